@@ -25,7 +25,6 @@ struct relay_request {
     bool changes;    /* when it is carried out, something has changed for sure */
     bool repeatable; /* what came of it is the same when it is carried out twice */
     bool was_sent;   /* a link was given the last piece of it */
-    bool given_up;   /* it goes with its last piece, or with the link */
     struct blob *pieces[];
 };
 

@@ -82,13 +82,6 @@ static void send_open(struct relay_client *s, struct outq *q, struct out_pool *p
     s->opened = true;
 }
 
-/* A PING may have waited for that. */
-static void drop_given_up(struct relay_client *s, struct relay_request *req)
-{
-    relay_drop_request(s, req);
-    relay_let_go_on(s);
-}
-
 static void send_piece(struct relay_client *s, struct relay_request *req, struct outq *q,
                        struct out_pool *pool)
 {
@@ -101,9 +94,7 @@ static void send_piece(struct relay_client *s, struct relay_request *req, struct
     if (req->sent < req->piece_count)
         return;
     s->relay->stats.resumed += again;
-    if (req->given_up)
-        drop_given_up(s, req);
-    else if (req->has_answer)
+    if (req->has_answer)
         s->open = req;
 }
 
@@ -194,18 +185,6 @@ static void answer_open_cancel(struct relay_client *s)
     }
 }
 
-/* What was given up, and of which the link has not got the end. */
-static void drop_half_sent(struct relay_client *s)
-{
-    struct relay_request *q, *next;
-
-    for (q = pending_first(&s->pending); q != NULL; q = next) {
-        next = TAILQ_NEXT(q, entry);
-        if (q->given_up)
-            relay_drop_request(s, q);
-    }
-}
-
 void relay_link_down(struct relay *r)
 {
     struct relay_client *s, *next;
@@ -225,7 +204,6 @@ void relay_link_down(struct relay *r)
         s->state = SESSION_AWAY;
         s->open = NULL;
         relay_drop_answer(&s->answer);
-        drop_half_sent(s);
         pending_rewind(&s->pending);
         answer_open_cancel(s);
         relay_let_go_on(s);

@@ -224,16 +224,9 @@ static struct relay_request *add_cancel(struct relay_client *s)
 }
 
 /* A WAIT that no link was given any of goes as if it had never come: the next request has its
- * number. The store takes one number at a time that is left out. Of one that the link has a part of
- * it gets the rest, since nothing else may come in between. */
+ * number. The store takes one number at a time that is left out. */
 static void take_back(struct relay_client *s, struct relay_request *waits)
 {
-    if (waits->sent > 0 && waits->sent < waits->piece_count) {
-        waits->given_up = true;
-        waits->wanted = false;
-        s->asked = NULL;
-        return;
-    }
     if (waits->number == s->last && waits->sent == 0 && !waits->was_sent)
         s->last--;
     relay_drop_request(s, waits);

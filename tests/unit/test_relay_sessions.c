@@ -893,60 +893,6 @@ static void the_next_request_of_a_legacy_client_ends_its_wait(void **state)
     relay_leave(old.session);
 }
 
-/* A WAIT for one key with a long name: in two pieces. */
-static uint8_t *large_wait(size_t len)
-{
-    uint8_t *bytes = malloc(len);
-
-    memset(bytes, 'x', len);
-    bytes[0] = 5;
-    bytes_put_u64(bytes + 1, 1);
-    bytes_put_u64(bytes + 9, len - 17);
-    return bytes;
-}
-
-/* The link is full, and has only a part of the WAIT when that is given up. */
-static void a_wait_of_which_the_link_has_a_part_is_sent_to_its_end(void **state)
-{
-    static uint8_t payload[RELAY_PAYLOAD_MAX];
-    size_t len = RELAY_PAYLOAD_MAX + 100;
-    uint8_t get[] = {2, 1, 0, 0, 0, 0, 0, 0, 0, 'k'}, *wait = large_wait(len);
-    struct scene *s = *state;
-    struct client old = {0};
-    struct relay_frame frame;
-    uint32_t channel;
-
-    for (int lost = 0; lost < 2; lost++) {
-        session_new(s, C10D_LEGACY, &old);
-        link_up(s);
-        s->relay.limits.key_max = len;
-        assert_int_equal(take_bytes(s, &old, wait, len), RELAY_TAKEN);
-        relay_send(&s->relay, &s->out, &s->pool, 1);
-        assert_int_equal(take_bytes(s, &old, get, sizeof get), RELAY_TAKEN);
-        if (lost) {
-            relay_link_down(&s->relay);
-            assert_int_equal(s->relay.pending_count, 1); /* the GET */
-            relay_leave(old.session);
-            break;
-        }
-        channel = opened(s, false);
-        for (unsigned piece = 0; piece < 3; piece++) {
-            assert_true(next_frame(s, &frame, payload));
-            assert_int_equal(frame.kind, RELAY_REQUEST);
-            assert_int_equal(frame.number, piece < 2 ? 1 : 2);
-            assert_int_equal(frame.flags, piece == 0 ? RELAY_MORE : 0);
-        }
-        ANSWER(s, channel, 1, "\0");
-        GOT_NOTHING(&old);
-        ANSWER(s, channel, 2, "v");
-        GOT(&old, "v");
-        assert_int_equal(s->relay.pending_count, 0);
-        relay_leave(old.session);
-        link_down(s);
-    }
-    free(wait);
-}
-
 /* --- The end of clients. --- */
 
 static void what_a_client_sent_before_it_went_is_confirmed_before_close(void **state)
@@ -1149,7 +1095,6 @@ int main(void)
         TEST(a_barrier_that_cannot_be_given_up_is_still_waited_for),
         TEST(cancel_without_a_wait_is_answered_at_once),
         TEST(the_next_request_of_a_legacy_client_ends_its_wait),
-        TEST(a_wait_of_which_the_link_has_a_part_is_sent_to_its_end),
         TEST(what_a_client_sent_before_it_went_is_confirmed_before_close),
         TEST(a_client_that_goes_while_the_link_is_away_is_closed_later),
         TEST(or_not_at_all_when_its_session_has_timed_out),
