@@ -58,59 +58,27 @@ bool torch_merge_heartbeat(const struct torch_state *expected, const struct torc
     return true;
 }
 
-/* True: nodes with a heartbeat of `before` have none in `after`. */
-static bool loses_nodes(const struct torch_state *before, const struct torch_state *after)
+const struct torch_node *torch_merge_writer(const struct torch_state *expected,
+                                            const struct torch_state *desired)
 {
-    for (size_t i = 0; i < before->count; i++) {
-        const struct torch_node *now = torch_state_find(after, &before->nodes[i]);
-
-        if (before->nodes[i].has_heartbeat && (now == NULL || !now->has_heartbeat))
-            return true;
-    }
-    return false;
-}
-
-/* `is_first`: the writer is not known yet. What it has put is a heartbeat that may be older, but
- * not one alone where it takes nodes out: it may have taken out its predecessor, and the heartbeat
- * is that of a node whose own came to be put with it. */
-static const struct torch_node *find_writer(const struct torch_state *before,
-                                            const struct torch_state *after, bool is_first)
-{
-    const struct torch_node *writer = NULL, *predecessor = NULL;
+    const struct torch_node *writer = NULL;
     size_t k = 0;
 
-    for (size_t i = 0; i < after->count; i++) {
-        const struct torch_node *node = &after->nodes[i], *old = NULL;
+    for (size_t i = 0; i < desired->count; i++) {
+        const struct torch_node *node = &desired->nodes[i], *old = NULL;
 
-        while (k < before->count && torch_node_compare(&before->nodes[k], node) < 0)
+        while (k < expected->count && torch_node_compare(&expected->nodes[k], node) < 0)
             k++;
-        if (k < before->count && torch_node_compare(&before->nodes[k], node) == 0)
-            old = &before->nodes[k];
-        if (!node->has_heartbeat || (old != NULL && old->has_heartbeat &&
-                                     (is_first ? old->heartbeat_us == node->heartbeat_us
-                                               : old->heartbeat_us >= node->heartbeat_us)))
+        if (k < expected->count && torch_node_compare(&expected->nodes[k], node) == 0)
+            old = &expected->nodes[k];
+        if (!node->has_heartbeat ||
+            (old != NULL && old->has_heartbeat && old->heartbeat_us == node->heartbeat_us))
             continue;
         if (writer != NULL)
             return NULL;
         writer = node;
-        predecessor = old;
     }
-    if (is_first && predecessor != NULL && same_places(predecessor, writer) &&
-        loses_nodes(before, after))
-        return NULL;
     return writer;
-}
-
-const struct torch_node *torch_merge_writer(const struct torch_state *before,
-                                            const struct torch_state *after)
-{
-    return find_writer(before, after, false);
-}
-
-const struct torch_node *torch_merge_first_writer(const struct torch_state *before,
-                                                  const struct torch_state *after)
-{
-    return find_writer(before, after, true);
 }
 
 bool torch_merge_rebase(const struct torch_state *expected, struct torch_state *desired,

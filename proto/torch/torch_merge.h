@@ -18,12 +18,8 @@ bool torch_merge_heartbeat(const struct torch_state *expected, const struct torc
 bool torch_merge_rebase(const struct torch_state *expected, struct torch_state *desired,
                         const struct torch_state *now);
 
-/* The one node that `after` has with a newer heartbeat than `before`, or anew: whoever wrote. NULL
- * when there is none, or more than one. */
-const struct torch_node *torch_merge_writer(const struct torch_state *before,
-                                            const struct torch_state *after);
-/* The same for one that has not written yet: its heartbeat may be older than that of `before`, of
- * its predecessor of the same name, whose clock was ahead. NULL also when `after` is without a node
- * of `before`, and no other has another place: then that one may be the writer's predecessor. */
-const struct torch_node *torch_merge_first_writer(const struct torch_state *before,
-                                                  const struct torch_state *after);
+/* The one node that has another heartbeat in `desired` than in `expected`, of which that was made:
+ * the writer's, since an agent writes no heartbeat but its own. That may be an older one than its
+ * predecessor of the same name has left. NULL when there is none, or more than one. */
+const struct torch_node *torch_merge_writer(const struct torch_state *expected,
+                                            const struct torch_state *desired);

@@ -25,6 +25,7 @@ struct relay_request {
     bool changes;    /* when it is carried out, something has changed for sure */
     bool repeatable; /* what came of it is the same when it is carried out twice */
     bool was_sent;   /* a link was given the last piece of it */
+    bool given_up;   /* a WAIT whose client waits no more, but the link has a part of it */
     struct blob *pieces[];
 };
 

@@ -94,8 +94,12 @@ static void send_piece(struct relay_client *s, struct relay_request *req, struct
     if (req->sent < req->piece_count)
         return;
     s->relay->stats.resumed += again;
-    if (req->has_answer)
+    if (req->given_up) {
+        relay_drop_request(s, req);
+        relay_let_go_on(s); /* a PING may wait for this */
+    } else if (req->has_answer) {
         s->open = req;
+    }
 }
 
 /* False: the session has gone. */
@@ -205,6 +209,7 @@ void relay_link_down(struct relay *r)
         s->open = NULL;
         relay_drop_answer(&s->answer);
         pending_rewind(&s->pending);
+        relay_take_back_given_up(s);
         answer_open_cancel(s);
         relay_let_go_on(s);
     }

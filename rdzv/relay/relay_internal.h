@@ -12,9 +12,14 @@ void relay_drop_request(struct relay_client *s, struct relay_request *q);
 /* The client may try again what was held, if there is room for it now. */
 void relay_let_go_on(struct relay_client *s);
 
-/* The client waits for an answer of a WAIT or BARRIER no more. A barrier still counts it: behind it
- * the store is told that nobody waits. False: for want of memory it cannot be. */
+/* The client waits for an answer of a WAIT or BARRIER no more, and may go on with other requests.
+ * If the store may know of it, it is told behind it that nobody waits; a barrier counts it all the
+ * same. False: for want of memory the store cannot be told. */
 bool relay_give_up(struct relay_client *s, struct relay_request *waits);
+
+/* The link is lost, and with it all that it had a part of: those that were given up meanwhile go.
+ */
+void relay_take_back_given_up(struct relay_client *s);
 
 /* A session without its client: says CLOSE, or is forgotten, when nothing is left to confirm. */
 void relay_finish(struct relay_client *s);

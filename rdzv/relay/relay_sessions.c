@@ -223,21 +223,51 @@ static struct relay_request *add_cancel(struct relay_client *s)
     return NULL;
 }
 
-/* A WAIT that no link was given any of goes as if it had never come: the next request has its
- * number. The store takes one number at a time that is left out. */
+/* A WAIT that no link was given all of goes as if it had never come: those behind it, of which no
+ * link was given anything, take its number. The store takes one number at a time that is left
+ * out. */
 static void take_back(struct relay_client *s, struct relay_request *waits)
 {
-    if (waits->number == s->last && waits->sent == 0 && !waits->was_sent)
+    struct relay_request *q = waits;
+
+    if (!waits->was_sent) {
+        while ((q = TAILQ_NEXT(q, entry)) != NULL)
+            q->number--;
         s->last--;
+    }
     relay_drop_request(s, waits);
+}
+
+/* Its client waits no more, and has no word for that. What a link has a part of has to be sent to
+ * its end first. */
+static void give_up_silently(struct relay_client *s, struct relay_request *waits)
+{
+    if (waits->sent == 0 || waits->sent == waits->piece_count) {
+        take_back(s, waits);
+        return;
+    }
+    waits->given_up = true;
+    waits->wanted = false;
+    s->asked = NULL;
+}
+
+void relay_take_back_given_up(struct relay_client *s)
+{
+    struct relay_request *q, *next;
+
+    for (q = pending_first(&s->pending); q != NULL; q = next) {
+        next = TAILQ_NEXT(q, entry);
+        if (q->given_up)
+            take_back(s, q);
+    }
 }
 
 bool relay_give_up(struct relay_client *s, struct relay_request *waits)
 {
     struct relay_request *behind = TAILQ_NEXT(waits, entry);
 
-    if (waits->op == C10D_WAIT) {
-        take_back(s, waits);
+    if (waits->op == C10D_WAIT && (waits->sent == 0 || s->version != C10D_MODERN)) {
+        give_up_silently(s, waits);
         return true;
     }
     if (behind == NULL && add_cancel(s) == NULL)
@@ -272,7 +302,7 @@ enum relay_taken relay_take(struct relay_client *s, const struct c10d_request *r
         return RELAY_TAKEN;
     }
     if (waits && s->version == C10D_LEGACY) /* a late answer to it goes to nobody */
-        take_back(s, s->asked);
+        give_up_silently(s, s->asked);
     set_hold(s, req->op == C10D_CANCEL_WAIT && waits ? HELD_NOT : hold_of(s, req, size));
     if (s->held != HELD_NOT)
         return RELAY_HELD;
@@ -319,7 +349,7 @@ void relay_stop_waiting(struct relay_client *s)
     if (s->asked == NULL || !pending_waits(s->asked))
         return;
     if (!relay_give_up(s, s->asked)) {
-        relay_abandon(s, DROP_NO_MEMORY, "no memory to end its BARRIER, see --memory-limit");
+        relay_abandon(s, DROP_NO_MEMORY, "no memory to end its wait, see --memory-limit");
         return;
     }
     relay_let_go_on(s);
@@ -345,8 +375,8 @@ void relay_leave(struct relay_client *s)
     if (s->filling != NULL) /* the end of it is not here, so it does not count */
         relay_drop_request(s, s->filling);
     q = s->asked;
-    if (q != NULL && pending_waits(q) && !relay_give_up(s, q))
-        relay_drop_request(s, q);
+    if (q != NULL && (q->op == C10D_WAIT || (q->op == C10D_BARRIER && !relay_give_up(s, q))))
+        relay_drop_request(s, q); /* CLOSE ends it, also where a part of it was sent */
     TAILQ_FOREACH(q, &s->pending.list, entry)
         q->wanted = false;
     s->asked = NULL;

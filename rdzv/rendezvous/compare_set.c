@@ -54,40 +54,32 @@ static void complete_round(struct step *s, struct agent *a)
     worker_store_on_completed(s, a);
 }
 
-/* The node whose heartbeat the agent has written; NULL: none. It stays the same node while it is in
- * the state, whatever else has a newer heartbeat: that of a node whose clock has just turned out to
- * be wrong, or right, was moved. */
-static const struct torch_node *writer(const struct run_view *v, const struct agent *a)
+/* Which node the agent is, and what time it is there: told by what it has made of what it had read.
+ * What was put of that may have heartbeats of other nodes in it, which came meanwhile. What is not
+ * read is put as it is. */
+static void learn_node(struct step *s, struct agent *a, const struct wish *wish)
 {
-    const struct torch_node *own = a->has_node ? torch_state_find(&v->state, &a->node) : NULL;
-    const struct torch_node *was = a->has_node ? torch_state_find(&v->before, &a->node) : NULL;
+    const struct run_view *v = &s->run->view;
+    const struct torch_node *node =
+        wish->from != NULL ? wish->writer : torch_merge_writer(&v->before, &v->state);
 
-    if (!a->has_node)
-        return torch_merge_first_writer(&v->before, &v->state);
-    if (explain_role(own) == NULL)
-        return torch_merge_writer(&v->before, &v->state);
-    return own->has_heartbeat &&
-                   (was == NULL || !was->has_heartbeat || own->heartbeat_us > was->heartbeat_us)
-               ? own
-               : NULL;
+    if (node == NULL)
+        return;
+    skew_learn(s, a, node->heartbeat_us);
+    if (!a->has_node || torch_node_compare(node, &a->node) != 0)
+        run_remember_node(s->run, a, node);
 }
 
-/* Which node the agent is, and what time it is there. */
-static void learn_node(struct step *s, struct agent *a)
+/* Whether its node is in the complete round. */
+static void note_round(struct run *run, struct agent *a)
 {
-    const struct torch_state *state = &s->run->view.state;
-    const struct torch_node *node = writer(&s->run->view, a);
+    const struct torch_state *state = &run->view.state;
+    const struct torch_node *node = a->has_node ? torch_state_find(state, &a->node) : NULL;
 
-    if (node != NULL)
-        skew_learn(s, a, node->heartbeat_us);
-    else if (a->has_node)
-        node = torch_state_find(state, &a->node);
     if (node == NULL || !node->participant || !state->complete)
         a->nodes = 0;
     else if (a->nodes == 0)
-        enter_round(s->run, a);
-    if (node != NULL && (!a->has_node || torch_node_compare(node, &a->node) != 0))
-        run_remember_node(s->run, a, node);
+        enter_round(run, a);
 }
 
 void compare_set_written(struct step *s, struct agent *a)
@@ -96,7 +88,7 @@ void compare_set_written(struct step *s, struct agent *a)
 
     if (!s->run->view.is_state)
         return;
-    learn_node(s, a);
+    note_round(s->run, a);
     explain_change(s, a);
     if (state->closed) {
         s->out->counters.runs_closed += !before->closed;
@@ -207,6 +199,7 @@ static void put_or_refuse(struct step *s, struct agent *a, struct wish *wish)
         return;
     } else {
         s->out->counters.writes_merged += merged && !matches;
+        learn_node(s, a, wish);
         compare_set_written(s, a);
         answer(s, a, wish, merged);
     }

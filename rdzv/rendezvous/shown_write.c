@@ -157,6 +157,7 @@ static bool wait_for_next(struct step *s, struct agent *a, struct torch_state *n
     node->participant = node->redundant = false;
     node->waiting = node->has_heartbeat = true;
     node->heartbeat_us = c->is->heartbeat_us;
+    skew_learn(s, a, node->heartbeat_us);
     return put(s, a, next, 0);
 }
 

@@ -9,8 +9,9 @@
  * heartbeats as torch would have put them there, and the deadline by our clock (last_call.c): it
  * outlives the agent that has set it, and a start of the daemon.
  *
- * The clock of an agent that starts is not known before its first heartbeat. Until then all nodes
- * that live have heartbeats in what it is shown that are not too old by any clock. */
+ * The clock of an agent that starts is not known before its first heartbeat. Until then, in what it
+ * is shown, nodes that live have heartbeats that no clock takes for too old, and nodes that are
+ * silent have some that every clock takes for that. */
 #include "rdzv/rendezvous/wish.h"
 
 #include "proto/torch/torch_merge.h"
@@ -118,18 +119,11 @@ static int64_t skew_of(const struct run *run, const struct torch_node *node)
     return a == NULL ? 0 : a->skew_us;
 }
 
-/* The heartbeat of a node by our clock. */
-static int64_t beat_here(const struct step *s, const struct torch_node *node)
-{
-    return moved(node->heartbeat_us, skew_of(s->run, node), 0);
-}
-
-/* The same of a node of the state, as `a` sees it. */
+/* The heartbeat of a node of the state, as `a` sees it. */
 static int64_t beat_seen(const struct step *s, const struct agent *a, const struct torch_node *node)
 {
     if (a->sees_far)
-        return presence_is_too_old(s, node) ? beat_here(s, node)
-                                            : moved(node->heartbeat_us, 0, FAR_US);
+        return moved(node->heartbeat_us, 0, presence_is_too_old(s, node) ? -FAR_US : FAR_US);
     return moved(node->heartbeat_us, skew_of(s->run, node), a->skew_us);
 }
 
@@ -225,19 +219,18 @@ static void restore_times(const struct step *s, const struct agent *a, struct to
     restore_deadline(s->run, a, to);
 }
 
-/* Exact, whatever has changed since: no clock is that far ahead. */
+/* Exact, whatever has changed since: no clock is that wrong. */
 static void restore_from_far(const struct step *s, const struct agent *a, struct torch_state *state)
 {
-    int64_t far_us = s->now->wall_ns / 1000 + FAR_US / 2;
+    int64_t now_us = s->now->wall_ns / 1000;
 
     for (size_t i = 0; i < state->count; i++) {
         struct torch_node *node = &state->nodes[i];
-        const struct torch_node *now = torch_state_find(&s->run->view.state, node);
 
-        if (node->heartbeat_us > far_us)
+        if (node->has_heartbeat && node->heartbeat_us > now_us + FAR_US / 2)
             node->heartbeat_us -= FAR_US;
-        else if (now != NULL && now->has_heartbeat && node->heartbeat_us == beat_here(s, now))
-            node->heartbeat_us = now->heartbeat_us;
+        else if (node->has_heartbeat && node->heartbeat_us < now_us - FAR_US / 2)
+            node->heartbeat_us += FAR_US;
     }
     restore_deadline(s->run, a, state);
 }
@@ -286,11 +279,6 @@ bool skew_restore(struct step *s, struct agent *a, struct wish *wish)
 
 void skew_learn_from(struct step *s, struct agent *a, const struct wish *wish)
 {
-    const struct torch_node *node = NULL;
-
-    if (wish->from != NULL)
-        node = a->sees_far ? torch_merge_first_writer(wish->from, &wish->to)
-                           : torch_merge_writer(wish->from, &wish->to);
-    if (node != NULL)
-        skew_learn(s, a, node->heartbeat_us);
+    if (wish->writer != NULL)
+        skew_learn(s, a, wish->writer->heartbeat_us);
 }

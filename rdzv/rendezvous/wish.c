@@ -52,6 +52,7 @@ void wish_read(struct step *s, struct agent *a, struct slice expected, struct sl
         out->from = NULL;
         return;
     }
+    out->writer = torch_merge_writer(out->from, &out->to);
     if (step_is_open(s))
         keep_open(s, a, out);
     if (settings->merge_heartbeats &&

@@ -18,6 +18,8 @@ struct wish {
     const struct torch_node *beat;
     int64_t beat_us;
 
+    const struct torch_node *writer; /* the agent's own, as `to` tells; NULL: it does not */
+
     struct torch_state memory; /* private: of `from` */
 };
 

@@ -453,6 +453,26 @@ def a_client_that_has_sent_and_gone():
 
 
 @case
+def what_was_sent_behind_a_wait_counts_when_its_client_is_half_closed():
+    """To the store it is the same client as one without a relay."""
+    with Store() as store, Relay(store) as relay:
+        keys = [b"%d" % i + b"k" * 8000 for i in range(12)]  # in two frames
+        for name, port in (("store", store.port), ("relay", relay.port)):
+            for wait in (wait_request(b"never"), wait_request(*keys)):
+                p = Peer(port)
+                p.send(wait + b"\x01" + text(b"behind") + text(name.encode()) + b"\x04" + text(b"n") +
+                       struct.pack("<q", 1))
+                p.socket.shutdown(socket.SHUT_WR)
+                p.socket.recv(100)
+                p.close()
+            q = Peer(port)
+            same(q.wait_get(b"behind"), name.encode(), "the SET behind the WAIT")
+            until(lambda: q.add(b"n", 0) == 2, "both ADDs behind WAITs count")
+            q.add(b"n", -2)
+            q.close()
+
+
+@case
 def a_store_that_has_lost_its_memory():
     """Without --data-dir: what clients were promised is gone, and they are ended rather than fooled."""
     with Store(durable=False) as store, Relay(store) as relay:

@@ -893,6 +893,107 @@ static void the_next_request_of_a_legacy_client_ends_its_wait(void **state)
     relay_leave(old.session);
 }
 
+/* A WAIT for so many keys that it goes in two pieces; `code` is its opcode in the version. */
+static size_t long_wait(uint8_t out[2 * RELAY_PAYLOAD_MAX], uint8_t code)
+{
+    const size_t keys = 10, len = 8000;
+    size_t at = 9;
+
+    out[0] = code;
+    bytes_put_u64(out + 1, keys);
+    for (size_t i = 0; i < keys; i++, at += 8 + len) {
+        bytes_put_u64(out + at, len);
+        memset(out + at + 8, 'k', len);
+    }
+    assert_true(at > RELAY_PAYLOAD_MAX && at < 2 * RELAY_PAYLOAD_MAX);
+    return at;
+}
+
+/* A legacy client, of whose WAIT the link has half, goes on with GET. */
+static void leave_half_a_wait(struct scene *s, struct client *old)
+{
+    uint8_t wait[2 * RELAY_PAYLOAD_MAX], get[] = {2, 1, 0, 0, 0, 0, 0, 0, 0, 'k'};
+    size_t len = long_wait(wait, 5);
+
+    session_new(s, C10D_LEGACY, old);
+    link_up(s);
+    assert_int_equal(take_bytes(s, old, wait, len), RELAY_TAKEN);
+    relay_send(&s->relay, &s->out, &s->pool, 1); /* OPEN and a piece */
+    assert_int_equal(take_bytes(s, old, get, sizeof get), RELAY_TAKEN);
+}
+
+static void expect_request(struct scene *s, uint64_t number, uint8_t flags, bool is_long)
+{
+    static uint8_t payload[RELAY_PAYLOAD_MAX];
+    struct relay_frame frame;
+
+    assert_true(next_frame(s, &frame, payload));
+    assert_int_equal(frame.kind, RELAY_REQUEST);
+    assert_int_equal(frame.number, number);
+    assert_int_equal(frame.flags, flags);
+    assert_int_equal(frame.payload.len > 1000, is_long);
+}
+
+/* Else the store would take the next request for the rest of it. */
+static void a_wait_that_was_sent_by_half_is_sent_to_its_end(void **state)
+{
+    struct scene *s = *state;
+    struct client old = {0};
+    uint32_t channel;
+
+    leave_half_a_wait(s, &old);
+    channel = opened(s, false);
+    expect_request(s, 1, RELAY_MORE, true);
+    expect_request(s, 1, 0, true);
+    expect_request(s, 2, 0, false);
+    ANSWER(s, channel, 1, "\0");
+    GOT_NOTHING(&old);
+    ANSWER(s, channel, 2, "v");
+    GOT(&old, "v");
+    assert_int_equal(s->relay.pending_count, 0);
+    relay_leave(old.session);
+}
+
+static void half_a_wait_goes_with_its_link(void **state)
+{
+    struct scene *s = *state;
+    struct client old = {0};
+
+    leave_half_a_wait(s, &old);
+    relay_link_down(&s->relay);
+    outq_fini(&s->out, &s->pool);
+    outq_init(&s->out);
+    assert_int_equal(s->relay.pending_count, 1);
+    link_up(s);
+    OPENED(s, 0, opened(s, true), 0, "");
+    expect_request(s, 1, 0, false); /* no number is left out */
+    relay_leave(old.session);
+}
+
+/* What a client has sent before it shut its side down counts, also behind a WAIT that nobody waits
+ * for any more; a store takes no change behind a WAIT that is open. */
+static void the_store_hears_that_a_wait_is_given_up(void **state)
+{
+    struct scene *s = *state;
+    uint8_t wait[2 * RELAY_PAYLOAD_MAX];
+    size_t len = long_wait(wait, 6);
+    uint32_t channel;
+
+    link_up(s);
+    assert_int_equal(take_bytes(s, &s->a, wait, len), RELAY_TAKEN);
+    relay_send(&s->relay, &s->out, &s->pool, 1);
+    relay_stop_waiting(s->a.session);
+    assert_int_equal(take(s, &s->a, "SET k v"), RELAY_TAKEN);
+    channel = opened(s, false);
+    expect_request(s, 1, RELAY_MORE, true);
+    expect_request(s, 1, 0, true);
+    sent(s, channel, 2, "CANCEL");
+    no_frame(s);
+    ANSWER(s, channel, 2, "\1");
+    GOT_NOTHING(&s->a);
+    sent(s, channel, 3, "SET k v");
+}
+
 /* --- The end of clients. --- */
 
 static void what_a_client_sent_before_it_went_is_confirmed_before_close(void **state)
@@ -1095,6 +1196,9 @@ int main(void)
         TEST(a_barrier_that_cannot_be_given_up_is_still_waited_for),
         TEST(cancel_without_a_wait_is_answered_at_once),
         TEST(the_next_request_of_a_legacy_client_ends_its_wait),
+        TEST(a_wait_that_was_sent_by_half_is_sent_to_its_end),
+        TEST(half_a_wait_goes_with_its_link),
+        TEST(the_store_hears_that_a_wait_is_given_up),
         TEST(what_a_client_sent_before_it_went_is_confirmed_before_close),
         TEST(a_client_that_goes_while_the_link_is_away_is_closed_later),
         TEST(or_not_at_all_when_its_session_has_timed_out),

@@ -352,7 +352,7 @@ static void states_without_nodes_do_not_merge(void **state)
 
 /* --- Who wrote. --- */
 
-static void the_writer_is_the_one_with_a_newer_heartbeat(void **state)
+static void the_writer_is_the_one_with_another_heartbeat(void **state)
 {
     struct torch_state before = sample(), after = sample();
     const struct torch_state empty = {0};
@@ -361,17 +361,12 @@ static void the_writer_is_the_one_with_a_newer_heartbeat(void **state)
     assert_null(torch_merge_writer(&before, &after)); /* nobody */
     beat(&after, "c", 301);
     assert_ptr_equal(torch_merge_writer(&before, &after), node(&after, "c"));
-    assert_null(torch_merge_writer(&after, &before)); /* an older one is nobody's */
-    assert_ptr_equal(torch_merge_first_writer(&after, &before), node(&before, "c"));
-    node(&before, "b")->has_heartbeat = false; /* which may have been its predecessor */
-    assert_null(torch_merge_first_writer(&after, &before));
-    node(&before, "c")->waiting = true;
-    assert_ptr_equal(torch_merge_first_writer(&after, &before), node(&before, "c"));
-    node(&before, "c")->waiting = false;
-    node(&before, "b")->has_heartbeat = true;
+    assert_ptr_equal(torch_merge_writer(&after, &before), node(&before, "c"));
+    node(&after, "b")->has_heartbeat = false; /* taken out as dead */
+    assert_ptr_equal(torch_merge_writer(&before, &after), node(&after, "c"));
+    node(&after, "b")->has_heartbeat = true;
     beat(&after, "a", 1000);
     assert_null(torch_merge_writer(&before, &after)); /* two */
-    assert_null(torch_merge_first_writer(&before, &after));
     assert_null(torch_merge_writer(&empty, &after));
     assert_null(torch_merge_writer(&before, &empty));
     torch_state_free(&after);
@@ -488,7 +483,7 @@ int main(void)
         cmocka_unit_test(dead_nodes_are_taken_out_by_the_first_who_sees_it),
         cmocka_unit_test(one_who_is_gone_does_not_merge),
         cmocka_unit_test(states_without_nodes_do_not_merge),
-        cmocka_unit_test(the_writer_is_the_one_with_a_newer_heartbeat),
+        cmocka_unit_test(the_writer_is_the_one_with_another_heartbeat),
     };
 
     return cmocka_run_group_tests_name("proto/torch_merge", tests, NULL, NULL);

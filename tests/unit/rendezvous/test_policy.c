@@ -387,6 +387,32 @@ static void an_agent_whose_clock_is_behind_its_predecessors_is_known(void **stat
     scene_fini(&s);
 }
 
+/* Its host is gone, which nobody has noticed yet, and so is the other one: it takes both out, and
+ * is the first of the next round. */
+static void an_agent_that_takes_out_all_and_begins_anew_is_known(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+    const char *now;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_pass(&s, 16000);
+    now = scene_get(&s, "");
+    st = scene_state(now);
+    scene_remove(&st, "b");
+    st.round++;
+    st.complete = false;
+    scene_beat(&st, "a", scene_now_us(&s));
+    scene_cas(&s, scene_connect(&s, true), now, scene_text(&s, &st));
+    assert_int_equal(s.run.view.state.round, 1);
+    assert_ptr_equal(run_agent_of(&s.run, &s.agents[0].node), &s.agents[2]);
+    scene_disconnect(&s, &s.agents[0]);
+    assert_int_equal(torch_state_participants(&s.run.view.state), 1);
+    scene_fini(&s);
+}
+
 static void a_run_whose_key_is_deleted_keeps_nothing(void **state)
 {
     struct scene s;
@@ -428,6 +454,7 @@ int main(void)
         cmocka_unit_test(a_run_is_not_forgotten_before_it_began),
         cmocka_unit_test(a_run_is_forgotten_on_request_under_its_agents),
         cmocka_unit_test(an_agent_whose_clock_is_behind_its_predecessors_is_known),
+        cmocka_unit_test(an_agent_that_takes_out_all_and_begins_anew_is_known),
         cmocka_unit_test(a_run_whose_key_is_deleted_keeps_nothing),
     };
 

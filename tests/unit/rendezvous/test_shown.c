@@ -765,22 +765,26 @@ static void a_late_heartbeat_is_no_wrong_clock(void **state)
     scene_fini(&s);
 }
 
-/* Of a node whose clock was taken for wrong, the heartbeat may be moved by what another one writes.
- */
-static void one_stays_the_node_that_it_is(void **state)
+/* "a" was shown the heartbeat of "b" when the clock of that one was taken for wrong, and writes
+ * when it has turned out to be right. */
+static void the_moved_heartbeat_of_another_one_names_no_writer(void **state)
 {
-    struct scene s;
-    const char *seen;
+    static const int64_t ahead_us[] = {0, -2 * MINUTE};
     struct torch_state st;
+    const char *seen;
+    struct scene s;
 
     (void)state;
-    train(&s, 2);
-    seen = scene_copy(scene_get(&s, ""));
-    st = scene_state(seen);
-    scene_beat(&st, "b", scene_now_us(&s) + 17 * SECOND);
-    st.round++;
-    scene_cas(&s, &s.agents[0], seen, scene_text(&s, &st));
-    assert_int_equal(s.run.view.state.round, 1);
+    meet_by_clock(&s, ahead_us, 2);
+    seen = scene_joined(&s, SENTINEL, "a");
+    seen = scene_cas(&s, &s.agents[0], seen, leaving(&s, seen, "a")); /* it writes next */
+    st = scene_state(look(&s, 1));
+    scene_beat(&st, "b", scene_now_us(&s) - SECOND);
+    scene_cas(&s, &s.agents[1], look(&s, 1), scene_text(&s, &st));
+    assert_int_equal(s.run.skewed, 0);
+    scene_cas(&s, &s.agents[0], seen, leaving(&s, seen, "a"));
+    assert_int_equal(torch_state_participants(&s.run.view.state), 1);
+    assert_int_equal(node_now(&s, "b").heartbeat_us, scene_now_us(&s));
     assert_true(s.agents[0].is_listed && slice_is(s.agents[0].node.addr, "a"));
     assert_true(s.agents[1].is_listed && slice_is(s.agents[1].node.addr, "b"));
     scene_fini(&s);
@@ -810,6 +814,36 @@ static void a_new_agent_is_not_dead_by_its_own_clock(void **state)
     assert_int_equal(torch_state_participants(&s.run.view.state), 1);
     assert_true(node_now(&s, "b").has_heartbeat);
     assert_true(node_now(&s, "b").heartbeat_us < scene_now_us(&s));
+    scene_fini(&s);
+}
+
+/* Its first heartbeat tells its clock: else it would learn only then that it has joined one that is
+ * silent. */
+static void a_new_agent_takes_the_silent_for_dead_by_any_clock(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+    const char *seen;
+
+    (void)state;
+    train(&s, 2);
+    s.settings.drop_disconnected = false;
+    scene_pass(&s, 20000);
+    look(&s, 1);
+    scene_cas(&s, scene_connect(&s, true), "", SENTINEL);
+    seen = look(&s, 2);
+    st = scene_state(seen);
+    assert_true(scene_node(&st, "a")->heartbeat_us < scene_now_us(&s) - 1000 * MINUTE);
+    assert_true(scene_node(&st, "b")->heartbeat_us > scene_now_us(&s) + 1000 * MINUTE);
+    torch_state_free(&st);
+    st = scene_state(seen);
+    scene_remove(&st, "a");
+    scene_node(&st, "c")->waiting = true;
+    scene_beat(&st, "c", scene_now_us(&s) - 2 * MINUTE);
+    scene_cas(&s, &s.agents[2], seen, scene_text(&s, &st));
+    assert_false(node_now(&s, "a").has_heartbeat);
+    assert_true(node_now(&s, "c").waiting);
+    assert_in_range(node_now(&s, "b").heartbeat_us, scene_now_us(&s) - SECOND, scene_now_us(&s));
     scene_fini(&s);
 }
 
@@ -930,8 +964,9 @@ int main(void)
         cmocka_unit_test(a_deadline_is_seen_by_each_clock),
         cmocka_unit_test(a_deadline_stays_what_it_is_after_a_start),
         cmocka_unit_test(a_late_heartbeat_is_no_wrong_clock),
-        cmocka_unit_test(one_stays_the_node_that_it_is),
+        cmocka_unit_test(the_moved_heartbeat_of_another_one_names_no_writer),
         cmocka_unit_test(a_new_agent_is_not_dead_by_its_own_clock),
+        cmocka_unit_test(a_new_agent_takes_the_silent_for_dead_by_any_clock),
         cmocka_unit_test(one_that_is_no_node_any_more_meets_the_others),
         cmocka_unit_test(as_long_as_a_node_is_nobodys_it_may_be_that_one),
         cmocka_unit_test(one_that_has_a_rank_and_no_node_meets_the_others),

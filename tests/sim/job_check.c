@@ -1,0 +1,213 @@
+/* What must hold. See job_check.h. */
+#include "tests/sim/job_check.h"
+
+#include "tests/sim/job_net.h"
+
+#include <stdio.h>
+
+#define SPLIT_MS  4000 /* how long a node takes to notice that it was replaced */
+#define QUEUED_MS 8000 /* how long a request is held by the queue, at most */
+
+/* --- Worlds. --- */
+
+void check_world(const struct pod *p)
+{
+    for (size_t i = 0; i < p->job->pod_count; i++) {
+        const struct pod *other = &p->job->pods[i];
+
+        if (other == p || !other->training)
+            continue;
+        if (other->world == p->world && other->agent.rank == p->agent.rank)
+            sim_fail("%s and %s have rank %" PRId64, p->name, other->name, p->agent.rank);
+        if ((other->world == p->world) != (other->worker_store == p->worker_store) &&
+            p->worker_store != 0 && other->worker_store != 0)
+            sim_fail("%s and %s share a worker store, or do not", p->name, other->name);
+        if (other->world == p->world && p->job->settings.sharing == SHARING_ONCE &&
+            (strcmp(other->agent.address, p->agent.address) != 0 ||
+             strcmp(other->agent.port, p->agent.port) != 0))
+            sim_fail("%s and %s have read different addresses", p->name, other->name);
+    }
+}
+
+/* True: an agent fails like that by the daemon's doing alone. Of a round that was completed before
+ * the daemon began, it does not know how many nodes were in it; nor who an agent is that a relay
+ * has brought over that, before it writes. */
+static bool is_ours(const struct pod *p)
+{
+    const struct policy_settings *settings = &sim.space.settings;
+    const struct run_view *v = &p->job->run->run.view;
+    const char *failure = p->agent.failure;
+
+    if (strcmp(failure, MODEL_RANK_TOO_HIGH) == 0)
+        return settings->agent_views && settings->merge_heartbeats && settings->drop_disconnected &&
+               v->has_completed && p->link != NULL && p->link->agent.has_node &&
+               v->last_completed.round == p->agent.round &&
+               (int64_t)torch_state_participants(&v->last_completed) > p->agent.rank;
+    return strstr(failure, "TypeError") != NULL || strstr(failure, "corrupt") != NULL;
+}
+
+void check_failure(const struct pod *p)
+{
+    if (is_ours(p))
+        sim_fail("%s: %s", p->name, p->agent.failure);
+}
+
+/* --- After each event. --- */
+
+static void check_ranks(const struct job *job)
+{
+    const struct torch_state *s = &job->run->run.view.state;
+
+    for (size_t i = 0; s->complete && i < s->count; i++) {
+        for (size_t k = 0; k < i; k++) {
+            if (s->nodes[i].participant && s->nodes[k].participant &&
+                s->nodes[i].rank == s->nodes[k].rank)
+                sim_fail("rank %" PRId64 " is there twice", s->nodes[i].rank);
+        }
+    }
+}
+
+static bool is_live(const struct pod *p)
+{
+    return p->training && net_is_reachable(p) && net_reachable_for(p) >= SPLIT_MS;
+}
+
+static void check_worlds(struct job *job)
+{
+    const struct pod *first = NULL;
+
+    for (size_t i = 0; i < job->pod_count; i++) {
+        const struct pod *p = &job->pods[i];
+
+        if (!is_live(p))
+            continue;
+        if (first == NULL)
+            first = p;
+        if (p->world == first->world)
+            continue;
+        if (job->split_since_ms == 0)
+            job->split_since_ms = sim_now();
+        if (sim_now() - job->split_since_ms > SPLIT_MS)
+            sim_fail("%s trains in round %" PRId64 " and %s in round %" PRId64, first->name,
+                     first->agent.round, p->name, p->agent.round);
+        return;
+    }
+    job->split_since_ms = 0;
+}
+
+static void check_held(const struct pod *p)
+{
+    const struct model_link *link = p->link;
+    const struct run *run = &p->job->run->run;
+    uint64_t since;
+
+    if (link == NULL || !link->held)
+        return;
+    since = link->held_since_ms;
+    if (sim.stalled_until_ms > since)
+        since = sim.stalled_until_ms;
+    if (link->agent.queued && (run->slot.holder == NULL || run->slot.deadline_ms == 0 ||
+                               p->job->run->timer_ms != run->slot.deadline_ms))
+        sim_fail("%s is queued, and no timer runs", p->name);
+    if (link->agent.queued && sim_now() > since && sim_now() - since > QUEUED_MS)
+        sim_fail("%s has been queued for too long", p->name);
+    if (link->agent.waiting && sim_now() > since &&
+        sim_now() - since > sim.space.settings.closed_run_wait_ms + 2000)
+        sim_fail("%s has waited for a closed run for too long", p->name);
+}
+
+void check_job(struct job *job)
+{
+    check_ranks(job);
+    check_worlds(job);
+    for (size_t i = 0; i < job->pod_count; i++)
+        check_held(&job->pods[i]);
+}
+
+/* --- At rest. --- */
+
+static bool is_settled(const struct job *job, bool *restless)
+{
+    const struct torch_state *s = &job->run->run.view.state;
+    size_t alive = 0, in = 0;
+
+    for (size_t i = 0; i < job->pod_count; i++) {
+        const struct pod *p = &job->pods[i];
+        const struct torch_node who = {.addr = slice_str(p->name), .pid = 100};
+        const struct torch_node *node = torch_state_find(s, &who);
+
+        if (!net_is_reachable(p) || (p->wanted && !model_agent_is_alive(&p->agent)))
+            return false;
+        alive += model_agent_is_alive(&p->agent);
+        in += p->training && p->break_ms == 0 && !p->agent.workers_failed && !p->agent.errs &&
+              node != NULL && node->participant && node->rank == p->agent.rank && s->complete &&
+              s->round == p->agent.round;
+    }
+    if (job->again_ms != 0)
+        return false;
+    *restless = *restless || alive > job->settings.max_nodes;
+    if (alive < job->settings.min_nodes)
+        return in == 0;
+    return in == (alive < job->settings.max_nodes ? alive : job->settings.max_nodes) &&
+           torch_state_participants(s) == in;
+}
+
+bool all_settled(bool *restless)
+{
+    *restless = false;
+    if (sim.stalled_until_ms > sim_now())
+        return false;
+    for (size_t k = 0; k < sim.job_count; k++) {
+        if (!is_settled(&sim.jobs[k], restless))
+            return false;
+    }
+    return true;
+}
+
+/* Nodes meet, or are about to: the workers of a round that has lost one fail; one that waits makes
+ * all others meet again, and the next round may be completed with one that is gone, as long as its
+ * heartbeat is young. */
+static bool does_any_job_meet(void)
+{
+    for (size_t k = 0; k < sim.job_count; k++) {
+        const struct run_view *v = &sim.jobs[k].run->run.view;
+        const struct torch_state *s = &v->state;
+
+        if (!s->complete ||
+            torch_state_participants(s) != torch_state_participants(&v->last_completed))
+            return true;
+        for (size_t i = 0; i < s->count; i++) {
+            if (s->nodes[i].waiting)
+                return true;
+        }
+    }
+    return false;
+}
+
+bool all_at_rest(void)
+{
+    bool restless;
+
+    return all_settled(&restless) && !restless && !does_any_job_meet();
+}
+
+void tell_state(const struct job *job)
+{
+    const struct torch_state *s = &job->run->run.view.state;
+
+    fprintf(stderr, "%s: round %" PRId64 "%s%s, %zu to %zu nodes\n", job->run->key, s->round,
+            s->complete ? ", complete" : "", s->closed ? ", closed" : "", job->settings.min_nodes,
+            job->settings.max_nodes);
+    for (size_t i = 0; i < job->pod_count; i++) {
+        const struct pod *p = &job->pods[i];
+        const struct torch_node who = {.addr = slice_str(p->name), .pid = 100};
+        const struct torch_node *node = torch_state_find(s, &who);
+
+        fprintf(stderr, "  %s: phase %d, request %d, net %d, round %" PRId64 ", in the state: %s\n",
+                p->name, p->agent.phase, p->agent.request, p->net, p->agent.round,
+                node == NULL        ? "no"
+                : node->participant ? "participant"
+                : node->waiting     ? "waiting"
+                                    : "spare or gone");
+    }
+}

@@ -1,0 +1,22 @@
+/* What must hold, after each event and when all is done: see sim_rendezvous.c. A check that does
+ * not hold ends the program. */
+#pragma once
+
+#include "tests/sim/jobs.h"
+
+/* Of one that has entered a world, or whose workers have found their store: its ranks are unique,
+ * and all its workers use one store, as no other world's do. */
+void check_world(const struct pod *p);
+/* Its agent has failed, and not by the daemon's doing. */
+void check_failure(const struct pod *p);
+/* After each event. */
+void check_job(struct job *job);
+
+/* All nodes that live are in one completed round, or spare. *restless: there are spare ones, and
+ * then torch may never come to rest: a node that waits while MAX others complete a round goes on
+ * waiting, which makes them leave it. */
+bool all_settled(bool *restless);
+/* The same, and no nodes are about to meet. */
+bool all_at_rest(void);
+/* For who has to find out why they have not settled. */
+void tell_state(const struct job *job);

@@ -1,0 +1,176 @@
+/* Faults of agents, hosts, relays, networks, the daemon, and users. See job_fault.h. */
+#include "tests/sim/job_fault.h"
+
+#include "tests/sim/job_daemon.h"
+#include "tests/sim/job_net.h"
+#include "tests/sim/job_pod.h"
+
+#define GONE_MS 30000 /* when the daemon notices that a host is gone */
+
+static struct pod *any_pod(bool alive)
+{
+    struct job *job = &sim.jobs[sim_draw(sim.job_count)];
+    struct pod *p = &job->pods[sim_draw(job->pod_count)];
+
+    return model_agent_is_alive(&p->agent) == alive ? p : NULL;
+}
+
+/* The relay ends, and nobody else knows of its sessions. Its kernel closes the link, or is gone. */
+static void lose_relay(struct pod *p)
+{
+    bool closes = sim_draw(2) == 0;
+
+    sim_tell("%s loses its relay%s", p->name, closes ? ", which closes its link" : "");
+    if (p->link != NULL && p->away_since_ms == 0)
+        model_presence(p->link, AGENT_AWAY);
+    net_orphan(p->link, SESSION_MS,
+               closes && p->away_since_ms == 0 ? sim_now() + RETURN_MS : p->give_up_ms);
+    p->link = NULL;
+}
+
+static void crash(struct pod *p)
+{
+    bool comes_back = sim_draw(2) == 0;
+
+    sim_tell("%s crashes%s", p->name, comes_back ? "" : ", for good");
+    if (p->job->has_relays && sim_draw(2) == 0)
+        lose_relay(p);
+    pod_end(p, sim_draw(3) == 0 ? GONE_MS : sim_draw(20));
+    p->wanted = comes_back;
+    p->restart_ms = sim_now() + 500 + sim_draw(20000);
+}
+
+static void freeze(struct pod *p)
+{
+    uint64_t ms = 1000 + sim_draw(30000);
+
+    sim_tell("%s is frozen for %" PRIu64 " ms", p->name, ms);
+    p->frozen_until_ms = sim_now() + ms;
+}
+
+static void cut(struct pod *p)
+{
+    uint64_t ms = 1000 + sim_draw(30000);
+
+    sim_tell("%s is cut off for %" PRIu64 " ms", p->name, ms);
+    p->cut_until_ms = sim_now() + ms;
+}
+
+static uint64_t any_absence_ms(void)
+{
+    switch (sim_draw(6)) {
+    case 0:
+        return SESSION_MS + sim_draw(10000);
+    case 1:
+    case 2:
+        return 100 + sim_draw(2 * RETURN_MS);
+    default:
+        return 100 + sim_draw(30000);
+    }
+}
+
+/* The relay and the daemon lose each other: mostly for less than the daemon keeps sessions. */
+static void lose_daemon(struct pod *p)
+{
+    uint64_t ms = any_absence_ms();
+    bool closes = sim_draw(2) == 0;
+
+    if (p->away_since_ms != 0 || p->link == NULL)
+        return;
+    sim_tell("%s's relay %s for %" PRIu64 " ms", p->name, closes ? "closes its link" : "is away",
+             ms);
+    model_presence(p->link, AGENT_AWAY);
+    p->away_since_ms = sim_now();
+    p->away_until_ms = sim_now() + ms;
+    p->give_up_ms = closes ? sim_now() + RETURN_MS : 0;
+    if (p->net == NET_HELD)
+        p->net = NET_SENT; /* again */
+}
+
+static void fail_relay(struct pod *p)
+{
+    if (sim_draw(3) == 0) {
+        lose_relay(p);
+        pod_lose_connection(p);
+    } else {
+        lose_daemon(p);
+    }
+}
+
+static void err(struct pod *p)
+{
+    sim_tell("%s ends by an error of its own", p->name);
+    p->agent.errs = true;
+    p->agent.next_ms = sim_now();
+}
+
+/* The agents of a run are ended with it, as far as they have asked since the daemon began. */
+static void forget_job(struct job *job)
+{
+    for (size_t i = 0; i < job->pod_count; i++) {
+        if (job->relays_return && net_has_session(&job->pods[i]) &&
+            (job->pods[i].link == NULL || !job->pods[i].link->bound))
+            return;
+    }
+    sim_tell("%s is forgotten on request", job->run->key);
+    model_forget(job->run);
+}
+
+void fault_any(void)
+{
+    struct job *job = &sim.jobs[sim_draw(sim.job_count)];
+    struct pod *p = any_pod(true);
+
+    sim.was_at_rest = false;
+    switch (sim_draw(14)) {
+    case 0:
+    case 1:
+        if (p != NULL)
+            crash(p);
+        break;
+    case 2:
+        if (p != NULL)
+            freeze(p);
+        break;
+    case 3:
+        if (p != NULL)
+            cut(p);
+        break;
+    case 4:
+        if (p != NULL)
+            pod_lose_connection(p);
+        break;
+    case 5:
+        if (p != NULL && p->training)
+            p->break_ms = sim_now() + 1;
+        break;
+    case 6:
+        job_scale_up(job);
+        break;
+    case 7:
+        job_close(job);
+        break;
+    case 8:
+        daemon_stall();
+        break;
+    case 9:
+        daemon_end();
+        break;
+    case 10:
+        forget_job(job);
+        break;
+    case 11:
+        if (p != NULL)
+            err(p);
+        break;
+    case 12:
+    case 13:
+        if (p != NULL && p->job->has_relays)
+            fail_relay(p);
+        break;
+    }
+    sim.fault_count++;
+    sim.last_fault_ms = sim_now();
+    if (--sim.faults_left > 0)
+        sim.fault_ms = sim_now() + 200 + sim_draw(sim_draw(2) == 0 ? 2000 : 25000);
+}

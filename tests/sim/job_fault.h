@@ -1,0 +1,5 @@
+/* What goes wrong. */
+#pragma once
+
+/* One fault, any that there is; and when the next one comes, if any is left. */
+void fault_any(void);

@@ -1,0 +1,38 @@
+/* What is between an agent and the daemon: a connection, which may be cut, lost, or kept by a relay
+ * that has lost the daemon; and what is left of it when the agent's host is gone. */
+#pragma once
+
+#include "tests/sim/jobs.h"
+
+#define LATENCY_MS      8 /* at most, in one direction */
+#define CONNECTION_LOST "its connection was lost"
+
+/* The agent runs, and requests come through. */
+bool net_is_reachable(const struct pod *p);
+/* For how long they have, when they do. */
+uint64_t net_reachable_for(const struct pod *p);
+/* When its connection is whole again; in the past: it is. */
+uint64_t net_connected_ms(const struct pod *p);
+bool net_is_connected(const struct pod *p);
+/* With the daemon, or with a relay that does not know yet that the daemon has ended it. */
+bool net_has_session(const struct pod *p);
+
+/* Neither a request nor an answer is under way. */
+void net_clear(struct pod *p);
+/* The agent learns that its connection has ended, and fails. */
+void net_disconnect(struct pod *p, const char *reason);
+/* What its relay does now. */
+void net_run_relay(struct pod *p);
+/* Ends the sessions of relays that have been away for too long. */
+void net_end_sessions(void);
+
+/* Nobody is at the other end of the link any more: the daemon notices after so long, and takes the
+ * agent for dead at `give_up_ms`, if that is not 0. `link` may be NULL. */
+void net_orphan(struct model_link *link, uint64_t after_ms, uint64_t give_up_ms);
+/* The daemon notices what is due, or all of it. */
+void net_end_orphans(bool all);
+
+/* For model_space.h. */
+void net_on_reply(struct model_link *link, struct slice value);
+void net_on_resume(struct model_link *link);
+void net_on_close(struct model_link *link, const char *reason);

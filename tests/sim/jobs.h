@@ -1,0 +1,122 @@
+/* Jobs whose agents are models, the places where these run, and the daemon that they meet at, in
+ * simulated time: what the parts of sim_rendezvous share. Time, chance and all faults follow from
+ * the seed. */
+#pragma once
+
+#include <inttypes.h>
+
+#include "tests/sim/model_agent.h"
+#include "tests/sim/model_space.h"
+
+#define PODS           6 /* of one run, at most */
+#define FIRST_MS       1000000
+#define WRONG_CLOCK_MS 120000 /* by so much some clocks are wrong */
+#define SESSION_MS     60000 /* for how long the daemon keeps the session of a relay that is away */
+#define RETURN_MS      3000 /* the same, and takes its agent for alive, if it has closed its link */
+#define ORPHANS_MAX    64
+
+/* Of the one request that an agent has at a time. */
+enum net { NET_IDLE, NET_SENT, NET_HELD, NET_ANSWERED };
+
+/* A place where an agent runs, and what is between it and the daemon. */
+struct pod {
+    struct model_agent agent;
+    struct model_link *link;
+    struct job *job;
+    char name[8];
+    bool wanted;   /* it is started again when it fails */
+    bool is_known; /* the daemon has served its agent */
+    uint64_t restart_ms;
+    uint64_t frozen_until_ms, cut_until_ms;
+    uint64_t away_since_ms, away_until_ms; /* its relay has no daemon; 0: it has */
+    uint64_t reachable_since_ms;
+    uint64_t give_up_ms; /* its relay has closed the link, and it is taken for dead then; 0: it has
+                            not, or it is already */
+
+    enum net net;
+    uint64_t due_ms;
+    uint64_t asked_ms;
+    uint8_t *answer;
+    size_t answer_len;
+    bool answer_absent;
+
+    bool training;
+    uint64_t world;        /* the incarnation of the run and the round */
+    uint64_t worker_store; /* that its workers use; 0: they have not come yet, or have their own */
+    uint64_t break_ms;     /* its workers fail then, since others of their world are gone */
+};
+
+struct job {
+    struct model_run *run;
+    struct model_settings settings;
+    struct pod pods[PODS];
+    size_t pod_count;
+    bool has_relays;    /* one at each pod */
+    bool relays_return; /* they outlive the daemon, and its agents with them */
+    uint64_t split_since_ms;
+    uint64_t again_ms; /* the job is done, and begins again then */
+};
+
+/* Connections whose peer is gone, until the daemon notices. */
+struct orphan {
+    struct model_link *link;
+    uint64_t until_ms;
+    uint64_t give_up_ms; /* as in a pod */
+};
+
+struct sim {
+    struct model_space space;
+    struct job jobs[MODEL_RUNS];
+    size_t job_count;
+    struct orphan orphans[ORPHANS_MAX];
+    size_t orphan_count;
+    uint64_t seed, random;
+    bool verbose;
+    const struct policy_settings *fixed; /* instead of those of the seed; NULL: none */
+
+    /* The daemon. */
+    uint64_t tick_ms;
+    uint64_t stalled_since_ms, stalled_until_ms;
+    bool has_ended;       /* it does not stand still: it begins again then */
+    bool agents_return;   /* it knows sessions of relays when it begins again */
+    bool sessions_lost;   /* with their relays, before it began */
+    uint64_t returned_ms; /* those sessions are here or lost then; 0: they are */
+
+    /* Faults. */
+    int faults_left;
+    uint64_t fault_count;
+    uint64_t fault_ms, last_fault_ms;
+    bool was_at_rest;         /* before the last one, which is the daemon's: no round is to end */
+    uint64_t rounds_before;   /* completed before that */
+    uint64_t steady_since_ms; /* all nodes have settled since then; 0: not all have */
+};
+
+extern struct sim sim;
+
+/* --- Time, chance, and telling. --- */
+
+uint64_t sim_now(void);    /* monotonic ms */
+int64_t sim_wall_us(void); /* since 1970, by the daemon's clock */
+
+/* Less than n. */
+uint64_t sim_draw(uint64_t n);
+
+/* With --verbose. */
+__attribute__((format(printf, 1, 2))) void sim_tell(const char *format, ...);
+
+/* Ends the program, and says how this comes again. */
+__attribute__((format(printf, 1, 2), noreturn)) void sim_fail(const char *format, ...);
+
+static inline uint64_t latest(uint64_t a, uint64_t b, uint64_t c)
+{
+    uint64_t most = a > b ? a : b;
+
+    return most > c ? most : c;
+}
+
+/* *next becomes `at`, if that is earlier; 0: never. */
+static inline void earlier(uint64_t *next, uint64_t at)
+{
+    if (at != 0 && at < *next)
+        *next = at;
+}
