@@ -488,6 +488,26 @@ def full_disk(mode, folder):
         same(json.loads(ask(store.port, "GET", "/v2/keys/after")[2])["node"]["value"], "2", "a GET")
 
 
+@case
+def a_directory_that_is_read_only_is_refused_and_can_be_looked_at():
+    with Store() as store:
+        Peer(store.port).add(b"k", 7)
+        store.kill(signal.SIGTERM)
+        if subprocess.run(["mount", "--bind", store.named, store.named], capture_output=True, check=False).returncode:
+            return "mounting a directory takes root"
+        try:
+            subprocess.run(["mount", "-o", "remount,bind,ro", store.named], check=True)
+            code, _, err = once("--listen=127.0.0.1:0", "--data-dir=" + store.named)
+            check(code == 1 and "data_dir_failed" in err and "Read-only file system" in err, "%d %s" % (code, err))
+            code, text, _ = once("--check-data=" + store.named)
+            check(code == 0 and "1 c10d keys" in text, "%d %s" % (code, text))
+        finally:
+            subprocess.run(["umount", "-l", store.named], check=True)
+        store.start()
+        same(Peer(store.port).add(b"k", 0), 7, "the key")
+    return None
+
+
 # --- Runs.
 
 @case
