@@ -108,6 +108,7 @@ static void what_merges_is_not_longer_than_what_agents_wrote(void **state)
 
         scene_init(&s);
         scene_meet(&s, 2);
+        scene_set(&s, &s.agents[0], 0, "torchelastic/role_info/0", "x"); /* it has its rank */
         old = beat(&s, scene_get(&s, ""), "a", scene_now_us(&s));
         terse = scene_terse(&s, grows ? STATE_SLACK / 4 + 600 : STATE_SLACK / 4);
         scene_change(&s, terse);

@@ -570,6 +570,62 @@ static void one_that_was_pruned_is_put_back(void **state)
     scene_fini(&s);
 }
 
+/* Its write that completed the round was answered when it was frozen. So by its own clock all are
+ * silent, itself too, and it begins anew. */
+static void a_frozen_one_reads_its_rank_among_the_silent(void **state)
+{
+    const char *seen, *next;
+    struct torch_state st;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 3);
+    seen = scene_copy(scene_get(&s, ""));
+    scene_pass(&s, 19000);
+    st = scene_state(NULL);
+    st.round = 1;
+    scene_beat(&st, "b", scene_now_us(&s));
+    scene_node(&st, "b")->participant = true;
+    next = scene_text(&s, &st);
+    st = scene_state(scene_cas(&s, &s.agents[1], seen, next));
+    assert_true(st.complete && st.round == 0);
+    assert_int_equal(torch_state_participants(&st), 3);
+    assert_int_equal(scene_node(&st, "b")->rank, 1);
+    for (size_t i = 0; i < st.count; i++)
+        assert_true(!st.nodes[i].has_heartbeat ||
+                    st.nodes[i].heartbeat_us > scene_now_us(&s) - 15 * SECOND);
+    torch_state_free(&st);
+    next = scene_cas(&s, &s.agents[1], seen, next);
+    assert_string_equal(next, scene_get(&s, ""));
+    scene_fini(&s);
+}
+
+/* "a" lives by the clocks here, and is dead by that of the agent that gets the answer, or as soon
+ * as it comes. */
+static void who_completes_a_round_reads_its_rank_among_the_almost_silent(void **state)
+{
+    const char *now, *next;
+    struct torch_state st;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    for (size_t i = 0; i < 2; i++)
+        scene_cas(&s, scene_connect(&s, true), "", SENTINEL);
+    scene_cas(&s, &s.agents[0], SENTINEL, scene_joined(&s, SENTINEL, "a"));
+    scene_pass(&s, 14900);
+    now = scene_copy(scene_get(&s, ""));
+    next = scene_completed(&s, now, "b");
+    st = scene_state(scene_cas(&s, &s.agents[1], now, next));
+    assert_true(s.run.view.state.complete);
+    assert_int_equal(torch_state_participants(&st), 2);
+    assert_int_equal(scene_node(&st, "b")->rank, 1);
+    assert_int_equal(scene_node(&st, "a")->heartbeat_us, scene_now_us(&s));
+    torch_state_free(&st);
+    scene_fini(&s);
+}
+
 /* --- Clocks. --- */
 
 /* Joins by its own clock, from what it is shown. */
@@ -904,6 +960,8 @@ int main(void)
         cmocka_unit_test(what_is_not_understood_is_refused),
         cmocka_unit_test(what_has_passed_is_refused),
         cmocka_unit_test(one_that_was_pruned_is_put_back),
+        cmocka_unit_test(a_frozen_one_reads_its_rank_among_the_silent),
+        cmocka_unit_test(who_completes_a_round_reads_its_rank_among_the_almost_silent),
         cmocka_unit_test(clocks_may_be_wrong),
         cmocka_unit_test(times_are_moved_back),
         cmocka_unit_test(a_deadline_is_seen_by_each_clock),
