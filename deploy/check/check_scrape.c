@@ -143,21 +143,6 @@ static const char *target_port(const struct kube_object *service, const char *na
     return "";
 }
 
-/* Whether the labels of an object are those of a selector's matchLabels. */
-static bool has_labels(const struct kube_object *o, const struct yaml_node *wanted)
-{
-    const struct yaml_node *labels = kube_get(o->node, "metadata.labels");
-
-    for (size_t i = 0; wanted != NULL && wanted->kind == YAML_MAPPING && i < wanted->count; i++) {
-        const struct yaml_node *value = yaml_get(labels, yaml_text(wanted->pairs[i].key));
-
-        if (value == NULL || yaml_text(wanted->pairs[i].value) == NULL ||
-            !yaml_is(value, yaml_text(wanted->pairs[i].value)))
-            return false;
-    }
-    return true;
-}
-
 static void look_at_endpoints(struct check *c, const struct kube_object *monitor,
                               const struct kube_object *service, const struct kube_pods *p)
 {
@@ -181,7 +166,7 @@ static void look_at_monitor(struct check *c, const struct kube_object *monitor)
         const struct kube_object *service = c->bundle.objects[i];
         const struct kube_pods *p = NULL;
 
-        if (service->type != KUBE_SERVICE || !has_labels(service, wanted))
+        if (service->type != KUBE_SERVICE || !kube_has_labels(service, wanted))
             continue;
         while ((p = kube_next_selected(&c->bundle, service, p)) != NULL) {
             if (job_store_in(&c->jobs, p) != NULL)

@@ -1,7 +1,7 @@
 /* Moves options of torchrun, PET_* variables and elasticPolicies to c10d. */
 #include "deploy/rewrite/rewrite_job.h"
 
-#include "deploy/kube/rdzv_conf.h"
+#include "deploy/rewrite/rewrite_conf.h"
 #include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/rewrite_setting.h"
 #include "deploy/rewrite/store_settings.h"
@@ -77,32 +77,6 @@ bool rewrite_is_self_hosted(const struct rewrite_job *j)
             return j->object->type != KUBE_CONFIG_MAP && !kube_is_template(j->object);
     }
     return false;
-}
-
-/* --- Configurations. --- */
-
-/* The conf with is_host=0 instead of an entry. */
-static const char *without_host(struct rewrite *w, const char *conf,
-                                const struct rdzv_conf_entry *e)
-{
-    return arena_text(&w->arena, "%.*sis_host=0%s", (int)e->start, conf, conf + e->end);
-}
-
-static void set_is_host(struct rewrite *w, const struct job_run *r, const struct job_setting *s)
-{
-    const char *conf = s->written.text, *all = s->value.text;
-    struct rdzv_conf_entry e;
-
-    if (rdzv_conf_find(conf, "is_host", &e)) {
-        if (!rdzv_conf_is_false(conf, &e) && !setting_write_part(w, s, e.start, e.end, "is_host=0"))
-            setting_write(w, r, s, without_host(w, conf, &e));
-    } else if (rdzv_conf_find(all, "is_host", &e)) { /* it comes with a variable */
-        setting_write(w, r, s, without_host(w, all, &e));
-    } else if (*conf == '\0') {
-        setting_write(w, r, s, "is_host=0");
-    } else if (!setting_write_part(w, s, 0, 0, "is_host=0,")) {
-        setting_write(w, r, s, arena_text(&w->arena, "is_host=0,%s", conf));
-    }
 }
 
 /* --- Runs. --- */
@@ -205,7 +179,7 @@ void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const stru
     }
     for (const struct job_setting *s = conf; s != NULL; s = s->weaker) {
         if (is_written(s))
-            set_is_host(w, r, s);
+            conf_move(w, r, s);
     }
     move_endpoint(w, r, host);
     if (is_written(endpoint) && j->policy == NULL) {
@@ -247,36 +221,12 @@ static void set_key(struct rewrite *w, const struct yaml_node *policy, const cha
     }
 }
 
-static void set_policy_conf(struct rewrite *w, const struct yaml_node *policy, struct buf *missing)
-{
-    const struct yaml_node *conf = yaml_get(policy, "rdzvConf");
-
-    if (conf == NULL) {
-        buf_print(missing, "rdzvConf:\n- key: is_host\n  value: \"0\"\n");
-        return;
-    }
-    if (conf->kind != YAML_SEQUENCE) {
-        rewrite_error(w, conf, "rdzvConf is a list of `key` and `value`: write it as one");
-        return;
-    }
-    for (size_t i = 0; i < conf->count; i++) {
-        const struct yaml_node *value = yaml_get(conf->items[i], "value");
-
-        if (!yaml_is(yaml_get(conf->items[i], "key"), "is_host"))
-            continue;
-        if (yaml_text(value) != NULL &&
-            !rdzv_conf_is_false(value->text, &(struct rdzv_conf_entry){.end = value->len}))
-            edit_value(w, value, "0");
-        return;
-    }
-    edit_append_item(w, conf, "key: is_host\nvalue: \"0\"\n");
-}
-
 void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const char *host)
 {
     static const char *const keys[] = {"rdzvConf", "rdzvId", "rdzvPort", "rdzvHost", "rdzvBackend"};
     struct buf missing = {.arena = &w->arena};
     const struct yaml_pair *after = NULL;
+    const char *old = kube_text(j->policy, "rdzvBackend");
 
     set_key(w, j->policy, "rdzvBackend", "c10d", &missing);
     if (host != NULL)
@@ -289,7 +239,7 @@ void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const c
             "%s had no rdzvId, and so the id of all jobs without one: rewrite sets its name",
             rewrite_title(w, j->object));
     }
-    set_policy_conf(w, j->policy, &missing);
+    conf_move_policy(w, j->policy, old, &missing);
     for (size_t i = 0; i < sizeof keys / sizeof *keys && after == NULL; i++)
         after = yaml_get_pair(j->policy, keys[i]);
     if (missing.len == 0)
