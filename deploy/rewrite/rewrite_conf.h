@@ -1,5 +1,5 @@
-/* Moves the conf of a rendezvous to c10d: is_host=0 keeps workers from being the store, and keys that
- * only the old backend reads get the name that c10d has for them, or go. */
+/* Moves the conf of a rendezvous to c10d: is_host=0 keeps workers from being the store, and keys
+ * that only the old backend reads get the name that c10d has for them, or go. */
 #pragma once
 
 #include "deploy/rewrite/rewrite_input.h"
