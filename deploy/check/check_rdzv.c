@@ -543,6 +543,42 @@ void check_nodes_too_many(struct check *c)
     }
 }
 
+/* All runs of the object meet at one place: two rendezvous share its pods in no known way. */
+static bool meets_alone(struct check *c, const struct kube_object *o)
+{
+    static const enum torchrun_option same[] = {TORCHRUN_NNODES, TORCHRUN_RDZV_ENDPOINT,
+                                                TORCHRUN_RDZV_ID};
+    struct job_view_runs runs = job_runs_of(&c->jobs, o);
+
+    for (size_t i = 1; i < runs.count; i++) {
+        for (size_t k = 0; k < sizeof same / sizeof *same; k++) {
+            if (strcmp(check_value(runs.list[i], same[k]), check_value(runs.list[0], same[k])) != 0)
+                return false;
+        }
+    }
+    return true;
+}
+
+void check_nodes_too_few(struct check *c)
+{
+    const struct kube_object *last = NULL;
+
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+        const struct kube_object *o = job_run_object(r);
+        long pods = training_pods(c, o);
+
+        if (o == last || kube_is_template(o) || o->type == KUBE_RUNTIME || !job_is_dynamic(r) ||
+            r->nodes_max < 2 || r->nodes_min > r->nodes_max || pods <= r->nodes_max ||
+            r->settings[TORCHRUN_NNODES].node == NULL || !meets_alone(c, o))
+            continue;
+        last = o;
+        check_report(c, o, check_at_setting(r, TORCHRUN_NNODES),
+                     "%ld pods start torchrun, but at most %ld nodes can take part", pods,
+                     r->nodes_max);
+    }
+}
+
 void check_nodes_world_size(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.count; i++) {

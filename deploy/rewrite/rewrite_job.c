@@ -62,12 +62,23 @@ long rewrite_job_nodes(const struct rewrite_job *j)
     return pods > most ? pods : most;
 }
 
-/* A training pod serves the endpoint, or an operator leads all pods to its Master. */
+/* A static job whose rank 0 is a pod of its own: the words name it, or the controller does. */
+static bool is_static_at_own_pod(const struct rewrite_job *j, const struct job_run *r)
+{
+    if (r->args == NULL || r->args->is_other || strcmp(r->backend, "static") != 0 ||
+        !job_is_multi_node(r))
+        return false;
+    if (j->object->type == KUBE_PYTORCHJOB)
+        return j->policy == NULL && kube_get(j->object->spec, "pytorchReplicaSpecs.Worker") != NULL;
+    return j->object->type == KUBE_TRAINJOB ||
+           r->settings[TORCHRUN_MASTER_ADDR].from != JOB_FROM_NOWHERE;
+}
+
+/* A training pod serves the endpoint, or all pods look for rank 0 at one of them. */
 static bool is_told(const struct rewrite_job *j, const struct job_run *r)
 {
     return r->settings[TORCHRUN_RDZV_ENDPOINT].from != JOB_FROM_NOWHERE ||
-           (j->object->type == KUBE_PYTORCHJOB && j->policy == NULL && r->args != NULL &&
-            !r->args->is_other && kube_get(j->object->spec, "pytorchReplicaSpecs.Worker") != NULL);
+           is_static_at_own_pod(j, r);
 }
 
 bool rewrite_is_self_hosted(const struct rewrite_job *j)
@@ -272,10 +283,26 @@ static bool is_said(const struct job_run *r, const char *name)
     return false;
 }
 
+/* The job has an id, and this variable is nothing but a part of the one that emit would write. */
+static bool is_of_id(const struct job_run *r, const struct yaml_node *env, const char *name)
+{
+    const char *id = job_variable_name(TORCHRUN_RDZV_ID), *part;
+
+    for (size_t i = 0; is_said(r, id) && i < yaml_length(env); i++) {
+        part = strstr(kube_text(env->items[i], "value"), name);
+        if (yaml_is(yaml_get(env->items[i], "name"), id) && part != NULL && part[-1] == '(' &&
+            part[strlen(name)] == ')')
+            return true;
+    }
+    return false;
+}
+
 void rewrite_add_variables(struct rewrite *w, const struct kube_container *c,
                            const struct job_run *r, const struct yaml_node *env)
 {
-    const struct yaml_pair *old = yaml_get_pair(c->node, "env");
+    /* A TrainJob has variables of its own; its runtime is that of others, too. */
+    const struct yaml_node *owner = c->over != NULL ? c->over : c->node;
+    const struct yaml_pair *old = yaml_get_pair(owner, "env");
     struct yaml_node *block = yaml_new(&w->arena, YAML_MAPPING);
     struct yaml_node *added = yaml_new(&w->arena, YAML_SEQUENCE);
 
@@ -286,7 +313,9 @@ void rewrite_add_variables(struct rewrite *w, const struct kube_container *c,
     for (size_t i = 0; i < yaml_length(env); i++) {
         const char *name = kube_text(env->items[i], "name");
 
-        if (!is_said(r, name) && !(old != NULL && has_variable(old->value, name)))
+        if (!is_said(r, name) && !is_of_id(r, env, name) &&
+            !has_variable(kube_get(c->node, "env"), name) &&
+            !has_variable(kube_get(c->over, "env"), name))
             yaml_append(&w->arena, added, env->items[i]);
     }
     for (size_t i = 0; old != NULL && i < added->count; i++)
@@ -294,7 +323,7 @@ void rewrite_add_variables(struct rewrite *w, const struct kube_container *c,
     if (old != NULL || added->count == 0)
         return;
     yaml_put(&w->arena, block, "env", added);
-    edit_add_pair(w, c->node, &c->node->pairs[c->node->count - 1], rewrite_text(w, block));
+    edit_add_pair(w, owner, &owner->pairs[owner->count - 1], rewrite_text(w, block));
 }
 
 /* --- Pods. --- */

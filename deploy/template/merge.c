@@ -79,7 +79,8 @@ static bool is_same_item(const struct yaml_node *a, const struct yaml_node *b)
     return key != NULL && yaml_is(yaml_get(a, key), yaml_get(b, key)->text);
 }
 
-/* A term of a node selector: terms are alternatives, and what stands in one has to hold together. */
+/* A term of a node selector: terms are alternatives, and what stands in one has to hold together.
+ */
 static bool is_term(const struct yaml_node *item)
 {
     return yaml_get(item, "matchExpressions") != NULL || yaml_get(item, "matchFields") != NULL;
