@@ -19,30 +19,10 @@ import subprocess
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
-from servers import rdzvd_binary  # noqa: E402
-
-try:
-    import yaml
-except ImportError:
-    sys.exit("rewrite.py: python3-yaml is missing: run tests/support/install.sh test")
+from manifests import HERE, MANIFEST, SHARED, Failed, check, documents, rdzvd_binary, read, yaml
 
 INPUTS = os.path.join(HERE, "rewrite")
 EXPECTED = os.path.join(INPUTS, "expected")
-SHARED = os.path.join(os.path.dirname(ROOT), "shared")
-MANIFEST = os.environ.get("RDZV_MANIFEST") or os.path.join(
-    os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary()))), "deploy", "rdzv-manifest")
-
-
-class Failed(AssertionError):
-    pass
-
-
-def check(truth, text, *more):
-    if not truth:
-        raise Failed("\n".join([text] + [str(m) for m in more]))
 
 
 def same(got, want, what):
@@ -64,15 +44,6 @@ def rewrite(args, data=None, code=None, cwd=INPUTS):
     check(done.returncode in wanted, "rewrite %s ended with %d" % (" ".join(args), done.returncode),
           done.stderr.decode(errors="replace"))
     return done.stdout, done.stderr
-
-
-def read(path):
-    with open(path, "rb") as f:
-        return f.read()
-
-
-def documents(data):
-    return [d for d in yaml.safe_load_all(data) if d]
 
 
 # ------------------------------------------------------------ whole files
