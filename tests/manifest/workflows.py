@@ -486,6 +486,21 @@ def schema_and_parser_agree():
     check(judge.is_valid(dict(base, queueName=None, numPods=None)), "null switches off")
 
 
+def a_patch_narrows_the_node_selector():
+    """A term of the user's own does not let the pods onto a node that a setting keeps them from: terms are alternatives."""
+    def terms(*own):
+        job = {"jobName": "a", "containerImage": "b:1", "mainProgram": "t.py", "platform": "job", "hostIgnoreList": ["broken"],
+               "pod": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+                   {"matchExpressions": [{"key": k, "operator": "Exists"}]} for k in own]}}}}}
+        out, _ = run("emit", "-f", "-", stdin=json.dumps(job).encode(), code=0)
+        pod = [d for d in yaml.safe_load_all(out) if d["kind"] == "Job"][0]["spec"]["template"]["spec"]
+        found = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        return [[e["key"] for e in t["matchExpressions"]] for t in found]
+
+    check(terms("zone") == [["kubernetes.io/hostname", "zone"]], repr(terms("zone")))
+    check(terms("zone", "disk") == [["kubernetes.io/hostname", "zone"], ["kubernetes.io/hostname", "disk"]], repr(terms("zone", "disk")))
+
+
 # ---- import
 
 def meaning(node):
@@ -662,7 +677,7 @@ def the_story_of_a_repository():
         check(codes == [1, 0], "another user file: %r" % codes)
 
 
-TESTS = [import_gives_the_job_back, import_leaves_the_old_rendezvous, import_takes_public_jobs, the_story_of_a_repository, schema_and_parser_agree, emit_shows_what_changes, runs_have_names, exit_codes_are_for_pipes, diff_writes_nothing, plan_is_in_order, resource_lists_are_functions,
+TESTS = [a_patch_narrows_the_node_selector, import_gives_the_job_back, import_leaves_the_old_rendezvous, import_takes_public_jobs, the_story_of_a_repository, schema_and_parser_agree, emit_shows_what_changes, runs_have_names, exit_codes_are_for_pipes, diff_writes_nothing, plan_is_in_order, resource_lists_are_functions,
          stores_get_what_the_user_asks, folders_are_read, config_is_read, objects_ignore_rules, github_annotations, sarif_is_for_code_scanning]
 
 
