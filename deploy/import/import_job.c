@@ -165,6 +165,7 @@ static struct yaml_node *read_conf(struct importer *m)
     struct yaml_node *out = yaml_new(&m->arena, YAML_MAPPING);
     struct rdzv_conf_entry e;
     size_t at = 0;
+    int readers;
 
     while (rdzv_conf_next(conf, &at, &e)) {
         size_t len = e.key_end - e.start;
@@ -173,9 +174,14 @@ static struct yaml_node *read_conf(struct importer *m)
 
         if (strcmp(key, "timeout") == 0 && (rdzv_conf_readers(key, len) & backend) != 0)
             key = "join_timeout"; /* as c10d calls it */
-        if (strcmp(key, "is_host") != 0 && *value != '\0' && strpbrk(conf, "$`") == NULL &&
-            (rdzv_conf_readers(key, strlen(key)) & RDZV_CONF_C10D) != 0)
+        readers = rdzv_conf_readers(key, strlen(key));
+        if (strcmp(key, "is_host") == 0 || *value == '\0' || strpbrk(conf, "$`") != NULL)
+            continue;
+        if (readers == 0 || (readers & RDZV_CONF_C10D) != 0)
             import_put_text(m, out, key, value);
+        else
+            import_note(m, m->job->node, "c10d does not read the conf key `%s`: it is left out",
+                        key);
     }
     return out->count > 0 ? out : NULL;
 }
@@ -194,6 +200,26 @@ static const char *placement_of(const struct importer *m, const struct job_store
     return kube_top(o) == kube_top(m->job) ? "pod" : "service";
 }
 
+/* The name that job and store have in common, if it is another one than the job's. */
+static void read_instance(struct importer *m, const struct job_store *s)
+{
+    const struct kube_pods *p = s == NULL ? NULL : s->container->pods;
+    const char *label = p == NULL ? "" : kube_text(p->meta, "labels.rdzvd");
+    char first = m->job->name[0];
+
+    if (*label != '\0' && strcmp(label, m->job->name) != 0)
+        import_put_text(m, m->settings, "instance", label);
+    else if (*label == '\0' && first >= '0' && first <= '9') /* no Service can be called so */
+        import_put_text(m, m->settings, "instance", arena_text(&m->arena, "job-%s", m->job->name));
+}
+
+static const char *usual_name(struct importer *m)
+{
+    const struct yaml_node *instance = yaml_get(m->settings, "instance");
+
+    return arena_text(&m->arena, "%s-rdzv", instance == NULL ? m->job->name : instance->text);
+}
+
 /* How the user wants the store's own pod. */
 static void read_store_pod(struct importer *m, const struct job_store *s, struct yaml_node *rdzv)
 {
@@ -202,7 +228,7 @@ static void read_store_pod(struct importer *m, const struct job_store *s, struct
     const struct kube_pods *p = s->container->pods;
     const struct yaml_node *claim = kube_get(p->object->spec, "volumeClaimTemplates[0].spec");
 
-    if (strcmp(p->object->name, arena_text(&m->arena, "%s-rdzv", m->job->name)) != 0)
+    if (strcmp(p->object->name, usual_name(m)) != 0)
         import_put_text(m, rdzv, "name", p->object->name);
     if (!kube_same_namespace(p->object, m->job) && *p->object->namespace != '\0')
         import_put_text(m, rdzv, "namespace", p->object->namespace);
@@ -222,9 +248,8 @@ static void read_address(struct importer *m, const struct job_store *s, struct y
     const struct kube_object *service = r->target.service;
     bool relay = r->store->kind == JOB_STORE_RELAY, c10d = strcmp(r->backend, "c10d") == 0;
     long port = r->port;
-    const char *name = s->container->pods->object == m->job
-                           ? arena_text(&m->arena, "%s-rdzv", m->job->name)
-                           : s->container->pods->object->name;
+    const char *name =
+        s->container->pods->object == m->job ? usual_name(m) : s->container->pods->object->name;
     struct job_upstream up;
 
     if (relay && job_relay_upstream(&m->jobs, r->store, 0, &up)) {
@@ -255,6 +280,7 @@ static void read_rdzv(struct importer *m)
     struct yaml_node *rdzv = yaml_new(&m->arena, YAML_MAPPING);
     const struct job_run *r = m->run;
 
+    read_instance(m, s);
     if (s != NULL && s->kind == JOB_STORE_RDZVD && placement_of(m, s) != NULL) {
         import_put_text(m, rdzv, "placement", placement_of(m, s));
         import_put(m, rdzv, "image", kube_field(s->container, "image"));
@@ -527,14 +553,18 @@ static void read_job_fields(struct importer *m)
     if (m->job->type == KUBE_TRAINJOB)
         import_put(m, m->settings, ttl[0],
                    kube_get(m->pods->part, "template.spec.ttlSecondsAfterFinished"));
+    if (m->job->type == KUBE_JOB)
+        import_put(m, m->settings, "podFailurePolicy", kube_get(m->job->spec, "podFailurePolicy"));
+    /* Of an elastic job the setting says torchrun's number, too, and emit has a high one by itself.
+     */
+    if (job_is_elastic(m->run))
+        return;
     if (m->job->type == KUBE_JOBSET)
         import_put(m, m->settings, "restarts", kube_get(m->job->spec, "failurePolicy.maxRestarts"));
     if (m->job->type == KUBE_VOLCANO_JOB && kube_int(m->job->spec, "maxRetry", 0) != 1000)
         import_put(m, m->settings, "restarts", kube_get(m->job->spec, "maxRetry"));
-    if (m->job->type == KUBE_JOB) {
+    if (m->job->type == KUBE_JOB)
         import_put(m, m->settings, "restarts", kube_get(m->job->spec, "backoffLimit"));
-        import_put(m, m->settings, "podFailurePolicy", kube_get(m->job->spec, "podFailurePolicy"));
-    }
 }
 
 /* What of `resources` is a setting; NULL: nothing. */
