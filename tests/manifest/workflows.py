@@ -329,6 +329,8 @@ def plan_is_in_order():
             "name: train,", "name: \"t'$(x)\",")).encode(), code=0)
         check(b"kubectl delete 'pytorchjob.kubeflow.org/t'\\''$(x)' -n ml\n" in out and
               b"kubectl apply -f -\n" in out, out.decode())
+    out, _ = run("rewrite", "--plan", stdin=PLAIN.encode(), code=0)
+    check(out == b"# Nothing changes, so there is nothing to do.\n", out.decode())
     # Nor can this one be changed.
     with open(os.path.join(HERE, "wild", "etcd-of-a-controller.yaml"), "rb") as f:
         out, _ = run("rewrite", "--plan", stdin=f.read(), code=0)
