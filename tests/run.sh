@@ -252,6 +252,8 @@ step python-etcd $PYTHON tests/etcd/python_etcd.py
 step etcdctl $PYTHON tests/etcd/etcdctl.py
 step manifest env RDZV_SEED="$SEED" RDZV_WALK="${RELEASES:+20000}" $PYTHON tests/manifest/run_emit.py
 step manifest-check $PYTHON tests/manifest/check.py
+step manifest-cost env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/check.py \
+    cost_grows_with_the_file
 step manifest-workflows $PYTHON tests/manifest/workflows.py
 step manifest-rewrite $PYTHON tests/manifest/rewrite.py --seed "$SEED"
 step manifest-corpus env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/corpus.py
