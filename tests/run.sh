@@ -232,6 +232,7 @@ step client-ctl $PYTHON tests/client/ctl.py
 step page $PYTHON tests/page/run.py
 step packages-install env RDZVD="$PLAIN" $PYTHON tests/packages/install.py
 step packages-chart env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/packages/chart.py
+[ "$ALL" = no ] || step packages-booted env RDZVD="$PLAIN" $PYTHON tests/packages/booted.py
 [ "$ALL" = no ] || step packages-release $PYTHON tests/packages/release.py
 step linear-checker $PYTHON tests/linear/checker_cases.py
 if [ "$ALL" = yes ]; then

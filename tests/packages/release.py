@@ -32,6 +32,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 sys.path.insert(0, os.path.join(HERE, "..", "elastic"))
 import cases  # noqa: E402
+import clean_debian  # noqa: E402
 from agents import Peer  # noqa: E402
 from cases import case, check  # noqa: E402
 from servers import ROOT, Rdzvd, free_port  # noqa: E402
@@ -326,17 +327,15 @@ def names_are_found_in_an_empty_root():
 
 
 @functools.cache
-def clean_debian():
-    """A Debian of this release with nothing but what it has to have, from the cache; a copy of it."""
-    cache = run("bash", "-c", '. "$1"; debian_tree >&2; echo "$RDZV_CACHE_DIR/tree-clean"', "bash",
-                os.path.join(ROOT, "tests", "support", "install.sh")).splitlines()[-1]
+def debian():
+    """A copy of the clean Debian."""
     tree = os.path.join(MADE["scratch"], "debian")
-    run("cp", "-a", "--reflink=auto", cache, tree)
+    run("cp", "-a", "--reflink=auto", clean_debian.tree(), tree)
     return tree
 
 
 def in_debian(*argv, code=0):
-    return run("chroot", clean_debian(), "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8",
+    return run("chroot", debian(), "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8",
                "DEBIAN_FRONTEND=noninteractive", *argv, code=code)
 
 
@@ -352,7 +351,7 @@ def lintian_finds_nothing():
 def packages_install_run_and_go():
     if not has("*.deb"):
         return "not made"
-    tree = clean_debian()
+    tree = debian()
     packages = [os.path.basename(p) for p in glob.glob(MADE["folder"] + "/*.deb") if "-dbgsym_" not in p]
     check(sorted(p.split("_")[0] for p in packages) == ["librdzv-dev", "librdzv0", "rdzv", "rdzvctl"], str(packages))
     before = in_debian("sh", "-c", "find / -xdev -path /var/lib/dpkg -prune -o -path /var/cache -prune -o "
