@@ -93,7 +93,7 @@ compile() # SYSROOT SOURCE LIBRARY TARGET OPTIMIZATION [OPTION OF ./configure...
         cd "$sysroot/source/$source"-*/ &&
             autoreconf --force --install &&
             ./configure --host="$TRIPLET" --disable-shared --enable-static --disable-dependency-tracking "$@" \
-                CC="$TRIPLET-gcc --sysroot=$sysroot" \
+                CC="$TRIPLET-gcc --sysroot=$sysroot" LDFLAGS=-static \
                 CFLAGS="$optimization $LIBRARY_FLAGS -ffile-prefix-map=$PWD=$source -ffile-prefix-map=$sysroot=" &&
             make "$target" &&
             cp "$library" "$sysroot/usr/lib/$TRIPLET/"
