@@ -428,7 +428,7 @@ def rewrite_cases():
         for protocol in ("etcd-v2", "c10d"):
             yield Case("rewrite-%s-%s" % (platform, protocol),
                        ["rewrite", "--backend=" + protocol, "rewrite/%s-etcd.yaml" % platform],
-                       protocol)
+                       protocol, usual=(platform, protocol) in (("volcano", "etcd-v2"), ("pytorchjob", "c10d")))
     yield Case("rewrite-volcano-self-hosted", ["rewrite", "rewrite/volcano-c10d.yaml"], usual=False)
     yield Case("rewrite-pytorchjob-self-hosted", ["rewrite", "rewrite/pytorchjob-c10d.yaml"],
                usual=False)
@@ -466,7 +466,7 @@ def emit_cases():
         for protocol in ("c10d", "etcd-v2"):
             yield Case("emit-%s-%s" % (platform, protocol),
                        ["emit", "-f", "real/short.yaml", "--platform", platform, "--backend",
-                        protocol], protocol, usual=protocol == "c10d" or platform == "volcano")
+                        protocol], protocol, usual=protocol == "c10d" and platform != "appwrapper-v1beta1")
     for platform in ("volcano", "pytorchjob", "jobset"):
         yield Case("emit-%s-service" % platform,
                    ["emit", "-f", "real/short.yaml", "--platform", platform, "--rdzv", "service"],

@@ -205,7 +205,7 @@ def github_annotations():
 
 def sarif_is_for_code_scanning():
     """What the standard (SARIF 2.1.0, 3.4, 3.11, 3.27, 3.30, 3.49) and code scanning ask for: URIs relative to the root,
-    a page for each rule, levels, indexes that lead to the rule."""
+    help for each rule, levels, indexes that lead to the rule. No rule has a page of its own, so nothing names one."""
     with tempfile.TemporaryDirectory() as folder:
         folder = os.path.realpath(folder)
         repository(folder)
@@ -215,9 +215,8 @@ def sarif_is_for_code_scanning():
         log = json.loads(out)
         check(log["version"] == "2.1.0" and len(log["runs"]) == 1, "head")
         driver = log["runs"][0]["tool"]["driver"]
-        check(re.fullmatch(r"https://\S+", driver["informationUri"]), driver["informationUri"])
+        check("informationUri" not in driver and not any("helpUri" in r for r in driver["rules"]), repr(driver)[:3000])
         for rule in driver["rules"]:
-            check(re.fullmatch(r"https://[^\s#]+#" + re.escape(rule["id"]), rule["helpUri"]), rule["helpUri"])
             check(rule["shortDescription"]["text"] and rule["help"]["text"] and
                   rule["defaultConfiguration"]["level"] in ("error", "warning", "note"), repr(rule))
         results = log["runs"][0]["results"]
