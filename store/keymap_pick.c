@@ -185,6 +185,14 @@ static inline struct blob *put_pick(struct keymap *m, struct entry *e, struct bl
     return old;
 }
 
+/* The values are looked at for those who watch the key alone: they are in no cache. */
+static inline void notify_put(struct keymap *m, struct entry *e, const struct blob *value)
+{
+    if (!TAILQ_EMPTY(&e->watching))
+        keymap_notify_watches(m, e, e->value == NULL ? KEYMAP_CREATED : KEYMAP_UPDATED,
+                              entry_value(e), blob_slice(value));
+}
+
 void keymap_put_picks(struct keymap *m, struct key_picks *p)
 {
     struct held_picks *held = m->moment == NULL ? NULL : keymap_moment_holds(m->moment, p);
@@ -198,8 +206,7 @@ void keymap_put_picks(struct keymap *m, struct key_picks *p)
         prefetch_put(p, i, is_known);
         if (held != NULL)
             keymap_moment_pick(m->moment, held, i);
-        keymap_notify(m, e, e->value == NULL ? KEYMAP_CREATED : KEYMAP_UPDATED, entry_value(e),
-                      blob_slice(p->values[i]));
+        notify_put(m, e, p->values[i]);
         p->values[i] = put_pick(m, e, p->values[i], is_known);
         keymap_wake_all(m, e);
     }

@@ -2,6 +2,9 @@
  * whatever happens meanwhile. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "store/keymap_entry.h"
 #include "tests/unit/keymap_fixture.h"
@@ -195,6 +198,59 @@ static void many_values_are_set_at_once(void **state)
     assert_int_equal(account.bytes[ACCOUNT_KEYS] + account.bytes[ACCOUNT_WAITERS], 0);
 }
 
+/* A value that has pages of its own. */
+static struct blob *paged(const char *text)
+{
+    const size_t size = (size_t)sysconf(_SC_PAGESIZE), room = size - sizeof(struct blob);
+    struct blob *b = account_request_pages(ACCOUNT_KEYS, size);
+
+    assert_non_null(b);
+    blob_begin(b, ACCOUNT_KEYS, room);
+    b->paged = true;
+    memcpy(b->bytes, text, strlen(text));
+    blob_leave_spare(b, room - strlen(text));
+    return b;
+}
+
+static void let_look(struct blob *b, bool may)
+{
+    assert_int_equal(
+        mprotect(b, (size_t)sysconf(_SC_PAGESIZE), may ? PROT_READ | PROT_WRITE : PROT_NONE), 0);
+}
+
+/* 131,072 values are in no cache, neither those that go nor those that come. */
+static void the_moment_does_not_look_at_values(void **state)
+{
+    struct blob *before = paged("before"), *now = paged("now");
+    struct store_result r;
+    struct key_picks *p;
+    struct fixture w;
+
+    (void)state;
+    fixture_init(&w, 0);
+    assert_int_equal(execute(&w.m,
+                             &(struct command){.kind = COMMAND_KEY_SET,
+                                               .key = s("/a"),
+                                               .value = blob_slice(before),
+                                               .blob = before},
+                             &r),
+                     STORE_OK);
+    blob_unref(before);
+    p = keymap_pick_begin(&w.m, 1, true);
+    assert_true(keymap_pick_value(p, s("/a"), blob_slice(now)));
+    blob_unref(p->values[0]);
+    p->values[0] = now;
+    let_look(before, false);
+    let_look(now, false);
+    assert_int_equal(set_picked(&w, p), STORE_OK);
+    let_look(before, true);
+    let_look(now, true);
+    check_value(&w, "/a", "now");
+    keymap_pick_end(p);
+    fixture_fini(&w);
+    assert_int_equal(account.bytes[ACCOUNT_KEYS] + account.bytes[ACCOUNT_WAITERS], 0);
+}
+
 /* Whether the keys have changed since they were picked or not, and also when one is there twice. */
 static void what_is_set_counts_as_if_set_one_by_one(void **state)
 {
@@ -299,6 +355,7 @@ int main(void)
         cmocka_unit_test(values_that_were_taken_stay),
         cmocka_unit_test(values_change_before_they_are_taken),
         cmocka_unit_test(many_values_are_set_at_once),
+        cmocka_unit_test(the_moment_does_not_look_at_values),
         cmocka_unit_test(what_is_set_counts_as_if_set_one_by_one),
         cmocka_unit_test(what_does_not_fit_is_not_set),
         cmocka_unit_test(without_memory_nothing_is_picked),
