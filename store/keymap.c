@@ -350,7 +350,10 @@ static void entry_delete(struct keymap *m, struct entry *e)
 
     keymap_notify(m, e, KEYMAP_DELETED, blob_slice(old), (struct slice){0});
     keymap_note_gone(m, e);
-    m->picked_changes += e->pins != 0;
+    if (e->pins != 0) {
+        m->picked_changes++;
+        keymap_wake_all(m, e); /* those whom its picks have not told yet */
+    }
     if (m->moment != NULL)
         keymap_moment_loses(m->moment, e);
     e->value = NULL;

@@ -720,6 +720,24 @@ def wait_absent(s):
     delete(setter, (b"round/%d/%d" % (i, k) for i in range(5) for k in range(count)))
 
 
+@case(SMALL_MEMORY)
+def set_awaited(s):
+    """MULTI_SET of as many keys as it may have, each of which 20 clients wait for."""
+    count = s.of(KEYS_MAX)
+    keys = [b"round/%d" % k for k in range(count)]
+    waiters, setter = [s.peer() for _ in range(20)], s.peer()
+    for waiter in waiters:
+        waiter.send(b"\x06" + struct.pack("<Q", count) + b"".join(map(agents.text, keys)) + b"\x0d....")
+        waiter.expect(b"....")
+    yield "a MULTI_SET of %d keys, for each of which %d clients wait" % (count, len(waiters))
+    setter.send(b"\x0b" + struct.pack("<Q", count) +
+                b"".join(agents.text(key) + agents.text(b"v") for key in keys))
+    for waiter in waiters:
+        waiter.expect(b"\0")
+    yield
+    delete(setter, keys)
+
+
 @case()
 def set_many(s):
     """MULTI_SET of as many keys as it may have, new ones and old ones."""

@@ -251,6 +251,76 @@ static void the_moment_does_not_look_at_values(void **state)
     assert_int_equal(account.bytes[ACCOUNT_KEYS] + account.bytes[ACCOUNT_WAITERS], 0);
 }
 
+/* Of each key when it is let go of; of one that goes before that, then; and nobody is told of one
+ * who asked behind that. */
+static void who_waits_is_told_bit_by_bit(void **state)
+{
+    static const char *const keys[] = {"/a", "/b", "/c", NULL};
+    static const char list[] = "\2\0\0\0\0\0\0\0/a\2\0\0\0\0\0\0\0/b\2\0\0\0\0\0\0\0/c";
+    const struct slice all = {(const uint8_t *)list, sizeof list - 1}, b = {all.ptr + 10, 10};
+    struct waiter *waiter, *late;
+    struct graveyard g;
+    struct fixture w;
+    struct key_picks *p;
+
+    (void)state;
+    graveyard_init(&g);
+    fixture_init(&w, 0);
+    w.m.graveyard = &g;
+    assert_int_equal(keymap_wait(&w.m, all, 3, &w, &waiter), STORE_OK);
+    p = begin(&w, keys, true);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(keymap_pick_value(p, s(keys[i]), s("v")));
+    assert_int_equal(set_picked(&w, p), STORE_OK);
+    keymap_pick_end(p);
+    check_value(&w, "/a", "v");
+    assert_int_equal(waiter->missing, 3);
+    delete_key(&w, "/b");
+    assert_int_equal(waiter->missing, 2);
+    assert_int_equal(keymap_wait(&w.m, b, 1, &w, &late), STORE_OK);
+    graveyard_free(&g, 1);
+    assert_int_equal(waiter->missing, 1);
+    graveyard_free(&g, 1);
+    assert_int_equal(late->missing, 1);
+    assert_int_equal(waiter->missing, 1);
+    graveyard_free(&g, SIZE_MAX);
+    assert_int_equal(waiter->missing, 0);
+    assert_int_equal(late->missing, 1);
+    keymap_cancel(&w.m, waiter);
+    keymap_cancel(&w.m, late);
+    graveyard_free(&g, SIZE_MAX);
+    w.m.graveyard = NULL;
+    fixture_fini(&w);
+}
+
+/* The space is emptied before those who wait are told: the keys were there. */
+static void who_waits_is_told_of_keys_that_were_cleared(void **state)
+{
+    static const char *const keys[] = {"/a", NULL};
+    struct waiter *waiter;
+    struct graveyard g;
+    struct fixture w;
+    struct key_picks *p;
+
+    (void)state;
+    graveyard_init(&g);
+    fixture_init(&w, 0);
+    w.m.graveyard = &g;
+    assert_int_equal(keymap_wait(&w.m, (struct slice){(const uint8_t *)"\2\0\0\0\0\0\0\0/a", 10}, 1,
+                                 &w, &waiter),
+                     STORE_OK);
+    p = begin(&w, keys, true);
+    assert_true(keymap_pick_value(p, s(keys[0]), s("v")));
+    assert_int_equal(set_picked(&w, p), STORE_OK);
+    keymap_pick_end(p);
+    keymap_clear(&w.m);
+    assert_int_equal(waiter->missing, 0);
+    keymap_cancel(&w.m, waiter);
+    graveyard_free(&g, SIZE_MAX);
+    w.m.graveyard = NULL;
+    fixture_fini(&w);
+}
+
 /* Whether the keys have changed since they were picked or not, and also when one is there twice. */
 static void what_is_set_counts_as_if_set_one_by_one(void **state)
 {
@@ -355,6 +425,8 @@ int main(void)
         cmocka_unit_test(values_that_were_taken_stay),
         cmocka_unit_test(values_change_before_they_are_taken),
         cmocka_unit_test(many_values_are_set_at_once),
+        cmocka_unit_test(who_waits_is_told_bit_by_bit),
+        cmocka_unit_test(who_waits_is_told_of_keys_that_were_cleared),
         cmocka_unit_test(the_moment_does_not_look_at_values),
         cmocka_unit_test(what_is_set_counts_as_if_set_one_by_one),
         cmocka_unit_test(what_does_not_fit_is_not_set),
