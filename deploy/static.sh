@@ -68,9 +68,9 @@ make_sysroot()
     done >"$1/list"
     (cd "$1/source" && private_apt "$apt" source --only-source cjson libxcrypt libevent libyaml >/dev/null)
     compile_cjson "$1" "$(echo "$1"/source/cjson-*/)"
-    compile "$1" libxcrypt .libs/libcrypt.a libcrypt.la -Os --enable-hashes=sha512crypt --enable-obsolete-api=no
-    compile "$1" libevent .libs/libevent_core.a libevent_core.la -O2 --disable-openssl
-    compile "$1" libyaml src/.libs/libyaml.a all -Os
+    compile "$1" libxcrypt . libcrypt -Os --enable-hashes=sha512crypt --enable-obsolete-api=no
+    compile "$1" libevent . libevent_core -O2 --disable-openssl
+    compile "$1" libyaml src libyaml -Os
     rm -rf "$apt" "$1/packages" "$1/source" "$1/log"
 }
 
@@ -84,9 +84,9 @@ compile_cjson() # SYSROOT SOURCE
 }
 
 # In place of the library that the package of $PACKAGES has.
-compile() # SYSROOT SOURCE LIBRARY TARGET OPTIMIZATION [OPTION OF ./configure...]
+compile() # SYSROOT SOURCE FOLDER LIBRARY OPTIMIZATION [OPTION OF ./configure...]
 {
-    local sysroot=$1 source=$2 library=$3 target=$4 optimization=$5
+    local sysroot=$1 source=$2 folder=$3 library=$4 optimization=$5
     shift 5
 
     (
@@ -95,8 +95,8 @@ compile() # SYSROOT SOURCE LIBRARY TARGET OPTIMIZATION [OPTION OF ./configure...
             ./configure --host="$TRIPLET" --disable-shared --enable-static --disable-dependency-tracking "$@" \
                 CC="$TRIPLET-gcc --sysroot=$sysroot" LDFLAGS=-static \
                 CFLAGS="$optimization $LIBRARY_FLAGS -ffile-prefix-map=$PWD=$source -ffile-prefix-map=$sysroot=" &&
-            make "$target" &&
-            cp "$library" "$sysroot/usr/lib/$TRIPLET/"
+            make -C "$folder" "$library.la" &&
+            cp "$folder/.libs/$library.a" "$sysroot/usr/lib/$TRIPLET/"
     ) >"$sysroot/log" 2>&1 || { tail -n 60 "$sysroot/log"; exit 1; }
 }
 
