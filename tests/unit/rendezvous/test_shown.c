@@ -626,6 +626,24 @@ static void who_completes_a_round_reads_its_rank_among_the_almost_silent(void **
     scene_fini(&s);
 }
 
+static void one_that_takes_others_out_is_answered_what_it_wrote(void **state)
+{
+    const char *now, *next;
+    struct torch_state st;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 3);
+    now = scene_copy(scene_get(&s, ""));
+    st = scene_state(now);
+    scene_remove(&st, "a");
+    scene_beat(&st, "c", scene_now_us(&s));
+    next = scene_text(&s, &st);
+    assert_string_equal(scene_cas(&s, &s.agents[2], now, next), next);
+    scene_fini(&s);
+}
+
 /* --- Clocks. --- */
 
 /* Joins by its own clock, from what it is shown. */
@@ -962,6 +980,7 @@ int main(void)
         cmocka_unit_test(one_that_was_pruned_is_put_back),
         cmocka_unit_test(a_frozen_one_reads_its_rank_among_the_silent),
         cmocka_unit_test(who_completes_a_round_reads_its_rank_among_the_almost_silent),
+        cmocka_unit_test(one_that_takes_others_out_is_answered_what_it_wrote),
         cmocka_unit_test(clocks_may_be_wrong),
         cmocka_unit_test(times_are_moved_back),
         cmocka_unit_test(a_deadline_is_seen_by_each_clock),
