@@ -61,7 +61,7 @@ static void learn_node(struct step *s, struct agent *a, const struct wish *wish)
 {
     const struct run_view *v = &s->run->view;
     const struct torch_node *node =
-        wish->from != NULL ? wish->writer : torch_merge_writer(&v->before, &v->state);
+        wish->from != NULL ? wish->writer : wish_writer(a, &v->before, &v->state);
 
     if (node == NULL)
         return;
