@@ -2,6 +2,7 @@
 #include "rdzv/rendezvous/wish.h"
 
 #include "proto/torch/torch_merge.h"
+#include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
 bool wish_to_close(struct step *s, struct agent *a)
@@ -35,6 +36,17 @@ static const struct torch_state *read_expected(const struct step *s, struct wish
     return torch_state_read(wish->expected, &wish->memory) == TORCH_STATE_OK ? &wish->memory : NULL;
 }
 
+const struct torch_node *wish_writer(const struct agent *a, const struct torch_state *expected,
+                                     const struct torch_state *desired)
+{
+    const struct torch_node *writer = torch_merge_writer(expected, desired);
+
+    if (writer != NULL && a->has_node && torch_node_compare(writer, &a->node) != 0 &&
+        explain_role(torch_state_find(expected, &a->node)) != NULL)
+        return NULL;
+    return writer;
+}
+
 void wish_read(struct step *s, struct agent *a, struct slice expected, struct slice desired,
                struct wish *out)
 {
@@ -52,7 +64,7 @@ void wish_read(struct step *s, struct agent *a, struct slice expected, struct sl
         out->from = NULL;
         return;
     }
-    out->writer = torch_merge_writer(out->from, &out->to);
+    out->writer = wish_writer(a, out->from, &out->to);
     if (step_is_open(s))
         keep_open(s, a, out);
     if (settings->merge_heartbeats &&
