@@ -81,7 +81,7 @@ static void on_kept(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    data_dir_poll(&s->store.data);
+    engine_poll_journal(&s->engine);
 }
 
 static int open_data(struct server *s)
@@ -97,14 +97,13 @@ static int open_data(struct server *s)
 
 static int open_store(struct server *s)
 {
-    int fd;
+    const struct engine_journal *journal = &s->engine.options.journal;
 
     if (open_data(s) < 0)
         return -1;
-    fd = data_dir_fd(&s->store.data);
-    if (fd < 0)
+    if (journal->commit == NULL || journal->fd < 0)
         return 0;
-    event_assign(&s->store.kept, s->base, fd, EV_READ | EV_PERSIST, on_kept, s);
+    event_assign(&s->store.kept, s->base, journal->fd, EV_READ | EV_PERSIST, on_kept, s);
     return net_add_event(&s->store.kept, NULL) ? 0 : -1;
 }
 
@@ -146,12 +145,13 @@ static void init(struct server *s)
 
 static int begin(struct server *s)
 {
+    const struct engine_found *found = &s->engine.found;
     struct store_parts *store = &s->store;
 
     rendezvous_add_spaces(&store->rendezvous);
-    if (store->data.found) {
-        engine_postpone_expiry(&s->engine, store->data.away_ms);
-        rendezvous_restore(&store->rendezvous, store->data.away_ms);
+    if (found->any) {
+        engine_postpone_expiry(&s->engine, found->away_ms);
+        rendezvous_restore(&store->rendezvous, found->away_ms);
         relay_links_start(&store->links);
     }
     return 0;
@@ -161,14 +161,13 @@ static void tick(struct server *s)
 {
     rendezvous_tick(&s->store.rendezvous);
     relay_links_tick(&s->store.links);
-    data_dir_tick(&s->store.data);
+    engine_tick_journal(&s->engine);
 }
 
 static bool end_iteration(struct server *s)
 {
     arm_expiry(s);
-    data_dir_work(&s->store.data);
-    return data_dir_has_work(&s->store.data);
+    return engine_work_journal(&s->engine);
 }
 
 static bool may_stop(struct server *s)
@@ -190,7 +189,7 @@ static void fini(struct server *s)
     relay_links_fini(&store->links);
     engine_commit(&s->engine);
     engine_commit_time(&s->engine);
-    data_dir_close(&store->data);
+    engine_close_journal(&s->engine);
     hasher_fini(&store->hasher);
     rendezvous_fini(&store->rendezvous);
     if (event_initialized(&store->kept))

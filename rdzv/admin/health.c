@@ -1,7 +1,6 @@
 /* /livez and /readyz. See health.h for the contract. */
 #include "rdzv/admin/health.h"
 
-#include "rdzv/engine/data_dir.h"
 #include "rdzv/net/listen.h"
 
 static bool is_verbose(const struct http_request *r)
@@ -75,15 +74,14 @@ void admin_livez_handle(const struct http_request *r)
 /* Fills `checks`; returns how many there are. */
 static size_t check_ready(const struct net *n, struct health_check checks[READY_CHECKS])
 {
-    const struct data_dir *data = n->engine->data_dir;
-    const char *refusal = data == NULL ? NULL : data_dir_refuses(data);
+    const char *refusal = engine_refuses(n->engine);
 
     checks[0] = (struct health_check){"loop", true, NULL};
     checks[1] = (struct health_check){"store", !TAILQ_EMPTY(&n->engine->spaces), NULL};
     checks[2] = (struct health_check){"listeners", n->draining || health_has_listener(n), NULL};
     checks[3] = (struct health_check){"shutdown", !n->draining, NULL};
     checks[4] = (struct health_check){"journal", refusal == NULL, refusal};
-    return data == NULL ? READY_CHECKS - 1 : READY_CHECKS;
+    return n->engine->options.journal.commit == NULL ? READY_CHECKS - 1 : READY_CHECKS;
 }
 
 bool health_is_ready(const struct net *n)

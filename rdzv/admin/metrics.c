@@ -29,7 +29,7 @@ static void write_journal(FILE *out, const struct data_dir *data)
     metric_counter(out, "rdzvd_journal_failures_total", "Writes and syncs that failed, each try.",
                    s->failures);
     metric_gauge(out, "rdzvd_journal_refuses_changes", "1 while the disk has failed.",
-                 data_dir_refuses(data) != NULL);
+                 engine_refuses(data->engine) != NULL);
     metric_gauge(out, "rdzvd_journal_snapshot_bytes", "Size of the newest snapshot.",
                  s->snapshot_bytes);
     metric_counter(out, "rdzvd_journal_snapshots_total", "Snapshots that were written.",

@@ -107,6 +107,33 @@ void engine_committed(struct engine *e, uint64_t number)
         e->committed = number;
 }
 
+/* --- The journal. --- */
+
+const char *engine_refuses(const struct engine *e)
+{
+    const struct engine_journal *j = &e->options.journal;
+
+    return j->refuses == NULL ? NULL : j->refuses(j->arg);
+}
+
+void engine_poll_journal(struct engine *e)
+{
+    if (e->options.journal.poll != NULL)
+        e->options.journal.poll(e->options.journal.arg);
+}
+
+void engine_tick_journal(struct engine *e)
+{
+    if (e->options.journal.tick != NULL)
+        e->options.journal.tick(e->options.journal.arg);
+}
+
+void engine_close_journal(struct engine *e)
+{
+    if (e->options.journal.close != NULL)
+        e->options.journal.close(e->options.journal.arg);
+}
+
 /* --- Connections. --- */
 
 void engine_use_began(struct engine *e)
