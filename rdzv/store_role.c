@@ -73,7 +73,70 @@ static void arm_expiry(struct server *s)
     }
 }
 
+/* --- Clients of a replica that does not lead. --- */
+
+/* Who is connected by mistake, or came before this replica has ceased to lead, tries another one.
+ */
+static enum parse_result refuse_client(const struct protocol *p, struct conn *c, struct slice in,
+                                       struct protocol_progress *progress, const char **why)
+{
+    (void)p;
+    (void)c;
+    (void)in;
+    (void)progress;
+    *why = "this replica does not lead, and serves no clients; see /readyz";
+    return PARSE_BAD;
+}
+
+static void stand_by(struct server *s)
+{
+    struct store_parts *store = &s->store;
+
+    store->standby_protocol = (struct protocol){.name = "none", .begin = refuse_client};
+    store->standby_protocols[0] = &s->http_protocol;
+    store->standby_protocols[1] = &store->standby_protocol;
+    s->net.protocols = store->standby_protocols;
+    s->http.routes = standby_routes;
+}
+
+static void serve_clients(struct server *s)
+{
+    const struct engine_found *found = &s->engine.found;
+    struct store_parts *store = &s->store;
+
+    s->net.protocols = s->protocols;
+    s->http.routes = http_routes;
+    rendezvous_add_spaces(&store->rendezvous);
+    if (!found->any)
+        return;
+    engine_postpone_expiry(&s->engine, found->away_ms);
+    rendezvous_restore(&store->rendezvous, found->away_ms);
+    relay_links_start(&store->links);
+}
+
 /* --- The journal. --- */
+
+static void on_leads(void *arg)
+{
+    serve_clients(arg);
+}
+
+static void on_ended(void *arg)
+{
+    server_begin_anew(arg);
+}
+
+static int open_etcd(struct server *s)
+{
+    const struct journal_etcd_options options = {.base = s->base,
+                                                 .config = &s->config->journal,
+                                                 .leads = on_leads,
+                                                 .ended = on_ended,
+                                                 .arg = s};
+
+    stand_by(s);
+    return journal_etcd_open(&s->store.etcd, &options, &s->engine);
+}
 
 static void on_kept(evutil_socket_t fd, short what, void *arg)
 {
@@ -99,7 +162,7 @@ static int open_store(struct server *s)
 {
     const struct engine_journal *journal = &s->engine.options.journal;
 
-    if (open_data(s) < 0)
+    if ((s->config->journal.url != NULL ? open_etcd(s) : open_data(s)) < 0)
         return -1;
     if (journal->commit == NULL || journal->fd < 0)
         return 0;
@@ -145,15 +208,8 @@ static void init(struct server *s)
 
 static int begin(struct server *s)
 {
-    const struct engine_found *found = &s->engine.found;
-    struct store_parts *store = &s->store;
-
-    rendezvous_add_spaces(&store->rendezvous);
-    if (found->any) {
-        engine_postpone_expiry(&s->engine, found->away_ms);
-        rendezvous_restore(&store->rendezvous, found->away_ms);
-        relay_links_start(&store->links);
-    }
+    if (s->store.etcd == NULL)
+        serve_clients(s);
     return 0;
 }
 
@@ -172,8 +228,7 @@ static bool end_iteration(struct server *s)
 
 static bool may_stop(struct server *s)
 {
-    (void)s;
-    return true;
+    return s->store.etcd == NULL || journal_etcd_finish(s->store.etcd);
 }
 
 /* Sessions of relays outlive the process, if there is a journal. */

@@ -28,7 +28,7 @@ static void reply_checks(const struct http_request *r, const char *name,
 {
     uint8_t text[2048];
     struct writer w = {.ptr = text, .cap = sizeof text};
-    bool ok = true;
+    bool ok = true, is_alone = r->conn->out.bytes == 0;
 
     for (size_t i = 0; i < count; i++)
         ok = ok && checks[i].ok;
@@ -52,6 +52,8 @@ static void reply_checks(const struct http_request *r, const char *name,
                                   .content_type = HTTP_TEXT,
                                   .nosniff = true,
                                   .body = {w.ptr, w.len}});
+    if (is_alone) /* while nothing can be committed, this says so */
+        conn_note_independent(r->conn);
 }
 
 void health_reply(const struct http_request *r, const char *name, const struct health_check *checks,

@@ -81,6 +81,7 @@ void engine_commit(struct engine *e)
 {
     uint64_t durable = e->batch.number;
 
+    engine_vouch(e);
     if (e->batch_changes == 0)
         return;
     if (e->options.journal.commit != NULL) {

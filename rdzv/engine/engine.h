@@ -14,6 +14,7 @@
 #include "store/store.h"
 
 struct data_dir;
+struct journal_etcd;
 
 struct engine_options {
     const struct clock *clock;
@@ -84,7 +85,8 @@ struct engine {
         uint64_t away_ms; /* from when the process before has last written, to this start */
     } found;
 
-    struct data_dir *data_dir; /* for its figures; NULL: there is none */
+    struct data_dir *data_dir;         /* for its figures; NULL: there is none */
+    struct journal_etcd *journal_etcd; /* the same */
 
     struct batch batch; /* the open one: what has changed since the last commit, encoded if there is
                            a journal */
@@ -167,6 +169,13 @@ void engine_commit(struct engine *e);
 /* Commits the time alone, if nothing else has changed and there is a journal: a start learns from
  * it until when the store was there. */
 void engine_commit_time(struct engine *e);
+
+/* Before answers are sent outside of the end of an iteration: see struct engine_journal. */
+static inline void engine_vouch(struct engine *e)
+{
+    if (e->options.journal.vouch != NULL)
+        e->committed = e->options.journal.vouch(e->options.journal.arg);
+}
 
 /* The journal reports that all batches up to this one are as durable as promised. */
 void engine_committed(struct engine *e, uint64_t number);

@@ -13,6 +13,11 @@ struct engine_journal {
      * earlier one while the disk is slow. Later progress is reported with engine_committed(). */
     uint64_t (*commit)(void *arg, struct batch *batch);
 
+    /* Before answers are sent: the newest batch that they may show. It may be less than it was
+     * before, 0 at the least, while another replica may have gone on. NULL: what engine_committed()
+     * says. */
+    uint64_t (*vouch)(void *arg);
+
     /* NULL: changes are taken. Else why not, a sentence for people, until the next poll() or
      * commit(). */
     const char *(*refuses)(void *arg);
