@@ -166,11 +166,12 @@ void stream_drop(struct stream *s, size_t len)
 
 bool stream_next(struct stream *s, struct slice *batch)
 {
-    const uint8_t *at = s->bytes + s->from;
+    const uint8_t *at;
     uint64_t len;
 
     if (s->len < STREAM_LENGTH)
         return false;
+    at = s->bytes + s->from;
     len = get_le(at, STREAM_LENGTH);
     if (len > s->len - STREAM_LENGTH)
         return false;

@@ -78,7 +78,7 @@ bool stream_next(struct stream *s, struct slice *batch);
 
 static inline struct slice stream_bytes(const struct stream *s)
 {
-    return (struct slice){s->bytes + s->from, s->len};
+    return (struct slice){s->len == 0 ? NULL : s->bytes + s->from, s->len};
 }
 
 /* So many of its first bytes are done with. */

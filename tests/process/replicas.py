@@ -10,6 +10,7 @@ Everything stays on loopback and in directories that the test made.
 import os
 import random
 import signal
+import socket
 import struct
 import sys
 import tempfile
@@ -306,6 +307,78 @@ def all_that_dies_at_random(cluster, start):
     adder.wait(timeout=60)
     leader = next(r for r in replicas if r.ready()[0] == 200)
     adder.finish(leader.port)
+
+
+class Deaf:
+    """A TCP proxy before a member, which may stop to pass on what the member answers, and then ends
+    those connections: what was asked is carried out, and nobody learns of it."""
+
+    def __init__(self, member):
+        self.member, self.deaf, self.lost = member, threading.Event(), 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                client = self.listener.accept()[0]
+                server = socket.create_connection(("127.0.0.1", self.member.port))
+            except OSError:
+                return
+            threading.Thread(target=self.pass_on, args=(client, server), daemon=True).start()
+            threading.Thread(target=self.pass_back, args=(server, client), daemon=True).start()
+
+    @staticmethod
+    def end(*sockets):
+        for s in sockets:
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def pass_on(self, client, server):
+        try:
+            while data := client.recv(65536):
+                server.sendall(data)
+        except OSError:
+            pass
+        self.end(client, server)
+
+    def pass_back(self, server, client):
+        try:
+            while data := server.recv(65536):
+                if self.deaf.is_set():
+                    self.lost += 1
+                    break
+                client.sendall(data)
+        except OSError:
+            pass
+        self.end(client, server)
+
+
+@case
+@with_cluster()
+def a_lost_answer(cluster, start):
+    """Commits are carried out, and their answers lost: each counts once, then and after a start."""
+    proxy = Deaf(cluster.members[0])
+    cluster.url = "etcd://127.0.0.1:%d/test" % proxy.port
+    r = ready(start())
+    adder = Adder(r.port)
+    for _ in range(10):
+        adder.wait()
+        proxy.deaf.set()
+        time.sleep(0.05)
+        proxy.deaf.clear()
+    adder.wait()
+    check(proxy.lost >= 5, "%d answers were lost" % proxy.lost)
+    check(b"rdzvd_journal_commits_repeated_total 0" not in ask(r.port, "GET", "/metrics")[2],
+          "no commit was sent again")
+    r.stop(signal.SIGKILL)
+    r = ready(start(port=r.port))
+    adder.wait()
+    adder.finish(r.port)
+    proxy.listener.close()
 
 
 # --- Snapshots.

@@ -95,25 +95,33 @@ class Replica(Rdzvd):
     def again(self):
         return Replica(self.cluster, *self.flags, port=self.port)
 
-    def ready(self, timeout=5):
-        """Of /readyz: the status, and what it says."""
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
-        try:
-            c.request("GET", "/readyz?verbose", headers={"Host": "localhost"})
-            answer = c.getresponse()
-            return answer.status, answer.read().decode()
-        finally:
-            c.close()
+    def ready(self):
+        return ready(self)
 
     def wait_ready(self, status=200, says="", timeout=30):
-        end = time.monotonic() + timeout
-        while True:
-            try:
-                got = self.ready()
-            except OSError as e:
-                got = 0, str(e)
-            if got[0] == status and says in got[1]:
-                return got[1]
-            if time.monotonic() > end:
-                raise AssertionError("/readyz says %r, not %d with %r:\n%s" % (got, status, says, self.log()))
-            time.sleep(0.02)
+        return wait_ready(self, status, says, timeout)
+
+
+def ready(daemon):
+    """Of /readyz: the status, and what it says."""
+    c = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=5)
+    try:
+        c.request("GET", "/readyz?verbose", headers={"Host": "localhost"})
+        answer = c.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        c.close()
+
+
+def wait_ready(daemon, status=200, says="", timeout=30):
+    end = time.monotonic() + timeout
+    while True:
+        try:
+            got = ready(daemon)
+        except (OSError, http.client.HTTPException) as e:
+            got = 0, str(e)
+        if got[0] == status and says in got[1]:
+            return got[1]
+        if time.monotonic() > end:
+            raise AssertionError("/readyz says %r, not %d with %r:\n%s" % (got, status, says, daemon.log()))
+        time.sleep(0.02)
