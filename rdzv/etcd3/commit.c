@@ -202,6 +202,15 @@ static void committed(struct journal_etcd *j)
         begin_to_lead(j);
 }
 
+static void disturbed(struct journal_etcd *j)
+{
+    log_event(LOG_ERROR, "journal_disturbed", log_str("journal", j->options.config->url),
+              log_u64("index", j->at.index),
+              log_str("reason", "somebody who does not lead has written to its keys in etcd"),
+              log_str("action", JOURNAL_ANEW));
+    journal_end(j);
+}
+
 /* The comparisons did not hold: an earlier copy has done it, or we are not the leader. */
 static void refused(struct journal_etcd *j, const Etcd3__TxnResponse *t)
 {
@@ -214,8 +223,7 @@ static void refused(struct journal_etcd *j, const Etcd3__TxnResponse *t)
         now.index == j->at.index + 1 && now.epoch == (uint64_t)j->epoch)
         committed(j);
     else
-        journal_end(j, LOG_ERROR, "journal_disturbed",
-                    "somebody who does not lead has written to the journal's keys in etcd");
+        disturbed(j);
 }
 
 /* etcd takes less than this entry: true, it is made anew, smaller. Not if a copy may have been
@@ -230,8 +238,8 @@ static bool shrink(struct journal_etcd *j, const struct grpc_answer *a)
         return false;
     j->entry_max = c->bytes / 2;
     c->open = false;
-    log_event(LOG_WARN, "journal_smaller", log_u64("bytes", j->entry_max),
-              log_str("reason", a->text),
+    log_event(LOG_WARN, "journal_smaller", log_str("journal", j->options.config->url),
+              log_u64("bytes", j->entry_max), log_str("reason", a->text),
               log_str("hint", "etcd's --max-request-bytes is below its default of 1.5 MiB"));
     return true;
 }

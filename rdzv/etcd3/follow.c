@@ -135,6 +135,15 @@ static void note_leader(struct journal_etcd *j, const Etcd3__KeyValue *leader)
     journal_note_reason(j);
 }
 
+/* What was read is behind by more than is there to be read. */
+static void end_overtaken(struct journal_etcd *j, const char *why)
+{
+    log_event(LOG_WARN, "journal_overtaken", log_str("journal", j->options.config->url),
+              log_u64("index", j->at.index), log_str("reason", why),
+              log_str("action", JOURNAL_ANEW));
+    journal_end(j);
+}
+
 /* A snapshot has to be loaded first: true. */
 static bool begins_to_load(struct journal_etcd *j, const Etcd3__RangeResponse *entries)
 {
@@ -145,8 +154,7 @@ static bool begins_to_load(struct journal_etcd *j, const Etcd3__RangeResponse *e
         (entries->n_kvs > 0 && slice_is(slice_of_pb(entries->kvs[0]->key), next)))
         return false;
     if (j->at.index > 0) {
-        journal_end(j, LOG_WARN, "journal_overtaken",
-                    "the log that comes next was replaced by a snapshot");
+        end_overtaken(j, "the log that comes next was replaced by a snapshot");
         return true;
     }
     j->state = JOURNAL_LOADS;
@@ -197,9 +205,12 @@ static void take_look(struct journal_etcd *j, const Etcd3__TxnResponse *t)
     }
     note_leader(j, leader);
     if (end.index < j->at.index) {
-        journal_end(j, LOG_ERROR, "journal_went_back",
-                    "the log in etcd ends before what was read of it: etcd was restored, or its "
-                    "keys were removed");
+        log_event(LOG_ERROR, "journal_went_back", log_str("journal", j->options.config->url),
+                  log_u64("index", j->at.index),
+                  log_str("reason", "the log in etcd ends before what was read of it: etcd was "
+                                    "restored, or its keys were removed"),
+                  log_str("action", JOURNAL_ANEW));
+        journal_end(j);
         return;
     }
     if (!take_pointer(j, txn_key(t, 2)) || begins_to_load(j, entries) || !take_entries(j, entries))
@@ -283,8 +294,7 @@ static void on_chunks(void *arg, const struct grpc_answer *a)
     } else if (r == NULL) {
         refuse(j, "an answer of etcd cannot be read, or memory is short");
     } else if (r->n_kvs == 0) {
-        journal_end(j, LOG_WARN, "journal_overtaken",
-                    "the snapshot was replaced by another one while it was read");
+        end_overtaken(j, "the snapshot was replaced by another one while it was read");
     } else {
         journal_note_success(j);
         for (size_t i = 0; ok && i < r->n_kvs; i++)

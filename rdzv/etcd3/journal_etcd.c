@@ -130,13 +130,10 @@ void journal_note_success(struct journal_etcd *j)
         journal_note_reason(j);
 }
 
-void journal_end(struct journal_etcd *j, enum log_level level, const char *event, const char *why)
+void journal_end(struct journal_etcd *j)
 {
     if (j->state == JOURNAL_ENDED)
         return;
-    log_event(level, event, log_str("journal", j->options.config->url),
-              log_u64("index", j->at.index), log_str("reason", why),
-              log_str("action", "rdzvd drops what it has, ends all connections, and begins anew"));
     j->state = JOURNAL_ENDED;
     j->stats.leads = false;
     journal_note_reason(j);
@@ -253,10 +250,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
                  grpc_trouble(j->grpc));
     journal_pump(j);
     journal_note_reason(j);
-    if (j->anew_ms != 0 && journal_now_ms(j) >= j->anew_ms && j->state != JOURNAL_ENDED) {
-        j->state = JOURNAL_ENDED;
-        j->options.ended(j->options.arg);
-    }
+    if (j->anew_ms != 0 && journal_now_ms(j) >= j->anew_ms)
+        journal_end(j);
 }
 
 /* --- The table. --- */

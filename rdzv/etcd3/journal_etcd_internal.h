@@ -156,8 +156,9 @@ void journal_note_success(struct journal_etcd *j);
 /* Sets engine_refuses(), and says so in the log. */
 void journal_note_reason(struct journal_etcd *j);
 
-/* It is over: `event` is what the log calls it. */
-void journal_end(struct journal_etcd *j, enum log_level level, const char *event, const char *why);
+/* What this replica has is of no use any more: all begins anew. The caller says why in the log. */
+void journal_end(struct journal_etcd *j);
+#define JOURNAL_ANEW "rdzvd drops what it has, ends all connections, and begins anew"
 
 /* Calls the path with that message, unless one is under way. */
 void journal_call(struct journal_etcd *j, struct grpc_call *call, const char *path,

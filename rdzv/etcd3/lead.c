@@ -131,12 +131,19 @@ static void on_election(void *arg, const struct grpc_answer *a)
     journal_pump(j);
 }
 
+static void depose(struct journal_etcd *j, const char *why)
+{
+    log_event(LOG_WARN, "deposed", log_str("journal", j->options.config->url),
+              log_u64("index", j->at.index), log_str("reason", why),
+              log_str("action", JOURNAL_ANEW));
+    journal_end(j);
+}
+
 bool lead_is_ours(struct journal_etcd *j, const Etcd3__KeyValue *leader)
 {
     if (leader != NULL && leader->create_revision == j->epoch)
         return true;
-    journal_end(j, LOG_WARN, "deposed",
-                leader == NULL ? "the lease has ended" : "another replica leads");
+    depose(j, leader == NULL ? "the lease has ended" : "another replica leads");
     return false;
 }
 
@@ -150,7 +157,7 @@ static void on_beat(void *arg, const struct grpc_answer *a)
     else if (r != NULL && r->ttl > 0)
         renew(j, r->ttl);
     else if (r != NULL && j->epoch != 0 && !j->gives_back)
-        journal_end(j, LOG_WARN, "deposed", "the lease has ended");
+        depose(j, "the lease has ended");
     else if (a->code != 0)
         journal_note_failure(j, a);
     message_free(r);

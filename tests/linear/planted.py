@@ -110,10 +110,10 @@ BUGS = [
         "    txn_if_created(&t, leader, j->epoch);\n    if (j->at.index == 0)\n"
         "        txn_if_created(&t, head, 0);\n    else\n"
         "        txn_if_value(&t, head, slice_str(before));\n", "",
-        replicas="a_paused_leader_answers_nothing"),
+        replicas="a_paused_leader_commits_nothing"),
     Bug("a leader without its lease answers reads", "rdzv/etcd3/journal_etcd.c",
         "j->state == JOURNAL_LEADS && lease_now_ms() <= j->valid_ms ? j->batch : 0",
-        "j->state == JOURNAL_LEADS ? j->batch : 0", replicas="a_paused_leader_answers_nothing"),
+        "j->state == JOURNAL_LEADS ? j->batch : 0", replicas="a_paused_leader_answers_no_read"),
     Bug("answers leave before etcd has answered", "rdzv/etcd3/journal_etcd.c",
         "lease_now_ms() <= j->valid_ms ? j->batch : 0",
         "lease_now_ms() <= j->valid_ms ? UINT64_MAX : 0", replicas="an_etcd_that_comes_back"),
@@ -123,9 +123,9 @@ BUGS = [
         "        now.index == j->at.index + 1 && now.epoch == (uint64_t)j->epoch) {\n"
         "        j->at = now;\n        j->chain = j->commit.chain;\n        j->commit.open = false;\n"
         "    }\n", replicas="a_lost_answer"),
-    Bug("a snapshot may end within an entry", "rdzv/etcd3/snapshot_out.c",
-        "j->out.snapshot != NULL && !j->out.bound ? j->out.pointer.batch : UINT64_MAX",
-        "j != NULL ? UINT64_MAX : 0", replicas="a_snapshot_takes_the_place_of_the_log"),
+    Bug("a snapshot removes one entry too many", "rdzv/etcd3/snapshot_out.c",
+        "journal_log_key(j, p->at.index + 1, to)", "journal_log_key(j, p->at.index + 2, to)",
+        replicas="a_snapshot_takes_the_place_of_the_log"),
 ]
 
 
