@@ -142,7 +142,7 @@ check_arrows() {
         [[ $include =~ [\<\"]([^\>\"]*)[\>\"] ]] || continue
         target=${BASH_REMATCH[1]}
         if [[ $include == *'"'* ]]; then
-            if [ ! -f "$target" ] && [[ $target != proto/@(record|relay).pb-c.h ]]; then
+            if [ ! -f "$target" ] && [[ $target != proto/@(record|relay|etcd3).pb-c.h ]]; then
                 violation "$path" "$line" "\"$target\": no such file, as seen from the root"
             elif [[ " ${FOLDERS[$folder]-} " != *" ${target%%/*} "* ]]; then
                 violation "$path" "$line" "$folder/ may not include ${target%%/*}/"
@@ -194,7 +194,7 @@ check_headers() {
 check_compile() {
     local path flags
     mkdir -p "$scratch/proto"
-    protoc-c --proto_path=proto --c_out="$scratch/proto" proto/record.proto proto/relay.proto || exit 2
+    protoc-c --proto_path=proto --c_out="$scratch/proto" proto/record.proto proto/relay.proto proto/etcd3.proto || exit 2
     flags=$(pkg-config --cflags libevent_core libprotobuf-c libnghttp2 libcjson libcurl yaml-0.1)
     while IFS= read -r path; do
         # shellcheck disable=SC2086 # several flags

@@ -1,4 +1,6 @@
 /* The journal on etcd as the engine knows it, and its connection. See journal_etcd.h. */
+#include "rdzv/etcd3/journal_etcd.h"
+
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
