@@ -206,9 +206,21 @@ def a_killed_leader_is_followed(cluster, start):
     adder.finish(r.port)
 
 
-def pause_beyond_the_lease(start, *asked):
+def until_end(peer, timeout):
+    """What comes; b"" is the end of the connection, None that nothing comes."""
+    peer.socket.settimeout(timeout)
+    try:
+        return peer.socket.recv(100)
+    except ConnectionError:
+        return b""
+    except TimeoutError:
+        return None
+
+
+def pause_beyond_the_lease(cluster, start, *asked):
     """The leader is stopped with requests in its socket, and goes on when another replica leads and
-    has changed what they are about: it answers none of them."""
+    has changed what they are about: it answers none of them, neither before it can hear of that from
+    etcd nor then."""
     r, s = ready(start()), start()
     s.wait_ready(503, "stands by")
     client = Peer(r.port)
@@ -221,13 +233,12 @@ def pause_beyond_the_lease(start, *asked):
     same(peer.get(b"k"), b"new", "the key")
     for request in asked:
         client.send(request)
+    member = cluster.members[0]
+    member.process.send_signal(signal.SIGSTOP)
     r.process.send_signal(signal.SIGCONT)
-    client.socket.settimeout(20)
-    try:
-        got = client.socket.recv(100)
-    except ConnectionError:
-        got = b""
-    same(got, b"", "what the deposed leader has answered")
+    same(until_end(client, 0.5), None, "what a leader has answered that may have been deposed")
+    member.process.send_signal(signal.SIGCONT)
+    same(until_end(client, 20), b"", "what the deposed leader has answered")
     r.wait_log("event=deposed")
     r.wait_ready(503, "stands by")
     same(peer.get(b"k"), b"new", "the key")
@@ -237,13 +248,13 @@ def pause_beyond_the_lease(start, *asked):
 @case
 @with_cluster()
 def a_paused_leader_answers_no_read(cluster, start):
-    pause_beyond_the_lease(start, get_request(b"k"))
+    pause_beyond_the_lease(cluster, start, get_request(b"k"))
 
 
 @case
 @with_cluster()
 def a_paused_leader_commits_nothing(cluster, start):
-    r, s = pause_beyond_the_lease(start, set_request(b"k", b"late"), get_request(b"k"))
+    r, s = pause_beyond_the_lease(cluster, start, set_request(b"k", b"late"), get_request(b"k"))
     s.stop(signal.SIGKILL)
     ready(r)
     same(Peer(r.port).get(b"k"), b"new", "the key, of who was deposed and leads again")
@@ -430,6 +441,8 @@ def a_lost_answer(cluster, start):
 def a_snapshot_takes_the_place_of_the_log(cluster, start):
     r, s = ready(start()), start()
     fill(r.port)
+    s.wait_ready(503, "stands by")
+    s.process.send_signal(signal.SIGSTOP)  # what it would read next is going to be removed
     peer = Peer(r.port)
     for i in range(70):
         peer.set(b"large/%d" % (i % 9), bytes([i]) * (MIB // 4))
@@ -441,8 +454,11 @@ def a_snapshot_takes_the_place_of_the_log(cluster, start):
     before = state(r)
     log = [k for k in cluster.keys() if "/log/" in k]
     check(len(log) < 40, "%d entries are left of the log" % len(log))
-    third = start()  # loads the snapshot, where the second has the log
-    third.wait_ready(503, "stands by")
+    s.process.send_signal(signal.SIGCONT)
+    s.wait_log("event=journal_overtaken")
+    third = start()
+    for replica in s, third:
+        replica.wait_ready(503, "stands by")
     same(r.stop(), 0, "the exit code")
     for _ in range(2):
         leader = wait_for_leader(s, third)
