@@ -27,6 +27,7 @@ from agents import Peer, get_request, set_request, text as c10d_text  # noqa: E4
 from cases import case, check  # noqa: E402
 from etcd3 import Cluster, Replica, text  # noqa: E402
 from filled import ask, contents, fill, goes_on, put, same  # noqa: E402
+from servers import Rdzvd  # noqa: E402
 
 ALL = "--all" in sys.argv
 if ALL:
@@ -234,7 +235,7 @@ def pause_beyond_the_lease(cluster, start, *asked):
     for request in asked:
         client.send(request)
     member = cluster.members[0]
-    member.process.send_signal(signal.SIGSTOP)
+    member.pause()
     r.process.send_signal(signal.SIGCONT)
     same(until_end(client, 0.5), None, "what a leader has answered that may have been deposed")
     member.process.send_signal(signal.SIGCONT)
@@ -248,7 +249,8 @@ def pause_beyond_the_lease(cluster, start, *asked):
 @case
 @with_cluster()
 def a_paused_leader_answers_no_read(cluster, start):
-    pause_beyond_the_lease(cluster, start, get_request(b"k"))
+    for replica in pause_beyond_the_lease(cluster, start, get_request(b"k")):
+        same(replica.stop(), 0, "the exit code")  # also of one that has begun anew
 
 
 @case
@@ -281,6 +283,26 @@ def an_etcd_that_comes_back(cluster, start):
     ready(r)
     r.wait_log("event=journal_resumed")
     same(peer.add(b"k", 1), 3, "the next one")
+
+
+@case
+@with_cluster()
+def a_relay_moves_over(cluster, start):
+    """Its client keeps its connection, and each of its requests counts once."""
+    r, s = ready(start()), start()
+    s.wait_ready(503, "stands by")
+    with Rdzvd("--upstream=127.0.0.1:%d,127.0.0.1:%d" % (r.port, s.port)) as relay:
+        peer, count = Peer(relay.port), 0
+        for _ in range(2):
+            for _ in range(50):
+                count += 1
+                same(peer.add(b"count", 1), count, "an ADD through the relay")
+            peer.send(b"\x04" + c10d_text(b"count") + struct.pack("<q", 1))
+            r.stop(signal.SIGKILL)
+            count += 1
+            same(peer.number(), count, "the ADD that the leader's death met")
+            r, s = s, start(port=r.port)
+            s.wait_ready(503, "stands by")
 
 
 # --- Several members.

@@ -28,6 +28,21 @@ class Member(Server):
     def start_again(self):
         super().__init__(self.argv)
 
+    def pause(self):
+        """Until SIGCONT; all of its threads stand when this returns."""
+        self.process.send_signal(signal.SIGSTOP)
+        end = time.monotonic() + 10
+        while any(state != "T" for state in self.states()):
+            if time.monotonic() > end:
+                raise AssertionError("%s does not stop" % self.name)
+            time.sleep(0.001)
+
+    def states(self):
+        folder = "/proc/%d/task" % self.pid
+        for task in os.listdir(folder):
+            with open(os.path.join(folder, task, "stat"), encoding="ascii") as f:
+                yield f.read().rsplit(")", 1)[1].split()[0]
+
 
 class Cluster:
     def __init__(self, count=1, flags=()):
