@@ -123,6 +123,12 @@ static bool end_iteration(struct server *s)
     return goes_on;
 }
 
+void server_begin_anew(struct server *s)
+{
+    s->anew = !s->net.draining;
+    s->stop = true;
+}
+
 int server_run(struct server *s)
 {
     const struct stats *stats = &s->engine.stats;
@@ -139,6 +145,8 @@ int server_run(struct server *s)
             transport_run_deferred(&s->net);
         goes_on = end_iteration(s);
     }
+    if (s->anew)
+        return SERVER_ANEW;
     log_event(LOG_INFO, "stopped", log_u64("connections", stats->accepted),
               log_u64("c10d_requests", stats_c10d_requests(stats)),
               log_u64("http_requests", stats->http_requests));

@@ -219,6 +219,11 @@ fi
 step no-memory-relay env RDZVD="$PLAIN" $PYTHON tests/process/no_memory.py --deep --relay
 step little-memory env RDZVD="$PLAIN" $PYTHON tests/process/little_memory.py
 step durable env RDZV_SEED="$SEED" $PYTHON tests/process/durable.py
+if [ "$ALL" = yes ]; then
+    step replicas env RDZV_SEED="$SEED" $PYTHON tests/process/replicas.py --all
+else
+    step replicas env RDZV_SEED="$SEED" $PYTHON tests/process/replicas.py
+fi
 step relay env RDZV_SEED="$SEED" $PYTHON tests/process/relay.py
 step relay-http env RDZV_SEED="$SEED" $PYTHON tests/process/relay_http.py
 if [ "$ALL" = yes ]; then
@@ -238,6 +243,7 @@ step linear-checker $PYTHON tests/linear/checker_cases.py
 if [ "$ALL" = yes ]; then
     step linear env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --runs 200 --seed "$SEED" --keep "$LOGS"
     step linear-relayed env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --relayed --http --runs 200 --seed "$SEED" --keep "$LOGS"
+    step linear-etcd env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --mode etcd --seconds 12 --runs 20 --seed "$SEED" --keep "$LOGS"
     step linear-planted $PYTHON tests/linear/run.py --planted --runs 50 --seed "$SEED"
 else
     step linear env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --runs 6 --seed "$SEED" --keep "$LOGS"

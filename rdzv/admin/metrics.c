@@ -5,43 +5,13 @@
 #include "rdzv/admin/health.h"
 #include "rdzv/admin/metric_daemon.h"
 #include "rdzv/admin/metric_etcd.h"
+#include "rdzv/admin/metric_journal.h"
 #include "rdzv/admin/metric_reply.h"
 #include "rdzv/admin/metric_spaces.h"
 #include "rdzv/admin/metric_text.h"
-#include "rdzv/engine/data_dir.h"
 #include "rdzv/http/job.h"
 
 /* --- What only a store counts. --- */
-
-static void write_journal(FILE *out, const struct data_dir *data)
-{
-    const struct journal_writer_stats *s = data_dir_stats(data);
-    struct journal_writer_disk disk;
-
-    data_dir_disk(data, &disk);
-    metric_counter(out, "rdzvd_journal_batches_total", "Batches of changes that were appended.",
-                   s->batches);
-    metric_counter(out, "rdzvd_journal_bytes_total", "Bytes of those.", s->bytes);
-    metric_counter(out, "rdzvd_journal_failures_total", "Writes and syncs that failed, each try.",
-                   s->failures);
-    metric_gauge(out, "rdzvd_journal_refuses_changes", "1 while the disk has failed.",
-                 data_dir_refuses(data) != NULL);
-    metric_gauge(out, "rdzvd_journal_snapshot_bytes", "Size of the newest snapshot.",
-                 s->snapshot_bytes);
-    metric_counter(out, "rdzvd_journal_snapshots_total", "Snapshots that were written.",
-                   s->snapshots);
-    metric_head(out, "rdzvd_journal_sync_seconds", "histogram", "How long syncs took.");
-    metric_durations(out, "rdzvd_journal_sync_seconds", "", &disk.syncs, SYNC_FIRST_NS);
-    metric_head(out, "rdzvd_journal_slowest_sync_seconds", "gauge", "The longest of them.");
-    fprintf(out, "rdzvd_journal_slowest_sync_seconds %.6f\n", (double)s->slowest_sync_ns / 1e9);
-    metric_gauge(out, "rdzvd_journal_uncovered_bytes", "Bytes that a start would replay.",
-                 s->bytes_behind);
-    metric_gauge(out, "rdzvd_journal_unsynced_bytes", "Bytes that no sync has covered yet.",
-                 s->pending_bytes);
-    metric_gauge(out, "rdzvd_data_dir_free_bytes",
-                 "Bytes that rdzvd may still take of the file system of --data-dir.", disk.free);
-    metric_gauge(out, "rdzvd_data_dir_size_bytes", "Size of that file system.", disk.size);
-}
 
 static void write_relays(FILE *out, const struct stats *stats)
 {
@@ -98,8 +68,7 @@ static void write_store(FILE *out, const struct net *n)
                    stats->hashes_computed);
     metric_gauge(out, "rdzvd_password_hashes_waiting", "Passwords that wait to be hashed.",
                  stats->hashes_waiting);
-    if (n->engine->data_dir != NULL)
-        write_journal(out, n->engine->data_dir);
+    metrics_write_journal(out, n->engine);
 }
 
 /* --- The request. --- */

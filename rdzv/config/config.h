@@ -44,12 +44,24 @@ struct listen_spec {
     bool optional;    /* ::1 beside a default or named localhost: no error where there is no IPv6 */
     bool metrics_only; /* --listen-metrics-urls: /metrics and /health, nothing else */
     int fd;            /* an inherited listening socket, or -1: open one */
+    int kept_fd;       /* main()'s own copy of it */
 };
 
 /* Where a relay finds its store. */
 struct upstream_spec {
     char *host; /* an address without brackets, or a name */
     uint16_t port;
+};
+
+/* Where the journal is kept on an etcd v3 cluster. */
+struct config_journal {
+    char *url;                       /* as given; NULL: it is not */
+    struct upstream_spec *endpoints; /* one at least */
+    size_t endpoint_count;
+    char *name; /* of the journal: its keys are below /rdzvd/NAME/ */
+    uint64_t lease_ms;
+    char *user; /* NULL: no login */
+    char *password_file;
 };
 
 enum config_action {
@@ -149,8 +161,9 @@ struct config {
     size_t upstream_count;
     char *space; /* of a relay: what its clients use there; NULL: the default one */
 
-    char *name;       /* "default"; the member's name in /v2/members and /v2/stats */
-    char *data_dir;   /* NULL: state is in memory only */
+    char *name;     /* "default"; the member's name in /v2/members and /v2/stats */
+    char *data_dir; /* NULL: state is in memory only */
+    struct config_journal journal;
     char *check_data; /* CONFIG_CHECK_DATA: that directory */
     char *check_live; /* CONFIG_CHECK_LIVE: its HOST:PORT */
     enum config_sync sync;

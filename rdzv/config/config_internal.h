@@ -124,7 +124,15 @@ const char *config_check_worker_ports(struct config *c, const char *text);
 /* Notes what does not go together. */
 void config_note_elastic(struct config *c);
 
+/* config_journal.c; see struct option */
+const char *config_check_journal(struct config *c, const char *text);
+void config_clear_journal(struct config *c);
+/* What goes with --journal, and what does not. */
+bool config_finish_journal(struct parse *p);
+
 /* config_relay.c; see struct option */
+/* One HOST:PORT, [ADDRESS]:PORT; false: it is none. */
+bool config_read_endpoint(const char *text, size_t len, struct upstream_spec *out);
 const char *config_check_upstream(struct config *c, const char *text);
 const char *config_check_space(struct config *c, const char *text);
 void config_clear_upstreams(struct config *c);

@@ -15,6 +15,7 @@ static void set_defaults(struct config *c)
         .drain_timeout_ms = 5000,
         .sync = CONFIG_SYNC_BATCH,
         .sync_interval_ms = 100,
+        .journal.lease_ms = 5000,
         .elastic =
             {
                 .fixes = true,
@@ -106,7 +107,7 @@ static bool finish(struct parse *p)
         config_add_localhost(c, 29400, CONFIG_DEFAULT_SPACE);
         config_add_localhost(c, 2379, CONFIG_DEFAULT_SPACE);
     }
-    if (!config_check_overlaps(d) || !config_finish_relay(p))
+    if (!config_check_overlaps(d) || !config_finish_relay(p) || !config_finish_journal(p))
         return false;
 
     c->advertise_default = d->advertise_from == NULL;
@@ -174,6 +175,10 @@ void config_free(struct config *c)
     free(c->upstream);
     free(c->space);
     free(c->data_dir);
+    config_clear_journal(c);
+    free(c->journal.url);
+    free(c->journal.user);
+    free(c->journal.password_file);
     free(c->check_data);
     free(c->check_live);
     free(c->admin_token_file);

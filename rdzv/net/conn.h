@@ -190,6 +190,12 @@ void conn_share_counted(struct conn *c, struct blob *b); /* outq_share_counted()
 /* The carrier has something to send, which depends on what has changed so far. */
 void conn_note_output(struct conn *c);
 
+/* What is queued shows nothing of the store, and waits for no commit; there was nothing before. */
+static inline void conn_note_independent(struct conn *c)
+{
+    c->watermark = 0;
+}
+
 /* The same, of what is committed. */
 void conn_flush_later(struct conn *c);
 

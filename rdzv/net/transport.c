@@ -197,6 +197,7 @@ static bool goes_on(struct conn *c)
 {
     uint64_t since = c->stalled_ms;
 
+    engine_vouch(conn_net(c)->engine);
     if (c->out.bytes > 0 && engine_is_committed(conn_net(c)->engine, c->watermark))
         flush(c, BULK_FROM);
     if (c->stalled_ms == since && c->mask & EV_READ)
@@ -275,6 +276,7 @@ static void drop_holders(struct net *n)
 static void serve_at_once(struct conn *c)
 {
     input_receive(c);
+    engine_vouch(conn_net(c)->engine);
     if (c->output == OUTPUT_QUEUED && engine_is_committed(conn_net(c)->engine, c->watermark))
         flush(c, BULK_TURN);
     if (c->end == CONN_CLOSED)

@@ -117,6 +117,7 @@ static void every_flag_reaches_its_place(void **state)
         &c);
     assert_string_equal(c.name, "n1");
     assert_string_equal(c.data_dir, "/d");
+    assert_null(c.journal.url);
     assert_int_equal(c.advertise_client_urls.count, 2);
     assert_string_equal(c.advertise_client_urls.items[0], "HTTP://a:1"); /* sorted, as etcd does */
     assert_string_equal(c.advertise_client_urls.items[1], "http://b:2");
@@ -523,9 +524,31 @@ static void inherited_sockets_find_their_place(void **state)
     config_free(&c);
 }
 
+static void the_journal_on_etcd_is_read(void **state)
+{
+    struct config c;
+
+    (void)state;
+    parse_well(&(struct start){.words = {"--journal=etcd://h1:2379,[fd00::1]:2,10.0.0.1:3/job-a",
+                                         "--journal-lease=10s", "--journal-user=u",
+                                         "--journal-password-file=f"}},
+               &c);
+    assert_string_equal(c.journal.name, "job-a");
+    assert_int_equal(c.journal.endpoint_count, 3);
+    assert_string_equal(c.journal.endpoints[0].host, "h1");
+    assert_int_equal(c.journal.endpoints[0].port, 2379);
+    assert_string_equal(c.journal.endpoints[1].host, "fd00::1");
+    assert_int_equal(c.journal.endpoints[2].port, 3);
+    assert_int_equal(c.journal.lease_ms, 10000);
+    assert_string_equal(c.journal.user, "u");
+    assert_string_equal(c.journal.password_file, "f");
+    config_free(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_journal_on_etcd_is_read),
         cmocka_unit_test(defaults_are_those_of_the_manual),
         cmocka_unit_test(every_flag_reaches_its_place),
         cmocka_unit_test(listeners_are_spelt_in_many_ways),

@@ -49,6 +49,39 @@ static const struct {
     {{.words = {"--listen"}}, 2, "--listen: needs a value: --listen=VALUE or --listen VALUE"},
     {{.words = {"--check-config=yes"}}, 2, "--check-config: \"yes\": takes no value"},
 
+    /* The journal on etcd. */
+    {{.words = {"--journal=/var/lib/rdzvd"}},
+     2,
+     "--journal: \"/var/lib/rdzvd\": write etcd://HOST:PORT[,HOST:PORT...]/NAME, such as "
+     "etcd://etcd-0.etcd:2379,etcd-1.etcd:2379/rdzv"},
+    {{.words = {"--journal=etcd://a:1"}},
+     2,
+     "--journal: \"etcd://a:1\": write etcd://HOST:PORT[,HOST:PORT...]/NAME, such as "
+     "etcd://etcd-0.etcd:2379,etcd-1.etcd:2379/rdzv"},
+    {{.words = {"--journal=etcd://a:1,b/n"}},
+     2,
+     "--journal: \"etcd://a:1,b/n\": write etcd://HOST:PORT[,HOST:PORT...]/NAME, such as "
+     "etcd://etcd-0.etcd:2379,etcd-1.etcd:2379/rdzv"},
+    {{.words = {"--journal=etcd://a:1/n/m"}},
+     2,
+     "--journal: \"etcd://a:1/n/m\": write etcd://HOST:PORT[,HOST:PORT...]/NAME, such as "
+     "etcd://etcd-0.etcd:2379,etcd-1.etcd:2379/rdzv"},
+    {{.words = {"--journal=etcd://a:1/n", "--data-dir=/d"}},
+     2,
+     "--data-dir: is for files; with --journal=etcd://... all state is in etcd"},
+    {{.words = {"--journal=etcd://a:1/n", "--journal-user=u"}},
+     2,
+     "--journal-user: needs --journal-password-file=FILE"},
+    {{.words = {"--journal-user=u", "--journal-password-file=f"}},
+     2,
+     "--journal-user: is for --journal=etcd://..."},
+    {{.words = {"--journal=etcd://a:1/n", "--journal-password-file=f"}},
+     2,
+     "--journal-password-file: goes with --journal-user=NAME"},
+    {{.words = {"--journal=etcd://a:1/n", "--upstream=a:1"}},
+     2,
+     "--journal: a relay (--upstream) keeps no keys; give this to the store"},
+
     /* Listeners. */
     {{.words = {"--listen="}},
      2,
