@@ -90,13 +90,14 @@ declare -A NEVER=([store]='proto/torch/')
 # Headers of FOLDER itself that its subfolders may include: they implement what stands there.
 OPEN_HEADERS='deploy/verbs.h'
 declare -A LIBRARIES=(
-    [proto]='protobuf-c' [store]='' [rdzv]='libevent cJSON libyaml libcrypt' [client]='cJSON libcurl librdzv'
-    [deploy]='cJSON libyaml' [tests]='protobuf-c libevent cJSON libyaml libcrypt libcurl cmocka'
+    [proto]='protobuf-c' [store]='' [rdzv]='libevent cJSON libyaml libcrypt openssl' [client]='cJSON libcurl librdzv'
+    [deploy]='cJSON libyaml' [tests]='protobuf-c openssl libevent cJSON libyaml libcrypt libcurl cmocka'
 )
 
 set_library() { # HEADER; into $library
     case $1 in
     event2/*) library=libevent ;;
+    openssl/*) library=openssl ;;
     cjson/*) library=cJSON ;;
     curl/*) library=libcurl ;;
     rdzv_client.h) library=librdzv ;; # by its installed name
