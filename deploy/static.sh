@@ -21,7 +21,7 @@ arm64) TRIPLET=aarch64-linux-gnu CPU=aarch64 ;;
 *) echo "static.sh: amd64 or arm64, not $ARCH" >&2; exit 2 ;;
 esac
 SYSROOT=${RDZV_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rdzv}/static-$ARCH
-PACKAGES="libc6-dev libcjson-dev libcrypt-dev libevent-dev libprotobuf-c-dev libyaml-dev linux-libc-dev"
+PACKAGES="libc6-dev libcjson-dev libcrypt-dev libevent-dev libprotobuf-c-dev libssl-dev libyaml-dev linux-libc-dev"
 
 # An apt of its own: lists, cache and state are below $1, and the machine's stay as they are.
 private_apt()

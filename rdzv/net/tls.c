@@ -75,6 +75,31 @@ static BIO *bio_new(int fd)
     return bio;
 }
 
+/* --- Whose certificate is refused: OpenSSL forgets it. --- */
+
+static _Thread_local char refused_name[120];
+
+static void put_name(X509 *certificate, char *text, size_t size)
+{
+    BIO *bio = BIO_new(BIO_s_mem());
+    int len = 0;
+
+    if (bio != NULL &&
+        X509_NAME_print_ex(bio, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253) >= 0)
+        len = BIO_read(bio, text, (int)size - 1);
+    text[len > 0 ? len : 0] = '\0';
+    BIO_free(bio);
+}
+
+int tls_verified(int is_fine, X509_STORE_CTX *verification)
+{
+    X509 *certificate = X509_STORE_CTX_get_current_cert(verification);
+
+    if (!is_fine && certificate != NULL)
+        put_name(certificate, refused_name, sizeof refused_name);
+    return is_fine;
+}
+
 /* --- Beginning. --- */
 
 static SSL *new_side(SSL_CTX *context, int fd)
@@ -155,6 +180,7 @@ int tls_handshake(SSL *ssl)
 {
     int result, error;
 
+    refused_name[0] = '\0';
     ERR_clear_error();
     errno = 0;
     result = SSL_do_handshake(ssl);
@@ -169,36 +195,18 @@ bool tls_wants_write(const SSL *ssl)
     return SSL_want_write(ssl);
 }
 
-static void put_name(X509 *certificate, char *text, size_t size)
-{
-    BIO *bio = BIO_new(BIO_s_mem());
-    int len = 0;
-
-    if (bio != NULL &&
-        X509_NAME_print_ex(bio, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253) >= 0)
-        len = BIO_read(bio, text, (int)size - 1);
-    text[len > 0 ? len : 0] = '\0';
-    BIO_free(bio);
-}
-
 const char *tls_why(SSL *ssl, char text[TLS_WHY_MAX])
 {
     long verdict = SSL_get_verify_result(ssl);
-    unsigned long code = ERR_peek_last_error();
-    X509 *certificate = SSL_get0_peer_certificate(ssl);
-    char name[120] = "";
+    const char *reason = ERR_reason_error_string(ERR_peek_error());
 
-    if (verdict != X509_V_OK && certificate != NULL) {
-        put_name(certificate, name, sizeof name);
+    if (verdict != X509_V_OK)
         snprintf(text, TLS_WHY_MAX, "the certificate of %s: %s",
-                 name[0] == '\0' ? "the peer" : name, X509_verify_cert_error_string(verdict));
-    } else if (verdict != X509_V_OK) {
-        snprintf(text, TLS_WHY_MAX, "its certificate: %s", X509_verify_cert_error_string(verdict));
-    } else if (code != 0 && ERR_reason_error_string(code) != NULL) {
-        snprintf(text, TLS_WHY_MAX, "%s", ERR_reason_error_string(code));
-    } else {
-        snprintf(text, TLS_WHY_MAX, "the connection ended in the handshake");
-    }
+                 refused_name[0] == '\0' ? "the peer" : refused_name,
+                 X509_verify_cert_error_string(verdict));
+    else
+        snprintf(text, TLS_WHY_MAX, "%s",
+                 reason != NULL ? reason : "the connection ended in the handshake");
     return text;
 }
 
@@ -250,6 +258,16 @@ ssize_t tls_send(SSL *ssl, const void *bytes, size_t len)
     error = error_of(ssl, 0);
     errno = error == 0 ? ECONNRESET : -error;
     return -1;
+}
+
+ssize_t tls_or_recv(SSL *ssl, int fd, void *bytes, size_t len)
+{
+    return ssl == NULL ? recv(fd, bytes, len, 0) : tls_recv(ssl, bytes, len);
+}
+
+ssize_t tls_or_send(SSL *ssl, int fd, const void *bytes, size_t len)
+{
+    return ssl == NULL ? send(fd, bytes, len, MSG_NOSIGNAL) : tls_send(ssl, bytes, len);
 }
 
 /* --- The end. --- */

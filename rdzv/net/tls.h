@@ -31,6 +31,9 @@ bool tls_wants_write(const SSL *ssl);
  * Returns `text`: one line. */
 const char *tls_why(SSL *ssl, char text[TLS_WHY_MAX]);
 
+/* For contexts: notes for tls_why() whose certificate is refused. */
+int tls_verified(int is_fine, X509_STORE_CTX *verification);
+
 /* As recv(): 0 is the peer's end, with or without its word for it: what is carried here has lengths
  * of its own. -1 with errno: EAGAIN, ENOMEM, EPROTO. */
 ssize_t tls_recv(SSL *ssl, void *bytes, size_t len);
@@ -41,6 +44,10 @@ bool tls_has_pending(const SSL *ssl);
 /* As send(), but all of it or nothing, of up to TLS_RECORD_MAX bytes. After EAGAIN the next call
  * has to begin with the same bytes; there may be more of them. */
 ssize_t tls_send(SSL *ssl, const void *bytes, size_t len);
+
+/* recv() and send() of a socket that has TLS, or has none (NULL). */
+ssize_t tls_or_recv(SSL *ssl, int fd, void *bytes, size_t len);
+ssize_t tls_or_send(SSL *ssl, int fd, const void *bytes, size_t len);
 
 /* Tells the peer that nothing more will be sent. */
 void tls_end(SSL *ssl);

@@ -14,7 +14,7 @@ static const char ciphers[] = "ECDHE+AESGCM:ECDHE+CHACHA20";
 
 static bool fail(char why[TLS_WHY_MAX], const char *file, const char *text)
 {
-    unsigned long code = ERR_peek_last_error();
+    unsigned long code = ERR_peek_error();
     const char *reason = ERR_reason_error_string(code);
 
     if (text == NULL && ERR_SYSTEM_ERROR(code))
@@ -119,7 +119,7 @@ static bool ask_clients(SSL_CTX *context, const struct tls_files *files, bool op
         names = SSL_load_client_CA_file(files->ca);
     SSL_CTX_set_client_CA_list(context, names);
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | (optional ? 0 : SSL_VERIFY_FAIL_IF_NO_PEER_CERT),
-                       NULL);
+                       tls_verified);
     return true;
 }
 
@@ -160,7 +160,7 @@ SSL_CTX *tls_client_context(const struct tls_files *files, const char *alpn, cha
     if (all.ca == NULL)
         all.ca = TLS_CA_SYSTEM;
     if (context != NULL && load_own(context, &all, why) && load_ca(context, &all, why)) {
-        SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+        SSL_CTX_set_verify(context, SSL_VERIFY_PEER, tls_verified);
         if (alpn == NULL || offer(context, alpn))
             return context;
     }
@@ -178,4 +178,11 @@ int64_t tls_context_expires(SSL_CTX *context)
     if (certificate == NULL || ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &tm) != 1)
         return 0;
     return (int64_t)timegm(&tm);
+}
+
+int64_t tls_context_expires_in(SSL_CTX *context)
+{
+    int64_t expires = tls_context_expires(context);
+
+    return expires == 0 ? 0 : expires - (int64_t)time(NULL);
 }
