@@ -119,6 +119,8 @@ struct config_tls {
     enum config_client_cert client_cert; /* whether one without it is let in */
     char *crl;                           /* certificates that are taken no more; NULL: none */
     struct string_list client_names;     /* their certificates name one of these; empty: any */
+    struct string_list admin_names;      /* whose certificates name one of these are operators */
+    struct string_list relay_names;      /* SPACE=NAME: a relay of that space has such a name */
     char *plaintext;                     /* as given; NULL: loopback */
     struct config_plaintext plaintext_for;
 };

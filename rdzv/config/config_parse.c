@@ -187,6 +187,8 @@ void config_free(struct config *c)
     free(c->tls.client_ca);
     free(c->tls.crl);
     string_list_free(&c->tls.client_names);
+    string_list_free(&c->tls.admin_names);
+    string_list_free(&c->tls.relay_names);
     free(c->tls.plaintext);
     cidr_list_free(&c->tls.plaintext_for.networks);
     free(c->allow);

@@ -85,6 +85,41 @@ static bool finish_upstream(struct parse *p)
     return true;
 }
 
+/* A name that nobody has verified says nothing. */
+static bool check_names(struct parse *p)
+{
+    struct draft *d = &p->draft;
+    const struct config_tls *t = &d->config.tls;
+    const struct {
+        const struct string_list *list;
+        const struct setting *from;
+    } all[] = {{&t->client_names, given(p, "client-names", "client-cert-allowed-hostname")},
+               {&t->admin_names, config_last_setting(p, "admin-names")},
+               {&t->relay_names, config_last_setting(p, "relay-names")}};
+
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (all[i].list->count > 0 && t->client_ca == NULL)
+            return config_fail(d, all[i].from,
+                               "needs the CA whose certificates they are: --client-ca=FILE");
+        for (size_t j = 0; j < all[i].list->count; j++) {
+            if (strcmp(all[i].list->items[j], "*") == 0)
+                return config_fail(d, all[i].from,
+                                   "* is no name; leave the setting out, or write names");
+        }
+    }
+    for (size_t i = 0; i < t->relay_names.count; i++) {
+        const char *item = t->relay_names.items[i], *equals = strchr(item, '=');
+        char *space = config_copy_text(item, equals == NULL ? 0 : (size_t)(equals - item));
+        bool ok = equals != NULL && equals[1] != '\0' && config_space_name_ok(space);
+
+        free(space);
+        if (!ok)
+            return config_fail(d, all[2].from, "%s: write SPACE=NAME[,SPACE=NAME...]",
+                               config_show(item).text);
+    }
+    return true;
+}
+
 bool config_finish_tls(struct parse *p)
 {
     struct draft *d = &p->draft;
@@ -104,9 +139,8 @@ bool config_finish_tls(struct parse *p)
     if (t->client_ca != NULL && t->cert == NULL)
         return config_fail(d, given(p, "client-ca", "trusted-ca-file"),
                            "needs a certificate of ours: --cert=FILE and --key=FILE");
-    if (t->client_names.count > 0 && t->client_ca == NULL)
-        return config_fail(d, given(p, "client-names", "client-cert-allowed-hostname"),
-                           "needs the CA whose certificates they are: --client-ca=FILE");
+    if (!check_names(p))
+        return false;
     if (wants_auth && t->client_ca == NULL)
         return config_fail(d, auth, "needs the CA of the clients: --trusted-ca-file=FILE");
     if (t->crl != NULL && t->client_ca == NULL && d->config.upstream_tls.ca == NULL)

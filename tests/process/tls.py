@@ -710,6 +710,46 @@ def relays_and_stores_that_refuse_each_other():
     check(ran.returncode == 1 and "certificate_failed" in ran.stderr, ran.stderr)
 
 
+# --- Who may do what. ---
+
+@case
+def operators_by_certificate():
+    admin, other = CA.issue("admin", "DNS:admin.example"), CA.issue("other", "DNS:other.example")
+    with daemon("--client-ca=" + CA.pem, "--client-cert=optional", "--admin-names=admin.example,x") as d:
+        for pair, status in ((admin, "200"), (other, "403"), (None, "403")):
+            args = ["--cert", pair[0], "--key", pair[1]] if pair else []
+            _, out, err = curl(d.port, "/rdzv/v1/spaces/default", "-XDELETE", "-o", "/dev/null", "-w",
+                               "%{http_code}", *args)
+            same(out, status, "with %r: %s" % (pair, err))
+        with Rdzvd("--upstream=localhost:%d" % d.port, "--upstream-ca=" + CA.pem, *relay_flags(admin)) as r:
+            r.wait_log("event=upstream_connected")
+            _, out, _ = curl(r.port, "/rdzv/v1/spaces/default", "-XDELETE", "-o", "/dev/null", "-w", "%{http_code}",
+                             scheme="http")
+            same(out, "403", "a client of the admin's relay")
+
+
+@case
+def relays_by_certificate():
+    a, b = CA.issue("a", "URI:spiffe://cluster/a"), CA.issue("b", "DNS:b.example")
+    with daemon("--client-ca=" + CA.pem, "--client-cert=optional",
+                "--relay-names=job-a=spiffe://cluster/a,job-b=b.example,job-b=c.example") as d:
+        for pair, space, fine in ((a, "job-a", True), (b, "job-b", True), (a, "job-b", False), (b, "job-a", False),
+                                  (None, "job-a", False), (None, "job-c", True), (a, "job-c", True)):
+            with relay(d.port, "--space=" + space, *(relay_flags(pair) if pair else ())) as r:
+                r.wait_log("event=upstream_connected" if fine else "event=upstream_refused .*--relay-names")
+                if fine:
+                    same(Peer(r.port).add(b"n", 1) > 0, True, "ADD")
+        with Rdzvd("--upstream=127.0.0.1:%d" % d.port, "--space=job-a") as r:
+            r.wait_log("event=upstream_refused .*--relay-names")
+        d.wait_log("event=refused .*reason=relay .*--relay-names", count=4)
+    for flags, why in ((["--relay-names=a=b", *tls_flags()], "needs the CA"),
+                       (["--admin-names=*", "--client-ca=x", *tls_flags()], "is no name"),
+                       (["--relay-names=ab", "--client-ca=x", *tls_flags()], "write SPACE=NAME"),
+                       (["--relay-names==b", "--client-ca=x", *tls_flags()], "write SPACE=NAME")):
+        ran = subprocess.run([rdzvd_binary(), *flags, "--check-config"], capture_output=True, text=True)
+        check(ran.returncode == 2 and why in ran.stderr, "%s: %s" % (flags, ran.stderr))
+
+
 # --- As an etcd. ---
 
 PYTHON_ETCD = """
