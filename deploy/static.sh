@@ -100,11 +100,11 @@ endian = 'little'
 END
 }
 
-if [ ! -e "$SYSROOT/.complete" ]; then
+if [ "$(cat "$SYSROOT/.complete" 2>/dev/null)" != "$PACKAGES" ]; then
     rm -rf "$SYSROOT" "$SYSROOT.new"
     mkdir -p "$SYSROOT.new"
     make_sysroot "$SYSROOT.new"
-    touch "$SYSROOT.new/.complete"
+    echo "$PACKAGES" >"$SYSROOT.new/.complete"
     mv "$SYSROOT.new" "$SYSROOT"
 fi
 
