@@ -23,7 +23,7 @@ arm64) TRIPLET=aarch64-linux-gnu CPU=aarch64 ;;
 *) echo "static.sh: amd64 or arm64, not $ARCH" >&2; exit 2 ;;
 esac
 SYSROOT=${RDZV_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rdzv}/static-$ARCH
-PACKAGES="libc6-dev libcjson-dev libcrypt-dev libevent-dev libnghttp2-dev libprotobuf-c-dev libyaml-dev linux-libc-dev"
+PACKAGES="libc6-dev libcjson-dev libcrypt-dev libevent-dev libnghttp2-dev libprotobuf-c-dev libssl-dev libyaml-dev linux-libc-dev"
 LIBRARY_FLAGS="-fPIE -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -fstack-protector-strong"
 LIBRARY_FLAGS="$LIBRARY_FLAGS -D_FORTIFY_SOURCE=2"
 

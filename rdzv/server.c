@@ -9,6 +9,7 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/http/operator.h"
 #include "rdzv/memory_hooks.h"
+#include "rdzv/net/handshake.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/transport.h"
 #include "rdzv/notify.h"
@@ -45,6 +46,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     pace_sample(&s->net.pace);
     log_tick();
     listen_tick(&s->net);
+    handshakes_tick(&s->net);
     engine_note_alive(&s->engine);
     lived = engine_lived_ms(&s->engine);
     if (timeout != 0 && lived > timeout)
@@ -100,6 +102,16 @@ static void on_ignored_signal(evutil_socket_t number, short what, void *arg)
                                                     : "SIGUSR2"),
               log_str("reason", "rdzvd reads its settings when it starts: restart it to change "
                                 "them; SIGTERM and SIGINT end it"));
+}
+
+static void on_reload_signal(evutil_socket_t number, short what, void *arg)
+{
+    struct server *s = arg;
+
+    if (s->net.handshakes.context == NULL)
+        on_ignored_signal(number, what, arg);
+    else
+        handshakes_reload(&s->net);
 }
 
 /* --- The iteration. --- */
@@ -183,7 +195,7 @@ static bool add_events(struct server *s)
         int number;
         event_callback_fn on_signal;
     } signals[] = {
-        {SIGTERM, on_stop_signal},    {SIGINT, on_stop_signal},     {SIGHUP, on_ignored_signal},
+        {SIGTERM, on_stop_signal},    {SIGINT, on_stop_signal},     {SIGHUP, on_reload_signal},
         {SIGUSR1, on_ignored_signal}, {SIGUSR2, on_ignored_signal},
     };
     const struct timeval second = {.tv_sec = 1};

@@ -209,6 +209,7 @@ else
     step adversary $PYTHON tests/wire/adversary.py --seed "$SEED" --seeds 4 --seconds 2
 fi
 step process $PYTHON tests/process/run.py
+step tls $PYTHON tests/process/tls.py
 step observe $PYTHON tests/process/observe.py
 step monitoring env RDZVD="$PLAIN" $PYTHON tests/monitoring/run.py
 if [ "$ALL" = yes ]; then

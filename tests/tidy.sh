@@ -91,14 +91,15 @@ declare -A NEVER=([store]='proto/torch/')
 # Headers of FOLDER itself that its subfolders may include: they implement what stands there.
 OPEN_HEADERS='deploy/verbs.h'
 declare -A LIBRARIES=(
-    [proto]='protobuf-c' [store]='' [rdzv]='libevent cJSON libyaml libcrypt nghttp2' [client]='cJSON libcurl librdzv'
-    [deploy]='cJSON libyaml' [tests]='protobuf-c libevent cJSON libyaml libcrypt libcurl nghttp2 cmocka'
+    [proto]='protobuf-c' [store]='' [rdzv]='libevent cJSON libyaml libcrypt nghttp2 openssl' [client]='cJSON libcurl librdzv'
+    [deploy]='cJSON libyaml' [tests]='protobuf-c libevent cJSON libyaml libcrypt libcurl nghttp2 openssl cmocka'
 )
 
 set_library() { # HEADER; into $library
     case $1 in
     event2/*) library=libevent ;;
     nghttp2/*) library=nghttp2 ;;
+    openssl/*) library=openssl ;;
     cjson/*) library=cJSON ;;
     curl/*) library=libcurl ;;
     rdzv_client.h) library=librdzv ;; # by its installed name

@@ -981,10 +981,9 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
     if (result == PARSE_MORE)
         progress->need = size;
     else if (result == PARSE_BAD)
-        *why = in.ptr[0] == 0x16 ? "TLS, which this listener does not speak: use http://"
-               : in.ptr[0] <= 12 ? "c10d without a handshake (torch 2.0 and before), or a bad "
-                                   "VALIDATE; see --c10d-legacy"
-                                 : "no protocol spoken here begins so";
+        *why = in.ptr[0] <= 12 ? "c10d without a handshake (torch 2.0 and before), or a bad "
+                                 "VALIDATE; see --c10d-legacy"
+                               : "no protocol spoken here begins so";
     if (result != PARSE_DONE)
         return result;
     progress->used = size;

@@ -1,6 +1,7 @@
 /* Which space a relay gets. See space.h for the contract. */
 #include "rdzv/relay/space.h"
 
+#include "rdzv/net/tls_identity.h"
 #include "store/space.h"
 
 /* Those that are there from the start are not told apart: a listener has made at most one of them.
@@ -18,6 +19,25 @@ static bool has_room(const struct net *n)
     return count < own + RELAY_SPACES_MAX;
 }
 
+/* False: relays of this space have names, and this one has none of them. */
+static bool may_use(const struct conn *c, struct slice space)
+{
+    const struct string_list *list = &conn_net(c)->handshakes.config->relay_names;
+    bool bound = false;
+
+    for (size_t i = 0; i < list->count; i++) {
+        char *item = list->items[i], *name = strchr(item, '=') + 1;
+        const struct string_list one = {.items = &name, .count = 1};
+
+        if (space.len != (size_t)(name - item) - 1 || memcmp(space.ptr, item, space.len) != 0)
+            continue;
+        if (c->tls != NULL && tls_peer_is_one_of(c->tls, &one))
+            return true;
+        bound = true;
+    }
+    return !bound;
+}
+
 struct engine_space *relay_space(struct conn *c, struct slice name, const char **why)
 {
     const struct listen_spec *spec = c->listener->spec;
@@ -27,6 +47,11 @@ struct engine_space *relay_space(struct conn *c, struct slice name, const char *
     if (spec->space_named && !slice_is(name, spec->space)) {
         *why = "this listener has another space: use one without a space (--listen=ADDR:PORT), or "
                "that of the relay's --space";
+        return NULL;
+    }
+    if (!may_use(c, name)) {
+        *why = "its certificate has none of the names that --relay-names of the store has for this "
+               "space";
         return NULL;
     }
     if (space != NULL)

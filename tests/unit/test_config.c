@@ -240,10 +240,10 @@ static const struct {
      "",
      ""},
     {{.words = {"--enable-v2", "--snapshot", "--v=5", "--heartbeat-interval=0x64", "--proxy=off",
-                "--proxy=on", "--experimental-corrupt-check-time=1.5h", "--cert-file=x",
+                "--proxy=on", "--experimental-corrupt-check-time=1.5h", "--auto-tls",
                 "--log-outputs=stderr,/x", "--initial-cluster-state=existing", "--peer-auto-tls"}},
      "127.0.0.1:2379/default",
-     "--snapshot --v --heartbeat-interval --proxy --experimental-corrupt-check-time --cert-file "
+     "--snapshot --v --heartbeat-interval --proxy --experimental-corrupt-check-time --auto-tls "
      "--log-outputs --peer-auto-tls",
      "--proxy --initial-cluster-state"},
     {{.words = {"--initial-advertise-peer-urls=http://10.0.0.1:2380", "--name=b", "--enable-v2"}},
@@ -254,10 +254,10 @@ static const struct {
                 "--snapshot-count=5"},
       .environment = {"ETCD_DATA_DIR=/x"},
       .file = "name: y\nlisten-client-urls: http://127.0.0.1:5\nenable-v2: true\ncors:\nfoo: 1\n"
-              "client-transport-security:\n  cert-file: x\n  auto-tls: false\n  key-file:\n"
+              "client-transport-security:\n  cert-file: x\n  auto-tls: false\n  key-file: y\n"
               "peer-transport-security:\n  cert-file: x\nsnapshot-count: 10000\n"},
      "127.0.0.1:5/default",
-     "--name --snapshot-count rdzvd.yaml:7:14: cert-file rdzvd.yaml:8:13: auto-tls "
+     "--name --snapshot-count rdzvd.yaml:8:13: auto-tls "
      "rdzvd.yaml:11:14: peer-cert-file rdzvd.yaml:12:17: snapshot-count",
      "rdzvd.yaml:5:1: foo"},
     {{.environment = {"ETCD_CONFIG_FILE=rdzvd.yaml"},
@@ -323,8 +323,10 @@ static void every_flag_of_etcd_is_taken(void **state)
     for (size_t i = 0; (flag = etcd_flag_at(i)) != NULL; i++) {
         char word[100], variable[100];
         const char *value = values[flag->type];
-        struct start by_flag = {.words = {word, "--advertise-client-urls=http://a:1"}};
-        struct start by_variable = {.environment = {variable}};
+        struct start by_flag = {.words = {word, "--advertise-client-urls=http://a:1", "--cert=x",
+                                          "--key=x", "--client-ca=x"}};
+        struct start by_variable = {.words = {"--cert=x", "--key=x", "--client-ca=x"},
+                                    .environment = {variable}};
         struct config c;
 
         if (strcmp(flag->name, "config-file") == 0 || strcmp(flag->name, "version") == 0)
