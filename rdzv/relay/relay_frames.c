@@ -361,6 +361,12 @@ static bool is_in_doubt(const struct relay_client *s)
     return false;
 }
 
+/* Its client has gone, and nothing of it is left to be carried out. */
+static bool is_over(const struct relay_client *s)
+{
+    return s->client == NULL && s->pending.count == 0;
+}
+
 /* Why a session that the store does not know cannot go on; NULL: it can. What the store has never
  * heard of, or has lost with the answer, is simply sent again. */
 static const char *why_lost(const struct relay_client *s)
@@ -440,7 +446,7 @@ static const char *receive_opened(struct relay_client *s, const struct relay_fra
         return NULL;
     }
     s->state = SESSION_OPEN;
-    why = flags & RELAY_KNOWN ? NULL : why_lost(s);
+    why = flags & RELAY_KNOWN || is_over(s) ? NULL : why_lost(s);
     if (why != NULL) {
         lose(s, why);
         return NULL;
