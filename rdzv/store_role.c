@@ -75,6 +75,23 @@ static void arm_expiry(struct server *s)
 
 /* --- The journal. --- */
 
+/* Without changes no agent gets its heartbeats through: when they are taken again, that time is
+ * given to all of them before any request that was held back goes on. Clients without a relay have
+ * been dropped. */
+static void note_refusal(struct server *s)
+{
+    struct store_parts *store = &s->store;
+    uint64_t since = store->refuses_since_ms, now = engine_lived_ms(&s->engine);
+
+    if (engine_takes_changes(&s->engine) == (since == 0))
+        return;
+    store->refuses_since_ms = since == 0 ? now : 0;
+    if (since == 0)
+        return;
+    rendezvous_stood_still(&store->rendezvous, now - since);
+    relay_links_go_on(&store->links);
+}
+
 static void on_kept(evutil_socket_t fd, short what, void *arg)
 {
     struct server *s = arg;
@@ -82,6 +99,7 @@ static void on_kept(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     data_dir_poll(&s->store.data);
+    note_refusal(s);
 }
 
 static int open_data(struct server *s)
@@ -162,11 +180,13 @@ static void tick(struct server *s)
     rendezvous_tick(&s->store.rendezvous);
     relay_links_tick(&s->store.links);
     data_dir_tick(&s->store.data);
+    note_refusal(s);
 }
 
 static bool end_iteration(struct server *s)
 {
     arm_expiry(s);
+    note_refusal(s);
     data_dir_work(&s->store.data);
     return data_dir_has_work(&s->store.data);
 }

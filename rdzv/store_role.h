@@ -21,7 +21,9 @@ struct store_parts {
     struct monitor monitor;
     struct relay_entry relay_entry;
     struct protocol link_protocol, c10d_protocol, relay_http_protocol;
-    struct event expiry;     /* the next TTL */
-    struct event kept;       /* the journal has made progress; with a data directory */
+    struct event expiry; /* the next TTL */
+    struct event kept;   /* the journal has made progress; with a data directory */
+    uint64_t
+        refuses_since_ms;    /* the journal takes no changes; engine_lived_ms(), 0: it takes them */
     int64_t expiry_armed_ns; /* the TTL that `expiry` is set for; 0: none */
 };

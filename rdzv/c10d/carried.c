@@ -34,16 +34,28 @@ static void tell_carrier(struct conn *c, const struct c10d_request *req, uint64_
     c->carrier->functions->done(c, &result);
 }
 
-bool carried_begin(struct conn *c, const struct c10d_request *req, uint64_t *changes)
+/* A client without a carrier is dropped instead, as the protocol has no error answer. A session
+ * that has not named a key yet is bound by its first one, which is a change, too. */
+static bool has_to_wait(struct conn *c, const struct c10d_request *req)
+{
+    return !engine_takes_changes(c10d_of(c)->engine) &&
+           (may_change(req->op) || c10d_session(c)->role < C10D_PLAIN);
+}
+
+enum carried carried_begin(struct conn *c, const struct c10d_request *req, uint64_t *changes)
 {
     const struct slice barrier = req->op == C10D_BARRIER ? req->key : (struct slice){0};
 
+    if (has_to_wait(c, req)) {
+        c->carrier->functions->hold(c);
+        return CARRIED_HELD;
+    }
     *changes = engine_changes(c10d_of(c)->engine);
     switch (c->carrier->functions->begin(c, may_change(req->op), barrier)) {
     case CARRIER_PROCEED:
-        return true;
+        return CARRIED_PROCEED;
     case CARRIER_REFUSED:
-        return false;
+        return CARRIED_ENDED;
     case CARRIER_WAITS_AGAIN: /* it was counted before a start, or in a link that was lost */
         c10d_await_barrier(c, req);
         break;
@@ -52,7 +64,7 @@ bool carried_begin(struct conn *c, const struct c10d_request *req, uint64_t *cha
     }
     if (conn_is_open(c))
         tell_carrier(c, req, *changes);
-    return false;
+    return CARRIED_ENDED;
 }
 
 void carried_end(struct c10d *c10d, struct conn *c, const struct c10d_request *req,

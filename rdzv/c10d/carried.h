@@ -26,9 +26,15 @@ void c10d_note_returned(const struct protocol *p, struct engine_space *space);
 
 /* --- For requests.c, of connections that have a carrier. --- */
 
-/* Before a turn of a request. False: there is nothing to do, any more. *changes is for
- * carried_end(). */
-bool carried_begin(struct conn *c, const struct c10d_request *req, uint64_t *changes);
+/* What is to be done with a request. */
+enum carried {
+    CARRIED_PROCEED,
+    CARRIED_ENDED, /* nothing any more */
+    CARRIED_HELD,  /* it is shown again after input_unpark() */
+};
+
+/* Before a turn of a request. *changes is for carried_end(). */
+enum carried carried_begin(struct conn *c, const struct c10d_request *req, uint64_t *changes);
 
 /* Behind a turn of a request, with which the session may have ended. */
 void carried_end(struct c10d *c10d, struct conn *c, const struct c10d_request *req,

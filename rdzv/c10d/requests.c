@@ -741,15 +741,22 @@ static enum protocol_result end_turn(struct conn *c)
 
 /* --- Turns. --- */
 
+/* What follows a request that carried_begin() has stopped. */
+static enum protocol_result end_carried(struct conn *c, enum carried carried)
+{
+    return carried == CARRIED_HELD ? PROTOCOL_PARKED : end_turn(c);
+}
+
 /* One more turn of the request that has begun. The daemon may have waited for its end. */
 static enum protocol_result go_on(struct conn *c, const struct c10d_request *req)
 {
     struct c10d *c10d = c10d_of(c); /* the session may end with this turn */
     bool is_carried = c->carrier != NULL;
+    enum carried carried = CARRIED_PROCEED;
     uint64_t changes = 0;
 
-    if (is_carried && !carried_begin(c, req, &changes))
-        return end_turn(c);
+    if (is_carried && (carried = carried_begin(c, req, &changes)) != CARRIED_PROCEED)
+        return end_carried(c, carried);
     if (c10d_session(c)->busy == C10D_LISTS)
         handle_list(c, req);
     else
@@ -793,10 +800,11 @@ static enum protocol_result run_request(struct conn *c, const struct c10d_reques
     struct engine *engine = c10d->engine;
     uint64_t worked = engine->work, beside = engine->store.ready.work, changes = 0;
     bool is_carried = c->carrier != NULL;
+    enum carried carried = CARRIED_PROCEED;
     enum c10d_verdict verdict;
 
-    if (is_carried && !carried_begin(c, req, &changes))
-        return end_turn(c);
+    if (is_carried && (carried = carried_begin(c, req, &changes)) != CARRIED_PROCEED)
+        return end_carried(c, carried);
     verdict = ask_hooks(c, req);
     if (verdict == C10D_HELD)
         return PROTOCOL_PARKED;

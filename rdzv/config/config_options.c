@@ -122,7 +122,7 @@ const struct option config_options[] = {
      .most = 60000,
      .group = keeping,
      .value_name = "DURATION",
-     .help = "with --sync=batch, a power cut loses no more than this"},
+     .help = "with --sync=batch, the disk is synced this long after a change"},
     {.name = "space-idle-timeout",
      .kind = OPTION_DURATION,
      .offset = AT(space_idle_timeout_ms),

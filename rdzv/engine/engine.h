@@ -166,6 +166,12 @@ static inline bool engine_is_committed(const struct engine *e, uint64_t watermar
     return watermark <= e->committed;
 }
 
+/* False: the journal takes no changes at present, so each is answered STORE_READ_ONLY. */
+static inline bool engine_takes_changes(const struct engine *e)
+{
+    return !e->batch.refuses;
+}
+
 /* Hands the open batch to the journal, and begins the next one. Without changes it does nothing. */
 void engine_commit(struct engine *e);
 

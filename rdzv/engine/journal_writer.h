@@ -10,14 +10,15 @@
  * Batches are kept in memory until they are synced. While more than a quarter of pending_max is
  * kept, answers wait for the sync in mode batch, too, so that clients do not outrun the disk.
  *
- * Faults. When a write or sync fails, or more than pending_max is kept, the writer is failed:
- * journal_writer_refuses() says why, and the engine lets no change through. Changes that were
- * applied stay pending, their answers wait; what was written before is synced as ever, unless it is
- * a sync that has failed. The thread tries again each second (retry_ms): after a failed sync
- * everything that is pending goes into a new segment; when the disk is full the ballast is given up
- * for it. Once all is kept and synced, and the ballast is back, the writer is as before. A process
- * that ends before that loses only what was not answered, but for changes of mode batch that were
- * answered before a sync failed: these survive it only if the disk took them after all.
+ * Faults. When a write or sync fails, the writer is failed: journal_writer_refuses() says why, and
+ * the engine lets no change through. Changes that were applied stay pending, their answers wait;
+ * what was written before is synced as ever, unless it is a sync that has failed. The thread tries
+ * again each second (retry_ms): after a failed sync everything that is pending goes into a new
+ * segment; when the disk is full the ballast is given up for it. Once all is kept and synced, and
+ * the ballast is back, the writer is as before. A process that ends before that loses only what was
+ * not answered, but for changes of mode batch that were answered before a sync failed: these
+ * survive it only if the disk took them after all. While more than pending_max is kept, or memory
+ * is short, changes are refused, too, until that is over; the writer itself goes on.
  *
  * Memory: no commit can fail for want of it. A small batch is copied, a large one, or one for which
  * there is no memory, gives up its buffer; what that takes is kept aside beforehand, and while it

@@ -39,6 +39,9 @@ struct carrier_functions {
     /* Before each turn of a request. `changes`: it may change something. `barrier`: the key of a
      * BARRIER; else empty. */
     enum carrier_verdict (*begin)(struct conn *c, bool changes, struct slice barrier);
+    /* The journal takes no changes at present, and the request may make one: its input is parked,
+     * and input_unpark() is called when the journal takes changes again. */
+    void (*hold)(struct conn *c);
     /* After its last turn, of a connection that is still open, or is dropped only then. */
     void (*done)(struct conn *c, const struct carrier_result *result);
     /* What the session waited for has come. False: the client is not told now. */

@@ -8,8 +8,8 @@
 #include "rdzv/relay/greeting.h"
 #include "rdzv/relay/space.h"
 
-#define KIND_AT   4u    /* in the head of a frame: see relay.h */
-#define HELLO_MAX 4096u /* a name of a space, one of a host, and some numbers */
+#define KIND_AT   4u /* in the head of a frame: see relay.h */
+#define HELLO_MAX (RELAY_MAGIC_SIZE + RELAY_HEAD_SIZE + RELAY_MESSAGE_MAX)
 
 #define HOST_NAME_ROOM 256u
 
@@ -94,8 +94,10 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
         if (rest.len > KIND_AT && rest.ptr[KIND_AT] != RELAY_HELLO)
             return PARSE_BAD;
     }
+    if (progress->need > HELLO_MAX)
+        return PARSE_BAD;
     if (result != PARSE_DONE)
-        return progress->need > HELLO_MAX ? PARSE_BAD : result;
+        return result;
     hello = rdzv__relay_hello__unpack(NULL, frame.payload.len, frame.payload.ptr);
     if (hello != NULL && hello->http) {
         result = welcome(p, c, hello);

@@ -386,6 +386,14 @@ static void give_up_absent(struct relay_links *all, uint64_t now)
         relay_session_give_up(s);
 }
 
+void relay_links_go_on(struct relay_links *all)
+{
+    struct relay_session *s;
+
+    while ((s = TAILQ_FIRST(&all->held)) != NULL)
+        relay_session_release(s);
+}
+
 void relay_links_tick(struct relay_links *all)
 {
     uint64_t now = engine_lived_ms(all->engine), timeout = all->config->session_timeout_ms;
@@ -418,6 +426,7 @@ void relay_links_init(struct relay_links *all, const struct config *config, stru
                                 .sweeps = true};
     TAILQ_INIT(&all->detached);
     TAILQ_INIT(&all->awaited);
+    TAILQ_INIT(&all->held);
     TAILQ_INIT(&all->dropped);
     table_init(&all->sessions, ACCOUNT_SESSIONS, engine->options.seed, NULL);
     if (gethostname(all->store_name, sizeof all->store_name - 1) < 0)

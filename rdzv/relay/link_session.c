@@ -270,6 +270,28 @@ static enum carrier_verdict begin(struct conn *c, bool changes, struct slice bar
     return CARRIER_REFUSED;
 }
 
+static void hold(struct conn *c)
+{
+    struct relay_session *s = session_of(c);
+
+    if (!s->is_held)
+        TAILQ_INSERT_TAIL(&s->all->held, s, holds);
+    s->is_held = true;
+}
+
+static void stop_holding(struct relay_session *s)
+{
+    if (s->is_held)
+        TAILQ_REMOVE(&s->all->held, s, holds);
+    s->is_held = false;
+}
+
+void relay_session_release(struct relay_session *s)
+{
+    stop_holding(s);
+    input_unpark(s->conn);
+}
+
 /* What the request was answered, for the next who asks. */
 static void keep(struct relay_session *s, const struct carrier_result *r)
 {
@@ -460,6 +482,7 @@ static void closed(struct conn *c)
         stop_sending(s);
     else
         leave_detached(s);
+    stop_holding(s);
     stop_missing(s);
     s->conn = NULL;
     if (all->stopping || all->net->draining)
@@ -470,6 +493,7 @@ static void closed(struct conn *c)
 
 static const struct carrier_functions functions = {.send = send_session,
                                                    .begin = begin,
+                                                   .hold = hold,
                                                    .done = done,
                                                    .woken = woken,
                                                    .bound = bound,
@@ -491,6 +515,7 @@ void relay_session_detach(struct relay_session *s, bool closed)
         return;
     }
     note_answers(s);
+    stop_holding(s);
     leave_link(s);
     c10d_rewind(c);
     conn_forget_bytes(c);

@@ -31,6 +31,7 @@ struct relay_session {
     uint8_t channel_key[4];
     TAILQ_ENTRY(relay_session) entry;   /* in link->sessions or all->detached */
     TAILQ_ENTRY(relay_session) waiting; /* in link->blocked while is_blocked */
+    TAILQ_ENTRY(relay_session) holds;   /* in all->held while is_held */
     TAILQ_ENTRY(relay_session) returns; /* in all->awaited while is_awaited; in all->dropped */
     struct relay_links *all;
     struct relay_link *link; /* NULL: it is detached */
@@ -65,6 +66,7 @@ struct relay_session {
     bool is_known;   /* to the engine */
     bool is_missing; /* from before the start, and nothing has come of it yet */
     bool is_blocked; /* in link->blocked */
+    bool is_held;    /* in all->held */
     bool is_awaited; /* in all->awaited */
     bool has_turn;   /* it was the first there */
     bool has_ended;  /* the relay has said so, and needs not be told */
@@ -121,6 +123,9 @@ void relay_session_close(struct relay_session *s);
 
 /* The link is lost; `closed`: by the relay's side. */
 void relay_session_detach(struct relay_session *s, bool closed);
+
+/* What waited for the journal is shown to it again. */
+void relay_session_release(struct relay_session *s);
 
 /* Its relay has not come back: its client is taken for dead. */
 void relay_session_give_up(struct relay_session *s);

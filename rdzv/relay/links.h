@@ -33,6 +33,7 @@ struct relay_links {
     struct relay_session_list detached; /* the longest first */
     struct relay_session_list awaited;  /* of those: their relay has closed the link, and may yet be
                                            back within RELAY_RETURN_MS */
+    struct relay_session_list held;     /* wait until the journal takes changes again */
     struct relay_session_list dropped;  /* those are no connections any more: link_session.h */
     size_t dropped_count;
     uint64_t started_ms; /* engine_lived_ms(): --session-timeout of sessions that only the engine

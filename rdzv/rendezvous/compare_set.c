@@ -156,15 +156,13 @@ void compare_set_refuse(struct step *s, struct agent *a, bool expects_nothing)
         cas_queue_grant(s, a);
 }
 
-static void answer(struct step *s, struct agent *a, const struct wish *wish, bool merged)
+static void answer(struct step *s, struct agent *a, const struct wish *wish)
 {
     if (wish->answer.ptr != NULL) {
         step_agent(s, POLICY_ANSWER_VALUE, a)->value = wish->answer;
         explain_close_ignored(s, a);
-    } else if (merged) {
-        shown_answer_newest(s, a);
     } else {
-        shown_answer_whole(s, a);
+        shown_answer_newest(s, a);
     }
 }
 
@@ -202,7 +200,7 @@ static void put_or_refuse(struct step *s, struct agent *a, struct wish *wish)
         s->out->counters.writes_merged += merged && !matches;
         learn_node(s, a, wish);
         compare_set_written(s, a);
-        answer(s, a, wish, merged);
+        answer(s, a, wish);
     }
     cas_queue_yield(s, a);
 }

@@ -22,8 +22,8 @@ struct slice shown_make(struct step *s, struct agent *a);
 void shown_answer(struct step *s, struct agent *a);
 /* Answers it with the value, in its own clock if that is wrong. */
 void shown_answer_whole(struct step *s, struct agent *a);
-/* Answers a write that was not put as it is: the same; or, if the agent is about to read its rank
- * in a round that has lost a node since, with the round as it was completed. */
+/* Answers a write: the same; or, if the agent is about to read its rank in a round that has lost a
+ * node since, or of which one looks silent, with the round as it was completed. */
 void shown_answer_newest(struct step *s, struct agent *a);
 /* The agent looks at the state. */
 void shown_look(struct step *s, struct agent *a);
@@ -134,6 +134,9 @@ void rejoin_reject_overdue(struct step *s);
 
 /* --- presence.c --- */
 
+/* By how much a clock may be wrong that is taken for right: see skew.c. */
+#define CLOCKS_US INT64_C(6000000)
+
 /* The agent asks; `waits`: for a key, so that the reply may take long. */
 void presence_heard(struct step *s, struct agent *a, bool waits);
 /* No agent could ask for anything for that long: none was silent. */
@@ -147,9 +150,11 @@ uint64_t presence_silent_ms(const struct step *s, const struct torch_node *node)
 bool presence_misses_heartbeats(const struct step *s);
 /* That node has a heartbeat that is too old for torch, by its agent's clock if it is connected. */
 bool presence_is_too_old(const struct step *s, const struct torch_node *node);
-/* A participant has one; the second: as of the last second. */
+/* A participant has one; the second: as of the last second; the third: it may be so by the clock of
+ * an agent, or soon. */
 bool presence_is_one_silent(const struct step *s);
 bool presence_is_any_silent(struct step *s);
+bool presence_may_one_look_silent(const struct step *s);
 /* True: the daemon has forgotten of which node the agent is, and by now it is none of the run's. */
 bool presence_is_stranger(const struct step *s, const struct agent *a);
 

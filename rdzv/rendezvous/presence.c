@@ -107,14 +107,20 @@ void presence_refresh(struct step *s)
     torch_state_free(&next);
 }
 
-bool presence_is_too_old(const struct step *s, const struct torch_node *node)
+/* The node has a heartbeat older than this, by its agent's clock if it is connected. */
+static bool is_older(const struct step *s, const struct torch_node *node, int64_t us)
 {
     const struct agent *a = run_agent_of(s->run, node);
     int64_t now_us = s->now->wall_ns / 1000;
 
     if (a != NULL && !step_agent_time(s, a, &now_us))
         return false;
-    return node->has_heartbeat && node->heartbeat_us < now_us - TORCH_DEAD_MS * INT64_C(1000);
+    return node->has_heartbeat && node->heartbeat_us < now_us - us;
+}
+
+bool presence_is_too_old(const struct step *s, const struct torch_node *node)
+{
+    return is_older(s, node, TORCH_DEAD_MS * INT64_C(1000));
 }
 
 bool presence_misses_heartbeats(const struct step *s)
@@ -134,15 +140,25 @@ bool presence_misses_heartbeats(const struct step *s)
     return false;
 }
 
-bool presence_is_one_silent(const struct step *s)
+static bool is_one_older(const struct step *s, int64_t us)
 {
     const struct torch_state *state = &s->run->view.state;
 
     for (size_t i = 0; i < state->count; i++) {
-        if (state->nodes[i].participant && presence_is_too_old(s, &state->nodes[i]))
+        if (state->nodes[i].participant && is_older(s, &state->nodes[i], us))
             return true;
     }
     return false;
+}
+
+bool presence_is_one_silent(const struct step *s)
+{
+    return is_one_older(s, TORCH_DEAD_MS * INT64_C(1000));
+}
+
+bool presence_may_one_look_silent(const struct step *s)
+{
+    return is_one_older(s, TORCH_DEAD_MS * INT64_C(1000) - CLOCKS_US);
 }
 
 bool presence_is_any_silent(struct step *s)

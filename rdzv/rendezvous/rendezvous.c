@@ -259,12 +259,16 @@ static void step_all(struct rendezvous *r, struct policy_event event)
 
 /* --- Time. --- */
 
-/* No agent could write meanwhile, so exactly that time is given to all. What is shorter than the
- * interval of heartbeats hurts no node. */
+/* What is shorter than the interval of heartbeats hurts no node. */
+void rendezvous_stood_still(struct rendezvous *r, uint64_t still_ms)
+{
+    if (still_ms >= TORCH_HEARTBEAT_MS)
+        step_all(r, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = still_ms});
+}
+
 static void on_resumed(void *arg, uint64_t paused_ms)
 {
-    if (paused_ms >= TORCH_HEARTBEAT_MS)
-        step_all(arg, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = paused_ms});
+    rendezvous_stood_still(arg, paused_ms);
 }
 
 /* A worker store that was about to go may have waited for this session alone. */

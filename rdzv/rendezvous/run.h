@@ -78,11 +78,12 @@ struct agent {
     int64_t skew_us;         /* 0: nothing */
 
     /* What it is shown in place of the state: see shown.c. */
-    uint64_t has_ranks_of;  /* a completed round, by view.completions: it has read who it is in
-                               there; 0: none */
-    uint64_t has_seen;      /* the same: it has been shown that the round is complete */
-    uint64_t saw_completed; /* the same: it has been shown how the round was completed */
-    uint64_t has_left;      /* the same: it was a participant, and has left by itself */
+    uint64_t has_ranks_of; /* a completed round, by view.completions: it has read who it is in
+                              there; 0: none */
+    uint64_t has_seen;     /* the same: it has been shown that the round is complete */
+    uint64_t told_rank;    /* the same: it was shown how that was completed, since it lacks one, or
+                              one looks silent */
+    uint64_t has_left;     /* the same: it was a participant, and has left by itself */
     struct slice shown; /* what it was shown last, owned; ptr NULL: the value itself, or nothing */
     bool sees_crowd;    /* it was shown that it may join one: see crowd.c */
     uint64_t shown_changes;  /* view.changes then */

@@ -11,11 +11,11 @@
  *   when it has left   nothing, so that it adds itself to the wait list
  *
  * and in a round that is not complete yet, once it has joined, itself and a deadline far away. A
- * participant that has not seen the complete round yet when another one is lost sees it once as it
- * was completed, and takes its rank from that: of one that is not below the number of nodes torch
- * 1.13 makes an IndexError. So does one that was frozen, and writes by what it knew before. An
- * agent that is none of the run's nodes, and does not know it (presence.c), is shown a complete
- * round for which a node waits: then it joins anew.
+ * participant that has not seen the complete round yet when another one is lost, or looks silent,
+ * sees it once as it was completed, and takes its rank from that: of one that is not below the
+ * number of nodes torch 1.13 makes an IndexError. So does one that was frozen, and writes by what
+ * it knew before. An agent that is none of the run's nodes, and does not know it (presence.c), is
+ * shown a complete round for which a node waits: then it joins anew.
  *
  * shown_write.c takes what it writes as relative to that. Nobody is pruned by agents that see
  * this. Silent participants are, by those who wait or have joined: one of these sees the whole
@@ -40,8 +40,6 @@
 #define COMPLETER_MS 2000
 /* How long one has to presume silent nodes dead: it writes that with its next heartbeat. */
 #define PRUNER_MS (TORCH_HEARTBEAT_MS + 2000)
-/* By how much a clock may be wrong that is taken for right: see skew.c. */
-#define CLOCKS_US INT64_C(6000000)
 /* A deadline that has not passed by any clock. */
 #define FAR_US (INT64_C(10) * 365 * 24 * 3600 * 1000000)
 
@@ -49,11 +47,11 @@ enum place {
     PLACE_WHOLE, /* it is shown the value */
     PLACE_PARTICIPANT,
     PLACE_WAITING,
-    PLACE_JOINED,  /* a participant of a round that is not complete */
-    PLACE_JOINING, /* about to become one */
-    PLACE_RANKED,  /* a participant that has not read its rank yet */
+    PLACE_JOINED,    /* a participant of a round that is not complete */
+    PLACE_JOINING,   /* about to become one */
+    PLACE_RANKED,    /* a participant that has not read its rank yet */
+    PLACE_COMPLETED, /* the same, and the round has lost one since, or one looks silent */
     PLACE_OUTSIDE,
-    PLACE_COMPLETED, /* a participant of a round that has lost one since */
     PLACE_STRANGER,
 };
 
@@ -68,20 +66,25 @@ static bool waits_in_vain(const struct step *s, const struct torch_node *node)
     return node != NULL && presence_is_too_old(s, node);
 }
 
-static bool has_lost_one(const struct run_view *v, const struct torch_node *own)
-{
-    const struct torch_node *was;
-
-    if (!v->has_completed || v->last_completed.round != v->state.round ||
-        torch_state_participants(&v->last_completed) <= v->participants)
-        return false;
-    was = torch_state_find(&v->last_completed, own);
-    return was != NULL && was->participant && was->rank == own->rank;
-}
-
 static bool is_crowd(const struct step *s, size_t nodes)
 {
     return nodes >= s->run->settings->crowd_least;
+}
+
+static bool has_lost_one(const struct run_view *v)
+{
+    return torch_state_participants(&v->last_completed) > v->participants;
+}
+
+/* It is in the complete round as it was when that was completed. */
+static bool is_as_completed(const struct run_view *v, const struct torch_node *own)
+{
+    const struct torch_node *was;
+
+    if (!v->has_completed || v->last_completed.round != v->state.round)
+        return false;
+    was = torch_state_find(&v->last_completed, own);
+    return was != NULL && was->participant && was->rank == own->rank;
 }
 
 static enum place place_of_participant(const struct step *s, const struct agent *a)
@@ -148,12 +151,16 @@ static enum place place_of_joining(struct step *s, const struct agent *a,
                : PLACE_WHOLE;
 }
 
-/* It is to read its rank in the round as it was, also without agent_views. */
-static bool missed_the_completion(const struct run_view *v, const struct agent *a,
+/* It is to read its rank in the round as it was, also without agent_views. Of a crowd it sees no
+ * heartbeats. */
+static bool missed_the_completion(const struct step *s, const struct agent *a,
                                   const struct torch_node *own)
 {
+    const struct run_view *v = &s->run->view;
+
     return v->state.complete && a->is_listed && own != NULL && own->participant && !own->waiting &&
-           !own->redundant && a->has_seen != v->completions && has_lost_one(v, own);
+           !own->redundant && a->has_seen != v->completions && is_as_completed(v, own) &&
+           (has_lost_one(v) || (!is_crowd(s, v->participants) && presence_may_one_look_silent(s)));
 }
 
 static enum place place_of(struct step *s, const struct agent *a, const struct torch_node *own)
@@ -162,7 +169,7 @@ static enum place place_of(struct step *s, const struct agent *a, const struct t
 
     if (v->unread || !v->is_state)
         return PLACE_WHOLE;
-    if (missed_the_completion(v, a, own))
+    if (missed_the_completion(s, a, own))
         return PLACE_COMPLETED;
     if (!s->run->settings->agent_views || !s->run->settings->merge_heartbeats)
         return PLACE_WHOLE;
@@ -341,7 +348,7 @@ struct slice shown_make(struct step *s, struct agent *a)
     if (!ok)
         return (struct slice){0};
     if (place == PLACE_COMPLETED)
-        a->saw_completed = v->completions;
+        a->told_rank = v->completions;
     a->shown_changes = v->changes;
     a->shown_until_ms = until(s, a, place, own);
     return a->shown;
@@ -382,17 +389,23 @@ void shown_answer(struct step *s, struct agent *a)
 }
 
 /* It has written relative to a round that was not complete, or that it took for over, since it was
- * frozen meanwhile: it finds its rank in the answer, whatever it was shown before. */
+ * frozen meanwhile: it finds its rank in the answer, whatever it was shown before. One that is
+ * missing there, or that it presumes dead, would make that too high for those who are left. Once:
+ * it may have wanted something else. */
 static bool is_about_to_read_rank(struct step *s, struct agent *a)
 {
     const struct run_view *v = &s->run->view;
     const struct torch_node *own = own_node(s, a);
+    enum place place;
 
     if (!v->state.complete || own == NULL || !own->participant ||
-        a->has_ranks_of == v->completions || a->saw_completed == v->completions)
+        a->has_ranks_of == v->completions || a->told_rank == v->completions ||
+        !(has_lost_one(v) || presence_may_one_look_silent(s)))
         return false;
     a->has_seen = 0;
-    return place_of(s, a, own) == PLACE_COMPLETED;
+    a->told_rank = v->completions;
+    place = place_of(s, a, own);
+    return place == PLACE_COMPLETED || place == PLACE_RANKED;
 }
 
 void shown_answer_newest(struct step *s, struct agent *a)

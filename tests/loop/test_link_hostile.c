@@ -178,6 +178,40 @@ static void a_long_hello_or_open_is_not_decoded(void **state)
     }
 }
 
+/* The same, of a relay that brings HTTP, whether it comes bit by bit or at once. */
+static void nor_is_one_before_http(void **state)
+{
+    static uint8_t bytes[RELAY_MAGIC_SIZE + RELAY_HEAD_SIZE + RELAY_MESSAGE_MAX + 2];
+    const size_t start = RELAY_MAGIC_SIZE + RELAY_HEAD_SIZE, room = sizeof bytes - start;
+
+    (void)state;
+    for (int too_long = 0; too_long < 2; too_long++) {
+        size_t len = room - (too_long ? 0 : 2);
+        int fd;
+
+        memcpy(bytes, RELAY_MAGIC, RELAY_MAGIC_SIZE);
+        relay_put_head(bytes + RELAY_MAGIC_SIZE,
+                       &(struct relay_frame){.kind = RELAY_HELLO, .payload = {NULL, len}});
+        memcpy(bytes + start,
+               "\x08\1\x10\1\x28\1\x1a\x07"
+               "default",
+               15);
+        bytes[start + 15] = 0x7a; /* field 15: bytes, up to the end */
+        bytes[start + 16] = (uint8_t)((len - 18) | 0x80);
+        bytes[start + 17] = (uint8_t)((len - 18) >> 7);
+        loop_open(&loop, NULL);
+        fd = loop_connect(&loop, false);
+        loop_send(&loop, fd, bytes, start + len);
+        if (too_long)
+            expect_dropped(fd, "no HELLO");
+        else
+            assert_int_equal(hand_next(fd).kind, RELAY_WELCOME);
+        if (!too_long)
+            loop_leave(&loop, fd);
+        loop_close(&loop);
+    }
+}
+
 /* Numbers only grow, up to the last one that there is. */
 static void no_number_comes_behind_the_last(void **state)
 {
@@ -353,6 +387,7 @@ int main(void)
         cmocka_unit_test(hostile_frames_end_the_link),
         cmocka_unit_test(two_requests_in_one_frame_end_the_session),
         cmocka_unit_test(a_long_hello_or_open_is_not_decoded),
+        cmocka_unit_test(nor_is_one_before_http),
         cmocka_unit_test(no_number_comes_behind_the_last),
         cmocka_unit_test(a_change_behind_an_open_wait_ends_the_session),
         cmocka_unit_test(a_relay_that_is_too_far_ahead_is_dropped),

@@ -29,6 +29,7 @@ import agents  # noqa: E402
 import cases  # noqa: E402
 from agents import Agent, Peer, meet, text  # noqa: E402
 from cases import case, check  # noqa: E402
+from disk import NEEDS_ROOT, fill_disk, put_ballast, small_disk  # noqa: E402
 from servers import Rdzvd, free_port, rdzvd_binary, token_flag  # noqa: E402
 
 MODES = ("batch", "always")
@@ -452,45 +453,21 @@ def snapshots_bound_the_journal():
 
 # --- A disk that is full.
 
-def mounted(path, size):
-    """A tmpfs of that size at `path`; False when this user may not mount one."""
-    return subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%d,mode=700" % size, "rdzv-test", path],
-                          capture_output=True, check=False).returncode == 0
-
-
 @case
 def a_full_disk_refuses_changes_and_loses_nothing():
     for mode in MODES:
-        folder = tempfile.mkdtemp(prefix="rdzv-durable-")
-        if not mounted(folder, 24 * MIB):
-            os.rmdir(folder)
-            return "mounting a small disk takes root"
-        try:
+        with small_disk(24 * MIB) as folder:
+            if folder is None:
+                return NEEDS_ROOT
             full_disk(mode, folder)
-        finally:
-            subprocess.run(["umount", "-l", folder], check=True)
-            os.rmdir(folder)
-
-
-def fill_disk(port):
-    """SETs of keys until one is refused: how many were answered."""
-    peer = Peer(port)
-    for i in range(1000):
-        peer.set(b"fill/%d" % i, b"%d" % i * 20000)
-        try:
-            peer.ping()
-        except (EOFError, ConnectionError):
-            return i
-    raise AssertionError("24 MiB of disk took all")
+    return None
 
 
 def full_disk(mode, folder):
     with Store(mode=mode, path=os.path.join(folder, "data")) as store:
         put(store.port, "/before", "value=1")
-        ballast = os.path.join(folder, "of-others")
-        with open(ballast, "wb") as f:
-            f.write(bytes(8 * MIB))
-        answered = fill_disk(store.port)
+        ballast = put_ballast(folder, 8 * MIB)
+        answered = fill_disk(Peer(store.port), b"fill")
         store.daemon.wait_log("event=journal_failed")
         status, _, body = ask(store.port, "GET", "/readyz?verbose")
         check(status == 503 and b"[-]journal failed: " in body, "/readyz: %d %r" % (status, body))
@@ -509,6 +486,26 @@ def full_disk(mode, folder):
         for i in range(answered):
             same(peer.get(b"fill/%d" % i), b"%d" % i * 20000, "a key that was answered")
         same(json.loads(ask(store.port, "GET", "/v2/keys/after")[2])["node"]["value"], "2", "a GET")
+
+
+@case
+def a_directory_that_is_read_only_is_refused_and_can_be_looked_at():
+    with Store() as store:
+        Peer(store.port).add(b"k", 7)
+        store.kill(signal.SIGTERM)
+        if subprocess.run(["mount", "--bind", store.named, store.named], capture_output=True, check=False).returncode:
+            return "mounting a directory takes root"
+        try:
+            subprocess.run(["mount", "-o", "remount,bind,ro", store.named], check=True)
+            code, _, err = once("--listen=127.0.0.1:0", "--data-dir=" + store.named)
+            check(code == 1 and "data_dir_failed" in err and "Read-only file system" in err, "%d %s" % (code, err))
+            code, text, _ = once("--check-data=" + store.named)
+            check(code == 0 and "1 c10d keys" in text, "%d %s" % (code, text))
+        finally:
+            subprocess.run(["umount", "-l", store.named], check=True)
+        store.start()
+        same(Peer(store.port).add(b"k", 0), 7, "the key")
+    return None
 
 
 # --- Runs.

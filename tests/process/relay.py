@@ -28,6 +28,7 @@ sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "e
 import cases  # noqa: E402
 from agents import Agent, Peer, PING, VALIDATE, get_request, rejoin, set_request, text, wait_request  # noqa: E402
 from cases import case, check  # noqa: E402
+from disk import NEEDS_ROOT, fill_disk, put_ballast, small_disk  # noqa: E402
 from servers import Rdzvd, free_port, rdzvd_binary  # noqa: E402
 
 SEED = int(os.environ.get("RDZV_SEED", "1"))
@@ -40,10 +41,11 @@ def same(got, wanted, what):
 
 
 class Store:
-    """A store on one port, with a directory that outlives it; or, `durable` False, without."""
+    """A store on one port, with a directory (inside `parent`) that outlives it; or, `durable` False,
+    without."""
 
-    def __init__(self, *flags, durable=True, start=True, mode="batch"):
-        self.folder = tempfile.mkdtemp(prefix="rdzv-relay-")
+    def __init__(self, *flags, durable=True, start=True, mode="batch", parent=None):
+        self.folder = tempfile.mkdtemp(prefix="rdzv-relay-", dir=parent)
         self.port = free_port()
         self.flags = list(flags) + (["--data-dir=" + self.folder, "--sync=" + mode] if durable else [])
         self.daemon = None
@@ -508,7 +510,7 @@ def a_store_that_stands_still():
 def the_second_store_is_tried():
     with Store() as store, Relay("127.0.0.1:%d" % free_port(), store) as relay:
         same(Peer(relay.port).add(b"n", 1), 1, "ADD")
-        check("event=upstream_failed" in relay.log(), "the first one was not tried")
+        relay.wait_log("event=upstream_failed")
 
 
 @case
@@ -593,6 +595,43 @@ def a_link_that_is_reset_loses_nobody():
             time.sleep(1.5)
         same(sorted(n.addr for n in a.read().participants), ["a", "b"], "participants")
         check("node_disconnected" not in store.daemon.log(), store.daemon.log())
+
+
+@case
+def a_full_disk_holds_changes_and_loses_nobody():
+    """Clients behind relays wait until it has room; what changes nothing is answered meanwhile."""
+    with small_disk(24 * MIB) as folder:
+        if folder is None:
+            return NEEDS_ROOT
+        with Store(parent=folder) as store, Relay(store) as relay:
+            full_disk(folder, store, relay)
+    return None
+
+
+def full_disk(folder, store, relay):
+    a, b = met(relay.port, relay.port)
+    old = Peer(relay.port)
+    same(old.add(b"n", 1), 1, "ADD")
+    ballast = put_ballast(folder, 8 * MIB)
+    fill_disk(Peer(store.port), b"fill")
+    store.daemon.wait_log("event=journal_failed")
+    new = Peer(relay.port)
+    same(old.get(b"n"), b"1", "GET")
+    waiting = [in_thread(old.add, b"n", 1), in_thread(new.add, b"n", 1),
+               *(in_thread(agent.write, agent.beat) for agent in (a, b))]
+    until(lambda: metric(relay.port, "rdzvd_relay_unconfirmed_requests") == len(waiting), "changes wait")
+    time.sleep(6)  # longer than between two heartbeats
+    os.unlink(ballast)
+    store.daemon.wait_log("event=journal_resumed")
+    for thread in waiting:
+        thread.finish()
+    same(old.add(b"n", 0), 3, "ADD")
+    state = a.read()
+    same(sorted(n.addr for n in state.participants), ["a", "b"], "participants")
+    check("session_lost" not in relay.log(), relay.log())
+    log = store.daemon.log()
+    same(len(re.findall("event=dropped ", log)), 1, "clients that were dropped: that of fill_disk()")
+    check(not re.search("event=(node_left|node_disconnected|nodes_lost|nodes_restarted)", log), log)
 
 
 @case

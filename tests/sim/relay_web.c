@@ -378,7 +378,7 @@ static bool flush(struct web *w)
 enum web_news web_step(unsigned i, bool asks)
 {
     struct web *w = &webs[i];
-    bool moved, ended, changes;
+    bool moved, ended, answering;
 
     if (w->fd < 0) {
         w->fd = chance(4) ? net_sim_dial(w->home) : -1;
@@ -393,9 +393,9 @@ enum web_news web_step(unsigned i, bool asks)
     }
     if (ended) {
         tell(w, "is ended at");
-        changes = w->asked == ASKED_POST;
+        answering = w->asked != ASKED_NOTHING && w->asked != ASKED_POLL && w->asked != ASKED_STREAM;
         hang_up(w, false);
-        return changes ? WEB_MOVED : WEB_ENDED;
+        return answering ? WEB_MOVED : WEB_ENDED;
     }
     if (w->asked == ASKED_NOTHING && asks && (i >= WRITERS || chance(4))) {
         ask_something(w);

@@ -14,8 +14,7 @@ void web_reset(void);
 enum web_news {
     WEB_NOTHING,
     WEB_MOVED,
-    WEB_ENDED, /* its connection has ended, and what it had asked for changes nothing; or a stream
-                */
+    WEB_ENDED, /* its connection has ended, or a stream: no answer was open but a watch's */
 };
 
 /* One step of a client; `asks`: it may ask for something new. */

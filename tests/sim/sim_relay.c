@@ -530,7 +530,7 @@ static bool step_thread(void)
     return moved;
 }
 
-/* A watch or a read, of which its client should not notice that the store has gone. */
+/* Whoever watches, or has asked for nothing, should not notice that the store has gone. */
 static void check_web_end(unsigned i)
 {
     int home = web_home(i);

@@ -358,6 +358,25 @@ bool scene_set(struct scene *s, struct agent *a, int64_t round, const char *name
 
 /* --- What there is. --- */
 
+void scene_change(struct scene *s, const char *value)
+{
+    scene_put(s, "", value);
+    scene_event(s, RUN_CHANGED, NULL);
+}
+
+void scene_put_state(struct scene *s, struct torch_state *state)
+{
+    scene_change(s, scene_text(s, state));
+}
+
+struct torch_node scene_node_now(const struct scene *s, const char *name)
+{
+    const struct torch_node who = {.addr = slice_str(name), .pid = 100};
+    struct torch_node *found = torch_state_find(&s->run.view.state, &who);
+
+    return found == NULL ? (struct torch_node){0} : *found;
+}
+
 size_t scene_count(const struct scene *s, enum policy_output_kind kind)
 {
     size_t n = 0;
@@ -501,14 +520,88 @@ void scene_complete(struct torch_state *state)
     }
 }
 
-const char *scene_joined(struct scene *s, const char *value, const char *name)
+struct torch_state scene_with_deadline(struct torch_state state, int64_t us)
+{
+    state.has_deadline = true;
+    state.deadline_us = us;
+    return state;
+}
+
+bool scene_names(const char *text, const char *name)
+{
+    const struct torch_node who = {.addr = slice_str(name), .pid = 100};
+    struct torch_state state = scene_state(text);
+    bool found = torch_state_find(&state, &who) != NULL;
+
+    torch_state_free(&state);
+    return found;
+}
+
+/* --- What an agent writes. --- */
+
+static struct torch_state joined(struct scene *s, const char *value, const char *name)
 {
     struct torch_state state = scene_state(value);
 
     scene_beat(&state, name, scene_now_us(s));
     scene_node(&state, name)->participant = true;
+    return state;
+}
+
+const char *scene_joined(struct scene *s, const char *value, const char *name)
+{
+    struct torch_state state = joined(s, value, name);
+
     return scene_text(s, &state);
 }
+
+const char *scene_completed(struct scene *s, const char *value, const char *name)
+{
+    struct torch_state state = joined(s, value, name);
+
+    scene_complete(&state);
+    return scene_text(s, &state);
+}
+
+const char *scene_waiting(struct scene *s, const char *value, const char *name)
+{
+    struct torch_state state = scene_state(value);
+
+    scene_beat(&state, name, scene_now_us(s));
+    scene_node(&state, name)->waiting = true;
+    return scene_text(s, &state);
+}
+
+const char *scene_beating(struct scene *s, const char *value, const char *name)
+{
+    struct torch_state state = scene_state(value);
+
+    scene_beat(&state, name, scene_now_us(s));
+    return scene_text(s, &state);
+}
+
+const char *scene_leaving(struct scene *s, const char *value, const char *name)
+{
+    struct torch_state state = scene_state(value);
+    bool was_in = scene_node(&state, name)->participant;
+
+    scene_remove(&state, name);
+    if (was_in && state.complete && torch_state_participants(&state) == 0) {
+        state.complete = false;
+        state.round++;
+    }
+    return scene_text(s, &state);
+}
+
+const char *scene_closing(struct scene *s, const char *value)
+{
+    struct torch_state state = scene_state(value);
+
+    state.closed = true;
+    return scene_text(s, &state);
+}
+
+/* --- Rounds. --- */
 
 const char *scene_name(size_t i)
 {
@@ -522,12 +615,9 @@ static void join_all(struct scene *s, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const char *now = scene_get(s, "");
-        struct torch_state state = scene_state(scene_joined(s, now, scene_name(i)));
-        const char *next;
+        const char *next = i == count - 1 ? scene_completed(s, now, scene_name(i))
+                                          : scene_joined(s, now, scene_name(i));
 
-        if (i == count - 1)
-            scene_complete(&state);
-        next = scene_text(s, &state);
         assert_string_equal(scene_cas(s, &s->agents[i], now, next), next);
     }
 }
@@ -552,4 +642,14 @@ void scene_next_round(struct scene *s, size_t count)
     scene_beat(&state, scene_name(0), scene_now_us(s));
     scene_cas(s, &s->agents[0], now, scene_text(s, &state));
     join_all(s, count);
+}
+
+void scene_begin_crowd(struct scene *s, size_t count)
+{
+    scene_init(s);
+    s->settings.crowd_least = 2;
+    for (size_t i = 0; i < count; i++)
+        scene_cas(s, scene_connect(s, true), "", SENTINEL);
+    scene_cas(s, &s->agents[0], SENTINEL, scene_joined(s, SENTINEL, "a"));
+    scene_cas(s, &s->agents[1], scene_get(s, ""), scene_joined(s, scene_get(s, ""), "b"));
 }

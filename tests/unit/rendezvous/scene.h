@@ -79,6 +79,14 @@ bool scene_set(struct scene *s, struct agent *a, int64_t round, const char *name
 const char *scene_get(const struct scene *s, const char *rest);
 void scene_put(struct scene *s, const char *rest, const char *value);
 
+/* The key of the run has another value, as if by a tool. The second: of that state, which is freed.
+ */
+void scene_change(struct scene *s, const char *value);
+void scene_put_state(struct scene *s, struct torch_state *state);
+
+/* The node in the state that there is; zeros: it is not there. */
+struct torch_node scene_node_now(const struct scene *s, const char *name);
+
 /* How many outputs of that kind the last step had, and the first of them; NULL: none. */
 size_t scene_count(const struct scene *s, enum policy_output_kind kind);
 const struct policy_output *scene_output(const struct scene *s, enum policy_output_kind kind);
@@ -111,13 +119,30 @@ void scene_beat(struct torch_state *state, const char *name, int64_t at_us);
 void scene_say_node(struct scene *s, struct agent *a, const char *name);
 void scene_remove(struct torch_state *state, const char *name);
 void scene_complete(struct torch_state *state);
+struct torch_state scene_with_deadline(struct torch_state state, int64_t us);
 
-/* The value that there is, with that node among the participants and its heartbeat now. */
+/* The state of that text has that node. */
+bool scene_names(const char *text, const char *name);
+
+/* --- What an agent writes that has read that value, with its heartbeat now. --- */
+
 const char *scene_joined(struct scene *s, const char *value, const char *name);
+/* The same, as the last of the round, which it completes. */
+const char *scene_completed(struct scene *s, const char *value, const char *name);
+const char *scene_waiting(struct scene *s, const char *value, const char *name);
+const char *scene_beating(struct scene *s, const char *value, const char *name);
+/* Without one; with torch's epilogue. */
+const char *scene_leaving(struct scene *s, const char *value, const char *name);
+const char *scene_closing(struct scene *s, const char *value);
+
+/* --- Rounds. --- */
 
 /* Agents "a", "b", … who have completed round 0; those of agents[] from `first` on. */
 void scene_meet(struct scene *s, size_t count);
 /* All participants leave the round, which begins the next one, and join it; it is completed. */
 void scene_next_round(struct scene *s, size_t count);
+/* So many agents, who have introduced themselves; "a" and "b" have joined. Two nodes are a crowd.
+ */
+void scene_begin_crowd(struct scene *s, size_t count);
 
 const char *scene_name(size_t i);

@@ -205,14 +205,6 @@ static void of_a_closed_run_no_agent_is_queued(void **state)
     scene_fini(&s);
 }
 
-static const char *beat(struct scene *s, const char *value, const char *name)
-{
-    struct torch_state st = scene_state(value);
-
-    scene_beat(&st, name, scene_now_us(s));
-    return scene_text(s, &st);
-}
-
 /* And it does not spoil the write of the holder. */
 static void a_heartbeat_is_not_queued(void **state)
 {
@@ -222,7 +214,7 @@ static void a_heartbeat_is_not_queued(void **state)
     (void)state;
     seen = queue_up(&s, 2);
     scene_pass(&s, 10);
-    assert_non_null(scene_cas(&s, &s.agents[2], seen, beat(&s, seen, "first")));
+    assert_non_null(scene_cas(&s, &s.agents[2], seen, scene_beating(&s, seen, "first")));
     assert_ptr_equal(s.run.slot.holder, &s.agents[0]);
     answer = scene_cas(&s, &s.agents[0], seen, scene_joined(&s, seen, "a"));
     assert_string_equal(answer, scene_get(&s, ""));

@@ -7,15 +7,9 @@
 static void leave_all(struct scene *s, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        struct torch_state st = scene_state(scene_get(s, ""));
         const char *now = scene_get(s, "");
 
-        scene_remove(&st, scene_name(i));
-        if (torch_state_participants(&st) == 0) {
-            st.complete = false;
-            st.round++;
-        }
-        scene_cas(s, &s->agents[i], now, scene_text(s, &st));
+        scene_cas(s, &s->agents[i], now, scene_leaving(s, now, scene_name(i)));
     }
 }
 

@@ -26,15 +26,9 @@ static size_t waiting(const struct scene *s)
 /* The agent leaves the round as torch does it, to meet the others again. */
 static void leave(struct scene *s, size_t i)
 {
-    struct torch_state st = state_now(s);
     const char *now = scene_get(s, "");
 
-    scene_remove(&st, scene_name(i));
-    if (torch_state_participants(&st) == 0) {
-        st.complete = false;
-        st.round++;
-    }
-    scene_cas(s, &s->agents[i], now, scene_text(s, &st));
+    scene_cas(s, &s->agents[i], now, scene_leaving(s, now, scene_name(i)));
 }
 
 static void is_taken_out_at_once(void **state)

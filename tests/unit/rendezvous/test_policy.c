@@ -17,8 +17,7 @@ static void what_is_no_state_is_compared_as_torch_does(void **state)
     assert_string_equal(scene_cas(&s, a, "something", "x"), "something"); /* there is no key */
     assert_null(scene_get(&s, ""));
     for (size_t i = 0; i < COUNT(values); i++) {
-        scene_put(&s, "", values[i]);
-        scene_event(&s, RUN_CHANGED, NULL);
+        scene_change(&s, values[i]);
         assert_string_equal(scene_cas(&s, a, "something", "x"), values[i]);
         assert_string_equal(scene_cas(&s, a, values[i], "next"), "next");
     }
@@ -109,10 +108,10 @@ static void what_merges_is_not_longer_than_what_agents_wrote(void **state)
 
         scene_init(&s);
         scene_meet(&s, 2);
+        scene_set(&s, &s.agents[0], 0, "torchelastic/role_info/0", "x"); /* it has its rank */
         old = beat(&s, scene_get(&s, ""), "a", scene_now_us(&s));
         terse = scene_terse(&s, grows ? STATE_SLACK / 4 + 600 : STATE_SLACK / 4);
-        scene_put(&s, "", terse);
-        scene_event(&s, RUN_CHANGED, NULL);
+        scene_change(&s, terse);
         scene_pass(&s, 5000);
         mine = beat(&s, old, "a", scene_now_us(&s));
         answer = scene_cas(&s, &s.agents[0], old, mine);
@@ -139,8 +138,7 @@ static void a_heartbeat_is_stored_in_our_own_text(void **state)
     st = scene_state(own);
     st.protocol = st.protocol == 4 ? 5 : 4; /* as if another Python had written it */
     other = scene_text(&s, &st);
-    scene_put(&s, "", other);
-    scene_event(&s, RUN_CHANGED, NULL);
+    scene_change(&s, other);
     scene_pass(&s, 5000);
     text = beat(&s, other, "a", scene_now_us(&s));
     assert_string_equal(scene_cas(&s, &s.agents[0], other, text), scene_get(&s, ""));

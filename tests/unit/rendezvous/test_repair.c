@@ -16,16 +16,6 @@ static void prune(struct scene *s, size_t by, const char *names)
     scene_cas(s, &s->agents[by], now, scene_text(s, &st));
 }
 
-static struct torch_node node_now(const struct scene *s, const char *name)
-{
-    struct torch_state st = scene_state(scene_get(s, ""));
-    struct torch_node node = *scene_node(&st, name);
-
-    torch_state_free(&st);
-    node.addr = (struct slice){0};
-    return node;
-}
-
 static void a_stall_moves_heartbeats_and_the_deadline(void **state)
 {
     struct scene s;
@@ -38,13 +28,12 @@ static void a_stall_moves_heartbeats_and_the_deadline(void **state)
     st = scene_state(scene_get(&s, ""));
     deadline_us = st.deadline_us = scene_now_us(&s) + 30 * SECOND;
     st.has_deadline = true;
-    scene_put(&s, "", scene_text(&s, &st));
-    scene_event(&s, RUN_CHANGED, NULL);
-    beat_us = node_now(&s, "a").heartbeat_us;
+    scene_put_state(&s, &st);
+    beat_us = scene_node_now(&s, "a").heartbeat_us;
     scene_pass(&s, 6000);
     scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = 6000});
-    assert_int_equal(node_now(&s, "a").heartbeat_us, beat_us + 6 * SECOND);
-    assert_int_equal(node_now(&s, "b").heartbeat_us, beat_us + 6 * SECOND);
+    assert_int_equal(scene_node_now(&s, "a").heartbeat_us, beat_us + 6 * SECOND);
+    assert_int_equal(scene_node_now(&s, "b").heartbeat_us, beat_us + 6 * SECOND);
     assert_int_equal(s.run.view.state.deadline_us, deadline_us + 6 * SECOND);
     assert_int_equal(scene_note(&s, NOTE_HEARTBEATS_SHIFTED)->number, 6000);
     assert_int_equal(s.out.counters.runs_repaired, 1);
@@ -63,8 +52,7 @@ static void a_stall_leaves_other_runs_alone(void **state)
     scene_meet(&s, 1);
     st = scene_state(scene_get(&s, ""));
     st.closed = true;
-    scene_put(&s, "", scene_text(&s, &st));
-    scene_event(&s, RUN_CHANGED, NULL);
+    scene_put_state(&s, &st);
     scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = 6000});
     assert_int_equal(s.out.count, 0);
     scene_fini(&s);
@@ -79,7 +67,7 @@ static void a_stall_of_ages_does_not_overflow(void **state)
     scene_init(&s);
     scene_meet(&s, 1);
     scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = UINT64_MAX});
-    assert_true(node_now(&s, "a").heartbeat_us > scene_now_us(&s));
+    assert_true(scene_node_now(&s, "a").heartbeat_us > scene_now_us(&s));
     scene_fini(&s);
 }
 
@@ -94,8 +82,7 @@ static void a_stall_does_not_make_a_state_much_longer(void **state)
         scene_init(&s);
         scene_meet(&s, 2);
         terse = scene_terse(&s, grows ? STATE_SLACK / 4 + 300 : STATE_SLACK / 4 - 300);
-        scene_put(&s, "", terse);
-        scene_event(&s, RUN_CHANGED, NULL);
+        scene_change(&s, terse);
         scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = 6000});
         assert_int_equal(scene_count(&s, POLICY_PUT), !grows);
         assert_int_equal(strcmp(scene_get(&s, ""), terse) == 0, grows);
@@ -113,18 +100,18 @@ static void a_node_is_put_back_into_its_round(void **state)
     (void)state;
     scene_init(&s);
     scene_meet(&s, 3);
-    rank = node_now(&s, "b").rank;
+    rank = scene_node_now(&s, "b").rank;
     prune(&s, 2, "ab");
     assert_int_equal(s.run.view.state.count, 1);
     scene_event(&s, AGENT_LOOKED, &s.agents[1]);
-    assert_true(node_now(&s, "b").participant);
-    assert_int_equal(node_now(&s, "b").rank, rank);
-    assert_int_equal(node_now(&s, "b").heartbeat_us, scene_now_us(&s));
+    assert_true(scene_node_now(&s, "b").participant);
+    assert_int_equal(scene_node_now(&s, "b").rank, rank);
+    assert_int_equal(scene_node_now(&s, "b").heartbeat_us, scene_now_us(&s));
     assert_string_equal(scene_note(&s, NOTE_NODE_REPAIRED)->action, "is a participant again");
     assert_string_equal(scene_note(&s, NOTE_NODE_REPAIRED)->node, "b/100/0");
     /* By a write too, which fails: the answer says that it is in. */
     scene_cas(&s, &s.agents[0], "stale", "x");
-    assert_true(node_now(&s, "a").participant);
+    assert_true(scene_node_now(&s, "a").participant);
     scene_fini(&s);
 }
 
@@ -181,7 +168,7 @@ static void a_node_waits_when_a_smaller_round_has_begun(void **state)
     prune(&s, 0, "c");
     scene_next_round(&s, 2);
     scene_event(&s, AGENT_LOOKED, &s.agents[2]);
-    assert_true(node_now(&s, "c").waiting && !node_now(&s, "c").participant);
+    assert_true(scene_node_now(&s, "c").waiting && !scene_node_now(&s, "c").participant);
     assert_int_equal(s.run.view.state.round, 1);
     scene_event(&s, AGENT_LOOKED, &s.agents[2]);
     assert_null(scene_note(&s, NOTE_NODE_REPAIRED)); /* once */
@@ -233,8 +220,7 @@ static void a_node_waits_when_the_new_round_was_not_full(void **state)
     st.complete = false;
     st.has_deadline = true;
     st.deadline_us = scene_now_us(&s) - SECOND;
-    scene_put(&s, "", scene_text(&s, &st));
-    scene_event(&s, RUN_CHANGED, NULL);
+    scene_put_state(&s, &st);
     c = scene_connect(&s, true);
     scene_cas(&s, c, scene_get(&s, ""), scene_joined(&s, scene_get(&s, ""), "c"));
     now = scene_get(&s, "");
@@ -244,7 +230,7 @@ static void a_node_waits_when_the_new_round_was_not_full(void **state)
     scene_cas(&s, c, now, scene_text(&s, &st));
     assert_false(s.run.reached_max);
     scene_event(&s, AGENT_LOOKED, &s.agents[1]);
-    assert_true(node_now(&s, "b").waiting);
+    assert_true(scene_node_now(&s, "b").waiting);
     scene_fini(&s);
 }
 
@@ -267,10 +253,9 @@ static void a_node_that_comes_back_late_has_a_fresh_heartbeat(void **state)
         at_us = scene_now_us(&s) - cases[i].age;
         st = scene_state(scene_get(&s, ""));
         scene_beat(&st, "a", at_us);
-        scene_put(&s, "", scene_text(&s, &st));
-        scene_event(&s, RUN_CHANGED, NULL);
+        scene_put_state(&s, &st);
         scene_event(&s, AGENT_LOOKED, &s.agents[0]);
-        assert_int_equal(node_now(&s, "a").heartbeat_us,
+        assert_int_equal(scene_node_now(&s, "a").heartbeat_us,
                          cases[i].revived ? scene_now_us(&s) : at_us);
         assert_int_equal(s.out.counters.runs_repaired, cases[i].revived);
         scene_fini(&s);
@@ -309,10 +294,9 @@ static void a_node_waits_when_no_round_is_complete(void **state)
     scene_remove(&st, "a");
     st.complete = false;
     st.round++;
-    scene_put(&s, "", scene_text(&s, &st));
-    scene_event(&s, RUN_CHANGED, NULL);
+    scene_put_state(&s, &st);
     scene_event(&s, AGENT_LOOKED, &s.agents[0]);
-    assert_true(node_now(&s, "a").waiting);
+    assert_true(scene_node_now(&s, "a").waiting);
     scene_fini(&s);
 }
 

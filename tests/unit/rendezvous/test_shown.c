@@ -29,55 +29,6 @@ static void train(struct scene *s, size_t count)
         ask_for_round_key(s, i);
 }
 
-static struct torch_node node_now(const struct scene *s, const char *name)
-{
-    const struct torch_node who = {.addr = slice_str(name), .pid = 100};
-    struct torch_node *found = torch_state_find(&s->run.view.state, &who);
-
-    return found == NULL ? (struct torch_node){0} : *found;
-}
-
-/* --- Texts that agents write, from what they were shown. --- */
-
-static const char *beating(struct scene *s, const char *seen, const char *name)
-{
-    struct torch_state st = scene_state(seen);
-
-    scene_beat(&st, name, scene_now_us(s));
-    return scene_text(s, &st);
-}
-
-/* With torch's epilogue. */
-static const char *leaving(struct scene *s, const char *seen, const char *name)
-{
-    struct torch_state st = scene_state(seen);
-    bool was_in = scene_node(&st, name)->participant;
-
-    scene_remove(&st, name);
-    if (was_in && st.complete && torch_state_participants(&st) == 0) {
-        st.complete = false;
-        st.round++;
-    }
-    return scene_text(s, &st);
-}
-
-static const char *waiting(struct scene *s, const char *seen, const char *name)
-{
-    struct torch_state st = scene_state(seen);
-
-    scene_beat(&st, name, scene_now_us(s));
-    scene_node(&st, name)->waiting = true;
-    return scene_text(s, &st);
-}
-
-static const char *closing(struct scene *s, const char *seen)
-{
-    struct torch_state st = scene_state(seen);
-
-    st.closed = true;
-    return scene_text(s, &st);
-}
-
 /* --- What is shown. --- */
 
 static void is_whole_until_the_rank_is_read(void **state)
@@ -95,7 +46,7 @@ static void is_whole_until_the_rank_is_read(void **state)
     assert_int_equal(st.count, 1);
     assert_true(slice_is(st.nodes[0].addr, "b") && st.nodes[0].participant);
     assert_int_equal(st.nodes[0].rank, 1);
-    assert_int_equal(st.nodes[0].heartbeat_us, node_now(&s, "b").heartbeat_us);
+    assert_int_equal(st.nodes[0].heartbeat_us, scene_node_now(&s, "b").heartbeat_us);
     assert_true(st.complete && !st.closed);
     torch_state_free(&st);
     assert_string_equal(look(&s, 0), scene_get(&s, ""));
@@ -115,7 +66,7 @@ static void stays_the_same_bytes_and_needs_no_step(void **state)
         assert_true(is_glance_enough(&s, 2));
         assert_string_equal(look(&s, 2), first);
     }
-    scene_cas(&s, &s.agents[3], look(&s, 3), beating(&s, look(&s, 3), "d"));
+    scene_cas(&s, &s.agents[3], look(&s, 3), scene_beating(&s, look(&s, 3), "d"));
     assert_true(is_glance_enough(&s, 2));
     assert_string_equal(look(&s, 2), first);
     scene_fini(&s);
@@ -148,7 +99,7 @@ static void has_one_of_those_who_wait(void **state)
     for (size_t i = 2; i < 4; i++) {
         scene_connect(&s, true);
         scene_cas(&s, &s.agents[i], scene_get(&s, ""),
-                  waiting(&s, scene_get(&s, ""), scene_name(i)));
+                  scene_waiting(&s, scene_get(&s, ""), scene_name(i)));
     }
     assert_false(is_glance_enough(&s, 0));
     st = scene_state(look(&s, 0));
@@ -188,7 +139,7 @@ static void one_who_waits_sees_the_silent(void **state)
     for (size_t i = 2; i < 4; i++) {
         scene_connect(&s, true);
         scene_cas(&s, &s.agents[i], scene_get(&s, ""),
-                  waiting(&s, scene_get(&s, ""), scene_name(i)));
+                  scene_waiting(&s, scene_get(&s, ""), scene_name(i)));
     }
     assert_string_not_equal(look(&s, 2), scene_get(&s, ""));
     scene_pass(&s, 16000);
@@ -222,10 +173,10 @@ static void who_has_joined_sees_itself(void **state)
     torch_state_free(&st);
     now = look(&s, 0);
     scene_pass(&s, 5000);
-    scene_cas(&s, &s.agents[0], now, beating(&s, now, "a"));
-    assert_int_equal(node_now(&s, "a").heartbeat_us, scene_now_us(&s));
+    scene_cas(&s, &s.agents[0], now, scene_beating(&s, now, "a"));
+    assert_int_equal(scene_node_now(&s, "a").heartbeat_us, scene_now_us(&s));
     now = look(&s, 0);
-    scene_cas(&s, &s.agents[0], now, leaving(&s, now, "a"));
+    scene_cas(&s, &s.agents[0], now, scene_leaving(&s, now, "a"));
     assert_int_equal(torch_state_participants(&s.run.view.state), 1);
     assert_false(s.run.view.state.complete);
     assert_int_equal(s.run.view.state.round, 0);
@@ -250,7 +201,7 @@ static void one_completes_the_round(void **state)
         }
         scene_cas(&s, &s.agents[i], i == 0 ? "" : scene_get(&s, ""), scene_text(&s, &st));
     }
-    scene_cas(&s, &s.agents[0], scene_get(&s, ""), beating(&s, scene_get(&s, ""), "a"));
+    scene_cas(&s, &s.agents[0], scene_get(&s, ""), scene_beating(&s, scene_get(&s, ""), "a"));
     assert_string_not_equal(look(&s, 1), scene_get(&s, ""));
     scene_pass(&s, 3001);
     assert_string_equal(look(&s, 1), scene_get(&s, ""));
@@ -287,9 +238,9 @@ static void one_with_a_successor_sees_the_state(void **state)
     train(&s, 2);
     look(&s, 0);
     scene_connect(&s, true);
-    scene_cas(&s, &s.agents[2], scene_get(&s, ""), beating(&s, scene_get(&s, ""), "a"));
+    scene_cas(&s, &s.agents[2], scene_get(&s, ""), scene_beating(&s, scene_get(&s, ""), "a"));
     scene_pass(&s, 1);
-    scene_cas(&s, &s.agents[2], scene_get(&s, ""), beating(&s, scene_get(&s, ""), "a"));
+    scene_cas(&s, &s.agents[2], scene_get(&s, ""), scene_beating(&s, scene_get(&s, ""), "a"));
     assert_false(is_glance_enough(&s, 0));
     assert_string_equal(look(&s, 0), scene_get(&s, ""));
     scene_fini(&s);
@@ -308,10 +259,11 @@ static void heartbeats_are_put_together(void **state)
     scene_pass(&s, 5000);
     for (size_t i = 0; i < 3; i++) {
         seen = look(&s, i);
-        assert_string_equal(scene_cas(&s, &s.agents[i], seen, beating(&s, seen, scene_name(i))),
-                            beating(&s, seen, scene_name(i)));
+        assert_string_equal(
+            scene_cas(&s, &s.agents[i], seen, scene_beating(&s, seen, scene_name(i))),
+            scene_beating(&s, seen, scene_name(i)));
         assert_int_equal(scene_count(&s, POLICY_PUT), 0);
-        assert_int_equal(node_now(&s, scene_name(i)).heartbeat_us, scene_now_us(&s));
+        assert_int_equal(scene_node_now(&s, scene_name(i)).heartbeat_us, scene_now_us(&s));
     }
     assert_string_equal(scene_get(&s, ""), before);
     scene_event(&s, RUN_TICK, NULL);
@@ -334,7 +286,7 @@ static void heartbeats_are_put_before_the_value_is_shown(void **state)
     train(&s, 2);
     scene_pass(&s, 5000);
     seen = look(&s, 0);
-    scene_cas(&s, &s.agents[0], seen, beating(&s, seen, "a"));
+    scene_cas(&s, &s.agents[0], seen, scene_beating(&s, seen, "a"));
     assert_true(s.run.view.has_beats);
     scene_connect(&s, true); /* a tool that asks for the key */
     st = scene_state(look(&s, 2));
@@ -355,7 +307,7 @@ static void heartbeats_are_in_what_is_put_later(void **state)
     train(&s, 3);
     scene_pass(&s, 5000);
     seen = look(&s, 0);
-    scene_cas(&s, &s.agents[0], seen, beating(&s, seen, "a"));
+    scene_cas(&s, &s.agents[0], seen, scene_beating(&s, seen, "a"));
     scene_disconnect(&s, &s.agents[2]);
     st = scene_state(scene_get(&s, ""));
     assert_int_equal(scene_node(&st, "a")->heartbeat_us, scene_now_us(&s));
@@ -372,22 +324,22 @@ static void one_leaves_and_waits(void **state)
     (void)state;
     train(&s, 3);
     seen = look(&s, 1);
-    seen = scene_cas(&s, &s.agents[1], seen, leaving(&s, seen, "b"));
+    seen = scene_cas(&s, &s.agents[1], seen, scene_leaving(&s, seen, "b"));
     assert_int_equal(torch_state_participants(&s.run.view.state), 2);
     assert_true(s.run.view.state.complete);
     assert_int_equal(s.run.view.state.round, 0);
     assert_non_null(scene_note(&s, NOTE_NODE_LEFT));
-    seen = scene_cas(&s, &s.agents[1], seen, waiting(&s, seen, "b"));
-    assert_true(node_now(&s, "b").waiting);
-    assert_false(node_now(&s, "b").participant);
-    assert_int_equal(node_now(&s, "b").heartbeat_us, scene_now_us(&s));
+    seen = scene_cas(&s, &s.agents[1], seen, scene_waiting(&s, seen, "b"));
+    assert_true(scene_node_now(&s, "b").waiting);
+    assert_false(scene_node_now(&s, "b").participant);
+    assert_int_equal(scene_node_now(&s, "b").heartbeat_us, scene_now_us(&s));
     scene_pass(&s, 5000);
     seen = look(&s, 1);
-    scene_cas(&s, &s.agents[1], seen, beating(&s, seen, "b"));
-    assert_int_equal(node_now(&s, "b").heartbeat_us, scene_now_us(&s));
+    scene_cas(&s, &s.agents[1], seen, scene_beating(&s, seen, "b"));
+    assert_int_equal(scene_node_now(&s, "b").heartbeat_us, scene_now_us(&s));
     seen = look(&s, 1);
-    scene_cas(&s, &s.agents[1], seen, leaving(&s, seen, "b"));
-    assert_false(node_now(&s, "b").waiting);
+    scene_cas(&s, &s.agents[1], seen, scene_leaving(&s, seen, "b"));
+    assert_false(scene_node_now(&s, "b").waiting);
     assert_int_equal(torch_state_participants(&s.run.view.state), 2);
     scene_fini(&s);
 }
@@ -402,7 +354,7 @@ static void the_last_to_leave_begins_the_next_round(void **state)
     for (size_t i = 0; i < 3; i++) {
         const char *seen = look(&s, i);
 
-        answer = scene_cas(&s, &s.agents[i], seen, leaving(&s, seen, scene_name(i)));
+        answer = scene_cas(&s, &s.agents[i], seen, scene_leaving(&s, seen, scene_name(i)));
     }
     assert_false(s.run.view.state.complete);
     assert_int_equal(s.run.view.state.round, 1);
@@ -454,10 +406,10 @@ static void without_views_it_goes_on_from_the_state(void **state)
     scene_disconnect(&s, &s.agents[0]);
     seen = look(&s, 2);
     scene_pass(&s, 5000);
-    seen = scene_cas(&s, &s.agents[2], seen, beating(&s, seen, "c"));
+    seen = scene_cas(&s, &s.agents[2], seen, scene_beating(&s, seen, "c"));
     assert_string_equal(seen, scene_get(&s, ""));
-    scene_cas(&s, &s.agents[2], seen, beating(&s, seen, "c"));
-    assert_int_equal(node_now(&s, "c").heartbeat_us, scene_now_us(&s));
+    scene_cas(&s, &s.agents[2], seen, scene_beating(&s, seen, "c"));
+    assert_int_equal(scene_node_now(&s, "c").heartbeat_us, scene_now_us(&s));
     scene_fini(&s);
 }
 
@@ -482,14 +434,14 @@ static void a_rank_is_read_in_the_answer_to_a_write(void **state)
         scene_pass(&s, 12000);
         scene_disconnect(&s, &s.agents[0]);
         answer = scene_cas(&s, &s.agents[2], seen,
-                           how & 1 ? beating(&s, seen, "c") : leaving(&s, seen, "c"));
+                           how & 1 ? scene_beating(&s, seen, "c") : scene_leaving(&s, seen, "c"));
         st = scene_state(answer);
         assert_true(st.complete);
         assert_int_equal(torch_state_participants(&st), 4);
         assert_int_equal(scene_node(&st, "c")->rank, 2);
         assert_int_equal(scene_node(&st, "c")->heartbeat_us, scene_now_us(&s));
         torch_state_free(&st);
-        st = scene_state(scene_cas(&s, &s.agents[2], seen, beating(&s, seen, "c")));
+        st = scene_state(scene_cas(&s, &s.agents[2], seen, scene_beating(&s, seen, "c")));
         assert_int_equal(torch_state_participants(&st), 3);
         torch_state_free(&st);
         scene_fini(&s);
@@ -505,7 +457,7 @@ static void one_closes_the_run(void **state)
     (void)state;
     train(&s, 3);
     seen = look(&s, 2);
-    scene_cas(&s, &s.agents[2], seen, closing(&s, seen));
+    scene_cas(&s, &s.agents[2], seen, scene_closing(&s, seen));
     assert_true(s.run.view.state.closed);
     assert_int_equal(torch_state_participants(&s.run.view.state), 3);
     st = scene_state(look(&s, 0));
@@ -524,12 +476,12 @@ static void one_may_not_close_it_alone(void **state)
     train(&s, 2);
     s.settings.close_needs_all = true;
     seen = look(&s, 0);
-    wanted = closing(&s, seen);
+    wanted = scene_closing(&s, seen);
     assert_string_equal(scene_cas(&s, &s.agents[0], seen, wanted), wanted);
     assert_false(s.run.view.state.closed);
     assert_non_null(scene_note(&s, NOTE_CLOSE_IGNORED));
     seen = look(&s, 1);
-    scene_cas(&s, &s.agents[1], seen, closing(&s, seen));
+    scene_cas(&s, &s.agents[1], seen, scene_closing(&s, seen));
     assert_true(s.run.view.state.closed);
     scene_fini(&s);
 }
@@ -571,8 +523,10 @@ static void what_is_not_understood_is_refused(void **state)
 /* It was frozen, and the others have met without it. */
 static void what_has_passed_is_refused(void **state)
 {
-    static const char *(*const texts[])(struct scene *, const char *, const char *) = {beating,
-                                                                                       leaving};
+    static const char *(*const texts[])(struct scene *, const char *, const char *) = {
+        scene_beating,
+        scene_leaving,
+    };
 
     (void)state;
     for (size_t what = 0; what < COUNT(texts); what++) {
@@ -610,9 +564,65 @@ static void one_that_was_pruned_is_put_back(void **state)
     scene_beat(&st, "b", scene_now_us(&s));
     scene_cas(&s, &s.agents[1], now, scene_text(&s, &st));
     assert_int_equal(torch_state_participants(&s.run.view.state), 2);
-    scene_cas(&s, &s.agents[0], seen, beating(&s, seen, "a"));
-    assert_true(node_now(&s, "a").participant);
-    assert_int_equal(node_now(&s, "a").heartbeat_us, scene_now_us(&s));
+    scene_cas(&s, &s.agents[0], seen, scene_beating(&s, seen, "a"));
+    assert_true(scene_node_now(&s, "a").participant);
+    assert_int_equal(scene_node_now(&s, "a").heartbeat_us, scene_now_us(&s));
+    scene_fini(&s);
+}
+
+/* Its write that completed the round was answered when it was frozen. So by its own clock all are
+ * silent, itself too, and it begins anew. */
+static void a_frozen_one_reads_its_rank_among_the_silent(void **state)
+{
+    const char *seen, *next;
+    struct torch_state st;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 3);
+    seen = scene_copy(scene_get(&s, ""));
+    scene_pass(&s, 19000);
+    st = scene_state(NULL);
+    st.round = 1;
+    scene_beat(&st, "b", scene_now_us(&s));
+    scene_node(&st, "b")->participant = true;
+    next = scene_text(&s, &st);
+    st = scene_state(scene_cas(&s, &s.agents[1], seen, next));
+    assert_true(st.complete && st.round == 0);
+    assert_int_equal(torch_state_participants(&st), 3);
+    assert_int_equal(scene_node(&st, "b")->rank, 1);
+    for (size_t i = 0; i < st.count; i++)
+        assert_true(!st.nodes[i].has_heartbeat ||
+                    st.nodes[i].heartbeat_us > scene_now_us(&s) - 15 * SECOND);
+    torch_state_free(&st);
+    next = scene_cas(&s, &s.agents[1], seen, next);
+    assert_string_equal(next, scene_get(&s, ""));
+    scene_fini(&s);
+}
+
+/* "a" lives by the clocks here, and is dead by that of the agent that gets the answer, or as soon
+ * as it comes. */
+static void who_completes_a_round_reads_its_rank_among_the_almost_silent(void **state)
+{
+    const char *now, *next;
+    struct torch_state st;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    for (size_t i = 0; i < 2; i++)
+        scene_cas(&s, scene_connect(&s, true), "", SENTINEL);
+    scene_cas(&s, &s.agents[0], SENTINEL, scene_joined(&s, SENTINEL, "a"));
+    scene_pass(&s, 14900);
+    now = scene_copy(scene_get(&s, ""));
+    next = scene_completed(&s, now, "b");
+    st = scene_state(scene_cas(&s, &s.agents[1], now, next));
+    assert_true(s.run.view.state.complete);
+    assert_int_equal(torch_state_participants(&st), 2);
+    assert_int_equal(scene_node(&st, "b")->rank, 1);
+    assert_int_equal(scene_node(&st, "a")->heartbeat_us, scene_now_us(&s));
+    torch_state_free(&st);
     scene_fini(&s);
 }
 
@@ -658,7 +668,8 @@ static void clocks_may_be_wrong(void **state)
         struct torch_state st = scene_state(look(&s, i));
 
         assert_int_equal(st.count, 4);
-        assert_int_equal(node_now(&s, scene_name(i)).heartbeat_us, scene_now_us(&s) + ahead_us[i]);
+        assert_int_equal(scene_node_now(&s, scene_name(i)).heartbeat_us,
+                         scene_now_us(&s) + ahead_us[i]);
         for (size_t k = 0; k < 4; k++)
             assert_in_range(st.nodes[k].heartbeat_us, scene_now_us(&s) + ahead_us[i] - 2 * SECOND,
                             scene_now_us(&s) + ahead_us[i] + 2 * SECOND);
@@ -678,7 +689,7 @@ static void times_are_moved_back(void **state)
 
     (void)state;
     meet_by_clock(&s, ahead_us, 2);
-    a_us = node_now(&s, "a").heartbeat_us;
+    a_us = scene_node_now(&s, "a").heartbeat_us;
     seen = look(&s, 1);
     st = scene_state(seen);
     st.round++;
@@ -687,7 +698,7 @@ static void times_are_moved_back(void **state)
     st.deadline_us = scene_now_us(&s) + 2 * MINUTE + 30 * SECOND;
     scene_cas(&s, &s.agents[1], seen, scene_text(&s, &st));
     assert_int_equal(s.run.view.state.round, 1);
-    assert_int_equal(node_now(&s, "a").heartbeat_us, a_us);
+    assert_int_equal(scene_node_now(&s, "a").heartbeat_us, a_us);
     scene_fini(&s);
 }
 
@@ -756,7 +767,7 @@ static void a_late_heartbeat_is_no_wrong_clock(void **state)
     train(&s, 2);
     seen = look(&s, 0);
     scene_pass(&s, 5000);
-    late = beating(&s, seen, "a");
+    late = scene_beating(&s, seen, "a");
     scene_pass(&s, 8000);
     scene_cas(&s, &s.agents[0], seen, late);
     assert_int_equal(s.agents[0].skew_us, 0);
@@ -777,14 +788,14 @@ static void the_moved_heartbeat_of_another_one_names_no_writer(void **state)
     (void)state;
     meet_by_clock(&s, ahead_us, 2);
     seen = scene_joined(&s, SENTINEL, "a");
-    seen = scene_cas(&s, &s.agents[0], seen, leaving(&s, seen, "a")); /* it writes next */
+    seen = scene_cas(&s, &s.agents[0], seen, scene_leaving(&s, seen, "a")); /* it writes next */
     st = scene_state(look(&s, 1));
     scene_beat(&st, "b", scene_now_us(&s) - SECOND);
     scene_cas(&s, &s.agents[1], look(&s, 1), scene_text(&s, &st));
     assert_int_equal(s.run.skewed, 0);
-    scene_cas(&s, &s.agents[0], seen, leaving(&s, seen, "a"));
+    scene_cas(&s, &s.agents[0], seen, scene_leaving(&s, seen, "a"));
     assert_int_equal(torch_state_participants(&s.run.view.state), 1);
-    assert_int_equal(node_now(&s, "b").heartbeat_us, scene_now_us(&s));
+    assert_int_equal(scene_node_now(&s, "b").heartbeat_us, scene_now_us(&s));
     assert_true(s.agents[0].is_listed && slice_is(s.agents[0].node.addr, "a"));
     assert_true(s.agents[1].is_listed && slice_is(s.agents[1].node.addr, "b"));
     scene_fini(&s);
@@ -810,10 +821,10 @@ static void a_new_agent_is_not_dead_by_its_own_clock(void **state)
     for (size_t i = 0; i < 2; i++)
         assert_true(st.nodes[i].heartbeat_us > scene_now_us(&s) + 1000 * MINUTE);
     torch_state_free(&st);
-    scene_cas(&s, &s.agents[2], seen, leaving(&s, seen, "a"));
+    scene_cas(&s, &s.agents[2], seen, scene_leaving(&s, seen, "a"));
     assert_int_equal(torch_state_participants(&s.run.view.state), 1);
-    assert_true(node_now(&s, "b").has_heartbeat);
-    assert_true(node_now(&s, "b").heartbeat_us < scene_now_us(&s));
+    assert_true(scene_node_now(&s, "b").has_heartbeat);
+    assert_true(scene_node_now(&s, "b").heartbeat_us < scene_now_us(&s));
     scene_fini(&s);
 }
 
@@ -841,23 +852,14 @@ static void a_new_agent_takes_the_silent_for_dead_by_any_clock(void **state)
     scene_node(&st, "c")->waiting = true;
     scene_beat(&st, "c", scene_now_us(&s) - 2 * MINUTE);
     scene_cas(&s, &s.agents[2], seen, scene_text(&s, &st));
-    assert_false(node_now(&s, "a").has_heartbeat);
-    assert_true(node_now(&s, "c").waiting);
-    assert_in_range(node_now(&s, "b").heartbeat_us, scene_now_us(&s) - SECOND, scene_now_us(&s));
+    assert_false(scene_node_now(&s, "a").has_heartbeat);
+    assert_true(scene_node_now(&s, "c").waiting);
+    assert_in_range(scene_node_now(&s, "b").heartbeat_us, scene_now_us(&s) - SECOND,
+                    scene_now_us(&s));
     scene_fini(&s);
 }
 
 /* --- Agents that their relays bring over a start. --- */
-
-static bool names(const char *text, const char *name)
-{
-    const struct torch_node who = {.addr = slice_str(name), .pid = 100};
-    struct torch_state st = scene_state(text);
-    bool found = torch_state_find(&st, &who) != NULL;
-
-    torch_state_free(&st);
-    return found;
-}
 
 /* The two of round 0 after a start, "b" having been presumed dead before it; "a" has sent a
  * heartbeat since, or not. */
@@ -869,8 +871,7 @@ static void start_again(struct scene *s, bool a_is_known)
     scene_meet(s, 2);
     st = scene_state(scene_get(s, ""));
     scene_remove(&st, "b");
-    scene_put(s, "", scene_text(s, &st));
-    scene_step(s, (struct policy_event){.kind = RUN_CHANGED});
+    scene_put_state(s, &st);
     for (size_t i = 0; i < 2; i++) {
         s->settings.drop_disconnected = false;
         scene_disconnect(s, &s->agents[i]);
@@ -878,7 +879,7 @@ static void start_again(struct scene *s, bool a_is_known)
     }
     scene_pass(s, 5000);
     if (a_is_known)
-        scene_cas(s, &s->agents[2], scene_get(s, ""), beating(s, scene_get(s, ""), "a"));
+        scene_cas(s, &s->agents[2], scene_get(s, ""), scene_beating(s, scene_get(s, ""), "a"));
 }
 
 static bool sees_that_one_waits(struct scene *s, size_t i)
@@ -902,7 +903,7 @@ static void one_that_is_no_node_any_more_meets_the_others(void **state)
     assert_true(sees_that_one_waits(&s, 3));
     assert_false(sees_that_one_waits(&s, 2));
     seen = look(&s, 3);
-    assert_true(names(scene_cas(&s, &s.agents[3], seen, beating(&s, seen, "b")), "a"));
+    assert_true(scene_names(scene_cas(&s, &s.agents[3], seen, scene_beating(&s, seen, "b")), "a"));
     scene_fini(&s);
 }
 
@@ -959,6 +960,8 @@ int main(void)
         cmocka_unit_test(what_is_not_understood_is_refused),
         cmocka_unit_test(what_has_passed_is_refused),
         cmocka_unit_test(one_that_was_pruned_is_put_back),
+        cmocka_unit_test(a_frozen_one_reads_its_rank_among_the_silent),
+        cmocka_unit_test(who_completes_a_round_reads_its_rank_among_the_almost_silent),
         cmocka_unit_test(clocks_may_be_wrong),
         cmocka_unit_test(times_are_moved_back),
         cmocka_unit_test(a_deadline_is_seen_by_each_clock),
