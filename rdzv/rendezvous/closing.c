@@ -135,21 +135,33 @@ void closing_forget(struct run *run)
     run->unnamed_closers = 0;
 }
 
-/* More have asked than there are unclaimed nodes whose close would not count. */
+/* That node, which was there at the start, may be of one that has asked: no agent says that it is
+ * it, but for one that has begun since, in the place of its predecessor. */
+static bool is_unclaimed(const struct run *run, const struct torch_node *node)
+{
+    const struct agent *a = run_agent_of(run, node);
+
+    if (a != NULL)
+        return !a->returns;
+    return explain_role(torch_state_find(&run->view.state, node)) != NULL;
+}
+
+/* More have asked than there are such nodes whose close would not count. No round has been
+ * completed since they did. */
 static bool was_participant(const struct run *run)
 {
-    const struct torch_state *state = &run->view.state;
+    const struct torch_state *then = &run->view.last_completed;
     size_t participants = 0, others = 0;
 
-    for (size_t i = 0; i < state->count; i++) {
-        const struct torch_node *node = &state->nodes[i];
+    for (size_t i = 0; run->view.has_completed && i < then->count; i++) {
+        const struct torch_node *node = &then->nodes[i];
 
-        if (explain_role(node) == NULL || loss_is_mark(node) || run_agent_of(run, node) != NULL)
+        if (explain_role(node) == NULL || loss_is_mark(node) || !is_unclaimed(run, node))
             continue;
         participants += node->participant;
         others += !node->participant;
     }
-    return state->complete && participants > 0 && run->unnamed_closers > others;
+    return participants > 0 && run->unnamed_closers > others;
 }
 
 static bool counts_now(const struct run *run)
