@@ -68,9 +68,8 @@ static bool goes_on(const struct run *run, const struct agent *b)
 {
     const struct torch_node *node = node_of(run, b);
 
-    return !b->closes &&
-           (b->nodes != 0 ||
-            (node != NULL && (node->participant || node->waiting || node->redundant)));
+    return !b->closes && (b->nodes != 0 || (node != NULL && (node->participant || node->waiting ||
+                                                             node->redundant)));
 }
 
 static bool others_go_on(const struct run *run, const struct agent *a)

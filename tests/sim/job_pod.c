@@ -100,8 +100,8 @@ static bool is_put_back(const struct pod *p)
     return a->nodes != 0 && a->round == p->job->run->run.view.state.round;
 }
 
-/* Another one that trains, as far as the daemon can know; NULL: none does. `*dead`: one is taken for
- * dead, and goes on in vain. */
+/* Another one that trains, as far as the daemon can know; NULL: none does. `*dead`: one is taken
+ * for dead, and goes on in vain. */
 static const struct pod *who_trains_on(const struct job *job, const struct pod *p, bool *dead)
 {
     for (size_t i = 0; i < job->pod_count; i++) {

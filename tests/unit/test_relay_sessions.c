@@ -1038,8 +1038,8 @@ static void a_client_that_goes_while_the_link_is_away_is_closed_later(void **sta
     assert_int_equal(s->relay.session_count, 1);
 }
 
-/* The store that was away for longer than --session-timeout awaits the session from its start on. If
- * it was only the link, the store has ended it, and there is nothing to lose. */
+/* The store that was away for longer than --session-timeout awaits the session from its start on.
+ * If it was only the link, the store has ended it, and there is nothing to lose. */
 static void however_long_the_link_was_away(void **state)
 {
     struct scene *s = *state;

@@ -260,8 +260,9 @@ void scene_restart(struct scene *s, bool agents_return)
     for (size_t i = 0; i < s->agent_count; i++) {
         if (s->agents[i].local_port == 0)
             continue;
-        scene_step(s, (struct policy_event){
-                          .kind = AGENT_DISCONNECTED, .agent = &s->agents[i], .daemon_drains = true});
+        scene_step(s, (struct policy_event){.kind = AGENT_DISCONNECTED,
+                                            .agent = &s->agents[i],
+                                            .daemon_drains = true});
         s->agents[i].local_port = 0;
     }
     policy_out_clear(&s->out);
