@@ -232,6 +232,7 @@ step client-ctl $PYTHON tests/client/ctl.py
 step page $PYTHON tests/page/run.py
 step packages-install env RDZVD="$PLAIN" $PYTHON tests/packages/install.py
 step packages-chart env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/packages/chart.py
+[ "$ALL" = no ] || step packages-booted env RDZVD="$PLAIN" $PYTHON tests/packages/booted.py
 [ "$ALL" = no ] || step packages-release $PYTHON tests/packages/release.py
 step linear-checker $PYTHON tests/linear/checker_cases.py
 if [ "$ALL" = yes ]; then
@@ -252,6 +253,8 @@ step python-etcd $PYTHON tests/etcd/python_etcd.py
 step etcdctl $PYTHON tests/etcd/etcdctl.py
 step manifest env RDZV_SEED="$SEED" RDZV_WALK="${RELEASES:+20000}" $PYTHON tests/manifest/run_emit.py
 step manifest-check $PYTHON tests/manifest/check.py
+step manifest-cost env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/check.py \
+    cost_grows_with_the_file
 step manifest-workflows $PYTHON tests/manifest/workflows.py
 step manifest-rewrite $PYTHON tests/manifest/rewrite.py --seed "$SEED"
 step manifest-corpus env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/corpus.py
@@ -259,9 +262,7 @@ step manifest-agree env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON t
 job_step manifest-run $PYTHON tests/manifest/run_real.py ${RELEASES:+--all}
 step torch-store $PYTHON tests/torch/run_store_api.py $RELEASES
 step torch-state $PYTHON tests/torch/run_state.py --tool "$WORK/asan/tests/state_tool" --seed "$SEED" $RELEASES
-# The scenario `plain` is how `worker-crash` begins and ends.
-job_step torch-elastic $PYTHON tests/torch/elastic.py --at_once 3 \
-    ${RELEASES:---scenario worker-crash --scenario agent-death --scenario scale-up}
+job_step torch-elastic $PYTHON tests/torch/elastic.py --at_once 3 ${RELEASES:---usual}
 job_step torch-status $PYTHON tests/torch/status.py --torch 2.13.0
 job_step torch-kills $PYTHON tests/torch/kills.py $([ "$ALL" = yes ] || echo --torch 2.13.0) --seed "$SEED"
 job_step torch-own-store $PYTHON tests/torch/elastic.py --own_store --torch 2.13.0 --backend c10d --scenario scale-up

@@ -77,6 +77,7 @@ declare -A FOLDERS=(
 declare -A SUBFOLDERS=(
     [deploy/yaml]='yaml' [deploy/template]='yaml template' [deploy/kube]='yaml kube'
     [deploy/emit]='yaml template kube emit' [deploy/check]='yaml template kube check'
+    [deploy/import]='yaml template kube emit import'
     [deploy/rewrite]='yaml template kube emit check rewrite'
     [rdzv/engine]='engine' [rdzv/config]='engine config' [rdzv/net]='engine config net'
     [rdzv/c10d]='engine config net c10d' [rdzv/http]='engine config net http'

@@ -1,19 +1,15 @@
 /* /metrics in Prometheus's text format. See metrics.h. */
 #include "rdzv/admin/metrics.h"
 
-#include <stdlib.h>
-
 #include "rdzv/admin/access.h"
 #include "rdzv/admin/health.h"
 #include "rdzv/admin/metric_daemon.h"
 #include "rdzv/admin/metric_etcd.h"
+#include "rdzv/admin/metric_reply.h"
 #include "rdzv/admin/metric_spaces.h"
 #include "rdzv/admin/metric_text.h"
 #include "rdzv/engine/data_dir.h"
 #include "rdzv/http/job.h"
-
-/* What a request is charged for the system calls that it takes. */
-#define METRICS_COST (32u << 10)
 
 /* --- What only a store counts. --- */
 
@@ -114,8 +110,9 @@ struct metrics_job {
     bool with_daemon;
 };
 
-static void write_all(FILE *out, const struct metrics_job *j, const struct http_request *r)
+static void write_all(FILE *out, const struct http_request *r, const void *arg)
 {
+    const struct metrics_job *j = arg;
     const struct net *n = conn_net(r->conn);
     const struct daemon_state state = {.role = "store", .is_ready = health_is_ready(n)};
 
@@ -127,33 +124,6 @@ static void write_all(FILE *out, const struct metrics_job *j, const struct http_
     metrics_write_etcd_server(out, r->http);
     write_store(out, n);
     metrics_write_process(out, http_engine(r));
-}
-
-static void reply_all(const struct metrics_job *j, const struct http_request *r)
-{
-    char *text = NULL;
-    size_t len = 0;
-    FILE *out;
-    bool ok;
-
-    account_give_spare();
-    out = open_memstream(&text, &len);
-    ok = out != NULL;
-    if (ok) {
-        write_all(out, j, r);
-        ok = fclose(out) == 0;
-    }
-    conn_charge(r->conn, METRICS_COST + len);
-    if (ok)
-        reply_send(r, &(struct reply){
-                          .status = 200,
-                          .content_type = "text/plain; version=0.0.4; charset=utf-8",
-                          .body = {(const uint8_t *)text, len},
-                      });
-    else
-        reply_send(r, &(struct reply){.status = 500});
-    free(text);
-    account_keep_spare();
 }
 
 static void free_job(struct http_job *job)
@@ -170,7 +140,7 @@ static enum http_job_state run_job(struct http_job *job, const struct http_reque
 
     if (!metric_spaces_go_on(&j->spaces, HTTP_SLICE_NS))
         return HTTP_JOB_GOES_ON;
-    reply_all(j, r);
+    metric_reply(r, 0, write_all, j);
     return HTTP_JOB_DONE;
 }
 
@@ -185,9 +155,20 @@ static enum http_job_state go_on(struct http_job *job, const struct http_request
     return state;
 }
 
+/* It is larger than a page, so what is kept for metrics is for it, too. */
+static struct metrics_job *request_job(void)
+{
+    struct metrics_job *j;
+
+    account_give_spare();
+    j = account_request(ACCOUNT_ANSWERS, ACCOUNT_SMALL, sizeof *j);
+    account_keep_spare();
+    return j;
+}
+
 void admin_metrics_handle(const struct http_request *r)
 {
-    struct metrics_job *j = account_request(ACCOUNT_ANSWERS, ACCOUNT_SMALL, sizeof *j);
+    struct metrics_job *j = request_job();
     bool all_spaces = admin_shows_all_spaces(r);
 
     if (j == NULL) {

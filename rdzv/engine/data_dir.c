@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "rdzv/engine/log.h"
 #include "rdzv/engine/recovery.h"
+#include "store/journal_dir.h"
 #include "store/snapshot.h"
 #include "store/xalloc.h"
 
@@ -33,6 +35,25 @@ static char *path_below(const char *named)
     snprintf(path, size, "%s%s", named, SUBDIRECTORY);
     return path;
 }
+
+/* The log names the directory with the files: somebody may take it for what --data-dir wants, and
+ * would get an empty store inside it. */
+static bool is_a_subdirectory(const char *named)
+{
+    size_t size = strlen(named) + sizeof "/" JOURNAL_LOCK;
+    char *lock = xcalloc(1, size);
+    bool found;
+
+    snprintf(lock, size, "%s/" JOURNAL_LOCK, named);
+    found = access(lock, F_OK) == 0;
+    free(lock);
+    return found;
+}
+
+#define NAME_THE_ONE_ABOVE                                                                      \
+    "here are the files of an rdzvd itself: name the directory above this one, in which rdzvd " \
+    "has "                                                                                      \
+    "made it"
 
 /* --- The commit. --- */
 
@@ -144,8 +165,8 @@ static void log_left_out(const struct data_dir *d, const struct journal_report *
         log_event(LOG_WARN, "journal_cut", log_str("data_dir", d->path),
                   log_str("file", report->torn_file), log_u64("offset", report->torn_offset),
                   log_u64("bytes", report->torn_bytes), log_u64("files", report->torn_files),
-                  log_str("reason", "written when the process or the machine ended: no client had "
-                                    "been promised that it survives that"));
+                  log_str("reason", "not whole, and nothing says that it was synced: it is what "
+                                    "was written when the process or the machine ended"));
     if (report->passed_over[0] != '\0')
         log_event(LOG_WARN, "snapshot_passed_over", log_str("data_dir", d->path),
                   log_str("file", report->passed_over),
@@ -209,6 +230,10 @@ int data_dir_open(struct data_dir *d, const struct data_dir_options *options, st
     batch_init(&d->part);
     if (options->path == NULL)
         return 0;
+    if (is_a_subdirectory(options->path)) {
+        log_failed(options->path, NAME_THE_ONE_ABOVE, NULL);
+        return -1;
+    }
     d->path = path_below(options->path);
     writer.path = d->path;
     error = fs_posix_make_dir(options->path);
@@ -354,7 +379,10 @@ void data_dir_close(struct data_dir *d)
         d->engine->options.journal = (struct engine_journal){0};
         d->engine->data_dir = NULL;
         if (!journal_writer_stop(d->writer))
-            log_failed(d->path, "the last changes could not be kept", NULL);
+            log_failed(d->path,
+                       "the disk has not taken the last changes; no client had an answer to them, "
+                       "but with --sync=batch if a sync has failed",
+                       NULL);
         d->writer = NULL;
     }
     batch_fini(&d->part);
@@ -413,11 +441,13 @@ static bool check_files(const char *path, struct fs *fs, FILE *out)
 
 bool data_dir_check(const char *named, FILE *out)
 {
-    char *path = path_below(named), why[TEXT_MAX];
-    int error;
-    struct fs *fs = fs_posix_open(path, FS_MUST_EXIST, &error, why, sizeof why);
+    char *path = path_below(named), why[TEXT_MAX] = NAME_THE_ONE_ABOVE;
+    struct fs *fs = NULL;
     bool ok = false;
+    int error;
 
+    if (!is_a_subdirectory(named))
+        fs = fs_posix_open(path, FS_MUST_EXIST, &error, why, sizeof why);
     if (fs == NULL) {
         fprintf(out, "%s\n", why);
     } else {

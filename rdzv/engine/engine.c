@@ -58,7 +58,7 @@ void engine_apply(struct engine *e, struct engine_space *space, const struct com
 
     if ((space->guarded || command->kind == COMMAND_KEY_MULTI_SET) && e->observer.admits != NULL &&
         !e->observer.admits(e->observer.arg, space, command)) {
-        *out = (struct store_result){.status = STORE_TOO_MANY};
+        *out = (struct store_result){.status = STORE_TOO_MANY_RUNS};
         return;
     }
     if (!store_execute(&e->store, space->store, command, batch, out))

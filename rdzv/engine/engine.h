@@ -58,7 +58,7 @@ struct engine_observer {
      * own. */
     void (*applied)(void *arg, struct engine_space *space, const struct command *command);
     /* Called before, of a space that is `guarded`, and of each command with several keys. False: it
-     * comes to STORE_TOO_MANY. NULL: all are carried out. */
+     * comes to STORE_TOO_MANY_RUNS. NULL: all are carried out. */
     bool (*admits)(void *arg, struct engine_space *space, const struct command *command);
     /* Called from engine_note_alive(), when the process has been paused for that long. */
     void (*resumed)(void *arg, uint64_t paused_ms);

@@ -48,6 +48,12 @@ static uint8_t known(const struct relay_session *s)
     return s->is_known ? RELAY_KNOWN : 0;
 }
 
+/* Of the last frame about that request. */
+static uint8_t known_of(const struct relay_session *s, uint64_t number)
+{
+    return known(s) | (number != 0 && number == s->changed ? RELAY_CHANGED : 0);
+}
+
 /* --- What is queued, and which request it answers. --- */
 
 /* What has been queued since the last look answers the last request. Of a relay that keeps to its
@@ -92,8 +98,9 @@ static void put_answer(struct relay_session *s)
 
     if (is_last && s->told < number)
         s->told = number;
-    put_bytes(s, (struct relay_frame){
-                     .kind = RELAY_ANSWER, .flags = is_last ? known(s) : 0, .number = number});
+    put_bytes(s, (struct relay_frame){.kind = RELAY_ANSWER,
+                                      .flags = is_last ? known_of(s, number) : 0,
+                                      .number = number});
 }
 
 /* The answer that it has is queued; what is too long for one frame of it comes behind that. */
@@ -164,7 +171,7 @@ static void put_next(struct relay_session *s)
     } else if (s->conn->out.bytes > 0) {
         put_answer(s);
     } else {
-        put_frame(s, RELAY_DONE, known(s), s->done, (struct slice){0});
+        put_frame(s, RELAY_DONE, known_of(s, s->done), s->done, (struct slice){0});
         s->told = s->done;
     }
 }
@@ -315,6 +322,7 @@ static void keep(struct relay_session *s, const struct carrier_result *r)
     engine_session_done(s->all->engine, conn_space(s->conn), s->id, s->carried, flags, answer,
                         r->popped);
     s->is_known = true;
+    s->changed = s->carried;
 }
 
 static void done(struct conn *c, const struct carrier_result *r)
@@ -542,7 +550,7 @@ static void prepare_opened(struct relay_session *s)
     struct engine_session_state state = {0};
 
     s->is_known = engine_session_find(s->all->engine, conn_space(s->conn), s->id, &state);
-    s->received = s->carried = s->done = s->told = s->opened_number = state.number;
+    s->received = s->carried = s->done = s->told = s->changed = s->opened_number = state.number;
     s->opened_flags = (uint8_t)(state.flags | known(s));
     conn_note_output(s->conn);
     if (state.flags & RELAY_ANSWERED) {

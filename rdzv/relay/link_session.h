@@ -51,6 +51,7 @@ struct relay_session {
     struct {
         uint64_t after, next;
     } gap;            /* behind the one comes the other; next 0: there is none */
+    uint64_t changed; /* the last one that changed anything; 0: none */
     uint64_t done;    /* that and all before it have no answer left to come */
     uint64_t told;    /* so much of that the relay has been told */
     uint64_t waits;   /* a WAIT or BARRIER that is open; 0: none */

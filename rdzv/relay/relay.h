@@ -53,7 +53,8 @@ struct relay_client {
     struct relay_request *open;    /* the last one with an answer that this link was given */
     struct answer_so_far answer;
     uint64_t id;
-    uint64_t last; /* the number that was given last */
+    uint64_t last;    /* the number that was given last */
+    uint64_t changed; /* the last one of which a store has confirmed that it changed something */
     uint32_t channel;
     struct peer peer, local;
     uint8_t version; /* enum c10d_version */

@@ -315,6 +315,14 @@ static void after_confirm(struct relay_client *s)
     relay_finish(s);
 }
 
+/* What the store has promised with the last frame about a request. */
+static void note_confirmed(struct relay_client *s, const struct relay_frame *frame)
+{
+    s->recorded = s->recorded || frame->flags & RELAY_KNOWN;
+    if (frame->flags & RELAY_CHANGED)
+        s->changed = frame->number;
+}
+
 static const char *receive_answer(struct relay_client *s, const struct relay_frame *frame)
 {
     bool wanted = is_wanted(s, frame->number);
@@ -323,7 +331,7 @@ static const char *receive_answer(struct relay_client *s, const struct relay_fra
         gather(s, frame, wanted);
         return NULL;
     }
-    s->recorded = s->recorded || frame->flags & RELAY_KNOWN;
+    note_confirmed(s, frame);
     if (wanted && !deliver(s, frame)) {
         relay_abandon(s, DROP_NO_MEMORY, "no memory for its answer, see --memory-limit");
         return NULL;
@@ -339,7 +347,7 @@ static const char *receive_answer(struct relay_client *s, const struct relay_fra
 
 static const char *receive_done(struct relay_client *s, const struct relay_frame *frame)
 {
-    s->recorded = s->recorded || frame->flags & RELAY_KNOWN;
+    note_confirmed(s, frame);
     if (!confirm(s, frame->number, false))
         relay_abandon(s, DROP_UPSTREAM, "the store has left out an answer");
     else
@@ -367,12 +375,18 @@ static bool is_over(const struct relay_client *s)
     return s->client == NULL && s->pending.count == 0;
 }
 
-/* Why a session that the store does not know cannot go on; NULL: it can. What the store has never
+/* Why a session cannot go on with what the store says of it; NULL: it can. What the store has never
  * heard of, or has lost with the answer, is simply sent again. */
-static const char *why_lost(const struct relay_client *s)
+static const char *why_lost(const struct relay_client *s, const struct relay_frame *opened)
 {
     const struct relay *r = s->relay;
 
+    if (opened->flags & RELAY_KNOWN)
+        return opened->number >= s->changed
+                   ? NULL
+                   : "the store has gone back: what this client had changed is not there any more, "
+                     "since the machine lost power with --sync=batch, or an older copy of the data "
+                     "directory was put in its place";
     if (s->recorded)
         return "the store does not know the session any more: it has lost its memory, or the "
                "session was without its relay for longer than --session-timeout";
@@ -439,19 +453,23 @@ static const char *receive_opened(struct relay_client *s, const struct relay_fra
     const char *why;
 
     if (s->state != SESSION_ASKING)
-        return NULL;          /* of a session that was new to the store */
+        return NULL; /* of a session that was new to the store */
+    why = is_over(s) ? NULL : why_lost(s, frame);
+    if (why != NULL) {
+        s->state = SESSION_OPEN;
+        lose(s, why);
+        return NULL;
+    }
     if (flags & RELAY_MORE) { /* a long answer: the rest follows in ANSWER frames */
         s->recorded = true;
         gather(s, frame, is_wanted(s, frame->number));
         return NULL;
     }
     s->state = SESSION_OPEN;
-    why = flags & RELAY_KNOWN || is_over(s) ? NULL : why_lost(s);
-    if (why != NULL) {
-        lose(s, why);
-        return NULL;
+    if (flags & RELAY_KNOWN && frame->number != 0) {
+        s->recorded = true;
+        s->changed = frame->number;
     }
-    s->recorded = s->recorded || (flags & RELAY_KNOWN && frame->number != 0);
     if (flags & RELAY_KNOWN && !resume_from(s, frame, flags)) {
         lose(s, "the store does not know any more what it has answered");
         return NULL;

@@ -459,7 +459,7 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
     struct peer local;
 
     if (!is_left) {
-        c10d_reject(c, STORE_TOO_MANY, key);
+        c10d_reject(c, STORE_TOO_MANY_RUNS, key);
         return;
     }
     if (a == NULL)

@@ -51,19 +51,21 @@ struct relay_frame hand_next(int fd)
     return frame;
 }
 
-void hand_expect(int fd, enum relay_kind kind, int flags, uint32_t channel, uint64_t number,
-                 const char *payload, size_t len)
+void hand_expect_at(const char *file, int line, int fd, enum relay_kind kind, int flags,
+                    uint32_t channel, uint64_t number, const char *payload, size_t len)
 {
     struct relay_frame frame = hand_next(fd);
 
-    if (frame.kind != kind || frame.flags != flags || frame.channel != channel ||
-        frame.number != number ||
-        !slice_equal(frame.payload, (struct slice){(void *)(uintptr_t)payload, len}))
-        fail_msg("kind %d flags %d channel %u number %lu, %zu bytes: '%.*s'; and not kind %d flags "
-                 "%d channel %u number %lu",
-                 frame.kind, frame.flags, frame.channel, (unsigned long)frame.number,
-                 frame.payload.len, (int)frame.payload.len, (const char *)frame.payload.ptr, kind,
-                 flags, channel, (unsigned long)number);
+    if (frame.kind == kind && frame.flags == flags && frame.channel == channel &&
+        frame.number == number &&
+        slice_equal(frame.payload, (struct slice){(void *)(uintptr_t)payload, len}))
+        return;
+    print_error("kind %d flags %d channel %u number %lu, %zu bytes: '%.*s'; and not kind %d flags "
+                "%d channel %u number %lu\n",
+                frame.kind, frame.flags, frame.channel, (unsigned long)frame.number,
+                frame.payload.len, (int)frame.payload.len, (const char *)frame.payload.ptr, kind,
+                flags, channel, (unsigned long)number);
+    _fail(file, line);
 }
 
 int hand_say_hello(const char *space, uint32_t min, uint32_t max)

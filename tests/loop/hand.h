@@ -10,6 +10,9 @@ extern struct loop loop; /* the store */
 
 #define NOTHING "", 0
 
+/* ANSWER or DONE of a request that has changed something. */
+#define CHANGED (RELAY_KNOWN | RELAY_CHANGED)
+
 /* --- Frames. --- */
 
 void hand_send(int fd, enum relay_kind kind, uint8_t flags, uint32_t channel, uint64_t number,
@@ -28,8 +31,9 @@ uint8_t *hand_large_request(uint8_t op, const char *key, size_t len);
 struct relay_frame hand_next(int fd);
 
 /* The next frame has to be this one. */
-void hand_expect(int fd, enum relay_kind kind, int flags, uint32_t channel, uint64_t number,
-                 const char *payload, size_t len);
+#define hand_expect(...) hand_expect_at(__FILE__, __LINE__, __VA_ARGS__)
+void hand_expect_at(const char *file, int line, int fd, enum relay_kind kind, int flags,
+                    uint32_t channel, uint64_t number, const char *payload, size_t len);
 
 /* All that was sent so far has been carried out: nothing has come of it, or whatever has. */
 void hand_expect_nothing(int fd);

@@ -24,11 +24,11 @@ static void requests_are_answered_and_confirmed(void **state)
     fd = hand_connect();
     hand_open(fd, 1, 11);
     hand_request(fd, 1, 1, TEXT(SET_K));
-    hand_expect(fd, RELAY_DONE, RELAY_KNOWN, 1, 1, NOTHING);
+    hand_expect(fd, RELAY_DONE, CHANGED, 1, 1, NOTHING);
     hand_request(fd, 1, 2, TEXT(GET_K));
     hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 2, TEXT(VALUE_V));
     hand_request(fd, 1, 3, TEXT(ADD_N));
-    hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 3, TEXT(ONE));
+    hand_expect(fd, RELAY_ANSWER, CHANGED, 1, 3, TEXT(ONE));
     hand_expect_nothing(fd);
     hand_send(fd, RELAY_CLOSE, 0, 1, 0, NOTHING);
     LOOP_UNTIL(&loop, loop.server.store.links.sessions.count == 0);
@@ -48,13 +48,13 @@ static void sessions_wait_for_each_other(void **state)
     hand_request(fd, 1, 1, TEXT(WAIT_K));
     hand_expect_nothing(fd);
     hand_request(fd, 2, 1, TEXT(SET_K));
-    hand_expect(fd, RELAY_DONE, RELAY_KNOWN, 2, 1, NOTHING);
+    hand_expect(fd, RELAY_DONE, CHANGED, 2, 1, NOTHING);
     hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 1, "\0", 1);
     hand_request(fd, 1, 2, TEXT(BARRIER_2));
     hand_expect_nothing(fd);
     hand_request(fd, 2, 2, TEXT(BARRIER_2));
-    hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 2, 2, "\0", 1);
-    hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 2, "\0", 1);
+    hand_expect(fd, RELAY_ANSWER, CHANGED, 2, 2, "\0", 1);
+    hand_expect(fd, RELAY_ANSWER, CHANGED, 1, 2, "\0", 1);
     hand_lose_link(fd);
     loop_close(&loop);
 }
@@ -71,7 +71,7 @@ static void a_wait_is_cancelled(void **state)
     hand_request(fd, 1, 2, TEXT(CANCEL));
     hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 2, "\1", 1);
     hand_request(fd, 1, 3, TEXT(SET_K));
-    hand_expect(fd, RELAY_DONE, RELAY_KNOWN, 1, 3, NOTHING);
+    hand_expect(fd, RELAY_DONE, CHANGED, 1, 3, NOTHING);
     hand_lose_link(fd);
     loop_close(&loop);
 }
@@ -88,7 +88,7 @@ static void a_relay_may_have_a_space_of_its_own(void **state)
     hand_open(fd, 1, 11);
     hand_open(other, 1, 11); /* the same number, and another session */
     hand_request(fd, 1, 1, TEXT(SET_K));
-    hand_expect(fd, RELAY_DONE, RELAY_KNOWN, 1, 1, NOTHING);
+    hand_expect(fd, RELAY_DONE, CHANGED, 1, 1, NOTHING);
     hand_request(other, 1, 1, TEXT(GET_K));
     hand_expect(other, RELAY_ANSWER, RELAY_KNOWN, 1, 1, TEXT("\0\0\0\0\0\0\0\0"));
     hand_lose_link(fd);
@@ -107,14 +107,14 @@ static void a_session_moves_to_another_link(void **state)
     fd = hand_connect();
     hand_open(fd, 1, 11);
     hand_request(fd, 1, 1, TEXT(ADD_N));
-    hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 1, TEXT(ONE));
+    hand_expect(fd, RELAY_ANSWER, CHANGED, 1, 1, TEXT(ONE));
     other = hand_connect();
     hand_resume(other, 9, 11, RELAY_KNOWN | RELAY_ANSWERED, 1, TEXT(ONE));
     assert_int_equal(hand_next(fd).kind, RELAY_ENDED);
     hand_request(fd, 1, 2, TEXT(ADD_N)); /* of a relay that has not heard yet */
     hand_expect_nothing(fd);
     hand_request(other, 9, 2, TEXT(ADD_N));
-    hand_expect(other, RELAY_ANSWER, RELAY_KNOWN, 9, 2, TEXT(TWO));
+    hand_expect(other, RELAY_ANSWER, CHANGED, 9, 2, TEXT(TWO));
     hand_lose_link(fd);
     hand_lose_link(other);
     loop_close(&loop);
@@ -300,7 +300,7 @@ static void a_stop_lets_sessions_live(void **state)
     fd = hand_connect();
     hand_open(fd, 1, 11);
     hand_request(fd, 1, 1, TEXT(ADD_N));
-    hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 1, TEXT(ONE));
+    hand_expect(fd, RELAY_ANSWER, CHANGED, 1, 1, TEXT(ONE));
     other = hand_connect();
     hand_open(other, 1, 12);
     hand_request(other, 1, 1, TEXT(WAIT_K));

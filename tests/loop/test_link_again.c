@@ -367,9 +367,9 @@ static void a_wait_goes_on_without_its_link(void **state)
         if (when == 2)
             hand_request(other, 1, 1, TEXT(SET_K));
         if (when != 0)
-            hand_expect(other, RELAY_DONE, RELAY_KNOWN, 1, 1, NOTHING);
+            hand_expect(other, RELAY_DONE, CHANGED, 1, 1, NOTHING);
         hand_request(other, 1, 2, TEXT(DELETE_K));
-        hand_expect(other, RELAY_ANSWER, RELAY_KNOWN, 1, 2, TEXT(ONE));
+        hand_expect(other, RELAY_ANSWER, CHANGED, 1, 2, TEXT(ONE));
         hand_request(fd, 1, 1, TEXT(WAIT_K));
         hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 1, "\0", 1);
         hand_lose_link(fd);
@@ -438,7 +438,7 @@ static void a_wait_that_is_not_sent_again_has_ended(void **state)
     fd = hand_connect();
     hand_resume(fd, 1, 11, RELAY_KNOWN, 0, NOTHING);
     hand_request(fd, 1, 3, TEXT(SET_K));
-    hand_expect(fd, RELAY_DONE, RELAY_KNOWN, 1, 3, NOTHING);
+    hand_expect(fd, RELAY_DONE, CHANGED, 1, 3, NOTHING);
     space = TAILQ_FIRST(&loop.server.engine.store.spaces);
     assert_int_equal(space->keys.waiters, 0);
     hand_expect_nothing(fd);
@@ -468,7 +468,7 @@ static void a_barrier_waits_across_links_and_starts(void **state)
         hand_resume(fd, 2, 12, 0, 0, NOTHING);
         if (how & 2) {
             hand_request(fd, 2, 1, TEXT(BARRIER_2));
-            hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 2, 1, "\0", 1);
+            hand_expect(fd, RELAY_ANSWER, CHANGED, 2, 1, "\0", 1);
         }
         hand_resume(fd, 1, 11, RELAY_KNOWN | RELAY_ARRIVED, 1, NOTHING);
         hand_request(fd, 1, 1, TEXT(BARRIER_2));
@@ -477,7 +477,7 @@ static void a_barrier_waits_across_links_and_starts(void **state)
             hand_request(fd, 2, 1, TEXT(BARRIER_2));
             expect_both(fd, 2, RELAY_ANSWER, 1, RELAY_ANSWER);
         } else {
-            hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 1, "\0", 1);
+            hand_expect(fd, RELAY_ANSWER, CHANGED, 1, 1, "\0", 1);
         }
         hand_request(fd, 2, 2, TEXT(GET_B));
         hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 2, 2, TEXT(ONE "2"));

@@ -50,7 +50,7 @@ static void large_values_go_in_parts(void **state)
         fd = hand_connect();
         hand_open(fd, 1, 11);
         hand_request_in_parts(fd, 1, 1, set, 19 + lengths[i]);
-        hand_expect(fd, RELAY_DONE, RELAY_KNOWN, 1, 1, NOTHING);
+        hand_expect(fd, RELAY_DONE, CHANGED, 1, 1, NOTHING);
         hand_request(fd, 1, 2, TEXT(GET_K));
         expect_large(fd, RELAY_ANSWER, 2, 0, set + 19, lengths[i]);
         hand_lose_link(fd);
@@ -108,13 +108,13 @@ static void half_a_request_is_forgotten(void **state)
         if (turns > 0)
             hand_request_in_parts(fd, 1, 1, set + 1000, 19 + len - 1000);
         if (turns > 1)
-            hand_expect(fd, RELAY_DONE, RELAY_KNOWN, 1, 1, NOTHING);
+            hand_expect(fd, RELAY_DONE, CHANGED, 1, 1, NOTHING);
         hand_lose_link(fd);
         fd = hand_connect();
         hand_send_open(fd, 1, 11, true);
         if (hand_next(fd).number == 0) {
             hand_request_in_parts(fd, 1, 1, set, 19 + len);
-            hand_expect(fd, RELAY_DONE, RELAY_KNOWN, 1, 1, NOTHING);
+            hand_expect(fd, RELAY_DONE, CHANGED, 1, 1, NOTHING);
         }
         hand_request(fd, 1, 2, TEXT(GET_K));
         expect_large(fd, RELAY_ANSWER, 2, 0, set + 19, len);
@@ -144,7 +144,7 @@ static void a_relay_that_does_not_read_holds_up_no_other(void **state)
     other = hand_connect();
     hand_open(other, 1, 99);
     hand_request_in_parts(other, 1, 1, set, 19 + len);
-    hand_expect(other, RELAY_DONE, RELAY_KNOWN, 1, 1, NOTHING);
+    hand_expect(other, RELAY_DONE, CHANGED, 1, 1, NOTHING);
     for (uint32_t i = 0; i < SESSIONS; i++)
         hand_open(slow, i + 1, i + 1);
     for (uint32_t i = 0; i < SESSIONS; i++)
@@ -152,7 +152,7 @@ static void a_relay_that_does_not_read_holds_up_no_other(void **state)
     LOOP_UNTIL(&loop, loop_conn(&loop, slow)->output == OUTPUT_BLOCKED);
     assert_in_range(loop_conn(&loop, slow)->out.bytes, 1, 2 * RELAY_LINK_QUEUE_MAX);
     hand_request(other, 1, 2, TEXT(ADD_N));
-    hand_expect(other, RELAY_ANSWER, RELAY_KNOWN, 1, 2, TEXT(ONE));
+    hand_expect(other, RELAY_ANSWER, CHANGED, 1, 2, TEXT(ONE));
     for (size_t left = SESSIONS; left > 0;) {
         struct relay_frame frame = hand_next(slow);
 
@@ -194,7 +194,7 @@ static void confirmations_of_one_iteration_are_one(void **state)
         len += RELAY_HEAD_SIZE + sizeof SET_K - 1;
     }
     assert_int_equal(send(fd, bytes, len, 0), len);
-    hand_expect(fd, RELAY_DONE, RELAY_KNOWN, 1, 64, NOTHING);
+    hand_expect(fd, RELAY_DONE, CHANGED, 1, 64, NOTHING);
     hand_expect_nothing(fd);
     hand_lose_link(fd);
     loop_close(&loop);
@@ -232,7 +232,7 @@ static void nothing_is_told_before_it_is_committed(void **state)
     hand_expect_nothing(other);
     kept = UINT64_MAX;
     engine_committed(e, e->batch.number - 1);
-    hand_expect(fd, RELAY_DONE, RELAY_KNOWN, 1, 1, NOTHING);
+    hand_expect(fd, RELAY_DONE, CHANGED, 1, 1, NOTHING);
     hand_expect_nothing(fd);
     hand_expect(other, RELAY_OPENED, RELAY_KNOWN | RELAY_ANSWERED, 3, 1, TEXT(ONE));
     e->options.journal.commit = NULL;

@@ -122,7 +122,7 @@ static void hostile_frames_end_the_link(void **state)
         fd = hand_connect();
         hand_open(fd, 1, 11);
         hand_request(fd, 1, 1, TEXT(SET_K));
-        hand_expect(fd, RELAY_DONE, RELAY_KNOWN, 1, 1, NOTHING);
+        hand_expect(fd, RELAY_DONE, CHANGED, 1, 1, NOTHING);
         hand_send(fd, RELAY_REQUEST, rows[i].flags, rows[i].channel, rows[i].number,
                   rows[i].request, rows[i].len);
         if (rows[i].flags & RELAY_MORE) { /* it ends the session alone */
@@ -144,7 +144,7 @@ static void two_requests_in_one_frame_end_the_session(void **state)
     fd = hand_connect();
     hand_open(fd, 1, 11);
     hand_request(fd, 1, 1, TEXT(ADD_N ADD_N));
-    hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 1, TEXT(ONE));
+    hand_expect(fd, RELAY_ANSWER, CHANGED, 1, 1, TEXT(ONE));
     assert_int_equal(hand_next(fd).kind, RELAY_ENDED);
     hand_open(fd, 2, 12);
     hand_request(fd, 2, 1, TEXT(GET_N));
@@ -222,7 +222,7 @@ static void no_number_comes_behind_the_last(void **state)
     fd = hand_connect();
     hand_open(fd, 1, 11);
     hand_request(fd, 1, UINT64_MAX, TEXT(SET_K));
-    hand_expect(fd, RELAY_DONE, RELAY_KNOWN, 1, UINT64_MAX, NOTHING);
+    hand_expect(fd, RELAY_DONE, CHANGED, 1, UINT64_MAX, NOTHING);
     hand_request(fd, 1, 5, TEXT(SET_K));
     expect_dropped(fd, "the number of a request");
     loop_close(&loop);
@@ -245,7 +245,7 @@ static void a_change_behind_an_open_wait_ends_the_session(void **state)
         fd = hand_connect();
         hand_open(fd, 2, 12);
         hand_request(fd, 2, 1, TEXT(PUSH_Q));
-        hand_expect(fd, RELAY_DONE, RELAY_KNOWN, 2, 1, NOTHING);
+        hand_expect(fd, RELAY_DONE, CHANGED, 2, 1, NOTHING);
         hand_open(fd, 1, 11);
         hand_request(fd, 1, 1, TEXT(WAIT_J));
         hand_request(fd, 1, 2, rows[i].bytes, rows[i].len);

@@ -42,7 +42,7 @@ static void an_agent_lives_while_its_relay_is_away(void **state)
     fd = hand_connect();
     hand_open(fd, 1, 11);
     hand_request(fd, 1, 1, TEXT(CAS_RUN));
-    hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 1, TEXT(THE_VALUE));
+    hand_expect(fd, RELAY_ANSWER, CHANGED, 1, 1, TEXT(THE_VALUE));
     assert_non_null(the_agent());
     a = &the_agent()->agent;
     run = the_agent()->run;
@@ -73,7 +73,7 @@ static void an_agent_of_a_forgotten_run_does_not_come_back(void **state)
     fd = hand_connect();
     hand_open(fd, 1, 11);
     hand_request(fd, 1, 1, TEXT(CAS_RUN));
-    hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 1, TEXT(THE_VALUE));
+    hand_expect(fd, RELAY_ANSWER, CHANGED, 1, 1, TEXT(THE_VALUE));
     assert_true(rendezvous_forget(&the_agent()->run->run) > 0);
     hand_lose_link(fd); /* and with it RELAY_ENDED */
     assert_int_equal(loop.server.store.links.sessions.count, 0);
@@ -125,7 +125,7 @@ static void an_agent_ends_with_its_relay(void **state)
         fd = hand_connect();
         hand_open(fd, 1, 11);
         hand_request(fd, 1, 1, TEXT(CAS_RUN));
-        hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 1, TEXT(THE_VALUE));
+        hand_expect(fd, RELAY_ANSWER, CHANGED, 1, 1, TEXT(THE_VALUE));
         a = &the_agent()->agent;
         run = the_agent()->run;
         rows[i].end(fd);
@@ -163,9 +163,9 @@ static void after_a_start_sessions_are_counted_that_come_back(void **state)
     hand_open(fd, 1, 11);
     hand_open(fd, 2, 12);
     hand_request(fd, 1, 1, TEXT(CAS_RUN));
-    hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 1, TEXT(THE_VALUE));
+    hand_expect(fd, RELAY_ANSWER, CHANGED, 1, 1, TEXT(THE_VALUE));
     hand_request(fd, 2, 1, TEXT(CAS_RUN));
-    hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 2, 1, TEXT(THE_VALUE));
+    hand_expect(fd, RELAY_ANSWER, CHANGED, 2, 1, TEXT(THE_VALUE));
     hand_store_restart(fd);
     assert_int_equal(TAILQ_FIRST(&loop.server.engine.spaces)->sessions_missing, 2);
     fd = hand_connect();
@@ -196,7 +196,7 @@ static void an_agent_is_one_again_after_a_start(void **state)
     fd = hand_connect();
     hand_open(fd, 1, 11);
     hand_request(fd, 1, 1, TEXT(CAS_RUN));
-    hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 1, TEXT(THE_VALUE));
+    hand_expect(fd, RELAY_ANSWER, CHANGED, 1, 1, TEXT(THE_VALUE));
     hand_store_restart(fd);
     fd = hand_connect();
     hand_resume(fd, 1, 11, RELAY_KNOWN | RELAY_TOOK, 1, NOTHING);
@@ -232,7 +232,7 @@ static void a_worker_keeps_its_worker_store(void **state)
     fd = hand_connect();
     hand_resume(fd, 1, 11, RELAY_KNOWN, 0, NOTHING);
     hand_request(fd, 1, 1, TEXT(SET_K));
-    hand_expect(fd, RELAY_DONE, RELAY_KNOWN, 1, 1, NOTHING);
+    hand_expect(fd, RELAY_DONE, CHANGED, 1, 1, NOTHING);
     assert_null(keymap_get(&space->store->keys, slice_str("/k")));
     assert_non_null(keymap_get(space_keys(space->store, 1), slice_str("/k")));
     hand_lose_link(fd);

@@ -430,8 +430,40 @@ def check_data_says_what_is_there():
         same(code, 0, "its exit code (%s)" % err)
         check("space default: " in out and "2 users" not in out, out)
         check(re.search(r"space default: 8 c10d keys, 1 queues, \d+ etcd nodes at index \d+", out), out)
+        for flags in (["--check-data=" + store.path], ["--listen=127.0.0.1:0", "--data-dir=" + store.path]):
+            code, out, err = once(*flags)
+            check(code == 1 and "name the directory above this one" in out + err, out + err)
         code, out, _ = once("--check-data=" + store.named + "/no/such")
         check(code == 1 and out, "a directory that is not there: %d %r" % (code, out))
+
+
+@case
+def a_copy_of_a_running_store_is_a_state_of_then():
+    with Store() as store, tempfile.TemporaryDirectory(prefix="rdzv-copies-") as copies:
+        counted, ends = [0], threading.Event()
+
+        def count():
+            peer = Peer(store.port)
+            while not ends.is_set():
+                counted[0] = peer.add(b"n", 1)
+
+        load = threading.Thread(target=count, daemon=True)
+        load.start()
+        made = []
+        while len(made) < 8 or counted[0] < 2000:
+            copy, before = os.path.join(copies, str(len(made))), counted[0]
+            subprocess.run(["cp", "-a", store.named, copy], check=True)
+            made.append((copy, before, counted[0] + 1))
+            code, out, _ = once("--check-data=" + copy)
+            same(code, 0, "--check-data of a copy (%s)" % out)
+            check(load.is_alive(), "nobody counts any more")
+        same(once("--check-data=" + store.named)[0], 0, "--check-data while the store runs")
+        ends.set()
+        load.join(60)
+        for copy, before, after in made[:2] + made[-2:]:
+            with Store(path=copy) as again:
+                n = Peer(again.port).add(b"n", 0)
+                check(before <= n <= after, "%d is not from %d to %d" % (n, before, after))
 
 
 @case

@@ -29,6 +29,7 @@ import cases  # noqa: E402
 from agents import Agent, Peer, PING, VALIDATE, get_request, rejoin, set_request, text, wait_request  # noqa: E402
 from cases import case, check  # noqa: E402
 from disk import NEEDS_ROOT, fill_disk, put_ballast, small_disk  # noqa: E402
+from proxy import Proxy  # noqa: E402
 from servers import Rdzvd, free_port, rdzvd_binary  # noqa: E402
 
 SEED = int(os.environ.get("RDZV_SEED", "1"))
@@ -74,50 +75,6 @@ class Store:
             else:
                 self.kill(signal.SIGTERM)
         shutil.rmtree(self.folder)
-
-
-class Forwarder:
-    """Passes connections on to a port, until they are cut: both ends are reset."""
-
-    def __init__(self, port):
-        self.to, self.pairs = port, []
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                one = self.listener.accept()[0]
-            except OSError:
-                return
-            other = socket.create_connection(("127.0.0.1", self.to))
-            self.pairs.append((one, other))
-            for a, b in ((one, other), (other, one)):
-                threading.Thread(target=self.copy, args=(a, b), daemon=True).start()
-
-    @staticmethod
-    def copy(a, b):
-        try:
-            while data := a.recv(65536):
-                b.sendall(data)
-        except OSError:
-            pass
-
-    def cut(self):
-        for pair in self.pairs:
-            for end in pair:
-                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                end.shutdown(socket.SHUT_RD)  # a thread may be reading
-                end.close()
-        self.pairs.clear()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.listener.close()
-        self.cut()
 
 
 class Relay(Rdzvd):
@@ -586,11 +543,11 @@ def a_relay_that_stands_still_loses_nobody():
 @case
 def a_link_that_is_reset_loses_nobody():
     """Something between the two ends it; the relay is back at once."""
-    with Store() as store, Forwarder(store.port) as between, \
+    with Store() as store, Proxy(store.port) as between, \
             Relay("127.0.0.1:%d" % between.port) as relay:
         a, b = met(relay.port, relay.port)
         for i in range(3):
-            between.cut()
+            between.reset()
             relay.linked(i + 2)
             time.sleep(1.5)
         same(sorted(n.addr for n in a.read().participants), ["a", "b"], "participants")

@@ -37,7 +37,7 @@ BUGS = [Bug(b.name, b.file, b.old, b.new) for b in linear.BUGS if b.name in SHAR
         "    else if (wanted && flags & RELAY_ANSWERED && !deliver(s, frame))",
         "    else if (false && !deliver(s, frame))"),
     Bug("a legacy client hears of a WAIT that it has given up", "rdzv/relay/relay_sessions.c",
-        "        take_back(s, s->asked);\n    set_hold(", "        s->asked = s->open = NULL;\n    set_hold("),
+        "        give_up_silently(s, s->asked);\n    set_hold(", "        s->asked = s->open = NULL;\n    set_hold("),
     Bug("a store does not end a legacy client's WAIT", "rdzv/c10d/requests.c",
         "    if (c10d_session(c)->waiter != NULL && c10d_session(c)->version == C10D_LEGACY)", "    if (false)"),
     Bug("a relay sends an HTTP request again that changes something", "rdzv/relay/http_pass.c",

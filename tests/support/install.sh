@@ -29,7 +29,7 @@ TEST_PACKAGES="$RUN_PACKAGES clang clang-format libclang-rt-14-dev llvm valgrind
     etcd-client python3-etcd python3-torch python3-jsonschema python3-yaml iproute2 git groff man-db zsh
     fish systemd strace prometheus"
 BROWSER_PACKAGES="chromium chromium-driver"
-PACKAGES_PACKAGES="debhelper pkgconf dpkg-dev gcc-aarch64-linux-gnu lintian umoci skopeo qemu-user-static
+PACKAGES_PACKAGES="debhelper pkgconf dpkg-dev autoconf automake libtool gcc-aarch64-linux-gnu lintian umoci skopeo qemu-user-static
     debootstrap util-linux unzip"
 TREE_PACKAGES="debootstrap util-linux"
 

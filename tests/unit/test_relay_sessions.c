@@ -616,6 +616,59 @@ static void a_session_that_the_store_should_know_is_lost(void **state)
     assert_int_equal(s->relay.stats.lost, 2);
 }
 
+/* The store has confirmed that request 2 changed something, and the link goes while 3 is open; in
+ * the next one the store says what it knows of the session. */
+static uint32_t resume_behind_2(struct scene *s, uint8_t flags, uint64_t number)
+{
+    uint32_t channel;
+
+    link_up(s);
+    take(s, &s->a, "SET k v");
+    take(s, &s->a, "SET k w");
+    channel = opened(s, false);
+    sent(s, channel, 1, "SET k v");
+    sent(s, channel, 2, "SET k w");
+    store_says(s, RELAY_DONE, RELAY_KNOWN | RELAY_CHANGED, channel, 2, NULL, 0);
+    take(s, &s->a, "ADD n 1");
+    link_down(s);
+    link_up(s);
+    channel = opened(s, true);
+    store_says(s, RELAY_OPENED, flags, channel, number, "\1\0\0\0\0\0\0\0",
+               flags & RELAY_ANSWERED ? 8 : 0);
+    return channel;
+}
+
+static void a_session_of_which_the_store_knows_all_goes_on(void **state)
+{
+    struct scene *s = *state;
+
+    sent(s, resume_behind_2(s, RELAY_KNOWN, 2), 3, "ADD n 1");
+}
+
+/* It was started from an older copy of its directory, or has lost power. */
+static void a_session_of_which_the_store_knows_less_is_lost(void **state)
+{
+    struct scene *s = *state;
+    uint32_t channel = resume_behind_2(s, RELAY_KNOWN, 1);
+
+    assert_true(s->a.ended);
+    assert_non_null(strstr(s->a.why, "the store has gone back"));
+    closed(s, channel);
+    no_frame(s);
+}
+
+static void also_when_its_answer_is_long(void **state)
+{
+    struct scene *s = *state;
+    uint32_t channel = resume_behind_2(s, RELAY_KNOWN | RELAY_ANSWERED | RELAY_MORE, 1);
+
+    assert_true(s->a.ended);
+    ANSWER(s, channel, 1, "the rest");
+    GOT_NOTHING(&s->a);
+    closed(s, channel);
+    no_frame(s);
+}
+
 static void what_may_be_in_doubt_is_lost_after_the_session_timeout(void **state)
 {
     struct scene *s = *state;
@@ -1194,6 +1247,9 @@ int main(void)
         TEST(waits_are_registered_again),
         TEST(an_idle_session_is_opened_again),
         TEST(a_session_that_the_store_should_know_is_lost),
+        TEST(a_session_of_which_the_store_knows_all_goes_on),
+        TEST(a_session_of_which_the_store_knows_less_is_lost),
+        TEST(also_when_its_answer_is_long),
         TEST(what_may_be_in_doubt_is_lost_after_the_session_timeout),
         TEST(and_is_sent_again_before),
         TEST(a_request_without_its_answer_ends_the_client),
