@@ -50,6 +50,7 @@ static void complete_round(struct step *s, struct agent *a)
     s->run->reached_max = reached_max(s, a);
     s->run->completed_ms = s->now->ms;
     begin_round(s->run);
+    closing_forget(s->run); /* it has gone on */
     crowd_drop(s->run);
     worker_store_on_completed(s, a);
 }

@@ -7,8 +7,14 @@
 
 bool wish_to_close(struct step *s, struct agent *a)
 {
+    bool asked = a->closes;
+    enum close_verdict verdict;
+
     a->closes = true;
-    return !closing_is_refused(s, a);
+    verdict = closing_judge(s, a);
+    if (verdict == CLOSE_WAITS && !asked)
+        closing_keep(s, a);
+    return verdict == CLOSE_COUNTS;
 }
 
 /* All but the mark is written. The agent is answered what it takes for success; its next look says

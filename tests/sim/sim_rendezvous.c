@@ -107,8 +107,10 @@ static bool step(void)
 
     daemon_run();
     run_pods();
-    for (size_t k = 0; k < sim.job_count; k++)
+    for (size_t k = 0; k < sim.job_count; k++) {
+        job_note_close(&sim.jobs[k]);
         check_job(&sim.jobs[k]);
+    }
     if (!all_settled(&restless) || sim.faults_left > 0)
         sim.steady_since_ms = 0;
     else if (sim.steady_since_ms == 0)
