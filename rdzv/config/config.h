@@ -52,8 +52,8 @@ struct listen_spec {
     bool optional;    /* ::1 beside a default or named localhost: no error where there is no IPv6 */
     bool metrics_only; /* --listen-metrics-urls: /metrics and /health, nothing else */
     enum listen_wire wire;
-    int fd;            /* an inherited listening socket, or -1: open one */
-    int kept_fd;       /* main()'s own copy of it */
+    int fd;      /* an inherited listening socket, or -1: open one */
+    int kept_fd; /* main()'s own copy of it */
 };
 
 /* Where a relay finds its store. */
