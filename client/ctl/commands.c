@@ -222,10 +222,12 @@ const struct ctl_command ctl_commands[] = {
      WORD_NONE,
      0,
      "can this machine use the store?",
-     "Looks the name up, connects, greets over c10d, measures the round trip, and compares the "
-     "clocks. Tries again until --timeout (1m): it replaces `nc -z` in an init container. A clock "
+     "Looks the name up, connects, greets over c10d, asks rdzvd whether it is ready, measures the "
+     "round trip, and compares the clocks. A store that takes no changes is not ready, nor is a "
+     "relay whose store is away: it says why. Tries again until --timeout (1m): it replaces `nc "
+     "-z` in an init container. A clock "
      "that differs by more than 5 s is a warning: torch compares times of several nodes.\n\n"
-     "Exits with 0 when the store can be used, with 3 when it cannot be reached.",
+     "Exits with 0 when the store can be used, with 3 when it cannot.",
      {{"-s rdzvd:29400 preflight --timeout 5m", "in an init container"},
       {"preflight -o json", "the steps, for a script"}},
      run_preflight},
