@@ -585,7 +585,7 @@ def names_are_looked_up_at_each_connect():
             point_to("127.0.0.3")
             store.start("127.0.0.3")
             same(p.add(b"n", 1), 2, "ADD")
-            check("address=127.0.0.3:" in relay.log(), relay.log())
+            relay.wait_log("event=upstream_connected address=127.0.0.3:")
     hosts.close()
     return None
 
