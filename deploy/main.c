@@ -7,16 +7,16 @@
 
 static void print_help(FILE *out)
 {
-    fputs("rdzv-manifest writes, rewrites and checks Kubernetes manifests of training jobs that "
-          "meet at rdzvd.\n\n"
+    fputs("rdzv-manifest writes, reads, rewrites and checks Kubernetes manifests of training jobs "
+          "that meet at rdzvd.\n\n"
           "  rdzv-manifest VERB [ARGUMENT...]\n"
           "  rdzv-manifest VERB --help\n"
           "  rdzv-manifest --version\n\n",
           out);
     for (size_t i = 0; i < verb_count; i++)
         fprintf(out, "  %-8s  %s\n", verbs[i]->name, verbs[i]->summary);
-    fputs("\nExit codes: 0 done; 1 nothing to do, or findings; 2 the input or the arguments are "
-          "wrong.\n",
+    fputs("\nExit codes: 0 done; 1 check found something, emit --diff a difference, or rewrite "
+          "--exit-code nothing to do; 2 the input or the arguments are wrong.\n",
           out);
 }
 

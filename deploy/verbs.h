@@ -18,6 +18,7 @@ struct verb {
 };
 
 extern const struct verb verb_emit;
+extern const struct verb verb_import;
 extern const struct verb verb_rewrite;
 extern const struct verb verb_check;
 extern const struct verb verb_list;

@@ -1,5 +1,6 @@
 /* rdzvd: from argv to an exit code. */
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -89,7 +90,8 @@ static void log_start(const struct config *config)
         log_event(ignored ? LOG_INFO : LOG_WARN, ignored ? "flag_ignored" : "config_warning",
                   log_str("flag", note->flag), log_str("reason", note->why));
     }
-    if (config->upstream == NULL && (config->data_dir == NULL || config->sync == CONFIG_SYNC_OFF))
+    if (config->upstream == NULL && config->journal.url == NULL &&
+        (config->data_dir == NULL || config->sync == CONFIG_SYNC_OFF))
         log_event(LOG_INFO, "memory_only",
                   log_str("reason", config->data_dir == NULL
                                         ? "without --data-dir, a restart starts empty"
@@ -127,11 +129,71 @@ static void ignore_late_signals(void)
     sigprocmask(SIG_BLOCK, &both, NULL);
 }
 
+/* Sockets that were passed on are closed with the server that has them: the next one needs them,
+ * too. False, with errno: there is no descriptor left. */
+static bool keep_sockets(struct config *config)
+{
+    for (size_t i = 0; i < config->listener_count; i++) {
+        struct listen_spec *spec = &config->listeners[i];
+
+        if (spec->fd < 0)
+            continue;
+        spec->kept_fd = fcntl(spec->fd, F_DUPFD_CLOEXEC, 0);
+        if (spec->kept_fd < 0)
+            return false;
+    }
+    return true;
+}
+
+static void take_kept_sockets(struct config *config)
+{
+    for (size_t i = 0; i < config->listener_count; i++) {
+        if (config->listeners[i].fd >= 0)
+            config->listeners[i].fd = config->listeners[i].kept_fd;
+    }
+}
+
+/* From the beginning of a server to its end. */
+static int run_server(struct config *config, struct server *server)
+{
+    int code = 1;
+
+    if (server_init(server, config) == 0) {
+        const char *notify = getenv("NOTIFY_SOCKET");
+
+        log_event(LOG_INFO, "ready", log_str("msg", "ready to serve client requests"));
+        if (notify_send(notify, "READY=1\nSTATUS=serving") < 0)
+            log_event(LOG_WARN, "notify_failed", log_str("socket", notify));
+        code = server_run(server);
+        if (code != SERVER_ANEW)
+            ignore_late_signals();
+    }
+    server_fini(server);
+    return code;
+}
+
+/* A replica whose state is of no use any more begins anew. */
+static int run_servers(struct config *config, struct server *server)
+{
+    int code;
+
+    if (config->journal.url == NULL)
+        return run_server(config, server);
+    do {
+        if (!keep_sockets(config)) {
+            log_event(LOG_ERROR, "bad_socket", log_errno("reason", errno));
+            return 1;
+        }
+        code = run_server(config, server);
+        take_kept_sockets(config);
+    } while (code == SERVER_ANEW);
+    return code;
+}
+
 static int run(struct config *config)
 {
     struct server *server;
-    const char *notify = getenv("NOTIFY_SOCKET");
-    int code = 1;
+    int code;
 
     const struct log_options options = {
         .format = config->log_format, .level = config->log_level, .fd = 2};
@@ -149,14 +211,7 @@ static int run(struct config *config)
     log_start(config);
     keep_malloc_even();
     limit_memory(config);
-    if (server_init(server, config) == 0) {
-        log_event(LOG_INFO, "ready", log_str("msg", "ready to serve client requests"));
-        if (notify_send(notify, "READY=1\nSTATUS=serving") < 0)
-            log_event(LOG_WARN, "notify_failed", log_str("socket", notify));
-        code = server_run(server);
-        ignore_late_signals();
-    }
-    server_fini(server);
+    code = run_servers(config, server);
     free(server);
     return code;
 }

@@ -3,6 +3,7 @@
 
 #include <cjson/cJSON.h>
 #include <event2/event.h>
+#include <openssl/crypto.h>
 
 #include "proto/torch/torch_state.h"
 #include "store/account.h"
@@ -57,8 +58,32 @@ static void state_free(void *p)
     account_heap_free(ACCOUNT_RUNS, p);
 }
 
+/* --- OpenSSL: a handshake, or a record. Small, since it holds no more than some of each. --- */
+
+static void *tls_alloc(size_t len, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return account_heap_request(ACCOUNT_TLS, ACCOUNT_SMALL, len);
+}
+
+static void *tls_realloc(void *old, size_t len, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return account_heap_resize(ACCOUNT_TLS, ACCOUNT_SMALL, old, len);
+}
+
+static void tls_release(void *p, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    account_heap_free(ACCOUNT_TLS, p);
+}
+
 void memory_hooks_set(void)
 {
+    CRYPTO_set_mem_functions(tls_alloc, tls_realloc, tls_release);
     event_set_mem_functions(loop_alloc, loop_realloc, loop_free);
     cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = json_alloc, .free_fn = json_free});
     torch_state_set_memory(

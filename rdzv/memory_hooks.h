@@ -2,6 +2,6 @@
 #pragma once
 
 /* Once, before any of them has taken some; again does nothing. libevent's is counted alone: it
- * grows with connections, which are refused before. cJSON and the reader of torch's states are
- * refused what is over the limit. */
+ * grows with connections, which are refused before. OpenSSL, cJSON and the reader of torch's
+ * states are refused what is over the limit. */
 void memory_hooks_set(void);

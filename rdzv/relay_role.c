@@ -29,6 +29,15 @@ static bool store_at(void *arg, struct sockaddr_storage *at, socklen_t *len)
     return true;
 }
 
+static SSL *secure(void *arg, int fd, bool *ok)
+{
+    const struct upstream *u = arg;
+    SSL *ssl = u->tls_options->context == NULL ? NULL : upstream_secure(u, fd);
+
+    *ok = ssl != NULL || u->tls_options->context == NULL;
+    return ssl;
+}
+
 static void follow_link(struct relay_parts *p)
 {
     bool linked = p->upstream.state == UPSTREAM_CONNECTED;
@@ -52,6 +61,7 @@ static void init_http(struct server *s)
                                                            .space = slice_str(s->config->space),
                                                            .name = slice_str(p->host_name),
                                                            .store_at = store_at,
+                                                           .secure = secure,
                                                            .arg = &p->upstream,
                                                            .cluster_id = &s->http.cluster_id});
     etcd_ids(s->config, &s->http.member_id, &s->http.cluster_id); /* until the store has said */
@@ -76,16 +86,15 @@ static void init(struct server *s)
     relay_init(&p->relay, &relay_client_calls, &limits, seed);
     p->clients =
         (struct relay_front){.config = s->config, .relay = &p->relay, .engine = &s->engine};
-    upstream_init(&p->upstream, &s->net, &p->relay, s->config, (uint32_t)(seed >> 32));
+    upstream_init(&p->upstream, &s->net, &p->relay, s->config, &p->tls, (uint32_t)(seed >> 32));
     init_http(s);
     p->client_protocol = relay_client_protocol(&p->clients);
     s->protocols[1] = &p->client_protocol;
 }
 
-static int open_nothing(struct server *s)
+static int open_files(struct server *s)
 {
-    (void)s;
-    return 0;
+    return store_tls_start(&s->relay.tls, &s->config->upstream_tls);
 }
 
 static int begin(struct server *s)
@@ -98,6 +107,7 @@ static void tick(struct server *s)
     struct relay_parts *p = &s->relay;
 
     p->relay.now_ns = clock_monotonic_ns(s->engine.options.clock);
+    store_tls_tick(&p->tls);
     upstream_tick(&p->upstream);
     relay_tick(&p->relay);
     if (!TAILQ_EMPTY(&p->http.held)) /* the kernel may have refused the timer */
@@ -125,12 +135,13 @@ static void fini(struct server *s)
 {
     relay_http_fini(&s->relay.http);
     upstream_fini(&s->relay.upstream);
+    store_tls_fini(&s->relay.tls);
     relay_fini(&s->relay.relay);
 }
 
 const struct role relay_role = {.options = set_options,
                                 .init = init,
-                                .open = open_nothing,
+                                .open = open_files,
                                 .begin = begin,
                                 .tick = tick,
                                 .end_iteration = end_iteration,

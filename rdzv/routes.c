@@ -7,6 +7,7 @@
 #include "rdzv/admin/page.h"
 #include "rdzv/admin/relay_status.h"
 #include "rdzv/admin/spaces.h"
+#include "rdzv/admin/standby.h"
 #include "rdzv/admin/status.h"
 #include "rdzv/etcd/admin.h"
 #include "rdzv/etcd/auth.h"
@@ -37,6 +38,32 @@ const struct http_route http_routes[] = {
     {"/rdzv/v1/spaces", ROUTE_BELOW, admin_spaces_handle, 0, NULL},
     {"/rdzv/v1/status", ROUTE_EXACT, admin_status_handle, 0, NULL},
     {"/rdzv/v1/monitor", ROUTE_EXACT, admin_monitor_handle, 0, NULL},
+    {.path = NULL},
+};
+
+/* What a replica answers that does not lead; the order is that of http_routes, by which requests
+ * are counted. */
+const struct http_route standby_routes[] = {
+    {"/v2/keys", ROUTE_BELOW, standby_refuse_handle, ROUTE_CHEAP, NULL},
+    {"/v2/auth", ROUTE_BELOW, standby_refuse_handle, 0, NULL},
+    {"/v2/members", ROUTE_BELOW, standby_refuse_handle, 0, NULL},
+    {"/v2/machines", ROUTE_EXACT, standby_refuse_handle, ROUTE_CHEAP, NULL},
+    {"/v2/stats/self", ROUTE_EXACT, standby_refuse_handle, 0, NULL},
+    {"/v2/stats/leader", ROUTE_EXACT, standby_refuse_handle, 0, NULL},
+    {"/v2/stats/store", ROUTE_EXACT, standby_refuse_handle, 0, NULL},
+    {"/version", ROUTE_EXACT, etcd_version_handle, ROUTE_CHEAP, NULL},
+    {"/health", ROUTE_EXACT, standby_refuse_handle,
+     ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE | ROUTE_CHEAP, NULL},
+    {"/debug/vars", ROUTE_EXACT, standby_refuse_handle, 0, NULL},
+    {"/config/local/log", ROUTE_EXACT, standby_refuse_handle, 0, NULL},
+    {"/livez", ROUTE_EXACT, admin_livez_handle, ROUTE_IS_PROBE | ROUTE_CHEAP, NULL},
+    {"/readyz", ROUTE_EXACT, admin_readyz_handle, ROUTE_IS_PROBE | ROUTE_CHEAP, NULL},
+    {"/metrics", ROUTE_EXACT, standby_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
+     NULL},
+    {"/", ROUTE_EXACT, standby_refuse_handle, 0, NULL},
+    {"/rdzv/v1/spaces", ROUTE_BELOW, standby_refuse_handle, 0, NULL},
+    {"/rdzv/v1/status", ROUTE_EXACT, standby_refuse_handle, 0, NULL},
+    {"/rdzv/v1/monitor", ROUTE_EXACT, standby_refuse_handle, 0, NULL},
     {.path = NULL},
 };
 

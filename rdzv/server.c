@@ -9,6 +9,7 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/http/operator.h"
 #include "rdzv/memory_hooks.h"
+#include "rdzv/net/handshake.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/transport.h"
 #include "rdzv/notify.h"
@@ -45,6 +46,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     pace_sample(&s->net.pace);
     log_tick();
     listen_tick(&s->net);
+    handshakes_tick(&s->net);
     engine_note_alive(&s->engine);
     lived = engine_lived_ms(&s->engine);
     if (timeout != 0 && lived > timeout)
@@ -102,6 +104,16 @@ static void on_ignored_signal(evutil_socket_t number, short what, void *arg)
                                 "them; SIGTERM and SIGINT end it"));
 }
 
+static void on_reload_signal(evutil_socket_t number, short what, void *arg)
+{
+    struct server *s = arg;
+
+    if (s->net.handshakes.context == NULL)
+        on_ignored_signal(number, what, arg);
+    else
+        handshakes_reload(&s->net);
+}
+
 /* --- The iteration. --- */
 
 /* True: the next iteration waits for nothing. */
@@ -123,6 +135,12 @@ static bool end_iteration(struct server *s)
     return goes_on;
 }
 
+void server_begin_anew(struct server *s)
+{
+    s->anew = !s->net.draining;
+    s->stop = true;
+}
+
 int server_run(struct server *s)
 {
     const struct stats *stats = &s->engine.stats;
@@ -139,6 +157,8 @@ int server_run(struct server *s)
             transport_run_deferred(&s->net);
         goes_on = end_iteration(s);
     }
+    if (s->anew)
+        return SERVER_ANEW;
     log_event(LOG_INFO, "stopped", log_u64("connections", stats->accepted),
               log_u64("c10d_requests", stats_c10d_requests(stats)),
               log_u64("http_requests", stats->http_requests));
@@ -175,7 +195,7 @@ static bool add_events(struct server *s)
         int number;
         event_callback_fn on_signal;
     } signals[] = {
-        {SIGTERM, on_stop_signal},    {SIGINT, on_stop_signal},     {SIGHUP, on_ignored_signal},
+        {SIGTERM, on_stop_signal},    {SIGINT, on_stop_signal},     {SIGHUP, on_reload_signal},
         {SIGUSR1, on_ignored_signal}, {SIGUSR2, on_ignored_signal},
     };
     const struct timeval second = {.tv_sec = 1};

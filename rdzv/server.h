@@ -35,12 +35,16 @@ struct server {
     struct event tick;       /* once a second: log, deadlines, idle exit */
     struct event drain;      /* the end of --drain-timeout */
     bool stop;
+    bool anew;
 };
 
 /* Opens the listeners and says so in the log. 0, or -1 after it logged why not. Ended with
  * server_fini() either way. `config` outlives the server. */
 int server_init(struct server *s, const struct config *config);
 
-/* Runs until SIGTERM or SIGINT (drained) or until idle. Returns the exit code. */
+/* Runs until SIGTERM or SIGINT (drained) or until idle, and returns the exit code; or until what it
+ * has is of no use any more, and returns SERVER_ANEW: another one is to begin in its place. */
+#define SERVER_ANEW (-1)
 int server_run(struct server *s);
+void server_begin_anew(struct server *s);
 void server_fini(struct server *s);

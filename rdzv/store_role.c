@@ -73,6 +73,47 @@ static void arm_expiry(struct server *s)
     }
 }
 
+/* --- Clients of a replica that does not lead. --- */
+
+/* Who is connected by mistake, or came before this replica has ceased to lead, tries another one.
+ */
+static enum parse_result refuse_client(const struct protocol *p, struct conn *c, struct slice in,
+                                       struct protocol_progress *progress, const char **why)
+{
+    (void)p;
+    (void)c;
+    (void)in;
+    (void)progress;
+    *why = "this replica does not lead, and serves no clients; see /readyz";
+    return PARSE_BAD;
+}
+
+static void stand_by(struct server *s)
+{
+    struct store_parts *store = &s->store;
+
+    store->standby_protocol = (struct protocol){.name = "none", .begin = refuse_client};
+    store->standby_protocols[0] = &s->http_protocol;
+    store->standby_protocols[1] = &store->standby_protocol;
+    s->net.protocols = store->standby_protocols;
+    s->http.routes = standby_routes;
+}
+
+static void serve_clients(struct server *s)
+{
+    const struct engine_found *found = &s->engine.found;
+    struct store_parts *store = &s->store;
+
+    s->net.protocols = s->protocols;
+    s->http.routes = http_routes;
+    rendezvous_add_spaces(&store->rendezvous);
+    if (!found->any)
+        return;
+    engine_postpone_expiry(&s->engine, found->away_ms);
+    rendezvous_restore(&store->rendezvous, found->away_ms);
+    relay_links_start(&store->links);
+}
+
 /* --- The journal. --- */
 
 /* Without changes no agent gets its heartbeats through: when they are taken again, that time is
@@ -92,13 +133,35 @@ static void note_refusal(struct server *s)
     relay_links_go_on(&store->links);
 }
 
+static void on_leads(void *arg)
+{
+    serve_clients(arg);
+}
+
+static void on_ended(void *arg)
+{
+    server_begin_anew(arg);
+}
+
+static int open_etcd(struct server *s)
+{
+    const struct journal_etcd_options options = {.base = s->base,
+                                                 .config = &s->config->journal,
+                                                 .leads = on_leads,
+                                                 .ended = on_ended,
+                                                 .arg = s};
+
+    stand_by(s);
+    return journal_etcd_open(&s->store.etcd, &options, &s->engine);
+}
+
 static void on_kept(evutil_socket_t fd, short what, void *arg)
 {
     struct server *s = arg;
 
     (void)fd;
     (void)what;
-    data_dir_poll(&s->store.data);
+    engine_poll_journal(&s->engine);
     note_refusal(s);
 }
 
@@ -115,14 +178,13 @@ static int open_data(struct server *s)
 
 static int open_store(struct server *s)
 {
-    int fd;
+    const struct engine_journal *journal = &s->engine.options.journal;
 
-    if (open_data(s) < 0)
+    if ((s->config->journal.url != NULL ? open_etcd(s) : open_data(s)) < 0)
         return -1;
-    fd = data_dir_fd(&s->store.data);
-    if (fd < 0)
+    if (journal->commit == NULL || journal->fd < 0)
         return 0;
-    event_assign(&s->store.kept, s->base, fd, EV_READ | EV_PERSIST, on_kept, s);
+    event_assign(&s->store.kept, s->base, journal->fd, EV_READ | EV_PERSIST, on_kept, s);
     return net_add_event(&s->store.kept, NULL) ? 0 : -1;
 }
 
@@ -164,14 +226,8 @@ static void init(struct server *s)
 
 static int begin(struct server *s)
 {
-    struct store_parts *store = &s->store;
-
-    rendezvous_add_spaces(&store->rendezvous);
-    if (store->data.found) {
-        engine_postpone_expiry(&s->engine, store->data.away_ms);
-        rendezvous_restore(&store->rendezvous, store->data.away_ms);
-        relay_links_start(&store->links);
-    }
+    if (s->store.etcd == NULL)
+        serve_clients(s);
     return 0;
 }
 
@@ -179,7 +235,7 @@ static void tick(struct server *s)
 {
     rendezvous_tick(&s->store.rendezvous);
     relay_links_tick(&s->store.links);
-    data_dir_tick(&s->store.data);
+    engine_tick_journal(&s->engine);
     note_refusal(s);
 }
 
@@ -187,14 +243,12 @@ static bool end_iteration(struct server *s)
 {
     arm_expiry(s);
     note_refusal(s);
-    data_dir_work(&s->store.data);
-    return data_dir_has_work(&s->store.data);
+    return engine_work_journal(&s->engine);
 }
 
 static bool may_stop(struct server *s)
 {
-    (void)s;
-    return true;
+    return s->store.etcd == NULL || journal_etcd_finish(s->store.etcd);
 }
 
 /* Sessions of relays outlive the process, if there is a journal. */
@@ -210,7 +264,7 @@ static void fini(struct server *s)
     relay_links_fini(&store->links);
     engine_commit(&s->engine);
     engine_commit_time(&s->engine);
-    data_dir_close(&store->data);
+    engine_close_journal(&s->engine);
     hasher_fini(&store->hasher);
     rendezvous_fini(&store->rendezvous);
     if (event_initialized(&store->kept))

@@ -6,6 +6,7 @@
 #include "rdzv/c10d/session.h"
 #include "rdzv/engine/data_dir.h"
 #include "rdzv/etcd/hasher.h"
+#include "rdzv/etcd3/journal_etcd.h"
 #include "rdzv/relay/http_entry.h"
 #include "rdzv/relay/link.h"
 #include "rdzv/rendezvous/rendezvous.h"
@@ -13,6 +14,9 @@
 
 struct store_parts {
     struct data_dir data;
+    struct journal_etcd *etcd; /* NULL: the journal is no cluster */
+    struct protocol standby_protocol;
+    const struct protocol *standby_protocols[3]; /* while another replica leads */
     struct rendezvous rendezvous;
     struct c10d c10d;
     struct hasher hasher;

@@ -179,8 +179,9 @@ const char *account_kind_name(enum account_kind kind)
         [ACCOUNT_USERS] = "users",       [ACCOUNT_RUNS] = "runs",
         [ACCOUNT_WAITERS] = "waiters",   [ACCOUNT_WATCHES] = "watches",
         [ACCOUNT_ANSWERS] = "answers",   [ACCOUNT_INPUT] = "input",
-        [ACCOUNT_SESSIONS] = "sessions", [ACCOUNT_LOOP] = "loop",
-        [ACCOUNT_JOURNAL] = "journal",   [ACCOUNT_SNAPSHOT] = "snapshot",
+        [ACCOUNT_SESSIONS] = "sessions", [ACCOUNT_TLS] = "tls",
+        [ACCOUNT_LOOP] = "loop",         [ACCOUNT_JOURNAL] = "journal",
+        [ACCOUNT_SNAPSHOT] = "snapshot",
     };
 
     return names[kind];

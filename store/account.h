@@ -38,6 +38,7 @@ enum account_kind {
     ACCOUNT_ANSWERS,       /* what is queued for clients, or is being written for one */
     ACCOUNT_INPUT,         /* requests that are not whole, or have to wait */
     ACCOUNT_SESSIONS,      /* connections and what protocols keep of them */
+    ACCOUNT_TLS,           /* what OpenSSL keeps of connections, and of certificates */
     ACCOUNT_LOOP,          /* what libevent keeps of connections and timers */
     ACCOUNT_JOURNAL,       /* batches that are not synced yet, parts of a snapshot on their way */
     ACCOUNT_SNAPSHOT,      /* what a snapshot that is being written has to keep until then */

@@ -139,11 +139,17 @@ void graveyard_forget_picks(struct graveyard *g, struct key_picks *p)
     count_freed(g, picks_bytes(p));
 }
 
-static void free_pick(struct graveyard *g, struct key_picks *p)
+/* Those who are told of its key count like what is freed. */
+static void free_pick(struct graveyard *g, struct key_picks *p, size_t *count)
 {
+    const struct ready_list *ready = p->map->ready;
+    uint64_t told = ready->work;
+
     if (p->freed == p->count)
         graveyard_forget_picks(g, p);
     key_picks_free_one(p);
+    told = ready->work - told;
+    *count -= told < *count ? (size_t)told : *count - 1;
 }
 
 static void free_chunk(struct graveyard *g, struct key_list *l)
@@ -227,11 +233,13 @@ static void free_nodes(struct graveyard *g, struct tree *t, size_t *count)
 /* One, or a few nodes of a tree; false: there is nothing. */
 static bool free_one(struct graveyard *g, size_t *count)
 {
-    if (!TAILQ_EMPTY(&g->trees)) {
+    if (TAILQ_EMPTY(&g->picks) && !TAILQ_EMPTY(&g->trees)) {
         free_nodes(g, TAILQ_FIRST(&g->trees), count);
         return true;
     }
-    if (g->snapshots != NULL)
+    if (!TAILQ_EMPTY(&g->picks)) /* somebody may wait for their keys */
+        free_pick(g, TAILQ_FIRST(&g->picks), count);
+    else if (g->snapshots != NULL)
         free_of_snapshot(g);
     else if (!TAILQ_EMPTY(&g->entries))
         free_entry(g, TAILQ_FIRST(&g->entries));
@@ -241,8 +249,6 @@ static bool free_one(struct graveyard *g, size_t *count)
         free_chunk(g, TAILQ_FIRST(&g->lists));
     else if (!TAILQ_EMPTY(&g->waiters))
         free_waiter(g, (struct waiter *)TAILQ_FIRST(&g->waiters)); /* wake is the first member */
-    else if (!TAILQ_EMPTY(&g->picks))
-        free_pick(g, TAILQ_FIRST(&g->picks));
     else if (!SLIST_EMPTY(&g->pages))
         free_pages(g, SLIST_FIRST(&g->pages));
     else

@@ -10,6 +10,9 @@
 #include "store/keymap_entry.h"
 #include "store/keymap_moment.h"
 
+/* Is not inlined where SET and ADD pass, which would save registers for it. */
+#define APART __attribute__((noinline))
+
 void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *ready,
                  struct reserve *reserve, uint64_t seed, struct quota *quota)
 {
@@ -263,7 +266,7 @@ static bool patch_fits(const struct entry *e, const struct key_patch *c)
     return c->removed == c->bytes.len && e->value->refs == 1 && TAILQ_EMPTY(&e->watching);
 }
 
-static void apply_patch(struct keymap *m, const struct key_patch *c)
+APART static void apply_patch(struct keymap *m, const struct key_patch *c)
 {
     struct entry *e = entry_at(m, c->entry, c->key);
     struct slice old = entry_value(e);
@@ -298,30 +301,46 @@ static bool append_fits(const struct entry *e, size_t len)
     return e != NULL && e->value != NULL && e->value->refs == 1 && e->value->spare >= len;
 }
 
-static void apply_append(struct keymap *m, const struct key_append *c)
+/* Behind what is there. */
+static inline void append_in_place(struct keymap *m, struct entry *e, struct slice more)
 {
-    struct entry *e = c->entry != NULL ? c->entry : keymap_get_or_make(m, c->key);
-    struct slice old = entry_value(e);
-    size_t len = old.len + c->bytes.len;
-    bool fits = append_fits(e, c->bytes.len);
     struct blob *b = e->value;
+    size_t len = b->len;
 
-    keymap_notify(m, e, KEYMAP_APPENDED, (struct slice){0}, c->bytes);
-    note_change(m, e, fits);
-    if (fits) {
-        blob_leave_spare(b, b->spare - c->bytes.len);
-        keymap_keep_bytes(m, c->bytes.len, 0);
-    } else {
-        b = reserve_blob_alloc(m->reserve, m->kind, len + append_spare(old.len, len));
-        blob_leave_spare(b, append_spare(old.len, len));
-        if (old.len != 0)
-            memcpy(b->bytes, old.ptr, old.len);
+    note_change(m, e, true);
+    blob_leave_spare(b, b->spare - more.len);
+    keymap_keep_bytes(m, more.len, 0);
+    if (more.len != 0)
+        memcpy(b->bytes + len, more.ptr, more.len);
+}
+
+static inline void append_to_copy(struct keymap *m, struct entry *e, struct slice more)
+{
+    struct slice old = entry_value(e);
+    size_t len = old.len + more.len, spare = append_spare(old.len, len);
+    struct blob *b;
+
+    note_change(m, e, false);
+    b = reserve_blob_alloc(m->reserve, m->kind, len + spare);
+    blob_leave_spare(b, spare);
+    if (old.len != 0) {
+        memcpy(b->bytes, old.ptr, old.len);
         m->ready->work += old.len / READY_COPIED_BYTES;
     }
-    if (c->bytes.len != 0)
-        memcpy(b->bytes + old.len, c->bytes.ptr, c->bytes.len);
-    if (b != e->value)
-        entry_swap(m, e, b);
+    if (more.len != 0)
+        memcpy(b->bytes + old.len, more.ptr, more.len);
+    entry_swap(m, e, b);
+}
+
+APART static void apply_append(struct keymap *m, const struct key_append *c)
+{
+    struct entry *e = c->entry != NULL ? c->entry : keymap_get_or_make(m, c->key);
+
+    keymap_notify(m, e, KEYMAP_APPENDED, (struct slice){0}, c->bytes);
+    if (append_fits(e, c->bytes.len))
+        append_in_place(m, e, c->bytes);
+    else
+        append_to_copy(m, e, c->bytes);
     keymap_wake_all(m, e);
 }
 
@@ -331,7 +350,10 @@ static void entry_delete(struct keymap *m, struct entry *e)
 
     keymap_notify(m, e, KEYMAP_DELETED, blob_slice(old), (struct slice){0});
     keymap_note_gone(m, e);
-    m->picked_changes += e->pins != 0;
+    if (e->pins != 0) {
+        m->picked_changes++;
+        keymap_wake_all(m, e); /* those whom its picks have not told yet */
+    }
     if (m->moment != NULL)
         keymap_moment_loses(m->moment, e);
     e->value = NULL;
@@ -345,7 +367,7 @@ static void entry_delete(struct keymap *m, struct entry *e)
     keymap_release(m, e);
 }
 
-static void apply_put_all(struct keymap *m, struct slice pairs)
+APART static void apply_put_all(struct keymap *m, struct slice pairs)
 {
     struct slice key, value;
 
@@ -353,7 +375,7 @@ static void apply_put_all(struct keymap *m, struct slice pairs)
         apply_put(m, &(struct key_put){.key = key, .value = value});
 }
 
-static void apply_pop(struct keymap *m, const struct queue_pop *c, struct store_result *out)
+APART static void apply_pop(struct keymap *m, const struct queue_pop *c, struct store_result *out)
 {
     struct queue *q = c->found;
 
@@ -378,7 +400,7 @@ struct blob *keymap_take_popped(struct keymap *m)
 }
 
 /* What the record does not say of it. */
-static void apply_open(struct keymap *m, const struct key_put *c)
+APART static void apply_open(struct keymap *m, const struct key_put *c)
 {
     struct key_put put = *c;
 
@@ -421,7 +443,7 @@ void keymap_apply(struct keymap *m, const struct change *change, struct store_re
 
 /* --- What changes take. --- */
 
-static size_t entry_memory(const struct keymap *m, struct slice key)
+APART static size_t entry_memory(const struct keymap *m, struct slice key)
 {
     return reserve_cost(keymap_key_cost(m, key));
 }
@@ -436,7 +458,7 @@ static inline size_t put_memory(const struct keymap *m, const struct key_put *c)
     return entry_fits(c->entry, c->value.len) ? 0 : blob;
 }
 
-static size_t patch_memory(const struct keymap *m, const struct key_patch *c)
+APART static size_t patch_memory(const struct keymap *m, const struct key_patch *c)
 {
     const struct entry *e = entry_at(m, c->entry, c->key);
 
@@ -448,21 +470,21 @@ static size_t patch_memory(const struct keymap *m, const struct key_patch *c)
 static size_t append_memory(const struct keymap *m, const struct key_append *c)
 {
     const struct entry *e = entry_at(m, c->entry, c->key);
-    size_t old = entry_value(e).len, len = old + c->bytes.len;
+    size_t old = entry_value(e).len, len = old + c->bytes.len, blob;
 
     if (append_fits(e, c->bytes.len))
         return 0;
-    return (e == NULL ? entry_memory(m, c->key) : 0) +
-           reserve_blob_cost(len + append_spare(old, len));
+    blob = reserve_blob_cost(len + append_spare(old, len));
+    return e != NULL ? blob : blob + entry_memory(m, c->key);
 }
 
-static size_t put_all_memory(const struct keymap *m, struct slice pairs)
+APART static size_t put_all_memory(const struct keymap *m, struct slice pairs)
 {
     struct slice key, value;
     size_t sum = 0;
 
     while (c10d_next_blob(&pairs, &key) && c10d_next_blob(&pairs, &value))
-        sum += put_memory(m, &(struct key_put){.key = key, .value = value});
+        sum += reserve_cost(keymap_key_cost(m, key)) + reserve_blob_cost(entry_room(value.len));
     return sum;
 }
 

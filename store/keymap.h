@@ -112,6 +112,7 @@ struct key_picks {
     size_t less;     /* of the values that these had */
     bool has_shared; /* one of the keys was picked before, perhaps by the same request */
     size_t grouped;  /* so many keys begin as those that are found in groups */
+    bool tells;      /* the keys are there: who waits for one is told when it is let go of */
     bool is_buried;
     bool is_held;            /* a snapshot needs what the keys were; keymap_moment.h */
     bool is_ended;           /* by keymap_pick_end(), but is held */

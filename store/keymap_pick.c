@@ -90,6 +90,8 @@ static void let_go(struct keymap *m, struct key_picks *p)
         blob_leave(p->values[p->freed], ACCOUNT_ANSWERS);
     p->freed++;
     e->pins--;
+    if (p->tells && e->value != NULL)
+        keymap_wake_all(m, e);
     keymap_release(m, e);
 }
 
@@ -185,11 +187,22 @@ static inline struct blob *put_pick(struct keymap *m, struct entry *e, struct bl
     return old;
 }
 
+/* The values are looked at for those who watch the key alone: they are in no cache. */
+static inline void notify_put(struct keymap *m, struct entry *e, const struct blob *value)
+{
+    if (!TAILQ_EMPTY(&e->watching))
+        keymap_notify_watches(m, e, e->value == NULL ? KEYMAP_CREATED : KEYMAP_UPDATED,
+                              entry_value(e), blob_slice(value));
+}
+
+/* There may be millions who wait for its keys, 20 for each of them. They are told bit by bit, as
+ * the keys are let go of, and of one that goes before that, then: it has been there. */
 void keymap_put_picks(struct keymap *m, struct key_picks *p)
 {
     struct held_picks *held = m->moment == NULL ? NULL : keymap_moment_holds(m->moment, p);
     bool is_known = is_unchanged(p) && !p->has_shared;
 
+    p->tells = held == NULL; /* until they are written, none is let go of */
     if (is_known)
         keymap_keep_bytes(m, p->more, p->less);
     for (size_t i = 0; i < p->count; i++) {
@@ -198,10 +211,10 @@ void keymap_put_picks(struct keymap *m, struct key_picks *p)
         prefetch_put(p, i, is_known);
         if (held != NULL)
             keymap_moment_pick(m->moment, held, i);
-        keymap_notify(m, e, e->value == NULL ? KEYMAP_CREATED : KEYMAP_UPDATED, entry_value(e),
-                      blob_slice(p->values[i]));
+        notify_put(m, e, p->values[i]);
         p->values[i] = put_pick(m, e, p->values[i], is_known);
-        keymap_wake_all(m, e);
+        if (!p->tells)
+            keymap_wake_all(m, e);
     }
     m->picked_changes++;
 }

@@ -209,6 +209,7 @@ else
     step adversary $PYTHON tests/wire/adversary.py --seed "$SEED" --seeds 4 --seconds 2
 fi
 step process $PYTHON tests/process/run.py
+step tls $PYTHON tests/process/tls.py
 step observe $PYTHON tests/process/observe.py
 step monitoring env RDZVD="$PLAIN" $PYTHON tests/monitoring/run.py
 if [ "$ALL" = yes ]; then
@@ -219,6 +220,11 @@ fi
 step no-memory-relay env RDZVD="$PLAIN" $PYTHON tests/process/no_memory.py --deep --relay
 step little-memory env RDZVD="$PLAIN" $PYTHON tests/process/little_memory.py
 step durable env RDZV_SEED="$SEED" $PYTHON tests/process/durable.py
+if [ "$ALL" = yes ]; then
+    step replicas env RDZV_SEED="$SEED" $PYTHON tests/process/replicas.py --all
+else
+    step replicas env RDZV_SEED="$SEED" $PYTHON tests/process/replicas.py
+fi
 step relay env RDZV_SEED="$SEED" $PYTHON tests/process/relay.py
 step relay-http env RDZV_SEED="$SEED" $PYTHON tests/process/relay_http.py
 if [ "$ALL" = yes ]; then
@@ -232,11 +238,13 @@ step client-ctl $PYTHON tests/client/ctl.py
 step page $PYTHON tests/page/run.py
 step packages-install env RDZVD="$PLAIN" $PYTHON tests/packages/install.py
 step packages-chart env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/packages/chart.py
+[ "$ALL" = no ] || step packages-booted env RDZVD="$PLAIN" $PYTHON tests/packages/booted.py
 [ "$ALL" = no ] || step packages-release $PYTHON tests/packages/release.py
 step linear-checker $PYTHON tests/linear/checker_cases.py
 if [ "$ALL" = yes ]; then
     step linear env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --runs 200 --seed "$SEED" --keep "$LOGS"
     step linear-relayed env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --relayed --http --runs 200 --seed "$SEED" --keep "$LOGS"
+    step linear-etcd env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --mode etcd --seconds 12 --runs 20 --seed "$SEED" --keep "$LOGS"
     step linear-planted $PYTHON tests/linear/run.py --planted --runs 50 --seed "$SEED"
 else
     step linear env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --runs 6 --seed "$SEED" --keep "$LOGS"
@@ -252,6 +260,8 @@ step python-etcd $PYTHON tests/etcd/python_etcd.py
 step etcdctl $PYTHON tests/etcd/etcdctl.py
 step manifest env RDZV_SEED="$SEED" RDZV_WALK="${RELEASES:+20000}" $PYTHON tests/manifest/run_emit.py
 step manifest-check $PYTHON tests/manifest/check.py
+step manifest-cost env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/check.py \
+    cost_grows_with_the_file
 step manifest-workflows $PYTHON tests/manifest/workflows.py
 step manifest-rewrite $PYTHON tests/manifest/rewrite.py --seed "$SEED"
 step manifest-corpus env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/corpus.py
@@ -259,9 +269,7 @@ step manifest-agree env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON t
 job_step manifest-run $PYTHON tests/manifest/run_real.py ${RELEASES:+--all}
 step torch-store $PYTHON tests/torch/run_store_api.py $RELEASES
 step torch-state $PYTHON tests/torch/run_state.py --tool "$WORK/asan/tests/state_tool" --seed "$SEED" $RELEASES
-# The scenario `plain` is how `worker-crash` begins and ends.
-job_step torch-elastic $PYTHON tests/torch/elastic.py --at_once 3 \
-    ${RELEASES:---scenario worker-crash --scenario agent-death --scenario scale-up}
+job_step torch-elastic $PYTHON tests/torch/elastic.py --at_once 3 ${RELEASES:---usual}
 job_step torch-status $PYTHON tests/torch/status.py --torch 2.13.0
 job_step torch-kills $PYTHON tests/torch/kills.py $([ "$ALL" = yes ] || echo --torch 2.13.0) --seed "$SEED"
 job_step torch-own-store $PYTHON tests/torch/elastic.py --own_store --torch 2.13.0 --backend c10d --scenario scale-up

@@ -77,26 +77,29 @@ declare -A FOLDERS=(
 declare -A SUBFOLDERS=(
     [deploy/yaml]='yaml' [deploy/template]='yaml template' [deploy/kube]='yaml kube'
     [deploy/emit]='yaml template kube emit' [deploy/check]='yaml template kube check'
+    [deploy/import]='yaml template kube emit import'
     [deploy/rewrite]='yaml template kube emit check rewrite'
     [rdzv/engine]='engine' [rdzv/config]='engine config' [rdzv/net]='engine config net'
-    [rdzv/c10d]='engine config net c10d' [rdzv/http]='engine config net http'
+    [rdzv/etcd3]='engine config net etcd3' [rdzv/c10d]='engine config net c10d' [rdzv/http]='engine config net http'
     [rdzv/relay]='engine config net c10d http relay'
     [rdzv/rendezvous]='engine config net c10d rendezvous'
     [rdzv/etcd]='engine config net http etcd'
-    [rdzv/admin]='engine config net c10d http etcd rendezvous relay admin'
+    [rdzv/admin]='engine config net c10d http etcd rendezvous relay etcd3 admin'
 )
 # What a folder may not include, whatever stands above.
 declare -A NEVER=([store]='proto/torch/')
 # Headers of FOLDER itself that its subfolders may include: they implement what stands there.
 OPEN_HEADERS='deploy/verbs.h'
 declare -A LIBRARIES=(
-    [proto]='protobuf-c' [store]='' [rdzv]='libevent cJSON libyaml libcrypt' [client]='cJSON libcurl librdzv'
-    [deploy]='cJSON libyaml' [tests]='protobuf-c libevent cJSON libyaml libcrypt libcurl cmocka'
+    [proto]='protobuf-c' [store]='' [rdzv]='libevent cJSON libyaml libcrypt nghttp2 openssl' [client]='cJSON libcurl librdzv'
+    [deploy]='cJSON libyaml' [tests]='protobuf-c libevent cJSON libyaml libcrypt libcurl nghttp2 openssl cmocka'
 )
 
 set_library() { # HEADER; into $library
     case $1 in
     event2/*) library=libevent ;;
+    nghttp2/*) library=nghttp2 ;;
+    openssl/*) library=openssl ;;
     cjson/*) library=cJSON ;;
     curl/*) library=libcurl ;;
     rdzv_client.h) library=librdzv ;; # by its installed name
@@ -141,7 +144,7 @@ check_arrows() {
         [[ $include =~ [\<\"]([^\>\"]*)[\>\"] ]] || continue
         target=${BASH_REMATCH[1]}
         if [[ $include == *'"'* ]]; then
-            if [ ! -f "$target" ] && [[ $target != proto/@(record|relay).pb-c.h ]]; then
+            if [ ! -f "$target" ] && [[ $target != proto/@(record|relay|etcd3).pb-c.h ]]; then
                 violation "$path" "$line" "\"$target\": no such file, as seen from the root"
             elif [[ " ${FOLDERS[$folder]-} " != *" ${target%%/*} "* ]]; then
                 violation "$path" "$line" "$folder/ may not include ${target%%/*}/"
@@ -193,8 +196,8 @@ check_headers() {
 check_compile() {
     local path flags
     mkdir -p "$scratch/proto"
-    protoc-c --proto_path=proto --c_out="$scratch/proto" proto/record.proto proto/relay.proto || exit 2
-    flags=$(pkg-config --cflags libevent_core libprotobuf-c libcjson libcurl yaml-0.1)
+    protoc-c --proto_path=proto --c_out="$scratch/proto" proto/record.proto proto/relay.proto proto/etcd3.proto || exit 2
+    flags=$(pkg-config --cflags libevent_core libprotobuf-c libnghttp2 libcjson libcurl yaml-0.1)
     while IFS= read -r path; do
         # shellcheck disable=SC2086 # several flags
         if ! printf '#include "%s"\n' "$path" |

@@ -6,45 +6,54 @@
 #include "client/ctl/run.h"
 
 const struct ctl_option ctl_options[OPTION_COUNT_OF_ALL] = {
-    [OPTION_SERVER] =
-        {"server", 's', "ADDRESS",
-         "the store: HOST:PORT, http://HOST:PORT or unix:/PATH ($RDZVCTL_SERVER, else "
-         "localhost:29400)",
-         WORD_NONE},
+    [OPTION_SERVER] = {"server", 's', "ADDRESS",
+                       "ask the store at HOST:PORT, http://HOST:PORT or unix:/PATH (default: "
+                       "$RDZVCTL_SERVER, else localhost:29400)",
+                       WORD_NONE},
     [OPTION_SPACE] = {"space", 0, "NAME",
-                      "this space alone; without it, all that the store shows here", WORD_SPACE},
+                      "show this space alone (default: all that this client may see)", WORD_SPACE},
     [OPTION_TOKEN_FILE] = {"token-file", 0, "FILE",
-                           "the operators' token is in FILE ($RDZVCTL_TOKEN_FILE)", WORD_FILE},
+                           "read the operators' token from FILE (default: $RDZVCTL_TOKEN_FILE)",
+                           WORD_FILE},
     [OPTION_OUTPUT] = {"output", 'o', "FORMAT",
-                       "table, wide (more columns), name (names alone), json or yaml", WORD_OUTPUT},
+                       "print a table, wide (more columns), name (names alone), json or yaml",
+                       WORD_OUTPUT},
     [OPTION_TIMEOUT] = {"timeout", 0, "DURATION", "give up after this time: 500ms, 5s, 2m",
                         WORD_NONE},
-    [OPTION_HELP] = {"help", 'h', NULL, "print this, or what a command does", WORD_NONE},
+    [OPTION_HELP] = {"help", 'h', NULL, "print this help, or that of a command", WORD_NONE},
     [OPTION_VERSION] = {"version", 0, NULL, "print the version", WORD_NONE},
     [OPTION_WATCH] = {"watch", 'w', NULL,
-                      "show it again every --interval; status without it: when it changes",
+                      "print it again every --interval; status without --interval: after each "
+                      "change",
                       WORD_NONE},
-    [OPTION_INTERVAL] = {"interval", 0, "DURATION", "how often (2s; latency: 100ms)", WORD_NONE},
+    [OPTION_INTERVAL] = {"interval", 0, "DURATION",
+                         "wait so long between two of them "
+                         "(default: 2s; latency: 100ms)",
+                         WORD_NONE},
     [OPTION_COUNT] = {"count", 'c', "COUNT",
-                      "how many times (latency: 20), or lines (monitor: no end)", WORD_NONE},
-    [OPTION_WAIT] = {"wait", 0, NULL, "wait for the key if it is not there", WORD_NONE},
-    [OPTION_RAW] = {"raw", 0, NULL, "the bytes of the value and nothing else, no line's end",
+                      "end after so many pings (latency; default: 20) or lines (monitor; "
+                      "default: no end)",
+                      WORD_NONE},
+    [OPTION_WAIT] = {"wait", 0, NULL, "if the key is absent, wait for it", WORD_NONE},
+    [OPTION_RAW] = {"raw", 0, NULL,
+                    "print the bytes of the value alone, with no newline "
+                    "behind them",
                     WORD_NONE},
     [OPTION_YES] = {"yes", 'y', NULL, "do not ask", WORD_NONE},
-    [OPTION_READY] = {"ready", 0, NULL, "ask whether it is ready (/readyz), not only alive",
+    [OPTION_READY] = {"ready", 0, NULL,
+                      "ask /readyz, whether the store is ready, in place of "
+                      "/livez",
                       WORD_NONE},
     [OPTION_MAN] = {"man", 0, NULL, "print the manual page, as groff reads it", WORD_NONE},
 };
 
 #define WATCHED (1u << OPTION_WATCH | 1u << OPTION_INTERVAL)
 
-#define OF_KEYS                                                                                   \
-    "\n\nKeys go over c10d, and are those of the listener's space. A KEY is named as the store "  \
-    "has it: torch's TCPStore puts a / before each. While a run is alive, rdzvd takes every "     \
-    "client that "                                                                                \
-    "is no agent for one of its workers: get, set, add, delete, wait and watch then work on the " \
-    "keys "                                                                                       \
-    "of its workers, and keys lists those of the agents."
+#define OF_KEYS                                                                                  \
+    "\n\nrdzvctl asks for keys over c10d, so it reaches those of the listener's space. Write a " \
+    "KEY as the store has it: torch's TCPStore puts a / before each. While a run is alive, "     \
+    "rdzvd takes rdzvctl for one of the run's workers: get, set, add, delete, wait and watch "   \
+    "then work on the workers' keys, and keys lists the agents' keys."
 
 const struct ctl_command ctl_commands[] = {
     {"status",
@@ -54,11 +63,11 @@ const struct ctl_command ctl_commands[] = {
      WORD_RUN,
      WATCHED,
      "which nodes are missing, and what everyone waits for",
-     "Shows each run (one rendezvous of torch, named by --rdzv-id): first the nodes that are "
-     "missing, then what clients wait for, then who is there, then why earlier rounds ended. Runs "
-     "in which others wait for missing nodes come first, those that all nodes have left last. "
-     "Nodes that are there are summed up; -o wide lists them.\n\n"
-     "Exits with 1 if a node is missing from a run that is shown, or if there is no such RUN.",
+     "Shows each run (one rendezvous of torch, named by --rdzv-id): first the missing nodes, "
+     "then what clients wait for, then the nodes that are there, then why earlier rounds "
+     "ended. Runs that wait for missing nodes come first; runs that all nodes have left come "
+     "last. The nodes that are there are summed up; -o wide lists them.\n\nIf a node of a "
+     "shown run is missing, or if there is no such RUN, rdzvctl exits with 1.",
      {{"status", "all runs that the store shows here"},
       {"status JOB -o wide", "one run, every node of it"},
       {"-s rdzvd:29400 status -w", "the same again whenever something changes"},
@@ -82,8 +91,8 @@ const struct ctl_command ctl_commands[] = {
      WORD_NONE,
      WATCHED,
      "the spaces, a line each",
-     "A space is a complete set of keys, apart from all others. Who is no operator sees the "
-     "listener's own.",
+     "A space is a complete set of keys, apart from all others. Operators see all spaces; "
+     "other clients see the space of the listener that they ask.",
      {{"spaces", "keys, bytes, clients and runs of each"}},
      run_spaces},
     {"waiters",
@@ -93,8 +102,8 @@ const struct ctl_command ctl_commands[] = {
      WORD_RUN,
      WATCHED,
      "who waits for which key, and since when",
-     "Clients that wait for keys that are not written yet: those of a run, or of all. The store "
-     "names at most 100 per run.",
+     "Lists the clients that wait for keys that are not written yet: those of RUN, or all. The "
+     "store names at most 100 of a run.",
      {{"waiters", "all of them, those that wait longest first"},
       {"waiters JOB", "those of one run"}},
      run_waiters},
@@ -105,8 +114,8 @@ const struct ctl_command ctl_commands[] = {
      WORD_NONE,
      WATCHED,
      "requests per second, connections, memory, spaces",
-     "Two looks at /metrics, --interval apart, and what lies between them. With --watch it goes on "
-     "for ever.",
+     "Reads /metrics twice, --interval apart, and prints what happened in between. With "
+     "--watch, it goes on until you end it.",
      {{"top -w", "a screen that is kept up to date"}, {"top -o json", "one sample for a script"}},
      run_top},
     {"monitor",
@@ -116,12 +125,12 @@ const struct ctl_command ctl_commands[] = {
      WORD_NONE,
      1u << OPTION_COUNT,
      "who asks the store for what, just now",
-     "Prints requests as the store carries them out: time, client, space, operation, length and "
-     "key; of HTTP, method and path. It never shows values. This is a sample, of at most 500 "
-     "requests a second, and of each client the first few that come together; how many more there "
-     "were is said. It costs the store less than a tenth of its throughput, and nothing when it "
-     "has ended. -o json prints one object a line. For operators: use a Unix socket, or "
-     "--token-file.",
+     "Prints requests as the store carries them out: time, client, space, operation, length "
+     "and key; of HTTP, method and path. It never prints values. The store sends a sample: at "
+     "most 500 requests a second, and of each client the first few that come together. rdzvctl "
+     "prints how many more there were. While monitor runs, it costs the store less than a "
+     "tenth of its throughput; later, nothing. -o json prints one object a line. Only "
+     "operators may do this: use a Unix socket, or --token-file.",
      {{"-s unix:/run/rdzvd.sock monitor", "until you end it"},
       {"monitor --space JOB -c 100", "the next hundred of one space"}},
      run_monitor},
@@ -132,8 +141,8 @@ const struct ctl_command ctl_commands[] = {
      WORD_KEY,
      0,
      "the names of the keys",
-     "The keys that begin with PREFIX, or all, in order. -o wide adds their sizes and the begin of "
-     "their values." OF_KEYS,
+     "Lists the keys that begin with PREFIX, or all keys, in order. -o wide adds their sizes "
+     "and the first bytes of their values." OF_KEYS,
      {{"keys", "all keys"}, {"keys /torch.rendezvous. -o wide", "torch's runs, with their sizes"}},
      run_keys},
     {"get",
@@ -143,9 +152,8 @@ const struct ctl_command ctl_commands[] = {
      WORD_KEY,
      1u << OPTION_WAIT | 1u << OPTION_RAW,
      "the value of a key",
-     "Prints the value. What is no text is shown with escapes; --raw prints the bytes. Exits with "
-     "1 "
-     "if there is no such key." OF_KEYS,
+     "Prints the value, with escapes where it is no text; --raw prints the bytes. If the key "
+     "is absent, rdzvctl exits with 1." OF_KEYS,
      {{"get /init", "a value"},
       {"get --wait --timeout 1m /ready", "wait for it for a minute"},
       {"get --raw /torch.rendezvous.JOB > state", "the bytes as they are"}},
@@ -157,7 +165,8 @@ const struct ctl_command ctl_commands[] = {
      WORD_KEY,
      0,
      "write a key",
-     "Returns when the store has written it. A VALUE of - is read from standard input." OF_KEYS,
+     "Returns when the store has written the key. If VALUE is -, rdzvctl reads it from "
+     "standard input." OF_KEYS,
      {{"set /ready 1", "write it"}, {"set /config - < config.yaml", "a file"}},
      run_set},
     {"add",
@@ -167,8 +176,8 @@ const struct ctl_command ctl_commands[] = {
      WORD_KEY,
      0,
      "add a number to a key, and print the sum",
-     "Without a NUMBER, 1. The key's value is the text of a number; an absent key counts as "
-     "0." OF_KEYS,
+     "Adds NUMBER (default: 1) to the value of the key, which is a number as text, and prints "
+     "the sum. An absent key counts as 0." OF_KEYS,
      {{"add /counter", "one more"}, {"add /counter -5", "five less"}},
      run_add},
     {"delete",
@@ -178,7 +187,8 @@ const struct ctl_command ctl_commands[] = {
      WORD_KEY,
      0,
      "delete keys",
-     "Prints each key that was there. Exits with 1 if one was not." OF_KEYS,
+     "Deletes the keys, and prints those that were there. If one was absent, rdzvctl exits "
+     "with 1." OF_KEYS,
      {{"delete /ready /config", "two of them"}},
      run_delete},
     {"wait",
@@ -188,7 +198,8 @@ const struct ctl_command ctl_commands[] = {
      WORD_KEY,
      0,
      "wait until all keys are there",
-     "Without --timeout, for ever. Exits with 1 if time was up." OF_KEYS,
+     "Returns when all these keys are written. If that takes longer than --timeout (default: "
+     "no end), rdzvctl exits with 1." OF_KEYS,
      {{"wait --timeout 5m /ready", "in a script that starts after another"}},
      run_wait},
     {"watch",
@@ -198,9 +209,9 @@ const struct ctl_command ctl_commands[] = {
      WORD_KEY,
      1u << OPTION_INTERVAL,
      "print a key each time it changes",
-     "Waits for the key, prints its value, and again whenever another is there. c10d tells of no "
-     "changes, so rdzvctl asks every --interval: it can miss a value that was there for "
-     "less." OF_KEYS,
+     "Waits for the key, prints its value, and then prints each new value. c10d does not "
+     "report changes, so rdzvctl asks every --interval: if a value is replaced sooner, rdzvctl "
+     "misses it." OF_KEYS,
      {{"watch /step --interval 500ms", "look twice a second"}},
      run_watch},
     {"latency",
@@ -210,9 +221,8 @@ const struct ctl_command ctl_commands[] = {
      WORD_NONE,
      1u << OPTION_COUNT | 1u << OPTION_INTERVAL,
      "the round trip of a c10d request",
-     "Sends --count pings, --interval apart, over one connection, and prints how long they took. "
-     "The "
-     "first is left out of the sum: it connects.",
+     "Sends --count pings over one connection, --interval apart, and prints how long they "
+     "took. The first one also connects: the summary leaves it out.",
      {{"latency -c 100", "a hundred of them"}},
      run_latency},
     {"preflight",
@@ -224,10 +234,11 @@ const struct ctl_command ctl_commands[] = {
      "can this machine use the store?",
      "Looks the name up, connects, greets over c10d, asks rdzvd whether it is ready, measures the "
      "round trip, and compares the clocks. A store that takes no changes is not ready, nor is a "
-     "relay whose store is away: it says why. Tries again until --timeout (1m): it replaces `nc "
-     "-z` in an init container. A clock "
-     "that differs by more than 5 s is a warning: torch compares times of several nodes.\n\n"
-     "Exits with 0 when the store can be used, with 3 when it cannot.",
+     "relay whose store is away. If the store cannot be used, it says why and tries again until "
+     "--timeout (default: 1m), so it replaces `nc -z` in an init container. If the clocks differ "
+     "by "
+     "more than 5 s, it warns: torch compares times of several nodes.\n\nIf the store can be used, "
+     "rdzvctl exits with 0; if not, with 3.",
      {{"-s rdzvd:29400 preflight --timeout 5m", "in an init container"},
       {"preflight -o json", "the steps, for a script"}},
      run_preflight},
@@ -237,9 +248,9 @@ const struct ctl_command ctl_commands[] = {
      0,
      WORD_NONE,
      1u << OPTION_READY,
-     "is it alive? For probes",
-     "Asks /livez once, as `rdzvd --check-live` does, and exits with 0 if it lives. With --ready, "
-     "/readyz: of a relay, whether it has reached its store.",
+     "is the store alive? (for probes)",
+     "Asks /livez once, as `rdzvd --check-live` does. If the store lives, rdzvctl exits with "
+     "0. With --ready, it asks /readyz: a relay is ready when it has reached its store.",
      {{"health --timeout 2s", "a liveness probe of a container"},
       {"health --ready", "a readiness probe"}},
      run_health},
@@ -250,8 +261,9 @@ const struct ctl_command ctl_commands[] = {
      WORD_RUN,
      1u << OPTION_YES,
      "forget a run and its keys",
-     "Closes the connections of the run's agents: they end, and whatever started torchrun has to "
-     "start them again. For operators: use a Unix socket, or --token-file.",
+     "Removes the run's keys and closes the connections of its agents. The agents end, and "
+     "whatever started torchrun has to start them again. Only operators may do this: use a "
+     "Unix socket, or --token-file.",
      {{"forget JOB", "asks first"}, {"-s unix:/run/rdzvd.sock forget JOB --yes", "does not ask"}},
      run_forget},
     {"clear",
@@ -261,8 +273,8 @@ const struct ctl_command ctl_commands[] = {
      WORD_SPACE,
      1u << OPTION_YES,
      "empty a space",
-     "Removes all its keys, of c10d and of etcd, with its users and roles; connections stay. For "
-     "operators: use a Unix socket, or --token-file.",
+     "Removes all keys of the space, of c10d and of etcd, with its users and roles. "
+     "Connections stay open. Only operators may do this: use a Unix socket, or --token-file.",
      {{"clear default", "asks first"}},
      run_clear},
     {"completion",
@@ -272,7 +284,7 @@ const struct ctl_command ctl_commands[] = {
      WORD_SHELL,
      0,
      "completion for bash, zsh or fish",
-     "Prints a script that makes the shell complete commands, options, runs, spaces and keys.",
+     "Prints a script. With it, the shell completes commands, options, runs, spaces and keys.",
      {{"completion bash > /etc/bash_completion.d/rdzvctl", "for everybody"},
       {"completion zsh > ~/.zfunc/_rdzvctl", "for zsh"}},
      run_completion},
@@ -283,7 +295,7 @@ const struct ctl_command ctl_commands[] = {
      WORD_COMMAND,
      1u << OPTION_MAN,
      "what a command does",
-     "The same as --help behind it.",
+     "Prints what --help prints behind the command.",
      {{"help status", "about one command"}, {"help --man | man -l -", "the manual page"}},
      run_help},
 };

@@ -11,7 +11,7 @@ enum ctl_exit {
     CTL_MISSING = 1,     /* a node, a key, a run is missing; the store is not ready; time was up */
     CTL_USAGE = 2,       /* the command line is wrong */
     CTL_UNREACHABLE = 3, /* no connection, or it ended before the answer */
-    CTL_REFUSED = 4,     /* the store does not let this client do that */
+    CTL_REFUSED = 4,     /* the store refuses this client */
     CTL_FAILED = 5,      /* anything else */
 };
 

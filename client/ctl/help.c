@@ -7,13 +7,12 @@
 
 #define LINE 80 /* columns of a terminal */
 
-static const char about[] = "rdzvctl shows what a rendezvous store of PyTorch knows: which nodes "
-                            "of a job are there, which are "
-                            "missing, and what everyone waits for. It reads and writes keys, and "
-                            "tells whether the store can "
-                            "be used. Commands about runs, spaces and operators need rdzvd; "
-                            "commands about keys, latency and "
-                            "preflight work with torch's own store, too.";
+static const char about[] = "rdzvctl shows what a rendezvous store of PyTorch knows: which "
+                            "nodes of a job are there, which are missing, and what everyone "
+                            "waits for. It also reads and writes keys, and checks whether this "
+                            "machine can use the store. Commands about runs, spaces and "
+                            "operators need rdzvd. Commands about keys, latency and preflight "
+                            "also work with torch's own store.";
 
 static const struct {
     enum ctl_exit code;
@@ -24,16 +23,16 @@ static const struct {
      "something is missing: a node, a run, a key; the store is not ready; time was up"},
     {CTL_USAGE, "the command line is wrong"},
     {CTL_UNREACHABLE, "the store cannot be reached, or does not answer"},
-    {CTL_REFUSED, "the store does not let this client do that"},
+    {CTL_REFUSED, "the store refuses this client"},
     {CTL_FAILED, "anything else"},
 };
 
 static const struct {
     const char *name, *text;
 } environment[] = {
-    {"RDZVCTL_SERVER", "the store, where there is no --server"},
-    {"RDZVCTL_TOKEN_FILE", "the file of the operators' token, where there is no --token-file"},
-    {"NO_COLOR", "if it is there and not empty, no colours; they are for terminals alone"},
+    {"RDZVCTL_SERVER", "the store, if there is no --server"},
+    {"RDZVCTL_TOKEN_FILE", "the file of the operators' token, if there is no --token-file"},
+    {"NO_COLOR", "if it is set and not empty, rdzvctl prints no colours (else on terminals)"},
 };
 
 /* --- For a terminal. --- */

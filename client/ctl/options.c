@@ -273,6 +273,6 @@ bool options_parse(int argc, char **argv, char *(*environment)(const char *name)
     else if (p.help)
         return ask_for_help(out);
     else if (out->command == NULL)
-        return wrong(&p, "what is to be done? `rdzvctl help` lists the commands");
+        return wrong(&p, "name a command: `rdzvctl help` lists them");
     return p.version || check_command(&p);
 }

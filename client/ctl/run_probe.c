@@ -322,7 +322,7 @@ enum ctl_exit run_preflight(const struct ctl *ctl)
     bool passed;
 
     if (ctl->unix_path != NULL)
-        return ctl_say(CTL_USAGE, "preflight is of a HOST:PORT, not of a Unix socket");
+        return ctl_say(CTL_USAGE, "preflight needs HOST:PORT, not a Unix socket");
     while (!(passed = try_once(ctl, &p)) && now_s() - p.started_s < timeout_s) {
         if (p.tries == 1)
             fprintf(stderr, "rdzvctl: %s; trying for %.3g s\n", why_not(&p), timeout_s);

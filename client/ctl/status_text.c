@@ -80,11 +80,25 @@ void status_nodes(const cJSON *run, char *out, size_t size)
 
 /* --- Parts of a run. --- */
 
+/* What torchrun was started for, as far as the keys have shown it. */
+static void print_range(FILE *out, const cJSON *run)
+{
+    long min = status_number(run, "min"), max = status_number(run, "max");
+
+    if (has(run, "min") && has(run, "max"))
+        fprintf(out, " (--nnodes=%ld:%ld)", min, max);
+    else if (has(run, "min"))
+        fprintf(out, " (at least %ld)", min);
+    else if (has(run, "max"))
+        fprintf(out, " (at most %ld)", max);
+}
+
 static void print_head(FILE *out, const struct ctl *ctl, const char *space, const cJSON *run,
                        int64_t now_us)
 {
     char state[64], nodes[64], age[32];
-    long missing = status_number(run, "missing_count");
+    long missing = status_number(run, "missing_count"), waiting = status_number(run, "waiting");
+    long agents = status_number(run, "agents_waiting");
 
     status_state(run, state, sizeof state);
     status_nodes(run, nodes, sizeof nodes);
@@ -96,18 +110,17 @@ static void print_head(FILE *out, const struct ctl *ctl, const char *space, cons
             status_text(run, "backend"));
     text_safe(out, space, strlen(space), 200);
     fputs(")\n  ", out);
-    fprintf(out, "%s nodes", nodes);
-    if (has(run, "min") || has(run, "max"))
-        fprintf(out, " (--nnodes=%ld:%ld)", status_number(run, "min"), status_number(run, "max"));
-    if (status_number(run, "waiting") > 0)
-        fprintf(out, ", %ld wait for the next round", status_number(run, "waiting"));
+    fprintf(out, "%s node%s", nodes, strcmp(nodes, "1") == 0 ? "" : "s");
+    print_range(out, run);
+    if (waiting > 0)
+        fprintf(out, ", %ld wait%s for the next round", waiting, waiting == 1 ? "s" : "");
     if (status_number(run, "spares") > 0)
         fprintf(out, ", %ld spare", status_number(run, "spares"));
     if (status_number(run, "silent") > 0)
         fprintf(out, ", %ld silent", status_number(run, "silent"));
-    if (status_number(run, "agents_waiting") > 0)
-        fprintf(out, ", %ld agents wait for a closed run to be forgotten",
-                status_number(run, "agents_waiting"));
+    if (agents > 0)
+        fprintf(out, ", %ld agent%s until the store forgets the closed run", agents,
+                agents == 1 ? " waits" : "s wait");
     fputs(missing == 0 ? ", none missing\n" : "\n", out);
 }
 
@@ -174,15 +187,15 @@ static void print_missing(FILE *out, const struct ctl *ctl, const cJSON *run, in
     }
     if (count > named)
         fprintf(out, "    %ld %s not been seen yet\n", count - named,
-                named > 0    ? "more have"
-                : count == 1 ? "node has"
-                             : "nodes have");
+                named > 0 ? (count - named == 1 ? "more has" : "more have")
+                          : (count == 1 ? "node has" : "nodes have"));
 }
 
 static void print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, const char *indent)
 {
     struct table t = {.heads = {"CLIENTS", "WAIT FOR THE KEY"}};
     const cJSON *key;
+    long waits = status_number(owner, "waits_count");
     int shown = 0;
 
     cJSON_ArrayForEach(key, list(owner, "absent_keys"))
@@ -197,8 +210,8 @@ static void print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, co
         return;
     fprintf(out, "%s", indent);
     text_styled(out, STYLE_HEAD, ctl->colour, "WAITING");
-    fprintf(out, ": %ld clients for keys that are not written yet (rdzvctl waiters)\n",
-            status_number(owner, "waits_count"));
+    fprintf(out, ": %ld client%s for keys that are not written yet (rdzvctl waiters)\n", waits,
+            waits == 1 ? "" : "s");
     table_print(&t, out, indent[0] == '\0' ? "  " : "    ", ctl->colour);
 }
 

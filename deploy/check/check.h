@@ -159,6 +159,7 @@ CHECK_RULE(flag_unknown);
 CHECK_RULE(nodes_missing);
 CHECK_RULE(gang_alone);
 CHECK_RULE(nodes_too_many);
+CHECK_RULE(nodes_too_few);
 CHECK_RULE(nodes_world_size);
 CHECK_RULE(local_addr_missing);
 CHECK_RULE(agent_store_restart);

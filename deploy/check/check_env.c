@@ -230,20 +230,23 @@ void check_env_not_expanded(struct check *c)
     }
 }
 
-static bool is_variable_between(const struct yaml_node *env, size_t from, size_t to,
-                                const char *name, size_t len)
+/* The entries of a list by their names, if one of its values refers to any. */
+static struct kube_index names_in(struct check *c, const struct yaml_node *env)
 {
-    for (size_t i = from; i < to; i++) {
-        const char *own = kube_text(env->items[i], "name");
+    struct kube_index names = {0};
+    bool refers = false;
 
-        if (strlen(own) == len && strncmp(own, name, len) == 0)
-            return true;
-    }
-    return false;
+    for (size_t i = 0; i < yaml_length(env) && !refers; i++)
+        refers = strstr(kube_text(env->items[i], "value"), "$(") != NULL;
+    for (size_t i = 0; refers && i < env->count; i++)
+        kube_index_add(&c->bundle.arena, &names, "", kube_text(env->items[i], "name"), i);
+    return names;
 }
 
 static void look_at_order(struct check *c, const struct kube_object *o, const struct yaml_node *env)
 {
+    struct kube_index names = names_in(c, env);
+
     for (size_t i = 0; i < yaml_length(env); i++) {
         const struct yaml_node *value = kube_get(env->items[i], "value");
         const char *text = yaml_text(value);
@@ -251,11 +254,10 @@ static void look_at_order(struct check *c, const struct kube_object *o, const st
         for (const char *p = text == NULL ? NULL : strstr(text, "$("); p != NULL;
              p = strstr(p + 2, "$(")) {
             size_t len = strcspn(p + 2, ")");
+            struct kube_hits hits = kube_index_find(&names, "", p + 2, len);
 
-            if (p > text && p[-1] == '$')
-                continue;
-            if (!is_variable_between(env, 0, i, p + 2, len) &&
-                is_variable_between(env, i + 1, env->count, p + 2, len))
+            if ((p == text || p[-1] != '$') && hits.count > 0 && hits.list[0] >= i &&
+                hits.list[hits.count - 1] > i)
                 check_report(
                     c, o, (struct check_position){value, (size_t)(p - text)},
                     "$(%.*s) is set further down in this list, so the reference stays as it is",

@@ -187,32 +187,6 @@ static void refuse_non_objects(const struct yaml_file *f, struct diag *d)
                    "no Kubernetes object in it: name a file of manifests, or pipe them to -");
 }
 
-/* Whether a file that is no YAML is the template of some: of Helm, Jinja and the like. */
-static bool is_template(const char *path)
-{
-    char line[4096];
-    FILE *in = fopen(path, "r");
-    bool found = false;
-
-    while (in != NULL && !found && fgets(line, sizeof line, in) != NULL)
-        found = strstr(line, "{{") != NULL || strstr(line, "{%") != NULL;
-    if (in != NULL)
-        fclose(in);
-    return found;
-}
-
-static void move_entries(struct diag *to, const struct diag *from)
-{
-    for (size_t i = 0; i < from->count; i++) {
-        const struct diag_entry *e = &from->entries[i];
-
-        if (e->kind == DIAG_ERROR)
-            diag_error(to, e->file, e->mark, "%s", e->text);
-        else
-            diag_note(to, e->file, e->mark, "%s", e->text);
-    }
-}
-
 /* Reads a file of a folder; false: it is skipped, or faulty, which d says. */
 static bool read_found(struct check_input *in, struct yaml_file *out, const char *path,
                        struct diag *d)
@@ -220,12 +194,12 @@ static bool read_found(struct check_input *in, struct yaml_file *out, const char
     struct diag said = {0};
     bool read = yaml_file_read(out, path, YAML_SIZE_MAX, &said);
 
-    if (!read && is_template(path))
+    if (!read && out->is_template)
         in->skipped.templates++;
     else if (!read && ends_with(path, ".json"))
         in->skipped.others++; /* with comments, or of lines: no manifest */
     else
-        move_entries(d, &said);
+        diag_append(d, &said);
     diag_free(&said);
     if (!read)
         return false;

@@ -241,14 +241,11 @@ static void add_rules(cJSON *driver)
 
     for (size_t i = 0; i < check_rule_count; i++) {
         cJSON *rule = append_object(rules);
-        char uri[300];
 
         add_text(rule, "id", check_rules[i].id);
         add_text(add_json_object(rule, "shortDescription"), "text", check_rules[i].title);
         add_text(add_json_object(rule, "fullDescription"), "text", check_rules[i].why);
         add_text(add_json_object(rule, "help"), "text", check_rules[i].remedy);
-        snprintf(uri, sizeof uri, "%s#%s", RDZV_RULES_URL, check_rules[i].id);
-        add_text(rule, "helpUri", uri);
         add_text(add_json_object(rule, "defaultConfiguration"), "level",
                  severity_names[check_rules[i].severity]);
     }
@@ -288,7 +285,6 @@ void check_print_sarif(FILE *out, struct check *c)
     driver = add_json_object(add_json_object(run, "tool"), "driver");
     add_text(driver, "name", "rdzv-manifest check");
     add_text(driver, "version", RDZV_VERSION);
-    add_text(driver, "informationUri", RDZV_RULES_URL);
     add_rules(driver);
     add_text(run, "columnKind", "unicodeCodePoints");
     results = add_array(run, "results");

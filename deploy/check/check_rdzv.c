@@ -356,43 +356,7 @@ void check_hosted_by_worker(struct check *c)
 
 /* --- The conf. --- */
 
-enum { C10D = 1, ETCD_V2 = 2, ETCD = 4, STATIC = 8 };
-
-/* The backends that read each key. */
-static const struct {
-    const char *key;
-    int backends;
-} conf_readers[] = {
-    {"is_host", C10D},
-    {"store_type", C10D},
-    {"read_timeout", C10D | ETCD_V2},
-    {"join_timeout", C10D | ETCD_V2},
-    {"last_call_timeout", C10D | ETCD_V2 | ETCD},
-    {"close_timeout", C10D | ETCD_V2},
-    {"heartbeat_timeout", C10D | ETCD_V2},
-    {"keep_alive_interval", C10D | ETCD_V2},
-    {"keep_alive_max_attempt", C10D | ETCD_V2},
-    {"timeout", ETCD | STATIC},
-    {"etcd_prefix", ETCD},
-    {"protocol", ETCD_V2 | ETCD},
-    {"ssl_cert", ETCD_V2},
-    {"ssl_cert_key", ETCD_V2},
-    {"ca_cert", ETCD_V2},
-    {"cert", ETCD},
-    {"key", ETCD},
-    {"cacert", ETCD},
-    {"rank", STATIC},
-};
-#define CONF_KEYS (sizeof conf_readers / sizeof conf_readers[0])
-
-/* 0: an unknown one, which may read anything. */
-static int backend_bit(const char *backend)
-{
-    return strcmp(backend, "c10d") == 0      ? C10D
-           : strcmp(backend, "etcd-v2") == 0 ? ETCD_V2
-           : strcmp(backend, "etcd") == 0    ? ETCD
-                                             : 0;
-}
+#define CONF_KEYS_MAX 32
 
 /* The position of an entry. If no variable was replaced, it is as far into the text as into the
  * value. */
@@ -441,19 +405,17 @@ static void each_entry(struct check *c,
 static void look_at_key(struct check *c, const struct job_run *r, const char *key,
                         const struct rdzv_conf_entry *e)
 {
-    int reader = backend_bit(r->backend), readers = 0;
-    const char *names[CONF_KEYS + 1], *near;
+    int reader = rdzv_conf_backend(r->backend), readers = rdzv_conf_readers(key, strlen(key));
+    const char *names[CONF_KEYS_MAX + 1], *near, *name;
     size_t count = 0;
 
-    for (size_t i = 0; i < CONF_KEYS; i++) {
-        if (strcmp(conf_readers[i].key, key) == 0)
-            readers = conf_readers[i].backends;
-        if (reader == 0 || (conf_readers[i].backends & reader) != 0)
-            names[count++] = conf_readers[i].key;
-    }
-    names[count] = NULL;
     if (readers != 0 && (reader == 0 || (readers & reader) != 0))
         return;
+    for (size_t i = 0; count < CONF_KEYS_MAX && (name = rdzv_conf_key(i)) != NULL; i++) {
+        if (reader == 0 || (rdzv_conf_readers(name, strlen(name)) & reader) != 0)
+            names[count++] = name;
+    }
+    names[count] = NULL;
     near = strcmp(key, "heartbeat") == 0 ? "heartbeat_timeout" : nearest_name(key, names);
     check_report(c, job_run_object(r), at_entry(c, r, key, e), "%s%s has no conf key `%s`%s%s%s",
                  readers == 0 ? "torch" : "the backend ", readers == 0 ? "" : r->backend, key,
@@ -578,6 +540,42 @@ void check_nodes_too_many(struct check *c)
             check_report(c, o, check_at_setting(r, TORCHRUN_NNODES),
                          "torchrun waits for at least %ld nodes, but there are %ld pods",
                          r->nodes_min, pods);
+    }
+}
+
+/* All runs of the object meet at one place: two rendezvous share its pods in no known way. */
+static bool meets_alone(struct check *c, const struct kube_object *o)
+{
+    static const enum torchrun_option same[] = {TORCHRUN_NNODES, TORCHRUN_RDZV_ENDPOINT,
+                                                TORCHRUN_RDZV_ID};
+    struct job_view_runs runs = job_runs_of(&c->jobs, o);
+
+    for (size_t i = 1; i < runs.count; i++) {
+        for (size_t k = 0; k < sizeof same / sizeof *same; k++) {
+            if (strcmp(check_value(runs.list[i], same[k]), check_value(runs.list[0], same[k])) != 0)
+                return false;
+        }
+    }
+    return true;
+}
+
+void check_nodes_too_few(struct check *c)
+{
+    const struct kube_object *last = NULL;
+
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+        const struct kube_object *o = job_run_object(r);
+        long pods = training_pods(c, o);
+
+        if (o == last || kube_is_template(o) || o->type == KUBE_RUNTIME || !job_is_dynamic(r) ||
+            r->nodes_max < 2 || r->nodes_min > r->nodes_max || pods <= r->nodes_max ||
+            r->settings[TORCHRUN_NNODES].node == NULL || !meets_alone(c, o))
+            continue;
+        last = o;
+        check_report(c, o, check_at_setting(r, TORCHRUN_NNODES),
+                     "%ld pods start torchrun, but at most %ld nodes can take part", pods,
+                     r->nodes_max);
     }
 }
 

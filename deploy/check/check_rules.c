@@ -156,6 +156,11 @@ const struct check_rule check_rules[] = {
     {"nnodes-too-many", ERROR, "more nodes than pods",
      "The rendezvous never completes, and each agent ends after join_timeout (600 s).",
      "Run as many pods as the minimum of --nnodes, or lower --nnodes.", check_nodes_too_many},
+    {"nnodes-too-few", WARNING, "more pods than nodes",
+     "The pods above the maximum hold their GPUs, wait until join_timeout (600 s), fail, and "
+     "restart "
+     "for nothing.",
+     "Raise --nnodes, or run as many pods as its maximum.", check_nodes_too_few},
     {"nnodes-world-size", ERROR, "WORLD_SIZE used as the number of nodes",
      "The Training Operator's WORLD_SIZE is the number of pods times nprocPerNode, so the "
      "rendezvous waits for nodes that do not exist.",

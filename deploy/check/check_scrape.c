@@ -48,19 +48,16 @@ static bool has_port(const struct yaml_node *rule, const struct scrape *s)
 }
 
 /* A selector that matches pods of these files is meant for them, unless it matches all. */
-static bool is_for_others(const struct check *c, const struct yaml_node *selector)
+static bool is_for_others(const struct check *c, const struct kube_object *policy,
+                          const struct yaml_node *selector)
 {
-    if (selector == NULL || selector->count == 0)
-        return true;
-    for (size_t i = 0; i < c->bundle.pod_count; i++) {
-        if (kube_selects_by(selector, c->bundle.pods[i]))
-            return false;
-    }
-    return true;
+    return selector == NULL || selector->count == 0 ||
+           kube_next_selected_by(&c->bundle, policy, selector, NULL) == NULL;
 }
 
 /* Pods of another namespace, or pods that are not in these files: one of them may be Prometheus. */
-static bool lets_strangers_in(const struct check *c, const struct yaml_node *rule)
+static bool lets_strangers_in(const struct check *c, const struct kube_object *policy,
+                              const struct yaml_node *rule)
 {
     const struct yaml_node *peers = kube_get(rule, "from");
 
@@ -68,22 +65,20 @@ static bool lets_strangers_in(const struct check *c, const struct yaml_node *rul
         const struct yaml_node *peer = peers->items[i];
 
         if (kube_get(peer, "ipBlock") != NULL || yaml_get_pair(peer, "namespaceSelector") != NULL ||
-            is_for_others(c, kube_get(peer, "podSelector")))
+            is_for_others(c, policy, kube_get(peer, "podSelector")))
             return true;
     }
     return yaml_length(peers) == 0;
 }
 
-static bool concerns(const struct kube_object *policy, const struct kube_pods *p)
+static bool is_for_ingress(const struct kube_object *policy)
 {
     const struct yaml_node *types = kube_get(policy->spec, "policyTypes");
     bool ingress = yaml_length(types) == 0;
 
     for (size_t i = 0; i < yaml_length(types); i++)
         ingress = ingress || yaml_is(types->items[i], "Ingress");
-    return policy->type == KUBE_NETWORK_POLICY && ingress &&
-           kube_same_namespace(policy, p->object) &&
-           kube_selects_by(kube_get(policy->spec, "podSelector"), p);
+    return policy->type == KUBE_NETWORK_POLICY && ingress;
 }
 
 static bool admits(const struct check *c, const struct kube_object *policy, const struct scrape *s)
@@ -91,27 +86,83 @@ static bool admits(const struct check *c, const struct kube_object *policy, cons
     const struct yaml_node *ingress = kube_get(policy->spec, "ingress");
 
     for (size_t i = 0; i < yaml_length(ingress); i++) {
-        if (has_port(ingress->items[i], s) && lets_strangers_in(c, ingress->items[i]))
+        if (has_port(ingress->items[i], s) && lets_strangers_in(c, policy, ingress->items[i]))
             return true;
     }
     return false;
 }
 
-/* Policies add up: one that admits it is enough. */
-static void look_at(struct check *c, const struct scrape *s)
+/* What the rule looks up, so that it need not go through all objects for each of them. */
+struct scrapes {
+    struct check *c;
+    struct kube_index policies; /* of incoming traffic, by the number of the pods */
+    struct kube_index services; /* by label, and all of them as "" */
+};
+
+static const char *pods_key(struct check *c, const struct kube_pods *p)
 {
+    return arena_text(&c->bundle.arena, "%zu", p->index);
+}
+
+static const char *label_key(struct check *c, const char *key, const char *value)
+{
+    return arena_text(&c->bundle.arena, "%s=%s", key, value);
+}
+
+static void index_service(struct scrapes *all, const struct kube_object *o)
+{
+    const struct yaml_node *labels = kube_get(o->node, "metadata.labels");
+    struct arena *a = &all->c->bundle.arena;
+
+    kube_index_add(a, &all->services, "", "", o->index);
+    for (size_t i = 0; labels != NULL && labels->kind == YAML_MAPPING && i < labels->count; i++) {
+        const char *text = yaml_text(labels->pairs[i].value);
+
+        if (text != NULL)
+            kube_index_add(a, &all->services, "",
+                           label_key(all->c, labels->pairs[i].key->text, text), o->index);
+    }
+}
+
+/* Only the pods of stores are looked at. */
+static void index_policy(struct scrapes *all, const struct kube_object *o)
+{
+    const struct yaml_node *selector = kube_get(o->spec, "podSelector");
+    const struct kube_pods *p = NULL;
+
+    while ((p = kube_next_selected_by(&all->c->bundle, o, selector, p)) != NULL) {
+        if (job_store_in(&all->c->jobs, p) != NULL)
+            kube_index_add(&all->c->bundle.arena, &all->policies, "", pods_key(all->c, p),
+                           o->index);
+    }
+}
+
+static void index_objects(struct scrapes *all)
+{
+    for (size_t i = 0; i < all->c->bundle.count; i++) {
+        const struct kube_object *o = all->c->bundle.objects[i];
+
+        if (o->type == KUBE_SERVICE)
+            index_service(all, o);
+        else if (is_for_ingress(o))
+            index_policy(all, o);
+    }
+}
+
+/* Policies add up: one that admits it is enough. */
+static void look_at(struct scrapes *all, const struct scrape *s)
+{
+    struct check *c = all->c;
+    const char *key = pods_key(c, s->pods);
+    struct kube_hits hits = kube_index_find(&all->policies, "", key, strlen(key));
     const struct kube_object *closed = NULL;
 
-    for (size_t i = 0; i < c->bundle.count && !s->pods->host_network; i++) {
-        const struct kube_object *policy = c->bundle.objects[i];
-
-        if (!concerns(policy, s->pods))
-            continue;
-        if (admits(c, policy, s))
+    for (size_t i = 0; i < hits.count && !s->pods->host_network; i++) {
+        closed = c->bundle.objects[hits.list[i]];
+        if (admits(c, closed, s))
             return;
-        closed = policy;
     }
-    if (closed != NULL)
+    if (closed != NULL && !s->pods->host_network)
         check_report(c, closed, check_at_key(closed->spec, "ingress"),
                      "%s has Prometheus scrape %s%s%s, and this policy admits the job's pods alone",
                      s->asker, check_title(c, s->pods->object), *s->port == '\0' ? "" : " at port ",
@@ -120,13 +171,13 @@ static void look_at(struct check *c, const struct scrape *s)
 
 /* --- What Prometheus is told. --- */
 
-static void look_at_annotations(struct check *c, const struct kube_pods *p)
+static void look_at_annotations(struct scrapes *all, const struct kube_pods *p)
 {
     struct scrape s = {p, kube_text(p->meta, "annotations.prometheus\\.io/port"),
                        "the annotation prometheus.io/scrape"};
 
     if (strcmp(kube_text(p->meta, "annotations.prometheus\\.io/scrape"), "true") == 0)
-        look_at(c, &s);
+        look_at(all, &s);
 }
 
 /* The port of the pods behind a port of the Service. */
@@ -143,22 +194,7 @@ static const char *target_port(const struct kube_object *service, const char *na
     return "";
 }
 
-/* Whether the labels of an object are those of a selector's matchLabels. */
-static bool has_labels(const struct kube_object *o, const struct yaml_node *wanted)
-{
-    const struct yaml_node *labels = kube_get(o->node, "metadata.labels");
-
-    for (size_t i = 0; wanted != NULL && wanted->kind == YAML_MAPPING && i < wanted->count; i++) {
-        const struct yaml_node *value = yaml_get(labels, yaml_text(wanted->pairs[i].key));
-
-        if (value == NULL || yaml_text(wanted->pairs[i].value) == NULL ||
-            !yaml_is(value, yaml_text(wanted->pairs[i].value)))
-            return false;
-    }
-    return true;
-}
-
-static void look_at_endpoints(struct check *c, const struct kube_object *monitor,
+static void look_at_endpoints(struct scrapes *all, const struct kube_object *monitor,
                               const struct kube_object *service, const struct kube_pods *p)
 {
     const struct yaml_node *endpoints = kube_get(monitor->spec, "endpoints");
@@ -167,37 +203,54 @@ static void look_at_endpoints(struct check *c, const struct kube_object *monitor
         const char *port = kube_text(endpoints->items[i], "port");
         const char *direct = kube_text(endpoints->items[i], "targetPort");
         struct scrape s = {p, *direct != '\0' ? direct : target_port(service, port),
-                           check_title(c, monitor)};
+                           check_title(all->c, monitor)};
 
-        look_at(c, &s);
+        look_at(all, &s);
     }
 }
 
-static void look_at_monitor(struct check *c, const struct kube_object *monitor)
+/* The Services that have one of the labels; all, if none is wanted. */
+static struct kube_hits services_of(struct scrapes *all, const struct yaml_node *wanted)
+{
+    const char *key = "";
+
+    if (wanted != NULL && wanted->kind == YAML_MAPPING && wanted->count > 0 &&
+        yaml_text(wanted->pairs[0].value) != NULL)
+        key = label_key(all->c, wanted->pairs[0].key->text, wanted->pairs[0].value->text);
+    return kube_index_find(&all->services, "", key, strlen(key));
+}
+
+static void look_at_monitor(struct scrapes *all, const struct kube_object *monitor)
 {
     const struct yaml_node *wanted = kube_get(monitor->spec, "selector.matchLabels");
+    struct kube_hits hits = services_of(all, wanted);
 
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *service = c->bundle.objects[i];
+    for (size_t i = 0; i < hits.count; i++) {
+        const struct kube_object *service = all->c->bundle.objects[hits.list[i]];
         const struct kube_pods *p = NULL;
 
-        if (service->type != KUBE_SERVICE || !has_labels(service, wanted))
+        if (!kube_has_labels(service, wanted))
             continue;
-        while ((p = kube_next_selected(&c->bundle, service, p)) != NULL) {
-            if (job_store_in(&c->jobs, p) != NULL)
-                look_at_endpoints(c, monitor, service, p);
+        while ((p = kube_next_selected(&all->c->bundle, service, p)) != NULL) {
+            if (job_store_in(&all->c->jobs, p) != NULL)
+                look_at_endpoints(all, monitor, service, p);
         }
     }
 }
 
 void check_scrape_blocked(struct check *c)
 {
+    struct scrapes all = {.c = c};
+
+    if (c->jobs.store_count == 0)
+        return;
+    index_objects(&all);
     for (size_t i = 0; i < c->bundle.pod_count; i++) {
         if (job_store_in(&c->jobs, c->bundle.pods[i]) != NULL)
-            look_at_annotations(c, c->bundle.pods[i]);
+            look_at_annotations(&all, c->bundle.pods[i]);
     }
     for (size_t i = 0; i < c->bundle.count; i++) {
         if (strcmp(c->bundle.objects[i]->kind, "ServiceMonitor") == 0)
-            look_at_monitor(c, c->bundle.objects[i]);
+            look_at_monitor(&all, c->bundle.objects[i]);
     }
 }

@@ -14,6 +14,7 @@ struct job_scope {
     const struct kube_container *container;
     struct job_assignment *assigned;
     size_t count, cap;
+    struct kube_index names; /* their indices by name */
 };
 
 void job_scope_assign(struct job_scope *s, const char *name, struct arg_text value);

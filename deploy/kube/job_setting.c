@@ -256,7 +256,10 @@ static const char *trim(struct arena *a, const char *text)
 static void find_master(struct job_view *v, struct job_run *r)
 {
     const struct job_setting *said = &r->settings[TORCHRUN_MASTER_ADDR];
-    const struct job_variable *made = job_variable(v, r->container, "MASTER_ADDR");
+    bool train =
+        job_run_object(r)->type == KUBE_TRAINJOB; /* torchrun reads PET_, workers the other */
+    const struct job_variable *made =
+        job_variable(v, r->container, train ? "PET_MASTER_ADDR" : "MASTER_ADDR");
 
     if (said->from != JOB_FROM_NOWHERE && said->value.known && *said->value.text != '\0')
         r->host = trim(&v->bundle->arena, said->value.text);

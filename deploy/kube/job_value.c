@@ -81,6 +81,9 @@ static void add_env_from(struct list *l, const struct kube_bundle *b,
     }
 }
 
+/* So many variables are found sooner without an index. */
+#define FEW 16
+
 const struct job_variable *job_variables(struct job_view *v, const struct kube_container *c,
                                          size_t *count)
 {
@@ -93,6 +96,9 @@ const struct job_variable *job_variables(struct job_view *v, const struct kube_c
         v->variables_of = c;
         v->variables = l.items;
         v->variable_count = l.count;
+        v->variable_names = (struct kube_index){0};
+        for (size_t i = 0; l.count > FEW && i < l.count; i++)
+            kube_index_add(l.arena, &v->variable_names, "", l.items[i].name, i);
     }
     *count = v->variable_count;
     return v->variables;
@@ -109,6 +115,11 @@ const struct job_variable *job_variable(struct job_view *v, const struct kube_co
         copy = arena_alloc(&v->bundle->arena, sizeof *copy);
         *copy = made;
         return copy;
+    }
+    if (count > FEW) {
+        struct kube_hits hits = kube_index_find(&v->variable_names, "", name, strlen(name));
+
+        return hits.count == 0 ? NULL : &list[hits.list[hits.count - 1]];
     }
     while (count > 0) {
         if (strcmp(list[--count].name, name) == 0)
@@ -217,12 +228,9 @@ static const struct job_variable *variable_named(struct expansion *e, const char
 static const struct job_assignment *assigned(const struct job_scope *s, const char *name,
                                              size_t len)
 {
-    for (size_t i = s->count; i > 0; i--) {
-        if (strlen(s->assigned[i - 1].name) == len &&
-            strncmp(s->assigned[i - 1].name, name, len) == 0)
-            return &s->assigned[i - 1];
-    }
-    return NULL;
+    struct kube_hits hits = kube_index_find(&s->names, "", name, len);
+
+    return hits.count == 0 ? NULL : &s->assigned[hits.list[hits.count - 1]];
 }
 
 /* At a $: the length of the reference, and the name in it (len 0: it is not a plain variable). */
@@ -345,6 +353,7 @@ void job_scope_assign(struct job_scope *s, const char *name, struct arg_text val
                                  s->count * sizeof *s->assigned, cap * sizeof *s->assigned);
         s->cap = cap;
     }
+    kube_index_add(&s->view->bundle->arena, &s->names, "", name, s->count);
     s->assigned[s->count++] = (struct job_assignment){name, value};
 }
 

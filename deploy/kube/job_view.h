@@ -97,6 +97,7 @@ struct job_view {
     const struct kube_container *variables_of;
     const struct job_variable *variables;
     size_t variable_count;
+    struct kube_index variable_names; /* their indices by name; empty: they are few */
 };
 
 void job_find(struct job_view *v, struct kube_bundle *bundle);

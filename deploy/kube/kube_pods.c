@@ -320,6 +320,10 @@ static void find_train(struct pods_maker *m, const struct kube_object *o)
             .pods = p, .node = trainer, .name = "node", .image = kube_text(trainer, "image")};
         p->replicas = kube_int(trainer, "numNodes", -1);
         p->restart = "OnFailure";
+        p->host_prefix =
+            arena_text(&m->bundle->arena, "%s-node-0-", o->name); /* as Trainer's own */
+        p->host_domain = o->name;
+        add_made_label(m, "jobset.sigs.k8s.io/jobset-name", o->name);
     }
 }
 

@@ -71,6 +71,19 @@ bool kube_selects_by(const struct yaml_node *selector, const struct kube_pods *p
     return true;
 }
 
+bool kube_has_labels(const struct kube_object *o, const struct yaml_node *wanted)
+{
+    const struct yaml_node *labels = kube_get(o->node, "metadata.labels");
+
+    for (size_t i = 0; wanted != NULL && wanted->kind == YAML_MAPPING && i < wanted->count; i++) {
+        const char *text = yaml_text(wanted->pairs[i].value);
+
+        if (text == NULL || !yaml_is(yaml_get(labels, wanted->pairs[i].key->text), text))
+            return false;
+    }
+    return true;
+}
+
 /* --- Selecting among many. --- */
 
 static const char *label_name(struct arena *a, const char *key, const char *value)

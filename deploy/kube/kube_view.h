@@ -132,6 +132,8 @@ const struct kube_object *kube_top(const struct kube_object *o);
 bool kube_selects(const struct yaml_node *selector, const struct kube_pods *p);
 /* The same of a selector with matchLabels and matchExpressions; an empty one matches all. */
 bool kube_selects_by(const struct yaml_node *selector, const struct kube_pods *p);
+/* Whether an object has all labels of a matchLabels; an empty one, or none, wants nothing. */
+bool kube_has_labels(const struct kube_object *o, const struct yaml_node *wanted);
 /* Pods of the Service's namespace that it selects; the next one behind `after` (NULL: the first).
  */
 const struct kube_pods *kube_next_selected(const struct kube_bundle *b,

@@ -82,3 +82,54 @@ bool rdzv_conf_is_false(const char *conf, const struct rdzv_conf_entry *e)
     }
     return false;
 }
+
+/* --- Keys. --- */
+
+/* The backends that read each key. */
+static const struct {
+    const char *key;
+    int backends;
+} conf_keys[] = {
+    {"is_host", RDZV_CONF_C10D},
+    {"store_type", RDZV_CONF_C10D},
+    {"read_timeout", RDZV_CONF_C10D | RDZV_CONF_ETCD_V2},
+    {"join_timeout", RDZV_CONF_C10D | RDZV_CONF_ETCD_V2},
+    {"last_call_timeout", RDZV_CONF_C10D | RDZV_CONF_ETCD_V2 | RDZV_CONF_ETCD},
+    {"close_timeout", RDZV_CONF_C10D | RDZV_CONF_ETCD_V2},
+    {"heartbeat_timeout", RDZV_CONF_C10D | RDZV_CONF_ETCD_V2},
+    {"keep_alive_interval", RDZV_CONF_C10D | RDZV_CONF_ETCD_V2},
+    {"keep_alive_max_attempt", RDZV_CONF_C10D | RDZV_CONF_ETCD_V2},
+    {"timeout", RDZV_CONF_ETCD | RDZV_CONF_STATIC},
+    {"etcd_prefix", RDZV_CONF_ETCD},
+    {"protocol", RDZV_CONF_ETCD_V2 | RDZV_CONF_ETCD},
+    {"ssl_cert", RDZV_CONF_ETCD_V2},
+    {"ssl_cert_key", RDZV_CONF_ETCD_V2},
+    {"ca_cert", RDZV_CONF_ETCD_V2},
+    {"cert", RDZV_CONF_ETCD},
+    {"key", RDZV_CONF_ETCD},
+    {"cacert", RDZV_CONF_ETCD},
+    {"rank", RDZV_CONF_STATIC},
+};
+
+int rdzv_conf_backend(const char *name)
+{
+    return strcmp(name, "c10d") == 0      ? RDZV_CONF_C10D
+           : strcmp(name, "etcd-v2") == 0 ? RDZV_CONF_ETCD_V2
+           : strcmp(name, "etcd") == 0    ? RDZV_CONF_ETCD
+           : strcmp(name, "static") == 0  ? RDZV_CONF_STATIC
+                                          : 0;
+}
+
+const char *rdzv_conf_key(size_t index)
+{
+    return index < sizeof conf_keys / sizeof *conf_keys ? conf_keys[index].key : NULL;
+}
+
+int rdzv_conf_readers(const char *key, size_t len)
+{
+    for (size_t i = 0; i < sizeof conf_keys / sizeof *conf_keys; i++) {
+        if (strlen(conf_keys[i].key) == len && memcmp(conf_keys[i].key, key, len) == 0)
+            return conf_keys[i].backends;
+    }
+    return 0;
+}

@@ -21,3 +21,20 @@ bool rdzv_conf_find(const char *conf, const char *key, struct rdzv_conf_entry *o
 
 /* Whether torch takes the entry's value for false. */
 bool rdzv_conf_is_false(const char *conf, const struct rdzv_conf_entry *e);
+
+/* The backends of torch that read a conf. */
+enum rdzv_conf_backend {
+    RDZV_CONF_C10D = 1,
+    RDZV_CONF_ETCD_V2 = 2,
+    RDZV_CONF_ETCD = 4,
+    RDZV_CONF_STATIC = 8,
+};
+
+/* The bit of a backend's name; 0: an unknown one, which may read anything. */
+int rdzv_conf_backend(const char *name);
+
+/* The bits of the backends that read a key; 0: none does. */
+int rdzv_conf_readers(const char *key, size_t len);
+
+/* The index-th key that torch knows, or NULL. */
+const char *rdzv_conf_key(size_t index);

@@ -2,6 +2,7 @@
 #include "deploy/rewrite/rewrite_etcd.h"
 
 #include "deploy/rewrite/rewrite_edit.h"
+#include "deploy/rewrite/rewrite_refers.h"
 #include "deploy/rewrite/store_settings.h"
 
 #include <string.h>
@@ -110,49 +111,6 @@ static void find_services(struct rewrite *w, struct etcd *e)
 
 /* --- Whether it is torch's. --- */
 
-/* NAME, NAME.NAMESPACE... with a port behind it, or as the whole value of a variable like
- * ETCD_HOST.
- */
-static bool mentions(const struct yaml_node *n, const char *key, const char *name)
-{
-    size_t len = strlen(name);
-
-    for (const char *p = strstr(n->text, name); len > 0 && p != NULL; p = strstr(p + 1, name)) {
-        const char *end = p + len;
-        char before = p == n->text ? '\0' : p[-1];
-
-        if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.", before) !=
-                NULL &&
-            before != '\0')
-            continue;
-        if (*end == '.')
-            end += strspn(end, ".abcdefghijklmnopqrstuvwxyz0123456789-");
-        if (*end == ':' && end[1] >= '0' && end[1] <= '9')
-            return true;
-        if (*end == '\0' && before == '\0' && strcasestr(key, "etcd") != NULL)
-            return true;
-    }
-    return false;
-}
-
-static bool mentions_within(const struct yaml_node *n, const char *key, const char *name)
-{
-    if (n == NULL || n->alias)
-        return false;
-    if (n->kind == YAML_SCALAR)
-        return mentions(n, key, name);
-    for (size_t i = 0; i < n->count; i++) {
-        const char *inner = n->kind == YAML_SEQUENCE ? key : n->pairs[i].key->text;
-        const struct yaml_node *value = n->kind == YAML_SEQUENCE ? n->items[i] : n->pairs[i].value;
-
-        if (strcmp(inner, "value") == 0)
-            inner = kube_text(n, "name"); /* of a variable */
-        if (mentions_within(value, inner, name))
-            return true;
-    }
-    return false;
-}
-
 /* Something of the bundle, beside jobs that meet there, that uses the etcd, too; or NULL. */
 static const struct kube_object *other_user(const struct rewrite *w, const struct etcd *e)
 {
@@ -165,7 +123,7 @@ static const struct kube_object *other_user(const struct rewrite *w, const struc
             continue;
         for (size_t k = 0; k < e->service_count; k++) {
             if (strcmp(e->services[k]->name, o->name) != 0 &&
-                mentions_within(o->node, "", e->services[k]->name))
+                etcd_named_in(o->node, e->services[k]->name) != NULL)
                 return o;
         }
     }
@@ -594,5 +552,6 @@ void etcd_replace(struct rewrite *w, const struct etcd *e, bool c10d)
     emit_job_free(&job);
     note_replaced(w, e, kind);
     note_losses(w, e);
+    note_referrers(w, e, kind);
     rewrite_around(w, e, c10d);
 }

@@ -1,7 +1,7 @@
 /* Moves options of torchrun, PET_* variables and elasticPolicies to c10d. */
 #include "deploy/rewrite/rewrite_job.h"
 
-#include "deploy/kube/rdzv_conf.h"
+#include "deploy/rewrite/rewrite_conf.h"
 #include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/rewrite_setting.h"
 #include "deploy/rewrite/store_settings.h"
@@ -62,12 +62,23 @@ long rewrite_job_nodes(const struct rewrite_job *j)
     return pods > most ? pods : most;
 }
 
-/* A training pod serves the endpoint, or an operator leads all pods to its Master. */
+/* A static job whose rank 0 is a pod of its own: the words name it, or the controller does. */
+static bool is_static_at_own_pod(const struct rewrite_job *j, const struct job_run *r)
+{
+    if (r->args == NULL || r->args->is_other || strcmp(r->backend, "static") != 0 ||
+        !job_is_multi_node(r))
+        return false;
+    if (j->object->type == KUBE_PYTORCHJOB)
+        return j->policy == NULL && kube_get(j->object->spec, "pytorchReplicaSpecs.Worker") != NULL;
+    return j->object->type == KUBE_TRAINJOB ||
+           r->settings[TORCHRUN_MASTER_ADDR].from != JOB_FROM_NOWHERE;
+}
+
+/* A training pod serves the endpoint, or all pods look for rank 0 at one of them. */
 static bool is_told(const struct rewrite_job *j, const struct job_run *r)
 {
     return r->settings[TORCHRUN_RDZV_ENDPOINT].from != JOB_FROM_NOWHERE ||
-           (j->object->type == KUBE_PYTORCHJOB && j->policy == NULL && r->args != NULL &&
-            !r->args->is_other && kube_get(j->object->spec, "pytorchReplicaSpecs.Worker") != NULL);
+           is_static_at_own_pod(j, r);
 }
 
 bool rewrite_is_self_hosted(const struct rewrite_job *j)
@@ -77,32 +88,6 @@ bool rewrite_is_self_hosted(const struct rewrite_job *j)
             return j->object->type != KUBE_CONFIG_MAP && !kube_is_template(j->object);
     }
     return false;
-}
-
-/* --- Configurations. --- */
-
-/* The conf with is_host=0 instead of an entry. */
-static const char *without_host(struct rewrite *w, const char *conf,
-                                const struct rdzv_conf_entry *e)
-{
-    return arena_text(&w->arena, "%.*sis_host=0%s", (int)e->start, conf, conf + e->end);
-}
-
-static void set_is_host(struct rewrite *w, const struct job_run *r, const struct job_setting *s)
-{
-    const char *conf = s->written.text, *all = s->value.text;
-    struct rdzv_conf_entry e;
-
-    if (rdzv_conf_find(conf, "is_host", &e)) {
-        if (!rdzv_conf_is_false(conf, &e) && !setting_write_part(w, s, e.start, e.end, "is_host=0"))
-            setting_write(w, r, s, without_host(w, conf, &e));
-    } else if (rdzv_conf_find(all, "is_host", &e)) { /* it comes with a variable */
-        setting_write(w, r, s, without_host(w, all, &e));
-    } else if (*conf == '\0') {
-        setting_write(w, r, s, "is_host=0");
-    } else if (!setting_write_part(w, s, 0, 0, "is_host=0,")) {
-        setting_write(w, r, s, arena_text(&w->arena, "is_host=0,%s", conf));
-    }
 }
 
 /* --- Runs. --- */
@@ -205,7 +190,7 @@ void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const stru
     }
     for (const struct job_setting *s = conf; s != NULL; s = s->weaker) {
         if (is_written(s))
-            set_is_host(w, r, s);
+            conf_move(w, r, s);
     }
     move_endpoint(w, r, host);
     if (is_written(endpoint) && j->policy == NULL) {
@@ -247,36 +232,12 @@ static void set_key(struct rewrite *w, const struct yaml_node *policy, const cha
     }
 }
 
-static void set_policy_conf(struct rewrite *w, const struct yaml_node *policy, struct buf *missing)
-{
-    const struct yaml_node *conf = yaml_get(policy, "rdzvConf");
-
-    if (conf == NULL) {
-        buf_print(missing, "rdzvConf:\n- key: is_host\n  value: \"0\"\n");
-        return;
-    }
-    if (conf->kind != YAML_SEQUENCE) {
-        rewrite_error(w, conf, "rdzvConf is a list of `key` and `value`: write it as one");
-        return;
-    }
-    for (size_t i = 0; i < conf->count; i++) {
-        const struct yaml_node *value = yaml_get(conf->items[i], "value");
-
-        if (!yaml_is(yaml_get(conf->items[i], "key"), "is_host"))
-            continue;
-        if (yaml_text(value) != NULL &&
-            !rdzv_conf_is_false(value->text, &(struct rdzv_conf_entry){.end = value->len}))
-            edit_value(w, value, "0");
-        return;
-    }
-    edit_append_item(w, conf, "key: is_host\nvalue: \"0\"\n");
-}
-
 void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const char *host)
 {
     static const char *const keys[] = {"rdzvConf", "rdzvId", "rdzvPort", "rdzvHost", "rdzvBackend"};
     struct buf missing = {.arena = &w->arena};
     const struct yaml_pair *after = NULL;
+    const char *old = kube_text(j->policy, "rdzvBackend");
 
     set_key(w, j->policy, "rdzvBackend", "c10d", &missing);
     if (host != NULL)
@@ -289,7 +250,7 @@ void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const c
             "%s had no rdzvId, and so the id of all jobs without one: rewrite sets its name",
             rewrite_title(w, j->object));
     }
-    set_policy_conf(w, j->policy, &missing);
+    conf_move_policy(w, j->policy, old, &missing);
     for (size_t i = 0; i < sizeof keys / sizeof *keys && after == NULL; i++)
         after = yaml_get_pair(j->policy, keys[i]);
     if (missing.len == 0)
@@ -322,10 +283,26 @@ static bool is_said(const struct job_run *r, const char *name)
     return false;
 }
 
+/* The job has an id, and this variable is nothing but a part of the one that emit would write. */
+static bool is_of_id(const struct job_run *r, const struct yaml_node *env, const char *name)
+{
+    const char *id = job_variable_name(TORCHRUN_RDZV_ID), *part;
+
+    for (size_t i = 0; is_said(r, id) && i < yaml_length(env); i++) {
+        part = strstr(kube_text(env->items[i], "value"), name);
+        if (yaml_is(yaml_get(env->items[i], "name"), id) && part != NULL && part[-1] == '(' &&
+            part[strlen(name)] == ')')
+            return true;
+    }
+    return false;
+}
+
 void rewrite_add_variables(struct rewrite *w, const struct kube_container *c,
                            const struct job_run *r, const struct yaml_node *env)
 {
-    const struct yaml_pair *old = yaml_get_pair(c->node, "env");
+    /* A TrainJob has variables of its own; its runtime is that of others, too. */
+    const struct yaml_node *owner = c->over != NULL ? c->over : c->node;
+    const struct yaml_pair *old = yaml_get_pair(owner, "env");
     struct yaml_node *block = yaml_new(&w->arena, YAML_MAPPING);
     struct yaml_node *added = yaml_new(&w->arena, YAML_SEQUENCE);
 
@@ -336,7 +313,9 @@ void rewrite_add_variables(struct rewrite *w, const struct kube_container *c,
     for (size_t i = 0; i < yaml_length(env); i++) {
         const char *name = kube_text(env->items[i], "name");
 
-        if (!is_said(r, name) && !(old != NULL && has_variable(old->value, name)))
+        if (!is_said(r, name) && !is_of_id(r, env, name) &&
+            !has_variable(kube_get(c->node, "env"), name) &&
+            !has_variable(kube_get(c->over, "env"), name))
             yaml_append(&w->arena, added, env->items[i]);
     }
     for (size_t i = 0; old != NULL && i < added->count; i++)
@@ -344,7 +323,7 @@ void rewrite_add_variables(struct rewrite *w, const struct kube_container *c,
     if (old != NULL || added->count == 0)
         return;
     yaml_put(&w->arena, block, "env", added);
-    edit_add_pair(w, c->node, &c->node->pairs[c->node->count - 1], rewrite_text(w, block));
+    edit_add_pair(w, owner, &owner->pairs[owner->count - 1], rewrite_text(w, block));
 }
 
 /* --- Pods. --- */

@@ -42,16 +42,29 @@ void setting_write(struct rewrite *w, const struct job_run *r, const struct job_
         edit_part(w, s->node, s->start, s->end, value);
 }
 
+static size_t part_start(const struct job_setting *s, size_t from)
+{
+    return s->written.at == NULL ? s->start + from : s->written.at[from];
+}
+
+static size_t part_end(const struct job_setting *s, size_t from, size_t to)
+{
+    return to == from              ? part_start(s, from)
+           : s->written.at == NULL ? s->start + to
+                                   : s->written.at[to - 1] + 1;
+}
+
+bool setting_has_part(const struct job_setting *s, size_t from, size_t to)
+{
+    return part_end(s, from, to) - part_start(s, from) == to - from;
+}
+
 bool setting_write_part(struct rewrite *w, const struct job_setting *s, size_t from, size_t to,
                         const char *value)
 {
-    const size_t *at = s->written.at;
-    size_t start = at == NULL ? s->start + from : at[from];
-    size_t end = to == from ? start : at == NULL ? s->start + to : at[to - 1] + 1;
-
-    if (end - start != to - from)
+    if (!setting_has_part(s, from, to))
         return false;
-    edit_part(w, s->node, start, end, value);
+    edit_part(w, s->node, part_start(s, from), part_end(s, from, to), value);
     return true;
 }
 

@@ -192,9 +192,17 @@ static void print_apply(struct steps *s)
 void rewrite_steps_print(FILE *out, struct rewrite *w)
 {
     struct steps s = {.w = w, .out = out};
+    bool changed = false;
 
-    for (size_t i = 0; i < w->file_count; i++)
+    for (size_t i = 0; i < w->file_count; i++) {
+        changed = changed || rewrite_changed(&w->files[i]);
         kube_add_file(&s.after, file_now(&w->files[i]));
+    }
+    if (!changed) {
+        fputs("# Nothing changes, so there is nothing to do.\n", out);
+        kube_free(&s.after);
+        return;
+    }
     s.sorted = arena_alloc(&w->arena, (s.after.count + 1) * sizeof *s.sorted);
     for (size_t i = 0; i < s.after.count; i++)
         s.sorted[i] = s.after.objects[i];

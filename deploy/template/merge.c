@@ -79,11 +79,40 @@ static bool is_same_item(const struct yaml_node *a, const struct yaml_node *b)
     return key != NULL && yaml_is(yaml_get(a, key), yaml_get(b, key)->text);
 }
 
+/* A term of a node selector: terms are alternatives, and what stands in one has to hold together.
+ */
+static bool is_term(const struct yaml_node *item)
+{
+    return yaml_get(item, "matchExpressions") != NULL || yaml_get(item, "matchFields") != NULL;
+}
+
+/* A patch of the only term there is narrows it: one more term would let in what it keeps out. */
+static struct yaml_node *merge_terms(struct arena *a, const struct yaml_node *base,
+                                     const struct yaml_node *over)
+{
+    struct yaml_node *n = copy_shallow(a, over);
+
+    for (size_t i = 0; i < over->count; i++)
+        yaml_append(a, n, merge(a, base->items[0], over->items[i], PATCH));
+    return n;
+}
+
+static bool are_terms(const struct yaml_node *base, const struct yaml_node *over)
+{
+    bool all = base->count == 1 && over->count > 0 && is_term(base->items[0]);
+
+    for (size_t i = 0; i < over->count && all; i++)
+        all = is_term(over->items[i]);
+    return all;
+}
+
 static struct yaml_node *merge_lists(struct arena *a, const struct yaml_node *base,
                                      const struct yaml_node *over, enum lists how)
 {
     struct yaml_node *n = copy_shallow(a, over);
 
+    if (how == PATCH && are_terms(base, over))
+        return merge_terms(a, base, over);
     for (size_t i = 0; i < base->count; i++)
         yaml_append(a, n, base->items[i]);
     for (size_t i = 0; i < over->count; i++) {

@@ -45,17 +45,18 @@ static bool finish(struct yaml_file *out, struct yaml_file *f, struct diag *d)
     struct yaml_mark mark;
     const char *what;
     bool ok = yaml_doc_build(f, &own);
+    bool template = !ok && find_template(f, &mark, &what) != NULL;
 
-    if (!ok && find_template(f, &mark, &what) != NULL)
+    if (template)
         diag_error(d, f->name, mark,
                    "this is a template: render it first (%s), and give what comes out", what);
     else
         diag_append(d, &own);
     diag_free(&own);
-    if (ok)
-        *out = *f;
-    else
+    if (!ok)
         yaml_file_free(f);
+    *out = *f;
+    out->is_template = template;
     return ok;
 }
 
@@ -115,6 +116,7 @@ bool yaml_file_read(struct yaml_file *out, const char *path, size_t size_max, st
     int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC), err;
     struct yaml_file f = {0};
 
+    *out = f;
     f.bytes = fd < 0 ? NULL : read_all(fd, size_max, &f.len);
     err = errno;
     if (fd >= 0 && !standard)

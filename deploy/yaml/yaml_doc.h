@@ -72,9 +72,11 @@ struct yaml_file {
     size_t len;
     struct yaml_doc *docs;
     size_t count;
+    bool is_template; /* only of files that could not be read */
 };
 
-/* Reads the file (`-`: standard input). False: there is an error in d, and nothing to free. */
+/* Reads the file (`-`: standard input). False: there is an error in d, and nothing to free;
+ * out->is_template says whether the file has to be rendered before it is YAML. */
 bool yaml_file_read(struct yaml_file *out, const char *path, size_t size_max, struct diag *d);
 
 /* The same for bytes, which are copied. */

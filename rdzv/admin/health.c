@@ -1,7 +1,6 @@
 /* /livez and /readyz. See health.h for the contract. */
 #include "rdzv/admin/health.h"
 
-#include "rdzv/engine/data_dir.h"
 #include "rdzv/net/listen.h"
 
 static bool is_verbose(const struct http_request *r)
@@ -29,7 +28,7 @@ static void reply_checks(const struct http_request *r, const char *name,
 {
     uint8_t text[2048];
     struct writer w = {.ptr = text, .cap = sizeof text};
-    bool ok = true;
+    bool ok = true, is_alone = r->conn->out.bytes == 0;
 
     for (size_t i = 0; i < count; i++)
         ok = ok && checks[i].ok;
@@ -53,6 +52,8 @@ static void reply_checks(const struct http_request *r, const char *name,
                                   .content_type = HTTP_TEXT,
                                   .nosniff = true,
                                   .body = {w.ptr, w.len}});
+    if (is_alone) /* while nothing can be committed, this says so */
+        conn_note_independent(r->conn);
 }
 
 void health_reply(const struct http_request *r, const char *name, const struct health_check *checks,
@@ -75,15 +76,14 @@ void admin_livez_handle(const struct http_request *r)
 /* Fills `checks`; returns how many there are. */
 static size_t check_ready(const struct net *n, struct health_check checks[READY_CHECKS])
 {
-    const struct data_dir *data = n->engine->data_dir;
-    const char *refusal = data == NULL ? NULL : data_dir_refuses(data);
+    const char *refusal = engine_refuses(n->engine);
 
     checks[0] = (struct health_check){"loop", true, NULL};
     checks[1] = (struct health_check){"store", !TAILQ_EMPTY(&n->engine->spaces), NULL};
     checks[2] = (struct health_check){"listeners", n->draining || health_has_listener(n), NULL};
     checks[3] = (struct health_check){"shutdown", !n->draining, NULL};
     checks[4] = (struct health_check){"journal", refusal == NULL, refusal};
-    return data == NULL ? READY_CHECKS - 1 : READY_CHECKS;
+    return n->engine->options.journal.commit == NULL ? READY_CHECKS - 1 : READY_CHECKS;
 }
 
 bool health_is_ready(const struct net *n)

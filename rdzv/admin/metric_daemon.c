@@ -96,6 +96,23 @@ static void write_iterations(FILE *out, const struct stats *stats)
             (double)stats->longest_iteration_ns / 1e9);
 }
 
+/* --- TLS. --- */
+
+static void write_tls(FILE *out, const struct handshakes *all)
+{
+    static const char name[] = "rdzvd_tls_handshakes_total";
+
+    metric_head(out, name, "counter", "TLS handshakes of clients that were done.");
+    fprintf(out, "%s{resumed=\"false\"} %" PRIu64 "\n%s{resumed=\"true\"} %" PRIu64 "\n", name,
+            all->done - all->resumed, name, all->resumed);
+    metric_counter(out, "rdzvd_tls_handshakes_failed_total",
+                   "TLS handshakes of clients that failed, or took too long.", all->failed);
+    metric_gauge(out, "rdzvd_tls_handshakes_open", "Handshakes that are under way.", all->count);
+    metric_gauge(out, "rdzvd_tls_certificate_expiry_timestamp_seconds",
+                 "When the certificate of --cert ends, since 1970; 0: there is none.",
+                 all->expires_s);
+}
+
 /* --- Requests. --- */
 
 static void write_http_requests(FILE *out, const char *name, const struct stats *stats,
@@ -211,6 +228,7 @@ void metrics_write_daemon(FILE *out, const struct net *n, const struct http_rout
     metric_gauge(out, "rdzvd_ready", "1 while /readyz says so.", state->is_ready);
     write_connections(out, n);
     write_listeners(out, n);
+    write_tls(out, &n->handshakes);
     write_requests(out, stats, routes);
     metric_counter(out, "rdzvd_loop_iterations_total", "Iterations of the event loop.",
                    stats->loop_iterations);

@@ -1,51 +1,17 @@
 /* /metrics in Prometheus's text format. See metrics.h. */
 #include "rdzv/admin/metrics.h"
 
-#include <stdlib.h>
-
 #include "rdzv/admin/access.h"
 #include "rdzv/admin/health.h"
 #include "rdzv/admin/metric_daemon.h"
 #include "rdzv/admin/metric_etcd.h"
+#include "rdzv/admin/metric_journal.h"
+#include "rdzv/admin/metric_reply.h"
 #include "rdzv/admin/metric_spaces.h"
 #include "rdzv/admin/metric_text.h"
-#include "rdzv/engine/data_dir.h"
 #include "rdzv/http/job.h"
 
-/* What a request is charged for the system calls that it takes. */
-#define METRICS_COST (32u << 10)
-
 /* --- What only a store counts. --- */
-
-static void write_journal(FILE *out, const struct data_dir *data)
-{
-    const struct journal_writer_stats *s = data_dir_stats(data);
-    struct journal_writer_disk disk;
-
-    data_dir_disk(data, &disk);
-    metric_counter(out, "rdzvd_journal_batches_total", "Batches of changes that were appended.",
-                   s->batches);
-    metric_counter(out, "rdzvd_journal_bytes_total", "Bytes of those.", s->bytes);
-    metric_counter(out, "rdzvd_journal_failures_total", "Writes and syncs that failed, each try.",
-                   s->failures);
-    metric_gauge(out, "rdzvd_journal_refuses_changes", "1 while the disk has failed.",
-                 data_dir_refuses(data) != NULL);
-    metric_gauge(out, "rdzvd_journal_snapshot_bytes", "Size of the newest snapshot.",
-                 s->snapshot_bytes);
-    metric_counter(out, "rdzvd_journal_snapshots_total", "Snapshots that were written.",
-                   s->snapshots);
-    metric_head(out, "rdzvd_journal_sync_seconds", "histogram", "How long syncs took.");
-    metric_durations(out, "rdzvd_journal_sync_seconds", "", &disk.syncs, SYNC_FIRST_NS);
-    metric_head(out, "rdzvd_journal_slowest_sync_seconds", "gauge", "The longest of them.");
-    fprintf(out, "rdzvd_journal_slowest_sync_seconds %.6f\n", (double)s->slowest_sync_ns / 1e9);
-    metric_gauge(out, "rdzvd_journal_uncovered_bytes", "Bytes that a start would replay.",
-                 s->bytes_behind);
-    metric_gauge(out, "rdzvd_journal_unsynced_bytes", "Bytes that no sync has covered yet.",
-                 s->pending_bytes);
-    metric_gauge(out, "rdzvd_data_dir_free_bytes",
-                 "Bytes that rdzvd may still take of the file system of --data-dir.", disk.free);
-    metric_gauge(out, "rdzvd_data_dir_size_bytes", "Size of that file system.", disk.size);
-}
 
 static void write_relays(FILE *out, const struct stats *stats)
 {
@@ -102,8 +68,7 @@ static void write_store(FILE *out, const struct net *n)
                    stats->hashes_computed);
     metric_gauge(out, "rdzvd_password_hashes_waiting", "Passwords that wait to be hashed.",
                  stats->hashes_waiting);
-    if (n->engine->data_dir != NULL)
-        write_journal(out, n->engine->data_dir);
+    metrics_write_journal(out, n->engine);
 }
 
 /* --- The request. --- */
@@ -114,8 +79,9 @@ struct metrics_job {
     bool with_daemon;
 };
 
-static void write_all(FILE *out, const struct metrics_job *j, const struct http_request *r)
+static void write_all(FILE *out, const struct http_request *r, const void *arg)
 {
+    const struct metrics_job *j = arg;
     const struct net *n = conn_net(r->conn);
     const struct daemon_state state = {.role = "store", .is_ready = health_is_ready(n)};
 
@@ -127,33 +93,6 @@ static void write_all(FILE *out, const struct metrics_job *j, const struct http_
     metrics_write_etcd_server(out, r->http);
     write_store(out, n);
     metrics_write_process(out, http_engine(r));
-}
-
-static void reply_all(const struct metrics_job *j, const struct http_request *r)
-{
-    char *text = NULL;
-    size_t len = 0;
-    FILE *out;
-    bool ok;
-
-    account_give_spare();
-    out = open_memstream(&text, &len);
-    ok = out != NULL;
-    if (ok) {
-        write_all(out, j, r);
-        ok = fclose(out) == 0;
-    }
-    conn_charge(r->conn, METRICS_COST + len);
-    if (ok)
-        reply_send(r, &(struct reply){
-                          .status = 200,
-                          .content_type = "text/plain; version=0.0.4; charset=utf-8",
-                          .body = {(const uint8_t *)text, len},
-                      });
-    else
-        reply_send(r, &(struct reply){.status = 500});
-    free(text);
-    account_keep_spare();
 }
 
 static void free_job(struct http_job *job)
@@ -170,7 +109,7 @@ static enum http_job_state run_job(struct http_job *job, const struct http_reque
 
     if (!metric_spaces_go_on(&j->spaces, HTTP_SLICE_NS))
         return HTTP_JOB_GOES_ON;
-    reply_all(j, r);
+    metric_reply(r, 0, write_all, j);
     return HTTP_JOB_DONE;
 }
 
@@ -185,9 +124,20 @@ static enum http_job_state go_on(struct http_job *job, const struct http_request
     return state;
 }
 
+/* It is larger than a page, so what is kept for metrics is for it, too. */
+static struct metrics_job *request_job(void)
+{
+    struct metrics_job *j;
+
+    account_give_spare();
+    j = account_request(ACCOUNT_ANSWERS, ACCOUNT_SMALL, sizeof *j);
+    account_keep_spare();
+    return j;
+}
+
 void admin_metrics_handle(const struct http_request *r)
 {
-    struct metrics_job *j = account_request(ACCOUNT_ANSWERS, ACCOUNT_SMALL, sizeof *j);
+    struct metrics_job *j = request_job();
     bool all_spaces = admin_shows_all_spaces(r);
 
     if (j == NULL) {

@@ -3,14 +3,13 @@
 
 #include "rdzv/admin/health.h"
 #include "rdzv/admin/metric_daemon.h"
+#include "rdzv/admin/metric_reply.h"
 #include "rdzv/admin/metric_text.h"
 #include "rdzv/relay/http_relay.h"
 #include "rdzv/relay/upstream.h"
 
-/* What /metrics is charged for system calls and, for each client, the search for the oldest
- * request. */
-#define METRICS_COST (32u << 10)
-#define CLIENT_COST  8u
+/* What /metrics is charged for each client: the search for the oldest request. */
+#define CLIENT_COST 8u
 
 static bool is_ready(const struct net *n, const struct upstream *u)
 {
@@ -89,30 +88,22 @@ static void write_http(FILE *out, const struct relay_http_stats *s)
                    s->watches_moved);
 }
 
+static void write_all(FILE *out, const struct http_request *r, const void *arg)
+{
+    const struct upstream *u = arg;
+    const struct net *n = conn_net(r->conn);
+    const struct daemon_state state = {.role = "relay", .is_ready = is_ready(n, u)};
+
+    write_relay(out, u);
+    write_http(out, &r->http->relay->stats);
+    metrics_write_daemon(out, n, r->http->routes, &state);
+    metrics_write_process(out, http_engine(r));
+}
+
 void relay_metrics_handle(const struct http_request *r)
 {
-    const struct net *n = conn_net(r->conn);
     const struct upstream *u = r->http->upstream;
-    const struct daemon_state state = {.role = "relay", .is_ready = is_ready(n, u)};
-    char *text = NULL;
-    size_t len = 0;
-    FILE *out = open_memstream(&text, &len);
-    bool ok = out != NULL;
 
     u->relay->now_ns = clock_monotonic_ns(http_engine(r)->options.clock);
-    if (ok) {
-        write_relay(out, u);
-        write_http(out, &r->http->relay->stats);
-        metrics_write_daemon(out, n, r->http->routes, &state);
-        metrics_write_process(out, http_engine(r));
-        ok = fclose(out) == 0;
-    }
-    conn_charge(r->conn, METRICS_COST + CLIENT_COST * u->relay->session_count + len);
-    if (ok)
-        reply_send(r, &(struct reply){.status = 200,
-                                      .content_type = "text/plain; version=0.0.4; charset=utf-8",
-                                      .body = {(const uint8_t *)text, len}});
-    else
-        reply_send(r, &(struct reply){.status = 500});
-    free(text);
+    metric_reply(r, CLIENT_COST * u->relay->session_count, write_all, u);
 }

@@ -32,7 +32,11 @@
 
 /* So many keys of elastic jobs may be in one MULTI_SET: of each it is found, at its one moment,
  * whose it is. torch's agents set one at a time, and workers have a store of their own. */
-#define RUN_KEYS_AT_ONCE 4096u
+#define RUN_KEYS_AT_ONCE 4096
+
+/* A constant as it stands above, for a message. */
+#define TEXT_OF(constant)  TEXT_OF_IT(constant)
+#define TEXT_OF_IT(tokens) #tokens
 
 /* So many values of a MULTI_GET are answered in one costly turn. */
 #define ANSWERED_AT_A_TIME 4096u
@@ -158,8 +162,13 @@ void c10d_reject(struct conn *c, enum store_status status, struct slice key)
     case STORE_TOO_LONG:
         conn_drop(c, DROP_LIMIT, "the value would get too long, see --value-limit", key);
         break;
-    case STORE_TOO_MANY:
+    case STORE_TOO_MANY_RUNS:
         conn_drop(c, DROP_LIMIT, "the space has as many runs as it may, see --runs-per-space", key);
+        break;
+    case STORE_TOO_MANY_RUN_KEYS:
+        conn_drop(c, DROP_LIMIT,
+                  "more than " TEXT_OF(RUN_KEYS_AT_ONCE) " keys of elastic jobs in one MULTI_SET",
+                  key);
         break;
     case STORE_READ_ONLY:
         conn_drop(c, DROP_READ_ONLY, "the data directory takes no changes, see /readyz?verbose",
@@ -562,7 +571,7 @@ static enum store_status take_key(struct conn *c, struct c10d_job *job, struct s
     default: /* C10D_MULTI_SET */
         taken = c10d_next_blob(rest, &value) && keymap_pick_value(job->picks, key, value);
         if (job->picks->grouped > RUN_KEYS_AT_ONCE)
-            return STORE_TOO_MANY;
+            return STORE_TOO_MANY_RUN_KEYS;
     }
     return taken ? STORE_OK : STORE_NO_MEMORY;
 }
@@ -627,13 +636,10 @@ static void run_picks(struct conn *c, const struct c10d_request *req)
     struct c10d_job *job = c10d_session(c)->work.job;
     enum store_status status = take_keys(c, job, req->items);
 
-    if (status == STORE_TOO_MANY)
-        conn_drop(c, DROP_LIMIT, "more than 4,096 keys of elastic jobs in one MULTI_SET",
-                  (struct slice){0});
-    else if (status != STORE_OK)
+    if (status != STORE_OK) {
         c10d_reject(c, status, (struct slice){0});
-    if (status != STORE_OK)
         return;
+    }
     if ((job->done < req->items.len && !job->refuted) || !finish_job(c, req))
         return;
     if (c->protocol != NULL)
@@ -975,10 +981,9 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
     if (result == PARSE_MORE)
         progress->need = size;
     else if (result == PARSE_BAD)
-        *why = in.ptr[0] == 0x16 ? "TLS, which this listener does not speak: use http://"
-               : in.ptr[0] <= 12 ? "c10d without a handshake (torch 2.0 and before), or a bad "
-                                   "VALIDATE; see --c10d-legacy"
-                                 : "no protocol spoken here begins so";
+        *why = in.ptr[0] <= 12 ? "c10d without a handshake (torch 2.0 and before), or a bad "
+                                 "VALIDATE; see --c10d-legacy"
+                               : "no protocol spoken here begins so";
     if (result != PARSE_DONE)
         return result;
     progress->used = size;

@@ -18,6 +18,7 @@
 #pragma once
 
 #include "proto/c10d.h"
+#include "rdzv/config/cidr.h"
 #include "rdzv/engine/log.h"
 
 #include <stdbool.h>
@@ -33,6 +34,13 @@ struct string_list {
     size_t count;
 };
 
+/* What is spoken at a listener, where there is a certificate (--cert). */
+enum listen_wire {
+    LISTEN_BY_SETTING, /* TLS, and plain text with whom --plaintext names */
+    LISTEN_PLAIN,      /* both, with everybody: a URL with http:// says so */
+    LISTEN_TLS,        /* TLS alone: one with https:// does */
+};
+
 struct listen_spec {
     char *path;       /* of a Unix socket, which speaks HTTP alone; NULL: host and port */
     char *host;       /* "" for every address of IPv4 and IPv6; else an address without brackets,
@@ -43,13 +51,26 @@ struct listen_spec {
     bool ipv6_only;   /* [::] in --listen: leaves 0.0.0.0 of the same port to another listener */
     bool optional;    /* ::1 beside a default or named localhost: no error where there is no IPv6 */
     bool metrics_only; /* --listen-metrics-urls: /metrics and /health, nothing else */
+    enum listen_wire wire;
     int fd;            /* an inherited listening socket, or -1: open one */
+    int kept_fd;       /* main()'s own copy of it */
 };
 
 /* Where a relay finds its store. */
 struct upstream_spec {
     char *host; /* an address without brackets, or a name */
     uint16_t port;
+};
+
+/* Where the journal is kept on an etcd v3 cluster. */
+struct config_journal {
+    char *url;                       /* as given; NULL: it is not */
+    struct upstream_spec *endpoints; /* one at least */
+    size_t endpoint_count;
+    char *name; /* of the journal: its keys are below /rdzvd/NAME/ */
+    uint64_t lease_ms;
+    char *user; /* NULL: no login */
+    char *password_file;
 };
 
 enum config_action {
@@ -93,6 +114,35 @@ struct config_limits {
     uint32_t http_head_max;      /* bytes of an HTTP request's head; no flag */
     uint32_t http_form_max;      /* bytes of an HTTP form body; no flag */
     uint64_t request_timeout_ms; /* from the first byte of a request to its last; 0: for ever */
+};
+
+/* Who may speak plain text where there is a certificate. Who comes over a Unix socket may. */
+struct config_plaintext {
+    bool everybody;
+    struct cidr_list networks; /* else those */
+};
+
+enum config_client_cert { CONFIG_CLIENT_CERT_REQUIRED, CONFIG_CLIENT_CERT_OPTIONAL };
+
+/* TLS: of files, the names. */
+struct config_tls {
+    char *cert, *key;                    /* NULL: there is no TLS, and the rest says nothing */
+    char *client_ca;                     /* NULL: clients are asked for no certificate */
+    enum config_client_cert client_cert; /* whether one without it is let in */
+    char *crl;                           /* certificates that are taken no more; NULL: none */
+    struct string_list client_names;     /* their certificates name one of these; empty: any */
+    struct string_list admin_names;      /* whose certificates name one of these are operators */
+    struct string_list relay_names;      /* SPACE=NAME: a relay of that space has such a name */
+    char *plaintext;                     /* as given; NULL: loopback */
+    struct config_plaintext plaintext_for;
+};
+
+/* TLS of a relay with its store: of files, the names. */
+struct config_upstream_tls {
+    char *ca;         /* whose certificate the store has, or "system"; NULL: there is no TLS */
+    char *cert, *key; /* the relay's own; NULL: none */
+    char *name;       /* in the store's certificate; NULL: the host of --upstream */
+    const char *crl;  /* that of config_tls */
 };
 
 /* What rdzvd does for runs of torch's rendezvous. */
@@ -147,10 +197,12 @@ struct config {
     char *upstream; /* as given; NULL: this is a store. Else it is a relay of these stores: */
     struct upstream_spec *upstreams; /* one at least */
     size_t upstream_count;
+    struct config_upstream_tls upstream_tls;
     char *space; /* of a relay: what its clients use there; NULL: the default one */
 
-    char *name;       /* "default"; the member's name in /v2/members and /v2/stats */
-    char *data_dir;   /* NULL: state is in memory only */
+    char *name;     /* "default"; the member's name in /v2/members and /v2/stats */
+    char *data_dir; /* NULL: state is in memory only */
+    struct config_journal journal;
     char *check_data; /* CONFIG_CHECK_DATA: that directory */
     char *check_live; /* CONFIG_CHECK_LIVE: its HOST:PORT */
     enum config_sync sync;
@@ -167,6 +219,9 @@ struct config {
     bool etcd_auth;         /* etcd's users and roles; false: they cannot be switched on */
     bool password_backoff;  /* wrong passwords and tokens cost their address time, net/backoff.h */
     char *admin_token_file; /* NULL: there is no token */
+    struct config_tls tls;
+    char *allow;              /* as given; NULL: anybody may connect */
+    struct cidr_list allowed; /* who may, beside this machine */
 
     bool legacy; /* accept c10d's legacy version (torch 1.9 to 2.0), or refuse it */
     enum config_snapshot_opcodes snapshot_opcodes;

@@ -38,7 +38,7 @@ struct option {
     const char *group;
     const char *value_name;
     const char *help;
-    const char *without; /* of a list: what the help says while it is empty */
+    const char *without; /* what the help says while a list is empty, or a text is not given */
 };
 
 extern const struct option config_options[];
@@ -124,7 +124,21 @@ const char *config_check_worker_ports(struct config *c, const char *text);
 /* Notes what does not go together. */
 void config_note_elastic(struct config *c);
 
+/* config_journal.c; see struct option */
+const char *config_check_journal(struct config *c, const char *text);
+void config_clear_journal(struct config *c);
+/* What goes with --journal, and what does not. */
+bool config_finish_journal(struct parse *p);
+
+/* config_tls.c; see struct option */
+const char *config_check_plaintext(struct config *c, const char *text);
+const char *config_check_allow(struct config *c, const char *text);
+/* Which files go together. */
+bool config_finish_tls(struct parse *p);
+
 /* config_relay.c; see struct option */
+/* One HOST:PORT, [ADDRESS]:PORT; false: it is none. */
+bool config_read_endpoint(const char *text, size_t len, struct upstream_spec *out);
 const char *config_check_upstream(struct config *c, const char *text);
 const char *config_check_space(struct config *c, const char *text);
 void config_clear_upstreams(struct config *c);

@@ -157,10 +157,28 @@ static bool apply_unix(struct draft *d, const struct setting *s, const char *pat
     return true;
 }
 
+static bool take_prefix(const char **text, const char *prefix)
+{
+    size_t len = strlen(prefix);
+
+    if (strncmp(*text, prefix, len) != 0)
+        return false;
+    *text += len;
+    return true;
+}
+
+static enum listen_wire take_wire(const char **text)
+{
+    if (take_prefix(text, "tls:"))
+        return LISTEN_TLS;
+    return take_prefix(text, "plain:") ? LISTEN_PLAIN : LISTEN_BY_SETTING;
+}
+
 bool config_apply_listen(struct draft *d, const struct setting *s)
 {
     struct config *c = &d->config;
-    const char *host, *port, *space, *problem;
+    const char *host, *port, *space, *problem, *text = s->value;
+    enum listen_wire wire;
     struct listen_spec *spec;
     size_t host_len, before;
     bool named;
@@ -169,9 +187,10 @@ bool config_apply_listen(struct draft *d, const struct setting *s)
     if (d->listen_from != NULL && d->listen_from->source != s->source)
         config_clear_listeners(c); /* the command line's replace the file's */
     d->listen_from = s;
-    if (strncmp(s->value, "unix:", 5) == 0)
-        return apply_unix(d, s, s->value + 5);
-    problem = split_listen(s->value, &host, &host_len, &port, &space);
+    if (take_prefix(&text, "unix:"))
+        return apply_unix(d, s, text);
+    wire = take_wire(&text);
+    problem = split_listen(text, &host, &host_len, &port, &space);
     if (problem == NULL && !parse_port(port, &number))
         problem = "the port is a number from 0 to 65535; write ADDR:PORT";
     if (problem != NULL)
@@ -193,8 +212,10 @@ bool config_apply_listen(struct draft *d, const struct setting *s)
         spec = config_add_listener(c, host, host_len, number, space);
         spec->ipv6_only = strcmp(spec->host, "::") == 0;
     }
-    for (size_t i = before; i < c->listener_count; i++)
+    for (size_t i = before; i < c->listener_count; i++) {
         c->listeners[i].space_named = named;
+        c->listeners[i].wire = wire;
+    }
     return true;
 }
 

@@ -15,6 +15,7 @@ static void set_defaults(struct config *c)
         .drain_timeout_ms = 5000,
         .sync = CONFIG_SYNC_BATCH,
         .sync_interval_ms = 100,
+        .journal.lease_ms = 5000,
         .elastic =
             {
                 .fixes = true,
@@ -48,6 +49,7 @@ static void set_defaults(struct config *c)
         .log_level = LOG_INFO,
         .name = config_copy_text("default", 7),
     };
+    (void)config_check_plaintext(c, "loopback");
     string_list_add(&c->advertise_client_urls, "http://localhost:2379", 21);
     string_list_add(&c->advertise_peer_urls, "http://localhost:2380", 21);
     c->initial_cluster_token = config_copy_text("etcd-cluster", 12);
@@ -106,7 +108,8 @@ static bool finish(struct parse *p)
         config_add_localhost(c, 29400, CONFIG_DEFAULT_SPACE);
         config_add_localhost(c, 2379, CONFIG_DEFAULT_SPACE);
     }
-    if (!config_check_overlaps(d) || !config_finish_relay(p))
+    if (!config_check_overlaps(d) || !config_finish_tls(p) || !config_finish_relay(p) ||
+        !config_finish_journal(p))
         return false;
 
     c->advertise_default = d->advertise_from == NULL;
@@ -172,11 +175,30 @@ void config_free(struct config *c)
     free(c->name);
     config_clear_upstreams(c);
     free(c->upstream);
+    free(c->upstream_tls.ca);
+    free(c->upstream_tls.cert);
+    free(c->upstream_tls.key);
+    free(c->upstream_tls.name);
     free(c->space);
     free(c->data_dir);
+    config_clear_journal(c);
+    free(c->journal.url);
+    free(c->journal.user);
+    free(c->journal.password_file);
     free(c->check_data);
     free(c->check_live);
     free(c->admin_token_file);
+    free(c->tls.cert);
+    free(c->tls.key);
+    free(c->tls.client_ca);
+    free(c->tls.crl);
+    string_list_free(&c->tls.client_names);
+    string_list_free(&c->tls.admin_names);
+    string_list_free(&c->tls.relay_names);
+    free(c->tls.plaintext);
+    cidr_list_free(&c->tls.plaintext_for.networks);
+    free(c->allow);
+    cidr_list_free(&c->allowed);
     free(c->elastic.advertise);
     free(c->elastic.advertise_host);
     free(c->elastic.worker_ports);

@@ -10,8 +10,7 @@
 static const char wanted[] =
     "write HOST:PORT[,HOST:PORT...], such as job-rdzv.default.svc:29400 or [fd00::1]:29400";
 
-/* One HOST:PORT; false: it is none. */
-static bool read_one(const char *text, size_t len, struct upstream_spec *out)
+bool config_read_endpoint(const char *text, size_t len, struct upstream_spec *out)
 {
     const char *colon = memrchr(text, ':', len), *host = text;
     size_t host_len = colon == NULL ? 0 : (size_t)(colon - text);
@@ -52,7 +51,7 @@ const char *config_check_upstream(struct config *c, const char *text)
         size_t len = strcspn(text, ",");
         struct upstream_spec one;
 
-        if (!read_one(text, len, &one))
+        if (!config_read_endpoint(text, len, &one))
             return wanted;
         c->upstreams = xrealloc(c->upstreams, (c->upstream_count + 1) * sizeof *c->upstreams);
         c->upstreams[c->upstream_count++] = one;
@@ -80,7 +79,14 @@ enum c10d_version config_legacy_version(const struct config *config)
 /* Settings of who keeps keys, and whose answers depend on it. */
 static bool is_refused(const char *name)
 {
-    static const char *const names[] = {"data-dir", "sync", "sync-interval", "space-idle-timeout",
+    static const char *const names[] = {"data-dir",
+                                        "journal",
+                                        "journal-lease",
+                                        "journal-user",
+                                        "journal-password-file",
+                                        "sync",
+                                        "sync-interval",
+                                        "space-idle-timeout",
                                         "session-timeout"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

@@ -16,12 +16,11 @@ static bool must_escape(uint32_t point)
            point == 0xfeff || point == 0xfffe || point == 0xffff;
 }
 
-/* A double-quoted YAML string. All texts of a config are UTF-8. */
-static void write_quoted(FILE *out, const char *text)
+/* Within a double-quoted YAML string. All texts of a config are UTF-8. */
+static void write_escaped(FILE *out, const char *text)
 {
     struct slice rest = slice_str(text);
 
-    fputc('"', out);
     while (rest.len > 0) {
         uint32_t point = rest.ptr[0];
         size_t len = utf8_decode(rest, &point);
@@ -36,6 +35,12 @@ static void write_quoted(FILE *out, const char *text)
             fwrite(rest.ptr, 1, len, out);
         rest = slice_from(rest, len);
     }
+}
+
+static void write_quoted(FILE *out, const char *text)
+{
+    fputc('"', out);
+    write_escaped(out, text);
     fputc('"', out);
 }
 
@@ -137,6 +142,12 @@ static bool is_localhost_pair(const struct config *c, size_t i)
            c->listeners[i + 1].optional && c->listeners[i + 1].port == c->listeners[i].port;
 }
 
+/* What stands before its address in --listen. */
+static const char *wire_prefix(const struct listen_spec *spec)
+{
+    return spec->wire == LISTEN_TLS ? "tls:" : spec->wire == LISTEN_PLAIN ? "plain:" : "";
+}
+
 static void write_listeners(FILE *out, const struct config *c)
 {
     fputs("listen:", out);
@@ -154,11 +165,11 @@ static void write_listeners(FILE *out, const struct config *c)
             config_format_address(spec, text);
         }
         if (spec->path != NULL || c->upstream != NULL) {
-            fputs("  - ", out);
-            write_quoted(out, text);
-            fputc('\n', out);
+            fprintf(out, "  - \"%s", wire_prefix(spec));
+            write_escaped(out, text);
+            fputs("\"\n", out);
         } else {
-            fprintf(out, "  - \"%s/%s\"\n", text, spec->space);
+            fprintf(out, "  - \"%s%s/%s\"\n", wire_prefix(spec), text, spec->space);
         }
     }
 }
@@ -176,8 +187,8 @@ static void write_metrics(FILE *out, const struct config *c)
             continue;
         if (spec.host[0] == '\0')
             spec.host = everywhere;
-        fprintf(out, "%s\"http://%s\"", any ? ", " : "listen-metrics-urls: [",
-                config_format_address(&spec, text));
+        fprintf(out, "%s\"http%s://%s\"", any ? ", " : "listen-metrics-urls: [",
+                spec.wire == LISTEN_TLS ? "s" : "", config_format_address(&spec, text));
         any = true;
     }
     if (any)
@@ -234,7 +245,7 @@ const char *config_default(const struct config *defaults, const struct option *o
     case OPTION_CHOICE:
         return chosen(defaults, o);
     case OPTION_TEXT:
-        return strcmp(o->name, "name") == 0 ? defaults->name : NULL;
+        return strcmp(o->name, "name") == 0 ? defaults->name : o->without;
     case OPTION_URLS:
     case OPTION_ORIGINS:
     case OPTION_NAMES:

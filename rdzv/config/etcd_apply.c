@@ -97,6 +97,18 @@ static bool apply_honoured(struct draft *d, const struct setting *s)
         c->log_level = LOG_DEBUG;
     } else if (strcmp(s->name, "logger") == 0 && !d->log_format_given) {
         c->log_format = strcmp(s->value, "zap") == 0 ? LOG_FORMAT_JSON : LOG_FORMAT_LOGFMT;
+    } else if (strcmp(s->name, "cert-file") == 0) {
+        replace_text(&c->tls.cert, s->value);
+    } else if (strcmp(s->name, "key-file") == 0) {
+        replace_text(&c->tls.key, s->value);
+    } else if (strcmp(s->name, "trusted-ca-file") == 0) {
+        replace_text(&c->tls.client_ca, s->value);
+    } else if (strcmp(s->name, "client-crl-file") == 0) {
+        replace_text(&c->tls.crl, s->value);
+    } else if (strcmp(s->name, "client-cert-allowed-hostname") == 0) {
+        string_list_free(&c->tls.client_names);
+        if (s->value[0] != '\0')
+            string_list_split(&c->tls.client_names, s->value);
     } else if (strcmp(s->name, "log-outputs") == 0) {
         apply_log_outputs(d, s);
     } else if (strcmp(s->name, "initial-cluster-state") == 0 && strcmp(s->value, "existing") == 0) {
@@ -142,20 +154,19 @@ static bool add_url_listener(struct draft *d, const struct setting *from, const 
     struct config *c = &d->config;
     struct etcd_url parts = {0};
     struct listen_spec *spec;
+    enum listen_wire wire;
     char host[64];
 
     (void)etcd_url_check(url, &parts); /* it was fine when it was read */
+    wire = etcd_url_scheme_is(&parts, "https") ? LISTEN_TLS
+           : c->tls.cert != NULL               ? LISTEN_PLAIN
+                                               : LISTEN_BY_SETTING;
     if (etcd_url_scheme_is(&parts, "unix") || etcd_url_scheme_is(&parts, "unixs"))
         return config_fail_check(
             d, from,
             "%s: a Unix socket is --listen=unix:/PATH here; write that, or listen "
             "on http://127.0.0.1:PORT",
             config_show(url).text);
-    if (etcd_url_scheme_is(&parts, "https"))
-        return config_fail_check(d, from,
-                                 "%s: TLS is not available yet; listen on http:// and "
-                                 "terminate TLS in front of it",
-                                 config_show(url).text);
     snprintf(host, sizeof host, "%.*s", (int)(parts.host_len < 63 ? parts.host_len : 63),
              parts.host);
     if (strcmp(host, "localhost") == 0)
@@ -172,11 +183,14 @@ static bool add_url_listener(struct draft *d, const struct setting *from, const 
             strcmp(c->listeners[i].host, host) == 0) {
             /* Where clients are served, /metrics is served too. */
             c->listeners[i].metrics_only = c->listeners[i].metrics_only && metrics;
+            if (c->listeners[i].wire != wire)
+                c->listeners[i].wire = LISTEN_PLAIN; /* which is both */
             return true;
         }
     }
     spec = config_add_listener(c, host, strlen(host), parts.port, CONFIG_DEFAULT_SPACE);
     spec->metrics_only = metrics;
+    spec->wire = wire;
     return true;
 }
 

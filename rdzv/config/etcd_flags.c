@@ -7,7 +7,6 @@
 static const char no_raft[] = "there is no raft log here: one process holds the state";
 static const char no_peers[] = ETCD_HAS_NO_PEERS;
 static const char no_grpc[] = "there is no v3 (gRPC) API here";
-static const char no_tls[] = "there is no TLS here yet; terminate it in front";
 static const char no_discovery[] = "there is nothing to discover: this is a cluster of one";
 static const char no_proxy[] = "there is no proxy here";
 static const char no_disk[] = "nothing is written to disk in this way here";
@@ -85,14 +84,15 @@ static const struct etcd_flag flags[] = {
     {"discovery-srv", STRING, no_discovery, NULL},
     {"discovery-srv-name", STRING, no_discovery, NULL},
 
-    {"cert-file", STRING, no_tls, NULL},
-    {"key-file", STRING, no_tls, NULL},
-    {"client-cert-auth", BOOL, no_tls, NULL},
-    {"trusted-ca-file", STRING, no_tls, NULL},
-    {"client-crl-file", STRING, no_tls, NULL},
-    {"client-cert-allowed-hostname", STRING, no_tls, NULL},
-    {"auto-tls", BOOL, no_tls, NULL},
-    {"cipher-suites", LIST, no_tls, NULL},
+    {"cert-file", STRING, NULL, NULL},
+    {"key-file", STRING, NULL, NULL},
+    {"client-cert-auth", BOOL, NULL, NULL},
+    {"trusted-ca-file", STRING, NULL, NULL},
+    {"client-crl-file", STRING, NULL, NULL},
+    {"client-cert-allowed-hostname", STRING, NULL, NULL},
+    {"auto-tls", BOOL, "no certificate is made here: give --cert-file and --key-file", NULL},
+    {"cipher-suites", LIST,
+     "TLS 1.2 and 1.3 are spoken, with AEAD ciphers and forward secrecy alone", NULL},
 
     {"auth-token", STRING, no_auth, NULL},
     {"auth-token-ttl", UINT, no_auth, NULL},

@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "rdzv/engine/log.h"
 #include "rdzv/engine/recovery.h"
+#include "store/journal_dir.h"
 #include "store/snapshot.h"
 #include "store/xalloc.h"
 
@@ -33,6 +35,25 @@ static char *path_below(const char *named)
     snprintf(path, size, "%s%s", named, SUBDIRECTORY);
     return path;
 }
+
+/* The log names the directory with the files: somebody may take it for what --data-dir wants, and
+ * would get an empty store inside it. */
+static bool is_a_subdirectory(const char *named)
+{
+    size_t size = strlen(named) + sizeof "/" JOURNAL_LOCK;
+    char *lock = xcalloc(1, size);
+    bool found;
+
+    snprintf(lock, size, "%s/" JOURNAL_LOCK, named);
+    found = access(lock, F_OK) == 0;
+    free(lock);
+    return found;
+}
+
+#define NAME_THE_ONE_ABOVE                                                                      \
+    "here are the files of an rdzvd itself: name the directory above this one, in which rdzvd " \
+    "has "                                                                                      \
+    "made it"
 
 /* --- The commit. --- */
 
@@ -62,35 +83,34 @@ static uint64_t commit(void *arg, struct batch *batch)
     return durable;
 }
 
-void data_dir_tick(struct data_dir *d)
+static void poll_writer(void *arg)
 {
-    int64_t at_ns;
+    struct data_dir *d = arg;
 
-    if (d->refuses) /* for want of memory, perhaps: then nobody else says that there is some again
-                     */
-        data_dir_poll(d);
-    if (d->writer != NULL &&
-        clock_elapsed_ms(d->committed_ms, engine_now_ms(d->engine)) >= ALIVE_MS &&
-        engine_next_expiry(d->engine, &at_ns))
-        engine_commit_time(d->engine);
-}
-
-void data_dir_poll(struct data_dir *d)
-{
-    if (d->writer == NULL)
-        return;
     engine_committed(d->engine, journal_writer_poll(d->writer));
     note_refusal(d);
 }
 
-int data_dir_fd(const struct data_dir *d)
+/* While TTLs run, a store to which nobody writes says each 5 s that it is there: else a start would
+ * take all the time since the last change for time away, and give it to them. */
+static void tick(void *arg)
 {
-    return d->writer == NULL ? -1 : journal_writer_fd(d->writer);
+    struct data_dir *d = arg;
+    int64_t at_ns;
+
+    if (d->refuses) /* for want of memory, perhaps: then nobody else says that there is some again
+                     */
+        poll_writer(d);
+    if (clock_elapsed_ms(d->committed_ms, engine_now_ms(d->engine)) >= ALIVE_MS &&
+        engine_next_expiry(d->engine, &at_ns))
+        engine_commit_time(d->engine);
 }
 
-const char *data_dir_refuses(const struct data_dir *d)
+static const char *refuses(void *arg)
 {
-    return d->writer == NULL ? NULL : journal_writer_refuses(d->writer);
+    const struct data_dir *d = arg;
+
+    return journal_writer_refuses(d->writer);
 }
 
 void data_dir_disk(const struct data_dir *d, struct journal_writer_disk *out)
@@ -144,8 +164,8 @@ static void log_left_out(const struct data_dir *d, const struct journal_report *
         log_event(LOG_WARN, "journal_cut", log_str("data_dir", d->path),
                   log_str("file", report->torn_file), log_u64("offset", report->torn_offset),
                   log_u64("bytes", report->torn_bytes), log_u64("files", report->torn_files),
-                  log_str("reason", "written when the process or the machine ended: no client had "
-                                    "been promised that it survives that"));
+                  log_str("reason", "not whole, and nothing says that it was synced: it is what "
+                                    "was written when the process or the machine ended"));
     if (report->passed_over[0] != '\0')
         log_event(LOG_WARN, "snapshot_passed_over", log_str("data_dir", d->path),
                   log_str("file", report->passed_over),
@@ -162,14 +182,7 @@ static void log_recovered(const struct data_dir *d, const struct journal_report 
               log_u64("snapshot", report->snapshot), log_u64("batches", r->batches),
               log_u64("changes", r->changes),
               log_u64("bytes", report->snapshot_bytes + report->batch_bytes),
-              log_u64("took_ms", took_ns / 1000000), log_u64("away_ms", d->away_ms));
-}
-
-static uint64_t time_away(const struct engine *e, const struct recovery *r)
-{
-    int64_t now_ns = engine_wall_ns(e);
-
-    return r->last_ns == 0 || now_ns <= r->last_ns ? 0 : (uint64_t)(now_ns - r->last_ns) / 1000000;
+              log_u64("took_ms", took_ns / 1000000), log_u64("away_ms", d->engine->found.away_ms));
 }
 
 /* NULL after it logged why not. */
@@ -190,51 +203,11 @@ static struct journal *read_all(struct data_dir *d)
         return NULL;
     }
     recovery_end(&recovery, report.last);
-    d->found = report.last != 0;
-    d->away_ms = time_away(d->engine, &recovery);
+    d->engine->found =
+        (struct engine_found){.any = report.last != 0, .away_ms = recovery_away_ms(&recovery)};
     log_left_out(d, &report);
     log_recovered(d, &report, &recovery, began_ns);
     return journal;
-}
-
-int data_dir_open(struct data_dir *d, const struct data_dir_options *options, struct engine *engine)
-{
-    struct journal_writer_options writer = {.mode = options->mode,
-                                            .sync_interval_ms = options->sync_interval_ms,
-                                            .clock = engine->options.clock};
-    char why[TEXT_MAX];
-    int error;
-
-    *d = (struct data_dir){.engine = engine};
-    batch_init(&d->part);
-    if (options->path == NULL)
-        return 0;
-    d->path = path_below(options->path);
-    writer.path = d->path;
-    error = fs_posix_make_dir(options->path);
-    if (error < 0) {
-        log_failed(options->path, strerror(-error), NULL);
-        return -1;
-    }
-    d->fs = fs_posix_open(d->path, FS_MAY_CREATE, &error, why, sizeof why);
-    if (d->fs == NULL) {
-        log_failed(d->path, why, NULL);
-        return -1;
-    }
-    writer.journal = read_all(d);
-    if (writer.journal == NULL)
-        return -1;
-    d->writer = journal_writer_start(&writer);
-    if (d->writer == NULL) {
-        log_failed(d->path, "the system has no room for a thread", strerror(errno));
-        journal_close(writer.journal);
-        return -1;
-    }
-    d->journal = journal_writer_engine(d->writer);
-    engine->options.journal = (struct engine_journal){.commit = commit, .arg = d};
-    engine->data_dir = d;
-    data_dir_poll(d);
-    return 0;
 }
 
 /* --- Snapshots. --- */
@@ -319,7 +292,7 @@ static bool write_some(struct data_dir *d)
     return false;
 }
 
-void data_dir_make_snapshot(struct data_dir *d)
+static void make_snapshot(struct data_dir *d)
 {
     const struct clock *clock = d->engine->options.clock;
     uint64_t until_ns;
@@ -339,30 +312,104 @@ void data_dir_make_snapshot(struct data_dir *d)
         continue;
 }
 
-bool data_dir_can_write(const struct data_dir *d)
+static bool work(void *arg)
 {
-    return journal_writer_snapshot_room(d->writer) > 0;
+    struct data_dir *d = arg;
+
+    make_snapshot(d);
+    return d->snapshot != NULL && journal_writer_snapshot_room(d->writer) > 0;
 }
 
 /* --- The end. --- */
 
-void data_dir_close(struct data_dir *d)
+static void free_all(struct data_dir *d)
 {
-    if (d->writer != NULL) {
-        if (d->snapshot != NULL)
-            give_up_snapshot(d);
-        d->engine->options.journal = (struct engine_journal){0};
-        d->engine->data_dir = NULL;
-        if (!journal_writer_stop(d->writer))
-            log_failed(d->path, "the last changes could not be kept", NULL);
-        d->writer = NULL;
-    }
     batch_fini(&d->part);
     if (d->fs != NULL)
         d->fs->free(d->fs);
     d->fs = NULL;
     free(d->path);
     d->path = NULL;
+}
+
+static void close_dir(void *arg)
+{
+    struct data_dir *d = arg;
+
+    if (d->snapshot != NULL)
+        give_up_snapshot(d);
+    d->engine->options.journal = (struct engine_journal){0};
+    d->engine->data_dir = NULL;
+    if (!journal_writer_stop(d->writer))
+        log_failed(d->path,
+                   "the disk has not taken the last changes; no client had an answer to them, but "
+                   "with --sync=batch if a sync has failed",
+                   NULL);
+    d->writer = NULL;
+    free_all(d);
+}
+
+/* --- The beginning. --- */
+
+/* 0, or -1 after it logged why not. */
+static int start(struct data_dir *d, const struct data_dir_options *options)
+{
+    struct journal_writer_options writer = {.mode = options->mode,
+                                            .sync_interval_ms = options->sync_interval_ms,
+                                            .clock = d->engine->options.clock,
+                                            .path = d->path};
+    char why[TEXT_MAX];
+    int error;
+
+    if (is_a_subdirectory(options->path)) {
+        log_failed(options->path, NAME_THE_ONE_ABOVE, NULL);
+        return -1;
+    }
+    error = fs_posix_make_dir(options->path);
+    if (error < 0) {
+        log_failed(options->path, strerror(-error), NULL);
+        return -1;
+    }
+    d->fs = fs_posix_open(d->path, FS_MAY_CREATE, &error, why, sizeof why);
+    if (d->fs == NULL) {
+        log_failed(d->path, why, NULL);
+        return -1;
+    }
+    writer.journal = read_all(d);
+    if (writer.journal == NULL)
+        return -1;
+    d->writer = journal_writer_start(&writer);
+    if (d->writer == NULL) {
+        log_failed(d->path, "the system has no room for a thread", strerror(errno));
+        journal_close(writer.journal);
+        return -1;
+    }
+    return 0;
+}
+
+int data_dir_open(struct data_dir *d, const struct data_dir_options *options, struct engine *engine)
+{
+    *d = (struct data_dir){.engine = engine};
+    if (options->path == NULL)
+        return 0;
+    batch_init(&d->part);
+    d->path = path_below(options->path);
+    if (start(d, options) < 0) {
+        free_all(d);
+        return -1;
+    }
+    d->journal = journal_writer_engine(d->writer);
+    engine->options.journal = (struct engine_journal){.commit = commit,
+                                                      .refuses = refuses,
+                                                      .fd = journal_writer_fd(d->writer),
+                                                      .poll = poll_writer,
+                                                      .tick = tick,
+                                                      .work = work,
+                                                      .close = close_dir,
+                                                      .arg = d};
+    engine->data_dir = d;
+    poll_writer(d);
+    return 0;
 }
 
 /* --- --check-data. --- */
@@ -413,11 +460,13 @@ static bool check_files(const char *path, struct fs *fs, FILE *out)
 
 bool data_dir_check(const char *named, FILE *out)
 {
-    char *path = path_below(named), why[TEXT_MAX];
-    int error;
-    struct fs *fs = fs_posix_open(path, FS_MUST_EXIST, &error, why, sizeof why);
+    char *path = path_below(named), why[TEXT_MAX] = NAME_THE_ONE_ABOVE;
+    struct fs *fs = NULL;
     bool ok = false;
+    int error;
 
+    if (!is_a_subdirectory(named))
+        fs = fs_posix_open(path, FS_MUST_EXIST, &error, why, sizeof why);
     if (fs == NULL) {
         fprintf(out, "%s\n", why);
     } else {

@@ -58,7 +58,7 @@ void engine_apply(struct engine *e, struct engine_space *space, const struct com
 
     if ((space->guarded || command->kind == COMMAND_KEY_MULTI_SET) && e->observer.admits != NULL &&
         !e->observer.admits(e->observer.arg, space, command)) {
-        *out = (struct store_result){.status = STORE_TOO_MANY};
+        *out = (struct store_result){.status = STORE_TOO_MANY_RUNS};
         return;
     }
     if (!store_execute(&e->store, space->store, command, batch, out))
@@ -81,6 +81,7 @@ void engine_commit(struct engine *e)
 {
     uint64_t durable = e->batch.number;
 
+    engine_vouch(e);
     if (e->batch_changes == 0)
         return;
     if (e->options.journal.commit != NULL) {
@@ -105,6 +106,33 @@ void engine_committed(struct engine *e, uint64_t number)
 {
     if (number > e->committed)
         e->committed = number;
+}
+
+/* --- The journal. --- */
+
+const char *engine_refuses(const struct engine *e)
+{
+    const struct engine_journal *j = &e->options.journal;
+
+    return j->refuses == NULL ? NULL : j->refuses(j->arg);
+}
+
+void engine_poll_journal(struct engine *e)
+{
+    if (e->options.journal.poll != NULL)
+        e->options.journal.poll(e->options.journal.arg);
+}
+
+void engine_tick_journal(struct engine *e)
+{
+    if (e->options.journal.tick != NULL)
+        e->options.journal.tick(e->options.journal.arg);
+}
+
+void engine_close_journal(struct engine *e)
+{
+    if (e->options.journal.close != NULL)
+        e->options.journal.close(e->options.journal.arg);
 }
 
 /* --- Connections. --- */

@@ -9,20 +9,12 @@
 #pragma once
 
 #include "rdzv/engine/clock.h"
+#include "rdzv/engine/journal.h"
 #include "rdzv/engine/stats.h"
 #include "store/store.h"
 
-/* Where batches are kept, once there is a journal. `commit` NULL, as today: nowhere, memory is all
- * there is. */
-struct engine_journal {
-    /* Takes a batch, which has changes and is borrowed for the call; batch_take() is allowed.
-     * Returns the number of the newest batch that is as durable as promised: this one's, or an
-     * earlier one while the disk is slow. Later progress is reported with engine_committed(). */
-    uint64_t (*commit)(void *arg, struct batch *batch);
-    void *arg;
-};
-
 struct data_dir;
+struct journal_etcd;
 
 struct engine_options {
     const struct clock *clock;
@@ -58,7 +50,7 @@ struct engine_observer {
      * own. */
     void (*applied)(void *arg, struct engine_space *space, const struct command *command);
     /* Called before, of a space that is `guarded`, and of each command with several keys. False: it
-     * comes to STORE_TOO_MANY. NULL: all are carried out. */
+     * comes to STORE_TOO_MANY_RUNS. NULL: all are carried out. */
     bool (*admits)(void *arg, struct engine_space *space, const struct command *command);
     /* Called from engine_note_alive(), when the process has been paused for that long. */
     void (*resumed)(void *arg, uint64_t paused_ms);
@@ -88,7 +80,13 @@ struct engine {
 
     bool expiry_moved; /* engine_next_expiry() may say something new since it was set to false */
 
-    struct data_dir *data_dir; /* NULL: there is none */
+    struct engine_found { /* by the journal, at the start */
+        bool any;
+        uint64_t away_ms; /* from when the process before has last written, to this start */
+    } found;
+
+    struct data_dir *data_dir;         /* for its figures; NULL: there is none */
+    struct journal_etcd *journal_etcd; /* the same */
 
     struct batch batch; /* the open one: what has changed since the last commit, encoded if there is
                            a journal */
@@ -179,8 +177,25 @@ void engine_commit(struct engine *e);
  * it until when the store was there. */
 void engine_commit_time(struct engine *e);
 
+/* Before answers are sent outside of the end of an iteration: see struct engine_journal. */
+static inline void engine_vouch(struct engine *e)
+{
+    if (e->options.journal.vouch != NULL)
+        e->committed = e->options.journal.vouch(e->options.journal.arg);
+}
+
 /* The journal reports that all batches up to this one are as durable as promised. */
 void engine_committed(struct engine *e, uint64_t number);
+
+/* What the journal asks of the loop; see journal.h. Without one, nothing. */
+const char *engine_refuses(const struct engine *e);
+void engine_poll_journal(struct engine *e);
+void engine_tick_journal(struct engine *e);
+void engine_close_journal(struct engine *e);
+static inline bool engine_work_journal(struct engine *e)
+{
+    return e->options.journal.work != NULL && e->options.journal.work(e->options.journal.arg);
+}
 
 /* --- Sessions of relays: store/session.h says what is kept of each. ---
  *

@@ -5,18 +5,8 @@
 #include <sys/queue.h>
 
 #include "rdzv/engine/journal_writer.h"
+#include "rdzv/engine/pending.h"
 #include "store/record.h"
-
-/* A batch that is not known to be synced. Allocated and freed by the loop. */
-struct pending {
-    TAILQ_ENTRY(pending) entry;
-    uint64_t number;
-    struct slice bytes;
-    size_t
-        given_up; /* what a buffer takes that the engine gave up; 0: the bytes stand behind this */
-};
-
-TAILQ_HEAD(pending_list, pending);
 
 /* A part of a snapshot on its way. Allocated and freed by the loop. */
 struct part {

@@ -13,65 +13,8 @@
 #define PENDING_MAX ((size_t)64 << 20)
 #define RETRY_MS    1000u
 
-/* Larger batches give up their buffer instead of being copied. */
-#define COPY_MAX ((size_t)32 << 10)
-
 /* Syncs need little; sanitizers more. */
 #define STACK_SIZE (512u << 10)
-
-/* --- Memory of batches. --- */
-
-static struct pending *new_copy(const struct batch *batch)
-{
-    struct slice bytes = batch_bytes(batch);
-    struct pending *p = account_alloc(ACCOUNT_JOURNAL, sizeof *p + bytes.len);
-
-    if (p == NULL)
-        return NULL;
-    *p = (struct pending){.number = batch->number, .bytes = {(uint8_t *)(p + 1), bytes.len}};
-    memcpy(p + 1, bytes.ptr, bytes.len);
-    return p;
-}
-
-/* Takes the buffer into *p. */
-static struct pending *take_buffer(struct pending *p, struct batch *batch)
-{
-    struct slice bytes = batch_bytes(batch);
-
-    if (p == NULL)
-        abort(); /* neither this nor the spare: a hundred bytes, twice */
-    *p = (struct pending){.number = batch->number, .bytes = bytes};
-    batch_take(batch, &p->given_up);
-    account_taken(ACCOUNT_JOURNAL, (void *)(uintptr_t)bytes.ptr, p->given_up);
-    return p;
-}
-
-static struct pending *new_pending(struct journal_writer *w, struct batch *batch)
-{
-    struct pending *p = batch->len <= COPY_MAX ? new_copy(batch) : NULL;
-
-    if (p != NULL)
-        return p;
-    p = account_alloc(ACCOUNT_JOURNAL, sizeof *p);
-    if (p == NULL) {
-        p = w->spare;
-        w->spare = NULL;
-    }
-    return take_buffer(p, batch);
-}
-
-static void free_pending(struct pending *p)
-{
-    if (p->given_up != 0)
-        account_free(ACCOUNT_JOURNAL, (void *)(uintptr_t)p->bytes.ptr, p->given_up);
-    account_free(ACCOUNT_JOURNAL, p, sizeof *p + (p->given_up != 0 ? 0 : p->bytes.len));
-}
-
-static void keep_spare(struct journal_writer *w)
-{
-    if (w->spare == NULL)
-        w->spare = account_alloc(ACCOUNT_JOURNAL, sizeof *w->spare);
-}
 
 /* --- What the loop sees. --- */
 
@@ -113,7 +56,7 @@ uint64_t journal_writer_poll(struct journal_writer *w)
     eventfd_t count;
 
     eventfd_read(w->wake, &count);
-    keep_spare(w);
+    pending_keep_spare(&w->spare);
     pthread_mutex_lock(&w->lock);
     while ((p = TAILQ_FIRST(&w->pending)) != NULL && p->number <= w->now.durable) {
         TAILQ_REMOVE(&w->pending, p, entry);
@@ -129,7 +72,7 @@ uint64_t journal_writer_poll(struct journal_writer *w)
     pthread_mutex_unlock(&w->lock);
     while ((p = TAILQ_FIRST(&synced)) != NULL) {
         TAILQ_REMOVE(&synced, p, entry);
-        free_pending(p);
+        pending_free(p);
     }
     while ((part = TAILQ_FIRST(&written)) != NULL) {
         TAILQ_REMOVE(&written, part, entry);
@@ -181,10 +124,10 @@ static void append_here(struct journal_writer *w, struct pending *p)
 static uint64_t commit(void *arg, struct batch *batch)
 {
     struct journal_writer *w = arg;
-    struct pending *p = new_pending(w, batch);
+    struct pending *p = pending_new(&w->spare, batch);
     uint64_t promised;
 
-    keep_spare(w);
+    pending_keep_spare(&w->spare);
     pthread_mutex_lock(&w->lock);
     TAILQ_INSERT_TAIL(&w->pending, p, entry);
     w->now.pending_batches++;
@@ -249,7 +192,7 @@ static void init(struct journal_writer *w, const struct journal_writer_options *
     TAILQ_INIT(&w->pending);
     TAILQ_INIT(&w->parts);
     TAILQ_INIT(&w->written_parts);
-    keep_spare(w);
+    pending_keep_spare(&w->spare);
     journal_writer_note(w);
     w->promised = w->now.last;
     w->stats = w->now;
@@ -300,7 +243,7 @@ bool journal_writer_stop(struct journal_writer *w)
     journal_close(w->journal);
     while ((p = TAILQ_FIRST(&w->pending)) != NULL) {
         TAILQ_REMOVE(&w->pending, p, entry);
-        free_pending(p);
+        pending_free(p);
     }
     TAILQ_CONCAT(&w->written_parts, &w->parts, entry);
     while ((part = TAILQ_FIRST(&w->written_parts)) != NULL) {

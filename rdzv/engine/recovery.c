@@ -88,3 +88,10 @@ void recovery_end(struct recovery *r, uint64_t last)
     batch_begin(&e->batch, last + 1);
     e->expiry_moved = true;
 }
+
+uint64_t recovery_away_ms(const struct recovery *r)
+{
+    int64_t now_ns = engine_wall_ns(r->engine);
+
+    return r->last_ns == 0 || now_ns <= r->last_ns ? 0 : (uint64_t)(now_ns - r->last_ns) / 1000000;
+}

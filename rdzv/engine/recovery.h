@@ -29,3 +29,6 @@ bool recovery_end_snapshot(struct recovery *r);
 /* All that there is has come, up to the batch `last`, in a snapshot or behind it: the engine goes
  * on behind that, and r->last_ns is right. */
 void recovery_end(struct recovery *r, uint64_t last);
+
+/* From then to now; 0 when that is unknown. */
+uint64_t recovery_away_ms(const struct recovery *r);

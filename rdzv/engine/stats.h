@@ -26,13 +26,16 @@ enum refusal_reason {
     REFUSAL_CONNECTIONS, /* --connection-limit */
     REFUSAL_DESCRIPTORS, /* the last ones are kept for probes */
     REFUSAL_MEMORY,
-    REFUSAL_HOST,     /* a Host header that is not welcome */
-    REFUSAL_OPERATOR, /* a change that only an operator may make */
-    REFUSAL_TOKEN,    /* a wrong token of an operator */
-    REFUSAL_PASSWORD, /* a wrong password, or a user that is not there */
-    REFUSAL_BACKOFF,  /* a password or a token too soon after wrong ones */
-    REFUSAL_AUTH,     /* a change of users, roles or the switch that is not allowed from there */
-    REFUSAL_RELAY,    /* a relay that this listener does not take */
+    REFUSAL_HOST,      /* a Host header that is not welcome */
+    REFUSAL_OPERATOR,  /* a change that only an operator may make */
+    REFUSAL_TOKEN,     /* a wrong token of an operator */
+    REFUSAL_PASSWORD,  /* a wrong password, or a user that is not there */
+    REFUSAL_BACKOFF,   /* a password or a token too soon after wrong ones */
+    REFUSAL_AUTH,      /* a change of users, roles or the switch that is not allowed from there */
+    REFUSAL_RELAY,     /* a relay that this listener does not take */
+    REFUSAL_ADDRESS,   /* --allow */
+    REFUSAL_PLAINTEXT, /* --plaintext */
+    REFUSAL_TLS,       /* a handshake that failed, or TLS where there is no certificate */
     REFUSAL_REASONS,
 };
 

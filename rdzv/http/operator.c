@@ -8,6 +8,7 @@
 #include "rdzv/http/message.h"
 #include "rdzv/http/token.h"
 #include "rdzv/net/refusal.h"
+#include "rdzv/net/tls_identity.h"
 
 static void warn_of_file(const char *path, int error)
 {
@@ -35,11 +36,18 @@ static const char *refuse_token(const struct http_request *r, const char *path)
     return NULL;
 }
 
+/* A relay's certificate says nothing of its clients. */
+static bool is_named(const struct http_request *r)
+{
+    return r->conn->tls != NULL && !r->http->behind_relay &&
+           tls_peer_is_one_of(r->conn->tls, &r->http->config->tls.admin_names);
+}
+
 const char *http_refuse_operator(const struct http_request *r)
 {
     const char *path = r->http->config->admin_token_file;
 
-    if (peer_is_unix(&r->conn->peer))
+    if (peer_is_unix(&r->conn->peer) || is_named(r))
         return NULL;
     if (path == NULL)
         return "This is only for operators: send it to rdzvd's Unix socket (--listen=unix:/PATH), "

@@ -1,6 +1,6 @@
-/* An operator is a client that comes over a Unix socket, whose file says who may, or that sends the
- * token of --admin-token-file. An address says nothing: on a host's network, and behind a mesh's
- * proxy, neighbours come from 127.0.0.1, too. */
+/* An operator is a client that comes over a Unix socket, whose file says who may, that sends the
+ * token of --admin-token-file, or whose certificate has one of --admin-names. An address says
+ * nothing: on a host's network, and behind a mesh's proxy, neighbours come from 127.0.0.1, too. */
 #pragma once
 
 #include "rdzv/http/reply.h"

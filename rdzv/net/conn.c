@@ -10,6 +10,7 @@
 
 #include "rdzv/engine/log.h"
 #include "rdzv/net/refusal.h"
+#include "rdzv/net/tls.h"
 
 /* So much may be queued for a connection when memory is short, too. */
 #define OUTPUT_ALWAYS (64u << 10)
@@ -104,6 +105,8 @@ void conn_update_events(struct conn *c)
     if (mask != 0 && !net_add_event(&c->event, NULL)) {
         c->mask = 0;
         conn_close(c, "the kernel does not watch it any more");
+    } else if (c->tls != NULL && mask & EV_READ && tls_has_pending(c->tls)) {
+        event_active(&c->event, EV_READ, 1);
     }
 }
 
@@ -165,6 +168,7 @@ struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *
         return NULL;
     }
     c->mask = EV_READ;
+    c->wire = n->handshakes.context == NULL ? WIRE_KNOWN : WIRE_UNKNOWN;
     add(c, listener, listener->space, &from);
     return c;
 }
@@ -365,6 +369,7 @@ void conn_free(struct conn *c)
     outq_fini(&c->out, &n->pool);
     if (c->in != NULL)
         inbuf_free(c->in, &n->engine->store.graveyard);
+    tls_free(c->tls);
     if (!conn_is_carried(c))
         close(conn_fd(c));
     listen_conn_gone(c->listener);

@@ -57,7 +57,8 @@ struct conn {
     struct event event;
     struct listener *listener;
     struct engine_space *space;      /* the listener's, unless its protocol has another one */
-    struct carrier *carrier;         /* NULL: all that there is is the socket */
+    struct carrier *carrier;         /* NULL: nobody looks in between it and its socket */
+    SSL *tls;                        /* of the socket; NULL: it has plain text */
     const struct protocol *protocol; /* NULL: fewer bytes have come than it takes to tell, or the
                                         session has ended */
     union {
@@ -71,6 +72,7 @@ struct conn {
     uint8_t end;       /* enum conn_end */
     uint8_t mask;      /* what libevent watches for: EV_READ, EV_WRITE */
     uint8_t probation; /* enum conn_probation */
+    uint8_t wire;      /* enum conn_wire */
     uint8_t short_of;  /* while on probation: enum refusal_reason */
     bool costly;       /* its next request waits for its turn: conn_begin_costly() */
     bool was_told;     /* while OUTPUT_UNCOMMITTED: it was OUTPUT_TOLD before */
@@ -97,6 +99,12 @@ static inline struct net *conn_net(const struct conn *c)
 static inline struct engine_space *conn_space(const struct conn *c)
 {
     return c->space;
+}
+
+/* True: all that there is is a socket with plain text. */
+static inline bool conn_is_bare(const struct conn *c)
+{
+    return ((uintptr_t)c->carrier | (uintptr_t)c->tls) == 0;
 }
 
 /* The socket; -1: it has none, and is carried. */
@@ -189,6 +197,12 @@ void conn_share_counted(struct conn *c, struct blob *b); /* outq_share_counted()
 
 /* The carrier has something to send, which depends on what has changed so far. */
 void conn_note_output(struct conn *c);
+
+/* What is queued shows nothing of the store, and waits for no commit; there was nothing before. */
+static inline void conn_note_independent(struct conn *c)
+{
+    c->watermark = 0;
+}
 
 /* The same, of what is committed. */
 void conn_flush_later(struct conn *c);

@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rdzv/net/conn_tls.h"
+#include "rdzv/net/handshake.h"
+#include "rdzv/net/tls.h"
+
 /* A peer that sends on while its input is parked may be this far ahead. */
 #define PARKED_INPUT_MAX (1u << 20)
 
@@ -110,6 +114,10 @@ static enum parse_result choose_protocol(struct conn *c, const uint8_t *in, size
     const char *why = NULL;
     enum parse_result result = PARSE_BAD;
 
+    if (in[0] == TLS_FIRST_BYTE && !conn_is_carried(c)) {
+        handshake_refuse(c);
+        return PARSE_BAD;
+    }
     for (; *p != NULL && result == PARSE_BAD && conn_is_open(c); p++) {
         *progress = (struct protocol_progress){0};
         result = (*p)->begin(*p, c, (struct slice){in, len}, progress, &why);
@@ -250,6 +258,12 @@ bool input_feed(struct conn *c, uint8_t *bytes, size_t len)
 
 /* --- From the socket. --- */
 
+/* As recv(). */
+static inline ssize_t receive_bytes(struct conn *c, int fd, void *bytes, size_t len)
+{
+    return c->tls == NULL ? recv(fd, bytes, len, 0) : conn_recv_tls(c, bytes, len);
+}
+
 void input_on_eof(struct conn *c)
 {
     c->peer_left = true;
@@ -278,7 +292,7 @@ static void on_no_bytes(struct conn *c, ssize_t n, int error)
 /* Reads and drops what comes behind the last request. */
 static void drain(struct conn *c, int fd)
 {
-    ssize_t n = recv(fd, conn_net(c)->recv_buf, NET_RECV_SIZE, 0);
+    ssize_t n = receive_bytes(c, fd, conn_net(c)->recv_buf, NET_RECV_SIZE);
 
     if (n == 0 && c->out.bytes > 0) { /* it may have shut only its own side, and still read */
         conn_set_end(c, CONN_FINISHING);
@@ -294,7 +308,7 @@ static void drain(struct conn *c, int fd)
 static void receive_first(struct conn *c, int fd)
 {
     uint8_t *bytes = conn_net(c)->recv_buf;
-    ssize_t n = recv(fd, bytes, NET_RECV_SIZE, 0);
+    ssize_t n = receive_bytes(c, fd, bytes, NET_RECV_SIZE);
     size_t used, need;
 
     if (n <= 0) {
@@ -330,7 +344,7 @@ static void receive_more(struct conn *c, int fd)
         drop_for_memory(c);
         return;
     }
-    n = recv(fd, c->in->bytes + c->in->len, c->in->cap - c->in->len, 0);
+    n = receive_bytes(c, fd, c->in->bytes + c->in->len, c->in->cap - c->in->len);
     if (n <= 0) {
         on_no_bytes(c, n, errno);
         return;

@@ -58,6 +58,12 @@ static void on_retry_accept(evutil_socket_t fd, short what, void *arg)
         n->retry_needed = true; /* the tick tries again */
 }
 
+static bool is_allowed(const struct net *n, const struct peer *peer)
+{
+    return n->allowed == NULL || n->allowed->count == 0 || peer_is_unix(peer) ||
+           peer_is_loopback(peer) || cidr_list_has(n->allowed, peer->address);
+}
+
 /* Returns what that counts of ACCEPTS_MAX. */
 static int admit(struct listener *l, int fd, const struct sockaddr *from)
 {
@@ -70,6 +76,11 @@ static int admit(struct listener *l, int fd, const struct sockaddr *from)
     enum refusal_reason why = REFUSAL_DESCRIPTORS;
     enum admission admission = admission_of(&room, &peer, &why);
 
+    if (!is_allowed(n, &peer)) {
+        refusal_note(&n->engine->stats, REFUSAL_ADDRESS, &peer, (struct slice){0});
+        close(fd);
+        return 1;
+    }
     if (admission != ADMISSION_NONE) {
         l->accept(l, fd, from, admission, why);
         return admission == ADMISSION_FULL ? 1 : PROBATION_COST;

@@ -8,6 +8,7 @@
 #include "rdzv/config/config.h"
 #include "rdzv/engine/engine.h"
 #include "rdzv/net/budget.h"
+#include "rdzv/net/handshakes.h"
 #include "rdzv/net/outq.h"
 #include "rdzv/net/pace.h"
 
@@ -29,6 +30,8 @@ struct net {
     const struct protocol *const *protocols;
     const struct protocol *const *http_protocols; /* where HTTP alone is spoken */
 
+    struct handshakes handshakes;
+    const struct cidr_list *allowed; /* who may connect; empty: anybody */
     struct listener_list listeners;
     uint64_t overflows_ended;  /* see listen_queue(): of temporary ones that are closed */
     struct event retry_accept; /* after descriptors ran out */

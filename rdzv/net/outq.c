@@ -362,6 +362,30 @@ static bool offer_part(struct offer *o, const struct out_part *p)
     return true;
 }
 
+struct slice outq_front(const struct outq *q, uint8_t *room, size_t len)
+{
+    struct offer o = {.max = q->bytes < len ? q->bytes : len};
+    const struct out_part *p;
+    size_t at = 0;
+
+    TAILQ_FOREACH(p, &q->parts, entry) {
+        if (o.max == 0 || !offer_part(&o, p))
+            break;
+    }
+    if (o.count == 1)
+        return (struct slice){o.iov[0].iov_base, o.bytes};
+    for (size_t i = 0; i < o.count; i++) {
+        memcpy(room + at, o.iov[i].iov_base, o.iov[i].iov_len);
+        at += o.iov[i].iov_len;
+    }
+    return (struct slice){room, at};
+}
+
+void outq_sent(struct outq *q, struct out_pool *pool, size_t len)
+{
+    advance(q, pool, len);
+}
+
 static int send_parts(struct outq *q, struct out_pool *pool, int fd, size_t max)
 {
     while (q->bytes > 0 && max > 0) {

@@ -71,6 +71,13 @@ void outq_move(struct outq *to, struct outq *from, struct out_pool *pool, size_t
  * as those of one outq_reserve() do; and of a broken queue. */
 struct slice outq_tail(const struct outq *q, size_t len);
 
+/* The first bytes of the queue, `len` at most: where they lie, if that much lies in one piece, or
+ * copied into `room`. Borrowed until the queue changes. */
+struct slice outq_front(const struct outq *q, uint8_t *room, size_t len);
+
+/* So many of them have been sent. */
+void outq_sent(struct outq *q, struct out_pool *pool, size_t len);
+
 /* Sends as much as the socket takes, but at most `max` bytes, many parts in one system call.
  * 0: that much, or all, is sent. -EAGAIN: the rest has to wait until the socket is writable.
  * Another -errno: the connection is lost. */

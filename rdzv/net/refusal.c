@@ -23,6 +23,13 @@ static const struct {
                       "--admin-token-file; --etcd-auth=off refuses it to all"},
     [REFUSAL_RELAY] = {"relay", "refused_relay",
                        "give the relay the --upstream and the --space that are meant for it"},
+    [REFUSAL_ADDRESS] = {"address", "refused_address",
+                         "if it is one of yours, add its network to --allow"},
+    [REFUSAL_PLAINTEXT] = {"plaintext", "refused_plaintext",
+                           "let the client speak TLS (https://), or add its network to "
+                           "--plaintext; torch's c10d clients speak TLS through a relay"},
+    [REFUSAL_TLS] = {"tls", "refused_tls",
+                     "compare the certificates and CAs of both sides with what the detail says"},
     [REFUSAL_HOST] = {"host", "refused_host",
                       "if the name is yours, add it to --host-whitelist; else a web page may have "
                       "given its name this address"},

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "rdzv/net/conn.h"
+#include "rdzv/net/conn_tls.h"
+#include "rdzv/net/handshake.h"
 #include "rdzv/net/input.h"
 #include "rdzv/net/listen.h"
 #include "store/event_render.h"
@@ -54,13 +56,30 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
         input_receive(c);
 }
 
+/* The same where there is a certificate. */
+static void on_event_or_handshake(evutil_socket_t fd, short what, void *arg)
+{
+    struct conn *c = arg;
+
+    if (c->wire == WIRE_KNOWN) {
+        on_event(fd, what, arg);
+        return;
+    }
+    net_spend(conn_net(c), RECEIVE_COST);
+    if (handshake_run(c))
+        input_receive(c);
+}
+
 /* --- Sending. --- */
 
 /* What follows when the socket has taken less than all, or the connection is not merely open. */
 static void after_send(struct conn *c, bool blocked, bool moved)
 {
-    if (!blocked && c->end == CONN_DRAINING)
+    if (!blocked && c->end == CONN_DRAINING) {
+        if (c->tls != NULL)
+            conn_end_tls(c);
         shutdown(conn_fd(c), SHUT_WR);
+    }
     if (blocked)
         conn_set_output(c, OUTPUT_BLOCKED);
     conn_update_stall(c, moved);
@@ -88,7 +107,13 @@ static void end_flush(struct conn *c, int err, bool moved)
     }
 }
 
-/* Sends at most `max` bytes. */
+/* Past those who stand between it and its socket. */
+static int send_through(struct conn *c, size_t max)
+{
+    return c->carrier != NULL ? c->carrier->functions->send(c, max) : conn_send(c, max);
+}
+
+/* Sends at most `max` bytes, or some more. */
 static void flush(struct conn *c, size_t max)
 {
     struct net *n = conn_net(c);
@@ -97,8 +122,7 @@ static void flush(struct conn *c, size_t max)
 
     budget_spend(&n->budget, SEND_COST);
     conn_set_output(c, OUTPUT_IDLE);
-    err = c->carrier == NULL ? outq_send(&c->out, &n->pool, conn_fd(c), max)
-                             : c->carrier->functions->send(c, max);
+    err = conn_is_bare(c) ? outq_send(&c->out, &n->pool, conn_fd(c), max) : send_through(c, max);
     if (err != 0 || c->out.bytes > 0 || c->end != CONN_OPEN || c->input == INPUT_PAUSED ||
         c->mask & EV_WRITE)
         end_flush(c, err, c->out.bytes != before);
@@ -197,6 +221,7 @@ static bool goes_on(struct conn *c)
 {
     uint64_t since = c->stalled_ms;
 
+    engine_vouch(conn_net(c)->engine);
     if (c->out.bytes > 0 && engine_is_committed(conn_net(c)->engine, c->watermark))
         flush(c, BULK_FROM);
     if (c->stalled_ms == since && c->mask & EV_READ)
@@ -274,7 +299,9 @@ static void drop_holders(struct net *n)
  * the descriptor. */
 static void serve_at_once(struct conn *c)
 {
-    input_receive(c);
+    if (c->wire == WIRE_KNOWN || handshake_run(c))
+        input_receive(c);
+    engine_vouch(conn_net(c)->engine);
     if (c->output == OUTPUT_QUEUED && engine_is_committed(conn_net(c)->engine, c->watermark))
         flush(c, BULK_TURN);
     if (c->end == CONN_CLOSED)
@@ -284,7 +311,8 @@ static void serve_at_once(struct conn *c)
 static void on_accepted(struct listener *l, int fd, const struct sockaddr *peer,
                         enum admission admission, enum refusal_reason why)
 {
-    struct conn *c = conn_new(l, fd, peer, on_event);
+    struct conn *c = conn_new(
+        l, fd, peer, l->net->handshakes.context == NULL ? on_event : on_event_or_handshake);
 
     if (c == NULL || admission == ADMISSION_FULL)
         return;
@@ -294,6 +322,9 @@ static void on_accepted(struct listener *l, int fd, const struct sockaddr *peer,
 
 int transport_start(struct net *n, const struct config *config)
 {
+    n->allowed = &config->allowed;
+    if (handshakes_start(n, &config->tls) < 0)
+        return -1;
     return listen_open_all(n, config, on_accepted);
 }
 
@@ -425,6 +456,16 @@ static void run_cheap(struct net *n, uint64_t limit_ns)
         input_run_deferred(TAILQ_FIRST(&n->deferred));
 }
 
+/* The first request may have come with its end. */
+static void run_handshake(struct conn *c)
+{
+    conn_set_input(c, INPUT_READY);
+    if (handshake_run(c))
+        input_receive(c);
+    else
+        conn_update_events(c);
+}
+
 static void run_costly(struct net *n, uint64_t limit_ns)
 {
     size_t count = n->deferred_count;
@@ -434,7 +475,10 @@ static void run_costly(struct net *n, uint64_t limit_ns)
         struct conn *c = TAILQ_FIRST(&n->costly);
 
         n->costly_turn = c;
-        input_run_deferred(c);
+        if (c->wire == WIRE_KNOWN)
+            input_run_deferred(c);
+        else
+            run_handshake(c);
         n->costly_turn = NULL;
     }
 }
@@ -492,4 +536,5 @@ void transport_close_all(struct net *n, const char *reason)
         conn_close(c, reason);
     while ((c = TAILQ_FIRST(&n->closed)) != NULL)
         conn_free(c);
+    handshakes_fini(n);
 }

@@ -58,5 +58,5 @@ void transport_drop_stalled(struct net *n, uint64_t deadline_ms);
 /* No new connections; those that are open get what is queued for them, and are closed. */
 void transport_drain(struct net *n);
 
-/* Closes and frees all connections. */
+/* Closes and frees all connections, and what they are made of. */
 void transport_close_all(struct net *n, const char *reason);

@@ -21,6 +21,9 @@ struct relay_http_options {
     uint64_t wait_ms;   /* 0: RELAY_HTTP_WAIT_MS */
     /* Where the store is just now; false: nobody knows of one. Called for each new connection. */
     bool (*store_at)(void *arg, struct sockaddr_storage *at, socklen_t *len);
+    /* What is to be spoken there, on a socket that is connected: NULL, plain text. Sets *ok to
+     * false when it cannot be had. */
+    SSL *(*secure)(void *arg, int fd, bool *ok);
     void *arg;
     uint64_t *cluster_id; /* the X-Etcd-Cluster-Id of what the relay itself says: set to the
                              store's, which clients of etcd remember */

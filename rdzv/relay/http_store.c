@@ -10,6 +10,7 @@
 
 #include "proto/relay.h"
 #include "rdzv/engine/log.h"
+#include "rdzv/net/tls.h"
 #include "rdzv/relay/greeting.h"
 
 #define IDLE_MAX 32u
@@ -31,10 +32,11 @@
 #define KEEPALIVE_COUNT      3
 #define UNSENT_MS            20000
 
-enum store_state { DIALING, GREETING, OPEN };
+enum store_state { DIALING, SECURING, GREETING, OPEN };
 
 struct store_conn {
     struct event event;
+    SSL *tls;                      /* NULL: plain text */
     TAILQ_ENTRY(store_conn) entry; /* in idle or busy of its relay */
     struct relay_http *relay;
     struct store_user *user; /* NULL: idle */
@@ -75,6 +77,7 @@ static void free_conn(struct store_conn *c)
     drop_rest(c);
     if (c->mask != 0)
         event_del(&c->event);
+    tls_free(c->tls);
     close(fd_of(c));
     account_free(ACCOUNT_SESSIONS, c, sizeof *c);
 }
@@ -91,8 +94,9 @@ static void lose(struct store_conn *c, const char *why)
 /* False: the kernel cannot watch it; the caller ends it. */
 static bool watch(struct store_conn *c)
 {
-    bool reading = c->state != DIALING && !c->paused;
-    bool writing = c->state == DIALING || c->writing;
+    bool shakes = c->state == SECURING, wants_write = shakes && tls_wants_write(c->tls);
+    bool reading = c->state != DIALING && !c->paused && !wants_write;
+    bool writing = c->state == DIALING || c->writing || wants_write;
     short mask = (short)((reading ? EV_READ : 0) | (writing ? EV_WRITE : 0));
     int fd = fd_of(c);
 
@@ -106,6 +110,8 @@ static bool watch(struct store_conn *c)
     if (mask != 0 && !net_add_event(&c->event, NULL))
         return false;
     c->mask = (uint8_t)mask;
+    if (reading && !shakes && c->tls != NULL && tls_has_pending(c->tls))
+        event_active(&c->event, EV_READ, 1);
     return true;
 }
 
@@ -131,7 +137,7 @@ static bool greet(struct store_conn *c)
     frame.payload = (struct slice){payload, rdzv__relay_hello__pack(&hello, payload)};
     relay_put_head(bytes + RELAY_MAGIC_SIZE, &frame);
     len += RELAY_MAGIC_SIZE + RELAY_HEAD_SIZE;
-    return send(fd_of(c), bytes, len, MSG_NOSIGNAL) == (ssize_t)len;
+    return tls_or_send(c->tls, fd_of(c), bytes, len) == (ssize_t)len;
 }
 
 /* What the store says to the greeting. False: the connection is of no use. */
@@ -248,7 +254,7 @@ static void receive(struct store_conn *c)
     }
     if (before > 0)
         memcpy(n->recv_buf, c->rest, before);
-    got = recv(fd_of(c), n->recv_buf + before, NET_RECV_SIZE - before, 0);
+    got = tls_or_recv(c->tls, fd_of(c), n->recv_buf + before, NET_RECV_SIZE - before);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (got <= 0) {
@@ -256,13 +262,37 @@ static void receive(struct store_conn *c)
         return;
     }
     net_spend(n, (uint64_t)got / BYTES_A_NS);
+    if (c->tls != NULL && tls_has_pending(c->tls))
+        event_active(&c->event, EV_READ, 1); /* unless it ends with these */
     show(c, (struct slice){n->recv_buf, before + (size_t)got});
 }
 
 /* --- Dialing and sending. --- */
 
+static void begin_greeting(struct store_conn *c)
+{
+    c->state = GREETING;
+    if (!greet(c) || !watch(c))
+        lose(c, "the store does not take the greeting");
+}
+
+static void shake_hands(struct store_conn *c)
+{
+    char why[TLS_WHY_MAX];
+    int error = tls_handshake(c->tls);
+
+    c->state = SECURING;
+    if (error == 0)
+        begin_greeting(c);
+    else if (error == -EPROTO)
+        lose(c, tls_why(c->tls, why));
+    else if (error != -EAGAIN || !watch(c))
+        lose(c, "the connection ends in TLS's handshake");
+}
+
 static void on_dialed(struct store_conn *c)
 {
+    bool ok = true;
     int error = 0;
     socklen_t len = sizeof error;
 
@@ -271,9 +301,13 @@ static void on_dialed(struct store_conn *c)
         lose(c, strerror(error));
         return;
     }
-    c->state = GREETING;
-    if (!greet(c) || !watch(c))
-        lose(c, "the store does not take the greeting");
+    c->tls = c->relay->options.secure(c->relay->options.arg, fd_of(c), &ok);
+    if (!ok)
+        lose(c, "no memory for TLS, see --memory-limit");
+    else if (c->tls == NULL)
+        begin_greeting(c);
+    else
+        shake_hands(c);
 }
 
 static void on_event(evutil_socket_t fd, short what, void *arg)
@@ -284,6 +318,8 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
     net_spend(c->relay->options.net, EVENT_COST);
     if (c->state == DIALING) {
         on_dialed(c);
+    } else if (c->state == SECURING) {
+        shake_hands(c);
     } else if (what & EV_READ) {
         receive(c); /* what else there is comes again */
     } else if (what & EV_WRITE && c->user != NULL) {
@@ -399,13 +435,47 @@ enum store_got store_conn_get(struct relay_http *h, struct store_user *u, bool f
     return got;
 }
 
+/* The first bytes of two pieces, as one record: what did not go before begins the next one again.
+ */
+static ssize_t send_record(SSL *tls, struct slice first, struct slice second)
+{
+    uint8_t room[TLS_RECORD_MAX];
+    size_t head = first.len < sizeof room ? first.len : sizeof room;
+    size_t left = sizeof room - head, tail = second.len < left ? second.len : left;
+
+    if (head == sizeof room || tail == 0)
+        return tls_send(tls, first.ptr, head);
+    memcpy(room, first.ptr, head);
+    memcpy(room + head, second.ptr, tail);
+    return tls_send(tls, room, head + tail);
+}
+
+static ssize_t send_tls(SSL *tls, struct slice first, struct slice second)
+{
+    size_t sent = 0;
+
+    while (first.len + second.len > 0) {
+        ssize_t n = send_record(tls, first, second);
+        size_t of_first;
+
+        if (n < 0)
+            return sent > 0 && errno == EAGAIN ? (ssize_t)sent : -1;
+        of_first = (size_t)n < first.len ? (size_t)n : first.len;
+        first = slice_from(first, of_first);
+        second = slice_from(second, (size_t)n - of_first);
+        sent += (size_t)n;
+    }
+    return (ssize_t)sent;
+}
+
 bool store_conn_send(struct store_user *u, struct slice first, struct slice second, size_t *sent)
 {
     struct store_conn *c = u->conn;
     struct iovec parts[2] = {{(void *)(uintptr_t)first.ptr, first.len},
                              {(void *)(uintptr_t)second.ptr, second.len}};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-    ssize_t n = sendmsg(fd_of(c), &message, MSG_NOSIGNAL);
+    ssize_t n = c->tls != NULL ? send_tls(c->tls, first, second)
+                               : sendmsg(fd_of(c), &message, MSG_NOSIGNAL);
 
     *sent = n < 0 ? 0 : (size_t)n;
     c->writing = *sent < first.len + second.len;
@@ -425,6 +495,8 @@ void store_conn_wait_writable(struct store_user *u)
 
 void store_conn_send_end(struct store_user *u)
 {
+    if (u->conn->tls != NULL)
+        tls_end(u->conn->tls);
     shutdown(fd_of(u->conn), SHUT_WR);
 }
 

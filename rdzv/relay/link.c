@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "rdzv/engine/log.h"
+#include "rdzv/net/conn_tls.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/refusal.h"
 #include "rdzv/relay/greeting.h"
@@ -226,7 +227,7 @@ static enum protocol_result read_frames(struct conn *c, uint8_t *in, size_t len,
 static int send_link(struct conn *c, size_t max)
 {
     struct relay_link *link = (struct relay_link *)(void *)c->carrier; /* the first member */
-    int err = outq_send(&c->out, &conn_net(c)->pool, conn_fd(c), max);
+    int err = conn_send(c, max);
 
     if (!TAILQ_EMPTY(&link->blocked) && c->out.bytes <= RELAY_LINK_QUEUE_MAX / 2)
         relay_link_go_on(link);

@@ -384,6 +384,12 @@ static bool has_gone_back(const struct relay_client *s, const struct relay_frame
     return opened->flags & RELAY_KNOWN && opened->number < s->changed;
 }
 
+/* Its client has gone, and nothing of it is left to be carried out. */
+static bool is_over(const struct relay_client *s)
+{
+    return s->client == NULL && s->pending.count == 0;
+}
+
 /* Why a session cannot go on with what the store says of it; NULL: it can. What the store has never
  * heard of, or has lost with the answer, is simply sent again. */
 static const char *why_lost(const struct relay_client *s, const struct relay_frame *opened)
@@ -463,7 +469,7 @@ static const char *receive_opened(struct relay_client *s, const struct relay_fra
 
     if (s->state != SESSION_ASKING)
         return NULL; /* of a session that was new to the store */
-    why = why_lost(s, frame);
+    why = is_over(s) ? NULL : why_lost(s, frame);
     if (why != NULL) {
         s->state = SESSION_OPEN;
         lose(s, has_gone_back(s, frame) ? LOST_GONE_BACK : LOST_UNKNOWN, why);

@@ -383,19 +383,11 @@ void relay_leave(struct relay_client *s)
     relay_finish(s);
 }
 
+/* Sessions whose clients have gone stay, however long the link is away: it may be the store that is
+ * away, which waits for them when it begins again. */
 void relay_tick(struct relay *r)
 {
-    struct relay_client *s, *next;
-
     release_held(r);
-    if (r->link || !r->welcomed || (r->now_ns - r->away_since_ns) / 1000000 < r->session_timeout_ms)
-        return;
-    /* The store has ended those by itself. */
-    for (s = TAILQ_FIRST(&r->sessions); s != NULL; s = next) {
-        next = TAILQ_NEXT(s, entry);
-        if (s->client == NULL && s->pending.count == 0)
-            relay_forget(s);
-    }
 }
 
 bool relay_is_done(const struct relay *r)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "rdzv/engine/log.h"
+#include "rdzv/net/tls_identity.h"
 #include "store/space.h"
 
 /* Those that are there from the start are not told apart: a listener has made at most one of them.
@@ -20,6 +21,25 @@ static bool has_room(const struct net *n)
     TAILQ_FOREACH(l, &n->listeners, entry)
         own++;
     return count < own + RELAY_SPACES_MAX;
+}
+
+/* False: relays of this space have names, and this one has none of them. */
+static bool may_use(const struct conn *c, struct slice space)
+{
+    const struct string_list *list = &conn_net(c)->handshakes.config->relay_names;
+    bool bound = false;
+
+    for (size_t i = 0; i < list->count; i++) {
+        char *item = list->items[i], *name = strchr(item, '=') + 1;
+        const struct string_list one = {.items = &name, .count = 1};
+
+        if (space.len != (size_t)(name - item) - 1 || memcmp(space.ptr, item, space.len) != 0)
+            continue;
+        if (c->tls != NULL && tls_peer_is_one_of(c->tls, &one))
+            return true;
+        bound = true;
+    }
+    return !bound;
 }
 
 static struct engine_space *make(struct conn *c, const char *name)
@@ -61,6 +81,14 @@ struct engine_space *relay_space(struct conn *c, struct slice name, char why[REL
             "%.64s alone: change the relay's --space, or let the store listen without a space "
             "(--listen=ADDR:PORT)",
             text, spec->space);
+        return NULL;
+    }
+    if (!may_use(c, name)) {
+        snprintf(
+            why, RELAY_SPACE_WHY_MAX,
+            "the relay's certificate has none of the names that --relay-names of the store has "
+            "for space %.64s",
+            text);
         return NULL;
     }
     space = engine_find_space(conn_net(c)->engine, name);

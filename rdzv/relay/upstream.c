@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "rdzv/engine/log.h"
+#include "rdzv/net/tls_queue.h"
 #include "rdzv/relay/retry.h"
 
 #define IN_SIZE (256u << 10)
@@ -52,8 +53,11 @@ static void enter(struct upstream *u, enum upstream_state next)
         [UPSTREAM_WAITS] = 1u << UPSTREAM_LOOKS_UP,
         [UPSTREAM_LOOKS_UP] =
             1u << UPSTREAM_LOOKS_UP | 1u << UPSTREAM_CONNECTS | 1u << UPSTREAM_WAITS,
-        [UPSTREAM_CONNECTS] = 1u << UPSTREAM_CONNECTS | 1u << UPSTREAM_GREETS |
-                              1u << UPSTREAM_LOOKS_UP | 1u << UPSTREAM_WAITS,
+        [UPSTREAM_CONNECTS] = 1u << UPSTREAM_CONNECTS | 1u << UPSTREAM_SECURES |
+                              1u << UPSTREAM_GREETS | 1u << UPSTREAM_LOOKS_UP |
+                              1u << UPSTREAM_WAITS,
+        [UPSTREAM_SECURES] = 1u << UPSTREAM_CONNECTS | 1u << UPSTREAM_GREETS |
+                             1u << UPSTREAM_LOOKS_UP | 1u << UPSTREAM_WAITS,
         [UPSTREAM_GREETS] = 1u << UPSTREAM_CONNECTS | 1u << UPSTREAM_CONNECTED |
                             1u << UPSTREAM_LOOKS_UP | 1u << UPSTREAM_WAITS,
         [UPSTREAM_CONNECTED] = 1u << UPSTREAM_WAITS,
@@ -77,8 +81,10 @@ static void on_event(evutil_socket_t fd, short what, void *arg);
 /* What libevent watches for. False: it cannot. */
 static bool watch(struct upstream *u)
 {
-    bool sends = u->state == UPSTREAM_CONNECTS || u->wants_to_send;
-    short mask = (short)((u->state == UPSTREAM_CONNECTS ? 0 : EV_READ) | (sends ? EV_WRITE : 0));
+    bool secures = u->state == UPSTREAM_SECURES, writes = secures && tls_wants_write(u->tls);
+    bool sends = u->state == UPSTREAM_CONNECTS || u->wants_to_send || writes;
+    bool reads = u->state != UPSTREAM_CONNECTS && !writes;
+    short mask = (short)((reads ? EV_READ : 0) | (sends ? EV_WRITE : 0));
 
     if (event_initialized(&u->event))
         event_del(&u->event);
@@ -90,6 +96,8 @@ static void disconnect(struct upstream *u)
 {
     if (event_initialized(&u->event))
         event_del(&u->event);
+    tls_free(u->tls);
+    u->tls = NULL;
     if (u->fd >= 0)
         close(u->fd);
     u->fd = -1;
@@ -282,9 +290,12 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     (void)what;
     if (u->state == UPSTREAM_WAITS)
         look_up(u);
-    else if (u->state == UPSTREAM_CONNECTS || u->state == UPSTREAM_GREETS)
-        fail(u, u->state == UPSTREAM_GREETS ? "no answer to HELLO: is this a store?"
-                                            : "no answer from this address");
+    else if (u->state == UPSTREAM_CONNECTS)
+        fail(u, "no answer from this address");
+    else if (u->state == UPSTREAM_SECURES)
+        fail(u, "no answer in TLS");
+    else if (u->state == UPSTREAM_GREETS)
+        fail(u, "no answer to HELLO: is this a store?");
 }
 
 /* --- Frames of the link itself. --- */
@@ -421,14 +432,23 @@ static void take_frames(struct upstream *u)
         memmove(u->in, u->in + used, u->in_len);
 }
 
+/* Why a call for the socket has failed. */
+static const char *failure(const struct upstream *u, int error, char why[TLS_WHY_MAX])
+{
+    if (u->tls == NULL || error != EPROTO)
+        return strerror(error);
+    return tls_why(u->tls, why);
+}
+
 static void receive(struct upstream *u)
 {
-    ssize_t n = recv(u->fd, u->in + u->in_len, IN_SIZE - u->in_len, 0);
+    ssize_t n = tls_or_recv(u->tls, u->fd, u->in + u->in_len, IN_SIZE - u->in_len);
+    char why[TLS_WHY_MAX];
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        fail(u, n < 0                         ? strerror(errno)
+        fail(u, n < 0                         ? failure(u, errno, why)
                 : u->state == UPSTREAM_GREETS ? "it closes the connection: is this a store, and "
                                                 "no relay?"
                                               : "the store has closed the connection");
@@ -436,7 +456,32 @@ static void receive(struct upstream *u)
     }
     u->in_len += (size_t)n;
     u->heard_ms = lived_ms(u);
+    if (u->tls != NULL && tls_has_pending(u->tls))
+        event_active(&u->event, EV_READ, 1); /* unless the link ends with these frames */
     take_frames(u);
+}
+
+static void greet(struct upstream *u)
+{
+    enter(u, UPSTREAM_GREETS);
+    u->heard_ms = lived_ms(u);
+    arm(u, GREET_MS);
+    say_hello(u);
+    if (!watch(u))
+        fail(u, strerror(errno));
+}
+
+static void shake_hands(struct upstream *u)
+{
+    char why[TLS_WHY_MAX];
+    int error = tls_handshake(u->tls);
+
+    if (error == 0)
+        greet(u);
+    else if (error != -EAGAIN)
+        fail(u, failure(u, -error, why));
+    else if (!watch(u))
+        fail(u, strerror(errno));
 }
 
 static void on_connect(struct upstream *u)
@@ -447,14 +492,18 @@ static void on_connect(struct upstream *u)
     getsockopt(u->fd, SOL_SOCKET, SO_ERROR, &error, &len);
     if (error != 0) {
         fail(u, strerror(error));
-        return;
+    } else if (u->tls_options->context == NULL) {
+        greet(u);
+    } else {
+        u->tls = upstream_secure(u, u->fd);
+        if (u->tls == NULL) {
+            fail(u, "no memory for TLS, see --memory-limit");
+            return;
+        }
+        enter(u, UPSTREAM_SECURES);
+        arm(u, GREET_MS);
+        shake_hands(u);
     }
-    enter(u, UPSTREAM_GREETS);
-    u->heard_ms = lived_ms(u);
-    arm(u, GREET_MS);
-    say_hello(u);
-    if (!watch(u))
-        fail(u, strerror(errno));
 }
 
 static void on_event(evutil_socket_t fd, short what, void *arg)
@@ -466,6 +515,10 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
     u->relay->now_ns = clock_monotonic_ns(u->net->engine->options.clock);
     if (u->state == UPSTREAM_CONNECTS) {
         on_connect(u);
+        return;
+    }
+    if (u->state == UPSTREAM_SECURES) {
+        shake_hands(u);
         return;
     }
     if (what & EV_WRITE) {
@@ -481,12 +534,14 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 
 static bool send_out(struct upstream *u)
 {
+    char why[TLS_WHY_MAX];
     int err;
 
     budget_spend(&u->net->budget, SEND_COST);
-    err = outq_send(&u->out, &u->net->pool, u->fd, QUEUED_MAX);
+    err = u->tls == NULL ? outq_send(&u->out, &u->net->pool, u->fd, QUEUED_MAX)
+                         : tls_send_queue(u->tls, &u->out, &u->net->pool, QUEUED_MAX);
     if (err < 0 && err != -EAGAIN) {
-        fail(u, strerror(-err));
+        fail(u, failure(u, -err, why));
         return false;
     }
     if (err == 0)
@@ -537,11 +592,20 @@ void upstream_tick(struct upstream *u)
 /* --- Beginning and end. --- */
 
 void upstream_init(struct upstream *u, struct net *net, struct relay *relay,
-                   const struct config *config, uint32_t jitter)
+                   const struct config *config, const struct store_tls *tls, uint32_t jitter)
 {
-    *u =
-        (struct upstream){.net = net, .relay = relay, .config = config, .jitter = jitter, .fd = -1};
+    *u = (struct upstream){.net = net,
+                           .relay = relay,
+                           .config = config,
+                           .tls_options = tls,
+                           .jitter = jitter,
+                           .fd = -1};
     outq_init(&u->out);
+}
+
+SSL *upstream_secure(const struct upstream *u, int fd)
+{
+    return store_tls_open(u->tls_options, fd, u->config->upstreams[u->target].host);
 }
 
 bool upstream_start(struct upstream *u)

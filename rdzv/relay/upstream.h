@@ -6,6 +6,7 @@
 #include "rdzv/net/resolve.h"
 #include "rdzv/relay/greeting.h"
 #include "rdzv/relay/relay.h"
+#include "rdzv/relay/store_tls.h"
 
 /* Times in milliseconds. */
 #define UPSTREAM_PING_MS    5000u  /* nothing has come for so long: the store is asked */
@@ -16,6 +17,7 @@ enum upstream_state {
     UPSTREAM_WAITS,     /* for the next try */
     UPSTREAM_LOOKS_UP,  /* a name */
     UPSTREAM_CONNECTS,  /* to one of its addresses */
+    UPSTREAM_SECURES,   /* the handshake of TLS is under way */
     UPSTREAM_GREETS,    /* HELLO has been sent */
     UPSTREAM_CONNECTED, /* welcomed */
 };
@@ -27,10 +29,12 @@ struct upstream {
     struct net *net;
     struct relay *relay;
     const struct config *config;
+    const struct store_tls *tls_options;
     uint8_t state; /* enum upstream_state */
     struct event timer;
     struct event event; /* of the socket */
     int fd;             /* -1: none */
+    SSL *tls;           /* of it; NULL: plain text, or no handshake has begun */
     uint32_t sockets;   /* that there were: the next one may have the number of the last */
     bool wants_to_send; /* the socket takes no more for now */
     struct resolve *resolve;
@@ -57,7 +61,10 @@ struct upstream {
 
 /* All of them outlive it. */
 void upstream_init(struct upstream *u, struct net *net, struct relay *relay,
-                   const struct config *config, uint32_t jitter);
+                   const struct config *config, const struct store_tls *tls, uint32_t jitter);
+
+/* TLS on a socket that is connected to where the link goes; NULL: there is no memory. */
+SSL *upstream_secure(const struct upstream *u, int fd);
 
 /* The first try begins. False, with a line in the log, when there is no memory for it. */
 bool upstream_start(struct upstream *u);

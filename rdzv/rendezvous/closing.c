@@ -7,7 +7,14 @@
  *
  * Ranks: the agents of a round tell each other their roles and read the ranks that follow from them
  * (api.py, _assign_worker_ranks()), unless TORCH_ELASTIC_WORKER_IDENTICAL is 1: then no agent of
- * the run does, and a participant counts. */
+ * the run does, and a participant counts.
+ *
+ * After a start it is not known which node an agent is that its relay brings back, until it sends a
+ * heartbeat; one whose workers ended meanwhile asks to close the run, leaves, and sends none. Nor
+ * is it known who goes on, until all are back. What cannot be judged yet is kept, and judged when
+ * all who are there have said who they are: the closers are then among the nodes that no agent has
+ * claimed. */
+#include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
 #define ROLE_KEYS  "torchelastic/role_info" /* of 2.3 and before: role_info0, role_info0.FIN */
@@ -56,20 +63,35 @@ static bool others_are_in(const struct run *run, const struct agent *a)
     return false;
 }
 
-/* The same, or it has joined, or waits; or nothing is known of it since the start, or it may still
- * come back. */
+/* The same, or it has joined, or waits. */
+static bool goes_on(const struct run *run, const struct agent *b)
+{
+    const struct torch_node *node = node_of(run, b);
+
+    return !b->closes && (b->nodes != 0 || (node != NULL && (node->participant || node->waiting ||
+                                                             node->redundant)));
+}
+
 static bool others_go_on(const struct run *run, const struct agent *a)
+{
+    const struct agent *b;
+
+    TAILQ_FOREACH(b, &run->agents, entry) {
+        if (b != a && goes_on(run, b))
+            return true;
+    }
+    return false;
+}
+
+/* Of another agent nothing is known since the start, or it may still come back. */
+static bool others_may_go_on(const struct run *run, const struct agent *a)
 {
     const struct agent *b;
 
     if (run->awaits_agents)
         return true;
     TAILQ_FOREACH(b, &run->agents, entry) {
-        const struct torch_node *node = node_of(run, b);
-
-        if (b != a && !b->closes &&
-            (b->nodes != 0 || agent_is_forgotten(b) ||
-             (node != NULL && (node->participant || node->waiting || node->redundant))))
+        if (b != a && !b->closes && agent_is_forgotten(b))
             return true;
     }
     return false;
@@ -83,10 +105,91 @@ static bool runs_workers(const struct run *run, const struct agent *a)
            (!run->shares_roles || (a->has_workers && a->workers_round == run->view.state.round));
 }
 
-bool closing_is_refused(const struct step *s, const struct agent *a)
+enum close_verdict closing_judge(const struct step *s, const struct agent *a)
 {
-    const struct policy_settings *settings = s->run->settings;
+    const struct run *run = s->run;
+    bool go_on = others_go_on(run, a), may_go_on = others_may_go_on(run, a);
 
-    return (settings->close_needs_all && others_are_in(s->run, a)) ||
-           (settings->close_from_members && !runs_workers(s->run, a) && others_go_on(s->run, a));
+    if (run->settings->close_needs_all && others_are_in(run, a))
+        return CLOSE_IGNORED;
+    if (!run->settings->close_from_members || runs_workers(run, a) || (!go_on && !may_go_on))
+        return CLOSE_COUNTS;
+    return agent_is_forgotten(a) || !go_on ? CLOSE_WAITS : CLOSE_IGNORED;
+}
+
+/* --- What waits. --- */
+
+void closing_keep(struct step *s, const struct agent *a)
+{
+    struct run *run = s->run;
+
+    run->close_waits = true;
+    run->unnamed_closers += agent_is_forgotten(a);
+    run->has_absent = run->has_absent || !run->awaits_agents; /* a tick judges */
+}
+
+void closing_forget(struct run *run)
+{
+    run->close_waits = false;
+    run->unnamed_closers = 0;
+}
+
+/* That node, which was there at the start, may be of one that has asked: no agent says that it is
+ * it, but for one that has begun since, in the place of its predecessor. */
+static bool is_unclaimed(const struct run *run, const struct torch_node *node)
+{
+    const struct agent *a = run_agent_of(run, node);
+
+    if (a != NULL)
+        return !a->returns;
+    return explain_role(torch_state_find(&run->view.state, node)) != NULL;
+}
+
+/* More have asked than there are such nodes whose close would not count. No round has been
+ * completed since they did. */
+static bool was_participant(const struct run *run)
+{
+    const struct torch_state *then = &run->view.last_completed;
+    size_t participants = 0, others = 0;
+
+    for (size_t i = 0; run->view.has_completed && i < then->count; i++) {
+        const struct torch_node *node = &then->nodes[i];
+
+        if (explain_role(node) == NULL || loss_is_mark(node) || !is_unclaimed(run, node))
+            continue;
+        participants += node->participant;
+        others += !node->participant;
+    }
+    return participants > 0 && run->unnamed_closers > others;
+}
+
+static bool counts_now(const struct run *run)
+{
+    if (!others_go_on(run, NULL))
+        return true;
+    return !(run->settings->close_needs_all && others_are_in(run, NULL)) && was_participant(run);
+}
+
+bool closing_settle(struct step *s)
+{
+    bool waits = s->run->close_waits && step_is_open(s), counts = waits && counts_now(s->run);
+    struct torch_state next;
+
+    closing_forget(s->run);
+    if (!waits)
+        return false;
+    if (!counts || !step_read_state(s, &next)) {
+        explain_close_judged(s, false);
+        return false;
+    }
+    next.closed = true;
+    counts = step_put_state(s, &next, 0);
+    torch_state_free(&next);
+    if (!counts)
+        return false;
+    explain_close_judged(s, true);
+    s->out->counters.runs_closed++;
+    cas_queue_release(s);
+    loss_clear_mark(s);
+    return true;
 }

@@ -50,6 +50,7 @@ static void complete_round(struct step *s, struct agent *a)
     s->run->reached_max = reached_max(s, a);
     s->run->completed_ms = s->now->ms;
     begin_round(s->run);
+    closing_forget(s->run); /* it has gone on */
     crowd_drop(s->run);
     worker_store_on_completed(s, a);
 }
@@ -61,7 +62,7 @@ static void learn_node(struct step *s, struct agent *a, const struct wish *wish)
 {
     const struct run_view *v = &s->run->view;
     const struct torch_node *node =
-        wish->from != NULL ? wish->writer : torch_merge_writer(&v->before, &v->state);
+        wish->from != NULL ? wish->writer : wish_writer(a, &v->before, &v->state);
 
     if (node == NULL)
         return;
@@ -155,13 +156,17 @@ void compare_set_refuse(struct step *s, struct agent *a, bool expects_nothing)
         cas_queue_grant(s, a);
 }
 
-static void answer(struct step *s, struct agent *a, const struct wish *wish)
+/* `is_news`: there is more in what was put than the agent knows, or it has completed the round and
+ * is about to read its rank. */
+static void answer(struct step *s, struct agent *a, const struct wish *wish, bool is_news)
 {
     if (wish->answer.ptr != NULL) {
         step_agent(s, POLICY_ANSWER_VALUE, a)->value = wish->answer;
         explain_close_ignored(s, a);
-    } else {
+    } else if (is_news) {
         shown_answer_newest(s, a);
+    } else {
+        shown_answer_whole(s, a);
     }
 }
 
@@ -182,6 +187,7 @@ static void put_or_refuse(struct step *s, struct agent *a, struct wish *wish)
 {
     bool absent = s->value.ptr == NULL, expects_nothing = wish->expected.len == 0;
     bool matches = absent ? expects_nothing : slice_equal(s->value, wish->expected);
+    bool was_complete = s->run->view.state.complete;
     bool merged = !absent && merge(s, wish, matches, s->run->slot.holder == a);
 
     if (absent && !matches && a->is_introduced && step_put_value(s, slice_str(NOBODY_YET))) {
@@ -199,7 +205,7 @@ static void put_or_refuse(struct step *s, struct agent *a, struct wish *wish)
         s->out->counters.writes_merged += merged && !matches;
         learn_node(s, a, wish);
         compare_set_written(s, a);
-        answer(s, a, wish);
+        answer(s, a, wish, merged || (!was_complete && s->run->view.state.complete));
     }
     cas_queue_yield(s, a);
 }

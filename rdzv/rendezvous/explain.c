@@ -5,6 +5,7 @@
 
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/node_text.h"
+#include "rdzv/rendezvous/parts.h"
 
 #define RANKS_SHOWN   16
 #define RANK_TEXT_MAX 128
@@ -183,15 +184,31 @@ void explain_change(struct step *s, const struct agent *by)
     }
 }
 
+static const char *ignored_because(const struct run *run)
+{
+    return run->settings->close_needs_all
+               ? "other nodes are still in the run, see --close-needs-all"
+               : "its workers are in no round, and others go on, see --close-from-members";
+}
+
 void explain_close_ignored(struct step *s, const struct agent *a)
 {
-    struct note *note = explain_note(s, NOTE_CLOSE_IGNORED);
+    bool waits = closing_judge(s, a) == CLOSE_WAITS;
+    struct note *note = explain_note(s, waits ? NOTE_CLOSE_WAITS : NOTE_CLOSE_IGNORED);
 
     note->agent = a;
-    note->node = explain_node(s, &a->node);
-    note->reason = s->run->settings->close_needs_all
-                       ? "other nodes are still in the run, see --close-needs-all"
-                       : "its workers are in no round, and others go on, see --close-from-members";
+    note->node = a->has_node ? explain_node(s, &a->node) : "unknown";
+    note->reason = waits ? "since rdzvd was started, not all agents have said which node they are: "
+                           "the close counts when it is known that it may"
+                         : ignored_because(s->run);
+}
+
+void explain_close_judged(struct step *s, bool counts)
+{
+    struct note *note = explain_note(s, counts ? NOTE_RUN_CLOSED : NOTE_CLOSE_IGNORED);
+
+    note->node = note->by_node = "unknown";
+    note->reason = ignored_because(s->run);
 }
 
 /* Long before torch's 15 s are over, and only here, it is known that an agent is gone. */

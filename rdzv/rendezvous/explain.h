@@ -24,6 +24,7 @@ enum note_kind {
     NOTE_NODE_REPAIRED,
     NOTE_AGENTS_WAITING,
     NOTE_AGENTS_REJECTED,
+    NOTE_CLOSE_WAITS,
     NOTE_CLOSE_IGNORED,
     NOTE_WORKER_STORE_ASSIGNED,
     NOTE_WORKER_STORE_EXTERNAL,
@@ -55,8 +56,10 @@ struct note *explain_note(struct step *s, enum note_kind kind);
 /* What has changed from view.before to view.state, and that `by` did it. */
 void explain_change(struct step *s, const struct agent *by);
 
-/* The agent may not close the run, and has asked to. */
+/* The agent has asked to close the run, and may not, or it is not known yet whether it may. */
 void explain_close_ignored(struct step *s, const struct agent *a);
+/* Now it is known, of agents of which it was not known which nodes they are. */
+void explain_close_judged(struct step *s, bool counts);
 
 /* An agent's connection has ended, or it is `gone`. */
 void explain_disconnect(struct step *s, const struct agent *a);

@@ -183,6 +183,14 @@ static void agents_rejected(struct line *l)
               log_str("reason", n->reason));
 }
 
+static void close_deferred(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_INFO, "close_deferred", RUN(l), log_str("by", n->node),
+              log_str("peer", peer_text_of(n->agent, l->peer, "")), log_str("reason", n->reason));
+}
+
 static void close_ignored(struct line *l)
 {
     const struct note *n = l->note;
@@ -255,6 +263,8 @@ static void (*line_of(enum note_kind kind))(struct line *)
         return agents_waiting;
     case NOTE_AGENTS_REJECTED:
         return agents_rejected;
+    case NOTE_CLOSE_WAITS:
+        return close_deferred;
     case NOTE_CLOSE_IGNORED:
         return close_ignored;
     case NOTE_WORKER_STORE_ASSIGNED:

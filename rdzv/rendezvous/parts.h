@@ -82,8 +82,19 @@ int64_t skew_deadline(const struct agent *a, int64_t deadline_us);
 /* The agent has set a key of that round, or has read one. */
 void closing_note_set(struct step *s, struct agent *a, int64_t round, struct slice name);
 void closing_note_read(struct agent *a, int64_t round, struct slice name);
-/* True: the run goes on although the agent wants to close it. */
-bool closing_is_refused(const struct step *s, const struct agent *a);
+/* Whether the run is closed, now that the agent wants that. */
+enum close_verdict {
+    CLOSE_COUNTS,
+    CLOSE_IGNORED, /* it goes on */
+    CLOSE_WAITS,   /* the same, until closing_settle() */
+};
+enum close_verdict closing_judge(const struct step *s, const struct agent *a);
+/* CLOSE_WAITS: the agent has asked. */
+void closing_keep(struct step *s, const struct agent *a);
+void closing_forget(struct run *run);
+/* All agents that came back after a start have said who they are: what waits is judged. True: the
+ * run is closed. */
+bool closing_settle(struct step *s);
 
 /* --- cas_queue.c --- */
 

@@ -144,7 +144,8 @@ static void drop_absent(struct step *s)
             return;
     }
     s->run->has_absent = false;
-    loss_on_restore(s);
+    if (!closing_settle(s))
+        loss_on_restore(s);
 }
 
 static void returned(struct step *s, const struct policy_event *event)

@@ -459,7 +459,7 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
     struct peer local;
 
     if (!is_left) {
-        c10d_reject(c, STORE_TOO_MANY, key);
+        c10d_reject(c, STORE_TOO_MANY_RUNS, key);
         return;
     }
     if (a == NULL)
@@ -477,13 +477,20 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
     shell_step(run, (struct policy_event){.kind = AGENT_CONNECTED, .agent = &a->agent});
 }
 
+/* No agent of it is here, nor may one come back after a start, nor do its workers go on. */
+static bool is_left(const struct live_run *run)
+{
+    return run->run.idle && !run->run.awaits_agents && run->worker_store->sessions == 0;
+}
+
 /* The worker store that a worker finds: that of the run whose port it came to, or of the run that
- * shares the agents' port. */
+ * shares the agents' port, which other clients come to as well. */
 static void bind_worker(const struct rendezvous_space *home, struct conn *c)
 {
-    const struct live_run *run = c->listener->temporary ? c->listener->owner : home->shared;
+    bool own_port = c->listener->temporary;
+    const struct live_run *run = own_port ? c->listener->owner : home->shared;
 
-    if (run == NULL || run->worker_store == NULL)
+    if (run == NULL || run->worker_store == NULL || (!own_port && is_left(run)))
         return;
     run->worker_store->sessions++;
     c10d_session(c)->role = C10D_WORKER;
@@ -773,6 +780,28 @@ static bool is_second(const struct agent *a, uint64_t now_ms)
            clock_elapsed_ms(a->heard_ms, now_ms) < TORCH_DEAD_MS;
 }
 
+static size_t count_unnamed(const struct run *run)
+{
+    const struct agent *a;
+    size_t count = 0;
+
+    TAILQ_FOREACH(a, &run->agents, entry)
+        count += agent_is_forgotten(a);
+    return count;
+}
+
+/* Until the sessions end of which no relay has said anything. */
+static uint64_t awaited_ms(const struct live_run *live)
+{
+    const struct rendezvous *r = live->home->rdzv;
+    uint64_t waited_ms = clock_elapsed_ms(r->restored_ms, engine_lived_ms(r->engine));
+    uint64_t most_ms = r->config->session_timeout_ms;
+
+    if (!live->run.awaits_agents)
+        return 0;
+    return most_ms > waited_ms ? most_ms - waited_ms : 1;
+}
+
 static void find_doubled(const struct run *run, uint64_t now_ms, struct run_facts *out)
 {
     char text[CONN_PEER_MAX];
@@ -802,6 +831,8 @@ void rendezvous_facts(const struct run *run, struct run_facts *out)
                               .expected = run->settings->expected_nodes,
                               .agents = run->agent_count,
                               .agents_waiting = run->waiting_count,
+                              .agents_unnamed = count_unnamed(run),
+                              .awaited_ms = awaited_ms(live),
                               .look = look,
                               .peer = peer,
                               .arg = run};

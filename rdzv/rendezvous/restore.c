@@ -100,6 +100,7 @@ void rendezvous_restore(struct rendezvous *r, uint64_t away_ms)
 
     if (!r->config->elastic.fixes)
         return;
+    r->restored_ms = engine_lived_ms(r->engine);
     TAILQ_FOREACH(home, &r->spaces, entry) {
         restore_worker_stores(home);
         restore_runs(home, false, away_ms);

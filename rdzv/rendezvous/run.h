@@ -144,7 +144,9 @@ struct run {
     bool awaits_agents; /* the daemon has started, and not all agents that may come back have */
     bool has_absent;    /* all agents that come back after a start have done so; who they are, they
                            have yet to say */
-    bool reached_max;   /* the last round was completed by the node that made it MAX */
+    bool close_waits;   /* it was to be closed by an agent meanwhile: see closing.c */
+    size_t unnamed_closers; /* by so many of whom it was not known who they are */
+    bool reached_max;       /* the last round was completed by the node that made it MAX */
     bool shares_roles; /* its agents tell each other what they need to know to rank their workers */
     int64_t finishing_round;   /* in that round an agent's workers have ended well; -1: in none */
     uint64_t completed_ms;     /* when the last round was completed */

@@ -287,10 +287,31 @@ static void hint_doubled(const struct run_facts *f, struct hints *h)
         node_words(node_text(f->doubled, name), words), peer == NULL ? "" : peer, f->doubled_peer);
 }
 
+/* Sessions of relays from before a start have --session-timeout to come back, or to end. */
+static void hint_awaited(const struct run_facts *f, struct hints *h)
+{
+    size_t unclaimed = 0;
+
+    if (f->awaited_ms == 0)
+        return;
+    for (size_t i = 0; i < f->state->count; i++) {
+        const struct torch_node *node = &f->state->nodes[i];
+
+        unclaimed +=
+            explain_role(node) != NULL && !loss_is_mark(node) && !f->look(f, node).connected;
+    }
+    if (unclaimed > f->agents_unnamed)
+        hint(h,
+             "nodes whose agents are not back since rdzvd was started: %zu; unless they are, they "
+             "leave the run in %llu s at the latest (--session-timeout)",
+             unclaimed - f->agents_unnamed, (unsigned long long)(f->awaited_ms + 999) / 1000);
+}
+
 static void hint_open(const struct run_facts *f, const struct run_survey *survey, struct hints *h)
 {
     uint64_t there = survey->participants + survey->waiting;
 
+    hint_awaited(f, h);
     if (there + survey->spares == 0 && f->agents == 0 &&
         (f->backend == BACKEND_C10D || survey->silent > 0))
         hint(h, "keys of an earlier run: none of its agents is here");

@@ -32,9 +32,12 @@ struct run_facts {
     const struct torch_state *state; /* as the keys say */
     const struct torch_state *last_completed; /* the last round that was, as it was; NULL: none */
     const struct history *history;
-    uint64_t expected;                  /* --expect; 0: unknown */
-    size_t agents;                      /* c10d: connections */
-    size_t agents_waiting;              /* those who came when it was closed */
+    uint64_t expected;     /* --expect; 0: unknown */
+    size_t agents;         /* c10d: connections */
+    size_t agents_waiting; /* those who came when it was closed */
+    size_t agents_unnamed; /* c10d: those of which it is not known since a start which nodes they
+                              are */
+    uint64_t awaited_ms;   /* c10d: others may come back after a start for so long; 0: none */
     const struct torch_node *doubled;   /* c10d: two agents are there as this node; NULL: none */
     char doubled_peer[STATUS_PEER_MAX]; /* the one that node->peer is not */
     struct node_facts (*look)(const struct run_facts *f, const struct torch_node *node);

@@ -19,9 +19,10 @@ struct rendezvous {
     struct net *net;
     struct policy_settings settings;
     struct rendezvous_space_list spaces;
-    struct expiry due;   /* all runs, by when a tick may find something to do; monotonic */
-    uint64_t ticked_ms;  /* the last tick is for runs that were due then */
-    struct event ticker; /* that tick goes on in the next iteration */
+    struct expiry due;    /* all runs, by when a tick may find something to do; monotonic */
+    uint64_t ticked_ms;   /* the last tick is for runs that were due then */
+    uint64_t restored_ms; /* when the store had come from a data directory, as engine_lived_ms() */
+    struct event ticker;  /* that tick goes on in the next iteration */
 };
 
 struct live_run {

@@ -2,12 +2,19 @@
 #include "rdzv/rendezvous/wish.h"
 
 #include "proto/torch/torch_merge.h"
+#include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
 bool wish_to_close(struct step *s, struct agent *a)
 {
+    bool asked = a->closes;
+    enum close_verdict verdict;
+
     a->closes = true;
-    return !closing_is_refused(s, a);
+    verdict = closing_judge(s, a);
+    if (verdict == CLOSE_WAITS && !asked)
+        closing_keep(s, a);
+    return verdict == CLOSE_COUNTS;
 }
 
 /* All but the mark is written. The agent is answered what it takes for success; its next look says
@@ -35,6 +42,17 @@ static const struct torch_state *read_expected(const struct step *s, struct wish
     return torch_state_read(wish->expected, &wish->memory) == TORCH_STATE_OK ? &wish->memory : NULL;
 }
 
+const struct torch_node *wish_writer(const struct agent *a, const struct torch_state *expected,
+                                     const struct torch_state *desired)
+{
+    const struct torch_node *writer = torch_merge_writer(expected, desired);
+
+    if (writer != NULL && a->has_node && torch_node_compare(writer, &a->node) != 0 &&
+        explain_role(torch_state_find(expected, &a->node)) != NULL)
+        return NULL;
+    return writer;
+}
+
 void wish_read(struct step *s, struct agent *a, struct slice expected, struct slice desired,
                struct wish *out)
 {
@@ -52,7 +70,7 @@ void wish_read(struct step *s, struct agent *a, struct slice expected, struct sl
         out->from = NULL;
         return;
     }
-    out->writer = torch_merge_writer(out->from, &out->to);
+    out->writer = wish_writer(a, out->from, &out->to);
     if (step_is_open(s))
         keep_open(s, a, out);
     if (settings->merge_heartbeats &&

@@ -29,6 +29,11 @@ struct wish {
 void wish_read(struct step *s, struct agent *a, struct slice expected, struct slice desired,
                struct wish *out);
 
+/* The agent's node, as a state tells that it has made of another one: the writer, but an agent
+ * stays the node that it is, as long as that is there. NULL: it is not told. */
+const struct torch_node *wish_writer(const struct agent *a, const struct torch_state *expected,
+                                     const struct torch_state *desired);
+
 void wish_free(struct wish *wish);
 
 /* The agent asks to close the run. False: it may not, for the sake of the others. */

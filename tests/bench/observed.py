@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 """What it costs rdzvd to be looked at: a scrape each second and an open status page; and many pages.
 
-    observed.py [--build DIR] [--nodes N] [--pages N] [--rounds N] [--seconds S]
+    observed.py [--build DIR] [--nodes N] [--pages N] [--rounds N] [--seconds S] [--runs N] [--connections N]
 
-A run of N nodes is there all the time, and the status changes twice a second while pages are open. First, the CPU that
-this takes of a daemon that does nothing else: so much less of a core is left for requests. Then the CPU per request
-under load with a scraper and one page, to the same load without them, in turns on one daemon; on a busy machine, where
-the daemon gets little of a core, the same work for pages is more of each request. Nothing here passes or fails.
+First, many runs of one node each, and connections that ask for nothing: the CPU of one scrape, of one status, and of
+a scrape each second beside an open page. Then a run of N nodes, whose status changes twice a second while pages are
+open: the CPU of the daemon, which does nothing else, so that so much less of a core is left for requests; and the CPU
+per request under load with a scraper and one page, to the same load without them, in turns on one daemon. On a busy
+machine, where the daemon gets little of a core, the same work for pages is more of each request. Nothing here passes
+or fails.
 """
 
 import argparse
 import http.client
 import os
+import resource
 import selectors
 import socket
 import statistics
@@ -106,7 +109,7 @@ def under_load(options, server):
             name, statistics.median(values), min(values), max(values)), flush=True)
 
 
-def with_pages(options, server, pages, scrapes):
+def with_pages(options, server, pages, scrapes, what):
     shares, rates = [], []
     for _ in range(options.rounds):
         with Observers(server, pages, scrapes) as o:
@@ -116,9 +119,39 @@ def with_pages(options, server, pages, scrapes):
             took = time.monotonic() - began
             shares.append((cpu_seconds(server.pid) - before) / took)
             rates.append((o.bytes - sent) / took)
-    print("| %s, %d nodes, two changes a second: rdzvd's part of a core | %.2f %% (%.2f to %.2f); %.1f MB/s are sent |" % (
-        "one page, a scrape each second" if scrapes else "%d pages" % pages, options.nodes, 100 * statistics.median(shares),
+    print("| %s, %s, two changes a second: rdzvd's part of a core | %.2f %% (%.2f to %.2f); %.1f MB/s are sent |" % (
+        "one page, a scrape each second" if scrapes else "%d pages" % pages, what, 100 * statistics.median(shares),
         100 * min(shares), 100 * max(shares), statistics.median(rates) / 1e6), flush=True)
+
+
+def get(port, path):
+    c = http.client.HTTPConnection("localhost", port, timeout=60)
+    c.request("GET", path)
+    body = c.getresponse().read()
+    c.close()
+    return len(body)
+
+
+def with_many(options):
+    """What looking costs that has to name a thousand runs among ten thousand connections."""
+    with Rdzvd() as server:
+        os.sched_setaffinity(server.pid, {0})
+        agents = [scenes.Agent(server.port, "job-%04d" % i, scenes.name_of(i), pid=4000 + i) for i in range(options.runs)]
+        for agent in agents:
+            agent.join()
+        idle = [scenes.Peer(server.port) for _ in range(options.connections - options.runs)]
+        many = "%d runs, %d connections" % (options.runs, options.connections)
+        for path in ("/metrics", "/rdzv/v1/status"):
+            costs = []
+            for _ in range(4 * options.rounds):
+                before = cpu_seconds(server.pid)
+                size = get(server.port, path)
+                costs.append(1e3 * (cpu_seconds(server.pid) - before))
+            print("| GET %s, %s: rdzvd's CPU | %.2f ms (%.2f to %.2f), for %d kB |" % (
+                path, many, statistics.median(costs), min(costs), max(costs), size / 1000), flush=True)
+        with_pages(options, server, 1, True, many)
+        for peer in agents + idle:
+            peer.close()
 
 
 def main():
@@ -126,16 +159,22 @@ def main():
     parser.add_argument("--build", default="build-release")
     parser.add_argument("--nodes", type=int, default=10000)
     parser.add_argument("--pages", type=int, default=100)
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--connections", type=int, default=10000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4)
     options = parser.parse_args()
     os.environ.setdefault("RDZVD", os.path.join(options.build, "rdzv", "rdzvd"))
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     print("| | |\n|---|---|")
+    with_many(options)
     with Rdzvd() as server:
         os.sched_setaffinity(server.pid, {0})
         crowd = scenes.Crowd(server.port, "crowd", options.nodes)
-        with_pages(options, server, 1, True)
-        with_pages(options, server, options.pages, False)
+        nodes = "%d nodes" % options.nodes
+        with_pages(options, server, 1, True, nodes)
+        with_pages(options, server, options.pages, False, nodes)
         under_load(options, server)
         crowd.close()
 

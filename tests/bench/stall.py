@@ -44,6 +44,8 @@ FALLS_BACK = 15   # seconds that the memory is given when all have gone
 RUN = b"/torch.rendezvous."
 CASES = {}
 SMALL_MEMORY = "--memory-limit=256MiB"
+KEYS_MAX = 131072    # --keys-per-request
+RUN_KEYS_MAX = 4096  # the same of keys of runs
 
 
 def case(*flags):
@@ -138,13 +140,13 @@ def send_all(sock, data):
         got += len(more)
 
 
-def multi_set(peer, pairs):
-    """In requests of some MB, so that none is over a limit."""
+def multi_set(peer, pairs, most=100000):
+    """In requests of some MB, of `most` keys, so that none is over a limit."""
     pairs, size, batch = iter(pairs), 0, []
     for key, value in pairs:
         batch.append(agents.text(key) + agents.text(value))
         size += len(batch[-1])
-        if size > 4 * MIB or len(batch) == 100000:
+        if size > 4 * MIB or len(batch) == most:
             peer.send(b"\x0b" + struct.pack("<Q", len(batch)) + b"".join(batch))
             size, batch = 0, []
     peer.send(b"\x0b" + struct.pack("<Q", len(batch)) + b"".join(batch))
@@ -313,7 +315,7 @@ def list_runs(s):
     """One client has made many runs; another looks at them one by one."""
     peer, count = s.peer(), s.of(15000)
     state = ts.dumps(ts.State())
-    multi_set(peer, ((RUN + b"%d" % i, state) for i in range(count)))
+    multi_set(peer, ((RUN + b"%d" % i, state) for i in range(count)), RUN_KEYS_MAX)
     path = "/rdzv/v1/spaces/default/runs/"
     requests = b"".join(http_request("GET", path + str(count - i)) for i in range(1, s.of(5000)))
     yield "%d GETs of one of %d runs" % (requests.count(b"GET"), count)
@@ -471,9 +473,6 @@ def passwords(s):
 
 
 # --- Lists, requests with many keys, and changes that many wait for. ---
-
-KEYS_MAX = 131072  # --keys-per-request
-
 
 def name_of(i, size=0):
     return (b"key/%07d" % i).ljust(size, b".")
@@ -721,6 +720,24 @@ def wait_absent(s):
     delete(setter, (b"round/%d/%d" % (i, k) for i in range(5) for k in range(count)))
 
 
+@case(SMALL_MEMORY)
+def set_awaited(s):
+    """MULTI_SET of as many keys as it may have, each of which 20 clients wait for."""
+    count = s.of(KEYS_MAX)
+    keys = [b"round/%d" % k for k in range(count)]
+    waiters, setter = [s.peer() for _ in range(20)], s.peer()
+    for waiter in waiters:
+        waiter.send(b"\x06" + struct.pack("<Q", count) + b"".join(map(agents.text, keys)) + b"\x0d....")
+        waiter.expect(b"....")
+    yield "a MULTI_SET of %d keys, for each of which %d clients wait" % (count, len(waiters))
+    setter.send(b"\x0b" + struct.pack("<Q", count) +
+                b"".join(agents.text(key) + agents.text(b"v") for key in keys))
+    for waiter in waiters:
+        waiter.expect(b"\0")
+    yield
+    delete(setter, keys)
+
+
 @case()
 def set_many(s):
     """MULTI_SET of as many keys as it may have, new ones and old ones."""
@@ -743,7 +760,7 @@ def set_many(s):
 def set_many_of_run(s):
     """The same of as many keys of a run as it may have, each of which looks as if it were of three
     others, too; new ones and then old ones."""
-    peer, count, state = s.peer(), s.of(4096), ts.State()
+    peer, count, state = s.peer(), s.of(RUN_KEYS_MAX), ts.State()
     state.participants[ts.Node("node", 1, 0)] = 0
     peer.set(RUN + b"job", ts.dumps(state))
     keys = [RUN + b"job.0/%d.1/%d.2/%d.3/" % (k % 1000, k, k) for k in range(count)]

@@ -87,7 +87,7 @@ def status_names_the_node_that_is_missing():
         daemon.wait_log("event=node_disconnected|event=round_restarted|event=node_lost")
         out, _ = rdzvctl("status", "JOB", server=daemon, code=MISSING)
         lines_in_order(out, "2 of 4 nodes", "MISSING: 2", "node-b", "disconnected",
-                       "1 more have not been seen yet", "HERE: node-a, node-c", "EARLIER ROUNDS",
+                       "1 more has not been seen yet", "HERE: node-a, node-c", "EARLIER ROUNDS",
                        "node-b (pid 100) was lost")
         agents[1] = Peer(daemon.port)
 
@@ -566,7 +566,7 @@ def who_cannot_be_reached_is_named():
 
 @case
 def a_wrong_command_line_is_explained():
-    for words, wanted in ((["stats"], "there is no command stats"), ([], "what is to be done?"),
+    for words, wanted in ((["stats"], "there is no command stats"), ([], "name a command"),
                           (["get"], "write `rdzvctl get KEY`"), (["get", "a", "b"], "write `rdzvctl"),
                           (["get", "--watch", "a"], "`get` takes no --watch"),
                           (["--colour", "runs"], "there is no option --colour"),

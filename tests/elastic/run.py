@@ -382,6 +382,25 @@ def what_a_full_space_could_not_take_is_said_later():
 
 
 @case
+def a_run_that_all_have_left_hides_no_keys():
+    with daemon() as server:
+        other = Peer(server.port)
+        other.set(b"/k", b"v")
+        agents = meet(server.port, "job", ["a", "b"])
+        settle(agents)
+        worker = Peer(server.port)
+        same(worker.add(b"/n", 1), 1, "ADD")
+        for a in agents:
+            a.close()
+        await_agents(server.port, 0)
+        same(Peer(server.port).check(b"/k"), False, "while a worker is there, clients are workers")
+        worker.close()
+        deadline = time.monotonic() + 20
+        while not Peer(server.port).check(b"/k"):
+            check(time.monotonic() < deadline, "a run that all have left hides a key")
+
+
+@case
 def a_port_of_its_own_ends_with_its_run():
     with daemon("--closed-run-ttl", "100ms") as server:
         keep = meet(server.port, "one", ["a", "b"])

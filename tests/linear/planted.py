@@ -8,16 +8,21 @@ shows only when the store dies, or only in the order of answers.
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections import namedtuple
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-# `relayed`: it takes a relay to see it.
-Bug = namedtuple("Bug", "name file old new mode relayed", defaults=("both", False))
+# `relayed`: it takes a relay to see it. `replicas`: it takes several replicas on an etcd cluster, and
+# that case of process/replicas.py finds it.
+Bug = namedtuple("Bug", "name file old new mode relayed replicas", defaults=("both", False, None))
 
 # In all of them snapshots are made often.
-OFTEN = ("rdzv/engine/journal_writer_snapshot.c", "((uint64_t)64 << 20)", "((uint64_t)64 << 10)")
+OFTEN = (
+    ("rdzv/engine/journal_writer_snapshot.c", "((uint64_t)64 << 20)", "((uint64_t)64 << 10)"),
+    ("rdzv/etcd3/snapshot_out.c", "((uint64_t)16 << 20)", "((uint64_t)64 << 10)"),
+)
 
 BUGS = [
     # Durability.
@@ -100,6 +105,27 @@ BUGS = [
         "    if (number > state.number)\n        return CARRIER_PROCEED;",
         "    if (number > state.number || barrier.ptr != NULL)\n        return CARRIER_PROCEED;",
         relayed=True),
+    # The journal on etcd.
+    Bug("a leader without its lease commits", "rdzv/etcd3/commit.c",
+        "    txn_if_created(&t, leader, j->epoch);\n    if (j->at.index == 0)\n"
+        "        txn_if_created(&t, head, 0);\n    else\n"
+        "        txn_if_value(&t, head, slice_str(before));\n", "",
+        replicas="a_paused_leader_commits_nothing"),
+    Bug("a leader without its lease answers reads", "rdzv/etcd3/journal_etcd.c",
+        "j->state == JOURNAL_LEADS && lease_now_ms() <= j->valid_ms ? j->batch : 0",
+        "j->state == JOURNAL_LEADS ? j->batch : 0", replicas="a_paused_leader_answers_no_read"),
+    Bug("answers leave before etcd has answered", "rdzv/etcd3/journal_etcd.c",
+        "lease_now_ms() <= j->valid_ms ? j->batch : 0",
+        "lease_now_ms() <= j->valid_ms ? UINT64_MAX : 0", replicas="an_etcd_that_comes_back"),
+    Bug("a commit whose outcome is unknown is made anew", "rdzv/etcd3/commit.c",
+        "        now.index == j->at.index + 1 && now.epoch == (uint64_t)j->epoch)\n"
+        "        committed(j);\n",
+        "        now.index == j->at.index + 1 && now.epoch == (uint64_t)j->epoch) {\n"
+        "        j->at = now;\n        j->chain = j->commit.chain;\n        j->commit.open = false;\n"
+        "    }\n", replicas="a_lost_answer"),
+    Bug("a snapshot removes one entry too many", "rdzv/etcd3/snapshot_out.c",
+        "journal_log_key(j, p->at.index + 1, to)", "journal_log_key(j, p->at.index + 2, to)",
+        replicas="a_snapshot_takes_the_place_of_the_log"),
 ]
 
 
@@ -120,7 +146,8 @@ class Source:
             to = os.path.join(self.src, f)
             os.makedirs(os.path.dirname(to), exist_ok=True)
             shutil.copy2(os.path.join(ROOT, f), to)
-        self.edit(*OFTEN)
+        for edit in OFTEN:
+            self.edit(*edit)
         self.run("meson", "setup", self.build, self.src)
 
     def run(self, *command):
@@ -145,11 +172,23 @@ class Source:
         return os.path.join(self.build, "rdzv", "rdzvd")
 
 
+def ask_replicas(case, count):
+    script = os.path.join(ROOT, "tests", "process", "replicas.py")
+    for i in range(count):
+        done = subprocess.run([sys.executable, script, case], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            said = [line for line in done.stdout.split("\n") if "Error: " in line]
+            return i + 1, said[-1] if said else done.stdout[-200:]
+    return 0, None
+
+
 def find(bug, source, options, one_run, count):
     """In which run it was found; 0: in none."""
     path, text = source.edit(bug.file, bug.old, bug.new)
     try:
         os.environ["RDZVD"] = source.make()
+        if bug.replicas:
+            return ask_replicas(bug.replicas, min(count, 3))
         for i in range(count):
             seed = options.seed + i
             mode = bug.mode if bug.mode != "both" else ("batch", "always")[seed % 2]

@@ -2,7 +2,7 @@
 killed, stopped, killed in the middle of a write, and its disk is slow or fails; then it is checked
 that one daemon that never failed could have answered the same (keys.py, tree.py).
 
-    run.py [--seed N] [--runs N] [--mode batch|always|both] [--seconds S] [--relayed [--http]] [--keep DIR]
+    run.py [--seed N] [--runs N] [--mode batch|always|both|etcd] [--seconds S] [--relayed [--http]] [--keep DIR]
     run.py --check FILE...          histories that were kept, once more
     run.py --planted [NAME...]      each bug of planted.py has to be found within --runs (50)
 
@@ -25,6 +25,7 @@ import clients  # noqa: E402
 import faults  # noqa: E402
 import history  # noqa: E402
 import keys  # noqa: E402
+import replicated  # noqa: E402
 import tree  # noqa: E402
 
 
@@ -39,8 +40,8 @@ class Run:
         self.pause = self.rng.choice((0.004, 0.01, 0.02))
         self.groups = self.rng.sample(clients.GROUPS, self.rng.choice((4, 6, 9)))
         self.history = history.History({"seed": seed, "mode": mode, "relayed": self.relayed})
-        self.cluster = faults.Cluster(self.history, seed, mode,
-                                      relays=2 if self.relayed else 0)
+        cluster = replicated.Replicated if mode == "etcd" else faults.Cluster
+        self.cluster = cluster(self.history, seed, mode, relays=2 if self.relayed else 0)
         self.fill_port = self.cluster.ports[2]
         self.stopped, self.ended = threading.Event(), threading.Event()
         self.struck = []
@@ -221,7 +222,8 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--runs", type=int)
-    p.add_argument("--mode", choices=("batch", "always", "both"), default="both")
+    p.add_argument("--mode", choices=("batch", "always", "both", "etcd"), default="both",
+                   help="etcd: the journal is on an etcd cluster")
     p.add_argument("--seconds", type=float, default=2)
     p.add_argument("--relayed", action="store_true")
     p.add_argument("--http", action="store_true", help="with --relayed: etcd's clients too")

@@ -15,24 +15,9 @@ import re
 import subprocess
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
-from servers import rdzvd_binary  # noqa: E402
+from manifests import HERE, MANIFEST, SHARED, check, yaml
 
-try:
-    import yaml
-except ImportError:
-    sys.exit("agree.py: python3-yaml is missing: run tests/support/install.sh test")
-
-CORPUS = os.path.join(os.path.dirname(ROOT), "shared", "corpus", "manifests")
-MANIFEST = os.environ.get("RDZV_MANIFEST") or os.path.join(
-    os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary()))), "deploy", "rdzv-manifest")
-
-
-def check(truth, text, *more):
-    if not truth:
-        raise AssertionError("\n".join([text] + [str(m) for m in more]))
+CORPUS = os.path.join(SHARED, "corpus", "manifests")
 
 
 def run(*args, data=""):

@@ -19,30 +19,15 @@ import re
 import subprocess
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
-from servers import rdzvd_binary  # noqa: E402
-
-try:
-    import yaml
-except ImportError:
-    sys.exit("corpus.py: python3-yaml is missing: run tests/support/install.sh test")
+from manifests import HERE, MANIFEST, SHARED, check, read, yaml
 
 WILD = os.path.join(HERE, "wild")
 TABLE = os.path.join(HERE, "corpus.txt")
-CORPUS = os.path.join(os.path.dirname(ROOT), "shared", "corpus", "manifests")
-MANIFEST = os.environ.get("RDZV_MANIFEST") or os.path.join(
-    os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary()))), "deploy", "rdzv-manifest")
+CORPUS = os.path.join(SHARED, "corpus", "manifests")
 
 # What rewrite says of each kind of change.
 SAID = {"etcd": r" was etcd: ", "c10d": r" meets at this etcd: rewrite moves it to c10d",
         "own-store": r": its worker 0 was the store", "etcd-v2": r"rewrite leaves it on etcd-v2"}
-
-
-def check(truth, text, *more):
-    if not truth:
-        raise AssertionError("\n".join([text] + [str(m) for m in more]))
 
 
 def run(*args, data=None):
@@ -51,11 +36,6 @@ def run(*args, data=None):
     err = done.stderr.decode(errors="replace")
     check(done.returncode in (0, 1, 2), "%s ended with %d" % (" ".join(args), done.returncode), err)
     return done.returncode, done.stdout, err
-
-
-def read(path):
-    with open(path, "rb") as f:
-        return f.read()
 
 
 def findings(data):

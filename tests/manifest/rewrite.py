@@ -19,30 +19,10 @@ import subprocess
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
-from servers import rdzvd_binary  # noqa: E402
-
-try:
-    import yaml
-except ImportError:
-    sys.exit("rewrite.py: python3-yaml is missing: run tests/support/install.sh test")
+from manifests import HERE, MANIFEST, SHARED, Failed, check, documents, rdzvd_binary, read, yaml
 
 INPUTS = os.path.join(HERE, "rewrite")
 EXPECTED = os.path.join(INPUTS, "expected")
-SHARED = os.path.join(os.path.dirname(ROOT), "shared")
-MANIFEST = os.environ.get("RDZV_MANIFEST") or os.path.join(
-    os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary()))), "deploy", "rdzv-manifest")
-
-
-class Failed(AssertionError):
-    pass
-
-
-def check(truth, text, *more):
-    if not truth:
-        raise Failed("\n".join([text] + [str(m) for m in more]))
 
 
 def same(got, want, what):
@@ -64,15 +44,6 @@ def rewrite(args, data=None, code=None, cwd=INPUTS):
     check(done.returncode in wanted, "rewrite %s ended with %d" % (" ".join(args), done.returncode),
           done.stderr.decode(errors="replace"))
     return done.stdout, done.stderr
-
-
-def read(path):
-    with open(path, "rb") as f:
-        return f.read()
-
-
-def documents(data):
-    return [d for d in yaml.safe_load_all(data) if d]
 
 
 # ------------------------------------------------------------ whole files
@@ -270,6 +241,27 @@ WORDS = [
      " else torchrun --rdzv-backend=etcd-v2 --rdzv-endpoint=meet:2379 --rdzv-conf=is_host=1 b.py; fi",
      "if x; then torchrun --rdzv-backend=c10d --rdzv-endpoint=meet:29400 --rdzv-conf=is_host=0 a.py;"
      " else torchrun --rdzv-backend=c10d --rdzv-endpoint=meet:29400 --rdzv-conf=is_host=0 b.py; fi"),
+    # What etcd reads and c10d does not: timeout has another name there, and the rest goes.
+    ("torchrun --rdzv-backend=etcd --rdzv-endpoint=meet:2379 --rdzv-conf=timeout=900 t.py",
+     "torchrun --rdzv-backend=c10d --rdzv-endpoint=meet:29400"
+     " --rdzv-conf=is_host=0,join_timeout=900 t.py"),
+    ("torchrun --rdzv-backend=etcd --rdzv-endpoint=meet:2379"
+     " --rdzv-conf='last_call_timeout=$(wait_for),timeout=900' t.py",
+     "torchrun --rdzv-backend=c10d --rdzv-endpoint=meet:29400"
+     " --rdzv-conf='is_host=0,last_call_timeout=$(wait_for),join_timeout=900' t.py"),
+    ("torchrun --rdzv-backend=etcd --rdzv-endpoint=meet:2379"
+     " --rdzv-conf=\"protocol=http,timeout=9,etcd_prefix=/a\" t.py",
+     "torchrun --rdzv-backend=c10d --rdzv-endpoint=meet:29400"
+     " --rdzv-conf=\"is_host=0,join_timeout=9\" t.py"),
+    ("torchrun --rdzv-backend=etcd --rdzv-endpoint=meet:2379"
+     " --rdzv-conf=is_host=1,join_timeout=5,timeout=9 t.py",
+     "torchrun --rdzv-backend=c10d --rdzv-endpoint=meet:29400"
+     " --rdzv-conf=is_host=0,join_timeout=5 t.py"),
+    ("torchrun --rdzv-backend=etcd-v2 --rdzv-endpoint=meet:2379 --rdzv-conf=timeout=9 t.py",
+     "torchrun --rdzv-backend=c10d --rdzv-endpoint=meet:29400 --rdzv-conf=is_host=0,timeout=9 t.py"),
+    ("CONF=timeout=9; torchrun --rdzv-backend=etcd --rdzv-endpoint=meet:2379 --rdzv-conf=$CONF t.py",
+     "CONF=timeout=9; torchrun --rdzv-backend=c10d --rdzv-endpoint=meet:29400"
+     " --rdzv-conf=is_host=0,join_timeout=9 t.py"),
     ("torchrun --rdzv-endpoint=meet:2379 t.py",
      "torchrun --rdzv-endpoint=meet:29400 --rdzv-backend=c10d --rdzv-conf=is_host=0 t.py"),
     ("torchrun --rdzv-backend=etcd-v2 --rdzv-endpoint=elsewhere:2379 t.py", "="),
@@ -409,6 +401,87 @@ def shapes(_):
     for name, before, after in SHAPES:
         out, _ = rewrite(["-"], data=(STORE + JOB + before).encode(), code=0)
         same(out[out.rindex(b"apiVersion: batch/v1"):], (JOB + after).encode(), name)
+
+
+POLICY = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: train}
+spec:
+  elasticPolicy:
+    rdzvBackend: %s
+    rdzvHost: meet
+    rdzvPort: %d
+    rdzvConf:
+    - key: %s   # how long
+      value: "900"
+%s    rdzvId: a
+  pytorchReplicaSpecs:
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          containers:
+          - {name: pytorch, image: trainer, command: [torchrun, t.py]}
+"""
+
+
+def a_policys_conf_gets_the_keys_of_c10d(_):
+    """timeout of etcd is join_timeout there; what only etcd reads goes, and a note says so."""
+    data = STORE + POLICY % ("etcd", 2379, "timeout", "    - key: protocol\n      value: http\n")
+    out, err = rewrite(["-"], data=data.encode(), code=0)
+    want = POLICY % ("c10d", 29400, "join_timeout", "    - key: is_host\n      value: \"0\"\n")
+    same(out[out.index(b"apiVersion: kubeflow"):], want.encode(), "the policy")
+    check(b"c10d does not read the conf key `protocol`" in err, "not said", err.decode())
+
+
+REFERRERS = """\
+apiVersion: autoscaling.k8s.io/v1
+kind: VerticalPodAutoscaler
+metadata: {name: by-kind}
+spec: {targetRef: {apiVersion: v1, kind: Pod, name: etcd}}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: way-in}
+spec: {rules: [{http: {paths: [{path: /, backend: {service: {name: meet, port: {number: 2379}}}}]}}]}
+---
+apiVersion: monitoring.coreos.com/v1
+kind: ServiceMonitor
+metadata: {name: watch}
+spec: {selector: {matchLabels: {for: torch}}, endpoints: [{port: c}]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data:
+  store: http://meet:2379
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: nothing}
+data: {store: "http://meet-elsewhere:2379"}
+---
+"""
+
+
+def what_else_refers_to_the_etcd_is_named(_):
+    """With its line; what refers to something else is not."""
+    store = STORE.replace("metadata: {name: meet}", "metadata: {name: meet, labels: {for: torch}}")
+    job = JOB + "        args: [--rdzv-backend=etcd-v2, --rdzv-endpoint=meet:2379]\n"
+    out, err = rewrite(["--etcd=etcd", "-"], data=(REFERRERS + store + job).encode(), code=0)
+    lines = err.decode().splitlines()
+    for at, said in (("4:", "VerticalPodAutoscaler by-kind is for Pod etcd, which goes: delete it"),
+                     ("9:", "Ingress way-in leads to Service meet, behind which rdzvd is now"),
+                     ("14:", "ServiceMonitor watch scrapes this etcd"),
+                     ("20:", "ConfigMap settings names Service meet, behind which rdzvd is now")):
+        check(any(line.startswith("<stdin>:" + at) and said in line for line in lines),
+              "not said at line %s %s" % (at, said), err.decode())
+    check("ConfigMap nothing" not in err.decode(), "said of a stranger", err.decode())
+    same(out[:len(REFERRERS)], REFERRERS.encode(), "what refers to it")
+    _, err = rewrite(["--etcd=etcd", "--keep-kind", "-"], data=(REFERRERS + store + job).encode(), code=0)
+    check(b"VerticalPodAutoscaler by-kind scales Pod etcd, which is rdzvd now" in err, "of one kind",
+          err.decode())
 
 
 # ------------------------------------------------------------ refusals
@@ -780,7 +853,8 @@ def validator(_):
 
 
 TESTS = [golden, outputs_are_settled, arguments_are_rdzvds,
-         a_store_expects_the_pods_that_its_job_has, a_store_is_scraped_where_that_is_asked_for, words, continued_lines, shapes, refusals,
+         a_store_expects_the_pods_that_its_job_has, a_store_is_scraped_where_that_is_asked_for, words, continued_lines, shapes,
+         a_policys_conf_gets_the_keys_of_c10d, what_else_refers_to_the_etcd_is_named, refusals,
          templates_in_files, arguments, one_of_two, noise_stays, line_ends, other_styles, in_place,
          in_place_fails_whole, spec_examples, validator]
 

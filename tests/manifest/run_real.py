@@ -31,21 +31,13 @@ import tempfile
 import time
 
 import platforms
+from manifests import HERE, MANIFEST, ROOT, Failed, rdzvd_binary, yaml
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [os.path.join(ROOT, "tests", "support"), os.path.join(ROOT, "tests", "torch")]
+sys.path.insert(0, os.path.join(ROOT, "tests", "torch"))
 import netns  # noqa: E402
 import torches  # noqa: E402
-from servers import Server, rdzvd_binary  # noqa: E402
+from servers import Server  # noqa: E402
 
-try:
-    import yaml
-except ImportError:
-    sys.exit("run_real.py: python3-yaml is missing: run tests/support/install.sh test")
-
-MANIFEST = os.environ.get("RDZV_MANIFEST") or os.path.join(
-    os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary()))), "deploy", "rdzv-manifest")
 NOBODY = 65532  # the USER of the image
 DONE = re.compile(r"trainer: rank=(\d+) world=(\d+) sum=(\d+) weight=(\S+)")
 
@@ -78,10 +70,6 @@ done
 unset VOLUMES
 exec chroot "$box/root" /bin/sh -c 'cd "$1" && shift && exec "$@"' sh "$cwd" "$@"
 """
-
-
-class Failed(AssertionError):
-    pass
 
 
 # ------------------------------------------------------------ one container
@@ -440,7 +428,7 @@ def rewrite_cases():
         for protocol in ("etcd-v2", "c10d"):
             yield Case("rewrite-%s-%s" % (platform, protocol),
                        ["rewrite", "--backend=" + protocol, "rewrite/%s-etcd.yaml" % platform],
-                       protocol)
+                       protocol, usual=(platform, protocol) in (("volcano", "etcd-v2"), ("pytorchjob", "c10d")))
     yield Case("rewrite-volcano-self-hosted", ["rewrite", "rewrite/volcano-c10d.yaml"], usual=False)
     yield Case("rewrite-pytorchjob-self-hosted", ["rewrite", "rewrite/pytorchjob-c10d.yaml"],
                usual=False)
@@ -478,7 +466,7 @@ def emit_cases():
         for protocol in ("c10d", "etcd-v2"):
             yield Case("emit-%s-%s" % (platform, protocol),
                        ["emit", "-f", "real/short.yaml", "--platform", platform, "--backend",
-                        protocol], protocol, usual=protocol == "c10d" or platform == "volcano")
+                        protocol], protocol, usual=protocol == "c10d" and platform != "appwrapper-v1beta1")
     for platform in ("volcano", "pytorchjob", "jobset"):
         yield Case("emit-%s-service" % platform,
                    ["emit", "-f", "real/short.yaml", "--platform", platform, "--rdzv", "service"],

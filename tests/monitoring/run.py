@@ -38,7 +38,7 @@ DASHBOARD = os.path.join(FOLDER, "dashboard.json")
 # What is made shorter, so that nobody has to wait for an hour: each text, and what stands for it.
 SCALE = {
     "[1h]": "[2m]", "[15m]": "[1m]", "[10m]": "[1m]", "[5m]": "[1m]",
-    "for: 1m\n": "for: 3s\n", "for: 2m\n": "for: 3s\n", "for: 5m\n": "for: 3s\n",
+    **{"for: %s\n" % text: "for: 3s\n" for text in ("15s", "20s", "1m", "2m", "5m")},
     ", 14400)": ", 40)", "> 900": "> 3", "> 300": "> 1", "lag_seconds > 5": "lag_seconds > 1",
 }
 PATIENCE = 120  # seconds; a busy machine takes its time

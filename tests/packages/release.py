@@ -32,13 +32,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 sys.path.insert(0, os.path.join(HERE, "..", "elastic"))
 import cases  # noqa: E402
+import clean_debian  # noqa: E402
 from agents import Peer  # noqa: E402
 from cases import case, check  # noqa: E402
 from servers import ROOT, Rdzvd, free_port  # noqa: E402
 
 ARCHITECTURES = ("amd64", "arm64")
-IMAGE_MOST = 2_000_000  # bytes that a machine fetches; it has 1 MB
-PROGRAM_MOST = 2_250_000  # bytes of rdzvd, of which glibc and libcrypt are more than half
+FETCHED_MOST = 4_500_000  # bytes of an image that a machine fetches
+IMAGE_MOST = 7_000_000  # bytes of its files, of which OpenSSL is some 4.2 million, and glibc another one
 USER = 65532
 EMULATOR = "/usr/bin/qemu-aarch64-static"
 RDZVD = "/usr/local/bin/rdzvd"
@@ -122,7 +123,6 @@ def programs_are_static():
             check("GNU_RELRO" in shown and "PIE" in shown, "%s of %s is not hardened" % (program, architecture))
         size = os.path.getsize(os.path.join(static_folder(architecture), "rdzvd"))
         print("rdzvd for %s: %d bytes" % (architecture, size))
-        check(size < PROGRAM_MOST, "rdzvd for %s has %d bytes" % (architecture, size))
 
 
 @case
@@ -141,7 +141,7 @@ def the_sbom_says_what_is_in_it():
             with open(os.path.join(static_folder(architecture), f["fileName"]), "rb") as program:
                 check(digest(program.read()) == "sha256:" + f["checksums"][0]["checksumValue"], str(f))
         names = " ".join(p["name"] for p in sbom["packages"])
-        for library in ("libc6-dev", "libgcc", "libevent", "libcjson", "libyaml", "libprotobuf-c", "libcrypt"):
+        for library in ("libc6-dev", "libgcc", "libevent", "libnghttp2", "libcjson", "libyaml", "libprotobuf-c", "libcrypt", "libssl"):
             check(library in names, "no %s among %s" % (library, names))
         check(all(re.fullmatch(r"[0-9][\w.+:~-]*", p["versionInfo"]) for p in sbom["packages"]), "a version")
 
@@ -239,10 +239,11 @@ def the_image_is_what_the_specification_says():
         check(config["config"]["User"] == "%d:%d" % (USER, USER), str(config))
         check(config["config"]["Labels"]["org.opencontainers.image.version"] == version(), str(config))
         size = image["size"] + manifest["config"]["size"] + layer["size"]
-        print("image for %s: %d bytes to fetch, %d unpacked" % (
-            image["platform"]["architecture"], size, len(files)))
-        check(size < IMAGE_MOST, "%d bytes" % size)
-        for entry in tarfile.open(fileobj=io.BytesIO(files)):
+        entries = list(tarfile.open(fileobj=io.BytesIO(files)))
+        unpacked = sum(entry.size for entry in entries)
+        print("image for %s: %d bytes to fetch, %d unpacked" % (image["platform"]["architecture"], size, unpacked))
+        check(size < FETCHED_MOST and unpacked < IMAGE_MOST, "%d bytes to fetch, %d unpacked" % (size, unpacked))
+        for entry in entries:
             check(entry.uid == 0 or entry.name == "var/lib/rdzvd", "the user may change " + entry.name)
             check(entry.mode & 0o6022 == 0, "%s has mode %o" % (entry.name, entry.mode))
 
@@ -326,17 +327,15 @@ def names_are_found_in_an_empty_root():
 
 
 @functools.cache
-def clean_debian():
-    """A Debian of this release with nothing but what it has to have, from the cache; a copy of it."""
-    cache = run("bash", "-c", '. "$1"; debian_tree >&2; echo "$RDZV_CACHE_DIR/tree-clean"', "bash",
-                os.path.join(ROOT, "tests", "support", "install.sh")).splitlines()[-1]
+def debian():
+    """A copy of the clean Debian."""
     tree = os.path.join(MADE["scratch"], "debian")
-    run("cp", "-a", "--reflink=auto", cache, tree)
+    run("cp", "-a", "--reflink=auto", clean_debian.tree(), tree)
     return tree
 
 
 def in_debian(*argv, code=0):
-    return run("chroot", clean_debian(), "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8",
+    return run("chroot", debian(), "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8",
                "DEBIAN_FRONTEND=noninteractive", *argv, code=code)
 
 
@@ -352,7 +351,7 @@ def lintian_finds_nothing():
 def packages_install_run_and_go():
     if not has("*.deb"):
         return "not made"
-    tree = clean_debian()
+    tree = debian()
     packages = [os.path.basename(p) for p in glob.glob(MADE["folder"] + "/*.deb") if "-dbgsym_" not in p]
     check(sorted(p.split("_")[0] for p in packages) == ["librdzv-dev", "librdzv0", "rdzv", "rdzvctl"], str(packages))
     before = in_debian("sh", "-c", "find / -xdev -path /var/lib/dpkg -prune -o -path /var/cache -prune -o "

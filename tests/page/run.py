@@ -11,12 +11,10 @@ import http.client
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tarfile
 import tempfile
-import threading
 import time
 
 import scenes
@@ -26,6 +24,7 @@ from agents import Agent, wait_request
 import cases
 import servers
 from cases import case, check
+from proxy import Proxy
 from servers import free_port
 
 AXE = "4.10.3"
@@ -405,39 +404,6 @@ def ten_thousand_nodes_stay_smooth():
         is_quiet(b)
 
 
-class Forward:
-    """A TCP port that leads to a Unix socket, as `ssh -L PORT:SOCKET` makes one."""
-
-    def __init__(self, path):
-        self.path, self.listener = path, socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.serve, daemon=True).start()
-
-    def serve(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            server = socket.socket(socket.AF_UNIX)
-            try:
-                server.connect(self.path)
-            except OSError:  # rdzvd has gone; the page asks again
-                client.close()
-                continue
-            for a, b in ((client, server), (server, client)):
-                threading.Thread(target=self.copy, args=(a, b), daemon=True).start()
-
-    @staticmethod
-    def copy(a, b):
-        try:
-            while data := a.recv(65536):
-                b.sendall(data)
-            b.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
-
-
 @in_browser
 def operators_find_runs_of_all_spaces():
     with tempfile.TemporaryDirectory() as folder:
@@ -453,16 +419,15 @@ def operators_find_runs_of_all_spaces():
             b = Window.open("http://127.0.0.1:%d" % server.ports[1])
             b.wait_text("Open waits")  # of the first event of counters
             check("b.train" in b.text() and "per second" not in b.text(), "what is asked for elsewhere is counted here")
-            forward = Forward(path)
-            b = Window.open("http://127.0.0.1:%d/#run=job&space=team-b" % forward.port)
-            b.wait_text("Space team-b")
-            b.wait_text("b.train")
-            check(b.focused() == "job" and "a.train" not in b.text(), "the link opens one run")
-            b.press("/", "a", ".", "t", "r")
-            b.wait_text("1 of 2 runs matches \u201ca.tr\u201d")
-            check(b.run("return [...document.querySelectorAll('.run:not([hidden])')].length") == 1, b.text())
-            is_quiet(b)
-            forward.listener.close()
+            with Proxy(path) as forward:  # as `ssh -L PORT:SOCKET` makes one
+                b = Window.open("http://127.0.0.1:%d/#run=job&space=team-b" % forward.port)
+                b.wait_text("Space team-b")
+                b.wait_text("b.train")
+                check(b.focused() == "job" and "a.train" not in b.text(), "the link opens one run")
+                b.press("/", "a", ".", "t", "r")
+                b.wait_text("1 of 2 runs matches \u201ca.tr\u201d")
+                check(b.run("return [...document.querySelectorAll('.run:not([hidden])')].length") == 1, b.text())
+                is_quiet(b)
 
 
 # ------------------------------------------------------------ without a connection

@@ -27,7 +27,9 @@ TESTS = os.path.join("tests", "README.md")
 
 # Options in rdzv/README.md that are not rdzvd's: those of torchrun, and of etcd.
 FOREIGN = re.compile(r"--(nnodes|nproc-per-node|max-restarts|rdzv-\w+|enable-v2|config-file|"
-                     r"listen-(client|metrics)-urls)$")
+                     r"listen-(client|metrics)-urls|cert-file|key-file|trusted-ca-file|client-cert-auth|"
+                     r"client-crl-file|client-cert-allowed-hostname|"
+                     r"auto-compaction-\w+|max-request-bytes|max-txn-ops)$")
 
 
 def read(path):
@@ -126,7 +128,15 @@ def relay_metrics_table():
     return table_of_metrics("".join("# HELP " + block for block in own))
 
 
-TABLES = {"settings": settings_table, "metrics": metrics_table, "relay-metrics": relay_metrics_table}
+def replica_metrics_table():
+    """Those that only a replica has, which need not reach its cluster for them."""
+    own = [block for block in printed_metrics("--journal=etcd://127.0.0.1:1/x").split("# HELP ")
+           if block.startswith("rdzvd_journal_")]
+    return table_of_metrics("".join("# HELP " + block for block in own))
+
+
+TABLES = {"settings": settings_table, "metrics": metrics_table, "relay-metrics": relay_metrics_table,
+          "replica-metrics": replica_metrics_table}
 MARKED = r"(<!-- %s: [^\n]*-->\n)(.*?)(<!-- end -->)"
 
 
@@ -157,6 +167,7 @@ def settings_are_those_of_the_help():
 def metrics_are_those_that_are_printed():
     check_table("metrics")
     check_table("relay-metrics")
+    check_table("replica-metrics")
 
 
 @case

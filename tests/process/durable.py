@@ -30,18 +30,12 @@ import cases  # noqa: E402
 from agents import Agent, Peer, meet, text  # noqa: E402
 from cases import case, check  # noqa: E402
 from disk import NEEDS_ROOT, fill_disk, put_ballast, small_disk  # noqa: E402
+from filled import ask, contents, fill, goes_on, keys_of, pop, push, put, same, without_ttl  # noqa: E402
 from servers import Rdzvd, free_port, rdzvd_binary, token_flag  # noqa: E402
 
 MODES = ("batch", "always")
 SEED = int(os.environ.get("RDZV_SEED", "1"))
 MIB = 1 << 20
-
-
-def same(got, wanted, what):
-    if isinstance(got, dict) and isinstance(wanted, dict) and got != wanted:
-        for key in sorted(set(got) | set(wanted), key=repr):
-            same(got.get(key), wanted.get(key), "%s: %r" % (what, key))
-    check(got == wanted, "%s: %.500r, not %.500r" % (what, got, wanted))
 
 
 class Store:
@@ -88,115 +82,10 @@ class Store:
             shutil.rmtree(self.folder)
 
 
-def ask(port, method, path, body=None, headers=None):
-    """(status, headers, body) of one HTTP request."""
-    c = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    c.request(method, path, body=body, headers=headers or {})
-    answer = c.getresponse()
-    got = answer.status, dict(answer.getheaders()), answer.read()
-    c.close()
-    return got
-
-
-def put(port, path, form):
-    status, headers, body = ask(port, "PUT", "/v2/keys" + path, body=form, headers={
-        "Content-Type": "application/x-www-form-urlencoded"})
-    check(status in (200, 201), "PUT %s was answered %d %r" % (path, status, body))
-    return json.loads(body)["node"]["modifiedIndex"]
-
-
 def once(*args):
     done = subprocess.run([rdzvd_binary(), *args], stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=60)
     return done.returncode, done.stdout, done.stderr
-
-
-def push(peer, queue, value):
-    peer.send(b"\x0e" + text(queue) + text(value))
-
-
-def pop(peer, queue):
-    peer.send(b"\x0f" + text(queue))
-    check(peer.number() > 0, "the queue is empty")
-    return peer.blob()
-
-
-def keys_of(peer):
-    """By LIST_KEYS, in any order."""
-    peer.send(b"\x11")
-    count = struct.unpack("<Q", peer.take(8))[0]
-    return sorted(peer.blob() for _ in range(count))
-
-
-# --- What is there.
-
-VALUES = {b"empty": b"", b"": b"no name", b"large": bytes(range(256)) * 4096, b"number": b"41"}
-
-
-def fill(port):
-    """Something of each kind."""
-    p = Peer(port)
-    for key, value in VALUES.items():
-        p.set(key, value)
-    p.set(b"gone", b"soon")
-    p.send(b"\x08" + text(b"gone"))
-    same(p.take(8), struct.pack("<Q", 1), "DELETE_KEY")
-    same(p.add(b"number", 1), 42, "ADD")
-    same(p.cas(b"compared", b"", b"first"), b"first", "COMPARE_SET")
-    same(p.cas(b"compared", b"first", b"second"), b"second", "COMPARE_SET")
-    for part in b"ab", b"cd":
-        p.send(b"\x09" + text(b"appended") + text(part))
-    p.send(b"\x0b" + struct.pack("<Q", 2) + text(b"m1") + text(b"v1") + text(b"m2") + text(b"v2"))
-    for value in b"one", b"two", b"three":
-        push(p, b"queue", value)
-    same(pop(p, b"queue"), b"one", "QUEUE_POP")
-    p.ping()
-    p.close()
-    put(port, "/dir/a", "value=1")
-    put(port, "/dir/a", "value=2")
-    put(port, "/dir/b", "value=3&ttl=3600")
-    put(port, "/dir/sub/c", "value=4")
-    put(port, "/gone", "value=5")
-    ask(port, "DELETE", "/v2/keys/gone")
-    status, _, body = ask(port, "POST", "/v2/keys/queue", body="value=in%20order", headers={
-        "Content-Type": "application/x-www-form-urlencoded"})
-    same(status, 201, "an in-order key (%r)" % body)
-    ask(port, "PUT", "/v2/auth/users/root", body='{"user":"root","password":"p"}')
-    ask(port, "PUT", "/v2/auth/roles/reader", body=json.dumps(
-        {"role": "reader", "permissions": {"kv": {"read": ["/dir/*"], "write": []}}}))
-
-
-def without_ttl(body):
-    """An answer without deadlines, which are given the time in which the store is away."""
-    return re.sub(rb'"expiration":"[^"]*","ttl":\d+', b'"ttl":T', body)
-
-
-def contents(port):
-    """All that clients can see, without changing anything."""
-    p = Peer(port)
-    out = {"keys": keys_of(p)}
-    for key in out["keys"]:
-        out[key] = p.get(key)
-    p.send(b"\x10" + text(b"queue"))
-    out["queue"] = p.number()
-    p.close()
-    for path in ("/v2/keys/?recursive=true&sorted=true", "/v2/auth/users", "/v2/auth/roles",
-                 "/v2/keys/dir/a?wait=true&waitIndex=4", "/v2/keys/gone?wait=true&waitIndex=5",
-                 "/v2/members"):
-        status, headers, body = ask(port, "GET", path)
-        out[path] = status, headers.get("X-Etcd-Index"), headers.get("X-Etcd-Cluster-Id"), without_ttl(body)
-    return out
-
-
-def goes_on(port):
-    """The store behaves as if it had never ended."""
-    p = Peer(port)
-    same(p.add(b"number", 1), 43, "ADD")
-    same(p.cas(b"compared", b"second", b"third"), b"third", "COMPARE_SET")
-    same([pop(p, b"queue") for _ in range(2)], [b"two", b"three"], "the queue")
-    p.close()
-    before = int(ask(port, "GET", "/v2/keys/")[1]["X-Etcd-Index"])
-    same(put(port, "/dir/a", "value=9"), before + 1, "the index")
 
 
 def kept(mode, sig):
@@ -430,8 +319,40 @@ def check_data_says_what_is_there():
         same(code, 0, "its exit code (%s)" % err)
         check("space default: " in out and "2 users" not in out, out)
         check(re.search(r"space default: 8 c10d keys, 1 queues, \d+ etcd nodes at index \d+", out), out)
+        for flags in (["--check-data=" + store.path], ["--listen=127.0.0.1:0", "--data-dir=" + store.path]):
+            code, out, err = once(*flags)
+            check(code == 1 and "name the directory above this one" in out + err, out + err)
         code, out, _ = once("--check-data=" + store.named + "/no/such")
         check(code == 1 and out, "a directory that is not there: %d %r" % (code, out))
+
+
+@case
+def a_copy_of_a_running_store_is_a_state_of_then():
+    with Store() as store, tempfile.TemporaryDirectory(prefix="rdzv-copies-") as copies:
+        counted, ends = [0], threading.Event()
+
+        def count():
+            peer = Peer(store.port)
+            while not ends.is_set():
+                counted[0] = peer.add(b"n", 1)
+
+        load = threading.Thread(target=count, daemon=True)
+        load.start()
+        made = []
+        while len(made) < 8 or counted[0] < 2000:
+            copy, before = os.path.join(copies, str(len(made))), counted[0]
+            subprocess.run(["cp", "-a", store.named, copy], check=True)
+            made.append((copy, before, counted[0] + 1))
+            code, out, _ = once("--check-data=" + copy)
+            same(code, 0, "--check-data of a copy (%s)" % out)
+            check(load.is_alive(), "nobody counts any more")
+        same(once("--check-data=" + store.named)[0], 0, "--check-data while the store runs")
+        ends.set()
+        load.join(60)
+        for copy, before, after in made[:2] + made[-2:]:
+            with Store(path=copy) as again:
+                n = Peer(again.port).add(b"n", 0)
+                check(before <= n <= after, "%d is not from %d to %d" % (n, before, after))
 
 
 @case

@@ -10,6 +10,7 @@ struct page {
     volatile int64_t left;   /* calls until the one that fails; 0: none does */
     volatile int64_t all;    /* from then on there is only what is freed */
     volatile int64_t failed; /* how many have */
+    volatile int64_t least;  /* bytes: a call for less neither counts nor fails */
 };
 
 void *__libc_malloc(size_t size);
@@ -37,6 +38,8 @@ static int fails(size_t size)
         freed = 0;
         return 0;
     }
+    if ((int64_t)size < page->least)
+        return 0;
     if (page->left > 1) {
         page->left--;
         return 0;

@@ -9,6 +9,7 @@ the test made.
 """
 
 import http.client
+import json
 import os
 import random
 import re
@@ -28,6 +29,7 @@ import cases  # noqa: E402
 from agents import Agent, Peer, PING, VALIDATE, get_request, rejoin, set_request, text, wait_request  # noqa: E402
 from cases import case, check  # noqa: E402
 from disk import NEEDS_ROOT, fill_disk, put_ballast, small_disk  # noqa: E402
+from proxy import Proxy  # noqa: E402
 from servers import Rdzvd, free_port, rdzvd_binary  # noqa: E402
 
 SEED = int(os.environ.get("RDZV_SEED", "1"))
@@ -73,50 +75,6 @@ class Store:
             else:
                 self.kill(signal.SIGTERM)
         shutil.rmtree(self.folder)
-
-
-class Forwarder:
-    """Passes connections on to a port, until they are cut: both ends are reset."""
-
-    def __init__(self, port):
-        self.to, self.pairs = port, []
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                one = self.listener.accept()[0]
-            except OSError:
-                return
-            other = socket.create_connection(("127.0.0.1", self.to))
-            self.pairs.append((one, other))
-            for a, b in ((one, other), (other, one)):
-                threading.Thread(target=self.copy, args=(a, b), daemon=True).start()
-
-    @staticmethod
-    def copy(a, b):
-        try:
-            while data := a.recv(65536):
-                b.sendall(data)
-        except OSError:
-            pass
-
-    def cut(self):
-        for pair in self.pairs:
-            for end in pair:
-                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                end.shutdown(socket.SHUT_RD)  # a thread may be reading
-                end.close()
-        self.pairs.clear()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.listener.close()
-        self.cut()
 
 
 class Relay(Rdzvd):
@@ -633,11 +591,11 @@ def a_relay_that_stands_still_loses_nobody():
 @case
 def a_link_that_is_reset_loses_nobody():
     """Something between the two ends it; the relay is back at once."""
-    with Store() as store, Forwarder(store.port) as between, \
+    with Store() as store, Proxy(store.port) as between, \
             Relay("127.0.0.1:%d" % between.port) as relay:
         a, b = met(relay.port, relay.port)
         for i in range(3):
-            between.cut()
+            between.reset()
             relay.linked(i + 2)
             time.sleep(1.5)
         same(sorted(n.addr for n in a.read().participants), ["a", "b"], "participants")
@@ -697,6 +655,86 @@ def an_agent_that_ends_while_the_store_is_away_is_lost():
         state = a.read()
         same([n.addr for n in state.participants], ["a"], "participants")
         check(state.wait_list, "it is not told to meet the others again")
+
+
+def ends(agent):
+    """Its workers have ended: as torch, it asks to close the run, sends no heartbeat, and leaves."""
+    agent.write(lambda state: setattr(state, "closed", True))
+    agent.close()
+
+
+@case
+def a_job_that_ends_while_the_store_is_away_is_over():
+    """Both agents ask at the start, when it is known of neither which one it is, and the first before the
+    relay of the other is back: it is as if the store had been there."""
+    with Store("--closed-run-ttl=1s") as store, Relay(store) as first, Relay(store) as second:
+        own = Peer(store.port)
+        own.set(b"k", b"v")
+        a, b = met(first.port, second.port)
+        a.say_where(0, b"127.0.0.1", store.port)
+        a.ask_where(0)
+        own.close()
+        store.kill()
+        for relay in (first, second):
+            relay.lost()
+        second.process.send_signal(signal.SIGSTOP)
+        store.start()
+        ends(a)
+        store.daemon.wait_log("event=close_deferred .*by=unknown ")
+        second.process.send_signal(signal.SIGCONT)
+        ends(b)
+        store.daemon.wait_log("event=run_closed .*run=job ", timeout=10)
+        store.daemon.wait_log("event=run_forgotten .*run=job closed=true ", timeout=10)
+        check("nodes_lost" not in store.daemon.log(), store.daemon.log())
+        same(Peer(store.port).wait_get(b"k"), b"v", "a key that is no job's")
+
+
+@case
+def one_agent_closes_the_run_of_another_when_that_has_said_who_it_is():
+    """The workers of one have failed for the last time while the store was away."""
+    with Store() as store, Relay(store) as relay:
+        a, b = met(relay.port, relay.port)
+        store.kill()
+        relay.lost()
+        store.start()
+        b.read()
+        ends(a)
+        store.daemon.wait_log("event=close_deferred .*by=unknown ")
+        b.write(b.beat)
+        store.daemon.wait_log("event=run_closed .*run=job ", timeout=10)
+        check(b.read().closed, "it is not closed")
+
+
+@case
+def who_ended_long_ago_is_known_to_have():
+    """The relay has been without a link for longer than --session-timeout: so was the store."""
+    with Store("--session-timeout=1s") as store, Relay(store) as relay:
+        a, b = met(relay.port, relay.port)
+        store.kill()
+        relay.lost()
+        for agent in (a, b):
+            agent.close()
+        time.sleep(2.5)
+        store.flags[0] = "--session-timeout=1m"
+        store.start()
+        store.daemon.wait_log("event=nodes_lost .*nodes=2 ", timeout=10)
+
+
+@case
+def the_status_tells_who_is_awaited():
+    """A relay that does not come back says nothing, so the store waits for its agents."""
+    with Store() as store, Relay(store) as stays:
+        goes = Relay(store)
+        a, _ = met(stays.port, goes.port)
+        store.kill()
+        goes.stop(signal.SIGKILL)
+        store.start()
+        a.write(a.beat)
+        told = json.loads(ask(store.port, "/rdzv/v1/status")[1])
+        run = told["spaces"][0]["runs"][0]
+        same(run["state"], "complete", "the state")
+        check([h for h in run["hints"] if "not back since rdzvd was started: 1; unless they are" in h],
+              run["hints"])
 
 
 # --- Upgrades.

@@ -267,11 +267,11 @@ def the_log_names_the_setting_or_the_way_out():
                              (HS + b"\5" + struct.pack("<Q", 1 << 40), "--keys-per-request"),
                              (HS + b"\1" + struct.pack("<Q1sQ", 1, b"k", 1 << 40), "--value-limit"),
                              (HS + b"\1" + b"\0" * 3, "--request-timeout"),
-                             (b"\x16\3\1\0\x40", "use http://"),
+                             (b"\x16\3\1\0\x40", "use http:// there"),
                              (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "ETCDCTL_API=2")):
             with socket.create_connection(("127.0.0.1", server.port), timeout=20) as s:
                 s.sendall(data)
-                server.wait_log(r"event=dropped peer=%s:%d .*reason=.*%s"
+                server.wait_log(r"event=(dropped|refused) peer=%s:%d .*(reason|detail)=.*%s"
                                 % (*s.getsockname(), re.escape(reason)))
 
 

@@ -98,6 +98,7 @@ void daemon_end(void)
     sim.stalled_until_ms = sim_now() + ms;
     for (size_t k = 0; k < sim.job_count; k++) {
         sim.was_at_rest = sim.was_at_rest && sim.jobs[k].relays_return;
+        sim.jobs[k].close_waits = false; /* it has forgotten that */
         for (size_t i = 0; i < sim.jobs[k].pod_count; i++)
             reconnect(&sim.jobs[k].pods[i]);
     }

@@ -100,6 +100,58 @@ static bool is_put_back(const struct pod *p)
     return a->nodes != 0 && a->round == p->job->run->run.view.state.round;
 }
 
+/* Another one that trains, as far as the daemon can know; NULL: none does. `*dead`: one is taken
+ * for dead, and goes on in vain. */
+static const struct pod *who_trains_on(const struct job *job, const struct pod *p, bool *dead)
+{
+    for (size_t i = 0; i < job->pod_count; i++) {
+        const struct pod *other = &job->pods[i];
+
+        if (other == p || other->link == NULL || !other->training || other->agent.errs ||
+            other->agent.phase != MODEL_TRAINING ||
+            (other->link->agent.nodes == 0 && !agent_is_forgotten(&other->link->agent)))
+            continue;
+        if (!other->link->agent.gone)
+            return other;
+        *dead = true;
+    }
+    return NULL;
+}
+
+/* The daemon has not judged it. */
+static void note_waiting_close(struct job *job, bool may)
+{
+    const struct run *run = &job->run->run;
+
+    if (!run->close_waits || run->view.state.closed)
+        return;
+    job->may_close = may || (job->close_waits && job->may_close);
+    job->close_waits = true;
+    job->asked_in = run->view.state.round;
+}
+
+void job_note_close(struct job *job)
+{
+    const struct run *run = &job->run->run;
+    bool was_closed = job->is_closed, dead = false;
+    const struct pod *other;
+
+    job->is_closed = run->view.state.closed;
+    if (!job->close_waits || run->close_waits)
+        return;
+    job->close_waits = false;
+    other = who_trains_on(job, NULL, &dead);
+    if (job->is_closed && !was_closed) {
+        if (other != NULL && !job->may_close)
+            sim_fail("who may not has closed the run of %s", other->name);
+        if (job->again_ms == 0)
+            job_close(job);
+    } else if (!job->is_closed && job->may_close && run->view.state.complete &&
+               run->view.state.round == job->asked_in) {
+        sim_fail("who may has not closed the run");
+    }
+}
+
 /* An agent that ends by an error of its own wants to close the run: only one that is in the newest
  * round may do that to another one that trains, also while that one has yet to come back after a
  * start of the daemon. */
@@ -111,24 +163,14 @@ static void close_run(struct pod *p, struct slice expected, struct slice desired
     bool may = v->state.closed || !sim.space.settings.close_from_members ||
                (v->state.complete && ((node != NULL && node->participant) || is_put_back(p)));
     bool dead = false;
+    const struct pod *other = may ? NULL : who_trains_on(p->job, p, &dead);
 
-    for (size_t i = 0; i < p->job->pod_count && !may; i++) {
-        const struct pod *other = &p->job->pods[i];
-
-        if (other == p || other->link == NULL || !other->training || other->agent.errs ||
-            other->agent.phase != MODEL_TRAINING ||
-            (other->link->agent.nodes == 0 && !agent_is_forgotten(&other->link->agent)))
-            continue;
-        if (other->link->agent.gone) {
-            dead = true; /* it is taken for that, and goes on in vain */
-            continue;
-        }
-        model_compare_set(p->link, expected, desired);
-        if (v->state.closed)
-            sim_fail("%s closed the run of %s", p->name, other->name);
-        return;
-    }
     model_compare_set(p->link, expected, desired);
+    note_waiting_close(p->job, may);
+    if (other != NULL && v->state.closed)
+        sim_fail("%s closed the run of %s", p->name, other->name);
+    if (other != NULL)
+        return;
     if ((may || dead) && v->state.closed && p->job->again_ms == 0)
         job_close(p->job); /* who trains still, in this round or before it, has nothing to join */
 }

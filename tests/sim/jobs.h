@@ -55,6 +55,12 @@ struct job {
     bool relays_return; /* they outlive the daemon, and its agents with them */
     uint64_t split_since_ms;
     uint64_t again_ms; /* the job is done, and begins again then */
+
+    /* Closes that the daemon is to judge later, for it has just begun. */
+    bool close_waits; /* there is one */
+    bool may_close;   /* and it is of an agent that may */
+    bool is_closed;   /* its run is, as of the last event */
+    int64_t asked_in; /* the round of the run then */
 };
 
 /* Connections whose peer is gone, until the daemon notices. */

@@ -282,18 +282,18 @@ static void check_ended(void)
 }
 
 /* All the time that it was away is given to those whose deadlines it keeps. */
-static void check_away(const struct data_dir *d)
+static void check_away(const struct engine_found *d)
 {
     uint64_t away_ms = (world_now_ns - world.ended_ns) / MS;
 
-    if (d->found && world.ended_ns != 0 && d->away_ms + 10 < away_ms)
+    if (d->any && world.ended_ns != 0 && d->away_ms + 10 < away_ms)
         world_fail("the store was away for %" PRIu64 " ms, and knows of %" PRIu64, away_ms,
                    d->away_ms);
 }
 
 static void check_start(const struct server *s)
 {
-    check_away(&s->store.data);
+    check_away(&s->engine.found);
     if (world.has_lost) {
         check_lost(s->engine.committed);
         end_clients();
@@ -704,7 +704,7 @@ static bool store_takes_changes(void)
 {
     struct process *store = &world.processes[STORE];
 
-    return store->up && data_dir_refuses(&store->server.store.data) == NULL;
+    return store->up && engine_refuses(&store->server.engine) == NULL;
 }
 
 /* Runs until somebody has read everything, over a relay or not. */

@@ -107,8 +107,10 @@ static bool step(void)
 
     daemon_run();
     run_pods();
-    for (size_t k = 0; k < sim.job_count; k++)
+    for (size_t k = 0; k < sim.job_count; k++) {
+        job_note_close(&sim.jobs[k]);
         check_job(&sim.jobs[k]);
+    }
     if (!all_settled(&restless) || sim.faults_left > 0)
         sim.steady_since_ms = 0;
     else if (sim.steady_since_ms == 0)
@@ -252,7 +254,7 @@ static const struct policy_settings defaults = {.merge_heartbeats = true,
                                                 .silent_restart_ms = 60000,
                                                 .end_last_call = true,
                                                 .agent_views = true,
-                                                .crowd_least = 2,
+                                                .crowd_least = 16,
                                                 .close_from_members = true};
 static const struct policy_settings bare = {
     .merge_heartbeats = true, .closed_run_ttl_ms = 5000, .closed_run_wait_ms = 45000};

@@ -21,15 +21,15 @@ set -euo pipefail
 RDZV_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 RDZV_CACHE_DIR=${RDZV_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rdzv}
 
-BUILD_PACKAGES="build-essential meson ninja-build pkg-config libevent-dev libprotobuf-c-dev
+BUILD_PACKAGES="build-essential meson ninja-build pkg-config libevent-dev libnghttp2-dev libprotobuf-c-dev
     protobuf-c-compiler libcjson-dev libyaml-dev libcmocka-dev libcrypt-dev
-    libcurl4-openssl-dev python3 curl"
+    libcurl4-openssl-dev libssl-dev openssl python3 curl"
 RUN_PACKAGES="python3 python3-venv ca-certificates procps"
 TEST_PACKAGES="$RUN_PACKAGES clang clang-format libclang-rt-14-dev llvm valgrind etcd-server
     etcd-client python3-etcd python3-torch python3-jsonschema python3-yaml iproute2 git groff man-db zsh
     fish systemd strace prometheus"
 BROWSER_PACKAGES="chromium chromium-driver"
-PACKAGES_PACKAGES="debhelper pkgconf dpkg-dev gcc-aarch64-linux-gnu lintian umoci skopeo qemu-user-static
+PACKAGES_PACKAGES="debhelper pkgconf dpkg-dev autoconf automake libtool gcc-aarch64-linux-gnu lintian umoci skopeo qemu-user-static
     debootstrap util-linux unzip"
 TREE_PACKAGES="debootstrap util-linux"
 
@@ -214,7 +214,7 @@ debian_tree()
             say "a clean Debian goes into $dir"
             as_root rm -rf --one-file-system "$dir"
             as_root debootstrap --variant=minbase \
-                --include=systemd,libevent-core-2.1-7,libyaml-0-2,libcjson1,libprotobuf-c1,libcurl4 \
+                --include=systemd,libevent-core-2.1-7,libnghttp2-14,libyaml-0-2,libcjson1,libprotobuf-c1,libcurl4 \
                 "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$dir" "$(debian_mirror)" >"$dir.log" 2>&1 ||
                 { tail -20 "$dir.log"; say "debootstrap failed, see $dir.log"; return 1; }
             printf '#!/bin/sh\nexit 101\n' | as_root tee "$dir/usr/sbin/policy-rc.d" >/dev/null

@@ -1,10 +1,10 @@
 """torchrun end to end: elastic training jobs that meet through rdzvd, or through its peers.
 
-    elastic.py [--torch NAME]... [--all] [--backend NAME]... [--scenario NAME]...
+    elastic.py [--torch NAME]... [--all | --usual] [--backend NAME]... [--scenario NAME]...
                [--server rdzvd|peer | --port PORT] [--own_store] [--at_once N] [--tell] [--logs DIR]
 
-Without names: both usual releases, the three backends, the four scenarios. The peers are torch's
-own TCPStore server in its own process for c10d, and a real etcd for etcd-v2 and etcd. --port names
+Without names: both usual releases, the three backends, the four scenarios. --usual leaves out what other steps
+of every run do, too. The peers are torch's own TCPStore server in its own process for c10d, and a real etcd for etcd-v2 and etcd. --port names
 a server on loopback that runs already; else every run has a fresh one. --tell says in plain words
 what goes on.
 
@@ -111,6 +111,15 @@ SCENARIOS = {"plain": plain, "worker-crash": worker_crash, "agent-death": agent_
              "scale-up": scale_up}
 
 
+def is_usual(torch, backend, scenario):
+    """Whether a run of all tests has it here. `plain` is how worker-crash begins and ends. repair.py scales up over
+    c10d. With 2.13.0, status.py loses an agent and replaces it over each backend, where etcd's workers fail, too; and
+    what torch says to etcd itself is what 1.13.1 says."""
+    if scenario == "plain" or (backend, scenario) == ("c10d", "scale-up"):
+        return False
+    return torch.name != "2.13.0" or (backend != "etcd" and scenario != "agent-death")
+
+
 # ------------------------------------------------------------ running them
 
 
@@ -194,6 +203,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--torch", action="append", help="%s; repeatable" % ", ".join(torches.ALL))
     parser.add_argument("--all", action="store_true", help="every release, not only the usual two")
+    parser.add_argument("--usual", action="store_true", help="without what other tests do, too")
     parser.add_argument("--backend", action="append", choices=BACKENDS)
     parser.add_argument("--scenario", action="append", choices=tuple(SCENARIOS))
     parser.add_argument("--server", choices=("rdzvd", "peer"), default="rdzvd")
@@ -209,7 +219,8 @@ def main():
 
     runs = [(torch, backend, scenario) for torch in torches.choose(options.torch, options.all)
             for backend in options.backend or BACKENDS
-            for scenario in options.scenario or SCENARIOS]
+            for scenario in options.scenario or SCENARIOS
+            if not options.usual or is_usual(torch, backend, scenario)]
     with concurrent.futures.ThreadPoolExecutor(options.at_once) as pool:
         results = list(pool.map(lambda r: run(options, *r), runs))
     print("%d passed, %d failed" % (results.count(True), results.count(False)))

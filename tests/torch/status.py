@@ -64,18 +64,29 @@ def check(truth, what, run):
         raise JobFailed("%s: %s" % (what, json.dumps(run, indent=1)))
 
 
-def rdzvctl_says(server, job, *wanted):
-    """What `rdzvctl status` prints of the job has these words, in this order."""
+def has_words(text, words):
+    at = 0
+    for word in words:
+        at = text.find(word, at)
+        if at < 0:
+            return False
+    return True
+
+
+def rdzvctl_says(server, job, *words):
+    """`rdzvctl status` comes to print these words of the job, in this order: while one round follows the other, it
+    names for a moment also those who have not joined again."""
     program = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary()))),
                            "client", "rdzvctl")
-    done = subprocess.run([program, "-s", "localhost:%d" % server.port, "status", job.run_id],
-                          capture_output=True, text=True, timeout=60)
-    at = 0
-    for word in wanted:
-        at = done.stdout.find(word, at)
-        if at < 0 or done.returncode != 1:
-            raise JobFailed("rdzvctl, exit %d, does not say %r: %s%s" % (
-                done.returncode, word, done.stdout, done.stderr))
+    while True:
+        done = subprocess.run([program, "-s", "localhost:%d" % server.port, "status", job.run_id],
+                              capture_output=True, text=True, timeout=60)
+        if done.returncode == 1 and has_words(done.stdout, words):
+            return
+        if STOP.is_set() or time.monotonic() > job.deadline:
+            raise JobFailed("rdzvctl, exit %d, never said %r: %s%s" % (
+                done.returncode, words, done.stdout, done.stderr))
+        time.sleep(0.1)
 
 
 # All that the page has shown, since what it shows of a moment may have gone when it is asked.
@@ -141,7 +152,7 @@ def scenario(server, job, browser, tell):
     gone = names_lost(run, job, lost)
     check(run["missing_count"] == 2, "two of four are not there", run)
     rdzvctl_says(server, job, "MISSING: 2", gone["addr"] or "-", gone["why"], gone["peer"],
-                 "1 more have not been seen yet")
+                 "1 more has not been seen yet")
     name = gone["addr"] or gone["peer"]
     page_says(browser, "2 nodes are missing: " + (
         "%s (pid %d)" % (name, gone["pid"]) if "pid" in gone else name))

@@ -117,6 +117,7 @@ static void every_flag_reaches_its_place(void **state)
         &c);
     assert_string_equal(c.name, "n1");
     assert_string_equal(c.data_dir, "/d");
+    assert_null(c.journal.url);
     assert_int_equal(c.advertise_client_urls.count, 2);
     assert_string_equal(c.advertise_client_urls.items[0], "HTTP://a:1"); /* sorted, as etcd does */
     assert_string_equal(c.advertise_client_urls.items[1], "http://b:2");
@@ -239,10 +240,10 @@ static const struct {
      "",
      ""},
     {{.words = {"--enable-v2", "--snapshot", "--v=5", "--heartbeat-interval=0x64", "--proxy=off",
-                "--proxy=on", "--experimental-corrupt-check-time=1.5h", "--cert-file=x",
+                "--proxy=on", "--experimental-corrupt-check-time=1.5h", "--auto-tls",
                 "--log-outputs=stderr,/x", "--initial-cluster-state=existing", "--peer-auto-tls"}},
      "127.0.0.1:2379/default",
-     "--snapshot --v --heartbeat-interval --proxy --experimental-corrupt-check-time --cert-file "
+     "--snapshot --v --heartbeat-interval --proxy --experimental-corrupt-check-time --auto-tls "
      "--log-outputs --peer-auto-tls",
      "--proxy --initial-cluster-state"},
     {{.words = {"--initial-advertise-peer-urls=http://10.0.0.1:2380", "--name=b", "--enable-v2"}},
@@ -253,10 +254,10 @@ static const struct {
                 "--snapshot-count=5"},
       .environment = {"ETCD_DATA_DIR=/x"},
       .file = "name: y\nlisten-client-urls: http://127.0.0.1:5\nenable-v2: true\ncors:\nfoo: 1\n"
-              "client-transport-security:\n  cert-file: x\n  auto-tls: false\n  key-file:\n"
+              "client-transport-security:\n  cert-file: x\n  auto-tls: false\n  key-file: y\n"
               "peer-transport-security:\n  cert-file: x\nsnapshot-count: 10000\n"},
      "127.0.0.1:5/default",
-     "--name --snapshot-count rdzvd.yaml:7:14: cert-file rdzvd.yaml:8:13: auto-tls "
+     "--name --snapshot-count rdzvd.yaml:8:13: auto-tls "
      "rdzvd.yaml:11:14: peer-cert-file rdzvd.yaml:12:17: snapshot-count",
      "rdzvd.yaml:5:1: foo"},
     {{.environment = {"ETCD_CONFIG_FILE=rdzvd.yaml"},
@@ -322,8 +323,10 @@ static void every_flag_of_etcd_is_taken(void **state)
     for (size_t i = 0; (flag = etcd_flag_at(i)) != NULL; i++) {
         char word[100], variable[100];
         const char *value = values[flag->type];
-        struct start by_flag = {.words = {word, "--advertise-client-urls=http://a:1"}};
-        struct start by_variable = {.environment = {variable}};
+        struct start by_flag = {.words = {word, "--advertise-client-urls=http://a:1", "--cert=x",
+                                          "--key=x", "--client-ca=x"}};
+        struct start by_variable = {.words = {"--cert=x", "--key=x", "--client-ca=x"},
+                                    .environment = {variable}};
         struct config c;
 
         if (strcmp(flag->name, "config-file") == 0 || strcmp(flag->name, "version") == 0)
@@ -523,9 +526,31 @@ static void inherited_sockets_find_their_place(void **state)
     config_free(&c);
 }
 
+static void the_journal_on_etcd_is_read(void **state)
+{
+    struct config c;
+
+    (void)state;
+    parse_well(&(struct start){.words = {"--journal=etcd://h1:2379,[fd00::1]:2,10.0.0.1:3/job-a",
+                                         "--journal-lease=10s", "--journal-user=u",
+                                         "--journal-password-file=f"}},
+               &c);
+    assert_string_equal(c.journal.name, "job-a");
+    assert_int_equal(c.journal.endpoint_count, 3);
+    assert_string_equal(c.journal.endpoints[0].host, "h1");
+    assert_int_equal(c.journal.endpoints[0].port, 2379);
+    assert_string_equal(c.journal.endpoints[1].host, "fd00::1");
+    assert_int_equal(c.journal.endpoints[2].port, 3);
+    assert_int_equal(c.journal.lease_ms, 10000);
+    assert_string_equal(c.journal.user, "u");
+    assert_string_equal(c.journal.password_file, "f");
+    config_free(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_journal_on_etcd_is_read),
         cmocka_unit_test(defaults_are_those_of_the_manual),
         cmocka_unit_test(every_flag_reaches_its_place),
         cmocka_unit_test(listeners_are_spelt_in_many_ways),

@@ -49,6 +49,39 @@ static const struct {
     {{.words = {"--listen"}}, 2, "--listen: needs a value: --listen=VALUE or --listen VALUE"},
     {{.words = {"--check-config=yes"}}, 2, "--check-config: \"yes\": takes no value"},
 
+    /* The journal on etcd. */
+    {{.words = {"--journal=/var/lib/rdzvd"}},
+     2,
+     "--journal: \"/var/lib/rdzvd\": write etcd://HOST:PORT[,HOST:PORT...]/NAME, such as "
+     "etcd://etcd-0.etcd:2379,etcd-1.etcd:2379/rdzv"},
+    {{.words = {"--journal=etcd://a:1"}},
+     2,
+     "--journal: \"etcd://a:1\": write etcd://HOST:PORT[,HOST:PORT...]/NAME, such as "
+     "etcd://etcd-0.etcd:2379,etcd-1.etcd:2379/rdzv"},
+    {{.words = {"--journal=etcd://a:1,b/n"}},
+     2,
+     "--journal: \"etcd://a:1,b/n\": write etcd://HOST:PORT[,HOST:PORT...]/NAME, such as "
+     "etcd://etcd-0.etcd:2379,etcd-1.etcd:2379/rdzv"},
+    {{.words = {"--journal=etcd://a:1/n/m"}},
+     2,
+     "--journal: \"etcd://a:1/n/m\": write etcd://HOST:PORT[,HOST:PORT...]/NAME, such as "
+     "etcd://etcd-0.etcd:2379,etcd-1.etcd:2379/rdzv"},
+    {{.words = {"--journal=etcd://a:1/n", "--data-dir=/d"}},
+     2,
+     "--data-dir: is for files; with --journal=etcd://... all state is in etcd"},
+    {{.words = {"--journal=etcd://a:1/n", "--journal-user=u"}},
+     2,
+     "--journal-user: needs --journal-password-file=FILE"},
+    {{.words = {"--journal-user=u", "--journal-password-file=f"}},
+     2,
+     "--journal-user: is for --journal=etcd://..."},
+    {{.words = {"--journal=etcd://a:1/n", "--journal-password-file=f"}},
+     2,
+     "--journal-password-file: goes with --journal-user=NAME"},
+    {{.words = {"--journal=etcd://a:1/n", "--upstream=a:1"}},
+     2,
+     "--journal: a relay (--upstream) keeps no keys; give this to the store"},
+
     /* Listeners. */
     {{.words = {"--listen="}},
      2,
@@ -264,8 +297,29 @@ static const struct {
      "this machine, localhost, or 0.0.0.0 for all"},
     {{.words = {"--listen-client-urls=https://127.0.0.1:1", "--advertise-client-urls=https://a:1"}},
      1,
-     "--listen-client-urls: \"https://127.0.0.1:1\": TLS is not available yet; listen on http:// "
-     "and terminate TLS in front of it"},
+     "--listen-client-urls: TLS (https://, or tls:) needs a certificate: --cert=FILE and "
+     "--key=FILE"},
+    {{.words = {"--cert=a"}}, 2, "--cert: needs its key: --key=FILE"},
+    {{.words = {"--key-file=a"}}, 2, "--key-file: needs its certificate: --cert=FILE"},
+    {{.words = {"--client-ca=a"}},
+     2,
+     "--client-ca: needs a certificate of ours: --cert=FILE and --key=FILE"},
+    {{.words = {"--cert=a", "--key=b", "--client-cert-auth"}},
+     2,
+     "--client-cert-auth: needs the CA of the clients: --trusted-ca-file=FILE"},
+    {{.words = {"--cert=a", "--key=b", "--client-names=c"}},
+     2,
+     "--client-names: needs the CA whose certificates they are: --client-ca=FILE"},
+    {{.words = {"--cert=a", "--key=b", "--crl=c"}},
+     2,
+     "--crl: needs the CA whose list it is: --client-ca=FILE, or --upstream-ca=FILE"},
+    {{.words = {"--plaintext=sometimes"}},
+     2,
+     "--plaintext: \"sometimes\": write on, loopback, off, or networks as in "
+     "10.0.0.0/8,fd00::/8"},
+    {{.words = {"--allow=10.0.0.0/33"}},
+     2,
+     "--allow: \"10.0.0.0/33\": write networks, as in 10.0.0.0/8,fd00::/8"},
     {{.words = {"--listen-client-urls=unix://localhost:1", "--advertise-client-urls=http://a:1"}},
      1,
      "--listen-client-urls: \"unix://localhost:1\": a Unix socket is --listen=unix:/PATH here; "

@@ -36,6 +36,16 @@ static void settings_in_effect_read_back(void **state)
                    "--initial-cluster-token=t", "--listen-client-urls=http://0.0.0.0:5",
                    "--advertise-client-urls=http://b:5",
                    "--listen-metrics-urls=http://0.0.0.0:6,http://[::1]:7"}},
+        {.words = {"--listen=tls:*:1/a", "--listen=plain:127.0.0.1:2", "--listen=localhost:3",
+                   "--cert=/a b", "--key=k", "--plaintext=10.0.0.0/8, ::1", "--allow=fd00::/8"}},
+        {.words = {"--cert=a", "--key=k", "--client-ca=c", "--client-cert=optional",
+                   "--client-names=a,spiffe://b/c", "--crl=d", "--admin-names=d",
+                   "--relay-names=e=f,e=g"}},
+        {.words = {"--upstream=a:1", "--upstream-ca=system", "--upstream-cert=c",
+                   "--upstream-key=k", "--upstream-name=n", "--crl=d"}},
+        {.words = {"--listen-client-urls=https://0.0.0.0:5,http://127.0.0.1:6",
+                   "--advertise-client-urls=https://b:5", "--cert-file=x", "--key-file=y",
+                   "--listen-metrics-urls=https://0.0.0.0:7"}},
         {.environment = {"ETCD_NAME=x", "ETCD_LOGGER=zap", "ETCD_DEBUG=true"}},
     };
 

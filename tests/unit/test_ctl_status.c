@@ -57,11 +57,11 @@ static void missing_nodes_come_first(void **state)
         "\"absent_nodes\":[\"node-b\"]}]}",
         OUTPUT_TABLE);
     done("RUN JOB  last call, 12 s left, round 2, for 10s  (c10d, space team-a)\n"
-         "  2 of 4 nodes (--nnodes=2:4), 1 wait for the next round, 1 silent\n"
+         "  2 of 4 nodes (--nnodes=2:4), 1 waits for the next round, 1 silent\n"
          "  MISSING: 2\n"
          "    NODE    RANK  WHY           FOR    PID  LAST SEEN AT\n"
          "    node-b  3     disconnected  2m10s  41   10.0.0.12:40312\n"
-         "    1 more have not been seen yet\n"
+         "    1 more has not been seen yet\n"
          "  WAITING: 7 clients for keys that are not written yet (rdzvctl waiters)\n"
          "    CLIENTS  WAIT FOR THE KEY\n"
          "    7        /default_pg/0//x\n"
@@ -86,6 +86,18 @@ static void members_may_be_absent(void **state)
          "\"barriers\":[{}],\"hints\":[7],\"rounds\":[{\"why\":\"x\"}],\"absent_keys\":[{}]}",
          OUTPUT_WIDE);
     free(printed);
+}
+
+/* The keys of a run show its minimum and its maximum at different times. */
+static void an_unknown_minimum_or_maximum_is_not_shown_as_0(void **state)
+{
+    (void)state;
+    show("{\"id\":\"J\",\"min\":3,\"participants\":1}", OUTPUT_TABLE);
+    done("RUN J  , round 0  (, space team-a)\n"
+         "  1 of 3 nodes (at least 3), none missing\n");
+    show("{\"id\":\"J\",\"max\":4,\"participants\":1}", OUTPUT_TABLE);
+    done("RUN J  , round 0  (, space team-a)\n"
+         "  1 node (at most 4), none missing\n");
 }
 
 static void five_hundred_and_twelve_nodes_fit(void **state)
@@ -157,6 +169,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(missing_nodes_come_first),
         cmocka_unit_test(members_may_be_absent),
+        cmocka_unit_test(an_unknown_minimum_or_maximum_is_not_shown_as_0),
         cmocka_unit_test(five_hundred_and_twelve_nodes_fit),
         cmocka_unit_test(json_is_written_as_yaml),
     };

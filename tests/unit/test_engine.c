@@ -132,6 +132,35 @@ static void progress_that_is_reported_late_takes_nothing_back(void **state)
     engine_fini(&engine);
 }
 
+static uint64_t vouched;
+
+static uint64_t vouch(void *arg)
+{
+    (void)arg;
+    return vouched;
+}
+
+static void nothing_is_answered_while_another_may_lead(void **state)
+{
+    uint64_t shows;
+
+    (void)state;
+    begin(0, true);
+    engine.options.journal.vouch = vouch;
+    durable = 0; /* as of a journal that vouches instead */
+    set("k");
+    shows = engine_watermark(&engine);
+    engine_commit(&engine);
+    assert_false(engine_is_committed(&engine, shows));
+    vouched = shows;
+    engine_commit(&engine); /* nothing has changed, but it is asked */
+    assert_true(engine_is_committed(&engine, shows));
+    vouched = 0;
+    engine_vouch(&engine);
+    assert_false(engine_is_committed(&engine, shows));
+    engine_fini(&engine);
+}
+
 static void without_a_log_memory_is_all_there_is(void **state)
 {
     (void)state;
@@ -308,6 +337,7 @@ int main(void)
         cmocka_unit_test(an_answer_waits_for_what_it_may_show),
         cmocka_unit_test(a_batch_is_what_an_iteration_has_changed),
         cmocka_unit_test(progress_that_is_reported_late_takes_nothing_back),
+        cmocka_unit_test(nothing_is_answered_while_another_may_lead),
         cmocka_unit_test(without_a_log_memory_is_all_there_is),
         cmocka_unit_test(a_store_is_unused_from_the_end_of_its_last_use),
         cmocka_unit_test(an_idle_space_forgets_its_keys_and_no_other_does),

@@ -2,6 +2,9 @@
  * whatever happens meanwhile. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "store/keymap_entry.h"
 #include "tests/unit/keymap_fixture.h"
@@ -195,6 +198,129 @@ static void many_values_are_set_at_once(void **state)
     assert_int_equal(account.bytes[ACCOUNT_KEYS] + account.bytes[ACCOUNT_WAITERS], 0);
 }
 
+/* A value that has pages of its own. */
+static struct blob *paged(const char *text)
+{
+    const size_t size = (size_t)sysconf(_SC_PAGESIZE), room = size - sizeof(struct blob);
+    struct blob *b = account_request_pages(ACCOUNT_KEYS, size);
+
+    assert_non_null(b);
+    blob_begin(b, ACCOUNT_KEYS, room);
+    b->paged = true;
+    memcpy(b->bytes, text, strlen(text));
+    blob_leave_spare(b, room - strlen(text));
+    return b;
+}
+
+static void let_look(struct blob *b, bool may)
+{
+    assert_int_equal(
+        mprotect(b, (size_t)sysconf(_SC_PAGESIZE), may ? PROT_READ | PROT_WRITE : PROT_NONE), 0);
+}
+
+/* 131,072 values are in no cache, neither those that go nor those that come. */
+static void the_moment_does_not_look_at_values(void **state)
+{
+    struct blob *before = paged("before"), *now = paged("now");
+    struct store_result r;
+    struct key_picks *p;
+    struct fixture w;
+
+    (void)state;
+    fixture_init(&w, 0);
+    assert_int_equal(execute(&w.m,
+                             &(struct command){.kind = COMMAND_KEY_SET,
+                                               .key = s("/a"),
+                                               .value = blob_slice(before),
+                                               .blob = before},
+                             &r),
+                     STORE_OK);
+    blob_unref(before);
+    p = keymap_pick_begin(&w.m, 1, true);
+    assert_true(keymap_pick_value(p, s("/a"), blob_slice(now)));
+    blob_unref(p->values[0]);
+    p->values[0] = now;
+    let_look(before, false);
+    let_look(now, false);
+    assert_int_equal(set_picked(&w, p), STORE_OK);
+    let_look(before, true);
+    let_look(now, true);
+    check_value(&w, "/a", "now");
+    keymap_pick_end(p);
+    fixture_fini(&w);
+    assert_int_equal(account.bytes[ACCOUNT_KEYS] + account.bytes[ACCOUNT_WAITERS], 0);
+}
+
+/* Of each key when it is let go of; of one that goes before that, then; and nobody is told of one
+ * who asked behind that. */
+static void who_waits_is_told_bit_by_bit(void **state)
+{
+    static const char *const keys[] = {"/a", "/b", "/c", NULL};
+    static const char list[] = "\2\0\0\0\0\0\0\0/a\2\0\0\0\0\0\0\0/b\2\0\0\0\0\0\0\0/c";
+    const struct slice all = {(const uint8_t *)list, sizeof list - 1}, b = {all.ptr + 10, 10};
+    struct waiter *waiter, *late;
+    struct graveyard g;
+    struct fixture w;
+    struct key_picks *p;
+
+    (void)state;
+    graveyard_init(&g);
+    fixture_init(&w, 0);
+    w.m.graveyard = &g;
+    assert_int_equal(keymap_wait(&w.m, all, 3, &w, &waiter), STORE_OK);
+    p = begin(&w, keys, true);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(keymap_pick_value(p, s(keys[i]), s("v")));
+    assert_int_equal(set_picked(&w, p), STORE_OK);
+    keymap_pick_end(p);
+    check_value(&w, "/a", "v");
+    assert_int_equal(waiter->missing, 3);
+    delete_key(&w, "/b");
+    assert_int_equal(waiter->missing, 2);
+    assert_int_equal(keymap_wait(&w.m, b, 1, &w, &late), STORE_OK);
+    graveyard_free(&g, 1);
+    assert_int_equal(waiter->missing, 1);
+    graveyard_free(&g, 1);
+    assert_int_equal(late->missing, 1);
+    assert_int_equal(waiter->missing, 1);
+    graveyard_free(&g, SIZE_MAX);
+    assert_int_equal(waiter->missing, 0);
+    assert_int_equal(late->missing, 1);
+    keymap_cancel(&w.m, waiter);
+    keymap_cancel(&w.m, late);
+    graveyard_free(&g, SIZE_MAX);
+    w.m.graveyard = NULL;
+    fixture_fini(&w);
+}
+
+/* The space is emptied before those who wait are told: the keys were there. */
+static void who_waits_is_told_of_keys_that_were_cleared(void **state)
+{
+    static const char *const keys[] = {"/a", NULL};
+    struct waiter *waiter;
+    struct graveyard g;
+    struct fixture w;
+    struct key_picks *p;
+
+    (void)state;
+    graveyard_init(&g);
+    fixture_init(&w, 0);
+    w.m.graveyard = &g;
+    assert_int_equal(keymap_wait(&w.m, (struct slice){(const uint8_t *)"\2\0\0\0\0\0\0\0/a", 10}, 1,
+                                 &w, &waiter),
+                     STORE_OK);
+    p = begin(&w, keys, true);
+    assert_true(keymap_pick_value(p, s(keys[0]), s("v")));
+    assert_int_equal(set_picked(&w, p), STORE_OK);
+    keymap_pick_end(p);
+    keymap_clear(&w.m);
+    assert_int_equal(waiter->missing, 0);
+    keymap_cancel(&w.m, waiter);
+    graveyard_free(&g, SIZE_MAX);
+    w.m.graveyard = NULL;
+    fixture_fini(&w);
+}
+
 /* Whether the keys have changed since they were picked or not, and also when one is there twice. */
 static void what_is_set_counts_as_if_set_one_by_one(void **state)
 {
@@ -299,6 +425,9 @@ int main(void)
         cmocka_unit_test(values_that_were_taken_stay),
         cmocka_unit_test(values_change_before_they_are_taken),
         cmocka_unit_test(many_values_are_set_at_once),
+        cmocka_unit_test(who_waits_is_told_bit_by_bit),
+        cmocka_unit_test(who_waits_is_told_of_keys_that_were_cleared),
+        cmocka_unit_test(the_moment_does_not_look_at_values),
         cmocka_unit_test(what_is_set_counts_as_if_set_one_by_one),
         cmocka_unit_test(what_does_not_fit_is_not_set),
         cmocka_unit_test(without_memory_nothing_is_picked),

@@ -537,6 +537,43 @@ static void the_last_bytes_are_those_that_were_put_last(void **state)
     wire_close(&w);
 }
 
+/* What TLS takes at a time: small parts in one piece, a large value where it lies, and after a call
+ * that could not be finished the same bytes again, or more. */
+static void the_front_is_given_in_one_piece(void **state)
+{
+    static uint8_t room[4096];
+    struct wire w;
+    struct blob *b = value_of(LARGE, 'v');
+    struct slice front;
+
+    (void)state;
+    wire_open(&w);
+    outq_put(&w.q, &w.pool, "head", 4);
+    front = outq_front(&w.q, room, sizeof room);
+    assert_int_equal(front.len, 4);
+    assert_ptr_not_equal(front.ptr, room); /* where it lies */
+    outq_put_blob(&w.q, &w.pool, b);
+    outq_put(&w.q, &w.pool, "tail", 4);
+    front = outq_front(&w.q, room, sizeof room);
+    assert_int_equal(front.len, sizeof room);
+    assert_ptr_equal(front.ptr, room);
+    assert_memory_equal(front.ptr, "headvvvv", 8);
+    assert_int_equal(w.q.bytes, LARGE + 8);
+
+    outq_sent(&w.q, &w.pool, 6);
+    front = outq_front(&w.q, room, sizeof room);
+    assert_int_equal(front.len, sizeof room);
+    assert_ptr_equal(front.ptr, blob_slice(b).ptr + 2);
+    outq_sent(&w.q, &w.pool, LARGE - 4);
+    front = outq_front(&w.q, room, sizeof room);
+    assert_int_equal(front.len, 6);
+    assert_memory_equal(front.ptr, "vvtail", 6);
+    outq_sent(&w.q, &w.pool, 6);
+    assert_int_equal(outq_front(&w.q, room, sizeof room).len, 0);
+    blob_unref(b);
+    wire_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -556,6 +593,7 @@ int main(void)
         cmocka_unit_test(a_long_queue_is_dropped_in_pieces),
         cmocka_unit_test(what_moves_to_another_queue_is_the_same),
         cmocka_unit_test(the_last_bytes_are_those_that_were_put_last),
+        cmocka_unit_test(the_front_is_given_in_one_piece),
     };
 
     return cmocka_run_group_tests_name("rdzv/outq", tests, NULL, NULL);

@@ -95,6 +95,7 @@ def settings(seed):
              "--c10d-snapshot-opcodes=%s" % rng.choice(("off", "off", "x1", "x2")),
              "--etcd-auth=%s" % rng.choice(("on", "on", "off")),
              "--password-backoff=%s" % rng.choice(("on", "off")),
+             "--session-timeout=%s" % rng.choice(("1s", "3s")),
              "--space-idle-timeout=%s" % rng.choice(("off", "off", "200ms")),
              "--log-level=%s" % rng.choice(("info", "info", "debug")),
              "--log-format=logfmt", "--host-whitelist=*"]

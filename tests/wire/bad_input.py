@@ -563,8 +563,9 @@ def each_close_is_logged(options):
             peer = scene.peer(data)
             peer.expect_closed(skip=True)
             lines = scene.logged(peer)
-            check(any(re.search(r"protocol=%s .*reason=" % version, line) for line in lines),
-                  "%s: no protocol=%s and reason in %r" % (name, version, lines))
+            wanted = "event=refused" if name == "TLS" else "protocol=%s" % version
+            check(any(re.search(wanted + " .*reason=", line) for line in lines),
+                  "%s: no %s and reason in %r" % (name, wanted, lines))
             reasons = [re.search(r'reason=("(?:[^"\\]|\\.)*"|\S+)', line) for line in lines]
             print("     %-20s %s" % (name, ", ".join(r.group(0) for r in reasons if r)))
 

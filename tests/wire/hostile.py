@@ -19,6 +19,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from repertoire import (ADD, BARRIER, CANCEL, COMPARE_SET, GET, HELLO, KEYS, KIB, LIST_KEYS,  # noqa: E402
                         MIB, MULTI_GET, MULTI_SET, PING, PREFIX, PUSH, RUNS, SET, WAIT, Repertoire,
                         many, mutate, number, pairs, text)
+import relay_frames as relay                 # noqa: E402
 from swarm import GOT, PAUSE, SENT, Line, Swarm  # noqa: E402
 
 LEFT_OPEN = 30  # connections that one client leaves open behind it, at most
@@ -114,9 +115,9 @@ class Client:
     def flood(self, rng):
         """One request, thousands of times at once: what costs most in the state that is there."""
         what = rng.choice(("list", "count", "get", "multi", "add", "check", "look", "metrics", "runs",
-                           "password", "agent", "watch", "http", "waits", "auth"))
+                           "password", "agent", "watch", "http", "waits", "auth", "status"))
         say, modern = self.say, True
-        if what in ("look", "metrics", "runs", "password", "watch", "http", "auth"):
+        if what in ("look", "metrics", "runs", "password", "watch", "http", "auth", "status"):
             modern = False
         request = {
             "list": lambda: LIST_KEYS,
@@ -135,6 +136,7 @@ class Client:
             "watch": lambda: say.watch(rng),
             "http": lambda: say.any_http(rng),
             "auth": lambda: say.auth(rng),
+            "status": lambda: say.status(rng),
         }[what]()
         count = min(rng.choice((10, 300, 3000, 16000)), max(1, BURST // len(request)))
         line = self.open(rng, self.reading(rng), modern, polite_too=what not in (
@@ -308,6 +310,69 @@ class Client:
         self.leave(rng, line)
 
 
+    def onlookers(self, rng):
+        """Open status pages, monitors, and scrapers; many, at the same time, who read or do not. Then
+        runs change."""
+        lines = []
+        for _ in range(rng.choice((1, 10, 60))):
+            line = self.open(rng, self.reading(rng), polite_too=True)
+            line.send(self.say.onlooking(rng) * rng.choice((1, 1, 3)))
+            lines.append(line)
+        other = self.open(rng, modern=True)
+        for n in range(rng.choice((0, 3, 30))):
+            if other.ended:
+                break
+            other.send(b"".join(SET + text(PREFIX + b"seen-%d" % (n % 7)) + text(self.say.state(rng))
+                                for _ in range(rng.choice((1, 20)))))
+            yield PAUSE, rng.choice((0, 0.01, 0.05))
+        yield PAUSE, rng.choice((0, 0.3, 1))
+        for line in lines + [other]:
+            self.leave(rng, line)
+
+    def relayed(self, rng):
+        """A relay: its clients come, ask, go, and are resumed over another connection. Some send what
+        no relay does."""
+        at = rng.randrange(len(self.orders["spaces"]))
+        space = self.orders["spaces"][at].encode()
+        address = tuple(self.orders["hostile"][-1 if at else 0])
+        sessions = [1 + rng.randrange(1 << rng.choice((3, 60))) for _ in range(rng.choice((1, 3, 40)))]
+        done = [0] * len(sessions)
+        for link in range(rng.choice((1, 2, 3))):
+            line = Line(self.swarm, address, self.reading(rng))
+            is_http = rng.random() < 0.2
+            line.send(relay.hello(space if rng.random() < 0.95 else b"none", is_http,
+                                  rng.choice(((1, 1), (1, 1), (1, 1), (0, 9), (2, 3)))))
+            if is_http:
+                line.send(b"".join(self.say.any_http(rng) for _ in range(rng.choice((1, 5)))))
+            else:
+                yield from self.relay_sessions(rng, line, sessions, done, resumes=link > 0)
+            yield SENT, line, rng.choice((0.1, 1))
+            self.leave(rng, line)
+
+    def relay_sessions(self, rng, line, sessions, done, resumes):
+        """Requests of those sessions over one connection; `done` is how many each has sent."""
+        wrong = rng.random() < 0.3
+        for channel, session in enumerate(sessions, 1):
+            line.send(relay.opened(channel, session, resumes, rng.choice((3, 3, 3, 0, 7)) if wrong else 3))
+        for _ in range(rng.choice((1, 10, 60))):
+            channel = rng.randrange(len(sessions))
+            done[channel] += 1
+            number_ = done[channel] if not wrong or rng.random() < 0.9 else rng.choice((0, 1, 1 << 63))
+            data = relay.request(self.say.c10d(rng)[:4 * MIB], channel + 1, number_)
+            if wrong and rng.random() < 0.1:
+                data = rng.choice((
+                    lambda: mutate(rng, data), lambda: relay.frame(relay.CLOSE, channel=channel + 1),
+                    lambda: relay.frame(rng.randrange(16), b"x" * rng.choice((0, 20, 70000)), channel + 1),
+                    lambda: relay.frame(relay.PING, number=rng.randrange(1 << 64)) * 1000,
+                    lambda: relay.opened(channel + 1, sessions[0], True)))()
+            if line.ended:
+                break
+            line.send(data)
+            yield GOT, line, line.got + 1, rng.choice((0, 0.001, 0.05))
+        if rng.random() < 0.5:
+            line.send(b"".join(relay.frame(relay.CLOSE, channel=n + 1) for n in range(len(sessions))))
+
+
 # What clients do, and how often.
 LIVES = {
     "talk": (Client.talk, 20),
@@ -321,6 +386,8 @@ LIVES = {
     "mutated": (Client.mutated, 10),
     "garbage": (Client.garbage, 4),
     "operate": (Client.operate, 6),
+    "onlookers": (Client.onlookers, 6),
+    "relayed": (Client.relayed, 8),
 }
 
 

@@ -300,14 +300,29 @@ class Repertoire:
         if what < 0.2:
             return self.http(rng.choice(("DELETE", "GET")), "/rdzv/v1/spaces/%s/runs/%s" % (
                 space, rng.choice(("r", "s", "r.0%2Fx", "", "none"))), headers=headers)
-        if what < 0.4:
+        if what < 0.3:
             return self.http("GET", rng.choice(("/rdzv/v1/spaces", "/rdzv/v1/spaces/%s/runs" % space)),
                              headers=headers)
+        if what < 0.4:
+            return self.status(rng, headers)
         if what < 0.7:
             return self.http(rng.choice(("GET", "GET", "HEAD", "PUT")), rng.choice(
                 ("/metrics", "/health", "/livez", "/readyz", "/readyz?verbose", "/version",
                  "/debug/vars", "/v2/stats/store", "/v2/stats/self", "/v2/machines")))
         return etcd_admin.Admin(rng).page().encode(Side)
+
+    def status(self, rng, headers=()):
+        """How things stand, once, and the page that shows it."""
+        path = rng.choice(("/rdzv/v1/status", "/rdzv/v1/spaces/%s/status" % rng.choice(self.spaces), "/"))
+        return self.http(rng.choice(("GET", "GET", "HEAD", "POST")), path, headers=tuple(headers) + rng.choice(
+            ((), ("Accept-Encoding: gzip",), ('If-None-Match: "x"',))))
+
+    def onlooking(self, rng):
+        """What goes on until its client leaves; and a scrape."""
+        token = rng.choice((("Authorization: Bearer " + self.token,),) * 2 + ((),))
+        path = rng.choice(("/rdzv/v1/status?watch=true", "/rdzv/v1/status?watch=true", "/rdzv/v1/monitor",
+                           "/rdzv/v1/spaces/%s/status?watch=true" % rng.choice(self.spaces), "/metrics"))
+        return self.http("GET", path, headers=token)
 
     def odd(self, rng):
         """As etcd's comparison asks: parameters and paths that are hard to get right, odd HTTP."""

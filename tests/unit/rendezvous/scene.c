@@ -255,6 +255,33 @@ void scene_event(struct scene *s, enum policy_event_kind kind, struct agent *a)
     scene_step(s, (struct policy_event){.kind = kind, .agent = a});
 }
 
+void scene_restart(struct scene *s, bool agents_return)
+{
+    for (size_t i = 0; i < s->agent_count; i++) {
+        if (s->agents[i].local_port == 0)
+            continue;
+        scene_step(s, (struct policy_event){.kind = AGENT_DISCONNECTED,
+                                            .agent = &s->agents[i],
+                                            .daemon_drains = true});
+        s->agents[i].local_port = 0;
+    }
+    policy_out_clear(&s->out);
+    run_fini(&s->run);
+    run_init(&s->run, slice_str(KEY), &s->settings, SEED, s->now.ms);
+    if (s->has_record)
+        assert_true(run_view_set_record(&s->run.view, &s->record));
+    s->share = PORT_IS_FREE;
+    scene_step(s, (struct policy_event){.kind = RUN_RESTORED, .agents_return = agents_return});
+}
+
+struct agent *scene_return(struct scene *s)
+{
+    struct agent *a = scene_connect(s, true);
+
+    a->returns = true;
+    return a;
+}
+
 struct agent *scene_connect(struct scene *s, bool pings)
 {
     struct agent *a = &s->agents[s->agent_count++];
@@ -463,6 +490,16 @@ void scene_beat(struct torch_state *state, const char *name, int64_t at_us)
 
     node->has_heartbeat = true;
     node->heartbeat_us = at_us;
+}
+
+void scene_say_node(struct scene *s, struct agent *a, const char *name)
+{
+    const char *now = scene_get(s, "");
+    struct torch_state state = scene_state(now);
+
+    scene_beat(&state, name, scene_now_us(s) + 1);
+    scene_cas(s, a, now, scene_text(s, &state));
+    assert_true(a->has_node);
 }
 
 void scene_remove(struct torch_state *state, const char *name)

@@ -57,6 +57,11 @@ void scene_event(struct scene *s, enum policy_event_kind kind, struct agent *a);
 struct agent *scene_connect(struct scene *s, bool pings);
 void scene_disconnect(struct scene *s, struct agent *a);
 
+/* The daemon ends, and begins again with the keys and records that it had. */
+void scene_restart(struct scene *s, bool agents_return);
+/* An agent that its relay brings back then. */
+struct agent *scene_return(struct scene *s);
+
 /* A compare-and-set of the run's key. What the agent is answered; NULL: it is held or closed. */
 const char *scene_cas(struct scene *s, struct agent *a, const char *expected, const char *desired);
 
@@ -110,6 +115,8 @@ const char *scene_terse(struct scene *s, size_t nodes);
 /* The node in the state, put there if need be. */
 struct torch_node *scene_node(struct torch_state *state, const char *name);
 void scene_beat(struct torch_state *state, const char *name, int64_t at_us);
+/* The agent sends a heartbeat of that node, and so says which one it is. */
+void scene_say_node(struct scene *s, struct agent *a, const char *name);
 void scene_remove(struct torch_state *state, const char *name);
 void scene_complete(struct torch_state *state);
 struct torch_state scene_with_deadline(struct torch_state state, int64_t us);

@@ -1,18 +1,24 @@
 /* Whose close counts, and whose leaves the run open for the others. */
 #include "tests/unit/rendezvous/scene.h"
 
-/* The agent wants to close the run; what it is answered looks like success. True: it is closed. */
-static bool closes(struct scene *s, size_t i)
+/* The agent wants to close the run; what it is answered looks like success. True: it is closed;
+ * false: a note says that it goes on, `note` or the other one. */
+static bool closes_or(struct scene *s, struct agent *a, enum note_kind note)
 {
     const char *now = scene_get(s, ""), *closed, *answer;
     struct torch_state st = scene_state(now);
 
     st.closed = true;
     closed = scene_text(s, &st);
-    answer = scene_cas(s, &s->agents[i], now, closed);
+    answer = scene_cas(s, a, now, closed);
     assert_string_equal(answer, closed);
-    assert_int_equal(scene_note(s, NOTE_CLOSE_IGNORED) == NULL, s->run.view.state.closed);
+    assert_int_equal(scene_note(s, note) == NULL, s->run.view.state.closed);
     return s->run.view.state.closed;
+}
+
+static bool closes(struct scene *s, size_t i)
+{
+    return closes_or(s, &s->agents[i], NOTE_CLOSE_IGNORED);
 }
 
 static void read_key(struct scene *s, size_t i, int64_t round, const char *name)
@@ -154,13 +160,13 @@ static void one_of_whom_nothing_is_known_goes_on(void **state)
     scene_disconnect(&s, &s.agents[1]);
     scene_connect(&s, true)->returns = true;
     scene_connect(&s, true);
-    assert_false(closes(&s, 3));
+    assert_false(closes_or(&s, &s.agents[3], NOTE_CLOSE_WAITS));
     s.agents[2].returns = false;
     assert_true(closes(&s, 3));
     scene_fini(&s);
 }
 
-static void restart(struct scene *s, bool agents_return)
+static void restore(struct scene *s, bool agents_return)
 {
     scene_step(s, (struct policy_event){.kind = RUN_RESTORED, .agents_return = agents_return});
 }
@@ -174,15 +180,15 @@ static void until_all_are_back_after_a_start_others_go_on(void **state)
     for (int returned = 0; returned < 2; returned++) {
         scene_init(&s);
         join(&s, "a");
-        restart(&s, true);
+        restore(&s, true);
         if (returned)
             scene_event(&s, RUN_RETURNED, NULL);
-        assert_int_equal(closes(&s, 0), returned);
+        assert_int_equal(closes_or(&s, &s.agents[0], NOTE_CLOSE_WAITS), returned);
         scene_fini(&s);
     }
     scene_init(&s);
     join(&s, "a");
-    restart(&s, false); /* none is to come back */
+    restore(&s, false); /* none is to come back */
     assert_true(closes(&s, 0));
     scene_fini(&s);
 }
@@ -195,8 +201,216 @@ static void who_is_in_the_round_closes_it_before_all_are_back(void **state)
     (void)state;
     scene_init(&s);
     scene_meet(&s, 2);
-    restart(&s, true);
+    restore(&s, true);
     assert_true(closes(&s, 0));
+    scene_fini(&s);
+}
+
+/* --- After a start: who they are is not known when they ask. --- */
+
+/* As an agent whose workers ended while the daemon was away: it sends no heartbeat any more. */
+static void asks_and_leaves(struct scene *s)
+{
+    struct agent *a = scene_return(s);
+
+    assert_false(closes_or(s, a, NOTE_CLOSE_WAITS));
+    scene_disconnect(s, a);
+    assert_false(s->run.view.state.closed);
+}
+
+static void settled(const struct scene *s, bool closed)
+{
+    assert_int_equal(s->run.view.state.closed, closed);
+    assert_int_equal(scene_note(s, NOTE_RUN_CLOSED) != NULL, closed);
+    assert_int_equal(scene_note(s, NOTE_CLOSE_IGNORED) == NULL, closed);
+    assert_int_equal(s->out.counters.runs_closed, closed);
+}
+
+/* The job has ended while the daemon was away: it is as if the daemon had been there. */
+static void who_asks_before_all_are_back_has_closed_the_run(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_restart(&s, true);
+    asks_and_leaves(&s);
+    asks_and_leaves(&s);
+    scene_event(&s, RUN_RETURNED, NULL);
+    settled(&s, true);
+    assert_null(scene_note(&s, NOTE_NODES_LOST));
+    scene_pass(&s, s.settings.closed_run_ttl_ms);
+    scene_event(&s, RUN_TICK, NULL);
+    assert_null(scene_get(&s, ""));
+    scene_fini(&s);
+}
+
+/* Its workers have failed for the last time; the node of the other one is still there. */
+static void a_close_counts_when_the_others_have_said_who_they_are(void **state)
+{
+    struct agent *other;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_restart(&s, true);
+    asks_and_leaves(&s);
+    other = scene_return(&s);
+    scene_event(&s, RUN_RETURNED, NULL);
+    assert_false(s.run.view.state.closed); /* it may be either of them */
+    scene_say_node(&s, other, "b");
+    scene_event(&s, RUN_TICK, NULL);
+    settled(&s, true);
+    scene_fini(&s);
+}
+
+/* Its container was started again before the others have said who they are. */
+static void a_close_counts_although_its_node_has_a_new_agent(void **state)
+{
+    struct agent *other, *again;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_restart(&s, true);
+    asks_and_leaves(&s);
+    other = scene_return(&s);
+    scene_event(&s, RUN_RETURNED, NULL);
+    again = scene_connect(&s, true);
+    scene_say_node(&s, again, "a");
+    scene_say_node(&s, other, "b");
+    scene_event(&s, RUN_TICK, NULL);
+    settled(&s, true);
+    scene_fini(&s);
+}
+
+/* The others have met again without it. */
+static void a_close_is_void_when_a_round_is_completed(void **state)
+{
+    struct torch_state st;
+    struct agent *other;
+    const char *now;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_restart(&s, true);
+    asks_and_leaves(&s);
+    other = scene_return(&s);
+    scene_say_node(&s, other, "b");
+    for (int complete = 0; complete < 2; complete++) {
+        now = scene_get(&s, "");
+        st = scene_state(now);
+        st.round = 1;
+        st.complete = false;
+        scene_remove(&st, "a");
+        scene_beat(&st, "b", scene_now_us(&s) + 2 + complete);
+        if (complete)
+            scene_complete(&st);
+        scene_cas(&s, other, now, scene_text(&s, &st));
+    }
+    assert_int_equal(s.run.view.last_completed.round, 1);
+    scene_event(&s, RUN_RETURNED, NULL);
+    assert_false(s.run.view.state.closed);
+    scene_fini(&s);
+}
+
+/* All nodes have their agents: the others had presumed it dead before the start. */
+static void a_close_of_no_node_is_ignored(void **state)
+{
+    struct agent *a, *b;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_restart(&s, true);
+    asks_and_leaves(&s);
+    a = scene_return(&s);
+    b = scene_return(&s);
+    scene_event(&s, RUN_RETURNED, NULL);
+    scene_say_node(&s, a, "a");
+    scene_event(&s, RUN_TICK, NULL);
+    assert_null(scene_note(&s, NOTE_CLOSE_IGNORED));
+    scene_say_node(&s, b, "b");
+    scene_event(&s, RUN_TICK, NULL);
+    settled(&s, false);
+    scene_event(&s, RUN_TICK, NULL);
+    assert_null(scene_note(&s, NOTE_CLOSE_IGNORED)); /* once */
+    scene_fini(&s);
+}
+
+/* One node waits for the next round: it may be the one that gave up. With two, one of them was a
+ * participant. */
+static void as_many_closes_as_nodes_wait_are_ignored(void **state)
+{
+    struct torch_state st;
+    struct agent *other;
+    const char *now;
+    struct scene s;
+
+    (void)state;
+    for (int more = 0; more < 2; more++) {
+        scene_init(&s);
+        scene_meet(&s, 2);
+        now = scene_get(&s, "");
+        st = scene_state(now);
+        scene_beat(&st, "c", scene_now_us(&s));
+        scene_node(&st, "c")->waiting = true;
+        scene_cas(&s, scene_connect(&s, true), now, scene_text(&s, &st));
+        scene_restart(&s, true);
+        asks_and_leaves(&s);
+        if (more)
+            asks_and_leaves(&s);
+        other = scene_return(&s);
+        scene_say_node(&s, other, "a");
+        scene_event(&s, RUN_RETURNED, NULL);
+        settled(&s, more);
+        scene_fini(&s);
+    }
+}
+
+/* It is known, and joins; whether others do is not. */
+static void who_joins_closes_when_no_agent_comes_back(void **state)
+{
+    struct agent *a;
+    struct scene s;
+
+    (void)state;
+    for (int others = 0; others < 2; others++) {
+        scene_init(&s);
+        join(&s, "a");
+        join(&s, "b");
+        scene_restart(&s, true);
+        a = scene_return(&s);
+        scene_say_node(&s, a, "a");
+        assert_false(closes_or(&s, a, NOTE_CLOSE_WAITS));
+        scene_disconnect(&s, a);
+        if (others)
+            scene_say_node(&s, scene_return(&s), "b");
+        scene_event(&s, RUN_RETURNED, NULL);
+        settled(&s, !others);
+        scene_fini(&s);
+    }
+}
+
+static void a_close_that_needs_all_waits_for_them(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.close_needs_all = true;
+    scene_meet(&s, 2);
+    scene_restart(&s, true);
+    asks_and_leaves(&s);
+    scene_say_node(&s, scene_return(&s), "b");
+    scene_event(&s, RUN_RETURNED, NULL);
+    settled(&s, false);
     scene_fini(&s);
 }
 
@@ -226,6 +440,14 @@ int main(void)
         cmocka_unit_test(one_of_whom_nothing_is_known_goes_on),
         cmocka_unit_test(until_all_are_back_after_a_start_others_go_on),
         cmocka_unit_test(who_is_in_the_round_closes_it_before_all_are_back),
+        cmocka_unit_test(who_asks_before_all_are_back_has_closed_the_run),
+        cmocka_unit_test(a_close_counts_when_the_others_have_said_who_they_are),
+        cmocka_unit_test(a_close_counts_although_its_node_has_a_new_agent),
+        cmocka_unit_test(a_close_is_void_when_a_round_is_completed),
+        cmocka_unit_test(a_close_of_no_node_is_ignored),
+        cmocka_unit_test(as_many_closes_as_nodes_wait_are_ignored),
+        cmocka_unit_test(who_joins_closes_when_no_agent_comes_back),
+        cmocka_unit_test(a_close_that_needs_all_waits_for_them),
         cmocka_unit_test(as_ever_when_told_so),
     };
 

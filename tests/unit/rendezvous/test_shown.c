@@ -626,6 +626,24 @@ static void who_completes_a_round_reads_its_rank_among_the_almost_silent(void **
     scene_fini(&s);
 }
 
+static void one_that_takes_others_out_is_answered_what_it_wrote(void **state)
+{
+    const char *now, *next;
+    struct torch_state st;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 3);
+    now = scene_copy(scene_get(&s, ""));
+    st = scene_state(now);
+    scene_remove(&st, "a");
+    scene_beat(&st, "c", scene_now_us(&s));
+    next = scene_text(&s, &st);
+    assert_string_equal(scene_cas(&s, &s.agents[2], now, next), next);
+    scene_fini(&s);
+}
+
 /* --- Clocks. --- */
 
 /* Joins by its own clock, from what it is shown. */
@@ -801,6 +819,23 @@ static void the_moved_heartbeat_of_another_one_names_no_writer(void **state)
     scene_fini(&s);
 }
 
+/* No agent of torch does that. */
+static void one_that_writes_the_heartbeat_of_another_stays_who_it_is(void **state)
+{
+    struct scene s;
+    const char *seen;
+
+    (void)state;
+    train(&s, 2);
+    seen = scene_copy(scene_get(&s, ""));
+    scene_pass(&s, 1000);
+    scene_cas(&s, &s.agents[0], seen, scene_beating(&s, seen, "b"));
+    assert_int_equal(scene_node_now(&s, "b").heartbeat_us, scene_now_us(&s));
+    assert_true(s.agents[0].is_listed && slice_is(s.agents[0].node.addr, "a"));
+    assert_true(s.agents[1].is_listed && slice_is(s.agents[1].node.addr, "b"));
+    scene_fini(&s);
+}
+
 /* One that has been started again has the heartbeat of its predecessor, and leaves its place. */
 static void a_new_agent_is_not_dead_by_its_own_clock(void **state)
 {
@@ -962,12 +997,14 @@ int main(void)
         cmocka_unit_test(one_that_was_pruned_is_put_back),
         cmocka_unit_test(a_frozen_one_reads_its_rank_among_the_silent),
         cmocka_unit_test(who_completes_a_round_reads_its_rank_among_the_almost_silent),
+        cmocka_unit_test(one_that_takes_others_out_is_answered_what_it_wrote),
         cmocka_unit_test(clocks_may_be_wrong),
         cmocka_unit_test(times_are_moved_back),
         cmocka_unit_test(a_deadline_is_seen_by_each_clock),
         cmocka_unit_test(a_deadline_stays_what_it_is_after_a_start),
         cmocka_unit_test(a_late_heartbeat_is_no_wrong_clock),
         cmocka_unit_test(the_moved_heartbeat_of_another_one_names_no_writer),
+        cmocka_unit_test(one_that_writes_the_heartbeat_of_another_stays_who_it_is),
         cmocka_unit_test(a_new_agent_is_not_dead_by_its_own_clock),
         cmocka_unit_test(a_new_agent_takes_the_silent_for_dead_by_any_clock),
         cmocka_unit_test(one_that_is_no_node_any_more_meets_the_others),

@@ -310,6 +310,35 @@ static void a_lost_node_is_named(void **state)
     end(&p);
 }
 
+/* After a start: who is back, and has not said which node it is, may be any of them. */
+static void nodes_that_are_awaited_are_told_of(void **state)
+{
+    struct run_survey survey;
+    char hints[HINTS_MAX][HINT_TEXT_MAX];
+    struct run_facts facts;
+    struct play p;
+
+    (void)state;
+    begin(&p);
+    scene_meet(&p.s, 3);
+    note(&p);
+    scene_restart(&p.s, true);
+    scene_return(&p.s);
+    facts = facts_of(&p);
+    facts.agents_unnamed = 1;
+    for (int awaited = 0; awaited < 2; awaited++) {
+        facts.awaited_ms = awaited ? 29001 : 0;
+        run_status_survey(&facts, &survey);
+        assert_int_equal(survey.missing_count, 0);
+        assert_int_equal(run_status_hints(&facts, &survey, hints), awaited);
+    }
+    assert_non_null(strstr(hints[0], "rdzvd was started: 2;"));
+    assert_non_null(strstr(hints[0], "in 30 s at the latest"));
+    facts.agents_unnamed = 3;
+    assert_int_equal(run_status_hints(&facts, &survey, hints), 0);
+    end(&p);
+}
+
 static void nodes_that_are_expected_are_missing(void **state)
 {
     struct play p;
@@ -809,6 +838,7 @@ int main(void)
         cmocka_unit_test(a_run_from_nothing_to_a_complete_round),
         cmocka_unit_test(what_torchrun_was_started_for),
         cmocka_unit_test(a_lost_node_is_named),
+        cmocka_unit_test(nodes_that_are_awaited_are_told_of),
         cmocka_unit_test(nodes_that_are_expected_are_missing),
         cmocka_unit_test(a_failed_worker_is_the_reason),
         cmocka_unit_test(a_node_that_comes_is_the_reason),

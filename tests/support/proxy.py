@@ -1,11 +1,14 @@
-"""Stands between a relay and its store, and does to their connections what networks do: ends them,
+"""Stands between two programs, and does to their connections what networks do: ends or resets them,
 between two bytes too, and holds them up."""
 
 import socket
+import struct
 import threading
 
 
 class Proxy:
+    """A TCP port of loopback that leads to another one, or to a Unix socket: `target` is its number, or a path."""
+
     def __init__(self, target):
         self.target = target
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -18,20 +21,34 @@ class Proxy:
         self.cuts = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _connect(self):
+        if isinstance(self.target, int):
+            s = socket.create_connection(("127.0.0.1", self.target), 5)
+            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        else:
+            s = socket.socket(socket.AF_UNIX)
+            s.connect(self.target)
+        s.settimeout(None)
+        return s
+
     def _accept(self):
         while True:
             try:
                 near, _ = self.listener.accept()
             except OSError:
                 return
+            near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             try:
-                far = socket.create_connection(("127.0.0.1", self.target), 5)
-            except OSError:
+                far = self._connect()
+            except OSError:  # the target has gone; the client may ask again
                 near.close()
                 continue
-            for s in near, far:
-                s.settimeout(None)
-                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self.lock:
                 self.open |= {near, far}
             for pair in (near, far), (far, near):
@@ -76,6 +93,19 @@ class Proxy:
             open_ = list(self.open)
         self.cuts += 1
         self._end(*open_)
+
+    def reset(self):
+        """The same, with an RST to both sides."""
+        with self.lock:
+            open_, self.open = list(self.open), set()
+        self.cuts += 1
+        for s in open_:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            try:
+                s.shutdown(socket.SHUT_RD)  # a thread may be reading, and would keep it open
+            except OSError:
+                pass  # its peer was the first
+            s.close()
 
     def cut_after(self, count):
         """When so many bytes more have passed, in either direction."""

@@ -1,0 +1,82 @@
+/* The verb import: reads manifests, and prints the user file of a job in them. */
+#include "deploy/import/import_engine.h"
+#include "deploy/verbs.h"
+#include "deploy/yaml/options.h"
+#include "deploy/yaml/yaml_write.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct verb_option import_options[] = {
+    {"job", 'j', false, "NAME", "the job, if the files have several", NULL},
+    {"platform", 'P', false, "NAME",
+     "what is to run it, see `rdzv-manifest list platforms`; without it what runs it now",
+     "@platforms"},
+    {0},
+};
+
+static bool read_files(struct importer *m, char **paths, size_t count)
+{
+    m->files = arena_alloc(&m->arena, (count + 1) * sizeof *m->files);
+    for (size_t i = 0; i < count; i++) {
+        if (yaml_file_read(&m->files[m->file_count], paths[i], YAML_SIZE_MAX, m->diag))
+            m->file_count++;
+    }
+    return m->diag->errors == 0 && import_look(m);
+}
+
+static int run_import(int argc, char **argv)
+{
+    static char *stream[] = {"-"};
+    struct diag d = {0};
+    struct importer m = {.diag = &d};
+    char **paths;
+    size_t count;
+    int option;
+
+    optind = 0;
+    while ((option = options_next(argc, argv, import_options, &d)) >= 0) {
+        if (option == 'j')
+            m.wanted = optarg;
+        else if (option == 'P')
+            m.platform = optarg;
+    }
+    paths = argv + optind;
+    count = (size_t)(argc - optind);
+    if (count == 0 && isatty(STDIN_FILENO) == 0) {
+        paths = stream;
+        count = 1;
+    }
+    if (count == 0)
+        options_error(&d, "no file is given: name manifests, or - for the standard input");
+    if (d.errors == 0 && read_files(&m, paths, count) && import_run(&m))
+        yaml_write(stdout, m.settings);
+    diag_print(&d, stderr);
+    for (size_t i = 0; i < m.file_count; i++)
+        yaml_file_free(&m.files[i]);
+    kube_free(&m.bundle);
+    arena_free(&m.arena);
+    option = diag_exit(&d);
+    diag_free(&d);
+    return option;
+}
+
+const struct verb verb_import = {
+    .name = "import",
+    .words = "[OPTION...] [FILE]...",
+    .summary = "makes a user file for emit from the manifests of a job",
+    .about =
+        "Prints a user file of which emit makes this job again, with rdzvd as its store.\n\n"
+        "All files together are one bundle: a store in them that is rdzvd becomes `rdzv` in the "
+        "user file; any other one is left behind, and the platform decides where rdzvd runs. What "
+        "has no setting of its own goes into `pod` and `container`; of what a user file cannot "
+        "say, "
+        "a note names the place.",
+    .more = "The user file goes to standard output, notes go to standard error. After an error "
+            "there is no output, and the exit code is 2.",
+    .options = import_options,
+    .arguments = "@files",
+    .run = run_import,
+};

@@ -1,0 +1,273 @@
+/* Takes the options of the rendezvous out of a command: emit writes them as variables, and an
+ * option would win over these. */
+#include "deploy/import/import_command.h"
+
+#include "deploy/yaml/buf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Emit sets these. */
+static bool is_of_rendezvous(enum torchrun_option o)
+{
+    return o == TORCHRUN_RDZV_BACKEND || o == TORCHRUN_RDZV_ENDPOINT || o == TORCHRUN_RDZV_ID ||
+           o == TORCHRUN_RDZV_CONF || o == TORCHRUN_STANDALONE || o == TORCHRUN_NODE_RANK ||
+           o == TORCHRUN_MASTER_ADDR || o == TORCHRUN_MASTER_PORT || o == TORCHRUN_LOCAL_ADDR;
+}
+
+/* Emit writes these from numPods and procsPerNode, if it writes the command, and lets an elastic
+ * job restart a hundred times. */
+static bool is_of_command(const struct importer *m, enum torchrun_option o)
+{
+    return o == TORCHRUN_NNODES || o == TORCHRUN_NPROC_PER_NODE ||
+           (o == TORCHRUN_MAX_RESTARTS && job_is_elastic(m->run) &&
+            strcmp(m->run->settings[o].value.text, "100") == 0);
+}
+
+/* --- Words. --- */
+
+/* A word is an option that goes, or the value of one. */
+static bool goes(const struct importer *m, const struct yaml_node *word, bool whole)
+{
+    const struct torchrun_args *args = m->run->args;
+
+    for (size_t i = 0; i < args->count; i++) {
+        const struct torchrun_flag *f = &args->flags[i];
+
+        if ((is_of_rendezvous(f->option) || (whole && is_of_command(m, f->option))) &&
+            (f->flag.node == word || (f->separate && f->value.node == word)))
+            return true;
+    }
+    return false;
+}
+
+/* As a shell reads it as one word. */
+static const char *quoted(struct importer *m, const char *word)
+{
+    struct buf b = {.arena = &m->arena};
+
+    if (*word != '\0' &&
+        word[strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                          "_-+=:,./@%")] == '\0')
+        return word;
+    buf_add(&b, "'", 1);
+    for (; *word != '\0'; word++)
+        buf_print(&b, *word == '\'' ? "'\\''" : "%c", *word);
+    buf_add(&b, "'", 1);
+    return b.text;
+}
+
+/* torchrun, or python -m torch.distributed.run, and nothing before it. */
+static bool is_plain_start(const struct arg_word *words, size_t first)
+{
+    return (first == 1 && strcmp(words[0].text, "torchrun") == 0) ||
+           (first == 3 && strncmp(words[0].text, "python", 6) == 0 &&
+            strcmp(words[1].text, "-m") == 0);
+}
+
+/* The words behind torchrun as mainProgram; NULL: they are not all in view, or mean something to
+ * Kubernetes. */
+static const char *program_of_words(struct importer *m, const struct arg_word *words, size_t count)
+{
+    struct buf b = {.arena = &m->arena};
+    size_t first = torchrun_find(words, count);
+
+    if (!is_plain_start(words, first))
+        return NULL;
+    for (size_t i = first; i < count; i++) {
+        if (strpbrk(words[i].text, "\n") != NULL || strstr(words[i].text, "$(") != NULL)
+            return NULL;
+        if (!goes(m, words[i].node, true))
+            buf_print(&b, "%s%s", b.len > 0 ? " " : "", quoted(m, words[i].text));
+    }
+    return b.text;
+}
+
+static void put_words(struct importer *m, const char *key)
+{
+    const struct yaml_node *old = kube_field(m->container, key);
+    struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE);
+
+    for (size_t i = 0; i < yaml_length(old); i++) {
+        if (!goes(m, old->items[i], false))
+            yaml_append(&m->arena, list, old->items[i]);
+    }
+    if (old != NULL)
+        import_put(m, m->settings, key, list);
+}
+
+/* --- Scripts. --- */
+
+struct cut {
+    size_t from, to;
+};
+
+static int by_start(const void *a, const void *b)
+{
+    const struct cut *x = a, *y = b;
+
+    return (x->from > y->from) - (x->from < y->from);
+}
+
+/* The bytes of an option in the script, with the blanks and continued lines before it. */
+static struct cut cut_of(const struct yaml_node *script, const struct torchrun_flag *f)
+{
+    struct cut c = {f->flag.start, f->flag.end};
+
+    if (f->separate && f->value.node == script)
+        c.to = f->value.end;
+    while (c.from > 0 && strchr(" \t\\\n", script->text[c.from - 1]) != NULL)
+        c.from--;
+    return c;
+}
+
+/* The script of the container without the options; errors are in diag. */
+static const char *cut_script(struct importer *m, const struct yaml_node *script)
+{
+    struct buf b = {.arena = &m->arena};
+    struct job_view_runs runs = job_runs_in(&m->jobs, m->pods);
+    struct cut *cuts;
+    size_t count = 0, all = 1, at = 0;
+
+    for (size_t i = 0; i < runs.count; i++)
+        all += runs.list[i]->args == NULL ? 0 : runs.list[i]->args->count;
+    cuts = arena_alloc(&m->arena, all * sizeof *cuts);
+    for (size_t i = 0; i < runs.count; i++) {
+        const struct job_run *r = runs.list[i];
+
+        for (size_t k = 0; r->container == m->container && r->args != NULL && k < r->args->count;
+             k++) {
+            const struct torchrun_flag *f = &r->args->flags[k];
+
+            if (!is_of_rendezvous(f->option))
+                continue;
+            if (f->flag.node != script || (f->separate && f->value.node != script))
+                import_error(m, f->flag.node,
+                             "%s does not stand beside torchrun, where import could take it out: "
+                             "write it there",
+                             f->flag.text);
+            else
+                cuts[count++] = cut_of(script, f);
+        }
+    }
+    qsort(cuts, count, sizeof *cuts, by_start);
+    for (size_t i = 0; i < count; i++) {
+        if (cuts[i].from > at)
+            buf_add(&b, script->text + at, cuts[i].from - at);
+        at = cuts[i].to > at ? cuts[i].to : at;
+    }
+    buf_add(&b, script->text + at, script->len - at);
+    return b.text;
+}
+
+static void put_script(struct importer *m, const struct yaml_node *script)
+{
+    static const char *const keys[] = {"command", "args"};
+    const char *text = cut_script(m, script);
+
+    for (size_t k = 0; k < 2; k++) {
+        const struct yaml_node *old = kube_field(m->container, keys[k]);
+        struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE);
+
+        for (size_t i = 0; i < yaml_length(old); i++)
+            yaml_append(&m->arena, list,
+                        old->items[i] == script ? yaml_new_text(&m->arena, text, strlen(text))
+                                                : old->items[i]);
+        if (old != NULL)
+            import_put(m, m->settings, keys[k], list);
+    }
+}
+
+/* A line that is torchrun and nothing else, of the plainest words, as mainProgram; NULL: it is more
+ * than that, and sh might read it otherwise than the shell that it was written for. */
+static const char *program_of_script(struct importer *m, const struct yaml_node *script)
+{
+    struct buf b = {.arena = &m->arena};
+    const struct torchrun_args *args = m->run->args;
+    const char *text = script->text, *p = text + strspn(text, " \t\n");
+    size_t at, end = script->len;
+
+    if (strncmp(p, "exec ", 5) == 0)
+        p += 5;
+    if (args->command.node != script || p != text + args->command.start ||
+        job_runs_in(&m->jobs, m->pods).count > 1)
+        return NULL;
+    while (end > 0 && strchr(" \t\n", text[end - 1]) != NULL)
+        end--;
+    for (at = args->command.end; at < end;) {
+        struct cut cut = {at, at};
+
+        for (size_t i = 0; i < args->count; i++) {
+            const struct torchrun_flag *f = &args->flags[i];
+
+            if ((is_of_rendezvous(f->option) || is_of_command(m, f->option)) &&
+                f->flag.node == script && f->flag.start == at)
+                cut = cut_of(script, f);
+        }
+        if (cut.to > at) {
+            at = cut.to;
+        } else if (text[at] == '\\' && text[at + 1] == '\n') {
+            at += 2;
+        } else if (strchr(" \t", text[at]) != NULL) {
+            if (b.len > 0 && b.text[b.len - 1] != ' ')
+                buf_add(&b, " ", 1);
+            at++;
+        } else if (strchr(";&|<>(){}`#\n!*?[]~", text[at]) != NULL || text[at] == '\\') {
+            return NULL;
+        } else {
+            buf_add(&b, text + at++, 1);
+        }
+    }
+    while (b.len > 0 && b.text[b.len - 1] == ' ')
+        b.text[--b.len] = '\0';
+    return b.text;
+}
+
+/* Variables that the script sets win over those of emit. */
+static void refuse_assignments(struct importer *m)
+{
+    for (int o = 0; o < TORCHRUN_OPTIONS; o++) {
+        const struct job_setting *s = &m->run->settings[o];
+
+        for (; s != NULL; s = s->weaker) {
+            if (s->from == JOB_FROM_SCRIPT && is_of_rendezvous((enum torchrun_option)o))
+                import_error(m, s->node,
+                             "the script sets %s, and would undo what emit sets: take it out first",
+                             job_variable_name((enum torchrun_option)o));
+        }
+    }
+}
+
+bool import_command(struct importer *m)
+{
+    size_t count, script;
+    const struct arg_word *words = job_words(&m->arena, m->container, &count, &script);
+    const char *program = NULL;
+    const struct yaml_node *text = words != NULL && script < count ? words[script].node : NULL;
+
+    refuse_assignments(m);
+    if (m->run->args == NULL || words == NULL) {
+        import_put(m, m->settings, "command", kube_field(m->container, "command"));
+        import_put(m, m->settings, "args", kube_field(m->container, "args"));
+        return false;
+    }
+    if (text == NULL)
+        program = program_of_words(m, words, count);
+    else if (script + 1 == count)
+        program = program_of_script(m, text);
+    if (program != NULL && !m->run->args->is_other) {
+        import_put_text(m, m->settings, "mainProgram", program);
+        return true;
+    }
+    if (text != NULL) {
+        put_script(m, text);
+    } else {
+        put_words(m, "command");
+        put_words(m, "args");
+    }
+    if (m->run->settings[TORCHRUN_NNODES].from == JOB_FROM_FLAG)
+        import_note(m, m->run->settings[TORCHRUN_NNODES].node,
+                    "this command stays as it is, and --nnodes with it: change it where you change "
+                    "numPods");
+    return false;
+}

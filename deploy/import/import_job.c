@@ -1,0 +1,630 @@
+/* The settings of a job: first those that have a name, then the rest of the pod and of its
+ * container as patches. */
+#include "deploy/import/import_job.h"
+
+#include "deploy/import/import_command.h"
+#include "deploy/kube/rdzv_conf.h"
+#include "deploy/yaml/options.h"
+
+#include <string.h>
+
+void import_note(struct importer *m, const struct yaml_node *at, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    diag_note(m->diag, at->file, at->start, "%s", arena_vtext(&m->arena, format, args));
+    va_end(args);
+}
+
+void import_error(struct importer *m, const struct yaml_node *at, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    diag_error(m->diag, at->file, at->start, "%s", arena_vtext(&m->arena, format, args));
+    va_end(args);
+}
+
+void import_put(struct importer *m, struct yaml_node *to, const char *key,
+                const struct yaml_node *value)
+{
+    if (value != NULL)
+        yaml_put(&m->arena, to, key, (struct yaml_node *)value);
+}
+
+void import_put_text(struct importer *m, struct yaml_node *to, const char *key, const char *text)
+{
+    if (text != NULL)
+        yaml_put(&m->arena, to, key, yaml_new_text(&m->arena, text, strlen(text)));
+}
+
+void import_put_plain(struct importer *m, struct yaml_node *to, const char *key, const char *text)
+{
+    yaml_put(&m->arena, to, key, yaml_new_plain(&m->arena, text));
+}
+
+bool import_is_store(struct importer *m, const struct kube_container *c)
+{
+    enum job_store_kind kind = job_store_kind(&m->arena, c);
+
+    return kind == JOB_STORE_RDZVD || kind == JOB_STORE_RELAY;
+}
+
+/* --- The job. --- */
+
+static const char *platform_of(const struct kube_object *o)
+{
+    enum kube_type wrapper = o->wrapper == NULL ? KUBE_OTHER : o->wrapper->type;
+
+    switch (o->type) {
+    case KUBE_PYTORCHJOB:
+        return wrapper == KUBE_APPWRAPPER ? "appwrapper-v1beta2"
+               : wrapper == KUBE_MCAD     ? "appwrapper-v1beta1"
+                                          : "pytorchjob";
+    case KUBE_JOB:
+        return "job";
+    case KUBE_JOBSET:
+        return "jobset";
+    case KUBE_VOLCANO_JOB:
+        return "volcano";
+    case KUBE_TRAINJOB:
+        return "trainjob";
+    default:
+        return NULL;
+    }
+}
+
+static bool is_wrapped(const struct importer *m)
+{
+    return m->platform != NULL && strncmp(m->platform, "appwrapper", 10) == 0;
+}
+
+static bool is_wanted(const struct importer *m, const struct kube_object *o)
+{
+    return o->type != KUBE_CONFIG_MAP && o->type != KUBE_RUNTIME && !kube_is_template(o) &&
+           (m->wanted == NULL || strcmp(o->name, m->wanted) == 0);
+}
+
+static bool find_job(struct importer *m)
+{
+    for (size_t i = 0; i < m->jobs.count; i++) {
+        const struct kube_object *o = job_run_object(m->jobs.runs[i]);
+
+        if (!is_wanted(m, o) || o == m->job)
+            continue;
+        if (m->job != NULL) {
+            options_error(m->diag,
+                          "there are several jobs, %s and %s among them: name one with --job",
+                          m->job->name, o->name);
+            return false;
+        }
+        m->job = o;
+    }
+    if (m->job == NULL && m->wanted != NULL)
+        options_error(m->diag, "no job named %s starts torchrun: see `rdzv-manifest check --show`",
+                      m->wanted);
+    else if (m->job == NULL)
+        options_error(m->diag,
+                      "no job of these files starts torchrun where import can see it: name "
+                      "the file of one that does");
+    return m->job != NULL;
+}
+
+/* The run of the workers, or of the only pods there are. */
+static void choose_run(struct importer *m)
+{
+    struct job_view_runs runs = job_runs_of(&m->jobs, m->job);
+
+    m->run = runs.list[0];
+    for (size_t i = 1; i < runs.count; i++) {
+        if (strcmp(m->run->container->pods->role, "Master") == 0)
+            m->run = runs.list[i];
+    }
+    m->container = m->run->container;
+    m->pods = m->container->pods;
+}
+
+/* --- Rendezvous. --- */
+
+/* A variable of which the id is made: emit brings its own. */
+static bool is_of_id(struct importer *m, const char *variable)
+{
+    const struct job_setting *s = &m->run->settings[TORCHRUN_RDZV_ID];
+    const char *text = s->written.text != NULL ? s->written.text : yaml_text(s->node);
+    const struct job_variable *v = job_variable(&m->jobs, m->container, variable);
+
+    return text != NULL && v != NULL && kube_get(v->source, "fieldRef") != NULL &&
+           strstr(text, arena_text(&m->arena, "$(%s)", variable)) != NULL;
+}
+
+bool import_is_rendezvous(struct importer *m, const char *variable)
+{
+    bool command = yaml_get(m->settings, "mainProgram") != NULL;
+
+    for (int o = 0; o < TORCHRUN_OPTIONS; o++) {
+        bool counts = o == TORCHRUN_NNODES || o == TORCHRUN_NPROC_PER_NODE;
+
+        if (o != TORCHRUN_MAX_RESTARTS && (command || !counts) &&
+            strcmp(job_variable_name((enum torchrun_option)o), variable) == 0)
+            return true;
+    }
+    return is_of_id(m, variable);
+}
+
+static void put_number(struct importer *m, struct yaml_node *to, const char *key, long value)
+{
+    import_put_plain(m, to, key, arena_text(&m->arena, "%ld", value));
+}
+
+/* What the conf says to c10d; is_host is emit's. */
+static struct yaml_node *read_conf(struct importer *m)
+{
+    const char *conf = m->run->settings[TORCHRUN_RDZV_CONF].value.text;
+    int backend = rdzv_conf_backend(m->run->backend);
+    struct yaml_node *out = yaml_new(&m->arena, YAML_MAPPING);
+    struct rdzv_conf_entry e;
+    size_t at = 0;
+    int readers;
+
+    while (rdzv_conf_next(conf, &at, &e)) {
+        size_t len = e.key_end - e.start;
+        const char *key = arena_copy(&m->arena, conf + e.start, len);
+        const char *value = arena_copy(&m->arena, conf + e.value_start, e.end - e.value_start);
+
+        if (strcmp(key, "timeout") == 0 && (rdzv_conf_readers(key, len) & backend) != 0)
+            key = "join_timeout"; /* as c10d calls it */
+        readers = rdzv_conf_readers(key, strlen(key));
+        if (strcmp(key, "is_host") == 0 || *value == '\0' || strpbrk(conf, "$`") != NULL)
+            continue;
+        if (readers == 0 || (readers & RDZV_CONF_C10D) != 0)
+            import_put_text(m, out, key, value);
+        else
+            import_note(m, m->job->node, "c10d does not read the conf key `%s`: it is left out",
+                        key);
+    }
+    return out->count > 0 ? out : NULL;
+}
+
+static const char *placement_of(const struct importer *m, const struct job_store *s)
+{
+    const struct kube_object *o = s->container->pods->object;
+
+    if (m->run->store->kind == JOB_STORE_RELAY)
+        return "relay";
+    if (o == m->job)
+        return s->container->init                 ? "sidecar"
+               : m->job->type == KUBE_JOBSET      ? "job"
+               : m->job->type == KUBE_VOLCANO_JOB ? "task"
+                                                  : NULL;
+    return kube_top(o) == kube_top(m->job) ? "pod" : "service";
+}
+
+/* The name that job and store have in common, if it is another one than the job's. */
+static void read_instance(struct importer *m, const struct job_store *s)
+{
+    const struct kube_pods *p = s == NULL ? NULL : s->container->pods;
+    const char *label = p == NULL ? "" : kube_text(p->meta, "labels.rdzvd");
+    char first = m->job->name[0];
+
+    if (*label != '\0' && strcmp(label, m->job->name) != 0)
+        import_put_text(m, m->settings, "instance", label);
+    else if (*label == '\0' && first >= '0' && first <= '9') /* no Service can be called so */
+        import_put_text(m, m->settings, "instance", arena_text(&m->arena, "job-%s", m->job->name));
+}
+
+static const char *usual_name(struct importer *m)
+{
+    const struct yaml_node *instance = yaml_get(m->settings, "instance");
+
+    return arena_text(&m->arena, "%s-rdzv", instance == NULL ? m->job->name : instance->text);
+}
+
+/* How the user wants the store's own pod. */
+static void read_store_pod(struct importer *m, const struct job_store *s, struct yaml_node *rdzv)
+{
+    static const char *const fields[] = {"nodeSelector", "tolerations", "affinity",
+                                         "serviceAccountName", "imagePullSecrets"};
+    const struct kube_pods *p = s->container->pods;
+    const struct yaml_node *claim = kube_get(p->object->spec, "volumeClaimTemplates[0].spec");
+
+    if (strcmp(p->object->name, usual_name(m)) != 0)
+        import_put_text(m, rdzv, "name", p->object->name);
+    if (!kube_same_namespace(p->object, m->job) && *p->object->namespace != '\0')
+        import_put_text(m, rdzv, "namespace", p->object->namespace);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        import_put(m, rdzv, fields[i], kube_get(p->spec, fields[i]));
+    import_put(m, rdzv, "priority", kube_get(p->spec, "priorityClassName"));
+    import_put(m, rdzv, "durable", kube_get(claim, "resources.requests.storage"));
+    import_put(m, rdzv, "storageClass", kube_get(claim, "storageClassName"));
+    if (strcmp(kube_text(p->meta, "annotations.prometheus\\.io/scrape"), "true") == 0)
+        import_put_text(m, rdzv, "metrics", "annotations");
+}
+
+/* The Service and the port by which agents or their relays find the store. */
+static void read_address(struct importer *m, const struct job_store *s, struct yaml_node *rdzv)
+{
+    const struct job_run *r = m->run;
+    const struct kube_object *service = r->target.service;
+    bool relay = r->store->kind == JOB_STORE_RELAY, c10d = strcmp(r->backend, "c10d") == 0;
+    long port = r->port;
+    const char *name =
+        s->container->pods->object == m->job ? usual_name(m) : s->container->pods->object->name;
+    struct job_upstream up;
+
+    if (relay && job_relay_upstream(&m->jobs, r->store, 0, &up)) {
+        if (port != (c10d ? up.port : 2379))
+            put_number(m, rdzv, "relayPort", port);
+        service = up.target.service;
+        port = up.port;
+        c10d = true; /* relays speak it to their store */
+    }
+    if (service != NULL && strcmp(service->name, name) != 0 &&
+        (s->container->init || s->container->pods->object != m->job))
+        import_put_text(m, rdzv, "serviceName", service->name);
+    if (port > 0 && port != (c10d ? 29400 : 2379))
+        put_number(m, rdzv, c10d ? "port" : "etcdPort", port);
+}
+
+/* At a store that other files have, over a protocol that emit knows. */
+static bool is_elsewhere(const struct job_run *r)
+{
+    return !r->found && !r->hosted && *r->host != '\0' && r->port > 0 &&
+           strchr(r->host, '$') == NULL && r->settings[TORCHRUN_RDZV_ENDPOINT].value.known &&
+           (strcmp(r->backend, "c10d") == 0 || strcmp(r->backend, "etcd-v2") == 0);
+}
+
+static void read_rdzv(struct importer *m)
+{
+    const struct job_store *s = job_store_behind(&m->jobs, m->run->store);
+    struct yaml_node *rdzv = yaml_new(&m->arena, YAML_MAPPING);
+    const struct job_run *r = m->run;
+
+    read_instance(m, s);
+    if (s != NULL && s->kind == JOB_STORE_RDZVD && placement_of(m, s) != NULL) {
+        import_put_text(m, rdzv, "placement", placement_of(m, s));
+        import_put(m, rdzv, "image", kube_field(s->container, "image"));
+        import_put(m, rdzv, "imagePullPolicy", kube_field(s->container, "imagePullPolicy"));
+        import_put(m, rdzv, "resources", kube_field(s->container, "resources"));
+        read_address(m, s, rdzv);
+        if (s->container->pods->object != m->job)
+            read_store_pod(m, s, rdzv);
+    } else if (is_elsewhere(r)) {
+        import_put_text(m, rdzv, "placement", "external");
+        import_put_text(m, rdzv, "endpoint", arena_text(&m->arena, "%s:%ld", r->host, r->port));
+        if (r->settings[TORCHRUN_RDZV_ID].value.known)
+            import_put_text(m, rdzv, "id", r->settings[TORCHRUN_RDZV_ID].value.text);
+        import_note(m, m->job->node,
+                    "the job meets at %s, which is not in these files, and the user file leaves it "
+                    "there: remove rdzv.placement, rdzv.endpoint and rdzv.id, and it gets a store "
+                    "of its own",
+                    r->host);
+    }
+    import_put(m, rdzv, "conf", read_conf(m));
+    if (strcmp(r->backend, "etcd-v2") == 0 && rdzv->count > 0 &&
+        (s == NULL || s->kind == JOB_STORE_RDZVD))
+        import_put_text(m, rdzv, "protocol", "etcd-v2");
+    if (rdzv->count > 0)
+        import_put(m, m->settings, "rdzv", rdzv);
+}
+
+/* --- Numbers. --- */
+
+/* The pods that train; 0: their number is not known. */
+static long count_pods(struct importer *m)
+{
+    long sum = 0;
+
+    for (size_t i = 0; i < m->job->pods_count; i++) {
+        const struct kube_pods *p = m->bundle.pods[m->job->first_pods + i];
+
+        if (job_runs_in(&m->jobs, p).count == 0)
+            continue;
+        if (p->replicas < 0)
+            return 0;
+        sum += p->replicas;
+    }
+    return sum;
+}
+
+static void read_numbers(struct importer *m, bool writes_command)
+{
+    const struct job_setting *procs = &m->run->settings[TORCHRUN_NPROC_PER_NODE];
+    long pods = count_pods(m), low = m->run->nodes_min, high = m->run->nodes_max;
+
+    if (low > 0 && high > low) {
+        struct yaml_node *nodes = yaml_new(&m->arena, YAML_MAPPING);
+
+        put_number(m, nodes, "min", low);
+        put_number(m, nodes, "max", high);
+        import_put(m, m->settings, "nodes", nodes);
+    } else if (pods > 0 || high > 0) {
+        put_number(m, m->settings, "numPods", pods > 0 ? pods : high);
+    } else {
+        import_error(m, m->job->node, "the number of pods is not known: write it as a number");
+    }
+    if (kube_get(m->container->over, "numProcPerNode") != NULL)
+        import_put(m, m->settings, "procsPerNode", kube_get(m->container->over, "numProcPerNode"));
+    else if (writes_command && procs->from != JOB_FROM_NOWHERE && procs->value.known &&
+             *procs->value.text != '\0')
+        import_put_plain(m, m->settings, "procsPerNode", procs->value.text);
+}
+
+/* --- The container. --- */
+
+static const struct yaml_node *read_variables(struct importer *m)
+{
+    const struct yaml_node *env = kube_field(m->container, "env");
+    const struct job_setting *procs = &m->run->settings[TORCHRUN_NPROC_PER_NODE];
+    struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE), *item;
+
+    for (size_t i = 0; i < yaml_length(env); i++) {
+        const char *name = kube_text(env->items[i], "name");
+
+        if (import_is_rendezvous(m, name))
+            continue;
+        item = yaml_new(&m->arena, YAML_MAPPING);
+        import_put(m, item, "name", kube_get(env->items[i], "name"));
+        import_put(m, item, "valueFrom", kube_get(env->items[i], "valueFrom"));
+        if (kube_get(env->items[i], "value") != NULL)
+            import_put(m, item, "value", kube_get(env->items[i], "value"));
+        else if (kube_get(item, "valueFrom") == NULL)
+            import_put_text(m, item, "value", "");
+        yaml_append(&m->arena, list, item);
+    }
+    if (yaml_get(m->settings, "mainProgram") == NULL && procs->from == JOB_FROM_OPERATOR &&
+        procs->value.known) { /* the operator told torchrun, and emit's job has no field for it */
+        item = yaml_new(&m->arena, YAML_MAPPING);
+        import_put_text(m, item, "name", job_variable_name(TORCHRUN_NPROC_PER_NODE));
+        import_put_text(m, item, "value", procs->value.text);
+        yaml_append(&m->arena, list, item);
+    }
+    return list->count > 0 ? list : NULL;
+}
+
+/* The ports, without those of the rendezvous. */
+static const struct yaml_node *read_ports(struct importer *m)
+{
+    const struct yaml_node *ports = kube_field(m->container, "ports");
+    struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE);
+
+    for (size_t i = 0; i < yaml_length(ports); i++) {
+        long port = kube_int(ports->items[i], "containerPort", -1);
+
+        if (port != m->run->port && strcmp(kube_text(ports->items[i], "name"), "rdzv") != 0)
+            yaml_append(&m->arena, list, ports->items[i]);
+    }
+    return list->count > 0 ? list : NULL;
+}
+
+static bool is_among(const char *const *list, size_t count, const char *word)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(list[i], word) == 0)
+            return true;
+    }
+    return false;
+}
+
+#define AMONG(list, word) is_among(list, sizeof(list) / sizeof *(list), word)
+
+/* The fields that no setting has taken. */
+static struct yaml_node *rest_of(struct importer *m, const struct yaml_node *from,
+                                 const char *const *taken, size_t count)
+{
+    struct yaml_node *out = yaml_new(&m->arena, YAML_MAPPING);
+
+    for (size_t i = 0; from != NULL && from->kind == YAML_MAPPING && i < from->count; i++) {
+        if (!is_among(taken, count, from->pairs[i].key->text))
+            import_put(m, out, from->pairs[i].key->text, from->pairs[i].value);
+    }
+    return out;
+}
+
+static void read_container(struct importer *m)
+{
+    static const char *const taken[] = {"name",       "image", "imagePullPolicy", "command",
+                                        "args",       "env",   "resources",       "envFrom",
+                                        "workingDir", "ports"};
+    static const char *const amounts[] = {"requests", "limits"};
+    struct yaml_node *rest = rest_of(m, m->container->node, taken, sizeof taken / sizeof *taken);
+    struct yaml_node *claims;
+
+    import_put(m, m->settings, "workingDir", kube_field(m->container, "workingDir"));
+    if (m->container->over == NULL && strcmp(m->platform, "pytorchjob") != 0 && !is_wrapped(m))
+        import_put(m, m->settings, "containerName", kube_get(m->container->node, "name"));
+    import_put(m, m->settings, "environmentVariables", read_variables(m));
+    import_put(m, m->settings, "envFrom", kube_field(m->container, "envFrom"));
+    import_put(m, rest, "ports", read_ports(m));
+    claims = rest_of(m, kube_get(m->container->node, "resources"), amounts, 2);
+    if (claims->count > 0)
+        import_put(m, rest, "resources", claims);
+    if (rest->count > 0)
+        import_put(m, m->settings, "container", rest);
+}
+
+/* --- The pod. --- */
+
+static struct yaml_node *other_containers(struct importer *m, const char *key)
+{
+    struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE);
+    bool init = strcmp(key, "initContainers") == 0;
+
+    for (size_t i = 0; i < m->pods->count; i++) {
+        const struct kube_container *c = &m->pods->containers[i];
+
+        if (c->init == init && c != m->container && !import_is_store(m, c))
+            yaml_append(&m->arena, list, (struct yaml_node *)c->node);
+    }
+    return list->count > 0 ? list : NULL;
+}
+
+static const struct yaml_node *read_volumes(struct importer *m)
+{
+    const struct yaml_node *volumes = kube_get(m->pods->spec, "volumes");
+    struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE);
+
+    for (size_t i = 0; i < yaml_length(volumes); i++) {
+        if (strcmp(kube_text(volumes->items[i], "name"), "rdzvd-data") != 0)
+            yaml_append(&m->arena, list, volumes->items[i]);
+    }
+    return list->count > 0 ? list : NULL;
+}
+
+static void read_pod(struct importer *m)
+{
+    static const char *const as_they_are[] = {
+        "hostNetwork",
+        "hostIPC",
+        "serviceAccountName",
+        "nodeSelector",
+        "tolerations",
+        "schedulerName",
+        "terminationGracePeriodSeconds",
+        "imagePullSecrets",
+    };
+    static const char *const taken[] = {"hostNetwork",
+                                        "hostIPC",
+                                        "serviceAccountName",
+                                        "nodeSelector",
+                                        "tolerations",
+                                        "schedulerName",
+                                        "terminationGracePeriodSeconds",
+                                        "imagePullSecrets",
+                                        "restartPolicy",
+                                        "containers",
+                                        "initContainers",
+                                        "volumes",
+                                        "priorityClassName"};
+    static const char *const words[] = {"low", "default", "high"};
+    struct yaml_node *rest = rest_of(m, m->pods->spec, taken, sizeof taken / sizeof *taken);
+    const struct yaml_node *priority = kube_get(m->pods->spec, "priorityClassName");
+
+    for (size_t i = 0; i < sizeof as_they_are / sizeof *as_they_are; i++)
+        import_put(m, m->settings, as_they_are[i], kube_get(m->pods->spec, as_they_are[i]));
+    if (priority != NULL && AMONG(words, yaml_text(priority) == NULL ? "" : priority->text))
+        import_put(m, rest, "priorityClassName", priority); /* these would mean other names */
+    else if (priority != NULL)
+        import_put(m, m->settings, "priority", priority);
+    else if (is_wrapped(m))
+        import_put_plain(m, m->settings, "priority", "null");
+    import_put(m, m->settings, "initContainers", other_containers(m, "initContainers"));
+    import_put(m, rest, "containers", other_containers(m, "containers"));
+    import_put(m, rest, "volumes", read_volumes(m));
+    import_put_plain(m, m->settings, "shm", "false"); /* it is among the volumes, if it is there */
+    if (m->job->type != KUBE_TRAINJOB || kube_get(m->pods->spec, "restartPolicy") != NULL)
+        import_put_text(m, m->settings, "restartPolicy", m->pods->restart);
+    if (rest->count > 0)
+        import_put(m, m->settings, "pod", rest);
+}
+
+/* --- Labels and the like. --- */
+
+#define QUEUE "kueue.x-k8s.io/queue-name"
+
+static void read_labels(struct importer *m)
+{
+    static const char *const taken[] = {QUEUE, "rdzvd"};
+    const struct kube_object *top = kube_top(m->job);
+    const struct yaml_node *labels = kube_get(top->node, "metadata.labels");
+    const struct yaml_node *queue = yaml_get(labels, QUEUE);
+    struct yaml_node *of_pods = rest_of(m, kube_get(m->pods->meta, "labels"), taken, 2);
+    struct yaml_node *notes = rest_of(m, kube_get(m->pods->meta, "annotations"), NULL, 0);
+
+    if (queue == NULL && m->job->type == KUBE_VOLCANO_JOB)
+        queue = kube_get(m->job->spec, "queue");
+    if (queue != NULL)
+        import_put(m, m->settings, "queueName", queue);
+    else if (is_wrapped(m) || m->job->type == KUBE_VOLCANO_JOB)
+        import_put_plain(m, m->settings, "queueName", "null");
+    if (of_pods->count > 0)
+        import_put(m, m->settings, "podLabels", of_pods);
+    if (notes->count > 0)
+        import_put(m, m->settings, "podAnnotations", notes);
+}
+
+static void read_job_fields(struct importer *m)
+{
+    static const char *const ttl[] = {"ttlSecondsAfterFinished",
+                                      "runPolicy.ttlSecondsAfterFinished"};
+
+    for (size_t i = 0; i < 2; i++)
+        import_put(m, m->settings, ttl[0], kube_get(m->job->spec, ttl[i]));
+    if (m->job->type == KUBE_TRAINJOB)
+        import_put(m, m->settings, ttl[0],
+                   kube_get(m->pods->part, "template.spec.ttlSecondsAfterFinished"));
+    if (m->job->type == KUBE_JOB)
+        import_put(m, m->settings, "podFailurePolicy", kube_get(m->job->spec, "podFailurePolicy"));
+    /* Of an elastic job the setting says torchrun's number, too, and emit has a high one by itself.
+     */
+    if (job_is_elastic(m->run))
+        return;
+    if (m->job->type == KUBE_JOBSET)
+        import_put(m, m->settings, "restarts", kube_get(m->job->spec, "failurePolicy.maxRestarts"));
+    if (m->job->type == KUBE_VOLCANO_JOB && kube_int(m->job->spec, "maxRetry", 0) != 1000)
+        import_put(m, m->settings, "restarts", kube_get(m->job->spec, "maxRetry"));
+    if (m->job->type == KUBE_JOB)
+        import_put(m, m->settings, "restarts", kube_get(m->job->spec, "backoffLimit"));
+}
+
+/* What of `resources` is a setting; NULL: nothing. */
+static const struct yaml_node *amounts(struct importer *m, const struct yaml_node *resources)
+{
+    struct yaml_node *out = yaml_new(&m->arena, YAML_MAPPING);
+
+    import_put(m, out, "requests", kube_get(resources, "requests"));
+    import_put(m, out, "limits", kube_get(resources, "limits"));
+    return out->count > 0 ? out : NULL;
+}
+
+static void read_image(struct importer *m)
+{
+    const struct yaml_node *resources = kube_field(m->container, "resources");
+
+    if (m->container->over != NULL && kube_get(m->container->over, "resourcesPerNode") != NULL)
+        resources = kube_get(m->container->over, "resourcesPerNode");
+    if (*m->container->image == '\0')
+        import_error(m, m->container->node,
+                     "the image is not in these files: name the file of the runtime, too");
+    import_put(m, m->settings, "containerImage", kube_field(m->container, "image"));
+    import_put(m, m->settings, "imagePullPolicy", kube_field(m->container, "imagePullPolicy"));
+    if (amounts(m, resources) != NULL) {
+        import_put(m, m->settings, "resources", amounts(m, resources));
+    } else if (is_wrapped(m)) {
+        import_put_plain(m, m->settings, "numCpusPerPod", "null");
+        import_put_plain(m, m->settings, "totalMemoryPerPod", "null");
+    }
+}
+
+bool import_job(struct importer *m)
+{
+    bool writes_command;
+
+    m->settings = yaml_new(&m->arena, YAML_MAPPING);
+    if (!find_job(m))
+        return false;
+    choose_run(m);
+    if (m->platform == NULL)
+        m->platform = platform_of(m->job);
+    if (m->platform == NULL) {
+        import_error(m, m->job->node,
+                     "no platform of emit makes a %s: name one with --platform, such as job",
+                     m->job->kind);
+        return false;
+    }
+    if (*m->job->name == '\0')
+        import_error(m, m->job->node, "this job has no name: give it one");
+    import_put_text(m, m->settings, "jobName", m->job->name);
+    if (*m->job->namespace != '\0')
+        import_put_text(m, m->settings, "namespace", m->job->namespace);
+    import_put_text(m, m->settings, "platform", m->platform);
+    read_image(m);
+    writes_command = import_command(m);
+    read_numbers(m, writes_command);
+    read_container(m);
+    read_pod(m);
+    read_labels(m);
+    read_job_fields(m);
+    read_rdzv(m);
+    return m->diag->errors == 0;
+}

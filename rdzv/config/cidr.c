@@ -1,0 +1,98 @@
+/* Lists of networks. See cidr.h for the contract. */
+#include "rdzv/config/cidr.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "proto/bytes.h"
+#include "store/xalloc.h"
+
+static void cut(struct cidr *c)
+{
+    for (size_t i = 0; i < 16; i++) {
+        size_t kept = c->bits > 8 * i ? c->bits - 8 * i : 0;
+
+        if (kept < 8)
+            c->address[i] &= (uint8_t)(0xff00u >> kept);
+    }
+}
+
+static bool parse_one(const char *text, size_t len, struct cidr *out)
+{
+    const char *slash = memchr(text, '/', len);
+    size_t host_len = slash == NULL ? len : (size_t)(slash - text);
+    char host[INET6_ADDRSTRLEN + 1] = "";
+    struct cidr c = {.address = {[10] = 0xff, [11] = 0xff}};
+    uint64_t most, bits;
+
+    if (host_len >= sizeof host)
+        return false;
+    memcpy(host, text, host_len);
+    if (inet_pton(AF_INET, host, c.address + 12) == 1)
+        most = 32;
+    else if (inet_pton(AF_INET6, host, c.address) == 1)
+        most = 128;
+    else
+        return false;
+    bits = most;
+    if (slash != NULL &&
+        !slice_to_u64((struct slice){(const uint8_t *)slash + 1, len - host_len - 1}, most, &bits))
+        return false;
+    c.bits = (uint8_t)(128 - most + bits);
+    cut(&c);
+    *out = c;
+    return true;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+bool cidr_list_parse(const char *text, struct cidr_list *out)
+{
+    struct cidr_list list = {0};
+
+    for (;;) {
+        size_t len = strcspn(text, ","), start = 0, end = len;
+
+        while (start < end && is_blank(text[start]))
+            start++;
+        while (end > start && is_blank(text[end - 1]))
+            end--;
+        list.items = xrealloc(list.items, (list.count + 1) * sizeof *list.items);
+        if (!parse_one(text + start, end - start, &list.items[list.count++])) {
+            cidr_list_free(&list);
+            return false;
+        }
+        if (text[len] == '\0')
+            break;
+        text += len + 1;
+    }
+    cidr_list_free(out);
+    *out = list;
+    return true;
+}
+
+void cidr_list_free(struct cidr_list *list)
+{
+    free(list->items);
+    *list = (struct cidr_list){0};
+}
+
+static bool has(const struct cidr *c, const uint8_t address[16])
+{
+    size_t whole = c->bits / 8, rest = c->bits % 8;
+
+    return memcmp(c->address, address, whole) == 0 &&
+           (rest == 0 || ((c->address[whole] ^ address[whole]) & (0xff00u >> rest) & 0xff) == 0);
+}
+
+bool cidr_list_has(const struct cidr_list *list, const uint8_t address[16])
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (has(&list->items[i], address))
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,73 @@
+/* Reads --journal, and refuses what has no use beside it. */
+#include "rdzv/config/config_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/xalloc.h"
+
+static const char wanted[] = "write etcd://HOST:PORT[,HOST:PORT...]/NAME, such as "
+                             "etcd://etcd-0.etcd:2379,etcd-1.etcd:2379/rdzv";
+
+#define SCHEME           "etcd://"
+#define JOURNAL_NAME_MAX 100u
+
+void config_clear_journal(struct config *c)
+{
+    for (size_t i = 0; i < c->journal.endpoint_count; i++)
+        free(c->journal.endpoints[i].host);
+    free(c->journal.endpoints);
+    free(c->journal.name);
+    c->journal.endpoints = NULL;
+    c->journal.endpoint_count = 0;
+    c->journal.name = NULL;
+}
+
+const char *config_check_journal(struct config *c, const char *text)
+{
+    struct config_journal *j = &c->journal;
+    const char *name;
+
+    config_clear_journal(c);
+    if (strncmp(text, SCHEME, strlen(SCHEME)) != 0)
+        return wanted;
+    text += strlen(SCHEME);
+    name = strchr(text, '/');
+    if (name == NULL || strlen(name + 1) > JOURNAL_NAME_MAX || !config_space_name_ok(name + 1))
+        return wanted;
+    j->name = config_copy_text(name + 1, strlen(name + 1));
+    while (text < name) {
+        size_t len = strcspn(text, ",/");
+        struct upstream_spec one;
+
+        if (!config_read_endpoint(text, len, &one))
+            return wanted;
+        j->endpoints = xrealloc(j->endpoints, (j->endpoint_count + 1) * sizeof *j->endpoints);
+        j->endpoints[j->endpoint_count++] = one;
+        text += len + 1;
+    }
+    return j->endpoint_count > 0 ? NULL : wanted;
+}
+
+bool config_finish_journal(struct parse *p)
+{
+    static const char *const files[] = {"data-dir", "sync", "sync-interval"};
+    const struct config_journal *j = &p->draft.config.journal;
+    const struct setting *user = config_last_setting(p, "journal-user");
+    const struct setting *password = config_last_setting(p, "journal-password-file");
+
+    if (user != NULL && j->url == NULL)
+        return config_fail(&p->draft, user, "is for --journal=etcd://...");
+    if (password != NULL && j->user == NULL)
+        return config_fail(&p->draft, password, "goes with --journal-user=NAME");
+    if (user != NULL && password == NULL)
+        return config_fail(&p->draft, user, "needs --journal-password-file=FILE");
+    for (size_t i = 0; j->url != NULL && i < sizeof files / sizeof files[0]; i++) {
+        const struct setting *s = config_last_setting(p, files[i]);
+
+        if (s != NULL)
+            return config_fail(&p->draft, s,
+                               "is for files; with --journal=etcd://... all state is in etcd");
+    }
+    return true;
+}

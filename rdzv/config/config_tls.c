@@ -1,0 +1,153 @@
+/* Reads --plaintext and --allow, and checks which files of TLS go together. */
+#include "rdzv/config/config_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *config_check_plaintext(struct config *c, const char *text)
+{
+    struct config_plaintext *p = &c->tls.plaintext_for;
+
+    if (strcmp(text, "on") == 0 || strcmp(text, "off") == 0) {
+        cidr_list_free(&p->networks);
+        p->everybody = text[1] == 'n';
+    } else if (strcmp(text, "loopback") == 0) {
+        p->everybody = false;
+        (void)cidr_list_parse("127.0.0.0/8,::1", &p->networks); /* as the default is */
+    } else if (cidr_list_parse(text, &p->networks)) {
+        p->everybody = false;
+    } else {
+        return "write on, loopback, off, or networks as in 10.0.0.0/8,fd00::/8";
+    }
+    return NULL;
+}
+
+const char *config_check_allow(struct config *c, const char *text)
+{
+    return cidr_list_parse(text, &c->allowed) ? NULL : "write networks, as in 10.0.0.0/8,fd00::/8";
+}
+
+static const struct setting *given(const struct parse *p, const char *own, const char *etcd)
+{
+    const struct setting *s = config_last_setting(p, own);
+
+    return s != NULL ? s : config_last_setting(p, etcd);
+}
+
+/* An empty text is how etcd's own charts say that there is none. */
+static void drop_empty(char **text)
+{
+    if (*text == NULL || **text != '\0')
+        return;
+    free(*text);
+    *text = NULL;
+}
+
+static bool check_listeners(struct parse *p)
+{
+    const struct config *c = &p->draft.config;
+    const struct draft *d = &p->draft;
+    const struct setting *from = d->listen_from != NULL        ? d->listen_from
+                                 : d->client_urls_from != NULL ? d->client_urls_from
+                                                               : d->metrics_urls_from;
+
+    for (size_t i = 0; i < c->listener_count; i++) {
+        if (c->listeners[i].wire == LISTEN_TLS && c->tls.cert == NULL)
+            return config_fail_check(&p->draft, from,
+                                     "TLS (https://, or tls:) needs a certificate: --cert=FILE and "
+                                     "--key=FILE");
+    }
+    return true;
+}
+
+static bool finish_upstream(struct parse *p)
+{
+    static const char *const names[] = {"upstream-ca", "upstream-cert", "upstream-key",
+                                        "upstream-name"};
+    struct draft *d = &p->draft;
+    struct config_upstream_tls *t = &d->config.upstream_tls;
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const struct setting *s = config_last_setting(p, names[i]);
+
+        if (s != NULL && d->config.upstream == NULL)
+            return config_fail(d, s, "is for a relay, which has --upstream");
+        if (s != NULL && t->ca == NULL)
+            return config_fail(d, s, "needs the CA of the store: --upstream-ca=FILE, or system");
+    }
+    if (t->cert != NULL && t->key == NULL)
+        return config_fail(d, config_last_setting(p, "upstream-cert"),
+                           "needs its key: --upstream-key=FILE");
+    if (t->key != NULL && t->cert == NULL)
+        return config_fail(d, config_last_setting(p, "upstream-key"),
+                           "needs its certificate: --upstream-cert=FILE");
+    t->crl = d->config.tls.crl;
+    return true;
+}
+
+/* A name that nobody has verified says nothing. */
+static bool check_names(struct parse *p)
+{
+    struct draft *d = &p->draft;
+    const struct config_tls *t = &d->config.tls;
+    const struct {
+        const struct string_list *list;
+        const struct setting *from;
+    } all[] = {{&t->client_names, given(p, "client-names", "client-cert-allowed-hostname")},
+               {&t->admin_names, config_last_setting(p, "admin-names")},
+               {&t->relay_names, config_last_setting(p, "relay-names")}};
+
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (all[i].list->count > 0 && t->client_ca == NULL)
+            return config_fail(d, all[i].from,
+                               "needs the CA whose certificates they are: --client-ca=FILE");
+        for (size_t j = 0; j < all[i].list->count; j++) {
+            if (strcmp(all[i].list->items[j], "*") == 0)
+                return config_fail(d, all[i].from,
+                                   "* is no name; leave the setting out, or write names");
+        }
+    }
+    for (size_t i = 0; i < t->relay_names.count; i++) {
+        const char *item = t->relay_names.items[i], *equals = strchr(item, '=');
+        char *space = config_copy_text(item, equals == NULL ? 0 : (size_t)(equals - item));
+        bool ok = equals != NULL && equals[1] != '\0' && config_space_name_ok(space);
+
+        free(space);
+        if (!ok)
+            return config_fail(d, all[2].from, "%s: write SPACE=NAME[,SPACE=NAME...]",
+                               config_show(item).text);
+    }
+    return true;
+}
+
+bool config_finish_tls(struct parse *p)
+{
+    struct draft *d = &p->draft;
+    struct config_tls *t = &d->config.tls;
+    char **const texts[] = {&t->cert, &t->key, &t->client_ca, &t->crl};
+    const struct setting *auth = config_last_setting(p, "client-cert-auth");
+    bool wants_auth =
+        auth != NULL &&
+        (auth->value == NULL || (etcd_flag_parse_bool(auth->value, &wants_auth) && wants_auth));
+
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        drop_empty(texts[i]);
+    if (t->cert != NULL && t->key == NULL)
+        return config_fail(d, given(p, "cert", "cert-file"), "needs its key: --key=FILE");
+    if (t->key != NULL && t->cert == NULL)
+        return config_fail(d, given(p, "key", "key-file"), "needs its certificate: --cert=FILE");
+    if (t->client_ca != NULL && t->cert == NULL)
+        return config_fail(d, given(p, "client-ca", "trusted-ca-file"),
+                           "needs a certificate of ours: --cert=FILE and --key=FILE");
+    if (!check_names(p))
+        return false;
+    if (wants_auth && t->client_ca == NULL)
+        return config_fail(d, auth, "needs the CA of the clients: --trusted-ca-file=FILE");
+    if (t->crl != NULL && t->client_ca == NULL && d->config.upstream_tls.ca == NULL)
+        return config_fail(
+            d, given(p, "crl", "client-crl-file"),
+            "needs the CA whose list it is: --client-ca=FILE, or --upstream-ca=FILE");
+    if (!finish_upstream(p))
+        return false;
+    return check_listeners(p);
+}

@@ -1,0 +1,41 @@
+/* Where an engine's batches are kept: a table of functions, with an implementation each for a data
+ * directory (data_dir.h) and whatever else can keep a row of batches. Who opens one fills the
+ * engine with what it holds, and then puts the table into the engine's options. */
+#pragma once
+
+#include "store/record.h"
+
+/* With `commit` NULL there is no journal. Any other function may be NULL, too: there is nothing to
+ * be done then. */
+struct engine_journal {
+    /* Takes a batch, which has changes and is borrowed for the call; batch_take() is allowed.
+     * Returns the number of the newest batch that is as durable as promised: this one's, or an
+     * earlier one while the disk is slow. Later progress is reported with engine_committed(). */
+    uint64_t (*commit)(void *arg, struct batch *batch);
+
+    /* Before answers are sent: the newest batch that they may show. It may be less than it was
+     * before, 0 at the least, while another replica may have gone on. NULL: what engine_committed()
+     * says. */
+    uint64_t (*vouch)(void *arg);
+
+    /* NULL: changes are taken. Else why not, a sentence for people, until the next poll() or
+     * commit(). */
+    const char *(*refuses)(void *arg);
+
+    /* Readable when poll() is to be called; -1: never. poll() takes note of what is durable now,
+     * and whether changes may come. */
+    int fd;
+    void (*poll)(void *arg);
+
+    void (*tick)(void *arg); /* once a second */
+
+    /* At the end of an iteration, after the commit: a share of what takes longer, such as a
+     * snapshot, about a millisecond's. True: there is more to do at once. */
+    bool (*work)(void *arg);
+
+    /* All changes are committed: waits until they are kept, and takes the table out of the engine.
+     */
+    void (*close)(void *arg);
+
+    void *arg;
+};

@@ -1,0 +1,26 @@
+/* Batches of the engine that its journal has taken, and that are not known to be kept. No commit
+ * can fail for want of memory: a small batch is copied, a large one, or one for which there is no
+ * memory, gives up its buffer; what that takes is a spare, kept aside beforehand. While the spare
+ * is not there, a journal refuses changes. */
+#pragma once
+
+#include <sys/queue.h>
+
+#include "store/record.h"
+
+struct pending {
+    TAILQ_ENTRY(pending) entry;
+    uint64_t number;
+    struct slice bytes;
+    size_t
+        given_up; /* what a buffer takes that the engine gave up; 0: the bytes stand behind this */
+};
+
+TAILQ_HEAD(pending_list, pending);
+
+/* Takes what the batch holds. Uses up the spare when there is no memory. */
+struct pending *pending_new(struct pending **spare, struct batch *batch);
+void pending_free(struct pending *p);
+
+/* Tries to have the spare. It goes with account_free(ACCOUNT_JOURNAL). */
+void pending_keep_spare(struct pending **spare);

@@ -1,0 +1,291 @@
+/* The leader's commits: one transaction at a time. See journal_etcd_internal.h. */
+#include <stdio.h>
+
+#include "rdzv/engine/log.h"
+#include "rdzv/etcd3/journal_etcd_internal.h"
+#include "store/account.h"
+
+#define BUSY_MS 100u
+
+static void on_commit(void *arg, const struct grpc_answer *a);
+
+/* --- Taking. --- */
+
+uint64_t commit_take(void *arg, struct batch *batch)
+{
+    struct journal_etcd *j = arg;
+    struct pending *p;
+
+    j->committed_ms = journal_now_ms(j);
+    if (j->state != JOURNAL_LEADS)
+        return 0; /* it is over, and nobody is answered */
+    p = pending_new(&j->spare, batch);
+    TAILQ_INSERT_TAIL(&j->pending, p, entry);
+    j->stats.pending_batches++;
+    j->stats.pending_bytes += p->bytes.len;
+    if (j->spare == NULL || j->stats.pending_bytes > ENTRY_MAX)
+        journal_note_reason(j);
+    commit_pump(j);
+    return 0;
+}
+
+/* --- Making an entry. --- */
+
+/* A piece of the stream of pending batches, from the first that is not committed. */
+struct piece {
+    uint8_t *out; /* NULL: it is only measured */
+    size_t len, max;
+    uint64_t batch; /* the last that ends in it; 0: none */
+};
+
+static void add(struct piece *p, struct slice bytes, size_t *skip)
+{
+    size_t skipped = *skip < bytes.len ? *skip : bytes.len;
+    size_t len = bytes.len - skipped < p->max - p->len ? bytes.len - skipped : p->max - p->len;
+
+    *skip -= skipped;
+    if (p->out != NULL)
+        memcpy(p->out + p->len, bytes.ptr + skipped, len);
+    p->len += len;
+}
+
+static void gather(const struct journal_etcd *j, struct piece *p)
+{
+    uint64_t limit = snapshot_out_limit(j);
+    const struct pending *pending;
+    size_t skip = j->cut;
+
+    TAILQ_FOREACH(pending, &j->pending, entry) {
+        uint8_t length[STREAM_LENGTH];
+        size_t whole = STREAM_LENGTH + pending->bytes.len - skip, before = p->len;
+
+        if (pending->number > limit || p->len == p->max)
+            break;
+        stream_length(length, pending->bytes.len);
+        add(p, (struct slice){length, sizeof length}, &skip);
+        add(p, pending->bytes, &skip);
+        if (p->len - before < whole)
+            break;
+        p->batch = pending->number;
+    }
+}
+
+/* The transaction of the next entry. False: memory is short, and it is tried again. */
+static bool write_request(struct journal_etcd *j, struct slice value, uint64_t index)
+{
+    const struct log_head next = {index, (uint64_t)j->epoch};
+    char before[HEAD_TEXT], after[HEAD_TEXT], key[KEY_MAX];
+    const struct slice leader = slice_str(j->leader_key), head = slice_str(j->head_key);
+    struct txn t;
+
+    head_encode(&j->at, before);
+    head_encode(&next, after);
+    txn_init(&t);
+    txn_if_created(&t, leader, j->epoch);
+    if (j->at.index == 0)
+        txn_if_created(&t, head, 0);
+    else
+        txn_if_value(&t, head, slice_str(before));
+    txn_put(&t.yes, journal_log_key(j, index, key), value, 0);
+    txn_put(&t.yes, head, slice_str(after), 0);
+    txn_get(&t.no, leader, (struct slice){0}, 0);
+    txn_get(&t.no, head, (struct slice){0}, 0);
+    return txn_write(&t, &j->commit.request);
+}
+
+/* True: there is an entry to be sent. */
+static bool make_entry(struct journal_etcd *j)
+{
+    struct log_entry entry = {.epoch = (uint64_t)j->epoch, .begins = j->state == JOURNAL_BEGINS};
+    struct piece piece = {.max = j->entry_max};
+    uint8_t *value;
+    bool ok;
+
+    gather(j, &piece);
+    if (piece.len == 0 && !entry.begins)
+        return false;
+    value = account_alloc(ACCOUNT_JOURNAL, ENTRY_HEADER + piece.len);
+    if (value == NULL)
+        return false;
+    piece = (struct piece){.out = value + ENTRY_HEADER, .max = piece.len};
+    gather(j, &piece);
+    entry.bytes = (struct slice){value + ENTRY_HEADER, piece.len};
+    entry.chain = entry_chain(j->chain, &entry);
+    entry_encode(&entry, value);
+    ok = write_request(j, (struct slice){value, ENTRY_HEADER + piece.len}, j->at.index + 1);
+    account_free(ACCOUNT_JOURNAL, value, ENTRY_HEADER + piece.max);
+    j->commit.chain = entry.chain;
+    j->commit.bytes = piece.len;
+    j->commit.batch = piece.batch;
+    return ok;
+}
+
+void commit_pump(struct journal_etcd *j)
+{
+    struct commit *c = &j->commit;
+
+    if (grpc_is_under_way(&c->call) || journal_now_ms(j) < c->again_ms || !j->up)
+        return;
+    if (!c->open) {
+        c->open = make_entry(j);
+        if (!c->open)
+            return;
+        c->tries = c->lost = 0;
+        c->began_ms = journal_now_ms(j);
+        c->began_ns = clock_monotonic_ns(j->engine->options.clock);
+    }
+    c->call.tell = on_commit;
+    c->call.arg = j;
+    journal_call(j, &c->call, TXN_PATH, &c->request, TRY_MS);
+    if (!grpc_is_under_way(&c->call))
+        return;
+    j->stats.repeats += c->tries > 0;
+    c->tries++;
+}
+
+/* --- What came of it. --- */
+
+/* Those that end in what was committed. */
+static void drop_pending(struct journal_etcd *j)
+{
+    struct pending *p;
+
+    j->cut += j->commit.bytes;
+    while ((p = TAILQ_FIRST(&j->pending)) != NULL && p->number <= j->commit.batch) {
+        TAILQ_REMOVE(&j->pending, p, entry);
+        j->cut -= STREAM_LENGTH + p->bytes.len;
+        j->stats.pending_batches--;
+        j->stats.pending_bytes -= p->bytes.len;
+        j->stats.batches++;
+        j->stats.bytes += p->bytes.len;
+        pending_free(p);
+    }
+}
+
+static void begin_to_lead(struct journal_etcd *j)
+{
+    j->state = JOURNAL_LEADS;
+    j->stats.leads = true;
+    stream_drop(&j->stream, j->stream.len);
+    recovery_end(&j->recovery, j->batch);
+    j->engine->found =
+        (struct engine_found){.any = j->batch != 0, .away_ms = recovery_away_ms(&j->recovery)};
+    memcpy(j->leader, j->who, sizeof j->leader);
+    log_event(LOG_INFO, "leading", log_str("journal", j->options.config->url),
+              log_u64("index", j->at.index), log_u64("epoch", (uint64_t)j->epoch),
+              log_u64("batches", j->recovery.batches),
+              log_u64("away_ms", j->engine->found.away_ms));
+    journal_note_reason(j);
+    j->options.leads(j->options.arg);
+}
+
+static void committed(struct journal_etcd *j)
+{
+    struct commit *c = &j->commit;
+    uint64_t took_ns = clock_monotonic_ns(j->engine->options.clock) - c->began_ns;
+
+    drop_pending(j);
+    j->at = (struct log_head){j->at.index + 1, (uint64_t)j->epoch};
+    j->chain = c->chain;
+    if (c->batch != 0)
+        j->batch = c->batch;
+    j->stats.bytes_behind += c->bytes;
+    j->stats.index = j->at.index;
+    j->stats.commits++;
+    if (took_ns > j->stats.slowest_ns)
+        j->stats.slowest_ns = took_ns;
+    c->open = c->refused = false;
+    c->again_ms = 0;
+    journal_note_success(j);
+    snapshot_out_note(j);
+    if (j->state == JOURNAL_BEGINS)
+        begin_to_lead(j);
+}
+
+static void disturbed(struct journal_etcd *j)
+{
+    log_event(LOG_ERROR, "journal_disturbed", log_str("journal", j->options.config->url),
+              log_u64("index", j->at.index),
+              log_str("reason", "somebody who does not lead has written to its keys in etcd"),
+              log_str("action", JOURNAL_ANEW));
+    journal_end(j);
+}
+
+/* The comparisons did not hold: an earlier copy has done it, or we are not the leader. */
+static void refused(struct journal_etcd *j, const Etcd3__TxnResponse *t)
+{
+    const Etcd3__KeyValue *leader = txn_key(t, 0), *head = txn_key(t, 1);
+    struct log_head now = {0};
+
+    if (!lead_is_ours(j, leader))
+        return;
+    if (head != NULL && head_decode(slice_of_pb(head->value), &now) && j->commit.tries > 1 &&
+        now.index == j->at.index + 1 && now.epoch == (uint64_t)j->epoch)
+        committed(j);
+    else
+        disturbed(j);
+}
+
+/* etcd takes less than this entry: true, it is made anew, smaller. Not if a copy may have been
+ * taken: then it is sent as it is. */
+static bool shrink(struct journal_etcd *j, const struct grpc_answer *a)
+{
+    struct commit *c = &j->commit;
+
+    if (strstr(a->text, "too large") == NULL && strstr(a->text, "larger than max") == NULL)
+        return false;
+    if (c->lost > 0 || c->bytes <= ENTRY_MIN)
+        return false;
+    j->entry_max = c->bytes / 2;
+    c->open = false;
+    log_event(LOG_WARN, "journal_smaller", log_str("journal", j->options.config->url),
+              log_u64("bytes", j->entry_max), log_str("reason", a->text),
+              log_str("hint", "etcd's --max-request-bytes is below its default of 1.5 MiB"));
+    return true;
+}
+
+static void failed(struct journal_etcd *j, const struct grpc_answer *a)
+{
+    struct commit *c = &j->commit;
+
+    if (!journal_note_failure(j, a)) {
+        c->lost++;
+        c->again_ms = journal_now_ms(j) + (c->lost > 1 ? BUSY_MS : 0);
+    } else if (!shrink(j, a)) {
+        bool is_busy = a->code == 2 || a->code == 16 || strstr(a->text, "auth store") != NULL;
+
+        c->refused = c->refused || !is_busy;
+        c->again_ms = journal_now_ms(j) + (is_busy ? BUSY_MS : AGAIN_MS);
+        journal_note_reason(j);
+    }
+}
+
+static void on_commit(void *arg, const struct grpc_answer *a)
+{
+    struct journal_etcd *j = arg;
+    Etcd3__TxnResponse *t = a->code == 0 ? message_txn(a->message) : NULL;
+    const struct grpc_answer unreadable = {.code = GRPC_UNCLEAR,
+                                           .text = "its answer cannot be read"};
+
+    if (j->state == JOURNAL_ENDED)
+        ;
+    else if (t == NULL)
+        failed(j, a->code == 0 ? &unreadable : a);
+    else if (t->succeeded)
+        committed(j);
+    else
+        refused(j, t);
+    message_free(t);
+    journal_pump(j);
+}
+
+void commit_drop(struct journal_etcd *j)
+{
+    struct pending *p;
+
+    while ((p = TAILQ_FIRST(&j->pending)) != NULL) {
+        TAILQ_REMOVE(&j->pending, p, entry);
+        pending_free(p);
+    }
+    message_fini(&j->commit.request);
+}

@@ -1,0 +1,187 @@
+/* What the journal writes into etcd's keys. See entry.h for the contract. */
+#include "rdzv/etcd3/entry.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "store/account.h"
+#include "store/crc32c.h"
+
+#define ENTRY_VERSION 1u
+#define ENTRY_BEGINS  1u
+
+static void put_le(uint8_t *out, uint64_t value, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        out[i] = (uint8_t)(value >> 8 * i);
+}
+
+static uint64_t get_le(const uint8_t *in, size_t size)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < size; i++)
+        value |= (uint64_t)in[i] << 8 * i;
+    return value;
+}
+
+/* --- Entries: version, flags, two zeros, checksum, epoch. --- */
+
+static void encode(const struct log_entry *e, uint32_t chain, uint8_t header[ENTRY_HEADER])
+{
+    put_le(header, ENTRY_VERSION | (e->begins ? ENTRY_BEGINS : 0) << 8, 4);
+    put_le(header + 4, chain, 4);
+    put_le(header + 8, e->epoch, 8);
+}
+
+uint32_t entry_chain(uint32_t before, const struct log_entry *e)
+{
+    uint8_t header[ENTRY_HEADER];
+
+    encode(e, before, header);
+    return crc32c(crc32c(0, header, sizeof header), e->bytes.ptr, e->bytes.len);
+}
+
+void entry_encode(const struct log_entry *e, uint8_t header[ENTRY_HEADER])
+{
+    encode(e, e->chain, header);
+}
+
+bool entry_decode(struct slice value, struct log_entry *out)
+{
+    uint64_t kind;
+
+    if (value.len < ENTRY_HEADER)
+        return false;
+    kind = get_le(value.ptr, 4);
+    if ((kind & ~((uint64_t)ENTRY_BEGINS << 8)) != ENTRY_VERSION)
+        return false;
+    *out = (struct log_entry){.epoch = get_le(value.ptr + 8, 8),
+                              .chain = (uint32_t)get_le(value.ptr + 4, 4),
+                              .begins = kind != ENTRY_VERSION,
+                              .bytes = {value.ptr + ENTRY_HEADER, value.len - ENTRY_HEADER}};
+    return true;
+}
+
+/* --- Head and snapshot: numbers of a fixed width, in hexadecimal, apart by spaces. --- */
+
+/* Takes the next one off the text; `last`: nothing is behind it. */
+static bool take_number(struct slice *text, size_t digits, bool last, uint64_t *out)
+{
+    static const char all[] = "0123456789abcdef";
+    size_t used = digits + (last ? 0 : 1);
+
+    if (text->len < used || (last && text->len != used) || (!last && text->ptr[digits] != ' '))
+        return false;
+    *out = 0;
+    for (size_t i = 0; i < digits; i++) {
+        const char *digit = memchr(all, text->ptr[i], 16);
+
+        if (digit == NULL)
+            return false;
+        *out = *out << 4 | (uint64_t)(digit - all);
+    }
+    *text = (struct slice){text->ptr + used, text->len - used};
+    return true;
+}
+
+void head_encode(const struct log_head *h, char text[HEAD_TEXT])
+{
+    snprintf(text, HEAD_TEXT, "%016" PRIx64 " %016" PRIx64, h->index, h->epoch);
+}
+
+bool head_decode(struct slice value, struct log_head *out)
+{
+    return take_number(&value, 16, false, &out->index) &&
+           take_number(&value, 16, true, &out->epoch) && out->index != 0;
+}
+
+void pointer_encode(const struct snapshot_pointer *p, char text[POINTER_TEXT])
+{
+    snprintf(text, POINTER_TEXT,
+             "%s %016" PRIx64 " %016" PRIx64 " %016" PRIx64 " %016" PRIx64 " %08" PRIx32
+             " %08" PRIx32 " %08" PRIx32,
+             p->id, p->at.index, p->at.epoch, p->batch, p->bytes, p->chain, p->chunks, p->checksum);
+}
+
+bool pointer_decode(struct slice value, struct snapshot_pointer *out)
+{
+    uint64_t chain, chunks, checksum;
+
+    if (value.len <= SNAPSHOT_ID || value.ptr[SNAPSHOT_ID] != ' ')
+        return false;
+    memcpy(out->id, value.ptr, SNAPSHOT_ID);
+    out->id[SNAPSHOT_ID] = '\0';
+    if (strspn(out->id, "0123456789abcdef") != SNAPSHOT_ID)
+        return false;
+    value = (struct slice){value.ptr + SNAPSHOT_ID + 1, value.len - SNAPSHOT_ID - 1};
+    if (!take_number(&value, 16, false, &out->at.index) ||
+        !take_number(&value, 16, false, &out->at.epoch) ||
+        !take_number(&value, 16, false, &out->batch) ||
+        !take_number(&value, 16, false, &out->bytes) || !take_number(&value, 8, false, &chain) ||
+        !take_number(&value, 8, false, &chunks) || !take_number(&value, 8, true, &checksum))
+        return false;
+    out->chain = (uint32_t)chain;
+    out->chunks = (uint32_t)chunks;
+    out->checksum = (uint32_t)checksum;
+    return out->at.index != 0 && out->chunks != 0;
+}
+
+/* --- Streams. --- */
+
+void stream_length(uint8_t out[STREAM_LENGTH], size_t len)
+{
+    put_le(out, len, STREAM_LENGTH);
+}
+
+bool stream_put(struct stream *s, struct slice piece)
+{
+    if (piece.len == 0)
+        return true;
+    if (s->from > 0)
+        memmove(s->bytes, s->bytes + s->from, s->len);
+    s->from = 0;
+    if (piece.len > s->cap - s->len) {
+        size_t cap = s->len + piece.len > 2 * s->cap ? s->len + piece.len : 2 * s->cap;
+        uint8_t *bytes = account_resize(ACCOUNT_JOURNAL, ACCOUNT_ORDINARY, s->bytes, s->cap, cap);
+
+        if (bytes == NULL)
+            return false;
+        s->bytes = bytes;
+        s->cap = cap;
+    }
+    memcpy(s->bytes + s->len, piece.ptr, piece.len);
+    s->len += piece.len;
+    return true;
+}
+
+void stream_drop(struct stream *s, size_t len)
+{
+    s->from += len;
+    s->len -= len;
+    if (s->len == 0)
+        s->from = 0;
+}
+
+bool stream_next(struct stream *s, struct slice *batch)
+{
+    const uint8_t *at;
+    uint64_t len;
+
+    if (s->len < STREAM_LENGTH)
+        return false;
+    at = s->bytes + s->from;
+    len = get_le(at, STREAM_LENGTH);
+    if (len > s->len - STREAM_LENGTH)
+        return false;
+    *batch = (struct slice){at + STREAM_LENGTH, (size_t)len};
+    stream_drop(s, STREAM_LENGTH + (size_t)len);
+    return true;
+}
+
+void stream_fini(struct stream *s)
+{
+    account_free(ACCOUNT_JOURNAL, s->bytes, s->cap);
+    *s = (struct stream){0};
+}

@@ -1,0 +1,86 @@
+/* What the journal writes into etcd's keys, as bytes. Pure but for memory.
+ *
+ * Batches are a stream: each as its length (32 bits, little-endian) and its bytes. An entry of the
+ * log carries a piece of that stream, and a batch may go on in the next one; a snapshot's chunks
+ * are pieces of a stream of their own. Each entry's checksum goes on from that of the entry before,
+ * so that a log from which something is missing, or which was put together from two, is noticed.
+ *
+ *     PREFIX leader                 who leads: host, pid, nonce; attached to its lease
+ *     PREFIX head                   index and epoch of the last entry: "%016x %016x"
+ *     PREFIX log/%016x              an entry
+ *     PREFIX snapshot               struct snapshot_pointer, as text
+ *     PREFIX snap/ID/%08x           a chunk of the snapshot that the pointer names
+ */
+#pragma once
+
+#include "proto/bytes.h"
+
+/* --- Entries. --- */
+
+#define ENTRY_HEADER 16u
+
+struct log_entry {
+    uint64_t epoch; /* the leader key's create revision, under which it was written */
+    uint32_t chain;
+    bool begins; /* the first one of its epoch: a batch that has not ended before never will */
+    struct slice bytes;
+};
+
+/* The checksum of an entry behind one with that checksum; of the first one that is 0. */
+uint32_t entry_chain(uint32_t before, const struct log_entry *e);
+void entry_encode(const struct log_entry *e, uint8_t header[ENTRY_HEADER]);
+/* False: it is none, or one that only a newer rdzvd knows. */
+bool entry_decode(struct slice value, struct log_entry *out);
+
+/* --- Head and snapshot. --- */
+
+struct log_head {
+    uint64_t index; /* 0: no entry was ever written */
+    uint64_t epoch;
+};
+
+#define HEAD_TEXT 34
+void head_encode(const struct log_head *h, char text[HEAD_TEXT]);
+bool head_decode(struct slice value, struct log_head *out);
+
+#define SNAPSHOT_ID 24
+
+struct snapshot_pointer {
+    struct log_head at; /* the last entry that it has */
+    uint32_t chain;     /* that entry's */
+    uint64_t batch;     /* the number of the last batch in it */
+    char id[SNAPSHOT_ID + 1];
+    uint32_t chunks;
+    uint32_t checksum; /* of all bytes of its chunks */
+    uint64_t bytes;
+};
+
+#define POINTER_TEXT 128
+void pointer_encode(const struct snapshot_pointer *p, char text[POINTER_TEXT]);
+bool pointer_decode(struct slice value, struct snapshot_pointer *out);
+
+/* --- Streams. --- */
+
+#define STREAM_LENGTH 4u
+void stream_length(uint8_t out[STREAM_LENGTH], size_t len);
+
+/* Pieces that come in, or go out. All zeros: it is empty. */
+struct stream {
+    uint8_t *bytes;
+    size_t from, len, cap; /* what is there begins at `from`, and is `len` long */
+};
+
+/* Adds a piece. False: memory is short, and the stream is as it was. */
+bool stream_put(struct stream *s, struct slice piece);
+
+/* The next whole batch, until the next stream_put(); false: it has not ended yet. */
+bool stream_next(struct stream *s, struct slice *batch);
+
+static inline struct slice stream_bytes(const struct stream *s)
+{
+    return (struct slice){s->len == 0 ? NULL : s->bytes + s->from, s->len};
+}
+
+/* So many of its first bytes are done with. */
+void stream_drop(struct stream *s, size_t len);
+void stream_fini(struct stream *s);

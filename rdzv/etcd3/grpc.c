@@ -1,0 +1,364 @@
+/* The connection of the gRPC client, and its calls on it. See grpc.h for the contract. */
+#include "rdzv/etcd3/grpc.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "rdzv/etcd3/grpc_session.h"
+#include "rdzv/net/net.h"
+#include "rdzv/net/peer.h"
+#include "rdzv/net/resolve.h"
+
+#define CONNECT_MS 1000u
+#define RETRY_MS   200u
+#define RETRY_MOST 2000u
+
+/* What is read at a time. */
+#define READ_SIZE (64u << 10)
+
+static uint64_t now_ms(const struct grpc *g)
+{
+    return clock_monotonic_ms(g->options.clock);
+}
+
+/* --- The end of calls and of connections. --- */
+
+static void drop_call(struct grpc_call *call)
+{
+    LIST_REMOVE(call, entry);
+    account_free(ACCOUNT_JOURNAL, call->in, call->in_cap);
+    call->in = NULL;
+    call->in_len = call->in_cap = 0;
+    call->grpc = NULL;
+}
+
+void grpc_end_call(struct grpc_call *call)
+{
+    uint8_t *in = call->in;
+    size_t cap = call->in_cap;
+    struct grpc_answer answer = {.code = call->code, .text = call->text};
+
+    if (call->code == 0)
+        grpc_message(call, &answer);
+    call->in = NULL; /* until it is told: it may make the call again */
+    call->in_cap = 0;
+    drop_call(call);
+    call->tell(call->arg, &answer);
+    account_free(ACCOUNT_JOURNAL, in, cap);
+}
+
+/* Calls whose streams have ended are told when the session is done with its bytes: they may start
+ * others. */
+static void tell_ended(struct grpc *g)
+{
+    struct grpc_call *call;
+
+    while ((call = LIST_FIRST(&g->ended)) != NULL)
+        grpc_end_call(call);
+}
+
+/* The first round over the endpoints is at once, then it takes longer and longer. */
+static uint64_t pause_ms(const struct grpc *g)
+{
+    uint64_t ms = RETRY_MS << (g->failures / 4);
+
+    return g->failures < g->options.endpoint_count ? 0 : ms < RETRY_MOST ? ms : RETRY_MOST;
+}
+
+static void disconnect(struct grpc *g, const char *why)
+{
+    bool was_up = g->state == GRPC_UP;
+    struct grpc_call *call;
+
+    snprintf(g->trouble, sizeof g->trouble, "%s %s", g->where, why);
+    if (g->resolve != NULL)
+        resolve_cancel(g->resolve);
+    g->resolve = NULL;
+    if (event_initialized(&g->event))
+        event_del(&g->event);
+    if (g->fd >= 0)
+        close(g->fd);
+    g->fd = -1;
+    grpc_session_end(g);
+    g->state = GRPC_DOWN;
+    g->failures += g->failures < 20;
+    g->next_ms = now_ms(g) + pause_ms(g);
+    g->target = (g->target + 1) % g->options.endpoint_count;
+    tell_ended(g);
+    while ((call = LIST_FIRST(&g->calls)) != NULL) {
+        call->code = GRPC_UNCLEAR;
+        snprintf(call->text, sizeof call->text, "%.*s", (int)sizeof call->text - 1, g->trouble);
+        grpc_end_call(call);
+    }
+    if (was_up)
+        g->options.link(g->options.arg, false);
+}
+
+void grpc_give_up(struct grpc *g, const char *why)
+{
+    if (g->state != GRPC_DOWN)
+        disconnect(g, why);
+}
+
+/* --- Bytes. --- */
+
+/* What libevent watches for. */
+static bool watch(struct grpc *g, bool writes)
+{
+    short mask = (short)(EV_READ | EV_PERSIST | (writes ? EV_WRITE : 0));
+
+    if (event_initialized(&g->event) && g->mask == mask)
+        return true;
+    if (event_initialized(&g->event))
+        event_del(&g->event);
+    g->mask = mask;
+    event_assign(&g->event, g->options.base, g->fd, mask, g->on_event, g);
+    return net_add_event(&g->event, NULL);
+}
+
+/* True, or what is wrong. */
+static const char *send_some(struct grpc *g)
+{
+    for (;;) {
+        ssize_t n;
+
+        if (g->out.len == 0 && !grpc_session_output(g, &g->out))
+            return "speaks no HTTP/2";
+        if (g->out.len == 0)
+            return watch(g, false) ? NULL : "cannot be polled";
+        n = send(g->fd, g->out.ptr, g->out.len, MSG_NOSIGNAL);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return watch(g, true) ? NULL : "cannot be polled";
+        if (n < 0)
+            return "closed the connection";
+        g->out.ptr += n;
+        g->out.len -= (size_t)n;
+    }
+}
+
+static const char *receive(struct grpc *g)
+{
+    static uint8_t bytes[READ_SIZE]; /* one thread, and no call from within */
+    ssize_t n = recv(g->fd, bytes, sizeof bytes, 0);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return NULL;
+    if (n <= 0)
+        return "closed the connection";
+    return grpc_session_input(g, bytes, (size_t)n) ? NULL : "speaks no HTTP/2";
+}
+
+static void go_on(struct grpc *g, const char *why)
+{
+    tell_ended(g);
+    if (g->state == GRPC_UP && why == NULL)
+        why = send_some(g);
+    if (why == NULL && g->goes_away && LIST_EMPTY(&g->calls))
+        why = "goes away";
+    if (why != NULL)
+        grpc_give_up(g, why);
+}
+
+/* --- Connecting. --- */
+
+static void connect_next(struct grpc *g);
+
+static void connected(struct grpc *g)
+{
+    const int yes = 1;
+    int error = 0;
+    socklen_t len = sizeof error;
+
+    getsockopt(g->fd, SOL_SOCKET, SO_ERROR, &error, &len);
+    if (error != 0) {
+        connect_next(g);
+        return;
+    }
+    setsockopt(g->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    if (!grpc_session_begin(g)) {
+        disconnect(g, "cannot be spoken to: memory is short");
+        return;
+    }
+    g->state = GRPC_UP;
+    g->failures = 0;
+    g->goes_away = false;
+    g->trouble[0] = '\0';
+    g->options.link(g->options.arg, true);
+    go_on(g, NULL);
+}
+
+static void on_event(evutil_socket_t fd, short what, void *arg)
+{
+    struct grpc *g = arg;
+    const char *why = NULL;
+
+    (void)fd;
+    if (g->state == GRPC_CONNECTS) {
+        connected(g);
+        return;
+    }
+    if (what & EV_READ)
+        why = receive(g);
+    go_on(g, why);
+}
+
+/* The next address of the endpoint; when there is none, the next endpoint later. */
+static void connect_next(struct grpc *g)
+{
+    if (event_initialized(&g->event))
+        event_del(&g->event);
+    if (g->fd >= 0)
+        close(g->fd);
+    g->fd = -1;
+    while (g->at < g->address_count) {
+        const union resolve_address *a = &g->addresses[g->at++];
+
+        g->fd = socket(a->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (g->fd < 0)
+            continue;
+        g->mask = 0;
+        if ((connect(g->fd, &a->any, resolve_address_len(a)) == 0 || errno == EINPROGRESS) &&
+            watch(g, true)) {
+            g->state = GRPC_CONNECTS;
+            g->next_ms = now_ms(g) + CONNECT_MS;
+            return;
+        }
+        close(g->fd);
+        g->fd = -1;
+    }
+    disconnect(g, "cannot be reached");
+}
+
+static void on_resolved(void *arg, const union resolve_address *addresses, size_t count,
+                        const char *why)
+{
+    struct grpc *g = arg;
+
+    g->resolve = NULL;
+    if (count == 0) {
+        disconnect(g, why);
+        return;
+    }
+    memcpy(g->addresses, addresses, count * sizeof *addresses);
+    g->address_count = count;
+    g->at = 0;
+    connect_next(g);
+}
+
+static void look_up(struct grpc *g)
+{
+    const struct upstream_spec *spec = &g->options.endpoints[g->target];
+
+    snprintf(g->where, sizeof g->where, strchr(spec->host, ':') != NULL ? "[%s]:%u" : "%s:%u",
+             spec->host, spec->port);
+    g->state = GRPC_LOOKS_UP;
+    g->next_ms = now_ms(g) + CONNECT_MS * 5;
+    g->resolve = resolve_start(g->options.base, spec->host, spec->port, on_resolved, g);
+    if (g->resolve == NULL)
+        disconnect(g, "cannot be looked up");
+}
+
+/* --- Calls. --- */
+
+bool grpc_start(struct grpc *g, struct grpc_call *call, const char *path, struct slice request,
+                uint64_t patience_ms)
+{
+    if (g->state != GRPC_UP || g->goes_away || grpc_is_under_way(call))
+        return false;
+    call->request = request;
+    call->sent = 0;
+    call->code = GRPC_UNCLEAR;
+    call->text[0] = '\0';
+    call->until_ms = now_ms(g) + patience_ms;
+    if (!grpc_session_submit(g, call, path))
+        return false;
+    call->grpc = g;
+    LIST_INSERT_HEAD(&g->calls, call, entry);
+    /* What cannot be sent now is noted by the loop: this may be within a call's tell(). */
+    if (send_some(g) != NULL)
+        g->broken = true;
+    return true;
+}
+
+void grpc_cancel(struct grpc_call *call)
+{
+    if (call->grpc == NULL)
+        return;
+    grpc_session_forget(call->grpc, call);
+    drop_call(call);
+}
+
+void grpc_frame(uint8_t *frame, size_t message_len)
+{
+    frame[0] = 0;
+    for (int i = 0; i < 4; i++)
+        frame[1 + i] = (uint8_t)(message_len >> (24 - 8 * i));
+}
+
+void grpc_set_token(struct grpc *g, const char *token)
+{
+    snprintf(g->token, sizeof g->token, "%s", token == NULL ? "" : token);
+}
+
+void grpc_tick(struct grpc *g)
+{
+    const struct grpc_call *call;
+    uint64_t now = now_ms(g);
+
+    if (g->state == GRPC_DOWN && now >= g->next_ms)
+        look_up(g);
+    else if (g->state == GRPC_LOOKS_UP || g->state == GRPC_CONNECTS) {
+        if (now >= g->next_ms)
+            disconnect(g, "does not answer");
+    } else if (g->state == GRPC_UP) {
+        LIST_FOREACH(call, &g->calls, entry) {
+            if (now >= call->until_ms)
+                break;
+        }
+        if (g->broken || call != NULL)
+            disconnect(g, g->broken ? "closed the connection" : "does not answer");
+    }
+}
+
+const char *grpc_where(const struct grpc *g)
+{
+    return g->where;
+}
+
+const char *grpc_trouble(const struct grpc *g)
+{
+    return g->trouble;
+}
+
+struct grpc *grpc_new(const struct grpc_options *options)
+{
+    struct grpc *g = account_request_zeroed(ACCOUNT_JOURNAL, ACCOUNT_ORDINARY, sizeof *g);
+
+    if (g == NULL)
+        return NULL;
+    g->options = *options;
+    g->target = options->first % options->endpoint_count;
+    g->fd = -1;
+    g->on_event = on_event;
+    LIST_INIT(&g->calls);
+    LIST_INIT(&g->ended);
+    look_up(g);
+    return g;
+}
+
+void grpc_free(struct grpc *g)
+{
+    struct grpc_call *call;
+
+    if (g == NULL)
+        return;
+    while ((call = LIST_FIRST(&g->ended)) != NULL)
+        drop_call(call);
+    while ((call = LIST_FIRST(&g->calls)) != NULL)
+        drop_call(call);
+    g->state = GRPC_LOOKS_UP; /* nobody is told of the end */
+    disconnect(g, "is let go");
+    account_free(ACCOUNT_JOURNAL, g, sizeof *g);
+}

@@ -1,0 +1,96 @@
+/* A client of gRPC: unary calls to one of several endpoints, over HTTP/2 without TLS. One
+ * connection at a time; when it fails, stays silent for a call's deadline, or is told to go, the
+ * next endpoint follows. Nothing is sent twice by itself: whoever made a call is told how it ended,
+ * and makes it again. No thread; names are looked up beside the loop. */
+#pragma once
+
+#include <event2/event.h>
+#include <sys/queue.h>
+
+#include "rdzv/config/config.h"
+#include "rdzv/engine/clock.h"
+
+/* The longest message that an answer may be, and the longest text of a status. */
+#define GRPC_ANSWER_MAX ((size_t)16 << 20)
+#define GRPC_TEXT_MAX   200u
+#define GRPC_TOKEN_MAX  1024u
+
+/* A call's end without a status: it may have been carried out, may not, or may be later. */
+#define GRPC_UNCLEAR (-1)
+
+struct grpc_call;
+struct grpc;
+
+struct grpc_answer {
+    int code;             /* gRPC's: 0 is success; or GRPC_UNCLEAR */
+    const char *text;     /* what is said about it */
+    struct slice message; /* of a success */
+};
+
+/* One call. The caller's memory, all zeros before the first use. */
+struct grpc_call {
+    LIST_ENTRY(grpc_call) entry;
+    struct grpc *grpc; /* NULL: it is not under way */
+    void (*tell)(void *arg, const struct grpc_answer *answer);
+    void *arg;
+    struct slice request; /* framed, see grpc_frame() */
+    size_t sent;
+    uint8_t *in;
+    size_t in_len, in_cap;
+    uint64_t until_ms;
+    int32_t stream;
+    int code; /* GRPC_UNCLEAR: no status has come */
+    char text[GRPC_TEXT_MAX];
+};
+
+LIST_HEAD(grpc_calls, grpc_call);
+
+struct grpc_options {
+    struct event_base *base;
+    const struct upstream_spec *endpoints; /* outlive it */
+    size_t endpoint_count;
+    size_t first; /* which one is asked first */
+    const struct clock *clock;
+    /* A connection is there, and takes calls; or it is gone, after all calls have been told. Not
+     * from within grpc_start(). */
+    void (*link)(void *arg, bool up);
+    void *arg;
+};
+
+/* NULL: memory is short. Begins to connect. */
+struct grpc *grpc_new(const struct grpc_options *options);
+
+/* No call is told any more. Takes NULL. */
+void grpc_free(struct grpc *g);
+
+/* A message is sent with so many bytes before it, which are the caller's room. */
+#define GRPC_FRAME 5u
+void grpc_frame(uint8_t *frame, size_t message_len);
+
+/* Starts a call, which is not under way: `path` is a literal, `request` (frame and message) stays
+ * until tell() is called, once and never from within. False: there is no connection that takes it,
+ * or memory is short. */
+bool grpc_start(struct grpc *g, struct grpc_call *call, const char *path, struct slice request,
+                uint64_t patience_ms);
+
+static inline bool grpc_is_under_way(const struct grpc_call *call)
+{
+    return call->grpc != NULL;
+}
+
+/* It ends untold. */
+void grpc_cancel(struct grpc_call *call);
+
+/* Goes with each call from now on; NULL: none does. */
+void grpc_set_token(struct grpc *g, const char *token);
+
+/* The connection is of no use: its calls end, unclear, and the next endpoint follows. `why` is a
+ * part of a sentence. Not from within tell(). */
+void grpc_give_up(struct grpc *g, const char *why);
+
+/* Some times a second: deadlines, and the next try. */
+void grpc_tick(struct grpc *g);
+
+/* Which endpoint it is, or was; and why there is no connection ("": there is). */
+const char *grpc_where(const struct grpc *g);
+const char *grpc_trouble(const struct grpc *g);

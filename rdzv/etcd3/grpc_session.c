@@ -1,0 +1,271 @@
+/* gRPC's framing on libnghttp2. See grpc_session.h for the contract. */
+#include "rdzv/etcd3/grpc_session.h"
+
+#include <nghttp2/nghttp2.h>
+#include <stdio.h>
+
+#include "store/account.h"
+
+#define STREAM_WINDOW (4 << 20)
+#define LINK_WINDOW   (16 << 20)
+#define HEADERS_MAX   16384
+
+/* --- Memory. --- */
+
+static void *take(size_t len, void *arg)
+{
+    (void)arg;
+    return account_heap_request(ACCOUNT_JOURNAL, ACCOUNT_SMALL, len);
+}
+
+static void give(void *p, void *arg)
+{
+    (void)arg;
+    account_heap_free(ACCOUNT_JOURNAL, p);
+}
+
+static void *take_zeroed(size_t count, size_t len, void *arg)
+{
+    (void)arg;
+    if (len != 0 && count > SIZE_MAX / len)
+        return NULL;
+    return account_heap_request_zeroed(ACCOUNT_JOURNAL, ACCOUNT_SMALL, count * len);
+}
+
+static void *retake(void *old, size_t len, void *arg)
+{
+    (void)arg;
+    return account_heap_resize(ACCOUNT_JOURNAL, ACCOUNT_SMALL, old, len);
+}
+
+/* --- What comes. --- */
+
+static struct grpc_call *call_of(nghttp2_session *session, int32_t stream)
+{
+    return nghttp2_session_get_stream_user_data(session, stream);
+}
+
+static void note_text(struct grpc_call *call, const uint8_t *value, size_t len)
+{
+    size_t out = 0;
+
+    for (size_t i = 0; i < len && out < GRPC_TEXT_MAX - 1; i++) {
+        unsigned byte;
+
+        if (value[i] == '%' && len - i > 2 &&
+            sscanf((const char[]){(char)value[i + 1], (char)value[i + 2], '\0'}, "%2x", &byte) ==
+                1) {
+            call->text[out++] = (char)byte;
+            i += 2;
+        } else {
+            call->text[out++] = (char)value[i];
+        }
+    }
+    call->text[out] = '\0';
+}
+
+/* Wherever the two stand, in the headers or behind the body: servers differ. */
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+                     size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
+                     void *arg)
+{
+    struct grpc_call *call = call_of(session, frame->hd.stream_id);
+    const struct slice key = {name, name_len};
+    uint64_t number;
+
+    (void)flags;
+    (void)arg;
+    if (call == NULL)
+        return 0;
+    if (slice_is(key, "grpc-status") && slice_to_u64((struct slice){value, value_len}, 99, &number))
+        call->code = (int)number;
+    else if (slice_is(key, "grpc-message"))
+        note_text(call, value, value_len);
+    return 0;
+}
+
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *data,
+                   size_t len, void *arg)
+{
+    struct grpc_call *call = call_of(session, stream);
+    size_t cap;
+    uint8_t *in;
+
+    (void)flags;
+    (void)arg;
+    if (call == NULL)
+        return 0;
+    if (len > GRPC_ANSWER_MAX - call->in_len)
+        return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream, NGHTTP2_CANCEL);
+    if (call->in_cap - call->in_len < len) {
+        cap = (call->in_len + len) * 2;
+        in = account_resize(ACCOUNT_JOURNAL, ACCOUNT_ORDINARY, call->in, call->in_cap, cap);
+        if (in == NULL)
+            return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream, NGHTTP2_CANCEL);
+        call->in = in;
+        call->in_cap = cap;
+    }
+    memcpy(call->in + call->in_len, data, len);
+    call->in_len += len;
+    return 0;
+}
+
+/* A stream that was broken off has no status that counts, whatever has come of it. */
+static int on_close(nghttp2_session *session, int32_t stream, uint32_t error, void *arg)
+{
+    struct grpc_call *call = call_of(session, stream);
+    struct grpc *g = arg;
+
+    if (call == NULL || g->session == NULL)
+        return 0;
+    nghttp2_session_set_stream_user_data(session, stream, NULL);
+    if (error != NGHTTP2_NO_ERROR || call->code == GRPC_UNCLEAR) {
+        call->code = GRPC_UNCLEAR;
+        if (call->text[0] == '\0')
+            snprintf(call->text, sizeof call->text, "the call was broken off: %s",
+                     nghttp2_http2_strerror(error));
+    }
+    LIST_REMOVE(call, entry);
+    LIST_INSERT_HEAD(&g->ended, call, entry);
+    return 0;
+}
+
+static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+    struct grpc *g = arg;
+
+    (void)session;
+    if (frame->hd.type == NGHTTP2_GOAWAY)
+        g->goes_away = true;
+    return 0;
+}
+
+bool grpc_session_input(struct grpc *g, const uint8_t *bytes, size_t len)
+{
+    return nghttp2_session_mem_recv(g->session, bytes, len) == (ssize_t)len;
+}
+
+bool grpc_session_output(struct grpc *g, struct slice *out)
+{
+    const uint8_t *bytes;
+    ssize_t len = nghttp2_session_mem_send(g->session, &bytes);
+
+    if (len < 0)
+        return false;
+    *out = (struct slice){bytes, (size_t)len};
+    return true;
+}
+
+void grpc_message(const struct grpc_call *call, struct grpc_answer *answer)
+{
+    uint32_t len = 0;
+
+    for (size_t i = 1; i < GRPC_FRAME && i < call->in_len; i++)
+        len = len << 8 | call->in[i];
+    if (call->in_len >= GRPC_FRAME && call->in[0] == 0 && len == call->in_len - GRPC_FRAME)
+        answer->message = (struct slice){call->in + GRPC_FRAME, len};
+    else
+        *answer = (struct grpc_answer){.code = GRPC_UNCLEAR, .text = "its answer is cut off"};
+}
+
+/* --- What goes. --- */
+
+static ssize_t read_request(nghttp2_session *session, int32_t stream, uint8_t *to, size_t len,
+                            uint32_t *flags, nghttp2_data_source *source, void *arg)
+{
+    struct grpc_call *call = call_of(session, stream);
+    size_t left;
+
+    (void)source;
+    (void)arg;
+    if (call == NULL)
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    left = call->request.len - call->sent;
+    if (len >= left) {
+        len = left;
+        *flags |= NGHTTP2_DATA_FLAG_EOF;
+    }
+    memcpy(to, call->request.ptr + call->sent, len);
+    call->sent += len;
+    return (ssize_t)len;
+}
+
+static nghttp2_nv header(const char *name, const char *value)
+{
+    return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, strlen(name),
+                        strlen(value), NGHTTP2_NV_FLAG_NONE};
+}
+
+bool grpc_session_submit(struct grpc *g, struct grpc_call *call, const char *path)
+{
+    const nghttp2_nv headers[] = {header(":method", "POST"),
+                                  header(":scheme", "http"),
+                                  header(":path", path),
+                                  header(":authority", g->where),
+                                  header("content-type", "application/grpc"),
+                                  header("te", "trailers"),
+                                  header("token", g->token)};
+    const size_t count = sizeof headers / sizeof headers[0];
+    const nghttp2_data_provider body = {.read_callback = read_request};
+
+    call->stream = nghttp2_submit_request(g->session, NULL, headers,
+                                          g->token[0] == '\0' ? count - 1 : count, &body, call);
+    return call->stream > 0;
+}
+
+void grpc_session_forget(struct grpc *g, struct grpc_call *call)
+{
+    if (g->session == NULL || call_of(g->session, call->stream) != call)
+        return;
+    nghttp2_session_set_stream_user_data(g->session, call->stream, NULL);
+    nghttp2_submit_rst_stream(g->session, NGHTTP2_FLAG_NONE, call->stream, NGHTTP2_CANCEL);
+}
+
+/* --- Beginning and end. --- */
+
+static int set_up(struct grpc *g)
+{
+    const nghttp2_settings_entry settings[] = {
+        {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEADERS_MAX},
+    };
+    int error = nghttp2_submit_settings(g->session, NGHTTP2_FLAG_NONE, settings,
+                                        sizeof settings / sizeof settings[0]);
+
+    return error != 0 ? error
+                      : nghttp2_session_set_local_window_size(g->session, NGHTTP2_FLAG_NONE, 0,
+                                                              LINK_WINDOW);
+}
+
+bool grpc_session_begin(struct grpc *g)
+{
+    nghttp2_mem memory = {NULL, take, give, take_zeroed, retake};
+    nghttp2_session_callbacks *callbacks;
+
+    if (nghttp2_session_callbacks_new(&callbacks) != 0)
+        return false;
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
+    if (nghttp2_session_client_new3(&g->session, callbacks, g, NULL, &memory) != 0)
+        g->session = NULL;
+    nghttp2_session_callbacks_del(callbacks);
+    g->out = (struct slice){0};
+    if (g->session != NULL && set_up(g) == 0)
+        return true;
+    grpc_session_end(g);
+    return false;
+}
+
+/* The streams that it closes are nobody's then. */
+void grpc_session_end(struct grpc *g)
+{
+    nghttp2_session *session = g->session;
+
+    g->session = NULL;
+    nghttp2_session_del(session);
+    g->out = (struct slice){0};
+    g->broken = false;
+}

@@ -1,0 +1,52 @@
+/* HTTP/2 below the gRPC client: bytes to calls and back, by libnghttp2. No socket and no clock:
+ * what fuzzes it hands it bytes. */
+#pragma once
+
+#include <event2/event_struct.h>
+
+#include "rdzv/etcd3/grpc.h"
+#include "rdzv/net/resolve.h"
+
+struct nghttp2_session;
+
+struct grpc {
+    struct grpc_options options;
+    enum grpc_state { GRPC_DOWN, GRPC_LOOKS_UP, GRPC_CONNECTS, GRPC_UP } state;
+    size_t target;                                /* the endpoint */
+    union resolve_address addresses[RESOLVE_MAX]; /* its */
+    size_t address_count, at;
+    struct resolve *resolve;
+    int fd; /* -1: none */
+    struct event event;
+    event_callback_fn on_event;
+    short mask;        /* what the event watches for; 0: it is not set */
+    uint64_t next_ms;  /* when to try again, or to give up */
+    unsigned failures; /* in a row */
+    bool broken;       /* sending failed within a call of ours: the next tick sees to it */
+    bool goes_away;    /* it takes no more calls */
+    struct nghttp2_session *session; /* NULL: none */
+    struct slice out;                /* is the session's, and is to be sent */
+    struct grpc_calls calls, ended;  /* under way; and those that are to be told */
+    char where[300];
+    char trouble[GRPC_TEXT_MAX + 300];
+    char token[GRPC_TOKEN_MAX]; /* empty: none */
+};
+
+bool grpc_session_begin(struct grpc *g);
+void grpc_session_end(struct grpc *g);
+
+/* False: what came is no HTTP/2, or memory is short. Calls that end go to g->ended. */
+bool grpc_session_input(struct grpc *g, const uint8_t *bytes, size_t len);
+/* The next bytes to be sent, good until the session is used again; none: out->len is 0. */
+bool grpc_session_output(struct grpc *g, struct slice *out);
+
+/* A stream for a call; a call without its stream. */
+bool grpc_session_submit(struct grpc *g, struct grpc_call *call, const char *path);
+void grpc_session_forget(struct grpc *g, struct grpc_call *call);
+
+/* The message of a call that has succeeded, into answer->message; when there is no whole one, the
+ * answer is unclear. */
+void grpc_message(const struct grpc_call *call, struct grpc_answer *answer);
+
+/* For grpc_session.c's users: tells, and forgets the call before. */
+void grpc_end_call(struct grpc_call *call);

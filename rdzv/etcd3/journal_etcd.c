@@ -1,0 +1,401 @@
+/* The journal on etcd as the engine knows it, and its connection. See journal_etcd.h. */
+#include "rdzv/etcd3/journal_etcd.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rdzv/engine/log.h"
+#include "rdzv/etcd3/journal_etcd_internal.h"
+#include "rdzv/net/net.h"
+#include "store/account.h"
+
+#define TIMER_MS     100
+#define PENDING_MAX  ((size_t)64 << 20)
+#define ALIVE_MS     5000u
+#define PATIENCE_MS  5000u
+#define PASSWORD_MAX 1024u
+
+uint64_t lease_now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+struct slice journal_log_key(const struct journal_etcd *j, uint64_t index, char text[KEY_MAX])
+{
+    snprintf(text, KEY_MAX, "%slog/%016" PRIx64, j->prefix, index);
+    return slice_str(text);
+}
+
+struct slice journal_chunk_key(const struct journal_etcd *j, const char *id, uint32_t chunk,
+                               char text[KEY_MAX])
+{
+    snprintf(text, KEY_MAX, "%ssnap/%s/%08" PRIx32, j->prefix, id, chunk);
+    return slice_str(text);
+}
+
+/* --- What is wrong. --- */
+
+static uint64_t commit_waits_ms(const struct journal_etcd *j)
+{
+    return j->commit.open ? clock_elapsed_ms(j->commit.began_ms, journal_now_ms(j)) : 0;
+}
+
+/* When a member of etcd fails, its others need some seconds: meanwhile changes are taken, and
+ * answers wait. */
+static void find_reason(struct journal_etcd *j)
+{
+    char *out = j->reason;
+
+    out[0] = '\0';
+    if (j->state != JOURNAL_LEADS && j->leader[0] != '\0' && j->trouble[0] == '\0')
+        snprintf(out, REASON_MAX, "this replica stands by: %.200s leads", j->leader);
+    else if (j->state != JOURNAL_LEADS)
+        snprintf(out, REASON_MAX, "this replica does not lead%s%.200s",
+                 j->trouble[0] != '\0' ? ": " : "", j->trouble);
+    else if (j->commit.refused || commit_waits_ms(j) > PATIENCE_MS)
+        snprintf(out, REASON_MAX, "etcd does not take changes: %.200s", j->trouble);
+    else if (lease_now_ms() > j->valid_ms + PATIENCE_MS)
+        snprintf(out, REASON_MAX, "etcd does not renew the lease: %.200s", j->trouble);
+    else if (j->stats.pending_bytes > PENDING_MAX)
+        snprintf(out, REASON_MAX, "etcd is too slow: %zu bytes of changes wait to be committed",
+                 j->stats.pending_bytes);
+    else if (j->spare == NULL)
+        snprintf(out, REASON_MAX, "there is no memory to keep changes in");
+}
+
+void journal_note_reason(struct journal_etcd *j)
+{
+    bool refuses;
+
+    pending_keep_spare(&j->spare);
+    find_reason(j);
+    refuses = j->reason[0] != '\0';
+    j->engine->batch.refuses = refuses;
+    if (j->state != JOURNAL_LEADS || j->refused == refuses)
+        return;
+    j->refused = refuses;
+    if (refuses)
+        log_event(LOG_ERROR, "journal_failed", log_str("journal", j->options.config->url),
+                  log_str("reason", j->reason),
+                  log_str("action", "changes are refused; rdzvd tries again each second"));
+    else
+        log_event(LOG_INFO, "journal_resumed", log_str("journal", j->options.config->url));
+}
+
+/* The account of the user is told apart from all else: it is asked for once more. */
+static bool is_about_login(const struct grpc_answer *a)
+{
+    return a->code == 16 ||
+           (a->code == 3 && strstr(a->text, "revision of auth store is old") != NULL);
+}
+
+static bool was_not_carried_out(const struct grpc_answer *a)
+{
+    return a->code == 3 || a->code == 5 || a->code == 7 || a->code == 11 || a->code == 16 ||
+           (a->code == 8 && (strstr(a->text, "space exceeded") != NULL ||
+                             strstr(a->text, "larger than max") != NULL)) ||
+           (a->code == 2 && strstr(a->text, "too many requests") != NULL);
+}
+
+/* A try that is lost says nothing yet: the next one has another endpoint. */
+bool journal_note_failure(struct journal_etcd *j, const struct grpc_answer *a)
+{
+    bool clear = was_not_carried_out(a);
+
+    j->stats.failures++;
+    if (is_about_login(a) && j->options.config->user != NULL) {
+        j->up = false;
+        grpc_set_token(j->grpc, NULL);
+        return true;
+    }
+    if (a->code == 2 && clear)
+        return true;
+    if (strcmp(j->trouble, a->text) != 0) {
+        snprintf(j->trouble, sizeof j->trouble, "%s", a->text);
+        log_limited(LOG_WARN, "etcd_failed", log_str("endpoint", grpc_where(j->grpc)),
+                    log_i64("code", a->code), log_str("reason", a->text));
+    }
+    return clear;
+}
+
+void journal_note_success(struct journal_etcd *j)
+{
+    j->trouble[0] = '\0';
+    if (j->reason[0] != '\0')
+        journal_note_reason(j);
+}
+
+void journal_end(struct journal_etcd *j)
+{
+    if (j->state == JOURNAL_ENDED)
+        return;
+    j->state = JOURNAL_ENDED;
+    j->stats.leads = false;
+    journal_note_reason(j);
+    j->options.ended(j->options.arg);
+}
+
+/* --- The connection. --- */
+
+void journal_call(struct journal_etcd *j, struct grpc_call *call, const char *path,
+                  const struct message *m, uint64_t patience_ms)
+{
+    if (j->up && !grpc_is_under_way(call))
+        grpc_start(j->grpc, call, path, message_bytes(m), patience_ms);
+}
+
+/* The file's text without white space at its end. False with errno. */
+static bool read_password(const char *path, char out[PASSWORD_MAX])
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t len = fd < 0 ? -1 : read(fd, out, PASSWORD_MAX - 1);
+
+    if (fd >= 0)
+        close(fd);
+    if (len < 0)
+        return false;
+    while (len > 0 && strchr(" \t\r\n", out[len - 1]) != NULL)
+        len--;
+    out[len] = '\0';
+    return true;
+}
+
+/* Each connection begins with it: a member forgets its tokens when it restarts, and others do not
+ * know them. */
+static void log_in(struct journal_etcd *j)
+{
+    const struct config_journal *c = j->options.config;
+    Etcd3__AuthenticateRequest request = ETCD3__AUTHENTICATE_REQUEST__INIT;
+    char password[PASSWORD_MAX] = "";
+
+    if (j->logs_in || journal_now_ms(j) < j->login_ms)
+        return;
+    j->login_ms = journal_now_ms(j) + AGAIN_MS;
+    if (c->password_file != NULL && !read_password(c->password_file, password)) {
+        snprintf(j->trouble, sizeof j->trouble, "the password's file cannot be read");
+        journal_note_reason(j);
+        return;
+    }
+    request.name = c->user;
+    request.password = password;
+    grpc_set_token(j->grpc, NULL);
+    if (message_write(&j->login, &request.base))
+        j->logs_in =
+            grpc_start(j->grpc, &j->login_call, LOGIN_PATH, message_bytes(&j->login), TRY_MS);
+    explicit_bzero(password, sizeof password);
+}
+
+static void on_login(void *arg, const struct grpc_answer *a)
+{
+    struct journal_etcd *j = arg;
+    Etcd3__AuthenticateResponse *r = a->code == 0 ? message_login(a->message) : NULL;
+
+    j->logs_in = false;
+    explicit_bzero(j->login.bytes, j->login.len);
+    if (r != NULL && strlen(r->token) < GRPC_TOKEN_MAX)
+        grpc_set_token(j->grpc, r->token);
+    if (r != NULL || (a->code == 9 && strstr(a->text, "not enabled") != NULL)) {
+        j->up = true;
+        journal_pump(j);
+    } else {
+        journal_note_failure(j, a);
+        journal_note_reason(j);
+    }
+    message_free(r);
+}
+
+static void on_link(void *arg, bool up)
+{
+    struct journal_etcd *j = arg;
+
+    j->up = up && j->options.config->user == NULL;
+    if (up && !j->up)
+        j->login_ms = 0;
+    if (up)
+        journal_pump(j);
+}
+
+void journal_pump(struct journal_etcd *j)
+{
+    if (j->state == JOURNAL_ENDED)
+        return;
+    if (!j->up) {
+        if (j->options.config->user != NULL)
+            log_in(j);
+        return;
+    }
+    lead_pump(j);
+    if (j->state < JOURNAL_BEGINS)
+        follow_pump(j);
+    else
+        commit_pump(j);
+    if (j->state == JOURNAL_LEADS)
+        snapshot_out_pump(j);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    struct journal_etcd *j = arg;
+
+    (void)fd;
+    (void)what;
+    grpc_tick(j->grpc);
+    if (j->trouble[0] == '\0' && grpc_trouble(j->grpc)[0] != '\0' && j->state != JOURNAL_LEADS)
+        snprintf(j->trouble, sizeof j->trouble, "%.*s", (int)sizeof j->trouble - 1,
+                 grpc_trouble(j->grpc));
+    journal_pump(j);
+    journal_note_reason(j);
+    if (j->anew_ms != 0 && journal_now_ms(j) >= j->anew_ms)
+        journal_end(j);
+}
+
+/* --- The table. --- */
+
+static const char *refuses(void *arg)
+{
+    const struct journal_etcd *j = arg;
+
+    return j->reason[0] == '\0' ? NULL : j->reason;
+}
+
+/* While the lease may have ended, another replica may lead: nothing is answered. */
+static uint64_t vouch(void *arg)
+{
+    const struct journal_etcd *j = arg;
+
+    return j->state == JOURNAL_LEADS && lease_now_ms() <= j->valid_ms ? j->batch : 0;
+}
+
+static void tick(void *arg)
+{
+    struct journal_etcd *j = arg;
+    int64_t at_ns;
+
+    if (clock_elapsed_ms(j->committed_ms, journal_now_ms(j)) >= ALIVE_MS &&
+        engine_next_expiry(j->engine, &at_ns))
+        engine_commit_time(j->engine);
+}
+
+static bool work(void *arg)
+{
+    return snapshot_out_work(arg);
+}
+
+static void free_all(struct journal_etcd *j)
+{
+    if (event_initialized(&j->timer))
+        event_del(&j->timer);
+    snapshot_out_drop(j);
+    grpc_free(j->grpc);
+    commit_drop(j);
+    account_free(ACCOUNT_JOURNAL, j->spare, sizeof *j->spare);
+    stream_fini(&j->stream);
+    message_fini(&j->login);
+    message_fini(&j->step);
+    message_fini(&j->beat);
+    account_free(ACCOUNT_JOURNAL, j, sizeof *j);
+}
+
+static void close_journal(void *arg)
+{
+    struct journal_etcd *j = arg;
+
+    j->engine->options.journal = (struct engine_journal){0};
+    j->engine->journal_etcd = NULL;
+    if (j->stats.pending_batches > 0 && j->state == JOURNAL_LEADS)
+        log_event(LOG_ERROR, "journal_failed", log_str("journal", j->options.config->url),
+                  log_str("reason", "the last changes were not committed: no client was answered"),
+                  log_str("action", "none"));
+    free_all(j);
+}
+
+const struct journal_etcd_stats *journal_etcd_stats(const struct journal_etcd *j)
+{
+    return &j->stats;
+}
+
+bool journal_etcd_finish(struct journal_etcd *j)
+{
+    if (j->state != JOURNAL_LEADS || j->given_back)
+        return true;
+    if (j->stats.pending_batches == 0 && j->up)
+        lead_give_back(j);
+    return false;
+}
+
+/* --- The beginning. --- */
+
+static uint64_t random_number(void)
+{
+    uint64_t n = 0;
+
+    if (getrandom(&n, sizeof n, GRND_NONBLOCK) != (ssize_t)sizeof n)
+        n = (uint64_t)clock_wall_ns(&clock_system);
+    return n;
+}
+
+static void name_keys(struct journal_etcd *j)
+{
+    char host[256] = "";
+
+    gethostname(host, sizeof host - 1);
+    snprintf(j->prefix, sizeof j->prefix, "/rdzvd/%s/", j->options.config->name);
+    snprintf(j->leader_key, KEY_MAX, "%sleader", j->prefix);
+    snprintf(j->head_key, KEY_MAX, "%shead", j->prefix);
+    snprintf(j->pointer_key, KEY_MAX, "%ssnapshot", j->prefix);
+    snprintf(j->who, sizeof j->who, "%s pid %ld %016" PRIx64, host, (long)getpid(),
+             random_number());
+}
+
+static int start(struct journal_etcd *j)
+{
+    const struct timeval often = {.tv_usec = TIMER_MS * 1000};
+    const struct grpc_options grpc = {.base = j->options.base,
+                                      .endpoints = j->options.config->endpoints,
+                                      .endpoint_count = j->options.config->endpoint_count,
+                                      .first = random_number() % 1024,
+                                      .clock = j->engine->options.clock,
+                                      .link = on_link,
+                                      .arg = j};
+
+    event_assign(&j->timer, j->options.base, -1, EV_PERSIST, on_timer, j);
+    j->grpc = grpc_new(&grpc);
+    return j->grpc != NULL && net_add_event(&j->timer, &often) ? 0 : -1;
+}
+
+int journal_etcd_open(struct journal_etcd **out, const struct journal_etcd_options *options,
+                      struct engine *engine)
+{
+    struct journal_etcd *j = account_alloc(ACCOUNT_JOURNAL, sizeof *j);
+
+    *out = j;
+    if (j == NULL) {
+        log_event(LOG_ERROR, "journal_failed", log_str("journal", options->config->url),
+                  log_str("reason", "memory is short"), log_str("action", "none"));
+        return -1;
+    }
+    *j = (struct journal_etcd){.options = *options, .engine = engine, .entry_max = ENTRY_MAX};
+    j->login_call = (struct grpc_call){.tell = on_login, .arg = j};
+    TAILQ_INIT(&j->pending);
+    batch_init(&j->out.part);
+    name_keys(j);
+    recovery_begin(&j->recovery, engine);
+    engine->options.journal = (struct engine_journal){.commit = commit_take,
+                                                      .vouch = vouch,
+                                                      .refuses = refuses,
+                                                      .fd = -1,
+                                                      .tick = tick,
+                                                      .work = work,
+                                                      .close = close_journal,
+                                                      .arg = j};
+    engine->journal_etcd = j;
+    journal_note_reason(j);
+    return start(j); /* what there is ends with engine_close_journal() */
+}

@@ -1,0 +1,297 @@
+/* The leader's snapshots: chunks of the store's state, then the key that names them, then the
+ * removal of what they make needless. See journal_etcd_internal.h.
+ *
+ * A snapshot is of a batch, and has to end where an entry does: the entry in which that batch ends
+ * takes no later one (snapshot_out_limit()). Each chunk is put under the leader's revision and has
+ * a key of its own, so that a late copy changes nothing; the key that names them is compared with
+ * what stood there before. */
+#include "store/snapshot.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "rdzv/engine/log.h"
+#include "rdzv/etcd3/journal_etcd_internal.h"
+#include "store/crc32c.h"
+
+#define CHUNK_SIZE ((size_t)256 << 10)
+#define PART_SIZE  ((size_t)64 << 10)
+#define WORK_NS    1000000u
+#define DUE_MIN    ((uint64_t)16 << 20)
+
+/* After one that failed. */
+#define LATER_MS 60000u
+
+static void on_answer(void *arg, const struct grpc_answer *a);
+
+uint64_t snapshot_out_limit(const struct journal_etcd *j)
+{
+    return j->out.snapshot != NULL && !j->out.bound ? j->out.pointer.batch : UINT64_MAX;
+}
+
+/* All batches up to the snapshot's are committed, and none behind them. */
+void snapshot_out_note(struct journal_etcd *j)
+{
+    struct snapshot_out *o = &j->out;
+
+    if (o->snapshot == NULL || o->bound || j->batch != o->pointer.batch || j->cut != 0)
+        return;
+    o->pointer.at = j->at;
+    o->pointer.chain = j->chain;
+    o->bound = true;
+    o->replaces = j->stats.bytes_behind;
+}
+
+/* --- Beginning and end. --- */
+
+static void end(struct journal_etcd *j)
+{
+    struct snapshot_out *o = &j->out;
+
+    snapshot_end(o->snapshot);
+    o->snapshot = NULL;
+    stream_fini(&o->stream);
+    batch_begin(&o->part, 0);
+}
+
+static void give_up(struct journal_etcd *j, const char *why)
+{
+    log_event(LOG_WARN, "snapshot_failed", log_str("journal", j->options.config->url),
+              log_str("reason", why), log_str("action", "the log stays until one is written"));
+    j->out.after_ms = journal_now_ms(j) + LATER_MS;
+    end(j);
+}
+
+static void begin(struct journal_etcd *j)
+{
+    struct snapshot_out *o = &j->out;
+
+    if (j->state != JOURNAL_LEADS || j->stats.bytes_behind < DUE_MIN ||
+        j->stats.bytes_behind < j->stats.snapshot_bytes || j->reason[0] != '\0' ||
+        j->engine->batch_changes != 0 || journal_now_ms(j) < o->after_ms)
+        return;
+    o->snapshot = snapshot_begin(&j->engine->store);
+    if (o->snapshot == NULL) {
+        give_up(j, "memory is short");
+        return;
+    }
+    o->written = o->bound = false;
+    o->step = SNAPSHOT_CHUNKS;
+    o->sent = 0;
+    o->again_ms = 0;
+    o->began_ns = clock_monotonic_ns(j->engine->options.clock);
+    o->pointer = (struct snapshot_pointer){.batch = j->engine->batch.number - 1};
+    snprintf(o->pointer.id, sizeof o->pointer.id, "%016" PRIx64 "%08" PRIx32, (uint64_t)j->epoch,
+             o->begun++);
+    if (TAILQ_EMPTY(&j->pending) && !j->commit.open)
+        snapshot_out_note(j);
+}
+
+void snapshot_out_drop(struct journal_etcd *j)
+{
+    if (j->out.snapshot != NULL)
+        end(j);
+    batch_fini(&j->out.part);
+    message_fini(&j->out.request);
+}
+
+/* --- Writing. --- */
+
+/* One part more in the stream; false: memory is short. */
+static bool write_part(struct journal_etcd *j)
+{
+    struct snapshot_out *o = &j->out;
+    uint8_t length[STREAM_LENGTH];
+    enum snapshot_state state = snapshot_write(o->snapshot, PART_SIZE, &o->part);
+
+    if (state == SNAPSHOT_FAILED || !batch_end(&o->part, engine_wall_ns(j->engine)))
+        return false;
+    o->written = state == SNAPSHOT_DONE;
+    stream_length(length, o->part.len);
+    if (!stream_put(&o->stream, (struct slice){length, sizeof length}) ||
+        !stream_put(&o->stream, batch_bytes(&o->part)))
+        return false;
+    batch_begin(&o->part, 0);
+    return true;
+}
+
+static bool wants_parts(const struct snapshot_out *o)
+{
+    return o->snapshot != NULL && o->step == SNAPSHOT_CHUNKS && !o->written &&
+           o->stream.len < 2 * CHUNK_SIZE;
+}
+
+bool snapshot_out_work(struct journal_etcd *j)
+{
+    const struct clock *clock = j->engine->options.clock;
+    struct snapshot_out *o = &j->out;
+    uint64_t until_ns;
+
+    if (o->snapshot == NULL)
+        begin(j);
+    if (!wants_parts(o))
+        return false;
+    until_ns = clock_monotonic_ns(clock) + WORK_NS;
+    while (wants_parts(o) && clock_monotonic_ns(clock) < until_ns) {
+        if (!write_part(j)) {
+            grpc_cancel(&o->call);
+            give_up(j, "memory is short");
+            return false;
+        }
+    }
+    snapshot_out_pump(j);
+    return wants_parts(o);
+}
+
+/* --- Sending. --- */
+
+static bool request_chunk(struct journal_etcd *j, struct txn *t)
+{
+    struct snapshot_out *o = &j->out;
+    struct slice bytes = stream_bytes(&o->stream);
+    char key[KEY_MAX];
+
+    if (bytes.len > CHUNK_SIZE)
+        bytes.len = CHUNK_SIZE;
+    o->sent = bytes.len;
+    txn_put(&t->yes, journal_chunk_key(j, o->pointer.id, o->pointer.chunks, key), bytes, 0);
+    return txn_write(t, &o->request);
+}
+
+static bool request_pointer(struct journal_etcd *j, struct txn *t)
+{
+    const struct slice key = slice_str(j->pointer_key);
+    char text[POINTER_TEXT];
+
+    pointer_encode(&j->out.pointer, text);
+    if (j->pointer_text[0] == '\0')
+        txn_if_created(t, key, 0);
+    else
+        txn_if_value(t, key, slice_str(j->pointer_text));
+    txn_put(&t->yes, key, slice_str(text), 0);
+    txn_get(&t->no, key, (struct slice){0}, 0);
+    return txn_write(t, &j->out.request);
+}
+
+/* What the log has up to the snapshot, and the chunks of those before it: the ids of all that begin
+ * later are higher, so that a late copy of this removes nothing of theirs. */
+static bool request_removal(struct journal_etcd *j, struct txn *t)
+{
+    const struct snapshot_pointer *p = &j->out.pointer;
+    char from[KEY_MAX], to[KEY_MAX], low[KEY_MAX], mine[KEY_MAX];
+
+    snprintf(low, sizeof low, "%ssnap/", j->prefix);
+    snprintf(mine, sizeof mine, "%ssnap/%s/", j->prefix, p->id);
+    txn_delete(&t->yes, journal_log_key(j, 0, from), journal_log_key(j, p->at.index + 1, to));
+    txn_delete(&t->yes, slice_str(low), slice_str(mine));
+    return txn_write(t, &j->out.request);
+}
+
+static bool may_send(const struct snapshot_out *o)
+{
+    return o->step == SNAPSHOT_CHUNKS
+               ? o->stream.len >= CHUNK_SIZE || (o->written && o->stream.len > 0)
+               : o->step != SNAPSHOT_POINTS || o->bound;
+}
+
+void snapshot_out_pump(struct journal_etcd *j)
+{
+    static bool (*const requests[])(struct journal_etcd *,
+                                    struct txn *) = {[SNAPSHOT_CHUNKS] = request_chunk,
+                                                     [SNAPSHOT_POINTS] = request_pointer,
+                                                     [SNAPSHOT_REMOVES] = request_removal};
+    struct snapshot_out *o = &j->out;
+    struct txn t;
+
+    if (o->snapshot == NULL || grpc_is_under_way(&o->call) || !may_send(o) ||
+        journal_now_ms(j) < o->again_ms)
+        return;
+    txn_init(&t);
+    txn_if_created(&t, slice_str(j->leader_key), j->epoch);
+    o->call.tell = on_answer;
+    o->call.arg = j;
+    if (requests[o->step](j, &t))
+        journal_call(j, &o->call, TXN_PATH, &o->request, TRY_MS);
+}
+
+/* --- Answers. --- */
+
+static void chunk_done(struct journal_etcd *j)
+{
+    struct snapshot_out *o = &j->out;
+    const struct slice bytes = {stream_bytes(&o->stream).ptr, o->sent};
+
+    o->pointer.checksum = crc32c(o->pointer.checksum, bytes.ptr, bytes.len);
+    o->pointer.bytes += bytes.len;
+    o->pointer.chunks++;
+    stream_drop(&o->stream, o->sent);
+    if (o->written && o->stream.len == 0)
+        o->step = SNAPSHOT_POINTS;
+}
+
+static void pointer_done(struct journal_etcd *j)
+{
+    struct snapshot_out *o = &j->out;
+
+    pointer_encode(&o->pointer, j->pointer_text);
+    j->pointer = o->pointer;
+    j->stats.snapshot_bytes = o->pointer.bytes;
+    j->stats.bytes_behind -= o->replaces;
+    o->step = SNAPSHOT_REMOVES;
+}
+
+static void all_done(struct journal_etcd *j)
+{
+    const struct snapshot_out *o = &j->out;
+    uint64_t took_ns = clock_monotonic_ns(j->engine->options.clock) - o->began_ns;
+
+    j->stats.snapshots++;
+    log_event(LOG_INFO, "snapshot_written", log_str("journal", j->options.config->url),
+              log_u64("batch", o->pointer.batch), log_u64("bytes", o->pointer.bytes),
+              log_u64("took_ms", took_ns / 1000000));
+    end(j);
+}
+
+static void step_done(struct journal_etcd *j)
+{
+    switch (j->out.step) {
+    case SNAPSHOT_CHUNKS:
+        chunk_done(j);
+        break;
+    case SNAPSHOT_POINTS:
+        pointer_done(j);
+        break;
+    case SNAPSHOT_REMOVES:
+        all_done(j);
+        break;
+    }
+}
+
+/* True: the key names this snapshot already, by an earlier copy of the transaction. */
+static bool is_named(const struct journal_etcd *j, const Etcd3__TxnResponse *t)
+{
+    const Etcd3__KeyValue *kv = txn_key(t, 0);
+    char text[POINTER_TEXT];
+
+    pointer_encode(&j->out.pointer, text);
+    return j->out.step == SNAPSHOT_POINTS && kv != NULL && slice_is(slice_of_pb(kv->value), text);
+}
+
+/* A lost or refused try is made again; whether this replica still leads, the commits and the lease
+ * find out. */
+static void on_answer(void *arg, const struct grpc_answer *a)
+{
+    struct journal_etcd *j = arg;
+    struct snapshot_out *o = &j->out;
+    Etcd3__TxnResponse *t = a->code == 0 ? message_txn(a->message) : NULL;
+
+    if (t != NULL && j->state == JOURNAL_LEADS && (t->succeeded || is_named(j, t))) {
+        step_done(j);
+    } else {
+        o->again_ms = journal_now_ms(j) + AGAIN_MS;
+        if (a->code != 0)
+            j->stats.failures++;
+    }
+    message_free(t);
+    journal_pump(j);
+}

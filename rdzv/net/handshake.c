@@ -1,0 +1,318 @@
+/* How a connection begins where there is a certificate. See handshake.h for the contract. */
+#include "rdzv/net/handshake.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "rdzv/engine/log.h"
+#include "rdzv/net/conn.h"
+#include "rdzv/net/refusal.h"
+#include "rdzv/net/tls_context.h"
+#include "rdzv/net/tls_identity.h"
+
+struct handshake {
+    TAILQ_ENTRY(handshake) entry; /* in net->handshakes.open */
+    struct conn *conn;
+    uint64_t since_ms; /* engine_lived_ms() */
+};
+
+/* --- The certificate. --- */
+
+static struct tls_files files_of(const struct config_tls *t)
+{
+    return (struct tls_files){.cert = t->cert, .key = t->key, .ca = t->client_ca, .crl = t->crl};
+}
+
+static SSL_CTX *read_files(const struct config_tls *t, char why[TLS_WHY_MAX])
+{
+    const struct tls_files files = files_of(t);
+
+    return tls_server_context(&files, t->client_cert == CONFIG_CLIENT_CERT_OPTIONAL, why);
+}
+
+static void note_certificate(struct handshakes *all)
+{
+    int64_t expires_s = tls_context_expires(all->context), left = expires_s - (int64_t)time(NULL);
+
+    all->expires_s = expires_s > 0 ? (uint64_t)expires_s : 0;
+    if (left > 0)
+        log_event(LOG_INFO, "certificate_loaded", log_str("file", all->config->cert),
+                  log_i64("expires_in_s", left));
+    else
+        log_event(LOG_WARN, "certificate_expired", log_str("file", all->config->cert),
+                  log_i64("expired_s_ago", -left),
+                  log_str("hint", "clients refuse it: put a new one into the files of --cert and "
+                                  "--key; rdzvd sees when they change"));
+}
+
+int handshakes_start(struct net *n, const struct config_tls *config)
+{
+    struct handshakes *all = &n->handshakes;
+    const char *const paths[FILE_WATCH_MAX] = {config->cert, config->key, config->client_ca,
+                                               config->crl};
+    char why[TLS_WHY_MAX];
+
+    TAILQ_INIT(&all->open);
+    all->config = config;
+    if (config->cert == NULL)
+        return 0;
+    file_watch_begin(&all->files, paths);
+    all->context = read_files(config, why);
+    if (all->context == NULL) {
+        log_event(LOG_ERROR, "certificate_failed", log_str("reason", why));
+        return -1;
+    }
+    note_certificate(all);
+    return 0;
+}
+
+void handshakes_fini(struct net *n)
+{
+    SSL_CTX_free(n->handshakes.context);
+    n->handshakes.context = NULL;
+}
+
+void handshakes_reload(struct net *n)
+{
+    struct handshakes *all = &n->handshakes;
+    char why[TLS_WHY_MAX];
+    SSL_CTX *context = read_files(all->config, why);
+
+    if (context == NULL) {
+        log_event(LOG_ERROR, "certificate_kept", log_str("reason", why),
+                  log_str("hint", "the certificate from before is still in use; rdzvd tries again "
+                                  "when the files change, or on SIGHUP"));
+        return;
+    }
+    SSL_CTX_free(all->context);
+    all->context = context;
+    note_certificate(all);
+}
+
+/* --- Who may not go on. --- */
+
+static void refuse(struct conn *c, enum refusal_reason why, const char *detail)
+{
+    refusal_note(&conn_net(c)->engine->stats, why, &c->peer, slice_str(detail));
+}
+
+/* The client reads what was queued, and our end, before it sees that nobody read the rest. */
+static void end_softly(struct conn *c)
+{
+    c->wire = WIRE_KNOWN;
+    conn_finish_draining(c);
+    conn_update_events(c);
+}
+
+/* As Go's servers say it. */
+static const char wants_tls[] = "HTTP/1.0 400 Bad Request\r\n"
+                                "Content-Type: text/plain; charset=utf-8\r\n"
+                                "Connection: close\r\n"
+                                "\r\n"
+                                "Client sent an HTTP request to an HTTPS server.\n";
+
+static void refuse_plain(struct conn *c, uint8_t first)
+{
+    refuse(c, REFUSAL_PLAINTEXT, "");
+    if (first >= 'A' && first <= 'Z')
+        conn_put(c, wants_tls, sizeof wants_tls - 1);
+    end_softly(c);
+}
+
+void handshake_refuse(struct conn *c)
+{
+    static const uint8_t alert[] = {0x15, 3, 3, 0, 2, 2, 40}; /* fatal: handshake_failure */
+
+    refuse(c, REFUSAL_TLS,
+           "there is no certificate here: give rdzvd --cert and --key, or use http:// there");
+    conn_put(c, alert, sizeof alert);
+    end_softly(c);
+}
+
+static bool may_speak_plain(const struct conn *c)
+{
+    const struct config_plaintext *p = &conn_net(c)->handshakes.config->plaintext_for;
+    enum listen_wire wire = c->listener->spec->wire;
+
+    return peer_is_unix(&c->peer) || wire == LISTEN_PLAIN ||
+           (wire == LISTEN_BY_SETTING &&
+            (p->everybody || cidr_list_has(&p->networks, c->peer.address)));
+}
+
+/* --- A handshake. --- */
+
+static struct handshake *handshake_of(struct conn *c)
+{
+    return (struct handshake *)c->session.aligned;
+}
+
+static void end(struct conn *c)
+{
+    struct handshakes *all = &conn_net(c)->handshakes;
+    struct handshake *h = handshake_of(c);
+
+    TAILQ_REMOVE(&all->open, h, entry);
+    all->count--;
+    account_free(ACCOUNT_TLS, h, sizeof *h);
+    c->session.aligned = NULL;
+}
+
+static const char *version(const struct conn *c)
+{
+    (void)c;
+    return "tls";
+}
+
+/* While it lasts, this is what the connection speaks. Its bytes never come this way. */
+static const struct protocol handshake_protocol = {.name = "tls", .end = end, .version = version};
+
+static void fail(struct conn *c, const char *why)
+{
+    conn_net(c)->handshakes.failed++;
+    refuse(c, REFUSAL_TLS, why);
+    conn_close(c, why);
+}
+
+/* The client has been told why, in TLS, and is to read it: see end_softly(). */
+static void fail_softly(struct conn *c, const char *why)
+{
+    conn_net(c)->handshakes.failed++;
+    refuse(c, REFUSAL_TLS, why);
+    end(c);
+    c->protocol = NULL;
+    tls_free(c->tls);
+    c->tls = NULL;
+    end_softly(c);
+}
+
+/* OpenSSL says it in many ways when it has got no memory. */
+static int step(SSL *ssl)
+{
+    uint64_t refused = account.refused;
+    int result = tls_handshake(ssl);
+
+    return result == -EPROTO && account.refused != refused ? -ENOMEM : result;
+}
+
+static bool settle(struct conn *c)
+{
+    struct handshakes *all = &conn_net(c)->handshakes;
+    const struct string_list *names = &all->config->client_names;
+
+    if (names->count > 0 && !tls_peer_is_one_of(c->tls, names)) {
+        fail_softly(c, "its certificate has none of the names of --client-names");
+        return false;
+    }
+    end(c);
+    c->protocol = NULL;
+    c->wire = WIRE_KNOWN;
+    all->done++;
+    all->resumed += SSL_session_reused(c->tls) == 1;
+    conn_update_events(c);
+    return true;
+}
+
+/* The next step is that of the client, or of the socket. */
+static void wait(struct conn *c)
+{
+    bool writes = tls_wants_write(c->tls);
+
+    conn_set_output(c, writes ? OUTPUT_BLOCKED : OUTPUT_IDLE);
+    conn_set_input(c, writes ? INPUT_HELD : INPUT_READY);
+    conn_update_events(c);
+}
+
+static bool go_on(struct conn *c)
+{
+    char why[TLS_WHY_MAX];
+    int result;
+
+    if (!conn_is_open(c)) {
+        conn_close(c, "the daemon stops");
+        return false;
+    }
+    if (!conn_begin_costly(c)) {
+        conn_set_input(c, INPUT_DEFERRED);
+        conn_update_events(c);
+        return false;
+    }
+    conn_set_input(c, INPUT_READY);
+    conn_set_output(c, OUTPUT_IDLE);
+    result = step(c->tls);
+    conn_end_costly(c);
+    if (result == 0)
+        return settle(c);
+    if (result == -EAGAIN)
+        wait(c);
+    else if (result == -EPROTO)
+        fail_softly(c, tls_why(c->tls, why));
+    else if (result == -ENOMEM)
+        conn_drop(c, DROP_NO_MEMORY, "no memory for TLS, see --memory-limit", (struct slice){0});
+    else
+        conn_fail(c, -result);
+    return false;
+}
+
+static bool begin(struct conn *c)
+{
+    struct net *n = conn_net(c);
+    struct handshakes *all = &n->handshakes;
+    struct handshake *h = account_request_zeroed(ACCOUNT_TLS, conn_class(c), sizeof *h);
+
+    c->tls = h == NULL ? NULL : tls_server(all->context, conn_fd(c));
+    if (c->tls == NULL) {
+        account_free(ACCOUNT_TLS, h, sizeof *h);
+        conn_drop(c, DROP_NO_MEMORY, "no memory for TLS, see --memory-limit", (struct slice){0});
+        return false;
+    }
+    if (all->count == HANDSHAKES_MAX)
+        fail(TAILQ_FIRST(&all->open)->conn, "others began theirs, and this one did not go on");
+    h->conn = c;
+    h->since_ms = engine_lived_ms(n->engine);
+    TAILQ_INSERT_TAIL(&all->open, h, entry);
+    all->count++;
+    c->protocol = &handshake_protocol;
+    c->session.aligned = h;
+    c->wire = WIRE_HANDSHAKE;
+    return go_on(c);
+}
+
+/* Nothing is taken from the socket: what is there is for TLS, or for a protocol. */
+static bool look(struct conn *c)
+{
+    uint8_t first = 0;
+    ssize_t got = recv(conn_fd(c), &first, 1, MSG_PEEK);
+
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (got == 1 && first == TLS_FIRST_BYTE)
+        return begin(c);
+    if (got == 1 && !may_speak_plain(c)) {
+        refuse_plain(c, first);
+        return false;
+    }
+    c->wire = WIRE_KNOWN;
+    return true;
+}
+
+bool handshake_run(struct conn *c)
+{
+    return c->wire == WIRE_UNKNOWN ? look(c) : go_on(c);
+}
+
+void handshakes_tick(struct net *n)
+{
+    struct handshakes *all = &n->handshakes;
+    uint64_t now = engine_lived_ms(n->engine);
+    struct handshake *h;
+
+    if (all->context == NULL)
+        return;
+    if (file_watch_poll(&all->files))
+        handshakes_reload(n);
+    while ((h = TAILQ_FIRST(&all->open)) != NULL &&
+           clock_elapsed_ms(h->since_ms, now) >= HANDSHAKE_MS)
+        fail(h->conn, "the handshake took longer than 10s");
+}

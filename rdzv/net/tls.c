@@ -1,0 +1,288 @@
+/* TLS over one socket. See tls.h for the contract. */
+#include "rdzv/net/tls.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* --- The socket, as OpenSSL sees it. Its own way to it would raise SIGPIPE. --- */
+
+static int fd_of(BIO *bio)
+{
+    return (int)(intptr_t)BIO_get_data(bio);
+}
+
+static bool is_temporary(ssize_t n)
+{
+    return n < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
+static int bio_write(BIO *bio, const char *bytes, size_t len, size_t *written)
+{
+    ssize_t n = send(fd_of(bio), bytes, len, MSG_NOSIGNAL);
+
+    BIO_clear_retry_flags(bio);
+    if (is_temporary(n))
+        BIO_set_retry_write(bio);
+    *written = n > 0 ? (size_t)n : 0;
+    return n > 0;
+}
+
+static int bio_read(BIO *bio, char *bytes, size_t len, size_t *got)
+{
+    ssize_t n = recv(fd_of(bio), bytes, len, 0);
+
+    BIO_clear_retry_flags(bio);
+    if (is_temporary(n))
+        BIO_set_retry_read(bio);
+    else if (n == 0)
+        BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
+    *got = n > 0 ? (size_t)n : 0;
+    return n > 0;
+}
+
+static long bio_control(BIO *bio, int what, long number, void *arg)
+{
+    (void)number;
+    (void)arg;
+    if (what == BIO_CTRL_EOF)
+        return BIO_test_flags(bio, BIO_FLAGS_IN_EOF) != 0;
+    return what == BIO_CTRL_FLUSH;
+}
+
+static BIO *bio_new(int fd)
+{
+    static BIO_METHOD *method;
+    BIO *bio;
+
+    if (method == NULL) {
+        method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "socket");
+        if (method == NULL)
+            return NULL;
+        BIO_meth_set_write_ex(method, bio_write);
+        BIO_meth_set_read_ex(method, bio_read);
+        BIO_meth_set_ctrl(method, bio_control);
+    }
+    bio = BIO_new(method);
+    if (bio == NULL)
+        return NULL;
+    BIO_set_data(bio, (void *)(intptr_t)fd);
+    BIO_set_init(bio, 1);
+    return bio;
+}
+
+/* --- Whose certificate is refused: OpenSSL forgets it. --- */
+
+static _Thread_local char refused_name[120];
+
+static void put_name(X509 *certificate, char *text, size_t size)
+{
+    BIO *bio = BIO_new(BIO_s_mem());
+    int len = 0;
+
+    if (bio != NULL &&
+        X509_NAME_print_ex(bio, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253) >= 0)
+        len = BIO_read(bio, text, (int)size - 1);
+    text[len > 0 ? len : 0] = '\0';
+    BIO_free(bio);
+}
+
+int tls_verified(int is_fine, X509_STORE_CTX *verification)
+{
+    X509 *certificate = X509_STORE_CTX_get_current_cert(verification);
+
+    if (!is_fine && certificate != NULL)
+        put_name(certificate, refused_name, sizeof refused_name);
+    return is_fine;
+}
+
+/* --- Beginning. --- */
+
+static SSL *new_side(SSL_CTX *context, int fd)
+{
+    SSL *ssl = SSL_new(context);
+    BIO *bio = ssl == NULL ? NULL : bio_new(fd);
+
+    if (bio == NULL) {
+        SSL_free(ssl);
+        ERR_clear_error();
+        return NULL;
+    }
+    SSL_set_bio(ssl, bio, bio);
+    return ssl;
+}
+
+SSL *tls_server(SSL_CTX *context, int fd)
+{
+    SSL *ssl = new_side(context, fd);
+
+    if (ssl != NULL)
+        SSL_set_accept_state(ssl);
+    return ssl;
+}
+
+/* Certificates name addresses in a way of their own, and nobody asks for one by SNI. */
+static bool expect(SSL *ssl, const char *name)
+{
+    struct in6_addr address; /* large enough for both */
+
+    if (inet_pton(AF_INET, name, &address) == 1 || inet_pton(AF_INET6, name, &address) == 1)
+        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
+    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
+}
+
+SSL *tls_client(SSL_CTX *context, int fd, const char *name)
+{
+    SSL *ssl = new_side(context, fd);
+
+    if (ssl == NULL)
+        return NULL;
+    SSL_set_connect_state(ssl);
+    if (expect(ssl, name))
+        return ssl;
+    SSL_free(ssl);
+    ERR_clear_error();
+    return NULL;
+}
+
+/* --- What came of a call. --- */
+
+static bool is_short_of_memory(void)
+{
+    return ERR_GET_REASON(ERR_peek_error()) == ERR_R_MALLOC_FAILURE ||
+           ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE;
+}
+
+/* 0: the peer's end. */
+static int error_of(SSL *ssl, int result)
+{
+    int error = errno; /* of the socket, if it was that */
+
+    switch (SSL_get_error(ssl, result)) {
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE:
+        return -EAGAIN;
+    case SSL_ERROR_ZERO_RETURN:
+        return 0;
+    case SSL_ERROR_SYSCALL:
+        return error == 0 ? -ECONNRESET : -error;
+    default:
+        return is_short_of_memory() ? -ENOMEM : -EPROTO;
+    }
+}
+
+int tls_handshake(SSL *ssl)
+{
+    int result, error;
+
+    refused_name[0] = '\0';
+    ERR_clear_error();
+    errno = 0;
+    result = SSL_do_handshake(ssl);
+    if (result == 1)
+        return 0;
+    error = error_of(ssl, result);
+    return error == 0 ? -ECONNRESET : error;
+}
+
+bool tls_wants_write(const SSL *ssl)
+{
+    return SSL_want_write(ssl);
+}
+
+const char *tls_why(SSL *ssl, char text[TLS_WHY_MAX])
+{
+    long verdict = SSL_get_verify_result(ssl);
+    const char *reason = ERR_reason_error_string(ERR_peek_error());
+
+    if (verdict != X509_V_OK)
+        snprintf(text, TLS_WHY_MAX, "the certificate of %s: %s",
+                 refused_name[0] == '\0' ? "the peer" : refused_name,
+                 X509_verify_cert_error_string(verdict));
+    else
+        snprintf(text, TLS_WHY_MAX, "%s",
+                 reason != NULL ? reason : "the connection ended in the handshake");
+    return text;
+}
+
+/* --- Bytes. --- */
+
+/* What was read before the end, or before a failure, is told first. The next call then finds the
+ * end. */
+static ssize_t told_first(SSL *ssl, size_t got, int error)
+{
+    if (error != -EAGAIN)
+        SSL_set_shutdown(ssl, SSL_get_shutdown(ssl) | SSL_RECEIVED_SHUTDOWN);
+    return (ssize_t)got;
+}
+
+ssize_t tls_recv(SSL *ssl, void *bytes, size_t len)
+{
+    size_t got = 0, n = 0;
+    int error;
+
+    do {
+        ERR_clear_error();
+        errno = 0;
+        if (SSL_read_ex(ssl, (char *)bytes + got, len - got, &n) != 1) {
+            error = error_of(ssl, 0);
+            if (got > 0)
+                return told_first(ssl, got, error);
+            errno = -error;
+            return error == 0 ? 0 : -1;
+        }
+        got += n;
+    } while (got < len && SSL_has_pending(ssl));
+    return (ssize_t)got;
+}
+
+bool tls_has_pending(const SSL *ssl)
+{
+    return SSL_has_pending(ssl) || (SSL_get_shutdown(ssl) & SSL_RECEIVED_SHUTDOWN) != 0;
+}
+
+ssize_t tls_send(SSL *ssl, const void *bytes, size_t len)
+{
+    size_t n = 0;
+    int error;
+
+    ERR_clear_error();
+    errno = 0;
+    if (SSL_write_ex(ssl, bytes, len, &n) == 1)
+        return (ssize_t)n;
+    error = error_of(ssl, 0);
+    errno = error == 0 ? ECONNRESET : -error;
+    return -1;
+}
+
+ssize_t tls_or_recv(SSL *ssl, int fd, void *bytes, size_t len)
+{
+    return ssl == NULL ? recv(fd, bytes, len, 0) : tls_recv(ssl, bytes, len);
+}
+
+ssize_t tls_or_send(SSL *ssl, int fd, const void *bytes, size_t len)
+{
+    return ssl == NULL ? send(fd, bytes, len, MSG_NOSIGNAL) : tls_send(ssl, bytes, len);
+}
+
+/* --- The end. --- */
+
+void tls_end(SSL *ssl)
+{
+    if (SSL_is_init_finished(ssl) && (SSL_get_shutdown(ssl) & SSL_SENT_SHUTDOWN) == 0)
+        SSL_shutdown(ssl);
+    ERR_clear_error();
+}
+
+void tls_free(SSL *ssl)
+{
+    if (ssl == NULL)
+        return;
+    tls_end(ssl);
+    SSL_free(ssl);
+}

@@ -1,0 +1,188 @@
+/* TLS contexts from files. See tls_context.h for the contract. */
+#include "rdzv/net/tls_context.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* Of TLS 1.2: with forward secrecy, and with no attack that is known. TLS 1.3 has no others. */
+static const char ciphers[] = "ECDHE+AESGCM:ECDHE+CHACHA20";
+
+static bool fail(char why[TLS_WHY_MAX], const char *file, const char *text)
+{
+    unsigned long code = ERR_peek_error();
+    const char *reason = ERR_reason_error_string(code);
+
+    if (text == NULL && ERR_SYSTEM_ERROR(code))
+        reason = strerror(ERR_GET_REASON(code));
+    snprintf(why, TLS_WHY_MAX, "%s: %s", file,
+             text != NULL     ? text
+             : reason == NULL ? "cannot be read"
+                              : reason);
+    ERR_clear_error();
+    return false;
+}
+
+/* A key with a password would ask for it on a terminal. */
+static int no_password(char *text, int size, int writing, void *arg)
+{
+    (void)text;
+    (void)size;
+    (void)writing;
+    (void)arg;
+    return -1;
+}
+
+static bool load_own(SSL_CTX *context, const struct tls_files *files, char why[TLS_WHY_MAX])
+{
+    if (files->cert == NULL)
+        return true;
+    if (SSL_CTX_use_certificate_chain_file(context, files->cert) != 1)
+        return fail(why, files->cert, NULL);
+    if (SSL_CTX_use_PrivateKey_file(context, files->key, SSL_FILETYPE_PEM) != 1)
+        return fail(why, files->key, NULL);
+    if (SSL_CTX_check_private_key(context) != 1)
+        return fail(why, files->key, "is not the key of the certificate");
+    return true;
+}
+
+static bool load_crl(SSL_CTX *context, const char *file, char why[TLS_WHY_MAX])
+{
+    X509_STORE *store = SSL_CTX_get_cert_store(context);
+    X509_LOOKUP *lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file());
+
+    if (lookup == NULL || X509_load_crl_file(lookup, file, X509_FILETYPE_PEM) < 1)
+        return fail(why, file, NULL);
+    return X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) == 1;
+}
+
+static bool load_ca(SSL_CTX *context, const struct tls_files *files, char why[TLS_WHY_MAX])
+{
+    if (strcmp(files->ca, TLS_CA_SYSTEM) == 0) {
+        if (SSL_CTX_set_default_verify_paths(context) != 1)
+            return fail(why, "the CAs of the machine", NULL);
+    } else if (SSL_CTX_load_verify_file(context, files->ca) != 1) {
+        return fail(why, files->ca, NULL);
+    }
+    return files->crl == NULL || load_crl(context, files->crl, why);
+}
+
+static SSL_CTX *new_context(const SSL_METHOD *method)
+{
+    SSL_CTX *context = SSL_CTX_new(method);
+
+    if (context == NULL)
+        return NULL;
+    SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+    SSL_CTX_set_cipher_list(context, ciphers);
+    SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
+                                     SSL_OP_CIPHER_SERVER_PREFERENCE |
+                                     SSL_OP_IGNORE_UNEXPECTED_EOF);
+    /* An idle connection keeps no buffers; a queue that grows may have moved when it is sent. */
+    SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_read_ahead(context, 1); /* one call for a record, and for all behind it */
+    SSL_CTX_set_default_passwd_cb(context, no_password);
+    return context;
+}
+
+/* Who offers protocols and HTTP/1.1 is not among them would wait for an answer in another one. */
+static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+                       const unsigned char *in, unsigned in_len, void *arg)
+{
+    static const unsigned char spoken[] = "\x08http/1.1";
+    unsigned char *chosen;
+
+    (void)ssl;
+    (void)arg;
+    if (SSL_select_next_proto(&chosen, out_len, spoken, sizeof spoken - 1, in, in_len) !=
+        OPENSSL_NPN_NEGOTIATED)
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    *out = chosen;
+    return SSL_TLSEXT_ERR_OK;
+}
+
+/* The names of these CAs are told to clients, which choose their certificate by them. */
+static bool ask_clients(SSL_CTX *context, const struct tls_files *files, bool optional,
+                        char why[TLS_WHY_MAX])
+{
+    STACK_OF(X509_NAME) *names = NULL;
+
+    if (files->ca == NULL)
+        return true;
+    if (!load_ca(context, files, why))
+        return false;
+    if (strcmp(files->ca, TLS_CA_SYSTEM) != 0)
+        names = SSL_load_client_CA_file(files->ca);
+    SSL_CTX_set_client_CA_list(context, names);
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER | (optional ? 0 : SSL_VERIFY_FAIL_IF_NO_PEER_CERT),
+                       tls_verified);
+    return true;
+}
+
+SSL_CTX *tls_server_context(const struct tls_files *files, bool optional, char why[TLS_WHY_MAX])
+{
+    static const unsigned char id[] = "rdzvd";
+    SSL_CTX *context = new_context(TLS_server_method());
+
+    if (context == NULL) {
+        fail(why, "TLS", NULL);
+        return NULL;
+    }
+    SSL_CTX_set_session_id_context(context, id, sizeof id - 1);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF); /* tickets need none */
+    SSL_CTX_set_num_tickets(context, 1);
+    SSL_CTX_set_alpn_select_cb(context, choose_alpn, NULL);
+    if (load_own(context, files, why) && ask_clients(context, files, optional, why))
+        return context;
+    SSL_CTX_free(context);
+    return NULL;
+}
+
+static bool offer(SSL_CTX *context, const char *alpn)
+{
+    unsigned char wire[32];
+    size_t len = strlen(alpn);
+
+    wire[0] = (unsigned char)len;
+    memcpy(wire + 1, alpn, len);
+    return SSL_CTX_set_alpn_protos(context, wire, (unsigned)len + 1) == 0;
+}
+
+SSL_CTX *tls_client_context(const struct tls_files *files, const char *alpn, char why[TLS_WHY_MAX])
+{
+    struct tls_files all = *files;
+    SSL_CTX *context = new_context(TLS_client_method());
+
+    if (all.ca == NULL)
+        all.ca = TLS_CA_SYSTEM;
+    if (context != NULL && load_own(context, &all, why) && load_ca(context, &all, why)) {
+        SSL_CTX_set_verify(context, SSL_VERIFY_PEER, tls_verified);
+        if (alpn == NULL || offer(context, alpn))
+            return context;
+    }
+    if (context == NULL)
+        fail(why, "TLS", NULL);
+    SSL_CTX_free(context);
+    return NULL;
+}
+
+int64_t tls_context_expires(SSL_CTX *context)
+{
+    const X509 *certificate = SSL_CTX_get0_certificate(context);
+    struct tm tm;
+
+    if (certificate == NULL || ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &tm) != 1)
+        return 0;
+    return (int64_t)timegm(&tm);
+}
+
+int64_t tls_context_expires_in(SSL_CTX *context)
+{
+    int64_t expires = tls_context_expires(context);
+
+    return expires == 0 ? 0 : expires - (int64_t)time(NULL);
+}

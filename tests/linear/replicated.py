@@ -1,0 +1,73 @@
+"""What a run needs when the journal is on etcd (--mode etcd): one member, and one rdzvd on it, which
+are killed and stopped. It leads again when its lease has ended, so that each of its deaths takes
+some seconds."""
+
+import os
+import signal
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import etcd3  # noqa: E402
+import faults  # noqa: E402
+from history import now  # noqa: E402
+from servers import Rdzvd  # noqa: E402
+
+LEASE_S = 2
+
+
+class Replicated(faults.Cluster):
+    def first_start(self):
+        self.etcd = etcd3.Cluster()
+        super().first_start()
+
+    def start(self):
+        began = now()
+        self.daemon = Rdzvd(
+            "--journal=" + self.etcd.url, "--journal-lease=%ds" % LEASE_S,
+            listen=["127.0.0.1:%d%s" % (p, s) for p, s in zip(self.ports, ("", "/small", "/fill"))])
+        self.row = self.h.add("daemon", began=began, ended=None, how=None)
+        etcd3.wait_ready(self.daemon)
+
+    # --- Faults.
+
+    def stop_beyond_the_lease(self):
+        """What it had is gone with its lease: the daemon that goes on is another one."""
+        row = self.h.add("pause", **{"from": now(), "to": None, "kill": True})
+        self.daemon.process.send_signal(signal.SIGSTOP)
+        self.a_while(2 * LEASE_S, 2 * LEASE_S + 1)
+        self.daemon.process.send_signal(signal.SIGCONT)
+        self.daemon.wait_log("event=deposed", count=self.deposed() + 1)
+        self.row.update(ended=now(), how="deposed")
+        self.row = self.h.add("daemon", began=now(), ended=None, how=None)
+        etcd3.wait_ready(self.daemon)
+        row["to"] = now()
+
+    def deposed(self):
+        return self.daemon.log().count("event=deposed")
+
+    def kill_etcd(self):
+        self.strike_etcd(lambda member: (member.stop(signal.SIGKILL), self.a_while(0, 0.3),
+                                         member.start_again()))
+
+    def stop_etcd(self):
+        def stop(member):
+            member.process.send_signal(signal.SIGSTOP)
+            self.a_while(0.1, 1.5)
+            member.process.send_signal(signal.SIGCONT)
+        self.strike_etcd(stop)
+
+    def strike_etcd(self, how):
+        """While it is away, answers wait."""
+        row = self.h.add("pause", **{"from": now(), "to": None, "kill": True})
+        how(self.etcd.members[0])
+        self.etcd.wait(self.etcd.members[0])
+        etcd3.wait_ready(self.daemon)
+        row["to"] = now()
+
+    DIRECT = (("kill", 3), ("terminate", 2), ("stop", 3), ("stop_beyond_the_lease", 1),
+              ("kill_etcd", 4), ("stop_etcd", 4))
+
+    def close(self):
+        log = super().close()
+        self.etcd.__exit__()
+        return log

@@ -1,0 +1,639 @@
+"""rdzvd on a real etcd v3 cluster (--journal): what clients were answered is there, whoever dies; who
+does not lead answers nothing; what etcd refuses is said.
+
+    replicas.py [NAME...]     all cases, or those with one of these words in their name
+    replicas.py --all         the long ones, too
+
+Everything stays on loopback and in directories that the test made.
+"""
+
+import concurrent.futures
+import http.client
+import os
+import random
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
+import cases  # noqa: E402
+from agents import Peer, get_request, set_request, text as c10d_text  # noqa: E402
+from cases import case, check  # noqa: E402
+from etcd3 import Cluster, Replica, text  # noqa: E402
+from filled import ask, contents, fill, goes_on, put, same  # noqa: E402
+from servers import Rdzvd  # noqa: E402
+
+ALL = "--all" in sys.argv
+if ALL:
+    sys.argv.remove("--all")
+
+# The shortest lease: etcd's own least is 1.5 times its election timeout, of 1 s.
+LEASE = "--journal-lease=2s"
+LEASE_S = 2
+MIB = 1 << 20
+
+
+def long(function):
+    """A case for --all."""
+    def skipped():
+        return function() if ALL else "long; --all runs it"
+    skipped.__name__ = function.__name__
+    return case(skipped)
+
+
+def with_cluster(count=1, flags=()):
+    """The case gets a cluster, and a function that starts replicas on it; all of them end with it."""
+    def wrap(function):
+        def run():
+            with Cluster(count, flags) as cluster:
+                replicas = []
+
+                def start(*more, port=None):
+                    replicas.append(Replica(cluster, LEASE, *more, port=port))
+                    return replicas[-1]
+                try:
+                    function(cluster, start)
+                except BaseException:
+                    for r in replicas:
+                        print("a replica's log ends:\n%s" % r.log()[-3000:])
+                    raise
+                finally:
+                    for r in replicas:
+                        if r.process.poll() is None:
+                            r.process.send_signal(signal.SIGCONT)
+                            r.stop(signal.SIGKILL)
+        run.__name__ = function.__name__
+        return run
+    return wrap
+
+
+class Adder(threading.Thread):
+    """Adds 1 to a key again and again, at whichever replica takes it. `known`: answers so far;
+    `lost`: requests of which no answer came, each of which may have counted."""
+
+    def __init__(self, *ports):
+        super().__init__(daemon=True)
+        self.ports, self.known, self.lost, self.last = ports, 0, 0, 0
+        self.stopping = threading.Event()
+        self.slowest, self.wrong = 0, None
+        self.start()
+
+    def run(self):
+        answered = time.monotonic()
+        while not self.stopping.is_set():
+            for port in self.ports:
+                try:
+                    peer = Peer(port)
+                except (OSError, EOFError):
+                    continue
+                try:
+                    while not self.stopping.is_set():
+                        self.lost += 1
+                        got = peer.add(b"count", 1)
+                        self.lost -= 1
+                        self.known += 1
+                        now = time.monotonic()
+                        self.slowest, answered = max(self.slowest, now - answered), now
+                        if not self.last < got <= self.known + self.lost:
+                            self.wrong = "ADD came to %d behind %d, with %d answered and %d lost" % (
+                                got, self.last, self.known, self.lost)
+                        self.last = got
+                except (OSError, EOFError):
+                    pass
+                finally:
+                    peer.socket.close()
+            time.sleep(0.01)
+
+    def wait(self, more=20, timeout=30):
+        """Until so many more are answered."""
+        wanted, end = self.known + more, time.monotonic() + timeout
+        while self.known < wanted:
+            check(time.monotonic() < end, "after %d s, %d of %d ADDs are answered" % (
+                timeout, self.known, wanted))
+            time.sleep(0.01)
+
+    def finish(self, port):
+        self.stopping.set()
+        self.join(30)
+        check(self.wrong is None, self.wrong)
+        got = Peer(port).add(b"count", 0)
+        check(self.known <= got <= self.known + self.lost,
+              "the key is %d, with %d answered and %d lost" % (got, self.known, self.lost))
+
+
+def ready(replica):
+    replica.wait_ready()
+    return replica
+
+
+def state(replica):
+    """All that clients see of it but its own address."""
+    seen = contents(replica.port)
+    del seen["/v2/members"]
+    return seen
+
+
+# --- One replica.
+
+@case
+@with_cluster()
+def everything_survives(cluster, start):
+    r = ready(start())
+    fill(r.port)
+    before = contents(r.port)
+    for sig in signal.SIGKILL, signal.SIGTERM:
+        code = r.stop(sig)
+        same(code, 0 if sig == signal.SIGTERM else -sig, "the exit code")
+        r = ready(start(port=r.port))
+        same(contents(r.port), before, "after %s" % sig.name)
+    goes_on(r.port)
+
+
+@case
+@with_cluster()
+def an_end_gives_the_lease_back(cluster, start):
+    r = ready(start())
+    Peer(r.port).add(b"k", 1)
+    s = start()
+    s.wait_ready(503, "stands by")
+    began = time.monotonic()
+    same(r.stop(), 0, "the exit code")
+    ready(s)
+    took = time.monotonic() - began
+    check(took < 1.5, "the other replica led %.2f s after SIGTERM" % took)
+    same(Peer(s.port).add(b"k", 0), 1, "the key")
+
+
+@case
+@with_cluster()
+def a_standby_refuses_clients(cluster, start):
+    r = ready(start())
+    s = start()
+    s.wait_ready(503, "stands by: ")
+    try:
+        Peer(s.port)
+        raise AssertionError("a c10d client was served by a replica that does not lead")
+    except (EOFError, OSError):
+        pass
+    s.wait_log(r"this replica does not lead")
+    same(ask(s.port, "GET", "/livez")[0], 200, "/livez")
+    same(ask(s.port, "GET", "/v2/keys/")[0], 500, "etcd's API")
+    same(ask(s.port, "GET", "/rdzv/v1/status")[0], 503, "the status")
+    same(ask(s.port, "GET", "/health")[0], 503, "/health")
+    check(b"rdzvd_journal_leads 0" in ask(s.port, "GET", "/metrics")[2], "/metrics of a standby")
+    check(b"rdzvd_journal_leads 1" in ask(r.port, "GET", "/metrics")[2], "/metrics of the leader")
+
+
+@case
+@with_cluster()
+def a_killed_leader_is_followed(cluster, start):
+    r, s = ready(start()), start()
+    s.wait_ready(503, "stands by")
+    adder = Adder(r.port, s.port)
+    for _ in range(3):
+        adder.wait()
+        adder.slowest = 0
+        r.stop(signal.SIGKILL)
+        ready(s)
+        adder.wait()
+        check(adder.slowest < LEASE_S + 1.5, "no answer for %.1f s" % adder.slowest)
+        r, s = s, start(port=r.port)
+    adder.finish(r.port)
+
+
+def until_end(peer, timeout):
+    """What comes; b"" is the end of the connection, None that nothing comes."""
+    peer.socket.settimeout(timeout)
+    try:
+        return peer.socket.recv(100)
+    except ConnectionError:
+        return b""
+    except TimeoutError:
+        return None
+
+
+def pause_beyond_the_lease(cluster, start, *asked):
+    """The leader is stopped with requests in its socket, and goes on when another replica leads and
+    has changed what they are about: it answers none of them, neither before it can hear of that from
+    etcd nor then."""
+    r, s = ready(start()), start()
+    s.wait_ready(503, "stands by")
+    client = Peer(r.port)
+    client.set(b"k", b"old")
+    same(client.get(b"k"), b"old", "the key")
+    r.process.send_signal(signal.SIGSTOP)
+    ready(s)
+    peer = Peer(s.port)
+    peer.set(b"k", b"new")
+    same(peer.get(b"k"), b"new", "the key")
+    for request in asked:
+        client.send(request)
+    member = cluster.members[0]
+    member.pause()
+    r.process.send_signal(signal.SIGCONT)
+    same(until_end(client, 0.5), None, "what a leader has answered that may have been deposed")
+    member.process.send_signal(signal.SIGCONT)
+    same(until_end(client, 20), b"", "what the deposed leader has answered")
+    r.wait_log("event=deposed")
+    r.wait_ready(503, "stands by")
+    same(peer.get(b"k"), b"new", "the key")
+    return r, s
+
+
+@case
+@with_cluster()
+def a_paused_leader_answers_no_read(cluster, start):
+    for replica in pause_beyond_the_lease(cluster, start, get_request(b"k")):
+        same(replica.stop(), 0, "the exit code")  # also of one that has begun anew
+
+
+@case
+@with_cluster()
+def a_paused_leader_commits_nothing(cluster, start):
+    r, s = pause_beyond_the_lease(cluster, start, set_request(b"k", b"late"), get_request(b"k"))
+    s.stop(signal.SIGKILL)
+    ready(r)
+    same(Peer(r.port).get(b"k"), b"new", "the key, of who was deposed and leads again")
+
+
+@case
+@with_cluster()
+def an_etcd_that_comes_back(cluster, start):
+    r = ready(start())
+    member, peer = cluster.members[0], Peer(r.port)
+    peer.add(b"k", 1)
+    member.stop(signal.SIGKILL)
+    peer.send(b"\x04" + c10d_text(b"k") + struct.pack("<q", 1))
+    r.wait_ready(503, "etcd does not", timeout=20)
+    same(ask(r.port, "GET", "/livez")[0], 200, "/livez while nothing can be committed")
+    r.wait_log("event=journal_failed")
+    peer.socket.setblocking(False)
+    try:
+        raise AssertionError("%r was answered before etcd had it" % peer.socket.recv(100))
+    except BlockingIOError:
+        peer.socket.settimeout(20)
+    member.start_again()
+    same(peer.number(), 2, "the ADD that waited")
+    ready(r)
+    r.wait_log("event=journal_resumed")
+    same(peer.add(b"k", 1), 3, "the next one")
+
+
+@case
+@with_cluster()
+def a_relay_moves_over(cluster, start):
+    """Its client keeps its connection, and each of its requests counts once."""
+    r, s = ready(start()), start()
+    s.wait_ready(503, "stands by")
+    with Rdzvd("--upstream=127.0.0.1:%d,127.0.0.1:%d" % (r.port, s.port)) as relay:
+        peer, count = Peer(relay.port), 0
+        for _ in range(2):
+            for _ in range(50):
+                count += 1
+                same(peer.add(b"count", 1), count, "an ADD through the relay")
+            peer.send(b"\x04" + c10d_text(b"count") + struct.pack("<q", 1))
+            r.stop(signal.SIGKILL)
+            count += 1
+            same(peer.number(), count, "the ADD that the leader's death met")
+            r, s = s, start(port=r.port)
+            s.wait_ready(503, "stands by")
+
+
+# --- Several members.
+
+@case
+@with_cluster(3)
+def a_member_dies_or_stops(cluster, start):
+    r = ready(start())
+    adder = Adder(r.port)
+    for member in cluster.members:
+        adder.wait()
+        member.process.send_signal(signal.SIGSTOP)
+        adder.wait(timeout=40)
+        member.process.send_signal(signal.SIGCONT)
+        member.stop(signal.SIGKILL)
+        adder.wait(timeout=40)
+        member.start_again()
+        cluster.wait(member)
+    adder.wait()
+    adder.finish(r.port)
+
+
+@long
+@with_cluster(3)
+def all_that_dies_at_random(cluster, start):
+    """Replicas and members are killed and stopped, one of each kind at a time."""
+    rng = random.Random(int(os.environ.get("RDZV_SEED", "1")))
+    replicas = [start() for _ in range(3)]
+    adder = Adder(*(r.port for r in replicas))
+    for _ in range(30):
+        adder.wait(timeout=60)
+        at = rng.randrange(3)
+        if rng.random() < 0.5:
+            r = replicas[at]
+            if rng.random() < 0.5:
+                r.stop(signal.SIGKILL)
+                replicas[at] = start(port=r.port)
+            else:
+                r.process.send_signal(signal.SIGSTOP)
+                time.sleep(rng.random() * 2 * LEASE_S)
+                r.process.send_signal(signal.SIGCONT)
+        else:
+            member = cluster.members[at]
+            if rng.random() < 0.5:
+                member.stop(signal.SIGKILL)
+                member.start_again()
+            else:
+                member.process.send_signal(signal.SIGSTOP)
+                time.sleep(rng.random() * 4)
+                member.process.send_signal(signal.SIGCONT)
+            cluster.wait(member)
+    adder.wait(timeout=60)
+    leader = next(r for r in replicas if r.ready()[0] == 200)
+    adder.finish(leader.port)
+
+
+class Deaf:
+    """A TCP proxy before a member, which may stop to pass on what the member answers, and then ends
+    those connections: what was asked is carried out, and nobody learns of it."""
+
+    def __init__(self, member):
+        self.member, self.deaf, self.lost = member, threading.Event(), 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                client = self.listener.accept()[0]
+                server = socket.create_connection(("127.0.0.1", self.member.port))
+            except OSError:
+                return
+            threading.Thread(target=self.pass_on, args=(client, server), daemon=True).start()
+            threading.Thread(target=self.pass_back, args=(server, client), daemon=True).start()
+
+    @staticmethod
+    def end(*sockets):
+        for s in sockets:
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def pass_on(self, client, server):
+        try:
+            while data := client.recv(65536):
+                server.sendall(data)
+        except OSError:
+            pass
+        self.end(client, server)
+
+    def pass_back(self, server, client):
+        try:
+            while data := server.recv(65536):
+                if self.deaf.is_set():
+                    self.lost += 1
+                    break
+                client.sendall(data)
+        except OSError:
+            pass
+        self.end(client, server)
+
+
+class Putter(threading.Thread):
+    """Writes a key of etcd's tree again and again: each change has an index of its own, also if one
+    was carried out twice. `known`, `lost`: as of Adder."""
+
+    def __init__(self, port):
+        super().__init__(daemon=True)
+        self.port, self.known, self.lost = port, 0, 0
+        self.stopping = threading.Event()
+        self.start()
+
+    def run(self):
+        while not self.stopping.is_set():
+            try:
+                self.lost += 1
+                put(self.port, "/k", "value=v")
+                self.lost -= 1
+                self.known += 1
+            except (OSError, http.client.HTTPException, AssertionError):
+                time.sleep(0.01)
+
+    wait = Adder.wait
+
+
+@case
+@with_cluster()
+def a_lost_answer(cluster, start):
+    """Commits are carried out, and their answers lost: each counts once, then and after a start."""
+    proxy = Deaf(cluster.members[0])
+    cluster.url = "etcd://127.0.0.1:%d/test" % proxy.port
+    r = ready(start())
+    putter = Putter(r.port)
+    for _ in range(6):
+        putter.wait()
+        proxy.deaf.set()
+        time.sleep(0.05)
+        proxy.deaf.clear()
+    putter.wait()
+    putter.stopping.set()
+    putter.join(30)
+    check(proxy.lost >= 3, "%d answers were lost" % proxy.lost)
+    check(b"rdzvd_journal_commits_repeated_total 0" not in ask(r.port, "GET", "/metrics")[2],
+          "no commit was sent again")
+    index = int(ask(r.port, "GET", "/v2/keys/")[1]["X-Etcd-Index"])
+    r.stop(signal.SIGKILL)
+    r = ready(start(port=r.port))
+    same(int(ask(r.port, "GET", "/v2/keys/")[1]["X-Etcd-Index"]), index, "the index after a start")
+    proxy.listener.close()
+
+
+# --- Snapshots.
+
+@case
+@with_cluster()
+def a_snapshot_takes_the_place_of_the_log(cluster, start):
+    r, s = ready(start()), start()
+    fill(r.port)
+    s.wait_ready(503, "stands by")
+    s.process.send_signal(signal.SIGSTOP)  # what it would read next is going to be removed
+    peer = Peer(r.port)
+    for i in range(70):
+        peer.set(b"large/%d" % (i % 9), bytes([i]) * (MIB // 4))
+        peer.get(b"large/%d" % (i % 9))
+    peer.set(b"huge", b"h" * (3 * MIB))
+    peer.get(b"huge")
+    r.wait_log("event=snapshot_written")
+    peer.set(b"behind", b"it")
+    before = state(r)
+    log = [k for k in cluster.keys() if "/log/" in k]
+    check(len(log) < 40, "%d entries are left of the log" % len(log))
+    s.process.send_signal(signal.SIGCONT)
+    s.wait_log("event=journal_overtaken")
+    third = start()
+    for replica in s, third:
+        replica.wait_ready(503, "stands by")
+    same(r.stop(), 0, "the exit code")
+    for _ in range(2):
+        leader = wait_for_leader(s, third)
+        same(state(leader), before, "of the next leader")
+        leader.stop(signal.SIGKILL)
+
+
+def wait_for_leader(*replicas):
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        for r in replicas:
+            if r.process.poll() is None and r.ready()[0] == 200:
+                return r
+        time.sleep(0.02)
+    raise AssertionError("nobody leads")
+
+
+# --- What etcd refuses.
+
+@case
+@with_cluster(flags=("--quota-backend-bytes=%d" % (16 * MIB),))
+def an_etcd_without_space(cluster, start):
+    r = ready(start())
+    peer, known = Peer(r.port), 0
+    peer.set(b"before", b"1")
+    end = time.monotonic() + 60
+    while "space exceeded" not in r.ready()[1]:
+        check(time.monotonic() < end, "16 MiB are not full")
+        try:
+            filler = Peer(r.port)
+            filler.socket.settimeout(0.5)
+            for i in range(20):
+                filler.set(b"fill/%d" % known, b"f" * (MIB // 2))
+                same(len(filler.get(b"fill/%d" % known)), MIB // 2, "a value")
+                known += 1
+        except (OSError, EOFError):
+            pass
+        finally:
+            filler.socket.close()
+    r.wait_log("event=journal_failed .*space exceeded")
+    revision = cluster.call("/v3/kv/range", {"key": text("x")})["header"]["revision"]
+    cluster.call("/v3/kv/compaction", {"revision": revision, "physical": True})
+    cluster.call("/v3/maintenance/defragment", {})
+    alarm = cluster.call("/v3/maintenance/alarm", {"action": "GET"})["alarms"][0]
+    # An operator gives it room: a larger quota, and the alarm goes.
+    member = cluster.members[0]
+    member.stop()
+    member.argv[-1] = "--quota-backend-bytes=%d" % (256 * MIB)
+    member.start_again()
+    cluster.wait(member)
+    cluster.call("/v3/maintenance/alarm", dict(alarm, action="DEACTIVATE"))
+    ready(r)
+    peer = Peer(r.port)
+    same(peer.get(b"before"), b"1", "a key")
+    same(peer.get(b"fill/%d" % (known - 1)), b"f" * (MIB // 2), "the last value that was answered")
+    same(peer.add(b"after", 1), 1, "a change")
+
+
+@case
+@with_cluster(flags=("--max-request-bytes=65536", "--max-txn-ops=4"))
+def an_etcd_that_takes_little(cluster, start):
+    r = ready(start())
+    peer = Peer(r.port)
+    peer.set(b"large", bytes(range(256)) * 4096)
+    same(peer.get(b"large"), bytes(range(256)) * 4096, "a value in many entries")
+    r.wait_log("event=journal_smaller")
+    r.stop(signal.SIGKILL)
+    r = ready(start(port=r.port))
+    same(Peer(r.port).get(b"large"), bytes(range(256)) * 4096, "the value, after a start")
+
+
+@case
+@with_cluster()
+def somebody_else_writes(cluster, start):
+    r = ready(start())
+    peer = Peer(r.port)
+    peer.set(b"k", b"1")
+    same(peer.get(b"k"), b"1", "the key")
+    cluster.call("/v3/kv/deleterange", {"key": text("/rdzvd/test/leader")})
+    try:
+        peer.set(b"k", b"2")
+        got = peer.get(b"k")
+    except (OSError, EOFError):
+        got = None
+    same(got, None, "what a leader without its key has answered")
+    r.wait_log("event=deposed")
+    ready(r)
+    peer = Peer(r.port)
+    same(peer.get(b"k"), b"1", "the key, of the same replica that leads anew")
+    cluster.call("/v3/kv/put", {"key": text("/rdzvd/test/head"), "value": text("%016x %016x" % (999, 1))})
+    try:
+        peer.set(b"k", b"3")
+        got = peer.get(b"k")
+    except (OSError, EOFError):
+        got = None
+    same(got, None, "what was answered with a foreign head")
+    r.wait_log("event=journal_disturbed")
+    r.wait_ready(503, "missing")
+
+
+# --- Users.
+
+@case
+@with_cluster(flags=("--bcrypt-cost=4", "--auth-token-ttl=3"))
+def a_user_with_a_password(cluster, start):
+    for name, password in ("root", "rootpw"), ("rdzv", "pw"):
+        cluster.call("/v3/auth/user/add", {"name": name, "password": password})
+    cluster.call("/v3/auth/role/add", {"name": "root"})
+    cluster.call("/v3/auth/role/add", {"name": "rdzv"})
+    cluster.call("/v3/auth/role/grant", {"name": "rdzv", "perm": {
+        "permType": "READWRITE", "key": text("/rdzvd/"), "range_end": text("/rdzvd0")}})
+    for name in "root", "rdzv":
+        cluster.call("/v3/auth/user/grant", {"user": name, "role": name})
+    cluster.call("/v3/auth/enable", {})
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write("wrong\n")
+        file.flush()
+        flags = ("--journal-user=rdzv", "--journal-password-file=" + file.name)
+        r = start(*flags)
+        r.wait_ready(503, "authentication failed")
+        file.seek(0)
+        file.write("pw\n   ")
+        file.flush()
+        ready(r)
+        peer = Peer(r.port)
+        same(peer.add(b"k", 1), 1, "a change")
+        member = cluster.members[0]
+        member.stop()  # its tokens are gone with it
+        member.start_again()
+        same(peer.add(b"k", 1), 2, "a change of the member's next life")
+    other = start()
+    other.wait_ready(503, "user name is empty")
+
+
+def run_alone(name):
+    done = subprocess.run([sys.executable, __file__, name] + (["--all"] if ALL else []),
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    for line in done.stdout.splitlines():
+        if done.returncode != 0 or line.startswith("skip "):
+            print(line, flush=True)
+    return done.returncode
+
+
+def run_all():
+    """They wait for the ends of leases more than for anything else: some at a time, each in a
+    process of its own."""
+    names = [function.__name__ for function in cases.CASES]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        codes = list(pool.map(run_alone, names))
+    failed = sum(code != 0 for code in codes)
+    print("%d passed, %d failed" % (len(codes) - failed, failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_all() if len(sys.argv) == 1 else cases.run(os.path.relpath(__file__)))

@@ -1,0 +1,815 @@
+"""TLS: one port with and without it, certificates of both sides, hostile handshakes, new certificates
+while it runs; with curl, python-etcd and OpenSSL's own client.
+
+    tls.py [NAME...]     all cases, or those with one of these words in their name
+
+$RDZV_ETCD_PYTHON is a Python that has python-etcd (python3, else the virtual environment with torch).
+"""
+
+import glob
+import os
+import re
+import shutil
+import signal
+import socket
+import ssl
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
+import cases  # noqa: E402
+import certs  # noqa: E402
+from agents import PING, VALIDATE, Peer, get_request, set_request, text, wait_request  # noqa: E402
+from cases import case, check  # noqa: E402
+from servers import Rdzvd, Server, free_port, rdzvd_binary  # noqa: E402
+
+CA, OTHER_CA = certs.Ca(), certs.Ca("another-ca")
+SERVER = CA.issue()
+
+
+def same(got, wanted, what):
+    check(got == wanted, "%s: %.300r, not %.300r" % (what, got, wanted))
+
+
+def tls_flags(pair=None):
+    cert, key = pair or SERVER
+    return ["--cert=" + cert, "--key=" + key]
+
+
+def daemon(*flags, pair=None, **kwargs):
+    return Rdzvd(*tls_flags(pair), *flags, **kwargs)
+
+
+def client_context(pair=None, ca=CA, version=None):
+    context = ssl.create_default_context(cafile=ca.pem)
+    if pair:
+        context.load_cert_chain(*pair)
+    if version:
+        context.minimum_version = context.maximum_version = version
+    return context
+
+
+def connect(port, context=None, host="127.0.0.1"):
+    raw = socket.create_connection((host, port), timeout=30)
+    raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return (context or client_context()).wrap_socket(raw, server_hostname="localhost")
+
+
+class TlsPeer(Peer):
+    """A TCPStore client within TLS, as no torch has it."""
+
+    def __init__(self, port, context=None):
+        self.socket = connect(port, context)
+        self.name = "%s:%d" % self.socket.getsockname()[:2]
+        self.send(VALIDATE + PING)
+        self.expect(PING[1:])
+
+
+def curl(port, path, *args, ca=CA, scheme="https"):
+    ran = subprocess.run(["curl", "-sS", "--max-time", "60", "--cacert", ca.pem, *args,
+                          "%s://localhost:%d%s" % (scheme, port, path)], capture_output=True, text=True)
+    return ran.returncode, ran.stdout, ran.stderr
+
+
+def s_client(port, *args, say=""):
+    ran = subprocess.run(["openssl", "s_client", "-connect", "127.0.0.1:%d" % port, "-CAfile", CA.pem, *args],
+                         input=say, capture_output=True, text=True, timeout=60)
+    return ran.stdout + ran.stderr
+
+
+def request(path="/version", close=True):
+    return ("GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n" % (path, "Connection: close\r\n" if close else "")).encode()
+
+
+def read_all(s):
+    got = b""
+    while data := s.recv(65536):
+        got += data
+    return got
+
+
+def metric(d, name, **labels):
+    context = client_context()
+    with connect(d.port, context) as s:
+        s.sendall(request("/metrics"))
+        body = read_all(s).decode()
+    wanted = name + ("{%s}" % ",".join('%s="%s"' % kv for kv in labels.items()) if labels else "")
+    found = re.search("^" + re.escape(wanted) + " (\\S+)$", body, re.M)
+    check(found, "no %s in the metrics" % wanted)
+    return float(found.group(1))
+
+
+def until(function, what, timeout=30):
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if function():
+            return
+        time.sleep(0.02)
+    raise AssertionError("not within %d s: %s" % (timeout, what))
+
+
+# --- What is spoken. ---
+
+@case
+def curl_over_https():
+    with daemon() as d:
+        big = "x" * 5_000_000
+        with tempfile.NamedTemporaryFile("w") as f:
+            f.write("value=" + big)
+            f.flush()
+            code, out, err = curl(d.port, "/v2/keys/big", "-XPUT", "--data-binary", "@" + f.name, "--http1.1")
+        check(code == 0 and big in out, "PUT of 5 MB: %d %s" % (code, err))
+        code, out, err = curl(d.port, "/v2/keys/big")
+        check(code == 0 and big in out, "GET of 5 MB: %d %s" % (code, err))
+        code, out, err = curl(d.port, "/version", "-v", "--tls-max", "1.2")
+        check(code == 0 and "TLSv1.2" in err and re.search("ALPN.*server accepted.* http/1.1", err), err)
+
+
+@case
+def c10d_within_tls_is_the_same_store():
+    with daemon() as d:
+        plain, secret = Peer(d.port), TlsPeer(d.port)
+        secret.set(b"key", b"value")
+        secret.ping()
+        same(secret.get(b"key"), b"value", "within TLS")
+        same(plain.get(b"key"), b"value", "without")
+        secret.send(wait_request(b"later"))
+        plain.set(b"later", b"1")
+        secret.expect(b"\0")
+        big = os.urandom(8 << 20)
+        secret.set(b"big", big)
+        secret.ping()
+        same(plain.get(b"big") == big, True, "8 MiB written within TLS")
+        same(secret.get(b"big") == big, True, "8 MiB read within TLS")
+        count = 20000  # many answers to many requests
+        sender = threading.Thread(target=secret.send, args=((b"\4" + text(b"n") + struct.pack("<q", 1)) * count,))
+        sender.start()
+        same([secret.number() for _ in range(count)], list(range(1, count + 1)), "pipelined ADDs")
+        sender.join()
+
+
+@case
+def records_of_one_byte():
+    with daemon() as d:
+        peer = TlsPeer(d.port)
+        for byte in set_request(b"slow", b"value") + get_request(b"slow"):
+            peer.send(bytes([byte]))
+        same(peer.blob(), b"value", "a request of many records")
+        with connect(d.port) as s:
+            for byte in request():
+                s.sendall(bytes([byte]))
+            check(b"etcdserver" in read_all(s), "an HTTP request of many records")
+
+
+@case
+def records_in_pieces():
+    """A proxy passes on what both say, one byte at a time."""
+    with daemon() as d, socket.create_server(("127.0.0.1", 0)) as listener:
+        def copy(a, b):
+            try:
+                while data := a.recv(4096):
+                    for byte in data:
+                        b.sendall(bytes([byte]))
+            except OSError:
+                pass
+
+        def serve():
+            one = listener.accept()[0]
+            other = socket.create_connection(("127.0.0.1", d.port))
+            for s in (one, other):
+                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            threading.Thread(target=copy, args=(other, one), daemon=True).start()
+            copy(one, other)
+
+        threading.Thread(target=serve, daemon=True).start()
+        peer = TlsPeer(listener.getsockname()[1])
+        peer.set(b"key", b"v" * 3000)
+        same(peer.get(b"key"), b"v" * 3000, "what came in pieces")
+
+
+@case
+def versions_and_what_is_off():
+    with daemon() as d:
+        for version, fine in (("-tls1_1", False), ("-tls1_2", True), ("-tls1_3", True)):
+            said = s_client(d.port, version, "-cipher", "ALL:@SECLEVEL=0")
+            same("Verify return code: 0 (ok)" in said and "Cipher is (NONE)" not in said, fine, version)
+        said = s_client(d.port, "-tls1_2", "-cipher", "AES128-SHA:AES128-GCM-SHA256:@SECLEVEL=0")
+        check("Cipher is (NONE)" in said, "a cipher without forward secrecy: " + said)
+        same("Compression: NONE" in s_client(d.port, "-tls1_2", "-comp"), True, "no compression")
+        for offered, chosen in (("http/1.1", "ALPN protocol: http/1.1"), ("h2,http/1.1", "ALPN protocol: http/1.1"),
+                                ("h2", "no application protocol")):
+            check(chosen in s_client(d.port, "-alpn", offered), "ALPN " + offered)
+        d.wait_log("event=refused .*reason=tls .*unsupported protocol|event=refused .*reason=tls .*no application protocol")
+        said = s_client(d.port, "-tls1_2", say="R\n")
+        check("no renegotiation" in said or "NO_RENEGOTIATION" in said.upper(), "renegotiation: " + said[-400:])
+        same(curl(d.port, "/version")[0], 0, "and the next client")
+
+
+@case
+def sessions_are_resumed():
+    with daemon() as d:
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context = client_context(version=version)
+            with connect(d.port, context) as s:
+                s.sendall(request())
+                read_all(s)  # behind it the ticket has come
+                session = s.session
+            raw = socket.create_connection(("127.0.0.1", d.port), timeout=30)
+            with context.wrap_socket(raw, server_hostname="localhost", session=session) as s:
+                same(s.session_reused, True, "resumed, %s" % version)
+        same(metric(d, "rdzvd_tls_handshakes_total", resumed="true"), 2, "counted")
+
+
+# --- Ends. ---
+
+@case
+def ends_with_and_without_a_word():
+    with daemon() as d:
+        s = connect(d.port)
+        s.sendall(request(close=False)[:20])
+        os.close(s.detach())  # half a request, and no close_notify
+        s = connect(d.port)
+        s.sendall(request(close=False))
+        check(b"200 OK" in s.recv(65536), "an answer")
+        raw = s.unwrap()  # close_notify, which is answered
+        same(raw.recv(1), b"", "the end of both")
+        with connect(d.port) as s:
+            s.sendall(request())
+            check(b"etcdserver" in read_all(s), "the daemon ends with close_notify, or Python raises here")
+        peer = TlsPeer(d.port)
+        os.close(peer.socket.detach())
+        same(curl(d.port, "/version")[0], 0, "and the next client")
+        until(lambda: metric(d, "rdzvd_connections") == 1, "all of them are gone")
+
+
+@case
+def who_does_not_read_is_not_waited_for():
+    with daemon("--output-limit=1MiB", "--request-timeout=2s") as d:
+        raw = socket.socket()
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        raw.connect(("127.0.0.1", d.port))
+        with client_context().wrap_socket(raw, server_hostname="localhost") as s:
+            peer = TlsPeer(d.port)
+            peer.set(b"big", bytes(4 << 20))
+            peer.ping()
+            s.sendall(VALIDATE + get_request(b"big") * 4)
+            d.wait_log("event=dropped .*does not read")
+            same(peer.add(b"n", 1), 1, "another client")
+
+
+@case
+def half_of_a_request_is_dropped():
+    with daemon("--request-timeout=1s") as d:
+        peer = TlsPeer(d.port)
+        peer.send(set_request(b"key", b"value")[:9])
+        d.wait_log("event=dropped .*half a request")
+        peer.expect_end()
+
+
+# --- Plain text. ---
+
+@case
+def plain_text_has_to_be_allowed():
+    own = next((a for a in subprocess.run(["hostname", "-I"], capture_output=True, text=True).stdout.split()
+                if "." in a), None)
+    with daemon("--plaintext=off") as d:
+        with socket.create_connection(("127.0.0.1", d.port), timeout=30) as s:
+            s.sendall(VALIDATE + PING)
+            same(s.recv(100), b"", "c10d without TLS is ended")
+        d.wait_log("event=refused .*reason=plaintext .*hint=.*TLS")
+        code, out, _ = curl(d.port, "/version", scheme="http")
+        same((code, out), (0, "Client sent an HTTP request to an HTTPS server.\n"), "HTTP without TLS")
+        same(curl(d.port, "/version")[0], 0, "with TLS")
+        same(metric(d, "rdzvd_refused_total", reason="plaintext"), 2, "counted")
+    for flag, loopback, other in (("--plaintext=on", True, True), ("--plaintext=loopback", True, False),
+                                  ("--plaintext=%s/32" % own, False, True), ("--cors=*", True, False)):
+        with daemon(flag, listen=("0.0.0.0:0",)) as d:
+            for host, fine in (("127.0.0.1", loopback), (own, other)):
+                if host is None:
+                    continue
+                with socket.create_connection((host, d.port), timeout=30) as s:
+                    s.sendall(VALIDATE + PING)
+                    same(s.recv(4) == PING[1:], fine, "%s from %s" % (flag, host))
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/socket"
+        server = Server([rdzvd_binary(), "--listen=unix:" + path, *tls_flags(), "--plaintext=off"])
+        with server:
+            server.wait_log("event=ready")
+            ran = subprocess.run(["curl", "-sS", "--unix-socket", path, "http://localhost/version"],
+                                 capture_output=True, text=True)
+            check("etcdserver" in ran.stdout, "a Unix socket: " + ran.stderr)
+    return None if own else "there is no address but loopback"
+
+
+@case
+def tls_where_there_is_no_certificate():
+    with Rdzvd() as d:
+        code, _, err = curl(d.port, "/version")
+        check(code == 35 and "alert handshake failure" in err, "%d %s" % (code, err))
+        d.wait_log("event=refused .*reason=tls .*there is no certificate here")
+        same(Peer(d.port).add(b"n", 1), 1, "and the next client")
+
+
+@case
+def who_may_connect():
+    own = next((a for a in subprocess.run(["hostname", "-I"], capture_output=True, text=True).stdout.split()
+                if "." in a), None)
+    if own is None:
+        return "there is no address but loopback"
+    for networks, fine in (("203.0.113.0/24", False), ("203.0.113.0/24," + own, True), (own + "/31", True)):
+        with Rdzvd("--allow=" + networks, listen=("0.0.0.0:0",)) as d:
+            same(Peer(d.port).add(b"n", 1), 1, "this machine")
+            with socket.create_connection((own, d.port), timeout=30) as s:
+                try:
+                    s.sendall(VALIDATE + PING)
+                    got = s.recv(4)
+                except ConnectionResetError:
+                    got = b""
+            same(got == PING[1:], fine, "%s with --allow=%s" % (own, networks))
+            if not fine:
+                d.wait_log("event=refused peer=%s:.*reason=address" % own)
+
+
+# --- Certificates of clients, and of the server. ---
+
+@case
+def certificates_of_clients():
+    revoked = CA.issue("revoked", "DNS:revoked.example")
+    crl = CA.revoke(revoked)
+    wrong = [
+        (None, "peer did not return a certificate"),
+        (OTHER_CA.issue("stranger"), "the certificate of CN=stranger: unable to get local issuer"),
+        (CA.expired("old"), "certificate of CN=old: certificate has expired"),
+        (CA.early("young"), "certificate of CN=young: certificate is not yet valid"),
+        (certs.self_signed(CA), "certificate of CN=alone: self.signed certificate"),
+        (revoked, "certificate of CN=revoked: certificate revoked"),
+    ]
+    with daemon("--client-ca=" + CA.pem, "--crl=" + crl) as d:
+        for pair, why in wrong:
+            for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+                try:
+                    with connect(d.port, client_context(pair, version=version)) as s:
+                        s.sendall(request())
+                        got = read_all(s)
+                except (ssl.SSLError, ConnectionResetError, BrokenPipeError):
+                    got = b""
+                same(got, b"", "%s with %s" % (why, version))
+            d.wait_log("event=refused .*reason=tls .*(%s)" % why, count=2)
+        right = CA.issue("worker", "DNS:worker-0.example,URI:spiffe://cluster/job")
+        code, out, err = curl(d.port, "/version", "--cert", right[0], "--key", right[1])
+        check(code == 0 and "etcdserver" in out, err)
+    with daemon("--client-ca=" + CA.pem, "--client-cert=optional") as d:
+        same(curl(d.port, "/version")[0], 0, "optional: none")
+        cert, key = OTHER_CA.issue("stranger")
+        check(curl(d.port, "/version", "--cert", cert, "--key", key)[0] != 0, "optional: a wrong one")
+    with daemon("--client-ca=" + CA.pem, "--client-names=worker-1.example,spiffe://cluster/job") as d:
+        same(curl(d.port, "/version", "--cert", right[0], "--key", right[1])[0], 0, "a name of the list")
+        cert, key = CA.issue("worker-1.example", "DNS:worker-2.example")  # the common name does not count
+        check(curl(d.port, "/version", "--cert", cert, "--key", key)[0] != 0, "no name of the list")
+        d.wait_log("event=refused .*none of the names of --client-names")
+
+
+@case
+def certificates_of_the_server():
+    for pair, ca, why in ((CA.expired(), CA, "expired"), (CA.issue("server", "DNS:elsewhere"), CA, "subject name"),
+                          (SERVER, OTHER_CA, "unable to get local issuer"),
+                          (certs.self_signed(CA, "lonely"), CA, "self.signed")):
+        with daemon(pair=pair) as d:
+            code, _, err = curl(d.port, "/version", ca=ca)
+            check(code == 60 and re.search(why, err), "%s: %d %s" % (why, code, err))
+            if why == "expired":
+                d.wait_log("event=certificate_expired")
+            if ca is OTHER_CA:
+                d.wait_log("event=refused .*reason=tls .*alert unknown ca")
+
+
+@case
+def files_of_no_use():
+    with tempfile.TemporaryDirectory() as folder:
+        empty = folder + "/empty"
+        open(empty, "w", encoding="ascii").close()
+        cert, key = SERVER
+        for flags, why in ((["--cert=/nowhere", "--key=" + key], "/nowhere: No such file"),
+                           (["--cert=" + empty, "--key=" + key], empty + ": no start line"),
+                           (["--cert=" + cert, "--key=" + empty], empty),
+                           (["--cert=" + cert, "--key=" + CA.issue()[1]], "key values mismatch"),
+                           (["--client-ca=" + empty] + tls_flags(), empty),
+                           (["--client-ca=" + CA.pem, "--crl=" + empty] + tls_flags(), empty)):
+            ran = subprocess.run([rdzvd_binary(), "--listen=127.0.0.1:0", *flags], capture_output=True, text=True,
+                                 timeout=60)
+            check(ran.returncode == 1 and "event=certificate_failed" in ran.stderr and why in ran.stderr,
+                  "%s: %s" % (flags, ran.stderr))
+
+
+# --- Hostile handshakes. ---
+
+def hello():
+    """The first flight of a client."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    side = client_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    try:
+        side.do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    return outgoing.read()
+
+
+@case
+def half_handshakes():
+    with daemon() as d:
+        peer = Peer(d.port)
+        first = hello()
+        begun = []
+        for i in range(700):  # more than there may be: the oldest go
+            s = socket.create_connection(("127.0.0.1", d.port), timeout=30)
+            s.sendall(first if i % 2 else first[:100])
+            begun.append(s)
+            if i % 100 == 99:
+                same(curl(d.port, "/version")[0], 0, "a client behind %d of them" % (i + 1))
+                peer.add(b"n", 1)
+        d.wait_log("event=refused .*reason=tls .*others began theirs")
+        same(begun[0].recv(100), b"", "the first one has ended")
+        check(metric(d, "rdzvd_memory_bytes", kind="tls") < 80e6, "they take no more than some memory")
+        d.wait_log("event=refused .*reason=tls .*longer than 10s", timeout=40)
+        until(lambda: metric(d, "rdzvd_connections") == 2, "all of them have ended", timeout=60)
+        for s in begun:
+            s.close()
+
+
+@case
+def a_handshake_byte_by_byte_has_a_bound():
+    with daemon() as d:
+        first, began = hello(), time.monotonic()
+        with socket.create_connection(("127.0.0.1", d.port), timeout=30) as s:
+            try:
+                for byte in first:
+                    s.sendall(bytes([byte]))
+                    time.sleep(0.25)
+                    if time.monotonic() - began > 40:
+                        raise AssertionError("it still goes on after 40 s")
+            except OSError:
+                pass
+        d.wait_log("event=refused .*longer than 10s")
+
+
+@case
+def garbage_behind_the_first_byte():
+    with daemon() as d:
+        first = hello()
+        tails = [b"\x16", b"\x16\x03\x01\xff\xff" + bytes(70000), b"\x16\x03\x01\x00\x05hello", first[:5] + os.urandom(600),
+                 first + os.urandom(3000), b"\x16" * 100000, first * 40]
+        for tail in tails:
+            with socket.create_connection(("127.0.0.1", d.port), timeout=30) as s:
+                try:
+                    s.sendall(tail)
+                    s.shutdown(socket.SHUT_WR)
+                    read_all(s)
+                except OSError:
+                    pass
+        with connect(d.port) as s:  # and behind the handshake
+            os.write(s.fileno(), os.urandom(1000))
+            try:
+                read_all(s)
+            except (ssl.SSLError, OSError):
+                pass
+        same(curl(d.port, "/version")[0], 0, "and the next client")
+        until(lambda: metric(d, "rdzvd_connections") == 1, "all of them have ended")
+
+
+@case
+def memory_comes_back():
+    with daemon() as d:
+        metric(d, "rdzvd_memory_bytes", kind="tls")
+        before = metric(d, "rdzvd_memory_bytes", kind="tls")
+        peers = [TlsPeer(d.port) for _ in range(50)]
+        idle = (metric(d, "rdzvd_memory_bytes", kind="tls") - before) / 50
+        check(2000 < idle < 30000, "an idle connection takes %d bytes" % idle)
+        for peer in peers:
+            peer.close()
+        until(lambda: metric(d, "rdzvd_memory_bytes", kind="tls") <= before + 4096, "it is given back")
+
+
+@case
+def without_memory():
+    """Each is refused, or served; nothing else."""
+    with daemon("--memory-limit=8MiB") as d:
+        peers, refused = [], 0
+        for _ in range(1200):
+            try:
+                peers.append(connect(d.port))
+            except (ssl.SSLError, OSError):
+                refused += 1
+        check(peers and refused, "%d served, %d refused" % (len(peers), refused))
+        d.wait_log("event=(dropped|refused) .*memory")
+        for peer in peers:
+            peer.close()
+        until(lambda: curl(d.port, "/version")[0] == 0, "there is room again")
+
+
+# --- New certificates. ---
+
+def serial(port):
+    with connect(port) as s:
+        return s.getpeercert()["serialNumber"]
+
+
+@case
+def new_certificates_under_load():
+    """As Kubernetes changes a secret: tls.crt -> ..data/tls.crt, ..data -> ..one, which becomes ..two."""
+    folder = tempfile.mkdtemp(prefix="rdzv-secret-")
+    made = []
+
+    def put(name, pair):
+        os.mkdir(os.path.join(folder, name))
+        for source, target in zip(pair, ("tls.crt", "tls.key")):
+            shutil.copy(source, os.path.join(folder, name, target))
+        os.symlink(name, os.path.join(folder, "..new"))
+        os.rename(os.path.join(folder, "..new"), os.path.join(folder, "..data"))
+
+    put("..one", SERVER)
+    for name in ("tls.crt", "tls.key"):
+        os.symlink("..data/" + name, os.path.join(folder, name))
+    errors, stop, requests = [], threading.Event(), [0]
+
+    def load(port):
+        while not stop.is_set():
+            try:
+                with urllib.request.urlopen("https://localhost:%d/version" % port, context=client_context(),
+                                            timeout=30) as reply:
+                    same(reply.status, 200, "status")
+                requests[0] += 1
+            except Exception as error:  # all of them are failures
+                errors.append(repr(error))
+
+    flags = ["--cert=%s/tls.crt" % folder, "--key=%s/tls.key" % folder]
+    with Rdzvd(*flags) as d:
+        old = TlsPeer(d.port)
+        threads = [threading.Thread(target=load, args=(d.port,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        seen = {serial(d.port)}
+        for i in range(2, 5):
+            put("..%d" % i, CA.issue())
+            d.wait_log("event=certificate_loaded", count=i)
+            made.append(serial(d.port))
+            check(made[-1] not in seen, "the new certificate is in use")
+            seen.add(made[-1])
+        put("..bad", (CA.issue()[0], SERVER[1]))  # a key of another certificate
+        d.wait_log("event=certificate_kept .*key values mismatch")
+        same(serial(d.port), made[-1], "the old one stays")
+        put("..good", CA.issue())
+        d.wait_log("event=certificate_loaded", count=5)
+        d.process.send_signal(signal.SIGHUP)
+        d.wait_log("event=certificate_loaded", count=6)
+        same(old.add(b"n", 1), 1, "a connection from before")
+        stop.set()
+        for thread in threads:
+            thread.join()
+        check(requests[0] > 10, "%d requests" % requests[0])
+        same(errors, [], "errors")
+    shutil.rmtree(folder)
+
+
+@case
+def a_revoked_client_is_out_when_the_list_changes():
+    ca = certs.Ca()
+    pair, server = ca.issue("worker", "DNS:worker"), ca.issue()
+    crl = ca.revoke()
+    with daemon("--client-ca=" + ca.pem, "--crl=" + crl, pair=server) as d:
+        context = client_context(pair, ca=ca)
+        with connect(d.port, context) as s:
+            s.sendall(request())
+            read_all(s)
+            session = s.session
+        ca.revoke(pair)
+        d.wait_log("event=certificate_loaded", count=2)
+        try:
+            raw = socket.create_connection(("127.0.0.1", d.port), timeout=30)
+            with context.wrap_socket(raw, server_hostname="localhost", session=session) as s:
+                s.sendall(request())
+                got = read_all(s)
+        except (ssl.SSLError, OSError):
+            got = b""
+        same(got, b"", "its session is not resumed")
+        d.wait_log("event=refused .*certificate revoked")
+
+
+# --- Relays. ---
+
+def relay(port, *flags, host="localhost"):
+    return Rdzvd("--upstream=%s:%d" % (host, port), "--upstream-ca=" + CA.pem, *flags)
+
+
+def relay_flags(pair):
+    return ["--upstream-cert=" + pair[0], "--upstream-key=" + pair[1]]
+
+
+@case
+def a_relay_over_tls():
+    """Everything passes: c10d in frames, HTTP, large values, a store that is killed, new certificates."""
+    folder = tempfile.mkdtemp(prefix="rdzv-tls-")
+    port = free_port()
+    flags = ["--client-ca=" + CA.pem, "--plaintext=off", "--data-dir=" + folder + "/data"]
+    mine = [shutil.copy(source, folder) for source in CA.issue("relay", "DNS:relay")]
+    store = daemon(*flags, listen=("127.0.0.1:%d" % port,))
+    with relay(port, *relay_flags(mine)) as r:
+        r.wait_log("event=upstream_connected")
+        peer = Peer(r.port)
+        same(peer.add(b"n", 1), 1, "ADD")
+        big = os.urandom(8 << 20)
+        peer.set(b"big", big)
+        same(peer.get(b"big") == big, True, "8 MiB there and back")
+        count = 5000
+        sender = threading.Thread(target=peer.send, args=((b"\4" + text(b"m") + struct.pack("<q", 1)) * count,))
+        sender.start()
+        same([peer.number() for _ in range(count)], list(range(1, count + 1)), "pipelined ADDs")
+        sender.join()
+        value = "x" * 3_000_000
+        with tempfile.NamedTemporaryFile("w") as f:
+            f.write("value=" + value)
+            f.flush()
+            code, out, err = curl(r.port, "/v2/keys/big", "-XPUT", "--data-binary", "@" + f.name, scheme="http")
+        check(code == 0 and value in out, "PUT through the relay: " + err)
+        watch = subprocess.Popen(["curl", "-sS", "http://localhost:%d/v2/keys/later?wait=true" % r.port],
+                                 stdout=subprocess.PIPE, text=True)
+        waiter = Peer(r.port)
+        waiter.send(wait_request(b"later"))
+        store.stop(signal.SIGKILL)
+        r.wait_log("event=upstream_lost")
+        for source, target in zip(CA.issue("relay-2", "DNS:relay-2"), mine):
+            shutil.copy(source, target)
+        r.wait_log("event=certificate_loaded")
+        store = daemon(*flags, listen=("127.0.0.1:%d" % port,))
+        r.wait_log("event=upstream_connected", count=2)
+        same(peer.add(b"n", 1), 2, "ADD after the restart")
+        peer.set(b"later", b"1")
+        waiter.expect(b"\0")
+        code, out, err = curl(r.port, "/v2/keys/later", "-XPUT", "-d", "value=1", scheme="http")
+        check(code == 0, err)
+        check('"value":"1"' in watch.communicate(timeout=60)[0], "the watch goes on")
+        code, out, _ = curl(r.port, "/v2/keys/big", scheme="http")
+        check(value in out, "GET through the relay")
+    same(store.stop(), 0, "the store's end")
+    shutil.rmtree(folder)
+
+
+@case
+def relays_and_stores_that_refuse_each_other():
+    mine = CA.issue("relay", "DNS:relay")
+    wrong_store = [
+        (CA.expired(), [], "certificate of CN=server: certificate has expired"),
+        (CA.issue("server", "DNS:elsewhere"), [], "certificate of CN=server: hostname mismatch"),
+        (SERVER, ["--upstream-name=store.example"], "certificate of CN=server: hostname mismatch"),
+        (certs.self_signed(CA, "lonesome"), [], "certificate of CN=lonesome: self.signed certificate"),
+        (OTHER_CA.issue("stranger"), [], "certificate of CN=stranger: unable to get local issuer certificate"),
+    ]
+    for pair, flags, why in wrong_store:
+        with daemon(pair=pair) as d, relay(d.port, *flags) as r:
+            r.wait_log("event=upstream_failed .*" + why)
+            d.wait_log("event=refused .*reason=tls .*alert")
+            check("upstream_connected" not in r.log(), why)
+    revoked = CA.issue("gone")
+    crl = CA.revoke(revoked)
+    with daemon(pair=revoked) as d, relay(d.port, "--crl=" + crl) as r:
+        r.wait_log("event=upstream_failed .*certificate of CN=gone: certificate revoked")
+    with daemon(pair=CA.issue("server", "DNS:elsewhere")) as d, relay(d.port, "--upstream-name=elsewhere") as r:
+        r.wait_log("event=upstream_connected")
+    with daemon() as d, relay(d.port, host="127.0.0.1") as r:  # an address of the SAN
+        r.wait_log("event=upstream_connected")
+    with daemon("--client-ca=" + CA.pem) as d:
+        for flags, why, told in (
+                ([], "certificate required", "did not return a certificate"),
+                (relay_flags(OTHER_CA.issue("stranger")), "unknown ca", "CN=stranger: unable to get local issuer"),
+                (relay_flags(CA.expired("old")), "certificate expired", "CN=old: certificate has expired")):
+            with relay(d.port, *flags) as r:
+                r.wait_log("event=upstream_failed .*alert " + why)
+                d.wait_log("event=refused .*reason=tls .*" + told)
+        with relay(d.port, *relay_flags(mine)) as r:
+            r.wait_log("event=upstream_connected")
+    with daemon("--plaintext=off") as d, Rdzvd("--upstream=127.0.0.1:%d" % d.port) as r:
+        r.wait_log("event=upstream_failed")
+        d.wait_log("event=refused .*reason=plaintext")
+    with Rdzvd() as d, relay(d.port) as r:
+        r.wait_log("event=upstream_failed .*alert handshake failure")
+        d.wait_log("event=refused .*reason=tls .*no certificate here")
+    for flags, why in ((["--upstream-ca=x"], "is for a relay"),
+                       (["--upstream=a:1", "--upstream-cert=x"], "needs the CA of the store"),
+                       (["--upstream=a:1", "--upstream-ca=x", "--upstream-cert=x"], "needs its key"),
+                       (["--upstream=a:1", "--upstream-ca=x", "--upstream-key=x"], "needs its certificate")):
+        ran = subprocess.run([rdzvd_binary(), *flags, "--check-config"], capture_output=True, text=True)
+        check(ran.returncode == 2 and why in ran.stderr, "%s: %s" % (flags, ran.stderr))
+    ran = subprocess.run([rdzvd_binary(), "--listen=127.0.0.1:0", "--upstream=a:1", "--upstream-ca=/nowhere"],
+                         capture_output=True, text=True, timeout=60)
+    check(ran.returncode == 1 and "certificate_failed" in ran.stderr, ran.stderr)
+
+
+# --- Who may do what. ---
+
+@case
+def operators_by_certificate():
+    admin, other = CA.issue("admin", "DNS:admin.example"), CA.issue("other", "DNS:other.example")
+    with daemon("--client-ca=" + CA.pem, "--client-cert=optional", "--admin-names=admin.example,x") as d:
+        for pair, status in ((admin, "200"), (other, "403"), (None, "403")):
+            args = ["--cert", pair[0], "--key", pair[1]] if pair else []
+            _, out, err = curl(d.port, "/rdzv/v1/spaces/default", "-XDELETE", "-o", "/dev/null", "-w",
+                               "%{http_code}", *args)
+            same(out, status, "with %r: %s" % (pair, err))
+        with Rdzvd("--upstream=localhost:%d" % d.port, "--upstream-ca=" + CA.pem, *relay_flags(admin)) as r:
+            r.wait_log("event=upstream_connected")
+            _, out, _ = curl(r.port, "/rdzv/v1/spaces/default", "-XDELETE", "-o", "/dev/null", "-w", "%{http_code}",
+                             scheme="http")
+            same(out, "403", "a client of the admin's relay")
+
+
+@case
+def relays_by_certificate():
+    a, b = CA.issue("a", "URI:spiffe://cluster/a"), CA.issue("b", "DNS:b.example")
+    with daemon("--client-ca=" + CA.pem, "--client-cert=optional",
+                "--relay-names=job-a=spiffe://cluster/a,job-b=b.example,job-b=c.example") as d:
+        for pair, space, fine in ((a, "job-a", True), (b, "job-b", True), (a, "job-b", False), (b, "job-a", False),
+                                  (None, "job-a", False), (None, "job-c", True), (a, "job-c", True)):
+            with relay(d.port, "--space=" + space, *(relay_flags(pair) if pair else ())) as r:
+                r.wait_log("event=upstream_connected" if fine else "event=upstream_refused .*--relay-names")
+                if fine:
+                    same(Peer(r.port).add(b"n", 1) > 0, True, "ADD")
+        with Rdzvd("--upstream=127.0.0.1:%d" % d.port, "--space=job-a") as r:
+            r.wait_log("event=upstream_refused .*--relay-names")
+        d.wait_log("event=refused .*reason=relay .*--relay-names", count=4)
+    for flags, why in ((["--relay-names=a=b", *tls_flags()], "needs the CA"),
+                       (["--admin-names=*", "--client-ca=x", *tls_flags()], "is no name"),
+                       (["--relay-names=ab", "--client-ca=x", *tls_flags()], "write SPACE=NAME"),
+                       (["--relay-names==b", "--client-ca=x", *tls_flags()], "write SPACE=NAME")):
+        ran = subprocess.run([rdzvd_binary(), *flags, "--check-config"], capture_output=True, text=True)
+        check(ran.returncode == 2 and why in ran.stderr, "%s: %s" % (flags, ran.stderr))
+
+
+# --- As an etcd. ---
+
+PYTHON_ETCD = """
+import etcd, sys
+port, ca, cert, key = sys.argv[1:]
+client = etcd.Client(host="localhost", port=int(port), protocol="https", ca_cert=ca, cert=(cert, key),
+                     allow_reconnect=True)
+client.write("/torch/run", "1", ttl=30)
+client.test_and_set("/torch/run", "2", "1")
+print(client.read("/torch/run").value)
+"""
+
+
+def etcd_python():
+    for python in [os.environ.get("RDZV_ETCD_PYTHON"), "python3"] + glob.glob(os.path.join(
+            os.environ.get("RDZV_CACHE", os.path.expanduser("~/.cache/rdzv")), "torch-2.13.0", "bin", "python3")):
+        if python and subprocess.run([python, "-c", "import etcd"], capture_output=True).returncode == 0:
+            return python
+    return None
+
+
+def start_etcd(*flags):
+    port = free_port()
+    server = Server([rdzvd_binary(), "--listen-client-urls=https://127.0.0.1:%d" % port,
+                     "--advertise-client-urls=https://localhost:%d" % port, "--cert-file=" + SERVER[0],
+                     "--key-file=" + SERVER[1], *flags])
+    server.port = port
+    server.wait_log("event=ready")
+    return server
+
+
+@case
+def etcds_own_flags():
+    worker = CA.issue("worker", "DNS:worker")
+    with start_etcd("--client-cert-auth", "--trusted-ca-file=" + CA.pem) as d:
+        check(curl(d.port, "/version")[0] != 0, "a client without a certificate")
+        same(curl(d.port, "/version", "--cert", worker[0], "--key", worker[1])[0], 0, "one with it")
+        code, out, _ = curl(d.port, "/version", scheme="http")
+        check("HTTPS server" in out, "https:// is TLS alone: %d %s" % (code, out))
+    for flags, why in ((["--listen-client-urls=https://127.0.0.1:0", "--advertise-client-urls=https://localhost:1"],
+                        "needs a certificate"), (["--listen=tls:127.0.0.1:0"], "needs a certificate"),
+                       (["--client-cert-auth", *tls_flags()], "needs the CA"),
+                       (["--cert=x"], "needs its key"), (["--key=x"], "needs its certificate"),
+                       (["--client-ca=x"], "needs a certificate"), (["--crl=x", *tls_flags()], "needs the CA"),
+                       (["--plaintext=10.0.0.0/33", *tls_flags()], "write on, loopback, off"),
+                       (["--allow=tomorrow"], "write networks")):
+        ran = subprocess.run([rdzvd_binary(), *flags, "--check-config"], capture_output=True, text=True)
+        check(ran.returncode in (1, 2) and why in ran.stderr, "%s: %s" % (flags, ran.stderr))
+
+
+@case
+def python_etcd_over_https():
+    python = etcd_python()
+    if python is None:
+        return "there is no python-etcd"
+    worker = CA.issue("worker", "DNS:worker")
+    with start_etcd("--client-cert-auth", "--trusted-ca-file=" + CA.pem) as d:
+        ran = subprocess.run([python, "-c", PYTHON_ETCD, str(d.port), CA.pem, *worker], capture_output=True, text=True)
+        same(ran.stdout, "2\n", "python-etcd: " + ran.stderr[-1000:])
+
+
+if __name__ == "__main__":
+    sys.exit(cases.run("tests/process/tls.py"))

@@ -1,0 +1,142 @@
+"""A real etcd v3 cluster on loopback, of one member or three, its data in a directory that goes
+with it, and rdzvd as a replica on it."""
+
+import base64
+import http.client
+import json
+import os
+import shutil
+import signal
+import tempfile
+import time
+
+from servers import Rdzvd, Server, free_port, free_ports, token_flag
+
+
+class Member(Server):
+    """One etcd process, which can be ended and started again with what it has on disk."""
+
+    def __init__(self, name, folder, client, peer, cluster, flags=()):
+        url, peer_url = ("http://127.0.0.1:%d" % port for port in (client, peer))
+        self.name, self.port = name, client
+        self.argv = ["etcd", "--name", name, "--data-dir", os.path.join(folder, name),
+                     "--listen-client-urls", url, "--advertise-client-urls", url,
+                     "--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url,
+                     "--initial-cluster", cluster, "--initial-cluster-token", folder, *flags]
+        super().__init__(self.argv)
+
+    def start_again(self):
+        super().__init__(self.argv)
+
+    def pause(self):
+        """Until SIGCONT; all of its threads stand when this returns."""
+        self.process.send_signal(signal.SIGSTOP)
+        end = time.monotonic() + 10
+        while any(state != "T" for state in self.states()):
+            if time.monotonic() > end:
+                raise AssertionError("%s does not stop" % self.name)
+            time.sleep(0.001)
+
+    def states(self):
+        folder = "/proc/%d/task" % self.pid
+        for task in os.listdir(folder):
+            with open(os.path.join(folder, task, "stat"), encoding="ascii") as f:
+                yield f.read().rsplit(")", 1)[1].split()[0]
+
+
+class Cluster:
+    def __init__(self, count=1, flags=()):
+        self.folder = tempfile.mkdtemp(prefix="rdzv-etcd3-")
+        ports = free_ports(2 * count)
+        names = ["m%d" % i for i in range(count)]
+        cluster = ",".join("%s=http://127.0.0.1:%d" % (name, ports + count + i)
+                           for i, name in enumerate(names))
+        self.members = [Member(name, self.folder, ports + i, ports + count + i, cluster, flags)
+                        for i, name in enumerate(names)]
+        for member in self.members:
+            self.wait(member)
+        self.url = "etcd://%s/test" % ",".join("127.0.0.1:%d" % m.port for m in self.members)
+
+    def wait(self, member, timeout=60):
+        """Until it answers what needs a majority."""
+        end = time.monotonic() + timeout
+        while True:
+            try:
+                return self.call("/v3/kv/range", {"key": text("x")}, member)
+            except (OSError, http.client.HTTPException, KeyError, ValueError):
+                if time.monotonic() > end:
+                    raise AssertionError("%s does not answer:\n%s" % (member.name, member.log())) from None
+                time.sleep(0.05)
+
+    def call(self, path, body, member=None, timeout=10, token=None):
+        c = http.client.HTTPConnection("127.0.0.1", (member or self.members[0]).port, timeout=timeout)
+        try:
+            c.request("POST", path, json.dumps(body), {"Authorization": token} if token else {})
+            answer = json.loads(c.getresponse().read())
+        finally:
+            c.close()
+        if "error" in answer:
+            raise ValueError(answer["error"])
+        return answer
+
+    def keys(self, prefix="/rdzvd/test/", member=None):
+        answer = self.call("/v3/kv/range", {"key": text(prefix), "range_end": text(prefix + "\x7f"),
+                                            "keys_only": True}, member)
+        return sorted(base64.b64decode(kv["key"]).decode() for kv in answer.get("kvs", []))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for member in self.members:
+            if member.process.poll() is None:
+                member.process.send_signal(signal.SIGCONT)
+                member.stop(signal.SIGKILL)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def text(plain):
+    return base64.b64encode(plain.encode()).decode()
+
+
+class Replica(Rdzvd):
+    """Keeps its port over all its lives."""
+
+    def __init__(self, cluster, *flags, port=None):
+        self.cluster, self.flags = cluster, flags
+        super().__init__("--journal=" + cluster.url, token_flag(), *flags,
+                         listen=("127.0.0.1:%d" % (port or free_port()),))
+
+    def again(self):
+        return Replica(self.cluster, *self.flags, port=self.port)
+
+    def ready(self):
+        return ready(self)
+
+    def wait_ready(self, status=200, says="", timeout=30):
+        return wait_ready(self, status, says, timeout)
+
+
+def ready(daemon):
+    """Of /readyz: the status, and what it says."""
+    c = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=5)
+    try:
+        c.request("GET", "/readyz?verbose", headers={"Host": "localhost"})
+        answer = c.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        c.close()
+
+
+def wait_ready(daemon, status=200, says="", timeout=30):
+    end = time.monotonic() + timeout
+    while True:
+        try:
+            got = ready(daemon)
+        except (OSError, http.client.HTTPException) as e:
+            got = 0, str(e)
+        if got[0] == status and says in got[1]:
+            return got[1]
+        if time.monotonic() > end:
+            raise AssertionError("/readyz says %r, not %d with %r:\n%s" % (got, status, says, daemon.log()))
+        time.sleep(0.02)
