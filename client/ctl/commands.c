@@ -232,11 +232,13 @@ const struct ctl_command ctl_commands[] = {
      WORD_NONE,
      0,
      "can this machine use the store?",
-     "Looks the name up, connects, greets over c10d, measures the round trip, and compares the "
-     "clocks. If the store cannot be reached, it tries again until --timeout (default: 1m), so "
-     "it replaces `nc -z` in an init container. If the clocks differ by more than 5 s, it "
-     "warns: torch compares times of several nodes.\n\nIf the store can be used, rdzvctl exits "
-     "with 0; if it cannot be reached, with 3.",
+     "Looks the name up, connects, greets over c10d, asks rdzvd whether it is ready, measures the "
+     "round trip, and compares the clocks. A store that takes no changes is not ready, nor is a "
+     "relay whose store is away. If the store cannot be used, it says why and tries again until "
+     "--timeout (default: 1m), so it replaces `nc -z` in an init container. If the clocks differ "
+     "by "
+     "more than 5 s, it warns: torch compares times of several nodes.\n\nIf the store can be used, "
+     "rdzvctl exits with 0; if not, with 3.",
      {{"-s rdzvd:29400 preflight --timeout 5m", "in an init container"},
       {"preflight -o json", "the steps, for a script"}},
      run_preflight},

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #define TIMEOUT_MS 10000
+#define READY_MS   2000 /* for /readyz, when something else was not answered */
 #define BODY_MAX   (256u << 20)
 
 struct body {
@@ -85,6 +86,7 @@ static void describe(CURLcode code, struct http_failure *failure)
 {
     failure->is_silent = code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR ||
                          code == CURLE_WEIRD_SERVER_REPLY || code == CURLE_UNSUPPORTED_PROTOCOL;
+    failure->is_late = code == CURLE_OPERATION_TIMEDOUT;
     snprintf(failure->text, sizeof failure->text, "%s", curl_easy_strerror(code));
 }
 
@@ -171,8 +173,74 @@ bool http_try(const struct ctl *ctl, const char *method, const char *path, int64
     return done;
 }
 
+/* Takes what stands behind `mark` until the end of the line. False: it is not there. */
+static bool take_line(const char *text, const char *mark, char out[HTTP_READY_MAX])
+{
+    const char *at = strstr(text, mark);
+
+    if (at != NULL)
+        snprintf(out, HTTP_READY_MAX, "%.*s", (int)strcspn(at + strlen(mark), "\n"),
+                 at + strlen(mark));
+    return at != NULL;
+}
+
+/* A relay is ready while its store is away; those who ask for more than the relay are not served.
+ */
+static enum http_ready judge_ready(const struct http_answer *answer, char why[HTTP_READY_MAX])
+{
+    if (strstr(answer->body, "readyz check ") == NULL) {
+        snprintf(why, HTTP_READY_MAX, "/readyz answers %ld: is it an rdzvd?", answer->status);
+        return READY_UNKNOWN;
+    }
+    if (take_line(answer->body, "[-]", why))
+        return READY_NOT;
+    if (take_line(answer->body, "[+]upstream ok: ", why) &&
+        strncmp(why, "connected to ", strlen("connected to ")) != 0)
+        return READY_NOT;
+    return READY_YES;
+}
+
+enum http_ready http_ready(const struct ctl *ctl, int64_t timeout_ms, char why[HTTP_READY_MAX])
+{
+    struct http_answer answer;
+    struct http_failure failure;
+    enum http_ready ready;
+
+    why[0] = '\0';
+    if (!http_try(ctl, "GET", "/readyz?verbose", timeout_ms, &answer, &failure)) {
+        snprintf(why, HTTP_READY_MAX, "no answer over HTTP (%s)", failure.text);
+        return READY_UNKNOWN;
+    }
+    ready = judge_ready(&answer, why);
+    free(answer.body);
+    return ready;
+}
+
+/* There is something that does not answer in time: why, if it can say that itself. */
+static enum ctl_exit say_late(const struct ctl *ctl)
+{
+    char why[HTTP_READY_MAX];
+
+    switch (http_ready(ctl, READY_MS, why)) {
+    case READY_NOT:
+        return ctl_say(CTL_UNREACHABLE, "%s has not answered, since it is not ready: %s",
+                       ctl->server, why);
+    case READY_YES:
+        return ctl_say(CTL_UNREACHABLE,
+                       "%s has not answered in time, though it is ready: try a longer --timeout",
+                       ctl->server);
+    default:
+        return ctl_say(CTL_UNREACHABLE,
+                       "nothing at %s has answered in time: is it reached from here, and not "
+                       "stopped? Use -s HOST:PORT",
+                       ctl->server);
+    }
+}
+
 static enum ctl_exit say_failure(const struct ctl *ctl, const struct http_failure *failure)
 {
+    if (failure->is_late)
+        return say_late(ctl);
     if (failure->is_silent)
         return ctl_say(
             CTL_UNREACHABLE,

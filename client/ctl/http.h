@@ -17,6 +17,7 @@ struct http_answer {
 /* Why there is no answer. */
 struct http_failure {
     bool is_silent; /* connected, and then nothing of HTTP came: a store of torch's, perhaps */
+    bool is_late;   /* the time was over */
     char text[512]; /* a clause without a name: "connection refused" */
 };
 
@@ -24,8 +25,19 @@ struct http_failure {
 bool http_try(const struct ctl *ctl, const char *method, const char *path, int64_t timeout_ms,
               struct http_answer *out, struct http_failure *failure);
 
-/* The same, and says on stderr what went wrong and what to do: CTL_FINE, or what to exit with. With
- * a status of 400 or more there is no *out. */
+/* What /readyz of rdzvd says. */
+enum http_ready {
+    READY_UNKNOWN, /* no answer, or none of rdzvd's; `why` says so */
+    READY_NOT,     /* or a relay whose store is away; `why` is the first reason */
+    READY_YES,
+};
+
+#define HTTP_READY_MAX 1000
+
+enum http_ready http_ready(const struct ctl *ctl, int64_t timeout_ms, char why[HTTP_READY_MAX]);
+
+/* The same as http_try(), and says on stderr what went wrong and what to do: CTL_FINE, or what to
+ * exit with. With a status of 400 or more there is no *out. */
 enum ctl_exit http_ask(const struct ctl *ctl, const char *method, const char *path,
                        struct http_answer *out);
 

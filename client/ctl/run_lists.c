@@ -271,6 +271,20 @@ static enum ctl_exit is_one_missing(const struct shown_run *runs, size_t count)
     return CTL_FINE;
 }
 
+/* Who misses a space has perhaps mistyped a relay's --space. */
+static void print_scope(const struct view *view)
+{
+    const struct ctl *ctl = view->ctl;
+
+    if (ctl->space != NULL || ctl->token_file != NULL || ctl->unix_path != NULL)
+        return;
+    fprintf(
+        view->out,
+        "(only space %s, that of this listener; operators see those that relays have made, too: "
+        "--token-file, or -s unix:/PATH)\n",
+        status_text(view->spaces->child, "name"));
+}
+
 static void status_as_text(const struct view *view, const struct shown_run *runs, size_t count)
 {
     const cJSON *space;
@@ -282,9 +296,11 @@ static void status_as_text(const struct view *view, const struct shown_run *runs
     }
     if (view->ctl->arg_count > 0)
         return;
-    if (count == 0)
+    if (count == 0) {
         fprintf(view->out, "no runs at %s: no agent has come yet, or all have ended\n",
                 view->ctl->server);
+        print_scope(view);
+    }
     cJSON_ArrayForEach(space, view->spaces)
         status_print_rest(view->out, view->ctl, space, view->now_us);
 }
@@ -425,8 +441,10 @@ static enum ctl_exit show_spaces(const struct view *view)
         else
             add_space(&t, space);
     }
-    if (view->ctl->output != OUTPUT_NAME)
+    if (view->ctl->output != OUTPUT_NAME) {
         table_print(&t, view->out, "", view->ctl->colour);
+        print_scope(view);
+    }
     return CTL_FINE;
 }
 

@@ -102,16 +102,16 @@ enum ctl_exit run_latency(const struct ctl *ctl)
 
 /* --- preflight --- */
 
-enum step { STEP_NAME, STEP_CONNECT, STEP_ROUND_TRIP, STEP_CLOCK, STEPS };
+enum step { STEP_NAME, STEP_CONNECT, STEP_READY, STEP_ROUND_TRIP, STEP_CLOCK, STEPS };
 
-static const char *const step_names[STEPS] = {"name", "c10d", "round_trip", "clock"};
+static const char *const step_names[STEPS] = {"name", "c10d", "ready", "round_trip", "clock"};
 
 enum step_state { NOT_TRIED, PASSED, WARNS, FAILED };
 
 struct preflight {
     struct {
         enum step_state state;
-        char text[400];
+        char text[HTTP_READY_MAX + 100];
     } steps[STEPS];
     double round_trip_s, clock_s; /* what the store's clock is ahead; NAN: not known */
     double started_s;
@@ -164,33 +164,60 @@ static bool look_up(const struct ctl *ctl, struct preflight *p)
     return note(p, STEP_NAME, PASSED, "%s is %s", address.host, shown);
 }
 
-/* Connects, and greets in c10d; then the time of an answer, the best of five. */
-static bool greet(const struct ctl *ctl, struct preflight *p)
+/* A relay that has never reached its store is there, and answers nothing in c10d: it says why. */
+static bool note_no_greeting(const struct ctl *ctl, struct preflight *p, enum rdzv_status status,
+                             const char *message)
+{
+    char why[HTTP_READY_MAX];
+
+    if (status == RDZV_UNREACHABLE || http_ready(ctl, PREFLIGHT_TRY_MS, why) != READY_NOT)
+        return note(p, STEP_CONNECT, FAILED, "%s", message);
+    note(p, STEP_CONNECT, WARNS, "%s is there, and does not answer", ctl->server);
+    return note(p, STEP_READY, FAILED, "%s", why);
+}
+
+/* Connects, and greets in c10d. */
+static bool greet(const struct ctl *ctl, struct preflight *p, struct rdzv_client **c)
 {
     const struct rdzv_options options = {.timeout_ms = PREFLIGHT_TRY_MS};
-    struct rdzv_client *c = NULL;
-    enum rdzv_status status = rdzv_client_new(ctl->server, &options, &c);
+    enum rdzv_status status = rdzv_client_new(ctl->server, &options, c);
 
     if (status == RDZV_OK)
-        status = rdzv_ping(c);
-    if (status != RDZV_OK) {
-        note(p, STEP_CONNECT, FAILED, "%s",
-             c == NULL ? rdzv_status_name(status) : rdzv_client_message(c));
-    } else {
-        note(p, STEP_CONNECT, PASSED, "%s answers", ctl->server);
-        p->round_trip_s = INFINITY;
-        for (int i = 0; i < 5 && status == RDZV_OK; i++) {
-            double start = now_s();
+        status = rdzv_ping(*c);
+    if (status == RDZV_OK)
+        return note(p, STEP_CONNECT, PASSED, "%s answers", ctl->server);
+    return note_no_greeting(ctl, p, status,
+                            *c == NULL ? rdzv_status_name(status) : rdzv_client_message(*c));
+}
 
-            status = rdzv_ping(c);
-            p->round_trip_s = fmin(p->round_trip_s, now_s() - start);
-        }
-        note(p, STEP_ROUND_TRIP, status == RDZV_OK ? PASSED : FAILED,
-             status == RDZV_OK ? "%.3f ms" : "it answered once, and not again",
-             p->round_trip_s * 1000);
+/* A store that takes no changes, and a relay whose store is away, answer a PING all the same. */
+static bool ask_ready(const struct ctl *ctl, struct preflight *p)
+{
+    char why[HTTP_READY_MAX];
+    enum http_ready ready = http_ready(ctl, PREFLIGHT_TRY_MS, why);
+
+    if (ready == READY_UNKNOWN)
+        return note(p, STEP_READY, WARNS, "not known: %s; is it torch's own store?", why);
+    if (ready == READY_NOT)
+        return note(p, STEP_READY, FAILED, "%s", why);
+    return note(p, STEP_READY, PASSED, "it says so");
+}
+
+/* The time of an answer, the best of five. */
+static bool measure(struct rdzv_client *c, struct preflight *p)
+{
+    enum rdzv_status status = RDZV_OK;
+
+    p->round_trip_s = INFINITY;
+    for (int i = 0; i < 5 && status == RDZV_OK; i++) {
+        double start = now_s();
+
+        status = rdzv_ping(c);
+        p->round_trip_s = fmin(p->round_trip_s, now_s() - start);
     }
-    rdzv_client_free(c);
-    return status == RDZV_OK;
+    return note(p, STEP_ROUND_TRIP, status == RDZV_OK ? PASSED : FAILED,
+                status == RDZV_OK ? "%.3f ms" : "it answered once, and not again",
+                p->round_trip_s * 1000);
 }
 
 /* By the header Date, which knows whole seconds: enough to see a clock that is wrong, and as cheap
@@ -228,13 +255,27 @@ static void compare_clocks(const struct ctl *ctl, struct preflight *p)
 
 static bool try_once(const struct ctl *ctl, struct preflight *p)
 {
+    struct rdzv_client *c = NULL;
+    bool passed;
+
     p->tries++;
     for (int i = 0; i < STEPS; i++)
         p->steps[i].state = NOT_TRIED;
-    if (!look_up(ctl, p) || !greet(ctl, p))
-        return false;
-    compare_clocks(ctl, p);
-    return true;
+    passed = look_up(ctl, p) && greet(ctl, p, &c) && ask_ready(ctl, p) && measure(c, p);
+    if (passed)
+        compare_clocks(ctl, p);
+    rdzv_client_free(c);
+    return passed;
+}
+
+/* Of the step that has failed. */
+static const char *why_not(const struct preflight *p)
+{
+    int step = 0;
+
+    while (step < STEPS - 1 && p->steps[step].state != FAILED)
+        step++;
+    return p->steps[step].text;
 }
 
 static void print_preflight(const struct ctl *ctl, const struct preflight *p, bool passed)
@@ -284,9 +325,7 @@ enum ctl_exit run_preflight(const struct ctl *ctl)
         return ctl_say(CTL_USAGE, "preflight needs HOST:PORT, not a Unix socket");
     while (!(passed = try_once(ctl, &p)) && now_s() - p.started_s < timeout_s) {
         if (p.tries == 1)
-            fprintf(stderr, "rdzvctl: %s; trying for %.3g s\n",
-                    p.steps[p.steps[STEP_CONNECT].state == FAILED ? STEP_CONNECT : STEP_NAME].text,
-                    timeout_s);
+            fprintf(stderr, "rdzvctl: %s; trying for %.3g s\n", why_not(&p), timeout_s);
         usleep(PREFLIGHT_PAUSE_MS * 1000);
     }
     print_preflight(ctl, &p, passed);

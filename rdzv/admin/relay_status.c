@@ -35,10 +35,14 @@ static void write_relay(FILE *out, const struct upstream *u)
 {
     const struct relay *r = u->relay;
     static const char trip[] = "rdzvd_relay_request_seconds";
+    static const char lost[] = "rdzvd_relay_clients_lost_total";
 
     metric_gauge(out, "rdzvd_relay_upstream_connected",
                  "1 while the relay has a link to its store.", r->link);
     metric_counter(out, "rdzvd_relay_reconnects_total", "Links but the first.", u->reconnects);
+    metric_head(out, "rdzvd_relay_away_seconds_total", "counter",
+                "How long the store was away, in all, since it was there for the first time.");
+    fprintf(out, "rdzvd_relay_away_seconds_total %.6f\n", (double)relay_away_ns(r) / 1e9);
     metric_gauge(
         out, "rdzvd_relay_clients",
         "c10d clients of the relay, and those that have gone while the store has to be told.",
@@ -48,13 +52,18 @@ static void write_relay(FILE *out, const struct upstream *u)
     metric_gauge(out, "rdzvd_relay_unconfirmed_bytes", "Bytes of those, without open waits.",
                  r->pending_bytes);
     metric_head(out, "rdzvd_relay_lag_seconds", "gauge",
-                "Age of the oldest unconfirmed request that does not wait.");
+                "Age of the oldest request that the store should have confirmed by now: of waits, "
+                "those that it has not got, since the link was lost.");
     fprintf(out, "rdzvd_relay_lag_seconds %.6f\n", (double)relay_lag_ns(r) / 1e9);
     metric_counter(out, "rdzvd_relay_requests_resumed_total",
                    "Requests that were sent again over a new link.", r->stats.resumed);
-    metric_counter(out, "rdzvd_relay_clients_lost_total",
-                   "Clients that were ended, since the store did not know them any more.",
-                   r->stats.lost);
+    metric_head(
+        out, lost, "counter",
+        "Clients that were ended because of the store: it has ended their sessions, does not "
+        "know them any more, or has gone back to an older state.");
+    for (int i = 0; i < LOSSES; i++)
+        fprintf(out, "%s{reason=\"%s\"} %" PRIu64 "\n", lost, relay_loss_name((enum relay_loss)i),
+                r->stats.lost[i]);
     metric_head(out, trip, "summary",
                 "From when a request came until the store confirmed it, without waits.");
     fprintf(out, "%s_sum %.6f\n%s_count %" PRIu64 "\n", trip, (double)r->stats.confirmed_ns / 1e9,

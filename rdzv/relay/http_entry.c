@@ -54,16 +54,18 @@ static enum parse_result welcome(const struct protocol *p, struct conn *c,
     const struct slice name = {hello->space.data, hello->space.len};
     const struct slice begins = slice_str("GET"); /* as all of HTTP, with a capital letter */
     struct protocol_progress progress;
-    char no_version[GREETING_WHY_MAX];
+    char no_version[GREETING_WHY_MAX], no_space[RELAY_SPACE_WHY_MAX];
     const char *why = no_version;
     const uint32_t version = greeting_version(hello, no_version);
     struct engine_space *space = NULL;
     enum parse_result result;
 
-    if (version != 0 && c->listener->temporary)
+    if (version != 0 && c->listener->temporary) {
         why = "this port is for the workers of one run alone";
-    else if (version != 0)
-        space = relay_space(c, name, &why);
+    } else if (version != 0) {
+        space = relay_space(c, name, no_space);
+        why = no_space;
+    }
     if (space == NULL) {
         refuse(p, c, why);
         return PARSE_DONE;

@@ -54,16 +54,16 @@ static void refuse(struct relay_link *link, const char *why)
     conn_finish(link->conn);
 }
 
-static const char *why_refused(struct relay_link *link, const Rdzv__RelayHello *hello)
+static const char *why_refused(struct relay_link *link, const Rdzv__RelayHello *hello,
+                               char why[RELAY_SPACE_WHY_MAX])
 {
     const struct slice name = {hello->space.data, hello->space.len};
-    const char *why = NULL;
 
     if (conn_net(link->conn)->draining)
         return "the store stops";
     if (link->conn->listener->temporary)
         return "this port is for the workers of one run alone";
-    link->space = relay_space(link->conn, name, &why);
+    link->space = relay_space(link->conn, name, why);
     return link->space == NULL ? why : NULL;
 }
 
@@ -93,7 +93,7 @@ static void welcome(struct relay_link *link, const Rdzv__RelayHello *hello, uint
 
 static const char *take_hello(struct relay_link *link, struct slice payload)
 {
-    char no_version[GREETING_WHY_MAX];
+    char no_version[GREETING_WHY_MAX], no_space[RELAY_SPACE_WHY_MAX];
     Rdzv__RelayHello *hello = NULL;
     const char *why = no_version;
     uint32_t version;
@@ -105,7 +105,7 @@ static const char *take_hello(struct relay_link *link, struct slice payload)
     copy_name(link->name, hello->name.data, hello->name.len);
     version = greeting_version(hello, no_version);
     if (version != 0)
-        why = why_refused(link, hello);
+        why = why_refused(link, hello, no_space);
     if (why != NULL)
         refuse(link, why);
     else

@@ -164,16 +164,30 @@ static bool has_more(const struct relay_session *s)
     return s->is_opening || s->conn->out.bytes > 0 || s->done > s->told;
 }
 
+static void put_done(struct relay_session *s, uint64_t number)
+{
+    put_frame(s, RELAY_DONE, known_of(s, number), number, (struct slice){0});
+    s->told = number;
+}
+
+/* The last change comes before what that frame would be about: the relay is to learn its number. */
+static bool owes_change(const struct relay_session *s, uint64_t number)
+{
+    return s->told < s->changed && s->changed < number;
+}
+
 static void put_next(struct relay_session *s)
 {
-    if (s->is_opening) {
+    bool has_answer = s->conn->out.bytes > 0;
+
+    if (s->is_opening)
         put_opened(s);
-    } else if (s->conn->out.bytes > 0) {
+    else if (owes_change(s, has_answer ? s->answers[0].number : s->done))
+        put_done(s, s->changed);
+    else if (has_answer)
         put_answer(s);
-    } else {
-        put_frame(s, RELAY_DONE, known_of(s, s->done), s->done, (struct slice){0});
-        s->told = s->done;
-    }
+    else
+        put_done(s, s->done);
 }
 
 /* So much of it that another session may have its turn, whatever `max` is. */

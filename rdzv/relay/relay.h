@@ -74,12 +74,23 @@ enum relay_hold {
     HELD_BY_ALL,    /* RELAY_KEPT_MAX */
 };
 
+/* Why clients were ended because of their store. */
+enum relay_loss {
+    LOST_ENDED,     /* it has ended the session */
+    LOST_UNKNOWN,   /* it does not know it, and should */
+    LOST_GONE_BACK, /* it knows less of it than it has confirmed */
+    LOSSES,
+};
+
+const char *relay_loss_name(enum relay_loss loss);
+
 struct relay_stats {
     uint64_t confirmed;    /* requests, but those that may wait */
     uint64_t confirmed_ns; /* from when they came until they were confirmed, all of them */
     uint64_t resumed;      /* requests that were sent again, on a new link */
-    uint64_t lost;         /* sessions whose client was ended, since the store did not know them */
+    uint64_t lost[LOSSES]; /* sessions whose clients were ended */
     uint64_t links;        /* that were welcomed */
+    uint64_t away_ns;      /* between them, but since the last one was lost; see relay_away_ns() */
 };
 
 struct relay {
@@ -171,5 +182,10 @@ void relay_tick(struct relay *r);
 /* Nothing is left that a store has to be told. */
 bool relay_is_done(const struct relay *r);
 
-/* The age of the oldest request that a store should have confirmed by now; 0: there is none. */
+/* The age of the oldest request that a store should have confirmed by now; 0: there is none. A WAIT
+ * or BARRIER is one until the present link was given it: from when it came, or, if another link had
+ * it, from when that was lost. */
 uint64_t relay_lag_ns(const struct relay *r);
+
+/* How long there was no link, in all, since there was one. */
+uint64_t relay_away_ns(const struct relay *r);

@@ -157,6 +157,7 @@ void relay_link_up(struct relay *r, const Rdzv__RelayWelcome *w)
     struct c10d_limits *l = &r->limits;
     struct relay_client *s;
 
+    r->stats.away_ns = relay_away_ns(r);
     r->link = r->welcomed = true;
     r->stats.links++;
     r->session_timeout_ms = w->session_timeout_ms;
@@ -369,6 +370,20 @@ static bool is_in_doubt(const struct relay_client *s)
     return false;
 }
 
+const char *relay_loss_name(enum relay_loss loss)
+{
+    static const char *const names[LOSSES] = {
+        [LOST_ENDED] = "ended", [LOST_UNKNOWN] = "unknown", [LOST_GONE_BACK] = "gone_back"};
+
+    return names[loss];
+}
+
+/* The store knows the session, but less of it than it had confirmed. */
+static bool has_gone_back(const struct relay_client *s, const struct relay_frame *opened)
+{
+    return opened->flags & RELAY_KNOWN && opened->number < s->changed;
+}
+
 /* Its client has gone, and nothing of it is left to be carried out. */
 static bool is_over(const struct relay_client *s)
 {
@@ -381,12 +396,12 @@ static const char *why_lost(const struct relay_client *s, const struct relay_fra
 {
     const struct relay *r = s->relay;
 
+    if (has_gone_back(s, opened))
+        return "the store has gone back: what this client had changed is not there any more, since "
+               "the store's machine lost power without --sync=always, or an older copy of its data "
+               "directory was put in its place";
     if (opened->flags & RELAY_KNOWN)
-        return opened->number >= s->changed
-                   ? NULL
-                   : "the store has gone back: what this client had changed is not there any more, "
-                     "since the machine lost power with --sync=batch, or an older copy of the data "
-                     "directory was put in its place";
+        return NULL;
     if (s->recorded)
         return "the store does not know the session any more: it has lost its memory, or the "
                "session was without its relay for longer than --session-timeout";
@@ -436,11 +451,11 @@ static bool resume_from(struct relay_client *s, const struct relay_frame *frame,
 }
 
 /* What the client was promised cannot be kept, so it has to learn of it. */
-static void lose(struct relay_client *s, const char *why)
+static void lose(struct relay_client *s, enum relay_loss loss, const char *why)
 {
     char peer[PEER_TEXT_MAX];
 
-    s->relay->stats.lost++;
+    s->relay->stats.lost[loss]++;
     log_limited(LOG_WARN, "session_lost", log_str("peer", peer_text(&s->peer, peer)),
                 log_str("protocol", c10d_version_name((enum c10d_version)s->version)),
                 log_u64("unconfirmed", s->pending.count), log_str("reason", why));
@@ -457,7 +472,7 @@ static const char *receive_opened(struct relay_client *s, const struct relay_fra
     why = is_over(s) ? NULL : why_lost(s, frame);
     if (why != NULL) {
         s->state = SESSION_OPEN;
-        lose(s, why);
+        lose(s, has_gone_back(s, frame) ? LOST_GONE_BACK : LOST_UNKNOWN, why);
         return NULL;
     }
     if (flags & RELAY_MORE) { /* a long answer: the rest follows in ANSWER frames */
@@ -471,7 +486,7 @@ static const char *receive_opened(struct relay_client *s, const struct relay_fra
         s->changed = frame->number;
     }
     if (flags & RELAY_KNOWN && !resume_from(s, frame, flags)) {
-        lose(s, "the store does not know any more what it has answered");
+        lose(s, LOST_UNKNOWN, "the store does not know any more what it has answered");
         return NULL;
     }
     relay_drop_answer(&s->answer);
@@ -488,6 +503,7 @@ static const char *receive_ended(struct relay_client *s, const struct relay_fram
         memcpy(text, frame->payload.ptr, len);
     text[len] = '\0';
     s->state = SESSION_OPEN; /* if it could not be opened, it never will */
+    s->relay->stats.lost[LOST_ENDED] += s->client != NULL;
     relay_abandon(s, DROP_UPSTREAM, text);
     return NULL;
 }

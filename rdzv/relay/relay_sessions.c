@@ -395,18 +395,37 @@ bool relay_is_done(const struct relay *r)
     return r->session_count == 0 || (!r->link && r->pending_count == 0);
 }
 
+/* Since when the store should have confirmed it; UINT64_MAX: it need not. */
+static uint64_t owed_since_ns(const struct relay *r, const struct relay_request *q)
+{
+    if (!pending_waits(q))
+        return q->since_ns;
+    if (q->sent == q->piece_count)
+        return UINT64_MAX;
+    return q->was_sent && r->away_since_ns > q->since_ns ? r->away_since_ns : q->since_ns;
+}
+
 uint64_t relay_lag_ns(const struct relay *r)
 {
     const struct relay_client *s;
+    const struct relay_request *q;
     uint64_t oldest = r->now_ns;
 
     TAILQ_FOREACH(s, &r->sessions, entry) {
-        const struct relay_request *q = pending_first(&s->pending);
+        TAILQ_FOREACH(q, &s->pending.list, entry) {
+            uint64_t since = owed_since_ns(r, q);
 
-        while (q != NULL && pending_waits(q))
-            q = TAILQ_NEXT(q, entry);
-        if (q != NULL && q->since_ns < oldest)
-            oldest = q->since_ns;
+            oldest = since < oldest ? since : oldest;
+            if (!pending_waits(q))
+                break; /* those behind it came later */
+        }
     }
     return r->now_ns - oldest;
+}
+
+uint64_t relay_away_ns(const struct relay *r)
+{
+    bool is_away = r->welcomed && !r->link;
+
+    return r->stats.away_ns + (is_away ? r->now_ns - r->away_since_ns : 0);
 }

@@ -23,7 +23,7 @@ enum upstream_state {
 };
 
 #define UPSTREAM_TEXT_MAX   320 /* "[address]:port", or "host:port" */
-#define UPSTREAM_REASON_MAX 256 /* why it cannot be reached; what is longer is cut */
+#define UPSTREAM_REASON_MAX 480 /* why it cannot be reached; what is longer is cut */
 
 struct upstream {
     struct net *net;

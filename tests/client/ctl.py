@@ -25,6 +25,7 @@ import cases  # noqa: E402
 import torch_state as ts  # noqa: E402
 from agents import Peer, meet, wait_request  # noqa: E402
 from cases import case, check  # noqa: E402
+from disk import NEEDS_ROOT, fill_disk, put_ballast, small_disk  # noqa: E402
 from servers import ROOT, Rdzvd, free_port, rdzvd_binary, token_flag  # noqa: E402
 
 BUILD = os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary())))
@@ -383,7 +384,7 @@ def watch_prints_each_value():
 def preflight_passes_and_says_what_it_saw():
     with Rdzvd() as daemon:
         out, _ = rdzvctl("preflight", server=daemon)
-        check(re.findall(r"^(\w+) +ok: ", out, re.M) == ["name", "c10d", "round_trip", "clock"], out)
+        check(re.findall(r"^(\w+) +ok: ", out, re.M) == ["name", "c10d", "ready", "round_trip", "clock"], out)
         result = json.loads(rdzvctl("preflight", "-o", "json", server=daemon)[0])
         check(result["ok"] and result["tries"] == 1 and abs(result["clock_ahead_seconds"]) < 2 and
               0 < result["round_trip_ms"] < 1000, str(result))
@@ -410,12 +411,63 @@ def preflight_says_which_step_fails():
     out, _ = rdzvctl("-s", "no-such-host.invalid:29400", "preflight", "--timeout", "0s", "-o", "json",
                      code=UNREACHABLE)
     steps = {s["step"]: s["state"] for s in json.loads(out)["steps"]}
-    check(steps == {"name": "failed", "c10d": "not tried", "round_trip": "not tried",
-                    "clock": "not tried"}, str(steps))
+    check(steps == {"name": "failed", "c10d": "not tried", "ready": "not tried",
+                    "round_trip": "not tried", "clock": "not tried"}, str(steps))
     with socket.create_server(("127.0.0.1", 0)) as mute:  # accepts, and says nothing
         address = "127.0.0.1:%d" % mute.getsockname()[1]
         out, err = rdzvctl("-s", address, "preflight", "--timeout", "0s", code=UNREACHABLE)
         has(out, "c10d", "failed", "no greeting within 3 s")
+
+
+@case
+def preflight_says_that_a_store_takes_no_changes():
+    """A PING is answered all the same."""
+    with small_disk(16 << 20) as folder:
+        if folder is None:
+            return NEEDS_ROOT
+        with Rdzvd("--data-dir=" + folder) as daemon:
+            ballast = put_ballast(folder, 8 << 20)
+            fill_disk(Peer(daemon.port), b"fill")
+            daemon.wait_log("event=journal_failed")
+            out, err = rdzvctl("preflight", "--timeout", "1s", server=daemon, code=UNREACHABLE)
+            has(out, "c10d        ok", "ready       failed: journal failed: ", "No space left on device")
+            has(err, "No space left on device; trying for 1 s")
+            os.unlink(ballast)
+            has(rdzvctl("preflight", server=daemon)[0], "ready       ok")
+    return None
+
+
+@case
+def a_relay_without_its_store_is_told_from_nothing():
+    port = free_port()
+    with Rdzvd("--upstream=127.0.0.1:%d" % port) as relay:
+        never = "upstream failed: no store was reached yet, at 127.0.0.1:%d" % port
+        relay.wait_log("event=upstream_failed")
+        out, _ = rdzvctl("preflight", "--timeout", "0s", server=relay, code=UNREACHABLE)
+        has(out, "c10d        warning: 127.0.0.1:%d is there, and does not answer" % relay.port, never)
+        for command in ("status", "spaces"):
+            _, err = rdzvctl(command, "--timeout", "1s", server=relay, code=UNREACHABLE)
+            has(err, "127.0.0.1:%d has not answered, since it is not ready: " % relay.port + never)
+        with Rdzvd(listen=("127.0.0.1:%d" % port,)):
+            relay.wait_log("event=upstream_connected")
+            has(rdzvctl("preflight", server=relay)[0], "ready       ok")
+        relay.wait_log("event=upstream_lost")
+        out, _ = rdzvctl("preflight", "--timeout", "0s", server=relay, code=UNREACHABLE)
+        has(out, "c10d        ok", "ready       failed: the store is away since ")
+        _, err = rdzvctl("status", "--timeout", "1s", server=relay, code=UNREACHABLE)
+        has(err, "has not answered, since it is not ready: the store is away since ")
+
+
+@case
+def who_misses_a_space_hears_where_it_may_be():
+    with Rdzvd(token_flag()) as daemon, \
+            Rdzvd("--upstream=127.0.0.1:%d" % daemon.port, "--space=jobb") as relay:
+        daemon.wait_log("event=space_made space=jobb .*--space names it")
+        relay.wait_log("event=upstream_connected .*space=jobb")
+        for command in ("status", "spaces"):
+            has(rdzvctl(command, server=daemon)[0], "(only space default, that of this listener; operators")
+            check("only space" not in rdzvctl(command, "--token-file", TOKEN, server=daemon)[0], command)
+        has(rdzvctl("spaces", "--token-file", TOKEN, server=daemon)[0], "jobb")
 
 
 @case

@@ -36,6 +36,34 @@ static void requests_are_answered_and_confirmed(void **state)
     loop_close(&loop);
 }
 
+/* The relay has to know which request was the last that changed something. */
+static void a_change_is_told_by_its_own_number(void **state)
+{
+    uint8_t bytes[3 * RELAY_HEAD_SIZE + 200];
+    static const struct slice requests[] = {{(const uint8_t *)SET_K, sizeof SET_K - 1},
+                                            {(const uint8_t *)GET_K, sizeof GET_K - 1}};
+    size_t len = 0;
+    int fd;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    fd = hand_connect();
+    hand_open(fd, 1, 11);
+    for (size_t i = 0; i < COUNT(requests); i++) { /* in one iteration */
+        const struct relay_frame frame = {
+            .kind = RELAY_REQUEST, .channel = 1, .number = i + 1, .payload = requests[i]};
+
+        relay_put_head(bytes + len, &frame);
+        memcpy(bytes + len + RELAY_HEAD_SIZE, requests[i].ptr, requests[i].len);
+        len += RELAY_HEAD_SIZE + requests[i].len;
+    }
+    assert_int_equal(send(fd, bytes, len, 0), len);
+    hand_expect(fd, RELAY_DONE, CHANGED, 1, 1, NOTHING);
+    hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 2, TEXT(VALUE_V));
+    hand_lose_link(fd);
+    loop_close(&loop);
+}
+
 static void sessions_wait_for_each_other(void **state)
 {
     int fd;
@@ -358,6 +386,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_are_answered_and_confirmed),
+        cmocka_unit_test(a_change_is_told_by_its_own_number),
         cmocka_unit_test(sessions_wait_for_each_other),
         cmocka_unit_test(a_wait_is_cancelled),
         cmocka_unit_test(a_relay_may_have_a_space_of_its_own),

@@ -35,8 +35,9 @@ static void a_relay_is_refused(void **state)
         {"version", "default", 2, 9, "no version of the frames in common"},
         {"old version", "default", 0, 0, "upgrade the relay"},
         {"no version", "default", 2, 1, "no version of the frames in common"},
-        {"space", "other", 1, 1, "this listener has another space"},
-        {"name of a space", "../x", 1, 1, "this listener has another space"},
+        {"space", "other", 1, 1,
+         "--space=other, and this listener of the store takes relays of space default"},
+        {"name of a space", "../x", 1, 1, "is no name of a space"},
     };
 
     (void)state;

@@ -505,6 +505,19 @@ def a_store_that_does_not_answer_its_relay():
 
 
 @case
+def a_store_that_has_lost_its_memory():
+    port = free_port()
+    with Watched("--upstream=127.0.0.1:%d" % port) as relay:
+        with Rdzvd(listen=("127.0.0.1:%d" % port,)):
+            peer = ag.Peer(relay.port)
+            peer.add(b"/sum", 1)
+            relay.sees('sum(rdzvd_relay_clients_lost_total{}) == 0', "nobody is lost")
+        with Rdzvd(listen=("127.0.0.1:%d" % port,)):
+            peer.expect_end()
+            relay.fires("RdzvdRelayLosesClients")
+
+
+@case
 def a_relay_that_does_not_come_back():
     with Watched() as store:
         with Rdzvd("--upstream=127.0.0.1:%d" % store.port) as relay:

@@ -445,6 +445,54 @@ def a_store_that_has_lost_its_memory():
         same(fresh.add(b"n", 1), 1, "ADD of a client that had asked for nothing")
 
 
+@case
+def a_store_that_has_gone_back():
+    """An older copy of its directory is put in its place: who had changed something since then is ended, and no
+    other. To be killed is not to go back."""
+    with Store() as store, Relay(store) as relay:
+        p, reads, early = Peer(relay.port), Peer(relay.port), Peer(relay.port)
+        same(early.add(b"early", 1), 1, "ADD")
+        same(reads.get(b"early"), b"1", "GET")
+        for n in range(1, 20):
+            same(p.add(b"n", 1), n, "ADD")
+            if n == 10:
+                store.kill()
+                copy = store.folder + ".copy"
+                shutil.copytree(store.folder, copy)
+                store.start()
+        same(reads.get(b"n"), b"19", "GET")
+        store.kill()
+        shutil.rmtree(store.folder)
+        os.rename(copy, store.folder)
+        store.start()
+        p.expect_end()
+        relay.wait_log("event=session_lost .*the store has gone back: what this client had changed is not there")
+        same(early.add(b"early", 1), 2, "ADD of a client whose changes are all there")
+        same(reads.get(b"n"), b"10", "GET of a client that has changed nothing")
+        for reason, count in (("gone_back", 1), ("unknown", 0), ("ended", 0)):
+            same(metric(relay.port, 'rdzvd_relay_clients_lost_total{reason="%s"}' % reason), count, reason)
+        same(metric(relay.port, "rdzvd_relay_reconnects_total"), 2, "reconnects")
+        away = metric(relay.port, "rdzvd_relay_away_seconds_total")
+        check(away > 0, "the store was away for %f s" % away)
+
+
+@case
+def a_wait_without_its_store_lags():
+    with Store() as store, Relay(store) as relay:
+        p, other = Peer(relay.port), Peer(relay.port)
+        p.send(wait_request(b"k"))
+        until(lambda: metric(store.port, 'rdzvd_space_waiters{space="default"}') == 1, "it waits")
+        same(metric(relay.port, "rdzvd_relay_lag_seconds"), 0, "lag")
+        store.kill()
+        relay.lost()
+        until(lambda: metric(relay.port, "rdzvd_relay_lag_seconds") > 1, "it lags")
+        store.start()
+        relay.linked(2)
+        until(lambda: metric(relay.port, "rdzvd_relay_lag_seconds") == 0, "it waits again")
+        other.set(b"k", b"v")
+        p.expect(b"\0")
+
+
 # --- A link that is slow, dead, or somewhere else.
 
 
@@ -495,7 +543,7 @@ def names_are_looked_up_at_each_connect():
             point_to("127.0.0.3")
             store.start("127.0.0.3")
             same(p.add(b"n", 1), 2, "ADD")
-            check("address=127.0.0.3:" in relay.log(), relay.log())
+            relay.wait_log("event=upstream_connected address=127.0.0.3:")
     hosts.close()
     return None
 
@@ -820,7 +868,8 @@ def a_relay_that_is_refused_says_so():
             relay.wait_log("event=upstream_refused .*reason=")
             status, body = ask(relay.port, "/readyz?verbose")
             same(status, 503, "/readyz")
-            check("the store refuses this relay: this listener has another space" in body, body)
+            check("the store refuses this relay: the relay has --space=jobB, and this listener of the store takes "
+                  "relays of space jobA alone" in body, body)
         with Relay(store, flags=("--space=jobA",)) as relay:
             same(Peer(relay.port).add(b"n", 1), 1, "ADD")
 

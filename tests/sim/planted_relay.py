@@ -46,6 +46,11 @@ BUGS = [Bug(b.name, b.file, b.old, b.new) for b in linear.BUGS if b.name in SHAR
         "        return t->last + 1;", "        return t->last;"),
     Bug("a watch goes on from when its relay was back", "rdzv/relay/http_trace.c",
         "    return t->asked != 0 ? t->asked : t->from + 1;", "    return t->asked;"),
+    Bug("a relay does not see that its store has gone back", "rdzv/relay/relay_frames.c",
+        "    return opened->flags & RELAY_KNOWN && opened->number < s->changed;",
+        "    return false && opened->number < s->changed;"),
+    Bug("a change is confirmed behind the number of a read", "rdzv/relay/link_session.c",
+        "    return s->told < s->changed && s->changed < number;", "    return false && s->changed < number;"),
     # Those that it has found.
     Bug("a start from a snapshot alone begins anew", "rdzv/engine/recovery.c",
         "    batch_begin(&e->batch, last + 1);",

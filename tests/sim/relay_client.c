@@ -425,6 +425,7 @@ static bool begin(struct scripted *c, unsigned id, int home, unsigned requests)
         return false;
     c->id = id;
     c->home = home;
+    c->missing = NULL;
     c->audits = 0;
     c->steady = c->legacy = c->is_late = c->canceled = false;
     c->left = requests;
@@ -552,6 +553,8 @@ bool scripted_step(struct scripted *c, unsigned participants)
         moved = true;
     if (c->state == CLIENT_ENDED)
         return true;
+    if (c->missing != NULL)
+        return flush(c) || moved;
     moved = maybe_cancel(c) || moved;
     if (c->state == CLIENT_IDLE && c->out_len < 1000) {
         ask(c, participants);

@@ -50,6 +50,11 @@ static struct {
         uint32_t value, pair;
         uint32_t flags;
     } silent[IDS]; /* sent, and done when the next answer of that client comes */
+    struct {
+        uint64_t counters[COUNTERS];
+        uint32_t cells[CELLS]; /* that it wanted, and that took effect */
+        uint32_t value, pair, flags;
+    } told[IDS]; /* what that client knows to be done of its own */
 } m;
 
 void model_reset(unsigned participants)
@@ -182,6 +187,9 @@ void model_done(unsigned id)
     m.pairs.known[id] = at_least(m.pairs.known[id], m.silent[id].pair);
     for (unsigned i = 0; i < FLAGS; i++)
         m.flags[i].known = m.flags[i].known || (m.silent[id].flags & 1u << i);
+    m.told[id].value = m.silent[id].value;
+    m.told[id].pair = m.silent[id].pair;
+    m.told[id].flags = m.silent[id].flags;
 }
 
 /* --- Answers. --- */
@@ -291,6 +299,8 @@ static void take_cas(unsigned id, const struct request *r, struct slice text)
         world_fail("cell %u is %08x, which was refused", r->which, now);
     find_cas(r->which, r->value)->state = now == r->value ? CAS_TOOK : CAS_REFUSED;
     m.cells[r->which].last[id] = now;
+    if (now == r->value)
+        m.told[id].cells[r->which] = now;
 }
 
 static void take_element(const struct request *r, int64_t before, struct slice text)
@@ -340,6 +350,7 @@ void model_answer(unsigned id, const struct request *r, struct slice first, stru
     switch (r->kind) {
     case DO_ADD:
         take_count(r, number, true);
+        m.told[id].counters[r->which] = (uint64_t)number;
         break;
     case DO_READ_COUNTER:
         take_count(r, decimal(first), false);
@@ -394,6 +405,76 @@ void model_lost(unsigned id, const struct request *r)
         find_cas(r->which, r->value)->state = CAS_LOST;
     else if (r->kind == DO_POP)
         m.queues[r->which].pops_lost++;
+}
+
+/* --- What is gone. --- */
+
+static struct slice read_numbered(model_read_fn *read, char kind, unsigned which)
+{
+    char key[16];
+
+    snprintf(key, sizeof key, "/%c%u", kind, which);
+    return read(key);
+}
+
+static bool is_older(model_read_fn *read, char kind, unsigned which, uint64_t told)
+{
+    return (uint64_t)decimal(read_numbered(read, kind, which)) < told;
+}
+
+/* Of the client's elements, so many were told. */
+static bool log_is_short(model_read_fn *read, unsigned log, unsigned id)
+{
+    struct slice text = read_numbered(read, 'l', log);
+    unsigned count = 0;
+
+    for (size_t at = 0; at + TOKEN <= text.len; at += TOKEN) {
+        unsigned whose;
+        char token[3] = {(char)text.ptr[at], (char)text.ptr[at + 1]};
+
+        count += sscanf(token, "%2x", &whose) == 1 && whose == id;
+    }
+    return count < m.logs[log].done[id];
+}
+
+/* It does not stand in the chain that leads to what is there. */
+static bool cell_is_older(model_read_fn *read, unsigned cell, uint32_t told)
+{
+    uint32_t at = hexadecimal(read_numbered(read, 'x', cell));
+
+    for (unsigned steps = 0; at != 0 && at != told && steps < CAS_MOST; steps++) {
+        const struct cas *c = find_cas(cell, at);
+
+        if (c == NULL)
+            world_fail("cell %u is %08x, which nobody wanted", cell, at);
+        at = c->expected;
+    }
+    return at != told;
+}
+
+const char *model_missing(unsigned id, model_read_fn *read)
+{
+    if (is_older(read, 's', id, m.told[id].value))
+        return "a SET";
+    if (is_older(read, 'm', id, m.told[id].pair))
+        return "a MULTI_SET";
+    for (unsigned i = 0; i < COUNTERS; i++) {
+        if (is_older(read, 'c', i, m.told[id].counters[i]))
+            return "an ADD";
+    }
+    for (unsigned i = 0; i < LOGS; i++) {
+        if (log_is_short(read, i, id))
+            return "an APPEND";
+    }
+    for (unsigned i = 0; i < CELLS; i++) {
+        if (m.told[id].cells[i] != 0 && cell_is_older(read, i, m.told[id].cells[i]))
+            return "a COMPARE_SET";
+    }
+    for (unsigned i = 0; i < FLAGS; i++) {
+        if (m.told[id].flags & 1u << i && read_numbered(read, 'f', i).len == 0)
+            return "a SET of a key that is waited for";
+    }
+    return NULL;
 }
 
 /* --- The end. --- */

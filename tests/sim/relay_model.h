@@ -66,6 +66,11 @@ void model_waited(const struct request *r);
 /* Its client has gone: whether it was carried out, nobody knows. */
 void model_lost(unsigned id, const struct request *r);
 
+/* What that client was told to be done and is not there any more, as a text; NULL: all is. `read`
+ * finds a key of the store, as it is now. */
+typedef struct slice model_read_fn(const char *key);
+const char *model_missing(unsigned id, model_read_fn *read);
+
 /* After the auditor has read everything. */
 void model_judge(void);
 

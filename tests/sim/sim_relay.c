@@ -3,7 +3,8 @@
  * slow or stopped; the disk fails, or is full for some time; links break at any byte or hang;
  * relays die; memory fails. Whatever happens, clients of a relay see a store that does each request
  * once and in order, and forgets nothing (relay_model.h), or after a power cut in mode batch no
- * more than the last --sync-interval; none of them is ended without a reason;
+ * more than the last --sync-interval, and then each whose requests it has forgotten is ended; none
+ * of them is ended without a reason;
  * and at the end nothing is left of them.
  *
  *   sim_relay --seed N --count M [--every] [--at CALL] [--verbose]
@@ -49,7 +50,7 @@ struct process {
 static struct {
     uint64_t seed, at;
     bool always;             /* --sync=always: power may be cut */
-    bool loses;              /* --sync=batch, and power may be cut: what comes then is not judged */
+    bool loses;              /* --sync=batch, and power may be cut: then clients go, or are ended */
     bool has_lost, is_over;  /* it was; the store is there again, and clients are no more */
     bool legacy;             /* clients that come and go are those of torch 1.9 to 2.0 */
     bool has_webs;           /* there are clients of etcd's API */
@@ -63,6 +64,7 @@ static struct {
     uint64_t lived_ns;   /* the store has done something then */
     uint64_t ended_ns;   /* the store has died or ended then; 0: it has not yet */
     uint64_t empty_ns;   /* the relays have had no session since then */
+    uint64_t linked_ns;  /* a relay with clients to end has had its link since then */
     struct process processes[PROCESSES];
     size_t commit_count;
     struct scripted clients[CLIENTS + 1];
@@ -76,8 +78,8 @@ static struct scripted *const auditor = &world.clients[CLIENTS];
 static struct config configs[2][PROCESSES];
 
 static struct {
-    uint64_t worlds, deaths, fills, powers, breaks, parts, relays, no_memory, disk_faults, stops,
-        leaves, steps;
+    uint64_t worlds, deaths, fills, powers, forgotten, breaks, parts, relays, no_memory,
+        disk_faults, stops, leaves, steps;
 } sums;
 
 static bool has_webs(uint64_t seed)
@@ -208,8 +210,7 @@ static void note_commits(void)
 }
 
 /* What a power cut has taken in mode batch was not older than --sync-interval, and a sync, when the
- * last process to run ended; what that has found at its start is as old as that. Nobody judges what
- * clients would be answered from now on: they go. */
+ * last process to run ended; what that has found at its start is as old as that. */
 static void check_lost(uint64_t kept)
 {
     for (size_t i = 0; i < world.commit_count; i++) {
@@ -220,11 +221,63 @@ static void check_lost(uint64_t kept)
                        "the last one that is left is %" PRIu64,
                        world.commits[i].number, age_ms, kept);
     }
+}
+
+/* The store's key as it is now. */
+static struct slice read_key(const char *key)
+{
+    struct engine *e = &world.processes[STORE].server.engine;
+    const struct blob *value =
+        keymap_get(&engine_find_space(e, slice_str("default"))->store->keys, slice_str(key));
+
+    return value == NULL ? (struct slice){0} : blob_slice(value);
+}
+
+/* Who was told of something that is not there any more has to be ended by his relay. Of the others
+ * nobody judges what they would be answered from now on: they go. */
+static void end_clients(void)
+{
     world.is_over = true;
     for (unsigned i = 0; i <= CLIENTS; i++) {
-        if (world.clients[i].state != CLIENT_NONE && world.clients[i].state != CLIENT_ENDED)
-            scripted_leave(&world.clients[i]);
-        world.clients[i].state = CLIENT_NONE;
+        struct scripted *c = &world.clients[i];
+
+        if (c->state == CLIENT_NONE || c->missing != NULL)
+            continue;
+        if (c->state != CLIENT_ENDED && c->home != STORE)
+            c->missing = model_missing(c->id, read_key);
+        sums.forgotten += c->missing != NULL;
+        if (c->missing != NULL)
+            continue;
+        if (c->state != CLIENT_ENDED)
+            scripted_leave(c);
+        c->state = CLIENT_NONE;
+    }
+}
+
+/* Without a power cut nobody is lost since the store has gone back; and else it takes no time. */
+static void check_ended(void)
+{
+    bool waits = false;
+
+    for (int p = RELAY_A; p <= RELAY_B; p++) {
+        const struct process *process = &world.processes[p];
+        const struct relay *r = &process->server.relay.relay;
+
+        if (process->up && r->stats.lost[LOST_GONE_BACK] != 0 && !world.is_over)
+            world_fail("relay %d says that the store has gone back, and it has not", p);
+        for (unsigned i = 0; i <= CLIENTS; i++)
+            waits = waits || (process->up && r->link && world.clients[i].home == p &&
+                              world.clients[i].missing != NULL);
+    }
+    if (!waits)
+        world.linked_ns = world_now_ns;
+    if (world_now_ns - world.linked_ns < 5000 * MS)
+        return;
+    for (unsigned i = 0; i <= CLIENTS; i++) {
+        if (world.clients[i].missing != NULL)
+            world_fail("client %u was told that %s is done, which a power cut has taken; and it is "
+                       "not ended",
+                       world.clients[i].id, world.clients[i].missing);
     }
 }
 
@@ -241,8 +294,10 @@ static void check_away(const struct engine_found *d)
 static void check_start(const struct server *s)
 {
     check_away(&s->engine.found);
-    if (world.has_lost)
+    if (world.has_lost) {
         check_lost(s->engine.committed);
+        end_clients();
+    }
     world.has_lost = false;
     world.commit_count = 0;
     note_commits(); /* all that is here */
@@ -459,7 +514,7 @@ static void begin_client(unsigned i)
 
 static void check_end(const struct scripted *c)
 {
-    if (c->home == STORE || world.may_end[c->home])
+    if (c->home == STORE || world.may_end[c->home] || c->missing != NULL)
         return;
     note_memory();
     if (world.may_end[STORE])
@@ -476,9 +531,10 @@ static bool step_client(unsigned i)
         check_end(c);
         world.barriers_break = world.barriers_break || c->steady;
         c->state = CLIENT_NONE;
+        c->missing = NULL;
         return true;
     }
-    if (c == auditor)
+    if (c == auditor || c->missing != NULL)
         return moved;
     if (c->state == CLIENT_NONE && !world.heals && !world.is_over && chance(20))
         begin_client(i);
@@ -613,6 +669,7 @@ static void step(void)
     if (!world.heals && world.faults > 0 && chance(70))
         cause_fault();
     break_after_failure();
+    check_ended();
     maybe_empty_disk();
     rejoin(RELAY_A);
     rejoin(RELAY_B);
@@ -626,7 +683,7 @@ static void step(void)
 
 static bool is_done(const struct scripted *c)
 {
-    return c->state == CLIENT_NONE || c->state == CLIENT_DONE;
+    return c->missing == NULL && (c->state == CLIENT_NONE || c->state == CLIENT_DONE);
 }
 
 static bool all_are_done(void)
@@ -634,7 +691,8 @@ static bool all_are_done(void)
     for (unsigned i = 0; i < CLIENTS; i++) {
         struct scripted *c = &world.clients[i];
 
-        if (world.barriers_break && c->state == CLIENT_ASKED && c->asked.kind == DO_BARRIER)
+        if (world.barriers_break && c->missing == NULL && c->state == CLIENT_ASKED &&
+            c->asked.kind == DO_BARRIER)
             scripted_leave(c);
         if (!is_done(c))
             return false;
@@ -662,7 +720,7 @@ static void audit(void)
         }
         step();
     } while (auditor->state != CLIENT_DONE && !world.is_over);
-    if (auditor->state != CLIENT_NONE)
+    if (auditor->state != CLIENT_NONE && auditor->missing == NULL)
         scripted_leave(auditor);
 }
 
@@ -736,19 +794,21 @@ static void check_links(void)
 
 static bool nothing_is_left(void)
 {
-    return relays_are_empty() && store_is_empty() &&
+    return auditor->missing == NULL && relays_are_empty() && store_is_empty() &&
            world.processes[STORE].server.store.links.sessions.count == 0;
 }
 
 static void begin_world(uint64_t seed, uint64_t at)
 {
     memset(&world, 0, offsetof(__typeof__(world), clients));
-    for (unsigned i = 0; i <= CLIENTS; i++)
+    for (unsigned i = 0; i <= CLIENTS; i++) {
         world.clients[i].state = CLIENT_NONE;
+        world.clients[i].missing = NULL;
+    }
     world.seed = seed;
     world.at = at;
     world_seed(seed);
-    world_now_ns = 1000000 * MS;
+    world_now_ns = world.linked_ns = 1000000 * MS;
     world_step = 0;
     net_sim_reset();
     thread_sim_reset();
@@ -810,6 +870,8 @@ static uint64_t run_world(uint64_t seed, uint64_t at)
     audit_webs();
     if (!world.is_over)
         model_judge();
+    while (!all_are_done()) /* the last death may have been a power cut */
+        step();
     for (unsigned i = 0; i < CLIENTS; i++) {
         if (world.clients[i].state == CLIENT_DONE)
             scripted_leave(&world.clients[i]);
@@ -847,13 +909,14 @@ static void begin_log(void)
 
 static void print_sums(void)
 {
-    printf("sim_relay: %" PRIu64 " worlds, %" PRIu64 " steps; the store died %" PRIu64
-           " times (%" PRIu64 " of them by power) and was stopped %" PRIu64 " times; %" PRIu64
-           " links broken, %" PRIu64 " hung; relays died %" PRIu64
-           " times; memory failed in %" PRIu64 ", the disk in %" PRIu64 ", and was full in %" PRIu64
-           "; %" PRIu64 " clients left\n",
-           sums.worlds, sums.steps, sums.deaths, sums.powers, sums.stops, sums.breaks, sums.parts,
-           sums.relays, sums.no_memory, sums.disk_faults, sums.fills, sums.leaves);
+    printf(
+        "sim_relay: %" PRIu64 " worlds, %" PRIu64 " steps; the store died %" PRIu64
+        " times (%" PRIu64 " of them by power, with what %" PRIu64
+        " clients were told) and was stopped %" PRIu64 " times; %" PRIu64 " links broken, %" PRIu64
+        " hung; relays died %" PRIu64 " times; memory failed in %" PRIu64 ", the disk in %" PRIu64
+        ", and was full in %" PRIu64 "; %" PRIu64 " clients left\n",
+        sums.worlds, sums.steps, sums.deaths, sums.powers, sums.forgotten, sums.stops, sums.breaks,
+        sums.parts, sums.relays, sums.no_memory, sums.disk_faults, sums.fills, sums.leaves);
     fflush(stdout);
 }
 

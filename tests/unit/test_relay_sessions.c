@@ -613,7 +613,7 @@ static void a_session_that_the_store_should_know_is_lost(void **state)
     assert_non_null(strstr(s->a.why, "does not know the session"));
     OPENED(s, 0, opened(s, true), 0, "");
     assert_true(s->b.ended); /* the store had said that it keeps a record */
-    assert_int_equal(s->relay.stats.lost, 2);
+    assert_int_equal(s->relay.stats.lost[LOST_UNKNOWN], 2);
 }
 
 /* The store has confirmed that request 2 changed something, and the link goes while 3 is open; in
@@ -653,6 +653,7 @@ static void a_session_of_which_the_store_knows_less_is_lost(void **state)
 
     assert_true(s->a.ended);
     assert_non_null(strstr(s->a.why, "the store has gone back"));
+    assert_int_equal(s->relay.stats.lost[LOST_GONE_BACK], 1);
     closed(s, channel);
     no_frame(s);
 }
@@ -1115,7 +1116,7 @@ static void however_long_the_link_was_away(void **state)
     OPENED(s, 0, channel, 0, "");
     closed(s, channel);
     assert_int_equal(s->relay.session_count, 1);
-    assert_int_equal(s->relay.stats.lost, 0);
+    assert_int_equal(s->relay.stats.lost[LOST_UNKNOWN], 0);
 }
 
 static void a_client_that_goes_from_a_wait_is_closed_at_once(void **state)
@@ -1162,6 +1163,7 @@ static void the_store_ends_a_session(void **state)
     store_says(s, RELAY_ENDED, 0, channel, 0, "the run is over", 15);
     assert_true(s->a.ended);
     assert_string_equal(s->a.why, "the run is over");
+    assert_int_equal(s->relay.stats.lost[LOST_ENDED], 1);
     s->a.session = NULL;
     closed(s, channel); /* the store needs not keep anything of it */
     assert_int_equal(s->relay.session_count, 1);
@@ -1216,16 +1218,60 @@ static void large_requests_of_all_have_one_bound(void **state)
     free(bytes);
 }
 
-static void lag_is_of_those_that_do_not_wait(void **state)
+static void lag_is_of_what_the_store_should_have_confirmed(void **state)
 {
     struct scene *s = *state;
 
+    link_up(s);
     take(s, &s->a, "WAIT k");
     s->relay.now_ns += SECOND;
+    assert_int_equal(relay_lag_ns(&s->relay), SECOND); /* the link was not given it yet */
+    sent(s, opened(s, false), 1, "WAIT k");
     assert_int_equal(relay_lag_ns(&s->relay), 0);
     take(s, &s->b, "SET k v");
     s->relay.now_ns += 3 * SECOND;
     assert_int_equal(relay_lag_ns(&s->relay), 3 * SECOND);
+}
+
+/* From when it came, or, of one that a link had, from when that was lost. */
+static void a_wait_without_its_link_lags(void **state)
+{
+    struct scene *s = *state;
+    uint32_t channel;
+
+    link_up(s);
+    take(s, &s->a, "WAIT k");
+    sent(s, opened(s, false), 1, "WAIT k");
+    s->relay.now_ns += 60 * SECOND;
+    assert_int_equal(relay_lag_ns(&s->relay), 0);
+    link_down(s);
+    s->relay.now_ns += 2 * SECOND;
+    assert_int_equal(relay_lag_ns(&s->relay), 3 * SECOND);
+    link_up(s);
+    channel = opened(s, true);
+    assert_int_equal(relay_lag_ns(&s->relay), 3 * SECOND);
+    OPENED(s, 0, channel, 0, "");
+    sent(s, channel, 1, "WAIT k");
+    assert_int_equal(relay_lag_ns(&s->relay), 0);
+}
+
+static void the_time_that_the_store_was_away_is_counted(void **state)
+{
+    struct scene *s = *state;
+
+    s->relay.now_ns += 5 * SECOND;
+    assert_int_equal(relay_away_ns(&s->relay), 0); /* it was never there */
+    link_up(s);
+    s->relay.now_ns += 7 * SECOND;
+    assert_int_equal(relay_away_ns(&s->relay), 0);
+    link_down(s);
+    s->relay.now_ns += 2 * SECOND;
+    assert_int_equal(relay_away_ns(&s->relay), 3 * SECOND);
+    link_up(s);
+    s->relay.now_ns += SECOND;
+    link_down(s);
+    s->relay.now_ns += 4 * SECOND;
+    assert_int_equal(relay_away_ns(&s->relay), 8 * SECOND);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -1275,7 +1321,9 @@ int main(void)
         TEST(the_store_ends_a_session),
         TEST(a_store_that_has_ended_a_session_is_told_in_the_next_link),
         TEST(large_requests_of_all_have_one_bound),
-        TEST(lag_is_of_those_that_do_not_wait),
+        TEST(lag_is_of_what_the_store_should_have_confirmed),
+        TEST(a_wait_without_its_link_lags),
+        TEST(the_time_that_the_store_was_away_is_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
