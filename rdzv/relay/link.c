@@ -149,6 +149,7 @@ static const char *take_open(struct relay_link *link, const struct relay_frame *
                                    .version = (enum c10d_version)open->c10d_version,
                                    .peer = peer_from(open->peer_host, open->peer_port),
                                    .local = peer_from(open->local_host, open->local_port),
+                                   .link = open->link,
                                    .resumes = open->resumes,
                                    .pings = open->pings};
         relay_session_open(link, frame->channel, &o);

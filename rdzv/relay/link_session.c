@@ -689,6 +689,13 @@ static void refuse(struct relay_link *link, uint32_t channel, const char *why)
     relay_link_put(link, &frame);
 }
 
+/* It comes late, on a link that the relay has lost meanwhile and has replaced. That link ends by
+ * itself, and what it still brings is of a channel that it does not have. */
+static bool is_stale(const struct relay_session *s, const struct relay_opening *o)
+{
+    return s != NULL && o->link != 0 && o->link < s->link_number;
+}
+
 /* Another connection has it: that of a relay which does not know yet that it is lost. */
 static void take_over(struct relay_session *s)
 {
@@ -717,6 +724,8 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const struct 
     bool is_new, was_dropped;
     struct relay_session *s = find(all, link->space, o->id);
 
+    if (is_stale(s, o))
+        return;
     if (s != NULL && s->link != NULL && !relay_session_was_dropped(s))
         take_over(s);
     s = find(all, link->space, o->id); /* what was about to end has ended */
@@ -741,6 +750,7 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const struct 
         refuse(link, channel, "the store has no memory for it, see --memory-limit");
         return;
     }
+    s->link_number = o->link;
     attach(s, link, channel);
     if (is_new && !restore(s, was_dropped)) {
         conn_drop(s->conn, DROP_NO_MEMORY, "its worker store could not be read at the start",

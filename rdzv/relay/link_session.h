@@ -40,6 +40,7 @@ struct relay_session {
     struct peer local;    /* where the client came to */
     uint64_t detached_ms; /* since then; engine_lived_ms() */
     uint64_t id;
+    uint64_t link_number; /* of the last link that has opened it; see struct RelayOpen */
     uint32_t channel;
     char via[CONN_VIA_MAX]; /* the relay's name */
 
@@ -108,6 +109,7 @@ struct relay_opening {
     uint64_t id;
     enum c10d_version version;
     struct peer peer, local;
+    uint64_t link; /* its number among those of the relay; 0: the relay does not say */
     bool resumes, pings;
 };
 void relay_session_open(struct relay_link *link, uint32_t channel, const struct relay_opening *o);

@@ -75,6 +75,7 @@ static void send_open(struct relay_client *s, struct outq *q, struct out_pool *p
     open.local_port = s->local.port;
     open.resumes = s->opened;
     open.pings = s->pings;
+    open.link = r->stats.links;
     frame.payload.len = rdzv__relay_open__pack(&open, bytes);
     put(q, pool, s, &frame);
     outq_put(q, pool, bytes, frame.payload.len);

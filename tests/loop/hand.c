@@ -93,6 +93,11 @@ int hand_connect(void)
 
 void hand_send_open(int fd, uint32_t channel, uint64_t id, bool resumes)
 {
+    hand_send_open_of(fd, 0, channel, id, resumes);
+}
+
+void hand_send_open_of(int fd, uint64_t link, uint32_t channel, uint64_t id, bool resumes)
+{
     Rdzv__RelayOpen open = RDZV__RELAY_OPEN__INIT;
     uint8_t payload[256];
 
@@ -104,6 +109,7 @@ void hand_send_open(int fd, uint32_t channel, uint64_t id, bool resumes)
     open.local_port = 29400;
     open.resumes = resumes;
     open.pings = true;
+    open.link = link;
     hand_send(fd, RELAY_OPEN, 0, channel, 0, payload, rdzv__relay_open__pack(&open, payload));
 }
 

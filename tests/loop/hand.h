@@ -49,6 +49,7 @@ int hand_connect(void);
 void hand_lose_link(int fd);
 
 void hand_send_open(int fd, uint32_t channel, uint64_t id, bool resumes);
+void hand_send_open_of(int fd, uint64_t link, uint32_t channel, uint64_t id, bool resumes);
 
 /* A new session; or one that was there before, of which the server says that. */
 void hand_open(int fd, uint32_t channel, uint64_t id);

@@ -148,6 +148,29 @@ static void a_session_moves_to_another_link(void **state)
     loop_close(&loop);
 }
 
+/* What a relay had sent before it lost that link comes behind what it says on the next one. */
+static void a_session_does_not_move_back_to_a_link_that_was_lost(void **state)
+{
+    int lost, next;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    lost = hand_connect();
+    next = hand_connect();
+    hand_send_open_of(next, 2, 1, 11, true);
+    hand_expect(next, RELAY_OPENED, 0, 1, 0, NOTHING);
+    hand_request(next, 1, 1, TEXT(ADD_N));
+    hand_expect(next, RELAY_ANSWER, CHANGED, 1, 1, TEXT(ONE));
+    hand_send_open_of(lost, 1, 5, 11, false);
+    hand_request(lost, 5, 1, TEXT(ADD_N));
+    hand_expect_nothing(lost);
+    hand_lose_link(lost);
+    hand_request(next, 1, 2, TEXT(ADD_N));
+    hand_expect(next, RELAY_ANSWER, CHANGED, 1, 2, TEXT(TWO));
+    hand_lose_link(next);
+    loop_close(&loop);
+}
+
 static void a_session_without_its_relay_ends_in_time(void **state)
 {
     int fd;
@@ -391,6 +414,7 @@ int main(void)
         cmocka_unit_test(a_wait_is_cancelled),
         cmocka_unit_test(a_relay_may_have_a_space_of_its_own),
         cmocka_unit_test(a_session_moves_to_another_link),
+        cmocka_unit_test(a_session_does_not_move_back_to_a_link_that_was_lost),
         cmocka_unit_test(a_session_without_its_relay_ends_in_time),
         cmocka_unit_test(a_session_that_no_relay_opens_after_a_start_ends_in_time),
         cmocka_unit_test(sessions_that_no_relay_opens_end_bit_by_bit),
