@@ -64,7 +64,9 @@ static struct {
     uint64_t lived_ns;   /* the store has done something then */
     uint64_t ended_ns;   /* the store has died or ended then; 0: it has not yet */
     uint64_t empty_ns;   /* the relays have had no session since then */
-    uint64_t linked_ns;  /* a relay with clients to end has had its link since then */
+    uint64_t linked_ns;  /* a relay with clients to end has had a new link since then */
+    uint64_t
+        links[PROCESSES]; /* of each relay, when the store was back after it had lost something */
     struct process processes[PROCESSES];
     size_t commit_count;
     struct scripted clients[CLIENTS + 1];
@@ -238,6 +240,9 @@ static struct slice read_key(const char *key)
 static void end_clients(void)
 {
     world.is_over = true;
+    for (int p = RELAY_A; p <= RELAY_B; p++)
+        world.links[p] =
+            world.processes[p].up ? world.processes[p].server.relay.relay.stats.links : 0;
     for (unsigned i = 0; i <= CLIENTS; i++) {
         struct scripted *c = &world.clients[i];
 
@@ -266,8 +271,8 @@ static void check_ended(void)
         if (process->up && r->stats.lost[LOST_GONE_BACK] != 0 && !world.is_over)
             world_fail("relay %d says that the store has gone back, and it has not", p);
         for (unsigned i = 0; i <= CLIENTS; i++)
-            waits = waits || (process->up && r->link && world.clients[i].home == p &&
-                              world.clients[i].missing != NULL);
+            waits = waits || (process->up && r->link && r->stats.links > world.links[p] &&
+                              world.clients[i].home == p && world.clients[i].missing != NULL);
     }
     if (!waits)
         world.linked_ns = world_now_ns;
