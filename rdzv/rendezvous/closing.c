@@ -105,6 +105,13 @@ static bool runs_workers(const struct run *run, const struct agent *a)
            (!run->shares_roles || (a->has_workers && a->workers_round == run->view.state.round));
 }
 
+/* It is not known which node the agent is; but whoever is in a round that was completed since the
+ * start has said so. */
+static bool may_be_in_newest(const struct run *run, const struct agent *a)
+{
+    return agent_is_forgotten(a) && run->completed_ms == 0;
+}
+
 enum close_verdict closing_judge(const struct step *s, const struct agent *a)
 {
     const struct run *run = s->run;
@@ -114,7 +121,7 @@ enum close_verdict closing_judge(const struct step *s, const struct agent *a)
         return CLOSE_IGNORED;
     if (!run->settings->close_from_members || runs_workers(run, a) || (!go_on && !may_go_on))
         return CLOSE_COUNTS;
-    return agent_is_forgotten(a) || !go_on ? CLOSE_WAITS : CLOSE_IGNORED;
+    return may_be_in_newest(run, a) || !go_on ? CLOSE_WAITS : CLOSE_IGNORED;
 }
 
 /* --- What waits. --- */

@@ -319,6 +319,40 @@ static void a_close_is_void_when_a_round_is_completed(void **state)
     scene_fini(&s);
 }
 
+/* An agent that was cut off before the start comes back when the others, a new one among them, have
+ * met again. */
+static void a_close_behind_a_round_of_others_is_ignored(void **state)
+{
+    struct torch_state st;
+    struct agent *other;
+    const char *now;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_restart(&s, true);
+    other = scene_return(&s);
+    scene_say_node(&s, other, "b");
+    for (int complete = 0; complete < 2; complete++) {
+        now = scene_get(&s, "");
+        st = scene_state(now);
+        st.round = 1;
+        st.complete = false;
+        scene_remove(&st, "a");
+        scene_beat(&st, "b", scene_now_us(&s) + 2 + complete);
+        if (complete)
+            scene_complete(&st);
+        scene_cas(&s, other, now, scene_text(&s, &st));
+    }
+    assert_int_equal(s.run.view.last_completed.round, 1);
+    assert_false(closes_or(&s, scene_return(&s), NOTE_CLOSE_IGNORED));
+    scene_event(&s, RUN_RETURNED, NULL);
+    scene_event(&s, RUN_TICK, NULL);
+    assert_false(s.run.view.state.closed);
+    scene_fini(&s);
+}
+
 /* All nodes have their agents: the others had presumed it dead before the start. */
 static void a_close_of_no_node_is_ignored(void **state)
 {
@@ -444,6 +478,7 @@ int main(void)
         cmocka_unit_test(a_close_counts_when_the_others_have_said_who_they_are),
         cmocka_unit_test(a_close_counts_although_its_node_has_a_new_agent),
         cmocka_unit_test(a_close_is_void_when_a_round_is_completed),
+        cmocka_unit_test(a_close_behind_a_round_of_others_is_ignored),
         cmocka_unit_test(a_close_of_no_node_is_ignored),
         cmocka_unit_test(as_many_closes_as_nodes_wait_are_ignored),
         cmocka_unit_test(who_joins_closes_when_no_agent_comes_back),
