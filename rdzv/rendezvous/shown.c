@@ -87,15 +87,24 @@ static bool is_as_completed(const struct run_view *v, const struct torch_node *o
     return was != NULL && was->participant && was->rank == own->rank;
 }
 
+/* One that looks for its rank sees a crowd. There nobody has a heartbeat, so none looks silent; one
+ * that waits in vain, too, would look alive. */
+static bool sees_crowd_for_rank(const struct step *s)
+{
+    const struct policy_settings *settings = s->run->settings;
+    const struct run_view *v = &s->run->view;
+
+    return settings->agent_views && settings->merge_heartbeats && is_crowd(s, v->participants) &&
+           !waits_in_vain(s, waiting_node(v));
+}
+
 static enum place place_of_participant(const struct step *s, const struct agent *a)
 {
     const struct run_view *v = &s->run->view;
 
-    if (waits_in_vain(s, waiting_node(v)))
-        return PLACE_WHOLE;
-    if (a->has_ranks_of == v->completions)
-        return PLACE_PARTICIPANT;
-    return is_crowd(s, v->participants) ? PLACE_RANKED : PLACE_WHOLE;
+    if (a->has_ranks_of != v->completions)
+        return sees_crowd_for_rank(s) ? PLACE_RANKED : PLACE_WHOLE;
+    return waits_in_vain(s, waiting_node(v)) ? PLACE_WHOLE : PLACE_PARTICIPANT;
 }
 
 /* The first who asks, for that time. */
@@ -151,8 +160,8 @@ static enum place place_of_joining(struct step *s, const struct agent *a,
                : PLACE_WHOLE;
 }
 
-/* It is to read its rank in the round as it was, also without agent_views. Of a crowd it sees no
- * heartbeats. */
+/* It is to read its rank in the round as it was, also without agent_views. In a crowd it sees none
+ * who is silent. */
 static bool missed_the_completion(const struct step *s, const struct agent *a,
                                   const struct torch_node *own)
 {
@@ -160,7 +169,7 @@ static bool missed_the_completion(const struct step *s, const struct agent *a,
 
     return v->state.complete && a->is_listed && own != NULL && own->participant && !own->waiting &&
            !own->redundant && a->has_seen != v->completions && is_as_completed(v, own) &&
-           (has_lost_one(v) || (!is_crowd(s, v->participants) && presence_may_one_look_silent(s)));
+           (has_lost_one(v) || (!sees_crowd_for_rank(s) && presence_may_one_look_silent(s)));
 }
 
 static enum place place_of(struct step *s, const struct agent *a, const struct torch_node *own)

@@ -297,6 +297,43 @@ static void it_sees_one_of_those_who_wait_while_that_one_lives(void **state)
     scene_fini(&s);
 }
 
+static void have_one_waiting_in_vain(struct scene *s, struct torch_state *st)
+{
+    scene_node(st, "d")->waiting = true;
+    scene_beat(st, "d", scene_now_us(s) - SILENT_US);
+}
+
+/* One that it presumed dead would make its rank too high. It sees the crowd, or the round as that
+ * was completed. */
+static void it_sees_nobody_who_is_silent(void **state)
+{
+    static void (*const changes[])(struct scene *, struct torch_state *) = {
+        change_nothing, have_one_waiting, have_one_waiting_in_vain, have_no_views, merge_nothing};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(changes); i++) {
+        struct torch_state st;
+        struct scene s;
+
+        scene_init(&s);
+        s.settings.crowd_least = 2;
+        scene_meet(&s, 3);
+        st = scene_state(scene_get(&s, ""));
+        scene_beat(&st, "a", scene_now_us(&s) - SILENT_US);
+        changes[i](&s, &st);
+        scene_put_state(&s, &st);
+        st = ranked(&s, 1);
+        assert_true(st.complete);
+        assert_int_equal(torch_state_participants(&st), 3);
+        assert_int_equal(scene_node(&st, "b")->rank, 1);
+        for (size_t k = 0; k < st.count; k++)
+            assert_true(!st.nodes[k].has_heartbeat ||
+                        st.nodes[k].heartbeat_us > scene_now_us(&s) - 15 * SECOND);
+        torch_state_free(&st);
+        scene_fini(&s);
+    }
+}
+
 static void of_few_it_sees_the_state(void **state)
 {
     struct scene s;
@@ -666,6 +703,7 @@ int main(void)
         cmocka_unit_test(one_that_has_joined_sees_no_crowd),
         cmocka_unit_test(one_that_looks_for_its_rank_sees_itself_among_them),
         cmocka_unit_test(it_sees_one_of_those_who_wait_while_that_one_lives),
+        cmocka_unit_test(it_sees_nobody_who_is_silent),
         cmocka_unit_test(of_few_it_sees_the_state),
         cmocka_unit_test(one_joins_a_crowd),
         cmocka_unit_test(who_has_counted_too_few_is_refused),
