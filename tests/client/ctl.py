@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 for folder in ("support", "elastic"):
@@ -256,16 +257,20 @@ def status_that_is_watched_counts_a_last_call_down():
         agent.close()
 
 
+def repeat(request, process, seconds=60):
+    """Sends requests until the process, which needs a moment to connect, has seen enough of them."""
+    deadline = time.monotonic() + seconds
+    while process.poll() is None:
+        check(time.monotonic() < deadline, "it has not ended after %d s" % seconds)
+        request()
+
+
 @case
 def monitor_prints_requests():
     with Rdzvd(token_flag()) as daemon:
         with running(daemon, "monitor", "--token-file", TOKEN, "-c", "3") as process:
             peer = Peer(daemon.port)
-            for i in range(1000):  # it takes a moment until it is connected
-                peer.set(b"/key\x1b%d" % i, b"SECRET")
-                peer.ping()
-                if process.poll() is not None:
-                    break
+            repeat(lambda: (peer.set(b"/key\x1b1", b"SECRET"), peer.ping()), process)
             out, err = process.communicate(timeout=60)
             check(process.returncode == FINE, err)
             has(out, "TIME", "OPERATION", "default", "127.0.0.1:")
@@ -273,10 +278,7 @@ def monitor_prints_requests():
             rows = [line for line in out.splitlines()[1:] if "more requests" not in line]
             check(len(rows) == 3 and all(" SET " in r or " PING " in r for r in rows), out)
         with running(daemon, "monitor", "--token-file", TOKEN, "-c", "2", "-o", "json") as process:
-            for _ in range(1000):
-                peer.add(b"/n", 1)
-                if process.poll() is not None:
-                    break
+            repeat(lambda: peer.add(b"/n", 1), process)
             found = [json.loads(line) for line in process.communicate(timeout=60)[0].splitlines()]
             check(len(found) == 2 and found[0]["operation"] == "ADD" and found[0]["key"] == "/n", found)
         peer.close()
