@@ -27,33 +27,40 @@
  * one may be the root of a volume, which belongs to others. */
 #define SUBDIRECTORY "/rdzvd"
 
-static char *path_below(const char *named)
+/* Allocated. */
+static char *join(const char *directory, const char *below)
 {
-    size_t size = strlen(named) + sizeof SUBDIRECTORY;
+    size_t size = strlen(directory) + strlen(below) + 1;
     char *path = xcalloc(1, size);
 
-    snprintf(path, size, "%s%s", named, SUBDIRECTORY);
+    snprintf(path, size, "%s%s", directory, below);
     return path;
 }
 
-/* The log names the directory with the files: somebody may take it for what --data-dir wants, and
- * would get an empty store inside it. */
-static bool is_a_subdirectory(const char *named)
+static bool holds(const char *directory, const char *below)
 {
-    size_t size = strlen(named) + sizeof "/" JOURNAL_LOCK;
-    char *lock = xcalloc(1, size);
-    bool found;
+    char *path = join(directory, below);
+    bool found = access(path, F_OK) == 0;
 
-    snprintf(lock, size, "%s/" JOURNAL_LOCK, named);
-    found = access(lock, F_OK) == 0;
-    free(lock);
+    free(path);
     return found;
 }
 
-#define NAME_THE_ONE_ABOVE                                                                      \
-    "here are the files of an rdzvd itself: name the directory above this one, in which rdzvd " \
-    "has "                                                                                      \
-    "made it"
+/* The log names the directory with the files: somebody may take it for what --data-dir wants, and
+ * would get an empty store inside it. A lock of somebody else is in a directory of another name, or
+ * beside the directory that rdzvd has made. */
+static bool is_a_subdirectory(const char *named)
+{
+    size_t len = strlen(named), end = sizeof SUBDIRECTORY - 1;
+
+    while (len > 0 && named[len - 1] == '/')
+        len--;
+    return len > end && strncmp(named + len - end, SUBDIRECTORY, end) == 0 &&
+           holds(named, "/" JOURNAL_LOCK) && !holds(named, SUBDIRECTORY);
+}
+
+#define NAME_THE_ONE_ABOVE \
+    "here are rdzvd's own files: name the directory above this one, in which rdzvd has made it"
 
 /* --- The commit. --- */
 
@@ -393,7 +400,7 @@ int data_dir_open(struct data_dir *d, const struct data_dir_options *options, st
     if (options->path == NULL)
         return 0;
     batch_init(&d->part);
-    d->path = path_below(options->path);
+    d->path = join(options->path, SUBDIRECTORY);
     if (start(d, options) < 0) {
         free_all(d);
         return -1;
@@ -460,7 +467,7 @@ static bool check_files(const char *path, struct fs *fs, FILE *out)
 
 bool data_dir_check(const char *named, FILE *out)
 {
-    char *path = path_below(named), why[TEXT_MAX] = NAME_THE_ONE_ABOVE;
+    char *path = join(named, SUBDIRECTORY), why[TEXT_MAX] = NAME_THE_ONE_ABOVE;
     struct fs *fs = NULL;
     bool ok = false;
     int error;

@@ -322,6 +322,14 @@ def check_data_says_what_is_there():
         for flags in (["--check-data=" + store.path], ["--listen=127.0.0.1:0", "--data-dir=" + store.path]):
             code, out, err = once(*flags)
             check(code == 1 and "name the directory above this one" in out + err, out + err)
+        with tempfile.TemporaryDirectory(prefix="rdzv-durable-") as folder:
+            others = os.path.join(folder, "rdzvd")  # the root of a volume, with a file of others
+            os.mkdir(others)
+            with Store(path=others):
+                with open(os.path.join(others, "lock"), "wb"):
+                    pass
+            with Store(path=others) as again:
+                again.kill()
         code, out, _ = once("--check-data=" + store.named + "/no/such")
         check(code == 1 and out, "a directory that is not there: %d %r" % (code, out))
 
