@@ -259,7 +259,14 @@ static void end_clients(void)
     }
 }
 
-/* Without a power cut nobody is lost since the store has gone back; and else it takes no time. */
+/* Nothing moves between that relay and the store. */
+static bool is_parted(int p)
+{
+    return world_now_ns < world.processes[p].joins_ns && !world.heals;
+}
+
+/* Without a power cut nobody is lost since the store has gone back; and else it takes no time, but
+ * for that in which the relay cannot hear the store. */
 static void check_ended(void)
 {
     bool waits = false;
@@ -271,8 +278,9 @@ static void check_ended(void)
         if (process->up && r->stats.lost[LOST_GONE_BACK] != 0 && !world.is_over)
             world_fail("relay %d says that the store has gone back, and it has not", p);
         for (unsigned i = 0; i <= CLIENTS; i++)
-            waits = waits || (process->up && r->link && r->stats.links > world.links[p] &&
-                              world.clients[i].home == p && world.clients[i].missing != NULL);
+            waits = waits ||
+                    (process->up && r->link && r->stats.links > world.links[p] && !is_parted(p) &&
+                     world.clients[i].home == p && world.clients[i].missing != NULL);
     }
     if (!waits)
         world.linked_ns = world_now_ns;
@@ -483,9 +491,8 @@ static void break_after_failure(void)
 
 static void rejoin(int p)
 {
-    if (world_now_ns < world.processes[p].joins_ns && !world.heals)
-        return;
-    net_sim_part(p, false);
+    if (!is_parted(p))
+        net_sim_part(p, false);
 }
 
 /* --- Clients. --- */
