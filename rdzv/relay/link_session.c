@@ -219,12 +219,6 @@ static int send_session(struct conn *c, size_t max)
 
 /* --- Requests. --- */
 
-/* The number of the next one that is carried out. */
-static uint64_t next_number(const struct relay_session *s)
-{
-    return s->gap.next != 0 && s->gap.after == s->carried ? s->gap.next : s->carried + 1;
-}
-
 static void reply_stop(struct relay_session *s)
 {
     static const uint8_t stop = C10D_STOP_WAITING;
@@ -275,11 +269,11 @@ static enum carrier_verdict begin(struct conn *c, bool changes, struct slice bar
     enum store_status status;
 
     note_answers(s);
-    if (next_number(s) > s->received)
+    if (s->carried >= s->received)
         return refuse_request(s, "two requests in one frame");
     s->is_fresh = false;
     if (is_first)
-        verdict = begin_again(s, next_number(s), barrier);
+        verdict = begin_again(s, s->carried + 1, barrier);
     if (verdict != CARRIER_PROCEED || !changes)
         return verdict;
     if (c10d_waits(c))
@@ -343,9 +337,7 @@ static void done(struct conn *c, const struct carrier_result *r)
 {
     struct relay_session *s = session_of(c);
 
-    s->carried = next_number(s);
-    if (s->gap.next == s->carried)
-        s->gap.next = 0;
+    s->carried++;
     if (r->changed)
         keep(s, r);
     if (s->stopped != s->carried)
@@ -406,14 +398,7 @@ static const char *take_number(struct relay_session *s, const struct relay_frame
         s->received = s->carried = frame->number - 1;
         return NULL;
     }
-    if (frame->number == next)
-        return NULL;
-    if (frame->number <= s->received || s->gap.next != 0)
-        return "the number of a request is none that may come";
-    s->gap.after = s->received;
-    s->gap.next = frame->number;
-    s->received = frame->number - 1;
-    return NULL;
+    return frame->number == next ? NULL : "the number of a request is none that may come";
 }
 
 const char *relay_session_feed(struct relay_session *s, const struct relay_frame *frame,
@@ -585,7 +570,6 @@ static void attach(struct relay_session *s, struct relay_link *link, uint32_t ch
     TAILQ_INSERT_TAIL(&link->sessions, s, entry);
     s->all->engine->stats.sessions_attached++;
     memcpy(s->via, link->name, sizeof s->via);
-    s->gap.next = 0;
     s->is_fresh = s->is_opening = true;
     prepare_opened(s);
 }

@@ -45,13 +45,9 @@ struct relay_session {
     char via[CONN_VIA_MAX]; /* the relay's name */
 
     /* Requests, by their numbers. Since it was opened, the relay has sent all of `received`, of
-     * which `carried` is the last that has been carried out; numbers may leave out some that the
-     * relay has taken back. */
+     * which `carried` is the last that has been carried out. */
     uint64_t received;
     uint64_t carried;
-    struct {
-        uint64_t after, next;
-    } gap;            /* behind the one comes the other; next 0: there is none */
     uint64_t changed; /* the last one that changed anything; 0: none */
     uint64_t done;    /* that and all before it have no answer left to come */
     uint64_t told;    /* so much of that the relay has been told */

@@ -63,6 +63,7 @@ struct relay_client {
     bool queued;
     bool pings;    /* the client has sent PING, as torch 2.5 and later do */
     bool opened;   /* some store has heard of it */
+    bool has_sent; /* this link was given a request, or a part of one */
     bool recorded; /* the store keeps a record of what it has changed */
 };
 

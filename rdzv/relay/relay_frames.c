@@ -90,6 +90,7 @@ static void send_piece(struct relay_client *s, struct relay_request *req, struct
     bool again = req->was_sent;
     struct blob *piece = pending_next_piece(req, &frame);
 
+    s->has_sent = true;
     put(q, pool, s, &frame);
     outq_put_blob(q, pool, piece);
     if (req->sent < req->piece_count)
@@ -208,6 +209,7 @@ void relay_link_down(struct relay *r)
         if (s->state != SESSION_AWAY)
             table_remove(&r->channels, &s->node);
         s->state = SESSION_AWAY;
+        s->has_sent = false;
         s->open = NULL;
         relay_drop_answer(&s->answer);
         pending_rewind(&s->pending);
@@ -325,9 +327,16 @@ static void note_confirmed(struct relay_client *s, const struct relay_frame *fra
         s->changed = frame->number;
 }
 
+/* What the store has carried out is confirmed, and the rest is sent. */
+static void resume(struct relay_client *s)
+{
+    s->state = SESSION_OPEN;
+    relay_close_gaps(s);
+}
+
 static const char *receive_answer(struct relay_client *s, const struct relay_frame *frame)
 {
-    bool wanted = is_wanted(s, frame->number);
+    bool wanted = is_wanted(s, frame->number), confirmed;
 
     if (frame->flags & RELAY_MORE) {
         gather(s, frame, wanted);
@@ -338,9 +347,10 @@ static const char *receive_answer(struct relay_client *s, const struct relay_fra
         relay_abandon(s, DROP_NO_MEMORY, "no memory for its answer, see --memory-limit");
         return NULL;
     }
+    confirmed = confirm(s, frame->number, true);
     if (s->state == SESSION_ASKING) /* it was the rest of what OPENED began with */
-        s->state = SESSION_OPEN;
-    if (!confirm(s, frame->number, true))
+        resume(s);
+    if (!confirmed)
         relay_abandon(s, DROP_UPSTREAM, "the store has left out an answer");
     else
         after_confirm(s);
@@ -467,6 +477,7 @@ static const char *receive_opened(struct relay_client *s, const struct relay_fra
 {
     uint8_t flags = frame->flags;
     const char *why;
+    bool knows;
 
     if (s->state != SESSION_ASKING)
         return NULL; /* of a session that was new to the store */
@@ -481,12 +492,13 @@ static const char *receive_opened(struct relay_client *s, const struct relay_fra
         gather(s, frame, is_wanted(s, frame->number));
         return NULL;
     }
-    s->state = SESSION_OPEN;
     if (flags & RELAY_KNOWN && frame->number != 0) {
         s->recorded = true;
         s->changed = frame->number;
     }
-    if (flags & RELAY_KNOWN && !resume_from(s, frame, flags)) {
+    knows = (flags & RELAY_KNOWN) == 0 || resume_from(s, frame, flags);
+    resume(s);
+    if (!knows) {
         lose(s, LOST_UNKNOWN, "the store does not know any more what it has answered");
         return NULL;
     }

@@ -21,6 +21,10 @@ bool relay_give_up(struct relay_client *s, struct relay_request *waits);
  */
 void relay_take_back_given_up(struct relay_client *s);
 
+/* The store has said what it has carried out, and none of the rest: in this link that is numbered
+ * without gaps. The first keeps its number, under which the store may have it open. */
+void relay_close_gaps(struct relay_client *s);
+
 /* A session without its client: says CLOSE, or is forgotten, when nothing is left to confirm. */
 void relay_finish(struct relay_client *s);
 

@@ -223,19 +223,40 @@ static struct relay_request *add_cancel(struct relay_client *s)
     return NULL;
 }
 
-/* A WAIT that no link was given all of goes as if it had never come: those behind it, of which no
- * link was given anything, take its number. The store takes one number at a time that is left
- * out. */
+/* Whether those behind it may take its number. The store must not find the number of a WAIT that it
+ * may have open with another request, and it could do so in the first of a link alone. */
+static bool may_pass_number_on(const struct relay_client *s, const struct relay_request *waits)
+{
+    if (waits->sent != 0)
+        return false; /* it is this link's */
+    return !waits->was_sent ||
+           (s->state == SESSION_OPEN && (s->has_sent || waits != pending_first(&s->pending)));
+}
+
+/* It goes as if it had never come: a link is given the numbers of a session without gaps. */
 static void take_back(struct relay_client *s, struct relay_request *waits)
 {
     struct relay_request *q = waits;
 
-    if (!waits->was_sent) {
+    if (may_pass_number_on(s, waits)) {
         while ((q = TAILQ_NEXT(q, entry)) != NULL)
             q->number--;
         s->last--;
     }
     relay_drop_request(s, waits);
+}
+
+void relay_close_gaps(struct relay_client *s)
+{
+    struct relay_request *q = pending_first(&s->pending);
+    uint64_t number;
+
+    if (q == NULL)
+        return;
+    number = q->number;
+    while ((q = TAILQ_NEXT(q, entry)) != NULL)
+        q->number = ++number;
+    s->last = number;
 }
 
 /* Its client waits no more, and has no word for that. What a link has a part of has to be sent to

@@ -61,7 +61,9 @@ bool thread_sim_step(void)
 
 uint64_t thread_sim_due_ns(void)
 {
-    return thread.alive && thread.waits && thread.due_ns != 0 ? thread.due_ns : UINT64_MAX;
+    if (!thread.alive || (thread.waits && thread.due_ns == 0))
+        return UINT64_MAX;
+    return thread.waits ? thread.due_ns : world_now_ns; /* else it was woken just now */
 }
 
 int __wrap_thread_start(pthread_t *out, size_t size, void *(*work)(void *arg), void *arg);

@@ -37,8 +37,7 @@ static void cancel_is_answered_here_while_the_store_is_away(void **state)
     GOT(&s->a, "v");
 }
 
-/* A store knows of one number that is left out at a time, and a client may give up as often as it
- * likes while the store is away. */
+/* A client may give up as often as it likes while the store is away. */
 static void a_wait_that_nobody_was_told_of_leaves_no_number_out(void **state)
 {
     struct scene *s = *state;
@@ -58,6 +57,62 @@ static void a_wait_that_nobody_was_told_of_leaves_no_number_out(void **state)
     for (uint64_t number = 2; number < 5; number++)
         sent(s, channel, number, "SET k v");
     sent(s, channel, 5, "GET k");
+}
+
+/* The store has all of it, and carries nothing out, since its disk is full; and links come and go.
+ */
+static void waits_that_were_sent_and_given_up_leave_no_gap(void **state)
+{
+    struct scene *s = *state;
+    uint32_t channel;
+
+    link_up(s);
+    take(s, &s->a, "SET k v");
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(take(s, &s->a, "WAIT k"), RELAY_TAKEN);
+        link_down(s);
+        assert_int_equal(take(s, &s->a, "CANCEL"), RELAY_TAKEN);
+        assert_int_equal(take(s, &s->a, "SET k w"), RELAY_TAKEN);
+        channel = link_again(s);
+        sent(s, channel, 1, "SET k v");
+        for (int j = 0; j <= i; j++)
+            sent(s, channel, (uint64_t)j + 2, "SET k w");
+        no_frame(s);
+    }
+    DONE(s, channel, 4);
+    assert_int_equal(s->relay.pending_count, 0);
+}
+
+/* The session is opened again, but the rest is not sent yet. */
+static void nor_does_one_that_is_given_up_before_it_is_sent_again(void **state)
+{
+    struct scene *s = *state;
+    uint32_t channel;
+
+    link_up(s);
+    take(s, &s->a, "SET k v");
+    take(s, &s->a, "WAIT k");
+    link_down(s);
+    channel = link_again(s);
+    relay_stop_waiting(s->a.session);
+    assert_int_equal(take(s, &s->a, "SET k w"), RELAY_TAKEN);
+    sent(s, channel, 1, "SET k v");
+    sent(s, channel, 2, "SET k w");
+}
+
+/* The store would take it for the WAIT. */
+static void the_first_does_not_get_the_number_of_a_wait_that_may_be_open(void **state)
+{
+    struct scene *s = *state;
+    uint32_t channel;
+
+    link_up(s);
+    take(s, &s->a, "WAIT k");
+    link_down(s);
+    channel = link_again(s);
+    relay_stop_waiting(s->a.session);
+    assert_int_equal(take(s, &s->a, "SET k w"), RELAY_TAKEN);
+    sent(s, channel, 2, "SET k w");
 }
 
 static void a_cancel_that_is_open_when_the_link_goes_is_answered(void **state)
@@ -256,6 +311,9 @@ int main(void)
         TEST(cancel_goes_through_the_store_while_it_is_there),
         TEST(cancel_is_answered_here_while_the_store_is_away),
         TEST(a_wait_that_nobody_was_told_of_leaves_no_number_out),
+        TEST(waits_that_were_sent_and_given_up_leave_no_gap),
+        TEST(nor_does_one_that_is_given_up_before_it_is_sent_again),
+        TEST(the_first_does_not_get_the_number_of_a_wait_that_may_be_open),
         TEST(a_cancel_that_is_open_when_the_link_goes_is_answered),
         TEST(a_barrier_counts_though_its_client_gave_up),
         TEST(a_barrier_that_cannot_be_given_up_is_still_waited_for),
