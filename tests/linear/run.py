@@ -181,6 +181,7 @@ def one_run(seed, mode, options):
         len(run.history.of("op")), len(run.history.of("etcd")), len(run.struck), visited, ran,
         time.monotonic() - began - ran)
     if wrong is not None and options.keep:
+        os.makedirs(options.keep, exist_ok=True)
         path = os.path.join(options.keep, "history-%s-%s%s" % (
             seed, mode, "-relayed" if options.relayed else ""))
         run.history.save(path)
