@@ -56,6 +56,13 @@ static ProtobufCBinaryData text_of(const char *text)
     return (ProtobufCBinaryData){.len = strlen(text), .data = (uint8_t *)(uintptr_t)text};
 }
 
+/* What the store has carried out is confirmed, and the rest is sent. */
+static void begin_sending(struct relay_client *s)
+{
+    s->state = SESSION_OPEN;
+    relay_close_gaps(s);
+}
+
 static void send_open(struct relay_client *s, struct outq *q, struct out_pool *pool)
 {
     char peer[PEER_HOST_MAX], local[PEER_HOST_MAX];
@@ -79,7 +86,10 @@ static void send_open(struct relay_client *s, struct outq *q, struct out_pool *p
     frame.payload.len = rdzv__relay_open__pack(&open, bytes);
     put(q, pool, s, &frame);
     outq_put(q, pool, bytes, frame.payload.len);
-    s->state = s->opened ? SESSION_ASKING : SESSION_OPEN;
+    if (s->opened)
+        s->state = SESSION_ASKING;
+    else
+        begin_sending(s);
     s->opened = true;
 }
 
@@ -327,13 +337,6 @@ static void note_confirmed(struct relay_client *s, const struct relay_frame *fra
         s->changed = frame->number;
 }
 
-/* What the store has carried out is confirmed, and the rest is sent. */
-static void resume(struct relay_client *s)
-{
-    s->state = SESSION_OPEN;
-    relay_close_gaps(s);
-}
-
 static const char *receive_answer(struct relay_client *s, const struct relay_frame *frame)
 {
     bool wanted = is_wanted(s, frame->number), confirmed;
@@ -349,7 +352,7 @@ static const char *receive_answer(struct relay_client *s, const struct relay_fra
     }
     confirmed = confirm(s, frame->number, true);
     if (s->state == SESSION_ASKING) /* it was the rest of what OPENED began with */
-        resume(s);
+        begin_sending(s);
     if (!confirmed)
         relay_abandon(s, DROP_UPSTREAM, "the store has left out an answer");
     else
@@ -497,7 +500,7 @@ static const char *receive_opened(struct relay_client *s, const struct relay_fra
         s->changed = frame->number;
     }
     knows = (flags & RELAY_KNOWN) == 0 || resume_from(s, frame, flags);
-    resume(s);
+    begin_sending(s);
     if (!knows) {
         lose(s, LOST_UNKNOWN, "the store does not know any more what it has answered");
         return NULL;

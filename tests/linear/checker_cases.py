@@ -157,9 +157,11 @@ def made(at, key, value, index, prev=None, call=None):
     return asked(call or at, at + 1, "PUT", key, {"value": value}, 200, index, body)
 
 
-def of_tree(*rows, watches=(), final=None):
-    h = history.History({"first_index": 3, "final_index": final})
+def of_tree(*rows, watches=(), final=None, daemons=(), relayed=False):
+    h = history.History({"first_index": 3, "final_index": final, "relayed": relayed})
     h.rows[0]["wall_ns"] = 0
+    for began, ended in daemons:
+        h.add("daemon", began=began, ended=ended, how="SIGKILL")
     for row in rows:
         h.add("etcd", **row)
     for start, complete, *events in watches:
@@ -222,6 +224,19 @@ def a_change_without_an_answer_is_known_from_a_watch():
     refused(of_tree(lost, watches=[(4, False, EVENT), (4, False, (5, 13, {
         "action": "set", "node": node("/e/a", "1", 5), "prevNode": node("/e/a", "1", 4)}))]))
     refused(of_tree(watches=[(4, False, EVENT)]))
+
+
+@case
+def a_relay_keeps_a_change_for_the_next_daemon():
+    """One that is killed before it takes the request; the client is lost with the next."""
+    later = made(40, "/e/b", "2", 5)
+    lost = dict(asked(30, None, "PUT", "/e/b", {"value": "2"}, None, None, None), lost=61)
+    read = asked(50, 51, "GET", "/e/a", {}, 200, 4, {"action": "get", "node": node("/e/a", "1", 4)})
+    rows = SET, lost, read
+    about = {"watches": [(4, False, EVENT, (5, 70, later["body"]))],
+             "daemons": [(0, 35), (36, 60), (65, 90)]}
+    refused(of_tree(*rows, **about))
+    right(of_tree(*rows, relayed=True, **about))
 
 
 @case

@@ -466,7 +466,11 @@ class TreeClient(Runner):
         h = self.run_.history
         row = h.add("etcd", p=self.p, call=now(), ret=None, method=method, path=path, form=form,
                     status=None, index=None, body=None)
-        status, index, body = ask_http(c, method, path, form)
+        try:
+            status, index, body = ask_http(c, method, path, form)
+        except (OSError, http.client.HTTPException, ValueError):
+            row["lost"] = now()
+            raise
         row.update(ret=now(), status=status, index=index, body=body)
         if "node" in body and "value" in body["node"]:
             self.seen[body["node"]["key"]] = body["node"]["value"], body["node"]["modifiedIndex"]

@@ -6,7 +6,8 @@ the daemon. One line of JSON each, so that a failing run can be kept and checked
         sent. `ret` null: no answer ever came. Times are CLOCK_MONOTONIC's nanoseconds.
     {"k": "end", "p": 12, "opened": 0, "at": 20}     that connection ended, with requests open
     {"k": "etcd", "p": 3, "call": 1, "ret": 9, "method": ..., "path": ..., "form": {...},
-     "status": 200, "index": 7, "body": {...}}       a request to the tree; status null: no answer
+     "status": 200, "index": 7, "body": {...}}       a request to the tree; status null: no answer,
+                                                     and "lost": when its connection had ended
     {"k": "event", "w": 0, "path": ..., "since": 5, "call": 1, "ret": 9, "index": 4, "body": {...}}
     {"k": "daemon", "began": 1, "ended": 9, "how": "SIGKILL"}
     {"k": "pause", "from": 1, "to": 9, "kill": false}   the daemon was away or stopped

@@ -104,8 +104,10 @@ class Tree:
         action, path = action_of(row), row["path"]
         if action == "get":
             return
+        # A relay keeps it until there is a daemon to carry it out: one, while the client waits.
+        since = (row.get("lost") or row["ret"] or INFINITE) if self.relayed else row["call"]
         row["until"] = min((d["ended"] for d in self.daemons
-                            if d["ended"] and d["ended"] > row["call"]), default=INFINITE)
+                            if d["ended"] and d["ended"] > since), default=INFINITE)
         value = None if row["method"] == "DELETE" else row["form"].get("value", "")
         if row["form"].get("refresh"):
             value = "a refresh"

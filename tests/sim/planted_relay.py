@@ -31,8 +31,10 @@ SHARED = ("answers leave before the commit", "a pop is not in the journal",
 
 BUGS = [Bug(b.name, b.file, b.old, b.new) for b in linear.BUGS if b.name in SHARED] + [
     Bug("a relay sends again what was done", "rdzv/relay/relay_frames.c",
-        "    if (flags & RELAY_KNOWN && !resume_from(s, frame, flags)) {",
-        "    if (false && !resume_from(s, frame, flags)) {"),
+        "    knows = (flags & RELAY_KNOWN) == 0 || resume_from(s, frame, flags);",
+        "    knows = true || resume_from(s, frame, flags);"),
+    Bug("a relay leaves out the numbers of what was given up", "rdzv/relay/relay_sessions.c",
+        "        q->number = ++number;", "        number = q->number;"),
     Bug("a relay has answers for nobody after a resume", "rdzv/relay/relay_frames.c",
         "    else if (wanted && flags & RELAY_ANSWERED && !deliver(s, frame))",
         "    else if (false && !deliver(s, frame))"),

@@ -100,6 +100,26 @@ static void nor_does_one_that_is_given_up_before_it_is_sent_again(void **state)
     sent(s, channel, 2, "SET k w");
 }
 
+/* The link was there, and was given nothing; the client's CANCEL had to go the long way. */
+static void nor_do_those_that_no_store_has_heard_of(void **state)
+{
+    struct scene *s = *state;
+    uint32_t channel;
+
+    link_up(s);
+    take(s, &s->a, "SET k v");
+    take(s, &s->a, "WAIT k");
+    take(s, &s->a, "CANCEL");
+    GOT_NOTHING(&s->a);
+    relay_link_down(&s->relay);
+    GOT(&s->a, "\1");
+    assert_int_equal(take(s, &s->a, "GET k"), RELAY_TAKEN);
+    link_up(s);
+    channel = opened(s, false);
+    sent(s, channel, 1, "SET k v");
+    sent(s, channel, 2, "GET k");
+}
+
 /* The store would take it for the WAIT. */
 static void the_first_does_not_get_the_number_of_a_wait_that_may_be_open(void **state)
 {
@@ -313,6 +333,7 @@ int main(void)
         TEST(a_wait_that_nobody_was_told_of_leaves_no_number_out),
         TEST(waits_that_were_sent_and_given_up_leave_no_gap),
         TEST(nor_does_one_that_is_given_up_before_it_is_sent_again),
+        TEST(nor_do_those_that_no_store_has_heard_of),
         TEST(the_first_does_not_get_the_number_of_a_wait_that_may_be_open),
         TEST(a_cancel_that_is_open_when_the_link_goes_is_answered),
         TEST(a_barrier_counts_though_its_client_gave_up),
