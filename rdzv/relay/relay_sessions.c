@@ -148,6 +148,13 @@ static struct relay_request *add(struct relay_client *s, const struct c10d_reque
     return q;
 }
 
+/* The last one has no end, and so never came. */
+static void drop_last(struct relay_client *s, struct relay_request *q)
+{
+    relay_drop_request(s, q);
+    s->last--;
+}
+
 /* The bytes of a request that was added. */
 static enum relay_taken fill(struct relay_client *s, struct relay_request *q, const uint8_t *start)
 {
@@ -155,7 +162,7 @@ static enum relay_taken fill(struct relay_client *s, struct relay_request *q, co
 
     s->filling = NULL;
     if (!pending_fill(q, start, TAKEN_AT_A_TIME, &more)) {
-        relay_drop_request(s, q);
+        drop_last(s, q);
         return RELAY_NO_MEMORY;
     }
     if (more) {
@@ -219,7 +226,7 @@ static struct relay_request *add_cancel(struct relay_client *s)
     q->wanted = false;
     if (pending_fill(q, &cancel, 1, &more))
         return q;
-    relay_drop_request(s, q);
+    drop_last(s, q);
     return NULL;
 }
 
@@ -393,8 +400,8 @@ void relay_leave(struct relay_client *s)
     s->client = NULL;
     set_hold(s, HELD_NOT);
     relay_drop_answer(&s->answer);
-    if (s->filling != NULL) /* the end of it is not here, so it does not count */
-        relay_drop_request(s, s->filling);
+    if (s->filling != NULL)
+        drop_last(s, s->filling);
     q = s->asked;
     if (q != NULL && (q->op == C10D_WAIT || (q->op == C10D_BARRIER && !relay_give_up(s, q))))
         relay_drop_request(s, q); /* CLOSE ends it, also where a part of it was sent */

@@ -189,6 +189,24 @@ static void a_barrier_that_cannot_be_given_up_is_still_waited_for(void **state)
     closed(s, channel);
 }
 
+/* There may be memory for a request, and none for its bytes. */
+static void what_is_refused_has_no_number(void **state)
+{
+    struct scene *s = *state;
+    enum relay_taken taken = RELAY_NO_MEMORY;
+    uint32_t channel;
+
+    link_up(s);
+    channel = begins(s, &s->a, "BARRIER b 2");
+    for (size_t room = 16; taken == RELAY_NO_MEMORY; room += 16) {
+        account_set_limit(2 * (account.total + room)); /* half of so little is kept */
+        taken = take(s, &s->a, "CANCEL");
+    }
+    account_set_limit(0);
+    assert_int_equal(taken, RELAY_TAKEN);
+    sent(s, channel, 2, "CANCEL");
+}
+
 static void cancel_without_a_wait_is_answered_at_once(void **state)
 {
     struct scene *s = *state;
@@ -338,6 +356,7 @@ int main(void)
         TEST(a_cancel_that_is_open_when_the_link_goes_is_answered),
         TEST(a_barrier_counts_though_its_client_gave_up),
         TEST(a_barrier_that_cannot_be_given_up_is_still_waited_for),
+        TEST(what_is_refused_has_no_number),
         TEST(cancel_without_a_wait_is_answered_at_once),
         TEST(the_next_request_of_a_legacy_client_ends_its_wait),
         TEST(a_wait_that_was_sent_by_half_is_sent_to_its_end),
