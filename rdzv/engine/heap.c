@@ -145,11 +145,12 @@ void heap_trim(struct heap *h, uint64_t now_ns, size_t worth)
  * back at once takes its time. */
 static bool is_due(const struct heap *h, uint64_t now_ns)
 {
-    return now_ns >= h->next_ns || (h->total > account.total && h->total - account.total > HEAP_WORTH);
+    return now_ns >= h->next_ns ||
+           (h->total > account.total && h->total - account.total > HEAP_WORTH);
 }
 
-/* One long row of holes is enough for an iteration: giving back waits for the next one, unless there
- * is no end of them. */
+/* One long row of holes is enough for an iteration: giving back waits for the next one, unless
+ * there is no end of them. */
 void heap_look_now(struct heap *h, uint64_t now_ns)
 {
     bool has_shrunk = heap_has_shrunk(h), goes_on = has_shrunk && !are_holes_sorted();

@@ -17,8 +17,8 @@
  * --memory-limit.
  *
  * What was freed stands in a row, of which malloc() sorts up to 10,000 small holes into its lists
- * before it looks for a large one: some milliseconds when they are in no cache any more. So they are
- * sorted as they come, while they are, in each iteration that has freed some. */
+ * before it looks for a large one: some milliseconds when they are in no cache any more. So they
+ * are sorted as they come, while they are, in each iteration that has freed some. */
 #pragma once
 
 #include <stdbool.h>

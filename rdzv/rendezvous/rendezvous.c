@@ -9,9 +9,9 @@
 #include "rdzv/rendezvous/shell.h"
 #include "store/xalloc.h"
 
-#define RUNS_PER_ITERATION 200 /* how many a tick looks at before others have their turn */
+#define RUNS_PER_ITERATION 200      /* how many a tick looks at before others have their turn */
 #define RUNS_BEHIND_NS     1000000u /* so long those that are behind are seen to in an iteration */
-#define CROWD_LEAST        16  /* of fewer nodes the state is short, and says who they are */
+#define CROWD_LEAST        16       /* of fewer nodes the state is short, and says who they are */
 
 static struct rendezvous_space *space_of(struct rendezvous *r, struct engine_space *space)
 {

@@ -952,8 +952,11 @@ static struct live_run *next_run(const struct live_run *run)
 static void make_runs(int count)
 {
     struct torch_node nodes[4];
-    const struct torch_state state = {
-        .aware = true, .has_redundancy = true, .protocol = 4, .nodes = nodes, .count = COUNT(nodes)};
+    const struct torch_state state = {.aware = true,
+                                      .has_redundancy = true,
+                                      .protocol = 4,
+                                      .nodes = nodes,
+                                      .count = COUNT(nodes)};
     uint8_t *text;
     size_t len;
 
@@ -966,8 +969,7 @@ static void make_runs(int count)
     assert_true(torch_state_write(&state, &text, &len));
     for (int i = 0; i < count; i++) {
         char key[40];
-        struct command c = {
-            .kind = COMMAND_KEY_SET, .value = {text, len}};
+        struct command c = {.kind = COMMAND_KEY_SET, .value = {text, len}};
         struct store_result r;
 
         snprintf(key, sizeof key, "/torch.rendezvous.%d", i);
