@@ -55,8 +55,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     s->role->tick(s);
     out_pool_trim(&s->net.pool);
     account_keep_spare();
-    heap_tick(&s->heap, clock_monotonic_ns(s->engine.options.clock),
-              stats_c10d_requests(&s->engine.stats) + s->engine.stats.http_requests);
+    heap_tick(&s->heap, stats_c10d_requests(&s->engine.stats) + s->engine.stats.http_requests);
     exit_when_idle(s);
 }
 

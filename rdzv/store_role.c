@@ -127,10 +127,14 @@ static void note_refusal(struct server *s)
     if (engine_takes_changes(&s->engine) == (since == 0))
         return;
     store->refuses_since_ms = since == 0 ? now : 0;
-    if (since == 0)
-        return;
-    rendezvous_stood_still(&store->rendezvous, now - since);
-    relay_links_go_on(&store->links);
+    if (since != 0)
+        rendezvous_stood_still(&store->rendezvous, now - since);
+}
+
+/* True: there are more of them. */
+static bool let_held_go_on(struct store_parts *store)
+{
+    return store->refuses_since_ms == 0 && relay_links_go_on(&store->links);
 }
 
 static void on_leads(void *arg)
@@ -241,9 +245,12 @@ static void tick(struct server *s)
 
 static bool end_iteration(struct server *s)
 {
+    bool goes_on;
+
     arm_expiry(s);
     note_refusal(s);
-    return engine_work_journal(&s->engine);
+    goes_on = let_held_go_on(&s->store);
+    return engine_work_journal(&s->engine) || goes_on;
 }
 
 static bool may_stop(struct server *s)

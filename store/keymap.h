@@ -60,8 +60,10 @@ struct entry {
     unsigned snapshot : 29;    /* the number of the one that has its value already */
     unsigned group_count : 3;
     uint32_t pins; /* of key_picks: it stays where it is, with a value or without */
-    struct wait_links waiting;
-    TAILQ_HEAD(, key_watch) watching; /* what a change looks at stands together, up to here */
+    TAILQ_HEAD(, key_watch)
+    watching;                  /* the moment of a MULTI_SET looks at no more of a key that has
+                                  a value: mostly one line of the cache */
+    struct wait_links waiting; /* what a change looks at stands together, up to here */
     struct key_link groups[];
 };
 

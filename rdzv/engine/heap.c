@@ -13,9 +13,11 @@
 #define HOLE_NS    500u      /* looking at one of a page or more */
 
 /* A request that no small hole fits, and that gets no pages of its own; and a row of holes was
- * short if it took less than this. */
+ * short if it took less than this, and about as long as one look at it may be if it took more than
+ * that. */
 #define SORTING_SIZE  65000u
 #define SORTED_NS     15000u
+#define LONG_ROW_NS   200000u
 #define SORTINGS_MOST 200u /* then it is given back as it is */
 
 /* Looking at all holes takes that long: it must be worth more than an eighth of what is kept. */
@@ -61,17 +63,27 @@ static uint64_t cpu_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* True: malloc() has no long row of small holes that it would have to look at one by one. What is
- * freed stands in such a row until the next request that it does not fit; of each of those,
+/* What is freed stands in a row until the next request that it does not fit; of each of those,
  * malloc() puts up to 10,000 holes where they belong. A hundred thousand values that were freed are
- * 30 ms for malloc_trim(), and here some 0.5 ms at a time. */
-static bool sort_holes(void)
+ * 30 ms for malloc_trim(), and here some 0.5 ms at a time, or 4 ms when others have the cache. How
+ * long it took. */
+static uint64_t sort_holes(void)
 {
     uint64_t began_ns = cpu_ns();
     void *volatile large = malloc(SORTING_SIZE);
 
     free(large);
-    return cpu_ns() - began_ns < SORTED_NS;
+    return cpu_ns() - began_ns;
+}
+
+/* True: malloc() has no long row of small holes that it would have to look at one by one. */
+static bool are_holes_sorted(void)
+{
+    uint64_t took = sort_holes();
+
+    if (took >= SORTED_NS && took < LONG_ROW_NS)
+        took = sort_holes(); /* what this iteration has freed is put away: is there more? */
+    return took < SORTED_NS;
 }
 
 /* How long malloc() was looking at holes. */
@@ -121,18 +133,41 @@ void heap_trim(struct heap *h, uint64_t now_ns, size_t worth)
     if (holes < h->left)
         h->left = holes;
     fresh = holes - h->left;
-    /* The first one puts away what this iteration has freed: only what is left then is too many. */
     if (has_no_time(h, now_ns, resident, fresh) || fresh < least(h, now_ns, fresh, worth))
         h->sortings = 0;
-    else if (h->sortings++ < SORTINGS_MOST && !sort_holes() && !sort_holes())
+    else if (h->sortings++ < SORTINGS_MOST && !are_holes_sorted())
         h->next_ns = now_ns; /* it goes on in the next iteration */
     else
         h->after_ns = now_ns + PATIENCE * give_back(h, resident, holes);
 }
 
-void heap_tick(struct heap *h, uint64_t now_ns, uint64_t requests)
+/* The account is far smaller than at the last look: the next one should not wait, as what is given
+ * back at once takes its time. */
+static bool is_due(const struct heap *h, uint64_t now_ns)
+{
+    return now_ns >= h->next_ns ||
+           (h->total > account.total && h->total - account.total > HEAP_WORTH);
+}
+
+/* One long row of holes is enough for an iteration: giving back waits for the next one, unless
+ * there is no end of them. */
+void heap_look_now(struct heap *h, uint64_t now_ns)
+{
+    bool has_shrunk = heap_has_shrunk(h), goes_on = has_shrunk && !are_holes_sorted();
+
+    if (account.total > h->sorted || (has_shrunk && !goes_on))
+        h->sorted = account.total;
+    if (!is_due(h, now_ns) || (goes_on && h->postponed++ < SORTINGS_MOST))
+        return;
+    h->postponed = 0;
+    heap_trim(h, now_ns, h->sortings == 0 && !h->ticked ? HEAP_WORTH : HEAP_WORTH_QUIET);
+    h->ticked = false;
+}
+
+void heap_tick(struct heap *h, uint64_t requests)
 {
     h->quiet = requests == h->requests;
     h->requests = requests;
-    heap_trim(h, now_ns, HEAP_WORTH_QUIET);
+    h->ticked = true;
+    h->next_ns = 0;
 }

@@ -14,7 +14,11 @@
  * client may have now and then: it is made when so much time has passed since the last one that
  * it is a thousandth of it. One that would take more than HEAP_LOOK_MOST_NS, for all that is known,
  * waits for a second in which nobody asks for anything, or until the process is larger than
- * --memory-limit. */
+ * --memory-limit.
+ *
+ * What was freed stands in a row, of which malloc() sorts up to 10,000 small holes into its lists
+ * before it looks for a large one: some milliseconds when they are in no cache any more. So they
+ * are sorted as they come, while they are, in each iteration that has freed some. */
 #pragma once
 
 #include <stdbool.h>
@@ -28,13 +32,16 @@ struct heap {
     size_t page;         /* bytes */
     size_t own;          /* resident bytes that the account knows nothing of */
     size_t total;        /* of the account, at the last look */
+    size_t sorted;       /* of the account, when the last holes of it were sorted */
     size_t left;         /* holes that cannot be given back: the fewest since that was tried */
     uint64_t next_ns;    /* no look before that time */
     uint64_t after_ns;   /* and no trying, unless there are far more holes */
     uint64_t looking_ns; /* how long looking at them took, the last time */
     unsigned sortings;   /* small holes that had to be sorted first: in so many iterations */
+    unsigned postponed;  /* a look that is due, while holes are sorted: by so many iterations */
     uint64_t requests;   /* that there had been at the last tick */
     bool quiet;          /* and that were as many at the one before */
+    bool ticked;         /* a second is over since the last look */
 };
 
 void heap_init(struct heap *h);
@@ -56,20 +63,25 @@ void heap_trim(struct heap *h, uint64_t now_ns, size_t worth);
 #define HEAP_LOOK_MOST_NS 12000000u
 #define HEAP_LOOK_FREE_NS 4000000u
 
-/* Each second: so many requests there have been. What is worth it when there is time is given back.
- */
-void heap_tick(struct heap *h, uint64_t now_ns, uint64_t requests);
+/* Each second: so many requests there have been. The look at the end of this iteration gives back
+ * what is worth it when there is time. */
+void heap_tick(struct heap *h, uint64_t requests);
 
-/* True when so much was freed since the last look that the next one should not wait: what is given
- * back at once takes its time. */
+/* Holes of so many bytes are not sorted one by one. */
+#define HEAP_SORTED_BYTES (64u << 10)
+
+/* For heap_look(). */
+void heap_look_now(struct heap *h, uint64_t now_ns);
+
+/* True when holes have come since the last ones were sorted. */
 static inline bool heap_has_shrunk(const struct heap *h)
 {
-    return h->total > account.total && h->total - account.total > HEAP_WORTH;
+    return h->sorted > account.total && h->sorted - account.total > HEAP_SORTED_BYTES;
 }
 
-/* From time to time, at the end of an iteration. */
+/* At the end of each iteration. */
 static inline void heap_look(struct heap *h, uint64_t now_ns)
 {
     if (now_ns >= h->next_ns || heap_has_shrunk(h))
-        heap_trim(h, now_ns, h->sortings == 0 ? HEAP_WORTH : HEAP_WORTH_QUIET);
+        heap_look_now(h, now_ns);
 }

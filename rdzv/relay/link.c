@@ -26,6 +26,9 @@
 #define ENDED_AT_A_TIME 1000u
 #define SWEPT_AT_A_TIME 20000u
 
+/* So many held sessions go on in one iteration. */
+#define RELEASED_AT_A_TIME 4096u
+
 static struct relay_link *link_of(struct conn *c)
 {
     return (struct relay_link *)c->session.aligned;
@@ -388,12 +391,11 @@ static void give_up_absent(struct relay_links *all, uint64_t now)
         relay_session_give_up(s);
 }
 
-void relay_links_go_on(struct relay_links *all)
+bool relay_links_go_on(struct relay_links *all)
 {
-    struct relay_session *s;
-
-    while ((s = TAILQ_FIRST(&all->held)) != NULL)
-        relay_session_release(s);
+    for (size_t i = 0; i < RELEASED_AT_A_TIME && !TAILQ_EMPTY(&all->held); i++)
+        relay_session_release(TAILQ_FIRST(&all->held));
+    return !TAILQ_EMPTY(&all->held);
 }
 
 void relay_links_tick(struct relay_links *all)

@@ -36,8 +36,9 @@ struct protocol relay_link_protocol(struct relay_links *all);
 /* The daemon ends: connections that are closed from now on end no session. */
 void relay_links_stop(struct relay_links *all);
 
-/* The journal takes changes again: the requests that waited for that go on. */
-void relay_links_go_on(struct relay_links *all);
+/* The journal takes changes again: some of the requests that waited for that go on, those that have
+ * waited longest. True: there are more of them. */
+bool relay_links_go_on(struct relay_links *all);
 
 /* Once a second: sessions that have been without a relay for too long end. */
 void relay_links_tick(struct relay_links *all);

@@ -9,8 +9,9 @@
 #include "rdzv/rendezvous/shell.h"
 #include "store/xalloc.h"
 
-#define RUNS_PER_ITERATION 200 /* how many a tick looks at before others have their turn */
-#define CROWD_LEAST        16  /* of fewer nodes the state is short, and says who they are */
+#define RUNS_PER_ITERATION 200      /* how many a tick looks at before others have their turn */
+#define RUNS_BEHIND_NS     1000000u /* so long those that are behind are seen to in an iteration */
+#define CROWD_LEAST        16       /* of fewer nodes the state is short, and says who they are */
 
 static struct rendezvous_space *space_of(struct rendezvous *r, struct engine_space *space)
 {
@@ -107,6 +108,7 @@ struct live_run *shell_need_run(struct rendezvous_space *home, struct slice key)
     run_init(&run->run, (struct slice){name, key.len}, &r->settings, r->engine->options.seed,
              engine_now_ms(r->engine));
     run->home = home;
+    run->still_ms = r->still_ms;
     if (!add_due(run)) {
         run_fini(&run->run);
         account_heap_free(ACCOUNT_RUNS, run);
@@ -219,6 +221,17 @@ static void leave(struct live_run *run)
         update_due(run);
 }
 
+/* Gives the run what it has not been given of the time in which no agent could write. */
+static void give_time(struct live_run *run)
+{
+    uint64_t still_ms = run->home->rdzv->still_ms - run->still_ms;
+
+    run->still_ms += still_ms;
+    if (still_ms != 0)
+        step(run, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = still_ms});
+}
+
+/* The time comes before the event, but behind a change that has been made already. */
 struct verdict shell_step(struct live_run *run, struct policy_event event)
 {
     struct verdict verdict = {0};
@@ -226,10 +239,13 @@ struct verdict shell_step(struct live_run *run, struct policy_event event)
     run->steps++;
     if (run->run.view.unread && event.kind != RUN_CHANGED)
         step(run, (struct policy_event){.kind = RUN_CHANGED});
+    if (event.kind != RUN_CHANGED)
+        give_time(run);
     if (run->run.view.unread && is_request(event.kind))
         give_up(run, &event);
     else
         verdict = step(run, event);
+    give_time(run);
     leave(run);
     return verdict;
 }
@@ -249,21 +265,64 @@ static void step_space(struct rendezvous_space *home, struct policy_event event)
     }
 }
 
-static void step_all(struct rendezvous *r, struct policy_event event)
-{
-    struct rendezvous_space *home;
+/* --- Time. --- */
 
-    TAILQ_FOREACH(home, &r->spaces, entry)
-        step_space(home, event);
+static struct live_run *first_run(struct rendezvous_space *home)
+{
+    while (home != NULL && TAILQ_EMPTY(&home->runs.list))
+        home = TAILQ_NEXT(home, entry);
+    return home == NULL ? NULL : live_run_of(TAILQ_FIRST(&home->runs.list));
 }
 
-/* --- Time. --- */
+static struct live_run *run_behind(const struct live_run *run)
+{
+    struct run_view *next = TAILQ_NEXT(&run->run.view, order);
+
+    return next != NULL ? live_run_of(next) : first_run(TAILQ_NEXT(run->home, entry));
+}
+
+/* The run before that may go with this. */
+static void set_behind(struct rendezvous *r, struct live_run *run)
+{
+    struct live_run *before = r->behind;
+
+    if (run != NULL)
+        run->pins++;
+    r->behind = run;
+    if (before != NULL)
+        rendezvous_unpin(&before->run);
+}
+
+/* Of ten thousand runs each has a state to read, write and keep: that takes many iterations. */
+static void catch_up(struct rendezvous *r)
+{
+    static const struct timeval at_once;
+    const struct clock *clock = r->engine->options.clock;
+    uint64_t began_ns = r->behind == NULL ? 0 : clock_monotonic_ns(clock);
+
+    for (int i = 0; r->behind != NULL; i++) {
+        struct live_run *run = r->behind;
+
+        if (i == RUNS_PER_ITERATION ||
+            (i > 0 && clock_monotonic_ns(clock) - began_ns >= RUNS_BEHIND_NS)) {
+            net_add_event(&r->ticker, &at_once); /* without it, the next tick goes on */
+            return;
+        }
+        run->steps++;
+        give_time(run);
+        leave(run);
+        set_behind(r, run_behind(run));
+    }
+}
 
 /* What is shorter than the interval of heartbeats hurts no node. */
 void rendezvous_stood_still(struct rendezvous *r, uint64_t still_ms)
 {
-    if (still_ms >= TORCH_HEARTBEAT_MS)
-        step_all(r, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = still_ms});
+    if (still_ms < TORCH_HEARTBEAT_MS)
+        return;
+    r->still_ms += still_ms;
+    set_behind(r, first_run(TAILQ_FIRST(&r->spaces)));
+    catch_up(r);
 }
 
 static void on_resumed(void *arg, uint64_t paused_ms)
@@ -309,6 +368,7 @@ static void on_ticker(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     step_due(arg);
+    catch_up(arg);
 }
 
 void rendezvous_tick(struct rendezvous *r)
@@ -317,6 +377,7 @@ void rendezvous_tick(struct rendezvous *r)
 
     r->ticked_ms = engine_now_ms(r->engine);
     step_due(r);
+    catch_up(r);
     TAILQ_FOREACH(home, &r->spaces, entry)
         etcd_runs_tick(&home->etcd_runs);
 }
@@ -583,10 +644,13 @@ static enum c10d_verdict on_change(struct conn_agent *a, const struct c10d_reque
 /* GET or WAIT of the run's own key. */
 static enum c10d_verdict on_look(struct conn_agent *a, bool waits)
 {
-    struct slice shown =
-        policy_glance(&a->run->run, &a->agent, waits, engine_now_ms(a->run->home->rdzv->engine));
+    bool is_behind = a->run->still_ms != a->run->home->rdzv->still_ms;
+    struct slice shown = {0};
     const struct conn *c = a->conn;
 
+    if (!is_behind)
+        shown = policy_glance(&a->run->run, &a->agent, waits,
+                              engine_now_ms(a->run->home->rdzv->engine));
     if (shown.ptr == NULL) {
         if (shell_step(
                 a->run,

@@ -22,7 +22,10 @@ struct rendezvous {
     struct expiry due;    /* all runs, by when a tick may find something to do; monotonic */
     uint64_t ticked_ms;   /* the last tick is for runs that were due then */
     uint64_t restored_ms; /* when the store had come from a data directory, as engine_lived_ms() */
-    struct event ticker;  /* that tick goes on in the next iteration */
+    struct event ticker;  /* that tick goes on in the next iteration, and so does what is behind */
+    uint64_t still_ms;    /* for so long in all no agent could write */
+    struct live_run *behind; /* the first run that may not have been given all of that time, pinned;
+                                NULL: all have */
 };
 
 struct live_run {
@@ -34,6 +37,7 @@ struct live_run {
     struct listener *port;           /* of its own; NULL: none */
     struct worker_use *worker_store; /* for new sessions; NULL: none */
     struct history history;
+    uint64_t still_ms;       /* so much of rdzv->still_ms it has been given, or began behind */
     uint64_t keys_forgotten; /* by the last POLICY_FORGET_RUN */
     bool stale;              /* a command has failed, so the view is not what its key says */
     unsigned steps;          /* open ones: it is not freed before they end */

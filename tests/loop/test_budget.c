@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -931,6 +932,100 @@ static void ttls_end_over_several_iterations(void **state)
     loop_close(&loop);
 }
 
+/* --- Runs. --- */
+
+static struct rendezvous *rendezvous(void)
+{
+    return &loop.server.store.rendezvous;
+}
+
+static struct live_run *next_run(const struct live_run *run)
+{
+    const struct rendezvous_space *home = engine_space(&loop.server.engine, "default")->rendezvous;
+    struct run_view *v =
+        run == NULL ? TAILQ_FIRST(&home->runs.list) : TAILQ_NEXT(&run->run.view, order);
+
+    return v == NULL ? NULL : live_run_of(v);
+}
+
+/* With four nodes that have sent a heartbeat. */
+static void make_runs(int count)
+{
+    struct torch_node nodes[4];
+    const struct torch_state state = {.aware = true,
+                                      .has_redundancy = true,
+                                      .protocol = 4,
+                                      .nodes = nodes,
+                                      .count = COUNT(nodes)};
+    uint8_t *text;
+    size_t len;
+
+    for (int i = 0; i < (int)COUNT(nodes); i++)
+        nodes[i] = (struct torch_node){.addr = slice_str("node"),
+                                       .pid = i,
+                                       .heartbeat_us = clock_wall_ns(&clock_system) / 1000,
+                                       .waiting = true,
+                                       .has_heartbeat = true};
+    assert_true(torch_state_write(&state, &text, &len));
+    for (int i = 0; i < count; i++) {
+        char key[40];
+        struct command c = {.kind = COMMAND_KEY_SET, .value = {text, len}};
+        struct store_result r;
+
+        snprintf(key, sizeof key, "/torch.rendezvous.%d", i);
+        c.key = slice_str(key);
+        engine_apply(&loop.server.engine, TAILQ_FIRST(&loop.server.engine.spaces), &c, &r);
+        assert_int_equal(r.status, STORE_OK);
+    }
+    free(text);
+}
+
+static size_t count_behind(void)
+{
+    const struct live_run *run;
+    size_t count = 0;
+
+    for (run = next_run(NULL); run != NULL; run = next_run(run))
+        count += run->still_ms != rendezvous()->still_ms;
+    return count;
+}
+
+/* When agents may write again, each run gets its time before anything else happens to it, and all
+ * get it soon, but not in one iteration. */
+static void runs_get_their_time_bit_by_bit(void **state)
+{
+    enum { RUNS = 1000, AT_A_TIME = 200 };
+    struct live_run *run, *last = NULL;
+
+    (void)state;
+    open_loop(NULL);
+    make_runs(RUNS);
+    rendezvous_stood_still(rendezvous(), 10);
+    assert_int_equal(rendezvous()->still_ms, 0); /* that hurts nobody */
+    rendezvous_stood_still(rendezvous(), 10000);
+    assert_int_equal(count_behind(), RUNS - AT_A_TIME);
+    for (run = next_run(NULL); run != NULL; run = next_run(run))
+        last = run;
+    assert_non_null(last);
+    shell_step(last, (struct policy_event){.kind = RUN_TICK});
+    assert_int_equal(last->still_ms, 10000);
+    assert_int_equal(count_behind(), RUNS - AT_A_TIME - 1);
+    rendezvous_forget(&rendezvous()->behind->run);
+    rendezvous_stood_still(rendezvous(), 6000); /* again, before all are told */
+    assert_in_range(count_behind(), RUNS - AT_A_TIME - 1, RUNS - AT_A_TIME);
+    for (size_t i = 0; i < RUNS / AT_A_TIME + 1; i++)
+        loop_iterate(&loop);
+    assert_null(rendezvous()->behind);
+    for (run = next_run(NULL); run != NULL; run = next_run(run))
+        assert_int_equal(run->still_ms, 16000);
+
+    step_ns = 2000000; /* what one takes is more than an iteration has */
+    rendezvous_stood_still(rendezvous(), 6000);
+    assert_in_range(count_behind(), RUNS - 3, RUNS - 1);
+    step_ns = 0;
+    loop_close(&loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -952,6 +1047,7 @@ int main(void)
         cmocka_unit_test(those_who_stall_are_dropped_over_several_iterations),
         cmocka_unit_test(a_request_with_many_keys_takes_several_iterations),
         cmocka_unit_test(a_request_with_many_keys_may_be_left),
+        cmocka_unit_test(runs_get_their_time_bit_by_bit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

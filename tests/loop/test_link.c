@@ -11,6 +11,7 @@
 
 #include "proto/relay.h"
 #include "rdzv/net/input.h"
+#include "rdzv/relay/link_session.h"
 #include "tests/loop/hand.h"
 
 /* --- Requests. --- */
@@ -256,6 +257,48 @@ static void sessions_that_no_relay_opens_end_bit_by_bit(void **state)
     hand_store_close();
 }
 
+static size_t count_held(void)
+{
+    const struct relay_session *s;
+    size_t count = 0;
+
+    TAILQ_FOREACH(s, &loop.server.store.links.held, holds)
+        count++;
+    return count;
+}
+
+/* They wait for the journal, and go on bit by bit. */
+static void held_sessions_go_on_bit_by_bit(void **state)
+{
+    enum { MANY = 9000, AT_A_TIME = 4096 };
+    struct engine *e = &loop.server.engine;
+    size_t held = 0;
+    int fd;
+
+    (void)state;
+    hand_store_open();
+    fd = hand_connect();
+    for (uint32_t i = 1; i <= MANY; i++)
+        hand_open(fd, i, i);
+    e->batch.refuses = true;
+    for (uint32_t i = 1; i <= MANY; i++)
+        hand_request(fd, i, 1, TEXT(ADD_N));
+    LOOP_UNTIL(&loop, count_held() == MANY);
+    e->batch.refuses = false;
+    for (held = MANY; held > AT_A_TIME; held -= AT_A_TIME) {
+        loop_iterate(&loop);
+        assert_int_equal(count_held(), held - AT_A_TIME);
+    }
+    loop_iterate(&loop);
+    assert_int_equal(count_held(), 0);
+    for (uint32_t i = 1; i <= MANY; i++)
+        assert_int_equal(hand_next(fd).kind, RELAY_ANSWER);
+    hand_lose_link(fd);
+    while (loop.server.store.links.sessions.count > 0)
+        hand_tick_after(60000);
+    hand_store_close();
+}
+
 static void a_session_may_be_one_too_many(void **state)
 {
     int fd;
@@ -418,6 +461,7 @@ int main(void)
         cmocka_unit_test(a_session_without_its_relay_ends_in_time),
         cmocka_unit_test(a_session_that_no_relay_opens_after_a_start_ends_in_time),
         cmocka_unit_test(sessions_that_no_relay_opens_end_bit_by_bit),
+        cmocka_unit_test(held_sessions_go_on_bit_by_bit),
         cmocka_unit_test(a_session_may_be_one_too_many),
         cmocka_unit_test(a_link_has_so_many_sessions_at_most),
         cmocka_unit_test(many_sessions_are_opened_and_closed),

@@ -76,6 +76,13 @@ static unsigned looks_until_given_back(void)
     return looks;
 }
 
+/* A second is over, and an iteration. */
+static void tick(uint64_t requests)
+{
+    heap_tick(&heap, requests);
+    heap_look(&heap, now_ns);
+}
+
 static void large_holes_go_back(void **state)
 {
     enum { COUNT = 2000, SIZE = 20000 };
@@ -103,6 +110,32 @@ static void small_holes_are_sorted_bit_by_bit(void **state)
     make_holes(blocks, COUNT, SIZE);
     assert_in_range(looks_until_given_back(), 5, 200);
     assert_int_equal(heap.sortings, 0);
+    end_blocks(blocks, COUNT);
+}
+
+/* In the iteration that makes them: so there is no long row when it is time to give back. */
+static void holes_are_sorted_as_they_come(void **state)
+{
+    enum { COUNT = 400000, SIZE = 100, EACH = 4000 };
+    static void *blocks[COUNT];
+
+    (void)state;
+    need_malloc_of_libc();
+    make_holes(blocks, COUNT, SIZE);
+    looks_until_given_back();
+    heap = (struct heap){.statm = heap.statm, .page = heap.page, .next_ns = UINT64_MAX};
+    account.total = heap.sorted = COUNT / 2 * SIZE;
+    for (size_t i = 1; i < COUNT; i += 4) { /* those between them stay */
+        free(blocks[i]);
+        blocks[i] = NULL;
+        account.total -= SIZE;
+        if (i % EACH == 1)
+            heap_look(&heap, now_ns);
+    }
+    assert_in_range(heap.sorted - account.total, 0, HEAP_SORTED_BYTES + EACH / 4 * SIZE);
+    heap.own = 0;
+    assert_in_range(looks_until_given_back(), 1, 2);
+    account.total = 0;
     end_blocks(blocks, COUNT);
 }
 
@@ -142,8 +175,8 @@ static void a_look_that_takes_too_long_waits_for_quiet(void **state)
     memset(block, 1, SIZE);
     heap.own = 0;
     heap.looking_ns = HEAP_LOOK_MOST_NS + 1;
-    heap_tick(&heap, now_ns, 5);
-    heap_tick(&heap, now_ns, 6);
+    tick(5);
+    tick(6);
     assert_int_equal(heap.after_ns, 0);
     heap_trim(&heap, now_ns, 1 << 20);
     assert_int_equal(heap.after_ns, 0);
@@ -154,7 +187,7 @@ static void a_look_that_takes_too_long_waits_for_quiet(void **state)
     heap.left = heap.after_ns = 0;
     heap_trim(&heap, now_ns, 1 << 20);
     assert_int_equal(heap.after_ns, 0);
-    heap_tick(&heap, now_ns, 6);
+    tick(6);
     looks_until_given_back();
     free(block);
 }
@@ -198,6 +231,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(large_holes_go_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(small_holes_are_sorted_bit_by_bit, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(holes_are_sorted_as_they_come, set_up, tear_down),
     };
 
     return cmocka_run_group_tests_name("engine/heap", tests, NULL, NULL);
