@@ -153,6 +153,12 @@ void job_note_close(struct job *job)
     }
 }
 
+/* The node of its name is its own, and not its predecessor's. */
+static bool is_its_own(const struct pod *p)
+{
+    return p->link->agent.has_node || agent_is_forgotten(&p->link->agent);
+}
+
 /* An agent that ends by an error of its own wants to close the run: only one that is in the newest
  * round may do that to another one that trains, also while that one has yet to come back after a
  * start of the daemon. */
@@ -162,7 +168,8 @@ static void close_run(struct pod *p, struct slice expected, struct slice desired
     const struct torch_node who = {.addr = slice_str(p->name), .pid = 100};
     const struct torch_node *node = torch_state_find(&v->state, &who);
     bool may = v->state.closed || !sim.space.settings.close_from_members ||
-               (v->state.complete && ((node != NULL && node->participant) || is_put_back(p)));
+               (v->state.complete &&
+                ((node != NULL && node->participant && is_its_own(p)) || is_put_back(p)));
     bool dead = false;
     const struct pod *other = may ? NULL : who_trains_on(p->job, p, &dead);
     int64_t round = v->state.round;
