@@ -18,7 +18,8 @@ enum policy_event_kind {
                           */
     AGENT_SET_ROUND_KEY, /* SET of `round_key`, a key of one of the run's rounds, to `desired` */
     AGENT_ADD_ROUND_KEY, /* ADD to such a key */
-    RUN_RESTORED,        /* the daemon has just started, and the run is in its keys */
+    RUN_RESTORED,        /* the daemon has just started, `still_ms` after the one before it had
+                            ended, and the run is in its keys */
     RUN_RETURNED,        /* some time later: agents that were to come back have done so */
     RUN_CHANGED,         /* something else has changed the run's key, or deleted it */
     RUN_PROBED,          /* the answer to POLICY_PROBE */
@@ -36,7 +37,7 @@ enum probe_result {
 
 /* Which run of a space uses the agents' port for its workers. */
 enum port_share {
-    PORT_IS_FREE,  /* none that lives */
+    PORT_IS_FREE,  /* none that keeps it: run_keeps_port() */
     PORT_IS_OURS,  /* this one */
     PORT_IS_TAKEN, /* another one */
 };

@@ -44,14 +44,15 @@ static void forget(struct step *s, const char *reason)
     forget_end_run(s);
 }
 
-/* Whether all agents have left a run for long enough; NULL: no. */
+/* Whether all agents have left a run for long enough; NULL: no. After a start, those who may still
+ * come back have not: they would take the run that is begun next for theirs. */
 static const char *why_forget(const struct step *s)
 {
     const struct run *run = s->run;
     const struct policy_settings *settings = run->settings;
     uint64_t idle_ms = clock_elapsed_ms(run->idle_since_ms, s->now->ms);
 
-    if (!run->idle || !run->view.exists)
+    if (!run->idle || run->awaits_agents || !run->view.exists)
         return NULL;
     if (run->view.state.closed && idle_ms >= settings->closed_run_ttl_ms)
         return "it is closed, and no agent was connected for --closed-run-ttl";
@@ -60,8 +61,8 @@ static const char *why_forget(const struct step *s)
     return NULL;
 }
 
-/* Those who were taken for dead and come back would take the run that is begun next for theirs, and
- * some of them know where their workers meet for all their life. */
+/* So would those who were taken for dead, and some of them know where their workers meet for all
+ * their life. */
 bool forget_if_left(struct step *s)
 {
     const char *reason = why_forget(s);

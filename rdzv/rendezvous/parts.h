@@ -192,8 +192,8 @@ void last_call_begun(struct step *s, const struct agent *by);
 /* Moves heartbeats and the deadline on by the time in which no agent could write. */
 void repair_shift_heartbeats(struct step *s, uint64_t still_ms);
 /* After a start: makes all heartbeats younger by HEARTBEATS_MS, since that many of them rdzvd may
- * have had and not put yet (step.h). */
-void repair_add_lost_beats(struct step *s);
+ * have had and not put yet (step.h) when it ended, and none since. */
+void repair_add_lost_beats(struct step *s, uint64_t away_ms);
 /* The agent asks, so its node lives, whatever the state says. May put the state: what points into
  * the view is void then. False: its connection ends. */
 bool repair_restore(struct step *s, struct agent *a);

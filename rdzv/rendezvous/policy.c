@@ -127,9 +127,10 @@ static void restored(struct step *s, const struct policy_event *event)
     s->run->awaits_agents = event->agents_return;
     loss_clear_mark(s);
     if (event->agents_return)
-        repair_add_lost_beats(s);
+        repair_add_lost_beats(s, event->still_ms);
     else
         loss_on_restore(s);
+    repair_shift_heartbeats(s, event->still_ms);
     worker_store_on_restore(s);
 }
 

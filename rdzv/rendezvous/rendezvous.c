@@ -147,10 +147,7 @@ static enum port_share share_of(const struct live_run *run)
 
     if (shared == run)
         return PORT_IS_OURS;
-    return shared == NULL || shared->run.idle || !shared->run.view.exists ||
-                   shared->run.view.state.closed
-               ? PORT_IS_FREE
-               : PORT_IS_TAKEN;
+    return shared == NULL || !run_keeps_port(&shared->run) ? PORT_IS_FREE : PORT_IS_TAKEN;
 }
 
 static struct policy_now how_things_stand(const struct live_run *run)

@@ -19,9 +19,14 @@ static void add_time(int64_t *at_us, int64_t more_us)
         *at_us = INT64_MAX;
 }
 
+static int64_t to_us(uint64_t ms)
+{
+    return ms < INT64_MAX / 1000 ? (int64_t)ms * 1000 : INT64_MAX;
+}
+
 static void shift(struct torch_state *state, uint64_t ms)
 {
-    int64_t us = ms < INT64_MAX / 1000 ? (int64_t)ms * 1000 : INT64_MAX;
+    int64_t us = to_us(ms);
 
     for (size_t i = 0; i < state->count; i++)
         add_time(&state->nodes[i].heartbeat_us, us);
@@ -49,9 +54,9 @@ void repair_shift_heartbeats(struct step *s, uint64_t still_ms)
 
 /* --- rdzvd was killed. --- */
 
-void repair_add_lost_beats(struct step *s)
+void repair_add_lost_beats(struct step *s, uint64_t away_ms)
 {
-    int64_t now_us = s->now->wall_ns / 1000;
+    int64_t ended_us = s->now->wall_ns / 1000 - to_us(away_ms);
     struct torch_state next;
 
     if (!s->run->settings->merge_heartbeats || !step_is_open(s) || s->run->view.state.count == 0 ||
@@ -60,10 +65,10 @@ void repair_add_lost_beats(struct step *s)
     for (size_t i = 0; i < next.count; i++) {
         int64_t *at_us = &next.nodes[i].heartbeat_us;
 
-        if (*at_us < now_us - HEARTBEATS_MS * INT64_C(1000))
+        if (*at_us < ended_us - HEARTBEATS_MS * INT64_C(1000))
             *at_us += HEARTBEATS_MS * INT64_C(1000);
-        else if (*at_us < now_us)
-            *at_us = now_us;
+        else if (*at_us < ended_us)
+            *at_us = ended_us;
     }
     step_put_state(s, &next, 0);
     torch_state_free(&next);

@@ -71,11 +71,9 @@ static void restore_run(struct rendezvous_space *home, struct slice key, uint64_
     if (run == NULL)
         return;
     restore_record(run);
-    run->pins++; /* it stays until the last step */
-    shell_step(run,
-               (struct policy_event){.kind = RUN_RESTORED, .agents_return = agents_return(home)});
-    run->pins--;
-    shell_step(run, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = away_ms});
+    shell_step(run, (struct policy_event){.kind = RUN_RESTORED,
+                                          .agents_return = agents_return(home),
+                                          .still_ms = away_ms});
 }
 
 /* Keys that look like one of a round come last: of which run they are, those before have told. */

@@ -34,6 +34,12 @@ bool run_is_unused(const struct run *run)
            TAILQ_EMPTY(&run->rejoining) && TAILQ_EMPTY(&run->gone);
 }
 
+bool run_keeps_port(const struct run *run)
+{
+    return run->view.exists && !run->view.state.closed &&
+           (!run->idle || run->awaits_agents || !TAILQ_EMPTY(&run->gone));
+}
+
 /* Only a run that all agents have left waits for nothing but time. */
 uint64_t run_due_ms(const struct run *run)
 {

@@ -171,6 +171,10 @@ void run_fini(struct run *run);
 /* Nothing is left of it: no key and no agent. */
 bool run_is_unused(const struct run *run);
 
+/* No other run gets the port of its workers: it goes on, and an agent of it is connected, or may be
+ * back, after a start of the daemon or after it was taken for dead. */
+bool run_keeps_port(const struct run *run);
+
 /* When RUN_TICK may next have something to do, by the monotonic clock, unless another event comes
  * before; 0: at each tick. UINT64_MAX: never. */
 uint64_t run_due_ms(const struct run *run);

@@ -17,8 +17,32 @@ bool wish_to_close(struct step *s, struct agent *a)
     return verdict == CLOSE_COUNTS;
 }
 
-/* All but the mark is written. The agent is answered what it takes for success; its next look says
- * more. */
+/* Nobody is taken out, and the round goes on. False: no memory. */
+static bool take_out_nobody(const struct torch_state *from, struct torch_state *to)
+{
+    for (size_t i = 0; i < from->count; i++) {
+        const struct torch_node *node = &from->nodes[i];
+        struct torch_node *at;
+        struct slice addr;
+
+        if (explain_role(node) == NULL || explain_role(torch_state_find(to, node)) != NULL)
+            continue;
+        if (!torch_state_insert(to, node, &at))
+            return false;
+        addr = at->addr;
+        *at = *node;
+        at->addr = addr;
+    }
+    to->round = from->round;
+    to->complete = from->complete;
+    to->has_deadline = from->has_deadline;
+    to->deadline_us = from->deadline_us;
+    return true;
+}
+
+/* All but the mark is written; of an agent that was away over a start, not whom it presumes dead,
+ * either: it may be itself, and it would not be known that it was in the round. The agent is
+ * answered what it takes for success; its next look says more. */
 static void keep_open(struct step *s, struct agent *a, struct wish *wish)
 {
     struct slice text;
@@ -26,7 +50,8 @@ static void keep_open(struct step *s, struct agent *a, struct wish *wish)
     if (!wish->to.closed || wish_to_close(s, a))
         return;
     wish->to.closed = false;
-    if (!step_write_state(s, &wish->to, wish->desired.len, &text)) {
+    if ((agent_is_forgotten(a) && !take_out_nobody(wish->from, &wish->to)) ||
+        !step_write_state(s, &wish->to, wish->desired.len, &text)) {
         wish->to.closed = true;
         return;
     }
@@ -70,9 +95,9 @@ void wish_read(struct step *s, struct agent *a, struct slice expected, struct sl
         out->from = NULL;
         return;
     }
-    out->writer = wish_writer(a, out->from, &out->to);
     if (step_is_open(s))
         keep_open(s, a, out);
+    out->writer = wish_writer(a, out->from, &out->to);
     if (settings->merge_heartbeats &&
         torch_merge_heartbeat(out->from, &out->to, &s->run->view.state, &beat, &out->beat_us))
         out->beat = beat;

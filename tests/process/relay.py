@@ -26,7 +26,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
 import cases  # noqa: E402
-from agents import Agent, Peer, PING, VALIDATE, get_request, rejoin, set_request, text, wait_request  # noqa: E402
+from agents import Agent, Peer, PING, VALIDATE, get_request, meet, rejoin, set_request, text, wait_request  # noqa: E402
 from cases import case, check  # noqa: E402
 from disk import NEEDS_ROOT, fill_disk, put_ballast, small_disk  # noqa: E402
 from proxy import Proxy  # noqa: E402
@@ -573,6 +573,21 @@ def a_pod_that_ends_at_once_is_lost():
         state = a.read()
         same([n.addr for n in state.participants], ["a"], "participants")
         check(state.wait_list, "it is not told to meet the others again")
+
+
+@case
+def a_run_keeps_its_port_while_its_agents_may_be_back():
+    """Their relay has gone, so they are taken for dead; workers of another run get a port of its own."""
+    with Store() as store:
+        relay = Relay(store)
+        gone = dict(zip("ab", met(relay.port, relay.port)))
+        relay.stop(signal.SIGKILL)
+        for node in gone:
+            store.daemon.wait_log("event=node_disconnected .*node=%s/.*its relay has closed the link" % node)
+        others = meet(store.port, "other", ["c", "d"])
+        others[0].say_where(0, b"127.0.0.1", store.port)
+        for agent in others:
+            check(agent.ask_where(0)[1] != store.port, "they get the port of the run that may be back")
 
 
 @case

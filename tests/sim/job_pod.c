@@ -118,8 +118,9 @@ static const struct pod *who_trains_on(const struct job *job, const struct pod *
     return NULL;
 }
 
-/* The daemon has not judged it. */
-static void note_waiting_close(struct job *job, bool may)
+/* The daemon has not judged it. `round`: of the run when it was asked; by asking, an agent that has
+ * taken itself for dead may have begun the next one. */
+static void note_waiting_close(struct job *job, bool may, int64_t round)
 {
     const struct run *run = &job->run->run;
 
@@ -127,7 +128,7 @@ static void note_waiting_close(struct job *job, bool may)
         return;
     job->may_close = may || (job->close_waits && job->may_close);
     job->close_waits = true;
-    job->asked_in = run->view.state.round;
+    job->asked_in = round;
 }
 
 void job_note_close(struct job *job)
@@ -152,6 +153,12 @@ void job_note_close(struct job *job)
     }
 }
 
+/* The node of its name is its own, and not its predecessor's. */
+static bool is_its_own(const struct pod *p)
+{
+    return p->link->agent.has_node || agent_is_forgotten(&p->link->agent);
+}
+
 /* An agent that ends by an error of its own wants to close the run: only one that is in the newest
  * round may do that to another one that trains, also while that one has yet to come back after a
  * start of the daemon. */
@@ -161,12 +168,14 @@ static void close_run(struct pod *p, struct slice expected, struct slice desired
     const struct torch_node who = {.addr = slice_str(p->name), .pid = 100};
     const struct torch_node *node = torch_state_find(&v->state, &who);
     bool may = v->state.closed || !sim.space.settings.close_from_members ||
-               (v->state.complete && ((node != NULL && node->participant) || is_put_back(p)));
+               (v->state.complete &&
+                ((node != NULL && node->participant && is_its_own(p)) || is_put_back(p)));
     bool dead = false;
     const struct pod *other = may ? NULL : who_trains_on(p->job, p, &dead);
+    int64_t round = v->state.round;
 
     model_compare_set(p->link, expected, desired);
-    note_waiting_close(p->job, may);
+    note_waiting_close(p->job, may, round);
     if (other != NULL && v->state.closed)
         sim_fail("%s closed the run of %s", p->name, other->name);
     if (other != NULL)

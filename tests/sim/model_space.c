@@ -79,9 +79,7 @@ static enum port_share share_of(const struct model_run *r)
 
     if (s->shared == r)
         return PORT_IS_OURS;
-    return s->shared == NULL || s->shared->run.idle || s->shared->run.view.state.closed
-               ? PORT_IS_FREE
-               : PORT_IS_TAKEN;
+    return s->shared == NULL || !run_keeps_port(&s->shared->run) ? PORT_IS_FREE : PORT_IS_TAKEN;
 }
 
 static void close_port(struct model_run *r)
@@ -443,8 +441,8 @@ void model_begin_again(struct model_space *s, uint64_t away_ms, bool agents_retu
         r->own_port = 0;
         begin_run(s, r);
         set_record(r, &r->run.view);
-        step(r, (struct policy_event){.kind = RUN_RESTORED, .agents_return = agents_return});
-        step(r, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = away_ms});
+        step(r, (struct policy_event){
+                    .kind = RUN_RESTORED, .agents_return = agents_return, .still_ms = away_ms});
     }
 }
 

@@ -274,22 +274,25 @@ void scene_restart(struct scene *s, bool agents_return)
     scene_step(s, (struct policy_event){.kind = RUN_RESTORED, .agents_return = agents_return});
 }
 
-struct agent *scene_return(struct scene *s)
-{
-    struct agent *a = scene_connect(s, true);
-
-    a->returns = true;
-    return a;
-}
-
-struct agent *scene_connect(struct scene *s, bool pings)
+static struct agent *connect_agent(struct scene *s, bool pings, bool returns)
 {
     struct agent *a = &s->agents[s->agent_count++];
 
     assert_true(s->agent_count <= SCENE_NAMES);
-    *a = (struct agent){.pings = pings, .local_host = "10.0.0.1", .local_port = 29400};
+    *a = (struct agent){
+        .pings = pings, .local_host = "10.0.0.1", .local_port = 29400, .returns = returns};
     scene_event(s, AGENT_CONNECTED, a);
     return a;
+}
+
+struct agent *scene_return(struct scene *s)
+{
+    return connect_agent(s, true, true);
+}
+
+struct agent *scene_connect(struct scene *s, bool pings)
+{
+    return connect_agent(s, pings, false);
 }
 
 void scene_disconnect(struct scene *s, struct agent *a)

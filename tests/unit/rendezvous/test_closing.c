@@ -266,6 +266,37 @@ static void a_close_counts_when_the_others_have_said_who_they_are(void **state)
     scene_fini(&s);
 }
 
+/* It was cut off for so long that it presumes itself dead, which begins the next round if it is
+ * alone. */
+static void who_takes_itself_out_was_in_the_round(void **state)
+{
+    (void)state;
+    for (size_t nodes = 1; nodes < 3; nodes++) {
+        struct torch_state st;
+        struct agent *a;
+        const char *now;
+        struct scene s;
+
+        scene_init(&s);
+        scene_meet(&s, nodes);
+        scene_restart(&s, true);
+        a = scene_return(&s);
+        now = scene_get(&s, "");
+        st = scene_state(scene_leaving(&s, now, "a"));
+        st.closed = true;
+        scene_cas(&s, a, now, scene_text(&s, &st));
+        assert_non_null(scene_note(&s, NOTE_CLOSE_WAITS));
+        assert_int_equal(s.run.view.state.round, 0);
+        assert_true(scene_node_now(&s, "a").participant);
+        if (nodes > 1)
+            scene_say_node(&s, scene_return(&s), "b");
+        scene_disconnect(&s, a);
+        scene_event(&s, RUN_RETURNED, NULL);
+        settled(&s, true);
+        scene_fini(&s);
+    }
+}
+
 /* Its container was started again before the others have said who they are. */
 static void a_close_counts_although_its_node_has_a_new_agent(void **state)
 {
@@ -477,6 +508,7 @@ int main(void)
         cmocka_unit_test(who_asks_before_all_are_back_has_closed_the_run),
         cmocka_unit_test(a_close_counts_when_the_others_have_said_who_they_are),
         cmocka_unit_test(a_close_counts_although_its_node_has_a_new_agent),
+        cmocka_unit_test(who_takes_itself_out_was_in_the_round),
         cmocka_unit_test(a_close_is_void_when_a_round_is_completed),
         cmocka_unit_test(a_close_behind_a_round_of_others_is_ignored),
         cmocka_unit_test(a_close_of_no_node_is_ignored),

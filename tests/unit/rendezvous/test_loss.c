@@ -214,26 +214,35 @@ static void after_a_start_the_others_are_told(void **state)
 }
 
 /* Heartbeats are put together, each HEARTBEATS_MS: what came since is lost with rdzvd. */
-static void after_a_start_heartbeats_may_have_been_lost(void **state)
+/* The daemon was away for `away_ms`. In that time no heartbeat came, so none is from then. */
+static void check_lost_heartbeats(uint64_t away_ms)
 {
     static const int64_t age_us[] = {14 * SECOND, 3 * SECOND, -2 * SECOND};
     struct torch_state st;
     struct scene s;
 
-    (void)state;
     scene_init(&s);
     scene_meet(&s, COUNT(age_us));
     st = state_now(&s);
     for (size_t i = 0; i < COUNT(age_us); i++)
         scene_node(&st, scene_name(i))->heartbeat_us = scene_now_us(&s) - age_us[i];
     scene_put(&s, "", scene_text(&s, &st));
-    scene_step(&s, (struct policy_event){.kind = RUN_RESTORED, .agents_return = true});
+    scene_pass(&s, away_ms);
+    scene_step(&s, (struct policy_event){
+                       .kind = RUN_RESTORED, .agents_return = true, .still_ms = away_ms});
     st = state_now(&s);
     assert_int_equal(scene_node(&st, "a")->heartbeat_us, scene_now_us(&s) - 9 * SECOND);
     assert_int_equal(scene_node(&st, "b")->heartbeat_us, scene_now_us(&s));
     assert_int_equal(scene_node(&st, "c")->heartbeat_us, scene_now_us(&s) + 2 * SECOND);
     torch_state_free(&st);
     scene_fini(&s);
+}
+
+static void after_a_start_heartbeats_may_have_been_lost(void **state)
+{
+    (void)state;
+    check_lost_heartbeats(0);
+    check_lost_heartbeats(20000);
 }
 
 /* --- A relay that has closed its link and does not come back. --- */
@@ -274,6 +283,39 @@ static void who_is_gone_with_its_relay_is_lost(void **state)
     lose_relay(&s, 1);
     assert_int_equal(participants(&s), 2);
     assert_int_equal(s.run.agent_count, 2);
+    scene_fini(&s);
+}
+
+/* Its workers know that port, and would come to the store of another run. */
+static void a_run_keeps_its_port_until_nobody_may_be_back(void **state)
+{
+    struct torch_state st;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    lose_relay(&s, 0);
+    assert_true(run_keeps_port(&s.run));
+    lose_relay(&s, 1);
+    assert_true(s.run.idle && run_keeps_port(&s.run));
+    scene_event(&s, AGENT_BACK, &s.agents[1]);
+    scene_disconnect(&s, &s.agents[0]);
+    assert_true(run_keeps_port(&s.run));
+    scene_disconnect(&s, &s.agents[1]);
+    assert_false(run_keeps_port(&s.run));
+    scene_restart(&s, true);
+    assert_true(s.run.idle && run_keeps_port(&s.run));
+    scene_event(&s, RUN_RETURNED, NULL);
+    assert_false(run_keeps_port(&s.run));
+    scene_fini(&s);
+
+    scene_init(&s);
+    scene_meet(&s, 2);
+    st = scene_state(scene_get(&s, ""));
+    st.closed = true;
+    scene_put_state(&s, &st);
+    assert_false(run_keeps_port(&s.run));
     scene_fini(&s);
 }
 
@@ -856,6 +898,7 @@ int main(void)
         cmocka_unit_test(after_a_start_the_others_are_told),
         cmocka_unit_test(after_a_start_heartbeats_may_have_been_lost),
         cmocka_unit_test(who_is_gone_with_its_relay_is_lost),
+        cmocka_unit_test(a_run_keeps_its_port_until_nobody_may_be_back),
         cmocka_unit_test(who_comes_back_is_put_back),
         cmocka_unit_test(who_is_gone_is_counted_nowhere),
         cmocka_unit_test(who_comes_back_behind_its_successor_does_not_count),

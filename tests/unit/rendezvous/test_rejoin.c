@@ -156,6 +156,54 @@ static void an_agent_that_waits_may_leave(void **state)
     scene_fini(&s);
 }
 
+static void pass_ttl(struct scene *s)
+{
+    scene_pass(s, s->settings.closed_run_ttl_ms);
+    scene_event(s, RUN_TICK, NULL);
+}
+
+/* It waits for the keys of its round, or trains, and would find those of the next run. */
+static void an_agent_that_is_back_after_a_start_was_in_it(void **state)
+{
+    struct agent *back;
+    struct scene s;
+
+    (void)state;
+    closed_run(&s);
+    scene_restart(&s, true);
+    pass_ttl(&s);
+    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 0); /* it may still come */
+    back = scene_return(&s);
+    scene_step(&s, (struct policy_event){.kind = AGENT_ASKED, .agent = back});
+    scene_event(&s, RUN_RETURNED, NULL);
+    pass_ttl(&s);
+    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 0);
+    scene_disconnect(&s, back);
+    pass_ttl(&s);
+    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 1);
+    scene_fini(&s);
+}
+
+static void an_agent_that_waited_before_a_start_waits_on(void **state)
+{
+    struct agent *early;
+    struct scene s;
+
+    (void)state;
+    closed_run(&s);
+    assert_null(knock(&s, scene_connect(&s, true)));
+    scene_restart(&s, true);
+    early = scene_return(&s);
+    assert_null(knock(&s, early));
+    assert_true(s.run.idle);
+    scene_event(&s, RUN_RETURNED, NULL);
+    pass_ttl(&s);
+    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 1);
+    assert_true(scene_has(&s, POLICY_RESUME, early));
+    assert_string_equal(knock(&s, early), SENTINEL);
+    scene_fini(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +214,8 @@ int main(void)
         cmocka_unit_test(no_agent_waits_when_the_time_is_0),
         cmocka_unit_test(agents_go_on_when_the_run_is_forgotten_on_request_or_gone),
         cmocka_unit_test(an_agent_that_waits_may_leave),
+        cmocka_unit_test(an_agent_that_is_back_after_a_start_was_in_it),
+        cmocka_unit_test(an_agent_that_waited_before_a_start_waits_on),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
