@@ -37,6 +37,9 @@ AWAIT_S = 240
 NODES = 3
 CLONE_NEWNET = 0x40000000
 
+# The packages; and packages may start services, as on any machine.
+PUT = 'mkdir -p "$2/root" && cp -r "$1" "$2/root/dist" && rm "$2/usr/sbin/policy-rc.d"'
+
 
 # ---- what README says
 
@@ -189,8 +192,7 @@ def a_new_user_finds_the_missing_node():
     reason = why_not()
     if reason:
         return reason
-    with Machine(clean_debian.tree(), "sh", "-c", 'mkdir -p "$2/root" && cp -r "$1" "$2/root/dist"', "sh",
-                 MADE[0]) as machine:
+    with Machine(clean_debian.tree(), "sh", "-c", PUT, "sh", MADE[0]) as machine:
         install(machine)
         with nodes(machine) as (started, told), page(machine) as browser:
             until("three nodes train", lambda: status(machine).get("state") == "complete" and
