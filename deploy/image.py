@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes an OCI image of rdzvd from nothing but its static program, for one or more architectures:
 
-    image.py LAYOUT VERSION ARCHITECTURE=PROGRAM...     LAYOUT is made, an OCI image layout
+    image.py LAYOUT VERSION LICENSE ARCHITECTURE=PROGRAM...     LAYOUT is made, an OCI image layout
 
 The index of LAYOUT has one tag, VERSION, an index of an image per architecture. The same programs
 give the same bytes: times are $SOURCE_DATE_EPOCH, else 0, and files have an order. `skopeo copy
@@ -25,12 +25,13 @@ CONFIG = "application/vnd.oci.image.config.v1+json"
 LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 
 
-def labels(version):
+def labels(version, licence):
     return {
         "org.opencontainers.image.title": "rdzvd",
         "org.opencontainers.image.description": "A rendezvous store for distributed PyTorch: torch's TCPStore "
                                                 "and etcd's v2 API on one port",
         "org.opencontainers.image.version": version,
+        "org.opencontainers.image.licenses": licence,
         "org.opencontainers.image.created": CREATED,
     }
 
@@ -85,7 +86,7 @@ class Layout:
             json.dump({"schemaVersion": 2, "mediaType": INDEX, "manifests": [descriptor]}, f, sort_keys=True)
 
 
-def add_image(layout, version, architecture, program):
+def add_image(layout, described, architecture, program):
     files = layer(program)
     config = {
         "architecture": architecture, "os": "linux", "created": CREATED,
@@ -95,7 +96,7 @@ def add_image(layout, version, architecture, program):
             "Entrypoint": ["/usr/local/bin/rdzvd"],
             "ExposedPorts": {"29400/tcp": {}, "2379/tcp": {}},
             "WorkingDir": "/var/lib/rdzvd",
-            "Labels": labels(version),
+            "Labels": described,
         },
         "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(files).hexdigest()]},
         "history": [{"created": CREATED, "created_by": "deploy/image.py"}],
@@ -104,18 +105,18 @@ def add_image(layout, version, architecture, program):
         "schemaVersion": 2, "mediaType": MANIFEST,
         "config": layout.add_json(CONFIG, config),
         "layers": [layout.add(LAYER, gzip.compress(files, 9, mtime=0))],
-        "annotations": labels(version),
+        "annotations": described,
     }
     return layout.add_json(MANIFEST, manifest, platform={"architecture": architecture, "os": "linux"})
 
 
 def main():
-    if len(sys.argv) < 4 or not all("=" in word for word in sys.argv[3:]):
+    if len(sys.argv) < 5 or not all("=" in word for word in sys.argv[4:]):
         sys.exit(__doc__.strip())
-    folder, version = sys.argv[1:3]
-    layout = Layout(folder)
-    images = [add_image(layout, version, *word.split("=", 1)) for word in sys.argv[3:]]
-    index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": images, "annotations": labels(version)}
+    folder, version, licence = sys.argv[1:4]
+    layout, described = Layout(folder), labels(version, licence)
+    images = [add_image(layout, described, *word.split("=", 1)) for word in sys.argv[4:]]
+    index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": images, "annotations": described}
     layout.finish(layout.add_json(INDEX, index, annotations={"org.opencontainers.image.ref.name": version}))
 
 

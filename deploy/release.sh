@@ -20,6 +20,7 @@ shift
 [ $# -gt 0 ] || set -- static image debian chart source
 mkdir -p "$OUT"
 OUT=$(realpath "$OUT")
+LICENSE=$("$ROOT/deploy/license.sh")
 VERSION=$(sed -nE "s/^ +version: '([^']*)'.*/\1/p;T;q" "$ROOT/meson.build")
 if [ -z "${SOURCE_DATE_EPOCH:-}" ]; then
     SOURCE_DATE_EPOCH=$(git -C "$ROOT" -c safe.directory="$ROOT" log -1 --format=%ct 2>/dev/null ||
@@ -48,7 +49,7 @@ make_static()
         mkdir -p "$WORK/static/$name"
         "$ROOT/deploy/static.sh" "$arch" "$WORK/$arch"
         cp "$WORK/$arch/rdzvd" "$WORK/$arch/rdzv-manifest" "$WORK/static/$name"
-        "$ROOT/deploy/sbom.py" "$name" "$VERSION" "$WORK/$arch/packages" \
+        "$ROOT/deploy/sbom.py" "$name" "$VERSION" "$LICENSE" "$WORK/$arch/packages" \
             "$WORK/$arch/rdzvd" "$WORK/$arch/rdzv-manifest" >"$OUT/$name.spdx.json"
         (cd "$WORK/static" && archive "$OUT/$name.tar.gz" "$name")
     done
@@ -61,7 +62,8 @@ make_image()
     for arch in amd64 arm64; do
         [ -e "$WORK/$arch/rdzvd" ] || "$ROOT/deploy/static.sh" "$arch" "$WORK/$arch"
     done
-    "$ROOT/deploy/image.py" "$WORK/image" "$VERSION" "amd64=$WORK/amd64/rdzvd" "arm64=$WORK/arm64/rdzvd"
+    "$ROOT/deploy/image.py" "$WORK/image" "$VERSION" "$LICENSE" \
+        "amd64=$WORK/amd64/rdzvd" "arm64=$WORK/arm64/rdzvd"
     (cd "$WORK/image" && tar --create --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 \
         --numeric-owner --mode=u=rwX,go=rX --format=ustar --file="$OUT/rdzvd-$VERSION.oci.tar" -- *)
 }
@@ -75,7 +77,10 @@ make_chart()
 {
     sed -n "s/^\(version\|appVersion\): //p" "$ROOT/deploy/helm/rdzv/Chart.yaml" | grep -vqxF "$VERSION" &&
         { echo "release.sh: the chart is not of version $VERSION" >&2; exit 1; }
-    (cd "$ROOT/deploy/helm" && archive "$OUT/rdzv-chart-$VERSION.tgz" rdzv)
+    mkdir "$WORK/chart"
+    cp -r "$ROOT/deploy/helm/rdzv" "$WORK/chart"
+    printf 'annotations:\n  artifacthub.io/license: "%s"\n' "$LICENSE" >>"$WORK/chart/rdzv/Chart.yaml"
+    (cd "$WORK/chart" && archive "$OUT/rdzv-chart-$VERSION.tgz" rdzv)
 }
 
 make_source()

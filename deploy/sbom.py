@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Says what static programs consist of, as an SBOM: SPDX 2.3 in JSON, on standard output.
 
-    sbom.py NAME VERSION PACKAGES PROGRAM...
+    sbom.py NAME VERSION LICENSE PACKAGES PROGRAM...
 
 PACKAGES has a line per library package that was linked: its name, its version, its source package.
 libgcc is that of this machine's compiler, as dpkg knows it. The time is
@@ -62,7 +62,7 @@ def package(name, version, source, arch):
 
 
 def main():
-    name, version, packages, *programs = sys.argv[1:]
+    name, version, licence, packages, *programs = sys.argv[1:]
     arch = machine(programs[0])
     with open(packages, encoding="utf-8") as f:
         linked = [line.split() for line in f] + compiler_packages(arch)
@@ -71,7 +71,7 @@ def main():
     own = {
         "SPDXID": identifier("Package-rdzv"), "name": "rdzv", "versionInfo": version,
         "supplier": "NOASSERTION", "downloadLocation": "NOASSERTION", "filesAnalyzed": False,
-        "licenseConcluded": "NOASSERTION", "licenseDeclared": "NOASSERTION", "copyrightText": "NOASSERTION",
+        "licenseConcluded": "NOASSERTION", "licenseDeclared": licence, "copyrightText": "NOASSERTION",
         "primaryPackagePurpose": "APPLICATION",
     }
 

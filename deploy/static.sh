@@ -4,13 +4,17 @@
 #   deploy/static.sh ARCHITECTURE FOLDER      amd64 or arm64; FOLDER/rdzvd and FOLDER/rdzv-manifest
 #
 # All libraries, glibc too, are those of the Debian that it runs on, for ARCHITECTURE: they are unpacked
-# into a folder of their own and not installed, so no root is needed. Four are compiled from their source
-# packages: cJSON, which has no static library there; and libxcrypt, libevent and libyaml, of which rdzvd then
-# has only the functions that it calls, and one password hash: 260 kB less. What was unpacked and compiled
-# is kept in $RDZV_CACHE, else $XDG_CACHE_HOME/rdzv, else ~/.cache/rdzv; FOLDER/packages lists it, for an SBOM.
+# into a folder of their own and not installed, so no root is needed. Five are compiled from their source
+# packages: cJSON, which has no static library there; libxcrypt, libevent and libyaml, of which rdzvd then has
+# only the functions that it calls, and one password hash; and OpenSSL with nothing but what TLS 1.2 and 1.3
+# need, which halves the image. What was unpacked and compiled is kept in $RDZV_CACHE, else
+# $XDG_CACHE_HOME/rdzv, else ~/.cache/rdzv; FOLDER/packages lists it, for an SBOM.
 #
-# Needs the compiler for ARCHITECTURE (gcc-aarch64-linux-gnu), meson, protobuf-c-compiler, dpkg-dev, autoconf,
-# automake, libtool.
+# A mirror may lack the source of the newest version, and then this ends: what was fixed in it would be missing.
+# With RDZV_OLDER_SOURCES=yes the newest source that is there is taken; FOLDER/packages has its version.
+#
+# Needs the compiler for ARCHITECTURE (gcc-aarch64-linux-gnu), meson, protobuf-c-compiler, dpkg-dev, perl,
+# autoconf, automake, libtool.
 # The result depends on nothing but the sources and those packages: not on folders, not on the time.
 set -euo pipefail
 
@@ -23,17 +27,24 @@ arm64) TRIPLET=aarch64-linux-gnu CPU=aarch64 ;;
 *) echo "static.sh: amd64 or arm64, not $ARCH" >&2; exit 2 ;;
 esac
 SYSROOT=${RDZV_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rdzv}/static-$ARCH
-PACKAGES="libc6-dev libcjson-dev libcrypt-dev libevent-dev libnghttp2-dev libprotobuf-c-dev libssl-dev libyaml-dev linux-libc-dev"
+PACKAGES="libc6-dev libcjson-dev libcrypt-dev libevent-dev libnghttp2-dev libprotobuf-c-dev libyaml-dev linux-libc-dev"
 LIBRARY_FLAGS="-fPIE -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -fstack-protector-strong"
 LIBRARY_FLAGS="$LIBRARY_FLAGS -D_FORTIFY_SOURCE=2"
 
-# An apt of its own: lists, cache and state are below $1, and the machine's stay as they are.
-private_apt()
-{
-    local apt=$1
-    shift
+# What rdzvd's TLS does without. It keeps the assembly, and the words of errors, which rdzvd prints.
+TLS_WITHOUT="shared tests module dso engine legacy deprecated autoload-config ui-console secure-memory async filenames
+    cms cmp ts ocsp ct srp psk srtp nextprotoneg comp rfc3779 dgram dtls tls1 tls1_1 ssl-trace
+    dh dsa ec2m gost sm2 sm3 sm4 aria bf blake2 camellia cast des idea md4 mdc2 rc2 rc4 rmd160 seed whirlpool
+    cmac multiblock ocb scrypt siphash siv"
 
-    apt-get -qq -o APT::Architecture="$ARCH" -o APT::Architectures="$ARCH" -o APT::Sandbox::User= \
+# apt-get or apt-cache with an apt of its own: lists, cache and state are below $2, and the machine's stay as
+# they are.
+private() # PROGRAM APT WORD...
+{
+    local program=$1 apt=$2
+    shift 2
+
+    "$program" -q=2 -o APT::Architecture="$ARCH" -o APT::Architectures="$ARCH" -o APT::Sandbox::User= \
         -o Dir::State="$apt" -o Dir::State::status="$apt/status" -o Dir::Cache="$apt" \
         -o Dir::Etc::sourcelist="$apt/sources.list" -o Dir::Etc::sourceparts=/dev/null "$@"
 }
@@ -53,6 +64,23 @@ list_sources()
         done
 }
 
+# Unpacks it here.
+get_source() # APT SOURCE
+{
+    local version
+
+    private apt-get "$1" source --only-source "$2" >/dev/null && return
+    [ "${RDZV_OLDER_SOURCES:-}" = yes ] ||
+        { echo "static.sh: no source of the newest $2; RDZV_OLDER_SOURCES=yes takes an older one" >&2; exit 1; }
+    for version in $(private apt-cache "$1" showsrc --only-source "$2" | sed -n 's/^Version: //p'); do
+        private apt-get "$1" source --only-source "$2=$version" >/dev/null 2>&1 || continue
+        echo "static.sh: $2 is of version $version, which is not the newest" >&2
+        return
+    done
+    echo "static.sh: no source of $2" >&2
+    exit 1
+}
+
 make_sysroot()
 {
     local apt=$1/apt source
@@ -60,17 +88,20 @@ make_sysroot()
     mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$1/packages" "$1/source"
     : >"$apt/status"
     list_sources >"$apt/sources.list"
-    private_apt "$apt" update
-    (cd "$1/packages" && private_apt "$apt" download $PACKAGES)
+    private apt-get "$apt" update
+    (cd "$1/packages" && private apt-get "$apt" download $PACKAGES)
     for source in "$1/packages/"*.deb; do
         dpkg-deb -x "$source" "$1"
         dpkg-deb -W --showformat '${Package} ${Version} ${source:Package}\n' "$source"
     done >"$1/list"
-    (cd "$1/source" && private_apt "$apt" source --only-source cjson libxcrypt libevent libyaml >/dev/null)
+    for source in cjson libxcrypt libevent libyaml openssl; do
+        (cd "$1/source" && get_source "$apt" "$source")
+    done
     compile_cjson "$1" "$(echo "$1"/source/cjson-*/)"
     compile "$1" libxcrypt . libcrypt -Os --enable-hashes=sha512crypt --enable-obsolete-api=no
     compile "$1" libevent . libevent_core -O2 --disable-openssl
     compile "$1" libyaml src libyaml -Os
+    compile_openssl "$1" "$(echo "$1"/source/openssl-*/)"
     rm -rf "$apt" "$1/packages" "$1/source" "$1/log"
 }
 
@@ -100,6 +131,20 @@ compile() # SYSROOT SOURCE FOLDER LIBRARY OPTIMIZATION [OPTION OF ./configure...
     ) >"$sysroot/log" 2>&1 || { tail -n 60 "$sysroot/log"; exit 1; }
 }
 
+# With the CAs where each distribution has them, or a link to them.
+compile_openssl() # SYSROOT SOURCE
+{
+    (
+        cd "$2" &&
+            ./Configure "linux-$CPU" --prefix=/usr --libdir="lib/$TRIPLET" --openssldir=/etc/ssl \
+                enable-ec_nistp_64_gcc_128 $(printf 'no-%s ' $TLS_WITHOUT) \
+                CC="$TRIPLET-gcc --sysroot=$1" AR="$TRIPLET-gcc-ar" RANLIB="$TRIPLET-gcc-ranlib" \
+                CFLAGS="-O2 $LIBRARY_FLAGS -ffile-prefix-map=$2=openssl/ -ffile-prefix-map=$1=" &&
+            make -j"$(nproc)" build_libs && make install_dev DESTDIR="$1"
+    ) >"$1/log" 2>&1 || { tail -n 60 "$1/log"; exit 1; }
+    echo "libssl-dev $(dpkg-parsechangelog -l "$2/debian/changelog" -S Version) openssl" >>"$1/list"
+}
+
 cross_file() # TREE
 {
     cat <<END
@@ -123,7 +168,7 @@ endian = 'little'
 END
 }
 
-RECIPE=$(declare -f make_sysroot compile_cjson compile; echo "$PACKAGES $LIBRARY_FLAGS")
+RECIPE=$(declare -f make_sysroot compile_cjson compile compile_openssl; echo "$PACKAGES $LIBRARY_FLAGS" $TLS_WITHOUT)
 if ! diff -q <(echo "$RECIPE") "$SYSROOT/.complete" >/dev/null 2>&1; then
     rm -rf "$SYSROOT.new"
     mkdir -p "$SYSROOT.new"

@@ -240,6 +240,7 @@ step packages-install env RDZVD="$PLAIN" $PYTHON tests/packages/install.py
 step packages-chart env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/packages/chart.py
 [ "$ALL" = no ] || step packages-booted env RDZVD="$PLAIN" $PYTHON tests/packages/booted.py
 [ "$ALL" = no ] || step packages-release $PYTHON tests/packages/release.py
+[ "$ALL" = no ] || job_step packages-newcomer $PYTHON tests/packages/newcomer.py
 step linear-checker $PYTHON tests/linear/checker_cases.py
 if [ "$ALL" = yes ]; then
     step linear env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --runs 200 --seed "$SEED" --keep "$LOGS"

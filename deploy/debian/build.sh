@@ -16,6 +16,7 @@ mkdir "$TREE/rdzv"
 "$ROOT/deploy/source.sh" "$TREE/rdzv"
 cp -r "$TREE/rdzv/deploy/debian" "$TREE/rdzv/debian"
 rm "$TREE/rdzv/debian/build.sh"
+"$ROOT/deploy/license.sh" debian >>"$TREE/rdzv/debian/copyright"
 cd "$TREE/rdzv"
 dpkg-buildpackage --build=binary --no-sign >"$TREE/log" 2>&1 || { tail -n 60 "$TREE/log"; exit 1; }
 mv "$TREE"/*.deb "$OUT"

@@ -7,12 +7,14 @@ The build is that of $RDZVD, else build/; it has to be complete.
 """
 
 import functools
+import glob
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -82,6 +84,31 @@ def everything_is_where_distributions_expect_it():
     check({"rdzv.pc", "librdzv.so", "librdzv.a", "rdzvd.yaml"} <= found, str(found))
     strange = [n for n in found - {"dashboard.json"} if n.endswith((".json", "-describe", ".in", ".py"))]
     check(not strange, "installed, but for the build alone: %s" % strange)
+
+
+@case
+def one_line_changes_the_licence():
+    """Packages, SBOM, image and chart ask deploy/license.sh, and only meson.build knows."""
+    root = os.path.join(HERE, "..", "..")
+    now = run(os.path.join(root, "deploy", "license.sh")).stdout.strip()
+    with open(os.path.join(root, "README.md"), encoding="utf-8") as f:
+        readme = f.read()
+    check(("**No licence.**" in readme) == (now == "NONE") and (now == "NONE" or now in readme), "README.md and " + now)
+    with tempfile.TemporaryDirectory() as tree:
+        run(os.path.join(root, "deploy", "source.sh"), tree)
+        with open(tree + "/meson.build", encoding="utf-8") as f:
+            text = f.read()
+        with open(tree + "/meson.build", "w", encoding="utf-8") as f:
+            f.write(text.replace("license: '%s'" % now, "license: 'ISC'"))
+        with open(tree + "/LICENSE", "w", encoding="utf-8") as f:
+            f.write("Permission is granted.\n\nNo warranty.\n")
+        said = run(tree + "/deploy/license.sh", "debian").stdout
+        check(said == "License: ISC\n Permission is granted.\n .\n No warranty.\n", said)
+        done = run(tree + "/deploy/release.sh", tree + "/made", "chart", env=dict(os.environ, SOURCE_DATE_EPOCH="1"))
+        check(done.returncode == 0, done.stderr)
+        with tarfile.open(glob.glob(tree + "/made/rdzv-chart-*.tgz")[0]) as tar:
+            chart = tar.extractfile("rdzv/Chart.yaml").read().decode()
+        check('artifacthub.io/license: "ISC"' in chart, chart)
 
 
 @case

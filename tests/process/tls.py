@@ -212,6 +212,43 @@ def versions_and_what_is_off():
         same(curl(d.port, "/version")[0], 0, "and the next client")
 
 
+def ec_key(curve):
+    return ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:" + curve, "-nodes"]
+
+
+@case
+def keys_groups_and_ciphers():
+    """All that clients and certificates may have, whatever the daemon's OpenSSL was built without."""
+    old = CA.issue(kind=["-newkey", "rsa:2048", "-nodes"])
+    with open(old[1], encoding="ascii") as f:
+        check("BEGIN PRIVATE KEY" in f.read(), "PKCS #8")
+    certs.openssl("rsa", "-traditional", "-in", old[1], "-out", old[1])  # as older tools write it
+    pairs = {"RSA, as PKCS #1": old, "RSA-4096": CA.issue(kind=["-newkey", "rsa:4096", "-nodes"]),
+             "P-384": CA.issue(kind=ec_key("P-384")), "P-521": CA.issue(kind=ec_key("P-521")),
+             "Ed25519": CA.issue(kind=["-newkey", "ed25519", "-nodes"])}
+    for what, pair in pairs.items():
+        with daemon("--client-ca=" + CA.pem, pair=pair) as d:
+            for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+                with connect(d.port, client_context(pair, version=version)) as s:
+                    s.sendall(request())
+                    check(b" 200 " in read_all(s), "%s, %s" % (what, version))
+
+    def speaks(d, *args):
+        said = s_client(d.port, *args)
+        check("Verify return code: 0 (ok)" in said and "Cipher is (NONE)" not in said, "%s: %s" % (args, said[-2000:]))
+
+    with daemon() as d:
+        for cipher in ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"):
+            speaks(d, "-tls1_3", "-ciphersuites", cipher)
+        for cipher in ("AES128-GCM-SHA256", "AES256-GCM-SHA384", "CHACHA20-POLY1305"):
+            speaks(d, "-tls1_2", "-cipher", "ECDHE-ECDSA-" + cipher)
+    with daemon(pair=pairs["RSA-4096"]) as d:
+        for group in ("X25519", "P-256", "P-384", "P-521"):  # of a key of P-256, TLS 1.2 would want P-256 here, too
+            for version in ("-tls1_2", "-tls1_3"):
+                speaks(d, version, "-groups", group)
+        speaks(d, "-tls1_2", "-cipher", "ECDHE-RSA-AES128-GCM-SHA256")
+
+
 @case
 def sessions_are_resumed():
     with daemon() as d:

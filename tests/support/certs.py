@@ -57,13 +57,13 @@ commonName = supplied
             f.write(text)
         return self.path(name)
 
-    def issue(self, name="server", san=SERVER, dates=()):
-        """A certificate and its key. `dates`: (begin, end), as YYYYMMDDHHMMSSZ."""
+    def issue(self, name="server", san=SERVER, dates=(), kind=_KEY):
+        """A certificate and its key. `dates`: (begin, end), as YYYYMMDDHHMMSSZ; `kind`: what `openssl req` makes."""
         with self.lock:
             self.count += 1
             cert, key = self.path("%d.pem" % self.count), self.path("%d.key" % self.count)
             request = self.path("request")
-            openssl("req", *_KEY, "-keyout", key, "-out", request, "-subj", "/CN=" + name,
+            openssl("req", *kind, "-keyout", key, "-out", request, "-subj", "/CN=" + name,
                     *(("-addext", "subjectAltName=" + san) if san else ()))
             openssl("ca", "-batch", "-notext", "-config", self.config, "-in", request, "-out", cert,
                     *(("-startdate", dates[0], "-enddate", dates[1]) if dates else ()))
