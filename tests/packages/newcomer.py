@@ -183,7 +183,7 @@ def rdzvctl(machine):
 
 
 def status(machine):
-    runs = json.loads(machine.run("rdzvctl", "-o", "json", "status").stdout)["spaces"][0]["runs"]
+    runs = json.loads(machine.run("rdzvctl", "-o", "json", "status").stdout)
     return runs[0] if runs else {}
 
 
