@@ -183,7 +183,7 @@ def rdzvctl(machine):
 
 
 def status(machine):
-    runs = json.loads(machine.run("rdzvctl", "-o", "json", "status").stdout)
+    runs = json.loads(machine.run("rdzvctl", "-o", "json", "status").stdout)[0]["runs"]
     return runs[0] if runs else {}
 
 
