@@ -6,8 +6,8 @@
 # All libraries, glibc too, are those of the Debian that it runs on, for ARCHITECTURE: they are unpacked
 # into a folder of their own and not installed, so no root is needed. Five are compiled from their source
 # packages: cJSON, which has no static library there; libxcrypt, libevent and libyaml, of which rdzvd then has
-# only the functions that it calls, and one password hash; and OpenSSL with nothing but what TLS 1.2 and 1.3
-# need, which halves the image. What was unpacked and compiled is kept in $RDZV_CACHE, else
+# only the functions that it calls, and one password hash; and OpenSSL without old protocols and
+# ciphers, which takes a third off the image. What was unpacked and compiled is kept in $RDZV_CACHE, else
 # $XDG_CACHE_HOME/rdzv, else ~/.cache/rdzv; FOLDER/packages lists it, for an SBOM.
 #
 # A mirror may lack the source of the newest version, and then this ends: what was fixed in it would be missing.
