@@ -6,8 +6,8 @@
 # All libraries, glibc too, are those of the Debian that it runs on, for ARCHITECTURE: they are unpacked
 # into a folder of their own and not installed, so no root is needed. Five are compiled from their source
 # packages: cJSON, which has no static library there; libxcrypt, libevent and libyaml, of which rdzvd then has
-# only the functions that it calls, and one password hash; and OpenSSL with nothing but what TLS 1.2 and 1.3
-# need, which halves the image. What was unpacked and compiled is kept in $RDZV_CACHE, else
+# only the functions that it calls, and one password hash; and OpenSSL without old protocols and
+# ciphers, which takes a third off the image. What was unpacked and compiled is kept in $RDZV_CACHE, else
 # $XDG_CACHE_HOME/rdzv, else ~/.cache/rdzv; FOLDER/packages lists it, for an SBOM.
 #
 # A mirror may lack the source of the newest version, and then this ends: what was fixed in it would be missing.
@@ -101,6 +101,7 @@ make_sysroot()
     compile "$1" libxcrypt . libcrypt -Os --enable-hashes=sha512crypt --enable-obsolete-api=no
     compile "$1" libevent . libevent_core -O2 --disable-openssl
     compile "$1" libyaml src libyaml -Os
+    trim_openssl "$(echo "$1"/source/openssl-*/)"
     compile_openssl "$1" "$(echo "$1"/source/openssl-*/)"
     rm -rf "$apt" "$1/packages" "$1/source" "$1/log"
 }
@@ -129,6 +130,24 @@ compile() # SYSROOT SOURCE FOLDER LIBRARY OPTIMIZATION [OPTION OF ./configure...
             make -C "$folder" "$library.la" &&
             cp "$folder/.libs/$library.a" "$sysroot/usr/lib/$TRIPLET/"
     ) >"$sysroot/log" 2>&1 || { tail -n 60 "$sysroot/log"; exit 1; }
+}
+
+# Takes from the tables of algorithms what TLS 1.2 and 1.3 do not use: each entry brings its code along. Keys are
+# read and never written, so no encoder stays. A session of TLS 1.3 is resumed with a key of HMAC.
+trim_openssl() # SOURCE
+{
+    local keep='SHA1|SHA2_(224|256|384|512)|AES_(128|256)_(ECB|CBC|CTR|GCM)|ChaCha20(_Poly1305)?|HMAC|HKDF|TLS1_3_KDF|TLS1_PRF'
+    keep="$keep|ECDH|ECDSA|EC|X25519|ED25519|RSA|RSA_PSS|CTR_DRBG|SEED_SRC"
+
+    KEEP=$keep perl -0777 -i -pe '
+        s{^    (?:\{|ALGC?\() ?PROV_NAMES_(\w+),.*?(?:\}|\)),\n(?=    |\{|\#|$)}{
+            my ($entry, $name) = ($&, $1);
+            $name =~ /^(?:$ENV{KEEP})$/ && $entry !~ /cmac_legacy|_asym_|kdf_keymgmt|kdf_\w+_keyexch/ ? $entry : ""
+        }gmse' "$1/providers/defltprov.c"
+    perl -0777 -i -pe 's{^ENCODER\w*\(.*?\),\n}{}gms' "$1/providers/encoders.inc"
+    sed -i -E '/^DECODER.*(msblob|pvk|448)/d' "$1/providers/decoders.inc"
+    sed -i -E '/^ *EVP_add_/d' "$1/crypto/evp/c_allc.c"
+    sed -i -E '/EVP_add_.*(md5|sha3|shake|sha512_2)/d' "$1/crypto/evp/c_alld.c"
 }
 
 # With the CAs where each distribution has them, or a link to them.
@@ -168,7 +187,7 @@ endian = 'little'
 END
 }
 
-RECIPE=$(declare -f make_sysroot compile_cjson compile compile_openssl; echo "$PACKAGES $LIBRARY_FLAGS" $TLS_WITHOUT)
+RECIPE=$(declare -f make_sysroot compile_cjson compile trim_openssl compile_openssl; echo "$PACKAGES $LIBRARY_FLAGS" $TLS_WITHOUT)
 if ! diff -q <(echo "$RECIPE") "$SYSROOT/.complete" >/dev/null 2>&1; then
     rm -rf "$SYSROOT.new"
     mkdir -p "$SYSROOT.new"
