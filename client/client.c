@@ -43,6 +43,7 @@ const char *rdzv_status_name(enum rdzv_status status)
         [RDZV_PROTOCOL] = "not a c10d store",
         [RDZV_INVALID] = "invalid request",
         [RDZV_NO_MEMORY] = "out of memory",
+        [RDZV_TLS] = "no TLS",
     };
 
     return (unsigned)status < sizeof names / sizeof *names ? names[status] : "?";
@@ -79,6 +80,7 @@ enum rdzv_status rdzv_client_new(const char *address, const struct rdzv_options 
     static const struct rdzv_options none = {0};
     const struct rdzv_options *o = options != NULL ? options : &none;
     const char *prefix = o->key_prefix != NULL ? o->key_prefix : TORCH_PREFIX;
+    enum rdzv_status status;
     struct rdzv_address where;
     struct rdzv_client *c;
 
@@ -98,9 +100,12 @@ enum rdzv_status rdzv_client_new(const char *address, const struct rdzv_options 
     c->last_message = "";
     c->name = strdup(address);
     c->prefix = strdup(prefix);
-    if (c->name == NULL || c->prefix == NULL || !open_descriptors(c)) {
+    status = secure_init(&c->secure, o->tls);
+    if (status == RDZV_OK && (c->name == NULL || c->prefix == NULL || !open_descriptors(c)))
+        status = RDZV_NO_MEMORY;
+    if (status != RDZV_OK) {
         rdzv_client_free(c);
-        return RDZV_NO_MEMORY;
+        return status;
     }
     *out = c;
     return RDZV_OK;
@@ -163,12 +168,18 @@ void rdzv_client_free(struct rdzv_client *c)
         close(c->link.epoll);
     free(c->name);
     free(c->prefix);
+    secure_fini(&c->secure);
     free(c);
 }
 
 const char *rdzv_client_address(const struct rdzv_client *c)
 {
     return c->name;
+}
+
+const char *rdzv_client_tls(const struct rdzv_client *c)
+{
+    return c->link.state >= LINK_GREETING && c->link.ssl != NULL ? c->tls_text : NULL;
 }
 
 int rdzv_client_fd(const struct rdzv_client *c)
@@ -227,14 +238,14 @@ void client_send(struct rdzv_client *c)
 {
     while (c->link.state == LINK_UP) {
         struct iovec pieces[PIECES];
-        struct msghdr message = {.msg_iov = pieces, .msg_iovlen = gather(c, pieces)};
+        size_t count = gather(c, pieces);
         ssize_t n;
 
-        if (message.msg_iovlen == 0) {
+        if (count == 0 && !link_owes(&c->link)) {
             link_want_out(c, false);
             return;
         }
-        n = sendmsg(c->link.fd, &message, MSG_NOSIGNAL);
+        n = link_send(c, pieces, count);
         if (n >= 0) {
             note_sent(c, (size_t)n);
         } else if (errno != EINTR) {
@@ -293,6 +304,8 @@ static const char *late(const struct rdzv_client *c, const struct rdzv_request *
     else if (c->link.state == LINK_CONNECTING)
         snprintf(text, size,
                  "no connection within %.3g s; does a firewall or a NetworkPolicy drop it?", s);
+    else if (c->link.state == LINK_SECURING)
+        snprintf(text, size, "no TLS within %.3g s; does the store speak TLS there?", s);
     else if (c->link.state != LINK_UP)
         snprintf(text, size, "no greeting within %.3g s; is the store stopped or overloaded?", s);
     else if (r->sent == 0)

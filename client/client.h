@@ -5,11 +5,13 @@
 #include "client/address.h"
 #include "client/lookup.h"
 #include "client/request.h"
+#include "client/secure.h"
 
 enum link_state {
     LINK_DOWN,
     LINK_LOOKING_UP,
     LINK_CONNECTING,
+    LINK_SECURING, /* the handshake of TLS is under way */
     LINK_GREETING, /* VALIDATE and PING are under way */
     LINK_UP,
 };
@@ -20,6 +22,8 @@ struct link {
     int epoll; /* has timer, and fd or the lookup's */
     int fd;    /* the socket; -1: none */
     bool wants_out;
+    SSL *ssl;               /* NULL: plain text, or not yet */
+    struct secure_out *out; /* with `ssl` */
     struct lookup *lookup;
     int lookup_fd;
     struct addrinfo *list, *next; /* addresses, and the one to try when this fails */
@@ -32,6 +36,8 @@ struct rdzv_client {
     struct link link;
     char *name; /* the address as it was given */
     struct rdzv_address address;
+    struct secure secure;
+    char tls_text[SECURE_PEER_MAX];
     char *prefix;
     int64_t timeout_ms;
     struct c10d_reply_limits limits;
@@ -63,5 +69,8 @@ void link_on_socket(struct rdzv_client *c, unsigned events);
 void link_on_lookup(struct rdzv_client *c);
 /* Wants to be told when more can be sent, or no longer. */
 void link_want_out(struct rdzv_client *c, bool on);
+/* As sendmsg(); and TLS has bytes that were taken, and that the socket has not. */
+ssize_t link_send(struct rdzv_client *c, struct iovec *pieces, size_t count);
+bool link_owes(const struct link *l);
 /* Closes it, whatever its state. */
 void link_close(struct rdzv_client *c);

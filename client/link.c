@@ -21,6 +21,14 @@
 #define KEEPALIVE_EVERY_S 10
 #define KEEPALIVE_COUNT   3
 
+static void end_tls(struct link *l)
+{
+    tls_free(l->ssl);
+    l->ssl = NULL;
+    free(l->out);
+    l->out = NULL;
+}
+
 static void close_socket(struct link *l)
 {
     if (l->fd >= 0)
@@ -39,6 +47,7 @@ void link_close(struct rdzv_client *c)
 {
     struct link *l = &c->link;
 
+    end_tls(l); /* which tells the store */
     close_socket(l);
     end_lookup(l);
     lookup_cancel(l->lookup);
@@ -198,10 +207,70 @@ static void send_hello(struct rdzv_client *c)
     ssize_t n;
 
     c10d_write_hello(&w, nonce());
-    n = send(l->fd, hello + l->hello_sent, sizeof hello - l->hello_sent, MSG_NOSIGNAL);
+    n = tls_or_send(l->ssl, l->fd, hello + l->hello_sent, sizeof hello - l->hello_sent);
     if (n > 0)
         l->hello_sent += (size_t)n;
     link_want_out(c, l->hello_sent < sizeof hello); /* an error is found by the next recv() */
+}
+
+static void greet(struct rdzv_client *c)
+{
+    c->link.state = LINK_GREETING;
+    c->link.hello_sent = 0;
+    send_hello(c);
+}
+
+/* --- TLS. --- */
+
+static void no_tls(struct rdzv_client *c)
+{
+    char why[SECURE_WHY_MAX];
+
+    secure_why(c->link.ssl, why);
+    client_lost(c, RDZV_TLS, RDZV_TLS, why);
+}
+
+static void no_memory_for_tls(struct rdzv_client *c)
+{
+    client_lost(c, RDZV_NO_MEMORY, RDZV_NO_MEMORY, "there is no memory for TLS");
+}
+
+static void go_on_securing(struct rdzv_client *c)
+{
+    struct link *l = &c->link;
+    int error = tls_handshake(l->ssl);
+
+    if (error == -EAGAIN) {
+        link_want_out(c, tls_wants_write(l->ssl));
+    } else if (error == -ENOMEM) {
+        no_memory_for_tls(c);
+    } else if (error != 0) {
+        no_tls(c);
+    } else {
+        secure_peer(l->ssl, c->tls_text);
+        greet(c);
+    }
+}
+
+static void begin_tls(struct rdzv_client *c)
+{
+    struct link *l = &c->link;
+    char why[SECURE_WHY_MAX];
+    enum rdzv_status status = secure_open(&c->secure, l->fd, c->address.host, &l->ssl, why);
+
+    if (status == RDZV_TLS) {
+        client_lost(c, RDZV_TLS, RDZV_TLS, why);
+        return;
+    }
+    l->out = malloc(sizeof *l->out);
+    if (l->out != NULL)
+        l->out->len = 0;
+    if (status != RDZV_OK || l->out == NULL) {
+        no_memory_for_tls(c);
+        return;
+    }
+    l->state = LINK_SECURING;
+    go_on_securing(c);
 }
 
 static void connected(struct rdzv_client *c)
@@ -215,9 +284,10 @@ static void connected(struct rdzv_client *c)
         try_next(c, error);
         return;
     }
-    c->link.state = LINK_GREETING;
-    c->link.hello_sent = 0;
-    send_hello(c);
+    if (c->secure.is_on)
+        begin_tls(c);
+    else
+        greet(c);
 }
 
 static void take_hello(struct rdzv_client *c)
@@ -240,7 +310,21 @@ static void take_hello(struct rdzv_client *c)
     client_send(c);
 }
 
-/* --- Receiving. --- */
+/* --- Sending and receiving. --- */
+
+ssize_t link_send(struct rdzv_client *c, struct iovec *pieces, size_t count)
+{
+    struct msghdr message = {.msg_iov = pieces, .msg_iovlen = count};
+
+    if (c->link.ssl == NULL)
+        return sendmsg(c->link.fd, &message, MSG_NOSIGNAL);
+    return secure_send(c->link.ssl, c->link.out, pieces, count);
+}
+
+bool link_owes(const struct link *l)
+{
+    return l->out != NULL && l->out->len > 0;
+}
 
 static bool make_room(struct link *l)
 {
@@ -266,8 +350,12 @@ static void connection_ended(struct rdzv_client *c, const char *how)
     char why[256];
 
     if (c->link.state == LINK_GREETING) {
-        unreachable(c, how,
-                    "it did not greet; is it a c10d store of torch 2.5 or later, or rdzvd?");
+        unreachable(
+            c, how,
+            c->link.ssl != NULL
+                ? "it did not greet; is it rdzvd, and does it take this client?"
+                : "it did not greet; is it a c10d store of torch 2.5 or later, or rdzvd? Does "
+                  "it want TLS?");
         return;
     }
     snprintf(why, sizeof why,
@@ -284,6 +372,12 @@ static void give_back_room(struct link *l)
     }
 }
 
+/* TLS may have bytes, or the end, of which the socket will not tell. */
+static bool has_more(const struct link *l)
+{
+    return l->ssl != NULL && tls_has_pending(l->ssl);
+}
+
 /* Greeting or up. */
 static void receive(struct rdzv_client *c)
 {
@@ -298,9 +392,15 @@ static void receive(struct rdzv_client *c)
             return;
         }
         room = l->in_cap - l->in_len;
-        n = recv(l->fd, l->in + l->in_len, room, 0);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-            break;
+        n = tls_or_recv(l->ssl, l->fd, l->in + l->in_len, room);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+            give_back_room(l);
+            return;
+        }
+        if (n < 0 && errno == EPROTO && l->state == LINK_GREETING) {
+            no_tls(c); /* of TLS 1.3, a server judges a client's certificate behind the handshake */
+            return;
+        }
         if (n <= 0) {
             connection_ended(c, n == 0 ? "the store closed the connection" : strerror(errno));
             return;
@@ -312,10 +412,12 @@ static void receive(struct rdzv_client *c)
             client_take_answers(c);
         if (l->state != LINK_GREETING && l->state != LINK_UP)
             return;
-        if ((size_t)n < room)
+        if ((size_t)n < room && !has_more(l))
             break; /* that was all; epoll tells of more */
     }
     give_back_room(l);
+    if (has_more(l))
+        link_want_out(c, true); /* which wakes us */
 }
 
 void link_on_socket(struct rdzv_client *c, unsigned events)
@@ -326,10 +428,14 @@ void link_on_socket(struct rdzv_client *c, unsigned events)
         connected(c);
         return;
     }
+    if (l->state == LINK_SECURING) {
+        go_on_securing(c);
+        return;
+    }
     if ((events & EPOLLOUT) != 0 && l->state == LINK_GREETING)
         send_hello(c);
     else if ((events & EPOLLOUT) != 0)
         client_send(c);
-    if ((events & ~(unsigned)EPOLLOUT) != 0 && l->fd >= 0)
+    if (l->fd >= 0 && ((events & ~(unsigned)EPOLLOUT) != 0 || has_more(l)))
         receive(c);
 }

@@ -48,6 +48,8 @@ enum rdzv_status {
     RDZV_PROTOCOL,  /* who answers there is no store of c10d's modern version */
     RDZV_INVALID,   /* the request or the address is wrong; nothing was sent */
     RDZV_NO_MEMORY, /* of this process. If it was sent, it may have been carried out */
+    RDZV_TLS, /* one side refuses the other's certificate, a file cannot be used, or what answers
+               * speaks no TLS; the message says which. It was not carried out */
 };
 
 /* A word for it: "timeout". Static text. */
@@ -60,6 +62,18 @@ RDZV_API const char *rdzv_version(void);
 
 #define RDZV_FOREVER (-1)
 
+/* TLS 1.2 or later. Files are of PEM, and are read whenever the client connects, so one that was
+ * replaced is in use from then on. A key must not need a password. */
+struct rdzv_tls {
+    const char *ca_file;     /* whose certificate a store has to show; NULL: the CAs that this
+                              * machine trusts */
+    const char *cert_file;   /* what to show to a store that asks for it, with those between it and
+                              * its CA; NULL: nothing */
+    const char *key_file;    /* its key */
+    const char *server_name; /* the name or IP address that the store's certificate has to have;
+                              * NULL: the host of the address */
+};
+
 struct rdzv_options {
     /* For requests that name none, from when they are submitted; 0: 30,000. RDZV_FOREVER is
      * allowed. */
@@ -71,14 +85,16 @@ struct rdzv_options {
     const char *key_prefix;
     /* An answer that announces more bytes ends the connection; 0: 64 MiB. */
     size_t reply_max;
+    /* NULL: plain text. Copied by rdzv_client_new(). */
+    const struct rdzv_tls *tls;
 };
 
 struct rdzv_client;
 
 /* A client for the store at `address`: "HOST:PORT" or "[::1]:29400". It does not connect
  * yet. `options` may be NULL. The caller ends it with rdzv_client_free().
- * RDZV_INVALID: this is no address, or the prefix is over 4096 bytes. RDZV_NO_MEMORY: or no
- * descriptor was left. *out is untouched on failure. */
+ * RDZV_INVALID: this is no address, the prefix is over 4096 bytes, or of a certificate and its key
+ * one is missing. RDZV_NO_MEMORY: or no descriptor was left. *out is untouched on failure. */
 RDZV_API enum rdzv_status rdzv_client_new(const char *address, const struct rdzv_options *options,
                                           struct rdzv_client **out);
 
@@ -88,6 +104,10 @@ RDZV_API void rdzv_client_free(struct rdzv_client *c);
 
 /* "localhost:29400": as it was given. Lives as long as the client. */
 RDZV_API const char *rdzv_client_address(const struct rdzv_client *c);
+
+/* While it is connected with TLS: "TLSv1.3, the certificate of store.example ends 2027-01-31".
+ * NULL: it is not. Lives until the client connects again or ends. */
+RDZV_API const char *rdzv_client_tls(const struct rdzv_client *c);
 
 /* --- Requests. --- */
 

@@ -94,7 +94,7 @@ static void init(struct server *s)
 
 static int open_files(struct server *s)
 {
-    return store_tls_start(&s->relay.tls, &s->config->upstream_tls);
+    return client_tls_start(&s->relay.tls, &s->config->upstream_tls, NULL, "the store");
 }
 
 static int begin(struct server *s)
@@ -107,7 +107,7 @@ static void tick(struct server *s)
     struct relay_parts *p = &s->relay;
 
     p->relay.now_ns = clock_monotonic_ns(s->engine.options.clock);
-    store_tls_tick(&p->tls);
+    client_tls_tick(&p->tls);
     upstream_tick(&p->upstream);
     relay_tick(&p->relay);
     if (!TAILQ_EMPTY(&p->http.held)) /* the kernel may have refused the timer */
@@ -135,7 +135,7 @@ static void fini(struct server *s)
 {
     relay_http_fini(&s->relay.http);
     upstream_fini(&s->relay.upstream);
-    store_tls_fini(&s->relay.tls);
+    client_tls_fini(&s->relay.tls);
     relay_fini(&s->relay.relay);
 }
 

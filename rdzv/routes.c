@@ -1,6 +1,8 @@
 /* Every HTTP path of the daemon, and the endpoint that handles it. */
 #include "rdzv/routes.h"
 
+#include <assert.h>
+
 #include "rdzv/admin/health.h"
 #include "rdzv/admin/metrics.h"
 #include "rdzv/admin/monitor.h"
@@ -18,62 +20,53 @@
 #include "rdzv/relay/http_pass.h"
 
 const struct http_route http_routes[] = {
-    {"/v2/keys", ROUTE_BELOW, etcd_keys_handle, ROUTE_USES_STORE | ROUTE_CHEAP, etcd_is_held_off},
-    {"/v2/auth", ROUTE_BELOW, etcd_auth_handle, ROUTE_USES_STORE, etcd_is_held_off},
-    {"/v2/members", ROUTE_BELOW, etcd_members_handle, ROUTE_USES_STORE, etcd_is_held_off},
-    {"/v2/machines", ROUTE_EXACT, etcd_machines_handle, ROUTE_USES_STORE | ROUTE_CHEAP, NULL},
-    {"/v2/stats/self", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE, NULL},
-    {"/v2/stats/leader", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE, NULL},
-    {"/v2/stats/store", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE, NULL},
-    {"/version", ROUTE_EXACT, etcd_version_handle, ROUTE_CHEAP, NULL},
-    {"/health", ROUTE_EXACT, etcd_health_handle,
-     ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE | ROUTE_CHEAP, NULL},
-    {"/debug/vars", ROUTE_EXACT, etcd_vars_handle, 0, NULL},
-    {"/config/local/log", ROUTE_EXACT, etcd_log_level_handle, 0, NULL},
-    {"/livez", ROUTE_EXACT, admin_livez_handle, ROUTE_IS_PROBE | ROUTE_CHEAP, NULL},
-    {"/readyz", ROUTE_EXACT, admin_readyz_handle, ROUTE_IS_PROBE | ROUTE_CHEAP, NULL},
-    {"/metrics", ROUTE_EXACT, admin_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
+    {"/v2/keys", ROUTE_BELOW, etcd_keys_handle, ROUTE_USES_STORE | ROUTE_CHEAP, etcd_is_held_off,
      NULL},
-    {"/", ROUTE_EXACT, admin_page_handle, 0, NULL},
-    {"/rdzv/v1/spaces", ROUTE_BELOW, admin_spaces_handle, 0, NULL},
-    {"/rdzv/v1/status", ROUTE_EXACT, admin_status_handle, 0, NULL},
-    {"/rdzv/v1/monitor", ROUTE_EXACT, admin_monitor_handle, 0, NULL},
+    {"/v2/auth", ROUTE_BELOW, etcd_auth_handle, ROUTE_USES_STORE, etcd_is_held_off, NULL},
+    {"/v2/members", ROUTE_BELOW, etcd_members_handle, ROUTE_USES_STORE, etcd_is_held_off, NULL},
+    {"/v2/machines", ROUTE_EXACT, etcd_machines_handle, ROUTE_USES_STORE | ROUTE_CHEAP, NULL, NULL},
+    {"/v2/stats/self", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE, NULL, NULL},
+    {"/v2/stats/leader", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE, NULL, NULL},
+    {"/v2/stats/store", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE, NULL, NULL},
+    {"/version", ROUTE_EXACT, etcd_version_handle, ROUTE_CHEAP, NULL, etcd_version_handle},
+    {"/health", ROUTE_EXACT, etcd_health_handle,
+     ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE | ROUTE_CHEAP, NULL, NULL},
+    {"/debug/vars", ROUTE_EXACT, etcd_vars_handle, 0, NULL, NULL},
+    {"/config/local/log", ROUTE_EXACT, etcd_log_level_handle, 0, NULL, NULL},
+    {"/livez", ROUTE_EXACT, admin_livez_handle, ROUTE_IS_PROBE | ROUTE_CHEAP, NULL,
+     admin_livez_handle},
+    {"/readyz", ROUTE_EXACT, admin_readyz_handle, ROUTE_IS_PROBE | ROUTE_CHEAP, NULL,
+     admin_readyz_handle},
+    {"/metrics", ROUTE_EXACT, admin_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
+     NULL, standby_metrics_handle},
+    {"/", ROUTE_EXACT, admin_page_handle, 0, NULL, NULL},
+    {"/rdzv/v1/spaces", ROUTE_BELOW, admin_spaces_handle, 0, NULL, NULL},
+    {"/rdzv/v1/status", ROUTE_EXACT, admin_status_handle, 0, NULL, NULL},
+    {"/rdzv/v1/monitor", ROUTE_EXACT, admin_monitor_handle, 0, NULL, NULL},
     {.path = NULL},
 };
 
-/* What a replica answers that does not lead; the order is that of http_routes, by which requests
- * are counted. */
-const struct http_route standby_routes[] = {
-    {"/v2/keys", ROUTE_BELOW, standby_refuse_handle, ROUTE_CHEAP, NULL},
-    {"/v2/auth", ROUTE_BELOW, standby_refuse_handle, 0, NULL},
-    {"/v2/members", ROUTE_BELOW, standby_refuse_handle, 0, NULL},
-    {"/v2/machines", ROUTE_EXACT, standby_refuse_handle, ROUTE_CHEAP, NULL},
-    {"/v2/stats/self", ROUTE_EXACT, standby_refuse_handle, 0, NULL},
-    {"/v2/stats/leader", ROUTE_EXACT, standby_refuse_handle, 0, NULL},
-    {"/v2/stats/store", ROUTE_EXACT, standby_refuse_handle, 0, NULL},
-    {"/version", ROUTE_EXACT, etcd_version_handle, ROUTE_CHEAP, NULL},
-    {"/health", ROUTE_EXACT, standby_refuse_handle,
-     ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE | ROUTE_CHEAP, NULL},
-    {"/debug/vars", ROUTE_EXACT, standby_refuse_handle, 0, NULL},
-    {"/config/local/log", ROUTE_EXACT, standby_refuse_handle, 0, NULL},
-    {"/livez", ROUTE_EXACT, admin_livez_handle, ROUTE_IS_PROBE | ROUTE_CHEAP, NULL},
-    {"/readyz", ROUTE_EXACT, admin_readyz_handle, ROUTE_IS_PROBE | ROUTE_CHEAP, NULL},
-    {"/metrics", ROUTE_EXACT, standby_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
-     NULL},
-    {"/", ROUTE_EXACT, standby_refuse_handle, 0, NULL},
-    {"/rdzv/v1/spaces", ROUTE_BELOW, standby_refuse_handle, 0, NULL},
-    {"/rdzv/v1/status", ROUTE_EXACT, standby_refuse_handle, 0, NULL},
-    {"/rdzv/v1/monitor", ROUTE_EXACT, standby_refuse_handle, 0, NULL},
-    {.path = NULL},
-};
+void routes_stand_by(struct http_route out[STATS_ROUTES])
+{
+    size_t i = 0;
+
+    for (; http_routes[i].path != NULL; i++) {
+        out[i] = http_routes[i];
+        out[i].handle = out[i].standby != NULL ? out[i].standby : standby_refuse_handle;
+        out[i].flags &= ~(unsigned)ROUTE_USES_STORE;
+        out[i].is_held_off = NULL;
+    }
+    assert(i < STATS_ROUTES);
+    out[i] = (struct http_route){.path = NULL};
+}
 
 /* What a relay says of itself, whatever its store says; all else is the store's to answer. */
 const struct http_route relay_routes[] = {
-    {"/livez", ROUTE_EXACT, admin_livez_handle, ROUTE_IS_PROBE | ROUTE_CHEAP, NULL},
-    {"/readyz", ROUTE_EXACT, relay_readyz_handle, ROUTE_IS_PROBE | ROUTE_CHEAP, NULL},
+    {"/livez", ROUTE_EXACT, admin_livez_handle, ROUTE_IS_PROBE | ROUTE_CHEAP, NULL, NULL},
+    {"/readyz", ROUTE_EXACT, relay_readyz_handle, ROUTE_IS_PROBE | ROUTE_CHEAP, NULL, NULL},
     {"/metrics", ROUTE_EXACT, relay_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
-     NULL},
-    {"/", ROUTE_EXACT, admin_page_handle, 0, NULL},
-    {"", ROUTE_ALL, relay_http_handle, ROUTE_USES_STORE | ROUTE_CHEAP, NULL},
+     NULL, NULL},
+    {"/", ROUTE_EXACT, admin_page_handle, 0, NULL, NULL},
+    {"", ROUTE_ALL, relay_http_handle, ROUTE_USES_STORE | ROUTE_CHEAP, NULL, NULL},
     {.path = NULL},
 };

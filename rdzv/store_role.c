@@ -96,7 +96,8 @@ static void stand_by(struct server *s)
     store->standby_protocols[0] = &s->http_protocol;
     store->standby_protocols[1] = &store->standby_protocol;
     s->net.protocols = store->standby_protocols;
-    s->http.routes = standby_routes;
+    routes_stand_by(store->standby_routes);
+    s->http.routes = store->standby_routes;
 }
 
 static void serve_clients(struct server *s)

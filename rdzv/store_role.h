@@ -7,6 +7,7 @@
 #include "rdzv/engine/data_dir.h"
 #include "rdzv/etcd/hasher.h"
 #include "rdzv/etcd3/journal_etcd.h"
+#include "rdzv/http/route.h"
 #include "rdzv/relay/http_entry.h"
 #include "rdzv/relay/link.h"
 #include "rdzv/rendezvous/rendezvous.h"
@@ -17,6 +18,7 @@ struct store_parts {
     struct journal_etcd *etcd; /* NULL: the journal is no cluster */
     struct protocol standby_protocol;
     const struct protocol *standby_protocols[3]; /* while another replica leads */
+    struct http_route standby_routes[STATS_ROUTES];
     struct rendezvous rendezvous;
     struct c10d c10d;
     struct hasher hasher;

@@ -235,6 +235,7 @@ fi
 step client-library $PYTHON tests/client/library.py
 step client-install env RDZVD="$PLAIN" $PYTHON tests/client/library.py installed
 step client-ctl $PYTHON tests/client/ctl.py
+step client-tls $PYTHON tests/client/tls.py
 step page $PYTHON tests/page/run.py
 step packages-install env RDZVD="$PLAIN" $PYTHON tests/packages/install.py
 step packages-chart env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/packages/chart.py
@@ -273,6 +274,7 @@ step torch-state $PYTHON tests/torch/run_state.py --tool "$WORK/asan/tests/state
 job_step torch-elastic $PYTHON tests/torch/elastic.py --at_once 3 ${RELEASES:---usual}
 job_step torch-status $PYTHON tests/torch/status.py --torch 2.13.0
 job_step torch-kills $PYTHON tests/torch/kills.py $([ "$ALL" = yes ] || echo --torch 2.13.0) --seed "$SEED"
+job_step torch-tls $PYTHON tests/torch/elastic.py --tls --torch 2.13.0 --backend etcd-v2 $([ "$ALL" = yes ] && echo --backend etcd || echo --scenario plain)
 job_step torch-own-store $PYTHON tests/torch/elastic.py --own_store --torch 2.13.0 --backend c10d --scenario scale-up
 if [ "$ALL" = yes ]; then
     job_step torch-repair $PYTHON tests/torch/repair.py --all --seed "$SEED" --jobs 4

@@ -7,14 +7,26 @@
 
 const struct ctl_option ctl_options[OPTION_COUNT_OF_ALL] = {
     [OPTION_SERVER] = {"server", 's', "ADDRESS",
-                       "ask the store at HOST:PORT, http://HOST:PORT or unix:/PATH (default: "
-                       "$RDZVCTL_SERVER, else localhost:29400)",
+                       "ask the store at HOST:PORT, https://HOST:PORT (TLS) or unix:/PATH "
+                       "(default: $RDZVCTL_SERVER, else localhost:29400)",
                        WORD_NONE},
     [OPTION_SPACE] = {"space", 0, "NAME",
                       "show this space alone (default: all that this client may see)", WORD_SPACE},
     [OPTION_TOKEN_FILE] = {"token-file", 0, "FILE",
                            "read the operators' token from FILE (default: $RDZVCTL_TOKEN_FILE)",
                            WORD_FILE},
+    [OPTION_CACERT] = {"cacert", 0, "FILE",
+                       "use TLS, and take a store whose certificate is of a CA in FILE (default: "
+                       "$RDZVCTL_CACERT, else those of this machine)",
+                       WORD_FILE},
+    [OPTION_CERT] = {"cert", 0, "FILE",
+                     "use TLS, and show the certificate in FILE (default: $RDZVCTL_CERT)",
+                     WORD_FILE},
+    [OPTION_KEY] = {"key", 0, "FILE", "its key (default: $RDZVCTL_KEY)", WORD_FILE},
+    [OPTION_TLS_SERVER_NAME] = {"tls-server-name", 0, "NAME",
+                                "expect NAME in the store's certificate, such as behind `kubectl "
+                                "port-forward` (default: $RDZVCTL_TLS_SERVER_NAME, else the host)",
+                                WORD_NONE},
     [OPTION_OUTPUT] = {"output", 'o', "FORMAT",
                        "print a table, wide (more columns), name (names alone), json or yaml",
                        WORD_OUTPUT},
@@ -232,7 +244,8 @@ const struct ctl_command ctl_commands[] = {
      WORD_NONE,
      0,
      "can this machine use the store?",
-     "Looks the name up, connects, greets over c10d, asks rdzvd whether it is ready, measures the "
+     "Looks the name up, connects, with TLS checks the certificates, greets over c10d, asks rdzvd "
+     "whether it is ready, measures the "
      "round trip, and compares the clocks. A store that takes no changes is not ready, nor is a "
      "relay whose store is away. If the store cannot be used, it says why and tries again until "
      "--timeout (default: 1m), so it replaces `nc -z` in an init container. If the clocks differ "

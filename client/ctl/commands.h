@@ -20,6 +20,10 @@ enum ctl_option_id {
     OPTION_SERVER,
     OPTION_SPACE,
     OPTION_TOKEN_FILE,
+    OPTION_CACERT,
+    OPTION_CERT,
+    OPTION_KEY,
+    OPTION_TLS_SERVER_NAME,
     OPTION_OUTPUT,
     OPTION_TIMEOUT,
     OPTION_HELP,
@@ -36,9 +40,11 @@ enum ctl_option_id {
 };
 
 /* Those that every command takes. */
+#define OPTIONS_OF_TLS \
+    (1u << OPTION_CACERT | 1u << OPTION_CERT | 1u << OPTION_KEY | 1u << OPTION_TLS_SERVER_NAME)
 #define OPTIONS_OF_ALL                                                                          \
     (1u << OPTION_SERVER | 1u << OPTION_SPACE | 1u << OPTION_TOKEN_FILE | 1u << OPTION_OUTPUT | \
-     1u << OPTION_TIMEOUT | 1u << OPTION_HELP | 1u << OPTION_VERSION)
+     1u << OPTION_TIMEOUT | 1u << OPTION_HELP | 1u << OPTION_VERSION | OPTIONS_OF_TLS)
 
 struct ctl_option {
     const char *name;  /* without "--" */

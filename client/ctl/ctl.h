@@ -30,6 +30,11 @@ struct ctl {
     const char *unix_path; /* within `server`; NULL: it is HOST:PORT */
     const char *space;     /* NULL: all that are to be seen */
     const char *token_file;
+    bool tls; /* speak it */
+    struct {
+        const char *ca, *cert, *key; /* files; NULL: the CAs of the machine; none to show */
+        const char *name;            /* that the store's certificate has to have; NULL: the host */
+    } tls_with;
     enum ctl_output output;
     bool colour;
 

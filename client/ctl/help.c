@@ -32,6 +32,11 @@ static const struct {
 } environment[] = {
     {"RDZVCTL_SERVER", "the store, if there is no --server"},
     {"RDZVCTL_TOKEN_FILE", "the file of the operators' token, if there is no --token-file"},
+    {"RDZVCTL_CACERT", "the file of the store's CA, if there is no --cacert"},
+    {"RDZVCTL_CERT", "the file of the client's certificate, if there is no --cert"},
+    {"RDZVCTL_KEY", "the file of its key, if there is no --key"},
+    {"RDZVCTL_TLS_SERVER_NAME", "the name in the store's certificate, if there is no "
+                                "--tls-server-name"},
     {"NO_COLOR", "if it is set and not empty, rdzvctl prints no colours (else on terminals)"},
 };
 
@@ -99,7 +104,7 @@ static void print_all(FILE *out)
         fprintf(out, "  %d  %s\n", exits[i].code, exits[i].text);
     fputs("\nEnvironment:\n", out);
     for (size_t i = 0; i < sizeof environment / sizeof *environment; i++)
-        fprintf(out, "  %-20s %s\n", environment[i].name, environment[i].text);
+        fprintf(out, "  %-24s %s\n", environment[i].name, environment[i].text);
 }
 
 static void print_command(FILE *out, const struct ctl_command *c)

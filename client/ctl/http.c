@@ -8,6 +8,9 @@
 #include <strings.h>
 #include <time.h>
 
+#include "client/ctl/store.h"
+#include "tls/tls_hint.h"
+
 #define TIMEOUT_MS 10000
 #define READY_MS   2000 /* for /readyz, when something else was not answered */
 #define BODY_MAX   (256u << 20)
@@ -41,8 +44,27 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *arg)
     return len;
 }
 
-/* "Authorization: Bearer …"; NULL: there is no token, or it cannot be read, which *failure says. */
-static struct curl_slist *token_header(const struct ctl *ctl, struct http_failure *failure)
+/* A request, and what has to be there as long as it. */
+struct call {
+    CURL *curl;
+    struct curl_slist *headers, *connect_to;
+};
+
+static void end_call(struct call *c)
+{
+    curl_easy_cleanup(c->curl);
+    curl_slist_free_all(c->headers);
+    curl_slist_free_all(c->connect_to);
+}
+
+static void add_line(struct curl_slist **list, const char *line)
+{
+    *list = ctl_memory(curl_slist_append(*list, line));
+}
+
+/* "Authorization: Bearer …". False: the token cannot be read, which *failure says. */
+static bool add_token(const struct ctl *ctl, struct curl_slist **headers,
+                      struct http_failure *failure)
 {
     char token[4096], line[sizeof token + 32];
     FILE *file = fopen(ctl->token_file, "re");
@@ -53,11 +75,50 @@ static struct curl_slist *token_header(const struct ctl *ctl, struct http_failur
     if (!got) {
         snprintf(failure->text, sizeof failure->text, "the token in %.300s cannot be read: %m",
                  ctl->token_file);
-        return NULL;
+        return false;
     }
     token[strcspn(token, "\r\n")] = '\0';
     snprintf(line, sizeof line, "Authorization: Bearer %s", token);
-    return ctl_memory(curl_slist_append(NULL, line));
+    add_line(headers, line);
+    return true;
+}
+
+/* Curl wants the name of the certificate in the URL: it connects to the server's address all the
+ * same, and asks by that as others do. */
+static char *url_of(const struct ctl *ctl, const char *path, struct call *call)
+{
+    const char *name = ctl->tls ? ctl->tls_with.name : NULL;
+    char *url = NULL, line[sizeof ctl->server + 8];
+    int n;
+
+    if (name == NULL) {
+        n = asprintf(&url, "%s://%s%s", ctl->tls ? "https" : "http",
+                     ctl->unix_path != NULL ? "localhost" : ctl->server, path);
+    } else {
+        const char *open = strchr(name, ':') != NULL ? "[" : "", *close = open[0] ? "]" : "";
+
+        snprintf(line, sizeof line, "::%s", ctl->server);
+        add_line(&call->connect_to, line);
+        snprintf(line, sizeof line, "Host: %s", ctl->server);
+        add_line(&call->headers, line);
+        n = asprintf(&url, "https://%s%s%s%s%s", open, name, close, strrchr(ctl->server, ':'),
+                     path);
+    }
+    return ctl_memory(n < 0 ? NULL : url);
+}
+
+static void set_tls(CURL *curl, const struct ctl *ctl)
+{
+    curl_easy_setopt(curl, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    if (ctl->tls_with.ca != NULL) {
+        curl_easy_setopt(curl, CURLOPT_CAINFO, ctl->tls_with.ca);
+        curl_easy_setopt(curl, CURLOPT_CAPATH, NULL); /* no others */
+    }
+    if (ctl->tls_with.cert == NULL)
+        return;
+    curl_easy_setopt(curl, CURLOPT_SSLCERT, ctl->tls_with.cert);
+    curl_easy_setopt(curl, CURLOPT_SSLKEY, ctl->tls_with.key);
+    curl_easy_setopt(curl, CURLOPT_KEYPASSWD, ""); /* never asked for on a terminal */
 }
 
 static int64_t wall_us(void)
@@ -73,38 +134,63 @@ static void set_options(CURL *curl, const struct ctl *ctl, const char *method, c
 {
     curl_easy_setopt(curl, CURLOPT_URL, url);
     curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
-    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http");
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, ctl->tls ? "https" : "http");
     curl_easy_setopt(curl, CURLOPT_NOPROXY, "*"); /* a store is within the cluster */
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "rdzvctl/" RDZV_VERSION);
     if (ctl->unix_path != NULL)
         curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, ctl->unix_path);
+    if (ctl->tls)
+        set_tls(curl, ctl);
 }
 
-static void describe(CURLcode code, struct http_failure *failure)
+static bool is_of_tls(CURLcode code, const char *words)
 {
-    failure->is_silent = code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR ||
-                         code == CURLE_WEIRD_SERVER_REPLY || code == CURLE_UNSUPPORTED_PROTOCOL;
-    failure->is_late = code == CURLE_OPERATION_TIMEDOUT;
-    snprintf(failure->text, sizeof failure->text, "%s", curl_easy_strerror(code));
+    switch (code) {
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CLIENTCERT:
+    case CURLE_SSL_CACERT_BADFILE:
+        return true;
+    default: /* of TLS 1.3, a server judges a client's certificate behind the handshake */
+        return strstr(words, " alert ") != NULL;
+    }
+}
+
+/* Of a TLS that did not come about, what to do comes with it. */
+static void describe_tls(const char *words, struct http_failure *failure)
+{
+    const char *hint = tls_hint(words);
+
+    failure->is_tls = true;
+    snprintf(failure->text, sizeof failure->text, "%s%s%s", words, hint == NULL ? "" : "; ",
+             hint == NULL ? "" : hint);
 }
 
 /* Curl's words for a refused connection name neither the cause nor the remedy. */
-static void describe_connect(CURL *curl, CURLcode code, const char *words,
-                             struct http_failure *failure)
+static void describe(const struct ctl *ctl, CURL *curl, CURLcode code, const char *words,
+                     struct http_failure *failure)
 {
     long error = 0;
 
-    describe(code, failure);
+    if (words[0] == '\0')
+        words = curl_easy_strerror(code);
+    if (ctl->tls && is_of_tls(code, words)) {
+        describe_tls(words, failure);
+        return;
+    }
+    failure->is_silent = code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR ||
+                         code == CURLE_WEIRD_SERVER_REPLY || code == CURLE_UNSUPPORTED_PROTOCOL;
+    failure->is_late = code == CURLE_OPERATION_TIMEDOUT;
     curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &error);
-    if (code == CURLE_COULDNT_CONNECT && error != 0)
-        snprintf(failure->text, sizeof failure->text, "%s", strerror((int)error));
-    else if (words[0] != '\0')
-        snprintf(failure->text, sizeof failure->text, "%s", words);
+    snprintf(failure->text, sizeof failure->text, "%s",
+             code == CURLE_COULDNT_CONNECT && error != 0 ? strerror((int)error) : words);
 }
 
-static bool perform(CURL *curl, struct http_answer *out, struct http_failure *failure)
+static bool perform(const struct ctl *ctl, CURL *curl, struct http_answer *out,
+                    struct http_failure *failure)
 {
     char words[CURL_ERROR_SIZE] = "";
     size_t size;
@@ -121,7 +207,7 @@ static bool perform(CURL *curl, struct http_answer *out, struct http_failure *fa
     fclose(body.out);
     ctl_memory(out->body);
     if (code != CURLE_OK) {
-        describe_connect(curl, code, words, failure);
+        describe(ctl, curl, code, words, failure);
         free(out->body);
         out->body = NULL;
         return false;
@@ -133,43 +219,35 @@ static bool perform(CURL *curl, struct http_answer *out, struct http_failure *fa
     return true;
 }
 
-/* A handle for a request, with *headers; NULL: the token cannot be read. The caller ends both. */
-static CURL *begin(const struct ctl *ctl, const char *method, const char *path, int64_t timeout_ms,
-                   struct curl_slist **headers, struct http_failure *failure)
+/* The caller ends it. False: the token cannot be read. */
+static bool begin(const struct ctl *ctl, const char *method, const char *path, int64_t timeout_ms,
+                  struct call *call, struct http_failure *failure)
 {
-    CURL *curl = ctl_memory(curl_easy_init());
-    char *url = NULL;
+    char *url;
 
+    *call = (struct call){.curl = ctl_memory(curl_easy_init())};
     *failure = (struct http_failure){0};
-    *headers = NULL;
-    if (asprintf(&url, "http://%s%s", ctl->unix_path != NULL ? "localhost" : ctl->server, path) < 0)
-        url = NULL;
-    set_options(curl, ctl, method, ctl_memory(url), timeout_ms);
+    url = url_of(ctl, path, call);
+    set_options(call->curl, ctl, method, url, timeout_ms);
     free(url);
-    if (ctl->token_file != NULL)
-        *headers = token_header(ctl, failure);
-    if (ctl->token_file == NULL || *headers != NULL) {
-        curl_easy_setopt(curl, CURLOPT_HTTPHEADER, *headers);
-        return curl;
-    }
-    curl_easy_cleanup(curl);
-    return NULL;
+    if (ctl->token_file != NULL && !add_token(ctl, &call->headers, failure))
+        return false;
+    curl_easy_setopt(call->curl, CURLOPT_HTTPHEADER, call->headers);
+    curl_easy_setopt(call->curl, CURLOPT_CONNECT_TO, call->connect_to);
+    return true;
 }
 
 bool http_try(const struct ctl *ctl, const char *method, const char *path, int64_t timeout_ms,
               struct http_answer *out, struct http_failure *failure)
 {
-    struct curl_slist *headers;
-    CURL *curl = begin(ctl, method, path, timeout_ms, &headers, failure);
+    struct call call;
     bool done;
 
     *out = (struct http_answer){0};
-    if (curl == NULL)
-        return false;
-    done = perform(curl, out, failure);
+    done = begin(ctl, method, path, timeout_ms, &call, failure) &&
+           perform(ctl, call.curl, out, failure);
     out->sent_us = done ? wall_us() - (int64_t)(out->seconds * 5e5) : 0;
-    curl_slist_free_all(headers);
-    curl_easy_cleanup(curl);
+    end_call(&call);
     return done;
 }
 
@@ -241,6 +319,9 @@ static enum ctl_exit say_failure(const struct ctl *ctl, const struct http_failur
 {
     if (failure->is_late)
         return say_late(ctl);
+    if (failure->is_tls)
+        return ctl_say(CTL_UNREACHABLE, "no TLS with %s: %s" STORE_TLS_OPTIONS, ctl->server,
+                       failure->text);
     if (failure->is_silent)
         return ctl_say(
             CTL_UNREACHABLE,
@@ -261,6 +342,8 @@ static enum ctl_exit say_status(const struct ctl *ctl, const struct http_answer 
                          : answer->status == 401 || answer->status == 403 ? CTL_REFUSED
                                                                           : CTL_FAILED;
 
+    if (message == NULL && !ctl->tls && strstr(answer->body, "to an HTTPS server") != NULL)
+        message = "it speaks TLS alone: use -s https://HOST:PORT";
     if (message == NULL)
         message = answer->status == 404 ? "it has no such path: is it an rdzvd of this version?"
                                         : answer->body;
@@ -397,7 +480,7 @@ static enum ctl_exit say_end(const struct ctl *ctl, struct stream *s, CURLcode c
                        ctl->server);
     if (code == CURLE_OK)
         return ctl_say(CTL_UNREACHABLE, "%s has ended the stream", ctl->server);
-    describe_connect(s->curl, code, words, &failure);
+    describe(ctl, s->curl, code, words, &failure);
     return say_failure(ctl, &failure);
 }
 
@@ -406,14 +489,16 @@ enum ctl_exit http_stream(const struct ctl *ctl, const char *path, http_event_fn
 {
     char words[CURL_ERROR_SIZE] = "";
     struct http_failure failure;
-    struct curl_slist *headers;
+    struct call call;
     struct stream s = {.on_event = on_event, .arg = arg};
     enum ctl_exit result = CTL_FINE;
     CURLcode code;
 
-    s.curl = begin(ctl, "GET", path, 0, &headers, &failure);
-    if (s.curl == NULL)
+    if (!begin(ctl, "GET", path, 0, &call, &failure)) {
+        end_call(&call);
         return say_failure(ctl, &failure);
+    }
+    s.curl = call.curl;
     curl_easy_setopt(s.curl, CURLOPT_CONNECTTIMEOUT_MS, (long)ctl_timeout(ctl, TIMEOUT_MS));
     curl_easy_setopt(s.curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(s.curl, CURLOPT_LOW_SPEED_TIME, SILENCE_MAX_S);
@@ -423,8 +508,7 @@ enum ctl_exit http_stream(const struct ctl *ctl, const char *path, http_event_fn
     code = curl_easy_perform(s.curl);
     if (!s.is_ended)
         result = say_end(ctl, &s, code, words);
-    curl_slist_free_all(headers);
-    curl_easy_cleanup(s.curl);
+    end_call(&call);
     free(s.bytes);
     return result;
 }

@@ -18,6 +18,7 @@ struct http_answer {
 struct http_failure {
     bool is_silent; /* connected, and then nothing of HTTP came: a store of torch's, perhaps */
     bool is_late;   /* the time was over */
+    bool is_tls;    /* connected, and TLS did not come about */
     char text[512]; /* a clause without a name: "connection refused" */
 };
 

@@ -16,6 +16,7 @@ struct parse {
     struct ctl *ctl;
     unsigned given; /* options, each 1u << its id */
     bool help, version;
+    bool plain; /* the address says http:// */
     char *error;
     size_t error_size;
 };
@@ -87,12 +88,13 @@ static bool take_server(struct parse *p, const char *given)
     char text[sizeof ctl->server];
     size_t len;
 
-    if (strncmp(given, "https://", 8) == 0)
-        return wrong(p, "%s: rdzvd speaks no TLS yet: use http://", given);
     if (strlen(given) >= sizeof text - strlen(DEFAULT_PORT))
         return wrong(p, "the address of the server is too long");
-    strcpy(text, strncmp(given, "http://", 7) == 0 ? given + 7 : given);
+    ctl->tls = strncmp(given, "https://", 8) == 0;
+    p->plain = strncmp(given, "http://", 7) == 0;
+    strcpy(text, given + (ctl->tls ? 8 : p->plain ? 7 : 0));
     if (strncmp(text, "unix:/", 6) == 0) {
+        p->plain = true;
         strcpy(ctl->server, text);
         ctl->unix_path = ctl->server + 5;
         return true;
@@ -123,6 +125,18 @@ static bool take_option(struct parse *p, enum ctl_option_id id, const char *valu
         return value[0] != '\0' || wrong(p, "--space needs a name");
     case OPTION_TOKEN_FILE:
         ctl->token_file = value;
+        return true;
+    case OPTION_CACERT:
+        ctl->tls_with.ca = value;
+        return true;
+    case OPTION_CERT:
+        ctl->tls_with.cert = value;
+        return true;
+    case OPTION_KEY:
+        ctl->tls_with.key = value;
+        return true;
+    case OPTION_TLS_SERVER_NAME:
+        ctl->tls_with.name = value;
         return true;
     case OPTION_OUTPUT:
         return take_output(p, value);
@@ -244,6 +258,27 @@ static bool check_command(struct parse *p)
     return true;
 }
 
+/* Files for TLS mean that it is spoken, unless the address says http://. Those of the environment
+ * are for all servers, of which some may be plain. */
+static bool decide_tls(struct parse *p)
+{
+    struct ctl *ctl = p->ctl;
+    bool given = (p->given & OPTIONS_OF_TLS) != 0;
+
+    if (given && p->plain)
+        return wrong(p,
+                     "%s is reached without TLS: leave out --cacert, --cert, --key and "
+                     "--tls-server-name, or use -s https://HOST:PORT",
+                     ctl->server);
+    if (!p->plain && (given || ctl->tls_with.ca != NULL || ctl->tls_with.cert != NULL))
+        ctl->tls = true;
+    if (ctl->tls && ctl->tls_with.cert != NULL && ctl->tls_with.key == NULL)
+        return wrong(p, "--cert=%s needs its key: --key=FILE", ctl->tls_with.cert);
+    if (ctl->tls && ctl->tls_with.key != NULL && ctl->tls_with.cert == NULL)
+        return wrong(p, "--key=%s needs its certificate: --cert=FILE", ctl->tls_with.key);
+    return true;
+}
+
 /* `rdzvctl get --help` is `rdzvctl help get`; without a command it is all of it. */
 static bool ask_for_help(struct ctl *ctl)
 {
@@ -253,17 +288,29 @@ static bool ask_for_help(struct ctl *ctl)
     return true;
 }
 
+/* An empty variable is none. */
+static const char *given_in(char *(*environment)(const char *name), const char *name)
+{
+    const char *value = environment(name);
+
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
 bool options_parse(int argc, char **argv, char *(*environment)(const char *name), struct ctl *out,
                    char *error, size_t error_size)
 {
     struct parse p = {.ctl = out, .error = error, .error_size = error_size};
-    const char *server = environment("RDZVCTL_SERVER");
+    const char *server = given_in(environment, "RDZVCTL_SERVER");
 
     *out = (struct ctl){.timeout_ms = -1,
                         .interval_ms = -1,
                         .count = -1,
-                        .token_file = environment("RDZVCTL_TOKEN_FILE")};
-    if (!take_server(&p, server != NULL && server[0] != '\0' ? server : DEFAULT_SERVER))
+                        .token_file = environment("RDZVCTL_TOKEN_FILE"),
+                        .tls_with = {.ca = given_in(environment, "RDZVCTL_CACERT"),
+                                     .cert = given_in(environment, "RDZVCTL_CERT"),
+                                     .key = given_in(environment, "RDZVCTL_KEY"),
+                                     .name = given_in(environment, "RDZVCTL_TLS_SERVER_NAME")}};
+    if (!take_server(&p, server != NULL ? server : DEFAULT_SERVER))
         return false;
     p.given = 0;
     if (!parse_words(&p, argc, argv))
@@ -274,5 +321,5 @@ bool options_parse(int argc, char **argv, char *(*environment)(const char *name)
         return ask_for_help(out);
     else if (out->command == NULL)
         return wrong(&p, "name a command: `rdzvctl help` lists them");
-    return p.version || check_command(&p);
+    return p.version || (check_command(&p) && decide_tls(&p));
 }

@@ -102,9 +102,10 @@ enum ctl_exit run_latency(const struct ctl *ctl)
 
 /* --- preflight --- */
 
-enum step { STEP_NAME, STEP_CONNECT, STEP_READY, STEP_ROUND_TRIP, STEP_CLOCK, STEPS };
+enum step { STEP_NAME, STEP_TLS, STEP_CONNECT, STEP_READY, STEP_ROUND_TRIP, STEP_CLOCK, STEPS };
 
-static const char *const step_names[STEPS] = {"name", "c10d", "ready", "round_trip", "clock"};
+static const char *const step_names[STEPS] = {"name",  "tls",        "c10d",
+                                              "ready", "round_trip", "clock"};
 
 enum step_state { NOT_TRIED, PASSED, WARNS, FAILED };
 
@@ -179,13 +180,16 @@ static bool note_no_greeting(const struct ctl *ctl, struct preflight *p, enum rd
 /* Connects, and greets in c10d. */
 static bool greet(const struct ctl *ctl, struct preflight *p, struct rdzv_client **c)
 {
-    const struct rdzv_options options = {.timeout_ms = PREFLIGHT_TRY_MS};
-    enum rdzv_status status = rdzv_client_new(ctl->server, &options, c);
+    enum rdzv_status status = store_new(ctl, PREFLIGHT_TRY_MS, c);
 
     if (status == RDZV_OK)
         status = rdzv_ping(*c);
+    if (status == RDZV_OK && ctl->tls)
+        note(p, STEP_TLS, PASSED, "%s", rdzv_client_tls(*c));
     if (status == RDZV_OK)
         return note(p, STEP_CONNECT, PASSED, "%s answers", ctl->server);
+    if (status == RDZV_TLS)
+        return note(p, STEP_TLS, FAILED, "%s" STORE_TLS_OPTIONS, rdzv_client_message(*c));
     return note_no_greeting(ctl, p, status,
                             *c == NULL ? rdzv_status_name(status) : rdzv_client_message(*c));
 }
@@ -268,6 +272,12 @@ static bool try_once(const struct ctl *ctl, struct preflight *p)
     return passed;
 }
 
+/* Without TLS, there is no such step. */
+static bool is_step(const struct ctl *ctl, int step)
+{
+    return step != STEP_TLS || ctl->tls;
+}
+
 /* Of the step that has failed. */
 static const char *why_not(const struct preflight *p)
 {
@@ -293,8 +303,11 @@ static void print_preflight(const struct ctl *ctl, const struct preflight *p, bo
         cJSON_AddNumberToObject(json, "clock_ahead_seconds", p->clock_s);
     steps = cJSON_AddArrayToObject(json, "steps");
     for (int i = 0; i < STEPS; i++) {
-        cJSON *step = ctl_memory(cJSON_CreateObject());
+        cJSON *step;
 
+        if (!is_step(ctl, i))
+            continue;
+        step = ctl_memory(cJSON_CreateObject());
         cJSON_AddStringToObject(step, "step", step_names[i]);
         cJSON_AddStringToObject(step, "state", states[p->steps[i].state]);
         if (p->steps[i].state != NOT_TRIED)
@@ -302,7 +315,9 @@ static void print_preflight(const struct ctl *ctl, const struct preflight *p, bo
         cJSON_AddItemToArray(steps, step);
     }
     if (!print_structured(ctl, json)) {
-        for (int i = 0; i < STEPS && p->steps[i].state != NOT_TRIED; i++) {
+        for (int i = 0; i < STEPS; i++) {
+            if (p->steps[i].state == NOT_TRIED)
+                continue;
             printf("%-11s ", step_names[i]);
             text_styled(stdout,
                         p->steps[i].state == PASSED  ? STYLE_GOOD

@@ -5,10 +5,20 @@
 
 #define TIMEOUT_MS 10000
 
+enum rdzv_status store_new(const struct ctl *ctl, int64_t timeout_ms, struct rdzv_client **out)
+{
+    const struct rdzv_tls tls = {.ca_file = ctl->tls_with.ca,
+                                 .cert_file = ctl->tls_with.cert,
+                                 .key_file = ctl->tls_with.key,
+                                 .server_name = ctl->tls_with.name};
+    const struct rdzv_options options = {
+        .timeout_ms = timeout_ms, .key_prefix = "", .tls = ctl->tls ? &tls : NULL};
+
+    return rdzv_client_new(ctl->server, &options, out);
+}
+
 struct rdzv_client *store_open(const struct ctl *ctl, enum ctl_exit *code)
 {
-    const struct rdzv_options options = {.timeout_ms = ctl_timeout(ctl, TIMEOUT_MS),
-                                         .key_prefix = ""};
     struct rdzv_client *c = NULL;
     enum rdzv_status status;
 
@@ -18,7 +28,7 @@ struct rdzv_client *store_open(const struct ctl *ctl, enum ctl_exit *code)
                                "of a listener of that space, without --space");
         return NULL;
     }
-    status = rdzv_client_new(ctl->server, &options, &c);
+    status = store_new(ctl, ctl_timeout(ctl, TIMEOUT_MS), &c);
     if (status != RDZV_OK)
         *code = ctl_say(CTL_FAILED, "%s: %s", ctl->server, rdzv_status_name(status));
     return c;
@@ -35,6 +45,7 @@ enum ctl_exit store_code(enum rdzv_status status)
     case RDZV_UNREACHABLE:
     case RDZV_LOST:
     case RDZV_PROTOCOL:
+    case RDZV_TLS:
         return CTL_UNREACHABLE;
     default:
         return CTL_FAILED;
@@ -47,7 +58,10 @@ enum ctl_exit store_say(enum rdzv_status status, const char *message)
 
     if (status == RDZV_OK)
         return code;
-    return ctl_say(code, "%s%s", message, status == RDZV_UNREACHABLE ? " Use -s HOST:PORT" : "");
+    return ctl_say(code, "%s%s", message,
+                   status == RDZV_UNREACHABLE ? " Use -s HOST:PORT"
+                   : status == RDZV_TLS       ? STORE_TLS_OPTIONS
+                                              : "");
 }
 
 enum ctl_exit store_failed(struct rdzv_client *c, enum rdzv_status status)

@@ -4,6 +4,11 @@
 #include "client/ctl/ctl.h"
 #include "client/rdzv_client.h"
 
+#define STORE_TLS_OPTIONS " (--cacert, --cert, --key, --tls-server-name)"
+
+/* As rdzv_client_new(), for the store of `ctl`, with its TLS. */
+enum rdzv_status store_new(const struct ctl *ctl, int64_t timeout_ms, struct rdzv_client **out);
+
 /* A client for the store of `ctl`, whose keys are named as the store has them; the caller gives it
  * to rdzv_client_free(). NULL: stderr says why, and *code is what to exit with. */
 struct rdzv_client *store_open(const struct ctl *ctl, enum ctl_exit *code);

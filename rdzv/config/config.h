@@ -62,6 +62,14 @@ struct upstream_spec {
     uint16_t port;
 };
 
+/* TLS with a server that rdzvd connects to. */
+struct config_client_tls {
+    char *ca;         /* whose certificate the server has, or "system"; NULL: there is no TLS */
+    char *cert, *key; /* what rdzvd shows; NULL: nothing */
+    char *name;       /* in the server's certificate; NULL: the host that it connects to */
+    const char *crl;  /* that of config_tls */
+};
+
 /* Where the journal is kept on an etcd v3 cluster. */
 struct config_journal {
     char *url;                       /* as given; NULL: it is not */
@@ -71,6 +79,7 @@ struct config_journal {
     uint64_t lease_ms;
     char *user; /* NULL: no login */
     char *password_file;
+    struct config_client_tls tls;
 };
 
 enum config_action {
@@ -137,14 +146,6 @@ struct config_tls {
     struct config_plaintext plaintext_for;
 };
 
-/* TLS of a relay with its store: of files, the names. */
-struct config_upstream_tls {
-    char *ca;         /* whose certificate the store has, or "system"; NULL: there is no TLS */
-    char *cert, *key; /* the relay's own; NULL: none */
-    char *name;       /* in the store's certificate; NULL: the host of --upstream */
-    const char *crl;  /* that of config_tls */
-};
-
 /* What rdzvd does for runs of torch's rendezvous. */
 struct config_elastic {
     bool fixes; /* repair what torch breaks in elastic jobs; false: a plain store, as torch's */
@@ -197,7 +198,7 @@ struct config {
     char *upstream; /* as given; NULL: this is a store. Else it is a relay of these stores: */
     struct upstream_spec *upstreams; /* one at least */
     size_t upstream_count;
-    struct config_upstream_tls upstream_tls;
+    struct config_client_tls upstream_tls;
     char *space; /* of a relay: what its clients use there; NULL: the default one */
 
     char *name;     /* "default"; the member's name in /v2/members and /v2/stats */

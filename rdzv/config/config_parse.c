@@ -167,6 +167,14 @@ bool config_parse(int argc, char *const argv[], char *const environment[], struc
     return ok;
 }
 
+static void free_client_tls(struct config_client_tls *t)
+{
+    free(t->ca);
+    free(t->cert);
+    free(t->key);
+    free(t->name);
+}
+
 void config_free(struct config *c)
 {
     if (c == NULL)
@@ -175,10 +183,8 @@ void config_free(struct config *c)
     free(c->name);
     config_clear_upstreams(c);
     free(c->upstream);
-    free(c->upstream_tls.ca);
-    free(c->upstream_tls.cert);
-    free(c->upstream_tls.key);
-    free(c->upstream_tls.name);
+    free_client_tls(&c->upstream_tls);
+    free_client_tls(&c->journal.tls);
     free(c->space);
     free(c->data_dir);
     config_clear_journal(c);

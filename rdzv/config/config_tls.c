@@ -60,29 +60,60 @@ static bool check_listeners(struct parse *p)
     return true;
 }
 
-static bool finish_upstream(struct parse *p)
+/* The settings of one client_tls. */
+struct client_settings {
+    const char *ca, *cert, *key, *name;
+    const char *only; /* for whom they are */
+    const char *peer;
+};
+
+static bool finish_client(struct parse *p, const struct client_settings *names, bool is_used,
+                          struct config_client_tls *t)
 {
-    static const char *const names[] = {"upstream-ca", "upstream-cert", "upstream-key",
-                                        "upstream-name"};
+    const struct setting *given[] = {
+        config_last_setting(p, names->ca), config_last_setting(p, names->cert),
+        config_last_setting(p, names->key), config_last_setting(p, names->name)};
     struct draft *d = &p->draft;
-    struct config_upstream_tls *t = &d->config.upstream_tls;
 
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const struct setting *s = config_last_setting(p, names[i]);
-
-        if (s != NULL && d->config.upstream == NULL)
-            return config_fail(d, s, "is for a relay, which has --upstream");
-        if (s != NULL && t->ca == NULL)
-            return config_fail(d, s, "needs the CA of the store: --upstream-ca=FILE, or system");
+    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
+        if (given[i] != NULL && !is_used)
+            return config_fail(d, given[i], "%s", names->only);
+        if (given[i] != NULL && t->ca == NULL)
+            return config_fail(d, given[i], "needs the CA of %s: --%s=FILE, or system", names->peer,
+                               names->ca);
     }
     if (t->cert != NULL && t->key == NULL)
-        return config_fail(d, config_last_setting(p, "upstream-cert"),
-                           "needs its key: --upstream-key=FILE");
+        return config_fail(d, given[1], "needs its key: --%s=FILE", names->key);
     if (t->key != NULL && t->cert == NULL)
-        return config_fail(d, config_last_setting(p, "upstream-key"),
-                           "needs its certificate: --upstream-cert=FILE");
+        return config_fail(d, given[2], "needs its certificate: --%s=FILE", names->cert);
     t->crl = d->config.tls.crl;
     return true;
+}
+
+static bool finish_upstream(struct parse *p)
+{
+    static const struct client_settings names = {"upstream-ca",
+                                                 "upstream-cert",
+                                                 "upstream-key",
+                                                 "upstream-name",
+                                                 "is for a relay, which has --upstream",
+                                                 "the store"};
+
+    return finish_client(p, &names, p->draft.config.upstream != NULL,
+                         &p->draft.config.upstream_tls);
+}
+
+static bool finish_journal_tls(struct parse *p)
+{
+    static const struct client_settings names = {"journal-ca",
+                                                 "journal-cert",
+                                                 "journal-key",
+                                                 "journal-server-name",
+                                                 "is for --journal=etcd://...",
+                                                 "etcd"};
+
+    return finish_client(p, &names, p->draft.config.journal.url != NULL,
+                         &p->draft.config.journal.tls);
 }
 
 /* A name that nobody has verified says nothing. */
@@ -143,11 +174,12 @@ bool config_finish_tls(struct parse *p)
         return false;
     if (wants_auth && t->client_ca == NULL)
         return config_fail(d, auth, "needs the CA of the clients: --trusted-ca-file=FILE");
-    if (t->crl != NULL && t->client_ca == NULL && d->config.upstream_tls.ca == NULL)
-        return config_fail(
-            d, given(p, "crl", "client-crl-file"),
-            "needs the CA whose list it is: --client-ca=FILE, or --upstream-ca=FILE");
-    if (!finish_upstream(p))
+    if (t->crl != NULL && t->client_ca == NULL && d->config.upstream_tls.ca == NULL &&
+        d->config.journal.tls.ca == NULL)
+        return config_fail(d, given(p, "crl", "client-crl-file"),
+                           "needs the CA whose list it is: --client-ca=FILE, --upstream-ca=FILE or "
+                           "--journal-ca=FILE");
+    if (!finish_upstream(p) || !finish_journal_tls(p))
         return false;
     return check_listeners(p);
 }

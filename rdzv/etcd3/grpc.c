@@ -10,6 +10,7 @@
 #include "rdzv/net/net.h"
 #include "rdzv/net/peer.h"
 #include "rdzv/net/resolve.h"
+#include "tls/tls_hint.h"
 
 #define CONNECT_MS 1000u
 #define RETRY_MS   200u
@@ -67,6 +68,15 @@ static uint64_t pause_ms(const struct grpc *g)
     return g->failures < g->options.endpoint_count ? 0 : ms < RETRY_MOST ? ms : RETRY_MOST;
 }
 
+static void close_socket(struct grpc *g)
+{
+    tls_free(g->ssl);
+    g->ssl = NULL;
+    if (g->fd >= 0)
+        close(g->fd);
+    g->fd = -1;
+}
+
 static void disconnect(struct grpc *g, const char *why)
 {
     bool was_up = g->state == GRPC_UP;
@@ -78,9 +88,7 @@ static void disconnect(struct grpc *g, const char *why)
     g->resolve = NULL;
     if (event_initialized(&g->event))
         event_del(&g->event);
-    if (g->fd >= 0)
-        close(g->fd);
-    g->fd = -1;
+    close_socket(g);
     grpc_session_end(g);
     g->state = GRPC_DOWN;
     g->failures += g->failures < 20;
@@ -118,7 +126,18 @@ static bool watch(struct grpc *g, bool writes)
     return net_add_event(&g->event, NULL);
 }
 
-/* True, or what is wrong. */
+/* Of the last call of tls.h, which failed: what, and what to do. */
+static const char *fault_of_tls(struct grpc *g)
+{
+    char text[TLS_WHY_MAX];
+    const char *hint = tls_hint(tls_why(g->ssl, text));
+
+    snprintf(g->why, sizeof g->why, "is not to be had with TLS: %s%s%s", text,
+             hint == NULL ? "" : "; ", hint == NULL ? "" : hint);
+    return g->why;
+}
+
+/* NULL, or what is wrong. TLS takes one record at a time. */
 static const char *send_some(struct grpc *g)
 {
     for (;;) {
@@ -128,7 +147,9 @@ static const char *send_some(struct grpc *g)
             return "speaks no HTTP/2";
         if (g->out.len == 0)
             return watch(g, false) ? NULL : "cannot be polled";
-        n = send(g->fd, g->out.ptr, g->out.len, MSG_NOSIGNAL);
+        n = tls_or_send(g->ssl, g->fd, g->out.ptr,
+                        g->ssl != NULL && g->out.len > TLS_RECORD_MAX ? TLS_RECORD_MAX
+                                                                      : g->out.len);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return watch(g, true) ? NULL : "cannot be polled";
         if (n < 0)
@@ -141,13 +162,21 @@ static const char *send_some(struct grpc *g)
 static const char *receive(struct grpc *g)
 {
     static uint8_t bytes[READ_SIZE]; /* one thread, and no call from within */
-    ssize_t n = recv(g->fd, bytes, sizeof bytes, 0);
 
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return NULL;
-    if (n <= 0)
-        return "closed the connection";
-    return grpc_session_input(g, bytes, (size_t)n) ? NULL : "speaks no HTTP/2";
+    do {
+        ssize_t n = tls_or_recv(g->ssl, g->fd, bytes, sizeof bytes);
+
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return NULL;
+        if (n < 0 && errno == EPROTO)
+            return fault_of_tls(g);
+        if (n <= 0)
+            return "closed the connection";
+        if (!grpc_session_input(g, bytes, (size_t)n))
+            return "speaks no HTTP/2";
+        g->failures = 0;
+    } while (g->ssl != NULL && tls_has_pending(g->ssl));
+    return NULL;
 }
 
 static void go_on(struct grpc *g, const char *why)
@@ -165,6 +194,33 @@ static void go_on(struct grpc *g, const char *why)
 
 static void connect_next(struct grpc *g);
 
+static void begin_session(struct grpc *g)
+{
+    if (!grpc_session_begin(g)) {
+        disconnect(g, "cannot be spoken to: memory is short");
+        return;
+    }
+    g->state = GRPC_UP;
+    g->goes_away = false;
+    g->trouble[0] = '\0';
+    g->options.link(g->options.arg, true);
+    go_on(g, NULL);
+}
+
+static void secure(struct grpc *g)
+{
+    int error = tls_handshake(g->ssl);
+
+    if (error == 0)
+        begin_session(g);
+    else if (error == -ENOMEM)
+        disconnect(g, "cannot be spoken to: memory is short");
+    else if (error != -EAGAIN)
+        disconnect(g, fault_of_tls(g));
+    else if (!watch(g, tls_wants_write(g->ssl)))
+        disconnect(g, "cannot be polled");
+}
+
 static void connected(struct grpc *g)
 {
     const int yes = 1;
@@ -177,16 +233,17 @@ static void connected(struct grpc *g)
         return;
     }
     setsockopt(g->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    if (!grpc_session_begin(g)) {
+    if (g->options.tls->context == NULL) {
+        begin_session(g);
+        return;
+    }
+    g->ssl = client_tls_open(g->options.tls, g->fd, g->options.endpoints[g->target].host);
+    if (g->ssl == NULL) {
         disconnect(g, "cannot be spoken to: memory is short");
         return;
     }
-    g->state = GRPC_UP;
-    g->failures = 0;
-    g->goes_away = false;
-    g->trouble[0] = '\0';
-    g->options.link(g->options.arg, true);
-    go_on(g, NULL);
+    g->state = GRPC_SECURES;
+    secure(g);
 }
 
 static void on_event(evutil_socket_t fd, short what, void *arg)
@@ -199,6 +256,10 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
         connected(g);
         return;
     }
+    if (g->state == GRPC_SECURES) {
+        secure(g);
+        return;
+    }
     if (what & EV_READ)
         why = receive(g);
     go_on(g, why);
@@ -209,9 +270,7 @@ static void connect_next(struct grpc *g)
 {
     if (event_initialized(&g->event))
         event_del(&g->event);
-    if (g->fd >= 0)
-        close(g->fd);
-    g->fd = -1;
+    close_socket(g);
     while (g->at < g->address_count) {
         const union resolve_address *a = &g->addresses[g->at++];
 
@@ -309,7 +368,7 @@ void grpc_tick(struct grpc *g)
 
     if (g->state == GRPC_DOWN && now >= g->next_ms)
         look_up(g);
-    else if (g->state == GRPC_LOOKS_UP || g->state == GRPC_CONNECTS) {
+    else if (g->state > GRPC_DOWN && g->state < GRPC_UP) {
         if (now >= g->next_ms)
             disconnect(g, "does not answer");
     } else if (g->state == GRPC_UP) {

@@ -1,4 +1,4 @@
-/* A client of gRPC: unary calls to one of several endpoints, over HTTP/2 without TLS. One
+/* A client of gRPC: unary calls to one of several endpoints, over HTTP/2, with TLS or without. One
  * connection at a time; when it fails, stays silent for a call's deadline, or is told to go, the
  * next endpoint follows. Nothing is sent twice by itself: whoever made a call is told how it ended,
  * and makes it again. No thread; names are looked up beside the loop. */
@@ -9,10 +9,11 @@
 
 #include "rdzv/config/config.h"
 #include "rdzv/engine/clock.h"
+#include "rdzv/net/client_tls.h"
 
 /* The longest message that an answer may be, and the longest text of a status. */
 #define GRPC_ANSWER_MAX ((size_t)16 << 20)
-#define GRPC_TEXT_MAX   200u
+#define GRPC_TEXT_MAX   280u
 #define GRPC_TOKEN_MAX  1024u
 
 /* A call's end without a status: it may have been carried out, may not, or may be later. */
@@ -51,6 +52,7 @@ struct grpc_options {
     size_t endpoint_count;
     size_t first; /* which one is asked first */
     const struct clock *clock;
+    const struct client_tls *tls; /* that asks for "h2"; its context NULL: plain text */
     /* A connection is there, and takes calls; or it is gone, after all calls have been told. Not
      * from within grpc_start(). */
     void (*link)(void *arg, bool up);

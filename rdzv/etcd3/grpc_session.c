@@ -199,7 +199,7 @@ static nghttp2_nv header(const char *name, const char *value)
 bool grpc_session_submit(struct grpc *g, struct grpc_call *call, const char *path)
 {
     const nghttp2_nv headers[] = {header(":method", "POST"),
-                                  header(":scheme", "http"),
+                                  header(":scheme", g->ssl != NULL ? "https" : "http"),
                                   header(":path", path),
                                   header(":authority", g->where),
                                   header("content-type", "application/grpc"),

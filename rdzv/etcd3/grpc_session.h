@@ -11,12 +11,14 @@ struct nghttp2_session;
 
 struct grpc {
     struct grpc_options options;
-    enum grpc_state { GRPC_DOWN, GRPC_LOOKS_UP, GRPC_CONNECTS, GRPC_UP } state;
+    enum grpc_state { GRPC_DOWN, GRPC_LOOKS_UP, GRPC_CONNECTS, GRPC_SECURES, GRPC_UP } state;
     size_t target;                                /* the endpoint */
     union resolve_address addresses[RESOLVE_MAX]; /* its */
     size_t address_count, at;
     struct resolve *resolve;
-    int fd; /* -1: none */
+    int fd;                      /* -1: none */
+    SSL *ssl;                    /* NULL: plain text, or not yet */
+    char why[TLS_WHY_MAX + 200]; /* of a fault of TLS */
     struct event event;
     event_callback_fn on_event;
     short mask;        /* what the event watches for; 0: it is not set */

@@ -240,6 +240,19 @@ void journal_pump(struct journal_etcd *j)
         snapshot_out_pump(j);
 }
 
+/* There is no connection, and this is why. */
+static void note_link(struct journal_etcd *j)
+{
+    char why[GRPC_TEXT_MAX]; /* as those who called are told it */
+
+    snprintf(why, sizeof why, "%.*s", (int)sizeof why - 1, grpc_trouble(j->grpc));
+    if (why[0] == '\0' || strcmp(why, j->trouble) == 0)
+        return;
+    memcpy(j->trouble, why, sizeof why);
+    log_limited(LOG_WARN, "etcd_failed", log_str("endpoint", grpc_where(j->grpc)),
+                log_str("reason", why));
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
     struct journal_etcd *j = arg;
@@ -247,9 +260,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     grpc_tick(j->grpc);
-    if (j->trouble[0] == '\0' && grpc_trouble(j->grpc)[0] != '\0' && j->state != JOURNAL_LEADS)
-        snprintf(j->trouble, sizeof j->trouble, "%.*s", (int)sizeof j->trouble - 1,
-                 grpc_trouble(j->grpc));
+    if (j->state != JOURNAL_LEADS)
+        note_link(j);
     journal_pump(j);
     journal_note_reason(j);
     if (j->anew_ms != 0 && journal_now_ms(j) >= j->anew_ms)
@@ -278,6 +290,7 @@ static void tick(void *arg)
     struct journal_etcd *j = arg;
     int64_t at_ns;
 
+    client_tls_tick(&j->tls);
     if (clock_elapsed_ms(j->committed_ms, journal_now_ms(j)) >= ALIVE_MS &&
         engine_next_expiry(j->engine, &at_ns))
         engine_commit_time(j->engine);
@@ -294,6 +307,7 @@ static void free_all(struct journal_etcd *j)
         event_del(&j->timer);
     snapshot_out_drop(j);
     grpc_free(j->grpc);
+    client_tls_fini(&j->tls);
     commit_drop(j);
     account_free(ACCOUNT_JOURNAL, j->spare, sizeof *j->spare);
     stream_fini(&j->stream);
@@ -362,10 +376,13 @@ static int start(struct journal_etcd *j)
                                       .endpoint_count = j->options.config->endpoint_count,
                                       .first = random_number() % 1024,
                                       .clock = j->engine->options.clock,
+                                      .tls = &j->tls,
                                       .link = on_link,
                                       .arg = j};
 
     event_assign(&j->timer, j->options.base, -1, EV_PERSIST, on_timer, j);
+    if (client_tls_start(&j->tls, &j->options.config->tls, "h2", "etcd") < 0)
+        return -1;
     j->grpc = grpc_new(&grpc);
     return j->grpc != NULL && net_add_event(&j->timer, &often) ? 0 : -1;
 }

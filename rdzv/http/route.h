@@ -27,6 +27,8 @@ struct http_route {
     /* True: it will be refused at once, so that it needs no turn among those that are costly. NULL:
      * there are none of these. */
     bool (*is_held_off)(const struct http_request *r);
+    /* Handles it while another replica leads. NULL: then it is refused. */
+    void (*standby)(const struct http_request *r);
 };
 
 /* The first route of a table (which ends with a NULL path) that covers a path; NULL: there is none.

@@ -10,7 +10,7 @@
 
 #include "rdzv/engine/log.h"
 #include "rdzv/net/refusal.h"
-#include "rdzv/net/tls.h"
+#include "tls/tls.h"
 
 /* So much may be queued for a connection when memory is short, too. */
 #define OUTPUT_ALWAYS (64u << 10)

@@ -9,8 +9,8 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/net/conn.h"
 #include "rdzv/net/refusal.h"
-#include "rdzv/net/tls_context.h"
 #include "rdzv/net/tls_identity.h"
+#include "tls/tls_context.h"
 
 struct handshake {
     TAILQ_ENTRY(handshake) entry; /* in net->handshakes.open */

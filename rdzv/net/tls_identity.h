@@ -2,7 +2,7 @@
 #pragma once
 
 #include "rdzv/config/config.h"
-#include "rdzv/net/tls.h"
+#include "tls/tls.h"
 
 /* The certificate was verified, and one of its names is in the list: a DNS name, an address, a URI
  * or an e-mail address of its SAN, or, where it has none of these, its common name. They are

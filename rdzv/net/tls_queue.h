@@ -2,7 +2,7 @@
 #pragma once
 
 #include "rdzv/net/outq.h"
-#include "rdzv/net/tls.h"
+#include "tls/tls.h"
 
 /* As outq_send(), but some more than `max` may go: a record is not cut. What lies one behind the
  * other in the queue is one record; a large value is not copied. */

@@ -10,8 +10,8 @@
 
 #include "proto/relay.h"
 #include "rdzv/engine/log.h"
-#include "rdzv/net/tls.h"
 #include "rdzv/relay/greeting.h"
+#include "tls/tls.h"
 
 #define IDLE_MAX 32u
 

@@ -592,7 +592,7 @@ void upstream_tick(struct upstream *u)
 /* --- Beginning and end. --- */
 
 void upstream_init(struct upstream *u, struct net *net, struct relay *relay,
-                   const struct config *config, const struct store_tls *tls, uint32_t jitter)
+                   const struct config *config, const struct client_tls *tls, uint32_t jitter)
 {
     *u = (struct upstream){.net = net,
                            .relay = relay,
@@ -605,7 +605,7 @@ void upstream_init(struct upstream *u, struct net *net, struct relay *relay,
 
 SSL *upstream_secure(const struct upstream *u, int fd)
 {
-    return store_tls_open(u->tls_options, fd, u->config->upstreams[u->target].host);
+    return client_tls_open(u->tls_options, fd, u->config->upstreams[u->target].host);
 }
 
 bool upstream_start(struct upstream *u)

@@ -2,11 +2,11 @@
  * of all sessions, notices when the store has gone, and comes back. */
 #pragma once
 
+#include "rdzv/net/client_tls.h"
 #include "rdzv/net/net.h"
 #include "rdzv/net/resolve.h"
 #include "rdzv/relay/greeting.h"
 #include "rdzv/relay/relay.h"
-#include "rdzv/relay/store_tls.h"
 
 /* Times in milliseconds. */
 #define UPSTREAM_PING_MS    5000u  /* nothing has come for so long: the store is asked */
@@ -29,7 +29,7 @@ struct upstream {
     struct net *net;
     struct relay *relay;
     const struct config *config;
-    const struct store_tls *tls_options;
+    const struct client_tls *tls_options;
     uint8_t state; /* enum upstream_state */
     struct event timer;
     struct event event; /* of the socket */
@@ -61,7 +61,7 @@ struct upstream {
 
 /* All of them outlive it. */
 void upstream_init(struct upstream *u, struct net *net, struct relay *relay,
-                   const struct config *config, const struct store_tls *tls, uint32_t jitter);
+                   const struct config *config, const struct client_tls *tls, uint32_t jitter);
 
 /* TLS on a socket that is connected to where the link goes; NULL: there is no memory. */
 SSL *upstream_secure(const struct upstream *u, int fd);

@@ -64,7 +64,9 @@ static void on_link(void *arg, bool up)
 
 static void connect_client(struct event_base *base, const struct upstream_spec *to, size_t i)
 {
+    static const struct client_tls plain;
     const struct grpc_options options = {.base = base,
+                                         .tls = &plain,
                                          .endpoints = to,
                                          .endpoint_count = 1,
                                          .clock = &clock_system,

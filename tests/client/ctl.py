@@ -574,7 +574,9 @@ def a_wrong_command_line_is_explained():
                           (["--colour", "runs"], "there is no option --colour"),
                           (["runs", "-o", "xml"], "-o xml: there are table"),
                           (["runs", "-o"], "-o needs a value"), (["runs", "--watch=1"], "takes no value"),
-                          (["-s", "https://x", "runs"], "no TLS"), (["-s", "a:b", "runs"], "no address"),
+                          (["-s", "http://x", "--cacert", "f", "runs"], "without TLS"),
+                          (["--cert", "f", "runs"], "--cert=f needs its key"),
+                          (["--key", "f", "runs"], "needs its certificate"), (["-s", "a:b", "runs"], "no address"),
                           (["wait", "--timeout", "5", "x"], "no duration"),
                           (["latency", "-c", "0"], "no number from 1"), (["add", "x", "y"], "no number"),
                           (["completion", "tcsh"], "not for tcsh"), (["help", "stats"], "no command")):

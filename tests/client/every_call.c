@@ -1,6 +1,6 @@
 /* Every call of librdzv against a real store, in both layers; and the same while allocations fail.
  *
- *     every_call ADDRESS [--queues] [--barrier] [--memory]
+ *     every_call ADDRESS [--queues] [--barrier] [--memory] [--tls CA CERT KEY]
  *
  * --queues, --barrier: the store has them (old backends of torch's have not). --memory: all calls
  * once more for every k, while the k-th allocation of the library fails: each call does what it
@@ -59,8 +59,11 @@ char *__wrap_strdup(const char *s)
 
 static struct {
     const char *address;
+    struct rdzv_tls tls;
+    struct rdzv_options options;
     bool queues, barrier;
-    bool hurt; /* a call failed for want of memory: what comes after it may differ */
+    bool brief; /* what else there is has nothing to do with TLS */
+    bool hurt;  /* a call failed for want of memory: what comes after it may differ */
 } run;
 
 static void expect_(const char *what, int line, bool is)
@@ -346,7 +349,7 @@ static void woken(struct rdzv_client *c)
 
     clear(c, "wake");
     wait = start(c, RDZV_WAIT, "wake", NULL);
-    if (wait != NULL && OK(rdzv_client_new(run.address, NULL, &other))) {
+    if (wait != NULL && OK(rdzv_client_new(run.address, &run.options, &other))) {
         if (OK(rdzv_set(other, "wake", "up", 2)))
             while (rdzv_request_result(wait) == NULL)
                 turn(c);
@@ -362,7 +365,7 @@ static void left(struct rdzv_client *c)
     struct rdzv_client *other = NULL;
     struct rdzv_request *wait, *get;
 
-    if (!OK(rdzv_client_new(run.address, NULL, &other)))
+    if (!OK(rdzv_client_new(run.address, &run.options, &other)))
         return;
     wait = start(other, RDZV_WAIT, "never", &told);
     get = start(other, RDZV_GET, "a", &told);
@@ -393,6 +396,11 @@ static void large(struct rdzv_client *c)
 static void every_step(struct rdzv_client *c)
 {
     values(c);
+    if (run.brief) {
+        woken(c);
+        large(c);
+        return;
+    }
     numbers(c);
     compare_set(c);
     many(c);
@@ -410,10 +418,9 @@ static void every_step(struct rdzv_client *c)
 
 static void once(void)
 {
-    const struct rdzv_options options = {.timeout_ms = 10000};
     struct rdzv_client *c = NULL;
 
-    if (rdzv_client_new(run.address, &options, &c) != RDZV_OK) {
+    if (rdzv_client_new(run.address, &run.options, &c) != RDZV_OK) {
         if (!one_failed)
             errx(1, "rdzv_client_new");
         return;
@@ -433,7 +440,7 @@ static int all_failures(void)
     } while (one_failed);
     allocations_left = -1;
     printf("%ld allocations failed, one at a time\n", k - 1);
-    return k > 100 ? 0 : 1; /* or it was not the library's that failed */
+    return k > (run.brief ? 30 : 100) ? 0 : 1; /* or it was not the library's that failed */
 }
 
 int main(int argc, char **argv)
@@ -441,13 +448,20 @@ int main(int argc, char **argv)
     bool memory = false;
 
     if (argc < 2)
-        errx(2, "usage: every_call ADDRESS [--queues] [--barrier] [--memory]");
+        errx(2, "usage: every_call ADDRESS [--queues] [--barrier] [--memory] [--tls CA CERT KEY]");
     run.address = argv[1];
+    run.options.timeout_ms = 10000;
     for (int i = 2; i < argc; i++) {
         run.queues |= strcmp(argv[i], "--queues") == 0;
         run.barrier |= strcmp(argv[i], "--barrier") == 0;
         memory |= strcmp(argv[i], "--memory") == 0;
+        if (strcmp(argv[i], "--tls") == 0 && i + 3 < argc) {
+            run.tls = (struct rdzv_tls){
+                .ca_file = argv[i + 1], .cert_file = argv[i + 2], .key_file = argv[i + 3]};
+            run.options.tls = &run.tls;
+        }
     }
     once();
+    run.brief = run.options.tls != NULL;
     return memory ? all_failures() : 0;
 }

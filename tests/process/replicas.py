@@ -11,6 +11,7 @@ import concurrent.futures
 import http.client
 import os
 import random
+import shutil
 import signal
 import socket
 import struct
@@ -23,9 +24,10 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
 import cases  # noqa: E402
+import certs  # noqa: E402
 from agents import Peer, get_request, set_request, text as c10d_text  # noqa: E402
 from cases import case, check  # noqa: E402
-from etcd3 import Cluster, Replica, text  # noqa: E402
+from etcd3 import Cluster, Replica, Secure, text  # noqa: E402
 from filled import ask, contents, fill, goes_on, put, same  # noqa: E402
 from servers import Rdzvd  # noqa: E402
 
@@ -47,11 +49,11 @@ def long(function):
     return case(skipped)
 
 
-def with_cluster(count=1, flags=()):
+def with_cluster(count=1, flags=(), secure=False):
     """The case gets a cluster, and a function that starts replicas on it; all of them end with it."""
     def wrap(function):
         def run():
-            with Cluster(count, flags) as cluster:
+            with Cluster(count, flags, Secure() if secure else None) as cluster:
                 replicas = []
 
                 def start(*more, port=None):
@@ -583,9 +585,7 @@ def somebody_else_writes(cluster, start):
 
 # --- Users.
 
-@case
-@with_cluster(flags=("--bcrypt-cost=4", "--auth-token-ttl=3"))
-def a_user_with_a_password(cluster, start):
+def make_users(cluster):
     for name, password in ("root", "rootpw"), ("rdzv", "pw"):
         cluster.call("/v3/auth/user/add", {"name": name, "password": password})
     cluster.call("/v3/auth/role/add", {"name": "root"})
@@ -595,6 +595,12 @@ def a_user_with_a_password(cluster, start):
     for name in "root", "rdzv":
         cluster.call("/v3/auth/user/grant", {"user": name, "role": name})
     cluster.call("/v3/auth/enable", {})
+
+
+@case
+@with_cluster(flags=("--bcrypt-cost=4", "--auth-token-ttl=3"))
+def a_user_with_a_password(cluster, start):
+    make_users(cluster)
     with tempfile.NamedTemporaryFile("w") as file:
         file.write("wrong\n")
         file.flush()
@@ -613,6 +619,99 @@ def a_user_with_a_password(cluster, start):
         same(peer.add(b"k", 1), 2, "a change of the member's next life")
     other = start()
     other.wait_ready(503, "user name is empty")
+
+
+# --- TLS with etcd. ---
+
+
+@case
+@with_cluster(3, secure=True)
+def over_tls_with_a_clients_certificate(cluster, start):
+    """Changes, large ones too, a second replica, and a fail-over; etcd's members take no other client."""
+    flags = cluster.secure.flags()
+    first = start(*flags)
+    first.wait_ready()
+    second = start(*flags)
+    second.wait_ready(503, "leads")
+    adder = Adder(first.port, second.port)
+    big = os.urandom(3 * MIB)
+    peer = Peer(first.port)
+    peer.set(b"big", big)
+    peer.ping()
+    adder.wait()
+    first.stop(signal.SIGKILL)
+    adder.wait()
+    adder.finish(second.port)
+    same(Peer(second.port).get(b"big") == big, True, "a value of many records")
+
+
+@case
+@with_cluster(secure=True)
+def what_is_wrong_with_tls_to_etcd_is_said(cluster, start):
+    secure = cluster.secure
+    other = certs.Ca("another-ca")
+    ca, own = ["--journal-ca=" + secure.ca.pem], secure.flags()
+    strange, old = other.issue("stranger", None), secure.ca.expired("rdzvd", None)
+    for flags, words in (
+            ([], "closed the connection"),
+            (["--journal-ca=" + other.pem, *own[1:]], "give the file of the CA that signed it"),
+            (ca, "the server takes clients of its own CA alone"),
+            (ca + ["--journal-cert=" + strange[0], "--journal-key=" + strange[1]], "clients of its own CA alone"),
+            (ca + ["--journal-cert=" + old[0], "--journal-key=" + old[1]], "alert bad certificate"),
+            (own + ["--journal-server-name=etcd.ml.svc"], "connect by a name that it has")):
+        replica = start(*flags)
+        replica.wait_ready(503, words)
+        replica.wait_log("event=etcd_failed .*" + words)
+        replica.stop()
+    secure.renew(secure.ca.expired("etcd"))
+    start(*own).wait_ready(503, "certificate has expired; the clock of this machine")
+    secure.renew(secure.ca.issue("etcd", "DNS:etcd.ml.svc"))
+    start(*own).wait_ready(503, "connect by a name that it has")
+    start(*own, "--journal-server-name=etcd.ml.svc").wait_ready()
+
+
+@case
+@with_cluster()
+def tls_to_an_etcd_that_has_none(cluster, start):
+    ca = certs.Ca()
+    start("--journal-ca=" + ca.pem).wait_ready(503, "speaks no TLS")
+
+
+@case
+@with_cluster(secure=True)
+def a_new_certificate_is_shown_to_etcd(cluster, start):
+    """rdzvd sees that its files have changed, and shows the new certificate with its next connection."""
+    secure = cluster.secure
+    old, new = secure.ca.expired("rdzvd", None), secure.client
+    own = secure.ca.path("own.pem"), secure.ca.path("own.key")
+
+    def put_files(pair):
+        for path, to in zip(pair, own):
+            shutil.copy(path, to + ".new")
+            os.rename(to + ".new", to)
+    put_files(old)
+    replica = start("--journal-ca=" + secure.ca.pem, "--journal-cert=" + own[0], "--journal-key=" + own[1])
+    replica.wait_log("event=etcd_failed .*alert bad certificate")
+    put_files(new)
+    replica.wait_log("event=certificate_loaded .*own.pem")
+    replica.wait_ready()
+    same(Peer(replica.port).add(b"n", 1), 1, "a change")
+    put_files((secure.ca.pem, own[1]))
+    replica.wait_log("event=certificate_kept .*peer=etcd")
+    same(Peer(replica.port).add(b"n", 1), 2, "the connection goes on")
+
+
+@case
+@with_cluster(flags=("--bcrypt-cost=4",), secure=True)
+def a_user_with_a_password_over_tls(cluster, start):
+    with tempfile.NamedTemporaryFile("w", suffix=".password") as file:
+        file.write("pw\n")
+        file.flush()
+        make_users(cluster)
+        user = ("--journal-user=rdzv", "--journal-password-file=" + file.name)
+        replica = start(*cluster.secure.flags(), *user)
+        replica.wait_ready()
+        same(Peer(replica.port).add(b"n", 1), 1, "a change")
 
 
 def run_alone(name):

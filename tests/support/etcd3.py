@@ -1,5 +1,6 @@
 """A real etcd v3 cluster on loopback, of one member or three, its data in a directory that goes
-with it, and rdzvd as a replica on it."""
+with it, and rdzvd as a replica on it. With a `Secure` it speaks TLS alone, and takes clients of its
+CA alone."""
 
 import base64
 import http.client
@@ -7,22 +8,52 @@ import json
 import os
 import shutil
 import signal
+import ssl
 import tempfile
 import time
 
+import certs
 from servers import Rdzvd, Server, free_port, free_ports, token_flag
+
+
+class Secure:
+    """What a cluster and its clients need for TLS."""
+
+    def __init__(self):
+        self.ca = certs.Ca()
+        self.cert, self.key = self.ca.path("etcd.pem"), self.ca.path("etcd.key")
+        self.renew(self.ca.issue("etcd"))
+        self.client = self.ca.issue("rdzvd", None)
+        self.context = ssl.create_default_context(cafile=self.ca.pem)
+        self.context.load_cert_chain(*self.client)
+
+    def renew(self, pair):
+        """What the members show from now on: etcd reads its files with each handshake."""
+        for new, path in zip(pair, (self.cert, self.key)):
+            shutil.copy(new, path + ".new")
+            os.rename(path + ".new", path)
+
+    def etcd_flags(self):
+        return ["--cert-file=" + self.cert, "--key-file=" + self.key, "--trusted-ca-file=" + self.ca.pem,
+                "--client-cert-auth"]
+
+    def flags(self):
+        return ["--journal-ca=" + self.ca.pem, "--journal-cert=" + self.client[0],
+                "--journal-key=" + self.client[1]]
 
 
 class Member(Server):
     """One etcd process, which can be ended and started again with what it has on disk."""
 
-    def __init__(self, name, folder, client, peer, cluster, flags=()):
-        url, peer_url = ("http://127.0.0.1:%d" % port for port in (client, peer))
+    def __init__(self, name, folder, client, peer, cluster, flags=(), secure=None):
+        url = "%s://127.0.0.1:%d" % ("https" if secure else "http", client)
+        peer_url = "http://127.0.0.1:%d" % peer
         self.name, self.port = name, client
         self.argv = ["etcd", "--name", name, "--data-dir", os.path.join(folder, name),
                      "--listen-client-urls", url, "--advertise-client-urls", url,
                      "--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url,
-                     "--initial-cluster", cluster, "--initial-cluster-token", folder, *flags]
+                     "--initial-cluster", cluster, "--initial-cluster-token", folder, *flags,
+                     *(secure.etcd_flags() if secure else ())]
         super().__init__(self.argv)
 
     def start_again(self):
@@ -45,13 +76,14 @@ class Member(Server):
 
 
 class Cluster:
-    def __init__(self, count=1, flags=()):
+    def __init__(self, count=1, flags=(), secure=None):
+        self.secure = secure
         self.folder = tempfile.mkdtemp(prefix="rdzv-etcd3-")
         ports = free_ports(2 * count)
         names = ["m%d" % i for i in range(count)]
         cluster = ",".join("%s=http://127.0.0.1:%d" % (name, ports + count + i)
                            for i, name in enumerate(names))
-        self.members = [Member(name, self.folder, ports + i, ports + count + i, cluster, flags)
+        self.members = [Member(name, self.folder, ports + i, ports + count + i, cluster, flags, secure)
                         for i, name in enumerate(names)]
         for member in self.members:
             self.wait(member)
@@ -69,7 +101,9 @@ class Cluster:
                 time.sleep(0.05)
 
     def call(self, path, body, member=None, timeout=10, token=None):
-        c = http.client.HTTPConnection("127.0.0.1", (member or self.members[0]).port, timeout=timeout)
+        port = (member or self.members[0]).port
+        c = http.client.HTTPSConnection("127.0.0.1", port, timeout=timeout, context=self.secure.context) \
+            if self.secure else http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
         try:
             c.request("POST", path, json.dumps(body), {"Authorization": token} if token else {})
             answer = json.loads(c.getresponse().read())

@@ -1,11 +1,12 @@
 """torchrun end to end: elastic training jobs that meet through rdzvd, or through its peers.
 
     elastic.py [--torch NAME]... [--all | --usual] [--backend NAME]... [--scenario NAME]...
-               [--server rdzvd|peer | --port PORT] [--own_store] [--at_once N] [--tell] [--logs DIR]
+               [--server rdzvd|peer | --port PORT] [--own_store] [--tls] [--at_once N] [--tell] [--logs DIR]
 
 Without names: both usual releases, the three backends, the four scenarios. --usual leaves out what other steps
 of every run do, too. The peers are torch's own TCPStore server in its own process for c10d, and a real etcd for etcd-v2 and etcd. --port names
-a server on loopback that runs already; else every run has a fresh one. --tell says in plain words
+a server on loopback that runs already; else every run has a fresh one. With --tls, etcd's backends speak HTTPS
+with a certificate each, and rdzvd takes nothing else. --tell says in plain words
 what goes on.
 
 Over c10d and rdzvd torch has its default settings. The peers, etcd's backends and torch 2.6, where
@@ -28,6 +29,7 @@ from job import BACKENDS, STOP, WORKERS_PER_AGENT, Job, JobFailed, out
 from run_store_api import PeerStore
 
 sys.path.insert(0, os.path.join(torches.ROOT, "tests", "support"))
+import certs  # noqa: E402
 from servers import Etcd, Rdzvd  # noqa: E402
 
 
@@ -139,7 +141,19 @@ class Running:
         pass
 
 
-def server_for(options, torch, backend):
+# How torch's two backends name the files: --rdzv-conf.
+TLS_CONF = {"etcd-v2": ("ca_cert", "ssl_cert", "ssl_cert_key"), "etcd": ("cacert", "cert", "key")}
+
+
+def tls_conf(backend, ca):
+    files = (ca.pem, *ca.issue("agent", None))
+    return ["protocol=https"] + ["%s=%s" % pair for pair in zip(TLS_CONF[backend], files)]
+
+
+def server_for(options, torch, backend, ca):
+    if ca:
+        cert, key = ca.issue()
+        return Rdzvd("--cert=" + cert, "--key=" + key, "--client-ca=" + ca.pem, "--plaintext=off")
     if options.port:
         return Running(options.port)
     if options.server == "rdzvd":
@@ -159,11 +173,14 @@ def run(options, torch, backend, scenario):
     else:
         folder = tempfile.mkdtemp(prefix="rdzv-elastic-")
     begin, jobs, server = time.monotonic(), [], None
+    ca = certs.Ca() if options.tls else None
     shares = (backend == "c10d" and options.server == "rdzvd" and not options.own_store
               and torch.name != "2.6")
 
     def start(nnodes):
         jobs.append(Job(torch, backend, server.port, folder, run_id, nnodes, shares=shares))
+        if ca:
+            jobs[0].conf = tls_conf(backend, ca)
         return jobs[0]
 
     def tell(text):
@@ -171,7 +188,7 @@ def run(options, torch, backend, scenario):
             out("  [%s, %5.1f s] %s" % (backend, time.monotonic() - begin, text))
 
     try:
-        with server_for(options, torch, backend) as server:
+        with server_for(options, torch, backend, ca) as server:
             try:
                 SCENARIOS[scenario](start, tell)
             finally:
@@ -191,7 +208,7 @@ def run(options, torch, backend, scenario):
             out("---- server\n" + "\n".join(server.log().splitlines()[-100:]))
         out("again: %s %s --torch %s --backend %s --scenario %s --server %s%s\nlogs: %s" % (
             sys.executable, os.path.abspath(__file__), torch.name, backend, scenario,
-            options.server, " --own_store" if options.own_store else "", folder))
+            options.server, " --own_store" * options.own_store + " --tls" * options.tls, folder))
         return False
     out("passed  %s (%.1f s)" % (name, time.monotonic() - begin))
     if not options.logs:
@@ -209,10 +226,14 @@ def main():
     parser.add_argument("--server", choices=("rdzvd", "peer"), default="rdzvd")
     parser.add_argument("--port", type=int, help="a running server's port on 127.0.0.1")
     parser.add_argument("--own_store", action="store_true", help="worker 0 hosts the workers' store")
+    parser.add_argument("--tls", action="store_true", help="etcd's backends over HTTPS")
     parser.add_argument("--at_once", type=int, default=2, help="how many runs at a time")
     parser.add_argument("--tell", action="store_true", help="say what goes on")
     parser.add_argument("--logs", help="a folder for all logs, kept")
     options = parser.parse_args()
+
+    if options.tls and (options.server != "rdzvd" or options.port or "c10d" in (options.backend or BACKENDS)):
+        parser.error("--tls is for a fresh rdzvd, with --backend etcd-v2 or etcd: torch's c10d has no TLS")
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: STOP.set())

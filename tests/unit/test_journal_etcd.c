@@ -295,8 +295,12 @@ static int set_up(void **state)
 {
     static char host[] = "127.0.0.1";
     static struct upstream_spec specs[2];
-    struct grpc_options options = {
-        .endpoints = specs, .endpoint_count = 2, .clock = &clock_system, .link = on_link};
+    static const struct client_tls plain;
+    struct grpc_options options = {.tls = &plain,
+                                   .endpoints = specs,
+                                   .endpoint_count = 2,
+                                   .clock = &clock_system,
+                                   .link = on_link};
 
     (void)state;
     base = event_base_new();

@@ -1,13 +1,16 @@
 /* TLS over one socket. See tls.h for the contract. */
-#include "rdzv/net/tls.h"
+#include "tls/tls.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include "tls/tls_names.h"
 
 /* --- The socket, as OpenSSL sees it. Its own way to it would raise SIGPIPE. --- */
 
@@ -54,20 +57,38 @@ static long bio_control(BIO *bio, int what, long number, void *arg)
     return what == BIO_CTRL_FLUSH;
 }
 
+static BIO_METHOD *new_method(void)
+{
+    BIO_METHOD *method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "socket");
+
+    if (method == NULL)
+        return NULL;
+    BIO_meth_set_write_ex(method, bio_write);
+    BIO_meth_set_read_ex(method, bio_read);
+    BIO_meth_set_ctrl(method, bio_control);
+    return method;
+}
+
+/* One for the whole program, whose threads may ask for it at the same time. NULL: no memory. */
+static const BIO_METHOD *socket_method(void)
+{
+    static _Atomic(BIO_METHOD *) shared;
+    BIO_METHOD *there = atomic_load(&shared), *made;
+
+    if (there != NULL)
+        return there;
+    made = new_method();
+    if (made == NULL || atomic_compare_exchange_strong(&shared, &there, made))
+        return made;
+    BIO_meth_free(made);
+    return there;
+}
+
 static BIO *bio_new(int fd)
 {
-    static BIO_METHOD *method;
-    BIO *bio;
+    const BIO_METHOD *method = socket_method();
+    BIO *bio = method == NULL ? NULL : BIO_new(method);
 
-    if (method == NULL) {
-        method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "socket");
-        if (method == NULL)
-            return NULL;
-        BIO_meth_set_write_ex(method, bio_write);
-        BIO_meth_set_read_ex(method, bio_read);
-        BIO_meth_set_ctrl(method, bio_control);
-    }
-    bio = BIO_new(method);
     if (bio == NULL)
         return NULL;
     BIO_set_data(bio, (void *)(intptr_t)fd);
@@ -77,7 +98,7 @@ static BIO *bio_new(int fd)
 
 /* --- Whose certificate is refused: OpenSSL forgets it. --- */
 
-static _Thread_local char refused_name[120];
+static _Thread_local char refused_name[TLS_WHY_MAX - 60];
 
 static void put_name(X509 *certificate, char *text, size_t size)
 {
@@ -91,12 +112,50 @@ static void put_name(X509 *certificate, char *text, size_t size)
     BIO_free(bio);
 }
 
+/* ", a.example", as long as there is room. What would end a line or a word is left out. */
+static bool add_name(const struct tls_name *name, void *arg)
+{
+    char *text = arg;
+    size_t at = strlen(text), room = sizeof refused_name - at;
+
+    if (name->len + sizeof ", )" > room)
+        return false;
+    if (text[at - 1] != '(') {
+        strcpy(text + at, ", ");
+        at += 2;
+    }
+    for (size_t i = 0; i < name->len; i++)
+        text[at + i] = (char)(name->text[i] > ' ' && name->text[i] < 0x7f ? name->text[i] : '_');
+    text[at + name->len] = '\0';
+    return true;
+}
+
+/* "CN=server (localhost, 127.0.0.1)": of one that has other names than the one that is wanted. */
+static void put_names(X509 *certificate)
+{
+    size_t len = strlen(refused_name);
+
+    if (len + sizeof " ()" > sizeof refused_name)
+        return;
+    strcpy(refused_name + len, " (");
+    tls_each_name(certificate, add_name, refused_name);
+    strcat(refused_name, ")");
+}
+
+static bool is_mismatch(int error)
+{
+    return error == X509_V_ERR_HOSTNAME_MISMATCH || error == X509_V_ERR_IP_ADDRESS_MISMATCH;
+}
+
 int tls_verified(int is_fine, X509_STORE_CTX *verification)
 {
     X509 *certificate = X509_STORE_CTX_get_current_cert(verification);
 
-    if (!is_fine && certificate != NULL)
-        put_name(certificate, refused_name, sizeof refused_name);
+    if (is_fine || certificate == NULL)
+        return is_fine;
+    put_name(certificate, refused_name, 120);
+    if (is_mismatch(X509_STORE_CTX_get_error(verification)))
+        put_names(certificate);
     return is_fine;
 }
 
@@ -125,7 +184,7 @@ SSL *tls_server(SSL_CTX *context, int fd)
     return ssl;
 }
 
-/* Certificates name addresses in a way of their own, and nobody asks for one by SNI. */
+/* Certificates name addresses in a way of their own, and SNI has none. */
 static bool expect(SSL *ssl, const char *name)
 {
     struct in6_addr address; /* large enough for both */

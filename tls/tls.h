@@ -14,7 +14,7 @@
 /* So many bytes are one record at most, and are best given at a time. */
 #define TLS_RECORD_MAX 16384
 
-#define TLS_WHY_MAX 256
+#define TLS_WHY_MAX 320
 
 /* One side of a connection on a connected or accepted socket, which the caller closes after
  * tls_free(). A client asks for the server with that name or address, and takes no other. NULL:

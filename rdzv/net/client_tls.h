@@ -1,0 +1,30 @@
+/* How the daemon speaks TLS with servers that it connects to (a relay with its store, a store with
+ * etcd): what it shows, whom it takes, and files that change. */
+#pragma once
+
+#include "rdzv/config/config.h"
+#include "rdzv/net/file_watch.h"
+#include "tls/tls.h"
+
+struct client_tls {
+    const struct config_client_tls *config;
+    const char *alpn;
+    const char *peer;
+    SSL_CTX *context; /* NULL: plain text is spoken */
+    struct file_watch files;
+};
+
+/* Reads the files, if the settings name some. `alpn` is the protocol that is asked for, or NULL;
+ * `peer` is what the log calls the other side: "the store". Both literals. 0, or -1 after it logged
+ * why not. */
+int client_tls_start(struct client_tls *t, const struct config_client_tls *config, const char *alpn,
+                     const char *peer);
+void client_tls_fini(struct client_tls *t);
+
+/* Once a second: new files are for new connections. If they are of no use, the log says why, and
+ * the old ones stay. */
+void client_tls_tick(struct client_tls *t);
+
+/* Of a socket that is connected to a server of that name; NULL: there is no memory. Not for plain
+ * text. */
+SSL *client_tls_open(const struct client_tls *t, int fd, const char *host);
