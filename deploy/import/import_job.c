@@ -51,6 +51,11 @@ bool import_is_store(struct importer *m, const struct kube_container *c)
     return kind == JOB_STORE_RDZVD || kind == JOB_STORE_RELAY;
 }
 
+bool import_is_only_store(const struct job_view *jobs, const struct kube_pods *p)
+{
+    return job_server_in(jobs, p) != NULL && job_runs_in(jobs, p).count == 0;
+}
+
 /* --- The job. --- */
 
 static const char *platform_of(const struct kube_object *o)
@@ -95,7 +100,12 @@ static bool find_job(struct importer *m)
             continue;
         if (m->job != NULL) {
             options_error(m->diag,
-                          "there are several jobs, %s and %s among them: name one with --job",
+                          m->job->type == KUBE_POD && o->type == KUBE_POD
+                              ? "several Pods run torchrun, %s and %s among them: name the first "
+                                "with --job, and what is to make such pods with --platform, such "
+                                "as job"
+                              : "the files have several jobs, %s and %s among them: name one with "
+                                "--job",
                           m->job->name, o->name);
             return false;
         }
@@ -111,18 +121,16 @@ static bool find_job(struct importer *m)
     return m->job != NULL;
 }
 
-/* The run of the workers, or of the only pods there are. */
-static void choose_run(struct importer *m)
+const struct job_run *import_workers_run(const struct job_view *jobs, const struct kube_object *job)
 {
-    struct job_view_runs runs = job_runs_of(&m->jobs, m->job);
+    struct job_view_runs runs = job_runs_of(jobs, job);
+    const struct job_run *run = runs.list[0];
 
-    m->run = runs.list[0];
     for (size_t i = 1; i < runs.count; i++) {
-        if (strcmp(m->run->container->pods->role, "Master") == 0)
-            m->run = runs.list[i];
+        if (strcmp(run->container->pods->role, "Master") == 0)
+            run = runs.list[i];
     }
-    m->container = m->run->container;
-    m->pods = m->container->pods;
+    return run;
 }
 
 /* --- Rendezvous. --- */
@@ -310,11 +318,13 @@ static void read_rdzv(struct importer *m)
 
 /* --- Numbers. --- */
 
-/* The pods that train; 0: their number is not known. */
+/* The pods that train; 0: their number is not known, as of a Pod, which is one of several. */
 static long count_pods(struct importer *m)
 {
     long sum = 0;
 
+    if (m->job->type == KUBE_POD)
+        return 0;
     for (size_t i = 0; i < m->job->pods_count; i++) {
         const struct kube_pods *p = m->bundle.pods[m->job->first_pods + i];
 
@@ -325,6 +335,13 @@ static long count_pods(struct importer *m)
         sum += p->replicas;
     }
     return sum;
+}
+
+/* nprocPerNode, which emit's PyTorchJob has, too. */
+static bool is_told_by_operator(const struct importer *m)
+{
+    return m->run->settings[TORCHRUN_NPROC_PER_NODE].from == JOB_FROM_OPERATOR &&
+           (strcmp(m->platform, "pytorchjob") == 0 || is_wrapped(m));
 }
 
 static void read_numbers(struct importer *m, bool writes_command)
@@ -345,8 +362,8 @@ static void read_numbers(struct importer *m, bool writes_command)
     }
     if (kube_get(m->container->over, "numProcPerNode") != NULL)
         import_put(m, m->settings, "procsPerNode", kube_get(m->container->over, "numProcPerNode"));
-    else if (writes_command && procs->from != JOB_FROM_NOWHERE && procs->value.known &&
-             *procs->value.text != '\0')
+    else if ((writes_command || is_told_by_operator(m)) && procs->from != JOB_FROM_NOWHERE &&
+             procs->value.known && *procs->value.text != '\0')
         import_put_plain(m, m->settings, "procsPerNode", procs->value.text);
 }
 
@@ -373,7 +390,7 @@ static const struct yaml_node *read_variables(struct importer *m)
         yaml_append(&m->arena, list, item);
     }
     if (yaml_get(m->settings, "mainProgram") == NULL && procs->from == JOB_FROM_OPERATOR &&
-        procs->value.known) { /* the operator told torchrun, and emit's job has no field for it */
+        procs->value.known && !is_told_by_operator(m)) { /* emit's job has no field for it */
         item = yaml_new(&m->arena, YAML_MAPPING);
         import_put_text(m, item, "name", job_variable_name(TORCHRUN_NPROC_PER_NODE));
         import_put_text(m, item, "value", procs->value.text);
@@ -545,6 +562,7 @@ static void read_labels(struct importer *m)
 
 static void read_job_fields(struct importer *m)
 {
+    const struct job_setting *restarts = &m->run->settings[TORCHRUN_MAX_RESTARTS];
     static const char *const ttl[] = {"ttlSecondsAfterFinished",
                                       "runPolicy.ttlSecondsAfterFinished"};
 
@@ -557,8 +575,11 @@ static void read_job_fields(struct importer *m)
         import_put(m, m->settings, "podFailurePolicy", kube_get(m->job->spec, "podFailurePolicy"));
     /* Of an elastic job the setting says torchrun's number, too, and emit has a high one by itself.
      */
-    if (job_is_elastic(m->run))
+    if (job_is_elastic(m->run)) {
+        if (restarts->from == JOB_FROM_OPERATOR && strcmp(restarts->value.text, "100") != 0)
+            import_put(m, m->settings, "restarts", restarts->node);
         return;
+    }
     if (m->job->type == KUBE_JOBSET)
         import_put(m, m->settings, "restarts", kube_get(m->job->spec, "failurePolicy.maxRestarts"));
     if (m->job->type == KUBE_VOLCANO_JOB && kube_int(m->job->spec, "maxRetry", 0) != 1000)
@@ -603,12 +624,14 @@ bool import_job(struct importer *m)
     m->settings = yaml_new(&m->arena, YAML_MAPPING);
     if (!find_job(m))
         return false;
-    choose_run(m);
+    m->run = import_workers_run(&m->jobs, m->job);
+    m->container = m->run->container;
+    m->pods = m->container->pods;
     if (m->platform == NULL)
         m->platform = platform_of(m->job);
     if (m->platform == NULL) {
         import_error(m, m->job->node,
-                     "no platform of emit makes a %s: name one with --platform, such as job",
+                     "emit makes no %s: name what is to run the pods with --platform, such as job",
                      m->job->kind);
         return false;
     }
