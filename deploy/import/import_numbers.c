@@ -106,7 +106,7 @@ static size_t compare_option(struct importer *m, const struct job_run *made,
 
 /* For how many of the pods that train the scheduler waits. */
 struct gang {
-    const struct yaml_node *node; /* NULL: nothing is written */
+    const struct yaml_node *node, *task_node; /* NULL: nothing is written */
     long of_job, of_tasks;
 };
 
@@ -138,8 +138,8 @@ static struct gang find_gang(struct job_view *jobs, const struct kube_object *jo
             stores += p->replicas;
             continue;
         }
-        if (g.node == NULL && least > 0)
-            g.node = kube_get(p->part, "minAvailable");
+        if (g.task_node == NULL && least > 0)
+            g.task_node = kube_get(p->part, "minAvailable");
         g.of_tasks += least > 0 ? least : p->replicas;
     }
     g.of_job = written > 0 ? written - stores : g.of_tasks;
@@ -150,17 +150,16 @@ static size_t compare_gangs(struct importer *m, struct import_made *made)
 {
     struct gang old = find_gang(&m->jobs, m->job),
                 new = find_gang(&made->jobs, job_run_object(made->run));
-    const char *whose = old.of_job != new.of_job ? "job" : "tasks";
+    bool whole = old.node != NULL && old.of_job != new.of_job;
 
-    if (old.node == NULL || new.node == NULL ||
-        (old.of_job == new.of_job && old.of_tasks == new.of_tasks))
+    if (new.node == NULL || !(whole || (old.task_node != NULL && old.of_tasks != new.of_tasks)))
         return 0;
-    import_note(m, old.node,
+    import_note(m, whole ? old.node : old.task_node,
                 "the scheduler waits for %ld training pods of the %s here, and for %ld in the job "
                 "that emit makes: no setting but `nodes` says this, so change minAvailable in what "
                 "emit prints",
-                *whose == 'j' ? old.of_job : old.of_tasks, whose,
-                *whose == 'j' ? new.of_job : new.of_tasks);
+                whole ? old.of_job : old.of_tasks, whole ? "job" : "tasks",
+                whole ? new.of_job : new.of_tasks);
     return 1;
 }
 
