@@ -225,7 +225,9 @@ static void look_at_relay(struct check *c, const struct job_store *s)
         if (!is_claimed(s->container->pods, l[i].port))
             check_report(
                 c, s->container->pods->object, check_at_option(s->container, &l[i].setting),
-                "port %ld is one of the node, and nothing keeps a second relay off it", l[i].port);
+                "port %ld is a port of the node, and no container claims it, so a second relay may "
+                "come to that node",
+                l[i].port);
     }
     if (count == 0)
         check_report(c, s->container->pods->object, check_at_first(s->container->node, "name"),

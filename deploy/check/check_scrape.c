@@ -100,7 +100,7 @@ struct scrapes {
     struct kube_index selections; /* of policies, by the number of the pods */
     struct kube_index closed;     /* what look_at_policies() found, by what it was asked */
     struct kube_index services;   /* by label, and all of them as "" */
-    struct kube_index looked;     /* monitors and Services, by all that matters here: see is_first() */
+    struct kube_index looked; /* monitors and Services, by all that matters here: see is_first() */
 };
 
 static const char *number_key(struct check *c, size_t number)
@@ -139,8 +139,8 @@ static void index_policy(struct scrapes *all, const struct kube_object *o)
     kube_index_add(&c->bundle.arena, &all->policies, "", key, o->index);
     for (size_t i = 0; i < s->count && first; i++) {
         if (job_store_in(&c->jobs, s->list[i]) != NULL)
-            kube_index_add(&c->bundle.arena, &all->selections, "",
-                           number_key(c, s->list[i]->index), s->index);
+            kube_index_add(&c->bundle.arena, &all->selections, "", number_key(c, s->list[i]->index),
+                           s->index);
     }
 }
 
@@ -163,8 +163,9 @@ static const char *scrape_key(struct scrapes *all, size_t selection, const struc
 
     buf_print(&b, "%zu %ld", selection, port_number(s->pods, s->port));
     for (size_t i = 0; i < s->pods->count; i++)
-        buf_print(&b, " %s",
-                  kube_print(&all->c->bundle.arena, kube_get(s->pods->containers[i].node, "ports")));
+        buf_print(
+            &b, " %s",
+            kube_print(&all->c->bundle.arena, kube_get(s->pods->containers[i].node, "ports")));
     return b.text;
 }
 

@@ -83,8 +83,9 @@ static bool is_left_out_item(struct comparison *c, const struct yaml_node *item)
 {
     const char *name = text_of(item, "name");
 
-    return is_store_part(c->m, item) || strcmp(name, "rdzvd") == 0 || strcmp(name, "rdzvd-relay") == 0 ||
-           strcmp(name, "rdzvd-data") == 0 || import_is_rendezvous(c->m, name);
+    return is_store_part(c->m, item) || strcmp(name, "rdzvd") == 0 ||
+           strcmp(name, "rdzvd-relay") == 0 || strcmp(name, "rdzvd-data") == 0 ||
+           import_is_rendezvous(c->m, name);
 }
 
 static void note(struct comparison *c, const struct yaml_node *at, const char *path,
@@ -93,8 +94,11 @@ static void note(struct comparison *c, const struct yaml_node *at, const char *p
     if (c->count++ >= NOTES_MAX)
         return;
     if (new == NULL)
-        import_note(c->m, at, "%s: no setting of a user file says this, and emit leaves it out",
-                    path);
+        import_note(
+            c->m, at,
+            "%s: no setting of a user file says this, so emit leaves it out: add it to what "
+            "emit prints if you need it",
+            path);
     else
         import_note(c->m, at,
                     "%s: this is %s, and no setting of a user file says so: emit writes %s", path,

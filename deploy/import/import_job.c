@@ -160,6 +160,13 @@ bool import_is_rendezvous(struct importer *m, const char *variable)
     return is_of_id(m, variable);
 }
 
+const struct yaml_node *import_place(const struct importer *m, enum torchrun_option option)
+{
+    const struct job_setting *s = &m->run->settings[option];
+
+    return s->node != NULL ? s->node : m->job->node;
+}
+
 static void put_number(struct importer *m, struct yaml_node *to, const char *key, long value)
 {
     import_put_plain(m, to, key, arena_text(&m->arena, "%ld", value));
@@ -188,8 +195,8 @@ static struct yaml_node *read_conf(struct importer *m)
         if (readers == 0 || (readers & RDZV_CONF_C10D) != 0)
             import_put_text(m, out, key, value);
         else
-            import_note(m, m->job->node, "c10d does not read the conf key `%s`: it is left out",
-                        key);
+            import_note(m, import_place(m, TORCHRUN_RDZV_CONF),
+                        "c10d does not read the conf key `%s`, so import leaves it out", key);
     }
     return out->count > 0 ? out : NULL;
 }
@@ -302,7 +309,7 @@ static void read_rdzv(struct importer *m)
         import_put_text(m, rdzv, "endpoint", arena_text(&m->arena, "%s:%ld", r->host, r->port));
         if (r->settings[TORCHRUN_RDZV_ID].value.known)
             import_put_text(m, rdzv, "id", r->settings[TORCHRUN_RDZV_ID].value.text);
-        import_note(m, m->job->node,
+        import_note(m, import_place(m, TORCHRUN_RDZV_ENDPOINT),
                     "the job meets at %s, which is not in these files, and the user file leaves it "
                     "there: remove rdzv.placement, rdzv.endpoint and rdzv.id, and it gets a store "
                     "of its own",
@@ -358,7 +365,9 @@ static void read_numbers(struct importer *m, bool writes_command)
     } else if (pods > 0 || high > 0) {
         put_number(m, m->settings, "numPods", pods > 0 ? pods : high);
     } else {
-        import_error(m, m->job->node, "the number of pods is not known: write it as a number");
+        import_error(
+            m, m->job->node,
+            "import cannot tell the number of pods: write it into the manifest as a number");
     }
     if (kube_get(m->container->over, "numProcPerNode") != NULL)
         import_put(m, m->settings, "procsPerNode", kube_get(m->container->over, "numProcPerNode"));
@@ -636,7 +645,8 @@ bool import_job(struct importer *m)
         return false;
     }
     if (*m->job->name == '\0')
-        import_error(m, m->job->node, "this job has no name: give it one");
+        import_error(m, m->job->node,
+                     "this job has no metadata.name, which jobName comes from: give it one");
     import_put_text(m, m->settings, "jobName", m->job->name);
     if (*m->job->namespace != '\0')
         import_put_text(m, m->settings, "namespace", m->job->namespace);

@@ -27,6 +27,9 @@ bool import_job(struct importer *m);
 const struct job_run *import_workers_run(const struct job_view *jobs,
                                          const struct kube_object *job);
 
+/* Where the manifest says what torchrun is told, or the job. */
+const struct yaml_node *import_place(const struct importer *m, enum torchrun_option option);
+
 void import_note(struct importer *m, const struct yaml_node *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void import_error(struct importer *m, const struct yaml_node *at, const char *format, ...)

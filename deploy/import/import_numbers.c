@@ -55,14 +55,6 @@ static const char *nodes_text(struct importer *m, const struct job_run *r)
                : arena_text(&m->arena, "%ld to %ld", r->nodes_min, r->nodes_max);
 }
 
-/* Where the manifest says it. */
-static const struct yaml_node *place_of(const struct importer *m, enum torchrun_option option)
-{
-    const struct job_setting *s = &m->run->settings[option];
-
-    return s->node != NULL ? s->node : m->job->node;
-}
-
 static size_t compare_nodes(struct importer *m, const struct job_run *made)
 {
     const struct job_run *old = m->run;
@@ -70,7 +62,7 @@ static size_t compare_nodes(struct importer *m, const struct job_run *made)
     if (old->nodes_min < 0 || old->nodes_max < 0 ||
         (old->nodes_min == made->nodes_min && old->nodes_max == made->nodes_max))
         return 0;
-    import_note(m, place_of(m, TORCHRUN_NNODES),
+    import_note(m, import_place(m, TORCHRUN_NNODES),
                 "torchrun runs on %s nodes here, and on %s in the job that emit makes: set "
                 "`nodes` or `numPods`",
                 nodes_text(m, old), nodes_text(m, made));
@@ -96,7 +88,7 @@ static size_t compare_option(struct importer *m, const struct job_run *made,
         (new->from != JOB_FROM_NOWHERE && !new->value.known) ||
         strcmp(value_of(m->run, option), value_of(made, option)) == 0)
         return 0;
-    import_note(m, place_of(m, option),
+    import_note(m, import_place(m, option),
                 "torchrun has %s %s here, and %s in the job that emit makes: set `%s`",
                 value_of(m->run, option), what, value_of(made, option), setting);
     return 1;

@@ -106,10 +106,10 @@ void kube_index_labels(struct arena *a, struct kube_index *labelled, const struc
         const struct kube_label *l = &p->labels[i];
         char bytes[LABEL_MAX];
 
-        kube_index_add(
-            a, labelled, p->object->namespace,
-            l->value == NULL ? l->key : label_name(a, bytes, sizeof bytes, l->key, l->value),
-            p->index);
+        kube_index_add(a, labelled, p->object->namespace,
+                       l->value == NULL ? l->key
+                                        : label_name(a, bytes, sizeof bytes, l->key, l->value),
+                       p->index);
     }
 }
 

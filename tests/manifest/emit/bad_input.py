@@ -82,7 +82,7 @@ CASES = [
     ("rdzv: {durable: 1Gi}", "3:17", "cannot have a volume"),
     ("rdzv: {spaceIdleTimeout: 30}", "3:26", "is not a duration"),
     ("rdzv: {expect: 0}", "3:16", "too small"),
-    ("numPods: 4\nrdzv: {expect: 5}", "4:16", "5 is more than the number of pods, 4"),
+    ("numPods: 4\nrdzv: {expect: 5}", "4:16", "5 is more than the number of pods, so the first round would wait for nodes that do not exist: write 4 or less"),
     ("rdzv: {expect: 1, protocol: etcd-v2}", "3:16", "a store of this job alone"),
     ("rdzv: {expect: true, placement: external, endpoint: 'a:1', id: a}", "3:16", "a store of this"),
     ("hostNetwork: true\nrdzv: {placement: sidecar}", "3:14", "use placement relay or service"),
