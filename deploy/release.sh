@@ -73,8 +73,8 @@ make_debian()
 
 make_chart()
 {
-    sed -n "s/^\(version\|appVersion\): //p" "$ROOT/deploy/helm/rdzv/Chart.yaml" | grep -vqxF "$VERSION" &&
-        { echo "release.sh: the chart is not of version $VERSION" >&2; exit 1; }
+    sed -n "s/^\(version\|appVersion\): //p" "$ROOT"/deploy/helm/*/*.yaml | grep -vqxF "$VERSION" &&
+        { echo "release.sh: the chart or the plugin of helm is not of version $VERSION" >&2; exit 1; }
     (cd "$ROOT/deploy/helm" && archive "$OUT/rdzv-chart-$VERSION.tgz" rdzv)
 }
 

@@ -378,10 +378,24 @@ static void read_numbers(struct importer *m, bool writes_command)
 
 /* --- The container. --- */
 
+/* The operator told torchrun, and emit's job has no field for it: a variable does. */
+static void take_from_operator(struct importer *m, enum torchrun_option option,
+                               struct yaml_node *list)
+{
+    const struct job_setting *s = &m->run->settings[option];
+    struct yaml_node *item;
+
+    if (s->from != JOB_FROM_OPERATOR || !s->value.known)
+        return;
+    item = yaml_new(&m->arena, YAML_MAPPING);
+    import_put_text(m, item, "name", job_variable_name(option));
+    import_put_text(m, item, "value", s->value.text);
+    yaml_append(&m->arena, list, item);
+}
+
 static const struct yaml_node *read_variables(struct importer *m)
 {
     const struct yaml_node *env = kube_field(m->container, "env");
-    const struct job_setting *procs = &m->run->settings[TORCHRUN_NPROC_PER_NODE];
     struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE), *item;
 
     for (size_t i = 0; i < yaml_length(env); i++) {
@@ -398,13 +412,10 @@ static const struct yaml_node *read_variables(struct importer *m)
             import_put_text(m, item, "value", "");
         yaml_append(&m->arena, list, item);
     }
-    if (yaml_get(m->settings, "mainProgram") == NULL && procs->from == JOB_FROM_OPERATOR &&
-        procs->value.known && !is_told_by_operator(m)) { /* emit's job has no field for it */
-        item = yaml_new(&m->arena, YAML_MAPPING);
-        import_put_text(m, item, "name", job_variable_name(TORCHRUN_NPROC_PER_NODE));
-        import_put_text(m, item, "value", procs->value.text);
-        yaml_append(&m->arena, list, item);
-    }
+    if (yaml_get(m->settings, "mainProgram") == NULL && !is_told_by_operator(m))
+        take_from_operator(m, TORCHRUN_NPROC_PER_NODE, list);
+    if (!job_is_elastic(m->run))
+        take_from_operator(m, TORCHRUN_MAX_RESTARTS, list);
     return list->count > 0 ? list : NULL;
 }
 

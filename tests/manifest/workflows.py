@@ -671,6 +671,9 @@ def import_compares_what_numbers_come_to():
     check(user["procsPerNode"] == 4 and not notes, "%r\n%r" % (user, notes))
     made, _ = run("emit", "-f", "-", stdin=json.dumps(user).encode(), code=0)
     check([d for d in yaml.safe_load_all(made) if d["kind"] == "PyTorchJob"][0]["spec"]["nprocPerNode"] == "4", made.decode())
+    # A policy of a job that --nnodes makes none of a range: no field of emit's job has its restarts, a variable has.
+    user, notes = imported(POLICY_JOB % '[sh, -c, "cd /x && torchrun --nnodes=3 t.py"]')
+    check({"name": "PET_MAX_RESTARTS", "value": "7"} in user["environmentVariables"] and not any("restarts" in n for n in notes), repr((user, notes)))
     # On another platform the numbers are compared, and the pods.
     user, notes = imported(POLICY_JOB % "[torchrun, t.py]", "--platform", "job")
     check(any("emit makes another kind of object of this PyTorchJob" in n for n in notes) and not any("torchrun" in n for n in notes), repr(notes))
