@@ -200,9 +200,6 @@ static bool read_found(struct check_input *in, struct yaml_file *out, const char
         in->skipped.others++; /* with comments, or of lines: no manifest */
     else
         diag_append(d, &said);
-    if (!read && said.errors > 0 && !out->is_template && !ends_with(path, ".json"))
-        diag_note(d, path, (struct yaml_mark){0},
-                  "if this is no manifest, leave it out with --exclude");
     diag_free(&said);
     if (!read)
         return false;
