@@ -1,5 +1,6 @@
 /* Rules about the host network and about proxies between pods. */
 #include "deploy/check/check.h"
+
 #include "deploy/check/check_selected.h"
 
 #include <string.h>

@@ -1,4 +1,6 @@
 /* A rule about Prometheus: it comes from outside of the job, and policies keep strangers out. */
+#include "deploy/check/check.h"
+
 #include "deploy/check/check_selected.h"
 #include "deploy/yaml/buf.h"
 

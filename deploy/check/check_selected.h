@@ -1,5 +1,6 @@
-/* What selectors select, looked up once for all objects with the same selector: in a file where each
- * policy selects every pod, the pods of each policy by itself would be the square of its length. */
+/* What selectors select, looked up once for all objects with the same selector: in a file where
+ * each policy selects every pod, the pods of each policy by itself would be the square of its
+ * length. */
 #pragma once
 
 #include "deploy/check/check.h"
