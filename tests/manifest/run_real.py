@@ -223,7 +223,7 @@ class Run:
     def kill_store(self, pod):
         """As a kubelet's node does it when memory ends; the store comes back with its volume."""
         for started in self.containers:
-            started.process.wait_log(r"trainer: counts, restarts=0", timeout=120)
+            started.process.wait_log(r"trainer: counts, restarts=0", timeout=600)
         store = self.stores[-1]
         first = netns.Pod.first(store.process.process)
         os.kill(first, signal.SIGKILL)
