@@ -75,8 +75,8 @@ make_debian()
 
 make_chart()
 {
-    sed -n "s/^\(version\|appVersion\): //p" "$ROOT/deploy/helm/rdzv/Chart.yaml" | grep -vqxF "$VERSION" &&
-        { echo "release.sh: the chart is not of version $VERSION" >&2; exit 1; }
+    sed -n "s/^\(version\|appVersion\): //p" "$ROOT"/deploy/helm/*/*.yaml | grep -vqxF "$VERSION" &&
+        { echo "release.sh: the chart or the plugin of helm is not of version $VERSION" >&2; exit 1; }
     mkdir "$WORK/chart"
     cp -r "$ROOT/deploy/helm/rdzv" "$WORK/chart"
     printf 'annotations:\n  artifacthub.io/license: "%s"\n' "$LICENSE" >>"$WORK/chart/rdzv/Chart.yaml"

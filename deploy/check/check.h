@@ -16,6 +16,7 @@ enum check_severity {
 };
 
 struct check;
+struct check_selected;
 
 struct check_rule {
     const char *id; /* also the anchor in deploy/README.md */
@@ -72,6 +73,9 @@ struct check {
     const struct job_run **users_on_host; /* by index of pods: one on the host network */
     struct kube_index rdzvds;             /* stores by "of" and their namespace */
     bool *behind_relays;                  /* by number of a store: see check_is_behind_relays() */
+    struct kube_index selectors;          /* by namespace and text: see check_selected() */
+    struct check_selected **selected;     /* what they select */
+    size_t selected_count, selected_cap;
     struct check_finding *findings;
     size_t count, cap;
 };

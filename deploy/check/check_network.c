@@ -1,6 +1,8 @@
 /* Rules about the host network and about proxies between pods. */
 #include "deploy/check/check.h"
 
+#include "deploy/check/check_selected.h"
+
 #include <string.h>
 
 static struct check_position at_host_network(const struct kube_pods *p)
@@ -98,31 +100,23 @@ void check_host_network_operator_port(struct check *c)
 
 /* --- Network policies. --- */
 
-static bool is_open(const struct yaml_node *peers, const struct kube_pods *p)
+/* From anywhere, or from addresses: selectors match no pod on the host network. */
+static bool is_open(const struct yaml_node *peers)
 {
-    if (yaml_length(peers) == 0)
-        return true; /* from anywhere */
     for (size_t i = 0; i < yaml_length(peers); i++) {
-        const struct yaml_node *peer = peers->items[i];
-
-        if (kube_get(peer, "ipBlock") != NULL)
-            return true;
-        if (!p->host_network && yaml_get_pair(peer, "podSelector") != NULL &&
-            kube_selects_by(kube_get(peer, "podSelector"), p))
-            return true;
-        if (kube_get(peer, "namespaceSelector") != NULL && !p->host_network)
+        if (kube_get(peers->items[i], "ipBlock") != NULL)
             return true;
     }
-    return false;
+    return yaml_length(peers) == 0;
 }
 
-/* Whether the policy admits pods of the run. */
-static bool lets_in(const struct kube_object *policy, const struct kube_pods *p)
+/* Whether the policy admits pods on the host network. */
+static bool lets_hosts_in(const struct kube_object *policy)
 {
     const struct yaml_node *ingress = kube_get(policy->spec, "ingress");
 
     for (size_t i = 0; i < yaml_length(ingress); i++) {
-        if (is_open(kube_get(ingress->items[i], "from"), p))
+        if (is_open(kube_get(ingress->items[i], "from")))
             return true;
     }
     return false;
@@ -139,9 +133,9 @@ static bool concerns_ingress(const struct kube_object *policy)
     return yaml_length(types) == 0;
 }
 
-/* A run on the host network whose store is in these pods, or behind the relay there; NULL: none. To
- * policies all of them are the same. */
-static const struct job_run *user_on_host(struct check *c, const struct kube_pods *p)
+/* A run on the host network whose store is in one of these pods, or behind the relay there; NULL:
+ * none. To policies all of them are the same. */
+static const struct job_run *user_on_host(struct check *c, struct check_selected *pods)
 {
     if (c->users_on_host == NULL) {
         c->users_on_host = arena_alloc(&c->bundle.arena,
@@ -154,36 +148,27 @@ static const struct job_run *user_on_host(struct check *c, const struct kube_pod
                 c->users_on_host[s->container->pods->index] = r;
         }
     }
-    return c->users_on_host[p->index];
+    for (size_t i = 0; i < pods->count && !pods->user_known && pods->user == NULL; i++)
+        pods->user = c->users_on_host[pods->list[i]->index];
+    pods->user_known = true;
+    return pods->user;
 }
 
 static void look_at_policy(struct check *c, const struct kube_object *policy)
 {
-    const struct yaml_node *selector = kube_get(policy->spec, "podSelector");
-    const struct kube_pods *p = NULL;
-    size_t selected = 0, on_host = 0;
+    struct check_selected *pods = check_selected(c, policy, kube_get(policy->spec, "podSelector"));
+    const struct job_run *user;
 
-    while (on_host == selected &&
-           (p = kube_next_selected_by(&c->bundle, policy, selector, p)) != NULL) {
-        selected++;
-        on_host += p->host_network;
-    }
-    if (selected > 0 && on_host == selected) {
+    if (pods->count > 0 && pods->on_host == pods->count) {
         check_report(c, policy, check_at_key(policy->spec, "podSelector"),
                      "the policy selects pods on the host network, where it has no effect");
         return;
     }
-    for (p = NULL; (p = kube_next_selected_by(&c->bundle, policy, selector, p)) != NULL &&
-                   concerns_ingress(policy);) {
-        const struct job_run *r = user_on_host(c, p);
-
-        if (r == NULL || lets_in(policy, r->container->pods))
-            continue;
+    user = concerns_ingress(policy) && !lets_hosts_in(policy) ? user_on_host(c, pods) : NULL;
+    if (user != NULL)
         check_report(c, policy, check_at_key(policy->spec, "ingress"),
                      "the pods of %s are on the host network, where no pod selector matches them",
-                     check_title(c, r->container->pods->object));
-        return;
-    }
+                     check_title(c, job_run_object(user)));
 }
 
 /* The policy of the svc plugin admits pods of the job by label, and pods on the host network match
@@ -241,7 +226,9 @@ static void look_at_relay(struct check *c, const struct job_store *s)
         if (!is_claimed(s->container->pods, l[i].port))
             check_report(
                 c, s->container->pods->object, check_at_option(s->container, &l[i].setting),
-                "port %ld is one of the node, and nothing keeps a second relay off it", l[i].port);
+                "port %ld is a port of the node, and no container claims it, so a second relay may "
+                "come to that node",
+                l[i].port);
     }
     if (count == 0)
         check_report(c, s->container->pods->object, check_at_first(s->container->node, "name"),

@@ -1,6 +1,9 @@
 /* A rule about Prometheus: it comes from outside of the job, and policies keep strangers out. */
 #include "deploy/check/check.h"
 
+#include "deploy/check/check_selected.h"
+#include "deploy/yaml/buf.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,13 +98,16 @@ static bool admits(const struct check *c, const struct kube_object *policy, cons
 /* What the rule looks up, so that it need not go through all objects for each of them. */
 struct scrapes {
     struct check *c;
-    struct kube_index policies; /* of incoming traffic, by the number of the pods */
-    struct kube_index services; /* by label, and all of them as "" */
+    struct kube_index policies;   /* of incoming traffic, by the number of what they select */
+    struct kube_index selections; /* of policies, by the number of the pods */
+    struct kube_index closed;     /* what look_at_policies() found, by what it was asked */
+    struct kube_index services;   /* by label, and all of them as "" */
+    struct kube_index looked; /* monitors and Services, by all that matters here: see is_first() */
 };
 
-static const char *pods_key(struct check *c, const struct kube_pods *p)
+static const char *number_key(struct check *c, size_t number)
 {
-    return arena_text(&c->bundle.arena, "%zu", p->index);
+    return arena_text(&c->bundle.arena, "%zu", number);
 }
 
 static const char *label_key(struct check *c, const char *key, const char *value)
@@ -127,13 +133,16 @@ static void index_service(struct scrapes *all, const struct kube_object *o)
 /* Only the pods of stores are looked at. */
 static void index_policy(struct scrapes *all, const struct kube_object *o)
 {
-    const struct yaml_node *selector = kube_get(o->spec, "podSelector");
-    const struct kube_pods *p = NULL;
+    struct check *c = all->c;
+    struct check_selected *s = check_selected(c, o, kube_get(o->spec, "podSelector"));
+    const char *key = number_key(c, s->index);
+    bool first = kube_index_find(&all->policies, "", key, strlen(key)).count == 0;
 
-    while ((p = kube_next_selected_by(&all->c->bundle, o, selector, p)) != NULL) {
-        if (job_store_in(&all->c->jobs, p) != NULL)
-            kube_index_add(&all->c->bundle.arena, &all->policies, "", pods_key(all->c, p),
-                           o->index);
+    kube_index_add(&c->bundle.arena, &all->policies, "", key, o->index);
+    for (size_t i = 0; i < s->count && first; i++) {
+        if (job_store_in(&c->jobs, s->list[i]) != NULL)
+            kube_index_add(&c->bundle.arena, &all->selections, "", number_key(c, s->list[i]->index),
+                           s->index);
     }
 }
 
@@ -149,20 +158,60 @@ static void index_objects(struct scrapes *all)
     }
 }
 
+/* All that policies ask of a scrape: its port, and the names of ports that they may use. */
+static const char *scrape_key(struct scrapes *all, size_t selection, const struct scrape *s)
+{
+    struct buf b = {.arena = &all->c->bundle.arena};
+
+    buf_print(&b, "%zu %ld", selection, port_number(s->pods, s->port));
+    for (size_t i = 0; i < s->pods->count; i++)
+        buf_print(
+            &b, " %s",
+            kube_print(&all->c->bundle.arena, kube_get(s->pods->containers[i].node, "ports")));
+    return b.text;
+}
+
+/* The last of the policies with one selector if none of them admits the scrape; NULL: one does. */
+static const struct kube_object *look_at_policies(struct scrapes *all, size_t selection,
+                                                  const struct scrape *s)
+{
+    struct check *c = all->c;
+    const char *asked = scrape_key(all, selection, s), *key = number_key(c, selection);
+    struct kube_hits known = kube_index_find(&all->closed, "", asked, strlen(asked));
+    struct kube_hits hits = kube_index_find(&all->policies, "", key, strlen(key));
+    const struct kube_object *closed = NULL;
+
+    if (known.count > 0)
+        return known.list[0] == 0 ? NULL : c->bundle.objects[known.list[0] - 1];
+    for (size_t i = 0; i < hits.count; i++) {
+        closed = c->bundle.objects[hits.list[i]];
+        if (admits(c, closed, s)) {
+            closed = NULL;
+            break;
+        }
+    }
+    kube_index_add(&c->bundle.arena, &all->closed, "", asked,
+                   closed == NULL ? 0 : closed->index + 1);
+    return closed;
+}
+
 /* Policies add up: one that admits it is enough. */
 static void look_at(struct scrapes *all, const struct scrape *s)
 {
     struct check *c = all->c;
-    const char *key = pods_key(c, s->pods);
-    struct kube_hits hits = kube_index_find(&all->policies, "", key, strlen(key));
+    const char *key = number_key(c, s->pods->index);
+    struct kube_hits hits = kube_index_find(&all->selections, "", key, strlen(key));
     const struct kube_object *closed = NULL;
 
     for (size_t i = 0; i < hits.count && !s->pods->host_network; i++) {
-        closed = c->bundle.objects[hits.list[i]];
-        if (admits(c, closed, s))
+        const struct kube_object *last = look_at_policies(all, hits.list[i], s);
+
+        if (last == NULL)
             return;
+        if (closed == NULL || last->index > closed->index)
+            closed = last;
     }
-    if (closed != NULL && !s->pods->host_network)
+    if (closed != NULL)
         check_report(c, closed, check_at_key(closed->spec, "ingress"),
                      "%s has Prometheus scrape %s%s%s, and this policy admits the job's pods alone",
                      s->asker, check_title(c, s->pods->object), *s->port == '\0' ? "" : " at port ",
@@ -220,6 +269,38 @@ static struct kube_hits services_of(struct scrapes *all, const struct yaml_node 
     return kube_index_find(&all->services, "", key, strlen(key));
 }
 
+/* Whether it is the first with this text: another one would find the same, in the same places. */
+static bool is_first(struct scrapes *all, const char *scope, const char *text)
+{
+    bool first = kube_index_find(&all->looked, scope, text, strlen(text)).count == 0;
+
+    if (first)
+        kube_index_add(&all->c->bundle.arena, &all->looked, scope, text, 0);
+    return first;
+}
+
+static bool is_first_monitor(struct scrapes *all, const struct kube_object *monitor)
+{
+    struct arena *a = &all->c->bundle.arena;
+
+    return is_first(all, "",
+                    arena_text(a, "%s %s",
+                               kube_print(a, kube_get(monitor->spec, "selector.matchLabels")),
+                               kube_print(a, kube_get(monitor->spec, "endpoints"))));
+}
+
+/* The first with its pods and ports that the monitor selects. */
+static bool is_first_service(struct scrapes *all, const struct kube_object *monitor,
+                             const struct kube_object *service)
+{
+    struct arena *a = &all->c->bundle.arena;
+
+    return is_first(all, number_key(all->c, monitor->index),
+                    arena_text(a, "%s %s %s", service->namespace,
+                               kube_print(a, kube_get(service->spec, "selector")),
+                               kube_print(a, kube_get(service->spec, "ports"))));
+}
+
 static void look_at_monitor(struct scrapes *all, const struct kube_object *monitor)
 {
     const struct yaml_node *wanted = kube_get(monitor->spec, "selector.matchLabels");
@@ -229,7 +310,7 @@ static void look_at_monitor(struct scrapes *all, const struct kube_object *monit
         const struct kube_object *service = all->c->bundle.objects[hits.list[i]];
         const struct kube_pods *p = NULL;
 
-        if (!kube_has_labels(service, wanted))
+        if (!kube_has_labels(service, wanted) || !is_first_service(all, monitor, service))
             continue;
         while ((p = kube_next_selected(&all->c->bundle, service, p)) != NULL) {
             if (job_store_in(&all->c->jobs, p) != NULL)
@@ -250,7 +331,8 @@ void check_scrape_blocked(struct check *c)
             look_at_annotations(&all, c->bundle.pods[i]);
     }
     for (size_t i = 0; i < c->bundle.count; i++) {
-        if (strcmp(c->bundle.objects[i]->kind, "ServiceMonitor") == 0)
+        if (strcmp(c->bundle.objects[i]->kind, "ServiceMonitor") == 0 &&
+            is_first_monitor(&all, c->bundle.objects[i]))
             look_at_monitor(&all, c->bundle.objects[i]);
     }
 }

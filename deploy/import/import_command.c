@@ -143,8 +143,7 @@ static const char *cut_script(struct importer *m, const struct yaml_node *script
                 continue;
             if (f->flag.node != script || (f->separate && f->value.node != script))
                 import_error(m, f->flag.node,
-                             "%s does not stand beside torchrun, where import could take it out: "
-                             "write it there",
+                             "import can take %s out of the torchrun command alone: write it there",
                              f->flag.text);
             else
                 cuts[count++] = cut_of(script, f);
@@ -232,7 +231,8 @@ static void refuse_assignments(struct importer *m)
         for (; s != NULL; s = s->weaker) {
             if (s->from == JOB_FROM_SCRIPT && is_of_rendezvous((enum torchrun_option)o))
                 import_error(m, s->node,
-                             "the script sets %s, and would undo what emit sets: take it out first",
+                             "the script sets %s, and would undo what emit sets: remove that from "
+                             "the script first",
                              job_variable_name((enum torchrun_option)o));
         }
     }

@@ -51,6 +51,11 @@ bool import_is_store(struct importer *m, const struct kube_container *c)
     return kind == JOB_STORE_RDZVD || kind == JOB_STORE_RELAY;
 }
 
+bool import_is_only_store(const struct job_view *jobs, const struct kube_pods *p)
+{
+    return job_server_in(jobs, p) != NULL && job_runs_in(jobs, p).count == 0;
+}
+
 /* --- The job. --- */
 
 static const char *platform_of(const struct kube_object *o)
@@ -95,7 +100,12 @@ static bool find_job(struct importer *m)
             continue;
         if (m->job != NULL) {
             options_error(m->diag,
-                          "there are several jobs, %s and %s among them: name one with --job",
+                          m->job->type == KUBE_POD && o->type == KUBE_POD
+                              ? "several Pods run torchrun, %s and %s among them: name the first "
+                                "with --job, and what is to make such pods with --platform, such "
+                                "as job"
+                              : "the files have several jobs, %s and %s among them: name one with "
+                                "--job",
                           m->job->name, o->name);
             return false;
         }
@@ -111,18 +121,16 @@ static bool find_job(struct importer *m)
     return m->job != NULL;
 }
 
-/* The run of the workers, or of the only pods there are. */
-static void choose_run(struct importer *m)
+const struct job_run *import_workers_run(const struct job_view *jobs, const struct kube_object *job)
 {
-    struct job_view_runs runs = job_runs_of(&m->jobs, m->job);
+    struct job_view_runs runs = job_runs_of(jobs, job);
+    const struct job_run *run = runs.list[0];
 
-    m->run = runs.list[0];
     for (size_t i = 1; i < runs.count; i++) {
-        if (strcmp(m->run->container->pods->role, "Master") == 0)
-            m->run = runs.list[i];
+        if (strcmp(run->container->pods->role, "Master") == 0)
+            run = runs.list[i];
     }
-    m->container = m->run->container;
-    m->pods = m->container->pods;
+    return run;
 }
 
 /* --- Rendezvous. --- */
@@ -150,6 +158,13 @@ bool import_is_rendezvous(struct importer *m, const char *variable)
             return true;
     }
     return is_of_id(m, variable);
+}
+
+const struct yaml_node *import_place(const struct importer *m, enum torchrun_option option)
+{
+    const struct job_setting *s = &m->run->settings[option];
+
+    return s->node != NULL ? s->node : m->job->node;
 }
 
 static void put_number(struct importer *m, struct yaml_node *to, const char *key, long value)
@@ -180,8 +195,8 @@ static struct yaml_node *read_conf(struct importer *m)
         if (readers == 0 || (readers & RDZV_CONF_C10D) != 0)
             import_put_text(m, out, key, value);
         else
-            import_note(m, m->job->node, "c10d does not read the conf key `%s`: it is left out",
-                        key);
+            import_note(m, import_place(m, TORCHRUN_RDZV_CONF),
+                        "c10d does not read the conf key `%s`, so import leaves it out", key);
     }
     return out->count > 0 ? out : NULL;
 }
@@ -294,7 +309,7 @@ static void read_rdzv(struct importer *m)
         import_put_text(m, rdzv, "endpoint", arena_text(&m->arena, "%s:%ld", r->host, r->port));
         if (r->settings[TORCHRUN_RDZV_ID].value.known)
             import_put_text(m, rdzv, "id", r->settings[TORCHRUN_RDZV_ID].value.text);
-        import_note(m, m->job->node,
+        import_note(m, import_place(m, TORCHRUN_RDZV_ENDPOINT),
                     "the job meets at %s, which is not in these files, and the user file leaves it "
                     "there: remove rdzv.placement, rdzv.endpoint and rdzv.id, and it gets a store "
                     "of its own",
@@ -310,11 +325,13 @@ static void read_rdzv(struct importer *m)
 
 /* --- Numbers. --- */
 
-/* The pods that train; 0: their number is not known. */
+/* The pods that train; 0: their number is not known, as of a Pod, which is one of several. */
 static long count_pods(struct importer *m)
 {
     long sum = 0;
 
+    if (m->job->type == KUBE_POD)
+        return 0;
     for (size_t i = 0; i < m->job->pods_count; i++) {
         const struct kube_pods *p = m->bundle.pods[m->job->first_pods + i];
 
@@ -325,6 +342,13 @@ static long count_pods(struct importer *m)
         sum += p->replicas;
     }
     return sum;
+}
+
+/* nprocPerNode, which emit's PyTorchJob has, too. */
+static bool is_told_by_operator(const struct importer *m)
+{
+    return m->run->settings[TORCHRUN_NPROC_PER_NODE].from == JOB_FROM_OPERATOR &&
+           (strcmp(m->platform, "pytorchjob") == 0 || is_wrapped(m));
 }
 
 static void read_numbers(struct importer *m, bool writes_command)
@@ -341,21 +365,37 @@ static void read_numbers(struct importer *m, bool writes_command)
     } else if (pods > 0 || high > 0) {
         put_number(m, m->settings, "numPods", pods > 0 ? pods : high);
     } else {
-        import_error(m, m->job->node, "the number of pods is not known: write it as a number");
+        import_error(
+            m, m->job->node,
+            "import cannot tell the number of pods: write it into the manifest as a number");
     }
     if (kube_get(m->container->over, "numProcPerNode") != NULL)
         import_put(m, m->settings, "procsPerNode", kube_get(m->container->over, "numProcPerNode"));
-    else if (writes_command && procs->from != JOB_FROM_NOWHERE && procs->value.known &&
-             *procs->value.text != '\0')
+    else if ((writes_command || is_told_by_operator(m)) && procs->from != JOB_FROM_NOWHERE &&
+             procs->value.known && *procs->value.text != '\0')
         import_put_plain(m, m->settings, "procsPerNode", procs->value.text);
 }
 
 /* --- The container. --- */
 
+/* The operator told torchrun, and emit's job has no field for it: a variable does. */
+static void take_from_operator(struct importer *m, enum torchrun_option option,
+                               struct yaml_node *list)
+{
+    const struct job_setting *s = &m->run->settings[option];
+    struct yaml_node *item;
+
+    if (s->from != JOB_FROM_OPERATOR || !s->value.known)
+        return;
+    item = yaml_new(&m->arena, YAML_MAPPING);
+    import_put_text(m, item, "name", job_variable_name(option));
+    import_put_text(m, item, "value", s->value.text);
+    yaml_append(&m->arena, list, item);
+}
+
 static const struct yaml_node *read_variables(struct importer *m)
 {
     const struct yaml_node *env = kube_field(m->container, "env");
-    const struct job_setting *procs = &m->run->settings[TORCHRUN_NPROC_PER_NODE];
     struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE), *item;
 
     for (size_t i = 0; i < yaml_length(env); i++) {
@@ -372,13 +412,10 @@ static const struct yaml_node *read_variables(struct importer *m)
             import_put_text(m, item, "value", "");
         yaml_append(&m->arena, list, item);
     }
-    if (yaml_get(m->settings, "mainProgram") == NULL && procs->from == JOB_FROM_OPERATOR &&
-        procs->value.known) { /* the operator told torchrun, and emit's job has no field for it */
-        item = yaml_new(&m->arena, YAML_MAPPING);
-        import_put_text(m, item, "name", job_variable_name(TORCHRUN_NPROC_PER_NODE));
-        import_put_text(m, item, "value", procs->value.text);
-        yaml_append(&m->arena, list, item);
-    }
+    if (yaml_get(m->settings, "mainProgram") == NULL && !is_told_by_operator(m))
+        take_from_operator(m, TORCHRUN_NPROC_PER_NODE, list);
+    if (!job_is_elastic(m->run))
+        take_from_operator(m, TORCHRUN_MAX_RESTARTS, list);
     return list->count > 0 ? list : NULL;
 }
 
@@ -545,6 +582,7 @@ static void read_labels(struct importer *m)
 
 static void read_job_fields(struct importer *m)
 {
+    const struct job_setting *restarts = &m->run->settings[TORCHRUN_MAX_RESTARTS];
     static const char *const ttl[] = {"ttlSecondsAfterFinished",
                                       "runPolicy.ttlSecondsAfterFinished"};
 
@@ -557,8 +595,11 @@ static void read_job_fields(struct importer *m)
         import_put(m, m->settings, "podFailurePolicy", kube_get(m->job->spec, "podFailurePolicy"));
     /* Of an elastic job the setting says torchrun's number, too, and emit has a high one by itself.
      */
-    if (job_is_elastic(m->run))
+    if (job_is_elastic(m->run)) {
+        if (restarts->from == JOB_FROM_OPERATOR && strcmp(restarts->value.text, "100") != 0)
+            import_put(m, m->settings, "restarts", restarts->node);
         return;
+    }
     if (m->job->type == KUBE_JOBSET)
         import_put(m, m->settings, "restarts", kube_get(m->job->spec, "failurePolicy.maxRestarts"));
     if (m->job->type == KUBE_VOLCANO_JOB && kube_int(m->job->spec, "maxRetry", 0) != 1000)
@@ -603,17 +644,20 @@ bool import_job(struct importer *m)
     m->settings = yaml_new(&m->arena, YAML_MAPPING);
     if (!find_job(m))
         return false;
-    choose_run(m);
+    m->run = import_workers_run(&m->jobs, m->job);
+    m->container = m->run->container;
+    m->pods = m->container->pods;
     if (m->platform == NULL)
         m->platform = platform_of(m->job);
     if (m->platform == NULL) {
         import_error(m, m->job->node,
-                     "no platform of emit makes a %s: name one with --platform, such as job",
+                     "emit makes no %s: name what is to run the pods with --platform, such as job",
                      m->job->kind);
         return false;
     }
     if (*m->job->name == '\0')
-        import_error(m, m->job->node, "this job has no name: give it one");
+        import_error(m, m->job->node,
+                     "this job has no metadata.name, which jobName comes from: give it one");
     import_put_text(m, m->settings, "jobName", m->job->name);
     if (*m->job->namespace != '\0')
         import_put_text(m, m->settings, "namespace", m->job->namespace);

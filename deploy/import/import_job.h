@@ -23,6 +23,13 @@ struct importer {
 /* Finds the job and makes its settings. False: there is an error in diag. */
 bool import_job(struct importer *m);
 
+/* The run of a job's workers, or of the only pods there are. The job has one. */
+const struct job_run *import_workers_run(const struct job_view *jobs,
+                                         const struct kube_object *job);
+
+/* Where the manifest says what torchrun is told, or the job. */
+const struct yaml_node *import_place(const struct importer *m, enum torchrun_option option);
+
 void import_note(struct importer *m, const struct yaml_node *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void import_error(struct importer *m, const struct yaml_node *at, const char *format, ...)
@@ -30,6 +37,8 @@ void import_error(struct importer *m, const struct yaml_node *at, const char *fo
 
 /* Whether a container is rdzvd or a relay, which emit writes itself. */
 bool import_is_store(struct importer *m, const struct kube_container *c);
+/* Whether these pods have a store, and do not train. */
+bool import_is_only_store(const struct job_view *jobs, const struct kube_pods *p);
 /* Whether emit sets this variable itself, or torchrun takes the setting from elsewhere. */
 bool import_is_rendezvous(struct importer *m, const char *variable);
 

@@ -151,6 +151,9 @@ static void set_from_operator(struct job_view *v, struct job_run *r)
     const struct yaml_node *policy = kube_get(o->spec, "elasticPolicy");
     const struct job_variable *nnodes = job_variable(v, r->container, "PET_NNODES");
 
+    if (o->type == KUBE_PYTORCHJOB && kube_get(o->spec, "nprocPerNode") != NULL)
+        set_from_text(v, r, TORCHRUN_NPROC_PER_NODE, kube_get(o->spec, "nprocPerNode"),
+                      kube_text(o->spec, "nprocPerNode"));
     if (o->type == KUBE_PYTORCHJOB && policy != NULL)
         set_from_policy(v, r, policy);
     if (o->type == KUBE_ELASTIC_JOB)

@@ -226,19 +226,33 @@ const struct job_store *job_server_behind(const struct job_view *v,
     return p == NULL ? NULL : job_server_in(v, p);
 }
 
-bool job_is_selected(struct job_view *v, const struct kube_pods *p)
+/* Services that have the same selector, as those of one store may, select the same. */
+static void find_selected(struct job_view *v)
 {
     const struct kube_bundle *b = v->bundle;
+    struct kube_index known = {0};
 
+    for (size_t i = 0; i < b->count; i++) {
+        const struct kube_object *o = b->objects[i];
+        const struct kube_pods *some = NULL;
+        const char *selector;
+
+        if (o->type != KUBE_SERVICE)
+            continue;
+        selector = kube_print(&v->bundle->arena, kube_get(o->spec, "selector"));
+        if (kube_index_find(&known, o->namespace, selector, strlen(selector)).count > 0)
+            continue;
+        kube_index_add(&v->bundle->arena, &known, o->namespace, selector, i);
+        while ((some = kube_next_among(b, &v->servers, o, some)) != NULL)
+            v->selected[some->index] = true;
+    }
+}
+
+bool job_is_selected(struct job_view *v, const struct kube_pods *p)
+{
     if (v->selected == NULL) {
-        v->selected = arena_alloc(&v->bundle->arena, b->pod_count + 1);
-        for (size_t i = 0; i < b->count; i++) {
-            const struct kube_pods *some = NULL;
-
-            while (b->objects[i]->type == KUBE_SERVICE &&
-                   (some = kube_next_among(b, &v->servers, b->objects[i], some)) != NULL)
-                v->selected[some->index] = true;
-        }
+        v->selected = arena_alloc(&v->bundle->arena, v->bundle->pod_count + 1);
+        find_selected(v);
     }
     return v->selected[p->index];
 }

@@ -1,6 +1,7 @@
 /* Finds the pods that a selector selects, and the targets of host names and ports. */
 #include "deploy/kube/kube_view.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* --- Selecting. --- */
@@ -86,9 +87,16 @@ bool kube_has_labels(const struct kube_object *o, const struct yaml_node *wanted
 
 /* --- Selecting among many. --- */
 
-static const char *label_name(struct arena *a, const char *key, const char *value)
+/* A prefix of 253 bytes, two names of 63, and what is between them. */
+#define LABEL_MAX 384
+
+/* In these bytes if they are enough. */
+static const char *label_name(struct arena *a, char *bytes, size_t size, const char *key,
+                              const char *value)
 {
-    return arena_text(a, "%s=%s", key, value);
+    int len = snprintf(bytes, size, "%s=%s", key, value);
+
+    return len >= 0 && (size_t)len < size ? bytes : arena_text(a, "%s=%s", key, value);
 }
 
 void kube_index_labels(struct arena *a, struct kube_index *labelled, const struct kube_pods *p)
@@ -96,9 +104,12 @@ void kube_index_labels(struct arena *a, struct kube_index *labelled, const struc
     kube_index_add(a, labelled, p->object->namespace, "", p->index);
     for (size_t i = 0; i < p->label_count; i++) {
         const struct kube_label *l = &p->labels[i];
+        char bytes[LABEL_MAX];
 
         kube_index_add(a, labelled, p->object->namespace,
-                       l->value == NULL ? l->key : label_name(a, l->key, l->value), p->index);
+                       l->value == NULL ? l->key
+                                        : label_name(a, bytes, sizeof bytes, l->key, l->value),
+                       p->index);
     }
 }
 
@@ -117,7 +128,9 @@ static struct labelled_pods fewest(const struct kube_index *labelled, const char
     for (size_t i = 0; i < selector->count; i++) {
         const char *key = selector->pairs[i].key->text;
         const char *value = yaml_text(selector->pairs[i].value);
-        const char *name = label_name(&scratch, key, value == NULL ? "" : value);
+        char bytes[LABEL_MAX];
+        const char *name =
+            label_name(&scratch, bytes, sizeof bytes, key, value == NULL ? "" : value);
         struct labelled_pods found = {
             .exact = kube_index_find(labelled, namespace, name, strlen(name)),
             .any = kube_index_find(labelled, namespace, key, strlen(key)),

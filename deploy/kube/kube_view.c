@@ -2,6 +2,7 @@
 #include "deploy/kube/kube_view.h"
 
 #include "deploy/kube/kube_template.h"
+#include "deploy/yaml/buf.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +85,32 @@ const char *kube_base_name(const char *path)
 bool kube_is_headless(const struct kube_object *service)
 {
     return strcmp(kube_text(service->spec, "clusterIP"), "None") == 0;
+}
+
+/* Lengths keep apart what scalars could say of structure. */
+static void print(struct buf *b, const struct yaml_node *n)
+{
+    if (n == NULL) {
+        buf_add(b, "-", 1);
+    } else if (n->kind == YAML_SCALAR) {
+        buf_print(b, "%zu:", n->len);
+        buf_add(b, n->text, n->len);
+    } else {
+        buf_print(b, "%c%zu", n->kind == YAML_MAPPING ? '{' : '[', n->count);
+        for (size_t i = 0; i < n->count; i++) {
+            if (n->kind == YAML_MAPPING)
+                print(b, n->pairs[i].key);
+            print(b, n->kind == YAML_MAPPING ? n->pairs[i].value : n->items[i]);
+        }
+    }
+}
+
+const char *kube_print(struct arena *a, const struct yaml_node *node)
+{
+    struct buf b = {.arena = a};
+
+    print(&b, node);
+    return b.text;
 }
 
 /* --- Objects. --- */

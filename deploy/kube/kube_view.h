@@ -115,6 +115,10 @@ const char *kube_text(const struct yaml_node *node, const char *path);
 long kube_int(const struct yaml_node *node, const char *path, long otherwise);
 bool kube_true(const struct yaml_node *node, const char *path);
 
+/* All that a node says (NULL: nothing), as one text: that of another node is the same only if it
+ * says the same. It is no YAML. */
+const char *kube_print(struct arena *a, const struct yaml_node *node);
+
 /* The key of a mapping, for findings about its value as a whole; the mapping if the key is not
  * there. */
 const struct yaml_node *kube_key(const struct yaml_node *mapping, const char *key);

@@ -271,9 +271,10 @@ const struct verb verb_rewrite = {
         "in others; - is the standard input, and so is no file at all. rewrite changes what has to "
         "change, and leaves all other bytes as they are. It prints all files to standard output, "
         "and what it found and did to standard error.",
-    .more = "It is a post-renderer of helm (--post-renderer rdzv-manifest --post-renderer-args "
-            "rewrite), and a KRM function: of a ResourceList it takes its options from "
-            "functionConfig, and adds results.\n\n"
+    .more = "It is a post-renderer of helm (of Helm 3 with --post-renderer rdzv-manifest "
+            "--post-renderer-args rewrite, of Helm 4 with the plugin deploy/helm/post-renderer), "
+            "and a KRM function: of a ResourceList it takes its options from functionConfig, and "
+            "adds results.\n\n"
             "Exit codes: 0 rewritten, or nothing to rewrite: then the output is the input; 1 "
             "nothing to rewrite, with --exit-code; 2 the files or the arguments are wrong, or "
             "rewrite cannot edit them safely, and writes nothing.",

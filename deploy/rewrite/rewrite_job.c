@@ -247,7 +247,8 @@ void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const c
         set_key(w, j->policy, "rdzvId", j->object->name, &missing);
         rewrite_note(
             w, j->policy,
-            "%s had no rdzvId, and so the id of all jobs without one: rewrite sets its name",
+            "%s had no rdzvId, so its id was that of all jobs without one: rewrite sets the id to "
+            "the name of the job",
             rewrite_title(w, j->object));
     }
     conf_move_policy(w, j->policy, old, &missing);

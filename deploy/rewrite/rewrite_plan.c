@@ -398,7 +398,7 @@ static void note_store(struct rewrite *w, const struct rewrite_job *j, const cha
                  rewrite_title(w, o), name, C10D_PORT);
     if (host || platform_of(o) == NULL)
         rewrite_note(w, o->node, "%s: no NetworkPolicy guards its store: %s", rewrite_title(w, o),
-                     host ? "none can select pods on the host network"
+                     host ? "a policy cannot select pods on the host network"
                           : "rewrite does not know the label of its pods");
     for (size_t i = 0; i < j->count; i++)
         is_static =

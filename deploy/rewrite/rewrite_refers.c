@@ -137,8 +137,8 @@ static bool note_route(const struct referrer *r)
             continue;
         rewrite_note(
             r->w, at,
-            "%s leads to %s, behind which rdzvd is now: who comes that way finds etcd's v2 "
-            "API and no v3; delete it, unless they need it",
+            "%s leads to %s, behind which rdzvd is now: its clients find etcd's v2 API there, "
+            "and no v3: delete it, unless they use v2",
             rewrite_title(r->w, r->object), rewrite_title(r->w, r->etcd->services[i]));
         return true;
     }

@@ -603,6 +603,29 @@ spec:
 }
 
 
+# One selector for all of them: what each selects by itself would be the square of the file.
+MANY["stores that are scraped, and policies, Services and ServiceMonitors that each select all"] = re.sub(
+    r"(podSelector|matchLabels|selector): \{app: a%\(n\)d\}", r"\1: {all: x}", MANY["stores that are scraped, each with a policy and a ServiceMonitor"]
+).replace("labels: {app: a%(n)d}", "labels: {app: a%(n)d, all: x}").replace("podSelector: {matchLabels: {all: x}}\n", "podSelector: {}\n")
+MANY["policies that each select all pods, of which half are on the host network"] = """\
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: p%(n)d}
+spec: {podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {app: a%(n)d}}}]}]}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: s%(n)d}
+spec: {serviceName: s%(n)d, template: {metadata: {labels: {app: a%(n)d}}, spec: {containers: [{name: c, image: c}]}}}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: h%(n)d}
+spec: {serviceName: h%(n)d, template: {metadata: {labels: {app: h%(n)d}}, spec: {hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet, containers: [{name: c, image: c}]}}}
+---
+"""
+
+
 # Many of one thing in one object.
 WITHIN = {
     "variables of a container that refer to others": """\

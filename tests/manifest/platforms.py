@@ -66,7 +66,7 @@ def _workload(doc):
     count = doc["spec"].get("replicas", 1)
     if doc["kind"] == "StatefulSet":
         service = doc["spec"]["serviceName"]
-        return [Pod("%s-%d" % (name, i), doc["spec"]["template"],
+        return [Pod("%s-%d" % (name, i), doc["spec"]["template"], labels={"apps.kubernetes.io/pod-index": str(i)},
                     names=["%s-%d.%s" % (name, i, service)]) for i in range(count)]
     return [Pod("%s-7d9c5b6f4-%05d" % (name, i), doc["spec"]["template"]) for i in range(count)]
 
@@ -74,7 +74,13 @@ def _workload(doc):
 def _volcano(doc):
     job, tasks = doc["metadata"]["name"], doc["spec"]["tasks"]
     plugins = doc["spec"].get("plugins") or {}
-    variables = {}
+    variables, ranks = {}, []
+    # The plugin pytorch brings svc, and counts the master first.
+    pytorch = dict(re.match(r"--(\w+)=(.*)", word).groups() for word in plugins.get("pytorch", []))
+    if "pytorch" in plugins:
+        plugins = dict(plugins, svc=[])
+        roles = [pytorch.get("master", "master"), pytorch.get("worker", "worker")]
+        ranks = [(t["name"], i) for role in roles for t in tasks if t["name"] == role for i in range(t.get("replicas", 1))]
     if "svc" in plugins:
         for task in tasks:
             prefix = "VC_" + task["name"].replace("-", "_").upper()
@@ -87,6 +93,9 @@ def _volcano(doc):
         for i in range(task.get("replicas", 1)):
             name = "%s-%s-%d" % (job, task["name"], i)
             own = {"VC_TASK_INDEX": str(i), "VK_TASK_INDEX": str(i)} if "env" in plugins else {}
+            if (task["name"], i) in ranks:
+                own.update({"MASTER_ADDR": "%s-%s-0.%s" % (job, ranks[0][0], job), "MASTER_PORT": pytorch.get("port", "23456"),
+                            "WORLD_SIZE": str(len(ranks)), "RANK": str(ranks.index((task["name"], i)))})
             pods.append(Pod(
                 name, task["template"],
                 names=["%s.%s" % (name, job)] if "svc" in plugins else [],

@@ -223,7 +223,7 @@ class Run:
     def kill_store(self, pod):
         """As a kubelet's node does it when memory ends; the store comes back with its volume."""
         for started in self.containers:
-            started.process.wait_log(r"trainer: counts, restarts=0", timeout=120)
+            started.process.wait_log(r"trainer: counts, restarts=0", timeout=600)
         store = self.stores[-1]
         first = netns.Pod.first(store.process.process)
         os.kill(first, signal.SIGKILL)
@@ -405,7 +405,7 @@ class Case:
     """What makes the manifest, and what is expected of it."""
 
     def __init__(self, name, argv, protocol="c10d", pods=0, entrypoint=("python", "/app/trainer.py"),
-                 seconds=300, usual=True, stdin=None, killed=False):
+                 seconds=900, usual=True, stdin=None, killed=False):
         self.name, self.argv, self.protocol, self.pods = name, argv, protocol, pods
         self.stdin = stdin
         self.killed = killed  # there are relays: the store comes late, and is killed once
@@ -457,6 +457,41 @@ def guide_cases():
                 yield Case("guide-%s-%s" % (platform, protocol),
                            ["rewrite", "--backend=" + protocol, "-"], protocol, usual=False,
                            stdin=both + "\n")
+
+
+# Public jobs of ten kinds, and what of them this machine cannot be: how large they are, what they fetch, an
+# image's own torchrun and PATH. TrainJobs come with the runtime that they name. Two pods of each remain, or three.
+SMALLER = [(r"--nproc_per_node=8\b", "--nproc_per_node=1"), (r"/usr/local/bin/torchrun", "torchrun"), (r'"-lc"', '"-c"'),
+           (r"wget [^;\n]*(;|$)", ""), (r"apt-get update [^\n]*", ""), (r"git clone \S+", "true")]
+PUBLIC = {
+    "jobset-master": (["c10d/jobset-mnist"], [(r"(parallelism|completions): 4", r"\1: 2"), (r"--nnodes=4", "--nnodes=2")]),
+    "jobset-c10d": (["docs/jobset-kueue-c10d"], [(r"(parallelism|completions): 8", r"\1: 2"), (r"--nnodes=8", "--nnodes=2")]),
+    "statefulset-script": (["c10d/mltrain-train-statefulset"], [
+        (r"replicas: 4", "replicas: 2"), (r"--nnodes=4:64", "--nnodes=2:64"), (r"\\\n\s*&& sleep infinity", "")]),
+    "volcano-plugin": (["c10d/nebius-nccl-test-pytorch"], []),
+    "volcano-host-network": (["etcd/oke-guide-1"], []),
+    "pytorchjob-variables": (["static/kto-demo"], []),
+    "pytorchjob-static": (["c10d/coreweave-imagenet"], []),
+    "pytorchjob-elastic": (["c10d/kai-pytorch-elastic"], []),
+    "pytorchjob-etcd": (["etcd/awsome-task-governance-1"], []),
+    "appwrapper-script": (["static/mlbatch-rendered-volumes"], [(r"replicas: 3", "replicas: 1")]),
+    "trainjob": (["static/trainer-torch_distributed", "static/trainer-01-multi-node"],
+                 [(r"(?s)- --no-python\n.*", "- t.py\n")]),
+}
+
+
+def public_cases():
+    """Jobs that others have published, rewritten to have a store of their own."""
+    corpus = os.path.join(os.path.dirname(ROOT), "shared", "corpus", "manifests")
+    for name, (files, changes) in PUBLIC.items() if os.path.isdir(corpus) else ():
+        texts = []
+        for path in files:
+            with open(os.path.join(corpus, path + ".yaml")) as f:
+                texts.append(f.read().rstrip() + "\n")
+        text = "---\n".join(texts)
+        for pattern, new in changes + SMALLER:
+            text = re.sub(pattern, new, text)
+        yield Case("public-" + name, ["rewrite", "-"], usual=name == "jobset-master", stdin=text)
 
 
 def emit_cases():
@@ -569,7 +604,7 @@ def main():
     parser.add_argument("--pods", type=int, default=0)
     options = parser.parse_args()
 
-    cases = list(rewrite_cases()) + list(guide_cases()) + list(emit_cases()) + list(relay_cases())
+    cases = list(rewrite_cases()) + list(guide_cases()) + list(public_cases()) + list(emit_cases()) + list(relay_cases())
     if options.manifest:
         cases = [Case(options.manifest, None, options.protocol, options.pods,
                       shlex.split(options.entrypoint))]

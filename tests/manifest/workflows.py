@@ -524,6 +524,9 @@ def workloads(out):
     for d in docs:
         if d["kind"] == "AppWrapper" and "components" in d["spec"]:
             d["spec"]["components"] = [c for c in d["spec"]["components"] if c["template"]["kind"] == "PyTorchJob"]
+        elif d["kind"] == "AppWrapper":
+            items = d["spec"]["resources"]["GenericItems"]
+            d["spec"]["resources"]["GenericItems"] = [i for i in items if i["generictemplate"]["kind"] in ("PodGroup", "PyTorchJob")]
     return [meaning(d) for d in docs]
 
 
@@ -539,7 +542,7 @@ def import_gives_the_job_back():
         again = "seed %d, step %d: %s" % (seed, at, walk.replay(args, job))
         done = subprocess.run([TOOL, "emit", *args, "-f", "-"], input=json.dumps(job).encode(), capture_output=True, timeout=60)
         # Plain pods are no job that can be told from others, and import wants to see torchrun.
-        if done.returncode != 0 or args[1] in ("pods", "appwrapper-v1beta1") or b"PET_RDZV_BACKEND" not in done.stdout or (
+        if done.returncode != 0 or args[1] == "pods" or b"PET_RDZV_BACKEND" not in done.stdout or (
                 "mainProgram" not in job):
             continue
         read, said = run("import", stdin=done.stdout)
@@ -597,7 +600,7 @@ def import_leaves_the_old_rendezvous():
             check(user["rdzv"] == {"conf": {"join_timeout": "60"}}, repr(user["rdzv"]))
             check([c["name"] for c in user["pod"]["containers"]] == ["log"], repr(user["pod"]))
             for line in (r"^<stdin>:3:\d+: note: metadata.labels: no setting", r"^<stdin>:5:\d+: note: spec.runPolicy: no setting",
-                         "keep their files if they are needed: ConfigMap kept"):
+                         "so keep their manifests if you need them: ConfigMap kept"):
                 check(re.search(line, said, re.M), "%s: not in\n%s" % (line, said))
     # More than torchrun: the command stays, but for the rendezvous.
     out, said = run("import", stdin=(ETCD_JOB % ('bash, -c, "cd /x && torchrun %s t.py; rm -r /tmp/x"' % FLAGS)).encode(), code=0)
@@ -609,9 +612,90 @@ def import_leaves_the_old_rendezvous():
         check(out == b"" and why in said, said)
     two = ETCD_JOB % "torchrun, t.py" + "---\n" + (ETCD_JOB % "torchrun, u.py").replace("name: old", "name: new")
     _, said = run("import", stdin=two.encode(), code=2)
-    check("several jobs, old and new among them: name one with --job" in said, said)
+    check("the files have several jobs, old and new among them: name one with --job" in said, said)
     out, _ = run("import", "--job", "new", "--platform", "job", stdin=two.encode(), code=0)
     check(yaml.safe_load(out)["mainProgram"] == "u.py" and yaml.safe_load(out)["platform"] == "job", out.decode())
+
+
+POLICY_JOB = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: a, namespace: ml}
+spec:
+  nprocPerNode: "4"
+  elasticPolicy: {minReplicas: 1, maxReplicas: 3, maxRestarts: 7, rdzvBackend: c10d, rdzvId: "5", metrics: [{type: Pods}]}
+  pytorchReplicaSpecs:
+    Worker:
+      replicas: 3
+      restartPolicy: OnFailure
+      template: {spec: {containers: [{name: pytorch, image: "b:1", command: %s}]}}
+"""
+GANG_JOB = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: a, namespace: ml}
+spec:
+  minAvailable: %d
+  plugins: {svc: [], env: []}
+  tasks:
+  - name: etcd
+    replicas: 1
+    template: {spec: {containers: [{name: etcd, image: "quay.io/coreos/etcd:v3.5.9", command: [etcd, --enable-v2, --listen-client-urls, "http://0.0.0.0:2379", --advertise-client-urls, "http://a-etcd-0.a:2379"]}]}}
+  - name: worker
+    replicas: 4
+    minAvailable: %d
+    template:
+      spec:
+        restartPolicy: OnFailure
+        containers: [{name: worker, image: "b:1", command: [torchrun, --nnodes=4, --nproc_per_node=2, --rdzv_backend=etcd-v2, "--rdzv_endpoint=a-etcd-0.a:2379", --rdzv_id=a, t.py]}]
+"""
+
+
+def import_compares_what_numbers_come_to():
+    """Nodes, processes, restarts and gangs: emit writes them in other places, and notes tell where they come to something else."""
+    def imported(text, *args):
+        out, said = run("import", *args, stdin=text.encode(), code=0)
+        return yaml.safe_load(out), [n for n in said.split("\n") if "emit makes" in n or "no setting of" in n]
+
+    for command in ('[torchrun, t.py]', '[sh, -c, "cd /x && torchrun t.py"]'):
+        user, notes = imported(POLICY_JOB % command)
+        check(user["nodes"] == {"min": 1, "max": 3} and user["procsPerNode"] == 4 and user["restarts"] == 7, repr(user))
+        check(len(notes) == 1 and re.search(r"^<stdin>:6:\d+: note: spec.elasticPolicy.metrics: no setting", notes[0]), repr(notes))
+        made, _ = run("emit", "-f", "-", stdin=json.dumps(user).encode(), code=0)
+        spec = [d for d in yaml.safe_load_all(made) if d["kind"] == "PyTorchJob"][0]["spec"]
+        policy = spec["elasticPolicy"]
+        check((spec["nprocPerNode"], policy["minReplicas"], policy["maxReplicas"], policy["maxRestarts"]) == ("4", 1, 3, 7), repr(spec))
+    # Of a command that stays, no option says it; the operator does, also without a policy.
+    fixed = re.sub(r"  elasticPolicy: .*\n", "", POLICY_JOB % '[sh, -c, "cd /x && torchrun t.py"]')
+    user, notes = imported(fixed)
+    check(user["procsPerNode"] == 4 and not notes, "%r\n%r" % (user, notes))
+    made, _ = run("emit", "-f", "-", stdin=json.dumps(user).encode(), code=0)
+    check([d for d in yaml.safe_load_all(made) if d["kind"] == "PyTorchJob"][0]["spec"]["nprocPerNode"] == "4", made.decode())
+    # A policy of a job that --nnodes makes none of a range: no field of emit's job has its restarts, a variable has.
+    user, notes = imported(POLICY_JOB % '[sh, -c, "cd /x && torchrun --nnodes=3 t.py"]')
+    check({"name": "PET_MAX_RESTARTS", "value": "7"} in user["environmentVariables"] and not any("restarts" in n for n in notes), repr((user, notes)))
+    # On another platform the numbers are compared, and the pods.
+    user, notes = imported(POLICY_JOB % "[torchrun, t.py]", "--platform", "job")
+    check(any("emit makes another kind of object of this PyTorchJob" in n for n in notes) and not any("torchrun" in n for n in notes), repr(notes))
+    never = POLICY_JOB % "[torchrun, t.py]"
+    _, notes = imported(never.replace(" maxRestarts: 7,", ""))
+    check(any(re.search(r"^<stdin>:1:1: note: torchrun has 0 restarts here, and 100 in the job that emit makes: set `restarts`", n) for n in notes), repr(notes))
+    # The store's pod is in the gang of both.
+    check(imported(GANG_JOB % (5, 4))[1] == [], repr(imported(GANG_JOB % (5, 4))))
+    for gang, line, whose in (((3, 4), 5, "2 training pods of the job"), ((5, 2), 13, "2 training pods of the tasks")):
+        _, notes = imported(GANG_JOB % gang)
+        check(len(notes) == 1 and re.search(r"^<stdin>:%d:\d+: note: the scheduler waits for %s here, and for 4 in the job" % (line, whose), notes[0]), repr(notes))
+
+
+def import_says_what_plain_pods_need():
+    """Several Pods are no job by themselves: the remedy makes one of them, with all its nodes."""
+    made, _ = run("emit", "-f", "-", stdin=b"{jobName: a, platform: pods, containerImage: 'b:1', numPods: 2, mainProgram: t.py}", code=0)
+    _, said = run("import", stdin=made, code=2)
+    check("several Pods run torchrun, a-pod0 and a-pod1 among them: name the first with --job, and what is to make" in said, said)
+    _, said = run("import", "--job", "a-pod0", stdin=made, code=2)
+    check(re.search(r"^<stdin>:\d+:1: emit makes no Pod: name what is to run the pods with --platform, such as job", said), said)
+    out, _ = run("import", "--job", "a-pod0", "--platform", "job", stdin=made, code=0)
+    check(yaml.safe_load(out)["numPods"] == 2, out.decode())
 
 
 def import_takes_public_jobs():
@@ -678,7 +762,7 @@ def the_story_of_a_repository():
         check(codes == [1, 0], "another user file: %r" % codes)
 
 
-TESTS = [a_patch_narrows_the_node_selector, import_gives_the_job_back, import_leaves_the_old_rendezvous, import_takes_public_jobs, the_story_of_a_repository, schema_and_parser_agree, emit_shows_what_changes, runs_have_names, exit_codes_are_for_pipes, diff_writes_nothing, plan_is_in_order, resource_lists_are_functions,
+TESTS = [a_patch_narrows_the_node_selector, import_gives_the_job_back, import_leaves_the_old_rendezvous, import_compares_what_numbers_come_to, import_says_what_plain_pods_need, import_takes_public_jobs, the_story_of_a_repository, schema_and_parser_agree, emit_shows_what_changes, runs_have_names, exit_codes_are_for_pipes, diff_writes_nothing, plan_is_in_order, resource_lists_are_functions,
          stores_get_what_the_user_asks, folders_are_read, config_is_read, objects_ignore_rules, github_annotations, sarif_is_for_code_scanning]
 
 

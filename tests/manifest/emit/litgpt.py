@@ -1,9 +1,12 @@
 """Values of the LitGPT chart of each date, in ../shared/corpus/manifests/user: what emit makes of each means what
-its chart renders. The chart of 2024-02-28 lies beside them and is rendered here; what the earlier ones render
-is written down below, as it was read in their templates."""
+its chart renders. The chart of 2024-02-28 lies beside them and is rendered here, by helm where that is installed;
+what the earlier ones render is written down below, as it was read in their templates."""
 
 import os
 import re
+import shutil
+import subprocess
+import tempfile
 
 import yaml
 
@@ -78,6 +81,23 @@ def render(template, values, release):
     return [d for d in yaml.safe_load_all(head) if d]
 
 
+CACHE = os.environ.get("RDZV_CACHE", os.path.join(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "rdzv"))
+HELM = os.environ.get("HELM") or shutil.which("helm") or os.path.join(CACHE, "helm", "helm")
+
+
+def helm_template(chart, path, release):
+    """The documents that helm makes of a chart with this one template."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.makedirs(os.path.join(folder, "c", "templates"))
+        with open(os.path.join(folder, "c", "Chart.yaml"), "w", encoding="utf-8") as f:
+            f.write("apiVersion: v2\nname: c\nversion: 0.1.0\n")
+        shutil.copy(chart, os.path.join(folder, "c", "templates"))
+        env = dict(os.environ, HELM_CACHE_HOME=folder, HELM_CONFIG_HOME=folder, HELM_DATA_HOME=folder)
+        done = subprocess.run([HELM, "template", release, os.path.join(folder, "c"), "-f", path], capture_output=True,
+                              env=env, timeout=120, check=True)
+    return [d for d in yaml.safe_load_all(done.stdout) if d]
+
+
 def environment(container):
     return {e["name"]: e.get("value", e.get("valueFrom")) for e in container["env"]}
 
@@ -92,6 +112,10 @@ def compare_with_chart(check, path, chart):
         values = yaml.safe_load(f)
     with open(chart, encoding="utf-8") as f:
         want = render(f.read(), values, "r1")
+    if os.access(HELM, os.X_OK):
+        helms = helm_template(chart, path, "r1")
+        check(sorted(map(repr, helms)) == sorted(map(repr, want)), "%s: render() is not helm: %r" % (path, helms))
+        want = [d for kind in ("Service", "Pod") for d in helms if d["kind"] == kind]
     got = tool.emit("-f", path, "--release", "r1", "--shape", "pods")
     for kind in ("Service", "Pod"):
         names = [[d["metadata"]["name"] for d in docs if d["kind"] == kind] for docs in (want, got)]
