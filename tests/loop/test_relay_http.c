@@ -17,7 +17,7 @@
 #include "tests/loop/harness.h"
 
 static const struct http_route routes[] = {
-    {"", ROUTE_ALL, relay_http_handle, ROUTE_USES_STORE | ROUTE_CHEAP, NULL},
+    {"", ROUTE_ALL, relay_http_handle, ROUTE_USES_STORE | ROUTE_CHEAP, NULL, NULL},
     {.path = NULL},
 };
 
