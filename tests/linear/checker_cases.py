@@ -227,6 +227,19 @@ def a_change_without_an_answer_is_known_from_a_watch():
 
 
 @case
+def a_refresh_without_an_answer_is_known_from_a_refusal():
+    lost = asked(20, None, "PUT", "/e/a", {"prevExist": "true", "refresh": "true", "ttl": "30"},
+                 None, None, None)
+
+    def refused_with(cause):
+        return asked(30, 31, "PUT", "/e/a", {"prevValue": "1", "prevIndex": "4", "value": "2"}, 412, 5,
+                     {"errorCode": 101, "message": "Compare failed", "cause": cause, "index": 5})
+    right(of_tree(SET, lost, refused_with("[4 != 5]")))
+    refused(of_tree(SET, lost, refused_with("[4 != 6]")))
+    refused(of_tree(SET, refused_with("[4 != 5]")))
+
+
+@case
 def a_relay_keeps_a_change_for_the_next_daemon():
     """One that is killed before it takes the request; the client is lost with the next."""
     later = made(40, "/e/b", "2", 5)

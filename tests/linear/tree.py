@@ -388,6 +388,10 @@ class Tree:
                     for m in [node] + list(self._flatten(node)):
                         if "key" in m:
                             self.sightings.setdefault(m["key"], set()).add(m["modifiedIndex"])
+            refused = row["status"] == 412 and "prevIndex" in row["form"] and \
+                re.search(r"\[\d+ != (\d+)\]$", row["body"]["cause"])
+            if refused:
+                self.sightings.setdefault(row["path"], set()).add(int(refused.group(1)))
         for w in self.watches:
             for _, _, body in w["events"]:
                 if "prevNode" in body:
