@@ -156,10 +156,11 @@ class Sequence(PodRun):
         """All faults end, and one world of all who live trains."""
         if self.later:
             self.pause(max(t for t, *_ in self.later) - time.monotonic() + 0.01)
-        size, begin = len(self.live()), time.time()
+        names, begin = {a.name for a in self.live()}, time.time()
+        size = len(names)
         begin = self.end_told() or begin
         self.job.deadline = time.monotonic() + QUIET_SECONDS + LOADING_SECONDS
-        world = self.job.wait_world(size, begin)
+        world = self.job.wait_world(size, begin, of=names)
         took = max(0, world.began - world.loading - begin)
         self.note("a world of %d trains, %.1f s after %s" % (size, took, what))
         if took > QUIET_SECONDS:

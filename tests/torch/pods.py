@@ -107,11 +107,12 @@ class World:
     def __init__(self, name, size):
         self.name, self.size = name, size
         self.starts, self.steps, self.first, self.last = {}, {}, None, None
-        self.loading = 0
+        self.agents, self.loading = set(), 0
 
     def add(self, event):
         at, rank = float(event["at"]), int(event["rank"])
         self.first, self.last = min(self.first or at, at), max(self.last or at, at)
+        self.agents.add(event["by"])
         if event["event"] == "start":
             self.starts[rank] = at
             self.loading = max(self.loading, float(event["loaded"]))
@@ -247,12 +248,12 @@ class PodJob(Job):
                     world.add(event)
         return sorted(found.values(), key=lambda w: w.first)
 
-    def wait_world(self, size, after, known=()):
-        """The first world of this size in which every rank has done a step after that time, and
-        whose name is not one of those known."""
+    def wait_world(self, size, after, known=(), of=None):
+        """The first world of this size in which every rank has done a step after that time, whose
+        name is not one of those known, and all of whose agents have one of the names `of`."""
         def seen():
-            return [w for w in self.worlds() if w.size == size and w.began and
-                    w.stepped(after) and w.name not in known]
+            return [w for w in self.worlds() if w.size == size and w.began and w.stepped(after) and
+                    w.name not in known and (of is None or w.agents <= of)]
         try:
             self.wait(seen, "a world of %d" % size)
         except JobFailed as error:
