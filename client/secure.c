@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tls/tls_context.h"
-#include "tls/tls_hint.h"
-#include "tls/tls_names.h"
+#include "proto/tls/tls_context.h"
+#include "proto/tls/tls_hint.h"
+#include "proto/tls/tls_names.h"
 
 static bool copy(char **out, const char *text)
 {

@@ -5,7 +5,7 @@
 #include <sys/uio.h>
 
 #include "client/rdzv_client.h"
-#include "tls/tls.h"
+#include "proto/tls/tls.h"
 
 #define SECURE_WHY_MAX (TLS_WHY_MAX + 200)
 

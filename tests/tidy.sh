@@ -51,7 +51,7 @@ forbid() { # TEXT GREP-ARGUMENT... < file names
 # --- The checks. ---
 
 check_layout() {
-    local wanted='README.md client deploy meson.build meson_options.txt proto rdzv store tests tls'
+    local wanted='README.md client deploy meson.build meson_options.txt proto rdzv store tests'
     local found name
     found=$(files | grep -v '^\.' | cut -d/ -f1 | LC_ALL=C sort -u)
     for name in $found; do
@@ -68,8 +68,8 @@ check_layout() {
 
 # Who may include whom, by the first folder of the path; and of which library a header is.
 declare -A FOLDERS=(
-    [proto]='proto' [store]='proto store' [tls]='tls' [rdzv]='proto store tls rdzv' [client]='proto tls client'
-    [deploy]='deploy' [tests]='proto store tls rdzv client deploy tests'
+    [proto]='proto' [store]='proto store' [rdzv]='proto store rdzv' [client]='proto client'
+    [deploy]='deploy' [tests]='proto store rdzv client deploy tests'
 )
 # The same one level deeper: FOLDER/SUB -> the subfolders that it may include. A FOLDER none of whose
 # subfolders is here is held to nothing; of one that is, each has to be. Files that stand in FOLDER
@@ -91,7 +91,7 @@ declare -A NEVER=([store]='proto/torch/')
 # Headers of FOLDER itself that its subfolders may include: they implement what stands there.
 OPEN_HEADERS='deploy/verbs.h'
 declare -A LIBRARIES=(
-    [proto]='protobuf-c' [store]='' [tls]='openssl' [rdzv]='libevent cJSON libyaml libcrypt nghttp2 openssl' [client]='cJSON libcurl librdzv openssl'
+    [proto]='protobuf-c openssl' [store]='' [rdzv]='libevent cJSON libyaml libcrypt nghttp2 openssl' [client]='cJSON libcurl librdzv openssl'
     [deploy]='cJSON libyaml' [tests]='protobuf-c libevent cJSON libyaml libcrypt libcurl nghttp2 openssl cmocka'
 )
 

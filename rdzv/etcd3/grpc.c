@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "proto/tls/tls_hint.h"
 #include "rdzv/etcd3/grpc_session.h"
 #include "rdzv/net/net.h"
 #include "rdzv/net/peer.h"
 #include "rdzv/net/resolve.h"
-#include "tls/tls_hint.h"
 
 #define CONNECT_MS 1000u
 #define RETRY_MS   200u

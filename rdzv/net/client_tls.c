@@ -3,8 +3,8 @@
 
 #include <stddef.h>
 
+#include "proto/tls/tls_context.h"
 #include "rdzv/engine/log.h"
-#include "tls/tls_context.h"
 
 static SSL_CTX *read_files(const struct client_tls *t, char why[TLS_WHY_MAX])
 {

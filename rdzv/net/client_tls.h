@@ -2,9 +2,9 @@
  * etcd): what it shows, whom it takes, and files that change. */
 #pragma once
 
+#include "proto/tls/tls.h"
 #include "rdzv/config/config.h"
 #include "rdzv/net/file_watch.h"
-#include "tls/tls.h"
 
 struct client_tls {
     const struct config_client_tls *config;

@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "proto/tls/tls.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/net/refusal.h"
-#include "tls/tls.h"
 
 /* So much may be queued for a connection when memory is short, too. */
 #define OUTPUT_ALWAYS (64u << 10)

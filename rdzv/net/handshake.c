@@ -6,11 +6,11 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "proto/tls/tls_context.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/net/conn.h"
 #include "rdzv/net/refusal.h"
 #include "rdzv/net/tls_identity.h"
-#include "tls/tls_context.h"
 
 struct handshake {
     TAILQ_ENTRY(handshake) entry; /* in net->handshakes.open */

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "tls/tls_names.h"
+#include "proto/tls/tls_names.h"
 
 /* NULL: there is none, or nobody vouches for it. */
 static X509 *verified_certificate(SSL *ssl)

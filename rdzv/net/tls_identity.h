@@ -1,8 +1,8 @@
 /* Who the peer is by its certificate. */
 #pragma once
 
+#include "proto/tls/tls.h"
 #include "rdzv/config/config.h"
-#include "tls/tls.h"
 
 /* The certificate was verified, and one of its names is in the list: a DNS name, an address, a URI
  * or an e-mail address of its SAN, or, where it has none of these, its common name. They are

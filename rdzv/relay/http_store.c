@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "proto/relay.h"
+#include "proto/tls/tls.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/relay/greeting.h"
-#include "tls/tls.h"
 
 #define IDLE_MAX 32u
 

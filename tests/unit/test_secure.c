@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "tls/tls_hint.h"
+#include "proto/tls/tls_hint.h"
 
 /* --- Words. --- */
 

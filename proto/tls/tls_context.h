@@ -3,7 +3,7 @@
  * made anew, of other files, trusts nobody for what an older one has found. */
 #pragma once
 
-#include "tls/tls.h"
+#include "proto/tls/tls.h"
 
 struct tls_files {
     const char *cert; /* ours, and those between it and its CA, in PEM; NULL: none */

@@ -1,5 +1,5 @@
 /* Names of certificates. See tls_names.h for the contract. */
-#include "tls/tls_names.h"
+#include "proto/tls/tls_names.h"
 
 #include <openssl/x509v3.h>
 #include <string.h>

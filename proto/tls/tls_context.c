@@ -1,5 +1,5 @@
 /* TLS contexts from files. See tls_context.h for the contract. */
-#include "tls/tls_context.h"
+#include "proto/tls/tls_context.h"
 
 #include <errno.h>
 #include <openssl/err.h>

@@ -1,5 +1,5 @@
 /* TLS over one socket. See tls.h for the contract. */
-#include "tls/tls.h"
+#include "proto/tls/tls.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "tls/tls_names.h"
+#include "proto/tls/tls_names.h"
 
 /* --- The socket, as OpenSSL sees it. Its own way to it would raise SIGPIPE. --- */
 

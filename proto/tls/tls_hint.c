@@ -1,5 +1,5 @@
 /* Remedies for faults of TLS. See tls_hint.h for the contract. */
-#include "tls/tls_hint.h"
+#include "proto/tls/tls_hint.h"
 
 #include <stddef.h>
 #include <string.h>
