@@ -95,6 +95,8 @@ CASES = [
     ("platform: volcan", "3:11", "there is no platform volcan"),
     ("profile: [oke]", "3:11", "there is no profile oke"),
     ("platform: appwrapper-v1beta1", "1:10", "namespace is missing"),
+    ("platform: appwrapper-v1beta1\nnamespace: n\nrdzv: {placement: relay, port: 23456}", "5:32",
+     "where worker 0 listens"),
     ("platform: job\nrestartPolicy: Always", "4:16", "OnFailure or Never"),
     ("platform: trainjob\nenvironmentVariables: [{name: PET_NNODES, value: 1}]", "4:31", "Trainer sets"),
     ("platform: volcano\njobName2: x", "4:1", "did you mean jobName?"),
