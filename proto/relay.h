@@ -14,18 +14,18 @@
  *     u64 number   see each kind
  *     payload
  *
- * all little-endian. The relay numbers the requests of a session from 1 on, on one connection
- * without gaps. It has at most one
- * request with an answer open in a session, and sends none behind it but CANCEL_WAIT, or of a
- * legacy client, whose WAIT ends with its next request, that request. Requests without an answer
- * (SET, APPEND, MULTI_SET, QUEUE_PUSH) follow each other freely.
+ * all little-endian. The relay numbers the requests of a session from 1 on, and leaves no number
+ * out on one connection; else the store ends that session. The relay has at most one request with
+ * an answer open in a session, and sends none behind it but CANCEL_WAIT, or of a legacy client,
+ * whose WAIT ends with its next request, that request. Requests without an answer (SET, APPEND,
+ * MULTI_SET, QUEUE_PUSH) follow each other freely.
  *
  * After a connection was lost, the relay opens each session that still has its client again. The
  * store says which request of it was the last one that changed anything, and what was answered; the
  * relay sends again what came behind that. So each request is carried out exactly once, whenever
  * the store, or the connection, went. The first that is sent again has the number that it had,
- * under which the store may have it open; those behind it follow on, and may have other numbers
- * than before, since nobody asks any more for some that came between them. */
+ * under which the store may have it open. Those behind it follow on: where the relay has taken back
+ * a WAIT that its client gave up, they have smaller numbers than before. */
 #pragma once
 
 #include "proto/bytes.h"

@@ -129,6 +129,8 @@ const char *config_check_journal(struct config *c, const char *text);
 void config_clear_journal(struct config *c);
 /* What goes with --journal, and what does not. */
 bool config_finish_journal(struct parse *p);
+/* True for what is refused beside --journal, where nothing is in files. */
+bool config_is_for_files(const struct option *o);
 
 /* config_tls.c; see struct option */
 const char *config_check_plaintext(struct config *c, const char *text);

@@ -49,9 +49,19 @@ const char *config_check_journal(struct config *c, const char *text)
     return j->endpoint_count > 0 ? NULL : wanted;
 }
 
+static const char *const for_files[] = {"data-dir", "sync", "sync-interval"};
+
+bool config_is_for_files(const struct option *o)
+{
+    for (size_t i = 0; i < sizeof for_files / sizeof for_files[0]; i++) {
+        if (strcmp(o->name, for_files[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
 bool config_finish_journal(struct parse *p)
 {
-    static const char *const files[] = {"data-dir", "sync", "sync-interval"};
     const struct config_journal *j = &p->draft.config.journal;
     const struct setting *user = config_last_setting(p, "journal-user");
     const struct setting *password = config_last_setting(p, "journal-password-file");
@@ -62,8 +72,8 @@ bool config_finish_journal(struct parse *p)
         return config_fail(&p->draft, password, "goes with --journal-user=NAME");
     if (user != NULL && password == NULL)
         return config_fail(&p->draft, user, "needs --journal-password-file=FILE");
-    for (size_t i = 0; j->url != NULL && i < sizeof files / sizeof files[0]; i++) {
-        const struct setting *s = config_last_setting(p, files[i]);
+    for (size_t i = 0; j->url != NULL && i < sizeof for_files / sizeof for_files[0]; i++) {
+        const struct setting *s = config_last_setting(p, for_files[i]);
 
         if (s != NULL)
             return config_fail(&p->draft, s,

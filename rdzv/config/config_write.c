@@ -195,11 +195,18 @@ static void write_metrics(FILE *out, const struct config *c)
         fputs("]\n", out);
 }
 
+/* What would be refused when it is read beside the rest is not written. */
+static bool has_effect(const struct config *c, const struct option *o)
+{
+    return (c->upstream == NULL || !config_is_of_store(o)) &&
+           (c->journal.url == NULL || !config_is_for_files(o));
+}
+
 void config_write_effective(FILE *out, const struct config *c)
 {
     write_listeners(out, c);
     for (size_t i = 0; i < config_option_count; i++) {
-        if (c->upstream == NULL || !config_is_of_store(&config_options[i]))
+        if (has_effect(c, &config_options[i]))
             write_value(out, c, &config_options[i]);
     }
     write_metrics(out, c);

@@ -46,9 +46,9 @@ static bool holds(const char *directory, const char *below)
     return found;
 }
 
-/* The log names the directory with the files: somebody may take it for what --data-dir wants, and
- * would get an empty store inside it. A lock of somebody else is in a directory of another name, or
- * beside the directory that rdzvd has made. */
+/* The log names the directory with the files: a user may take it for what --data-dir wants, and
+ * would get an empty store inside it. The `lock` of another program is in a directory of another
+ * name, or beside the directory that rdzvd has made. */
 static bool is_a_subdirectory(const char *named)
 {
     size_t len = strlen(named), end = sizeof SUBDIRECTORY - 1;

@@ -6,7 +6,7 @@
 
 #include "proto/tls/tls_names.h"
 
-/* NULL: there is none, or nobody vouches for it. */
+/* NULL: the peer has shown none, or no authority of --client-ca has signed it. */
 static X509 *verified_certificate(SSL *ssl)
 {
     return SSL_get_verify_result(ssl) == X509_V_OK ? SSL_get0_peer_certificate(ssl) : NULL;

@@ -410,8 +410,10 @@ const char *relay_session_feed(struct relay_session *s, const struct relay_frame
     if (relay_session_was_dropped(s) || c->end != CONN_OPEN)
         return NULL; /* it ends, and the relay has not heard yet */
     wrong = take_number(s, frame);
-    if (wrong != NULL)
-        return wrong;
+    if (wrong != NULL) { /* the relay has lost count of this session; the others go on */
+        conn_drop(c, DROP_MALFORMED, wrong, (struct slice){0});
+        return NULL;
+    }
     s->is_partial = (frame->flags & RELAY_MORE) != 0;
     if (!s->is_partial)
         s->received++;

@@ -105,8 +105,8 @@ static bool runs_workers(const struct run *run, const struct agent *a)
            (!run->shares_roles || (a->has_workers && a->workers_round == run->view.state.round));
 }
 
-/* It is not known which node the agent is; but whoever is in a round that was completed since the
- * start has said so. */
+/* The agent has not said since the start which node it is, and no round was completed since: each
+ * agent of such a round has said so. */
 static bool may_be_in_newest(const struct run *run, const struct agent *a)
 {
     return agent_is_forgotten(a) && run->completed_ms == 0;

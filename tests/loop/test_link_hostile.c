@@ -25,6 +25,20 @@ static void expect_dropped(int fd, const char *why)
     assert_true(loop_logged(&loop, why));
 }
 
+/* The session of channel 1 ends, and the link goes on. */
+static void expect_ended(int fd, const char *why)
+{
+    struct relay_frame frame = hand_next(fd);
+
+    assert_int_equal(frame.kind, RELAY_ENDED);
+    assert_int_equal(frame.channel, 1);
+    assert_true(loop_logged(&loop, why));
+    hand_open(fd, 2, 12);
+    hand_request(fd, 2, 1, TEXT(SET_K));
+    hand_expect(fd, RELAY_DONE, CHANGED, 2, 1, NOTHING);
+    hand_lose_link(fd);
+}
+
 static void a_relay_is_refused(void **state)
 {
     static const struct {
@@ -95,7 +109,7 @@ static void frames_of_no_relay_end_the_link(void **state)
     }
 }
 
-static void hostile_frames_end_the_link(void **state)
+static void hostile_frames_end_the_session_or_the_link(void **state)
 {
     static const struct {
         const char *name;
@@ -105,13 +119,15 @@ static void hostile_frames_end_the_link(void **state)
         const char *request;
         size_t len;
         const char *why;
+        bool alone; /* it ends the session, and not the link */
     } rows[] = {
-        {"no channel", 0, 1, 0, TEXT(SET_K), "a request on no channel"},
-        {"number 0", 1, 0, 0, TEXT(SET_K), "a frame of another request"},
-        {"a number again", 1, 1, 0, TEXT(SET_K), "the number of a request"},
-        {"half a request", 1, 2, 0, "\1\2\0\0", 4, "ends within a request"},
-        {"nothing", 1, 2, 0, "", 0, "ends within a request"},
-        {"more than there is", 1, 2, RELAY_MORE, TEXT(SET_K), "two requests in one frame"},
+        {"no channel", 0, 1, 0, TEXT(SET_K), "a request on no channel", false},
+        {"number 0", 1, 0, 0, TEXT(SET_K), "a frame of another request", true},
+        {"a number again", 1, 1, 0, TEXT(SET_K), "the number of a request", true},
+        {"a number left out", 1, 3, 0, TEXT(SET_K), "the number of a request", true},
+        {"half a request", 1, 2, 0, "\1\2\0\0", 4, "ends within a request", false},
+        {"nothing", 1, 2, 0, "", 0, "ends within a request", false},
+        {"more than there is", 1, 2, RELAY_MORE, TEXT(SET_K), "two requests in one frame", true},
     };
 
     (void)state;
@@ -126,12 +142,7 @@ static void hostile_frames_end_the_link(void **state)
         hand_expect(fd, RELAY_DONE, CHANGED, 1, 1, NOTHING);
         hand_send(fd, RELAY_REQUEST, rows[i].flags, rows[i].channel, rows[i].number,
                   rows[i].request, rows[i].len);
-        if (rows[i].flags & RELAY_MORE) { /* it ends the session alone */
-            assert_int_equal(hand_next(fd).kind, RELAY_ENDED);
-            hand_lose_link(fd);
-        } else {
-            expect_dropped(fd, rows[i].why);
-        }
+        (rows[i].alone ? expect_ended : expect_dropped)(fd, rows[i].why);
         loop_close(&loop);
     }
 }
@@ -225,7 +236,7 @@ static void no_number_comes_behind_the_last(void **state)
     hand_request(fd, 1, UINT64_MAX, TEXT(SET_K));
     hand_expect(fd, RELAY_DONE, CHANGED, 1, UINT64_MAX, NOTHING);
     hand_request(fd, 1, 5, TEXT(SET_K));
-    expect_dropped(fd, "the number of a request");
+    expect_ended(fd, "the number of a request");
     loop_close(&loop);
 }
 
@@ -385,7 +396,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_relay_is_refused),
         cmocka_unit_test(frames_of_no_relay_end_the_link),
-        cmocka_unit_test(hostile_frames_end_the_link),
+        cmocka_unit_test(hostile_frames_end_the_session_or_the_link),
         cmocka_unit_test(two_requests_in_one_frame_end_the_session),
         cmocka_unit_test(a_long_hello_or_open_is_not_decoded),
         cmocka_unit_test(nor_is_one_before_http),
