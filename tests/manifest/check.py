@@ -607,6 +607,14 @@ spec:
 MANY["stores that are scraped, and policies, Services and ServiceMonitors that each select all"] = re.sub(
     r"(podSelector|matchLabels|selector): \{app: a%\(n\)d\}", r"\1: {all: x}", MANY["stores that are scraped, each with a policy and a ServiceMonitor"]
 ).replace("labels: {app: a%(n)d}", "labels: {app: a%(n)d, all: x}").replace("podSelector: {matchLabels: {all: x}}\n", "podSelector: {}\n")
+MANY["ServiceMonitors of all stores, each of a port of its own"] = MANY[
+    "stores that are scraped, and policies, Services and ServiceMonitors that each select all"].replace(
+    "name: m,", "name: m%(n)d,").replace("port: m}", "port: m%(n)d}")
+MANY["ServiceMonitors of all stores, which differ in what does not matter"] = MANY[
+    "stores that are scraped, and policies, Services and ServiceMonitors that each select all"].replace(
+    "port: m}", "port: m, interval: %(n)ds}")
+MANY["stores that are scraped, each in a namespace of its own"] = MANY["stores that are scraped, each with a policy and a ServiceMonitor"].replace(
+    "metadata: {name: s%(n)d", "metadata: {namespace: n%(n)d, name: s%(n)d").replace("app: a%(n)d", "app: a")
 MANY["policies that each select all pods, of which half are on the host network"] = """\
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
