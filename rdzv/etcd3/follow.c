@@ -129,10 +129,13 @@ static void note_leader(struct journal_etcd *j, const Etcd3__KeyValue *leader)
     if (strcmp(who, j->leader) == 0)
         return;
     memcpy(j->leader, who, sizeof who);
-    if (who[0] != '\0' && j->state == JOURNAL_FOLLOWS)
-        log_event(LOG_INFO, "standing_by", log_str("journal", j->options.config->url),
-                  log_str("leader", who), log_u64("index", j->at.index));
     journal_note_reason(j);
+    if (who[0] == '\0' || j->state != JOURNAL_FOLLOWS)
+        return;
+    log_event(LOG_INFO, "standing_by", log_str("journal", j->options.config->url),
+              log_str("leader", who), log_u64("index", j->at.index));
+    if (j->options.follows != NULL)
+        j->options.follows(j->options.arg, who);
 }
 
 /* What was read is behind by more than is there to be read. */

@@ -10,6 +10,7 @@
 
 #include "rdzv/engine/log.h"
 #include "rdzv/net/conn_tls.h"
+#include "rdzv/net/input.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/refusal.h"
 #include "rdzv/relay/greeting.h"
@@ -66,6 +67,8 @@ static const char *why_refused(struct relay_link *link, const Rdzv__RelayHello *
         return "the store stops";
     if (link->conn->listener->temporary)
         return "this port is for the workers of one run alone";
+    if (hello->http) /* http_entry.h takes such a HELLO, but in a replica that does not lead */
+        return "this replica did not lead yet when this relay came with HTTP";
     link->space = relay_space(link->conn, name, why);
     return link->space == NULL ? why : NULL;
 }
@@ -115,6 +118,71 @@ static const char *take_hello(struct relay_link *link, struct slice payload)
         welcome(link, hello, version);
     rdzv__relay_hello__free_unpacked(hello, NULL);
     return NULL;
+}
+
+/* --- A replica that does not lead. --- */
+
+static enum protocol_result wait_for_lead(struct relay_link *link)
+{
+    struct relay_links *all = link->all;
+
+    if (!link->waits) {
+        link->waits = true;
+        link->waits_since_ms = engine_lived_ms(all->engine);
+        TAILQ_INSERT_TAIL(&all->waiting, link, waiting);
+    }
+    return PROTOCOL_PARKED;
+}
+
+static void stop_waiting(struct relay_link *link)
+{
+    if (link->waits)
+        TAILQ_REMOVE(&link->all->waiting, link, waiting);
+    link->waits = false;
+}
+
+static void send_on(struct relay_link *link, const char *why)
+{
+    const struct relay_frame frame = {
+        .kind = RELAY_REFUSED, .flags = RELAY_STANDS_BY, .payload = slice_str(why)};
+
+    stop_waiting(link);
+    relay_link_put(link, &frame);
+    conn_finish(link->conn);
+}
+
+void relay_links_stand_by(struct relay_links *all)
+{
+    all->stands_by = true;
+}
+
+void relay_links_lead(struct relay_links *all)
+{
+    struct relay_link *link;
+
+    all->stands_by = false;
+    while ((link = TAILQ_FIRST(&all->waiting)) != NULL) {
+        stop_waiting(link);
+        input_unpark(link->conn);
+    }
+}
+
+void relay_links_send_on(struct relay_links *all, const char *leader)
+{
+    char why[RELAY_SPACE_WHY_MAX];
+
+    snprintf(why, sizeof why, "this replica stands by: %.100s leads", leader);
+    while (!TAILQ_EMPTY(&all->waiting))
+        send_on(TAILQ_FIRST(&all->waiting), why);
+}
+
+static void tick_waiting(struct relay_links *all, uint64_t now)
+{
+    struct relay_link *link;
+
+    while ((link = TAILQ_FIRST(&all->waiting)) != NULL &&
+           clock_elapsed_ms(link->waits_since_ms, now) >= RELAY_STANDBY_MS)
+        send_on(link, "this replica does not lead");
 }
 
 /* --- Open. --- */
@@ -197,6 +265,8 @@ static const char *take_frame(struct relay_link *link, const struct relay_frame 
 static enum protocol_result read_frames(struct conn *c, uint8_t *in, size_t len,
                                         struct protocol_progress *progress)
 {
+    if (link_of(c)->all->stands_by)
+        return wait_for_lead(link_of(c));
     while (progress->used < len) {
         struct slice rest = {in + progress->used, len - progress->used};
         struct relay_frame frame;
@@ -282,6 +352,7 @@ static void end(struct conn *c)
         log_event(LOG_INFO, "link_closed", log_str("peer", conn_peer(c, peer)),
                   log_str("relay", link->name), log_str("space", link->space->store->name),
                   log_u64("sessions", count));
+    stop_waiting(link);
     while ((s = TAILQ_FIRST(&link->sessions)) != NULL)
         relay_session_detach(s, c->peer_left);
     table_fini(&link->channels);
@@ -403,6 +474,7 @@ void relay_links_tick(struct relay_links *all)
     uint64_t now = engine_lived_ms(all->engine), timeout = all->config->session_timeout_ms;
     struct relay_session *s;
 
+    tick_waiting(all, now);
     give_up_absent(all, now);
 
     for (size_t i = 0; i < ENDED_AT_A_TIME && (s = TAILQ_FIRST(&all->detached)) != NULL; i++) {
@@ -428,6 +500,7 @@ void relay_links_init(struct relay_links *all, const struct config *config, stru
                                 .c10d = c10d,
                                 .clients_max = RELAY_CLIENTS_MAX,
                                 .sweeps = true};
+    TAILQ_INIT(&all->waiting);
     TAILQ_INIT(&all->detached);
     TAILQ_INIT(&all->awaited);
     TAILQ_INIT(&all->held);

@@ -24,8 +24,17 @@
 void relay_links_init(struct relay_links *all, const struct config *config, struct engine *engine,
                       struct net *net, const struct protocol *c10d);
 
-/* The data directory is open: sessions that it has are to come back. */
+/* The data directory is open, or this replica leads: sessions that the engine has are to come back.
+ */
 void relay_links_start(struct relay_links *all);
+
+/* This replica does not lead: until relay_links_lead(), relays that come wait for that, for
+ * RELAY_STANDBY_MS at most. So a relay that has lost its store, and tries one replica after the
+ * other, is welcome in the moment in which one leads: where it waits; or, as soon as this replica
+ * knows that another one leads (relay_links_send_on(), which says who), there. */
+void relay_links_stand_by(struct relay_links *all);
+void relay_links_lead(struct relay_links *all);
+void relay_links_send_on(struct relay_links *all, const char *leader);
 
 /* All connections are closed. */
 void relay_links_fini(struct relay_links *all);

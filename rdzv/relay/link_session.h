@@ -14,6 +14,9 @@ struct relay_link {
     struct relay_session_list sessions;
     struct relay_session_list blocked; /* have something to send, and the link is full */
     struct relay_session *last;        /* the session that the last frame was for; NULL: none */
+    TAILQ_ENTRY(relay_link) waiting;   /* in all->waiting while it waits */
+    bool waits;
+    uint64_t waits_since_ms; /* engine_lived_ms() */
     char name[CONN_VIA_MAX];
 };
 

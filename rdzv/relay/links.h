@@ -16,9 +16,13 @@
 /* Sessions of one link: as many clients as one address can have at one port. */
 #define RELAY_CLIENTS_MAX 65536u
 
+/* A replica that does not lead keeps a relay waiting for so long: it may lead soon. */
+#define RELAY_STANDBY_MS 2000u
+
 struct relay_link;
 struct relay_session;
 
+TAILQ_HEAD(relay_link_list, relay_link);
 TAILQ_HEAD(relay_session_list, relay_session);
 
 struct relay_links {
@@ -28,6 +32,9 @@ struct relay_links {
     const struct protocol *c10d;
     char store_name[CONN_VIA_MAX];
     size_t clients_max; /* sessions of one link: RELAY_CLIENTS_MAX */
+
+    bool stands_by;                 /* this replica does not lead yet */
+    struct relay_link_list waiting; /* for that; their relays have said HELLO */
 
     struct table sessions;              /* by id and space */
     struct relay_session_list detached; /* the longest first */

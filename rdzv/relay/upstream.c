@@ -361,11 +361,16 @@ static void copy_reason(char out[UPSTREAM_REASON_MAX], struct slice why)
     out[at] = '\0';
 }
 
-static void on_refused(struct upstream *u, struct slice why)
+static void on_refused(struct upstream *u, const struct relay_frame *frame)
 {
+    const struct slice why = frame->payload;
     char text[UPSTREAM_REASON_MAX];
 
     copy_reason(text, why);
+    if (frame->flags & RELAY_STANDS_BY) {
+        fail(u, text);
+        return;
+    }
     if (is_news(u, text))
         log_limited(LOG_WARN, "upstream_refused", log_str("address", u->where),
                     log_bytes("reason", why));
@@ -389,7 +394,7 @@ static void on_frame(struct upstream *u, const struct relay_frame *frame)
     if (u->state == UPSTREAM_GREETS && frame->kind == RELAY_WELCOME)
         on_welcome(u, frame->payload);
     else if (frame->kind == RELAY_REFUSED)
-        on_refused(u, frame->payload);
+        on_refused(u, frame);
     else if (u->state == UPSTREAM_GREETS)
         fail(u, "no answer to HELLO, but something else");
     else if (frame->kind == RELAY_PING)

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -12,6 +13,7 @@
 #include "proto/relay.h"
 #include "proto/relay.pb-c.h"
 #include "rdzv/net/resolve.h"
+#include "rdzv/relay/retry.h"
 #include "tests/loop/harness.h"
 
 static struct loop loop; /* large */
@@ -108,14 +110,21 @@ static int take_hello(int i)
     return fd;
 }
 
-static void say(int fd, enum relay_kind kind, uint64_t number, struct slice payload)
+static void say_with(int fd, enum relay_kind kind, uint8_t flags, uint64_t number,
+                     struct slice payload)
 {
-    const struct relay_frame frame = {.kind = (uint8_t)kind, .number = number, .payload = payload};
+    const struct relay_frame frame = {
+        .kind = (uint8_t)kind, .flags = flags, .number = number, .payload = payload};
     uint8_t bytes[RELAY_HEAD_SIZE + 256];
 
     relay_put_head(bytes, &frame);
     memcpy(bytes + RELAY_HEAD_SIZE, payload.ptr, payload.len);
     loop_send(&loop, fd, bytes, RELAY_HEAD_SIZE + payload.len);
+}
+
+static void say(int fd, enum relay_kind kind, uint64_t number, struct slice payload)
+{
+    say_with(fd, kind, 0, number, payload);
 }
 
 static void welcome(int fd, uint64_t limit)
@@ -147,6 +156,40 @@ static void the_next_address_is_tried_when_one_refuses(void **state)
     end(fd);
 }
 
+/* Milliseconds until the next round of tries. */
+static int64_t wait_ms(void)
+{
+    struct timeval now, then = {0};
+
+    LOOP_UNTIL(&loop, upstream()->state == UPSTREAM_WAITS);
+    assert_true(evtimer_pending(&upstream()->timer, &then));
+    assert_int_equal(gettimeofday(&now, NULL), 0);
+    return (then.tv_sec - now.tv_sec) * 1000 + (then.tv_usec - now.tv_usec) / 1000;
+}
+
+/* Who leads is known any moment; what else a store refuses for, stays. */
+static void replicas_that_stand_by_are_tried_again_soon(void **state)
+{
+    static const uint8_t flags[] = {RELAY_STANDS_BY, 0};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        int first, second;
+
+        begin();
+        first = take_hello(0);
+        say_with(first, RELAY_REFUSED, flags[i], 0, slice_str("no"));
+        second = take_hello(1);
+        say_with(second, RELAY_REFUSED, flags[i], 0, slice_str("no"));
+        if (flags[i] == RELAY_STANDS_BY)
+            assert_true(wait_ms() <= 2 * RETRY_FIRST_MS);
+        else
+            assert_true(wait_ms() > 4 * RETRY_FIRST_MS);
+        close(first);
+        end(second);
+    }
+}
+
 /* No length that a client may have can wrap around. */
 static void limits_are_such_as_a_store_can_have(void **state)
 {
@@ -166,7 +209,7 @@ static void limits_are_such_as_a_store_can_have(void **state)
 static void a_store_that_does_not_read_loses_its_relay(void **state)
 {
     uint8_t pings[RELAY_HEAD_SIZE * 1000];
-    size_t most = 0;
+    size_t most = 0, at = 0;
     int fd;
 
     (void)state;
@@ -177,10 +220,10 @@ static void a_store_that_does_not_read_loses_its_relay(void **state)
         relay_put_head(pings + i * RELAY_HEAD_SIZE,
                        &(struct relay_frame){.kind = RELAY_PING, .number = i});
     for (int i = 0; i < 10000 && upstream()->state == UPSTREAM_CONNECTED; i++) {
-        ssize_t n = send(fd, pings, sizeof pings, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = send(fd, pings + at, sizeof pings - at, MSG_NOSIGNAL | MSG_DONTWAIT);
 
-        if (n > 0 && (size_t)n % RELAY_HEAD_SIZE != 0)
-            loop_send(&loop, fd, pings + n, sizeof pings - (size_t)n);
+        if (n > 0)
+            at = (at + (size_t)n) % sizeof pings;
         loop_iterate(&loop);
         if (upstream()->out.bytes > most)
             most = upstream()->out.bytes;
@@ -235,6 +278,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_address_is_tried_when_one_refuses),
+        cmocka_unit_test(replicas_that_stand_by_are_tried_again_soon),
         cmocka_unit_test(limits_are_such_as_a_store_can_have),
         cmocka_unit_test(a_store_that_does_not_read_loses_its_relay),
         cmocka_unit_test(a_pause_of_the_relay_is_no_silence_of_the_store),
