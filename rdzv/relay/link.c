@@ -122,18 +122,6 @@ static const char *take_hello(struct relay_link *link, struct slice payload)
 
 /* --- A replica that does not lead. --- */
 
-static enum protocol_result wait_for_lead(struct relay_link *link)
-{
-    struct relay_links *all = link->all;
-
-    if (!link->waits) {
-        link->waits = true;
-        link->waits_since_ms = engine_lived_ms(all->engine);
-        TAILQ_INSERT_TAIL(&all->waiting, link, waiting);
-    }
-    return PROTOCOL_PARKED;
-}
-
 static void stop_waiting(struct relay_link *link)
 {
     if (link->waits)
@@ -141,19 +129,49 @@ static void stop_waiting(struct relay_link *link)
     link->waits = false;
 }
 
-static void send_on(struct relay_link *link, const char *why)
+static void send_on(struct relay_link *link)
 {
-    const struct relay_frame frame = {
-        .kind = RELAY_REFUSED, .flags = RELAY_STANDS_BY, .payload = slice_str(why)};
+    const struct relay_frame frame = {.kind = RELAY_REFUSED,
+                                      .flags = RELAY_STANDS_BY,
+                                      .payload = slice_str(link->all->stands_by_why)};
 
     stop_waiting(link);
     relay_link_put(link, &frame);
     conn_finish(link->conn);
 }
 
+static bool asks_to_wait(const struct relay_frame *frame)
+{
+    Rdzv__RelayHello *hello = NULL;
+    bool waits;
+
+    if (frame->kind == RELAY_HELLO && frame->payload.len <= RELAY_MESSAGE_MAX)
+        hello = rdzv__relay_hello__unpack(NULL, frame->payload.len, frame->payload.ptr);
+    waits = hello != NULL && hello->waits;
+    rdzv__relay_hello__free_unpacked(hello, NULL);
+    return waits;
+}
+
+/* The frame is shown again when this replica leads. */
+static enum protocol_result take_on_standby(struct relay_link *link,
+                                            const struct relay_frame *frame)
+{
+    struct relay_links *all = link->all;
+
+    if (!asks_to_wait(frame)) {
+        send_on(link);
+        return PROTOCOL_ENDED;
+    }
+    link->waits = true;
+    link->waits_since_ms = engine_lived_ms(all->engine);
+    TAILQ_INSERT_TAIL(&all->waiting, link, waiting);
+    return PROTOCOL_PARKED;
+}
+
 void relay_links_stand_by(struct relay_links *all)
 {
     all->stands_by = true;
+    snprintf(all->stands_by_why, sizeof all->stands_by_why, "this replica does not lead");
 }
 
 void relay_links_lead(struct relay_links *all)
@@ -169,11 +187,10 @@ void relay_links_lead(struct relay_links *all)
 
 void relay_links_send_on(struct relay_links *all, const char *leader)
 {
-    char why[RELAY_SPACE_WHY_MAX];
-
-    snprintf(why, sizeof why, "this replica stands by: %.100s leads", leader);
+    snprintf(all->stands_by_why, sizeof all->stands_by_why, "this replica stands by: %.100s leads",
+             leader);
     while (!TAILQ_EMPTY(&all->waiting))
-        send_on(TAILQ_FIRST(&all->waiting), why);
+        send_on(TAILQ_FIRST(&all->waiting));
 }
 
 static void tick_waiting(struct relay_links *all, uint64_t now)
@@ -182,7 +199,7 @@ static void tick_waiting(struct relay_links *all, uint64_t now)
 
     while ((link = TAILQ_FIRST(&all->waiting)) != NULL &&
            clock_elapsed_ms(link->waits_since_ms, now) >= RELAY_STANDBY_MS)
-        send_on(link, "this replica does not lead");
+        send_on(link);
 }
 
 /* --- Open. --- */
@@ -265,8 +282,6 @@ static const char *take_frame(struct relay_link *link, const struct relay_frame 
 static enum protocol_result read_frames(struct conn *c, uint8_t *in, size_t len,
                                         struct protocol_progress *progress)
 {
-    if (link_of(c)->all->stands_by)
-        return wait_for_lead(link_of(c));
     while (progress->used < len) {
         struct slice rest = {in + progress->used, len - progress->used};
         struct relay_frame frame;
@@ -283,6 +298,8 @@ static enum protocol_result read_frames(struct conn *c, uint8_t *in, size_t len,
             progress->need = progress->used + size;
             return PROTOCOL_MORE;
         }
+        if (parsed == PARSE_DONE && link_of(c)->all->stands_by)
+            return take_on_standby(link_of(c), &frame);
         if (parsed == PARSE_DONE)
             wrong =
                 take_frame(link_of(c), &frame, in + progress->used + (size - frame.payload.len));

@@ -28,10 +28,10 @@ void relay_links_init(struct relay_links *all, const struct config *config, stru
  */
 void relay_links_start(struct relay_links *all);
 
-/* This replica does not lead: until relay_links_lead(), relays that come wait for that, for
- * RELAY_STANDBY_MS at most. So a relay that has lost its store, and tries one replica after the
- * other, is welcome in the moment in which one leads: where it waits; or, as soon as this replica
- * knows that another one leads (relay_links_send_on(), which says who), there. */
+/* This replica does not lead: until relay_links_lead(), relays are refused, or wait for that if
+ * they want, for RELAY_STANDBY_MS at most. A relay that has lost its store asks each replica, and
+ * if none leads, waits at one of them: it is welcome in the moment in which that leads; or is sent
+ * on as soon as that knows that another one does (relay_links_send_on(), which says who). */
 void relay_links_stand_by(struct relay_links *all);
 void relay_links_lead(struct relay_links *all);
 void relay_links_send_on(struct relay_links *all, const char *leader);

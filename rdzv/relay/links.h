@@ -16,8 +16,12 @@
 /* Sessions of one link: as many clients as one address can have at one port. */
 #define RELAY_CLIENTS_MAX 65536u
 
-/* A replica that does not lead keeps a relay waiting for so long: it may lead soon. */
+/* A replica that does not lead keeps a relay that asks for it waiting for so long: it may lead
+ * soon. */
 #define RELAY_STANDBY_MS 2000u
+
+/* What a relay is told then. */
+#define RELAY_LEADER_MAX 160
 
 struct relay_link;
 struct relay_session;
@@ -33,8 +37,9 @@ struct relay_links {
     char store_name[CONN_VIA_MAX];
     size_t clients_max; /* sessions of one link: RELAY_CLIENTS_MAX */
 
-    bool stands_by;                 /* this replica does not lead yet */
-    struct relay_link_list waiting; /* for that; their relays have said HELLO */
+    bool stands_by;                       /* this replica does not lead yet */
+    char stands_by_why[RELAY_LEADER_MAX]; /* and who does, as far as it knows */
+    struct relay_link_list waiting;       /* for that; their relays have said HELLO */
 
     struct table sessions;              /* by id and space */
     struct relay_session_list detached; /* the longest first */

@@ -157,6 +157,7 @@ static void wait_for_next_round(struct upstream *u)
     arm(u, retry_delay_ms(u->refused ? FAILURES_MOST : u->failures, u->jitter >> 8));
     u->tried = 0;
     u->refused = false;
+    u->waits = true;
 }
 
 static bool set_up_socket(struct upstream *u, int family)
@@ -193,7 +194,7 @@ static void connect_next(struct upstream *u)
         fail(u, strerror(errno));
         return;
     }
-    arm(u, UPSTREAM_CONNECT_MS);
+    arm(u, u->config->upstream_count + u->count > 2 ? UPSTREAM_ONE_OF_MS : UPSTREAM_CONNECT_MS);
 }
 
 static void on_resolved(void *arg, const union resolve_address *addresses, size_t count,
@@ -258,7 +259,8 @@ static void lose(struct upstream *u, const char *why)
     relay_link_down(u->relay);
     u->said[0] = '\0';
     u->tried = 0;
-    u->refused = false;
+    u->refused = u->waits = false;
+    u->target = (u->target + 1) % u->config->upstream_count; /* this one comes last */
     if (lived)
         u->failures = 0;
     else
@@ -317,6 +319,7 @@ static void say_hello(struct upstream *u)
 
     gethostname(name, sizeof name - 1);
     greeting_hello(&hello);
+    hello.waits = u->waits;
     hello.space.data = (uint8_t *)u->config->space;
     hello.space.len = strlen(u->config->space);
     hello.name.data = (uint8_t *)name;
@@ -361,6 +364,17 @@ static void copy_reason(char out[UPSTREAM_REASON_MAX], struct slice why)
     out[at] = '\0';
 }
 
+/* A replica that has kept the relay waiting knows that another one leads, or else it lives: all are
+ * asked once more. */
+static void be_sent_on(struct upstream *u)
+{
+    if (!u->waits)
+        return;
+    u->waits = false;
+    u->tried = 0;
+    u->failures = 0;
+}
+
 static void on_refused(struct upstream *u, const struct relay_frame *frame)
 {
     const struct slice why = frame->payload;
@@ -368,6 +382,7 @@ static void on_refused(struct upstream *u, const struct relay_frame *frame)
 
     copy_reason(text, why);
     if (frame->flags & RELAY_STANDS_BY) {
+        be_sent_on(u);
         fail(u, text);
         return;
     }

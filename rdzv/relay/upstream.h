@@ -12,6 +12,7 @@
 #define UPSTREAM_PING_MS    5000u  /* nothing has come for so long: the store is asked */
 #define UPSTREAM_SILENT_MS  15000u /* and for so long: it has gone */
 #define UPSTREAM_CONNECT_MS 5000u  /* that long for one address */
+#define UPSTREAM_ONE_OF_MS  1500u  /* or, if there are others; a lost SYN is repeated after 1 s */
 
 enum upstream_state {
     UPSTREAM_WAITS,     /* for the next try */
@@ -45,6 +46,7 @@ struct upstream {
     uint32_t failures; /* rounds of tries in a row */
     uint32_t jitter;   /* a random number */
     bool refused;      /* in this round */
+    bool waits;        /* the next replica may keep the relay waiting: none leads that was asked */
     struct outq out;
     uint8_t *in; /* what has come and is not done with */
     size_t in_len;

@@ -23,12 +23,18 @@ static void open_standby(void)
 
 static int come(void)
 {
-    int fd = hand_say_hello("default", 1, 1);
+    int fd = hand_say_hello_and_wait();
 
     LOOP_UNTIL(&loop,
                !TAILQ_EMPTY(&links()->waiting) &&
                    TAILQ_LAST(&links()->waiting, relay_link_list)->conn == loop_conn(&loop, fd));
     return fd;
+}
+
+/* It asks all of them first. */
+static int come_on_the_way(void)
+{
+    return hand_say_hello("default", 1, 1);
 }
 
 static void expect_sent_on(int fd, const char *why)
@@ -81,6 +87,7 @@ static void relays_are_sent_on_when_another_one_leads(void **state)
     relay_links_send_on(links(), "rdzvd-2 pid 7");
     expect_sent_on(first, "this replica stands by: rdzvd-2 pid 7 leads");
     expect_sent_on(second, "this replica stands by: rdzvd-2 pid 7 leads");
+    expect_sent_on(come_on_the_way(), "this replica stands by: rdzvd-2 pid 7 leads");
     loop_close(&loop);
 }
 
@@ -90,6 +97,7 @@ static void a_relay_waits_for_two_seconds(void **state)
 
     (void)state;
     open_standby();
+    expect_sent_on(come_on_the_way(), "this replica does not lead");
     first = come();
     wait_that_long(RELAY_STANDBY_MS - 500);
     second = come();

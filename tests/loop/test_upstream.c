@@ -96,9 +96,12 @@ static const struct upstream *upstream(void)
 }
 
 /* The relay's connection to that address, which says HELLO. */
+static bool waits; /* as the last one said */
+
 static int take_hello(int i)
 {
     uint8_t head[RELAY_MAGIC_SIZE + RELAY_HEAD_SIZE], payload[640];
+    Rdzv__RelayHello *hello;
     int fd;
 
     LOOP_UNTIL(&loop, (fd = accept4(listening[i], NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0);
@@ -107,6 +110,10 @@ static int take_hello(int i)
     assert_int_equal(head[RELAY_MAGIC_SIZE + 4], RELAY_HELLO);
     assert_in_range(bytes_get_u32(head + RELAY_MAGIC_SIZE), 1, sizeof payload);
     loop_receive(&loop, fd, payload, bytes_get_u32(head + RELAY_MAGIC_SIZE));
+    hello = rdzv__relay_hello__unpack(NULL, bytes_get_u32(head + RELAY_MAGIC_SIZE), payload);
+    assert_non_null(hello);
+    waits = hello->waits;
+    rdzv__relay_hello__free_unpacked(hello, NULL);
     return fd;
 }
 
@@ -188,6 +195,31 @@ static void replicas_that_stand_by_are_tried_again_soon(void **state)
         close(first);
         end(second);
     }
+}
+
+/* All are asked; then one of them may keep the relay waiting; and what it says is a reason to ask
+ * all of them again. */
+static void a_relay_waits_at_one_replica_when_none_leads(void **state)
+{
+    static const struct {
+        int at;
+        bool waits;
+    } tries[] = {{0, false}, {1, false}, {0, true}, {1, false}, {0, false}, {1, false}, {0, true}};
+    int fd;
+
+    (void)state;
+    begin();
+    for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {
+        fd = take_hello(tries[i].at);
+        assert_int_equal(waits, tries[i].waits);
+        say_with(fd, RELAY_REFUSED, RELAY_STANDS_BY, 0, slice_str("this replica does not lead"));
+        LOOP_UNTIL(&loop, upstream()->fd < 0 || upstream()->state != UPSTREAM_GREETS);
+        close(fd);
+        assert_in_range(upstream()->failures, 0, 1);
+    }
+    fd = take_hello(1);
+    welcome(fd, 60000);
+    end(fd);
 }
 
 /* No length that a client may have can wrap around. */
@@ -279,6 +311,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_address_is_tried_when_one_refuses),
         cmocka_unit_test(replicas_that_stand_by_are_tried_again_soon),
+        cmocka_unit_test(a_relay_waits_at_one_replica_when_none_leads),
         cmocka_unit_test(limits_are_such_as_a_store_can_have),
         cmocka_unit_test(a_store_that_does_not_read_loses_its_relay),
         cmocka_unit_test(a_pause_of_the_relay_is_no_silence_of_the_store),
