@@ -83,6 +83,7 @@ struct agent {
     uint64_t has_seen;     /* the same: it has been shown that the round is complete */
     uint64_t told_rank;    /* the same: it was shown how that was completed, since it lacks one, or
                               one looks silent */
+    uint64_t told_ms;      /* when it was */
     uint64_t has_left;     /* the same: it was a participant, and has left by itself */
     struct slice shown; /* what it was shown last, owned; ptr NULL: the value itself, or nothing */
     bool sees_crowd;    /* it was shown that it may join one: see crowd.c */
