@@ -183,8 +183,8 @@ void owed_keys_put(struct step *s);
 
 /* Ends the last call if no node is missing. */
 void last_call_end(struct step *s);
-/* That agent has written the state, and may have set the deadline: it is put by our clock, and
- * --regroup-wait may shorten it. */
+/* That agent has written the state, and may have set the deadline: it is put by our clock,
+ * --regroup-wait may shorten it, and nodes that wait have the time to join. */
 void last_call_begun(struct step *s, const struct agent *by);
 
 /* --- repair.c --- */
