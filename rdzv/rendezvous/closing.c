@@ -142,14 +142,15 @@ void closing_forget(struct run *run)
 }
 
 /* That node, which was there at the start, may be of one that has asked: no agent says that it is
- * it, but for one that has begun since, in the place of its predecessor. */
+ * it, but for one that has begun since, in the place of its predecessor, and may be gone, too. */
 static bool is_unclaimed(const struct run *run, const struct torch_node *node)
 {
-    const struct agent *a = run_agent_of(run, node);
+    enum node_claim claim = run_claim_of(run, node);
 
-    if (a != NULL)
-        return !a->returns;
-    return explain_role(torch_state_find(&run->view.state, node)) != NULL;
+    if (claim != CLAIM_NONE)
+        return claim == CLAIM_SUCCEEDED;
+    return run_agent_of(run, node) == NULL &&
+           explain_role(torch_state_find(&run->view.state, node)) != NULL;
 }
 
 /* More have asked than there are such nodes whose close would not count. No round has been

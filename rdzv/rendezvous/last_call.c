@@ -5,6 +5,9 @@
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
+/* An agent that waits for the next round looks once a second whether that has begun, and joins it.
+ */
+#define JOINS_US INT64_C(2000000)
 /* Before now by any clock that an agent may have. */
 #define PAST_US (INT64_C(24) * 3600 * 1000000)
 
@@ -88,14 +91,39 @@ static int64_t latest_us(const struct step *s, const struct agent *by)
     return now_us + (int64_t)wait_ms * 1000;
 }
 
+static bool does_any_wait(const struct torch_state *state)
+{
+    for (size_t i = 0; i < state->count; i++) {
+        if (state->nodes[i].waiting || state->nodes[i].redundant)
+            return true;
+    }
+    return false;
+}
+
+/* The earliest: a round that is completed before those who wait have joined it is over as soon as
+ * its nodes see them, and so is the next one. */
+static int64_t earliest_us(const struct step *s, const struct agent *by)
+{
+    int64_t now_us;
+
+    if (!does_any_wait(&s->run->view.state) || !step_agent_time(s, by, &now_us))
+        return INT64_MIN;
+    return now_us + JOINS_US;
+}
+
 void last_call_begun(struct step *s, const struct agent *by)
 {
-    int64_t set_us = s->run->view.state.deadline_us, most_us, deadline_us;
+    int64_t set_us = s->run->view.state.deadline_us, deadline_us = set_us, most_us, least_us;
 
     if (!is_in_last_call(s) || !is_new(&s->run->view))
         return;
     most_us = latest_us(s, by);
-    deadline_us = skew_deadline(by, set_us < most_us ? set_us : most_us);
+    least_us = earliest_us(s, by);
+    if (deadline_us > most_us)
+        deadline_us = most_us;
+    if (deadline_us < least_us)
+        deadline_us = least_us;
+    deadline_us = skew_deadline(by, deadline_us);
     if (deadline_us != set_us)
         put_deadline(s, deadline_us);
 }

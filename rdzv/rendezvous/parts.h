@@ -183,16 +183,17 @@ void owed_keys_put(struct step *s);
 
 /* Ends the last call if no node is missing. */
 void last_call_end(struct step *s);
-/* That agent has written the state, and may have set the deadline: it is put by our clock, and
- * --regroup-wait may shorten it. */
+/* That agent has written the state, and may have set the deadline: it is put by our clock,
+ * --regroup-wait may shorten it, and nodes that wait have the time to join. */
 void last_call_begun(struct step *s, const struct agent *by);
 
 /* --- repair.c --- */
 
 /* Moves heartbeats and the deadline on by the time in which no agent could write. */
 void repair_shift_heartbeats(struct step *s, uint64_t still_ms);
-/* After a start: makes all heartbeats younger by HEARTBEATS_MS, since that many of them rdzvd may
- * have had and not put yet (step.h) when it ended, and none since. */
+/* After a start: makes heartbeats younger by torch's interval, since the next ones may have come,
+ * and rdzvd had not put them yet (step.h) when it ended. One that was younger than that stays as it
+ * is: moved on, it would keep its agent from sending the next one, and so from saying who it is. */
 void repair_add_lost_beats(struct step *s, uint64_t away_ms);
 /* The agent asks, so its node lives, whatever the state says. May put the state: what points into
  * the view is void then. False: its connection ends. */

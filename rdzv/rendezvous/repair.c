@@ -54,6 +54,15 @@ void repair_shift_heartbeats(struct step *s, uint64_t still_ms)
 
 /* --- rdzvd was killed. --- */
 
+/* The latest heartbeat that the agent may have sent before the end. It sends none before the last
+ * one is an interval old, so none has followed one that was younger then. */
+static int64_t with_lost_beat(int64_t at_us, int64_t ended_us)
+{
+    int64_t interval_us = TORCH_HEARTBEAT_MS * INT64_C(1000);
+
+    return at_us < ended_us - interval_us ? at_us + interval_us : at_us;
+}
+
 void repair_add_lost_beats(struct step *s, uint64_t away_ms)
 {
     int64_t ended_us = s->now->wall_ns / 1000 - to_us(away_ms);
@@ -62,14 +71,8 @@ void repair_add_lost_beats(struct step *s, uint64_t away_ms)
     if (!s->run->settings->merge_heartbeats || !step_is_open(s) || s->run->view.state.count == 0 ||
         !step_read_state(s, &next))
         return;
-    for (size_t i = 0; i < next.count; i++) {
-        int64_t *at_us = &next.nodes[i].heartbeat_us;
-
-        if (*at_us < ended_us - HEARTBEATS_MS * INT64_C(1000))
-            *at_us += HEARTBEATS_MS * INT64_C(1000);
-        else if (*at_us < ended_us)
-            *at_us = ended_us;
-    }
+    for (size_t i = 0; i < next.count; i++)
+        next.nodes[i].heartbeat_us = with_lost_beat(next.nodes[i].heartbeat_us, ended_us);
     step_put_state(s, &next, 0);
     torch_state_free(&next);
 }

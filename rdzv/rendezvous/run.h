@@ -83,6 +83,7 @@ struct agent {
     uint64_t has_seen;     /* the same: it has been shown that the round is complete */
     uint64_t told_rank;    /* the same: it was shown how that was completed, since it lacks one, or
                               one looks silent */
+    uint64_t told_ms;      /* when it was */
     uint64_t has_left;     /* the same: it was a participant, and has left by itself */
     struct slice shown; /* what it was shown last, owned; ptr NULL: the value itself, or nothing */
     bool sees_crowd;    /* it was shown that it may join one: see crowd.c */
@@ -129,6 +130,19 @@ struct turn {
     uint64_t since_ms;
 };
 
+/* Which agent was the first since a start to say that it is that node of the last completed round.
+ */
+enum node_claim {
+    CLAIM_NONE,
+    CLAIM_RETURNED,  /* the one that was it before the start */
+    CLAIM_SUCCEEDED, /* another one, which began since: what the first has become of is unknown */
+};
+
+struct node_claims {
+    uint8_t *of; /* enum node_claim of each node in view.last_completed; NULL: all are CLAIM_NONE */
+    uint64_t completion; /* view.completions then: of another one they say nothing */
+};
+
 struct run {
     struct run_view view; /* the first member */
     const struct policy_settings *settings;
@@ -146,7 +160,8 @@ struct run {
                            have yet to say */
     bool close_waits;   /* it was to be closed by an agent meanwhile: see closing.c */
     size_t unnamed_closers; /* by so many of whom it was not known who they are */
-    bool reached_max;       /* the last round was completed by the node that made it MAX */
+    struct node_claims claims;
+    bool reached_max;  /* the last round was completed by the node that made it MAX */
     bool shares_roles; /* its agents tell each other what they need to know to rank their workers */
     int64_t finishing_round;   /* in that round an agent's workers have ended well; -1: in none */
     uint64_t completed_ms;     /* when the last round was completed */
@@ -192,6 +207,8 @@ struct agent *run_agent_of(const struct run *run, const struct torch_node *node)
  * memory it stays unknown. */
 void run_remember_node(struct run *run, struct agent *a, const struct torch_node *node);
 void run_forget_node(struct run *run, struct agent *a);
+/* Of that node of view.last_completed. */
+enum node_claim run_claim_of(const struct run *run, const struct torch_node *node);
 /* It counts for its node no more; again, unless another one does. */
 void run_unlist(struct run *run, struct agent *a);
 void run_list(struct run *run, struct agent *a);

@@ -40,6 +40,9 @@
 #define COMPLETER_MS 2000
 /* How long one has to presume silent nodes dead: it writes that with its next heartbeat. */
 #define PRUNER_MS (TORCH_HEARTBEAT_MS + 2000)
+/* How long an agent that was shown a round as it was completed takes no node of it for dead, by any
+ * clock. */
+#define TOLD_MS (TORCH_DEAD_MS - (uint64_t)(CLOCKS_US / 1000))
 /* A deadline that has not passed by any clock. */
 #define FAR_US (INT64_C(10) * 365 * 24 * 3600 * 1000000)
 
@@ -336,6 +339,12 @@ static struct slice make_crowd(struct step *s, struct agent *a, enum place place
     return ok ? text : (struct slice){0};
 }
 
+static void note_told(const struct step *s, struct agent *a)
+{
+    a->told_rank = s->run->view.completions;
+    a->told_ms = s->now->ms;
+}
+
 struct slice shown_make(struct step *s, struct agent *a)
 {
     const struct run_view *v = &s->run->view;
@@ -357,7 +366,7 @@ struct slice shown_make(struct step *s, struct agent *a)
     if (!ok)
         return (struct slice){0};
     if (place == PLACE_COMPLETED)
-        a->told_rank = v->completions;
+        note_told(s, a);
     a->shown_changes = v->changes;
     a->shown_until_ms = until(s, a, place, own);
     return a->shown;
@@ -397,10 +406,18 @@ void shown_answer(struct step *s, struct agent *a)
     shown_answer_whole(s, a);
 }
 
+/* It knows its rank, unless it was frozen before it could use what it was shown: then all of that
+ * round are dead to its mind, itself too, and it joins anew. */
+static bool was_told_rank(const struct step *s, const struct agent *a)
+{
+    return a->told_rank == s->run->view.completions &&
+           clock_elapsed_ms(a->told_ms, s->now->ms) < TOLD_MS;
+}
+
 /* It has written relative to a round that was not complete, or that it took for over, since it was
  * frozen meanwhile: it finds its rank in the answer, whatever it was shown before. One that is
- * missing there, or that it presumes dead, would make that too high for those who are left. Once:
- * it may have wanted something else. */
+ * missing there, or that it presumes dead, would make that too high for those who are left. Once in
+ * TOLD_MS: it may have wanted something else. */
 static bool is_about_to_read_rank(struct step *s, struct agent *a)
 {
     const struct run_view *v = &s->run->view;
@@ -408,11 +425,11 @@ static bool is_about_to_read_rank(struct step *s, struct agent *a)
     enum place place;
 
     if (!v->state.complete || own == NULL || !own->participant ||
-        a->has_ranks_of == v->completions || a->told_rank == v->completions ||
+        a->has_ranks_of == v->completions || was_told_rank(s, a) ||
         !(has_lost_one(v) || presence_may_one_look_silent(s)))
         return false;
     a->has_seen = 0;
-    a->told_rank = v->completions;
+    note_told(s, a);
     place = place_of(s, a, own);
     return place == PLACE_COMPLETED || place == PLACE_RANKED;
 }

@@ -297,8 +297,34 @@ static void who_takes_itself_out_was_in_the_round(void **state)
     }
 }
 
-/* Its container was started again before the others have said who they are. */
+/* Its container was started again before the others have said who they are; and may have ended
+ * since, which takes its node out. */
 static void a_close_counts_although_its_node_has_a_new_agent(void **state)
+{
+    (void)state;
+    for (int ends = 0; ends < 2; ends++) {
+        struct agent *other, *again;
+        struct scene s;
+
+        scene_init(&s);
+        scene_meet(&s, 2);
+        scene_restart(&s, true);
+        asks_and_leaves(&s);
+        other = scene_return(&s);
+        scene_event(&s, RUN_RETURNED, NULL);
+        again = scene_connect(&s, true);
+        scene_say_node(&s, again, "a");
+        if (ends)
+            scene_disconnect(&s, again);
+        scene_say_node(&s, other, "b");
+        scene_event(&s, RUN_TICK, NULL);
+        settled(&s, true);
+        scene_fini(&s);
+    }
+}
+
+/* It had come back, and not closed the run; who has was none of the nodes. */
+static void a_node_that_was_back_is_not_who_closes(void **state)
 {
     struct agent *other, *again;
     struct scene s;
@@ -308,13 +334,15 @@ static void a_close_counts_although_its_node_has_a_new_agent(void **state)
     scene_meet(&s, 2);
     scene_restart(&s, true);
     asks_and_leaves(&s);
+    scene_say_node(&s, scene_return(&s), "a");
     other = scene_return(&s);
     scene_event(&s, RUN_RETURNED, NULL);
-    again = scene_connect(&s, true);
+    scene_pass(&s, 1000);
+    again = scene_connect(&s, true); /* before the connection of its predecessor has ended */
     scene_say_node(&s, again, "a");
     scene_say_node(&s, other, "b");
     scene_event(&s, RUN_TICK, NULL);
-    settled(&s, true);
+    settled(&s, false);
     scene_fini(&s);
 }
 
@@ -508,6 +536,7 @@ int main(void)
         cmocka_unit_test(who_asks_before_all_are_back_has_closed_the_run),
         cmocka_unit_test(a_close_counts_when_the_others_have_said_who_they_are),
         cmocka_unit_test(a_close_counts_although_its_node_has_a_new_agent),
+        cmocka_unit_test(a_node_that_was_back_is_not_who_closes),
         cmocka_unit_test(who_takes_itself_out_was_in_the_round),
         cmocka_unit_test(a_close_is_void_when_a_round_is_completed),
         cmocka_unit_test(a_close_behind_a_round_of_others_is_ignored),

@@ -113,6 +113,28 @@ static void is_shortened_by_regroup_wait(void **state)
     scene_fini(&s);
 }
 
+/* They look once a second, and join then. */
+static void is_long_enough_for_those_who_wait(void **state)
+{
+    (void)state;
+    for (int waits = 0; waits < 2; waits++) {
+        struct scene s;
+
+        scene_init(&s);
+        s.settings.regroup_wait_ms = 500;
+        scene_meet(&s, 2);
+        if (waits) {
+            const char *now = scene_get(&s, "");
+
+            scene_cas(&s, scene_connect(&s, true), now, scene_waiting(&s, now, "c"));
+        }
+        leave_all(&s, 2);
+        join(&s, 0);
+        assert_int_equal(left_us(&s), waits ? 2 * SECOND : SECOND / 2);
+        scene_fini(&s);
+    }
+}
+
 /* Of which the state does not say so: it has our time. */
 static void is_shortened_for_a_clock_that_is_behind(void **state)
 {
@@ -156,6 +178,7 @@ int main(void)
         cmocka_unit_test(goes_on_while_somebody_is_missing),
         cmocka_unit_test(of_the_first_round_only_expect_knows),
         cmocka_unit_test(is_shortened_by_regroup_wait),
+        cmocka_unit_test(is_long_enough_for_those_who_wait),
         cmocka_unit_test(is_shortened_for_a_clock_that_is_behind),
         cmocka_unit_test(stays_when_told_so),
     };

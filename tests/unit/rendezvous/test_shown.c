@@ -601,6 +601,35 @@ static void a_frozen_one_reads_its_rank_among_the_silent(void **state)
     scene_fini(&s);
 }
 
+/* It was shown the round as it was completed, since "a" was lost, and was frozen before it could
+ * read that: all are dead to its mind, and it begins anew. A little later it knows its rank, and
+ * what it writes means something else. */
+static void what_a_frozen_one_was_shown_of_its_rank_does_not_count(void **state)
+{
+    (void)state;
+    for (int frozen = 0; frozen < 2; frozen++) {
+        const char *seen;
+        struct torch_state st;
+        struct scene s;
+
+        scene_init(&s);
+        scene_meet(&s, 3);
+        scene_disconnect(&s, &s.agents[0]);
+        seen = look(&s, 1);
+        scene_pass(&s, frozen ? 16000 : 8000);
+        st = scene_state(NULL);
+        st.round = 1;
+        scene_beat(&st, "b", scene_now_us(&s));
+        scene_node(&st, "b")->participant = true;
+        st = scene_state(scene_cas(&s, &s.agents[1], seen, scene_text(&s, &st)));
+        assert_true(st.complete && st.round == 0);
+        assert_int_equal(torch_state_participants(&st), frozen ? 3 : 2);
+        assert_int_equal(scene_node(&st, "b")->rank, 1);
+        torch_state_free(&st);
+        scene_fini(&s);
+    }
+}
+
 /* "a" lives by the clocks here, and is dead by that of the agent that gets the answer, or as soon
  * as it comes. */
 static void who_completes_a_round_reads_its_rank_among_the_almost_silent(void **state)
@@ -996,6 +1025,7 @@ int main(void)
         cmocka_unit_test(what_has_passed_is_refused),
         cmocka_unit_test(one_that_was_pruned_is_put_back),
         cmocka_unit_test(a_frozen_one_reads_its_rank_among_the_silent),
+        cmocka_unit_test(what_a_frozen_one_was_shown_of_its_rank_does_not_count),
         cmocka_unit_test(who_completes_a_round_reads_its_rank_among_the_almost_silent),
         cmocka_unit_test(one_that_takes_others_out_is_answered_what_it_wrote),
         cmocka_unit_test(clocks_may_be_wrong),
