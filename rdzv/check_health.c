@@ -34,8 +34,8 @@ static bool write_request(const char *path, const char *query, struct target *ou
             return false;
     }
     return (size_t)snprintf(out->request, sizeof out->request,
-                            "GET %s%s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path,
-                            query) < sizeof out->request;
+                            "GET %s%s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+                            path, query) < sizeof out->request;
 }
 
 static bool split(const char *address, const char *path, struct target *out)

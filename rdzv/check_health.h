@@ -1,6 +1,7 @@
-/* Asks an rdzvd whether it lives, or is ready. For probes that cannot come over the network: a kubelet
- * dials the address of a pod, so what listens on loopback alone has to be asked from inside; and it
- * has no certificate to show, which a listener with --client-ca asks others than loopback for. */
+/* Asks an rdzvd whether it lives, or is ready. For probes that cannot come over the network: a
+ * kubelet dials the address of a pod, so what listens on loopback alone has to be asked from
+ * inside; and it has no certificate to show, which a listener with --client-ca asks others than
+ * loopback for. */
 #pragma once
 
 #include <stdbool.h>

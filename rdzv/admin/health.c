@@ -101,8 +101,8 @@ static size_t check_ready(const struct net *n, struct health_check checks[READY_
     checks[1] = (struct health_check){"store", !TAILQ_EMPTY(&n->engine->spaces), NULL};
     checks[2] = (struct health_check){"listeners", n->draining || health_has_listener(n), NULL};
     checks[3] = (struct health_check){"shutdown", !n->draining, NULL};
-    checks[4] = (struct health_check){"journal", refusal == NULL || stands_by,
-                                      stands_by ? NULL : refusal};
+    checks[4] =
+        (struct health_check){"journal", refusal == NULL || stands_by, stands_by ? NULL : refusal};
     checks[5] = (struct health_check){"leader", !stands_by, stands_by ? refusal : NULL};
     return n->engine->options.journal.commit == NULL ? READY_CHECKS - 2
            : n->engine->journal_etcd == NULL         ? READY_CHECKS - 1
