@@ -284,6 +284,7 @@ enum data_place {
     DATA_IN_CONTAINER, /* lost when the container restarts */
     DATA_IN_POD,       /* lost with the pod */
     DATA_ON_VOLUME,
+    DATA_IN_ETCD,
 };
 
 /* The mount that holds the folder: the one with the longest path, or NULL. */
@@ -345,6 +346,8 @@ static enum data_place place_of_data(struct check *c, const struct job_store *s)
     if (s->kind != JOB_STORE_RDZVD ||
         job_store_option(&c->jobs, s->container, "config", NULL, &folder))
         return DATA_UNKNOWN;
+    if (job_store_option(&c->jobs, s->container, "journal", NULL, &folder))
+        return DATA_IN_ETCD;
     if (!job_store_option(&c->jobs, s->container, "data-dir", NULL, &folder) ||
         (job_store_option(&c->jobs, s->container, "sync", NULL, &sync) &&
          strcmp(sync.value.text, "off") == 0))

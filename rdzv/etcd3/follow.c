@@ -185,6 +185,7 @@ static bool take_pointer(struct journal_etcd *j, const Etcd3__KeyValue *kv)
 /* All that was committed when the answer was made is here. */
 static void caught_up(struct journal_etcd *j, const Etcd3__KeyValue *leader)
 {
+    j->whole_ms = journal_now_ms(j);
     if (j->state == JOURNAL_CATCHES_UP) {
         if (!lead_is_ours(j, leader))
             return;

@@ -29,7 +29,7 @@ from agents import Peer, get_request, set_request, text as c10d_text  # noqa: E4
 from cases import case, check  # noqa: E402
 from etcd3 import Cluster, Replica, Secure, text  # noqa: E402
 from filled import ask, contents, fill, goes_on, put, same  # noqa: E402
-from servers import Rdzvd  # noqa: E402
+from servers import Rdzvd, rdzvd_binary  # noqa: E402
 
 ALL = "--all" in sys.argv
 if ALL:
@@ -190,6 +190,29 @@ def a_standby_refuses_clients(cluster, start):
     same(ask(s.port, "GET", "/health")[0], 503, "/health")
     check(b"rdzvd_journal_leads 0" in ask(s.port, "GET", "/metrics")[2], "/metrics of a standby")
     check(b"rdzvd_journal_leads 1" in ask(r.port, "GET", "/metrics")[2], "/metrics of the leader")
+
+
+@case
+@with_cluster()
+def a_probe_tells_who_could_lead_from_who_could_not(cluster, start):
+    """`?exclude=leader`, of a rolling update: who stands by is ready then, and who cannot read the log is not."""
+    def probe(replica, query):
+        return subprocess.run([rdzvd_binary(), "--check-ready=localhost:%d%s" % (replica.port, query)],
+                              capture_output=True, timeout=20, check=False).returncode
+
+    leader, second = ready(start()), start()
+    says = second.wait_ready(503, "stands by")
+    check("[+]journal ok\n" in says and "[-]leader failed: " in says, says)
+    same([probe(r, q) for r in (leader, second) for q in ("", "?exclude=leader", "?exclude=journal")],
+         [0, 0, 0, 1, 0, 1], "exit codes")
+    says = ask(second.port, "GET", "/readyz?verbose&exclude=leader")
+    check(says[0] == 200 and b"[+]leader excluded: " in says[2], says)
+    cluster.members[0].pause()
+    for replica in (leader, second):
+        end = time.monotonic() + 30
+        while probe(replica, "?exclude=leader") == 0:
+            check(time.monotonic() < end, "ready for 30 s without etcd")
+            time.sleep(0.1)
 
 
 @case
