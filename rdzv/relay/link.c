@@ -532,6 +532,8 @@ void relay_links_start(struct relay_links *all)
 {
     struct engine_space *space;
 
+    all->started_ms = engine_lived_ms(all->engine);
+    relay_links_sweep_anew(all);
     TAILQ_FOREACH(space, &all->engine->spaces, entry) {
         const struct session *s;
 

@@ -24,8 +24,8 @@
 void relay_links_init(struct relay_links *all, const struct config *config, struct engine *engine,
                       struct net *net, const struct protocol *c10d);
 
-/* The data directory is open, or this replica leads: sessions that the engine has are to come back.
- */
+/* The data directory is open, or this replica leads: sessions that the engine has are to come back,
+ * within --session-timeout from now. */
 void relay_links_start(struct relay_links *all);
 
 /* This replica does not lead: until relay_links_lead(), relays are refused, or wait for that if

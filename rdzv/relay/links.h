@@ -48,8 +48,8 @@ struct relay_links {
     struct relay_session_list held;     /* wait until the journal takes changes again */
     struct relay_session_list dropped;  /* those are no connections any more: link_session.h */
     size_t dropped_count;
-    uint64_t started_ms; /* engine_lived_ms(): --session-timeout of sessions that only the engine
-                            knows begins */
+    uint64_t started_ms; /* engine_lived_ms() of relay_links_start(): --session-timeout of sessions
+                            that only the engine knows begins */
     size_t missed;       /* spaces that miss sessions from before the start */
     bool sweeps;         /* there may be some */
     struct {

@@ -163,7 +163,7 @@ static void wait_for_next_round(struct upstream *u)
 static bool set_up_socket(struct upstream *u, int family)
 {
     const int on = 1, idle = 5, interval = 3, count = 3;
-    const unsigned timeout = UPSTREAM_SILENT_MS;
+    const unsigned timeout = upstream_times(u).silent;
 
     u->fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (u->fd < 0)
@@ -194,7 +194,7 @@ static void connect_next(struct upstream *u)
         fail(u, strerror(errno));
         return;
     }
-    arm(u, u->config->upstream_count + u->count > 2 ? UPSTREAM_ONE_OF_MS : UPSTREAM_CONNECT_MS);
+    arm(u, upstream_times(u).connect);
 }
 
 static void on_resolved(void *arg, const union resolve_address *addresses, size_t count,
@@ -585,19 +585,27 @@ bool upstream_flush(struct upstream *u)
 
 /* --- Time. --- */
 
+struct upstream_times upstream_times(const struct upstream *u)
+{
+    return u->config->upstream_count > 1 || u->count > 1 ? UPSTREAM_ONE_OF : UPSTREAM_ALONE;
+}
+
 /* What is in the socket counts, though libevent has not told it yet. */
 static void look_alive(struct upstream *u)
 {
+    const struct upstream_times times = upstream_times(u);
+    char why[64];
     uint64_t silent;
 
-    if (since_ms(u, u->heard_ms) >= UPSTREAM_SILENT_MS)
+    if (since_ms(u, u->heard_ms) >= times.silent)
         receive(u);
     if (u->state != UPSTREAM_CONNECTED)
         return;
     silent = since_ms(u, u->heard_ms);
-    if (silent >= UPSTREAM_SILENT_MS)
-        fail(u, "nothing has come from the store for 15s");
-    else if (silent >= UPSTREAM_PING_MS)
+    snprintf(why, sizeof why, "nothing has come from the store for %us", times.silent / 1000);
+    if (silent >= times.silent)
+        fail(u, why);
+    else if (silent >= times.ping)
         put_frame(u, &(struct relay_frame){.kind = RELAY_PING, .number = ++u->pings});
 }
 

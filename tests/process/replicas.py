@@ -330,6 +330,45 @@ def a_relay_moves_over(cluster, start):
             s.wait_ready(503, "stands by")
 
 
+SESSION_S = 4
+
+
+@case
+@with_cluster()
+def a_relay_may_come_late_to_a_new_leader(cluster, start):
+    """A replica that has stood by for longer than --session-timeout waits for relays as long as any other."""
+    flag = "--session-timeout=%ds" % SESSION_S
+    r, s = ready(start(flag)), start(flag)
+    s.wait_ready(503, "stands by")
+    stands_by = time.monotonic()
+    with Rdzvd("--upstream=127.0.0.1:%d,127.0.0.1:%d" % (r.port, s.port)) as relay:
+        peer = Peer(relay.port)
+        same(peer.add(b"count", 1), 1, "an ADD through the relay")
+        time.sleep(max(0, stands_by + SESSION_S + 1 - time.monotonic()))
+        relay.process.send_signal(signal.SIGSTOP)
+        r.stop(signal.SIGKILL)
+        ready(s)
+        time.sleep(SESSION_S / 2)  # it looks for sessions that are not back once a second
+        relay.process.send_signal(signal.SIGCONT)
+        same(peer.add(b"count", 1), 2, "an ADD after the fail-over")
+
+
+@case
+@with_cluster()
+def a_stopped_leader_is_left(cluster, start):
+    """A relay that hears nothing goes to the replica that leads meanwhile, and does not wait for the other one."""
+    r, s = ready(start()), start()
+    s.wait_ready(503, "stands by")
+    with Rdzvd("--upstream=127.0.0.1:%d,127.0.0.1:%d" % (r.port, s.port)) as relay:
+        peer = Peer(relay.port)
+        same(peer.add(b"count", 1), 1, "an ADD through the relay")
+        r.process.send_signal(signal.SIGSTOP)
+        same(peer.add(b"count", 1), 2, "an ADD while the leader is stopped")
+        relay.wait_log("event=upstream_lost .*nothing has come from the store for 5s")
+        r.process.send_signal(signal.SIGCONT)
+        r.wait_log("event=deposed")
+
+
 # --- Several members.
 
 @case
