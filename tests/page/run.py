@@ -407,6 +407,9 @@ def ten_thousand_nodes_stay_smooth():
         crowd = scenes.Crowd(server.port, "crowd", 10000)
         b = Window.open(server.url)
         b.wait_text("10,000 participants")
+        lefts = b.run("return [...document.querySelector('.legend').parentNode.children].slice(0, 2)"
+                      ".map((e) => e.getBoundingClientRect().left)")
+        check(lefts[0] == lefts[1], "the legend is not below its title: %s" % lefts)
         b.chrome("Performance.enable")
 
         def spent():
