@@ -261,7 +261,8 @@ static bool end_iteration(struct server *s)
 
     arm_expiry(s);
     note_refusal(s);
-    goes_on = let_held_go_on(&s->store);
+    goes_on = relay_links_work(&s->store.links);
+    goes_on = let_held_go_on(&s->store) || goes_on;
     return engine_work_journal(&s->engine) || goes_on;
 }
 

@@ -27,8 +27,9 @@
 #define ENDED_AT_A_TIME 1000u
 #define SWEPT_AT_A_TIME 20000u
 
-/* So many held sessions go on in one iteration. */
+/* So many held sessions go on in one iteration, and so many are given up. */
 #define RELEASED_AT_A_TIME 4096u
+#define GIVEN_UP_AT_A_TIME 4096u
 
 static struct relay_link *link_of(struct conn *c)
 {
@@ -361,21 +362,16 @@ static void end(struct conn *c)
 {
     struct relay_link *link = link_of(c);
     struct relay_links *all = link->all;
-    struct relay_session *s;
-    size_t count = link->channels.count;
     char peer[CONN_PEER_MAX];
 
     if (link->space != NULL)
         log_event(LOG_INFO, "link_closed", log_str("peer", conn_peer(c, peer)),
                   log_str("relay", link->name), log_str("space", link->space->store->name),
-                  log_u64("sessions", count));
+                  log_u64("sessions", link->channels.count));
     stop_waiting(link);
-    while ((s = TAILQ_FIRST(&link->sessions)) != NULL)
-        relay_session_detach(s, c->peer_left);
-    table_fini(&link->channels);
+    relay_link_lose(link);
     all->engine->stats.relay_links--;
     c->carrier = NULL;
-    account_free(ACCOUNT_SESSIONS, link, sizeof *link);
 }
 
 static const char *version_name(const struct conn *c)
@@ -467,16 +463,20 @@ static void note_returned(struct relay_links *all, bool all_of_them)
     }
 }
 
-/* Of each relay that has closed its link all clients are given up in one iteration: the rest of
- * their run is told once. */
+/* Of each relay that has closed its link all agents are given up in one iteration, as long as they
+ * are no more than any machine has: the rest of their run is told once. */
 static void give_up_absent(struct relay_links *all, uint64_t now)
 {
     struct relay_session *s;
 
     _Static_assert(RELAY_RETURN_MS >= 2 * (RETRY_MOST_MS + RETRY_MOST_MS / 4), "see link.h");
-    while ((s = TAILQ_FIRST(&all->awaited)) != NULL &&
-           clock_elapsed_ms(s->detached_ms, now) >= RELAY_RETURN_MS)
+    for (size_t i = 0; i < GIVEN_UP_AT_A_TIME; i++) {
+        s = TAILQ_FIRST(&all->awaited);
+        all->gives_up = s != NULL && clock_elapsed_ms(s->detached_ms, now) >= RELAY_RETURN_MS;
+        if (!all->gives_up)
+            return;
         relay_session_give_up(s);
+    }
 }
 
 bool relay_links_go_on(struct relay_links *all)
@@ -484,6 +484,15 @@ bool relay_links_go_on(struct relay_links *all)
     for (size_t i = 0; i < RELEASED_AT_A_TIME && !TAILQ_EMPTY(&all->held); i++)
         relay_session_release(TAILQ_FIRST(&all->held));
     return !TAILQ_EMPTY(&all->held);
+}
+
+bool relay_links_work(struct relay_links *all)
+{
+    bool detaches = relay_lost_detach(all);
+
+    if (all->gives_up)
+        give_up_absent(all, engine_lived_ms(all->engine));
+    return detaches || all->gives_up;
 }
 
 void relay_links_tick(struct relay_links *all)
@@ -522,6 +531,7 @@ void relay_links_init(struct relay_links *all, const struct config *config, stru
     TAILQ_INIT(&all->awaited);
     TAILQ_INIT(&all->held);
     TAILQ_INIT(&all->dropped);
+    TAILQ_INIT(&all->lost);
     table_init(&all->sessions, ACCOUNT_SESSIONS, engine->options.seed, NULL);
     if (gethostname(all->store_name, sizeof all->store_name - 1) < 0)
         strcpy(all->store_name, "rdzvd");
@@ -547,6 +557,7 @@ void relay_links_start(struct relay_links *all)
 void relay_links_fini(struct relay_links *all)
 {
     relay_dropped_fini(all);
+    relay_lost_fini(all);
     table_fini(&all->sessions);
 }
 

@@ -49,5 +49,9 @@ void relay_links_stop(struct relay_links *all);
  * waited longest. True: there are more of them. */
 bool relay_links_go_on(struct relay_links *all);
 
+/* The end of an iteration: some of the sessions of links that are lost are detached, and some whose
+ * relay stays away are given up. True: there are more of them. */
+bool relay_links_work(struct relay_links *all);
+
 /* Once a second: sessions that have been without a relay for too long end. */
 void relay_links_tick(struct relay_links *all);

@@ -48,6 +48,8 @@ struct relay_links {
     struct relay_session_list held;     /* wait until the journal takes changes again */
     struct relay_session_list dropped;  /* those are no connections any more: link_session.h */
     size_t dropped_count;
+    bool gives_up;               /* more of those that are awaited are due */
+    struct relay_link_list lost; /* have sessions that are not detached yet */
     uint64_t started_ms; /* engine_lived_ms() of relay_links_start(): --session-timeout of sessions
                             that only the engine knows begins */
     size_t missed;       /* spaces that miss sessions from before the start */
