@@ -6,10 +6,10 @@
 
 Each case makes a manifest with rdzv-manifest ($RDZV_MANIFEST, else the one built with rdzvd) and
 takes it as a cluster would: every pod gets a network namespace with its address and host name, names are
-those of the pods and Services, variables those that the platform sets. rdzvd ($RDZVD) runs with
+those of the pods and Services, variables those that the platform sets, Secrets those that cert-manager would make. rdzvd ($RDZVD) runs with
 exactly the container's arguments, as nobody, on a root that cannot be written to; its probes must
 answer before the job's pods start. Where there are relays, it starts after them, and is killed in
-the middle: the job must not notice. Commands run as they stand; a file of the script's name is put
+the middle: the job must not notice. Of replicas, which have a real etcd, the one that leads is killed. Commands run as they stand; a file of the script's name is put
 where they look for it, and holds trainer.py. The job has succeeded when every pod's containers
 ended with 0, all ranks met, and the store saw them over the protocol that the case is about.
 
@@ -32,6 +32,7 @@ import time
 
 import platforms
 from manifests import HERE, MANIFEST, ROOT, Failed, rdzvd_binary, yaml
+from certificates import Secrets  # behind manifests, which says where support/ is
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "torch"))
 import netns  # noqa: E402
@@ -127,13 +128,16 @@ class Run:
         self.pods = platforms.pods_of(self.documents)
         self.network = netns.Network(folder)
         self.nodes, self.containers, self.stores = {}, [], []
-        self.relays = []
+        self.relays, self.running = [], {}  # the last life of the store of each pod
+        self.etcd, self.secrets = None, Secrets(self.documents)
         self.torch = os.path.dirname(torches.TORCHES["2.13.0"].python[0])
 
     def close(self):
         for container in self.containers + self.relays + self.stores:
             container.kill()
             container.save_log()
+        if self.etcd is not None and self.etcd.process.poll() is None:
+            netns.Pod.kill(self.etcd.process)
         self.network.close()
 
     # -------------------------------------------------------- pods
@@ -142,16 +146,15 @@ class Run:
         """The store's pods, and as many of the job's as the case asks for."""
         stores = [p for p in self.pods if p.stores()]
         training = [p for p in self.pods if p.training()]
-        if len(stores) != 1:
+        self.replicated = bool(stores) and all(is_replica(c) for p in stores for c in p.stores())
+        if len(stores) != 1 and not self.replicated:
             raise Failed("%d pods run rdzvd: %s" % (len(stores), [p.name for p in stores]))
         if not training:
             raise Failed("no pod trains")
         if self.case.killed and not all(p.relays() for p in training):
             raise Failed("a pod trains without a relay")
         training = training[:self.case.pods or len(training)]
-        if stores[0] not in training:
-            return stores + training
-        return training
+        return [p for p in stores if p not in training] + training
 
     def start_network(self, pods):
         names = platforms.service_names(self.documents, self.pods)
@@ -159,20 +162,58 @@ class Run:
             # On the host network a pod has its node's name, and its own name is in DNS alone.
             host = "node-of-" + pod.host if pod.on_host_network else pod.host
             self.nodes[pod] = self.network.pod(host[:63])
+        etcd = self.network.pod("etcd-0") if self.replicated else None
         with open(self.network.hosts, "a") as f:
+            if etcd is not None:
+                f.write("%s etcd-0.etcd\n" % etcd.address)
             for pod in pods:
                 for name in dict.fromkeys(pod.names + names[pod]):
                     f.write("%s %s\n" % (self.nodes[pod].address, name))
+        if etcd is not None:
+            self.start_etcd(etcd)
+
+    # -------------------------------------------------------- etcd
+
+    def start_etcd(self, node):
+        """Of one member, with TLS where the manifest has a Secret for that."""
+        secure = "--journal-ca=" in str(self.documents)
+        url, flags = "%s://etcd-0.etcd:2379" % ("https" if secure else "http"), []
+        if secure:
+            self.secrets.issue("ml", "etcd-client-tls", "DNS:rdzvd.ml")
+            cert, key = self.secrets.ca.issue("etcd", "DNS:etcd-0.etcd")
+            flags = ["--cert-file=" + cert, "--key-file=" + key, "--trusted-ca-file=" + self.secrets.ca.pem,
+                     "--client-cert-auth"]
+        self.etcd = Server(node.enter() + [
+            "etcd", "--data-dir=" + os.path.join(self.folder, "etcd"), "--advertise-client-urls=" + url,
+            "--listen-client-urls=%s,http://127.0.0.1:2380" % url.replace("etcd-0.etcd", "0.0.0.0"),
+            "--listen-peer-urls=http://127.0.0.1:2382", *flags])
+        self.etcd_node = node
+        self.etcd.wait_log(r"ready to serve client requests", timeout=60)
+
+    def check_etcd(self):
+        """The state of the job is there, below the prefix of the journal."""
+        done = subprocess.run(
+            self.etcd_node.enter(own_pids=False) + ["env", "ETCDCTL_API=3", "etcdctl", "--endpoints=http://127.0.0.1:2380",
+                                                    "get", "--prefix", "--keys-only", "/rdzvd/ml.meet/"],
+            capture_output=True, text=True, check=False, timeout=60)
+        if "/rdzvd/ml.meet/log/" not in done.stdout:
+            raise Failed("nothing is kept in etcd: %s" % (done.stdout + done.stderr))
 
     # -------------------------------------------------------- the store
 
-    def volumes(self, pod, container):
-        """FOLDER:TARGET of each mount: a volume is there as long as the pod, whatever its containers do."""
+    def volumes(self, pod, container, secrets=False):
+        """FOLDER:TARGET of each mount: a volume is there as long as the pod, whatever its containers do. `secrets`:
+        of Secrets that the manifest makes alone."""
         found = []
         for mount in container.get("volumeMounts") or []:
+            volume = [v["secret"] for v in pod.spec.get("volumes") or [] if v["name"] == mount["name"] and "secret" in v]
+            if secrets and not (volume and (pod.namespace, volume[0]["secretName"]) in self.secrets.made):
+                continue
             folder = os.path.join(self.folder, "volumes", pod.name, mount["name"])
             os.makedirs(folder, exist_ok=True)
             os.chmod(folder, 0o777)
+            if volume:
+                self.secrets.mount(folder, pod.namespace, volume[0])
             found.append("%s:%s" % (folder, mount["mountPath"]))
         return found
 
@@ -201,36 +242,58 @@ class Run:
 
     def start_store(self, pod):
         for container in pod.stores():
-            store = self.start_rdzvd(pod, container)
-            self.probe(self.nodes[pod], container)
+            self.running[pod] = store = self.start_rdzvd(pod, container)
+            self.probe(pod, container)
             self.check_ports(container, store)
         return pod
+
+    def leader(self, among):
+        """The replica that serves clients; it takes a while until one does."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            for pod in among:
+                if self.check_inside(pod, "--check-ready=localhost:2379").returncode == 0:
+                    return pod
+            time.sleep(0.2)
+        raise Failed("none of %s leads" % [p.name for p in among])
 
     def start_relay(self, pod):
         """The pod's containers start when its probe answers, whether there is a store or not."""
         for container in pod.relays():
             self.start_rdzvd(pod, container)
             for name in ("startupProbe", "livenessProbe"):
-                words = container[name]["exec"]["command"]
-                if words[0] != "/usr/local/bin/rdzvd":
-                    raise Failed("the %s of a relay runs %s" % (name, words[0]))
-                done = subprocess.run(
-                    self.nodes[pod].enter(own_pids=False) + [rdzvd_binary()] + words[1:],
-                    capture_output=True, text=True, check=False, timeout=30)
-                if done.returncode != 0:
-                    raise Failed("%s: %s: %s" % (pod.name, name, done.stdout + done.stderr))
+                self.probe_inside(pod, name, container[name]["exec"]["command"])
 
-    def kill_store(self, pod):
-        """As a kubelet's node does it when memory ends; the store comes back with its volume."""
+    def check_inside(self, pod, *words):
+        return subprocess.run(self.nodes[pod].enter(own_pids=False) + [rdzvd_binary(), *words],
+                              capture_output=True, text=True, check=False, timeout=30)
+
+    def probe_inside(self, pod, name, words):
+        """An exec probe, which a kubelet repeats until it passes."""
+        if words[0] != "/usr/local/bin/rdzvd":
+            raise Failed("the %s of %s runs %s" % (name, pod.name, words[0]))
+        done, end = self.check_inside(pod, *words[1:]), time.monotonic() + 30
+        while done.returncode != 0:
+            if time.monotonic() > end:
+                raise Failed("%s: %s: %s" % (pod.name, name, done.stdout + done.stderr))
+            time.sleep(0.2)
+            done = self.check_inside(pod, *words[1:])
+
+    def kill_store(self, pods):
+        """As a kubelet's node does it when memory ends; the store comes back, with its volume, or as one of
+        those that stand by."""
         for started in self.containers:
             started.process.wait_log(r"trainer: counts, restarts=0", timeout=600)
-        store = self.stores[-1]
+        pod = self.leader(pods) if self.replicated else pods[0]
+        store = self.running[pod]
         first = netns.Pod.first(store.process.process)
         os.kill(first, signal.SIGKILL)
         store.process.process.wait(20)
         if any(c.code is not None for c in self.containers):
             raise Failed("the job had ended before the store was killed: raise COUNT_TO")
         self.tell("%s: killed" % pod.name)
+        if self.replicated:
+            self.tell("%s: leads" % self.leader([p for p in pods if p is not pod]).name)
         self.start_store(pod)
 
     def check_space(self, pod):
@@ -241,6 +304,9 @@ class Run:
         wanted = [("run_started", flags["space"]), ("round_complete", flags["space"])]
         if events != (wanted if self.case.protocol == "c10d" else []):
             raise Failed("rounds of the job: %s" % events)
+        if self.replicated:
+            self.check_etcd()
+            return
         folder = self.volumes(pod, pod.stores()[0])[0].split(":")[0]
         done = subprocess.run([rdzvd_binary(), "--check-data=" + folder], capture_output=True,
                               text=True, check=False, timeout=60)
@@ -259,14 +325,19 @@ class Run:
             if code != 0:
                 raise Failed("%s ended with %d" % (relay.title, code))
 
-    def probe(self, node, container):
+    def probe(self, pod, container):
+        node = self.nodes[pod]
         ports = {p.get("name"): p["containerPort"] for p in container.get("ports") or []}
         for name in ("startupProbe", "readinessProbe", "livenessProbe"):
-            get = (container.get(name) or {}).get("httpGet")
-            if get is None:
+            probe = container.get(name) or {}
+            get = probe.get("httpGet")
+            if get is None and "exec" not in probe:
                 raise Failed("rdzvd has no %s" % name)
+            if get is None:
+                self.probe_inside(pod, name, probe["exec"]["command"])
+                continue
             port = ports.get(get["port"], get["port"])
-            self.get(node, "http://%s:%s%s" % (node.address, port, get["path"]))
+            self.get(node, "%s://%s:%s%s" % (get.get("scheme", "HTTP").lower(), node.address, port, get["path"]))
 
     def check_ports(self, container, store):
         """What is declared is what it listens at."""
@@ -280,8 +351,9 @@ class Run:
     def get(node, url):
         """What a GET from inside of the pod's network answers; anything but 200 fails."""
         done = subprocess.run(
-            node.enter(own_pids=False) + ["curl", "-sS", "--fail", "--max-time", "20", "--noproxy",
-                                          "*", url], capture_output=True, text=True, check=False)
+            # A kubelet looks at no certificate, and tries again.
+            node.enter(own_pids=False) + ["curl", "-sSk", "--fail", "--max-time", "20", "--retry", "60", "--retry-delay",
+                                          "1", "--noproxy", "*", url], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise Failed("GET %s: %s" % (url, done.stderr.strip()))
         return done.stdout
@@ -300,7 +372,7 @@ class Run:
             self.tell("%s: %s" % (pod.name, " ".join(words[:2]).split("\n", 1)[0]))
             self.containers.append(Container(
                 self, node, pod.name + "-" + container["name"], words, dict(base, **env), cwd=cwd,
-                files=scripts_of(words, cwd)))
+                files=scripts_of(words, cwd), volumes=self.volumes(pod, container, secrets=True)))
 
     def wait_job(self, seconds):
         deadline = time.monotonic() + seconds
@@ -330,7 +402,7 @@ class Run:
         """The store had the job's keys, and by the protocol that was meant."""
         container = pod.stores()[0]
         port = container["ports"][-1]["containerPort"]
-        text = self.get(self.nodes[pod], "http://%s:%d/metrics" % (self.nodes[pod].address, port))
+        text = self.get(self.nodes[pod], "http://127.0.0.1:%d/metrics" % port)
         c10d, nodes = (sum(float(n) for n in re.findall(r"(?m)^%s.* (\S+)$" % line, text)) for line in (
             r'rdzvd_requests_total\{protocol="c10d"', r"rdzvd_space_etcd_nodes\{"))
         self.tell("the store carried out %d c10d requests, and holds %d etcd nodes" % (c10d, nodes))
@@ -340,8 +412,9 @@ class Run:
             raise Failed("the job did not meet over etcd-v2: %d requests over c10d, %d etcd nodes" % (
                 c10d, nodes))
 
-    def stop_stores(self, pod):
-        for container, store in zip(pod.stores(), self.stores[-len(pod.stores()):]):
+    def stop_store(self, pod):
+        for container in pod.stores():
+            store = self.running[pod]
             idle = [a for a in container.get("args") or [] if a.startswith("--exit-when-idle=")]
             seconds = re.match(r"--exit-when-idle=(\d+)s$", idle[0]) if idle else None
             if seconds:  # it is to end by itself; minutes of that are not waited for
@@ -357,23 +430,25 @@ class Run:
     def go(self):
         pods = self.choose_pods()
         self.start_network(pods)
-        stored = [p for p in pods if p.stores()][0]
+        stored = [p for p in pods if p.stores()]
         if not self.case.killed:
-            self.start_store(stored)
+            self.start_store(stored[0])
         for pod in pods:
             self.start_relay(pod)
             self.start_pod(pod)
         if self.case.killed:
-            self.start_store(stored)  # later than all who need it
+            for pod in stored:  # later than all who need it
+                self.start_store(pod)
             self.kill_store(stored)
         self.wait_job(self.case.seconds)
         world = self.check_ranks()
         if not self.case.killed:
-            self.check_protocol(stored)
+            self.check_protocol(stored[0])
         self.stop_relays()
-        self.stop_stores(stored)
+        for pod in stored:
+            self.stop_store(pod)
         if self.case.killed:
-            self.check_space(stored)
+            self.check_space(stored[0])
         return world
 
 
@@ -384,6 +459,10 @@ BASE = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 
 def load(text):
     """As kubectl reads it where it matters here: null documents are nothing."""
     return [d for d in yaml.load_all(text, Loader=yaml.SafeLoader) if d]
+
+
+def is_replica(container):
+    return any(str(a).startswith("--journal=") for a in container.get("args") or [])
 
 
 def scripts_of(words, cwd):
@@ -523,6 +602,20 @@ def relay_cases():
                                       "hostNetwork=true"], usual=False, killed=True)
 
 
+def replica_cases():
+    """Three replicas on a real etcd start last, and the one that leads is killed: no agent notices."""
+    yield Case("replicas", ["emit", "-f", "real/replicas.yaml", "--platform", "jobset"], killed=True)
+    yield Case("replicas-tls", ["emit", "-f", "real/replicas-tls.yaml", "--platform", "job"], usual=False, killed=True)
+
+
+def tls_cases():
+    """One store: relays that show no certificate, with probes over TLS, and agents on etcd-v2 that show one."""
+    yield Case("tls-relay", ["emit", "-f", "real/relay.yaml", "--platform", "job", "--set",
+                             "rdzv.tls.issuer.name=ca,rdzv.tls.clientCertificates=false"], usual=False, killed=True)
+    yield Case("tls-etcd-v2", ["emit", "-f", "real/short.yaml", "--platform", "job", "--backend", "etcd-v2", "--rdzv",
+                               "service", "--set", "rdzv.tls.issuer.name=ca"], "etcd-v2", usual=False)
+
+
 @functools.cache
 def has_relay():
     return "--upstream=" in subprocess.run([rdzvd_binary(), "--help"], capture_output=True, text=True,
@@ -604,7 +697,8 @@ def main():
     parser.add_argument("--pods", type=int, default=0)
     options = parser.parse_args()
 
-    cases = list(rewrite_cases()) + list(guide_cases()) + list(public_cases()) + list(emit_cases()) + list(relay_cases())
+    cases = list(rewrite_cases()) + list(guide_cases()) + list(public_cases()) + list(emit_cases()) + list(relay_cases()) + list(
+        replica_cases()) + list(tls_cases())
     if options.manifest:
         cases = [Case(options.manifest, None, options.protocol, options.pods,
                       shlex.split(options.entrypoint))]

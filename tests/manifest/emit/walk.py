@@ -109,6 +109,7 @@ WISHES = {
     "rdzv-id-shared": lambda job, args: "pods" in args,
     "elastic-restart-never": lambda job, args: job.get("restartPolicy") == "Never",
     "agent-store-restart": lambda job, args: "restartPolicy" in job,
+    "replicas-no-budget": lambda job, args: job.get("rdzv", {}).get("pdb") is False,
     "store-data-lost": lambda job, args: job.get("rdzv", {}).get("durable") is False,
 }
 
