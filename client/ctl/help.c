@@ -78,8 +78,9 @@ static void print_option(FILE *out, const struct ctl_option *o)
                      o->letter != 0 ? o->letter : ' ', o->letter != 0 ? "," : " ", o->name,
                      o->value != NULL ? " " : "", o->value != NULL ? o->value : "");
 
-    fprintf(out, "%-28s", head);
-    wrap(out, o->help, n < 28 ? 28 : (size_t)n, 28);
+    fprintf(out, "%-27s", head);
+    fputs(n < 28 ? " " : "\n                            ", out);
+    wrap(out, o->help, 28, 28);
 }
 
 static void print_options(FILE *out, unsigned which)

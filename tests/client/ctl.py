@@ -658,6 +658,8 @@ def help_has_every_command_with_examples():
     for command in commands():
         out, _ = rdzvctl("help", command)
         check(rdzvctl(command, "--help")[0] == out, command)
+        for option in re.findall(r"^  (?:-\w,|   ) --.*", out, re.M):
+            check(re.fullmatch(r".{6}--[a-z-]+( [A-Z]+)?(  +\S.*)?| {6}--\S+ \S+", option), option)
         has(out, "usage: rdzvctl %s" % command, "Examples:\n  rdzvctl ", "--server")
         check(max(map(len, out.splitlines())) < 120, out)
         # What an example shows is a command line that is right.

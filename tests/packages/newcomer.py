@@ -200,14 +200,19 @@ def a_new_user_finds_the_missing_node():
             lost = started[1].pid
             begin = time.monotonic()
             kill_node(started[1])
-            # As missing for as long as the others meet; then as the one whose loss ended the round before.
-            until("rdzvctl names it", lambda: re.search(r"\b%d\b.*(disconnected|was lost)" % lost, rdzvctl(machine).stdout),
+            # As missing for as long as the others meet; then as gone.
+            until("rdzvctl names it", lambda: re.search(r" disconnected .* %d " % lost, rdzvctl(machine).stdout),
                   lambda: rdzvctl(machine).stdout + told())
             by_rdzvctl = time.monotonic() - begin
             if browser is not None:
                 browser.wait("return document.querySelector('main').textContent.includes(arguments[0])",
                              "(pid %d)" % lost)
             by_page = time.monotonic() - begin
+            until("the others train without it, and it is named still",
+                  lambda: re.search(r"  2 .*nodes.*, none missing, 1 gone\n  GONE: 1, .*\n.*\n.* disconnected .* %d " % lost,
+                                    rdzvctl(machine).stdout), lambda: rdzvctl(machine).stdout + told())
+            if browser is not None:
+                browser.wait("return document.querySelector('main').textContent.includes(arguments[0])", "1 node is gone: ")
         print("the missing node was named by rdzvctl after %.1f s, by the page after %.1f s" % (by_rdzvctl, by_page))
         check(by_page < FOUND_MOST_S, "that is too late")
     return None

@@ -207,20 +207,21 @@ torch_tree()
 debian_tree()
 {
     local dir=$RDZV_CACHE_DIR/tree-clean
+    local packages=systemd,libevent-core-2.1-7,libnghttp2-14,libyaml-0-2,libcjson1,libprotobuf-c1,libcurl4,libssl-dev
 
-    if [ ! -e "$dir/.complete" ]; then
+    if [ "$(cat "$dir/.complete" 2>/dev/null)" != "$packages" ]; then
         cache_lock
-        if [ ! -e "$dir/.complete" ]; then
+        if [ "$(cat "$dir/.complete" 2>/dev/null)" != "$packages" ]; then
             say "a clean Debian goes into $dir"
             as_root rm -rf --one-file-system "$dir"
             as_root debootstrap --variant=minbase \
-                --include=systemd,libevent-core-2.1-7,libnghttp2-14,libyaml-0-2,libcjson1,libprotobuf-c1,libcurl4 \
+                --include="$packages" \
                 "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$dir" "$(debian_mirror)" >"$dir.log" 2>&1 ||
                 { tail -20 "$dir.log"; say "debootstrap failed, see $dir.log"; return 1; }
             printf '#!/bin/sh\nexit 101\n' | as_root tee "$dir/usr/sbin/policy-rc.d" >/dev/null
             as_root chmod 755 "$dir/usr/sbin/policy-rc.d"
             as_root rm -rf "$dir/var/cache/apt/archives"
-            as_root touch "$dir/.complete"
+            echo "$packages" | as_root tee "$dir/.complete" >/dev/null
         fi
         cache_unlock
     fi
