@@ -98,6 +98,13 @@ struct key_list {
     struct blob *chunks[];
 };
 
+/* A key that was picked, and what it is to be: it was the last of that key in its request if that
+ * is what the key has then. */
+struct key_pick {
+    struct entry *entry;
+    const struct blob *value;
+};
+
 /* The keys of one request, found in many turns and held for one moment; see keymap_pick(). */
 struct key_picks {
     TAILQ_ENTRY(key_picks) entry;  /* of the keymap */
@@ -108,13 +115,15 @@ struct key_picks {
     uint64_t changes;     /* keymap.picked_changes when it began */
     size_t room;
     size_t count;
-    size_t freed;    /* so many are let go of */
-    size_t cost;     /* of keys and values, as if none were there */
-    size_t more;     /* of values, for keys that had one */
-    size_t less;     /* of the values that these had */
-    bool has_shared; /* one of the keys was picked before, perhaps by the same request */
-    size_t grouped;  /* so many keys begin as those that are found in groups */
-    bool tells;      /* the keys are there: who waits for one is told when it is let go of */
+    size_t freed;             /* so many are let go of */
+    size_t cost;              /* of keys and values, as if none were there */
+    size_t more;              /* of values, for keys that had one */
+    size_t less;              /* of the values that these had */
+    bool has_shared;          /* one of the keys was picked before, perhaps by the same request */
+    struct key_pick *grouped; /* MULTI_SET: those that begin as keys that are found in groups */
+    size_t grouped_count;
+    size_t grouped_room;
+    bool tells; /* the keys are there: who waits for one is told when it is let go of */
     bool is_buried;
     bool is_held;            /* a snapshot needs what the keys were; keymap_moment.h */
     bool is_ended;           /* by keymap_pick_end(), but is held */

@@ -11,6 +11,8 @@
 #include "store/keymap_entry.h"
 #include "store/keymap_moment.h"
 
+#define GROUPED_FIRST 16
+
 static size_t picks_size(size_t room, bool with_values)
 {
     return sizeof(struct key_picks) +
@@ -55,6 +57,31 @@ bool keymap_pick(struct key_picks *p, struct slice key)
     return e != NULL;
 }
 
+/* False: memory is short. */
+static bool make_room_for_grouped(struct key_picks *p)
+{
+    size_t room = p->grouped_room == 0 ? GROUPED_FIRST : p->grouped_room * 2;
+    struct key_pick *more;
+
+    if (p->grouped_count < p->grouped_room)
+        return true;
+    more = account_resize(ACCOUNT_WAITERS, ACCOUNT_ORDINARY, p->grouped,
+                          p->grouped_room * sizeof *more, room * sizeof *more);
+    if (more == NULL)
+        return false;
+    p->grouped = more;
+    p->grouped_room = room;
+    return true;
+}
+
+static bool note_grouped(struct key_picks *p, struct entry *e, const struct blob *value)
+{
+    if (!make_room_for_grouped(p))
+        return false;
+    p->grouped[p->grouped_count++] = (struct key_pick){e, value};
+    return true;
+}
+
 bool keymap_pick_value(struct key_picks *p, struct slice key, struct slice value)
 {
     const struct keymap *m = p->map;
@@ -76,8 +103,8 @@ bool keymap_pick_value(struct key_picks *p, struct slice key, struct slice value
     p->more += e->value == NULL ? 0 : value.len;
     p->less += entry_value(e).len;
     p->has_shared = p->has_shared || e->pins > 1;
-    p->grouped += m->groups_of != NULL && slice_starts_with(key, m->groups_of->prefix);
-    return true;
+    return m->groups_of == NULL || !slice_starts_with(key, m->groups_of->prefix) ||
+           note_grouped(p, e, b);
 }
 
 static void let_go(struct keymap *m, struct key_picks *p)
@@ -102,6 +129,7 @@ bool key_picks_free_one(struct key_picks *p)
         return true;
     }
     TAILQ_REMOVE(&p->map->picks, p, entry);
+    account_free(ACCOUNT_WAITERS, p->grouped, p->grouped_room * sizeof p->grouped[0]);
     account_free(ACCOUNT_WAITERS, p, picks_size(p->room, p->values != NULL));
     return false;
 }

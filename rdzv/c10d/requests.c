@@ -570,7 +570,7 @@ static enum store_status take_key(struct conn *c, struct c10d_job *job, struct s
         break;
     default: /* C10D_MULTI_SET */
         taken = c10d_next_blob(rest, &value) && keymap_pick_value(job->picks, key, value);
-        if (job->picks->grouped > RUN_KEYS_AT_ONCE)
+        if (job->picks->grouped_count > RUN_KEYS_AT_ONCE)
             return STORE_TOO_MANY_RUN_KEYS;
     }
     return taken ? STORE_OK : STORE_NO_MEMORY;

@@ -422,14 +422,13 @@ static void keys_set(struct rendezvous_space *home, struct slice pairs)
 }
 
 /* The same of many keys, and long ones: they were found before. */
-static void picks_set(struct rendezvous_space *home, const struct key_picks *picks,
-                      struct slice pairs)
+static void picks_set(struct rendezvous_space *home, const struct key_picks *picks)
 {
-    struct slice key, value;
+    for (size_t i = 0; i < picks->grouped_count; i++) {
+        const struct key_pick *pick = &picks->grouped[i];
 
-    for (size_t i = 0; c10d_next_blob(&pairs, &key) && c10d_next_blob(&pairs, &value); i++) {
-        if (is_agents_key(key) && slice_equal(blob_slice(key_picks_value(picks, i)), value))
-            entry_changed(home, picks->entries[i]);
+        if (is_agents_key(pick->entry->node.key) && pick->entry->value == pick->value)
+            entry_changed(home, pick->entry);
     }
 }
 
@@ -440,8 +439,8 @@ static void keys_changed(struct rendezvous_space *home, const struct command *co
             key_changed(home, command->key);
     } else if (command->picks == NULL) {
         keys_set(home, command->items);
-    } else if (command->picks->grouped > 0) {
-        picks_set(home, command->picks, command->items);
+    } else {
+        picks_set(home, command->picks);
     }
 }
 
@@ -471,8 +470,8 @@ __attribute__((noinline)) static size_t runs_made(const struct rendezvous_space 
             made += makes_run(home, key);
         return made;
     }
-    for (size_t i = 0; picks->grouped > 0 && made < most && i < picks->count; i++)
-        made += entry_makes_run(home, picks->entries[i]);
+    for (size_t i = 0; made < most && i < picks->grouped_count; i++)
+        made += entry_makes_run(home, picks->grouped[i].entry);
     return made;
 }
 

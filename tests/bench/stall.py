@@ -768,6 +768,23 @@ def set_many(s):
 
 
 @case()
+def set_many_and_a_run(s):
+    """MULTI_SET of as many old keys as it may have, and one of a run among them."""
+    total = s.of(1000000)
+    with_keys(s, total)
+    peer, count = s.peer(), s.of(KEYS_MAX)
+    keys = [RUN + b"job"] + [far(s)(k) for k in range(count - 1)]
+    yield "10 MULTI_SETs of %d keys, the first of which is of a run; %d keys in the store" % (count, total)
+    for _ in range(10):
+        cold(s)
+        peer.send(b"\x0b" + struct.pack("<Q", count) +
+                  b"".join(agents.text(key) + agents.text(b"value") for key in keys))
+        peer.ping()
+    yield
+    delete(peer, [RUN + b"job"])
+
+
+@case()
 def set_many_of_run(s):
     """The same of as many keys of a run as it may have, each of which looks as if it were of three
     others, too; new ones and then old ones."""

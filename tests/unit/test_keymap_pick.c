@@ -33,6 +33,13 @@ static void check_pick(const struct key_picks *p, size_t i, const char *value)
         assert_true(b != NULL && slice_is(blob_slice(b), value));
 }
 
+static size_t no_groups(struct slice key, size_t lengths[KEY_GROUPS_MAX])
+{
+    (void)key;
+    (void)lengths;
+    return 0;
+}
+
 static void delete_key(struct fixture *w, const char *key)
 {
     assert_int_equal(keymap_delete(&w->m, s(key)), STORE_OK);
@@ -354,6 +361,41 @@ static void what_is_set_counts_as_if_set_one_by_one(void **state)
     }
 }
 
+/* Who asks which of the keys are in groups looks at those alone, however many others there are; of
+ * those with one key the last is what the key has. */
+static void keys_in_groups_are_known(void **state)
+{
+    enum { KEYS = 100, GROUPED = 40 };
+    static const struct key_groups groups_of = {.prefix = {(const uint8_t *)"/g/", 3},
+                                                .name = no_groups};
+    size_t before = account.total;
+    struct fixture w;
+    struct key_picks *p;
+    char key[32];
+
+    (void)state;
+    fixture_init(&w, 0);
+    keymap_group_by(&w.m, &groups_of);
+    p = keymap_pick_begin(&w.m, KEYS + 1, true);
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof key, i % 5 < 2 ? "/g/%d" : "/other/%d", i);
+        assert_true(keymap_pick_value(p, s(key), s("v")));
+    }
+    assert_true(keymap_pick_value(p, s("/g/0"), s("last")));
+    assert_int_equal(set_picked(&w, p), STORE_OK);
+    assert_int_equal(p->grouped_count, GROUPED + 1);
+    for (size_t i = 0; i < p->grouped_count; i++) {
+        const struct key_pick *pick = &p->grouped[i];
+
+        assert_true(slice_starts_with(pick->entry->node.key, groups_of.prefix));
+        assert_int_equal(pick->entry->value == pick->value, i != 0);
+    }
+    keymap_pick_end(p);
+    check_value(&w, "/g/0", "last");
+    fixture_fini(&w);
+    assert_int_equal(account.total, before);
+}
+
 static void what_does_not_fit_is_not_set(void **state)
 {
     const char *const keys[] = {"/a", "/b", NULL};
@@ -429,6 +471,7 @@ int main(void)
         cmocka_unit_test(who_waits_is_told_of_keys_that_were_cleared),
         cmocka_unit_test(the_moment_does_not_look_at_values),
         cmocka_unit_test(what_is_set_counts_as_if_set_one_by_one),
+        cmocka_unit_test(keys_in_groups_are_known),
         cmocka_unit_test(what_does_not_fit_is_not_set),
         cmocka_unit_test(without_memory_nothing_is_picked),
         cmocka_unit_test(picks_end_with_their_keymap),
