@@ -6,9 +6,12 @@
 #include "rdzv/etcd3/journal_etcd_internal.h"
 #include "store/crc32c.h"
 
-/* How many entries, and chunks of a snapshot, are read at a time: GRPC_ANSWER_MAX bounds them. */
-#define ENTRIES_AT_A_TIME 8
-#define CHUNKS_AT_A_TIME  16
+/* More entries are read at a time while an answer is shorter than this; but no more than etcd has
+ * memory for if they are long all of a sudden. */
+#define SHORT_ANSWER ((size_t)1 << 20)
+#define ENTRIES_MOST 128u
+/* Chunks of a snapshot. */
+#define CHUNKS_AT_A_TIME 16
 
 static void on_look(void *arg, const struct grpc_answer *a);
 static void on_chunks(void *arg, const struct grpc_answer *a);
@@ -27,7 +30,7 @@ static void look(struct journal_etcd *j)
     txn_get(&t.yes, slice_str(j->head_key), (struct slice){0}, 0);
     txn_get(&t.yes, slice_str(j->pointer_key), (struct slice){0}, 0);
     snprintf(to, sizeof to, "%slog0", j->prefix);
-    txn_get(&t.yes, journal_log_key(j, j->at.index + 1, from), slice_str(to), ENTRIES_AT_A_TIME);
+    txn_get(&t.yes, journal_log_key(j, j->at.index + 1, from), slice_str(to), j->entries);
     j->step_call.tell = on_look;
     j->step_call.arg = j;
     if (txn_write(&t, &j->step))
@@ -225,11 +228,20 @@ static void take_look(struct journal_etcd *j, const Etcd3__TxnResponse *t)
         refuse(j, "an entry of the log is missing, and no snapshot has it");
 }
 
+static void adapt_entries(struct journal_etcd *j, const struct grpc_answer *a)
+{
+    if (a->code != 0 || a->message.len > SHORT_ANSWER)
+        j->entries = ENTRIES_LEAST;
+    else if (j->entries < ENTRIES_MOST)
+        j->entries *= 2;
+}
+
 static void on_look(void *arg, const struct grpc_answer *a)
 {
     struct journal_etcd *j = arg;
     Etcd3__TxnResponse *t = a->code == 0 ? message_txn(a->message) : NULL;
 
+    adapt_entries(j, a);
     if (j->state == JOURNAL_ENDED)
         ;
     else if (a->code != 0) {

@@ -407,7 +407,8 @@ int journal_etcd_open(struct journal_etcd **out, const struct journal_etcd_optio
                   log_str("reason", "memory is short"), log_str("action", "none"));
         return -1;
     }
-    *j = (struct journal_etcd){.options = *options, .engine = engine, .entry_max = ENTRY_MAX};
+    *j = (struct journal_etcd){
+        .options = *options, .engine = engine, .entries = ENTRIES_LEAST, .entry_max = ENTRY_MAX};
     j->login_call = (struct grpc_call){.tell = on_login, .arg = j};
     TAILQ_INIT(&j->pending);
     batch_init(&j->out.part);

@@ -23,6 +23,9 @@
 #define AGAIN_MS 1000u
 #define LOOK_MS  250u
 
+/* GRPC_ANSWER_MAX has room for so many entries of the log, however long. */
+#define ENTRIES_LEAST 8u
+
 /* What an entry carries at most; less when etcd takes less. */
 #define ENTRY_MAX ((size_t)1 << 20)
 #define ENTRY_MIN ((size_t)4 << 10)
@@ -102,6 +105,7 @@ struct journal_etcd {
     char leader[WHO_MAX];       /* who leads, as far as it is known; empty: nobody */
     uint64_t anew_ms;           /* what is there cannot be read: all begins anew then; 0: it can */
     uint64_t look_ms;           /* not before that */
+    uint32_t entries;           /* so many are read with the next look */
     uint64_t whole_ms;          /* when all was here that etcd had; 0: never yet */
     struct grpc_call step_call; /* of all states but JOURNAL_LEADS */
     struct message step;

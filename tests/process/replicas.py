@@ -11,6 +11,7 @@ import concurrent.futures
 import http.client
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -328,6 +329,31 @@ def a_relay_moves_over(cluster, start):
             same(peer.number(), count, "the ADD that the leader's death met")
             r, s = s, start(port=r.port)
             s.wait_ready(503, "stands by")
+
+
+def transactions(cluster):
+    """That the first member has carried out for clients."""
+    c = http.client.HTTPConnection("127.0.0.1", cluster.members[0].port, timeout=5)
+    try:
+        c.request("GET", "/metrics")
+        text = c.getresponse().read().decode()
+    finally:
+        c.close()
+    return sum(float(value) for value in re.findall(r'^grpc_server_handled_total{.*grpc_method="Txn".*} (\S+)$', text, re.M))
+
+
+@case
+@with_cluster()
+def a_long_log_is_read_in_few_looks(cluster, start):
+    """Else a replica that was started again would be far behind for a minute, and be of no use to anybody."""
+    peer = Peer(ready(start()).port)
+    for i in range(1000):
+        same(peer.add(b"count", 1), i + 1, "an ADD")
+    before = transactions(cluster)
+    s = start()
+    s.wait_warm()
+    looks = transactions(cluster) - before
+    check(looks < 60, "1000 entries were read in %d transactions" % looks)
 
 
 SESSION_S = 4

@@ -150,23 +150,27 @@ class Replica(Rdzvd):
     def wait_ready(self, status=200, says="", timeout=30):
         return wait_ready(self, status, says, timeout)
 
+    def wait_warm(self, timeout=60):
+        """Until it has read all that is in the log: it leads, or could."""
+        return wait_ready(self, timeout=timeout, query="?verbose&exclude=leader")
 
-def ready(daemon):
+
+def ready(daemon, query="?verbose"):
     """Of /readyz: the status, and what it says."""
     c = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=5)
     try:
-        c.request("GET", "/readyz?verbose", headers={"Host": "localhost"})
+        c.request("GET", "/readyz" + query, headers={"Host": "localhost"})
         answer = c.getresponse()
         return answer.status, answer.read().decode()
     finally:
         c.close()
 
 
-def wait_ready(daemon, status=200, says="", timeout=30):
+def wait_ready(daemon, status=200, says="", timeout=30, query="?verbose"):
     end = time.monotonic() + timeout
     while True:
         try:
-            got = ready(daemon)
+            got = ready(daemon, query)
         except (OSError, http.client.HTTPException) as e:
             got = 0, str(e)
         if got[0] == status and says in got[1]:

@@ -239,6 +239,9 @@ class Run:
             out("  [%s, %5.1f s] %s" % (self.torch.name, time.monotonic() - self.begin, text))
 
     def strike(self, name):
+        """While all replicas could lead, as a disruption budget has it."""
+        for r in self.store.replicas:
+            r.wait_warm()
         self.adder.begin()
         FAULTS[name](self)
         self.store.leader()
