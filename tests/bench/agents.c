@@ -356,7 +356,7 @@ int main(int argc, char **argv)
     if (argc != 4)
         errx(2, "usage: bench_agents PORT AGENTS STEADY_SECONDS");
     /* Each agent keeps a value, and each is longer than the one before: in one heap, malloc() would
-     * take half of the time of a join. */
+     * take 40 % of the time of a join. */
     mallopt(M_MMAP_THRESHOLD, 1 << 16);
     bench.count = strtoul(argv[2], NULL, 10);
     steady_ms = strtoul(argv[3], NULL, 10) * 1000;
