@@ -4,10 +4,10 @@
 #   deploy/static.sh ARCHITECTURE FOLDER      amd64 or arm64; FOLDER/rdzvd and FOLDER/rdzv-manifest
 #
 # All libraries, glibc too, are those of the Debian that it runs on, for ARCHITECTURE: they are unpacked
-# into a folder of their own and not installed, so no root is needed. Five are compiled from their source
-# packages: cJSON, which has no static library there; libxcrypt, libevent and libyaml, of which rdzvd then has
-# only the functions that it calls, and one password hash; and OpenSSL without old protocols and
-# ciphers, which takes a third off the image. What was unpacked and compiled is kept in $RDZV_CACHE, else
+# into a folder of their own and not installed, so no root is needed. Seven are compiled from their source
+# packages: cJSON, which has no static library there; libxcrypt, libevent, libnghttp2, libprotobuf-c and libyaml, of
+# which rdzvd then has only the functions that it calls, and one password hash; and OpenSSL without old protocols,
+# ciphers and curves, which takes a third off the image. What was unpacked and compiled is kept in $RDZV_CACHE, else
 # $XDG_CACHE_HOME/rdzv, else ~/.cache/rdzv; FOLDER/packages lists it, for an SBOM.
 #
 # A mirror may lack the source of the newest version, and then this ends: what was fixed in it would be missing.
@@ -94,12 +94,14 @@ make_sysroot()
         dpkg-deb -x "$source" "$1"
         dpkg-deb -W --showformat '${Package} ${Version} ${source:Package}\n' "$source"
     done >"$1/list"
-    for source in cjson libxcrypt libevent libyaml openssl; do
+    for source in cjson libxcrypt libevent nghttp2 protobuf-c libyaml openssl; do
         (cd "$1/source" && get_source "$apt" "$source")
     done
     compile_cjson "$1" "$(echo "$1"/source/cjson-*/)"
     compile "$1" libxcrypt . libcrypt -Os --enable-hashes=sha512crypt --enable-obsolete-api=no
     compile "$1" libevent . libevent_core -O2 --disable-openssl
+    compile "$1" nghttp2 lib libnghttp2 -O2 --enable-lib-only
+    compile "$1" protobuf-c . protobuf-c/libprotobuf-c -O2 --disable-protoc
     compile "$1" libyaml src libyaml -Os
     trim_openssl "$(echo "$1"/source/openssl-*/)"
     compile_openssl "$1" "$(echo "$1"/source/openssl-*/)"
@@ -128,12 +130,14 @@ compile() # SYSROOT SOURCE FOLDER LIBRARY OPTIMIZATION [OPTION OF ./configure...
                 CC="$TRIPLET-gcc --sysroot=$sysroot" LDFLAGS=-static \
                 CFLAGS="$optimization $LIBRARY_FLAGS -ffile-prefix-map=$PWD=$source -ffile-prefix-map=$sysroot=" &&
             make -C "$folder" "$library.la" &&
-            cp "$folder/.libs/$library.a" "$sysroot/usr/lib/$TRIPLET/"
+            cp "$(dirname "$folder/$library")/.libs/${library##*/}.a" "$sysroot/usr/lib/$TRIPLET/" &&
+            sed -i -E "s/^(\S+) \S+ $source\$/\1 $(dpkg-parsechangelog -S Version) $source/" "$sysroot/list"
     ) >"$sysroot/log" 2>&1 || { tail -n 60 "$sysroot/log"; exit 1; }
 }
 
-# Takes from the tables of algorithms what TLS 1.2 and 1.3 do not use: each entry brings its code along. Keys are
-# read and never written, so no encoder stays. A session of TLS 1.3 is resumed with a key of HMAC.
+# Takes from the tables of algorithms and curves what TLS 1.2 and 1.3 do not use: each entry brings its code along.
+# Keys are read and never written, so no encoder stays. A session of TLS 1.3 is resumed with a key of HMAC. Curve448
+# has no table of its own; as its keys cannot be read, nothing calls what is left of it.
 trim_openssl() # SOURCE
 {
     local keep='SHA1|SHA2_(224|256|384|512)|AES_(128|256)_(ECB|CBC|CTR|GCM)|ChaCha20(_Poly1305)?|HMAC|HKDF|TLS1_3_KDF|TLS1_PRF'
@@ -148,6 +152,43 @@ trim_openssl() # SOURCE
     sed -i -E '/^DECODER.*(msblob|pvk|448)/d' "$1/providers/decoders.inc"
     sed -i -E '/^ *EVP_add_/d' "$1/crypto/evp/c_allc.c"
     sed -i -E '/EVP_add_.*(md5|sha3|shake|sha512_2)/d' "$1/crypto/evp/c_alld.c"
+    perl -0777 -i -pe 's/^    \{ NID_(?!X9_62_prime256v1|secp384r1|secp521r1)\w+,.*?\},\n//gms' "$1/crypto/ec/ec_curve.c"
+    cat >"$1/crypto/ec/curve448/curve448.c" <<'END'
+#include "crypto/ecx.h"
+
+int ossl_x448(uint8_t out_shared_key[56], const uint8_t private_key[56],
+    const uint8_t peer_public_value[56])
+{
+    return 0;
+}
+
+void ossl_x448_public_from_private(uint8_t out_public_value[56], const uint8_t private_key[56])
+{
+}
+END
+    cat >"$1/crypto/ec/curve448/eddsa.c" <<'END'
+#include "crypto/ecx.h"
+
+int ossl_ed448_public_from_private(OSSL_LIB_CTX *ctx, uint8_t out_public_key[57],
+    const uint8_t private_key[57], const char *propq)
+{
+    return 0;
+}
+
+int ossl_ed448_sign(OSSL_LIB_CTX *ctx, uint8_t *out_sig, const uint8_t *message,
+    size_t message_len, const uint8_t public_key[57], const uint8_t private_key[57],
+    const uint8_t *context, size_t context_len, const char *propq)
+{
+    return 0;
+}
+
+int ossl_ed448_verify(OSSL_LIB_CTX *ctx, const uint8_t *message, size_t message_len,
+    const uint8_t signature[114], const uint8_t public_key[57], const uint8_t *context,
+    size_t context_len, const char *propq)
+{
+    return 0;
+}
+END
 }
 
 # With the CAs where each distribution has them, or a link to them.

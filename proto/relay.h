@@ -82,10 +82,12 @@ enum {
                            value that it wanted to set */
     RELAY_ARRIVED = 16, /* OPENED: `number` was a BARRIER that waits: it is to be sent again, and is
                            not counted again */
-    RELAY_CHANGED =
-        32, /* ANSWER, DONE: `number` has changed something: if the session is opened
-               again, OPENED has this number, or a later one. Of the changes before a
-               frame, the last has had one of its own. Stores before 0.2 do not say so */
+    RELAY_CHANGED = 32, /* ANSWER, DONE: `number` has changed something: if the session is opened
+                           again, OPENED has this number, or a later one. Of the changes before a
+                           frame, the last has had one of its own. Stores before 0.2 do not say so
+                         */
+    RELAY_STANDS_BY = 64, /* REFUSED: of the replicas of this store another one leads: the relay is
+                             to try them at once */
 };
 
 struct relay_frame {

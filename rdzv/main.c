@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "rdzv/check_live.h"
+#include "rdzv/check_health.h"
 #include "rdzv/memory_limit.h"
 #include "rdzv/notify.h"
 #include "rdzv/server.h"
@@ -240,7 +240,10 @@ int main(int argc, char **argv)
         code = data_dir_check(config.check_data, stdout) ? 0 : 1;
         break;
     case CONFIG_CHECK_LIVE:
-        code = check_live(config.check_live, stdout) ? 0 : 1;
+        code = check_health(config.check_live, "/livez", stdout) ? 0 : 1;
+        break;
+    case CONFIG_CHECK_READY:
+        code = check_health(config.check_ready, "/readyz", stdout) ? 0 : 1;
         break;
     case CONFIG_RUN:
         code = run(&config);

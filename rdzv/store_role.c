@@ -94,7 +94,9 @@ static void stand_by(struct server *s)
 
     store->standby_protocol = (struct protocol){.name = "none", .begin = refuse_client};
     store->standby_protocols[0] = &s->http_protocol;
-    store->standby_protocols[1] = &store->standby_protocol;
+    store->standby_protocols[1] = &store->link_protocol;
+    store->standby_protocols[2] = &store->standby_protocol;
+    relay_links_stand_by(&store->links);
     s->net.protocols = store->standby_protocols;
     routes_stand_by(store->standby_routes);
     s->http.routes = store->standby_routes;
@@ -108,11 +110,12 @@ static void serve_clients(struct server *s)
     s->net.protocols = s->protocols;
     s->http.routes = http_routes;
     rendezvous_add_spaces(&store->rendezvous);
-    if (!found->any)
-        return;
-    engine_postpone_expiry(&s->engine, found->away_ms);
-    rendezvous_restore(&store->rendezvous, found->away_ms);
-    relay_links_start(&store->links);
+    if (found->any) {
+        engine_postpone_expiry(&s->engine, found->away_ms);
+        rendezvous_restore(&store->rendezvous, found->away_ms);
+        relay_links_start(&store->links);
+    }
+    relay_links_lead(&store->links);
 }
 
 /* --- The journal. --- */
@@ -143,6 +146,13 @@ static void on_leads(void *arg)
     serve_clients(arg);
 }
 
+static void on_follows(void *arg, const char *leader)
+{
+    struct server *s = arg;
+
+    relay_links_send_on(&s->store.links, leader);
+}
+
 static void on_ended(void *arg)
 {
     server_begin_anew(arg);
@@ -153,6 +163,7 @@ static int open_etcd(struct server *s)
     const struct journal_etcd_options options = {.base = s->base,
                                                  .config = &s->config->journal,
                                                  .leads = on_leads,
+                                                 .follows = on_follows,
                                                  .ended = on_ended,
                                                  .arg = s};
 
@@ -250,7 +261,8 @@ static bool end_iteration(struct server *s)
 
     arm_expiry(s);
     note_refusal(s);
-    goes_on = let_held_go_on(&s->store);
+    goes_on = relay_links_work(&s->store.links);
+    goes_on = let_held_go_on(&s->store) || goes_on;
     return engine_work_journal(&s->engine) || goes_on;
 }
 

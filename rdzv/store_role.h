@@ -17,7 +17,7 @@ struct store_parts {
     struct data_dir data;
     struct journal_etcd *etcd; /* NULL: the journal is no cluster */
     struct protocol standby_protocol;
-    const struct protocol *standby_protocols[3]; /* while another replica leads */
+    const struct protocol *standby_protocols[4]; /* while another replica leads */
     struct http_route standby_routes[STATS_ROUTES];
     struct rendezvous rendezvous;
     struct c10d c10d;

@@ -274,6 +274,7 @@ step torch-state $PYTHON tests/torch/run_state.py --tool "$WORK/asan/tests/state
 job_step torch-elastic $PYTHON tests/torch/elastic.py --at_once 3 ${RELEASES:---usual}
 job_step torch-status $PYTHON tests/torch/status.py --torch 2.13.0
 job_step torch-kills $PYTHON tests/torch/kills.py $([ "$ALL" = yes ] || echo --torch 2.13.0) --seed "$SEED"
+job_step torch-replicas $PYTHON tests/torch/replicas.py --torch 2.13.0 --seed "$SEED" $([ "$ALL" = yes ] && echo --faults 30 || echo --lease 2 --pause 4)
 job_step torch-tls $PYTHON tests/torch/elastic.py --tls --torch 2.13.0 --backend etcd-v2 $([ "$ALL" = yes ] && echo --backend etcd || echo --scenario plain)
 job_step torch-own-store $PYTHON tests/torch/elastic.py --own_store --torch 2.13.0 --backend c10d --scenario scale-up
 if [ "$ALL" = yes ]; then

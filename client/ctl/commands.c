@@ -75,8 +75,9 @@ const struct ctl_command ctl_commands[] = {
      WORD_RUN,
      WATCHED,
      "which nodes are missing, and what everyone waits for",
-     "Shows each run (one rendezvous of torch, named by --rdzv-id): first the missing nodes, "
-     "then what clients wait for, then the nodes that are there, then why earlier rounds "
+     "Shows each run (one rendezvous of torch, named by --rdzv-id): first the missing nodes "
+     "and those that are gone, without which the others go on, then what clients wait for, then "
+     "the nodes that are there, then why earlier rounds "
      "ended. Runs that wait for missing nodes come first; runs that all nodes have left come "
      "last. The nodes that are there are summed up; -o wide lists them.\n\nIf a node of a "
      "shown run is missing, or if there is no such RUN, rdzvctl exits with 1.",

@@ -121,10 +121,14 @@ static void print_head(FILE *out, const struct ctl *ctl, const char *space, cons
     if (agents > 0)
         fprintf(out, ", %ld agent%s until the store forgets the closed run", agents,
                 agents == 1 ? " waits" : "s wait");
-    fputs(missing == 0 ? ", none missing\n" : "\n", out);
+    if (missing == 0)
+        fputs(", none missing", out);
+    if (status_number(run, "gone_count") > 0)
+        fprintf(out, ", %ld gone", status_number(run, "gone_count"));
+    fputc('\n', out);
 }
 
-static void add_missing(struct table *t, const cJSON *node, int64_t now_us)
+static void add_absent(struct table *t, const cJSON *node, int64_t now_us)
 {
     char age[32];
 
@@ -145,7 +149,7 @@ static void add_missing(struct table *t, const cJSON *node, int64_t now_us)
 }
 
 /* More than a screen holds: their names in short, by why they are gone. */
-static void print_many_missing(FILE *out, const cJSON *missing, size_t count)
+static void print_many_absent(FILE *out, const cJSON *absent, size_t count)
 {
     static const char *const whys[] = {"disconnected", "silent", "replaced", "left"};
     const char **names = ctl_memory(calloc(count + 1, sizeof *names));
@@ -154,7 +158,7 @@ static void print_many_missing(FILE *out, const cJSON *missing, size_t count)
         const cJSON *node;
         size_t n = 0;
 
-        cJSON_ArrayForEach(node, missing)
+        cJSON_ArrayForEach(node, absent)
         {
             if (strcmp(status_text(node, "why"), whys[i]) == 0)
                 names[n++] = status_text(node, "addr");
@@ -168,10 +172,25 @@ static void print_many_missing(FILE *out, const cJSON *missing, size_t count)
     free(names);
 }
 
-static void print_missing(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
+/* Nodes that are not there, by name. */
+static void print_absent_nodes(FILE *out, const struct ctl *ctl, const cJSON *absent,
+                               int64_t now_us)
 {
     struct table t = {.heads = {"NODE", "RANK", "WHY", "FOR", "PID", "LAST SEEN AT"}};
-    const cJSON *missing = list(run, "missing"), *node;
+    int named = cJSON_GetArraySize(absent);
+    const cJSON *node;
+
+    if (named > MISSING_MOST && ctl->output != OUTPUT_WIDE) {
+        print_many_absent(out, absent, (size_t)named);
+    } else if (named > 0) {
+        cJSON_ArrayForEach(node, absent) add_absent(&t, node, now_us);
+        table_print(&t, out, "    ", ctl->colour);
+    }
+}
+
+static void print_missing(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
+{
+    const cJSON *missing = list(run, "missing");
     long count = status_number(run, "missing_count"), named = cJSON_GetArraySize(missing);
     char line[96];
 
@@ -179,16 +198,27 @@ static void print_missing(FILE *out, const struct ctl *ctl, const cJSON *run, in
         return;
     snprintf(line, sizeof line, "  MISSING: %ld\n", count);
     text_styled(out, STYLE_BAD, ctl->colour, line);
-    if (named > MISSING_MOST && ctl->output != OUTPUT_WIDE) {
-        print_many_missing(out, missing, (size_t)named);
-    } else if (named > 0) {
-        cJSON_ArrayForEach(node, missing) add_missing(&t, node, now_us);
-        table_print(&t, out, "    ", ctl->colour);
-    }
+    print_absent_nodes(out, ctl, missing, now_us);
     if (count > named)
         fprintf(out, "    %ld %s not been seen yet\n", count - named,
                 named > 0 ? (count - named == 1 ? "more has" : "more have")
                           : (count == 1 ? "node has" : "nodes have"));
+}
+
+/* They were in an earlier round, and the others have met without them since. */
+static void print_gone(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
+{
+    const cJSON *gone = list(run, "gone");
+    long count = status_number(run, "gone_count"), named = cJSON_GetArraySize(gone);
+
+    if (count == 0)
+        return;
+    fputs("  ", out);
+    text_styled(out, STYLE_HEAD, ctl->colour, "GONE");
+    fprintf(out, ": %ld, and the run goes on without %s\n", count, count == 1 ? "it" : "them");
+    print_absent_nodes(out, ctl, gone, now_us);
+    if (count > named)
+        fprintf(out, "    %ld more, which the store does not list\n", count - named);
 }
 
 static void print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, const char *indent)
@@ -347,6 +377,7 @@ static void print_rounds(FILE *out, const struct ctl *ctl, const cJSON *run, int
 {
     struct table t = {.heads = {"ROUND", "NODES", "TOOK", "BEGAN", "WHY IT ENDED"}};
     const cJSON *round;
+    char since[32];
     int shown = 0;
 
     cJSON_ArrayForEach(round, list(run, "rounds"))
@@ -368,11 +399,15 @@ static void print_rounds(FILE *out, const struct ctl *ctl, const cJSON *run, int
         table_printf(&t, "%s ago", age);
         table_cell(&t, status_text(round, "why"));
     }
-    if (shown == 0)
+    status_age(run, "known_since", now_us, since, sizeof since);
+    if (shown == 0 && since[0] == '\0')
         return;
     fputs("  ", out);
-    text_styled(out, STYLE_HEAD, ctl->colour, "EARLIER ROUNDS\n");
-    table_print(&t, out, "    ", ctl->colour);
+    text_styled(out, STYLE_HEAD, ctl->colour, "EARLIER ROUNDS");
+    fprintf(out, since[0] != '\0' ? " are known since the store was started, %s ago\n" : "\n",
+            since);
+    if (shown > 0)
+        table_print(&t, out, "    ", ctl->colour);
 }
 
 void status_print_run(FILE *out, const struct ctl *ctl, const char *space, const cJSON *run,
@@ -380,6 +415,7 @@ void status_print_run(FILE *out, const struct ctl *ctl, const char *space, const
 {
     print_head(out, ctl, space, run, now_us);
     print_missing(out, ctl, run, now_us);
+    print_gone(out, ctl, run, now_us);
     print_waits(out, ctl, run, "  ");
     print_barriers(out, ctl, run, "  ");
     print_hints(out, ctl, run);

@@ -136,6 +136,9 @@ bool check_is_behind_relays(struct check *c, const struct job_store *store);
  * store. */
 bool check_trains(const struct check *c, const struct kube_pods *p);
 
+/* The mount that holds a file or folder: the one with the longest path, or NULL. */
+const struct yaml_node *check_mount_of(const struct kube_container *container, const char *path);
+
 /* The pods are Guaranteed, but for what their sidecars request. Init containers count. */
 bool check_would_be_guaranteed(const struct kube_pods *p);
 
@@ -207,6 +210,19 @@ CHECK_RULE(relay_without_store);
 CHECK_RULE(relay_settings);
 CHECK_RULE(relay_space);
 CHECK_RULE(relay_listens_outside);
+/* check_replicas.c */
+CHECK_RULE(journal_files);
+CHECK_RULE(journal_blocked);
+CHECK_RULE(journal_shared);
+CHECK_RULE(replicas_probe);
+CHECK_RULE(replicas_one_node);
+CHECK_RULE(replicas_no_budget);
+/* check_tls.c */
+CHECK_RULE(tls_relay);
+CHECK_RULE(tls_c10d);
+CHECK_RULE(tls_name);
+CHECK_RULE(tls_secret);
+CHECK_RULE(tls_probe);
 /* check_scrape.c */
 CHECK_RULE(scrape_blocked);
 /* check_volcano.c */

@@ -18,6 +18,8 @@ static bool has_no_pods(const char *kind)
                                         "RoleBinding",
                                         "ClusterRole",
                                         "ClusterRoleBinding",
+                                        "Certificate",
+                                        "ServiceMonitor",
                                         "Ingress",
                                         "Queue",
                                         "PodDisruptionBudget",

@@ -255,7 +255,69 @@ const struct check_rule check_rules[] = {
     {"store-replicas", ERROR, "several stores behind one name",
      "Each agent reaches one of the stores at random. The stores share nothing, so the rendezvous "
      "never completes.",
-     "Set replicas: 1.", check_store_replicas},
+     "Set replicas: 1, or let them share their state in an etcd v3 cluster: "
+     "--journal=etcd://HOST:2379,.../NAME.",
+     check_store_replicas},
+    {"replicas-probe", ERROR, "replicas whose probes wait for each of them to lead",
+     "/readyz of an rdzvd with --journal is 200 of the replica that leads, and of no other. A "
+     "startup or liveness probe restarts the others again and again, and a rolling update waits "
+     "for "
+     "them without end.",
+     "Probe with /livez at the start. As the readiness probe, take /readyz?exclude=leader where "
+     "relays find the leader; where the Service has to lead to it, leave /readyz, and set "
+     "strategy: "
+     "{type: Recreate}, or podManagementPolicy: Parallel.",
+     check_replicas_probe},
+    {"replicas-one-node", NOTE, "replicas that may share a node",
+     "When that node is lost, so are all of them, and the job waits for new ones.",
+     "Set affinity.podAntiAffinity with topologyKey: kubernetes.io/hostname and the labels of the "
+     "pods, or topologySpreadConstraints.",
+     check_replicas_one_node},
+    {"replicas-no-budget", NOTE, "replicas without a PodDisruptionBudget",
+     "A drain of several nodes, as an update of the cluster is, may take all of them at once.",
+     "Add a PodDisruptionBudget with maxUnavailable: 1 and unhealthyPodEvictionPolicy: "
+     "AlwaysAllow.",
+     check_replicas_no_budget},
+    {"journal-files", ERROR, "an rdzvd with a journal in etcd and one in files",
+     "rdzvd ends at once: with --journal=etcd://... all its state is in etcd.",
+     "Leave out --data-dir, --sync and --sync-interval, and the volume.", check_journal_files},
+    {"journal-blocked", ERROR, "a NetworkPolicy that keeps replicas from etcd",
+     "No replica reaches etcd, so none leads: /readyz is 503, and agents wait without end.",
+     "Admit the endpoints of --journal in spec.egress, with their ports, beside DNS.",
+     check_journal_blocked},
+    {"journal-shared", ERROR, "the stores of two jobs on one journal",
+     "Stores with one journal are replicas of each other, and one of them leads for all. The "
+     "clients "
+     "of the other job come to one that never leads.",
+     "Give each job a NAME of its own in --journal=etcd://HOSTS/NAME, or lead both through one "
+     "Service.",
+     check_journal_shared},
+    {"tls-relay", ERROR, "a relay and a store that do not agree about TLS",
+     "The store refuses the relay (event `refused`), or the relay the store (`upstream_failed`). "
+     "It "
+     "tries again without end, and the agents wait.",
+     "With --cert of the store, give the relay --upstream-ca; with its --client-ca, "
+     "--upstream-cert and --upstream-key, too.",
+     check_tls_relay},
+    {"tls-c10d", ERROR, "agents without TLS at a store that wants it",
+     "rdzvd with --cert takes plain text from its own pod alone, and torch's c10d clients speak "
+     "nothing else. They are refused, and try until join_timeout.",
+     "Put a relay with --upstream-ca into each pod. With etcd's backends, set "
+     "--rdzv-conf=protocol=https and the files. Or start rdzvd with --plaintext=on.",
+     check_tls_c10d},
+    {"tls-name", ERROR, "a certificate without the name by which clients come",
+     "Each client refuses the store, since its certificate is that of another host.",
+     "Add the name to dnsNames, or give relays --upstream-name.", check_tls_name},
+    {"tls-secret", ERROR, "a certificate from a Secret that nothing makes",
+     "The pod waits in ContainerCreating until somebody makes the Secret.",
+     "Give the Certificate that Secret as secretName, in the namespace of the pod.",
+     check_tls_secret},
+    {"tls-probe", ERROR, "a probe that does not speak as its port does",
+     "The kubelet comes from the node, with plain text unless scheme is HTTPS, and never has a "
+     "certificate. The probe always fails, and Kubernetes restarts the container again and again.",
+     "Set scheme: HTTPS. With --client-ca, use exec probes: rdzvd --check-ready=localhost:PORT and "
+     "--check-live=localhost:PORT.",
+     check_tls_probe},
     {"store-rolling-update", WARNING, "a store that an update replaces under running jobs",
      "A second `kubectl apply` with any change restarts the store, or runs two stores at once. "
      "torch's clients do not reconnect.",

@@ -101,8 +101,8 @@ struct scrapes {
     struct kube_index policies;   /* of incoming traffic, by the number of what they select */
     struct kube_index selections; /* of policies, by the number of the pods */
     struct kube_index closed;     /* what look_at_policies() found, by what it was asked */
-    struct kube_index services;   /* by label, and all of them as "" */
-    struct kube_index looked; /* monitors and Services, by all that matters here: see is_first() */
+    struct kube_index services;   /* see index_service() */
+    struct kube_index looked;     /* endpoints, and pods of Services, by all that matters here */
 };
 
 static const char *number_key(struct check *c, size_t number)
@@ -115,18 +115,44 @@ static const char *label_key(struct check *c, const char *key, const char *value
     return arena_text(&c->bundle.arena, "%s=%s", key, value);
 }
 
-static void index_service(struct scrapes *all, const struct kube_object *o)
+/* Services are found by namespace, name of a port, and label, each of which "" leaves open. */
+static const char *service_scope(struct check *c, const char *namespace, const char *port)
+{
+    return arena_text(&c->bundle.arena, "%s %s", namespace, port);
+}
+
+static void index_labels(struct scrapes *all, const struct kube_object *o, const char *scope)
 {
     const struct yaml_node *labels = kube_get(o->node, "metadata.labels");
     struct arena *a = &all->c->bundle.arena;
 
-    kube_index_add(a, &all->services, "", "", o->index);
+    kube_index_add(a, &all->services, scope, "", o->index);
     for (size_t i = 0; labels != NULL && labels->kind == YAML_MAPPING && i < labels->count; i++) {
         const char *text = yaml_text(labels->pairs[i].value);
 
         if (text != NULL)
-            kube_index_add(a, &all->services, "",
+            kube_index_add(a, &all->services, scope,
                            label_key(all->c, labels->pairs[i].key->text, text), o->index);
+    }
+}
+
+static void index_port(struct scrapes *all, const struct kube_object *o, const char *port)
+{
+    index_labels(all, o, service_scope(all->c, "", port));
+    if (*o->namespace != '\0')
+        index_labels(all, o, service_scope(all->c, o->namespace, port));
+}
+
+static void index_service(struct scrapes *all, const struct kube_object *o)
+{
+    const struct yaml_node *ports = kube_get(o->spec, "ports");
+
+    index_port(all, o, "");
+    for (size_t i = 0; i < yaml_length(ports); i++) {
+        const char *name = kube_text(ports->items[i], "name");
+
+        if (*name != '\0')
+            index_port(all, o, name);
     }
 }
 
@@ -243,79 +269,97 @@ static const char *target_port(const struct kube_object *service, const char *na
     return "";
 }
 
-static void look_at_endpoints(struct scrapes *all, const struct kube_object *monitor,
-                              const struct kube_object *service, const struct kube_pods *p)
+/* Whether these pods, or this endpoint, come for the first time: again they would find the same, in
+ * the same places. Namespaces have no space in them, ports neither. */
+static bool is_first(struct scrapes *all, const char *scope, const char *what, const char *port)
 {
-    const struct yaml_node *endpoints = kube_get(monitor->spec, "endpoints");
-
-    for (size_t i = 0; i < yaml_length(endpoints); i++) {
-        const char *port = kube_text(endpoints->items[i], "port");
-        const char *direct = kube_text(endpoints->items[i], "targetPort");
-        struct scrape s = {p, *direct != '\0' ? direct : target_port(service, port),
-                           check_title(all->c, monitor)};
-
-        look_at(all, &s);
-    }
-}
-
-/* The Services that have one of the labels; all, if none is wanted. */
-static struct kube_hits services_of(struct scrapes *all, const struct yaml_node *wanted)
-{
-    const char *key = "";
-
-    if (wanted != NULL && wanted->kind == YAML_MAPPING && wanted->count > 0 &&
-        yaml_text(wanted->pairs[0].value) != NULL)
-        key = label_key(all->c, wanted->pairs[0].key->text, wanted->pairs[0].value->text);
-    return kube_index_find(&all->services, "", key, strlen(key));
-}
-
-/* Whether it is the first with this text: another one would find the same, in the same places. */
-static bool is_first(struct scrapes *all, const char *scope, const char *text)
-{
+    struct arena *a = &all->c->bundle.arena;
+    const char *text = arena_text(a, "%s %s", port, what);
     bool first = kube_index_find(&all->looked, scope, text, strlen(text)).count == 0;
 
     if (first)
-        kube_index_add(&all->c->bundle.arena, &all->looked, scope, text, 0);
+        kube_index_add(a, &all->looked, scope, text, 0);
     return first;
 }
 
-static bool is_first_monitor(struct scrapes *all, const struct kube_object *monitor)
-{
-    struct arena *a = &all->c->bundle.arena;
+/* What an endpoint of a ServiceMonitor scrapes: the port of that name where a Service has it, else
+ * a port of the pods, else each. */
+struct endpoint {
+    const struct kube_object *monitor;
+    const struct yaml_node *wanted; /* labels of Services */
+    const char *port, *direct;
+};
 
-    return is_first(all, "",
-                    arena_text(a, "%s %s",
-                               kube_print(a, kube_get(monitor->spec, "selector.matchLabels")),
-                               kube_print(a, kube_get(monitor->spec, "endpoints"))));
+static void look_at_service(struct scrapes *all, const struct endpoint *e,
+                            const struct kube_object *service)
+{
+    const char *port = *e->port == '\0' ? e->direct : target_port(service, e->port);
+    const struct kube_pods *p = NULL;
+
+    if (!is_first(all, service->namespace,
+                  kube_print(&all->c->bundle.arena, kube_get(service->spec, "selector")), port))
+        return;
+    while ((p = kube_next_selected(&all->c->bundle, service, p)) != NULL) {
+        struct scrape s = {p, port, check_title(all->c, e->monitor)};
+
+        if (job_store_in(&all->c->jobs, p) != NULL)
+            look_at(all, &s);
+    }
 }
 
-/* The first with its pods and ports that the monitor selects. */
-static bool is_first_service(struct scrapes *all, const struct kube_object *monitor,
-                             const struct kube_object *service)
+/* In one namespace; "": in all. */
+static void look_in(struct scrapes *all, const struct endpoint *e, const char *namespace)
 {
-    struct arena *a = &all->c->bundle.arena;
+    struct check *c = all->c;
+    const char *scope = service_scope(c, namespace, e->port), *label = "";
+    const struct yaml_node *wanted = e->wanted;
+    struct kube_hits hits;
 
-    return is_first(all, number_key(all->c, monitor->index),
-                    arena_text(a, "%s %s %s", service->namespace,
-                               kube_print(a, kube_get(service->spec, "selector")),
-                               kube_print(a, kube_get(service->spec, "ports"))));
+    if (!is_first(all, scope, kube_print(&c->bundle.arena, wanted), e->direct))
+        return;
+    if (wanted != NULL && wanted->kind == YAML_MAPPING && wanted->count > 0 &&
+        yaml_text(wanted->pairs[0].value) != NULL)
+        label = label_key(c, wanted->pairs[0].key->text, wanted->pairs[0].value->text);
+    hits = kube_index_find(&all->services, scope, label, strlen(label));
+    for (size_t i = 0; i < hits.count; i++) {
+        const struct kube_object *service = c->bundle.objects[hits.list[i]];
+
+        if (kube_has_labels(service, wanted))
+            look_at_service(all, e, service);
+    }
+}
+
+/* A monitor selects Services of its own namespace, of those that it names, or of any. */
+static void look_at_endpoint(struct scrapes *all, const struct endpoint *e)
+{
+    const struct yaml_node *spec = e->monitor->spec;
+    const struct yaml_node *names = kube_get(spec, "namespaceSelector.matchNames");
+
+    if (strcmp(kube_text(spec, "namespaceSelector.any"), "true") == 0) {
+        look_in(all, e, "");
+        return;
+    }
+    for (size_t i = 0; i < yaml_length(names); i++) {
+        const char *name = yaml_text(names->items[i]);
+
+        if (name != NULL && *name != '\0')
+            look_in(all, e, name);
+    }
+    if (yaml_length(names) == 0)
+        look_in(all, e, e->monitor->namespace);
 }
 
 static void look_at_monitor(struct scrapes *all, const struct kube_object *monitor)
 {
-    const struct yaml_node *wanted = kube_get(monitor->spec, "selector.matchLabels");
-    struct kube_hits hits = services_of(all, wanted);
+    const struct yaml_node *endpoints = kube_get(monitor->spec, "endpoints");
 
-    for (size_t i = 0; i < hits.count; i++) {
-        const struct kube_object *service = all->c->bundle.objects[hits.list[i]];
-        const struct kube_pods *p = NULL;
+    for (size_t i = 0; i < yaml_length(endpoints); i++) {
+        const struct yaml_node *at = endpoints->items[i];
+        const char *port = kube_text(at, "port");
+        struct endpoint e = {monitor, kube_get(monitor->spec, "selector.matchLabels"), port,
+                             *port != '\0' ? "" : kube_text(at, "targetPort")};
 
-        if (!kube_has_labels(service, wanted) || !is_first_service(all, monitor, service))
-            continue;
-        while ((p = kube_next_selected(&all->c->bundle, service, p)) != NULL) {
-            if (job_store_in(&all->c->jobs, p) != NULL)
-                look_at_endpoints(all, monitor, service, p);
-        }
+        look_at_endpoint(all, &e);
     }
 }
 
@@ -331,8 +375,7 @@ void check_scrape_blocked(struct check *c)
             look_at_annotations(&all, c->bundle.pods[i]);
     }
     for (size_t i = 0; i < c->bundle.count; i++) {
-        if (strcmp(c->bundle.objects[i]->kind, "ServiceMonitor") == 0 &&
-            is_first_monitor(&all, c->bundle.objects[i]))
+        if (strcmp(c->bundle.objects[i]->kind, "ServiceMonitor") == 0)
             look_at_monitor(&all, c->bundle.objects[i]);
     }
 }

@@ -13,6 +13,7 @@ struct check_selected {
     size_t on_host;             /* how many of them are on the host network */
     const struct job_run *user; /* see check_network.c */
     bool user_known;
+    bool has_budget; /* see check_replicas.c */
 };
 
 /* The pods that the podSelector of an object selects, in its namespace. They live as long as the

@@ -284,28 +284,8 @@ enum data_place {
     DATA_IN_CONTAINER, /* lost when the container restarts */
     DATA_IN_POD,       /* lost with the pod */
     DATA_ON_VOLUME,
+    DATA_IN_ETCD,
 };
-
-/* The mount that holds the folder: the one with the longest path, or NULL. */
-static const struct yaml_node *mount_of(const struct kube_container *container, const char *folder)
-{
-    const struct yaml_node *mounts = kube_get(container->node, "volumeMounts"), *best = NULL;
-    size_t best_len = 0;
-
-    for (size_t i = 0; i < yaml_length(mounts); i++) {
-        const char *path = kube_text(mounts->items[i], "mountPath");
-        size_t len = strlen(path);
-
-        while (len > 0 && path[len - 1] == '/')
-            len--;
-        if (len > best_len && strncmp(folder, path, len) == 0 &&
-            (folder[len] == '\0' || folder[len] == '/')) {
-            best = mounts->items[i];
-            best_len = len;
-        }
-    }
-    return best;
-}
 
 static bool has_claim_template(const struct kube_object *o, const char *name)
 {
@@ -345,13 +325,15 @@ static enum data_place place_of_data(struct check *c, const struct job_store *s)
     if (s->kind != JOB_STORE_RDZVD ||
         job_store_option(&c->jobs, s->container, "config", NULL, &folder))
         return DATA_UNKNOWN;
+    if (job_store_option(&c->jobs, s->container, "journal", NULL, &folder))
+        return DATA_IN_ETCD;
     if (!job_store_option(&c->jobs, s->container, "data-dir", NULL, &folder) ||
         (job_store_option(&c->jobs, s->container, "sync", NULL, &sync) &&
          strcmp(sync.value.text, "off") == 0))
         return DATA_IN_MEMORY;
     if (!folder.value.known || folder.value.text[0] != '/')
         return DATA_UNKNOWN;
-    mount = mount_of(s->container, folder.value.text);
+    mount = check_mount_of(s->container, folder.value.text);
     return mount == NULL ? DATA_IN_CONTAINER
                          : place_of_volume(s->container->pods, kube_text(mount, "name"));
 }
@@ -407,7 +389,7 @@ void check_store_data_lost(struct check *c)
             check_report(c, store_object(s), check_at_option(s->container, &folder),
                          "the volume %s that is mounted for %s is neither in volumes nor in "
                          "volumeClaimTemplates",
-                         kube_text(mount_of(s->container, folder.value.text), "name"),
+                         kube_text(check_mount_of(s->container, folder.value.text), "name"),
                          folder.value.text);
         else if (place == DATA_IN_POD && check_is_behind_relays(c, s))
             check_report(c, store_object(s), check_at_option(s->container, &folder),
@@ -438,15 +420,36 @@ static bool is_own_workload(const struct job_store *s)
     return s->kind != JOB_STORE_RELAY && is_alone(s) && !s->container->init;
 }
 
+/* One claim for all pods, not one for each. */
+static bool share_volume(struct check *c, const struct job_store *s)
+{
+    struct job_setting folder;
+    const struct yaml_node *mount;
+
+    if (place_of_data(c, s) != DATA_ON_VOLUME ||
+        !job_store_option(&c->jobs, s->container, "data-dir", NULL, &folder))
+        return false;
+    mount = check_mount_of(s->container, folder.value.text);
+    return !has_claim_template(store_object(s), kube_text(mount, "name"));
+}
+
 void check_store_replicas(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.store_count; i++) {
         const struct job_store *s = &c->jobs.stores[i];
         const struct kube_pods *p = s->container->pods;
+        struct check_position at =
+            check_at_first(p->part, "replicas template.spec.parallelism name");
 
-        if (is_own_workload(s) && p->replicas > 1 && !is_cluster(c, s))
-            check_report(c, store_object(s),
-                         check_at_first(p->part, "replicas template.spec.parallelism name"),
+        if (!is_own_workload(s) || p->replicas <= 1 || is_cluster(c, s))
+            continue;
+        if (share_volume(c, s))
+            check_report(c, store_object(s), at,
+                         "%ld stores with one volume: the first locks its --data-dir, and the "
+                         "others end",
+                         p->replicas);
+        else
+            check_report(c, store_object(s), at,
                          "%ld stores behind one name, and they share nothing", p->replicas);
     }
 }

@@ -224,8 +224,7 @@ static bool fail_placement(struct job_maker *m, const struct yaml_node *wish, co
 static bool choose_placement(struct job_maker *m)
 {
     const struct yaml_node *wish = yaml_path(m->settings, "rdzv.placement"), *name = wish;
-    const struct yaml_node *placements = yaml_get(m->platform, "placements"), *meant, *supported,
-                           *refuse;
+    const struct yaml_node *placements = yaml_get(m->platform, "placements"), *meant, *supported;
     bool is_supported = false;
 
     if (name == NULL)
@@ -241,13 +240,6 @@ static bool choose_placement(struct job_maker *m)
     if (m->placement == NULL)
         return false;
     m->placement_name = yaml_text(yaml_get(m->placement, "placement"));
-    refuse = yaml_get(m->placement, "refuse");
-    if (refuse != NULL) {
-        diag_error(m->diag, wish == NULL ? NULL : wish->file,
-                   wish == NULL ? (struct yaml_mark){0} : wish->start, "rdzv.placement: %s",
-                   refuse->text);
-        return false;
-    }
     supported = yaml_get(placements, "supported");
     for (size_t i = 0; supported != NULL && i < supported->count; i++)
         is_supported = is_supported || yaml_is(supported->items[i],
@@ -286,7 +278,8 @@ static bool make_variables(struct job_maker *m)
 static bool is_written(const struct yaml_node *place)
 {
     return place != NULL && place->file != NULL && strncmp(place->file, "formats/", 8) != 0 &&
-           strncmp(place->file, "platforms/", 10) != 0 && strcmp(place->file, "model.yaml") != 0 &&
+           strncmp(place->file, "platforms/", 10) != 0 &&
+           strncmp(place->file, "placements/", 11) != 0 && strcmp(place->file, "model.yaml") != 0 &&
            strcmp(place->file, "parts.yaml") != 0;
 }
 

@@ -366,7 +366,7 @@ static void add_listener(struct job_listener *out, size_t *count, const char *ho
     out[(*count)++] = l;
 }
 
-/* "http://0.0.0.0:2379,http://..." or "0.0.0.0:29400/space" */
+/* "http://0.0.0.0:2379,http://...", "0.0.0.0:29400/space" or "tls:0.0.0.0:29400" */
 static void read_addresses(struct job_listener *out, size_t *count, const struct job_setting *s,
                            const char *option)
 {
@@ -375,20 +375,20 @@ static void read_addresses(struct job_listener *out, size_t *count, const struct
     while (*text != '\0') {
         size_t len = strcspn(text, ",");
         const char *start = text, *colon = NULL;
+        bool tls = strncmp(text, "https://", 8) == 0 || strncmp(text, "tls:", 4) == 0;
+        bool plain = strncmp(text, "http://", 7) == 0 || strncmp(text, "plain:", 6) == 0;
 
-        if (len > 7 && strncmp(text, "http://", 7) == 0)
-            start += 7;
-        else if (len > 8 && strncmp(text, "https://", 8) == 0)
-            start += 8;
+        if (tls || plain)
+            start += strcspn(text, ":") + 1;
+        start += strspn(start, "/");
         for (const char *p = start; p < text + len && *p != '/'; p++) {
             if (*p == ':')
                 colon = p;
         }
         if (colon != NULL)
-            add_listener(out, count, start, (size_t)(colon - start), colon + 1,
-                         (struct job_listener){.setting = *s,
-                                               .option = option,
-                                               .tls = strncmp(text, "https://", 8) == 0});
+            add_listener(
+                out, count, start, (size_t)(colon - start), colon + 1,
+                (struct job_listener){.setting = *s, .option = option, .tls = tls, .plain = plain});
         text += len + (text[len] == ',');
     }
 }

@@ -176,7 +176,8 @@ bool job_etcd_lacks_v2(struct job_view *v, const struct job_store *s);
 /* A listener of a store. */
 struct job_listener {
     bool local; /* on loopback only */
-    bool tls;
+    bool tls;   /* TLS alone */
+    bool plain; /* plain text with everybody */
     long port;
     const char *option; /* that sets it: listen, listen-client-urls, listen-peer-urls... */
     struct job_setting setting;

@@ -30,10 +30,11 @@ static const struct verb_option rewrite_options[] = {
      "give a PyTorchJob that runs no torchrun an rdzvd beside its Master, at the port where rank 0 "
      "would listen",
      "agent-store torchrun"},
-    {"rdzv", 'r', false, "service|relay",
+    {"rdzv", 'r', false, "service|relay|replicas",
      "relay: put a relay into each pod that moves to c10d, so that the store may restart; it gets "
-     "a volume. Without it they talk to the store itself",
-     "service relay"},
+     "a volume. replicas: the same with several stores, whose state is in etcd (--set "
+     "rdzv.journal.endpoints[0]=HOST:2379). Without it they talk to the store itself",
+     "service relay replicas"},
     {"etcd", 'e', false, "NAME", "replace this etcd, NAME or NAMESPACE/NAME, if there are several",
      NULL},
     {"keep-kind", 'K', false, NULL,
@@ -58,6 +59,15 @@ static const struct verb_option rewrite_options[] = {
 
 /* --- Arguments. --- */
 
+static void read_placement(struct rewrite_options *o, const char *word, struct diag *d)
+{
+    o->replicas = strcmp(word, "replicas") == 0;
+    o->relay = o->replicas || strcmp(word, "relay") == 0;
+    if (!o->relay && strcmp(word, "service") != 0)
+        options_error(d, "--rdzv %s: write service, relay or replicas; emit has other placements",
+                      word);
+}
+
 static void read_choice(struct rewrite_options *o, int option, const char *word, struct diag *d)
 {
     if (option == 'b' && (strcmp(word, "c10d") == 0 || strcmp(word, "etcd-v2") == 0))
@@ -68,10 +78,8 @@ static void read_choice(struct rewrite_options *o, int option, const char *word,
         *(word[0] == 'e' ? &o->from_etcd : &o->from_c10d) = true;
     else if (option == 'f')
         options_error(d, "--from %s: write etcd or c10d", word);
-    else if (option == 'r' && (strcmp(word, "service") == 0 || strcmp(word, "relay") == 0))
-        o->relay = word[0] == 'r';
     else if (option == 'r')
-        options_error(d, "--rdzv %s: write service or relay; emit has other placements", word);
+        read_placement(o, word, d);
     else if (strcmp(word, "torchrun") == 0 || strcmp(word, "agent-store") == 0)
         o->agent_store = word[0] == 'a';
     else

@@ -22,6 +22,12 @@ static size_t plan(struct rewrite *w)
     size_t found = count, self;
     bool look;
 
+    for (size_t i = 0; i < count && o->replicas; i++)
+        rewrite_error(
+            w, etcds[i].object->node,
+            "%s: the Services of an etcd lead to one store, and replicas come in the place "
+            "of a store in worker 0: use --rdzv=relay, or --from=c10d",
+            rewrite_title(w, etcds[i].object));
     if (w->diag->errors > 0)
         return 0;
     if (count > 0)

@@ -10,7 +10,8 @@ struct rewrite_options {
     bool keep_kind;    /* a Pod stays a Pod */
     bool diff, in_place, show;
     bool agent_store;          /* --wiring=agent-store */
-    bool relay;                /* --rdzv=relay */
+    bool relay;                /* --rdzv=relay, and --rdzv=replicas */
+    bool replicas;             /* --rdzv=replicas */
     bool from_etcd, from_c10d; /* only these; neither: both */
     const char *etcd;          /* NAME or NAMESPACE/NAME, or NULL */
     const char *image;

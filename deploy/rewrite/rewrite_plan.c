@@ -324,7 +324,8 @@ static void put_in_front(struct rewrite *w, const struct kube_object *o,
 
 static bool is_taken(struct rewrite *w, const struct kube_object *job, const char *name)
 {
-    static const char *const kinds[] = {"StatefulSet", "PodDisruptionBudget", "NetworkPolicy"};
+    static const char *const kinds[] = {"StatefulSet", "Deployment", "PodDisruptionBudget",
+                                        "NetworkPolicy"};
     size_t len = strlen(name);
     bool taken = kube_index_find(&w->bundle.services, arena_text(&w->arena, "%s.", job->namespace),
                                  name, len)
@@ -393,9 +394,10 @@ static void note_store(struct rewrite *w, const struct rewrite_job *j, const cha
     bool is_static = true;
 
     rewrite_note(w, o->node,
-                 "%s: its worker 0 was the store; now StatefulSet %s is, behind a Service of that "
+                 "%s: its worker 0 was the store; now %s %s is, behind a Service of that "
                  "name at port %d",
-                 rewrite_title(w, o), name, C10D_PORT);
+                 rewrite_title(w, o), w->options->replicas ? "Deployment" : "StatefulSet", name,
+                 C10D_PORT);
     if (host || platform_of(o) == NULL)
         rewrite_note(w, o->node, "%s: no NetworkPolicy guards its store: %s", rewrite_title(w, o),
                      host ? "a policy cannot select pods on the host network"
@@ -419,7 +421,9 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
     struct emit_job job = {0};
     struct store_settings s = {
         .platform = platform_of(o) == NULL ? "pods" : platform_of(o),
-        .placement = w->options->relay ? "relay" : "service",
+        .placement = w->options->replicas ? "replicas"
+                     : w->options->relay  ? "relay"
+                                          : "service",
         .name = name,
         .service = name,
         .nodes = rewrite_job_nodes(j),

@@ -26,7 +26,8 @@ static void set_number(struct rewrite *w, struct yaml_node *mapping, const char 
 static bool has_pod_of_its_own(const struct store_settings *s)
 {
     return s->endpoint == NULL &&
-           (strcmp(s->placement, "relay") == 0 || strcmp(s->placement, "service") == 0);
+           (strcmp(s->placement, "relay") == 0 || strcmp(s->placement, "service") == 0 ||
+            strcmp(s->placement, "replicas") == 0);
 }
 
 static struct yaml_node *store_part(struct rewrite *w, const struct store_settings *s)
@@ -56,10 +57,11 @@ static struct yaml_node *store_part(struct rewrite *w, const struct store_settin
 static bool is_wish(const char *key)
 {
     static const char *const wishes[] = {
-        "affinity",     "annotations",    "durable",      "imagePullPolicy",    "imagePullSecrets",
-        "labels",       "metricsFrom",    "nodeSelector", "openshift",          "pdb",
-        "priority",     "relayResources", "resources",    "serviceAccountName", "spaceIdleTimeout",
-        "storageClass", "tolerations"};
+        "adminToken",         "affinity",         "annotations",  "durable",
+        "imagePullPolicy",    "imagePullSecrets", "journal",      "labels",
+        "metricsFrom",        "nodeSelector",     "openshift",    "pdb",
+        "priority",           "relayResources",   "replicas",     "resources",
+        "serviceAccountName", "spaceIdleTimeout", "storageClass", "tolerations"};
 
     for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
         if (strcmp(wishes[i], key) == 0)

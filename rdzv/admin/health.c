@@ -23,6 +23,22 @@ bool health_has_listener(const struct net *n)
     return false;
 }
 
+/* `?exclude=NAME`, any number of times, as kube-apiserver has it: that check does not count. */
+static bool is_excluded(const struct http_request *r, const char *name)
+{
+    struct slice rest = r->query;
+    struct url_param param;
+    struct url_error why;
+
+    if (!url_check_form(r->query, &why))
+        return false;
+    while (url_next_param(&rest, &param)) {
+        if (slice_is(param.name, "exclude") && slice_is(param.value, name))
+            return true;
+    }
+    return false;
+}
+
 static void reply_checks(const struct http_request *r, const char *name,
                          const struct health_check *checks, size_t count)
 {
@@ -31,14 +47,16 @@ static void reply_checks(const struct http_request *r, const char *name,
     bool ok = true, is_alone = r->conn->out.bytes == 0;
 
     for (size_t i = 0; i < count; i++)
-        ok = ok && checks[i].ok;
+        ok = ok && (checks[i].ok || is_excluded(r, checks[i].name));
     if (ok && !is_verbose(r)) {
         writer_str(&w, "ok\n");
     } else {
         for (size_t i = 0; i < count; i++) {
-            writer_str(&w, checks[i].ok ? "[+]" : "[-]");
+            bool out = is_excluded(r, checks[i].name);
+
+            writer_str(&w, checks[i].ok || out ? "[+]" : "[-]");
             writer_str(&w, checks[i].name);
-            writer_str(&w, checks[i].ok ? " ok" : " failed");
+            writer_str(&w, checks[i].ok ? " ok" : out ? " excluded" : " failed");
             if (checks[i].why != NULL) {
                 writer_str(&w, ": ");
                 writer_str(&w, checks[i].why);
@@ -71,19 +89,24 @@ void admin_livez_handle(const struct http_request *r)
     health_reply(r, "livez", &(struct health_check){"loop", true, NULL}, 1);
 }
 
-#define READY_CHECKS 5
+#define READY_CHECKS 6
 
 /* Fills `checks`; returns how many there are. */
 static size_t check_ready(const struct net *n, struct health_check checks[READY_CHECKS])
 {
     const char *refusal = engine_refuses(n->engine);
+    bool stands_by = engine_stands_by(n->engine);
 
     checks[0] = (struct health_check){"loop", true, NULL};
     checks[1] = (struct health_check){"store", !TAILQ_EMPTY(&n->engine->spaces), NULL};
     checks[2] = (struct health_check){"listeners", n->draining || health_has_listener(n), NULL};
     checks[3] = (struct health_check){"shutdown", !n->draining, NULL};
-    checks[4] = (struct health_check){"journal", refusal == NULL, refusal};
-    return n->engine->options.journal.commit == NULL ? READY_CHECKS - 1 : READY_CHECKS;
+    checks[4] =
+        (struct health_check){"journal", refusal == NULL || stands_by, stands_by ? NULL : refusal};
+    checks[5] = (struct health_check){"leader", !stands_by, stands_by ? refusal : NULL};
+    return n->engine->options.journal.commit == NULL ? READY_CHECKS - 2
+           : n->engine->journal_etcd == NULL         ? READY_CHECKS - 1
+                                                     : READY_CHECKS;
 }
 
 bool health_is_ready(const struct net *n)

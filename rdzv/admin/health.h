@@ -6,8 +6,9 @@
 /* GET /livez: the loop runs. */
 void admin_livez_handle(const struct http_request *r);
 
-/* GET /readyz: and the daemon takes clients; 503 once it is shutting down. With ?verbose: which
- * checks there are and what they say. */
+/* GET /readyz: and the daemon takes clients; 503 once it is shutting down, and while another
+ * replica leads. With ?verbose: which checks there are and what they say; with ?exclude=NAME, once
+ * or several times: without those checks. `?exclude=leader` so takes a replica that could lead. */
 void admin_readyz_handle(const struct http_request *r);
 
 /* One check of a probe. */

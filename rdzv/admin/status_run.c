@@ -96,12 +96,13 @@ static uint64_t write_nodes(struct writer *w, const struct run_facts *f, uint64_
     return listed;
 }
 
-static void write_missing(struct writer *w, const struct run_facts *f, const struct run_survey *s)
+static void write_absent(struct writer *w, const struct run_facts *f, const char *name,
+                         const struct missing_node *nodes, size_t count)
 {
-    json_name(w, "missing");
+    json_name(w, name);
     writer_u8(w, '[');
-    for (size_t i = 0; i < s->missing_listed; i++) {
-        const struct missing_node *m = &s->missing[i];
+    for (size_t i = 0; i < count; i++) {
+        const struct missing_node *m = &nodes[i];
 
         if (i > 0)
             writer_u8(w, ',');
@@ -117,7 +118,6 @@ static void write_missing(struct writer *w, const struct run_facts *f, const str
         writer_u8(w, '}');
     }
     writer_u8(w, ']');
-    json_member_u64(w, "missing_count", s->missing_count);
 }
 
 /* --- The past. --- */
@@ -218,8 +218,12 @@ uint64_t status_run_write(struct writer *w, const struct run_facts *f,
         json_member_u64(w, "agents_waiting", f->agents_waiting);
     }
     listed = write_nodes(w, f, survey.nodes, form);
-    write_missing(w, f, &survey);
+    write_absent(w, f, "missing", survey.missing, survey.missing_listed);
+    json_member_u64(w, "missing_count", survey.missing_count);
+    write_absent(w, f, "gone", survey.gone, survey.gone_listed);
+    json_member_u64(w, "gone_count", survey.gone_count);
     write_hints(w, f, &survey);
+    json_member_known(w, "known_since", f->history->known_us);
     write_rounds(w, f->history, form->rounds);
     return listed;
 }

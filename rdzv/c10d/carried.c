@@ -128,12 +128,14 @@ void c10d_rewind(struct conn *c)
     c10d_session(c)->progress = (struct c10d_progress){0};
 }
 
-void c10d_set_presence(struct conn *c, enum c10d_presence presence)
+bool c10d_set_presence(struct conn *c, enum c10d_presence presence)
 {
     const struct c10d_hooks *hooks = &c10d_of(c)->hooks;
 
-    if (c10d_session(c)->role == C10D_AGENT && hooks->set_presence != NULL)
-        hooks->set_presence(hooks->arg, c, presence);
+    if (c10d_session(c)->role != C10D_AGENT || hooks->set_presence == NULL)
+        return false;
+    hooks->set_presence(hooks->arg, c, presence);
+    return true;
 }
 
 void c10d_note_returned(const struct protocol *p, struct engine_space *space)

@@ -19,7 +19,8 @@ bool c10d_restore(struct conn *c, uint64_t worker_store);
  * for stays. */
 void c10d_rewind(struct conn *c);
 
-void c10d_set_presence(struct conn *c, enum c10d_presence presence);
+/* Says whether the session's relay is there. False: it is no agent's, and its run does not care. */
+bool c10d_set_presence(struct conn *c, enum c10d_presence presence);
 
 /* All sessions of the space from before a start that come back at all are here again. */
 void c10d_note_returned(const struct protocol *p, struct engine_space *space);

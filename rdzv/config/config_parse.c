@@ -91,6 +91,8 @@ static bool finish(struct parse *p)
         c->action = CONFIG_CHECK_DATA;
     if (c->check_live != NULL && c->action == CONFIG_RUN)
         c->action = CONFIG_CHECK_LIVE;
+    if (c->check_ready != NULL && c->action == CONFIG_RUN)
+        c->action = CONFIG_CHECK_READY;
     if (!etcd_flags_finish(d))
         return false;
     if (c->name[0] == '\0')
@@ -193,6 +195,7 @@ void config_free(struct config *c)
     free(c->journal.password_file);
     free(c->check_data);
     free(c->check_live);
+    free(c->check_ready);
     free(c->admin_token_file);
     free(c->tls.cert);
     free(c->tls.key);

@@ -117,6 +117,13 @@ const char *engine_refuses(const struct engine *e)
     return j->refuses == NULL ? NULL : j->refuses(j->arg);
 }
 
+bool engine_stands_by(const struct engine *e)
+{
+    const struct engine_journal *j = &e->options.journal;
+
+    return j->stands_by != NULL && j->stands_by(j->arg);
+}
+
 void engine_poll_journal(struct engine *e)
 {
     if (e->options.journal.poll != NULL)

@@ -22,6 +22,10 @@ struct engine_journal {
      * commit(). */
     const char *(*refuses)(void *arg);
 
+    /* Whether another process takes them, and this one has all that is there and may take its place
+     * at any moment. NULL: there is no other. */
+    bool (*stands_by)(void *arg);
+
     /* Readable when poll() is to be called; -1: never. poll() takes note of what is durable now,
      * and whether changes may come. */
     int fd;

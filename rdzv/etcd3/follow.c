@@ -129,10 +129,13 @@ static void note_leader(struct journal_etcd *j, const Etcd3__KeyValue *leader)
     if (strcmp(who, j->leader) == 0)
         return;
     memcpy(j->leader, who, sizeof who);
-    if (who[0] != '\0' && j->state == JOURNAL_FOLLOWS)
-        log_event(LOG_INFO, "standing_by", log_str("journal", j->options.config->url),
-                  log_str("leader", who), log_u64("index", j->at.index));
     journal_note_reason(j);
+    if (who[0] == '\0' || j->state != JOURNAL_FOLLOWS)
+        return;
+    log_event(LOG_INFO, "standing_by", log_str("journal", j->options.config->url),
+              log_str("leader", who), log_u64("index", j->at.index));
+    if (j->options.follows != NULL)
+        j->options.follows(j->options.arg, who);
 }
 
 /* What was read is behind by more than is there to be read. */
@@ -182,6 +185,7 @@ static bool take_pointer(struct journal_etcd *j, const Etcd3__KeyValue *kv)
 /* All that was committed when the answer was made is here. */
 static void caught_up(struct journal_etcd *j, const Etcd3__KeyValue *leader)
 {
+    j->whole_ms = journal_now_ms(j);
     if (j->state == JOURNAL_CATCHES_UP) {
         if (!lead_is_ours(j, leader))
             return;

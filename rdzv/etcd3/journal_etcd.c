@@ -277,6 +277,15 @@ static const char *refuses(void *arg)
     return j->reason[0] == '\0' ? NULL : j->reason;
 }
 
+/* It has looked lately, and what it saw is applied. An election passes quickly. */
+static bool stands_by(void *arg)
+{
+    const struct journal_etcd *j = arg;
+
+    return j->state != JOURNAL_LEADS && j->state != JOURNAL_ENDED && j->whole_ms != 0 &&
+           clock_elapsed_ms(j->whole_ms, journal_now_ms(j)) <= PATIENCE_MS;
+}
+
 /* While the lease may have ended, another replica may lead: nothing is answered. */
 static uint64_t vouch(void *arg)
 {
@@ -407,6 +416,7 @@ int journal_etcd_open(struct journal_etcd **out, const struct journal_etcd_optio
     engine->options.journal = (struct engine_journal){.commit = commit_take,
                                                       .vouch = vouch,
                                                       .refuses = refuses,
+                                                      .stands_by = stands_by,
                                                       .fd = -1,
                                                       .tick = tick,
                                                       .work = work,

@@ -36,6 +36,8 @@ struct journal_etcd_options {
     const struct config_journal *config; /* outlives it */
     /* This replica leads, and its engine has all that was committed. */
     void (*leads)(void *arg);
+    /* Another one does, from about now on; `leader` is who, for people. NULL: nobody asks. */
+    void (*follows)(void *arg, const char *leader);
     /* The engine is of no use any more: it is to be ended, and the daemon to begin anew. */
     void (*ended)(void *arg);
     void *arg;

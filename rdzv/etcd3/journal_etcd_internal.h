@@ -102,6 +102,7 @@ struct journal_etcd {
     char leader[WHO_MAX];       /* who leads, as far as it is known; empty: nobody */
     uint64_t anew_ms;           /* what is there cannot be read: all begins anew then; 0: it can */
     uint64_t look_ms;           /* not before that */
+    uint64_t whole_ms;          /* when all was here that etcd had; 0: never yet */
     struct grpc_call step_call; /* of all states but JOURNAL_LEADS */
     struct message step;
 

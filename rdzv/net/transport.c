@@ -14,11 +14,10 @@
 /* Nanoseconds, see budget.h. */
 #define RECEIVE_COST 1000u
 #define RESUME_COST  300u
-#define SEND_COST    2500u
+#define SEND_COST    2500u  /* and 1 a byte: it may be that much, when the kernel needs pages */
 #define TELL_COST    10000u /* beside that: who does not read may take ten times as long */
 #define CLOSE_COST   5000u
 #define FREE_COST    200u
-#define BYTES_A_NS   4u /* sent */
 
 #define RENDERED_AT_A_TIME_NS 100000u /* of large events */
 
@@ -120,7 +119,7 @@ static void flush(struct conn *c, size_t max)
     size_t before = c->out.bytes;
     int err;
 
-    budget_spend(&n->budget, SEND_COST);
+    budget_spend(&n->budget, SEND_COST + (before < max ? before : max));
     conn_set_output(c, OUTPUT_IDLE);
     err = conn_is_bare(c) ? outq_send(&c->out, &n->pool, conn_fd(c), max) : send_through(c, max);
     if (err != 0 || c->out.bytes > 0 || c->end != CONN_OPEN || c->input == INPUT_PAUSED ||
@@ -187,7 +186,6 @@ static void flush_bulk(struct net *n)
         flush(c, left < BULK_TURN ? left : BULK_TURN);
         sent = c->out.bytes < before ? before - c->out.bytes : 0;
         left -= sent < left ? sent : left;
-        budget_spend(&n->budget, sent / BYTES_A_NS);
     }
 }
 

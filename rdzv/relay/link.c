@@ -10,6 +10,7 @@
 
 #include "rdzv/engine/log.h"
 #include "rdzv/net/conn_tls.h"
+#include "rdzv/net/input.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/refusal.h"
 #include "rdzv/relay/greeting.h"
@@ -26,8 +27,9 @@
 #define ENDED_AT_A_TIME 1000u
 #define SWEPT_AT_A_TIME 20000u
 
-/* So many held sessions go on in one iteration. */
+/* So many held sessions go on in one iteration, and so many are given up. */
 #define RELEASED_AT_A_TIME 4096u
+#define GIVEN_UP_AT_A_TIME 4096u
 
 static struct relay_link *link_of(struct conn *c)
 {
@@ -66,6 +68,8 @@ static const char *why_refused(struct relay_link *link, const Rdzv__RelayHello *
         return "the store stops";
     if (link->conn->listener->temporary)
         return "this port is for the workers of one run alone";
+    if (hello->http) /* http_entry.h takes such a HELLO, but in a replica that does not lead */
+        return "this replica did not lead yet when this relay came with HTTP";
     link->space = relay_space(link->conn, name, why);
     return link->space == NULL ? why : NULL;
 }
@@ -115,6 +119,88 @@ static const char *take_hello(struct relay_link *link, struct slice payload)
         welcome(link, hello, version);
     rdzv__relay_hello__free_unpacked(hello, NULL);
     return NULL;
+}
+
+/* --- A replica that does not lead. --- */
+
+static void stop_waiting(struct relay_link *link)
+{
+    if (link->waits)
+        TAILQ_REMOVE(&link->all->waiting, link, waiting);
+    link->waits = false;
+}
+
+static void send_on(struct relay_link *link)
+{
+    const struct relay_frame frame = {.kind = RELAY_REFUSED,
+                                      .flags = RELAY_STANDS_BY,
+                                      .payload = slice_str(link->all->stands_by_why)};
+
+    stop_waiting(link);
+    relay_link_put(link, &frame);
+    conn_finish(link->conn);
+}
+
+static bool asks_to_wait(const struct relay_frame *frame)
+{
+    Rdzv__RelayHello *hello = NULL;
+    bool waits;
+
+    if (frame->kind == RELAY_HELLO && frame->payload.len <= RELAY_MESSAGE_MAX)
+        hello = rdzv__relay_hello__unpack(NULL, frame->payload.len, frame->payload.ptr);
+    waits = hello != NULL && hello->waits;
+    rdzv__relay_hello__free_unpacked(hello, NULL);
+    return waits;
+}
+
+/* The frame is shown again when this replica leads. */
+static enum protocol_result take_on_standby(struct relay_link *link,
+                                            const struct relay_frame *frame)
+{
+    struct relay_links *all = link->all;
+
+    if (!asks_to_wait(frame)) {
+        send_on(link);
+        return PROTOCOL_ENDED;
+    }
+    link->waits = true;
+    link->waits_since_ms = engine_lived_ms(all->engine);
+    TAILQ_INSERT_TAIL(&all->waiting, link, waiting);
+    return PROTOCOL_PARKED;
+}
+
+void relay_links_stand_by(struct relay_links *all)
+{
+    all->stands_by = true;
+    snprintf(all->stands_by_why, sizeof all->stands_by_why, "this replica does not lead");
+}
+
+void relay_links_lead(struct relay_links *all)
+{
+    struct relay_link *link;
+
+    all->stands_by = false;
+    while ((link = TAILQ_FIRST(&all->waiting)) != NULL) {
+        stop_waiting(link);
+        input_unpark(link->conn);
+    }
+}
+
+void relay_links_send_on(struct relay_links *all, const char *leader)
+{
+    snprintf(all->stands_by_why, sizeof all->stands_by_why, "this replica stands by: %.100s leads",
+             leader);
+    while (!TAILQ_EMPTY(&all->waiting))
+        send_on(TAILQ_FIRST(&all->waiting));
+}
+
+static void tick_waiting(struct relay_links *all, uint64_t now)
+{
+    struct relay_link *link;
+
+    while ((link = TAILQ_FIRST(&all->waiting)) != NULL &&
+           clock_elapsed_ms(link->waits_since_ms, now) >= RELAY_STANDBY_MS)
+        send_on(link);
 }
 
 /* --- Open. --- */
@@ -213,6 +299,8 @@ static enum protocol_result read_frames(struct conn *c, uint8_t *in, size_t len,
             progress->need = progress->used + size;
             return PROTOCOL_MORE;
         }
+        if (parsed == PARSE_DONE && link_of(c)->all->stands_by)
+            return take_on_standby(link_of(c), &frame);
         if (parsed == PARSE_DONE)
             wrong =
                 take_frame(link_of(c), &frame, in + progress->used + (size - frame.payload.len));
@@ -274,20 +362,16 @@ static void end(struct conn *c)
 {
     struct relay_link *link = link_of(c);
     struct relay_links *all = link->all;
-    struct relay_session *s;
-    size_t count = link->channels.count;
     char peer[CONN_PEER_MAX];
 
     if (link->space != NULL)
         log_event(LOG_INFO, "link_closed", log_str("peer", conn_peer(c, peer)),
                   log_str("relay", link->name), log_str("space", link->space->store->name),
-                  log_u64("sessions", count));
-    while ((s = TAILQ_FIRST(&link->sessions)) != NULL)
-        relay_session_detach(s, c->peer_left);
-    table_fini(&link->channels);
+                  log_u64("sessions", link->channels.count));
+    stop_waiting(link);
+    relay_link_lose(link);
     all->engine->stats.relay_links--;
     c->carrier = NULL;
-    account_free(ACCOUNT_SESSIONS, link, sizeof *link);
 }
 
 static const char *version_name(const struct conn *c)
@@ -379,16 +463,20 @@ static void note_returned(struct relay_links *all, bool all_of_them)
     }
 }
 
-/* Of each relay that has closed its link all clients are given up in one iteration: the rest of
- * their run is told once. */
+/* Of each relay that has closed its link all agents are given up in one iteration, as long as they
+ * are no more than any machine has: the rest of their run is told once. */
 static void give_up_absent(struct relay_links *all, uint64_t now)
 {
     struct relay_session *s;
 
     _Static_assert(RELAY_RETURN_MS >= 2 * (RETRY_MOST_MS + RETRY_MOST_MS / 4), "see link.h");
-    while ((s = TAILQ_FIRST(&all->awaited)) != NULL &&
-           clock_elapsed_ms(s->detached_ms, now) >= RELAY_RETURN_MS)
+    for (size_t i = 0; i < GIVEN_UP_AT_A_TIME; i++) {
+        s = TAILQ_FIRST(&all->awaited);
+        all->gives_up = s != NULL && clock_elapsed_ms(s->detached_ms, now) >= RELAY_RETURN_MS;
+        if (!all->gives_up)
+            return;
         relay_session_give_up(s);
+    }
 }
 
 bool relay_links_go_on(struct relay_links *all)
@@ -398,11 +486,21 @@ bool relay_links_go_on(struct relay_links *all)
     return !TAILQ_EMPTY(&all->held);
 }
 
+bool relay_links_work(struct relay_links *all)
+{
+    bool detaches = relay_lost_detach(all);
+
+    if (all->gives_up)
+        give_up_absent(all, engine_lived_ms(all->engine));
+    return detaches || all->gives_up;
+}
+
 void relay_links_tick(struct relay_links *all)
 {
     uint64_t now = engine_lived_ms(all->engine), timeout = all->config->session_timeout_ms;
     struct relay_session *s;
 
+    tick_waiting(all, now);
     give_up_absent(all, now);
 
     for (size_t i = 0; i < ENDED_AT_A_TIME && (s = TAILQ_FIRST(&all->detached)) != NULL; i++) {
@@ -428,10 +526,12 @@ void relay_links_init(struct relay_links *all, const struct config *config, stru
                                 .c10d = c10d,
                                 .clients_max = RELAY_CLIENTS_MAX,
                                 .sweeps = true};
+    TAILQ_INIT(&all->waiting);
     TAILQ_INIT(&all->detached);
     TAILQ_INIT(&all->awaited);
     TAILQ_INIT(&all->held);
     TAILQ_INIT(&all->dropped);
+    TAILQ_INIT(&all->lost);
     table_init(&all->sessions, ACCOUNT_SESSIONS, engine->options.seed, NULL);
     if (gethostname(all->store_name, sizeof all->store_name - 1) < 0)
         strcpy(all->store_name, "rdzvd");
@@ -442,6 +542,8 @@ void relay_links_start(struct relay_links *all)
 {
     struct engine_space *space;
 
+    all->started_ms = engine_lived_ms(all->engine);
+    relay_links_sweep_anew(all);
     TAILQ_FOREACH(space, &all->engine->spaces, entry) {
         const struct session *s;
 
@@ -455,6 +557,7 @@ void relay_links_start(struct relay_links *all)
 void relay_links_fini(struct relay_links *all)
 {
     relay_dropped_fini(all);
+    relay_lost_fini(all);
     table_fini(&all->sessions);
 }
 

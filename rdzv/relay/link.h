@@ -24,8 +24,17 @@
 void relay_links_init(struct relay_links *all, const struct config *config, struct engine *engine,
                       struct net *net, const struct protocol *c10d);
 
-/* The data directory is open: sessions that it has are to come back. */
+/* The data directory is open, or this replica leads: sessions that the engine has are to come back,
+ * within --session-timeout from now. */
 void relay_links_start(struct relay_links *all);
+
+/* This replica does not lead: until relay_links_lead(), relays are refused, or wait for that if
+ * they want, for RELAY_STANDBY_MS at most. A relay that has lost its store asks each replica, and
+ * if none leads, waits at one of them: it is welcome in the moment in which that leads; or is sent
+ * on as soon as that knows that another one does (relay_links_send_on(), which says who). */
+void relay_links_stand_by(struct relay_links *all);
+void relay_links_lead(struct relay_links *all);
+void relay_links_send_on(struct relay_links *all, const char *leader);
 
 /* All connections are closed. */
 void relay_links_fini(struct relay_links *all);
@@ -39,6 +48,10 @@ void relay_links_stop(struct relay_links *all);
 /* The journal takes changes again: some of the requests that waited for that go on, those that have
  * waited longest. True: there are more of them. */
 bool relay_links_go_on(struct relay_links *all);
+
+/* The end of an iteration: some of the sessions of links that are lost are detached, and some whose
+ * relay stays away are given up. True: there are more of them. */
+bool relay_links_work(struct relay_links *all);
 
 /* Once a second: sessions that have been without a relay for too long end. */
 void relay_links_tick(struct relay_links *all);

@@ -134,7 +134,7 @@ void relay_link_go_on(struct relay_link *link)
 {
     struct relay_session *s = TAILQ_FIRST(&link->blocked);
 
-    if (s == NULL || is_full(link))
+    if (s == NULL || link->conn == NULL || is_full(link))
         return;
     unblock(s);
     s->has_turn = true;
@@ -199,7 +199,7 @@ static int send_session(struct conn *c, size_t max)
 
     (void)max;
     note_answers(s);
-    if (link == NULL || s->has_ended) { /* the relay asks again; it asks no more */
+    if (!relay_session_has_link(s) || s->has_ended) { /* the relay asks again; it asks no more */
         forget_answers(s);
         outq_fini(&c->out, &conn_net(c)->pool);
         return 0;
@@ -357,7 +357,7 @@ static bool woken(struct conn *c)
 
     s->stopped = s->waits;
     s->waits = 0;
-    if (s->link == NULL || s->is_fresh)
+    if (!relay_session_has_link(s) || s->is_fresh)
         return false; /* it is answered when the relay sends it again */
     s->done = s->stopped;
     return true;
@@ -419,7 +419,7 @@ const char *relay_session_feed(struct relay_session *s, const struct relay_frame
         s->received++;
     if (!input_feed(c, payload, frame->payload.len))
         return "more requests than a session may have open";
-    if (c->end != CONN_OPEN || s->link == NULL || s->is_partial)
+    if (c->end != CONN_OPEN || !relay_session_has_link(s) || s->is_partial)
         return NULL;
     if (c->in == NULL ? s->carried != s->received : c->input == INPUT_READY)
         return "a frame that ends within a request";
@@ -469,7 +469,7 @@ static void leave_detached(struct relay_session *s)
 
 static bool is_attached(const struct conn *c)
 {
-    return session_of(c)->link != NULL;
+    return relay_session_has_link(session_of(c));
 }
 
 void relay_session_free(struct relay_session *s)
@@ -485,7 +485,7 @@ static void closed(struct conn *c)
     struct relay_session *s = session_of(c);
     struct relay_links *all = s->all;
 
-    if (s->link != NULL && !s->has_ended && s->link->conn->end == CONN_OPEN)
+    if (relay_session_has_link(s) && !s->has_ended && s->link->conn->end == CONN_OPEN)
         put_frame(s, RELAY_ENDED, 0, 0, slice_str(s->carrier.reason));
     if (s->link != NULL)
         stop_sending(s);
@@ -510,9 +510,24 @@ static const struct carrier_functions functions = {.send = send_session,
                                                    .is_attached = is_attached,
                                                    .closed = closed};
 
-void relay_session_detach(struct relay_session *s, bool closed)
+/* It has left that link. If the relay has closed the link, the relay has perhaps ended. */
+static void list_detached(struct relay_session *s, const struct relay_link *link)
 {
     struct relay_links *all = s->all;
+    bool is_lost = link->conn == NULL;
+
+    s->detached_ms = is_lost ? link->lost_ms : engine_lived_ms(all->engine);
+    TAILQ_INSERT_TAIL(&all->detached, s, entry);
+    all->engine->stats.sessions_detached++;
+    s->is_awaited = c10d_set_presence(s->conn, C10D_AWAY) && is_lost && link->peer_left;
+    if (s->is_awaited)
+        TAILQ_INSERT_TAIL(&all->awaited, s, returns);
+}
+
+void relay_session_detach(struct relay_session *s)
+{
+    struct relay_links *all = s->all;
+    const struct relay_link *link = s->link;
     struct conn *c = s->conn;
 
     if (relay_session_was_dropped(s)) {
@@ -530,13 +545,7 @@ void relay_session_detach(struct relay_session *s, bool closed)
     conn_forget_bytes(c);
     forget_answers(s);
     s->is_partial = s->is_opening = false;
-    s->detached_ms = engine_lived_ms(all->engine);
-    TAILQ_INSERT_TAIL(&all->detached, s, entry);
-    all->engine->stats.sessions_detached++;
-    s->is_awaited = closed;
-    if (closed)
-        TAILQ_INSERT_TAIL(&all->awaited, s, returns);
-    c10d_set_presence(c, C10D_AWAY);
+    list_detached(s, link);
 }
 
 void relay_session_give_up(struct relay_session *s)
@@ -685,8 +694,9 @@ static bool is_stale(const struct relay_session *s, const struct relay_opening *
 /* Another connection has it: that of a relay which does not know yet that it is lost. */
 static void take_over(struct relay_session *s)
 {
-    put_frame(s, RELAY_ENDED, 0, 0, slice_str("it has been opened again"));
-    relay_session_detach(s, false);
+    if (relay_session_has_link(s))
+        put_frame(s, RELAY_ENDED, 0, 0, slice_str("it has been opened again"));
+    relay_session_detach(s);
 }
 
 /* One that is not here, or was dropped: then it is made anew, and the engine knows the rest. */

@@ -7,14 +7,20 @@
 
 struct relay_link {
     struct carrier carrier; /* of its own connection: looks in when that has sent something */
-    struct conn *conn;
+    struct conn *conn;      /* NULL: it is lost, and in all->lost */
+    TAILQ_ENTRY(relay_link) entry;
     struct relay_links *all;
     struct engine_space *space; /* NULL: the relay has not said HELLO yet */
     struct table channels;      /* of struct relay_session */
     struct relay_session_list sessions;
     struct relay_session_list blocked; /* have something to send, and the link is full */
     struct relay_session *last;        /* the session that the last frame was for; NULL: none */
+    TAILQ_ENTRY(relay_link) waiting;   /* in all->waiting while it waits */
+    bool waits;
+    uint64_t waits_since_ms; /* engine_lived_ms() */
     char name[CONN_VIA_MAX];
+    uint64_t lost_ms; /* engine_lived_ms() */
+    bool peer_left;   /* the relay's side has closed it */
 };
 
 /* Bytes that are queued, and the request that they answer. */
@@ -84,6 +90,12 @@ static inline bool relay_session_was_dropped(const struct relay_session *s)
     return s->conn == NULL;
 }
 
+/* True until its link is lost: frames of it come and go. */
+static inline bool relay_session_has_link(const struct relay_session *s)
+{
+    return s->link != NULL && s->link->conn != NULL;
+}
+
 /* Its connection has been closed: it was dropped, or it ends with its record. */
 void relay_session_end(struct relay_session *s);
 
@@ -120,8 +132,8 @@ const char *relay_session_feed(struct relay_session *s, const struct relay_frame
 /* The client has left. What it has asked for before is still carried out. */
 void relay_session_close(struct relay_session *s);
 
-/* The link is lost; `closed`: by the relay's side. */
-void relay_session_detach(struct relay_session *s, bool closed);
+/* Its link is lost, or another one has it now. */
+void relay_session_detach(struct relay_session *s);
 
 /* What waited for the journal is shown to it again. */
 void relay_session_release(struct relay_session *s);
@@ -135,6 +147,15 @@ void relay_session_time_out(struct relay_session *s);
 /* True when one with that id is here. */
 bool relay_session_is_here(const struct relay_links *all, const struct engine_space *space,
                            uint64_t id);
+
+/* The connection of the link ends. Its sessions have no link from now on, and are detached, if they
+ * are many, by relay_lost_detach(); when all are, the link is freed. True: there are more of them.
+ */
+void relay_link_lose(struct relay_link *link);
+bool relay_lost_detach(struct relay_links *all);
+
+/* All sessions are gone. */
+void relay_lost_fini(struct relay_links *all);
 
 /* Queues a frame of a link without regard to commits; the payload is copied. */
 void relay_link_put(struct relay_link *link, const struct relay_frame *frame);

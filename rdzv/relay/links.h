@@ -16,9 +16,17 @@
 /* Sessions of one link: as many clients as one address can have at one port. */
 #define RELAY_CLIENTS_MAX 65536u
 
+/* A replica that does not lead keeps a relay that asks for it waiting for so long: it may lead
+ * soon. */
+#define RELAY_STANDBY_MS 2000u
+
+/* What a relay is told then. */
+#define RELAY_LEADER_MAX 160
+
 struct relay_link;
 struct relay_session;
 
+TAILQ_HEAD(relay_link_list, relay_link);
 TAILQ_HEAD(relay_session_list, relay_session);
 
 struct relay_links {
@@ -29,6 +37,10 @@ struct relay_links {
     char store_name[CONN_VIA_MAX];
     size_t clients_max; /* sessions of one link: RELAY_CLIENTS_MAX */
 
+    bool stands_by;                       /* this replica does not lead yet */
+    char stands_by_why[RELAY_LEADER_MAX]; /* and who does, as far as it knows */
+    struct relay_link_list waiting;       /* for that; their relays have said HELLO */
+
     struct table sessions;              /* by id and space */
     struct relay_session_list detached; /* the longest first */
     struct relay_session_list awaited;  /* of those: their relay has closed the link, and may yet be
@@ -36,8 +48,10 @@ struct relay_links {
     struct relay_session_list held;     /* wait until the journal takes changes again */
     struct relay_session_list dropped;  /* those are no connections any more: link_session.h */
     size_t dropped_count;
-    uint64_t started_ms; /* engine_lived_ms(): --session-timeout of sessions that only the engine
-                            knows begins */
+    bool gives_up;               /* more of those that are awaited are due */
+    struct relay_link_list lost; /* have sessions that are not detached yet */
+    uint64_t started_ms; /* engine_lived_ms() of relay_links_start(): --session-timeout of sessions
+                            that only the engine knows begins */
     size_t missed;       /* spaces that miss sessions from before the start */
     bool sweeps;         /* there may be some */
     struct {

@@ -157,12 +157,13 @@ static void wait_for_next_round(struct upstream *u)
     arm(u, retry_delay_ms(u->refused ? FAILURES_MOST : u->failures, u->jitter >> 8));
     u->tried = 0;
     u->refused = false;
+    u->waits = true;
 }
 
 static bool set_up_socket(struct upstream *u, int family)
 {
     const int on = 1, idle = 5, interval = 3, count = 3;
-    const unsigned timeout = UPSTREAM_SILENT_MS;
+    const unsigned timeout = upstream_times(u).silent;
 
     u->fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (u->fd < 0)
@@ -193,7 +194,7 @@ static void connect_next(struct upstream *u)
         fail(u, strerror(errno));
         return;
     }
-    arm(u, UPSTREAM_CONNECT_MS);
+    arm(u, upstream_times(u).connect);
 }
 
 static void on_resolved(void *arg, const union resolve_address *addresses, size_t count,
@@ -258,7 +259,8 @@ static void lose(struct upstream *u, const char *why)
     relay_link_down(u->relay);
     u->said[0] = '\0';
     u->tried = 0;
-    u->refused = false;
+    u->refused = u->waits = false;
+    u->target = (u->target + 1) % u->config->upstream_count; /* this one comes last */
     if (lived)
         u->failures = 0;
     else
@@ -317,6 +319,7 @@ static void say_hello(struct upstream *u)
 
     gethostname(name, sizeof name - 1);
     greeting_hello(&hello);
+    hello.waits = u->waits;
     hello.space.data = (uint8_t *)u->config->space;
     hello.space.len = strlen(u->config->space);
     hello.name.data = (uint8_t *)name;
@@ -361,11 +364,28 @@ static void copy_reason(char out[UPSTREAM_REASON_MAX], struct slice why)
     out[at] = '\0';
 }
 
-static void on_refused(struct upstream *u, struct slice why)
+/* A replica that has kept the relay waiting knows that another one leads, or else it lives: all are
+ * asked once more. */
+static void be_sent_on(struct upstream *u)
 {
+    if (!u->waits)
+        return;
+    u->waits = false;
+    u->tried = 0;
+    u->failures = 0;
+}
+
+static void on_refused(struct upstream *u, const struct relay_frame *frame)
+{
+    const struct slice why = frame->payload;
     char text[UPSTREAM_REASON_MAX];
 
     copy_reason(text, why);
+    if (frame->flags & RELAY_STANDS_BY) {
+        be_sent_on(u);
+        fail(u, text);
+        return;
+    }
     if (is_news(u, text))
         log_limited(LOG_WARN, "upstream_refused", log_str("address", u->where),
                     log_bytes("reason", why));
@@ -389,7 +409,7 @@ static void on_frame(struct upstream *u, const struct relay_frame *frame)
     if (u->state == UPSTREAM_GREETS && frame->kind == RELAY_WELCOME)
         on_welcome(u, frame->payload);
     else if (frame->kind == RELAY_REFUSED)
-        on_refused(u, frame->payload);
+        on_refused(u, frame);
     else if (u->state == UPSTREAM_GREETS)
         fail(u, "no answer to HELLO, but something else");
     else if (frame->kind == RELAY_PING)
@@ -565,19 +585,27 @@ bool upstream_flush(struct upstream *u)
 
 /* --- Time. --- */
 
+struct upstream_times upstream_times(const struct upstream *u)
+{
+    return u->config->upstream_count > 1 || u->count > 1 ? UPSTREAM_ONE_OF : UPSTREAM_ALONE;
+}
+
 /* What is in the socket counts, though libevent has not told it yet. */
 static void look_alive(struct upstream *u)
 {
+    const struct upstream_times times = upstream_times(u);
+    char why[64];
     uint64_t silent;
 
-    if (since_ms(u, u->heard_ms) >= UPSTREAM_SILENT_MS)
+    if (since_ms(u, u->heard_ms) >= times.silent)
         receive(u);
     if (u->state != UPSTREAM_CONNECTED)
         return;
     silent = since_ms(u, u->heard_ms);
-    if (silent >= UPSTREAM_SILENT_MS)
-        fail(u, "nothing has come from the store for 15s");
-    else if (silent >= UPSTREAM_PING_MS)
+    snprintf(why, sizeof why, "nothing has come from the store for %us", times.silent / 1000);
+    if (silent >= times.silent)
+        fail(u, why);
+    else if (silent >= times.ping)
         put_frame(u, &(struct relay_frame){.kind = RELAY_PING, .number = ++u->pings});
 }
 

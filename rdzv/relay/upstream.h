@@ -8,10 +8,18 @@
 #include "rdzv/relay/greeting.h"
 #include "rdzv/relay/relay.h"
 
-/* Times in milliseconds. */
-#define UPSTREAM_PING_MS    5000u  /* nothing has come for so long: the store is asked */
-#define UPSTREAM_SILENT_MS  15000u /* and for so long: it has gone */
-#define UPSTREAM_CONNECT_MS 5000u  /* that long for one address */
+/* What a link waits for, in milliseconds. */
+struct upstream_times {
+    uint32_t ping;    /* nothing has come for so long: the store is asked */
+    uint32_t silent;  /* and for so long: it has gone */
+    uint32_t connect; /* that long for one address */
+};
+
+/* With one address there is nowhere to go. */
+#define UPSTREAM_ALONE ((struct upstream_times){5000, 15000, 5000})
+/* With several, another replica leads some 5 s after the one that does was stopped; a lost SYN is
+ * repeated after 1 s. */
+#define UPSTREAM_ONE_OF ((struct upstream_times){1500, 5000, 1500})
 
 enum upstream_state {
     UPSTREAM_WAITS,     /* for the next try */
@@ -45,6 +53,7 @@ struct upstream {
     uint32_t failures; /* rounds of tries in a row */
     uint32_t jitter;   /* a random number */
     bool refused;      /* in this round */
+    bool waits;        /* the next replica may keep the relay waiting: none leads that was asked */
     struct outq out;
     uint8_t *in; /* what has come and is not done with */
     size_t in_len;
@@ -81,6 +90,8 @@ void upstream_tick(struct upstream *u);
 
 /* All that was queued has been sent. */
 bool upstream_is_idle(const struct upstream *u);
+
+struct upstream_times upstream_times(const struct upstream *u);
 
 /* For /readyz: how the link is, "connected to 10.0.0.1:29400", "away for 12 s: connection refused".
  */

@@ -8,6 +8,7 @@
 #include "proto/torch/torch_merge.h"
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/gone.h"
 #include "rdzv/rendezvous/node_text.h"
 
 #define V2_PREFIX  "/torch/elastic/rendezvous/"
@@ -73,6 +74,7 @@ void etcd_run_fini(struct etcd_run *r)
     drop_members(r->members, r->member_room);
     torch_state_free(&r->state);
     torch_state_free(&r->last_completed);
+    torch_state_free(&r->gone);
     history_fini(&r->history);
 }
 
@@ -401,20 +403,30 @@ static void note_changes(struct etcd_run *r, const struct reading *next,
 
 /* --- The whole. --- */
 
+static void forget_completed(struct etcd_run *r)
+{
+    torch_state_free(&r->last_completed);
+    torch_state_free(&r->gone);
+    r->has_completed = false;
+}
+
 /* The state as it is, for later. False: memory is short. */
 static bool keep_completed(struct etcd_run *r, const struct torch_state *state)
 {
-    struct torch_state copy = {.round = state->round, .complete = true};
+    struct torch_state copy = {.round = state->round, .complete = true}, gone = {0};
     struct torch_node *at;
+    bool ok = true;
 
-    for (size_t i = 0; i < state->count; i++) {
-        if (!torch_state_insert(&copy, &state->nodes[i], &at)) {
-            torch_state_free(&copy);
-            return false;
-        }
+    for (size_t i = 0; i < state->count && ok; i++)
+        ok = torch_state_insert(&copy, &state->nodes[i], &at);
+    ok = ok && (!r->has_completed || gone_next(&r->gone, &r->last_completed, state, &gone));
+    if (!ok) {
+        torch_state_free(&copy);
+        return false;
     }
-    torch_state_free(&r->last_completed);
+    forget_completed(r);
     r->last_completed = copy;
+    r->gone = gone;
     r->has_completed = true;
     return true;
 }
@@ -444,6 +456,8 @@ bool etcd_run_update(struct etcd_run *r, struct slice value, bool has_ttl,
         torch_state_free(&next.state);
         return false;
     }
+    if (next.state.closed)
+        forget_completed(r); /* who comes next is of another job */
     if (next.is_state)
         note_changes(r, &next, by, now_us);
     else if (r->is_state)
@@ -517,6 +531,7 @@ void etcd_run_facts(const struct etcd_run *r, uint64_t expected, int64_t now_us,
                               .unnamed_waiting = r->waiting,
                               .state = &r->state,
                               .last_completed = r->has_completed ? &r->last_completed : NULL,
+                              .gone = &r->gone,
                               .history = &r->history,
                               .expected = expected,
                               .look = look,

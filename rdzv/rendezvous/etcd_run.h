@@ -42,8 +42,9 @@ struct etcd_run {
     struct torch_state state;    /* `etcd`: a node's pid is its rank, its local id the version */
     struct etcd_member *members; /* of each node */
     size_t member_room;
-    struct torch_state last_completed;
+    struct torch_state last_completed; /* of this job: not once the run is closed */
     bool has_completed;
+    struct torch_state gone; /* those without which it was completed, see gone.h */
     struct history history;
 };
 

@@ -182,8 +182,10 @@ void etcd_runs_restore(struct etcd_runs *runs)
     for (size_t i = 0; i < table_bucket_count(nodes); i++) {
         for (n = table_bucket(nodes, i); n != NULL; n = n->next) {
             run = etcd_runs_concerns(n->key) ? find_or_add(runs, n->key) : NULL;
-            if (run != NULL)
-                etcd_runs_look(runs, run);
+            if (run == NULL)
+                continue;
+            run->history.known_us = now_us(runs);
+            etcd_runs_look(runs, run);
         }
     }
 }

@@ -295,10 +295,20 @@ static void tell_failure(struct history *h, const char *node)
     }
 }
 
+/* Who joins is lost no more. */
+static void forget_losses(struct history *h, const char *node)
+{
+    for (size_t i = 0; i < h->loss_count; i++) {
+        if (h->losses[i].node != NULL && strcmp(h->losses[i].node, node) == 0)
+            end_loss(&h->losses[i]);
+    }
+}
+
 void history_join(struct history *h, const char *node, bool waits)
 {
     char words[NODE_TEXT_MAX];
 
+    forget_losses(h, node);
     tell_failure(h, node);
     if (waits)
         history_blame(h, "%s came, and the others meet again to let it in",

@@ -888,6 +888,7 @@ void rendezvous_facts(const struct run *run, struct run_facts *out)
                               .is_state = v->is_state,
                               .state = &v->state,
                               .last_completed = v->has_completed ? &v->last_completed : NULL,
+                              .gone = &v->gone,
                               .history = &live->history,
                               .expected = run->settings->expected_nodes,
                               .agents = run->agent_count,

@@ -71,6 +71,7 @@ static void restore_run(struct rendezvous_space *home, struct slice key, uint64_
     if (run == NULL)
         return;
     restore_record(run);
+    run->history.known_us = engine_wall_ns(home->rdzv->engine) / 1000;
     shell_step(run, (struct policy_event){.kind = RUN_RESTORED,
                                           .agents_return = agents_return(home),
                                           .still_ms = away_ms});

@@ -66,23 +66,29 @@ static const char *loss_name(enum loss_kind kind)
     return names[kind];
 }
 
+static struct missing_node absent(const struct run_facts *f, const struct torch_node *node)
+{
+    const struct history_loss *loss = history_find_loss(f->history, node);
+    struct missing_node m = {.node = node, .why = "left", .has_rank = node->participant};
+
+    if (loss != NULL) {
+        m.why = loss_name(loss->kind);
+        m.since_us = loss->at_us;
+        m.peer = loss->peer;
+    }
+    return m;
+}
+
 static void add_missing(const struct run_facts *f, struct run_survey *out,
                         const struct torch_node *node, bool is_silent)
 {
-    const struct history_loss *loss;
     struct missing_node *m;
 
     out->missing_found++;
     if (out->missing_listed == MISSING_LISTED)
         return;
     m = &out->missing[out->missing_listed++];
-    loss = history_find_loss(f->history, node);
-    *m = (struct missing_node){.node = node, .why = "left", .has_rank = node->participant};
-    if (loss != NULL) {
-        m->why = loss_name(loss->kind);
-        m->since_us = loss->at_us;
-        m->peer = loss->peer;
-    }
+    *m = absent(f, node);
     if (!is_silent)
         return;
     m->why = "silent";
@@ -108,21 +114,21 @@ static size_t end_of_address(const struct torch_state *state, size_t i, struct s
     return i;
 }
 
-/* Between two rounds a node is in neither. A connection tells of it; over etcd, only that it left
- * by itself, just now. */
+/* Between two rounds a node is in neither. A connection tells of it, unless nothing has come of it
+ * for too long; over etcd, only that the node left by itself, just now. */
 #define BETWEEN_ROUNDS_US INT64_C(5000000)
 
 static bool is_between_rounds(const struct run_facts *f, const struct torch_node *node)
 {
     const struct history_loss *loss;
 
-    if (f->backend == BACKEND_C10D)
-        return f->look(f, node).connected;
     loss = history_find_loss(f->history, node);
+    if (f->backend == BACKEND_C10D)
+        return f->look(f, node).connected && (loss == NULL || loss->kind != LOSS_SILENT);
     return loss != NULL && loss->kind == LOSS_LEFT && f->now_us - loss->at_us < BETWEEN_ROUNDS_US;
 }
 
-/* Who was in the last completed round, and is not there. */
+/* Who was in a completed round, and is not there. */
 static bool is_gone(const struct run_facts *f, const struct torch_node *node)
 {
     return node->participant && !is_there(f->state, node) && !is_between_rounds(f, node);
@@ -192,6 +198,22 @@ static void compare_rounds(const struct run_facts *f, struct run_survey *out)
     }
 }
 
+/* Those without which the last round was completed: the ones that the run is short of, as far as no
+ * other explains that, are missing. */
+static void add_gone(const struct run_facts *f, struct run_survey *out)
+{
+    for (size_t i = 0; i < f->gone->count; i++) {
+        const struct torch_node *node = &f->gone->nodes[i];
+
+        if (!is_gone(f, node))
+            continue;
+        if (out->missing_found < out->missing_count)
+            add_missing(f, out, node, false);
+        else if (out->gone_count++ < MISSING_LISTED)
+            out->gone[out->gone_listed++] = absent(f, node);
+    }
+}
+
 static void count_node(const struct run_facts *f, const struct torch_node *node,
                        struct run_survey *out)
 {
@@ -222,8 +244,8 @@ void run_status_survey(const struct run_facts *f, struct run_survey *out)
     uint64_t there;
 
     memset(out, 0, offsetof(struct run_survey, missing));
-    out->missing_listed = out->missing_found = 0;
-    out->missing_count = 0;
+    out->missing_listed = out->missing_found = out->gone_listed = 0;
+    out->missing_count = out->gone_count = 0;
     for (size_t i = 0; f->is_state && i < f->state->count; i++) {
         if (explain_role(&f->state->nodes[i]) != NULL && !loss_is_mark(&f->state->nodes[i]))
             count_node(f, &f->state->nodes[i], out);
@@ -238,6 +260,8 @@ void run_status_survey(const struct run_facts *f, struct run_survey *out)
     raise_to(&out->missing_count, f->expected, there + out->spares);
     if (!f->is_state || !f->state->complete)
         raise_to(&out->missing_count, f->history->min, there);
+    if (f->is_state)
+        add_gone(f, out);
 }
 
 /* --- Hints. --- */

@@ -31,6 +31,7 @@ struct run_facts {
     uint64_t unnamed_waiting;        /* etcd: nodes that wait; the state does not have them */
     const struct torch_state *state; /* as the keys say */
     const struct torch_state *last_completed; /* the last round that was, as it was; NULL: none */
+    const struct torch_state *gone;           /* those without which it was completed */
     const struct history *history;
     uint64_t expected;     /* --expect; 0: unknown */
     size_t agents;         /* c10d: connections */
@@ -58,10 +59,10 @@ const char *run_status_role(const struct torch_node *node);
 bool run_status_is_silent(const struct run_facts *f, const struct torch_node *node,
                           const struct node_facts *known);
 
-#define MISSING_LISTED 256
+#define MISSING_LISTED 256 /* nodes, and as many that are gone */
 
 struct missing_node {
-    const struct torch_node *node; /* of the state, or of the last completed round */
+    const struct torch_node *node; /* of the state, or of a completed round */
     bool has_rank;
     const char *why;  /* "disconnected", "silent", "replaced", "left" */
     const char *peer; /* NULL: not known */
@@ -76,9 +77,14 @@ struct run_survey {
     struct missing_node missing[MISSING_LISTED]; /* nodes that were there and are gone */
     size_t missing_listed, missing_found;
     uint64_t missing_count; /* those, or so many as are short of what is expected, or of MIN */
+    struct missing_node gone[MISSING_LISTED]; /* nodes that nobody waits for: the run goes on */
+    size_t gone_listed;
+    uint64_t gone_count;
 };
 
-/* Who came in the place of a node that is gone, at the same address, makes up for it. */
+/* Who came in the place of a node that is gone, at the same address, makes up for it. Of those
+ * without which the last round was completed, so many are missing as the run is short of what is
+ * expected; without the others it goes on. */
 void run_status_survey(const struct run_facts *f, struct run_survey *out);
 
 /* Sentences about what looks wrong. Returns how many. */

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "rdzv/rendezvous/gone.h"
+
 void run_view_init(struct run_view *v, struct slice key)
 {
     *v = (struct run_view){.node = {.key = key}, .id = slice_from(key, strlen(RUN_PREFIX))};
@@ -14,6 +16,7 @@ static void clear(struct run_view *v)
     torch_state_free(&v->state);
     torch_state_free(&v->before);
     torch_state_free(&v->last_completed);
+    torch_state_free(&v->gone);
     account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)v->record.address.ptr);
     v->record = (struct view_record){0};
     v->exists = v->is_state = v->has_completed = v->unread = v->has_beats = false;
@@ -39,10 +42,16 @@ bool run_view_has_record(const struct run_view *v)
 /* False: no memory. */
 static bool note_completed(struct run_view *v, const struct torch_state *state)
 {
-    struct torch_state completed;
+    struct torch_state completed, gone = {0};
 
     if (!torch_state_copy(state, &completed))
         return false;
+    if (v->has_completed && !gone_next(&v->gone, &v->last_completed, state, &gone)) {
+        torch_state_free(&completed);
+        return false;
+    }
+    torch_state_free(&v->gone);
+    v->gone = gone;
     torch_state_free(&v->last_completed);
     v->last_completed = completed;
     v->has_completed = true;

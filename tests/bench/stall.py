@@ -30,9 +30,10 @@ import urllib.error
 import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
+sys.path[:0] = [os.path.join(HERE, "..", where) for where in ("support", "elastic", "wire")]
 
 import agents                # noqa: E402
+import relay_frames as relay  # noqa: E402
 import servers               # noqa: E402
 import torch_state as ts     # noqa: E402
 from iterations import Iterations  # noqa: E402
@@ -138,6 +139,16 @@ def send_all(sock, data):
         if not more:
             return got
         got += len(more)
+
+
+def read_to(sock, last):
+    """What comes, up to these bytes."""
+    got = b""
+    while last not in got:
+        more = sock.recv(1 << 20)
+        if not more:
+            raise ConnectionError("the daemon has closed the connection")
+        got = got[-len(last):] + more
 
 
 def multi_set(peer, pairs, most=100000):
@@ -835,6 +846,34 @@ def await_watchers(s, count):
         if time.monotonic() > deadline:
             raise TimeoutError("there are not %d watches" % count)
         time.sleep(0.02)
+
+
+@case()
+def lost_link(s):
+    """The link of a relay with as many clients as it may have is lost, time after time; half of them are
+    agents of one run. It comes back, and they with it; but for the last time, when they are given up."""
+    count = s.of(65536)
+    yield "10 links of %d sessions are lost" % count
+    look = keys_request(b"\x05", [RUN + b"job"])
+    for turn in range(10):
+        link = s.http()
+        link.sendall(relay.hello(b"default"))
+        for first in range(1, count + 1, 1000):
+            link.sendall(b"".join(
+                relay.opened(i, i, turn > 0) + (relay.request(look, i, 1) if i % 2 and turn == 0 else b"")
+                for i in range(first, min(first + 1000, count + 1))))
+            link.setblocking(False)
+            try:
+                while link.recv(1 << 20):
+                    pass
+            except BlockingIOError:
+                link.settimeout(s.options.patience)
+        link.sendall(relay.frame(relay.PING, number=7))
+        read_to(link, relay.frame(relay.PONG, number=7))
+        link.close()
+        s.peers.remove(link)
+        settle(s, 0.5)
+    time.sleep(4)  # RELAY_RETURN_MS, and a tick
 
 
 @case()

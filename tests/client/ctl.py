@@ -24,7 +24,7 @@ for folder in ("support", "elastic"):
     sys.path.insert(0, os.path.join(HERE, "..", folder))
 import cases  # noqa: E402
 import torch_state as ts  # noqa: E402
-from agents import Peer, meet, wait_request  # noqa: E402
+from agents import Peer, meet, rejoin, wait_request  # noqa: E402
 from cases import case, check  # noqa: E402
 from disk import NEEDS_ROOT, fill_disk, put_ballast, small_disk  # noqa: E402
 from servers import ROOT, Rdzvd, free_port, rdzvd_binary, token_flag  # noqa: E402
@@ -91,6 +91,33 @@ def status_names_the_node_that_is_missing():
                        "1 more has not been seen yet", "HERE: node-a, node-c", "EARLIER ROUNDS",
                        "node-b (pid 100) was lost")
         agents[1] = Peer(daemon.port)
+
+
+@case
+def status_names_the_node_that_is_gone():
+    with job(["node-a", "node-b", "node-c"]) as (daemon, agents):
+        agents[2].close()
+        daemon.wait_log("event=node_disconnected")
+        for agent in agents[:2]:
+            agent.read()
+            agent.leave()
+        rejoin(agents[:2])
+        out, _ = rdzvctl("status", "JOB", server=daemon)
+        lines_in_order(out, "2 nodes", "none missing, 1 gone", "GONE: 1, and the run goes on without it",
+                       "node-c", "2", "disconnected", "HERE: node-a, node-b", "EARLIER ROUNDS\n",
+                       "node-c (pid 100) was lost")
+        agents[2] = Peer(daemon.port)
+
+
+@case
+def status_says_since_when_it_knows_of_rounds():
+    with tempfile.TemporaryDirectory() as folder:
+        data = "--data-dir=" + os.path.join(folder, "data")
+        with job(["node-a"], data):
+            pass
+        with Rdzvd(token_flag(), data) as daemon:
+            out, _ = rdzvctl("status", "JOB", server=daemon)
+            check(re.search(r"EARLIER ROUNDS are known since the store was started, [0-9.]+m?s ago\n", out), out)
 
 
 @case

@@ -1834,6 +1834,43 @@ def the_status_knows_why_a_round_ended():
         same(http_request(server.port, "PUT", STATUS)[0], 405, "PUT")
 
 
+@case
+def the_status_names_who_is_gone_when_the_others_go_on():
+    with tempfile.TemporaryDirectory() as folder:
+        data = "--data-dir=" + os.path.join(folder, "data")
+        with daemon(data) as server:
+            a, b, c = meet(server.port, "job", ["a", "b", "c"])
+            for name, lost in (("c", c), ("b", b)):
+                left = [a, b] if lost is c else [a]
+                lost.close()
+                server.wait_log(r"event=node_disconnected .*node=%s/" % name)
+                run = status_of(server.port)[0]
+                same([m["addr"] for m in run["missing"]], [name], "the others wait for it")
+                same([m["addr"] for m in run["gone"]], ["c"] if lost is b else [], "gone")
+                for agent in left:
+                    agent.read()
+                    agent.leave()
+                rejoin(left)
+                run = status_of(server.port)[0]
+                same((run["missing"], run["missing_count"]), ([], 0), "nobody waits for it any more")
+            same([(m["addr"], m["why"], m["peer"], m["rank"]) for m in run["gone"]],
+                 [("b", "disconnected", b.name, 1), ("c", "disconnected", c.name, 2)], "they are gone")
+            same(run["gone_count"], 2, "so many")
+            check("known_since" not in run, "the daemon has seen all of the run")
+
+            a.read()
+            a.leave()
+            again = Agent(server.port, "job", "c", pid=777)  # its successor, at the same address
+            rejoin([a, again])
+            run = status_of(server.port)[0]
+            same([m["addr"] for m in run["gone"]], ["b"], "one of them has come again")
+            again.close()
+        with daemon(data) as server:
+            run = status_of(server.port)[0]
+            check(run["known_since"].endswith("Z") and run["rounds"] == [] and run["gone"] == [],
+                  "what was before the start is forgotten, and the status says so: %s" % run)
+
+
 def etcd_put(port, path, value, **more):
     c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     c.request("PUT", "/v2/keys" + path, urllib.parse.urlencode(dict(more, value=value)),

@@ -68,7 +68,7 @@ void hand_expect_at(const char *file, int line, int fd, enum relay_kind kind, in
     _fail(file, line);
 }
 
-int hand_say_hello(const char *space, uint32_t min, uint32_t max)
+static int say_hello(const char *space, uint32_t min, uint32_t max, bool waits)
 {
     Rdzv__RelayHello hello = RDZV__RELAY_HELLO__INIT;
     int fd = loop_connect(&loop, false);
@@ -76,11 +76,22 @@ int hand_say_hello(const char *space, uint32_t min, uint32_t max)
 
     hello.version_min = min;
     hello.version_max = max;
+    hello.waits = waits;
     hello.space = (ProtobufCBinaryData){strlen(space), (uint8_t *)(uintptr_t)space};
     hello.name = (ProtobufCBinaryData){6, (uint8_t *)(uintptr_t) "node-7"};
     loop_send(&loop, fd, TEXT(RELAY_MAGIC));
     hand_send(fd, RELAY_HELLO, 0, 0, 0, payload, rdzv__relay_hello__pack(&hello, payload));
     return fd;
+}
+
+int hand_say_hello(const char *space, uint32_t min, uint32_t max)
+{
+    return say_hello(space, min, max, false);
+}
+
+int hand_say_hello_and_wait(void)
+{
+    return say_hello("default", 1, 1, true);
 }
 
 int hand_connect(void)

@@ -43,6 +43,7 @@ void hand_expect_carried_out(int fd);
 
 /* A connection that has said HELLO; or one that is welcome in the space `default`. */
 int hand_say_hello(const char *space, uint32_t min, uint32_t max);
+int hand_say_hello_and_wait(void); /* at a replica that does not lead; in the space `default` */
 int hand_connect(void);
 
 /* Closes the link; over once the server knows. */

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -12,6 +13,7 @@
 #include "proto/relay.h"
 #include "proto/relay.pb-c.h"
 #include "rdzv/net/resolve.h"
+#include "rdzv/relay/retry.h"
 #include "tests/loop/harness.h"
 
 static struct loop loop; /* large */
@@ -94,9 +96,12 @@ static const struct upstream *upstream(void)
 }
 
 /* The relay's connection to that address, which says HELLO. */
+static bool waits; /* as the last one said */
+
 static int take_hello(int i)
 {
     uint8_t head[RELAY_MAGIC_SIZE + RELAY_HEAD_SIZE], payload[640];
+    Rdzv__RelayHello *hello;
     int fd;
 
     LOOP_UNTIL(&loop, (fd = accept4(listening[i], NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0);
@@ -105,17 +110,28 @@ static int take_hello(int i)
     assert_int_equal(head[RELAY_MAGIC_SIZE + 4], RELAY_HELLO);
     assert_in_range(bytes_get_u32(head + RELAY_MAGIC_SIZE), 1, sizeof payload);
     loop_receive(&loop, fd, payload, bytes_get_u32(head + RELAY_MAGIC_SIZE));
+    hello = rdzv__relay_hello__unpack(NULL, bytes_get_u32(head + RELAY_MAGIC_SIZE), payload);
+    assert_non_null(hello);
+    waits = hello->waits;
+    rdzv__relay_hello__free_unpacked(hello, NULL);
     return fd;
 }
 
-static void say(int fd, enum relay_kind kind, uint64_t number, struct slice payload)
+static void say_with(int fd, enum relay_kind kind, uint8_t flags, uint64_t number,
+                     struct slice payload)
 {
-    const struct relay_frame frame = {.kind = (uint8_t)kind, .number = number, .payload = payload};
+    const struct relay_frame frame = {
+        .kind = (uint8_t)kind, .flags = flags, .number = number, .payload = payload};
     uint8_t bytes[RELAY_HEAD_SIZE + 256];
 
     relay_put_head(bytes, &frame);
     memcpy(bytes + RELAY_HEAD_SIZE, payload.ptr, payload.len);
     loop_send(&loop, fd, bytes, RELAY_HEAD_SIZE + payload.len);
+}
+
+static void say(int fd, enum relay_kind kind, uint64_t number, struct slice payload)
+{
+    say_with(fd, kind, 0, number, payload);
 }
 
 static void welcome(int fd, uint64_t limit)
@@ -147,6 +163,65 @@ static void the_next_address_is_tried_when_one_refuses(void **state)
     end(fd);
 }
 
+/* Milliseconds until the next round of tries. */
+static int64_t wait_ms(void)
+{
+    struct timeval now, then = {0};
+
+    LOOP_UNTIL(&loop, upstream()->state == UPSTREAM_WAITS);
+    assert_true(evtimer_pending(&upstream()->timer, &then));
+    assert_int_equal(gettimeofday(&now, NULL), 0);
+    return (then.tv_sec - now.tv_sec) * 1000 + (then.tv_usec - now.tv_usec) / 1000;
+}
+
+/* Who leads is known any moment; what else a store refuses for, stays. */
+static void replicas_that_stand_by_are_tried_again_soon(void **state)
+{
+    static const uint8_t flags[] = {RELAY_STANDS_BY, 0};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        int first, second;
+
+        begin();
+        first = take_hello(0);
+        say_with(first, RELAY_REFUSED, flags[i], 0, slice_str("no"));
+        second = take_hello(1);
+        say_with(second, RELAY_REFUSED, flags[i], 0, slice_str("no"));
+        if (flags[i] == RELAY_STANDS_BY)
+            assert_true(wait_ms() <= 2 * RETRY_FIRST_MS);
+        else
+            assert_true(wait_ms() > 4 * RETRY_FIRST_MS);
+        close(first);
+        end(second);
+    }
+}
+
+/* All are asked; then one of them may keep the relay waiting; and what it says is a reason to ask
+ * all of them again. */
+static void a_relay_waits_at_one_replica_when_none_leads(void **state)
+{
+    static const struct {
+        int at;
+        bool waits;
+    } tries[] = {{0, false}, {1, false}, {0, true}, {1, false}, {0, false}, {1, false}, {0, true}};
+    int fd;
+
+    (void)state;
+    begin();
+    for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {
+        fd = take_hello(tries[i].at);
+        assert_int_equal(waits, tries[i].waits);
+        say_with(fd, RELAY_REFUSED, RELAY_STANDS_BY, 0, slice_str("this replica does not lead"));
+        LOOP_UNTIL(&loop, upstream()->fd < 0 || upstream()->state != UPSTREAM_GREETS);
+        close(fd);
+        assert_in_range(upstream()->failures, 0, 1);
+    }
+    fd = take_hello(1);
+    welcome(fd, 60000);
+    end(fd);
+}
+
 /* No length that a client may have can wrap around. */
 static void limits_are_such_as_a_store_can_have(void **state)
 {
@@ -166,7 +241,7 @@ static void limits_are_such_as_a_store_can_have(void **state)
 static void a_store_that_does_not_read_loses_its_relay(void **state)
 {
     uint8_t pings[RELAY_HEAD_SIZE * 1000];
-    size_t most = 0;
+    size_t most = 0, at = 0;
     int fd;
 
     (void)state;
@@ -177,10 +252,10 @@ static void a_store_that_does_not_read_loses_its_relay(void **state)
         relay_put_head(pings + i * RELAY_HEAD_SIZE,
                        &(struct relay_frame){.kind = RELAY_PING, .number = i});
     for (int i = 0; i < 10000 && upstream()->state == UPSTREAM_CONNECTED; i++) {
-        ssize_t n = send(fd, pings, sizeof pings, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = send(fd, pings + at, sizeof pings - at, MSG_NOSIGNAL | MSG_DONTWAIT);
 
-        if (n > 0 && (size_t)n % RELAY_HEAD_SIZE != 0)
-            loop_send(&loop, fd, pings + n, sizeof pings - (size_t)n);
+        if (n > 0)
+            at = (at + (size_t)n) % sizeof pings;
         loop_iterate(&loop);
         if (upstream()->out.bytes > most)
             most = upstream()->out.bytes;
@@ -235,6 +310,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_address_is_tried_when_one_refuses),
+        cmocka_unit_test(replicas_that_stand_by_are_tried_again_soon),
+        cmocka_unit_test(a_relay_waits_at_one_replica_when_none_leads),
         cmocka_unit_test(limits_are_such_as_a_store_can_have),
         cmocka_unit_test(a_store_that_does_not_read_loses_its_relay),
         cmocka_unit_test(a_pause_of_the_relay_is_no_silence_of_the_store),

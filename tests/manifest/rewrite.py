@@ -61,6 +61,9 @@ GOLDEN = [
     ("pytorchjob-plain.look", [], ["pytorchjob-plain.yaml"], 1),
     ("pytorchjob-static", [], ["pytorchjob-static.yaml"], 0),
     ("pytorchjob-static.relay", ["--rdzv=relay"], ["pytorchjob-static.yaml"], 0),
+    ("pytorchjob-static.replicas",
+     ["--rdzv=replicas", "--set", "rdzv.journal.endpoints[0]=etcd-0.etcd:2379,rdzv.journal.namespace=etcd"],
+     ["pytorchjob-static.yaml"], 0),
     ("files.relay", ["--rdzv=relay"], ["files-etcd.yaml", "files-jobs.yaml"], 0),
     ("fms", [], ["fms.yaml"], 0),
     ("deployment", [], ["deployment.yaml"], 0),
@@ -543,7 +546,10 @@ def templates_in_files(_):
 
 
 def arguments(_):
-    for args, said in ((["--rdzv=task", "-"], "write service or relay"),
+    for args, said in ((["--rdzv=task", "-"], "write service, relay or replicas"),
+                       (["--rdzv=replicas", "pytorchjob-static.yaml"],
+                        "pytorchjob-static.yaml:1:1: rdzv.journal is missing"),
+                       (["--rdzv=replicas", "volcano-etcd.yaml"], "lead to one store"),
                        (["--rdzv=relay", "--keep-backend", "-"], "leave out --keep-backend, or --rdzv"),
                        (["--rdzv=relay", os.path.join(INPUTS, "volcano-c10d.yaml")], "on the host network"),
                        (["--frm=x", "-"], "--frm is no option of rewrite: did you mean --from?"),

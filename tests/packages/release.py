@@ -38,8 +38,8 @@ from cases import case, check  # noqa: E402
 from servers import ROOT, Rdzvd, free_port  # noqa: E402
 
 ARCHITECTURES = ("amd64", "arm64")
-FETCHED_MOST = 2_200_000  # bytes of an image that a registry keeps and a machine fetches
-IMAGE_MOST = 4_600_000  # bytes of its files, half of them OpenSSL's
+FETCHED_MOST = 2_000_000  # bytes of an image that a registry keeps and a machine fetches
+IMAGE_MOST = 4_400_000  # bytes of its files, half of them OpenSSL's
 USER = 65532
 EMULATOR = "/usr/bin/qemu-aarch64-static"
 RDZVD = "/usr/local/bin/rdzvd"

@@ -19,7 +19,7 @@ import time
 
 import scenes
 import webdriver
-from agents import Agent, wait_request
+from agents import Agent, rejoin, wait_request
 
 import cases
 import servers
@@ -163,6 +163,31 @@ def it_names_who_is_missing():
                          "rank 2, c.train (pid 42), missing, its connection ended", "node 4, not seen yet"], labels)
         check("c.train (pid 42) was lost: its connection ended" in b.text(), b.text())  # the time line
         is_quiet(b)
+
+
+@in_browser
+def it_names_who_is_gone_when_the_others_go_on():
+    with tempfile.TemporaryDirectory() as folder:
+        data = "--data-dir=" + os.path.join(folder, "data")
+        with Rdzvd(data) as server:
+            agents = three_of_four(server)
+            b = Window.open(server.url)
+            agents["c"].close()
+            b.wait_text("1 node is missing: c.train (pid 42)")
+            agents["a"].read()
+            agents["a"].leave()
+            rejoin([agents["a"], agents["b"]])
+            b.wait_text("2 nodes are here. 1 node is gone: c.train (pid 42) \u2014 its connection ended")
+            check("The run goes on without it." in b.text() and "is missing" not in b.text(), b.text())
+            rows = b.run("return [...document.querySelectorAll('[aria-label=\"Nodes that are gone\"] tbody td')]"
+                         ".map((e) => e.textContent)")
+            check(rows[:4] == ["c.train", "42", "2", "its connection ended"] and len(rows) == 6, rows)
+            check("Rounds are known since" not in b.text(), b.text())
+            is_quiet(b)
+        with Rdzvd(data) as server:
+            b = Window.open(server.url)
+            b.wait_text("Rounds are known since")  # and not those from before the start
+            is_quiet(b)
 
 
 @in_browser
@@ -382,6 +407,9 @@ def ten_thousand_nodes_stay_smooth():
         crowd = scenes.Crowd(server.port, "crowd", 10000)
         b = Window.open(server.url)
         b.wait_text("10,000 participants")
+        lefts = b.run("return [...document.querySelector('.legend').parentNode.children].slice(0, 2)"
+                      ".map((e) => e.getBoundingClientRect().left)")
+        check(lefts[0] == lefts[1], "the legend is not below its title: %s" % lefts)
         b.chrome("Performance.enable")
 
         def spent():

@@ -29,7 +29,7 @@ from agents import Peer, get_request, set_request, text as c10d_text  # noqa: E4
 from cases import case, check  # noqa: E402
 from etcd3 import Cluster, Replica, Secure, text  # noqa: E402
 from filled import ask, contents, fill, goes_on, put, same  # noqa: E402
-from servers import Rdzvd  # noqa: E402
+from servers import Rdzvd, rdzvd_binary  # noqa: E402
 
 ALL = "--all" in sys.argv
 if ALL:
@@ -194,6 +194,29 @@ def a_standby_refuses_clients(cluster, start):
 
 @case
 @with_cluster()
+def a_probe_tells_who_could_lead_from_who_could_not(cluster, start):
+    """`?exclude=leader`, of a rolling update: who stands by is ready then, and who cannot read the log is not."""
+    def probe(replica, query):
+        return subprocess.run([rdzvd_binary(), "--check-ready=localhost:%d%s" % (replica.port, query)],
+                              capture_output=True, timeout=20, check=False).returncode
+
+    leader, second = ready(start()), start()
+    says = second.wait_ready(503, "stands by")
+    check("[+]journal ok\n" in says and "[-]leader failed: " in says, says)
+    same([probe(r, q) for r in (leader, second) for q in ("", "?exclude=leader", "?exclude=journal")],
+         [0, 0, 0, 1, 0, 1], "exit codes")
+    says = ask(second.port, "GET", "/readyz?verbose&exclude=leader")
+    check(says[0] == 200 and b"[+]leader excluded: " in says[2], says)
+    cluster.members[0].pause()
+    for replica in (leader, second):
+        end = time.monotonic() + 30
+        while probe(replica, "?exclude=leader") == 0:
+            check(time.monotonic() < end, "ready for 30 s without etcd")
+            time.sleep(0.1)
+
+
+@case
+@with_cluster()
 def a_killed_leader_is_followed(cluster, start):
     r, s = ready(start()), start()
     s.wait_ready(503, "stands by")
@@ -305,6 +328,45 @@ def a_relay_moves_over(cluster, start):
             same(peer.number(), count, "the ADD that the leader's death met")
             r, s = s, start(port=r.port)
             s.wait_ready(503, "stands by")
+
+
+SESSION_S = 4
+
+
+@case
+@with_cluster()
+def a_relay_may_come_late_to_a_new_leader(cluster, start):
+    """A replica that has stood by for longer than --session-timeout waits for relays as long as any other."""
+    flag = "--session-timeout=%ds" % SESSION_S
+    r, s = ready(start(flag)), start(flag)
+    s.wait_ready(503, "stands by")
+    stands_by = time.monotonic()
+    with Rdzvd("--upstream=127.0.0.1:%d,127.0.0.1:%d" % (r.port, s.port)) as relay:
+        peer = Peer(relay.port)
+        same(peer.add(b"count", 1), 1, "an ADD through the relay")
+        time.sleep(max(0, stands_by + SESSION_S + 1 - time.monotonic()))
+        relay.process.send_signal(signal.SIGSTOP)
+        r.stop(signal.SIGKILL)
+        ready(s)
+        time.sleep(SESSION_S / 2)  # it looks for sessions that are not back once a second
+        relay.process.send_signal(signal.SIGCONT)
+        same(peer.add(b"count", 1), 2, "an ADD after the fail-over")
+
+
+@case
+@with_cluster()
+def a_stopped_leader_is_left(cluster, start):
+    """A relay that hears nothing goes to the replica that leads meanwhile, and does not wait for the other one."""
+    r, s = ready(start()), start()
+    s.wait_ready(503, "stands by")
+    with Rdzvd("--upstream=127.0.0.1:%d,127.0.0.1:%d" % (r.port, s.port)) as relay:
+        peer = Peer(relay.port)
+        same(peer.add(b"count", 1), 1, "an ADD through the relay")
+        r.process.send_signal(signal.SIGSTOP)
+        same(peer.add(b"count", 1), 2, "an ADD while the leader is stopped")
+        relay.wait_log("event=upstream_lost .*nothing has come from the store for 5s")
+        r.process.send_signal(signal.SIGCONT)
+        r.wait_log("event=deposed")
 
 
 # --- Several members.

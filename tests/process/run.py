@@ -862,8 +862,8 @@ def check_config_reads_back_the_same():
 
 @case
 def check_live_asks_what_listens_on_loopback():
-    def asked(address):
-        code, out, err = once("--check-live=" + address)
+    def asked(address, flag="--check-live="):
+        code, out, err = once(flag + address)
         check(err == "" and out.count("\n") == 1, (out, err))
         return code, out
 
@@ -871,10 +871,14 @@ def check_live_asks_what_listens_on_loopback():
         for host in ("127.0.0.1", "localhost"):  # whose ::1 does not answer
             code, out = asked("%s:%d" % (host, server.port))
             check(code == 0 and "200" in out, out)
+            for query in ("", "?verbose", "?exclude=store&exclude=loop"):
+                code, out = asked("%s:%d%s" % (host, server.port, query), "--check-ready=")
+                check(code == 0 and "/readyz answers 200" in out, out)
         port = server.port
     code, out = asked("localhost:%d" % port)
     check(code == 1 and "refused" in out, out)
-    for address in ("localhost", ":29400", "localhost:", "localhost:a", "[]:1", "x" * 300 + ":1"):
+    for address in ("localhost", ":29400", "localhost:", "localhost:a", "[]:1", "x" * 300 + ":1", "a:1?b c", "a?b:1",
+                    "a:1?" + "b" * 500):
         code, out = asked(address)
         check(code == 1 and "HOST:PORT" in out, out)
     with socket.create_server(("127.0.0.1", 0)) as other:

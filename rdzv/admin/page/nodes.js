@@ -44,7 +44,7 @@ class Nodes {
 
   setForm(form) {
     this.form = form;
-    this.legend.className = form === 'plot' ? 'legend plot' : 'legend';
+    this.legend.className = form === 'plot' ? 'legend plotted' : 'legend';
     this.chose = false;
     setText(this.chosen, '');
     if (form === 'plot') {

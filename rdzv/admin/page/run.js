@@ -15,7 +15,7 @@ const ROUNDS_STREAMED = 5;
 function urgency(run) {
   if (run.state === 'closed') return 4;
   if (run.missing_count > 0 || run.silent > 0) return 0;
-  if (run.hints.length > 0) return 1;
+  if (run.hints.length > 0 || run.gone_count > 0) return 1;
   if (run.state === 'joining' || run.state === 'last_call') return 2;
   return 3;
 }
@@ -25,19 +25,34 @@ const toneOf = (run) => urgency(run) === 0 ? 'bad' : urgency(run) === 1 ? 'warn'
 /* How many nodes answer; silent ones are counted apart. */
 const thereOf = (run) => run.participants + run.waiting + run.spares;
 
-function missingWords(run) {
-  const gone = run.missing.slice(0, MISSING_NAMED);
-  const words = [el('strong', null, run.missing_count === 1 ? '1 node is missing' : `${number(run.missing_count)} nodes are missing`)];
-  gone.forEach((node, i) => {
+function absentWords(nodes) {
+  const words = [];
+  nodes.forEach((node, i) => {
     words.push(i === 0 ? ': ' : ', ', named(fullName(node)), ` — ${WHY[node.why] || node.why}`);
     if (node.since === undefined) return;
     if (node.why === 'silent') words.push(' for ', ticking('ago', node.since));
     else words.push(' ', ticking('ago', node.since), ' ago');
   });
-  const rest = run.missing_count - gone.length;
-  if (rest > 0 && gone.length > 0) words.push(`, and ${number(rest)} more`);
+  return words;
+}
+
+function missingWords(run) {
+  const listed = run.missing.slice(0, MISSING_NAMED);
+  const words = [el('strong', null, run.missing_count === 1 ? '1 node is missing' : `${number(run.missing_count)} nodes are missing`),
+    ...absentWords(listed)];
+  const rest = run.missing_count - listed.length;
+  if (rest > 0 && listed.length > 0) words.push(`, and ${number(rest)} more`);
   else if (rest > 0) words.push(rest === 1 ? '; rdzvd has not seen it yet' : '; rdzvd has not seen them yet');
-  return [...words, '.'];
+  return [...words, '. '];
+}
+
+/* Nodes without which the others have met again. */
+function goneWords(run) {
+  if (run.gone_count === 0) return [];
+  const rest = run.gone_count - Math.min(run.gone.length, MISSING_NAMED);
+  return [el('strong', null, run.gone_count === 1 ? '1 node is gone' : `${number(run.gone_count)} nodes are gone`),
+    ...absentWords(run.gone.slice(0, MISSING_NAMED)), rest > 0 ? `, and ${number(rest)} more. ` : '. ',
+    run.gone_count === 1 ? 'The run goes on without it. ' : 'The run goes on without them. '];
 }
 
 function leadOf(run) {
@@ -45,13 +60,13 @@ function leadOf(run) {
   const of = run.expect !== undefined && run.expect >= there ? ` of ${number(run.expect)}` : '';
   const here = `${number(there)}${of} ${there === 1 && of === '' ? 'node is' : 'nodes are'} here. `;
   if (run.state === 'closed') return ['The run is closed: no node can join it any more.'];
-  if (run.missing_count > 0) return [here, ...missingWords(run)];
+  if (run.missing_count > 0) return [here, ...missingWords(run), ...goneWords(run)];
   if (run.state === 'empty') return ['No node has joined yet.'];
-  if (run.state === 'last_call') return [here, 'There are enough; the round begins when the last call ends.'];
+  if (run.state === 'last_call') return [here, ...goneWords(run), 'There are enough; the round begins when the last call ends.'];
   if (run.state === 'joining') {
-    return [here, run.min !== undefined && run.min > there ? `The round needs ${number(run.min)}.` : 'The round is not complete yet.'];
+    return [here, ...goneWords(run), run.min !== undefined && run.min > there ? `The round needs ${number(run.min)}.` : 'The round is not complete yet.'];
   }
-  const lines = [here];
+  const lines = [here, ...goneWords(run)];
   if (run.waiting > 0) lines.push(`${many(run.waiting, 'node waits', 'nodes wait')} for the next round. `);
   if (run.waits_count > 0) lines.push(`${many(run.waits_count, 'client waits', 'clients wait')} for keys that nobody has written.`);
   return lines;
@@ -97,7 +112,7 @@ class Run {
     this.change('facts', [run.round, run.backend, run.since], () => this.facts.replaceChildren(
       ...(run.round !== undefined ? [`round ${run.round} · `] : []), run.backend,
       ...(run.since !== undefined ? [' · for ', ticking('ago', run.since)] : [])));
-    this.change('lead', [run.state, run.missing, run.missing_count, thereOf(run), run.waiting, run.expect, run.min,
+    this.change('lead', [run.state, run.missing, run.missing_count, run.gone, run.gone_count, thereOf(run), run.waiting, run.expect, run.min,
       run.waits_count],
       () => this.lead.replaceChildren(...leadOf(run)));
     if (this.isOpen) this.updateBody();
@@ -114,7 +129,7 @@ class Run {
     const run = this.run;
     const has = (text) => text !== undefined && String(text).toLowerCase().includes(query);
     return has(this.id) || has(this.space) || has(run.backend) || has((STATES[run.state] || {}).name) ||
-      [...run.nodes, ...run.missing].some((node) => has(node.addr) || has(node.peer) || has(node.pid));
+      [...run.nodes, ...run.missing, ...run.gone].some((node) => has(node.addr) || has(node.peer) || has(node.pid));
   }
 
   mark(query) {
@@ -136,12 +151,13 @@ class Run {
       hints: el('div'),
       nodes: new Nodes((rank) => this.lookUp(rank)),
       missing: part('Missing'),
+      gone: part('Gone'),
       barriers: part('Barriers'),
       waits: part('Keys that somebody waits for'),
       rounds: part('Rounds'),
     };
     const p = this.parts;
-    this.body.append(p.call, p.hints, p.missing.root, p.barriers.root, p.nodes.root, p.waits.root, p.rounds.root, p.numbers);
+    this.body.append(p.call, p.hints, p.missing.root, p.gone.root, p.barriers.root, p.nodes.root, p.waits.root, p.rounds.root, p.numbers);
     p.nodes.query = this.query || '';
   }
 
@@ -158,9 +174,10 @@ class Run {
     });
     this.change('nodes', [run.nodes, run.node_map, run.missing, run.missing_count, run.state], () => p.nodes.update(run));
     this.change('missing', [run.missing, run.missing_count], () => this.showMissing());
+    this.change('gone', [run.gone, run.gone_count], () => this.showGone());
     this.change('barriers', run.barriers || [], () => showBarriers(p.barriers, run.barriers || []));
     this.change('waits', [run.waits, run.waits_count, run.absent_keys], () => showWaits(p.waits, run));
-    this.change('rounds', [run.rounds, run.state, this.history], () => this.showRounds());
+    this.change('rounds', [run.rounds, run.state, run.known_since, this.history], () => this.showRounds());
   }
 
   showNumbers() {
@@ -189,24 +206,32 @@ class Run {
 
   showMissing() {
     const run = this.run;
-    const rows = run.missing.map((node) => [named(hostOf(node)), node.pid !== undefined ? String(node.pid) : '',
-      node.rank !== undefined ? String(node.rank) : '', WHY[node.why] || node.why,
-      node.since !== undefined ? stamp(node.since) : '', node.peer !== undefined ? named(node.peer) : '']);
     const rest = run.missing_count - run.missing.length;
     this.parts.missing.root.hidden = run.missing_count === 0;
     this.parts.missing.inner.replaceChildren(
-      ...(rows.length > 0 ? [tableOf(['Node', 'pid', 'Rank', 'Why', 'Since', 'Last seen from'], rows, 'Missing nodes')] : []),
-      ...(rest > 0 ? [el('p', {class: 'more'}, rows.length > 0 ? `${number(rest)} more ${rest === 1 ? 'is' : 'are'} missing; rdzvd does not know the name.`
+      ...(run.missing.length > 0 ? [absentTable(run.missing, 'Missing nodes')] : []),
+      ...(rest > 0 ? [el('p', {class: 'more'}, run.missing.length > 0 ? `${number(rest)} more ${rest === 1 ? 'is' : 'are'} missing; rdzvd does not know the name.`
         : `${many(rest, 'node')} of those expected ${rest === 1 ? 'has' : 'have'} not come yet: look whether ${rest === 1 ?
           'it was' : 'they were'} started, and can reach this address.`)] : []));
+  }
+
+  showGone() {
+    const run = this.run;
+    const rest = run.gone_count - run.gone.length;
+    this.parts.gone.root.hidden = run.gone_count === 0;
+    this.parts.gone.inner.replaceChildren(absentTable(run.gone, 'Nodes that are gone'),
+      ...(rest > 0 ? [el('p', {class: 'more'}, `and ${number(rest)} more`)] : []));
   }
 
   showRounds() {
     const rounds = this.history && this.history[0] && this.run.rounds[0] && this.history[0].round === this.run.rounds[0].round &&
       this.history.length > this.run.rounds.length ? [...this.run.rounds, ...this.history.slice(this.run.rounds.length)] : this.run.rounds;
     const part = this.parts.rounds;
-    part.root.hidden = rounds.length === 0;
-    part.inner.replaceChildren(stripOf(rounds), el('ol', {class: 'rounds'}, ...rounds.map(roundOf)));
+    const since = this.run.known_since;
+    part.root.hidden = rounds.length === 0 && since === undefined;
+    part.inner.replaceChildren(
+      ...(rounds.length > 0 ? [stripOf(rounds), el('ol', {class: 'rounds'}, ...rounds.map(roundOf))] : []),
+      ...(since !== undefined ? [el('p', {class: 'more'}, 'Rounds are known since ', stamp(since), ', when rdzvd was started.')] : []));
     if (this.run.rounds.length < ROUNDS_STREAMED || rounds !== this.run.rounds) return;
     const more = el('button', {class: 'plain', type: 'button'}, 'Show earlier rounds');
     more.addEventListener('click', () => this.showHistory(more));
@@ -251,6 +276,13 @@ async function getJson(path) {
 }
 
 /* --- Pieces of a card. --- */
+
+function absentTable(nodes, name) {
+  const rows = nodes.map((node) => [named(hostOf(node)), node.pid !== undefined ? String(node.pid) : '',
+    node.rank !== undefined ? String(node.rank) : '', WHY[node.why] || node.why,
+    node.since !== undefined ? stamp(node.since) : '', node.peer !== undefined ? named(node.peer) : '']);
+  return tableOf(['Node', 'pid', 'Rank', 'Why', 'Since', 'Last seen from'], rows, name);
+}
 
 function tableOf(heads, rows, name) {
   return el('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': name},

@@ -16,6 +16,8 @@ PLATFORMS = tool.listed("platforms")
 PROFILES = [None, *tool.listed("profiles")]
 PLACEMENTS = [None, *tool.listed("placements")]
 BACKENDS = ["c10d", "etcd-v2"]
+RELAYED = ("relay", "replicas")
+KINDS = os.path.join(tool.HERE, "kinds.yaml")  # schemas of kinds that ../shared has none of
 
 RICH = """\
 numPods: 4
@@ -102,6 +104,8 @@ def settings(placement, text):
         base = re.sub(r"^%s:.*\n" % key, "", base, flags=re.M)
     if placement == "external":
         base += "rdzv: {endpoint: 'rdzvd.infra:29400', id: ml.train.7}\n"
+    if placement == "replicas":
+        base += "rdzv: {journal: {endpoints: [etcd-0.etcd:2379, etcd-1.etcd:2379]}}\n"
     return base + text
 
 
@@ -155,7 +159,7 @@ def relay_problems(documents, placement):
     spaces = set()
     for pod in pods:
         relays = [c for c in pod.get("initContainers") or [] if c["name"] == "rdzvd-relay"]
-        if len(relays) != (placement == "relay" and pod["containers"][0]["name"] != "rdzvd"):
+        if len(relays) != (placement in RELAYED and pod["containers"][0]["name"] != "rdzvd"):
             yield "%d relays in a pod" % len(relays)
         for relay in relays:
             flags = dict(a[2:].split("=", 1) for a in relay["args"])
@@ -173,7 +177,7 @@ def relay_problems(documents, placement):
                        if p["name"] == "rdzvd-relay"]
             if claimed != [int(flags["listen"].split(":")[1])] * bool(pod.get("hostNetwork")):
                 yield "ports of the node for relays: %r" % claimed
-    if placement == "relay" and spaces != {"ml.train"}:
+    if placement in RELAYED and spaces != {"ml.train"}:
         yield "spaces %r" % spaces
 
 
@@ -230,7 +234,7 @@ def validator(older=()):
     spec = importlib.util.spec_from_file_location("validate_manifests", script)
     checker = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(checker)
-    schemas = checker.Schemas(os.path.join(tool.SHARED, "crds"), list(older), False)
+    schemas = checker.Schemas(os.path.join(tool.SHARED, "crds"), [KINDS, *older], False)
 
     def judge(path):
         with open(path, encoding="utf-8") as f:
@@ -305,7 +309,7 @@ def test(check, skip):
             return
         # An API server drops fields that its schema lacks: of a sidecar it would leave a container
         # that never ends. The oldest releases that have them are those that placement relay names.
-        relays = sorted(p for p in emitted if "-relay-" in os.path.basename(p))
+        relays = sorted(p for p in emitted if re.search("-(%s)-" % "|".join(RELAYED), os.path.basename(p)))
         older = glob.glob(os.path.join(tool.SHARED, "crds", "alt", "*.yaml"))
         check(len(relays) > 50 and older, "%d with relays, older schemas %s" % (len(relays), older))
         bad = dict(validate(relays, older), **validate(sorted(emitted)))

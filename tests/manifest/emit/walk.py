@@ -80,6 +80,11 @@ ANY = {
                   {"resourceFieldRef": {"resource": "limits.cpu"}}],
 }
 
+# What may be said of TLS that works, at least with some placements.
+TLS = [{"issuer": {"name": "ca"}}, {"issuer": {"name": "ca", "kind": "ClusterIssuer"}, "clientCertificates": False},
+       {"secret": "store", "clientSecret": "relays", "clientName": "spiffe://c/relays"}, {"secret": "store"},
+       {"clientSecret": "relays", "serverName": "rdzvd.infra"}, {"clientSecret": "relays", "clientCertificates": False}]
+
 # Of these, an item has one.
 SOURCES = {"environmentVariables": ["valueFrom", "secret", "configmap", "value"],
            "volumes": ["hostPath", "emptyDir", "configMap", "secret", "claimName"]}
@@ -190,9 +195,18 @@ def step(seed, at):
     args = ["--platform", rng.choice(matrix.PLATFORMS)]
     placement = rng.choice(SUPPORTED[args[1]] if rng.random() < 0.95 else matrix.PLACEMENTS)
     if placement == "external":
-        job["rdzv"] = dict(rdzv or {}, endpoint="rdzvd.infra:29400", id="ml.7")
+        job["rdzv"] = rdzv = dict(rdzv or {}, endpoint="rdzvd.infra:29400", id="ml.7")
     elif rdzv is not None and placement != "relay":
         rdzv.pop("endpoint", None)
+    if placement == "replicas":
+        job["rdzv"] = rdzv = dict(rdzv or {})
+        rdzv.setdefault("journal", {"endpoints": ["etcd-0.etcd:2379"]})
+        rdzv.pop("durable", None)
+    elif rdzv is not None:
+        for key in ("journal", "replicas", "relays"):
+            rdzv.pop(key, None)
+    if rdzv is not None and rng.random() < 0.15:
+        rdzv["tls"] = rng.choice(TLS)
     args += ["--rdzv", placement] if placement else []
     profile = rng.choice(matrix.PROFILES)
     args += ["--profile", profile] if profile and rng.random() < 0.5 else []

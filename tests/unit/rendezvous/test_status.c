@@ -125,6 +125,7 @@ static struct run_facts facts_of(const struct play *p)
                               .is_state = v->is_state,
                               .state = &v->state,
                               .last_completed = v->has_completed ? &v->last_completed : NULL,
+                              .gone = &v->gone,
                               .history = &p->history,
                               .expected = p->s.settings.expected_nodes,
                               .agents = p->s.run.agent_count,
@@ -307,6 +308,77 @@ static void a_lost_node_is_named(void **state)
     assert_int_equal(count(json, "missing"), 2);
     assert_string_equal(str(item(json, "missing", 0), "addr"), "a");
     cJSON_Delete(json);
+    end(&p);
+}
+
+static const char *gone(const struct play *p)
+{
+    static char names[64];
+    cJSON *json = status(p);
+
+    names[0] = '\0';
+    for (int i = 0; i < count(json, "gone"); i++) {
+        strcat(names, str(item(json, "gone", i), "addr"));
+        assert_string_equal(str(item(json, "gone", i), "why"), "disconnected");
+    }
+    assert_int_equal(num(json, "gone_count"), strlen(names));
+    assert_int_equal(num(json, "missing_count"), 0);
+    cJSON_Delete(json);
+    return names;
+}
+
+/* The others have met again without it. */
+static void a_lost_node_without_which_the_run_goes_on_is_gone(void **state)
+{
+    struct play p;
+    const cJSON *lost;
+    cJSON *json;
+
+    (void)state;
+    begin(&p);
+    scene_meet(&p.s, 4);
+    note(&p);
+    scene_disconnect(&p.s, &p.s.agents[3]);
+    note(&p);
+    json = status(&p);
+    assert_int_equal(num(json, "missing_count"), 1);
+    assert_int_equal(num(json, "gone_count"), 0);
+    cJSON_Delete(json);
+
+    scene_next_round(&p.s, 3);
+    note(&p);
+    assert_string_equal(gone(&p), "d");
+    json = status(&p);
+    lost = item(json, "gone", 0);
+    assert_int_equal(num(lost, "rank"), 3);
+    assert_int_equal(num(lost, "pid"), 100);
+    assert_non_null(get(lost, "since"));
+    assert_string_equal(str(lost, "peer"), "10.0.0.7:1");
+    cJSON_Delete(json);
+    scene_next_round(&p.s, 3);
+    note(&p);
+    assert_string_equal(gone(&p), "d");
+
+    /* Somebody waits for it: then it is missing. */
+    p.s.settings.expected_nodes = 4;
+    json = status(&p);
+    assert_int_equal(num(json, "missing_count"), 1);
+    assert_string_equal(str(item(json, "missing", 0), "addr"), "d");
+    assert_string_equal(str(item(json, "missing", 0), "why"), "disconnected");
+    assert_int_equal(num(json, "gone_count"), 0);
+    cJSON_Delete(json);
+    p.s.settings.expected_nodes = 5;
+    json = status(&p);
+    assert_int_equal(num(json, "missing_count"), 2);
+    assert_int_equal(count(json, "missing"), 1);
+    cJSON_Delete(json);
+    p.s.settings.expected_nodes = 0;
+
+    scene_disconnect(&p.s, &p.s.agents[2]);
+    note(&p);
+    scene_next_round(&p.s, 2);
+    note(&p);
+    assert_string_equal(gone(&p), "cd");
     end(&p);
 }
 
@@ -838,6 +910,7 @@ int main(void)
         cmocka_unit_test(a_run_from_nothing_to_a_complete_round),
         cmocka_unit_test(what_torchrun_was_started_for),
         cmocka_unit_test(a_lost_node_is_named),
+        cmocka_unit_test(a_lost_node_without_which_the_run_goes_on_is_gone),
         cmocka_unit_test(nodes_that_are_awaited_are_told_of),
         cmocka_unit_test(nodes_that_are_expected_are_missing),
         cmocka_unit_test(a_failed_worker_is_the_reason),

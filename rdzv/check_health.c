@@ -1,5 +1,5 @@
-/* GET /livez, and nothing of HTTP but the status. See check_live.h for the contract. */
-#include "rdzv/check_live.h"
+/* One GET, and nothing of HTTP but the status. See check_health.h for the contract. */
+#include "rdzv/check_health.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -15,6 +15,7 @@
 struct target {
     char host[256];
     char port[6];
+    char request[512];
 };
 
 static int64_t now_ms(void)
@@ -25,22 +26,41 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static bool split(const char *address, struct target *out)
+/* A query is sent as it stands: it has to be text without blanks. */
+static bool write_request(const char *path, const char *query, struct target *out)
 {
-    const char *colon = strrchr(address, ':'), *host = address;
-    size_t len = colon == NULL ? 0 : (size_t)(colon - address);
+    for (const char *p = query; *p != '\0'; p++) {
+        if (*p <= ' ' || *p > '~')
+            return false;
+    }
+    return (size_t)snprintf(out->request, sizeof out->request,
+                            "GET %s%s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+                            path, query) < sizeof out->request;
+}
 
+static bool split(const char *address, const char *path, struct target *out)
+{
+    size_t whole = strcspn(address, "?"), len = whole, digits = 0;
+    const char *host = address;
+
+    while (len > 0 && address[len - 1] >= '0' && address[len - 1] <= '9') {
+        len--;
+        digits++;
+    }
+    if (len < 2 || address[len - 1] != ':' || digits == 0 || digits >= sizeof out->port)
+        return false;
+    memcpy(out->port, address + len, digits);
+    out->port[digits] = '\0';
+    len--;
     if (len > 1 && host[0] == '[' && host[len - 1] == ']') {
         host++;
         len -= 2;
     }
-    if (len == 0 || len >= sizeof out->host || strlen(colon + 1) >= sizeof out->port ||
-        colon[1] == '\0' || strspn(colon + 1, "0123456789") < strlen(colon + 1))
+    if (len == 0 || len >= sizeof out->host)
         return false;
     memcpy(out->host, host, len);
     out->host[len] = '\0';
-    strcpy(out->port, colon + 1);
-    return true;
+    return write_request(path, address + whole, out);
 }
 
 /* 0, or -errno. */
@@ -97,17 +117,15 @@ static int read_status(int fd, int64_t deadline)
     return (head[9] - '0') * 100 + (head[10] - '0') * 10 + (head[11] - '0');
 }
 
-static int ask(const struct addrinfo *to, int64_t deadline)
+static int ask(const struct addrinfo *to, const char *request, int64_t deadline)
 {
-    static const char request[] =
-        "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), result;
 
     if (fd < 0)
         return -errno;
     result = dial(fd, to, deadline);
     /* It fits into an empty buffer. */
-    if (result == 0 && send(fd, request, sizeof request - 1, MSG_NOSIGNAL) < 0)
+    if (result == 0 && send(fd, request, strlen(request), MSG_NOSIGNAL) < 0)
         result = -errno;
     if (result == 0)
         result = read_status(fd, deadline);
@@ -115,7 +133,7 @@ static int ask(const struct addrinfo *to, int64_t deadline)
     return result;
 }
 
-bool check_live(const char *address, FILE *out)
+bool check_health(const char *address, const char *path, FILE *out)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     int64_t deadline = now_ms() + PATIENCE_MS;
@@ -123,7 +141,7 @@ bool check_live(const char *address, FILE *out)
     struct target target;
     int result;
 
-    if (!split(address, &target)) {
+    if (!split(address, path, &target)) {
         fprintf(out, "%s is no address: write HOST:PORT, such as localhost:29400\n", address);
         return false;
     }
@@ -133,11 +151,11 @@ bool check_live(const char *address, FILE *out)
         return false;
     }
     for (const struct addrinfo *to = list; to != NULL && result != 200; to = to->ai_next)
-        result = ask(to, deadline);
+        result = ask(to, target.request, deadline);
     freeaddrinfo(list);
     if (result < 0)
         fprintf(out, "%s: %s\n", address, strerror(-result));
     else
-        fprintf(out, "%s: /livez answers %d\n", address, result);
+        fprintf(out, "%s: %s answers %d\n", address, path, result);
     return result == 200;
 }
