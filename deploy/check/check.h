@@ -136,9 +136,6 @@ bool check_is_behind_relays(struct check *c, const struct job_store *store);
  * store. */
 bool check_trains(const struct check *c, const struct kube_pods *p);
 
-/* The mount that holds a file or folder: the one with the longest path, or NULL. */
-const struct yaml_node *check_mount_of(const struct kube_container *container, const char *path);
-
 /* The pods are Guaranteed, but for what their sidecars request. Init containers count. */
 bool check_would_be_guaranteed(const struct kube_pods *p);
 

@@ -241,23 +241,3 @@ bool check_trains(const struct check *c, const struct kube_pods *p)
         return true;
     return p->ends && job_store_in(&c->jobs, p) == NULL;
 }
-
-const struct yaml_node *check_mount_of(const struct kube_container *container, const char *folder)
-{
-    const struct yaml_node *mounts = kube_get(container->node, "volumeMounts"), *best = NULL;
-    size_t best_len = 0;
-
-    for (size_t i = 0; i < yaml_length(mounts); i++) {
-        const char *path = kube_text(mounts->items[i], "mountPath");
-        size_t len = strlen(path);
-
-        while (len > 0 && path[len - 1] == '/')
-            len--;
-        if (len > best_len && strncmp(folder, path, len) == 0 &&
-            (folder[len] == '\0' || folder[len] == '/')) {
-            best = mounts->items[i];
-            best_len = len;
-        }
-    }
-    return best;
-}

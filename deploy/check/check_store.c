@@ -333,7 +333,7 @@ static enum data_place place_of_data(struct check *c, const struct job_store *s)
         return DATA_IN_MEMORY;
     if (!folder.value.known || folder.value.text[0] != '/')
         return DATA_UNKNOWN;
-    mount = check_mount_of(s->container, folder.value.text);
+    mount = kube_mount_of(s->container, folder.value.text);
     return mount == NULL ? DATA_IN_CONTAINER
                          : place_of_volume(s->container->pods, kube_text(mount, "name"));
 }
@@ -389,7 +389,7 @@ void check_store_data_lost(struct check *c)
             check_report(c, store_object(s), check_at_option(s->container, &folder),
                          "the volume %s that is mounted for %s is neither in volumes nor in "
                          "volumeClaimTemplates",
-                         kube_text(check_mount_of(s->container, folder.value.text), "name"),
+                         kube_text(kube_mount_of(s->container, folder.value.text), "name"),
                          folder.value.text);
         else if (place == DATA_IN_POD && check_is_behind_relays(c, s))
             check_report(c, store_object(s), check_at_option(s->container, &folder),
@@ -429,7 +429,7 @@ static bool share_volume(struct check *c, const struct job_store *s)
     if (place_of_data(c, s) != DATA_ON_VOLUME ||
         !job_store_option(&c->jobs, s->container, "data-dir", NULL, &folder))
         return false;
-    mount = check_mount_of(s->container, folder.value.text);
+    mount = kube_mount_of(s->container, folder.value.text);
     return !has_claim_template(store_object(s), kube_text(mount, "name"));
 }
 

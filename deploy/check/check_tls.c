@@ -129,18 +129,10 @@ void check_tls_c10d(struct check *c)
 
 /* --- Certificates. --- */
 
-/* The Secret whose files a container reads at the path, or "". */
+/* The name of the Secret whose files a container reads at the path, or "". */
 static const char *secret_at(const struct kube_container *container, const char *path)
 {
-    const struct yaml_node *mount = check_mount_of(container, path);
-    const struct yaml_node *volumes = kube_get(container->pods->spec, "volumes");
-    const char *name = kube_text(mount, "name");
-
-    for (size_t i = 0; i < yaml_length(volumes); i++) {
-        if (strcmp(kube_text(volumes->items[i], "name"), name) == 0)
-            return kube_text(volumes->items[i], "secret.secretName");
-    }
-    return "";
+    return kube_text(kube_secret_at(container, path), "secretName");
 }
 
 /* Certificates of cert-manager by namespace and Secret. */

@@ -3,6 +3,7 @@
 #include "deploy/import/import_job.h"
 
 #include "deploy/import/import_command.h"
+#include "deploy/import/import_store.h"
 #include "deploy/kube/rdzv_conf.h"
 #include "deploy/yaml/options.h"
 
@@ -201,10 +202,12 @@ static struct yaml_node *read_conf(struct importer *m)
     return out->count > 0 ? out : NULL;
 }
 
-static const char *placement_of(const struct importer *m, const struct job_store *s)
+static const char *placement_of(struct importer *m, const struct job_store *s)
 {
     const struct kube_object *o = s->container->pods->object;
 
+    if (import_is_replica(m, s))
+        return "replicas";
     if (m->run->store->kind == JOB_STORE_RELAY)
         return "relay";
     if (o == m->job)
@@ -228,34 +231,6 @@ static void read_instance(struct importer *m, const struct job_store *s)
         import_put_text(m, m->settings, "instance", arena_text(&m->arena, "job-%s", m->job->name));
 }
 
-static const char *usual_name(struct importer *m)
-{
-    const struct yaml_node *instance = yaml_get(m->settings, "instance");
-
-    return arena_text(&m->arena, "%s-rdzv", instance == NULL ? m->job->name : instance->text);
-}
-
-/* How the user wants the store's own pod. */
-static void read_store_pod(struct importer *m, const struct job_store *s, struct yaml_node *rdzv)
-{
-    static const char *const fields[] = {"nodeSelector", "tolerations", "affinity",
-                                         "serviceAccountName", "imagePullSecrets"};
-    const struct kube_pods *p = s->container->pods;
-    const struct yaml_node *claim = kube_get(p->object->spec, "volumeClaimTemplates[0].spec");
-
-    if (strcmp(p->object->name, usual_name(m)) != 0)
-        import_put_text(m, rdzv, "name", p->object->name);
-    if (!kube_same_namespace(p->object, m->job) && *p->object->namespace != '\0')
-        import_put_text(m, rdzv, "namespace", p->object->namespace);
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        import_put(m, rdzv, fields[i], kube_get(p->spec, fields[i]));
-    import_put(m, rdzv, "priority", kube_get(p->spec, "priorityClassName"));
-    import_put(m, rdzv, "durable", kube_get(claim, "resources.requests.storage"));
-    import_put(m, rdzv, "storageClass", kube_get(claim, "storageClassName"));
-    if (strcmp(kube_text(p->meta, "annotations.prometheus\\.io/scrape"), "true") == 0)
-        import_put_text(m, rdzv, "metrics", "annotations");
-}
-
 /* The Service and the port by which agents or their relays find the store. */
 static void read_address(struct importer *m, const struct job_store *s, struct yaml_node *rdzv)
 {
@@ -263,8 +238,8 @@ static void read_address(struct importer *m, const struct job_store *s, struct y
     const struct kube_object *service = r->target.service;
     bool relay = r->store->kind == JOB_STORE_RELAY, c10d = strcmp(r->backend, "c10d") == 0;
     long port = r->port;
-    const char *name =
-        s->container->pods->object == m->job ? usual_name(m) : s->container->pods->object->name;
+    const char *name = s->container->pods->object == m->job ? import_store_name(m)
+                                                            : s->container->pods->object->name;
     struct job_upstream up;
 
     if (relay && job_relay_upstream(&m->jobs, r->store, 0, &up)) {
@@ -302,13 +277,15 @@ static void read_rdzv(struct importer *m)
         import_put(m, rdzv, "imagePullPolicy", kube_field(s->container, "imagePullPolicy"));
         import_put(m, rdzv, "resources", kube_field(s->container, "resources"));
         read_address(m, s, rdzv);
-        if (s->container->pods->object != m->job)
-            read_store_pod(m, s, rdzv);
+        import_store(m, s, rdzv);
+    } else if (s == NULL && import_is_relayed_elsewhere(m)) {
+        import_relays(m, rdzv);
     } else if (is_elsewhere(r)) {
         import_put_text(m, rdzv, "placement", "external");
         import_put_text(m, rdzv, "endpoint", arena_text(&m->arena, "%s:%ld", r->host, r->port));
         if (r->settings[TORCHRUN_RDZV_ID].value.known)
             import_put_text(m, rdzv, "id", r->settings[TORCHRUN_RDZV_ID].value.text);
+        import_client_tls(m, rdzv);
         import_note(m, import_place(m, TORCHRUN_RDZV_ENDPOINT),
                     "the job meets at %s, which is not in these files, and the user file leaves it "
                     "there: remove rdzv.placement, rdzv.endpoint and rdzv.id, and it gets a store "
@@ -502,7 +479,9 @@ static const struct yaml_node *read_volumes(struct importer *m)
     struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE);
 
     for (size_t i = 0; i < yaml_length(volumes); i++) {
-        if (strcmp(kube_text(volumes->items[i], "name"), "rdzvd-data") != 0)
+        const char *name = kube_text(volumes->items[i], "name");
+
+        if (strcmp(name, "rdzvd-data") != 0 && strcmp(name, "rdzvd-client-tls") != 0)
             yaml_append(&m->arena, list, volumes->items[i]);
     }
     return list->count > 0 ? list : NULL;

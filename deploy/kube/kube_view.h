@@ -157,6 +157,11 @@ const struct kube_pods *kube_next_among(const struct kube_bundle *b,
                                         const struct kube_pods *after);
 void kube_index_labels(struct arena *a, struct kube_index *labelled, const struct kube_pods *p);
 
+/* The mount that holds a file or folder: the one with the longest path, or NULL. */
+const struct yaml_node *kube_mount_of(const struct kube_container *container, const char *path);
+/* The `secret` of the volume there, or NULL. */
+const struct yaml_node *kube_secret_at(const struct kube_container *container, const char *path);
+
 bool kube_is_headless(const struct kube_object *service);
 
 /* Whether a host name without a namespace leads to an object. */

@@ -558,6 +558,66 @@ def import_gives_the_job_back():
     check(same + told == wanted and same > 0.8 * wanted, "%d the same, %d differ" % (same, told))
 
 
+KEPT = ["replicas", "tls-relay", "tls-etcd", "tls-shared", "relay-shared"]
+ISSUED = """\
+jobName: train
+namespace: ml
+platform: job
+containerImage: b:1
+numPods: 2
+mainProgram: t.py
+rdzv:
+  placement: replicas
+  relays: %s
+  protocol: %s
+  replicas: 5
+  namespace: infra
+  tls: {issuer: {name: ca, kind: ClusterIssuer}}
+  adminToken: {name: tokens, key: of-rdzvd}
+  journal:
+    endpoints: ['10.0.0.7:2379']
+    prefix: team.train
+    namespace: etcd
+    user: rdzvd
+    password: {name: users, key: pw}
+    tls: {secret: etcd-ca, clientCertificate: false, serverName: etcd.example}
+"""
+
+
+def rdzvds(node):
+    """Every container that is rdzvd or a relay."""
+    if isinstance(node, dict):
+        if str(node.get("name")).startswith("rdzvd") and "args" in node:
+            yield node
+        for value in node.values():
+            yield from rdzvds(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from rdzvds(value)
+
+
+def import_gives_the_store_back():
+    """How it is kept, and who gets to it: replicas, Secrets, certificates, relays to a store of other files."""
+    texts = [ISSUED % ("true", "c10d"), ISSUED % ("false", "etcd-v2")]
+    texts = [run("emit", "-f", "-", stdin=t.encode(), code=0)[0] for t in texts]
+    for name in KEPT:
+        with open(os.path.join(HERE, "emit", "golden", name + ".yaml"), "rb") as f:
+            texts.append(f.read())
+
+    def store(text):
+        found = {}
+        for doc in yaml.safe_load_all(text):
+            name = doc["kind"], doc["metadata"]["name"], doc["metadata"].get("namespace")
+            found[name] = doc if doc["kind"] not in ("Job", "PyTorchJob", "TrainingRuntime", "JobSet") else [
+                (c["args"], c.get("volumeMounts")) for c in rdzvds(doc)]
+        return found
+
+    for text in texts:
+        read, _ = run("import", stdin=text, code=0)
+        twice, _ = run("emit", "-f", "-", "--input-format", "own", stdin=read, code=0)
+        check(store(twice) == store(text), "%s\n%r\nis not\n%r" % (read.decode(), store(twice), store(text)))
+
+
 ETCD_JOB = """\
 apiVersion: kubeflow.org/v1
 kind: PyTorchJob
@@ -762,7 +822,7 @@ def the_story_of_a_repository():
         check(codes == [1, 0], "another user file: %r" % codes)
 
 
-TESTS = [a_patch_narrows_the_node_selector, import_gives_the_job_back, import_leaves_the_old_rendezvous, import_compares_what_numbers_come_to, import_says_what_plain_pods_need, import_takes_public_jobs, the_story_of_a_repository, schema_and_parser_agree, emit_shows_what_changes, runs_have_names, exit_codes_are_for_pipes, diff_writes_nothing, plan_is_in_order, resource_lists_are_functions,
+TESTS = [a_patch_narrows_the_node_selector, import_gives_the_job_back, import_gives_the_store_back, import_leaves_the_old_rendezvous, import_compares_what_numbers_come_to, import_says_what_plain_pods_need, import_takes_public_jobs, the_story_of_a_repository, schema_and_parser_agree, emit_shows_what_changes, runs_have_names, exit_codes_are_for_pipes, diff_writes_nothing, plan_is_in_order, resource_lists_are_functions,
          stores_get_what_the_user_asks, folders_are_read, config_is_read, objects_ignore_rules, github_annotations, sarif_is_for_code_scanning]
 
 
