@@ -152,7 +152,7 @@ trim_openssl() # SOURCE
     sed -i -E '/^DECODER.*(msblob|pvk|448)/d' "$1/providers/decoders.inc"
     sed -i -E '/^ *EVP_add_/d' "$1/crypto/evp/c_allc.c"
     sed -i -E '/EVP_add_.*(md5|sha3|shake|sha512_2)/d' "$1/crypto/evp/c_alld.c"
-    perl -0777 -i -pe 's/^    \{ NID_(?!X9_62_prime256v1|secp384r1|secp521r1)\w+,.*?\},\n//gms' "$1/crypto/ec/ec_curve.c"
+    perl -0777 -i -pe 's/^    \{ NID_(?!X9_62_prime256v1|secp384r1|secp521r1)\w+, &_EC_.*?\},\n//gms' "$1/crypto/ec/ec_curve.c"
     cat >"$1/crypto/ec/curve448/curve448.c" <<'END'
 #include "crypto/ecx.h"
 
