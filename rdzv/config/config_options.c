@@ -585,7 +585,7 @@ const struct option config_options[] = {
      .offset = AT(check_ready),
      .group = files,
      .value_name = "HOST:PORT[?QUERY]",
-     .help = "the same for /readyz; ?exclude=leader also takes a replica that stands by"},
+     .help = "the same for /readyz; ?exclude=leader: of replicas, too"},
     {.name = "help",
      .kind = OPTION_ACTION,
      .least = CONFIG_HELP,
