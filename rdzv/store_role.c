@@ -126,10 +126,11 @@ static void serve_clients(struct server *s)
 static void note_refusal(struct server *s)
 {
     struct store_parts *store = &s->store;
-    uint64_t since = store->refuses_since_ms, now = engine_lived_ms(&s->engine);
+    uint64_t since = store->refuses_since_ms, now;
 
     if (engine_takes_changes(&s->engine) == (since == 0))
         return;
+    now = engine_lived_ms(&s->engine);
     store->refuses_since_ms = since == 0 ? now : 0;
     if (since != 0)
         rendezvous_stood_still(&store->rendezvous, now - since);
@@ -138,7 +139,8 @@ static void note_refusal(struct server *s)
 /* True: there are more of them. */
 static bool let_held_go_on(struct store_parts *store)
 {
-    return store->refuses_since_ms == 0 && relay_links_go_on(&store->links);
+    return store->refuses_since_ms == 0 && relay_links_hold_some(&store->links) &&
+           relay_links_go_on(&store->links);
 }
 
 static void on_leads(void *arg)
@@ -261,7 +263,7 @@ static bool end_iteration(struct server *s)
 
     arm_expiry(s);
     note_refusal(s);
-    goes_on = relay_links_work(&s->store.links);
+    goes_on = relay_links_have_work(&s->store.links) && relay_links_work(&s->store.links);
     goes_on = let_held_go_on(&s->store) || goes_on;
     return engine_work_journal(&s->engine) || goes_on;
 }

@@ -483,16 +483,15 @@ bool relay_links_go_on(struct relay_links *all)
 {
     for (size_t i = 0; i < RELEASED_AT_A_TIME && !TAILQ_EMPTY(&all->held); i++)
         relay_session_release(TAILQ_FIRST(&all->held));
-    return !TAILQ_EMPTY(&all->held);
+    return relay_links_hold_some(all);
 }
 
 bool relay_links_work(struct relay_links *all)
 {
-    bool detaches = relay_lost_detach(all);
-
+    relay_lost_detach(all);
     if (all->gives_up)
         give_up_absent(all, engine_lived_ms(all->engine));
-    return detaches || all->gives_up;
+    return relay_links_have_work(all);
 }
 
 void relay_links_tick(struct relay_links *all)

@@ -49,9 +49,19 @@ void relay_links_stop(struct relay_links *all);
  * waited longest. True: there are more of them. */
 bool relay_links_go_on(struct relay_links *all);
 
+static inline bool relay_links_hold_some(const struct relay_links *all)
+{
+    return !TAILQ_EMPTY(&all->held);
+}
+
 /* The end of an iteration: some of the sessions of links that are lost are detached, and some whose
  * relay stays away are given up. True: there are more of them. */
 bool relay_links_work(struct relay_links *all);
+
+static inline bool relay_links_have_work(const struct relay_links *all)
+{
+    return !TAILQ_EMPTY(&all->lost) || all->gives_up;
+}
 
 /* Once a second: sessions that have been without a relay for too long end. */
 void relay_links_tick(struct relay_links *all);

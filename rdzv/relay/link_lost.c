@@ -44,18 +44,15 @@ void relay_link_lose(struct relay_link *link)
         net_spend(all->net, DETACH_COST);
 }
 
-bool relay_lost_detach(struct relay_links *all)
+void relay_lost_detach(struct relay_links *all)
 {
     struct budget *b = &all->net->budget;
 
-    if (TAILQ_EMPTY(&all->lost))
-        return false;
     budget_begin_part(b, BUDGET_SMALL_NS);
     while (!b->over && !TAILQ_EMPTY(&all->lost)) {
         detach_one(TAILQ_FIRST(&all->lost));
         budget_spend(b, DETACH_COST);
     }
-    return !TAILQ_EMPTY(&all->lost);
 }
 
 void relay_lost_fini(struct relay_links *all)

@@ -149,10 +149,9 @@ bool relay_session_is_here(const struct relay_links *all, const struct engine_sp
                            uint64_t id);
 
 /* The connection of the link ends. Its sessions have no link from now on, and are detached, if they
- * are many, by relay_lost_detach(); when all are, the link is freed. True: there are more of them.
- */
+ * are many, by relay_lost_detach(); when all are, the link is freed. */
 void relay_link_lose(struct relay_link *link);
-bool relay_lost_detach(struct relay_links *all);
+void relay_lost_detach(struct relay_links *all);
 
 /* All sessions are gone. */
 void relay_lost_fini(struct relay_links *all);
