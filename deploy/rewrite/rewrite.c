@@ -220,7 +220,10 @@ static bool change(struct rewrite *w)
     if (rewrite_run(w) == 0 && w->diag->errors == 0)
         diag_note(w->diag, NULL, (struct yaml_mark){0},
                   "nothing to rewrite: no etcd, and no job that hosts its store, was found; if a "
-                  "job meets at an etcd of another file, name that file too");
+                  "job meets at an etcd of another file, name that file too%s",
+                  w->options->relay ? "; a job that meets at rdzvd already gets no relays: import "
+                                      "it, and emit it with `rdzv: {placement: relay}`"
+                                    : "");
     for (size_t i = 0; i < w->file_count && w->diag->errors == 0; i++)
         changed = changed || rewrite_changed(&w->files[i]);
     if (changed && strcmp(w->options->image, IMAGE) == 0)

@@ -10,6 +10,10 @@
 
 #define CHANGES_MAX 32
 
+/* As emit has it: see moreConf in model.yaml. */
+#define RELAYED_CONF    "read_timeout=" RELAYED_TIMEOUT
+#define RELAYED_TIMEOUT "900"
+
 struct change {
     size_t from, to;
     const char *text;
@@ -20,6 +24,7 @@ struct plan {
     struct change list[CHANGES_MAX]; /* in their order */
     size_t count;
     bool is_host;  /* it has that key */
+    bool waits;    /* it has read_timeout, or needs none */
     bool changes;  /* an entry that is there */
     bool removes;  /* an entry goes, so that the commas change, too */
     bool overflow; /* there are more changes */
@@ -59,15 +64,17 @@ static void note_removed(struct rewrite *w, const struct yaml_node *at, const ch
                  key);
 }
 
-static void plan_conf(struct rewrite *w, const struct yaml_node *at, const char *conf, int old,
-                      struct plan *p)
+/* `all` is the conf with the values of variables. */
+static void plan_conf(struct rewrite *w, const struct yaml_node *at, const char *conf,
+                      const char *all, int old, struct plan *p)
 {
     struct rdzv_conf_entry e;
     bool join = rdzv_conf_find(conf, "join_timeout", &e);
     size_t i = 0;
 
-    *p =
-        (struct plan){.text = {.arena = &w->arena}, .is_host = rdzv_conf_find(conf, "is_host", &e)};
+    *p = (struct plan){.text = {.arena = &w->arena},
+                       .is_host = rdzv_conf_find(all, "is_host", &e),
+                       .waits = !w->options->relay || rdzv_conf_find(all, "read_timeout", &e)};
     if (!p->is_host) {
         buf_print(&p->text, "is_host=0");
         add_change(p, 0, 0, *conf == '\0' ? "is_host=0" : "is_host=0,");
@@ -93,6 +100,10 @@ static void plan_conf(struct rewrite *w, const struct yaml_node *at, const char 
             buf_print(&p->text, "%s%.*s", between, (int)(e.end - e.start), key);
         }
     }
+    if (!p->waits) {
+        buf_print(&p->text, ",%s", RELAYED_CONF);
+        add_change(p, strlen(conf), strlen(conf), "," RELAYED_CONF);
+    }
 }
 
 /* Each change on its own or, where entries go, the whole; false: quotes stand within, and nothing
@@ -110,22 +121,26 @@ static bool write_parts(struct rewrite *w, const struct job_setting *s, const st
     return true;
 }
 
+const char *conf_of_c10d(const struct rewrite *w)
+{
+    return w->options->relay ? "is_host=0," RELAYED_CONF : "is_host=0";
+}
+
 void conf_move(struct rewrite *w, const struct job_run *r, const struct job_setting *s)
 {
     const char *conf = s->written.text, *all = s->value.text;
     int old = rdzv_conf_backend(r->backend);
     struct plan p, behind;
 
-    plan_conf(w, s->node, conf, old, &p);
+    plan_conf(w, s->node, conf, all, old, &p);
     if (!p.changes && strcmp(conf, all) != 0) {
-        plan_conf(w, s->node, all, old, &behind);
+        plan_conf(w, s->node, all, all, old, &behind);
         if (behind.changes) { /* an entry comes with a variable */
             setting_write(w, r, s, behind.text.text);
             return;
         }
-        p.is_host = p.is_host || behind.is_host;
     }
-    if ((p.changes || !p.is_host) && !write_parts(w, s, &p))
+    if ((p.changes || !p.is_host || !p.waits) && !write_parts(w, s, &p))
         setting_write(w, r, s, p.text.text);
 }
 
@@ -166,7 +181,9 @@ void conf_move_policy(struct rewrite *w, const struct yaml_node *policy, const c
     bool join;
 
     if (conf == NULL) {
-        buf_print(missing, "rdzvConf:\n- key: is_host\n  value: \"0\"\n");
+        buf_print(missing, "rdzvConf:\n- key: is_host\n  value: \"0\"\n%s",
+                  w->options->relay ? "- key: read_timeout\n  value: \"" RELAYED_TIMEOUT "\"\n"
+                                    : "");
         return;
     }
     if (conf->kind != YAML_SEQUENCE) {
@@ -178,4 +195,6 @@ void conf_move_policy(struct rewrite *w, const struct yaml_node *policy, const c
         move_entry(w, conf, i, rdzv_conf_backend(backend), join);
     if (!has_key(conf, "is_host"))
         edit_append_item(w, conf, "key: is_host\nvalue: \"0\"\n");
+    if (w->options->relay && !has_key(conf, "read_timeout"))
+        edit_append_item(w, conf, "key: read_timeout\nvalue: \"" RELAYED_TIMEOUT "\"\n");
 }

@@ -59,6 +59,30 @@ static bool take_word(struct rewrite_options *o, const char *key, const char *wo
     return true;
 }
 
+static void refuse_option(struct rewrite *w, const struct yaml_node *key)
+{
+    static const struct {
+        const char *key, *values;
+    } options[] = {
+        {"image", "the image of rdzvd"}, {"etcd", "the name of an etcd"},
+        {"rdzv", "relay or service"},    {"backend", "c10d or etcd-v2"},
+        {"from", "etcd or c10d"},        {"wiring", "agent-store or torchrun"},
+        {"metrics", "annotations"},      {"keep-backend", "true or false"},
+        {"keep-kind", "true or false"},
+    };
+
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        if (yaml_is(key, options[i].key)) {
+            rewrite_error(w, key, "%s of functionConfig: write %s", key->text, options[i].values);
+            return;
+        }
+    }
+    rewrite_error(w, key,
+                  "%s: functionConfig takes image, etcd, rdzv, backend, from, wiring, metrics, "
+                  "keep-backend and keep-kind, with the values of rewrite's options",
+                  key->text);
+}
+
 void rewrite_function_options(struct rewrite *w, struct rewrite_options *o)
 {
     const struct yaml_node *config = yaml_get(root_of(w), "functionConfig");
@@ -75,11 +99,7 @@ void rewrite_function_options(struct rewrite *w, struct rewrite_options *o)
         else if (strcmp(key, "keep-kind") == 0)
             taken = take_flag(data->pairs[i].value, &o->keep_kind);
         if (!taken)
-            rewrite_error(
-                w, data->pairs[i].key,
-                "%s: functionConfig takes image, etcd, rdzv, backend, from, wiring, "
-                "metrics, keep-backend and keep-kind, with the values of rewrite's options",
-                key);
+            refuse_option(w, data->pairs[i].key);
     }
 }
 

@@ -174,7 +174,7 @@ static void move_accelerate(struct rewrite *w, const struct job_run *r, const ch
     setting_write(w, r, address, host);
     setting_write(w, r, port, arena_text(&w->arena, "%d", C10D_PORT));
     if (r->settings[TORCHRUN_RDZV_CONF].flag == NULL)
-        setting_add(w, r, port, TORCHRUN_RDZV_CONF, "is_host=0");
+        setting_add(w, r, port, TORCHRUN_RDZV_CONF, conf_of_c10d(w));
 }
 
 void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const struct job_run *r,
@@ -197,7 +197,7 @@ void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const stru
         if (backend->from == JOB_FROM_NOWHERE)
             setting_add(w, r, endpoint, TORCHRUN_RDZV_BACKEND, "c10d");
         if (conf->from == JOB_FROM_NOWHERE)
-            setting_add(w, r, endpoint, TORCHRUN_RDZV_CONF, "is_host=0");
+            setting_add(w, r, endpoint, TORCHRUN_RDZV_CONF, conf_of_c10d(w));
         if (r->settings[TORCHRUN_RDZV_ID].from == JOB_FROM_NOWHERE && *j->object->name != '\0')
             setting_add(w, r, endpoint, TORCHRUN_RDZV_ID, j->object->name);
     }

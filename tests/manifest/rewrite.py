@@ -438,6 +438,34 @@ def a_policys_conf_gets_the_keys_of_c10d(_):
     check(b"c10d does not read the conf key `protocol`" in err, "not said", err.decode())
 
 
+# The conf of a run that gets a relay; None: it has none.
+RELAYED = [
+    ("etcd-v2", None, "is_host=0,read_timeout=900"),
+    ("etcd-v2", "last_call_timeout=5", "is_host=0,last_call_timeout=5,read_timeout=900"),
+    ("etcd-v2", "is_host=1", "is_host=0,read_timeout=900"),
+    ("etcd-v2", "read_timeout=30", "is_host=0,read_timeout=30"),
+    ("etcd", "timeout=9", "is_host=0,join_timeout=9,read_timeout=900"),
+    ("etcd", "protocol=http,timeout=9", "is_host=0,join_timeout=9,read_timeout=900"),
+]
+
+
+def relayed_agents_wait_for_their_store(_):
+    """As long as those that emit makes, if nobody has said how long."""
+    line = "torchrun --rdzv-backend=%s --rdzv-endpoint=%s%s --rdzv-id=1 t.py"
+    for backend, before, after in RELAYED:
+        text = STORE + JOB + "        command: [sh, -c, \"%s\"]\n"
+        before = "" if before is None else " --rdzv-conf=" + before
+        out, _ = rewrite(["--rdzv=relay", "-"], data=(text % (line % (backend, "meet:2379", before))).encode(), code=0)
+        check((line % ("c10d", "localhost:29400", " --rdzv-conf=" + after)).encode() in out, after, out.decode())
+    again, err = rewrite(["--rdzv=relay", "-"], data=out, code=1)
+    check(again == out and b"a job that meets at rdzvd already gets no relays" in err, err.decode())
+    data = STORE + POLICY % ("etcd", 2379, "timeout", "")
+    out, _ = rewrite(["--rdzv=relay", "-"], data=data.encode(), code=0)
+    policy = next(d for d in documents(out) if d["kind"] == "PyTorchJob")["spec"]["elasticPolicy"]
+    same({c["key"]: c["value"] for c in policy["rdzvConf"]}, {"join_timeout": "900", "is_host": "0", "read_timeout": "900"},
+         "the policy's conf")
+
+
 REFERRERS = """\
 apiVersion: autoscaling.k8s.io/v1
 kind: VerticalPodAutoscaler
@@ -860,7 +888,7 @@ def validator(_):
 
 TESTS = [golden, outputs_are_settled, arguments_are_rdzvds,
          a_store_expects_the_pods_that_its_job_has, a_store_is_scraped_where_that_is_asked_for, words, continued_lines, shapes,
-         a_policys_conf_gets_the_keys_of_c10d, what_else_refers_to_the_etcd_is_named, refusals,
+         a_policys_conf_gets_the_keys_of_c10d, relayed_agents_wait_for_their_store, what_else_refers_to_the_etcd_is_named, refusals,
          templates_in_files, arguments, one_of_two, noise_stays, line_ends, other_styles, in_place,
          in_place_fails_whole, spec_examples, validator]
 

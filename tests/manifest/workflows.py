@@ -365,6 +365,9 @@ def resource_lists_are_functions():
     got = yaml.safe_load(out)
     check(got["items"] == items and [r["severity"] for r in got["results"]] == ["error"] and
           "functionConfig takes" in got["results"][0]["message"] and "imag" in err, out.decode()[-500:])
+    bad = dict(whole, functionConfig=dict(config, data={"rdzv": "sidecar"}))
+    _, err = run("rewrite", stdin=yaml.safe_dump(bad).encode(), code=2)
+    check("rdzv of functionConfig: write relay or service" in err, err)
 
 
 def stores_get_what_the_user_asks():
