@@ -12,34 +12,18 @@
 
 #include "tests/loop/harness.h"
 #include "tests/loop/requests.h"
+#include "tests/loop/stepping.h"
 
 #define METRICS "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 
 static struct loop loop; /* large */
-
-/* A clock that shows more at each reading. */
-static uint64_t now_ns, step_ns;
-
-static int64_t wall(void *arg)
-{
-    return clock_system.wall_ns(arg);
-}
-
-static uint64_t stepping(void *arg)
-{
-    (void)arg;
-    now_ns += step_ns;
-    return now_ns;
-}
-
-static const struct clock hand = {.wall_ns = wall, .monotonic_ns = stepping};
 
 static void open_loop(const char *const *flags)
 {
     now_ns = UINT64_C(1000000000);
     step_ns = 0;
     loop_open(&loop, flags);
-    loop.server.engine.options.clock = loop.server.net.budget.clock = &hand;
+    loop.server.engine.options.clock = loop.server.net.budget.clock = &stepping;
 }
 
 /* Sends without an iteration of the loop. */

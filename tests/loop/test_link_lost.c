@@ -11,28 +11,12 @@
 #include "rdzv/relay/link.h"
 #include "rdzv/relay/link_session.h"
 #include "tests/loop/hand.h"
+#include "tests/loop/stepping.h"
 
 #define SESSIONS 2000u
 
 /* Who asks this is an agent. */
 #define CHECK_OF_RUN "\5\1\0\0\0\0\0\0\0\x15\0\0\0\0\0\0\0/torch.rendezvous.job"
-
-/* A clock that shows more at each reading. */
-static uint64_t now_ns, step_ns;
-
-static int64_t wall(void *arg)
-{
-    return clock_system.wall_ns(arg);
-}
-
-static uint64_t stepping(void *arg)
-{
-    (void)arg;
-    now_ns += step_ns;
-    return now_ns;
-}
-
-static const struct clock hand = {.wall_ns = wall, .monotonic_ns = stepping};
 
 static const struct stats *stats(void)
 {
@@ -47,7 +31,7 @@ static int open_sessions(uint32_t count)
     now_ns = UINT64_C(100000000000);
     step_ns = 0;
     loop_open(&loop, NULL);
-    loop.server.engine.options.clock = loop.server.net.budget.clock = &hand;
+    loop.server.engine.options.clock = loop.server.net.budget.clock = &stepping;
     fd = hand_connect();
     for (uint32_t i = 1; i <= count; i++)
         hand_open(fd, i, i);
