@@ -153,7 +153,9 @@ void *account_resize_pages(enum account_kind kind, void *old, size_t old_len, si
 {
     void *p = MAP_FAILED;
 
-    if (len <= old_len || account_has_room(ACCOUNT_ORDINARY, len - old_len))
+    if (len <= old_len) /* where qemu stands in for the kernel, it would be moved if it might */
+        p = mremap(old, old_len, len, 0);
+    else if (account_has_room(ACCOUNT_ORDINARY, len - old_len))
         p = mremap(old, old_len, len, MREMAP_MAYMOVE);
     if (p == MAP_FAILED)
         return account_refused();

@@ -170,7 +170,7 @@ void account_heap_free(enum account_kind kind, void *p);
 /* Pages of their own, outside malloc(): they go back to the system one by one. malloc() does so
  * with all that borders on each other at once, when nothing lies behind it any more, and that takes
  * some 0.1 ms for each MiB. `len` is best a multiple of pages. They are made more or fewer without
- * being copied. */
+ * being copied, and fewer stay where they are. */
 void *account_request_pages(enum account_kind kind, size_t len);
 void *account_resize_pages(enum account_kind kind, void *old, size_t old_len, size_t len);
 void account_free_pages(enum account_kind kind, void *p, size_t len);
