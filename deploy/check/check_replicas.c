@@ -287,7 +287,7 @@ static bool admits_peer(struct check *c, const struct kube_object *policy,
     if (kube_get(peer, "ipBlock") != NULL)
         return !is_address(host) || is_within(host, kube_text(peer, "ipBlock.cidr"));
     if (is_address(host))
-        return false; /* of a pod, which nobody would write here */
+        return false; /* of a pod: no user writes that here */
     if (yaml_get_pair(peer, "namespaceSelector") == NULL)
         wanted = policy->namespace;
     return *wanted == '\0' || *is == '\0' || strcmp(wanted, is) == 0;

@@ -228,9 +228,13 @@ static void take_look(struct journal_etcd *j, const Etcd3__TxnResponse *t)
         refuse(j, "an entry of the log is missing, and no snapshot has it");
 }
 
-static void adapt_entries(struct journal_etcd *j, const struct grpc_answer *a)
+/* More, as long as there are more and they are short. */
+static void adapt_entries(struct journal_etcd *j, const struct grpc_answer *a,
+                          const Etcd3__TxnResponse *t)
 {
-    if (a->code != 0 || a->message.len > SHORT_ANSWER)
+    const Etcd3__RangeResponse *entries = t == NULL ? NULL : txn_range(t, 3);
+
+    if (entries == NULL || entries->n_kvs < j->entries || a->message.len > SHORT_ANSWER)
         j->entries = ENTRIES_LEAST;
     else if (j->entries < ENTRIES_MOST)
         j->entries *= 2;
@@ -241,7 +245,7 @@ static void on_look(void *arg, const struct grpc_answer *a)
     struct journal_etcd *j = arg;
     Etcd3__TxnResponse *t = a->code == 0 ? message_txn(a->message) : NULL;
 
-    adapt_entries(j, a);
+    adapt_entries(j, a, t);
     if (j->state == JOURNAL_ENDED)
         ;
     else if (a->code != 0) {
