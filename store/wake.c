@@ -42,6 +42,8 @@ void subscription_push(struct ready_list *ready, const struct reserve *reserve,
     struct delivery *d = NULL;
 
     ready->work++;
+    if (s->ended)
+        return;
     if (bytes != NULL && has_room(s, reserve))
         d = account_request(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, sizeof *d);
     if (d == NULL) {
@@ -59,6 +61,8 @@ void subscription_push_render(struct ready_list *ready, const struct reserve *re
     struct render_wait *w = NULL;
 
     ready->work++;
+    if (s->ended)
+        return;
     if (r != NULL && has_room(s, reserve))
         w = account_request(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, sizeof *w);
     if (w == NULL) {

@@ -90,7 +90,8 @@ void subscription_init(struct subscription *s, void *owner);
 
 /* Queues one more reference to `bytes`. When it does not fit, when the reserve has no memory to
  * spare, and without bytes, the subscription is lost instead: what it misses is no part of a
- * change, and must not keep one from being applied. */
+ * change, and must not keep one from being applied. Behind an event that is missed none is queued.
+ */
 void subscription_push(struct ready_list *ready, const struct reserve *reserve,
                        struct subscription *s, struct blob *bytes);
 

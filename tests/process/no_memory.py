@@ -5,7 +5,8 @@ was there before the request, or after it.
 
     no_memory.py [--deep] [--relay] [NAME...]     all kinds of request, or those with one of these words
 
---relay: the same of a relay that passes requests of HTTP on to a store, which has memory. --deep also lets there be no memory from the k-th on but what is freed. fail_malloc.c does it; sanitizers have a
+--relay: the same of a relay that passes requests of HTTP on to a store, which has memory. --deep also
+lets there be no memory from the k-th on but what is freed. fail_malloc.c does it; sanitizers have a
 malloc() of their own, so with them there is nothing to test.
 """
 
@@ -21,8 +22,9 @@ import tempfile
 import time
 import urllib.parse
 
-for folder in ("support", "elastic"):
+for folder in ("support", "elastic", "wire"):
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder))
+import relay_frames as frames  # noqa: E402
 import torch_state  # noqa: E402
 from agents import complete_round  # noqa: E402
 from servers import Rdzvd, OPERATOR, rdzvd_binary, token_flag  # noqa: E402
@@ -61,6 +63,54 @@ MANY = [(b"k%d" % i + b"." * 60, b"v") for i in range(270)]  # its requests take
 
 def put_pairs(*pairs):
     return MULTI_SET + struct.pack("<Q", len(pairs)) + b"".join(text(k) + text(v) for k, v in pairs)
+
+
+# ---- c10d as torch 1.x speaks it
+
+LEGACY_SET, LEGACY_COMPARE_SET, LEGACY_GET, LEGACY_ADD, LEGACY_CHECK, LEGACY_WAIT, LEGACY_COUNT, LEGACY_WATCH, \
+    LEGACY_DELETE = (bytes([n]) for n in range(9))
+# Of a key that is not there the answer is what was expected.
+LEGACY_END = LEGACY_COMPARE_SET + text(b"absent") + text(END) + text(b"v")
+
+# ---- a relay
+
+CHANNEL, SESSION = 5, b"%SESSION"  # each try opens a session of its own
+
+
+def link(*requests):
+    """A client comes, and sends these; only the last has an answer."""
+    opening = frames.opened(CHANNEL, int.from_bytes(SESSION, "little"), False)
+    return opening + b"".join(frames.request(r, CHANNEL, i + 1) for i, r in enumerate(requests))
+
+
+def frames_of(got):
+    """(kind, flags, payload) of each whole frame; see proto/relay.h."""
+    out, at = [], 0
+    while len(got) - at >= 20:
+        size, kind, flags = struct.unpack_from("<IBB", got, at)
+        if len(got) - at < 20 + size:
+            break
+        out.append((kind, flags, got[at + 20:at + 20 + size]))
+        at += 20 + size
+    return out
+
+
+def is_welcome(got):
+    return any(kind in (frames.WELCOME, frames.REFUSED) for kind, _, _ in frames_of(got))
+
+
+def is_told(got, asked):
+    """The relay knows what became of all that it has sent."""
+    kinds = [(kind, flags & frames.MORE) for kind, flags, _ in frames_of(got)]
+    return (frames.PONG, 0) in kinds and (
+        not asked or (frames.ANSWER, 0) in kinds or (frames.ENDED, 0) in kinds)
+
+
+def link_shape(got):
+    """What a relay passes on: when it hears that a request is done may differ."""
+    heard = frames_of(got)
+    return ([(flags, payload) for kind, flags, payload in heard if kind == frames.OPENED],
+            b"".join(payload for kind, _, payload in heard if kind == frames.ANSWER))
 
 
 # ---- torch's agents
@@ -157,6 +207,28 @@ REQUESTS = {
     "c10d_agent_closes": ([swap(b"", COMPLETE)], swap(COMPLETE, CLOSED)),
     "c10d_agent_looks": ([swap(b"", COMPLETE)], GET + text(RUN)),
     "c10d_run_set": ([SET + text(b"k") + text(b"v")], SET + text(RUN) + text(COMPLETE)),
+    "legacy_set": ([], LEGACY_SET + text(b"k") + text(BIG)),
+    "legacy_add": ([], LEGACY_ADD + text(b"k") + number(7)),
+    "legacy_get": ([LEGACY_SET + text(b"k") + text(BIG)], LEGACY_GET + text(b"k")),
+    "legacy_wait": ([LEGACY_SET + text(b"k") + text(b"v")], LEGACY_WAIT + many(b"k")),
+    "legacy_watch": ([], LEGACY_WATCH + text(b"k")),
+    "legacy_watch_two": ([LEGACY_SET + text(b"k") + text(b"v")],
+                         LEGACY_WATCH + text(b"k") + LEGACY_WATCH + text(b"l")),
+    "legacy_watched": ([LEGACY_SET + text(b"k") + text(b"old")],
+                       LEGACY_WATCH + text(b"k") + LEGACY_SET + text(b"k") + text(BIG)
+                       + LEGACY_DELETE + text(b"k")),
+    "link_hello": ([], b""),
+    "link_open": ([], link()),
+    "link_close": ([], link() + frames.frame(frames.CLOSE, b"", CHANNEL)),
+    "link_set": ([], link(SET + text(b"new") + text(BIG), GET + text(b"new"))),
+    "link_set_large": ([], link(SET + text(b"new") + text(LARGE), ADD + text(b"n") + number(7))),
+    "link_compare_set": ([SET + text(b"k") + text(b"old")],
+                         link(COMPARE_SET + text(b"k") + text(b"old") + text(BIG))),
+    "link_get_large": ([SET + text(b"k") + text(LARGE)], link(GET + text(b"k"))),
+    "link_many_set": ([put_pairs(*MANY)], link(put_pairs(*[(k, b"new") for k, _ in MANY]),
+                                               QUEUE_LEN + text(b"q"))),
+    "link_wait": ([], link(WAIT + many(b"a", b"b")) + frames.request(CANCEL, CHANNEL, 2)),
+    "link_agent_joins": ([swap(b"", CREATED)], link(swap(CREATED, JOINED))),
     "http_put": ([], http("PUT", "/v2/keys/a/b/c?value=v")),
     "http_put_form": ([], http("PUT", "/v2/keys/a", b"value=" + BIG)),
     "http_put_large_form": ([http("PUT", "/v2/keys/a", b"value=" + LARGE_FORM)],
@@ -231,6 +303,10 @@ REQUESTS = {
                  http("GET", "/rdzv/v1/spaces/default/runs/r", headers=OPERATOR_HEADERS)),
     "http_forget_run": ([http("PUT", RUN_V2, b"value=" + quoted(JOINED))],
                         http("DELETE", "/rdzv/v1/spaces/default/runs/r", headers=OPERATOR_HEADERS)),
+    "http_monitor": ([], http("GET", "/rdzv/v1/monitor", headers=OPERATOR_HEADERS)),
+    "http_status_feed": ([http("PUT", RUN_V2, b"value=" + quoted(JOINED))],
+                         http("GET", "/rdzv/v1/spaces/default/status",
+                              headers=OPERATOR_HEADERS + (("Accept", "text/event-stream"),))),
     "http_reset": ([http("PUT", "/v2/keys/a?value=v")],
                    http("DELETE", "/rdzv/v1/spaces/default", headers=OPERATOR_HEADERS)),
     "http_redirect": ([], http("GET", "/v2//keys/" + "a" * 3000)),
@@ -301,17 +377,42 @@ def whole_http(got):
     return b"chunked" not in head or body.endswith(b"0\r\n\r\n")
 
 
+def is_event(got):
+    """The first one of a stream has come, or there is no stream."""
+    head, end, body = got.partition(b"\r\n\r\n")
+    return b"\n\n" in body if b"event-stream" in head else whole_http(got)
+
+
+def is_watched(got):
+    """Events stand behind the answers, in the order of the changes: one of SET, one of DELETE."""
+    answers, end, events = got.partition(END)
+    return end and events.endswith(text(BIG) + text(b""))
+
+
+def dialect(kind, request):
+    """What opens a connection, when that is answered, what follows the request, and when all is."""
+    if kind.startswith("c10d"):
+        return HELLO, lambda got: got.endswith(PONG), PING + END, lambda got: got.endswith(END)
+    if kind.startswith("legacy"):
+        return (b"", lambda got: True, LEGACY_END,
+                is_watched if kind == "legacy_watched" else lambda got: got.endswith(END))
+    if kind == "link_hello":
+        return b"", lambda got: True, frames.hello(b"default"), is_welcome
+    if kind.startswith("link"):
+        asked = any(kind == frames.REQUEST for kind, _, _ in frames_of(request))
+        return (frames.hello(b"default"), is_welcome, frames.frame(frames.PING),
+                lambda got: is_told(got, asked))
+    return b"", lambda got: True, b"", is_event if kind in STREAMS else whole_http
+
+
 def ask(port, kind, request, before=lambda: None):
     """Sends a request on a connection of its own; `before` is called when that is there."""
-    with Client(port, HELLO if kind.startswith("c10d") else b"") as c:
-        if kind.startswith("c10d"):
-            c.until(lambda got: got.endswith(PONG))
-            before()
-            c.send(request + PING + END)
-            return c.until(lambda got: got.endswith(END))
+    hello, is_greeted, tail, is_done = dialect(kind, request)
+    with Client(port, hello) as c:
+        c.until(is_greeted)
         before()
-        c.send(request)
-        return c.until(whole_http)
+        c.send(request + tail)
+        return c.until(is_done)
 
 
 def timeless(got):
@@ -364,7 +465,7 @@ def auth(port):
 def runs(port):
     """What is known of them, but for times and for who is connected."""
     got = ask(port, "http", http("GET", "/rdzv/v1/spaces/default/runs", headers=OPERATOR_HEADERS))
-    return re.sub(rb'"(peer|address|heartbeat|heartbeat_age_ms|port)":("[^"]*"|\d+|null),?', b"",
+    return re.sub(rb'"(peer|address|heartbeat|heartbeat_age_ms|port|agents)":("[^"]*"|\d+|null),?', b"",
                   got[0].partition(b"\r\n\r\n")[2])
 
 
@@ -401,8 +502,11 @@ class Lab:
                      http("DELETE", "/rdzv/v1/spaces/default", headers=OPERATOR_HEADERS))
         if not got.startswith(b"HTTP/1.1 2"):
             raise AssertionError("a reset came to %r" % got[:100])
+        spoken = kind.partition("_")[0]
         for request in setup:
-            ask(self.port, kind, request)
+            _, whole = ask(self.port, "c10d" if spoken == "link" else spoken, request)
+            if not whole:
+                raise AssertionError("what is there before was refused: %r" % request[:100])
         return state(self.port)
 
 
@@ -422,18 +526,23 @@ def without_chunks(got):
     return head + end + body
 
 
-ANY_ANSWER = ("http_metrics", "http_stats", "http_vars")
+STREAMS = ("http_monitor", "http_status_feed")
+ANY_ANSWER = ("http_metrics", "http_stats", "http_vars") + STREAMS
 
 
 def same_answer(kind, answer, right):
     """Indexes, times and dates differ; and so does what counts requests."""
     def shape(got):
+        if kind.startswith("link"):
+            return link_shape(got)
         got = timeless(re.sub(rb"Date: [^\r]*", b"", without_chunks(got)))
         return re.sub(rb"\d+", b"N", got) if kind.startswith("http") else got
     return shape(answer) == shape(right) or kind in ANY_ANSWER
 
 
 def is_error(kind, answer):
+    if kind.startswith("link"):
+        return any(k in (frames.ENDED, frames.REFUSED) for k, _, _ in frames_of(answer))
     return kind.startswith("http") and re.match(rb"HTTP/1.1 (5\d\d|400)", answer)
 
 
@@ -441,7 +550,7 @@ def try_once(lab, kind, k, every):
     """One request whose k-th allocation fails. Returns how many failed, and why it is wrong."""
     setup, request = REQUESTS[kind]
     before = lab.reset(kind, setup)
-    request = request.replace(b"%INDEX%", b"%d" % before["index"])
+    request = request.replace(b"%INDEX%", b"%d" % before["index"]).replace(SESSION, os.urandom(8))
     answer, whole = ask(lab.port, kind, request, before=lambda: lab.page.arm(k, every))
     failed = lab.page.disarm()
     after = state(lab.port)
@@ -457,23 +566,36 @@ def settled(lab, right, now):
     return now
 
 
+SETTLES_LATER = ("c10d_agent_closes",)  # rdzvd looks at it again a tick later, without a request
+
+
+def states_of(lab, kind, before, changed):
+    """What may be there after a request."""
+    deadline, later = time.monotonic() + 5, changed
+    while kind in SETTLES_LATER and later == changed and time.monotonic() < deadline:
+        later = dict(state(lab.port), index=changed["index"])
+    return before, changed, later
+
+
 def try_kind(lab, kind, every):
     """None, or what is wrong."""
     _, right, whole, before, changed = try_once(lab, kind, 0, 0)
     if not whole:
         return "without a failure the answer is %r" % right[:200]
+    expected = states_of(lab, kind, before, changed)
     for k in range(1, CALLS_MOST):
         failed, answer, whole, _, after = try_once(lab, kind, k, every)
         where = "k=%d: " % k
-        if after not in (before, changed):
-            after = settled(lab, (before, changed), after)
-        if after not in (before, changed):
+        if after not in expected:
+            after = settled(lab, expected, after)
+        if after not in expected:
             return where + "the state is %r, neither %r nor %r" % (after, before, changed)
         if whole and not same_answer(kind, answer, right) and not is_error(kind, answer):
             return where + "the answer is %r, not %r" % (answer[:200], right[:200])
-        if whole and same_answer(kind, answer, right) and after != changed:
+        if whole and same_answer(kind, answer, right) and after not in expected[1:]:
             return where + "the answer is right, and nothing has changed"
-        if whole and is_error(kind, answer) and not is_error(kind, right) and after != before:
+        if kind.startswith("http") and whole and is_error(kind, answer) and not is_error(kind, right) \
+                and after != before:
             return where + "the answer is an error, and the state has changed"
         if failed == 0:
             print("  %-24s %d allocations" % (kind, k - 1), flush=True)

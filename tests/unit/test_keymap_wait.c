@@ -677,6 +677,8 @@ static void who_is_told_too_often_loses_the_subscription(void **state)
         told++;
     }
     assert_int_equal(told, SUBSCRIPTION_MAX);
+    set(&w, "k", "there is room again, but an event is missing before this one");
+    assert_int_equal(subscription.queued, 0);
     for (size_t i = 0; i < COUNT(watches); i++)
         keymap_unwatch(&w.m, watches[i]);
     subscription_fini(&w.ready, &subscription);
