@@ -52,6 +52,11 @@ FAULTY = ("2.6",)
 GRACE_SECONDS = 30
 SIGNAL_SWALLOWED = re.compile("error in log tail[eo]r for .*SignalException")
 
+# D: where its node has no network while an agent begins, connect() fails with "no route to host" (the
+# store's address is not found), after which torch tries no more (SocketConnectOp::tryConnect() of
+# c10d/socket.cpp: it repeats what was refused, reset or timed out), and the agent ends. A kubelet starts
+# it again. So an agent is cut off once it has reached its store.
+
 
 def fault(weight, name):
     def add(function):
@@ -319,6 +324,8 @@ def cut(s):
         return False
     if s.job.worlds() and s.job.worlds()[-1].size < 2:
         return False
+    if not agent.pod.is_connected(s.store.port):
+        return False  # torch's fault D
     seconds = s.random.uniform(1, LONG)
     s.note("%s is cut off for %.1f s" % (agent.name, seconds))
     s.stand_still(agent, seconds, lambda: agent.pod.link(False), lambda: agent.pod.link(True))

@@ -17,6 +17,7 @@ ENTER = """hostname "$1" && mount --bind "$2" /etc/hosts && mount --bind "$3" "$
 exec "$@"
 """
 RESOLV = os.path.realpath("/etc/resolv.conf")
+ESTABLISHED = "01"  # in /proc/net/tcp
 
 
 class NoNamespaces(Exception):
@@ -91,6 +92,16 @@ class Pod:
                               text=True, check=False)
         if not done.stdout.strip():
             raise NoNamespaces("the kernel resets no connections: " + done.stderr.strip())
+
+    def is_connected(self, port):
+        """Some process here has a connection to that port."""
+        for name in ("tcp", "tcp6"):
+            with open("/proc/%d/net/%s" % (self.holder.pid, name)) as f:
+                for line in f:
+                    peer, state = line.split()[2:4]
+                    if peer.endswith(":%04X" % port) and state == ESTABLISHED:
+                        return True
+        return False
 
     def enter(self, own_pids=True):
         """The words in front of a command that is to run here. With processes of its own the
