@@ -41,14 +41,14 @@ static void on_expiry(evutil_socket_t fd, short what, void *arg)
         ;
 }
 
-/* Sets the timer for the earliest TTL of all, unless it is set for that one already. */
-static void arm_expiry(struct server *s)
+/* The earliest TTL may be another one: sets the timer for it, unless it is set for that one
+ * already.
+ */
+__attribute__((noinline)) static void arm_expiry(struct server *s)
 {
     struct timeval later;
     int64_t first = 0, wait;
 
-    if (!s->engine.expiry_moved)
-        return;
     s->engine.expiry_moved = false;
     if (!engine_next_expiry(&s->engine, &first))
         first = 0;
@@ -261,7 +261,8 @@ static bool end_iteration(struct server *s)
 {
     bool goes_on;
 
-    arm_expiry(s);
+    if (s->engine.expiry_moved)
+        arm_expiry(s);
     note_refusal(s);
     goes_on = relay_links_have_work(&s->store.links) && relay_links_work(&s->store.links);
     goes_on = let_held_go_on(&s->store) || goes_on;

@@ -53,6 +53,14 @@ static int by_key(const void *a, const void *b)
     return slice_compare((*left)->by_path.key, (*right)->by_path.key);
 }
 
+/* The same of a child of `dir`, where its name begins at a place that is known. */
+static inline bool is_hidden_in(const struct node *dir, const struct node *child)
+{
+    size_t name = tree_is_root(dir->by_path.key) ? 1 : dir->by_path.key.len + 1;
+
+    return child->by_path.key.ptr[name] == '_';
+}
+
 /* The visible children, sorted or in order of creation, ending with NULL; the caller frees them. */
 static struct node **children(const struct node *n, bool sorted, size_t *room)
 {
@@ -67,7 +75,7 @@ static struct node **children(const struct node *n, bool sorted, size_t *room)
         return NULL;
     count = 0;
     TAILQ_FOREACH(child, &n->children, sibling) {
-        if (!tree_is_hidden(child) && !tree_is_removed(child))
+        if (!is_hidden_in(n, child) && !tree_is_removed(child))
             list[count++] = child;
     }
     if (sorted)
