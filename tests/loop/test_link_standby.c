@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "rdzv/net/transport.h"
 #include "rdzv/relay/link_session.h"
 #include "tests/loop/hand.h"
 
@@ -144,6 +145,25 @@ static void a_relay_that_says_more_is_dropped(void **state)
     loop_close(&loop);
 }
 
+/* Not after RELAY_STANDBY_MS: it asks another replica at once. */
+static void relays_are_let_go_when_the_replica_stops(void **state)
+{
+    int first, second;
+
+    (void)state;
+    open_standby();
+    first = come();
+    second = come();
+    transport_drain(&loop.server.net);
+    loop_expect_end(&loop, first);
+    loop_expect_end(&loop, second);
+    close(first);
+    close(second);
+    LOOP_UNTIL(&loop, loop.server.net.conn_count == 0);
+    assert_true(TAILQ_EMPTY(&links()->waiting));
+    loop_close(&loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +172,7 @@ int main(void)
         cmocka_unit_test(a_relay_waits_for_two_seconds),
         cmocka_unit_test(a_relay_may_go_while_it_waits),
         cmocka_unit_test(a_relay_that_says_more_is_dropped),
+        cmocka_unit_test(relays_are_let_go_when_the_replica_stops),
     };
 
     return cmocka_run_group_tests_name("rdzv/relay/link, a replica stands by", tests, NULL, NULL);
