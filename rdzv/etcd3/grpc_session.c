@@ -95,8 +95,11 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, cons
     (void)arg;
     if (call == NULL)
         return 0;
-    if (len > GRPC_ANSWER_MAX - call->in_len)
+    if (len > GRPC_ANSWER_MAX - call->in_len) {
+        snprintf(call->text, sizeof call->text, "the answer is longer than %zu bytes",
+                 GRPC_ANSWER_MAX);
         return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream, NGHTTP2_CANCEL);
+    }
     if (call->in_cap - call->in_len < len) {
         cap = (call->in_len + len) * 2;
         in = account_resize(ACCOUNT_JOURNAL, ACCOUNT_ORDINARY, call->in, call->in_cap, cap);

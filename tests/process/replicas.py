@@ -356,6 +356,38 @@ def a_long_log_is_read_in_few_looks(cluster, start):
     check(looks < 60, "1000 entries were read in %d transactions" % looks)
 
 
+def figure(replica, name):
+    return int(re.search(rb"^%s (\d+)$" % name.encode(), ask(replica.port, "GET", "/metrics")[2], re.M).group(1))
+
+
+@case
+@with_cluster()
+def a_log_that_grows_long_all_of_a_sudden(cluster, start):
+    """Short entries are read many at a time; so many long ones are more than an answer may be."""
+    r = ready(start())
+    peer, sent = Peer(r.port), 0
+    # A second snapshot is larger than what comes behind it here: that stays in the log.
+    for snapshots in 1, 2:
+        while figure(r, "rdzvd_journal_uncovered_bytes") < max(16 * MIB, figure(r, "rdzvd_journal_snapshot_bytes")):
+            peer.set(b"large/%d" % sent, bytes([sent]) * (MIB - 4096))
+            sent = peer.add(b"sent", 1)
+        r.wait_log("event=snapshot_written", count=snapshots)
+    for i in range(8 + 16 + 32 + 64):  # as many as are read until it is 128 at a time
+        same(peer.add(b"count", 1), i + 1, "an ADD")
+    for i in range(20):
+        peer.set(b"large/%d" % i, bytes([255 - i]) * (MIB - 4096))
+        peer.add(b"sent", 1)
+    s = start()
+    s.wait_log(r"event=etcd_failed .*longer than")
+    s.wait_ready(503, "stands by")
+    same(r.log().count("event=snapshot_written"), 2, "snapshots: the long entries are in the log")
+    same(r.stop(), 0, "the exit code")
+    peer = Peer(ready(s).port)
+    same(peer.add(b"count", 0), 120, "the key, of the next leader")
+    for i in range(sent):
+        same(peer.get(b"large/%d" % i), bytes([255 - i if i < 20 else i]) * (MIB - 4096), "a value, of the next leader")
+
+
 SESSION_S = 4
 
 
