@@ -68,13 +68,28 @@ static uint64_t pause_ms(const struct grpc *g)
     return g->failures < g->options.endpoint_count ? 0 : ms < RETRY_MOST ? ms : RETRY_MOST;
 }
 
+/* The address that was tried, or used, is of no use now. */
 static void close_socket(struct grpc *g)
 {
+    if (g->fd >= 0)
+        addresses_note_failure(&g->failed, &g->addresses[g->at - 1]);
     tls_free(g->ssl);
     g->ssl = NULL;
     if (g->fd >= 0)
         close(g->fd);
     g->fd = -1;
+}
+
+/* The name is looked up anew, for its next address; or the next endpoint follows. */
+static void choose_next(struct grpc *g)
+{
+    g->next_ms = now_ms(g);
+    if (g->tried < g->address_count)
+        return;
+    g->failures += g->failures < 20;
+    g->next_ms += pause_ms(g);
+    g->target = (g->target + 1) % g->options.endpoint_count;
+    g->tried = 0;
 }
 
 static void disconnect(struct grpc *g, const char *why)
@@ -91,9 +106,7 @@ static void disconnect(struct grpc *g, const char *why)
     close_socket(g);
     grpc_session_end(g);
     g->state = GRPC_DOWN;
-    g->failures += g->failures < 20;
-    g->next_ms = now_ms(g) + pause_ms(g);
-    g->target = (g->target + 1) % g->options.endpoint_count;
+    choose_next(g);
     tell_ended(g);
     while ((call = LIST_FIRST(&g->calls)) != NULL) {
         call->code = GRPC_UNCLEAR;
@@ -274,6 +287,7 @@ static void connect_next(struct grpc *g)
     while (g->at < g->address_count) {
         const union resolve_address *a = &g->addresses[g->at++];
 
+        g->tried++;
         g->fd = socket(a->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (g->fd < 0)
             continue;
@@ -284,8 +298,7 @@ static void connect_next(struct grpc *g)
             g->next_ms = now_ms(g) + CONNECT_MS;
             return;
         }
-        close(g->fd);
-        g->fd = -1;
+        close_socket(g);
     }
     disconnect(g, "cannot be reached");
 }
@@ -301,6 +314,7 @@ static void on_resolved(void *arg, const union resolve_address *addresses, size_
         return;
     }
     memcpy(g->addresses, addresses, count * sizeof *addresses);
+    addresses_sort(&g->failed, g->addresses, count);
     g->address_count = count;
     g->at = 0;
     connect_next(g);
@@ -313,6 +327,7 @@ static void look_up(struct grpc *g)
     snprintf(g->where, sizeof g->where, strchr(spec->host, ':') != NULL ? "[%s]:%u" : "%s:%u",
              spec->host, spec->port);
     g->state = GRPC_LOOKS_UP;
+    g->address_count = g->at = 0;
     g->next_ms = now_ms(g) + CONNECT_MS * 5;
     g->resolve = resolve_start(g->options.base, spec->host, spec->port, on_resolved, g);
     if (g->resolve == NULL)

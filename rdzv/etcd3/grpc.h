@@ -1,7 +1,8 @@
 /* A client of gRPC: unary calls to one of several endpoints, over HTTP/2, with TLS or without. One
  * connection at a time; when it fails, stays silent for a call's deadline, or is told to go, the
- * next endpoint follows. Nothing is sent twice by itself: whoever made a call is told how it ended,
- * and makes it again. No thread; names are looked up beside the loop. */
+ * next address of the endpoint's name follows, and when it has no other, the next endpoint. Nothing
+ * is sent twice by itself: whoever made a call is told how it ended, and makes it again. No thread;
+ * names are looked up beside the loop. */
 #pragma once
 
 #include <event2/event.h>

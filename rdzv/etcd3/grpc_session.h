@@ -4,8 +4,8 @@
 
 #include <event2/event_struct.h>
 
+#include "rdzv/etcd3/addresses.h"
 #include "rdzv/etcd3/grpc.h"
-#include "rdzv/net/resolve.h"
 
 struct nghttp2_session;
 
@@ -15,6 +15,8 @@ struct grpc {
     size_t target;                                /* the endpoint */
     union resolve_address addresses[RESOLVE_MAX]; /* its */
     size_t address_count, at;
+    size_t tried; /* of its addresses, since it is the target */
+    struct failed_addresses failed;
     struct resolve *resolve;
     int fd;                      /* -1: none */
     SSL *ssl;                    /* NULL: plain text, or not yet */

@@ -13,6 +13,7 @@
 #include <nghttp2/nghttp2.h>
 
 #include "rdzv/engine/clock.h"
+#include "rdzv/etcd3/addresses.h"
 #include "rdzv/etcd3/entry.h"
 #include "rdzv/etcd3/grpc.h"
 #include "rdzv/etcd3/message.h"
@@ -177,7 +178,9 @@ static struct peer_server {
     const char *message;
     struct slice body;
     size_t body_sent;
-} servers[2];
+} servers[3];
+
+static union resolve_address addresses[3]; /* theirs */
 
 static void flush(struct peer_server *s)
 {
@@ -291,20 +294,60 @@ static void on_link(void *arg, bool up)
     is_up = up;
 }
 
-static int set_up(void **state)
-{
-    static char host[] = "127.0.0.1";
-    static struct upstream_spec specs[2];
-    static const struct client_tls plain;
-    struct grpc_options options = {.tls = &plain,
-                                   .endpoints = specs,
-                                   .endpoint_count = 2,
-                                   .clock = &clock_system,
-                                   .link = on_link};
+/* --- Names. --- */
 
-    (void)state;
+/* The first two servers', always in this order. */
+#define TWO_SERVERS "etcd.test"
+
+static struct lookup {
+    void (*tell)(void *arg, const union resolve_address *addresses, size_t count, const char *why);
+    void *arg;
+} lookup;
+
+static void on_found(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    (void)arg;
+    lookup.tell(lookup.arg, addresses, 2, NULL);
+}
+
+#define RESOLVE_START(name)                                                                        \
+    struct resolve *name(                                                                          \
+        struct event_base *b, const char *host, uint16_t port,                                     \
+        void (*tell)(void *arg, const union resolve_address *list, size_t count, const char *why), \
+        void *arg)
+
+RESOLVE_START(__real_resolve_start);
+RESOLVE_START(__wrap_resolve_start);
+RESOLVE_START(__wrap_resolve_start)
+{
+    const struct timeval now = {0};
+
+    if (strcmp(host, TWO_SERVERS) != 0)
+        return __real_resolve_start(b, host, port, tell, arg);
+    lookup = (struct lookup){tell, arg};
+    assert_int_equal(event_base_once(b, -1, EV_TIMEOUT, on_found, NULL, &now), 0);
+    return (struct resolve *)(void *)&lookup;
+}
+
+void __real_resolve_cancel(struct resolve *r);
+void __wrap_resolve_cancel(struct resolve *r);
+void __wrap_resolve_cancel(struct resolve *r)
+{
+    if (r != (struct resolve *)(void *)&lookup)
+        __real_resolve_cancel(r);
+}
+
+/* --- The client. --- */
+
+static char host[] = "127.0.0.1", two_servers[] = TWO_SERVERS;
+static struct upstream_spec specs[2];
+
+static void begin_servers(void)
+{
     base = event_base_new();
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
         struct peer_server *s = &servers[i];
         struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         socklen_t len = sizeof a;
@@ -314,14 +357,52 @@ static int set_up(void **state)
         assert_int_equal(bind(s->listener, (struct sockaddr *)&a, sizeof a), 0);
         assert_int_equal(listen(s->listener, 8), 0);
         getsockname(s->listener, (struct sockaddr *)&a, &len);
-        specs[i] = (struct upstream_spec){.host = host, .port = ntohs(a.sin_port)};
+        addresses[i].in4 = a;
         event_assign(&s->accepts, base, s->listener, EV_READ | EV_PERSIST, on_accept, s);
         event_add(&s->accepts, NULL);
     }
-    options.base = base;
+}
+
+static void begin_client(size_t endpoint_count)
+{
+    static const struct client_tls plain;
+    const struct grpc_options options = {.base = base,
+                                         .tls = &plain,
+                                         .endpoints = specs,
+                                         .endpoint_count = endpoint_count,
+                                         .clock = &clock_system,
+                                         .link = on_link};
+
     is_up = false;
     client = grpc_new(&options);
     assert_non_null(client);
+}
+
+static void use_server(size_t spec, size_t server)
+{
+    specs[spec] =
+        (struct upstream_spec){.host = host, .port = ntohs(addresses[server].in4.sin_port)};
+}
+
+/* Two endpoints, each with an address of its own. */
+static int set_up(void **state)
+{
+    (void)state;
+    begin_servers();
+    use_server(0, 0);
+    use_server(1, 1);
+    begin_client(2);
+    return 0;
+}
+
+/* A name with two addresses, and behind it an endpoint with one. */
+static int set_up_name(void **state)
+{
+    (void)state;
+    begin_servers();
+    specs[0] = (struct upstream_spec){.host = two_servers, .port = 2379};
+    use_server(1, 2);
+    begin_client(2);
     return 0;
 }
 
@@ -329,7 +410,7 @@ static int tear_down(void **state)
 {
     (void)state;
     grpc_free(client);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
         hang_up(&servers[i]);
         event_del(&servers[i].accepts);
         close(servers[i].listener);
@@ -493,6 +574,72 @@ static void a_goaway_is_heeded(void **state)
     AWAIT(servers[1].connections == 1);
 }
 
+static void ask_in_vain(void)
+{
+    struct grpc_call call;
+
+    ask(&call, 200);
+    AWAIT(outcome.told == 1);
+    assert_int_equal(outcome.code, GRPC_UNCLEAR);
+}
+
+/* A member that takes connections and says nothing does not come first again, whatever order the
+ * name's servers tell; and each address is tried before the next endpoint. */
+static void the_address_that_failed_last_comes_last(void **state)
+{
+    struct grpc_call call;
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++)
+        servers[i].status = NULL;
+    for (size_t round = 1; round <= 3; round++) {
+        for (size_t i = 0; i < 3; i++) {
+            ask_in_vain();
+            assert_int_equal(servers[i].requests, round);
+        }
+    }
+    servers[1].status = "5";
+    ask_in_vain();
+    ask(&call, 5000);
+    AWAIT(outcome.told == 1);
+    assert_int_equal(outcome.code, 5);
+    hang_up(&servers[1]);
+    AWAIT(!is_up);
+    servers[2].status = "5";
+    ask(&call, 5000);
+    AWAIT(outcome.told == 1);
+    assert_int_equal(outcome.code, 5);
+    assert_int_equal(servers[2].requests, 4);
+}
+
+static void addresses_are_sorted_by_their_failures(void **state)
+{
+    union resolve_address a[3 * RESOLVE_MAX] = {0}, list[4];
+    struct failed_addresses f = {0};
+
+    (void)state;
+    for (size_t i = 0; i < 3 * RESOLVE_MAX; i++) {
+        a[i].in4.sin_family = AF_INET;
+        a[i].in4.sin_port = (in_port_t)i;
+    }
+    memcpy(list, a, sizeof list);
+    addresses_sort(&f, list, 4);
+    assert_memory_equal(list, a, sizeof list);
+    addresses_note_failure(&f, &a[0]);
+    addresses_note_failure(&f, &a[2]);
+    addresses_note_failure(&f, &a[0]);
+    addresses_sort(&f, list, 4);
+    assert_memory_equal(&list[0], &a[1], sizeof a[0]);
+    assert_memory_equal(&list[1], &a[3], sizeof a[0]);
+    assert_memory_equal(&list[2], &a[2], sizeof a[0]);
+    assert_memory_equal(&list[3], &a[0], sizeof a[0]);
+    for (size_t i = 1; i < 3 * RESOLVE_MAX; i++)
+        addresses_note_failure(&f, &a[i]);
+    assert_int_equal(f.count, RESOLVE_MAX);
+    addresses_sort(&f, list, 4);
+    assert_memory_equal(&list[0], &a[1], sizeof a[0]); /* all of them are forgotten */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -508,6 +655,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(silence_is_unclear, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lost_connection_is_unclear, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_goaway_is_heeded, set_up, tear_down),
+        cmocka_unit_test(addresses_are_sorted_by_their_failures),
+        cmocka_unit_test_setup_teardown(the_address_that_failed_last_comes_last, set_up_name,
+                                        tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
