@@ -73,9 +73,10 @@ struct config_client_tls {
 /* Where the journal is kept on an etcd v3 cluster. */
 struct config_journal {
     char *url;                       /* as given; NULL: it is not */
-    struct upstream_spec *endpoints; /* one at least */
+    struct upstream_spec *endpoints; /* one at least, or they are in a file */
     size_t endpoint_count;
-    char *name; /* of the journal: its keys are below /rdzvd/NAME/ */
+    char *endpoints_file; /* NULL: they are above */
+    char *name;           /* of the journal: its keys are below /rdzvd/NAME/ */
     uint64_t lease_ms;
     char *user; /* NULL: no login */
     char *password_file;

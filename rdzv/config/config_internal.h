@@ -140,6 +140,8 @@ bool config_finish_tls(struct parse *p);
 
 /* config_relay.c; see struct option */
 /* One HOST:PORT, [ADDRESS]:PORT; false: it is none. */
+/* HOST:PORT, the host without brackets: a part of `text`. */
+bool config_split_endpoint(const char *text, size_t len, struct slice *host, uint16_t *port);
 bool config_read_endpoint(const char *text, size_t len, struct upstream_spec *out);
 const char *config_check_upstream(struct config *c, const char *text);
 const char *config_check_space(struct config *c, const char *text);

@@ -46,7 +46,27 @@ const char *config_check_journal(struct config *c, const char *text)
         j->endpoints[j->endpoint_count++] = one;
         text += len + 1;
     }
-    return j->endpoint_count > 0 ? NULL : wanted;
+    return NULL;
+}
+
+/* The members stand in one place. */
+static bool finish_endpoints(struct parse *p)
+{
+    const struct config_journal *j = &p->draft.config.journal;
+    const struct setting *file = config_last_setting(p, "journal-endpoints-file");
+
+    if (file == NULL && j->url != NULL && j->endpoint_count == 0)
+        return config_fail(&p->draft, config_last_setting(p, "journal"),
+                           "names no member of etcd: %s; or give --journal-endpoints-file=FILE",
+                           wanted);
+    if (file != NULL && j->url == NULL)
+        return config_fail(&p->draft, file, "is for --journal=etcd:///NAME");
+    if (file != NULL && j->endpoint_count > 0)
+        return config_fail(&p->draft, file,
+                           "names the members of etcd, and --journal does, too: write "
+                           "--journal=etcd:///%s",
+                           j->name);
+    return true;
 }
 
 static const char *const for_files[] = {"data-dir", "sync", "sync-interval"};
@@ -66,6 +86,8 @@ bool config_finish_journal(struct parse *p)
     const struct setting *user = config_last_setting(p, "journal-user");
     const struct setting *password = config_last_setting(p, "journal-password-file");
 
+    if (!finish_endpoints(p))
+        return false;
     if (user != NULL && j->url == NULL)
         return config_fail(&p->draft, user, "is for --journal=etcd://...");
     if (password != NULL && j->user == NULL)

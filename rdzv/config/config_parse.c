@@ -193,6 +193,7 @@ void config_free(struct config *c)
     free(c->journal.url);
     free(c->journal.user);
     free(c->journal.password_file);
+    free(c->journal.endpoints_file);
     free(c->check_data);
     free(c->check_live);
     free(c->check_ready);

@@ -10,7 +10,7 @@
 static const char wanted[] =
     "write HOST:PORT[,HOST:PORT...], such as job-rdzv.default.svc:29400 or [fd00::1]:29400";
 
-bool config_read_endpoint(const char *text, size_t len, struct upstream_spec *out)
+bool config_split_endpoint(const char *text, size_t len, struct slice *out, uint16_t *out_port)
 {
     const char *colon = memrchr(text, ':', len), *host = text;
     size_t host_len = colon == NULL ? 0 : (size_t)(colon - text);
@@ -31,7 +31,20 @@ bool config_read_endpoint(const char *text, size_t len, struct upstream_spec *ou
                    host_len) {
         return false;
     }
-    *out = (struct upstream_spec){.host = config_copy_text(host, host_len), .port = (uint16_t)port};
+    *out = (struct slice){(const uint8_t *)host, host_len};
+    *out_port = (uint16_t)port;
+    return true;
+}
+
+bool config_read_endpoint(const char *text, size_t len, struct upstream_spec *out)
+{
+    struct slice host;
+    uint16_t port;
+
+    if (!config_split_endpoint(text, len, &host, &port))
+        return false;
+    *out = (struct upstream_spec){.host = config_copy_text((const char *)host.ptr, host.len),
+                                  .port = port};
     return true;
 }
 
@@ -79,14 +92,9 @@ enum c10d_version config_legacy_version(const struct config *config)
 /* Settings of who keeps keys, and whose answers depend on it. */
 static bool is_refused(const char *name)
 {
-    static const char *const names[] = {"data-dir",
-                                        "journal",
-                                        "journal-lease",
-                                        "journal-user",
-                                        "journal-password-file",
-                                        "sync",
-                                        "sync-interval",
-                                        "space-idle-timeout",
+    static const char *const names[] = {"data-dir",       "journal",       "journal-endpoints-file",
+                                        "journal-lease",  "journal-user",  "journal-password-file",
+                                        "sync",           "sync-interval", "space-idle-timeout",
                                         "session-timeout"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

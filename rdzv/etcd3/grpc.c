@@ -65,7 +65,7 @@ static uint64_t pause_ms(const struct grpc *g)
 {
     uint64_t ms = RETRY_MS << (g->failures / 4);
 
-    return g->failures < g->options.endpoint_count ? 0 : ms < RETRY_MOST ? ms : RETRY_MOST;
+    return g->failures < g->options.endpoints->count ? 0 : ms < RETRY_MOST ? ms : RETRY_MOST;
 }
 
 /* The address that was tried, or used, is of no use now. */
@@ -88,7 +88,7 @@ static void choose_next(struct grpc *g)
         return;
     g->failures += g->failures < 20;
     g->next_ms += pause_ms(g);
-    g->target = (g->target + 1) % g->options.endpoint_count;
+    g->target = (g->target + 1) % g->options.endpoints->count;
     g->tried = 0;
 }
 
@@ -250,7 +250,7 @@ static void connected(struct grpc *g)
         begin_session(g);
         return;
     }
-    g->ssl = client_tls_open(g->options.tls, g->fd, g->options.endpoints[g->target].host);
+    g->ssl = client_tls_open(g->options.tls, g->fd, g->options.endpoints->list[g->target].host);
     if (g->ssl == NULL) {
         disconnect(g, "cannot be spoken to: memory is short");
         return;
@@ -320,10 +320,26 @@ static void on_resolved(void *arg, const union resolve_address *addresses, size_
     connect_next(g);
 }
 
+static void begin_round(struct grpc *g)
+{
+    size_t count = g->options.endpoints->count;
+
+    g->target = count == 0 ? 0 : g->options.first % count;
+    g->tried = 0;
+}
+
 static void look_up(struct grpc *g)
 {
-    const struct upstream_spec *spec = &g->options.endpoints[g->target];
+    const struct upstream_spec *spec;
 
+    if (endpoints_refresh(g->options.endpoints))
+        begin_round(g);
+    if (g->options.endpoints->count == 0) {
+        snprintf(g->trouble, sizeof g->trouble, "%s", g->options.endpoints->wrong);
+        g->next_ms = now_ms(g) + RETRY_MS;
+        return;
+    }
+    spec = &g->options.endpoints->list[g->target];
     snprintf(g->where, sizeof g->where, strchr(spec->host, ':') != NULL ? "[%s]:%u" : "%s:%u",
              spec->host, spec->port);
     g->state = GRPC_LOOKS_UP;
@@ -413,11 +429,11 @@ struct grpc *grpc_new(const struct grpc_options *options)
     if (g == NULL)
         return NULL;
     g->options = *options;
-    g->target = options->first % options->endpoint_count;
     g->fd = -1;
     g->on_event = on_event;
     LIST_INIT(&g->calls);
     LIST_INIT(&g->ended);
+    begin_round(g);
     look_up(g);
     return g;
 }

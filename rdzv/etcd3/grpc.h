@@ -8,8 +8,8 @@
 #include <event2/event.h>
 #include <sys/queue.h>
 
-#include "rdzv/config/config.h"
 #include "rdzv/engine/clock.h"
+#include "rdzv/etcd3/endpoints.h"
 #include "rdzv/net/client_tls.h"
 
 /* The longest message that an answer may be, and the longest text of a status. */
@@ -49,9 +49,8 @@ LIST_HEAD(grpc_calls, grpc_call);
 
 struct grpc_options {
     struct event_base *base;
-    const struct upstream_spec *endpoints; /* outlive it */
-    size_t endpoint_count;
-    size_t first; /* which one is asked first */
+    struct endpoints *endpoints; /* outlive it, and are its alone */
+    size_t first;                /* which one is asked first */
     const struct clock *clock;
     const struct client_tls *tls; /* that asks for "h2"; its context NULL: plain text */
     /* A connection is there, and takes calls; or it is gone, after all calls have been told. Not

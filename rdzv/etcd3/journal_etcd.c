@@ -381,8 +381,7 @@ static int start(struct journal_etcd *j)
 {
     const struct timeval often = {.tv_usec = TIMER_MS * 1000};
     const struct grpc_options grpc = {.base = j->options.base,
-                                      .endpoints = j->options.config->endpoints,
-                                      .endpoint_count = j->options.config->endpoint_count,
+                                      .endpoints = &j->endpoints,
                                       .first = random_number() % 1024,
                                       .clock = j->engine->options.clock,
                                       .tls = &j->tls,
@@ -392,6 +391,7 @@ static int start(struct journal_etcd *j)
     event_assign(&j->timer, j->options.base, -1, EV_PERSIST, on_timer, j);
     if (client_tls_start(&j->tls, &j->options.config->tls, "h2", "etcd") < 0)
         return -1;
+    endpoints_begin(&j->endpoints, j->options.config);
     j->grpc = grpc_new(&grpc);
     return j->grpc != NULL && net_add_event(&j->timer, &often) ? 0 : -1;
 }

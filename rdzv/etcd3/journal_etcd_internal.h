@@ -77,6 +77,7 @@ struct journal_etcd {
     struct journal_etcd_options options;
     struct engine *engine;
     struct grpc *grpc;
+    struct endpoints endpoints;
     struct client_tls tls;
     struct event timer;
     enum journal_state state;

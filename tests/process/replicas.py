@@ -30,7 +30,7 @@ from agents import Peer, get_request, set_request, text as c10d_text  # noqa: E4
 from cases import case, check  # noqa: E402
 from etcd3 import Cluster, Replica, Secure, text  # noqa: E402
 from filled import ask, contents, fill, goes_on, put, same  # noqa: E402
-from servers import Rdzvd, rdzvd_binary  # noqa: E402
+from servers import Rdzvd, free_port, rdzvd_binary  # noqa: E402
 
 ALL = "--all" in sys.argv
 if ALL:
@@ -425,6 +425,38 @@ def a_stopped_leader_is_left(cluster, start):
         relay.wait_log("event=upstream_lost .*nothing has come from the store for 5s")
         r.process.send_signal(signal.SIGCONT)
         r.wait_log("event=deposed")
+
+
+@case
+@with_cluster()
+def members_stand_in_a_file(cluster, start):
+    """It is read again before each try; when it is wrong, what was read before stays."""
+    member, good = cluster.members[0], "# The members.\n\n127.0.0.1:%d # all of them\n" % cluster.members[0].port
+    path = os.path.join(cluster.folder, "members")
+    cluster.url = "etcd:///test"
+
+    def write(text):
+        with open(path + ".new", "w", encoding="ascii") as f:
+            f.write(text)
+        os.rename(path + ".new", path)
+    write("127.0.0.1:%d\n" % free_port())
+    r = start("--journal-endpoints-file=" + path)
+    r.wait_ready(503, "cannot be reached")
+    write(good)
+    ready(r)
+    r.wait_log("event=endpoints_loaded file=%s endpoints=1" % path, count=2)
+    write(good + " etcd-1.etcd\n")
+    member.stop(signal.SIGKILL)
+    r.wait_log("event=endpoints_refused .*members:4:2: write HOST:PORT.* endpoints=1")
+    s = start("--journal-endpoints-file=" + path)
+    s.wait_ready(503, "members:4:2: write HOST:PORT")
+    member.start_again()
+    same(Peer(ready(r).port).add(b"k", 1), 1, "a change")
+    os.remove(path)
+    s.wait_ready(503, "No such file or directory")
+    write(good)
+    s.wait_ready(503, "stands by: ")
+    same(r.log().count("event=endpoints_refused"), 1, "times that the fault is told")
 
 
 # --- Several members.

@@ -343,6 +343,7 @@ void __wrap_resolve_cancel(struct resolve *r)
 
 static char host[] = "127.0.0.1", two_servers[] = TWO_SERVERS;
 static struct upstream_spec specs[2];
+static struct endpoints endpoints;
 
 static void begin_servers(void)
 {
@@ -363,16 +364,16 @@ static void begin_servers(void)
     }
 }
 
-static void begin_client(size_t endpoint_count)
+static void begin_client(void)
 {
     static const struct client_tls plain;
     const struct grpc_options options = {.base = base,
                                          .tls = &plain,
-                                         .endpoints = specs,
-                                         .endpoint_count = endpoint_count,
+                                         .endpoints = &endpoints,
                                          .clock = &clock_system,
                                          .link = on_link};
 
+    endpoints = (struct endpoints){.list = specs, .count = 2};
     is_up = false;
     client = grpc_new(&options);
     assert_non_null(client);
@@ -391,7 +392,7 @@ static int set_up(void **state)
     begin_servers();
     use_server(0, 0);
     use_server(1, 1);
-    begin_client(2);
+    begin_client();
     return 0;
 }
 
@@ -402,7 +403,7 @@ static int set_up_name(void **state)
     begin_servers();
     specs[0] = (struct upstream_spec){.host = two_servers, .port = 2379};
     use_server(1, 2);
-    begin_client(2);
+    begin_client();
     return 0;
 }
 

@@ -1,0 +1,21 @@
+/* The text of --journal-endpoints-file: HOST:PORT, one in a line; empty lines, and what is behind
+ * `#`, are for people. Pure, and without memory of its own. */
+#pragma once
+
+#include "rdzv/config/config.h"
+#include "rdzv/config/config_file.h"
+
+/* A cluster of etcd has 3 or 5 members; a file that is longer is none of these. */
+#define ENDPOINTS_MAX      32u
+#define ENDPOINTS_FILE_MAX 16384u
+#define ENDPOINT_HOST_MAX  254u
+
+struct endpoint_set {
+    struct upstream_spec list[ENDPOINTS_MAX]; /* their hosts lie below: not to be moved */
+    char hosts[ENDPOINTS_MAX][ENDPOINT_HOST_MAX];
+    size_t count;
+};
+
+/* False: *error says where and why, and *out is of no use. True: there is one at least. */
+bool endpoints_file_parse(struct slice text, struct endpoint_set *out,
+                          struct config_file_error *error);

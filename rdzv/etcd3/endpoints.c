@@ -1,0 +1,97 @@
+/* Endpoints that may change. See endpoints.h for the contract. */
+#include "rdzv/etcd3/endpoints.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rdzv/engine/log.h"
+
+/* Its bytes, and one more if there are more than that. -1 with errno. It waits for no one. */
+static ssize_t read_all(const char *path, uint8_t bytes[ENDPOINTS_FILE_MAX + 1])
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), error;
+    ssize_t n = fd < 0 ? -1 : 0;
+    size_t len = 0;
+
+    while (fd >= 0 && len < ENDPOINTS_FILE_MAX + 1 &&
+           (n = read(fd, bytes + len, ENDPOINTS_FILE_MAX + 1 - len)) > 0)
+        len += (size_t)n;
+    error = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = error;
+    return n < 0 ? -1 : (ssize_t)len;
+}
+
+/* Into the set that is not in use. False: `why` says where it is wrong. */
+static bool read_file(struct endpoints *e, char why[sizeof e->wrong])
+{
+    static uint8_t bytes[ENDPOINTS_FILE_MAX + 1]; /* one thread, and no call from within */
+    struct config_file_error error;
+    ssize_t len = read_all(e->file, bytes);
+
+    if (len < 0)
+        snprintf(why, sizeof e->wrong, "%.250s: %s", e->file, strerror(errno));
+    else if (!endpoints_file_parse((struct slice){bytes, (size_t)len}, &e->sets[!e->used], &error))
+        snprintf(why, sizeof e->wrong, "%.250s:%u:%u: %s", e->file, error.at.line, error.at.column,
+                 error.text);
+    else
+        return true;
+    return false;
+}
+
+static void use_other_set(struct endpoints *e)
+{
+    e->used = !e->used;
+    e->list = e->sets[e->used].list;
+    e->count = e->sets[e->used].count;
+}
+
+static bool is_same(const struct endpoint_set *a, const struct endpoint_set *b)
+{
+    bool same = a->count == b->count;
+
+    for (size_t i = 0; same && i < a->count; i++)
+        same = a->list[i].port == b->list[i].port && strcmp(a->hosts[i], b->hosts[i]) == 0;
+    return same;
+}
+
+/* Once for each fault. */
+static void say_wrong(struct endpoints *e, const char why[sizeof e->wrong])
+{
+    if (strcmp(why, e->wrong) == 0)
+        return;
+    memcpy(e->wrong, why, sizeof e->wrong);
+    log_event(LOG_ERROR, "endpoints_refused", log_str("reason", why),
+              log_u64("endpoints", e->count),
+              log_str("hint", "rdzvd reads the file again before each try"));
+}
+
+bool endpoints_refresh(struct endpoints *e)
+{
+    char why[sizeof e->wrong] = "";
+
+    if (e->file == NULL)
+        return false;
+    if (!read_file(e, why)) {
+        say_wrong(e, why);
+        return false;
+    }
+    e->wrong[0] = '\0';
+    if (is_same(&e->sets[0], &e->sets[1]))
+        return false;
+    use_other_set(e);
+    log_event(LOG_INFO, "endpoints_loaded", log_str("file", e->file),
+              log_u64("endpoints", e->count));
+    return true;
+}
+
+void endpoints_begin(struct endpoints *e, const struct config_journal *config)
+{
+    *e = (struct endpoints){
+        .list = config->endpoints, .count = config->endpoint_count, .file = config->endpoints_file};
+    endpoints_refresh(e);
+}

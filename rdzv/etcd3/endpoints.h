@@ -1,0 +1,21 @@
+/* Which endpoints a journal's cluster has: those of --journal, or those of a file, which is read
+ * again before each try: members come and go, and no replica has to be started again for that. */
+#pragma once
+
+#include "rdzv/config/endpoints_file.h"
+
+struct endpoints {
+    const struct upstream_spec *list; /* as of the last call */
+    size_t count;                     /* 0: the file was never good yet */
+    const char *file;                 /* NULL: they do not change */
+    struct endpoint_set sets[2];      /* of the file: the one in use, and one to read into */
+    unsigned used;
+    char wrong[560]; /* what is wrong with the file, as the log says it; empty: nothing is */
+};
+
+/* `config` outlives them. They are not to be moved. */
+void endpoints_begin(struct endpoints *e, const struct config_journal *config);
+
+/* Reads the file again, if there is one. True: the endpoints are others now. A file that cannot be
+ * read, or is wrong, leaves them, and the log says so once. */
+bool endpoints_refresh(struct endpoints *e);
