@@ -4,7 +4,7 @@
 #
 #   tests/run.sh [--all] [--seed N] [--fuzz SECONDS] [--at-once N] [--only STEP[,STEP…]] [--list]
 #
-#   --all        also torch 2.6 and 2.14 (from Debian trixie and forky, some gigabytes), every
+#   --all        also torch 2.6 and 2.14 (from Debian trixie and forky, some gigabytes), etcd 3.5, every
 #                compiler with and without sanitizers, a fresh seed, a minute of each fuzzer, and a
 #                whole release
 #   --seed N     the seed of every test that takes one (1; with --all a fresh one, which is printed)
@@ -90,7 +90,7 @@ install_more()
 {
     install_venv
     install_browser || echo "run.sh: there is no browser, so the status page is not looked at"
-    [ "$ALL" = no ] || { install_trees && install_packages; }
+    [ "$ALL" = no ] || { install_trees && install_etcds && install_packages; }
 }
 
 # on_its_own COMMAND...: on a loopback of its own, where that may be made. Torch's programs take a
@@ -222,6 +222,8 @@ step little-memory env RDZVD="$PLAIN" $PYTHON tests/process/little_memory.py
 step durable env RDZV_SEED="$SEED" $PYTHON tests/process/durable.py
 if [ "$ALL" = yes ]; then
     step replicas env RDZV_SEED="$SEED" $PYTHON tests/process/replicas.py --all
+    step replicas-trixie env ETCD=trixie RDZV_SEED="$SEED" $PYTHON tests/process/replicas.py --all
+    step replicas-forky env ETCD=forky RDZV_SEED="$SEED" $PYTHON tests/process/replicas.py --all
 else
     step replicas env RDZV_SEED="$SEED" $PYTHON tests/process/replicas.py
 fi

