@@ -90,7 +90,7 @@ install_more()
 {
     install_venv
     install_browser || echo "run.sh: there is no browser, so the status page is not looked at"
-    [ "$ALL" = no ] || { install_trees && install_etcds && install_packages; }
+    [ "$ALL" = no ] || { install_trees && install_etcds && install_scan && install_packages; }
 }
 
 # on_its_own COMMAND...: on a loopback of its own, where that may be made. Torch's programs take a
@@ -210,6 +210,7 @@ else
 fi
 step process $PYTHON tests/process/run.py
 step tls $PYTHON tests/process/tls.py
+[ "$ALL" = no ] || step tls-scan env RDZVD="$PLAIN" $PYTHON tests/process/tls_scan.py
 step observe $PYTHON tests/process/observe.py
 step monitoring env RDZVD="$PLAIN" $PYTHON tests/monitoring/run.py
 if [ "$ALL" = yes ]; then

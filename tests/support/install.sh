@@ -2,7 +2,7 @@
 # Puts on this machine (Debian bookworm) what the build and the tests need; does nothing that is
 # already done. Run it with the names of the parts wanted, or source it and call install_PART:
 #
-#   install.sh [build] [run] [test] [browser] [packages] [venv] [trees] [etcds] [all]
+#   install.sh [build] [run] [test] [browser] [packages] [venv] [trees] [etcds] [scan] [all]
 #                                                        (no name: build, test and venv)
 #
 #   build   compiler, meson, the libraries rdzvd and rdzvctl link, and curl
@@ -13,6 +13,7 @@
 #   venv    torch 2.13.0 in a virtual environment
 #   trees   Debian trixie (torch 2.6) and forky (torch 2.14) as folders to run in
 #   etcds   etcd of Debian trixie and forky (3.5) beside this Debian's own (3.4)
+#   scan    testssl.sh
 #   all     everything above
 #
 # Environments are kept in $RDZV_CACHE, else $XDG_CACHE_HOME/rdzv, else ~/.cache/rdzv. Works as
@@ -296,6 +297,8 @@ install_etcds()
     etcd_release forky
 }
 
+install_scan() { apt_install testssl.sh; }
+
 install_all()
 {
     install_build
@@ -305,13 +308,14 @@ install_all()
     torch_venv
     install_trees
     install_etcds
+    install_scan
 }
 
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     [ $# -gt 0 ] || set -- build test venv
     for part in "$@"; do
         case $part in
-        build | run | test | browser | packages | venv | trees | etcds | all) "install_$part" ;;
+        build | run | test | browser | packages | venv | trees | etcds | scan | all) "install_$part" ;;
         *) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2 ;;
         esac
     done
