@@ -121,7 +121,7 @@ meson_tests()
 # A default run gives each fuzzer some seconds: a number of runs, on sorted inputs, without the two
 # heuristics that look at addresses and at times, so that the runs are the same on every machine.
 declare -A FUZZ_RUNS=([c10d]=300000 [check]=15000 [config]=8000 [http]=150000 [journal]=20000 [manifest]=4000
-    [relay]=3000 [rewrite]=15000 [torch_state]=100000)
+    [relay]=3000 [replica]=8000 [rewrite]=15000 [torch_state]=100000)
 
 # fuzz_one NAME
 fuzz_one()
