@@ -460,6 +460,33 @@ def members_stand_in_a_file(cluster, start):
     same(r.log().count("event=endpoints_refused"), 1, "times that the fault is told")
 
 
+def connections(port):
+    """That this server has."""
+    with open("/proc/net/tcp", encoding="ascii") as f:
+        fields = [line.split() for line in f.readlines()[1:]]
+    return sum(local.endswith(":%04X" % port) and state == "01" for _, local, _, state, *_ in fields)
+
+
+@case
+@with_cluster()
+def a_standby_that_stops_lets_relays_go(cluster, start):
+    """Not after the 2 s for which a relay may wait on it: it has others to ask."""
+    r, s = ready(start()), start()
+    s.wait_ready(503, "stands by")
+    cluster.members[0].pause()  # nobody leads after this one
+    r.stop(signal.SIGKILL)
+    with Rdzvd("--upstream=127.0.0.1:%d" % s.port) as relay:
+        relay.wait_log("event=upstream_failed .*this replica stands by")
+        end = time.monotonic() + 20
+        while connections(s.port) != 1:
+            check(time.monotonic() < end, "no relay waits")
+        began = time.monotonic()
+        same(s.stop(), 0, "the exit code")
+        took = time.monotonic() - began
+        check(took < 1, "it took %.2f s to stop" % took)
+        relay.wait_log("event=upstream_failed .*(closed|refused)")
+
+
 # --- Several members.
 
 @case
