@@ -224,7 +224,8 @@ static void init(struct server *s)
 
     if (config_passes_on(s->config)) {
         forwards_init(&s->forwards, &s->net, s->config, s->engine.options.seed, NULL);
-        s->http.forwards = &s->forwards;
+        if (s->forwards.count > 0) /* else there are Unix sockets alone */
+            s->http.forwards = &s->forwards;
     }
     evtimer_assign(&store->expiry, s->base, on_expiry, s);
     hasher_init(&store->hasher, s->base, &s->engine.stats, s->engine.options.seed);

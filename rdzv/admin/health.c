@@ -118,9 +118,8 @@ static size_t check_ready(const struct net *n, const struct forwards *forwards,
     checks[4] =
         (struct health_check){"journal", refusal == NULL || stands_by, stands_by ? NULL : refusal};
     checks[5] = (struct health_check){"leader", !stands_by || passes, stands_by ? refusal : NULL};
-    if (forwards != NULL)
-        checks[6] = (struct health_check){"upstream", !passes || forwards_are_linked(forwards),
-                                          forwards_say(forwards, text->upstream)};
+    checks[6] = (struct health_check){"upstream", !passes || forwards_are_linked(forwards),
+                                      passes ? forwards_say(forwards, text->upstream) : NULL};
     return n->engine->options.journal.commit == NULL ? READY_CHECKS - 3
            : n->engine->journal_etcd == NULL         ? READY_CHECKS - 2
            : forwards == NULL                        ? READY_CHECKS - 1

@@ -406,7 +406,7 @@ def passing(start, count, *flags):
         replicas.append(start(upstream, *flags, port=port))
         replicas[-1].wait_ready()
     says = replicas[0].ready()[1]
-    check("[+]leader ok\n" in says, says)
+    check("[+]leader ok\n" in says and "[+]upstream ok\n" in says, says)
     for r in replicas[1:]:
         says = r.ready()[1]
         check("stands by" in says and "[+]upstream ok: connected to " in says, says)
