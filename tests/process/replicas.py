@@ -413,9 +413,9 @@ def passing(start, count, *flags):
     return replicas
 
 
-def again(replicas, at):
+def again(start, replicas, at):
     """One that was stopped begins anew at its port."""
-    replicas[at] = replicas[at].again()
+    replicas[at] = start(*replicas[at].flags, port=replicas[at].port)
     return replicas[at]
 
 
@@ -491,7 +491,7 @@ def a_followers_clients_outlive_leaders(cluster, start):
     check(waits.is_silent(direct), "a WAIT has ended before its key came")
     direct.set(b"later", b"now")
     waits.expect(b"\0")
-    third = ready(again(replicas, 0))
+    third = ready(again(start, replicas, 0))
     moved = Peer(third.port)
     same(moved.add(b"count", 0), count, "at the replica that has come back")
     follower.stop(signal.SIGKILL)
@@ -536,7 +536,7 @@ def a_stop_gives_the_lease_back_whoever_is_passed_on(cluster, start):
     adders[0].wait()
     check(leads(follower), "the follower leads")
     watch = socket.create_connection(("127.0.0.1", follower.port), timeout=20)
-    third = ready(again(replicas, 0))
+    third = ready(again(start, replicas, 0))
     for adder in adders:
         adder.slowest = 0
     began = time.monotonic()
