@@ -79,9 +79,9 @@ static void log_start(const struct config *config)
     log_somaxconn(&backlog);
     raise_nofile(&nofile);
     log_event(LOG_INFO, "starting", log_str("version", RDZV_VERSION), log_i64("pid", getpid()),
-              log_str("mode", config->upstream != NULL ? "relay"
-                              : config->etcd_mode      ? "etcd"
-                                                       : "rdzvd"),
+              log_str("mode", config_is_relay(config) ? "relay"
+                              : config->etcd_mode     ? "etcd"
+                                                      : "rdzvd"),
               log_u64("nofile", nofile), log_u64("backlog", backlog));
     for (size_t i = 0; i < config->note_count; i++) {
         const struct config_note *note = &config->notes[i];
@@ -90,7 +90,7 @@ static void log_start(const struct config *config)
         log_event(ignored ? LOG_INFO : LOG_WARN, ignored ? "flag_ignored" : "config_warning",
                   log_str("flag", note->flag), log_str("reason", note->why));
     }
-    if (config->upstream == NULL && config->journal.url == NULL &&
+    if (!config_is_relay(config) && config->journal.url == NULL &&
         (config->data_dir == NULL || config->sync == CONFIG_SYNC_OFF))
         log_event(LOG_INFO, "memory_only",
                   log_str("reason", config->data_dir == NULL

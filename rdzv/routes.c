@@ -17,7 +17,7 @@
 #include "rdzv/etcd/members.h"
 #include "rdzv/etcd/sender.h"
 #include "rdzv/etcd/stats.h"
-#include "rdzv/relay/http_pass.h"
+#include "rdzv/relay/forward.h"
 
 const struct http_route http_routes[] = {
     {"/v2/keys", ROUTE_BELOW, etcd_keys_handle, ROUTE_USES_STORE | ROUTE_CHEAP, etcd_is_held_off,
@@ -46,15 +46,32 @@ const struct http_route http_routes[] = {
     {.path = NULL},
 };
 
-void routes_stand_by(struct http_route out[STATS_ROUTES])
+static void pass_on(struct http_route *route)
+{
+    route->handle = forwards_http_handle;
+    route->flags &= ~(unsigned)ROUTE_IS_PROBE; /* it takes a descriptor more */
+    route->flags |= ROUTE_CHEAP;
+}
+
+static void refuse(struct http_route *route)
+{
+    route->handle = standby_refuse_handle;
+    route->flags &= ~(unsigned)ROUTE_USES_STORE;
+}
+
+void routes_stand_by(struct http_route out[STATS_ROUTES], bool passes_on)
 {
     size_t i = 0;
 
     for (; http_routes[i].path != NULL; i++) {
         out[i] = http_routes[i];
-        out[i].handle = out[i].standby != NULL ? out[i].standby : standby_refuse_handle;
-        out[i].flags &= ~(unsigned)ROUTE_USES_STORE;
         out[i].is_held_off = NULL;
+        if (out[i].standby != NULL)
+            out[i].handle = out[i].standby;
+        else if (!passes_on)
+            refuse(&out[i]);
+        else if (out[i].handle != admin_page_handle)
+            pass_on(&out[i]);
     }
     assert(i < STATS_ROUTES);
     out[i] = (struct http_route){.path = NULL};
@@ -67,6 +84,6 @@ const struct http_route relay_routes[] = {
     {"/metrics", ROUTE_EXACT, relay_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
      NULL, NULL},
     {"/", ROUTE_EXACT, admin_page_handle, 0, NULL, NULL},
-    {"", ROUTE_ALL, relay_http_handle, ROUTE_USES_STORE | ROUTE_CHEAP, NULL, NULL},
+    {"", ROUTE_ALL, forwards_http_handle, ROUTE_USES_STORE | ROUTE_CHEAP, NULL, NULL},
     {.path = NULL},
 };

@@ -228,7 +228,7 @@ int server_init(struct server *s, const struct config *config)
 
     memory_hooks_set();
     *s = (struct server){.config = config};
-    s->role = config->upstream == NULL ? &store_role : &relay_role;
+    s->role = config_is_relay(config) ? &relay_role : &store_role;
     s->role->options(config, &options);
     s->base = new_base();
     engine_init(&s->engine, &options);

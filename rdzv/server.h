@@ -8,7 +8,7 @@
 #include "rdzv/http/session.h"
 #include "rdzv/net/backoff.h"
 #include "rdzv/net/net.h"
-#include "rdzv/relay_role.h"
+#include "rdzv/relay/forward.h"
 #include "rdzv/store_role.h"
 
 struct server {
@@ -19,10 +19,8 @@ struct server {
     struct net net;
 
     const struct role *role;
-    union { /* what only that role has */
-        struct store_parts store;
-        struct relay_parts relay;
-    };
+    struct store_parts store; /* what only a store has */
+    struct forwards forwards; /* of a relay, and of a replica with --upstream */
 
     struct request_watch request_watch;
     struct http http;

@@ -75,8 +75,8 @@ __attribute__((noinline)) static void arm_expiry(struct server *s)
 
 /* --- Clients of a replica that does not lead. --- */
 
-/* Who is connected by mistake, or came before this replica has ceased to lead, tries another one.
- */
+/* Without --upstream: who is connected by mistake, or came before this replica has ceased to lead,
+ * tries another one. */
 static enum parse_result refuse_client(const struct protocol *p, struct conn *c, struct slice in,
                                        struct protocol_progress *progress, const char **why)
 {
@@ -95,10 +95,11 @@ static void stand_by(struct server *s)
     store->standby_protocol = (struct protocol){.name = "none", .begin = refuse_client};
     store->standby_protocols[0] = &s->http_protocol;
     store->standby_protocols[1] = &store->link_protocol;
-    store->standby_protocols[2] = &store->standby_protocol;
+    store->standby_protocols[2] =
+        s->http.forwards != NULL ? &s->forwards.protocol : &store->standby_protocol;
     relay_links_stand_by(&store->links);
     s->net.protocols = store->standby_protocols;
-    routes_stand_by(store->standby_routes);
+    routes_stand_by(store->standby_routes, s->http.forwards != NULL);
     s->http.routes = store->standby_routes;
 }
 
@@ -198,7 +199,8 @@ static int open_store(struct server *s)
 {
     const struct engine_journal *journal = &s->engine.options.journal;
 
-    if ((s->config->journal.url != NULL ? open_etcd(s) : open_data(s)) < 0)
+    if (forwards_open(&s->forwards, s->config) < 0 ||
+        (s->config->journal.url != NULL ? open_etcd(s) : open_data(s)) < 0)
         return -1;
     if (journal->commit == NULL || journal->fd < 0)
         return 0;
@@ -220,6 +222,11 @@ static void init(struct server *s)
     struct store_parts *store = &s->store;
     struct c10d_hooks hooks;
 
+    if (config_passes_on(s->config)) {
+        forwards_init(&s->forwards, &s->net, s->config, s->engine.options.seed, NULL);
+        if (s->forwards.count > 0) /* else there are Unix sockets alone */
+            s->http.forwards = &s->forwards;
+    }
     evtimer_assign(&store->expiry, s->base, on_expiry, s);
     hasher_init(&store->hasher, s->base, &s->engine.stats, s->engine.options.seed);
     rendezvous_init(&store->rendezvous, s->config, &s->engine, &s->net);
@@ -246,7 +253,7 @@ static int begin(struct server *s)
 {
     if (s->store.etcd == NULL)
         serve_clients(s);
-    return 0;
+    return forwards_start(&s->forwards) ? 0 : -1;
 }
 
 static void tick(struct server *s)
@@ -254,6 +261,7 @@ static void tick(struct server *s)
     rendezvous_tick(&s->store.rendezvous);
     relay_links_tick(&s->store.links);
     engine_tick_journal(&s->engine);
+    forwards_tick(&s->forwards);
     note_refusal(s);
 }
 
@@ -266,12 +274,17 @@ static bool end_iteration(struct server *s)
     note_refusal(s);
     goes_on = relay_links_have_work(&s->store.links) && relay_links_work(&s->store.links);
     goes_on = let_held_go_on(&s->store) || goes_on;
+    if (s->net.draining) /* another replica leads only when this one has no clients any more */
+        forwards_stop_waiting(&s->forwards);
+    goes_on = forwards_flush(&s->forwards) || goes_on;
     return engine_work_journal(&s->engine) || goes_on;
 }
 
 static bool may_stop(struct server *s)
 {
-    return s->store.etcd == NULL || journal_etcd_finish(s->store.etcd);
+    if (s->store.etcd != NULL && !journal_etcd_finish(s->store.etcd))
+        return false;
+    return forwards_are_done(&s->forwards);
 }
 
 /* Sessions of relays outlive the process, if there is a journal. */
@@ -284,6 +297,7 @@ static void fini(struct server *s)
 {
     struct store_parts *store = &s->store;
 
+    forwards_fini(&s->forwards);
     relay_links_fini(&store->links);
     engine_commit(&s->engine);
     engine_commit_time(&s->engine);

@@ -250,6 +250,7 @@ if [ "$ALL" = yes ]; then
     step linear env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --runs 200 --seed "$SEED" --keep "$LOGS"
     step linear-relayed env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --relayed --http --runs 200 --seed "$SEED" --keep "$LOGS"
     step linear-etcd env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --mode etcd --seconds 12 --runs 20 --seed "$SEED" --keep "$LOGS"
+    step linear-followers env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --followers --seconds 12 --runs 20 --seed "$SEED" --keep "$LOGS"
     step linear-planted $PYTHON tests/linear/run.py --planted --runs 50 --seed "$SEED"
 else
     step linear env RDZVD="$PLAIN" $PYTHON tests/linear/run.py --runs 6 --seed "$SEED" --keep "$LOGS"
@@ -278,6 +279,7 @@ job_step torch-elastic $PYTHON tests/torch/elastic.py --at_once 3 ${RELEASES:---
 job_step torch-status $PYTHON tests/torch/status.py --torch 2.13.0
 job_step torch-kills $PYTHON tests/torch/kills.py $([ "$ALL" = yes ] || echo --torch 2.13.0) --seed "$SEED"
 job_step torch-replicas $PYTHON tests/torch/replicas.py --torch 2.13.0 --seed "$SEED" $([ "$ALL" = yes ] && echo --faults 30 || echo --lease 2 --pause 4)
+job_step torch-followers $PYTHON tests/torch/replicas.py --followers --torch 2.13.0 --seed "$SEED" $([ "$ALL" = yes ] && echo --faults 10 || echo --only leader-killed --only leader-ended --lease 2)
 job_step torch-tls $PYTHON tests/torch/elastic.py --tls --torch 2.13.0 --backend etcd-v2 $([ "$ALL" = yes ] && echo --backend etcd || echo --scenario plain)
 job_step torch-own-store $PYTHON tests/torch/elastic.py --own_store --torch 2.13.0 --backend c10d --scenario scale-up
 if [ "$ALL" = yes ]; then

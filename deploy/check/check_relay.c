@@ -122,7 +122,7 @@ void check_relay_settings(struct check *c)
             job_store_option(&c->jobs, container, "space", NULL, &found) &&
             !job_store_option(&c->jobs, container, "config", NULL, &(struct job_setting){0}))
             check_report(c, object_of(s), check_at_option(container, &found),
-                         "%s has --space and no --upstream", container->name);
+                         "%s has --space and is no relay", container->name);
         for (size_t k = 0; s->kind == JOB_STORE_RELAY && k < 2; k++) {
             if (job_store_option(&c->jobs, container, of_stores[k], NULL, &found))
                 check_report(c, object_of(s), check_at_option(container, &found),

@@ -107,6 +107,14 @@ static void look_at_readiness(struct check *c, const struct job_store *s,
                      "others without end");
 }
 
+/* A replica that does not lead is ready, too. */
+static bool passes_on(struct check *c, const struct job_store *s)
+{
+    struct job_setting upstream;
+
+    return job_store_option(&c->jobs, s->container, "upstream", NULL, &upstream);
+}
+
 void check_replicas_probe(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.store_count; i++) {
@@ -117,6 +125,13 @@ void check_replicas_probe(struct check *c)
 
         if (!is_replicated(c, s))
             continue;
+        if (passes_on(c, s)) {
+            if (asks_for_leader(live))
+                check_report(c, object_of(s), check_at_first(live, "httpGet.path exec"),
+                             "a replica that has no link to the leader fails it, and is restarted "
+                             "under the clients that it holds");
+            continue;
+        }
         if (asks_for_leader(startup))
             check_report(c, object_of(s), check_at_first(startup, "httpGet.path exec"),
                          "a replica that stands by never passes it, and is restarted again and "

@@ -259,14 +259,14 @@ const struct check_rule check_rules[] = {
      "--journal=etcd://HOST:2379,.../NAME.",
      check_store_replicas},
     {"replicas-probe", ERROR, "replicas whose probes wait for each of them to lead",
-     "/readyz of an rdzvd with --journal is 200 of the replica that leads, and of no other. A "
-     "startup or liveness probe restarts the others again and again, and a rolling update waits "
-     "for "
-     "them without end.",
+     "/readyz of an rdzvd with --journal and no --upstream is 200 of the replica that leads, and "
+     "of "
+     "no other. A startup or liveness probe restarts the others again and again, and a rolling "
+     "update waits for them without end.",
      "Probe with /livez at the start. As the readiness probe, take /readyz?exclude=leader where "
      "relays find the leader; where the Service has to lead to it, leave /readyz, and set "
-     "strategy: "
-     "{type: Recreate}, or podManagementPolicy: Parallel.",
+     "strategy: {type: Recreate}, or podManagementPolicy: Parallel. Or give all replicas "
+     "--upstream, with the addresses of all: each then passes clients on, and is ready.",
      check_replicas_probe},
     {"replicas-one-node", NOTE, "replicas that may share a node",
      "When that node is lost, so are all of them, and the job waits for new ones.",
@@ -446,10 +446,10 @@ const struct check_rule check_rules[] = {
      "the file that has it.",
      check_relay_without_store},
     {"relay-settings", ERROR, "settings of a relay and of a store in one rdzvd",
-     "rdzvd is one or the other, and ends at once: --upstream and --space make it a relay, which "
-     "has no --data-dir, no --sync and no spaces in --listen.",
+     "rdzvd is one or the other, and ends at once: --upstream without --journal makes it a relay, "
+     "which has no --data-dir, no --sync and no spaces in --listen. Only a relay has --space.",
      "For a relay, set --upstream, --space and --listen=localhost:29400; for a store, leave out "
-     "--upstream and --space.",
+     "--upstream and --space; for replicas that pass clients on, leave out --space.",
      check_relay_settings},
     {"relay-space", ERROR, "relays of one job that lead to different places",
      "Each space of each store is a world of its own. Agents in different ones do not meet, and "

@@ -42,6 +42,12 @@ static bool has_word(const struct arg_word *words, size_t count, const char *sta
     return false;
 }
 
+/* A replica with --upstream passes clients on while it does not lead, and is a store. */
+static bool relays(const struct arg_word *words, size_t count)
+{
+    return has_word(words, count, "--upstream") && !has_word(words, count, "--journal");
+}
+
 /* The text after the name in `--name` or `--name=...`: "" or "=..."; NULL if the word is another
  * one. */
 static const char *behind_name(const char *word, const char *name)
@@ -115,7 +121,7 @@ static struct store_words words_in_script(struct arena *a, const struct arg_word
             };
         first = program_of(words, c->count);
         kind = first == c->count ? JOB_STORE_NONE : program_kind(words[first].text);
-        if (kind == JOB_STORE_RDZVD && has_word(words, c->count, "--upstream"))
+        if (kind == JOB_STORE_RDZVD && relays(words, c->count))
             kind = JOB_STORE_RELAY;
         if (kind != JOB_STORE_NONE)
             return (struct store_words){kind, words + first, c->count - first};
@@ -154,7 +160,7 @@ static struct store_words find_words(struct arena *a, const struct kube_containe
         out.kind = JOB_STORE_ETCD;
     if (out.kind == JOB_STORE_NONE && first == 0 && listens_as_rdzvd(words, count))
         out.kind = JOB_STORE_RDZVD;
-    if (out.kind == JOB_STORE_RDZVD && has_word(words, count, "--upstream"))
+    if (out.kind == JOB_STORE_RDZVD && relays(words, count))
         out.kind = JOB_STORE_RELAY;
     return out;
 }

@@ -66,7 +66,7 @@ struct job_run {
     const struct job_store *store; /* the store at the endpoint, if it is in the bundle, or NULL */
 };
 
-/* A container that serves as a store or, with --upstream, in front of one. */
+/* A container that serves as a store or, with --upstream and no --journal, in front of one. */
 enum job_store_kind { JOB_STORE_NONE, JOB_STORE_RDZVD, JOB_STORE_RELAY, JOB_STORE_ETCD };
 
 struct job_store {

@@ -2,6 +2,7 @@
 #include "rdzv/admin/health.h"
 
 #include "rdzv/net/listen.h"
+#include "rdzv/relay/forward.h"
 
 static bool is_verbose(const struct http_request *r)
 {
@@ -89,13 +90,26 @@ void admin_livez_handle(const struct http_request *r)
     health_reply(r, "livez", &(struct health_check){"loop", true, NULL}, 1);
 }
 
-#define READY_CHECKS 6
+#define READY_CHECKS 7
+
+/* Room for what they say. */
+struct ready_text {
+    char upstream[UPSTREAM_SAYS_MAX];
+};
+
+/* Of a replica that passes its clients on while another one leads: true, and it takes clients as
+ * long as its links are there. */
+static bool passes_on(const struct engine *e, const struct forwards *forwards)
+{
+    return forwards != NULL && engine_stands_by(e);
+}
 
 /* Fills `checks`; returns how many there are. */
-static size_t check_ready(const struct net *n, struct health_check checks[READY_CHECKS])
+static size_t check_ready(const struct net *n, const struct forwards *forwards,
+                          struct health_check checks[READY_CHECKS], struct ready_text *text)
 {
     const char *refusal = engine_refuses(n->engine);
-    bool stands_by = engine_stands_by(n->engine);
+    bool stands_by = engine_stands_by(n->engine), passes = passes_on(n->engine, forwards);
 
     checks[0] = (struct health_check){"loop", true, NULL};
     checks[1] = (struct health_check){"store", !TAILQ_EMPTY(&n->engine->spaces), NULL};
@@ -103,16 +117,20 @@ static size_t check_ready(const struct net *n, struct health_check checks[READY_
     checks[3] = (struct health_check){"shutdown", !n->draining, NULL};
     checks[4] =
         (struct health_check){"journal", refusal == NULL || stands_by, stands_by ? NULL : refusal};
-    checks[5] = (struct health_check){"leader", !stands_by, stands_by ? refusal : NULL};
-    return n->engine->options.journal.commit == NULL ? READY_CHECKS - 2
-           : n->engine->journal_etcd == NULL         ? READY_CHECKS - 1
+    checks[5] = (struct health_check){"leader", !stands_by || passes, stands_by ? refusal : NULL};
+    checks[6] = (struct health_check){"upstream", !passes || forwards_are_linked(forwards),
+                                      passes ? forwards_say(forwards, text->upstream) : NULL};
+    return n->engine->options.journal.commit == NULL ? READY_CHECKS - 3
+           : n->engine->journal_etcd == NULL         ? READY_CHECKS - 2
+           : forwards == NULL                        ? READY_CHECKS - 1
                                                      : READY_CHECKS;
 }
 
-bool health_is_ready(const struct net *n)
+bool health_is_ready(const struct net *n, const struct forwards *forwards)
 {
     struct health_check checks[READY_CHECKS];
-    size_t count = check_ready(n, checks);
+    struct ready_text text;
+    size_t count = check_ready(n, forwards, checks, &text);
 
     for (size_t i = 0; i < count; i++) {
         if (!checks[i].ok)
@@ -124,7 +142,8 @@ bool health_is_ready(const struct net *n)
 void admin_readyz_handle(const struct http_request *r)
 {
     struct health_check checks[READY_CHECKS];
-    size_t count = check_ready(conn_net(r->conn), checks);
+    struct ready_text text;
+    size_t count = check_ready(conn_net(r->conn), r->http->forwards, checks, &text);
 
     health_reply(r, "readyz", checks, count);
 }

@@ -9,6 +9,7 @@
 #include "rdzv/admin/metric_reply.h"
 #include "rdzv/admin/metric_spaces.h"
 #include "rdzv/admin/metric_text.h"
+#include "rdzv/admin/relay_status.h"
 #include "rdzv/http/job.h"
 
 /* --- What only a store counts. --- */
@@ -83,7 +84,8 @@ static void write_all(FILE *out, const struct http_request *r, const void *arg)
 {
     const struct metrics_job *j = arg;
     const struct net *n = conn_net(r->conn);
-    const struct daemon_state state = {.role = "store", .is_ready = health_is_ready(n)};
+    const struct daemon_state state = {.role = "store",
+                                       .is_ready = health_is_ready(n, r->http->forwards)};
 
     metrics_write_etcd(out, r);
     metric_spaces_write(out, &j->spaces);
@@ -92,6 +94,8 @@ static void write_all(FILE *out, const struct http_request *r, const void *arg)
     metrics_write_daemon(out, n, r->http->routes, &state);
     metrics_write_etcd_server(out, r->http);
     write_store(out, n);
+    if (r->http->forwards != NULL)
+        metrics_write_forwards(out, r->http->forwards);
     metrics_write_process(out, http_engine(r));
 }
 

@@ -197,7 +197,8 @@ struct config {
     struct listen_spec *listeners; /* at least one */
     size_t listener_count;
 
-    char *upstream; /* as given; NULL: this is a store. Else it is a relay of these stores: */
+    char *upstream; /* as given; NULL: this is a store that passes nobody on. Else clients are
+                       passed on to these: config_is_relay(), config_passes_on() */
     struct upstream_spec *upstreams; /* one at least */
     size_t upstream_count;
     struct config_client_tls upstream_tls;
@@ -257,6 +258,18 @@ struct config_error {
 bool config_parse(int argc, char *const argv[], char *const environment[], struct config *out,
                   struct config_error *error);
 void config_free(struct config *config);
+
+/* It keeps nothing, and passes all clients on. */
+static inline bool config_is_relay(const struct config *c)
+{
+    return c->upstream != NULL && c->journal.url == NULL;
+}
+
+/* It is one of several replicas, and passes clients on while another one leads. */
+static inline bool config_passes_on(const struct config *c)
+{
+    return c->upstream != NULL && c->journal.url != NULL;
+}
 
 /* What a c10d client without a handshake speaks. */
 enum c10d_version config_legacy_version(const struct config *config);

@@ -251,12 +251,12 @@ void config_adopt_socket(struct config *c, int fd, const char *host, uint16_t po
             spec = &c->listeners[i];
     }
     if (spec == NULL) {
-        bool named = c->upstream == NULL && config_space_name_ok(name);
+        bool named = !config_is_relay(c) && config_space_name_ok(name);
 
         spec = config_add_listener(c, host, strlen(host), port,
-                                   c->upstream != NULL ? c->space
-                                   : named             ? name
-                                                       : CONFIG_DEFAULT_SPACE);
+                                   config_is_relay(c) ? c->space
+                                   : named            ? name
+                                                      : CONFIG_DEFAULT_SPACE);
         spec->space_named = named;
     }
     spec->fd = fd;

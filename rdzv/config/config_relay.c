@@ -92,10 +92,10 @@ enum c10d_version config_legacy_version(const struct config *config)
 /* Settings of who keeps keys, and whose answers depend on it. */
 static bool is_refused(const char *name)
 {
-    static const char *const names[] = {"data-dir",       "journal",       "journal-endpoints-file",
-                                        "journal-lease",  "journal-user",  "journal-password-file",
-                                        "sync",           "sync-interval", "space-idle-timeout",
-                                        "session-timeout"};
+    static const char *const names[] = {
+        "data-dir",      "journal-endpoints-file", "journal-lease",
+        "journal-user",  "journal-password-file",  "sync",
+        "sync-interval", "space-idle-timeout",     "session-timeout"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(name, names[i]) == 0)
@@ -158,16 +158,41 @@ static void note_elastic_settings(struct parse *p)
     }
 }
 
+/* The links of all spaces go to the same addresses. */
+static void note_unlike_spaces(struct parse *p)
+{
+    struct config *c = &p->draft.config;
+    const struct listen_spec *first = NULL;
+
+    for (size_t i = 0; i < c->listener_count; i++) {
+        const struct listen_spec *spec = &c->listeners[i];
+
+        if (spec->path != NULL || spec->metrics_only)
+            continue;
+        if (!spec->space_named)
+            return;
+        if (first != NULL && strcmp(first->space, spec->space) != 0)
+            config_note(c, CONFIG_NOTE_WARNING, "--upstream",
+                        "each listener is of a space of its own: for replicas, --upstream names "
+                        "one that takes relays of any space (--listen=ADDR:PORT, without /SPACE)");
+        if (first != NULL && strcmp(first->space, spec->space) != 0)
+            return;
+        first = spec;
+    }
+}
+
 bool config_finish_relay(struct parse *p)
 {
     struct config *c = &p->draft.config;
     const struct setting *space = config_last_setting(p, "space");
 
-    if (c->upstream == NULL && space != NULL)
+    if (!config_is_relay(c) && space != NULL)
         return config_fail(&p->draft, space,
-                           "is for a relay, which has --upstream; a store's spaces are named with "
-                           "--listen=ADDR:PORT/SPACE");
-    if (c->upstream == NULL)
+                           "is for a relay, which has --upstream and no --journal; a store's "
+                           "spaces are named with --listen=ADDR:PORT/SPACE");
+    if (config_passes_on(c))
+        note_unlike_spaces(p);
+    if (!config_is_relay(c))
         return true;
     if (c->space == NULL)
         c->space = config_copy_text(CONFIG_DEFAULT_SPACE, strlen(CONFIG_DEFAULT_SPACE));

@@ -164,7 +164,7 @@ static void write_listeners(FILE *out, const struct config *c)
         } else {
             config_format_address(spec, text);
         }
-        if (spec->path != NULL || c->upstream != NULL) {
+        if (spec->path != NULL || config_is_relay(c)) {
             fprintf(out, "  - \"%s", wire_prefix(spec));
             write_escaped(out, text);
             fputs("\"\n", out);
@@ -198,7 +198,7 @@ static void write_metrics(FILE *out, const struct config *c)
 /* What would be refused when it is read beside the rest is not written. */
 static bool has_effect(const struct config *c, const struct option *o)
 {
-    return (c->upstream == NULL || !config_is_of_store(o)) &&
+    return (!config_is_relay(c) || !config_is_of_store(o)) &&
            (c->journal.url == NULL || !config_is_for_files(o));
 }
 

@@ -9,13 +9,13 @@
 #include "store/blob_list.h"
 
 struct backoff;
+struct forwards;
 struct hasher;
 struct http_job;
 struct http_request;
 struct http_route;
 struct monitor;
 struct status_feeds;
-struct upstream;
 struct watch;
 
 /* Who is told of each request, before it is carried out. */
@@ -34,9 +34,8 @@ struct http {
     struct status_feeds *status_feeds; /* of a store; else NULL */
     struct monitor *monitor;           /* the same */
     struct request_watch *request_watch;
-    const struct upstream *upstream; /* of a relay; else NULL */
+    const struct forwards *forwards; /* what passes requests on to the store; NULL: nothing does */
     uint64_t member_id, cluster_id;  /* as etcd derives them */
-    struct relay_http *relay;        /* of a relay: passes requests on to its store; else NULL */
     /* Of connections that come from relays. Those have looked at the Host header: it is about the
      * listener that the client came to. */
     bool behind_relay;

@@ -40,6 +40,9 @@ static struct relay_front *front_of(const struct conn *c)
 
 /* --- What the session asks for. --- */
 
+/* What the store says is committed there: a replica that has begun to lead meanwhile commits other
+ * things (conn_note_independent()). */
+
 /* The daemon may stop, and have waited for this. The end of the iteration sends all of it. */
 static void finish_when_draining(struct conn *c)
 {
@@ -53,12 +56,14 @@ static void answer(void *client, struct slice bytes)
 
     if (bytes.len != 0)
         conn_put(c, bytes.ptr, bytes.len);
+    conn_note_independent(c);
     finish_when_draining(c);
 }
 
 static void answer_blob(void *client, struct blob *piece)
 {
     conn_share(client, piece);
+    conn_note_independent(client);
 }
 
 static void go_on(void *client)
@@ -94,6 +99,7 @@ static enum relay_taken take_ping(struct conn *c, const struct c10d_request *req
     if (!relay_may_pong(client_of(c)->session))
         return RELAY_HELD;
     bytes_put_u32(conn_reserve(c, 4), req->nonce);
+    conn_note_independent(c);
     return RELAY_TAKEN;
 }
 

@@ -325,7 +325,8 @@ static void learn_cluster(const struct http_pass *p, const struct http_answer *a
                 return;
             id = id << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
         }
-        *p->relay->options.cluster_id = id;
+        if (p->relay->options.cluster_id != NULL)
+            *p->relay->options.cluster_id = id;
     }
 }
 
@@ -563,7 +564,7 @@ static bool keep_request(struct http_pass *p, const struct http_request *r)
     return true;
 }
 
-void relay_http_handle(const struct http_request *r)
+void relay_http_pass(struct relay_http *h, const struct http_request *r)
 {
     struct http_pass *p = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *p);
 
@@ -573,7 +574,7 @@ void relay_http_handle(const struct http_request *r)
     }
     p->job = (struct http_job){.run = run, .free = free_pass, .drained = on_drained};
     p->user.calls = &calls;
-    p->relay = r->http->relay;
+    p->relay = h;
     p->client = r->conn;
     p->state = PASS_DIALING; /* it is in no list */
     look_at(p, r);
@@ -650,6 +651,18 @@ void relay_http_fini(struct relay_http *h)
 void relay_http_store_is_there(struct relay_http *h)
 {
     try_held(h);
+}
+
+void relay_http_give_up(struct relay_http *h)
+{
+    struct http_pass *p;
+
+    while ((p = TAILQ_FIRST(&h->held)) != NULL) {
+        if (p->begun)
+            cut(p, "the daemon stops");
+        else
+            give_up(p);
+    }
 }
 
 void relay_http_store_is_gone(struct relay_http *h)

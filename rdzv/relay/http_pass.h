@@ -36,11 +36,14 @@ void relay_http_init(struct relay_http *h, const struct relay_http_options *opti
 /* All connections of clients have ended. */
 void relay_http_fini(struct relay_http *h);
 
-/* The endpoint for all that is not the relay's own; struct http's `relay` is set. */
-void relay_http_handle(const struct http_request *r);
+/* Passes on the request of a client; from within its endpoint. */
+void relay_http_pass(struct relay_http *h, const struct http_request *r);
 
 /* A store is there: requests that are held go on. */
 void relay_http_store_is_there(struct relay_http *h);
+
+/* Requests that are held get a 503 now, and watches end. */
+void relay_http_give_up(struct relay_http *h);
 
 /* The store has gone, though its connections may not show that yet: what can be sent again, is. */
 void relay_http_store_is_gone(struct relay_http *h);

@@ -26,7 +26,7 @@ struct relay_http_options {
     SSL *(*secure)(void *arg, int fd, bool *ok);
     void *arg;
     uint64_t *cluster_id; /* the X-Etcd-Cluster-Id of what the relay itself says: set to the
-                             store's, which clients of etcd remember */
+                             store's, which clients of etcd remember; NULL: it stays */
 };
 
 struct relay_http_stats {

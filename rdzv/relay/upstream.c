@@ -320,8 +320,8 @@ static void say_hello(struct upstream *u)
     gethostname(name, sizeof name - 1);
     greeting_hello(&hello);
     hello.waits = u->waits;
-    hello.space.data = (uint8_t *)u->config->space;
-    hello.space.len = strlen(u->config->space);
+    hello.space.data = (uint8_t *)(uintptr_t)u->space;
+    hello.space.len = strlen(u->space);
     hello.name.data = (uint8_t *)name;
     hello.name.len = strlen(name);
     frame.payload.len = rdzv__relay_hello__pack(&hello, bytes);
@@ -348,7 +348,7 @@ static void on_welcome(struct upstream *u, struct slice payload)
     log_event(LOG_INFO, "upstream_connected", log_str("address", u->where),
               log_bytes("store", (struct slice){w->store.data, w->store.len}),
               log_str("release", u->release), log_u64("frames", u->version),
-              log_str("space", u->config->space), log_u64("connections", u->relay->session_count),
+              log_str("space", u->space), log_u64("connections", u->relay->session_count),
               log_u64("unconfirmed", u->relay->pending_count));
     relay_link_up(u->relay, w);
     rdzv__relay_welcome__free_unpacked(w, NULL);
@@ -620,11 +620,13 @@ void upstream_tick(struct upstream *u)
 /* --- Beginning and end. --- */
 
 void upstream_init(struct upstream *u, struct net *net, struct relay *relay,
-                   const struct config *config, const struct client_tls *tls, uint32_t jitter)
+                   const struct config *config, const char *space, const struct client_tls *tls,
+                   uint32_t jitter)
 {
     *u = (struct upstream){.net = net,
                            .relay = relay,
                            .config = config,
+                           .space = space,
                            .tls_options = tls,
                            .jitter = jitter,
                            .fd = -1};

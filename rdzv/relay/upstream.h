@@ -37,6 +37,7 @@ struct upstream {
     struct net *net;
     struct relay *relay;
     const struct config *config;
+    const char *space; /* of its clients, at the store */
     const struct client_tls *tls_options;
     uint8_t state; /* enum upstream_state */
     struct event timer;
@@ -70,7 +71,8 @@ struct upstream {
 
 /* All of them outlive it. */
 void upstream_init(struct upstream *u, struct net *net, struct relay *relay,
-                   const struct config *config, const struct client_tls *tls, uint32_t jitter);
+                   const struct config *config, const char *space, const struct client_tls *tls,
+                   uint32_t jitter);
 
 /* TLS on a socket that is connected to where the link goes; NULL: there is no memory. */
 SSL *upstream_secure(const struct upstream *u, int fd);

@@ -3,13 +3,15 @@
 
     replicas.py [--build DIR] [--members N] [--rounds N] [--seconds S]
 
-One client: the round trip of an ADD through rdzvd, beside that of a transaction of one put that is
-sent to etcd itself. 64 clients: ADDs per second, beside such transactions, each from a connection
-of its own. The contestants take turns; figures and ratios are medians over the rounds, beside the
-best of them. Nothing here passes or fails.
+One client: the round trip of an ADD through rdzvd, at the leader and at a replica that passes it on,
+beside that of a transaction of one put that is sent to etcd itself. 64 clients: ADDs per second,
+beside such transactions, each from a connection of its own. Then what an ADD takes of the CPU of both
+replicas. The contestants take turns; figures and ratios are medians over the rounds, beside the best
+of them. Nothing here passes or fails.
 """
 
 import argparse
+import contextlib
 import os
 import statistics
 import subprocess
@@ -28,18 +30,52 @@ def ask_etcd(bench, cluster, clients):
     return {k: float(v) for k, v in (word.split("=") for word in done.stdout.split())}
 
 
-def compare(bench, cluster, replica, clients, key):
-    found = {"etcd": [], "rdzvd": []}
+def cpu_s(replica):
+    with open("/proc/%d/stat" % replica.pid, encoding="ascii") as f:
+        words = f.read().rsplit(")", 1)[1].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def ask_rdzvd(bench, replicas, asked, clients):
+    """`cpu_of`: of each replica, for a request."""
+    before = [cpu_s(r) for r in replicas]
+    figures = bench.measure(asked, "add", "--connections", str(clients))
+    requests = figures["rps"] * bench.options.seconds
+    figures["cpu_of"] = [1e6 * (cpu_s(r) - b) / requests for r, b in zip(replicas, before)]
+    return figures
+
+
+@contextlib.contextmanager
+def replicas_of(members):
+    """A cluster, a replica that leads, and one that passes clients on. Each round has new ones: a follower that is
+    overtaken by a snapshot, 16 MiB of log later, ends its clients."""
+    with etcd3.Cluster(members) as cluster:
+        ports = [servers.free_port() for _ in range(2)]
+        upstream = "--upstream=" + ",".join("127.0.0.1:%d" % p for p in ports)
+        with etcd3.Replica(cluster, upstream, port=ports[0]) as leader:
+            leader.wait_ready(says="[+]leader ok\n")
+            with etcd3.Replica(cluster, upstream, port=ports[1]) as follower:
+                follower.wait_ready(says="[+]upstream ok: connected to ")
+                yield cluster, leader, follower
+
+
+def compare(bench, clients, key):
+    found = {"etcd": [], "the leader": [], "a follower": []}
     for _ in range(bench.options.rounds):
-        found["etcd"].append(ask_etcd(bench, cluster, clients))
-        found["rdzvd"].append(bench.measure(replica, "add", "--connections", str(clients)))
-    ratio = [b[key] / a[key] for a, b in zip(found["etcd"], found["rdzvd"])]
+        with replicas_of(bench.options.members) as (cluster, *replicas):
+            found["etcd"].append(ask_etcd(bench, cluster, clients))
+            found["the leader"].append(ask_rdzvd(bench, replicas, replicas[0], clients))
+            found["a follower"].append(ask_rdzvd(bench, replicas, replicas[1], clients))
+    ratio = {name: spread([b[key] / a[key] for a, b in zip(found["etcd"], runs)]) for name, runs in found.items()}
     table("%d client%s" % (clients, "s" if clients > 1 else ""),
           [["asked", "changes/s", "most", "p50 us", "least", key + ", to etcd"]] +
           [[name, "%.0f" % statistics.median(r["rps"] for r in runs),
             "%.0f" % max(r["rps"] for r in runs),
             "%.0f" % statistics.median(r["p50_us"] for r in runs),
-            "%.0f" % min(r["p50_us"] for r in runs), spread(ratio) if name == "rdzvd" else "1"] for name, runs in found.items()])
+            "%.0f" % min(r["p50_us"] for r in runs), ratio[name]] for name, runs in found.items()])
+    for name, runs in list(found.items())[1:]:
+        print("CPU of an ADD at %s: %.0f us of the leader, %.0f us of the follower" % (
+            name, *(statistics.median(r["cpu_of"][i] for r in runs) for i in range(2))))
 
 
 def main():
@@ -53,11 +89,8 @@ def main():
     options = parser.parse_args()
     os.environ.setdefault("RDZVD", os.path.join(options.build, "rdzv", "rdzvd"))
     bench = Bench(options)
-    with etcd3.Cluster(options.members) as cluster:
-        with etcd3.Replica(cluster) as replica:
-            replica.wait_ready()
-            compare(bench, cluster, replica, 1, "p50_us")
-            compare(bench, cluster, replica, 64, "rps")
+    compare(bench, 1, "p50_us")
+    compare(bench, 64, "rps")
 
 
 if __name__ == "__main__":

@@ -51,19 +51,19 @@ class Cluster:
         self.folder = tempfile.mkdtemp(prefix="rdzv-linear-")
         self.disk = Disk(self.folder)
         self.env = dict(os.environ, LD_PRELOAD=preload(), FAIL_DISK=self.disk.path)
-        self.daemon = self.row = None
+        self.daemon = self.row = self.ports = None
         self.log = []
         self.proxy, self.relays, self.killed_relays = None, [], set()
-        self.first_start()
+        self.first_start()  # may have begun with the proxy
         if relays:
-            self.proxy = Proxy(self.ports[0])
+            self.proxy = self.proxy or Proxy(self.ports[0])
             self.relays = [self.relay("default") for _ in range(relays)] + [self.relay("small")]
 
     # --- The daemon.
 
     def first_start(self):
         """On ports that it keeps."""
-        self.ports = [free_port() for _ in range(3)]
+        self.ports = self.ports or [free_port() for _ in range(3)]
         self.start()
 
     def start(self):

@@ -1,6 +1,9 @@
 """What a run needs when the journal is on etcd (--mode etcd): one member, and one rdzvd on it, which
 are killed and stopped. It leads again when its lease has ended, so that each of its deaths takes
-some seconds."""
+some seconds.
+
+Followed: with other replicas in the place of relays (--followers), each of which may lead, and passes its clients on
+while it does not."""
 
 import os
 import signal
@@ -10,7 +13,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import etcd3  # noqa: E402
 import faults  # noqa: E402
 from history import now  # noqa: E402
-from servers import Rdzvd  # noqa: E402
+from proxy import Proxy  # noqa: E402
+from servers import Rdzvd, free_port  # noqa: E402
 
 LEASE_S = 2
 
@@ -20,10 +24,13 @@ class Replicated(faults.Cluster):
         self.etcd = etcd3.Cluster()
         super().first_start()
 
+    def flags(self):
+        return "--journal=" + self.etcd.url, "--journal-lease=%ds" % LEASE_S
+
     def start(self):
         began = now()
         self.daemon = Rdzvd(
-            "--journal=" + self.etcd.url, "--journal-lease=%ds" % LEASE_S,
+            *self.flags(),
             listen=["127.0.0.1:%d%s" % (p, s) for p, s in zip(self.ports, ("", "/small", "/fill"))])
         self.row = self.h.add("daemon", began=began, ended=None, how=None)
         etcd3.wait_ready(self.daemon)
@@ -71,3 +78,41 @@ class Replicated(faults.Cluster):
         log = super().close()
         self.etcd.__exit__()
         return log
+
+
+# A machine with much else to do must not end a lease.
+FOLLOWED_LEASE_S = 5
+
+
+class Followed(Replicated):
+    """`relays` are replicas: each has a port for its clients, which is another one in its next life, and one for links."""
+
+    def first_start(self):
+        self.ports, self.link_ports = [free_port() for _ in range(3)], [free_port() for _ in range(3)]
+        self.proxy, self.followers = Proxy(self.ports[0]), []
+        super().first_start()
+
+    def flags(self):
+        ports = [self.proxy.port, *self.link_ports]
+        return ("--journal=" + self.etcd.url, "--journal-lease=%ds" % FOLLOWED_LEASE_S,
+                "--upstream=" + ",".join("127.0.0.1:%d" % p for p in ports))
+
+    def relay(self, space):
+        taken = [r.link_port for r in self.followers if r.process.poll() is None]
+        port = next(p for p in self.link_ports if p not in taken)
+        name = "" if space == "default" else "/" + space
+        r = Rdzvd(*self.flags(), listen=("127.0.0.1:0" + name, "127.0.0.1:%d" % port))
+        r.space, r.link_port = space, port
+        self.followers.append(r)
+        etcd3.wait_ready(r)
+        return r
+
+    def kill_relay(self):
+        """It may lead, and then the others' clients wait."""
+        row = self.h.add("pause", **{"from": now(), "to": None, "kill": True})
+        super().kill_relay()
+        etcd3.wait_ready(self.daemon)
+        row["to"] = now()
+
+    RELAYED = (("kill", 6), ("terminate", 3), ("stop", 2), ("cut", 5), ("cut_between_bytes", 5), ("stall", 2),
+               ("kill_relay", 3))

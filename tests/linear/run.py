@@ -2,7 +2,8 @@
 killed, stopped, killed in the middle of a write, and its disk is slow or fails; then it is checked
 that one daemon that never failed could have answered the same (keys.py, tree.py).
 
-    run.py [--seed N] [--runs N] [--mode batch|always|both|etcd] [--seconds S] [--relayed [--http]] [--keep DIR]
+    run.py [--seed N] [--runs N] [--mode batch|always|both|etcd] [--seconds S] [--relayed [--http]] [--followers]
+           [--keep DIR]
     run.py --check FILE...          histories that were kept, once more
     run.py --planted [NAME...]      each bug of planted.py has to be found within --runs (50)
 
@@ -40,7 +41,7 @@ class Run:
         self.pause = self.rng.choice((0.004, 0.01, 0.02))
         self.groups = self.rng.sample(clients.GROUPS, self.rng.choice((4, 6, 9)))
         self.history = history.History({"seed": seed, "mode": mode, "relayed": self.relayed})
-        cluster = replicated.Replicated if mode == "etcd" else faults.Cluster
+        cluster = replicated.Followed if options.followers else replicated.Replicated if mode == "etcd" else faults.Cluster
         self.cluster = cluster(self.history, seed, mode, relays=2 if self.relayed else 0)
         self.fill_port = self.cluster.ports[2]
         self.stopped, self.ended = threading.Event(), threading.Event()
@@ -183,12 +184,12 @@ def one_run(seed, mode, options):
     if wrong is not None and options.keep:
         os.makedirs(options.keep, exist_ok=True)
         path = os.path.join(options.keep, "history-%s-%s%s" % (
-            seed, mode, "-relayed" if options.relayed else ""))
+            seed, mode, "-followers" if options.followers else "-relayed" if options.relayed else ""))
         run.history.save(path)
         with open(path + ".log", "w", encoding="utf-8") as f:
             f.write(log)
         wrong = "seed %d, --mode %s%s: %s\nhistory: %s\nfaults: %s" % (
-            seed, mode, " --relayed" if options.relayed else "", wrong, path, " ".join(run.struck))
+            seed, mode, " --followers" if options.followers else " --relayed" if options.relayed else "", wrong, path, " ".join(run.struck))
     return wrong, figures
 
 
@@ -228,12 +229,17 @@ def main():
     p.add_argument("--seconds", type=float, default=2)
     p.add_argument("--relayed", action="store_true")
     p.add_argument("--http", action="store_true", help="with --relayed: etcd's clients too")
+    p.add_argument("--followers", action="store_true",
+                   help="with --mode etcd: clients come to replicas that pass them on")
     p.add_argument("--keep", default=tempfile.gettempdir())
     p.add_argument("--tell", action="store_true")
     p.add_argument("--first", action="store_true", help="end with the first failure")
     p.add_argument("--check", nargs="+")
     p.add_argument("--planted", nargs="*")
     options = p.parse_args()
+    if options.followers:  # what a client sees there is what it sees at a relay
+        options.relayed = options.http = True
+        options.mode = "etcd"
     if options.check:
         return check_files(options.check)
     print("seed %d" % options.seed, flush=True)

@@ -12,18 +12,19 @@
 
 #include "proto/relay.h"
 #include "proto/relay.pb-c.h"
-#include "rdzv/relay/http_pass.h"
+#include "rdzv/relay/forward.h"
 #include "rdzv/routes.h"
 #include "tests/loop/harness.h"
 
 static const struct http_route routes[] = {
-    {"", ROUTE_ALL, relay_http_handle, ROUTE_USES_STORE | ROUTE_CHEAP, NULL, NULL},
+    {"", ROUTE_ALL, forwards_http_handle, ROUTE_USES_STORE | ROUTE_CHEAP, NULL, NULL},
     {.path = NULL},
 };
 
 struct scene {
     struct loop loop; /* the relay */
-    struct relay_http relay;
+    struct forward forward;
+    struct forwards forwards;
     int listening; /* of the store; -1: it is away */
     struct sockaddr_in at;
 };
@@ -68,7 +69,7 @@ static void close_store(struct scene *s)
 static void open_relay(struct scene *s, uint64_t wait_ms)
 {
     loop_open(&s->loop, (const char *const[]){"--log-level=debug", NULL});
-    relay_http_init(&s->relay,
+    relay_http_init(&s->forward.http,
                     &(struct relay_http_options){.net = &s->loop.server.net,
                                                  .space = slice_str("job-a"),
                                                  .name = slice_str("here"),
@@ -78,7 +79,9 @@ static void open_relay(struct scene *s, uint64_t wait_ms)
                                                  .arg = s,
                                                  .cluster_id = &s->loop.server.http.cluster_id});
     s->loop.server.http.routes = routes;
-    s->loop.server.http.relay = &s->relay;
+    s->forward.space = CONFIG_DEFAULT_SPACE;
+    s->forwards = (struct forwards){.list = &s->forward, .count = 1};
+    s->loop.server.http.forwards = &s->forwards;
 }
 
 static struct scene begin(void)
@@ -90,7 +93,7 @@ static void end(struct scene *s)
 {
     while (!TAILQ_EMPTY(&s->loop.server.net.conns))
         conn_close(TAILQ_FIRST(&s->loop.server.net.conns), "the test is over");
-    relay_http_fini(&s->relay);
+    relay_http_fini(&s->forward.http);
     close_store(s);
     loop_close(&s->loop);
 }
@@ -108,7 +111,7 @@ static int accept_one(struct scene *s)
 {
     int fd;
 
-    LOOP_UNTIL(&s->loop, (relay_http_store_is_there(&s->relay),
+    LOOP_UNTIL(&s->loop, (relay_http_store_is_there(&s->forward.http),
                           (fd = accept4(s->listening, NULL, NULL, SOCK_NONBLOCK)) >= 0));
     return fd;
 }
@@ -238,7 +241,7 @@ static void test_held_while_away(void **state)
     loop_send_text(&s.loop, client, GET("/v2/keys/a"));
     loop_expect_silence(&s.loop, client);
     open_store(&s);
-    relay_http_store_is_there(&s.relay);
+    relay_http_store_is_there(&s.forward.http);
     store = welcome(&s);
     expect_text(&s, store, GET("/v2/keys/a"));
     /* A read is sent again. */
@@ -299,7 +302,7 @@ static void test_change_is_not_repeated(void **state)
         close(store);
         loop_expect_end(&s.loop, client);
         close(client);
-        assert_true(TAILQ_EMPTY(&s.relay.busy) && TAILQ_EMPTY(&s.relay.held));
+        assert_true(TAILQ_EMPTY(&s.forward.http.busy) && TAILQ_EMPTY(&s.forward.http.held));
     }
     assert_true(loop_logged(&s.loop, "nobody knows"));
     end(&s);
@@ -507,13 +510,13 @@ static void test_client_goes(void **state)
     loop_expect_end(&s.loop, store);
     close(store);
     LOOP_UNTIL(&s.loop, TAILQ_EMPTY(&s.loop.server.net.conns));
-    assert_true(TAILQ_EMPTY(&s.relay.busy) && TAILQ_EMPTY(&s.relay.held));
+    assert_true(TAILQ_EMPTY(&s.forward.http.busy) && TAILQ_EMPTY(&s.forward.http.held));
     close_store(&s);
     client = loop_connect(&s.loop, false);
     loop_send_text(&s.loop, client, GET("/v2/keys/a?wait=true"));
-    LOOP_UNTIL(&s.loop, !TAILQ_EMPTY(&s.relay.held));
+    LOOP_UNTIL(&s.loop, !TAILQ_EMPTY(&s.forward.http.held));
     loop_leave(&s.loop, client);
-    assert_true(TAILQ_EMPTY(&s.relay.held));
+    assert_true(TAILQ_EMPTY(&s.forward.http.held));
     end(&s);
 }
 
@@ -616,7 +619,7 @@ static void test_store_is_gone(void **state)
     loop_send_text(&s.loop, writer, PUT(""));
     of_writer = welcome(&s);
     expect_text(&s, of_writer, PUT(""));
-    relay_http_store_is_gone(&s.relay);
+    relay_http_store_is_gone(&s.forward.http);
     loop_expect_end(&s.loop, of_watcher);
     store = welcome(&s);
     expect_text(&s, store, WATCH_REQUEST(ZEROS_18 "42", "wait=true"));

@@ -92,7 +92,7 @@ static void end(int fd)
 
 static const struct upstream *upstream(void)
 {
-    return &loop.server.relay.upstream;
+    return &loop.server.forwards.list[0].upstream;
 }
 
 /* The relay's connection to that address, which says HELLO. */
@@ -225,11 +225,12 @@ static void a_relay_waits_at_one_replica_when_none_leads(void **state)
 /* No length that a client may have can wrap around. */
 static void limits_are_such_as_a_store_can_have(void **state)
 {
-    const struct c10d_limits *l = &loop.server.relay.relay.limits;
+    const struct c10d_limits *l;
     int fd;
 
     (void)state;
     begin();
+    l = &loop.server.forwards.list[0].relay.limits;
     fd = take_hello(0);
     welcome(fd, UINT64_MAX);
     assert_true(l->key_max <= INT64_MAX && l->value_max <= INT64_MAX &&
@@ -269,12 +270,13 @@ static void a_store_that_does_not_read_loses_its_relay(void **state)
  * the beginning of that iteration. */
 static void a_pause_of_the_relay_is_no_silence_of_the_store(void **state)
 {
-    struct upstream *u = &loop.server.relay.upstream;
     struct engine *e = &loop.server.engine;
+    struct upstream *u;
     int fd;
 
     (void)state;
     begin();
+    u = &loop.server.forwards.list[0].upstream;
     fd = take_hello(0);
     welcome(fd, 60000);
     e->alive_ms -= ENGINE_PAUSE_MS / 2;
@@ -290,11 +292,12 @@ static void a_pause_of_the_relay_is_no_silence_of_the_store(void **state)
 /* There was no memory for the timer of a try, whatever the try waits for. */
 static void a_try_without_its_timer_ends_all_the_same(void **state)
 {
-    struct upstream *u = &loop.server.relay.upstream;
+    struct upstream *u;
     int fd;
 
     (void)state;
     begin();
+    u = &loop.server.forwards.list[0].upstream;
     fd = take_hello(0);
     LOOP_UNTIL(&loop, u->state == UPSTREAM_GREETS);
     evtimer_del(&u->timer);

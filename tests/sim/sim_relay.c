@@ -241,8 +241,9 @@ static void end_clients(void)
 {
     world.is_over = true;
     for (int p = RELAY_A; p <= RELAY_B; p++)
-        world.links[p] =
-            world.processes[p].up ? world.processes[p].server.relay.relay.stats.links : 0;
+        world.links[p] = world.processes[p].up
+                             ? world.processes[p].server.forwards.list[0].relay.stats.links
+                             : 0;
     for (unsigned i = 0; i <= CLIENTS; i++) {
         struct scripted *c = &world.clients[i];
 
@@ -273,7 +274,7 @@ static void check_ended(void)
 
     for (int p = RELAY_A; p <= RELAY_B; p++) {
         const struct process *process = &world.processes[p];
-        const struct relay *r = &process->server.relay.relay;
+        const struct relay *r = &process->server.forwards.list[0].relay;
 
         if (process->up && r->stats.lost[LOST_GONE_BACK] != 0 && !world.is_over)
             world_fail("relay %d says that the store has gone back, and it has not", p);
@@ -775,7 +776,7 @@ static bool relays_are_empty(void)
 {
     for (int p = 0; p < PROCESSES; p++) {
         if (!world.processes[p].up ||
-            (p != STORE && world.processes[p].server.relay.relay.session_count != 0))
+            (p != STORE && world.processes[p].server.forwards.list[0].relay.session_count != 0))
             return false;
     }
     return true;

@@ -2,7 +2,7 @@
 it, are killed, stopped, cut off and moved: no agent and no worker may notice, and each change counts once.
 
     replicas.py [--seed N] [--faults N] [--only FAULT]... [--torch NAME]... [--lease SECONDS] [--pause SECONDS]
-                [--logs DIR] [--tell]
+                [--followers] [--logs DIR] [--tell]
 
 Three replicas, each with a way of its own to the three members of a real etcd v3 cluster; two agents with two
 workers each, and each agent has a relay that knows all replicas; a third relay has a client that adds 1 to a key
@@ -18,6 +18,9 @@ again and again. Once all ranks train, each of these happens --faults times, in 
 
 After each one, every rank has to do steps again, and the client has to be answered. Checked: each answer of the
 client is the one behind the last; every rank was started once; all agents end with 0, at one step with one model.
+--followers: there are no relays. Each agent, and the client, comes to a replica more, which does not lead and passes it
+on; while the leader is struck, it is cut off from etcd, so that another one leads. At last all but these end: one of
+them leads then, with those that it passes on.
 It tells for each kind of fault how long the client waited.
 """
 
@@ -40,7 +43,7 @@ sys.path[:0] = [os.path.join(torches.ROOT, "tests", folder) for folder in ("supp
 from agents import Peer  # noqa: E402
 from etcd3 import Cluster, Replica  # noqa: E402
 from proxy import Proxy  # noqa: E402
-from servers import Rdzvd, rdzvd_binary  # noqa: E402
+from servers import Rdzvd, free_port, rdzvd_binary  # noqa: E402
 
 REPLICAS = 3
 MEMBERS = 3
@@ -112,31 +115,41 @@ class Adder(threading.Thread):
 
 
 class Store:
-    """The replicas, their cluster, and a relay for each agent and for the client."""
+    """The replicas, their cluster, and a relay, or a replica that passes on, for each agent and for the client."""
 
     backend = "c10d"
 
-    def __init__(self, lease_s):
+    def __init__(self, lease_s, followers):
+        names = (*AGENTS, "client")
         self.cluster = Cluster(MEMBERS)
         self.lease_s = lease_s
         self.ways = [Way(self.cluster) for _ in range(REPLICAS)]
-        self.replicas = [Replica(way, "--journal-lease=%ds" % lease_s) for way in self.ways]
+        ports = [free_port() for _ in range(REPLICAS + len(names))]
+        upstream = "--upstream=" + ",".join("127.0.0.1:%d" % p for p in (ports if followers else ports[:REPLICAS]))
+        flags = ("--journal-lease=%ds" % lease_s, *((upstream,) if followers else ()))
+        self.replicas = [Replica(way, *flags, port=p) for way, p in zip(self.ways, ports)]
         self.logs = []
         self.port = self.replicas[0].port
         self.leader()
-        upstream = "--upstream=" + ",".join("127.0.0.1:%d" % r.port for r in self.replicas)
-        self.relays = {name: Rdzvd(upstream) for name in (*AGENTS, "client")}
+        self.followers_way = Way(self.cluster) if followers else None
+        if followers:
+            self.relays = {name: Replica(self.followers_way, *flags, port=p) for name, p in zip(names, ports[REPLICAS:])}
+            for r in self.relays.values():
+                r.wait_ready(says="[+]upstream ok: connected to ")
+        else:
+            self.relays = {name: Rdzvd(upstream) for name in names}
 
     def endpoint(self, name):
         return "127.0.0.1:%d" % self.relays[name].port
 
-    def leader(self):
+    def leader(self, among=None):
         """The number of the replica that leads, once one does."""
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
-            for at, r in enumerate(self.replicas):
+            for at, r in enumerate(among or self.replicas):
                 try:
-                    if r.ready()[0] == 200:
+                    status, says = r.ready()
+                    if status == 200 and "[+]leader ok\n" in says:
                         return at
                 except OSError:
                     pass  # it is stopped, or has not begun to listen
@@ -165,7 +178,7 @@ class Store:
             if r.process.poll() is None:
                 r.process.send_signal(signal.SIGCONT)
                 r.stop(signal.SIGKILL)
-        for way in self.ways:
+        for way in self.ways + ([self.followers_way] if self.followers_way else []):
             way.close()
         self.cluster.__exit__()
 
@@ -242,19 +255,42 @@ class Run:
         """While all replicas could lead, as a disruption budget has it."""
         for r in self.store.replicas:
             r.wait_warm()
+        way = self.store.followers_way if name.startswith("leader-") else None
+        if way is not None:
+            way.stop()
         self.adder.begin()
         FAULTS[name](self)
         self.store.leader()
+        self.see_them_go_on(name)
+        if way is not None:
+            way.go_on(reset=self.random.random() < 0.5)
+
+    def see_them_go_on(self, name):
         self.adder.wait(20)
         self.job.wait_training(RANKS, since=self.job.mark())
         self.job.check_untouched()
         self.waits[name].append(self.adder.longest)
         self.tell("%s: the client waited for %.2f s" % (name, self.adder.longest))
 
+    def let_a_follower_lead(self):
+        """One of those that pass clients on, which it goes on to do."""
+        followers = list(self.store.relays.values())
+        for r in followers:
+            r.wait_warm()
+        self.adder.begin()
+        for at in range(REPLICAS):
+            self.store.end_replica(at, self.random.choice((signal.SIGKILL, signal.SIGTERM)))
+        self.store.leader(followers)
+        self.waits["follower-leads"] = []
+        self.see_them_go_on("follower-leads")
+        for at in range(REPLICAS):
+            self.store.start_replica(at)
+            self.store.replicas[at].wait_warm()
+
     def go_through(self):
         names = [n for n in FAULTS if not self.options.only or n in self.options.only] * self.options.faults
         self.random.shuffle(names)
-        self.store = Store(self.options.lease)
+        self.store = Store(self.options.lease, self.options.followers)
         self.adder = Adder(self.store.relays["client"].port)
         self.job = KilledJob(self.torch, self.store, self.folder,
                              120 + len(names) * (self.options.pause + 30), read_timeout=0)
@@ -264,10 +300,12 @@ class Run:
         self.tell("%d ranks train" % RANKS)
         for name in names:
             self.strike(name)
+        if self.options.followers:
+            self.let_a_follower_lead()
         self.job.finish(RANKS)
         self.job.check_untouched()
         self.adder.finish()
-        if Peer(self.store.replicas[self.store.leader()].port).add(b"count", 0) != self.adder.answered:
+        if Peer(self.store.relays["client"].port).add(b"count", 0) != self.adder.answered:
             raise JobFailed("the key is not what the last ADD has answered")
 
     def run(self):
@@ -298,9 +336,10 @@ def run_one(options, torch):
     folder = tempfile.mkdtemp(prefix="rdzv-replicas-", dir=options.logs)
     one = Run(options, torch, folder)
     if not one.run():
-        out("again: RDZVD=%s %s %s --torch %s --seed %d --faults %d%s --lease %d --pause %d\nlogs: %s" % (
+        out("again: RDZVD=%s %s %s --torch %s --seed %d --faults %d%s%s --lease %d --pause %d\nlogs: %s" % (
             rdzvd_binary(), sys.executable, os.path.abspath(__file__), torch.name, options.seed, options.faults,
-            "".join(" --only " + name for name in options.only or ()), options.lease, options.pause, folder))
+            "".join(" --only " + name for name in options.only or ()), " --followers" if options.followers else "",
+            options.lease, options.pause, folder))
         return False
     out("passed  torch %s: no restart, %d ADDs, each once (%.1f s). The client waited: %s" % (
         torch.name, one.adder.answered, time.monotonic() - one.begin, one.figures()))
@@ -317,6 +356,7 @@ def main():
     parser.add_argument("--torch", action="append", help="%s; repeatable" % ", ".join(torches.ALL))
     parser.add_argument("--lease", type=int, default=5)
     parser.add_argument("--pause", type=int, default=30)
+    parser.add_argument("--followers", action="store_true", help="no relays: replicas pass agents on")
     parser.add_argument("--logs", help="a folder for all logs, kept")
     parser.add_argument("--tell", action="store_true", help="say what goes on")
     options = parser.parse_args()

@@ -607,6 +607,39 @@ static void faults_in_a_file_of_endpoints_have_a_place(void **state)
     }
 }
 
+/* The links of all spaces of a replica go to one port of the leader, which has to take them. */
+static void replicas_that_pass_on_need_a_listener_of_any_space(void **state)
+{
+    static const struct {
+        const char *listen[3];
+        const char *warned;
+    } cases[] = {
+        {{"*:1"}, ""},
+        {{"*:1/a"}, ""},
+        {{"*:1", "*:2/b"}, ""},
+        {{"*:1/a", "*:2/a"}, ""},
+        {{"*:1/a", "unix:/b"}, ""},
+        {{"*:1/a", "*:2/b"}, "--upstream"},
+        {{"*:1/a", "*:2/b", "*:3/c"}, "--upstream"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct start start = {.words = {"--upstream=r:1", "--journal=etcd://e:1/n"}};
+        char flags[3][32];
+        struct config c;
+
+        for (size_t j = 0; j < 3 && cases[i].listen[j] != NULL; j++) {
+            snprintf(flags[j], sizeof flags[j], "--listen=%s", cases[i].listen[j]);
+            start.words[2 + j] = flags[j];
+        }
+        parse_well(&start, &c);
+        assert_true(config_passes_on(&c) && !config_is_relay(&c));
+        assert_string_equal(note_flags(&c, CONFIG_NOTE_WARNING), cases[i].warned);
+        config_free(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -626,6 +659,7 @@ int main(void)
         cmocka_unit_test(an_etcd_lets_web_pages_in),
         cmocka_unit_test(go_values_are_read_as_go_does),
         cmocka_unit_test(inherited_sockets_find_their_place),
+        cmocka_unit_test(replicas_that_pass_on_need_a_listener_of_any_space),
     };
 
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);

@@ -89,9 +89,17 @@ static const struct {
     {{.words = {"--journal=etcd://a:1/n", "--journal-password-file=f"}},
      2,
      "--journal-password-file: goes with --journal-user=NAME"},
-    {{.words = {"--journal=etcd://a:1/n", "--upstream=a:1"}},
+    {{.words = {"--journal-lease=5s", "--upstream=a:1"}},
      2,
-     "--journal: a relay (--upstream) keeps no keys; give this to the store"},
+     "--journal-lease: a relay (--upstream) keeps no keys; give this to the store"},
+    {{.words = {"--journal=etcd://a:1/n", "--upstream=a:1", "--space=b"}},
+     2,
+     "--space: is for a relay, which has --upstream and no --journal; a store's spaces are named "
+     "with --listen=ADDR:PORT/SPACE"},
+    {{.words = {"--journal=etcd://a:1/n", "--upstream=a"}},
+     2,
+     "--upstream: \"a\": write HOST:PORT[,HOST:PORT...], such as job-rdzv.default.svc:29400 or "
+     "[fd00::1]:29400"},
 
     /* Listeners. */
     {{.words = {"--listen="}},

@@ -47,6 +47,8 @@ static void settings_in_effect_read_back(void **state)
                    "--relay-names=e=f,e=g"}},
         {.words = {"--upstream=a:1", "--upstream-ca=system", "--upstream-cert=c",
                    "--upstream-key=k", "--upstream-name=n", "--crl=d"}},
+        {.words = {"--upstream=a:1,b:1", "--journal=etcd://c:1/jobs", "--listen=*:1",
+                   "--listen=*:2/job-b", "--upstream-ca=system"}},
         {.words = {"--listen-client-urls=https://0.0.0.0:5,http://127.0.0.1:6",
                    "--advertise-client-urls=https://b:5", "--cert-file=x", "--key-file=y",
                    "--listen-metrics-urls=https://0.0.0.0:7"}},

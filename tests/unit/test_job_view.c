@@ -369,6 +369,26 @@ static void relays_lead_to_their_store(void **state)
     assert_null(job_store_behind(&view, NULL));
 }
 
+/* A replica passes clients on while it does not lead: a store, however its words are given. */
+static void replicas_that_pass_on_are_stores(void **state)
+{
+    static const char *const args[] = {
+        "'--upstream=s:29400', '--journal=etcd://e:2379/n'",
+        "--journal, 'etcd://e:2379/n', --upstream, 's:29400'",
+    };
+
+    for (size_t i = 0; i < sizeof args / sizeof *args; i++) {
+        char text[2048];
+
+        snprintf(text, sizeof text, RELAY_STORE RELAY_POD, args[i], "localhost:29400");
+        look(text);
+        assert_int_equal(view.store_count, 2);
+        assert_int_equal(view.stores[1].kind, JOB_STORE_RDZVD);
+        assert_ptr_equal(job_store_behind(&view, &view.stores[1]), &view.stores[1]);
+        end(state);
+    }
+}
+
 /* Other pods do not reach a relay: who is sent to a training pod meets in that pod. */
 static void a_relay_serves_its_own_pod(void **state)
 {
@@ -403,6 +423,7 @@ int main(void)
         cmocka_unit_test_teardown(endpoints_are_split_as_torch_does, end),
         cmocka_unit_test_teardown(stores_are_found_behind_services, end),
         cmocka_unit_test_teardown(relays_lead_to_their_store, end),
+        cmocka_unit_test_teardown(replicas_that_pass_on_are_stores, end),
         cmocka_unit_test_teardown(a_relay_serves_its_own_pod, end),
     };
 

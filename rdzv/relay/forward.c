@@ -1,0 +1,257 @@
+/* What passes clients on, for each space. See forward.h for the contract. */
+#include "rdzv/relay/forward.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/space.h"
+#include "store/xalloc.h"
+
+/* Another replica leads within 5.5 s, and a link finds it within 2 s. */
+#define LINK_MISSED_NS UINT64_C(15000000000)
+
+/* That of a connection's space; NULL: it has none. */
+static struct forward *forwards_of(const struct forwards *f, const struct conn *c)
+{
+    const char *name = conn_space(c)->store->name;
+
+    for (size_t i = 0; i < f->count; i++) {
+        if (strcmp(f->list[i].space, name) == 0)
+            return &f->list[i];
+    }
+    return NULL;
+}
+
+/* --- c10d. --- */
+
+/* From here on the connection has the protocol of its space. */
+static enum parse_result begin(const struct protocol *p, struct conn *c, struct slice in,
+                               struct protocol_progress *progress, const char **why)
+{
+    const struct forward *forward = forwards_of(p->arg, c);
+
+    if (forward != NULL)
+        return forward->client_protocol.begin(&forward->client_protocol, c, in, progress, why);
+    *why = "this replica does not lead, and passes on no clients of this space";
+    return PARSE_BAD;
+}
+
+/* --- HTTP goes where the link goes. --- */
+
+/* The store that has welcomed the link. */
+static bool store_at(void *arg, struct sockaddr_storage *at, socklen_t *len)
+{
+    const struct upstream *u = arg;
+
+    if (u->state != UPSTREAM_CONNECTED)
+        return false;
+    *len = resolve_address_len(&u->addresses[u->at]);
+    memcpy(at, &u->addresses[u->at], *len);
+    return true;
+}
+
+static SSL *secure(void *arg, int fd, bool *ok)
+{
+    const struct upstream *u = arg;
+    SSL *ssl = u->tls_options->context == NULL ? NULL : upstream_secure(u, fd);
+
+    *ok = ssl != NULL || u->tls_options->context == NULL;
+    return ssl;
+}
+
+static void follow_link(struct forward *forward)
+{
+    bool linked = forward->upstream.state == UPSTREAM_CONNECTED;
+    uint64_t number = linked ? forward->relay.stats.links : 0;
+
+    if (number == forward->link_number)
+        return;
+    if (forward->link_number != 0)
+        relay_http_store_is_gone(&forward->http);
+    forward->link_number = number;
+    if (linked)
+        relay_http_store_is_there(&forward->http);
+}
+
+void forwards_http_handle(const struct http_request *r)
+{
+    struct forward *forward = forwards_of(r->http->forwards, r->conn);
+
+    if (forward == NULL)
+        reply_unavailable(r, "this replica does not lead, and passes on nothing of this space");
+    else
+        relay_http_pass(&forward->http, r);
+}
+
+/* --- Beginning and end. --- */
+
+/* Ids of sessions, and the jitter of tries, come from a number that nobody guesses. */
+static void init_forward(struct forward *forward, struct forwards *f, const struct config *config,
+                         uint64_t seed, uint64_t *cluster_id)
+{
+    const struct config_limits *l = &config->limits;
+    const struct c10d_limits limits = {.key_max = l->key_max,
+                                       .value_max = l->value_max,
+                                       .keys_max = l->keys_max,
+                                       .request_max = l->request_max};
+
+    relay_init(&forward->relay, &relay_client_calls, &limits, seed);
+    forward->clients =
+        (struct relay_front){.config = config, .relay = &forward->relay, .engine = f->net->engine};
+    forward->client_protocol = relay_client_protocol(&forward->clients);
+    upstream_init(&forward->upstream, f->net, &forward->relay, config, forward->space, &f->tls,
+                  (uint32_t)(seed >> 32));
+    relay_http_init(&forward->http, &(struct relay_http_options){.net = f->net,
+                                                                 .space = slice_str(forward->space),
+                                                                 .name = slice_str(f->host_name),
+                                                                 .store_at = store_at,
+                                                                 .secure = secure,
+                                                                 .arg = &forward->upstream,
+                                                                 .cluster_id = cluster_id});
+}
+
+/* Who comes to a Unix socket, or for metrics alone, comes for this process: a replica passes that
+ * on only if others use the same space. */
+static bool has_clients(const struct config *config, const struct listen_spec *spec)
+{
+    return config_is_relay(config) || (spec->path == NULL && !spec->metrics_only);
+}
+
+static bool is_named(const struct forwards *f, const char *space)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        if (strcmp(f->list[i].space, space) == 0)
+            return true;
+    }
+    return false;
+}
+
+void forwards_init(struct forwards *f, struct net *net, const struct config *config, uint64_t seed,
+                   uint64_t *cluster_id)
+{
+    *f = (struct forwards){.net = net};
+    f->protocol = (struct protocol){.name = "c10d", .arg = f, .begin = begin};
+    gethostname(f->host_name, sizeof f->host_name - 1);
+    f->list = xcalloc(config->listener_count, sizeof *f->list);
+    for (size_t i = 0; i < config->listener_count; i++) {
+        const struct listen_spec *spec = &config->listeners[i];
+
+        if (has_clients(config, spec) && !is_named(f, spec->space))
+            f->list[f->count++].space = spec->space;
+    }
+    for (size_t i = 0; i < f->count; i++)
+        init_forward(&f->list[i], f, config, seed + i * UINT64_C(0xd1b54a32d192ed03), cluster_id);
+}
+
+int forwards_open(struct forwards *f, const struct config *config)
+{
+    return f->count == 0 ? 0 : client_tls_start(&f->tls, &config->upstream_tls, NULL, "the store");
+}
+
+bool forwards_start(struct forwards *f)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        if (!upstream_start(&f->list[i].upstream))
+            return false;
+    }
+    return true;
+}
+
+void forwards_fini(struct forwards *f)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        relay_http_fini(&f->list[i].http);
+        upstream_fini(&f->list[i].upstream);
+        relay_fini(&f->list[i].relay);
+    }
+    if (f->count > 0)
+        client_tls_fini(&f->tls);
+    free(f->list);
+    f->list = NULL;
+    f->count = 0;
+}
+
+/* --- While it runs. --- */
+
+void forwards_tick(struct forwards *f)
+{
+    if (f->count == 0)
+        return;
+    client_tls_tick(&f->tls);
+    for (size_t i = 0; i < f->count; i++) {
+        struct forward *forward = &f->list[i];
+
+        forward->relay.now_ns = clock_monotonic_ns(f->net->engine->options.clock);
+        upstream_tick(&forward->upstream);
+        relay_tick(&forward->relay);
+        if (!TAILQ_EMPTY(&forward->http.held)) /* the kernel may have refused the timer */
+            relay_http_set_timer(&forward->http);
+    }
+}
+
+bool forwards_flush(struct forwards *f)
+{
+    bool goes_on = false;
+
+    for (size_t i = 0; i < f->count; i++) {
+        follow_link(&f->list[i]);
+        goes_on = upstream_flush(&f->list[i].upstream) || goes_on;
+    }
+    return goes_on;
+}
+
+bool forwards_are_done(const struct forwards *f)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        if (!relay_is_done(&f->list[i].relay) || !upstream_is_idle(&f->list[i].upstream))
+            return false;
+    }
+    return true;
+}
+
+void forwards_stop_waiting(struct forwards *f)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        const struct relay_client *s;
+
+        if (f->list[i].relay.link)
+            continue;
+        TAILQ_FOREACH(s, &f->list[i].relay.sessions, entry) {
+            if (s->client != NULL)
+                conn_finish(s->client);
+        }
+        relay_http_give_up(&f->list[i].http);
+    }
+}
+
+/* --- How it is. --- */
+
+static bool is_linked(const struct forward *forward, uint64_t now_ns)
+{
+    const struct relay *r = &forward->relay;
+
+    return r->link || (r->welcomed && now_ns - r->away_since_ns < LINK_MISSED_NS);
+}
+
+bool forwards_are_linked(const struct forwards *f)
+{
+    uint64_t now_ns = clock_monotonic_ns(f->net->engine->options.clock);
+
+    for (size_t i = 0; i < f->count; i++) {
+        if (!is_linked(&f->list[i], now_ns))
+            return false;
+    }
+    return true;
+}
+
+const char *forwards_say(const struct forwards *f, char text[UPSTREAM_SAYS_MAX])
+{
+    const struct forward *worst = &f->list[0];
+
+    for (size_t i = 0; i < f->count && worst->relay.link; i++) {
+        if (!f->list[i].relay.link)
+            worst = &f->list[i];
+    }
+    return upstream_says(&worst->upstream, text);
+}

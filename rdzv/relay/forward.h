@@ -1,0 +1,71 @@
+/* Passing clients on: what takes the clients of this daemon to the store that leads, and the
+ * answers back. A relay does nothing else; a replica with --upstream does so for those who come
+ * while another one leads, until they go, whoever leads then.
+ *
+ * Each space that a listener serves has its own: a link, its clients' sessions, its HTTP. Other
+ * spaces have none: they are made for links, and a link is never passed on, so that two replicas
+ * cannot pass something to each other. A link may lead to this very process, through a listener. */
+#pragma once
+
+#include "rdzv/net/client_tls.h"
+#include "rdzv/relay/client.h"
+#include "rdzv/relay/http_pass.h"
+#include "rdzv/relay/upstream.h"
+
+#define FORWARD_HOST_NAME_ROOM 256
+
+/* Of one space. */
+struct forward {
+    const char *space;
+    struct relay relay;
+    struct relay_front clients;
+    struct upstream upstream;
+    struct relay_http http;
+    uint64_t link_number;            /* the link that `http` knows of; 0: none */
+    struct protocol client_protocol; /* of its clients */
+};
+
+/* Of all that listeners serve. */
+struct forwards {
+    struct forward *list;
+    size_t count; /* 0: this daemon passes nobody on */
+    struct net *net;
+    struct client_tls tls;
+    char host_name[FORWARD_HOST_NAME_ROOM];
+    struct protocol protocol;
+};
+
+/* `net` and `config` outlive it. `cluster_id` is what HTTP answers of this daemon itself say, and
+ * becomes the store's; NULL: it stays what it is. */
+void forwards_init(struct forwards *f, struct net *net, const struct config *config, uint64_t seed,
+                   uint64_t *cluster_id);
+
+/* Reads the files of TLS. 0, or -1 after it logged why not. */
+int forwards_open(struct forwards *f, const struct config *config);
+
+/* Begins to look for the store. False, with a line in the log, when there is no memory for it. */
+bool forwards_start(struct forwards *f);
+
+/* All clients have gone. */
+void forwards_fini(struct forwards *f);
+
+/* Once a second. */
+void forwards_tick(struct forwards *f);
+
+/* The end of an iteration. True: there is more to do, so that the loop must not sleep. */
+bool forwards_flush(struct forwards *f);
+
+/* Stores have been told all that clients had sent before they went. */
+bool forwards_are_done(const struct forwards *f);
+
+/* While the daemon stops: clients whose store is away are not kept until it is back. */
+void forwards_stop_waiting(struct forwards *f);
+
+/* The endpoint for all that is not the daemon's own; struct http's `forwards` is set. */
+void forwards_http_handle(const struct http_request *r);
+
+/* Every link is connected, or was so until a moment ago: its clients do not wait for long. */
+bool forwards_are_linked(const struct forwards *f);
+
+/* For /readyz: how the first link is that is not connected, or the first one. */
+const char *forwards_say(const struct forwards *f, char text[UPSTREAM_SAYS_MAX]);
