@@ -41,9 +41,7 @@ static void on_expiry(evutil_socket_t fd, short what, void *arg)
         ;
 }
 
-/* The earliest TTL may be another one: sets the timer for it, unless it is set for that one
- * already.
- */
+/* Sets the timer for the earliest TTL of all, which may be another one than before. */
 __attribute__((noinline)) static void arm_expiry(struct server *s)
 {
     struct timeval later;
@@ -265,6 +263,14 @@ static void tick(struct server *s)
     note_refusal(s);
 }
 
+/* True: there is more to do. */
+static bool pass_clients_on(struct server *s)
+{
+    if (s->net.draining) /* another replica leads only when this one has no clients any more */
+        forwards_stop_waiting(&s->forwards);
+    return forwards_flush(&s->forwards);
+}
+
 static bool end_iteration(struct server *s)
 {
     bool goes_on;
@@ -274,9 +280,8 @@ static bool end_iteration(struct server *s)
     note_refusal(s);
     goes_on = relay_links_have_work(&s->store.links) && relay_links_work(&s->store.links);
     goes_on = let_held_go_on(&s->store) || goes_on;
-    if (s->net.draining) /* another replica leads only when this one has no clients any more */
-        forwards_stop_waiting(&s->forwards);
-    goes_on = forwards_flush(&s->forwards) || goes_on;
+    if (s->forwards.count > 0)
+        goes_on = pass_clients_on(s) || goes_on;
     return engine_work_journal(&s->engine) || goes_on;
 }
 
