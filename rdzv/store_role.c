@@ -263,26 +263,27 @@ static void tick(struct server *s)
     note_refusal(s);
 }
 
-/* True: there is more to do. */
-static bool pass_clients_on(struct server *s)
+/* What only a store with a journal has to do. True: there is more. */
+static bool work_journal(struct server *s)
 {
+    bool goes_on = let_held_go_on(&s->store);
+
     if (s->net.draining) /* another replica leads only when this one has no clients any more */
         forwards_stop_waiting(&s->forwards);
-    return forwards_flush(&s->forwards);
+    goes_on = forwards_flush(&s->forwards) || goes_on;
+    return engine_work_journal(&s->engine) || goes_on;
 }
 
 static bool end_iteration(struct server *s)
 {
-    bool goes_on;
+    bool has_journal = s->engine.options.journal.commit != NULL, goes_on;
 
     if (s->engine.expiry_moved)
         arm_expiry(s);
-    note_refusal(s);
+    if (has_journal)
+        note_refusal(s);
     goes_on = relay_links_have_work(&s->store.links) && relay_links_work(&s->store.links);
-    goes_on = let_held_go_on(&s->store) || goes_on;
-    if (s->forwards.count > 0)
-        goes_on = pass_clients_on(s) || goes_on;
-    return engine_work_journal(&s->engine) || goes_on;
+    return (has_journal && work_journal(s)) || goes_on;
 }
 
 static bool may_stop(struct server *s)
