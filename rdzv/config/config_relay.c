@@ -10,6 +10,19 @@
 static const char wanted[] =
     "write HOST:PORT[,HOST:PORT...], such as job-rdzv.default.svc:29400 or [fd00::1]:29400";
 
+/* The text ends with nothing that is known: it may be a part of a file. */
+static bool is_name(const char *text, size_t len)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+
+    for (size_t i = 0; i < len; i++) {
+        if (memchr(letters, text[i], sizeof letters - 1) == NULL)
+            return false;
+    }
+    return len > 0 && len <= 253 && text[0] != '-' && text[0] != '.';
+}
+
 bool config_split_endpoint(const char *text, size_t len, struct slice *out, uint16_t *out_port)
 {
     const char *colon = memrchr(text, ':', len), *host = text;
@@ -26,9 +39,7 @@ bool config_split_endpoint(const char *text, size_t len, struct slice *out, uint
         host_len -= 2;
         if (!config_is_address(AF_INET6, host, host_len))
             return false;
-    } else if (host_len == 0 || host_len > 253 || host[0] == '-' || host[0] == '.' ||
-               strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") <
-                   host_len) {
+    } else if (!is_name(host, host_len)) {
         return false;
     }
     *out = (struct slice){(const uint8_t *)host, host_len};

@@ -274,14 +274,16 @@ static void check_ended(void)
 
     for (int p = RELAY_A; p <= RELAY_B; p++) {
         const struct process *process = &world.processes[p];
-        const struct relay *r = &process->server.forwards.list[0].relay;
+        const struct relay *r;
 
-        if (process->up && r->stats.lost[LOST_GONE_BACK] != 0 && !world.is_over)
+        if (!process->up)
+            continue;
+        r = &process->server.forwards.list[0].relay;
+        if (r->stats.lost[LOST_GONE_BACK] != 0 && !world.is_over)
             world_fail("relay %d says that the store has gone back, and it has not", p);
         for (unsigned i = 0; i <= CLIENTS; i++)
-            waits = waits ||
-                    (process->up && r->link && r->stats.links > world.links[p] && !is_parted(p) &&
-                     world.clients[i].home == p && world.clients[i].missing != NULL);
+            waits = waits || (r->link && r->stats.links > world.links[p] && !is_parted(p) &&
+                              world.clients[i].home == p && world.clients[i].missing != NULL);
     }
     if (!waits)
         world.linked_ns = world_now_ns;

@@ -312,6 +312,9 @@ class PodRun:
         folder = "-".join((script, name, torch.name) + words + (str(seed),))
         if options.logs:
             self.folder = os.path.join(os.path.abspath(options.logs), folder)
+            if not torch.sees(self.folder):
+                sys.exit("--logs: torch %s runs in a tree, which has the checkout and %s alone" % (
+                    torch.name, tempfile.gettempdir()))
             os.makedirs(self.folder)
         else:
             self.folder = tempfile.mkdtemp(prefix="rdzv-%s-" % folder)

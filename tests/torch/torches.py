@@ -6,6 +6,7 @@ command runs through in_tree.sh. Python's standard library only.
 
 import os
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -25,6 +26,11 @@ class Torch:
     @property
     def installed(self):
         return os.path.exists(self.mark)
+
+    def sees(self, path):
+        """Its processes have that path, too: in a tree, what in_tree.sh binds there alone."""
+        bound = [os.path.realpath(folder) + os.sep for folder in (ROOT, tempfile.gettempdir())]
+        return "tree" not in self.mark or (os.path.realpath(path) + os.sep).startswith(tuple(bound))
 
     @property
     def is_1x(self):
