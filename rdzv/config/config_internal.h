@@ -139,8 +139,8 @@ const char *config_check_allow(struct config *c, const char *text);
 bool config_finish_tls(struct parse *p);
 
 /* config_relay.c; see struct option */
-/* One HOST:PORT, [ADDRESS]:PORT; false: it is none. */
-/* HOST:PORT, the host without brackets: a part of `text`. */
+/* One HOST:PORT, [ADDRESS]:PORT; false: it is none. `host` is a part of `text`, without brackets;
+ * config_read_endpoint() copies it, and the caller frees it. */
 bool config_split_endpoint(const char *text, size_t len, struct slice *host, uint16_t *port);
 bool config_read_endpoint(const char *text, size_t len, struct upstream_spec *out);
 const char *config_check_upstream(struct config *c, const char *text);

@@ -213,11 +213,12 @@ bool forwards_are_done(const struct forwards *f)
 void forwards_stop_waiting(struct forwards *f)
 {
     for (size_t i = 0; i < f->count; i++) {
-        const struct relay_client *s;
+        const struct relay_client *s, *next;
 
         if (f->list[i].relay.link)
             continue;
-        TAILQ_FOREACH(s, &f->list[i].relay.sessions, entry) {
+        for (s = TAILQ_FIRST(&f->list[i].relay.sessions); s != NULL; s = next) {
+            next = TAILQ_NEXT(s, entry); /* when memory is short, a session ends with its client */
             if (s->client != NULL)
                 conn_finish(s->client);
         }
