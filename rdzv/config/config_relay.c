@@ -153,6 +153,7 @@ static bool name_listeners(struct parse *p)
                                spec->space);
         free(spec->space);
         spec->space = config_copy_text(c->space, strlen(c->space));
+        spec->space_named = false;
     }
     return true;
 }

@@ -164,13 +164,11 @@ static void write_listeners(FILE *out, const struct config *c)
         } else {
             config_format_address(spec, text);
         }
-        if (spec->path != NULL || config_is_relay(c)) {
-            fprintf(out, "  - \"%s", wire_prefix(spec));
-            write_escaped(out, text);
-            fputs("\"\n", out);
-        } else {
-            fprintf(out, "  - \"%s%s/%s\"\n", wire_prefix(spec), text, spec->space);
-        }
+        fprintf(out, "  - \"%s", wire_prefix(spec));
+        write_escaped(out, text);
+        if (spec->space_named)
+            fprintf(out, "/%s", spec->space);
+        fputs("\"\n", out);
     }
 }
 

@@ -379,7 +379,7 @@ def the_settings_of_the_service_are_right():
     done = run(at("bin", "rdzvd"), "--check-config", "--config=" + config)
     check(done.returncode == 0 and "warning" not in done.stdout, done.stdout + done.stderr)
     sockets = re.findall(r"^ListenStream=(.*)$", read("lib/systemd/system/rdzvd.socket"), re.M)
-    check(sockets == ["127.0.0.1:29400", "[::1]:29400"] and '"localhost:29400/default"' in done.stdout,
+    check(sockets == ["127.0.0.1:29400", "[::1]:29400"] and '"localhost:29400"' in done.stdout,
           "the socket unit and the settings name other addresses")
 
 

@@ -47,6 +47,7 @@ static void settings_in_effect_read_back(void **state)
                    "--relay-names=e=f,e=g"}},
         {.words = {"--upstream=a:1", "--upstream-ca=system", "--upstream-cert=c",
                    "--upstream-key=k", "--upstream-name=n", "--crl=d"}},
+        {.words = {"--upstream=a:1", "--space=job-a", "--listen=*:1/default"}},
         {.words = {"--upstream=a:1,b:1", "--journal=etcd://c:1/jobs", "--listen=*:1",
                    "--listen=*:2/job-b", "--upstream-ca=system"}},
         {.words = {"--listen-client-urls=https://0.0.0.0:5,http://127.0.0.1:6",
@@ -67,6 +68,10 @@ static void settings_in_effect_read_back(void **state)
         assert_string_equal(first, second);
         assert_int_equal(again.etcd_mode, c.etcd_mode);
         assert_int_equal(again.listener_count, c.listener_count);
+        for (size_t k = 0; k < c.listener_count; k++) {
+            assert_string_equal(again.listeners[k].space, c.listeners[k].space);
+            assert_int_equal(again.listeners[k].space_named, c.listeners[k].space_named);
+        }
         assert_string_equal(again.name, c.name);
         assert_memory_equal(&again.limits, &c.limits, sizeof c.limits);
         free(first);
@@ -84,7 +89,7 @@ static void a_check_says_ok_and_tells_the_notes(void **state)
                                 "# ignored: --pre-vote: there is no raft log here: one process "
                                 "holds the state\n"
                                 "listen:\n"
-                                "  - \"127.0.0.1:2379/default\"\n";
+                                "  - \"127.0.0.1:2379\"\n";
     struct config c;
     char *text = NULL;
     size_t len;
