@@ -117,18 +117,6 @@ static void limit_memory(const struct config *config)
               log_str("reason", limit.reason));
 }
 
-/* The loop has ended and takes its handlers with it. A second request to stop, which may come now,
- * must not make a clean end a death by signal. */
-static void ignore_late_signals(void)
-{
-    sigset_t both;
-
-    sigemptyset(&both);
-    sigaddset(&both, SIGTERM);
-    sigaddset(&both, SIGINT);
-    sigprocmask(SIG_BLOCK, &both, NULL);
-}
-
 /* Sockets that were passed on are closed with the server that has them: the next one needs them,
  * too. False, with errno: there is no descriptor left. */
 static bool keep_sockets(struct config *config)
@@ -165,8 +153,6 @@ static int run_server(struct config *config, struct server *server)
         if (notify_send(notify, "READY=1\nSTATUS=serving") < 0)
             log_event(LOG_WARN, "notify_failed", log_str("socket", notify));
         code = server_run(server);
-        if (code != SERVER_ANEW)
-            ignore_late_signals();
     }
     server_fini(server);
     return code;
@@ -199,7 +185,7 @@ static int run(struct config *config)
         .format = config->log_format, .level = config->log_level, .fd = 2};
 
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN); /* these three are logged while the loop runs, and never end rdzvd */
+    signal(SIGHUP, SIG_IGN); /* these three never end rdzvd, also while it starts */
     signal(SIGUSR1, SIG_IGN);
     signal(SIGUSR2, SIG_IGN);
     log_init(&options);

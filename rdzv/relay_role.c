@@ -51,6 +51,12 @@ static void stop(struct server *s)
     (void)s;
 }
 
+static uint64_t end_ms(const struct server *s)
+{
+    (void)s;
+    return 0;
+}
+
 static void fini(struct server *s)
 {
     forwards_fini(&s->forwards);
@@ -64,4 +70,5 @@ const struct role relay_role = {.options = set_options,
                                 .end_iteration = end_iteration,
                                 .may_stop = may_stop,
                                 .stop = stop,
+                                .end_ms = end_ms,
                                 .fini = fini};

@@ -31,8 +31,12 @@ struct role {
     /* The daemon is to stop, and has no connections any more: true when it may. */
     bool (*may_stop)(struct server *s);
 
-    /* The daemon ends: all connections are going to be closed. */
+    /* The daemon ends: all connections are going to be closed. Called once or twice. */
     void (*stop)(struct server *s);
+
+    /* They were cut off, since --drain-timeout is over: how long it may take until may_stop(). 0:
+     * it need not be awaited. */
+    uint64_t (*end_ms)(const struct server *s);
 
     /* All of them are closed. */
     void (*fini)(struct server *s);

@@ -15,8 +15,6 @@
 #include "rdzv/notify.h"
 #include "store/account.h"
 
-#define COUNT(a) (sizeof(a) / sizeof(a)[0])
-
 static struct timeval timeval_of_ms(uint64_t ms)
 {
     return (struct timeval){.tv_sec = (time_t)(ms / 1000),
@@ -61,24 +59,33 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 /* --- The end. --- */
 
+/* Those who do not read their answers are cut off, once. What the role has to do without them is
+ * bounded. */
 static void on_drain_timeout(evutil_socket_t fd, short what, void *arg)
 {
     struct server *s = arg;
+    const struct timeval more = timeval_of_ms(s->role->end_ms(s));
 
     (void)fd;
     (void)what;
+    if (s->cut_off) {
+        s->stop = true;
+        return;
+    }
     log_event(LOG_WARN, "drain_timeout", log_u64("connections", s->net.conn_count),
               log_str("reason", "they did not read their answers within --drain-timeout"));
-    s->stop = true;
+    s->cut_off = true;
+    s->role->stop(s);
+    transport_close_open(&s->net, "it did not read its answers within --drain-timeout");
+    if (s->role->end_ms(s) == 0 || !net_add_event(&s->drain, &more))
+        s->stop = true;
 }
 
 /* No new connections; those that are open get what is queued for them, and are closed. */
-static void on_stop_signal(evutil_socket_t number, short what, void *arg)
+static void drain(struct server *s, int number)
 {
-    struct server *s = arg;
     const struct timeval patience = timeval_of_ms(s->config->drain_timeout_ms);
 
-    (void)what;
     if (s->net.draining) { /* asked twice */
         s->stop = true;
         return;
@@ -91,26 +98,21 @@ static void on_stop_signal(evutil_socket_t number, short what, void *arg)
         s->stop = true;
 }
 
-static void on_ignored_signal(evutil_socket_t number, short what, void *arg)
-{
-    (void)what;
-    (void)arg;
-    log_event(LOG_WARN, "signal_ignored",
-              log_str("signal", number == SIGHUP    ? "SIGHUP"
-                                : number == SIGUSR1 ? "SIGUSR1"
-                                                    : "SIGUSR2"),
-              log_str("reason", "rdzvd reads its settings when it starts: restart it to change "
-                                "them; SIGTERM and SIGINT end it"));
-}
-
-static void on_reload_signal(evutil_socket_t number, short what, void *arg)
+static void on_signal(void *arg, int number)
 {
     struct server *s = arg;
 
-    if (s->net.handshakes.context == NULL)
-        on_ignored_signal(number, what, arg);
-    else
+    if (number == SIGTERM || number == SIGINT)
+        drain(s, number);
+    else if (number == SIGHUP && s->net.handshakes.context != NULL)
         handshakes_reload(&s->net);
+    else
+        log_event(LOG_WARN, "signal_ignored",
+                  log_str("signal", number == SIGHUP    ? "SIGHUP"
+                                    : number == SIGUSR1 ? "SIGUSR1"
+                                                        : "SIGUSR2"),
+                  log_str("reason", "rdzvd reads its settings when it starts: restart it to change "
+                                    "them; SIGTERM and SIGINT end it"));
 }
 
 /* --- The iteration. --- */
@@ -190,23 +192,11 @@ static struct event_base *new_base(void)
 
 static bool add_events(struct server *s)
 {
-    static const struct {
-        int number;
-        event_callback_fn on_signal;
-    } signals[] = {
-        {SIGTERM, on_stop_signal},    {SIGINT, on_stop_signal},     {SIGHUP, on_reload_signal},
-        {SIGUSR1, on_ignored_signal}, {SIGUSR2, on_ignored_signal},
-    };
     const struct timeval second = {.tv_sec = 1};
 
     event_assign(&s->tick, s->base, -1, EV_PERSIST, on_tick, s);
     evtimer_assign(&s->drain, s->base, on_drain_timeout, s);
-    for (size_t i = 0; i < COUNT(signals); i++) {
-        evsignal_assign(&s->signals[i], s->base, signals[i].number, signals[i].on_signal, s);
-        if (!net_add_event(&s->signals[i], NULL))
-            return false;
-    }
-    return net_add_event(&s->tick, &second);
+    return signals_open(&s->signals, s->base, on_signal, s) && net_add_event(&s->tick, &second);
 }
 
 /* What every role serves in the same way. */
@@ -252,13 +242,9 @@ void server_fini(struct server *s)
     transport_close_all(&s->net, "the daemon stops");
     s->role->fini(s);
     listen_free_all(&s->net); /* after the runs, some of which have one of their own */
-    if (s->base != NULL) {
-        for (size_t i = 0; i < COUNT(s->signals); i++) {
-            if (event_initialized(&s->signals[i]))
-                event_del(&s->signals[i]);
-        }
+    signals_close(&s->signals);
+    if (s->base != NULL)
         event_base_free(s->base);
-    }
     net_fini(&s->net);
     engine_fini(&s->engine);
     heap_fini(&s->heap);

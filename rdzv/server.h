@@ -9,6 +9,7 @@
 #include "rdzv/net/backoff.h"
 #include "rdzv/net/net.h"
 #include "rdzv/relay/forward.h"
+#include "rdzv/signals.h"
 #include "rdzv/store_role.h"
 
 struct server {
@@ -29,9 +30,10 @@ struct server {
     const struct protocol *protocols[5]; /* net.protocols: HTTP, and from [1] on the role's own */
     const struct protocol *http_protocols[2]; /* net.http_protocols */
 
-    struct event signals[5]; /* those that a daemon may get; see server.c */
-    struct event tick;       /* once a second: log, deadlines, idle exit */
-    struct event drain;      /* the end of --drain-timeout */
+    struct signals signals;
+    struct event tick;  /* once a second: log, deadlines, idle exit */
+    struct event drain; /* the end of --drain-timeout */
+    bool cut_off;       /* those who had not read their answers when that was over */
     bool stop;
     bool anew;
 };

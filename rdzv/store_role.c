@@ -299,6 +299,12 @@ static void stop(struct server *s)
     relay_links_stop(&s->store.links);
 }
 
+/* A leader gives its lease back. */
+static uint64_t end_ms(const struct server *s)
+{
+    return s->store.etcd == NULL ? 0 : JOURNAL_ETCD_END_MS;
+}
+
 static void fini(struct server *s)
 {
     struct store_parts *store = &s->store;
@@ -322,4 +328,5 @@ const struct role store_role = {.options = set_options,
                                 .end_iteration = end_iteration,
                                 .may_stop = may_stop,
                                 .stop = stop,
+                                .end_ms = end_ms,
                                 .fini = fini};

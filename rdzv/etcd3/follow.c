@@ -150,16 +150,18 @@ static void end_overtaken(struct journal_etcd *j, const char *why)
     journal_end(j);
 }
 
-/* A snapshot has to be loaded first: true. */
+/* A snapshot has to be loaded first: true. Who has read entries goes on to read them, as long as
+ * the next one is there. */
 static bool begins_to_load(struct journal_etcd *j, const Etcd3__RangeResponse *entries)
 {
     char next[KEY_MAX];
 
-    journal_log_key(j, j->at.index + 1, next);
-    if (j->pointer.at.index <= j->at.index ||
-        (entries->n_kvs > 0 && slice_is(slice_of_pb(entries->kvs[0]->key), next)))
+    if (j->pointer.at.index <= j->at.index)
         return false;
     if (j->at.index > 0) {
+        journal_log_key(j, j->at.index + 1, next);
+        if (entries->n_kvs > 0 && slice_is(slice_of_pb(entries->kvs[0]->key), next))
+            return false;
         end_overtaken(j, "the log that comes next was replaced by a snapshot");
         return true;
     }

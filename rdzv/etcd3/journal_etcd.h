@@ -65,4 +65,7 @@ int journal_etcd_open(struct journal_etcd **out, const struct journal_etcd_optio
  * replica leads at once. True: that is done, or of no use. To be asked again until then. */
 bool journal_etcd_finish(struct journal_etcd *j);
 
+/* What that takes while etcd answers: a commit, and the lease. */
+#define JOURNAL_ETCD_END_MS 2000u
+
 const struct journal_etcd_stats *journal_etcd_stats(const struct journal_etcd *j);

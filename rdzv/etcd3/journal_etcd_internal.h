@@ -63,6 +63,7 @@ struct snapshot_out {
     bool written;      /* all of it is in the stream, or was sent */
     bool bound;        /* pointer.at is known */
     uint64_t replaces; /* bytes of the log up to there */
+    uint64_t before;   /* the last entry of the snapshot before this one; 0: there was none */
     enum snapshot_step { SNAPSHOT_CHUNKS, SNAPSHOT_POINTS, SNAPSHOT_REMOVES } step;
     size_t sent; /* bytes of the chunk that is under way */
     struct message request;

@@ -173,16 +173,17 @@ static bool request_pointer(struct journal_etcd *j, struct txn *t)
     return txn_write(t, &j->out.request);
 }
 
-/* What the log has up to the snapshot, and the chunks of those before it: the ids of all that begin
- * later are higher, so that a late copy of this removes nothing of theirs. */
+/* What the log has up to the snapshot before this one, since replicas that read the log may be
+ * behind; and the chunks of all before this one: the ids of those that begin later are higher, so
+ * that a late copy of this removes nothing of theirs. */
 static bool request_removal(struct journal_etcd *j, struct txn *t)
 {
-    const struct snapshot_pointer *p = &j->out.pointer;
+    const struct snapshot_out *o = &j->out;
     char from[KEY_MAX], to[KEY_MAX], low[KEY_MAX], mine[KEY_MAX];
 
     snprintf(low, sizeof low, "%ssnap/", j->prefix);
-    snprintf(mine, sizeof mine, "%ssnap/%s/", j->prefix, p->id);
-    txn_delete(&t->yes, journal_log_key(j, 0, from), journal_log_key(j, p->at.index + 1, to));
+    snprintf(mine, sizeof mine, "%ssnap/%s/", j->prefix, o->pointer.id);
+    txn_delete(&t->yes, journal_log_key(j, 0, from), journal_log_key(j, o->before + 1, to));
     txn_delete(&t->yes, slice_str(low), slice_str(mine));
     return txn_write(t, &j->out.request);
 }
@@ -234,6 +235,7 @@ static void pointer_done(struct journal_etcd *j)
     struct snapshot_out *o = &j->out;
 
     pointer_encode(&o->pointer, j->pointer_text);
+    o->before = j->pointer.at.index;
     j->pointer = o->pointer;
     j->stats.snapshot_bytes = o->pointer.bytes;
     j->stats.bytes_behind -= o->replaces;

@@ -526,12 +526,19 @@ void transport_drain(struct net *n)
     }
 }
 
-void transport_close_all(struct net *n, const char *reason)
+void transport_close_open(struct net *n, const char *reason)
 {
     struct conn *c;
 
     while ((c = TAILQ_FIRST(&n->conns)) != NULL)
         conn_close(c, reason);
+}
+
+void transport_close_all(struct net *n, const char *reason)
+{
+    struct conn *c;
+
+    transport_close_open(n, reason);
     while ((c = TAILQ_FIRST(&n->closed)) != NULL)
         conn_free(c);
     handshakes_fini(n);

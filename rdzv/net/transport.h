@@ -58,5 +58,8 @@ void transport_drop_stalled(struct net *n, uint64_t deadline_ms);
 /* No new connections; those that are open get what is queued for them, and are closed. */
 void transport_drain(struct net *n);
 
+/* Closes all connections; they are freed at the end of the iteration. */
+void transport_close_open(struct net *n, const char *reason);
+
 /* Closes and frees all connections, and what they are made of. */
 void transport_close_all(struct net *n, const char *reason);

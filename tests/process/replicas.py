@@ -176,6 +176,28 @@ def an_end_gives_the_lease_back(cluster, start):
 
 @case
 @with_cluster()
+def an_end_gives_the_lease_back_to_whoever_does_not_read(cluster, start):
+    """A client that does not read its answers is cut off after --drain-timeout, and the next replica leads at once."""
+    r = ready(start("--drain-timeout=300ms"))
+    s = start()
+    s.wait_ready(503, "stands by")
+    client = Peer(r.port)
+    client.set(b"large", bytes(8 * MIB))
+    same(client.add(b"k", 1), 1, "an ADD")
+    client.send(get_request(b"large") * 4)
+    same(client.take(8), struct.pack("<Q", 8 * MIB), "an answer that has begun")
+    began = time.monotonic()
+    same(r.stop(), 0, "the exit code")
+    ready(s)
+    took = time.monotonic() - began
+    check(took < 1.8, "the other replica led %.2f s after SIGTERM" % took)
+    r.wait_log("event=drain_timeout")
+    r.wait_log("event=leadership_ended .*given_back=true")
+    same(Peer(s.port).add(b"k", 0), 1, "the key")
+
+
+@case
+@with_cluster()
 def a_standby_refuses_clients(cluster, start):
     r = ready(start())
     s = start()
@@ -900,24 +922,41 @@ def a_lost_answer(cluster, start):
 
 # --- Snapshots.
 
+def write_until_snapshots(leader, count):
+    """Large values, until the leader has written so many snapshots in all."""
+    peer, sent = Peer(leader.port), 0
+    while leader.log().count("event=snapshot_written") < count:
+        check(sent < 400, "no snapshot after %d values" % sent)
+        peer.set(b"large/%d" % (sent % 9), bytes([sent % 256]) * (MIB // 4))
+        peer.get(b"large/%d" % (sent % 9))
+        sent += 1
+    peer.socket.close()
+
+
 @case
 @with_cluster()
 def a_snapshot_takes_the_place_of_the_log(cluster, start):
+    """But of what comes behind the snapshot before it: a follower that is behind by less than that reads on."""
     r, s = ready(start()), start()
     fill(r.port)
     s.wait_ready(503, "stands by")
-    s.process.send_signal(signal.SIGSTOP)  # what it would read next is going to be removed
+    s.process.send_signal(signal.SIGSTOP)
     peer = Peer(r.port)
-    for i in range(70):
-        peer.set(b"large/%d" % (i % 9), bytes([i]) * (MIB // 4))
-        peer.get(b"large/%d" % (i % 9))
     peer.set(b"huge", b"h" * (3 * MIB))
     peer.get(b"huge")
-    r.wait_log("event=snapshot_written")
+    write_until_snapshots(r, 1)
+    s.process.send_signal(signal.SIGCONT)
+    end = time.monotonic() + 30
+    while figure(s, "rdzvd_journal_index") < figure(r, "rdzvd_journal_index"):
+        check(time.monotonic() < end, "the follower does not read on")
+        time.sleep(0.02)
+    check("journal_overtaken" not in s.log(), "overtaken by one snapshot")
+    s.process.send_signal(signal.SIGSTOP)  # what it would read next is going to be removed
+    write_until_snapshots(r, 3)
     peer.set(b"behind", b"it")
     before = state(r)
     log = [k for k in cluster.keys() if "/log/" in k]
-    check(len(log) < 40, "%d entries are left of the log" % len(log))
+    check(60 < len(log) < 140, "%d entries of some 256 KiB are left of the log" % len(log))
     s.process.send_signal(signal.SIGCONT)
     s.wait_log("event=journal_overtaken")
     third = start()

@@ -7,14 +7,16 @@
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 
 #include "tests/sim/world.h"
 
-#define FIRST_FD 400 /* even: who has dialed; odd: who was dialed */
-#define WIRES    96
-#define ROOM     8192
-#define EVENT_FD 320
+#define FIRST_FD  400 /* even: who has dialed; odd: who was dialed */
+#define WIRES     96
+#define ROOM      8192
+#define EVENT_FD  320
+#define SIGNAL_FD 340 /* on which nothing comes */
 
 /* What goes one way. */
 struct way {
@@ -164,6 +166,8 @@ int __wrap_close(int fd)
         has_event[fd - EVENT_FD] = false;
         return 0;
     }
+    if (fd == SIGNAL_FD)
+        return 0;
     if (!is_ours(fd))
         return __real_close(fd);
     sim_close(fd, false);
@@ -467,6 +471,8 @@ int net_sim_ready(int fd)
     const struct wire *w;
     const struct way *in, *out;
 
+    if (fd == SIGNAL_FD)
+        return 0;
     if (fd >= EVENT_FD && fd < EVENT_FD + PROCESSES)
         return event_count[fd - EVENT_FD] > 0 ? EV_READ : 0;
     if (fd >= LISTENER_FD && fd < LISTENER_FD + PROCESSES) {
@@ -523,6 +529,25 @@ bool net_sim_move(void)
             return true;
     }
     return false;
+}
+
+int __wrap_signalfd(int fd, const sigset_t *set, int flags);
+int __wrap_signalfd(int fd, const sigset_t *set, int flags)
+{
+    (void)fd;
+    (void)set;
+    (void)flags;
+    return SIGNAL_FD;
+}
+
+/* Those that end the simulation end it. */
+int __wrap_sigprocmask(int how, const sigset_t *set, sigset_t *before);
+int __wrap_sigprocmask(int how, const sigset_t *set, sigset_t *before)
+{
+    (void)how;
+    (void)set;
+    (void)before;
+    return 0;
 }
 
 /* --- What the journal's thread rings. --- */
