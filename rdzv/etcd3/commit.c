@@ -96,7 +96,9 @@ static bool write_request(struct journal_etcd *j, struct slice value, uint64_t i
 /* True: there is an entry to be sent. */
 static bool make_entry(struct journal_etcd *j)
 {
-    struct log_entry entry = {.epoch = (uint64_t)j->epoch, .begins = j->state == JOURNAL_BEGINS};
+    struct log_entry entry = {.version = ENTRY_VERSION_MAX,
+                              .epoch = (uint64_t)j->epoch,
+                              .begins = j->state == JOURNAL_BEGINS};
     struct piece piece = {.max = j->entry_max};
     uint8_t *value;
     bool ok;

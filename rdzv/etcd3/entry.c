@@ -8,8 +8,7 @@
 #include "store/account.h"
 #include "store/crc32c.h"
 
-#define ENTRY_VERSION 1u
-#define ENTRY_BEGINS  1u
+#define ENTRY_BEGINS 1u
 
 static void put_le(uint8_t *out, uint64_t value, size_t size)
 {
@@ -30,7 +29,7 @@ static uint64_t get_le(const uint8_t *in, size_t size)
 
 static void encode(const struct log_entry *e, uint32_t chain, uint8_t header[ENTRY_HEADER])
 {
-    put_le(header, ENTRY_VERSION | (e->begins ? ENTRY_BEGINS : 0) << 8, 4);
+    put_le(header, e->version | (e->begins ? ENTRY_BEGINS : 0) << 8, 4);
     put_le(header + 4, chain, 4);
     put_le(header + 8, e->epoch, 8);
 }
@@ -51,17 +50,25 @@ void entry_encode(const struct log_entry *e, uint8_t header[ENTRY_HEADER])
 bool entry_decode(struct slice value, struct log_entry *out)
 {
     uint64_t kind;
+    uint8_t version;
 
     if (value.len < ENTRY_HEADER)
         return false;
     kind = get_le(value.ptr, 4);
-    if ((kind & ~((uint64_t)ENTRY_BEGINS << 8)) != ENTRY_VERSION)
+    version = (uint8_t)kind;
+    if (version < ENTRY_VERSION_MIN || version > ENTRY_VERSION_MAX || kind >> 8 > ENTRY_BEGINS)
         return false;
-    *out = (struct log_entry){.epoch = get_le(value.ptr + 8, 8),
+    *out = (struct log_entry){.version = version,
+                              .epoch = get_le(value.ptr + 8, 8),
                               .chain = (uint32_t)get_le(value.ptr + 4, 4),
-                              .begins = kind != ENTRY_VERSION,
+                              .begins = kind >> 8 == ENTRY_BEGINS,
                               .bytes = {value.ptr + ENTRY_HEADER, value.len - ENTRY_HEADER}};
     return true;
+}
+
+bool entry_is_newer(struct slice value)
+{
+    return value.len >= ENTRY_HEADER && value.ptr[0] > ENTRY_VERSION_MAX;
 }
 
 /* --- Head and snapshot: numbers of a fixed width, in hexadecimal, apart by spaces. --- */

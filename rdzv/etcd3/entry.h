@@ -19,7 +19,16 @@
 
 #define ENTRY_HEADER 16u
 
+/* A build reads entries of these versions, and writes the newest. A change of what an entry, or a
+ * record in it, means is a version more. A replica of the release before cannot follow from the
+ * first such entry on, but those that can lead have read all of them, so nothing is lost. */
+#ifndef ENTRY_VERSION_MAX
+#define ENTRY_VERSION_MAX 1u
+#endif
+#define ENTRY_VERSION_MIN 1u
+
 struct log_entry {
+    uint8_t version;
     uint64_t epoch; /* the leader key's create revision, under which it was written */
     uint32_t chain;
     bool begins; /* the first one of its epoch: a batch that has not ended before never will */
@@ -29,8 +38,10 @@ struct log_entry {
 /* The checksum of an entry behind one with that checksum; of the first one that is 0. */
 uint32_t entry_chain(uint32_t before, const struct log_entry *e);
 void entry_encode(const struct log_entry *e, uint8_t header[ENTRY_HEADER]);
-/* False: it is none, or one that only a newer rdzvd knows. */
+/* False: it is none, or one of a version that this build does not read. */
 bool entry_decode(struct slice value, struct log_entry *out);
+/* What could not be decoded is of a newer version. */
+bool entry_is_newer(struct slice value);
 
 /* --- Head and snapshot. --- */
 

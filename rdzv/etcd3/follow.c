@@ -84,7 +84,9 @@ static bool take_entry(struct journal_etcd *j, const Etcd3__KeyValue *kv)
     uint32_t chain;
 
     if (!entry_decode(slice_of_pb(kv->value), &entry))
-        return refuse(j, "an entry of the log is none that this version knows");
+        return refuse(j, entry_is_newer(slice_of_pb(kv->value))
+                             ? "a newer rdzvd writes the log: upgrade this replica"
+                             : "an entry of the log is none");
     chain = entry_chain(j->chain, &entry);
     if (chain != entry.chain || entry.epoch < j->at.epoch)
         return refuse(j, "an entry of the log does not follow on the one before");

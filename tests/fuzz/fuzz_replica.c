@@ -623,7 +623,7 @@ static void lead_elsewhere(struct slice bytes)
 {
     const struct kept *head = get(key_named("head")), *leader, *last;
     struct log_head at = {0};
-    struct log_entry entry = {.begins = true, .bytes = bytes}, before;
+    struct log_entry entry = {.version = ENTRY_VERSION_MAX, .begins = true, .bytes = bytes}, before;
     uint8_t value[ENTRY_HEADER + 256];
     char text[HEAD_TEXT], name[40];
     uint32_t chain = 0;

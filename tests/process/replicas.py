@@ -58,8 +58,8 @@ def with_cluster(count=1, flags=(), secure=False):
             with Cluster(count, flags, Secure() if secure else None) as cluster:
                 replicas = []
 
-                def start(*more, port=None):
-                    replicas.append(Replica(cluster, LEASE, *more, port=port))
+                def start(*more, **how):
+                    replicas.append(Replica(cluster, LEASE, *more, **how))
                     return replicas[-1]
                 try:
                     function(cluster, start)
@@ -977,6 +977,38 @@ def wait_for_leader(*replicas):
                 return r
         time.sleep(0.02)
     raise AssertionError("nobody leads")
+
+
+# --- Upgrades.
+
+NEXT = os.path.join(os.path.dirname(rdzvd_binary()), "..", "tests", "rdzvd_next")
+
+
+@case
+@with_cluster()
+def a_rolling_upgrade_to_a_release_that_writes_another_log(cluster, start):
+    """One replica after the other. A client behind a relay goes on; one of the release before that comes back
+    neither follows nor leads, and says what to do."""
+    old, second = ready(start()), start()
+    second.wait_ready(503, "stands by")
+    with Rdzvd("--upstream=127.0.0.1:%d,127.0.0.1:%d" % (old.port, second.port)) as relay:
+        peer = Peer(relay.port)
+        same(peer.add(b"count", 1), 1, "an ADD of the release before")
+        same(second.stop(), 0, "the exit code")
+        second = start(port=second.port, binary=NEXT)
+        second.wait_ready(503, "stands by")
+        same(peer.add(b"count", 1), 2, "an ADD that the next release follows")
+        same(old.stop(), 0, "the exit code")
+        same(peer.add(b"count", 1), 3, "an ADD of the next release")
+        old = start(port=old.port)
+        old.wait_ready(503, "a newer rdzvd writes the log: upgrade this replica")
+        old.wait_log("event=journal_unreadable .*a newer rdzvd writes the log")
+        same(second.stop(), 0, "the exit code")
+        time.sleep(2 * LEASE_S)
+        same(old.ready()[0], 503, "the release before, while it is alone")
+        same(old.stop(), 0, "the exit code")
+        ready(start(port=old.port, binary=NEXT))
+        same(peer.add(b"count", 1), 4, "an ADD, when all are upgraded")
 
 
 # --- What etcd refuses.

@@ -144,10 +144,10 @@ def text(plain):
 class Replica(Rdzvd):
     """Keeps its port over all its lives."""
 
-    def __init__(self, cluster, *flags, port=None):
+    def __init__(self, cluster, *flags, port=None, **how):
         self.cluster, self.flags = cluster, flags
         super().__init__("--journal=" + cluster.url, token_flag(), *flags,
-                         listen=("127.0.0.1:%d" % (port or free_port()),))
+                         listen=("127.0.0.1:%d" % (port or free_port()),), **how)
 
     def again(self):
         return Replica(self.cluster, *self.flags, port=self.port)

@@ -100,7 +100,8 @@ static void answers_are_as_recorded(void **state)
 
 static void an_entry_follows_on_another(void **state)
 {
-    struct log_entry e = {.epoch = 7, .begins = true, .bytes = slice_str("abc")}, other, out;
+    struct log_entry e = {.version = 1, .epoch = 7, .begins = true, .bytes = slice_str("abc")},
+                     other, out;
     uint8_t value[ENTRY_HEADER + 3];
 
     (void)state;
@@ -108,12 +109,16 @@ static void an_entry_follows_on_another(void **state)
     entry_encode(&e, value);
     memcpy(value + ENTRY_HEADER, "abc", 3);
     assert_true(entry_decode((struct slice){value, sizeof value}, &out));
+    assert_int_equal(out.version, 1);
     assert_int_equal(out.epoch, 7);
     assert_true(out.begins);
     assert_int_equal(entry_chain(0, &out), out.chain);
     assert_int_not_equal(entry_chain(1, &out), out.chain); /* behind another one */
     other = out;
     other.epoch = 8;
+    assert_int_not_equal(entry_chain(0, &other), out.chain);
+    other = out;
+    other.version = 2;
     assert_int_not_equal(entry_chain(0, &other), out.chain);
     other = out;
     other.begins = false;
@@ -131,10 +136,14 @@ static void what_is_newer_is_refused(void **state)
     (void)state;
     assert_true(entry_decode((struct slice){value, sizeof value}, &e));
     assert_false(entry_decode((struct slice){value, sizeof value - 1}, &e));
-    value[0] = 2;
+    value[0] = ENTRY_VERSION_MAX + 1;
     assert_false(entry_decode((struct slice){value, sizeof value}, &e));
+    assert_true(entry_is_newer((struct slice){value, sizeof value}));
+    value[0] = 0;
+    assert_false(entry_decode((struct slice){value, sizeof value}, &e));
+    assert_false(entry_is_newer((struct slice){value, sizeof value}));
     value[0] = 1;
-    value[1] = 2;
+    value[1] = 2; /* a flag that nobody knows */
     assert_false(entry_decode((struct slice){value, sizeof value}, &e));
 }
 
