@@ -78,7 +78,8 @@ static void tls_release(void *p, const char *file, int line)
 {
     (void)file;
     (void)line;
-    account_heap_free(ACCOUNT_TLS, p);
+    if (p != NULL) /* OpenSSL often has nothing to free */
+        account_heap_free(ACCOUNT_TLS, p);
 }
 
 void memory_hooks_set(void)

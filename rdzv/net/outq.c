@@ -362,16 +362,27 @@ static bool offer_part(struct offer *o, const struct out_part *p)
     return true;
 }
 
-struct slice outq_front(const struct outq *q, uint8_t *room, size_t len)
+/* What is first, up to `max` > 0 bytes of it. Its room is large, and not set to zeros for that. */
+static void offer_front(struct offer *o, const struct outq *q, size_t max)
 {
-    struct offer o = {.max = q->bytes < len ? q->bytes : len};
     const struct out_part *p;
-    size_t at = 0;
 
+    o->count = o->bytes = 0;
+    o->max = max;
     TAILQ_FOREACH(p, &q->parts, entry) {
-        if (o.max == 0 || !offer_part(&o, p))
+        if (!offer_part(o, p))
             break;
     }
+}
+
+struct slice outq_front(const struct outq *q, uint8_t *room, size_t len)
+{
+    struct offer o;
+    size_t at = 0;
+
+    if (q->bytes == 0 || len == 0)
+        return (struct slice){room, 0};
+    offer_front(&o, q, len);
     if (o.count == 1)
         return (struct slice){o.iov[0].iov_base, o.bytes};
     for (size_t i = 0; i < o.count; i++) {
@@ -391,15 +402,9 @@ static int send_parts(struct outq *q, struct out_pool *pool, int fd, size_t max)
     while (q->bytes > 0 && max > 0) {
         struct offer o;
         struct msghdr msg = {.msg_iov = o.iov};
-        const struct out_part *p;
         ssize_t n;
 
-        o.count = o.bytes = 0;
-        o.max = max;
-        TAILQ_FOREACH(p, &q->parts, entry) {
-            if (!offer_part(&o, p))
-                break;
-        }
+        offer_front(&o, q, max);
         msg.msg_iovlen = o.count;
         n = o.count == 1 ? send(fd, o.iov[0].iov_base, o.iov[0].iov_len, MSG_NOSIGNAL)
                          : sendmsg(fd, &msg, MSG_NOSIGNAL);
