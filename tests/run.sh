@@ -221,12 +221,15 @@ fi
 step no-memory-relay env RDZVD="$PLAIN" $PYTHON tests/process/no_memory.py --deep --relay
 step little-memory env RDZVD="$PLAIN" $PYTHON tests/process/little_memory.py
 step durable env RDZV_SEED="$SEED" $PYTHON tests/process/durable.py
+step replicas env RDZV_SEED="$SEED" $PYTHON tests/process/replicas.py $RELEASES
+step followers $PYTHON tests/process/followers.py
+step replicas-etcd $PYTHON tests/process/replicas_etcd.py
 if [ "$ALL" = yes ]; then
-    step replicas env RDZV_SEED="$SEED" $PYTHON tests/process/replicas.py --all
-    step replicas-trixie env ETCD=trixie RDZV_SEED="$SEED" $PYTHON tests/process/replicas.py --all
-    step replicas-forky env ETCD=forky RDZV_SEED="$SEED" $PYTHON tests/process/replicas.py --all
-else
-    step replicas env RDZV_SEED="$SEED" $PYTHON tests/process/replicas.py
+    for suite in trixie forky; do
+        step replicas-$suite env ETCD=$suite RDZV_SEED="$SEED" $PYTHON tests/process/replicas.py --all
+        step followers-$suite env ETCD=$suite $PYTHON tests/process/followers.py
+        step replicas-etcd-$suite env ETCD=$suite $PYTHON tests/process/replicas_etcd.py
+    done
 fi
 step relay env RDZV_SEED="$SEED" $PYTHON tests/process/relay.py
 step relay-http env RDZV_SEED="$SEED" $PYTHON tests/process/relay_http.py

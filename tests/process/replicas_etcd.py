@@ -1,0 +1,318 @@
+"""What etcd may do to replicas (--journal): refuse for want of space, take little, let others write, ask for users
+and certificates. What was promised holds, and rdzvd says what to do.
+
+    replicas_etcd.py [NAME...]     all cases, or those with one of these words in their name
+    ETCD=forky replicas_etcd.py    as replicas.py
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
+import certs  # noqa: E402
+import replicated  # noqa: E402
+from agents import Peer  # noqa: E402
+from cases import case, check  # noqa: E402
+from etcd3 import release, text  # noqa: E402
+from filled import same  # noqa: E402
+from replicated import LEASE_S, MIB, Adder, ready, wait_for_leader, with_cluster  # noqa: E402
+
+
+# --- What etcd refuses.
+
+@case
+@with_cluster(flags=("--quota-backend-bytes=%d" % (16 * MIB),))
+def an_etcd_without_space(cluster, start):
+    r = ready(start())
+    peer, known = Peer(r.port), 0
+    peer.set(b"before", b"1")
+    end = time.monotonic() + 60
+    while "space exceeded" not in r.ready()[1]:
+        check(time.monotonic() < end, "16 MiB are not full")
+        try:
+            filler = Peer(r.port)
+            filler.socket.settimeout(0.5)
+            for i in range(20):
+                filler.set(b"fill/%d" % known, b"f" * (MIB // 2))
+                same(len(filler.get(b"fill/%d" % known)), MIB // 2, "a value")
+                known += 1
+        except (OSError, EOFError):
+            pass
+        finally:
+            filler.socket.close()
+    r.wait_log("event=journal_failed .*space exceeded")
+    revision = cluster.call("/v3/kv/range", {"key": text("x")})["header"]["revision"]
+    cluster.call("/v3/kv/compaction", {"revision": revision, "physical": True})
+    cluster.call("/v3/maintenance/defragment", {})
+    alarm = cluster.call("/v3/maintenance/alarm", {"action": "GET"})["alarms"][0]
+    # An operator gives it room: a larger quota, and the alarm goes.
+    member = cluster.members[0]
+    member.stop()
+    member.argv[-1] = "--quota-backend-bytes=%d" % (256 * MIB)
+    member.start_again()
+    cluster.wait(member)
+    cluster.call("/v3/maintenance/alarm", dict(alarm, action="DEACTIVATE"))
+    ready(r)
+    peer = Peer(r.port)
+    same(peer.get(b"before"), b"1", "a key")
+    same(peer.get(b"fill/%d" % (known - 1)), b"f" * (MIB // 2), "the last value that was answered")
+    same(peer.add(b"after", 1), 1, "a change")
+
+
+@case
+@with_cluster(flags=("--max-request-bytes=65536", "--max-txn-ops=4"))
+def an_etcd_that_takes_little(cluster, start):
+    r = ready(start())
+    peer = Peer(r.port)
+    peer.set(b"large", bytes(range(256)) * 4096)
+    same(peer.get(b"large"), bytes(range(256)) * 4096, "a value in many entries")
+    r.wait_log("event=journal_smaller")
+    r.stop(signal.SIGKILL)
+    r = ready(start(port=r.port))
+    same(Peer(r.port).get(b"large"), bytes(range(256)) * 4096, "the value, after a start")
+
+
+@case
+@with_cluster()
+def somebody_else_writes(cluster, start):
+    r = ready(start())
+    peer = Peer(r.port)
+    peer.set(b"k", b"1")
+    same(peer.get(b"k"), b"1", "the key")
+    cluster.call("/v3/kv/deleterange", {"key": text("/rdzvd/test/leader")})
+    try:
+        peer.set(b"k", b"2")
+        got = peer.get(b"k")
+    except (OSError, EOFError):
+        got = None
+    same(got, None, "what a leader without its key has answered")
+    r.wait_log("event=deposed")
+    ready(r)
+    peer = Peer(r.port)
+    same(peer.get(b"k"), b"1", "the key, of the same replica that leads anew")
+    cluster.call("/v3/kv/put", {"key": text("/rdzvd/test/head"), "value": text("%016x %016x" % (999, 1))})
+    try:
+        peer.set(b"k", b"3")
+        got = peer.get(b"k")
+    except (OSError, EOFError):
+        got = None
+    same(got, None, "what was answered with a foreign head")
+    r.wait_log("event=journal_disturbed")
+    r.wait_ready(503, "missing")
+
+
+# --- Users.
+
+def make_users(cluster):
+    for name, password in ("root", "rootpw"), ("rdzv", "pw"):
+        cluster.call("/v3/auth/user/add", {"name": name, "password": password})
+    cluster.call("/v3/auth/role/add", {"name": "root"})
+    cluster.call("/v3/auth/role/add", {"name": "rdzv"})
+    cluster.call("/v3/auth/role/grant", {"name": "rdzv", "perm": {
+        "permType": "READWRITE", "key": text("/rdzvd/"), "range_end": text("/rdzvd0")}})
+    for name in "root", "rdzv":
+        cluster.call("/v3/auth/user/grant", {"user": name, "role": name})
+    cluster.call("/v3/auth/enable", {})
+
+
+@case
+@with_cluster(flags=("--bcrypt-cost=4", "--auth-token-ttl=3"))
+def a_user_with_a_password(cluster, start):
+    make_users(cluster)
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write("wrong\n")
+        file.flush()
+        flags = ("--journal-user=rdzv", "--journal-password-file=" + file.name)
+        r = start(*flags)
+        r.wait_ready(503, "authentication failed")
+        file.seek(0)
+        file.write("pw\n   ")
+        file.flush()
+        ready(r)
+        peer = Peer(r.port)
+        same(peer.add(b"k", 1), 1, "a change")
+        member = cluster.members[0]
+        member.stop()  # its tokens are gone with it
+        member.start_again()
+        same(peer.add(b"k", 1), 2, "a change of the member's next life")
+    other = start()
+    other.wait_ready(503, "user name is empty")
+
+
+def keys_of_tokens(folder):
+    """Flags with which etcd signs tokens that end after 3 s, however much they are used."""
+    private, public = os.path.join(folder, "jwt.key"), os.path.join(folder, "jwt.pub")
+    subprocess.run(["openssl", "genrsa", "-out", private, "2048"], check=True, capture_output=True)
+    subprocess.run(["openssl", "rsa", "-in", private, "-pubout", "-out", public], check=True, capture_output=True)
+    return ("--bcrypt-cost=4", "--auth-token=jwt,pub-key=%s,priv-key=%s,sign-method=RS256,ttl=3s" % (public, private))
+
+
+@case
+def tokens_end_under_load():
+    """By their time, by a change of etcd's users, and with the user's password: changes go on, nobody else begins to
+    lead, and each counts once."""
+    with tempfile.TemporaryDirectory(prefix="rdzv-tokens-") as folder:
+        with_cluster(3, keys_of_tokens(folder))(tokens_end)()
+
+
+def tokens_end(cluster, start):
+    def as_root(path, body):
+        token = cluster.call("/v3/auth/authenticate", {"name": "root", "password": "rootpw"})["token"]
+        cluster.call(path, body, token=token)
+    make_users(cluster)
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write("pw")
+        file.flush()
+        flags = ("--journal-user=rdzv", "--journal-password-file=" + file.name)
+        r, s = ready(start(*flags)), start(*flags)
+        s.wait_ready(503, "stands by")
+        adder = Adder(r.port)
+        for i in range(3):
+            end = time.monotonic() + 4  # longer than a token is good for
+            while time.monotonic() < end:
+                adder.wait()
+            as_root("/v3/auth/role/add", {"name": "other-%d" % i})
+            adder.wait()
+        file.seek(0)
+        file.write("new")
+        file.flush()
+        as_root("/v3/auth/user/changepw", {"name": "rdzv", "password": "new"})
+        adder.wait()
+        adder.finish(r.port)
+        check(adder.slowest < LEASE_S, "no answer for %.1f s" % adder.slowest)
+        check("event=leading" not in s.log() and "event=deposed" not in r.log(), "another replica has begun to lead")
+        s.wait_ready(503, "stands by")
+
+
+# --- TLS with etcd. ---
+
+
+@case
+@with_cluster(3, secure=True)
+def over_tls_with_a_clients_certificate(cluster, start):
+    """Changes, large ones too, a second replica, and a fail-over; etcd's members take no other client."""
+    flags = cluster.secure.flags()
+    first = start(*flags)
+    first.wait_ready()
+    second = start(*flags)
+    second.wait_ready(503, "leads")
+    adder = Adder(first.port, second.port)
+    big = os.urandom(3 * MIB)
+    peer = Peer(first.port)
+    peer.set(b"big", big)
+    peer.ping()
+    adder.wait()
+    first.stop(signal.SIGKILL)
+    adder.wait()
+    adder.finish(second.port)
+    same(Peer(second.port).get(b"big") == big, True, "a value of many records")
+
+
+def expired_alert():
+    """What etcd says to a client whose certificate has expired: that of 3.4 does not say what is wrong with it."""
+    return "alert bad certificate" if release() == "3.4" else "alert certificate expired"
+
+
+@case
+@with_cluster(secure=True)
+def what_is_wrong_with_tls_to_etcd_is_said(cluster, start):
+    secure = cluster.secure
+    other = certs.Ca("another-ca")
+    ca, own = ["--journal-ca=" + secure.ca.pem], secure.flags()
+    strange, old = other.issue("stranger", None), secure.ca.expired("rdzvd", None)
+    for flags, words in (
+            ([], "closed the connection"),
+            (["--journal-ca=" + other.pem, *own[1:]], "give the file of the CA that signed it"),
+            (ca, "the server takes clients of its own CA alone"),
+            (ca + ["--journal-cert=" + strange[0], "--journal-key=" + strange[1]], "clients of its own CA alone"),
+            (ca + ["--journal-cert=" + old[0], "--journal-key=" + old[1]], expired_alert()),
+            (own + ["--journal-server-name=etcd.ml.svc"], "connect by a name that it has")):
+        replica = start(*flags)
+        replica.wait_ready(503, words)
+        replica.wait_log("event=etcd_failed .*" + words)
+        replica.stop()
+    secure.renew(secure.ca.expired("etcd"))
+    start(*own).wait_ready(503, "certificate has expired; the clock of this machine")
+    secure.renew(secure.ca.issue("etcd", "DNS:etcd.ml.svc"))
+    start(*own).wait_ready(503, "connect by a name that it has")
+    start(*own, "--journal-server-name=etcd.ml.svc").wait_ready()
+
+
+def put_files(pair, to):
+    for path, name in zip(pair, to):
+        shutil.copy(path, name + ".new")
+        os.rename(name + ".new", name)
+
+
+@case
+@with_cluster(3, secure=True)
+def certificates_are_rotated_under_load(cluster, start):
+    """Those of etcd's members and of rdzvd, which are signed anew; then each member begins anew with them."""
+    secure = cluster.secure
+    own = secure.ca.path("own.pem"), secure.ca.path("own.key")
+    put_files(secure.client, own)
+    flags = "--journal-ca=" + secure.ca.pem, "--journal-cert=" + own[0], "--journal-key=" + own[1]
+    r, s = ready(start(*flags)), start(*flags)
+    s.wait_ready(503, "stands by")
+    adder = Adder(r.port, s.port)
+    adder.wait()
+    secure.renew(secure.ca.issue("etcd"))
+    put_files(secure.ca.issue("rdzvd", None), own)
+    for replica in r, s:
+        replica.wait_log("event=certificate_loaded .*own.pem")
+    for member in cluster.members:
+        member.stop()
+        member.start_again()
+        cluster.wait(member)
+        adder.wait()
+    adder.finish(wait_for_leader(r, s).port)
+    check("event=etcd_failed .*certificate" not in r.log() + s.log(), "a certificate was refused")
+
+
+@case
+@with_cluster()
+def tls_to_an_etcd_that_has_none(cluster, start):
+    ca = certs.Ca()
+    start("--journal-ca=" + ca.pem).wait_ready(503, "speaks no TLS")
+
+
+@case
+@with_cluster(secure=True)
+def a_new_certificate_is_shown_to_etcd(cluster, start):
+    """rdzvd sees that its files have changed, and shows the new certificate with its next connection."""
+    secure = cluster.secure
+    old, new = secure.ca.expired("rdzvd", None), secure.client
+    own = secure.ca.path("own.pem"), secure.ca.path("own.key")
+    put_files(old, own)
+    replica = start("--journal-ca=" + secure.ca.pem, "--journal-cert=" + own[0], "--journal-key=" + own[1])
+    replica.wait_log("event=etcd_failed .*" + expired_alert())
+    put_files(new, own)
+    replica.wait_log("event=certificate_loaded .*own.pem")
+    replica.wait_ready()
+    same(Peer(replica.port).add(b"n", 1), 1, "a change")
+    put_files((secure.ca.pem, own[1]), own)
+    replica.wait_log("event=certificate_kept .*peer=etcd")
+    same(Peer(replica.port).add(b"n", 1), 2, "the connection goes on")
+
+
+@case
+@with_cluster(flags=("--bcrypt-cost=4",), secure=True)
+def a_user_with_a_password_over_tls(cluster, start):
+    with tempfile.NamedTemporaryFile("w", suffix=".password") as file:
+        file.write("pw\n")
+        file.flush()
+        make_users(cluster)
+        user = ("--journal-user=rdzv", "--journal-password-file=" + file.name)
+        replica = start(*cluster.secure.flags(), *user)
+        replica.wait_ready()
+        same(Peer(replica.port).add(b"n", 1), 1, "a change")
+
+
+if __name__ == "__main__":
+    sys.exit(replicated.main(__file__))
