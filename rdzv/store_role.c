@@ -110,7 +110,7 @@ static void serve_clients(struct server *s)
     s->http.routes = http_routes;
     rendezvous_add_spaces(&store->rendezvous);
     if (found->any) {
-        engine_postpone_expiry(&s->engine, found->away_ms);
+        engine_postpone_expiry(&s->engine, found->wall_ms);
         rendezvous_restore(&store->rendezvous, found->away_ms);
         relay_links_start(&store->links);
     }

@@ -210,8 +210,9 @@ static struct journal *read_all(struct data_dir *d)
         return NULL;
     }
     recovery_end(&recovery, report.last);
-    d->engine->found =
-        (struct engine_found){.any = report.last != 0, .away_ms = recovery_away_ms(&recovery)};
+    d->engine->found = (struct engine_found){.any = report.last != 0,
+                                             .away_ms = recovery_away_ms(&recovery),
+                                             .wall_ms = recovery_away_ms(&recovery)};
     log_left_out(d, &report);
     log_recovered(d, &report, &recovery, began_ns);
     return journal;

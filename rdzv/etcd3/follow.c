@@ -10,6 +10,10 @@
  * memory for if they are long all of a sudden. */
 #define SHORT_ANSWER ((size_t)1 << 20)
 #define ENTRIES_MOST 128u
+/* The leader's clock is off by more than this, in so many looks. */
+#define CLOCK_OFF_NS INT64_C(10000000000)
+#define CLOCK_LOOKS  3u
+#define FRESH_MS     2000u
 /* Chunks of a snapshot. */
 #define CHUNKS_AT_A_TIME 16
 
@@ -189,10 +193,34 @@ static bool take_pointer(struct journal_etcd *j, const Etcd3__KeyValue *kv)
     return true;
 }
 
+/* Where all was here a moment ago, batches that come were made since then, by the leader's clock. A
+ * member of etcd that was slow may have kept some back, but not those of each look. */
+static void note_batches(struct journal_etcd *j)
+{
+    uint64_t now_ms = journal_now_ms(j);
+    bool fresh = j->whole_ms != 0 && clock_elapsed_ms(j->whole_ms, now_ms) <= FRESH_MS;
+    int64_t now_ns = engine_wall_ns(j->engine), made_ns = j->recovery.last_ns, ahead_ns = 0;
+
+    j->news_ms = fresh ? now_ms : 0;
+    if (!fresh)
+        return;
+    if (made_ns - now_ns > CLOCK_OFF_NS)
+        ahead_ns = made_ns - now_ns;
+    else if (j->whole_ns - made_ns > CLOCK_OFF_NS)
+        ahead_ns = made_ns - j->whole_ns;
+    j->odd_looks = ahead_ns == 0 ? 0 : j->odd_looks + 1;
+    if (j->odd_looks == CLOCK_LOOKS)
+        log_event(LOG_WARN, "clock_differs", log_str("journal", j->options.config->url),
+                  log_str("leader", j->leader), log_i64("ahead_ms", ahead_ns / 1000000),
+                  log_str("hint", "set the clocks of all replicas, by NTP say: TTLs end by the "
+                                  "clock of the one that leads"));
+}
+
 /* All that was committed when the answer was made is here. */
 static void caught_up(struct journal_etcd *j, const Etcd3__KeyValue *leader)
 {
     j->whole_ms = journal_now_ms(j);
+    j->whole_ns = engine_wall_ns(j->engine);
     if (j->state == JOURNAL_CATCHES_UP) {
         if (!lead_is_ours(j, leader))
             return;
@@ -209,6 +237,7 @@ static void take_look(struct journal_etcd *j, const Etcd3__TxnResponse *t)
     const Etcd3__KeyValue *leader = txn_key(t, 0), *head = txn_key(t, 1);
     const Etcd3__RangeResponse *entries = txn_range(t, 3);
     struct log_head end = {0};
+    uint64_t batch = j->batch;
 
     if (entries == NULL || (head != NULL && !head_decode(slice_of_pb(head->value), &end))) {
         refuse(j, "the key of the log's head says nothing that this version knows");
@@ -226,6 +255,8 @@ static void take_look(struct journal_etcd *j, const Etcd3__TxnResponse *t)
     }
     if (!take_pointer(j, txn_key(t, 2)) || begins_to_load(j, entries) || !take_entries(j, entries))
         return;
+    if (j->batch != batch)
+        note_batches(j);
     if (j->at.index == end.index && j->at.epoch == end.epoch)
         caught_up(j, leader);
     else if (entries->n_kvs == 0)

@@ -5,6 +5,7 @@ and certificates. What was promised holds, and rdzvd says what to do.
     ETCD=forky replicas_etcd.py    as replicas.py
 """
 
+import json
 import os
 import shutil
 import signal
@@ -20,8 +21,9 @@ import replicated  # noqa: E402
 from agents import Peer  # noqa: E402
 from cases import case, check  # noqa: E402
 from etcd3 import release, text  # noqa: E402
-from filled import same  # noqa: E402
+from filled import ask, put, same  # noqa: E402
 from replicated import LEASE_S, MIB, Adder, ready, wait_for_leader, with_cluster  # noqa: E402
+from servers import free_port, rdzvd_binary  # noqa: E402
 
 
 # --- What etcd refuses.
@@ -188,6 +190,49 @@ def tokens_end(cluster, start):
         check(adder.slowest < LEASE_S, "no answer for %.1f s" % adder.slowest)
         check("event=leading" not in s.log() and "event=deposed" not in r.log(), "another replica has begun to lead")
         s.wait_ready(503, "stands by")
+
+
+# --- Clocks.
+
+CLOCK = os.path.join(os.path.dirname(rdzvd_binary()), "..", "tests", "libclock_ahead.so")
+
+
+def away_ms(replica):
+    """As it says when it leads."""
+    return int(replica.wait_log(r"event=leading .*away_ms=(\d+)")[0].group(1))
+
+
+@case
+@with_cluster()
+def clocks_a_minute_off(cluster, start):
+    """Each replica says so while another leads. Whoever leads next, changes count once, no TTL ends too soon, and no
+    agent gets a minute for its heartbeats."""
+    if not os.path.exists(CLOCK):
+        return "a build with sanitizers has no libclock_ahead.so"
+
+    def stands_by(port, ahead_s):
+        replica = start(port=port, env=dict(os.environ, LD_PRELOAD=CLOCK, CLOCK_AHEAD_S=str(ahead_s)))
+        replica.wait_ready(503, "stands by")
+        return replica
+    ports = [free_port() for _ in range(3)]
+    leader, ahead = ready(start(port=ports[0])), stands_by(ports[1], 60)
+    adder = Adder(*ports)
+    adder.wait()
+    put(leader.port, "/k", "value=v&ttl=30")
+    ahead.wait_log(r"event=clock_differs .*ahead_ms=-(59|60)\d{3} ")
+    leader.stop(signal.SIGKILL)
+    adder.wait()
+    check(away_ms(ahead) < 1000 * (LEASE_S + 20), "away for %d ms" % away_ms(ahead))
+    node = json.loads(ask(ahead.port, "GET", "/v2/keys/k")[2])["node"]
+    check(5 < node["ttl"] <= 31, node)
+    behind = stands_by(ports[2], -60)
+    behind.wait_log(r"event=clock_differs .*ahead_ms=1(19|20)\d{3} ")
+    ahead.stop(signal.SIGKILL)
+    adder.wait()
+    check(away_ms(behind) < 1000 * (LEASE_S + 20), "away for %d ms" % away_ms(behind))
+    same(json.loads(ask(behind.port, "GET", "/v2/keys/k")[2])["node"]["value"], "v", "the key")
+    adder.finish(behind.port)
+    check(adder.slowest < LEASE_S + 5, "no answer for %.1f s" % adder.slowest)
 
 
 # --- TLS with etcd. ---

@@ -46,7 +46,7 @@ def with_cluster(count=1, flags=(), secure=False):
                     replicas.append(Replica(cluster, LEASE, *more, **how))
                     return replicas[-1]
                 try:
-                    function(cluster, start)
+                    return function(cluster, start)
                 except BaseException:
                     for r in replicas:
                         print("a replica's log ends:\n%s" % r.log()[-3000:])
