@@ -40,8 +40,8 @@ const struct http_route http_routes[] = {
     {"/metrics", ROUTE_EXACT, admin_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
      NULL, standby_metrics_handle},
     {"/", ROUTE_EXACT, admin_page_handle, 0, NULL, NULL},
-    {"/rdzv/v1/spaces", ROUTE_BELOW, admin_spaces_handle, 0, NULL, NULL},
-    {"/rdzv/v1/status", ROUTE_EXACT, admin_status_handle, 0, NULL, NULL},
+    {"/rdzv/v1/spaces", ROUTE_BELOW, admin_spaces_handle, ROUTE_FOR_READERS, NULL, NULL},
+    {"/rdzv/v1/status", ROUTE_EXACT, admin_status_handle, ROUTE_FOR_READERS, NULL, NULL},
     {"/rdzv/v1/monitor", ROUTE_EXACT, admin_monitor_handle, 0, NULL, NULL},
     {.path = NULL},
 };
@@ -49,7 +49,8 @@ const struct http_route http_routes[] = {
 static void pass_on(struct http_route *route)
 {
     route->handle = forwards_http_handle;
-    route->flags &= ~(unsigned)ROUTE_IS_PROBE; /* it takes a descriptor more */
+    route->flags &= ~(unsigned)ROUTE_IS_PROBE;    /* it takes a descriptor more */
+    route->flags &= ~(unsigned)ROUTE_FOR_READERS; /* the leader sees to that */
     route->flags |= ROUTE_CHEAP;
 }
 

@@ -230,7 +230,7 @@ int server_init(struct server *s, const struct config *config)
         log_event(LOG_ERROR, "loop_failed", log_str("reason", "libevent finds no way to poll"));
         return -1;
     }
-    http_check_token_file(config);
+    http_check_token_files(config);
     if (s->role->open(s) < 0 || !add_events(s) || transport_start(&s->net, config) < 0)
         return -1;
     return s->role->begin(s);

@@ -143,6 +143,7 @@ struct config_tls {
     char *crl;                           /* certificates that are taken no more; NULL: none */
     struct string_list client_names;     /* their certificates name one of these; empty: any */
     struct string_list admin_names;      /* whose certificates name one of these are operators */
+    struct string_list read_names;       /* and these are readers */
     struct string_list relay_names;      /* SPACE=NAME: a relay of that space has such a name */
     char *plaintext;                     /* as given; NULL: loopback */
     struct config_plaintext plaintext_for;
@@ -224,6 +225,7 @@ struct config {
     bool etcd_auth;         /* etcd's users and roles; false: they cannot be switched on */
     bool password_backoff;  /* wrong passwords and tokens cost their address time, net/backoff.h */
     char *admin_token_file; /* NULL: there is no token */
+    char *read_token_file;  /* the same; without that and tls.read_names, all may read */
     struct config_tls tls;
     char *allow;              /* as given; NULL: anybody may connect */
     struct cidr_list allowed; /* who may, beside this machine */

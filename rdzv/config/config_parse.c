@@ -198,12 +198,14 @@ void config_free(struct config *c)
     free(c->check_live);
     free(c->check_ready);
     free(c->admin_token_file);
+    free(c->read_token_file);
     free(c->tls.cert);
     free(c->tls.key);
     free(c->tls.client_ca);
     free(c->tls.crl);
     string_list_free(&c->tls.client_names);
     string_list_free(&c->tls.admin_names);
+    string_list_free(&c->tls.read_names);
     string_list_free(&c->tls.relay_names);
     free(c->tls.plaintext);
     cidr_list_free(&c->tls.plaintext_for.networks);

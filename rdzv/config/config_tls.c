@@ -121,12 +121,14 @@ static bool check_names(struct parse *p)
 {
     struct draft *d = &p->draft;
     const struct config_tls *t = &d->config.tls;
+    const struct setting *relay_names = config_last_setting(p, "relay-names");
     const struct {
         const struct string_list *list;
         const struct setting *from;
     } all[] = {{&t->client_names, given(p, "client-names", "client-cert-allowed-hostname")},
                {&t->admin_names, config_last_setting(p, "admin-names")},
-               {&t->relay_names, config_last_setting(p, "relay-names")}};
+               {&t->read_names, config_last_setting(p, "read-names")},
+               {&t->relay_names, relay_names}};
 
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (all[i].list->count > 0 && t->client_ca == NULL)
@@ -145,7 +147,7 @@ static bool check_names(struct parse *p)
 
         free(space);
         if (!ok)
-            return config_fail(d, all[2].from, "%s: write SPACE=NAME[,SPACE=NAME...]",
+            return config_fail(d, relay_names, "%s: write SPACE=NAME[,SPACE=NAME...]",
                                config_show(item).text);
     }
     return true;

@@ -28,7 +28,8 @@ enum refusal_reason {
     REFUSAL_MEMORY,
     REFUSAL_HOST,      /* a Host header that is not welcome */
     REFUSAL_OPERATOR,  /* a change that only an operator may make */
-    REFUSAL_TOKEN,     /* a wrong token of an operator */
+    REFUSAL_READER,    /* a request for what only a reader may see */
+    REFUSAL_TOKEN,     /* a wrong token of an operator or a reader */
     REFUSAL_PASSWORD,  /* a wrong password, or a user that is not there */
     REFUSAL_BACKOFF,   /* a password or a token too soon after wrong ones */
     REFUSAL_AUTH,      /* a change of users, roles or the switch that is not allowed from there */

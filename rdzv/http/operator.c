@@ -1,4 +1,4 @@
-/* Who is an operator. See operator.h for the contract. */
+/* Who is an operator, and who may read. See operator.h for the contract. */
 #include "rdzv/http/operator.h"
 
 #include <errno.h>
@@ -10,52 +10,95 @@
 #include "rdzv/net/refusal.h"
 #include "rdzv/net/tls_identity.h"
 
-static void warn_of_file(const char *path, int error)
+static void warn_of_file(const char *path, const char *setting, int error)
 {
-    log_limited(LOG_WARN, "admin_token_unreadable", log_str("file", path),
+    log_limited(LOG_WARN, "token_unreadable", log_str("setting", setting), log_str("file", path),
                 log_errno("reason", error),
-                log_str("hint", "write the token into the file of --admin-token-file, readable for "
-                                "rdzvd; it is read anew for each request"));
+                log_str("hint",
+                        "write the token into that file, readable for rdzvd; it is read anew "
+                        "for each request"));
 }
 
-/* Whose token is compared at all. */
-static const char *refuse_token(const struct http_request *r, const char *path)
+/* --- Tokens. --- */
+
+/* Whose the token is that a request has sent. */
+enum bearer { BEARER_NOBODY, BEARER_READER, BEARER_OPERATOR };
+
+/* True: it is the token in that file. *compared: there is a token that it was compared with. */
+static bool has_token_of(const struct http_request *r, const char *path, const char *setting,
+                         bool *compared)
 {
+    enum token_result result =
+        path == NULL ? TOKEN_WRONG : token_check(path, r->head->authorization);
+
+    if (result == TOKEN_UNREADABLE)
+        warn_of_file(path, setting, errno);
+    *compared = *compared || (path != NULL && result != TOKEN_UNREADABLE);
+    return result == TOKEN_RIGHT;
+}
+
+/* Of a request that has sent one. Nobody's: *why says so to the client, and a wrong one counts. */
+static enum bearer find_bearer(const struct http_request *r, const char **why)
+{
+    const struct config *config = r->http->config;
+    bool compared = false;
+
+    *why = "Too many wrong tokens came from this address: wait for some seconds";
     if (!http_may_attempt(r, NULL))
-        return "Too many wrong tokens came from this address: wait for some seconds";
-    switch (token_check(path, r->head->authorization)) {
-    case TOKEN_RIGHT:
-        break;
-    case TOKEN_WRONG:
+        return BEARER_NOBODY;
+    if (has_token_of(r, config->admin_token_file, "--admin-token-file", &compared))
+        return BEARER_OPERATOR;
+    if (has_token_of(r, config->read_token_file, "--read-token-file", &compared))
+        return BEARER_READER;
+    *why = "The token's file cannot be read; the log says why";
+    if (compared) {
         http_attempt_failed(r, NULL, REFUSAL_TOKEN, (struct slice){0});
-        return "The token is not that of --admin-token-file";
-    case TOKEN_UNREADABLE:
-        warn_of_file(path, errno);
-        return "The file of --admin-token-file cannot be read; the log says why";
+        *why = config->admin_token_file != NULL ? "The token is not that of --admin-token-file"
+                                                : "The token is not that of --read-token-file";
     }
-    return NULL;
+    return BEARER_NOBODY;
 }
 
 /* A relay's certificate says nothing of its clients. */
-static bool is_named(const struct http_request *r)
+static bool is_one_of(const struct http_request *r, const struct string_list *names)
 {
     return r->conn->tls != NULL && !r->http->behind_relay &&
-           tls_peer_is_one_of(r->conn->tls, &r->http->config->tls.admin_names);
+           tls_peer_is_one_of(r->conn->tls, names);
 }
+
+/* --- Operators. --- */
 
 const char *http_refuse_operator(const struct http_request *r)
 {
-    const char *path = r->http->config->admin_token_file;
+    const struct config *config = r->http->config;
+    const char *why;
 
-    if (peer_is_unix(&r->conn->peer) || is_named(r))
+    if (peer_is_unix(&r->conn->peer) || is_one_of(r, &config->tls.admin_names))
         return NULL;
-    if (path == NULL)
+    if (config->admin_token_file == NULL)
         return "This is only for operators: send it to rdzvd's Unix socket (--listen=unix:/PATH), "
                "or give rdzvd a token (--admin-token-file)";
     if (!token_is_sent(r->head->authorization))
         return "This is only for operators: send the token of --admin-token-file, as in "
                "Authorization: Bearer TOKEN";
-    return refuse_token(r, path);
+    switch (find_bearer(r, &why)) {
+    case BEARER_OPERATOR:
+        return NULL;
+    case BEARER_READER:
+        return "This is only for operators: the token is that of --read-token-file, not of "
+               "--admin-token-file";
+    case BEARER_NOBODY:
+        break;
+    }
+    return why;
+}
+
+/* Always false. */
+static bool refuse(const struct http_request *r, enum refusal_reason reason, const char *why)
+{
+    refusal_note(&http_engine(r)->stats, reason, &r->conn->peer, r->path);
+    reply_message(r, 403, why, HTTP_ETCD_NONE);
+    return false;
 }
 
 bool http_may_change_daemon(const struct http_request *r)
@@ -64,15 +107,39 @@ bool http_may_change_daemon(const struct http_request *r)
 
     if (why == NULL && r->head->origin.len != 0)
         why = "This is not for a web page: send no Origin header";
-    if (why == NULL)
-        return true;
-    refusal_note(&http_engine(r)->stats, REFUSAL_OPERATOR, &r->conn->peer, r->path);
-    reply_message(r, 403, why, HTTP_ETCD_NONE);
-    return false;
+    return why == NULL || refuse(r, REFUSAL_OPERATOR, why);
 }
 
-void http_check_token_file(const struct config *config)
+/* --- Readers. --- */
+
+bool http_may_read(const struct http_request *r)
 {
-    if (config->admin_token_file != NULL && !token_file_is_usable(config->admin_token_file))
-        warn_of_file(config->admin_token_file, errno);
+    const struct config *config = r->http->config;
+    const char *why = "This is only for readers: send the token of --read-token-file, as in "
+                      "Authorization: Bearer TOKEN";
+
+    if (config->read_token_file == NULL && config->tls.read_names.count == 0)
+        return true;
+    if (peer_is_unix(&r->conn->peer) || is_one_of(r, &config->tls.admin_names) ||
+        is_one_of(r, &config->tls.read_names))
+        return true;
+    if (config->read_token_file == NULL && config->admin_token_file == NULL)
+        why = "This is only for readers: show a certificate with one of --read-names";
+    else if (token_is_sent(r->head->authorization) && find_bearer(r, &why) != BEARER_NOBODY)
+        return true;
+    return refuse(r, REFUSAL_READER, why);
+}
+
+/* --- At the start. --- */
+
+static void check_file(const char *path, const char *setting)
+{
+    if (path != NULL && !token_file_is_usable(path))
+        warn_of_file(path, setting, errno);
+}
+
+void http_check_token_files(const struct config *config)
+{
+    check_file(config->admin_token_file, "--admin-token-file");
+    check_file(config->read_token_file, "--read-token-file");
 }

@@ -1,6 +1,8 @@
 /* An operator is a client that comes over a Unix socket, whose file says who may, that sends the
- * token of --admin-token-file, or whose certificate has one of --admin-names. An address says
- * nothing: on a host's network, and behind a mesh's proxy, neighbours come from 127.0.0.1, too. */
+ * token of --admin-token-file, or whose certificate has one of --admin-names. A reader is one of
+ * them, or a client with the token of --read-token-file or one of --read-names; without these two
+ * settings, all are readers. An address says nothing: on a host's network, and behind a mesh's
+ * proxy, neighbours come from 127.0.0.1, too. */
 #pragma once
 
 #include "rdzv/http/reply.h"
@@ -14,9 +16,12 @@ static inline bool http_is_operator(const struct http_request *r)
     return http_refuse_operator(r) == NULL;
 }
 
+/* True when the request is a reader's. Otherwise a 403 has been sent that says why. */
+bool http_may_read(const struct http_request *r);
+
 /* True when the request may change what other clients rely on: an operator's, and not from a web
  * page. Otherwise a 403 has been sent that says why. */
 bool http_may_change_daemon(const struct http_request *r);
 
-/* Once at the start: warns when the token's file is of no use. */
-void http_check_token_file(const struct config *config);
+/* Once at the start: warns when a token's file is of no use. */
+void http_check_token_files(const struct config *config);

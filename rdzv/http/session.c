@@ -14,6 +14,7 @@
 #include "rdzv/http/body.h"
 #include "rdzv/http/host.h"
 #include "rdzv/http/job.h"
+#include "rdzv/http/operator.h"
 #include "rdzv/http/reply.h"
 #include "rdzv/http/route.h"
 #include "rdzv/net/input.h"
@@ -461,6 +462,8 @@ static void ask_endpoint(const struct http_request *r, bool moved)
         return;
     }
     (*operation_counter(r, route))++;
+    if ((route->flags & ROUTE_FOR_READERS) && !http_may_read(r))
+        return;
     if (!has_its_turn(r, route)) {
         reply_later(r);
         return;

@@ -505,7 +505,7 @@ def a_token_makes_an_operator():
             return http_get(server.port, HERE, "DELETE", headers=headers)[0]
 
         with Rdzvd("--admin-token-file=" + path, "--password-backoff=off") as server:
-            server.wait_log(r"event=admin_token_unreadable file=%s reason=.*No such file" % path)
+            server.wait_log(r"event=token_unreadable setting=--admin-token-file file=%s reason=.*No such file" % path)
             check(status("Bearer ") == 403, "no file")
             with open(path, "w", encoding="ascii") as f:
                 f.write("first \n\n")
@@ -526,6 +526,41 @@ def a_token_makes_an_operator():
             os.remove(path)
             os.mkfifo(path)
             check(status("Bearer x") == 403, "a pipe without a writer holds nothing up")
+
+
+@case
+def only_readers_read():
+    """With --read-token-file: probes, metrics and etcd's API are for all, as they were."""
+    with tempfile.TemporaryDirectory() as folder:
+        tokens = {name: os.path.join(folder, name) for name in ("read", "admin")}
+        for name, path in tokens.items():
+            with open(path, "w", encoding="ascii") as f:
+                f.write("the-%s-token\n" % name)
+
+        def ask(port, path, token=None, method="GET"):
+            return http_get(port, path, method, headers={"Authorization": "Bearer the-%s-token" % token} if token else {})
+        with Rdzvd("--read-token-file=" + tokens["read"], "--admin-token-file=" + tokens["admin"]) as server:
+            for path in "/rdzv/v1/status", "/rdzv/v1/spaces", HERE + "/runs", HERE + "/status":
+                status, text = ask(server.port, path)
+                check(status == 403 and "--read-token-file" in text, text)
+                check(ask(server.port, path, "read")[0] == 200, "%s, of a reader" % path)
+                check(ask(server.port, path, "admin")[0] == 200, "%s, of an operator" % path)
+            for path in "/livez", "/readyz", "/health", "/metrics", "/version", "/v2/keys/", "/":
+                check(ask(server.port, path)[0] == 200, path)
+            check(ask(server.port, HERE, "read", "DELETE")[0] == 403, "a change, of a reader")
+            check(ask(server.port, HERE, "admin", "DELETE")[0] == 200, "a change, of an operator")
+            for _ in range(10):  # it is no wrong token, whatever it is asked for
+                check(ask(server.port, "/rdzv/v1/spaces", "read")[0] == 200, "a reader that asks often")
+            server.wait_log(r"event=refused peer=127\S+ reason=reader detail=/rdzv/v1/status hint=")
+            for _ in range(5):
+                check(ask(server.port, "/rdzv/v1/status", "wrong")[0] == 403, "a wrong token")
+            status, text = ask(server.port, "/rdzv/v1/status", "read")
+            check(status == 403 and "wait" in text, text)
+        with Rdzvd("--read-token-file=" + tokens["read"]) as server:
+            check(ask(server.port, "/rdzv/v1/status", "read")[0] == 200, "without a token of operators")
+            status, text = ask(server.port, "/rdzv/v1/status", "admin")
+            check(status == 403 and "is not that of --read-token-file" in text, text)
+            check(ask(server.port, HERE, "read", "DELETE")[0] == 403, "there are no operators")
 
 
 @case

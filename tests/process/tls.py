@@ -766,6 +766,19 @@ def operators_by_certificate():
 
 
 @case
+def readers_by_certificate():
+    admin, reader, other = [CA.issue(name, "DNS:%s.example" % name) for name in ("admin", "reader", "other")]
+    with daemon("--client-ca=" + CA.pem, "--client-cert=optional", "--admin-names=admin.example",
+                "--read-names=reader.example") as d:
+        for pair, method, status in ((reader, "GET", "200"), (admin, "GET", "200"), (other, "GET", "403"), (None, "GET", "403"),
+                                     (reader, "DELETE", "403"), (admin, "DELETE", "200")):
+            args = ["--cert", pair[0], "--key", pair[1]] if pair else []
+            _, out, err = curl(d.port, "/rdzv/v1/status" if method == "GET" else "/rdzv/v1/spaces/default", "-X" + method,
+                               "-o", "/dev/null", "-w", "%{http_code}", *args)
+            same(out, status, "%s with %r: %s" % (method, pair, err))
+
+
+@case
 def relays_by_certificate():
     a, b = CA.issue("a", "URI:spiffe://cluster/a"), CA.issue("b", "DNS:b.example")
     with daemon("--client-ca=" + CA.pem, "--client-cert=optional",
@@ -781,6 +794,7 @@ def relays_by_certificate():
         d.wait_log("event=refused .*reason=relay .*--relay-names", count=4)
     for flags, why in ((["--relay-names=a=b", *tls_flags()], "needs the CA"),
                        (["--admin-names=*", "--client-ca=x", *tls_flags()], "is no name"),
+                       (["--read-names=a", *tls_flags()], "needs the CA"),
                        (["--relay-names=ab", "--client-ca=x", *tls_flags()], "write SPACE=NAME"),
                        (["--relay-names==b", "--client-ca=x", *tls_flags()], "write SPACE=NAME")):
         ran = subprocess.run([rdzvd_binary(), *flags, "--check-config"], capture_output=True, text=True)
