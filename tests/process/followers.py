@@ -16,11 +16,11 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
 import certs  # noqa: E402
-import replicated  # noqa: E402
+import replica_cases  # noqa: E402
 from agents import Peer, text as c10d_text  # noqa: E402
 from cases import case, check  # noqa: E402
 from filled import ask, put, same  # noqa: E402
-from replicated import Adder, leads, metric, ready, until_end, with_cluster  # noqa: E402
+from replica_cases import Adder, leads, metric, ready, until_end, with_cluster  # noqa: E402
 from servers import free_port  # noqa: E402
 
 
@@ -277,4 +277,4 @@ def a_deposed_leader_cuts_its_clients_alone(cluster, start):
 
 
 if __name__ == "__main__":
-    sys.exit(replicated.main(__file__))
+    sys.exit(replica_cases.main(__file__))

@@ -22,11 +22,11 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
-import replicated  # noqa: E402
+import replica_cases  # noqa: E402
 from agents import Peer, get_request, set_request, text as c10d_text  # noqa: E402
 from cases import case, check  # noqa: E402
 from filled import ask, contents, fill, goes_on, put, same  # noqa: E402
-from replicated import LEASE_S, MIB, Adder, long, metric, ready, state, until_end, wait_for_leader, with_cluster  # noqa: E402
+from replica_cases import LEASE_S, MIB, Adder, long, metric, ready, state, until_end, wait_for_leader, with_cluster  # noqa: E402
 from servers import Rdzvd, free_port, rdzvd_binary  # noqa: E402
 
 
@@ -614,4 +614,4 @@ def a_rolling_upgrade_to_a_release_that_writes_another_log(cluster, start):
 
 
 if __name__ == "__main__":
-    sys.exit(replicated.main(__file__))
+    sys.exit(replica_cases.main(__file__))

@@ -17,12 +17,12 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
 import certs  # noqa: E402
-import replicated  # noqa: E402
+import replica_cases  # noqa: E402
 from agents import Peer  # noqa: E402
 from cases import case, check  # noqa: E402
 from etcd3 import release, text  # noqa: E402
 from filled import ask, put, same  # noqa: E402
-from replicated import LEASE_S, MIB, Adder, ready, wait_for_leader, with_cluster  # noqa: E402
+from replica_cases import LEASE_S, MIB, Adder, ready, wait_for_leader, with_cluster  # noqa: E402
 from servers import free_port, rdzvd_binary  # noqa: E402
 
 
@@ -360,4 +360,4 @@ def a_user_with_a_password_over_tls(cluster, start):
 
 
 if __name__ == "__main__":
-    sys.exit(replicated.main(__file__))
+    sys.exit(replica_cases.main(__file__))
