@@ -355,7 +355,7 @@ static void connection_ended(struct rdzv_client *c, const char *how)
             c->link.ssl != NULL
                 ? "it did not greet; is it rdzvd, and does it take this client?"
                 : "it did not greet; is it a c10d store of torch 2.5 or later, or rdzvd? Does "
-                  "it want TLS?");
+                  "it want TLS? Is it a replica that does not lead (see its /readyz)?");
         return;
     }
     snprintf(why, sizeof why,

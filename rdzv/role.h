@@ -31,7 +31,7 @@ struct role {
     /* The daemon is to stop, and has no connections any more: true when it may. */
     bool (*may_stop)(struct server *s);
 
-    /* The daemon ends: all connections are going to be closed. Called once or twice. */
+    /* The daemon ends: all connections are going to be closed. */
     void (*stop)(struct server *s);
 
     /* They were cut off, since --drain-timeout is over: how long it may take until may_stop(). 0:

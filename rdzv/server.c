@@ -59,8 +59,9 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 /* --- The end. --- */
 
-/* Those who do not read their answers are cut off, once. What the role has to do without them is
- * bounded. */
+/* Clients that do not read their answers are cut off, once. What the role has to do then is
+ * bounded.
+ */
 static void on_drain_timeout(evutil_socket_t fd, short what, void *arg)
 {
     struct server *s = arg;
@@ -73,11 +74,12 @@ static void on_drain_timeout(evutil_socket_t fd, short what, void *arg)
         return;
     }
     log_event(LOG_WARN, "drain_timeout", log_u64("connections", s->net.conn_count),
-              log_str("reason", "they did not read their answers within --drain-timeout"));
+              log_str("reason", s->net.conn_count > 0
+                                    ? "they did not read their answers within --drain-timeout"
+                                    : "what clients had sent was not kept within --drain-timeout"));
     s->cut_off = true;
-    s->role->stop(s);
     transport_close_open(&s->net, "it did not read its answers within --drain-timeout");
-    if (s->role->end_ms(s) == 0 || !net_add_event(&s->drain, &more))
+    if (!evutil_timerisset(&more) || !net_add_event(&s->drain, &more))
         s->stop = true;
 }
 
@@ -158,7 +160,7 @@ int server_run(struct server *s)
             transport_run_deferred(&s->net);
         goes_on = end_iteration(s);
     }
-    if (s->anew)
+    if (s->anew && !s->net.draining) /* it may have been told to stop in the same iteration */
         return SERVER_ANEW;
     log_event(LOG_INFO, "stopped", log_u64("connections", stats->accepted),
               log_u64("c10d_requests", stats_c10d_requests(stats)),

@@ -14,8 +14,9 @@ struct signals {
 
 /* From here on the process gets SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 through `struct
  * signals` alone, and keeps those that come while there is none. (Threads block all signals, see
- * thread.h.) tell() is called for each; for one that comes again before that, once. False, with a
- * line in the log, when there is no descriptor or no event. Ended with signals_close() either way.
+ * thread.h.) tell() is called for each; once, if the same signal comes twice before that. False,
+ * with a line in the log, when there is no descriptor or no event. Ended with signals_close()
+ * either way.
  */
 bool signals_open(struct signals *s, struct event_base *base, void (*tell)(void *arg, int number),
                   void *arg);

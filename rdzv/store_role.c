@@ -110,7 +110,7 @@ static void serve_clients(struct server *s)
     s->http.routes = http_routes;
     rendezvous_add_spaces(&store->rendezvous);
     if (found->any) {
-        engine_postpone_expiry(&s->engine, found->wall_ms);
+        engine_postpone_expiry(&s->engine, found->away_by_wall_ms);
         rendezvous_restore(&store->rendezvous, found->away_ms);
         relay_links_start(&store->links);
     }
@@ -302,7 +302,8 @@ static void stop(struct server *s)
 /* A leader gives its lease back. */
 static uint64_t end_ms(const struct server *s)
 {
-    return s->store.etcd == NULL ? 0 : JOURNAL_ETCD_END_MS;
+    return s->store.etcd != NULL && journal_etcd_stats(s->store.etcd)->leads ? JOURNAL_ETCD_END_MS
+                                                                             : 0;
 }
 
 static void fini(struct server *s)

@@ -13,7 +13,8 @@ const struct ctl_option ctl_options[OPTION_COUNT_OF_ALL] = {
     [OPTION_SPACE] = {"space", 0, "NAME",
                       "show this space alone (default: all that this client may see)", WORD_SPACE},
     [OPTION_TOKEN_FILE] = {"token-file", 0, "FILE",
-                           "read the operators' token from FILE (default: $RDZVCTL_TOKEN_FILE)",
+                           "read the token of operators or readers from FILE (default: "
+                           "$RDZVCTL_TOKEN_FILE)",
                            WORD_FILE},
     [OPTION_CACERT] = {"cacert", 0, "FILE",
                        "use TLS, and take a store whose certificate is of a CA in FILE (default: "

@@ -31,7 +31,7 @@ static const struct {
     const char *name, *text;
 } environment[] = {
     {"RDZVCTL_SERVER", "the store, if there is no --server"},
-    {"RDZVCTL_TOKEN_FILE", "the file of the operators' token, if there is no --token-file"},
+    {"RDZVCTL_TOKEN_FILE", "the file of the token, if there is no --token-file"},
     {"RDZVCTL_CACERT", "the file of the store's CA, if there is no --cacert"},
     {"RDZVCTL_CERT", "the file of the client's certificate, if there is no --cert"},
     {"RDZVCTL_KEY", "the file of its key, if there is no --key"},

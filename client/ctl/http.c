@@ -2,6 +2,7 @@
 #include "client/ctl/http.h"
 
 #include <curl/curl.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,13 +69,17 @@ static bool add_token(const struct ctl *ctl, struct curl_slist **headers,
 {
     char token[4096], line[sizeof token + 32];
     FILE *file = fopen(ctl->token_file, "re");
+    int error = errno;
     bool got = file != NULL && fgets(token, sizeof token, file) != NULL;
 
+    if (file != NULL && !got)
+        error = ferror(file) ? errno : 0;
     if (file != NULL)
         fclose(file);
     if (!got) {
-        snprintf(failure->text, sizeof failure->text, "the token in %.300s cannot be read: %m",
-                 ctl->token_file);
+        failure->is_ours = true;
+        snprintf(failure->text, sizeof failure->text, "--token-file: %.300s %s%s", ctl->token_file,
+                 error == 0 ? "is empty" : "cannot be read: ", error == 0 ? "" : strerror(error));
         return false;
     }
     token[strcspn(token, "\r\n")] = '\0';
@@ -319,6 +324,8 @@ static enum ctl_exit say_failure(const struct ctl *ctl, const struct http_failur
 {
     if (failure->is_late)
         return say_late(ctl);
+    if (failure->is_ours)
+        return ctl_say(CTL_UNREACHABLE, "%s", failure->text);
     if (failure->is_tls)
         return ctl_say(CTL_UNREACHABLE, "no TLS with %s: %s" STORE_TLS_OPTIONS, ctl->server,
                        failure->text);

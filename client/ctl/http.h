@@ -19,6 +19,7 @@ struct http_failure {
     bool is_silent; /* connected, and then nothing of HTTP came: a store of torch's, perhaps */
     bool is_late;   /* the time was over */
     bool is_tls;    /* connected, and TLS did not come about */
+    bool is_ours;   /* nothing was asked: the token's file is of no use */
     char text[512]; /* a clause without a name: "connection refused" */
 };
 

@@ -11,6 +11,7 @@ struct monitoring {
     const struct ctl *ctl;
     int64_t left;  /* --count; -1: for ever */
     uint64_t more; /* requests that were not shown, since the last line that said so */
+    bool has_head;
 };
 
 static bool is_wanted(const struct ctl *ctl, const cJSON *request)
@@ -78,11 +79,21 @@ static void print_requests(struct monitoring *m, const cJSON *json)
     say_more(m, false);
 }
 
+/* The store lets this client in. */
+static void print_head(struct monitoring *m)
+{
+    if (!m->has_head && m->ctl->output <= OUTPUT_WIDE)
+        printf("%-15s  %-21s  %-10s  %-11s  %7s  %s\n", "TIME", "PEER", "SPACE", "OPERATION",
+               "BYTES", "KEY");
+    m->has_head = true;
+}
+
 static bool on_event(void *arg, const char *event, const char *data)
 {
     struct monitoring *m = arg;
     cJSON *json = cJSON_Parse(data);
 
+    print_head(m);
     if (json != NULL && strcmp(event, "requests") == 0)
         print_requests(m, json);
     else if (json != NULL && strcmp(event, "missed") == 0)
@@ -97,10 +108,6 @@ enum ctl_exit run_monitor(const struct ctl *ctl)
     struct monitoring m = {.ctl = ctl, .left = ctl->count > 0 ? ctl->count : -1};
     enum ctl_exit code;
 
-    if (ctl->output <= OUTPUT_WIDE)
-        printf("%-15s  %-21s  %-10s  %-11s  %7s  %s\n", "TIME", "PEER", "SPACE", "OPERATION",
-               "BYTES", "KEY");
-    fflush(stdout);
     code = http_stream(ctl, "/rdzv/v1/monitor", on_event, &m);
     say_more(&m, true);
     return code;

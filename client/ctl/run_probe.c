@@ -349,6 +349,19 @@ enum ctl_exit run_preflight(const struct ctl *ctl)
 
 /* --- health --- */
 
+#define LINE_MOST 500
+
+static void print_lines(const char *text)
+{
+    while (*text != '\0') {
+        size_t len = strcspn(text, "\n");
+
+        text_safe(stdout, text, len, LINE_MOST);
+        putchar('\n');
+        text += len + (text[len] == '\n');
+    }
+}
+
 enum ctl_exit run_health(const struct ctl *ctl)
 {
     const char *path = ctl->ready ? "/readyz?verbose" : "/livez";
@@ -361,7 +374,7 @@ enum ctl_exit run_health(const struct ctl *ctl)
     code = answer.status == 200 ? CTL_FINE : CTL_MISSING;
     printf("%s: %.*s answers %ld\n", ctl->server, (int)strcspn(path, "?"), path, answer.status);
     if (ctl->ready && code != CTL_FINE)
-        text_safe(stdout, answer.body, strlen(answer.body), 2000);
+        print_lines(answer.body);
     free(answer.body);
     return code;
 }

@@ -212,7 +212,7 @@ static struct journal *read_all(struct data_dir *d)
     recovery_end(&recovery, report.last);
     d->engine->found = (struct engine_found){.any = report.last != 0,
                                              .away_ms = recovery_away_ms(&recovery),
-                                             .wall_ms = recovery_away_ms(&recovery)};
+                                             .away_by_wall_ms = recovery_away_ms(&recovery)};
     log_left_out(d, &report);
     log_recovered(d, &report, &recovery, began_ns);
     return journal;

@@ -83,8 +83,8 @@ struct engine {
     struct engine_found { /* by the journal, at the start */
         bool any;
         uint64_t away_ms; /* from when the process before has last written, to this start */
-        uint64_t
-            wall_ms; /* the same by the wall clocks of both, which may differ: TTLs end by them */
+        /* The same, by the wall clocks of both, which may differ. TTLs end by them. */
+        uint64_t away_by_wall_ms;
     } found;
 
     struct data_dir *data_dir;         /* for its figures; NULL: there is none */

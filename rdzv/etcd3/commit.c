@@ -168,8 +168,8 @@ static void drop_pending(struct journal_etcd *j)
  * leader before. */
 static uint64_t away_ms(const struct journal_etcd *j)
 {
-    return j->news_ms != 0 ? clock_elapsed_ms(j->news_ms, journal_now_ms(j))
-                           : recovery_away_ms(&j->recovery);
+    return j->batch_seen_ms != 0 ? lease_now_ms() - j->batch_seen_ms
+                                 : recovery_away_ms(&j->recovery);
 }
 
 static void begin_to_lead(struct journal_etcd *j)
@@ -178,8 +178,9 @@ static void begin_to_lead(struct journal_etcd *j)
     j->stats.leads = true;
     stream_drop(&j->stream, j->stream.len);
     recovery_end(&j->recovery, j->batch);
-    j->engine->found = (struct engine_found){
-        .any = j->batch != 0, .away_ms = away_ms(j), .wall_ms = recovery_away_ms(&j->recovery)};
+    j->engine->found = (struct engine_found){.any = j->batch != 0,
+                                             .away_ms = away_ms(j),
+                                             .away_by_wall_ms = recovery_away_ms(&j->recovery)};
     memcpy(j->leader, j->who, sizeof j->leader);
     log_event(LOG_INFO, "leading", log_str("journal", j->options.config->url),
               log_u64("index", j->at.index), log_u64("epoch", (uint64_t)j->epoch),

@@ -104,17 +104,28 @@ bool head_decode(struct slice value, struct log_head *out)
            take_number(&value, 16, true, &out->epoch) && out->index != 0;
 }
 
+/* Without a version. */
+#define POINTER_LEN 119u
+
 void pointer_encode(const struct snapshot_pointer *p, char text[POINTER_TEXT])
 {
     snprintf(text, POINTER_TEXT,
              "%s %016" PRIx64 " %016" PRIx64 " %016" PRIx64 " %016" PRIx64 " %08" PRIx32
              " %08" PRIx32 " %08" PRIx32,
              p->id, p->at.index, p->at.epoch, p->batch, p->bytes, p->chain, p->chunks, p->checksum);
+    if (p->version != 1)
+        snprintf(text + POINTER_LEN, POINTER_TEXT - POINTER_LEN, " %02x", p->version);
+}
+
+bool pointer_is_newer(struct slice value)
+{
+    return value.len > POINTER_LEN;
 }
 
 bool pointer_decode(struct slice value, struct snapshot_pointer *out)
 {
-    uint64_t chain, chunks, checksum;
+    uint64_t chain, chunks, checksum, version = 1;
+    bool is_first = value.len <= POINTER_LEN;
 
     if (value.len <= SNAPSHOT_ID || value.ptr[SNAPSHOT_ID] != ' ')
         return false;
@@ -127,8 +138,12 @@ bool pointer_decode(struct slice value, struct snapshot_pointer *out)
         !take_number(&value, 16, false, &out->at.epoch) ||
         !take_number(&value, 16, false, &out->batch) ||
         !take_number(&value, 16, false, &out->bytes) || !take_number(&value, 8, false, &chain) ||
-        !take_number(&value, 8, false, &chunks) || !take_number(&value, 8, true, &checksum))
+        !take_number(&value, 8, false, &chunks) || !take_number(&value, 8, is_first, &checksum))
         return false;
+    if (!is_first &&
+        (!take_number(&value, 2, true, &version) || version < 2 || version > ENTRY_VERSION_MAX))
+        return false;
+    out->version = (uint8_t)version;
     out->chain = (uint32_t)chain;
     out->chunks = (uint32_t)chunks;
     out->checksum = (uint32_t)checksum;

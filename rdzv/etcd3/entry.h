@@ -19,9 +19,10 @@
 
 #define ENTRY_HEADER 16u
 
-/* A build reads entries of these versions, and writes the newest. A change of what an entry, or a
- * record in it, means is a version more. A replica of the release before cannot follow from the
- * first such entry on, but those that can lead have read all of them, so nothing is lost. */
+/* A build reads entries and snapshots of these versions, and writes the newest. A change of what an
+ * entry, or a record in it, means is a version more. A replica of the release before reads none of
+ * them, so it cannot lead from then on; those that can have read all of them, so nothing is lost.
+ */
 #ifndef ENTRY_VERSION_MAX
 #define ENTRY_VERSION_MAX 1u
 #endif
@@ -57,6 +58,7 @@ bool head_decode(struct slice value, struct log_head *out);
 #define SNAPSHOT_ID 24
 
 struct snapshot_pointer {
+    uint8_t version;    /* of the entries that the snapshot stands for; 1 is left out in etcd */
     struct log_head at; /* the last entry that it has */
     uint32_t chain;     /* that entry's */
     uint64_t batch;     /* the number of the last batch in it */
@@ -69,6 +71,8 @@ struct snapshot_pointer {
 #define POINTER_TEXT 128
 void pointer_encode(const struct snapshot_pointer *p, char text[POINTER_TEXT]);
 bool pointer_decode(struct slice value, struct snapshot_pointer *out);
+/* What could not be decoded says that it is of a newer version. */
+bool pointer_is_newer(struct slice value);
 
 /* --- Streams. --- */
 

@@ -11,7 +11,7 @@
 #define SHORT_ANSWER ((size_t)1 << 20)
 #define ENTRIES_MOST 128u
 /* The leader's clock is off by more than this, in so many looks. */
-#define CLOCK_OFF_NS INT64_C(10000000000)
+#define CLOCK_OFF_MS INT64_C(10000)
 #define CLOCK_LOOKS  3u
 #define FRESH_MS     2000u
 /* Chunks of a snapshot. */
@@ -79,6 +79,19 @@ static bool refuse(struct journal_etcd *j, const char *why)
     return false;
 }
 
+/* A replica of a newer release leads. What is here is right as far as it goes, and clients that are
+ * passed on may stay: this replica waits to be replaced. */
+static bool wait_for_upgrade(struct journal_etcd *j)
+{
+    static const char why[] = "a newer rdzvd writes the log: upgrade this replica";
+
+    log_event(LOG_ERROR, "journal_unreadable", log_str("journal", j->options.config->url),
+              log_u64("index", j->at.index + 1), log_str("reason", why));
+    snprintf(j->trouble, sizeof j->trouble, "%s", why);
+    j->look_ms = journal_now_ms(j) + AGAIN_MS * 5;
+    return false;
+}
+
 /* --- Entries. --- */
 
 static bool take_entry(struct journal_etcd *j, const Etcd3__KeyValue *kv)
@@ -88,9 +101,8 @@ static bool take_entry(struct journal_etcd *j, const Etcd3__KeyValue *kv)
     uint32_t chain;
 
     if (!entry_decode(slice_of_pb(kv->value), &entry))
-        return refuse(j, entry_is_newer(slice_of_pb(kv->value))
-                             ? "a newer rdzvd writes the log: upgrade this replica"
-                             : "an entry of the log is none");
+        return entry_is_newer(slice_of_pb(kv->value)) ? wait_for_upgrade(j)
+                                                      : refuse(j, "an entry of the log is none");
     chain = entry_chain(j->chain, &entry);
     if (chain != entry.chain || entry.epoch < j->at.epoch)
         return refuse(j, "an entry of the log does not follow on the one before");
@@ -186,7 +198,9 @@ static bool take_pointer(struct journal_etcd *j, const Etcd3__KeyValue *kv)
     if (kv == NULL)
         return true;
     if (len >= sizeof j->pointer_text || !pointer_decode(slice_of_pb(kv->value), &j->pointer))
-        return refuse(j, "the snapshot's key says nothing that this version knows");
+        return pointer_is_newer(slice_of_pb(kv->value))
+                   ? wait_for_upgrade(j)
+                   : refuse(j, "the snapshot's key says nothing that this version knows");
     memcpy(j->pointer_text, kv->value.data, len);
     j->pointer_text[len] = '\0';
     j->stats.snapshot_bytes = j->pointer.bytes;
@@ -197,21 +211,23 @@ static bool take_pointer(struct journal_etcd *j, const Etcd3__KeyValue *kv)
  * member of etcd that was slow may have kept some back, but not those of each look. */
 static void note_batches(struct journal_etcd *j)
 {
-    uint64_t now_ms = journal_now_ms(j);
-    bool fresh = j->whole_ms != 0 && clock_elapsed_ms(j->whole_ms, now_ms) <= FRESH_MS;
-    int64_t now_ns = engine_wall_ns(j->engine), made_ns = j->recovery.last_ns, ahead_ns = 0;
+    uint64_t now_ms = lease_now_ms();
+    int64_t wall_ms = engine_wall_ns(j->engine) / 1000000;
+    int64_t made_ms = j->recovery.last_ns / 1000000, ahead_ms = 0;
 
-    j->news_ms = fresh ? now_ms : 0;
-    if (!fresh)
+    if (j->whole_ms == 0 || now_ms - j->whole_ms > FRESH_MS) {
+        j->batch_seen_ms = 0;
         return;
-    if (made_ns - now_ns > CLOCK_OFF_NS)
-        ahead_ns = made_ns - now_ns;
-    else if (j->whole_ns - made_ns > CLOCK_OFF_NS)
-        ahead_ns = made_ns - j->whole_ns;
-    j->odd_looks = ahead_ns == 0 ? 0 : j->odd_looks + 1;
-    if (j->odd_looks == CLOCK_LOOKS)
+    }
+    j->batch_seen_ms = now_ms;
+    if (made_ms - wall_ms > CLOCK_OFF_MS)
+        ahead_ms = made_ms - wall_ms;
+    else if (j->whole_wall_ms - made_ms > CLOCK_OFF_MS)
+        ahead_ms = made_ms - j->whole_wall_ms;
+    j->clock_off_looks = ahead_ms == 0 ? 0 : j->clock_off_looks + 1;
+    if (j->clock_off_looks == CLOCK_LOOKS)
         log_event(LOG_WARN, "clock_differs", log_str("journal", j->options.config->url),
-                  log_str("leader", j->leader), log_i64("ahead_ms", ahead_ns / 1000000),
+                  log_str("leader", j->leader), log_i64("ahead_ms", ahead_ms),
                   log_str("hint", "set the clocks of all replicas, by NTP say: TTLs end by the "
                                   "clock of the one that leads"));
 }
@@ -219,8 +235,8 @@ static void note_batches(struct journal_etcd *j)
 /* All that was committed when the answer was made is here. */
 static void caught_up(struct journal_etcd *j, const Etcd3__KeyValue *leader)
 {
-    j->whole_ms = journal_now_ms(j);
-    j->whole_ns = engine_wall_ns(j->engine);
+    j->whole_ms = lease_now_ms();
+    j->whole_wall_ms = engine_wall_ns(j->engine) / 1000000;
     if (j->state == JOURNAL_CATCHES_UP) {
         if (!lead_is_ours(j, leader))
             return;

@@ -51,6 +51,7 @@ static uint64_t commit_waits_ms(const struct journal_etcd *j)
  * answers wait. */
 static void find_reason(struct journal_etcd *j)
 {
+    const char *trouble = j->trouble[0] != '\0' ? j->trouble : "it has not answered yet";
     char *out = j->reason;
 
     out[0] = '\0';
@@ -60,9 +61,9 @@ static void find_reason(struct journal_etcd *j)
         snprintf(out, REASON_MAX, "this replica does not lead%s%.200s",
                  j->trouble[0] != '\0' ? ": " : "", j->trouble);
     else if (j->commit.refused || commit_waits_ms(j) > PATIENCE_MS)
-        snprintf(out, REASON_MAX, "etcd does not take changes: %.200s", j->trouble);
+        snprintf(out, REASON_MAX, "etcd does not take changes: %.200s", trouble);
     else if (lease_now_ms() > j->valid_ms + PATIENCE_MS)
-        snprintf(out, REASON_MAX, "etcd does not renew the lease: %.200s", j->trouble);
+        snprintf(out, REASON_MAX, "etcd does not renew the lease: %.200s", trouble);
     else if (j->stats.pending_bytes > PENDING_MAX)
         snprintf(out, REASON_MAX, "etcd is too slow: %zu bytes of changes wait to be committed",
                  j->stats.pending_bytes);
@@ -283,7 +284,7 @@ static bool stands_by(void *arg)
     const struct journal_etcd *j = arg;
 
     return j->state != JOURNAL_LEADS && j->state != JOURNAL_ENDED && j->whole_ms != 0 &&
-           clock_elapsed_ms(j->whole_ms, journal_now_ms(j)) <= PATIENCE_MS;
+           lease_now_ms() - j->whole_ms <= PATIENCE_MS;
 }
 
 /* While the lease may have ended, another replica may lead: nothing is answered. */

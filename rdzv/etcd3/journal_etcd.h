@@ -65,7 +65,9 @@ int journal_etcd_open(struct journal_etcd **out, const struct journal_etcd_optio
  * replica leads at once. True: that is done, or of no use. To be asked again until then. */
 bool journal_etcd_finish(struct journal_etcd *j);
 
-/* What that takes while etcd answers: a commit, and the lease. */
-#define JOURNAL_ETCD_END_MS 2000u
+/* How long journal_etcd_finish() takes at most while etcd answers: one try to commit what there is,
+ * and one to give the lease back. */
+#define JOURNAL_ETCD_TRY_MS 1000u
+#define JOURNAL_ETCD_END_MS (2 * JOURNAL_ETCD_TRY_MS)
 
 const struct journal_etcd_stats *journal_etcd_stats(const struct journal_etcd *j);

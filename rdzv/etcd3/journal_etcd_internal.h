@@ -16,7 +16,7 @@
 #define REASON_MAX 300u
 
 /* How long one try may take; a lost one may still be carried out. */
-#define TRY_MS  1000u
+#define TRY_MS  JOURNAL_ETCD_TRY_MS
 #define BEAT_MS 800u
 
 /* After a clear refusal, and when there is nothing new to read. */
@@ -104,14 +104,15 @@ struct journal_etcd {
     char pointer_text[POINTER_TEXT]; /* as it stands in etcd; empty: it does not */
     uint32_t chunk, chunks_checksum; /* of the snapshot that is being loaded: the next one */
     uint64_t chunk_bytes;
-    char leader[WHO_MAX]; /* who leads, as far as it is known; empty: nobody */
-    uint64_t anew_ms;     /* what is there cannot be read: all begins anew then; 0: it can */
-    uint64_t look_ms;     /* not before that */
-    uint32_t entries;     /* so many are read with the next look */
-    uint64_t whole_ms;    /* when all was here that etcd had; 0: never yet */
-    int64_t whole_ns;     /* the same, by the wall clock */
-    uint64_t news_ms;     /* when the last batch came; 0: it may have been written long before */
-    unsigned odd_looks;   /* in a row, with batches of another time; see note_batches() */
+    char leader[WHO_MAX];       /* who leads, as far as it is known; empty: nobody */
+    uint64_t anew_ms;           /* what is there cannot be read: all begins anew then; 0: it can */
+    uint64_t look_ms;           /* not before that */
+    uint32_t entries;           /* so many are read with the next look */
+    uint64_t whole_ms;          /* lease_now_ms() when all was here that etcd had; 0: never yet */
+    int64_t whole_wall_ms;      /* the same, by the wall clock */
+    uint64_t batch_seen_ms;     /* when the last batch came, by lease_now_ms(); 0: it may have been
+                                   written long before */
+    unsigned clock_off_looks;   /* in a row, with batches of another time; see note_batches() */
     struct grpc_call step_call; /* of all states but JOURNAL_LEADS */
     struct message step;
 

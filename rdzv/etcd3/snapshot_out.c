@@ -80,7 +80,8 @@ static void begin(struct journal_etcd *j)
     o->sent = 0;
     o->again_ms = 0;
     o->began_ns = clock_monotonic_ns(j->engine->options.clock);
-    o->pointer = (struct snapshot_pointer){.batch = j->engine->batch.number - 1};
+    o->pointer = (struct snapshot_pointer){.version = ENTRY_VERSION_MAX,
+                                           .batch = j->engine->batch.number - 1};
     snprintf(o->pointer.id, sizeof o->pointer.id, "%016" PRIx64 "%08" PRIx32, (uint64_t)j->epoch,
              o->begun++);
     if (TAILQ_EMPTY(&j->pending) && !j->commit.open)

@@ -24,37 +24,47 @@ static void warn_of_file(const char *path, const char *setting, int error)
 /* Whose the token is that a request has sent. */
 enum bearer { BEARER_NOBODY, BEARER_READER, BEARER_OPERATOR };
 
-/* True: it is the token in that file. *compared: there is a token that it was compared with. */
-static bool has_token_of(const struct http_request *r, const char *path, const char *setting,
-                         bool *compared)
+/* Of a setting that is not given, the token is nobody's. */
+static enum token_result compare(const struct http_request *r, const char *path,
+                                 const char *setting)
 {
     enum token_result result =
         path == NULL ? TOKEN_WRONG : token_check(path, r->head->authorization);
 
     if (result == TOKEN_UNREADABLE)
         warn_of_file(path, setting, errno);
-    *compared = *compared || (path != NULL && result != TOKEN_UNREADABLE);
-    return result == TOKEN_RIGHT;
+    return result;
 }
 
-/* Of a request that has sent one. Nobody's: *why says so to the client, and a wrong one counts. */
+static const char *say_wrong(const struct config *config)
+{
+    if (config->read_token_file == NULL)
+        return "The token is not that of --admin-token-file";
+    if (config->admin_token_file == NULL)
+        return "The token is not that of --read-token-file";
+    return "The token is neither that of --admin-token-file nor that of --read-token-file";
+}
+
+/* Of a request that has sent one. Nobody's: *why says so to the client. It counts as wrong, unless
+ * it may be that of a file that cannot be read now. */
 static enum bearer find_bearer(const struct http_request *r, const char **why)
 {
     const struct config *config = r->http->config;
-    bool compared = false;
+    enum token_result admin, reader;
 
     *why = "Too many wrong tokens came from this address: wait for some seconds";
     if (!http_may_attempt(r, NULL))
         return BEARER_NOBODY;
-    if (has_token_of(r, config->admin_token_file, "--admin-token-file", &compared))
+    admin = compare(r, config->admin_token_file, "--admin-token-file");
+    if (admin == TOKEN_RIGHT)
         return BEARER_OPERATOR;
-    if (has_token_of(r, config->read_token_file, "--read-token-file", &compared))
+    reader = compare(r, config->read_token_file, "--read-token-file");
+    if (reader == TOKEN_RIGHT)
         return BEARER_READER;
-    *why = "The token's file cannot be read; the log says why";
-    if (compared) {
+    *why = "A token's file cannot be read; rdzvd's log says which, and why";
+    if (admin == TOKEN_WRONG && reader == TOKEN_WRONG) {
         http_attempt_failed(r, NULL, REFUSAL_TOKEN, (struct slice){0});
-        *why = config->admin_token_file != NULL ? "The token is not that of --admin-token-file"
-                                                : "The token is not that of --read-token-file";
+        *why = say_wrong(config);
     }
     return BEARER_NOBODY;
 }
@@ -112,20 +122,30 @@ bool http_may_change_daemon(const struct http_request *r)
 
 /* --- Readers. --- */
 
+/* What a client is to send that has sent nothing. */
+static const char *ask_for_right(const struct config *config)
+{
+    if (config->read_token_file != NULL)
+        return "This is only for readers: send the token of --read-token-file, as in "
+               "Authorization: Bearer TOKEN";
+    if (config->admin_token_file != NULL)
+        return "This is only for readers: show a certificate with one of --read-names, or send the "
+               "token of --admin-token-file";
+    return "This is only for readers: show a certificate with one of --read-names";
+}
+
 bool http_may_read(const struct http_request *r)
 {
     const struct config *config = r->http->config;
-    const char *why = "This is only for readers: send the token of --read-token-file, as in "
-                      "Authorization: Bearer TOKEN";
+    const char *why = ask_for_right(config);
 
     if (config->read_token_file == NULL && config->tls.read_names.count == 0)
         return true;
     if (peer_is_unix(&r->conn->peer) || is_one_of(r, &config->tls.admin_names) ||
         is_one_of(r, &config->tls.read_names))
         return true;
-    if (config->read_token_file == NULL && config->admin_token_file == NULL)
-        why = "This is only for readers: show a certificate with one of --read-names";
-    else if (token_is_sent(r->head->authorization) && find_bearer(r, &why) != BEARER_NOBODY)
+    if ((config->read_token_file != NULL || config->admin_token_file != NULL) &&
+        token_is_sent(r->head->authorization) && find_bearer(r, &why) != BEARER_NOBODY)
         return true;
     return refuse(r, REFUSAL_READER, why);
 }

@@ -14,7 +14,8 @@ static const struct {
     [REFUSAL_OPERATOR] = {"operator", "refused_operator",
                           "use the Unix socket, or the token of --admin-token-file"},
     [REFUSAL_READER] = {"reader", "refused_reader",
-                        "use the Unix socket, or the token of --read-token-file"},
+                        "use the Unix socket, the token of --read-token-file or a certificate with "
+                        "one of --read-names"},
     [REFUSAL_TOKEN] = {"token", "refused_token",
                        "send the token of --admin-token-file, or of --read-token-file"},
     [REFUSAL_PASSWORD] = {"password", "refused_password",

@@ -135,15 +135,16 @@ static bool is_news(struct upstream *u, const char *why)
     if (same && since_ms(u, u->said_ms) < SAID_AGAIN_MS)
         return false;
     snprintf(u->said, sizeof u->said, "%s", why);
+    memcpy(u->said_of, u->where, sizeof u->said_of);
     u->said_ms = lived_ms(u);
     return true;
 }
 
-static void say_failed(struct upstream *u, const char *why)
+static void say_failed(struct upstream *u, enum log_level level, const char *why)
 {
     if (!is_news(u, why))
         return;
-    log_limited(LOG_WARN, "upstream_failed", log_str("address", u->where), log_str("reason", why),
+    log_limited(level, "upstream_failed", log_str("address", u->where), log_str("reason", why),
                 log_u64("connections", u->relay->session_count));
 }
 
@@ -280,7 +281,7 @@ static void fail(struct upstream *u, const char *why)
         lose(u, why);
         return;
     }
-    say_failed(u, why);
+    say_failed(u, LOG_WARN, why);
     next_try(u);
 }
 
@@ -381,7 +382,8 @@ static void on_refused(struct upstream *u, const struct relay_frame *frame)
     char text[UPSTREAM_REASON_MAX];
 
     copy_reason(text, why);
-    if (frame->flags & RELAY_STANDS_BY) {
+    if (frame->flags & RELAY_STANDS_BY) { /* as all replicas do but one */
+        say_failed(u, LOG_INFO, text);
         be_sent_on(u);
         fail(u, text);
         return;
@@ -664,17 +666,20 @@ bool upstream_is_idle(const struct upstream *u)
 
 const char *upstream_says(const struct upstream *u, char text[UPSTREAM_SAYS_MAX])
 {
+    bool has_failed = u->said[0] != '\0';
+    const char *where = has_failed ? u->said_of : u->where;
+    const char *why = has_failed ? u->said : "connecting";
+
     if (u->state == UPSTREAM_CONNECTED)
         snprintf(text, UPSTREAM_SAYS_MAX, "connected to %s, rdzvd %s, frames %u", u->where,
                  u->release, u->version);
     else if (!u->relay->welcomed)
-        snprintf(text, UPSTREAM_SAYS_MAX, "no store was reached yet, at %s: %s", u->where,
-                 u->said[0] == '\0' ? "connecting" : u->said);
+        snprintf(text, UPSTREAM_SAYS_MAX, "no store was reached yet, at %s: %s", where, why);
     else
         snprintf(
             text, UPSTREAM_SAYS_MAX, "the store is away since %.0f s, at %s: %s",
             (double)(clock_monotonic_ns(u->net->engine->options.clock) - u->relay->away_since_ns) /
                 1e9,
-            u->where, u->said[0] == '\0' ? "connecting" : u->said);
+            where, why);
     return text;
 }

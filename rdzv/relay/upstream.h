@@ -65,6 +65,7 @@ struct upstream {
     char release[GREETING_RELEASE_MAX]; /* of the store that has welcomed it last */
     uint32_t version;                   /* of the frames; the same */
     char said[UPSTREAM_REASON_MAX];     /* the last failure that was logged */
+    char said_of[UPSTREAM_TEXT_MAX];    /* of which address */
     uint64_t said_ms;                   /* and when */
     uint64_t reconnects;                /* links but the first */
 };

@@ -518,7 +518,8 @@ def health_is_the_twin_of_check_live():
     has(new.stderr, "localhost:%d: Connection refused" % daemon.port)
     with Rdzvd("--upstream=127.0.0.1:1") as relay:
         out, _ = rdzvctl("health", "--ready", server=relay, code=MISSING)
-        has(out, "/readyz answers 503", "upstream")
+        has(out, "/readyz answers 503\n[", "\n[-]upstream failed: no store was reached yet, at 127.0.0.1:1: ")
+        check("\\x" not in out and out.endswith("\n"), out)
         rdzvctl("health", server=relay)
 
 
@@ -552,7 +553,9 @@ def only_operators_forget_and_clear():
         has(err, "No such run")
         _, err = rdzvctl("clear", "x", "-y", "--token-file", "/no/such/file", server=daemon,
                          code=UNREACHABLE)
-        has(err, "/no/such/file", "No such file")
+        has(err, "--token-file: /no/such/file cannot be read: No such file")
+        _, err = rdzvctl("clear", "x", "-y", "--token-file", "/dev/null", server=daemon, code=UNREACHABLE)
+        has(err, "--token-file: /dev/null is empty")
 
 
 @case

@@ -124,7 +124,7 @@ BUGS = [
         "        j->at = now;\n        j->chain = j->commit.chain;\n        j->commit.open = false;\n"
         "    }\n", replicas="a_lost_answer"),
     Bug("a snapshot removes one entry too many", "rdzv/etcd3/snapshot_out.c",
-        "journal_log_key(j, o->before + 1, to)", "journal_log_key(j, o->pointer.at.index + 2, to)",
+        "journal_log_key(j, o->before + 1, to)", "journal_log_key(j, o->before + 2, to)",
         replicas="a_snapshot_takes_the_place_of_the_log"),
 ]
 

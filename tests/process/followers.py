@@ -21,7 +21,7 @@ from agents import Peer, text as c10d_text  # noqa: E402
 from cases import case, check  # noqa: E402
 from filled import ask, put, same  # noqa: E402
 from replica_cases import Adder, leads, metric, ready, until_end, with_cluster  # noqa: E402
-from servers import free_port  # noqa: E402
+from servers import Rdzvd, free_port  # noqa: E402
 
 
 # --- Replicas that pass their clients on to the one that leads (--upstream).
@@ -222,6 +222,26 @@ def two_spaces_at_a_follower(cluster, start):
     for peer in one, two:
         same(peer.add(b"n", 1), 3, "an ADD over the leader's death")
     check(leads(follower), "the follower leads")
+
+
+@case
+@with_cluster()
+def readers_at_a_follower_and_behind_a_relay(cluster, start):
+    """The token is passed on, and the leader decides."""
+    path = os.path.join(cluster.folder, "readers")
+    with open(path, "w", encoding="ascii") as f:
+        f.write("of-readers\n")
+    leader, follower = passing(start, 2, "--read-token-file=" + path)
+    token = {"Authorization": "Bearer of-readers"}
+    with Rdzvd("--upstream=127.0.0.1:%d,127.0.0.1:%d" % (leader.port, follower.port)) as relay:
+        relay.wait_log("event=upstream_connected")
+        for daemon in leader, follower, relay:
+            for headers, status in (None, 403), (token, 200):
+                c = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=20)
+                c.request("GET", "/rdzv/v1/status", headers=dict(headers or {}, Host="localhost"))
+                same(c.getresponse().status, status, "/rdzv/v1/status at port %d" % daemon.port)
+                c.close()
+            same(ask(daemon.port, "GET", "/v2/keys/")[0], 200, "etcd's API")
 
 
 @case

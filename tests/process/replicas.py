@@ -8,6 +8,7 @@ does not lead answers nothing.
 Everything stays on loopback and in directories that the test made.
 """
 
+import base64
 import http.client
 import os
 import random
@@ -25,6 +26,7 @@ sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "e
 import replica_cases  # noqa: E402
 from agents import Peer, get_request, set_request, text as c10d_text  # noqa: E402
 from cases import case, check  # noqa: E402
+from etcd3 import text  # noqa: E402
 from filled import ask, contents, fill, goes_on, put, same  # noqa: E402
 from replica_cases import LEASE_S, MIB, Adder, long, metric, ready, state, until_end, wait_for_leader, with_cluster  # noqa: E402
 from servers import Rdzvd, free_port, rdzvd_binary  # noqa: E402
@@ -63,7 +65,7 @@ def an_end_gives_the_lease_back(cluster, start):
 
 @case
 @with_cluster()
-def an_end_gives_the_lease_back_to_whoever_does_not_read(cluster, start):
+def an_end_gives_the_lease_back_past_a_client_that_does_not_read(cluster, start):
     """A client that does not read its answers is cut off after --drain-timeout, and the next replica leads at once."""
     r = ready(start("--drain-timeout=300ms"))
     s = start()
@@ -545,6 +547,12 @@ def write_until_snapshots(leader, count):
     peer.socket.close()
 
 
+def snapshot_index(cluster):
+    """The last entry that the newest snapshot has."""
+    answer = cluster.call("/v3/kv/range", {"key": text("/rdzvd/test/snapshot")})
+    return int(base64.b64decode(answer["kvs"][0]["value"]).split()[1], 16)
+
+
 @case
 @with_cluster()
 def a_snapshot_takes_the_place_of_the_log(cluster, start):
@@ -564,7 +572,11 @@ def a_snapshot_takes_the_place_of_the_log(cluster, start):
         time.sleep(0.02)
     check("journal_overtaken" not in s.log(), "overtaken by one snapshot")
     s.process.send_signal(signal.SIGSTOP)  # what it would read next is going to be removed
+    write_until_snapshots(r, 2)
+    second = snapshot_index(cluster)
     write_until_snapshots(r, 3)
+    log = sorted(k for k in cluster.keys() if "/log/" in k)
+    same(log[0], "/rdzvd/test/log/%016x" % (second + 1), "the first entry that is left")
     peer.set(b"behind", b"it")
     before = state(r)
     log = [k for k in cluster.keys() if "/log/" in k]
@@ -605,10 +617,16 @@ def a_rolling_upgrade_to_a_release_that_writes_another_log(cluster, start):
         old = start(port=old.port)
         old.wait_ready(503, "a newer rdzvd writes the log: upgrade this replica")
         old.wait_log("event=journal_unreadable .*a newer rdzvd writes the log")
+        write_until_snapshots(second, 1)  # which takes the place of all entries that the old one can read
+        waits = start()
+        waits.wait_ready(503, "a newer rdzvd writes the log: upgrade this replica")
         same(second.stop(), 0, "the exit code")
         time.sleep(2 * LEASE_S)
-        same(old.ready()[0], 503, "the release before, while it is alone")
-        same(old.stop(), 0, "the exit code")
+        for replica in old, waits:
+            same(replica.ready()[0], 503, "the release before, while it is alone")
+            check("event=leading" not in replica.log(), "the release before leads")
+            check(replica.log().count("event=ready ") == 1, "it has begun anew")
+            same(replica.stop(), 0, "the exit code")
         ready(start(port=old.port, binary=NEXT))
         same(peer.add(b"count", 1), 4, "an ADD, when all are upgraded")
 

@@ -556,6 +556,16 @@ def only_readers_read():
                 check(ask(server.port, "/rdzv/v1/status", "wrong")[0] == 403, "a wrong token")
             status, text = ask(server.port, "/rdzv/v1/status", "read")
             check(status == 403 and "wait" in text, text)
+        with Rdzvd("--read-token-file=" + tokens["read"], "--admin-token-file=" + tokens["admin"]) as server:
+            os.rename(tokens["admin"], tokens["admin"] + ".away")
+            for _ in range(10):  # it may be right, so it does not count
+                status, text = ask(server.port, HERE, "admin", "DELETE")
+                check(status == 403 and "cannot be read" in text, text)
+            check(ask(server.port, "/rdzv/v1/status", "read")[0] == 200, "a reader meanwhile")
+            os.rename(tokens["admin"] + ".away", tokens["admin"])
+            check(ask(server.port, HERE, "admin", "DELETE")[0] == 200, "the file is back")
+            status, text = ask(server.port, "/rdzv/v1/status", "other")
+            check(status == 403 and "neither" in text, text)
         with Rdzvd("--read-token-file=" + tokens["read"]) as server:
             check(ask(server.port, "/rdzv/v1/status", "read")[0] == 200, "without a token of operators")
             status, text = ask(server.port, "/rdzv/v1/status", "admin")

@@ -540,7 +540,7 @@ int __wrap_signalfd(int fd, const sigset_t *set, int flags)
     return SIGNAL_FD;
 }
 
-/* Those that end the simulation end it. */
+/* The signals that end a simulation are not kept for its servers. */
 int __wrap_sigprocmask(int how, const sigset_t *set, sigset_t *before);
 int __wrap_sigprocmask(int how, const sigset_t *set, sigset_t *before)
 {

@@ -147,6 +147,31 @@ static void what_is_newer_is_refused(void **state)
     assert_false(entry_decode((struct slice){value, sizeof value}, &e));
 }
 
+static void pointers_of_the_first_version_do_not_say_it(void **state)
+{
+    struct snapshot_pointer p = {.version = 1,
+                                 .at = {7, 8},
+                                 .batch = 9,
+                                 .id = "0123456789abcdef01234567",
+                                 .chunks = 2,
+                                 .bytes = 3};
+    struct snapshot_pointer out;
+    char text[POINTER_TEXT];
+
+    (void)state;
+    pointer_encode(&p, text);
+    assert_null(strstr(text, " 01"));
+    assert_true(pointer_decode(slice_str(text), &out));
+    assert_int_equal(out.version, 1);
+    assert_int_equal(out.at.index, 7);
+    assert_int_equal(out.chunks, 2);
+    assert_false(pointer_is_newer(slice_str(text)));
+    p.version = ENTRY_VERSION_MAX + 1;
+    pointer_encode(&p, text);
+    assert_false(pointer_decode(slice_str(text), &out));
+    assert_true(pointer_is_newer(slice_str(text)));
+}
+
 static void heads_have_one_form(void **state)
 {
     static const char *const bad[] = {"",
@@ -657,6 +682,7 @@ int main(void)
         cmocka_unit_test(answers_are_as_recorded),
         cmocka_unit_test(an_entry_follows_on_another),
         cmocka_unit_test(what_is_newer_is_refused),
+        cmocka_unit_test(pointers_of_the_first_version_do_not_say_it),
         cmocka_unit_test(heads_have_one_form),
         cmocka_unit_test_setup_teardown(an_answer_comes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_refusal_says_why, set_up, tear_down),
