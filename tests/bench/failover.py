@@ -23,6 +23,7 @@ sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "e
 
 from agents import Peer                      # noqa: E402
 from etcd3 import Cluster, Replica           # noqa: E402
+from replica_cases import wait_for_leader    # noqa: E402
 from servers import Rdzvd, free_port         # noqa: E402
 
 REPLICAS = 3
@@ -47,24 +48,13 @@ class Client(threading.Thread):
             self.longest, self.answered = max(self.longest, now - self.answered), now
 
 
-def leader_of(replicas, timeout=60):
-    """Where it stands in the list."""
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        for at, replica in enumerate(replicas):
-            if replica.ready()[0] == 200:
-                return at
-        time.sleep(0.02)
-    sys.exit("nobody leads after %d s" % timeout)
-
-
 def one_round(client, replicas, number):
     """How long the client waited."""
-    at = leader_of(replicas)
-    old, client.longest = replicas[at], 0
+    old, client.longest = wait_for_leader(*replicas), 0
+    at = replicas.index(old)
     old.stop(number)
     replicas[at] = old.again()
-    leader_of(replicas)
+    wait_for_leader(*replicas)
     seen = client.count
     while client.count < seen + 10:
         if client.wrong or not client.is_alive():
@@ -88,7 +78,7 @@ def main():
         replicas = [Replica(cluster, "--journal-lease=%ds" % options.lease, port=free_port())
                     for _ in range(REPLICAS)]
         try:
-            leader_of(replicas)
+            wait_for_leader(*replicas)
             for replica in replicas:
                 replica.wait_warm()
             with Rdzvd("--upstream=" + ",".join("127.0.0.1:%d" % r.port for r in replicas)) as relay:
