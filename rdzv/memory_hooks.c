@@ -3,6 +3,7 @@
 
 #include <cjson/cJSON.h>
 #include <event2/event.h>
+#include <malloc.h>
 #include <openssl/crypto.h>
 
 #include "proto/torch/torch_state.h"
@@ -60,10 +61,37 @@ static void state_free(void *p)
 
 /* --- OpenSSL: a handshake, or a record. Small, since it holds no more than some of each. --- */
 
+/* An idle connection has no buffers: OpenSSL takes one for each record that comes or goes, and
+ * gives it back behind that (SSL_MODE_RELEASE_BUFFERS). Some are kept, so that malloc() is not
+ * asked for 16 KiB each time. */
+#define RECORD_LEAST ((size_t)16 << 10)
+#define RECORD_ROOM  ((size_t)17 << 10)
+#define RECORDS_KEPT 4
+static void *records[RECORDS_KEPT];
+static size_t record_count;
+
+static bool is_record(size_t len)
+{
+    return len >= RECORD_LEAST && len <= RECORD_ROOM;
+}
+
+/* malloc() may give some bytes more. */
+static bool has_room_of_record(void *p)
+{
+    size_t len = malloc_usable_size(p);
+
+    return len >= RECORD_ROOM && len < RECORD_ROOM + 64;
+}
+
 static void *tls_alloc(size_t len, const char *file, int line)
 {
     (void)file;
     (void)line;
+    if (is_record(len)) {
+        if (record_count > 0)
+            return records[--record_count];
+        len = RECORD_ROOM;
+    }
     return account_heap_request(ACCOUNT_TLS, ACCOUNT_SMALL, len);
 }
 
@@ -78,8 +106,18 @@ static void tls_release(void *p, const char *file, int line)
 {
     (void)file;
     (void)line;
-    if (p != NULL) /* OpenSSL often has nothing to free */
+    if (p == NULL) /* often */
+        return;
+    if (record_count < RECORDS_KEPT && has_room_of_record(p))
+        records[record_count++] = p;
+    else
         account_heap_free(ACCOUNT_TLS, p);
+}
+
+void memory_hooks_give_back(void)
+{
+    while (record_count > 0)
+        account_heap_free(ACCOUNT_TLS, records[--record_count]);
 }
 
 void memory_hooks_set(void)

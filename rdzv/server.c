@@ -250,5 +250,6 @@ void server_fini(struct server *s)
     net_fini(&s->net);
     engine_fini(&s->engine);
     heap_fini(&s->heap);
+    memory_hooks_give_back();
     account_give_spare();
 }

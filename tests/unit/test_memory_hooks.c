@@ -4,10 +4,12 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cjson/cJSON.h>
 #include <cmocka.h>
 #include <event2/event.h>
+#include <openssl/crypto.h>
 
 #include "proto/torch/torch_state.h"
 #include "store/account.h"
@@ -82,6 +84,36 @@ static void what_libevent_takes_is_counted(void **state)
     assert_in_range(account.bytes[ACCOUNT_LOOP], 0, before / 2);
 }
 
+#define RECORD 16500
+
+static void some_buffers_of_records_are_kept(void **state)
+{
+    void *records[6], *first, *small;
+    size_t each;
+
+    (void)state;
+    assert_int_equal(account.bytes[ACCOUNT_TLS], 0);
+    first = OPENSSL_malloc(RECORD);
+    each = account.bytes[ACCOUNT_TLS];
+    assert_in_range(each, RECORD, 2 * RECORD);
+    OPENSSL_free(first);
+    assert_int_equal(account.bytes[ACCOUNT_TLS], each); /* also for whatever else is asked for */
+    small = OPENSSL_malloc(100);
+    assert_ptr_not_equal(small, first);
+    OPENSSL_free(small);
+    assert_ptr_equal(OPENSSL_malloc(RECORD + 300), first);
+    OPENSSL_free(first);
+    for (size_t i = 0; i < 6; i++)
+        memset(records[i] = OPENSSL_malloc(RECORD), 1, RECORD);
+    assert_int_equal(account.bytes[ACCOUNT_TLS], 6 * each);
+    for (size_t i = 0; i < 6; i++)
+        OPENSSL_free(records[i]);
+    assert_int_equal(account.bytes[ACCOUNT_TLS], 4 * each);
+    OPENSSL_free(NULL);
+    memory_hooks_give_back();
+    assert_int_equal(account.bytes[ACCOUNT_TLS], 0);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -97,6 +129,7 @@ int main(void)
         cmocka_unit_test_setup(states_are_refused_over_the_limit, set_up),
         cmocka_unit_test_setup(trees_of_json_count_and_are_refused, set_up),
         cmocka_unit_test_setup(what_libevent_takes_is_counted, set_up),
+        cmocka_unit_test_setup(some_buffers_of_records_are_kept, set_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
