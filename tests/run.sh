@@ -223,7 +223,7 @@ step little-memory env RDZVD="$PLAIN" $PYTHON tests/process/little_memory.py
 step durable env RDZV_SEED="$SEED" $PYTHON tests/process/durable.py
 step replicas env RDZV_SEED="$SEED" $PYTHON tests/process/replicas.py $RELEASES
 step followers $PYTHON tests/process/followers.py
-step replicas-etcd $PYTHON tests/process/replicas_etcd.py
+step replicas-etcd env RDZVD="$PLAIN" $PYTHON tests/process/replicas_etcd.py
 if [ "$ALL" = yes ]; then
     for suite in trixie forky; do
         step replicas-$suite env ETCD=$suite RDZV_SEED="$SEED" $PYTHON tests/process/replicas.py --all

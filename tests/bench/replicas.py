@@ -47,8 +47,8 @@ def ask_rdzvd(bench, replicas, asked, clients):
 
 @contextlib.contextmanager
 def replicas_of(members):
-    """A cluster, a replica that leads, and one that passes clients on. Each round has new ones: a follower that is
-    overtaken by a snapshot, 16 MiB of log later, ends its clients."""
+    """A cluster, a replica that leads, and one that passes clients on. Each round has new ones, so that none writes a
+    snapshot meanwhile."""
     with etcd3.Cluster(members) as cluster:
         ports = [servers.free_port() for _ in range(2)]
         upstream = "--upstream=" + ",".join("127.0.0.1:%d" % p for p in ports)
