@@ -295,7 +295,11 @@ if [ "$ALL" = yes ]; then
 else
     job_step torch-volcano $PYTHON tests/torch/volcano.py --case pod-0 --case scale-up --seed "$SEED" --jobs 2
 fi
-[ "$ALL" = no ] || job_step torch-chaos $PYTHON tests/torch/chaos.py --torch 1.13.1 --torch 2.13.0 --seed "$SEED" --count 10 --jobs 4
+if [ "$ALL" = yes ]; then
+    job_step torch-chaos $PYTHON tests/torch/chaos.py --torch 1.13.1 --torch 2.13.0 --seed "$SEED" --count 10 --jobs 4
+else # two that are short
+    job_step torch-chaos $PYTHON tests/torch/chaos.py --torch 1.13.1 --torch 2.13.0 --seed 60108 --count 2 --jobs 2
+fi
 [ "$ALL" = no ] || job_step torch-chaos-relays $PYTHON tests/torch/chaos.py --relays --torch 1.13.1 --torch 2.13.0 --seed "$SEED" --count 10 --jobs 4
 [ "$LIST" = no ] || exit 0
 
