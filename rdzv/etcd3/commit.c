@@ -3,6 +3,7 @@
 
 #include "rdzv/engine/log.h"
 #include "rdzv/etcd3/journal_etcd_internal.h"
+#include "rdzv/net/net.h"
 #include "store/account.h"
 
 #define BUSY_MS 100u
@@ -19,6 +20,7 @@ uint64_t commit_take(void *arg, struct batch *batch)
     j->committed_ms = journal_now_ms(j);
     if (j->state != JOURNAL_LEADS)
         return 0; /* it is over, and nobody is answered */
+    gather_take(&j->gather, j->engine->batch_changes);
     p = pending_new(&j->spare, batch);
     TAILQ_INSERT_TAIL(&j->pending, p, entry);
     j->stats.pending_batches++;
@@ -119,7 +121,34 @@ static bool make_entry(struct journal_etcd *j)
     j->commit.chain = entry.chain;
     j->commit.bytes = piece.len;
     j->commit.batch = piece.batch;
+    if (ok)
+        gather_send(&j->gather, TAILQ_EMPTY(&j->pending) ||
+                                    TAILQ_LAST(&j->pending, pending_list)->number == piece.batch);
     return ok;
+}
+
+void commit_on_gathered(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    commit_pump(arg);
+}
+
+/* The next entry waits for more changes, and for no longer than it may: where the timer cannot be
+ * set, that of the journal ends it. */
+static bool waits_for_more(struct journal_etcd *j)
+{
+    uint64_t now_ns = clock_monotonic_ns(j->engine->options.clock), us;
+    struct timeval later;
+
+    if (j->state != JOURNAL_LEADS || !gather_waits(&j->gather, now_ns))
+        return false;
+    us = (j->gather.until_ns - now_ns) / 1000 + 1;
+    later =
+        (struct timeval){.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
+    if (!TAILQ_EMPTY(&j->pending) && !evtimer_pending(&j->gathered, NULL))
+        net_add_event(&j->gathered, &later);
+    return true;
 }
 
 void commit_pump(struct journal_etcd *j)
@@ -129,6 +158,8 @@ void commit_pump(struct journal_etcd *j)
     if (grpc_is_under_way(&c->call) || journal_now_ms(j) < c->again_ms || !j->up)
         return;
     if (!c->open) {
+        if (waits_for_more(j))
+            return;
         c->open = make_entry(j);
         if (!c->open)
             return;
@@ -205,6 +236,7 @@ static void committed(struct journal_etcd *j)
     j->stats.commits++;
     if (took_ns > j->stats.slowest_ns)
         j->stats.slowest_ns = took_ns;
+    gather_answer(&j->gather, took_ns, c->began_ns + took_ns);
     c->open = c->refused = false;
     c->again_ms = 0;
     journal_note_success(j);

@@ -313,8 +313,10 @@ static bool work(void *arg)
 
 static void free_all(struct journal_etcd *j)
 {
-    if (event_initialized(&j->timer))
+    if (event_initialized(&j->timer)) {
         event_del(&j->timer);
+        evtimer_del(&j->gathered);
+    }
     snapshot_out_drop(j);
     grpc_free(j->grpc);
     client_tls_fini(&j->tls);
@@ -390,6 +392,7 @@ static int start(struct journal_etcd *j)
                                       .arg = j};
 
     event_assign(&j->timer, j->options.base, -1, EV_PERSIST, on_timer, j);
+    evtimer_assign(&j->gathered, j->options.base, commit_on_gathered, j);
     if (client_tls_start(&j->tls, &j->options.config->tls, "h2", "etcd") < 0)
         return -1;
     endpoints_begin(&j->endpoints, j->options.config);

@@ -7,6 +7,7 @@
 #include "rdzv/engine/pending.h"
 #include "rdzv/engine/recovery.h"
 #include "rdzv/etcd3/entry.h"
+#include "rdzv/etcd3/gather.h"
 #include "rdzv/etcd3/grpc.h"
 #include "rdzv/etcd3/journal_etcd.h"
 #include "rdzv/etcd3/message.h"
@@ -131,6 +132,8 @@ struct journal_etcd {
     struct pending_list pending;
     struct pending *spare;
     size_t cut; /* of the stream of `pending`: committed already */
+    struct gather gather;
+    struct event gathered; /* the end of a wait for more */
     size_t entry_max;
     struct commit commit;
     struct snapshot_out out;
@@ -189,6 +192,7 @@ bool lead_is_ours(struct journal_etcd *j, const Etcd3__KeyValue *leader);
 /* --- commit.c --- */
 uint64_t commit_take(void *arg, struct batch *batch);
 void commit_pump(struct journal_etcd *j);
+void commit_on_gathered(evutil_socket_t fd, short what, void *arg);
 void commit_drop(struct journal_etcd *j);
 
 /* --- snapshot_out.c --- */

@@ -106,18 +106,25 @@ class World:
 
     def __init__(self, name, size):
         self.name, self.size = name, size
-        self.starts, self.steps, self.first, self.last = {}, {}, None, None
+        self.starts, self.steps, self.first = {}, {}, None
+        self.done = {}  # steps, and when the first rank told of each
         self.agents, self.loading = set(), 0
 
     def add(self, event):
         at, rank = float(event["at"]), int(event["rank"])
-        self.first, self.last = min(self.first or at, at), max(self.last or at, at)
+        self.first = min(self.first or at, at)
         self.agents.add(event["by"])
         if event["event"] == "start":
             self.starts[rank] = at
             self.loading = max(self.loading, float(event["loaded"]))
         else:
             self.steps[rank] = at  # the latest
+            self.done[event["step"]] = min(self.done.get(event["step"], at), at)
+
+    @property
+    def last(self):
+        """All ranks do a step together: who stood still right behind one tells of it late."""
+        return max([*self.starts.values(), *self.done.values()])
 
     @property
     def began(self):
