@@ -436,16 +436,16 @@ static void tell(struct stream *s)
     char *at = s->bytes, *end;
 
     while (!s->is_ended && (end = strstr(at, "\n\n")) != NULL) {
-        char *name, *data;
+        char nothing[1] = "", *name, *data;
 
         *end = '\0';
         name = field(at, "event: ");
         data = field(at, "data: ");
-        if (name != NULL && data != NULL) {
-            name[strcspn(name, "\n")] = '\0';
-            data[strcspn(data, "\n")] = '\0';
-            s->is_ended = !s->on_event(s->arg, name, data);
-        }
+        if (name == NULL || data == NULL)
+            name = data = nothing;
+        name[strcspn(name, "\n")] = '\0';
+        data[strcspn(data, "\n")] = '\0';
+        s->is_ended = !s->on_event(s->arg, name, data);
         at = end + 2;
     }
     s->len -= (size_t)(at - s->bytes);

@@ -48,7 +48,8 @@ enum ctl_exit http_json(const struct ctl *ctl, const char *path, cJSON **out);
 
 /* --- Server-sent events. --- */
 
-/* One event; `data` is one line. False: no more are wanted. */
+/* One event; `data` is one line. Both are empty when the stream says that there is nothing to say.
+ * False: no more are wanted. */
 typedef bool http_event_fn(void *arg, const char *event, const char *data);
 
 /* Calls `on_event` for each event until it wants no more, which is CTL_FINE. The stream of rdzvd
