@@ -85,8 +85,10 @@ static bool wait_for_upgrade(struct journal_etcd *j)
 {
     static const char why[] = "a newer rdzvd writes the log: upgrade this replica";
 
-    log_event(LOG_ERROR, "journal_unreadable", log_str("journal", j->options.config->url),
-              log_u64("index", j->at.index + 1), log_str("reason", why));
+    if (!j->is_outdated)
+        log_event(LOG_ERROR, "journal_unreadable", log_str("journal", j->options.config->url),
+                  log_u64("index", j->at.index + 1), log_str("reason", why));
+    j->is_outdated = true;
     snprintf(j->trouble, sizeof j->trouble, "%s", why);
     j->look_ms = journal_now_ms(j) + AGAIN_MS * 5;
     return false;

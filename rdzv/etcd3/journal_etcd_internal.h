@@ -107,6 +107,7 @@ struct journal_etcd {
     uint64_t chunk_bytes;
     char leader[WHO_MAX];       /* who leads, as far as it is known; empty: nobody */
     uint64_t anew_ms;           /* what is there cannot be read: all begins anew then; 0: it can */
+    bool is_outdated;           /* a newer rdzvd writes the log, and this one's log says so */
     uint64_t look_ms;           /* not before that */
     uint32_t entries;           /* so many are read with the next look */
     uint64_t whole_ms;          /* lease_now_ms() when all was here that etcd had; 0: never yet */

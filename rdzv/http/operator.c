@@ -24,7 +24,7 @@ static void warn_of_file(const char *path, const char *setting, int error)
 /* Whose the token is that a request has sent. */
 enum bearer { BEARER_NOBODY, BEARER_READER, BEARER_OPERATOR };
 
-/* Of a setting that is not given, the token is nobody's. */
+/* A setting that is not given matches no token. */
 static enum token_result compare(const struct http_request *r, const char *path,
                                  const char *setting)
 {
@@ -45,8 +45,8 @@ static const char *say_wrong(const struct config *config)
     return "The token is neither that of --admin-token-file nor that of --read-token-file";
 }
 
-/* Of a request that has sent one. Nobody's: *why says so to the client. It counts as wrong, unless
- * it may be that of a file that cannot be read now. */
+/* Compares the token that the request has sent. BEARER_NOBODY: *why is a sentence for the client,
+ * and the token counts as wrong, unless a file that may hold it cannot be read now. */
 static enum bearer find_bearer(const struct http_request *r, const char **why)
 {
     const struct config *config = r->http->config;

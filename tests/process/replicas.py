@@ -616,7 +616,7 @@ def a_rolling_upgrade_to_a_release_that_writes_another_log(cluster, start):
         same(peer.add(b"count", 1), 3, "an ADD of the next release")
         old = start(port=old.port)
         old.wait_ready(503, "a newer rdzvd writes the log: upgrade this replica")
-        old.wait_log("event=journal_unreadable .*a newer rdzvd writes the log")
+        old.wait_log("event=journal_unreadable .*a newer rdzvd writes the log")  # once, also after its next looks
         write_until_snapshots(second, 1)  # which takes the place of all entries that the old one can read
         waits = start()
         waits.wait_ready(503, "a newer rdzvd writes the log: upgrade this replica")
@@ -626,6 +626,7 @@ def a_rolling_upgrade_to_a_release_that_writes_another_log(cluster, start):
             same(replica.ready()[0], 503, "the release before, while it is alone")
             check("event=leading" not in replica.log(), "the release before leads")
             check(replica.log().count("event=ready ") == 1, "it has begun anew")
+            same(replica.log().count("event=journal_unreadable"), 1, "lines that say so")
             same(replica.stop(), 0, "the exit code")
         ready(start(port=old.port, binary=NEXT))
         same(peer.add(b"count", 1), 4, "an ADD, when all are upgraded")

@@ -92,6 +92,9 @@ static const struct {
     {{.words = {"--journal-lease=5s", "--upstream=a:1"}},
      2,
      "--journal-lease: a relay (--upstream) keeps no keys; give this to the store"},
+    {{.words = {"--read-token-file=f", "--upstream=a:1"}},
+     2,
+     "--read-token-file: a relay (--upstream) keeps no keys; give this to the store"},
     {{.words = {"--journal=etcd://a:1/n", "--upstream=a:1", "--space=b"}},
      2,
      "--space: is for a relay, which has --upstream and no --journal; a store's spaces are named "
