@@ -192,3 +192,15 @@ size_t torch_state_participants(const struct torch_state *s)
         n += s->nodes[i].participant ? 1 : 0;
     return n;
 }
+
+void torch_state_complete(struct torch_state *s)
+{
+    int64_t rank = 0;
+
+    s->complete = true;
+    s->has_deadline = false;
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->nodes[i].participant)
+            s->nodes[i].rank = rank++;
+    }
+}

@@ -88,6 +88,10 @@ struct torch_node *torch_state_find(const struct torch_state *s, const struct to
 /* How many participants there are: the size of the world, once the round is complete. */
 size_t torch_state_participants(const struct torch_state *s);
 
+/* Makes the round complete, and gives its participants their ranks, as torch's
+ * _mark_rendezvous_complete() does it. */
+void torch_state_complete(struct torch_state *s);
+
 /* Adds *who, with all that it says, unless that node is there already; *at is the one in the state.
  * Copies the address, which may have TORCH_ADDR_MAX bytes. False: no memory, nothing has changed.
  */

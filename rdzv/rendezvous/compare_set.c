@@ -15,10 +15,11 @@
 /* --- What a state that was just written tells. --- */
 
 /* Its node is in the complete round. */
-static void enter_round(const struct run *run, struct agent *a)
+static void enter_round(struct run *run, struct agent *a)
 {
     a->nodes = torch_state_participants(&run->view.last_completed);
     a->round = run->view.state.round;
+    let_in_note_room(run, a, a->nodes);
 }
 
 /* All who are in the round that has just been completed have the same workers from now on. */
@@ -35,8 +36,8 @@ static void begin_round(struct run *run)
 }
 
 /* Torch completes a round with the write by which the MAX-th node joins, or, when the last call
- * after MIN is over, with one by which none joins. MAX is in no message. */
-static bool reached_max(const struct step *s, const struct agent *by)
+ * after MIN is over, with one by which none joins. */
+static bool joined_last(const struct step *s, const struct agent *by)
 {
     const struct torch_node *node =
         by->has_node ? torch_state_find(&s->run->view.before, &by->node) : NULL;
@@ -44,10 +45,22 @@ static bool reached_max(const struct step *s, const struct agent *by)
     return node == NULL || !node->participant;
 }
 
-static void complete_round(struct step *s, struct agent *a)
+/* MAX is in no message. */
+static void note_max(struct step *s, const struct agent *by)
+{
+    struct run *run = s->run;
+    uint64_t nodes = run->view.participants;
+    bool let_in = run->let_in_round == run->view.state.round;
+
+    if (!let_in && joined_last(s, by))
+        run->max_nodes = nodes;
+    run->reached_max = let_in ? run->max_nodes == nodes : joined_last(s, by);
+}
+
+void compare_set_completed(struct step *s, struct agent *a)
 {
     s->out->counters.rounds_completed++;
-    s->run->reached_max = reached_max(s, a);
+    note_max(s, a);
     s->run->completed_ms = s->now->ms;
     begin_round(s->run);
     closing_forget(s->run); /* it has gone on */
@@ -75,7 +88,7 @@ static void learn_node(struct step *s, struct agent *a, const struct wish *wish)
 static void note_round(struct run *run, struct agent *a)
 {
     const struct torch_state *state = &run->view.state;
-    const struct torch_node *node = a->has_node ? torch_state_find(state, &a->node) : NULL;
+    const struct torch_node *node = run_node_of(run, a);
 
     if (node == NULL || !node->participant || !state->complete)
         a->nodes = 0;
@@ -90,13 +103,14 @@ void compare_set_written(struct step *s, struct agent *a)
     if (!s->run->view.is_state)
         return;
     note_round(s->run, a);
+    let_in_note_wait(s, a);
     explain_change(s, a);
     if (state->closed) {
         s->out->counters.runs_closed += !before->closed;
         cas_queue_release(s);
     }
     if (state->complete && !(before->complete && before->round == state->round))
-        complete_round(s, a);
+        compare_set_completed(s, a);
     else
         last_call_begun(s, a);
     if (!s->run->view.state.complete || s->run->view.state.closed)
@@ -136,6 +150,16 @@ static bool merge(struct step *s, struct wish *wish, bool matches, bool holds_sl
     return !matches && holds_slot && s->run->settings->merge_heartbeats && wish->from != NULL &&
            torch_merge_rebase(wish->from, &wish->to, &s->run->view.state) &&
            step_put_state(s, &wish->to, wish->desired.len);
+}
+
+/* The agent has written what it made of the whole state: if it waits now, there was room for it. */
+static void written_whole(struct step *s, struct agent *a)
+{
+    bool asked_in = a->asks_in;
+
+    compare_set_written(s, a);
+    if (a->asks_in && !asked_in && s->run->view.state.complete)
+        let_in_note_room(s->run, a, s->run->view.participants + 1);
 }
 
 /* Of a closed run no agent writes anything any more. */
@@ -204,7 +228,7 @@ static void put_or_refuse(struct step *s, struct agent *a, struct wish *wish)
     } else {
         s->out->counters.writes_merged += merged && !matches;
         learn_node(s, a, wish);
-        compare_set_written(s, a);
+        written_whole(s, a);
         answer(s, a, wish, merged || (!was_complete && s->run->view.state.complete));
     }
     cas_queue_yield(s, a);

@@ -157,18 +157,6 @@ static const struct torch_node *joining_node(const struct step *s, const struct 
     return own;
 }
 
-static void complete(struct torch_state *state)
-{
-    int64_t rank = 0;
-
-    state->complete = true;
-    state->has_deadline = false;
-    for (size_t i = 0; i < state->count; i++) {
-        if (state->nodes[i].participant)
-            state->nodes[i].rank = rank++;
-    }
-}
-
 /* False: the space is full, or there is no memory. */
 static bool join(struct step *s, const struct torch_node *own, const struct torch_state *to,
                  size_t sent, struct torch_state *next)
@@ -187,7 +175,7 @@ static bool join(struct step *s, const struct torch_node *own, const struct torc
         next->deadline_us = to->deadline_us;
     }
     if (to->complete)
-        complete(next);
+        torch_state_complete(next);
     return step_put_state(s, next, sent);
 }
 

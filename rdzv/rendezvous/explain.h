@@ -45,6 +45,7 @@ struct note {
     const char *text; /* ranks, an address */
     int64_t round;
     uint64_t number; /* nodes, participants, agents, a port, max_wait_ms */
+    uint64_t let_in; /* so many of them waited */
     int64_t ms;      /* heartbeat_age_ms, ends_in_ms, shifted */
     bool closed;
 };

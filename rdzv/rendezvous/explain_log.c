@@ -122,7 +122,8 @@ static void last_call_ended(struct line *l)
     const struct note *n = l->note;
 
     log_event(LOG_INFO, "last_call_ended", RUN(l), log_i64("round", n->round),
-              log_u64("participants", n->number), log_str("reason", n->reason));
+              log_u64("participants", n->number), log_u64("let_in", n->let_in),
+              log_str("reason", n->reason));
 }
 
 static void round_complete(struct line *l)

@@ -1,7 +1,9 @@
 /* The last call: torch's agents wait for more nodes, by default for 30 s, once MIN have joined a
  * round, however many there are to come. Here it is known who is connected, and how many the last
  * round had. When all of these have joined, the deadline is set to the past, so that the agents
- * complete the round at their next look. The agents themselves see to MIN and MAX, as ever. */
+ * complete the round at their next look. The agents themselves see to MIN and MAX, as ever.
+ *
+ * Who has joined is joined by those who wait for the round: let_in.c. */
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
@@ -26,8 +28,7 @@ static bool all_have_joined(const struct run *run, size_t participants)
     if (run->agent_count > participants)
         return false;
     TAILQ_FOREACH(a, &run->agents, entry) {
-        const struct torch_node *node =
-            a->has_node ? torch_state_find(&run->view.state, &a->node) : NULL;
+        const struct torch_node *node = run_node_of(run, a);
 
         if (node == NULL || !node->participant)
             return false;
@@ -62,8 +63,9 @@ void last_call_end(struct step *s)
     size_t participants;
     struct note *note;
 
-    if (!s->run->settings->end_last_call || !is_in_last_call(s) ||
-        state->deadline_us <= past_us + PAST_US / 2 || wanted(s->run) == 0)
+    if (!s->run->settings->end_last_call || wanted(s->run) == 0 ||
+        let_in_waiting(s, wanted(s->run)) || !is_in_last_call(s) ||
+        state->deadline_us <= past_us + PAST_US / 2)
         return;
     participants = torch_state_participants(state);
     if (participants < wanted(s->run) || !all_have_joined(s->run, participants) ||

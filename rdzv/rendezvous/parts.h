@@ -10,6 +10,8 @@
 void compare_set(struct step *s, const struct policy_event *event);
 /* The agent has written the state. */
 void compare_set_written(struct step *s, struct agent *a);
+/* A round has just been completed, by that agent or for it. */
+void compare_set_completed(struct step *s, struct agent *a);
 /* The agent learns the newest state, and holds the write slot if it is free. */
 void compare_set_refuse(struct step *s, struct agent *a, bool expects_nothing);
 
@@ -186,6 +188,16 @@ void last_call_end(struct step *s);
 /* That agent has written the state, and may have set the deadline: it is put by our clock,
  * --regroup-wait may shorten it, and nodes that wait have the time to join. */
 void last_call_begun(struct step *s, const struct agent *by);
+
+/* --- let_in.c --- */
+
+/* The agent has written the state: it may wait now, or no more. */
+void let_in_note_wait(const struct step *s, struct agent *a);
+/* Its MAX is that at least. */
+void let_in_note_room(struct run *run, struct agent *a, uint64_t nodes);
+/* If all who are connected have joined or wait, and are `wanted` at least: lets those in who wait,
+ * and completes the round. False: nothing was done. */
+bool let_in_waiting(struct step *s, uint64_t wanted);
 
 /* --- repair.c --- */
 

@@ -149,6 +149,7 @@ static void put_back(struct step *s, struct agent *a, const struct torch_node *b
         *at = *back;
         at->addr = addr;
         if (step_put_state(s, &next, 0)) {
+            a->asks_in = false;
             note_repaired(s, a, back->participant ? "is a participant again" : "waits to be let in",
                           "other nodes presumed it dead, and it lives");
         }

@@ -10,6 +10,7 @@ void run_init(struct run *run, struct slice key, const struct policy_settings *s
                         .idle = true,
                         .idle_since_ms = now_ms,
                         .reached_max = true,
+                        .let_in_round = -1,
                         .finishing_round = -1};
     run_view_init(&run->view, key);
     TAILQ_INIT(&run->agents);
@@ -68,6 +69,11 @@ static size_t node_key(const struct torch_node *node, uint8_t *out)
     if (node->addr.len != 0)
         memcpy(out + NODE_HEAD, node->addr.ptr, node->addr.len);
     return NODE_HEAD + node->addr.len;
+}
+
+const struct torch_node *run_node_of(const struct run *run, const struct agent *a)
+{
+    return a->has_node ? torch_state_find(&run->view.state, &a->node) : NULL;
 }
 
 struct agent *run_agent_of(const struct run *run, const struct torch_node *node)

@@ -65,6 +65,8 @@ struct agent {
     struct torch_node node; /* its address points into by_node.key, which is owned */
     uint64_t nodes;         /* how many nodes are in the completed round it is in; 0: in none */
     int64_t round;          /* that round */
+    uint64_t room_for;      /* its MAX is that at least: see let_in.c */
+    bool asks_in;           /* it waits for the next round, by a write of its own */
     int64_t clock_ahead_us; /* its clock, compared with ours, as its heartbeats tell */
     bool has_workers;       /* it has got their ranks in the round `workers_round`, see closing.c */
     int64_t workers_round;
@@ -161,7 +163,10 @@ struct run {
     bool close_waits;   /* it was to be closed by an agent meanwhile: see closing.c */
     size_t unnamed_closers; /* by so many of whom it was not known who they are */
     struct node_claims claims;
-    bool reached_max;  /* the last round was completed by the node that made it MAX */
+    bool reached_max;     /* the last round has MAX nodes, as the node told that completed it */
+    uint64_t max_nodes;   /* so many had the last one of which a node told that; 0: none */
+    uint64_t room_for;    /* the most of any agent that was connected since the run was idle */
+    int64_t let_in_round; /* nodes that waited were let in to that one; -1: to none */
     bool shares_roles; /* its agents tell each other what they need to know to rank their workers */
     int64_t finishing_round;   /* in that round an agent's workers have ended well; -1: in none */
     uint64_t completed_ms;     /* when the last round was completed */
@@ -202,6 +207,9 @@ static inline bool agent_is_forgotten(const struct agent *a)
 
 /* The agent of that node, or NULL. */
 struct agent *run_agent_of(const struct run *run, const struct torch_node *node);
+/* The node of that agent in the state; NULL: it is not there, or not known. Valid until the view
+ * changes. */
+const struct torch_node *run_node_of(const struct run *run, const struct agent *a);
 
 /* The agent has written the state as that node; of two agents of one node the later counts. Without
  * memory it stays unknown. */

@@ -185,14 +185,21 @@ class Agent(Peer):
         state.last_heartbeats[self.node] = at or ts.now()
 
     def join(self, complete=False):
-        def change(state):
-            if state.complete:
+        """Until it has joined; or until it finds the round complete, and itself in it."""
+        for _ in range(100):
+            state = self.state()
+            if state.complete and self.node not in state.participants:
                 raise AssertionError("joins a complete round")
+            if state.complete:
+                return state
+            state.wait_list.discard(self.node)
             state.participants[self.node] = 0
             self.beat(state)
             if complete:
                 complete_round(state)
-        return self.write(change)
+            if self.try_write(ts.dumps(state)):
+                return self.state()
+        raise AssertionError("%s: not joined in 100 attempts" % self.name)
 
     def wait_in_line(self):
         def change(state):

@@ -1095,6 +1095,27 @@ def the_last_call_ends_when_all_are_back():
 
 
 @case
+def nodes_that_wait_are_let_in():
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        c = Agent(server.port, "job", "c")
+        c.wait_in_line()
+        a.step_out()
+        a.wait_in_line()
+        b.read()
+        b.step_out()
+        b.read()
+        b.join()
+        for agent in b, a, c:
+            if agent is not b:
+                agent.read()
+            state = agent.state()
+            check(state.complete and len(state.participants) == 3, "the round is complete")
+            check(agent.node in state.participants, "and each node is in it")
+        server.wait_log(r"event=last_call_ended space=default run=job round=1 participants=3 let_in=2 ")
+
+
+@case
 def a_node_that_is_in_no_round_closes_nothing():
     with daemon() as server:
         a, b = meet(server.port, "job", ["a", "b"])

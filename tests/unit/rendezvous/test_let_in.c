@@ -1,0 +1,354 @@
+/* Nodes that wait for a round are let in when no node is missing. */
+#include "tests/unit/rendezvous/scene.h"
+
+#define CALL (30 * SECOND)
+
+static const char *name_of(const struct scene *s, const struct agent *a)
+{
+    return scene_name((size_t)(a - s->agents));
+}
+
+/* What the agent does once it knows that a node waits: it leaves the round. */
+static void leave(struct scene *s, size_t i)
+{
+    const char *now = scene_get(s, "");
+
+    scene_cas(s, &s->agents[i], now, scene_leaving(s, now, scene_name(i)));
+}
+
+static void wait_in_line(struct scene *s, struct agent *a)
+{
+    const char *now = scene_get(s, "");
+
+    scene_cas(s, a, now, scene_waiting(s, now, name_of(s, a)));
+    assert_true(scene_node_now(s, name_of(s, a)).waiting);
+}
+
+/* One that is new. */
+static struct agent *add_waiting(struct scene *s)
+{
+    struct agent *a = scene_connect(s, true);
+
+    assert_string_equal(scene_cas(s, a, "", SENTINEL), scene_get(s, ""));
+    wait_in_line(s, a);
+    return a;
+}
+
+/* MIN is 1. Returns what the agent is answered. */
+static const char *join(struct scene *s, size_t i)
+{
+    const char *now = scene_get(s, "");
+    struct torch_state st = scene_state(scene_joined(s, now, scene_name(i)));
+
+    scene_node(&st, scene_name(i))->waiting = false;
+    if (torch_state_participants(&st) == 1) {
+        st.has_deadline = true;
+        st.deadline_us = scene_now_us(s) + CALL;
+    }
+    return scene_cas(s, &s->agents[i], now, scene_text(s, &st));
+}
+
+/* All of the first `count` leave the round, and wait, but for the last one, which leaves it. */
+static void leave_all(struct scene *s, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        leave(s, i);
+        if (i + 1 < count)
+            wait_in_line(s, &s->agents[i]);
+    }
+    assert_false(s->run.view.state.complete);
+}
+
+static bool is_complete(const struct scene *s, int64_t round, size_t nodes)
+{
+    const struct torch_state *st = &s->run.view.state;
+
+    return st->complete && st->round == round && torch_state_participants(st) == nodes &&
+           !st->has_deadline;
+}
+
+static void those_who_left_first_are_let_in(void **state)
+{
+    const struct note *note;
+    const char *answer;
+    struct torch_state seen;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 3);
+    leave_all(&s, 3);
+    scene_pass(&s, 900);
+    answer = join(&s, 2);
+    assert_true(is_complete(&s, 1, 3));
+    assert_int_equal(scene_node_now(&s, "a").rank, 0);
+    assert_int_equal(scene_node_now(&s, "b").rank, 1);
+    assert_int_equal(scene_node_now(&s, "c").rank, 2);
+    note = scene_note(&s, NOTE_LAST_CALL_ENDED);
+    assert_non_null(note);
+    assert_int_equal(note->number, 3);
+    assert_int_equal(note->let_in, 2);
+    assert_int_equal(scene_note(&s, NOTE_ROUND_COMPLETE)->number, 3);
+    assert_int_equal(s.out.counters.rounds_completed, 1);
+    assert_non_null(scene_output(&s, POLICY_PUT_RECORD)); /* the round's worker store */
+
+    /* The one that joined learns it from the answer, and the others at their next look. */
+    seen = scene_state(answer);
+    assert_true(seen.complete && torch_state_participants(&seen) == 3);
+    torch_state_free(&seen);
+    for (size_t i = 0; i < 2; i++) {
+        seen = scene_state(scene_look(&s, &s.agents[i]));
+        assert_true(seen.complete && torch_state_participants(&seen) == 3);
+        assert_true(scene_node(&seen, scene_name(i))->participant);
+        torch_state_free(&seen);
+    }
+    scene_fini(&s);
+}
+
+static void a_new_node_is_let_in(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    add_waiting(&s);
+    leave_all(&s, 2);
+    join(&s, 1);
+    assert_true(is_complete(&s, 1, 3));
+    scene_fini(&s);
+}
+
+/* Each has seen that there is room for one. */
+static void two_new_nodes_may_be_more_than_max(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    add_waiting(&s);
+    add_waiting(&s);
+    leave_all(&s, 2);
+    join(&s, 1);
+    assert_false(s.run.view.state.complete);
+    assert_true(scene_node_now(&s, "c").waiting);
+    scene_fini(&s);
+}
+
+/* As many as there were. */
+static void two_that_are_replaced_are_let_in(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 3);
+    scene_disconnect(&s, &s.agents[1]);
+    scene_disconnect(&s, &s.agents[2]);
+    add_waiting(&s);
+    add_waiting(&s);
+    leave(&s, 0);
+    join(&s, 0);
+    assert_true(is_complete(&s, 1, 3));
+    assert_true(scene_node_now(&s, "d").participant && scene_node_now(&s, "e").participant);
+    scene_fini(&s);
+}
+
+static void nobody_is_let_in_while_one_is_missing(void **state)
+{
+    struct agent *late;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s); /* one that has not joined yet: it does, or it ends */
+    scene_meet(&s, 2);
+    late = scene_connect(&s, true);
+    leave_all(&s, 2);
+    join(&s, 1);
+    assert_false(s.run.view.state.complete);
+    scene_disconnect(&s, late);
+    assert_true(is_complete(&s, 1, 2));
+    assert_int_equal(scene_note(&s, NOTE_LAST_CALL_ENDED)->let_in, 1);
+    scene_fini(&s);
+
+    scene_init(&s); /* the last round had more */
+    scene_meet(&s, 3);
+    scene_disconnect(&s, &s.agents[2]);
+    leave_all(&s, 2);
+    join(&s, 1);
+    assert_false(s.run.view.state.complete);
+    scene_fini(&s);
+}
+
+static void nobody_is_let_in_of_whom_nothing_comes(void **state)
+{
+    (void)state;
+    for (int looks = 0; looks < 2; looks++) {
+        struct scene s;
+
+        scene_init(&s);
+        scene_meet(&s, 2);
+        leave_all(&s, 2);
+        scene_pass(&s, 1500);
+        if (looks)
+            scene_look(&s, &s.agents[0]);
+        scene_pass(&s, 1500);
+        join(&s, 1);
+        assert_int_equal(s.run.view.state.complete, looks);
+        scene_fini(&s);
+    }
+}
+
+/* Its relay may be gone for good, and the agent with it. */
+static void nobody_is_let_in_who_is_away(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    leave_all(&s, 2);
+    scene_event(&s, AGENT_AWAY, &s.agents[0]);
+    join(&s, 1);
+    assert_false(s.run.view.state.complete);
+    scene_fini(&s);
+}
+
+/* Its agent does not know that it waits, and trains. */
+static void a_node_that_was_put_back_is_not_let_in(void **state)
+{
+    struct torch_state st;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    st = scene_state(scene_get(&s, "")); /* the other one presumes it dead, and meets alone */
+    scene_remove(&st, "b");
+    scene_beat(&st, "a", scene_now_us(&s));
+    scene_cas(&s, &s.agents[0], scene_get(&s, ""), scene_text(&s, &st));
+    leave(&s, 0);
+    scene_event(&s, AGENT_LOOKED, &s.agents[1]);
+    assert_true(scene_node_now(&s, "b").waiting);
+    join(&s, 0);
+    assert_false(s.run.view.state.complete);
+    scene_fini(&s);
+}
+
+static void no_round_is_completed_with_a_silent_node(void **state)
+{
+    (void)state;
+    for (int silent = 0; silent < 2; silent++) {
+        struct torch_state st;
+        struct scene s;
+
+        scene_init(&s);
+        s.settings.keep_connected = false;
+        scene_meet(&s, 3);
+        leave_all(&s, 3);
+        join(&s, 1); /* at its look, and it says nothing more */
+        st = scene_state(scene_get(&s, ""));
+        scene_beat(&st, "b", scene_now_us(&s) - (silent ? 16 : 14) * SECOND);
+        scene_put_state(&s, &st);
+        join(&s, 2);
+        assert_int_equal(s.run.view.state.complete, !silent);
+        scene_fini(&s);
+    }
+}
+
+/* It is not known any more what room there is. */
+static void nobody_is_let_in_after_a_start(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    leave_all(&s, 2);
+    scene_restart(&s, true);
+    for (size_t i = 0; i < 2; i++) {
+        struct agent *a = scene_return(&s);
+
+        scene_say_node(&s, a, scene_name(i));
+    }
+    assert_false(s.run.view.state.complete);
+    scene_fini(&s);
+}
+
+static void a_write_from_before_it_was_let_in_is_refused(void **state)
+{
+    const char *before, *joined;
+    struct torch_state seen;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    leave_all(&s, 2);
+    before = scene_look(&s, &s.agents[0]);
+    joined = scene_joined(&s, before, "a");
+    join(&s, 1);
+    assert_true(is_complete(&s, 1, 2));
+    seen = scene_state(scene_cas(&s, &s.agents[0], before, joined));
+    assert_true(is_complete(&s, 1, 2));
+    assert_true(seen.complete && torch_state_participants(&seen) == 2);
+    torch_state_free(&seen);
+    scene_fini(&s);
+}
+
+/* MAX is what a round has that was completed by a node that joined. */
+static void max_is_known_from_an_earlier_round(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    assert_true(s.run.reached_max);
+    leave_all(&s, 2);
+    join(&s, 1);
+    assert_true(is_complete(&s, 1, 2) && s.run.reached_max);
+    add_waiting(&s); /* so it is more */
+    leave_all(&s, 2);
+    join(&s, 1);
+    assert_true(is_complete(&s, 2, 3));
+    assert_false(s.run.reached_max);
+    scene_fini(&s);
+}
+
+static void stays_when_told_so(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.end_last_call = false;
+    scene_meet(&s, 2);
+    leave_all(&s, 2);
+    join(&s, 1);
+    assert_false(s.run.view.state.complete);
+    assert_true(scene_node_now(&s, "a").waiting);
+    scene_fini(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(those_who_left_first_are_let_in),
+        cmocka_unit_test(a_new_node_is_let_in),
+        cmocka_unit_test(two_new_nodes_may_be_more_than_max),
+        cmocka_unit_test(two_that_are_replaced_are_let_in),
+        cmocka_unit_test(nobody_is_let_in_while_one_is_missing),
+        cmocka_unit_test(nobody_is_let_in_of_whom_nothing_comes),
+        cmocka_unit_test(nobody_is_let_in_who_is_away),
+        cmocka_unit_test(a_node_that_was_put_back_is_not_let_in),
+        cmocka_unit_test(no_round_is_completed_with_a_silent_node),
+        cmocka_unit_test(nobody_is_let_in_after_a_start),
+        cmocka_unit_test(a_write_from_before_it_was_let_in_is_refused),
+        cmocka_unit_test(max_is_known_from_an_earlier_round),
+        cmocka_unit_test(stays_when_told_so),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
