@@ -45,22 +45,26 @@ static bool joined_last(const struct step *s, const struct agent *by)
     return node == NULL || !node->participant;
 }
 
-/* MAX is in no message. */
-static void note_max(struct step *s, const struct agent *by)
+/* MIN and MAX are in no message. */
+static void note_limits(struct step *s, const struct agent *by)
 {
     struct run *run = s->run;
     uint64_t nodes = run->view.participants;
-    bool let_in = run->let_in_round == run->view.state.round;
 
-    if (!let_in && joined_last(s, by))
+    if (run->let_in_round == run->view.state.round) { /* rdzvd has completed it */
+        run->reached_max = run->max_nodes == nodes;
+        return;
+    }
+    run->enough = nodes;
+    run->reached_max = joined_last(s, by);
+    if (run->reached_max)
         run->max_nodes = nodes;
-    run->reached_max = let_in ? run->max_nodes == nodes : joined_last(s, by);
 }
 
 void compare_set_completed(struct step *s, struct agent *a)
 {
     s->out->counters.rounds_completed++;
-    note_max(s, a);
+    note_limits(s, a);
     s->run->completed_ms = s->now->ms;
     begin_round(s->run);
     closing_forget(s->run); /* it has gone on */

@@ -10,10 +10,12 @@
  * the last to come finds that in its answer, and the others at their next look.
  *
  * None is let in that does not know that it waits: such as one that rdzvd itself has put on the
- * wait list (repair.c), and that still trains. None of which nothing has come for two looks. And
- * none when the round might have more nodes than MAX, which is in no message: agents would not take
- * such a round for one of theirs. But an agent whose round had N nodes, or that waits to be let
- * into one of N - 1, has a MAX of N at least. MIN is no more than what the last round had. */
+ * wait list (repair.c), and that still trains. None of which nothing has come for two looks.
+ *
+ * And none when the round might have fewer nodes than MIN, or more than MAX, which are in no
+ * message. But MIN is no more than the participants of a round that an agent has completed, or of
+ * one in its last call. And MAX is N at least to an agent whose round had N nodes, or that waits to
+ * be let into one of N - 1. After a start of the daemon nothing of this is known at first. */
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
@@ -74,6 +76,12 @@ static bool are_all_here(const struct step *s, size_t nodes)
     return have_room;
 }
 
+/* So many are MIN or more. */
+static bool are_enough(const struct run *run, size_t nodes)
+{
+    return run->view.state.has_deadline || (run->enough != 0 && nodes >= run->enough);
+}
+
 static void make_participants(struct torch_state *state)
 {
     for (size_t i = 0; i < state->count; i++) {
@@ -107,7 +115,8 @@ bool let_in_waiting(struct step *s, uint64_t wanted)
     waiting = count_waiting(&v->state);
     nodes = v->participants + waiting;
     if (nodes < wanted || nodes > run->room_for || nodes != run->agent_count ||
-        !are_all_here(s, nodes) || presence_is_one_silent(s) || !step_read_state(s, &next))
+        !are_enough(run, nodes) || !are_all_here(s, nodes) || presence_is_one_silent(s) ||
+        !step_read_state(s, &next))
         return false;
     make_participants(&next);
     torch_state_complete(&next);

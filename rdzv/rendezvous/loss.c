@@ -196,26 +196,46 @@ static size_t take_out_absent(const struct run *run, struct torch_state *state)
     return gone;
 }
 
-void loss_on_restore(struct step *s)
+/* The mark may not have been seen before the end. It is set again if it is still needed: by who is
+ * back then, and not as a node that is left from before. */
+void loss_on_start(struct step *s)
 {
-    struct torch_state next;
-    size_t before, gone;
+    const struct run_view *v = &s->run->view;
+
+    s->run->was_told = v->is_state && v->state.complete && v->waiting != 0;
+    loss_clear_mark(s);
+}
+
+static void note_lost(struct step *s, size_t gone)
+{
     struct note *note;
 
+    if (gone == 0)
+        return;
+    note = explain_note(s, NOTE_NODES_LOST);
+    note->number = gone;
+    note->reason = "rdzvd was started again, and their agents have not come back: only a relay "
+                   "connects again";
+}
+
+void loss_on_restore(struct step *s)
+{
+    bool was_told = s->run->was_told, missed;
+    struct torch_state next;
+    size_t before, gone;
+
+    s->run->was_told = false;
     if (!s->run->settings->drop_disconnected || !step_is_open(s) || !step_read_state(s, &next))
         return;
     before = torch_state_participants(&next);
     gone = take_out_absent(s->run, &next);
-    if (gone > 0) {
-        note = explain_note(s, NOTE_NODES_LOST);
-        note->number = gone;
-        note->reason = "rdzvd was started again, and their agents have not come back: only a relay "
-                       "connects again";
-        put_without(s, &next,
-                    torch_state_participants(&next) < before &&
-                        s->run->settings->restart_on_loss != RESTART_NEVER,
-                    "the agent of one of them has not come back after a start of rdzvd");
-    }
+    missed = (was_told || torch_state_participants(&next) < before) &&
+             s->run->settings->restart_on_loss != RESTART_NEVER;
+    note_lost(s, gone);
+    if (gone > 0 || (missed && should_tell(s->run, &next)))
+        put_without(s, &next, missed,
+                    was_told ? "one of them was lost before rdzvd was started again"
+                             : "the agent of one of them has not come back after a start of rdzvd");
     torch_state_free(&next);
 }
 

@@ -125,7 +125,7 @@ static void restored(struct step *s, const struct policy_event *event)
     run_view_update(&s->run->view, s->value);
     s->run->idle_since_ms = s->now->ms;
     s->run->awaits_agents = event->agents_return;
-    loss_clear_mark(s);
+    loss_on_start(s);
     if (event->agents_return)
         repair_add_lost_beats(s, event->still_ms);
     else

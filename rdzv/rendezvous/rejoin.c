@@ -50,7 +50,7 @@ void rejoin_leave(struct step *s, struct agent *a)
         return;
     run->idle = true;
     run->idle_since_ms = s->now->ms;
-    run->max_nodes = run->room_for = 0; /* those who come may have another MAX */
+    run->enough = run->max_nodes = run->room_for = 0; /* those who come may have other limits */
 }
 
 void rejoin_drop_request(struct step *s, struct agent *a)

@@ -160,12 +160,15 @@ struct run {
     bool awaits_agents; /* the daemon has started, and not all agents that may come back have */
     bool has_absent;    /* all agents that come back after a start have done so; who they are, they
                            have yet to say */
-    bool close_waits;   /* it was to be closed by an agent meanwhile: see closing.c */
+    bool was_told; /* before the start, something waited to be let in, so that all were to meet */
+    bool close_waits;       /* it was to be closed by an agent meanwhile: see closing.c */
     size_t unnamed_closers; /* by so many of whom it was not known who they are */
     struct node_claims claims;
-    bool reached_max;     /* the last round has MAX nodes, as the node told that completed it */
-    uint64_t max_nodes;   /* so many had the last one of which a node told that; 0: none */
-    uint64_t room_for;    /* the most of any agent that was connected since the run was idle */
+    bool reached_max;   /* the last round has MAX nodes, as the node told that completed it */
+    uint64_t max_nodes; /* so many had the last one of which a node told that; 0: none */
+    uint64_t enough;    /* so many nodes has an agent taken for MIN or more since the run was idle;
+                           0: none has */
+    uint64_t room_for;  /* the most of any agent that was connected since the run was idle */
     int64_t let_in_round; /* nodes that waited were let in to that one; -1: to none */
     bool shares_roles; /* its agents tell each other what they need to know to rank their workers */
     int64_t finishing_round;   /* in that round an agent's workers have ended well; -1: in none */

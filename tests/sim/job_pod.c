@@ -129,6 +129,7 @@ static void note_waiting_close(struct job *job, bool may, int64_t round)
     job->may_close = may || (job->close_waits && job->may_close);
     job->close_waits = true;
     job->asked_in = round;
+    job->asked_of = torch_state_participants(&run->view.state);
 }
 
 void job_note_close(struct job *job)
@@ -148,7 +149,8 @@ void job_note_close(struct job *job)
         if (job->again_ms == 0)
             job_close(job);
     } else if (!job->is_closed && job->may_close && run->view.state.complete &&
-               run->view.state.round == job->asked_in) {
+               run->view.state.round == job->asked_in &&
+               torch_state_participants(&run->view.state) >= job->asked_of) {
         sim_fail("who may has not closed the run");
     }
 }

@@ -62,6 +62,8 @@ struct job {
     bool may_close;   /* and it is of an agent that may */
     bool is_closed;   /* its run is, as of the last event */
     int64_t asked_in; /* the round of the run then */
+    size_t asked_of;  /* and how many nodes were in it: if one is presumed dead before the close is
+                         judged, it may be the one that has asked, and may not any more */
 };
 
 /* Connections whose peer is gone, until the daemon notices. */

@@ -116,7 +116,7 @@ static void a_mark_does_not_outlive_the_daemon(void **state)
     scene_meet(&s, 2);
     scene_disconnect(&s, &s.agents[1]);
     assert_int_equal(waiting(&s), 1);
-    scene_event(&s, RUN_RESTORED, NULL);
+    scene_restart(&s, true);
     assert_int_equal(waiting(&s), 0);
     assert_int_equal(participants(&s), 1);
     scene_fini(&s);
@@ -318,6 +318,35 @@ static void a_run_keeps_its_port_until_nobody_may_be_back(void **state)
     scene_put_state(&s, &st);
     assert_false(run_keeps_port(&s.run));
     scene_fini(&s);
+}
+
+/* The others had no time to see that something waits before the daemon ended. */
+static void who_was_told_before_a_start_is_told_again(void **state)
+{
+    (void)state;
+    for (int waits = 0; waits < 2; waits++) {
+        struct agent *a;
+        struct scene s;
+
+        scene_init(&s);
+        scene_meet(&s, 2);
+        if (waits) { /* then there is no mark; and the one that waits does not come back */
+            const char *now = scene_get(&s, "");
+
+            scene_cas(&s, scene_connect(&s, true), now, scene_waiting(&s, now, "c"));
+        }
+        scene_disconnect(&s, &s.agents[1]);
+        assert_int_equal(waiting(&s), 1);
+        scene_restart(&s, true);
+        assert_int_equal(waiting(&s), waits);
+        a = scene_return(&s);
+        scene_say_node(&s, a, "a");
+        scene_event(&s, RUN_RETURNED, NULL);
+        assert_int_equal(waiting(&s), 1);
+        assert_false(scene_node_now(&s, "c").waiting);
+        assert_non_null(scene_note(&s, NOTE_NODES_RESTARTED));
+        scene_fini(&s);
+    }
 }
 
 /* Its relay lives after all. */
@@ -900,6 +929,7 @@ int main(void)
         cmocka_unit_test(after_a_start_heartbeats_may_have_been_lost),
         cmocka_unit_test(who_is_gone_with_its_relay_is_lost),
         cmocka_unit_test(a_run_keeps_its_port_until_nobody_may_be_back),
+        cmocka_unit_test(who_was_told_before_a_start_is_told_again),
         cmocka_unit_test(who_comes_back_is_put_back),
         cmocka_unit_test(who_is_gone_is_counted_nowhere),
         cmocka_unit_test(who_comes_back_behind_its_successor_does_not_count),
