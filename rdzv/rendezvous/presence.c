@@ -6,7 +6,9 @@
  *
  * After a start it is not known which node an agent is that its relay brings back, until it sends a
  * heartbeat. If it was away for so long that the others have presumed it dead, it never sends one.
- * But when each node that there is has an agent, it is surely none of them. */
+ * But when each node that there is has an agent, it is surely none of them; and neither is one that
+ * has looked at the state for so long without a heartbeat that it cannot have found itself there.
+ */
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
@@ -16,8 +18,16 @@
 /* What a heartbeat is moved on by, at least. */
 #define STEP_US INT64_C(1000000)
 
+/* Agents look at the state once a second, 1.13 each 5 s. */
+#define PAUSE_MS 8000
+/* The heartbeat of a node may be ahead by one interval after a start (repair.c), and its agent
+ * sends the next one when it is an interval old. */
+#define SAYS_MS (4 * (uint64_t)TORCH_HEARTBEAT_MS)
+
 void presence_heard(struct step *s, struct agent *a, bool waits)
 {
+    if (clock_elapsed_ms(a->heard_ms, s->now->ms) > PAUSE_MS)
+        a->asks_since_ms = s->now->ms;
     a->heard_ms = s->now->ms;
     a->waits = waits;
 }
@@ -30,6 +40,7 @@ void presence_stood_still(struct step *s, uint64_t still_ms)
         uint64_t ago_ms = clock_elapsed_ms(a->heard_ms, s->now->ms);
 
         a->heard_ms += still_ms < ago_ms ? still_ms : ago_ms;
+        a->asks_since_ms += still_ms;
     }
 }
 
@@ -194,7 +205,14 @@ static bool is_unnamed(const struct agent *a)
     return a->has_ranks_of != 0 && !a->has_node;
 }
 
+/* It would have sent a heartbeat by now, if it were one of the nodes. */
+static bool finds_itself_nowhere(const struct step *s, const struct agent *a)
+{
+    return !a->waits && clock_elapsed_ms(a->asks_since_ms, s->now->ms) >= SAYS_MS;
+}
+
 bool presence_is_stranger(const struct step *s, const struct agent *a)
 {
-    return (agent_is_forgotten(a) || is_unnamed(a)) && step_is_open(s) && !is_any_unclaimed(s);
+    return (agent_is_forgotten(a) || is_unnamed(a)) && step_is_open(s) &&
+           (finds_itself_nowhere(s, a) || !is_any_unclaimed(s));
 }

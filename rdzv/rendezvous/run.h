@@ -62,6 +62,7 @@ struct agent {
     bool closes;            /* it has asked to close the run, see close_needs_all */
     bool waits;             /* the last that it asked for is a key that may not be there yet */
     uint64_t heard_ms;      /* when it asked for that */
+    uint64_t asks_since_ms; /* since then it has asked again and again, without a pause */
     struct torch_node node; /* its address points into by_node.key, which is owned */
     uint64_t nodes;         /* how many nodes are in the completed round it is in; 0: in none */
     int64_t round;          /* that round */
