@@ -1,6 +1,7 @@
 /* What must hold. See job_check.h. */
 #include "tests/sim/job_check.h"
 
+#include "proto/torch/torch_timing.h"
 #include "tests/sim/job_net.h"
 
 #include <stdio.h>
@@ -176,6 +177,19 @@ bool all_settled(bool *restless)
     return true;
 }
 
+/* The others are about to presume it dead: its agent was away for too long, and after a start of
+ * the daemon it is not known any more which node it is. */
+static bool looks_dead(const struct job *job, const struct torch_node *node)
+{
+    int64_t now_us = sim.space.now.wall_ns / 1000;
+
+    for (size_t i = 0; i < job->pod_count; i++) {
+        if (slice_is(node->addr, job->pods[i].name))
+            now_us += job->pods[i].agent.skew_us;
+    }
+    return node->has_heartbeat && node->heartbeat_us < now_us - TORCH_DEAD_MS * INT64_C(1000);
+}
+
 /* Nodes meet, or are about to: the workers of a round that has lost one fail; one that waits makes
  * all others meet again, and the next round may be completed with one that is gone, as long as its
  * heartbeat is young. */
@@ -189,7 +203,7 @@ static bool does_any_job_meet(void)
             torch_state_participants(s) != torch_state_participants(&v->last_completed))
             return true;
         for (size_t i = 0; i < s->count; i++) {
-            if (s->nodes[i].waiting)
+            if (s->nodes[i].waiting || looks_dead(&sim.jobs[k], &s->nodes[i]))
                 return true;
         }
     }
