@@ -46,11 +46,6 @@ void closing_note_read(struct agent *a, int64_t round, struct slice name)
         note_workers(a, round);
 }
 
-static const struct torch_node *node_of(const struct run *run, const struct agent *a)
-{
-    return a->has_node ? torch_state_find(&run->view.state, &a->node) : NULL;
-}
-
 /* Another agent is in its completed round, and does not want to close the run, too. */
 static bool others_are_in(const struct run *run, const struct agent *a)
 {
@@ -66,7 +61,7 @@ static bool others_are_in(const struct run *run, const struct agent *a)
 /* The same, or it has joined, or waits. */
 static bool goes_on(const struct run *run, const struct agent *b)
 {
-    const struct torch_node *node = node_of(run, b);
+    const struct torch_node *node = run_node_of(run, b);
 
     return !b->closes && (b->nodes != 0 || (node != NULL && (node->participant || node->waiting ||
                                                              node->redundant)));
@@ -99,7 +94,7 @@ static bool others_may_go_on(const struct run *run, const struct agent *a)
 
 static bool runs_workers(const struct run *run, const struct agent *a)
 {
-    const struct torch_node *node = node_of(run, a);
+    const struct torch_node *node = run_node_of(run, a);
 
     return run->view.state.complete && node != NULL && node->participant &&
            (!run->shares_roles || (a->has_workers && a->workers_round == run->view.state.round));

@@ -45,13 +45,14 @@ static bool joined_last(const struct step *s, const struct agent *by)
     return node == NULL || !node->participant;
 }
 
-/* MIN and MAX are in no message. */
+/* MIN and MAX are in no message. Where MAX is unknown, a node that was replaced while it was away,
+ * and comes back, is let wait for the next round, which then tells MAX. */
 static void note_limits(struct step *s, const struct agent *by)
 {
     struct run *run = s->run;
     uint64_t nodes = run->view.participants;
 
-    if (run->let_in_round == run->view.state.round) { /* rdzvd has completed it */
+    if (run->completed_by_us) {
         run->reached_max = run->max_nodes == nodes;
         return;
     }
@@ -61,9 +62,11 @@ static void note_limits(struct step *s, const struct agent *by)
         run->max_nodes = nodes;
 }
 
-void compare_set_completed(struct step *s, struct agent *a)
+void compare_set_completed(struct step *s, struct agent *a, bool by_us)
 {
     s->out->counters.rounds_completed++;
+    s->run->completed_by_us = by_us;
+    s->run->was_told = false;
     note_limits(s, a);
     s->run->completed_ms = s->now->ms;
     begin_round(s->run);
@@ -114,12 +117,12 @@ void compare_set_written(struct step *s, struct agent *a)
         cas_queue_release(s);
     }
     if (state->complete && !(before->complete && before->round == state->round))
-        compare_set_completed(s, a);
+        compare_set_completed(s, a, false);
     else
         last_call_begun(s, a);
     if (!s->run->view.state.complete || s->run->view.state.closed)
         loss_clear_mark(s);
-    last_call_end(s);
+    last_call_end(s, a);
 }
 
 /* --- Compare-and-set. --- */

@@ -122,7 +122,15 @@ static void last_call_ended(struct line *l)
     const struct note *n = l->note;
 
     log_event(LOG_INFO, "last_call_ended", RUN(l), log_i64("round", n->round),
-              log_u64("participants", n->number), log_u64("let_in", n->let_in),
+              log_u64("participants", n->number), log_str("reason", n->reason));
+}
+
+static void nodes_let_in(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_INFO, "nodes_let_in", RUN(l), log_i64("round", n->round),
+              log_u64("nodes", n->let_in), log_u64("participants", n->number),
               log_str("reason", n->reason));
 }
 
@@ -252,6 +260,8 @@ static void (*line_of(enum note_kind kind))(struct line *)
         return last_call;
     case NOTE_LAST_CALL_ENDED:
         return last_call_ended;
+    case NOTE_NODES_LET_IN:
+        return nodes_let_in;
     case NOTE_ROUND_COMPLETE:
         return round_complete;
     case NOTE_HEARTBEATS_SHIFTED:

@@ -430,8 +430,7 @@ void history_note(struct history *h, const struct run *run, const struct note *n
         break;
     case NOTE_ROUND_COMPLETE:
         history_reach(h, note->round, now_us);
-        history_complete(h, note->number, run->reached_max && run->let_in_round != note->round,
-                         now_us);
+        history_complete(h, note->number, run->reached_max && !run->completed_by_us, now_us);
         break;
     case NOTE_RUN_CLOSED:
         note_closed(h, run, note, now_us);

@@ -1,9 +1,8 @@
 /* The last call: torch's agents wait for more nodes, by default for 30 s, once MIN have joined a
  * round, however many there are to come. Here it is known who is connected, and how many the last
  * round had. When all of these have joined, the deadline is set to the past, so that the agents
- * complete the round at their next look. The agents themselves see to MIN and MAX, as ever.
- *
- * Who has joined is joined by those who wait for the round: let_in.c. */
+ * complete the round at their next look, and themselves see to MIN and MAX. When some of them have
+ * joined, and all others wait for this round, let_in.c completes it. */
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
@@ -56,24 +55,30 @@ static bool put_deadline(struct step *s, int64_t deadline_us)
     return ok;
 }
 
-void last_call_end(struct step *s)
+static void end_now(struct step *s, uint64_t wanted)
 {
     const struct torch_state *state = &s->run->view.state;
     int64_t past_us = s->now->wall_ns / 1000 - PAST_US;
-    size_t participants;
+    size_t participants = s->run->view.participants;
     struct note *note;
 
-    if (!s->run->settings->end_last_call || wanted(s->run) == 0 ||
-        let_in_waiting(s, wanted(s->run)) || !is_in_last_call(s) ||
-        state->deadline_us <= past_us + PAST_US / 2)
-        return;
-    participants = torch_state_participants(state);
-    if (participants < wanted(s->run) || !all_have_joined(s->run, participants) ||
-        !put_deadline(s, past_us))
+    if (state->deadline_us <= past_us + PAST_US / 2 || participants < wanted ||
+        !all_have_joined(s->run, participants) || !put_deadline(s, past_us))
         return;
     note = explain_note(s, NOTE_LAST_CALL_ENDED);
     note->number = participants;
     note->reason = "all nodes that are connected have joined, as many as the round is to have";
+}
+
+void last_call_end(struct step *s, struct agent *by)
+{
+    uint64_t nodes;
+
+    if (!s->run->settings->end_last_call || !step_is_open(s) || s->run->view.state.complete)
+        return;
+    nodes = wanted(s->run);
+    if (nodes != 0 && !let_in_waiting(s, nodes, by) && is_in_last_call(s))
+        end_now(s, nodes);
 }
 
 static bool is_new(const struct run_view *v)
@@ -119,6 +124,7 @@ void last_call_begun(struct step *s, const struct agent *by)
 
     if (!is_in_last_call(s) || !is_new(&s->run->view))
         return;
+    s->run->enough = s->run->view.participants; /* it is set by the node that makes them MIN */
     most_us = latest_us(s, by);
     least_us = earliest_us(s, by);
     if (deadline_us > most_us)

@@ -1,21 +1,22 @@
-/* Lets those who wait into the round that they wait for.
+/* Lets the nodes that wait for a round into it.
  *
  * When the nodes of a round meet again, each but the last of them leaves it and waits, as new nodes
  * do; the last one begins the next round, and joins it. The others find out at their next look, up
- * to a second later, and join then; and whoever has joined before the last one finds the round
- * complete at the look after that. But a node that waits has said that it wants to be in that
- * round. So when every agent that is connected for the run has joined or waits, and they are as
- * many as the last round had, rdzvd makes those who wait participants and completes the round, as
- * torch's _add_to_participants() and _mark_rendezvous_complete() do it: the agent whose write was
- * the last to come finds that in its answer, and the others at their next look.
+ * to a second later, and join then; and an agent that has joined before the last one finds the
+ * round complete at the look after that. But a node that waits has said that it wants to be in that
+ * round. So when every agent that is connected for the run has joined or waits, and they are at
+ * least as many as the last round had, rdzvd makes those that wait participants and completes the
+ * round, as torch's _add_to_participants() and _mark_rendezvous_complete() do it: the agent whose
+ * write was the last to come finds that in its answer, and the others at their next look.
  *
- * None is let in that does not know that it waits: such as one that rdzvd itself has put on the
- * wait list (repair.c), and that still trains. None of which nothing has come for two looks.
+ * rdzvd lets in no node whose agent does not know that it waits, such as one that rdzvd itself has
+ * put on the wait list (repair.c), and that still trains; nor one whose agent has been silent for
+ * two looks.
  *
- * And none when the round might have fewer nodes than MIN, or more than MAX, which are in no
- * message. But MIN is no more than the participants of a round that an agent has completed, or of
- * one in its last call. And MAX is N at least to an agent whose round had N nodes, or that waits to
- * be let into one of N - 1. After a start of the daemon nothing of this is known at first. */
+ * And it lets nodes in only if the round then has MIN nodes at least and MAX at most, which are in
+ * no message. But a last call begins with MIN nodes, and a round that an agent has completed has
+ * MIN or more. And MAX is N at least to an agent whose round had N nodes, or that waits to be let
+ * into one of N - 1. After a start of the daemon nothing of this is known at first. */
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
@@ -54,32 +55,32 @@ static size_t count_waiting(const struct torch_state *state)
 static bool may_be_let_in(const struct step *s, const struct agent *a,
                           const struct torch_node *node)
 {
-    return node->waiting && a->asks_in && !a->away && node->has_heartbeat &&
-           presence_silent_ms(s, node) < LOOKS_MS;
+    return a->asks_in && !a->away && !a->closes && node->has_heartbeat &&
+           (a->queued || clock_elapsed_ms(a->heard_ms, s->now->ms) < LOOKS_MS);
 }
 
-/* Every agent that is connected has joined or may be let in, and one of them has room for so many.
- */
+/* Each node that has joined or waits has an agent, and each agent such a node; and one of them has
+ * room for so many. */
 static bool are_all_here(const struct step *s, size_t nodes)
 {
     const struct run *run = s->run;
+    const struct torch_state *state = &run->view.state;
     bool have_room = false;
-    const struct agent *a;
 
-    TAILQ_FOREACH(a, &run->agents, entry) {
-        const struct torch_node *node = run_node_of(run, a);
+    if (nodes != run->agent_count)
+        return false;
+    for (size_t i = 0; i < state->count; i++) {
+        const struct torch_node *node = &state->nodes[i];
+        const struct agent *a;
 
-        if (node == NULL || !(node->participant || may_be_let_in(s, a, node)))
+        if (!node->participant && !node->waiting)
+            continue;
+        a = run_agent_of(run, node);
+        if (a == NULL || (node->waiting && !may_be_let_in(s, a, node)))
             return false;
         have_room = have_room || a->room_for >= nodes;
     }
     return have_room;
-}
-
-/* So many are MIN or more. */
-static bool are_enough(const struct run *run, size_t nodes)
-{
-    return run->view.state.has_deadline || (run->enough != 0 && nodes >= run->enough);
 }
 
 static void make_participants(struct torch_state *state)
@@ -87,22 +88,38 @@ static void make_participants(struct torch_state *state)
     for (size_t i = 0; i < state->count; i++) {
         struct torch_node *node = &state->nodes[i];
 
-        node->participant = node->participant || node->waiting;
+        if (!node->waiting)
+            continue;
         node->waiting = false;
+        node->participant = true;
     }
+}
+
+static void forget_asked(struct run *run)
+{
+    struct agent *a;
+
+    TAILQ_FOREACH(a, &run->agents, entry)
+        a->asks_in = false;
+}
+
+/* Ranks are written for each node, and times in another order, which makes a longer text. */
+static bool put(struct step *s, const struct torch_state *next)
+{
+    return step_put_state(s, next, TORCH_STATE_GROWTH(s->value.len) - s->value.len);
 }
 
 static void note_let_in(struct step *s, size_t nodes, size_t waiting)
 {
-    struct note *note = explain_note(s, NOTE_LAST_CALL_ENDED);
+    struct note *note = explain_note(s, NOTE_NODES_LET_IN);
 
     note->number = nodes;
     note->let_in = waiting;
-    note->reason = "all nodes that are connected have joined or wait, as many as the round is to "
-                   "have: those that wait are let in";
+    note->reason = "all nodes that are connected have joined or wait, at least as many as the last "
+                   "round had";
 }
 
-bool let_in_waiting(struct step *s, uint64_t wanted)
+bool let_in_waiting(struct step *s, uint64_t wanted, struct agent *by)
 {
     struct run *run = s->run;
     const struct run_view *v = &run->view;
@@ -110,23 +127,24 @@ bool let_in_waiting(struct step *s, uint64_t wanted)
     size_t waiting, nodes;
     bool ok;
 
-    if (!step_is_open(s) || v->state.complete || v->waiting == 0)
+    if (v->waiting == 0)
         return false;
     waiting = count_waiting(&v->state);
     nodes = v->participants + waiting;
-    if (nodes < wanted || nodes > run->room_for || nodes != run->agent_count ||
-        !are_enough(run, nodes) || !are_all_here(s, nodes) || presence_is_one_silent(s) ||
-        !step_read_state(s, &next))
+    if (nodes < wanted || run->enough == 0 || nodes < run->enough || nodes > run->room_for ||
+        !are_all_here(s, nodes) || presence_is_one_silent(s) || !step_read_state(s, &next))
         return false;
     make_participants(&next);
     torch_state_complete(&next);
-    ok = step_put_state(s, &next, 0);
+    ok = put(s, &next);
     torch_state_free(&next);
-    if (!ok)
-        return false;
-    run->let_in_round = v->state.round;
+    if (!ok || v->unread)
+        return ok;
+    forget_asked(run);
+    if (by == NULL)
+        by = TAILQ_FIRST(&run->agents);
     note_let_in(s, nodes, waiting);
-    explain_change(s, TAILQ_FIRST(&run->agents));
-    compare_set_completed(s, TAILQ_FIRST(&run->agents));
+    explain_change(s, by);
+    compare_set_completed(s, by, true);
     return true;
 }

@@ -196,8 +196,8 @@ static size_t take_out_absent(const struct run *run, struct torch_state *state)
     return gone;
 }
 
-/* The mark may not have been seen before the end. It is set again if it is still needed: by who is
- * back then, and not as a node that is left from before. */
+/* Not all may have seen that something waits. If they are in the same round still when all are
+ * back, and nothing waits any more, the mark is set again. */
 void loss_on_start(struct step *s)
 {
     const struct run_view *v = &s->run->view;
@@ -225,16 +225,16 @@ void loss_on_restore(struct step *s)
     size_t before, gone;
 
     s->run->was_told = false;
-    if (!s->run->settings->drop_disconnected || !step_is_open(s) || !step_read_state(s, &next))
+    if (!step_is_open(s) || !step_read_state(s, &next))
         return;
     before = torch_state_participants(&next);
-    gone = take_out_absent(s->run, &next);
+    gone = s->run->settings->drop_disconnected ? take_out_absent(s->run, &next) : 0;
     missed = (was_told || torch_state_participants(&next) < before) &&
              s->run->settings->restart_on_loss != RESTART_NEVER;
     note_lost(s, gone);
     if (gone > 0 || (missed && should_tell(s->run, &next)))
         put_without(s, &next, missed,
-                    was_told ? "one of them was lost before rdzvd was started again"
+                    was_told ? "they were about to meet when rdzvd ended"
                              : "the agent of one of them has not come back after a start of rdzvd");
     torch_state_free(&next);
 }

@@ -10,8 +10,8 @@
 void compare_set(struct step *s, const struct policy_event *event);
 /* The agent has written the state. */
 void compare_set_written(struct step *s, struct agent *a);
-/* A round has just been completed, by that agent or for it. */
-void compare_set_completed(struct step *s, struct agent *a);
+/* A round has just been completed: by that agent; or by rdzvd itself, as it would have done it. */
+void compare_set_completed(struct step *s, struct agent *a, bool by_us);
 /* The agent learns the newest state, and holds the write slot if it is free. */
 void compare_set_refuse(struct step *s, struct agent *a, bool expects_nothing);
 
@@ -185,8 +185,8 @@ void owed_keys_put(struct step *s);
 
 /* --- last_call.c --- */
 
-/* Ends the last call if no node is missing. */
-void last_call_end(struct step *s);
+/* Ends the last call if no node is missing. `by`: has just written; NULL: an agent has gone. */
+void last_call_end(struct step *s, struct agent *by);
 /* That agent has written the state, and may have set the deadline: it is put by our clock,
  * --regroup-wait may shorten it, and nodes that wait have the time to join. */
 void last_call_begun(struct step *s, const struct agent *by);
@@ -197,9 +197,10 @@ void last_call_begun(struct step *s, const struct agent *by);
 void let_in_note_wait(const struct step *s, struct agent *a);
 /* Its MAX is that at least. */
 void let_in_note_room(struct run *run, struct agent *a, uint64_t nodes);
-/* If all who are connected have joined or wait, and are `wanted` at least: lets those in who wait,
- * and completes the round. False: nothing was done. */
-bool let_in_waiting(struct step *s, uint64_t wanted);
+/* The round is open. If all agents that are connected have joined or wait, and are `wanted` at
+ * least: lets those in that wait, and completes the round for `by`; NULL: for one of them. False:
+ * nothing was done. */
+bool let_in_waiting(struct step *s, uint64_t wanted, struct agent *by);
 
 /* --- repair.c --- */
 

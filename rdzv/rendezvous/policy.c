@@ -27,7 +27,8 @@ static void disconnected(struct step *s, const struct policy_event *event)
     skew_forget(s, a);
     shown_forget(s, a);
     run_forget_node(s->run, a);
-    last_call_end(s);
+    if (!event->daemon_drains)
+        last_call_end(s, NULL);
 }
 
 /* It was there until now. What it waits for it waits for again when it is back. */
@@ -52,7 +53,7 @@ static void gone(struct step *s, const struct policy_event *event)
     loss_on_disconnect(s, a);
     run_unlist(s->run, a);
     shown_forget(s, a);
-    last_call_end(s);
+    last_call_end(s, NULL);
 }
 
 /* If it was taken for dead, it is put where it belongs when it asks: see repair.c. */

@@ -18,11 +18,12 @@
 /* What a heartbeat is moved on by, at least. */
 #define STEP_US INT64_C(1000000)
 
-/* Agents look at the state once a second, 1.13 each 5 s. */
-#define PAUSE_MS 8000
+/* Agents look at the state once a second, 1.13 each 5 s, or as --monitor-interval says. */
+#define PAUSE_MS 15000
 /* The heartbeat of a node may be ahead by one interval after a start (repair.c), and its agent
- * sends the next one when it is an interval old. */
-#define SAYS_MS (4 * (uint64_t)TORCH_HEARTBEAT_MS)
+ * sends the next one when it is an interval old: 5 s, or the job's keep_alive_interval (2.7 and
+ * later), for which large jobs take 20 s. */
+#define SAYS_MS 60000
 
 void presence_heard(struct step *s, struct agent *a, bool waits)
 {

@@ -10,7 +10,6 @@ void run_init(struct run *run, struct slice key, const struct policy_settings *s
                         .idle = true,
                         .idle_since_ms = now_ms,
                         .reached_max = true,
-                        .let_in_round = -1,
                         .finishing_round = -1};
     run_view_init(&run->view, key);
     TAILQ_INIT(&run->agents);

@@ -66,7 +66,7 @@ struct agent {
     struct torch_node node; /* its address points into by_node.key, which is owned */
     uint64_t nodes;         /* how many nodes are in the completed round it is in; 0: in none */
     int64_t round;          /* that round */
-    uint64_t room_for;      /* its MAX is that at least: see let_in.c */
+    uint64_t room_for;      /* its MAX or less: see let_in.c */
     bool asks_in;           /* it waits for the next round, by a write of its own */
     int64_t clock_ahead_us; /* its clock, compared with ours, as its heartbeats tell */
     bool has_workers;       /* it has got their ranks in the round `workers_round`, see closing.c */
@@ -161,16 +161,15 @@ struct run {
     bool awaits_agents; /* the daemon has started, and not all agents that may come back have */
     bool has_absent;    /* all agents that come back after a start have done so; who they are, they
                            have yet to say */
-    bool was_told; /* before the start, something waited to be let in, so that all were to meet */
-    bool close_waits;       /* it was to be closed by an agent meanwhile: see closing.c */
+    bool was_told;      /* when the daemon ended, the nodes of the round were about to meet */
+    bool close_waits;   /* it was to be closed by an agent meanwhile: see closing.c */
     size_t unnamed_closers; /* by so many of whom it was not known who they are */
     struct node_claims claims;
-    bool reached_max;   /* the last round has MAX nodes, as the node told that completed it */
-    uint64_t max_nodes; /* so many had the last one of which a node told that; 0: none */
-    uint64_t enough;    /* so many nodes has an agent taken for MIN or more since the run was idle;
-                           0: none has */
-    uint64_t room_for;  /* the most of any agent that was connected since the run was idle */
-    int64_t let_in_round; /* nodes that waited were let in to that one; -1: to none */
+    bool reached_max;     /* the last round has MAX nodes, as far as is known */
+    bool completed_by_us; /* rdzvd itself has completed it, see let_in.c */
+    uint64_t max_nodes;   /* MAX; 0: unknown */
+    uint64_t room_for; /* MAX or less, of the agents that were connected since the run was idle */
+    uint64_t enough;   /* MIN or more; 0: unknown */
     bool shares_roles; /* its agents tell each other what they need to know to rank their workers */
     int64_t finishing_round;   /* in that round an agent's workers have ended well; -1: in none */
     uint64_t completed_ms;     /* when the last round was completed */

@@ -319,8 +319,7 @@ static uint64_t until(const struct step *s, const struct agent *a, enum place pl
 /* NULL: it is in no list. */
 static const struct torch_node *own_node(const struct step *s, const struct agent *a)
 {
-    const struct torch_node *own =
-        a->has_node ? torch_state_find(&s->run->view.state, &a->node) : NULL;
+    const struct torch_node *own = run_node_of(s->run, a);
 
     return explain_role(own) == NULL ? NULL : own;
 }

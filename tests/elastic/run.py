@@ -1112,7 +1112,7 @@ def nodes_that_wait_are_let_in():
             state = agent.state()
             check(state.complete and len(state.participants) == 3, "the round is complete")
             check(agent.node in state.participants, "and each node is in it")
-        server.wait_log(r"event=last_call_ended space=default run=job round=1 participants=3 let_in=2 ")
+        server.wait_log(r"event=nodes_let_in space=default run=job round=1 nodes=2 participants=3 ")
 
 
 @case

@@ -609,9 +609,13 @@ const char *scene_closing(struct scene *s, const char *value)
 
 const char *scene_name(size_t i)
 {
-    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+    static char names[SCENE_NAMES][32];
 
-    assert_true(i < COUNT(names));
+    assert_true(i < SCENE_NAMES);
+    if (i < 8)
+        snprintf(names[i], sizeof names[i], "%c", (char)('a' + i));
+    else
+        snprintf(names[i], sizeof names[i], "worker-%03zu", i);
     return names[i];
 }
 

@@ -16,7 +16,7 @@
 
 #define COUNT(a)    (sizeof(a) / sizeof *(a))
 #define SCENE_KEYS  16
-#define SCENE_NAMES 64
+#define SCENE_NAMES 512
 #define SECOND      INT64_C(1000000)
 
 struct scene {

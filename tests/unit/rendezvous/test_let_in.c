@@ -84,7 +84,7 @@ static void those_who_left_first_are_let_in(void **state)
     assert_int_equal(scene_node_now(&s, "a").rank, 0);
     assert_int_equal(scene_node_now(&s, "b").rank, 1);
     assert_int_equal(scene_node_now(&s, "c").rank, 2);
-    note = scene_note(&s, NOTE_LAST_CALL_ENDED);
+    note = scene_note(&s, NOTE_NODES_LET_IN);
     assert_non_null(note);
     assert_int_equal(note->number, 3);
     assert_int_equal(note->let_in, 2);
@@ -136,6 +136,22 @@ static void two_new_nodes_may_be_more_than_max(void **state)
     scene_fini(&s);
 }
 
+/* The text grows with each of them. */
+static void hundreds_are_let_in(void **state)
+{
+    const size_t count = 400;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, count);
+    leave_all(&s, count);
+    join(&s, count - 1);
+    assert_true(is_complete(&s, 1, count));
+    s.settings.restart_on_loss = RESTART_NEVER; /* nobody is owed a key at the end */
+    scene_fini(&s);
+}
+
 /* As many as there were. */
 static void two_that_are_replaced_are_let_in(void **state)
 {
@@ -169,7 +185,7 @@ static void nobody_is_let_in_while_one_is_missing(void **state)
     assert_false(s.run.view.state.complete);
     scene_disconnect(&s, late);
     assert_true(is_complete(&s, 1, 2));
-    assert_int_equal(scene_note(&s, NOTE_LAST_CALL_ENDED)->let_in, 1);
+    assert_int_equal(scene_note(&s, NOTE_NODES_LET_IN)->let_in, 1);
     scene_fini(&s);
 
     scene_init(&s); /* the last round had more */
@@ -203,19 +219,63 @@ static void nobody_is_let_in_of_whom_nothing_comes(void **state)
 /* Its relay may be gone for good, and the agent with it. */
 static void nobody_is_let_in_who_is_away(void **state)
 {
+    (void)state;
+    for (int back = 0; back < 2; back++) {
+        struct scene s;
+
+        scene_init(&s);
+        scene_meet(&s, 2);
+        leave_all(&s, 2);
+        scene_event(&s, AGENT_AWAY, &s.agents[0]);
+        if (back)
+            scene_event(&s, AGENT_BACK, &s.agents[0]);
+        join(&s, 1);
+        assert_int_equal(s.run.view.state.complete, back);
+        scene_fini(&s);
+    }
+}
+
+/* It is taken for dead, and the others are all. */
+static void who_is_gone_is_not_missing(void **state)
+{
     struct scene s;
 
     (void)state;
     scene_init(&s);
     scene_meet(&s, 2);
+    add_waiting(&s);
+    scene_event(&s, AGENT_AWAY, &s.agents[2]);
     leave_all(&s, 2);
-    scene_event(&s, AGENT_AWAY, &s.agents[0]);
     join(&s, 1);
     assert_false(s.run.view.state.complete);
+    scene_event(&s, AGENT_GONE, &s.agents[2]);
+    assert_true(is_complete(&s, 1, 2));
     scene_fini(&s);
 }
 
-/* Its agent does not know that it waits, and trains. */
+/* Its connection ends with the daemon's, and it may be back. */
+static void who_goes_when_the_daemon_ends_is_missing(void **state)
+{
+    (void)state;
+    for (int drains = 0; drains < 2; drains++) {
+        struct scene s;
+
+        scene_init(&s);
+        scene_meet(&s, 2);
+        scene_connect(&s, true);
+        leave_all(&s, 2);
+        join(&s, 1);
+        scene_step(&s, (struct policy_event){.kind = AGENT_DISCONNECTED,
+                                             .agent = &s.agents[2],
+                                             .daemon_drains = drains});
+        s.agents[2].local_port = 0;
+        assert_int_equal(s.run.view.state.complete, !drains);
+        scene_fini(&s);
+    }
+}
+
+/* The mate presumes it dead, and it is put back as one that waits, once the mate has left: its
+ * agent does not know that, and trains. Before, it was let in. */
 static void a_node_that_was_put_back_is_not_let_in(void **state)
 {
     struct torch_state st;
@@ -224,6 +284,12 @@ static void a_node_that_was_put_back_is_not_let_in(void **state)
     (void)state;
     scene_init(&s);
     scene_meet(&s, 2);
+    leave(&s, 1);
+    wait_in_line(&s, &s.agents[1]);
+    leave(&s, 0);
+    join(&s, 0);
+    assert_true(is_complete(&s, 1, 2));
+    scene_look(&s, &s.agents[1]);
     st = scene_state(scene_get(&s, "")); /* the other one presumes it dead, and meets alone */
     scene_remove(&st, "b");
     scene_beat(&st, "a", scene_now_us(&s));
@@ -353,11 +419,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(those_who_left_first_are_let_in),
         cmocka_unit_test(a_new_node_is_let_in),
+        cmocka_unit_test(hundreds_are_let_in),
         cmocka_unit_test(two_new_nodes_may_be_more_than_max),
         cmocka_unit_test(two_that_are_replaced_are_let_in),
         cmocka_unit_test(nobody_is_let_in_while_one_is_missing),
         cmocka_unit_test(nobody_is_let_in_of_whom_nothing_comes),
         cmocka_unit_test(nobody_is_let_in_who_is_away),
+        cmocka_unit_test(who_is_gone_is_not_missing),
+        cmocka_unit_test(who_goes_when_the_daemon_ends_is_missing),
         cmocka_unit_test(a_node_that_was_put_back_is_not_let_in),
         cmocka_unit_test(no_round_is_completed_with_a_silent_node),
         cmocka_unit_test(after_a_start_nobody_is_let_in_without_a_last_call),

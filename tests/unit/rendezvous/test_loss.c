@@ -349,6 +349,33 @@ static void who_was_told_before_a_start_is_told_again(void **state)
     }
 }
 
+/* All were back, and have met, before the last session of the space was. */
+static void who_has_met_since_the_start_is_told_nothing(void **state)
+{
+    const char *now;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 1);
+    now = scene_get(&s, "");
+    scene_cas(&s, scene_connect(&s, true), now, scene_waiting(&s, now, "b"));
+    scene_restart(&s, true);
+    for (size_t i = 0; i < 2; i++)
+        scene_say_node(&s, scene_return(&s), scene_name(i));
+    now = scene_get(&s, "");
+    scene_cas(&s, &s.agents[2], now, scene_leaving(&s, now, "a"));
+    now = scene_get(&s, "");
+    scene_cas(&s, &s.agents[3], now, scene_joined(&s, now, "b"));
+    now = scene_get(&s, "");
+    scene_cas(&s, &s.agents[2], now, scene_completed(&s, now, "a"));
+    assert_int_equal(participants(&s), 2);
+    scene_event(&s, RUN_RETURNED, NULL);
+    assert_int_equal(s.out.counters.restarts_asked, 0);
+    assert_null(scene_note(&s, NOTE_NODES_RESTARTED));
+    scene_fini(&s);
+}
+
 /* Its relay lives after all. */
 static void who_comes_back_is_put_back(void **state)
 {
@@ -930,6 +957,7 @@ int main(void)
         cmocka_unit_test(who_is_gone_with_its_relay_is_lost),
         cmocka_unit_test(a_run_keeps_its_port_until_nobody_may_be_back),
         cmocka_unit_test(who_was_told_before_a_start_is_told_again),
+        cmocka_unit_test(who_has_met_since_the_start_is_told_nothing),
         cmocka_unit_test(who_comes_back_is_put_back),
         cmocka_unit_test(who_is_gone_is_counted_nowhere),
         cmocka_unit_test(who_comes_back_behind_its_successor_does_not_count),

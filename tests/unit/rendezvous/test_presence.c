@@ -160,12 +160,12 @@ static void who_finds_itself_nowhere_joins_anew(void **state)
     scene_meet(&s, 1);
     scene_restart(&s, true);
     a = scene_return(&s);
-    assert_false(is_sent_to_join(&s, a, 19));
-    scene_pass(&s, 9000);
+    assert_false(is_sent_to_join(&s, a, 59));
+    scene_pass(&s, 16000);
     assert_false(is_sent_to_join(&s, a, 10));
     scene_pass(&s, 30000);
     scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = 30000});
-    assert_false(is_sent_to_join(&s, a, 10));
+    assert_false(is_sent_to_join(&s, a, 50));
     assert_true(is_sent_to_join(&s, a, 2));
     st = scene_state(scene_look(&s, a));
     assert_true(st.complete && st.count == 1 && st.nodes[0].waiting);
