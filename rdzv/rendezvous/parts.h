@@ -10,7 +10,7 @@
 void compare_set(struct step *s, const struct policy_event *event);
 /* The agent has written the state. */
 void compare_set_written(struct step *s, struct agent *a);
-/* A round has just been completed: by that agent; or by rdzvd itself, as it would have done it. */
+/* That agent has just completed a round; `by_us`: rdzvd has, in its place. */
 void compare_set_completed(struct step *s, struct agent *a, bool by_us);
 /* The agent learns the newest state, and holds the write slot if it is free. */
 void compare_set_refuse(struct step *s, struct agent *a, bool expects_nothing);

@@ -607,6 +607,26 @@ const char *scene_closing(struct scene *s, const char *value)
 
 /* --- Rounds. --- */
 
+void scene_leave(struct scene *s, size_t i)
+{
+    const char *now = scene_get(s, "");
+
+    scene_cas(s, &s->agents[i], now, scene_leaving(s, now, scene_name(i)));
+}
+
+const char *scene_join(struct scene *s, size_t i)
+{
+    const char *now = scene_get(s, "");
+    struct torch_state st = scene_state(scene_joined(s, now, scene_name(i)));
+
+    scene_node(&st, scene_name(i))->waiting = false;
+    if (torch_state_participants(&st) == 1) {
+        st.has_deadline = true;
+        st.deadline_us = scene_now_us(s) + SCENE_CALL;
+    }
+    return scene_cas(s, &s->agents[i], now, scene_text(s, &st));
+}
+
 const char *scene_name(size_t i)
 {
     static char names[SCENE_NAMES][32];

@@ -145,4 +145,11 @@ void scene_next_round(struct scene *s, size_t count);
  */
 void scene_begin_crowd(struct scene *s, size_t count);
 
+/* That agent leaves the round, as it does once it knows that a node waits; and it joins the next
+ * one, in which it begins a last call of SCENE_CALL if it is the first: MIN is 1. The second
+ * returns what the agent is answered. */
+#define SCENE_CALL (30 * SECOND)
+void scene_leave(struct scene *s, size_t i);
+const char *scene_join(struct scene *s, size_t i);
+
 const char *scene_name(size_t i);

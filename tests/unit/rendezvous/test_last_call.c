@@ -1,29 +1,11 @@
 /* The last call ends when no node is missing. */
 #include "tests/unit/rendezvous/scene.h"
 
-#define CALL (30 * SECOND)
-
 /* All who are there leave round 0, one after the other. */
 static void leave_all(struct scene *s, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        const char *now = scene_get(s, "");
-
-        scene_cas(s, &s->agents[i], now, scene_leaving(s, now, scene_name(i)));
-    }
-}
-
-/* The first to join is MIN, and sets the deadline. Returns what the agent is answered. */
-static const char *join(struct scene *s, size_t i)
-{
-    const char *now = scene_get(s, "");
-    struct torch_state st = scene_state(scene_joined(s, now, scene_name(i)));
-
-    if (torch_state_participants(&st) == 1) {
-        st.has_deadline = true;
-        st.deadline_us = scene_now_us(s) + CALL;
-    }
-    return scene_cas(s, &s->agents[i], now, scene_text(s, &st));
+    for (size_t i = 0; i < count; i++)
+        scene_leave(s, i);
 }
 
 static int64_t left_us(const struct scene *s)
@@ -40,9 +22,9 @@ static void ends_when_all_are_back(void **state)
     scene_init(&s);
     scene_meet(&s, 2);
     leave_all(&s, 2);
-    join(&s, 0);
-    assert_int_equal(left_us(&s), CALL);
-    answer = join(&s, 1);
+    scene_join(&s, 0);
+    assert_int_equal(left_us(&s), SCENE_CALL);
+    answer = scene_join(&s, 1);
     assert_true(left_us(&s) < 0);
     assert_non_null(scene_note(&s, NOTE_LAST_CALL_ENDED));
     assert_string_equal(answer, scene_get(&s, "")); /* so it completes the round at once */
@@ -58,16 +40,16 @@ static void goes_on_while_somebody_is_missing(void **state)
     scene_meet(&s, 2);
     scene_disconnect(&s, &s.agents[1]);
     leave_all(&s, 1);
-    join(&s, 0);
-    assert_int_equal(left_us(&s), CALL); /* there were two */
+    scene_join(&s, 0);
+    assert_int_equal(left_us(&s), SCENE_CALL); /* there were two */
     scene_fini(&s);
 
     scene_init(&s);
     scene_meet(&s, 1);
     leave_all(&s, 1);
     scene_connect(&s, true); /* one more is there, and has not joined */
-    join(&s, 0);
-    assert_int_equal(left_us(&s), CALL);
+    scene_join(&s, 0);
+    assert_int_equal(left_us(&s), SCENE_CALL);
     scene_disconnect(&s, &s.agents[1]);
     assert_true(left_us(&s) < 0);
     scene_fini(&s);
@@ -81,8 +63,8 @@ static void of_the_first_round_only_expect_knows(void **state)
     scene_init(&s);
     scene_connect(&s, true);
     scene_cas(&s, &s.agents[0], "", SENTINEL);
-    join(&s, 0);
-    assert_int_equal(left_us(&s), CALL);
+    scene_join(&s, 0);
+    assert_int_equal(left_us(&s), SCENE_CALL);
     scene_fini(&s);
 
     scene_init(&s);
@@ -91,9 +73,9 @@ static void of_the_first_round_only_expect_knows(void **state)
         scene_connect(&s, true);
         scene_cas(&s, &s.agents[i], "", SENTINEL);
     }
-    join(&s, 0);
-    assert_int_equal(left_us(&s), CALL);
-    join(&s, 1);
+    scene_join(&s, 0);
+    assert_int_equal(left_us(&s), SCENE_CALL);
+    scene_join(&s, 1);
     assert_true(left_us(&s) < 0);
     scene_fini(&s);
 }
@@ -108,7 +90,7 @@ static void is_shortened_by_regroup_wait(void **state)
     scene_meet(&s, 2);
     scene_disconnect(&s, &s.agents[1]);
     leave_all(&s, 1);
-    join(&s, 0);
+    scene_join(&s, 0);
     assert_int_equal(left_us(&s), 5 * SECOND);
     scene_fini(&s);
 }
@@ -129,7 +111,7 @@ static void is_long_enough_for_those_who_wait(void **state)
             scene_cas(&s, scene_connect(&s, true), now, scene_waiting(&s, now, "c"));
         }
         leave_all(&s, 2);
-        join(&s, 0);
+        scene_join(&s, 0);
         assert_int_equal(left_us(&s), waits ? 2 * SECOND : SECOND / 2);
         scene_fini(&s);
     }
@@ -151,7 +133,7 @@ static void is_shortened_for_a_clock_that_is_behind(void **state)
     st = scene_state(scene_joined(&s, scene_get(&s, ""), "a"));
     scene_beat(&st, "a", scene_now_us(&s) - 20 * SECOND);
     st.has_deadline = true;
-    st.deadline_us = scene_now_us(&s) - 20 * SECOND + CALL;
+    st.deadline_us = scene_now_us(&s) - 20 * SECOND + SCENE_CALL;
     scene_cas(&s, &s.agents[0], scene_copy(scene_get(&s, "")), scene_text(&s, &st));
     assert_int_equal(left_us(&s), 5 * SECOND);
     scene_fini(&s);
@@ -166,8 +148,8 @@ static void stays_when_told_so(void **state)
     s.settings.end_last_call = false;
     scene_meet(&s, 1);
     leave_all(&s, 1);
-    join(&s, 0);
-    assert_int_equal(left_us(&s), CALL);
+    scene_join(&s, 0);
+    assert_int_equal(left_us(&s), SCENE_CALL);
     scene_fini(&s);
 }
 

@@ -1,19 +1,9 @@
 /* Nodes that wait for a round are let in when no node is missing. */
 #include "tests/unit/rendezvous/scene.h"
 
-#define CALL (30 * SECOND)
-
 static const char *name_of(const struct scene *s, const struct agent *a)
 {
     return scene_name((size_t)(a - s->agents));
-}
-
-/* What the agent does once it knows that a node waits: it leaves the round. */
-static void leave(struct scene *s, size_t i)
-{
-    const char *now = scene_get(s, "");
-
-    scene_cas(s, &s->agents[i], now, scene_leaving(s, now, scene_name(i)));
 }
 
 static void wait_in_line(struct scene *s, struct agent *a)
@@ -34,25 +24,11 @@ static struct agent *add_waiting(struct scene *s)
     return a;
 }
 
-/* MIN is 1. Returns what the agent is answered. */
-static const char *join(struct scene *s, size_t i)
-{
-    const char *now = scene_get(s, "");
-    struct torch_state st = scene_state(scene_joined(s, now, scene_name(i)));
-
-    scene_node(&st, scene_name(i))->waiting = false;
-    if (torch_state_participants(&st) == 1) {
-        st.has_deadline = true;
-        st.deadline_us = scene_now_us(s) + CALL;
-    }
-    return scene_cas(s, &s->agents[i], now, scene_text(s, &st));
-}
-
 /* All of the first `count` leave the round, and wait, but for the last one, which leaves it. */
 static void leave_all(struct scene *s, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        leave(s, i);
+        scene_leave(s, i);
         if (i + 1 < count)
             wait_in_line(s, &s->agents[i]);
     }
@@ -79,7 +55,7 @@ static void those_who_left_first_are_let_in(void **state)
     scene_meet(&s, 3);
     leave_all(&s, 3);
     scene_pass(&s, 900);
-    answer = join(&s, 2);
+    answer = scene_join(&s, 2);
     assert_true(is_complete(&s, 1, 3));
     assert_int_equal(scene_node_now(&s, "a").rank, 0);
     assert_int_equal(scene_node_now(&s, "b").rank, 1);
@@ -114,7 +90,7 @@ static void a_new_node_is_let_in(void **state)
     scene_meet(&s, 2);
     add_waiting(&s);
     leave_all(&s, 2);
-    join(&s, 1);
+    scene_join(&s, 1);
     assert_true(is_complete(&s, 1, 3));
     scene_fini(&s);
 }
@@ -130,7 +106,7 @@ static void two_new_nodes_may_be_more_than_max(void **state)
     add_waiting(&s);
     add_waiting(&s);
     leave_all(&s, 2);
-    join(&s, 1);
+    scene_join(&s, 1);
     assert_false(s.run.view.state.complete);
     assert_true(scene_node_now(&s, "c").waiting);
     scene_fini(&s);
@@ -146,9 +122,9 @@ static void hundreds_are_let_in(void **state)
     scene_init(&s);
     scene_meet(&s, count);
     leave_all(&s, count);
-    join(&s, count - 1);
+    scene_join(&s, count - 1);
     assert_true(is_complete(&s, 1, count));
-    s.settings.restart_on_loss = RESTART_NEVER; /* nobody is owed a key at the end */
+    s.settings.restart_on_loss = RESTART_NEVER; /* so scene_fini() makes rdzvd put no owed keys */
     scene_fini(&s);
 }
 
@@ -164,8 +140,8 @@ static void two_that_are_replaced_are_let_in(void **state)
     scene_disconnect(&s, &s.agents[2]);
     add_waiting(&s);
     add_waiting(&s);
-    leave(&s, 0);
-    join(&s, 0);
+    scene_leave(&s, 0);
+    scene_join(&s, 0);
     assert_true(is_complete(&s, 1, 3));
     assert_true(scene_node_now(&s, "d").participant && scene_node_now(&s, "e").participant);
     scene_fini(&s);
@@ -181,7 +157,7 @@ static void nobody_is_let_in_while_one_is_missing(void **state)
     scene_meet(&s, 2);
     late = scene_connect(&s, true);
     leave_all(&s, 2);
-    join(&s, 1);
+    scene_join(&s, 1);
     assert_false(s.run.view.state.complete);
     scene_disconnect(&s, late);
     assert_true(is_complete(&s, 1, 2));
@@ -192,7 +168,7 @@ static void nobody_is_let_in_while_one_is_missing(void **state)
     scene_meet(&s, 3);
     scene_disconnect(&s, &s.agents[2]);
     leave_all(&s, 2);
-    join(&s, 1);
+    scene_join(&s, 1);
     assert_false(s.run.view.state.complete);
     scene_fini(&s);
 }
@@ -210,7 +186,7 @@ static void nobody_is_let_in_of_whom_nothing_comes(void **state)
         if (looks)
             scene_look(&s, &s.agents[0]);
         scene_pass(&s, 1500);
-        join(&s, 1);
+        scene_join(&s, 1);
         assert_int_equal(s.run.view.state.complete, looks);
         scene_fini(&s);
     }
@@ -229,7 +205,7 @@ static void nobody_is_let_in_who_is_away(void **state)
         scene_event(&s, AGENT_AWAY, &s.agents[0]);
         if (back)
             scene_event(&s, AGENT_BACK, &s.agents[0]);
-        join(&s, 1);
+        scene_join(&s, 1);
         assert_int_equal(s.run.view.state.complete, back);
         scene_fini(&s);
     }
@@ -246,7 +222,7 @@ static void who_is_gone_is_not_missing(void **state)
     add_waiting(&s);
     scene_event(&s, AGENT_AWAY, &s.agents[2]);
     leave_all(&s, 2);
-    join(&s, 1);
+    scene_join(&s, 1);
     assert_false(s.run.view.state.complete);
     scene_event(&s, AGENT_GONE, &s.agents[2]);
     assert_true(is_complete(&s, 1, 2));
@@ -264,7 +240,7 @@ static void who_goes_when_the_daemon_ends_is_missing(void **state)
         scene_meet(&s, 2);
         scene_connect(&s, true);
         leave_all(&s, 2);
-        join(&s, 1);
+        scene_join(&s, 1);
         scene_step(&s, (struct policy_event){.kind = AGENT_DISCONNECTED,
                                              .agent = &s.agents[2],
                                              .daemon_drains = drains});
@@ -284,20 +260,20 @@ static void a_node_that_was_put_back_is_not_let_in(void **state)
     (void)state;
     scene_init(&s);
     scene_meet(&s, 2);
-    leave(&s, 1);
+    scene_leave(&s, 1);
     wait_in_line(&s, &s.agents[1]);
-    leave(&s, 0);
-    join(&s, 0);
+    scene_leave(&s, 0);
+    scene_join(&s, 0);
     assert_true(is_complete(&s, 1, 2));
     scene_look(&s, &s.agents[1]);
     st = scene_state(scene_get(&s, "")); /* the other one presumes it dead, and meets alone */
     scene_remove(&st, "b");
     scene_beat(&st, "a", scene_now_us(&s));
     scene_cas(&s, &s.agents[0], scene_get(&s, ""), scene_text(&s, &st));
-    leave(&s, 0);
+    scene_leave(&s, 0);
     scene_event(&s, AGENT_LOOKED, &s.agents[1]);
     assert_true(scene_node_now(&s, "b").waiting);
-    join(&s, 0);
+    scene_join(&s, 0);
     assert_false(s.run.view.state.complete);
     scene_fini(&s);
 }
@@ -313,11 +289,11 @@ static void no_round_is_completed_with_a_silent_node(void **state)
         s.settings.keep_connected = false;
         scene_meet(&s, 3);
         leave_all(&s, 3);
-        join(&s, 1); /* at its look, and it says nothing more */
+        scene_join(&s, 1); /* at its look, and it says nothing more */
         st = scene_state(scene_get(&s, ""));
         scene_beat(&st, "b", scene_now_us(&s) - (silent ? 16 : 14) * SECOND);
         scene_put_state(&s, &st);
-        join(&s, 2);
+        scene_join(&s, 2);
         assert_int_equal(s.run.view.state.complete, !silent);
         scene_fini(&s);
     }
@@ -351,7 +327,7 @@ static void after_a_start_nobody_is_let_in_without_a_last_call(void **state)
         }
         st = scene_state(scene_joined(&s, now, "b"));
         st.has_deadline = calls;
-        st.deadline_us = scene_now_us(&s) + CALL;
+        st.deadline_us = scene_now_us(&s) + SCENE_CALL;
         scene_cas(&s, &s.agents[4], now, scene_text(&s, &st));
         assert_int_equal(s.run.view.state.complete, calls);
         scene_fini(&s);
@@ -370,7 +346,7 @@ static void a_write_from_before_it_was_let_in_is_refused(void **state)
     leave_all(&s, 2);
     before = scene_look(&s, &s.agents[0]);
     joined = scene_joined(&s, before, "a");
-    join(&s, 1);
+    scene_join(&s, 1);
     assert_true(is_complete(&s, 1, 2));
     seen = scene_state(scene_cas(&s, &s.agents[0], before, joined));
     assert_true(is_complete(&s, 1, 2));
@@ -389,17 +365,17 @@ static void max_is_known_from_an_earlier_round(void **state)
     scene_meet(&s, 2);
     assert_true(s.run.reached_max);
     leave_all(&s, 2);
-    join(&s, 1);
+    scene_join(&s, 1);
     assert_true(is_complete(&s, 1, 2) && s.run.reached_max);
     add_waiting(&s); /* so it is more */
     leave_all(&s, 2);
-    join(&s, 1);
+    scene_join(&s, 1);
     assert_true(is_complete(&s, 2, 3));
     assert_false(s.run.reached_max);
     scene_fini(&s);
 }
 
-static void stays_when_told_so(void **state)
+static void nobody_is_let_in_when_told_so(void **state)
 {
     struct scene s;
 
@@ -408,7 +384,7 @@ static void stays_when_told_so(void **state)
     s.settings.end_last_call = false;
     scene_meet(&s, 2);
     leave_all(&s, 2);
-    join(&s, 1);
+    scene_join(&s, 1);
     assert_false(s.run.view.state.complete);
     assert_true(scene_node_now(&s, "a").waiting);
     scene_fini(&s);
@@ -432,7 +408,7 @@ int main(void)
         cmocka_unit_test(after_a_start_nobody_is_let_in_without_a_last_call),
         cmocka_unit_test(a_write_from_before_it_was_let_in_is_refused),
         cmocka_unit_test(max_is_known_from_an_earlier_round),
-        cmocka_unit_test(stays_when_told_so),
+        cmocka_unit_test(nobody_is_let_in_when_told_so),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,14 +23,6 @@ static size_t waiting(const struct scene *s)
     return count;
 }
 
-/* The agent leaves the round as torch does it, to meet the others again. */
-static void leave(struct scene *s, size_t i)
-{
-    const char *now = scene_get(s, "");
-
-    scene_cas(s, &s->agents[i], now, scene_leaving(s, now, scene_name(i)));
-}
-
 static void is_taken_out_at_once(void **state)
 {
     struct scene s;
@@ -82,9 +74,9 @@ static void the_mark_goes_with_the_round(void **state)
     scene_init(&s);
     scene_meet(&s, 3);
     scene_disconnect(&s, &s.agents[2]);
-    leave(&s, 0);
+    scene_leave(&s, 0);
     assert_int_equal(waiting(&s), 1); /* the second has not seen it yet */
-    leave(&s, 1);
+    scene_leave(&s, 1);
     assert_int_equal(waiting(&s), 0);
     assert_int_equal(s.run.view.state.round, 1);
     assert_false(s.run.view.state.complete);
@@ -400,7 +392,7 @@ static void who_comes_back_is_put_back(void **state)
     scene_init(&s);
     scene_meet(&s, 2);
     lose_relay(&s, 1);
-    leave(&s, 0);
+    scene_leave(&s, 0);
     scene_event(&s, AGENT_BACK, &s.agents[1]);
     scene_event(&s, AGENT_LOOKED, &s.agents[1]);
     node = torch_state_find(&s.run.view.state, &s.agents[1].node);
@@ -727,7 +719,7 @@ static void a_node_that_only_slept_is_put_back(void **state)
     s.settings.silent_node_ms = 8000;
     scene_meet(&s, 2);
     pass_silent(&s, 9, 1);
-    leave(&s, 0); /* the other one has begun the next round */
+    scene_leave(&s, 0); /* the other one has begun the next round */
     scene_event(&s, AGENT_LOOKED, &s.agents[1]);
     node = torch_state_find(&s.run.view.state, &s.agents[1].node);
     assert_true(node->waiting); /* so it ends its workers, and joins */
