@@ -56,6 +56,7 @@ enum change_kind {
     CHANGE_SESSION_END = 83,
     CHANGE_SNAPSHOT_SESSION = 84, /* only in snapshots, as that above */
     CHANGE_SNAPSHOT_HELD = 85,    /* behind it: `put`, of which the key is session_state.key */
+    CHANGE_SESSION_MEMO = 86,
 };
 
 /* Which part a change is of: that of the command it came from. By range: a new kind goes
@@ -68,7 +69,7 @@ static inline enum space_part change_part(enum change_kind kind)
         return PART_TREE;
     if (kind >= CHANGE_AUTH_USER_PUT && kind <= CHANGE_AUTH_TOUCH)
         return PART_AUTH;
-    if (kind >= CHANGE_SESSION_DONE && kind <= CHANGE_SNAPSHOT_HELD)
+    if (kind >= CHANGE_SESSION_DONE && kind <= CHANGE_SESSION_MEMO)
         return PART_SESSION;
     return PART_SPACE;
 }
@@ -233,6 +234,12 @@ struct session_bind {
     uint64_t worker_store; /* 0: the space's own keys */
 };
 
+/* SESSION_MEMO. */
+struct session_memo {
+    uint64_t id;
+    struct slice bytes; /* empty: the session has none any more */
+};
+
 /* SNAPSHOT_SESSION. A SNAPSHOT_HELD may follow: the key of the barrier in which the session stands,
  * else the element of its answer. */
 #define SESSION_KEY_SIZE 8u /* of an id as bytes, little-endian */
@@ -243,6 +250,7 @@ struct session_state {
     bool is_worker;
     uint64_t worker_store;
     struct slice answer;
+    struct slice memo; /* empty: none */
 };
 
 #define CHANGE_NUMBER_MAX 24 /* bytes of any int64 in decimal, with room */
@@ -273,6 +281,7 @@ struct change {
         const struct event_state *event_state;
         struct session_done done;
         struct session_bind bind;
+        struct session_memo memo;
         struct session_state session_state;
         uint64_t session; /* SESSION_END: the id */
         uint64_t records; /* SNAPSHOT_END: how many came before it. SNAPSHOT_KEYS: how many keys

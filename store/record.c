@@ -33,6 +33,7 @@ struct packed {
                 Rdzv__SessionBind session_bind;
                 Rdzv__SessionState session_state;
                 Rdzv__SessionHeld session_held;
+                Rdzv__SessionMemo session_memo;
             };
         };
         struct {
@@ -245,6 +246,7 @@ static void pack_session_state(const struct session_state *c, struct packed *p)
     p->session_state.is_worker = c->is_worker;
     p->session_state.worker_store = c->worker_store;
     p->session_state.answer = bytes_of(c->answer);
+    p->session_state.memo = bytes_of(c->memo);
     p->session.state = &p->session_state;
 }
 
@@ -254,6 +256,14 @@ static void pack_held(const struct key_put *c, struct packed *p)
     p->session_held.id = bytes_get_u64(c->key.ptr);
     p->session_held.bytes = bytes_of(c->value);
     p->session.held = &p->session_held;
+}
+
+static void pack_memo(const struct session_memo *c, struct packed *p)
+{
+    rdzv__session_memo__init(&p->session_memo);
+    p->session_memo.id = c->id;
+    p->session_memo.bytes = bytes_of(c->bytes);
+    p->session.memo = &p->session_memo;
 }
 
 static void pack_session(const struct change *c, struct packed *p)
@@ -269,6 +279,8 @@ static void pack_session(const struct change *c, struct packed *p)
         p->session.end = c->session;
     else if (c->kind == CHANGE_SNAPSHOT_SESSION)
         pack_session_state(&c->session_state, p);
+    else if (c->kind == CHANGE_SESSION_MEMO)
+        pack_memo(&c->memo, p);
     else
         pack_held(&c->put, p);
 }
@@ -372,6 +384,7 @@ static void pack(const char *space, const struct change *c, struct packed *p)
     case CHANGE_SESSION_END:
     case CHANGE_SNAPSHOT_SESSION:
     case CHANGE_SNAPSHOT_HELD:
+    case CHANGE_SESSION_MEMO:
         pack_session(c, p);
         break;
     }

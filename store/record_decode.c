@@ -274,6 +274,7 @@ static bool unpack_session_state(const Rdzv__SessionState *m, struct change *c)
         .is_worker = m->is_worker != 0,
         .worker_store = m->worker_store,
         .answer = slice_of(m->answer),
+        .memo = slice_of(m->memo),
     };
     return is_whole(&m->base) &&
            (m->flags & ~(uint32_t)(RELAY_ANSWERED | RELAY_TOOK | RELAY_ARRIVED)) == 0;
@@ -284,6 +285,13 @@ static bool unpack_held(const Rdzv__SessionHeld *m, struct change *c)
     c->kind = CHANGE_SNAPSHOT_HELD;
     bytes_put_u64(c->number, m->id);
     c->put = (struct key_put){.key = {c->number, SESSION_KEY_SIZE}, .value = slice_of(m->bytes)};
+    return is_whole(&m->base);
+}
+
+static bool unpack_memo(const Rdzv__SessionMemo *m, struct change *c)
+{
+    c->kind = CHANGE_SESSION_MEMO;
+    c->memo = (struct session_memo){m->id, slice_of(m->bytes)};
     return is_whole(&m->base);
 }
 
@@ -302,6 +310,8 @@ static bool unpack_session(const Rdzv__Session *m, struct change *c)
         return unpack_session_state(m->state, c);
     case RDZV__SESSION__WHAT_HELD:
         return unpack_held(m->held, c);
+    case RDZV__SESSION__WHAT_MEMO:
+        return unpack_memo(m->memo, c);
     default:
         return false;
     }
@@ -324,6 +334,7 @@ static bool unpack(const Rdzv__Record *m, struct change *c, struct slice **lists
     case CHANGE_SESSION_END:
     case CHANGE_SNAPSHOT_SESSION:
     case CHANGE_SNAPSHOT_HELD:
+    case CHANGE_SESSION_MEMO:
         return false;
     case CHANGE_KEY_PUT:
     case CHANGE_BARRIER_OPEN:

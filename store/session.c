@@ -109,7 +109,7 @@ static void note_change(struct session *session)
         session_moment_changes(session->home->moment, session);
 }
 
-static size_t popped_cost(const struct blob *b)
+static size_t cost_of(const struct blob *b)
 {
     return b == NULL ? 0 : sizeof *b + b->len;
 }
@@ -119,11 +119,21 @@ static void keep_popped(struct session *session, struct blob *b)
 {
     struct sessions *s = session->home;
 
-    quota_keep(s->quota, &s->bytes, popped_cost(b), popped_cost(session->popped));
+    quota_keep(s->quota, &s->bytes, cost_of(b), cost_of(session->popped));
     blob_leave(session->popped, ACCOUNT_ANSWERS);
     session->popped = b;
     if (b != NULL)
         blob_hold(b, ACCOUNT_SESSIONS);
+}
+
+/* Takes the only reference. */
+static void keep_memo(struct session *session, struct blob *b)
+{
+    struct sessions *s = session->home;
+
+    quota_keep(s->quota, &s->bytes, cost_of(b), cost_of(session->memo));
+    blob_unref(session->memo);
+    session->memo = b;
 }
 
 static void set_answer(struct session *session, struct slice answer)
@@ -209,6 +219,33 @@ void session_bind(struct sessions *s, const struct session_bind *c)
     count_use(session, true);
 }
 
+bool session_can_have_memo(const struct sessions *s, const struct session_memo *c)
+{
+    return c->bytes.len <= SESSION_MEMO_MAX && session_find(s, c->id) != NULL;
+}
+
+bool session_has_room(const struct sessions *s, const struct session_memo *c)
+{
+    const struct session *session = session_find(s, c->id);
+
+    return session != NULL &&
+           quota_has_room(s->quota, cost_of(session->memo), sizeof(struct blob) + c->bytes.len);
+}
+
+/* NULL: it is empty. */
+static struct blob *memo_blob(const struct sessions *s, struct slice bytes)
+{
+    return bytes.len == 0 ? NULL : reserve_blob(s->reserve, ACCOUNT_SESSIONS, bytes);
+}
+
+void session_set_memo(struct sessions *s, const struct session_memo *c)
+{
+    struct session *session = session_find(s, c->id);
+
+    note_change(session);
+    keep_memo(session, memo_blob(s, c->bytes));
+}
+
 void session_passes(struct session *session)
 {
     note_change(session);
@@ -220,6 +257,7 @@ void session_end(struct sessions *s, struct session *session)
         session_moment_loses(s->moment, session);
     keymap_depart(keys_of(session), waiter_of(session));
     keep_popped(session, NULL);
+    keep_memo(session, NULL);
     count_use(session, false);
     quota_keep(s->quota, &s->bytes, 0, SESSION_COST);
     TAILQ_REMOVE(&s->list, session, order);
@@ -237,13 +275,16 @@ bool session_load(struct sessions *s, const struct session_state *state)
 
     if (session_find(s, state->id) != NULL || session_check_bind(s, &bind) != STORE_OK ||
         (arrived ? state->answer.len != 0 : !are_flags(state->flags, state->answer.len)) ||
-        !reserve_hold(s->reserve, session_memory(s, state->id)))
+        state->memo.len > SESSION_MEMO_MAX ||
+        !reserve_hold(s->reserve,
+                      session_memory(s, state->id) + reserve_blob_cost(state->memo.len)))
         return false;
     session_bind(s, &bind);
     session = session_find(s, state->id);
     session->number = state->number;
     session->flags = state->flags;
     set_answer(session, state->answer);
+    keep_memo(session, memo_blob(s, state->memo));
     reserve_settle(s->reserve);
     return true;
 }

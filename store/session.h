@@ -23,6 +23,9 @@
  * what was answered to them was. Those in a barrier wait on, as other clients do. A worker store is
  * not dropped while a session is bound to it.
  *
+ * Memo. Some bytes that mean something to the daemon alone, and that it wants to know of the
+ * session's client after a start.
+ *
  * How many there are is the matter of those who make them: each is a connection of a client. */
 #pragma once
 
@@ -41,6 +44,7 @@ struct space;
 
 /* An answer that is kept, but for an element. */
 #define SESSION_ANSWER_MAX 64u
+#define SESSION_MEMO_MAX   1280u
 
 struct session {
     struct table_node node; /* the id */
@@ -50,6 +54,7 @@ struct session {
     uint64_t number;       /* the last request that has changed anything; 0: none */
     uint64_t worker_store; /* whose keys it uses; 0: the space's own */
     struct blob *popped;   /* the answer ends with it: its length in eight bytes, and the bytes */
+    struct blob *memo;     /* NULL: none */
     uint32_t snapshot;     /* the number of the one that has it already */
     uint8_t flags;         /* RELAY_ANSWERED, RELAY_TOOK, RELAY_ARRIVED: what became of it */
     bool is_worker;
@@ -68,7 +73,7 @@ struct sessions {
     struct space *space;
     struct reserve *reserve;
     struct quota *quota; /* of the space */
-    size_t bytes;        /* of sessions, and of elements that they were answered */
+    size_t bytes;        /* of sessions, their memos, and of elements that they were answered */
 };
 
 void sessions_init(struct sessions *s, struct space *space, struct reserve *reserve, uint64_t seed,
@@ -91,6 +96,9 @@ struct slice session_barrier(const struct session *session);
  * memory, and that the space has room for one session more. STORE_NO_MEMORY, STORE_FULL. */
 enum store_status session_prepare(struct sessions *s, uint64_t id);
 
+/* Before a SESSION_MEMO: false when the space has no room for it, or there is no such session. */
+bool session_has_room(const struct sessions *s, const struct session_memo *c);
+
 /* --- Changes; for part_session.c and snapshot_load.c alone. --- */
 
 /* What each costs by itself. */
@@ -109,6 +117,10 @@ void session_do(struct sessions *s, const struct session_done *c);
 /* STORE_ABSENT, STORE_IN_USE: see engine_session_bind(). */
 enum store_status session_check_bind(const struct sessions *s, const struct session_bind *c);
 void session_bind(struct sessions *s, const struct session_bind *c);
+
+/* True when the session is there, and the memo is not too long. */
+bool session_can_have_memo(const struct sessions *s, const struct session_memo *c);
+void session_set_memo(struct sessions *s, const struct session_memo *c);
 
 /* Ends one that there is. */
 void session_end(struct sessions *s, struct session *session);

@@ -30,7 +30,9 @@ static struct change state_of(const struct session *session)
                           .flags = session->flags,
                           .is_worker = session->is_worker,
                           .worker_store = session->worker_store,
-                          .answer = {session->answer, session->answer_len}},
+                          .answer = {session->answer, session->answer_len},
+                          .memo = session->memo != NULL ? blob_slice(session->memo)
+                                                        : (struct slice){0}},
     };
 }
 

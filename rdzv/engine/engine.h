@@ -228,6 +228,7 @@ struct engine_session_state {
     struct blob *popped; /* behind it, blob_counted(): the answer of a QUEUE_POP; NULL: nothing */
     uint64_t worker_store;
     bool is_worker;
+    struct slice memo; /* what was kept with it; empty: nothing */
 };
 
 /* False: there is none of that id. */
@@ -251,6 +252,12 @@ void engine_session_done(struct engine *e, struct engine_space *space, uint64_t 
  * stands in a barrier of others. */
 enum store_status engine_session_bind(struct engine *e, struct engine_space *space, uint64_t id,
                                       bool is_worker, uint64_t worker_store);
+
+/* Keeps up to SESSION_MEMO_MAX bytes with a session, in place of those before, for the time after a
+ * start; they mean nothing to the store. False: there is no such session, the space is full, memory
+ * is short, or no change is taken at present; nothing has changed. */
+bool engine_session_set_memo(struct engine *e, struct engine_space *space, uint64_t id,
+                             struct slice memo);
 
 /* Of a session with RELAY_ARRIVED whose client has sent its BARRIER again: true, it has opened
  * since and the client passes; false, the client waits there, and has been counted. */

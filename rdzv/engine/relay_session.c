@@ -20,6 +20,7 @@ bool engine_session_find(const struct engine *e, const struct engine_space *spac
         .popped = session->popped,
         .worker_store = session->worker_store,
         .is_worker = session->is_worker,
+        .memo = session->memo != NULL ? blob_slice(session->memo) : (struct slice){0},
     };
     return true;
 }
@@ -119,6 +120,14 @@ enum store_status engine_session_bind(struct engine *e, struct engine_space *spa
     if (status == STORE_OK)
         tell_unbound(e, space, before);
     return status;
+}
+
+bool engine_session_set_memo(struct engine *e, struct engine_space *space, uint64_t id,
+                             struct slice memo)
+{
+    const struct change c = {.kind = CHANGE_SESSION_MEMO, .memo = {id, memo}};
+
+    return session_has_room(&space->store->sessions, &c.memo) && change(e, space, &c) == STORE_OK;
 }
 
 bool engine_session_end(struct engine *e, struct engine_space *space, uint64_t id)

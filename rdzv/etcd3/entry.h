@@ -24,7 +24,7 @@
  * them, so it cannot lead from then on; those that can have read all of them, so nothing is lost.
  */
 #ifndef ENTRY_VERSION_MAX
-#define ENTRY_VERSION_MAX 1u
+#define ENTRY_VERSION_MAX 2u
 #endif
 #define ENTRY_VERSION_MIN 1u
 

@@ -204,6 +204,8 @@ static void dump_session(FILE *out, const struct session *s)
     dump_bytes(out, "answer", (struct slice){s->answer, s->answer_len});
     if (s->popped != NULL)
         dump_bytes(out, "popped", blob_slice(s->popped));
+    if (s->memo != NULL)
+        dump_bytes(out, "memo", blob_slice(s->memo));
     if (!session_passed(s))
         dump_bytes(out, "barrier", session_barrier(s));
     putc('\n', out);

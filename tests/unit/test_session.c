@@ -643,6 +643,40 @@ static void who_stands_in_a_barrier_is_bound_to_its_keys(void **state)
     end();
 }
 
+/* --- Memos. --- */
+
+static void a_memo_is_there_after_a_start(void **state)
+{
+    static const struct slice none = {0};
+    static uint8_t longest[SESSION_MEMO_MAX + 1];
+    size_t bytes;
+
+    (void)state;
+    begin();
+    assert_false(engine_session_set_memo(&engine, space, ID, slice_str("of no session")));
+    assert_int_equal(engine_session_bind(&engine, space, ID, false, 0), STORE_OK);
+    bytes = space->store->sessions.bytes;
+    assert_true(engine_session_set_memo(&engine, space, ID, slice_str("a first memo")));
+    assert_true(engine_session_set_memo(&engine, space, ID, slice_str("a memo")));
+    assert_int_equal(space->store->sessions.bytes, bytes + sizeof(struct blob) + 6);
+    restart_from_journal();
+    assert_true(slice_is(state_of(ID).memo, "a memo"));
+    restart_from_snapshot();
+    assert_true(slice_is(state_of(ID).memo, "a memo"));
+    assert_int_equal(space->store->sessions.bytes, bytes + sizeof(struct blob) + 6);
+    assert_false(
+        engine_session_set_memo(&engine, space, ID, (struct slice){longest, sizeof longest}));
+    assert_true(
+        engine_session_set_memo(&engine, space, ID, (struct slice){longest, SESSION_MEMO_MAX}));
+    restart_from_snapshot();
+    assert_int_equal(state_of(ID).memo.len, SESSION_MEMO_MAX);
+    assert_true(engine_session_set_memo(&engine, space, ID, none));
+    restart_from_journal();
+    assert_int_equal(state_of(ID).memo.len, 0);
+    assert_int_equal(space->store->sessions.bytes, bytes);
+    end();
+}
+
 /* --- What cannot be had. --- */
 
 /* Whatever the request takes of the batch, and however full that is. */
@@ -790,6 +824,7 @@ int main(void)
         cmocka_unit_test(clients_wait_beside_sessions),
         cmocka_unit_test(a_worker_store_stays_while_a_session_is_bound_to_it),
         cmocka_unit_test(who_stands_in_a_barrier_is_bound_to_its_keys),
+        cmocka_unit_test(a_memo_is_there_after_a_start),
         cmocka_unit_test(what_was_prepared_finds_room),
         cmocka_unit_test(without_memory_a_request_is_refused_before),
         cmocka_unit_test(a_journal_that_takes_no_changes_refuses),

@@ -319,6 +319,14 @@ static void answer_session(const struct order *o, const struct store_result *out
     }
 }
 
+static struct session_memo any_memo(struct chance *r, uint64_t id)
+{
+    static uint8_t bytes[300];
+
+    bytes_put_u64(bytes, below(r, 1000));
+    return (struct session_memo){id, {bytes, below(r, sizeof bytes)}};
+}
+
 /* What happens to a session behind a command. False: nothing. */
 static bool make_session_change(struct chance *r, struct store *s, const struct order *o,
                                 const struct store_result *out, struct change *c)
@@ -332,7 +340,10 @@ static bool make_session_change(struct chance *r, struct store *s, const struct 
     if (what < 2) {
         c->kind = CHANGE_SESSION_BIND;
         c->bind = (struct session_bind){id, what == 0, below(r, space->worker_stores.last_id + 1)};
-    } else if (what > 2) {
+    } else if (what < 4 && session != NULL) {
+        c->kind = CHANGE_SESSION_MEMO;
+        c->memo = any_memo(r, id);
+    } else if (what > 4) {
         if (out->status != STORE_OK || command_part(o->command.kind) != PART_KEYS ||
             worker_store != o->command.worker_store)
             return false;
