@@ -48,6 +48,11 @@ struct carrier_functions {
     bool (*woken)(struct conn *c);
     /* The session uses the keys of that worker store from now on; see engine_session_bind(). */
     enum store_status (*bound)(struct conn *c, uint64_t worker_store);
+    /* Keeps some bytes with the session, for the time after a start; see
+     * engine_session_set_memo(). */
+    void (*keep_memo)(struct conn *c, struct slice memo);
+    /* What was kept last, borrowed until the session changes; empty: nothing. */
+    struct slice (*memo)(const struct conn *c);
     /* The address by which the client has reached the relay. */
     void (*local)(const struct conn *c, struct peer *out);
     /* True while somebody carries it, with whom it ends when the daemon stops. */

@@ -382,6 +382,23 @@ static enum store_status bound(struct conn *c, uint64_t worker_store)
     return status;
 }
 
+/* Without it, the daemon learns after a start what the client itself tells. */
+static void keep_memo(struct conn *c, struct slice memo)
+{
+    struct relay_session *s = session_of(c);
+
+    engine_session_set_memo(s->all->engine, conn_space(c), s->id, memo);
+}
+
+static struct slice memo(const struct conn *c)
+{
+    const struct relay_session *s = session_of(c);
+    struct engine_session_state state = {0};
+
+    engine_session_find(s->all->engine, s->space, s->id, &state);
+    return state.memo;
+}
+
 static void local(const struct conn *c, struct peer *out)
 {
     *out = session_of(c)->local;
@@ -506,6 +523,8 @@ static const struct carrier_functions functions = {.send = send_session,
                                                    .done = done,
                                                    .woken = woken,
                                                    .bound = bound,
+                                                   .keep_memo = keep_memo,
+                                                   .memo = memo,
                                                    .local = local,
                                                    .is_attached = is_attached,
                                                    .closed = closed};

@@ -338,6 +338,9 @@ static void carry_out_effect(struct live_run *run, const struct policy_output *o
     case POLICY_RESUME:
         input_unpark(conn_of(o->agent));
         break;
+    case POLICY_KEEP_MEMO:
+        conn_of(o->agent)->carrier->functions->keep_memo(conn_of(o->agent), o->value);
+        break;
     case POLICY_CANCEL_PROBE:
         probe_cancel(run->probe);
         run->probe = NULL;

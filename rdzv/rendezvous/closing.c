@@ -9,11 +9,8 @@
  * (api.py, _assign_worker_ranks()), unless TORCH_ELASTIC_WORKER_IDENTICAL is 1: then no agent of
  * the run does, and a participant counts.
  *
- * After a start it is not known which node an agent is that its relay brings back, until it sends a
- * heartbeat; one whose workers ended meanwhile asks to close the run, leaves, and sends none. Nor
- * is it known who goes on, until all are back. What cannot be judged yet is kept, and judged when
- * all who are there have said who they are: the closers are then among the nodes that no agent has
- * claimed. */
+ * After a start it is not known who goes on, until all are back. What cannot be judged yet is kept,
+ * and judged then. */
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
@@ -78,18 +75,10 @@ static bool others_go_on(const struct run *run, const struct agent *a)
     return false;
 }
 
-/* Of another agent nothing is known since the start, or it may still come back. */
-static bool others_may_go_on(const struct run *run, const struct agent *a)
+/* After a start one may still come back, or it is not known yet which node it is. */
+static bool others_may_go_on(const struct run *run)
 {
-    const struct agent *b;
-
-    if (run->awaits_agents)
-        return true;
-    TAILQ_FOREACH(b, &run->agents, entry) {
-        if (b != a && !b->closes && agent_is_forgotten(b))
-            return true;
-    }
-    return false;
+    return run->awaits_agents || run->unnamed_since_ms != 0;
 }
 
 static bool runs_workers(const struct run *run, const struct agent *a)
@@ -100,77 +89,43 @@ static bool runs_workers(const struct run *run, const struct agent *a)
            (!run->shares_roles || (a->has_workers && a->workers_round == run->view.state.round));
 }
 
-/* The agent has not said since the start which node it is, and no round was completed since: each
- * agent of such a round has said so. */
-static bool may_be_in_newest(const struct run *run, const struct agent *a)
+static bool may_close(const struct run *run, const struct agent *a)
 {
-    return agent_is_forgotten(a) && run->completed_ms == 0;
+    return !run->settings->close_from_members || runs_workers(run, a);
 }
 
 enum close_verdict closing_judge(const struct step *s, const struct agent *a)
 {
     const struct run *run = s->run;
-    bool go_on = others_go_on(run, a), may_go_on = others_may_go_on(run, a);
+    bool go_on = others_go_on(run, a), may_go_on = others_may_go_on(run);
 
     if (run->settings->close_needs_all && others_are_in(run, a))
         return CLOSE_IGNORED;
-    if (!run->settings->close_from_members || runs_workers(run, a) || (!go_on && !may_go_on))
+    if (run->settings->close_needs_all && may_go_on)
+        return CLOSE_WAITS;
+    if (may_close(run, a) || (!go_on && !may_go_on))
         return CLOSE_COUNTS;
-    return may_be_in_newest(run, a) || !go_on ? CLOSE_WAITS : CLOSE_IGNORED;
+    return go_on ? CLOSE_IGNORED : CLOSE_WAITS;
 }
 
 /* --- What waits. --- */
 
 void closing_keep(struct step *s, const struct agent *a)
 {
-    struct run *run = s->run;
-
-    run->close_waits = true;
-    run->unnamed_closers += agent_is_forgotten(a);
-    run->has_absent = run->has_absent || !run->awaits_agents; /* a tick judges */
+    s->run->close_waits = true;
+    s->run->closer_may = s->run->closer_may || may_close(s->run, a);
 }
 
 void closing_forget(struct run *run)
 {
-    run->close_waits = false;
-    run->unnamed_closers = 0;
-}
-
-/* That node, which was there at the start, may be of one that has asked: no agent says that it is
- * it, but for one that has begun since, in the place of its predecessor, and may be gone, too. */
-static bool is_unclaimed(const struct run *run, const struct torch_node *node)
-{
-    enum node_claim claim = run_claim_of(run, node);
-
-    if (claim != CLAIM_NONE)
-        return claim == CLAIM_SUCCEEDED;
-    return run_agent_of(run, node) == NULL &&
-           explain_role(torch_state_find(&run->view.state, node)) != NULL;
-}
-
-/* More have asked than there are such nodes whose close would not count. No round has been
- * completed since they did. */
-static bool was_participant(const struct run *run)
-{
-    const struct torch_state *then = &run->view.last_completed;
-    size_t participants = 0, others = 0;
-
-    for (size_t i = 0; run->view.has_completed && i < then->count; i++) {
-        const struct torch_node *node = &then->nodes[i];
-
-        if (explain_role(node) == NULL || loss_is_mark(node) || !is_unclaimed(run, node))
-            continue;
-        participants += node->participant;
-        others += !node->participant;
-    }
-    return participants > 0 && run->unnamed_closers > others;
+    run->close_waits = run->closer_may = false;
 }
 
 static bool counts_now(const struct run *run)
 {
-    if (!others_go_on(run, NULL))
-        return true;
-    return !(run->settings->close_needs_all && others_are_in(run, NULL)) && was_participant(run);
+    if (!run->closer_may)
+        return !others_go_on(run, NULL);
+    return !run->settings->close_needs_all || !others_are_in(run, NULL);
 }
 
 bool closing_settle(struct step *s)

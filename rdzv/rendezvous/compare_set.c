@@ -87,8 +87,10 @@ static void learn_node(struct step *s, struct agent *a, const struct wish *wish)
     if (node == NULL)
         return;
     skew_learn(s, a, node->heartbeat_us);
-    if (!a->has_node || torch_node_compare(node, &a->node) != 0)
+    if (!a->has_node || torch_node_compare(node, &a->node) != 0) {
         run_remember_node(s->run, a, node);
+        memo_keep(s, a);
+    }
 }
 
 /* Whether its node is in the complete round. */
@@ -107,6 +109,7 @@ void compare_set_written(struct step *s, struct agent *a)
 {
     const struct torch_state *before = &s->run->view.before, *state = &s->run->view.state;
 
+    a->is_back = false;
     if (!s->run->view.is_state)
         return;
     note_round(s->run, a);

@@ -186,9 +186,11 @@ static bool is_new(struct step *s, struct agent *a, const struct torch_node *own
     const struct torch_node *was = torch_state_find(&s->run->view.state, own);
     bool is_known = a->has_node && torch_node_compare(&a->node, own) == 0;
 
-    if (!is_known)
-        run_remember_node(s->run, a, own);
     skew_learn(s, a, own->heartbeat_us);
+    if (!is_known) {
+        run_remember_node(s->run, a, own);
+        memo_keep(s, a);
+    }
     return is_known || explain_role(was) == NULL;
 }
 

@@ -52,6 +52,7 @@ struct policy_event {
     bool waits;         /* AGENT_LOOKED, AGENT_ASKED: it is a WAIT, whose reply may take long */
     bool daemon_drains; /* AGENT_DISCONNECTED: rdzvd itself ends, so the node is not missed */
     bool agents_return; /* RUN_RESTORED: some are to come back, for they are behind a relay */
+    struct slice memo;  /* AGENT_CONNECTED: of the last POLICY_KEEP_MEMO before a start */
     enum probe_result probed;
     uint16_t port;
     uint64_t still_ms;
@@ -91,9 +92,11 @@ enum policy_output_kind {
     POLICY_PASS,    /* it is carried out as it is */
     POLICY_SWALLOW, /* nothing is set */
 
-    POLICY_RESUME, /* agent: its held request is shown again, as an event of its own */
-    POLICY_CLOSE,  /* agent: its connection ends, for `reason`, about `value` */
-    POLICY_PROBE,  /* does a process listen on `port` of the host of `agent`? */
+    POLICY_RESUME,    /* agent: its held request is shown again, as an event of its own */
+    POLICY_CLOSE,     /* agent: its connection ends, for `reason`, about `value` */
+    POLICY_KEEP_MEMO, /* agent, which is relayed: `value` is given back when it connects again after
+                         a start of the daemon; up to SESSION_MEMO_MAX bytes */
+    POLICY_PROBE,     /* does a process listen on `port` of the host of `agent`? */
     POLICY_CANCEL_PROBE,
     POLICY_SHARE_PORT, /* the workers of this run use the agents' port from now on */
     POLICY_OPEN_PORT,  /* a port of its own, beside the one that `agent` has come to */

@@ -70,6 +70,8 @@ void skew_learn_from(struct step *s, struct agent *a, const struct wish *wish);
 bool skew_is_same(const struct agent *a, const struct agent *b);
 /* The agent no longer exists. */
 void skew_forget(struct step *s, struct agent *a);
+/* Its clock was ahead by that before a start of the daemon; its node's heartbeat is moved there. */
+void skew_recall(struct step *s, struct agent *a, int64_t ahead_us);
 /* True: the agent is to see this text and not the value, which has times of other clocks. It lives
  * as long as the outputs. */
 bool skew_show(struct step *s, struct agent *a, struct slice *text);
@@ -78,6 +80,13 @@ bool skew_show(struct step *s, struct agent *a, struct slice *text);
 bool skew_restore(struct step *s, struct agent *a, struct wish *wish);
 /* A deadline that the agent has set, by our clock. */
 int64_t skew_deadline(const struct agent *a, int64_t deadline_us);
+
+/* --- memo.c --- */
+
+/* It is known which node the agent is, or its clock is another one than it was taken for. */
+void memo_keep(struct step *s, struct agent *a);
+/* The agent is connected, and that was kept of it before a start; what is no memo says nothing. */
+void memo_recall(struct step *s, struct agent *a, struct slice memo);
 
 /* --- closing.c --- */
 
@@ -94,8 +103,8 @@ enum close_verdict closing_judge(const struct step *s, const struct agent *a);
 /* CLOSE_WAITS: the agent has asked. */
 void closing_keep(struct step *s, const struct agent *a);
 void closing_forget(struct run *run);
-/* All agents that came back after a start have said who they are: what waits is judged. True: the
- * run is closed. */
+/* All agents are back that come back after a start: what waits is judged. True: the run is closed.
+ */
 bool closing_settle(struct step *s);
 
 /* --- cas_queue.c --- */
@@ -157,7 +166,8 @@ bool presence_is_too_old(const struct step *s, const struct torch_node *node);
 bool presence_is_one_silent(const struct step *s);
 bool presence_is_any_silent(struct step *s);
 bool presence_may_one_look_silent(const struct step *s);
-/* True: the daemon has forgotten of which node the agent is, and by now it is none of the run's. */
+/* True: the agent was there before a start, its node is not, and whether it has workers is not
+ * known. */
 bool presence_is_stranger(const struct step *s, const struct agent *a);
 
 /* --- loss.c --- */

@@ -10,6 +10,7 @@ static void connected(struct step *s, const struct policy_event *event)
 {
     s->run->ending = false;
     presence_heard(s, event->agent, false);
+    memo_recall(s, event->agent, event->memo);
     rejoin_enter(s, event->agent);
 }
 
@@ -135,17 +136,28 @@ static void restored(struct step *s, const struct policy_event *event)
     worker_store_on_restore(s);
 }
 
-/* An agent that has not written since the start may be any of the nodes. Those that are in a round
- * write a heartbeat each 5 s. */
-static void drop_absent(struct step *s)
+/* An agent of which no memo was kept writes a heartbeat each 5 s, or as keep_alive_interval says
+ * (2.7 and later), if it is in a round. */
+#define SAYS_MS 60000
+
+static bool is_any_unnamed(const struct step *s)
 {
     const struct agent *a;
 
+    if (clock_elapsed_ms(s->run->unnamed_since_ms, s->now->ms) >= SAYS_MS)
+        return false;
     TAILQ_FOREACH(a, &s->run->agents, entry) {
-        if (!a->has_node)
-            return;
+        if (agent_is_unnamed(a))
+            return true;
     }
-    s->run->has_absent = false;
+    return false;
+}
+
+static void drop_absent(struct step *s)
+{
+    if (is_any_unnamed(s))
+        return;
+    s->run->unnamed_since_ms = 0;
     if (!closing_settle(s))
         loss_on_restore(s);
 }
@@ -154,7 +166,7 @@ static void returned(struct step *s, const struct policy_event *event)
 {
     (void)event;
     s->run->awaits_agents = false;
-    s->run->has_absent = true;
+    s->run->unnamed_since_ms = s->now->ms;
     drop_absent(s);
 }
 
@@ -199,7 +211,7 @@ static void tick(struct step *s, const struct policy_event *event)
     rejoin_reject_overdue(s);
     worker_store_retry(s);
     presence_refresh(s);
-    if (s->run->has_absent)
+    if (s->run->unnamed_since_ms != 0)
         drop_absent(s);
     loss_drop_silent(s);
     loss_on_tick(s);

@@ -3,11 +3,6 @@
  * its last one is 15 s old. Here it is known when each agent has last asked, and whether it waits
  * for a reply: its node's heartbeat is moved on to then. A frozen process asks for nothing, so its
  * heartbeat grows as old as torch wants, or as --silent-node-timeout.
- *
- * After a start it is not known which node an agent is that its relay brings back, until it sends a
- * heartbeat. If it was away for so long that the others have presumed it dead, it never sends one.
- * But when each node that there is has an agent, it is surely none of them; and neither is one that
- * has looked at the state for so long without a heartbeat that it cannot have found itself there.
  */
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
@@ -18,17 +13,8 @@
 /* What a heartbeat is moved on by, at least. */
 #define STEP_US INT64_C(1000000)
 
-/* Agents look at the state once a second, 1.13 each 5 s, or as --monitor-interval says. */
-#define PAUSE_MS 15000
-/* The heartbeat of a node may be ahead by one interval after a start (repair.c), and its agent
- * sends the next one when it is an interval old: 5 s, or the job's keep_alive_interval (2.7 and
- * later), for which large jobs take 20 s. */
-#define SAYS_MS 60000
-
 void presence_heard(struct step *s, struct agent *a, bool waits)
 {
-    if (clock_elapsed_ms(a->heard_ms, s->now->ms) > PAUSE_MS)
-        a->asks_since_ms = s->now->ms;
     a->heard_ms = s->now->ms;
     a->waits = waits;
 }
@@ -41,7 +27,6 @@ void presence_stood_still(struct step *s, uint64_t still_ms)
         uint64_t ago_ms = clock_elapsed_ms(a->heard_ms, s->now->ms);
 
         a->heard_ms += still_ms < ago_ms ? still_ms : ago_ms;
-        a->asks_since_ms += still_ms;
     }
 }
 
@@ -184,36 +169,8 @@ bool presence_is_any_silent(struct step *s)
     return run->is_any_silent;
 }
 
-/* --- Agents that are back after a start. --- */
-
-/* Of N nodes and k such agents, N / k are looked at in the mean. */
-static bool is_any_unclaimed(const struct step *s)
-{
-    const struct torch_state *state = &s->run->view.state;
-
-    for (size_t i = 0; i < state->count; i++) {
-        const struct torch_node *node = &state->nodes[i];
-
-        if (explain_role(node) != NULL && !loss_is_mark(node) && run_agent_of(s->run, node) == NULL)
-            return true;
-    }
-    return false;
-}
-
-/* It was in a complete round, and was silent before any of its writes told which node it is. */
-static bool is_unnamed(const struct agent *a)
-{
-    return a->has_ranks_of != 0 && !a->has_node;
-}
-
-/* It would have sent a heartbeat by now, if it were one of the nodes. */
-static bool finds_itself_nowhere(const struct step *s, const struct agent *a)
-{
-    return !a->waits && clock_elapsed_ms(a->asks_since_ms, s->now->ms) >= SAYS_MS;
-}
-
 bool presence_is_stranger(const struct step *s, const struct agent *a)
 {
-    return (agent_is_forgotten(a) || is_unnamed(a)) && step_is_open(s) &&
-           (finds_itself_nowhere(s, a) || !is_any_unclaimed(s));
+    return a->is_back && a->nodes == 0 && step_is_open(s) &&
+           explain_role(run_node_of(s->run, a)) == NULL;
 }

@@ -7,8 +7,8 @@
  * closed_run_wait_ms, which should be shorter than torch's own patience (read_timeout, 60 s), they
  * learn what torch would have told them.
  *
- * An agent that its relay brings back over a start was in the run, or it introduces itself: then it
- * had come for the next one. */
+ * An agent that its relay brings back over a start, and that has written the state before, was in
+ * the run (memo.c); another one had come for the next one. */
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
@@ -26,7 +26,7 @@ static void count_in(struct run *run, struct agent *a)
 
 void rejoin_enter(struct step *s, struct agent *a)
 {
-    a->rejoining = is_closed(s->run) && !a->returns;
+    a->rejoining = is_closed(s->run) && !a->has_node;
     if (a->rejoining)
         TAILQ_INSERT_TAIL(&s->run->rejoining, a, entry);
     else
@@ -79,22 +79,12 @@ void rejoin_take_back(struct step *s, struct agent *a)
         count_in(run, a);
 }
 
-/* It was counted in, since it might have been in the run before the start. */
-static void count_out(struct step *s, struct agent *a)
-{
-    rejoin_leave(s, a);
-    a->rejoining = true;
-    TAILQ_INSERT_TAIL(&s->run->rejoining, a, entry);
-}
-
 bool rejoin_should_hold(struct step *s, struct agent *a)
 {
     struct run *run = s->run;
     uint64_t wait_ms = run->settings->closed_run_wait_ms;
     struct note *note;
 
-    if (a->returns && !a->has_node && !a->rejoining && is_closed(run))
-        count_out(s, a);
     if (!a->rejoining || a->rejected || wait_ms == 0 || !is_closed(run))
         return false;
     if (a->waiting)

@@ -505,6 +505,11 @@ static void on_applied(void *arg, struct engine_space *space, const struct comma
 
 /* --- Sessions. --- */
 
+static struct slice memo_of(const struct conn *c)
+{
+    return conn_is_carried(c) ? c->carrier->functions->memo(c) : (struct slice){0};
+}
+
 static void bind_agent(struct rendezvous_space *home, struct conn *c, struct slice key,
                        bool compared)
 {
@@ -524,6 +529,7 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
     a->run = run;
     a->conn = c;
     a->agent.pings = c10d_session(c)->pinged;
+    a->agent.relayed = conn_is_carried(c);
     a->agent.returns = c10d_session(c)->role == C10D_RESUMED;
     if (conn_local(c, &local)) {
         peer_host(&local, a->agent.local_host);
@@ -531,7 +537,8 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
     }
     c10d_session(c)->role = C10D_AGENT;
     c10d_session(c)->bound.agent = a;
-    shell_step(run, (struct policy_event){.kind = AGENT_CONNECTED, .agent = &a->agent});
+    shell_step(run, (struct policy_event){
+                        .kind = AGENT_CONNECTED, .agent = &a->agent, .memo = memo_of(c)});
 }
 
 /* No agent of it is here, nor may one come back after a start, nor do its workers go on. */
@@ -846,7 +853,7 @@ static size_t count_unnamed(const struct run *run)
     size_t count = 0;
 
     TAILQ_FOREACH(a, &run->agents, entry)
-        count += agent_is_forgotten(a);
+        count += agent_is_unnamed(a);
     return count;
 }
 

@@ -63,8 +63,19 @@ static int64_t with_lost_beat(int64_t at_us, int64_t ended_us)
     return at_us < ended_us - interval_us ? at_us + interval_us : at_us;
 }
 
+/* By the clock of an agent whose clock is wrong, or of a node that is dead: whichever it is, the
+ * agent has the time to come back. */
+static int64_t in_our_clock(int64_t at_us, int64_t ended_us)
+{
+    bool is_ours =
+        at_us >= ended_us - TORCH_DEAD_MS * INT64_C(1000) && at_us <= ended_us + CLOCKS_US;
+
+    return is_ours ? at_us : ended_us;
+}
+
 void repair_add_lost_beats(struct step *s, uint64_t away_ms)
 {
+    bool has_clocks = s->run->settings->agent_views;
     int64_t ended_us = s->now->wall_ns / 1000 - to_us(away_ms);
     struct torch_state next;
 
@@ -73,6 +84,8 @@ void repair_add_lost_beats(struct step *s, uint64_t away_ms)
         return;
     for (size_t i = 0; i < next.count; i++)
         next.nodes[i].heartbeat_us = with_lost_beat(next.nodes[i].heartbeat_us, ended_us);
+    for (size_t i = 0; has_clocks && i < next.count; i++)
+        next.nodes[i].heartbeat_us = in_our_clock(next.nodes[i].heartbeat_us, ended_us);
     step_put_state(s, &next, 0);
     torch_state_free(&next);
 }

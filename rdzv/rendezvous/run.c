@@ -24,7 +24,6 @@ void run_fini(struct run *run)
     assert(TAILQ_EMPTY(&run->agents) && TAILQ_EMPTY(&run->rejoining) && TAILQ_EMPTY(&run->gone));
     worker_store_fini(&run->endpoint);
     crowd_fini(&run->crowd);
-    account_heap_free(ACCOUNT_RUNS, run->claims.of);
     table_fini(&run->by_node);
     run_view_fini(&run->view);
 }
@@ -47,7 +46,7 @@ uint64_t run_due_ms(const struct run *run)
     const struct policy_settings *settings = run->settings;
     uint64_t ttl_ms = settings->idle_run_ttl_ms == 0 ? UINT64_MAX : settings->idle_run_ttl_ms;
 
-    if (!run->idle || run->has_absent || run->view.unread || run->view.has_beats ||
+    if (!run->idle || run->unnamed_since_ms != 0 || run->view.unread || run->view.has_beats ||
         run_is_unused(run) || !TAILQ_EMPTY(&run->agents) || !TAILQ_EMPTY(&run->rejoining) ||
         run->slot.deadline_ms != 0)
         return 0;
@@ -68,6 +67,16 @@ static size_t node_key(const struct torch_node *node, uint8_t *out)
     if (node->addr.len != 0)
         memcpy(out + NODE_HEAD, node->addr.ptr, node->addr.len);
     return NODE_HEAD + node->addr.len;
+}
+
+bool run_node_of_key(struct slice key, struct torch_node *out)
+{
+    if (key.len < NODE_HEAD || key.len > NODE_HEAD + TORCH_ADDR_MAX)
+        return false;
+    *out = (struct torch_node){.pid = (int64_t)bytes_get_u64(key.ptr),
+                               .local_id = (int64_t)bytes_get_u64(key.ptr + sizeof(uint64_t)),
+                               .addr = slice_from(key, NODE_HEAD)};
+    return true;
 }
 
 const struct torch_node *run_node_of(const struct run *run, const struct agent *a)
@@ -127,44 +136,6 @@ bool run_list_again(struct run *run, struct agent *before, struct agent *a)
     return a->is_listed = true;
 }
 
-/* --- Nodes that agents have claimed since a start. --- */
-
-enum node_claim run_claim_of(const struct run *run, const struct torch_node *node)
-{
-    const struct node_claims *claims = &run->claims;
-
-    if (claims->of == NULL || claims->completion != run->view.completions)
-        return CLAIM_NONE;
-    return (enum node_claim)claims->of[node - run->view.last_completed.nodes];
-}
-
-/* False: no memory. */
-static bool make_claims(struct run *run)
-{
-    size_t count = run->view.last_completed.count;
-
-    if (run->claims.of != NULL && run->claims.completion == run->view.completions)
-        return true;
-    account_heap_free(ACCOUNT_RUNS, run->claims.of);
-    run->claims.completion = run->view.completions;
-    run->claims.of = account_heap_request_zeroed(ACCOUNT_RUNS, account_class_of(count), count);
-    return run->claims.of != NULL;
-}
-
-/* Whoever completes a round after the start has said who it is, so then no claim matters. */
-static void note_claim(struct run *run, const struct agent *a)
-{
-    const struct torch_node *then;
-
-    if (!(run->awaits_agents || run->has_absent) || run->completed_ms != 0 ||
-        !run->view.has_completed)
-        return;
-    then = torch_state_find(&run->view.last_completed, &a->node);
-    if (then != NULL && run_claim_of(run, then) == CLAIM_NONE && make_claims(run))
-        run->claims.of[then - run->view.last_completed.nodes] =
-            a->returns ? CLAIM_RETURNED : CLAIM_SUCCEEDED;
-}
-
 void run_remember_node(struct run *run, struct agent *a, const struct torch_node *node)
 {
     uint8_t *key = account_heap_request(ACCOUNT_RUNS, ACCOUNT_SMALL, NODE_HEAD + node->addr.len);
@@ -178,5 +149,4 @@ void run_remember_node(struct run *run, struct agent *a, const struct torch_node
     a->node.addr = slice_from(a->by_node.key, NODE_HEAD);
     table_add(&run->by_node, &a->by_node);
     a->has_node = a->is_listed = true;
-    note_claim(run, a);
 }

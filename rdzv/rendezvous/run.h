@@ -38,13 +38,14 @@ struct policy_settings {
 
 #define AGENT_HOST_MAX 46
 
-/* A connection of an agent. The caller makes it, zero but for the first four members, and keeps it
+/* A connection of an agent. The caller makes it, zero but for the first five members, and keeps it
  * from AGENT_CONNECTED until AGENT_DISCONNECTED. */
 struct agent {
     bool pings;                      /* torch 2.5 or later */
     char local_host[AGENT_HOST_MAX]; /* the address by which it has reached rdzvd; "": unknown */
     uint16_t local_port;             /* the same; 0: unknown */
-    bool returns; /* its relay has brought it over a start of the daemon, which has forgotten it */
+    bool relayed; /* it is behind a relay, so it outlives the daemon: see memo.c */
+    bool returns; /* its relay has brought it over a start of the daemon */
 
     /* The policy's own. */
     bool away;                 /* its relay is not there: it is silent, and not disconnected */
@@ -58,11 +59,11 @@ struct agent {
     bool rejected;             /* it has waited for too long, and learns that the run is closed */
     uint64_t waiting_since_ms; /* since it was held first; 0: it was not */
     bool has_node;             /* it has written the state at least once, as `node` */
+    bool is_back;              /* that was before a start of the daemon, and it has not since */
     bool is_listed;
     bool closes;            /* it has asked to close the run, see close_needs_all */
     bool waits;             /* the last that it asked for is a key that may not be there yet */
     uint64_t heard_ms;      /* when it asked for that */
-    uint64_t asks_since_ms; /* since then it has asked again and again, without a pause */
     struct torch_node node; /* its address points into by_node.key, which is owned */
     uint64_t nodes;         /* how many nodes are in the completed round it is in; 0: in none */
     int64_t round;          /* that round */
@@ -133,19 +134,6 @@ struct turn {
     uint64_t since_ms;
 };
 
-/* Which agent was the first since a start to say that it is that node of the last completed round.
- */
-enum node_claim {
-    CLAIM_NONE,
-    CLAIM_RETURNED,  /* the one that was it before the start */
-    CLAIM_SUCCEEDED, /* another one, which began since: what the first has become of is unknown */
-};
-
-struct node_claims {
-    uint8_t *of; /* enum node_claim of each node in view.last_completed; NULL: all are CLAIM_NONE */
-    uint64_t completion; /* view.completions then: of another one they say nothing */
-};
-
 struct run {
     struct run_view view; /* the first member */
     const struct policy_settings *settings;
@@ -159,12 +147,11 @@ struct run {
     uint64_t idle_since_ms;
     bool ending;        /* it is being forgotten on request: no node is missed */
     bool awaits_agents; /* the daemon has started, and not all agents that may come back have */
-    bool has_absent;    /* all agents that come back after a start have done so; who they are, they
-                           have yet to say */
-    bool was_told;      /* when the daemon ended, the nodes of the round were about to meet */
-    bool close_waits;   /* it was to be closed by an agent meanwhile: see closing.c */
-    size_t unnamed_closers; /* by so many of whom it was not known who they are */
-    struct node_claims claims;
+    uint64_t unnamed_since_ms; /* agents are back of which is not known which node they are: since
+                                  all are back that come back; 0: none */
+    bool was_told;        /* when the daemon ended, the nodes of the round were about to meet */
+    bool close_waits;     /* it was to be closed by an agent meanwhile: see closing.c */
+    bool closer_may;      /* by one that may close it for the others */
     bool reached_max;     /* the last round has MAX nodes, as far as is known */
     bool completed_by_us; /* rdzvd itself has completed it, see let_in.c */
     uint64_t max_nodes;   /* MAX; 0: unknown */
@@ -202,8 +189,8 @@ bool run_keeps_port(const struct run *run);
  * before; 0: at each tick. UINT64_MAX: never. */
 uint64_t run_due_ms(const struct run *run);
 
-/* The daemon has forgotten which node it is, and it has not said so again. */
-static inline bool agent_is_forgotten(const struct agent *a)
+/* It was there before a start of the daemon, which does not know which node it is: memo.c. */
+static inline bool agent_is_unnamed(const struct agent *a)
 {
     return a->returns && !a->is_introduced && !a->has_node;
 }
@@ -218,8 +205,8 @@ const struct torch_node *run_node_of(const struct run *run, const struct agent *
  * memory it stays unknown. */
 void run_remember_node(struct run *run, struct agent *a, const struct torch_node *node);
 void run_forget_node(struct run *run, struct agent *a);
-/* Of that node of view.last_completed. */
-enum node_claim run_claim_of(const struct run *run, const struct torch_node *node);
+/* The node of which that is agent.by_node.key; its address points in there. False: of none. */
+bool run_node_of_key(struct slice key, struct torch_node *out);
 /* It counts for its node no more; again, unless another one does. */
 void run_unlist(struct run *run, struct agent *a);
 void run_list(struct run *run, struct agent *a);

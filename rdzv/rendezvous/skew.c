@@ -43,14 +43,18 @@ static void set_skew(struct step *s, struct agent *a, int64_t skew_us)
     a->skew_us = skew_us;
 }
 
-static void learn_skew(struct step *s, struct agent *a)
+/* True: it is another one than before. */
+static bool learn_skew(struct step *s, struct agent *a)
 {
     int64_t ahead_us = a->clock_ahead_us;
     bool small = ahead_us <= SKEW_LEAST_US && ahead_us >= -SKEW_LEAST_US;
     int64_t skew_us = small ? 0 : ahead_us;
 
-    if (!is_near(skew_us, a->skew_us))
-        set_skew(s, a, skew_us);
+    if (!s->run->settings->agent_views || !s->run->settings->merge_heartbeats ||
+        is_near(skew_us, a->skew_us))
+        return false;
+    set_skew(s, a, skew_us);
+    return true;
 }
 
 /* A heartbeat that was long under way, such as while rdzvd stood still, makes a clock look as if it
@@ -78,8 +82,8 @@ void skew_learn(struct step *s, struct agent *a, int64_t heartbeat_us)
     if (!sure)
         return;
     a->clock_ahead_us = ahead_us;
-    if (s->run->settings->agent_views && s->run->settings->merge_heartbeats)
-        learn_skew(s, a);
+    if (learn_skew(s, a))
+        memo_keep(s, a);
 }
 
 static int64_t moved(int64_t at_us, int64_t from_skew_us, int64_t to_skew_us)
@@ -92,22 +96,39 @@ static int64_t moved(int64_t at_us, int64_t from_skew_us, int64_t to_skew_us)
     return at_us;
 }
 
+/* Moves the heartbeat of its node, if it has one, from one clock to another. */
+static void move_beat(struct step *s, const struct agent *a, int64_t from_us, int64_t to_us)
+{
+    struct torch_node *node;
+    struct torch_state next;
+
+    if (!a->is_listed || !step_is_open(s) || !step_read_state(s, &next))
+        return;
+    node = torch_state_find(&next, &a->node);
+    if (node != NULL && node->has_heartbeat) {
+        node->heartbeat_us = moved(node->heartbeat_us, from_us, to_us);
+        step_put_state(s, &next, 0);
+    }
+    torch_state_free(&next);
+}
+
 /* Its node may stay, and its clock is not known any more: its heartbeat is moved to ours. */
 void skew_forget(struct step *s, struct agent *a)
 {
     int64_t skew_us = a->skew_us;
-    struct torch_node *node;
-    struct torch_state next;
 
     set_skew(s, a, 0);
-    if (skew_us == 0 || !a->is_listed || !step_is_open(s) || !step_read_state(s, &next))
-        return;
-    node = torch_state_find(&next, &a->node);
-    if (node != NULL && node->has_heartbeat) {
-        node->heartbeat_us = moved(node->heartbeat_us, skew_us, 0);
-        step_put_state(s, &next, 0);
-    }
-    torch_state_free(&next);
+    if (skew_us != 0)
+        move_beat(s, a, skew_us, 0);
+}
+
+/* repair_restore_beats() has moved the heartbeat to our clock, if rdzvd was killed. */
+void skew_recall(struct step *s, struct agent *a, int64_t ahead_us)
+{
+    a->has_clock = true;
+    a->clock_ahead_us = a->ahead_before_us = ahead_us;
+    if (learn_skew(s, a))
+        move_beat(s, a, 0, a->skew_us);
 }
 
 /* --- The state in the clock of an agent. --- */

@@ -17,32 +17,8 @@ bool wish_to_close(struct step *s, struct agent *a)
     return verdict == CLOSE_COUNTS;
 }
 
-/* Nobody is taken out, and the round goes on. False: no memory. */
-static bool take_out_nobody(const struct torch_state *from, struct torch_state *to)
-{
-    for (size_t i = 0; i < from->count; i++) {
-        const struct torch_node *node = &from->nodes[i];
-        struct torch_node *at;
-        struct slice addr;
-
-        if (explain_role(node) == NULL || explain_role(torch_state_find(to, node)) != NULL)
-            continue;
-        if (!torch_state_insert(to, node, &at))
-            return false;
-        addr = at->addr;
-        *at = *node;
-        at->addr = addr;
-    }
-    to->round = from->round;
-    to->complete = from->complete;
-    to->has_deadline = from->has_deadline;
-    to->deadline_us = from->deadline_us;
-    return true;
-}
-
-/* All but the mark is written; of an agent that was away over a start, not whom it presumes dead,
- * either: it may be itself, and it would not be known that it was in the round. The agent is
- * answered what it takes for success; its next look says more. */
+/* All but the mark is written. The agent is answered what it takes for success; its next look says
+ * more. */
 static void keep_open(struct step *s, struct agent *a, struct wish *wish)
 {
     struct slice text;
@@ -50,8 +26,7 @@ static void keep_open(struct step *s, struct agent *a, struct wish *wish)
     if (!wish->to.closed || wish_to_close(s, a))
         return;
     wish->to.closed = false;
-    if ((agent_is_forgotten(a) && !take_out_nobody(wish->from, &wish->to)) ||
-        !step_write_state(s, &wish->to, wish->desired.len, &text)) {
+    if (!step_write_state(s, &wish->to, wish->desired.len, &text)) {
         wish->to.closed = true;
         return;
     }

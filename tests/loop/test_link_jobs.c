@@ -176,13 +176,14 @@ static void after_a_start_sessions_are_counted_that_come_back(void **state)
     hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 2, TEXT(THE_VALUE));
     hand_tick_after(0);
     assert_int_equal(TAILQ_FIRST(&loop.server.engine.spaces)->sessions_missing, 1);
-    assert_false(the_agent()->run->run.has_absent);
+    assert_true(the_agent()->run->run.awaits_agents);
     hand_resume(fd, 2, 12, RELAY_KNOWN | RELAY_TOOK, 1, NOTHING);
     hand_send(fd, RELAY_CLOSE, 0, 2, 0, NOTHING); /* its client has ended meanwhile */
     hand_expect_nothing(fd);
     hand_tick_after(0);
     assert_int_equal(TAILQ_FIRST(&loop.server.engine.spaces)->sessions_missing, 0);
-    assert_true(the_agent()->run->run.has_absent); /* the first is not known by its node yet */
+    assert_false(the_agent()->run->run.awaits_agents);
+    assert_true(the_agent()->run->run.unnamed_since_ms != 0); /* it has not said who it is */
     hand_lose_link(fd);
     hand_store_close();
 }

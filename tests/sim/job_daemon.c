@@ -62,9 +62,23 @@ static void note_sessions(struct model_link *const *links, size_t count)
     sim.sessions_lost = lost || (sim.sessions_lost && sim.returned_ms != 0);
 }
 
+static void note_memos(void)
+{
+    for (size_t k = 0; k < sim.job_count; k++) {
+        for (size_t i = 0; i < sim.jobs[k].pod_count; i++) {
+            struct pod *p = &sim.jobs[k].pods[i];
+
+            if (p->link != NULL)
+                p->memo = p->link->memo;
+        }
+    }
+}
+
 /* What its connections were to the daemon that ends: agents behind relays open them again. */
 static void reconnect(struct pod *p)
 {
+    bool pings = p->job->settings.sharing != SHARING_OLD;
+
     if (p->link == NULL)
         return;
     p->link = NULL;
@@ -72,7 +86,8 @@ static void reconnect(struct pod *p)
         pod_lose_connection(p);
         return;
     }
-    p->link = model_link_new(p->job->run, p, p->job->settings.sharing != SHARING_OLD, p->is_known);
+    p->link = p->is_known ? model_link_again(p->job->run, p, pings, &p->memo)
+                          : model_link_new(p->job->run, p, pings, true);
     if (p->away_since_ms != 0)
         p->away_since_ms = sim.stalled_until_ms;
     p->give_up_ms = 0;
@@ -92,6 +107,7 @@ void daemon_end(void)
     sim_tell("rdzvd %s, for %" PRIu64 " ms", killed ? "is killed" : "ends", ms);
     note_rest();
     note_sessions(links, count);
+    note_memos();
     model_end(&sim.space, links, count, killed);
     sim.has_ended = true;
     sim.stalled_since_ms = sim_now();

@@ -55,7 +55,7 @@ void pod_start(struct pod *p)
 
     pod_end(p, 0);
     p->wanted = true;
-    p->link = model_link_new(job->run, p, job->settings.sharing != SHARING_OLD, false);
+    p->link = model_link_new(job->run, p, job->settings.sharing != SHARING_OLD, job->has_relays);
     p->reachable_since_ms = sim_now();
     model_agent_start(&p->agent, &job->settings, p->name, 100, clock_us, first_ms);
     sim_tell("%s/%s starts, its clock %+.1f s", job->run->key, p->name, (double)clock_us / 1e6);
@@ -109,7 +109,7 @@ static const struct pod *who_trains_on(const struct job *job, const struct pod *
 
         if (other == p || other->link == NULL || !other->training || other->agent.errs ||
             other->agent.phase != MODEL_TRAINING ||
-            (other->link->agent.nodes == 0 && !agent_is_forgotten(&other->link->agent)))
+            (other->link->agent.nodes == 0 && other->link->bound))
             continue;
         if (!other->link->agent.gone)
             return other;
@@ -158,7 +158,7 @@ void job_note_close(struct job *job)
 /* The node of its name is its own, and not its predecessor's. */
 static bool is_its_own(const struct pod *p)
 {
-    return p->link->agent.has_node || agent_is_forgotten(&p->link->agent);
+    return p->link->agent.has_node || (!p->link->bound && p->memo.len != 0);
 }
 
 /* An agent that ends by an error of its own wants to close the run: only one that is in the newest

@@ -24,8 +24,9 @@ struct pod {
     struct model_link *link;
     struct job *job;
     char name[8];
-    bool wanted;   /* it is started again when it fails */
-    bool is_known; /* the daemon has served its agent */
+    bool wanted;            /* it is started again when it fails */
+    bool is_known;          /* the daemon has served its agent */
+    struct model_memo memo; /* what the daemon that has ended had kept of it */
     uint64_t restart_ms;
     uint64_t frozen_until_ms, cut_until_ms;
     uint64_t away_since_ms, away_until_ms; /* its relay has no daemon; 0: it has */

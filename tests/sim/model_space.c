@@ -146,6 +146,14 @@ static void resume(struct model_link *link)
         link->run->space->resume(link);
 }
 
+static void keep_memo(struct model_link *link, struct slice value)
+{
+    if (!link->agent.relayed || value.len > MODEL_MEMO_MAX)
+        link->run->space->fail("a memo of %zu bytes", value.len);
+    memcpy(link->memo.bytes, value.ptr, value.len);
+    link->memo.len = value.len;
+}
+
 static void carry_out_effect(struct model_run *r, const struct policy_output *o)
 {
     struct model_space *s = r->space;
@@ -168,6 +176,9 @@ static void carry_out_effect(struct model_run *r, const struct policy_output *o)
         break;
     case POLICY_RESUME:
         resume(link);
+        break;
+    case POLICY_KEEP_MEMO:
+        keep_memo(link, o->value);
         break;
     case POLICY_PROBE:
         r->probe_ms = s->now.ms + PROBE_MS;
@@ -452,7 +463,7 @@ void model_returned(struct model_space *s)
         step(&s->runs[i], (struct policy_event){.kind = RUN_RETURNED});
 }
 
-struct model_link *model_link_new(struct model_run *run, void *owner, bool pings, bool returns)
+struct model_link *model_link_new(struct model_run *run, void *owner, bool pings, bool relayed)
 {
     struct model_link *link = calloc(1, sizeof *link);
 
@@ -460,7 +471,17 @@ struct model_link *model_link_new(struct model_run *run, void *owner, bool pings
         abort();
     *link = (struct model_link){.run = run, .owner = owner, .up = true};
     link->agent = (struct agent){
-        .pings = pings, .local_host = "10.0.0.1", .local_port = SHARED_PORT, .returns = returns};
+        .pings = pings, .local_host = "10.0.0.1", .local_port = SHARED_PORT, .relayed = relayed};
+    return link;
+}
+
+struct model_link *model_link_again(struct model_run *run, void *owner, bool pings,
+                                    const struct model_memo *memo)
+{
+    struct model_link *link = model_link_new(run, owner, pings, true);
+
+    link->agent.returns = true;
+    link->memo = *memo;
     return link;
 }
 
@@ -483,7 +504,9 @@ void model_presence(struct model_link *link, enum policy_event_kind kind)
 static void bind(struct model_link *link)
 {
     if (!link->bound)
-        step(link->run, (struct policy_event){.kind = AGENT_CONNECTED, .agent = &link->agent});
+        step(link->run, (struct policy_event){.kind = AGENT_CONNECTED,
+                                              .agent = &link->agent,
+                                              .memo = {link->memo.bytes, link->memo.len}});
     link->bound = true;
 }
 

@@ -8,6 +8,13 @@
 
 #define MODEL_RUNS 2
 
+/* What the daemon keeps of an agent behind a relay over its end; `len` 0: nothing. */
+#define MODEL_MEMO_MAX 64
+struct model_memo {
+    uint8_t bytes[MODEL_MEMO_MAX];
+    size_t len;
+};
+
 /* A connection of an agent, as the daemon sees it. */
 struct model_link {
     struct agent agent; /* the first member */
@@ -16,6 +23,7 @@ struct model_link {
     bool held;  /* its request waits */
     bool up;    /* false: the daemon has closed it, or is about to */
     uint64_t held_since_ms;
+    struct model_memo memo;
     void *owner; /* NULL: its peer is gone, and the daemon has not noticed yet */
 };
 
@@ -63,8 +71,11 @@ struct model_space {
 void model_space_init(struct model_space *s, uint64_t seed, size_t run_count);
 void model_space_fini(struct model_space *s);
 
-/* `returns`: it comes by a relay that had it before the daemon began. */
-struct model_link *model_link_new(struct model_run *run, void *owner, bool pings, bool returns);
+/* An agent behind a relay, or not. */
+struct model_link *model_link_new(struct model_run *run, void *owner, bool pings, bool relayed);
+/* The same, of one whose relay had it before the daemon began. */
+struct model_link *model_link_again(struct model_run *run, void *owner, bool pings,
+                                    const struct model_memo *memo);
 /* The daemon notices that the connection has ended. */
 void model_link_free(struct model_link *link);
 /* What becomes of the relay behind which the agent is (AGENT_AWAY, AGENT_GONE, AGENT_BACK). What

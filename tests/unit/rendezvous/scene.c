@@ -157,6 +157,15 @@ static void change_store(struct scene *s, uint64_t from, uint64_t to)
     fail_msg("no worker store %llu", (unsigned long long)from);
 }
 
+static void keep_memo(struct scene *s, const struct policy_output *o)
+{
+    struct scene_memo *memo = &s->memos[o->agent - s->agents];
+
+    assert_true(o->agent->relayed && o->value.len <= sizeof memo->bytes);
+    memcpy(memo->bytes, o->value.ptr, o->value.len);
+    memo->len = o->value.len;
+}
+
 static void carry_out(struct scene *s, const struct policy_output *o)
 {
     switch (o->kind) {
@@ -183,6 +192,9 @@ static void carry_out(struct scene *s, const struct policy_output *o)
         break;
     case POLICY_DROP_WORKER_STORE:
         change_store(s, o->worker_store, 0);
+        break;
+    case POLICY_KEEP_MEMO:
+        keep_memo(s, o);
         break;
     case POLICY_SHARE_PORT:
         s->share = PORT_IS_OURS;
@@ -274,25 +286,34 @@ void scene_restart(struct scene *s, bool agents_return)
     scene_step(s, (struct policy_event){.kind = RUN_RESTORED, .agents_return = agents_return});
 }
 
-static struct agent *connect_agent(struct scene *s, bool pings, bool returns)
+static struct agent *new_agent(struct scene *s, bool pings)
 {
     struct agent *a = &s->agents[s->agent_count++];
 
     assert_true(s->agent_count <= SCENE_NAMES);
     *a = (struct agent){
-        .pings = pings, .local_host = "10.0.0.1", .local_port = 29400, .returns = returns};
-    scene_event(s, AGENT_CONNECTED, a);
+        .pings = pings, .relayed = true, .local_host = "10.0.0.1", .local_port = 29400};
     return a;
 }
 
-struct agent *scene_return(struct scene *s)
+struct agent *scene_return(struct scene *s, const struct agent *was)
 {
-    return connect_agent(s, true, true);
+    struct agent *a = new_agent(s, true);
+    struct policy_event event = {.kind = AGENT_CONNECTED, .agent = a};
+
+    a->returns = true;
+    if (was != NULL)
+        event.memo = (struct slice){s->memos[was - s->agents].bytes, s->memos[was - s->agents].len};
+    scene_step(s, event);
+    return a;
 }
 
 struct agent *scene_connect(struct scene *s, bool pings)
 {
-    return connect_agent(s, pings, false);
+    struct agent *a = new_agent(s, pings);
+
+    scene_event(s, AGENT_CONNECTED, a);
+    return a;
 }
 
 void scene_disconnect(struct scene *s, struct agent *a)

@@ -19,6 +19,11 @@
 #define SCENE_NAMES 512
 #define SECOND      INT64_C(1000000)
 
+struct scene_memo {
+    uint8_t bytes[1280];
+    size_t len; /* 0: none */
+};
+
 struct scene {
     struct run run;
     struct policy_settings settings;
@@ -36,7 +41,8 @@ struct scene {
     struct view_record record;        /* as the commands say; its address is owned */
     uint64_t open_stores[SCENE_KEYS]; /* worker stores; 0: unused */
 
-    struct agent agents[SCENE_NAMES];
+    struct agent agents[SCENE_NAMES]; /* all are behind relays */
+    struct scene_memo memos[SCENE_NAMES];
     size_t agent_count;
 };
 
@@ -59,8 +65,8 @@ void scene_disconnect(struct scene *s, struct agent *a);
 
 /* The daemon ends, and begins again with the keys and records that it had. */
 void scene_restart(struct scene *s, bool agents_return);
-/* An agent that its relay brings back then. */
-struct agent *scene_return(struct scene *s);
+/* An agent that its relay brings back then, with the memo that it had. NULL: with none. */
+struct agent *scene_return(struct scene *s, const struct agent *was);
 
 /* A compare-and-set of the run's key. What the agent is answered; NULL: it is held or closed. */
 const char *scene_cas(struct scene *s, struct agent *a, const char *expected, const char *desired);

@@ -314,7 +314,7 @@ static void after_a_start_nobody_is_let_in_without_a_last_call(void **state)
         scene_disconnect(&s, &s.agents[2]);
         scene_restart(&s, true);
         for (size_t i = 0; i < 2; i++)
-            scene_say_node(&s, scene_return(&s), scene_name(i));
+            scene_return(&s, &s.agents[i]);
         scene_event(&s, RUN_RETURNED, NULL);
         for (size_t i = 0; i < 2; i++) {
             struct agent *a = &s.agents[3 + i];

@@ -133,46 +133,6 @@ static void nothing_is_kept_when_told_so(void **state)
     scene_fini(&s);
 }
 
-/* It looks at the state once a second for so long. True: it is shown that something waits to be let
- * in, so that it joins anew. */
-static bool is_sent_to_join(struct scene *s, struct agent *a, int seconds)
-{
-    bool joins = false;
-
-    for (int i = 0; i < seconds; i++) {
-        scene_pass(s, 1000);
-        joins = scene_names(scene_look(s, a), "a") == 0;
-    }
-    return joins;
-}
-
-/* After a start it does not say which node it is, though one of them has no agent: so it is not
- * that one. Neither the time in which nothing came of it counts, nor that in which the daemon stood
- * still. */
-static void who_finds_itself_nowhere_joins_anew(void **state)
-{
-    struct torch_state st;
-    struct agent *a;
-    struct scene s;
-
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 1);
-    scene_restart(&s, true);
-    a = scene_return(&s);
-    assert_false(is_sent_to_join(&s, a, 59));
-    scene_pass(&s, 16000);
-    assert_false(is_sent_to_join(&s, a, 10));
-    scene_pass(&s, 30000);
-    scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = 30000});
-    assert_false(is_sent_to_join(&s, a, 50));
-    assert_true(is_sent_to_join(&s, a, 2));
-    st = scene_state(scene_look(&s, a));
-    assert_true(st.complete && st.count == 1 && st.nodes[0].waiting);
-    torch_state_free(&st);
-    scene_fini(&s);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,7 +142,6 @@ int main(void)
         cmocka_unit_test(who_asks_lived_then),
         cmocka_unit_test(who_is_queued_lives),
         cmocka_unit_test(nothing_is_kept_when_told_so),
-        cmocka_unit_test(who_finds_itself_nowhere_joins_anew),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -173,7 +173,7 @@ static void an_agent_that_is_back_after_a_start_was_in_it(void **state)
     scene_restart(&s, true);
     pass_ttl(&s);
     assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 0); /* it may still come */
-    back = scene_return(&s);
+    back = scene_return(&s, &s.agents[0]);
     scene_step(&s, (struct policy_event){.kind = AGENT_ASKED, .agent = back});
     scene_event(&s, RUN_RETURNED, NULL);
     pass_ttl(&s);
@@ -193,7 +193,7 @@ static void an_agent_that_waited_before_a_start_waits_on(void **state)
     closed_run(&s);
     assert_null(knock(&s, scene_connect(&s, true)));
     scene_restart(&s, true);
-    early = scene_return(&s);
+    early = scene_return(&s, &s.agents[1]);
     assert_null(knock(&s, early));
     assert_true(s.run.idle);
     scene_event(&s, RUN_RETURNED, NULL);

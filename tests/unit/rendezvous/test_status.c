@@ -382,7 +382,7 @@ static void a_lost_node_without_which_the_run_goes_on_is_gone(void **state)
     end(&p);
 }
 
-/* After a start: who is back, and has not said which node it is, may be any of them. */
+/* After a start: one that is back, and of which nothing is known, may be any of them. */
 static void nodes_that_are_awaited_are_told_of(void **state)
 {
     struct run_survey survey;
@@ -395,7 +395,7 @@ static void nodes_that_are_awaited_are_told_of(void **state)
     scene_meet(&p.s, 3);
     note(&p);
     scene_restart(&p.s, true);
-    scene_return(&p.s);
+    scene_return(&p.s, NULL);
     facts = facts_of(&p);
     facts.agents_unnamed = 1;
     for (int awaited = 0; awaited < 2; awaited++) {
