@@ -11,11 +11,15 @@
  *   when it has left   nothing, so that it adds itself to the wait list
  *
  * and in a round that is not complete yet, once it has joined, itself and a deadline far away. A
- * participant that has not seen the complete round yet when another one is lost, or looks silent,
- * sees it once as it was completed, and takes its rank from that: of one that is not below the
- * number of nodes torch 1.13 makes an IndexError. So does one that was frozen, and writes by what
- * it knew before. An agent that is none of the run's nodes, and does not know it (presence.c), is
- * shown a complete round for which a node waits: then it joins anew.
+ * participant that has not seen the complete round yet sees it once as it was completed, and takes
+ * its rank from that: of one that is not below the number of nodes torch 1.13 makes an IndexError.
+ * There all heartbeats are the same, so that an agent that is frozen before it reads them presumes
+ * all nodes dead, itself too, or none. One that was frozen, and writes by what it knew before, is
+ * answered the same if a node was lost meanwhile, or looks silent.
+ *
+ * An agent that is back after a start, whose node is not in the state any more, and of which it is
+ * not known whether it trains, is shown a complete round for which a node waits: then it joins anew
+ * in any case.
  *
  * shown_write.c takes what it writes as relative to that. Nobody is pruned by agents that see
  * this. Silent participants are, by those who wait or have joined: one of these sees the whole
@@ -163,8 +167,8 @@ static enum place place_of_joining(struct step *s, const struct agent *a,
                : PLACE_WHOLE;
 }
 
-/* It is to read its rank in the round as it was, also without agent_views. In a crowd it sees none
- * who is silent. */
+/* It is to read its rank in the round as it was, also without agent_views. In a crowd no node has a
+ * heartbeat. */
 static bool missed_the_completion(const struct step *s, const struct agent *a,
                                   const struct torch_node *own)
 {
@@ -172,7 +176,7 @@ static bool missed_the_completion(const struct step *s, const struct agent *a,
 
     return v->state.complete && a->is_listed && own != NULL && own->participant && !own->waiting &&
            !own->redundant && a->has_seen != v->completions && is_as_completed(v, own) &&
-           (has_lost_one(v) || (!sees_crowd_for_rank(s) && presence_may_one_look_silent(s)));
+           (has_lost_one(v) || !sees_crowd_for_rank(s));
 }
 
 static enum place place_of(struct step *s, const struct agent *a, const struct torch_node *own)
@@ -472,8 +476,11 @@ void shown_asked(struct step *s, struct agent *a, int64_t round)
 {
     const struct run_view *v = &s->run->view;
 
-    if (v->is_state && v->state.complete && v->state.round == round)
-        a->has_ranks_of = a->has_seen = v->completions;
+    if (!v->is_state || !v->state.complete || v->state.round != round)
+        return;
+    if (a->has_ranks_of != v->completions)
+        shown_drop(a); /* it is shown something else from now on */
+    a->has_ranks_of = a->has_seen = v->completions;
 }
 
 struct slice policy_glance(struct run *run, struct agent *a, bool waits, uint64_t now_ms)

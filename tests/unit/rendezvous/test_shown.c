@@ -53,6 +53,26 @@ static void is_whole_until_the_rank_is_read(void **state)
     scene_fini(&s);
 }
 
+/* It may be frozen for some seconds before it counts them: all of them are dead then, or none. */
+static void has_heartbeats_of_one_age_before_the_rank_is_read(void **state)
+{
+    struct torch_state st;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_pass(&s, 3000);
+    scene_cas(&s, &s.agents[1], look(&s, 1), scene_beating(&s, look(&s, 1), "b"));
+    st = scene_state(look(&s, 0));
+    assert_int_equal(torch_state_participants(&st), 2);
+    assert_int_equal(scene_node(&st, "a")->heartbeat_us, scene_now_us(&s));
+    assert_int_equal(scene_node(&st, "b")->heartbeat_us, scene_now_us(&s));
+    torch_state_free(&st);
+    assert_int_equal(scene_node_now(&s, "a").heartbeat_us, scene_now_us(&s) - 3 * SECOND);
+    scene_fini(&s);
+}
+
 static void stays_the_same_bytes_and_needs_no_step(void **state)
 {
     struct scene s;
@@ -923,85 +943,11 @@ static void a_new_agent_takes_the_silent_for_dead_by_any_clock(void **state)
     scene_fini(&s);
 }
 
-/* --- Agents that their relays bring over a start. --- */
-
-/* The two of round 0 after a start, "b" having been presumed dead before it; "a" has sent a
- * heartbeat since, or not. */
-static void start_again(struct scene *s, bool a_is_known)
-{
-    struct torch_state st;
-
-    scene_init(s);
-    scene_meet(s, 2);
-    st = scene_state(scene_get(s, ""));
-    scene_remove(&st, "b");
-    scene_put_state(s, &st);
-    for (size_t i = 0; i < 2; i++) {
-        s->settings.drop_disconnected = false;
-        scene_disconnect(s, &s->agents[i]);
-        scene_connect(s, true)->returns = true;
-    }
-    scene_pass(s, 5000);
-    if (a_is_known)
-        scene_cas(s, &s->agents[2], scene_get(s, ""), scene_beating(s, scene_get(s, ""), "a"));
-}
-
-static bool sees_that_one_waits(struct scene *s, size_t i)
-{
-    struct torch_state st = scene_state(look(s, i));
-    bool waits = false;
-
-    for (size_t k = 0; k < st.count; k++)
-        waits = waits || st.nodes[k].waiting;
-    torch_state_free(&st);
-    return waits;
-}
-
-static void one_that_is_no_node_any_more_meets_the_others(void **state)
-{
-    struct scene s;
-    const char *seen;
-
-    (void)state;
-    start_again(&s, true);
-    assert_true(sees_that_one_waits(&s, 3));
-    assert_false(sees_that_one_waits(&s, 2));
-    seen = look(&s, 3);
-    assert_true(scene_names(scene_cas(&s, &s.agents[3], seen, scene_beating(&s, seen, "b")), "a"));
-    scene_fini(&s);
-}
-
-/* It may be "a" as well. */
-static void as_long_as_a_node_is_nobodys_it_may_be_that_one(void **state)
-{
-    struct scene s;
-
-    (void)state;
-    start_again(&s, false);
-    assert_false(sees_that_one_waits(&s, 3));
-    scene_fini(&s);
-}
-
-/* It was silent since it has read its rank, and taken out; no write of it has told who it is. */
-static void one_that_has_a_rank_and_no_node_meets_the_others(void **state)
-{
-    struct scene s;
-
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 2);
-    scene_connect(&s, true);
-    assert_false(sees_that_one_waits(&s, 2));
-    scene_set(&s, &s.agents[2], 0, "torchelastic/role_info/2", "its role");
-    assert_true(sees_that_one_waits(&s, 2));
-    assert_false(sees_that_one_waits(&s, 1));
-    scene_fini(&s);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_whole_until_the_rank_is_read),
+        cmocka_unit_test(has_heartbeats_of_one_age_before_the_rank_is_read),
         cmocka_unit_test(stays_the_same_bytes_and_needs_no_step),
         cmocka_unit_test(an_own_heartbeat_that_is_old_is_renewed),
         cmocka_unit_test(has_one_of_those_who_wait),
@@ -1037,9 +983,6 @@ int main(void)
         cmocka_unit_test(one_that_writes_the_heartbeat_of_another_stays_who_it_is),
         cmocka_unit_test(a_new_agent_is_not_dead_by_its_own_clock),
         cmocka_unit_test(a_new_agent_takes_the_silent_for_dead_by_any_clock),
-        cmocka_unit_test(one_that_is_no_node_any_more_meets_the_others),
-        cmocka_unit_test(as_long_as_a_node_is_nobodys_it_may_be_that_one),
-        cmocka_unit_test(one_that_has_a_rank_and_no_node_meets_the_others),
     };
 
     return cmocka_run_group_tests_name("shown", tests, NULL, NULL);
