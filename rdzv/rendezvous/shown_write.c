@@ -40,7 +40,13 @@ static bool same_places(const struct torch_node *a, const struct torch_node *b)
            a->redundant == b->redundant && (!a->participant || a->rank == b->rank);
 }
 
-/* The other node that it was shown, if any, is as it was, and there is none more. */
+static bool same_beats(const struct torch_node *a, const struct torch_node *b)
+{
+    return a->has_heartbeat == b->has_heartbeat &&
+           (!a->has_heartbeat || a->heartbeat_us == b->heartbeat_us);
+}
+
+/* The other nodes that it was shown, if any, are as they were, and there is none more. */
 static bool same_others(const struct rewrite *c)
 {
     size_t others = c->from.count - (c->was != NULL);
@@ -53,7 +59,7 @@ static bool same_others(const struct rewrite *c)
 
         if (node == c->was)
             continue;
-        if (then == NULL || !same_places(node, then) || then->has_heartbeat)
+        if (then == NULL || !same_places(node, then) || !same_beats(node, then))
             return false;
     }
     return true;
@@ -182,13 +188,16 @@ static bool change_state(struct step *s, struct agent *a, enum meaning meaning,
     return ok;
 }
 
-/* What it was shown still holds but for those who wait, and whether the run is closed. */
-static bool is_current(struct step *s, struct agent *a, const struct rewrite *c)
+/* What it was shown still holds but for those who wait, and whether the run is closed. Of a round
+ * as it was completed that is shown once. */
+static bool is_current(struct step *s, struct agent *a, const struct rewrite *c,
+                       enum meaning meaning)
 {
     const struct run_view *v = &s->run->view;
     const struct torch_node *own = torch_state_find(&v->state, &a->node);
 
-    return same_round(&c->from, &v->state) && shown_make(s, a).ptr != NULL &&
+    return same_round(&c->from, &v->state) &&
+           (meaning == MEANS_HEARTBEAT || meaning == MEANS_CLOSE || shown_make(s, a).ptr != NULL) &&
            same_places(c->was, own != NULL && explain_role(own) == NULL ? NULL : own);
 }
 
@@ -198,7 +207,7 @@ static bool carry_out(struct step *s, const struct policy_event *event, const st
     struct agent *a = event->agent;
     enum meaning meaning = meaning_of(c);
 
-    if (meaning == MEANS_UNKNOWN || !is_current(s, a, c))
+    if (meaning == MEANS_UNKNOWN || !is_current(s, a, c, meaning))
         return false;
     if (meaning == MEANS_CLOSE && !s->run->view.state.closed && !wish_to_close(s, a)) {
         step_agent(s, POLICY_ANSWER_VALUE, a)->value = event->desired;

@@ -57,6 +57,7 @@ static void is_whole_until_the_rank_is_read(void **state)
 static void has_heartbeats_of_one_age_before_the_rank_is_read(void **state)
 {
     struct torch_state st;
+    const char *seen;
     struct scene s;
 
     (void)state;
@@ -64,12 +65,20 @@ static void has_heartbeats_of_one_age_before_the_rank_is_read(void **state)
     scene_meet(&s, 2);
     scene_pass(&s, 3000);
     scene_cas(&s, &s.agents[1], look(&s, 1), scene_beating(&s, look(&s, 1), "b"));
-    st = scene_state(look(&s, 0));
+    seen = look(&s, 0);
+    st = scene_state(seen);
     assert_int_equal(torch_state_participants(&st), 2);
     assert_int_equal(scene_node(&st, "a")->heartbeat_us, scene_now_us(&s));
     assert_int_equal(scene_node(&st, "b")->heartbeat_us, scene_now_us(&s));
     torch_state_free(&st);
     assert_int_equal(scene_node_now(&s, "a").heartbeat_us, scene_now_us(&s) - 3 * SECOND);
+    scene_pass(&s, 1000);
+    scene_cas(&s, &s.agents[0], seen, scene_beating(&s, seen, "a"));
+    assert_int_equal(scene_node_now(&s, "a").heartbeat_us, scene_now_us(&s));
+    scene_pass(&s, 1000);
+    st = scene_state(look(&s, 0)); /* it was shown once */
+    assert_int_equal(scene_node(&st, "b")->heartbeat_us, scene_now_us(&s) - 2 * SECOND);
+    torch_state_free(&st);
     scene_fini(&s);
 }
 
