@@ -198,7 +198,7 @@ void explain_close_ignored(struct step *s, const struct agent *a)
 
     note->agent = a;
     note->node = a->has_node ? explain_node(s, &a->node) : "unknown";
-    note->reason = waits ? "since rdzvd was started, not all agents have said which node they are: "
+    note->reason = waits ? "since rdzvd was started, not all agents are back that may come back: "
                            "the close counts when it is known that it may"
                          : ignored_because(s->run);
 }
