@@ -171,6 +171,7 @@ struct config_elastic {
     uint64_t silent_restart_ms;
     bool end_last_call;       /* a round is completed as soon as no node is missing */
     bool agent_views;         /* in a complete round, agents see what concerns them */
+    bool long_looks;          /* agents that wait or have joined are answered when that matters */
     uint64_t regroup_wait_ms; /* 0: the last call is as long as the agents say */
     uint32_t expected_nodes;  /* of the first round; 0: unknown */
     bool close_from_members;  /* only a node whose workers run in the newest round closes the run */

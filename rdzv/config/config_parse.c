@@ -28,6 +28,7 @@ static void set_defaults(struct config *c)
                 .silent_restart_ms = 60000,
                 .end_last_call = true,
                 .agent_views = true,
+                .long_looks = true,
                 .close_from_members = true,
                 .merge_heartbeats = true,
             },

@@ -19,6 +19,15 @@ static uint64_t wanted(const struct run *run)
                                    : run->settings->expected_nodes;
 }
 
+bool last_call_may_let_in(const struct run *run)
+{
+    uint64_t nodes = wanted(run);
+
+    return run->settings->end_last_call && nodes != 0 && run->enough != 0 &&
+           run->agent_count >= nodes && run->agent_count >= run->enough &&
+           run->agent_count <= run->room_for;
+}
+
 /* Every agent that is connected has joined, so nobody is about to. */
 static bool all_have_joined(const struct run *run, size_t participants)
 {

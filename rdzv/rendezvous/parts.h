@@ -29,6 +29,8 @@ void shown_answer_whole(struct step *s, struct agent *a);
 void shown_answer_newest(struct step *s, struct agent *a);
 /* The agent looks at the state. */
 void shown_look(struct step *s, struct agent *a);
+/* True: it would be shown that it waits, or has joined, and nothing that makes it act. */
+bool shown_may_wait(struct step *s, const struct agent *a);
 /* The agent asks for a key of that round. */
 void shown_asked(struct step *s, struct agent *a, int64_t round);
 /* It is not shown that any more, so nothing is taken as relative to it. */
@@ -201,6 +203,10 @@ void last_call_end(struct step *s, struct agent *by);
  * --regroup-wait may shorten it, and nodes that wait have the time to join. */
 void last_call_begun(struct step *s, const struct agent *by);
 
+/* True: in a round that has begun, agents that wait are let in if all others join, as far as it is
+ * known how many nodes a round may have. */
+bool last_call_may_let_in(const struct run *run);
+
 /* --- let_in.c --- */
 
 /* The agent has written the state: it may wait now, or no more. */
@@ -211,6 +217,17 @@ void let_in_note_room(struct run *run, struct agent *a, uint64_t nodes);
  * least: lets those in that wait, and completes the round for `by`; NULL: for one of them. False:
  * nothing was done. */
 bool let_in_waiting(struct step *s, uint64_t wanted, struct agent *by);
+
+/* --- long_look.c --- */
+
+/* True: the agent looks, and is answered later: its look is held. */
+bool long_look_should_hold(struct step *s, struct agent *a);
+/* It looks no more. */
+void long_look_leave(struct run *run, struct agent *a);
+/* After each event: all whose looks are held are answered if the round has become another one. */
+void long_look_check(struct step *s);
+/* Once a second: those are who have looked for long enough. */
+void long_look_on_tick(struct step *s);
 
 /* --- repair.c --- */
 

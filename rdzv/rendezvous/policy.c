@@ -21,6 +21,7 @@ static void disconnected(struct step *s, const struct policy_event *event)
     if (!event->daemon_drains && !a->gone)
         explain_disconnect(s, a);
     cas_queue_leave(s, a);
+    long_look_leave(s->run, a);
     rejoin_leave(s, a);
     worker_store_leave(s, a);
     if (!event->daemon_drains)
@@ -38,6 +39,7 @@ static void away(struct step *s, const struct policy_event *event)
     presence_heard(s, event->agent, event->agent->waits);
     event->agent->away = true;
     cas_queue_leave(s, event->agent);
+    long_look_leave(s->run, event->agent);
     rejoin_drop_request(s, event->agent);
 }
 
@@ -95,9 +97,15 @@ static void asked(struct step *s, const struct policy_event *event)
 
 static void looked(struct step *s, const struct policy_event *event)
 {
+    struct agent *a = event->agent;
+
     asked(s, event);
-    if (repair_restore(s, event->agent) && !event->waits)
-        shown_look(s, event->agent);
+    if (!repair_restore(s, a) || event->waits)
+        return;
+    if (long_look_should_hold(s, a))
+        step_agent(s, POLICY_HOLD, a);
+    else
+        shown_look(s, a);
 }
 
 static void set_round_key(struct step *s, const struct policy_event *event)
@@ -215,6 +223,7 @@ static void tick(struct step *s, const struct policy_event *event)
         drop_absent(s);
     loss_drop_silent(s);
     loss_on_tick(s);
+    long_look_on_tick(s);
     put_beats(s);
     cas_queue_check_time(s, false); /* if its timer could not be set */
 }
@@ -263,4 +272,5 @@ void policy_step(struct run *run, const struct policy_event *event, const struct
     struct step s = {.run = run, .now = now, .out = out, .value = now->value, .room = now->room};
 
     answers[event->kind](&s, event);
+    long_look_check(&s);
 }

@@ -35,7 +35,7 @@ static bool waits_for_reply(const struct step *s, const struct agent *a)
 {
     if (a->away)
         return false;
-    return a->queued || a->waiting ||
+    return a->queued || a->waiting || a->looks_long ||
            (a->waits && clock_elapsed_ms(a->heard_ms, s->now->ms) < TORCH_READ_TIMEOUT_MS);
 }
 

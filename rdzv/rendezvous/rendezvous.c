@@ -655,12 +655,13 @@ static enum c10d_verdict on_look(struct conn_agent *a, bool waits)
         shown = policy_glance(&a->run->run, &a->agent, waits,
                               engine_now_ms(a->run->home->rdzv->engine));
     if (shown.ptr == NULL) {
-        if (shell_step(
-                a->run,
-                (struct policy_event){.kind = AGENT_LOOKED, .agent = &a->agent, .waits = waits})
-                .answers)
-            return C10D_ANSWERED;
-        return conn_is_open(c) ? C10D_PROCEED : C10D_ANSWERED;
+        const struct verdict verdict = shell_step(
+            a->run,
+            (struct policy_event){.kind = AGENT_LOOKED, .agent = &a->agent, .waits = waits});
+
+        if (verdict.holds)
+            return C10D_HELD;
+        return verdict.answers || !conn_is_open(c) ? C10D_ANSWERED : C10D_PROCEED;
     }
     if (waits)
         return C10D_PROCEED;
@@ -931,6 +932,7 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
                      .end_last_call = c->end_last_call,
                      .silent_node_ms = c->silent_node_ms,
                      .agent_views = c->agent_views,
+                     .long_looks = c->long_looks,
                      .crowd_least = CROWD_LEAST,
                      .restart_on_loss = (enum restart_on_loss)c->restart_on_loss,
                      .silent_restart_ms = c->silent_restart_ms,

@@ -22,6 +22,7 @@ struct policy_settings {
     uint64_t silent_node_ms; /* a node whose agent is silent for so long is taken out; 0: the
                                 others presume it dead after torch's 15 s */
     bool agent_views;        /* agents of a complete round are shown what concerns them */
+    bool long_looks;         /* agents that wait or have joined are answered when that matters */
     size_t crowd_least;      /* of so many nodes agents that join are shown the number: crowd.c */
     enum restart_on_loss restart_on_loss;
     uint64_t silent_restart_ms;
@@ -72,6 +73,11 @@ struct agent {
     int64_t clock_ahead_us; /* its clock, compared with ours, as its heartbeats tell */
     bool has_workers;       /* it has got their ranks in the round `workers_round`, see closing.c */
     int64_t workers_round;
+
+    /* Its look is held: see long_look.c. */
+    bool looks_long;      /* since looks_since_ms */
+    bool has_looked_long; /* it is shown again, and answered */
+    uint64_t looks_since_ms;
 
     /* What is wrong with its clock: see skew.c. */
     bool is_introduced;    /* it has asked for the key to be made, as torch's agents do at first */
@@ -167,6 +173,9 @@ struct run {
     uint64_t beats_since_ms;   /* view.has_beats: since then */
     bool is_any_silent;        /* a participant was, at `silent_checked_ms` */
     uint64_t silent_checked_ms;
+    size_t looking; /* so many agents look long, in that round: */
+    int64_t looking_in;
+    bool looking_complete;
     struct write_slot slot;
     struct crowd_text crowd;
     struct worker_endpoint endpoint;

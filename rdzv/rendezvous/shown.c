@@ -311,6 +311,8 @@ static uint64_t until(const struct step *s, const struct agent *a, enum place pl
     uint64_t now_ms = s->now->ms;
     int64_t now_us;
 
+    if (s->run->settings->long_looks && (place == PLACE_JOINED || place == PLACE_WAITING))
+        return now_ms; /* its next look is to be held */
     if (place != PLACE_PARTICIPANT || s->run->view.waiting != 0)
         return now_ms + RECHECK_MS;
     if (!own->has_heartbeat)
@@ -455,6 +457,14 @@ bool shown_joining(struct step *s, struct agent *a, struct slice *text)
     }
     *text = make_crowd(s, a, PLACE_JOINING, own);
     return a->sees_crowd;
+}
+
+/* What rdzvd itself has put on the wait list trains (repair.c), and does not wait for anything. */
+bool shown_may_wait(struct step *s, const struct agent *a)
+{
+    enum place place = place_of(s, a, own_node(s, a));
+
+    return place == PLACE_JOINED || (place == PLACE_WAITING && a->asks_in);
 }
 
 void shown_look(struct step *s, struct agent *a)

@@ -1115,6 +1115,40 @@ def nodes_that_wait_are_let_in():
         server.wait_log(r"event=nodes_let_in space=default run=job round=1 nodes=2 participants=3 ")
 
 
+def is_let_in_while_it_looks():
+    """False: rdzvd's tick has come between two requests of `a`, so that `b` is to join by itself."""
+    with daemon() as server:
+        a, = meet(server.port, "job", ["a"])
+        b = Agent(server.port, "job", "b")
+        b.wait_in_line()
+        b.send(wait_request(b.key))
+        b.expect(b"\0")
+        b.send(get_request(b.key))
+        check(b.is_silent(a), "it is answered while the round goes on")
+        a.read()
+        a.step_out()
+        a.read()
+        a.join()
+        b.seen = b.blob()
+        same(b.state().round, 1, "the round")
+        return b.state().complete and b.node in b.state().participants
+
+
+@case
+def who_waits_is_answered_when_it_is_let_in():
+    """Its look is held: it learns that its round is complete at that moment, and not a second later."""
+    check(any(is_let_in_while_it_looks() for _ in range(5)), "it is not let in")
+    with daemon() as server:  # which then ends as ever
+        a, = meet(server.port, "job", ["a"])
+        b = Agent(server.port, "job", "b")
+        b.wait_in_line()
+        b.send(get_request(b.key))
+        check(b.is_silent(a), "it is answered while the round goes on")
+        began = time.monotonic()
+        same(server.stop(), 0, "exit code")
+        check(time.monotonic() - began < 2.5, "rdzvd waits for one whose look it holds")
+
+
 @case
 def a_node_that_is_in_no_round_closes_nothing():
     with daemon() as server:

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #define SPLIT_MS  4000 /* how long a node takes to notice that it was replaced */
+#define LOOKS_MS  3000 /* how long a look is held, at most */
 #define QUEUED_MS 8000 /* how long a request is held by the queue, at most */
 
 /* --- Worlds. --- */
@@ -112,6 +113,8 @@ static void check_held(const struct pod *p)
         sim_fail("%s is queued, and no timer runs", p->name);
     if (link->agent.queued && sim_now() > since && sim_now() - since > QUEUED_MS)
         sim_fail("%s has been queued for too long", p->name);
+    if (link->agent.looks_long && sim_now() > since && sim_now() - since > LOOKS_MS)
+        sim_fail("%s looks for too long", p->name);
     if (link->agent.waiting && sim_now() > since &&
         sim_now() - since > sim.space.settings.closed_run_wait_ms + 2000)
         sim_fail("%s has waited for a closed run for too long", p->name);

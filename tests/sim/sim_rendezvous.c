@@ -168,6 +168,7 @@ static void draw_settings(struct policy_settings *settings)
     settings->silent_node_ms = sim_draw(3) == 0 ? 6000 + sim_draw(20000) : 0;
     settings->agent_views = sim_draw(4) != 0;
     settings->crowd_least = crowd_least[sim_draw(3)];
+    settings->long_looks = sim_draw(4) != 0;
 }
 
 /* What relays do not serve is a port of a run's own. And a daemon that begins again does not know
@@ -256,6 +257,7 @@ static const struct policy_settings defaults = {.merge_heartbeats = true,
                                                 .silent_restart_ms = 60000,
                                                 .end_last_call = true,
                                                 .agent_views = true,
+                                                .long_looks = true,
                                                 .crowd_least = 16,
                                                 .close_from_members = true};
 static const struct policy_settings bare = {

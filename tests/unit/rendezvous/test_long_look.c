@@ -1,0 +1,290 @@
+/* The looks of agents that wait for a round, or have joined one, are held until that matters. */
+#include "tests/unit/rendezvous/scene.h"
+
+/* True: its look is held. */
+static bool is_held(struct scene *s, struct agent *a)
+{
+    assert_null(policy_glance(&s->run, a, false, s->now.ms).ptr);
+    scene_event(s, AGENT_LOOKED, a);
+    return scene_has(s, POLICY_HOLD, a);
+}
+
+static bool goes_on(const struct scene *s, const struct agent *a)
+{
+    return scene_has(s, POLICY_RESUME, a);
+}
+
+static void tick(struct scene *s, uint64_t ms)
+{
+    scene_pass(s, ms);
+    scene_event(s, RUN_TICK, NULL);
+}
+
+/* A round of "a", or of "a" and "b", and one that waits for the next. */
+static struct agent *begin(struct scene *s, size_t nodes)
+{
+    const char *now;
+    struct agent *a;
+
+    scene_init(s);
+    s->settings.long_looks = true;
+    scene_meet(s, nodes);
+    a = scene_connect(s, true);
+    scene_cas(s, a, "", SENTINEL);
+    now = scene_get(s, "");
+    scene_cas(s, a, now, scene_waiting(s, now, scene_name(nodes)));
+    scene_pass(s, 1000);
+    return a;
+}
+
+static void one_that_waits_is_answered_when_it_is_let_in(void **state)
+{
+    struct torch_state st;
+    struct agent *b;
+    struct scene s;
+
+    (void)state;
+    b = begin(&s, 1);
+    assert_true(is_held(&s, b));
+    scene_leave(&s, 0);
+    assert_false(goes_on(&s, b)); /* the next round has begun, and "a" is about to join it */
+    scene_join(&s, 0);
+    assert_true(s.run.view.state.complete);
+    assert_true(goes_on(&s, b));
+    assert_int_equal(s.run.looking, 0);
+    st = scene_state(scene_look(&s, b));
+    assert_true(st.complete && scene_node(&st, "b")->participant);
+    torch_state_free(&st);
+    scene_fini(&s);
+}
+
+/* "a" has left, and does not join. */
+static void one_that_is_not_let_in_joins_at_the_next_tick(void **state)
+{
+    struct torch_state st;
+    struct agent *b;
+    struct scene s;
+
+    (void)state;
+    b = begin(&s, 1);
+    assert_true(is_held(&s, b));
+    scene_leave(&s, 0);
+    tick(&s, 100);
+    assert_true(goes_on(&s, b));
+    st = scene_state(scene_look(&s, b));
+    assert_true(!st.complete && st.round == 1);
+    torch_state_free(&st);
+    scene_fini(&s);
+}
+
+static void one_that_cannot_be_let_in_joins_at_once(void **state)
+{
+    (void)state;
+    for (int why = 0; why < 3; why++) {
+        struct agent *b;
+        struct scene s;
+
+        b = begin(&s, 1);
+        s.settings.end_last_call = why != 0;
+        if (why == 1)
+            s.run.enough = 0; /* MIN is not known */
+        if (why == 2)
+            s.run.room_for = 1; /* nor whether there is room for two */
+        assert_true(is_held(&s, b));
+        scene_leave(&s, 0);
+        assert_true(goes_on(&s, b));
+        scene_fini(&s);
+    }
+}
+
+/* It cannot be told to end meanwhile, and is to say that it lives. */
+static void no_look_is_held_for_long(void **state)
+{
+    struct agent *b;
+    struct scene s;
+
+    (void)state;
+    b = begin(&s, 1);
+    for (int looks = 0; looks < 3; looks++) {
+        assert_true(is_held(&s, b));
+        tick(&s, 900);
+        tick(&s, 1000);
+        assert_false(goes_on(&s, b));
+        tick(&s, 1000);
+        assert_true(goes_on(&s, b));
+        assert_false(is_held(&s, b)); /* the same look, shown again */
+        scene_pass(&s, 1000);
+    }
+    scene_fini(&s);
+}
+
+/* It has joined, and the last call is long; until it is about to be over. */
+static void one_that_has_joined_is_answered_when_others_do(void **state)
+{
+    struct agent *a;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.long_looks = true;
+    for (size_t i = 0; i < 2; i++)
+        scene_cas(&s, scene_connect(&s, true), "", SENTINEL);
+    a = &s.agents[0];
+    scene_join(&s, 0);
+    scene_pass(&s, 1000);
+    assert_true(is_held(&s, a));
+    scene_cas(&s, &s.agents[1], scene_get(&s, ""), scene_completed(&s, scene_get(&s, ""), "b"));
+    assert_true(goes_on(&s, a));
+    scene_fini(&s);
+}
+
+static void one_that_is_to_complete_the_round_looks_as_ever(void **state)
+{
+    struct agent *a;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.long_looks = true;
+    for (size_t i = 0; i < 2; i++)
+        scene_cas(&s, scene_connect(&s, true), "", SENTINEL);
+    a = &s.agents[0];
+    scene_join(&s, 0);
+    scene_pass(&s, SCENE_CALL / 1000 - 3500);
+    assert_true(is_held(&s, a));
+    tick(&s, 600);
+    assert_true(goes_on(&s, a));
+    assert_false(is_held(&s, a));
+    scene_pass(&s, 1000);
+    assert_false(is_held(&s, a));
+    scene_fini(&s);
+}
+
+static void all_are_answered_when_the_run_is_closed_or_gone(void **state)
+{
+    (void)state;
+    for (int gone = 0; gone < 2; gone++) {
+        const char *now;
+        struct agent *b;
+        struct scene s;
+
+        b = begin(&s, 1);
+        assert_true(is_held(&s, b));
+        now = scene_get(&s, "");
+        if (gone)
+            scene_event(&s, RUN_FORGET, NULL);
+        else
+            scene_cas(&s, &s.agents[0], now, scene_closing(&s, now));
+        assert_true(goes_on(&s, b) || scene_has(&s, POLICY_CLOSE, b));
+        assert_int_equal(s.run.looking, 0);
+        scene_fini(&s);
+    }
+}
+
+/* One of those who wait presumes it dead. */
+static void those_who_wait_see_the_silent(void **state)
+{
+    struct torch_state st;
+    struct agent *c;
+    struct scene s;
+
+    (void)state;
+    c = begin(&s, 2);
+    scene_cas(&s, &s.agents[0], scene_get(&s, ""), scene_beating(&s, scene_get(&s, ""), "a"));
+    scene_pass(&s, 13900);
+    scene_say_node(&s, &s.agents[0], "a");
+    scene_say_node(&s, c, "c");
+    assert_true(is_held(&s, c));
+    tick(&s, 1200);
+    assert_true(goes_on(&s, c));
+    st = scene_state(scene_look(&s, c));
+    assert_true(scene_node(&st, "b")->participant);
+    torch_state_free(&st);
+    scene_pass(&s, 1000);
+    assert_false(is_held(&s, c));
+    scene_fini(&s);
+}
+
+static void one_that_goes_looks_no_more(void **state)
+{
+    static const enum policy_event_kind kinds[] = {AGENT_DISCONNECTED, AGENT_AWAY};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        struct agent *b;
+        struct scene s;
+
+        b = begin(&s, 1);
+        assert_true(is_held(&s, b));
+        if (kinds[i] == AGENT_AWAY)
+            scene_event(&s, AGENT_AWAY, b);
+        else
+            scene_disconnect(&s, b);
+        assert_int_equal(s.run.looking, 0);
+        tick(&s, 5000);
+        assert_false(goes_on(&s, b));
+        if (kinds[i] == AGENT_AWAY) {
+            scene_event(&s, AGENT_BACK, b);
+            assert_true(is_held(&s, b)); /* it asks again */
+        }
+        scene_fini(&s);
+    }
+}
+
+/* The others have presumed it dead, and rdzvd has put it back as one that waits: it trains. */
+static void one_that_trains_is_answered(void **state)
+{
+    struct torch_state st;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.long_looks = true;
+    scene_meet(&s, 2);
+    st = scene_state(scene_get(&s, ""));
+    scene_remove(&st, "b");
+    st.round = 1;
+    scene_put_state(&s, &st);
+    scene_event(&s, RUN_CHANGED, NULL);
+    assert_false(is_held(&s, &s.agents[1]));
+    assert_true(scene_node_now(&s, "b").waiting);
+    scene_pass(&s, 1000);
+    assert_false(is_held(&s, &s.agents[1]));
+    assert_false(is_held(&s, &s.agents[0]));
+    scene_fini(&s);
+}
+
+static void none_is_held_when_told_so(void **state)
+{
+    (void)state;
+    for (int why = 0; why < 3; why++) {
+        struct agent *b;
+        struct scene s;
+
+        b = begin(&s, 1);
+        s.settings.long_looks = why != 0;
+        s.settings.keep_connected = why != 1; /* its heartbeat would grow old */
+        s.settings.agent_views = why != 2;
+        assert_false(is_held(&s, b));
+        scene_fini(&s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_that_waits_is_answered_when_it_is_let_in),
+        cmocka_unit_test(one_that_is_not_let_in_joins_at_the_next_tick),
+        cmocka_unit_test(one_that_cannot_be_let_in_joins_at_once),
+        cmocka_unit_test(no_look_is_held_for_long),
+        cmocka_unit_test(one_that_has_joined_is_answered_when_others_do),
+        cmocka_unit_test(one_that_is_to_complete_the_round_looks_as_ever),
+        cmocka_unit_test(all_are_answered_when_the_run_is_closed_or_gone),
+        cmocka_unit_test(those_who_wait_see_the_silent),
+        cmocka_unit_test(one_that_goes_looks_no_more),
+        cmocka_unit_test(one_that_trains_is_answered),
+        cmocka_unit_test(none_is_held_when_told_so),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
