@@ -235,7 +235,8 @@ void long_look_on_tick(struct step *s);
 void repair_shift_heartbeats(struct step *s, uint64_t still_ms);
 /* After a start: makes heartbeats younger by torch's interval, since the next ones may have come,
  * and rdzvd had not put them yet (step.h) when it ended. One that was younger than that stays as it
- * is: moved on, it would keep its agent from sending the next one, and so from saying who it is. */
+ * is: moved on, it would keep its agent from sending the next one. What is by the clock of an agent
+ * that is not back yet is put by ours. */
 void repair_add_lost_beats(struct step *s, uint64_t away_ms);
 /* The agent asks, so its node lives, whatever the state says. May put the state: what points into
  * the view is void then. False: its connection ends. */

@@ -2,8 +2,7 @@
  * such as for the ranks of a round, which may take a minute; and the others presume it dead when
  * its last one is 15 s old. Here it is known when each agent has last asked, and whether it waits
  * for a reply: its node's heartbeat is moved on to then. A frozen process asks for nothing, so its
- * heartbeat grows as old as torch wants, or as --silent-node-timeout.
- */
+ * heartbeat grows as old as torch wants, or as --silent-node-timeout. */
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"

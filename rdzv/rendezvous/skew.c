@@ -9,7 +9,8 @@
  * heartbeats as torch would have put them there, and the deadline by our clock (last_call.c): it
  * outlives the agent that has set it, and a start of the daemon.
  *
- * The clock of an agent that starts is not known before its first heartbeat. Until then, in what it
+ * The clock of an agent that starts is not known before its first heartbeat; after a start of the
+ * daemon, that of one behind a relay is (memo.c). Until then, in what it
  * is shown, nodes that live have heartbeats that no clock takes for too old, and nodes that are
  * silent have some that every clock takes for that. */
 #include "rdzv/rendezvous/wish.h"
@@ -122,7 +123,7 @@ void skew_forget(struct step *s, struct agent *a)
         move_beat(s, a, skew_us, 0);
 }
 
-/* repair_restore_beats() has moved the heartbeat to our clock, if rdzvd was killed. */
+/* The heartbeat is by our clock: skew_forget() has put it so, or repair_add_lost_beats(). */
 void skew_recall(struct step *s, struct agent *a, int64_t ahead_us)
 {
     a->has_clock = true;
