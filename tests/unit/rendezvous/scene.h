@@ -46,7 +46,8 @@ struct scene {
     size_t agent_count;
 };
 
-extern const struct policy_settings scene_settings; /* as the daemon has them by default, but for long_looks */
+extern const struct policy_settings
+    scene_settings; /* as the daemon has them by default, but for long_looks */
 
 /* A run "job" that does not exist yet, an hour after the clock began. */
 void scene_init(struct scene *s);
