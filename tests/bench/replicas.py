@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """What it costs to keep state in an etcd v3 cluster.
 
-    replicas.py [--build DIR] [--members N] [--rounds N] [--seconds S]
+    replicas.py [--build DIR] [--members N] [--rounds N] [--seconds S] [--sync-ms MS]
 
 One client: the round trip of an ADD through rdzvd, at the leader and at a replica that passes it on,
 beside that of a transaction of one put that is sent to etcd itself. 64 clients: ADDs per second,
 beside such transactions, each from a connection of its own. Then what an ADD takes of the CPU of both
 replicas. The contestants take turns; figures and ratios are medians over the rounds, beside the best
 of them. Nothing here passes or fails.
+
+With --sync-ms each sync of etcd's takes so much longer than that of the disk at hand, which may be
+none: strace lets it wait. etcd's documentation wants a disk whose 99th percentile is below 10 ms.
 """
 
 import argparse
@@ -45,11 +48,17 @@ def ask_rdzvd(bench, replicas, asked, clients):
     return figures
 
 
+def slow_disk(ms):
+    """Becomes the program whose arguments follow, and stops it at no other call."""
+    return ["strace", "-D", "-f", "--seccomp-bpf", "-qqq", "-e", "trace=fdatasync", "-e",
+            "inject=fdatasync:delay_exit=%d" % (1000 * ms), "-o", "/dev/null"] if ms > 0 else []
+
+
 @contextlib.contextmanager
-def replicas_of(members):
+def replicas_of(options):
     """A cluster, a replica that leads, and one that passes clients on. Each round has new ones, so that none writes a
     snapshot meanwhile."""
-    with etcd3.Cluster(members) as cluster:
+    with etcd3.Cluster(options.members, under=slow_disk(options.sync_ms)) as cluster:
         ports = [servers.free_port() for _ in range(2)]
         upstream = "--upstream=" + ",".join("127.0.0.1:%d" % p for p in ports)
         with etcd3.Replica(cluster, upstream, port=ports[0]) as leader:
@@ -62,7 +71,7 @@ def replicas_of(members):
 def compare(bench, clients, key):
     found = {"etcd": [], "the leader": [], "a follower": []}
     for _ in range(bench.options.rounds):
-        with replicas_of(bench.options.members) as (cluster, *replicas):
+        with replicas_of(bench.options) as (cluster, *replicas):
             found["etcd"].append(ask_etcd(bench, cluster, clients))
             found["the leader"].append(ask_rdzvd(bench, replicas, replicas[0], clients))
             found["a follower"].append(ask_rdzvd(bench, replicas, replicas[1], clients))
@@ -85,6 +94,7 @@ def main():
     parser.add_argument("--members", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2, help="of each measurement")
+    parser.add_argument("--sync-ms", type=float, default=0)
     parser.add_argument("--load-core", type=int, default=1)
     options = parser.parse_args()
     os.environ.setdefault("RDZVD", os.path.join(options.build, "rdzv", "rdzvd"))

@@ -53,11 +53,11 @@ class Secure:
 class Member(Server):
     """One etcd process, which can be ended and started again with what it has on disk."""
 
-    def __init__(self, name, folder, client, peer, cluster, flags=(), secure=None):
+    def __init__(self, name, folder, client, peer, cluster, flags=(), secure=None, under=()):
         url = "%s://127.0.0.1:%d" % ("https" if secure else "http", client)
         peer_url = "http://127.0.0.1:%d" % peer
         self.name, self.port = name, client
-        self.argv = [etcd_binary(), "--name", name, "--data-dir", os.path.join(folder, name),
+        self.argv = [*under, etcd_binary(), "--name", name, "--data-dir", os.path.join(folder, name),
                      "--listen-client-urls", url, "--advertise-client-urls", url,
                      "--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url,
                      "--initial-cluster", cluster, "--initial-cluster-token", folder, *flags,
@@ -84,14 +84,16 @@ class Member(Server):
 
 
 class Cluster:
-    def __init__(self, count=1, flags=(), secure=None):
+    def __init__(self, count=1, flags=(), secure=None, under=()):
+        """`under`: a command that becomes each member, with its arguments."""
         self.secure = secure
         self.folder = tempfile.mkdtemp(prefix="rdzv-etcd3-")
         ports = free_ports(2 * count)
         names = ["m%d" % i for i in range(count)]
         cluster = ",".join("%s=http://127.0.0.1:%d" % (name, ports + count + i)
                            for i, name in enumerate(names))
-        self.members = [Member(name, self.folder, ports + i, ports + count + i, cluster, flags, secure)
+        self.members = [Member(name, self.folder, ports + i, ports + count + i, cluster, flags, secure,
+                               under)
                         for i, name in enumerate(names)]
         for member in self.members:
             self.wait(member)
