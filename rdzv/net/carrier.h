@@ -51,7 +51,7 @@ struct carrier_functions {
     /* Keeps some bytes with the session, for the time after a start; see
      * engine_session_set_memo(). */
     void (*keep_memo)(struct conn *c, struct slice memo);
-    /* What was kept last, borrowed until the session changes; empty: nothing. */
+    /* What was kept last before the start, borrowed until the session changes; empty: nothing. */
     struct slice (*memo)(const struct conn *c);
     /* The address by which the client has reached the relay. */
     void (*local)(const struct conn *c, struct peer *out);

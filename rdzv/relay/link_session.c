@@ -395,7 +395,8 @@ static struct slice memo(const struct conn *c)
     const struct relay_session *s = session_of(c);
     struct engine_session_state state = {0};
 
-    engine_session_find(s->all->engine, s->space, s->id, &state);
+    if (s->has_memo)
+        engine_session_find(s->all->engine, s->space, s->id, &state);
     return state.memo;
 }
 
@@ -690,6 +691,7 @@ static bool restore(struct relay_session *s, bool was_dropped)
     if (!engine_session_find(s->all->engine, s->space, s->id, &state))
         return true;
     s->is_missing = !was_dropped && s->space->sessions_missing > 0;
+    s->has_memo = !was_dropped;
     if (state.is_worker)
         stop_missing(s);
     return c10d_restore(s->conn, state.is_worker ? state.worker_store : 0);

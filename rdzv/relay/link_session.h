@@ -68,6 +68,7 @@ struct relay_session {
     bool is_fresh;   /* no request has come since it was opened */
     bool is_opening; /* the relay is to be told that it is open */
     bool is_known;   /* to the engine */
+    bool has_memo;   /* from before the start */
     bool is_missing; /* from before the start, and nothing has come of it yet */
     bool is_blocked; /* in link->blocked */
     bool is_held;    /* in all->held */

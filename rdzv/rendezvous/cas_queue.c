@@ -62,10 +62,13 @@ static void dequeue(struct write_slot *slot, struct agent *a)
     a->queued = false;
 }
 
-static void resume(struct step *s, struct agent *a)
+/* False: no memory; it stays in the queue until the slot is passed on again. */
+static bool resume(struct step *s, struct agent *a)
 {
+    if (!step_resume(s, a))
+        return false;
     dequeue(&s->run->slot, a);
-    step_agent(s, POLICY_RESUME, a);
+    return true;
 }
 
 void cas_queue_pass(struct step *s)
@@ -91,9 +94,12 @@ void cas_queue_release(struct step *s)
     struct agent *a;
 
     slot->holder = NULL;
-    set_timer(s, 0);
-    while ((a = TAILQ_FIRST(&slot->queue)) != NULL)
-        resume(s, a);
+    while ((a = TAILQ_FIRST(&slot->queue)) != NULL && resume(s, a)) {
+    }
+    if (a == NULL)
+        set_timer(s, 0);
+    else
+        cas_queue_grant(s, a);
 }
 
 void cas_queue_leave(struct step *s, struct agent *a)

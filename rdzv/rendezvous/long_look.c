@@ -7,8 +7,8 @@
  * than LONG_MS and the time to the next tick, in which it cannot be told to end. It sends no
  * heartbeat meanwhile, and needs none: see presence.c.
  *
- * It is not held when it is to act by itself: a last call is about to be over, or a participant is
- * silent. */
+ * It is not held when it is to act by itself: a last call is about to be over, or the agent is to
+ * presume a silent participant dead. */
 #include "rdzv/rendezvous/parts.h"
 
 #define LONG_MS 2000
@@ -16,31 +16,41 @@
  * ever. */
 #define CALL_US INT64_C(3000000)
 
-static bool is_call_over_soon(const struct step *s)
+static bool is_call_over(const struct step *s, int64_t in_us)
 {
     const struct torch_state *state = &s->run->view.state;
     int64_t left_us;
 
     return state->has_deadline &&
            (__builtin_sub_overflow(state->deadline_us, s->now->wall_ns / 1000, &left_us) ||
-            left_us < CALL_US);
+            left_us < in_us);
+}
+
+bool long_look_may_hold(const struct policy_settings *settings)
+{
+    return settings->long_looks && settings->keep_connected;
+}
+
+/* As those who look have seen it. */
+static void note_round(struct run *run)
+{
+    run->looking_in = run->view.state.round;
+    run->looking_complete = run->view.state.complete;
+    run->looking_over = false;
 }
 
 bool long_look_should_hold(struct step *s, struct agent *a)
 {
-    const struct policy_settings *settings = s->run->settings;
     bool is_again = a->has_looked_long;
 
     a->has_looked_long = false;
     if (a->looks_long)
         return true;
-    if (is_again || !settings->long_looks || !settings->keep_connected ||
-        s->run->slot.holder == a || is_call_over_soon(s) || !shown_may_wait(s, a))
+    if (is_again || !long_look_may_hold(s->run->settings) || is_call_over(s, CALL_US) ||
+        !shown_may_wait(s, a))
         return false;
-    if (s->run->looking == 0) {
-        s->run->looking_in = s->run->view.state.round;
-        s->run->looking_complete = s->run->view.state.complete;
-    }
+    if (s->run->looking == 0)
+        note_round(s->run);
     a->looks_long = true;
     a->looks_since_ms = s->now->ms;
     s->run->looking++;
@@ -53,11 +63,13 @@ void long_look_leave(struct run *run, struct agent *a)
     a->looks_long = a->has_looked_long = false;
 }
 
+/* Without memory, the next tick tries again. */
 static void answer(struct step *s, struct agent *a)
 {
+    if (!step_resume(s, a))
+        return;
     long_look_leave(s->run, a);
     a->has_looked_long = true;
-    step_agent(s, POLICY_RESUME, a);
 }
 
 static void answer_all(struct step *s)
@@ -70,6 +82,20 @@ static void answer_all(struct step *s)
     }
 }
 
+/* The last call is over: one of those who have joined completes the round. The others would learn
+ * nothing, and sleep for a second. */
+static void answer_one(struct step *s)
+{
+    struct agent *a;
+
+    TAILQ_FOREACH(a, &s->run->agents, entry) {
+        if (!a->looks_long)
+            continue;
+        answer(s, a);
+        return;
+    }
+}
+
 /* The next round has begun: mostly the agent that has begun it joins a few milliseconds later, and
  * those who wait are let in. Who joined by itself now would sleep for a second then. */
 static bool stays_held(struct step *s)
@@ -78,21 +104,25 @@ static bool stays_held(struct step *s)
 
     if (!step_is_open(s) || state->complete || !last_call_may_let_in(s->run))
         return false;
-    s->run->looking_in = state->round;
-    s->run->looking_complete = false;
+    note_round(s->run);
     return true;
 }
 
 void long_look_check(struct step *s)
 {
-    const struct run *run = s->run;
+    struct run *run = s->run;
     const struct torch_state *state = &run->view.state;
 
-    if (run->looking != 0 &&
-        (!step_is_open(s) || state->round != run->looking_in ||
-         state->complete != run->looking_complete) &&
-        !stays_held(s))
-        answer_all(s);
+    if (run->looking == 0)
+        return;
+    if (!step_is_open(s) || state->round != run->looking_in ||
+        state->complete != run->looking_complete) {
+        if (!stays_held(s))
+            answer_all(s);
+    } else if (!run->looking_over && is_call_over(s, 0)) {
+        run->looking_over = true;
+        answer_one(s);
+    }
 }
 
 /* It is to join, since it was not let in. */
@@ -110,10 +140,12 @@ void long_look_on_tick(struct step *s)
 
     if (run->looking == 0)
         return;
-    if (is_call_over_soon(s) || presence_is_any_silent(s)) {
+    if (presence_is_any_silent(s) || (is_call_over(s, CALL_US) && !is_call_over(s, 0))) {
         answer_all(s);
         return;
     }
+    if (is_call_over(s, 0))
+        answer_one(s);
     TAILQ_FOREACH(a, &run->agents, entry) {
         if (a->looks_long &&
             (is_to_join(run, a) || clock_elapsed_ms(a->looks_since_ms, s->now->ms) >= LONG_MS))

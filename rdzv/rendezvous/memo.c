@@ -25,11 +25,13 @@ void memo_keep(struct step *s, struct agent *a)
     memcpy(memo + MEMO_HEAD, a->by_node.key.ptr, a->by_node.key.len);
     o = step_agent(s, POLICY_KEEP_MEMO, a);
     o->value = (struct slice){memo, len};
+    a->kept_ahead_us = a->clock_ahead_us;
 }
 
 /* It was a participant when the round was completed, and may have been presumed dead since. */
-static void recall_round(const struct run_view *v, struct agent *a)
+static void recall_round(struct run *run, struct agent *a)
 {
+    const struct run_view *v = &run->view;
     const struct torch_node *then =
         v->has_completed ? torch_state_find(&v->last_completed, &a->node) : NULL;
 
@@ -37,6 +39,7 @@ static void recall_round(const struct run_view *v, struct agent *a)
         return;
     a->nodes = torch_state_participants(&v->last_completed);
     a->round = v->last_completed.round;
+    let_in_note_room(run, a, a->nodes);
 }
 
 void memo_recall(struct step *s, struct agent *a, struct slice memo)
@@ -50,6 +53,7 @@ void memo_recall(struct step *s, struct agent *a, struct slice memo)
     if (!a->has_node)
         return;
     a->is_introduced = a->is_back = true;
-    recall_round(&s->run->view, a);
-    skew_recall(s, a, (int64_t)bytes_get_u64(memo.ptr + 1));
+    a->kept_ahead_us = (int64_t)bytes_get_u64(memo.ptr + 1);
+    recall_round(s->run, a);
+    skew_recall(s, a, a->kept_ahead_us);
 }

@@ -72,7 +72,7 @@ void skew_learn_from(struct step *s, struct agent *a, const struct wish *wish);
 bool skew_is_same(const struct agent *a, const struct agent *b);
 /* The agent no longer exists. */
 void skew_forget(struct step *s, struct agent *a);
-/* Its clock was ahead by that before a start of the daemon; its node's heartbeat is moved there. */
+/* Its clock was ahead by that before a start of the daemon: its node's heartbeat is moved there. */
 void skew_recall(struct step *s, struct agent *a, int64_t ahead_us);
 /* True: the agent is to see this text and not the value, which has times of other clocks. It lives
  * as long as the outputs. */
@@ -220,6 +220,8 @@ bool let_in_waiting(struct step *s, uint64_t wanted, struct agent *by);
 
 /* --- long_look.c --- */
 
+/* False: no look is held. */
+bool long_look_may_hold(const struct policy_settings *settings);
 /* True: the agent looks, and is answered later: its look is held. */
 bool long_look_should_hold(struct step *s, struct agent *a);
 /* It looks no more. */

@@ -233,6 +233,8 @@ static void stood_still(struct step *s, const struct policy_event *event)
     presence_stood_still(s, event->still_ms);
     repair_shift_heartbeats(s, event->still_ms);
     s->run->missing_since_ms = 0; /* no node could be heard of */
+    if (s->run->unnamed_since_ms != 0)
+        s->run->unnamed_since_ms += event->still_ms;
 }
 
 static void forget(struct step *s, const struct policy_event *event)

@@ -109,15 +109,13 @@ void rejoin_release_waiting(struct step *s)
     struct agent *a;
 
     while ((a = TAILQ_FIRST(&run->rejoining)) != NULL) {
-        bool held = a->waiting;
-
+        if (a->waiting && !step_resume(s, a))
+            return; /* no memory; the next tick tries again */
         TAILQ_REMOVE(&run->rejoining, a, entry);
         stop_waiting(run, a);
         a->rejoining = false;
         a->waiting_since_ms = 0;
         count_in(run, a);
-        if (held)
-            step_agent(s, POLICY_RESUME, a);
     }
 }
 
@@ -132,12 +130,12 @@ void rejoin_reject_overdue(struct step *s)
         rejoin_release_waiting(s);
     TAILQ_FOREACH(a, &run->rejoining, entry) {
         if (!a->waiting ||
-            clock_elapsed_ms(a->waiting_since_ms, s->now->ms) < run->settings->closed_run_wait_ms)
+            clock_elapsed_ms(a->waiting_since_ms, s->now->ms) < run->settings->closed_run_wait_ms ||
+            !step_resume(s, a))
             continue;
         stop_waiting(run, a);
         a->rejected = true;
         count++;
-        step_agent(s, POLICY_RESUME, a);
     }
     if (count == 0)
         return;

@@ -85,14 +85,15 @@ struct agent {
     bool has_clock;        /* a heartbeat has come: `clock_beat_us` */
     int64_t clock_beat_us; /* by its clock */
     int64_t ahead_before_us; /* as that one told */
+    int64_t kept_ahead_us;   /* as is kept over a start: see memo.c */
     int64_t skew_us;         /* 0: nothing */
 
     /* What it is shown in place of the state: see shown.c. */
     uint64_t has_ranks_of; /* a completed round, by view.completions: it has read who it is in
                               there; 0: none */
     uint64_t has_seen;     /* the same: it has been shown that the round is complete */
-    uint64_t told_rank;    /* the same: it was shown how that was completed, since it lacks one, or
-                              one looks silent */
+    uint64_t told_rank;    /* the same: it was shown how that was completed; of a large one, if it
+                              lacks one or    one looks silent */
     uint64_t told_ms;      /* when it was */
     uint64_t has_left;     /* the same: it was a participant, and has left by itself */
     struct slice shown; /* what it was shown last, owned; ptr NULL: the value itself, or nothing */
@@ -176,6 +177,7 @@ struct run {
     size_t looking; /* so many agents look long, in that round: */
     int64_t looking_in;
     bool looking_complete;
+    bool looking_over; /* one of them is to complete it, as its last call is over */
     struct write_slot slot;
     struct crowd_text crowd;
     struct worker_endpoint endpoint;

@@ -57,7 +57,7 @@ enum place {
     PLACE_JOINED,    /* a participant of a round that is not complete */
     PLACE_JOINING,   /* about to become one */
     PLACE_RANKED,    /* a participant that has not read its rank yet */
-    PLACE_COMPLETED, /* the same, and the round has lost one since, or one looks silent */
+    PLACE_COMPLETED, /* the same, and it has not seen the complete round yet */
     PLACE_OUTSIDE,
     PLACE_STRANGER,
 };
@@ -168,7 +168,7 @@ static enum place place_of_joining(struct step *s, const struct agent *a,
 }
 
 /* It is to read its rank in the round as it was, also without agent_views. In a crowd no node has a
- * heartbeat. */
+ * heartbeat; a large round that is no crowd is written anew for an agent only if it has to be. */
 static bool missed_the_completion(const struct step *s, const struct agent *a,
                                   const struct torch_node *own)
 {
@@ -176,7 +176,8 @@ static bool missed_the_completion(const struct step *s, const struct agent *a,
 
     return v->state.complete && a->is_listed && own != NULL && own->participant && !own->waiting &&
            !own->redundant && a->has_seen != v->completions && is_as_completed(v, own) &&
-           (has_lost_one(v) || !sees_crowd_for_rank(s));
+           (has_lost_one(v) || (!sees_crowd_for_rank(s) && (!is_crowd(s, v->participants) ||
+                                                            presence_may_one_look_silent(s))));
 }
 
 static enum place place_of(struct step *s, const struct agent *a, const struct torch_node *own)
@@ -311,7 +312,8 @@ static uint64_t until(const struct step *s, const struct agent *a, enum place pl
     uint64_t now_ms = s->now->ms;
     int64_t now_us;
 
-    if (s->run->settings->long_looks && (place == PLACE_JOINED || place == PLACE_WAITING))
+    if (long_look_may_hold(s->run->settings) &&
+        (place == PLACE_JOINED || (place == PLACE_WAITING && a->asks_in)))
         return now_ms; /* its next look is to be held */
     if (place != PLACE_PARTICIPANT || s->run->view.waiting != 0)
         return now_ms + RECHECK_MS;

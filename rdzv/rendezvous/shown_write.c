@@ -122,6 +122,7 @@ static bool beat(struct step *s, struct agent *a, const struct rewrite *c)
 
     if (node == NULL || !node->has_heartbeat)
         return false;
+    a->is_back = false;
     skew_learn(s, a, c->is->heartbeat_us);
     if (c->is->heartbeat_us > node->heartbeat_us)
         step_note_beat(s, node, c->is->heartbeat_us);
@@ -188,8 +189,9 @@ static bool change_state(struct step *s, struct agent *a, enum meaning meaning,
     return ok;
 }
 
-/* What it was shown still holds but for those who wait, and whether the run is closed. Of a round
- * as it was completed that is shown once. */
+/* What it was shown still holds but for those who wait, and whether the run is closed. For a
+ * heartbeat and a close it is enough that the agent is where it was: a round as it was completed is
+ * shown once. */
 static bool is_current(struct step *s, struct agent *a, const struct rewrite *c,
                        enum meaning meaning)
 {

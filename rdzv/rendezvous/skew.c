@@ -44,18 +44,19 @@ static void set_skew(struct step *s, struct agent *a, int64_t skew_us)
     a->skew_us = skew_us;
 }
 
-/* True: it is another one than before. */
-static bool learn_skew(struct step *s, struct agent *a)
+static void learn_skew(struct step *s, struct agent *a)
 {
     int64_t ahead_us = a->clock_ahead_us;
     bool small = ahead_us <= SKEW_LEAST_US && ahead_us >= -SKEW_LEAST_US;
     int64_t skew_us = small ? 0 : ahead_us;
 
-    if (!s->run->settings->agent_views || !s->run->settings->merge_heartbeats ||
-        is_near(skew_us, a->skew_us))
-        return false;
-    set_skew(s, a, skew_us);
-    return true;
+    if (!is_near(skew_us, a->skew_us))
+        set_skew(s, a, skew_us);
+}
+
+static bool matters(const struct step *s)
+{
+    return s->run->settings->agent_views && s->run->settings->merge_heartbeats;
 }
 
 /* A heartbeat that was long under way, such as while rdzvd stood still, makes a clock look as if it
@@ -83,7 +84,9 @@ void skew_learn(struct step *s, struct agent *a, int64_t heartbeat_us)
     if (!sure)
         return;
     a->clock_ahead_us = ahead_us;
-    if (learn_skew(s, a))
+    if (matters(s))
+        learn_skew(s, a);
+    if (!is_near(ahead_us, a->kept_ahead_us))
         memo_keep(s, a);
 }
 
@@ -126,9 +129,12 @@ void skew_forget(struct step *s, struct agent *a)
 /* The heartbeat is by our clock: skew_forget() has put it so, or repair_add_lost_beats(). */
 void skew_recall(struct step *s, struct agent *a, int64_t ahead_us)
 {
+    if (!matters(s))
+        return;
     a->has_clock = true;
     a->clock_ahead_us = a->ahead_before_us = ahead_us;
-    if (learn_skew(s, a))
+    learn_skew(s, a);
+    if (a->skew_us != 0)
         move_beat(s, a, 0, a->skew_us);
 }
 
@@ -209,10 +215,7 @@ static enum seen see(struct step *s, const struct agent *a, struct slice *text)
 
 bool skew_show(struct step *s, struct agent *a, struct slice *text)
 {
-    const struct policy_settings *settings = s->run->settings;
-
-    a->sees_far =
-        a->is_introduced && !a->has_clock && settings->agent_views && settings->merge_heartbeats;
+    a->sees_far = a->is_introduced && !a->has_clock && matters(s);
     return see(s, a, text) == SEEN_MOVED;
 }
 

@@ -56,6 +56,11 @@ struct policy_output *step_agent(struct step *s, enum policy_output_kind kind, s
     return o;
 }
 
+bool step_resume(struct step *s, struct agent *a)
+{
+    return step_agent(s, POLICY_RESUME, a) != &s->out->lost;
+}
+
 bool step_own(struct step *s, uint8_t *text)
 {
     struct policy_text *t = malloc(sizeof *t);

@@ -160,6 +160,44 @@ static void one_that_is_to_complete_the_round_looks_as_ever(void **state)
     scene_fini(&s);
 }
 
+/* The one that was missing is gone: the last call is over, and one of the others completes the
+ * round. The other would only learn that it has joined. */
+static void one_completes_the_round_when_nobody_is_missing(void **state)
+{
+    struct torch_state st;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.long_looks = true;
+    scene_meet(&s, 3);
+    for (size_t i = 0; i < 3; i++)
+        scene_leave(&s, i);
+    scene_disconnect(&s, &s.agents[2]);
+    scene_connect(&s, true); /* it does not join */
+    scene_connect(&s, true);
+    for (size_t i = 0; i < 2; i++)
+        scene_join(&s, i);
+    s.settings.expected_nodes = 2;
+    s.run.view.has_completed = false; /* 2 of them are enough */
+    scene_pass(&s, 1000);
+    for (size_t i = 0; i < 2; i++)
+        assert_true(is_held(&s, &s.agents[i]));
+    scene_disconnect(&s, &s.agents[3]);
+    assert_int_equal(scene_count(&s, POLICY_RESUME), 0);
+    scene_disconnect(&s, &s.agents[4]);
+    assert_non_null(scene_note(&s, NOTE_LAST_CALL_ENDED));
+    assert_int_equal(scene_count(&s, POLICY_RESUME), 1);
+    assert_true(goes_on(&s, &s.agents[0]));
+    st = scene_state(scene_look(&s, &s.agents[0]));
+    assert_int_equal(torch_state_participants(&st), 2);
+    assert_true(st.has_deadline && st.deadline_us < scene_now_us(&s));
+    torch_state_free(&st);
+    tick(&s, 1000); /* it does not: the other one may */
+    assert_true(goes_on(&s, &s.agents[1]));
+    scene_fini(&s);
+}
+
 static void all_are_answered_when_the_run_is_closed_or_gone(void **state)
 {
     (void)state;
@@ -279,6 +317,7 @@ int main(void)
         cmocka_unit_test(no_look_is_held_for_long),
         cmocka_unit_test(one_that_has_joined_is_answered_when_others_do),
         cmocka_unit_test(one_that_is_to_complete_the_round_looks_as_ever),
+        cmocka_unit_test(one_completes_the_round_when_nobody_is_missing),
         cmocka_unit_test(all_are_answered_when_the_run_is_closed_or_gone),
         cmocka_unit_test(those_who_wait_see_the_silent),
         cmocka_unit_test(one_that_goes_looks_no_more),

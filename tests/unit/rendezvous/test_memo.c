@@ -34,6 +34,7 @@ static void an_agent_is_its_node_when_it_asks_again(void **state)
     a = scene_return(&s, &s.agents[1]);
     assert_true(a->has_node && a->is_listed && slice_is(a->node.addr, "b"));
     assert_int_equal(a->nodes, 2);
+    assert_int_equal(s.run.room_for, 2);
     assert_false(sees_that_one_waits(&s, a));
     scene_fini(&s);
 }
@@ -142,6 +143,31 @@ static void what_is_no_memo_says_nothing(void **state)
     }
 }
 
+/* What differs by less than a second is not kept anew. */
+static void a_clock_that_is_set_is_kept_anew(void **state)
+{
+    (void)state;
+    for (int views = 0; views < 2; views++) {
+        struct scene s;
+
+        scene_init(&s);
+        s.settings.agent_views = views;
+        scene_meet(&s, 1);
+        for (int64_t ms = 0; ms <= 3000; ms += 1000) {
+            const char *now = scene_get(&s, "");
+            struct torch_state st = scene_state(now);
+
+            scene_pass(&s, 6000);
+            scene_beat(&st, "a", scene_now_us(&s) + ms * 1000);
+            scene_cas(&s, &s.agents[0], now, scene_text(&s, &st));
+            assert_int_equal(scene_count(&s, POLICY_KEEP_MEMO), ms == 2000);
+        }
+        scene_restart(&s, true);
+        assert_int_equal(scene_return(&s, &s.agents[0])->clock_ahead_us, views ? 2 * SECOND : 0);
+        scene_fini(&s);
+    }
+}
+
 /* It ends with the daemon. */
 static void of_one_without_a_relay_nothing_is_kept(void **state)
 {
@@ -170,6 +196,7 @@ int main(void)
         cmocka_unit_test(one_whose_node_is_gone_since_is_in_its_round),
         cmocka_unit_test(a_clock_that_is_wrong_is_known),
         cmocka_unit_test(what_is_no_memo_says_nothing),
+        cmocka_unit_test(a_clock_that_is_set_is_kept_anew),
         cmocka_unit_test(of_one_without_a_relay_nothing_is_kept),
     };
 
