@@ -259,7 +259,7 @@ void compare_set(struct step *s, const struct policy_event *event)
     /* With one that expects nothing every agent of every release introduces itself. */
     a->is_introduced = a->is_introduced || event->expected.len == 0;
     if (event->expected.len == 0 && rejoin_should_hold(s, a)) {
-        step_agent(s, POLICY_HOLD, a);
+        step_hold(s, a);
         return;
     }
     if (!repair_restore(s, a))
@@ -271,7 +271,7 @@ void compare_set(struct step *s, const struct policy_event *event)
     wish_read(s, a, event->expected, event->desired, &wish);
     skew_learn_from(s, a, &wish);
     if (needs_slot(&wish) && cas_queue_should_hold(s, a))
-        step_agent(s, POLICY_HOLD, a);
+        step_hold(s, a);
     else if (!skew_restore(s, a, &wish))
         compare_set_refuse(s, a, false);
     else

@@ -226,7 +226,7 @@ bool crowd_write(struct step *s, const struct policy_event *event)
     if (!a->sees_crowd || event->expected.len == 0)
         return false;
     if (cas_queue_should_hold(s, a)) {
-        step_agent(s, POLICY_HOLD, a);
+        step_hold(s, a);
         return true;
     }
     if (!shown_joining(s, a, &text) || !slice_equal(event->expected, text)) {

@@ -196,14 +196,15 @@ static size_t take_out_absent(const struct run *run, struct torch_state *state)
     return gone;
 }
 
-/* Not all may have seen that something waits. If they are in the same round still when all are
- * back, and nothing waits any more, the mark is set again. */
-void loss_on_start(struct step *s)
+/* Not all may have seen that something waits: for those who come back, the mark stays. If they are
+ * in the same round still when all are back, and what waited is gone, the mark is set. */
+void loss_on_start(struct step *s, bool agents_return)
 {
     const struct run_view *v = &s->run->view;
 
     s->run->was_told = v->is_state && v->state.complete && v->waiting != 0;
-    loss_clear_mark(s);
+    if (!agents_return || !s->run->was_told || v->state.closed)
+        loss_clear_mark(s);
 }
 
 static void note_lost(struct step *s, size_t gone)

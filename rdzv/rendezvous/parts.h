@@ -177,8 +177,8 @@ bool presence_is_stranger(const struct step *s, const struct agent *a);
 /* The connection of that agent has ended, or is taken to have, and it is counted out: takes its
  * node out of the run, and tells the others. */
 void loss_on_disconnect(struct step *s, struct agent *gone);
-/* The daemon was started again: the mark is taken away, and remembered for the second. */
-void loss_on_start(struct step *s);
+/* The daemon was started again: if no agent is to come back, the mark is taken away. */
+void loss_on_start(struct step *s, bool agents_return);
 /* All who come back have done so: nodes whose agents are not connected are lost. */
 void loss_on_restore(struct step *s);
 /* Once a second: takes out the nodes that are silent for silent_node_ms, and tells the others. */

@@ -83,6 +83,7 @@ static void note_finishing(struct step *s, const struct policy_event *event)
 static void asked_to_compare(struct step *s, const struct policy_event *event)
 {
     presence_heard(s, event->agent, false);
+    agent_note_asked(event->agent, s->now->ms);
     compare_set(s, event);
 }
 
@@ -90,6 +91,7 @@ static void asked_to_compare(struct step *s, const struct policy_event *event)
 static void asked(struct step *s, const struct policy_event *event)
 {
     presence_heard(s, event->agent, event->waits);
+    agent_note_asked(event->agent, s->now->ms);
     cas_queue_yield(s, event->agent);
     if (event->round_key.ptr != NULL)
         shown_asked(s, event->agent, event->round);
@@ -103,7 +105,7 @@ static void looked(struct step *s, const struct policy_event *event)
     if (!repair_restore(s, a) || event->waits)
         return;
     if (long_look_should_hold(s, a))
-        step_agent(s, POLICY_HOLD, a);
+        step_hold(s, a);
     else
         shown_look(s, a);
 }
@@ -135,7 +137,7 @@ static void restored(struct step *s, const struct policy_event *event)
     run_view_update(&s->run->view, s->value);
     s->run->idle_since_ms = s->now->ms;
     s->run->awaits_agents = event->agents_return;
-    loss_on_start(s);
+    loss_on_start(s, event->agents_return);
     if (event->agents_return)
         repair_add_lost_beats(s, event->still_ms);
     else

@@ -80,13 +80,15 @@ struct agent {
     uint64_t looks_since_ms;
 
     /* What is wrong with its clock: see skew.c. */
+    uint64_t asked_ms;        /* when its last request came; 0: none has */
+    uint64_t asked_before_ms; /* the one before; 0: none */
+    bool is_held;             /* the last one is held, and comes again */
     bool is_introduced;    /* it has asked for the key to be made, as torch's agents do at first */
     bool sees_far;         /* it was shown heartbeats that suit any clock */
     bool has_clock;        /* a heartbeat has come: `clock_beat_us` */
     int64_t clock_beat_us; /* by its clock */
-    int64_t ahead_before_us; /* as that one told */
-    int64_t kept_ahead_us;   /* as is kept over a start: see memo.c */
-    int64_t skew_us;         /* 0: nothing */
+    int64_t kept_ahead_us; /* as is kept over a start: see memo.c */
+    int64_t skew_us;       /* 0: nothing */
 
     /* What it is shown in place of the state: see shown.c. */
     uint64_t has_ranks_of; /* a completed round, by view.completions: it has read who it is in
@@ -199,6 +201,16 @@ bool run_keeps_port(const struct run *run);
 /* When RUN_TICK may next have something to do, by the monotonic clock, unless another event comes
  * before; 0: at each tick. UINT64_MAX: never. */
 uint64_t run_due_ms(const struct run *run);
+
+/* It asks for something; what was held comes again. */
+static inline void agent_note_asked(struct agent *a, uint64_t now_ms)
+{
+    if (!a->is_held) {
+        a->asked_before_ms = a->asked_ms;
+        a->asked_ms = now_ms;
+    }
+    a->is_held = false;
+}
 
 /* It was there before a start of the daemon, which does not know which node it is: memo.c. */
 static inline bool agent_is_unnamed(const struct agent *a)

@@ -502,5 +502,6 @@ struct slice policy_glance(struct run *run, struct agent *a, bool waits, uint64_
         return (struct slice){0};
     a->heard_ms = now_ms;
     a->waits = waits;
+    agent_note_asked(a, now_ms);
     return a->shown;
 }

@@ -59,37 +59,6 @@ static bool matters(const struct step *s)
     return s->run->settings->agent_views && s->run->settings->merge_heartbeats;
 }
 
-/* A heartbeat that was long under way, such as while rdzvd stood still, makes a clock look as if it
- * was behind. So that is believed when it comes twice, or from an agent of which no better is
- * known. */
-static bool is_sure(const struct agent *a, int64_t ahead_us)
-{
-    return !a->has_clock || ahead_us > a->clock_ahead_us || is_near(ahead_us, a->clock_ahead_us) ||
-           is_near(ahead_us, a->ahead_before_us);
-}
-
-void skew_learn(struct step *s, struct agent *a, int64_t heartbeat_us)
-{
-    int64_t ahead_us;
-    bool sure;
-
-    if (a->has_clock && heartbeat_us == a->clock_beat_us)
-        return;
-    a->clock_beat_us = heartbeat_us;
-    if (__builtin_sub_overflow(heartbeat_us, s->now->wall_ns / 1000, &ahead_us))
-        ahead_us = 0;
-    sure = is_sure(a, ahead_us);
-    a->ahead_before_us = ahead_us;
-    a->has_clock = true;
-    if (!sure)
-        return;
-    a->clock_ahead_us = ahead_us;
-    if (matters(s))
-        learn_skew(s, a);
-    if (!is_near(ahead_us, a->kept_ahead_us))
-        memo_keep(s, a);
-}
-
 static int64_t moved(int64_t at_us, int64_t from_skew_us, int64_t to_skew_us)
 {
     int64_t by_us;
@@ -98,6 +67,37 @@ static int64_t moved(int64_t at_us, int64_t from_skew_us, int64_t to_skew_us)
         __builtin_add_overflow(at_us, by_us, &at_us))
         return INT64_MAX;
     return at_us;
+}
+
+/* A heartbeat may have been under way for long, such as while rdzvd stood still or the network did,
+ * so it makes the clock look as if it was behind. But the agent has sent it after its request
+ * before, so by no more than the time since. Of what the clock may be ahead by then, that is taken
+ * which is nearest to what it was taken for. */
+static int64_t ahead_by(const struct step *s, const struct agent *a, int64_t heartbeat_us)
+{
+    int64_t was_us = a->has_clock ? a->clock_ahead_us : 0, least_us, most_us;
+
+    if (__builtin_sub_overflow(heartbeat_us, s->now->wall_ns / 1000, &least_us))
+        return 0;
+    if (was_us < least_us)
+        return least_us;
+    if (a->asked_before_ms == 0)
+        return was_us; /* it may have come before a start */
+    most_us = moved(least_us, 0, (int64_t)clock_elapsed_ms(a->asked_before_ms, s->now->ms) * 1000);
+    return was_us > most_us ? most_us : was_us;
+}
+
+void skew_learn(struct step *s, struct agent *a, int64_t heartbeat_us)
+{
+    if (a->has_clock && heartbeat_us == a->clock_beat_us)
+        return;
+    a->clock_beat_us = heartbeat_us;
+    a->clock_ahead_us = ahead_by(s, a, heartbeat_us);
+    a->has_clock = true;
+    if (matters(s))
+        learn_skew(s, a);
+    if (!is_near(a->clock_ahead_us, a->kept_ahead_us))
+        memo_keep(s, a);
 }
 
 /* Moves the heartbeat of its node, if it has one, from one clock to another. */
@@ -132,7 +132,7 @@ void skew_recall(struct step *s, struct agent *a, int64_t ahead_us)
     if (!matters(s))
         return;
     a->has_clock = true;
-    a->clock_ahead_us = a->ahead_before_us = ahead_us;
+    a->clock_ahead_us = ahead_us;
     learn_skew(s, a);
     if (a->skew_us != 0)
         move_beat(s, a, 0, a->skew_us);
