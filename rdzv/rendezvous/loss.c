@@ -219,6 +219,13 @@ static void note_lost(struct step *s, size_t gone)
                    "connects again";
 }
 
+/* With a port of the run's own, the workers' store has gone with the daemon: the round is over, and
+ * an agent that is started again must not take itself for the one that was in it. */
+static bool drops_absent(const struct policy_settings *settings)
+{
+    return settings->drop_disconnected || settings->own_worker_ports;
+}
+
 void loss_on_restore(struct step *s)
 {
     bool was_told = s->run->was_told, missed;
@@ -229,7 +236,7 @@ void loss_on_restore(struct step *s)
     if (!step_is_open(s) || !step_read_state(s, &next))
         return;
     before = torch_state_participants(&next);
-    gone = s->run->settings->drop_disconnected ? take_out_absent(s->run, &next) : 0;
+    gone = drops_absent(s->run->settings) ? take_out_absent(s->run, &next) : 0;
     missed = (was_told || torch_state_participants(&next) < before) &&
              s->run->settings->restart_on_loss != RESTART_NEVER;
     note_lost(s, gone);

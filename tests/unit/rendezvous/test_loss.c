@@ -120,6 +120,24 @@ static void a_mark_outlives_the_daemon_for_those_who_come_back(void **state)
     }
 }
 
+/* Its workers' port has gone with the daemon, whatever is said of connections. */
+static void after_a_start_a_round_with_a_port_of_its_own_is_over(void **state)
+{
+    (void)state;
+    for (int own = 0; own < 2; own++) {
+        struct scene s;
+
+        scene_init(&s);
+        s.settings.drop_disconnected = false;
+        s.settings.own_worker_ports = own;
+        scene_meet(&s, 2);
+        scene_restart(&s, false);
+        assert_int_equal(participants(&s), own ? 0 : 2);
+        assert_int_equal(s.run.view.state.round, own);
+        scene_fini(&s);
+    }
+}
+
 /* Agents behind relays come back: who has not done so after a while is lost. */
 static void after_a_start_agents_of_relays_are_awaited(void **state)
 {
@@ -948,6 +966,7 @@ int main(void)
         cmocka_unit_test(the_mark_goes_with_the_round),
         cmocka_unit_test(the_last_one_ends_the_round),
         cmocka_unit_test(a_mark_outlives_the_daemon_for_those_who_come_back),
+        cmocka_unit_test(after_a_start_a_round_with_a_port_of_its_own_is_over),
         cmocka_unit_test(after_a_start_agents_of_relays_are_awaited),
         cmocka_unit_test(after_a_start_one_of_whom_nothing_is_known_is_awaited),
         cmocka_unit_test(after_a_start_a_tick_misses_nodes_of_a_run_without_agents),
