@@ -197,6 +197,8 @@ static void answer(struct step *s, struct agent *a, const struct wish *wish, boo
     if (wish->answer.ptr != NULL) {
         step_agent(s, POLICY_ANSWER_VALUE, a)->value = wish->answer;
         explain_close_ignored(s, a);
+    } else if (long_look_hold_answer(s, a)) {
+        return;
     } else if (is_news) {
         shown_answer_newest(s, a);
     } else {
@@ -262,7 +264,7 @@ void compare_set(struct step *s, const struct policy_event *event)
         step_hold(s, a);
         return;
     }
-    if (!repair_restore(s, a))
+    if (!repair_restore(s, a) || long_look_answer(s, a))
         return;
     if (shown_write(s, event) || crowd_write(s, event))
         return;

@@ -241,7 +241,8 @@ bool crowd_write(struct step *s, const struct policy_event *event)
     }
     s->out->counters.writes_merged++;
     compare_set_written(s, a);
-    shown_answer(s, a);
+    if (!long_look_hold_answer(s, a))
+        shown_answer(s, a);
     cas_queue_yield(s, a);
     return true;
 }

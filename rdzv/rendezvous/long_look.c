@@ -1,4 +1,5 @@
-/* Holds the look of an agent that waits for the next round, or has joined one that is not complete.
+/* Holds the look of an agent that waits for the next round, or has joined one that is not complete,
+ * and the answer to the write by which it waits.
  *
  * Such an agent of torch looks once a second, so it finds out that its round is complete up to a
  * second later, and all others wait for it: no worker can begin before all do. Nothing that it
@@ -57,19 +58,43 @@ bool long_look_should_hold(struct step *s, struct agent *a)
     return true;
 }
 
+bool long_look_hold_answer(struct step *s, struct agent *a)
+{
+    const struct torch_node *own = run_node_of(s->run, a);
+
+    long_look_check(s); /* before it is one of them: the write may have begun a round */
+    if (own == NULL || !own->waiting || !long_look_should_hold(s, a))
+        return false;
+    a->owes_answer = true;
+    step_hold(s, a);
+    return true;
+}
+
+bool long_look_answer(struct step *s, struct agent *a)
+{
+    if (!a->owes_answer)
+        return false;
+    a->owes_answer = a->has_looked_long = false;
+    shown_answer(s, a);
+    return true;
+}
+
 void long_look_leave(struct run *run, struct agent *a)
 {
     run->looking -= a->looks_long;
-    a->looks_long = a->has_looked_long = false;
+    a->looks_long = a->has_looked_long = a->owes_answer = false;
 }
 
 /* Without memory, the next tick tries again. */
 static void answer(struct step *s, struct agent *a)
 {
+    bool owes_answer = a->owes_answer;
+
     if (!step_resume(s, a))
         return;
     long_look_leave(s->run, a);
     a->has_looked_long = true;
+    a->owes_answer = owes_answer;
 }
 
 static void answer_all(struct step *s)

@@ -224,6 +224,10 @@ bool let_in_waiting(struct step *s, uint64_t wanted, struct agent *by);
 bool long_look_may_hold(const struct policy_settings *settings);
 /* True: the agent looks, and is answered later: its look is held. */
 bool long_look_should_hold(struct step *s, struct agent *a);
+/* The same of one that has just written the state, if it waits: its answer is held. */
+bool long_look_hold_answer(struct step *s, struct agent *a);
+/* That write is shown again: true, and the agent is answered what there is by now. */
+bool long_look_answer(struct step *s, struct agent *a);
 /* It looks no more. */
 void long_look_leave(struct run *run, struct agent *a);
 /* After each event: all whose looks are held are answered if the round has become another one. */

@@ -77,6 +77,7 @@ struct agent {
     /* Its look is held: see long_look.c. */
     bool looks_long;      /* since looks_since_ms */
     bool has_looked_long; /* it is shown again, and answered */
+    bool owes_answer;     /* it was a write, which is done */
     uint64_t looks_since_ms;
 
     /* What is wrong with its clock: see skew.c. */

@@ -219,7 +219,8 @@ static bool carry_out(struct step *s, const struct policy_event *event, const st
     if (meaning == MEANS_HEARTBEAT ? !beat(s, a, c) : !change_state(s, a, meaning, c))
         return false;
     s->out->counters.writes_merged++;
-    shown_answer(s, a);
+    if (!long_look_hold_answer(s, a))
+        shown_answer(s, a);
     return true;
 }
 

@@ -719,7 +719,7 @@ def what_is_more_than_a_heartbeat_does_not_merge():
         "another's heartbeat too": lambda s, n: s.last_heartbeats.update(
             {m: ts.now() for m in s.last_heartbeats}),
     }
-    with daemon() as server:
+    with daemon("--long-looks=off") as server:
         a, b = meet(server.port, "job", ["a", "b"])
         for what, change in changes.items():
             b.read()
@@ -1096,7 +1096,7 @@ def the_last_call_ends_when_all_are_back():
 
 @case
 def nodes_that_wait_are_let_in():
-    with daemon() as server:
+    with daemon("--long-looks=off") as server:
         a, b = meet(server.port, "job", ["a", "b"])
         c = Agent(server.port, "job", "c")
         c.wait_in_line()

@@ -27,12 +27,12 @@ static struct agent *begin(struct scene *s, size_t nodes)
     struct agent *a;
 
     scene_init(s);
-    s->settings.long_looks = true;
     scene_meet(s, nodes);
     a = scene_connect(s, true);
     scene_cas(s, a, "", SENTINEL);
     now = scene_get(s, "");
     scene_cas(s, a, now, scene_waiting(s, now, scene_name(nodes)));
+    s->settings.long_looks = true;
     scene_pass(s, 1000);
     return a;
 }
@@ -55,6 +55,77 @@ static void one_that_waits_is_answered_when_it_is_let_in(void **state)
     st = scene_state(scene_look(&s, b));
     assert_true(st.complete && scene_node(&st, "b")->participant);
     torch_state_free(&st);
+    scene_fini(&s);
+}
+
+/* The write by which it waits is done at once, and answered then. */
+static void so_is_one_that_has_just_begun_to_wait(void **state)
+{
+    (void)state;
+    for (int let_in = 0; let_in < 2; let_in++) {
+        const char *now, *write, *answer;
+        struct torch_state st;
+        struct agent *b;
+        struct scene s;
+
+        scene_init(&s);
+        s.settings.long_looks = true;
+        scene_meet(&s, 1);
+        b = scene_connect(&s, true);
+        scene_cas(&s, b, "", SENTINEL);
+        now = scene_get(&s, "");
+        write = scene_waiting(&s, now, "b");
+        assert_null(scene_cas(&s, b, now, write));
+        assert_true(scene_has(&s, POLICY_HOLD, b));
+        assert_true(scene_node_now(&s, "b").waiting);
+        if (let_in) {
+            scene_leave(&s, 0);
+            assert_false(goes_on(&s, b));
+            scene_join(&s, 0);
+        } else {
+            tick(&s, 3000);
+        }
+        assert_true(goes_on(&s, b));
+        answer = scene_cas(&s, b, now, write); /* it is shown again */
+        st = scene_state(answer);
+        assert_true(st.complete);
+        assert_int_equal(scene_node(&st, "b")->participant, let_in);
+        assert_int_equal(scene_node(&st, "b")->waiting, !let_in);
+        torch_state_free(&st);
+        assert_int_equal(s.run.view.state.round, let_in);
+        assert_int_equal(torch_state_participants(&s.run.view.state), 1 + let_in);
+        scene_pass(&s, 1000);
+        assert_int_equal(is_held(&s, b), !let_in);
+        scene_fini(&s);
+    }
+}
+
+/* Its relay has lost the store, and sends the write again: it is made anew of what there is. */
+static void a_write_that_comes_again_is_a_write(void **state)
+{
+    const char *now, *write, *answer;
+    struct torch_state st;
+    struct agent *b;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.long_looks = true;
+    scene_meet(&s, 1);
+    b = scene_connect(&s, true);
+    scene_cas(&s, b, "", SENTINEL);
+    now = scene_get(&s, "");
+    write = scene_waiting(&s, now, "b");
+    assert_null(scene_cas(&s, b, now, write));
+    scene_event(&s, AGENT_AWAY, b);
+    assert_false(b->owes_answer);
+    scene_event(&s, AGENT_BACK, b);
+    answer = scene_cas(&s, b, now, write);
+    assert_non_null(answer); /* it is refused: the state is another one */
+    st = scene_state(answer);
+    assert_true(scene_node(&st, "b")->waiting);
+    torch_state_free(&st);
+    assert_int_equal(s.run.looking, 0);
     scene_fini(&s);
 }
 
@@ -312,6 +383,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_waits_is_answered_when_it_is_let_in),
+        cmocka_unit_test(so_is_one_that_has_just_begun_to_wait),
+        cmocka_unit_test(a_write_that_comes_again_is_a_write),
         cmocka_unit_test(one_that_is_not_let_in_joins_at_the_next_tick),
         cmocka_unit_test(one_that_cannot_be_let_in_joins_at_once),
         cmocka_unit_test(no_look_is_held_for_long),
