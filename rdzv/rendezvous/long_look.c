@@ -75,6 +75,8 @@ bool long_look_answer(struct step *s, struct agent *a)
     if (!a->owes_answer)
         return false;
     a->owes_answer = a->has_looked_long = false;
+    if (s->value.ptr == NULL)
+        return false; /* the run is gone: as of any write to it */
     shown_answer(s, a);
     return true;
 }

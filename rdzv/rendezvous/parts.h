@@ -226,7 +226,8 @@ bool long_look_may_hold(const struct policy_settings *settings);
 bool long_look_should_hold(struct step *s, struct agent *a);
 /* The same of one that has just written the state, if it waits: its answer is held. */
 bool long_look_hold_answer(struct step *s, struct agent *a);
-/* That write is shown again: true, and the agent is answered what there is by now. */
+/* That write is shown again: true, and the agent is answered what there is by now. False: there was
+ * none, or the run is gone. */
 bool long_look_answer(struct step *s, struct agent *a);
 /* It looks no more. */
 void long_look_leave(struct run *run, struct agent *a);

@@ -10,9 +10,9 @@
  * outlives the agent that has set it, and a start of the daemon.
  *
  * The clock of an agent that starts is not known before its first heartbeat; after a start of the
- * daemon, that of one behind a relay is (memo.c). Until then, in what it
- * is shown, nodes that live have heartbeats that no clock takes for too old, and nodes that are
- * silent have some that every clock takes for that. */
+ * daemon, that of one behind a relay is (memo.c). Until then, in what it is shown, nodes that live
+ * have heartbeats that no clock takes for too old, and nodes that are silent have some that every
+ * clock takes for that. */
 #include "rdzv/rendezvous/wish.h"
 
 #include "proto/torch/torch_merge.h"

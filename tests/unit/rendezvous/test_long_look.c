@@ -100,6 +100,39 @@ static void so_is_one_that_has_just_begun_to_wait(void **state)
     }
 }
 
+static void delete_keys(struct scene *s)
+{
+    for (size_t i = 0; i < SCENE_KEYS; i++) {
+        free(s->keys[i].key);
+        free(s->keys[i].value);
+        s->keys[i].key = s->keys[i].value = NULL;
+    }
+}
+
+/* The run is forgotten meanwhile: the write is as any other that comes too late. */
+static void a_write_is_answered_when_its_run_is_gone(void **state)
+{
+    const char *now, *write;
+    struct agent *b;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.long_looks = true;
+    scene_meet(&s, 1);
+    b = scene_connect(&s, true);
+    scene_cas(&s, b, "", SENTINEL);
+    now = scene_get(&s, "");
+    write = scene_waiting(&s, now, "b");
+    assert_null(scene_cas(&s, b, now, write));
+    delete_keys(&s);
+    scene_event(&s, RUN_CHANGED, NULL);
+    assert_true(goes_on(&s, b));
+    assert_string_equal(scene_cas(&s, b, now, write), SENTINEL);
+    assert_string_equal(scene_get(&s, ""), SENTINEL); /* it joins the next one */
+    scene_fini(&s);
+}
+
 /* Its relay has lost the store, and sends the write again: it is made anew of what there is. */
 static void a_write_that_comes_again_is_a_write(void **state)
 {
@@ -385,6 +418,7 @@ int main(void)
         cmocka_unit_test(one_that_waits_is_answered_when_it_is_let_in),
         cmocka_unit_test(so_is_one_that_has_just_begun_to_wait),
         cmocka_unit_test(a_write_that_comes_again_is_a_write),
+        cmocka_unit_test(a_write_is_answered_when_its_run_is_gone),
         cmocka_unit_test(one_that_is_not_let_in_joins_at_the_next_tick),
         cmocka_unit_test(one_that_cannot_be_let_in_joins_at_once),
         cmocka_unit_test(no_look_is_held_for_long),
