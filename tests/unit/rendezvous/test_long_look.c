@@ -73,7 +73,7 @@ static void so_is_one_that_has_just_begun_to_wait(void **state)
         scene_meet(&s, 1);
         b = scene_connect(&s, true);
         scene_cas(&s, b, "", SENTINEL);
-        now = scene_get(&s, "");
+        now = scene_copy(scene_get(&s, ""));
         write = scene_waiting(&s, now, "b");
         assert_null(scene_cas(&s, b, now, write));
         assert_true(scene_has(&s, POLICY_HOLD, b));
@@ -122,7 +122,7 @@ static void a_write_is_answered_when_its_run_is_gone(void **state)
     scene_meet(&s, 1);
     b = scene_connect(&s, true);
     scene_cas(&s, b, "", SENTINEL);
-    now = scene_get(&s, "");
+    now = scene_copy(scene_get(&s, ""));
     write = scene_waiting(&s, now, "b");
     assert_null(scene_cas(&s, b, now, write));
     delete_keys(&s);
@@ -147,7 +147,7 @@ static void a_write_that_comes_again_is_a_write(void **state)
     scene_meet(&s, 1);
     b = scene_connect(&s, true);
     scene_cas(&s, b, "", SENTINEL);
-    now = scene_get(&s, "");
+    now = scene_copy(scene_get(&s, ""));
     write = scene_waiting(&s, now, "b");
     assert_null(scene_cas(&s, b, now, write));
     scene_event(&s, AGENT_AWAY, b);
