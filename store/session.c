@@ -224,7 +224,7 @@ bool session_can_have_memo(const struct sessions *s, const struct session_memo *
     return c->bytes.len <= SESSION_MEMO_MAX && session_find(s, c->id) != NULL;
 }
 
-bool session_has_room(const struct sessions *s, const struct session_memo *c)
+bool session_memo_fits(const struct sessions *s, const struct session_memo *c)
 {
     const struct session *session = session_find(s, c->id);
 

@@ -97,7 +97,7 @@ struct slice session_barrier(const struct session *session);
 enum store_status session_prepare(struct sessions *s, uint64_t id);
 
 /* Before a SESSION_MEMO: false when the space has no room for it, or there is no such session. */
-bool session_has_room(const struct sessions *s, const struct session_memo *c);
+bool session_memo_fits(const struct sessions *s, const struct session_memo *c);
 
 /* --- Changes; for part_session.c and snapshot_load.c alone. --- */
 

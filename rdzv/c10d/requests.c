@@ -805,13 +805,27 @@ static void handle(struct conn *c, const struct c10d_request *req, const uint8_t
         run_job(c, req);
 }
 
-/* One whole request of `size` bytes, which begins there. */
+/* What the engine had done before a request. */
+struct work {
+    uint64_t done, told;
+};
+
+static void charge(struct conn *c, const struct c10d_request *req, size_t size,
+                   const struct engine *engine, struct work before)
+{
+    conn_charge(c, REQUEST_COST + req->count * ENTRY_COST + size + (engine->work - before.done) +
+                       (engine->store.ready.work - before.told) * TOLD_COST);
+}
+
+/* One whole request of `size` bytes, which begins there. One that is held pays each time that it is
+ * shown: it may be done already, and only its answer be held. */
 static enum protocol_result run_request(struct conn *c, const struct c10d_request *req,
                                         const uint8_t *start, size_t size)
 {
     struct c10d *c10d = c10d_of(c); /* the session may end with this request */
     struct engine *engine = c10d->engine;
-    uint64_t worked = engine->work, beside = engine->store.ready.work, changes = 0;
+    const struct work before = {engine->work, engine->store.ready.work};
+    uint64_t changes = 0;
     bool is_carried = c->carrier != NULL;
     enum carried carried = CARRIED_PROCEED;
     enum c10d_verdict verdict;
@@ -819,13 +833,14 @@ static enum protocol_result run_request(struct conn *c, const struct c10d_reques
     if (is_carried && (carried = carried_begin(c, req, &changes)) != CARRIED_PROCEED)
         return end_carried(c, carried);
     verdict = is_no_agent(c10d_session(c)) ? C10D_PROCEED : ask_hooks(c, req);
-    if (verdict == C10D_HELD)
+    if (verdict == C10D_HELD) {
+        charge(c, req, size, engine, before);
         return PROTOCOL_PARKED;
+    }
     engine->stats.c10d_requests[req->op]++;
     if (verdict == C10D_PROCEED)
         handle(c, req, start, size);
-    conn_charge(c, REQUEST_COST + req->count * ENTRY_COST + size + (engine->work - worked) +
-                       (engine->store.ready.work - beside) * TOLD_COST);
+    charge(c, req, size, engine, before);
     if (is_carried)
         carried_end(c10d, c, req, changes);
     return end_turn(c);

@@ -127,7 +127,7 @@ bool engine_session_set_memo(struct engine *e, struct engine_space *space, uint6
 {
     const struct change c = {.kind = CHANGE_SESSION_MEMO, .memo = {id, memo}};
 
-    return session_has_room(&space->store->sessions, &c.memo) && change(e, space, &c) == STORE_OK;
+    return session_memo_fits(&space->store->sessions, &c.memo) && change(e, space, &c) == STORE_OK;
 }
 
 bool engine_session_end(struct engine *e, struct engine_space *space, uint64_t id)

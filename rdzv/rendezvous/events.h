@@ -86,8 +86,9 @@ enum policy_output_kind {
     POLICY_ANSWER_CURRENT, /* the value of the run's key, after the commands before */
     POLICY_ANSWER_VALUE,   /* value */
     POLICY_NO_ROOM,        /* the space is full */
-    POLICY_HOLD,           /* not now: the request is shown again after POLICY_RESUME. Also for
-                              AGENT_LOOKED, but for a WAIT */
+    POLICY_HOLD,           /* not now: the request is shown again after POLICY_RESUME. A write may
+                              be done by then, and only its answer be held. Also for AGENT_LOOKED,
+                              but for a WAIT */
 
     /* Exactly one of these for AGENT_SET_ROUND_KEY; they name no agent. */
     POLICY_PASS,    /* it is carried out as it is */

@@ -74,6 +74,10 @@ bool long_look_answer(struct step *s, struct agent *a)
 {
     if (!a->owes_answer)
         return false;
+    if (a->looks_long) { /* it is not time yet */
+        step_hold(s, a);
+        return true;
+    }
     a->owes_answer = a->has_looked_long = false;
     if (s->value.ptr == NULL)
         return false; /* the run is gone: as of any write to it */

@@ -1,9 +1,10 @@
-/* What the daemon knows of an agent when it has started again. An agent of torch says which node it
- * is when it writes the state, which in a complete round is a heartbeat each 5 s, and none at all
- * once it has ended its workers, or waits for a key. An agent behind a relay goes on over a start
- * of the daemon: so with its session a memo is kept, of its node and of its clock, and given back
- * when it asks again. Of one whose relay's session came from a release that kept none it is not
- * known which node it is before it writes. */
+/* Keeps which node an agent is, and how far its clock is ahead, over a start of the daemon.
+ *
+ * An agent behind a relay goes on over a start. But it says which node it is only when it writes
+ * the state: in a complete round that is a heartbeat each 5 s, and nothing at all once its workers
+ * have ended, or while it waits for a key. So the store keeps a memo with the agent's session, and
+ * the daemon reads it when the agent asks for something again. If a release before this one has
+ * served the agent, there is no memo, and its node is unknown until it writes. */
 #include "rdzv/rendezvous/parts.h"
 
 #define MEMO_VERSION 1u

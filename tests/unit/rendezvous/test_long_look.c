@@ -58,6 +58,40 @@ static void one_that_waits_is_answered_when_it_is_let_in(void **state)
     scene_fini(&s);
 }
 
+/* "b" writes that it waits for the next round of "a": the answer is held. */
+static struct agent *begin_to_wait(struct scene *s, const char **expected, const char **write)
+{
+    struct agent *b;
+
+    scene_init(s);
+    s->settings.long_looks = true;
+    scene_meet(s, 1);
+    b = scene_connect(s, true);
+    scene_cas(s, b, "", SENTINEL);
+    *expected = scene_copy(scene_get(s, ""));
+    *write = scene_waiting(s, *expected, "b");
+    assert_null(scene_cas(s, b, *expected, *write));
+    assert_true(scene_has(s, POLICY_HOLD, b));
+    return b;
+}
+
+static void no_write_is_answered_before_its_time(void **state)
+{
+    const char *now, *write;
+    struct agent *b;
+    struct scene s;
+
+    (void)state;
+    b = begin_to_wait(&s, &now, &write);
+    assert_null(scene_cas(&s, b, now, write)); /* whatever has shown it again */
+    assert_int_equal(s.run.looking, 1);
+    scene_leave(&s, 0);
+    scene_join(&s, 0);
+    assert_true(goes_on(&s, b));
+    assert_non_null(scene_cas(&s, b, now, write));
+    scene_fini(&s);
+}
+
 /* The write by which it waits is done at once, and answered then. */
 static void so_is_one_that_has_just_begun_to_wait(void **state)
 {
@@ -68,15 +102,7 @@ static void so_is_one_that_has_just_begun_to_wait(void **state)
         struct agent *b;
         struct scene s;
 
-        scene_init(&s);
-        s.settings.long_looks = true;
-        scene_meet(&s, 1);
-        b = scene_connect(&s, true);
-        scene_cas(&s, b, "", SENTINEL);
-        now = scene_copy(scene_get(&s, ""));
-        write = scene_waiting(&s, now, "b");
-        assert_null(scene_cas(&s, b, now, write));
-        assert_true(scene_has(&s, POLICY_HOLD, b));
+        b = begin_to_wait(&s, &now, &write);
         assert_true(scene_node_now(&s, "b").waiting);
         if (let_in) {
             scene_leave(&s, 0);
@@ -117,14 +143,7 @@ static void a_write_is_answered_when_its_run_is_gone(void **state)
     struct scene s;
 
     (void)state;
-    scene_init(&s);
-    s.settings.long_looks = true;
-    scene_meet(&s, 1);
-    b = scene_connect(&s, true);
-    scene_cas(&s, b, "", SENTINEL);
-    now = scene_copy(scene_get(&s, ""));
-    write = scene_waiting(&s, now, "b");
-    assert_null(scene_cas(&s, b, now, write));
+    b = begin_to_wait(&s, &now, &write);
     delete_keys(&s);
     scene_event(&s, RUN_CHANGED, NULL);
     assert_true(goes_on(&s, b));
@@ -142,14 +161,7 @@ static void a_write_that_comes_again_is_a_write(void **state)
     struct scene s;
 
     (void)state;
-    scene_init(&s);
-    s.settings.long_looks = true;
-    scene_meet(&s, 1);
-    b = scene_connect(&s, true);
-    scene_cas(&s, b, "", SENTINEL);
-    now = scene_copy(scene_get(&s, ""));
-    write = scene_waiting(&s, now, "b");
-    assert_null(scene_cas(&s, b, now, write));
+    b = begin_to_wait(&s, &now, &write);
     scene_event(&s, AGENT_AWAY, b);
     assert_false(b->owes_answer);
     scene_event(&s, AGENT_BACK, b);
@@ -417,6 +429,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_waits_is_answered_when_it_is_let_in),
         cmocka_unit_test(so_is_one_that_has_just_begun_to_wait),
+        cmocka_unit_test(no_write_is_answered_before_its_time),
         cmocka_unit_test(a_write_that_comes_again_is_a_write),
         cmocka_unit_test(a_write_is_answered_when_its_run_is_gone),
         cmocka_unit_test(one_that_is_not_let_in_joins_at_the_next_tick),

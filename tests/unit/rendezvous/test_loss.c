@@ -99,7 +99,7 @@ static void the_last_one_ends_the_round(void **state)
     scene_fini(&s);
 }
 
-/* Those who come back may not have seen it; when none does, it is for nobody. */
+/* An agent that comes back may not have seen the mark. When no agent can come back, it goes. */
 static void a_mark_outlives_the_daemon_for_those_who_come_back(void **state)
 {
     (void)state;
