@@ -13,6 +13,25 @@ bool rewrite_changed(const struct rewrite_file *f)
     return f->result.len != f->yaml.len || memcmp(f->result.bytes, f->yaml.bytes, f->yaml.len) != 0;
 }
 
+/* What a store in the place of worker 0 may have alone. */
+static void refuse_in_place_of_etcd(struct rewrite *w, const struct kube_object *etcd)
+{
+    const struct yaml_node *tls = yaml_get(w->options->wishes, "tls");
+
+    if (w->options->replicas)
+        rewrite_error(
+            w, etcd->node,
+            "%s: the Services of an etcd lead to one store, and replicas come in the place "
+            "of a store in worker 0: use --rdzv=relay, or --from=c10d",
+            rewrite_title(w, etcd));
+    if (tls != NULL)
+        rewrite_error(w, etcd->node,
+                      "%s: whoever else comes to this etcd has no certificate, so rewrite gives "
+                      "TLS to a store in the place of worker 0 alone: leave out --set rdzv.tls, or "
+                      "use --from=c10d",
+                      rewrite_title(w, etcd));
+}
+
 /* The number of things to rewrite. */
 static size_t plan(struct rewrite *w)
 {
@@ -22,12 +41,8 @@ static size_t plan(struct rewrite *w)
     size_t found = count, self;
     bool look;
 
-    for (size_t i = 0; i < count && o->replicas; i++)
-        rewrite_error(
-            w, etcds[i].object->node,
-            "%s: the Services of an etcd lead to one store, and replicas come in the place "
-            "of a store in worker 0: use --rdzv=relay, or --from=c10d",
-            rewrite_title(w, etcds[i].object));
+    for (size_t i = 0; i < count; i++)
+        refuse_in_place_of_etcd(w, etcds[i].object);
     if (w->diag->errors > 0)
         return 0;
     if (count > 0)

@@ -82,6 +82,8 @@ static void give_relays(struct rewrite *w, const struct rewrite_job *j, const st
         rewrite_add_to_pod(w, last, "initContainers", true,
                            emit_job_part(job, check_would_be_guaranteed(last) ? "relayOfGuaranteed"
                                                                               : "relayOfOthers"));
+        if (yaml_get(w->options->wishes, "tls") != NULL)
+            rewrite_add_to_pod(w, last, "volumes", false, emit_job_part(job, "clientTlsVolume"));
     }
     rewrite_note(
         w, j->object->node,

@@ -61,7 +61,8 @@ static bool is_wish(const char *key)
         "imagePullPolicy",    "imagePullSecrets", "journal",      "labels",
         "metricsFrom",        "nodeSelector",     "openshift",    "pdb",
         "priority",           "relayResources",   "replicas",     "resources",
-        "serviceAccountName", "spaceIdleTimeout", "storageClass", "tolerations"};
+        "serviceAccountName", "spaceIdleTimeout", "storageClass", "tls",
+        "tolerations"};
 
     for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
         if (strcmp(wishes[i], key) == 0)

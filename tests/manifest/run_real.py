@@ -513,6 +513,8 @@ def rewrite_cases():
                usual=False)
     yield Case("rewrite-pytorchjob-static", ["rewrite", "rewrite/pytorchjob-static.yaml"],
                usual=False)
+    yield Case("rewrite-tls", ["rewrite", "--rdzv=relay", "--set", "rdzv.tls.issuer.name=ca",
+                               "rewrite/pytorchjob-static.yaml"], usual=False)
     yield Case("rewrite-agent-store",
                ["rewrite", "--wiring=agent-store", "rewrite/pytorchjob-plain.yaml"])
 
