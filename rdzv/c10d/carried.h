@@ -25,7 +25,7 @@ bool c10d_set_presence(struct conn *c, enum c10d_presence presence);
 /* All sessions of the space from before a start that come back at all are here again. */
 void c10d_note_returned(const struct protocol *p, struct engine_space *space);
 
-/* --- For requests.c, of connections that have a carrier. --- */
+/* --- For protocol.c and requests.c, of connections that have a carrier. --- */
 
 /* What is to be done with a request. */
 enum carried {

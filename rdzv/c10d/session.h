@@ -105,7 +105,7 @@ void c10d_reply_blob(struct conn *c, struct blob *value);
 /* For hooks: a command that failed ends the connection, since the protocol has no error answer. */
 void c10d_reject(struct conn *c, enum store_status status, struct slice key);
 
-/* --- What requests.c and carried.c share. --- */
+/* --- What the files of this folder share. --- */
 
 static inline struct c10d *c10d_of(const struct conn *c)
 {

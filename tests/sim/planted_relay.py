@@ -40,7 +40,7 @@ BUGS = [Bug(b.name, b.file, b.old, b.new) for b in linear.BUGS if b.name in SHAR
         "    else if (false && !deliver(s, frame))"),
     Bug("a legacy client hears of a WAIT that it has given up", "rdzv/relay/relay_sessions.c",
         "        give_up_silently(s, s->asked);\n    set_hold(", "        s->asked = s->open = NULL;\n    set_hold("),
-    Bug("a store does not end a legacy client's WAIT", "rdzv/c10d/requests.c",
+    Bug("a store does not end a legacy client's WAIT", "rdzv/c10d/protocol.c",
         "    if (c10d_session(c)->waiter != NULL && c10d_session(c)->version == C10D_LEGACY)", "    if (false)"),
     Bug("a relay sends an HTTP request again that changes something", "rdzv/relay/http_pass.c",
         "    return !p->begun && (p->repeatable || p->state != PASS_ANSWERING);", "    return !p->begun;"),

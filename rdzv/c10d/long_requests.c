@@ -1,0 +1,291 @@
+/* Requests that take more than one turn. See long_requests.h for the contract. */
+#include "rdzv/c10d/long_requests.h"
+
+#include <string.h>
+
+#include "rdzv/c10d/requests.h"
+
+/* So many keys of a list are written in one costly turn. */
+#define LISTED_AT_A_TIME 4096u
+
+/* A request that is not cheap, with so many keys, finds so many in one costly turn, of so many
+ * bytes. */
+#define MANY_KEYS              256u
+#define PICKED_AT_A_TIME       256u
+#define PICKED_BYTES_AT_A_TIME (256u << 10)
+
+/* So many values of a MULTI_GET are answered in one costly turn. */
+#define ANSWERED_AT_A_TIME 4096u
+
+/* A value of so many bytes is copied in several costly turns. */
+#define LARGE_VALUE      (1u << 20)
+#define COPIED_AT_A_TIME (256u << 10)
+
+/* A request with many keys: all are found before it is carried out at one moment; or, of WAIT and
+ * CHECK, are looked at as they are found. Or one with a large value, which is copied before. */
+struct c10d_job {
+    struct key_picks *picks;
+    struct waiter *waiter;       /* of a WAIT, from the first key on that is not there */
+    struct keymap_time began;    /* of a CHECK */
+    uint64_t left;               /* keys of a WAIT */
+    struct blob *copy;           /* of the value */
+    struct c10d_request request; /* its slices as they were when it began */
+    const uint8_t *start;        /* where it was then */
+    size_t size;                 /* of the request */
+    size_t done;                 /* bytes of its items, or of its value */
+    size_t answered;             /* values of a MULTI_GET */
+    bool refuted;                /* a CHECK of a key that is not there: the others do not matter */
+};
+
+void c10d_end_work(struct conn *c)
+{
+    struct c10d_session *s = c10d_session(c);
+
+    if (s->busy == C10D_LISTS) {
+        keymap_leave_list(c10d_keys(c), s->work.list_ticket);
+    } else if (s->busy != C10D_IDLE) {
+        keymap_pick_end(s->work.job->picks);
+        keymap_cancel(c10d_keys(c), s->work.job->waiter);
+        blob_unref(s->work.job->copy);
+        account_free(ACCOUNT_SESSIONS, s->work.job, sizeof *s->work.job);
+    }
+    s->busy = C10D_IDLE;
+}
+
+/* --- LIST_KEYS. --- */
+
+void c10d_list_keys(struct conn *c, const struct c10d_request *req)
+{
+    struct c10d_session *s = c10d_session(c);
+    struct keymap *m = c10d_keys(c);
+    const struct key_list *list;
+
+    (void)req;
+    if (s->busy == C10D_IDLE) {
+        s->work.list_ticket = keymap_ask_list(m);
+        s->busy = C10D_LISTS;
+    }
+    if (keymap_make_list(m, s->work.list_ticket, LISTED_AT_A_TIME, &list) != STORE_OK) {
+        c10d_reject(c, STORE_NO_MEMORY, (struct slice){0});
+        return;
+    }
+    if (list == NULL)
+        return;
+    c10d_reply_i64(c, (int64_t)list->count);
+    for (size_t i = 0; i < list->chunk_count; i++)
+        conn_put_blob(c, list->chunks[i]);
+    conn_charge(c, list->size);
+    c10d_end_work(c);
+}
+
+/* --- Beginning. --- */
+
+enum c10d_busy c10d_turns_of(struct conn *c, const struct c10d_request *req, size_t size)
+{
+    if (req->op == C10D_LIST_KEYS)
+        return C10D_LISTS;
+    if (req->count > MANY_KEYS || (req->op == C10D_MULTI_SET && size >= LARGE_VALUE))
+        return C10D_PICKS;
+    if (req->value.len >= LARGE_VALUE && c10d_session(c)->role != C10D_AGENT &&
+        (req->op == C10D_SET || req->op == C10D_COMPARE_SET))
+        return C10D_COPIES;
+    return C10D_IDLE;
+}
+
+/* What is needed to begin a job. False: memory is short. */
+static bool prepare_job(struct conn *c, struct c10d_job *job, enum c10d_busy busy)
+{
+    const struct c10d_request *req = &job->request;
+
+    if (busy == C10D_COPIES) {
+        if (store_make_room(&c10d_of(c)->engine->store, ACCOUNT_ORDINARY, req->value.len))
+            job->copy = blob_alloc(ACCOUNT_INPUT, req->value.len);
+        return job->copy != NULL;
+    }
+    if (req->op == C10D_WAIT || req->op == C10D_CHECK)
+        return true;
+    job->picks = keymap_pick_begin(c10d_keys(c), (size_t)req->count,
+                                   req->op == C10D_MULTI_SET || req->op == C10D_MULTI_GET);
+    return job->picks != NULL;
+}
+
+bool c10d_begin_long(struct conn *c, const struct c10d_request *req, const uint8_t *start,
+                     size_t size, enum c10d_busy busy)
+{
+    struct c10d_session *s = c10d_session(c);
+    struct c10d_job *job = account_request(ACCOUNT_SESSIONS, ACCOUNT_ORDINARY, sizeof *job);
+
+    if (job != NULL) {
+        *job = (struct c10d_job){.request = *req,
+                                 .start = start,
+                                 .size = size,
+                                 .left = req->count,
+                                 .began = keymap_time(c10d_keys(c))};
+        s->work.job = job;
+        s->busy = (uint8_t)busy;
+        if (prepare_job(c, job, busy))
+            return true;
+    }
+    c10d_reject(c, STORE_NO_MEMORY, (struct slice){0});
+    return false;
+}
+
+static void move(struct slice *s, const uint8_t *from, const uint8_t *to)
+{
+    if (s->ptr != NULL)
+        s->ptr = to + (s->ptr - from);
+}
+
+struct c10d_request c10d_long_request(struct conn *c, const uint8_t *start, size_t *size)
+{
+    const struct c10d_session *s = c10d_session(c);
+    const struct c10d_job *job = s->work.job;
+    struct c10d_request req = {.op = C10D_LIST_KEYS};
+
+    *size = 1;
+    if (s->busy == C10D_LISTS)
+        return req;
+    *size = job->size;
+    req = job->request;
+    move(&req.key, job->start, start);
+    move(&req.expected, job->start, start);
+    move(&req.value, job->start, start);
+    move(&req.items, job->start, start);
+    return req;
+}
+
+/* --- Many keys. --- */
+
+/* `rest` is what follows the key. */
+static enum store_status take_key(struct conn *c, struct c10d_job *job, struct slice key,
+                                  struct slice *rest)
+{
+    struct keymap *m = c10d_keys(c);
+    struct slice value;
+    bool taken = true;
+
+    switch (job->request.op) {
+    case C10D_WAIT:
+        return keymap_wait_add(m, &job->waiter, job->left--, c, key);
+    case C10D_CHECK:
+        job->refuted = !keymap_exists_since(m, key, job->began);
+        break;
+    case C10D_MULTI_GET:
+        taken = keymap_pick(job->picks, key);
+        break;
+    default: /* C10D_MULTI_SET */
+        taken = c10d_next_blob(rest, &value) && keymap_pick_value(job->picks, key, value);
+        if (job->picks->grouped_count > C10D_RUN_KEYS_AT_ONCE)
+            return STORE_TOO_MANY_RUN_KEYS;
+    }
+    return taken ? STORE_OK : STORE_NO_MEMORY;
+}
+
+/* Some keys more. */
+static enum store_status take_keys(struct conn *c, struct c10d_job *job, struct slice items)
+{
+    struct slice rest = slice_from(items, job->done), key;
+    const uint8_t *end = rest.ptr + PICKED_BYTES_AT_A_TIME;
+    enum store_status status = STORE_OK;
+
+    for (size_t i = 0; i < PICKED_AT_A_TIME && rest.ptr < end && !job->refuted; i++) {
+        if (status != STORE_OK || !c10d_next_blob(&rest, &key))
+            break;
+        status = take_key(c, job, key, &rest);
+    }
+    job->done = items.len - rest.len;
+    return status;
+}
+
+/* The values of one moment, bit by bit: true when all are answered. A carrier is told of whole
+ * answers. */
+static bool answer_some(struct conn *c, struct c10d_job *job)
+{
+    size_t most = c->carrier == NULL ? ANSWERED_AT_A_TIME : SIZE_MAX;
+    struct key_picks *p = job->picks;
+
+    if (job->answered == 0)
+        key_picks_take_values(p);
+    for (; most > 0 && job->answered < p->count; most--)
+        c10d_reply_blob(c, key_picks_taken(p, job->answered++));
+    return job->answered == p->count;
+}
+
+/* All its keys are found. False: the answer takes more turns. */
+static bool finish_job(struct conn *c, const struct c10d_request *req)
+{
+    struct c10d_job *job = c10d_session(c)->work.job;
+    struct key_picks *p = job->picks;
+    struct command command = {.kind = COMMAND_KEY_MULTI_SET, .items = req->items, .picks = p};
+    struct store_result result;
+
+    switch (req->op) {
+    case C10D_CHECK:
+        c10d_reply_u8(c, job->refuted ? C10D_NOT_READY : C10D_READY);
+        break;
+    case C10D_MULTI_GET:
+        return answer_some(c, job);
+    case C10D_WAIT:
+        c10d_session(c)->waiter = keymap_wait_end(c10d_keys(c), job->waiter);
+        job->waiter = NULL;
+        c10d_reply_wait(c, STORE_OK);
+        break;
+    default: /* C10D_MULTI_SET */
+        c10d_apply(c, &command, &result);
+    }
+    return true;
+}
+
+static void run_picks(struct conn *c, const struct c10d_request *req)
+{
+    struct c10d_job *job = c10d_session(c)->work.job;
+    enum store_status status = take_keys(c, job, req->items);
+
+    if (status != STORE_OK) {
+        c10d_reject(c, status, (struct slice){0});
+        return;
+    }
+    if ((job->done < req->items.len && !job->refuted) || !finish_job(c, req))
+        return;
+    if (c->protocol != NULL)
+        c10d_end_work(c);
+}
+
+/* --- A large value. --- */
+
+static void set_copy(struct conn *c, const struct c10d_request *req, struct blob *copy)
+{
+    struct command command = {
+        .kind = COMMAND_KEY_SET, .key = req->key, .value = req->value, .blob = copy};
+    struct store_result result;
+
+    c10d_apply(c, &command, &result);
+}
+
+static void run_copy(struct conn *c, const struct c10d_request *req)
+{
+    struct c10d_job *job = c10d_session(c)->work.job;
+    size_t left = req->value.len - job->done,
+           some = left < COPIED_AT_A_TIME ? left : COPIED_AT_A_TIME;
+
+    memcpy(job->copy->bytes + job->done, req->value.ptr + job->done, some);
+    job->done += some;
+    if (some < left)
+        return;
+    if (req->op == C10D_COMPARE_SET)
+        c10d_compare_set(c, req, job->copy);
+    else
+        set_copy(c, req, job->copy);
+    if (c->protocol != NULL)
+        c10d_end_work(c);
+}
+
+void c10d_run_long(struct conn *c, const struct c10d_request *req)
+{
+    if (c10d_session(c)->busy == C10D_LISTS)
+        c10d_list_keys(c, req);
+    else if (c10d_session(c)->busy == C10D_PICKS)
+        run_picks(c, req);
+    else
+        run_copy(c, req);
+}

@@ -1,0 +1,349 @@
+/* c10d on a connection: reads requests, gives each its turn, and charges for it. See session.h for
+ * the contract. */
+#include "rdzv/c10d/session.h"
+
+#include <string.h>
+
+#include "rdzv/c10d/carried.h"
+#include "rdzv/c10d/long_requests.h"
+#include "rdzv/c10d/requests.h"
+
+/* What is charged to a peer's budget beside the bytes of request and answer: finding a key costs
+ * some cache misses, whatever its length. */
+#define REQUEST_COST 64u
+#define ENTRY_COST   64u
+
+/* A request of up to so many bytes is cheap, and a list of up to so many keys; they are not
+ * measured. */
+#define CHEAP_SIZE (16u << 10)
+#define CHEAP_LIST 1024u
+
+static void end(struct conn *c)
+{
+    struct c10d_session *s = c10d_session(c);
+    const struct c10d_hooks *hooks = &c10d_of(c)->hooks;
+
+    c10d_drop_wait(c);
+    c10d_end_work(c);
+    c10d_drop_watches(c);
+    if (hooks->unbind != NULL && (s->role == C10D_AGENT || s->role == C10D_WORKER))
+        hooks->unbind(hooks->arg, c);
+    s->role = C10D_UNBOUND;
+    engine_session_ended(c10d_of(c)->engine, conn_space(c));
+}
+
+/* --- Hooks. --- */
+
+/* The first key that a request names; empty: it names none. */
+static struct slice first_key(const struct c10d_request *req)
+{
+    struct slice rest = req->items, key = {0};
+
+    return req->key.ptr != NULL || !c10d_next_blob(&rest, &key) ? req->key : key;
+}
+
+/* It is known who the client is, and the hooks do not look at its requests. */
+static inline bool is_no_agent(const struct c10d_session *s)
+{
+    return s->role == C10D_PLAIN || s->role == C10D_WORKER;
+}
+
+/* Says who the client is, and lets the hooks see an agent's request first. */
+__attribute__((noinline)) static enum c10d_verdict ask_hooks(struct conn *c,
+                                                             const struct c10d_request *req)
+{
+    const struct c10d_hooks *hooks = &c10d_of(c)->hooks;
+    struct c10d_session *s = c10d_session(c);
+    struct slice key = first_key(req);
+
+    if (s->role < C10D_PLAIN && key.ptr != NULL) {
+        if (s->role == C10D_UNBOUND)
+            s->role = C10D_PLAIN;
+        if (hooks->bind != NULL)
+            hooks->bind(hooks->arg, c, key, req->op == C10D_COMPARE_SET);
+        if (conn_is_open(c) && c->carrier != NULL)
+            carried_keep_binding(c, key);
+        if (!conn_is_open(c))
+            return C10D_ANSWERED;
+    }
+    return s->role != C10D_AGENT ? C10D_PROCEED : hooks->on_request(hooks->arg, c, req, key);
+}
+
+/* --- Turns. --- */
+
+/* What follows from one turn of a request. */
+static enum protocol_result end_turn(struct conn *c)
+{
+    if (!conn_is_open(c))
+        return PROTOCOL_ENDED;
+    if (!c10d_is_busy(c))
+        return PROTOCOL_MORE;
+    conn_wait_for_costly(c);
+    return PROTOCOL_DEFERRED;
+}
+
+/* What follows a request that carried_begin() has stopped. */
+static enum protocol_result end_carried(struct conn *c, enum carried carried)
+{
+    return carried == CARRIED_HELD ? PROTOCOL_PARKED : end_turn(c);
+}
+
+/* One more turn of the request that has begun. The daemon may have waited for its end. */
+static enum protocol_result go_on(struct conn *c, const struct c10d_request *req)
+{
+    struct c10d *c10d = c10d_of(c); /* the session may end with this turn */
+    bool is_carried = c->carrier != NULL;
+    enum carried carried = CARRIED_PROCEED;
+    uint64_t changes = 0;
+
+    if (is_carried && (carried = carried_begin(c, req, &changes)) != CARRIED_PROCEED)
+        return end_carried(c, carried);
+    c10d_run_long(c, req);
+    if (is_carried)
+        carried_end(c10d, c, req, changes);
+    else if (conn_is_open(c) && !c10d_is_busy(c) && conn_net(c)->draining)
+        conn_finish(c);
+    return end_turn(c);
+}
+
+/* Before a request that may take long, or be answered at length. */
+static inline bool is_large(const struct c10d_request *req, size_t size)
+{
+    return size > CHEAP_SIZE || req->op == C10D_LIST_KEYS;
+}
+
+__attribute__((noinline)) static void handle_large(struct conn *c, const struct c10d_request *req,
+                                                   const uint8_t *start, size_t size)
+{
+    enum c10d_busy busy = c10d_turns_of(c, req, size);
+
+    if (busy == C10D_LISTS)
+        c10d_list_keys(c, req);
+    else if (busy == C10D_IDLE)
+        c10d_handlers[req->op](c, req);
+    else if ((req->op != C10D_WAIT || c10d_may_wait(c)) &&
+             c10d_begin_long(c, req, start, size, busy))
+        c10d_run_long(c, req);
+}
+
+/* What the engine had done before a request. */
+struct work {
+    uint64_t done, told;
+};
+
+static void charge(struct conn *c, const struct c10d_request *req, size_t size,
+                   const struct engine *engine, struct work before)
+{
+    conn_charge(c, REQUEST_COST + req->count * ENTRY_COST + size + (engine->work - before.done) +
+                       (engine->store.ready.work - before.told) * C10D_TOLD_COST);
+}
+
+/* One whole request of `size` bytes, which begins there. One that is held pays each time that it is
+ * shown: it may be done already, and only its answer be held. */
+static enum protocol_result run_request(struct conn *c, const struct c10d_request *req,
+                                        const uint8_t *start, size_t size)
+{
+    struct c10d *c10d = c10d_of(c); /* the session may end with this request */
+    struct engine *engine = c10d->engine;
+    const struct work before = {engine->work, engine->store.ready.work};
+    uint64_t changes = 0;
+    bool is_carried = c->carrier != NULL;
+    enum carried carried = CARRIED_PROCEED;
+    enum c10d_verdict verdict;
+
+    if (is_carried && (carried = carried_begin(c, req, &changes)) != CARRIED_PROCEED)
+        return end_carried(c, carried);
+    verdict = is_no_agent(c10d_session(c)) ? C10D_PROCEED : ask_hooks(c, req);
+    if (verdict == C10D_HELD) {
+        charge(c, req, size, engine, before);
+        return PROTOCOL_PARKED;
+    }
+    engine->stats.c10d_requests[req->op]++;
+    if (verdict == C10D_PROCEED && is_large(req, size))
+        handle_large(c, req, start, size);
+    else if (verdict == C10D_PROCEED)
+        c10d_handlers[req->op](c, req);
+    charge(c, req, size, engine, before);
+    if (is_carried)
+        carried_end(c10d, c, req, changes);
+    return end_turn(c);
+}
+
+/* --- Reading. --- */
+
+/* A legacy client whose WAIT timed out says nothing and goes on with its next request; a late 0
+ * would be read as the first byte of that one's answer. */
+static void give_up_wait(struct conn *c)
+{
+    if (c10d_session(c)->waiter != NULL && c10d_session(c)->version == C10D_LEGACY)
+        c10d_drop_wait(c);
+}
+
+/* The request that has begun gets one more turn; its bytes begin there. */
+static enum protocol_result resume_request(struct conn *c, const uint8_t *start, size_t *size)
+{
+    const struct c10d_request req = c10d_long_request(c, start, size);
+    enum protocol_result result;
+
+    if (!conn_has_budget(c) || !conn_begin_costly(c)) {
+        conn_wait_for_costly(c);
+        return PROTOCOL_DEFERRED;
+    }
+    result = go_on(c, &req);
+    conn_end_costly(c);
+    return result;
+}
+
+/* Before a request that is large. PROTOCOL_MORE: there is room and time for it, until
+ * conn_end_costly(). */
+static enum protocol_result begin_large(struct conn *c, const struct c10d_request *req, size_t size)
+{
+    if (req->op == C10D_LIST_KEYS && !conn_has_room(c, keymap_list_size(c10d_keys(c))))
+        return PROTOCOL_PAUSED;
+    if (size <= CHEAP_SIZE && c10d_keys(c)->present <= CHEAP_LIST)
+        return PROTOCOL_MORE;
+    return conn_begin_costly(c) ? PROTOCOL_MORE : PROTOCOL_DEFERRED;
+}
+
+/* A whole request. It stays where it is if it is held, or takes more turns. */
+static inline enum protocol_result take_request(struct conn *c, const struct c10d_request *req,
+                                                const uint8_t *start, size_t size)
+{
+    bool large = is_large(req, size);
+    enum protocol_result result = large ? begin_large(c, req, size) : PROTOCOL_MORE;
+
+    if (result == PROTOCOL_MORE)
+        result = run_request(c, req, start, size);
+    if (large)
+        conn_end_costly(c);
+    return result;
+}
+
+/* Reads the next request and carries it out. PARSE_DONE: *result says what came of it. */
+static inline enum parse_result next_request(struct conn *c, struct slice in, size_t *size,
+                                             enum protocol_result *result)
+{
+    struct c10d_session *s = c10d_session(c);
+    struct c10d_refusal refusal;
+    struct c10d_request req;
+    enum parse_result parsed = c10d_parse(in, (enum c10d_version)s->version, &c10d_of(c)->limits,
+                                          &s->progress, &req, size, &refusal);
+
+    if (parsed == PARSE_DONE)
+        *result = take_request(c, &req, in.ptr, *size);
+    else if (parsed == PARSE_BAD)
+        conn_drop(c, refusal.is_limit ? DROP_LIMIT : DROP_MALFORMED, refusal.reason,
+                  (struct slice){in.ptr, 1});
+    return parsed;
+}
+
+static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t len,
+                                          struct protocol_progress *progress)
+{
+    while (progress->used < len) {
+        struct slice rest = {in + progress->used, len - progress->used};
+        enum protocol_result result = PROTOCOL_ENDED;
+        enum parse_result parsed;
+        size_t size;
+
+        if (c10d_is_busy(c)) {
+            result = resume_request(c, rest.ptr, &size);
+        } else {
+            give_up_wait(c);
+            if (!conn_can_reply(c))
+                return PROTOCOL_PAUSED;
+            if (!conn_has_budget(c))
+                return PROTOCOL_DEFERRED;
+            parsed = next_request(c, rest, &size, &result);
+            if (parsed == PARSE_BAD)
+                return PROTOCOL_ENDED;
+            if (parsed == PARSE_MORE) {
+                progress->need = progress->used + size;
+                return PROTOCOL_MORE;
+            }
+        }
+        if (result == PROTOCOL_PARKED || result == PROTOCOL_DEFERRED)
+            progress->need = progress->used + size; /* and more may come behind it */
+        else if (result != PROTOCOL_PAUSED)
+            progress->used += size;
+        if (result != PROTOCOL_MORE)
+            return result;
+    }
+    return PROTOCOL_MORE;
+}
+
+static void resume(struct conn *c, struct wake *w)
+{
+    if (w->kind != WAKE_WAITER) {
+        c10d_tell_watches(c);
+        return;
+    }
+    c10d_drop_wait(c);
+    if ((c->carrier == NULL || c->carrier->functions->woken(c)) && conn_can_push(c))
+        c10d_reply_u8(c, C10D_STOP_WAITING);
+}
+
+/* --- The protocol. --- */
+
+/* At most five bytes tell the version. */
+static enum parse_result begin(const struct protocol *p, struct conn *c, struct slice in,
+                               struct protocol_progress *progress, const char **why)
+{
+    struct c10d *c10d = p->arg;
+    enum c10d_version version = C10D_LEGACY;
+    size_t size = 0;
+    enum parse_result result =
+        c10d_detect(in, config_legacy_version(c10d->config), c10d->config->legacy, &version, &size);
+
+    if (result == PARSE_MORE)
+        progress->need = size;
+    else if (result == PARSE_BAD)
+        *why = in.ptr[0] <= 12 ? "c10d without a handshake (torch 2.0 and before), or a bad "
+                                 "VALIDATE; see --c10d-legacy"
+                               : "no protocol spoken here begins so";
+    if (result != PARSE_DONE)
+        return result;
+    progress->used = size;
+    c->protocol = p;
+    memset(&c->session, 0, sizeof c->session);
+    c10d_session(c)->version = (uint8_t)version;
+    engine_session_began(c10d->engine, conn_space(c));
+    return PARSE_DONE;
+}
+
+static const char *version_name(const struct conn *c)
+{
+    const struct c10d_session *s = (const struct c10d_session *)(const void *)c->session.bytes;
+
+    return c10d_version_name((enum c10d_version)s->version);
+}
+
+bool c10d_is_spoken(const struct conn *c)
+{
+    return c->protocol != NULL && c->protocol->begin == begin;
+}
+
+void c10d_init(struct c10d *c10d, const struct config *config, struct engine *engine,
+               const struct c10d_hooks *hooks)
+{
+    *c10d = (struct c10d){.config = config,
+                          .engine = engine,
+                          .limits = {.key_max = config->limits.key_max,
+                                     .value_max = config->limits.value_max,
+                                     .keys_max = config->limits.keys_max,
+                                     .request_max = config->limits.request_max}};
+    if (hooks != NULL)
+        c10d->hooks = *hooks;
+}
+
+struct protocol c10d_protocol(struct c10d *c10d)
+{
+    return (struct protocol){.name = "c10d",
+                             .arg = c10d,
+                             .begin = begin,
+                             .read = read_requests,
+                             .is_busy = c10d_is_busy,
+                             .resume = resume,
+                             .end = end,
+                             .version = version_name};
+}
