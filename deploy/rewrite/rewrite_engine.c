@@ -13,7 +13,7 @@ bool rewrite_changed(const struct rewrite_file *f)
     return f->result.len != f->yaml.len || memcmp(f->result.bytes, f->yaml.bytes, f->yaml.len) != 0;
 }
 
-/* What a store in the place of worker 0 may have alone. */
+/* Replicas and TLS are for a store in the place of worker 0 alone. */
 static void refuse_in_place_of_etcd(struct rewrite *w, const struct kube_object *etcd)
 {
     const struct yaml_node *tls = yaml_get(w->options->wishes, "tls");
@@ -25,11 +25,12 @@ static void refuse_in_place_of_etcd(struct rewrite *w, const struct kube_object 
             "of a store in worker 0: use --rdzv=relay, or --from=c10d",
             rewrite_title(w, etcd));
     if (tls != NULL)
-        rewrite_error(w, etcd->node,
-                      "%s: whoever else comes to this etcd has no certificate, so rewrite gives "
-                      "TLS to a store in the place of worker 0 alone: leave out --set rdzv.tls, or "
-                      "use --from=c10d",
-                      rewrite_title(w, etcd));
+        rewrite_error(
+            w, etcd->node,
+            "%s: other clients of this etcd have no certificate, so rewrite gives TLS only to "
+            "a store in the place of worker 0: leave out --set rdzv.tls, or use "
+            "--from=c10d",
+            rewrite_title(w, etcd));
 }
 
 /* The number of things to rewrite. */

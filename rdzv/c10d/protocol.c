@@ -106,7 +106,7 @@ static enum protocol_result go_on(struct conn *c, const struct c10d_request *req
     return end_turn(c);
 }
 
-/* Before a request that may take long, or be answered at length. */
+/* True for the few requests that may take long, or be answered at length. */
 static inline bool is_large(const struct c10d_request *req, size_t size)
 {
     return size > CHEAP_SIZE || req->op == C10D_LIST_KEYS;

@@ -579,7 +579,7 @@ def arguments(_):
                        (["--rdzv=replicas", "pytorchjob-static.yaml"],
                         "pytorchjob-static.yaml:1:1: rdzv.journal is missing"),
                        (["--rdzv=replicas", "volcano-etcd.yaml"], "lead to one store"),
-                       (["--rdzv=relay", "--set=rdzv.tls.secret=s", "volcano-etcd.yaml"], "has no certificate, so"),
+                       (["--rdzv=relay", "--set=rdzv.tls.secret=s", "volcano-etcd.yaml"], "have no certificate, so"),
                        (["--set=rdzv.tls.secret=s", "pytorchjob-static.yaml"], "clients have no TLS: use placement relay"),
                        (["--rdzv=relay", "--keep-backend", "-"], "leave out --keep-backend, or --rdzv"),
                        (["--rdzv=relay", os.path.join(INPUTS, "volcano-c10d.yaml")], "on the host network"),
