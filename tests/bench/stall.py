@@ -694,6 +694,31 @@ def get_absent(s):
     yield from many(s, b"\x0a", lambda i: b"absent/%d" % i, lambda count: 8 * count)
 
 
+def come_and_go(s, request):
+    """So many connections are left in one moment, in the middle of their request; then the next ones
+    come."""
+    count, data = s.of(500), agents.VALIDATE + agents.PING + request
+    yield "40 times %d connections, %d bytes each, that are closed before they are answered" % (
+        count, len(data))
+    for _ in range(40):
+        peers = [s.http() for _ in range(count)]
+        for peer in peers:
+            peer.sendall(data)
+        s.close_peers()
+
+
+@case()
+def come_and_go_cheap(s):
+    """An ADD of each."""
+    yield from come_and_go(s, b"\x04" + agents.text(b"n") + struct.pack("<q", 1))
+
+
+@case()
+def come_and_go_waiting(s):
+    """A WAIT for 1,000 absent keys of each."""
+    yield from come_and_go(s, keys_request(b"\x06", [b"absent/%d" % i for i in range(1000)]))
+
+
 @case()
 def wait_many(s):
     """WAIT for as many keys as it may have: all but the last one exist. That one comes, and goes."""

@@ -3,7 +3,8 @@ not, and says for how long each of them waited.
 
 A wait may be the machine's doing: on a busy one, processes wait for a core. The kernel counts for each
 process how long it ran and how long it stood in line for a core. What daemon and probe stood in line
-is not the daemon's doing, and what is left is so for as long as the daemon ran.
+is not the daemon's doing, and what is left is so for as long as the daemon ran. Where it is allowed
+(to root), both get a core before all others, so that they hardly stand in line.
 
     with Probe(port, daemon's pid) as probe: …; waits = probe.end()
 """
@@ -23,6 +24,16 @@ HELLO = bytes.fromhex("00cef7853c")
 PING = bytes.fromhex("0d78563412")
 KEY = b"probe/count"
 ADD = b"\x04" + struct.pack("<Q", len(KEY)) + KEY + struct.pack("<q", 1)
+
+
+FIRST = -15  # a priority, beside 0 of all others
+
+
+def put_first(pid):
+    try:
+        os.setpriority(os.PRIO_PROCESS, pid, FIRST)
+    except OSError:
+        pass  # it stands in line as all others do
 
 
 class Line:
@@ -174,6 +185,8 @@ class Probe:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         if self.process.stdout.readline() != "ready\n":
             raise AssertionError("the probe did not begin: exit code %s" % self.process.wait())
+        for first in (pid, self.process.pid):
+            put_first(first)
 
     def end(self, pauses=()):
         out = self.process.communicate()[0]
