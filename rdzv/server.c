@@ -156,6 +156,7 @@ int server_run(struct server *s)
             log_event(LOG_ERROR, "loop_failed", log_errno("reason", errno));
             return 1;
         }
+        transport_end_reading(&s->net);
         if (transport_has_deferred(&s->net))
             transport_run_deferred(&s->net);
         goes_on = end_iteration(s);

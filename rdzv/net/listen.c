@@ -14,6 +14,7 @@
 #include "rdzv/net/refusal.h"
 
 #define ACCEPTS_MAX    256
+#define ACCEPTS_BEHIND 32   /* where those who are there already have asked more than was read */
 #define ACCEPT_COST    5000 /* see budget.h */
 #define PROBATION_COST 32   /* of those: it is served at once */
 #define RETRY_MS       100
@@ -94,10 +95,10 @@ static void on_accept(evutil_socket_t listening, short what, void *arg)
 {
     struct listener *l = arg;
     struct net *n = l->net;
-    int taken = 0;
+    int taken = 0, most = n->cut_off > 0 ? ACCEPTS_BEHIND : ACCEPTS_MAX;
 
     (void)what;
-    while (taken < ACCEPTS_MAX) {
+    while (taken < most) {
         union {
             struct sockaddr any;
             struct sockaddr_storage room;

@@ -54,6 +54,7 @@ struct net {
     const struct conn *measured;    /* carries out a costly request just now */
     const struct conn *served;      /* its HTTP request is carried out just now; NULL: none is */
     struct budget budget;
+    unsigned cut_off; /* so many iterations in a row had more to read than they had time for */
     struct pace pace;
     struct monitor *monitor; /* of requests; see admin/monitor.h. NULL: there is none */
     size_t conn_count;

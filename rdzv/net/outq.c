@@ -146,11 +146,15 @@ static void drop_first(struct outq *q, struct out_pool *pool)
 
 bool outq_drop(struct outq *q, struct out_pool *pool, size_t max)
 {
+    size_t least = max == SIZE_MAX || account.total < OUTQ_DROPPED_BYTES
+                       ? 0
+                       : account.total - OUTQ_DROPPED_BYTES;
     struct out_part *p;
 
     q->bytes = 0;
-    while (max > 0 && (p = TAILQ_FIRST(&q->parts)) != NULL) {
-        for (; max > 0 && p->kind != PART_COPIED && p->start < p->end; max--)
+    while (max > 0 && account.total >= least && (p = TAILQ_FIRST(&q->parts)) != NULL) {
+        for (; max > 0 && account.total >= least && p->kind != PART_COPIED && p->start < p->end;
+             max--)
             drop_first_blob(p);
         if (p->kind == PART_COPIED || p->start == p->end)
             drop_first(q, pool);

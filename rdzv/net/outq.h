@@ -42,8 +42,9 @@ void out_pool_trim(struct out_pool *pool);
 
 void outq_init(struct outq *q);
 
-/* Drops at most so many values and pieces of bytes, of a queue that is not used any more. True when
- * it is empty. */
+/* Drops at most so many values and pieces of bytes, of a queue that is not used any more, and when
+ * it has freed OUTQ_DROPPED_BYTES no more. True when it is empty. SIZE_MAX: all. */
+#define OUTQ_DROPPED_BYTES (1u << 20)
 bool outq_drop(struct outq *q, struct out_pool *pool, size_t max);
 
 /* Drops everything. */

@@ -34,8 +34,10 @@
 /* So many things are freed before the next look at the time. */
 #define FREED_AT_A_TIME 64
 
-/* And so many bytes in one iteration: that the kernel gets their pages back takes time, too. */
+/* And so many bytes in one iteration, so many in a nanosecond: that the kernel gets their pages
+ * back takes time, too. */
 #define FREED_BYTES_MOST GRAVEYARD_BYTES_MOST
+#define FREED_BYTES_A_NS 8u
 
 /* So many are woken before what they are told is sent. */
 #define WAKES_AT_A_TIME 64
@@ -397,25 +399,32 @@ static void render_events(struct net *n)
     }
 }
 
-static void free_closed(struct net *n)
+/* `total` is what was held before anything was freed in this iteration. */
+static bool has_freed_enough(size_t total)
+{
+    return account.total < total && total - account.total >= FREED_BYTES_MOST;
+}
+
+static void free_closed(struct net *n, size_t total)
 {
     struct conn *c;
 
     budget_begin_part(&n->budget, BUDGET_SMALL_NS);
-    while (!n->budget.over && (c = TAILQ_FIRST(&n->closed)) != NULL) {
+    while (!n->budget.over && !has_freed_enough(total) && (c = TAILQ_FIRST(&n->closed)) != NULL) {
+        size_t before = account.total;
+
         if (outq_drop(&c->out, &n->pool, DROPPED_AT_A_TIME))
             conn_free(c);
-        budget_spend(&n->budget, CLOSE_COST);
+        budget_spend(&n->budget, CLOSE_COST + (before - account.total) / FREED_BYTES_A_NS);
     }
 }
 
-static void free_forgotten(struct net *n)
+static void free_forgotten(struct net *n, size_t total)
 {
     struct graveyard *g = &n->engine->store.graveyard;
-    size_t total = account.total;
 
     budget_begin_part(&n->budget, BUDGET_SMALL_NS);
-    while (!n->budget.over && !graveyard_is_empty(g) && total - account.total < FREED_BYTES_MOST) {
+    while (!n->budget.over && !has_freed_enough(total) && !graveyard_is_empty(g)) {
         graveyard_free(g, FREED_AT_A_TIME);
         budget_spend(&n->budget, FREED_AT_A_TIME * FREE_COST);
     }
@@ -427,6 +436,7 @@ static void free_forgotten(struct net *n)
 void transport_end_iteration(struct net *n)
 {
     struct engine *e = n->engine;
+    size_t total;
 
     if (n->stalled_until_ms != 0)
         drop_stalled(n);
@@ -435,10 +445,11 @@ void transport_end_iteration(struct net *n)
     serve(n);
     if (account_is_short())
         drop_holders(n);
+    total = account.total;
     if (!TAILQ_EMPTY(&n->closed))
-        free_closed(n);
+        free_closed(n, total);
     if (!graveyard_is_empty(&e->store.graveyard))
-        free_forgotten(n);
+        free_forgotten(n, total);
     net_trim(n);
 }
 
@@ -483,11 +494,12 @@ static void run_costly(struct net *n, uint64_t limit_ns)
 
 void transport_run_deferred(struct net *n)
 {
-    unsigned part = n->budget.over ? 4 : 1; /* there is more to be read, of others */
+    unsigned part = n->cut_off > 0 ? 4 : 1; /* there is more to be read, of others */
 
     answer_first(n);
     run_cheap(n, BUDGET_DEFERRED_NS / part);
-    run_costly(n, BUDGET_COSTLY_NS / part);
+    if (n->cut_off % part == 0) /* one of them may take as long as all reading does */
+        run_costly(n, BUDGET_COSTLY_NS);
 }
 
 void transport_drop_stalled(struct net *n, uint64_t deadline_ms)

@@ -13,14 +13,20 @@ static inline void transport_begin_iteration(struct net *n)
     budget_begin_iteration(&n->budget, !TAILQ_EMPTY(&n->engine->store.ready));
 }
 
+/* Behind it: libevent may have had more to call than there was time for. */
+static inline void transport_end_reading(struct net *n)
+{
+    n->cut_off = n->budget.over ? n->cut_off + 1 : 0;
+}
+
 static inline bool transport_has_deferred(const struct net *n)
 {
     return n->deferred_count > 0;
 }
 
 /* Those who were deferred in an earlier iteration go on, each with one budget of this one, and as
- * many as it has time for: less if reading was cut off. What has been answered in this iteration is
- * sent before. */
+ * many as it has time for: less if reading was cut off, and none of the costly ones in most of such
+ * iterations. What has been answered in this iteration is sent before. */
 void transport_run_deferred(struct net *n);
 
 /* Serves those whom changes woke, commits, and sends what is committed, until there is no more to
