@@ -8,12 +8,26 @@ void blob_list_init(struct blob_list *l, enum account_kind kind)
     *l = (struct blob_list){.kind = kind};
 }
 
-void blob_list_fini(struct blob_list *l)
+/* Giving pages back takes the kernel longer than all else. */
+static void bury(struct blob *b, struct graveyard *g)
+{
+    if (g != NULL && b->paged && b->refs == 1)
+        graveyard_add_pages(g, (enum account_kind)b->kind, b, blob_size(b));
+    else
+        blob_unref(b);
+}
+
+void blob_list_bury(struct blob_list *l, struct graveyard *g)
 {
     for (size_t i = 0; i < l->count; i++)
-        blob_unref(l->items[i]);
+        bury(l->items[i], g);
     account_free(l->kind, l->items, l->cap * sizeof(struct blob *));
     blob_list_init(l, l->kind);
+}
+
+void blob_list_fini(struct blob_list *l)
+{
+    blob_list_bury(l, NULL);
 }
 
 static bool widen(struct blob_list *l)

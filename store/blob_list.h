@@ -3,6 +3,7 @@
 #pragma once
 
 #include "store/blob.h"
+#include "store/graveyard.h"
 
 /* The first is small, each next one twice as long, up to this with struct blob: pages that are
  * taken and given back by themselves. */
@@ -24,6 +25,9 @@ struct blob_list {
 
 void blob_list_init(struct blob_list *l, enum account_kind kind);
 void blob_list_fini(struct blob_list *l);
+
+/* The same; what nobody else holds is freed bit by bit. NULL: at once. */
+void blob_list_bury(struct blob_list *l, struct graveyard *g);
 
 /* For blob_list_room(). */
 void blob_list_add(struct blob_list *l, size_t least);

@@ -36,7 +36,7 @@ void event_render_unref(struct event_render *r)
         TAILQ_REMOVE(&r->ready->unfinished, r, entry);
     r->event->render = NULL;
     tree_event_unref(r->event);
-    blob_list_fini(&r->out);
+    blob_list_bury(&r->out, r->ready->graveyard);
     account_free(ACCOUNT_ANSWERS, r, sizeof *r);
 }
 

@@ -14,6 +14,7 @@ void store_init(struct store *s, const struct store_options *options)
     ready_list_init(&s->ready);
     reserve_init(&s->reserve);
     graveyard_init(&s->graveyard);
+    s->ready.graveyard = &s->graveyard;
 }
 
 void store_fini(struct store *s)

@@ -437,27 +437,60 @@ static void what_no_reader_sees_is_not_kept(void **state)
     twins_fini(&w);
 }
 
+/* The longest text of a byte: each takes six. */
+static void set_long(struct twins *w, const char *path, size_t len)
+{
+    char *value = malloc(len + 1);
+
+    assert_non_null(value);
+    memset(value, 1, len);
+    value[len] = '\0';
+    must(w, COMMAND_TREE_SET, path, value);
+    free(value);
+}
+
 /* Of a value that is longer than a slice. */
 static void a_long_value_is_read_in_slices(void **state)
 {
-    enum { LEN = 1 << 20 };
-    char *value = malloc(LEN + 1);
     struct reading r;
     struct twins w;
 
     (void)state;
-    assert_non_null(value);
-    memset(value, 1, LEN);
-    value[LEN] = '\0';
     twins_init(&w, 1);
-    must(&w, COMMAND_TREE_SET, "/a/k", value);
+    set_long(&w, "/a/k", 1 << 20);
     assert_true(open_reading(&w, "/a/k", false, false, &r));
     assert_false(run_reading(&r, 20000));
     must(&w, COMMAND_TREE_UPDATE, "/a/k", "other");
     must(&w, COMMAND_TREE_DELETE, "/a", "");
     assert_in_range(finish(&r, 20000), 5, 200);
     twins_fini(&w);
-    free(value);
+}
+
+/* Memory is short, or the client has gone: much is written, and is not sent. */
+static void what_was_written_in_vain_is_freed_bit_by_bit(void **state)
+{
+    const size_t len = 4 << 20;
+    struct graveyard *g;
+    size_t before, steps = 0;
+    struct reading r;
+    struct twins w;
+
+    (void)state;
+    twins_init(&w, 1);
+    g = &w.read.graveyard;
+    set_long(&w, "/k", len);
+    graveyard_free(g, SIZE_MAX);
+    before = account.total;
+    assert_true(open_reading(&w, "/k", false, false, &r));
+    assert_false(run_reading(&r, 2 * (int64_t)len - 1000)); /* all but its end */
+    assert_true(account.total > before + 5 * len);
+    close_reading(&r);
+    assert_true(account.total > before + 5 * len);
+    for (; !graveyard_is_empty(g); steps++)
+        graveyard_free(g, 64);
+    assert_in_range(steps, 3, 20);
+    assert_int_equal(account.total, before);
+    twins_fini(&w);
 }
 
 /* Memory is short: the reader ends, and changes are carried out. */
@@ -508,6 +541,7 @@ static void a_reader_without_memory_fails_and_frees_all(void **state)
             continue;
         done = state_now == TREE_READ_DONE;
         tree_reader_close(r);
+        graveyard_free(&w.read.graveyard, SIZE_MAX);
         assert_int_equal(account.total, before);
         assert_in_range(room, 0, 2000000);
     }
@@ -523,6 +557,7 @@ int main(void)
         cmocka_unit_test(what_was_removed_before_is_passed_in_slices),
         cmocka_unit_test(what_no_reader_sees_is_not_kept),
         cmocka_unit_test(a_long_value_is_read_in_slices),
+        cmocka_unit_test(what_was_written_in_vain_is_freed_bit_by_bit),
         cmocka_unit_test(when_memory_is_short_readers_end_and_changes_do_not),
         cmocka_unit_test(a_reader_without_memory_fails_and_frees_all),
     };
