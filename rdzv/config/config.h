@@ -140,6 +140,7 @@ struct config_tls {
     char *cert, *key;                    /* NULL: there is no TLS, and the rest says nothing */
     char *client_ca;                     /* NULL: clients are asked for no certificate */
     enum config_client_cert client_cert; /* whether one without it is let in */
+    bool client_cert_auth;               /* etcd's: a common name is a user of etcd's auth */
     char *crl;                           /* certificates that are taken no more; NULL: none */
     struct string_list client_names;     /* their certificates name one of these; empty: any */
     struct string_list admin_names;      /* whose certificates name one of these are operators */

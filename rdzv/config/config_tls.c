@@ -163,6 +163,7 @@ bool config_finish_tls(struct parse *p)
         auth != NULL &&
         (auth->value == NULL || (etcd_flag_parse_bool(auth->value, &wants_auth) && wants_auth));
 
+    t->client_cert_auth = wants_auth;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         drop_empty(texts[i]);
     if (t->cert != NULL && t->key == NULL)

@@ -44,6 +44,11 @@ static struct slice find_host(const struct http_request *r)
     return host;
 }
 
+static struct slice scheme_of(const struct http_request *r)
+{
+    return slice_str(http_is_over_tls(r) ? "https://" : "http://");
+}
+
 /* When no setting says under which URLs clients reach rdzvd, the default is wrong for most
  * listeners. Then the URL is the name that this client used, and nothing else. */
 static bool host_is_the_url(const struct http_request *r)
@@ -59,7 +64,8 @@ static void write_client_urls(struct writer *w, const struct http_request *r)
         write_urls(w, "clientURLs", &r->http->config->advertise_client_urls);
         return;
     }
-    writer_str(w, ",\"clientURLs\":[\"http://");
+    writer_str(w, ",\"clientURLs\":[\"");
+    writer_slice(w, scheme_of(r));
     writer_slice(w, find_host(r));
     writer_str(w, "\"]");
 }
@@ -269,9 +275,9 @@ void etcd_members_handle(const struct http_request *r)
         reply_message(r, 404, "Not found", HTTP_ETCD_CLUSTER);
 }
 
-static bool is_url_of(const char *url, struct slice host)
+static bool is_url_of(const char *url, struct slice scheme, struct slice host)
 {
-    struct slice text = slice_str(url), scheme = slice_str("http://");
+    struct slice text = slice_str(url);
 
     return slice_starts_with(text, scheme) && slice_equal(slice_from(text, scheme.len), host);
 }
@@ -281,15 +287,15 @@ static bool is_url_of(const char *url, struct slice host)
 static void write_machines(struct writer *w, const struct http_request *r,
                            const struct string_list *urls)
 {
-    struct slice host = find_host(r);
+    struct slice scheme = scheme_of(r), host = find_host(r);
     bool any = host.len != 0;
 
     if (any) {
-        writer_str(w, "http://");
+        writer_slice(w, scheme);
         writer_slice(w, host);
     }
     for (size_t i = 0; i < urls->count && !host_is_the_url(r); i++) {
-        if (is_url_of(urls->items[i], host) ||
+        if (is_url_of(urls->items[i], scheme, host) ||
             (i > 0 && strcmp(urls->items[i], urls->items[i - 1]) == 0))
             continue;
         if (any)

@@ -7,6 +7,7 @@
 #include "rdzv/etcd/hash_wait.h"
 #include "rdzv/http/attempt.h"
 #include "rdzv/http/operator.h"
+#include "rdzv/net/tls_identity.h"
 
 struct credentials {
     struct slice name, password; /* in `text` */
@@ -77,10 +78,24 @@ static enum etcd_access granted_if(bool may)
     return may ? ETCD_ACCESS_GRANTED : ETCD_ACCESS_REFUSED;
 }
 
+/* With --client-cert-auth, who has sent no credentials is the user with the common name of its
+ * certificate. (etcd looks for one with the name of an authority in its chain, too.) NULL: there is
+ * none. */
+static const struct auth_user *user_of_certificate(const struct http_request *r)
+{
+    if (!r->http->config->tls.client_cert_auth || r->conn->tls == NULL || r->http->behind_relay)
+        return NULL;
+    return auth_find_user(&r->space->store->auth, tls_peer_common_name(r->conn->tls));
+}
+
 static enum etcd_access sender_is_root(const struct http_request *r)
 {
-    const struct auth_user *user;
-    enum etcd_access access = find_sender(r, &user);
+    const struct auth_user *user = user_of_certificate(r);
+    enum etcd_access access;
+
+    if (r->head->authorization.len == 0)
+        return granted_if(user != NULL && auth_is_root(user));
+    access = find_sender(r, &user);
 
     return access == ETCD_ACCESS_GRANTED ? granted_if(auth_is_root(user)) : access;
 }
@@ -101,7 +116,7 @@ enum etcd_access etcd_access_to_keys(const struct http_request *r, bool write, b
 {
     const struct auth *auth = &r->space->store->auth;
     struct slice key = slice_from(r->path, strlen("/v2/keys"));
-    const struct auth_user *user = NULL;
+    const struct auth_user *user;
 
     if (!auth_enabled(auth))
         return ETCD_ACCESS_GRANTED;
@@ -110,6 +125,8 @@ enum etcd_access etcd_access_to_keys(const struct http_request *r, bool write, b
 
         if (access != ETCD_ACCESS_GRANTED)
             return access; /* not as guest: a client with a wrong password should learn that */
+    } else {
+        user = user_of_certificate(r);
     }
     return granted_if(auth_allows(auth, user, key, write, recursive));
 }

@@ -40,6 +40,7 @@ struct http {
      * listener that the client came to. */
     bool behind_relay;
     bool of_relays_machine; /* and the client is on the machine of the relay */
+    bool of_tls_clients;    /* and speaks TLS with the relay */
 };
 
 /* One request, whole. Slices live until the endpoint returns. */
@@ -63,6 +64,12 @@ static inline struct engine *http_engine(const struct http_request *r)
 static inline bool http_is_from_here(const struct http_request *r)
 {
     return peer_is_loopback(&r->conn->peer) && r->http->behind_relay == r->http->of_relays_machine;
+}
+
+/* Does the client speak TLS? */
+static inline bool http_is_over_tls(const struct http_request *r)
+{
+    return r->http->behind_relay ? r->http->of_tls_clients : r->conn->tls != NULL;
 }
 
 static inline bool http_is_reading(const struct http_request *r)

@@ -54,6 +54,7 @@ struct http_session {
     size_t body_len;      /* decoded bytes of a chunked body, right behind the head */
     size_t raw_at;        /* end of what has been decoded of it */
     bool is_whole;        /* the body has all come; the request may wait for its turn */
+    bool closes;          /* what follows the head is no next request, whatever the head says */
     struct http_job *job; /* the request has begun, and is not answered yet */
     bool job_waits;       /* until http_wake_job() */
     struct watch *watch;
@@ -298,6 +299,17 @@ static void reply_unwelcome_host(const struct http_request *r)
                                    "name to --host-whitelist\n")});
 }
 
+/* Names are looked at as etcd does: where plain text is spoken, but not where there are metrics
+ * alone. No page of another name gets past the certificate; a relay has looked at them. */
+static bool is_welcome(const struct http_request *r)
+{
+    const struct listener *l = r->conn->listener;
+
+    return peer_is_unix(&r->conn->peer) || r->http->behind_relay || r->conn->tls != NULL ||
+           (l->spec->metrics_only && !l->loopback) ||
+           http_host_is_welcome(r->head->host, &r->http->config->host_whitelist, l->loopback);
+}
+
 /* Replies that need no endpoint; false: none was sent. */
 static bool reply_early(const struct http_request *r, bool moved)
 {
@@ -305,10 +317,7 @@ static bool reply_early(const struct http_request *r, bool moved)
 
     if (r->head->target.asterisk && !asks_options)
         refuse_body(r->conn, r->head, &(struct reply){.status = 400});
-    else if (!r->head->target.asterisk && !peer_is_unix(&r->conn->peer) &&
-             !http_host_is_welcome(r->head->host, &r->http->config->host_whitelist,
-                                   r->conn->listener->loopback) &&
-             !r->http->behind_relay)
+    else if (!r->head->target.asterisk && !is_welcome(r))
         reply_unwelcome_host(r);
     else if (asks_options)
         reply_send(r, &(struct reply){.status = 200});
@@ -597,6 +606,7 @@ static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
     h->length = head->content_length;
     h->body_len = 0;
     h->is_whole = h->body == HTTP_BODY_NONE;
+    h->closes = false;
     h->chunks = (struct http_chunks){0};
     if (head->expect == HTTP_EXPECT_OTHER) {
         refuse_body(c, head, &(struct reply){.status = 417});
@@ -606,8 +616,8 @@ static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
         return true;
     if (!wants_body(head)) {
         /* What follows a head that waits for a 100 cannot be told from the next one. */
-        if (h->length > BODY_SLACK || head->expect == HTTP_EXPECT_CONTINUE)
-            head->keep_alive = false;
+        h->closes = h->length > BODY_SLACK || head->expect == HTTP_EXPECT_CONTINUE;
+        head->keep_alive = head->keep_alive && !h->closes;
         h->skipping = head->keep_alive;
         h->is_whole = true; /* as far as it is wanted */
         return true;
@@ -787,6 +797,7 @@ static enum request_result read_request(struct conn *c, uint8_t *in, size_t len,
         size_t head_len;
 
         http_parse_head(&again, whole, &limits, &head, &head_len, &refusal);
+        head.keep_alive = head.keep_alive && !h->closes;
     }
     if (result == PARSE_BAD) {
         refuse_form(c, &head, why);

@@ -1,6 +1,7 @@
 /* Who the peer is by its certificate. */
 #pragma once
 
+#include "proto/bytes.h"
 #include "proto/tls/tls.h"
 #include "rdzv/config/config.h"
 
@@ -8,6 +9,10 @@
  * or an e-mail address of its SAN, or, where it has none of these, its common name. They are
  * compared as they are: a wildcard is no other name. An empty list has nobody. */
 bool tls_peer_is_one_of(SSL *ssl, const struct string_list *names);
+
+/* Its common name, whatever other names it has: borrowed from the connection. Empty: it has none,
+ * or was not verified. */
+struct slice tls_peer_common_name(SSL *ssl);
 
 /* The first of these names, for logs: without what would end a line or a word. "" when there is
  * none. Returns `text`. */

@@ -50,7 +50,8 @@ static enum parse_result welcome(const struct protocol *p, struct conn *c,
                                  const Rdzv__RelayHello *hello)
 {
     struct relay_entry *e = p->arg;
-    const struct protocol *http = &e->protocols[hello->http_of_this_machine != 0];
+    const struct protocol *http =
+        &e->protocols[hello->http_of_this_machine != 0][hello->http_over_tls != 0];
     const struct slice name = {hello->space.data, hello->space.len};
     const struct slice begins = slice_str("GET"); /* as all of HTTP, with a capital letter */
     struct protocol_progress progress;
@@ -143,11 +144,16 @@ static const char *version(const struct conn *c)
 
 void relay_entry_init(struct relay_entry *e, const struct http *http)
 {
-    *e = (struct relay_entry){.from_here = *http, .from_elsewhere = *http};
-    e->from_here.behind_relay = e->from_elsewhere.behind_relay = true;
-    e->from_here.of_relays_machine = true;
-    e->protocols[false] = http_protocol(&e->from_elsewhere);
-    e->protocols[true] = http_protocol(&e->from_here);
+    for (int i = 0; i < 4; i++) {
+        bool from_here = i & 1, over_tls = i & 2;
+        struct http *of = &e->http[from_here][over_tls];
+
+        *of = *http;
+        of->behind_relay = true;
+        of->of_relays_machine = from_here;
+        of->of_tls_clients = over_tls;
+        e->protocols[from_here][over_tls] = http_protocol(of);
+    }
 }
 
 struct protocol relay_entry_protocol(struct relay_entry *e)

@@ -11,8 +11,10 @@
 #include "rdzv/http/session.h"
 
 struct relay_entry {
-    struct http from_here, from_elsewhere; /* as the listeners' own, but for what is said above */
-    struct protocol protocols[2];          /* over these */
+    /* As the listeners' own, but for what is said above: [1] of clients on the relay's machine,
+     * [.][1] of clients that speak TLS. */
+    struct http http[2][2];
+    struct protocol protocols[2][2]; /* over these */
 };
 
 /* `http` is what the listeners' own connections have; it is copied. */

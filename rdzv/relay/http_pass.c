@@ -55,6 +55,7 @@ struct http_pass {
     bool resumed;    /* by the present connection */
     bool keep_alive; /* the store's connection is good for another request */
     bool client_keeps_alive;
+    bool client_is_over_tls;
     uint8_t client_minor; /* HTTP/1.minor */
     bool chunked;         /* the client gets chunks */
     size_t searched;
@@ -183,7 +184,10 @@ static void begin_sending(struct http_pass *p)
 /* Not in relay->held. */
 static void start(struct http_pass *p)
 {
-    switch (store_conn_get(p->relay, &p->user, peer_is_loopback(&p->client->peer))) {
+    const struct store_clients clients = {.from_here = peer_is_loopback(&p->client->peer),
+                                          .over_tls = p->client_is_over_tls};
+
+    switch (store_conn_get(p->relay, &p->user, clients)) {
     case STORE_GOT_OPEN:
         begin_sending(p);
         break;
@@ -529,9 +533,11 @@ static void look_at(struct http_pass *p, const struct http_request *r)
     p->repeatable = http_is_reading(r);
     p->client_minor = (uint8_t)r->head->minor;
     p->client_keeps_alive = r->head->keep_alive;
+    p->client_is_over_tls = http_is_over_tls(r);
     if (!known)
         return;
-    if (r->head->method == HTTP_PUT && asked.refresh && asked.prev_index == 0)
+    if (asked.op != ETCD_OP_CREATE && r->head->method == HTTP_PUT && asked.refresh &&
+        asked.prev_index == 0)
         p->repeatable = true;
     if (asked.op == ETCD_OP_WATCH) {
         p->is_watch = true;

@@ -45,7 +45,7 @@ struct store_conn {
     size_t rest_len;
     uint8_t state;
     uint8_t mask; /* what libevent watches for */
-    bool from_here;
+    struct store_clients clients;
     bool writing; /* the user has more to send */
     bool paused;
 };
@@ -129,7 +129,8 @@ static bool greet(struct store_conn *c)
     hello.space = (ProtobufCBinaryData){o->space.len, (uint8_t *)(uintptr_t)o->space.ptr};
     hello.name = (ProtobufCBinaryData){o->name.len, (uint8_t *)(uintptr_t)o->name.ptr};
     hello.http = true;
-    hello.http_of_this_machine = c->from_here;
+    hello.http_of_this_machine = c->clients.from_here;
+    hello.http_over_tls = c->clients.over_tls;
     len = rdzv__relay_hello__get_packed_size(&hello);
     if (len > HELLO_ROOM - RELAY_MAGIC_SIZE - RELAY_HEAD_SIZE)
         return false;
@@ -370,7 +371,7 @@ static int dial(const struct relay_http *h)
     return -1;
 }
 
-static struct store_conn *new_conn(struct relay_http *h, bool from_here)
+static struct store_conn *new_conn(struct relay_http *h, struct store_clients clients)
 {
     struct store_conn *c = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *c);
     int fd = c == NULL ? -1 : dial(h);
@@ -380,7 +381,7 @@ static struct store_conn *new_conn(struct relay_http *h, bool from_here)
         return NULL;
     }
     c->relay = h;
-    c->from_here = from_here;
+    c->clients = clients;
     c->since_ms = engine_lived_ms(h->options.net->engine);
     event_assign(&c->event, h->options.net->base, fd, EV_WRITE | EV_PERSIST, on_event, c);
     TAILQ_INSERT_TAIL(&h->busy, c, entry);
@@ -398,13 +399,18 @@ static bool is_alive(const struct store_conn *c)
     return recv(fd_of(c), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-static struct store_conn *take_idle(struct relay_http *h, bool from_here)
+static bool are_alike(struct store_clients a, struct store_clients b)
+{
+    return a.from_here == b.from_here && a.over_tls == b.over_tls;
+}
+
+static struct store_conn *take_idle(struct relay_http *h, struct store_clients clients)
 {
     struct store_conn *c, *next;
 
     for (c = TAILQ_FIRST(&h->idle); c != NULL; c = next) {
         next = TAILQ_NEXT(c, entry);
-        if (c->from_here != from_here)
+        if (!are_alike(c->clients, clients))
             continue;
         if (!is_alive(c)) {
             free_conn(c);
@@ -418,13 +424,14 @@ static struct store_conn *take_idle(struct relay_http *h, bool from_here)
     return NULL;
 }
 
-enum store_got store_conn_get(struct relay_http *h, struct store_user *u, bool from_here)
+enum store_got store_conn_get(struct relay_http *h, struct store_user *u,
+                              struct store_clients clients)
 {
-    struct store_conn *c = take_idle(h, from_here);
+    struct store_conn *c = take_idle(h, clients);
     enum store_got got = STORE_GOT_OPEN;
 
     if (c == NULL) {
-        c = new_conn(h, from_here);
+        c = new_conn(h, clients);
         got = STORE_GOT_DIALED;
         relay_http_set_timer(h);
     }

@@ -36,8 +36,15 @@ enum store_got {
     STORE_GOT_OPEN,   /* a request may be sent at once */
 };
 
-/* `from_here`: for clients of this machine. */
-enum store_got store_conn_get(struct relay_http *h, struct store_user *u, bool from_here);
+/* What a connection says to the store of all whose requests it brings. */
+struct store_clients {
+    bool from_here; /* they are on this machine */
+    bool over_tls;  /* they speak TLS with us */
+};
+
+/* For a request of such a client. */
+enum store_got store_conn_get(struct relay_http *h, struct store_user *u,
+                              struct store_clients clients);
 
 /* Sends what the socket takes of two pieces. False: the connection is lost (lost() is not called,
  * `conn` is NULL). */

@@ -183,6 +183,18 @@ def the_relay_shows_its_space():
 
 
 @case
+def a_body_is_no_request():
+    """One that no endpoint reads, and too long to be passed over: the connection ends behind the answer."""
+    with Scene() as s, socket.create_connection(("127.0.0.1", s.port), timeout=60) as c:
+        c.sendall(b"PUT /v2/keys/k HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                  b"Content-Length: 300000\r\n\r\nGET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        got = b""
+        while more := c.recv(65536):
+            got += more
+        same((got[:12], got.count(b"HTTP/1.1 "), b"Connection: close" in got), (b"HTTP/1.1 201", 1, True), "the answers")
+
+
+@case
 def another_host_is_refused_by_the_relay():
     with Scene() as s:
         for host, wanted in ("localhost", 200), ("page.example", 403):

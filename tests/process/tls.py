@@ -6,7 +6,9 @@ while it runs; with curl, python-etcd and OpenSSL's own client.
 $RDZV_ETCD_PYTHON is a Python that has python-etcd (python3, else the virtual environment with torch).
 """
 
+import contextlib
 import glob
+import json
 import os
 import re
 import select
@@ -834,6 +836,7 @@ client = etcd.Client(host="localhost", port=int(port), protocol="https", ca_cert
 client.write("/torch/run", "1", ttl=30)
 client.test_and_set("/torch/run", "2", "1")
 print(client.read("/torch/run").value)
+print(" ".join(client.machines))
 """
 
 
@@ -882,7 +885,106 @@ def python_etcd_over_https():
     worker = CA.issue("worker", "DNS:worker")
     with start_etcd("--client-cert-auth", "--trusted-ca-file=" + CA.pem) as d:
         ran = subprocess.run([python, "-c", PYTHON_ETCD, str(d.port), CA.pem, *worker], capture_output=True, text=True)
-        same(ran.stdout, "2\n", "python-etcd: " + ran.stderr[-1000:])
+        same(ran.stdout, "2\nhttps://localhost:%d\n" % d.port, "python-etcd: " + ran.stderr[-1000:])
+
+
+def urls_of(port, host, *args):
+    """What /v2/members and /v2/machines say to one who uses that name."""
+    args = ["-H", "Host: " + host, *args]
+    return (json.loads(curl(port, "/v2/members", *args)[1])["members"][0]["clientURLs"],
+            curl(port, "/v2/machines", *args)[1].split(", "))
+
+
+@case
+def clients_are_told_urls_of_tls():
+    """Else etcdctl, which asks first, goes on in plain text, with its password."""
+    with start_etcd() as d:
+        mine = "https://localhost:%d" % d.port
+        same(urls_of(d.port, "localhost:%d" % d.port), ([mine], [mine]), "as etcd")
+        same(urls_of(d.port, "store:1"), ([mine], ["https://store:1", mine]), "as etcd, by another name")
+    with daemon() as d:
+        same(urls_of(d.port, "localhost:7"), (["https://localhost:7"],) * 2, "by TLS")
+        with Rdzvd("--upstream=127.0.0.1:%d" % d.port, *tls_flags()) as r:
+            r.wait_log("event=upstream_connected")
+            same(urls_of(r.port, "localhost:8"), (["https://localhost:8"],) * 2, "by TLS to a relay")
+            plain = urllib.request.Request("http://127.0.0.1:%d/v2/machines" % r.port, headers={"Host": "localhost:9"})
+            with urllib.request.urlopen(plain, timeout=60) as answer:
+                same(answer.read(), b"http://localhost:9", "in plain text to a relay")
+
+
+@contextlib.contextmanager
+def real_etcd(*flags):
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="rdzv-etcd-") as folder, Server(
+            ["etcd", "--enable-v2", "--data-dir=" + folder, "--listen-client-urls=https://127.0.0.1:%d" % port,
+             "--advertise-client-urls=https://localhost:%d" % port, "--cert-file=" + SERVER[0],
+             "--key-file=" + SERVER[1], "--listen-peer-urls=http://127.0.0.1:%d" % free_port(), *flags]) as server:
+        server.port = port
+        server.wait_log("ready to serve client requests", timeout=60)
+        yield server
+
+
+def act_as_users(port, pairs):
+    """Some requests by clients whose certificates have these common names: the answers' codes."""
+    def ask(who, method, path, body=None, kind="application/json", *args):
+        if body is not None:
+            args += ("-d", body, "-H", "Content-Type: " + kind)
+        cert, key = pairs[who]
+        return curl(port, path, "-X" + method, "--cert", cert, "--key", key, "-o", "/dev/null",
+                    "-w", "%{http_code}", *args)[1]
+
+    form, role = "application/x-www-form-urlencoded", '{"role":"%s","permissions":{"kv":{"read":["/a/*"],"write":[]}}}'
+    return [
+        ask("al", "PUT", "/v2/auth/users/root", '{"user":"root","password":"p"}'),
+        ask("al", "PUT", "/v2/auth/users/al", '{"user":"al","password":"p"}'),
+        ask("al", "PUT", "/v2/auth/roles/reader", role % "reader"),
+        ask("al", "PUT", "/v2/auth/users/al", '{"user":"al","grant":["reader"]}'),
+        ask("al", "PUT", "/v2/auth/enable"),
+        ask("al", "PUT", "/v2/keys/x", "value=1", form),
+        ask("nobody", "PUT", "/v2/keys/x", "value=1", form),
+        ask("al", "GET", "/v2/keys/x"),
+        ask("al", "GET", "/v2/keys/a/1"),
+        ask("al", "GET", "/v2/keys/a/1", None, None, "-u", "al:wrong"),
+        ask("al", "PUT", "/v2/auth/roles/other", role % "other"),
+        ask("root", "PUT", "/v2/auth/roles/other", role % "other"),
+        ask("root", "PUT", "/v2/auth/roles/other", role % "other", "application/json", "-u", "al:p"),
+        ask("root", "DELETE", "/v2/auth/roles/guest"),
+        ask("nobody", "GET", "/v2/keys/a/1"),
+        ask("al", "GET", "/v2/keys/a/1"),
+        ask("root", "PUT", "/v2/keys/x", "value=2", form),
+        ask("root", "DELETE", "/v2/auth/enable"),
+    ]
+
+
+@case
+def users_by_certificate():
+    """With --client-cert-auth a common name is a user, as with etcd."""
+    pairs = {who: CA.issue(who, "DNS:%s.example" % who) for who in ("al", "root", "nobody")}
+    flags = ["--client-cert-auth", "--trusted-ca-file=" + CA.pem]
+    wanted = ["201", "201", "201", "200", "200", "401", "201", "401", "404", "401", "401", "201", "401", "200",
+              "401", "404", "200", "200"]
+    with start_etcd(*flags, "--password-backoff=off") as d:
+        same(act_as_users(d.port, pairs), wanted, "rdzvd")
+        with Rdzvd("--upstream=127.0.0.1:%d" % d.port, "--upstream-ca=" + CA.pem, "--client-ca=" + CA.pem,
+                   *relay_flags(pairs["root"]), *tls_flags()) as r:
+            r.wait_log("event=upstream_connected")
+            same(curl(d.port, "/v2/auth/enable", "-XPUT", "-o", "/dev/null", "-w", "%{http_code}", "--cert",
+                      pairs["root"][0], "--key", pairs["root"][1])[1], "200", "auth on again")
+            same(curl(r.port, "/v2/auth/enable", "-XDELETE", "-o", "/dev/null", "-w", "%{http_code}", "--cert",
+                      pairs["root"][0], "--key", pairs["root"][1])[1], "401", "a relay's certificate is no user")
+    if shutil.which("etcd") is None:
+        return "compared with no etcd: there is none"
+    with real_etcd(*flags) as d:
+        same(act_as_users(d.port, pairs), wanted, "etcd")
+
+
+@case
+def certificates_stand_for_names():
+    """No page of another name gets past the certificate, so etcd looks at names in plain text alone."""
+    with daemon("--host-whitelist=store.svc", "--plaintext=on") as d:
+        same(curl(d.port, "/health", "-H", "Host: 10.0.0.7", "-o", "/dev/null", "-w", "%{http_code}")[1], "200", "by TLS")
+        same(curl(d.port, "/health", "-H", "Host: other", "-o", "/dev/null", "-w", "%{http_code}", scheme="http")[1],
+             "421", "in plain text")
 
 
 if __name__ == "__main__":
