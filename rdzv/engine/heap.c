@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,6 +21,11 @@
 #define LONG_ROW_NS   200000u
 #define SORTINGS_MOST 200u /* then it is given back as it is */
 
+/* Bytes of holes that go hole by hole; and of one. */
+#define HOLLOW_FROM  (12u << 20)
+#define HOLLOW_SIZE  (4u << 20)
+#define HOLLOW_LATER 1000000000u /* then all that there are have gone, or there are none */
+
 /* Looking at all holes takes that long: it must be worth more than an eighth of what is kept. */
 #define LONG_LOOK_NS 2000000u
 
@@ -33,8 +39,20 @@ void heap_init(struct heap *h)
     h->own = resident > account.total ? resident - account.total : 0;
 }
 
+/* Holes that were kept are holes again. */
+static void fill_hollow(struct heap *h)
+{
+    while (h->hollow != NULL) {
+        void *next = *(void **)h->hollow;
+
+        free(h->hollow);
+        h->hollow = next;
+    }
+}
+
 void heap_fini(struct heap *h)
 {
+    fill_hollow(h);
     if (h->statm >= 0)
         close(h->statm);
     h->statm = -1;
@@ -102,6 +120,41 @@ static uint64_t give_back(struct heap *h, size_t resident, size_t holes)
     return h->looking_ns;
 }
 
+/* --- Hole by hole. --- */
+
+/* Gives the pages of a large hole back, but for its first. False: there is none; what malloc() has
+ * found is no hole, but new. */
+static bool give_back_hole(struct heap *h)
+{
+    const uintptr_t end = (uintptr_t)sbrk(0);
+    void *volatile hole = malloc(HOLLOW_SIZE);
+    const uintptr_t at = (uintptr_t)hole, pages = (at + 2 * h->page - 1) / h->page * h->page;
+
+    if (hole == NULL || at >= end || (uintptr_t)sbrk(0) != end) {
+        free(hole);
+        return false;
+    }
+    madvise((void *)pages, (at + HOLLOW_SIZE - pages) / h->page * h->page, MADV_DONTNEED);
+    *(void **)hole = h->hollow;
+    h->hollow = hole;
+    return true;
+}
+
+/* True: that is enough for this iteration. */
+static bool goes_hole_by_hole(struct heap *h, uint64_t now_ns, size_t fresh)
+{
+    if (h->hollow == NULL && (fresh < HOLLOW_FROM || now_ns < h->hollow_ns))
+        return false;
+    h->next_ns = now_ns;
+    if (fresh >= HOLLOW_SIZE && give_back_hole(h))
+        return true;
+    fill_hollow(h);
+    h->hollow_ns = now_ns + HOLLOW_LATER;
+    return true;
+}
+
+/* --- When. --- */
+
 /* Looking takes long, and somebody would wait for it. At most, all that is new are holes of one
  * page. */
 static bool has_no_time(const struct heap *h, uint64_t now_ns, size_t resident, size_t fresh)
@@ -133,6 +186,8 @@ void heap_trim(struct heap *h, uint64_t now_ns, size_t worth)
     if (holes < h->left)
         h->left = holes;
     fresh = holes - h->left;
+    if (goes_hole_by_hole(h, now_ns, fresh))
+        return;
     if (has_no_time(h, now_ns, resident, fresh) || fresh < least(h, now_ns, fresh, worth))
         h->sortings = 0;
     else if (h->sortings++ < SORTINGS_MOST && !are_holes_sorted())

@@ -16,6 +16,11 @@
  * waits for a second in which nobody asks for anything, or until the process is larger than
  * --memory-limit.
  *
+ * Large holes are another matter: a request finds them, and whoever has one can give its pages back
+ * himself. So where there are many bytes, they go a few MiB in each iteration, hole by hole; those
+ * that have gone are kept until no more are found, or the next request would find them again. What
+ * is left is for malloc().
+ *
  * What was freed stands in a row, of which malloc() sorts up to 10,000 small holes into its lists
  * before it looks for a large one: some milliseconds when they are in no cache any more. So they
  * are sorted as they come, while they are, in each iteration that has freed some. */
@@ -39,6 +44,8 @@ struct heap {
     uint64_t looking_ns; /* how long looking at them took, the last time */
     unsigned sortings;   /* small holes that had to be sorted first: in so many iterations */
     unsigned postponed;  /* a look that is due, while holes are sorted: by so many iterations */
+    void *hollow;        /* holes without pages, which are kept; each has the next one in it */
+    uint64_t hollow_ns;  /* none are looked for before that time */
     uint64_t requests;   /* that there had been at the last tick */
     bool quiet;          /* and that were as many at the one before */
     bool ticked;         /* a second is over since the last look */

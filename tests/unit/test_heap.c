@@ -98,6 +98,50 @@ static void large_holes_go_back(void **state)
     end_blocks(blocks, COUNT);
 }
 
+/* Bytes that are resident and nobody's, in one hole. */
+static void *make_large_hole(size_t size)
+{
+    enum { BLOCK = 65000 };
+    size_t count = size / BLOCK;
+    void **blocks = malloc(count * sizeof *blocks), *last;
+
+    assert_non_null(blocks);
+    for (size_t i = 0; i < count; i++) {
+        blocks[i] = malloc(BLOCK);
+        assert_non_null(blocks[i]);
+        memset(blocks[i], 1, BLOCK);
+    }
+    last = blocks[--count]; /* else all of it is at the heap's end, and free() gives it back */
+    for (size_t i = 0; i < count; i++)
+        free(blocks[i]);
+    free(blocks);
+    return last;
+}
+
+/* However much it is: each look takes no longer for it. */
+static void a_large_hole_goes_back_bit_by_bit(void **state)
+{
+    const size_t size = (size_t)100 << 20, each = (size_t)5 << 20;
+    size_t before, last;
+    void *block;
+
+    (void)state;
+    need_malloc_of_libc();
+    block = make_large_hole(size);
+    before = last = heap_resident(&heap);
+    for (unsigned looks = 0; looks < 60; looks++) {
+        size_t now;
+
+        heap_trim(&heap, now_ns, 1 << 20);
+        now = heap_resident(&heap);
+        assert_true(last < now + each);
+        last = now;
+    }
+    assert_true(before > heap.own + 10 * each && last < heap.own + 3 * each);
+    assert_null(heap.hollow);
+    free(block);
+}
+
 /* malloc() looks at each of them before it gives anything back: that is done some thousands at a
  * time. */
 static void small_holes_are_sorted_bit_by_bit(void **state)
@@ -132,6 +176,8 @@ static void holes_are_sorted_as_they_come(void **state)
         if (i % EACH == 1)
             heap_look(&heap, now_ns);
     }
+    for (unsigned i = 0; i < 20; i++) /* what others do to the caches makes a look long */
+        heap_look(&heap, now_ns);
     assert_in_range(heap.sorted - account.total, 0, HEAP_SORTED_BYTES + EACH / 4 * SIZE);
     heap.own = 0;
     assert_in_range(looks_until_given_back(), 1, 2);
@@ -230,6 +276,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_look_of_some_milliseconds_is_made_now_and_then, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(large_holes_go_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_large_hole_goes_back_bit_by_bit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(small_holes_are_sorted_bit_by_bit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(holes_are_sorted_as_they_come, set_up, tear_down),
     };
