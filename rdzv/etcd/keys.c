@@ -94,12 +94,28 @@ static const enum command_kind kinds[] = {
     [ETCD_OP_COMPARE_AND_DELETE] = COMMAND_TREE_COMPARE_AND_DELETE,
 };
 
+/* etcd says all of both values. Of long ones, that would be megabytes to be escaped in one piece
+ * for a message that nobody reads to its end. */
+#define SAID_MOST ((size_t)64 << 10)
+
+static size_t said(struct slice value)
+{
+    return value.len < SAID_MOST ? value.len : SAID_MOST;
+}
+
+static void say_value(struct writer *w, struct slice value)
+{
+    writer_slice(w, (struct slice){value.ptr, said(value)});
+    if (value.len > SAID_MOST)
+        writer_str(w, "...");
+}
+
 /* "[given != actual] [given != actual]": only what differs is named. */
 static void reply_compare_failed(const struct http_request *r, const struct command *c,
                                  const struct tree_result *result)
 {
     struct slice actual = result->actual_value;
-    size_t room = c->expected.len + actual.len + 128;
+    size_t room = said(c->expected) + said(actual) + 256;
     uint8_t *cause = account_request(ACCOUNT_ANSWERS, account_class_of(room), room);
     struct writer w = {.ptr = cause, .cap = room};
 
@@ -109,9 +125,9 @@ static void reply_compare_failed(const struct http_request *r, const struct comm
     }
     if (result->value_differs) {
         writer_u8(&w, '[');
-        writer_slice(&w, c->expected);
+        say_value(&w, c->expected);
         writer_str(&w, " != ");
-        writer_slice(&w, actual);
+        say_value(&w, actual);
         writer_u8(&w, ']');
     }
     if (result->index_differs) {
