@@ -124,6 +124,13 @@ bool engine_stands_by(const struct engine *e)
     return j->stands_by != NULL && j->stands_by(j->arg);
 }
 
+bool engine_is_cut_off(const struct engine *e)
+{
+    const struct engine_journal *j = &e->options.journal;
+
+    return j->is_cut_off != NULL && j->is_cut_off(j->arg);
+}
+
 void engine_poll_journal(struct engine *e)
 {
     if (e->options.journal.poll != NULL)

@@ -192,6 +192,7 @@ void engine_committed(struct engine *e, uint64_t number);
 /* What the journal asks of the loop; see journal.h. Without one, nothing. */
 const char *engine_refuses(const struct engine *e);
 bool engine_stands_by(const struct engine *e);
+bool engine_is_cut_off(const struct engine *e);
 void engine_poll_journal(struct engine *e);
 void engine_tick_journal(struct engine *e);
 void engine_close_journal(struct engine *e);

@@ -26,6 +26,10 @@ struct engine_journal {
      * at any moment. NULL: there is no other. */
     bool (*stands_by)(void *arg);
 
+    /* Whether this one takes them, but has been without the others for so long that another one may
+     * have taken its place: who can go elsewhere is to go. NULL: there is no other. */
+    bool (*is_cut_off)(void *arg);
+
     /* Readable when poll() is to be called; -1: never. poll() takes note of what is durable now,
      * and whether changes may come. */
     int fd;

@@ -6,8 +6,6 @@
 #include "rdzv/net/net.h"
 #include "store/account.h"
 
-#define BUSY_MS 100u
-
 static void on_commit(void *arg, const struct grpc_answer *a);
 
 /* --- Taking. --- */
@@ -219,6 +217,8 @@ static void begin_to_lead(struct journal_etcd *j)
               log_u64("away_ms", j->engine->found.away_ms));
     journal_note_reason(j);
     j->options.leads(j->options.arg);
+    if (j->batch == 0) /* what shows batch 0 could be told without a lease: see vouch() */
+        engine_commit_time(j->engine);
 }
 
 static void committed(struct journal_etcd *j)
@@ -275,15 +275,9 @@ static bool shrink(struct journal_etcd *j, const struct grpc_answer *a)
 {
     struct commit *c = &j->commit;
 
-    if (strstr(a->text, "too large") == NULL && strstr(a->text, "larger than max") == NULL)
+    if (c->lost > 0 || !journal_shrink(j, a, c->bytes))
         return false;
-    if (c->lost > 0 || c->bytes <= ENTRY_MIN)
-        return false;
-    j->entry_max = c->bytes / 2;
     c->open = false;
-    log_event(LOG_WARN, "journal_smaller", log_str("journal", j->options.config->url),
-              log_u64("bytes", j->entry_max), log_str("reason", a->text),
-              log_str("hint", "etcd's --max-request-bytes is below its default of 1.5 MiB"));
     return true;
 }
 

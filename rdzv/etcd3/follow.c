@@ -302,7 +302,7 @@ static void on_look(void *arg, const struct grpc_answer *a)
     if (j->state == JOURNAL_ENDED)
         ;
     else if (a->code != 0) {
-        j->look_ms = journal_now_ms(j) + (journal_note_failure(j, a) ? AGAIN_MS : 0);
+        j->look_ms = journal_now_ms(j) + journal_pause_ms(a, journal_note_failure(j, a));
         journal_note_reason(j);
     } else if (t == NULL) {
         refuse(j, "an answer of etcd cannot be read, or memory is short");
@@ -363,7 +363,7 @@ static void on_chunks(void *arg, const struct grpc_answer *a)
     if (j->state == JOURNAL_ENDED)
         ;
     else if (a->code != 0) {
-        j->look_ms = journal_now_ms(j) + (journal_note_failure(j, a) ? AGAIN_MS : 0);
+        j->look_ms = journal_now_ms(j) + journal_pause_ms(a, journal_note_failure(j, a));
     } else if (r == NULL) {
         refuse(j, "an answer of etcd cannot be read, or memory is short");
     } else if (r->n_kvs == 0) {

@@ -88,7 +88,8 @@ static void choose_next(struct grpc *g)
         return;
     g->failures += g->failures < 20;
     g->next_ms += pause_ms(g);
-    g->target = (g->target + 1) % g->options.endpoints->count;
+    if (g->options.endpoints->count > 0)
+        g->target = (g->target + 1) % g->options.endpoints->count;
     g->tried = 0;
 }
 
@@ -121,6 +122,12 @@ void grpc_give_up(struct grpc *g, const char *why)
 {
     if (g->state != GRPC_DOWN)
         disconnect(g, why);
+}
+
+void grpc_leave(struct grpc *g, const char *why)
+{
+    if (g->state == GRPC_UP)
+        g->broken = why;
 }
 
 /* --- Bytes. --- */
@@ -192,11 +199,14 @@ static const char *receive(struct grpc *g)
     return NULL;
 }
 
+/* Sending ends calls, too, of which nothing more is wanted. */
 static void go_on(struct grpc *g, const char *why)
 {
-    tell_ended(g);
-    if (g->state == GRPC_UP && why == NULL)
-        why = send_some(g);
+    do {
+        tell_ended(g);
+        if (g->state == GRPC_UP && why == NULL)
+            why = send_some(g);
+    } while (why == NULL && !LIST_EMPTY(&g->ended));
     if (why == NULL && g->goes_away && LIST_EMPTY(&g->calls))
         why = "goes away";
     if (why != NULL)
@@ -367,8 +377,8 @@ bool grpc_start(struct grpc *g, struct grpc_call *call, const char *path, struct
     call->grpc = g;
     LIST_INSERT_HEAD(&g->calls, call, entry);
     /* What cannot be sent now is noted by the loop: this may be within a call's tell(). */
-    if (send_some(g) != NULL)
-        g->broken = true;
+    if (g->broken == NULL)
+        g->broken = send_some(g);
     return true;
 }
 
@@ -407,8 +417,10 @@ void grpc_tick(struct grpc *g)
             if (now >= call->until_ms)
                 break;
         }
-        if (g->broken || call != NULL)
-            disconnect(g, g->broken ? "closed the connection" : "does not answer");
+        if (g->broken != NULL || call != NULL)
+            disconnect(g, g->broken != NULL ? g->broken : "does not answer");
+        else if (!LIST_EMPTY(&g->ended))
+            go_on(g, NULL); /* of another call that was being made */
     }
 }
 

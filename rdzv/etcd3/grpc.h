@@ -90,6 +90,9 @@ void grpc_set_token(struct grpc *g, const char *token);
  * part of a sentence. Not from within tell(). */
 void grpc_give_up(struct grpc *g, const char *why);
 
+/* The same, with the next grpc_tick(): from anywhere. `why` is a constant. */
+void grpc_leave(struct grpc *g, const char *why);
+
 /* Some times a second: deadlines, and the next try. */
 void grpc_tick(struct grpc *g);
 

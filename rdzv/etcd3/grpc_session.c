@@ -213,6 +213,8 @@ bool grpc_session_submit(struct grpc *g, struct grpc_call *call, const char *pat
 
     call->stream = nghttp2_submit_request(g->session, NULL, headers,
                                           g->token[0] == '\0' ? count - 1 : count, &body, call);
+    if (call->stream == NGHTTP2_ERR_STREAM_ID_NOT_AVAILABLE)
+        g->broken = "has carried all calls that a connection may carry";
     return call->stream > 0;
 }
 
@@ -270,5 +272,5 @@ void grpc_session_end(struct grpc *g)
     g->session = NULL;
     nghttp2_session_del(session);
     g->out = (struct slice){0};
-    g->broken = false;
+    g->broken = NULL;
 }

@@ -23,11 +23,11 @@ struct grpc {
     char why[TLS_WHY_MAX + 200]; /* of a fault of TLS */
     struct event event;
     event_callback_fn on_event;
-    short mask;        /* what the event watches for; 0: it is not set */
-    uint64_t next_ms;  /* when to try again, or to give up */
-    unsigned failures; /* in a row */
-    bool broken;       /* sending failed within a call of ours: the next tick sees to it */
-    bool goes_away;    /* it takes no more calls */
+    short mask;                      /* what the event watches for; 0: it is not set */
+    uint64_t next_ms;                /* when to try again, or to give up */
+    unsigned failures;               /* in a row */
+    const char *broken;              /* why it is to be left, for the next tick; NULL: it is not */
+    bool goes_away;                  /* it takes no more calls */
     struct nghttp2_session *session; /* NULL: none */
     struct slice out;                /* is the session's, and is to be sent */
     struct grpc_calls calls, ended;  /* under way; and those that are to be told */

@@ -17,6 +17,8 @@
 #define PENDING_MAX  ((size_t)64 << 20)
 #define ALIVE_MS     5000u
 #define PATIENCE_MS  5000u
+#define ELECTION_MS  1000u
+#define UNCLEAR_MOST 3u
 #define PASSWORD_MAX 1024u
 
 uint64_t lease_now_ms(void)
@@ -90,14 +92,16 @@ void journal_note_reason(struct journal_etcd *j)
         log_event(LOG_INFO, "journal_resumed", log_str("journal", j->options.config->url));
 }
 
-/* The account of the user is told apart from all else: it is asked for once more. */
+/* The account of the user is told apart from all else: it is asked for once more. etcd may have had
+ * no users when this connection began. */
 static bool is_about_login(const struct grpc_answer *a)
 {
     return a->code == 16 ||
-           (a->code == 3 && strstr(a->text, "revision of auth store is old") != NULL);
+           (a->code == 3 && (strstr(a->text, "revision of auth store is old") != NULL ||
+                             strstr(a->text, "user name is empty") != NULL));
 }
 
-static bool was_not_carried_out(const struct grpc_answer *a)
+bool journal_is_refusal(const struct grpc_answer *a)
 {
     return a->code == 3 || a->code == 5 || a->code == 7 || a->code == 11 || a->code == 16 ||
            (a->code == 8 && (strstr(a->text, "space exceeded") != NULL ||
@@ -105,12 +109,37 @@ static bool was_not_carried_out(const struct grpc_answer *a)
            (a->code == 2 && strstr(a->text, "too many requests") != NULL);
 }
 
+bool journal_shrink(struct journal_etcd *j, const struct grpc_answer *a, size_t bytes)
+{
+    if (strstr(a->text, "too large") == NULL && strstr(a->text, "larger than max") == NULL)
+        return false;
+    if (bytes <= ENTRY_MIN)
+        return false;
+    j->entry_max = bytes / 2;
+    log_event(LOG_WARN, "journal_smaller", log_str("journal", j->options.config->url),
+              log_u64("bytes", j->entry_max), log_str("reason", a->text),
+              log_str("hint", "etcd's --max-request-bytes is below its default of 1.5 MiB"));
+    return true;
+}
+
+/* Some members answer, and can do nothing for us: one that has no leader, or learns yet, or a proxy
+ * before one that is away. */
+static void note_unclear(struct journal_etcd *j, const struct grpc_answer *a)
+{
+    if (a->code != GRPC_UNCLEAR && ++j->unclear >= UNCLEAR_MOST) {
+        j->unclear = 0;
+        grpc_leave(j->grpc, "cannot serve");
+    }
+}
+
 /* A try that is lost says nothing yet: the next one has another endpoint. */
 bool journal_note_failure(struct journal_etcd *j, const struct grpc_answer *a)
 {
-    bool clear = was_not_carried_out(a);
+    bool clear = journal_is_refusal(a);
 
     j->stats.failures++;
+    if (!clear)
+        note_unclear(j, a);
     if (is_about_login(a) && j->options.config->user != NULL) {
         j->up = false;
         grpc_set_token(j->grpc, NULL);
@@ -129,6 +158,7 @@ bool journal_note_failure(struct journal_etcd *j, const struct grpc_answer *a)
 void journal_note_success(struct journal_etcd *j)
 {
     j->trouble[0] = '\0';
+    j->unclear = 0;
     if (j->reason[0] != '\0')
         journal_note_reason(j);
 }
@@ -195,20 +225,27 @@ static void log_in(struct journal_etcd *j)
 
 static void on_login(void *arg, const struct grpc_answer *a)
 {
+    static const struct grpc_answer too_long = {.code = 3,
+                                                .text = "etcd's token is longer than 1023 bytes"};
     struct journal_etcd *j = arg;
     Etcd3__AuthenticateResponse *r = a->code == 0 ? message_login(a->message) : NULL;
 
     j->logs_in = false;
     explicit_bzero(j->login.bytes, j->login.len);
-    if (r != NULL && strlen(r->token) < GRPC_TOKEN_MAX)
+    if (r != NULL && strlen(r->token) < GRPC_TOKEN_MAX) {
         grpc_set_token(j->grpc, r->token);
-    if (r != NULL || (a->code == 9 && strstr(a->text, "not enabled") != NULL)) {
         j->up = true;
-        journal_pump(j);
+    } else if (r != NULL) {
+        journal_note_failure(j, &too_long);
+    } else if (a->code == 9 && strstr(a->text, "not enabled") != NULL) {
+        j->up = true;
     } else {
         journal_note_failure(j, a);
-        journal_note_reason(j);
     }
+    if (j->up)
+        journal_pump(j);
+    else
+        journal_note_reason(j);
     message_free(r);
 }
 
@@ -287,6 +324,15 @@ static bool stands_by(void *arg)
            lease_now_ms() - j->whole_ms <= PATIENCE_MS;
 }
 
+/* The lease has ended, by any clock: an election has had its time. */
+static bool is_cut_off(void *arg)
+{
+    const struct journal_etcd *j = arg;
+
+    return j->state == JOURNAL_LEADS &&
+           lease_now_ms() > j->valid_ms + JOURNAL_MARGIN_MS + ELECTION_MS;
+}
+
 /* While the lease may have ended, another replica may lead: nothing is answered. */
 static uint64_t vouch(void *arg)
 {
@@ -349,7 +395,7 @@ const struct journal_etcd_stats *journal_etcd_stats(const struct journal_etcd *j
 
 bool journal_etcd_finish(struct journal_etcd *j)
 {
-    if (j->state != JOURNAL_LEADS || j->given_back)
+    if (j->epoch == 0 || j->state == JOURNAL_ENDED || j->given_back)
         return true;
     if (j->stats.pending_batches == 0 && j->up)
         lead_give_back(j);
@@ -422,6 +468,7 @@ int journal_etcd_open(struct journal_etcd **out, const struct journal_etcd_optio
                                                       .vouch = vouch,
                                                       .refuses = refuses,
                                                       .stands_by = stands_by,
+                                                      .is_cut_off = is_cut_off,
                                                       .fd = -1,
                                                       .tick = tick,
                                                       .work = work,

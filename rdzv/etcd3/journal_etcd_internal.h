@@ -20,7 +20,9 @@
 #define TRY_MS  JOURNAL_ETCD_TRY_MS
 #define BEAT_MS 800u
 
-/* After a clear refusal, and when there is nothing new to read. */
+/* After an answer that says nothing; after a clear refusal; and when there is nothing new to read.
+ */
+#define BUSY_MS  100u
 #define AGAIN_MS 1000u
 #define LOOK_MS  250u
 
@@ -66,7 +68,9 @@ struct snapshot_out {
     uint64_t replaces; /* bytes of the log up to there */
     uint64_t before;   /* the last entry of the snapshot before this one; 0: there was none */
     enum snapshot_step { SNAPSHOT_CHUNKS, SNAPSHOT_POINTS, SNAPSHOT_REMOVES } step;
-    size_t sent; /* bytes of the chunk that is under way */
+    size_t sent;      /* bytes of the chunk that is under way */
+    unsigned refused; /* that step, so many times */
+    bool lost;        /* a copy of that chunk may have been taken: it is sent as it is */
     struct message request;
     uint64_t again_ms;
     uint64_t after_ms; /* none is begun before that */
@@ -91,6 +95,7 @@ struct journal_etcd {
     /* The connection. */
     bool up; /* it takes our calls: logged in, if we have to */
     bool logs_in;
+    unsigned unclear;  /* answers in a row that say so little that another member may say more */
     uint64_t login_ms; /* not before that */
     struct grpc_call login_call;
     struct message login;
@@ -168,6 +173,19 @@ void journal_pump(struct journal_etcd *j);
  * and says so itself. */
 bool journal_note_failure(struct journal_etcd *j, const struct grpc_answer *a);
 void journal_note_success(struct journal_etcd *j);
+
+/* And how long the next try waits: not at all where the connection has gone, as the next one is
+ * another member's. */
+static inline uint64_t journal_pause_ms(const struct grpc_answer *a, bool is_clear)
+{
+    return is_clear ? AGAIN_MS : a->code == GRPC_UNCLEAR ? 0 : BUSY_MS;
+}
+
+/* True: the call was not carried out, and says so itself. */
+bool journal_is_refusal(const struct grpc_answer *a);
+
+/* etcd takes less than the `bytes` that were sent: true, and j->entry_max is less. */
+bool journal_shrink(struct journal_etcd *j, const struct grpc_answer *a, size_t bytes);
 
 /* Sets engine_refuses(), and says so in the log. */
 void journal_note_reason(struct journal_etcd *j);

@@ -53,7 +53,7 @@ static void beat(struct journal_etcd *j)
 
 void lead_pump(struct journal_etcd *j)
 {
-    if (j->state >= JOURNAL_STANDS && !j->gives_back)
+    if (j->state >= JOURNAL_STANDS && !j->gives_back && j->anew_ms == 0)
         beat(j);
     if (grpc_is_under_way(&j->step_call) || journal_now_ms(j) < j->look_ms)
         return;
@@ -120,6 +120,8 @@ static void on_election(void *arg, const struct grpc_answer *a)
     else if (t == NULL) {
         if (a->code != 0 && journal_note_failure(j, a)) /* the lease has ended, say */
             follow_again(j, LOOK_MS);
+        else
+            j->look_ms = journal_now_ms(j) + journal_pause_ms(a, false);
     } else if (t->succeeded && t->header != NULL) {
         won(j, t->header->revision);
     } else if (kv != NULL && kv->lease == j->lease && slice_is(slice_of_pb(kv->value), j->who)) {
@@ -154,12 +156,13 @@ static void on_beat(void *arg, const struct grpc_answer *a)
 
     if (j->state == JOURNAL_ENDED)
         ;
-    else if (r != NULL && r->ttl > 0)
+    else if (r != NULL && r->ttl > 0) {
+        j->unclear = 0;
         renew(j, r->ttl);
-    else if (r != NULL && j->epoch != 0 && !j->gives_back)
+    } else if (r != NULL && j->epoch != 0 && !j->gives_back)
         depose(j, "the lease has ended");
     else if (a->code != 0)
-        journal_note_failure(j, a);
+        j->beat_ms = journal_now_ms(j) + journal_pause_ms(a, journal_note_failure(j, a));
     message_free(r);
     journal_pump(j);
 }

@@ -19,8 +19,9 @@
 #define WORK_NS    1000000u
 #define DUE_MIN    ((uint64_t)16 << 20)
 
-/* After one that failed. */
-#define LATER_MS 60000u
+/* After one that failed; which one has that was refused so often. */
+#define LATER_MS     60000u
+#define REFUSED_MOST 10u
 
 static void on_answer(void *arg, const struct grpc_answer *a);
 
@@ -79,6 +80,8 @@ static void begin(struct journal_etcd *j)
     o->step = SNAPSHOT_CHUNKS;
     o->sent = 0;
     o->again_ms = 0;
+    o->refused = 0;
+    o->lost = false;
     o->began_ns = clock_monotonic_ns(j->engine->options.clock);
     o->pointer = (struct snapshot_pointer){.version = ENTRY_VERSION_MAX,
                                            .batch = j->engine->batch.number - 1};
@@ -154,6 +157,8 @@ static bool request_chunk(struct journal_etcd *j, struct txn *t)
 
     if (bytes.len > CHUNK_SIZE)
         bytes.len = CHUNK_SIZE;
+    if (bytes.len > j->entry_max)
+        bytes.len = j->entry_max;
     o->sent = bytes.len;
     txn_put(&t->yes, journal_chunk_key(j, o->pointer.id, o->pointer.chunks, key), bytes, 0);
     return txn_write(t, &o->request);
@@ -226,6 +231,8 @@ static void chunk_done(struct journal_etcd *j)
     o->pointer.checksum = crc32c(o->pointer.checksum, bytes.ptr, bytes.len);
     o->pointer.bytes += bytes.len;
     o->pointer.chunks++;
+    o->refused = 0;
+    o->lost = false;
     stream_drop(&o->stream, o->sent);
     if (o->written && o->stream.len == 0)
         o->step = SNAPSHOT_POINTS;
@@ -281,7 +288,23 @@ static bool is_named(const struct journal_etcd *j, const Etcd3__TxnResponse *t)
 }
 
 /* A lost or refused try is made again; whether this replica still leads, the commits and the lease
- * find out. */
+ * find out. Not for ever: an etcd that has no space, say, takes entries again before it takes this.
+ */
+static void failed(struct journal_etcd *j, const struct grpc_answer *a)
+{
+    struct snapshot_out *o = &j->out;
+    bool clear = journal_is_refusal(a);
+
+    j->stats.failures++;
+    o->again_ms = journal_now_ms(j) + AGAIN_MS;
+    o->lost = o->lost || !clear;
+    o->refused += clear;
+    if (o->step == SNAPSHOT_CHUNKS && !o->lost && journal_shrink(j, a, o->sent))
+        o->again_ms = 0;
+    else if (o->refused >= REFUSED_MOST)
+        give_up(j, a->text);
+}
+
 static void on_answer(void *arg, const struct grpc_answer *a)
 {
     struct journal_etcd *j = arg;
@@ -290,10 +313,10 @@ static void on_answer(void *arg, const struct grpc_answer *a)
 
     if (t != NULL && j->state == JOURNAL_LEADS && (t->succeeded || is_named(j, t))) {
         step_done(j);
+    } else if (a->code != 0) {
+        failed(j, a);
     } else {
         o->again_ms = journal_now_ms(j) + AGAIN_MS;
-        if (a->code != 0)
-            j->stats.failures++;
     }
     message_free(t);
     journal_pump(j);

@@ -130,11 +130,10 @@ static void stop_waiting(struct relay_link *link)
     link->waits = false;
 }
 
-static void send_on(struct relay_link *link)
+static void send_on(struct relay_link *link, const char *why)
 {
-    const struct relay_frame frame = {.kind = RELAY_REFUSED,
-                                      .flags = RELAY_STANDS_BY,
-                                      .payload = slice_str(link->all->stands_by_why)};
+    const struct relay_frame frame = {
+        .kind = RELAY_REFUSED, .flags = RELAY_STANDS_BY, .payload = slice_str(why)};
 
     stop_waiting(link);
     relay_link_put(link, &frame);
@@ -160,7 +159,7 @@ static enum protocol_result take_on_standby(struct relay_link *link,
     struct relay_links *all = link->all;
 
     if (!asks_to_wait(frame)) {
-        send_on(link);
+        send_on(link, all->stands_by_why);
         return PROTOCOL_ENDED;
     }
     link->waits = true;
@@ -191,7 +190,7 @@ void relay_links_send_on(struct relay_links *all, const char *leader)
     snprintf(all->stands_by_why, sizeof all->stands_by_why, "this replica stands by: %.100s leads",
              leader);
     while (!TAILQ_EMPTY(&all->waiting))
-        send_on(TAILQ_FIRST(&all->waiting));
+        send_on(TAILQ_FIRST(&all->waiting), all->stands_by_why);
 }
 
 static void tick_waiting(struct relay_links *all, uint64_t now)
@@ -200,7 +199,21 @@ static void tick_waiting(struct relay_links *all, uint64_t now)
 
     while ((link = TAILQ_FIRST(&all->waiting)) != NULL &&
            clock_elapsed_ms(link->waits_since_ms, now) >= RELAY_STANDBY_MS)
-        send_on(link);
+        send_on(link, all->stands_by_why);
+}
+
+/* --- A replica that led, and is cut off from the others. --- */
+
+/* Its changes are not committed and its clients are answered nothing, so a relay that asks whether
+ * it is there should look for the one that leads now. Whoever led that relay here stays: it may
+ * come back. */
+static bool is_sent_on(struct relay_link *link, const struct relay_frame *frame)
+{
+    if ((frame->kind != RELAY_HELLO && frame->kind != RELAY_PING) ||
+        !engine_is_cut_off(link->all->engine))
+        return false;
+    send_on(link, "this replica is cut off from etcd: another one may lead");
+    return true;
 }
 
 /* --- Open. --- */
@@ -301,6 +314,8 @@ static enum protocol_result read_frames(struct conn *c, uint8_t *in, size_t len,
         }
         if (parsed == PARSE_DONE && link_of(c)->all->stands_by)
             return take_on_standby(link_of(c), &frame);
+        if (parsed == PARSE_DONE && is_sent_on(link_of(c), &frame))
+            return PROTOCOL_ENDED;
         if (parsed == PARSE_DONE)
             wrong =
                 take_frame(link_of(c), &frame, in + progress->used + (size - frame.payload.len));

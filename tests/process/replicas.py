@@ -28,6 +28,7 @@ from agents import Peer, get_request, set_request, text as c10d_text  # noqa: E4
 from cases import case, check  # noqa: E402
 from etcd3 import text  # noqa: E402
 from filled import ask, contents, fill, goes_on, put, same  # noqa: E402
+from proxy import Proxy  # noqa: E402
 from replica_cases import LEASE_S, MIB, Adder, long, metric, ready, state, until_end, wait_for_leader, with_cluster  # noqa: E402
 from servers import Rdzvd, free_port, rdzvd_binary  # noqa: E402
 
@@ -145,15 +146,16 @@ def a_killed_leader_is_followed(cluster, start):
     adder.finish(r.port)
 
 
-def pause_beyond_the_lease(cluster, start, *asked):
+def pause_beyond_the_lease(cluster, start, *asked, is_new=False):
     """The leader is stopped with requests in its socket, and goes on when another replica leads and
     has changed what they are about: it answers none of them, neither before it can hear of that from
     etcd nor then."""
     r, s = ready(start()), start()
     s.wait_ready(503, "stands by")
     client = Peer(r.port)
-    client.set(b"k", b"old")
-    same(client.get(b"k"), b"old", "the key")
+    if not is_new:
+        client.set(b"k", b"old")
+        same(client.get(b"k"), b"old", "the key")
     r.process.send_signal(signal.SIGSTOP)
     ready(s)
     peer = Peer(s.port)
@@ -178,6 +180,12 @@ def pause_beyond_the_lease(cluster, start, *asked):
 def a_paused_leader_answers_no_read(cluster, start):
     for replica in pause_beyond_the_lease(cluster, start, get_request(b"k")):
         same(replica.stop(), 0, "the exit code")  # also of one that has begun anew
+
+
+@case
+@with_cluster()
+def a_paused_leader_that_has_nothing_answers_no_read(cluster, start):
+    pause_beyond_the_lease(cluster, start, get_request(b"k"), is_new=True)
 
 
 @case
@@ -326,6 +334,26 @@ def a_stopped_leader_is_left(cluster, start):
 
 @case
 @with_cluster()
+def a_leader_that_is_cut_off_from_etcd_is_left(cluster, start):
+    """It answers nothing, so its relays go to the replica that leads meanwhile: it says so itself."""
+    direct = cluster.url
+    with Proxy(cluster.members[0].port) as proxy:
+        cluster.url = direct.replace(":%d/" % cluster.members[0].port, ":%d/" % proxy.port)
+        r, cluster.url = ready(start()), direct
+        s = start()
+        s.wait_ready(503, "stands by")
+        with Rdzvd("--upstream=127.0.0.1:%d,127.0.0.1:%d" % (r.port, s.port)) as relay:
+            peer = Peer(relay.port)
+            same(peer.add(b"count", 1), 1, "an ADD through the relay")
+            proxy.flows.clear()
+            same(peer.add(b"count", 1), 2, "an ADD while the leader is cut off")
+            relay.wait_log("this replica is cut off from etcd")
+            proxy.flows.set()
+            r.wait_log("event=deposed")
+
+
+@case
+@with_cluster()
 def members_stand_in_a_file(cluster, start):
     """It is read again before each try; when it is wrong, what was read before stays."""
     member, good = cluster.members[0], "# The members.\n\n127.0.0.1:%d # all of them\n" % cluster.members[0].port
@@ -354,6 +382,9 @@ def members_stand_in_a_file(cluster, start):
     write(good)
     s.wait_ready(503, "stands by: ")
     same(r.log().count("event=endpoints_refused"), 1, "times that the fault is told")
+    never = start("--journal-endpoints-file=" + path + ".never")
+    never.wait_ready(503, "No such file or directory")
+    same(never.stop(), 0, "the exit code of a replica that never had any")
 
 
 def connections(port):

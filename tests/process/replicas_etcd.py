@@ -147,6 +147,26 @@ def a_user_with_a_password(cluster, start):
     other.wait_ready(503, "user name is empty")
 
 
+@case
+@with_cluster(flags=("--bcrypt-cost=4",))
+def users_come_while_replicas_run(cluster, start):
+    """Their connections began without: etcd says that a name is missing, and they log in."""
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write("pw")
+        file.flush()
+        flags = ("--journal-user=rdzv", "--journal-password-file=" + file.name)
+        r = ready(start(*flags))
+        s = start(*flags)
+        s.wait_ready(503, "stands by")
+        adder = Adder(r.port)
+        adder.wait()
+        make_users(cluster)
+        adder.wait()
+        adder.finish(r.port)
+        r.stop(signal.SIGKILL)
+        same(Peer(ready(s).port).add(b"k", 1), 1, "a change at the one that stood by")
+
+
 def keys_of_tokens(folder):
     """Flags with which etcd signs tokens that end after 3 s, however much they are used."""
     private, public = os.path.join(folder, "jwt.key"), os.path.join(folder, "jwt.pub")

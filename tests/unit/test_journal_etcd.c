@@ -16,6 +16,7 @@
 #include "rdzv/etcd3/addresses.h"
 #include "rdzv/etcd3/entry.h"
 #include "rdzv/etcd3/grpc.h"
+#include "rdzv/etcd3/grpc_session.h"
 #include "rdzv/etcd3/message.h"
 #include "store/account.h"
 
@@ -554,6 +555,66 @@ static void a_reset_is_unclear(void **state)
     assert_true(is_up);
 }
 
+/* All of it comes at once: the call ends while the connection says that it wants no more of it. */
+static void an_answer_without_memory_is_unclear(void **state)
+{
+    static const uint8_t body[50000] = {0, 0, 0, 0xc3, 0x4b};
+    struct grpc_call call;
+
+    (void)state;
+    servers[0].body = (struct slice){body, sizeof body};
+    servers[0].status = NULL;
+    ask(&call, 60000);
+    AWAIT(servers[0].requests == 1);
+    account_set_limit(account.total + ACCOUNT_KEPT_MIN / 2);
+    servers[0].status = "0";
+    answer(&servers[0]);
+    AWAIT(outcome.told == 1);
+    account_set_limit(0);
+    assert_int_equal(outcome.code, GRPC_UNCLEAR);
+    assert_true(is_up);
+}
+
+/* A member that answers, and can do nothing for us. */
+static void a_server_is_left(void **state)
+{
+    struct grpc_call call;
+
+    (void)state;
+    servers[0].status = "14";
+    servers[1].status = "5";
+    ask(&call, 5000);
+    AWAIT(outcome.told == 1);
+    grpc_leave(client, "cannot serve");
+    assert_true(is_up);
+    AWAIT(!is_up);
+    assert_non_null(strstr(grpc_trouble(client), "cannot serve"));
+    AWAIT(servers[1].connections == 1);
+    ask(&call, 5000);
+    AWAIT(outcome.told == 1);
+    assert_int_equal(outcome.code, 5);
+}
+
+/* A stream has a number of 31 bits, and none twice. */
+static void a_connection_carries_so_many_calls(void **state)
+{
+    struct grpc_call call;
+
+    (void)state;
+    servers[0].status = servers[1].status = "5";
+    AWAIT(is_up);
+    assert_int_equal(nghttp2_session_set_next_stream_id(client->session, INT32_MAX), 0);
+    ask(&call, 5000);
+    AWAIT(outcome.told == 1);
+    assert_int_equal(outcome.code, 5);
+    assert_false(
+        grpc_start(client, &call, TXN_PATH, (struct slice){request, sizeof request}, 5000));
+    AWAIT(!is_up);
+    ask(&call, 5000);
+    AWAIT(outcome.told == 1);
+    assert_int_equal(outcome.code, 5);
+}
+
 /* The connection is given up with it, and the next endpoint is asked. */
 static void silence_is_unclear(void **state)
 {
@@ -688,6 +749,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_refusal_says_why, set_up, tear_down),
         cmocka_unit_test_setup_teardown(half_an_answer_is_unclear, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_reset_is_unclear, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_answer_without_memory_is_unclear, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_server_is_left, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_connection_carries_so_many_calls, set_up, tear_down),
         cmocka_unit_test_setup_teardown(silence_is_unclear, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lost_connection_is_unclear, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_goaway_is_heeded, set_up, tear_down),
