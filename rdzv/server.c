@@ -131,7 +131,7 @@ static bool end_iteration(struct server *s)
         transport_end_iteration(&s->net); /* the rendezvous may have written */
     goes_on = s->role->end_iteration(s);
     heap_look(&s->heap, now_ns);
-    goes_on = transport_has_work(&s->net) || goes_on;
+    goes_on = transport_has_work(&s->net) || heap_has_work(&s->heap) || goes_on;
     pace_end(&s->net.pace, now_ns, goes_on);
     if (s->net.draining && s->net.conn_count == 0 && s->role->may_stop(s))
         s->stop = true;

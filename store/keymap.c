@@ -220,6 +220,7 @@ static void put_value(struct keymap *m, struct entry *e, const struct key_put *c
 
     note_change(m, e, fits);
     if (fits) {
+        m->picked_changes += e->pins != 0; /* they know how long it was */
         keymap_keep_bytes(m, value.len, b->len);
         blob_leave_spare(b, b->len + b->spare - value.len);
         if (value.len != 0)
@@ -308,6 +309,7 @@ static inline void append_in_place(struct keymap *m, struct entry *e, struct sli
     size_t len = b->len;
 
     note_change(m, e, true);
+    m->picked_changes += e->pins != 0;
     blob_leave_spare(b, b->spare - more.len);
     keymap_keep_bytes(m, more.len, 0);
     if (more.len != 0)

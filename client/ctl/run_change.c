@@ -9,17 +9,24 @@
 #include "client/ctl/store.h"
 #include "client/ctl/text.h"
 
-/* All of standard input; the caller frees it. */
+/* All of standard input; the caller frees it. NULL: it could not be read to its end, which was
+ * said. */
 static char *read_input(size_t *len)
 {
     char *bytes = NULL, part[16384];
     size_t n;
     FILE *out = ctl_memory(open_memstream(&bytes, len));
+    int error;
 
     while ((n = fread(part, 1, sizeof part, stdin)) > 0)
-        fwrite(part, 1, n, out);
-    fclose(out);
-    return ctl_memory(bytes);
+        ctl_memory(fwrite(part, 1, n, out) == n ? out : NULL);
+    error = ferror(stdin) ? errno : 0;
+    ctl_memory(fclose(out) == 0 ? bytes : NULL);
+    if (error == 0)
+        return bytes;
+    ctl_say(CTL_FAILED, "standard input: %s; nothing was set", strerror(error));
+    free(bytes);
+    return NULL;
 }
 
 enum ctl_exit run_set(const struct ctl *ctl)
@@ -35,6 +42,10 @@ enum ctl_exit run_set(const struct ctl *ctl)
     if (strcmp(ctl->args[1], "-") == 0) {
         input = read_input(&op.value.len);
         op.value.ptr = input;
+        if (input == NULL) {
+            rdzv_client_free(c);
+            return CTL_FAILED;
+        }
     }
     code = store_failed(c, rdzv_call(c, &op, NULL));
     free(input);

@@ -39,7 +39,7 @@ static void tell_carrier(struct conn *c, const struct c10d_request *req, uint64_
 static bool has_to_wait(struct conn *c, const struct c10d_request *req)
 {
     return !engine_takes_changes(c10d_of(c)->engine) &&
-           (may_change(req->op) || c10d_session(c)->role < C10D_PLAIN);
+           (may_change(req->op) || c10d_session(c)->role == C10D_UNBOUND);
 }
 
 enum carried carried_begin(struct conn *c, const struct c10d_request *req, uint64_t *changes)

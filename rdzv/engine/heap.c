@@ -21,10 +21,13 @@
 #define LONG_ROW_NS   200000u
 #define SORTINGS_MOST 200u /* then it is given back as it is */
 
-/* Bytes of holes that go hole by hole; and of one. */
+/* Bytes of holes that go hole by hole; of the largest, which are looked for first, and of the
+ * smallest; how long an iteration has for it; and for how long the rest is malloc()'s. */
 #define HOLLOW_FROM  (12u << 20)
-#define HOLLOW_SIZE  (4u << 20)
-#define HOLLOW_LATER 1000000000u /* then all that there are have gone, or there are none */
+#define HOLLOW_MOST  (4u << 20)
+#define HOLLOW_LEAST (16u << 10)
+#define HOLLOW_TIME  700000u /* ns */
+#define HOLLOW_LATER 15000000u
 
 /* Looking at all holes takes that long: it must be worth more than an eighth of what is kept. */
 #define LONG_LOOK_NS 2000000u
@@ -42,12 +45,8 @@ void heap_init(struct heap *h)
 /* Holes that were kept are holes again. */
 static void fill_hollow(struct heap *h)
 {
-    while (h->hollow != NULL) {
-        void *next = *(void **)h->hollow;
-
-        free(h->hollow);
-        h->hollow = next;
-    }
+    while (h->hollow_count > 0)
+        free(h->hollow[--h->hollow_count]);
 }
 
 void heap_fini(struct heap *h)
@@ -112,6 +111,7 @@ static uint64_t give_back(struct heap *h, size_t resident, size_t holes)
 
     malloc_trim(0);
     h->sortings = 0;
+    h->held = account.total;
     took = cpu_ns() - began_ns;
     now = heap_resident(h);
     given = now < resident ? resident - now : 0;
@@ -122,33 +122,53 @@ static uint64_t give_back(struct heap *h, size_t resident, size_t holes)
 
 /* --- Hole by hole. --- */
 
-/* Gives the pages of a large hole back, but for its first. False: there is none; what malloc() has
- * found is no hole, but new. */
-static bool give_back_hole(struct heap *h)
+/* Gives the pages of a hole of that size back. False: there is none; what malloc() has found is no
+ * hole, but new. */
+static bool give_back_hole(struct heap *h, size_t size)
 {
     const uintptr_t end = (uintptr_t)sbrk(0);
-    void *volatile hole = malloc(HOLLOW_SIZE);
-    const uintptr_t at = (uintptr_t)hole, pages = (at + 2 * h->page - 1) / h->page * h->page;
+    void *volatile hole = malloc(size);
+    const uintptr_t at = (uintptr_t)hole, pages = (at + h->page - 1) / h->page * h->page;
 
-    if (hole == NULL || at >= end || (uintptr_t)sbrk(0) != end) {
+    if (hole == NULL || h->hollow_count == HEAP_HOLLOW_MAX || at >= end ||
+        (uintptr_t)sbrk(0) != end) {
         free(hole);
         return false;
     }
-    madvise((void *)pages, (at + HOLLOW_SIZE - pages) / h->page * h->page, MADV_DONTNEED);
-    *(void **)hole = h->hollow;
-    h->hollow = hole;
+    madvise((void *)pages, (at + size - pages) / h->page * h->page, MADV_DONTNEED);
+    h->hollow[h->hollow_count++] = hole;
+    return true;
+}
+
+/* As many as there is time for. False: no more are found. */
+static bool give_back_holes(struct heap *h)
+{
+    uint64_t began_ns = cpu_ns();
+    size_t given = 0;
+
+    while (given < HOLLOW_MOST && cpu_ns() - began_ns < HOLLOW_TIME) {
+        if (give_back_hole(h, h->hollow_size))
+            given += h->hollow_size;
+        else if (h->hollow_size > HOLLOW_LEAST)
+            h->hollow_size /= 4;
+        else
+            return false;
+    }
     return true;
 }
 
 /* True: that is enough for this iteration. */
 static bool goes_hole_by_hole(struct heap *h, uint64_t now_ns, size_t fresh)
 {
-    if (h->hollow == NULL && (fresh < HOLLOW_FROM || now_ns < h->hollow_ns))
+    if (h->hollow_size == 0 && (fresh < HOLLOW_FROM || now_ns < h->hollow_ns))
         return false;
+    if (h->hollow_size == 0)
+        h->hollow_size = HOLLOW_MOST;
     h->next_ns = now_ns;
-    if (fresh >= HOLLOW_SIZE && give_back_hole(h))
+    if (fresh >= HOLLOW_LEAST && give_back_holes(h))
         return true;
     fill_hollow(h);
+    h->hollow_size = 0;
     h->hollow_ns = now_ns + HOLLOW_LATER;
     return true;
 }
@@ -183,6 +203,10 @@ void heap_trim(struct heap *h, uint64_t now_ns, size_t worth)
 
     h->total = account.total;
     h->next_ns = now_ns + LOOK_NS;
+    if (account.total < h->held / 2) { /* what stood between holes has gone */
+        h->left = 0;
+        h->held = account.total;
+    }
     if (holes < h->left)
         h->left = holes;
     fresh = holes - h->left;

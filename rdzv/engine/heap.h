@@ -17,9 +17,9 @@
  * --memory-limit.
  *
  * Large holes are another matter: a request finds them, and whoever has one can give its pages back
- * himself. So where there are many bytes, they go a few MiB in each iteration, hole by hole; those
- * that have gone are kept until no more are found, or the next request would find them again. What
- * is left is for malloc().
+ * himself. So where there are many bytes, they go a few MiB in each iteration, hole by hole, the
+ * largest first; those that have gone are kept until no more are found, or the next request would
+ * find them again. What is left is for malloc().
  *
  * What was freed stands in a row, of which malloc() sorts up to 10,000 small holes into its lists
  * before it looks for a large one: some milliseconds when they are in no cache any more. So they
@@ -32,23 +32,28 @@
 
 #include "store/account.h"
 
+#define HEAP_HOLLOW_MAX 4096u
+
 struct heap {
     int statm;           /* /proc/self/statm, -1: there is none, and nothing is ever given back */
     size_t page;         /* bytes */
     size_t own;          /* resident bytes that the account knows nothing of */
     size_t total;        /* of the account, at the last look */
     size_t sorted;       /* of the account, when the last holes of it were sorted */
+    size_t held;         /* of the account, when it was last tried to give all back */
     size_t left;         /* holes that cannot be given back: the fewest since that was tried */
     uint64_t next_ns;    /* no look before that time */
     uint64_t after_ns;   /* and no trying, unless there are far more holes */
     uint64_t looking_ns; /* how long looking at them took, the last time */
     unsigned sortings;   /* small holes that had to be sorted first: in so many iterations */
     unsigned postponed;  /* a look that is due, while holes are sorted: by so many iterations */
-    void *hollow;        /* holes without pages, which are kept; each has the next one in it */
-    uint64_t hollow_ns;  /* none are looked for before that time */
-    uint64_t requests;   /* that there had been at the last tick */
-    bool quiet;          /* and that were as many at the one before */
-    bool ticked;         /* a second is over since the last look */
+    void *hollow[HEAP_HOLLOW_MAX]; /* holes without pages, which are kept */
+    size_t hollow_count;
+    size_t hollow_size; /* of those that are looked for next; 0: none are */
+    uint64_t hollow_ns; /* none are looked for before that time */
+    uint64_t requests;  /* that there had been at the last tick */
+    bool quiet;         /* and that were as many at the one before */
+    bool ticked;        /* a second is over since the last look */
 };
 
 void heap_init(struct heap *h);
@@ -84,6 +89,12 @@ void heap_look_now(struct heap *h, uint64_t now_ns);
 static inline bool heap_has_shrunk(const struct heap *h)
 {
     return h->sorted > account.total && h->sorted - account.total > HEAP_SORTED_BYTES;
+}
+
+/* True: there is more to do in the next iteration, and nothing to wait for. */
+static inline bool heap_has_work(const struct heap *h)
+{
+    return h->hollow_size != 0 || h->sortings != 0;
 }
 
 /* At the end of each iteration. */

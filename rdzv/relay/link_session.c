@@ -435,8 +435,10 @@ const char *relay_session_feed(struct relay_session *s, const struct relay_frame
     s->is_partial = (frame->flags & RELAY_MORE) != 0;
     if (!s->is_partial)
         s->received++;
-    if (!input_feed(c, payload, frame->payload.len))
-        return "more requests than a session may have open";
+    if (!input_feed(c, payload, frame->payload.len)) { /* a relay of the releases before */
+        conn_drop(c, DROP_LIMIT, "more requests than a session may have open", (struct slice){0});
+        return NULL;
+    }
     if (c->end != CONN_OPEN || !relay_session_has_link(s) || s->is_partial)
         return NULL;
     if (c->in == NULL ? s->carried != s->received : c->input == INPUT_READY)

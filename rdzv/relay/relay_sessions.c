@@ -181,7 +181,9 @@ enum relay_taken relay_take_more(struct relay_client *s, const uint8_t *start, s
     return fill(s, s->filling, start);
 }
 
-/* Whether one more request may be open in the session; a silent one has a window. */
+/* Whether one more request may be open in the session; a silent one has a window. A large one that
+ * is answered comes alone: the store keeps what is behind a silent one that it cannot carry out
+ * yet, so much of it and no more. */
 static bool window_is_open(const struct relay_client *s, size_t size)
 {
     const struct pending *p = &s->pending;
@@ -202,7 +204,7 @@ static enum relay_hold hold_of(const struct relay_client *s, const struct c10d_r
     bool silent = req->op == C10D_SET || req->op == C10D_MULTI_SET || req->op == C10D_APPEND ||
                   req->op == C10D_QUEUE_PUSH;
 
-    if (s->asked != NULL || (silent && !window_is_open(s, size)))
+    if (s->asked != NULL || ((silent || size > RELAY_WINDOW_BYTES) && !window_is_open(s, size)))
         return HELD_BY_ITSELF;
     return all_have_room(s->relay, size) ? HELD_NOT : HELD_BY_ALL;
 }

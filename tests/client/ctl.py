@@ -352,6 +352,11 @@ def keys_are_written_and_read():
         done = subprocess.run([RDZVCTL, "-s", "127.0.0.1:%d" % daemon.port, "get", "--raw", "/b"],
                               capture_output=True, timeout=60)
         check(done.stdout == binary, "bytes come back as they are")
+        folder = os.open("/", os.O_RDONLY)
+        done = subprocess.run([RDZVCTL, "-s", "127.0.0.1:%d" % daemon.port, "set", "/b", "-"], stdin=folder,
+                              capture_output=True, text=True, timeout=60)
+        os.close(folder)
+        check(done.returncode == 5 and "Is a directory; nothing was set" in done.stderr, repr(done))
         out, _ = rdzvctl("get", "/b", server=daemon)
         has(out, "\\x00\\x01", "\\xff")
         pair = json.loads(rdzvctl("get", "/b", "-o", "json", server=daemon)[0])

@@ -241,6 +241,38 @@ static void nothing_is_told_before_it_is_committed(void **state)
     loop_close(&loop);
 }
 
+/* A disk is full: what changes something waits, and reads go on, those of a session that was there
+ * before a start of the store, too. */
+static void reads_go_on_while_nothing_may_change(void **state)
+{
+    struct engine *e = &loop.server.engine;
+
+    (void)state;
+    for (int restart = 0; restart < 2; restart++) {
+        int fd;
+
+        hand_store_open();
+        fd = hand_connect();
+        hand_open(fd, 1, 11);
+        hand_request(fd, 1, 1, TEXT(ADD_N));
+        hand_expect(fd, RELAY_ANSWER, CHANGED, 1, 1, TEXT(ONE));
+        if (restart) {
+            hand_store_restart(fd);
+            fd = hand_connect();
+            hand_send_open(fd, 1, 11, true);
+            assert_int_equal(hand_next(fd).kind, RELAY_OPENED);
+        }
+        e->batch.refuses = true;
+        hand_request(fd, 1, 2, TEXT(GET_K));
+        assert_int_equal(hand_next(fd).number, 2);
+        hand_request(fd, 1, 3, TEXT(SET_K));
+        hand_expect_nothing(fd);
+        e->batch.refuses = false;
+        hand_lose_link(fd);
+        hand_store_close();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +282,7 @@ int main(void)
         cmocka_unit_test(a_relay_that_does_not_read_holds_up_no_other),
         cmocka_unit_test(confirmations_of_one_iteration_are_one),
         cmocka_unit_test(nothing_is_told_before_it_is_committed),
+        cmocka_unit_test(reads_go_on_while_nothing_may_change),
     };
 
     return cmocka_run_group_tests_name("rdzv/relay/link, flow", tests, NULL, NULL);

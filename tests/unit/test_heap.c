@@ -138,7 +138,7 @@ static void a_large_hole_goes_back_bit_by_bit(void **state)
         last = now;
     }
     assert_true(before > heap.own + 10 * each && last < heap.own + 3 * each);
-    assert_null(heap.hollow);
+    assert_int_equal(heap.hollow_count, 0);
     free(block);
 }
 
@@ -180,7 +180,7 @@ static void holes_are_sorted_as_they_come(void **state)
         heap_look(&heap, now_ns);
     assert_in_range(heap.sorted - account.total, 0, HEAP_SORTED_BYTES + EACH / 4 * SIZE);
     heap.own = 0;
-    assert_in_range(looks_until_given_back(), 1, 2);
+    assert_in_range(looks_until_given_back(), 1, 4);
     account.total = 0;
     end_blocks(blocks, COUNT);
 }

@@ -333,12 +333,15 @@ static void what_is_set_counts_as_if_set_one_by_one(void **state)
 {
     static const char *const keys[][3] = {{"/old", "/new", "/other"}, {"/old", "/new", "/old"}};
     static const char *const values[] = {"a value that is longer than a number", "", "v"};
+    static const char *const changes[] = {NULL, "something else, of another length", "in its place",
+                                          ""};
     struct fixture w, plain;
     struct key_picks *p;
 
     (void)state;
-    for (int row = 0; row < 4; row++) {
-        bool twice = row % 2 == 1, changes = row >= 2;
+    for (size_t row = 0; row < 2 * sizeof changes / sizeof changes[0]; row++) {
+        const char *change = changes[row / 2];
+        bool twice = row % 2 == 1;
 
         fixture_init(&w, 0);
         fixture_init(&plain, 0);
@@ -347,8 +350,8 @@ static void what_is_set_counts_as_if_set_one_by_one(void **state)
         p = keymap_pick_begin(&w.m, 3, true);
         for (size_t i = 0; i < 3; i++)
             assert_true(keymap_pick_value(p, s(keys[twice][i]), s(values[i])));
-        if (changes)
-            set(&w, "/old", "something else, of another length");
+        if (change != NULL)
+            set(&w, "/old", change);
         assert_int_equal(set_picked(&w, p), STORE_OK);
         keymap_pick_end(p);
         for (size_t i = 0; i < 3; i++)
@@ -359,6 +362,28 @@ static void what_is_set_counts_as_if_set_one_by_one(void **state)
         fixture_fini(&w);
         fixture_fini(&plain);
     }
+}
+
+/* A value that has some room behind it grows where it is. */
+static void what_is_appended_to_meanwhile_counts(void **state)
+{
+    struct key_picks *p;
+    struct fixture w;
+    size_t before;
+
+    (void)state;
+    fixture_init(&w, 0);
+    set(&w, "/k", "v");
+    before = w.m.bytes;
+    assert_int_equal(keymap_append(&w.m, s("/k"), s("a text that no number is as long as")),
+                     STORE_OK);
+    p = keymap_pick_begin(&w.m, 1, true);
+    assert_true(keymap_pick_value(p, s("/k"), s("v")));
+    assert_int_equal(keymap_append(&w.m, s("/k"), s("more")), STORE_OK);
+    assert_int_equal(set_picked(&w, p), STORE_OK);
+    keymap_pick_end(p);
+    assert_int_equal(w.m.bytes, before);
+    fixture_fini(&w);
 }
 
 /* Who asks which of the keys are in groups looks at those alone, however many others there are; of
@@ -471,6 +496,7 @@ int main(void)
         cmocka_unit_test(who_waits_is_told_of_keys_that_were_cleared),
         cmocka_unit_test(the_moment_does_not_look_at_values),
         cmocka_unit_test(what_is_set_counts_as_if_set_one_by_one),
+        cmocka_unit_test(what_is_appended_to_meanwhile_counts),
         cmocka_unit_test(keys_in_groups_are_known),
         cmocka_unit_test(what_does_not_fit_is_not_set),
         cmocka_unit_test(without_memory_nothing_is_picked),

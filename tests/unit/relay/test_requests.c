@@ -77,6 +77,41 @@ static void silent_requests_have_a_window(void **state)
     sent(s, channel, RELAY_WINDOW + 1, "SET k v");
 }
 
+/* A CHECK of so many keys. The caller frees it. */
+static uint8_t *large_check(size_t keys, size_t *len)
+{
+    enum { KEY = 2000 };
+    uint8_t *bytes = malloc(9 + keys * (8 + KEY)), *at = bytes + 9;
+
+    assert_non_null(bytes);
+    bytes[0] = 5;
+    bytes_put_u64(bytes + 1, keys);
+    for (size_t i = 0; i < keys; i++, at += 8 + KEY) {
+        bytes_put_u64(at, KEY);
+        memset(at + 8, 'k', KEY);
+    }
+    *len = (size_t)(at - bytes);
+    return bytes;
+}
+
+/* The store may have to keep it until those before it are carried out, and keeps so much alone. */
+static void a_large_request_comes_alone(void **state)
+{
+    struct scene *s = *state;
+    uint32_t channel;
+    size_t len;
+    uint8_t *check = large_check(600, &len);
+
+    link_up(s);
+    channel = begins(s, &s->a, "SET k v");
+    assert_int_equal(take_bytes(s, &s->a, check, len), RELAY_HELD);
+    assert_int_equal(take(s, &s->b, "SET k v"), RELAY_TAKEN); /* others go on */
+    DONE(s, channel, 1);
+    assert_true(s->a.goes_on);
+    assert_int_equal(take_bytes(s, &s->a, check, len), RELAY_TAKEN);
+    free(check);
+}
+
 /* A SET of `len` bytes in all, of which the first 21 are opcode, key and the value's length. */
 static void long_requests_come_in_pieces_between_those_of_others(void **state)
 {
@@ -239,6 +274,7 @@ int main(void)
         TEST(what_comes_before_the_first_link_waits_for_it),
         TEST(nothing_is_sent_behind_a_request_with_an_answer),
         TEST(silent_requests_have_a_window),
+        TEST(a_large_request_comes_alone),
         TEST(long_requests_come_in_pieces_between_those_of_others),
         TEST(a_request_of_megabytes_is_taken_in_turns),
         TEST(long_answers_are_given_when_they_are_whole),
