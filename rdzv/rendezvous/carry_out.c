@@ -162,8 +162,24 @@ static void drop_if_unused(struct rendezvous_space *home, struct worker_use *use
     if (!use->ended || use->sessions > 0)
         return;
     engine_apply(home->rdzv->engine, home->space, &command, &result);
-    if (result.status != STORE_IN_USE) /* else a record still names it, or sessions of relays */
+    if (result.status == STORE_READ_ONLY)
+        home->missed_drops = true;
+    else if (result.status !=
+             STORE_IN_USE) /* else a record still names it, or sessions of relays */
         free_use(home, use);
+}
+
+void worker_uses_retry(struct rendezvous_space *home)
+{
+    if (!home->missed_drops || !engine_takes_changes(home->rdzv->engine))
+        return;
+    home->missed_drops = false;
+    for (uint64_t id = home->space->store->worker_stores.last_id; id > 0; id--) {
+        struct worker_use *use = worker_use_find(home, id);
+
+        if (use != NULL)
+            drop_if_unused(home, use);
+    }
 }
 
 void worker_use_end(struct rendezvous_space *home, struct worker_use *use)

@@ -68,6 +68,7 @@ struct policy_now {
                                    value's */
     uint64_t next_worker_store; /* the number that the next worker store gets */
     enum port_share share;
+    bool refuses; /* the store takes no changes at present: what can wait does */
 };
 
 /* --- Outputs. --- */

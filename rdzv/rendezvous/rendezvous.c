@@ -164,6 +164,7 @@ static struct policy_now how_things_stand(const struct live_run *run)
         .key_cost = sizeof(struct entry) + RUN_FRONTS_MAX * sizeof(struct key_link),
         .next_worker_store = store->worker_stores.last_id + 1,
         .share = share_of(run),
+        .refuses = !engine_takes_changes(engine),
     };
 }
 
@@ -375,8 +376,10 @@ void rendezvous_tick(struct rendezvous *r)
     r->ticked_ms = engine_now_ms(r->engine);
     step_due(r);
     catch_up(r);
-    TAILQ_FOREACH(home, &r->spaces, entry)
+    TAILQ_FOREACH(home, &r->spaces, entry) {
         etcd_runs_tick(&home->etcd_runs);
+        worker_uses_retry(home);
+    }
 }
 
 /* --- Changes that are not the policy's. --- */

@@ -69,6 +69,7 @@ struct rendezvous_space {
     struct etcd_runs etcd_runs; /* over etcd's API */
     struct live_run *shared;    /* whose workers use the agents' port; NULL: no run's */
     struct table worker_stores; /* of worker_use */
+    bool missed_drops;          /* of worker stores, while the store took no changes */
     bool forgets; /* the keys of a run are being deleted: they are no changes to notice */
 };
 
@@ -118,4 +119,7 @@ struct verdict carry_out(struct live_run *run, const struct policy_out *out);
 
 /* A session of that worker store ends. */
 void worker_use_leave(struct rendezvous_space *home, uint64_t id);
+
+/* Drops those that the store took no changes for; for the tick. */
+void worker_uses_retry(struct rendezvous_space *home);
 void worker_uses_fini(struct rendezvous_space *home);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "rdzv/rendezvous/shell.h"
 #include "tests/loop/harness.h"
 
 static struct loop loop; /* large */
@@ -51,10 +52,35 @@ static void a_worker_store_outlives_a_start_with_its_sessions(void **state)
     loop_close(&loop);
 }
 
+/* A disk is full when its last worker leaves. */
+static void a_worker_store_goes_when_that_can_be_done(void **state)
+{
+    struct engine *e = &loop.server.engine;
+    struct worker_use *use;
+    uint64_t id;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    id = open_one();
+    use = worker_use_restore(the_space()->rendezvous, id);
+    assert_non_null(use);
+    use->sessions = 1;
+    use->ended = true;
+    e->batch.refuses = true;
+    worker_use_leave(the_space()->rendezvous, id);
+    rendezvous_tick(&loop.server.store.rendezvous);
+    assert_true(is_there(id));
+    e->batch.refuses = false;
+    rendezvous_tick(&loop.server.store.rendezvous);
+    assert_false(is_there(id));
+    loop_close(&loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_store_outlives_a_start_with_its_sessions),
+        cmocka_unit_test(a_worker_store_goes_when_that_can_be_done),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

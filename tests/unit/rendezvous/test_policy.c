@@ -283,6 +283,27 @@ static void a_closed_run_is_forgotten_when_all_have_left(void **state)
     scene_fini(&s);
 }
 
+/* A disk is full: its keys could not be deleted. */
+static void a_run_is_forgotten_when_that_can_be_done(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 1);
+    close_run(&s);
+    scene_disconnect(&s, &s.agents[0]);
+    scene_pass(&s, 5000);
+    s.now.refuses = true;
+    scene_event(&s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 0);
+    assert_true(s.run.view.exists);
+    s.now.refuses = false;
+    scene_event(&s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 1);
+    scene_fini(&s);
+}
+
 /* Its relay has closed the link, so it was taken for dead; the next run of this name is not its. */
 static void who_was_taken_for_dead_ends_with_its_run(void **state)
 {
@@ -447,6 +468,7 @@ int main(void)
         cmocka_unit_test(nothing_merges_when_it_is_off),
         cmocka_unit_test(close_needs_all_who_are_in),
         cmocka_unit_test(a_closed_run_is_forgotten_when_all_have_left),
+        cmocka_unit_test(a_run_is_forgotten_when_that_can_be_done),
         cmocka_unit_test(who_was_taken_for_dead_ends_with_its_run),
         cmocka_unit_test(an_open_run_is_forgotten_after_its_ttl),
         cmocka_unit_test(a_run_is_not_forgotten_before_it_began),
