@@ -399,10 +399,15 @@ static void render_events(struct net *n)
     }
 }
 
+static size_t freed_since(size_t total)
+{
+    return account.total < total ? total - account.total : 0;
+}
+
 /* `total` is what was held before anything was freed in this iteration. */
 static bool has_freed_enough(size_t total)
 {
-    return account.total < total && total - account.total >= FREED_BYTES_MOST;
+    return freed_since(total) >= FREED_BYTES_MOST;
 }
 
 static void free_closed(struct net *n, size_t total)
@@ -415,7 +420,7 @@ static void free_closed(struct net *n, size_t total)
 
         if (outq_drop(&c->out, &n->pool, DROPPED_AT_A_TIME))
             conn_free(c);
-        budget_spend(&n->budget, CLOSE_COST + (before - account.total) / FREED_BYTES_A_NS);
+        budget_spend(&n->budget, CLOSE_COST + freed_since(before) / FREED_BYTES_A_NS);
     }
 }
 

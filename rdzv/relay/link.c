@@ -205,8 +205,8 @@ static void tick_waiting(struct relay_links *all, uint64_t now)
 /* --- A replica that led, and is cut off from the others. --- */
 
 /* Its changes are not committed and its clients are answered nothing, so a relay that asks whether
- * it is there should look for the one that leads now. Whoever led that relay here stays: it may
- * come back. */
+ * it is there should look for the replica that leads now. The sessions of that relay stay, as of
+ * one whose link is lost: it may come back, if no other replica leads. */
 static bool is_sent_on(struct relay_link *link, const struct relay_frame *frame)
 {
     if ((frame->kind != RELAY_HELLO && frame->kind != RELAY_PING) ||
