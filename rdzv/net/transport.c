@@ -410,11 +410,17 @@ static bool has_freed_enough(size_t total)
     return freed_since(total) >= FREED_BYTES_MOST;
 }
 
+/* While memory is short, who asks for some is refused for what is only to be freed. */
+static uint64_t freeing_ns(void)
+{
+    return account_is_short() ? 3 * BUDGET_SMALL_NS : BUDGET_SMALL_NS;
+}
+
 static void free_closed(struct net *n, size_t total)
 {
     struct conn *c;
 
-    budget_begin_part(&n->budget, BUDGET_SMALL_NS);
+    budget_begin_part(&n->budget, freeing_ns());
     while (!n->budget.over && !has_freed_enough(total) && (c = TAILQ_FIRST(&n->closed)) != NULL) {
         size_t before = account.total;
 
@@ -428,7 +434,7 @@ static void free_forgotten(struct net *n, size_t total)
 {
     struct graveyard *g = &n->engine->store.graveyard;
 
-    budget_begin_part(&n->budget, BUDGET_SMALL_NS);
+    budget_begin_part(&n->budget, freeing_ns());
     while (!n->budget.over && !has_freed_enough(total) && !graveyard_is_empty(g)) {
         graveyard_free(g, FREED_AT_A_TIME);
         budget_spend(&n->budget, FREED_AT_A_TIME * FREE_COST);
