@@ -4,7 +4,9 @@ not, and says for how long each of them waited.
 A wait may be the machine's doing: on a busy one, processes wait for a core. The kernel counts for each
 process how long it ran and how long it stood in line for a core. What daemon and probe stood in line
 is not the daemon's doing, and what is left is so for as long as the daemon ran. Where it is allowed
-(to root), both get a core before all others, so that they hardly stand in line.
+(to root), both get a core before all others, so that they hardly stand in line. A virtual machine may
+stand still, and count that as time that it ran: but the probe, which has to wake each millisecond,
+does not wake then.
 
     with Probe(port, daemon's pid) as probe: …; waits = probe.end()
 """
@@ -26,6 +28,7 @@ KEY = b"probe/count"
 ADD = b"\x04" + struct.pack("<Q", len(KEY)) + KEY + struct.pack("<q", 1)
 
 
+GAP = 0.004
 FIRST = -15  # a priority, beside 0 of all others
 
 
@@ -69,6 +72,7 @@ class Asker:
                          # the daemon ran meanwhile]
         self.closed = []  # when the daemon ended the connection, and our name then
         self.wrong = []
+        self.gaps = []    # [from when to when it did not wake]
         self.last = 0
         self.connect()
 
@@ -82,6 +86,7 @@ class Asker:
         if self.socket.recv(4, socket.MSG_WAITALL) != PING[1:]:
             raise ConnectionError("no answer to the first PING")
         self.socket.setblocking(False)
+        self.woke = time.monotonic()  # that wait was the daemon's
 
     def reconnect(self):
         self.closed.append([time.monotonic(), self.name])
@@ -94,6 +99,15 @@ class Asker:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
+
+    def wake(self, now):
+        if now - self.woke > GAP:
+            self.gaps.append((self.woke, now))
+        self.woke = now
+
+    def asleep(self, began, ended):
+        """How long of that."""
+        return sum(max(0, min(ended, until) - max(began, since)) for since, until in self.gaps[-20:])
 
     def ask(self, due, own):
         try:
@@ -116,7 +130,7 @@ class Asker:
         count = len(self.left) // 8
         for (number,), (due, (ran_then, daemon_then), own_then) in zip(
                 struct.iter_unpack("<q", self.left[:8 * count]), self.sent):
-            core = max(daemon - daemon_then, own - own_then)  # at the same time, perhaps
+            core = max(daemon - daemon_then, own - own_then, self.asleep(due, now))  # at the same time, perhaps
             self.waits.append((due, now - due, core, ran - ran_then))
             if number != self.last + 1 if self.known else number <= self.last:
                 self.wrong.append("%d came behind %d" % (number, self.last))
@@ -132,6 +146,7 @@ def ask_until_stdin_ends(port, pid):
     due, ended, patience = time.monotonic(), False, None
     while not ended or asker.sent:
         own, now = asker.own.stood(), time.monotonic()
+        asker.wake(now)
         if not ended and now >= due:
             asker.ask(due, own)
             due += PERIOD
