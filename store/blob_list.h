@@ -26,7 +26,8 @@ struct blob_list {
 void blob_list_init(struct blob_list *l, enum account_kind kind);
 void blob_list_fini(struct blob_list *l);
 
-/* The same; what nobody else holds is freed bit by bit. NULL: at once. */
+/* The same, but the graveyard frees the blobs that have no other holder, bit by bit. NULL: they are
+ * freed at once. */
 void blob_list_bury(struct blob_list *l, struct graveyard *g);
 
 /* For blob_list_room(). */

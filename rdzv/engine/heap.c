@@ -22,12 +22,12 @@
 #define SORTINGS_MOST 200u /* then it is given back as it is */
 
 /* Bytes of holes that go hole by hole; of the largest, which are looked for first, and of the
- * smallest; how long an iteration has for it; and for how long the rest is malloc()'s. */
+ * smallest; how long an iteration has for it; and for how long then the rest is malloc_trim()'s. */
 #define HOLLOW_FROM  (12u << 20)
 #define HOLLOW_MOST  (4u << 20)
 #define HOLLOW_LEAST (16u << 10)
-#define HOLLOW_TIME  700000u /* ns */
-#define HOLLOW_LATER 15000000u
+#define HOLLOW_TIME  700000u   /* ns */
+#define HOLLOW_LATER 15000000u /* ns */
 
 /* Looking at all holes takes that long: it must be worth more than an eighth of what is kept. */
 #define LONG_LOOK_NS 2000000u

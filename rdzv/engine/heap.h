@@ -16,10 +16,10 @@
  * waits for a second in which nobody asks for anything, or until the process is larger than
  * --memory-limit.
  *
- * Large holes are another matter: a request finds them, and whoever has one can give its pages back
- * himself. So where there are many bytes, they go a few MiB in each iteration, hole by hole, the
- * largest first; those that have gone are kept until no more are found, or the next request would
- * find them again. What is left is for malloc().
+ * Large holes are another matter: malloc() finds one for a request of its size, and its pages can
+ * be given back as long as the request has it. So where holes have many bytes, rdzvd asks for them
+ * one by one, the largest first, a few MiB in each iteration, and keeps them until malloc() finds
+ * no more: else it would find the same ones again. What is left is for malloc_trim().
  *
  * What was freed stands in a row, of which malloc() sorts up to 10,000 small holes into its lists
  * before it looks for a large one: some milliseconds when they are in no cache any more. So they
@@ -47,7 +47,7 @@ struct heap {
     uint64_t looking_ns; /* how long looking at them took, the last time */
     unsigned sortings;   /* small holes that had to be sorted first: in so many iterations */
     unsigned postponed;  /* a look that is due, while holes are sorted: by so many iterations */
-    void *hollow[HEAP_HOLLOW_MAX]; /* holes without pages, which are kept */
+    void *hollow[HEAP_HOLLOW_MAX]; /* holes whose pages are given back, kept for a while */
     size_t hollow_count;
     size_t hollow_size; /* of those that are looked for next; 0: none are */
     uint64_t hollow_ns; /* none are looked for before that time */

@@ -94,8 +94,8 @@ static const enum command_kind kinds[] = {
     [ETCD_OP_COMPARE_AND_DELETE] = COMMAND_TREE_COMPARE_AND_DELETE,
 };
 
-/* etcd says all of both values. Of long ones, that would be megabytes to be escaped in one piece
- * for a message that nobody reads to its end. */
+/* etcd says all of both values. Of long ones, rdzvd would escape megabytes in one piece, for a
+ * message to a person. */
 #define SAID_MOST ((size_t)64 << 10)
 
 static size_t said(struct slice value)

@@ -90,13 +90,14 @@ static const struct auth_user *user_of_certificate(const struct http_request *r)
 
 static enum etcd_access sender_is_root(const struct http_request *r)
 {
-    const struct auth_user *user = user_of_certificate(r);
+    const struct auth_user *user;
     enum etcd_access access;
 
-    if (r->head->authorization.len == 0)
+    if (r->head->authorization.len == 0) {
+        user = user_of_certificate(r);
         return granted_if(user != NULL && auth_is_root(user));
+    }
     access = find_sender(r, &user);
-
     return access == ETCD_ACCESS_GRANTED ? granted_if(auth_is_root(user)) : access;
 }
 

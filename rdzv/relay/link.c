@@ -478,6 +478,12 @@ static void note_returned(struct relay_links *all, bool all_of_them)
     }
 }
 
+/* For how long somebody could have come back since then. */
+static uint64_t away_ms(const struct relay_links *all, uint64_t since_ms, uint64_t now)
+{
+    return clock_elapsed_ms(since_ms > all->cut_off_ms ? since_ms : all->cut_off_ms, now);
+}
+
 /* Of each relay that has closed its link all agents are given up in one iteration, as long as they
  * are no more than any machine has: the rest of their run is told once. */
 static void give_up_absent(struct relay_links *all, uint64_t now)
@@ -487,7 +493,7 @@ static void give_up_absent(struct relay_links *all, uint64_t now)
     _Static_assert(RELAY_RETURN_MS >= 2 * (RETRY_MOST_MS + RETRY_MOST_MS / 4), "see link.h");
     for (size_t i = 0; i < GIVEN_UP_AT_A_TIME; i++) {
         s = TAILQ_FIRST(&all->awaited);
-        all->gives_up = s != NULL && clock_elapsed_ms(s->detached_ms, now) >= RELAY_RETURN_MS;
+        all->gives_up = s != NULL && away_ms(all, s->detached_ms, now) >= RELAY_RETURN_MS;
         if (!all->gives_up)
             return;
         relay_session_give_up(s);
@@ -514,16 +520,18 @@ void relay_links_tick(struct relay_links *all)
     uint64_t now = engine_lived_ms(all->engine), timeout = all->config->session_timeout_ms;
     struct relay_session *s;
 
+    if (engine_is_cut_off(all->engine))
+        all->cut_off_ms = now;
     tick_waiting(all, now);
     give_up_absent(all, now);
 
     for (size_t i = 0; i < ENDED_AT_A_TIME && (s = TAILQ_FIRST(&all->detached)) != NULL; i++) {
-        if (clock_elapsed_ms(s->detached_ms, now) < timeout)
+        if (away_ms(all, s->detached_ms, now) < timeout)
             break;
         relay_session_time_out(s);
     }
     relay_dropped_tick(all, now);
-    if (all->sweeps && clock_elapsed_ms(all->started_ms, now) >= timeout)
+    if (all->sweeps && away_ms(all, all->started_ms, now) >= timeout)
         all->sweeps = !sweep(all);
     if (all->missed > 0)
         note_returned(all, !all->sweeps);

@@ -50,6 +50,8 @@ struct relay_links {
     size_t dropped_count;
     bool gives_up;               /* more of those that are awaited are due */
     struct relay_link_list lost; /* have sessions that are not detached yet */
+    uint64_t cut_off_ms; /* engine_lived_ms() when this replica was last cut off: until then no
+                          * relay could come back */
     uint64_t started_ms; /* engine_lived_ms() of relay_links_start(): --session-timeout of sessions
                             that only the engine knows begins */
     size_t missed;       /* spaces that miss sessions from before the start */

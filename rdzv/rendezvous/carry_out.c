@@ -112,6 +112,8 @@ struct worker_use *worker_use_find(const struct rendezvous_space *home, uint64_t
 
 static void free_use(struct rendezvous_space *home, struct worker_use *use)
 {
+    if (use->missed)
+        TAILQ_REMOVE(&home->worker_stores_missed, use, entry);
     table_remove(&home->worker_stores, &use->node);
     account_free(ACCOUNT_RUNS, use, sizeof *use);
 }
@@ -162,23 +164,23 @@ static void drop_if_unused(struct rendezvous_space *home, struct worker_use *use
     if (!use->ended || use->sessions > 0)
         return;
     engine_apply(home->rdzv->engine, home->space, &command, &result);
-    if (result.status == STORE_READ_ONLY)
-        home->missed_drops = true;
-    else if (result.status !=
-             STORE_IN_USE) /* else a record still names it, or sessions of relays */
-        free_use(home, use);
+    if (result.status == STORE_READ_ONLY && !use->missed) {
+        TAILQ_INSERT_TAIL(&home->worker_stores_missed, use, entry);
+        use->missed = true;
+    } else if (result.status != STORE_READ_ONLY && result.status != STORE_IN_USE) {
+        free_use(home, use); /* else a record still names it, or sessions of relays */
+    }
 }
 
 void worker_uses_retry(struct rendezvous_space *home)
 {
-    if (!home->missed_drops || !engine_takes_changes(home->rdzv->engine))
-        return;
-    home->missed_drops = false;
-    for (uint64_t id = home->space->store->worker_stores.last_id; id > 0; id--) {
-        struct worker_use *use = worker_use_find(home, id);
+    struct worker_use *use;
 
-        if (use != NULL)
-            drop_if_unused(home, use);
+    while (engine_takes_changes(home->rdzv->engine) &&
+           (use = TAILQ_FIRST(&home->worker_stores_missed)) != NULL) {
+        TAILQ_REMOVE(&home->worker_stores_missed, use, entry);
+        use->missed = false;
+        drop_if_unused(home, use);
     }
 }
 

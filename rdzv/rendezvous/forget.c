@@ -67,8 +67,7 @@ bool forget_if_left(struct step *s)
 {
     const char *reason = why_forget(s);
 
-    if (reason == NULL ||
-        s->now->refuses) /* else its keys would stay, and nobody would know of them */
+    if (reason == NULL || s->now->refuses) /* its keys could not be deleted now */
         return false;
     end_agents(s, &s->run->gone,
                "its run was forgotten while it was taken for dead; start it again");

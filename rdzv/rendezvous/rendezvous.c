@@ -25,6 +25,7 @@ static struct rendezvous_space *space_of(struct rendezvous *r, struct engine_spa
     run_views_init(&home->runs, r->engine->options.seed);
     etcd_runs_init(&home->etcd_runs, r->engine, &space->store->tree, r->net,
                    r->config->limits.runs_max);
+    TAILQ_INIT(&home->worker_stores_missed);
     table_init(&home->worker_stores, ACCOUNT_RUNS, r->engine->options.seed, NULL);
     TAILQ_INSERT_TAIL(&r->spaces, home, entry);
     space->rendezvous = home;

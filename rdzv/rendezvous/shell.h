@@ -58,8 +58,12 @@ struct worker_use {
     uint8_t key[sizeof(uint64_t)];
     uint64_t id;
     uint64_t sessions;
-    bool ended; /* it is for no new sessions, and goes with the last one */
+    bool ended;  /* it is for no new sessions, and goes with the last one */
+    bool missed; /* the store took no changes when it was to go: it is in worker_stores_missed */
+    TAILQ_ENTRY(worker_use) entry;
 };
+
+TAILQ_HEAD(worker_use_list, worker_use);
 
 struct rendezvous_space {
     TAILQ_ENTRY(rendezvous_space) entry;
@@ -69,7 +73,7 @@ struct rendezvous_space {
     struct etcd_runs etcd_runs; /* over etcd's API */
     struct live_run *shared;    /* whose workers use the agents' port; NULL: no run's */
     struct table worker_stores; /* of worker_use */
-    bool missed_drops;          /* of worker stores, while the store took no changes */
+    struct worker_use_list worker_stores_missed;
     bool forgets; /* the keys of a run are being deleted: they are no changes to notice */
 };
 

@@ -695,8 +695,8 @@ def get_absent(s):
 
 
 def come_and_go(s, request):
-    """So many connections are left in one moment, in the middle of their request; then the next ones
-    come."""
+    """So many connections ask, and are closed in one moment, before they are answered; then the next
+    ones come."""
     count, data = s.of(500), agents.VALIDATE + agents.PING + request
     yield "40 times %d connections, %d bytes each, that are closed before they are answered" % (
         count, len(data))

@@ -354,6 +354,23 @@ def a_leader_that_is_cut_off_from_etcd_is_left(cluster, start):
 
 @case
 @with_cluster()
+def sessions_outlive_an_etcd_that_is_away(cluster, start):
+    """A relay that is sent on while all of etcd is away comes back: its sessions wait for it, for longer than
+    --session-timeout."""
+    r, member = ready(start("--session-timeout=1s")), cluster.members[0]
+    with Rdzvd("--upstream=127.0.0.1:%d" % r.port) as relay:
+        peer = Peer(relay.port)
+        same(peer.add(b"k", 1), 1, "an ADD through the relay")
+        member.stop(signal.SIGKILL)
+        relay.wait_log("this replica is cut off from etcd", timeout=30)
+        time.sleep(3)  # beyond --session-timeout
+        member.start_again()
+        same(peer.add(b"k", 1), 2, "an ADD on the same connection")
+        check("event=deposed" not in r.log() and "event=session_timeout" not in r.log(), "it led all the time")
+
+
+@case
+@with_cluster()
 def members_stand_in_a_file(cluster, start):
     """It is read again before each try; when it is wrong, what was read before stays."""
     member, good = cluster.members[0], "# The members.\n\n127.0.0.1:%d # all of them\n" % cluster.members[0].port
