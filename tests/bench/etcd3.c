@@ -1,7 +1,7 @@
 /* Clients that write to an etcd v3 directly: what a journal there is measured against. Each has a
- * connection of its own and one transaction under way, of one comparison and one put.
+ * connection of its own and DEPTH transactions under way, of one comparison and one put.
  *
- *     bench_etcd3 HOST:PORT CONNECTIONS SECONDS        prints rps=N p50_us=N p99_us=N */
+ *     bench_etcd3 HOST:PORT CONNECTIONS DEPTH SECONDS        prints rps=N p50_us=N p99_us=N */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,27 +11,35 @@
 #include "rdzv/etcd3/message.h"
 
 #define CLIENTS_MAX 1024
+#define DEPTH_MAX   64
 #define TIMES_MAX   (1u << 22)
+
+struct client;
+
+struct exchange {
+    struct client *client;
+    struct grpc_call call;
+    uint64_t sent_ns;
+};
 
 struct client {
     struct grpc *grpc;
-    struct grpc_call call;
     struct message message;
-    uint64_t sent_ns;
-    bool up;
+    struct exchange exchanges[DEPTH_MAX];
 };
 
 static struct client clients[CLIENTS_MAX];
+static size_t depth;
 static uint32_t times_us[TIMES_MAX];
 static size_t done;
 static bool counts;
 
-static void begin(struct client *c);
+static void begin(struct exchange *x);
 
 static void on_answer(void *arg, const struct grpc_answer *a)
 {
-    struct client *c = arg;
-    uint64_t took_ns = clock_monotonic_ns(&clock_system) - c->sent_ns;
+    struct exchange *x = arg;
+    uint64_t took_ns = clock_monotonic_ns(&clock_system) - x->sent_ns;
 
     if (a->code != 0) {
         fprintf(stderr, "bench_etcd3: %s\n", a->text);
@@ -39,15 +47,16 @@ static void on_answer(void *arg, const struct grpc_answer *a)
     }
     if (counts && done < TIMES_MAX)
         times_us[done++] = (uint32_t)(took_ns / 1000);
-    begin(c);
+    begin(x);
 }
 
-static void begin(struct client *c)
+static void begin(struct exchange *x)
 {
-    c->sent_ns = clock_monotonic_ns(&clock_system);
-    c->call.tell = on_answer;
-    c->call.arg = c;
-    if (!grpc_start(c->grpc, &c->call, TXN_PATH, message_bytes(&c->message), 10000)) {
+    x->sent_ns = clock_monotonic_ns(&clock_system);
+    x->call.tell = on_answer;
+    x->call.arg = x;
+    if (!grpc_start(x->client->grpc, &x->call, TXN_PATH, message_bytes(&x->client->message),
+                    10000)) {
         fprintf(stderr, "bench_etcd3: a call could not be started\n");
         exit(1);
     }
@@ -57,9 +66,10 @@ static void on_link(void *arg, bool up)
 {
     struct client *c = arg;
 
-    c->up = up;
-    if (up)
-        begin(c);
+    for (size_t i = 0; i < depth && up; i++) {
+        c->exchanges[i].client = c;
+        begin(&c->exchanges[i]);
+    }
 }
 
 static void connect_client(struct event_base *base, const struct upstream_spec *to, size_t i)
@@ -104,13 +114,15 @@ static void run(struct event_base *base, double seconds)
 int main(int argc, char **argv)
 {
     struct event_base *base = event_base_new();
-    const char *colon = argc == 4 ? strrchr(argv[1], ':') : NULL;
-    size_t count = argc == 4 ? strtoul(argv[2], NULL, 10) : 0;
-    double seconds = argc == 4 ? strtod(argv[3], NULL) : 0;
+    const char *colon = argc == 5 ? strrchr(argv[1], ':') : NULL;
+    size_t count = argc == 5 ? strtoul(argv[2], NULL, 10) : 0;
+    double seconds = argc == 5 ? strtod(argv[4], NULL) : 0;
     struct upstream_spec to;
 
-    if (colon == NULL || count == 0 || count > CLIENTS_MAX || !(seconds > 0)) {
-        fprintf(stderr, "usage: bench_etcd3 HOST:PORT CONNECTIONS SECONDS\n");
+    depth = argc == 5 ? strtoul(argv[3], NULL, 10) : 0;
+    if (colon == NULL || count == 0 || count > CLIENTS_MAX || depth == 0 || depth > DEPTH_MAX ||
+        !(seconds > 0)) {
+        fprintf(stderr, "usage: bench_etcd3 HOST:PORT CONNECTIONS DEPTH SECONDS\n");
         return 2;
     }
     to = (struct upstream_spec){.host = strndup(argv[1], (size_t)(colon - argv[1])),

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """What it costs to keep state in an etcd v3 cluster.
 
-    replicas.py [--build DIR] [--members N] [--rounds N] [--seconds S] [--sync-ms MS]
+    replicas.py [--build DIR] [--members N] [--rounds N] [--seconds S] [--sync-ms MS] [--depth N]
 
 One client: the round trip of an ADD through rdzvd, at the leader and at a replica that passes it on,
 beside that of a transaction of one put that is sent to etcd itself. 64 clients: ADDs per second,
-beside such transactions, each from a connection of its own. Then what an ADD takes of the CPU of both
-replicas. The contestants take turns; figures and ratios are medians over the rounds, beside the best
-of them. Nothing here passes or fails.
+beside such transactions, each from a connection of its own; once in lock step, and once with --depth
+of them under way on each connection, which is what 64 relays of so many workers send. Then what an
+ADD takes of the CPU of both replicas. The contestants take turns; figures and ratios are medians over
+the rounds, beside the best of them. Nothing here passes or fails.
 
 With --sync-ms each sync of etcd's takes so much longer than that of the disk at hand, which may be
 none: strace lets it wait. etcd's documentation wants a disk whose 99th percentile is below 10 ms.
@@ -26,9 +27,9 @@ sys.path.insert(0, os.path.dirname(servers.__file__))
 import etcd3  # noqa: E402
 
 
-def ask_etcd(bench, cluster, clients):
+def ask_etcd(bench, cluster, clients, depth):
     done = subprocess.run([os.path.join(bench.folder, "bench_etcd3"),
-                           "127.0.0.1:%d" % cluster.members[0].port, str(clients),
+                           "127.0.0.1:%d" % cluster.members[0].port, str(clients), str(depth),
                            str(bench.options.seconds)], check=True, stdout=subprocess.PIPE, text=True)
     return {k: float(v) for k, v in (word.split("=") for word in done.stdout.split())}
 
@@ -39,10 +40,10 @@ def cpu_s(replica):
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def ask_rdzvd(bench, replicas, asked, clients):
+def ask_rdzvd(bench, replicas, asked, clients, depth):
     """`cpu_of`: of each replica, for a request."""
     before = [cpu_s(r) for r in replicas]
-    figures = bench.measure(asked, "add", "--connections", str(clients))
+    figures = bench.measure(asked, "add", "--connections", str(clients), "--depth", str(depth))
     requests = figures["rps"] * bench.options.seconds
     figures["cpu_of"] = [1e6 * (cpu_s(r) - b) / requests for r, b in zip(replicas, before)]
     return figures
@@ -68,15 +69,15 @@ def replicas_of(options):
                 yield cluster, leader, follower
 
 
-def compare(bench, clients, key):
+def compare(bench, clients, depth, key):
     found = {"etcd": [], "the leader": [], "a follower": []}
     for _ in range(bench.options.rounds):
         with replicas_of(bench.options) as (cluster, *replicas):
-            found["etcd"].append(ask_etcd(bench, cluster, clients))
-            found["the leader"].append(ask_rdzvd(bench, replicas, replicas[0], clients))
-            found["a follower"].append(ask_rdzvd(bench, replicas, replicas[1], clients))
+            found["etcd"].append(ask_etcd(bench, cluster, clients, depth))
+            found["the leader"].append(ask_rdzvd(bench, replicas, replicas[0], clients, depth))
+            found["a follower"].append(ask_rdzvd(bench, replicas, replicas[1], clients, depth))
     ratio = {name: spread([b[key] / a[key] for a, b in zip(found["etcd"], runs)]) for name, runs in found.items()}
-    table("%d client%s" % (clients, "s" if clients > 1 else ""),
+    table("%d client%s, %d under way on each" % (clients, "s" if clients > 1 else "", depth),
           [["asked", "changes/s", "most", "p50 us", "least", key + ", to etcd"]] +
           [[name, "%.0f" % statistics.median(r["rps"] for r in runs),
             "%.0f" % max(r["rps"] for r in runs),
@@ -95,12 +96,14 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2, help="of each measurement")
     parser.add_argument("--sync-ms", type=float, default=0)
+    parser.add_argument("--depth", type=int, default=16)
     parser.add_argument("--load-core", type=int, default=1)
     options = parser.parse_args()
     os.environ.setdefault("RDZVD", os.path.join(options.build, "rdzv", "rdzvd"))
     bench = Bench(options)
-    compare(bench, 1, "p50_us")
-    compare(bench, 64, "rps")
+    compare(bench, 1, 1, "p50_us")
+    compare(bench, 64, 1, "rps")
+    compare(bench, 64, options.depth, "rps")
 
 
 if __name__ == "__main__":
