@@ -394,6 +394,26 @@ void scene_put_state(struct scene *s, struct torch_state *state)
     scene_change(s, scene_text(s, state));
 }
 
+struct torch_state scene_state_now(const struct scene *s)
+{
+    return scene_state(scene_get(s, ""));
+}
+
+size_t scene_participants(const struct scene *s)
+{
+    return torch_state_participants(&s->run.view.state);
+}
+
+size_t scene_waiting_nodes(const struct scene *s)
+{
+    const struct torch_state *state = &s->run.view.state;
+    size_t count = 0;
+
+    for (size_t i = 0; i < state->count; i++)
+        count += state->nodes[i].waiting;
+    return count;
+}
+
 struct torch_node scene_node_now(const struct scene *s, const char *name)
 {
     const struct torch_node who = {.addr = slice_str(name), .pid = 100};

@@ -91,6 +91,12 @@ void scene_put(struct scene *s, const char *rest, const char *value);
 void scene_change(struct scene *s, const char *value);
 void scene_put_state(struct scene *s, struct torch_state *state);
 
+/* The state that there is; freed by the caller. */
+struct torch_state scene_state_now(const struct scene *s);
+size_t scene_participants(const struct scene *s);
+/* Nodes of the wait list; the mark is one of them. */
+size_t scene_waiting_nodes(const struct scene *s);
+
 /* The node in the state that there is; zeros: it is not there. */
 struct torch_node scene_node_now(const struct scene *s, const char *name);
 

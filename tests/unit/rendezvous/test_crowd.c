@@ -6,7 +6,7 @@
 
 static void silence(struct scene *s, const char *name)
 {
-    struct torch_state st = scene_state(scene_get(s, ""));
+    struct torch_state st = scene_state_now(s);
 
     scene_beat(&st, name, scene_now_us(s) - SILENT_US);
     scene_put_state(s, &st);
@@ -100,7 +100,7 @@ static void one_that_joins_is_shown_it_unless(void **state)
         struct scene s;
 
         scene_begin_crowd(&s, 3);
-        st = scene_state(scene_get(&s, ""));
+        st = scene_state_now(&s);
         cases[i].change(&s, &st);
         scene_put_state(&s, &st);
         assert_int_equal(is_shown_crowd(&s, 2), cases[i].is_crowd);
@@ -154,12 +154,12 @@ static void begin_with_waiting(struct scene *s, size_t joined, enum place place)
     s->settings.crowd_least = 2;
     scene_meet(s, 2);
     scene_cas(s, scene_connect(s, true), "", SENTINEL);
-    st = scene_state(scene_get(s, ""));
+    st = scene_state_now(s);
     scene_node(&st, "c")->waiting = true;
     scene_beat(&st, "c", scene_now_us(s));
     scene_cas(s, &s->agents[2], scene_get(s, ""), scene_text(s, &st));
     assert_true(s->agents[2].has_node);
-    st = scene_state(scene_get(s, ""));
+    st = scene_state_now(s);
     st.round++;
     st.complete = false;
     for (size_t i = 0; i < 2; i++)
@@ -189,7 +189,7 @@ static void one_that_waits_sees_itself_among_them(void **state)
     scene_cas(&s, &s.agents[2], seen, scene_joined(&s, scene_text(&s, &st), "c"));
     assert_true(scene_node_now(&s, "c").participant);
     assert_false(scene_node_now(&s, "c").waiting);
-    assert_int_equal(torch_state_participants(&s.run.view.state), 3);
+    assert_int_equal(scene_participants(&s), 3);
     scene_fini(&s);
 }
 
@@ -202,7 +202,7 @@ static void one_that_is_to_be_the_first_sees_itself_alone(void **state)
 
     (void)state;
     begin_with_waiting(&s, 0, IS_WAITING);
-    st = scene_state(scene_get(&s, ""));
+    st = scene_state_now(&s);
     for (size_t i = 0; i < 2; i++)
         scene_node(&st, scene_name(i))->waiting = true;
     scene_put_state(&s, &st);
@@ -285,7 +285,7 @@ static void it_sees_one_of_those_who_wait_while_that_one_lives(void **state)
     scene_init(&s);
     s.settings.crowd_least = 2;
     scene_meet(&s, 3);
-    st = scene_state(scene_get(&s, ""));
+    st = scene_state_now(&s);
     have_one_waiting(&s, &st);
     scene_put_state(&s, &st);
     st = ranked(&s, 1);
@@ -318,7 +318,7 @@ static void it_sees_nobody_who_is_silent(void **state)
         scene_init(&s);
         s.settings.crowd_least = 2;
         scene_meet(&s, 3);
-        st = scene_state(scene_get(&s, ""));
+        st = scene_state_now(&s);
         scene_beat(&st, "a", scene_now_us(&s) - SILENT_US);
         changes[i](&s, &st);
         scene_put_state(&s, &st);
@@ -358,7 +358,7 @@ static void one_joins_a_crowd(void **state)
     seen = scene_look(&s, &s.agents[2]);
     assert_false(scene_names(seen, "a"));
     scene_cas(&s, &s.agents[2], seen, scene_joined(&s, seen, "c"));
-    assert_int_equal(torch_state_participants(&s.run.view.state), 3);
+    assert_int_equal(scene_participants(&s), 3);
     assert_true(scene_node_now(&s, "a").participant && scene_node_now(&s, "b").participant);
     assert_int_equal(scene_node_now(&s, "c").heartbeat_us, scene_now_us(&s));
     assert_false(s.run.view.state.complete);
@@ -377,10 +377,10 @@ static void who_has_counted_too_few_is_refused(void **state)
     assert_string_equal(scene_look(&s, &s.agents[3]), seen);
     scene_cas(&s, &s.agents[2], seen, scene_joined(&s, seen, "c"));
     again = scene_cas(&s, &s.agents[3], seen, scene_completed(&s, seen, "d"));
-    assert_int_equal(torch_state_participants(&s.run.view.state), 3);
+    assert_int_equal(scene_participants(&s), 3);
     assert_false(s.run.view.state.complete);
     scene_cas(&s, &s.agents[3], again, scene_completed(&s, again, "d"));
-    assert_int_equal(torch_state_participants(&s.run.view.state), 4);
+    assert_int_equal(scene_participants(&s), 4);
     scene_fini(&s);
 }
 
@@ -394,7 +394,7 @@ static void who_has_counted_as_many_joins(void **state)
     (void)state;
     scene_begin_crowd(&s, 3);
     seen = scene_look(&s, &s.agents[2]);
-    st = scene_state(scene_get(&s, ""));
+    st = scene_state_now(&s);
     scene_remove(&st, "a");
     scene_node(&st, "d")->participant = true;
     scene_beat(&st, "d", scene_now_us(&s));
@@ -441,7 +441,7 @@ static void no_round_is_completed_with_one_that_is_silent(void **state)
     seen = scene_cas(&s, &s.agents[2], seen, scene_completed(&s, seen, "c"));
     assert_true(scene_names(seen, "b"));
     assert_false(s.run.view.state.complete);
-    assert_int_equal(torch_state_participants(&s.run.view.state), 2);
+    assert_int_equal(scene_participants(&s), 2);
     scene_fini(&s);
 }
 
@@ -458,7 +458,7 @@ static void a_deadline_is_taken_and_another_one_stays(void **state)
         scene_begin_crowd(&s, 3);
         before_us = scene_now_us(&s) + 7 * SECOND;
         us = scene_now_us(&s) + 30 * SECOND;
-        st = scene_with_deadline(scene_state(scene_get(&s, "")), before_us);
+        st = scene_with_deadline(scene_state_now(&s), before_us);
         scene_put_state(&s, &st);
         seen = scene_look(&s, &s.agents[2]);
         st = scene_state(scene_joined(&s, seen, "c"));
@@ -466,7 +466,7 @@ static void a_deadline_is_taken_and_another_one_stays(void **state)
         if (has)
             st = scene_with_deadline(st, us);
         scene_cas(&s, &s.agents[2], seen, scene_text(&s, &st));
-        assert_int_equal(torch_state_participants(&s.run.view.state), 3);
+        assert_int_equal(scene_participants(&s), 3);
         assert_int_equal(s.run.view.state.deadline_us, has ? us : before_us);
         scene_fini(&s);
     }
@@ -484,7 +484,7 @@ static void one_with_a_predecessor_in_the_crowd_sees_the_state(void **state)
     seen = scene_cas(&s, &s.agents[2], seen, scene_completed(&s, seen, "b"));
     assert_true(scene_names(seen, "a") && scene_names(seen, "b"));
     assert_false(s.run.view.state.complete);
-    assert_int_equal(torch_state_participants(&s.run.view.state), 2);
+    assert_int_equal(scene_participants(&s), 2);
     scene_fini(&s);
 }
 
@@ -602,7 +602,7 @@ static void what_else_it_says_is_refused(void **state)
         assert_string_equal(scene_get(&s, ""), before);
         assert_ptr_equal(s.run.slot.holder, &s.agents[2]);
         scene_cas(&s, &s.agents[2], seen, scene_joined(&s, seen, "c"));
-        assert_int_equal(torch_state_participants(&s.run.view.state), 3);
+        assert_int_equal(scene_participants(&s), 3);
         scene_fini(&s);
     }
 }
@@ -631,7 +631,7 @@ static void what_expects_anything_else_is_refused(void **state)
     scene_begin_crowd(&s, 3);
     seen = scene_look(&s, &s.agents[2]);
     scene_cas(&s, &s.agents[2], scene_joined(&s, seen, "d"), scene_joined(&s, seen, "c"));
-    assert_int_equal(torch_state_participants(&s.run.view.state), 2);
+    assert_int_equal(scene_participants(&s), 2);
     scene_fini(&s);
 }
 
@@ -649,7 +649,7 @@ static void who_was_shown_the_state_since_is_refused(void **state)
     s.settings.crowd_least = 2;
     scene_cas(&s, &s.agents[2], seen, scene_completed(&s, seen, "c"));
     assert_false(s.run.view.state.complete);
-    assert_int_equal(torch_state_participants(&s.run.view.state), 2);
+    assert_int_equal(scene_participants(&s), 2);
     scene_fini(&s);
 }
 
@@ -686,7 +686,7 @@ static void a_full_space_takes_none(void **state)
     seen = scene_look(&s, &s.agents[2]);
     seen = scene_cas(&s, &s.agents[2], seen, scene_joined(&s, seen, "c"));
     assert_true(scene_names(seen, "a"));
-    assert_int_equal(torch_state_participants(&s.run.view.state), 2);
+    assert_int_equal(scene_participants(&s), 2);
     assert_null(scene_cas(&s, &s.agents[2], seen, scene_joined(&s, seen, "c")));
     assert_true(scene_has(&s, POLICY_NO_ROOM, &s.agents[2]));
     scene_fini(&s);

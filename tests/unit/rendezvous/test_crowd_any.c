@@ -103,7 +103,7 @@ static void a_garbled_write_is_a_join_or_nothing(void **state)
         struct scene s;
 
         scene_begin_crowd(&s, 3);
-        before = scene_state(scene_get(&s, ""));
+        before = scene_state_now(&s);
         seen = scene_look(&s, &s.agents[2]);
         said = scene_state(draw(2) == 0 ? scene_completed(&s, seen, "c")
                                         : scene_joined(&s, seen, "c"));
@@ -111,7 +111,7 @@ static void a_garbled_write_is_a_join_or_nothing(void **state)
             garble(&s, &said);
         text = scene_text(&s, &said);
         scene_cas(&s, &s.agents[2], seen, text);
-        after = scene_state(scene_get(&s, ""));
+        after = scene_state_now(&s);
         said = scene_state(text);
         assert_false(after.closed);
         assert_int_equal(after.round, before.round);

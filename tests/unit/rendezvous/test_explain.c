@@ -3,7 +3,7 @@
 
 static const char *value_now(struct scene *s)
 {
-    struct torch_state st = scene_state(scene_get(s, ""));
+    struct torch_state st = scene_state_now(s);
 
     return scene_text(s, &st);
 }

@@ -266,7 +266,7 @@ static void a_node_that_was_put_back_is_not_let_in(void **state)
     scene_join(&s, 0);
     assert_true(is_complete(&s, 1, 2));
     scene_look(&s, &s.agents[1]);
-    st = scene_state(scene_get(&s, "")); /* the other one presumes it dead, and meets alone */
+    st = scene_state_now(&s); /* the other one presumes it dead, and meets alone */
     scene_remove(&st, "b");
     scene_beat(&st, "a", scene_now_us(&s));
     scene_cas(&s, &s.agents[0], scene_get(&s, ""), scene_text(&s, &st));
@@ -290,7 +290,7 @@ static void no_round_is_completed_with_a_silent_node(void **state)
         scene_meet(&s, 3);
         leave_all(&s, 3);
         scene_join(&s, 1); /* at its look, and it says nothing more */
-        st = scene_state(scene_get(&s, ""));
+        st = scene_state_now(&s);
         scene_beat(&st, "b", scene_now_us(&s) - (silent ? 16 : 14) * SECOND);
         scene_put_state(&s, &st);
         scene_join(&s, 2);

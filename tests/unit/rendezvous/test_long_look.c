@@ -119,7 +119,7 @@ static void so_is_one_that_has_just_begun_to_wait(void **state)
         assert_int_equal(scene_node(&st, "b")->waiting, !let_in);
         torch_state_free(&st);
         assert_int_equal(s.run.view.state.round, let_in);
-        assert_int_equal(torch_state_participants(&s.run.view.state), 1 + let_in);
+        assert_int_equal(scene_participants(&s), 1 + let_in);
         scene_pass(&s, 1000);
         assert_int_equal(is_held(&s, b), !let_in);
         scene_fini(&s);
@@ -395,7 +395,7 @@ static void one_that_trains_is_answered(void **state)
     scene_init(&s);
     s.settings.long_looks = true;
     scene_meet(&s, 2);
-    st = scene_state(scene_get(&s, ""));
+    st = scene_state_now(&s);
     scene_remove(&st, "b");
     st.round = 1;
     scene_put_state(&s, &st);

@@ -16,7 +16,7 @@ static bool sees_that_one_waits(struct scene *s, struct agent *a)
 
 static void remove_b(struct scene *s)
 {
-    struct torch_state st = scene_state(scene_get(s, ""));
+    struct torch_state st = scene_state_now(s);
 
     scene_remove(&st, "b");
     scene_put_state(s, &st);

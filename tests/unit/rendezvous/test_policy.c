@@ -69,7 +69,7 @@ static const char *beat(struct scene *s, const char *value, const char *name, in
 
 static int64_t heartbeat_of(const struct scene *s, const char *name)
 {
-    struct torch_state state = scene_state(scene_get(s, ""));
+    struct torch_state state = scene_state_now(s);
     int64_t at_us = scene_node(&state, name)->heartbeat_us;
 
     torch_state_free(&state);
@@ -217,7 +217,7 @@ static void nothing_merges_when_it_is_off(void **state)
 
 static const char *closed_text(struct scene *s)
 {
-    struct torch_state st = scene_state(scene_get(s, ""));
+    struct torch_state st = scene_state_now(s);
 
     st.closed = true;
     return scene_text(s, &st);
@@ -428,7 +428,7 @@ static void an_agent_that_takes_out_all_and_begins_anew_is_known(void **state)
     assert_int_equal(s.run.view.state.round, 1);
     assert_ptr_equal(run_agent_of(&s.run, &s.agents[0].node), &s.agents[2]);
     scene_disconnect(&s, &s.agents[0]);
-    assert_int_equal(torch_state_participants(&s.run.view.state), 1);
+    assert_int_equal(scene_participants(&s), 1);
     scene_fini(&s);
 }
 

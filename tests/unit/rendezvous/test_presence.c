@@ -3,7 +3,7 @@
 
 static int64_t age_us(const struct scene *s, const char *name)
 {
-    struct torch_state st = scene_state(scene_get(s, ""));
+    struct torch_state st = scene_state_now(s);
     int64_t at_us = scene_node(&st, name)->heartbeat_us;
 
     torch_state_free(&st);
@@ -53,7 +53,7 @@ static void who_is_away_is_silent(void **state)
     scene_event(&s, AGENT_AWAY, &s.agents[0]);
     tick(&s, 9000);
     assert_int_equal(age_us(&s, "a"), 9 * SECOND);
-    assert_int_equal(torch_state_participants(&s.run.view.state), 2);
+    assert_int_equal(scene_participants(&s), 2);
     scene_event(&s, AGENT_BACK, &s.agents[0]);
     tick(&s, 9000);
     assert_int_equal(age_us(&s, "a"), 0); /* it waits for the same again */

@@ -9,7 +9,7 @@ static void closed_run(struct scene *s)
 
     scene_init(s);
     scene_meet(s, 1);
-    st = scene_state(scene_get(s, ""));
+    st = scene_state_now(s);
     now = scene_text(s, &st);
     st = scene_state(now);
     st.closed = true;

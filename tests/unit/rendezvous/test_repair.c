@@ -5,7 +5,7 @@
 /* Another agent writes the state without these. */
 static void prune(struct scene *s, size_t by, const char *names)
 {
-    struct torch_state st = scene_state(scene_get(s, ""));
+    struct torch_state st = scene_state_now(s);
     const char *now;
 
     now = scene_text(s, &st);
@@ -25,7 +25,7 @@ static void a_stall_moves_heartbeats_and_the_deadline(void **state)
     (void)state;
     scene_init(&s);
     scene_meet(&s, 2);
-    st = scene_state(scene_get(&s, ""));
+    st = scene_state_now(&s);
     deadline_us = st.deadline_us = scene_now_us(&s) + 30 * SECOND;
     st.has_deadline = true;
     scene_put_state(&s, &st);
@@ -50,7 +50,7 @@ static void a_stall_leaves_other_runs_alone(void **state)
     scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = 6000});
     assert_int_equal(s.out.count, 0);
     scene_meet(&s, 1);
-    st = scene_state(scene_get(&s, ""));
+    st = scene_state_now(&s);
     st.closed = true;
     scene_put_state(&s, &st);
     scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = 6000});
@@ -125,7 +125,7 @@ static void a_repair_does_not_wait_for_the_slot(void **state)
     (void)state;
     scene_init(&s);
     scene_meet(&s, 3);
-    st = scene_state(scene_get(&s, ""));
+    st = scene_state_now(&s);
     seen = scene_text(&s, &st);
     st = scene_state(seen);
     st.round = 1;
@@ -186,7 +186,7 @@ static void a_node_that_was_replaced_is_closed(void **state)
     /* Another one takes its place. */
     {
         struct agent *other = scene_connect(&s, true);
-        struct torch_state st = scene_state(scene_get(&s, ""));
+        struct torch_state st = scene_state_now(&s);
         const char *now = scene_text(&s, &st);
 
         st = scene_state(now);
@@ -215,7 +215,7 @@ static void a_node_waits_when_the_new_round_was_not_full(void **state)
     scene_init(&s);
     scene_meet(&s, 2);
     prune(&s, 0, "b");
-    st = scene_state(scene_get(&s, ""));
+    st = scene_state_now(&s);
     st.round++;
     st.complete = false;
     st.has_deadline = true;
@@ -251,7 +251,7 @@ static void a_node_that_comes_back_late_has_a_fresh_heartbeat(void **state)
         scene_init(&s);
         scene_meet(&s, 2);
         at_us = scene_now_us(&s) - cases[i].age;
-        st = scene_state(scene_get(&s, ""));
+        st = scene_state_now(&s);
         scene_beat(&st, "a", at_us);
         scene_put_state(&s, &st);
         scene_event(&s, AGENT_LOOKED, &s.agents[0]);
@@ -271,7 +271,7 @@ static void a_node_that_left_by_itself_is_not_put_back(void **state)
     (void)state;
     scene_init(&s);
     scene_meet(&s, 2);
-    st = scene_state(scene_get(&s, ""));
+    st = scene_state_now(&s);
     now = scene_text(&s, &st);
     st = scene_state(now);
     scene_remove(&st, "a");
@@ -290,7 +290,7 @@ static void a_node_waits_when_no_round_is_complete(void **state)
     (void)state;
     scene_init(&s);
     scene_meet(&s, 1);
-    st = scene_state(scene_get(&s, ""));
+    st = scene_state_now(&s);
     scene_remove(&st, "a");
     st.complete = false;
     st.round++;

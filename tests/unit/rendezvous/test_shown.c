@@ -206,7 +206,7 @@ static void who_has_joined_sees_itself(void **state)
     assert_int_equal(scene_node_now(&s, "a").heartbeat_us, scene_now_us(&s));
     now = look(&s, 0);
     scene_cas(&s, &s.agents[0], now, scene_leaving(&s, now, "a"));
-    assert_int_equal(torch_state_participants(&s.run.view.state), 1);
+    assert_int_equal(scene_participants(&s), 1);
     assert_false(s.run.view.state.complete);
     assert_int_equal(s.run.view.state.round, 0);
     scene_fini(&s);
@@ -338,7 +338,7 @@ static void heartbeats_are_in_what_is_put_later(void **state)
     seen = look(&s, 0);
     scene_cas(&s, &s.agents[0], seen, scene_beating(&s, seen, "a"));
     scene_disconnect(&s, &s.agents[2]);
-    st = scene_state(scene_get(&s, ""));
+    st = scene_state_now(&s);
     assert_int_equal(scene_node(&st, "a")->heartbeat_us, scene_now_us(&s));
     torch_state_free(&st);
     assert_false(s.run.view.has_beats);
@@ -354,7 +354,7 @@ static void one_leaves_and_waits(void **state)
     train(&s, 3);
     seen = look(&s, 1);
     seen = scene_cas(&s, &s.agents[1], seen, scene_leaving(&s, seen, "b"));
-    assert_int_equal(torch_state_participants(&s.run.view.state), 2);
+    assert_int_equal(scene_participants(&s), 2);
     assert_true(s.run.view.state.complete);
     assert_int_equal(s.run.view.state.round, 0);
     assert_non_null(scene_note(&s, NOTE_NODE_LEFT));
@@ -369,7 +369,7 @@ static void one_leaves_and_waits(void **state)
     seen = look(&s, 1);
     scene_cas(&s, &s.agents[1], seen, scene_leaving(&s, seen, "b"));
     assert_false(scene_node_now(&s, "b").waiting);
-    assert_int_equal(torch_state_participants(&s.run.view.state), 2);
+    assert_int_equal(scene_participants(&s), 2);
     scene_fini(&s);
 }
 
@@ -402,7 +402,7 @@ static void read_rank_of_a_round_that_has_lost_one(bool agent_views)
     s.settings.agent_views = agent_views;
     scene_meet(&s, 4);
     scene_disconnect(&s, &s.agents[0]);
-    assert_int_equal(torch_state_participants(&s.run.view.state), 3);
+    assert_int_equal(scene_participants(&s), 3);
     st = scene_state(look(&s, 2));
     assert_true(st.complete);
     assert_int_equal(torch_state_participants(&st), 4);
@@ -455,7 +455,7 @@ static void a_rank_is_read_in_the_answer_to_a_write(void **state)
 
         scene_init(&s);
         scene_meet(&s, 4);
-        st = scene_state(scene_get(&s, ""));
+        st = scene_state_now(&s);
         st.complete = false;
         seen = scene_text(&s, &st);
         if (how & 2)
@@ -488,7 +488,7 @@ static void one_closes_the_run(void **state)
     seen = look(&s, 2);
     scene_cas(&s, &s.agents[2], seen, scene_closing(&s, seen));
     assert_true(s.run.view.state.closed);
-    assert_int_equal(torch_state_participants(&s.run.view.state), 3);
+    assert_int_equal(scene_participants(&s), 3);
     st = scene_state(look(&s, 0));
     assert_true(st.closed);
     assert_int_equal(st.count, 1);
@@ -569,7 +569,7 @@ static void what_has_passed_is_refused(void **state)
         answer = scene_cas(&s, &s.agents[0], seen, texts[what](&s, seen, "a"));
         assert_string_equal(answer, scene_get(&s, ""));
         assert_int_equal(s.run.view.state.round, 1);
-        assert_int_equal(torch_state_participants(&s.run.view.state), 2);
+        assert_int_equal(scene_participants(&s), 2);
         scene_fini(&s);
     }
 }
@@ -592,7 +592,7 @@ static void one_that_was_pruned_is_put_back(void **state)
     scene_remove(&st, "a");
     scene_beat(&st, "b", scene_now_us(&s));
     scene_cas(&s, &s.agents[1], now, scene_text(&s, &st));
-    assert_int_equal(torch_state_participants(&s.run.view.state), 2);
+    assert_int_equal(scene_participants(&s), 2);
     scene_cas(&s, &s.agents[0], seen, scene_beating(&s, seen, "a"));
     assert_true(scene_node_now(&s, "a").participant);
     assert_int_equal(scene_node_now(&s, "a").heartbeat_us, scene_now_us(&s));
@@ -739,7 +739,7 @@ static void clocks_may_be_wrong(void **state)
     (void)state;
     meet_by_clock(&s, ahead_us, 4);
     assert_true(s.run.view.state.complete);
-    assert_int_equal(torch_state_participants(&s.run.view.state), 4);
+    assert_int_equal(scene_participants(&s), 4);
     for (size_t i = 0; i < 4; i++) {
         struct torch_state st = scene_state(look(&s, i));
 
@@ -786,7 +786,7 @@ static void join_and_set_deadline(struct scene *s)
 
     scene_cas(s, scene_connect(s, true), "", SENTINEL);
     join_by_clock(s, 0, 2 * MINUTE, false);
-    st = scene_state(scene_get(s, ""));
+    st = scene_state_now(s);
     seen = scene_copy(scene_get(s, ""));
     st.has_deadline = true;
     st.deadline_us = scene_now_us(s) + 2 * MINUTE + 30 * SECOND;
@@ -870,7 +870,7 @@ static void the_moved_heartbeat_of_another_one_names_no_writer(void **state)
     scene_cas(&s, &s.agents[1], look(&s, 1), scene_text(&s, &st));
     assert_int_equal(s.run.skewed, 0);
     scene_cas(&s, &s.agents[0], seen, scene_leaving(&s, seen, "a"));
-    assert_int_equal(torch_state_participants(&s.run.view.state), 1);
+    assert_int_equal(scene_participants(&s), 1);
     assert_int_equal(scene_node_now(&s, "b").heartbeat_us, scene_now_us(&s));
     assert_true(s.agents[0].is_listed && slice_is(s.agents[0].node.addr, "a"));
     assert_true(s.agents[1].is_listed && slice_is(s.agents[1].node.addr, "b"));
@@ -915,7 +915,7 @@ static void a_new_agent_is_not_dead_by_its_own_clock(void **state)
         assert_true(st.nodes[i].heartbeat_us > scene_now_us(&s) + 1000 * MINUTE);
     torch_state_free(&st);
     scene_cas(&s, &s.agents[2], seen, scene_leaving(&s, seen, "a"));
-    assert_int_equal(torch_state_participants(&s.run.view.state), 1);
+    assert_int_equal(scene_participants(&s), 1);
     assert_true(scene_node_now(&s, "b").has_heartbeat);
     assert_true(scene_node_now(&s, "b").heartbeat_us < scene_now_us(&s));
     scene_fini(&s);

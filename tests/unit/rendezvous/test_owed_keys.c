@@ -1,0 +1,99 @@
+/* A node is lost in the first minute of a round: those who wait for its keys get some. */
+#include "tests/unit/rendezvous/scene.h"
+
+static void those_who_wait_for_ranks_get_some(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_disconnect(&s, &s.agents[0]);
+    assert_string_equal(scene_get(&s, ".0/torchelastic/role_info/0"),
+                        "{\"role\": \"default\", \"rank\": 0, \"local_world_size\": 1}");
+    assert_string_equal(scene_get(&s, ".0/torchelastic/assigned_ranks/0"), "[0, 2, 0, 2]");
+    assert_string_equal(scene_get(&s, ".0/torchelastic/assigned_ranks/1"), "[1, 2, 1, 2]");
+    assert_null(scene_get(&s, ".0/torchelastic/role_info1"));
+    scene_fini(&s);
+}
+
+/* Torch 2.4 and before read a place in each round, and wait for it for five minutes. Later ones
+ * read one in their life. */
+static void old_agents_get_a_place_too(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_disconnect(&s, &s.agents[0]);
+    assert_null(scene_get(&s, ".0/MASTER_ADDR"));
+    scene_fini(&s);
+
+    scene_init(&s);
+    scene_meet(&s, 2);
+    s.agents[1].pings = false;
+    scene_disconnect(&s, &s.agents[0]);
+    assert_non_null(scene_get(&s, ".0/MASTER_ADDR"));
+    assert_non_null(scene_get(&s, ".0/MASTER_PORT"));
+    scene_fini(&s);
+}
+
+/* Agent 0 lives, and waits for the roles of all. */
+static void agent_zero_gets_the_role_of_a_lost_node(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_put(&s, ".0/torchelastic/role_info/0", "said");
+    scene_disconnect(&s, &s.agents[1]);
+    assert_string_equal(scene_get(&s, ".0/torchelastic/role_info/0"), "said");
+    assert_non_null(scene_get(&s, ".0/torchelastic/role_info/1"));
+    assert_null(scene_get(&s, ".0/torchelastic/assigned_ranks/0"));
+    scene_fini(&s);
+}
+
+/* They have all that they wait for. */
+static void nobody_waits_long_after_the_round_was_complete(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_pass(&s, 61000);
+    scene_disconnect(&s, &s.agents[0]);
+    assert_null(scene_get(&s, ".0/torchelastic/role_info/0"));
+    scene_fini(&s);
+}
+
+/* Its user has told it to be patient (read_timeout). */
+static void an_agent_that_still_waits_gets_them_later_too(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_step(&s,
+               (struct policy_event){.kind = AGENT_ASKED, .agent = &s.agents[1], .waits = true});
+    scene_pass(&s, 300000);
+    scene_disconnect(&s, &s.agents[0]);
+    assert_non_null(scene_get(&s, ".0/torchelastic/assigned_ranks/1"));
+    scene_fini(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(those_who_wait_for_ranks_get_some),
+        cmocka_unit_test(old_agents_get_a_place_too),
+        cmocka_unit_test(agent_zero_gets_the_role_of_a_lost_node),
+        cmocka_unit_test(nobody_waits_long_after_the_round_was_complete),
+        cmocka_unit_test(an_agent_that_still_waits_gets_them_later_too),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
