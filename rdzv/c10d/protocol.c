@@ -175,7 +175,8 @@ static enum protocol_result run_request(struct conn *c, const struct c10d_reques
  * would be read as the first byte of that one's answer. */
 static void give_up_wait(struct conn *c)
 {
-    if (c10d_session(c)->waiter != NULL && c10d_session(c)->version == C10D_LEGACY)
+    if (c10d_session(c)->waiter != NULL && c10d_session(c)->version == C10D_LEGACY &&
+        (c->carrier == NULL || !c->carrier->functions->may_repeat(c)))
         c10d_drop_wait(c);
 }
 

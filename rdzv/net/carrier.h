@@ -39,6 +39,9 @@ struct carrier_functions {
     /* Before each turn of a request. `changes`: it may change something. `barrier`: the key of a
      * BARRIER; else empty. */
     enum carrier_verdict (*begin)(struct conn *c, bool changes, struct slice barrier);
+    /* The next request may be here for the second time, so what the session waits for stays until
+     * begin() has seen it. */
+    bool (*may_repeat)(const struct conn *c);
     /* The journal takes no changes at present, and the request may make one: its input is parked,
      * and input_unpark() is called when the journal takes changes again. */
     void (*hold)(struct conn *c);

@@ -285,6 +285,11 @@ static enum carrier_verdict begin(struct conn *c, bool changes, struct slice bar
     return CARRIER_REFUSED;
 }
 
+static bool may_repeat(const struct conn *c)
+{
+    return session_of(c)->is_fresh;
+}
+
 static void hold(struct conn *c)
 {
     struct relay_session *s = session_of(c);
@@ -522,6 +527,7 @@ static void closed(struct conn *c)
 
 static const struct carrier_functions functions = {.send = send_session,
                                                    .begin = begin,
+                                                   .may_repeat = may_repeat,
                                                    .hold = hold,
                                                    .done = done,
                                                    .woken = woken,

@@ -94,10 +94,18 @@ int hand_say_hello_and_wait(void)
     return say_hello("default", 1, 1, true);
 }
 
+static enum c10d_version spoken = C10D_MODERN;
+
+void hand_speak(enum c10d_version version)
+{
+    spoken = version;
+}
+
 int hand_connect(void)
 {
     int fd = hand_say_hello("default", 1, 1);
 
+    hand_speak(C10D_MODERN);
     assert_int_equal(hand_next(fd).kind, RELAY_WELCOME);
     return fd;
 }
@@ -113,7 +121,7 @@ void hand_send_open_of(int fd, uint64_t link, uint32_t channel, uint64_t id, boo
     uint8_t payload[256];
 
     open.session = id;
-    open.c10d_version = C10D_MODERN;
+    open.c10d_version = spoken;
     open.peer_host = (ProtobufCBinaryData){9, (uint8_t *)(uintptr_t) "127.0.0.1"};
     open.peer_port = 7;
     open.local_host = (ProtobufCBinaryData){9, (uint8_t *)(uintptr_t) "127.0.0.1"};

@@ -52,6 +52,11 @@ void hand_lose_link(int fd);
 void hand_send_open(int fd, uint32_t channel, uint64_t id, bool resumes);
 void hand_send_open_of(int fd, uint64_t link, uint32_t channel, uint64_t id, bool resumes);
 
+/* What the clients of sessions that are opened from now on speak; hand_connect(): the modern
+ * version.
+ */
+void hand_speak(enum c10d_version version);
+
 /* A new session; or one that was there before, of which the server says that. */
 void hand_open(int fd, uint32_t channel, uint64_t id);
 void hand_resume(int fd, uint32_t channel, uint64_t id, int flags, uint64_t number,

@@ -18,6 +18,7 @@
 #define GET_B     "\3\2\0\0\0\0\0\0\0/b"
 #define WAIT_K    "\6\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k"
 #define WAIT_J    "\6\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/j"
+#define WAIT_JK   "\6\2\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/j\2\0\0\0\0\0\0\0/k"
 #define ADD_N     "\4\2\0\0\0\0\0\0\0/n\1\0\0\0\0\0\0\0"
 #define DELETE_K  "\x08\2\0\0\0\0\0\0\0/k"
 #define DELETE_J  "\x08\2\0\0\0\0\0\0\0/j"
@@ -33,6 +34,10 @@
 #define VALUE_V   "\1\0\0\0\0\0\0\0v"
 #define ONE       "\1\0\0\0\0\0\0\0"
 #define TWO       "\2\0\0\0\0\0\0\0"
+
+/* Of the legacy version. */
+#define LEGACY_WAIT_JK "\5\2\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/j\2\0\0\0\0\0\0\0/k"
+#define LEGACY_SET_K   "\0\2\0\0\0\0\0\0\0/k\1\0\0\0\0\0\0\0v"
 
 #define WATCH "GET /v2/keys/k?wait=true HTTP/1.1\r\nHost: x\r\n\r\n"
 #define GET_1 "GET /version HTTP/1.1\r\nHost: x\r\n\r\n"

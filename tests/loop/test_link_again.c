@@ -422,6 +422,80 @@ static void a_wait_that_is_sent_again_waits_on(void **state)
     loop_close(&loop);
 }
 
+/* A key that was there for a moment counts, and the WAIT that is sent again is the same one, also
+ * that of a legacy client, whose next request would end it. */
+static void a_key_counts_for_a_wait_that_is_sent_again(void **state)
+{
+    static const struct {
+        enum c10d_version version;
+        const char *wait;
+        size_t len;
+    } rows[] = {{C10D_MODERN, TEXT(WAIT_JK)}, {C10D_LEGACY, TEXT(LEGACY_WAIT_JK)}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        int fd, other;
+
+        loop_open(&loop, NULL);
+        other = hand_connect();
+        hand_open(other, 1, 12);
+        fd = hand_connect();
+        hand_speak(rows[i].version);
+        hand_open(fd, 1, 11);
+        hand_request(fd, 1, 1, rows[i].wait, rows[i].len);
+        hand_expect_nothing(fd);
+        hand_request(other, 1, 1, TEXT(SET_K));
+        hand_expect(other, RELAY_DONE, CHANGED, 1, 1, NOTHING);
+        hand_request(other, 1, 2, TEXT(DELETE_K));
+        hand_expect(other, RELAY_ANSWER, CHANGED, 1, 2, TEXT(ONE));
+        hand_lose_link(fd);
+        fd = hand_connect();
+        hand_speak(rows[i].version);
+        hand_resume(fd, 1, 11, RELAY_KNOWN, 0, NOTHING);
+        hand_request(fd, 1, 1, rows[i].wait, rows[i].len);
+        hand_expect_nothing(fd);
+        hand_request(other, 1, 3, TEXT(SET_J));
+        hand_expect(other, RELAY_DONE, CHANGED, 1, 3, NOTHING);
+        hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 1, "\0", 1);
+        hand_lose_link(fd);
+        hand_lose_link(other);
+        loop_close(&loop);
+    }
+}
+
+/* A legacy client has given its WAIT up with its next request. `again`: the relay comes back in
+ * between, and sends the WAIT again, or not. */
+static void a_legacy_clients_next_request_ends_its_wait(void **state)
+{
+    (void)state;
+    for (int again = 0; again < 3; again++) {
+        struct space *space;
+        int fd;
+
+        loop_open(&loop, NULL);
+        fd = hand_connect();
+        hand_speak(C10D_LEGACY);
+        hand_open(fd, 1, 11);
+        hand_request(fd, 1, 1, TEXT(LEGACY_WAIT_JK));
+        hand_expect_nothing(fd);
+        if (again > 0) {
+            hand_lose_link(fd);
+            fd = hand_connect();
+            hand_speak(C10D_LEGACY);
+            hand_resume(fd, 1, 11, RELAY_KNOWN, 0, NOTHING);
+        }
+        if (again == 1)
+            hand_request(fd, 1, 1, TEXT(LEGACY_WAIT_JK));
+        hand_request(fd, 1, 2, TEXT(LEGACY_SET_K));
+        hand_expect(fd, RELAY_DONE, CHANGED, 1, 2, NOTHING);
+        space = TAILQ_FIRST(&loop.server.engine.store.spaces);
+        assert_int_equal(space->keys.waiters, 0);
+        hand_expect_nothing(fd);
+        hand_lose_link(fd);
+        loop_close(&loop);
+    }
+}
+
 /* The relay has cancelled it by itself while it was away. */
 static void a_wait_that_is_not_sent_again_has_ended(void **state)
 {
@@ -609,6 +683,8 @@ int main(void)
         cmocka_unit_test(each_request_counts_once_whatever_memory_there_is),
         cmocka_unit_test(a_wait_goes_on_without_its_link),
         cmocka_unit_test(a_wait_that_is_sent_again_waits_on),
+        cmocka_unit_test(a_key_counts_for_a_wait_that_is_sent_again),
+        cmocka_unit_test(a_legacy_clients_next_request_ends_its_wait),
         cmocka_unit_test(a_wait_that_is_not_sent_again_has_ended),
         cmocka_unit_test(a_barrier_waits_across_links_and_starts),
         cmocka_unit_test(whenever_the_link_is_lost_each_request_counts_once),
