@@ -29,7 +29,8 @@ from cases import case, check  # noqa: E402
 from etcd3 import text  # noqa: E402
 from filled import ask, contents, fill, goes_on, put, same  # noqa: E402
 from proxy import Proxy  # noqa: E402
-from replica_cases import LEASE_S, MIB, Adder, long, metric, ready, state, until_end, wait_for_leader, with_cluster  # noqa: E402
+from replica_cases import (LEASE_S, MIB, Adder, long, metric, ready, state, until_end,  # noqa: E402
+                           wait_for_leader, with_cluster, write_until_snapshots)
 from servers import Rdzvd, free_port, rdzvd_binary  # noqa: E402
 
 
@@ -583,17 +584,6 @@ def a_lost_answer(cluster, start):
 
 
 # --- Snapshots.
-
-def write_until_snapshots(leader, count):
-    """Large values, until the leader has written so many snapshots in all."""
-    peer, sent = Peer(leader.port), 0
-    while leader.log().count("event=snapshot_written") < count:
-        check(sent < 400, "no snapshot after %d values" % sent)
-        peer.set(b"large/%d" % (sent % 9), bytes([sent % 256]) * (MIB // 4))
-        peer.get(b"large/%d" % (sent % 9))
-        sent += 1
-    peer.socket.close()
-
 
 def snapshot_index(cluster):
     """The last entry that the newest snapshot has."""

@@ -120,6 +120,17 @@ def ready(replica):
     return replica
 
 
+def write_until_snapshots(leader, count, size=MIB // 4):
+    """Values of that size, until the leader has written so many snapshots in all."""
+    peer, sent = Peer(leader.port), 0
+    while leader.log().count("event=snapshot_written") < count:
+        check(sent * size < 100 * MIB, "no snapshot after %d values" % sent)
+        peer.set(b"large/%d" % (sent % 9), bytes([sent % 256]) * size)
+        peer.get(b"large/%d" % (sent % 9))
+        sent += 1
+    peer.socket.close()
+
+
 def state(replica):
     """All that clients see of it but its own address."""
     seen = contents(replica.port)
