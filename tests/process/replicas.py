@@ -405,6 +405,24 @@ def members_stand_in_a_file(cluster, start):
     same(never.stop(), 0, "the exit code of a replica that never had any")
 
 
+@case
+@with_cluster()
+def a_member_that_learns_is_left(cluster, start):
+    """It answers, at once and each time, that it cannot serve: its connection never fails by itself."""
+    learner, path = cluster.add_learner(), os.path.join(cluster.folder, "members")
+
+    def write(*members):
+        with open(path + ".new", "w", encoding="ascii") as f:
+            f.write("".join("127.0.0.1:%d\n" % m.port for m in members))
+        os.rename(path + ".new", path)
+    cluster.url = "etcd:///test"
+    write(learner)
+    r = start("--journal-endpoints-file=" + path)
+    r.wait_ready(503, "learner")
+    write(learner, cluster.members[0])
+    same(Peer(ready(r).port).add(b"k", 1), 1, "a change")
+
+
 def connections(port):
     """That this server has."""
     with open("/proc/net/tcp", encoding="ascii") as f:

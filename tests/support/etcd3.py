@@ -90,9 +90,9 @@ class Cluster:
         self.folder = tempfile.mkdtemp(prefix="rdzv-etcd3-")
         ports = free_ports(2 * count)
         names = ["m%d" % i for i in range(count)]
-        cluster = ",".join("%s=http://127.0.0.1:%d" % (name, ports + count + i)
-                           for i, name in enumerate(names))
-        self.members = [Member(name, self.folder, ports + i, ports + count + i, cluster, flags, secure,
+        self.peers = ",".join("%s=http://127.0.0.1:%d" % (name, ports + count + i)
+                              for i, name in enumerate(names))
+        self.members = [Member(name, self.folder, ports + i, ports + count + i, self.peers, flags, secure,
                                under)
                         for i, name in enumerate(names)]
         for member in self.members:
@@ -122,6 +122,18 @@ class Cluster:
         if "error" in answer:
             raise ValueError(answer["error"])
         return answer
+
+    def add_learner(self):
+        """A member that has no vote: it answers each request that needs one with a refusal."""
+        port = free_ports(2)
+        self.call("/v3/cluster/member/add",
+                  {"peerURLs": ["http://127.0.0.1:%d" % (port + 1)], "isLearner": True})
+        learner = Member("learner", self.folder, port, port + 1,
+                         self.peers + ",learner=http://127.0.0.1:%d" % (port + 1),
+                         ("--initial-cluster-state", "existing"))
+        self.members.append(learner)
+        learner.wait_log("ready to serve client requests|serving (insecure )?client requests", timeout=60)
+        return learner
 
     def keys(self, prefix="/rdzvd/test/", member=None):
         answer = self.call("/v3/kv/range", {"key": text(prefix), "range_end": text(prefix + "\x7f"),
