@@ -9,6 +9,7 @@ void forget_end_run(struct step *s)
     if (run->view.record.worker_store != 0)
         step_emit(s, POLICY_DROP_WORKER_STORE)->worker_store = run->view.record.worker_store;
     run->shares_roles = run->was_told = false;
+    run->finishing_round = -1;
     closing_forget(run);
     crowd_drop(run);
     run_view_update(&run->view, (struct slice){0});

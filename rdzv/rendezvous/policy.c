@@ -8,7 +8,6 @@
 
 static void connected(struct step *s, const struct policy_event *event)
 {
-    s->run->ending = false;
     presence_heard(s, event->agent, false);
     memo_recall(s, event->agent, event->memo);
     rejoin_enter(s, event->agent);
@@ -68,7 +67,6 @@ static void back(struct step *s, const struct policy_event *event)
     a->away = false;
     if (!a->gone)
         return;
-    s->run->ending = false;
     rejoin_take_back(s, a);
     run_list(s->run, a);
 }

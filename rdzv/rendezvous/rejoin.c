@@ -21,7 +21,7 @@ static void count_in(struct run *run, struct agent *a)
 {
     TAILQ_INSERT_TAIL(&run->agents, a, entry);
     run->agent_count++;
-    run->idle = false;
+    run->idle = run->ending = false;
 }
 
 void rejoin_enter(struct step *s, struct agent *a)

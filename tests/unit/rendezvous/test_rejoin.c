@@ -204,6 +204,47 @@ static void an_agent_that_waited_before_a_start_waits_on(void **state)
     scene_fini(&s);
 }
 
+/* The next job of that id is one of its own: what is known of the one before does not keep its
+ * agents from being told of a loss, in the round of the same number, too. */
+static void a_loss_in_the_next_run_is_told(void **state)
+{
+    static const char *const names[] = {"x", "y", "z"};
+
+    (void)state;
+    for (int on_request = 0; on_request < 2; on_request++) {
+        struct agent *early[3];
+        struct scene s;
+
+        closed_run(&s);
+        scene_step(&s, (struct policy_event){.kind = AGENT_ADD_ROUND_KEY,
+                                             .agent = &s.agents[0],
+                                             .round = 0,
+                                             .round_key = slice_str(
+                                                 "torchelastic/agent/terminal_state/num_members")});
+        for (size_t i = 0; i < 3; i++) {
+            early[i] = scene_connect(&s, true);
+            assert_null(knock(&s, early[i]));
+        }
+        if (on_request)
+            scene_event(&s, RUN_FORGET, NULL);
+        scene_disconnect(&s, &s.agents[0]);
+        pass_ttl(&s);
+        for (size_t i = 0; i < 3; i++)
+            assert_string_equal(knock(&s, early[i]), SENTINEL);
+        for (size_t i = 0; i < 3; i++) {
+            const char *now = scene_get(&s, "");
+
+            scene_cas(&s, early[i], now,
+                      i < 2 ? scene_joined(&s, now, names[i]) : scene_completed(&s, now, names[i]));
+        }
+        assert_int_equal(scene_participants(&s), 3);
+        scene_disconnect(&s, early[2]);
+        assert_int_equal(scene_participants(&s), 2);
+        assert_non_null(scene_note(&s, NOTE_NODES_RESTARTED));
+        scene_fini(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +257,7 @@ int main(void)
         cmocka_unit_test(an_agent_that_waits_may_leave),
         cmocka_unit_test(an_agent_that_is_back_after_a_start_was_in_it),
         cmocka_unit_test(an_agent_that_waited_before_a_start_waits_on),
+        cmocka_unit_test(a_loss_in_the_next_run_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
