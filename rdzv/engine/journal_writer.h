@@ -103,7 +103,7 @@ enum journal_writer_snapshot_state {
     JOURNAL_WRITER_SNAPSHOT_NONE,
     JOURNAL_WRITER_SNAPSHOT_OPEN,   /* takes parts */
     JOURNAL_WRITER_SNAPSHOT_ENDING, /* the thread has the rest to do; then it is NONE */
-    JOURNAL_WRITER_SNAPSHOT_FAILED, /* journal_writer_snapshot_abandon() ends it: then ENDING */
+    JOURNAL_WRITER_SNAPSHOT_FAILED, /* its end, or abandoning it: then ENDING */
 };
 
 /* Begins one of the store as it is after the last commit; the open batch has no changes. The state

@@ -87,11 +87,20 @@ bool journal_writer_snapshot_put(struct journal_writer *w, struct slice bytes)
     return true;
 }
 
+/* Until the thread has removed it. */
+static void abandon(struct journal_writer *w)
+{
+    w->snapshot_state = JOURNAL_WRITER_SNAPSHOT_ENDING;
+    w->snapshot_abandoned = true;
+}
+
 void journal_writer_snapshot_end(struct journal_writer *w)
 {
     pthread_mutex_lock(&w->lock);
     if (w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_OPEN)
         w->snapshot_state = JOURNAL_WRITER_SNAPSHOT_ENDING;
+    else if (w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_FAILED)
+        abandon(w);
     pthread_cond_signal(&w->work);
     pthread_mutex_unlock(&w->lock);
 }
@@ -100,10 +109,8 @@ void journal_writer_snapshot_abandon(struct journal_writer *w)
 {
     pthread_mutex_lock(&w->lock);
     if (w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_OPEN ||
-        w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_FAILED) {
-        w->snapshot_state = JOURNAL_WRITER_SNAPSHOT_ENDING; /* until the thread has removed it */
-        w->snapshot_abandoned = true;
-        pthread_cond_signal(&w->work);
-    }
+        w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_FAILED)
+        abandon(w);
+    pthread_cond_signal(&w->work);
     pthread_mutex_unlock(&w->lock);
 }

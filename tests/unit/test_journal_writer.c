@@ -695,6 +695,28 @@ static void a_snapshot_that_fails_harms_nothing(void **state)
     assert_int_equal(count_kept(), 2);
 }
 
+/* Its last part was made before the thread failed at its first: nobody looks at its state again. */
+static void a_snapshot_that_fails_behind_its_end_is_over(void **state)
+{
+    (void)state;
+    begin(JOURNAL_WRITER_BATCH, 1, 0);
+    commit(10);
+    await_durable(1);
+    sim_disk_fail(disk, SIM_ENOSPC, 1, UINT64_MAX);
+    journal_writer_snapshot_begin(writer);
+    put_parts(1);
+    await_snapshot_state(JOURNAL_WRITER_SNAPSHOT_FAILED);
+    journal_writer_snapshot_end(writer);
+    await_snapshot_state(JOURNAL_WRITER_SNAPSHOT_NONE);
+    assert_int_equal(journal_writer_stats(writer)->snapshot_failures, 1);
+    sim_disk_fail(disk, SIM_NONE, 0, 0);
+    journal_writer_snapshot_begin(writer);
+    put_parts(1);
+    journal_writer_snapshot_end(writer);
+    await_snapshot_state(JOURNAL_WRITER_SNAPSHOT_NONE);
+    assert_int_equal(journal_writer_stats(writer)->snapshots, 1);
+}
+
 /* What comes behind it is kept, although the thread has not begun it yet. */
 static void a_snapshot_may_be_asked_for_while_the_disk_fails(void **state)
 {
@@ -831,6 +853,7 @@ int main(void)
         TEST(a_snapshot_goes_through_the_thread),
         TEST(parts_do_not_run_ahead_of_the_disk),
         TEST(a_snapshot_that_fails_harms_nothing),
+        TEST(a_snapshot_that_fails_behind_its_end_is_over),
         TEST(a_snapshot_may_be_asked_for_while_the_disk_fails),
         TEST(a_snapshot_is_due_by_size),
         TEST(promises_hold),
