@@ -109,6 +109,7 @@ static struct tree_past *add_past(struct tree *t, struct node *n)
         n->past->newer = p;
     n->past = p;
     STAILQ_INSERT_TAIL(&t->pasts, p, entry);
+    t->keeps_past = true; /* spare_memory() may have closed the snapshots */
     return p;
 }
 

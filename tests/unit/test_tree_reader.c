@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "store/tree_snapshot.h"
 #include "tests/unit/tree_fixture.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -518,6 +519,26 @@ static void when_memory_is_short_readers_end_and_changes_do_not(void **state)
     twins_fini(&w);
 }
 
+/* What the change leaves behind stays, although the snapshots for which it did have just been
+ * closed. */
+static void what_was_removed_when_memory_was_short_goes_once(void **state)
+{
+    struct tree_snapshot snapshot;
+    struct twins w;
+
+    (void)state;
+    twins_init(&w, 1);
+    set_many(&w, "/d", 2);
+    tree_snapshot_open(&snapshot, &w.read.t);
+    account_set_limit(account.total + 100);
+    must(&w, COMMAND_TREE_DELETE, "/d/1", "");
+    must(&w, COMMAND_TREE_DELETE, "/d", "");
+    account_set_limit(0);
+    assert_true(snapshot.closed);
+    compare(&w);
+    twins_fini(&w);
+}
+
 /* Wherever there is no memory for the reader itself. */
 static void a_reader_without_memory_fails_and_frees_all(void **state)
 {
@@ -559,6 +580,7 @@ int main(void)
         cmocka_unit_test(a_long_value_is_read_in_slices),
         cmocka_unit_test(what_was_written_in_vain_is_freed_bit_by_bit),
         cmocka_unit_test(when_memory_is_short_readers_end_and_changes_do_not),
+        cmocka_unit_test(what_was_removed_when_memory_was_short_goes_once),
         cmocka_unit_test(a_reader_without_memory_fails_and_frees_all),
     };
 
