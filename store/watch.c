@@ -311,6 +311,20 @@ static bool load_value(const struct watch_hub *h, struct etcd_node *n, struct bl
     return *value != NULL;
 }
 
+/* The value of the event's key after it and before it. A refresh keeps it, so it is the same one.
+ */
+static bool load_values(const struct watch_hub *h, struct tree_event *e)
+{
+    if (!load_value(h, &e->prev, &e->prev_value))
+        return false;
+    if (e->prev_value == NULL || !e->node.has_value || !slice_equal(e->node.value, e->prev.value))
+        return load_value(h, &e->node, &e->value);
+    e->value = blob_ref(e->prev_value);
+    e->node.value = blob_slice(e->value);
+    return true;
+}
+
+/* NULL: memory is short. */
 static struct tree_event *event_of(const struct watch_hub *h, const struct event_state *state)
 {
     struct slice key = state->node.key;
@@ -329,7 +343,7 @@ static struct tree_event *event_of(const struct watch_hub *h, const struct event
     if (key.len != 0)
         memcpy(e->key, key.ptr, key.len);
     e->node.key = e->prev.key = (struct slice){e->key, key.len};
-    if (load_value(h, &e->node, &e->value) && load_value(h, &e->prev, &e->prev_value))
+    if (load_values(h, e))
         return e;
     tree_event_unref(e);
     return NULL;
@@ -344,10 +358,13 @@ bool watch_load(struct watch_hub *h, const struct event_state *state)
         h->history[index % HISTORY_EVENTS] != NULL)
         return false;
     e = event_of(h, state);
-    if (e == NULL)
-        return false;
-    h->history[index % HISTORY_EVENTS] = e;
-    h->bytes += event_size(e);
+    if (e != NULL) {
+        h->history[index % HISTORY_EVENTS] = e;
+        h->bytes += event_size(e);
+        return true;
+    }
+    while (h->oldest <= index) /* the history begins later: clients learn that it was cleared */
+        forget(h, h->oldest++);
     return true;
 }
 

@@ -113,7 +113,7 @@ void watch_skip_index(struct watch_hub *h, uint64_t index);
 bool watch_forget_oldest(struct watch_hub *h);
 
 /* For snapshot_load(): an event that there was, in its order; the hub's `last` and `oldest` are
- * set. False: it is none, or memory is short. */
+ * set. False: it is none. If memory is short, the history begins behind it. */
 bool watch_load(struct watch_hub *h, const struct event_state *state);
 
 /* The event of an index that changed this key to this value; NULL: it is none, or is not kept. */

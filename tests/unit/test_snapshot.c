@@ -952,8 +952,8 @@ static void events_and_keys_share_their_values(void **state)
     struct store s, loaded;
     const struct tree *t;
     const struct node *n;
-    size_t trees, history;
     struct slice where;
+    size_t before;
 
     (void)state;
     open_spaces(&s, 1);
@@ -961,16 +961,59 @@ static void events_and_keys_share_their_values(void **state)
         o.command.value = (struct slice){some_bytes + i, 1000};
         carry_out(&s, &o, NULL);
     }
-    trees = account.bytes[ACCOUNT_TREES];
-    history = account.bytes[ACCOUNT_HISTORY];
+    o.command.refresh = true;
+    o.command.value = (struct slice){0};
+    for (size_t i = 0; i < 3; i++) {
+        o.command.expires_ns = (int64_t)(i + 1) * INT64_C(1000000000000);
+        carry_out(&s, &o, NULL);
+    }
+    before = account.bytes[ACCOUNT_TREES] + account.bytes[ACCOUNT_HISTORY];
     expect_snapshot(&s, snapshot_begin(&s), dump_snapshot_text(&s), &loaded);
     t = &store_find_space(&loaded, slice_str(space_names[0]))->tree;
     assert_int_equal(tree_get((struct tree *)(uintptr_t)t, slice_str("/k"), &n, &where), ETCD_OK);
-    assert_int_equal(n->value->refs, 2);
+    assert_int_equal(n->value->refs, 8); /* the node's, its event's, two each of the refreshes */
     assert_int_equal(n->value->kind, ACCOUNT_TREES);
-    assert_int_equal(t->hub.history[t->index]->prev_value->refs, 2);
-    assert_in_range(account.bytes[ACCOUNT_HISTORY], 2 * history, 2 * history);
-    assert_in_range(account.bytes[ACCOUNT_TREES], 2 * trees, 2 * trees);
+    assert_ptr_equal(t->hub.history[t->index]->prev_value, n->value);
+    assert_int_equal(t->hub.history[t->index - 3]->prev_value->refs, 2);
+    assert_int_equal(account.bytes[ACCOUNT_TREES] + account.bytes[ACCOUNT_HISTORY], 2 * before);
+    store_fini(&s);
+    store_fini(&loaded);
+}
+
+/* There was more memory when the events were kept: the history begins later, and the store is
+ * there.
+ */
+static void where_memory_is_short_the_history_begins_later(void **state)
+{
+    struct order o = {.command = {.kind = COMMAND_TREE_SET, .key = slice_str("/k")}};
+    struct slices *l = calloc(1, sizeof *l);
+    enum snapshot_state at = SNAPSHOT_GOES_ON;
+    struct snapshot *snapshot;
+    struct store s, loaded;
+    const struct tree *t;
+
+    (void)state;
+    open_spaces(&s, 1);
+    for (size_t i = 0; i < 100; i++) {
+        o.command.value = (struct slice){some_bytes + i, 10000};
+        carry_out(&s, &o, NULL);
+    }
+    snapshot = snapshot_begin(&s);
+    while (at == SNAPSHOT_GOES_ON)
+        at = write_slice(snapshot, l, 100000);
+    snapshot_end(snapshot);
+    assert_int_equal(at, SNAPSHOT_DONE);
+    open_store(&loaded, 9);
+    account_set_limit(account.total + ACCOUNT_KEPT_MIN + 500000);
+    assert_true(load(&loaded, l));
+    account_set_limit(0);
+    t = &store_find_space(&loaded, slice_str(space_names[0]))->tree;
+    assert_in_range(watch_oldest(&t->hub), t->index - 60, t->index + 1);
+    o.command.value = (struct slice){some_bytes, 10};
+    carry_out(&loaded, &o, NULL);
+    assert_non_null(t->hub.history[t->index]);
+    slices_free(l);
+    free(l);
     store_fini(&s);
     store_fini(&loaded);
 }
@@ -1186,6 +1229,7 @@ int main(void)
         cmocka_unit_test(a_value_may_be_written_over),
         cmocka_unit_test(a_queue_may_end_where_the_snapshot_stands),
         cmocka_unit_test(events_and_keys_share_their_values),
+        cmocka_unit_test(where_memory_is_short_the_history_begins_later),
         cmocka_unit_test(a_snapshot_has_the_deadlines_of_its_moment_or_fails),
         cmocka_unit_test(a_store_without_spaces_has_a_snapshot),
         cmocka_unit_test(many_keys_may_change_at_once),
