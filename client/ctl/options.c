@@ -305,7 +305,7 @@ bool options_parse(int argc, char **argv, char *(*environment)(const char *name)
     *out = (struct ctl){.timeout_ms = -1,
                         .interval_ms = -1,
                         .count = -1,
-                        .token_file = environment("RDZVCTL_TOKEN_FILE"),
+                        .token_file = given_in(environment, "RDZVCTL_TOKEN_FILE"),
                         .tls_with = {.ca = given_in(environment, "RDZVCTL_CACERT"),
                                      .cert = given_in(environment, "RDZVCTL_CERT"),
                                      .key = given_in(environment, "RDZVCTL_KEY"),

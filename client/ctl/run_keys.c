@@ -213,8 +213,12 @@ enum ctl_exit run_get(const struct ctl *ctl)
         return code;
     if (ctl->wait)
         status = wait_for(c, ctl->args, 1, ctl_timeout(ctl, RDZV_FOREVER));
-    if (status == RDZV_OK)
-        status = rdzv_call(c, &op, &result);
+    if (status != RDZV_OK) {
+        code = store_waited(c, status);
+        rdzv_client_free(c);
+        return code;
+    }
+    status = rdzv_call(c, &op, &result);
     if (status == RDZV_OK)
         print_value(ctl, ctl->args[0], &result->value);
     else if (status == RDZV_ABSENT)
@@ -234,7 +238,7 @@ enum ctl_exit run_wait(const struct ctl *ctl)
 
     if (c == NULL)
         return code;
-    code = store_failed(c, wait_for(c, ctl->args, ctl->arg_count, ctl_timeout(ctl, RDZV_FOREVER)));
+    code = store_waited(c, wait_for(c, ctl->args, ctl->arg_count, ctl_timeout(ctl, RDZV_FOREVER)));
     rdzv_client_free(c);
     return code;
 }

@@ -40,8 +40,8 @@ enum ctl_exit store_code(enum rdzv_status status)
     case RDZV_OK:
         return CTL_FINE;
     case RDZV_ABSENT:
-    case RDZV_TIMEOUT:
         return CTL_MISSING;
+    case RDZV_TIMEOUT:
     case RDZV_UNREACHABLE:
     case RDZV_LOST:
     case RDZV_PROTOCOL:
@@ -67,6 +67,13 @@ enum ctl_exit store_say(enum rdzv_status status, const char *message)
 enum ctl_exit store_failed(struct rdzv_client *c, enum rdzv_status status)
 {
     return store_say(status, rdzv_client_message(c));
+}
+
+enum ctl_exit store_waited(struct rdzv_client *c, enum rdzv_status status)
+{
+    enum ctl_exit code = store_failed(c, status);
+
+    return status == RDZV_TIMEOUT ? CTL_MISSING : code;
 }
 
 struct rdzv_bytes store_text(const char *text)

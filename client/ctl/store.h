@@ -17,6 +17,8 @@ struct rdzv_client *store_open(const struct ctl *ctl, enum ctl_exit *code);
 enum ctl_exit store_say(enum rdzv_status status, const char *message);
 /* The same of the last call that blocked. */
 enum ctl_exit store_failed(struct rdzv_client *c, enum rdzv_status status);
+/* The same of a WAIT: when its time was up, a key is missing. */
+enum ctl_exit store_waited(struct rdzv_client *c, enum rdzv_status status);
 /* The code alone. */
 enum ctl_exit store_code(enum rdzv_status status);
 

@@ -385,6 +385,21 @@ def what_is_absent_is_said_with_what_to_do():
 
 
 @case
+def a_store_that_says_nothing_has_no_key_missing():
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = "127.0.0.1:%d" % mute.getsockname()[1]
+        for command in (("get", "/k"), ("set", "/k", "v"), ("delete", "/k"), ("add", "/k"), ("keys",), ("status",)):
+            _, err = rdzvctl("-s", address, "--timeout", "50ms", *command, code=UNREACHABLE)
+            has(err, "within 0.05 s" if command[0] != "status" else address)
+
+
+@case
+def an_empty_variable_is_none():
+    with Rdzvd() as daemon:
+        rdzvctl("spaces", server=daemon, RDZVCTL_TOKEN_FILE="", RDZVCTL_CACERT="")
+
+
+@case
 def a_wait_ends_with_the_key_or_with_time():
     with Rdzvd() as daemon:
         _, err = rdzvctl("wait", "--timeout", "50ms", "/x", "/y", server=daemon, code=MISSING)
