@@ -53,3 +53,6 @@ int64_t ctl_timeout(const struct ctl *ctl, int64_t otherwise_ms);
 
 /* The memory, or the end of the program: for what rdzvctl itself needs. */
 void *ctl_memory(void *p);
+
+/* For so many milliseconds, or until a signal comes. */
+void ctl_pause(int64_t ms);

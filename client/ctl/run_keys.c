@@ -276,7 +276,7 @@ enum ctl_exit run_watch(const struct ctl *ctl)
         status = rdzv_call(c, &op, &result);
         if (status == RDZV_OK) {
             print_change(ctl, &result->value, &last);
-            usleep((useconds_t)(interval < 10 ? 10 : interval) * 1000);
+            ctl_pause(interval < 10 ? 10 : interval);
         } else if (status == RDZV_ABSENT) {
             status = wait_for(c, ctl->args, 1, RDZV_FOREVER);
         }

@@ -197,7 +197,7 @@ static enum ctl_exit show(const struct ctl *ctl, show_fn *fn)
         if (ctl->output <= OUTPUT_WIDE)
             puts("");
         fflush(stdout);
-        usleep((useconds_t)(interval < 100 ? 100 : interval) * 1000);
+        ctl_pause(interval < 100 ? 100 : interval);
     }
     return code;
 }

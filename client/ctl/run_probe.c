@@ -91,7 +91,7 @@ enum ctl_exit run_latency(const struct ctl *ctl)
         code = store_failed(c, rdzv_ping(c));
         seconds[i] = now_s() - start;
         if (i < count)
-            usleep((useconds_t)interval * 1000);
+            ctl_pause(interval);
     }
     if (code == CTL_FINE)
         print_latency(ctl, seconds + 1, count);
@@ -341,7 +341,7 @@ enum ctl_exit run_preflight(const struct ctl *ctl)
     while (!(passed = try_once(ctl, &p)) && now_s() - p.started_s < timeout_s) {
         if (p.tries == 1)
             fprintf(stderr, "rdzvctl: %s; trying for %.3g s\n", why_not(&p), timeout_s);
-        usleep(PREFLIGHT_PAUSE_MS * 1000);
+        ctl_pause(PREFLIGHT_PAUSE_MS);
     }
     print_preflight(ctl, &p, passed);
     return passed ? CTL_FINE : CTL_UNREACHABLE;

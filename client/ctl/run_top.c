@@ -196,7 +196,7 @@ enum ctl_exit run_top(const struct ctl *ctl)
     if (code != CTL_FINE)
         return code;
     do {
-        usleep((useconds_t)interval * 1000);
+        ctl_pause(interval);
         code = take_sample(ctl, &now);
         if (code == CTL_FINE) {
             show(ctl, &before, &now);

@@ -394,6 +394,22 @@ def a_store_that_says_nothing_has_no_key_missing():
 
 
 @case
+def a_long_interval_is_waited_for():
+    with Rdzvd() as daemon:
+        process = subprocess.Popen([RDZVCTL, "-s", "127.0.0.1:%d" % daemon.port, "spaces", "--watch",
+                                    "--interval", "4295s"], stdout=subprocess.PIPE, text=True)
+        process.stdout.readline()
+        try:
+            process.communicate(timeout=0.3)
+            check(False, "it has ended")
+        except subprocess.TimeoutExpired as e:
+            check((e.stdout or b"").count(b"SPACE") == 0, "it looked again: %r" % e.stdout)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+@case
 def an_empty_variable_is_none():
     with Rdzvd() as daemon:
         rdzvctl("spaces", server=daemon, RDZVCTL_TOKEN_FILE="", RDZVCTL_CACERT="")
