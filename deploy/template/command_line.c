@@ -51,6 +51,118 @@ struct yaml_node *command_line_split(struct arena *a, const struct yaml_node *li
     }
 }
 
+/* A walk along the first command of a line. */
+struct command_walk {
+    const char *text, *at;
+    char *closers; /* what closes each open quote and substitution, the outermost first */
+    size_t depth;
+    const char *outermost; /* the first byte of the outermost open one */
+};
+
+static char closer(const struct command_walk *w)
+{
+    return w->depth == 0 ? '\0' : w->closers[w->depth - 1];
+}
+
+/* Steps over `len` bytes, which begin something that `close` ends. */
+static void open_part(struct command_walk *w, char close, size_t len)
+{
+    if (w->depth == 0)
+        w->outermost = w->at;
+    w->closers[w->depth++] = close;
+    w->at += len;
+}
+
+/* Within "", also within a ${} there, ' is an ordinary character. */
+static bool single_quotes_count(const struct command_walk *w)
+{
+    bool brace = closer(w) == '}' && w->depth > 1 && w->closers[w->depth - 2] == '"';
+
+    return closer(w) != '"' && !brace;
+}
+
+static bool opens_part(struct command_walk *w)
+{
+    char c = *w->at, next = w->at[1];
+    bool quoted = closer(w) == '"';
+
+    if (c == '`' || (c == '"' && !quoted) || (c == '\'' && single_quotes_count(w)))
+        open_part(w, c, 1);
+    else if (c == '$' && (next == '(' || next == '{'))
+        open_part(w, next == '(' ? ')' : '}', 2);
+    else if (!quoted && (c == '<' || c == '>') && next == '(')
+        open_part(w, ')', 2);
+    else if (c == '(' && closer(w) == ')')
+        open_part(w, ')', 1);
+    else
+        return false;
+    return true;
+}
+
+static bool begins_comment(const struct command_walk *w)
+{
+    return *w->at == '#' && (w->at == w->text || strchr(" \t\n", w->at[-1]) != NULL);
+}
+
+/* An & or | of >&2 and >| belongs to a redirection. */
+static bool ends_command(const struct command_walk *w)
+{
+    bool redirects = w->at > w->text && (w->at[-1] == '>' || (w->at[-1] == '<' && *w->at == '&'));
+
+    return *w->at == '\n' || *w->at == ';' || ((*w->at == '&' || *w->at == '|') && !redirects);
+}
+
+/* Goes to what ends the first command, or to the end of the line. */
+static void walk_command(struct command_walk *w)
+{
+    while (*w->at != '\0') {
+        if (closer(w) == '\'') {
+            w->depth -= *w->at++ == '\'';
+        } else if (*w->at == '\\') {
+            w->at += w->at[1] == '\0' ? 1 : 2;
+        } else if (*w->at == closer(w)) {
+            w->depth--;
+            w->at++;
+        } else if (!opens_part(w)) {
+            if (w->depth == 0 && begins_comment(w))
+                w->at += strcspn(w->at, "\n");
+            else if (w->depth == 0 && ends_command(w))
+                return;
+            else
+                w->at++;
+        }
+    }
+}
+
+static struct command_walk walk_line(struct arena *a, const struct yaml_node *line)
+{
+    struct command_walk w = {.text = line->text, .at = line->text};
+
+    w.closers = arena_alloc(a, line->len + 1); /* each byte opens at most one part */
+    walk_command(&w);
+    return w;
+}
+
+const char *command_line_break(struct arena *a, const struct yaml_node *line)
+{
+    struct command_walk w = walk_line(a, line);
+
+    if (*w.at == '\0')
+        return NULL;
+    if (*w.at == '\n')
+        return "newline";
+    return arena_copy(a, w.at, *w.at != ';' && w.at[1] == *w.at ? 2 : 1);
+}
+
+const char *command_line_open(struct arena *a, const struct yaml_node *line)
+{
+    struct command_walk w = walk_line(a, line);
+
+    if (w.depth == 0)
+        return NULL;
+    return arena_copy(a, w.outermost, strchr("$<>", *w.outermost) != NULL ? 2 : 1);
+}
+
 /* Kubernetes takes any text between $( and ) for the name of a variable. Only these characters can
  * be in such a name. */
 static bool is_variable(const char *p)

@@ -151,6 +151,24 @@ static struct yaml_node *fn_words(const struct call *c)
     return yaml_text(c->args[0]) == NULL ? NULL : command_line_split(c->arena, c->args[0]);
 }
 
+/* command_break(text): what ends its first command too early, as `&&` or `newline`, or null */
+static struct yaml_node *fn_command_break(const struct call *c)
+{
+    const char *end =
+        yaml_text(c->args[0]) == NULL ? NULL : command_line_break(c->arena, c->args[0]);
+
+    return end == NULL ? NULL : new_text(c, end);
+}
+
+/* command_open(text): the quote or substitution in it that does not end, or null */
+static struct yaml_node *fn_command_open(const struct call *c)
+{
+    const char *open =
+        yaml_text(c->args[0]) == NULL ? NULL : command_line_open(c->arena, c->args[0]);
+
+    return open == NULL ? NULL : new_text(c, open);
+}
+
 /* keep(text or list): escaped so that Kubernetes passes it on unchanged */
 static struct yaml_node *fn_keep(const struct call *c)
 {
@@ -338,6 +356,8 @@ static const struct {
 } functions[] = {
     {"after_last", 2, 2, fn_after_last},
     {"before_last", 2, 2, fn_before_last},
+    {"command_break", 1, 1, fn_command_break},
+    {"command_open", 1, 1, fn_command_open},
     {"concat", 1, 8, fn_concat},
     {"conflicts", 1, 1, fn_conflicts},
     {"contains", 2, 2, fn_contains},

@@ -76,8 +76,10 @@ def run_words(words):
 COMMANDS = [
     "t.py", "t.py --a b", "t.py  --a   b ", "t.py 'a b' \"c d\"", "t.py a'b c'd", "t.py ''", "t.py \\ a",
     "t.py 'a\\b' \"a\\\"b\" a\\'b", "t.py \"$A\" $A", "t.py '$A'", "t.py '$(A)' '$$' a$b", "t.py $(echo x)",
-    "t.py `echo y`", "t.py \"$(hostname)\" || true", "t.py a=b=c --x=,y", "t.py '\"'", "t.py a~b",
+    "t.py `echo y`", "t.py \"$(hostname)\" '|| true'", "t.py a=b=c --x=,y", "t.py '\"'", "t.py a~b",
     "t.py $$$$a", "t.py '$$$(A)'", "t.py \"a\\$b\"", "t.py 'a;b' a\\;b", "t.py \u00e4 '\u20ac'",
+    "t.py $(echo a; echo b | cat && echo \"c)\")", "t.py `echo a; echo b`", "t.py \"${B:-it's; & |}\" 2>&1",
+    "t.py a # don't; stop", "t.py \\\n  --a \\\n  b", "t.py $((1 + (2 * 3)))", "t.py a#'b;'", "t.py \"'\" '\"'",
     "t.py '*' a\\*b", "t.py a#b", "t.py \"a\\nb\"", "t.py 'a\nb'",
 ]
 
