@@ -257,12 +257,17 @@ static void set_variable(struct job_maker *m, const char *name, const char *text
              yaml_new_text(m->arena, text == NULL ? "" : text, text == NULL ? 0 : strlen(text)));
 }
 
+static void set_node(struct job_maker *m, const char *name, const struct yaml_node *value)
+{
+    yaml_put(m->arena, m->vars.vars, name,
+             value == NULL ? yaml_new_plain(m->arena, "null") : (struct yaml_node *)value);
+}
+
 static bool make_variables(struct job_maker *m)
 {
     m->vars = (struct scope){yaml_new(m->arena, YAML_MAPPING), &m->given};
     set_variable(m, "platform", yaml_text(yaml_get(m->platform, "platform")));
-    yaml_put(m->arena, m->vars.vars, "found",
-             m->found == NULL ? yaml_new_plain(m->arena, "null") : (struct yaml_node *)m->found);
+    set_node(m, "found", m->found);
     if (!template_fill_variables(&m->template, yaml_get(m->model, "first"), &m->vars) ||
         !choose_placement(m))
         return false;
@@ -470,6 +475,11 @@ bool emit_job_open(struct emit_job *job, struct yaml_node *settings, const struc
            run_checks(m, yaml_get(m->model, "checks"), false, &m->vars) &&
            run_checks(m, yaml_get(m->placement, "checks"), false, &m->vars) && d->errors == 0 &&
            run_checks(m, yaml_get(m->placement, "notes"), true, &m->vars);
+}
+
+void emit_job_set(struct emit_job *job, const char *name, const struct yaml_node *value)
+{
+    set_node(job->maker, name, value);
 }
 
 struct yaml_node *emit_job_part(struct emit_job *job, const char *name)

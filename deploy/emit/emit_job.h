@@ -32,6 +32,8 @@ bool emit_job_make(struct emit_job *job, const struct userfile *u, const struct 
  * `file`, or where the settings' nodes stand. */
 bool emit_job_open(struct emit_job *job, struct yaml_node *settings, const struct yaml_node *found,
                    const char *file, struct diag *d);
+/* Sets a variable of the parts that are made from now on; NULL: null. The node outlives the job. */
+void emit_job_set(struct emit_job *job, const char *name, const struct yaml_node *value);
 /* A part of parts.yaml, or `documents` of the placement, filled in with them; NULL: nothing. It
  * lives as long as the job. */
 struct yaml_node *emit_job_part(struct emit_job *job, const char *name);

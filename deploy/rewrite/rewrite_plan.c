@@ -66,6 +66,14 @@ static bool is_alias_of_earlier(const struct rewrite_job *j, size_t i)
     return false;
 }
 
+/* A container of rdzvd for these pods, which must not be root, as they may be. */
+static struct yaml_node *part_for_pods(struct emit_job *job, const struct kube_pods *p,
+                                       const char *name)
+{
+    emit_job_set(job, "podUser", kube_get(p->spec, "securityContext.runAsUser"));
+    return emit_job_part(job, name);
+}
+
 /* Puts a relay into all pods of the runs that move: from the etcd, or (NULL) from worker 0. */
 static void give_relays(struct rewrite *w, const struct rewrite_job *j, const struct etcd *e,
                         struct emit_job *job, const char *store)
@@ -79,9 +87,10 @@ static void give_relays(struct rewrite *w, const struct rewrite_job *j, const st
             is_alias_of_earlier(j, i))
             continue;
         last = r->container->pods;
-        rewrite_add_to_pod(w, last, "initContainers", true,
-                           emit_job_part(job, check_would_be_guaranteed(last) ? "relayOfGuaranteed"
-                                                                              : "relayOfOthers"));
+        rewrite_add_to_pod(
+            w, last, "initContainers", true,
+            part_for_pods(job, last,
+                          check_would_be_guaranteed(last) ? "relayOfGuaranteed" : "relayOfOthers"));
         if (yaml_get(w->options->wishes, "tls") != NULL)
             rewrite_add_to_pod(w, last, "volumes", false, emit_job_part(job, "clientTlsVolume"));
     }
@@ -568,7 +577,8 @@ static void give_agent_store(struct rewrite *w, const struct kube_object *o,
             set_restart_policy(w, p);
             rewrite_add_variables(w, main_container(p), NULL, emit_job_part(&job, "runEnv"));
         }
-        rewrite_add_to_pod(w, master, "initContainers", true, emit_job_part(&job, "rdzvdSidecar"));
+        rewrite_add_to_pod(w, master, "initContainers", true,
+                           part_for_pods(&job, master, "rdzvdSidecar"));
         rewrite_add_to_pod(w, master, "volumes", false, emit_job_part(&job, "rdzvdVolume"));
         rewrite_note(w, o->node,
                      "%s: rdzvd is a native sidecar of its Master, at port %ld, where rank 0 would "

@@ -154,6 +154,43 @@ def a_store_is_scraped_where_that_is_asked_for(_):
          [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "prom"}}}], "metricsFrom")
 
 
+ROOT = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: train, namespace: ml}
+spec:
+  elasticPolicy: {rdzvBackend: c10d, minReplicas: 1, maxReplicas: 3, maxRestarts: 100}
+  pytorchReplicaSpecs:
+    Worker:
+      replicas: 2
+      restartPolicy: OnFailure
+      template:
+        spec:
+          securityContext: {runAsUser: %s}
+          containers:
+          - name: pytorch
+            image: train:1
+            command: [torchrun, t.py]
+"""
+
+
+def a_relay_in_a_pod_of_root_has_a_user_of_its_own(_):
+    """Else it would be root, and demand not to be. A pod with another user, or none, may be one of OpenShift, which
+    refuses fixed users."""
+    for user, own in (("0", 65532), ("1000", None), ("null", None)):
+        out, _ = rewrite(["--rdzv=relay", "-"], data=(ROOT % user).encode(), code=0)
+        job = next(d for d in documents(out) if d["kind"] == "PyTorchJob")
+        relay, = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["initContainers"]
+        context = relay["securityContext"]
+        same([context.get("runAsUser"), context.get("runAsGroup")], [own, own], "user " + user)
+    master = ROOT.replace("  elasticPolicy: {rdzvBackend: c10d, minReplicas: 1, maxReplicas: 3, maxRestarts: 100}\n", "")
+    master = master.replace("Worker:", "Master:").replace("replicas: 2", "replicas: 1").replace("torchrun", "python")
+    out, _ = rewrite(["--wiring=agent-store", "-"], data=(master % "0").encode(), code=0)
+    job = next(d for d in documents(out) if d["kind"] == "PyTorchJob")
+    sidecar, = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["initContainers"]
+    same(sidecar["securityContext"].get("runAsUser"), 65532, "a sidecar")
+
+
 def arguments_are_rdzvds(_):
     """Every argument list that comes out is one that the daemon takes."""
     count = 0
@@ -891,7 +928,7 @@ def validator(_):
         check(done.returncode == 0, "%s: " % name + done.stdout.decode(), done.stderr.decode())
 
 
-TESTS = [golden, outputs_are_settled, arguments_are_rdzvds,
+TESTS = [golden, outputs_are_settled, arguments_are_rdzvds, a_relay_in_a_pod_of_root_has_a_user_of_its_own,
          a_store_expects_the_pods_that_its_job_has, a_store_is_scraped_where_that_is_asked_for, words, continued_lines, shapes,
          a_policys_conf_gets_the_keys_of_c10d, relayed_agents_wait_for_their_store, what_else_refers_to_the_etcd_is_named, refusals,
          templates_in_files, arguments, one_of_two, noise_stays, line_ends, other_styles, in_place,
