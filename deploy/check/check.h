@@ -243,6 +243,7 @@ CHECK_RULE(sidecar_blocks_completion);
 CHECK_RULE(sidecar_never_ready);
 CHECK_RULE(sidecar_too_old);
 CHECK_RULE(sidecar_not_guaranteed);
+CHECK_RULE(rdzvd_as_root);
 /* check_wrapper.c */
 CHECK_RULE(appwrapper_blocks_completion);
 CHECK_RULE(mcad_namespace);

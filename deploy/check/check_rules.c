@@ -416,6 +416,12 @@ const struct check_rule check_rules[] = {
      "A pod is Guaranteed only if every container has equal requests and limits for CPU and "
      "memory. Otherwise the training loses its exclusive CPUs.",
      "Give the sidecar equal requests and limits, too.", check_sidecar_not_guaranteed},
+    {"rdzvd-as-root", ERROR, "an rdzvd that is root, though it must not be",
+     "The container has runAsNonRoot: true and runAsUser: 0, each of its own or from its pod. The "
+     "kubelet does not start it: the container stays in CreateContainerConfigError, and with a "
+     "sidecar the whole pod waits.",
+     "Set securityContext.runAsUser: 65532 in the container; rdzvd needs no root.",
+     check_rdzvd_as_root},
     {"appwrapper-blocks-completion", ERROR, "a part that never ends, in an AppWrapper of a job",
      "The AppWrapper succeeds when all its pods have ended, and holds its quota until then.",
      "Run the store as a native sidecar of the Master, or outside of the AppWrapper. Or start "

@@ -201,3 +201,37 @@ void check_sidecar_not_guaranteed(struct check *c)
         }
     }
 }
+
+/* --- Whom it runs as. --- */
+
+/* A field of a security context: that of the container wins over that of its pod. */
+static const struct yaml_node *security(const struct kube_container *container, const char *name)
+{
+    const struct yaml_node *own = kube_get(kube_field(container, "securityContext"), name);
+
+    return own != NULL ? own : kube_get(kube_get(container->pods->spec, "securityContext"), name);
+}
+
+static void look_at_user(struct check *c, const struct kube_container *container)
+{
+    int64_t user;
+    bool refuses_root;
+
+    if (yaml_to_int(security(container, "runAsUser"), &user) && user == 0 &&
+        yaml_to_bool(security(container, "runAsNonRoot"), &refuses_root) && refuses_root)
+        check_report(c, container->pods->object,
+                     check_at_first(container->node,
+                                    "securityContext.runAsUser securityContext.runAsNonRoot name"),
+                     "%s has user 0%s, and runAsNonRoot", container->name,
+                     kube_get(kube_field(container, "securityContext"), "runAsUser") == NULL
+                         ? " from its pod"
+                         : "");
+}
+
+void check_rdzvd_as_root(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        if (c->jobs.stores[i].kind != JOB_STORE_ETCD)
+            look_at_user(c, c->jobs.stores[i].container);
+    }
+}
