@@ -370,6 +370,30 @@ static void find_scripts(struct job_view *v, const struct kube_object *map)
 
 /* --- Who meets where. --- */
 
+static bool may_be_master(const struct job_run *r)
+{
+    return r->local && r->store == NULL && !r->standalone && job_is_multi_node(r);
+}
+
+/* A run whose endpoint is its own loopback, while the others of its object meet at a training pod
+ * of it, on the same port: that pod is its own, and its agent finds the store by another name. */
+static void find_masters(struct job_view *v)
+{
+    for (size_t i = 0, end; i < v->count; i = end) {
+        const struct job_run *hosted = NULL;
+
+        for (end = i; end < v->count && job_run_object(v->runs[end]) == job_run_object(v->runs[i]);
+             end++) {
+            if (v->runs[end]->hosted && hosted == NULL)
+                hosted = v->runs[end];
+        }
+        for (size_t k = i; k < end && hosted != NULL; k++) {
+            if (may_be_master(v->runs[k]) && v->runs[k]->port == hosted->port)
+                v->runs[k]->hosted = true;
+        }
+    }
+}
+
 /* The runs of each of the pods are adjacent. */
 static void group_by_pods(struct job_view *v)
 {
@@ -441,6 +465,7 @@ void job_find(struct job_view *v, struct kube_bundle *bundle)
         }
     }
     v->count = v->all_count;
+    find_masters(v);
     for (size_t i = 0; i < bundle->count; i++) {
         if (bundle->objects[i]->type == KUBE_CONFIG_MAP)
             find_scripts(v, bundle->objects[i]);

@@ -424,6 +424,22 @@ static void note_store(struct rewrite *w, const struct rewrite_job *j, const cha
             rewrite_title(w, o));
 }
 
+/* A run that would stay where it is while the others of its job move: the job would fall apart. */
+static void refuse_half_a_job(struct rewrite *w, const struct rewrite_job *j)
+{
+    for (size_t i = 0; i < j->count; i++) {
+        const struct job_run *r = j->runs[i];
+        const struct job_setting *endpoint = &r->settings[TORCHRUN_RDZV_ENDPOINT];
+
+        if (job_is_dynamic(r) && job_is_multi_node(r) && !r->hosted && !r->found &&
+            r->store == NULL && endpoint->node != NULL)
+            rewrite_error(w, endpoint->node,
+                          "%s: a training pod is the store of its other runs, and rewrite cannot "
+                          "tell whether this one meets there, too: give it their endpoint",
+                          rewrite_title(w, j->object));
+    }
+}
+
 static void give_store(struct rewrite *w, const struct rewrite_job *j)
 {
     const struct kube_object *o = j->object;
@@ -447,6 +463,7 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
     if (*o->name == '\0')
         rewrite_error(w, o->node,
                       "this job has no name: give it one (the store cannot use generateName)");
+    refuse_half_a_job(w, j);
     if (w->options->relay)
         can_have_relays(w, j);
     if (w->diag->errors > 0 || (before == NULL && has_store_already(w, o)))

@@ -57,6 +57,8 @@ GOLDEN = [
     ("pytorchjob-etcd.c10d", [], ["pytorchjob-etcd.yaml"], 0),
     ("volcano-c10d", [], ["volcano-c10d.yaml"], 0),
     ("pytorchjob-c10d", [], ["pytorchjob-c10d.yaml"], 0),
+    ("masters", [], ["masters.yaml"], 0),
+    ("masters.relay", ["--rdzv=relay"], ["masters.yaml"], 0),
     ("pytorchjob-plain", ["--wiring=agent-store"], ["pytorchjob-plain.yaml"], 0),
     ("pytorchjob-plain.look", [], ["pytorchjob-plain.yaml"], 1),
     ("pytorchjob-static", [], ["pytorchjob-static.yaml"], 0),
@@ -583,6 +585,8 @@ REFUSED = [
      "    image: quay.io/coreos/etcd:v3.3.27\n  - name: b\n    image: busybox"), r"beside etcd: move"),
     ("no name", STORE.replace("name: etcd,", "") + JOB +
      "        args: [--rdzv-backend=etcd-v2, '--rdzv-endpoint=meet:2379']\n", r"no name: give it one"),
+    ("half a job", read(os.path.join(INPUTS, "masters.yaml")).decode().replace("localhost:", "$(hostname):"),
+     r"^<stdin>:19:15: PyTorchJob pt: a training pod is the store of its other runs"),
     ("folded words", STORE + JOB + "        args:\n        - >\n          torchrun --rdzv-backend\n"
      "          etcd-v2 --rdzv-endpoint=meet:2379 \"--rdzv-conf=a=1,\n          is_host=$(x\n"
      "          y)\" t.py\n", r"folded lines: write the text as a block"),
