@@ -205,6 +205,10 @@ static bool settle(struct conn *c)
         fail_softly(c, "its certificate has none of the names of --client-names");
         return false;
     }
+    if (SSL_session_reused(c->tls) == 1 && !tls_peer_is_in_time(c->tls)) {
+        fail_softly(c, "its certificate has expired since the session began that it resumes");
+        return false;
+    }
     end(c);
     c->protocol = NULL;
     c->wire = WIRE_KNOWN;

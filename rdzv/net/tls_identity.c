@@ -41,6 +41,13 @@ bool tls_peer_is_one_of(SSL *ssl, const struct string_list *names)
     return s.found;
 }
 
+bool tls_peer_is_in_time(SSL *ssl)
+{
+    X509 *certificate = SSL_get0_peer_certificate(ssl);
+
+    return certificate == NULL || X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0;
+}
+
 struct slice tls_peer_common_name(SSL *ssl)
 {
     X509 *certificate = verified_certificate(ssl);

@@ -10,6 +10,10 @@
  * compared as they are: a wildcard is no other name. An empty list has nobody. */
 bool tls_peer_is_one_of(SSL *ssl, const struct string_list *names);
 
+/* False: its certificate has expired. One that a resumed session names was verified when that
+ * session began. */
+bool tls_peer_is_in_time(SSL *ssl);
+
 /* Its common name, whatever other names it has: borrowed from the connection. Empty: it has none,
  * or was not verified. */
 struct slice tls_peer_common_name(SSL *ssl);

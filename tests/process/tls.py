@@ -639,6 +639,40 @@ def new_certificates_under_load():
     shutil.rmtree(folder)
 
 
+def asks(d, context, session=None):
+    """What comes of a request over a new connection; empty: it is refused. And the session."""
+    try:
+        raw = socket.create_connection(("127.0.0.1", d.port), timeout=30)
+        with context.wrap_socket(raw, server_hostname="localhost", session=session) as s:
+            s.sendall(request())
+            return read_all(s), s.session
+    except (ssl.SSLError, OSError):
+        return b"", None
+
+
+def short_sessions(d, valid_s):
+    """Of a client whose certificate is valid for so long: with each version a session."""
+    now = time.time()
+    begin, end = (time.strftime("%Y%m%d%H%M%SZ", time.gmtime(now + s)) for s in (-60, valid_s))
+    pair = CA.issue("worker", "DNS:worker", (begin, end))
+    contexts = [client_context(pair, version=v) for v in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)]
+    return pair, [(context, asks(d, context)[1]) for context in contexts]
+
+
+@case
+def a_session_ends_with_its_certificate():
+    with daemon("--client-ca=" + CA.pem) as d:
+        for valid_s in 3, 12, 48:  # a slow machine takes longer for its two sessions
+            pair, sessions = short_sessions(d, valid_s)
+            if all(session is not None for _, session in sessions):
+                break
+        while asks(d, client_context(pair))[0] != b"":
+            pass
+        for context, session in sessions:
+            same(asks(d, context, session)[0], b"", "over a session from before")
+        d.wait_log("event=refused .*has expired since the session began", count=2)
+
+
 @case
 def a_revoked_client_is_out_when_the_list_changes():
     ca = certs.Ca()
