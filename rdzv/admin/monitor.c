@@ -239,10 +239,12 @@ static void send_missed(struct monitor_client *client)
 
 static void send_to(struct monitor_client *client, struct blob *event, uint64_t shown)
 {
-    if (event == NULL || client->conn->output == OUTPUT_BLOCKED || !conn_can_push(client->conn)) {
+    if (event == NULL || client->conn->output == OUTPUT_BLOCKED) {
         client->missed += shown;
         return;
     }
+    if (!conn_can_push(client->conn))
+        return; /* it has left, see leave() */
     if (client->missed > 0)
         send_missed(client);
     event_send(client->conn, client->chunked, event);
