@@ -258,7 +258,7 @@ def what_speaks_no_tls():
 @case
 def tls_that_is_no_store():
     with tls_server() as port:  # it says nothing
-        _, err = rdzvctl("-s", "localhost:%d" % port, "--cacert", CA.pem, "get", "/a", "--timeout", "1s", code=1)
+        _, err = rdzvctl("-s", "localhost:%d" % port, "--cacert", CA.pem, "get", "/a", "--timeout", "1s", code=3)
         has(err, "no greeting within 1 s")
 
 
