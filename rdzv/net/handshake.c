@@ -196,12 +196,18 @@ static int step(SSL *ssl)
     return result == -EPROTO && account.refused != refused ? -ENOMEM : result;
 }
 
+/* With --client-cert=optional a client may have none. */
+static bool has_certificate(const SSL *ssl)
+{
+    return SSL_get0_peer_certificate(ssl) != NULL;
+}
+
 static bool settle(struct conn *c)
 {
     struct handshakes *all = &conn_net(c)->handshakes;
     const struct string_list *names = &all->config->client_names;
 
-    if (names->count > 0 && !tls_peer_is_one_of(c->tls, names)) {
+    if (names->count > 0 && has_certificate(c->tls) && !tls_peer_is_one_of(c->tls, names)) {
         fail_softly(c, "its certificate has none of the names of --client-names");
         return false;
     }

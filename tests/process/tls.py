@@ -431,6 +431,11 @@ def certificates_of_clients():
         same(curl(d.port, "/version")[0], 0, "optional: none")
         cert, key = OTHER_CA.issue("stranger")
         check(curl(d.port, "/version", "--cert", cert, "--key", key)[0] != 0, "optional: a wrong one")
+    with daemon("--client-ca=" + CA.pem, "--client-cert=optional", "--client-names=worker-0.example") as d:
+        same(curl(d.port, "/version")[0], 0, "optional, with names: none")
+        same(curl(d.port, "/version", "--cert", right[0], "--key", right[1])[0], 0, "optional: a name of the list")
+        cert, key = CA.issue("other", "DNS:worker-2.example")
+        check(curl(d.port, "/version", "--cert", cert, "--key", key)[0] != 0, "optional: no name of the list")
     with daemon("--client-ca=" + CA.pem, "--client-names=worker-1.example,spiffe://cluster/job") as d:
         same(curl(d.port, "/version", "--cert", right[0], "--key", right[1])[0], 0, "a name of the list")
         cert, key = CA.issue("worker-1.example", "DNS:worker-2.example")  # the common name does not count
