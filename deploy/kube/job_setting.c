@@ -310,6 +310,36 @@ static bool is_local(const char *host)
            strcmp(host, "[::1]") == 0;
 }
 
+/* The host is one reference to the name or the address of the pod in which the run is:
+ * `$(hostname -f):29500`, `$HOSTNAME:29500`, `$POD_IP:29500`. */
+static bool is_own_name(const struct job_value *endpoint)
+{
+    static const char *const own[] = {"$(hostname)", "`hostname`", "$HOSTNAME", "${HOSTNAME}"};
+    static const char *const with_option[] = {"$(hostname -", "`hostname -"};
+    static const char *const fields[] = {"status.podIP", "metadata.name"};
+    const char *text = endpoint->text, *colon = strrchr(text, ':');
+    size_t len = colon == NULL ? strlen(text) : (size_t)(colon - text);
+
+    if (endpoint->known)
+        return false; /* what looks like a reference is plain text there */
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        if (strlen(own[i]) == len && strncmp(text, own[i], len) == 0)
+            return true;
+    }
+    for (size_t i = 0; i < sizeof with_option / sizeof *with_option; i++) {
+        size_t start = strlen(with_option[i]);
+
+        if (len == start + 2 && strncmp(text, with_option[i], start) == 0 &&
+            strchr("fiIs", text[start]) != NULL)
+            return true;
+    }
+    for (size_t i = 0; i < sizeof fields / sizeof *fields && endpoint->field_count == 1; i++) {
+        if (strcmp(endpoint->fields[0], fields[i]) == 0)
+            return text[0] == '$' && len > 1 && strcspn(text + 1, ".-$`:") == len - 1;
+    }
+    return false;
+}
+
 /* The Service leads to a pod of the same object that is no store. */
 static bool leads_to_training(const struct job_view *v, const struct job_run *r)
 {
@@ -343,6 +373,7 @@ static void find_store(struct job_view *v, struct job_run *r)
     const char *written = setting_text(r, TORCHRUN_RDZV_ENDPOINT);
 
     r->local = is_local(r->host);
+    r->own_name = is_own_name(&r->settings[TORCHRUN_RDZV_ENDPOINT].value);
     if (r->standalone)
         return;
     if (is_set(r, TORCHRUN_RDZV_ENDPOINT) && (*r->host == '\0' || strchr(r->host, '$') != NULL)) {

@@ -370,25 +370,67 @@ static void find_scripts(struct job_view *v, const struct kube_object *map)
 
 /* --- Who meets where. --- */
 
-static bool may_be_master(const struct job_run *r)
+/* So many places of one object are remembered; the jobs that people write have one. */
+#define PLACES_MAX 8
+
+/* The runs of an object that meet at one of its training pods, one for each place. */
+struct hosted_places {
+    const struct job_run *list[PLACES_MAX];
+    size_t count;
+};
+
+static void add_place(struct hosted_places *places, const struct job_run *r)
 {
-    return r->local && r->store == NULL && !r->standalone && job_is_multi_node(r);
+    for (size_t i = 0; i < places->count; i++) {
+        const struct kube_target *t = &places->list[i]->target;
+
+        if (t->pods == r->target.pods && t->service == r->target.service &&
+            places->list[i]->port == r->port)
+            return;
+    }
+    if (places->count < PLACES_MAX)
+        places->list[places->count++] = r;
 }
 
-/* A run whose endpoint is its own loopback, while the others of its object meet at a training pod
- * of it, on the same port: that pod is its own, and its agent finds the store by another name. */
+/* Whether the run names its own pod in a way that other pods cannot use. */
+static bool may_be_master(const struct job_run *r)
+{
+    return (r->local || r->own_name) && r->store == NULL && !r->standalone && job_is_multi_node(r);
+}
+
+/* Whether the endpoint of `hosted` leads to these pods, as far as it is known. */
+static bool may_lead_to(const struct job_run *hosted, const struct kube_pods *p)
+{
+    const struct kube_target *t = &hosted->target;
+
+    if (t->pods != NULL)
+        return t->pods == p;
+    return t->service == NULL || kube_selects(kube_get(t->service->spec, "selector"), p);
+}
+
+static bool is_master(const struct job_run *r, const struct hosted_places *places)
+{
+    for (size_t i = 0; i < places->count; i++) {
+        if (places->list[i]->port == r->port && may_lead_to(places->list[i], r->container->pods))
+            return true;
+    }
+    return false;
+}
+
+/* A run whose endpoint is its own pod, as localhost or by its host name, while other runs of its
+ * object find that pod by another name, on the same port: both are the same store. */
 static void find_masters(struct job_view *v)
 {
     for (size_t i = 0, end; i < v->count; i = end) {
-        const struct job_run *hosted = NULL;
+        struct hosted_places places = {0};
 
         for (end = i; end < v->count && job_run_object(v->runs[end]) == job_run_object(v->runs[i]);
              end++) {
-            if (v->runs[end]->hosted && hosted == NULL)
-                hosted = v->runs[end];
+            if (v->runs[end]->hosted)
+                add_place(&places, v->runs[end]);
         }
-        for (size_t k = i; k < end && hosted != NULL; k++) {
-            if (may_be_master(v->runs[k]) && v->runs[k]->port == hosted->port)
+        for (size_t k = i; k < end && places.count > 0; k++) {
+            if (may_be_master(v->runs[k]) && is_master(v->runs[k], &places))
                 v->runs[k]->hosted = true;
         }
     }

@@ -61,6 +61,7 @@ struct job_run {
     struct kube_target target;     /* what the host name leads to in the bundle */
     bool found;                    /* it is something there */
     bool local;                    /* localhost */
+    bool own_name;                 /* its host is what the pod calls itself: $(hostname), its IP */
     bool hosted;                   /* a training pod of this job serves the store */
     bool misnamed;                 /* or is meant to, but no pod has that name */
     const struct job_store *store; /* the store at the endpoint, if it is in the bundle, or NULL */

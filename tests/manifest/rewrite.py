@@ -193,6 +193,24 @@ def a_relay_in_a_pod_of_root_has_a_user_of_its_own(_):
     same(sidecar["securityContext"].get("runAsUser"), 65532, "a sidecar")
 
 
+def a_master_moves_by_whatever_name_it_finds_itself(_):
+    """With its workers, if they meet at its pod and at its port; a worker that names itself meets with no other."""
+    job = read(os.path.join(INPUTS, "masters.yaml")).decode()
+    ip = job.replace("            command:", "            env:\n            - {name: POD_IP, valueFrom: "
+                     "{fieldRef: {fieldPath: status.podIP}}}\n            command:", 1)
+    for host, text in (("localhost", job), ("127.0.0.1", job), ("$(hostname)", job), ("$(hostname -i)", job),
+                       ("$HOSTNAME", job), ("${HOSTNAME}", job), ("`hostname -f`", job), ("$POD_IP", ip)):
+        text = text.replace("localhost:", host + ":")
+        out, _ = rewrite(["-"], data=text.encode(), code=0)
+        same(out.count(b"--rdzv_endpoint=pt-rdzv:29400 --rdzv_conf=is_host=0"), 2, host)
+        for port in ("23457", "$PORT"):
+            _, err = rewrite(["-"], data=text.replace(host + ":23456", host + ":" + port).encode(), code=2)
+            check(b"a training pod is the store of its other runs" in err, host + ":" + port, err.decode())
+    swapped = job.replace("localhost", "LOCAL").replace("$MASTER_ADDR", "localhost").replace("LOCAL", "$MASTER_ADDR")
+    _, err = rewrite(["-"], data=swapped.encode(), code=2)
+    check(b"<stdin>:30:15: PyTorchJob pt: a training pod is" in err, "workers that name themselves", err.decode())
+
+
 def arguments_are_rdzvds(_):
     """Every argument list that comes out is one that the daemon takes."""
     count = 0
@@ -585,7 +603,7 @@ REFUSED = [
      "    image: quay.io/coreos/etcd:v3.3.27\n  - name: b\n    image: busybox"), r"beside etcd: move"),
     ("no name", STORE.replace("name: etcd,", "") + JOB +
      "        args: [--rdzv-backend=etcd-v2, '--rdzv-endpoint=meet:2379']\n", r"no name: give it one"),
-    ("half a job", read(os.path.join(INPUTS, "masters.yaml")).decode().replace("localhost:", "$(hostname):"),
+    ("half a job", read(os.path.join(INPUTS, "masters.yaml")).decode().replace("localhost:", "$(cat /head):"),
      r"^<stdin>:19:15: PyTorchJob pt: a training pod is the store of its other runs"),
     ("folded words", STORE + JOB + "        args:\n        - >\n          torchrun --rdzv-backend\n"
      "          etcd-v2 --rdzv-endpoint=meet:2379 \"--rdzv-conf=a=1,\n          is_host=$(x\n"
@@ -933,7 +951,7 @@ def validator(_):
 
 
 TESTS = [golden, outputs_are_settled, arguments_are_rdzvds, a_relay_in_a_pod_of_root_has_a_user_of_its_own,
-         a_store_expects_the_pods_that_its_job_has, a_store_is_scraped_where_that_is_asked_for, words, continued_lines, shapes,
+         a_master_moves_by_whatever_name_it_finds_itself, a_store_expects_the_pods_that_its_job_has, a_store_is_scraped_where_that_is_asked_for, words, continued_lines, shapes,
          a_policys_conf_gets_the_keys_of_c10d, relayed_agents_wait_for_their_store, what_else_refers_to_the_etcd_is_named, refusals,
          templates_in_files, arguments, one_of_two, noise_stays, line_ends, other_styles, in_place,
          in_place_fails_whole, spec_examples, validator]
