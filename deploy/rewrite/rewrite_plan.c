@@ -15,6 +15,53 @@ static void add_moved(struct rewrite *w, const struct kube_object *o)
     w->moved[w->moved_count++] = o;
 }
 
+/* --- Whole jobs. --- */
+
+/* Whether the run moves: from the etcd, or (NULL) from worker 0. */
+static bool moves(const struct job_run *r, const struct etcd *e)
+{
+    return e != NULL ? etcd_serves(e, r) : r->hosted;
+}
+
+/* Scripts of one ConfigMap may be those of several jobs. */
+static bool has_partner_that_moves(const struct rewrite_job *j, const struct job_run *r,
+                                   const struct etcd *e)
+{
+    for (size_t i = 0; i < j->count; i++) {
+        if (moves(j->runs[i], e) && (j->object->type != KUBE_CONFIG_MAP ||
+                                     strcmp(j->runs[i]->container->name, r->container->name) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* Whether rewrite does not know where the agents of the run meet, so that they may be those that
+ * the runs which move have to meet with. */
+static bool may_stay_behind(const struct job_run *r, const struct etcd *e)
+{
+    return job_is_dynamic(r) && job_is_multi_node(r) && !moves(r, e) && !r->hosted && !r->found &&
+           r->store == NULL;
+}
+
+/* Refuses a job of which only a part would move: its agents would no longer meet. */
+static void refuse_half_a_job(struct rewrite *w, const struct rewrite_job *j, const struct etcd *e)
+{
+    for (size_t i = 0; i < j->count; i++) {
+        const struct job_run *r = j->runs[i];
+        const struct yaml_node *at = r->settings[TORCHRUN_RDZV_ENDPOINT].node;
+
+        if (!may_stay_behind(r, e) || !has_partner_that_moves(j, r, e))
+            continue;
+        if (at == NULL)
+            at = r->settings[TORCHRUN_RDZV_BACKEND].node;
+        rewrite_error(w, at == NULL ? r->container->node : at,
+                      "%s: %s the store of its other runs, and rewrite cannot tell whether this "
+                      "one meets there, too: give it their endpoint%s",
+                      rewrite_title(w, j->object), e != NULL ? "an etcd is" : "a training pod is",
+                      e != NULL ? ", or use --keep-backend" : "");
+    }
+}
+
 /* --- Relays. --- */
 
 static const char *platform_of(const struct kube_object *o)
@@ -83,8 +130,7 @@ static void give_relays(struct rewrite *w, const struct rewrite_job *j, const st
     for (size_t i = 0; i < j->count; i++) {
         const struct job_run *r = j->runs[i];
 
-        if ((e != NULL ? !etcd_serves(e, r) : !r->hosted) || r->container->pods == last ||
-            is_alias_of_earlier(j, i))
+        if (!moves(r, e) || r->container->pods == last || is_alias_of_earlier(j, i))
             continue;
         last = r->container->pods;
         rewrite_add_to_pod(
@@ -166,7 +212,7 @@ static void move_runs(struct rewrite *w, const struct rewrite_job *j, const stru
     for (size_t i = 0; i < j->count; i++) {
         const struct job_run *r = j->runs[i];
 
-        if (e != NULL ? !etcd_serves(e, r) : !r->hosted)
+        if (!moves(r, e))
             continue;
         if (!policy && rewrite_obeys_policy(j, r)) {
             rewrite_move_policy(w, j, host);
@@ -239,6 +285,8 @@ static void move_one(struct rewrite *w, const struct rewrite_job *j, struct etcd
         e->direct++;
         return;
     }
+    if (c10d)
+        refuse_half_a_job(w, j, e);
     relayed = relays_to_etcd(w, j, e);
     e->direct += !relayed;
     e->moved += c10d;
@@ -424,22 +472,6 @@ static void note_store(struct rewrite *w, const struct rewrite_job *j, const cha
             rewrite_title(w, o));
 }
 
-/* A run that would stay where it is while the others of its job move: the job would fall apart. */
-static void refuse_half_a_job(struct rewrite *w, const struct rewrite_job *j)
-{
-    for (size_t i = 0; i < j->count; i++) {
-        const struct job_run *r = j->runs[i];
-        const struct job_setting *endpoint = &r->settings[TORCHRUN_RDZV_ENDPOINT];
-
-        if (job_is_dynamic(r) && job_is_multi_node(r) && !r->hosted && !r->found &&
-            r->store == NULL && endpoint->node != NULL)
-            rewrite_error(w, endpoint->node,
-                          "%s: a training pod is the store of its other runs, and rewrite cannot "
-                          "tell whether this one meets there, too: give it their endpoint",
-                          rewrite_title(w, j->object));
-    }
-}
-
 static void give_store(struct rewrite *w, const struct rewrite_job *j)
 {
     const struct kube_object *o = j->object;
@@ -463,7 +495,7 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
     if (*o->name == '\0')
         rewrite_error(w, o->node,
                       "this job has no name: give it one (the store cannot use generateName)");
-    refuse_half_a_job(w, j);
+    refuse_half_a_job(w, j, NULL);
     if (w->options->relay)
         can_have_relays(w, j);
     if (w->diag->errors > 0 || (before == NULL && has_store_already(w, o)))

@@ -605,6 +605,13 @@ REFUSED = [
      "        args: [--rdzv-backend=etcd-v2, '--rdzv-endpoint=meet:2379']\n", r"no name: give it one"),
     ("half a job", read(os.path.join(INPUTS, "masters.yaml")).decode().replace("localhost:", "$(cat /head):"),
      r"^<stdin>:19:15: PyTorchJob pt: a training pod is the store of its other runs"),
+    ("half a job without an endpoint", read(os.path.join(INPUTS, "masters.yaml")).decode().replace(
+        "--rdzv_endpoint=localhost:23456 ", ""),
+     r"^<stdin>:19:15: PyTorchJob pt: a training pod is the store of its other runs.*: give it their endpoint$"),
+    ("half a job of an etcd", STORE + JOB + "        command: [torchrun, --rdzv-backend=etcd-v2, "
+     "'--rdzv-endpoint=meet:2379', --nnodes=2, t.py]\n      - name: more\n        image: trainer\n"
+     "        command: [sh, -c, 'torchrun --rdzv-backend=etcd-v2 --rdzv-endpoint=$ETCD:2379 --nnodes=2 t.py']\n",
+     r"^<stdin>:26:27: Job train: an etcd is the store of its other runs.*, or use --keep-backend$"),
     ("folded words", STORE + JOB + "        args:\n        - >\n          torchrun --rdzv-backend\n"
      "          etcd-v2 --rdzv-endpoint=meet:2379 \"--rdzv-conf=a=1,\n          is_host=$(x\n"
      "          y)\" t.py\n", r"folded lines: write the text as a block"),
