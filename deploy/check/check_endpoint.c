@@ -36,7 +36,7 @@ void check_endpoint_localhost(struct check *c)
                      r->container->pods->replicas != 1;
 
         if (!job_is_dynamic(r) || !job_is_multi_node(r) || !r->local || r->hosted ||
-            (r->store != NULL && !alone) || (!said && check_is_opaque(r)) ||
+            r->maybe_hosted || (r->store != NULL && !alone) || (!said && check_is_opaque(r)) ||
             check_next_never_ready(c, r->container->pods, NULL) != NULL)
             continue; /* the last: a store is there, and another rule says what is wrong with it */
         if (alone)

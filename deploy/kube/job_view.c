@@ -373,13 +373,13 @@ static void find_scripts(struct job_view *v, const struct kube_object *map)
 /* So many places of one object are remembered; the jobs that people write have one. */
 #define PLACES_MAX 8
 
-/* The runs of an object that meet at one of its training pods, one for each place. */
-struct hosted_places {
+/* Runs of one object, one for each place at which they meet. */
+struct job_places {
     const struct job_run *list[PLACES_MAX];
     size_t count;
 };
 
-static void add_place(struct hosted_places *places, const struct job_run *r)
+static void add_place(struct job_places *places, const struct job_run *r)
 {
     for (size_t i = 0; i < places->count; i++) {
         const struct kube_target *t = &places->list[i]->target;
@@ -408,7 +408,13 @@ static bool may_lead_to(const struct job_run *hosted, const struct kube_pods *p)
     return t->service == NULL || kube_selects(kube_get(t->service->spec, "selector"), p);
 }
 
-static bool is_master(const struct job_run *r, const struct hosted_places *places)
+static bool is_host_unknown(const struct job_run *r)
+{
+    return r->settings[TORCHRUN_RDZV_ENDPOINT].from != JOB_FROM_NOWHERE && !r->found && !r->local &&
+           !r->own_name && (*r->host == '\0' || strchr(r->host, '$') != NULL);
+}
+
+static bool is_master(const struct job_run *r, const struct job_places *places)
 {
     for (size_t i = 0; i < places->count; i++) {
         if (places->list[i]->port == r->port && may_lead_to(places->list[i], r->container->pods))
@@ -422,16 +428,20 @@ static bool is_master(const struct job_run *r, const struct hosted_places *place
 static void find_masters(struct job_view *v)
 {
     for (size_t i = 0, end; i < v->count; i = end) {
-        struct hosted_places places = {0};
+        struct job_places hosted = {0}, unknown = {0};
 
         for (end = i; end < v->count && job_run_object(v->runs[end]) == job_run_object(v->runs[i]);
              end++) {
             if (v->runs[end]->hosted)
-                add_place(&places, v->runs[end]);
+                add_place(&hosted, v->runs[end]);
+            else if (is_host_unknown(v->runs[end]))
+                add_place(&unknown, v->runs[end]);
         }
-        for (size_t k = i; k < end && places.count > 0; k++) {
-            if (may_be_master(v->runs[k]) && is_master(v->runs[k], &places))
-                v->runs[k]->hosted = true;
+        for (size_t k = i; k < end && hosted.count + unknown.count > 0; k++) {
+            if (!may_be_master(v->runs[k]))
+                continue;
+            v->runs[k]->hosted = is_master(v->runs[k], &hosted);
+            v->runs[k]->maybe_hosted = is_master(v->runs[k], &unknown);
         }
     }
 }

@@ -58,12 +58,13 @@ struct job_run {
     bool port_written;
     long nodes_min, nodes_max; /* -1: not known */
     bool standalone;
-    struct kube_target target;     /* what the host name leads to in the bundle */
-    bool found;                    /* it is something there */
-    bool local;                    /* localhost */
-    bool own_name;                 /* its host is what the pod calls itself: $(hostname), its IP */
-    bool hosted;                   /* a training pod of this job serves the store */
-    bool misnamed;                 /* or is meant to, but no pod has that name */
+    struct kube_target target; /* what the host name leads to in the bundle */
+    bool found;                /* it is something there */
+    bool local;                /* localhost */
+    bool own_name;             /* its host is what the pod calls itself: $(hostname), its IP */
+    bool hosted;               /* a training pod of this job serves the store */
+    bool misnamed;             /* or is meant to, but no pod has that name */
+    bool maybe_hosted;         /* or may, since the manifests do not say where the others meet */
     const struct job_store *store; /* the store at the endpoint, if it is in the bundle, or NULL */
 };
 
