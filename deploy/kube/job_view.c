@@ -134,8 +134,29 @@ static bool is_declaration(const char *text)
     return false;
 }
 
-/* Puts the assignments of a command into the scope; returns the first word that is none. */
-static size_t read_assignments(struct job_scope *scope, const struct arg_word *words, size_t count)
+static bool is_assigned(const struct job_scope *scope, const char *name)
+{
+    for (size_t i = 0; i < scope->count; i++) {
+        if (strcmp(scope->assigned[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Whether only one pod takes the value, as in `[ "$RANK" = 0 ] && HEAD=localhost`: its store is its
+ * own loopback, and all others find it by the value that the variable has already. A PET_ variable
+ * is the setting itself, and not only a part of it. */
+static bool is_of_one_pod(const struct job_scope *scope, const char *name, const char *value)
+{
+    return strncmp(name, "PET_", 4) != 0 &&
+           (strncmp(value, "localhost", 9) == 0 || strncmp(value, "127.", 4) == 0) &&
+           (is_assigned(scope, name) || job_variable(scope->view, scope->container, name) != NULL);
+}
+
+/* Puts the assignments of a command into the scope; returns the first word that is none. `maybe`:
+ * the command is behind a test, and does not run in all pods. */
+static size_t read_assignments(struct job_scope *scope, const struct arg_word *words, size_t count,
+                               bool maybe)
 {
     struct arena *a = &scope->view->bundle->arena;
     size_t i = 0;
@@ -147,9 +168,12 @@ static size_t read_assignments(struct job_scope *scope, const struct arg_word *w
 
         if (len == 0 && words[i].text[0] != '-')
             break;
-        if (len > 0)
-            job_scope_assign(scope, arena_copy(a, words[i].text, len),
-                             arg_text_of(&words[i], len + 1));
+        if (len > 0) {
+            const char *name = arena_copy(a, words[i].text, len);
+
+            if (!maybe || !is_of_one_pod(scope, name, words[i].text + len + 1))
+                job_scope_assign(scope, name, arg_text_of(&words[i], len + 1));
+        }
     }
     return i;
 }
@@ -266,6 +290,12 @@ static bool may_be_script(const struct arg_word *word)
     return strpbrk(word->text, " \n") != NULL && may_hold_torchrun(word->text);
 }
 
+static bool is_test(const struct shell_command *c)
+{
+    return strcmp(c->words[0].text, "[") == 0 || strcmp(c->words[0].text, "[[") == 0 ||
+           strcmp(c->words[0].text, "test") == 0;
+}
+
 /* `depth` counts `bash -c` within a script. */
 static bool find_in_script(struct job_scope *scope, const struct arg_word *whole, int depth)
 {
@@ -282,7 +312,7 @@ static bool find_in_script(struct job_scope *scope, const struct arg_word *whole
 
         for (size_t j = 0; j < c->count; j++)
             push_expanded(scope, &list, inner_word(a, whole, &c->words[j]));
-        skip = read_assignments(scope, list.words, list.count);
+        skip = read_assignments(scope, list.words, list.count, c->maybe && i > 0 && is_test(c - 1));
         if (is_talk(list.words + skip, list.count - skip))
             continue;
         command = find_command(scope, list.words + skip, list.count - skip);
@@ -292,15 +322,6 @@ static bool find_in_script(struct job_scope *scope, const struct arg_word *whole
         found = found || command;
     }
     return found;
-}
-
-static bool is_assigned(const struct job_scope *scope, const char *name)
-{
-    for (size_t i = 0; i < scope->count; i++) {
-        if (strcmp(scope->assigned[i].name, name) == 0)
-            return true;
-    }
-    return false;
 }
 
 /* There is no torchrun, but there are variables for it: a program that runs here may start it. */

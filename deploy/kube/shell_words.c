@@ -339,6 +339,14 @@ static void read_comment(struct shell_reader *r)
     r->pos = end == NULL ? r->len : (size_t)(end - r->text);
 }
 
+/* At && or ||. */
+static void read_condition(struct shell_reader *r)
+{
+    end_command(r);
+    r->pos += 2;
+    r->command.maybe = true;
+}
+
 /* `&> file` is no end. */
 static void end_command_or_redirect(struct shell_reader *r)
 {
@@ -368,8 +376,13 @@ static void read_one(struct shell_reader *r)
         read_newline(r);
         break;
     case '&':
-    case ';':
     case '|':
+        if (peek(r, 1) == c)
+            read_condition(r);
+        else
+            end_command_or_redirect(r);
+        break;
+    case ';':
     case '(':
     case ')':
         end_command_or_redirect(r);

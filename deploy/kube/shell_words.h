@@ -20,6 +20,7 @@ struct shell_word {
 struct shell_command {
     struct shell_word *words;
     size_t count, cap;
+    bool maybe; /* it is behind && or ||, and runs only if the one before it succeeds, or fails */
 };
 
 struct shell_script {

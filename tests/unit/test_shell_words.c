@@ -110,6 +110,26 @@ static void only_what_a_shell_replaces_expands(void **state)
     }
 }
 
+static void commands_behind_operators_may_not_run(void **state)
+{
+    static const struct {
+        const char *text, *maybe; /* a digit for each command */
+    } cases[] = {
+        {"a && b || c; d", "0110"}, {"a &&\n b\nc", "010"}, {"a & b | c", "000"},
+        {"a &>f && b\nc", "010"},   {"(a) || (b)", "01"},   {"a && ", "0"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct shell_script script;
+
+        shell_read(&arena, cases[i].text, strlen(cases[i].text), &script);
+        assert_int_equal(script.count, strlen(cases[i].maybe));
+        for (size_t j = 0; j < script.count; j++)
+            assert_int_equal(script.commands[j].maybe, cases[i].maybe[j] == '1');
+    }
+}
+
 static void depth_has_an_end(void **state)
 {
     static char text[30000];
@@ -128,6 +148,7 @@ int main(void)
         cmocka_unit_test_teardown(words_are_split_as_a_shell_does, end),
         cmocka_unit_test_teardown(bytes_know_where_they_stand, end),
         cmocka_unit_test_teardown(only_what_a_shell_replaces_expands, end),
+        cmocka_unit_test_teardown(commands_behind_operators_may_not_run, end),
         cmocka_unit_test_teardown(depth_has_an_end, end),
     };
 
