@@ -62,6 +62,7 @@ struct check {
     struct yaml_file *files;
     size_t file_count;
     struct kube_bundle bundle;
+    size_t made_count; /* objects that the bundle leaves out: see kube_drop_made() */
     struct job_view jobs;
     struct check_target targets[CHECK_TARGETS];
     const struct check_rule *rule;        /* the one that runs now */

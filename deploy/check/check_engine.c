@@ -1,5 +1,6 @@
 /* Runs the rules on the files of a bundle, and sorts the findings by file and position. */
 #include "deploy/check/check.h"
+#include "deploy/kube/kube_owner.h"
 
 #include <stdlib.h>
 
@@ -20,6 +21,7 @@ bool check_bundle(struct check *c, const bool *wanted)
         kube_add_file(&c->bundle, &c->files[i]);
     if (c->bundle.overflow)
         return false;
+    c->made_count = kube_drop_made(&c->bundle);
     kube_find_pods(&c->bundle);
     job_find(&c->jobs, &c->bundle);
     for (size_t i = 0; i < check_rule_count; i++) {

@@ -47,10 +47,13 @@ void check_print_sum(FILE *out, const struct check *c)
 
     for (size_t i = 0; i < c->count; i++)
         counts[c->findings[i].rule->severity]++;
-    fprintf(out, "rdzv-manifest: %zu error%s, %zu warning%s, %zu note%s in %zu object%s\n",
+    fprintf(out, "rdzv-manifest: %zu error%s, %zu warning%s, %zu note%s in %zu object%s",
             counts[CHECK_ERROR], counts[CHECK_ERROR] == 1 ? "" : "s", counts[CHECK_WARNING],
             counts[CHECK_WARNING] == 1 ? "" : "s", counts[CHECK_NOTE],
             counts[CHECK_NOTE] == 1 ? "" : "s", c->bundle.count, c->bundle.count == 1 ? "" : "s");
+    if (c->made_count > 0)
+        fprintf(out, ", without %zu that controllers made of them", c->made_count);
+    fputc('\n', out);
     check_print_looked(out, c);
 }
 

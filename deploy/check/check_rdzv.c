@@ -1,5 +1,6 @@
 /* Rules about the options of torchrun: id, backend, conf, nodes, and who serves the store. */
 #include "deploy/check/check.h"
+#include "deploy/kube/kube_owner.h"
 #include "deploy/kube/rdzv_conf.h"
 
 #include "deploy/yaml/nearest.h"
@@ -122,6 +123,9 @@ void check_id_fixed(struct check *c)
         const struct job_store *store = job_store_behind(&c->jobs, r->store);
         const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
 
+        /* No job is made from the Pod that a controller made of a job. */
+        if (kube_controller(job_run_object(r)) != NULL)
+            continue;
         if (meets_elsewhere(c, r) && has_id(r) && id->known && !names_its_job(c, r, id->text) &&
             (store == NULL || !is_labelled_for(store, job_run_object(r))))
             check_report(
@@ -131,10 +135,22 @@ void check_id_fixed(struct check *c)
     }
 }
 
+/* One controller made both, of an object that is not in the bundle. */
+static bool have_one_owner(const struct kube_object *a, const struct kube_object *b)
+{
+    const struct yaml_node *of_a = kube_controller(a), *of_b = kube_controller(b);
+
+    return of_a != NULL && of_b != NULL && kube_same_namespace(a, b) &&
+           strcmp(kube_text(of_a, "kind"), kube_text(of_b, "kind")) == 0 &&
+           strcmp(kube_text(of_a, "name"), kube_text(of_b, "name")) == 0 &&
+           strcmp(kube_text(of_a, "uid"), kube_text(of_b, "uid")) == 0;
+}
+
 static bool is_one_job(struct check *c, const struct kube_object *a, const struct kube_object *b)
 {
-    return kube_top(a) == kube_top(b) || (a->type == KUBE_POD && b->type == KUBE_POD &&
-                                          strcmp(job_name(c, a), job_name(c, b)) == 0);
+    return kube_top(a) == kube_top(b) || have_one_owner(a, b) ||
+           (a->type == KUBE_POD && b->type == KUBE_POD &&
+            strcmp(job_name(c, a), job_name(c, b)) == 0);
 }
 
 /* The same text for all runs that may meet in one place under one id. */

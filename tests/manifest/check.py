@@ -337,6 +337,84 @@ def lists_are_opened(tool):
     check('"nil"' in text.split("\n")[found[0]["line"] - 1], show(found))
 
 
+def live(kind, name, api, spec, owner=None, **meta):
+    """An object as a cluster prints it; of an owner, (kind, name, API, uid), that is its controller."""
+    meta.update(name=name, namespace="ml", uid="%s-%s" % (kind, name))
+    if owner:
+        meta["ownerReferences"] = [{"apiVersion": owner[2], "kind": owner[0], "name": owner[1],
+                                    "uid": owner[3], "controller": True}]
+    return {"apiVersion": api, "kind": kind, "metadata": meta, "spec": spec}
+
+
+def uid_of(kind, name, api, uid=None):
+    return kind, name, api, uid or "%s-%s" % (kind, name)
+
+
+TORCHRUN = ["torchrun", "--nnodes=4", "--rdzv_backend=c10d", "--rdzv_endpoint=store.infra.svc:29400",
+            "--rdzv_conf=is_host=0", "--rdzv_id=js-x", "--local-addr=$(IP)", "train.py"]
+ADDRESS = [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
+JOBSET, BATCH = "jobset.x-k8s.io/v1alpha2", "batch/v1"
+
+
+def pod_spec(**more):
+    return dict({"restartPolicy": "OnFailure", "enableServiceLinks": False, "containers": [
+        {"name": "t", "image": "x:1", "command": TORCHRUN, "env": ADDRESS}]}, **more)
+
+
+def job_spec():
+    return {"parallelism": 4, "completions": 4, "completionMode": "Indexed", "template": {"spec": pod_spec()}}
+
+
+def live_jobset(name="js"):
+    """A JobSet with what its controller, and the controller of its Job, made of it."""
+    top, job = uid_of("JobSet", name, JOBSET), uid_of("Job", name + "-w-0", BATCH)
+    labels = {"jobset.sigs.k8s.io/jobset-name": name}
+    network = {"publishNotReadyAddresses": True, "enableDNSHostnames": True}
+    return [
+        live("JobSet", name, JOBSET, {"network": network, "replicatedJobs": [
+            {"name": "w", "replicas": 1, "template": {"spec": job_spec()}}]}),
+        live("Service", name, "v1", {"clusterIP": "None", "publishNotReadyAddresses": True,
+                                     "selector": labels}, top),
+        live("Job", name + "-w-0", BATCH, job_spec(), top, labels=labels),
+        *[live("Pod", "%s-w-0-%d-abcde" % (name, i), "v1", pod_spec(), job, labels=labels) for i in range(4)]]
+
+
+def what_controllers_made_is_no_second_job(tool):
+    """The Pods, Jobs and Services in the output of `kubectl get` that belong to a job beside them."""
+    def rules(objects):
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+        return sorted(f["rule"] for f in tool.findings("-", stdin=text.encode()))
+
+    jobset, service, job, *pods = whole = live_jobset()
+    for name, objects in {"all": whole, "in another order": whole[::-1], "without the Job": [jobset, *pods],
+                          "without the JobSet": [job, *pods], "Pods alone": pods}.items():
+        check(rules(objects) == [], "%s: %s" % (name, rules(objects)))
+    _, _, err = tool.run("-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": whole}).encode())
+    check("in 1 object, without 6 that controllers made of them" in err, err)
+
+    # What belongs to another object is judged as before.
+    older = live("Service", "js", "v1", service["spec"], uid_of("JobSet", "js", JOBSET, "deleted"))
+    check(rules([jobset, older]) == ["service-name-taken"], rules([jobset, older]))
+    beside = live("Service", "js", "v1", service["spec"], uid_of("Other", "js", "x.io/v1"))
+    check(rules([jobset, beside]) == ["service-name-taken"], rules([jobset, beside]))
+    other = live("Pod", "other-0", "v1", pod_spec(), uid_of("Job", "other", BATCH))
+    check(rules([jobset, other]) == ["rdzv-id-shared"], rules([jobset, other]))
+    check(rules([pods[0], other]) == ["rdzv-id-shared"], rules([pods[0], other]))
+
+    # Of a TrainJob whose runtime is in the cluster, only the JobSet shows what its pods are.
+    train = live("TrainJob", "js", "trainer.kubeflow.org/v1alpha1", {"runtimeRef": {"name": "torch"}})
+    wrong = live("JobSet", "js", JOBSET, json.loads(json.dumps(jobset["spec"]).replace("is_host=0", "is_host=x")),
+                 uid_of("TrainJob", "js", "trainer.kubeflow.org/v1alpha1"))
+    check(rules([train, wrong]) == rules([wrong]) != [], rules([train, wrong]))
+    # Of a kind that check does not know, too, unless it has the containers.
+    mine = uid_of("Mine", "js", "x.io/v1")
+    wrong["metadata"]["ownerReferences"][0].update(kind="Mine", apiVersion="x.io/v1", uid=mine[3])
+    check(rules([live("Mine", "js", "x.io/v1", {"image": "x:1"}), wrong]) != [], "a kind without containers")
+    cron = live("CronJob", "js", BATCH, {"jobTemplate": {"spec": job_spec()}})
+    run = live("Job", "js-29000000", BATCH, job_spec(), uid_of("CronJob", "js", BATCH))
+    check(rules([cron, run]) == rules([cron]), rules([cron, run]))
+
+
 # ---- output and arguments
 
 def sample(rule="is-host-computed"):
@@ -772,7 +850,7 @@ def odd_objects(tool):
 TESTS = [faults_are_found, twins_are_clean, every_rule_has_a_case, twins_are_valid,
          readme_has_the_rules, expected_examples_are_clean, known_faults_of_the_guides,
          emitted_manifests_are_clean, rewritten_manifests_are_better, several_files_are_one_bundle,
-         lists_are_opened, text_says_all, explain_says_all,
+         lists_are_opened, what_controllers_made_is_no_second_job, text_says_all, explain_says_all,
          json_has_its_shape, sarif_has_its_shape, findings_come_in_order, rules_are_chosen,
          bad_arguments, unusable_input, no_manifest, huge_input, cost_grows_with_the_file, nothing_to_find, odd_objects]
 
