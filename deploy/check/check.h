@@ -190,10 +190,6 @@ CHECK_RULE(env_value_not_string);
 CHECK_RULE(etcd_no_v2);
 CHECK_RULE(etcd_advertise);
 CHECK_RULE(store_listens_locally);
-CHECK_RULE(store_no_probe);
-CHECK_RULE(store_no_startup_probe);
-CHECK_RULE(store_probe_tcp);
-CHECK_RULE(store_probe_loopback);
 CHECK_RULE(store_replicas);
 CHECK_RULE(store_rolling_update);
 CHECK_RULE(store_bare_pod);
@@ -202,6 +198,13 @@ CHECK_RULE(store_port_clash);
 CHECK_RULE(store_blocks_completion);
 CHECK_RULE(store_in_memory);
 CHECK_RULE(store_data_lost);
+/* check_probe.c */
+CHECK_RULE(store_no_probe);
+CHECK_RULE(store_no_startup_probe);
+CHECK_RULE(store_probe_tcp);
+CHECK_RULE(store_probe_loopback);
+CHECK_RULE(store_probe_port);
+CHECK_RULE(store_probe_path);
 /* check_relay.c */
 CHECK_RULE(relay_upstream);
 CHECK_RULE(relay_without_store);

@@ -252,6 +252,19 @@ const struct check_rule check_rules[] = {
      "The kubelet dials the pod's address. The probe always fails, and Kubernetes restarts the "
      "container again and again.",
      "Use an exec probe, or let the store listen on 0.0.0.0.", check_store_probe_loopback},
+    {"store-probe-port", ERROR, "a probe of a port at which the store does not listen",
+     "The probe always fails. Without a successful startup probe, and after failures of the "
+     "liveness probe, Kubernetes restarts the container again and again; without a successful "
+     "readiness probe, Services leave the pod out.",
+     "Probe a port that a flag such as --listen names, or list the port's name among the ports of "
+     "the container.",
+     check_store_probe_port},
+    {"store-probe-path", ERROR, "a probe of a path that rdzvd does not have",
+     "rdzvd answers 404, so the probe always fails, and Kubernetes restarts the container again "
+     "and again, or leaves the pod out of its Services.",
+     "Probe with /readyz and /livez, or with /health as for etcd. The addresses of "
+     "--listen-metrics-urls have /metrics and, but for a relay, /health alone.",
+     check_store_probe_path},
     {"store-replicas", ERROR, "several stores behind one name",
      "Each agent reaches one of the stores at random. The stores share nothing, so the rendezvous "
      "never completes.",

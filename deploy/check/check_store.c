@@ -1,4 +1,4 @@
-/* Rules about stores: versions of etcd, addresses, probes, and the workloads that run them. */
+/* Rules about stores: versions of etcd, addresses, and the workloads that run them. */
 #include "deploy/check/check.h"
 
 #include <stdlib.h>
@@ -190,88 +190,6 @@ void check_store_port_clash(struct check *c)
                 check_report(c, store_object(s), check_at_option(s->container, &l[j].setting),
                              "port %ld is also used by %s in this pod", l[j].port, owner);
         }
-    }
-}
-
-/* --- Probes. --- */
-
-static const char *const probes[] = {"startupProbe", "readinessProbe", "livenessProbe"};
-
-void check_store_no_probe(struct check *c)
-{
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
-        size_t found = 0;
-
-        for (size_t j = 0; j < 3; j++)
-            found += kube_get(s->container->node, probes[j]) != NULL;
-        if (found == 0 && !check_is_foreign(c, s))
-            check_report(c, store_object(s), at_name(s), "the store %s has no probe",
-                         s->container->name);
-    }
-}
-
-void check_store_no_startup_probe(struct check *c)
-{
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
-
-        if (s->container->sidecar && kube_get(s->container->node, probes[0]) == NULL)
-            check_report(
-                c, store_object(s), at_name(s),
-                "the sidecar %s has no startup probe, so the training may start before it listens",
-                s->container->name);
-    }
-}
-
-void check_store_probe_tcp(struct check *c)
-{
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
-
-        for (size_t j = 0; j < 3; j++) {
-            const struct yaml_node *probe = kube_get(s->container->node, probes[j]);
-
-            if (kube_get(probe, "tcpSocket") != NULL && !check_is_foreign(c, s))
-                check_report(c, store_object(s), check_at_key(probe, "tcpSocket"),
-                             "the %s of %s only shows that the kernel accepts connections",
-                             probes[j], s->container->name);
-        }
-    }
-}
-
-static void look_at_probe(struct check *c, const struct job_store *s, const struct yaml_node *probe,
-                          const struct job_listener *l, size_t count)
-{
-    const struct yaml_node *port = kube_get(probe, "httpGet.port");
-    long number;
-
-    if (port == NULL)
-        port = kube_get(probe, "tcpSocket.port");
-    number = kube_port_number(port, s->container->pods, s->container);
-    for (size_t i = 0; i < count && number > 0; i++) {
-        if (l[i].port == number && !l[i].local)
-            return;
-    }
-    for (size_t i = 0; i < count && number > 0; i++) {
-        if (l[i].port == number)
-            check_report(c, store_object(s), check_at(port),
-                         "the kubelet dials the pod's address, but port %ld is on loopback only",
-                         number);
-    }
-}
-
-void check_store_probe_loopback(struct check *c)
-{
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
-        struct job_listener l[JOB_LISTENERS_MAX];
-        size_t count;
-
-        if (!job_store_listeners(&c->jobs, s, true, l, &count))
-            continue;
-        for (size_t j = 0; j < 3; j++)
-            look_at_probe(c, s, kube_get(s->container->node, probes[j]), l, count);
     }
 }
 

@@ -415,6 +415,29 @@ def what_controllers_made_is_no_second_job(tool):
     check(rules([cron, run]) == rules([cron]), rules([cron, run]))
 
 
+def probes_know_the_paths_of_rdzvd(tool):
+    """store-probe-path has the routes of the daemon, those of its listeners for metrics among them."""
+    routes = re.findall(r'\{"(/[^"]*)", (ROUTE_\w+), \w+,([^{}]*)\}', read(os.path.join(ROOT, "rdzv", "routes.c")))
+    check(len(routes) > 15, routes)
+
+    def faults(path, port, *more):
+        container = {"name": "rdzvd", "image": "x/rdzvd:1", "readinessProbe": {"httpGet": {"path": path, "port": port}},
+                     "args": ["--listen=0.0.0.0:29400", "--listen-metrics-urls=http://0.0.0.0:29401", *more]}
+        text = json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "s", "namespace": "ml"},
+                           "spec": {"containers": [container]}})
+        return tool.findings("--rule", "store-probe-path", "-", stdin=text.encode())
+
+    for path, kind, flags in routes:
+        check(not faults(path, 29400), path)
+        check(bool(faults(path + "/a", 29400)) == (kind == "ROUTE_EXACT"), path + "/a")
+        check(bool(faults(path + "x", 29400)) or path == "/v2/stats/", path + "x")
+    store = routes[:[r[0] for r in routes].index("/rdzv/v1/monitor") + 1]
+    for table, more in ((store, ()), (routes[len(store):], ("--upstream=s:29400",))):
+        for path, _, flags in table:
+            check(bool(faults(path, 29401, *more)) == ("ROUTE_ON_METRICS_LISTENERS" not in flags),
+                  "%s at the listener for metrics of %s" % (path, more))
+
+
 # ---- output and arguments
 
 def sample(rule="is-host-computed"):
@@ -850,7 +873,7 @@ def odd_objects(tool):
 TESTS = [faults_are_found, twins_are_clean, every_rule_has_a_case, twins_are_valid,
          readme_has_the_rules, expected_examples_are_clean, known_faults_of_the_guides,
          emitted_manifests_are_clean, rewritten_manifests_are_better, several_files_are_one_bundle,
-         lists_are_opened, what_controllers_made_is_no_second_job, text_says_all, explain_says_all,
+         lists_are_opened, probes_know_the_paths_of_rdzvd, what_controllers_made_is_no_second_job, text_says_all, explain_says_all,
          json_has_its_shape, sarif_has_its_shape, findings_come_in_order, rules_are_chosen,
          bad_arguments, unusable_input, no_manifest, huge_input, cost_grows_with_the_file, nothing_to_find, odd_objects]
 
