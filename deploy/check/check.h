@@ -241,6 +241,7 @@ CHECK_RULE(volcano_plugin_missing);
 /* check_elastic.c */
 CHECK_RULE(elastic_range);
 CHECK_RULE(elastic_gang);
+CHECK_RULE(gang_above);
 CHECK_RULE(elastic_restart_never);
 /* check_sidecar.c */
 CHECK_RULE(sidecar_blocks_completion);

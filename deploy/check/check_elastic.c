@@ -39,6 +39,43 @@ void check_elastic_range(struct check *c)
     }
 }
 
+/* All pods of a PyTorchJob; -1: unknown. */
+static long pods_of(const struct kube_object *o)
+{
+    const struct yaml_node *parts = kube_get(o->spec, "pytorchReplicaSpecs");
+    long sum = 0;
+
+    if (parts == NULL || parts->kind != YAML_MAPPING || parts->count == 0)
+        return -1;
+    for (size_t i = 0; i < parts->count && sum >= 0; i++) {
+        const struct yaml_node *part = parts->pairs[i].value;
+        long some = kube_get(part, "replicas") == NULL ? 1 : kube_int(part, "replicas", -1);
+
+        sum = some < 0 ? -1 : sum + some;
+    }
+    return sum;
+}
+
+static bool is_gang_above(const struct kube_object *o)
+{
+    long pods = o->type == KUBE_PYTORCHJOB ? pods_of(o) : -1;
+
+    return pods >= 0 && kube_int(o->spec, "runPolicy.schedulingPolicy.minAvailable", 0) > pods;
+}
+
+void check_gang_above(struct check *c)
+{
+    for (size_t i = 0; i < c->bundle.count; i++) {
+        const struct kube_object *o = c->bundle.objects[i];
+        const struct yaml_node *gang = kube_get(o->spec, "runPolicy.schedulingPolicy.minAvailable");
+
+        if (is_gang_above(o))
+            check_report(c, o, check_at(gang),
+                         "the scheduler waits for %s pods, but the job has %ld", yaml_text(gang),
+                         pods_of(o));
+    }
+}
+
 void check_elastic_gang(struct check *c)
 {
     for (size_t i = 0; i < c->bundle.count; i++) {
@@ -49,7 +86,7 @@ void check_elastic_gang(struct check *c)
 
         if (kube_get(o->spec, "pytorchReplicaSpecs.Master") != NULL)
             low += low >= 0;
-        if (o->type == KUBE_PYTORCHJOB && gang != NULL && low >= 0 &&
+        if (o->type == KUBE_PYTORCHJOB && gang != NULL && low >= 0 && !is_gang_above(o) &&
             kube_int(o->spec, "runPolicy.schedulingPolicy.minAvailable", 0) > low)
             check_report(c, o, check_at(gang),
                          "the scheduler waits for %s pods, though %ld are enough", yaml_text(gang),

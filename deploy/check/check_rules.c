@@ -174,6 +174,12 @@ const struct check_rule check_rules[] = {
      "The scheduler starts no pod until the whole gang fits at once. The job cannot start, or "
      "start again, with the smaller number of nodes that elasticPolicy allows.",
      "Set schedulingPolicy.minAvailable to minReplicas.", check_elastic_gang},
+    {"gang-above", ERROR, "a PyTorchJob with a gang that is larger than the job",
+     "The scheduler starts no pod until there are as many as minAvailable says. The job has fewer, "
+     "so it stays Pending for ever.",
+     "Lower schedulingPolicy.minAvailable to the number of pods, or remove it: the Training "
+     "Operator then takes that number.",
+     check_gang_above},
     {"elastic-restart-never", WARNING, "an elastic job whose pods do not restart",
      "A pod that fails stays failed, and no other pod takes its place.",
      "Set restartPolicy: OnFailure.", check_elastic_restart_never},
@@ -385,7 +391,9 @@ const struct check_rule check_rules[] = {
     {"volcano-gang-too-small", WARNING, "a gang that is smaller than the rendezvous",
      "The first pods hold their GPUs, wait for the other pods until join_timeout (600 s), fail and "
      "restart. Two such jobs can block each other for ever.",
-     "Set minAvailable of the task to the minimum of --nnodes.", check_volcano_gang_too_small},
+     "Set minAvailable of the task to the minimum of --nnodes, and minAvailable of the job to the "
+     "sum of all tasks; if it is less, Volcano ignores those of the tasks.",
+     check_volcano_gang_too_small},
     {"volcano-evicted-loop", WARNING, "RestartTask on PodEvicted",
      "RestartTask evicts pods, and that is the same event again. The loop goes on until maxRetry "
      "is used up (volcano#4814).",

@@ -75,6 +75,23 @@ void check_volcano_minimum(struct check *c)
     }
 }
 
+/* -1: unknown, since something fills it in later. */
+static long replicas_of(const struct yaml_node *task)
+{
+    return kube_get(task, "replicas") == NULL ? 1 : kube_int(task, "replicas", -1);
+}
+
+static void look_at_task_replicas(struct check *c, const struct kube_object *o,
+                                  const struct yaml_node *task)
+{
+    long replicas = replicas_of(task), least = kube_int(task, "minAvailable", 0);
+
+    if (replicas >= 0 && least > replicas)
+        check_report(c, o, check_at_first(task, "minAvailable"),
+                     "minAvailable is %ld, but task %s has %ld pods", least,
+                     kube_text(task, "name"), replicas);
+}
+
 void check_volcano_min_above(struct check *c)
 {
     for (size_t i = 0; i < c->bundle.count; i++) {
@@ -84,12 +101,11 @@ void check_volcano_min_above(struct check *c)
 
         if (o->type != KUBE_VOLCANO_JOB)
             continue;
-        for (size_t j = 0; j < yaml_length(tasks) && sum >= 0; j++) {
-            long some = kube_get(tasks->items[j], "replicas") == NULL
-                            ? 1
-                            : kube_int(tasks->items[j], "replicas", -1);
+        for (size_t j = 0; j < yaml_length(tasks); j++) {
+            long some = replicas_of(tasks->items[j]);
 
-            sum = some < 0 ? -1 : sum + some;
+            look_at_task_replicas(c, o, tasks->items[j]);
+            sum = some < 0 || sum < 0 ? -1 : sum + some;
         }
         if (sum >= 0 && yaml_length(tasks) > 0 && least > sum)
             check_report(c, o, check_at_first(o->spec, "minAvailable"),
@@ -140,13 +156,67 @@ void check_volcano_min_success(struct check *c)
     }
 }
 
+/* What Volcano places together. */
+struct gang {
+    long job;   /* minAvailable of the job; 0: there is none, or it is 0 */
+    long tasks; /* the sum of those of the tasks; without one, a task has its replicas */
+    long idle;  /* pods of tasks that run no torchrun */
+    bool known; /* all of it is numbers */
+};
+
+static struct gang gang_of(const struct check *c, const struct kube_object *o)
+{
+    struct gang g = {.job = kube_int(o->spec, "minAvailable", 0), .known = true};
+
+    if (kube_get(o->spec, "minAvailable") != NULL)
+        g.known = kube_int(o->spec, "minAvailable", -1) >= 0;
+    for (size_t i = 0; i < o->pods_count; i++) {
+        const struct kube_pods *p = c->bundle.pods[o->first_pods + i];
+        long replicas = replicas_of(p->part);
+        long least = kube_get(p->part, "minAvailable") == NULL
+                         ? replicas
+                         : kube_int(p->part, "minAvailable", -1);
+
+        g.known = g.known && replicas >= 0 && least >= 0;
+        g.tasks += least;
+        g.idle += job_runs_in(&c->jobs, p).count == 0 ? replicas : 0;
+    }
+    return g;
+}
+
+/* Volcano looks at the minima of tasks only if that of the job is not less than their sum
+ * (CheckTaskReady). */
+static void look_at_job_gang(struct check *c, const struct job_run *r, const struct gang *g)
+{
+    const struct kube_object *o = r->container->pods->object;
+    long together = g->job > g->idle ? g->job - g->idle : 0;
+
+    if (r->nodes_min > together)
+        check_report(c, o, check_at_first(o->spec, "minAvailable"),
+                     "minAvailable is less than the sum of the tasks (%ld), so Volcano ignores the "
+                     "tasks' own: of the pods with torchrun it places %ld together, and torchrun "
+                     "waits for %ld",
+                     g->tasks, together, r->nodes_min);
+}
+
 void check_volcano_gang_too_small(struct check *c)
 {
+    const struct kube_object *last = NULL; /* runs of one object are adjacent */
+    struct gang g = {0};
+
     for (size_t i = 0; i < c->jobs.count; i++) {
         const struct job_run *r = c->jobs.runs[i];
         long minimum = kube_int(r->container->pods->part, "minAvailable", -1);
 
-        if (is_volcano(r) && minimum > 0 && r->nodes_min > minimum)
+        if (!is_volcano(r))
+            continue;
+        if (r->container->pods->object != last) {
+            last = r->container->pods->object;
+            g = gang_of(c, last);
+        }
+        if (g.known && g.job > 0 && g.job < g.tasks)
+            look_at_job_gang(c, r, &g);
+        else if (minimum > 0 && r->nodes_min > minimum)
             check_report(c, r->container->pods->object,
                          check_at_first(r->container->pods->part, "minAvailable"),
                          "Volcano places %ld pods together, but torchrun waits for %ld", minimum,
