@@ -311,8 +311,7 @@ static bool load_value(const struct watch_hub *h, struct etcd_node *n, struct bl
     return *value != NULL;
 }
 
-/* The value of the event's key after it and before it. A refresh keeps it, so it is the same one.
- */
+/* The value of its key before the event, and after it: a refresh keeps it, so that both are one. */
 static bool load_values(const struct watch_hub *h, struct tree_event *e)
 {
     if (!load_value(h, &e->prev, &e->prev_value))
@@ -363,8 +362,10 @@ bool watch_load(struct watch_hub *h, const struct event_state *state)
         h->bytes += event_size(e);
         return true;
     }
-    while (h->oldest <= index) /* the history begins later: clients learn that it was cleared */
-        forget(h, h->oldest++);
+    for (uint64_t i = 0; i < HISTORY_EVENTS;
+         i++) /* all so far: clients learn that it was cleared */
+        forget(h, i);
+    h->oldest = index + 1;
     return true;
 }
 

@@ -31,16 +31,9 @@ static bool is_kept_apart(struct check *c, const struct job_run *r)
             strcmp(space.value.text, "default") != 0);
 }
 
-/* An endpoint is set, and where it leads, nobody knows before it is applied. */
-static bool is_host_unknown(const struct job_run *r)
-{
-    return strchr(r->host, '$') != NULL ||
-           (*r->host == '\0' && check_is_set(r, TORCHRUN_RDZV_ENDPOINT));
-}
-
 static bool meets_elsewhere(struct check *c, const struct job_run *r)
 {
-    bool known = is_etcd(r) || !is_host_unknown(r);
+    bool known = is_etcd(r) || !job_endpoint_is_computed(r);
 
     return job_is_dynamic(r) && known && (is_etcd(r) || job_is_multi_node(r)) &&
            !is_kept_apart(c, r);
@@ -325,7 +318,7 @@ void check_is_host(struct check *c)
         struct rdzv_conf_entry e;
 
         if (strcmp(r->backend, "c10d") != 0 || !job_is_dynamic(r) || !job_is_multi_node(r) ||
-            r->hosted || (r->local && r->store == NULL) || is_host_unknown(r))
+            r->hosted || (r->local && r->store == NULL) || job_endpoint_is_computed(r))
             continue;
         if (!rdzv_conf_find(text, "is_host", &e)) {
             if (conf->value.known || conf->from == JOB_FROM_NOWHERE) {

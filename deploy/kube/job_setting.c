@@ -376,7 +376,7 @@ static void find_store(struct job_view *v, struct job_run *r)
     r->own_name = is_own_name(&r->settings[TORCHRUN_RDZV_ENDPOINT].value);
     if (r->standalone)
         return;
-    if (is_set(r, TORCHRUN_RDZV_ENDPOINT) && (*r->host == '\0' || strchr(r->host, '$') != NULL)) {
+    if (is_set(r, TORCHRUN_RDZV_ENDPOINT) && job_endpoint_is_computed(r)) {
         const char *vc = strstr(written, "VC_");
 
         r->hosted =
@@ -459,6 +459,11 @@ bool job_is_dynamic(const struct job_run *r)
 {
     return !r->standalone && (strcmp(r->backend, "c10d") == 0 || strcmp(r->backend, "etcd") == 0 ||
                               strcmp(r->backend, "etcd-v2") == 0);
+}
+
+bool job_endpoint_is_computed(const struct job_run *r)
+{
+    return strchr(r->host, '$') != NULL || (*r->host == '\0' && is_set(r, TORCHRUN_RDZV_ENDPOINT));
 }
 
 bool job_is_elastic(const struct job_run *r)

@@ -429,10 +429,9 @@ static bool may_lead_to(const struct job_run *hosted, const struct kube_pods *p)
     return t->service == NULL || kube_selects(kube_get(t->service->spec, "selector"), p);
 }
 
-static bool is_host_unknown(const struct job_run *r)
+static bool may_meet_anywhere(const struct job_run *r)
 {
-    return r->settings[TORCHRUN_RDZV_ENDPOINT].from != JOB_FROM_NOWHERE && !r->found && !r->local &&
-           !r->own_name && (*r->host == '\0' || strchr(r->host, '$') != NULL);
+    return job_endpoint_is_computed(r) && !r->found && !r->own_name;
 }
 
 static bool is_master(const struct job_run *r, const struct job_places *places)
@@ -455,7 +454,7 @@ static void find_masters(struct job_view *v)
              end++) {
             if (v->runs[end]->hosted)
                 add_place(&hosted, v->runs[end]);
-            else if (is_host_unknown(v->runs[end]))
+            else if (may_meet_anywhere(v->runs[end]))
                 add_place(&unknown, v->runs[end]);
         }
         for (size_t k = i; k < end && hosted.count + unknown.count > 0; k++) {

@@ -134,6 +134,8 @@ const struct kube_object *job_run_object(const struct job_run *r);
 bool job_is_multi_node(const struct job_run *r);
 /* c10d, etcd, etcd-v2. */
 bool job_is_dynamic(const struct job_run *r);
+/* No manifest says where the endpoint leads: the pod computes it when it runs. */
+bool job_endpoint_is_computed(const struct job_run *r);
 /* A range of nodes. */
 bool job_is_elastic(const struct job_run *r);
 

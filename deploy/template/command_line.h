@@ -8,10 +8,9 @@
  * shell can tell: there is an active character outside of quotes, or quotes that do not end. */
 struct yaml_node *command_line_split(struct arena *a, const struct yaml_node *line);
 
-/* What ends the first command of the line, if that is not the end of the line: `&&`, `||`, `;`,
- * `&`,
- * `|`, or `newline`. NULL: the line is one command. Redirections, comments, continued lines, and
- * what is within quotes or a substitution, are parts of a command. */
+/* What ends the first command of the line before the line ends: `&&`, `||`, `;`, `&`, `|` or
+ * `newline`. NULL: the line is one command. Redirections, comments, continued lines, and what is
+ * within quotes or a substitution, are parts of a command. */
 const char *command_line_break(struct arena *a, const struct yaml_node *line);
 
 /* The quote, or the beginning of a substitution, that the line does not close: `'`, `"`, a

@@ -980,9 +980,7 @@ static void events_and_keys_share_their_values(void **state)
     store_fini(&loaded);
 }
 
-/* There was more memory when the events were kept: the history begins later, and the store is
- * there.
- */
+/* There was more memory when the events were kept. */
 static void where_memory_is_short_the_history_begins_later(void **state)
 {
     struct order o = {.command = {.kind = COMMAND_TREE_SET, .key = slice_str("/k")}};
