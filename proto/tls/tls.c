@@ -159,12 +159,68 @@ int tls_verified(int is_fine, X509_STORE_CTX *verification)
     return is_fine;
 }
 
+/* --- Messages of TLS itself. OpenSSL carries them out, and takes the next one, for as long as the
+ * socket has any: a peer that sends nothing else would keep SSL_read_ex() for seconds. --- */
+
+/* So many may come after the handshake with no data between, and one more for so many records of
+ * data: new keys and tickets come once in hours or gigabytes. */
+#define BARE_MAX     64
+#define DATA_FOR_ONE 64
+
+/* What a connection has used up of that, in records of data; -1 during the handshake, which has
+ * bounds of its own. OpenSSL keeps it in the place of a pointer. */
+static intptr_t used_up(const SSL *ssl)
+{
+    return (intptr_t)SSL_get_app_data(ssl);
+}
+
+static bool note_used_up(SSL *ssl, intptr_t used)
+{
+    return SSL_set_app_data(ssl, (void *)used) == 1;
+}
+
+static bool is_too_bare(const SSL *ssl)
+{
+    return used_up(ssl) > (intptr_t)BARE_MAX * DATA_FOR_ONE;
+}
+
+/* TLS 1.3 hides what a record holds, and OpenSSL tells it on its own. */
+static bool is_record(int version, int type, const uint8_t *first)
+{
+    return type == SSL3_RT_INNER_CONTENT_TYPE ||
+           (type == SSL3_RT_HEADER &&
+            (version != TLS1_3_VERSION || *first != SSL3_RT_APPLICATION_DATA));
+}
+
+/* OpenSSL looks for the peer's end before it carries out what a record holds. */
+static void end_reading(SSL *ssl)
+{
+    SSL_set_shutdown(ssl, SSL_get_shutdown(ssl) | SSL_RECEIVED_SHUTDOWN);
+}
+
+void tls_noted(int sent, int version, int type, const void *bytes, size_t len, SSL *ssl, void *arg)
+{
+    const uint8_t *first = bytes;
+    intptr_t used = used_up(ssl);
+
+    (void)len;
+    (void)arg;
+    if (sent || used < 0 || !is_record(version, type, first))
+        return;
+    if (*first != SSL3_RT_APPLICATION_DATA)
+        note_used_up(ssl, used + DATA_FOR_ONE);
+    else if (used > 0)
+        note_used_up(ssl, used - 1);
+    if (is_too_bare(ssl))
+        end_reading(ssl);
+}
+
 /* --- Beginning. --- */
 
 static SSL *new_side(SSL_CTX *context, int fd)
 {
     SSL *ssl = SSL_new(context);
-    BIO *bio = ssl == NULL ? NULL : bio_new(fd);
+    BIO *bio = ssl == NULL || !note_used_up(ssl, -1) ? NULL : bio_new(fd);
 
     if (bio == NULL) {
         SSL_free(ssl);
@@ -230,6 +286,8 @@ static int error_of(SSL *ssl, int result)
 {
     int error = errno; /* of the socket, if it was that */
 
+    if (is_too_bare(ssl))
+        return -EPROTO;
     switch (SSL_get_error(ssl, result)) {
     case SSL_ERROR_WANT_READ:
     case SSL_ERROR_WANT_WRITE:
@@ -251,8 +309,10 @@ int tls_handshake(SSL *ssl)
     forget_errors();
     errno = 0;
     result = SSL_do_handshake(ssl);
-    if (result == 1)
+    if (result == 1) {
+        note_used_up(ssl, 0);
         return 0;
+    }
     error = error_of(ssl, result);
     return error == 0 ? -ECONNRESET : error;
 }
@@ -267,7 +327,9 @@ const char *tls_why(SSL *ssl, char text[TLS_WHY_MAX])
     long verdict = SSL_get_verify_result(ssl);
     const char *reason = ERR_reason_error_string(ERR_peek_error());
 
-    if (verdict != X509_V_OK)
+    if (is_too_bare(ssl))
+        snprintf(text, TLS_WHY_MAX, "too many handshake messages or alerts, and no data");
+    else if (verdict != X509_V_OK)
         snprintf(text, TLS_WHY_MAX, "the certificate of %s: %s",
                  refused_name[0] == '\0' ? "the peer" : refused_name,
                  X509_verify_cert_error_string(verdict));
@@ -284,7 +346,7 @@ const char *tls_why(SSL *ssl, char text[TLS_WHY_MAX])
 static ssize_t told_first(SSL *ssl, size_t got, int error)
 {
     if (error != -EAGAIN)
-        SSL_set_shutdown(ssl, SSL_get_shutdown(ssl) | SSL_RECEIVED_SHUTDOWN);
+        end_reading(ssl);
     return (ssize_t)got;
 }
 

@@ -34,6 +34,10 @@ const char *tls_why(SSL *ssl, char text[TLS_WHY_MAX]);
 /* For contexts: notes for tls_why() whose certificate is refused. */
 int tls_verified(int is_fine, X509_STORE_CTX *verification);
 
+/* For contexts: a peer that sends handshake messages or alerts, and no data, has its end after some
+ * dozens of them (EPROTO). OpenSSL would go on for as long as they come. */
+void tls_noted(int sent, int version, int type, const void *bytes, size_t len, SSL *ssl, void *arg);
+
 /* As recv(): 0 is the peer's end, with or without its word for it: what is carried here has lengths
  * of its own. -1 with errno: EAGAIN, ENOMEM, EPROTO. */
 ssize_t tls_recv(SSL *ssl, void *bytes, size_t len);

@@ -86,6 +86,7 @@ static SSL_CTX *new_context(const SSL_METHOD *method)
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_read_ahead(context, 1); /* one call for a record, and for all behind it */
     SSL_CTX_set_default_passwd_cb(context, no_password);
+    SSL_CTX_set_msg_callback(context, tls_noted);
     return context;
 }
 

@@ -274,19 +274,11 @@ void conn_close(struct conn *c, const char *reason)
     close_now(c);
 }
 
-void conn_fail(struct conn *c, int error)
+static void report_drop(struct conn *c, enum drop_reason why, const char *reason,
+                        struct slice detail)
 {
-    c->peer_left = c->peer_left || error == ECONNRESET || error == EPIPE;
-    conn_close(c, strerror(error));
-}
-
-void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct slice detail)
-{
-    bool answers = conn_is_open(c) && c->out.bytes > 0 && c->output != OUTPUT_BLOCKED;
     char peer[CONN_PEER_MAX];
 
-    if (c->end == CONN_CLOSED)
-        return;
     if (detail.len != 0)
         log_limited(LOG_WARN, "dropped", log_str("peer", conn_peer(c, peer)),
                     log_str("protocol", conn_protocol(c)),
@@ -298,6 +290,33 @@ void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct 
                     log_str("space", conn_space(c)->store->name), log_str("reason", reason));
     conn_net(c)->engine->stats.dropped[why]++;
     note_dropped(c, why, reason);
+}
+
+/* TLS cannot go on after an alert or a record of no use; nothing can be sent any more. */
+static void drop_tls(struct conn *c)
+{
+    char why[TLS_WHY_MAX];
+
+    report_drop(c, DROP_MALFORMED, "TLS has failed", slice_str(tls_why(c->tls, why)));
+    close_now(c);
+}
+
+void conn_fail(struct conn *c, int error)
+{
+    c->peer_left = c->peer_left || error == ECONNRESET || error == EPIPE;
+    if (error == EPROTO && c->tls != NULL && c->end != CONN_CLOSED)
+        drop_tls(c);
+    else
+        conn_close(c, strerror(error));
+}
+
+void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct slice detail)
+{
+    bool answers = conn_is_open(c) && c->out.bytes > 0 && c->output != OUTPUT_BLOCKED;
+
+    if (c->end == CONN_CLOSED)
+        return;
+    report_drop(c, why, reason, detail);
     if (!answers) {
         close_now(c);
         return;

@@ -7,6 +7,8 @@ $RDZV_ETCD_PYTHON is a Python that has python-etcd (python3, else the virtual en
 """
 
 import contextlib
+import ctypes
+import ctypes.util
 import glob
 import json
 import os
@@ -548,6 +550,37 @@ def garbage_behind_the_first_byte():
                 pass
         same(curl(d.port, "/version")[0], 0, "and the next client")
         until(lambda: metric(d, "rdzvd_connections") == 1, "all of them have ended")
+
+
+def send_new_keys(port, count):
+    """Shakes hands, and sends so many KeyUpdates and nothing else. Python's module has no call for it."""
+    lib = ctypes.CDLL(ctypes.util.find_library("ssl"))
+    for name, result, *arguments in (
+            ("TLS_client_method", "p"), ("SSL_CTX_new", "p", "p"), ("SSL_new", "p", "p"), ("SSL_set_fd", "i", "p", "i"),
+            ("SSL_connect", "i", "p"), ("SSL_key_update", "i", "p", "i"), ("SSL_do_handshake", "i", "p"),
+            ("SSL_free", None, "p"), ("SSL_CTX_free", None, "p")):
+        kinds = {"p": ctypes.c_void_p, "i": ctypes.c_int, None: None}
+        getattr(lib, name).restype = kinds[result]
+        getattr(lib, name).argtypes = [kinds[kind] for kind in arguments]
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as raw:
+        raw.setblocking(True)
+        context = lib.SSL_CTX_new(lib.TLS_client_method())
+        peer = lib.SSL_new(context)
+        check(lib.SSL_set_fd(peer, raw.fileno()) == 1 and lib.SSL_connect(peer) == 1, "no handshake")
+        sent = 0
+        while sent < count and lib.SSL_key_update(peer, 0) == 1 and lib.SSL_do_handshake(peer) == 1:
+            sent += 1
+        lib.SSL_free(peer)
+        lib.SSL_CTX_free(context)
+
+
+@case
+def new_keys_and_nothing_else_are_an_end():
+    """OpenSSL takes one after the other for as long as they come: 60,000 would be most of a second."""
+    with daemon() as d:
+        send_new_keys(d.port, 10000)
+        d.wait_log('event=dropped .*reason="TLS has failed" detail="too many handshake messages or alerts')
+        same(curl(d.port, "/version")[0], 0, "and the next client")
 
 
 @case

@@ -2,7 +2,6 @@
 #include "client/secure.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
@@ -10,12 +9,13 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <sys/uio.h>
 
 #include <cmocka.h>
 
+#include "proto/tls/tls.h"
 #include "proto/tls/tls_hint.h"
+#include "tests/support/tls_pair.h"
 
 /* --- Words. --- */
 
@@ -88,58 +88,8 @@ static void a_certificate_and_its_key_go_together(void **state)
 
 /* --- Two ends of a socket. --- */
 
-struct pair {
-    SSL *client, *server;
-    int fds[2];
-};
-
-static X509 *certificate(EVP_PKEY *key)
-{
-    X509 *x = X509_new();
-    X509_NAME *name = X509_get_subject_name(x);
-
-    X509_set_version(x, 2);
-    X509_gmtime_adj(X509_getm_notBefore(x), -60);
-    X509_gmtime_adj(X509_getm_notAfter(x), 3600);
-    X509_set_pubkey(x, key);
-    X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const uint8_t *)"store", -1, -1, 0);
-    X509_set_issuer_name(x, name);
-    assert_true(X509_sign(x, key, EVP_sha256()) > 0);
-    return x;
-}
-
-static void set_up(struct pair *p)
-{
-    SSL_CTX *server = SSL_CTX_new(TLS_server_method()), *client = SSL_CTX_new(TLS_client_method());
-    EVP_PKEY *key = EVP_EC_gen("P-256");
-    X509 *x = certificate(key);
-    int left;
-
-    SSL_CTX_use_certificate(server, x);
-    SSL_CTX_use_PrivateKey(server, key);
-    SSL_CTX_set_mode(client, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p->fds), 0);
-    p->client = tls_client(client, p->fds[0], "store");
-    p->server = tls_server(server, p->fds[1]);
-    do
-        left = tls_handshake(p->client) + tls_handshake(p->server);
-    while (left != 0);
-    X509_free(x);
-    EVP_PKEY_free(key);
-    SSL_CTX_free(client);
-    SSL_CTX_free(server);
-}
-
-static void tear_down(struct pair *p)
-{
-    tls_free(p->client);
-    tls_free(p->server);
-    close(p->fds[0]);
-    close(p->fds[1]);
-}
-
 /* Reads what there is, and checks that the bytes count on from `at`. */
-static size_t take(struct pair *p, size_t at)
+static size_t take(struct tls_pair *p, size_t at)
 {
     uint8_t bytes[20000];
     ssize_t n;
@@ -159,10 +109,10 @@ static void what_was_taken_arrives_once(void **state)
     struct secure_out *out = calloc(1, sizeof *out);
     uint8_t *bytes = malloc(ALL);
     size_t sent = 0, got = 0, refused = 0;
-    struct pair p;
+    struct tls_pair p;
 
     (void)state;
-    set_up(&p);
+    tls_pair_begin(&p, TLS1_3_VERSION);
     for (size_t i = 0; i < ALL; i++)
         bytes[i] = (uint8_t)(i * 31);
     while (sent < ALL || out->len > 0) {
@@ -183,19 +133,19 @@ static void what_was_taken_arrives_once(void **state)
     assert_true(refused > 10); /* or the socket was never full */
     free(bytes);
     free(out);
-    tear_down(&p);
+    tls_pair_end(&p);
 }
 
 static void the_peer_is_named(void **state)
 {
-    struct pair p;
+    struct tls_pair p;
     char text[SECURE_PEER_MAX];
 
     (void)state;
-    set_up(&p);
+    tls_pair_begin(&p, TLS1_3_VERSION);
     secure_peer(p.client, text);
     assert_memory_equal(text, "TLSv1.3, the certificate of store ends 20", 41);
-    tear_down(&p);
+    tls_pair_end(&p);
 }
 
 int main(void)
