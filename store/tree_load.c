@@ -3,13 +3,22 @@
 
 _Static_assert(SPACE_STATE_COUNTERS == TREE_COUNTERS, "a snapshot has each of them");
 
+/* A file may name any; what the history has no room for is not kept. */
+static uint64_t oldest_of(const struct space_state *state)
+{
+    uint64_t least =
+        state->tree_index < HISTORY_EVENTS ? 1 : state->tree_index - HISTORY_EVENTS + 1;
+
+    return state->oldest_event > least ? state->oldest_event : least;
+}
+
 bool tree_load_state(struct tree *t, const struct space_state *state)
 {
     if (t->index != TREE_FIRST_INDEX || t->count != 1 || state->tree_index < TREE_FIRST_INDEX ||
         state->oldest_event == 0 || state->oldest_event > state->tree_index + 1)
         return false;
     t->index = t->hub.last = state->tree_index;
-    t->hub.oldest = state->oldest_event;
+    t->hub.oldest = oldest_of(state);
     t->expiry.next_order = state->next_deadline;
     t->expired = state->expired;
     for (int i = 0; i < TREE_COUNTERS; i++) {
