@@ -49,6 +49,7 @@ struct key_link {
     struct key_link *prev, *next; /* a ring */
     struct entry *entry;
     bool is_first;
+    uint32_t walked; /* by the last walk in pieces that came past */
 };
 
 struct entry {
@@ -287,6 +288,12 @@ struct key_walk {
 
 void keymap_walk_group(const struct keymap *m, struct slice prefix, struct key_walk *walk);
 struct entry *keymap_walk_next(struct key_walk *walk);
+
+/* The same in pieces, between which any keys may come and go: keymap_walk_group() begins a piece,
+ * and keymap_walk_pause() ends it. Each walk has a number of its own, above 0. NULL: that was all
+ * that there was when the walk began, and it has not gone since. */
+struct entry *keymap_walk_piece(struct key_walk *walk, uint32_t number);
+void keymap_walk_pause(struct keymap *m, const struct key_walk *walk);
 
 /* --- Changes; for part_*.c alone. --- */
 

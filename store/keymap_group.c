@@ -66,6 +66,17 @@ void keymap_remove_links(struct keymap *m, struct entry *e)
     }
 }
 
+static void make_first(struct keymap *m, struct key_link *link)
+{
+    struct key_link *first = (struct key_link *)table_find_like(&m->groups, &link->node);
+
+    if (first == link)
+        return;
+    first->is_first = false;
+    table_remove(&m->groups, &first->node);
+    put_first(m, link);
+}
+
 void keymap_walk_group(const struct keymap *m, struct slice prefix, struct key_walk *walk)
 {
     walk->next = (struct key_link *)table_find(&m->groups, prefix); /* node is the first member */
@@ -80,4 +91,20 @@ struct entry *keymap_walk_next(struct key_walk *walk)
         return NULL;
     walk->next = link == walk->last ? NULL : link->next;
     return link->entry;
+}
+
+struct entry *keymap_walk_piece(struct key_walk *walk, uint32_t number)
+{
+    if (walk->next != NULL && walk->next->walked == number)
+        walk->next = NULL;
+    if (walk->next != NULL)
+        walk->next->walked = number;
+    return keymap_walk_next(walk);
+}
+
+/* The ring begins where the walk goes on; what comes meanwhile gets in behind what was walked. */
+void keymap_walk_pause(struct keymap *m, const struct key_walk *walk)
+{
+    if (walk->next != NULL)
+        make_first(m, walk->next);
 }

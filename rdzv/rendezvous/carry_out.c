@@ -8,7 +8,8 @@
 #include "rdzv/rendezvous/explain_log.h"
 #include "rdzv/rendezvous/shell.h"
 
-#define PROBE_MS 1000
+#define PROBE_MS        1000
+#define SWEPT_AT_A_TIME 512
 
 static struct rendezvous *rdzv_of(const struct live_run *run)
 {
@@ -78,24 +79,73 @@ static void forget_key(struct live_run *run, struct slice key)
     run->keys_forgotten += apply(run, &(struct command){.kind = COMMAND_KEY_DELETE, .key = key});
 }
 
-/* Its own key, and those of its rounds: of all keys that begin as they do, those that are not of a
- * longer run. */
+/* A key of its rounds: of all that begin as they do, one that is not of a longer run. */
+static void forget_round_key(struct live_run *run, const struct entry *e)
+{
+    struct rendezvous_space *home = run->home;
+
+    home->forgets = true;
+    if (run_views_owns(&home->runs, &run->run.view, e->node.key))
+        forget_key(run, e->node.key);
+    home->forgets = false;
+}
+
+/* The first piece gives the walk its number. While a run is swept, agents may come back to it:
+ * then it is not forgotten, and the next time begins anew. */
+static void begin_sweep(struct live_run *run)
+{
+    struct rendezvous *r = rdzv_of(run);
+
+    if (run->sweep != 0 && run->sweep_since_ms == run->run.idle_since_ms)
+        return;
+    if (++r->sweeps == 0)
+        r->sweeps = 1;
+    run->sweep = r->sweeps;
+    run->sweep_since_ms = run->run.idle_since_ms;
+    run->keys_forgotten = 0;
+}
+
+bool shell_sweep(struct live_run *run)
+{
+    struct keymap *keys = &run->home->space->store->keys;
+    const struct entry *e = NULL;
+    struct key_walk walk;
+
+    begin_sweep(run);
+    keymap_walk_group(keys, run->run.view.node.key, &walk);
+    for (int i = 0; i < SWEPT_AT_A_TIME; i++) {
+        e = keymap_walk_piece(&walk, run->sweep);
+        if (e == NULL)
+            return true;
+        forget_round_key(run, e);
+    }
+    keymap_walk_pause(keys, &walk);
+    return walk.next == NULL;
+}
+
+static void forget_round_keys(struct live_run *run)
+{
+    const struct entry *e;
+    struct key_walk walk;
+
+    keymap_walk_group(&run->home->space->store->keys, run->run.view.node.key, &walk);
+    while ((e = keymap_walk_next(&walk)) != NULL)
+        forget_round_key(run, e);
+}
+
+/* Its own key, those of its rounds unless they have been swept, and its record. */
 static void forget_run(struct live_run *run)
 {
     struct rendezvous_space *home = run->home;
-    struct run_view *v = &run->run.view;
-    struct key_walk walk;
-    const struct entry *e;
 
-    run->keys_forgotten = 0;
+    if (run->sweep == 0) {
+        run->keys_forgotten = 0;
+        forget_round_keys(run);
+    }
+    run->sweep = 0;
     home->forgets = true;
     if (live_run_value(run) != NULL)
-        forget_key(run, v->node.key);
-    keymap_walk_group(&home->space->store->keys, v->node.key, &walk);
-    while ((e = keymap_walk_next(&walk)) != NULL) {
-        if (run_views_owns(&home->runs, v, e->node.key))
-            forget_key(run, e->node.key);
-    }
+        forget_key(run, run->run.view.node.key);
     home->forgets = false;
     delete_record(run);
 }

@@ -1,6 +1,7 @@
 /* The end of a run: when it is forgotten, and what goes with it. See parts.h. */
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy.h"
 
 void forget_end_run(struct step *s)
 {
@@ -45,15 +46,14 @@ static void forget(struct step *s, const char *reason)
     forget_end_run(s);
 }
 
-/* Whether all agents have left a run for long enough; NULL: no. After a start, those who may still
- * come back have not: they would take the run that is begun next for theirs. */
-static const char *why_forget(const struct step *s)
+/* After a start, those who may still come back have not left: they would take the run that is begun
+ * next for theirs. While the store takes no changes, its keys could not be deleted. */
+static const char *why_forget(const struct run *run, const struct policy_now *now)
 {
-    const struct run *run = s->run;
     const struct policy_settings *settings = run->settings;
-    uint64_t idle_ms = clock_elapsed_ms(run->idle_since_ms, s->now->ms);
+    uint64_t idle_ms = clock_elapsed_ms(run->idle_since_ms, now->ms);
 
-    if (!run->idle || run->awaits_agents || !run->view.exists)
+    if (!run->idle || run->awaits_agents || !run->view.exists || now->refuses)
         return NULL;
     if (run->view.state.closed && idle_ms >= settings->closed_run_ttl_ms)
         return "it is closed, and no agent was connected for --closed-run-ttl";
@@ -62,13 +62,18 @@ static const char *why_forget(const struct step *s)
     return NULL;
 }
 
+bool policy_forgets(const struct run *run, const struct policy_now *now)
+{
+    return why_forget(run, now) != NULL;
+}
+
 /* So would those who were taken for dead, and some of them know where their workers meet for all
  * their life. */
 bool forget_if_left(struct step *s)
 {
-    const char *reason = why_forget(s);
+    const char *reason = why_forget(s->run, s->now);
 
-    if (reason == NULL || s->now->refuses) /* its keys could not be deleted now */
+    if (reason == NULL)
         return false;
     end_agents(s, &s->run->gone,
                "its run was forgotten while it was taken for dead; start it again");

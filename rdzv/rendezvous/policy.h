@@ -33,6 +33,9 @@
 void policy_step(struct run *run, const struct policy_event *event, const struct policy_now *now,
                  struct policy_out *out);
 
+/* All agents have left the run for so long that the next RUN_TICK forgets it. */
+bool policy_forgets(const struct run *run, const struct policy_now *now);
+
 /* For AGENT_LOOKED, which is most of what agents do: what it is shown, as at its last look. Then no
  * step is needed; ptr NULL: one is. */
 struct slice policy_glance(struct run *run, struct agent *a, bool waits, uint64_t now_ms);

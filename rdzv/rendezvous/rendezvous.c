@@ -9,9 +9,12 @@
 #include "rdzv/rendezvous/shell.h"
 #include "store/xalloc.h"
 
-#define RUNS_PER_ITERATION 200      /* how many a tick looks at before others have their turn */
-#define RUNS_BEHIND_NS     1000000u /* so long those that are behind are seen to in an iteration */
-#define CROWD_LEAST        16       /* of fewer nodes the state is short, and says who they are */
+/* So many runs a tick looks at, and so many of those that are behind, for so long at most, before
+ * others have their turn. */
+#define RUNS_PER_ITERATION 200
+#define RUNS_NS            1000000u
+
+#define CROWD_LEAST 16 /* of fewer nodes the state is short, and says who they are */
 
 static struct rendezvous_space *space_of(struct rendezvous *r, struct engine_space *space)
 {
@@ -122,6 +125,13 @@ struct live_run *shell_need_run(struct rendezvous_space *home, struct slice key)
     return run;
 }
 
+static void end_sweep(struct live_run *run)
+{
+    if (run->is_sweeping)
+        TAILQ_REMOVE(&run->home->rdzv->sweeping, run, sweeping);
+    run->is_sweeping = false;
+}
+
 static void free_run(struct live_run *run)
 {
     struct rendezvous_space *home = run->home;
@@ -133,6 +143,7 @@ static void free_run(struct live_run *run)
         home->shared = NULL;
     evtimer_del(&run->timer);
     expiry_remove(&home->rdzv->due, &run->due);
+    end_sweep(run);
     run_views_remove(&home->runs, &run->run.view);
     home->space->guarded = runs_left(home) == 0;
     history_fini(&run->history);
@@ -266,6 +277,14 @@ static void step_space(struct rendezvous_space *home, struct policy_event event)
 
 /* --- Time. --- */
 
+/* In the next iteration. If that cannot be, the next tick goes on. */
+static void go_on_later(struct rendezvous *r)
+{
+    static const struct timeval at_once;
+
+    net_add_event(&r->ticker, &at_once);
+}
+
 static struct live_run *first_run(struct rendezvous_space *home)
 {
     while (home != NULL && TAILQ_EMPTY(&home->runs.list))
@@ -295,16 +314,14 @@ static void set_behind(struct rendezvous *r, struct live_run *run)
 /* Of ten thousand runs each has a state to read, write and keep: that takes many iterations. */
 static void catch_up(struct rendezvous *r)
 {
-    static const struct timeval at_once;
     const struct clock *clock = r->engine->options.clock;
     uint64_t began_ns = r->behind == NULL ? 0 : clock_monotonic_ns(clock);
 
     for (int i = 0; r->behind != NULL; i++) {
         struct live_run *run = r->behind;
 
-        if (i == RUNS_PER_ITERATION ||
-            (i > 0 && clock_monotonic_ns(clock) - began_ns >= RUNS_BEHIND_NS)) {
-            net_add_event(&r->ticker, &at_once); /* without it, the next tick goes on */
+        if (i == RUNS_PER_ITERATION || (i > 0 && clock_monotonic_ns(clock) - began_ns >= RUNS_NS)) {
+            go_on_later(r);
             return;
         }
         run->steps++;
@@ -348,24 +365,63 @@ static struct live_run *next_due(const struct rendezvous *r)
     return (struct live_run *)(void *)((uint8_t *)first - offsetof(struct live_run, due));
 }
 
+/* A run may have a million keys of its rounds, which takes as many iterations as it has thousands.
+ */
+static void sweep_later(struct live_run *run)
+{
+    if (!run->is_sweeping)
+        TAILQ_INSERT_TAIL(&run->home->rdzv->sweeping, run, sweeping);
+    run->is_sweeping = true;
+    update_due(run);
+    go_on_later(run->home->rdzv);
+}
+
+static void step_tick(struct live_run *run)
+{
+    const struct policy_now now = how_things_stand(run);
+
+    if (!policy_forgets(&run->run, &now)) {
+        run->sweep = 0;
+    } else if (!shell_sweep(run)) {
+        sweep_later(run);
+        return;
+    }
+    end_sweep(run);
+    shell_step(run, (struct policy_event){.kind = RUN_TICK});
+}
+
 static void step_due(struct rendezvous *r)
 {
-    static const struct timeval at_once;
+    const struct clock *clock = r->engine->options.clock;
+    uint64_t began_ns = clock_monotonic_ns(clock);
     struct live_run *run;
 
     for (int i = 0; (run = next_due(r)) != NULL; i++) {
-        if (i == RUNS_PER_ITERATION) {
-            net_add_event(&r->ticker, &at_once); /* without it, the next tick goes on */
+        if (i == RUNS_PER_ITERATION || clock_monotonic_ns(clock) - began_ns >= RUNS_NS) {
+            go_on_later(r);
             return;
         }
-        shell_step(run, (struct policy_event){.kind = RUN_TICK});
+        step_tick(run);
     }
+}
+
+static void sweep_next(struct rendezvous *r)
+{
+    struct live_run *run = TAILQ_FIRST(&r->sweeping);
+
+    if (run == NULL)
+        return;
+    end_sweep(run);
+    step_tick(run);
+    if (!TAILQ_EMPTY(&r->sweeping))
+        go_on_later(r);
 }
 
 static void on_ticker(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
+    sweep_next(arg);
     step_due(arg);
     catch_up(arg);
 }
@@ -769,7 +825,8 @@ uint64_t rendezvous_forget(const struct run *run)
     struct live_run *live = live_of(run);
     uint64_t keys;
 
-    live->steps++; /* it stays until its keys are counted */
+    live->sweep = 0; /* now, and all of it */
+    live->steps++;   /* it stays until its keys are counted */
     shell_step(live, (struct policy_event){.kind = RUN_FORGET});
     keys = live->keys_forgotten;
     leave(live);
@@ -949,6 +1006,7 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
                      .advertise_host = c->advertise_host,
                      .advertise_port = c->advertise_port}};
     TAILQ_INIT(&r->spaces);
+    TAILQ_INIT(&r->sweeping);
     expiry_init(&r->due, &engine->store.reserve);
     evtimer_assign(&r->ticker, net->base, on_ticker, r);
     if (c->fixes)

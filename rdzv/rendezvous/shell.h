@@ -12,6 +12,7 @@ struct rendezvous_space;
 struct worker_use;
 
 TAILQ_HEAD(rendezvous_space_list, rendezvous_space);
+TAILQ_HEAD(live_run_list, live_run);
 
 struct rendezvous {
     const struct config *config;
@@ -24,6 +25,9 @@ struct rendezvous {
     uint64_t restored_ms; /* when the store had come from a data directory, as engine_lived_ms() */
     struct event ticker;  /* that tick goes on in the next iteration, and so does what is behind */
     uint64_t still_ms;    /* for so long in all no agent could write */
+    struct live_run_list
+        sweeping;            /* runs whose keys are being deleted, before they are forgotten */
+    uint32_t sweeps;         /* so many have begun */
     struct live_run *behind; /* the first run that may not have been given all of that time, pinned;
                                 NULL: all have */
 };
@@ -39,6 +43,10 @@ struct live_run {
     struct history history;
     uint64_t still_ms;       /* so much of rdzv->still_ms it has been given, or began behind */
     uint64_t keys_forgotten; /* by the last POLICY_FORGET_RUN */
+    TAILQ_ENTRY(live_run) sweeping;
+    bool is_sweeping;        /* it is in rdzv->sweeping */
+    uint32_t sweep;          /* the number of that which goes on, see shell_sweep(); 0: none */
+    uint64_t sweep_since_ms; /* it is of a run that has been idle since then */
     bool stale;              /* a command has failed, so the view is not what its key says */
     unsigned steps;          /* open ones: it is not freed before they end */
     unsigned pins;           /* the same: whoever goes through all runs will come to it */
@@ -117,6 +125,10 @@ void worker_use_end(struct rendezvous_space *home, struct worker_use *use);
 /* One step of the policy, from the event to the last of its outputs. The run may be freed when this
  * returns, if nothing is left of it. */
 struct verdict shell_step(struct live_run *run, struct policy_event event);
+
+/* Deletes some of the keys of the rounds of a run that is about to be forgotten. True: those that
+ * it had when this began are gone. */
+bool shell_sweep(struct live_run *run);
 
 /* Carries out what a step gave out. */
 struct verdict carry_out(struct live_run *run, const struct policy_out *out);

@@ -261,14 +261,14 @@ def closed_runs(s, count):
         peer.blob()
 
 
-def leave_and_await_forgotten(s, peer):
-    """All agents go, and the runs with them; other keys are not to."""
+def leave_and_await_forgotten(s, peer, left=0):
+    """All agents go, and the runs with them but so many; other keys are not to."""
     for agent in [p for p in s.peers if p is not peer]:
         agent.close()
     s.peers = [peer]
     deadline = time.monotonic() + s.options.patience
-    while time.monotonic() < deadline and b'"id"' in s.ask(
-            "GET", "/rdzv/v1/spaces/default/runs"):
+    while time.monotonic() < deadline and s.ask(
+            "GET", "/rdzv/v1/spaces/default/runs").count(b'"id"') > left:
         time.sleep(0.02)
 
 
@@ -280,6 +280,29 @@ def forget_runs(s):
     closed_runs(s, runs)
     yield "%d closed runs are left; %d other keys" % (runs, keys)
     leave_and_await_forgotten(s, peer)
+
+
+@case("--closed-run-ttl=1s")
+def forget_large_run(s):
+    """A closed run with many keys of its rounds is forgotten."""
+    peer, count = s.peer(), s.of(400000)
+    closed_runs(s, 1)
+    multi_set(peer, ((RUN + b"closed-0.1/%d" % i, b"v") for i in range(count)), RUN_KEYS_MAX)
+    yield "1 closed run is left; it has %d keys of its rounds" % count
+    leave_and_await_forgotten(s, peer)
+
+
+@case("--closed-run-ttl=1s")
+def forget_beside_longer_run(s):
+    """A closed run is forgotten, beside many keys of one whose name begins as its own."""
+    peer, count = s.peer(), s.of(400000)
+    closed_runs(s, 1)
+    multi_set(peer, [(RUN + b"closed-0.1/", ts.dumps(ts.State()))])
+    multi_set(peer, ((RUN + b"closed-0.1/.1/%d" % i, b"v") for i in range(count)), RUN_KEYS_MAX)
+    yield "1 closed run is left; %d keys are of one with a longer name" % count
+    leave_and_await_forgotten(s, peer, left=1)
+    yield
+    delete(peer, (RUN + b"closed-0.1/.1/%d" % i for i in range(count)))
 
 
 def slashes(s):

@@ -350,6 +350,39 @@ static void many_runs_that_are_due_share_iterations(void **state)
     loop_close(&loop);
 }
 
+/* Until its keys are gone, the run is there: agents of the next one would take them for theirs. */
+static void a_large_run_goes_over_many_iterations(void **state)
+{
+    static const char *const flags[] = {"--idle-run-ttl", "1ms", NULL};
+    enum { KEYS = 3000, LEAST = 4, MOST = KEYS / LEAST };
+    const struct keymap *keys;
+    uint64_t ended_ms, left;
+
+    (void)state;
+    loop_open(&loop, flags);
+    make_runs(1);
+    keys = &TAILQ_FIRST(&loop.server.engine.store.spaces)->keys;
+    for (int i = 0; i < KEYS; i++) {
+        char key[64];
+
+        snprintf(key, sizeof key, "/torch.rendezvous.0.1/%d", i);
+        loop_set_key(&loop, key, "v");
+    }
+    ended_ms = engine_now_ms(&loop.server.engine) + 2;
+    while (engine_now_ms(&loop.server.engine) < ended_ms)
+        continue;
+    rendezvous_tick(&loop.server.store.rendezvous);
+    for (int i = 0; i < LEAST; i++) {
+        left = keys->present;
+        assert_in_range(left, 2, KEYS);
+        loop_iterate(&loop);
+        assert_in_range(keys->present, left - MOST, left - 1);
+        assert_non_null(keymap_get(keys, slice_str("/torch.rendezvous.0")));
+    }
+    LOOP_UNTIL(&loop, keys->present == 0);
+    loop_close(&loop);
+}
+
 /* It waits for the write slot of its run, and has been read. */
 static void a_request_that_is_held_is_charged(void **state)
 {
@@ -453,6 +486,7 @@ int main(void)
         cmocka_unit_test(a_value_that_is_set_many_times_at_once_is_read_once),
         cmocka_unit_test(a_tick_looks_at_runs_that_are_due),
         cmocka_unit_test(many_runs_that_are_due_share_iterations),
+        cmocka_unit_test(a_large_run_goes_over_many_iterations),
         cmocka_unit_test(a_deferred_request_may_close_the_last_deferred_peer),
     };
 

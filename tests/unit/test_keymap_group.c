@@ -132,6 +132,96 @@ static void the_key_that_was_just_given_may_be_deleted(void **state)
     }
 }
 
+static void set_numbered(struct fixture *w, unsigned i)
+{
+    char key[16];
+
+    snprintf(key, sizeof key, "a/%u", i);
+    set(w, key, "v");
+}
+
+static unsigned number_of(struct slice key)
+{
+    unsigned number = 0;
+
+    for (size_t i = 2; i < key.len; i++)
+        number = 10 * number + key.ptr[i] - '0';
+    return number;
+}
+
+static void delete_numbered(struct fixture *w, unsigned i)
+{
+    char key[16];
+
+    snprintf(key, sizeof key, "a/%u", i);
+    keymap_delete(&w->m, s(key));
+}
+
+/* Whatever walks have turned the ring, it has all that there is. */
+static void check_walk(struct fixture *w, unsigned made, const bool *is_gone)
+{
+    struct key_walk walk;
+    unsigned count = made;
+
+    for (unsigned i = 0; i < 200; i++)
+        count -= is_gone[i];
+    keymap_walk_group(&w->m, s("a"), &walk);
+    while (keymap_walk_next(&walk) != NULL)
+        count--;
+    assert_int_equal(count, 0);
+}
+
+/* One piece of at most `size` keys. Returns whether there are more. */
+static bool walk_piece(struct fixture *w, uint32_t number, unsigned size, unsigned *seen)
+{
+    struct key_walk walk;
+    struct entry *e;
+
+    keymap_walk_group(&w->m, s("a"), &walk);
+    for (unsigned i = 0; i < size; i++) {
+        e = keymap_walk_piece(&walk, number);
+        if (e == NULL)
+            return false;
+        seen[number_of(e->node.key)]++;
+    }
+    keymap_walk_pause(&w->m, &walk);
+    return walk.next != NULL;
+}
+
+/* As a large run is forgotten, while clients set and delete its keys. */
+static void a_walk_in_pieces_sees_once_what_stays(void **state)
+{
+    enum { OLD = 200, NEW = 400 };
+    unsigned seed = 7;
+
+    (void)state;
+    for (uint32_t number = 1; number <= 50; number++) {
+        unsigned seen[NEW] = {0}, gone = 0, size = 1 + number % 9, made = OLD;
+        bool is_gone[OLD] = {0};
+        struct fixture w;
+
+        fixture_init(&w, 0);
+        keymap_group_by(&w.m, &groups);
+        for (unsigned i = 0; i < OLD; i++)
+            set_numbered(&w, i);
+        if (number % 2 == 0)
+            assert_true(walk_piece(&w, number + 100, OLD / 2, seen)); /* one that nobody ends */
+        memset(seen, 0, sizeof seen);
+        while (walk_piece(&w, number, size, seen)) {
+            set_numbered(&w, made++);
+            gone = (unsigned)rand_r(&seed) % OLD;
+            is_gone[gone] = true;
+            delete_numbered(&w, gone);
+        }
+        for (unsigned i = 0; i < OLD; i++)
+            assert_in_range(seen[i], is_gone[i] ? 0 : 1, 1);
+        for (unsigned i = OLD; i < made; i++)
+            assert_in_range(seen[i], 0, 1);
+        check_walk(&w, made, is_gone);
+        fixture_fini(&w);
+    }
+}
+
 /* What a key takes is counted with its links. */
 static void links_count_for_the_limit(void **state)
 {
@@ -152,6 +242,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_group_is_what_a_walk_over_all_keys_finds),
         cmocka_unit_test(the_key_that_was_just_given_may_be_deleted),
+        cmocka_unit_test(a_walk_in_pieces_sees_once_what_stays),
         cmocka_unit_test(links_count_for_the_limit),
     };
 
