@@ -224,6 +224,8 @@ CHECK_RULE(tls_c10d);
 CHECK_RULE(tls_name);
 CHECK_RULE(tls_secret);
 CHECK_RULE(tls_probe);
+/* check_policy.c */
+CHECK_RULE(store_blocked);
 /* check_scrape.c */
 CHECK_RULE(scrape_blocked);
 /* check_volcano.c */

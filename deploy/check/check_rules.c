@@ -522,6 +522,14 @@ const struct check_rule check_rules[] = {
      "their own, and list it among the ports of the training container, so that no two such pods "
      "come to one node.",
      check_host_network_store},
+    {"store-blocked", ERROR, "a NetworkPolicy that keeps agents from their store",
+     "The agents try to connect until join_timeout (600 s) and fail. A pod that a policy selects "
+     "has the traffic that some policy admits, and no other; `egress` without DNS leaves it "
+     "without the address of any Service.",
+     "Admit the pods of the job in spec.ingress of a policy of the store, at its port. Where a "
+     "policy of the job has egress, admit the store's pods at that port (that of the pod, not of "
+     "the Service), and port 53 over UDP and TCP to DNS.",
+     check_store_blocked},
     {"scrape-blocked", WARNING, "a scrape that a NetworkPolicy keeps out",
      "Annotations or a ServiceMonitor tell Prometheus to scrape the store, and the store's "
      "NetworkPolicy admits the pods of the job alone: there are no metrics, and an alert that the "

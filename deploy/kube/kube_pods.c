@@ -236,6 +236,28 @@ static void find_pytorchjob(struct pods_maker *m, const struct kube_object *o)
     }
 }
 
+/* What JobSet, and the Jobs that it makes, add to each pod. */
+static void add_labels_of_each(struct pods_maker *m)
+{
+    static const char *const keys[] = {
+        "jobset.sigs.k8s.io/jobset-uid",
+        "jobset.sigs.k8s.io/job-index",
+        "jobset.sigs.k8s.io/job-global-index",
+        "jobset.sigs.k8s.io/job-key",
+        "jobset.sigs.k8s.io/global-replicas",
+        "jobset.sigs.k8s.io/replicatedjob-replicas",
+        "jobset.sigs.k8s.io/restart-attempt",
+        "batch.kubernetes.io/job-completion-index",
+        "batch.kubernetes.io/job-name",
+        "batch.kubernetes.io/controller-uid",
+        "job-name",
+        "controller-uid",
+    };
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        add_made_label(m, keys[i], NULL);
+}
+
 /* The replicatedJobs of a JobSet, of a runtime, or of a runtime as a TrainJob uses it. */
 static void find_replicated(struct pods_maker *m, const struct kube_object *o,
                             const struct kube_object *from, const struct yaml_node *jobset)
@@ -275,9 +297,7 @@ static void find_replicated(struct pods_maker *m, const struct kube_object *o,
             p->host_domain = *subdomain != '\0' ? subdomain : o->name;
         }
         add_made_label(m, "jobset.sigs.k8s.io/replicatedjob-name", p->role);
-        add_made_label(m, "jobset.sigs.k8s.io/jobset-uid", NULL);
-        add_made_label(m, "jobset.sigs.k8s.io/job-index", NULL);
-        add_made_label(m, "batch.kubernetes.io/job-completion-index", NULL);
+        add_labels_of_each(m);
     }
 }
 

@@ -415,6 +415,58 @@ def what_controllers_made_is_no_second_job(tool):
     check(rules([cron, run]) == rules([cron]), rules([cron, run]))
 
 
+def policies_that_may_admit_are_left_alone(tool):
+    """store-blocked is silent as long as something in the files, or outside of them, may let the agents through."""
+    text = read(os.path.join(CORPUS, "policy-all.bad.yaml")).split("  # expect")[0]
+    rest = read(os.path.join(CORPUS, "policy-all.bad.yaml"))[len(text):].split("\n", 1)[1].split("---\n", 1)[1]
+
+    def count(spec, more="", job=rest):
+        policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+                  "metadata": {"name": "p", "namespace": "ml"}, "spec": dict({"podSelector": {}}, **spec)}
+        return len(tool.findings("--rule", "store-blocked", "-",
+                                 stdin=(json.dumps(policy) + "\n---\n" + more + job).encode()))
+
+    agents = {"podSelector": {"matchLabels": {"batch.kubernetes.io/job-name": "train"}}}
+    other = {"podSelector": {"matchLabels": {"app": "x"}}}
+    space = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ml"}}}
+    dns = {"ports": [{"port": 53, "protocol": "UDP"}]}
+    for spec, want in [
+            ({}, 1), ({"ingress": []}, 1), ({"ingress": [{}]}, 0), ({"ingress": [{"from": []}]}, 0),
+            ({"ingress": [{"from": [other]}]}, 1), ({"ingress": [{"from": [other, agents]}]}, 0),
+            ({"ingress": [{"from": [dict(other, **space)]}]}, 1), ({"ingress": [{"from": [space]}]}, 0),
+            ({"ingress": [{"from": [dict(agents, namespaceSelector={"matchLabels": {"team": "a"}})]}]}, 0),
+            ({"ingress": [{"from": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "x"}}}]}]}, 1),
+            ({"ingress": [{"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}]}, 0),
+            ({"ingress": [{"ports": [{"port": 29000, "endPort": 29500}]}]}, 0),
+            ({"ingress": [{"ports": [{"port": 29400, "protocol": "UDP"}]}]}, 1),
+            ({"ingress": [{"ports": [{"port": "c10d"}]}]}, 0), ({"ingress": [{"ports": [{"port": "web"}]}]}, 1),
+            ({"ingress": [{"from": [{"podSelector": {"matchLabels": {"kueue.x-k8s.io/queue-name": "q"}}}]}]}, 0),
+            ({"ingress": [{"from": [{"podSelector": {"matchLabels": {"batch.kubernetes.io/controller-uid": "1"}}}]}]}, 0),
+            # Only some pods of the job are closed, or none: nobody can see which.
+            ({"podSelector": {"matchLabels": {"apps.kubernetes.io/pod-index": "0"}}}, 0),
+            ({"podSelector": {"matchLabels": {"app": "x"}}}, 0),
+            # The way out: to the store, and to DNS.
+            ({"policyTypes": ["Egress"]}, 1), ({"policyTypes": ["Egress"], "egress": [{}]}, 0),
+            ({"policyTypes": ["Ingress"], "ingress": [{}], "egress": [dns]}, 0), ({"ingress": [{}], "egress": [dns]}, 1),
+            ({"policyTypes": ["Egress"], "egress": [dns, {"to": [{"podSelector": {}}]}]}, 0),
+            ({"policyTypes": ["Egress"], "egress": [{"to": [{"podSelector": {}}]}]}, 1),
+            ({"policyTypes": ["Egress"], "egress": [{"to": [space]}]}, 1),
+            ({"policyTypes": ["Egress"], "egress": [{"to": [{"namespaceSelector": {}}]}]}, 0),
+            ({"policyTypes": ["Egress"], "egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}]}, 0)]:
+        check(count(spec) == want, "%s: %d, and not %d" % (json.dumps(spec), count(spec), want))
+    # What adds to it: policies of other kinds, and those that a template fills in.
+    check(count({}, "{apiVersion: cilium.io/v2, kind: CiliumNetworkPolicy, metadata: {name: c, namespace: ml}}\n---\n") == 0, "Cilium")
+    check(count({}, job=rest.replace("name: train\n", "name: ${JOB_NAME}\n")) == 0, "a template")
+    # Who asks no DNS: an address, or a host that the pod itself knows.
+    out = {"policyTypes": ["Egress"], "egress": [{"to": [{"podSelector": {}}]}]}
+    check(count(out, job=rest.replace("train-rdzv:29400", "10.0.0.1:29400")) == 0, "an address")
+    check(count(out, job=rest.replace("restartPolicy: Never", "restartPolicy: Never\n      dnsPolicy: None")) == 0, "no DNS")
+    # The port of a policy is that of the pods, not that of the Service.
+    mapped = rest.replace("  clusterIP: None\n", "").replace("    port: 29400\n", "    port: 80\n").replace("rdzv:29400", "rdzv:80")
+    for port, want in ((80, 1), (29400, 0)):
+        check(count({"ingress": [{"ports": [{"port": port}]}]}, job=mapped) == want, "port %d" % port)
+
+
 def probes_know_the_paths_of_rdzvd(tool):
     """store-probe-path has the routes of the daemon, those of its listeners for metrics among them."""
     routes = re.findall(r'\{"(/[^"]*)", (ROUTE_\w+), \w+,([^{}]*)\}', read(os.path.join(ROOT, "rdzv", "routes.c")))
@@ -734,6 +786,20 @@ spec: {serviceName: h%(n)d, template: {metadata: {labels: {app: h%(n)d}}, spec: 
 """
 
 
+MANY["jobs at stores of their own, each with policies of both"] = MANY["jobs at stores of their own"] + """\
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: s%(n)d}
+spec: {podSelector: {matchLabels: {app: a%(n)d}}, ingress: [{from: [{podSelector: {matchLabels: {volcano.sh/job-name: x}}}]}]}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: j%(n)d}
+spec: {podSelector: {matchLabels: {volcano.sh/job-name: j%(n)d}}, policyTypes: [Egress], egress: [{ports: [{port: 53}]}]}
+---
+"""
+
+
 MANY["replicas, each with a policy, a Service and a budget"] = """\
 apiVersion: v1
 kind: Service
@@ -873,7 +939,7 @@ def odd_objects(tool):
 TESTS = [faults_are_found, twins_are_clean, every_rule_has_a_case, twins_are_valid,
          readme_has_the_rules, expected_examples_are_clean, known_faults_of_the_guides,
          emitted_manifests_are_clean, rewritten_manifests_are_better, several_files_are_one_bundle,
-         lists_are_opened, probes_know_the_paths_of_rdzvd, what_controllers_made_is_no_second_job, text_says_all, explain_says_all,
+         lists_are_opened, policies_that_may_admit_are_left_alone, probes_know_the_paths_of_rdzvd, what_controllers_made_is_no_second_job, text_says_all, explain_says_all,
          json_has_its_shape, sarif_has_its_shape, findings_come_in_order, rules_are_chosen,
          bad_arguments, unusable_input, no_manifest, huge_input, cost_grows_with_the_file, nothing_to_find, odd_objects]
 

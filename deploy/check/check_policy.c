@@ -1,0 +1,491 @@
+/* A rule about NetworkPolicies between agents and their store. A pod that no policy selects is
+ * open; of the policies that select it, one that admits the traffic is enough. The rule speaks only
+ * of what is certain: what it cannot see, such as the addresses of an ipBlock, admits the pods. */
+#include "deploy/check/check.h"
+
+#include "deploy/check/check_selected.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+/* Policies of many pods would take the square of the file; beyond this the rule is silent. */
+#define LOOKS_MAX 4000000
+
+/* Pods that dial a store: agents, or their relay. */
+struct way {
+    const struct kube_pods *from, *to; /* to NULL: the store is not in these files */
+    long port;                         /* of the pods there; -1: not known */
+    const char *host;                  /* "": not known */
+};
+
+/* The policies of one direction, which the API calls ingress or egress. */
+struct direction {
+    const char *name, *type, *peers;
+    struct kube_index policies;   /* by the number of what they select */
+    struct kube_index selections; /* of policies, by the number of the pods */
+};
+
+struct policies {
+    struct check *c;
+    struct direction in, out;
+    bool *dials; /* by index of pods: those that stand in a way */
+    size_t looks;
+};
+
+static const char *number_key(struct policies *all, size_t number)
+{
+    return arena_text(&all->c->bundle.arena, "%zu", number);
+}
+
+/* --- Whom a selector means. --- */
+
+/* Labels that queues and controllers add to pods, which no template shows. */
+static bool is_added_later(const char *key)
+{
+    static const char *const starts[] = {"kueue.x-k8s.io/",     "workload.codeflare.dev/",
+                                         "appwrapper.mcad.",    "pod-template-hash",
+                                         "controller-revision", "trainer.kubeflow.org/"};
+
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        if (strncmp(key, starts[i], strlen(starts[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool has_unknown_value(const struct kube_pods *p, const char *key)
+{
+    for (size_t i = 0; i < p->label_count; i++) {
+        if (strcmp(p->labels[i].key, key) == 0 && p->labels[i].value == NULL)
+            return true;
+    }
+    return false;
+}
+
+/* Whether no label decides that cannot be seen: it differs for each pod, or comes later. */
+static bool is_decided(const struct yaml_node *selector, const struct kube_pods *p)
+{
+    const struct yaml_node *labels = kube_get(selector, "matchLabels");
+    const struct yaml_node *expressions = kube_get(selector, "matchExpressions");
+
+    for (size_t i = 0; labels != NULL && labels->kind == YAML_MAPPING && i < labels->count; i++) {
+        const char *key = labels->pairs[i].key->text;
+
+        if (is_added_later(key) || has_unknown_value(p, key))
+            return false;
+    }
+    for (size_t i = 0; i < yaml_length(expressions); i++) {
+        const char *key = kube_text(expressions->items[i], "key");
+
+        if (is_added_later(key) || has_unknown_value(p, key))
+            return false;
+    }
+    return true;
+}
+
+/* Whether all labels of the pods are in the files or in what kube_find_pods() knows of the kind. */
+static bool has_known_labels(const struct kube_pods *p)
+{
+    switch (p->object->type) {
+    case KUBE_POD:
+    case KUBE_DEPLOYMENT:
+    case KUBE_STATEFULSET:
+    case KUBE_JOB:
+    case KUBE_JOBSET:
+    case KUBE_VOLCANO_JOB:
+    case KUBE_PYTORCHJOB:
+        return !p->object->templated;
+    default:
+        return false;
+    }
+}
+
+/* --- What a rule of a policy admits. --- */
+
+static bool may_be_namespace(const struct yaml_node *selector, const struct kube_object *o)
+{
+    const char *name = kube_text(selector, "matchLabels.kubernetes\\.io/metadata\\.name");
+
+    return *name == '\0' || *o->namespace == '\0' || strcmp(name, o->namespace) == 0;
+}
+
+static bool may_be_beside(const struct kube_object *policy, const struct kube_object *o)
+{
+    return *policy->namespace == '\0' || *o->namespace == '\0' || kube_same_namespace(policy, o);
+}
+
+static bool may_be_peer(const struct kube_object *policy, const struct yaml_node *peer,
+                        const struct kube_pods *p)
+{
+    const struct yaml_node *namespaces = kube_get(peer, "namespaceSelector");
+    const struct yaml_node *pods = kube_get(peer, "podSelector");
+
+    if (kube_get(peer, "ipBlock") != NULL)
+        return true;
+    if (namespaces != NULL ? !may_be_namespace(namespaces, p->object)
+                           : !may_be_beside(policy, p->object))
+        return false;
+    return pods == NULL || !is_decided(pods, p) || kube_selects_by(pods, p);
+}
+
+static bool admits_pods(const struct kube_object *policy, const struct yaml_node *peers,
+                        const struct kube_pods *p)
+{
+    for (size_t i = 0; i < yaml_length(peers); i++) {
+        if (may_be_peer(policy, peers->items[i], p))
+            return true;
+    }
+    return yaml_length(peers) == 0;
+}
+
+static bool is_protocol(const struct yaml_node *port, const char *protocol)
+{
+    const char *text = kube_text(port, "protocol");
+
+    return strcmp(*text == '\0' ? "TCP" : text, protocol) == 0;
+}
+
+/* A policy sees the port of the pod, whatever port its Service has. */
+static bool admits_port(const struct yaml_node *rule, const struct way *w)
+{
+    const struct yaml_node *ports = kube_get(rule, "ports");
+
+    for (size_t i = 0; i < yaml_length(ports); i++) {
+        const struct yaml_node *port = kube_get(ports->items[i], "port");
+        long first = kube_port_number(port, w->to, NULL);
+
+        if (!is_protocol(ports->items[i], "TCP"))
+            continue;
+        if (port == NULL || w->port < 0 ||
+            (w->port >= first && w->port <= kube_int(ports->items[i], "endPort", first)))
+            return true;
+    }
+    return yaml_length(ports) == 0;
+}
+
+/* --- Names. --- */
+
+/* The ports at which the DNS of a cluster listens; OpenShift and others have their own. A name is
+ * one of ports that are not in these files. */
+static bool is_dns_port(const struct yaml_node *port)
+{
+    static const long numbers[] = {53, 5353, 8053, 1053, 10053};
+    long first = kube_int(port, "port", -1), last = kube_int(port, "endPort", first);
+
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (first < 0 || (first <= numbers[i] && numbers[i] <= last))
+            return is_protocol(port, "UDP");
+    }
+    return false;
+}
+
+/* DNS is seldom a pod of the namespace of the job; a rule for the pods of the store's, at all their
+ * ports, is not for DNS either. */
+static bool may_be_dns(const struct way *w, const struct yaml_node *peer, bool by_port)
+{
+    const struct yaml_node *namespaces = kube_get(peer, "namespaceSelector");
+    const char *name = kube_text(namespaces, "matchLabels.kubernetes\\.io/metadata\\.name");
+
+    if (kube_get(peer, "ipBlock") != NULL)
+        return true;
+    if (namespaces == NULL)
+        return strcmp(w->from->object->namespace, "kube-system") == 0;
+    return by_port || *name == '\0' ||
+           (strcmp(name, w->from->object->namespace) != 0 &&
+            (w->to == NULL || strcmp(name, w->to->object->namespace) != 0));
+}
+
+static bool is_rule_for_dns(const struct yaml_node *rule, const struct way *w)
+{
+    const struct yaml_node *ports = kube_get(rule, "ports"), *peers = kube_get(rule, "to");
+    bool open = yaml_length(ports) == 0;
+
+    for (size_t i = 0; i < yaml_length(ports) && !open; i++)
+        open = is_dns_port(ports->items[i]);
+    for (size_t i = 0; i < yaml_length(peers) && open; i++) {
+        if (may_be_dns(w, peers->items[i], yaml_length(ports) > 0))
+            return true;
+    }
+    return open && yaml_length(peers) == 0;
+}
+
+static bool is_address(const char *host)
+{
+    unsigned char bytes[16];
+
+    return *host == '[' || inet_pton(AF_INET, host, bytes) == 1 ||
+           inet_pton(AF_INET6, host, bytes) == 1;
+}
+
+/* Whether the pods ask the DNS of the cluster for the host, as far as can be seen. */
+static bool asks_dns(const struct way *w)
+{
+    const struct yaml_node *policy = kube_get(w->from->spec, "dnsPolicy");
+
+    return *w->host != '\0' && !is_address(w->host) &&
+           kube_get(w->from->spec, "hostAliases") == NULL &&
+           kube_get(w->from->spec, "dnsConfig") == NULL &&
+           (policy == NULL || yaml_is(policy, "ClusterFirst"));
+}
+
+/* --- The policies of the pods at one end. --- */
+
+static bool has_type(const struct kube_object *policy, const struct direction *d)
+{
+    const struct yaml_node *types = kube_get(policy->spec, "policyTypes");
+
+    for (size_t i = 0; i < yaml_length(types); i++) {
+        if (yaml_is(types->items[i], d->type))
+            return true;
+    }
+    return yaml_length(types) == 0 &&
+           (strcmp(d->type, "Ingress") == 0 || kube_get(policy->spec, d->name) != NULL);
+}
+
+typedef bool (*admits_function)(const struct kube_object *policy, const struct yaml_node *rule,
+                                const struct direction *d, const struct way *w);
+
+static bool admits_clients(const struct kube_object *policy, const struct yaml_node *rule,
+                           const struct direction *d, const struct way *w)
+{
+    return admits_port(rule, w) && admits_pods(policy, kube_get(rule, d->peers), w->from);
+}
+
+static bool admits_to_store(const struct kube_object *policy, const struct yaml_node *rule,
+                            const struct direction *d, const struct way *w)
+{
+    return admits_port(rule, w) && admits_pods(policy, kube_get(rule, d->peers), w->to);
+}
+
+static bool admits_to_dns(const struct kube_object *policy, const struct yaml_node *rule,
+                          const struct direction *d, const struct way *w)
+{
+    (void)policy;
+    (void)d;
+    return is_rule_for_dns(rule, w);
+}
+
+static bool admits(struct policies *all, const struct kube_object *policy,
+                   const struct direction *d, const struct way *w, admits_function function)
+{
+    const struct yaml_node *rules = kube_get(policy->spec, d->name);
+
+    for (size_t i = 0; i < yaml_length(rules); i++) {
+        if (all->looks++ > LOOKS_MAX || function(policy, rules->items[i], d, w))
+            return true;
+    }
+    return all->looks++ > LOOKS_MAX;
+}
+
+/* The last policy that selects the pods for certain, if none of all that may select them admits the
+ * way; NULL: one does, or no policy selects them. */
+static const struct kube_object *closed_by(struct policies *all, const struct direction *d,
+                                           const struct kube_pods *p, const struct way *w,
+                                           admits_function function)
+{
+    const char *key = number_key(all, p->index);
+    struct kube_hits selections = kube_index_find(&d->selections, "", key, strlen(key));
+    const struct kube_object *closed = NULL;
+
+    for (size_t i = 0; i < selections.count; i++) {
+        const char *number = number_key(all, selections.list[i]);
+        struct kube_hits hits = kube_index_find(&d->policies, "", number, strlen(number));
+
+        for (size_t k = 0; k < hits.count; k++) {
+            const struct kube_object *policy = all->c->bundle.objects[hits.list[k]];
+
+            if (admits(all, policy, d, w, function))
+                return NULL;
+            if (is_decided(kube_get(policy->spec, "podSelector"), p))
+                closed = policy;
+        }
+    }
+    return closed;
+}
+
+static struct check_position at_rules(const struct kube_object *policy, const struct direction *d)
+{
+    return check_at_key(policy->spec,
+                        kube_get(policy->spec, d->name) != NULL ? d->name : "podSelector");
+}
+
+/* --- Ways. --- */
+
+/* The plugin svc of Volcano makes a policy that admits the pods of the job to each other. */
+static bool has_policy_of_plugin(const struct way *w)
+{
+    const struct kube_object *o = w->to->object;
+    const struct yaml_node *svc = kube_get(o->spec, "plugins.svc");
+
+    for (size_t i = 0; i < yaml_length(svc); i++) {
+        if (yaml_is(svc->items[i], "--disable-network-policy=true"))
+            return false;
+    }
+    return o == w->from->object && o->type == KUBE_VOLCANO_JOB && kube_has_plugin(o, "svc");
+}
+
+static const char *at_port(struct policies *all, const struct way *w)
+{
+    return w->port < 0 ? "" : arena_text(&all->c->bundle.arena, " at port %ld", w->port);
+}
+
+static void look_at_store(struct policies *all, const struct way *w)
+{
+    struct check *c = all->c;
+    const struct kube_object *closed =
+        has_policy_of_plugin(w) ? NULL : closed_by(all, &all->in, w->to, w, admits_clients);
+
+    if (closed != NULL)
+        check_report(c, closed, at_rules(closed, &all->in),
+                     "no policy admits the pods of %s to %s%s, where they meet",
+                     check_title(c, w->from->object), check_title(c, w->to->object),
+                     at_port(all, w));
+    closed = closed_by(all, &all->out, w->from, w, admits_to_store);
+    if (closed != NULL)
+        check_report(c, closed, at_rules(closed, &all->out),
+                     "no policy lets the pods of %s out to %s%s, where they meet",
+                     check_title(c, w->from->object), check_title(c, w->to->object),
+                     at_port(all, w));
+}
+
+static void look_at_dns(struct policies *all, const struct way *w)
+{
+    struct check *c = all->c;
+    const struct kube_object *closed =
+        asks_dns(w) ? closed_by(all, &all->out, w->from, w, admits_to_dns) : NULL;
+
+    if (closed != NULL)
+        check_report(c, closed, at_rules(closed, &all->out),
+                     "no policy lets the pods of %s out to DNS (port 53 over UDP), which has the "
+                     "address of %s",
+                     check_title(c, w->from->object), w->host);
+}
+
+/* Policies have no effect on the host network: another rule says so. */
+static void look_at_way(struct policies *all, const struct way *w)
+{
+    if (w->from->host_network || !has_known_labels(w->from) || w->from == w->to)
+        return;
+    if (w->to != NULL && !w->to->host_network && has_known_labels(w->to))
+        look_at_store(all, w);
+    look_at_dns(all, w);
+}
+
+/* The port of the store's pods behind the port that is dialed. */
+static long port_of_pods(const struct kube_object *service, const struct kube_pods *p, long dialed)
+{
+    const struct yaml_node *ports = service == NULL ? NULL : kube_get(service->spec, "ports");
+
+    if (service == NULL || kube_is_headless(service))
+        return dialed > 0 ? dialed : -1;
+    for (size_t i = 0; i < yaml_length(ports); i++) {
+        const struct yaml_node *target = kube_get(ports->items[i], "targetPort");
+
+        if (kube_int(ports->items[i], "port", -1) == dialed)
+            return target == NULL ? dialed : kube_port_number(target, p, NULL);
+    }
+    return -1; /* another rule says that it has no such port */
+}
+
+typedef void (*way_function)(struct policies *all, const struct way *w);
+
+static void each_relay(struct policies *all, way_function look)
+{
+    struct job_upstream u;
+
+    for (size_t i = 0; i < all->c->jobs.store_count; i++) {
+        const struct job_store *s = &all->c->jobs.stores[i];
+
+        for (size_t n = 0; job_relay_upstream(&all->c->jobs, s, n, &u); n++) {
+            struct way w = {.from = s->container->pods, .host = u.known ? u.host : "", .port = -1};
+
+            if (u.store != NULL && u.target.reach != KUBE_ELSEWHERE)
+                w.to = u.store->container->pods;
+            if (w.to != NULL)
+                w.port = port_of_pods(u.target.service, w.to, u.port);
+            look(all, &w);
+        }
+    }
+}
+
+/* The pods at which a run meets, in these files, or NULL. */
+static const struct kube_pods *met_in(const struct job_run *r)
+{
+    if (r->target.reach == KUBE_ELSEWHERE)
+        return NULL;
+    return r->store != NULL ? r->store->container->pods : r->hosted ? r->target.pods : NULL;
+}
+
+static void each_way(struct policies *all, way_function look)
+{
+    for (size_t i = 0; i < all->c->jobs.count; i++) {
+        const struct job_run *r = all->c->jobs.runs[i];
+        struct way w = {.from = r->container->pods, .to = met_in(r), .host = r->host, .port = -1};
+
+        if (!job_is_dynamic(r) || r->local || r->own_name)
+            continue;
+        if (w.to != NULL)
+            w.port = port_of_pods(r->target.service, w.to, r->port);
+        look(all, &w);
+    }
+    each_relay(all, look);
+}
+
+/* --- Finding the policies. --- */
+
+static void mark_pods(struct policies *all, const struct way *w)
+{
+    all->dials[w->from->index] = true;
+    if (w->to != NULL)
+        all->dials[w->to->index] = true;
+}
+
+static void index_policy(struct policies *all, struct direction *d, const struct kube_object *o)
+{
+    struct check *c = all->c;
+    struct check_selected *s = check_selected(c, o, kube_get(o->spec, "podSelector"));
+    const char *key = number_key(all, s->index);
+    bool first = kube_index_find(&d->policies, "", key, strlen(key)).count == 0;
+
+    kube_index_add(&c->bundle.arena, &d->policies, "", key, o->index);
+    for (size_t i = 0; i < s->count && first; i++) {
+        if (all->dials[s->list[i]->index])
+            kube_index_add(&c->bundle.arena, &d->selections, "", number_key(all, s->list[i]->index),
+                           s->index);
+    }
+}
+
+/* False: other policies add to those of Kubernetes, or templates hide whom they select. */
+static bool index_policies(struct policies *all)
+{
+    static const char suffix[] = "NetworkPolicy";
+
+    for (size_t i = 0; i < all->c->bundle.count; i++) {
+        const struct kube_object *o = all->c->bundle.objects[i];
+        size_t len = strlen(o->kind);
+
+        if (len < sizeof suffix - 1 || strcmp(o->kind + len - sizeof suffix + 1, suffix) != 0)
+            continue;
+        if (o->type != KUBE_NETWORK_POLICY || o->templated)
+            return false;
+        if (has_type(o, &all->in))
+            index_policy(all, &all->in, o);
+        if (has_type(o, &all->out))
+            index_policy(all, &all->out, o);
+    }
+    return true;
+}
+
+void check_store_blocked(struct check *c)
+{
+    struct policies all = {
+        .c = c,
+        .in = {.name = "ingress", .type = "Ingress", .peers = "from"},
+        .out = {.name = "egress", .type = "Egress", .peers = "to"},
+        .dials = arena_alloc(&c->bundle.arena, c->bundle.pod_count + 1),
+    };
+
+    each_way(&all, mark_pods);
+    if (index_policies(&all))
+        each_way(&all, look_at_way);
+}
