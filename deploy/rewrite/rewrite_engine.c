@@ -5,6 +5,7 @@
 #include "deploy/check/check.h"
 #include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/rewrite_plan.h"
+#include "deploy/rewrite/store_settings.h"
 
 #include <string.h>
 
@@ -68,6 +69,40 @@ static bool is_moved(const struct rewrite *w, const struct kube_object *o)
     return false;
 }
 
+static bool is_store_blocked(const struct check_finding *f)
+{
+    return strcmp(f->rule->id, "store-blocked") == 0;
+}
+
+/* Whether the policy kept agents from their store before. */
+static bool was_closed(struct rewrite *w, const struct kube_object *policy)
+{
+    struct check c = {.file_count = w->file_count};
+    bool *wanted = arena_alloc(&w->arena, check_rule_count), found = false;
+
+    for (size_t i = 0; i < check_rule_count; i++)
+        wanted[i] = strcmp(check_rules[i].id, "store-blocked") == 0;
+    c.files = arena_alloc(&w->arena, w->file_count * sizeof *c.files);
+    for (size_t i = 0; i < w->file_count; i++)
+        c.files[i] = w->files[i].yaml;
+    check_bundle(&c, wanted);
+    for (size_t i = 0; i < c.count; i++)
+        found = found || (strcmp(c.findings[i].object->name, policy->name) == 0 &&
+                          kube_same_namespace(c.findings[i].object, policy));
+    kube_free(&c.bundle);
+    return found;
+}
+
+/* The jobs would wait for their new store until join_timeout. */
+static void refuse_closed_store(struct rewrite *w, const struct check_finding *f)
+{
+    diag_error(w->diag, f->file, f->mark,
+               "%s (in the result): first give this policy, or another one of the same pods, a "
+               "rule for port %d with the pods of the other end; those of a store that rewrite "
+               "adds have the label `rdzvd: JOB`",
+               f->text, C10D_PORT);
+}
+
 /* Notes the faults of the rewritten jobs that they had before. */
 static void note_faults(struct rewrite *w)
 {
@@ -80,7 +115,10 @@ static void note_faults(struct rewrite *w)
     for (size_t i = 0; i < c.count; i++) {
         const struct check_finding *f = &c.findings[i];
 
-        if (f->rule->severity >= CHECK_WARNING && is_moved(w, f->object))
+        if (is_store_blocked(f) && !was_closed(w, f->object))
+            refuse_closed_store(w, f);
+        else if (f->rule->severity >= CHECK_WARNING &&
+                 (is_store_blocked(f) || is_moved(w, f->object)))
             diag_note(w->diag, f->file, f->mark, "%s: %s (%s, in the result)",
                       rewrite_title(w, f->object), f->text, f->rule->id);
     }

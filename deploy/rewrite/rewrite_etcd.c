@@ -305,23 +305,105 @@ static void rewrite_service(struct rewrite *w, const struct etcd *e, const struc
         add_c10d_port(w, s, ports, last, left);
 }
 
+/* Whether the rule is for etcd's port and, beside it, not yet for that of c10d; *at is the entry.
+ */
+static bool has_etcd_port(const struct etcd *e, const struct yaml_node *rule, size_t *at)
+{
+    const struct yaml_node *ports = kube_get(rule, "ports");
+    bool found = false;
+
+    for (size_t i = 0; i < yaml_length(ports); i++) {
+        if (leads_to(e, ports->items[i], "port", C10D_PORT))
+            return false;
+        if (!found && leads_to(e, ports->items[i], "port", e->ports[0])) {
+            found = true;
+            *at = i;
+        }
+    }
+    return found;
+}
+
+/* Rules that name pods of this namespace, and not the etcd, are for another one. */
+static bool may_lead_to_etcd(const struct etcd *e, const struct kube_object *o,
+                             const struct yaml_node *rule)
+{
+    const struct yaml_node *peers = kube_get(rule, "to");
+
+    for (size_t i = 0; i < yaml_length(peers); i++) {
+        const struct yaml_node *pods = kube_get(peers->items[i], "podSelector");
+
+        if (kube_get(peers->items[i], "ipBlock") != NULL ||
+            ((kube_get(peers->items[i], "namespaceSelector") != NULL ||
+              kube_same_namespace(o, e->object)) &&
+             (pods == NULL || kube_selects_by(pods, e->container->pods))))
+            return true;
+    }
+    return yaml_length(peers) == 0;
+}
+
 /* A policy that admits clients to etcd's port also has to admit them to c10d's. */
-static void rewrite_policy(struct rewrite *w, const struct etcd *e, const struct kube_object *o)
+static void rewrite_ingress(struct rewrite *w, const struct etcd *e, const struct kube_object *o)
 {
     const struct yaml_node *rules = kube_get(o->spec, "ingress");
+    size_t at;
 
     for (size_t r = 0; r < yaml_length(rules); r++) {
-        const struct yaml_node *ports = kube_get(rules->items[r], "ports");
-        size_t i = 0;
-
-        while (i < yaml_length(ports) && !leads_to(e, ports->items[i], "port", e->ports[0]))
-            i++;
-        if (i == yaml_length(ports))
+        if (!has_etcd_port(e, rules->items[r], &at))
             continue;
-        edit_add_item(w, ports, i, false,
+        edit_add_item(w, kube_get(rules->items[r], "ports"), at, false,
                       arena_text(&w->arena, "protocol: TCP\nport: %d\n", C10D_PORT));
         rewrite_note(w, o->node, "%s: it now admits clients to port %d, too", rewrite_title(w, o),
                      C10D_PORT);
+    }
+}
+
+/* The same of a policy of the clients. */
+static void rewrite_egress(struct rewrite *w, const struct etcd *e, const struct kube_object *o)
+{
+    const struct yaml_node *rules = kube_get(o->spec, "egress");
+    size_t at;
+
+    for (size_t r = 0; r < yaml_length(rules); r++) {
+        if (!has_etcd_port(e, rules->items[r], &at) || !may_lead_to_etcd(e, o, rules->items[r]))
+            continue;
+        edit_add_item(w, kube_get(rules->items[r], "ports"), at, false,
+                      arena_text(&w->arena, "protocol: TCP\nport: %d\n", C10D_PORT));
+        rewrite_note(w, o->node, "%s: it now lets its pods out to port %d, too",
+                     rewrite_title(w, o), C10D_PORT);
+    }
+}
+
+/* Whether the policy selects pods of a job that meets there. */
+static bool is_of_clients(const struct rewrite *w, const struct etcd *e,
+                          const struct kube_object *policy)
+{
+    for (size_t i = 0; i < w->jobs.count; i++) {
+        const struct job_run *r = w->jobs.runs[i];
+        const struct kube_pods *p = r->container->pods;
+
+        if (etcd_serves(e, r) && kube_same_namespace(p->object, policy) &&
+            kube_selects_by(kube_get(policy->spec, "podSelector"), p))
+            return true;
+    }
+    return false;
+}
+
+static void rewrite_policies(struct rewrite *w, const struct etcd *e)
+{
+    for (size_t i = 0; i < w->bundle.count; i++) {
+        const struct kube_object *o = w->bundle.objects[i];
+
+        if (o->type != KUBE_NETWORK_POLICY || w->edited[i])
+            continue;
+        if (kube_same_namespace(o, e->object) &&
+            kube_selects_by(kube_get(o->spec, "podSelector"), e->container->pods)) {
+            w->edited[i] = true;
+            rewrite_ingress(w, e, o);
+        }
+        if (is_of_clients(w, e, o)) {
+            w->edited[i] = true;
+            rewrite_egress(w, e, o);
+        }
     }
 }
 
@@ -346,15 +428,8 @@ static void rewrite_around(struct rewrite *w, const struct etcd *e, bool c10d)
                         c10d && (yaml_length(kube_get(s->spec, "ports")) > 1 ||
                                  kube_is_headless(s) || is_wanted(e, s)));
     }
-    for (size_t i = 0; c10d && e->ports[0] != C10D_PORT && i < w->bundle.count; i++) {
-        const struct kube_object *o = w->bundle.objects[i];
-
-        if (o->type != KUBE_NETWORK_POLICY || !kube_same_namespace(o, e->object) || w->edited[i] ||
-            !kube_selects_by(kube_get(o->spec, "podSelector"), e->container->pods))
-            continue;
-        w->edited[i] = true;
-        rewrite_policy(w, e, o);
-    }
+    if (c10d && e->ports[0] != C10D_PORT)
+        rewrite_policies(w, e);
 }
 
 /* --- The store in its place. --- */

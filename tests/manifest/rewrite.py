@@ -573,6 +573,39 @@ def what_else_refers_to_the_etcd_is_named(_):
           err.decode())
 
 
+def policies_keep_up(_):
+    """A policy that lets the job out to its etcd lets it out to c10d's port, too; where rewrite cannot know what to
+    admit, it refuses, unless the policy blocked the job before."""
+    def policy(egress, pods="{volcano.sh/job-name: yolov5}"):
+        return ("---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: out, namespace: %s}\n"
+                "spec:\n  podSelector: {matchLabels: " + pods + "}\n  policyTypes: [Egress]\n  egress:\n" + egress)
+
+    dns = "  - ports: [{port: 53, protocol: UDP}]\n"
+    rule = "  - ports:\n    - port: %s\n%s"
+    to = "    to: [{podSelector: {matchLabels: {app: %s}}}]\n"
+    etcd = (STORE.replace("name: etcd,", "name: etcd, namespace: ml,").replace("{name: meet}", "{name: meet, namespace: ml}")
+            + JOB.replace("name: train", "name: train, namespace: ml", 1) +
+            "        command: [torchrun, --rdzv-backend=etcd-v2, '--rdzv-endpoint=meet:2379', --nnodes=2, t.py]\n")
+    pods = "{batch.kubernetes.io/job-name: train}"
+    out, err = rewrite(["-"], data=(etcd + policy(dns + rule % (2379, to % "etcd") + rule % (2379, to % "x"), pods) % "ml").encode(), code=0)
+    egress = next(d for d in documents(out) if d["kind"] == "NetworkPolicy")["spec"]["egress"]
+    same(str([[p["port"] for p in r["ports"]] for r in egress]), "[[53], [2379, 29400], [2379]]", "the ports")
+    check("NetworkPolicy out: it now lets its pods out to port 29400, too" in err.decode(), err.decode())
+    _, err = rewrite(["-"], data=(etcd + policy(dns + rule % ('2000\n      endPort: 3000', ""), pods) % "ml").encode(), code=2)
+    check("give this policy, or another one of the same pods, a rule for port 29400" in err.decode(), err.decode())
+    _, err = rewrite(["-"], data=(etcd + policy(dns, pods) % "ml").encode(), code=0)
+    check("store-blocked, in the result" in err.decode(), err.decode())
+
+    # The store of worker 0 moves out of the job.
+    static = read(os.path.join(INPUTS, "pytorchjob-static.yaml")).decode()
+    pods = "{training.kubeflow.org/job-name: ipex-distributed}"
+    peers = "  - to: [{podSelector: {matchLabels: %s}}]\n" % pods
+    _, err = rewrite(["-"], data=(static + policy(dns + peers, pods) % "kubeflow").encode(), code=2)
+    check("no policy lets the pods of PyTorchJob ipex-distributed out to StatefulSet ipex-distributed-rdzv" in err.decode(), err.decode())
+    store = rule % (29400, "    to: [{podSelector: {matchLabels: {rdzvd: ipex-distributed}}}]\n")
+    rewrite(["-"], data=(static + policy(dns + peers + store, pods) % "kubeflow").encode(), code=0)
+
+
 # ------------------------------------------------------------ refusals
 
 ETCD_POD = STORE.split("---\n")[0]
@@ -959,7 +992,7 @@ def validator(_):
 
 TESTS = [golden, outputs_are_settled, arguments_are_rdzvds, a_relay_in_a_pod_of_root_has_a_user_of_its_own,
          a_master_moves_by_whatever_name_it_finds_itself, a_store_expects_the_pods_that_its_job_has, a_store_is_scraped_where_that_is_asked_for, words, continued_lines, shapes,
-         a_policys_conf_gets_the_keys_of_c10d, relayed_agents_wait_for_their_store, what_else_refers_to_the_etcd_is_named, refusals,
+         a_policys_conf_gets_the_keys_of_c10d, relayed_agents_wait_for_their_store, what_else_refers_to_the_etcd_is_named, policies_keep_up, refusals,
          templates_in_files, arguments, one_of_two, noise_stays, line_ends, other_styles, in_place,
          in_place_fails_whole, spec_examples, validator]
 
