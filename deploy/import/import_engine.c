@@ -3,6 +3,7 @@
 
 #include "deploy/emit/emit_job.h"
 #include "deploy/import/import_compare.h"
+#include "deploy/kube/kube_owner.h"
 #include "deploy/yaml/options.h"
 
 bool import_look(struct importer *m)
@@ -14,6 +15,7 @@ bool import_look(struct importer *m)
                       KUBE_OBJECTS_MAX);
         return false;
     }
+    kube_drop_made(&m->bundle);
     kube_find_pods(&m->bundle);
     job_find(&m->jobs, &m->bundle);
     return true;

@@ -1,6 +1,8 @@
 /* Reads the files, with the same view of them as check. */
 #include "deploy/rewrite/rewrite_input.h"
 
+#include "deploy/kube/kube_owner.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +41,19 @@ static void start_file(struct rewrite_file *f)
     f->eol = nl != NULL && nl > f->yaml.bytes && nl[-1] == '\r' ? "\r\n" : "\n";
 }
 
+/* Pods of a job, and the like: what their controllers make next is made of the rewritten job. */
+static void leave_made(struct rewrite *w)
+{
+    size_t made = kube_drop_made(&w->bundle);
+
+    if (made > 0)
+        diag_note(w->diag, NULL, (struct yaml_mark){0},
+                  "rewrite leaves %zu object%s that controllers made of others as %s: do not apply "
+                  "%s, the controllers do that",
+                  made, made == 1 ? "" : "s", made == 1 ? "it is" : "they are",
+                  made == 1 ? "it" : "them");
+}
+
 static bool look(struct rewrite *w)
 {
     for (size_t i = 0; i < w->file_count; i++)
@@ -47,10 +62,11 @@ static bool look(struct rewrite *w)
         diag_error(w->diag, w->files[0].path, (struct yaml_mark){0},
                    "more than %d objects, all files together: rewrite them in parts",
                    KUBE_OBJECTS_MAX);
-    else
+    if (!w->bundle.overflow) {
+        leave_made(w);
         kube_find_pods(&w->bundle);
-    if (!w->bundle.overflow)
         job_find(&w->jobs, &w->bundle);
+    }
     w->store_of = arena_alloc(&w->arena, (w->bundle.count + 1) * sizeof *w->store_of);
     w->trains = arena_alloc(&w->arena, w->bundle.count + 1);
     for (size_t i = 0; i < w->jobs.all_count; i++)

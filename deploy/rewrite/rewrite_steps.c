@@ -2,6 +2,8 @@
  * change. */
 #include "deploy/rewrite/rewrite_steps.h"
 
+#include "deploy/kube/kube_owner.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -198,6 +200,7 @@ void rewrite_steps_print(FILE *out, struct rewrite *w)
         changed = changed || rewrite_changed(&w->files[i]);
         kube_add_file(&s.after, file_now(&w->files[i]));
     }
+    kube_drop_made(&s.after); /* as the bundle before */
     if (!changed) {
         fputs("# Nothing changes, so there is nothing to do.\n", out);
         kube_free(&s.after);

@@ -606,6 +606,36 @@ def policies_keep_up(_):
     rewrite(["-"], data=(static + policy(dns + peers + store, pods) % "kubeflow").encode(), code=0)
 
 
+def what_controllers_made_stays(_):
+    """The Pods in the output of `kubectl get` that belong to an etcd or to a job: they are neither another etcd nor
+    another job."""
+    def dump(kind, name, api, spec, owner=None, **labels):
+        meta = {"name": name, "namespace": "ml", "uid": kind + name, "labels": labels}
+        if owner:
+            meta["ownerReferences"] = [{"apiVersion": owner["apiVersion"], "kind": owner["kind"], "controller": True,
+                                        "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}]
+        return {"apiVersion": api, "kind": kind, "metadata": meta, "spec": spec}
+
+    etcd_pod = {"containers": [{"name": "etcd", "image": "quay.io/coreos/etcd:v3.3.27"}]}
+    words = ["torchrun", "--nnodes=2", "--rdzv-backend=etcd-v2", "--rdzv-endpoint=meet:2379", "--rdzv-id=a", "t.py"]
+    job_pod = {"restartPolicy": "Never", "containers": [{"name": "t", "image": "x:1", "command": words}]}
+    etcd = dump("Deployment", "etcd", "apps/v1", {"selector": {"matchLabels": {"app": "etcd"}}, "template": {
+        "metadata": {"labels": {"app": "etcd"}}, "spec": etcd_pod}})
+    sets = dump("ReplicaSet", "etcd-5b8f", "apps/v1", etcd["spec"], etcd, app="etcd")
+    meet = dump("Service", "meet", "v1", {"selector": {"app": "etcd"}, "ports": [{"name": "c", "port": 2379}]})
+    job = dump("Job", "train", "batch/v1", {"parallelism": 2, "template": {"spec": job_pod}})
+    made = [sets, dump("Pod", "etcd-5b8f-abcde", "v1", etcd_pod, sets, app="etcd")]
+    made += [dump("Pod", "train-" + end, "v1", job_pod, job) for end in ("abcde", "fghij")]
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [etcd, meet, job] + made}, indent=1)
+    out, err = rewrite(["-"], data=text.encode(), code=0)
+    items = documents(out)[0]["items"]
+    same(str(items[3:]), str(made), "what controllers made")
+    check("29400" in str(items[2]) and "rdzvd" in str(items[0]), out.decode())
+    check("leaves 4 objects that controllers made of others as they are" in err.decode(), err.decode())
+    out, _ = rewrite(["--plan", "-"], data=text.encode(), code=0)
+    check("replicaset" not in out.decode().lower() and " pod" not in out.decode().lower(), out.decode())
+
+
 # ------------------------------------------------------------ refusals
 
 ETCD_POD = STORE.split("---\n")[0]
@@ -992,7 +1022,7 @@ def validator(_):
 
 TESTS = [golden, outputs_are_settled, arguments_are_rdzvds, a_relay_in_a_pod_of_root_has_a_user_of_its_own,
          a_master_moves_by_whatever_name_it_finds_itself, a_store_expects_the_pods_that_its_job_has, a_store_is_scraped_where_that_is_asked_for, words, continued_lines, shapes,
-         a_policys_conf_gets_the_keys_of_c10d, relayed_agents_wait_for_their_store, what_else_refers_to_the_etcd_is_named, policies_keep_up, refusals,
+         a_policys_conf_gets_the_keys_of_c10d, relayed_agents_wait_for_their_store, what_else_refers_to_the_etcd_is_named, policies_keep_up, what_controllers_made_stays, refusals,
          templates_in_files, arguments, one_of_two, noise_stays, line_ends, other_styles, in_place,
          in_place_fails_whole, spec_examples, validator]
 

@@ -678,6 +678,15 @@ def import_leaves_the_old_rendezvous():
     check("the files have several jobs, old and new among them: name one with --job" in said, said)
     out, _ = run("import", "--job", "new", "--platform", "job", stdin=two.encode(), code=0)
     check(yaml.safe_load(out)["mainProgram"] == "u.py" and yaml.safe_load(out)["platform"] == "job", out.decode())
+    # From a cluster: the Pods that the controller of a job made of it are no other jobs.
+    one = ETCD_JOB % "torchrun, t.py"
+    job = yaml.safe_load(one.split("---\n")[0])
+    owner = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": job["metadata"]["name"], "uid": "1", "controller": True}
+    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "t", "image": "x:1", "command": ["torchrun", "t.py"]}]},
+           "metadata": dict(job["metadata"], name="old-worker-0", ownerReferences=[owner])}
+    out, _ = run("import", stdin=(one + "---\n" + json.dumps(pod)).encode(), code=0)
+    same, _ = run("import", stdin=one.encode(), code=0)
+    check(out == same, out.decode())
 
 
 POLICY_JOB = """\
