@@ -373,16 +373,20 @@ const struct check_rule check_rules[] = {
 
     /* --- Volcano. --- */
     {"volcano-min-available", ERROR, "a minAvailable that makes elasticity impossible",
-     "If minAvailable is absent or 0, Volcano waits for all pods of the job and of each task. The "
-     "job does not start, or start again, before the maximum number of nodes fits.",
+     "Without a minAvailable of the job, or with 0, Volcano waits for the sum of those of the "
+     "tasks, "
+     "and the default of a task is all its pods. The job does not start, or start again, before "
+     "that many nodes fit.",
      "Set minAvailable of the task to the minimum of --nnodes. Set minAvailable of the job to the "
-     "same, plus the pods of the other tasks.",
+     "same, plus the pods of the other tasks. (If it is less than the sum of the tasks, Volcano "
+     "ignores those of the tasks.)",
      check_volcano_minimum},
     {"volcano-min-above", ERROR, "minAvailable above the number of pods",
      "Volcano's webhook refuses the job; without the webhook, its pods wait for ever.",
      "Lower minAvailable, or raise the replicas of the tasks.", check_volcano_min_above},
     {"volcano-min-zero", WARNING, "`minAvailable: 0`",
-     "0 does not mean none: Volcano's webhook replaces it by the sum of all tasks.",
+     "0 does not mean none: Volcano's webhook replaces it by the sum of the tasks' minAvailable, "
+     "whose default is all pods.",
      "Write the number of pods that the job needs.", check_volcano_min_zero},
     {"volcano-min-success", ERROR, "an elastic job that waits until all its pods succeed",
      "A job that ran with fewer pods never succeeds: pods that come late find the rendezvous "

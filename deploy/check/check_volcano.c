@@ -15,66 +15,6 @@ static struct check_position at_job(const struct kube_object *o)
 
 /* --- Minima. --- */
 
-/* The pods that the other tasks of the job need. */
-static long others_minimum(const struct kube_object *o, const struct yaml_node *task)
-{
-    const struct yaml_node *tasks = kube_get(o->spec, "tasks");
-    long sum = 0;
-
-    for (size_t i = 0; i < yaml_length(tasks); i++) {
-        if (tasks->items[i] != task)
-            sum +=
-                kube_int(tasks->items[i], "minAvailable", kube_int(tasks->items[i], "replicas", 1));
-    }
-    return sum;
-}
-
-static void look_at_job_minimum(struct check *c, const struct job_run *r)
-{
-    const struct kube_object *o = r->container->pods->object;
-    long minimum = kube_int(o->spec, "minAvailable", 0);
-    long least = r->nodes_min + others_minimum(o, r->container->pods->part);
-
-    if (minimum == 0)
-        check_report(
-            c, o, at_job(o), "%s of the job means all pods, but the job wants %ld to %ld nodes",
-            kube_get(o->spec, "minAvailable") == NULL ? "no minAvailable" : "minAvailable: 0",
-            r->nodes_min, r->nodes_max);
-    else if (minimum > least)
-        check_report(c, o, at_job(o),
-                     "the job waits for %ld pods, though %ld are enough for %ld nodes", minimum,
-                     least, r->nodes_min);
-}
-
-static void look_at_task_minimum(struct check *c, const struct job_run *r)
-{
-    const struct kube_pods *p = r->container->pods;
-    const struct yaml_node *minimum = kube_get(p->part, "minAvailable");
-
-    if (minimum == NULL) {
-        if (p->replicas > r->nodes_min)
-            check_report(c, p->object, check_at_first(p->part, "replicas name"),
-                         "task %s has no minAvailable, so Volcano waits for all its %ld pods",
-                         p->role, p->replicas);
-    } else if (kube_int(p->part, "minAvailable", 0) > r->nodes_min) {
-        check_report(c, p->object, check_at(minimum),
-                     "of task %s Volcano waits for %s pods, though %ld nodes are enough", p->role,
-                     yaml_text(minimum), r->nodes_min);
-    }
-}
-
-void check_volcano_minimum(struct check *c)
-{
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-
-        if (is_volcano(r) && job_is_elastic(r)) {
-            look_at_job_minimum(c, r);
-            look_at_task_minimum(c, r);
-        }
-    }
-}
-
 /* -1: unknown, since something fills it in later. */
 static long replicas_of(const struct yaml_node *task)
 {
@@ -132,7 +72,7 @@ void check_volcano_min_zero(struct check *c)
         if (o->type == KUBE_VOLCANO_JOB && kube_int(o->spec, "minAvailable", 1) == 0 &&
             elastic_run(c, o) == NULL)
             check_report(c, o, check_at_first(o->spec, "minAvailable"),
-                         "Volcano reads minAvailable: 0 as all pods of all tasks");
+                         "Volcano replaces minAvailable: 0 by the sum of the tasks' minAvailable");
     }
 }
 
@@ -156,72 +96,180 @@ void check_volcano_min_success(struct check *c)
     }
 }
 
-/* What Volcano places together. */
+/* --- Gangs. --- */
+
+/* What Volcano places together: as many pods as the job's minAvailable says and, unless that is
+ * less than the sum of the tasks', of each task as many as its own (CheckTaskReady and IsReady of
+ * the scheduler, and the defaults of the webhook). */
 struct gang {
-    long job;   /* minAvailable of the job; 0: there is none, or it is 0 */
-    long tasks; /* the sum of those of the tasks; without one, a task has its replicas */
-    long idle;  /* pods of tasks that run no torchrun */
-    bool known; /* all of it is numbers */
+    long job;      /* minAvailable of the job; by default the sum of those of the tasks */
+    long tasks;    /* that sum; the default of a task is all its pods */
+    long trainers; /* the part of it that is of the tasks of one run */
+    long others;   /* pods of the other tasks */
+    bool written;  /* the job has a minAvailable */
+    bool known;    /* all of it is numbers, and no task waits for another one */
 };
 
-static struct gang gang_of(const struct check *c, const struct kube_object *o)
+static long minimum_of(const struct yaml_node *task)
 {
+    long parts = kube_int(task, "partitionPolicy.minPartitions", 0);
+
+    if (kube_get(task, "minAvailable") != NULL)
+        return kube_int(task, "minAvailable", -1);
+    return parts > 0 ? parts * kube_int(task, "partitionPolicy.partitionSize", 0)
+                     : replicas_of(task);
+}
+
+/* Whether two runs of one job may be parts of one. */
+static bool trains_with(const struct job_run *a, const struct job_run *b)
+{
+    const struct job_value *x = &a->settings[TORCHRUN_RDZV_ID].value;
+    const struct job_value *y = &b->settings[TORCHRUN_RDZV_ID].value;
+
+    if (a->nodes_min >= 0 && b->nodes_min >= 0 &&
+        (a->nodes_min != b->nodes_min || a->nodes_max != b->nodes_max))
+        return false;
+    return !x->known || !y->known || strcmp(x->text, y->text) == 0;
+}
+
+static bool is_task_of(const struct check *c, const struct job_run *r, const struct kube_pods *p)
+{
+    struct job_view_runs runs = job_runs_in(&c->jobs, p);
+
+    for (size_t i = 0; i < runs.count; i++) {
+        if (trains_with(r, runs.list[i]))
+            return true;
+    }
+    return false;
+}
+
+static void add_task(struct gang *g, const struct kube_pods *p, bool trains)
+{
+    long replicas = replicas_of(p->part), least = minimum_of(p->part);
+
+    g->known = g->known && replicas >= 0 && least >= 0 && kube_get(p->part, "dependsOn") == NULL;
+    g->tasks += least;
+    g->trainers += trains ? least : 0;
+    g->others += trains ? 0 : replicas;
+}
+
+static struct gang gang_of(const struct check *c, const struct job_run *r)
+{
+    const struct kube_object *o = r->container->pods->object;
     struct gang g = {.job = kube_int(o->spec, "minAvailable", 0), .known = true};
 
     if (kube_get(o->spec, "minAvailable") != NULL)
         g.known = kube_int(o->spec, "minAvailable", -1) >= 0;
     for (size_t i = 0; i < o->pods_count; i++) {
         const struct kube_pods *p = c->bundle.pods[o->first_pods + i];
-        long replicas = replicas_of(p->part);
-        long least = kube_get(p->part, "minAvailable") == NULL
-                         ? replicas
-                         : kube_int(p->part, "minAvailable", -1);
 
-        g.known = g.known && replicas >= 0 && least >= 0;
-        g.tasks += least;
-        g.idle += job_runs_in(&c->jobs, p).count == 0 ? replicas : 0;
+        add_task(&g, p, is_task_of(c, r, p));
     }
+    g.written = g.job > 0;
+    if (!g.written)
+        g.job = g.tasks;
     return g;
 }
 
-/* Volcano looks at the minima of tasks only if that of the job is not less than their sum
- * (CheckTaskReady). */
-static void look_at_job_gang(struct check *c, const struct job_run *r, const struct gang *g)
+/* How many pods of the run are in every gang, for the minimum of the job alone. */
+static long least_of_job(const struct gang *g)
+{
+    return g->job > g->others ? g->job - g->others : 0;
+}
+
+static bool heeds_tasks(const struct gang *g)
+{
+    return g->job >= g->tasks;
+}
+
+static long least_trainers(const struct gang *g)
+{
+    long least = least_of_job(g);
+
+    return heeds_tasks(g) && g->trainers > least ? g->trainers : least;
+}
+
+static void look_at_range(struct check *c, const struct job_run *r, const struct gang *g)
 {
     const struct kube_object *o = r->container->pods->object;
-    long together = g->job > g->idle ? g->job - g->idle : 0;
+    const struct yaml_node *part = r->container->pods->part;
 
-    if (r->nodes_min > together)
+    if (least_of_job(g) > r->nodes_min && !g->written)
+        check_report(c, o, at_job(o),
+                     "%s of the job means %ld, the sum of the tasks, but the job wants %ld to %ld "
+                     "nodes",
+                     kube_get(o->spec, "minAvailable") == NULL ? "no minAvailable"
+                                                               : "minAvailable: 0",
+                     g->tasks, r->nodes_min, r->nodes_max);
+    else if (least_of_job(g) > r->nodes_min)
+        check_report(c, o, at_job(o),
+                     "the job waits for %ld pods, though %ld are enough for %ld nodes", g->job,
+                     r->nodes_min + g->others, r->nodes_min);
+    if (heeds_tasks(g) && g->trainers > r->nodes_min)
+        check_report(c, o, check_at_first(part, "minAvailable replicas name"),
+                     "of task %s Volcano waits for %ld pods, though %ld nodes are enough",
+                     r->container->pods->role, minimum_of(part), r->nodes_min);
+}
+
+/* The job starts with fewer pods than torchrun waits for. */
+static void look_at_small_gang(struct check *c, const struct job_run *r, const struct gang *g)
+{
+    const struct kube_object *o = r->container->pods->object;
+    const struct yaml_node *own = kube_get(r->container->pods->part, "minAvailable");
+
+    if (!heeds_tasks(g))
         check_report(c, o, check_at_first(o->spec, "minAvailable"),
                      "minAvailable is less than the sum of the tasks (%ld), so Volcano ignores the "
                      "tasks' own: of the pods with torchrun it places %ld together, and torchrun "
                      "waits for %ld",
-                     g->tasks, together, r->nodes_min);
+                     g->tasks, least_trainers(g), r->nodes_min);
+    else
+        check_report(c, o, own != NULL ? check_at(own) : at_job(o),
+                     "Volcano places %ld pods together, but torchrun waits for %ld",
+                     least_trainers(g), r->nodes_min);
 }
 
-void check_volcano_gang_too_small(struct check *c)
+typedef void (*gang_function)(struct check *c, const struct job_run *r, const struct gang *g);
+
+static void each_gang(struct check *c, gang_function look)
 {
-    const struct kube_object *last = NULL; /* runs of one object are adjacent */
+    const struct job_run *last = NULL; /* runs of one object are adjacent */
     struct gang g = {0};
 
     for (size_t i = 0; i < c->jobs.count; i++) {
         const struct job_run *r = c->jobs.runs[i];
-        long minimum = kube_int(r->container->pods->part, "minAvailable", -1);
 
-        if (!is_volcano(r))
+        if (!is_volcano(r) || r->nodes_min < 0)
             continue;
-        if (r->container->pods->object != last) {
-            last = r->container->pods->object;
-            g = gang_of(c, last);
-        }
-        if (g.known && g.job > 0 && g.job < g.tasks)
-            look_at_job_gang(c, r, &g);
-        else if (minimum > 0 && r->nodes_min > minimum)
-            check_report(c, r->container->pods->object,
-                         check_at_first(r->container->pods->part, "minAvailable"),
-                         "Volcano places %ld pods together, but torchrun waits for %ld", minimum,
-                         r->nodes_min);
+        if (last == NULL || last->container->pods->object != r->container->pods->object ||
+            !trains_with(last, r))
+            g = gang_of(c, r);
+        last = r;
+        if (g.known)
+            look(c, r, &g);
     }
+}
+
+static void look_at_elastic_gang(struct check *c, const struct job_run *r, const struct gang *g)
+{
+    if (job_is_elastic(r))
+        look_at_range(c, r, g);
+}
+
+void check_volcano_minimum(struct check *c)
+{
+    each_gang(c, look_at_elastic_gang);
+}
+
+static void look_at_any_gang(struct check *c, const struct job_run *r, const struct gang *g)
+{
+    if (r->nodes_min > least_trainers(g))
+        look_at_small_gang(c, r, g);
+}
+
+void check_volcano_gang_too_small(struct check *c)
+{
+    each_gang(c, look_at_any_gang);
 }
 
 /* --- Policies. --- */
