@@ -42,12 +42,89 @@ static long count_pods(const struct rewrite_job *j, bool *all)
     return count;
 }
 
+/* --- Several runs in one job. --- */
+
+/* The training pods that serve the store of the run, or NULL. */
+static const struct kube_pods *host_of(const struct job_run *r)
+{
+    if (!r->hosted)
+        return NULL;
+    return r->target.pods != NULL ? r->target.pods : r->local ? r->container->pods : NULL;
+}
+
+static bool have_two_hosts(const struct job_run *a, const struct job_run *b)
+{
+    return host_of(a) != NULL && host_of(b) != NULL && host_of(a) != host_of(b);
+}
+
+/* Fields that tell the pods of one part of a job from those of another one. */
+static bool names_part(const struct job_value *id)
+{
+    static const char *const names[] = {"replicatedjob-name", "job-key", "job-name", "task-spec"};
+
+    for (size_t i = 0; i < id->field_count; i++) {
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+            if (strstr(id->fields[i], names[k]) != NULL &&
+                strstr(id->fields[i], "jobset-name") == NULL)
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool have_one_id(const struct job_run *a, const struct job_run *b)
+{
+    const struct job_setting *x = &a->settings[TORCHRUN_RDZV_ID];
+    const struct job_setting *y = &b->settings[TORCHRUN_RDZV_ID];
+
+    return strcmp(x->value.text, y->value.text) == 0 &&
+           (a->container->pods == b->container->pods || !names_part(&x->value));
+}
+
+const struct job_run *rewrite_job_merged(const struct rewrite_job *j, const struct job_run **with)
+{
+    for (size_t i = 1; i < j->count; i++) {
+        for (size_t k = 0; k < i; k++) {
+            *with = j->runs[k];
+            if (have_two_hosts(*with, j->runs[i]) && have_one_id(*with, j->runs[i]))
+                return j->runs[i];
+        }
+    }
+    return NULL;
+}
+
+/* The pods of the runs that are one with this one. */
+static long count_pods_with(const struct rewrite_job *j, const struct job_run *r)
+{
+    const struct kube_pods *last = NULL;
+    long count = 0;
+
+    for (size_t i = 0; i < j->count; i++) {
+        const struct kube_pods *p = j->runs[i]->container->pods;
+
+        if (p == last || have_two_hosts(r, j->runs[i]) || !have_one_id(r, j->runs[i]))
+            continue;
+        last = p;
+        count += p->replicas;
+    }
+    return count;
+}
+
 long rewrite_job_pods(const struct rewrite_job *j)
 {
     bool all;
     long count = count_pods(j, &all);
 
-    return all ? count : 0;
+    if (!all)
+        return 0;
+    if (count_pods_with(j, j->runs[0]) == count)
+        return count;
+    count = count_pods_with(j, j->runs[0]);
+    for (size_t i = 1; i < j->count; i++) {
+        if (count_pods_with(j, j->runs[i]) != count)
+            return 0;
+    }
+    return count;
 }
 
 long rewrite_job_nodes(const struct rewrite_job *j)

@@ -14,8 +14,12 @@ struct rewrite_job {
 /* Finds the next job of the bundle; *at starts at 0. False: there is none. */
 bool rewrite_next_job(const struct rewrite *w, size_t *at, struct rewrite_job *out);
 
-/* With how many pods the job begins; 0: that is not known. */
+/* With how many pods each run of the job begins; 0: that is not known, or differs. */
 long rewrite_job_pods(const struct rewrite_job *j);
+
+/* A run that meets in other training pods than an earlier one, *with, under the same id, so that
+ * both would be one at one store; NULL: there is none. */
+const struct job_run *rewrite_job_merged(const struct rewrite_job *j, const struct job_run **with);
 
 /* The number of pods, as far as it is known, or that of nodes that torchrun takes; at least 1. */
 long rewrite_job_nodes(const struct rewrite_job *j);

@@ -62,6 +62,23 @@ static void refuse_half_a_job(struct rewrite *w, const struct rewrite_job *j, co
     }
 }
 
+static const char *part_of(const struct job_run *r)
+{
+    return *r->container->pods->role != '\0' ? r->container->pods->role : r->container->name;
+}
+
+/* Runs that have stores of their own today, and no ids that tell them apart. */
+static void refuse_merged_runs(struct rewrite *w, const struct rewrite_job *j)
+{
+    const struct job_run *with, *r = rewrite_job_merged(j, &with);
+
+    if (r != NULL)
+        rewrite_error(w, r->container->node,
+                      "%s: %s meets in other pods than %s, and at one store they would be one run: "
+                      "give each an --rdzv_id of its own",
+                      rewrite_title(w, j->object), part_of(r), part_of(with));
+}
+
 /* --- Relays. --- */
 
 static const char *platform_of(const struct kube_object *o)
@@ -496,6 +513,7 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
         rewrite_error(w, o->node,
                       "this job has no name: give it one (the store cannot use generateName)");
     refuse_half_a_job(w, j, NULL);
+    refuse_merged_runs(w, j);
     if (w->options->relay)
         can_have_relays(w, j);
     if (w->diag->errors > 0 || (before == NULL && has_store_already(w, o)))

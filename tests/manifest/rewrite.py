@@ -636,6 +636,50 @@ def what_controllers_made_stays(_):
     check("replicaset" not in out.decode().lower() and " pod" not in out.decode().lower(), out.decode())
 
 
+RUNS = """\
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: js, namespace: ml}
+spec:
+  replicatedJobs:
+"""
+RUN = """\
+  - name: %(name)s
+    template:
+      spec:
+        parallelism: %(pods)d
+        completions: %(pods)d
+        completionMode: Indexed
+        template:
+          spec:
+            restartPolicy: Never
+            containers:
+            - name: main
+              image: trainer
+              command: [torchrun, --nnodes=%(pods)d, --rdzv_backend=c10d, "--rdzv_endpoint=js-%(host)s-0-0.js:29500", %(id)s t.py]
+              env: [{name: PART, valueFrom: {fieldRef: {fieldPath: "metadata.labels['jobset.sigs.k8s.io/replicatedjob-name']"}}}]
+"""
+
+
+def runs_of_one_job_stay_apart(_):
+    """Two runs of a JobSet come to one store, which expects as many nodes as each of them has; with one id for both,
+    they would be one run."""
+    def job(*parts):
+        return (RUNS + "".join(RUN % dict(zip(("name", "pods", "host", "id"), part)) for part in parts)).encode()
+
+    one, two, both, part = "--rdzv_id=one,", "--rdzv_id=two,", "", '"--rdzv_id=$(PART)",'
+    for parts, want in (
+            ((("a", 2, "a", one), ("b", 4, "b", two)), []), ((("a", 3, "a", one), ("b", 3, "b", two)), ["--expect=3"]),
+            ((("a", 2, "a", part), ("b", 4, "b", part)), []), ((("a", 1, "a", one), ("b", 3, "a", one)), ["--expect=4"]),
+            ((("a", 1, "a", both), ("b", 3, "a", both)), ["--expect=4"])):
+        out, _ = rewrite(["-"], data=job(*parts), code=0)
+        args = next(store_arguments(documents(out)))
+        same(str([a for a in args if a.startswith("--expect")]), str(want), str(parts))
+    for word in (one, both):
+        _, err = rewrite(["-"], data=job(("a", 2, "a", word), ("b", 4, "b", word)), code=2)
+        check("JobSet js: b meets in other pods than a, and at one store they would be one run: give each" in err.decode(), err.decode())
+
+
 # ------------------------------------------------------------ refusals
 
 ETCD_POD = STORE.split("---\n")[0]
@@ -1022,7 +1066,7 @@ def validator(_):
 
 TESTS = [golden, outputs_are_settled, arguments_are_rdzvds, a_relay_in_a_pod_of_root_has_a_user_of_its_own,
          a_master_moves_by_whatever_name_it_finds_itself, a_store_expects_the_pods_that_its_job_has, a_store_is_scraped_where_that_is_asked_for, words, continued_lines, shapes,
-         a_policys_conf_gets_the_keys_of_c10d, relayed_agents_wait_for_their_store, what_else_refers_to_the_etcd_is_named, policies_keep_up, what_controllers_made_stays, refusals,
+         a_policys_conf_gets_the_keys_of_c10d, relayed_agents_wait_for_their_store, what_else_refers_to_the_etcd_is_named, policies_keep_up, what_controllers_made_stays, runs_of_one_job_stay_apart, refusals,
          templates_in_files, arguments, one_of_two, noise_stays, line_ends, other_styles, in_place,
          in_place_fails_whole, spec_examples, validator]
 
