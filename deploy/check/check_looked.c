@@ -90,7 +90,7 @@ void check_print_looked(FILE *out, const struct check *c)
         diag_put(out, c->files[i].name);
         fprintf(out, ":%u:%u: note: a template (", n->start.line, n->start.column);
         diag_put(out, n->text);
-        fputs("): its placeholders count as unknown; run envsubst first to have them judged\n",
-              out);
+        fprintf(out, "): its placeholders count as unknown; %s first to have them judged\n",
+                strstr(n->text, "{{") != NULL ? "render it" : "run envsubst");
     }
 }

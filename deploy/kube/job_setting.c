@@ -69,7 +69,7 @@ static void set_from_env(struct job_view *v, struct job_run *r)
 /* Something else than Kubernetes fills it in. */
 static bool is_placeholder(const struct kube_object *o, const char *text)
 {
-    return o->templated && strchr(text, '$') != NULL;
+    return o->templated && (strchr(text, '$') != NULL || strstr(text, "{{") != NULL);
 }
 
 static void set_from_text(struct job_view *v, struct job_run *r, enum torchrun_option option,

@@ -282,6 +282,26 @@ static size_t expand_one(struct expansion *e, const char *text, size_t len, bool
     return size;
 }
 
+/* The length of {{ ... }} at the start of the text, which Helm or another program fills in; 0:
+ * there is none. */
+static size_t braces_length(const char *text, size_t len)
+{
+    const char *end = len < 4 || text[1] != '{' ? NULL : memmem(text + 2, len - 2, "}}", 2);
+
+    return end == NULL ? 0 : (size_t)(end - text) + 2;
+}
+
+/* The bytes in which nothing is replaced. */
+static size_t plain_length(const char *text, size_t len, bool shell)
+{
+    size_t plain = 0;
+
+    while (plain < len && text[plain] != '$' && (!shell || text[plain] != '`') &&
+           (text[plain] != '{' || braces_length(text + plain, len - plain) == 0))
+        plain++;
+    return plain;
+}
+
 static void expand(struct expansion *e, const char *text, size_t len, bool shell)
 {
     size_t i = 0;
@@ -292,10 +312,8 @@ static void expand(struct expansion *e, const char *text, size_t len, bool shell
     }
     e->depth++;
     while (i < len && e->len < RESULT_MAX && e->steps < STEPS_MAX) {
-        size_t plain = 0;
+        size_t plain = plain_length(text + i, len - i, shell);
 
-        while (i + plain < len && text[i + plain] != '$' && (!shell || text[i + plain] != '`'))
-            plain++;
         put_text(e, text + i, plain);
         i += plain;
         if (i == len)
@@ -303,6 +321,13 @@ static void expand(struct expansion *e, const char *text, size_t len, bool shell
         if (text[i] == '`') {
             put_unknown(e, text + i, len - i);
             break;
+        }
+        if (text[i] == '{') {
+            size_t size = braces_length(text + i, len - i);
+
+            put_unknown(e, text + i, size);
+            i += size;
+            continue;
         }
         if (!shell && i + 1 < len && text[i + 1] == '$') { /* $$(NAME) is $(NAME) */
             put_text(e, "$", 1);

@@ -19,8 +19,16 @@ static bool may_have_variables(const char *key)
     return false;
 }
 
+/* {{ NAME }} in quotes, which is YAML before somebody renders it, too. */
+static bool has_braces(const char *text)
+{
+    const char *start = strstr(text, "{{");
+
+    return start != NULL && strstr(start + 2, "}}") != NULL;
+}
+
 /* $NAME or ${NAME}. */
-static bool has_placeholder(const char *text)
+static bool has_dollar(const char *text)
 {
     for (const char *p = strchr(text, '$'); p != NULL; p = strchr(p + 1, '$')) {
         const char *name = p + 1 + (p[1] == '{');
@@ -41,7 +49,7 @@ static const struct yaml_node *look(const struct yaml_node *n, const char *key)
     if (n == NULL || n->alias || may_have_variables(key))
         return NULL;
     if (n->kind == YAML_SCALAR)
-        return has_placeholder(n->text) ? n : NULL;
+        return has_dollar(n->text) || has_braces(n->text) ? n : NULL;
     for (size_t i = 0; i < n->count && found == NULL; i++) {
         if (n->kind == YAML_SEQUENCE)
             found = look(n->items[i], key);
