@@ -179,6 +179,8 @@ CHECK_RULE(headless_port_mapping);
 CHECK_RULE(not_ready_addresses);
 CHECK_RULE(service_name_taken);
 CHECK_RULE(enable_service_links);
+/* check_host.c */
+CHECK_RULE(endpoint_unknown);
 /* check_env.c */
 CHECK_RULE(option_env_conflict);
 CHECK_RULE(env_overwritten);

@@ -108,6 +108,12 @@ const struct check_rule check_rules[] = {
      "there.",
      "Give both the same metadata.namespace, or write SERVICE.NAMESPACE.svc as the host.",
      check_endpoint_namespace},
+    {"rdzv-endpoint-unknown", WARNING, "an endpoint whose name has no address",
+     "The name resolves only if something outside of these files has it. If not, each agent tries "
+     "for read_timeout (60 s) and ends with RendezvousConnectionError.",
+     "Write the name of a Service of the store. A pod has an address as POD.SERVICE alone, where "
+     "its subdomain names a headless Service.",
+     check_endpoint_unknown},
     {"service-selects-nothing", ERROR, "the endpoint's Service selects no pod",
      "The name of the Service resolves to no address, and each agent ends with "
      "RendezvousConnectionError.",

@@ -283,7 +283,7 @@ static void split_endpoint(struct arena *a, struct job_run *r)
     r->host = "";
     r->port = -1;
     if (s->from != JOB_FROM_NOWHERE && !s->value.known) {
-        size_t known = strcspn(text, "$`");
+        size_t known = strcspn(text, "$`{");
 
         if (known > 1 && text[known - 1] == ':') /* all but the port */
             r->host = arena_copy(a, text, known - 1);

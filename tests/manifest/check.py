@@ -467,6 +467,30 @@ def policies_that_may_admit_are_left_alone(tool):
         check(count({"ingress": [{"ports": [{"port": port}]}]}, job=mapped) == want, "port %d" % port)
 
 
+def names_that_may_be_elsewhere_are_left_alone(tool):
+    """rdzv-endpoint-unknown: a name that is not in the files may be in the cluster."""
+    text = read(os.path.join(CORPUS, "endpoint-typo.good.yaml"))
+    store, job = text[:text.rindex("---\n")], text[text.rindex("---\n"):]
+
+    def count(host, more="", job=job):
+        data = store + more + job.replace("train-rdzv:29400", host + ":29400")
+        return len(tool.findings("--rule", "rdzv-endpoint-unknown", "-", stdin=data.encode()))
+
+    for host, want in (("train-rdzv", 0), ("train-rdzb", 2), ("Train-rdzv", 2), ("train-rdzv.m1.svc", 2), ("etcd", 0), ("pretrain-store", 0),
+                       ("10.0.0.7", 0), ("localhost", 0), ("$(HEAD)", 0), ("train-master-0", 0), ("train-worker-0", 0)):
+        check(count(host) == want, "%s: %d findings, and not %d" % (host, count(host), want))
+    used = job.replace("name: train\n", "name: other\n", 1)
+    check(count("train-rdzb", used) == 0, "the store has a job")
+    check(count("train-rdzb", job=job.replace("containers:", "hostAliases: [{ip: 10.0.0.7, hostnames: [train-rdzb]}]\n          containers:")) == 0,
+          "a host that the pods know")
+    pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: head, namespace: %s}\nspec: {containers: [{name: c, image: c}]}\n"
+    check([count("head", pod % n) for n in ("ml", "other")] == [2, 0], "a Pod")
+    check(count("head", pod % "ml" + "---\napiVersion: v1\nkind: Service\nmetadata: {name: head, namespace: ml}\nspec: {ports: [{port: 29400}]}\n") == 0,
+          "a Pod with a Service")
+    batch = "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: head, namespace: ml}\nspec: {template: {spec: {containers: [{name: c, image: c}]}}}\n"
+    check([count(h, batch) for h in ("head-0", "head", "head-0.elsewhere")] == [2, 0, 0], "a pod of a Job")
+
+
 def probes_know_the_paths_of_rdzvd(tool):
     """store-probe-path has the routes of the daemon, those of its listeners for metrics among them."""
     routes = re.findall(r'\{"(/[^"]*)", (ROUTE_\w+), \w+,([^{}]*)\}', read(os.path.join(ROOT, "rdzv", "routes.c")))
@@ -786,6 +810,7 @@ spec: {serviceName: h%(n)d, template: {metadata: {labels: {app: h%(n)d}}, spec: 
 """
 
 
+MANY["jobs at stores that are not there"] = MANY["jobs at stores of their own"].replace("endpoint=s%(n)d:", "endpoint=x%(n)d-0:")
 MANY["jobs at stores of their own, each with policies of both"] = MANY["jobs at stores of their own"] + """\
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -939,7 +964,7 @@ def odd_objects(tool):
 TESTS = [faults_are_found, twins_are_clean, every_rule_has_a_case, twins_are_valid,
          readme_has_the_rules, expected_examples_are_clean, known_faults_of_the_guides,
          emitted_manifests_are_clean, rewritten_manifests_are_better, several_files_are_one_bundle,
-         lists_are_opened, policies_that_may_admit_are_left_alone, probes_know_the_paths_of_rdzvd, what_controllers_made_is_no_second_job, text_says_all, explain_says_all,
+         lists_are_opened, policies_that_may_admit_are_left_alone, names_that_may_be_elsewhere_are_left_alone, probes_know_the_paths_of_rdzvd, what_controllers_made_is_no_second_job, text_says_all, explain_says_all,
          json_has_its_shape, sarif_has_its_shape, findings_come_in_order, rules_are_chosen,
          bad_arguments, unusable_input, no_manifest, huge_input, cost_grows_with_the_file, nothing_to_find, odd_objects]
 
