@@ -136,27 +136,97 @@ static bool is_declaration(const char *text)
 
 static bool is_assigned(const struct job_scope *scope, const char *name)
 {
-    for (size_t i = 0; i < scope->count; i++) {
-        if (strcmp(scope->assigned[i].name, name) == 0)
+    return kube_index_find(&scope->names, "", name, strlen(name)).count > 0;
+}
+
+/* --- Branches. --- */
+
+/* Where the commands of a script stand in `if`, `else` and the like. */
+struct branches {
+    int depth;     /* how many `if` they are in */
+    size_t first;  /* the first assignment behind the outermost of these */
+    size_t branch; /* the first one of this branch */
+    bool tested;   /* the command is behind a test, and does not run in all pods */
+};
+
+static bool is_word(const struct arg_word *word, const char *text)
+{
+    return strcmp(word->text, text) == 0;
+}
+
+/* Reads the words in front of a command, such as `then`; returns their number. */
+static size_t read_keywords(struct branches *b, const struct job_scope *scope,
+                            const struct arg_word *words, size_t count)
+{
+    static const char *const others[] = {"then", "do", "{", "!", "while", "until"};
+    size_t i = 0;
+
+    for (bool keyword = true; keyword && i < count; i += keyword) {
+        bool branch = is_word(&words[i], "else") || is_word(&words[i], "elif");
+
+        keyword = branch || is_word(&words[i], "if") || is_word(&words[i], "fi");
+        if (is_word(&words[i], "if") && b->depth++ == 0)
+            b->first = b->branch = scope->count;
+        if (branch)
+            b->branch = scope->count;
+        if (is_word(&words[i], "fi") && b->depth > 0)
+            b->depth--;
+        for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+            keyword = keyword || is_word(&words[i], others[k]);
+    }
+    return i;
+}
+
+/* Only one pod takes the value, as in `[ "$RANK" = 0 ] && HEAD=localhost`: its store is its own,
+ * and all others find it by the value that the variable has elsewhere. A PET_ variable is the
+ * setting itself, and not only a part of it. */
+static bool is_of_one_pod(const char *name, const char *value)
+{
+    static const char *const own[] = {"localhost", "127.",      "0.0.0.0",    "$(hostname",
+                                      "`hostname", "$HOSTNAME", "${HOSTNAME}"};
+
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        if (strncmp(value, own[i], strlen(own[i])) == 0)
+            return strncmp(name, "PET_", 4) != 0;
+    }
+    return false;
+}
+
+/* Another branch gives the variable another value, and nobody can see which one runs. */
+static bool differs_elsewhere(const struct job_scope *scope, const struct branches *b,
+                              const char *name, const char *value)
+{
+    struct kube_hits hits = kube_index_find(&scope->names, "", name, strlen(name));
+
+    for (size_t i = 0; i < hits.count && b->depth > 0; i++) {
+        const char *other = scope->assigned[hits.list[i]].value.text;
+
+        if (hits.list[i] >= b->first && hits.list[i] < b->branch && strcmp(other, value) != 0 &&
+            !is_of_one_pod(name, other))
             return true;
     }
     return false;
 }
 
-/* Whether only one pod takes the value, as in `[ "$RANK" = 0 ] && HEAD=localhost`: its store is its
- * own loopback, and all others find it by the value that the variable has already. A PET_ variable
- * is the setting itself, and not only a part of it. */
-static bool is_of_one_pod(const struct job_scope *scope, const char *name, const char *value)
+static void assign(struct job_scope *scope, const struct branches *b, const char *name,
+                   struct arg_text value)
 {
-    return strncmp(name, "PET_", 4) != 0 &&
-           (strncmp(value, "localhost", 9) == 0 || strncmp(value, "127.", 4) == 0) &&
-           (is_assigned(scope, name) || job_variable(scope->view, scope->container, name) != NULL);
+    bool before =
+        is_assigned(scope, name) || job_variable(scope->view, scope->container, name) != NULL;
+
+    if ((b->tested || b->depth > 0) && before && is_of_one_pod(name, value.text))
+        return;
+    if (differs_elsewhere(scope, b, name, value.text)) {
+        /* What refers to itself is unknown. */
+        value.text = arena_text(&scope->view->bundle->arena, "$%s", name);
+        value.shell = value.expands = true;
+    }
+    job_scope_assign(scope, name, value);
 }
 
-/* Puts the assignments of a command into the scope; returns the first word that is none. `maybe`:
- * the command is behind a test, and does not run in all pods. */
-static size_t read_assignments(struct job_scope *scope, const struct arg_word *words, size_t count,
-                               bool maybe)
+/* Puts the assignments of a command into the scope; returns the first word that is none. */
+static size_t read_assignments(struct job_scope *scope, const struct branches *b,
+                               const struct arg_word *words, size_t count)
 {
     struct arena *a = &scope->view->bundle->arena;
     size_t i = 0;
@@ -168,12 +238,8 @@ static size_t read_assignments(struct job_scope *scope, const struct arg_word *w
 
         if (len == 0 && words[i].text[0] != '-')
             break;
-        if (len > 0) {
-            const char *name = arena_copy(a, words[i].text, len);
-
-            if (!maybe || !is_of_one_pod(scope, name, words[i].text + len + 1))
-                job_scope_assign(scope, name, arg_text_of(&words[i], len + 1));
-        }
+        if (len > 0)
+            assign(scope, b, arena_copy(a, words[i].text, len), arg_text_of(&words[i], len + 1));
     }
     return i;
 }
@@ -301,6 +367,7 @@ static bool find_in_script(struct job_scope *scope, const struct arg_word *whole
 {
     struct arena *a = &scope->view->bundle->arena;
     struct shell_script script;
+    struct branches b = {0};
     bool found = false;
 
     shell_read(a, whole->text, whole->len, &script);
@@ -312,7 +379,9 @@ static bool find_in_script(struct job_scope *scope, const struct arg_word *whole
 
         for (size_t j = 0; j < c->count; j++)
             push_expanded(scope, &list, inner_word(a, whole, &c->words[j]));
-        skip = read_assignments(scope, list.words, list.count, c->maybe && i > 0 && is_test(c - 1));
+        skip = read_keywords(&b, scope, list.words, list.count);
+        b.tested = c->maybe && i > 0 && is_test(c - 1);
+        skip += read_assignments(scope, &b, list.words + skip, list.count - skip);
         if (is_talk(list.words + skip, list.count - skip))
             continue;
         command = find_command(scope, list.words + skip, list.count - skip);

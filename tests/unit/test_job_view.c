@@ -198,6 +198,42 @@ static void launchers_hand_options_on(void **state)
     }
 }
 
+/* Scripts that give $H a value in branches, and the endpoint that is known then; NULL: none. */
+static void branches_are_those_of_one_pod_or_unknown(void **state)
+{
+    static const struct {
+        const char *script, *endpoint;
+    } cases[] = {
+        {"if a; then H=localhost; else H=m; fi", "m:1"},
+        {"if a; then H=m; else H=localhost; fi", "m:1"},
+        {"if a; then\\n  H=m\\nelse\\n  H=$(hostname -f)\\nfi", "m:1"},
+        {"H=m; if a; then H=localhost; fi", "m:1"},
+        {"if a; then H=m; elif b; then H=m; fi", "m:1"},
+        {"if a; then H=x; H=m; fi", "m:1"},
+        {"if a; then H=x; fi; if b; then H=m; fi", "m:1"},
+        {"if a; then if b; then H=localhost; else H=m; fi; fi", "m:1"},
+        {"if a; then H=localhost; fi", "localhost:1"},
+        {"if a; then H=m; else H=n; fi", NULL},
+        {"if a; then if b; then H=m; else H=n; fi; fi", NULL},
+        {"if a; then H=m; elif b; then H=m; else export H=n; fi", NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char command[512];
+        const struct job_value *v;
+
+        snprintf(command, sizeof command,
+                 "[sh, -c, \"%s; torchrun --rdzv-backend=c10d --rdzv-endpoint=$H:1 t.py\"]",
+                 cases[i].script);
+        v = &run_of(command, "[]")->settings[TORCHRUN_RDZV_ENDPOINT].value;
+        if (v->known != (cases[i].endpoint != NULL) ||
+            (v->known && strcmp(v->text, cases[i].endpoint) != 0))
+            fail_msg("%s: endpoint %s, known: %d", cases[i].script, v->text, v->known);
+        end(NULL);
+    }
+}
+
 static void an_endpoint_may_be_known_in_part(void **state)
 {
     const struct job_run *r = run_of("[sh, -c, 'torchrun --rdzv_endpoint=a:$P t.py']", "[]");
@@ -417,6 +453,7 @@ int main(void)
         cmocka_unit_test_teardown(unknown_words_make_it_opaque, end),
         cmocka_unit_test_teardown(values_have_their_bytes, end),
         cmocka_unit_test_teardown(launchers_hand_options_on, end),
+        cmocka_unit_test_teardown(branches_are_those_of_one_pod_or_unknown, end),
         cmocka_unit_test_teardown(an_endpoint_may_be_known_in_part, end),
         cmocka_unit_test_teardown(values_are_where_they_can_be_replaced, end),
         cmocka_unit_test_teardown(scripts_in_config_maps_stand_apart, end),
