@@ -163,6 +163,23 @@ const char *command_line_open(struct arena *a, const struct yaml_node *line)
     return arena_copy(a, w.outermost, strchr("$<>", *w.outermost) != NULL ? 2 : 1);
 }
 
+const char *command_script_open(struct arena *a, const struct yaml_node *script)
+{
+    struct command_walk w = {.text = script->text, .at = script->text};
+    size_t escapes = 0;
+
+    if (strstr(script->text, "<<") != NULL)
+        return NULL;
+    w.closers = arena_alloc(a, script->len + 1);
+    for (walk_command(&w); *w.at != '\0'; walk_command(&w))
+        w.at++;
+    while (escapes < script->len && script->text[script->len - 1 - escapes] == '\\')
+        escapes++;
+    if (w.depth == 0)
+        return escapes % 2 == 1 ? "\\" : NULL;
+    return arena_copy(a, w.outermost, strchr("$<>", *w.outermost) != NULL ? 2 : 1);
+}
+
 /* Kubernetes takes any text between $( and ) for the name of a variable. Only these characters can
  * be in such a name. */
 static bool is_variable(const char *p)

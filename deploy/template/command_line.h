@@ -17,6 +17,10 @@ const char *command_line_break(struct arena *a, const struct yaml_node *line);
  * backquote, `$(`, `${`, `<(` or `>(`. NULL: all are closed. */
 const char *command_line_open(struct arena *a, const struct yaml_node *line);
 
+/* The same of all commands of a script, and a backslash that continues its last line. NULL also of
+ * a script with here-documents, which hold any text. */
+const char *command_script_open(struct arena *a, const struct yaml_node *script);
+
 /* In commands, arguments and values of variables, Kubernetes replaces $(NAME) by the value of a
  * variable, and $$ by $. Returns the text with each such $ doubled, so that Kubernetes gives back
  * the original; the same node if there is none. */

@@ -169,6 +169,15 @@ static struct yaml_node *fn_command_open(const struct call *c)
     return open == NULL ? NULL : new_text(c, open);
 }
 
+/* script_open(text): the same of a script, or the backslash that ends it, or null */
+static struct yaml_node *fn_script_open(const struct call *c)
+{
+    const char *open =
+        yaml_text(c->args[0]) == NULL ? NULL : command_script_open(c->arena, c->args[0]);
+
+    return open == NULL ? NULL : new_text(c, open);
+}
+
 /* keep(text or list): escaped so that Kubernetes passes it on unchanged */
 static struct yaml_node *fn_keep(const struct call *c)
 {
@@ -377,6 +386,7 @@ static const struct {
     {"prefix_keys", 2, 2, fn_prefix_keys},
     {"range", 1, 1, fn_range},
     {"repeated", 1, 1, fn_repeated},
+    {"script_open", 1, 1, fn_script_open},
     {"some", 1, 1, fn_some},
     {"starts", 2, 2, fn_starts},
     {"starts_digit", 1, 1, fn_starts_digit},
