@@ -24,9 +24,11 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
+sys.path.insert(0, os.path.join(HERE, "..", "elastic"))
 
 import script as wire  # noqa: E402
 import servers         # noqa: E402
+import torch_state     # noqa: E402
 from iterations import Iterations  # noqa: E402
 from mutation import VALID, fields, mutate  # noqa: E402
 from stage import Connection, Unmet  # noqa: E402
@@ -483,6 +485,51 @@ def deep_paths_take_their_time(options):
         check(iterations.longest() < took / 15, "one iteration did much of it")
 
 
+RUNS, RUN_NODES = 20, 2000
+
+
+def set_runs(scene):
+    """Runs of many nodes, none of which is connected, in a round that they have completed."""
+    state = torch_state.State()
+    state.complete = True
+    for i in range(RUN_NODES):
+        node = torch_state.Node("node-%04d.pods" % i, i, 0)
+        state.participants[node] = i
+        state.last_heartbeats[node] = torch_state.now()
+    value = torch_state.dumps(state)
+    for i in range(RUNS):
+        scene.control.send(fields('M:SET str:"/torch.rendezvous.%d"' % i) +
+                           struct.pack("<Q", len(value)) + value)
+        scene.sync()
+
+
+def the_list_of_runs_takes_several_turns(options):
+    """All nodes of all runs of a space are listed in slices, and so are those of one large run."""
+    with Iterations() as iterations, Scene(options, env=iterations.environment()) as scene:
+        set_runs(scene)
+
+        def get(path):
+            iterations.begin()
+            before = cpu_ms(scene)
+            status, body = ask(scene, b"GET /rdzv/v1/spaces/bad/runs%s HTTP/1.1\r\nHost: x\r\n\r\n" % path)
+            check(status == 200, "%d" % status)
+            scene.sync()  # the iteration that answered has ended
+            return json.loads(body), cpu_ms(scene) - before
+
+        for path in (b"", b"/7"):
+            listed, took = get(path)
+            runs = listed.get("runs", [listed])
+            check(len(runs) == (1 if path else RUNS), "%d runs" % len(runs))
+            for run in runs:
+                check([node["rank"] for node in run["nodes"]] == list(range(RUN_NODES)), "nodes of %s" % run["id"])
+                check(run["state"] == "complete" and run["missing"] == [], run["id"])
+            if iterations.longest() is None:
+                continue  # a build with sanitizers
+            print("     %d runs of %d nodes took %.1f ms of CPU, their longest iteration %.1f" % (
+                len(runs), RUN_NODES, took, iterations.longest()))
+            check(path or iterations.longest() < took / 3, "one iteration did most of it")
+
+
 def is_sanitized(scene):
     with open("/proc/%d/exe" % scene.daemon.pid, "rb") as f:
         return b"__asan_init" in f.read()
@@ -700,7 +747,8 @@ def metrics(scene):
 TESTS = [half_requests_stall_nobody, half_requests_end_some_day, garbage_ends_nothing,
          memory_follows_no_announcement, slow_readers_are_cut,
          an_answer_grows_in_large_steps, memory_goes_back_when_its_holders_have_gone,
-         a_small_daemon_is_small_again, large_values_take_several_turns, deep_paths_take_their_time,
+         a_small_daemon_is_small_again, large_values_take_several_turns,
+         the_list_of_runs_takes_several_turns, deep_paths_take_their_time,
          a_stream_that_is_told_much_has_no_gap,
          each_close_is_logged,
          a_flood_of_closes_is_counted, a_thundering_herd_is_served,
