@@ -19,6 +19,9 @@
 #include "rdzv/etcd/stats.h"
 #include "rdzv/relay/forward.h"
 
+/* A kubelet asks for them by the pod's address, and --check-live as localhost. */
+#define OWN_PROBE (ROUTE_IS_PROBE | ROUTE_CHEAP | ROUTE_TAKES_ADDRESSES)
+
 const struct http_route http_routes[] = {
     {"/v2/keys", ROUTE_BELOW, etcd_keys_handle, ROUTE_USES_STORE | ROUTE_CHEAP, etcd_is_held_off,
      NULL},
@@ -33,10 +36,8 @@ const struct http_route http_routes[] = {
      ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE | ROUTE_CHEAP, NULL, NULL},
     {"/debug/vars", ROUTE_EXACT, etcd_vars_handle, 0, NULL, NULL},
     {"/config/local/log", ROUTE_EXACT, etcd_log_level_handle, 0, NULL, NULL},
-    {"/livez", ROUTE_EXACT, admin_livez_handle, ROUTE_IS_PROBE | ROUTE_CHEAP, NULL,
-     admin_livez_handle},
-    {"/readyz", ROUTE_EXACT, admin_readyz_handle, ROUTE_IS_PROBE | ROUTE_CHEAP, NULL,
-     admin_readyz_handle},
+    {"/livez", ROUTE_EXACT, admin_livez_handle, OWN_PROBE, NULL, admin_livez_handle},
+    {"/readyz", ROUTE_EXACT, admin_readyz_handle, OWN_PROBE, NULL, admin_readyz_handle},
     {"/metrics", ROUTE_EXACT, admin_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
      NULL, standby_metrics_handle},
     {"/", ROUTE_EXACT, admin_page_handle, 0, NULL, NULL},
@@ -80,8 +81,8 @@ void routes_stand_by(struct http_route out[STATS_ROUTES], bool passes_on)
 
 /* What a relay says of itself, whatever its store says; all else is the store's to answer. */
 const struct http_route relay_routes[] = {
-    {"/livez", ROUTE_EXACT, admin_livez_handle, ROUTE_IS_PROBE | ROUTE_CHEAP, NULL, NULL},
-    {"/readyz", ROUTE_EXACT, relay_readyz_handle, ROUTE_IS_PROBE | ROUTE_CHEAP, NULL, NULL},
+    {"/livez", ROUTE_EXACT, admin_livez_handle, OWN_PROBE, NULL, NULL},
+    {"/readyz", ROUTE_EXACT, relay_readyz_handle, OWN_PROBE, NULL, NULL},
     {"/metrics", ROUTE_EXACT, relay_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
      NULL, NULL},
     {"/", ROUTE_EXACT, admin_page_handle, 0, NULL, NULL},

@@ -10,5 +10,6 @@ struct string_list;
 
 /* Is a Host header (with or without a port; empty when there is none) welcome? `allowed` is that
  * of --host-whitelist: with a list, its names alone are, as with etcd; `*` in it is any name. On
- * `loopback` numeric addresses and localhost are welcome beside them, and no other names. */
+ * `loopback`, and for probes, numeric addresses and localhost are welcome beside them, and no other
+ * names. */
 bool http_host_is_welcome(struct slice host, const struct string_list *allowed, bool loopback);

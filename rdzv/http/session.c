@@ -281,6 +281,11 @@ static void refuse_for_memory(struct conn *c, const struct http_head *head)
     conn_finish_draining(c);
 }
 
+static const struct http_route *route_of(const struct http_request *r)
+{
+    return http_find_route(r->http->routes, r->path, r->conn->listener->spec->metrics_only);
+}
+
 /* etcd says 421 to names that are not on its list; a browser that was misled gets a plain no. */
 static void reply_unwelcome_host(const struct http_request *r)
 {
@@ -299,6 +304,15 @@ static void reply_unwelcome_host(const struct http_request *r)
                                    "name to --host-whitelist\n")});
 }
 
+/* A probe that comes by address is no page's: a page has a name, and its browser says it. */
+static bool takes_addresses(const struct http_request *r)
+{
+    const struct http_route *route = route_of(r);
+
+    return r->http->config->host_whitelist.count > 0 && route != NULL &&
+           route->flags & ROUTE_TAKES_ADDRESSES;
+}
+
 /* Names are looked at as etcd does: where plain text is spoken, but not where there are metrics
  * alone. No page of another name gets past the certificate; a relay has looked at them. */
 static bool is_welcome(const struct http_request *r)
@@ -307,7 +321,8 @@ static bool is_welcome(const struct http_request *r)
 
     return peer_is_unix(&r->conn->peer) || r->http->behind_relay || r->conn->tls != NULL ||
            (l->spec->metrics_only && !l->loopback) ||
-           http_host_is_welcome(r->head->host, &r->http->config->host_whitelist, l->loopback);
+           http_host_is_welcome(r->head->host, &r->http->config->host_whitelist,
+                                l->loopback || takes_addresses(r));
 }
 
 /* Replies that need no endpoint; false: none was sent. */
@@ -345,11 +360,6 @@ static bool has_room(const struct http_request *r, const struct http_route *rout
                       .body = slice_str("there is no room for more connections, but for probes; "
                                         "the log says what is short\n")});
     return false;
-}
-
-static const struct http_route *route_of(const struct http_request *r)
-{
-    return http_find_route(r->http->routes, r->path, r->conn->listener->spec->metrics_only);
 }
 
 static uint64_t *operation_counter(const struct http_request *r, const struct http_route *route)

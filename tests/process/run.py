@@ -463,6 +463,15 @@ def a_name_that_a_web_page_gave_us_is_refused_on_loopback():
     with Rdzvd("--host-whitelist=my.name") as server:
         check(status(server, "my.name:1") == 200 and status(server, "localhost") == 200, "allowed")
         check(status(server, "evil.example") == 421, "etcd's answer")
+    with started(["--listen", "*:0", "--host-whitelist=my.name"]) as server:  # a kubelet says the pod's address
+        for path, host, wanted in (("/v2/keys/", "localhost", 421), ("/health", "localhost", 421),
+                                   ("/livez", "localhost", 200), ("/readyz?verbose", "10.1.2.3:29400", 200),
+                                   ("/readyz", "my.name", 200), ("/livez", "evil.example", 421)):
+            got = http_head(server.port, "GET %s HTTP/1.1\nHost: %s\n\n" % (path, host))[0]
+            check(got == wanted, "%s of %s: %d" % (path, host, got))
+        for flag in ("--check-live", "--check-ready"):
+            code, out, _ = once("%s=localhost:%d" % (flag, server.port))
+            check(code == 0, out)
     for args, argv0 in ((["--listen", "*:0"], "rdzvd"), (["--listen", "127.0.0.1:0"], "etcd")):
         with started(args, argv0=argv0) as server:
             check(status(server, "rdzv.jobs.svc") == 200, "not on loopback alone, or as an etcd")
