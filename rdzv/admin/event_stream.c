@@ -34,8 +34,17 @@ struct blob *event_make(const char *name, struct slice data)
 
 void event_send(struct conn *c, bool chunked, struct blob *event)
 {
+    if (!conn_is_open(c))
+        return; /* the stream has ended, and its end may still be queued */
     if (chunked)
         conn_share(c, event);
     else
         conn_put(c, event->bytes + CHUNK_HEAD, event->len - CHUNK_HEAD - CHUNK_END);
+}
+
+void event_end(struct conn *c, bool chunked)
+{
+    if (chunked && conn_is_open(c))
+        conn_put(c, "0\r\n\r\n", 5);
+    conn_finish(c);
 }

@@ -11,3 +11,7 @@ size_t event_head_len(const char *name);
 
 /* Queues it. `chunked`: as reply_begin_stream() has said. */
 void event_send(struct conn *c, bool chunked, struct blob *event);
+
+/* Ends the stream as a whole reply ends, and its connection: a client then knows that nothing was
+ * lost on the way. */
+void event_end(struct conn *c, bool chunked);

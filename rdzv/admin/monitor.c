@@ -256,7 +256,7 @@ static void end_all(struct monitor *m)
 
     for (client = TAILQ_FIRST(&m->clients); client != NULL; client = next) {
         next = TAILQ_NEXT(client, entry);
-        conn_finish(client->conn);
+        event_end(client->conn, client->chunked);
     }
 }
 
@@ -302,9 +302,10 @@ static void leave(struct http_job *job)
         stop(m);
 }
 
-static void on_eof(struct http_job *job)
+/* Its client sends no more, or the daemon stops. */
+static void end_stream(struct http_job *job)
 {
-    conn_finish(client_of(job)->conn);
+    event_end(client_of(job)->conn, client_of(job)->chunked);
 }
 
 /* It is never woken: all that it gets comes from the monitor. */
@@ -334,8 +335,12 @@ static void join(const struct http_request *r, struct monitor *m)
         reply_no_memory(r);
         return;
     }
-    client->job = (struct http_job){
-        .run = wait_on, .free = leave, .eof = on_eof, .endless = true, .no_use = true};
+    client->job = (struct http_job){.run = wait_on,
+                                    .free = leave,
+                                    .eof = end_stream,
+                                    .stop = end_stream,
+                                    .endless = true,
+                                    .no_use = true};
     client->monitor = m;
     client->conn = r->conn;
     client->chunked = reply_begin_stream(

@@ -211,7 +211,7 @@ static void end_replies(struct status_feed *f)
     f->is_at_work = true;
     for (client = TAILQ_FIRST(&f->clients); client != NULL; client = next) {
         next = TAILQ_NEXT(client, entry);
-        conn_finish(client->conn);
+        event_end(client->conn, client->chunked);
     }
     f->is_at_work = was_at_work;
 }
@@ -263,9 +263,10 @@ static void leave(struct http_job *job)
         free_feed(f);
 }
 
-static void on_eof(struct http_job *job)
+/* Its client sends no more, or the daemon stops. */
+static void end_stream(struct http_job *job)
 {
-    conn_finish(client_of(job)->conn);
+    event_end(client_of(job)->conn, client_of(job)->chunked);
 }
 
 static void on_drained(struct http_job *job)
@@ -331,7 +332,8 @@ void status_feed_join(const struct http_request *r, const struct status_scope *s
     }
     client->job = (struct http_job){.run = wait_on,
                                     .free = leave,
-                                    .eof = on_eof,
+                                    .eof = end_stream,
+                                    .stop = end_stream,
                                     .drained = on_drained,
                                     .endless = true,
                                     .no_use = true};

@@ -20,6 +20,8 @@ struct http_job {
     void (*free)(struct http_job *job);
     /* The client has sent its last byte, but may still read. NULL: the job goes on. */
     void (*eof)(struct http_job *job);
+    /* As struct protocol's. NULL: nothing is missing when the connection ends here. */
+    void (*stop)(struct http_job *job);
     /* As struct protocol's. NULL: the job does not wait for that. */
     void (*drained)(struct http_job *job);
     bool no_use;  /* it is no use of the store: see engine_use_began() */

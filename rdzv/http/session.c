@@ -937,6 +937,14 @@ static void drained(struct conn *c)
         job->drained(job);
 }
 
+static void stop(struct conn *c)
+{
+    struct http_job *job = session_of(c)->job;
+
+    if (job != NULL && job->stop != NULL)
+        job->stop(job);
+}
+
 static const char *version(const struct conn *c)
 {
     (void)c;
@@ -952,6 +960,7 @@ struct protocol http_protocol(struct http *http)
                              .read = read_requests,
                              .eof = eof,
                              .is_busy = is_busy,
+                             .stop = stop,
                              .resume = resume,
                              .drained = drained,
                              .end = end,

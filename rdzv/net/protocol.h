@@ -54,6 +54,10 @@ struct protocol {
      * NULL: there is no such thing. */
     bool (*is_busy)(const struct conn *c);
 
+    /* The daemon stops, and the session is not busy: a reply that goes on for ever gets its end.
+     * The connection is finished behind it. NULL: there are none of these. */
+    void (*stop)(struct conn *c);
+
     /* A change woke something of this session: queues what it waited for. */
     void (*resume)(struct conn *c, struct wake *wake);
 

@@ -525,6 +525,13 @@ static bool is_busy(const struct conn *c)
     return c->protocol != NULL && c->protocol->is_busy != NULL && c->protocol->is_busy(c);
 }
 
+static void finish(struct conn *c)
+{
+    if (c->protocol != NULL && c->protocol->stop != NULL && conn_is_open(c))
+        c->protocol->stop(c);
+    conn_finish(c);
+}
+
 void transport_drain(struct net *n)
 {
     struct conn *c, *next;
@@ -545,7 +552,7 @@ void transport_drain(struct net *n)
         if (c->end == CONN_FINISHING && c->out.bytes == 0 && c->carrier == NULL)
             conn_close(c, "the daemon stops");
         else
-            conn_finish(c);
+            finish(c);
     }
 }
 

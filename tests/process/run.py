@@ -132,6 +132,31 @@ def queued_answers_leave_before_the_end():
 
 
 @case
+def streams_of_events_end_as_whole_replies():
+    with Rdzvd(token_flag()) as server:
+        headers = "".join("%s: %s\r\n" % item for item in OPERATOR.items())
+        streams = []
+        for path in ("/rdzv/v1/status?watch=true", "/rdzv/v1/monitor", HERE + "/status?watch=true"):
+            for version in ("1.1", "1.0"):
+                sock = socket.create_connection(("127.0.0.1", server.port), 20)
+                sock.sendall(("GET %s HTTP/%s\r\nHost: localhost\r\n%s\r\n" % (
+                    path, version, headers)).encode())
+                got = b""
+                while b"\n\n" not in got:
+                    got += sock.recv(1 << 16)
+                streams.append((path, version, sock, got))
+        server.process.send_signal(signal.SIGTERM)
+        for path, version, sock, got in streams:
+            while more := sock.recv(1 << 16):
+                got += more
+            head, body = got.split(b"\r\n\r\n", 1)
+            check((b"chunked" in head) == (version == "1.1"), got)
+            check(body.endswith(b"\n\n\r\n0\r\n\r\n" if version == "1.1" else b"\n\n"), (path, got[-100:]))
+            sock.close()
+        check(server.stop() == 0, "exit code")
+
+
+@case
 def a_reader_that_never_reads_does_not_hold_up_the_end():
     with Rdzvd("--drain-timeout", "300ms") as server:
         a = Peer(server.port)
