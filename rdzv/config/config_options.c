@@ -647,6 +647,32 @@ static bool is_off(const char *text)
     return strcmp(text, "off") == 0 || strcmp(text, "none") == 0;
 }
 
+static const char *write_amount(const struct option *o, uint64_t value, char *text)
+{
+    if (o->kind == OPTION_DURATION)
+        return units_format_duration(value, text);
+    if (o->kind != OPTION_COUNT)
+        return value == o->most ? units_round_size(value, text) : units_format_size(value, text);
+    snprintf(text, UNITS_TEXT_MAX, "%" PRIu64, value);
+    return text;
+}
+
+/* Most durations may be as long as one likes. */
+static bool fail_range(struct draft *d, const struct setting *s)
+{
+    const struct option *o = s->option;
+    const char *colon = o->least_why == NULL ? "" : ": ";
+    const char *why = o->least_why == NULL ? "" : o->least_why;
+    char least[UNITS_TEXT_MAX], most[UNITS_TEXT_MAX];
+
+    write_amount(o, o->least, least);
+    if (o->most == UINT64_MAX)
+        return config_fail(d, s, "%s: must be %s at least%s%s", config_show(s->value).text, least,
+                           colon, why);
+    return config_fail(d, s, "%s: must be from %s to %s%s%s", config_show(s->value).text, least,
+                       write_amount(o, o->most, most), colon, why);
+}
+
 /* The three numeric kinds, checked against the option's range. */
 static bool parse_amount(struct draft *d, const struct setting *s, uint64_t *out)
 {
@@ -678,24 +704,8 @@ static bool parse_amount(struct draft *d, const struct setting *s, uint64_t *out
             return config_fail(d, s, "%s: %s", config_show(s->value).text,
                                duration ? units_duration_hint(result) : units_size_hint(result));
     }
-    if (value < o->least || value > o->most) {
-        char least[UNITS_TEXT_MAX], most[UNITS_TEXT_MAX];
-
-        if (duration)
-            return config_fail(d, s, "%s: must be %s at least%s%s", config_show(s->value).text,
-                               units_format_duration(o->least, least),
-                               o->least_why == NULL ? "" : ": ",
-                               o->least_why == NULL ? "" : o->least_why);
-        if (o->kind == OPTION_COUNT) {
-            snprintf(least, sizeof least, "%" PRIu64, o->least);
-            snprintf(most, sizeof most, "%" PRIu64, o->most);
-        } else {
-            units_format_size(o->least, least);
-            units_round_size(o->most, most);
-        }
-        return config_fail(d, s, "%s: must be from %s to %s", config_show(s->value).text, least,
-                           most);
-    }
+    if (value < o->least || value > o->most)
+        return fail_range(d, s);
     *out = value;
     return true;
 }
