@@ -202,6 +202,59 @@ static bool split_variable(const char *variable, char *name, size_t cap, const c
     return true;
 }
 
+/* Names of ours and of etcd for one and the same thing. */
+static const char *other_name(const char *name)
+{
+    static const char *const pairs[][2] = {{"cert", "cert-file"},
+                                           {"key", "key-file"},
+                                           {"client-ca", "trusted-ca-file"},
+                                           {"crl", "client-crl-file"},
+                                           {"client-names", "client-cert-allowed-hostname"}};
+
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        if (strcmp(name, pairs[i][0]) == 0)
+            return pairs[i][1];
+        if (strcmp(name, pairs[i][1]) == 0)
+            return pairs[i][0];
+    }
+    return NULL;
+}
+
+static const struct setting *find_argument(const struct parse *p, const char *name)
+{
+    for (size_t i = p->settings.count; name != NULL && i-- > 0;) {
+        const struct setting *s = &p->settings.items[i];
+
+        if (s->source == SETTING_ARGUMENT && strcmp(s->name, name) == 0)
+            return s;
+    }
+    return NULL;
+}
+
+static bool is_said_otherwise(const struct setting *s, const struct setting *before)
+{
+    const char *other = other_name(s->name);
+
+    return other != NULL && before->source == s->source && strcmp(before->name, other) == 0 &&
+           strcmp(before->value, s->value) != 0;
+}
+
+/* Which of two flags would count is nothing that one should have to know. */
+bool config_check_pairs(struct parse *p)
+{
+    char label[CONFIG_LABEL_MAX];
+
+    for (size_t i = 0; i < p->settings.count; i++) {
+        for (size_t j = 0; j < i; j++) {
+            if (is_said_otherwise(&p->settings.items[i], &p->settings.items[j]))
+                return config_fail(&p->draft, &p->settings.items[i],
+                                   "sets what %s sets, to another value; keep one of the two",
+                                   config_label(&p->settings.items[j], label));
+        }
+    }
+    return true;
+}
+
 /* Images set ETCD_VERSION to say which etcd they carry; etcd itself takes it for a flag and fails.
  */
 static bool is_variable_flag(const struct etcd_flag *flag)
@@ -214,7 +267,6 @@ static bool read_environment(struct parse *p, char *const environment[])
     bool counts = p->as_etcd || !p->own_listen;
     bool any = false;
     struct config *c = &p->draft.config;
-    size_t first = p->settings.count;
 
     for (size_t i = 0; environment != NULL && environment[i] != NULL; i++) {
         struct setting s = {.source = SETTING_ENVIRONMENT};
@@ -233,16 +285,17 @@ static bool read_environment(struct parse *p, char *const environment[])
             continue;
         }
         any = true;
-        for (size_t j = 0; j < first; j++) {
-            if (p->settings.items[j].source == SETTING_ARGUMENT &&
-                strcmp(p->settings.items[j].name, s.name) == 0)
-                return config_fail_check(
-                    &p->draft, &s,
-                    "conflicting environment variable is shadowed by corresponding command-line "
-                    "flag --%s; unset the variable or remove the flag",
-                    s.name);
-        }
-        add_setting(p, s);
+        if (find_argument(p, s.name) != NULL)
+            return config_fail_check(
+                &p->draft, &s,
+                "conflicting environment variable is shadowed by corresponding command-line "
+                "flag --%s; unset the variable or remove the flag",
+                s.name);
+        if (find_argument(p, other_name(s.name)) != NULL)
+            config_note(c, CONFIG_NOTE_WARNING, config_label(&s, label),
+                        "not used, since --%s is given", other_name(s.name));
+        else
+            add_setting(p, s);
     }
     p->draft.config.etcd_mode = p->as_etcd || any;
     return true;

@@ -39,6 +39,9 @@ struct option {
     const char *value_name;
     const char *help;
     const char *without; /* what the help says while a list is empty, or a text is not given */
+    /* OPTION_TEXT: what not to give it means. With it, an empty text is refused: a script whose
+     * variable is not set must not switch off what keeps others out. NULL: it may be empty. */
+    const char *left_out;
 };
 
 extern const struct option config_options[];
@@ -95,6 +98,8 @@ struct parse {
 /* config_collect.c: fills parse->settings, in the order in which they apply, and decides
  * config.etcd_mode. After --help nothing else is looked at. */
 bool config_collect(struct parse *p, int argc, char *const argv[], char *const environment[]);
+/* False: two settings of one source set one thing under two names, to different values. */
+bool config_check_pairs(struct parse *p);
 /* The last of that name, which is the one that counts; NULL if there is none. */
 const struct setting *config_last_setting(const struct parse *p, const char *name);
 

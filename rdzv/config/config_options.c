@@ -57,18 +57,21 @@ const struct option config_options[] = {
     {.name = "cert",
      .kind = OPTION_TEXT,
      .offset = AT(tls.cert),
+     .left_out = "there is no TLS",
      .group = tls,
      .value_name = "FILE",
      .help = "serve TLS, too: this certificate and those behind it, as PEM"},
     {.name = "key",
      .kind = OPTION_TEXT,
      .offset = AT(tls.key),
+     .left_out = "there is no TLS",
      .group = tls,
      .value_name = "FILE",
      .help = "its key, as PEM without a password"},
     {.name = "client-ca",
      .kind = OPTION_TEXT,
      .offset = AT(tls.client_ca),
+     .left_out = "clients need no certificate",
      .group = tls,
      .value_name = "FILE",
      .help = "clients have to show a certificate of one of these CAs"},
@@ -89,6 +92,7 @@ const struct option config_options[] = {
     {.name = "crl",
      .kind = OPTION_TEXT,
      .offset = AT(tls.crl),
+     .left_out = "no certificate counts as revoked",
      .group = tls,
      .value_name = "FILE",
      .help = "the CAs' lists of certificates that are revoked"},
@@ -111,24 +115,28 @@ const struct option config_options[] = {
     {.name = "upstream-ca",
      .kind = OPTION_TEXT,
      .offset = AT(upstream_tls.ca),
+     .left_out = "the relay speaks plain text",
      .group = relaying,
      .value_name = "FILE|system",
      .help = "speak TLS with it: its certificate is of one of these CAs"},
     {.name = "upstream-cert",
      .kind = OPTION_TEXT,
      .offset = AT(upstream_tls.cert),
+     .left_out = "it shows no certificate",
      .group = relaying,
      .value_name = "FILE",
      .help = "show it this certificate"},
     {.name = "upstream-key",
      .kind = OPTION_TEXT,
      .offset = AT(upstream_tls.key),
+     .left_out = "it shows no certificate",
      .group = relaying,
      .value_name = "FILE",
      .help = "the key of that"},
     {.name = "upstream-name",
      .kind = OPTION_TEXT,
      .offset = AT(upstream_tls.name),
+     .left_out = "it is the host of --upstream",
      .group = relaying,
      .value_name = "NAME",
      .help = "the name in its certificate",
@@ -152,6 +160,7 @@ const struct option config_options[] = {
     {.name = "admin-token-file",
      .kind = OPTION_TEXT,
      .offset = AT(admin_token_file),
+     .left_out = "no token lets clients change things",
      .group = access,
      .value_name = "FILE",
      .help = "clients that send the token in FILE may change things at /rdzv/v1"},
@@ -165,6 +174,7 @@ const struct option config_options[] = {
     {.name = "read-token-file",
      .kind = OPTION_TEXT,
      .offset = AT(read_token_file),
+     .left_out = "readers need no token",
      .group = access,
      .value_name = "FILE",
      .help = "readers of /rdzv/v1 send the token in FILE",
@@ -257,36 +267,42 @@ const struct option config_options[] = {
     {.name = "journal-user",
      .kind = OPTION_TEXT,
      .offset = AT(journal.user),
+     .left_out = "it does not log in",
      .group = keeping,
      .value_name = "NAME",
      .help = "log in to etcd as this user"},
     {.name = "journal-password-file",
      .kind = OPTION_TEXT,
      .offset = AT(journal.password_file),
+     .left_out = "it does not log in",
      .group = keeping,
      .value_name = "FILE",
      .help = "that user's password"},
     {.name = "journal-ca",
      .kind = OPTION_TEXT,
      .offset = AT(journal.tls.ca),
+     .left_out = "it speaks plain text with etcd",
      .group = keeping,
      .value_name = "FILE|system",
      .help = "speak TLS with etcd: its certificate is of one of these CAs"},
     {.name = "journal-cert",
      .kind = OPTION_TEXT,
      .offset = AT(journal.tls.cert),
+     .left_out = "it shows no certificate",
      .group = keeping,
      .value_name = "FILE",
      .help = "show etcd this certificate"},
     {.name = "journal-key",
      .kind = OPTION_TEXT,
      .offset = AT(journal.tls.key),
+     .left_out = "it shows no certificate",
      .group = keeping,
      .value_name = "FILE",
      .help = "the key of that"},
     {.name = "journal-server-name",
      .kind = OPTION_TEXT,
      .offset = AT(journal.tls.name),
+     .left_out = "it is the host of each endpoint",
      .group = keeping,
      .value_name = "NAME",
      .help = "the name in etcd's certificates",
@@ -780,6 +796,21 @@ static void apply_names(const struct setting *s, struct string_list *list)
     }
 }
 
+static bool apply_text(struct draft *d, const struct setting *s, char **field)
+{
+    const struct option *o = s->option;
+    const char *problem = o->check == NULL ? NULL : o->check(&d->config, s->value);
+
+    if (problem != NULL)
+        return config_fail(d, s, "%s: %s", config_show(s->value).text, problem);
+    if (s->value[0] == '\0' && o->left_out != NULL)
+        return config_fail(d, s, "is empty; write %s, or leave the setting out: then %s",
+                           o->value_name, o->left_out);
+    free(*field);
+    *field = config_copy_text(s->value, strlen(s->value));
+    return true;
+}
+
 bool config_apply_option(struct draft *d, const struct setting *s)
 {
     void *field = (char *)&d->config + s->option->offset;
@@ -815,15 +846,7 @@ bool config_apply_option(struct draft *d, const struct setting *s)
             d->log_format_given = true;
         return true;
     case OPTION_TEXT:
-        if (s->option->check != NULL) {
-            const char *problem = s->option->check(&d->config, s->value);
-
-            if (problem != NULL)
-                return config_fail(d, s, "%s: %s", config_show(s->value).text, problem);
-        }
-        free(*(char **)field);
-        *(char **)field = config_copy_text(s->value, strlen(s->value));
-        return true;
+        return apply_text(d, s, field);
     case OPTION_URLS:
         d->advertise_from = s;
         return config_read_urls(d, s, field);

@@ -152,7 +152,7 @@ bool config_parse(int argc, char *const argv[], char *const environment[], struc
         p.draft.config.action = CONFIG_HELP;
         p.draft.config.etcd_mode = p.as_etcd;
     } else {
-        ok = ok && apply_settings(&p) && finish(&p);
+        ok = ok && config_check_pairs(&p) && apply_settings(&p) && finish(&p);
     }
 
     if (ok) {

@@ -34,13 +34,31 @@ static const struct setting *given(const struct parse *p, const char *own, const
     return s != NULL ? s : config_last_setting(p, etcd);
 }
 
-/* An empty text is how etcd's own charts say that there is none. */
-static void drop_empty(char **text)
+/* An empty text is how etcd's own charts say that there is none; only etcd's names come here with
+ * one. Where there is TLS, it may as well be a script's variable that is not set. */
+static void drop_empty(struct parse *p, char **text, const char *etcd_name, const char *then)
 {
+    struct config *c = &p->draft.config;
+    const struct setting *from = config_last_setting(p, etcd_name);
+    char label[CONFIG_LABEL_MAX];
+
     if (*text == NULL || **text != '\0')
         return;
     free(*text);
     *text = NULL;
+    if (then != NULL && from != NULL && c->tls.cert != NULL)
+        config_note(c, CONFIG_NOTE_WARNING, config_label(from, label),
+                    "is empty, which is none to etcd, too: %s", then);
+}
+
+static void drop_empty_texts(struct parse *p)
+{
+    struct config_tls *t = &p->draft.config.tls;
+
+    drop_empty(p, &t->cert, "cert-file", NULL);
+    drop_empty(p, &t->key, "key-file", NULL);
+    drop_empty(p, &t->client_ca, "trusted-ca-file", "clients need no certificate");
+    drop_empty(p, &t->crl, "client-crl-file", "no certificate counts as revoked");
 }
 
 static bool check_listeners(struct parse *p)
@@ -157,15 +175,13 @@ bool config_finish_tls(struct parse *p)
 {
     struct draft *d = &p->draft;
     struct config_tls *t = &d->config.tls;
-    char **const texts[] = {&t->cert, &t->key, &t->client_ca, &t->crl};
     const struct setting *auth = config_last_setting(p, "client-cert-auth");
     bool wants_auth =
         auth != NULL &&
         (auth->value == NULL || (etcd_flag_parse_bool(auth->value, &wants_auth) && wants_auth));
 
     t->client_cert_auth = wants_auth;
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        drop_empty(texts[i]);
+    drop_empty_texts(p);
     if (t->cert != NULL && t->key == NULL)
         return config_fail(d, given(p, "cert", "cert-file"), "needs its key: --key=FILE");
     if (t->key != NULL && t->cert == NULL)

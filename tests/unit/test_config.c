@@ -336,6 +336,9 @@ static void every_flag_of_etcd_is_taken(void **state)
             value = flag->choices == NULL ? "info" : strchr(flag->choices, '|') + 1;
         if (flag->choices != NULL && strchr(value, '|') != NULL)
             value = "on"; /* of --proxy, the one with three */
+        if (strcmp(flag->name, "cert-file") == 0 || strcmp(flag->name, "key-file") == 0 ||
+            strcmp(flag->name, "trusted-ca-file") == 0)
+            value = "x"; /* as our own flags for the same say */
         if (strcmp(flag->name, "initial-cluster") == 0)
             value = "default=http://localhost:2380";
         if (strcmp(flag->name, "initial-advertise-peer-urls") == 0)
@@ -355,6 +358,46 @@ static void every_flag_of_etcd_is_taken(void **state)
         assert_true(c.etcd_mode);
         config_free(&c);
     }
+}
+
+/* etcd has one name for each, so it says nothing about two; a flag counts there, too. */
+static void a_flag_wins_over_a_variable_of_another_name(void **state)
+{
+    const struct start start = {
+        .words = {"--cert=a", "--key=b", "--client-ca=c", "--crl=d", "--client-names=e"},
+        .environment = {"ETCD_CERT_FILE=v", "ETCD_KEY_FILE=w", "ETCD_TRUSTED_CA_FILE=x",
+                        "ETCD_CLIENT_CRL_FILE=y", "ETCD_CLIENT_CERT_ALLOWED_HOSTNAME=z"}};
+    struct config c;
+
+    (void)state;
+    parse_well(&start, &c);
+    assert_string_equal(c.tls.cert, "a");
+    assert_string_equal(c.tls.key, "b");
+    assert_string_equal(c.tls.client_ca, "c");
+    assert_string_equal(c.tls.crl, "d");
+    assert_string_equal(c.tls.client_names.items[0], "e");
+    assert_string_equal(c.notes[0].flag, "ETCD_CERT_FILE");
+    assert_string_equal(c.notes[0].why, "not used, since --cert is given");
+    config_free(&c);
+}
+
+/* Of etcd's names an empty text is none, as etcd has it; a variable then counts as not set. */
+static void empty_names_of_files_are_none_as_in_etcd(void **state)
+{
+    const struct start start = {.words = {"--cert=a", "--key=b", "--trusted-ca-file="},
+                                .environment = {"ETCD_CLIENT_CRL_FILE="}};
+    struct config c;
+    bool told = false;
+
+    (void)state;
+    parse_well(&start, &c);
+    assert_null(c.tls.client_ca);
+    assert_null(c.tls.crl);
+    for (size_t i = 0; i < c.note_count; i++)
+        told = told || (strcmp(c.notes[i].flag, "--trusted-ca-file") == 0 &&
+                        strstr(c.notes[i].why, "clients need no certificate") != NULL);
+    assert_true(told);
+    config_free(&c);
 }
 
 static void actions_are_told_apart(void **state)
@@ -653,6 +696,8 @@ int main(void)
         cmocka_unit_test(listeners_side_by_side),
         cmocka_unit_test(it_starts_as_etcd_does),
         cmocka_unit_test(every_flag_of_etcd_is_taken),
+        cmocka_unit_test(a_flag_wins_over_a_variable_of_another_name),
+        cmocka_unit_test(empty_names_of_files_are_none_as_in_etcd),
         cmocka_unit_test(actions_are_told_apart),
         cmocka_unit_test(the_command_line_wins_over_the_file),
         cmocka_unit_test(small_print),

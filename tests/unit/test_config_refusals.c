@@ -321,6 +321,33 @@ static const struct {
      1,
      "--listen-client-urls: TLS (https://, or tls:) needs a certificate: --cert=FILE and "
      "--key=FILE"},
+    {{.words = {"--cert=a", "--key=b", "--client-ca="}},
+     2,
+     "--client-ca: is empty; write FILE, or leave the setting out: then clients need no "
+     "certificate"},
+    {{.words = {"--config=rdzvd.yaml"}, .file = "cert: a\nkey: b\ncrl: \"\"\n"},
+     2,
+     "rdzvd.yaml:3:6: crl: is empty; write FILE, or leave the setting out: then no certificate "
+     "counts as revoked"},
+    {{.words = {"--admin-token-file", ""}},
+     2,
+     "--admin-token-file: is empty; write FILE, or leave the setting out: then no token lets "
+     "clients change things"},
+    {{.words = {"--read-token-file="}},
+     2,
+     "--read-token-file: is empty; write FILE, or leave the setting out: then readers need no "
+     "token"},
+    {{.words = {"--upstream=a:1", "--upstream-ca="}},
+     2,
+     "--upstream-ca: is empty; write FILE|system, or leave the setting out: then the relay speaks "
+     "plain text"},
+    {{.words = {"--cert=a", "--cert-file=b", "--key=c"}},
+     2,
+     "--cert-file: sets what --cert sets, to another value; keep one of the two"},
+    {{.words = {"--config=rdzvd.yaml"}, .file = "trusted-ca-file: a\nclient-ca: b\n"},
+     2,
+     "rdzvd.yaml:2:12: client-ca: sets what rdzvd.yaml:1:18: trusted-ca-file sets, to another "
+     "value; keep one of the two"},
     {{.words = {"--cert=a"}}, 2, "--cert: needs its key: --key=FILE"},
     {{.words = {"--key-file=a"}}, 2, "--key-file: needs its certificate: --cert=FILE"},
     {{.words = {"--client-ca=a"}},
