@@ -17,6 +17,11 @@ static struct slice *skip(struct slice *parts, size_t *count, size_t done)
     return parts;
 }
 
+bool fs_is_full(int error)
+{
+    return error == -ENOSPC || error == -EDQUOT;
+}
+
 int fs_write_all(struct fs *fs, int file, uint64_t at, const struct slice *parts, size_t count)
 {
     struct slice left[FS_PARTS_MAX], *next = left;

@@ -41,6 +41,9 @@ struct fs {
 
 #define FS_PARTS_MAX 512
 
+/* True of the -errno of a disk that is full, or of which a quota gives no more. */
+bool fs_is_full(int error);
+
 /* Writes all of it, however little each call takes. On failure some of it may be written. */
 int fs_write_all(struct fs *fs, int file, uint64_t at, const struct slice *parts, size_t count);
 

@@ -105,7 +105,7 @@ static struct journal *recover_locked(const struct journal_options *options, int
         return NULL;
     j = new_journal(options, r, lock);
     error = begin_anew(j, r);
-    if (error == -ENOSPC && journal_ballast_drop(j) == 0)
+    if (fs_is_full(error) && journal_ballast_drop(j) == 0)
         error = begin_anew(j, r);
     if (error != 0) {
         journal_report_error(r->report, error, "a new segment", "cannot be written");

@@ -183,7 +183,7 @@ static void try_again(struct journal_writer *w)
     const char *what = "writing to the journal";
     int error;
 
-    if (w->error == -ENOSPC)
+    if (fs_is_full(w->error))
         drop_ballast(w);
     error = keep_all(w);
     if (error == 0) {

@@ -54,6 +54,7 @@ struct sim_disk {
     int lock;             /* its file; -1: free */
 
     uint64_t calls, fail_at, fail_calls, limit;
+    bool has_quota;
     enum sim_fault fault;
     bool dead, sync_failed;
 
@@ -353,7 +354,7 @@ static ssize_t write_locked(struct sim_disk *d, int file, uint64_t at, const str
     }
     if (fault == SIM_DIE || fault == SIM_EIO)
         return -EIO;
-    return done > 0 || len == 0 ? (ssize_t)done : -ENOSPC;
+    return done > 0 || len == 0 ? (ssize_t)done : d->has_quota ? -EDQUOT : -ENOSPC;
 }
 
 static ssize_t sim_write(struct fs *fs, int file, uint64_t at, const struct slice *parts,
@@ -581,6 +582,13 @@ void sim_disk_limit(struct sim_disk *d, uint64_t bytes)
 {
     pthread_mutex_lock(&d->mutex);
     d->limit = bytes;
+    pthread_mutex_unlock(&d->mutex);
+}
+
+void sim_disk_has_quota(struct sim_disk *d)
+{
+    pthread_mutex_lock(&d->mutex);
+    d->has_quota = true;
     pthread_mutex_unlock(&d->mutex);
 }
 

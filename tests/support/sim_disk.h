@@ -40,6 +40,8 @@ bool sim_disk_sync_failed(struct sim_disk *d);
 /* Bytes of all files. Writes beyond so many bytes in all fail with ENOSPC. */
 uint64_t sim_disk_used(struct sim_disk *d);
 void sim_disk_limit(struct sim_disk *d, uint64_t bytes);
+/* From now on they fail with EDQUOT instead. */
+void sim_disk_has_quota(struct sim_disk *d);
 
 /* Files' syncs wait while they are held. */
 void sim_disk_hold_syncs(struct sim_disk *d, bool held);

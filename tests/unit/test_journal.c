@@ -907,6 +907,22 @@ static void a_full_disk_starts_by_giving_up_the_ballast(void **state)
     assert_null(sim_disk_bytes(disk, "ballast", &len));
 }
 
+static void a_quota_that_is_used_up_is_a_full_disk(void **state)
+{
+    size_t len;
+
+    (void)state;
+    must_open(disk, 0);
+    assert_int_equal(journal_ballast_make(journal), 0);
+    append(40);
+    die();
+    sim_disk_limit(disk, JOURNAL_BALLAST_SIZE);
+    sim_disk_has_quota(disk);
+    must_open(disk, 40);
+    assert_null(sim_disk_bytes(disk, "ballast", &len));
+    assert_int_equal(journal_ballast_make(journal), -EDQUOT);
+}
+
 /* Reads that fail are no damage, and nothing is changed for them. */
 static void every_call_of_a_start_may_fail(void **state)
 {
@@ -966,6 +982,7 @@ int main(void)
         TEST(a_segment_that_could_not_be_begun_is_gone),
         TEST(after_a_failed_sync_all_is_written_again),
         TEST(a_full_disk_starts_by_giving_up_the_ballast),
+        TEST(a_quota_that_is_used_up_is_a_full_disk),
         TEST(every_call_of_a_start_may_fail),
     };
 

@@ -503,11 +503,10 @@ static void a_failed_append_is_made_up_for(void **state)
 
 /* The ballast makes room for what is pending; changes come again when there is room for a ballast.
  */
-static void a_full_disk_keeps_what_is_pending(void **state)
+static void keep_what_is_pending(const char *fault)
 {
     uint64_t room = JOURNAL_BALLAST_SIZE + 2000;
 
-    (void)state;
     begin(JOURNAL_WRITER_ALWAYS, 0, 0);
     commit(10);
     await_promise(1);
@@ -519,7 +518,7 @@ static void a_full_disk_keeps_what_is_pending(void **state)
         commit(1000);
     sim_disk_hold_syncs(disk, false);
     await_promise(number);
-    await_refusal("No space left on device");
+    await_refusal(fault);
     sim_disk_limit(disk, UINT64_MAX);
     await_health();
     assert_int_equal(sim_disk_size(disk, "ballast"), JOURNAL_BALLAST_SIZE);
@@ -527,6 +526,19 @@ static void a_full_disk_keeps_what_is_pending(void **state)
     await_promise(number);
     die(true);
     assert_int_equal(count_kept(), number);
+}
+
+static void a_full_disk_keeps_what_is_pending(void **state)
+{
+    (void)state;
+    keep_what_is_pending("No space left on device");
+}
+
+static void a_quota_that_is_used_up_keeps_it_too(void **state)
+{
+    (void)state;
+    sim_disk_has_quota(disk);
+    keep_what_is_pending("quota exceeded");
 }
 
 static void a_disk_without_room_for_the_ballast_takes_no_changes(void **state)
@@ -847,6 +859,7 @@ int main(void)
         TEST(after_a_failed_sync_changes_are_refused_until_all_is_kept),
         TEST(a_failed_append_is_made_up_for),
         TEST(a_full_disk_keeps_what_is_pending),
+        TEST(a_quota_that_is_used_up_keeps_it_too),
         TEST(a_disk_without_room_for_the_ballast_takes_no_changes),
         TEST(a_large_batch_gives_up_its_buffer),
         TEST(no_commit_fails_for_want_of_memory),
