@@ -510,13 +510,18 @@ static bool write_end(struct snapshot *s, struct batch *out)
     return true;
 }
 
-static bool has_failed(const struct snapshot *s)
+/* What has come to it since: SNAPSHOT_GOES_ON is nothing. */
+static enum snapshot_state state_now(const struct snapshot *s)
 {
-    bool failed = s->ahead.failed;
+    enum snapshot_state state = s->ahead.failed ? SNAPSHOT_FAILED : SNAPSHOT_GOES_ON;
 
-    for (size_t i = 0; i < s->space_count; i++)
-        failed = failed || (s->spaces[i].tree_is_open && s->spaces[i].tree.closed);
-    return failed;
+    for (size_t i = 0; i < s->space_count && state == SNAPSHOT_GOES_ON; i++) {
+        const struct space_moment *m = &s->spaces[i];
+
+        if (m->tree_is_open && m->tree.closed)
+            state = m->tree.overtaken ? SNAPSHOT_OVERTAKEN : SNAPSHOT_FAILED;
+    }
+    return state;
 }
 
 /* What is kept comes first: it may be the older part of a queue. */
@@ -536,10 +541,14 @@ static bool write_some(struct snapshot *s, struct batch *out, size_t bytes)
 
 enum snapshot_state snapshot_write(struct snapshot *s, size_t bytes, struct batch *out)
 {
+    enum snapshot_state state = state_now(s);
+
     batch_begin(out, 0);
-    if (has_failed(s) || !write_some(s, out, bytes)) {
+    if (state == SNAPSHOT_GOES_ON && !write_some(s, out, bytes))
+        state = SNAPSHOT_FAILED;
+    if (state != SNAPSHOT_GOES_ON) {
         s->ahead.failed = true;
-        return SNAPSHOT_FAILED;
+        return state;
     }
     s->records += out->count;
     return s->phase == PHASE_DONE ? SNAPSHOT_DONE : SNAPSHOT_GOES_ON;

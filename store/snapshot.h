@@ -26,6 +26,8 @@ enum snapshot_state {
     SNAPSHOT_GOES_ON,
     SNAPSHOT_DONE,   /* this was the last batch of it */
     SNAPSHOT_FAILED, /* memory is short, and *out is nothing; it is to be ended, and made later */
+    SNAPSHOT_OVERTAKEN, /* the same, since a change came of which no past is kept; the next one may
+                           begin at once */
 };
 
 /* Writes the next of its batches to *out, which becomes that batch: about `bytes` long, or as long

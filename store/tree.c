@@ -498,7 +498,7 @@ static void remove_node(struct tree *t, struct node *n, enum etcd_action action,
 /* Of so many nodes no past is kept: those who see one lose it. */
 static void postpone(struct tree *t, int64_t by_ns)
 {
-    tree_snapshots_close(t);
+    tree_snapshots_overtake(t);
     expiry_postpone(&t->expiry, by_ns);
 }
 

@@ -184,6 +184,15 @@ void tree_snapshots_close(struct tree *t)
         tree_snapshot_close(s);
 }
 
+void tree_snapshots_overtake(struct tree *t)
+{
+    struct tree_snapshot *s;
+
+    TAILQ_FOREACH(s, &t->snapshots, entry)
+        s->overtaken = true;
+    tree_snapshots_close(t);
+}
+
 bool tree_past_is_due(const struct tree *t)
 {
     const struct tree_past *oldest = STAILQ_FIRST(&t->pasts);

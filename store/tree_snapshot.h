@@ -41,6 +41,7 @@ struct tree_snapshot {
     struct tree *tree;
     uint64_t index;
     bool closed;       /* or lost, since memory was short: its nodes may be gone */
+    bool overtaken;    /* lost to a change of which no past is kept */
     struct node *next; /* of the walk; NULL: it is at its end */
 };
 
@@ -56,8 +57,11 @@ void tree_snapshot_open(struct tree_snapshot *s, struct tree *t);
 /* Closes it, unless it is closed. */
 void tree_snapshot_close(struct tree_snapshot *s);
 
-/* Closes all of the tree: they are lost. */
+/* Closes all of the tree, since memory is short: they are lost. */
 void tree_snapshots_close(struct tree *t);
+
+/* The same before a change of which no past is kept. */
+void tree_snapshots_overtake(struct tree *t);
 
 /* True when it sees the node. One that it sees stays where it is until the snapshot is closed. */
 bool tree_snapshot_sees(const struct tree_snapshot *s, const struct node *n);

@@ -270,26 +270,44 @@ static void begin_snapshot(struct data_dir *d)
     d->last_part = false;
 }
 
-/* Makes the next part, if there is none. False: there will be none. */
-static bool make_part(struct data_dir *d)
+/* Makes the next part, if there is none, and hands it on. GOES_ON or DONE: it was taken. */
+static enum snapshot_state put_part(struct data_dir *d)
 {
-    enum snapshot_state state;
+    enum snapshot_state state = d->last_part ? SNAPSHOT_DONE : SNAPSHOT_GOES_ON;
 
-    if (d->part.len != 0)
-        return true;
-    state = snapshot_write(d->snapshot, PART_SIZE, &d->part);
-    d->last_part = state == SNAPSHOT_DONE;
-    return state != SNAPSHOT_FAILED && batch_end(&d->part, engine_wall_ns(d->engine));
+    if (d->part.len == 0) {
+        state = snapshot_write(d->snapshot, PART_SIZE, &d->part);
+        d->last_part = state == SNAPSHOT_DONE;
+        if (state == SNAPSHOT_FAILED || state == SNAPSHOT_OVERTAKEN)
+            return state;
+        if (!batch_end(&d->part, engine_wall_ns(d->engine)))
+            return SNAPSHOT_FAILED;
+    }
+    return journal_writer_snapshot_put(d->writer, batch_bytes(&d->part)) ? state : SNAPSHOT_FAILED;
+}
+
+/* Nothing is short: the next one may begin at once. */
+static void note_overtaken(const struct data_dir *d)
+{
+    log_event(LOG_WARN, "snapshot_failed", log_str("data_dir", d->path),
+              log_str("reason", "all times to live of etcd's keys were moved while it was written; "
+                                "the next one begins at once"));
 }
 
 /* True: one part was made and taken, and there is more. */
 static bool write_some(struct data_dir *d)
 {
+    enum snapshot_state state;
+
     if (journal_writer_snapshot_room(d->writer) == 0)
         return false;
-    if (!make_part(d) || !journal_writer_snapshot_put(d->writer, batch_bytes(&d->part))) {
+    state = put_part(d);
+    if (state == SNAPSHOT_FAILED || state == SNAPSHOT_OVERTAKEN) {
         give_up_snapshot(d);
-        note_no_memory(d);
+        if (state == SNAPSHOT_FAILED)
+            note_no_memory(d);
+        else
+            note_overtaken(d);
         return false;
     }
     batch_begin(&d->part, 0);

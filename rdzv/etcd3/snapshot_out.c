@@ -17,6 +17,7 @@
 #define CHUNK_SIZE ((size_t)256 << 10)
 #define PART_SIZE  ((size_t)64 << 10)
 #define WORK_NS    1000000u
+#define NO_MEMORY  "memory is short"
 #define DUE_MIN    ((uint64_t)16 << 20)
 
 /* After one that failed; which one has that was refused so often. */
@@ -73,7 +74,7 @@ static void begin(struct journal_etcd *j)
         return;
     o->snapshot = snapshot_begin(&j->engine->store);
     if (o->snapshot == NULL) {
-        give_up(j, "memory is short");
+        give_up(j, NO_MEMORY);
         return;
     }
     o->written = o->bound = false;
@@ -101,22 +102,24 @@ void snapshot_out_drop(struct journal_etcd *j)
 
 /* --- Writing. --- */
 
-/* One part more in the stream; false: memory is short. */
-static bool write_part(struct journal_etcd *j)
+/* One part more in the stream. NULL, or why there is none. */
+static const char *write_part(struct journal_etcd *j)
 {
     struct snapshot_out *o = &j->out;
     uint8_t length[STREAM_LENGTH];
     enum snapshot_state state = snapshot_write(o->snapshot, PART_SIZE, &o->part);
 
+    if (state == SNAPSHOT_OVERTAKEN)
+        return "all times to live of etcd's keys were moved while it was written";
     if (state == SNAPSHOT_FAILED || !batch_end(&o->part, engine_wall_ns(j->engine)))
-        return false;
+        return NO_MEMORY;
     o->written = state == SNAPSHOT_DONE;
     stream_length(length, o->part.len);
     if (!stream_put(&o->stream, (struct slice){length, sizeof length}) ||
         !stream_put(&o->stream, batch_bytes(&o->part)))
-        return false;
+        return NO_MEMORY;
     batch_begin(&o->part, 0);
-    return true;
+    return NULL;
 }
 
 static bool wants_parts(const struct snapshot_out *o)
@@ -137,9 +140,11 @@ bool snapshot_out_work(struct journal_etcd *j)
         return false;
     until_ns = clock_monotonic_ns(clock) + WORK_NS;
     while (wants_parts(o) && clock_monotonic_ns(clock) < until_ns) {
-        if (!write_part(j)) {
+        const char *why = write_part(j);
+
+        if (why != NULL) {
             grpc_cancel(&o->call);
-            give_up(j, "memory is short");
+            give_up(j, why);
             return false;
         }
     }

@@ -1029,7 +1029,7 @@ static void postpone(struct store *s)
 }
 
 /* All deadlines of a tree move at once: a snapshot that has the tree already has those of its
- * moment, another one fails. */
+ * moment, another one fails, and says that it was not for want of memory. */
 static void a_snapshot_has_the_deadlines_of_its_moment_or_fails(void **state)
 {
     struct order o = {.command = {.kind = COMMAND_TREE_SET,
@@ -1048,7 +1048,7 @@ static void a_snapshot_has_the_deadlines_of_its_moment_or_fails(void **state)
     batch_init(&out);
     snapshot = snapshot_begin(&s);
     postpone(&s);
-    assert_int_equal(snapshot_write(snapshot, 100000, &out), SNAPSHOT_FAILED);
+    assert_int_equal(snapshot_write(snapshot, 100000, &out), SNAPSHOT_OVERTAKEN);
     snapshot_end(snapshot);
 
     open_store(&loaded, 1);
