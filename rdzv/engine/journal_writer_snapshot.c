@@ -8,21 +8,48 @@
 #define DUE_MIN      ((uint64_t)64 << 20)
 #define TRY_AGAIN_MS 60000u
 
-bool journal_writer_snapshot_due(const struct journal_writer *w)
-{
-    const struct journal_writer_stats *s = &w->stats;
-
-    return s->bytes_behind > DUE_MIN && s->bytes_behind > s->snapshot_bytes &&
-           w->reason[0] == '\0' &&
-           journal_writer_snapshot_state(w) == JOURNAL_WRITER_SNAPSHOT_NONE &&
-           (w->snapshot_failed_ms == 0 ||
-            clock_elapsed_ms(w->snapshot_failed_ms, clock_monotonic_ms(w->clock)) >= TRY_AGAIN_MS);
-}
+/* On a disk that has less left than DUE_MIN. */
+#define DUE_MIN_SMALL ((uint64_t)4 << 20)
 
 /* For what only reads, but needs the lock. */
 static pthread_mutex_t *lock_of(const struct journal_writer *w)
 {
     return (pthread_mutex_t *)(uintptr_t)&w->lock;
+}
+
+/* Changes are refused for want of the reserve alone: the store is what the disk has. */
+static bool lacks_reserve(const struct journal_writer *w)
+{
+    bool lacks;
+
+    pthread_mutex_lock(lock_of(w));
+    lacks = w->lacks_reserve && w->unwritten == NULL;
+    pthread_mutex_unlock(lock_of(w));
+    return lacks;
+}
+
+/* The disk would be full before the journal is large, and there is room now for a snapshot of all
+ * that is in the files. */
+static bool is_disk_small(const struct journal_writer_stats *s)
+{
+    return s->bytes_behind > DUE_MIN_SMALL && s->disk_free < DUE_MIN &&
+           s->disk_free > s->bytes_behind + s->snapshot_bytes;
+}
+
+static bool is_of_use(const struct journal_writer *w)
+{
+    const struct journal_writer_stats *s = &w->stats;
+
+    if (w->reason[0] != '\0')
+        return s->bytes_behind > 0 && lacks_reserve(w);
+    return s->bytes_behind > s->snapshot_bytes && (s->bytes_behind > DUE_MIN || is_disk_small(s));
+}
+
+bool journal_writer_snapshot_due(const struct journal_writer *w)
+{
+    return is_of_use(w) && journal_writer_snapshot_state(w) == JOURNAL_WRITER_SNAPSHOT_NONE &&
+           (w->snapshot_failed_ms == 0 ||
+            clock_elapsed_ms(w->snapshot_failed_ms, clock_monotonic_ms(w->clock)) >= TRY_AGAIN_MS);
 }
 
 enum journal_writer_snapshot_state journal_writer_snapshot_state(const struct journal_writer *w)
