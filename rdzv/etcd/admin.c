@@ -34,11 +34,43 @@ void etcd_version_handle(const struct http_request *r)
         reply(r, HTTP_JSON, "{\"etcdserver\":\"3.4.23\",\"etcdcluster\":\"3.4.0\"}");
 }
 
-/* Alarms can be excluded from etcd's; there are none here. */
+/* `?exclude=NOSPACE`, any number of times: that alarm does not count. */
+static bool excludes_nospace(const struct http_request *r)
+{
+    struct slice rest = r->query;
+    struct url_param param;
+    struct url_error why;
+
+    if (!url_check_form(r->query, &why))
+        return false;
+    while (url_next_param(&rest, &param)) {
+        if (slice_is(param.name, "exclude") && slice_is(param.value, "NOSPACE"))
+            return true;
+    }
+    return false;
+}
+
+/* A disk that takes no changes is what etcd has its alarm NOSPACE for. */
+static bool is_healthy(const struct http_request *r)
+{
+    return engine_refuses(http_engine(r)) == NULL || excludes_nospace(r);
+}
+
 void etcd_health_handle(const struct http_request *r)
 {
-    if (is_method(r, HTTP_GET, "GET"))
+    bool is_alone = r->conn->out.bytes == 0;
+
+    if (!is_method(r, HTTP_GET, "GET"))
+        return;
+    if (is_healthy(r))
         reply(r, HTTP_TEXT, "{\"health\":\"true\"}");
+    else
+        reply_send(r, &(struct reply){.status = 503,
+                                      .content_type = HTTP_TEXT,
+                                      .nosniff = true,
+                                      .body = slice_str("{\"health\":\"false\"}\n")});
+    if (is_alone) /* while nothing can be committed, this says so */
+        conn_note_independent(r->conn);
 }
 
 /* Go's variables tell about its own runtime, but for this one. */

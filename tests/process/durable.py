@@ -402,6 +402,9 @@ def full_disk(mode, folder):
         status, _, body = ask(store.port, "GET", "/readyz?verbose")
         check(status == 503 and b"[-]journal failed: " in body, "/readyz: %d %r" % (status, body))
         same(ask(store.port, "GET", "/livez")[0], 200, "/livez")
+        status, _, body = ask(store.port, "GET", "/health")  # as etcd 3.4 says it under its alarm NOSPACE
+        same((status, body), (503, b'{"health":"false"}\n'), "/health")
+        same(ask(store.port, "GET", "/health?exclude=NOSPACE")[0], 200, "/health without that alarm")
         status, _, body = ask(store.port, "PUT", "/v2/keys/after", body="value=1", headers={
             "Content-Type": "application/x-www-form-urlencoded"})
         check(status == 500 and json.loads(body)["errorCode"] == 300, "a PUT: %d %r" % (status, body))
@@ -410,6 +413,7 @@ def full_disk(mode, folder):
         os.unlink(ballast)
         store.daemon.wait_log("event=journal_resumed", timeout=60)
         same(ask(store.port, "GET", "/readyz")[0], 200, "/readyz")
+        same(ask(store.port, "GET", "/health")[2], b'{"health":"true"}', "/health")
         put(store.port, "/after", "value=2")
         store.again()
         peer = Peer(store.port)
