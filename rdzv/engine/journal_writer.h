@@ -57,7 +57,8 @@ struct journal_writer_stats {
     uint64_t
         snapshot_end_ms; /* when it ended, by clock_monotonic_ms(); 0: this process made none */
     uint64_t snapshots, snapshot_failures;
-    uint64_t disk_free; /* as it was less than 1 MiB of batches ago; 0: not known */
+    uint64_t disk_free;    /* 0: not known */
+    uint64_t disk_free_at; /* when it was measured so many bytes had been committed */
 };
 
 struct journal_writer;
@@ -101,8 +102,8 @@ bool journal_writer_stop(struct journal_writer *w);
 
 /* What is behind the newest snapshot is larger than 64 MiB and than that snapshot, none is being
  * written, none has failed within the last minute, and the writer is not failed. On a disk with
- * less than 64 MiB left, 4 MiB are enough, if there is room for one as large as all that it
- * replaces. Of a writer that is failed: a snapshot may make room, see above. */
+ * less than 64 MiB left, 4 MiB are enough, if there is room for two as large as it may
+ * be. Of a writer that is failed: a snapshot may make room, see above. */
 bool journal_writer_snapshot_due(const struct journal_writer *w);
 
 enum journal_writer_snapshot_state {

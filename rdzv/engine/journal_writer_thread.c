@@ -405,17 +405,20 @@ static bool step_snapshot(struct journal_writer *w)
 static bool step_disk(struct journal_writer *w)
 {
     struct statvfs fs;
+    uint64_t at;
     int result;
 
     if (!w->disk_asked)
         return false;
     w->disk_asked = false;
+    at = w->now.bytes;
     pthread_mutex_unlock(&w->lock);
     result = statvfs(w->path, &fs);
     pthread_mutex_lock(&w->lock);
     w->disk.free = result == 0 ? (uint64_t)fs.f_bavail * fs.f_frsize : 0;
     w->disk.size = result == 0 ? (uint64_t)fs.f_blocks * fs.f_frsize : 0;
     w->now.disk_free = w->disk.free;
+    w->now.disk_free_at = at;
     return true;
 }
 
