@@ -262,6 +262,20 @@ static struct shown_run *all_runs(const struct view *view, size_t *count)
     return runs;
 }
 
+/* Each with the name of its space. */
+static cJSON *list_runs(const struct shown_run *runs, size_t count)
+{
+    cJSON *list = ctl_memory(cJSON_CreateArray());
+
+    for (size_t i = 0; i < count; i++) {
+        cJSON *run = ctl_memory(cJSON_Duplicate(runs[i].run, true));
+
+        cJSON_AddStringToObject(run, "space", runs[i].space);
+        cJSON_AddItemToArray(list, run);
+    }
+    return list;
+}
+
 static enum ctl_exit is_one_missing(const struct shown_run *runs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -305,6 +319,15 @@ static void status_as_text(const struct view *view, const struct shown_run *runs
         status_print_rest(view->out, view->ctl, space, view->now_us);
 }
 
+/* The run that was asked for; of several, in as many spaces, a list. */
+static void print_asked(const struct view *view, const struct shown_run *runs, size_t count)
+{
+    cJSON *list = count == 1 ? NULL : list_runs(runs, count);
+
+    print_structured(view->ctl, count == 1 ? runs[0].run : list);
+    cJSON_Delete(list);
+}
+
 static enum ctl_exit show_status(const struct view *view)
 {
     size_t count;
@@ -315,7 +338,7 @@ static enum ctl_exit show_status(const struct view *view)
         for (size_t i = 0; i < count; i++)
             fprintf(view->out, "%s\n", status_text(runs[i].run, "id"));
     } else if (view->ctl->arg_count > 0 && count > 0 && view->ctl->output >= OUTPUT_JSON) {
-        print_structured(view->ctl, runs[0].run);
+        print_asked(view, runs, count);
     } else if (!print_structured(view->ctl, view->spaces)) {
         status_as_text(view, runs, count);
     }
@@ -364,16 +387,10 @@ static enum ctl_exit show_runs(const struct view *view)
 {
     size_t count;
     struct shown_run *runs = all_runs(view, &count);
-    cJSON *list = ctl_memory(cJSON_CreateArray());
+    cJSON *list = list_runs(runs, count);
 
-    for (size_t i = 0; i < count; i++) {
-        cJSON *run = ctl_memory(cJSON_Duplicate(runs[i].run, true));
-
-        cJSON_AddStringToObject(run, "space", runs[i].space);
-        cJSON_AddItemToArray(list, run);
-        if (view->ctl->output == OUTPUT_NAME)
-            fprintf(view->out, "%s\n", status_text(run, "id"));
-    }
+    for (size_t i = 0; i < count && view->ctl->output == OUTPUT_NAME; i++)
+        fprintf(view->out, "%s\n", status_text(runs[i].run, "id"));
     if (!show_structured(view, list) && view->ctl->output != OUTPUT_NAME)
         runs_as_table(view, runs, count);
     free(runs);

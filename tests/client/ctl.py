@@ -185,6 +185,16 @@ def lists_have_a_line_for_each():
 
 
 @case
+def runs_of_one_name_in_two_spaces_are_both_told():
+    with Rdzvd(token_flag(), listen=("127.0.0.1:0/one", "127.0.0.1:0/two")) as daemon:
+        agents = [agent for port in daemon.ports for agent in meet(port, "JOB", ["a"])]
+        runs = json.loads(rdzvctl("status", "JOB", "-o", "json", server=daemon, RDZVCTL_TOKEN_FILE=TOKEN)[0])
+        check([(run["id"], run["space"]) for run in runs] == [("JOB", "one"), ("JOB", "two")], str(runs))
+        for agent in agents:
+            agent.close()
+
+
+@case
 def a_store_without_runs_says_so():
     with Rdzvd() as daemon:
         has(rdzvctl("status", server=daemon)[0], "no runs at 127.0.0.1:%d" % daemon.port)
