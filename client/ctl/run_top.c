@@ -9,7 +9,8 @@
 #include "client/ctl/run.h"
 #include "client/ctl/text.h"
 
-#define INTERVAL_MS 2000
+#define INTERVAL_MS       2000
+#define INTERVAL_LEAST_MS 100 /* what happens in less says little */
 
 struct sample {
     char *text; /* of /metrics */
@@ -189,7 +190,9 @@ static void show(const struct ctl *ctl, const struct sample *before, const struc
 
 enum ctl_exit run_top(const struct ctl *ctl)
 {
-    int64_t interval = ctl->interval_ms >= 100 ? ctl->interval_ms : INTERVAL_MS;
+    int64_t interval = ctl->interval_ms < 0                   ? INTERVAL_MS
+                       : ctl->interval_ms < INTERVAL_LEAST_MS ? INTERVAL_LEAST_MS
+                                                              : ctl->interval_ms;
     struct sample before, now;
     enum ctl_exit code = take_sample(ctl, &before);
 

@@ -344,6 +344,9 @@ def top_counts_requests():
         check(top["c10d_requests_per_second"] > 10 and top["connections"] >= 1, str(top))
         check(top["spaces"][0]["name"] == "default" and top["spaces"][0]["keys"] == 1, str(top))
         has(rdzvctl("top", "--interval", "100ms", server=daemon)[0], "requests/s", "default")
+        began = time.monotonic()
+        rdzvctl("top", "--interval", "50ms", server=daemon)
+        check(time.monotonic() - began < 1.9, "50ms became the 2 s that it is without --interval")
 
 
 # ---- keys
