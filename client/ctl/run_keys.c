@@ -1,6 +1,7 @@
 /* keys, get, wait and watch: commands that read the store. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "client/ctl/print.h"
@@ -9,8 +10,10 @@
 #include "client/ctl/text.h"
 
 #define SHOWN_MOST  60  /* bytes of a value in a table */
-#define AT_ONCE     256 /* keys of one request */
+#define AT_ONCE     256 /* keys of one request, at first */
 #define INTERVAL_MS 1000
+#define FIND_MS     10000
+#define TAKEN_MS    1000
 
 /* --- keys --- */
 
@@ -80,15 +83,39 @@ static enum rdzv_status add_values(struct rdzv_client *c, struct table *t, cJSON
     return RDZV_OK;
 }
 
+/* More than the library takes in one answer, or than the store sends. */
+static bool is_too_much(enum rdzv_status status)
+{
+    return status == RDZV_PROTOCOL || status == RDZV_LOST;
+}
+
+/* How large the values are is only known when they come: of large ones fewer are asked for. */
+static enum rdzv_status add_all_values(struct rdzv_client *c, struct table *t, cJSON *list,
+                                       const struct rdzv_bytes *keys, size_t count)
+{
+    size_t at_once = AT_ONCE, at = 0;
+
+    while (at < count) {
+        size_t n = count - at < at_once ? count - at : at_once;
+        enum rdzv_status status = add_values(c, t, list, keys + at, n);
+
+        if (is_too_much(status) && n > 1)
+            at_once = n / 2;
+        else if (status != RDZV_OK)
+            return status;
+        else
+            at += n;
+    }
+    return RDZV_OK;
+}
+
 static enum rdzv_status keys_with_values(const struct ctl *ctl, struct rdzv_client *c,
                                          const struct rdzv_bytes *keys, size_t count)
 {
     struct table t = {.heads = {"KEY", "SIZE", "VALUE"}};
     cJSON *list = ctl->output >= OUTPUT_JSON ? ctl_memory(cJSON_CreateArray()) : NULL;
-    enum rdzv_status status = RDZV_OK;
+    enum rdzv_status status = add_all_values(c, &t, list, keys, count);
 
-    for (size_t at = 0; at < count && status == RDZV_OK; at += AT_ONCE)
-        status = add_values(c, &t, list, keys + at, count - at < AT_ONCE ? count - at : AT_ONCE);
     if (list == NULL)
         table_print(&t, stdout, "", ctl->colour);
     else
@@ -185,6 +212,42 @@ static enum rdzv_status wait_for(struct rdzv_client *c, const char *const *keys,
     return rdzv_call(c, &op, NULL);
 }
 
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Does the store answer at all? Only then does time that is up say something of the keys. What is
+ * left of --timeout goes to *left_ms. 0 is to look once, which takes a connection, too. */
+static enum rdzv_status find_store(const struct ctl *ctl, struct rdzv_client *c, int64_t *left_ms)
+{
+    const struct rdzv_op ping = {.kind = RDZV_PING,
+                                 .timeout_ms = ctl->timeout_ms > 0 ? ctl->timeout_ms : FIND_MS};
+    int64_t began = now_ms(), took;
+    enum rdzv_status status = rdzv_call(c, &ping, NULL);
+
+    took = now_ms() - began;
+    if (took >= TAKEN_MS) /* else the words name the time that was given */
+        *left_ms = took < *left_ms ? *left_ms - took : 1;
+    return status;
+}
+
+/* For all keys of the command line. Without --timeout there is no end, whoever answers. */
+static enum ctl_exit wait_as_asked(const struct ctl *ctl, struct rdzv_client *c)
+{
+    int64_t left_ms = ctl_timeout(ctl, RDZV_FOREVER);
+    enum rdzv_status status = RDZV_OK;
+
+    if (ctl->timeout_ms >= 0)
+        status = find_store(ctl, c, &left_ms);
+    if (status != RDZV_OK)
+        return store_failed(c, status);
+    return store_waited(c, wait_for(c, ctl->args, ctl->arg_count, left_ms));
+}
+
 /* In Python, torch names this key without the slash. */
 static enum ctl_exit say_absent(struct rdzv_client *c, const char *key)
 {
@@ -207,14 +270,13 @@ enum ctl_exit run_get(const struct ctl *ctl)
     const struct rdzv_op op = {.kind = RDZV_GET, .key = store_text(ctl->args[0])};
     const struct rdzv_result *result;
     struct rdzv_client *c = store_open(ctl, &code);
-    enum rdzv_status status = RDZV_OK;
+    enum rdzv_status status;
 
     if (c == NULL)
         return code;
     if (ctl->wait)
-        status = wait_for(c, ctl->args, 1, ctl_timeout(ctl, RDZV_FOREVER));
-    if (status != RDZV_OK) {
-        code = store_waited(c, status);
+        code = wait_as_asked(ctl, c);
+    if (code != CTL_FINE) {
         rdzv_client_free(c);
         return code;
     }
@@ -238,7 +300,7 @@ enum ctl_exit run_wait(const struct ctl *ctl)
 
     if (c == NULL)
         return code;
-    code = store_waited(c, wait_for(c, ctl->args, ctl->arg_count, ctl_timeout(ctl, RDZV_FOREVER)));
+    code = wait_as_asked(ctl, c);
     rdzv_client_free(c);
     return code;
 }

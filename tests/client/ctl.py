@@ -404,6 +404,9 @@ def a_store_that_says_nothing_has_no_key_missing():
         for command in (("get", "/k"), ("set", "/k", "v"), ("delete", "/k"), ("add", "/k"), ("keys",), ("status",)):
             _, err = rdzvctl("-s", address, "--timeout", "50ms", *command, code=UNREACHABLE)
             has(err, "within 0.05 s" if command[0] != "status" else address)
+        for command in (("wait", "/k"), ("get", "--wait", "/k")):
+            _, err = rdzvctl("-s", address, "--timeout", "50ms", *command, code=UNREACHABLE)
+            has(err, address)
 
 
 @case
@@ -453,6 +456,19 @@ def watch_prints_each_value():
             check(process.stdout.readline() == value + "\n", value)
         process.terminate()
         process.communicate(timeout=60)
+
+
+@case
+def values_that_are_too_much_for_one_answer_come_in_several():
+    with Rdzvd() as daemon:
+        peer = Peer(daemon.port)
+        for i in range(20):
+            peer.set(b"large/%02d" % i, b"x" * (4 << 20))
+            peer.set(b"small/%02d" % i, b"y")
+            peer.ping()
+        out, _ = rdzvctl("keys", "-o", "wide", server=daemon)
+        check(len(re.findall(r"^large/\d\d +4194304 +x+", out, re.M)) == 20, out[:500])
+        check(len(re.findall(r"^small/\d\d +1 +y$", out, re.M)) == 20, out[:500])
 
 
 # ---- can it be used?
