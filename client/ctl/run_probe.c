@@ -115,7 +115,7 @@ struct preflight {
         char text[HTTP_READY_MAX + 100];
     } steps[STEPS];
     double round_trip_s, clock_s; /* what the store's clock is ahead; NAN: not known */
-    double started_s;
+    double started_s, ends_s;
     int tries;
 };
 
@@ -129,6 +129,17 @@ note(struct preflight *p, enum step step, enum step_state state, const char *for
     va_end(args);
     p->steps[step].state = state;
     return state != FAILED;
+}
+
+/* What a step may take, of `parts` that are still to come at worst: no longer than all of it may.
+ * With --timeout=0 there is one try, as long as it takes. */
+static int64_t patience_ms(const struct ctl *ctl, const struct preflight *p, int parts)
+{
+    double left = (p->ends_s - now_s()) * 1000 / parts;
+
+    if (ctl->timeout_ms == 0 || left > PREFLIGHT_TRY_MS)
+        return PREFLIGHT_TRY_MS;
+    return left > 1 ? (int64_t)left : 1;
 }
 
 /* "10.0.0.7, 10.0.0.8" */
@@ -171,7 +182,7 @@ static bool note_no_greeting(const struct ctl *ctl, struct preflight *p, enum rd
 {
     char why[HTTP_READY_MAX];
 
-    if (status == RDZV_UNREACHABLE || http_ready(ctl, PREFLIGHT_TRY_MS, why) != READY_NOT)
+    if (status == RDZV_UNREACHABLE || http_ready(ctl, patience_ms(ctl, p, 1), why) != READY_NOT)
         return note(p, STEP_CONNECT, FAILED, "%s", message);
     note(p, STEP_CONNECT, WARNS, "%s is there, and does not answer", ctl->server);
     return note(p, STEP_READY, FAILED, "%s", why);
@@ -180,7 +191,7 @@ static bool note_no_greeting(const struct ctl *ctl, struct preflight *p, enum rd
 /* Connects, and greets in c10d. */
 static bool greet(const struct ctl *ctl, struct preflight *p, struct rdzv_client **c)
 {
-    enum rdzv_status status = store_new(ctl, PREFLIGHT_TRY_MS, c);
+    enum rdzv_status status = store_new(ctl, patience_ms(ctl, p, 2), c);
 
     if (status == RDZV_OK)
         status = rdzv_ping(*c);
@@ -198,7 +209,7 @@ static bool greet(const struct ctl *ctl, struct preflight *p, struct rdzv_client
 static bool ask_ready(const struct ctl *ctl, struct preflight *p)
 {
     char why[HTTP_READY_MAX];
-    enum http_ready ready = http_ready(ctl, PREFLIGHT_TRY_MS, why);
+    enum http_ready ready = http_ready(ctl, patience_ms(ctl, p, 1), why);
 
     if (ready == READY_UNKNOWN)
         return note(p, STEP_READY, WARNS, "not known: %s; is it torch's own store?", why);
@@ -243,7 +254,7 @@ static void compare_clocks(const struct ctl *ctl, struct preflight *p)
     double unsure;
 
     p->clock_s = NAN;
-    if (!http_try(ctl, "GET", "/livez", PREFLIGHT_TRY_MS, &answer, &failure)) {
+    if (!http_try(ctl, "GET", "/livez", patience_ms(ctl, p, 1), &answer, &failure)) {
         note(p, STEP_CLOCK, WARNS, "not known: no answer over HTTP; is it torch's own store?");
         return;
     }
@@ -332,13 +343,13 @@ static void print_preflight(const struct ctl *ctl, const struct preflight *p, bo
 
 enum ctl_exit run_preflight(const struct ctl *ctl)
 {
-    double timeout_s = (double)ctl_timeout(ctl, PREFLIGHT_TIMEOUT_MS) / 1000;
-    struct preflight p = {.clock_s = NAN, .started_s = now_s()};
+    double timeout_s = (double)ctl_timeout(ctl, PREFLIGHT_TIMEOUT_MS) / 1000, start_s = now_s();
+    struct preflight p = {.clock_s = NAN, .started_s = start_s, .ends_s = start_s + timeout_s};
     bool passed;
 
     if (ctl->unix_path != NULL)
         return ctl_say(CTL_USAGE, "preflight needs HOST:PORT, not a Unix socket");
-    while (!(passed = try_once(ctl, &p)) && now_s() - p.started_s < timeout_s) {
+    while (!(passed = try_once(ctl, &p)) && now_s() + PREFLIGHT_PAUSE_MS / 1000.0 < p.ends_s) {
         if (p.tries == 1)
             fprintf(stderr, "rdzvctl: %s; trying for %.3g s\n", why_not(&p), timeout_s);
         ctl_pause(PREFLIGHT_PAUSE_MS);

@@ -499,6 +499,16 @@ def preflight_waits_for_a_store_that_comes_later():
 
 
 @case
+def preflight_takes_no_longer_than_it_may():
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = "127.0.0.1:%d" % mute.getsockname()[1]
+        result = json.loads(rdzvctl("-s", address, "preflight", "--timeout", "500ms", "-o", "json",
+                                    code=UNREACHABLE)[0])
+        check(result["tries"] == 1 and result["seconds"] < 2, str(result))
+        check(result["steps"][1]["state"] == "failed", str(result))
+
+
+@case
 def preflight_says_which_step_fails():
     _, err = rdzvctl("-s", "no-such-host.invalid:29400", "preflight", "--timeout", "0s",
                      code=UNREACHABLE)
@@ -516,11 +526,11 @@ def preflight_says_which_step_fails():
 @case
 def preflight_says_that_a_store_takes_no_changes():
     """A PING is answered all the same."""
-    with small_disk(16 << 20) as folder:
+    with small_disk(20 << 20) as folder:  # what it keeps is more than the reserve
         if folder is None:
             return NEEDS_ROOT
+        ballast = put_ballast(folder, 8 << 20)
         with Rdzvd("--data-dir=" + folder) as daemon:
-            ballast = put_ballast(folder, 8 << 20)
             fill_disk(Peer(daemon.port), b"fill")
             daemon.wait_log("event=journal_failed")
             out, err = rdzvctl("preflight", "--timeout", "1s", server=daemon, code=UNREACHABLE)
