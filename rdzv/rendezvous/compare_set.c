@@ -68,6 +68,7 @@ void compare_set_completed(struct step *s, struct agent *a, bool by_us)
     s->run->completed_by_us = by_us;
     s->run->was_told = false;
     note_limits(s, a);
+    spares_make(s);
     s->run->completed_ms = s->now->ms;
     begin_round(s->run);
     closing_forget(s->run); /* it has gone on */

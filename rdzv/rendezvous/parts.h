@@ -218,6 +218,11 @@ void let_in_note_room(struct run *run, struct agent *a, uint64_t nodes);
  * nothing was done. */
 bool let_in_waiting(struct step *s, uint64_t wanted, struct agent *by);
 
+/* --- spares.c --- */
+
+/* A round has just been completed: if it has MAX nodes, those who wait become spares. */
+void spares_make(struct step *s);
+
 /* --- long_look.c --- */
 
 /* False: no look is held. */

@@ -13,6 +13,7 @@
  *    owed_keys.c); one that is connected is not presumed dead (presence.c);
  *  - the last call ends when no node is missing (last_call.c), nodes that wait are let in at that
  *    moment (let_in.c), and are told at once (long_look.c);
+ *  - nodes that a complete round has no room for do not make its nodes meet again (spares.c);
  *  - while a round is complete, an agent is shown of the state what concerns it (shown.c,
  *    shown_write.c); of a large one that it joins, how many have joined (crowd.c);
  *  - a closed run that all its agents have left is forgotten (forget.c), and an agent that comes

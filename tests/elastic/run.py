@@ -2060,6 +2060,44 @@ def who_watches_the_status_is_told_of_changes():
 
 
 @case
+def a_node_that_a_round_has_no_room_for_is_a_spare_until_it_has():
+    """MAX is 2. The workers of a fail; while a is out of the round, c asks for its place."""
+    with daemon() as server:
+        a, b = meet(server.port, "job", "ab")
+        c = Agent(server.port, "job", "c")
+        a.step_out()
+        c.wait_in_line()
+        a.wait_in_line()
+        b.step_out()
+        b.join()
+        c.read()
+        c.join(complete=True)
+        for agent in (b, c, a):
+            state = agent.read()
+            same((state.complete, state.round, state.wait_list), (True, 1, set()), agent.node.addr)
+        same(state.redundancy_list, {a.node}, "spares")
+        same(len(re.findall("event=node_joined.*role=spare previous=waiting", server.log())), 1,
+             "told of the spare")
+        c.close()
+        while c.node in a.read().participants:  # it looks at the whole state: there is a place
+            time.sleep(0.1)
+
+        def change(state):
+            state.redundancy_list.discard(a.node)
+            state.last_heartbeats.pop(a.node)
+        a.write(change)
+        a.wait_in_line()
+        check(b.read().wait_list, "b is told to meet again")
+        b.step_out()
+        b.join()
+        state = a.read()
+        if not state.complete:
+            state = a.join(complete=True)
+        same((state.round, sorted(n.addr for n in state.participants)), (2, ["a", "b"]), "in")
+        same(server.log().count("event=round_complete"), 3, "rounds")
+
+
+@case
 def two_agents_that_are_one_node_are_told_apart():
     with daemon() as server:
         first, second = (Agent(server.port, "job", "host", pid=1) for _ in range(2))

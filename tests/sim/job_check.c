@@ -120,9 +120,31 @@ static void check_held(const struct pod *p)
         sim_fail("%s has waited for a closed run for too long", p->name);
 }
 
+/* A round has just been completed: if it has room for no more nodes, none waits by a wish of its
+ * own, for it would make the others meet again and again. */
+static void check_spares(struct job *job)
+{
+    const struct run_view *v = &job->run->run.view;
+
+    if (v->completions == job->completions)
+        return;
+    job->completions = v->completions;
+    if (!v->state.complete || v->participants < job->settings.max_nodes)
+        return;
+    for (size_t i = 0; i < job->pod_count; i++) {
+        const struct pod *p = &job->pods[i];
+        const struct torch_node *node =
+            p->link == NULL ? NULL : run_node_of(&job->run->run, &p->link->agent);
+
+        if (node != NULL && node->waiting && p->link->agent.asks_in)
+            sim_fail("%s waits for a round that has room for no more", p->name);
+    }
+}
+
 void check_job(struct job *job)
 {
     check_ranks(job);
+    check_spares(job);
     check_worlds(job);
     for (size_t i = 0; i < job->pod_count; i++)
         check_held(&job->pods[i]);
@@ -130,7 +152,7 @@ void check_job(struct job *job)
 
 /* --- At rest. --- */
 
-static bool is_settled(const struct job *job, bool *restless)
+static bool is_settled(const struct job *job)
 {
     const struct torch_state *s = &job->run->run.view.state;
     size_t alive = 0, in = 0;
@@ -149,32 +171,18 @@ static bool is_settled(const struct job *job, bool *restless)
     }
     if (job->again_ms != 0)
         return false;
-    *restless = *restless || alive > job->settings.max_nodes;
     if (alive < job->settings.min_nodes)
         return in == 0;
     return in == (alive < job->settings.max_nodes ? alive : job->settings.max_nodes) &&
            torch_state_participants(s) == in;
 }
 
-/* One with more nodes than MAX meets again and again; two of them may never be settled at the same
- * moment, so it is enough that each was since the last fault. */
-static bool has_settled(struct job *job, bool *restless)
+bool all_settled(void)
 {
-    bool is_restless = false, settled = is_settled(job, &is_restless);
-
-    *restless = *restless || is_restless;
-    if (settled && is_restless)
-        job->settled_ms = sim_now();
-    return settled || (is_restless && job->settled_ms > sim.last_fault_ms);
-}
-
-bool all_settled(bool *restless)
-{
-    *restless = false;
     if (sim.stalled_until_ms > sim_now())
         return false;
     for (size_t k = 0; k < sim.job_count; k++) {
-        if (!has_settled(&sim.jobs[k], restless))
+        if (!is_settled(&sim.jobs[k]))
             return false;
     }
     return true;
@@ -215,9 +223,7 @@ static bool does_any_job_meet(void)
 
 bool all_at_rest(void)
 {
-    bool restless;
-
-    return all_settled(&restless) && !restless && !does_any_job_meet();
+    return all_settled() && !does_any_job_meet();
 }
 
 void tell_state(const struct job *job)

@@ -12,10 +12,8 @@ void check_failure(const struct pod *p);
 /* After each event. */
 void check_job(struct job *job);
 
-/* All nodes that live are in one completed round, or spare. *restless: there are spare ones, and
- * then torch may never come to rest: a node that waits while MAX others complete a round goes on
- * waiting, which makes them leave it. */
-bool all_settled(bool *restless);
+/* All nodes that live are in one completed round, or spare. */
+bool all_settled(void);
 /* The same, and no nodes are about to meet. */
 bool all_at_rest(void);
 /* For who has to find out why they have not settled. */

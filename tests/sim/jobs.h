@@ -55,8 +55,8 @@ struct job {
     bool has_relays;    /* one at each pod */
     bool relays_return; /* they outlive the daemon, and its agents with them */
     uint64_t split_since_ms;
-    uint64_t again_ms;   /* the job is done, and begins again then */
-    uint64_t settled_ms; /* it had more nodes than MAX, and was settled then */
+    uint64_t again_ms;    /* the job is done, and begins again then */
+    uint64_t completions; /* rounds of which check_spares() has seen that they are complete */
 
     /* Closes that the daemon is to judge later, for it has just begun. */
     bool close_waits; /* there is one */

@@ -9,6 +9,7 @@
  * that they know. After each event:
  *  - no two worlds of one run live at the same time, but for as long as a node takes to notice;
  *  - the ranks of a round are unique, and all its workers use one store, as no other round's do;
+ *  - a round that is complete with MAX nodes begins without any that wait;
  *  - each request is answered once, or held with a deadline, and what is held goes on;
  *  - the view of a run is what one would be that is made from the keys (model_space.c).
  * After the last fault all nodes that live are in one completed round within SETTLE_MS, or later by
@@ -103,19 +104,17 @@ static uint64_t settle_most_ms(void)
 /* True: it goes on. */
 static bool step(void)
 {
-    bool restless;
-
     daemon_run();
     run_pods();
     for (size_t k = 0; k < sim.job_count; k++) {
         job_note_close(&sim.jobs[k]);
         check_job(&sim.jobs[k]);
     }
-    if (!all_settled(&restless) || sim.faults_left > 0)
+    if (!all_settled() || sim.faults_left > 0)
         sim.steady_since_ms = 0;
     else if (sim.steady_since_ms == 0)
         sim.steady_since_ms = sim_now();
-    if (sim.steady_since_ms != 0 && (restless || sim_now() - sim.steady_since_ms >= STEADY_MS))
+    if (sim.steady_since_ms != 0 && sim_now() - sim.steady_since_ms >= STEADY_MS)
         return false;
     if (sim.faults_left == 0 && sim_now() - sim.last_fault_ms > settle_most_ms()) {
         for (size_t k = 0; k < sim.job_count; k++)

@@ -1,0 +1,176 @@
+/* More nodes wait than a complete round has room for: they become spares. */
+#include "tests/unit/rendezvous/scene.h"
+
+static void wait_in_line(struct scene *s, size_t i)
+{
+    const char *now = scene_get(s, "");
+
+    scene_cas(s, &s->agents[i], now, scene_waiting(s, now, scene_name(i)));
+}
+
+/* A third one comes to a round of two, which is MAX, while the workers of "a" have failed: "a",
+ * too, waits. "b" begins the next round. */
+static void begin_again(struct scene *s)
+{
+    scene_init(s);
+    scene_meet(s, 2);
+    scene_cas(s, scene_connect(s, true), "", SENTINEL);
+    scene_leave(s, 0);
+    wait_in_line(s, 2);
+    wait_in_line(s, 0);
+    scene_leave(s, 1);
+    scene_join(s, 1);
+    assert_int_equal(scene_waiting_nodes(s), 2);
+}
+
+/* "c" joins as the last of MAX. Returns what it is answered. */
+static const char *complete(struct scene *s)
+{
+    const char *now = scene_get(s, "");
+    struct torch_state st = scene_state(scene_completed(s, now, "c"));
+
+    scene_node(&st, "c")->waiting = false;
+    return scene_cas(s, &s->agents[2], now, scene_text(s, &st));
+}
+
+static size_t waiting_in(const char *text)
+{
+    struct torch_state st = scene_state(text);
+    size_t waiting = 0;
+
+    for (size_t i = 0; i < st.count; i++)
+        waiting += st.nodes[i].waiting;
+    torch_state_free(&st);
+    return waiting;
+}
+
+static void who_is_left_over_is_a_spare(void **state)
+{
+    const struct note *note;
+    struct scene s;
+
+    (void)state;
+    begin_again(&s);
+    assert_int_equal(waiting_in(complete(&s)), 0);
+    assert_true(s.run.view.state.complete && s.run.reached_max);
+    assert_int_equal(scene_participants(&s), 2);
+    assert_int_equal(scene_waiting_nodes(&s), 0);
+    assert_true(scene_node_now(&s, "a").redundant && scene_node_now(&s, "a").has_heartbeat);
+    note = scene_note(&s, NOTE_NODE_JOINED);
+    assert_non_null(note);
+    for (size_t i = 0; i < s.out.count; i++) {
+        if (s.out.items[i].kind == POLICY_NOTE && s.out.items[i].note->kind == NOTE_NODE_JOINED)
+            note = s.out.items[i].note; /* the last of them */
+    }
+    assert_string_equal(note->role, "spare");
+    assert_string_equal(note->previous, "waiting");
+    assert_ptr_equal(note->agent, &s.agents[0]);
+    scene_fini(&s);
+}
+
+/* Also "b", which sees the round as it was completed, and "c", which has completed it. */
+static void no_agent_sees_one_wait(void **state)
+{
+    (void)state;
+    for (int views = 0; views < 2; views++) {
+        struct scene s;
+
+        begin_again(&s);
+        s.settings.agent_views = views;
+        complete(&s);
+        for (size_t i = 0; i < 3; i++) {
+            assert_int_equal(waiting_in(scene_look(&s, &s.agents[i])), 0);
+            scene_pass(&s, 1100);
+            assert_int_equal(waiting_in(scene_look(&s, &s.agents[i])), 0);
+        }
+        scene_fini(&s);
+    }
+}
+
+/* The round has a place: the spare leaves its list, and waits, as torch does it. */
+static void a_spare_is_let_in_when_a_node_is_lost(void **state)
+{
+    struct torch_state st;
+    struct scene s;
+
+    (void)state;
+    begin_again(&s);
+    complete(&s);
+    scene_disconnect(&s, &s.agents[2]);
+    st = scene_state(scene_look(&s, &s.agents[0]));
+    assert_true(scene_node(&st, "a")->redundant);
+    assert_int_equal(torch_state_participants(&st), 1);
+    torch_state_free(&st);
+    scene_leave(&s, 0);
+    wait_in_line(&s, 0);
+    scene_leave(&s, 1);
+    scene_join(&s, 1);
+    assert_true(s.run.view.state.complete);
+    assert_true(scene_node_now(&s, "a").participant);
+    scene_fini(&s);
+}
+
+/* It has room for those who wait: they are to be let in. */
+static void nobody_is_a_spare_of_a_round_that_has_room(void **state)
+{
+    struct torch_state st;
+    const char *now;
+    struct scene s;
+
+    (void)state;
+    begin_again(&s);
+    now = scene_get(&s, "");
+    st = scene_state(now);
+    scene_complete(&st); /* its last call is over */
+    scene_cas(&s, &s.agents[1], now, scene_text(&s, &st));
+    assert_true(s.run.view.state.complete && !s.run.reached_max);
+    assert_int_equal(scene_waiting_nodes(&s), 2);
+    scene_fini(&s);
+}
+
+/* Its agent does not know that it waits, and may train: it has to learn that. */
+static void a_node_that_was_put_back_is_no_spare(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    begin_again(&s);
+    s.agents[0].asks_in = false; /* as repair.c leaves it */
+    complete(&s);
+    assert_true(scene_node_now(&s, "a").waiting);
+    scene_fini(&s);
+}
+
+/* Before torch 2.3: no list names a spare, and its agent asks again when there is a place. */
+static void older_agents_get_no_list_that_they_do_not_know(void **state)
+{
+    struct torch_state st;
+    struct scene s;
+
+    (void)state;
+    begin_again(&s);
+    st = scene_state_now(&s);
+    st.has_redundancy = false;
+    scene_put_state(&s, &st);
+    assert_int_equal(waiting_in(complete(&s)), 0);
+    assert_false(s.run.view.state.has_redundancy);
+    assert_int_equal(scene_participants(&s), 2);
+    assert_false(scene_names(scene_get(&s, ""), "a"));
+    assert_string_equal(scene_note(&s, NOTE_NODE_LEFT)->node, "a/100/0");
+    assert_false(scene_names(scene_look(&s, &s.agents[0]), "a"));
+    scene_fini(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_is_left_over_is_a_spare),
+        cmocka_unit_test(no_agent_sees_one_wait),
+        cmocka_unit_test(a_spare_is_let_in_when_a_node_is_lost),
+        cmocka_unit_test(nobody_is_a_spare_of_a_round_that_has_room),
+        cmocka_unit_test(a_node_that_was_put_back_is_no_spare),
+        cmocka_unit_test(older_agents_get_no_list_that_they_do_not_know),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
