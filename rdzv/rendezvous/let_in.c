@@ -30,7 +30,7 @@ void let_in_note_wait(const struct step *s, struct agent *a)
     const struct torch_node *is = run_node_of(s->run, a);
 
     if (is == NULL || !is->waiting)
-        a->asks_in = false;
+        a->asks_in = a->was_put_in_line = false;
     else if (was == NULL || !was->waiting)
         a->asks_in = true;
 }

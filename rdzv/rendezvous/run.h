@@ -70,6 +70,7 @@ struct agent {
     int64_t round;          /* that round */
     uint64_t room_for;      /* its MAX or less: see let_in.c */
     bool asks_in;           /* it waits for the next round, by a write of its own */
+    bool was_put_in_line;   /* it waits by a write of rdzvd's, and may still train: repair.c */
     int64_t clock_ahead_us; /* its clock, compared with ours, as its heartbeats tell */
     bool has_workers;       /* it has got their ranks in the round `workers_round`, see closing.c */
     int64_t workers_round;

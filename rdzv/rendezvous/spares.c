@@ -13,16 +13,16 @@
  * themselves and wait, at their next look.
  *
  * Left as they are: a node that rdzvd itself has put on the wait list (repair.c), whose agent may
- * still train; and the mark (loss.c). */
+ * still train, and has to learn that it waits; and the mark (loss.c). */
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
-/* NULL: the node itself waits, but knows nothing of it, or it is not known which agent it has. */
+/* NULL: the node does not wait, or may not know that, or it is not known which agent it has. */
 static struct agent *waiting_agent(const struct run *run, const struct torch_node *node)
 {
     struct agent *a = node->waiting ? run_agent_of(run, node) : NULL;
 
-    return a != NULL && a->asks_in ? a : NULL;
+    return a == NULL || a->was_put_in_line ? NULL : a;
 }
 
 static bool is_any_left(const struct run *run)

@@ -136,7 +136,7 @@ static void check_spares(struct job *job)
         const struct torch_node *node =
             p->link == NULL ? NULL : run_node_of(&job->run->run, &p->link->agent);
 
-        if (node != NULL && node->waiting && p->link->agent.asks_in)
+        if (node != NULL && node->waiting && !p->link->agent.was_put_in_line)
             sim_fail("%s waits for a round that has room for no more", p->name);
     }
 }

@@ -136,8 +136,32 @@ static void a_node_that_was_put_back_is_no_spare(void **state)
     (void)state;
     begin_again(&s);
     s.agents[0].asks_in = false; /* as repair.c leaves it */
+    s.agents[0].was_put_in_line = true;
     complete(&s);
     assert_true(scene_node_now(&s, "a").waiting);
+    scene_fini(&s);
+}
+
+/* Then it is not known any more who waits by a wish of its own. */
+static void after_a_start_too_who_is_left_over_is_a_spare(void **state)
+{
+    struct scene s;
+    const char *now;
+    struct torch_state st;
+
+    (void)state;
+    begin_again(&s);
+    scene_restart(&s, true);
+    for (size_t i = 0; i < 3; i++)
+        scene_return(&s, &s.agents[i]);
+    scene_event(&s, RUN_RETURNED, NULL);
+    now = scene_get(&s, "");
+    st = scene_state(scene_completed(&s, now, "c"));
+    scene_node(&st, "c")->waiting = false;
+    scene_cas(&s, &s.agents[5], now, scene_text(&s, &st));
+    assert_true(s.run.view.state.complete);
+    assert_int_equal(scene_waiting_nodes(&s), 0);
+    assert_true(scene_node_now(&s, "a").redundant);
     scene_fini(&s);
 }
 
@@ -169,6 +193,7 @@ int main(void)
         cmocka_unit_test(a_spare_is_let_in_when_a_node_is_lost),
         cmocka_unit_test(nobody_is_a_spare_of_a_round_that_has_room),
         cmocka_unit_test(a_node_that_was_put_back_is_no_spare),
+        cmocka_unit_test(after_a_start_too_who_is_left_over_is_a_spare),
         cmocka_unit_test(older_agents_get_no_list_that_they_do_not_know),
     };
 
