@@ -35,18 +35,29 @@ static void begin_round(struct run *run)
     }
 }
 
-/* Torch completes a round with the write by which the MAX-th node joins, or, when the last call
- * after MIN is over, with one by which none joins. */
-static bool joined_last(const struct step *s, const struct agent *by)
+static bool was_participant(const struct step *s, const struct agent *a)
 {
     const struct torch_node *node =
-        by->has_node ? torch_state_find(&s->run->view.before, &by->node) : NULL;
+        a->has_node ? torch_state_find(&s->run->view.before, &a->node) : NULL;
 
-    return node == NULL || !node->participant;
+    return node != NULL && node->participant;
 }
 
-/* MIN and MAX are in no message. Where MAX is unknown, a node that was replaced while it was away,
- * and comes back, is let wait for the next round, which then tells MAX. */
+/* It has taken participants out of the complete round, and not only left that by itself: silent
+ * ones, or its own predecessor, of which nobody knows that it is gone. */
+static bool has_taken_out(const struct step *s, const struct agent *by)
+{
+    const struct torch_state *before = &s->run->view.before, *state = &s->run->view.state;
+    bool leaves = was_participant(s, by) && explain_role(run_node_of(s->run, by)) == NULL;
+
+    return before->complete && state->complete && before->round == state->round &&
+           s->run->view.participants < torch_state_participants(before) && !leaves;
+}
+
+/* MIN and MAX are in no message. Torch completes a round with the write by which the MAX-th node
+ * joins, or, when the last call after MIN is over, with one by which none joins. Where MAX is
+ * unknown, a node that was replaced while it was away, and comes back, is let wait for the next
+ * round, which then tells MAX. */
 static void note_limits(struct step *s, const struct agent *by)
 {
     struct run *run = s->run;
@@ -57,7 +68,7 @@ static void note_limits(struct step *s, const struct agent *by)
         return;
     }
     run->enough = nodes;
-    run->reached_max = joined_last(s, by);
+    run->reached_max = !was_participant(s, by);
     if (run->reached_max)
         run->max_nodes = nodes;
 }
@@ -116,6 +127,8 @@ void compare_set_written(struct step *s, struct agent *a)
     note_round(s->run, a);
     let_in_note_wait(s, a);
     explain_change(s, a);
+    if (has_taken_out(s, a))
+        owed_keys_put(s);
     if (state->closed) {
         s->out->counters.runs_closed += !before->closed;
         cas_queue_release(s);

@@ -89,12 +89,14 @@ static bool worker_zero_listens(const struct run *run)
     return run->view.record.placement == WORKER_STORE_WORKER0 || (a != NULL && !a->pings);
 }
 
-/* Agents whose workers listen read where in each round; the others once in their life, so that they
- * are never given a place that is none. */
+/* Agents whose workers listen read where in each round, and get a place that is none. The others
+ * read it once in their life. */
 static void owe_place(struct step *s)
 {
-    if (!worker_zero_listens(s->run))
+    if (!worker_zero_listens(s->run)) {
+        worker_store_owe_place(s);
         return;
+    }
     owe(s, "MASTER_ADDR", "localhost");
     owe(s, "MASTER_PORT", "1");
 }

@@ -274,9 +274,11 @@ void worker_store_on_probed(struct step *s, const struct policy_event *event);
 void worker_store_on_port_opened(struct step *s, const struct policy_event *event);
 /* The daemon was started again: workers find their store where it was. */
 void worker_store_on_restore(struct step *s);
+/* Agent 0 is lost, and the others may wait for what it was to say. */
+void worker_store_owe_place(struct step *s);
 /* The agent no longer exists. */
 void worker_store_leave(struct step *s, const struct agent *a);
-/* Does what the space had no room for. */
+/* Does what the space had no room for, and decides what agent 0 leaves open. */
 void worker_store_retry(struct step *s);
 /* The run needs no place for workers any more. */
 void worker_store_release(struct step *s);

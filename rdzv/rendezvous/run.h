@@ -129,6 +129,8 @@ struct worker_endpoint {
     enum worker_store_placement pending; /* decided while the space had no room for it */
     const char *pending_reason;
     bool pending_open; /* the same: a worker store for the newest round */
+    bool is_owed; /* nothing is decided, and agents have rdzvd's place, since agent 0 was lost */
+    int64_t owed_round; /* in that round */
 };
 
 /* What was last shown of a crowd, for all who are shown the same: see crowd.c. */

@@ -52,7 +52,7 @@ void worker_store_release(struct step *s)
     if (e->own_port != 0 || e->opening_port || s->now->share == PORT_IS_OURS)
         step_emit(s, POLICY_CLOSE_PORT);
     forget_proposal(e);
-    e->probing = e->opening_port = e->pending_open = false;
+    e->probing = e->opening_port = e->pending_open = e->is_owed = false;
     e->own_port = 0;
     e->pending = WORKER_STORE_UNKNOWN;
 }
@@ -219,9 +219,67 @@ static void decide_rdzvd(struct step *s)
     if (address == NULL)
         return;
     s->run->endpoint.pending = WORKER_STORE_UNKNOWN;
+    s->run->endpoint.is_owed = false;
     forget_proposal(&s->run->endpoint);
     note_assigned(s, address, record.port, reason);
 }
+
+/* --- Agent 0 is lost before it has said anything. ---
+ *
+ * The others wait for the two keys, and end when torch's minute is over. They get rdzvd's own
+ * address. Those of torch 2.6 and later keep it for life, which is what decide_rdzvd() wants; those
+ * that host the store in worker 0 ask again in the next round. Which they are tells agent 0 of that
+ * one: it says where before it does anything else, unless it knows that. */
+
+/* An agent that hosts the store in worker 0 has said so by then. */
+#define SAYS_MS 3000
+
+static bool is_undecided(const struct run *run)
+{
+    const struct worker_endpoint *e = &run->endpoint;
+
+    return run->view.record.placement == WORKER_STORE_UNKNOWN &&
+           run->view.record.worker_store != 0 && !e->probing && e->pending == WORKER_STORE_UNKNOWN;
+}
+
+void worker_store_owe_place(struct step *s)
+{
+    struct worker_endpoint *e = &s->run->endpoint;
+    struct view_record record = s->run->view.record;
+
+    if (!is_undecided(s->run) || find_endpoint(s->run, &record) == NULL ||
+        !put_record_places(s, &record))
+        return;
+    e->is_owed = true;
+    e->owed_round = s->run->view.last_completed.round;
+}
+
+/* A later round is complete, and its agent 0 has not said all of it. */
+static bool is_next_silent(const struct run *run)
+{
+    const struct torch_state *state = &run->view.state;
+
+    return run->endpoint.is_owed && is_undecided(run) && state->complete &&
+           state->round > run->endpoint.owed_round;
+}
+
+/* Agent 0 of the newest round sets any other key of it. */
+static void note_other_key(struct step *s, const struct policy_event *event)
+{
+    const struct torch_node *node = run_node_of(s->run, event->agent);
+
+    if (is_next_silent(s->run) && event->round == s->run->view.state.round && node != NULL &&
+        node->participant && node->rank == 0)
+        decide_rdzvd(s);
+}
+
+static void decide_if_silent(struct step *s)
+{
+    if (is_next_silent(s->run) && clock_elapsed_ms(s->run->completed_ms, s->now->ms) >= SAYS_MS)
+        decide_rdzvd(s);
+}
+
+/* --- The answer of agent 0's host. --- */
 
 void worker_store_on_probed(struct step *s, const struct policy_event *event)
 {
@@ -343,6 +401,7 @@ void worker_store_retry(struct step *s)
         decide_worker0(s, e->pending_reason);
     if (e->pending_open)
         open_store(s, true);
+    decide_if_silent(s);
 }
 
 /* --- What agent 0 says. --- */
@@ -424,6 +483,8 @@ void worker_store_intercept_set(struct step *s, const struct policy_event *event
     struct worker_endpoint *e = &s->run->endpoint;
     int place = place_of(&s->run->view, event);
 
+    if (place == PLACES)
+        note_other_key(s, event);
     if (place != PLACES && event->round < s->run->view.last_completed.round &&
         !put_older_place(s, event->round, place))
         place = PLACES;

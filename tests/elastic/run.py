@@ -2098,6 +2098,21 @@ def a_node_that_a_round_has_no_room_for_is_a_spare_until_it_has():
 
 
 @case
+def agent_0_is_lost_before_it_has_said_where():
+    with daemon() as server:
+        a, b = meet(server.port, "job", "ab")
+        a.close()
+        same(b.ask_where(0), ("127.0.0.1", server.port), "the one that is left")
+        b.read()
+        b.step_out()
+        c = Agent(server.port, "job", "c")
+        rejoin([b, c])
+        # b knows a place, and says none; c is new.
+        b.set(b.round_key(1, b"torchelastic/role_info/0"), b"{}")
+        same(c.ask_where(1), ("127.0.0.1", server.port), "the new one")
+
+
+@case
 def two_agents_that_are_one_node_are_told_apart():
     with daemon() as server:
         first, second = (Agent(server.port, "job", "host", pid=1) for _ in range(2))

@@ -31,6 +31,24 @@ void check_world(const struct pod *p)
     }
 }
 
+/* Its round goes on without the one that was to say where the workers' store is. */
+static bool lacks_agent_0(const struct pod *p)
+{
+    const struct run_view *v = &p->job->run->run.view;
+    const struct torch_state *then = &v->last_completed;
+
+    if (!v->has_completed || !v->state.complete || then->round != p->agent.round ||
+        v->state.round != then->round)
+        return false;
+    for (size_t i = 0; i < then->count; i++) {
+        const struct torch_node *now = torch_state_find(&v->state, &then->nodes[i]);
+
+        if (then->nodes[i].participant && then->nodes[i].rank == 0)
+            return now == NULL || !now->participant;
+    }
+    return false;
+}
+
 /* True: an agent fails like that by the daemon's doing alone. Of a round that was completed before
  * the daemon began, it does not know how many nodes were in it; nor who an agent is that a relay
  * has brought over that, before it writes. */
@@ -45,6 +63,9 @@ static bool is_ours(const struct pod *p)
                v->has_completed && p->link != NULL && p->link->agent.has_node &&
                v->last_completed.round == p->agent.round &&
                (int64_t)torch_state_participants(&v->last_completed) > p->agent.rank;
+    if (strcmp(failure, MODEL_NO_ADDRESS) == 0)
+        return settings->restart_on_loss == RESTART_WHEN_SILENT && lacks_agent_0(p) &&
+               net_is_reachable(p) && net_reachable_for(p) >= SPLIT_MS;
     return strstr(failure, "TypeError") != NULL || strstr(failure, "corrupt") != NULL;
 }
 

@@ -391,7 +391,7 @@ static void say_or_read(struct model_agent *a, uint64_t now_ms)
     bool addr = a->name_of_key[7] == 'A';
 
     if (now_ms - a->entered_ms > READ_TIMEOUT_MS) {
-        fail(a, "no address came");
+        fail(a, MODEL_NO_ADDRESS);
         return;
     }
     a->request = a->phase == MODEL_READING ? REQUEST_READ : REQUEST_SET;

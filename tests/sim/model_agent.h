@@ -45,6 +45,7 @@ enum model_request_kind {
  * again. */
 #define MODEL_RANK_TOO_HIGH       "IndexError: its rank is not below the number of nodes"
 #define MODEL_RANK_TOO_HIGH_AGAIN "IndexError: its rank in the round that it was in already"
+#define MODEL_NO_ADDRESS          "MASTER_ADDR or MASTER_PORT did not come within a minute"
 
 struct model_agent {
     const struct model_settings *settings;

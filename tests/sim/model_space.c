@@ -572,8 +572,10 @@ void model_read(struct model_link *link, int64_t round, const char *name)
     const struct blob *value;
 
     bind(link);
+    value = keymap_get(&s->space->keys, round_key(link->run, round, name, key));
     step(link->run, (struct policy_event){.kind = AGENT_ASKED,
                                           .agent = &link->agent,
+                                          .waits = value == NULL,
                                           .round = round,
                                           .round_key = slice_str(name)});
     value = keymap_get(&s->space->keys, round_key(link->run, round, name, key));

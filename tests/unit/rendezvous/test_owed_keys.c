@@ -17,8 +17,7 @@ static void those_who_wait_for_ranks_get_some(void **state)
     scene_fini(&s);
 }
 
-/* Torch 2.4 and before read a place in each round, and wait for it for five minutes. Later ones
- * read one in their life. */
+/* Torch 2.4 and before read a place in each round, and wait for it for five minutes. */
 static void old_agents_get_a_place_too(void **state)
 {
     struct scene s;
@@ -26,17 +25,29 @@ static void old_agents_get_a_place_too(void **state)
     (void)state;
     scene_init(&s);
     scene_meet(&s, 2);
-    scene_disconnect(&s, &s.agents[0]);
-    assert_null(scene_get(&s, ".0/MASTER_ADDR"));
-    scene_fini(&s);
-
-    scene_init(&s);
-    scene_meet(&s, 2);
     s.agents[1].pings = false;
     scene_disconnect(&s, &s.agents[0]);
-    assert_non_null(scene_get(&s, ".0/MASTER_ADDR"));
+    assert_string_equal(scene_get(&s, ".0/MASTER_ADDR"), "localhost");
     assert_non_null(scene_get(&s, ".0/MASTER_PORT"));
     scene_fini(&s);
+}
+
+/* Later ones read one in their life, so it is one where a store is. */
+static void later_agents_get_rdzvd_as_their_place(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    for (int said = 0; said < 2; said++) {
+        scene_init(&s);
+        scene_meet(&s, 2);
+        if (said) /* half of it */
+            scene_set(&s, &s.agents[0], 0, "MASTER_ADDR", "agent-0.example");
+        scene_disconnect(&s, &s.agents[0]);
+        assert_string_equal(scene_get(&s, ".0/MASTER_ADDR"), "10.0.0.1");
+        assert_string_equal(scene_get(&s, ".0/MASTER_PORT"), "29400");
+        scene_fini(&s);
+    }
 }
 
 /* Agent 0 lives, and waits for the roles of all. */
@@ -90,6 +101,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(those_who_wait_for_ranks_get_some),
         cmocka_unit_test(old_agents_get_a_place_too),
+        cmocka_unit_test(later_agents_get_rdzvd_as_their_place),
         cmocka_unit_test(agent_zero_gets_the_role_of_a_lost_node),
         cmocka_unit_test(nobody_waits_long_after_the_round_was_complete),
         cmocka_unit_test(an_agent_that_still_waits_gets_them_later_too),

@@ -120,6 +120,76 @@ static void other_keys_of_a_round_are_plain(void **state)
     scene_fini(&s);
 }
 
+/* --- Agent 0 is lost before it has said anything. --- */
+
+/* "b" has read rdzvd's place, and meets "c" in the next round, whose agent 0 is "b". */
+static struct agent *lose_agent_0(struct scene *s)
+{
+    struct agent *c;
+    const char *now;
+
+    scene_init(s);
+    scene_meet(s, 2);
+    scene_disconnect(s, &s->agents[0]);
+    assert_string_equal(scene_get(s, ".0/MASTER_ADDR"), "10.0.0.1");
+    assert_false(s->has_record && s->record.placement != WORKER_STORE_UNKNOWN);
+    c = scene_connect(s, true);
+    scene_cas(s, c, "", SENTINEL);
+    scene_leave(s, 1);
+    scene_join(s, 1);
+    now = scene_get(s, "");
+    scene_cas(s, c, now, scene_completed(s, now, "c"));
+    assert_true(s->run.view.state.complete && s->run.view.state.round == 1);
+    assert_int_equal(scene_node_now(s, "b").rank, 0);
+    assert_null(scene_get(s, ".1/MASTER_ADDR"));
+    return c;
+}
+
+static void an_agent_0_that_knows_a_place_shares_it(void **state)
+{
+    struct agent *c;
+    struct scene s;
+
+    (void)state;
+    c = lose_agent_0(&s);
+    scene_set(&s, c, 1, "torchelastic/role_info/1", "x"); /* of another rank */
+    assert_null(scene_get(&s, ".1/MASTER_ADDR"));
+    assert_false(scene_set(&s, &s.agents[1], 1, "torchelastic/role_info/0", "x"));
+    assert_string_equal(scene_get(&s, ".1/MASTER_ADDR"), "10.0.0.1");
+    assert_string_equal(scene_get(&s, ".1/MASTER_PORT"), "29400");
+    assert_int_equal(s.record.placement, WORKER_STORE_RDZVD);
+    scene_fini(&s);
+
+    c = lose_agent_0(&s); /* TORCH_ELASTIC_WORKER_IDENTICAL=1: it sets no key */
+    scene_pass(&s, 2900);
+    scene_event(&s, RUN_TICK, NULL);
+    assert_null(scene_get(&s, ".1/MASTER_ADDR"));
+    scene_pass(&s, 200);
+    scene_event(&s, RUN_TICK, NULL);
+    assert_string_equal(scene_get(&s, ".1/MASTER_ADDR"), "10.0.0.1");
+    scene_fini(&s);
+}
+
+/* Its workers host the store: it says so in each round. */
+static void an_agent_0_that_knows_none_says_where(void **state)
+{
+    (void)state;
+    for (int listens = 0; listens < 2; listens++) {
+        struct scene s;
+
+        lose_agent_0(&s);
+        say_where(&s, &s.agents[1], 1, "1234");
+        scene_set(&s, &s.agents[1], 1, "torchelastic/role_info/0", "x");
+        scene_pass(&s, 4000);
+        scene_event(&s, RUN_TICK, NULL);
+        assert_null(scene_get(&s, ".1/MASTER_ADDR"));
+        answer_probe(&s, listens ? PROBED_UNKNOWN : PROBED_REFUSED);
+        assert_string_equal(scene_get(&s, ".1/MASTER_ADDR"),
+                            listens ? "10.0.0.1" : "agent-0.example");
+        scene_fini(&s);
+    }
+}
+
 /* --- Endpoints. --- */
 
 static void the_endpoint_is_what_is_advertised_or_guessed(void **state)
@@ -327,6 +397,8 @@ int main(void)
         cmocka_unit_test(a_port_that_is_none_leaves_agent_0_alone),
         cmocka_unit_test(agents_without_ping_are_left_alone),
         cmocka_unit_test(other_keys_of_a_round_are_plain),
+        cmocka_unit_test(an_agent_0_that_knows_a_place_shares_it),
+        cmocka_unit_test(an_agent_0_that_knows_none_says_where),
         cmocka_unit_test(the_endpoint_is_what_is_advertised_or_guessed),
         cmocka_unit_test(a_run_has_a_port_of_its_own),
         cmocka_unit_test(without_a_port_worker_0_hosts_the_store),
