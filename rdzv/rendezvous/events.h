@@ -22,6 +22,7 @@ enum policy_event_kind {
                             ended, and the run is in its keys */
     RUN_RETURNED,        /* some time later: agents that were to come back have done so */
     RUN_CHANGED,         /* something else has changed the run's key, or deleted it */
+    RUN_LOOKED,          /* a client that is no agent is about to look at the run's key */
     RUN_PROBED,          /* the answer to POLICY_PROBE */
     RUN_PORT_OPENED,     /* the answer to POLICY_OPEN_PORT; `port` 0: it failed */
     RUN_TIMER,           /* POLICY_TIMER has come */

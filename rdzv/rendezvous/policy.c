@@ -198,6 +198,12 @@ static void changed(struct step *s, const struct policy_event *event)
         rejoin_release_waiting(s);
 }
 
+static void run_looked(struct step *s, const struct policy_event *event)
+{
+    (void)event;
+    step_put_beats(s);
+}
+
 static void timer(struct step *s, const struct policy_event *event)
 {
     (void)event;
@@ -258,6 +264,7 @@ static void (*const answers[])(struct step *, const struct policy_event *) = {
     [RUN_RESTORED] = restored,
     [RUN_RETURNED] = returned,
     [RUN_CHANGED] = changed,
+    [RUN_LOOKED] = run_looked,
     [RUN_PROBED] = worker_store_on_probed,
     [RUN_PORT_OPENED] = worker_store_on_port_opened,
     [RUN_TIMER] = timer,

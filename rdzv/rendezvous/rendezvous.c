@@ -648,12 +648,37 @@ static void on_returned(void *arg, struct engine_space *space)
     step_space(space_of(arg, space), (struct policy_event){.kind = RUN_RETURNED});
 }
 
+/* Torch's agents begin with a compare-and-set of their run's key. Who asks for that in another way,
+ * such as rdzvctl watch, is none, and counts as none. But an agent that a relay has brought over a
+ * start of the daemon goes on with any request. */
+static bool only_looks(const struct rendezvous_space *home, struct conn *c, struct slice key,
+                       bool compared)
+{
+    struct slice name;
+    int64_t round;
+
+    return !compared && c10d_session(c)->role != C10D_RESUMED &&
+           run_views_find_round(&home->runs, key, &round, &name) == NULL;
+}
+
+/* What it asks for next may tell that it is an agent. */
+static void note_looking(struct rendezvous_space *home, struct conn *c, struct slice key)
+{
+    struct run_view *v = run_views_find(&home->runs, key);
+
+    c10d_session(c)->role = C10D_UNBOUND;
+    if (v != NULL && v->has_beats)
+        shell_step(live_run_of(v), (struct policy_event){.kind = RUN_LOOKED});
+}
+
 static void bind_session(void *arg, struct conn *c, struct slice key, bool compared)
 {
     struct rendezvous_space *home = space_of(arg, conn_space(c));
 
     engine_note_alive(((struct rendezvous *)arg)->engine);
-    if (is_agents_key(key))
+    if (is_agents_key(key) && only_looks(home, c, key, compared))
+        note_looking(home, c, key);
+    else if (is_agents_key(key))
         bind_agent(home, c, key, compared);
     else if (c10d_session(c)->role != C10D_RESUMED)
         bind_worker(home, c);

@@ -2113,6 +2113,37 @@ def agent_0_is_lost_before_it_has_said_where():
 
 
 @case
+def who_only_looks_at_a_run_is_no_agent_of_it():
+    """As rdzvctl watch does: before the run begins, while it goes on, and when it is closed."""
+    with daemon("--expect=2", "--closed-run-ttl=1s") as server:
+        key = PREFIX + b"job"
+        early, late = Peer(server.port), Peer(server.port)
+        early.send(wait_request(key))
+        a, b = Agent(server.port, "job", "a"), Agent(server.port, "job", "b")
+        early.expect(b"\x00")
+        late.wait_get(key)
+        a.join()
+        b.read()
+        state = b.state()
+        state.participants[b.node] = 0
+        state.deadline = ts.now() + datetime.timedelta(seconds=30)
+        b.beat(state)
+        b.try_write(ts.dumps(state))
+        server.wait_log("event=last_call_ended")
+        same(status_of(server.port)[0]["agents"], 2, "agents")
+        a.read()
+        a.write(complete_round)
+        a.close_run()
+        a.close()
+        b.close()
+        server.wait_log("event=run_forgotten")
+        for peer in early, late:
+            same(peer.check(key), False, "it is there still")
+        late.cas(key, b"", ts.SENTINEL)  # it is one, after all
+        same(status_of(server.port)[0]["agents"], 1, "agents")
+
+
+@case
 def two_agents_that_are_one_node_are_told_apart():
     with daemon() as server:
         first, second = (Agent(server.port, "job", "host", pid=1) for _ in range(2))

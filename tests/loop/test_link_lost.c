@@ -16,7 +16,9 @@
 #define SESSIONS 2000u
 
 /* Who asks this is an agent. */
-#define CHECK_OF_RUN "\5\1\0\0\0\0\0\0\0\x15\0\0\0\0\0\0\0/torch.rendezvous.job"
+#define INTRODUCTION                                            \
+    "\2\x15\0\0\0\0\0\0\0/torch.rendezvous.job\0\0\0\0\0\0\0\0" \
+    "\x0c\0\0\0\0\0\0\0Y2FuaW1hZGFt"
 
 static const struct stats *stats(void)
 {
@@ -150,7 +152,7 @@ static void agents_are_given_up_over_several_iterations(void **state)
 
     (void)state;
     for (uint32_t i = 1; i <= AGENTS; i++)
-        hand_request(fd, i, 1, TEXT(CHECK_OF_RUN));
+        hand_request(fd, i, 1, TEXT(INTRODUCTION));
     hand_expect_carried_out(fd);
     hand_lose_link(fd);
     LOOP_UNTIL(&loop, stats()->sessions_attached == 0);

@@ -320,7 +320,9 @@ static void a_tick_looks_at_runs_that_are_due(void **state)
     assert_int_equal(due->count, 500);
     assert_int_equal(runs_due_within(due, now_ms, 3600 * 1000), 0);
     fd = loop_connect_modern(&loop);
-    loop_send(&loop, fd, TEXT("\3\x13\0\0\0\0\0\0\0/torch.rendezvous.7"));
+    loop_send(&loop, fd,
+              TEXT("\2\x13\0\0\0\0\0\0\0/torch.rendezvous.7\0\0\0\0\0\0\0\0"
+                   "\x0c\0\0\0\0\0\0\0Y2FuaW1hZGFt"));
     loop_expect(&loop, fd, TEXT("\x0c\0\0\0\0\0\0\0Y2FuaW1hZGFt"));
     assert_int_equal(runs_due_within(due, now_ms, 3600 * 1000), 1);
     rendezvous_tick(&loop.server.store.rendezvous);
