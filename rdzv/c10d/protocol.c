@@ -60,7 +60,7 @@ __attribute__((noinline)) static enum c10d_verdict ask_hooks(struct conn *c,
         if (s->role == C10D_UNBOUND)
             s->role = C10D_PLAIN;
         if (hooks->bind != NULL)
-            hooks->bind(hooks->arg, c, key, req->op == C10D_COMPARE_SET);
+            hooks->bind(hooks->arg, c, key, req->op);
         if (conn_is_open(c) && c->carrier != NULL)
             carried_keep_binding(c, key);
         if (!conn_is_open(c))

@@ -56,9 +56,8 @@ enum c10d_presence {
 
 /* What rdzvd does for torch's agents. Without hooks (bind NULL) every key is plain. */
 struct c10d_hooks {
-    /* The first key that a session names: sets role and bound. `compared`: by a
-     * COMPARE_SET. */
-    void (*bind)(void *arg, struct conn *c, struct slice key, bool compared);
+    /* The first key that a session names: sets role and bound. */
+    void (*bind)(void *arg, struct conn *c, struct slice key, enum c10d_op op);
     /* A bound session ends. */
     void (*unbind)(void *arg, struct conn *c);
     /* A session that used that worker store before a start is here again: sets role and bound. */

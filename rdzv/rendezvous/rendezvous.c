@@ -648,16 +648,18 @@ static void on_returned(void *arg, struct engine_space *space)
     step_space(space_of(arg, space), (struct policy_event){.kind = RUN_RETURNED});
 }
 
-/* Torch's agents begin with a compare-and-set of their run's key. Who asks for that in another way,
+/* Torch's agents begin with a compare-and-set of their run's key. Who begins with a look at it,
  * such as rdzvctl watch, is none, and counts as none. But an agent that a relay has brought over a
  * start of the daemon goes on with any request. */
 static bool only_looks(const struct rendezvous_space *home, struct conn *c, struct slice key,
-                       bool compared)
+                       enum c10d_op op)
 {
+    bool writes = op == C10D_COMPARE_SET || op == C10D_SET || op == C10D_MULTI_SET ||
+                  op == C10D_APPEND || op == C10D_ADD;
     struct slice name;
     int64_t round;
 
-    return !compared && c10d_session(c)->role != C10D_RESUMED &&
+    return !writes && c10d_session(c)->role != C10D_RESUMED &&
            run_views_find_round(&home->runs, key, &round, &name) == NULL;
 }
 
@@ -671,15 +673,15 @@ static void note_looking(struct rendezvous_space *home, struct conn *c, struct s
         shell_step(live_run_of(v), (struct policy_event){.kind = RUN_LOOKED});
 }
 
-static void bind_session(void *arg, struct conn *c, struct slice key, bool compared)
+static void bind_session(void *arg, struct conn *c, struct slice key, enum c10d_op op)
 {
     struct rendezvous_space *home = space_of(arg, conn_space(c));
 
     engine_note_alive(((struct rendezvous *)arg)->engine);
-    if (is_agents_key(key) && only_looks(home, c, key, compared))
+    if (is_agents_key(key) && only_looks(home, c, key, op))
         note_looking(home, c, key);
     else if (is_agents_key(key))
-        bind_agent(home, c, key, compared);
+        bind_agent(home, c, key, op == C10D_COMPARE_SET);
     else if (c10d_session(c)->role != C10D_RESUMED)
         bind_worker(home, c);
 }

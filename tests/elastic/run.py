@@ -2076,8 +2076,7 @@ def a_node_that_a_round_has_no_room_for_is_a_spare_until_it_has():
             state = agent.read()
             same((state.complete, state.round, state.wait_list), (True, 1, set()), agent.node.addr)
         same(state.redundancy_list, {a.node}, "spares")
-        same(len(re.findall("event=node_joined.*role=spare previous=waiting", server.log())), 1,
-             "told of the spare")
+        server.wait_log("event=node_joined.*role=spare previous=waiting")
         c.close()
         while c.node in a.read().participants:  # it looks at the whole state: there is a place
             time.sleep(0.1)
@@ -2094,6 +2093,8 @@ def a_node_that_a_round_has_no_room_for_is_a_spare_until_it_has():
         if not state.complete:
             state = a.join(complete=True)
         same((state.round, sorted(n.addr for n in state.participants)), (2, ["a", "b"]), "in")
+        server.wait_log("event=round_complete .*round=2 ")
+        same(len(re.findall("event=node_joined.*role=spare previous=waiting", server.log())), 1, "told of the spare")
         same(server.log().count("event=round_complete"), 3, "rounds")
 
 
