@@ -102,14 +102,17 @@ static int by_number(const void *a, const void *b)
 
 /* --- Headers. --- */
 
-/* A segment that was written anew says in its first frame what it replaces. */
+/* A segment that was written anew says in its first frame what it replaces, and that this is
+ * synced: so a directory in which it does not count is refused, and what it replaces never counts
+ * again. */
 static int read_replaces(struct frame_file *f, const struct file_header *header, uint64_t *replaces)
 {
     struct frame frame;
     int error = 0;
 
     f->key = frame_key(FILE_JOURNAL, header->number, header->id);
-    if (frame_file_next(f, &frame, &error) == FRAME_FILE_FRAME && frame.kind == FRAME_MARK)
+    if (frame_file_next(f, &frame, &error) == FRAME_FILE_FRAME && frame.kind == FRAME_MARK &&
+        frame.durable == frame.number)
         *replaces = frame.number;
     return error;
 }
