@@ -48,6 +48,12 @@ static inline bool is_no_agent(const struct c10d_session *s)
     return s->role == C10D_PLAIN || s->role == C10D_WORKER;
 }
 
+/* It waits for one of the space's keys, and stays with those. */
+static bool uses_keys(const struct c10d_session *s)
+{
+    return s->waiter != NULL || s->watches != NULL;
+}
+
 /* Says who the client is, and lets the hooks see an agent's request first. */
 __attribute__((noinline)) static enum c10d_verdict ask_hooks(struct conn *c,
                                                              const struct c10d_request *req)
@@ -57,9 +63,11 @@ __attribute__((noinline)) static enum c10d_verdict ask_hooks(struct conn *c,
     struct slice key = first_key(req);
 
     if (s->role < C10D_PLAIN && key.ptr != NULL) {
+        bool stays = s->role == C10D_UNBOUND && uses_keys(s);
+
         if (s->role == C10D_UNBOUND)
             s->role = C10D_PLAIN;
-        if (hooks->bind != NULL)
+        if (hooks->bind != NULL && !stays)
             hooks->bind(hooks->arg, c, key, req->op);
         if (conn_is_open(c) && c->carrier != NULL)
             carried_keep_binding(c, key);

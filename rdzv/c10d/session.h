@@ -7,7 +7,7 @@
 
 /* Whose c10d keys a session uses. */
 enum c10d_role {
-    C10D_UNBOUND, /* has named none yet */
+    C10D_UNBOUND, /* those of the space: it has named none yet, or has only looked at agents' */
     C10D_RESUMED, /* those of the space; whether it is an agent, its keys will tell */
     C10D_PLAIN,   /* those of the space */
     C10D_AGENT,   /* the same, as torch's agents */
@@ -56,7 +56,8 @@ enum c10d_presence {
 
 /* What rdzvd does for torch's agents. Without hooks (bind NULL) every key is plain. */
 struct c10d_hooks {
-    /* The first key that a session names: sets role and bound. */
+    /* The first key that a session names: sets role and bound. After C10D_UNBOUND it is called
+     * again for the next one, unless the session waits for a key by then. */
     void (*bind)(void *arg, struct conn *c, struct slice key, enum c10d_op op);
     /* A bound session ends. */
     void (*unbind)(void *arg, struct conn *c);

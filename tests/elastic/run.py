@@ -32,7 +32,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import fuzz  # noqa: E402
 import torch_state as ts  # noqa: E402
-from agents import (PREFIX, Agent, Peer, cas_request, complete_round, get_request,  # noqa: E402
+from agents import (PING, PREFIX, Agent, Peer, cas_request, complete_round, get_request,  # noqa: E402
                     meet, rejoin, set_request, text, wait_request)
 from cases import CASES, case, check  # noqa: E402
 from servers import OPERATOR, Rdzvd, free_port, free_ports, token_flag  # noqa: E402
@@ -2096,6 +2096,22 @@ def a_node_that_a_round_has_no_room_for_is_a_spare_until_it_has():
         server.wait_log("event=round_complete .*round=2 ")
         same(len(re.findall("event=node_joined.*role=spare previous=waiting", server.log())), 1, "told of the spare")
         same(server.log().count("event=round_complete"), 3, "rounds")
+
+
+@case
+def who_waits_for_a_run_stays_with_the_keys_of_the_space():
+    """Whatever it names next: what it waits for is kept with the keys that it was looked for in."""
+    with daemon() as server:
+        both = meet(server.port, "job", "ab")
+        settle(both)  # from now on, other clients get the keys of workers
+        looker, other = Peer(server.port), Peer(server.port)
+        looker.send(wait_request(b"/torch.rendezvous.none"))
+        looker.send(set_request(b"of-the-space", b"v") + PING)
+        looker.expect(PING[1:])
+        other.set(b"of-workers", b"v")
+        same(other.count(), 1, "the keys of workers")
+        looker.close()
+        other.close()
 
 
 @case
