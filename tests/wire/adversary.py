@@ -351,9 +351,10 @@ class Attack:
         finally:
             for child in self.children:
                 child.close()
-            self.found.peak = self.daemon.resident("VmHWM")
-            self.found.longest = self.daemon.iterations.longest()
-            self.found.iterations = self.daemon.iterations.text()
+            if self.daemon.server.process.poll() is None:
+                self.found.peak = self.daemon.resident("VmHWM")
+                self.found.longest = self.daemon.iterations.longest()
+                self.found.iterations = self.daemon.iterations.text()
         self.daemon.alive()
         self.found.checks = found["checks"]
         self.found.faults += self.unexplained(found["wrong"]) + self.found.waits.wrong + ([wrong] if wrong else [])
@@ -425,6 +426,12 @@ def check_log(daemon):
         if re.search(r"AddressSanitizer|LeakSanitizer|runtime error:|ssertion .*failed|level=error event="
                      r"(?!repair_failed|worker_port_failed|accept_failed)", line):
             raise Fault("it said: %s" % line)
+
+
+def end_of(log):
+    """What a sanitizer has said, or the last lines."""
+    at = log.find("ERROR: AddressSanitizer")
+    return log[at:at + 10000] if at >= 0 else log[-3000:]
 
 
 def run_seed(seed, options, daemon=None):
@@ -538,7 +545,7 @@ def tell(seed, found, options):
         print("     %s" % fault)
     print("     again: %s" % again(seed, options))
     print("     settings: %s" % " ".join(settings(seed)[0]))
-    print("     the log ends:\n%s" % found.log[-3000:], flush=True)
+    print("     the log ends:\n%s" % end_of(found.log), flush=True)
     return False
 
 
@@ -563,7 +570,7 @@ def soak(options):
         daemon.end()
         check_log(daemon)
     except Fault as e:
-        print("FAIL %s\n%s" % (e, daemon.server.log()[-3000:]))
+        print("FAIL %s\n%s" % (e, end_of(daemon.server.log())))
         good = False
     finally:
         daemon.close()
