@@ -654,12 +654,12 @@ static void on_returned(void *arg, struct engine_space *space)
 static bool only_looks(const struct rendezvous_space *home, struct conn *c, struct slice key,
                        enum c10d_op op)
 {
-    bool writes = op == C10D_COMPARE_SET || op == C10D_SET || op == C10D_MULTI_SET ||
-                  op == C10D_APPEND || op == C10D_ADD;
+    bool looks = op == C10D_GET || op == C10D_MULTI_GET || op == C10D_CHECK || op == C10D_WAIT ||
+                 op == C10D_WATCH_KEY;
     struct slice name;
     int64_t round;
 
-    return !writes && c10d_session(c)->role != C10D_RESUMED &&
+    return looks && c10d_session(c)->role != C10D_RESUMED &&
            run_views_find_round(&home->runs, key, &round, &name) == NULL;
 }
 
