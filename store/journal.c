@@ -210,14 +210,6 @@ static int next_segment(struct journal *j)
     return 0;
 }
 
-int journal_rotate(struct journal *j)
-{
-    if (j->tainted)
-        return -EIO;
-    j->rotate = true;
-    return wants_segment(j) ? next_segment(j) : 0;
-}
-
 int journal_append(struct journal *j, const struct journal_batch *batches, size_t count)
 {
     int error = j->tainted ? -EIO : 0;

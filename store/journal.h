@@ -132,11 +132,6 @@ int journal_finish(struct journal *j);
  * -EIO, always, after a sync has failed. */
 int journal_append(struct journal *j, const struct journal_batch *batches, size_t count);
 
-/* Begins a new segment now, unless the newest one has no batch yet. So a snapshot makes all
- * needless that is there. After the next sync the one before is closed. 0 or -errno; then the
- * newest one is as before, or the journal is tainted. */
-int journal_rotate(struct journal *j);
-
 /* The newest batch that was appended, and the newest that is known to be synced. */
 uint64_t journal_last(const struct journal *j);
 uint64_t journal_durable(const struct journal *j);

@@ -95,17 +95,6 @@ static void clean_up(struct journal *j, const struct journal_dir *dir)
         j->fs->remove(j->fs, name);
 }
 
-/* What a snapshot that was not finished has taken, and the ballast: it is all that we may give up.
- */
-static bool make_room(struct journal *j, const struct journal_dir *dir)
-{
-    bool any = journal_ballast_drop(j) == 0;
-
-    for (size_t i = 0; i < dir->other_count; i++)
-        any = j->fs->remove(j->fs, dir->others[i]) == 0 || any;
-    return any;
-}
-
 static struct journal *recover_locked(const struct journal_options *options, int lock,
                                       struct journal_recovery *r)
 {
@@ -116,7 +105,7 @@ static struct journal *recover_locked(const struct journal_options *options, int
         return NULL;
     j = new_journal(options, r, lock);
     error = begin_anew(j, r);
-    if (fs_is_full(error) && make_room(j, r->dir))
+    if (fs_is_full(error) && journal_ballast_drop(j) == 0)
         error = begin_anew(j, r);
     if (error != 0) {
         journal_report_error(r->report, error, "a new segment", "cannot be written");

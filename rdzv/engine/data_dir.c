@@ -251,9 +251,7 @@ static void log_snapshots(struct data_dir *d)
                   log_u64("took_ms", stats->snapshot_ns / 1000000));
     if (stats->snapshot_failures != d->snapshot_failures)
         log_event(LOG_WARN, "snapshot_failed", log_str("data_dir", d->path),
-                  log_str("reason",
-                          "the disk has failed, or has no room for it; the journal stays until "
-                          "one is written"));
+                  log_str("reason", "the disk has failed; the journal stays until one is written"));
     d->snapshots = stats->snapshots;
     d->snapshot_failures = stats->snapshot_failures;
 }

@@ -15,13 +15,10 @@
  * what was written before is synced as ever, unless it is a sync that has failed. The thread tries
  * again each second (retry_ms): after a failed sync everything that is pending goes into a new
  * segment; when the disk is full the ballast is given up for it. Once all is kept and synced, and
- * the ballast is back, the writer is as before. When all is kept and only the ballast has no room,
- * a snapshot is due: with what is left of the ballast's room it may free that of the journal. Until
- * it has ended nothing is tried again, so that nothing else takes the room. A process that ends
- * before that loses only what was not answered, but for changes of mode batch that were answered
- * before a sync failed: these survive it only if the disk took them after all. While more than
- * pending_max is kept, or memory is short, changes are refused, too, until that is over; the writer
- * itself goes on.
+ * the ballast is back, the writer is as before. A process that ends before that loses only what was
+ * not answered, but for changes of mode batch that were answered before a sync failed: these
+ * survive it only if the disk took them after all. While more than pending_max is kept, or memory
+ * is short, changes are refused, too, until that is over; the writer itself goes on.
  *
  * Memory: no commit can fail for want of it. A small batch is copied, a large one, or one for which
  * there is no memory, gives up its buffer; what that takes is kept aside beforehand, and while it
@@ -57,8 +54,6 @@ struct journal_writer_stats {
     uint64_t
         snapshot_end_ms; /* when it ended, by clock_monotonic_ms(); 0: this process made none */
     uint64_t snapshots, snapshot_failures;
-    uint64_t disk_free;    /* 0: not known */
-    uint64_t disk_free_at; /* when it was measured so many bytes had been committed */
 };
 
 struct journal_writer;
@@ -101,9 +96,7 @@ bool journal_writer_stop(struct journal_writer *w);
 /* --- Snapshots. --- */
 
 /* What is behind the newest snapshot is larger than 64 MiB and than that snapshot, none is being
- * written, none has failed within the last minute, and the writer is not failed. On a disk with
- * less than 64 MiB left, 4 MiB are enough, if there is room for two as large as it may
- * be. Of a writer that is failed: a snapshot may make room, see above. */
+ * written, none has failed within the last minute, and the writer is not failed. */
 bool journal_writer_snapshot_due(const struct journal_writer *w);
 
 enum journal_writer_snapshot_state {

@@ -45,15 +45,13 @@ struct journal_writer {
     uint64_t promised;         /* as durable as it has to be before it is answered */
     uint64_t sync_at_ns;       /* mode batch: when the next sync is due; 0: nothing to sync */
     bool failed;               /* see reason_now; the thread tries again at retry_at_ns */
-    bool lacks_reserve;        /* it has failed, all is kept, and the ballast has no room */
     bool stop, clean;          /* the thread is to end; it ended the journal cleanly */
     uint64_t retry_at_ns;
     int error; /* of the last failure */
     char reason_now[REASON_SIZE];
     struct journal_writer_stats now; /* what the loop has not seen yet */
     struct journal_writer_disk disk;
-    bool disk_asked;         /* the thread is to measure it */
-    uint64_t measured_bytes; /* it was asked to when so many had been committed */
+    bool disk_asked; /* the thread is to measure it */
     enum journal_writer_snapshot_state snapshot_state;
     bool snapshot_asked;     /* the thread has not begun it yet */
     bool snapshot_abandoned; /* the thread has not removed it yet */

@@ -8,8 +8,6 @@
 
 #include "rdzv/engine/journal_writer_internal.h"
 
-#define MEASURE_EACH ((uint64_t)1 << 20)
-
 static uint64_t now_ns(void)
 {
     return clock_monotonic_ns(&clock_system);
@@ -47,34 +45,19 @@ static void fail_snapshot(struct journal_writer *w)
         w->snapshot_abandoned = true;
 }
 
-static void note_failure(struct journal_writer *w, const char *what, int error)
+void journal_writer_fail(struct journal_writer *w, const char *what, int error)
 {
     char text[100];
 
     w->failed = true;
-    w->lacks_reserve = false;
     w->error = error;
     w->retry_at_ns = now_ns() + w->retry_ms * 1000000;
     w->now.failures++;
     snprintf(w->reason_now, sizeof w->reason_now, "%s failed: %s", what,
              strerror_r(-error, text, sizeof text));
+    fail_snapshot(w);
     wake_loop(w);
     pthread_cond_signal(&w->work);
-}
-
-void journal_writer_fail(struct journal_writer *w, const char *what, int error)
-{
-    note_failure(w, what, error);
-    fail_snapshot(w);
-}
-
-/* All is kept. A snapshot that has been asked for meanwhile may make room. */
-static void fail_reserve(struct journal_writer *w, int error)
-{
-    note_failure(w, "keeping 4 MiB in reserve", error);
-    w->lacks_reserve = fs_is_full(error);
-    if (!w->lacks_reserve)
-        fail_snapshot(w);
 }
 
 /* --- Writing and syncing. --- */
@@ -116,15 +99,6 @@ static int write_gathered(struct journal_writer *w,
     return 0;
 }
 
-/* The disk is measured from time to time, by how much was written. */
-static void ask_for_room(struct journal_writer *w)
-{
-    if (w->path == NULL || w->now.bytes - w->measured_bytes < MEASURE_EACH)
-        return;
-    w->measured_bytes = w->now.bytes;
-    w->disk_asked = true;
-}
-
 /* One sync of what was appended so far. With the lock, which it gives up meanwhile. */
 static int sync_journal(struct journal_writer *w)
 {
@@ -144,7 +118,6 @@ static int sync_journal(struct journal_writer *w)
     durations_add(&w->disk.syncs, SYNC_FIRST_NS, took, 1);
     if (took > w->now.slowest_sync_ns)
         w->now.slowest_sync_ns = took;
-    ask_for_room(w);
     journal_writer_note(w);
     wake_loop(w);
     return result;
@@ -207,24 +180,24 @@ static int keep_all(struct journal_writer *w)
 
 static void try_again(struct journal_writer *w)
 {
-    int error, no_reserve = 0;
+    const char *what = "writing to the journal";
+    int error;
 
-    w->lacks_reserve = false;
     if (fs_is_full(w->error))
         drop_ballast(w);
     error = keep_all(w);
-    if (error == 0)
-        no_reserve = make_ballast(w);
-    if (error == 0 && no_reserve == 0 && w->unwritten != NULL)
+    if (error == 0) {
+        error = make_ballast(w);
+        what = error == 0 ? what : "keeping 4 MiB in reserve";
+    }
+    if (error == 0 && w->unwritten != NULL)
         error = keep_all(w);
     if (error != 0) {
-        journal_writer_fail(w, "writing to the journal", error);
-    } else if (no_reserve != 0) {
-        fail_reserve(w, no_reserve);
-    } else {
-        w->failed = false;
-        wake_loop(w);
+        journal_writer_fail(w, what, error);
+        return;
     }
+    w->failed = false;
+    wake_loop(w);
 }
 
 /* --- One step of each kind. With the lock; true: something was done. --- */
@@ -271,17 +244,9 @@ static bool step_journal(struct journal_writer *w)
     return true;
 }
 
-/* A snapshot is on its way that may make room for the reserve. */
-static bool is_making_room(const struct journal_writer *w)
-{
-    return w->lacks_reserve &&
-           (w->snapshot_open ||
-            (w->snapshot_asked && journal_last(w->journal) >= w->snapshot_number));
-}
-
 static bool step_fault(struct journal_writer *w)
 {
-    if (!w->failed || is_making_room(w) || now_ns() < w->retry_at_ns)
+    if (!w->failed || (!w->stop && now_ns() < w->retry_at_ns))
         return false;
     try_again(w);
     return true;
@@ -333,30 +298,6 @@ static void remove_needless(struct journal_writer *w)
     }
 }
 
-/* The newest segment can only go when there is a newer one, and when nobody has it open. */
-static void leave_segment(struct journal_writer *w)
-{
-    int error;
-
-    pthread_mutex_unlock(&w->lock);
-    error = journal_rotate(w->journal);
-    pthread_mutex_lock(&w->lock);
-    if (error == 0)
-        error = sync_journal(w);
-    if (error != 0)
-        journal_writer_fail(w, "beginning a file of the journal", error);
-}
-
-static bool begin_snapshot(struct journal_writer *w)
-{
-    journal_snapshot_begin(w->journal, w->snapshot_number, &w->snapshot);
-    w->snapshot_asked = false;
-    w->snapshot_open = true;
-    if (w->lacks_reserve)
-        leave_segment(w);
-    return true;
-}
-
 static bool end_snapshot(struct journal_writer *w)
 {
     int error;
@@ -364,7 +305,7 @@ static bool end_snapshot(struct journal_writer *w)
     pthread_mutex_unlock(&w->lock);
     error = journal_snapshot_end(&w->snapshot);
     pthread_mutex_lock(&w->lock);
-    if (error != 0 || (w->failed && !w->lacks_reserve)) {
+    if (error != 0 || w->failed) {
         fail_snapshot(w);
         return true; /* what is left of it is cleaned up in the next step */
     }
@@ -376,10 +317,6 @@ static bool end_snapshot(struct journal_writer *w)
     w->now.snapshot_ns = now_ns() - w->snapshot_began_ns;
     w->now.snapshot_end_ms = clock_ms_of(now_ns());
     w->snapshot_state = JOURNAL_WRITER_SNAPSHOT_NONE;
-    if (w->sync_at_ns != 0)
-        w->sync_at_ns = now_ns(); /* what was removed takes room until it is closed behind a sync */
-    if (w->lacks_reserve)
-        w->retry_at_ns = now_ns(); /* there may be room for it now */
     wake_loop(w);
     return true;
 }
@@ -393,8 +330,12 @@ static bool step_snapshot(struct journal_writer *w)
         return clean_up_snapshot(w);
     if (!alive)
         return false;
-    if (w->snapshot_asked && journal_last(w->journal) >= w->snapshot_number)
-        return begin_snapshot(w);
+    if (w->snapshot_asked && journal_last(w->journal) >= w->snapshot_number) {
+        journal_snapshot_begin(w->journal, w->snapshot_number, &w->snapshot);
+        w->snapshot_asked = false;
+        w->snapshot_open = true;
+        return true;
+    }
     if (!w->snapshot_open)
         return false;
     if (!TAILQ_EMPTY(&w->parts))
@@ -405,20 +346,16 @@ static bool step_snapshot(struct journal_writer *w)
 static bool step_disk(struct journal_writer *w)
 {
     struct statvfs fs;
-    uint64_t at;
     int result;
 
     if (!w->disk_asked)
         return false;
     w->disk_asked = false;
-    at = w->now.bytes;
     pthread_mutex_unlock(&w->lock);
     result = statvfs(w->path, &fs);
     pthread_mutex_lock(&w->lock);
     w->disk.free = result == 0 ? (uint64_t)fs.f_bavail * fs.f_frsize : 0;
     w->disk.size = result == 0 ? (uint64_t)fs.f_blocks * fs.f_frsize : 0;
-    w->now.disk_free = w->disk.free;
-    w->now.disk_free_at = at;
     return true;
 }
 
@@ -427,8 +364,7 @@ static bool step_disk(struct journal_writer *w)
 static void wait_for_work(struct journal_writer *w)
 {
     uint64_t sync = may_sync(w) ? w->sync_at_ns : 0;
-    bool tries = w->failed && !is_making_room(w);
-    uint64_t until = tries && (sync == 0 || w->retry_at_ns < sync) ? w->retry_at_ns : sync;
+    uint64_t until = w->failed && (sync == 0 || w->retry_at_ns < sync) ? w->retry_at_ns : sync;
     const struct timespec at = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
 
     if (until == 0)
@@ -459,7 +395,7 @@ void *journal_writer_main(void *arg)
     pthread_mutex_lock(&w->lock);
     error = make_ballast(w);
     if (error != 0)
-        fail_reserve(w, error);
+        journal_writer_fail(w, "keeping 4 MiB in reserve", error);
     while (!w->stop) {
         bool done = step_fault(w);
 

@@ -7,7 +7,6 @@ $RDZV_SEED is the seed of what is random (1). Everything stays on loopback and i
 the test made.
 """
 
-import contextlib
 import datetime
 import http.client
 import json
@@ -420,83 +419,6 @@ def full_disk(mode, folder):
         for i in range(answered):
             same(peer.get(b"fill/%d" % i), b"%d" % i * 20000, "a key that was answered")
         same(json.loads(ask(store.port, "GET", "/v2/keys/after")[2])["node"]["value"], "2", "a GET")
-
-
-def journal_bytes(store):
-    """Behind the newest snapshot."""
-    metrics = ask(store.port, "GET", "/metrics")[2].decode()
-    return float(re.search(r"^rdzvd_journal_uncovered_bytes (\S+)$", metrics, re.M).group(1))
-
-
-@case
-def a_small_disk_is_not_filled_by_changes_of_a_few_keys():
-    """The journal is not yet as large as makes a snapshot elsewhere when the disk is full."""
-    for mode in MODES:
-        with small_disk(32 * MIB) as folder:
-            if folder is None:
-                return NEEDS_ROOT
-            with Store(mode=mode, path=os.path.join(folder, "data")) as store:
-                peer, rng = Peer(store.port), random.Random(1)
-                for i in range(600):
-                    value = rng.randbytes(100000)
-                    peer.set(b"key/%d" % (i % 8), value)
-                    peer.ping()
-                    deadline = time.monotonic() + 20
-                    while i % 20 == 0 and journal_bytes(store) > 5e6:  # however slow the machine is
-                        check(time.monotonic() < deadline, "there is no snapshot")
-                        time.sleep(0.01)
-                check("event=journal_failed" not in store.daemon.log(), "the disk was full")
-                store.again()
-                same(Peer(store.port).get(b"key/7"), value, "the last value")
-    return None
-
-
-def fill_up(folder):
-    """Others take the rest of the disk."""
-    others = os.open(os.path.join(folder, "of-others"), os.O_WRONLY | os.O_CREAT)
-    with contextlib.suppress(OSError):
-        while True:
-            os.write(others, bytes(4096))
-    os.close(others)
-
-
-def change_until_full(store, peer, rng):
-    """The values that the key may have: the last one that was answered, and the one behind it."""
-    before = after = None
-    for _ in range(1000):
-        before, after = after, rng.randbytes(100000)
-        peer.set(b"key", after)
-        try:
-            peer.ping()
-        except (EOFError, ConnectionError):
-            break
-    store.daemon.wait_log("event=journal_failed")
-    return before, after
-
-
-@case
-def a_disk_that_the_journal_has_filled_is_freed_by_a_snapshot():
-    for mode in MODES:
-        with small_disk(24 * MIB) as folder:
-            if folder is None:
-                return NEEDS_ROOT
-            with Store(mode=mode, path=os.path.join(folder, "data")) as store:
-                peer, rng = Peer(store.port), random.Random(1)
-                for _ in range(35):
-                    peer.set(b"key", rng.randbytes(100000))
-                    peer.ping()
-                fill_up(folder)
-                values = change_until_full(store, peer, rng)
-                store.daemon.wait_log("event=snapshot_written")
-                store.daemon.wait_log("event=journal_resumed")
-                peer = Peer(store.port)
-                check(peer.get(b"key") in values, "the value")
-                peer.set(b"more", b"v")
-                peer.ping()
-                store.again()
-                peer = Peer(store.port)
-                check(peer.get(b"key") in values and peer.get(b"more") == b"v", "what a start finds")
-    return None
 
 
 @case

@@ -632,7 +632,7 @@ def full_disk(folder, store, relay):
     a, b = met(relay.port, relay.port)
     old = Peer(relay.port)
     same(old.add(b"n", 1), 1, "ADD")
-    ballast = put_ballast(folder, 14 * MIB)  # what is left is too little for a snapshot, too
+    ballast = put_ballast(folder, 8 * MIB)
     fill_disk(Peer(store.port), b"fill")
     store.daemon.wait_log("event=journal_failed")
     new = Peer(relay.port)

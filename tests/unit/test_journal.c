@@ -907,23 +907,6 @@ static void a_full_disk_starts_by_giving_up_the_ballast(void **state)
     assert_null(sim_disk_bytes(disk, "ballast", &len));
 }
 
-/* A process that died while a snapshot was to make room has left neither that nor a ballast. */
-static void a_full_disk_starts_by_giving_up_an_unfinished_snapshot(void **state)
-{
-    static const char name[] = "snapshot-00000000000000000040.tmp";
-    static uint8_t bytes[20000];
-    size_t len;
-
-    (void)state;
-    must_open(disk, 0);
-    append(40);
-    die();
-    sim_disk_put(disk, name, bytes, sizeof bytes);
-    sim_disk_limit(disk, sim_disk_used(disk));
-    must_open(disk, 40);
-    assert_null(sim_disk_bytes(disk, name, &len));
-}
-
 static void a_quota_that_is_used_up_is_a_full_disk(void **state)
 {
     size_t len;
@@ -999,7 +982,6 @@ int main(void)
         TEST(a_segment_that_could_not_be_begun_is_gone),
         TEST(after_a_failed_sync_all_is_written_again),
         TEST(a_full_disk_starts_by_giving_up_the_ballast),
-        TEST(a_full_disk_starts_by_giving_up_an_unfinished_snapshot),
         TEST(a_quota_that_is_used_up_is_a_full_disk),
         TEST(every_call_of_a_start_may_fail),
     };

@@ -771,145 +771,6 @@ static void a_snapshot_is_due_by_size(void **state)
     assert_false(journal_writer_snapshot_due(writer));
 }
 
-static void await_snapshot_due(void)
-{
-    while (!journal_writer_snapshot_due(writer)) {
-        await_descriptor();
-        look();
-    }
-}
-
-/* Several MB of batches, and then a disk that has no room for the next one: it takes the ballast's,
- * and changes are refused for want of that. */
-static void fill_disk(enum journal_writer_mode mode)
-{
-    segment_size = 4u << 20;
-    begin_retrying(mode, 1, 0, 100);
-    for (int i = 0; i < 15; i++) {
-        commit(200000);
-        await_durable(number);
-    }
-    sim_disk_limit(disk, sim_disk_used(disk) + 100000);
-    commit(200000);
-    await_promise(number);
-    await_snapshot_due();
-}
-
-/* The snapshot fits into what is left of the ballast, and then there is room again. */
-static void a_snapshot_frees_a_disk_that_the_journal_has_filled(void **state)
-{
-    static const enum journal_writer_mode modes[] = {JOURNAL_WRITER_BATCH, JOURNAL_WRITER_ALWAYS};
-
-    for (int i = 0; i < 2; i++) {
-        struct expected e;
-
-        fill_disk(modes[i]);
-        journal_writer_snapshot_begin(writer);
-        assert_false(journal_writer_snapshot_due(writer));
-        put_parts(2);
-        journal_writer_snapshot_end(writer);
-        await_health();
-        assert_int_equal(journal_writer_stats(writer)->snapshots, 1);
-        assert_int_equal(sim_disk_size(disk, "ballast"), JOURNAL_BALLAST_SIZE);
-        assert_int_equal(sim_disk_size(disk, "journal-00000000000000000001"), -1);
-        commit(100);
-        await_promise(number);
-        die(true);
-        journal_close(open_journal(&e));
-        assert_int_equal(e.last, number);
-        assert_int_equal(e.parts, 2);
-        teardown(state);
-        setup(state);
-    }
-}
-
-static void a_start_on_such_a_disk_frees_it_too(void **state)
-{
-    (void)state;
-    fill_disk(JOURNAL_WRITER_BATCH);
-    die(true);
-    begin_retrying(JOURNAL_WRITER_BATCH, 1, 0, 100);
-    await_snapshot_due();
-    journal_writer_snapshot_begin(writer);
-    put_parts(1);
-    journal_writer_snapshot_end(writer);
-    await_health();
-    commit(100);
-    await_promise(number);
-    die(true);
-    assert_int_equal(count_kept(), number);
-}
-
-/* A change that came before it has ended waits for it, and is kept then. */
-static void what_comes_while_room_is_made_waits(void **state)
-{
-    (void)state;
-    fill_disk(JOURNAL_WRITER_ALWAYS);
-    journal_writer_snapshot_begin(writer);
-    put_parts(2);
-    commit(1000);
-    assert_true(promised < number);
-    journal_writer_snapshot_end(writer);
-    await_promise(number);
-    await_health();
-    die(true);
-    assert_int_equal(count_kept(), number);
-}
-
-static void a_snapshot_that_does_not_fit_leaves_all_as_it_was(void **state)
-{
-    (void)state;
-    fill_disk(JOURNAL_WRITER_BATCH);
-    journal_writer_snapshot_begin(writer);
-    while (journal_writer_snapshot_state(writer) == JOURNAL_WRITER_SNAPSHOT_OPEN) {
-        if (journal_writer_snapshot_room(writer) > 0)
-            journal_writer_snapshot_put(writer, (struct slice){big_value, sizeof big_value});
-        else
-            await_descriptor();
-        look();
-    }
-    await_snapshot_state(JOURNAL_WRITER_SNAPSHOT_FAILED);
-    journal_writer_snapshot_abandon(writer);
-    await_snapshot_state(JOURNAL_WRITER_SNAPSHOT_NONE);
-    assert_false(journal_writer_snapshot_due(writer)); /* not for a minute */
-    assert_non_null(journal_writer_refuses(writer));
-    sim_disk_limit(disk, UINT64_MAX);
-    await_health();
-    commit(10);
-    await_promise(number);
-    die(true);
-    assert_int_equal(count_kept(), number);
-}
-
-/* Wherever the power is cut, a start finds all, and has room for it: what an unfinished snapshot
- * has taken is given up first. */
-static void nothing_is_lost_while_room_is_made(void **state)
-{
-    static uint8_t part[100000];
-
-    (void)state;
-    for (uint64_t k = 1; k <= 40; k++) {
-        struct expected e;
-
-        fill_disk(k % 2 == 0 ? JOURNAL_WRITER_ALWAYS : JOURNAL_WRITER_BATCH);
-        sim_disk_fail(disk, SIM_DIE, k, UINT64_MAX);
-        journal_writer_snapshot_begin(writer);
-        memcpy(part, &number, sizeof number);
-        for (int i = 0; i < 3; i++)
-            journal_writer_snapshot_put(writer, (struct slice){part, sizeof part});
-        journal_writer_snapshot_end(writer);
-        while (!sim_disk_is_dead(disk) && journal_writer_refuses(writer) != NULL) {
-            await_descriptor();
-            look();
-        }
-        die(k % 3 != 0);
-        journal_close(open_journal(&e));
-        assert_int_equal(e.last, number);
-        teardown(state);
-        setup(state);
-    }
-}
-
 /* --- Anything at any time. --- */
 
 static uint64_t random_state = 1;
@@ -924,12 +785,9 @@ static void do_something(void)
 {
     static const enum sim_fault faults[] = {SIM_EIO, SIM_ENOSPC, SIM_SHORT, SIM_NONE, SIM_NONE};
 
-    switch (draw(9)) {
+    switch (draw(8)) {
     case 0:
         sim_disk_fail(disk, faults[draw(5)], 1 + draw(10), 1 + draw(5));
-        break;
-    case 8:
-        sim_disk_limit(disk, draw(2) == 0 ? UINT64_MAX : sim_disk_used(disk) + draw(60000));
         break;
     case 1:
         sim_disk_hold_syncs(disk, draw(2) == 0);
@@ -976,7 +834,6 @@ static void promises_hold(void **state)
         note_promise(journal_writer_poll(writer));
         failed = failed || sim_disk_sync_failed(disk);
         die(mode == JOURNAL_WRITER_ALWAYS);
-        sim_disk_limit(disk, UINT64_MAX);
         kept = count_kept();
         assert_true(kept >= durable);
         if (mode == JOURNAL_WRITER_ALWAYS || !failed)
@@ -1012,11 +869,6 @@ int main(void)
         TEST(a_snapshot_that_fails_behind_its_end_is_over),
         TEST(a_snapshot_may_be_asked_for_while_the_disk_fails),
         TEST(a_snapshot_is_due_by_size),
-        TEST(a_snapshot_frees_a_disk_that_the_journal_has_filled),
-        TEST(a_start_on_such_a_disk_frees_it_too),
-        TEST(what_comes_while_room_is_made_waits),
-        TEST(a_snapshot_that_does_not_fit_leaves_all_as_it_was),
-        TEST(nothing_is_lost_while_room_is_made),
         TEST(promises_hold),
     };
 
