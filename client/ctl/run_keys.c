@@ -235,7 +235,8 @@ static enum rdzv_status find_store(const struct ctl *ctl, struct rdzv_client *c,
     return status;
 }
 
-/* For all keys of the command line. Without --timeout there is no end, whoever answers. */
+/* Waits for all keys of the command line. Without --timeout, rdzvctl waits for as long as it takes,
+ * also for a store that does not answer. */
 static enum ctl_exit wait_as_asked(const struct ctl *ctl, struct rdzv_client *c)
 {
     int64_t left_ms = ctl_timeout(ctl, RDZV_FOREVER);

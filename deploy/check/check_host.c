@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-/* Among more stores that nobody uses, a near name says little. */
+/* Where the files have more stores that no job uses, the rule does not guess which one a name
+ * means. */
 #define UNUSED_MAX 32
 
 struct unused_stores {

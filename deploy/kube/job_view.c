@@ -192,7 +192,8 @@ static bool is_of_one_pod(const char *name, const char *value)
     return false;
 }
 
-/* Another branch gives the variable another value, and nobody can see which one runs. */
+/* A branch of the script gives the variable another value, and the files do not say which one runs.
+ */
 static bool differs_elsewhere(const struct job_scope *scope, const struct branches *b,
                               const char *name, const char *value)
 {

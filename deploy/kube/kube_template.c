@@ -19,7 +19,7 @@ static bool may_have_variables(const char *key)
     return false;
 }
 
-/* {{ NAME }} in quotes, which is YAML before somebody renders it, too. */
+/* {{ NAME }} in quotes: the file is YAML before helm or a user renders it, too. */
 static bool has_braces(const char *text)
 {
     const char *start = strstr(text, "{{");

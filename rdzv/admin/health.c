@@ -24,22 +24,6 @@ bool health_has_listener(const struct net *n)
     return false;
 }
 
-/* `?exclude=NAME`, any number of times, as kube-apiserver has it: that check does not count. */
-static bool is_excluded(const struct http_request *r, const char *name)
-{
-    struct slice rest = r->query;
-    struct url_param param;
-    struct url_error why;
-
-    if (!url_check_form(r->query, &why))
-        return false;
-    while (url_next_param(&rest, &param)) {
-        if (slice_is(param.name, "exclude") && slice_is(param.value, name))
-            return true;
-    }
-    return false;
-}
-
 static void reply_checks(const struct http_request *r, const char *name,
                          const struct health_check *checks, size_t count)
 {
@@ -48,12 +32,12 @@ static void reply_checks(const struct http_request *r, const char *name,
     bool ok = true, is_alone = r->conn->out.bytes == 0;
 
     for (size_t i = 0; i < count; i++)
-        ok = ok && (checks[i].ok || is_excluded(r, checks[i].name));
+        ok = ok && (checks[i].ok || http_excludes(r, checks[i].name));
     if (ok && !is_verbose(r)) {
         writer_str(&w, "ok\n");
     } else {
         for (size_t i = 0; i < count; i++) {
-            bool out = is_excluded(r, checks[i].name);
+            bool out = http_excludes(r, checks[i].name);
 
             writer_str(&w, checks[i].ok || out ? "[+]" : "[-]");
             writer_str(&w, checks[i].name);

@@ -34,26 +34,10 @@ void etcd_version_handle(const struct http_request *r)
         reply(r, HTTP_JSON, "{\"etcdserver\":\"3.4.23\",\"etcdcluster\":\"3.4.0\"}");
 }
 
-/* `?exclude=NOSPACE`, any number of times: that alarm does not count. */
-static bool excludes_nospace(const struct http_request *r)
-{
-    struct slice rest = r->query;
-    struct url_param param;
-    struct url_error why;
-
-    if (!url_check_form(r->query, &why))
-        return false;
-    while (url_next_param(&rest, &param)) {
-        if (slice_is(param.name, "exclude") && slice_is(param.value, "NOSPACE"))
-            return true;
-    }
-    return false;
-}
-
 /* A disk that takes no changes is what etcd has its alarm NOSPACE for. */
 static bool is_healthy(const struct http_request *r)
 {
-    return engine_refuses(http_engine(r)) == NULL || excludes_nospace(r);
+    return engine_refuses(http_engine(r)) == NULL || http_excludes(r, "NOSPACE");
 }
 
 void etcd_health_handle(const struct http_request *r)

@@ -270,3 +270,18 @@ void reply_not_allowed(const struct http_request *r, const char *allow, enum htt
                                   .nosniff = true,
                                   .body = slice_str("Method Not Allowed\n")});
 }
+
+bool http_excludes(const struct http_request *r, const char *name)
+{
+    struct slice rest = r->query;
+    struct url_param param;
+    struct url_error why;
+
+    if (!url_check_form(r->query, &why))
+        return false;
+    while (url_next_param(&rest, &param)) {
+        if (slice_is(param.name, "exclude") && slice_is(param.value, name))
+            return true;
+    }
+    return false;
+}

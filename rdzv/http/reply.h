@@ -72,6 +72,10 @@ static inline bool http_is_over_tls(const struct http_request *r)
     return r->http->behind_relay ? r->http->of_tls_clients : r->conn->tls != NULL;
 }
 
+/* Of probes: `?exclude=NAME`, any number of times, as kube-apiserver and etcd have it: that check,
+ * or that alarm, does not count. */
+bool http_excludes(const struct http_request *r, const char *name);
+
 static inline bool http_is_reading(const struct http_request *r)
 {
     return r->head->method == HTTP_GET || r->head->method == HTTP_HEAD;
