@@ -1,5 +1,6 @@
 /* What connects the policy to the daemon: runs, agents and worker stores as the shell keeps them.
- * For rendezvous.c and carry_out.c. */
+ * shell.c keeps the runs and takes their steps, carry_out.c carries out what comes of one. What
+ * happens comes from sessions.c, changed.c and ticks.c. */
 #pragma once
 
 #include "rdzv/c10d/session.h"
@@ -110,8 +111,23 @@ struct verdict {
     bool answers; /* POLICY_ANSWER_… */
 };
 
+/* What the rendezvous keeps of that space, made when it is asked for first. */
+struct rendezvous_space *shell_space_of(struct rendezvous *r, struct engine_space *space);
+
+/* So many more runs the space may have; SIZE_MAX: any number. */
+size_t shell_runs_left(const struct rendezvous_space *home);
+
 /* The run of that key, made when there is none. NULL: no memory. */
 struct live_run *shell_need_run(struct rendezvous_space *home, struct slice key);
+
+/* It must not be in a step, nor pinned. */
+void shell_free_run(struct live_run *run);
+
+/* When the tick comes to the run next, by how it stands now. */
+void shell_update_due(struct live_run *run);
+
+/* Its keys are not being deleted any more. */
+void shell_end_sweep(struct live_run *run);
 
 /* The worker store is one of those that the space has; see struct worker_use. NULL: no memory. */
 struct worker_use *worker_use_restore(struct rendezvous_space *home, uint64_t id);
@@ -125,6 +141,25 @@ void worker_use_end(struct rendezvous_space *home, struct worker_use *use);
 /* One step of the policy, from the event to the last of its outputs. The run may be freed when this
  * returns, if nothing is left of it. */
 struct verdict shell_step(struct live_run *run, struct policy_event event);
+
+/* The same event for each run of the space. */
+void shell_step_space(struct rendezvous_space *home, struct policy_event event);
+
+/* Gives the run what it has not been given of the time in which no agent could write. It may be
+ * freed as by a step. */
+void shell_give_time(struct live_run *run);
+
+/* What the policy is told of the time, the store and the run. Its slices are borrowed until the
+ * next command. */
+struct policy_now shell_now(const struct live_run *run);
+
+/* For struct engine_observer; `arg` is the struct rendezvous. The engine asks, before it admits a
+ * command, whether it makes more runs than there may be, and tells of each that it has applied. */
+bool shell_admits(void *arg, struct engine_space *space, const struct command *command);
+void shell_applied(void *arg, struct engine_space *space, const struct command *command);
+
+/* For rdzv->ticker; `arg` is the struct rendezvous. */
+void shell_on_ticker(evutil_socket_t fd, short what, void *arg);
 
 /* Deletes some of the keys of the rounds of a run that is about to be forgotten. True: those that
  * it had when this began are gone. */

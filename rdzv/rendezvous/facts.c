@@ -1,0 +1,198 @@
+/* What admin/ asks of runs. See rendezvous.h. */
+#include "rdzv/rendezvous/rendezvous.h"
+
+#include <stdio.h>
+
+#include "proto/torch/torch_timing.h"
+
+static const struct run *existing(struct run_view *v)
+{
+    while (v != NULL && !v->exists)
+        v = TAILQ_NEXT(v, order);
+    return (const struct run *)(const void *)v;
+}
+
+const struct run *rendezvous_first(const struct engine_space *space)
+{
+    const struct rendezvous_space *home = space->rendezvous;
+
+    return home == NULL ? NULL : existing(TAILQ_FIRST(&home->runs.list));
+}
+
+const struct run *rendezvous_next(const struct run *run)
+{
+    return existing(TAILQ_NEXT(&run->view, order));
+}
+
+const struct run *rendezvous_find(const struct engine_space *space, struct slice id)
+{
+    const struct rendezvous_space *home = space->rendezvous;
+    const size_t prefix = strlen(RUN_PREFIX);
+    uint8_t *key = NULL;
+    struct run_view *v;
+
+    if (home != NULL)
+        key = account_request(ACCOUNT_ANSWERS, ACCOUNT_SMALL, prefix + id.len);
+    if (key == NULL)
+        return NULL;
+    memcpy(key, RUN_PREFIX, prefix);
+    if (id.len != 0)
+        memcpy(key + prefix, id.ptr, id.len);
+    v = run_views_find(&home->runs, (struct slice){key, prefix + id.len});
+    account_free(ACCOUNT_ANSWERS, key, prefix + id.len);
+    return v != NULL && v->exists ? &live_run_of(v)->run : NULL;
+}
+
+static struct live_run *live_of(const struct run *run)
+{
+    return live_run_of((struct run_view *)(uintptr_t)run);
+}
+
+uint64_t rendezvous_forget(const struct run *run)
+{
+    struct live_run *live = live_of(run);
+    uint64_t keys;
+
+    rendezvous_pin(run); /* it stays until its keys are counted */
+    live->sweep = 0;     /* now, and all of it */
+    shell_step(live, (struct policy_event){.kind = RUN_FORGET});
+    keys = live->keys_forgotten;
+    rendezvous_unpin(run);
+    return keys;
+}
+
+const struct conn *rendezvous_conn_of(const struct run *run, const struct torch_node *node)
+{
+    const struct agent *a = run_agent_of(run, node);
+
+    return a == NULL ? NULL : conn_of(a);
+}
+
+void rendezvous_pin(const struct run *run)
+{
+    if (run != NULL)
+        live_of(run)->pins++;
+}
+
+void rendezvous_unpin(const struct run *run)
+{
+    struct live_run *live = live_of(run);
+
+    if (run == NULL || --live->pins > 0 || live->steps > 0)
+        return;
+    if (run_is_unused(run))
+        shell_free_run(live);
+}
+
+static struct node_facts look(const struct run_facts *f, const struct torch_node *node)
+{
+    const struct agent *a = run_agent_of(f->arg, node);
+
+    if (a == NULL)
+        return (struct node_facts){0};
+    return (struct node_facts){
+        .connected = true, .joined_us = conn_agent_of(a)->joined_us, .ahead_us = a->clock_ahead_us};
+}
+
+static const char *peer(const struct run_facts *f, const struct torch_node *node,
+                        char text[STATUS_PEER_MAX])
+{
+    const struct agent *a = run_agent_of(f->arg, node);
+
+    _Static_assert(CONN_PEER_MAX <= STATUS_PEER_MAX, "a peer fits");
+    return a == NULL ? NULL : conn_peer(conn_of(a), text);
+}
+
+/* --- Over etcd's API. --- */
+
+struct etcd_run *rendezvous_etcd_first(const struct engine_space *space)
+{
+    const struct rendezvous_space *home = space->rendezvous;
+
+    return home == NULL ? NULL : TAILQ_FIRST(&home->etcd_runs.list);
+}
+
+void rendezvous_etcd_unpin(const struct engine_space *space, struct etcd_run *run)
+{
+    struct rendezvous_space *home = space->rendezvous;
+
+    etcd_runs_unpin(&home->etcd_runs, run);
+}
+
+void rendezvous_etcd_facts(const struct engine_space *space, struct etcd_run *run,
+                           struct run_facts *out)
+{
+    struct rendezvous_space *home = space->rendezvous;
+
+    etcd_runs_look(&home->etcd_runs, run);
+    etcd_run_facts(run, home->rdzv->settings.expected_nodes,
+                   engine_wall_ns(home->rdzv->engine) / 1000, out);
+}
+
+/* A second agent of a node, which has begun as agents do, and is heard of: no clone of the first
+ * one's connection, and not one whose place it has taken. */
+static bool is_second(const struct agent *a, uint64_t now_ms)
+{
+    return a->has_node && !a->is_listed && a->is_introduced &&
+           clock_elapsed_ms(a->heard_ms, now_ms) < TORCH_DEAD_MS;
+}
+
+static size_t count_unnamed(const struct run *run)
+{
+    const struct agent *a;
+    size_t count = 0;
+
+    TAILQ_FOREACH(a, &run->agents, entry)
+        count += agent_is_unnamed(a);
+    return count;
+}
+
+/* Until the sessions end of which no relay has said anything. */
+static uint64_t awaited_ms(const struct live_run *live)
+{
+    const struct rendezvous *r = live->home->rdzv;
+    uint64_t waited_ms = clock_elapsed_ms(r->restored_ms, engine_lived_ms(r->engine));
+    uint64_t most_ms = r->config->session_timeout_ms;
+
+    if (!live->run.awaits_agents)
+        return 0;
+    return most_ms > waited_ms ? most_ms - waited_ms : 1;
+}
+
+static void find_doubled(const struct run *run, uint64_t now_ms, struct run_facts *out)
+{
+    char text[CONN_PEER_MAX];
+    const struct agent *a;
+
+    TAILQ_FOREACH(a, &run->agents, entry) {
+        if (!is_second(a, now_ms))
+            continue;
+        out->doubled = &a->node;
+        snprintf(out->doubled_peer, sizeof out->doubled_peer, "%s", conn_peer(conn_of(a), text));
+        return;
+    }
+}
+
+void rendezvous_facts(const struct run *run, struct run_facts *out)
+{
+    const struct live_run *live = live_of(run);
+    const struct run_view *v = &run->view;
+
+    *out = (struct run_facts){.backend = BACKEND_C10D,
+                              .id = v->id,
+                              .now_us = engine_wall_ns(live->home->rdzv->engine) / 1000,
+                              .is_state = v->is_state,
+                              .state = &v->state,
+                              .last_completed = v->has_completed ? &v->last_completed : NULL,
+                              .gone = &v->gone,
+                              .history = &live->history,
+                              .expected = run->settings->expected_nodes,
+                              .agents = run->agent_count,
+                              .agents_waiting = run->waiting_count,
+                              .agents_unnamed = count_unnamed(run),
+                              .awaited_ms = awaited_ms(live),
+                              .look = look,
+                              .peer = peer,
+                              .arg = run};
+    find_doubled(run, engine_now_ms(live->home->rdzv->engine), out);
+}

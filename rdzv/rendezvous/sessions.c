@@ -1,0 +1,239 @@
+/* Sessions of c10d as events of the policy: who is an agent, who a worker, and what they ask. */
+#include "rdzv/rendezvous/rendezvous.h"
+
+static struct slice memo_of(const struct conn *c)
+{
+    return conn_is_carried(c) ? c->carrier->functions->memo(c) : (struct slice){0};
+}
+
+static void bind_agent(struct rendezvous_space *home, struct conn *c, struct slice key,
+                       bool compared)
+{
+    struct slice run_key = run_key_of(&home->runs, key, compared);
+    bool is_left = shell_runs_left(home) > 0 || run_views_find(&home->runs, run_key) != NULL;
+    struct live_run *run = is_left ? shell_need_run(home, run_key) : NULL;
+    struct conn_agent *a =
+        run == NULL ? NULL : account_request_zeroed(ACCOUNT_RUNS, ACCOUNT_SMALL, sizeof *a);
+    struct peer local;
+
+    if (!is_left) {
+        c10d_reject(c, STORE_TOO_MANY_RUNS, key);
+        return;
+    }
+    if (a == NULL)
+        return; /* its keys are plain, then */
+    a->run = run;
+    a->conn = c;
+    a->agent.pings = c10d_session(c)->pinged;
+    a->agent.relayed = conn_is_carried(c);
+    a->agent.returns = c10d_session(c)->role == C10D_RESUMED;
+    if (conn_local(c, &local)) {
+        peer_host(&local, a->agent.local_host);
+        a->agent.local_port = local.port;
+    }
+    c10d_session(c)->role = C10D_AGENT;
+    c10d_session(c)->bound.agent = a;
+    shell_step(run, (struct policy_event){
+                        .kind = AGENT_CONNECTED, .agent = &a->agent, .memo = memo_of(c)});
+}
+
+/* No agent of it is here, nor may one come back after a start, nor do its workers go on. */
+static bool is_left(const struct live_run *run)
+{
+    return run->run.idle && !run->run.awaits_agents && run->worker_store->sessions == 0;
+}
+
+/* The worker store that a worker finds: that of the run whose port it came to, or of the run that
+ * shares the agents' port, which other clients come to as well. */
+static void bind_worker(const struct rendezvous_space *home, struct conn *c)
+{
+    bool own_port = c->listener->temporary;
+    const struct live_run *run = own_port ? c->listener->owner : home->shared;
+
+    if (run == NULL || run->worker_store == NULL || (!own_port && is_left(run)))
+        return;
+    run->worker_store->sessions++;
+    c10d_session(c)->role = C10D_WORKER;
+    c10d_session(c)->bound.worker_store = run->worker_store->id;
+}
+
+/* One that has not been used since the start, at least until its session ends. */
+static void rebind_session(void *arg, struct conn *c, uint64_t worker_store)
+{
+    struct worker_use *use = worker_use_find(shell_space_of(arg, conn_space(c)), worker_store);
+
+    if (use == NULL)
+        return;
+    use->sessions++;
+    c10d_session(c)->role = C10D_WORKER;
+    c10d_session(c)->bound.worker_store = worker_store;
+}
+
+static void set_presence(void *arg, struct conn *c, enum c10d_presence presence)
+{
+    static const enum policy_event_kind kinds[] = {
+        [C10D_HERE] = AGENT_BACK, [C10D_AWAY] = AGENT_AWAY, [C10D_GONE] = AGENT_GONE};
+    struct conn_agent *a = c10d_session(c)->bound.agent;
+
+    (void)arg;
+    shell_step(a->run, (struct policy_event){.kind = kinds[presence], .agent = &a->agent});
+}
+
+static void on_returned(void *arg, struct engine_space *space)
+{
+    shell_step_space(shell_space_of(arg, space), (struct policy_event){.kind = RUN_RETURNED});
+}
+
+/* Torch's agents begin with a compare-and-set of their run's key. Who begins with a look at it,
+ * such as rdzvctl watch, is none, and counts as none. But an agent that a relay has brought over a
+ * start of the daemon goes on with any request. */
+static bool only_looks(const struct rendezvous_space *home, struct conn *c, struct slice key,
+                       enum c10d_op op)
+{
+    bool looks = op == C10D_GET || op == C10D_MULTI_GET || op == C10D_CHECK || op == C10D_WAIT ||
+                 op == C10D_WATCH_KEY;
+    struct slice name;
+    int64_t round;
+
+    return looks && c10d_session(c)->role != C10D_RESUMED &&
+           run_views_find_round(&home->runs, key, &round, &name) == NULL;
+}
+
+/* What it asks for next may tell that it is an agent. */
+static void note_looking(struct rendezvous_space *home, struct conn *c, struct slice key)
+{
+    struct run_view *v = run_views_find(&home->runs, key);
+
+    c10d_session(c)->role = C10D_UNBOUND;
+    if (v != NULL && v->has_beats)
+        shell_step(live_run_of(v), (struct policy_event){.kind = RUN_LOOKED});
+}
+
+static void bind_session(void *arg, struct conn *c, struct slice key, enum c10d_op op)
+{
+    struct rendezvous_space *home = shell_space_of(arg, conn_space(c));
+
+    engine_note_alive(((struct rendezvous *)arg)->engine);
+    if (is_agents_key(key) && only_looks(home, c, key, op))
+        note_looking(home, c, key);
+    else if (is_agents_key(key))
+        bind_agent(home, c, key, op == C10D_COMPARE_SET);
+    else if (c10d_session(c)->role != C10D_RESUMED)
+        bind_worker(home, c);
+}
+
+static void unbind_session(void *arg, struct conn *c)
+{
+    struct rendezvous *r = arg;
+
+    if (c10d_session(c)->role == C10D_WORKER) {
+        worker_use_leave(shell_space_of(r, conn_space(c)), c10d_session(c)->bound.worker_store);
+    } else {
+        struct conn_agent *a = c10d_session(c)->bound.agent;
+
+        shell_step(a->run, (struct policy_event){.kind = AGENT_DISCONNECTED,
+                                                 .agent = &a->agent,
+                                                 .daemon_drains = r->net->draining});
+        account_free(ACCOUNT_RUNS, a, sizeof *a);
+    }
+}
+
+static enum c10d_verdict on_compare_set(struct conn_agent *a, const struct c10d_request *req)
+{
+    const struct verdict verdict =
+        shell_step(a->run, (struct policy_event){.kind = AGENT_COMPARE_SET,
+                                                 .agent = &a->agent,
+                                                 .expected = req->expected,
+                                                 .desired = req->value});
+
+    return verdict.holds ? C10D_HELD : C10D_ANSWERED;
+}
+
+/* SET of a key, ADD to it: some keys of the rounds of the agent's own run are the policy's matter.
+ */
+static enum c10d_verdict on_change(struct conn_agent *a, const struct c10d_request *req)
+{
+    struct policy_event event = {.kind = AGENT_ASKED, .agent = &a->agent, .desired = req->value};
+    const struct conn *c = a->conn;
+    const struct run_view *v =
+        run_views_find_round(&a->run->home->runs, req->key, &event.round, &event.round_key);
+
+    if (v == &a->run->run.view)
+        event.kind = req->op == C10D_SET ? AGENT_SET_ROUND_KEY : AGENT_ADD_ROUND_KEY;
+    else
+        event.round_key = (struct slice){0};
+    if (!shell_step(a->run, event).passes && event.kind == AGENT_SET_ROUND_KEY)
+        return C10D_ANSWERED;
+    return conn_is_open(c) ? C10D_PROCEED : C10D_ANSWERED;
+}
+
+/* GET or WAIT of the run's own key. */
+static enum c10d_verdict on_look(struct conn_agent *a, bool waits)
+{
+    bool is_behind = a->run->still_ms != a->run->home->rdzv->still_ms;
+    struct slice shown = {0};
+    const struct conn *c = a->conn;
+
+    if (!is_behind)
+        shown = policy_glance(&a->run->run, &a->agent, waits,
+                              engine_now_ms(a->run->home->rdzv->engine));
+    if (shown.ptr == NULL) {
+        const struct verdict verdict = shell_step(
+            a->run,
+            (struct policy_event){.kind = AGENT_LOOKED, .agent = &a->agent, .waits = waits});
+
+        if (verdict.holds)
+            return C10D_HELD;
+        return verdict.answers || !conn_is_open(c) ? C10D_ANSWERED : C10D_PROCEED;
+    }
+    if (waits)
+        return C10D_PROCEED;
+    c10d_reply_bytes(a->conn, shown);
+    return C10D_ANSWERED;
+}
+
+/* Any other request. */
+static enum c10d_verdict on_other(struct conn_agent *a, const struct c10d_request *req,
+                                  struct slice key)
+{
+    struct policy_event event = {
+        .kind = AGENT_ASKED, .agent = &a->agent, .waits = req->op == C10D_WAIT};
+    const struct rendezvous_space *home = a->run->home;
+    const struct conn *c = a->conn;
+
+    if (run_views_find_round(&home->runs, key, &event.round, &event.round_key) != &a->run->run.view)
+        event.round_key = (struct slice){0};
+    else if (req->op == C10D_GET && keymap_get(&home->space->store->keys, key) != NULL)
+        event.kind = AGENT_GET_ROUND_KEY;
+    shell_step(a->run, event);
+    return conn_is_open(c) ? C10D_PROCEED : C10D_ANSWERED;
+}
+
+static enum c10d_verdict on_request(void *arg, struct conn *c, const struct c10d_request *req,
+                                    struct slice key)
+{
+    struct conn_agent *a = c10d_session(c)->bound.agent;
+    bool own = slice_equal(key, a->run->run.view.node.key);
+
+    engine_note_alive(((struct rendezvous *)arg)->engine);
+    if (req->op == C10D_COMPARE_SET)
+        return own ? on_compare_set(a, req) : C10D_PROCEED;
+    if (req->op == C10D_SET || req->op == C10D_ADD)
+        return on_change(a, req);
+    if (own && (req->op == C10D_GET || req->op == C10D_WAIT))
+        return on_look(a, req->op == C10D_WAIT);
+    return on_other(a, req, key);
+}
+
+struct c10d_hooks rendezvous_hooks(struct rendezvous *r)
+{
+    if (!r->config->elastic.fixes)
+        return (struct c10d_hooks){0};
+    return (struct c10d_hooks){.bind = bind_session,
+                               .unbind = unbind_session,
+                               .rebind = rebind_session,
+                               .set_presence = set_presence,
+                               .returned = on_returned,
+                               .on_request = on_request,
+                               .arg = r};
+}

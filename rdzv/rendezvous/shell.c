@@ -1,0 +1,242 @@
+/* Runs as the daemon keeps them, and the steps of their policy. See shell.h. */
+#include "rdzv/rendezvous/shell.h"
+
+#include "rdzv/net/listen.h"
+#include "rdzv/net/probe.h"
+
+size_t shell_runs_left(const struct rendezvous_space *home)
+{
+    size_t max = home->rdzv->config->limits.runs_max, count = home->runs.table.count;
+
+    if (max == 0)
+        return SIZE_MAX;
+    return count < max ? max - count : 0;
+}
+
+/* In nanoseconds, which the heap wants, and never due at the tick that is going on. */
+static int64_t due_ns(const struct live_run *run)
+{
+    uint64_t ms = run_due_ms(&run->run), ticked_ms = run->home->rdzv->ticked_ms;
+
+    if (ms <= ticked_ms)
+        ms = ticked_ms + 1;
+    return ms > INT64_MAX / 1000000 ? INT64_MAX : (int64_t)ms * 1000000;
+}
+
+static bool add_due(struct live_run *run)
+{
+    struct rendezvous *r = run->home->rdzv;
+    struct reserve *reserve = &r->engine->store.reserve;
+
+    if (!reserve_hold(reserve, expiry_memory(&r->due)))
+        return false;
+    expiry_add(&r->due, &run->due, due_ns(run));
+    reserve_settle(reserve);
+    return true;
+}
+
+/* The heap has its room already. */
+void shell_update_due(struct live_run *run)
+{
+    struct expiry *due = &run->home->rdzv->due;
+    int64_t at_ns = due_ns(run);
+
+    if (run->due.at_ns == at_ns)
+        return;
+    expiry_remove(due, &run->due);
+    expiry_add(due, &run->due, at_ns);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    shell_step(arg, (struct policy_event){.kind = RUN_TIMER});
+}
+
+struct live_run *shell_need_run(struct rendezvous_space *home, struct slice key)
+{
+    struct run_view *found = run_views_find(&home->runs, key);
+    struct rendezvous *r = home->rdzv;
+    struct live_run *run;
+    uint8_t *name;
+
+    if (found != NULL)
+        return live_run_of(found);
+    run = account_heap_request_zeroed(ACCOUNT_RUNS, ACCOUNT_SMALL, sizeof *run + key.len);
+    if (run == NULL)
+        return NULL;
+    name = (uint8_t *)(run + 1);
+    memcpy(name, key.ptr, key.len);
+    run_init(&run->run, (struct slice){name, key.len}, &r->settings, r->engine->options.seed,
+             engine_now_ms(r->engine));
+    run->home = home;
+    run->still_ms = r->still_ms;
+    if (!add_due(run)) {
+        run_fini(&run->run);
+        account_heap_free(ACCOUNT_RUNS, run);
+        return NULL;
+    }
+    evtimer_assign(&run->timer, r->net->base, on_timer, run);
+    run_views_add(&home->runs, &run->run.view);
+    run->run.view.unread = live_run_value(run) != NULL; /* there was no memory for it before */
+    home->space->guarded = shell_runs_left(home) == 0;
+    return run;
+}
+
+void shell_end_sweep(struct live_run *run)
+{
+    if (run->is_sweeping)
+        TAILQ_REMOVE(&run->home->rdzv->sweeping, run, sweeping);
+    run->is_sweeping = false;
+}
+
+void shell_free_run(struct live_run *run)
+{
+    struct rendezvous_space *home = run->home;
+
+    probe_cancel(run->probe);
+    if (run->port != NULL)
+        listen_close_one(run->port);
+    if (home->shared == run)
+        home->shared = NULL;
+    evtimer_del(&run->timer);
+    expiry_remove(&home->rdzv->due, &run->due);
+    shell_end_sweep(run);
+    run_views_remove(&home->runs, &run->run.view);
+    home->space->guarded = shell_runs_left(home) == 0;
+    history_fini(&run->history);
+    run_fini(&run->run);
+    account_heap_free(ACCOUNT_RUNS, run);
+}
+
+/* --- Steps. --- */
+
+static enum port_share share_of(const struct live_run *run)
+{
+    const struct live_run *shared = run->home->shared;
+
+    if (shared == run)
+        return PORT_IS_OURS;
+    return shared == NULL || !run_keeps_port(&shared->run) ? PORT_IS_FREE : PORT_IS_TAKEN;
+}
+
+struct policy_now shell_now(const struct live_run *run)
+{
+    const struct engine *engine = run->home->rdzv->engine;
+    const struct space *store = run->home->space->store;
+    struct blob *value = live_run_value(run);
+
+    return (struct policy_now){
+        .ms = engine_now_ms(engine),
+        .wall_ns = engine_wall_ns(engine),
+        .value = value == NULL ? (struct slice){0} : (struct slice){value->bytes, value->len},
+        .room = quota_room(&store->quota),
+        .key_cost = sizeof(struct entry) + RUN_FRONTS_MAX * sizeof(struct key_link),
+        .next_worker_store = store->worker_stores.last_id + 1,
+        .share = share_of(run),
+        .refuses = !engine_takes_changes(engine),
+    };
+}
+
+/* Of an agent, that wants an answer: the view has to be right. */
+static bool is_request(enum policy_event_kind kind)
+{
+    return kind == AGENT_COMPARE_SET || kind == AGENT_SET_ROUND_KEY ||
+           kind == AGENT_ADD_ROUND_KEY || kind == AGENT_GET_ROUND_KEY || kind == AGENT_LOOKED ||
+           kind == AGENT_ASKED;
+}
+
+/* There was no memory for all that a step came to: whoever asked gets no answer, and the view is
+ * made anew. */
+static void give_up(struct live_run *run, const struct policy_event *event)
+{
+    run->stale = true;
+    if (event->agent != NULL && event->kind != AGENT_DISCONNECTED)
+        conn_drop(conn_of(event->agent), DROP_NO_MEMORY, "out of memory", run->run.view.node.key);
+}
+
+static struct verdict step(struct live_run *run, struct policy_event event)
+{
+    struct engine *engine = run->home->rdzv->engine;
+    const struct policy_now now = shell_now(run);
+    struct policy_out out = {0};
+    struct verdict verdict;
+    uint64_t changes;
+
+    if (event.kind == RUN_CHANGED ||
+        (event.kind == AGENT_COMPARE_SET && !slice_equal(event.expected, event.agent->shown)))
+        engine->work += now.value.len; /* it is read, however little of it is new */
+    changes = run->run.view.changes;
+    policy_step(&run->run, &event, &now, &out);
+    if (run->run.view.changes != changes)
+        engine->work += now.value.len; /* the next one is written */
+    verdict = carry_out(run, &out);
+    run->stale = run->stale || run->run.view.unread;
+    if (out.failed)
+        give_up(run, &event);
+    policy_out_clear(&out);
+    return verdict;
+}
+
+static void leave(struct live_run *run)
+{
+    if (run->stale)
+        step(run, (struct policy_event){.kind = RUN_CHANGED});
+    run->stale = false;
+    if (--run->steps == 0 && run->pins == 0 && run_is_unused(&run->run))
+        shell_free_run(run);
+    else
+        shell_update_due(run);
+}
+
+/* Gives the run what it has not been given of the time in which no agent could write. */
+static void give_time(struct live_run *run)
+{
+    uint64_t still_ms = run->home->rdzv->still_ms - run->still_ms;
+
+    run->still_ms += still_ms;
+    if (still_ms != 0)
+        step(run, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = still_ms});
+}
+
+void shell_give_time(struct live_run *run)
+{
+    run->steps++;
+    give_time(run);
+    leave(run);
+}
+
+/* The time comes before the event, but behind a change that has been made already. */
+struct verdict shell_step(struct live_run *run, struct policy_event event)
+{
+    struct verdict verdict = {0};
+
+    run->steps++;
+    if (run->run.view.unread && event.kind != RUN_CHANGED)
+        step(run, (struct policy_event){.kind = RUN_CHANGED});
+    if (event.kind != RUN_CHANGED)
+        give_time(run);
+    if (run->run.view.unread && is_request(event.kind))
+        give_up(run, &event);
+    else
+        verdict = step(run, event);
+    give_time(run);
+    leave(run);
+    return verdict;
+}
+
+/* A step of one run may end another, but not the one that comes next. */
+void shell_step_space(struct rendezvous_space *home, struct policy_event event)
+{
+    struct run_view *v, *next;
+
+    for (v = TAILQ_FIRST(&home->runs.list); v != NULL; v = next) {
+        next = TAILQ_NEXT(v, order);
+        if (next != NULL)
+            live_run_of(next)->pins++;
+        shell_step(live_run_of(v), event);
+        if (next != NULL)
+            live_run_of(next)->pins--;
+    }
+}
