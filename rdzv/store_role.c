@@ -1,6 +1,8 @@
 /* A store: what it does beside what every server does. See role.h for the contract. */
 #include "rdzv/store_role.h"
 
+#include <stdio.h>
+
 #include "rdzv/config/etcd_ids.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/transport.h"
@@ -101,10 +103,22 @@ static void stand_by(struct server *s)
     s->http.routes = store->standby_routes;
 }
 
+static struct greeting_journal shared_journal(const struct server *s)
+{
+    struct greeting_journal journal = {0};
+
+    if (s->store.etcd == NULL)
+        return journal;
+    snprintf(journal.name, sizeof journal.name, "%s", s->config->journal.name);
+    journal.cluster = journal_etcd_stats(s->store.etcd)->cluster;
+    return journal;
+}
+
 static void serve_clients(struct server *s)
 {
     const struct engine_found *found = &s->engine.found;
     struct store_parts *store = &s->store;
+    const struct greeting_journal journal = shared_journal(s);
 
     s->net.protocols = s->protocols;
     s->http.routes = http_routes;
@@ -114,7 +128,7 @@ static void serve_clients(struct server *s)
         rendezvous_restore(&store->rendezvous, found->away_ms);
         relay_links_start(&store->links);
     }
-    relay_links_lead(&store->links);
+    relay_links_lead(&store->links, &journal);
 }
 
 /* --- The journal. --- */

@@ -261,6 +261,8 @@ static void take_look(struct journal_etcd *j, const Etcd3__TxnResponse *t)
         refuse(j, "the key of the log's head says nothing that this version knows");
         return;
     }
+    if (t->header != NULL)
+        j->stats.cluster = t->header->cluster_id;
     note_leader(j, leader);
     if (end.index < j->at.index) {
         log_event(LOG_ERROR, "journal_went_back", log_str("journal", j->options.config->url),

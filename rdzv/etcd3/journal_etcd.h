@@ -53,7 +53,8 @@ struct journal_etcd_stats {
     size_t pending_batches, pending_bytes;
     uint64_t bytes_behind, snapshot_bytes;
     uint64_t snapshots;
-    uint64_t index; /* of the newest entry that is known */
+    uint64_t index;   /* of the newest entry that is known */
+    uint64_t cluster; /* etcd's id of it, by which it is told from another; 0: not known yet */
 };
 
 /* Makes the cluster the journal of the engine, which is empty, until engine_close_journal(). It

@@ -48,14 +48,43 @@ bool greeting_is_spoken(const Rdzv__RelayWelcome *welcome)
     return welcome->version >= RELAY_VERSION_MIN && welcome->version <= RELAY_VERSION_MAX;
 }
 
-const char *greeting_release(ProtobufCBinaryData release, char out[GREETING_RELEASE_MAX])
+/* Without what would end a line or a word. */
+static void copy_text(ProtobufCBinaryData text, char *out, size_t size)
 {
-    size_t n = release.len < GREETING_RELEASE_MAX - 1 ? release.len : GREETING_RELEASE_MAX - 1;
+    size_t n = text.len < size - 1 ? text.len : size - 1;
 
     for (size_t i = 0; i < n; i++)
-        out[i] = release.data[i] > ' ' && release.data[i] < 0x7f ? (char)release.data[i] : '_';
+        out[i] = text.data[i] > ' ' && text.data[i] < 0x7f ? (char)text.data[i] : '_';
     out[n] = '\0';
-    if (n == 0)
+}
+
+void greeting_put_journal(Rdzv__RelayWelcome *welcome, const struct greeting_journal *journal)
+{
+    welcome->journal.data = (uint8_t *)(uintptr_t)journal->name;
+    welcome->journal.len = strlen(journal->name);
+    welcome->journal_cluster = journal->cluster;
+}
+
+struct greeting_journal greeting_journal_of(const Rdzv__RelayWelcome *welcome)
+{
+    struct greeting_journal journal = {.cluster = welcome->journal_cluster};
+
+    copy_text(welcome->journal, journal.name, sizeof journal.name);
+    return journal;
+}
+
+bool greeting_is_same_journal(const struct greeting_journal *a, const struct greeting_journal *b)
+{
+    if (a->name[0] == '\0' || b->name[0] == '\0')
+        return true;
+    return strcmp(a->name, b->name) == 0 &&
+           (a->cluster == b->cluster || a->cluster == 0 || b->cluster == 0);
+}
+
+const char *greeting_release(ProtobufCBinaryData release, char out[GREETING_RELEASE_MAX])
+{
+    copy_text(release, out, GREETING_RELEASE_MAX);
+    if (out[0] == '\0')
         strcpy(out, "unknown");
     return out;
 }

@@ -9,6 +9,13 @@
 
 #define GREETING_RELEASE_MAX 32  /* of rdzvd, for logs: "0.1.0" */
 #define GREETING_WHY_MAX     224 /* why there is no version */
+#define GREETING_JOURNAL_MAX 128 /* the name of a journal; what is longer is cut */
+
+/* The journal that replicas share. */
+struct greeting_journal {
+    char name[GREETING_JOURNAL_MAX]; /* empty: there is none, or it is not known */
+    uint64_t cluster;                /* etcd's id of the cluster that it is on; 0: not known */
+};
 
 /* Fills in the versions and the release. They are static. */
 void greeting_hello(Rdzv__RelayHello *hello);
@@ -21,6 +28,17 @@ void greeting_welcome(Rdzv__RelayWelcome *welcome, uint32_t version);
 
 /* True: this build speaks the version that the store has taken. */
 bool greeting_is_spoken(const Rdzv__RelayWelcome *welcome);
+
+/* Says that the store keeps its state there. The message borrows the name. */
+void greeting_put_journal(Rdzv__RelayWelcome *welcome, const struct greeting_journal *journal);
+
+/* What the store has said of that, for logs, too: as greeting_release(), but empty where it has
+ * said nothing. */
+struct greeting_journal greeting_journal_of(const Rdzv__RelayWelcome *welcome);
+
+/* False: these are two journals, so that a store of the one knows nothing of what a store of the
+ * other has promised. True also where it is not known. */
+bool greeting_is_same_journal(const struct greeting_journal *a, const struct greeting_journal *b);
 
 /* A release that the other side has sent, for logs: without what would end a line or a word, and
  * "unknown" of one that did not say it. Returns `out`. */

@@ -78,11 +78,12 @@ static void welcome(struct relay_link *link, const Rdzv__RelayHello *hello, uint
 {
     const struct config *config = link->all->config;
     Rdzv__RelayWelcome message = RDZV__RELAY_WELCOME__INIT;
-    uint8_t payload[CONN_VIA_MAX + GREETING_RELEASE_MAX + 128];
+    uint8_t payload[CONN_VIA_MAX + GREETING_RELEASE_MAX + GREETING_JOURNAL_MAX + 128];
     struct relay_frame frame = {.kind = RELAY_WELCOME};
     char peer[CONN_PEER_MAX], release[GREETING_RELEASE_MAX];
 
     greeting_welcome(&message, version);
+    greeting_put_journal(&message, &link->all->journal);
     message.store.data = (uint8_t *)link->all->store_name;
     message.store.len = strlen(link->all->store_name);
     message.session_timeout_ms = config->session_timeout_ms;
@@ -174,11 +175,12 @@ void relay_links_stand_by(struct relay_links *all)
     snprintf(all->stands_by_why, sizeof all->stands_by_why, "this replica does not lead");
 }
 
-void relay_links_lead(struct relay_links *all)
+void relay_links_lead(struct relay_links *all, const struct greeting_journal *journal)
 {
     struct relay_link *link;
 
     all->stands_by = false;
+    all->journal = *journal;
     while ((link = TAILQ_FIRST(&all->waiting)) != NULL) {
         stop_waiting(link);
         input_unpark(link->conn);

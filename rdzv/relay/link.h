@@ -31,9 +31,11 @@ void relay_links_start(struct relay_links *all);
 /* This replica does not lead: until relay_links_lead(), relays are refused, or wait for that if
  * they want, for RELAY_STANDBY_MS at most. A relay that has lost its store asks each replica, and
  * if none leads, waits at one of them: it is welcome in the moment in which that leads; or is sent
- * on as soon as that knows that another one does (relay_links_send_on(), which says who). */
+ * on as soon as that knows that another one does (relay_links_send_on(), which says who). From
+ * relay_links_lead() on, relays hear which journal the replicas share; an empty one: there are
+ * none. */
 void relay_links_stand_by(struct relay_links *all);
-void relay_links_lead(struct relay_links *all);
+void relay_links_lead(struct relay_links *all, const struct greeting_journal *journal);
 void relay_links_send_on(struct relay_links *all, const char *leader);
 
 /* All connections are closed. */

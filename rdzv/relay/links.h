@@ -3,6 +3,7 @@
 #pragma once
 
 #include "rdzv/c10d/carried.h"
+#include "rdzv/relay/greeting.h"
 #include "store/table.h"
 
 /* A relay that lives tries to get another link at once, then after 50 ms, doubling to a second and
@@ -35,7 +36,8 @@ struct relay_links {
     struct net *net;
     const struct protocol *c10d;
     char store_name[CONN_VIA_MAX];
-    size_t clients_max; /* sessions of one link: RELAY_CLIENTS_MAX */
+    size_t clients_max;              /* sessions of one link: RELAY_CLIENTS_MAX */
+    struct greeting_journal journal; /* that replicas share; its name is empty: there are none */
 
     bool stands_by;                       /* this replica does not lead yet */
     char stands_by_why[RELAY_LEADER_MAX]; /* and who does, as far as it knows */

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
@@ -330,14 +331,63 @@ static void say_hello(struct upstream *u)
     put_frame(u, &frame);
 }
 
+static bool is_replica(const struct upstream *u)
+{
+    return u->config->journal.url != NULL;
+}
+
+/* The last store keeps sessions for so long: behind that, any store is as good. */
+static bool is_forgotten(const struct upstream *u)
+{
+    const struct relay *r = u->relay;
+
+    return r->welcomed && r->session_timeout_ms != 0 &&
+           (r->now_ns - r->away_since_ns) / 1000000 >= r->session_timeout_ms;
+}
+
+/* A store with another journal, as when one of several replicas has a wrong --journal, would know
+ * none of the sessions, and what their clients did there would be seen by no other relay's. */
+static bool is_our_journal(struct upstream *u, const struct greeting_journal *theirs, char *why,
+                           size_t size)
+{
+    if (!is_replica(u) && is_forgotten(u))
+        u->journal = (struct greeting_journal){0};
+    if (greeting_is_same_journal(&u->journal, theirs))
+        return true;
+    snprintf(why, size,
+             "its journal is %s, on the etcd cluster %" PRIx64 ", and that of %s is %s, on %" PRIx64
+             ": see --journal of both",
+             theirs->name, theirs->cluster, is_replica(u) ? "this replica" : "the store before",
+             u->journal.name, u->journal.cluster);
+    return false;
+}
+
+/* NULL: it is welcome. */
+static const char *why_not_there(struct upstream *u, const Rdzv__RelayWelcome *w, char *why,
+                                 size_t size)
+{
+    struct greeting_journal theirs;
+
+    if (w == NULL || !greeting_is_spoken(w))
+        return "the store speaks another version of relay frames";
+    theirs = greeting_journal_of(w);
+    if (!is_our_journal(u, &theirs, why, size))
+        return why;
+    if (!is_replica(u) && theirs.name[0] != '\0')
+        u->journal = theirs;
+    return NULL;
+}
+
 static void on_welcome(struct upstream *u, struct slice payload)
 {
     Rdzv__RelayWelcome *w = rdzv__relay_welcome__unpack(NULL, payload.len, payload.ptr);
+    char text[UPSTREAM_REASON_MAX];
+    const char *why = why_not_there(u, w, text, sizeof text);
 
-    if (w == NULL || !greeting_is_spoken(w)) {
+    if (why != NULL) {
         if (w != NULL)
             rdzv__relay_welcome__free_unpacked(w, NULL);
-        fail(u, "the store speaks another version of relay frames");
+        fail(u, why);
         return;
     }
     evtimer_del(&u->timer);
@@ -633,6 +683,8 @@ void upstream_init(struct upstream *u, struct net *net, struct relay *relay,
                            .jitter = jitter,
                            .fd = -1};
     outq_init(&u->out);
+    if (is_replica(u))
+        snprintf(u->journal.name, sizeof u->journal.name, "%s", config->journal.name);
 }
 
 SSL *upstream_secure(const struct upstream *u, int fd)

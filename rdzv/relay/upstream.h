@@ -62,6 +62,7 @@ struct upstream {
     uint64_t since_ms; /* when the state began, by the same clock */
     uint64_t pings;
     char where[UPSTREAM_TEXT_MAX];
+    struct greeting_journal journal; /* ours, if this is a replica; else that of the last store */
     char release[GREETING_RELEASE_MAX]; /* of the store that has welcomed it last */
     uint32_t version;                   /* of the frames; the same */
     char said[UPSTREAM_REASON_MAX];     /* the last failure that was logged */

@@ -16,6 +16,8 @@ static struct relay_links *links(void)
     return &loop.server.store.links;
 }
 
+static const struct greeting_journal no_journal;
+
 static void open_standby(void)
 {
     loop_open(&loop, NULL);
@@ -64,7 +66,7 @@ static void relays_are_welcome_when_the_replica_leads(void **state)
         fds[i] = come();
     for (size_t i = 0; i < COUNT(fds); i++)
         loop_expect_silence(&loop, fds[i]);
-    relay_links_lead(links());
+    relay_links_lead(links(), &no_journal);
     assert_true(TAILQ_EMPTY(&links()->waiting));
     for (size_t i = 0; i < COUNT(fds); i++) {
         assert_int_equal(hand_next(fds[i]).kind, RELAY_WELCOME);
@@ -105,7 +107,7 @@ static void a_relay_waits_for_two_seconds(void **state)
     wait_that_long(500);
     expect_sent_on(first, "this replica does not lead");
     loop_expect_silence(&loop, second);
-    relay_links_lead(links());
+    relay_links_lead(links(), &no_journal);
     assert_int_equal(hand_next(second).kind, RELAY_WELCOME);
     hand_lose_link(second);
     loop_close(&loop);
@@ -120,7 +122,7 @@ static void a_relay_may_go_while_it_waits(void **state)
     fd = come();
     hand_lose_link(fd);
     assert_true(TAILQ_EMPTY(&links()->waiting));
-    relay_links_lead(links());
+    relay_links_lead(links(), &no_journal);
     fd = hand_connect();
     hand_lose_link(fd);
     loop_close(&loop);

@@ -60,6 +60,20 @@ def until_one_leads(*replicas, timeout=30):
 
 @case
 @with_cluster()
+def a_follower_passes_nobody_on_to_another_journal(cluster, start):
+    """A replica among --upstream whose --journal has another name."""
+    other = start(typo="-mistyped")
+    other.wait_ready()
+    leader = start()
+    leader.wait_ready()
+    follower = start("--upstream=127.0.0.1:%d" % other.port)
+    follower.wait_ready(503, "its journal is")
+    says = follower.ready()[1]
+    check("-mistyped, on the etcd cluster" in says and "that of this replica is" in says, says)
+
+
+@case
+@with_cluster()
 def a_follower_passes_clients_on(cluster, start):
     leader, follower = passing(start, 2)
     here, there = Peer(follower.port), Peer(leader.port)

@@ -241,6 +241,35 @@ def a_relay_moves_over(cluster, start):
             s.wait_ready(503, "stands by")
 
 
+@case
+@with_cluster()
+def a_relay_stays_with_its_journal(cluster, start):
+    """A replica whose --journal has another name leads there, and knows nothing of this one's clients."""
+    r, other = ready(start()), ready(start(typo="-mistyped"))
+    with Rdzvd("--upstream=127.0.0.1:%d,127.0.0.1:%d" % (r.port, other.port)) as relay:
+        peer = Peer(relay.port)
+        same(peer.add(b"count", 1), 1, "an ADD through the relay")
+        r.stop(signal.SIGKILL)
+        peer.send(b"\x04" + c10d_text(b"count") + struct.pack("<q", 1))
+        relay.wait_log('event=upstream_failed .*reason="its journal is .*-mistyped, on the etcd cluster')
+        ready(start(port=r.port))
+        same(peer.number(), 2, "the ADD that the leader's death met")
+        check("event=session_lost" not in relay.log(), relay.log())
+
+
+@case
+@with_cluster()
+def a_relay_without_sessions_takes_another_journal(cluster, start):
+    """Where its last store would have ended all sessions, any store is as good."""
+    r, other = ready(start("--session-timeout=1s")), ready(start(typo="-new"))
+    with Rdzvd("--upstream=127.0.0.1:%d,127.0.0.1:%d" % (r.port, other.port)) as relay:
+        same(Peer(relay.port).add(b"count", 1), 1, "an ADD through the relay")
+        r.stop(signal.SIGKILL)
+        relay.wait_log('event=upstream_failed .*reason="its journal is')
+        relay.wait_log("event=upstream_connected .*address=127.0.0.1:%d" % other.port)
+        same(Peer(relay.port).add(b"count", 1), 1, "an ADD of a new client")
+
+
 def transactions(cluster):
     """That the first member has carried out for clients."""
     c = http.client.HTTPConnection("127.0.0.1", cluster.members[0].port, timeout=5)

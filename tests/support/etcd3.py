@@ -156,15 +156,15 @@ def text(plain):
 
 
 class Replica(Rdzvd):
-    """Keeps its port over all its lives."""
+    """Keeps its port over all its lives. `typo` is in the name of its journal."""
 
-    def __init__(self, cluster, *flags, port=None, **how):
-        self.cluster, self.flags = cluster, flags
-        super().__init__("--journal=" + cluster.url, token_flag(), *flags,
+    def __init__(self, cluster, *flags, port=None, typo="", **how):
+        self.cluster, self.flags, self.typo = cluster, flags, typo
+        super().__init__("--journal=" + cluster.url + typo, token_flag(), *flags,
                          listen=("127.0.0.1:%d" % (port or free_port()),), **how)
 
     def again(self):
-        return Replica(self.cluster, *self.flags, port=self.port)
+        return Replica(self.cluster, *self.flags, port=self.port, typo=self.typo)
 
     def ready(self):
         return ready(self)
