@@ -13,47 +13,71 @@
 /* OpenSSL's words for the fault -> what to do. The first that is found counts. */
 static const struct {
     const char *words, *hint;
+    enum tls_matter matter;
 } hints[] = {
-    {"unable to get local issuer certificate", OF_CA},
-    {"unable to get issuer certificate", OF_CA},
-    {"unable to verify the first certificate", OF_CA},
-    {"self-signed certificate", OF_CA},
-    {"self signed certificate", OF_CA},
-    {"certificate signature failure", OF_CA},
-    {"certificate has expired", CLOCK},
-    {"certificate is not yet valid", CLOCK},
-    {"certificate revoked", "the server needs a new one"},
-    {"CRL has expired", "a newer list has to come into its file"},
-    {"unable to get certificate CRL", "the file of revoked certificates has none of this CA"},
-    {"hostname mismatch", NAME},
-    {"IP address mismatch", NAME},
-    {"subject name", NAME}, /* libcurl's own word for it */
-    {"unsuitable certificate purpose", "its extendedKeyUsage has to have serverAuth"},
-    {"unsupported certificate purpose", "its extendedKeyUsage has to have serverAuth"},
-    {"alert certificate required", OURS},
-    {"alert bad certificate", OURS},
-    {"alert unknown ca", OURS},
-    {"alert access denied", "the server takes other names than those of this certificate"},
-    {"alert certificate expired", "the certificate of this client has to be renewed"},
-    {"SSL certificate verification failed", "one of the two has expired"}, /* libcurl's word */
-    {"alert certificate revoked", "this client needs a new certificate"},
-    {"alert unsupported certificate", "the client's extendedKeyUsage has to have clientAuth"},
-    {"alert certificate unknown", OURS},
-    {"alert handshake failure", "has the server a certificate there, and wants it one of ours?"},
-    {"alert protocol version", "the server has to speak TLS 1.2 or later"},
-    {"wrong version number", NO_TLS},
-    {"packet length too long", NO_TLS},
-    {"http request", NO_TLS},
-    {"unexpected message", NO_TLS},
-    {"record layer failure", NO_TLS},
-    {"connection ended", NO_TLS},
+    {"unable to get local issuer certificate", OF_CA, TLS_MATTER_CA},
+    {"unable to get issuer certificate", OF_CA, TLS_MATTER_CA},
+    {"unable to verify the first certificate", OF_CA, TLS_MATTER_CA},
+    {"self-signed certificate", OF_CA, TLS_MATTER_CA},
+    {"self signed certificate", OF_CA, TLS_MATTER_CA},
+    {"certificate signature failure", OF_CA, TLS_MATTER_CA},
+    {"certificate has expired", CLOCK, TLS_MATTER_NONE},
+    {"certificate is not yet valid", CLOCK, TLS_MATTER_NONE},
+    {"certificate revoked", "the server needs a new one", TLS_MATTER_NONE},
+    {"CRL has expired", "a newer list has to come into its file", TLS_MATTER_NONE},
+    {"unable to get certificate CRL", "the file of revoked certificates has none of this CA",
+     TLS_MATTER_NONE},
+    {"hostname mismatch", NAME, TLS_MATTER_NAME},
+    {"IP address mismatch", NAME, TLS_MATTER_NAME},
+    {"subject name", NAME, TLS_MATTER_NAME}, /* libcurl's own word for it */
+    {"unsuitable certificate purpose", "its extendedKeyUsage has to have serverAuth",
+     TLS_MATTER_NONE},
+    {"unsupported certificate purpose", "its extendedKeyUsage has to have serverAuth",
+     TLS_MATTER_NONE},
+    {"alert certificate required", OURS, TLS_MATTER_OURS},
+    {"alert bad certificate", OURS, TLS_MATTER_OURS},
+    {"alert unknown ca", OURS, TLS_MATTER_OURS},
+    {"alert access denied", "the server takes other names than those of this certificate",
+     TLS_MATTER_OURS},
+    {"alert certificate expired", "the certificate of this client has to be renewed",
+     TLS_MATTER_OURS},
+    {"SSL certificate verification failed", "one of the two has expired",
+     TLS_MATTER_NONE}, /* libcurl's word */
+    {"alert certificate revoked", "this client needs a new certificate", TLS_MATTER_OURS},
+    {"alert unsupported certificate", "the client's extendedKeyUsage has to have clientAuth",
+     TLS_MATTER_OURS},
+    {"alert certificate unknown", OURS, TLS_MATTER_OURS},
+    {"alert handshake failure", "has the server a certificate there, and wants it one of ours?",
+     TLS_MATTER_NONE},
+    {"alert protocol version", "the server has to speak TLS 1.2 or later", TLS_MATTER_NONE},
+    {"wrong version number", NO_TLS, TLS_MATTER_NONE},
+    {"packet length too long", NO_TLS, TLS_MATTER_NONE},
+    {"http request", NO_TLS, TLS_MATTER_NONE},
+    {"unexpected message", NO_TLS, TLS_MATTER_NONE},
+    {"record layer failure", NO_TLS, TLS_MATTER_NONE},
+    {"connection ended", NO_TLS, TLS_MATTER_NONE},
 };
+
+/* The row, or the number of rows. */
+static size_t find(const char *why)
+{
+    size_t i = 0;
+
+    while (i < sizeof hints / sizeof hints[0] && strstr(why, hints[i].words) == NULL)
+        i++;
+    return i;
+}
 
 const char *tls_hint(const char *why)
 {
-    for (size_t i = 0; i < sizeof hints / sizeof hints[0]; i++) {
-        if (strstr(why, hints[i].words) != NULL)
-            return hints[i].hint;
-    }
-    return NULL;
+    size_t i = find(why);
+
+    return i < sizeof hints / sizeof hints[0] ? hints[i].hint : NULL;
+}
+
+enum tls_matter tls_hint_matter(const char *why)
+{
+    size_t i = find(why);
+
+    return i < sizeof hints / sizeof hints[0] ? hints[i].matter : TLS_MATTER_NONE;
 }

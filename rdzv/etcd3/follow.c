@@ -75,6 +75,7 @@ static bool refuse(struct journal_etcd *j, const char *why)
               log_u64("index", j->at.index + 1), log_str("reason", why),
               log_str("detail", j->recovery.trouble));
     snprintf(j->trouble, sizeof j->trouble, "%s", why);
+    j->hint[0] = '\0';
     j->anew_ms = journal_now_ms(j) + AGAIN_MS * 5;
     return false;
 }
@@ -90,6 +91,7 @@ static bool wait_for_upgrade(struct journal_etcd *j)
                   log_u64("index", j->at.index + 1), log_str("reason", why));
     j->is_outdated = true;
     snprintf(j->trouble, sizeof j->trouble, "%s", why);
+    j->hint[0] = '\0';
     j->look_ms = journal_now_ms(j) + AGAIN_MS * 5;
     return false;
 }

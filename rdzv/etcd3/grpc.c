@@ -81,11 +81,13 @@ static void close_socket(struct grpc *g)
 }
 
 /* The name is looked up anew, for its next address; or the next endpoint follows. */
-static void choose_next(struct grpc *g)
+static void choose_next(struct grpc *g, bool was_up)
 {
     g->next_ms = now_ms(g);
     if (g->tried < g->address_count)
         return;
+    if (!was_up && g->target < 64)
+        g->unreached |= UINT64_C(1) << g->target;
     g->failures += g->failures < 20;
     g->next_ms += pause_ms(g);
     if (g->options.endpoints->count > 0)
@@ -99,6 +101,7 @@ static void disconnect(struct grpc *g, const char *why)
     struct grpc_call *call;
 
     snprintf(g->trouble, sizeof g->trouble, "%s %s", g->where, why);
+    memcpy(g->trouble_of, g->where, sizeof g->trouble_of);
     if (g->resolve != NULL)
         resolve_cancel(g->resolve);
     g->resolve = NULL;
@@ -107,7 +110,7 @@ static void disconnect(struct grpc *g, const char *why)
     close_socket(g);
     grpc_session_end(g);
     g->state = GRPC_DOWN;
-    choose_next(g);
+    choose_next(g, was_up);
     tell_ended(g);
     while ((call = LIST_FIRST(&g->calls)) != NULL) {
         call->code = GRPC_UNCLEAR;
@@ -225,6 +228,8 @@ static void begin_session(struct grpc *g)
     }
     g->state = GRPC_UP;
     g->goes_away = false;
+    if (g->target < 64)
+        g->unreached &= ~(UINT64_C(1) << g->target);
     g->trouble[0] = '\0';
     g->options.link(g->options.arg, true);
     go_on(g, NULL);
@@ -336,6 +341,7 @@ static void begin_round(struct grpc *g)
 
     g->target = count == 0 ? 0 : g->options.first % count;
     g->tried = 0;
+    g->unreached = 0;
 }
 
 static void look_up(struct grpc *g)
@@ -346,6 +352,7 @@ static void look_up(struct grpc *g)
         begin_round(g);
     if (g->options.endpoints->count == 0) {
         snprintf(g->trouble, sizeof g->trouble, "%s", g->options.endpoints->wrong);
+        g->trouble_of[0] = '\0';
         g->next_ms = now_ms(g) + RETRY_MS;
         return;
     }
@@ -432,6 +439,16 @@ const char *grpc_where(const struct grpc *g)
 const char *grpc_trouble(const struct grpc *g)
 {
     return g->trouble;
+}
+
+const char *grpc_trouble_of(const struct grpc *g)
+{
+    return g->trouble_of;
+}
+
+unsigned grpc_unreached(const struct grpc *g)
+{
+    return (unsigned)__builtin_popcountll(g->unreached);
 }
 
 struct grpc *grpc_new(const struct grpc_options *options)

@@ -96,6 +96,11 @@ void grpc_leave(struct grpc *g, const char *why);
 /* Some times a second: deadlines, and the next try. */
 void grpc_tick(struct grpc *g);
 
-/* Which endpoint it is, or was; and why there is no connection ("": there is). */
+/* Which endpoint it is, or was; and why there is no connection ("": there is), and to which
+ * endpoint. */
 const char *grpc_where(const struct grpc *g);
 const char *grpc_trouble(const struct grpc *g);
+const char *grpc_trouble_of(const struct grpc *g);
+
+/* To how many of the endpoints, of the first 64, the last try led to no connection. */
+unsigned grpc_unreached(const struct grpc *g);

@@ -33,6 +33,8 @@ struct grpc {
     struct grpc_calls calls, ended;  /* under way; and those that are to be told */
     char where[300];
     char trouble[GRPC_TEXT_MAX + 300];
+    char trouble_of[300]; /* whose it was: the next try may be another endpoint's */
+    uint64_t unreached;   /* a bit for each of the first 64 endpoints that had no connection last */
     char token[GRPC_TOKEN_MAX]; /* empty: none */
 };
 

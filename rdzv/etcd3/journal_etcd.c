@@ -1,6 +1,7 @@
 /* The journal on etcd as the engine knows it, and its connection. See journal_etcd.h. */
 #include "rdzv/etcd3/journal_etcd.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -49,23 +50,43 @@ static uint64_t commit_waits_ms(const struct journal_etcd *j)
     return j->commit.open ? clock_elapsed_ms(j->commit.began_ms, journal_now_ms(j)) : 0;
 }
 
+#define SHOWN_MAX (TROUBLE_MAX + TROUBLE_HINT_MAX + 100)
+
+/* The last trouble, what to do about it, and how many members share it: of a cluster, the one that
+ * was asked last may be the one that is well. */
+static const char *show_trouble(const struct journal_etcd *j, char out[SHOWN_MAX])
+{
+    unsigned unreached = j->grpc == NULL ? 0 : grpc_unreached(j->grpc);
+    size_t count = j->endpoints.count;
+    char others[120] = "";
+
+    if (unreached > 0 && count > 1)
+        snprintf(others, sizeof others, "; %u of etcd's %zu endpoints cannot be reached%s",
+                 unreached, count, unreached * 2 >= count ? ": etcd may have no majority" : "");
+    snprintf(out, SHOWN_MAX, "%s%s%s%s",
+             j->trouble[0] != '\0' ? j->trouble : "it has not answered yet", others,
+             j->hint[0] != '\0' ? "; " : "", j->hint);
+    return out;
+}
+
 /* When a member of etcd fails, its others need some seconds: meanwhile changes are taken, and
  * answers wait. */
 static void find_reason(struct journal_etcd *j)
 {
-    const char *trouble = j->trouble[0] != '\0' ? j->trouble : "it has not answered yet";
+    char trouble[SHOWN_MAX];
     char *out = j->reason;
 
     out[0] = '\0';
-    if (j->state != JOURNAL_LEADS && j->leader[0] != '\0' && j->trouble[0] == '\0')
+    if (j->state != JOURNAL_LEADS && j->trouble[0] != '\0')
+        snprintf(out, REASON_MAX, "this replica does not lead: %s", show_trouble(j, trouble));
+    else if (j->state != JOURNAL_LEADS && j->leader[0] != '\0')
         snprintf(out, REASON_MAX, "this replica stands by: %.200s leads", j->leader);
     else if (j->state != JOURNAL_LEADS)
-        snprintf(out, REASON_MAX, "this replica does not lead%s%.200s",
-                 j->trouble[0] != '\0' ? ": " : "", j->trouble);
+        snprintf(out, REASON_MAX, "this replica does not lead");
     else if (j->commit.refused || commit_waits_ms(j) > PATIENCE_MS)
-        snprintf(out, REASON_MAX, "etcd does not take changes: %.200s", trouble);
+        snprintf(out, REASON_MAX, "etcd does not take changes: %s", show_trouble(j, trouble));
     else if (lease_now_ms() > j->valid_ms + PATIENCE_MS)
-        snprintf(out, REASON_MAX, "etcd does not renew the lease: %.200s", trouble);
+        snprintf(out, REASON_MAX, "etcd does not renew the lease: %s", show_trouble(j, trouble));
     else if (j->stats.pending_bytes > PENDING_MAX)
         snprintf(out, REASON_MAX, "etcd is too slow: %zu bytes of changes wait to be committed",
                  j->stats.pending_bytes);
@@ -132,6 +153,24 @@ static void note_unclear(struct journal_etcd *j, const struct grpc_answer *a)
     }
 }
 
+/* What was served once can be served again. */
+static void note_trouble(struct journal_etcd *j, const char *where, int code, const char *reason)
+{
+    const struct trouble trouble = {
+        .reason = reason, .code = code, .has_answered = j->whole_ms != 0};
+
+    snprintf(j->trouble, sizeof j->trouble, "%.*s", (int)sizeof j->trouble - 1, reason);
+    trouble_hint(j->options.config, &trouble, j->hint);
+    if (!troubles_is_news(&j->troubles, j->trouble, journal_now_ms(j)))
+        return;
+    if (code == GRPC_UNCLEAR)
+        log_limited(LOG_WARN, "etcd_failed", log_str("endpoint", where),
+                    log_str("reason", j->trouble), log_str("hint", j->hint));
+    else
+        log_limited(LOG_WARN, "etcd_failed", log_str("endpoint", where), log_i64("code", code),
+                    log_str("reason", j->trouble), log_str("hint", j->hint));
+}
+
 /* A try that is lost says nothing yet: the next one has another endpoint. */
 bool journal_note_failure(struct journal_etcd *j, const struct grpc_answer *a)
 {
@@ -147,17 +186,13 @@ bool journal_note_failure(struct journal_etcd *j, const struct grpc_answer *a)
     }
     if (a->code == 2 && clear)
         return true;
-    if (strcmp(j->trouble, a->text) != 0) {
-        snprintf(j->trouble, sizeof j->trouble, "%s", a->text);
-        log_limited(LOG_WARN, "etcd_failed", log_str("endpoint", grpc_where(j->grpc)),
-                    log_i64("code", a->code), log_str("reason", a->text));
-    }
+    note_trouble(j, grpc_where(j->grpc), a->code, a->text);
     return clear;
 }
 
 void journal_note_success(struct journal_etcd *j)
 {
-    j->trouble[0] = '\0';
+    j->trouble[0] = j->hint[0] = '\0';
     j->unclear = 0;
     if (j->reason[0] != '\0')
         journal_note_reason(j);
@@ -182,20 +217,51 @@ void journal_call(struct journal_etcd *j, struct grpc_call *call, const char *pa
         grpc_start(j->grpc, call, path, message_bytes(m), patience_ms);
 }
 
+static const char password_hint[] =
+    "write the password into that file, readable for rdzvd; it is read anew for each login";
+
 /* The file's text without white space at its end. False with errno. */
 static bool read_password(const char *path, char out[PASSWORD_MAX])
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t len = fd < 0 ? -1 : read(fd, out, PASSWORD_MAX - 1);
+    int error = errno;
 
     if (fd >= 0)
         close(fd);
+    errno = error;
     if (len < 0)
         return false;
     while (len > 0 && strchr(" \t\r\n", out[len - 1]) != NULL)
         len--;
     out[len] = '\0';
     return true;
+}
+
+/* The password's file cannot be read. */
+static void note_password(struct journal_etcd *j, int error)
+{
+    const char *file = j->options.config->password_file;
+
+    snprintf(j->trouble, sizeof j->trouble, "--journal-password-file=%.200s: %s", file,
+             strerror(error));
+    snprintf(j->hint, sizeof j->hint, "%s", password_hint);
+    if (troubles_is_news(&j->troubles, j->trouble, journal_now_ms(j)))
+        log_limited(LOG_WARN, "password_unreadable", log_str("setting", "--journal-password-file"),
+                    log_str("file", file), log_errno("reason", error),
+                    log_str("hint", password_hint));
+}
+
+/* At the start, before etcd may be there. */
+static void check_password(struct journal_etcd *j)
+{
+    char password[PASSWORD_MAX];
+
+    if (j->options.config->user == NULL)
+        return;
+    if (!read_password(j->options.config->password_file, password))
+        note_password(j, errno);
+    explicit_bzero(password, sizeof password);
 }
 
 /* Each connection begins with it: a member forgets its tokens when it restarts, and others do not
@@ -209,8 +275,8 @@ static void log_in(struct journal_etcd *j)
     if (j->logs_in || journal_now_ms(j) < j->login_ms)
         return;
     j->login_ms = journal_now_ms(j) + AGAIN_MS;
-    if (c->password_file != NULL && !read_password(c->password_file, password)) {
-        snprintf(j->trouble, sizeof j->trouble, "the password's file cannot be read");
+    if (!read_password(c->password_file, password)) {
+        note_password(j, errno);
         journal_note_reason(j);
         return;
     }
@@ -284,11 +350,8 @@ static void note_link(struct journal_etcd *j)
     char why[GRPC_TEXT_MAX]; /* as those who called are told it */
 
     snprintf(why, sizeof why, "%.*s", (int)sizeof why - 1, grpc_trouble(j->grpc));
-    if (why[0] == '\0' || strcmp(why, j->trouble) == 0)
-        return;
-    memcpy(j->trouble, why, sizeof why);
-    log_limited(LOG_WARN, "etcd_failed", log_str("endpoint", grpc_where(j->grpc)),
-                log_str("reason", why));
+    if (why[0] != '\0')
+        note_trouble(j, grpc_trouble_of(j->grpc), GRPC_UNCLEAR, why);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
@@ -441,6 +504,7 @@ static int start(struct journal_etcd *j)
     evtimer_assign(&j->gathered, j->options.base, commit_on_gathered, j);
     if (client_tls_start(&j->tls, &j->options.config->tls, "h2", "etcd") < 0)
         return -1;
+    check_password(j);
     endpoints_begin(&j->endpoints, j->options.config);
     j->grpc = grpc_new(&grpc);
     return j->grpc != NULL && net_add_event(&j->timer, &often) ? 0 : -1;

@@ -11,10 +11,11 @@
 #include "rdzv/etcd3/grpc.h"
 #include "rdzv/etcd3/journal_etcd.h"
 #include "rdzv/etcd3/message.h"
+#include "rdzv/etcd3/trouble.h"
 
 #define KEY_MAX    400u
 #define WHO_MAX    400u
-#define REASON_MAX 300u
+#define REASON_MAX 800u
 
 /* How long one try may take; a lost one may still be carried out. */
 #define TRY_MS  JOURNAL_ETCD_TRY_MS
@@ -145,9 +146,11 @@ struct journal_etcd {
     struct snapshot_out out;
     uint64_t committed_ms; /* the engine's last commit */
 
-    char trouble[REASON_MAX]; /* of the last call that failed; empty: it did not */
-    char reason[REASON_MAX];  /* see engine_refuses(); empty: changes are taken */
-    bool refused;             /* the log says that none are */
+    char trouble[TROUBLE_MAX];   /* of the last call that failed; empty: it did not */
+    char hint[TROUBLE_HINT_MAX]; /* what to do about it; empty: nothing is known */
+    struct troubles troubles;    /* that the log has had */
+    char reason[REASON_MAX];     /* see engine_refuses(); empty: changes are taken */
+    bool refused;                /* the log says that none are */
     struct journal_etcd_stats stats;
 };
 

@@ -7,6 +7,7 @@ and certificates. What was promised holds, and rdzvd says what to do.
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -149,7 +150,8 @@ def a_user_with_a_password(cluster, start):
         file.flush()
         flags = ("--journal-user=rdzv", "--journal-password-file=" + file.name)
         r = start(*flags)
-        r.wait_ready(503, "authentication failed")
+        r.wait_ready(503, "authentication failed, invalid user ID or password; see --journal-user=rdzv")
+        r.wait_log("event=etcd_failed .*authentication failed.* hint=.*" + file.name)
         file.seek(0)
         file.write("pw\n   ")
         file.flush()
@@ -161,7 +163,60 @@ def a_user_with_a_password(cluster, start):
         member.start_again()
         same(peer.add(b"k", 1), 2, "a change of the member's next life")
     other = start()
-    other.wait_ready(503, "user name is empty")
+    other.wait_ready(503, "user name is empty; give a user of etcd with --journal-user=NAME")
+    other.wait_log("event=etcd_failed .*user name is empty.* hint=.*--journal-password-file=FILE")
+
+
+@case
+@with_cluster(flags=("--bcrypt-cost=4",))
+def a_password_that_cannot_be_read(cluster, start):
+    """At the start, whether or not etcd is there, and later; it is read again for each login."""
+    make_users(cluster)
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/password"
+        r = start("--journal-user=rdzv", "--journal-password-file=" + path)
+        r.wait_log("event=password_unreadable setting=--journal-password-file file=%s "
+                   'reason="No such file or directory" hint="write the password' % path)
+        r.wait_ready(503, path + ": No such file or directory; write the password into that file")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("pw")
+        ready(r)
+        os.remove(path)
+        os.mkdir(path)
+        cluster.members[0].stop()
+        cluster.members[0].start_again()
+        r.wait_log("event=password_unreadable .*Is a directory")
+        check(r.log().count("event=password_unreadable") == 2, "it is not said once for each reason:\n" + r.log())
+
+
+@case
+@with_cluster(flags=("--bcrypt-cost=4",))
+def a_user_without_a_right(cluster, start):
+    make_users(cluster)
+    root = cluster.call("/v3/auth/authenticate", {"name": "root", "password": "rootpw"})["token"]
+    cluster.call("/v3/auth/user/add", {"name": "guest", "password": "pw"}, token=root)
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write("pw")
+        file.flush()
+        r = start("--journal-user=guest", "--journal-password-file=" + file.name)
+        r.wait_ready(503, "permission denied; the user guest needs the permission")
+        r.wait_log("event=etcd_failed .*permission denied.* hint=.*grant-permission ROLE readwrite .*/rdzvd/test/")
+
+
+# --- Members that are away.
+
+@case
+@with_cluster(3)
+def most_members_are_away(cluster, start):
+    """Whichever member was asked last, /readyz says how many are away; the log says what to do once for each."""
+    for member in cluster.members[:2]:
+        member.stop(signal.SIGKILL)
+    r = start()
+    r.wait_log("event=etcd_failed .*cannot be reached.* hint=.*is --journal right", count=2)
+    r.wait_log("event=etcd_failed .*does not answer.* hint=.*without a majority", timeout=60)
+    r.wait_ready(503, "2 of etcd's 3 endpoints cannot be reached: etcd may have no majority")
+    for endpoint, where in re.findall(r"event=etcd_failed endpoint=(\S+) reason=\"(\S+) ", r.log()):
+        same(endpoint, where, "the endpoint that the reason is about")
 
 
 @case
@@ -309,14 +364,14 @@ def what_is_wrong_with_tls_to_etcd_is_said(cluster, start):
     ca, own = ["--journal-ca=" + secure.ca.pem], secure.flags()
     strange, old = other.issue("stranger", None), secure.ca.expired("rdzvd", None)
     for flags, words in (
-            ([], "closed the connection"),
+            ([], "closed the connection.* hint=.*--journal-ca=FILE"),
             (["--journal-ca=" + other.pem, *own[1:]], "give the file of the CA that signed it"),
             (ca, "the server takes clients of its own CA alone"),
             (ca + ["--journal-cert=" + strange[0], "--journal-key=" + strange[1]], "clients of its own CA alone"),
             (ca + ["--journal-cert=" + old[0], "--journal-key=" + old[1]], expired_alert()),
-            (own + ["--journal-server-name=etcd.ml.svc"], "connect by a name that it has")):
+            (own + ["--journal-server-name=etcd.ml.svc"], "connect by a name that it has.* hint=.*-server-name")):
         replica = start(*flags)
-        replica.wait_ready(503, words)
+        replica.wait_ready(503, words.split(".*")[0])
         replica.wait_log("event=etcd_failed .*" + words)
         replica.stop()
     secure.renew(secure.ca.expired("etcd"))

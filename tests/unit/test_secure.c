@@ -43,6 +43,17 @@ static void each_fault_of_a_certificate_has_a_remedy(void **state)
     assert_null(tls_hint("what nothing ever says"));
 }
 
+static void a_fault_tells_which_setting_it_is_about(void **state)
+{
+    (void)state;
+    assert_int_equal(tls_hint_matter("self-signed certificate"), TLS_MATTER_CA);
+    assert_int_equal(tls_hint_matter("hostname mismatch"), TLS_MATTER_NAME);
+    assert_int_equal(tls_hint_matter("tlsv1 alert unknown ca"), TLS_MATTER_OURS);
+    assert_int_equal(tls_hint_matter("sslv3 alert certificate expired"), TLS_MATTER_OURS);
+    assert_int_equal(tls_hint_matter("wrong version number"), TLS_MATTER_NONE);
+    assert_int_equal(tls_hint_matter("what nothing ever says"), TLS_MATTER_NONE);
+}
+
 static void each_alert_has_a_remedy(void **state)
 {
     static const int alerts[] = {
@@ -153,6 +164,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_fault_of_a_certificate_has_a_remedy),
         cmocka_unit_test(each_alert_has_a_remedy),
+        cmocka_unit_test(a_fault_tells_which_setting_it_is_about),
         cmocka_unit_test(a_certificate_and_its_key_go_together),
         cmocka_unit_test(what_was_taken_arrives_once),
         cmocka_unit_test(the_peer_is_named),

@@ -1,0 +1,123 @@
+/* What is wrong with etcd, in words. See trouble.h for the contract. */
+#include "rdzv/etcd3/trouble.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/tls/tls_hint.h"
+
+#define WANTS_TLS  "if etcd speaks TLS, give its CA with --journal-ca=FILE"
+#define WANTS_USER "give a user of etcd with --journal-user=NAME and --journal-password-file=FILE"
+#define MAJORITY \
+    "start those of etcd's members that are down: without a majority of them, no member serves"
+#define SPACE "give etcd space: etcdctl compact, etcdctl defrag, then etcdctl alarm disarm"
+
+/* Words of the reason -> what to do. The first that is found counts. */
+static const struct {
+    const char *words, *hint;
+    bool at_first_in_plain_text; /* only before etcd has served rdzvd, which speaks no TLS */
+} hints[] = {
+    {"closed the connection", WANTS_TLS, true},
+    {"speaks no HTTP/2", WANTS_TLS, true},
+    {"user name is empty", WANTS_USER, false},
+    {"does not answer", MAJORITY, false},
+    {"no leader", MAJORITY, false},
+    {"request timed out", MAJORITY, false},
+    {"space exceeded", SPACE, false},
+};
+
+static const char *setting_of_endpoints(const struct config_journal *c)
+{
+    return c->endpoints_file != NULL ? "--journal-endpoints-file" : "--journal";
+}
+
+static void hint_of_permission(const struct config_journal *c, char out[TROUBLE_HINT_MAX])
+{
+    snprintf(out, TROUBLE_HINT_MAX,
+             "the user %.60s needs the permission to read and write all keys below /rdzvd/%s/: "
+             "etcdctl role grant-permission ROLE readwrite --prefix /rdzvd/%s/",
+             c->user != NULL ? c->user : "of this certificate", c->name, c->name);
+}
+
+static void hint_of_login(const struct config_journal *c, char out[TROUBLE_HINT_MAX])
+{
+    snprintf(out, TROUBLE_HINT_MAX,
+             "see --journal-user=%.60s and --journal-password-file=%.250s, which rdzvd reads again "
+             "at each login",
+             c->user, c->password_file);
+}
+
+static void hint_of_endpoint(const struct config_journal *c, char out[TROUBLE_HINT_MAX])
+{
+    snprintf(out, TROUBLE_HINT_MAX, "does etcd run there, and is %s right?",
+             setting_of_endpoints(c));
+}
+
+/* grpc.c has said what to do, and this is where. */
+static void hint_of_tls(const char *reason, char out[TROUBLE_HINT_MAX])
+{
+    static const char *const settings[] = {
+        [TLS_MATTER_NONE] = "see the settings of TLS with etcd: --journal-ca and the like",
+        [TLS_MATTER_CA] = "see --journal-ca",
+        [TLS_MATTER_NAME] = "see --journal-server-name",
+        [TLS_MATTER_OURS] = "see --journal-cert and --journal-key"};
+
+    snprintf(out, TROUBLE_HINT_MAX, "%s", settings[tls_hint_matter(reason)]);
+}
+
+/* What resolve.c and grpc.c say of an endpoint that no connection leads to. */
+static bool is_about_endpoint(const char *reason)
+{
+    static const char *const words[] = {"cannot be reached", "cannot be looked up", "name", "Name"};
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strstr(reason, words[i]) != NULL)
+            return true;
+    }
+    return false;
+}
+
+const char *trouble_hint(const struct config_journal *config, const struct trouble *trouble,
+                         char out[TROUBLE_HINT_MAX])
+{
+    const char *reason = trouble->reason;
+    bool at_first_in_plain_text = !trouble->has_answered && config->tls.ca == NULL;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < sizeof hints / sizeof hints[0]; i++) {
+        if (strstr(reason, hints[i].words) == NULL ||
+            (hints[i].at_first_in_plain_text && !at_first_in_plain_text))
+            continue;
+        snprintf(out, TROUBLE_HINT_MAX, "%s", hints[i].hint);
+        return out;
+    }
+    if (trouble->code == 7)
+        hint_of_permission(config, out);
+    else if (config->user != NULL && strstr(reason, "authentication failed") != NULL)
+        hint_of_login(config, out);
+    else if (strstr(reason, "with TLS: ") != NULL)
+        hint_of_tls(reason, out);
+    else if (trouble->code < 0 && is_about_endpoint(reason))
+        hint_of_endpoint(config, out);
+    return out;
+}
+
+bool troubles_is_news(struct troubles *t, const char *reason, uint64_t now_ms)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < TROUBLES; i++) {
+        if (strncmp(t->list[i].reason, reason, TROUBLE_MAX - 1) == 0) {
+            at = i;
+            break;
+        }
+        if (t->list[i].said_ms < t->list[at].said_ms)
+            at = i;
+    }
+    if (strncmp(t->list[at].reason, reason, TROUBLE_MAX - 1) == 0 &&
+        now_ms < t->list[at].said_ms + TROUBLE_AGAIN_MS)
+        return false;
+    snprintf(t->list[at].reason, TROUBLE_MAX, "%s", reason);
+    t->list[at].said_ms = now_ms;
+    return true;
+}
