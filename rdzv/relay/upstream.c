@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proto/tls/tls_hint.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/net/tls_queue.h"
 #include "rdzv/relay/retry.h"
@@ -141,8 +142,25 @@ static bool is_news(struct upstream *u, const char *why)
     return true;
 }
 
+/* For /readyz: of several replicas one leads, and what it says of the relay counts, not that the
+ * others stand by. */
+static void note_refusal(struct upstream *u, const char *why)
+{
+    snprintf(u->refusal, sizeof u->refusal, "%s", why);
+    memcpy(u->refusal_of, u->where, sizeof u->refusal_of);
+    u->refusal_ms = lived_ms(u);
+}
+
+/* It is asked in each round: when it says nothing for so long, it may be no replica any more. */
+static bool is_refused(const struct upstream *u)
+{
+    return u->refusal[0] != '\0' && since_ms(u, u->refusal_ms) < SAID_AGAIN_MS;
+}
+
 static void say_failed(struct upstream *u, enum log_level level, const char *why)
 {
+    if (strcmp(u->where, u->refusal_of) == 0 && strcmp(why, u->refusal) != 0)
+        u->refusal[0] = '\0'; /* that one says something else now */
     if (!is_news(u, why))
         return;
     log_limited(level, "upstream_failed", log_str("address", u->where), log_str("reason", why),
@@ -259,7 +277,7 @@ static void lose(struct upstream *u, const char *why)
               log_u64("unconfirmed", u->relay->pending_count));
     u->relay->now_ns = clock_monotonic_ns(u->net->engine->options.clock);
     relay_link_down(u->relay);
-    u->said[0] = '\0';
+    u->said[0] = u->refusal[0] = '\0';
     u->tried = 0;
     u->refused = u->waits = false;
     u->target = (u->target + 1) % u->config->upstream_count; /* this one comes last */
@@ -392,7 +410,7 @@ static void on_welcome(struct upstream *u, struct slice payload)
     }
     evtimer_del(&u->timer);
     enter(u, UPSTREAM_CONNECTED);
-    u->said[0] = '\0';
+    u->said[0] = u->refusal[0] = '\0';
     u->version = w->version;
     greeting_release(w->release, u->release);
     u->reconnects += u->relay->welcomed;
@@ -438,6 +456,7 @@ static void on_refused(struct upstream *u, const struct relay_frame *frame)
         fail(u, text);
         return;
     }
+    note_refusal(u, text);
     if (is_news(u, text))
         log_limited(LOG_WARN, "upstream_refused", log_str("address", u->where),
                     log_bytes("reason", why));
@@ -718,9 +737,9 @@ bool upstream_is_idle(const struct upstream *u)
 
 const char *upstream_says(const struct upstream *u, char text[UPSTREAM_SAYS_MAX])
 {
-    bool has_failed = u->said[0] != '\0';
-    const char *where = has_failed ? u->said_of : u->where;
-    const char *why = has_failed ? u->said : "connecting";
+    bool has_failed = u->said[0] != '\0', refused = is_refused(u);
+    const char *where = refused ? u->refusal_of : has_failed ? u->said_of : u->where;
+    const char *why = refused ? u->refusal : has_failed ? u->said : "connecting";
 
     if (u->state == UPSTREAM_CONNECTED)
         snprintf(text, UPSTREAM_SAYS_MAX, "connected to %s, rdzvd %s, frames %u", u->where,

@@ -68,6 +68,9 @@ struct upstream {
     char said[UPSTREAM_REASON_MAX];     /* the last failure that was logged */
     char said_of[UPSTREAM_TEXT_MAX];    /* of which address */
     uint64_t said_ms;                   /* and when */
+    char refusal[UPSTREAM_REASON_MAX]; /* what the store said that refuses the relay; empty: none */
+    char refusal_of[UPSTREAM_TEXT_MAX]; /* which one */
+    uint64_t refusal_ms;                /* and when it said so last */
     uint64_t reconnects;                /* links but the first */
 };
 

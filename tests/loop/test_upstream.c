@@ -222,6 +222,44 @@ static void a_relay_waits_at_one_replica_when_none_leads(void **state)
     end(fd);
 }
 
+static void expect_says(const char *wanted)
+{
+    char text[UPSTREAM_SAYS_MAX];
+
+    if (strstr(upstream_says(upstream(), text), wanted) == NULL)
+        fail_msg("%s: not %s", text, wanted);
+}
+
+static void refuse_next(int at, uint8_t flags, const char *why)
+{
+    int fd = take_hello(at);
+
+    say_with(fd, RELAY_REFUSED, flags, 0, slice_str(why));
+    LOOP_UNTIL(&loop, upstream()->fd < 0 || upstream()->state != UPSTREAM_GREETS);
+    close(fd);
+}
+
+/* What the one that leads refuses the relay for is not hidden by those that stand by. */
+static void the_refusal_of_the_one_that_leads_stays(void **state)
+{
+    int fd;
+
+    (void)state;
+    begin();
+    refuse_next(0, 0, "none of the names");
+    refuse_next(1, RELAY_STANDS_BY, "this replica stands by");
+    expect_says("none of the names");
+    refuse_next(0, 0, "another reason");
+    refuse_next(1, RELAY_STANDS_BY, "this replica stands by");
+    expect_says("another reason");
+    refuse_next(0, RELAY_STANDS_BY, "this replica stands by, too");
+    expect_says("stands by, too");
+    fd = take_hello(1);
+    welcome(fd, 60000);
+    expect_says("connected to");
+    end(fd);
+}
+
 /* No length that a client may have can wrap around. */
 static void limits_are_such_as_a_store_can_have(void **state)
 {
@@ -315,6 +353,7 @@ int main(void)
         cmocka_unit_test(the_next_address_is_tried_when_one_refuses),
         cmocka_unit_test(replicas_that_stand_by_are_tried_again_soon),
         cmocka_unit_test(a_relay_waits_at_one_replica_when_none_leads),
+        cmocka_unit_test(the_refusal_of_the_one_that_leads_stays),
         cmocka_unit_test(limits_are_such_as_a_store_can_have),
         cmocka_unit_test(a_store_that_does_not_read_loses_its_relay),
         cmocka_unit_test(a_pause_of_the_relay_is_no_silence_of_the_store),
