@@ -523,26 +523,52 @@ static void take_frames(struct upstream *u)
         memmove(u->in, u->in + used, u->in_len);
 }
 
-/* Why a call for the socket has failed. */
-static const char *failure(const struct upstream *u, int error, char why[TLS_WHY_MAX])
+/* Of the last call of tls.h, which failed: whose certificate was refused, why, and what to do. */
+static const char *fault_of_tls(const struct upstream *u, char why[UPSTREAM_REASON_MAX])
 {
-    if (u->tls == NULL || error != EPROTO)
-        return strerror(error);
-    return tls_why(u->tls, why);
+    static const char *const settings[] = {[TLS_MATTER_NONE] = "",
+                                           [TLS_MATTER_CA] = " (--upstream-ca)",
+                                           [TLS_MATTER_NAME] = " (--upstream-name)",
+                                           [TLS_MATTER_OURS] =
+                                               " (--upstream-cert and --upstream-key)"};
+    char text[TLS_WHY_MAX];
+    const char *hint = tls_hint(tls_why(u->tls, text));
+    enum tls_matter matter = tls_hint_matter(text);
+
+    snprintf(why, UPSTREAM_REASON_MAX, "%s%.240s%s%s%s",
+             matter == TLS_MATTER_OURS
+                 ? "the store refuses this relay's certificate, or misses one: "
+                 : "",
+             text, hint == NULL ? "" : "; ", hint == NULL ? "" : hint, settings[matter]);
+    return why;
+}
+
+/* Why a call for the socket has failed. */
+static const char *failure(const struct upstream *u, int error, char why[UPSTREAM_REASON_MAX])
+{
+    return u->tls == NULL || error != EPROTO ? strerror(error) : fault_of_tls(u, why);
+}
+
+/* The store has closed the connection, and said nothing. */
+static const char *why_closed(const struct upstream *u)
+{
+    if (u->state != UPSTREAM_GREETS)
+        return "the store has closed the connection";
+    if (u->tls_options->context != NULL)
+        return "it closes the connection: is this a store, and no relay?";
+    return "it closes the connection: is this a store, and no relay? If it wants TLS, name its CA "
+           "with --upstream-ca";
 }
 
 static void receive(struct upstream *u)
 {
     ssize_t n = tls_or_recv(u->tls, u->fd, u->in + u->in_len, IN_SIZE - u->in_len);
-    char why[TLS_WHY_MAX];
+    char why[UPSTREAM_REASON_MAX];
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        fail(u, n < 0                         ? failure(u, errno, why)
-                : u->state == UPSTREAM_GREETS ? "it closes the connection: is this a store, and "
-                                                "no relay?"
-                                              : "the store has closed the connection");
+        fail(u, n < 0 ? failure(u, errno, why) : why_closed(u));
         return;
     }
     u->in_len += (size_t)n;
@@ -564,7 +590,7 @@ static void greet(struct upstream *u)
 
 static void shake_hands(struct upstream *u)
 {
-    char why[TLS_WHY_MAX];
+    char why[UPSTREAM_REASON_MAX];
     int error = tls_handshake(u->tls);
 
     if (error == 0)
@@ -625,7 +651,7 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 
 static bool send_out(struct upstream *u)
 {
-    char why[TLS_WHY_MAX];
+    char why[UPSTREAM_REASON_MAX];
     int err;
 
     budget_spend(&u->net->budget, SEND_COST);

@@ -799,10 +799,11 @@ def relays_and_stores_that_refuse_each_other():
     mine = CA.issue("relay", "DNS:relay")
     wrong_store = [
         (CA.expired(), [], "certificate of CN=server: certificate has expired"),
-        (CA.issue("server", "DNS:elsewhere"), [], "certificate of CN=server .elsewhere.: hostname mismatch"),
+        (CA.issue("server", "DNS:elsewhere"), [], "certificate of CN=server .elsewhere.: hostname mismatch; .*--upstream-name"),
         (SERVER, ["--upstream-name=store.example"], "certificate of CN=server .localhost, 127.0.0.1.: hostname mismatch"),
         (certs.self_signed(CA, "lonesome"), [], "certificate of CN=lonesome: self.signed certificate"),
-        (OTHER_CA.issue("stranger"), [], "certificate of CN=stranger: unable to get local issuer certificate"),
+        (OTHER_CA.issue("stranger"), [],
+         "certificate of CN=stranger: unable to get local issuer certificate; give the file of the CA .*--upstream-ca"),
     ]
     for pair, flags, why in wrong_store:
         with daemon(pair=pair) as d, relay(d.port, *flags) as r:
@@ -819,16 +820,19 @@ def relays_and_stores_that_refuse_each_other():
         r.wait_log("event=upstream_connected")
     with daemon("--client-ca=" + CA.pem) as d:
         for flags, why, told in (
-                ([], "certificate required", "did not return a certificate"),
-                (relay_flags(OTHER_CA.issue("stranger")), "unknown ca", "CN=stranger: unable to get local issuer"),
-                (relay_flags(CA.expired("old")), "certificate expired", "CN=old: certificate has expired")):
+                ([], "certificate required; the server takes clients of its own CA alone",
+                 "did not return a certificate"),
+                (relay_flags(OTHER_CA.issue("stranger")), "unknown ca; the server takes clients of its own CA alone",
+                 "CN=stranger: unable to get local issuer"),
+                (relay_flags(CA.expired("old")), "certificate expired; the certificate of this client has to be renewed",
+                 "CN=old: certificate has expired")):
             with relay(d.port, *flags) as r:
-                r.wait_log("event=upstream_failed .*alert " + why)
+                r.wait_log("event=upstream_failed .*this relay's certificate.*alert %s.*--upstream-cert" % why)
                 d.wait_log("event=refused .*reason=tls .*" + told)
         with relay(d.port, *relay_flags(mine)) as r:
             r.wait_log("event=upstream_connected")
     with daemon("--plaintext=off") as d, Rdzvd("--upstream=127.0.0.1:%d" % d.port) as r:
-        r.wait_log("event=upstream_failed")
+        r.wait_log("event=upstream_failed .*If it wants TLS, name its CA with --upstream-ca")
         d.wait_log("event=refused .*reason=plaintext")
     with Rdzvd() as d, relay(d.port) as r:
         r.wait_log("event=upstream_failed .*alert handshake failure")
