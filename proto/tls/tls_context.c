@@ -37,6 +37,18 @@ static int no_password(char *text, int size, int writing, void *arg)
     return -1;
 }
 
+static const char not_its_key[] = "key values mismatch: it is not the key of the certificate";
+
+/* OpenSSL compares a key with the certificate when it reads it. */
+static bool is_mismatch(void)
+{
+    unsigned long code = ERR_peek_error();
+
+    return ERR_GET_LIB(code) == ERR_LIB_X509 &&
+           (ERR_GET_REASON(code) == X509_R_KEY_VALUES_MISMATCH ||
+            ERR_GET_REASON(code) == X509_R_KEY_TYPE_MISMATCH);
+}
+
 static bool load_own(SSL_CTX *context, const struct tls_files *files, char why[TLS_WHY_MAX])
 {
     if (files->cert == NULL)
@@ -44,9 +56,9 @@ static bool load_own(SSL_CTX *context, const struct tls_files *files, char why[T
     if (SSL_CTX_use_certificate_chain_file(context, files->cert) != 1)
         return fail(why, files->cert, NULL);
     if (SSL_CTX_use_PrivateKey_file(context, files->key, SSL_FILETYPE_PEM) != 1)
-        return fail(why, files->key, NULL);
+        return fail(why, files->key, is_mismatch() ? not_its_key : NULL);
     if (SSL_CTX_check_private_key(context) != 1)
-        return fail(why, files->key, "is not the key of the certificate");
+        return fail(why, files->key, not_its_key);
     return true;
 }
 

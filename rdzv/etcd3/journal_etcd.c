@@ -491,6 +491,8 @@ static void name_keys(struct journal_etcd *j)
 
 static int start(struct journal_etcd *j)
 {
+    static const struct client_tls_peer etcd = {
+        "etcd", {"--journal-cert", "--journal-key", "--journal-ca", "--crl"}};
     const struct timeval often = {.tv_usec = TIMER_MS * 1000};
     const struct grpc_options grpc = {.base = j->options.base,
                                       .endpoints = &j->endpoints,
@@ -502,7 +504,7 @@ static int start(struct journal_etcd *j)
 
     event_assign(&j->timer, j->options.base, -1, EV_PERSIST, on_timer, j);
     evtimer_assign(&j->gathered, j->options.base, commit_on_gathered, j);
-    if (client_tls_start(&j->tls, &j->options.config->tls, "h2", "etcd") < 0)
+    if (client_tls_start(&j->tls, &j->options.config->tls, "h2", &etcd) < 0)
         return -1;
     check_password(j);
     endpoints_begin(&j->endpoints, j->options.config);

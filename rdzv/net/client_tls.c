@@ -5,6 +5,7 @@
 
 #include "proto/tls/tls_context.h"
 #include "rdzv/engine/log.h"
+#include "rdzv/net/certificate_files.h"
 
 static SSL_CTX *read_files(const struct client_tls *t, char why[TLS_WHY_MAX])
 {
@@ -15,19 +16,19 @@ static SSL_CTX *read_files(const struct client_tls *t, char why[TLS_WHY_MAX])
 }
 
 int client_tls_start(struct client_tls *t, const struct config_client_tls *config, const char *alpn,
-                     const char *peer)
+                     const struct client_tls_peer *peer)
 {
     const char *const paths[FILE_WATCH_MAX] = {config->cert, config->key, config->ca, config->crl};
     char why[TLS_WHY_MAX];
 
-    *t = (struct client_tls){.config = config, .alpn = alpn, .peer = peer};
+    *t = (struct client_tls){.config = config, .alpn = alpn, .peer = peer->name};
     if (config->ca == NULL)
         return 0;
     file_watch_begin(&t->files, paths);
     t->context = read_files(t, why);
     if (t->context != NULL)
         return 0;
-    log_event(LOG_ERROR, "certificate_failed", log_str("reason", why));
+    certificate_files_failed(paths, peer->settings, why);
     return -1;
 }
 

@@ -14,11 +14,17 @@ struct client_tls {
     struct file_watch files;
 };
 
-/* Reads the files, if the settings name some. `alpn` is the protocol that is asked for, or NULL;
- * `peer` is what the log calls the other side: "the store". Both literals. 0, or -1 after it logged
- * why not. */
+/* What the log calls the other side, "the store", and the settings of the files: of certificate,
+ * key, CA and CRL. Literals. */
+struct client_tls_peer {
+    const char *name;
+    const char *settings[FILE_WATCH_MAX];
+};
+
+/* Reads the files, if the settings name some. `alpn` is the protocol that is asked for, a literal,
+ * or NULL. 0, or -1 after it logged why not. */
 int client_tls_start(struct client_tls *t, const struct config_client_tls *config, const char *alpn,
-                     const char *peer);
+                     const struct client_tls_peer *peer);
 void client_tls_fini(struct client_tls *t);
 
 /* Once a second: new files are for new connections. If they are of no use, the log says why, and

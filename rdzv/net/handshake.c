@@ -8,6 +8,7 @@
 
 #include "proto/tls/tls_context.h"
 #include "rdzv/engine/log.h"
+#include "rdzv/net/certificate_files.h"
 #include "rdzv/net/conn.h"
 #include "rdzv/net/refusal.h"
 #include "rdzv/net/tls_identity.h"
@@ -52,6 +53,7 @@ int handshakes_start(struct net *n, const struct config_tls *config)
     struct handshakes *all = &n->handshakes;
     const char *const paths[FILE_WATCH_MAX] = {config->cert, config->key, config->client_ca,
                                                config->crl};
+    static const char *const settings[FILE_WATCH_MAX] = {"--cert", "--key", "--client-ca", "--crl"};
     char why[TLS_WHY_MAX];
 
     TAILQ_INIT(&all->open);
@@ -61,7 +63,7 @@ int handshakes_start(struct net *n, const struct config_tls *config)
     file_watch_begin(&all->files, paths);
     all->context = read_files(config, why);
     if (all->context == NULL) {
-        log_event(LOG_ERROR, "certificate_failed", log_str("reason", why));
+        certificate_files_failed(paths, settings, why);
         return -1;
     }
     note_certificate(all);

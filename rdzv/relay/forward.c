@@ -146,7 +146,10 @@ void forwards_init(struct forwards *f, struct net *net, const struct config *con
 
 int forwards_open(struct forwards *f, const struct config *config)
 {
-    return f->count == 0 ? 0 : client_tls_start(&f->tls, &config->upstream_tls, NULL, "the store");
+    static const struct client_tls_peer peer = {
+        "the store", {"--upstream-cert", "--upstream-key", "--upstream-ca", "--crl"}};
+
+    return f->count == 0 ? 0 : client_tls_start(&f->tls, &config->upstream_tls, NULL, &peer);
 }
 
 bool forwards_start(struct forwards *f)

@@ -465,16 +465,24 @@ def files_of_no_use():
         empty = folder + "/empty"
         open(empty, "w", encoding="ascii").close()
         cert, key = SERVER
-        for flags, why in ((["--cert=/nowhere", "--key=" + key], "/nowhere: No such file"),
-                           (["--cert=" + empty, "--key=" + key], empty + ": no start line"),
-                           (["--cert=" + cert, "--key=" + empty], empty),
-                           (["--cert=" + cert, "--key=" + CA.issue()[1]], "key values mismatch"),
-                           (["--client-ca=" + empty] + tls_flags(), empty),
-                           (["--client-ca=" + CA.pem, "--crl=" + empty] + tls_flags(), empty)):
+        upstream, journal = ["--upstream=a:1"], ["--journal=etcd://127.0.0.1:1/a"]
+        for flags, setting, why in (
+                (["--cert=/nowhere", "--key=" + key], "--cert", "/nowhere: No such file"),
+                (["--cert=" + empty, "--key=" + key], "--cert", empty + ": no start line"),
+                (["--cert=" + cert, "--key=" + empty], "--key", empty),
+                (["--cert=" + cert, "--key=" + CA.issue()[1]], "--key",
+                 "key values mismatch: it is not the key of the certificate"),
+                (["--client-ca=" + empty] + tls_flags(), "--client-ca", empty),
+                (["--client-ca=" + CA.pem, "--crl=" + empty] + tls_flags(), "--crl", empty),
+                (upstream + ["--upstream-ca=" + empty], "--upstream-ca", empty),
+                (upstream + ["--upstream-ca=" + CA.pem, "--upstream-cert=" + cert, "--upstream-key=" + CA.issue()[1]],
+                 "--upstream-key", "key values mismatch"),
+                (journal + ["--journal-ca=" + CA.pem, "--journal-cert=" + empty, "--journal-key=" + key],
+                 "--journal-cert", empty)):
             ran = subprocess.run([rdzvd_binary(), "--listen=127.0.0.1:0", *flags], capture_output=True, text=True,
                                  timeout=60)
-            check(ran.returncode == 1 and "event=certificate_failed" in ran.stderr and why in ran.stderr,
-                  "%s: %s" % (flags, ran.stderr))
+            check(ran.returncode == 1 and "event=certificate_failed setting=%s reason=" % setting in ran.stderr
+                  and why in ran.stderr and "hint=" in ran.stderr, "%s: %s" % (flags, ran.stderr))
 
 
 # --- Hostile handshakes. ---
