@@ -16,16 +16,26 @@ static const struct kube_object *object_of(const struct job_store *s)
     return s->container->pods->object;
 }
 
+/* In "HOST:PORT,HOST:PORT/NAME", NAME may have the namespace of the pod, which the manifest leaves
+ * open: it is the same one for all objects that name none. */
+static bool is_known(const struct job_value *value, const char *journal)
+{
+    return value->known ||
+           (value->lacks_namespace && memchr(journal, '$', strcspn(journal, "/")) == NULL);
+}
+
 /* The journal of an rdzvd, if it is in etcd and known: "HOST:PORT,HOST:PORT/NAME". */
 static const char *journal_of(struct check *c, const struct job_store *s, struct job_setting *out)
 {
     static const char scheme[] = "etcd://";
+    const char *journal;
 
     if (s->kind != JOB_STORE_RDZVD ||
-        !job_store_option(&c->jobs, s->container, "journal", NULL, out) || !out->value.known ||
+        !job_store_option(&c->jobs, s->container, "journal", NULL, out) ||
         strncmp(out->value.text, scheme, strlen(scheme)) != 0)
         return NULL;
-    return out->value.text + strlen(scheme);
+    journal = out->value.text + strlen(scheme);
+    return is_known(&out->value, journal) ? journal : NULL;
 }
 
 /* One of several with the same journal, in this object alone. */

@@ -141,8 +141,9 @@ static void read_url(struct importer *m, const struct job_store *s, struct yaml_
     const char *text = flag(m, s, "journal") + strlen(SCHEME), *slash = strchr(text, '/');
     const char *namespace = object_of(s)->namespace;
     struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE);
-    const char *usual =
-        arena_text(&m->arena, "%s%s%s", namespace, *namespace == '\0' ? "" : ".", instance_of(m));
+    const char *usual = /* as emit writes it */
+        arena_text(&m->arena, "%s.%s", *namespace == '\0' ? "$(POD_NAMESPACE)" : namespace,
+                   instance_of(m));
 
     while (*text != '\0' && *text != '/') {
         size_t len = strcspn(text, ",/");

@@ -162,6 +162,13 @@ static void note_field(struct expansion *e, const char *path)
         e->value.fields[e->value.field_count++] = path;
 }
 
+/* The namespace of a pod whose manifest names none: the reference to it. */
+static void put_namespace(struct expansion *e, const char *written, size_t len)
+{
+    e->value.lacks_namespace = true;
+    put_text(e, written, len);
+}
+
 /* A label of the pod that the platform sets, or its namespace: these are known without a
  * cluster. */
 static const char *field_value(const struct kube_container *c, const char *path)
@@ -199,6 +206,8 @@ static void put_variable(struct expansion *e, const struct job_variable *variabl
         known = field_value(e->scope->container, path);
         if (known != NULL)
             put_text(e, known, strlen(known));
+        else if (strcmp(path, "metadata.namespace") == 0)
+            put_namespace(e, written, len);
         else
             put_unknown(e, written, len);
     } else if (variable->source == NULL) {
@@ -340,14 +349,21 @@ static void expand(struct expansion *e, const char *text, size_t len, bool shell
     e->depth--;
 }
 
+static struct job_value result_of(struct expansion *e)
+{
+    e->value.text = arena_copy(&e->scope->view->bundle->arena, e->text, e->len);
+    e->value.lacks_namespace = e->value.lacks_namespace && e->value.known;
+    e->value.known = e->value.known && !e->value.lacks_namespace;
+    return e->value;
+}
+
 static struct job_value evaluate(const struct job_scope *scope, const char *text, bool shell)
 {
     char buffer[RESULT_MAX + 1];
     struct expansion e = {.scope = scope, .text = buffer, .value = {.known = true}};
 
     expand(&e, text, strlen(text), shell);
-    e.value.text = arena_copy(&scope->view->bundle->arena, buffer, e.len);
-    return e.value;
+    return result_of(&e);
 }
 
 struct job_value job_scope_value(const struct job_scope *s, const struct arg_text *text)
@@ -363,8 +379,7 @@ struct job_value job_variable_value(struct job_view *v, const struct kube_contai
     struct expansion e = {.scope = &scope, .text = buffer, .value = {.known = true}};
 
     put_variable(&e, variable, "", 0);
-    e.value.text = arena_copy(&v->bundle->arena, buffer, e.len);
-    return e.value;
+    return result_of(&e);
 }
 
 /* --- Scripts. --- */

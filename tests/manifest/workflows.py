@@ -602,7 +602,9 @@ def rdzvds(node):
 def import_gives_the_store_back():
     """How it is kept, and who gets to it: replicas, Secrets, certificates, relays to a store of other files."""
     texts = [ISSUED % ("true", "c10d"), ISSUED % ("false", "etcd-v2")]
-    texts = [run("emit", "-f", "-", stdin=t.encode(), code=0)[0] for t in texts]
+    unnamed = [t.replace("namespace: ml\n", "").replace("  namespace: infra\n", "").replace("    prefix: team.train\n", "")
+               for t in texts]
+    texts = [run("emit", "-f", "-", stdin=t.encode(), code=0)[0] for t in texts + unnamed]
     for name in KEPT:
         with open(os.path.join(HERE, "emit", "golden", name + ".yaml"), "rb") as f:
             texts.append(f.read())

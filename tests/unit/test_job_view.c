@@ -156,6 +156,37 @@ static void variables_are_replaced_by_who_replaces_them(void **state)
     }
 }
 
+/* The manifest names no namespace, so whoever applies it does; nothing else may be missing. */
+static void a_namespace_may_be_left_open(void **state)
+{
+    static const struct {
+        const char *value;
+        bool lacks_namespace;
+    } cases[] = {
+        {"$(N).train", true}, {"$(INDIRECT)", true}, {"$(N).$(U)", false},
+        {"$(U)", false},      {"train", false},
+    };
+    char text[2048];
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct job_value *id;
+
+        snprintf(text, sizeof text,
+                 "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n"
+                 "  - name: c\n    command: [torchrun, --rdzv_id=%s, t.py]\n"
+                 "    env: [{name: N, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}},"
+                 " {name: U, valueFrom: {fieldRef: {fieldPath: metadata.uid}}},"
+                 " {name: INDIRECT, value: 'a.$(N)'}]\n",
+                 cases[i].value);
+        look(text);
+        id = &view.runs[0]->settings[TORCHRUN_RDZV_ID].value;
+        if (id->lacks_namespace != cases[i].lacks_namespace ||
+            id->known != (strcmp(cases[i].value, "train") == 0))
+            fail_msg("%s: %s, %d, %d", cases[i].value, id->text, id->known, id->lacks_namespace);
+        end(state);
+    }
+}
+
 static void unknown_words_make_it_opaque(void **state)
 {
     (void)state;
@@ -450,6 +481,7 @@ int main(void)
         cmocka_unit_test_teardown(what_only_looks_like_it_is_no_run, end),
         cmocka_unit_test_teardown(the_command_line_wins, end),
         cmocka_unit_test_teardown(variables_are_replaced_by_who_replaces_them, end),
+        cmocka_unit_test_teardown(a_namespace_may_be_left_open, end),
         cmocka_unit_test_teardown(unknown_words_make_it_opaque, end),
         cmocka_unit_test_teardown(values_have_their_bytes, end),
         cmocka_unit_test_teardown(launchers_hand_options_on, end),

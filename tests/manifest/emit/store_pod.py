@@ -2,7 +2,9 @@
 placement that makes one. And the defaults that null switches off, and Kueue's label."""
 
 import json
+import re
 
+import matrix
 import tool
 
 JOB = {"jobName": "train", "namespace": "ml", "containerImage": "b:1", "numPods": 2, "mainProgram": "t.py",
@@ -132,7 +134,38 @@ def nulls(check):
           "hostNetwork" in repr(documents), "profile")
 
 
+def journal_in(namespace, documents):
+    """--journal, as the kubelet of that namespace gives it to rdzvd."""
+    rdzvd = stores(documents)[0]["spec"]["containers"][0]
+    own = {e["name"]: namespace for e in rdzvd.get("env") or []
+           if e["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.namespace"}}}
+    flag = next(a for a in rdzvd["args"] if a.startswith("--journal="))
+    return re.sub(r"\$\((\w+)\)", lambda m: own[m.group(1)], flag)
+
+
+def journals(check):
+    """Two namespaces share no journal on one etcd, whether the file or whoever applies it names them."""
+    job = dict(JOB, rdzv={"journal": {"endpoints": ["etcd-0.etcd:2379"]}})
+    unnamed = {k: v for k, v in job.items() if k != "namespace"}
+    for platform in matrix.PLATFORMS:
+        for more in ([], ["--set", "rdzv.relays=false"]):
+            args = ["--platform", platform, "--rdzv", "replicas", *more]
+            if platform == "appwrapper-v1beta1":
+                continue  # emit refuses it without a namespace
+            documents = emit(unnamed, *args)
+            for namespace in ("ml", "other"):
+                got, want = journal_in(namespace, documents), "--journal=etcd://etcd-0.etcd:2379/%s.train" % namespace
+                check(got == want, "%s: %s, not %s" % (args, got, want))
+                check(matrix.check_config([got]) is None, "%s: rdzvd refuses %s" % (args, got))
+            named = emit(job, *args)
+            check(journal_in("ml", named) == journal_in("ml", documents) and "POD_NAMESPACE" not in repr(named),
+                  "%s: %s" % (args, journal_in("ml", named)))
+            own = emit(unnamed, *args, "--set", "rdzv.journal.prefix=mine")
+            check(journal_in("ml", own).endswith("/mine") and "POD_NAMESPACE" not in repr(own), "%s: a prefix" % args)
+
+
 def test(check, _):
+    journals(check)
     wishes(check)
     elsewhere(check)
     queues(check)
