@@ -101,6 +101,8 @@ CASES = [
     ("rdzv: {placement: relay, relays: true}", "3:34", "use placement replicas"),
     ("rdzv: {placement: sidecar, tls: {secret: a}}", "3:19", "rdzv.tls: placement sidecar has none"),
     ("rdzv: {placement: service, tls: {secret: a}}", "3:19", "torch's c10d clients have no TLS"),
+    ("rdzv: {placement: replicas, relays: false, journal: {endpoints: ['a:1']}, tls: {secret: a}}", "3:37",
+     "remove `relays: false`, or rdzv.tls; or use --backend etcd-v2"),
     ("rdzv: {placement: relay, tls: {}}", "3:19", "rdzv.tls.secret is missing"),
     ("rdzv: {placement: relay, tls: {secret: a, clientCertificates: true}}", "3:63", "clientSecret is missing"),
     ("rdzv: {placement: relay, tls: {secret: a, clientName: b}}", "3:55", "asks for no certificate"),
