@@ -8,6 +8,7 @@ of its output, in their order; `...` stands for others.
 import os
 import re
 import shlex
+import subprocess
 import tempfile
 
 import tool
@@ -55,7 +56,40 @@ def short_file(check):
           "deploy/README.md: job.yaml: %s" % err.decode())
 
 
+KUBECTL = '''#!/bin/sh
+# kubectl create secret generic NAME -n NAMESPACE --from-file=KEY=FILE...: puts the files into NAMESPACE/NAME.
+to=$6/$4; mkdir -p "$to"; shift 6
+for arg; do pair=${arg#--from-file=}; cp "${pair#*=}" "$to/${pair%%=*}"; done
+'''
+
+
+def own_secrets(check):
+    """The commands of the section TLS make the Secrets of which emit's notes speak, with the names in them."""
+    section = re.search(r"^### TLS\n(.*?)^### ", read("deploy", "README.md"), re.M | re.S).group(1)
+    script, = re.findall(r"^```sh\n(.*?)^```", section, re.M | re.S)
+    text, = re.findall(r"^```yaml\n(.*?)^```", section, re.M | re.S)
+    base = b"jobName: my-job\nplatform: job\ncontainerImage: b:1\nnumPods: 2\nmainProgram: t.py\n"
+    notes = tool.run("emit", "-f", "-", stdin=base + text.encode())[2].decode()
+    wanted = re.findall(r"create the Secret (\S+) -n (\S+) with (.*?): the certificate has the (URI|DNS name) (\S+?),? ", notes)
+    check(len(wanted) == 2, "deploy/README.md, TLS: notes: %s" % notes)
+    with tempfile.TemporaryDirectory() as folder:
+        stub = os.path.join(folder, "kubectl")
+        with open(stub, "w", encoding="utf-8") as f:
+            f.write(KUBECTL)
+        os.chmod(stub, 0o755)
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=folder, capture_output=True, text=True,
+                              env=dict(os.environ, PATH=folder + ":" + os.environ["PATH"]), timeout=60)
+        check(done.returncode == 0, "deploy/README.md, TLS: %s" % done.stderr)
+        for secret, namespace, keys, kind, name in wanted:
+            made = os.path.join(folder, namespace, secret)
+            check(sorted(os.listdir(made)) == sorted(re.findall(r"[\w.]+\.(?:crt|key)", keys)), "%s: %s" % (made, keys))
+            names = subprocess.run(["openssl", "x509", "-in", os.path.join(made, "tls.crt"), "-noout", "-ext", "subjectAltName"],
+                                   capture_output=True, text=True, check=True, timeout=30).stdout
+            check("%s:%s\n" % (kind.split()[0], name) in names, "%s: %s is not in %s" % (secret, name, names))
+
+
 def test(check, skip):
+    own_secrets(check)
     functions(check)
     short_file(check)
     output, commands, shown = None, 0, 0
