@@ -179,7 +179,7 @@ const char *rdzv_client_address(const struct rdzv_client *c)
 
 const char *rdzv_client_tls(const struct rdzv_client *c)
 {
-    return c->link.state >= LINK_GREETING && c->link.ssl != NULL ? c->tls_text : NULL;
+    return c->tls_text[0] != '\0' ? c->tls_text : NULL;
 }
 
 int rdzv_client_fd(const struct rdzv_client *c)
@@ -307,7 +307,11 @@ static const char *late(const struct rdzv_client *c, const struct rdzv_request *
     else if (c->link.state == LINK_SECURING)
         snprintf(text, size, "no TLS within %.3g s; does the store speak TLS there?", s);
     else if (c->link.state != LINK_UP)
-        snprintf(text, size, "no greeting within %.3g s; is the store stopped or overloaded?", s);
+        snprintf(
+            text, size,
+            "no greeting within %.3g s; is the store stopped or overloaded, or is it the port of "
+            "another service?",
+            s);
     else if (r->sent == 0)
         snprintf(text, size, "not sent within %.3g s: earlier requests hold it back", s);
     else if (r->kind == RDZV_WAIT)

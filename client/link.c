@@ -16,6 +16,8 @@
         */
 #define KEEP_MOST (1u << 20)
 
+#define IS_FOLLOWER "Is it a replica that does not lead (see its /readyz)?"
+
 /* A store whose machine is gone is noticed after a minute. */
 #define KEEPALIVE_IDLE_S  30
 #define KEEPALIVE_EVERY_S 10
@@ -159,6 +161,7 @@ void link_start(struct rdzv_client *c)
 {
     struct link *l = &c->link;
 
+    c->tls_text[0] = '\0';
     if (lookup_digits(&c->address, &l->list) == 0) {
         l->next = l->list;
         try_next(c, 0);
@@ -353,9 +356,9 @@ static void connection_ended(struct rdzv_client *c, const char *how)
         unreachable(
             c, how,
             c->link.ssl != NULL
-                ? "it did not greet; is it rdzvd, and does it take this client?"
-                : "it did not greet; is it a c10d store of torch 2.5 or later, or rdzvd? Does "
-                  "it want TLS? Is it a replica that does not lead (see its /readyz)?");
+                ? "it did not greet; is it rdzvd, and does it take this client? " IS_FOLLOWER
+                : "it did not greet; is it a c10d store of torch 2.5 or later, or rdzvd? "
+                  "Does it want TLS? " IS_FOLLOWER);
         return;
     }
     snprintf(why, sizeof why,

@@ -105,8 +105,9 @@ RDZV_API void rdzv_client_free(struct rdzv_client *c);
 /* "localhost:29400": as it was given. Lives as long as the client. */
 RDZV_API const char *rdzv_client_address(const struct rdzv_client *c);
 
-/* While it is connected with TLS: "TLSv1.3, the certificate of store.example ends 2027-01-31".
- * NULL: it is not. Lives until the client connects again or ends. */
+/* "TLSv1.3, the certificate of store.example ends 2027-01-31": of the connection, or of the last
+ * one once that has ended. NULL: it has or had no TLS. Lives until the client connects again or
+ * ends. */
 RDZV_API const char *rdzv_client_tls(const struct rdzv_client *c);
 
 /* --- Requests. --- */

@@ -340,6 +340,14 @@ static enum ctl_exit say_failure(const struct ctl *ctl, const struct http_failur
                    failure->text);
 }
 
+/* How rdzvctl does what the store's message asks for in words of HTTP. */
+static const char *remedy(enum ctl_exit code, const char *message)
+{
+    if (code == CTL_REFUSED)
+        return "; with rdzvctl: -s unix:/PATH, or --token-file";
+    return strstr(message, "see /readyz") != NULL ? "; with rdzvctl: health --ready" : "";
+}
+
 /* What the store says of it: {"message": "…"}, or its text. */
 static enum ctl_exit say_status(const struct ctl *ctl, const struct http_answer *answer)
 {
@@ -354,8 +362,7 @@ static enum ctl_exit say_status(const struct ctl *ctl, const struct http_answer 
     if (message == NULL)
         message = answer->status == 404 ? "it has no such path: is it an rdzvd of this version?"
                                         : answer->body;
-    ctl_say(code, "%s: %.500s%s", ctl->server, message,
-            code == CTL_REFUSED ? "; with rdzvctl: -s unix:/PATH, or --token-file" : "");
+    ctl_say(code, "%s: %.500s%s", ctl->server, message, remedy(code, message));
     cJSON_Delete(json);
     return code;
 }

@@ -176,13 +176,13 @@ static bool look_up(const struct ctl *ctl, struct preflight *p)
     return note(p, STEP_NAME, PASSED, "%s is %s", address.host, shown);
 }
 
-/* A relay that has never reached its store is there, and answers nothing in c10d: it says why. */
-static bool note_no_greeting(const struct ctl *ctl, struct preflight *p, enum rdzv_status status,
-                             const char *message)
+/* A relay that has never reached its store answers nothing in c10d, and a replica that does not
+ * lead ends the connection: each of them says why over HTTP. */
+static bool note_no_greeting(const struct ctl *ctl, struct preflight *p, const char *message)
 {
     char why[HTTP_READY_MAX];
 
-    if (status == RDZV_UNREACHABLE || http_ready(ctl, patience_ms(ctl, p, 1), why) != READY_NOT)
+    if (http_ready(ctl, patience_ms(ctl, p, 1), why) != READY_NOT)
         return note(p, STEP_CONNECT, FAILED, "%s", message);
     note(p, STEP_CONNECT, WARNS, "%s is there, and does not answer", ctl->server);
     return note(p, STEP_READY, FAILED, "%s", why);
@@ -195,13 +195,13 @@ static bool greet(const struct ctl *ctl, struct preflight *p, struct rdzv_client
 
     if (status == RDZV_OK)
         status = rdzv_ping(*c);
-    if (status == RDZV_OK && ctl->tls)
+    if (status == RDZV_TLS)
+        return note(p, STEP_TLS, FAILED, "%s" STORE_TLS_OPTIONS, rdzv_client_message(*c));
+    if (*c != NULL && rdzv_client_tls(*c) != NULL)
         note(p, STEP_TLS, PASSED, "%s", rdzv_client_tls(*c));
     if (status == RDZV_OK)
         return note(p, STEP_CONNECT, PASSED, "%s answers", ctl->server);
-    if (status == RDZV_TLS)
-        return note(p, STEP_TLS, FAILED, "%s" STORE_TLS_OPTIONS, rdzv_client_message(*c));
-    return note_no_greeting(ctl, p, status,
+    return note_no_greeting(ctl, p,
                             *c == NULL ? rdzv_status_name(status) : rdzv_client_message(*c));
 }
 

@@ -59,9 +59,11 @@ enum ctl_exit store_say(enum rdzv_status status, const char *message)
     if (status == RDZV_OK)
         return code;
     return ctl_say(code, "%s%s", message,
-                   status == RDZV_UNREACHABLE ? " Use -s HOST:PORT"
-                   : status == RDZV_TLS       ? STORE_TLS_OPTIONS
-                                              : "");
+                   status == RDZV_UNREACHABLE && strstr(message, "/readyz") != NULL
+                       ? " `rdzvctl health --ready` says so. Use -s HOST:PORT"
+                   : status == RDZV_UNREACHABLE ? " Use -s HOST:PORT"
+                   : status == RDZV_TLS         ? STORE_TLS_OPTIONS
+                                                : "");
 }
 
 enum ctl_exit store_failed(struct rdzv_client *c, enum rdzv_status status)

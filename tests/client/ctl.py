@@ -562,6 +562,26 @@ def a_relay_without_its_store_is_told_from_nothing():
         has(err, "has not answered, since it is not ready: the store is away since ")
 
 
+@contextlib.contextmanager
+def follower():
+    """A replica that does not lead: nothing listens where its etcd is to be."""
+    with Rdzvd("--journal=etcd://127.0.0.1:%d/test" % free_port()) as replica:
+        yield replica
+
+
+@case
+def a_replica_that_does_not_lead_is_told_from_nothing():
+    with follower() as replica:
+        for command in (["keys"], ["get", "/k"], ["latency"]):
+            _, err = rdzvctl(*command, server=replica, code=UNREACHABLE)
+            has(err, "a replica that does not lead (see its /readyz)?", "`rdzvctl health --ready` says so")
+        out, _ = rdzvctl("preflight", "--timeout", "0s", server=replica, code=UNREACHABLE)
+        has(out, "c10d        warning: 127.0.0.1:%d is there, and does not answer" % replica.port,
+            "ready       failed: journal failed: this replica does not lead: ")
+        _, err = rdzvctl("status", server=replica, code=5)
+        has(err, "this replica does not lead; see /readyz; with rdzvctl: health --ready")
+
+
 @case
 def who_misses_a_space_hears_where_it_may_be():
     with Rdzvd(token_flag()) as daemon, \

@@ -124,6 +124,20 @@ def preflight_checks_certificates():
 
 
 @case
+def a_replica_that_does_not_lead_says_so():
+    """It closes c10d connections when TLS has come about."""
+    with daemon("--journal=etcd://127.0.0.1:%d/test" % free_port()) as d:
+        words = ["-s", "localhost:%d" % d.port, "--cacert", CA.pem]
+        for command in (["keys"], ["get", "/a"], ["latency"]):
+            has(rdzvctl(*words, *command, code=UNREACHABLE)[1], "does it take this client",
+                "a replica that does not lead", "`rdzvctl health --ready`")
+        out, _ = rdzvctl(*words, "preflight", "--timeout", "0s", code=UNREACHABLE)
+        check(re.findall(r"^(\w+) +(\w+): ", out, re.M) == [
+            ("name", "ok"), ("tls", "ok"), ("c10d", "warning"), ("ready", "failed")], out)
+        has(out, "TLSv1.3, the certificate of localhost ends", "this replica does not lead")
+
+
+@case
 def a_name_can_be_expected_that_is_not_the_host():
     pair = CA.issue("store", "DNS:rdzvd.ml.svc")
     with daemon(pair=pair) as d:
@@ -259,7 +273,7 @@ def what_speaks_no_tls():
 def tls_that_is_no_store():
     with tls_server() as port:  # it says nothing
         _, err = rdzvctl("-s", "localhost:%d" % port, "--cacert", CA.pem, "get", "/a", "--timeout", "1s", code=3)
-        has(err, "no greeting within 1 s")
+        has(err, "no greeting within 1 s", "the port of another service?")
 
 
 @case
