@@ -87,6 +87,19 @@ static bool keep_run(cJSON *spaces, const char *id)
     return found;
 }
 
+/* A wrong token is no fault to a store that anybody may read: it shows what it shows without one.
+ */
+static void warn_of_token(const struct ctl *ctl, const cJSON *json)
+{
+    const cJSON *first = cJSON_GetArrayItem(member(json, "spaces"), 0);
+
+    if (ctl->token_file != NULL && cJSON_IsFalse(member(json, "all_spaces")))
+        ctl_say(CTL_FINE,
+                "%s does not take the token in %s (--token-file) for an operator's: it shows only "
+                "space %s, that of this listener",
+                ctl->server, ctl->token_file, status_text(first, "name"));
+}
+
 /* Takes `json`. */
 static enum ctl_exit show_all(const struct ctl *ctl, cJSON *json, show_fn *show)
 {
@@ -95,6 +108,7 @@ static enum ctl_exit show_all(const struct ctl *ctl, cJSON *json, show_fn *show)
 
     if (ctl->watch && isatty(STDOUT_FILENO))
         fputs("\033[H\033[2J", stdout); /* home, and an empty screen */
+    warn_of_token(ctl, json);
     view.spaces = member(json, "spaces");
     view.now_us = text_time_us(status_text(json, "now"));
     if (ctl->arg_count > 0 &&

@@ -31,6 +31,7 @@ void status_text_begin(struct status_text *t, const struct status_scope *scope)
     json_member_str(w, "version", RDZV_VERSION);
     json_member_str(w, "role", "store");
     json_member_time(w, "started", engine_of(t)->started_ns / 1000);
+    writer_str(w, scope->space == NULL ? ",\"all_spaces\":true" : ",\"all_spaces\":false");
     writer_str(w, health_is_ready(scope->net, NULL) ? ",\"ready\":true" : ",\"ready\":false");
     json_name(w, "spaces");
     writer_u8(w, '[');

@@ -595,6 +595,23 @@ def who_misses_a_space_hears_where_it_may_be():
 
 
 @case
+def a_token_that_is_no_operators_is_said_to_be_none():
+    """The store lets anybody read, and shows what it shows without a token."""
+    with tempfile.TemporaryDirectory() as folder, Rdzvd(token_flag()) as daemon:
+        wrong = os.path.join(folder, "wrong")
+        with open(wrong, "w", encoding="ascii") as f:
+            f.write("a guess\n")
+        for command in (["spaces"], ["status"], ["runs", "-o", "json"], ["waiters"]):
+            _, err = rdzvctl(*command, "--token-file", wrong, server=daemon)
+            has(err, "does not take the token in %s (--token-file) for an operator's" % wrong, "only space default")
+            check(rdzvctl(*command, "--token-file", TOKEN, server=daemon)[1] == "", command)
+            check(rdzvctl(*command, server=daemon)[1] == "", command)
+        with running(daemon, "status", "-w", "--token-file", wrong) as process:
+            line_with(process, "no runs")
+            has(process.stderr.readline(), "for an operator's")
+
+
+@case
 def health_is_the_twin_of_check_live():
     def both(port, path="--"):
         old = subprocess.run([rdzvd_binary(), "--check-live=localhost:%d" % port],
