@@ -340,6 +340,11 @@ static enum ctl_exit say_failure(const struct ctl *ctl, const struct http_failur
                    failure->text);
 }
 
+bool http_wants_tls(const struct ctl *ctl, const struct http_answer *answer)
+{
+    return !ctl->tls && answer->status == 400 && strstr(answer->body, "to an HTTPS server") != NULL;
+}
+
 /* How rdzvctl does what the store's message asks for in words of HTTP. */
 static const char *remedy(enum ctl_exit code, const char *message)
 {
@@ -357,8 +362,8 @@ static enum ctl_exit say_status(const struct ctl *ctl, const struct http_answer 
                          : answer->status == 401 || answer->status == 403 ? CTL_REFUSED
                                                                           : CTL_FAILED;
 
-    if (message == NULL && !ctl->tls && strstr(answer->body, "to an HTTPS server") != NULL)
-        message = "it speaks TLS alone: use -s https://HOST:PORT";
+    if (message == NULL && http_wants_tls(ctl, answer))
+        message = HTTP_WANTS_TLS;
     if (message == NULL)
         message = answer->status == 404 ? "it has no such path: is it an rdzvd of this version?"
                                         : answer->body;

@@ -27,6 +27,11 @@ struct http_failure {
 bool http_try(const struct ctl *ctl, const char *method, const char *path, int64_t timeout_ms,
               struct http_answer *out, struct http_failure *failure);
 
+/* The answer of a server that speaks TLS alone to a request without it. */
+bool http_wants_tls(const struct ctl *ctl, const struct http_answer *answer);
+
+#define HTTP_WANTS_TLS "it speaks TLS alone: use -s https://HOST:PORT"
+
 /* What /readyz of rdzvd says. */
 enum http_ready {
     READY_UNKNOWN, /* no answer, or none of rdzvd's; `why` says so */

@@ -373,19 +373,71 @@ static void print_lines(const char *text)
     }
 }
 
+/* "[+]loop ok" or "[-]leader failed: this replica stands by", lines of /readyz?verbose. */
+static void add_check(cJSON *list, const char *line, size_t len)
+{
+    char text[HTTP_READY_MAX], *name = text + 3, *detail;
+    cJSON *check;
+
+    snprintf(text, sizeof text, "%.*s", (int)len, line);
+    if (strncmp(text, "[+]", 3) != 0 && strncmp(text, "[-]", 3) != 0)
+        return;
+    detail = strstr(name, ": ");
+    name[strcspn(name, " ")] = '\0';
+    check = ctl_memory(cJSON_CreateObject());
+    cJSON_AddStringToObject(check, "check", name);
+    cJSON_AddBoolToObject(check, "ok", text[1] == '+');
+    if (detail != NULL)
+        cJSON_AddStringToObject(check, "detail", detail + 2);
+    cJSON_AddItemToArray(list, check);
+}
+
+static cJSON *list_checks(const char *text)
+{
+    cJSON *list = ctl_memory(cJSON_CreateArray());
+
+    while (*text != '\0') {
+        size_t len = strcspn(text, "\n");
+
+        add_check(list, text, len);
+        text += len + (text[len] == '\n');
+    }
+    return list;
+}
+
+static void print_health(const struct ctl *ctl, const char *path, const struct http_answer *answer)
+{
+    cJSON *json = ctl_memory(cJSON_CreateObject());
+
+    cJSON_AddStringToObject(json, "server", ctl->server);
+    cJSON_AddStringToObject(json, "path", path);
+    cJSON_AddNumberToObject(json, "status", (double)answer->status);
+    cJSON_AddBoolToObject(json, "ok", answer->status == 200);
+    if (ctl->ready)
+        cJSON_AddItemToObject(json, "checks", list_checks(answer->body));
+    if (!print_structured(ctl, json)) {
+        printf("%s: %s answers %ld\n", ctl->server, path, answer->status);
+        if (ctl->ready && answer->status != 200)
+            print_lines(answer->body);
+    }
+    cJSON_Delete(json);
+}
+
 enum ctl_exit run_health(const struct ctl *ctl)
 {
-    const char *path = ctl->ready ? "/readyz?verbose" : "/livez";
     struct http_answer answer;
     struct http_failure failure;
     enum ctl_exit code;
 
-    if (!http_try(ctl, "GET", path, ctl_timeout(ctl, HEALTH_TIMEOUT_MS), &answer, &failure))
+    if (!http_try(ctl, "GET", ctl->ready ? "/readyz?verbose" : "/livez",
+                  ctl_timeout(ctl, HEALTH_TIMEOUT_MS), &answer, &failure))
         return ctl_say(CTL_UNREACHABLE, "%s: %s", ctl->server, failure.text);
-    code = answer.status == 200 ? CTL_FINE : CTL_MISSING;
-    printf("%s: %.*s answers %ld\n", ctl->server, (int)strcspn(path, "?"), path, answer.status);
-    if (ctl->ready && code != CTL_FINE)
-        print_lines(answer.body);
+    if (http_wants_tls(ctl, &answer)) {
+        code = ctl_say(CTL_FAILED, "%s: " HTTP_WANTS_TLS, ctl->server);
+    } else {
+        print_health(ctl, ctl->ready ? "/readyz" : "/livez", &answer);
+        code = answer.status == 200 ? CTL_FINE : CTL_MISSING;
+    }
     free(answer.body);
     return code;
 }

@@ -577,7 +577,7 @@ def a_replica_that_does_not_lead_is_told_from_nothing():
             has(err, "a replica that does not lead (see its /readyz)?", "`rdzvctl health --ready` says so")
         out, _ = rdzvctl("preflight", "--timeout", "0s", server=replica, code=UNREACHABLE)
         has(out, "c10d        warning: 127.0.0.1:%d is there, and does not answer" % replica.port,
-            "ready       failed: journal failed: this replica does not lead: ")
+            "ready       failed: journal failed: this replica does not lead")
         _, err = rdzvctl("status", server=replica, code=5)
         has(err, "this replica does not lead; see /readyz; with rdzvctl: health --ready")
 
@@ -633,6 +633,22 @@ def health_is_the_twin_of_check_live():
         has(out, "/readyz answers 503\n[", "\n[-]upstream failed: no store was reached yet, at 127.0.0.1:1: ")
         check("\\x" not in out and out.endswith("\n"), out)
         rdzvctl("health", server=relay)
+
+
+@case
+def health_is_json_for_a_script():
+    with Rdzvd() as daemon:
+        server = "127.0.0.1:%d" % daemon.port
+        told = json.loads(rdzvctl("health", "-o", "json", server=daemon)[0])
+        check(told == {"server": server, "path": "/livez", "status": 200, "ok": True}, str(told))
+        told = json.loads(rdzvctl("health", "--ready", "-o", "json", server=daemon)[0])
+        check(told["ok"] and {"check": "loop", "ok": True} in told["checks"], str(told))
+        check(all(c["ok"] for c in told["checks"]), str(told))
+    with follower() as replica:
+        told = json.loads(rdzvctl("health", "--ready", "-o", "json", server=replica, code=MISSING)[0])
+        wrong = [c for c in told["checks"] if not c["ok"]]
+        check(not told["ok"] and told["status"] == 503 and len(wrong) == 1, str(told))
+        check(wrong[0]["check"] == "journal" and wrong[0]["detail"].startswith("this replica does not lead"), wrong)
 
 
 @case

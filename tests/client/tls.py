@@ -281,8 +281,10 @@ def a_client_without_tls_hears_that_it_is_wanted():
     with daemon() as d:
         _, err = rdzvctl("-s", "localhost:%d" % d.port, "get", "/a", code=UNREACHABLE)
         has(err, "Does it want TLS?")
-        _, err = rdzvctl("-s", "localhost:%d" % d.port, "spaces", code=5)
-        has(err, "it speaks TLS alone: use -s https://")
+        for command in (["spaces"], ["health"], ["health", "--ready"]):
+            out, err = rdzvctl("-s", "localhost:%d" % d.port, *command, code=5)
+            has(err, "it speaks TLS alone: use -s https://")
+            check(out == "", out)
 
 
 if __name__ == "__main__":
