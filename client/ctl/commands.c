@@ -268,10 +268,8 @@ const struct ctl_command ctl_commands[] = {
      "is the store alive? (for probes)",
      "Asks /livez once, as `rdzvd --check-live` does. If the store lives, rdzvctl exits with "
      "0. With --ready, it asks /readyz: a relay is ready when it has reached its store, and a "
-     "replica "
-     "when it leads, or passes clients on to the one that leads. If it is not ready, rdzvctl "
-     "prints "
-     "what it checks, and -o json always does.",
+     "replica when it leads, or passes clients on to the one that leads. If it is not ready, "
+     "rdzvctl prints what it checks; -o wide and -o json always do.",
      {{"health --timeout 2s", "a liveness probe of a container"},
       {"health --ready", "a readiness probe"},
       {"health --ready -o json", "each check, for a script"}},

@@ -417,7 +417,7 @@ static void print_health(const struct ctl *ctl, const char *path, const struct h
         cJSON_AddItemToObject(json, "checks", list_checks(answer->body));
     if (!print_structured(ctl, json)) {
         printf("%s: %s answers %ld\n", ctl->server, path, answer->status);
-        if (ctl->ready && answer->status != 200)
+        if (ctl->ready && (answer->status != 200 || ctl->output == OUTPUT_WIDE))
             print_lines(answer->body);
     }
     cJSON_Delete(json);

@@ -1,4 +1,5 @@
 /* top: what a store does just now, from two looks at /metrics. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -82,6 +83,18 @@ static double of_space(const char *text, const char *name, const char *space)
     return metric(text, line);
 }
 
+/* What the daemon is: "store", "relay" or "standby", a replica that does not lead; "": it does not
+ * say. */
+static void read_role(const char *text, char *role, size_t size)
+{
+    const char *info = strstr(text, "\nrdzvd_build_info{");
+    const char *at = info == NULL ? NULL : strstr(info, "role=\"");
+
+    role[0] = '\0';
+    if (at != NULL)
+        snprintf(role, size, "%.*s", (int)strcspn(at + 6, "\"\n"), at + 6);
+}
+
 static const struct {
     const char *name, *metric;
     bool is_rate, is_bytes;
@@ -126,6 +139,8 @@ static cJSON *as_json(const struct sample *before, const struct sample *now)
     const char *at = now->text;
     char name[256];
 
+    read_role(now->text, name, sizeof name);
+    cJSON_AddStringToObject(json, "role", name);
     for (size_t i = 0; i < FIGURES; i++)
         cJSON_AddNumberToObject(json, figures[i].name, figure(i, before, now));
     spaces = cJSON_AddArrayToObject(json, "spaces");
@@ -147,6 +162,19 @@ static void print_figure(char *out, size_t size, double value, bool is_bytes)
         text_bytes(value, out, size);
     else
         snprintf(out, size, "%.0f", value);
+}
+
+/* In place of the spaces, which only the store has. */
+static void print_role(const char *text)
+{
+    char role[32];
+
+    read_role(text, role, sizeof role);
+    if (strcmp(role, "standby") == 0)
+        puts("It is a replica that does not lead, and has no spaces: ask the one that leads, which "
+             "`rdzvctl health --ready -o wide` names");
+    if (strcmp(role, "relay") == 0)
+        puts("It is a relay, and has no spaces: `rdzvctl spaces` asks its store");
 }
 
 static void as_text(const struct ctl *ctl, const struct sample *before, const struct sample *now)
@@ -174,6 +202,7 @@ static void as_text(const struct ctl *ctl, const struct sample *before, const st
         }
     }
     table_print(&t, stdout, "", ctl->colour);
+    print_role(now->text);
 }
 
 static void show(const struct ctl *ctl, const struct sample *before, const struct sample *now)

@@ -343,7 +343,10 @@ def top_counts_requests():
             thread.join()
         check(top["c10d_requests_per_second"] > 10 and top["connections"] >= 1, str(top))
         check(top["spaces"][0]["name"] == "default" and top["spaces"][0]["keys"] == 1, str(top))
-        has(rdzvctl("top", "--interval", "100ms", server=daemon)[0], "requests/s", "default")
+        check(top["role"] == "store", str(top))
+        out, _ = rdzvctl("top", "--interval", "100ms", server=daemon)
+        has(out, "requests/s", "default")
+        check("has no spaces" not in out, out)
         began = time.monotonic()
         rdzvctl("top", "--interval", "50ms", server=daemon)
         check(time.monotonic() - began < 1.9, "50ms became the 2 s that it is without --interval")
@@ -555,6 +558,7 @@ def a_relay_without_its_store_is_told_from_nothing():
         with Rdzvd(listen=("127.0.0.1:%d" % port,)):
             relay.wait_log("event=upstream_connected")
             has(rdzvctl("preflight", server=relay)[0], "ready       ok")
+            has(rdzvctl("top", "--interval", "100ms", server=relay)[0], "It is a relay, and has no spaces")
         relay.wait_log("event=upstream_lost")
         out, _ = rdzvctl("preflight", "--timeout", "0s", server=relay, code=UNREACHABLE)
         has(out, "c10d        ok", "ready       failed: the store is away since ")
@@ -578,6 +582,10 @@ def a_replica_that_does_not_lead_is_told_from_nothing():
         out, _ = rdzvctl("preflight", "--timeout", "0s", server=replica, code=UNREACHABLE)
         has(out, "c10d        warning: 127.0.0.1:%d is there, and does not answer" % replica.port,
             "ready       failed: journal failed: this replica does not lead")
+        has(rdzvctl("top", "--interval", "100ms", server=replica)[0], "SPACE ",
+            "It is a replica that does not lead, and has no spaces")
+        top = json.loads(rdzvctl("top", "--interval", "100ms", "-o", "json", server=replica)[0])
+        check(top["role"] == "standby" and top["spaces"] == [], str(top))
         _, err = rdzvctl("status", server=replica, code=5)
         has(err, "this replica does not lead; see /readyz; with rdzvctl: health --ready")
 
@@ -624,7 +632,8 @@ def health_is_the_twin_of_check_live():
         old, new = both(daemon.port)
         check((old.returncode, old.stdout) == (new.returncode, new.stdout) and old.returncode == 0,
               "%r %r" % (old, new))
-        has(rdzvctl("health", "--ready", server=daemon)[0], "/readyz answers 200")
+        check(rdzvctl("health", "--ready", server=daemon)[0].endswith("/readyz answers 200\n"), "nothing more")
+        has(rdzvctl("health", "--ready", "-o", "wide", server=daemon)[0], "/readyz answers 200\n[+]loop ok\n")
     old, new = both(daemon.port)
     check(old.returncode == 1 and new.returncode == UNREACHABLE, "%r %r" % (old, new))
     has(new.stderr, "localhost:%d: Connection refused" % daemon.port)
