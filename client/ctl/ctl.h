@@ -9,7 +9,7 @@
 enum ctl_exit {
     CTL_FINE = 0,
     CTL_MISSING = 1,     /* a node, a key, a run is missing; the store is not ready; time was up */
-    CTL_USAGE = 2,       /* the command line is wrong */
+    CTL_USAGE = 2,       /* the command line is wrong, or a file that it names */
     CTL_UNREACHABLE = 3, /* no connection, or it ended before the answer */
     CTL_REFUSED = 4,     /* the store refuses this client */
     CTL_FAILED = 5,      /* anything else */

@@ -21,7 +21,7 @@ static const struct {
     {CTL_FINE, "fine"},
     {CTL_MISSING,
      "something is missing: a node, a run, a key; the store is not ready; time was up"},
-    {CTL_USAGE, "the command line is wrong"},
+    {CTL_USAGE, "the command line is wrong, or a file that an option names is of no use"},
     {CTL_UNREACHABLE, "the store cannot be reached, or does not answer"},
     {CTL_REFUSED, "the store refuses this client"},
     {CTL_FAILED, "anything else"},

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "client/ctl/store.h"
+#include "client/ctl/tls_files.h"
 #include "proto/tls/tls_hint.h"
 
 #define TIMEOUT_MS 10000
@@ -86,6 +87,13 @@ static bool add_token(const struct ctl *ctl, struct curl_slist **headers,
     snprintf(line, sizeof line, "Authorization: Bearer %s", token);
     add_line(headers, line);
     return true;
+}
+
+/* Curl's words for it name no option. False: *failure says which file is of no use. */
+static bool check_files(const struct ctl *ctl, struct http_failure *failure)
+{
+    failure->is_ours = !tls_files_check(ctl, failure->text);
+    return !failure->is_ours;
 }
 
 /* Curl wants the name of the certificate in the URL: it connects to the server's address all the
@@ -224,7 +232,7 @@ static bool perform(const struct ctl *ctl, CURL *curl, struct http_answer *out,
     return true;
 }
 
-/* The caller ends it. False: the token cannot be read. */
+/* The caller ends it. False: a file that an option names is of no use. */
 static bool begin(const struct ctl *ctl, const char *method, const char *path, int64_t timeout_ms,
                   struct call *call, struct http_failure *failure)
 {
@@ -235,7 +243,8 @@ static bool begin(const struct ctl *ctl, const char *method, const char *path, i
     url = url_of(ctl, path, call);
     set_options(call->curl, ctl, method, url, timeout_ms);
     free(url);
-    if (ctl->token_file != NULL && !add_token(ctl, &call->headers, failure))
+    if (!check_files(ctl, failure) ||
+        (ctl->token_file != NULL && !add_token(ctl, &call->headers, failure)))
         return false;
     curl_easy_setopt(call->curl, CURLOPT_HTTPHEADER, call->headers);
     curl_easy_setopt(call->curl, CURLOPT_CONNECT_TO, call->connect_to);
@@ -325,7 +334,7 @@ static enum ctl_exit say_failure(const struct ctl *ctl, const struct http_failur
     if (failure->is_late)
         return say_late(ctl);
     if (failure->is_ours)
-        return ctl_say(CTL_UNREACHABLE, "%s", failure->text);
+        return ctl_say(CTL_USAGE, "%s", failure->text);
     if (failure->is_tls)
         return ctl_say(CTL_UNREACHABLE, "no TLS with %s: %s" STORE_TLS_OPTIONS, ctl->server,
                        failure->text);

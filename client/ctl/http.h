@@ -19,8 +19,8 @@ struct http_failure {
     bool is_silent; /* connected, and then nothing of HTTP came: a store of torch's, perhaps */
     bool is_late;   /* the time was over */
     bool is_tls;    /* connected, and TLS did not come about */
-    bool is_ours;   /* nothing was asked: the token's file is of no use */
-    char text[512]; /* a clause without a name: "connection refused" */
+    bool is_ours;   /* nothing was asked: a file that an option names is of no use */
+    char text[600]; /* a clause without a name: "connection refused" */
 };
 
 /* True: an answer, whatever its status. `path` is of ASCII; http_path() makes one of names. */

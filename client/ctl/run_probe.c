@@ -15,6 +15,7 @@
 #include "client/ctl/run.h"
 #include "client/ctl/store.h"
 #include "client/ctl/text.h"
+#include "client/ctl/tls_files.h"
 
 #define LATENCY_COUNT        20
 #define LATENCY_INTERVAL_MS  100
@@ -191,8 +192,12 @@ static bool note_no_greeting(const struct ctl *ctl, struct preflight *p, const c
 /* Connects, and greets in c10d. */
 static bool greet(const struct ctl *ctl, struct preflight *p, struct rdzv_client **c)
 {
-    enum rdzv_status status = store_new(ctl, patience_ms(ctl, p, 2), c);
+    char why[TLS_FILES_WHY_MAX];
+    enum rdzv_status status;
 
+    if (!tls_files_check(ctl, why))
+        return note(p, STEP_TLS, FAILED, "%s", why);
+    status = store_new(ctl, patience_ms(ctl, p, 2), c);
     if (status == RDZV_OK)
         status = rdzv_ping(*c);
     if (status == RDZV_TLS)
@@ -431,7 +436,8 @@ enum ctl_exit run_health(const struct ctl *ctl)
 
     if (!http_try(ctl, "GET", ctl->ready ? "/readyz?verbose" : "/livez",
                   ctl_timeout(ctl, HEALTH_TIMEOUT_MS), &answer, &failure))
-        return ctl_say(CTL_UNREACHABLE, "%s: %s", ctl->server, failure.text);
+        return failure.is_ours ? ctl_say(CTL_USAGE, "%s", failure.text)
+                               : ctl_say(CTL_UNREACHABLE, "%s: %s", ctl->server, failure.text);
     if (http_wants_tls(ctl, &answer)) {
         code = ctl_say(CTL_FAILED, "%s: " HTTP_WANTS_TLS, ctl->server);
     } else {

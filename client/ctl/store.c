@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "client/ctl/tls_files.h"
+
 #define TIMEOUT_MS 10000
 
 enum rdzv_status store_new(const struct ctl *ctl, int64_t timeout_ms, struct rdzv_client **out)
@@ -21,11 +23,16 @@ struct rdzv_client *store_open(const struct ctl *ctl, enum ctl_exit *code)
 {
     struct rdzv_client *c = NULL;
     enum rdzv_status status;
+    char why[TLS_FILES_WHY_MAX];
 
     if (ctl->unix_path != NULL || ctl->space != NULL) {
         *code =
             ctl_say(CTL_USAGE, "keys go over c10d, in the space of the listener: use -s HOST:PORT "
                                "of a listener of that space, without --space");
+        return NULL;
+    }
+    if (!tls_files_check(ctl, why)) {
+        *code = ctl_say(CTL_USAGE, "%s", why);
         return NULL;
     }
     status = store_new(ctl, ctl_timeout(ctl, TIMEOUT_MS), &c);

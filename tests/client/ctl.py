@@ -688,10 +688,9 @@ def only_operators_forget_and_clear():
         check(rdzvctl("keys", server=daemon)[0] == "", "all keys are gone")
         _, err = rdzvctl("forget", "NO", "-y", "--token-file", TOKEN, server=daemon, code=MISSING)
         has(err, "No such run")
-        _, err = rdzvctl("clear", "x", "-y", "--token-file", "/no/such/file", server=daemon,
-                         code=UNREACHABLE)
+        _, err = rdzvctl("clear", "x", "-y", "--token-file", "/no/such/file", server=daemon, code=USAGE)
         has(err, "--token-file: /no/such/file cannot be read: No such file")
-        _, err = rdzvctl("clear", "x", "-y", "--token-file", "/dev/null", server=daemon, code=UNREACHABLE)
+        _, err = rdzvctl("clear", "x", "-y", "--token-file", "/dev/null", server=daemon, code=USAGE)
         has(err, "--token-file: /dev/null is empty")
 
 

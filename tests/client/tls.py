@@ -28,7 +28,7 @@ TOKEN = os.path.join(ROOT, "tests", "support", "operator.token")
 
 CA, OTHER_CA = certs.Ca(), certs.Ca("another-ca")
 SERVER, CLIENT = CA.issue(), CA.issue("agent", None)
-UNREACHABLE = 3
+USAGE, UNREACHABLE = 2, 3
 
 
 def pair_flags(pair):
@@ -238,14 +238,24 @@ def a_client_whose_certificate_is_no_good():
 
 @case
 def files_of_ours_that_are_no_good():
+    """c10d, HTTP and a probe say the same, name the option, and ask no store. preflight waits for them."""
     empty = CA.write("empty.pem", "")
-    with daemon("--client-ca=" + CA.pem) as d:
-        for args, words in (
-                (["--cacert", "/no/such/file"], ("/no/such/file",)),
-                (["--cacert", empty], ("empty.pem",)),
-                (["--cacert", CA.pem, "--cert", "/no/cert", "--key", CLIENT[1]], ("/no/cert",)),
-                (["--cacert", CA.pem, "--cert", CLIENT[0], "--key", SERVER[1]], (SERVER[1],))):
-            refused(d.port, args, *words)
+    ca, cert = ["--cacert", CA.pem], ["--cert", CLIENT[0]]
+    for args, words in (
+            (["--cacert", "/no/such/file"], ("--cacert: /no/such/file: No such file", "certificates of CAs, in PEM")),
+            (["--cacert", empty], ("--cacert: " + empty,)),
+            (ca + ["--cert", "/no/cert", "--key", CLIENT[1]], ("--cert: /no/cert: No such file", "a certificate in PEM")),
+            (ca + ["--cert", empty, "--key", CLIENT[1]], ("--cert: " + empty,)),
+            (ca + cert + ["--key", "/no/key"], ("--key: /no/key: No such file",)),
+            (ca + cert + ["--key", empty], ("--key: " + empty, "in PEM and without a password")),
+            (ca + cert + ["--key", SERVER[1]], ("--key: %s: key values mismatch" % SERVER[1], "certificate in --cert"))):
+        server = ["-s", "localhost:%d" % free_port()]
+        for command in (["get", "/a"], ["spaces"], ["status", "-w"], ["health"]):
+            out, err = rdzvctl(*server, *args, *command, code=USAGE)
+            has(err, *words)
+            check(out == "" and len(err.splitlines()) == 1, out + err)
+        out, err = rdzvctl(*server, *args, "preflight", "--timeout", "0s", code=UNREACHABLE)
+        check(re.search("^tls +failed: " + re.escape(words[0]), out, re.M), out)
 
 
 @case
