@@ -31,7 +31,9 @@ const struct ctl_option ctl_options[OPTION_COUNT_OF_ALL] = {
     [OPTION_OUTPUT] = {"output", 'o', "FORMAT",
                        "print a table, wide (more columns), name (names alone), json or yaml",
                        WORD_OUTPUT},
-    [OPTION_TIMEOUT] = {"timeout", 0, "DURATION", "give up after this time: 500ms, 5s, 2m",
+    [OPTION_TIMEOUT] = {"timeout", 0, "DURATION",
+                        "give up after this time: 500ms, 5s, 2m; monitor and status --watch: if "
+                        "the store has not begun to answer by then",
                         WORD_NONE},
     [OPTION_HELP] = {"help", 'h', NULL, "print this help, or that of a command", WORD_NONE},
     [OPTION_VERSION] = {"version", 0, NULL, "print the version", WORD_NONE},

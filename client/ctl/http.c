@@ -311,9 +311,10 @@ enum http_ready http_ready(const struct ctl *ctl, int64_t timeout_ms, char why[H
 /* There is something that does not answer in time: why, if it can say that itself. */
 static enum ctl_exit say_late(const struct ctl *ctl)
 {
+    int64_t timeout_ms = ctl_timeout(ctl, READY_MS);
     char why[HTTP_READY_MAX];
 
-    switch (http_ready(ctl, READY_MS, why)) {
+    switch (http_ready(ctl, timeout_ms < READY_MS ? timeout_ms : READY_MS, why)) {
     case READY_NOT:
         return ctl_say(CTL_UNREACHABLE, "%s has not answered, since it is not ready: %s",
                        ctl->server, why);
@@ -426,7 +427,30 @@ struct stream {
     char *bytes; /* of events that are not whole yet; or of an answer that is no stream */
     size_t len, room;
     bool is_ended; /* by on_event */
+    bool has_begun;
+    int64_t ends_ms; /* has to have begun by then */
 };
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Curl asks each second, while nothing comes, too. Not 0: it gives up. */
+static int on_progress(void *arg, curl_off_t wanted, curl_off_t got, curl_off_t to_send,
+                       curl_off_t sent)
+{
+    const struct stream *s = arg;
+
+    (void)wanted;
+    (void)got;
+    (void)to_send;
+    (void)sent;
+    return !s->has_begun && now_ms() >= s->ends_ms;
+}
 
 static bool is_stream(CURL *curl)
 {
@@ -478,6 +502,7 @@ static size_t on_stream(char *bytes, size_t size, size_t count, void *arg)
     struct stream *s = arg;
     size_t len = size * count;
 
+    s->has_begun = true;
     if (len > EVENT_MAX - s->len)
         return 0;
     if (s->len + len + 1 > s->room) {
@@ -509,6 +534,7 @@ static enum ctl_exit say_end(const struct ctl *ctl, struct stream *s, CURLcode c
     if (code == CURLE_OK)
         return ctl_say(CTL_UNREACHABLE, "%s has ended the stream", ctl->server);
     describe(ctl, s->curl, code, words, &failure);
+    failure.is_late |= code == CURLE_ABORTED_BY_CALLBACK;
     return say_failure(ctl, &failure);
 }
 
@@ -518,7 +544,8 @@ enum ctl_exit http_stream(const struct ctl *ctl, const char *path, http_event_fn
     char words[CURL_ERROR_SIZE] = "";
     struct http_failure failure;
     struct call call;
-    struct stream s = {.on_event = on_event, .arg = arg};
+    int64_t timeout_ms = ctl_timeout(ctl, TIMEOUT_MS);
+    struct stream s = {.on_event = on_event, .arg = arg, .ends_ms = now_ms() + timeout_ms};
     enum ctl_exit result = CTL_FINE;
     CURLcode code;
 
@@ -527,7 +554,10 @@ enum ctl_exit http_stream(const struct ctl *ctl, const char *path, http_event_fn
         return say_failure(ctl, &failure);
     }
     s.curl = call.curl;
-    curl_easy_setopt(s.curl, CURLOPT_CONNECTTIMEOUT_MS, (long)ctl_timeout(ctl, TIMEOUT_MS));
+    curl_easy_setopt(s.curl, CURLOPT_CONNECTTIMEOUT_MS, (long)timeout_ms);
+    curl_easy_setopt(s.curl, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(s.curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(s.curl, CURLOPT_XFERINFODATA, &s);
     curl_easy_setopt(s.curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(s.curl, CURLOPT_LOW_SPEED_TIME, SILENCE_MAX_S);
     curl_easy_setopt(s.curl, CURLOPT_ERRORBUFFER, words);

@@ -58,8 +58,8 @@ enum ctl_exit http_json(const struct ctl *ctl, const char *path, cJSON **out);
 typedef bool http_event_fn(void *arg, const char *event, const char *data);
 
 /* Calls `on_event` for each event until it wants no more, which is CTL_FINE. The stream of rdzvd
- * says something each second; when nothing comes for ten, or the stream ends, that is
- * CTL_UNREACHABLE, and said on stderr, as is what else goes wrong. */
+ * says something each second; when nothing comes for ten, or at first for --timeout, or when the
+ * stream ends, that is CTL_UNREACHABLE, and said on stderr, as is what else goes wrong. */
 enum ctl_exit http_stream(const struct ctl *ctl, const char *path, http_event_fn *on_event,
                           void *arg);
 

@@ -413,6 +413,25 @@ def a_store_that_says_nothing_has_no_key_missing():
 
 
 @case
+def a_stream_has_to_begin_in_time():
+    """And may then last longer."""
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = "127.0.0.1:%d" % mute.getsockname()[1]
+        for command in (["monitor"], ["status", "-w"]):
+            began = time.monotonic()
+            _, err = rdzvctl("-s", address, "--timeout", "500ms", *command, code=UNREACHABLE)
+            has(err, "nothing at %s has answered in time" % address)
+            check(time.monotonic() - began < 9, "%s took as long as without --timeout" % command)
+    with Rdzvd(token_flag()) as daemon:
+        with running(daemon, "status", "-w", "--timeout", "1s") as process:
+            line_with(process, "no runs")
+            time.sleep(2.2)  # more than --timeout, and the second after which rdzvctl looks at it
+            peer = meet(daemon.port, "JOB", ["a"])[0]
+            line_with(process, "RUN JOB")
+            peer.close()
+
+
+@case
 def a_long_interval_is_waited_for():
     with Rdzvd() as daemon:
         process = subprocess.Popen([RDZVCTL, "-s", "127.0.0.1:%d" % daemon.port, "spaces", "--watch",
