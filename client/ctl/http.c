@@ -10,7 +10,6 @@
 #include <time.h>
 
 #include "client/ctl/store.h"
-#include "client/ctl/tls_files.h"
 #include "proto/tls/tls_hint.h"
 
 #define TIMEOUT_MS 10000
