@@ -405,6 +405,8 @@ static void on_welcome(struct upstream *u, struct slice payload)
     if (why != NULL) {
         if (w != NULL)
             rdzv__relay_welcome__free_unpacked(w, NULL);
+        if (why == text)
+            note_refusal(u, why);
         fail(u, why);
         return;
     }
