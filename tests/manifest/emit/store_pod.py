@@ -143,6 +143,27 @@ def journal_in(namespace, documents):
     return re.sub(r"\$\((\w+)\)", lambda m: own[m.group(1)], flag)
 
 
+def relays_of(documents):
+    return [c for t in templates(documents) for c in t["spec"].get("initContainers") or [] if c["name"] == "rdzvd-relay"]
+
+
+def spaces(check):
+    """Nor do jobs of one name in two namespaces share a space of a store that both use."""
+    job = dict(JOB, rdzv={"placement": "relay", "endpoint": "rdzvd.infra.svc:29400"})
+    unnamed = {k: v for k, v in job.items() if k != "namespace"}
+    for platform in matrix.PLATFORMS:
+        if platform == "appwrapper-v1beta1":
+            continue  # emit refuses it without a namespace
+        documents = emit(unnamed, "--platform", platform)
+        relays = relays_of(documents)
+        for relay in relays:
+            check("--space=$(POD_NAMESPACE).train" in relay["args"] and
+                  [e["valueFrom"]["fieldRef"]["fieldPath"] for e in relay["env"]] == ["metadata.namespace"], platform)
+        check(relays, "%s: no relay" % platform)
+        named = relays_of(emit(job, "--platform", platform))
+        check(all("--space=ml.train" in c["args"] and "env" not in c for c in named), platform)
+
+
 def journals(check):
     """Two namespaces share no journal on one etcd, whether the file or whoever applies it names them."""
     job = dict(JOB, rdzv={"journal": {"endpoints": ["etcd-0.etcd:2379"]}})
@@ -166,6 +187,7 @@ def journals(check):
 
 def test(check, _):
     journals(check)
+    spaces(check)
     wishes(check)
     elsewhere(check)
     queues(check)
