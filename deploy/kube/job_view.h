@@ -22,7 +22,7 @@ struct job_value {
     const char *text;                   /* unknown references stay as they are written */
     bool known;                         /* all of it */
     bool lacks_namespace;               /* all of it but the namespace of the pod, which the
-                                           manifest leaves to whoever applies it */
+                                           manifest leaves to the user who applies it */
     const char *fields[JOB_FIELDS_MAX]; /* fields of the pod that are in it:
                                            "metadata.annotations['...']" */
     size_t field_count;

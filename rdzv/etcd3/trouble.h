@@ -11,13 +11,13 @@
 #define TROUBLE_MAX      300u
 #define TROUBLE_HINT_MAX 400u
 
-/* What to do about it. Returns `out`, empty where no remedy is known, or the reason has one. */
 struct trouble {
     const char *reason;
     int code;          /* GRPC_UNCLEAR: there was none */
     bool has_answered; /* etcd has served this replica before */
 };
 
+/* What to do about it. Returns `out`, empty where no remedy is known, or the reason has one. */
 const char *trouble_hint(const struct config_journal *config, const struct trouble *trouble,
                          char out[TROUBLE_HINT_MAX]);
 

@@ -147,7 +147,7 @@ static bool is_request(enum policy_event_kind kind)
            kind == AGENT_ASKED;
 }
 
-/* There was no memory for all that a step came to: whoever asked gets no answer, and the view is
+/* Memory was short for what a step came to: the agent that asked gets no answer, and the view is
  * made anew. */
 static void give_up(struct live_run *run, const struct policy_event *event)
 {

@@ -156,7 +156,7 @@ static void variables_are_replaced_by_who_replaces_them(void **state)
     }
 }
 
-/* The manifest names no namespace, so whoever applies it does; nothing else may be missing. */
+/* The manifest names no namespace: the user who applies it does. Nothing else may be missing. */
 static void a_namespace_may_be_left_open(void **state)
 {
     static const struct {
