@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#define SPLIT_MS  4000 /* how long a node takes to notice that it was replaced */
+#define SPLIT_MS  4000 /* how long a node that looks once a second takes to notice that it was replaced */
 #define LOOKS_MS  3000 /* how long a look is held, at most */
 #define QUEUED_MS 8000 /* how long a request is held by the queue, at most */
 
@@ -92,7 +92,14 @@ static void check_ranks(const struct job *job)
 
 static bool is_live(const struct pod *p)
 {
-    return p->training && net_is_reachable(p) && net_reachable_for(p) >= SPLIT_MS;
+    return p->training && !p->hangs && !p->agent.workers_failed && net_is_reachable(p) &&
+           net_reachable_for(p) >= SPLIT_MS;
+}
+
+/* Some agents look seldom. */
+static uint64_t split_most_ms(const struct pod *a, const struct pod *b)
+{
+    return SPLIT_MS - 1000 + latest(a->settings.monitor_ms, b->settings.monitor_ms, 1000);
 }
 
 static void check_worlds(struct job *job)
@@ -110,7 +117,7 @@ static void check_worlds(struct job *job)
             continue;
         if (job->split_since_ms == 0)
             job->split_since_ms = sim_now();
-        if (sim_now() - job->split_since_ms > SPLIT_MS)
+        if (sim_now() - job->split_since_ms > split_most_ms(first, p))
             sim_fail("%s trains in round %" PRId64 " and %s in round %" PRId64, first->name,
                      first->agent.round, p->name, p->agent.round);
         return;
@@ -167,6 +174,7 @@ void check_job(struct job *job)
     check_ranks(job);
     check_spares(job);
     check_worlds(job);
+    check_ends(job);
     for (size_t i = 0; i < job->pod_count; i++)
         check_held(&job->pods[i]);
 }
@@ -186,11 +194,12 @@ static bool is_settled(const struct job *job)
         if (!net_is_reachable(p) || (p->wanted && !model_agent_is_alive(&p->agent)))
             return false;
         alive += model_agent_is_alive(&p->agent);
-        in += p->training && p->break_ms == 0 && !p->agent.workers_failed && !p->agent.errs &&
+        in += p->training && p->break_ms == 0 && !p->hangs && p->done_ms == 0 &&
+              !p->agent.workers_failed && !p->agent.errs &&
               node != NULL && node->participant && node->rank == p->agent.rank && s->complete &&
               s->round == p->agent.round;
     }
-    if (job->again_ms != 0)
+    if (job->again_ms != 0 || job->finishes)
         return false;
     if (alive < job->settings.min_nodes)
         return in == 0;

@@ -9,6 +9,12 @@
 void check_world(const struct pod *p);
 /* Its agent has failed, and not by the daemon's doing. */
 void check_failure(const struct pod *p);
+/* Its agent has seen its workers fail: see job_ends.c. */
+void check_restart(const struct pod *p);
+/* Its workers are about to end. */
+void check_end(const struct pod *p);
+/* After each event: all who are to end do so in time. */
+void check_ends(struct job *job);
 /* After each event. */
 void check_job(struct job *job);
 

@@ -4,6 +4,7 @@
 #include "tests/sim/job_daemon.h"
 #include "tests/sim/job_net.h"
 #include "tests/sim/job_pod.h"
+#include "tests/sim/job_workers.h"
 
 #define GONE_MS 30000 /* when the daemon notices that a host is gone */
 
@@ -101,7 +102,6 @@ static void err(struct pod *p)
 {
     sim_tell("%s ends by an error of its own", p->name);
     p->agent.errs = true;
-    p->agent.next_ms = sim_now();
 }
 
 /* The agents of a run are ended with it, as far as they have asked since the daemon began. */
@@ -141,14 +141,14 @@ void fault_any(void)
             pod_lose_connection(p);
         break;
     case 5:
-        if (p != NULL && p->training)
-            p->break_ms = sim_now() + 1;
+        if (p != NULL)
+            workers_break(p);
         break;
     case 6:
         job_scale_up(job);
         break;
     case 7:
-        job_close(job);
+        workers_finish(job);
         break;
     case 8:
         daemon_stall();

@@ -82,6 +82,21 @@ void net_on_resume(struct model_link *link)
     p->due_ms = sim_now();
 }
 
+void net_answer_waits(struct job *job)
+{
+    for (size_t i = 0; i < job->pod_count; i++) {
+        struct pod *p = &job->pods[i];
+        const struct model_agent *a = &p->agent;
+
+        if (p->net != NET_HELD || a->request != REQUEST_WAIT || p->link == NULL)
+            continue;
+        if (model_has_key(job->run, a->round, a->name_of_key))
+            net_on_reply(p->link, slice_str("set"));
+        else if (sim_now() - p->asked_ms >= MODEL_BARRIER_MS)
+            net_on_reply(p->link, (struct slice){0});
+    }
+}
+
 void net_on_close(struct model_link *link, const char *reason)
 {
     if (link->owner != NULL)

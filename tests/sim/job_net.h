@@ -21,6 +21,8 @@ bool net_has_session(const struct pod *p);
 void net_clear(struct pod *p);
 /* The agent learns that its connection has ended, and fails. */
 void net_disconnect(struct pod *p, const char *reason);
+/* Answers those that wait for a key which is there by now, or for too long. */
+void net_answer_waits(struct job *job);
 /* What its relay does now. */
 void net_run_relay(struct pod *p);
 /* Ends the sessions of relays that have been away for too long. */

@@ -3,32 +3,19 @@
 
 #include "tests/sim/job_check.h"
 #include "tests/sim/job_net.h"
-
-#define WORKERS_MS 2000 /* how long workers load torch before they come */
+#include "tests/sim/job_workers.h"
 
 /* --- Begin and end. --- */
 
-static void leave_world(struct pod *p)
-{
-    if (!p->training)
-        return;
-    p->training = false;
-    p->break_ms = 0;
-    for (size_t i = 0; i < p->job->pod_count; i++) {
-        struct pod *other = &p->job->pods[i];
-
-        if (other->training && other->world == p->world && other->break_ms == 0)
-            other->break_ms = sim_now() + 1000 + sim_draw(7000);
-    }
-}
-
 void pod_end(struct pod *p, uint64_t notice_ms)
 {
-    leave_world(p);
+    p->agent.leaves = MODEL_STAYS;
+    workers_leave(p);
     net_orphan(p->link, notice_ms, 0);
     p->link = NULL;
     net_clear(p);
     model_agent_stop(&p->agent);
+    p->world = p->failures_seen = 0;
     p->frozen_until_ms = p->cut_until_ms = 0;
     p->away_since_ms = p->away_until_ms = p->give_up_ms = 0;
     p->restart_ms = 0;
@@ -57,28 +44,30 @@ void pod_start(struct pod *p)
     p->wanted = true;
     p->link = model_link_new(job->run, p, job->settings.sharing != SHARING_OLD, job->has_relays);
     p->reachable_since_ms = sim_now();
-    model_agent_start(&p->agent, &job->settings, p->name, 100, clock_us, first_ms);
+    model_agent_start(&p->agent, &p->settings, p->name, 100, clock_us, first_ms);
     sim_tell("%s/%s starts, its clock %+.1f s", job->run->key, p->name, (double)clock_us / 1e6);
 }
 
 /* --- Jobs. --- */
 
-void job_scale_up(struct job *job)
+/* Mostly all agents of a job look as often. */
+static uint64_t any_monitor_ms(uint64_t usual_ms)
 {
-    if (job->pod_count == PODS)
-        return;
-    pod_start(&job->pods[job->pod_count++]);
+    static const uint64_t intervals_ms[] = {100, 1000, 5000};
+
+    return sim_draw(8) != 0 ? usual_ms : intervals_ms[sim_draw(3)];
 }
 
-void job_close(struct job *job)
+void job_scale_up(struct job *job)
 {
-    sim_tell("%s is done", job->run->key);
-    for (size_t i = 0; i < job->pod_count; i++) {
-        job->pods[i].agent.wants_close = true;
-        if (sim_draw(4) == 0)
-            job->pods[i].wanted = false;
-    }
-    job->again_ms = sim_now() + sim_draw(15000);
+    struct pod *p;
+
+    if (job->pod_count == PODS)
+        return;
+    p = &job->pods[job->pod_count++];
+    p->settings = job->settings;
+    p->settings.monitor_ms = any_monitor_ms(job->settings.monitor_ms);
+    pod_start(p);
 }
 
 void job_begin_again(struct job *job)
@@ -139,6 +128,8 @@ void job_note_close(struct job *job)
     const struct pod *other;
 
     job->is_closed = run->view.state.closed;
+    if (!job->is_closed)
+        job->failed_ms = 0;
     if (!job->close_waits || run->close_waits)
         return;
     job->close_waits = false;
@@ -146,8 +137,7 @@ void job_note_close(struct job *job)
     if (job->is_closed && !was_closed) {
         if (other != NULL && !job->may_close)
             sim_fail("who may not has closed the run of %s", other->name);
-        if (job->again_ms == 0)
-            job_close(job);
+        job->failed_ms = sim_now();
     } else if (!job->is_closed && job->may_close && run->view.state.complete &&
                run->view.state.round == job->asked_in &&
                torch_state_participants(&run->view.state) >= job->asked_of) {
@@ -161,7 +151,7 @@ static bool is_its_own(const struct pod *p)
     return p->link->agent.has_node || (!p->link->bound && p->memo.len != 0);
 }
 
-/* An agent that ends by an error of its own wants to close the run: only one that is in the newest
+/* An agent that ends by an error, its own or of its workers, wants to close the run: only one that is in the newest
  * round may do that to another one that trains, also while that one has yet to come back after a
  * start of the daemon. */
 static void close_run(struct pod *p, struct slice expected, struct slice desired)
@@ -172,18 +162,16 @@ static void close_run(struct pod *p, struct slice expected, struct slice desired
     bool may = v->state.closed || !sim.space.settings.close_from_members ||
                (v->state.complete &&
                 ((node != NULL && node->participant && is_its_own(p)) || is_put_back(p)));
-    bool dead = false;
+    bool dead = false, was_closed = v->state.closed;
     const struct pod *other = may ? NULL : who_trains_on(p->job, p, &dead);
     int64_t round = v->state.round;
 
     model_compare_set(p->link, expected, desired);
-    note_waiting_close(p->job, may, round);
+    note_waiting_close(p->job, may && p->agent.has_ranks && p->agent.round == round, round);
     if (other != NULL && v->state.closed)
         sim_fail("%s closed the run of %s", p->name, other->name);
-    if (other != NULL)
-        return;
-    if ((may || dead) && v->state.closed && p->job->again_ms == 0)
-        job_close(p->job); /* who trains still, in this round or before it, has nothing to join */
+    if (!was_closed && v->state.closed)
+        p->job->failed_ms = sim_now();
 }
 
 /* A request comes to the daemon. */
@@ -199,7 +187,7 @@ static void serve(struct pod *p)
         expected = (struct slice){a->token, a->token_len};
         if (a->phase == MODEL_INTRODUCING)
             model_compare_set(p->link, (struct slice){0}, (struct slice){a->text, a->text_len});
-        else if (a->phase == MODEL_CLOSING && a->errs)
+        else if (a->phase == MODEL_CLOSING && a->leaves != MODEL_LEAVES_DONE)
             close_run(p, expected, (struct slice){a->text, a->text_len});
         else
             model_compare_set(p->link, expected, (struct slice){a->text, a->text_len});
@@ -213,60 +201,21 @@ static void serve(struct pod *p)
     case REQUEST_READ:
         model_read(p->link, a->round, a->name_of_key);
         break;
+    case REQUEST_GATHER:
+        model_gather(p->link, a->round, a->world_size);
+        break;
+    case REQUEST_RANK:
+        model_rank(p->link, a->round, a->world_size);
+        break;
+    case REQUEST_ADD:
+        model_add(p->link, a->round, a->name_of_key);
+        break;
+    case REQUEST_WAIT:
+        model_wait(p->link, a->round, a->name_of_key);
+        break;
     case REQUEST_NONE:
         sim_fail("%s asks for nothing", p->name);
     }
-}
-
-/* --- Its workers. --- */
-
-static void enter_world(struct pod *p)
-{
-    p->training = true;
-    p->world = p->job->run->incarnation << 32 | (uint64_t)p->agent.round;
-    p->worker_store = 0;
-    p->break_ms = 0;
-    sim_tell("%s trains: round %" PRId64 " rank %" PRId64 " at %s:%s", p->name, p->agent.round,
-             p->agent.rank, p->agent.address, p->agent.port);
-    check_world(p);
-}
-
-/* By what its agent has seen last. */
-static bool is_in_round(const struct pod *p)
-{
-    const struct torch_node who = {.addr = slice_str(p->name), .pid = 100};
-    const struct torch_node *own = torch_state_find(&p->agent.state, &who);
-
-    return own != NULL && own->participant;
-}
-
-/* Its workers come to the worker store that there is for new sessions. When a network comes back,
- * they may be there before their agent learns that its round is over, and no store can tell them
- * from those of the new round; here the agent is first. */
-static void connect_workers(struct pod *p)
-{
-    const struct view_record *record = &p->job->run->run.view.record;
-
-    if (p->worker_store != 0 || record->placement != WORKER_STORE_RDZVD || !is_in_round(p) ||
-        sim_now() - p->agent.entered_ms < WORKERS_MS || !net_is_reachable(p) ||
-        net_reachable_for(p) < WORKERS_MS)
-        return;
-    p->worker_store = record->worker_store;
-    check_world(p);
-}
-
-/* Its workers meet, or their collective fails: an agent that is a participant may be gone. */
-static void check_mates(struct pod *p)
-{
-    size_t mates = 0;
-
-    for (size_t i = 0; i < p->job->pod_count; i++)
-        mates += p->job->pods[i].training && p->job->pods[i].world == p->world;
-    if (p->break_ms == 0 && !p->agent.workers_failed && sim_now() - p->agent.entered_ms > 8000 &&
-        mates < torch_state_participants(&p->job->run->run.view.last_completed) &&
-        p->world ==
-            (p->job->run->incarnation << 32 | (uint64_t)p->job->run->run.view.last_completed.round))
-        p->break_ms = sim_now() + 1;
 }
 
 /* --- What is due. --- */
@@ -275,25 +224,22 @@ static void after_act(struct pod *p)
 {
     struct model_agent *a = &p->agent;
 
-    if (p->training && a->phase != MODEL_TRAINING)
-        leave_world(p);
+    if (a->failures != p->failures_seen)
+        check_restart(p);
+    p->failures_seen = a->failures;
+    if (p->training ? a->phase != MODEL_TRAINING : a->phase == MODEL_FAILED && p->restart_ms == 0)
+        workers_leave(p);
     if (!p->training && a->phase == MODEL_TRAINING)
-        enter_world(p);
-    if (p->training) {
-        connect_workers(p);
-        check_mates(p);
-    }
+        workers_enter(p);
     if (a->phase == MODEL_FAILED && p->restart_ms == 0) {
         sim_tell("%s failed: %s", p->name, a->failure);
         check_failure(p);
-        leave_world(p);
         net_orphan(p->link, 0, 0);
         p->link = NULL;
         net_clear(p);
         p->restart_ms = sim_now() + 500 + sim_draw(2500);
     }
     if (a->phase == MODEL_DONE && p->link != NULL) {
-        leave_world(p);
         net_orphan(p->link, 0, 0);
         p->link = NULL;
     }
@@ -335,12 +281,7 @@ void pod_run(struct pod *p)
         serve(p);
     if (p->frozen_until_ms > sim_now())
         return;
-    if (p->break_ms != 0 && p->break_ms <= sim_now() && a->phase == MODEL_TRAINING) {
-        sim_tell("%s: its workers fail", p->name);
-        a->workers_failed = true;
-        a->next_ms = sim_now();
-        p->break_ms = 0;
-    }
+    workers_run(p);
     if (p->net == NET_ANSWERED && net_is_connected(p) && p->due_ms <= sim_now())
         take_answer(p);
     model_agent_act(a, sim_now(), sim_wall_us());
@@ -363,10 +304,10 @@ uint64_t pod_next_ms(const struct pod *p)
         earlier(&next, latest(p->away_until_ms, sim.stalled_until_ms, 0));
     if (p->give_up_ms != 0)
         earlier(&next, latest(p->give_up_ms, sim.stalled_until_ms, 0));
-    if (p->net == NET_IDLE)
-        earlier(&next, latest(p->agent.next_ms, p->frozen_until_ms, 0));
-    if (p->break_ms != 0)
-        earlier(&next, latest(p->break_ms, p->frozen_until_ms,
-                              p->net == NET_SENT ? sim.stalled_until_ms : 0));
+    if (p->net == NET_HELD && p->agent.request == REQUEST_WAIT)
+        earlier(&next, latest(p->asked_ms + MODEL_BARRIER_MS, p->frozen_until_ms, 0));
+    earlier(&next, latest(model_agent_next_ms(&p->agent), p->frozen_until_ms, 0));
+    if (p->training)
+        earlier(&next, latest(workers_next_ms(p), p->frozen_until_ms, 0));
     return next;
 }

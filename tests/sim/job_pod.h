@@ -17,8 +17,6 @@ uint64_t pod_next_ms(const struct pod *p);
 
 /* One pod more, if there is room. */
 void job_scale_up(struct job *job);
-/* All its agents close the run as soon as they can; the job begins again later. */
-void job_close(struct job *job);
 void job_begin_again(struct job *job);
 /* After each event: a close that the daemon had yet to judge has closed the run, or not. */
 void job_note_close(struct job *job);

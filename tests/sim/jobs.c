@@ -49,7 +49,8 @@ void sim_fail(const char *format, ...)
     va_list list;
 
     fflush(stdout);
-    fprintf(stderr, "sim_rendezvous --seed %" PRIu64 " --count 1 --verbose: ", sim.seed);
+    fprintf(stderr, "sim_rendezvous%s --seed %" PRIu64 " --count 1 --verbose: ", sim.options,
+            sim.seed);
     va_start(list, format);
     print(stderr, format, list);
     va_end(list);

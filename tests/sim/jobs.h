@@ -21,6 +21,7 @@ enum net { NET_IDLE, NET_SENT, NET_HELD, NET_ANSWERED };
 /* A place where an agent runs, and what is between it and the daemon. */
 struct pod {
     struct model_agent agent;
+    struct model_settings settings; /* of its agent: its job's, perhaps with another interval */
     struct model_link *link;
     struct job *job;
     char name[8];
@@ -42,21 +43,52 @@ struct pod {
     bool answer_absent;
 
     bool training;
-    uint64_t world;        /* the incarnation of the run and the round */
-    uint64_t worker_store; /* that its workers use; 0: they have not come yet, or have their own */
-    uint64_t break_ms;     /* its workers fail then, since others of their world are gone */
+    uint64_t world;         /* the incarnation of the run and the round; 0: none yet */
+    uint64_t worker_store;  /* that its workers use; 0: they have not come yet, or have their own */
+    uint64_t break_ms;      /* its workers fail then; 0: never */
+    bool break_is_real;     /* the cause of that is a fault that was injected, and no meeting */
+    uint64_t break_due_ms;  /* since then that meeting was due */
+    bool hangs;             /* its workers wait for others that are gone, for ever */
+    uint64_t done_ms;       /* its workers end well then; 0: they train on */
+    uint64_t failures_seen; /* of agent.failures */
+};
+
+/* The workers of a node when others of their world are gone. */
+enum worker_kind {
+    WORKERS_GLOO, /* fail within milliseconds, as a connection ends */
+    WORKERS_LATE, /* fail after some seconds */
+    WORKERS_NCCL, /* hang in their collective */
+    WORKER_KINDS,
 };
 
 struct job {
     struct model_run *run;
     struct model_settings settings;
+    enum worker_kind workers;
     struct pod pods[PODS];
     size_t pod_count;
     bool has_relays;    /* one at each pod */
     bool relays_return; /* they outlive the daemon, and its agents with them */
     uint64_t split_since_ms;
-    uint64_t again_ms;    /* the job is done, and begins again then */
     uint64_t completions; /* rounds of which check_spares() has seen that they are complete */
+    uint64_t due_ms;      /* since then a meeting is due, or the last one was */
+    bool is_due;
+
+    /* The last worlds that a node has left: by a fault, or to meet. */
+    uint64_t broken_world, left_world;
+
+    /* Its good end. */
+    uint64_t done_world; /* the last world in which workers have ended well */
+    size_t done_count;   /* of so many nodes */
+    bool finishes;             /* the workers of a world end well, one node after the other */
+    uint64_t finishing_faults; /* as many faults were injected before */
+    bool finishes_alone;       /* no node waited outside that world */
+    uint64_t all_lost_ms;      /* those that have not arrived are all lost, since then; 0: not */
+    uint64_t again_ms;         /* the job is done, and begins again then */
+
+    /* Its bad end: an agent has closed the run whose workers had failed, or by an error of its own.
+     * 0: none has. */
+    uint64_t failed_ms;
 
     /* Closes that the daemon is to judge later, for it has just begun. */
     bool close_waits; /* there is one */
@@ -83,6 +115,8 @@ struct sim {
     uint64_t seed, random;
     bool verbose;
     const struct policy_settings *fixed; /* instead of those of the seed; NULL: none */
+    int fixed_workers;                   /* the same of job.workers; -1: none */
+    const char *options;                 /* to repeat the sequence */
 
     /* The daemon. */
     uint64_t tick_ms;

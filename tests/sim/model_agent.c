@@ -2,10 +2,12 @@
  * of dynamic_rendezvous.py. */
 #include "tests/sim/model_agent.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define SENTINEL        "Y2FuaW1hZGFt"
+#define TERMINAL_STATE  "torchelastic/agent/terminal_state/"
 #define INTERVAL_MS     5000 /* of heartbeats */
 #define DEAD_US         15000000
 #define CACHE_MS        1000
@@ -284,11 +286,33 @@ static enum action next_action(struct model_agent *a, uint64_t now_ms, int64_t n
 
 /* --- Phases. --- */
 
+/* The timer of heartbeats began when the round was joined. */
 static void begin_training(struct model_agent *a, uint64_t now_ms)
 {
     enter(a, MODEL_TRAINING, now_ms);
-    a->heartbeat_ms = now_ms + INTERVAL_MS;
-    a->next_ms = now_ms + POLL_MS;
+    a->has_ranks = true;
+    a->leaves = MODEL_STAYS;
+    a->look_ms = now_ms + a->settings->monitor_ms;
+}
+
+/* The name of a key of the round that ends in a rank. */
+static void name_key(struct model_agent *a, const char *name, int64_t rank)
+{
+    snprintf(a->key_text, sizeof a->key_text, "%s%" PRId64, name, rank);
+    a->name_of_key = a->key_text;
+}
+
+/* _assign_worker_ranks() */
+static void tell_role(struct model_agent *a, uint64_t now_ms)
+{
+    name_key(a, "torchelastic/role_info/", a->rank);
+    enter(a, MODEL_TELLING, now_ms);
+}
+
+static void read_ranks(struct model_agent *a, uint64_t now_ms)
+{
+    name_key(a, "torchelastic/assigned_ranks/", a->rank);
+    enter(a, MODEL_RANKED, now_ms);
 }
 
 static void joined(struct model_agent *a, uint64_t now_ms)
@@ -299,15 +323,17 @@ static void joined(struct model_agent *a, uint64_t now_ms)
 
     a->rank = own(a)->rank;
     a->round = a->state.round;
+    a->world_size = torch_state_participants(&a->state);
     a->has_joined = true;
+    a->has_ranks = false;
+    a->heartbeat_ms = now_ms + INTERVAL_MS;
     if (a->rank >=
         (int64_t)torch_state_participants(&a->state)) { /* _assign_worker_ranks(), 1.13 */
         fail(a, again ? MODEL_RANK_TOO_HIGH_AGAIN : MODEL_RANK_TOO_HIGH);
         return;
     }
     if (!asks) {
-        a->name_of_key = "torchelastic/role_info0";
-        enter(a, MODEL_TELLING, now_ms);
+        tell_role(a, now_ms);
         return;
     }
     a->knows_address = false;
@@ -328,11 +354,12 @@ static void finished(struct model_agent *a, uint64_t now_ms)
         a->phase = MODEL_DONE;
         if (a->errs)
             fail(a, "an error of its own");
+        else if (a->leaves == MODEL_LEAVES_FAILED)
+            fail(a, MODEL_NO_RESTART);
         break;
     default:
         a->beating = false;
         a->heartbeat_ms = now_ms + INTERVAL_MS;
-        a->next_ms = now_ms;
         break;
     }
 }
@@ -350,6 +377,11 @@ static bool step(struct model_agent *a, uint64_t now_ms, int64_t now_us)
     return action != ACTION_SYNC && action != ACTION_FAIL;
 }
 
+static bool names_address(const struct model_agent *a)
+{
+    return a->name_of_key[7] == 'A';
+}
+
 /* _BackendRendezvousStateHolder.sync(). True: from its cache; false: there is a request. */
 static bool sync_state(struct model_agent *a, uint64_t now_ms)
 {
@@ -363,57 +395,124 @@ static bool sync_state(struct model_agent *a, uint64_t now_ms)
     return false;
 }
 
-static void meet_again(struct model_agent *a, uint64_t now_ms)
+/* SimpleElasticAgent._invoke_run(): it looks at its workers, and then, if they run, at the state.
+ */
+static void look_at_workers(struct model_agent *a, uint64_t now_ms)
 {
-    a->workers_failed = a->beating = false;
-    enter(a, MODEL_LEAVING, now_ms);
+    if (a->looking || a->leaves != MODEL_STAYS || a->look_ms > now_ms)
+        return;
+    if (a->workers_done) {
+        a->leaves = MODEL_LEAVES_DONE;
+    } else if (a->workers_failed) {
+        a->leaves = MODEL_LEAVES_FAILED;
+        a->failures++;
+    } else {
+        a->looking = true;
+    }
 }
 
+static void end_training(struct model_agent *a, uint64_t now_ms)
+{
+    a->workers_failed = a->workers_done = a->looking = false;
+    if (a->leaves == MODEL_LEAVES_DONE)
+        enter(a, MODEL_ARRIVING, now_ms);
+    else if (a->leaves == MODEL_LEAVES_FAILED && a->failures > a->settings->max_restarts)
+        enter(a, MODEL_CLOSING, now_ms);
+    else
+        enter(a, MODEL_LEAVING, now_ms);
+}
+
+/* The lock is free. */
 static void train(struct model_agent *a, uint64_t now_ms)
 {
-    if (a->wants_close)
-        enter(a, MODEL_CLOSING, now_ms);
-    else if (a->workers_failed)
-        meet_again(a, now_ms);
-    else if (now_ms >= a->heartbeat_ms)
-        a->beating = true;
-    else if (sync_state(a, now_ms)) {
+    look_at_workers(a, now_ms);
+    if (a->leaves != MODEL_STAYS) {
+        end_training(a, now_ms);
+    } else if (a->looking) {
+        if (!sync_state(a, now_ms))
+            return;
+        a->looking = false;
+        a->look_ms = now_ms + a->settings->monitor_ms;
         if (waiting(&a->state) > 0)
-            meet_again(a, now_ms);
-        else
-            a->next_ms = now_ms + POLL_MS;
+            a->leaves = MODEL_LEAVES_TO_MEET;
+    } else if (now_ms >= a->heartbeat_ms) {
+        a->beating = true;
     }
 }
 
-static void say_or_read(struct model_agent *a, uint64_t now_ms)
+static void set_text(struct model_agent *a, const char *text)
 {
-    static const char own_address[] = "agent-0", own_port[] = "1234";
-    bool addr = a->name_of_key[7] == 'A';
+    free(a->text);
+    a->text = (uint8_t *)strdup(text);
+    if (a->text == NULL)
+        abort();
+    a->text_len = strlen(text);
+}
 
-    if (now_ms - a->entered_ms > READ_TIMEOUT_MS) {
-        fail(a, MODEL_NO_ADDRESS);
+/* A request for a key of the round. */
+static void ask_for_key(struct model_agent *a, uint64_t now_ms)
+{
+    static const enum model_request_kind kinds[] = {
+        [MODEL_SAYING] = REQUEST_SET,    [MODEL_READING] = REQUEST_READ,
+        [MODEL_TELLING] = REQUEST_SET,   [MODEL_GATHERING] = REQUEST_GATHER,
+        [MODEL_RANKING] = REQUEST_RANK,  [MODEL_RANKED] = REQUEST_READ,
+        [MODEL_ARRIVING] = REQUEST_ADD,  [MODEL_LAST] = REQUEST_SET,
+        [MODEL_BARRIER] = REQUEST_WAIT,
+    };
+
+    if (model_agent_starts_workers(a) && now_ms - a->entered_ms > READ_TIMEOUT_MS) {
+        fail(a, a->phase <= MODEL_READING ? MODEL_NO_ADDRESS : MODEL_NO_RANKS);
         return;
     }
-    a->request = a->phase == MODEL_READING ? REQUEST_READ : REQUEST_SET;
-    if (a->phase == MODEL_READING)
-        return;
-    free(a->text);
-    a->text = (uint8_t *)strdup(addr ? own_address : own_port);
-    a->text_len = strlen((char *)a->text);
+    if (a->phase == MODEL_ARRIVING)
+        a->name_of_key = TERMINAL_STATE "num_members";
+    else if (a->phase > MODEL_ARRIVING)
+        a->name_of_key = TERMINAL_STATE "last_member";
+    a->request = kinds[a->phase];
+    if (a->phase == MODEL_SAYING)
+        set_text(a, names_address(a) ? "agent-0" : "1234");
+    else if (a->request == REQUEST_SET)
+        set_text(a, "<val_ignored>");
+}
+
+static bool asks_for_key(const struct model_agent *a)
+{
+    return model_agent_starts_workers(a) ||
+           (a->phase >= MODEL_ARRIVING && a->phase <= MODEL_BARRIER);
+}
+
+static bool is_to_err(const struct model_agent *a)
+{
+    return a->errs && a->phase != MODEL_INTRODUCING && a->phase != MODEL_CLOSING;
+}
+
+uint64_t model_agent_next_ms(const struct model_agent *a)
+{
+    bool watches = a->phase == MODEL_TRAINING && !a->looking && a->leaves == MODEL_STAYS;
+
+    if (!model_agent_is_alive(a))
+        return UINT64_MAX;
+    if (a->request != REQUEST_NONE)
+        return watches ? a->look_ms : UINT64_MAX;
+    if (is_to_err(a) || (a->phase == MODEL_TRAINING && (a->beating || !watches)))
+        return 1;
+    if (a->phase == MODEL_TRAINING)
+        return a->look_ms < a->heartbeat_ms ? a->look_ms : a->heartbeat_ms;
+    return a->next_ms;
 }
 
 void model_agent_act(struct model_agent *a, uint64_t now_ms, int64_t wall_us)
 {
-    while (model_agent_is_alive(a) && a->request == REQUEST_NONE && a->next_ms <= now_ms) {
-        if (a->errs && a->phase != MODEL_INTRODUCING && a->phase != MODEL_CLOSING)
+    if (a->phase == MODEL_TRAINING)
+        look_at_workers(a, now_ms);
+    while (a->request == REQUEST_NONE && model_agent_next_ms(a) <= now_ms) {
+        if (is_to_err(a))
             enter(a, MODEL_CLOSING, now_ms);
         if (a->phase == MODEL_INTRODUCING) {
             a->request = REQUEST_COMPARE_SET;
-            a->text = (uint8_t *)strdup(SENTINEL);
-            a->text_len = strlen(SENTINEL);
-        } else if (a->phase == MODEL_SAYING || a->phase == MODEL_READING ||
-                   a->phase == MODEL_TELLING) {
-            say_or_read(a, now_ms);
+            set_text(a, SENTINEL);
+        } else if (asks_for_key(a)) {
+            ask_for_key(a, now_ms);
         } else if (a->phase == MODEL_TRAINING && !a->beating) {
             train(a, now_ms);
         } else if (sync_state(a, now_ms)) {
@@ -455,20 +554,12 @@ static void take_state(struct model_agent *a, struct slice value, uint64_t now_m
     sanitize(a, now_us);
 }
 
-static void take_key(struct model_agent *a, struct slice value, uint64_t now_ms)
+static void take_address(struct model_agent *a, struct slice value, uint64_t now_ms)
 {
-    bool addr = a->name_of_key[7] == 'A';
+    bool addr = names_address(a);
     char *out = addr ? a->address : a->port;
     size_t size = addr ? sizeof a->address : sizeof a->port;
 
-    if (a->phase == MODEL_TELLING) {
-        begin_training(a, now_ms);
-        return;
-    }
-    if (a->phase == MODEL_READING && value.ptr == NULL) {
-        a->next_ms = now_ms + READ_MS;
-        return;
-    }
     if (a->phase == MODEL_READING)
         snprintf(out, size, "%.*s", (int)value.len, (const char *)value.ptr);
     if (addr) {
@@ -479,7 +570,54 @@ static void take_key(struct model_agent *a, struct slice value, uint64_t now_ms)
         enter(a, MODEL_READING, now_ms);
     } else {
         a->knows_address = true;
+        tell_role(a, now_ms);
+    }
+}
+
+static void arrived(struct model_agent *a, struct slice value, uint64_t now_ms)
+{
+    size_t sum = 0;
+
+    for (size_t i = 0; i < value.len; i++)
+        sum = sum * 10 + (size_t)(value.ptr[i] - '0');
+    enter(a, sum == a->world_size ? MODEL_LAST : MODEL_BARRIER, now_ms);
+}
+
+/* The answer to ask_for_key(). */
+static void take_key(struct model_agent *a, struct slice value, uint64_t now_ms)
+{
+    if (value.ptr == NULL && model_agent_starts_workers(a)) {
+        a->next_ms = now_ms + READ_MS;
+        return;
+    }
+    switch (a->phase) {
+    case MODEL_TELLING:
+        if (a->rank == 0)
+            enter(a, MODEL_GATHERING, now_ms);
+        else
+            read_ranks(a, now_ms);
+        break;
+    case MODEL_GATHERING:
+        enter(a, MODEL_RANKING, now_ms);
+        break;
+    case MODEL_RANKING:
+        read_ranks(a, now_ms);
+        break;
+    case MODEL_RANKED:
         begin_training(a, now_ms);
+        break;
+    case MODEL_ARRIVING:
+        arrived(a, value, now_ms);
+        break;
+    case MODEL_LAST:
+        enter(a, MODEL_BARRIER, now_ms);
+        break;
+    case MODEL_BARRIER:
+        enter(a, MODEL_CLOSING, now_ms);
+        break;
+    default:
+        take_address(a, value, now_ms);
+        break;
     }
 }
 
@@ -489,7 +627,7 @@ void model_agent_answer(struct model_agent *a, struct slice value, uint64_t now_
     int64_t now_us = wall_us + a->skew_us;
 
     a->request = REQUEST_NONE;
-    if (request == REQUEST_SET || request == REQUEST_READ) {
+    if (request != REQUEST_COMPARE_SET && request != REQUEST_LOOK) {
         take_key(a, value, now_ms);
         return;
     }

@@ -1,6 +1,7 @@
 /* A daemon without sockets. See model_space.h. */
 #include "tests/sim/model_space.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -565,21 +566,100 @@ void model_set(struct model_link *link, int64_t round, const char *name, struct 
     link->run->space->reply(link, value);
 }
 
-void model_read(struct model_link *link, int64_t round, const char *name)
+static const struct blob *find_key(const struct model_run *r, int64_t round, const char *name)
 {
-    struct model_space *s = link->run->space;
-    uint8_t key[sizeof link->run->key + RUN_KEY_ROOM];
-    const struct blob *value;
+    uint8_t key[sizeof r->key + RUN_KEY_ROOM];
 
+    return keymap_get(&r->space->space->keys, round_key(r, round, name, key));
+}
+
+bool model_has_key(const struct model_run *run, int64_t round, const char *name)
+{
+    return find_key(run, round, name) != NULL;
+}
+
+static void ask(struct model_link *link, enum policy_event_kind kind, int64_t round,
+                const char *name, bool waits)
+{
     bind(link);
-    value = keymap_get(&s->space->keys, round_key(link->run, round, name, key));
-    step(link->run, (struct policy_event){.kind = AGENT_ASKED,
+    step(link->run, (struct policy_event){.kind = kind,
                                           .agent = &link->agent,
-                                          .waits = value == NULL,
+                                          .waits = waits,
                                           .round = round,
                                           .round_key = slice_str(name)});
-    value = keymap_get(&s->space->keys, round_key(link->run, round, name, key));
-    s->reply(link, value == NULL ? (struct slice){0} : (struct slice){value->bytes, value->len});
+}
+
+/* WAIT, and GET if there is one. */
+void model_read(struct model_link *link, int64_t round, const char *name)
+{
+    struct model_run *r = link->run;
+    const struct blob *value;
+
+    ask(link, AGENT_ASKED, round, name, !model_has_key(r, round, name));
+    if (model_has_key(r, round, name))
+        ask(link, AGENT_GET_ROUND_KEY, round, name, false);
+    value = find_key(r, round, name);
+    r->space->reply(link,
+                    value == NULL ? (struct slice){0} : (struct slice){value->bytes, value->len});
+}
+
+/* The names of the keys of all ranks begin like that. */
+#define NAME_ROOM 64
+
+static void name_of(char out[NAME_ROOM], const char *name, size_t rank)
+{
+    snprintf(out, NAME_ROOM, "%s%zu", name, rank);
+}
+
+void model_gather(struct model_link *link, int64_t round, size_t nodes)
+{
+    char name[NAME_ROOM];
+    size_t found = 0;
+
+    for (size_t i = 0; i < nodes; i++) {
+        name_of(name, "torchelastic/role_info/", i);
+        found += model_has_key(link->run, round, name);
+    }
+    ask(link, AGENT_ASKED, round, "torchelastic/role_info/0", found < nodes);
+    link->run->space->reply(link, found < nodes ? (struct slice){0} : slice_str("all"));
+}
+
+void model_rank(struct model_link *link, int64_t round, size_t nodes)
+{
+    struct model_run *r = link->run;
+    uint8_t key[sizeof r->key + RUN_KEY_ROOM];
+    char name[NAME_ROOM];
+
+    ask(link, AGENT_ASKED, round, "torchelastic/assigned_ranks/0", false);
+    for (size_t i = 0; i < nodes; i++) {
+        name_of(name, "torchelastic/assigned_ranks/", i);
+        put(r->space, round_key(r, round, name, key), slice_str("[]"));
+    }
+    r->space->reply(link, slice_str("set"));
+}
+
+void model_add(struct model_link *link, int64_t round, const char *name)
+{
+    struct model_run *r = link->run;
+    uint8_t key[sizeof r->key + RUN_KEY_ROOM];
+    struct store_result sum;
+    char text[24];
+
+    ask(link, AGENT_ADD_ROUND_KEY, round, name, false);
+    store_execute(&r->space->store, r->space->space,
+                  &(struct command){.kind = COMMAND_KEY_ADD,
+                                    .key = round_key(r, round, name, key),
+                                    .number = 1},
+                  NULL, &sum);
+    if (sum.status != STORE_OK)
+        r->space->fail("an ADD has failed: %d", sum.status);
+    snprintf(text, sizeof text, "%" PRId64, sum.number);
+    r->space->reply(link, slice_str(text));
+}
+
+void model_wait(struct model_link *link, int64_t round, const char *name)
+{
+    ask(link, AGENT_ASKED, round, name, !model_has_key(link->run, round, name));
 }
 
 /* --- Time. --- */

@@ -87,6 +87,14 @@ void model_compare_set(struct model_link *link, struct slice expected, struct sl
 void model_look(struct model_link *link);
 void model_set(struct model_link *link, int64_t round, const char *name, struct slice value);
 void model_read(struct model_link *link, int64_t round, const char *name);
+/* The roles of that many nodes; agent 0 sets their ranks. */
+void model_gather(struct model_link *link, int64_t round, size_t nodes);
+void model_rank(struct model_link *link, int64_t round, size_t nodes);
+/* Adds 1. */
+void model_add(struct model_link *link, int64_t round, const char *name);
+/* Is not answered: the caller looks with model_has_key() whether it is. */
+void model_wait(struct model_link *link, int64_t round, const char *name);
+bool model_has_key(const struct model_run *run, int64_t round, const char *name);
 
 void model_tick(struct model_space *s);
 /* Timers and probes that are due. */

@@ -1,6 +1,6 @@
 /* Jobs of model agents under faults, against the policy of rendezvous, in simulated time.
  *
- *     sim_rendezvous [--seed S] [--count N] [--defaults | --bare] [--verbose]
+ *     sim_rendezvous [--seed S] [--count N] [--defaults | --bare] [--workers KIND] [--verbose]
  *
  * Each sequence is one or two jobs whose nodes join, leave, crash, freeze, lose their network or
  * their connection, close the run and begin it again, while rdzvd stands still, or ends, by itself
@@ -28,11 +28,13 @@
 #include "tests/sim/job_fault.h"
 #include "tests/sim/job_net.h"
 #include "tests/sim/job_pod.h"
+#include "tests/sim/job_workers.h"
 
 #define FAULTS_MAX 5
 #define WALL_US    INT64_C(1790000000000000)
 #define SETTLE_MS  150000
 #define STEADY_MS  1500
+#define MEETINGS   4 /* after the last fault, at most */
 
 #define SETTLE_BUCKETS 8
 
@@ -93,12 +95,25 @@ static void run_pods(void)
                 continue;
             pod_run(p);
         }
+        net_answer_waits(job);
+        workers_check_finished(job);
     }
+}
+
+/* The longest interval in which an agent looks. */
+static uint64_t longest_monitor_ms(void)
+{
+    uint64_t most = 0;
+
+    for (size_t k = 0; k < sim.job_count; k++)
+        most = latest(most, sim.jobs[k].settings.monitor_ms, 0);
+    return most;
 }
 
 static uint64_t settle_most_ms(void)
 {
-    return SETTLE_MS + (sim.space.settings.drop_disconnected ? 0 : WRONG_CLOCK_MS);
+    return SETTLE_MS + MEETINGS * longest_monitor_ms() +
+           (sim.space.settings.drop_disconnected ? 0 : WRONG_CLOCK_MS);
 }
 
 /* True: it goes on. */
@@ -130,10 +145,32 @@ static bool step(void)
 
 /* --- Sequences. --- */
 
+/* Workers of jobs whose agents are not notified of a loss may not hang: they would hang for ever. */
+static enum worker_kind any_workers(const struct policy_settings *settings)
+{
+    enum worker_kind kind = (enum worker_kind)sim_draw(WORKER_KINDS);
+
+    if (sim.fixed_workers >= 0)
+        kind = (enum worker_kind)sim.fixed_workers;
+    if (kind == WORKERS_NCCL && settings->restart_on_loss != RESTART_WHEN_SILENT)
+        return WORKERS_GLOO;
+    return kind;
+}
+
+static uint64_t any_interval_ms(void)
+{
+    static const uint64_t intervals_ms[] = {100, 100, 1000, 5000};
+
+    return sim_draw(16) == 0 ? 30000 : intervals_ms[sim_draw(4)];
+}
+
 static void begin_job(struct job *job, struct model_run *run)
 {
     size_t nodes = 1 + sim_draw(4);
 
+    job->workers = any_workers(&sim.space.settings);
+    job->settings.monitor_ms = any_interval_ms();
+    job->settings.max_restarts = sim_draw(4) == 0 ? 1 + sim_draw(3) : 0;
     job->run = run;
     job->settings.min_nodes = 1 + sim_draw(nodes);
     job->settings.max_nodes = nodes + sim_draw(2);
@@ -182,7 +219,12 @@ static bool draw_relays_return(const struct policy_settings *settings)
 
 static void begin(uint64_t seed)
 {
-    sim = (struct sim){.seed = seed, .random = seed, .verbose = sim.verbose, .fixed = sim.fixed};
+    sim = (struct sim){.seed = seed,
+                       .random = seed,
+                       .verbose = sim.verbose,
+                       .fixed = sim.fixed,
+                       .fixed_workers = sim.fixed_workers,
+                       .options = sim.options};
     sim.space = (struct model_space){
         .settings = {.silent_restart_ms = 20000},
         .now = {.ms = FIRST_MS, .wall_ns = WALL_US * 1000},
@@ -262,33 +304,39 @@ static const struct policy_settings defaults = {.merge_heartbeats = true,
 static const struct policy_settings bare = {
     .merge_heartbeats = true, .closed_run_ttl_ms = 5000, .closed_run_wait_ms = 45000};
 
-int main(int argc, char **argv)
+static int usage(void)
 {
-    static const struct option options[] = {
-        {"seed", required_argument, NULL, 's'}, {"count", required_argument, NULL, 'n'},
-        {"defaults", no_argument, NULL, 'd'},   {"bare", no_argument, NULL, 'b'},
-        {"verbose", no_argument, NULL, 'v'},    {0}};
-    uint64_t seed = 1, count = 1000;
+    fprintf(stderr, "usage: sim_rendezvous [--seed S] [--count N] [--defaults | --bare] "
+                    "[--workers gloo|late|nccl] [--verbose]\n");
+    return 2;
+}
 
-    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (c == 's') {
-            seed = strtoull(optarg, NULL, 10);
-        } else if (c == 'n') {
-            count = strtoull(optarg, NULL, 10);
-        } else if (c == 'd') {
-            sim.fixed = &defaults;
-        } else if (c == 'b') {
-            sim.fixed = &bare;
-        } else if (c == 'v') {
-            sim.verbose = true;
-        } else {
-            fprintf(stderr, "usage: sim_rendezvous [--seed S] [--count N] "
-                            "[--defaults | --bare] [--verbose]\n");
-            return 2;
-        }
+static bool read_workers(const char *name)
+{
+    static const char *const names[WORKER_KINDS] = {"gloo", "late", "nccl"};
+
+    for (int i = 0; i < WORKER_KINDS; i++) {
+        if (strcmp(name, names[i]) == 0)
+            sim.fixed_workers = i;
     }
-    for (uint64_t i = 0; i < count; i++)
-        run_sequence(seed + i);
+    return sim.fixed_workers >= 0;
+}
+
+/* What a failed sequence is repeated with, beside its seed. */
+static void note_options(const char *workers)
+{
+    static char options[64];
+
+    snprintf(options, sizeof options, "%s%s%s",
+             sim.fixed == &defaults ? " --defaults"
+             : sim.fixed == &bare   ? " --bare"
+                                    : "",
+             workers == NULL ? "" : " --workers ", workers == NULL ? "" : workers);
+    sim.options = options;
+}
+
+static void print_totals(uint64_t seed)
+{
     printf("%" PRIu64 " sequences from seed %" PRIu64 ": %" PRIu64 " events, %" PRIu64
            " faults, %" PRIu64 " rounds, %" PRIu64 " closes, %" PRIu64 " repairs, %" PRIu64
            " merged writes, %" PRIu64 " looks without a step; settled within %.1f s\n",
@@ -300,5 +348,39 @@ int main(int argc, char **argv)
         printf(" <= %" PRIu64 ": %.1f %%", settle_bounds_s[i],
                100 * (double)totals.settled[i] / (double)totals.sequences);
     printf("\n");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"seed", required_argument, NULL, 's'}, {"count", required_argument, NULL, 'n'},
+        {"defaults", no_argument, NULL, 'd'},   {"bare", no_argument, NULL, 'b'},
+        {"verbose", no_argument, NULL, 'v'},    {"workers", required_argument, NULL, 'w'},
+        {0}};
+    uint64_t seed = 1, count = 1000;
+    const char *workers = NULL;
+
+    sim.fixed_workers = -1;
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (c == 's') {
+            seed = strtoull(optarg, NULL, 10);
+        } else if (c == 'n') {
+            count = strtoull(optarg, NULL, 10);
+        } else if (c == 'd') {
+            sim.fixed = &defaults;
+        } else if (c == 'b') {
+            sim.fixed = &bare;
+        } else if (c == 'v') {
+            sim.verbose = true;
+        } else if (c == 'w' && read_workers(optarg)) {
+            workers = optarg;
+        } else {
+            return usage();
+        }
+    }
+    note_options(workers);
+    for (uint64_t i = 0; i < count; i++)
+        run_sequence(seed + i);
+    print_totals(seed);
     return 0;
 }

@@ -1,0 +1,122 @@
+/* The ends of workers: no meeting uses a restart, no good end is cut short, and all nodes of a job
+ * end together. See job_check.h.
+ *
+ * An agent uses a restart if it sees its workers fail (or closes the run if it has none left). Each
+ * failure must have a real cause: a fault that was injected at that node or, if workers fail for
+ * others of their world, at one of these. A meeting is no such cause. rdzvd holds the looks of the
+ * agents for that, but not for ever, so this check excuses an agent that could not look in time: it
+ * was frozen or cut off, or its relay or rdzvd was away, at a time when the meeting was due. */
+#include "tests/sim/job_check.h"
+#include "tests/sim/job_net.h"
+
+#define POLL_MS   1000 /* agents look at the state no more often */
+#define GRACE_MS  2000 /* in which an agent ends after its look */
+#define BARRIER_MS 5000 /* the same, of an agent in the exit barrier, after the last one is lost */
+
+/* --- Meetings. --- */
+
+/* A meeting is due while a node waits for a complete round. */
+static void note_due(struct job *job)
+{
+    const struct run_view *v = &job->run->run.view;
+    bool is_due = v->is_state && v->state.complete && v->waiting != 0;
+
+    if (is_due && !job->is_due)
+        job->due_ms = sim_now();
+    job->is_due = is_due;
+}
+
+static bool was_out_of_reach(const struct pod *p, uint64_t since_ms)
+{
+    return !net_is_reachable(p) || sim_now() - net_reachable_for(p) >= since_ms;
+}
+
+void check_restart(const struct pod *p)
+{
+    if (p->break_is_real || was_out_of_reach(p, p->break_due_ms))
+        return;
+    sim_fail("a meeting has cost %s a restart: it was due since %.3f s", p->name,
+             (double)(p->break_due_ms - FIRST_MS) / 1000);
+}
+
+/* --- Good ends. --- */
+
+void check_end(const struct pod *p)
+{
+    const struct job *job = p->job;
+
+    if (job->finishes && job->finishes_alone && sim.fault_count == job->finishing_faults &&
+        p->done_ms != 0 && p->agent.leaves != MODEL_LEAVES_DONE)
+        sim_fail("the workers of %s were ended before they had ended well", p->name);
+}
+
+/* The agent waits in the exit barrier, and an agent of its world that lives has not come there. */
+static bool awaits_any(const struct pod *p)
+{
+    for (size_t i = 0; i < p->job->pod_count; i++) {
+        const struct pod *other = &p->job->pods[i];
+
+        if (other->world == p->world && model_agent_is_alive(&other->agent) &&
+            !model_agent_is_done(&other->agent))
+            return true;
+    }
+    return false;
+}
+
+/* rdzvd does not know yet that a node is lost. */
+static bool is_any_loss_unnoticed(const struct job *job)
+{
+    for (size_t i = 0; i < sim.orphan_count; i++) {
+        if (sim.orphans[i].link->run == job->run)
+            return true;
+    }
+    return false;
+}
+
+static const struct pod *any_in_barrier(const struct job *job)
+{
+    for (size_t i = 0; i < job->pod_count; i++) {
+        const struct pod *p = &job->pods[i];
+
+        if (p->agent.phase == MODEL_BARRIER && net_is_reachable(p) && !awaits_any(p))
+            return p;
+    }
+    return NULL;
+}
+
+static void check_barrier(struct job *job)
+{
+    const struct pod *p = any_in_barrier(job);
+
+    if (p == NULL || is_any_loss_unnoticed(job) || !sim.space.settings.drop_disconnected) {
+        job->all_lost_ms = 0;
+        return;
+    }
+    if (job->all_lost_ms == 0)
+        job->all_lost_ms = sim_now();
+    if (sim_now() - latest(job->all_lost_ms, sim_now() - net_reachable_for(p), 0) > BARRIER_MS)
+        sim_fail("%s waits in the exit barrier for nodes that are lost", p->name);
+}
+
+/* --- Bad ends. --- */
+
+static void check_failed(const struct job *job)
+{
+    for (size_t i = 0; job->failed_ms != 0 && i < job->pod_count; i++) {
+        const struct pod *p = &job->pods[i];
+        uint64_t since_ms = latest(job->failed_ms, p->agent.entered_ms,
+                                   sim_now() - net_reachable_for(p));
+        uint64_t look_ms = latest(p->settings.monitor_ms, POLL_MS, 0);
+
+        if (p->training && net_is_reachable(p) && sim_now() - since_ms > look_ms + GRACE_MS)
+            sim_fail("%s trains on, and its job has failed %.3f s ago", p->name,
+                     (double)(sim_now() - job->failed_ms) / 1000);
+    }
+}
+
+void check_ends(struct job *job)
+{
+    note_due(job);
+    check_barrier(job);
+    check_failed(job);
+}

@@ -1,0 +1,254 @@
+/* Workers and their worlds. See job_workers.h. */
+#include "tests/sim/job_workers.h"
+
+#include "tests/sim/job_check.h"
+#include "tests/sim/job_net.h"
+
+#define WORKERS_MS 2000  /* how long workers load torch before they come */
+#define MATES_MS   8000  /* how long they wait for the others of their world */
+#define FINISH_MS  20000 /* between the first and the last good end, at most */
+
+/* --- Worlds. --- */
+
+static uint64_t world_of(const struct pod *p)
+{
+    return p->job->run->incarnation << 32 | (uint64_t)p->agent.round;
+}
+
+void workers_enter(struct pod *p)
+{
+    p->training = true;
+    p->world = world_of(p);
+    p->worker_store = 0;
+    p->break_ms = p->break_due_ms = p->done_ms = 0;
+    p->break_is_real = p->hangs = false;
+    sim_tell("%s trains: round %" PRId64 " rank %" PRId64 " at %s:%s", p->name, p->agent.round,
+             p->agent.rank, p->agent.address, p->agent.port);
+    check_world(p);
+}
+
+static uint64_t any_break_ms(const struct job *job)
+{
+    return sim_now() + (job->workers == WORKERS_GLOO ? 1 + sim_draw(50) : 1000 + sim_draw(7000));
+}
+
+/* Its workers are in a collective, and those of another node are gone. */
+static void miss_mate(struct pod *p, bool is_real)
+{
+    if (p->job->workers == WORKERS_NCCL) {
+        p->hangs = true;
+        return;
+    }
+    if (p->break_ms != 0 || p->agent.workers_failed)
+        return;
+    p->break_ms = any_break_ms(p->job);
+    p->break_is_real = is_real;
+    p->break_due_ms = p->job->due_ms;
+}
+
+static void break_world(const struct pod *p, bool is_real)
+{
+    for (size_t i = 0; i < p->job->pod_count; i++) {
+        struct pod *other = &p->job->pods[i];
+
+        if (other != p && other->training && other->world == p->world)
+            miss_mate(other, is_real);
+    }
+}
+
+/* True: a fault has ended its workers, of its own or of another node of its world. */
+static bool is_real_end(const struct pod *p)
+{
+    if (p->agent.phase == MODEL_FAILED || p->agent.leaves == MODEL_STAYS)
+        return true;
+    return p->agent.leaves == MODEL_LEAVES_FAILED && p->break_is_real;
+}
+
+static void note_done(struct pod *p)
+{
+    struct job *job = p->job;
+
+    job->done_count = job->done_world == p->world ? job->done_count + 1 : 1;
+    job->done_world = p->world;
+}
+
+static void note_end(struct job *job, uint64_t world, bool is_real)
+{
+    if (is_real)
+        job->broken_world = world;
+    else
+        job->left_world = world;
+}
+
+void workers_leave(struct pod *p)
+{
+    bool is_real = is_real_end(p);
+
+    if (!p->training) {
+        if (p->agent.has_joined && !p->agent.has_ranks)
+            note_end(p->job, world_of(p), true);
+        return;
+    }
+    check_end(p);
+    p->training = p->hangs = false;
+    p->break_ms = p->done_ms = 0;
+    if (p->agent.leaves == MODEL_LEAVES_DONE && p->agent.phase != MODEL_FAILED) {
+        note_done(p);
+        return;
+    }
+    note_end(p->job, p->world, is_real);
+    break_world(p, is_real);
+}
+
+/* --- What they meet. --- */
+
+void workers_break(struct pod *p)
+{
+    if (!p->training || p->break_ms != 0 || p->agent.workers_failed)
+        return;
+    p->break_ms = sim_now() + 1;
+    p->break_is_real = true;
+}
+
+/* By what its agent has seen last. */
+static bool is_in_round(const struct pod *p)
+{
+    const struct torch_node who = {.addr = slice_str(p->name), .pid = 100};
+    const struct torch_node *node = torch_state_find(&p->agent.state, &who);
+
+    return p->agent.state.round == p->agent.round && node != NULL && node->participant;
+}
+
+/* An agent that was cut off until the others have gone on may see that before its workers ask for
+ * their store; in reality it sees it a second later at most, and its workers find addresses apart
+ * from those of the new round; here the agent is first. */
+static void connect_workers(struct pod *p)
+{
+    const struct view_record *record = &p->job->run->run.view.record;
+
+    if (p->worker_store != 0 || record->placement != WORKER_STORE_RDZVD || !is_in_round(p) ||
+        sim_now() - p->agent.entered_ms < WORKERS_MS || !net_is_reachable(p) ||
+        net_reachable_for(p) < WORKERS_MS)
+        return;
+    p->worker_store = record->worker_store;
+    check_world(p);
+}
+
+/* Its workers meet, or their collective fails: an agent that is a participant may be gone. */
+static void check_mates(struct pod *p)
+{
+    const struct torch_state *then = &p->job->run->run.view.last_completed;
+    size_t mates = 0;
+
+    if (p->break_ms != 0 || p->hangs || p->agent.workers_failed ||
+        sim_now() - p->agent.entered_ms <= MATES_MS ||
+        p->world != (p->job->run->incarnation << 32 | (uint64_t)then->round))
+        return;
+    for (size_t i = 0; i < p->job->pod_count; i++)
+        mates += p->job->pods[i].training && p->job->pods[i].world == p->world;
+    if (p->job->done_world == p->world)
+        mates += p->job->done_count;
+    if (mates < torch_state_participants(then))
+        miss_mate(p, p->job->broken_world == p->world || p->job->left_world != p->world);
+}
+
+static void fail_if_due(struct pod *p)
+{
+    if (p->break_ms == 0 || p->break_ms > sim_now())
+        return;
+    sim_tell("%s: its workers fail", p->name);
+    p->break_ms = 0;
+    p->agent.workers_failed = true;
+    break_world(p, p->break_is_real);
+}
+
+static void end_if_done(struct pod *p)
+{
+    if (p->done_ms == 0 || p->done_ms > sim_now() || p->break_ms != 0 || p->hangs ||
+        p->agent.workers_failed || p->agent.workers_done)
+        return;
+    sim_tell("%s: its workers end well", p->name);
+    p->agent.workers_done = true;
+}
+
+void workers_run(struct pod *p)
+{
+    if (!p->training || p->agent.phase != MODEL_TRAINING)
+        return;
+    connect_workers(p);
+    check_mates(p);
+    fail_if_due(p);
+    end_if_done(p);
+}
+
+uint64_t workers_next_ms(const struct pod *p)
+{
+    uint64_t next = UINT64_MAX;
+
+    earlier(&next, p->break_ms);
+    if (!p->hangs && !p->agent.workers_failed && !p->agent.workers_done)
+        earlier(&next, p->done_ms);
+    return next;
+}
+
+/* --- The good end. --- */
+
+static bool is_whole_world(const struct job *job, const struct pod *first)
+{
+    size_t mates = 0;
+
+    for (size_t i = 0; i < job->pod_count; i++)
+        mates += job->pods[i].training && job->pods[i].world == first->world;
+    return first->training && world_of(first) == first->world && mates == first->agent.world_size;
+}
+
+static const struct pod *any_whole_world(const struct job *job)
+{
+    for (size_t i = 0; i < job->pod_count; i++) {
+        if (is_whole_world(job, &job->pods[i]))
+            return &job->pods[i];
+    }
+    return NULL;
+}
+
+void workers_finish(struct job *job)
+{
+    const struct pod *first = any_whole_world(job);
+    uint64_t most_ms = sim_draw(2) == 0 ? 100 : FINISH_MS;
+
+    if (first == NULL || job->finishes || job->again_ms != 0)
+        return;
+    sim_tell("%s is done", job->run->key);
+    job->finishes = job->finishes_alone = true;
+    job->finishing_faults = sim.fault_count + 1; /* this one is counted later */
+    for (size_t i = 0; i < job->pod_count; i++) {
+        struct pod *p = &job->pods[i];
+
+        if (p->training && p->world == first->world)
+            p->done_ms = sim_now() + 1 + sim_draw(most_ms);
+        else
+            job->finishes_alone = false;
+    }
+}
+
+static bool is_finishing(const struct pod *p)
+{
+    return (p->training && p->done_ms != 0) ||
+           (model_agent_is_done(&p->agent) && p->agent.phase != MODEL_DONE);
+}
+
+void workers_check_finished(struct job *job)
+{
+    bool any_done = false;
+
+    if (!job->finishes)
+        return;
+    for (size_t i = 0; i < job->pod_count; i++) {
+        if (is_finishing(&job->pods[i]))
+            return;
+        any_done = any_done || job->pods[i].agent.phase == MODEL_DONE;
+    }
+    job->finishes = false;
+    if (any_done)
+        job->again_ms = sim_now() + 1 + sim_draw(15000);
+}
