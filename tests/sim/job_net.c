@@ -60,6 +60,8 @@ void net_on_reply(struct model_link *link, struct slice value)
 
     if (p == NULL)
         return;
+    if (p->agent.phase == MODEL_TRAINING)
+        sim_tell("  %s is answered", p->name);
     free(p->answer);
     p->answer = malloc(value.len + 1);
     if (p->answer == NULL)

@@ -182,6 +182,8 @@ static void serve(struct pod *p)
 
     p->net = NET_HELD; /* until it is answered */
     p->is_known = true;
+    if (a->phase == MODEL_TRAINING)
+        sim_tell("  %s %s", p->name, a->request == REQUEST_LOOK ? "looks" : "beats");
     switch (a->request) {
     case REQUEST_COMPARE_SET:
         expected = (struct slice){a->token, a->token_len};

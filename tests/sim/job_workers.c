@@ -80,6 +80,16 @@ static void note_end(struct job *job, uint64_t world, bool is_real)
         job->left_world = world;
 }
 
+static const char *why(const struct pod *p)
+{
+    static const char *const reasons[] = {[MODEL_STAYS] = "its agent ends",
+                                          [MODEL_LEAVES_TO_MEET] = "a node waits",
+                                          [MODEL_LEAVES_FAILED] = "its workers have failed",
+                                          [MODEL_LEAVES_DONE] = "its workers have ended well"};
+
+    return reasons[p->agent.leaves];
+}
+
 void workers_leave(struct pod *p)
 {
     bool is_real = is_real_end(p);
@@ -89,6 +99,7 @@ void workers_leave(struct pod *p)
             note_end(p->job, world_of(p), true);
         return;
     }
+    sim_tell("%s trains no more: %s", p->name, why(p));
     check_end(p);
     p->training = p->hangs = false;
     p->break_ms = p->done_ms = 0;
@@ -193,12 +204,19 @@ uint64_t workers_next_ms(const struct pod *p)
 
 /* --- The good end. --- */
 
+/* It trains in that world, and nothing is about to end that. */
+static bool trains_well(const struct pod *p, uint64_t world)
+{
+    return p->training && p->world == world && p->break_ms == 0 && !p->hangs &&
+           !p->agent.workers_failed && p->agent.leaves == MODEL_STAYS && net_is_reachable(p);
+}
+
 static bool is_whole_world(const struct job *job, const struct pod *first)
 {
     size_t mates = 0;
 
     for (size_t i = 0; i < job->pod_count; i++)
-        mates += job->pods[i].training && job->pods[i].world == first->world;
+        mates += trains_well(&job->pods[i], first->world);
     return first->training && world_of(first) == first->world && mates == first->agent.world_size;
 }
 

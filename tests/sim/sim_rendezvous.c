@@ -40,6 +40,8 @@
 
 static const uint64_t settle_bounds_s[SETTLE_BUCKETS] = {1, 2, 4, 8, 16, 32, 64, SETTLE_MS / 1000};
 
+static const char *const worker_names[WORKER_KINDS] = {"gloo", "late", "nccl"};
+
 static struct {
     uint64_t sequences, steps, settle_most_ms, faults, looks_shown;
     uint64_t settled[SETTLE_BUCKETS]; /* how soon after the last fault */
@@ -164,6 +166,15 @@ static uint64_t any_interval_ms(void)
     return sim_draw(16) == 0 ? 30000 : intervals_ms[sim_draw(4)];
 }
 
+static void tell_job(const struct job *job)
+{
+    const struct model_settings *settings = &job->settings;
+
+    sim_tell("%s: %zu to %zu nodes, workers %s, a look each %" PRIu64 " ms, %" PRIu64 " restarts%s",
+             job->run->key, settings->min_nodes, settings->max_nodes, worker_names[job->workers],
+             settings->monitor_ms, settings->max_restarts, job->has_relays ? ", with relays" : "");
+}
+
 static void begin_job(struct job *job, struct model_run *run)
 {
     size_t nodes = 1 + sim_draw(4);
@@ -181,6 +192,7 @@ static void begin_job(struct job *job, struct model_run *run)
         job->pods[i].job = job;
         snprintf(job->pods[i].name, sizeof job->pods[i].name, "n%d", (int)(i * 7 % PODS));
     }
+    tell_job(job);
     for (size_t i = 0; i < nodes; i++)
         job_scale_up(job);
 }
@@ -313,10 +325,8 @@ static int usage(void)
 
 static bool read_workers(const char *name)
 {
-    static const char *const names[WORKER_KINDS] = {"gloo", "late", "nccl"};
-
     for (int i = 0; i < WORKER_KINDS; i++) {
-        if (strcmp(name, names[i]) == 0)
+        if (strcmp(name, worker_names[i]) == 0)
             sim.fixed_workers = i;
     }
     return sim.fixed_workers >= 0;
