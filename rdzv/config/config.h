@@ -176,6 +176,7 @@ struct config_elastic {
     uint64_t regroup_wait_ms; /* 0: the last call is as long as the agents say */
     uint32_t expected_nodes;  /* of the first round; 0: unknown */
     bool close_from_members;  /* only a node whose workers run in the newest round closes the run */
+    bool end_failed_runs;     /* if an agent closes its run since its workers failed, all end */
     bool close_needs_all;     /* a run is closed only when every agent of its completed round that
                                  is connected has asked for it */
     bool merge_heartbeats;

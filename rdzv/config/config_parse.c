@@ -30,6 +30,7 @@ static void set_defaults(struct config *c)
                 .agent_views = true,
                 .long_looks = true,
                 .close_from_members = true,
+                .end_failed_runs = true,
                 .merge_heartbeats = true,
             },
         .limits =

@@ -10,12 +10,23 @@
  * the run does, and a participant counts.
  *
  * After a start it is not known who goes on, until all are back. What cannot be judged yet is kept,
- * and judged then. */
+ * and judged then.
+ *
+ * A run that is closed has ended well, or has failed. An agent whose workers have ended well says
+ * so at torch's exit barrier, before it closes the run. A participant that closes the run and has
+ * not said so has workers that have failed, and has no restart left. The workers of the others then
+ * hang in a collective with the failed ones until that times out, after 10 to 30 minutes, and the
+ * container of the failed agent, which starts again at once, finds the run closed until they are
+ * gone. So the mark of loss.c makes the others look at the closed run: they end at once, all
+ * containers start again, and the run begins anew as soon as the last agent has left it. Torch 2.3
+ * and before goes to the exit barrier also after a failure, so there a run never fails to rdzvd.
+ * Upstream: SimpleElasticAgent._invoke_run() and _exit_barrier() (agent/server/api.py). */
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
 #define ROLE_KEYS  "torchelastic/role_info" /* of 2.3 and before: role_info0, role_info0.FIN */
 #define RANKS_KEYS "torchelastic/assigned_ranks/"
+#define EXIT_KEYS  "torchelastic/agent/terminal_state" /* of the exit barrier */
 
 static void note_workers(struct agent *a, int64_t round)
 {
@@ -106,6 +117,65 @@ enum close_verdict closing_judge(const struct step *s, const struct agent *a)
     if (may_close(run, a) || (!go_on && !may_go_on))
         return CLOSE_COUNTS;
     return go_on ? CLOSE_IGNORED : CLOSE_WAITS;
+}
+
+/* --- How the run ends. --- */
+
+static bool has_finished(const struct run *run, const struct agent *a)
+{
+    return a->has_finished && a->finished_round == run->view.state.round;
+}
+
+void closing_note_finished(struct step *s, struct agent *a, int64_t round, struct slice name)
+{
+    struct run *run = s->run;
+
+    if (!slice_starts_with(name, slice_str(EXIT_KEYS)))
+        return;
+    if (run->finishing_round != round)
+        run->finished = 0;
+    run->finishing_round = round;
+    run->finished += !a->has_finished || a->finished_round != round;
+    a->has_finished = true;
+    a->finished_round = round;
+    closing_release_finished(s);
+}
+
+/* Every participant that is left has finished. The others are in no list: one that waits lives. */
+static bool are_others_lost(const struct run *run)
+{
+    const struct torch_state *state = &run->view.state, *then = &run->view.last_completed;
+
+    for (size_t i = 0; i < then->count; i++) {
+        const struct torch_node *now = torch_state_find(state, &then->nodes[i]);
+        const struct agent *a;
+
+        if (!then->nodes[i].participant || explain_role(now) == NULL)
+            continue;
+        a = run_agent_of(run, now);
+        if (!now->participant || a == NULL || !has_finished(run, a))
+            return false;
+    }
+    return true;
+}
+
+void closing_release_finished(struct step *s)
+{
+    const struct run_view *v = &s->run->view;
+
+    if (v->is_state && v->state.complete && v->has_completed && s->run->finished != 0 &&
+        s->run->finishing_round == v->state.round && v->last_completed.round == v->state.round &&
+        s->run->finished >= v->participants &&
+        v->participants < torch_state_participants(&v->last_completed) && are_others_lost(s->run))
+        owed_keys_put_exit(s);
+}
+
+void closing_note_failed(struct step *s, const struct agent *a)
+{
+    const struct run_view *v = &s->run->view;
+
+    if (v->state.closed && !v->before.closed)
+        s->run->failed = runs_workers(s->run, a) && !has_finished(s->run, a);
 }
 
 /* --- What waits. --- */

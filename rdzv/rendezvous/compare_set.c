@@ -126,6 +126,7 @@ void compare_set_written(struct step *s, struct agent *a)
         return;
     note_round(s->run, a);
     let_in_note_wait(s, a);
+    closing_note_failed(s, a);
     explain_change(s, a);
     if (has_taken_out(s, a))
         owed_keys_put(s);
@@ -137,8 +138,10 @@ void compare_set_written(struct step *s, struct agent *a)
         compare_set_completed(s, a, false);
     else
         last_call_begun(s, a);
-    if (!s->run->view.state.complete || s->run->view.state.closed)
+    if (!s->run->view.state.complete || (s->run->view.state.closed && !s->run->failed))
         loss_clear_mark(s);
+    else if (s->run->view.state.closed)
+        loss_end_run(s);
     last_call_end(s, a);
 }
 

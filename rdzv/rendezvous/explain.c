@@ -181,6 +181,8 @@ void explain_change(struct step *s, const struct agent *by)
         note = explain_note(s, NOTE_RUN_CLOSED);
         note->by = by;
         note->by_node = by->has_node ? explain_node(s, &by->node) : "unknown";
+        if (s->run->failed)
+            note->reason = "workers of this node have failed, and its agent has no restart left";
     }
 }
 
@@ -208,7 +210,8 @@ void explain_close_judged(struct step *s, bool counts)
     struct note *note = explain_note(s, counts ? NOTE_RUN_CLOSED : NOTE_CLOSE_IGNORED);
 
     note->node = note->by_node = "unknown";
-    note->reason = ignored_because(s->run);
+    if (!counts)
+        note->reason = ignored_because(s->run);
 }
 
 /* Long before torch's 15 s are over, and only here, it is known that an agent is gone. */

@@ -19,6 +19,7 @@ enum note_kind {
     NOTE_LAST_CALL,
     NOTE_LAST_CALL_ENDED,
     NOTE_NODES_LET_IN,
+    NOTE_MEETING,
     NOTE_ROUND_COMPLETE,
     NOTE_HEARTBEATS_SHIFTED,
     NOTE_SHIFT_FAILED,
@@ -47,7 +48,8 @@ struct note {
     int64_t round;
     uint64_t number; /* nodes, participants, agents, a port, max_wait_ms */
     uint64_t let_in; /* so many of them waited */
-    int64_t ms;      /* heartbeat_age_ms, ends_in_ms, shifted */
+    uint64_t late;   /* so many have not looked */
+    int64_t ms;      /* heartbeat_age_ms, ends_in_ms, shifted, held_ms */
     bool closed;
 };
 

@@ -32,8 +32,13 @@ static void run_closed(struct line *l)
 {
     const struct note *n = l->note;
 
-    log_event(LOG_INFO, "run_closed", RUN(l), log_i64("round", n->round), log_str("by", n->by_node),
-              log_str("peer", peer_text_of(n->by, l->peer, "")));
+    if (n->reason != NULL)
+        log_event(LOG_WARN, "run_failed", RUN(l), log_i64("round", n->round),
+                  log_str("by", n->by_node), log_str("peer", peer_text_of(n->by, l->peer, "")),
+                  log_str("reason", n->reason));
+    else
+        log_event(LOG_INFO, "run_closed", RUN(l), log_i64("round", n->round),
+                  log_str("by", n->by_node), log_str("peer", peer_text_of(n->by, l->peer, "")));
 }
 
 static void run_forgotten(struct line *l)
@@ -132,6 +137,15 @@ static void nodes_let_in(struct line *l)
     log_event(LOG_INFO, "nodes_let_in", RUN(l), log_i64("round", n->round),
               log_u64("nodes", n->let_in), log_u64("participants", n->number),
               log_str("reason", n->reason));
+}
+
+static void nodes_meet(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_INFO, "nodes_meet", RUN(l), log_i64("round", n->round),
+              log_u64("participants", n->number), log_u64("late", n->late),
+              log_i64("held_ms", n->ms), log_str("waiting", n->node), log_str("reason", n->reason));
 }
 
 static void round_complete(struct line *l)
@@ -262,6 +276,8 @@ static void (*line_of(enum note_kind kind))(struct line *)
         return last_call_ended;
     case NOTE_NODES_LET_IN:
         return nodes_let_in;
+    case NOTE_MEETING:
+        return nodes_meet;
     case NOTE_ROUND_COMPLETE:
         return round_complete;
     case NOTE_HEARTBEATS_SHIFTED:

@@ -9,7 +9,7 @@ void forget_end_run(struct step *s)
 
     if (run->view.record.worker_store != 0)
         step_emit(s, POLICY_DROP_WORKER_STORE)->worker_store = run->view.record.worker_store;
-    run->shares_roles = run->was_told = false;
+    run->shares_roles = run->was_told = run->failed = false;
     run->finishing_round = -1;
     closing_forget(run);
     crowd_drop(run);
@@ -55,6 +55,8 @@ static const char *why_forget(const struct run *run, const struct policy_now *no
 
     if (!run->idle || run->awaits_agents || !run->view.exists || now->refuses)
         return NULL;
+    if (run->failed)
+        return "it has failed, and all its agents have ended";
     if (run->view.state.closed && idle_ms >= settings->closed_run_ttl_ms)
         return "it is closed, and no agent was connected for --closed-run-ttl";
     if (settings->idle_run_ttl_ms != 0 && idle_ms >= settings->idle_run_ttl_ms)

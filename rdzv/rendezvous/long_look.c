@@ -42,17 +42,13 @@ static void note_round(struct run *run)
 
 bool long_look_should_hold(struct step *s, struct agent *a)
 {
-    bool is_again = a->has_looked_long;
-
-    a->has_looked_long = false;
-    if (a->looks_long)
+    if (a->look == LOOK_LONG)
         return true;
-    if (is_again || !long_look_may_hold(s->run->settings) || is_call_over(s, CALL_US) ||
-        !shown_may_wait(s, a))
+    if (!long_look_may_hold(s->run->settings) || is_call_over(s, CALL_US) || !shown_may_wait(s, a))
         return false;
     if (s->run->looking == 0)
         note_round(s->run);
-    a->looks_long = true;
+    a->look = LOOK_LONG;
     a->looks_since_ms = s->now->ms;
     s->run->looking++;
     return true;
@@ -74,11 +70,12 @@ bool long_look_answer(struct step *s, struct agent *a)
 {
     if (!a->owes_answer)
         return false;
-    if (a->looks_long) { /* it is not time yet */
+    if (a->look == LOOK_LONG) { /* it is not time yet */
         step_hold(s, a);
         return true;
     }
-    a->owes_answer = a->has_looked_long = false;
+    a->owes_answer = false;
+    a->look = LOOK_FREE;
     if (s->value.ptr == NULL)
         return false; /* the run is gone: as of any write to it */
     shown_answer(s, a);
@@ -87,8 +84,10 @@ bool long_look_answer(struct step *s, struct agent *a)
 
 void long_look_leave(struct run *run, struct agent *a)
 {
-    run->looking -= a->looks_long;
-    a->looks_long = a->has_looked_long = a->owes_answer = false;
+    run->looking -= a->look == LOOK_LONG;
+    if (a->look == LOOK_LONG)
+        a->look = LOOK_FREE;
+    a->owes_answer = false;
 }
 
 /* Without memory, the next tick tries again. */
@@ -99,7 +98,7 @@ static void answer(struct step *s, struct agent *a)
     if (!step_resume(s, a))
         return;
     long_look_leave(s->run, a);
-    a->has_looked_long = true;
+    a->look = LOOK_RELEASED;
     a->owes_answer = owes_answer;
 }
 
@@ -108,7 +107,7 @@ static void answer_all(struct step *s)
     struct agent *a;
 
     TAILQ_FOREACH(a, &s->run->agents, entry) {
-        if (a->looks_long)
+        if (a->look == LOOK_LONG)
             answer(s, a);
     }
 }
@@ -120,7 +119,7 @@ static void answer_one(struct step *s)
     struct agent *a;
 
     TAILQ_FOREACH(a, &s->run->agents, entry) {
-        if (!a->looks_long)
+        if (a->look != LOOK_LONG)
             continue;
         answer(s, a);
         return;
@@ -178,7 +177,7 @@ void long_look_on_tick(struct step *s)
     if (is_call_over(s, 0))
         answer_one(s);
     TAILQ_FOREACH(a, &run->agents, entry) {
-        if (a->looks_long &&
+        if (a->look == LOOK_LONG &&
             (is_to_join(run, a) || clock_elapsed_ms(a->looks_since_ms, s->now->ms) >= LONG_MS))
             answer(s, a);
     }

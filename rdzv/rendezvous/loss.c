@@ -103,6 +103,20 @@ static void tell_survivors(struct step *s, const char *why)
     s->out->counters.restarts_asked++;
 }
 
+/* Without it, the others would not look. */
+void loss_end_run(struct step *s)
+{
+    const struct torch_state *state = &s->run->view.state;
+    struct torch_state next;
+
+    if (!s->run->settings->end_failed_runs || torch_state_participants(state) < 2 ||
+        somebody_waits(state) || !step_read_state(s, &next))
+        return;
+    set_mark(&next);
+    step_put_state(s, &next, 0);
+    torch_state_free(&next);
+}
+
 /* --- A node whose connection has ended. --- */
 
 /* Another connection of the same node: a clone of the agent's store, or its successor. One that is
@@ -152,6 +166,7 @@ static void put_without(struct step *s, struct torch_state *next, bool missed, c
         tell_survivors(s, why);
     if (meet)
         owed_keys_put(s);
+    closing_release_finished(s);
 }
 
 /* One that waits is missed, too, when it was what told the others of one that is lost. */
@@ -203,7 +218,9 @@ void loss_on_start(struct step *s, bool agents_return)
     const struct run_view *v = &s->run->view;
 
     s->run->was_told = v->is_state && v->state.complete && v->waiting != 0;
-    if (!agents_return || !s->run->was_told || v->state.closed)
+    s->run->failed =
+        v->is_state && v->state.closed && torch_state_find(&v->state, &loss_mark) != NULL;
+    if (!agents_return || !s->run->was_told)
         loss_clear_mark(s);
 }
 

@@ -95,6 +95,13 @@ void memo_recall(struct step *s, struct agent *a, struct slice memo);
 /* The agent has set a key of that round, or has read one. */
 void closing_note_set(struct step *s, struct agent *a, int64_t round, struct slice name);
 void closing_note_read(struct agent *a, int64_t round, struct slice name);
+/* The agent has set a key of that round, or has added to it: its workers may have ended well. */
+void closing_note_finished(struct step *s, struct agent *a, int64_t round, struct slice name);
+/* A node is lost, or has finished: if all others are lost, those who have finished wait no longer
+ * for these. */
+void closing_release_finished(struct step *s);
+/* The agent has written the state: if that has closed the run, it may have failed. */
+void closing_note_failed(struct step *s, const struct agent *a);
 /* Whether the run is closed, now that the agent wants that. */
 enum close_verdict {
     CLOSE_COUNTS,
@@ -185,6 +192,8 @@ void loss_on_restore(struct step *s);
 void loss_drop_silent(struct step *s);
 /* Once a second: tells the others of a node that is silent for silent_restart_ms. */
 void loss_on_tick(struct step *s);
+/* The run has failed: the others are shown that it is closed. */
+void loss_end_run(struct step *s);
 /* Takes the node out, and ends the round if no participant is left, as torch does it. */
 void loss_take_out(struct torch_state *state, struct torch_node *node);
 /* The round is over, or the run: the mark goes that made the nodes meet again. */
@@ -194,6 +203,8 @@ void loss_clear_mark(struct step *s);
 
 /* Puts the keys for which agents wait whose round has just lost a node. */
 void owed_keys_put(struct step *s);
+/* Puts the keys of the exit barrier that lost nodes owe those who have finished. */
+void owed_keys_put_exit(struct step *s);
 
 /* --- last_call.c --- */
 
@@ -240,6 +251,21 @@ void long_look_leave(struct run *run, struct agent *a);
 void long_look_check(struct step *s);
 /* Once a second: those are who have looked for long enough. */
 void long_look_on_tick(struct step *s);
+
+/* --- meeting.c --- */
+
+/* True: the participants are shown that a node waits. False: it is hidden from them. */
+bool meeting_is_open(const struct run *run);
+/* A participant looks. True: it is answered when all of them look: its look is held. */
+bool meeting_should_hold(struct step *s, struct agent *a);
+/* A participant that trains has looked, and is answered; it is not held. */
+void meeting_note_look(const struct run *run, struct agent *a, uint64_t now_ms);
+/* It looks no more. To be called while the agent is in run.agents. */
+void meeting_leave(struct run *run, struct agent *a);
+/* After each event: the meeting begins, opens, or ends. */
+void meeting_check(struct step *s);
+/* Once a second: answers the looks for which there was no memory. */
+void meeting_on_tick(struct step *s);
 
 /* --- repair.c --- */
 

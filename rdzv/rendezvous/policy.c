@@ -6,6 +6,12 @@
 
 /* --- Agents. --- */
 
+static void look_leave(struct run *run, struct agent *a)
+{
+    long_look_leave(run, a);
+    meeting_leave(run, a);
+}
+
 static void connected(struct step *s, const struct policy_event *event)
 {
     presence_heard(s, event->agent, false);
@@ -20,7 +26,7 @@ static void disconnected(struct step *s, const struct policy_event *event)
     if (!event->daemon_drains && !a->gone)
         explain_disconnect(s, a);
     cas_queue_leave(s, a);
-    long_look_leave(s->run, a);
+    look_leave(s->run, a);
     rejoin_leave(s, a);
     worker_store_leave(s, a);
     if (!event->daemon_drains)
@@ -38,7 +44,7 @@ static void away(struct step *s, const struct policy_event *event)
     presence_heard(s, event->agent, event->agent->waits);
     event->agent->away = true;
     cas_queue_leave(s, event->agent);
-    long_look_leave(s->run, event->agent);
+    look_leave(s->run, event->agent);
     rejoin_drop_request(s, event->agent);
 }
 
@@ -49,6 +55,7 @@ static void gone(struct step *s, const struct policy_event *event)
 
     if (!s->run->settings->drop_disconnected)
         return;
+    look_leave(s->run, a);
     rejoin_set_aside(s, a);
     explain_disconnect(s, a);
     worker_store_leave(s, a);
@@ -71,12 +78,6 @@ static void back(struct step *s, const struct policy_event *event)
     run_list(s->run, a);
 }
 
-/* Nodes whose workers have ended well wait for each other, and then close the run. */
-static void note_finishing(struct step *s, const struct policy_event *event)
-{
-    if (slice_starts_with(event->round_key, slice_str("torchelastic/agent/terminal_state")))
-        s->run->finishing_round = event->round;
-}
 
 static void asked_to_compare(struct step *s, const struct policy_event *event)
 {
@@ -98,11 +99,14 @@ static void asked(struct step *s, const struct policy_event *event)
 static void looked(struct step *s, const struct policy_event *event)
 {
     struct agent *a = event->agent;
+    bool is_again = a->look == LOOK_RELEASED;
 
     asked(s, event);
     if (!repair_restore(s, a) || event->waits)
         return;
-    if (long_look_should_hold(s, a))
+    if (is_again)
+        a->look = LOOK_FREE;
+    if (!is_again && (long_look_should_hold(s, a) || meeting_should_hold(s, a)))
         step_hold(s, a);
     else
         shown_look(s, a);
@@ -111,8 +115,8 @@ static void looked(struct step *s, const struct policy_event *event)
 static void set_round_key(struct step *s, const struct policy_event *event)
 {
     asked(s, event);
-    note_finishing(s, event);
     closing_note_set(s, event->agent, event->round, event->round_key);
+    closing_note_finished(s, event->agent, event->round, event->round_key);
     worker_store_intercept_set(s, event);
 }
 
@@ -125,7 +129,7 @@ static void get_round_key(struct step *s, const struct policy_event *event)
 static void add_round_key(struct step *s, const struct policy_event *event)
 {
     asked(s, event);
-    note_finishing(s, event);
+    closing_note_finished(s, event->agent, event->round, event->round_key);
 }
 
 /* --- The run. --- */
@@ -196,6 +200,8 @@ static void changed(struct step *s, const struct policy_event *event)
         forget_end_run(s);
     else if (!v->state.closed)
         rejoin_release_waiting(s);
+    if (!v->state.closed)
+        s->run->failed = false;
 }
 
 static void run_looked(struct step *s, const struct policy_event *event)
@@ -230,6 +236,7 @@ static void tick(struct step *s, const struct policy_event *event)
     loss_drop_silent(s);
     loss_on_tick(s);
     long_look_on_tick(s);
+    meeting_on_tick(s);
     put_beats(s);
     cas_queue_check_time(s, false); /* if its timer could not be set */
 }
@@ -282,4 +289,5 @@ void policy_step(struct run *run, const struct policy_event *event, const struct
 
     answers[event->kind](&s, event);
     long_look_check(&s);
+    meeting_check(&s);
 }

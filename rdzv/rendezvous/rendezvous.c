@@ -65,6 +65,7 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
         .settings = {.merge_heartbeats = c->merge_heartbeats,
                      .close_needs_all = c->close_needs_all,
                      .close_from_members = c->close_from_members,
+                     .end_failed_runs = c->end_failed_runs,
                      .drop_disconnected = c->drop_disconnected,
                      .keep_connected = c->keep_connected,
                      .end_last_call = c->end_last_call,

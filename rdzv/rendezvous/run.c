@@ -50,6 +50,8 @@ uint64_t run_due_ms(const struct run *run)
         run_is_unused(run) || !TAILQ_EMPTY(&run->agents) || !TAILQ_EMPTY(&run->rejoining) ||
         run->slot.deadline_ms != 0)
         return 0;
+    if (run->failed)
+        return 0;
     if (run->view.state.closed && settings->closed_run_ttl_ms < ttl_ms)
         ttl_ms = settings->closed_run_ttl_ms;
     return ttl_ms > UINT64_MAX - run->idle_since_ms ? UINT64_MAX : run->idle_since_ms + ttl_ms;

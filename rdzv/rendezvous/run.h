@@ -15,6 +15,7 @@ struct policy_settings {
     bool merge_heartbeats;
     bool close_needs_all;    /* one agent alone does not close the run for the others */
     bool close_from_members; /* a node whose workers are not in the newest round does not */
+    bool end_failed_runs;    /* when an agent has closed it whose workers failed, all others end */
     bool drop_disconnected;  /* a node whose agent's connection ended is taken out at once */
     bool keep_connected;     /* a node whose agent asks, or waits for a reply, has a fresh
                                 heartbeat */
@@ -38,6 +39,14 @@ struct policy_settings {
 };
 
 #define AGENT_HOST_MAX 46
+
+/* What becomes of an agent's look at the state. */
+enum agent_look {
+    LOOK_FREE,     /* no look is held */
+    LOOK_LONG,     /* its look is held until its round changes: long_look.c */
+    LOOK_GATHERED, /* its look is held until all participants look: meeting.c */
+    LOOK_RELEASED, /* its look was held, comes again, and is answered */
+};
 
 /* A connection of an agent. The caller makes it, zero but for the first five members, and keeps it
  * from AGENT_CONNECTED until AGENT_DISCONNECTED. */
@@ -74,12 +83,16 @@ struct agent {
     int64_t clock_ahead_us; /* its clock, compared with ours, as its heartbeats tell */
     bool has_workers;       /* it has got their ranks in the round `workers_round`, see closing.c */
     int64_t workers_round;
+    bool has_finished; /* its workers have ended well in the round `finished_round` */
+    int64_t finished_round;
 
-    /* Its look is held: see long_look.c. */
-    bool looks_long;      /* since looks_since_ms */
-    bool has_looked_long; /* it is shown again, and answered */
-    bool owes_answer;     /* it was a write, which is done */
-    uint64_t looks_since_ms;
+    /* Its look. */
+    enum agent_look look;
+    uint64_t looks_since_ms;   /* LOOK_LONG */
+    bool owes_answer;          /* the same: it was a write, which is done */
+    uint64_t looked_in;        /* by view.completions: it last looked in that round */
+    uint64_t looked_ms;        /* and then it was answered */
+    uint64_t look_interval_ms; /* usually it looks that often while it trains; 0: unknown */
 
     /* What is wrong with its clock: see skew.c. */
     uint64_t asked_ms;        /* when its last request came; 0: none has */
@@ -141,6 +154,20 @@ struct crowd_text {
     int64_t heartbeat_us;      /* of that node */
 };
 
+/* The nodes of a complete round are to meet again: see meeting.c. */
+struct meeting {
+    enum {
+        MEETING_NONE,
+        MEETING_GATHERS, /* the looks of the participants are held, and no node that waits is shown */
+        MEETING_OPEN,    /* the participants are shown that a node waits */
+    } phase;
+    uint64_t completion; /* the round, by view.completions */
+    uint64_t since_ms;   /* GATHERS: since then, and until_ms at the latest */
+    uint64_t until_ms;
+    size_t held;        /* so many looks are held */
+    struct agent *next; /* GATHERS: those in front of it in run.agents look; NULL: all do */
+};
+
 /* One of the agents is shown the whole state, and not all: see shown.c. */
 struct turn {
     const struct agent *agent; /* NULL: none, or it is gone */
@@ -172,6 +199,8 @@ struct run {
     uint64_t enough;   /* MIN or more; 0: unknown */
     bool shares_roles; /* its agents tell each other what they need to know to rank their workers */
     int64_t finishing_round;   /* in that round an agent's workers have ended well; -1: in none */
+    size_t finished;           /* so many of its participants' agents have said so */
+    bool failed;               /* an agent has closed it whose workers have failed: closing.c */
     uint64_t completed_ms;     /* when the last round was completed */
     uint64_t missing_since_ms; /* a participant is not heard of; 0: none */
     struct turn completer;     /* who is to complete the round */
@@ -184,6 +213,7 @@ struct run {
     int64_t looking_in;
     bool looking_complete;
     bool looking_over; /* one of them is to complete it, as its last call is over */
+    struct meeting meeting;
     struct write_slot slot;
     struct crowd_text crowd;
     struct worker_endpoint endpoint;

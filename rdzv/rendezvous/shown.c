@@ -6,7 +6,8 @@
  * to see whether the run is closed, to find itself, and to prune the nodes whose heartbeats are 15
  * s old by its own clock. So it is shown a state of the same round that has no more in it than
  *
- *   as a participant   itself with its rank and heartbeat; one node that waits, if any does
+ *   as a participant   itself with its rank and heartbeat; one node that waits, if any does and all
+ *                      are to see it (meeting.c)
  *   as one that waits  itself with its heartbeat
  *   when it has left   nothing, so that it adds itself to the wait list
  *
@@ -223,10 +224,13 @@ static void add(struct torch_state *state, const struct torch_node *node)
     state->nodes[at] = *node;
 }
 
-static bool write_text(const struct run_view *v, enum place place, const struct torch_node *own,
+static bool write_text(const struct run *run, enum place place, const struct torch_node *own,
                        uint8_t **text, size_t *len)
 {
-    const struct torch_node *waiting = place == PLACE_STRANGER ? &loss_mark : waiting_node(v);
+    const struct run_view *v = &run->view;
+    const struct torch_node *waiting = place == PLACE_STRANGER  ? &loss_mark
+                                       : meeting_is_open(run) ? waiting_node(v)
+                                                              : NULL;
     struct torch_node nodes[2];
     struct torch_state state = v->state;
 
@@ -248,6 +252,24 @@ static bool write_text(const struct run_view *v, enum place place, const struct 
     return torch_state_write(&state, text, len);
 }
 
+/* Its participants have not been called to meet again: a node that waits is hidden from them. */
+static bool hides_waiting(const struct run *run)
+{
+    return run->view.waiting != 0 && !meeting_is_open(run);
+}
+
+/* Returns how many are left. */
+static size_t drop_waiting(struct torch_node *nodes, size_t count)
+{
+    size_t left = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!nodes[i].waiting)
+            nodes[left++] = nodes[i];
+    }
+    return left;
+}
+
 /* The round as it was completed, of nodes that all live. */
 static bool write_completed(const struct step *s, const struct agent *a, uint8_t **text,
                             size_t *len)
@@ -264,9 +286,11 @@ static bool write_completed(const struct step *s, const struct agent *a, uint8_t
     if (nodes == NULL)
         return false;
     memcpy(nodes, state.nodes, size);
+    state.nodes = nodes;
+    if (hides_waiting(s->run))
+        state.count = drop_waiting(nodes, state.count);
     for (size_t i = 0; i < state.count; i++)
         nodes[i].heartbeat_us = now_us;
-    state.nodes = nodes;
     state.shares_times = false;
     state.closed = s->run->view.state.closed;
     ok = torch_state_write(&state, text, len);
@@ -315,6 +339,8 @@ static uint64_t until(const struct step *s, const struct agent *a, enum place pl
     if (long_look_may_hold(s->run->settings) &&
         (place == PLACE_JOINED || (place == PLACE_WAITING && a->asks_in)))
         return now_ms; /* its next look is to be held */
+    if (place == PLACE_PARTICIPANT && s->run->meeting.phase == MEETING_GATHERS)
+        return now_ms; /* the same */
     if (place != PLACE_PARTICIPANT || s->run->view.waiting != 0)
         return now_ms + RECHECK_MS;
     if (!own->has_heartbeat)
@@ -366,7 +392,7 @@ struct slice shown_make(struct step *s, struct agent *a)
         return make_crowd(s, a, place, own);
     if (place == PLACE_WHOLE ||
         !(place == PLACE_COMPLETED ? write_completed(s, a, &text, &len)
-                                   : write_text(v, place, own, &text, &len)))
+                                   : write_text(s->run, place, own, &text, &len)))
         return (struct slice){0};
     ok = keep(a, text, len);
     free(text);
@@ -433,7 +459,7 @@ static bool is_about_to_read_rank(struct step *s, struct agent *a)
 
     if (!v->state.complete || own == NULL || !own->participant ||
         a->has_ranks_of == v->completions || was_told_rank(s, a) ||
-        !(has_lost_one(v) || presence_may_one_look_silent(s)))
+        !(has_lost_one(v) || hides_waiting(s->run) || presence_may_one_look_silent(s)))
         return false;
     a->has_seen = 0;
     note_told(s, a);
@@ -441,9 +467,18 @@ static bool is_about_to_read_rank(struct step *s, struct agent *a)
     return place == PLACE_COMPLETED || place == PLACE_RANKED;
 }
 
+/* It trains, and the whole state would show it a node that waits too early. */
+static bool is_kept_in_round(const struct step *s, const struct agent *a)
+{
+    const struct torch_node *own = own_node(s, a);
+
+    return s->run->view.state.complete && own != NULL && own->participant &&
+           a->has_ranks_of == s->run->view.completions && hides_waiting(s->run);
+}
+
 void shown_answer_newest(struct step *s, struct agent *a)
 {
-    if (is_about_to_read_rank(s, a))
+    if (is_kept_in_round(s, a) || is_about_to_read_rank(s, a))
         shown_answer(s, a);
     else
         shown_answer_whole(s, a);
@@ -503,5 +538,7 @@ struct slice policy_glance(struct run *run, struct agent *a, bool waits, uint64_
     a->heard_ms = now_ms;
     a->waits = waits;
     agent_note_asked(a, now_ms);
+    if (!waits)
+        meeting_note_look(run, a, now_ms);
     return a->shown;
 }

@@ -141,7 +141,7 @@ static void check_held(const struct pod *p)
         sim_fail("%s is queued, and no timer runs", p->name);
     if (link->agent.queued && sim_now() > since && sim_now() - since > QUEUED_MS)
         sim_fail("%s has been queued for too long", p->name);
-    if (link->agent.looks_long && sim_now() > since && sim_now() - since > LOOKS_MS)
+    if (link->agent.look == LOOK_LONG && sim_now() > since && sim_now() - since > LOOKS_MS)
         sim_fail("%s looks for too long", p->name);
     if (link->agent.waiting && sim_now() > since &&
         sim_now() - since > sim.space.settings.closed_run_wait_ms + 2000)

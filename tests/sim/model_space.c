@@ -132,7 +132,7 @@ static void hold(struct model_link *link)
     if (!link->held)
         link->held_since_ms = s->now.ms;
     link->held = true;
-    if (!link->agent.waiting && !link->agent.queued && !link->agent.looks_long)
+    if (!link->agent.waiting && !link->agent.queued && link->agent.look == LOOK_FREE)
         s->fail("held for no reason");
 }
 

@@ -11,6 +11,7 @@
 const struct policy_settings scene_settings = {
     .merge_heartbeats = true,
     .close_from_members = true,
+    .end_failed_runs = true,
     .drop_disconnected = true,
     .keep_connected = true,
     .end_last_call = true,
@@ -721,4 +722,13 @@ void scene_begin_crowd(struct scene *s, size_t count)
         scene_cas(s, scene_connect(s, true), "", SENTINEL);
     scene_cas(s, &s->agents[0], SENTINEL, scene_joined(s, SENTINEL, "a"));
     scene_cas(s, &s->agents[1], scene_get(s, ""), scene_joined(s, scene_get(s, ""), "b"));
+}
+
+void scene_finish(struct scene *s, size_t i)
+{
+    scene_step(s, (struct policy_event){
+                      .kind = AGENT_ADD_ROUND_KEY,
+                      .agent = &s->agents[i],
+                      .round = s->run.view.state.round,
+                      .round_key = slice_str("torchelastic/agent/terminal_state/num_members")});
 }

@@ -165,4 +165,7 @@ void scene_begin_crowd(struct scene *s, size_t count);
 void scene_leave(struct scene *s, size_t i);
 const char *scene_join(struct scene *s, size_t i);
 
+/* The workers of that agent have ended well: it goes to the exit barrier of torch 2.4 and later. */
+void scene_finish(struct scene *s, size_t i);
+
 const char *scene_name(size_t i);

@@ -289,6 +289,10 @@ static void it_sees_one_of_those_who_wait_while_that_one_lives(void **state)
     have_one_waiting(&s, &st);
     scene_put_state(&s, &st);
     st = ranked(&s, 1);
+    assert_false(scene_node(&st, "d")->waiting); /* the others do not see it yet */
+    torch_state_free(&st);
+    s.run.meeting.phase = MEETING_OPEN;
+    st = ranked(&s, 1);
     assert_true(scene_node(&st, "d")->waiting && !scene_node(&st, "d")->has_heartbeat);
     assert_int_equal(torch_state_participants(&st), 3);
     torch_state_free(&st);

@@ -95,6 +95,7 @@ static void nothing_is_missed_at_the_end(void **state)
     (void)state;
     scene_init(&s);
     scene_meet(&s, 3);
+    scene_finish(&s, 0);
     close_run(&s, 0);
     scene_disconnect(&s, &s.agents[0]);
     assert_int_equal(scene_waiting_nodes(&s), 0);
@@ -103,11 +104,7 @@ static void nothing_is_missed_at_the_end(void **state)
 
     scene_init(&s);
     scene_meet(&s, 3);
-    scene_step(&s, (struct policy_event){
-                       .kind = AGENT_ADD_ROUND_KEY,
-                       .agent = &s.agents[0],
-                       .round = 0,
-                       .round_key = slice_str("torchelastic/agent/terminal_state/num_members")});
+    scene_finish(&s, 0);
     scene_disconnect(&s, &s.agents[1]);
     assert_int_equal(scene_participants(&s), 2);
     assert_int_equal(scene_waiting_nodes(&s), 0);

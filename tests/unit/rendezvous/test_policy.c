@@ -250,6 +250,7 @@ static void close_run(struct scene *s)
 {
     const char *now = beat(s, scene_get(s, ""), "a", heartbeat_of(s, "a"));
 
+    scene_finish(s, 0);
     scene_cas(s, &s->agents[0], now, closed_text(s));
     assert_true(s->run.view.state.closed);
 }

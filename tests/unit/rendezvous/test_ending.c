@@ -1,0 +1,250 @@
+/* How a run ends: well, or because the workers of a node have failed for the last time; and whom
+ * finished agents wait for. */
+#include "tests/unit/rendezvous/scene.h"
+
+#define LAST_MEMBER ".0/torchelastic/agent/terminal_state/last_member"
+
+/* Agents of a complete round, who have read their ranks. */
+static void train(struct scene *s, size_t count)
+{
+    scene_init(s);
+    scene_meet(s, count);
+    for (size_t i = 0; i < count; i++) {
+        scene_set(s, &s->agents[i], 0, "torchelastic/role_info/0", "{}");
+        scene_step(s, (struct policy_event){.kind = AGENT_GET_ROUND_KEY,
+                                            .agent = &s->agents[i],
+                                            .round_key =
+                                                slice_str("torchelastic/assigned_ranks/0")});
+        scene_look(s, &s->agents[i]);
+    }
+}
+
+static void close_run(struct scene *s, size_t by)
+{
+    const char *seen = scene_copy(scene_look(s, &s->agents[by]));
+
+    scene_cas(s, &s->agents[by], seen, scene_closing(s, seen));
+    assert_true(s->run.view.state.closed);
+}
+
+static bool is_forgotten(struct scene *s)
+{
+    scene_event(s, RUN_TICK, NULL);
+    return scene_count(s, POLICY_FORGET_RUN) == 1;
+}
+
+/* --- It fails. --- */
+
+static void the_others_see_it_at_once_when_one_fails(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 3);
+    close_run(&s, 1);
+    assert_true(s.run.failed);
+    assert_non_null(scene_note(&s, NOTE_RUN_CLOSED)->reason);
+    for (size_t i = 0; i < 3; i += 2) {
+        struct torch_state st = scene_state(scene_look(&s, &s.agents[i]));
+
+        assert_false(scene_has(&s, POLICY_HOLD, &s.agents[i]));
+        assert_true(st.closed && st.complete);
+        assert_true(scene_node(&st, scene_name(i))->participant);
+        assert_int_equal(st.count, 2);
+        assert_true(st.nodes[0].waiting != st.nodes[1].waiting);
+        torch_state_free(&st);
+    }
+    scene_fini(&s);
+}
+
+static void looks_that_are_held_are_answered_when_one_fails(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 3);
+    scene_connect(&s, true);
+    scene_cas(&s, &s.agents[3], scene_get(&s, ""), scene_waiting(&s, scene_get(&s, ""), "d"));
+    scene_event(&s, AGENT_LOOKED, &s.agents[0]);
+    assert_true(scene_has(&s, POLICY_HOLD, &s.agents[0]));
+    close_run(&s, 1);
+    assert_true(scene_has(&s, POLICY_RESUME, &s.agents[0]));
+    scene_fini(&s);
+}
+
+static void a_failed_run_is_forgotten_when_its_last_agent_has_ended(void **state)
+{
+    struct scene s;
+    struct agent *again;
+
+    (void)state;
+    train(&s, 2);
+    close_run(&s, 0);
+    scene_disconnect(&s, &s.agents[0]);
+    again = scene_connect(&s, true); /* the container has been started again */
+    assert_null(scene_cas(&s, again, "", SENTINEL));
+    assert_true(scene_has(&s, POLICY_HOLD, again));
+    assert_false(is_forgotten(&s));
+    scene_disconnect(&s, &s.agents[1]);
+    assert_true(is_forgotten(&s));
+    assert_true(scene_has(&s, POLICY_RESUME, again));
+    assert_non_null(scene_cas(&s, again, "", SENTINEL));
+    scene_fini(&s);
+}
+
+static void torchs_way_ends_no_others(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+
+    (void)state;
+    train(&s, 2);
+    s.settings.end_failed_runs = false;
+    close_run(&s, 0);
+    st = scene_state(scene_look(&s, &s.agents[1]));
+    assert_int_equal(st.count, 1);
+    torch_state_free(&st);
+    scene_fini(&s);
+}
+
+/* Agents that were away come back to it. */
+static void it_is_known_after_a_start(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+    struct agent *b;
+
+    (void)state;
+    train(&s, 2);
+    close_run(&s, 0);
+    scene_restart(&s, true);
+    assert_true(s.run.failed);
+    b = scene_return(&s, &s.agents[1]);
+    scene_event(&s, RUN_RETURNED, NULL);
+    scene_look(&s, b);
+    st = scene_state(scene_look(&s, b));
+    assert_true(st.closed);
+    assert_true(s.run.failed);
+    torch_state_free(&st);
+    scene_fini(&s);
+}
+
+/* --- It ends well. --- */
+
+static void no_agent_is_cut_short_when_one_has_ended_well(void **state)
+{
+    struct scene s;
+    struct torch_state st;
+
+    (void)state;
+    train(&s, 2);
+    scene_finish(&s, 0);
+    close_run(&s, 0); /* torch has waited for 5 minutes */
+    assert_false(s.run.failed);
+    assert_null(scene_note(&s, NOTE_RUN_CLOSED)->reason);
+    scene_connect(&s, true); /* also if a node waits */
+    st = scene_state(scene_look(&s, &s.agents[1]));
+    assert_true(st.closed);
+    assert_int_equal(st.count, 1);
+    torch_state_free(&st);
+    scene_fini(&s);
+}
+
+static void one_fails_while_another_has_finished(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 3);
+    scene_finish(&s, 0);
+    close_run(&s, 1);
+    assert_true(s.run.failed);
+    scene_fini(&s);
+}
+
+/* --- The exit barrier. --- */
+
+static void those_who_have_finished_do_not_wait_for_a_lost_node(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 3);
+    scene_finish(&s, 0);
+    scene_disconnect(&s, &s.agents[2]);
+    assert_null(scene_get(&s, LAST_MEMBER)); /* "b" still trains */
+    scene_finish(&s, 1);
+    assert_non_null(scene_get(&s, LAST_MEMBER));
+    scene_fini(&s);
+
+    train(&s, 3);
+    scene_finish(&s, 0);
+    scene_finish(&s, 1);
+    assert_null(scene_get(&s, LAST_MEMBER));
+    scene_disconnect(&s, &s.agents[2]);
+    assert_non_null(scene_get(&s, LAST_MEMBER));
+    scene_fini(&s);
+}
+
+static void torch_itself_ends_the_barrier_when_all_have_finished(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 2);
+    scene_finish(&s, 0);
+    scene_finish(&s, 1);
+    scene_disconnect(&s, &s.agents[0]);
+    assert_null(scene_get(&s, ".0/torchelastic/agent/terminal_state0"));
+    scene_fini(&s);
+}
+
+/* Its workers have failed, it has restarts left, and waits for the others. */
+static void a_node_that_waits_is_not_lost(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 2);
+    scene_finish(&s, 0);
+    scene_leave(&s, 1);
+    scene_cas(&s, &s.agents[1], scene_get(&s, ""), scene_waiting(&s, scene_get(&s, ""), "b"));
+    assert_true(scene_node_now(&s, "b").waiting);
+    assert_null(scene_get(&s, LAST_MEMBER));
+    scene_fini(&s);
+}
+
+/* Each agent reads the key of each rank; rank 0 also the second one. */
+static void agents_before_2_4_get_the_keys_of_the_lost_rank(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    s.agents[0].pings = s.agents[1].pings = false;
+    scene_set(&s, &s.agents[0], 0, "torchelastic/agent/terminal_state0", "0");
+    scene_disconnect(&s, &s.agents[1]);
+    assert_non_null(scene_get(&s, ".0/torchelastic/agent/terminal_state1"));
+    assert_non_null(scene_get(&s, ".0/torchelastic/agent/terminal_state1.FIN"));
+    scene_fini(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_others_see_it_at_once_when_one_fails),
+        cmocka_unit_test(looks_that_are_held_are_answered_when_one_fails),
+        cmocka_unit_test(a_failed_run_is_forgotten_when_its_last_agent_has_ended),
+        cmocka_unit_test(torchs_way_ends_no_others),
+        cmocka_unit_test(it_is_known_after_a_start),
+        cmocka_unit_test(no_agent_is_cut_short_when_one_has_ended_well),
+        cmocka_unit_test(one_fails_while_another_has_finished),
+        cmocka_unit_test(those_who_have_finished_do_not_wait_for_a_lost_node),
+        cmocka_unit_test(torch_itself_ends_the_barrier_when_all_have_finished),
+        cmocka_unit_test(a_node_that_waits_is_not_lost),
+        cmocka_unit_test(agents_before_2_4_get_the_keys_of_the_lost_rank),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

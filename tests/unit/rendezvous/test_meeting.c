@@ -1,0 +1,393 @@
+/* All nodes of a complete round end their workers in the same moment: the looks of its participants
+ * are held until all of them look, and no node that waits is shown before. */
+#include "tests/unit/rendezvous/scene.h"
+
+/* Agents of a complete round, who have read their ranks and look once a second. */
+static void train(struct scene *s, size_t count)
+{
+    scene_init(s);
+    scene_meet(s, count);
+    for (size_t i = 0; i < count; i++)
+        scene_set(s, &s->agents[i], 0, "torchelastic/role_info/0", "{}");
+    for (int second = 0; second < 3; second++) {
+        scene_pass(s, 1000);
+        for (size_t i = 0; i < count; i++)
+            scene_look(s, &s->agents[i]);
+    }
+}
+
+/* One more agent waits for the next round. */
+static struct agent *come(struct scene *s)
+{
+    size_t i = s->agent_count;
+    struct agent *a = scene_connect(s, true);
+
+    scene_cas(s, a, scene_get(s, ""), scene_waiting(s, scene_get(s, ""), scene_name(i)));
+    assert_true(scene_node_now(s, scene_name(i)).waiting);
+    return a;
+}
+
+/* The agent looks. True: its look is held. */
+static bool is_held(struct scene *s, size_t i)
+{
+    struct agent *a = &s->agents[i];
+
+    if (policy_glance(&s->run, a, false, s->now.ms).ptr != NULL)
+        return false;
+    scene_event(s, AGENT_LOOKED, a);
+    return scene_has(s, POLICY_HOLD, a);
+}
+
+static bool is_waiting_in(const char *text)
+{
+    struct torch_state st = scene_state(text);
+    bool waits = false;
+
+    for (size_t i = 0; i < st.count; i++)
+        waits = waits || st.nodes[i].waiting;
+    torch_state_free(&st);
+    return waits;
+}
+
+/* The agent looks, and is answered that a node waits. */
+static bool is_called(struct scene *s, size_t i)
+{
+    return is_waiting_in(scene_look(s, &s->agents[i])) && !scene_has(s, POLICY_HOLD, &s->agents[i]);
+}
+
+/* The last step has resumed the look of that agent, which is answered that a node waits. */
+static bool is_released(struct scene *s, size_t i)
+{
+    return scene_has(s, POLICY_RESUME, &s->agents[i]) && is_called(s, i);
+}
+
+static void tick(struct scene *s, uint64_t ms)
+{
+    scene_pass(s, ms);
+    scene_event(s, RUN_TICK, NULL);
+}
+
+/* Meanwhile the agent that waits looks each second. */
+static void tick_each_second(struct scene *s, struct agent *new, int seconds)
+{
+    for (int i = 0; i < seconds; i++) {
+        tick(s, 1000);
+        scene_look(s, new);
+    }
+}
+
+/* --- All look. --- */
+
+static void all_are_answered_when_the_last_one_looks(void **state)
+{
+    const struct note *note;
+    struct scene s;
+
+    (void)state;
+    train(&s, 3);
+    come(&s);
+    assert_true(is_held(&s, 0));
+    scene_pass(&s, 400);
+    assert_true(is_held(&s, 1));
+    assert_int_equal(s.run.meeting.held, 2);
+    scene_pass(&s, 300);
+    assert_true(is_called(&s, 2)); /* it is not held: nothing would resume it */
+    note = scene_note(&s, NOTE_MEETING);
+    assert_non_null(note);
+    assert_int_equal(note->number, 3);
+    assert_int_equal(note->late, 0);
+    assert_int_equal(note->ms, 700);
+    assert_true(scene_has(&s, POLICY_RESUME, &s.agents[0]));
+    assert_true(scene_has(&s, POLICY_RESUME, &s.agents[1]));
+    assert_int_equal(s.run.meeting.held, 0);
+    assert_true(is_called(&s, 0));
+    assert_true(is_called(&s, 1));
+    scene_fini(&s);
+}
+
+static void one_participant_is_answered_at_once(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 1);
+    come(&s);
+    assert_true(is_called(&s, 0));
+    scene_fini(&s);
+}
+
+static void a_look_that_comes_again_stays_held(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 2);
+    come(&s);
+    assert_true(is_held(&s, 0));
+    assert_true(is_held(&s, 0));
+    assert_int_equal(s.run.meeting.held, 1);
+    assert_true(is_called(&s, 1));
+    scene_fini(&s);
+}
+
+/* A loss counts as a node that waits: the mark. */
+static void so_do_the_survivors_of_a_loss(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 3);
+    scene_disconnect(&s, &s.agents[1]);
+    assert_true(is_held(&s, 2));
+    assert_true(is_called(&s, 0));
+    assert_true(is_called(&s, 2));
+    scene_fini(&s);
+}
+
+static void the_next_round_has_its_own_meeting(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 2);
+    come(&s);
+    is_held(&s, 0);
+    assert_true(is_called(&s, 1));
+    scene_leave(&s, 0);
+    scene_leave(&s, 1);
+    scene_join(&s, 0);
+    scene_join(&s, 1);
+    scene_join(&s, 2);
+    if (!s.run.view.state.complete) /* the last call is over */
+        scene_cas(&s, &s.agents[0], scene_get(&s, ""),
+                  scene_completed(&s, scene_get(&s, ""), "a"));
+    assert_true(s.run.view.state.complete);
+    assert_int_equal(s.run.view.state.round, 1);
+    assert_int_equal(s.run.meeting.phase, MEETING_NONE);
+    for (size_t i = 0; i < 3; i++) {
+        scene_look(&s, &s.agents[i]); /* it sees the complete round */
+        scene_set(&s, &s.agents[i], 1, "torchelastic/role_info/0", "{}");
+    }
+    come(&s);
+    assert_true(is_held(&s, 0));
+    assert_true(is_held(&s, 1));
+    assert_true(is_called(&s, 2));
+    scene_fini(&s);
+}
+
+/* --- Nobody sees it before. --- */
+
+static void a_heartbeat_is_answered_without_the_node_that_waits(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    for (int shown = 0; shown < 2; shown++) { /* or the agent has read the whole state last */
+        const char *seen, *answer;
+
+        train(&s, 2);
+        seen = shown ? scene_copy(scene_look(&s, &s.agents[0])) : scene_copy(scene_get(&s, ""));
+        come(&s);
+        scene_pass(&s, 100);
+        answer = scene_cas(&s, &s.agents[0], seen, scene_beating(&s, seen, "a"));
+        assert_non_null(answer);
+        assert_false(is_waiting_in(answer));
+        assert_true(is_held(&s, 0));
+        assert_true(is_called(&s, 1));
+        scene_fini(&s);
+    }
+}
+
+/* It starts its workers with what it reads then, and looks a second later. */
+static void a_round_is_shown_without_it_before_the_rank_is_read(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 3);
+    come(&s);
+    assert_false(is_waiting_in(scene_look(&s, &s.agents[1])));
+    assert_false(scene_has(&s, POLICY_HOLD, &s.agents[1]));
+    scene_fini(&s);
+}
+
+static void it_stays_hidden_once_an_agent_has_finished(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 2);
+    scene_finish(&s, 1);
+    come(&s);
+    assert_false(is_held(&s, 0));
+    assert_false(is_waiting_in(scene_look(&s, &s.agents[0])));
+    scene_fini(&s);
+}
+
+static void those_who_are_held_go_on_if_an_agent_finishes_meanwhile(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 2);
+    come(&s);
+    assert_true(is_held(&s, 0));
+    scene_finish(&s, 1);
+    assert_true(scene_has(&s, POLICY_RESUME, &s.agents[0]));
+    assert_false(is_waiting_in(scene_look(&s, &s.agents[0])));
+    scene_fini(&s);
+}
+
+/* --- An agent does not look. --- */
+
+/* As often as it has looked so far, and half of that again, and two seconds. */
+static void it_is_waited_for_as_long_as_it_usually_takes(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 3);
+    come(&s);
+    assert_true(is_held(&s, 0));
+    assert_true(is_held(&s, 1));
+    tick(&s, 3499);
+    assert_false(scene_has(&s, POLICY_RESUME, &s.agents[0]));
+    tick(&s, 1);
+    assert_int_equal(scene_note(&s, NOTE_MEETING)->late, 1);
+    assert_true(is_released(&s, 0));
+    assert_true(is_called(&s, 1));
+    assert_true(is_called(&s, 2)); /* it sees it when it looks */
+    scene_fini(&s);
+}
+
+/* --monitor-interval=30: it looks when it wants to. */
+static void a_slow_agent_gets_its_time(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 2);
+    scene_pass(&s, 30000);
+    scene_look(&s, &s.agents[1]);
+    tick_each_second(&s, come(&s), 1);
+    assert_true(is_held(&s, 0));
+    tick_each_second(&s, &s.agents[2], 29);
+    assert_int_equal(s.run.meeting.held, 1);
+    assert_true(is_called(&s, 1));
+    scene_fini(&s);
+}
+
+static void one_of_which_nothing_is_known_gets_the_longest(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    for (size_t i = 0; i < 2; i++)
+        scene_set(&s, &s.agents[i], 0, "torchelastic/role_info/0", "{}");
+    come(&s);
+    assert_true(is_held(&s, 0));
+    tick_each_second(&s, &s.agents[2], 39);
+    assert_int_equal(s.run.meeting.held, 1);
+    tick(&s, 1000);
+    assert_true(is_released(&s, 0));
+    scene_fini(&s);
+}
+
+static void one_that_leaves_or_is_lost_or_away_is_not_waited_for(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    for (int how = 0; how < 3; how++) {
+        train(&s, 3);
+        come(&s);
+        assert_true(is_held(&s, 0));
+        assert_true(is_held(&s, 1));
+        if (how == 0)
+            scene_leave(&s, 2); /* its workers have failed */
+        else if (how == 1)
+            scene_disconnect(&s, &s.agents[2]);
+        else
+            scene_event(&s, AGENT_AWAY, &s.agents[2]);
+        assert_true(scene_has(&s, POLICY_RESUME, &s.agents[0]));
+        assert_true(is_released(&s, 1));
+        scene_fini(&s);
+    }
+}
+
+static void one_that_is_held_may_leave(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 3);
+    come(&s);
+    assert_true(is_held(&s, 0));
+    scene_disconnect(&s, &s.agents[0]);
+    assert_int_equal(s.run.meeting.held, 0);
+    assert_true(is_held(&s, 1));
+    assert_true(is_called(&s, 2));
+    scene_fini(&s);
+}
+
+/* --- The node that waits goes. --- */
+
+static void those_who_are_held_go_on_if_it_leaves(void **state)
+{
+    struct scene s;
+    struct agent *new;
+
+    (void)state;
+    train(&s, 2);
+    new = come(&s);
+    assert_true(is_held(&s, 0));
+    scene_disconnect(&s, new);
+    assert_true(scene_has(&s, POLICY_RESUME, &s.agents[0]));
+    assert_false(is_waiting_in(scene_look(&s, &s.agents[0])));
+    assert_int_equal(s.run.meeting.phase, MEETING_NONE);
+    scene_fini(&s);
+}
+
+/* A node that comes and goes does not hold a look for ever. */
+static void a_look_is_held_once(void **state)
+{
+    struct scene s;
+    struct agent *new;
+
+    (void)state;
+    train(&s, 2);
+    new = come(&s);
+    assert_true(is_held(&s, 0));
+    scene_disconnect(&s, new);
+    come(&s);
+    assert_false(is_held(&s, 0));
+    assert_true(is_held(&s, 0)); /* the next one */
+    scene_fini(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_are_answered_when_the_last_one_looks),
+        cmocka_unit_test(one_participant_is_answered_at_once),
+        cmocka_unit_test(a_look_that_comes_again_stays_held),
+        cmocka_unit_test(so_do_the_survivors_of_a_loss),
+        cmocka_unit_test(the_next_round_has_its_own_meeting),
+        cmocka_unit_test(a_heartbeat_is_answered_without_the_node_that_waits),
+        cmocka_unit_test(a_round_is_shown_without_it_before_the_rank_is_read),
+        cmocka_unit_test(it_stays_hidden_once_an_agent_has_finished),
+        cmocka_unit_test(those_who_are_held_go_on_if_an_agent_finishes_meanwhile),
+        cmocka_unit_test(it_is_waited_for_as_long_as_it_usually_takes),
+        cmocka_unit_test(a_slow_agent_gets_its_time),
+        cmocka_unit_test(one_of_which_nothing_is_known_gets_the_longest),
+        cmocka_unit_test(one_that_leaves_or_is_lost_or_away_is_not_waited_for),
+        cmocka_unit_test(one_that_is_held_may_leave),
+        cmocka_unit_test(those_who_are_held_go_on_if_it_leaves),
+        cmocka_unit_test(a_look_is_held_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
