@@ -8,6 +8,7 @@
 
 #define SPLIT_MS  4000 /* how long a node that looks once a second takes to notice that it was replaced */
 #define LOOKS_MS  3000 /* how long a look is held, at most */
+#define GATHER_MS 47000 /* the same, until all look */
 #define QUEUED_MS 8000 /* how long a request is held by the queue, at most */
 
 /* --- Worlds. --- */
@@ -143,6 +144,8 @@ static void check_held(const struct pod *p)
         sim_fail("%s has been queued for too long", p->name);
     if (link->agent.look == LOOK_LONG && sim_now() > since && sim_now() - since > LOOKS_MS)
         sim_fail("%s looks for too long", p->name);
+    if (link->agent.look == LOOK_GATHERED && sim_now() > since && sim_now() - since > GATHER_MS)
+        sim_fail("%s waits for the others to look for too long", p->name);
     if (link->agent.waiting && sim_now() > since &&
         sim_now() - since > sim.space.settings.closed_run_wait_ms + 2000)
         sim_fail("%s has waited for a closed run for too long", p->name);

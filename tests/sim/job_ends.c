@@ -15,6 +15,12 @@
 
 /* --- Meetings. --- */
 
+/* Only in what rdzvd writes for each agent it can hide that a node waits. */
+static bool can_meet_together(const struct policy_settings *settings)
+{
+    return settings->agent_views && settings->merge_heartbeats;
+}
+
 /* A meeting is due while a node waits for a complete round. */
 static void note_due(struct job *job)
 {
@@ -33,7 +39,8 @@ static bool was_out_of_reach(const struct pod *p, uint64_t since_ms)
 
 void check_restart(const struct pod *p)
 {
-    if (p->break_is_real || was_out_of_reach(p, p->break_due_ms))
+    if (!can_meet_together(&sim.space.settings) || p->break_is_real ||
+        was_out_of_reach(p, p->break_due_ms))
         return;
     sim_fail("a meeting has cost %s a restart: it was due since %.3f s", p->name,
              (double)(p->break_due_ms - FIRST_MS) / 1000);
@@ -103,7 +110,9 @@ static void check_barrier(struct job *job)
 
 static void check_failed(const struct job *job)
 {
-    for (size_t i = 0; job->failed_ms != 0 && i < job->pod_count; i++) {
+    if (job->failed_ms == 0 || !sim.space.settings.end_failed_runs)
+        return;
+    for (size_t i = 0; i < job->pod_count; i++) {
         const struct pod *p = &job->pods[i];
         uint64_t since_ms = latest(job->failed_ms, p->agent.entered_ms,
                                    sim_now() - net_reachable_for(p));

@@ -147,14 +147,16 @@ static bool step(void)
 
 /* --- Sequences. --- */
 
-/* Workers of jobs whose agents are not notified of a loss may not hang: they would hang for ever. */
+/* If the agents of a job are not notified of a loss or a failure, its workers must not hang, since
+ * they would hang for ever. */
 static enum worker_kind any_workers(const struct policy_settings *settings)
 {
     enum worker_kind kind = (enum worker_kind)sim_draw(WORKER_KINDS);
 
     if (sim.fixed_workers >= 0)
         kind = (enum worker_kind)sim.fixed_workers;
-    if (kind == WORKERS_NCCL && settings->restart_on_loss != RESTART_WHEN_SILENT)
+    if (kind == WORKERS_NCCL && !(settings->restart_on_loss == RESTART_WHEN_SILENT &&
+                                  settings->end_failed_runs))
         return WORKERS_GLOO;
     return kind;
 }
@@ -217,6 +219,7 @@ static void draw_settings(struct policy_settings *settings)
     settings->agent_views = sim_draw(4) != 0;
     settings->crowd_least = crowd_least[sim_draw(3)];
     settings->long_looks = sim_draw(4) != 0;
+    settings->end_failed_runs = sim_draw(4) != 0;
 }
 
 /* What relays do not serve is a port of a run's own. And a daemon that begins again does not know
@@ -312,7 +315,8 @@ static const struct policy_settings defaults = {.merge_heartbeats = true,
                                                 .agent_views = true,
                                                 .long_looks = true,
                                                 .crowd_least = 16,
-                                                .close_from_members = true};
+                                                .close_from_members = true,
+                                                .end_failed_runs = true};
 static const struct policy_settings bare = {
     .merge_heartbeats = true, .closed_run_ttl_ms = 5000, .closed_run_wait_ms = 45000};
 
