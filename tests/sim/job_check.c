@@ -3,6 +3,7 @@
 
 #include "proto/torch/torch_timing.h"
 #include "tests/sim/job_net.h"
+#include "tests/sim/job_workers.h"
 
 #include <stdio.h>
 
@@ -197,8 +198,7 @@ static bool is_settled(const struct job *job)
         if (!net_is_reachable(p) || (p->wanted && !model_agent_is_alive(&p->agent)))
             return false;
         alive += model_agent_is_alive(&p->agent);
-        in += p->training && p->break_ms == 0 && !p->hangs && p->done_ms == 0 &&
-              !p->agent.workers_failed && !p->agent.errs &&
+        in += workers_are_whole(p) && p->done_ms == 0 && !p->agent.errs &&
               node != NULL && node->participant && node->rank == p->agent.rank && s->complete &&
               s->round == p->agent.round;
     }
@@ -278,4 +278,30 @@ void tell_state(const struct job *job)
                 : node->waiting     ? "waiting"
                                     : "spare or gone");
     }
+}
+
+/* The node's list: a participant, a node that waits, a spare, a node that is in no list. */
+static char list_of(const struct torch_node *node)
+{
+    return node->participant ? 'P' : node->waiting ? 'w' : node->redundant ? 's' : '-';
+}
+
+void tell_change(struct job *job)
+{
+    const struct run_view *v = &job->run->run.view;
+    char text[256] = "";
+    size_t len = 0;
+
+    if (!sim.verbose || v->changes == job->told_changes)
+        return;
+    job->told_changes = v->changes;
+    for (size_t i = 0; i < v->state.count && len < sizeof text - 32; i++) {
+        const struct torch_node *node = &v->state.nodes[i];
+
+        len += (size_t)snprintf(text + len, sizeof text - len, " %.*s:%c",
+                                (int)(node->addr.len > 8 ? 8 : node->addr.len),
+                                (const char *)node->addr.ptr, list_of(node));
+    }
+    sim_tell("  %s: round %" PRId64 "%s%s%s", job->run->key + sizeof RUN_PREFIX - 1, v->state.round,
+             v->state.complete ? " complete" : "", v->state.closed ? " closed" : "", text);
 }

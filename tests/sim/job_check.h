@@ -9,6 +9,8 @@
 void check_world(const struct pod *p);
 /* Its agent has failed, and not by the daemon's doing. */
 void check_failure(const struct pod *p);
+/* rdzvd can hide that a node waits: only in what it writes for each agent by itself. */
+bool can_meet_together(void);
 /* Its agent has seen its workers fail: see job_ends.c. */
 void check_restart(const struct pod *p);
 /* Its workers are about to end. */
@@ -22,5 +24,7 @@ void check_job(struct job *job);
 bool all_settled(void);
 /* The same, and no nodes are about to meet. */
 bool all_at_rest(void);
-/* For who has to find out why they have not settled. */
+/* For a person who must find out why they have not settled. */
 void tell_state(const struct job *job);
+/* With --verbose: the state, if it has changed. */
+void tell_change(struct job *job);

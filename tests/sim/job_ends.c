@@ -15,10 +15,9 @@
 
 /* --- Meetings. --- */
 
-/* Only in what rdzvd writes for each agent it can hide that a node waits. */
-static bool can_meet_together(const struct policy_settings *settings)
+bool can_meet_together(void)
 {
-    return settings->agent_views && settings->merge_heartbeats;
+    return sim.space.settings.agent_views && sim.space.settings.merge_heartbeats;
 }
 
 /* A meeting is due while a node waits for a complete round. */
@@ -39,7 +38,7 @@ static bool was_out_of_reach(const struct pod *p, uint64_t since_ms)
 
 void check_restart(const struct pod *p)
 {
-    if (!can_meet_together(&sim.space.settings) || p->break_is_real ||
+    if (!can_meet_together() || p->break_is_real ||
         was_out_of_reach(p, p->break_due_ms))
         return;
     sim_fail("a meeting has cost %s a restart: it was due since %.3f s", p->name,
@@ -58,14 +57,15 @@ void check_end(const struct pod *p)
                  p->name);
 }
 
-/* The agent waits in the exit barrier, and an agent of its world that lives has not come there. */
+/* The agent waits in the exit barrier, and another agent may still come there: it is in the same
+ * world, and its workers run. */
 static bool awaits_any(const struct pod *p)
 {
     for (size_t i = 0; i < p->job->pod_count; i++) {
         const struct pod *other = &p->job->pods[i];
 
-        if (other->world == p->world && model_agent_is_alive(&other->agent) &&
-            !model_agent_is_done(&other->agent))
+        if (other->world == p->world &&
+            (other->training || other->agent.phase == MODEL_ARRIVING))
             return true;
     }
     return false;
@@ -96,14 +96,14 @@ static void check_barrier(struct job *job)
 {
     const struct pod *p = any_in_barrier(job);
 
-    if (p == NULL || is_any_loss_unnoticed(job) || !sim.space.settings.drop_disconnected) {
+    if (p == NULL || p->world != job->done_world || is_any_loss_unnoticed(job) || !sim.space.settings.drop_disconnected) {
         job->all_lost_ms = 0;
         return;
     }
     if (job->all_lost_ms == 0)
         job->all_lost_ms = sim_now();
     if (sim_now() - latest(job->all_lost_ms, sim_now() - net_reachable_for(p), 0) > BARRIER_MS)
-        sim_fail("%s waits in the exit barrier for nodes that are lost", p->name);
+        sim_fail("%s waits in the exit barrier for nodes that cannot come", p->name);
 }
 
 /* --- Bad ends. --- */

@@ -121,6 +121,16 @@ static void note_waiting_close(struct job *job, bool may, int64_t round)
     job->asked_of = torch_state_participants(&run->view.state);
 }
 
+/* The run was closed by an error: rdzvd ends it for all if an agent of its newest round has done
+ * that. Else the user ends the job, since the run goes on for nobody. */
+static void note_failed(struct job *job, bool by_member)
+{
+    if (by_member && sim.space.settings.end_failed_runs)
+        job->failed_ms = sim_now();
+    else if (job->again_ms == 0)
+        job->again_ms = sim_now() + 1 + sim_draw(15000);
+}
+
 void job_note_close(struct job *job)
 {
     const struct run *run = &job->run->run;
@@ -137,7 +147,7 @@ void job_note_close(struct job *job)
     if (job->is_closed && !was_closed) {
         if (other != NULL && !job->may_close)
             sim_fail("who may not has closed the run of %s", other->name);
-        job->failed_ms = sim_now();
+        note_failed(job, job->may_close);
     } else if (!job->is_closed && job->may_close && run->view.state.complete &&
                run->view.state.round == job->asked_in &&
                torch_state_participants(&run->view.state) >= job->asked_of) {
@@ -165,13 +175,15 @@ static void close_run(struct pod *p, struct slice expected, struct slice desired
     bool dead = false, was_closed = v->state.closed;
     const struct pod *other = may ? NULL : who_trains_on(p->job, p, &dead);
     int64_t round = v->state.round;
+    bool is_member = node != NULL && node->participant && is_its_own(p) && v->state.complete &&
+                     p->agent.has_ranks && p->agent.round == round;
 
     model_compare_set(p->link, expected, desired);
-    note_waiting_close(p->job, may && p->agent.has_ranks && p->agent.round == round, round);
+    note_waiting_close(p->job, is_member, round);
     if (other != NULL && v->state.closed)
         sim_fail("%s closed the run of %s", p->name, other->name);
     if (!was_closed && v->state.closed)
-        p->job->failed_ms = sim_now();
+        note_failed(p->job, is_member);
 }
 
 /* A request comes to the daemon. */

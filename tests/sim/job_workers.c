@@ -6,7 +6,6 @@
 
 #define WORKERS_MS 2000  /* how long workers load torch before they come */
 #define MATES_MS   8000  /* how long they wait for the others of their world */
-#define FINISH_MS  20000 /* between the first and the last good end, at most */
 
 /* --- Worlds. --- */
 
@@ -145,13 +144,14 @@ static void connect_workers(struct pod *p)
     check_world(p);
 }
 
-/* Its workers meet, or their collective fails: an agent that is a participant may be gone. */
+/* Its workers meet, or their collective fails: an agent that is a participant may be gone. NCCL
+ * waits for 10 minutes. */
 static void check_mates(struct pod *p)
 {
     const struct torch_state *then = &p->job->run->run.view.last_completed;
     size_t mates = 0;
 
-    if (p->break_ms != 0 || p->hangs || p->agent.workers_failed ||
+    if (p->job->workers == WORKERS_NCCL || p->break_ms != 0 || p->agent.workers_failed ||
         sim_now() - p->agent.entered_ms <= MATES_MS ||
         p->world != (p->job->run->incarnation << 32 | (uint64_t)then->round))
         return;
@@ -211,19 +211,20 @@ static bool trains_well(const struct pod *p, uint64_t world)
            !p->agent.workers_failed && p->agent.leaves == MODEL_STAYS && net_is_reachable(p);
 }
 
-static bool is_whole_world(const struct job *job, const struct pod *first)
+bool workers_are_whole(const struct pod *p)
 {
+    const struct job *job = p->job;
     size_t mates = 0;
 
     for (size_t i = 0; i < job->pod_count; i++)
-        mates += trains_well(&job->pods[i], first->world);
-    return first->training && world_of(first) == first->world && mates == first->agent.world_size;
+        mates += trains_well(&job->pods[i], p->world);
+    return p->training && world_of(p) == p->world && mates == p->agent.world_size;
 }
 
 static const struct pod *any_whole_world(const struct job *job)
 {
     for (size_t i = 0; i < job->pod_count; i++) {
-        if (is_whole_world(job, &job->pods[i]))
+        if (workers_are_whole(&job->pods[i]))
             return &job->pods[i];
     }
     return NULL;
@@ -231,13 +232,15 @@ static const struct pod *any_whole_world(const struct job *job)
 
 void workers_finish(struct job *job)
 {
+    static const uint64_t longest_ms[] = {100, 20000, 150000};
     const struct pod *first = any_whole_world(job);
-    uint64_t most_ms = sim_draw(2) == 0 ? 100 : FINISH_MS;
+    uint64_t most_ms = longest_ms[sim_draw(3)];
 
     if (first == NULL || job->finishes || job->again_ms != 0)
         return;
     sim_tell("%s is done", job->run->key);
-    job->finishes = job->finishes_alone = true;
+    job->finishes = true;
+    job->finishes_alone = job->run->run.view.waiting == 0;
     job->finishing_faults = sim.fault_count + 1; /* this one is counted later */
     for (size_t i = 0; i < job->pod_count; i++) {
         struct pod *p = &job->pods[i];
@@ -267,6 +270,7 @@ void workers_check_finished(struct job *job)
         any_done = any_done || job->pods[i].agent.phase == MODEL_DONE;
     }
     job->finishes = false;
+    sim.last_fault_ms = sim_now();
     if (any_done)
         job->again_ms = sim_now() + 1 + sim_draw(15000);
 }

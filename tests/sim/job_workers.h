@@ -16,6 +16,8 @@ void workers_run(struct pod *p);
 /* When that is next; UINT64_MAX: never. */
 uint64_t workers_next_ms(const struct pod *p);
 
+/* All nodes of its world train, and nothing is about to end that. */
+bool workers_are_whole(const struct pod *p);
 /* The workers of its newest round end well, one node after the other. */
 void workers_finish(struct job *job);
 /* The job begins again later if all of these have ended. */

@@ -71,6 +71,7 @@ struct job {
     bool relays_return; /* they outlive the daemon, and its agents with them */
     uint64_t split_since_ms;
     uint64_t completions; /* rounds of which check_spares() has seen that they are complete */
+    uint64_t told_changes; /* of the view, by tell_change() */
     uint64_t due_ms;      /* since then a meeting is due, or the last one was */
     bool is_due;
 
@@ -82,12 +83,12 @@ struct job {
     size_t done_count;   /* of so many nodes */
     bool finishes;             /* the workers of a world end well, one node after the other */
     uint64_t finishing_faults; /* as many faults were injected before */
-    bool finishes_alone;       /* no node waited outside that world */
+    bool finishes_alone;       /* no node is outside that world, and no meeting was due */
     uint64_t all_lost_ms;      /* those that have not arrived are all lost, since then; 0: not */
     uint64_t again_ms;         /* the job is done, and begins again then */
 
-    /* Its bad end: an agent has closed the run whose workers had failed, or by an error of its own.
-     * 0: none has. */
+    /* Its bad end: an agent of the newest round has closed the run, whose workers had failed, or by
+     * an error of its own. 0: no agent has. */
     uint64_t failed_ms;
 
     /* Closes that the daemon is to judge later, for it has just begun. */

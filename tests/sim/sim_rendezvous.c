@@ -34,7 +34,9 @@
 #define WALL_US    INT64_C(1790000000000000)
 #define SETTLE_MS  150000
 #define STEADY_MS  1500
-#define MEETINGS   4 /* after the last fault, at most */
+/* After the last fault, at most. If a meeting costs restarts, the job fails and begins again. */
+#define MEETINGS       4
+#define MEETINGS_APART 16
 
 #define SETTLE_BUCKETS 8
 
@@ -112,9 +114,18 @@ static uint64_t longest_monitor_ms(void)
     return most;
 }
 
+static bool is_any_job_finishing(void)
+{
+    for (size_t k = 0; k < sim.job_count; k++) {
+        if (sim.jobs[k].finishes)
+            return true;
+    }
+    return false;
+}
+
 static uint64_t settle_most_ms(void)
 {
-    return SETTLE_MS + MEETINGS * longest_monitor_ms() +
+    return SETTLE_MS + (can_meet_together() ? MEETINGS : MEETINGS_APART) * longest_monitor_ms() +
            (sim.space.settings.drop_disconnected ? 0 : WRONG_CLOCK_MS);
 }
 
@@ -124,6 +135,7 @@ static bool step(void)
     daemon_run();
     run_pods();
     for (size_t k = 0; k < sim.job_count; k++) {
+        tell_change(&sim.jobs[k]);
         job_note_close(&sim.jobs[k]);
         check_job(&sim.jobs[k]);
     }
@@ -133,7 +145,8 @@ static bool step(void)
         sim.steady_since_ms = sim_now();
     if (sim.steady_since_ms != 0 && sim_now() - sim.steady_since_ms >= STEADY_MS)
         return false;
-    if (sim.faults_left == 0 && sim_now() - sim.last_fault_ms > settle_most_ms()) {
+    if (sim.faults_left == 0 && !is_any_job_finishing() &&
+        sim_now() - sim.last_fault_ms > settle_most_ms()) {
         for (size_t k = 0; k < sim.job_count; k++)
             tell_state(&sim.jobs[k]);
         sim_fail("not all nodes are in a round %" PRIu64 " s after the last fault",
@@ -232,6 +245,21 @@ static bool draw_relays_return(const struct policy_settings *settings)
            settings->restart_on_loss == RESTART_WHEN_SILENT;
 }
 
+static void tell_settings(const struct policy_settings *s)
+{
+    sim_tell("merge_heartbeats %d own_worker_ports %d drop_disconnected %d keep_connected %d "
+             "restart_on_loss %d end_last_call %d close_from_members %d agent_views %d "
+             "long_looks %d end_failed_runs %d",
+             s->merge_heartbeats, s->own_worker_ports, s->drop_disconnected, s->keep_connected,
+             s->restart_on_loss, s->end_last_call, s->close_from_members, s->agent_views,
+             s->long_looks, s->end_failed_runs);
+    sim_tell("closed_run_ttl %" PRIu64 " closed_run_wait %" PRIu64 " silent_node %" PRIu64
+             " silent_restart %" PRIu64 " regroup_wait %" PRIu64 " expected_nodes %" PRIu64
+             " crowd_least %zu",
+             s->closed_run_ttl_ms, s->closed_run_wait_ms, s->silent_node_ms, s->silent_restart_ms,
+             s->regroup_wait_ms, s->expected_nodes, s->crowd_least);
+}
+
 static void begin(uint64_t seed)
 {
     sim = (struct sim){.seed = seed,
@@ -252,6 +280,7 @@ static void begin(uint64_t seed)
     sim.job_count = sim_draw(5) == 0 ? 2 : 1;
     if (sim.fixed != NULL)
         sim.space.settings = *sim.fixed;
+    tell_settings(&sim.space.settings);
     sim.jobs[0].relays_return = draw_relays_return(&sim.space.settings);
     for (size_t k = 0; k < sim.job_count; k++)
         sim.jobs[k].has_relays = sim.jobs[k].relays_return || sim_draw(2) == 0;
