@@ -55,7 +55,7 @@ static uint64_t any_monitor_ms(uint64_t usual_ms)
 {
     static const uint64_t intervals_ms[] = {100, 1000, 5000};
 
-    return sim_draw(8) != 0 ? usual_ms : intervals_ms[sim_draw(3)];
+    return sim_draw(8) != 0 ? usual_ms : intervals_ms[sim_draw(can_meet_together() ? 3 : 2)];
 }
 
 void job_scale_up(struct job *job)

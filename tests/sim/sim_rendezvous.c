@@ -34,9 +34,7 @@
 #define WALL_US    INT64_C(1790000000000000)
 #define SETTLE_MS  150000
 #define STEADY_MS  1500
-/* After the last fault, at most. If a meeting costs restarts, the job fails and begins again. */
-#define MEETINGS       4
-#define MEETINGS_APART 16
+#define MEETINGS   4 /* after the last fault, at most */
 
 #define SETTLE_BUCKETS 8
 
@@ -125,7 +123,7 @@ static bool is_any_job_finishing(void)
 
 static uint64_t settle_most_ms(void)
 {
-    return SETTLE_MS + (can_meet_together() ? MEETINGS : MEETINGS_APART) * longest_monitor_ms() +
+    return SETTLE_MS + MEETINGS * longest_monitor_ms() +
            (sim.space.settings.drop_disconnected ? 0 : WRONG_CLOCK_MS);
 }
 
@@ -161,7 +159,8 @@ static bool step(void)
 /* --- Sequences. --- */
 
 /* If the agents of a job are not notified of a loss or a failure, its workers must not hang, since
- * they would hang for ever. */
+ * they would hang for ever. If rdzvd cannot let the agents meet together, their workers fail late:
+ * else each meeting would end such a job, as with torch's own store. */
 static enum worker_kind any_workers(const struct policy_settings *settings)
 {
     enum worker_kind kind = (enum worker_kind)sim_draw(WORKER_KINDS);
@@ -170,15 +169,20 @@ static enum worker_kind any_workers(const struct policy_settings *settings)
         kind = (enum worker_kind)sim.fixed_workers;
     if (kind == WORKERS_NCCL && !(settings->restart_on_loss == RESTART_WHEN_SILENT &&
                                   settings->end_failed_runs))
-        return WORKERS_GLOO;
-    return kind;
+        kind = WORKERS_GLOO;
+    return kind == WORKERS_GLOO && !can_meet_together() ? WORKERS_LATE : kind;
 }
 
-static uint64_t any_interval_ms(void)
+/* The same. A look is not held for long if the agent, which sends no heartbeat meanwhile, would be
+ * presumed dead. */
+static uint64_t any_interval_ms(const struct policy_settings *settings)
 {
     static const uint64_t intervals_ms[] = {100, 100, 1000, 5000};
+    uint64_t ms = sim_draw(16) == 0 ? 30000 : intervals_ms[sim_draw(4)];
 
-    return sim_draw(16) == 0 ? 30000 : intervals_ms[sim_draw(4)];
+    if (!can_meet_together())
+        return ms > 1000 ? 1000 : ms;
+    return ms > 5000 && !settings->keep_connected ? 5000 : ms;
 }
 
 static void tell_job(const struct job *job)
@@ -195,7 +199,7 @@ static void begin_job(struct job *job, struct model_run *run)
     size_t nodes = 1 + sim_draw(4);
 
     job->workers = any_workers(&sim.space.settings);
-    job->settings.monitor_ms = any_interval_ms();
+    job->settings.monitor_ms = any_interval_ms(&sim.space.settings);
     job->settings.max_restarts = sim_draw(4) == 0 ? 1 + sim_draw(3) : 0;
     job->run = run;
     job->settings.min_nodes = 1 + sim_draw(nodes);
