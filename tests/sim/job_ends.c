@@ -5,7 +5,8 @@
  * failure must have a real cause: a fault that was injected at that node or, if workers fail for
  * others of their world, at one of these. A meeting is no such cause. rdzvd holds the looks of the
  * agents for that, but not for ever, so this check excuses an agent that could not look in time: it
- * was frozen or cut off, or its relay or rdzvd was away, at a time when the meeting was due. */
+ * was frozen or cut off, or its relay or rdzvd was away, at a time when the meeting was due, or just
+ * before: if it was presumed dead then, rdzvd does not wait for it until it asks again. */
 #include "tests/sim/job_check.h"
 #include "tests/sim/job_net.h"
 
@@ -33,13 +34,17 @@ static void note_due(struct job *job)
 
 static bool was_out_of_reach(const struct pod *p, uint64_t since_ms)
 {
-    return !net_is_reachable(p) || sim_now() - net_reachable_for(p) >= since_ms;
+    uint64_t reached_ms = sim_now() - net_reachable_for(p);
+
+    return !net_is_reachable(p) || (reached_ms >= since_ms && reached_ms != p->started_ms);
 }
 
 void check_restart(const struct pod *p)
 {
+    uint64_t look_ms = latest(p->settings.monitor_ms, POLL_MS, 0) + GRACE_MS;
+
     if (!can_meet_together() || p->break_is_real ||
-        was_out_of_reach(p, p->break_due_ms))
+        was_out_of_reach(p, p->break_due_ms - look_ms))
         return;
     sim_fail("a meeting has cost %s a restart: it was due since %.3f s", p->name,
              (double)(p->break_due_ms - FIRST_MS) / 1000);

@@ -43,7 +43,7 @@ void pod_start(struct pod *p)
     pod_end(p, 0);
     p->wanted = true;
     p->link = model_link_new(job->run, p, job->settings.sharing != SHARING_OLD, job->has_relays);
-    p->reachable_since_ms = sim_now();
+    p->started_ms = p->reachable_since_ms = sim_now();
     model_agent_start(&p->agent, &p->settings, p->name, 100, clock_us, first_ms);
     sim_tell("%s/%s starts, its clock %+.1f s", job->run->key, p->name, (double)clock_us / 1e6);
 }
@@ -282,6 +282,9 @@ static void take_answer(struct pod *p)
     }
     model_agent_answer(&p->agent, p->answer_absent ? (struct slice){0} : value, sim_now(),
                        sim_wall_us());
+    if (p->agent.phase == MODEL_TRAINING)
+        sim_tell("  %s sees %zu nodes, %zu wait", p->name, p->agent.state.count,
+                 model_agent_sees_waiting(&p->agent));
 }
 
 void pod_run(struct pod *p)

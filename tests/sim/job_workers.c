@@ -26,6 +26,13 @@ void workers_enter(struct pod *p)
     check_world(p);
 }
 
+/* Once a node has ended well, rdzvd lets the others end, so the workers of NCCL fail when their
+ * collective times out: after 10 minutes, here sooner. */
+static bool hangs_for_ever(const struct job *job)
+{
+    return job->workers == WORKERS_NCCL && !job->finishes;
+}
+
 static uint64_t any_break_ms(const struct job *job)
 {
     return sim_now() + (job->workers == WORKERS_GLOO ? 1 + sim_draw(50) : 1000 + sim_draw(7000));
@@ -34,7 +41,7 @@ static uint64_t any_break_ms(const struct job *job)
 /* Its workers are in a collective, and those of another node are gone. */
 static void miss_mate(struct pod *p, bool is_real)
 {
-    if (p->job->workers == WORKERS_NCCL) {
+    if (hangs_for_ever(p->job)) {
         p->hangs = true;
         return;
     }

@@ -31,6 +31,7 @@ struct pod {
     uint64_t restart_ms;
     uint64_t frozen_until_ms, cut_until_ms;
     uint64_t away_since_ms, away_until_ms; /* its relay has no daemon; 0: it has */
+    uint64_t started_ms;
     uint64_t reachable_since_ms;
     uint64_t give_up_ms; /* its relay has closed the link, and it is taken for dead then; 0: it has
                             not, or it is already */

@@ -90,12 +90,12 @@ static void unname(struct torch_node *node)
     node->participant = node->waiting = node->redundant = node->has_heartbeat = false;
 }
 
-static size_t waiting(const struct torch_state *s)
+size_t model_agent_sees_waiting(const struct model_agent *a)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < s->count; i++)
-        n += s->nodes[i].waiting;
+    for (size_t i = 0; i < a->state.count; i++)
+        n += a->state.nodes[i].waiting;
     return n;
 }
 
@@ -433,7 +433,7 @@ static void train(struct model_agent *a, uint64_t now_ms)
             return;
         a->looking = false;
         a->look_ms = now_ms + a->settings->monitor_ms;
-        if (waiting(&a->state) > 0)
+        if (model_agent_sees_waiting(a) > 0)
             a->leaves = MODEL_LEAVES_TO_MEET;
     } else if (now_ms >= a->heartbeat_ms) {
         a->beating = true;

@@ -131,6 +131,8 @@ void model_agent_act(struct model_agent *a, uint64_t now_ms, int64_t wall_us);
 void model_agent_answer(struct model_agent *a, struct slice value, uint64_t now_ms,
                         int64_t wall_us);
 
+/* How many nodes wait in its copy of the state. */
+size_t model_agent_sees_waiting(const struct model_agent *a);
 /* When it acts next by itself; UINT64_MAX: never. */
 uint64_t model_agent_next_ms(const struct model_agent *a);
 

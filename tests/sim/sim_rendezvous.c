@@ -33,6 +33,7 @@
 #define FAULTS_MAX 5
 #define WALL_US    INT64_C(1790000000000000)
 #define SETTLE_MS  150000
+#define FINISH_MS  160000 /* from the first good end to the last one, and a look at each */
 #define STEADY_MS  1500
 #define MEETINGS   4 /* after the last fault, at most */
 
@@ -123,7 +124,7 @@ static bool is_any_job_finishing(void)
 
 static uint64_t settle_most_ms(void)
 {
-    return SETTLE_MS + MEETINGS * longest_monitor_ms() +
+    return SETTLE_MS + MEETINGS * longest_monitor_ms() + (is_any_job_finishing() ? FINISH_MS : 0) +
            (sim.space.settings.drop_disconnected ? 0 : WRONG_CLOCK_MS);
 }
 
@@ -143,8 +144,7 @@ static bool step(void)
         sim.steady_since_ms = sim_now();
     if (sim.steady_since_ms != 0 && sim_now() - sim.steady_since_ms >= STEADY_MS)
         return false;
-    if (sim.faults_left == 0 && !is_any_job_finishing() &&
-        sim_now() - sim.last_fault_ms > settle_most_ms()) {
+    if (sim.faults_left == 0 && sim_now() - sim.last_fault_ms > settle_most_ms()) {
         for (size_t k = 0; k < sim.job_count; k++)
             tell_state(&sim.jobs[k]);
         sim_fail("not all nodes are in a round %" PRIu64 " s after the last fault",
