@@ -246,6 +246,7 @@ static void init(struct server *s)
     c10d_init(&store->c10d, s->config, &s->engine, &hooks);
     s->http.routes = http_routes;
     s->http.hasher = &store->hasher;
+    s->http.key_gate = rendezvous_key_gate(&store->rendezvous);
     status_feeds_init(&store->status_feeds, &s->net);
     s->http.status_feeds = &store->status_feeds;
     etcd_ids(s->config, &s->http.member_id, &s->http.cluster_id);

@@ -90,7 +90,7 @@ static enum http_job_state go_on(struct http_job *request, const struct http_req
 /* NULL: the request has not waited for any. */
 static struct hash_wait *waited(const struct http_request *r)
 {
-    return (struct hash_wait *)(void *)r->job;
+    return r->job == NULL || r->job->run != go_on ? NULL : (struct hash_wait *)(void *)r->job;
 }
 
 static struct hash_wait *get_wait(const struct http_request *r)

@@ -166,6 +166,14 @@ static bool unescape(const struct http_request *r, struct slice value, struct sl
     return true;
 }
 
+/* Of a read, `value` is NULL. */
+static bool is_held(const struct http_request *r, const struct etcd_request *q, struct slice value)
+{
+    const struct key_gate *gate = r->http->key_gate;
+
+    return gate != NULL && gate->holds(gate->arg, r, key_of(r->path), value, q->prev_index);
+}
+
 /* `decoded` has the values. */
 static void make_change(const struct http_request *r, const struct etcd_request *q,
                         const struct command *decoded)
@@ -262,10 +270,10 @@ static void change(const struct http_request *r, const struct etcd_request *q)
     if (q->value.len + q->prev_value.len >= FORM_VALUE_LARGE && is_in_body(r, q->value) &&
         is_in_body(r, q->prev_value))
         start_change(r, q);
-    else if (unescape(r, q->value, q->prev_value, &decoded))
-        make_change(r, q, &decoded);
-    else
+    else if (!unescape(r, q->value, q->prev_value, &decoded))
         reply_no_memory(r);
+    else if (q->op != ETCD_OP_COMPARE_AND_SWAP || !is_held(r, q, decoded.value))
+        make_change(r, q, &decoded);
 }
 
 /* --- The whole. --- */
@@ -291,8 +299,10 @@ static void carry_out(const struct http_request *r, const struct etcd_request *q
 
     if (q->recursive && is_write(r->head->method) && !conn_begin_costly(r->conn))
         reply_later(r);
-    else if (q->op == ETCD_OP_GET)
+    else if (q->op == ETCD_OP_GET && !is_held(r, q, (struct slice){0}))
         etcd_reply_get(r, key, q);
+    else if (q->op == ETCD_OP_GET)
+        return; /* its job replies */
     else if (q->op == ETCD_OP_WATCH)
         start_watch(r, key, q);
     else

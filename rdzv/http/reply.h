@@ -24,6 +24,15 @@ struct request_watch {
     void *arg;
 };
 
+/* Who may hold a request to a key of etcd's tree before it is carried out. */
+struct key_gate {
+    /* The request reads the key (`value`: ptr NULL), or swaps its value, which has the index
+     * `prev_index`, for another one. True: a job has been started for it (job.h). */
+    bool (*holds)(void *arg, const struct http_request *r, struct slice key, struct slice value,
+                  uint64_t prev_index);
+    void *arg;
+};
+
 /* What all HTTP sessions share. */
 struct http {
     const struct config *config;
@@ -34,6 +43,7 @@ struct http {
     struct status_feeds *status_feeds; /* of a store; else NULL */
     struct monitor *monitor;           /* the same */
     struct request_watch *request_watch;
+    const struct key_gate *key_gate; /* of a store; NULL: no request is held */
     const struct forwards *forwards; /* what passes requests on to the store; NULL: nothing does */
     uint64_t member_id, cluster_id;  /* as etcd derives them */
     /* Of connections that come from relays. Those have looked at the Host header: it is about the

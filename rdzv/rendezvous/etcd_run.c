@@ -53,6 +53,7 @@ void etcd_run_init(struct etcd_run *r, struct slice path)
 {
     *r = (struct etcd_run){.node = {.key = path}};
     etcd_run_parse(path, &r->backend, &r->id, &r->root);
+    TAILQ_INIT(&r->meeting.requests);
 }
 
 static void drop_peer(struct etcd_member *m)

@@ -1,6 +1,6 @@
 /* A run of torchrun over etcd's API, as the one key tells of it that its agents change: the state
- * of `etcd-v2`, which is c10d's, or the JSON of the older `etcd`. Nothing is decided for such a
- * run; it is only shown. See run_status.h. Knows no tree, no connection and no clock.
+ * of `etcd-v2`, which is c10d's, or the JSON of the older `etcd`. It is shown (run_status.h), and
+ * agents of `etcd-v2` meet together (etcd_meeting.h). Knows no tree, no connection and no clock.
  *
  * Upstream: torch/distributed/elastic/rendezvous/etcd_rendezvous_backend.py, etcd_rendezvous.py
  * (1.13 to 2.14). */
@@ -21,6 +21,25 @@ struct etcd_member {
     char *peer; /* who wrote as that node; owned. NULL: not seen */
     int64_t joined_us;
     bool gone; /* `etcd`: its keep-alive key is not there */
+
+    /* `etcd-v2`: its look at the state, see etcd_meeting.c. */
+    const struct held_request *held; /* NULL: none is held */
+    uint64_t looked_ms;              /* the last one came then; 0: none has */
+    uint64_t interval_ms;            /* usually so long passes between two; 0: unknown */
+};
+
+TAILQ_HEAD(held_request_list, held_request);
+
+/* A node is about to wait for the next round: see etcd_meeting.c. */
+struct etcd_meeting {
+    enum {
+        ETCD_MEETING_NONE,
+        ETCD_MEETING_GATHERS, /* its write is held until all participants look */
+        ETCD_MEETING_WRITES,  /* the write is carried out; the looks are held until then */
+    } phase;
+    uint64_t until_ms; /* of that phase */
+    size_t writes;     /* that are held */
+    struct held_request_list requests;
 };
 
 struct etcd_run {
@@ -46,6 +65,7 @@ struct etcd_run {
     bool has_completed;
     struct torch_state gone; /* those without which it was completed, see gone.h */
     struct history history;
+    struct etcd_meeting meeting;
 };
 
 TAILQ_HEAD(etcd_run_list, etcd_run);

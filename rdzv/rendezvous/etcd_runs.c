@@ -1,8 +1,7 @@
 /* Runs over etcd's API. See etcd_runs.h for the contract. */
 #include "rdzv/rendezvous/etcd_runs.h"
 
-/* A value up to this is read at once: with a request of that length, it takes as long as that. */
-#define READ_AT_ONCE (16u << 10)
+#include "rdzv/rendezvous/etcd_meeting.h"
 
 /* A tick takes no longer than so many nanoseconds, and one run. */
 #define TICK_NS 2000000u
@@ -151,14 +150,16 @@ void etcd_runs_changed(struct etcd_runs *runs, struct slice path)
     struct etcd_run *run;
     struct etcd_writer by;
 
-    if (exists && n->value->len > READ_AT_ONCE)
+    if (exists && n->value->len > ETCD_RUN_READ_AT_ONCE)
         find_or_add(runs, path); /* the next tick reads it */
-    if (exists && n->value->len > READ_AT_ONCE)
+    if (exists && n->value->len > ETCD_RUN_READ_AT_ONCE)
         return;
     run = exists ? find_or_add(runs, path)
                  : (struct etcd_run *)(void *)table_find(&runs->table, path);
-    if (run != NULL)
-        read_run(runs, run, writer(runs, &by, host, peer));
+    if (run == NULL)
+        return;
+    read_run(runs, run, writer(runs, &by, host, peer));
+    etcd_meeting_check(runs, run);
 }
 
 void etcd_runs_reset(struct etcd_runs *runs)
@@ -215,6 +216,7 @@ void etcd_runs_tick(struct etcd_runs *runs)
             return;
         etcd_runs_pin(run);
         etcd_runs_look(runs, run);
+        etcd_meeting_check(runs, run);
         set_next(runs, TAILQ_NEXT(run, order));
         etcd_runs_unpin(runs, run);
     }

@@ -6,6 +6,9 @@
 #include "rdzv/net/conn.h"
 #include "rdzv/rendezvous/etcd_run.h"
 
+/* A value up to this is read at once: with a request of that length, it takes as long as that. */
+#define ETCD_RUN_READ_AT_ONCE (16u << 10)
+
 struct etcd_runs {
     struct engine *engine;
     struct tree *tree;     /* of the space */

@@ -2,6 +2,7 @@
  * rendezvous.h. */
 #include "rdzv/rendezvous/rendezvous.h"
 
+#include "rdzv/rendezvous/etcd_meeting.h"
 #include "store/xalloc.h"
 
 #define CROWD_LEAST 16 /* of fewer nodes the state is short, and says who they are */
@@ -31,6 +32,18 @@ void rendezvous_add_spaces(struct rendezvous *r)
 
     TAILQ_FOREACH(space, &r->engine->spaces, entry)
         shell_space_of(r, space);
+}
+
+static bool holds_request(void *arg, const struct http_request *r, struct slice key,
+                          struct slice value, uint64_t prev_index)
+{
+    return etcd_runs_concerns(key) &&
+           etcd_meeting_holds(&shell_space_of(arg, r->space)->etcd_runs, r, key, value, prev_index);
+}
+
+const struct key_gate *rendezvous_key_gate(const struct rendezvous *r)
+{
+    return r->config->elastic.fixes ? &r->gate : NULL;
 }
 
 static void on_resumed(void *arg, uint64_t paused_ms)
@@ -83,6 +96,7 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
                      .idle_run_ttl_ms = c->idle_run_ttl_ms,
                      .advertise_host = c->advertise_host,
                      .advertise_port = c->advertise_port}};
+    r->gate = (struct key_gate){.holds = holds_request, .arg = r};
     TAILQ_INIT(&r->spaces);
     TAILQ_INIT(&r->sweeping);
     expiry_init(&r->due, &engine->store.reserve);

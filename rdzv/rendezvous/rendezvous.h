@@ -31,6 +31,9 @@ void rendezvous_fini(struct rendezvous *r);
 /* What c10d sessions ask. Empty with --elastic-fixes=off. */
 struct c10d_hooks rendezvous_hooks(struct rendezvous *r);
 
+/* What holds requests of agents over etcd's API. NULL with --elastic-fixes=off. */
+const struct key_gate *rendezvous_key_gate(const struct rendezvous *r);
+
 /* Once a second. */
 void rendezvous_tick(struct rendezvous *r);
 

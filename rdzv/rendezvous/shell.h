@@ -4,6 +4,7 @@
 #pragma once
 
 #include "rdzv/c10d/session.h"
+#include "rdzv/http/reply.h"
 #include "rdzv/rendezvous/etcd_runs.h"
 #include "rdzv/rendezvous/policy.h"
 #include "store/expiry.h"
@@ -24,6 +25,7 @@ struct rendezvous {
     struct expiry due;    /* all runs, by when a tick may find something to do; monotonic */
     uint64_t ticked_ms;   /* the last tick is for runs that were due then */
     uint64_t restored_ms; /* when the store had come from a data directory, as engine_lived_ms() */
+    struct key_gate gate; /* of requests over etcd's API */
     struct event ticker;  /* that tick goes on in the next iteration, and so does what is behind */
     uint64_t still_ms;    /* for so long in all no agent could write */
     struct live_run_list

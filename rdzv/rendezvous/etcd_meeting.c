@@ -1,0 +1,270 @@
+/* Meetings over `etcd-v2`. See etcd_meeting.h. */
+#include "rdzv/rendezvous/etcd_meeting.h"
+
+#include "rdzv/http/job.h"
+#include "rdzv/rendezvous/explain.h"
+#include "store/tree.h"
+
+/* An agent presumes another one dead 15 s after its last heartbeat, and sends its own each 5 s. */
+#define HOLD_MOST_MS 8000
+#define SLACK_MS     2000
+/* From the release of a write on: its client may have to read the state and write once more. */
+#define WRITE_MS 1000
+
+/* A request that is handled again when its connection is woken. */
+struct held_request {
+    struct http_job job; /* the first member */
+    TAILQ_ENTRY(held_request) entry;
+    struct etcd_runs *runs;
+    struct etcd_run *run; /* pinned */
+    struct conn *conn;
+    bool is_write;
+    bool released;
+};
+
+static struct held_request *held_of(struct http_job *job)
+{
+    return (struct held_request *)(void *)job; /* its first member */
+}
+
+/* --- Holding a request. --- */
+
+static void wake(struct held_request *h)
+{
+    if (!h->released)
+        http_wake_job(h->conn);
+    h->released = true;
+}
+
+static enum http_job_state run_job(struct http_job *job, const struct http_request *r)
+{
+    if (!held_of(job)->released)
+        return HTTP_JOB_WAITS;
+    return http_handle_again(r, job) ? HTTP_JOB_DONE : HTTP_JOB_GOES_ON;
+}
+
+/* Its reads need a write that is held, or has been let go just now. */
+static void free_job(struct http_job *job)
+{
+    struct held_request *h = held_of(job);
+    struct etcd_meeting *m = &h->run->meeting;
+
+    TAILQ_REMOVE(&m->requests, h, entry);
+    m->writes -= h->is_write;
+    for (size_t i = 0; i < h->run->member_room; i++) {
+        if (h->run->members[i].held == h)
+            h->run->members[i].held = NULL;
+    }
+    if (!h->released)
+        etcd_meeting_check(h->runs, h->run);
+    etcd_runs_unpin(h->runs, h->run);
+    account_free(ACCOUNT_SESSIONS, h, sizeof *h);
+}
+
+/* False: no memory; the request is carried out. */
+static bool hold(struct etcd_runs *runs, struct etcd_run *run, const struct http_request *r,
+                 struct etcd_member *member)
+{
+    struct held_request *h =
+        account_request_zeroed(ACCOUNT_SESSIONS, conn_class(r->conn), sizeof *h);
+
+    if (h == NULL)
+        return false;
+    h->job = (struct http_job){.run = run_job, .free = free_job};
+    h->runs = runs;
+    h->run = run;
+    h->conn = r->conn;
+    h->is_write = member == NULL;
+    etcd_runs_pin(run);
+    TAILQ_INSERT_TAIL(&run->meeting.requests, h, entry);
+    run->meeting.writes += h->is_write;
+    if (member != NULL)
+        member->held = h;
+    http_start_job(r, &h->job, HTTP_JOB_WAITS);
+    return true;
+}
+
+static void release(struct etcd_run *run, bool writes)
+{
+    struct held_request *h;
+
+    TAILQ_FOREACH(h, &run->meeting.requests, entry) {
+        if (h->is_write == writes)
+            wake(h);
+    }
+}
+
+/* --- Who looks. --- */
+
+static uint64_t now_ms(const struct etcd_runs *runs)
+{
+    return engine_now_ms(runs->engine);
+}
+
+static bool is_participant(const struct etcd_run *run, size_t i)
+{
+    return run->state.nodes[i].participant && run->members[i].peer != NULL;
+}
+
+/* The node that has written by this connection last; or else the only one that has from its host: a
+ * client has several connections. NULL: none. */
+static struct etcd_member *member_of(struct etcd_run *run, const struct conn *c)
+{
+    struct etcd_member *found = NULL;
+    char peer[CONN_PEER_MAX], host[PEER_HOST_MAX];
+    size_t same_host = 0, len;
+
+    conn_peer(c, peer);
+    len = strlen(peer_host(&c->peer, host));
+    for (size_t i = 0; i < run->state.count; i++) {
+        const char *text = run->members[i].peer;
+
+        if (!is_participant(run, i))
+            continue;
+        if (strcmp(text, peer) == 0)
+            return &run->members[i];
+        if (strncmp(text, host, len) != 0 || text[len] != ':')
+            continue;
+        found = &run->members[i];
+        same_host++;
+    }
+    return same_host == 1 ? found : NULL;
+}
+
+static bool do_all_look(const struct etcd_run *run)
+{
+    for (size_t i = 0; i < run->state.count; i++) {
+        if (is_participant(run, i) && run->members[i].held == NULL)
+            return false;
+    }
+    return true;
+}
+
+/* The longest interval of late counts. */
+static void note_look(struct etcd_member *m, uint64_t now_ms)
+{
+    uint64_t interval_ms = clock_elapsed_ms(m->looked_ms, now_ms);
+
+    if (m->looked_ms != 0 && m->interval_ms < interval_ms)
+        m->interval_ms = interval_ms;
+    else if (m->looked_ms != 0)
+        m->interval_ms -= (m->interval_ms - interval_ms) / 16;
+    m->looked_ms = now_ms;
+}
+
+static uint64_t longest_wait_ms(const struct etcd_run *run)
+{
+    uint64_t usual_ms = 0, wait_ms;
+
+    for (size_t i = 0; i < run->state.count; i++) {
+        if (is_participant(run, i) && usual_ms < run->members[i].interval_ms)
+            usual_ms = run->members[i].interval_ms;
+    }
+    wait_ms = usual_ms + usual_ms / 2 + SLACK_MS;
+    return usual_ms != 0 && wait_ms < HOLD_MOST_MS ? wait_ms : HOLD_MOST_MS;
+}
+
+/* --- The meeting. --- */
+
+static bool does_any_wait(const struct torch_state *state)
+{
+    for (size_t i = 0; i < state->count; i++) {
+        if (state->nodes[i].waiting)
+            return true;
+    }
+    return false;
+}
+
+/* A node that waits would make the participants meet. */
+static bool may_meet(const struct etcd_run *run)
+{
+    return run->is_state && run->state.complete && !run->state.closed &&
+           !does_any_wait(&run->state) && torch_state_participants(&run->state) > 0;
+}
+
+static void end(struct etcd_run *run)
+{
+    run->meeting.phase = ETCD_MEETING_NONE;
+    release(run, true);
+    release(run, false);
+}
+
+static void let_writes_go(struct etcd_runs *runs, struct etcd_run *run)
+{
+    run->meeting.phase = ETCD_MEETING_WRITES;
+    run->meeting.until_ms = now_ms(runs) + WRITE_MS;
+    release(run, true);
+}
+
+void etcd_meeting_check(struct etcd_runs *runs, struct etcd_run *run)
+{
+    struct etcd_meeting *m = &run->meeting;
+
+    if (m->phase == ETCD_MEETING_NONE)
+        return;
+    if (!may_meet(run) || (m->phase == ETCD_MEETING_GATHERS && m->writes == 0) ||
+        (m->phase == ETCD_MEETING_WRITES && now_ms(runs) >= m->until_ms))
+        end(run);
+    else if (m->phase == ETCD_MEETING_GATHERS &&
+             (do_all_look(run) || now_ms(runs) >= m->until_ms))
+        let_writes_go(runs, run);
+}
+
+static bool holds_look(struct etcd_runs *runs, struct etcd_run *run, const struct http_request *r)
+{
+    struct etcd_member *m = may_meet(run) ? member_of(run, r->conn) : NULL;
+
+    if (m == NULL)
+        return false;
+    if (m->held == NULL)
+        note_look(m, now_ms(runs));
+    if (run->meeting.phase == ETCD_MEETING_NONE || m->held != NULL || !hold(runs, run, r, m))
+        return false;
+    etcd_meeting_check(runs, run);
+    return true;
+}
+
+/* It makes a node wait that others have to meet for. */
+static bool begins_to_wait(struct etcd_runs *runs, const struct etcd_run *run, struct slice value)
+{
+    struct torch_state next;
+    bool begins;
+
+    if (!may_meet(run) || value.len > ETCD_RUN_READ_AT_ONCE)
+        return false;
+    runs->engine->work += value.len;
+    if (torch_state_read(value, &next) != TORCH_STATE_OK)
+        return false;
+    begins = next.complete && !next.closed && next.round == run->state.round &&
+             torch_state_participants(&next) > 0 && does_any_wait(&next);
+    torch_state_free(&next);
+    return begins;
+}
+
+static bool holds_write(struct etcd_runs *runs, struct etcd_run *run, const struct http_request *r,
+                        struct slice value, uint64_t prev_index)
+{
+    struct etcd_meeting *m = &run->meeting;
+
+    if (prev_index != run->modified || m->phase == ETCD_MEETING_WRITES ||
+        !begins_to_wait(runs, run, value) || do_all_look(run))
+        return false;
+    if (m->phase == ETCD_MEETING_NONE)
+        m->until_ms = now_ms(runs) + longest_wait_ms(run);
+    if (!hold(runs, run, r, NULL))
+        return false;
+    m->phase = ETCD_MEETING_GATHERS;
+    return true;
+}
+
+bool etcd_meeting_holds(struct etcd_runs *runs, const struct http_request *r, struct slice key,
+                        struct slice value, uint64_t prev_index)
+{
+    struct etcd_run *run = (struct etcd_run *)(void *)table_find(&runs->table, key);
+
+    if (run == NULL || run->backend != BACKEND_ETCD_V2 || !run->exists ||
+        (r->job != NULL && r->job->run == run_job))
+        return false;
+    return value.ptr == NULL ? holds_look(runs, run, r)
+                             : holds_write(runs, run, r, value, prev_index);
+}

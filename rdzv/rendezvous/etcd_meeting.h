@@ -1,0 +1,23 @@
+/* Lets the nodes of a round over `etcd-v2` end their workers in the same moment, as meeting.c does
+ * it over c10d. Here every agent reads and writes the whole state, so no node can be hidden: the
+ * write by which a node begins to wait is held, and the next read of each participant, until all of
+ * them read. Then the write is carried out, and all reads are answered.
+ *
+ * An agent sends no heartbeat while its read is held, and nothing else can tell the others that it
+ * lives, so the hold is shorter than over c10d: agents with a --monitor-interval of more than 5 s
+ * are not waited for. Neither are agents of which no write has been seen since rdzvd was started,
+ * nor is a state of more than 16 KiB held.
+ *
+ * Upstream: EtcdRendezvousBackend (rendezvous/etcd_rendezvous_backend.py), 1.13 to 2.14. */
+#pragma once
+
+#include "rdzv/http/reply.h"
+#include "rdzv/rendezvous/etcd_runs.h"
+
+/* The request reads the key of a run (`value`: ptr NULL), or swaps its value, which has the index
+ * `prev_index`, for another one. True: it is held, and handled again later. */
+bool etcd_meeting_holds(struct etcd_runs *runs, const struct http_request *r, struct slice key,
+                        struct slice value, uint64_t prev_index);
+
+/* The run has changed, or a second has passed. */
+void etcd_meeting_check(struct etcd_runs *runs, struct etcd_run *run);
