@@ -18,7 +18,9 @@
 
 bool can_meet_together(void)
 {
-    return sim.space.settings.agent_views && sim.space.settings.merge_heartbeats;
+    const struct policy_settings *settings = &sim.space.settings;
+
+    return settings->agent_views && settings->merge_heartbeats && settings->keep_connected;
 }
 
 /* A meeting is due while a node waits for a complete round. */

@@ -460,7 +460,7 @@ static void ask_for_key(struct model_agent *a, uint64_t now_ms)
         [MODEL_BARRIER] = REQUEST_WAIT,
     };
 
-    if (model_agent_starts_workers(a) && now_ms - a->entered_ms > READ_TIMEOUT_MS) {
+    if (model_agent_starts_workers(a) && now_ms - a->entered_ms > READ_TIMEOUT_MS + READ_MS) {
         fail(a, a->phase <= MODEL_READING ? MODEL_NO_ADDRESS : MODEL_NO_RANKS);
         return;
     }

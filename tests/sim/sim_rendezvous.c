@@ -173,16 +173,13 @@ static enum worker_kind any_workers(const struct policy_settings *settings)
     return kind == WORKERS_GLOO && !can_meet_together() ? WORKERS_LATE : kind;
 }
 
-/* The same. A look is not held for long if the agent, which sends no heartbeat meanwhile, would be
- * presumed dead. */
-static uint64_t any_interval_ms(const struct policy_settings *settings)
+/* The same. */
+static uint64_t any_interval_ms(void)
 {
     static const uint64_t intervals_ms[] = {100, 100, 1000, 5000};
     uint64_t ms = sim_draw(16) == 0 ? 30000 : intervals_ms[sim_draw(4)];
 
-    if (!can_meet_together())
-        return ms > 1000 ? 1000 : ms;
-    return ms > 5000 && !settings->keep_connected ? 5000 : ms;
+    return ms > 1000 && !can_meet_together() ? 1000 : ms;
 }
 
 static void tell_job(const struct job *job)
@@ -199,7 +196,7 @@ static void begin_job(struct job *job, struct model_run *run)
     size_t nodes = 1 + sim_draw(4);
 
     job->workers = any_workers(&sim.space.settings);
-    job->settings.monitor_ms = any_interval_ms(&sim.space.settings);
+    job->settings.monitor_ms = any_interval_ms();
     job->settings.max_restarts = sim_draw(4) == 0 ? 1 + sim_draw(3) : 0;
     job->run = run;
     job->settings.min_nodes = 1 + sim_draw(nodes);
