@@ -395,6 +395,40 @@ static bool sync_state(struct model_agent *a, uint64_t now_ms)
     return false;
 }
 
+/* A look before the state in the cache is too old shows nothing new. So that costs no event of the
+ * simulation, though agents look each 100 ms. 0: each look counts. */
+static uint64_t idle_until_ms(const struct model_agent *a)
+{
+    if (a->looking || a->beating || a->leaves != MODEL_STAYS || !a->has_synced ||
+        model_agent_sees_waiting(a) != 0)
+        return 0;
+    return a->synced_ms + CACHE_MS;
+}
+
+/* The first look at `from_ms` or later. */
+static uint64_t look_at_or_after(const struct model_agent *a, uint64_t from_ms)
+{
+    uint64_t each_ms = a->settings->monitor_ms;
+
+    if (a->look_ms >= from_ms)
+        return a->look_ms;
+    return a->look_ms + (from_ms - a->look_ms + each_ms - 1) / each_ms * each_ms;
+}
+
+static uint64_t next_look_ms(const struct model_agent *a)
+{
+    if (a->workers_failed || a->workers_done)
+        return a->look_ms;
+    return look_at_or_after(a, idle_until_ms(a));
+}
+
+static void skip_idle_looks(struct model_agent *a, uint64_t now_ms)
+{
+    uint64_t until_ms = idle_until_ms(a);
+
+    a->look_ms = look_at_or_after(a, until_ms < now_ms ? until_ms : now_ms);
+}
+
 /* SimpleElasticAgent._invoke_run(): it looks at its workers, and then, if they run, at the state.
  */
 static void look_at_workers(struct model_agent *a, uint64_t now_ms)
@@ -489,22 +523,26 @@ static bool is_to_err(const struct model_agent *a)
 uint64_t model_agent_next_ms(const struct model_agent *a)
 {
     bool watches = a->phase == MODEL_TRAINING && !a->looking && a->leaves == MODEL_STAYS;
+    uint64_t look_ms;
 
     if (!model_agent_is_alive(a))
         return UINT64_MAX;
     if (a->request != REQUEST_NONE)
-        return watches ? a->look_ms : UINT64_MAX;
+        return watches ? next_look_ms(a) : UINT64_MAX;
     if (is_to_err(a) || (a->phase == MODEL_TRAINING && (a->beating || !watches)))
         return 1;
-    if (a->phase == MODEL_TRAINING)
-        return a->look_ms < a->heartbeat_ms ? a->look_ms : a->heartbeat_ms;
-    return a->next_ms;
+    if (a->phase != MODEL_TRAINING)
+        return a->next_ms;
+    look_ms = next_look_ms(a);
+    return look_ms < a->heartbeat_ms ? look_ms : a->heartbeat_ms;
 }
 
 void model_agent_act(struct model_agent *a, uint64_t now_ms, int64_t wall_us)
 {
-    if (a->phase == MODEL_TRAINING)
+    if (a->phase == MODEL_TRAINING) {
+        skip_idle_looks(a, now_ms);
         look_at_workers(a, now_ms);
+    }
     while (a->request == REQUEST_NONE && model_agent_next_ms(a) <= now_ms) {
         if (is_to_err(a))
             enter(a, MODEL_CLOSING, now_ms);
