@@ -7,10 +7,11 @@
 
 #include <stdio.h>
 
-#define SPLIT_MS  4000 /* how long a node that looks once a second takes to notice that it was replaced */
-#define LOOKS_MS  3000 /* how long a look is held, at most */
+#define SPLIT_MS \
+    4000 /* how long a node that looks once a second takes to notice that it was replaced */
+#define LOOKS_MS  3000  /* how long a look is held, at most */
 #define GATHER_MS 47000 /* the same, until all look */
-#define QUEUED_MS 8000 /* how long a request is held by the queue, at most */
+#define QUEUED_MS 8000  /* how long a request is held by the queue, at most */
 
 /* --- Worlds. --- */
 
@@ -198,8 +199,8 @@ static bool is_settled(const struct job *job)
         if (!net_is_reachable(p) || (p->wanted && !model_agent_is_alive(&p->agent)))
             return false;
         alive += model_agent_is_alive(&p->agent);
-        in += workers_are_whole(p) && p->done_ms == 0 && !p->agent.errs &&
-              node != NULL && node->participant && node->rank == p->agent.rank && s->complete &&
+        in += workers_are_whole(p) && p->done_ms == 0 && !p->agent.errs && node != NULL &&
+              node->participant && node->rank == p->agent.rank && s->complete &&
               s->round == p->agent.round;
     }
     if (job->again_ms != 0 || job->finishes)

@@ -5,14 +5,15 @@
  * failure must have a real cause: a fault that was injected at that node or, if workers fail for
  * others of their world, at one of these. A meeting is no such cause. rdzvd holds the looks of the
  * agents for that, but not for ever, so this check excuses an agent that could not look in time: it
- * was frozen or cut off, or its relay or rdzvd was away, at a time when the meeting was due, or just
- * before: if it was presumed dead then, rdzvd does not wait for it until it asks again. */
+ * was frozen or cut off, or its relay or rdzvd was away, at a time when the meeting was due, or
+ * just before: if it was presumed dead then, rdzvd does not wait for it until it asks again. */
 #include "tests/sim/job_check.h"
 #include "tests/sim/job_net.h"
 
-#define POLL_MS   1000 /* agents look at the state no more often */
-#define GRACE_MS  2000 /* in which an agent ends after its look */
-#define BARRIER_MS 5000 /* the same, of an agent in the exit barrier, after the last one is lost */
+#define POLL_MS    1000 /* agents look at the state no more often */
+#define GRACE_MS   2000 /* in which an agent ends after its look */
+#define BARRIER_MS 5000 /* the same, of an agent in the exit barrier, after the last one is lost \
+                         */
 
 /* --- Meetings. --- */
 
@@ -45,8 +46,7 @@ void check_restart(const struct pod *p)
 {
     uint64_t look_ms = latest(p->settings.monitor_ms, POLL_MS, 0) + GRACE_MS;
 
-    if (!can_meet_together() || p->break_is_real ||
-        was_out_of_reach(p, p->break_due_ms - look_ms))
+    if (!can_meet_together() || p->break_is_real || was_out_of_reach(p, p->break_due_ms - look_ms))
         return;
     sim_fail("a meeting has cost %s a restart: it was due since %.3f s", p->name,
              (double)(p->break_due_ms - FIRST_MS) / 1000);
@@ -71,8 +71,7 @@ static bool awaits_any(const struct pod *p)
     for (size_t i = 0; i < p->job->pod_count; i++) {
         const struct pod *other = &p->job->pods[i];
 
-        if (other->world == p->world &&
-            (other->training || other->agent.phase == MODEL_ARRIVING))
+        if (other->world == p->world && (other->training || other->agent.phase == MODEL_ARRIVING))
             return true;
     }
     return false;
@@ -103,7 +102,8 @@ static void check_barrier(struct job *job)
 {
     const struct pod *p = any_in_barrier(job);
 
-    if (p == NULL || p->world != job->done_world || is_any_loss_unnoticed(job) || !sim.space.settings.drop_disconnected) {
+    if (p == NULL || p->world != job->done_world || is_any_loss_unnoticed(job) ||
+        !sim.space.settings.drop_disconnected) {
         job->all_lost_ms = 0;
         return;
     }
@@ -121,8 +121,8 @@ static void check_failed(const struct job *job)
         return;
     for (size_t i = 0; i < job->pod_count; i++) {
         const struct pod *p = &job->pods[i];
-        uint64_t since_ms = latest(job->failed_ms, p->agent.entered_ms,
-                                   sim_now() - net_reachable_for(p));
+        uint64_t since_ms =
+            latest(job->failed_ms, p->agent.entered_ms, sim_now() - net_reachable_for(p));
         uint64_t look_ms = latest(p->settings.monitor_ms, POLL_MS, 0);
 
         if (p->training && net_is_reachable(p) && sim_now() - since_ms > look_ms + GRACE_MS)

@@ -161,9 +161,9 @@ static bool is_its_own(const struct pod *p)
     return p->link->agent.has_node || (!p->link->bound && p->memo.len != 0);
 }
 
-/* An agent that ends by an error, its own or of its workers, wants to close the run: only one that is in the newest
- * round may do that to another one that trains, also while that one has yet to come back after a
- * start of the daemon. */
+/* An agent that ends by an error, its own or of its workers, wants to close the run: only one that
+ * is in the newest round may do that to another one that trains, also while that one has yet to
+ * come back after a start of the daemon. */
 static void close_run(struct pod *p, struct slice expected, struct slice desired)
 {
     const struct run_view *v = &p->job->run->run.view;

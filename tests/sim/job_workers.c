@@ -4,8 +4,8 @@
 #include "tests/sim/job_check.h"
 #include "tests/sim/job_net.h"
 
-#define WORKERS_MS 2000  /* how long workers load torch before they come */
-#define MATES_MS   8000  /* how long they wait for the others of their world */
+#define WORKERS_MS 2000 /* how long workers load torch before they come */
+#define MATES_MS   8000 /* how long they wait for the others of their world */
 
 /* --- Worlds. --- */
 

@@ -16,16 +16,6 @@ uint64_t sim_draw(uint64_t n)
     return (z ^ (z >> 31)) % n;
 }
 
-uint64_t sim_now(void)
-{
-    return sim.space.now.ms;
-}
-
-int64_t sim_wall_us(void)
-{
-    return sim.space.now.wall_ns / 1000;
-}
-
 static void print(FILE *to, const char *format, va_list list)
 {
     fprintf(to, "%8.3f ", (double)(sim_now() - FIRST_MS) / 1000);

@@ -71,17 +71,17 @@ struct job {
     bool has_relays;    /* one at each pod */
     bool relays_return; /* they outlive the daemon, and its agents with them */
     uint64_t split_since_ms;
-    uint64_t completions; /* rounds of which check_spares() has seen that they are complete */
+    uint64_t completions;  /* rounds of which check_spares() has seen that they are complete */
     uint64_t told_changes; /* of the view, by tell_change() */
-    uint64_t due_ms;      /* since then a meeting is due, or the last one was */
+    uint64_t due_ms;       /* since then a meeting is due, or the last one was */
     bool is_due;
 
     /* The last worlds that a node has left: by a fault, or to meet. */
     uint64_t broken_world, left_world;
 
     /* Its good end. */
-    uint64_t done_world; /* the last world in which workers have ended well */
-    size_t done_count;   /* of so many nodes */
+    uint64_t done_world;       /* the last world in which workers have ended well */
+    size_t done_count;         /* of so many nodes */
     bool finishes;             /* the workers of a world end well, one node after the other */
     uint64_t finishing_faults; /* as many faults were injected before */
     bool finishes_alone;       /* no node is outside that world, and no meeting was due */
@@ -141,8 +141,17 @@ extern struct sim sim;
 
 /* --- Time, chance, and telling. --- */
 
-uint64_t sim_now(void);    /* monotonic ms */
-int64_t sim_wall_us(void); /* since 1970, by the daemon's clock */
+/* Monotonic, in ms. */
+static inline uint64_t sim_now(void)
+{
+    return sim.space.now.ms;
+}
+
+/* Since 1970, by the daemon's clock. */
+static inline int64_t sim_wall_us(void)
+{
+    return sim.space.now.wall_ns / 1000;
+}
 
 /* Less than n. */
 uint64_t sim_draw(uint64_t n);

@@ -487,10 +487,10 @@ static void set_text(struct model_agent *a, const char *text)
 static void ask_for_key(struct model_agent *a, uint64_t now_ms)
 {
     static const enum model_request_kind kinds[] = {
-        [MODEL_SAYING] = REQUEST_SET,    [MODEL_READING] = REQUEST_READ,
-        [MODEL_TELLING] = REQUEST_SET,   [MODEL_GATHERING] = REQUEST_GATHER,
-        [MODEL_RANKING] = REQUEST_RANK,  [MODEL_RANKED] = REQUEST_READ,
-        [MODEL_ARRIVING] = REQUEST_ADD,  [MODEL_LAST] = REQUEST_SET,
+        [MODEL_SAYING] = REQUEST_SET,   [MODEL_READING] = REQUEST_READ,
+        [MODEL_TELLING] = REQUEST_SET,  [MODEL_GATHERING] = REQUEST_GATHER,
+        [MODEL_RANKING] = REQUEST_RANK, [MODEL_RANKED] = REQUEST_READ,
+        [MODEL_ARRIVING] = REQUEST_ADD, [MODEL_LAST] = REQUEST_SET,
         [MODEL_BARRIER] = REQUEST_WAIT,
     };
 

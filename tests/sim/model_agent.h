@@ -145,8 +145,7 @@ static inline bool model_agent_starts_workers(const struct model_agent *a)
 /* Its workers have ended well. */
 static inline bool model_agent_is_done(const struct model_agent *a)
 {
-    return a->leaves == MODEL_LEAVES_DONE && a->phase >= MODEL_ARRIVING &&
-           a->phase <= MODEL_DONE;
+    return a->leaves == MODEL_LEAVES_DONE && a->phase >= MODEL_ARRIVING && a->phase <= MODEL_DONE;
 }
 
 static inline bool model_agent_is_alive(const struct model_agent *a)

@@ -647,9 +647,8 @@ void model_add(struct model_link *link, int64_t round, const char *name)
 
     ask(link, AGENT_ADD_ROUND_KEY, round, name, false);
     store_execute(&r->space->store, r->space->space,
-                  &(struct command){.kind = COMMAND_KEY_ADD,
-                                    .key = round_key(r, round, name, key),
-                                    .number = 1},
+                  &(struct command){
+                      .kind = COMMAND_KEY_ADD, .key = round_key(r, round, name, key), .number = 1},
                   NULL, &sum);
     if (sum.status != STORE_OK)
         r->space->fail("an ADD has failed: %d", sum.status);

@@ -167,8 +167,8 @@ static enum worker_kind any_workers(const struct policy_settings *settings)
 
     if (sim.fixed_workers >= 0)
         kind = (enum worker_kind)sim.fixed_workers;
-    if (kind == WORKERS_NCCL && !(settings->restart_on_loss == RESTART_WHEN_SILENT &&
-                                  settings->end_failed_runs))
+    if (kind == WORKERS_NCCL &&
+        !(settings->restart_on_loss == RESTART_WHEN_SILENT && settings->end_failed_runs))
         kind = WORKERS_GLOO;
     return kind == WORKERS_GLOO && !can_meet_together() ? WORKERS_LATE : kind;
 }
@@ -396,11 +396,13 @@ static void print_totals(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"seed", required_argument, NULL, 's'}, {"count", required_argument, NULL, 'n'},
-        {"defaults", no_argument, NULL, 'd'},   {"bare", no_argument, NULL, 'b'},
-        {"verbose", no_argument, NULL, 'v'},    {"workers", required_argument, NULL, 'w'},
-        {0}};
+    static const struct option options[] = {{"seed", required_argument, NULL, 's'},
+                                            {"count", required_argument, NULL, 'n'},
+                                            {"defaults", no_argument, NULL, 'd'},
+                                            {"bare", no_argument, NULL, 'b'},
+                                            {"verbose", no_argument, NULL, 'v'},
+                                            {"workers", required_argument, NULL, 'w'},
+                                            {0}};
     uint64_t seed = 1, count = 1000;
     const char *workers = NULL;
 
