@@ -82,7 +82,7 @@ declare -A SUBFOLDERS=(
     [rdzv/engine]='engine' [rdzv/config]='engine config' [rdzv/net]='engine config net'
     [rdzv/etcd3]='engine config net etcd3' [rdzv/c10d]='engine config net c10d' [rdzv/http]='engine config net http'
     [rdzv/relay]='engine config net c10d http relay'
-    [rdzv/rendezvous]='engine config net c10d rendezvous'
+    [rdzv/rendezvous]='engine config net c10d http rendezvous'
     [rdzv/etcd]='engine config net http etcd'
     [rdzv/admin]='engine config net c10d http etcd rendezvous relay etcd3 admin'
 )

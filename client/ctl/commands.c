@@ -83,7 +83,8 @@ const struct ctl_command ctl_commands[] = {
      "the nodes that are there, then why earlier rounds "
      "ended. Runs that wait for missing nodes come first; runs that all nodes have left come "
      "last. The nodes that are there are summed up; -o wide lists them.\n\nIf a node of a "
-     "shown run is missing, or if there is no such RUN, rdzvctl exits with 1. As json or yaml, RUN "
+     "shown run is missing or has failed, or if there is no such RUN, rdzvctl exits with 1. As "
+     "json or yaml, RUN "
      "is one object; if several spaces have a RUN, it is a list of them.",
      {{"status", "all runs that the store shows here"},
       {"status JOB -o wide", "one run, every node of it"},

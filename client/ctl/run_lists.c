@@ -233,8 +233,15 @@ struct shown_run {
     size_t at;
 };
 
-/* 0: nodes are missing, and others wait for them. 1: no node is missing. 2: all are gone, so what
- * is left are keys of a job that has ended. */
+/* Nodes are missing, or workers of a node have failed for the last time. */
+static bool is_in_trouble(const cJSON *run)
+{
+    return status_number(run, "missing_count") > 0 ||
+           strcmp(status_text(run, "state"), "failed") == 0;
+}
+
+/* 0: nodes are missing, and others wait for them; or the run has failed. 1: no node is missing. 2:
+ * all are gone, so what is left are keys of a job that has ended. */
 static int urgency(const cJSON *run)
 {
     long here = status_number(run, "participants") + status_number(run, "waiting") +
@@ -242,7 +249,7 @@ static int urgency(const cJSON *run)
 
     if (here == 0)
         return 2;
-    return status_number(run, "missing_count") > 0 ? 0 : 1;
+    return is_in_trouble(run) ? 0 : 1;
 }
 
 static int urgent_first(const void *left, const void *right)
@@ -290,10 +297,10 @@ static cJSON *list_runs(const struct shown_run *runs, size_t count)
     return list;
 }
 
-static enum ctl_exit is_one_missing(const struct shown_run *runs, size_t count)
+static enum ctl_exit are_all_fine(const struct shown_run *runs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (status_number(runs[i].run, "missing_count") > 0)
+        if (is_in_trouble(runs[i].run))
             return CTL_MISSING;
     }
     return CTL_FINE;
@@ -346,7 +353,7 @@ static enum ctl_exit show_status(const struct view *view)
 {
     size_t count;
     struct shown_run *runs = all_runs(view, &count);
-    enum ctl_exit code = is_one_missing(runs, count);
+    enum ctl_exit code = are_all_fine(runs, count);
 
     if (view->ctl->output == OUTPUT_NAME) {
         for (size_t i = 0; i < count; i++)
@@ -383,7 +390,7 @@ static void runs_as_table(const struct view *view, const struct shown_run *runs,
         status_state(run, state, sizeof state);
         status_nodes(run, nodes, sizeof nodes);
         status_age(run, "since", view->now_us, age, sizeof age);
-        table_row(&t, missing > 0 ? STYLE_BAD : STYLE_PLAIN);
+        table_row(&t, is_in_trouble(run) ? STYLE_BAD : STYLE_PLAIN);
         table_cell(&t, status_text(run, "id"));
         table_cell(&t, runs[i].space);
         table_cell(&t, status_text(run, "backend"));

@@ -121,7 +121,7 @@ static void print_head(FILE *out, const struct ctl *ctl, const char *space, cons
     if (agents > 0)
         fprintf(out, ", %ld agent%s until the store forgets the closed run", agents,
                 agents == 1 ? " waits" : "s wait");
-    if (missing == 0)
+    if (missing == 0 && strcmp(status_text(run, "state"), "failed") != 0)
         fputs(", none missing", out);
     if (status_number(run, "gone_count") > 0)
         fprintf(out, ", %ld gone", status_number(run, "gone_count"));
@@ -170,6 +170,18 @@ static void print_many_absent(FILE *out, const cJSON *absent, size_t count)
         fputc('\n', out);
     }
     free(names);
+}
+
+/* The node that has ended the run for all. */
+static void print_failed(FILE *out, const struct ctl *ctl, const cJSON *run)
+{
+    const char *node = status_text(run, "failed_node");
+
+    if (node[0] == '\0')
+        return;
+    text_styled(out, STYLE_BAD, ctl->colour, "  FAILED: ");
+    text_safe(out, node, strlen(node), 200);
+    fputc('\n', out);
 }
 
 /* Nodes that are not there, by name. */
@@ -414,6 +426,7 @@ void status_print_run(FILE *out, const struct ctl *ctl, const char *space, const
                       int64_t now_us)
 {
     print_head(out, ctl, space, run, now_us);
+    print_failed(out, ctl, run);
     print_missing(out, ctl, run, now_us);
     print_gone(out, ctl, run, now_us);
     print_waits(out, ctl, run, "  ");

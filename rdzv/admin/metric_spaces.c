@@ -19,7 +19,7 @@ struct listed_run {
 
 static const char *const states[RUN_STATES] = {
     [RUN_EMPTY] = "empty",       [RUN_JOINING] = "joining", [RUN_LAST_CALL] = "last_call",
-    [RUN_COMPLETE] = "complete", [RUN_CLOSED] = "closed",
+    [RUN_COMPLETE] = "complete", [RUN_FAILED] = "failed",   [RUN_CLOSED] = "closed",
 };
 
 static const char *const backends[] = {

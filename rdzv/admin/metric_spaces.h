@@ -10,7 +10,15 @@
 #define METRIC_SPACES 100 /* with lines of their own: of more, the first ones that are in use */
 #define METRIC_RUNS   100 /* the same: the first ones that are not closed */
 
-enum run_state { RUN_EMPTY, RUN_JOINING, RUN_LAST_CALL, RUN_COMPLETE, RUN_CLOSED, RUN_STATES };
+enum run_state {
+    RUN_EMPTY,
+    RUN_JOINING,
+    RUN_LAST_CALL,
+    RUN_COMPLETE,
+    RUN_FAILED,
+    RUN_CLOSED,
+    RUN_STATES
+};
 
 enum space_gauge {
     SPACE_C10D_CONNECTIONS,

@@ -53,6 +53,8 @@ static void write_store(FILE *out, const struct net *n)
                      RECOVERY_FIRST_NS);
     metric_counter(out, "rdzvd_torch_runs_closed_total", "Runs that an agent has closed.",
                    stats->runs_closed);
+    metric_counter(out, "rdzvd_torch_runs_failed_total",
+                   "Runs that an agent has closed because its workers failed.", stats->runs_failed);
     metric_counter(out, "rdzvd_torch_nodes_disconnected_total",
                    "Agents whose connection ended while their run was open.",
                    stats->nodes_disconnected);

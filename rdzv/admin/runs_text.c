@@ -81,6 +81,7 @@ static void write_run(struct writer *w, const struct run *run)
     json_string(w, run->view.id);
     member(w, "state",
            slice_str(!run->view.is_state ? "empty"
+                     : run->failed       ? "failed"
                      : state->closed     ? "closed"
                      : state->complete   ? "complete"
                                          : "joining"));

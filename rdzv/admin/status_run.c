@@ -44,11 +44,6 @@ static void write_node(struct writer *w, const struct run_facts *f, const struct
     writer_u8(w, '}');
 }
 
-static bool is_listed(const struct torch_node *node)
-{
-    return explain_role(node) != NULL && !loss_is_mark(node);
-}
-
 static char letter_of(const struct run_facts *f, const struct torch_node *node)
 {
     const struct node_facts known = f->look(f, node);
@@ -64,7 +59,7 @@ static void write_map(struct writer *w, const struct run_facts *f)
     json_name(w, "node_map");
     writer_u8(w, '"');
     for (size_t i = 0; i < f->state->count; i++) {
-        if (is_listed(&f->state->nodes[i]))
+        if (run_status_counts(f, &f->state->nodes[i]))
             writer_u8(w, (uint8_t)letter_of(f, &f->state->nodes[i]));
     }
     writer_u8(w, '"');
@@ -82,7 +77,7 @@ static uint64_t write_nodes(struct writer *w, const struct run_facts *f, uint64_
     for (size_t i = 0; f->is_state && i < f->state->count && listed < form->nodes; i++) {
         const struct torch_node *node = &f->state->nodes[i];
 
-        if (!is_listed(node) || (!all && letter_of(f, node) == 'p'))
+        if (!run_status_counts(f, node) || (!all && letter_of(f, node) == 'p'))
             continue;
         if (listed++ > 0)
             writer_u8(w, ',');
@@ -211,6 +206,8 @@ uint64_t status_run_write(struct writer *w, const struct run_facts *f,
     json_member_str(w, "backend", backends[f->backend]);
     json_member_str(w, "state", run_status_name(f));
     json_member_known(w, "since", run_status_since_us(f));
+    if (f->failed && f->history->failed != NULL)
+        json_member_str(w, "failed_node", f->history->failed);
     write_numbers(w, f, &survey);
     write_deadline(w, f, form);
     if (f->backend == BACKEND_C10D) {

@@ -74,6 +74,7 @@ struct stats {
     uint64_t writes_merged;    /* compare-and-sets of agents, see rendezvous/ */
     uint64_t rounds_completed; /* of all runs */
     uint64_t runs_closed;
+    uint64_t runs_failed;        /* of them */
     uint64_t runs_repaired;      /* lines `repaired` in the log */
     uint64_t nodes_disconnected; /* agents that went while their run was open */
     uint64_t nodes_silent;       /* nodes that were taken out, since nothing came of them */

@@ -462,6 +462,7 @@ struct verdict carry_out(struct live_run *run, const struct policy_out *out)
     stats->writes_merged += out->counters.writes_merged;
     stats->rounds_completed += out->counters.rounds_completed;
     stats->runs_closed += out->counters.runs_closed;
+    stats->runs_failed += out->counters.runs_failed;
     stats->runs_repaired += out->counters.runs_repaired;
     stats->nodes_disconnected += out->counters.nodes_disconnected;
     stats->nodes_silent += out->counters.nodes_silent;

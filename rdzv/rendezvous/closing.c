@@ -174,8 +174,10 @@ void closing_note_failed(struct step *s, const struct agent *a)
 {
     const struct run_view *v = &s->run->view;
 
-    if (v->state.closed && !v->before.closed)
-        s->run->failed = runs_workers(s->run, a) && !has_finished(s->run, a);
+    if (!v->state.closed || v->before.closed)
+        return;
+    s->run->failed = runs_workers(s->run, a) && !has_finished(s->run, a);
+    s->out->counters.runs_failed += s->run->failed;
 }
 
 /* --- What waits. --- */

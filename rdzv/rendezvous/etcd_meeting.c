@@ -3,7 +3,6 @@
 
 #include "rdzv/http/job.h"
 #include "rdzv/rendezvous/explain.h"
-#include "store/tree.h"
 
 /* An agent presumes another one dead 15 s after its last heartbeat, and sends its own each 5 s. */
 #define HOLD_MOST_MS 8000
@@ -15,7 +14,7 @@
 struct held_request {
     struct http_job job; /* the first member */
     TAILQ_ENTRY(held_request) entry;
-    struct etcd_runs *runs;
+    const struct engine *engine;
     struct etcd_run *run; /* pinned */
     struct conn *conn;
     bool is_write;
@@ -56,14 +55,13 @@ static void free_job(struct http_job *job)
             h->run->members[i].held = NULL;
     }
     if (!h->released)
-        etcd_meeting_check(h->runs, h->run);
-    etcd_runs_unpin(h->runs, h->run);
+        etcd_meeting_check(h->run, engine_now_ms(h->engine));
+    h->run->pins--; /* if it has ended, the next tick frees it */
     account_free(ACCOUNT_SESSIONS, h, sizeof *h);
 }
 
 /* False: no memory; the request is carried out. */
-static bool hold(struct etcd_runs *runs, struct etcd_run *run, const struct http_request *r,
-                 struct etcd_member *member)
+static bool hold(struct etcd_run *run, const struct http_request *r, struct etcd_member *member)
 {
     struct held_request *h =
         account_request_zeroed(ACCOUNT_SESSIONS, conn_class(r->conn), sizeof *h);
@@ -71,11 +69,11 @@ static bool hold(struct etcd_runs *runs, struct etcd_run *run, const struct http
     if (h == NULL)
         return false;
     h->job = (struct http_job){.run = run_job, .free = free_job};
-    h->runs = runs;
+    h->engine = http_engine(r);
     h->run = run;
     h->conn = r->conn;
     h->is_write = member == NULL;
-    etcd_runs_pin(run);
+    run->pins++;
     TAILQ_INSERT_TAIL(&run->meeting.requests, h, entry);
     run->meeting.writes += h->is_write;
     if (member != NULL)
@@ -95,11 +93,6 @@ static void release(struct etcd_run *run, bool writes)
 }
 
 /* --- Who looks. --- */
-
-static uint64_t now_ms(const struct etcd_runs *runs)
-{
-    return engine_now_ms(runs->engine);
-}
 
 static bool is_participant(const struct etcd_run *run, size_t i)
 {
@@ -189,50 +182,50 @@ static void end(struct etcd_run *run)
     release(run, false);
 }
 
-static void let_writes_go(struct etcd_runs *runs, struct etcd_run *run)
+static void let_writes_go(struct etcd_run *run, uint64_t now_ms)
 {
     run->meeting.phase = ETCD_MEETING_WRITES;
-    run->meeting.until_ms = now_ms(runs) + WRITE_MS;
+    run->meeting.until_ms = now_ms + WRITE_MS;
     release(run, true);
 }
 
-void etcd_meeting_check(struct etcd_runs *runs, struct etcd_run *run)
+void etcd_meeting_check(struct etcd_run *run, uint64_t now_ms)
 {
     struct etcd_meeting *m = &run->meeting;
 
     if (m->phase == ETCD_MEETING_NONE)
         return;
     if (!may_meet(run) || (m->phase == ETCD_MEETING_GATHERS && m->writes == 0) ||
-        (m->phase == ETCD_MEETING_WRITES && now_ms(runs) >= m->until_ms))
+        (m->phase == ETCD_MEETING_WRITES && now_ms >= m->until_ms))
         end(run);
-    else if (m->phase == ETCD_MEETING_GATHERS &&
-             (do_all_look(run) || now_ms(runs) >= m->until_ms))
-        let_writes_go(runs, run);
+    else if (m->phase == ETCD_MEETING_GATHERS && (do_all_look(run) || now_ms >= m->until_ms))
+        let_writes_go(run, now_ms);
 }
 
-static bool holds_look(struct etcd_runs *runs, struct etcd_run *run, const struct http_request *r)
+static bool holds_look(struct etcd_run *run, const struct http_request *r)
 {
+    uint64_t now_ms = engine_now_ms(http_engine(r));
     struct etcd_member *m = may_meet(run) ? member_of(run, r->conn) : NULL;
 
     if (m == NULL)
         return false;
     if (m->held == NULL)
-        note_look(m, now_ms(runs));
-    if (run->meeting.phase == ETCD_MEETING_NONE || m->held != NULL || !hold(runs, run, r, m))
+        note_look(m, now_ms);
+    if (run->meeting.phase == ETCD_MEETING_NONE || m->held != NULL || !hold(run, r, m))
         return false;
-    etcd_meeting_check(runs, run);
+    etcd_meeting_check(run, now_ms);
     return true;
 }
 
 /* It makes a node wait that others have to meet for. */
-static bool begins_to_wait(struct etcd_runs *runs, const struct etcd_run *run, struct slice value)
+static bool begins_to_wait(struct engine *engine, const struct etcd_run *run, struct slice value)
 {
     struct torch_state next;
     bool begins;
 
     if (!may_meet(run) || value.len > ETCD_RUN_READ_AT_ONCE)
         return false;
-    runs->engine->work += value.len;
+    engine->work += value.len;
     if (torch_state_read(value, &next) != TORCH_STATE_OK)
         return false;
     begins = next.complete && !next.closed && next.round == run->state.round &&
@@ -241,30 +234,27 @@ static bool begins_to_wait(struct etcd_runs *runs, const struct etcd_run *run, s
     return begins;
 }
 
-static bool holds_write(struct etcd_runs *runs, struct etcd_run *run, const struct http_request *r,
-                        struct slice value, uint64_t prev_index)
+static bool holds_write(struct etcd_run *run, const struct http_request *r, struct slice value,
+                        uint64_t prev_index)
 {
     struct etcd_meeting *m = &run->meeting;
 
     if (prev_index != run->modified || m->phase == ETCD_MEETING_WRITES ||
-        !begins_to_wait(runs, run, value) || do_all_look(run))
+        !begins_to_wait(http_engine(r), run, value) || do_all_look(run))
         return false;
     if (m->phase == ETCD_MEETING_NONE)
-        m->until_ms = now_ms(runs) + longest_wait_ms(run);
-    if (!hold(runs, run, r, NULL))
+        m->until_ms = engine_now_ms(http_engine(r)) + longest_wait_ms(run);
+    if (!hold(run, r, NULL))
         return false;
     m->phase = ETCD_MEETING_GATHERS;
     return true;
 }
 
-bool etcd_meeting_holds(struct etcd_runs *runs, const struct http_request *r, struct slice key,
-                        struct slice value, uint64_t prev_index)
+bool etcd_meeting_holds(struct etcd_run *run, const struct http_request *r, struct slice value,
+                        uint64_t prev_index)
 {
-    struct etcd_run *run = (struct etcd_run *)(void *)table_find(&runs->table, key);
-
-    if (run == NULL || run->backend != BACKEND_ETCD_V2 || !run->exists ||
+    if (run->backend != BACKEND_ETCD_V2 || !run->exists ||
         (r->job != NULL && r->job->run == run_job))
         return false;
-    return value.ptr == NULL ? holds_look(runs, run, r)
-                             : holds_write(runs, run, r, value, prev_index);
+    return value.ptr == NULL ? holds_look(run, r) : holds_write(run, r, value, prev_index);
 }

@@ -12,12 +12,13 @@
 #pragma once
 
 #include "rdzv/http/reply.h"
-#include "rdzv/rendezvous/etcd_runs.h"
+#include "rdzv/rendezvous/etcd_run.h"
 
-/* The request reads the key of a run (`value`: ptr NULL), or swaps its value, which has the index
- * `prev_index`, for another one. True: it is held, and handled again later. */
-bool etcd_meeting_holds(struct etcd_runs *runs, const struct http_request *r, struct slice key,
-                        struct slice value, uint64_t prev_index);
+/* The request reads the key of the run (`value`: ptr NULL), or swaps its value, which has the index
+ * `prev_index`, for another one. True: a job has been started for it (http/job.h), which handles it
+ * again later, and has pinned the run until then. */
+bool etcd_meeting_holds(struct etcd_run *run, const struct http_request *r, struct slice value,
+                        uint64_t prev_index);
 
-/* The run has changed, or a second has passed. */
-void etcd_meeting_check(struct etcd_runs *runs, struct etcd_run *run);
+/* The run has changed, or a second has passed; `now_ms` is monotonic. */
+void etcd_meeting_check(struct etcd_run *run, uint64_t now_ms);

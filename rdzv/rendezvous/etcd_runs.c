@@ -159,7 +159,15 @@ void etcd_runs_changed(struct etcd_runs *runs, struct slice path)
     if (run == NULL)
         return;
     read_run(runs, run, writer(runs, &by, host, peer));
-    etcd_meeting_check(runs, run);
+    etcd_meeting_check(run, engine_now_ms(runs->engine));
+}
+
+bool etcd_runs_hold(struct etcd_runs *runs, const struct http_request *r, struct slice path,
+                    struct slice value, uint64_t prev_index)
+{
+    struct etcd_run *run = (struct etcd_run *)(void *)table_find(&runs->table, path);
+
+    return run != NULL && etcd_meeting_holds(run, r, value, prev_index);
 }
 
 void etcd_runs_reset(struct etcd_runs *runs)
@@ -216,7 +224,7 @@ void etcd_runs_tick(struct etcd_runs *runs)
             return;
         etcd_runs_pin(run);
         etcd_runs_look(runs, run);
-        etcd_meeting_check(runs, run);
+        etcd_meeting_check(run, engine_now_ms(runs->engine));
         set_next(runs, TAILQ_NEXT(run, order));
         etcd_runs_unpin(runs, run);
     }

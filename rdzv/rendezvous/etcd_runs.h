@@ -3,11 +3,8 @@
  * none, or more than --runs-per-space, is not shown. */
 #pragma once
 
-#include "rdzv/net/conn.h"
+#include "rdzv/http/reply.h"
 #include "rdzv/rendezvous/etcd_run.h"
-
-/* A value up to this is read at once: with a request of that length, it takes as long as that. */
-#define ETCD_RUN_READ_AT_ONCE (16u << 10)
 
 struct etcd_runs {
     struct engine *engine;
@@ -39,6 +36,10 @@ static inline bool etcd_runs_concerns(struct slice path)
 
 /* A key that concerns them has been changed. */
 void etcd_runs_changed(struct etcd_runs *runs, struct slice path);
+
+/* For struct key_gate, of a key that concerns them. */
+bool etcd_runs_hold(struct etcd_runs *runs, const struct http_request *r, struct slice path,
+                    struct slice value, uint64_t prev_index);
 
 /* All keys of the space are gone. */
 void etcd_runs_reset(struct etcd_runs *runs);

@@ -127,6 +127,7 @@ struct policy_counters {
     uint64_t writes_merged;
     uint64_t rounds_completed;
     uint64_t runs_closed;
+    uint64_t runs_failed; /* of them */
     uint64_t runs_repaired;
     uint64_t nodes_disconnected;
     uint64_t nodes_silent;

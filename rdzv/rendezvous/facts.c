@@ -182,6 +182,8 @@ void rendezvous_facts(const struct run *run, struct run_facts *out)
                               .id = v->id,
                               .now_us = engine_wall_ns(live->home->rdzv->engine) / 1000,
                               .is_state = v->is_state,
+                              .failed = run->failed,
+                              .ends_failed = run->settings->end_failed_runs,
                               .state = &v->state,
                               .last_completed = v->has_completed ? &v->last_completed : NULL,
                               .gone = &v->gone,

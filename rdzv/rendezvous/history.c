@@ -78,6 +78,7 @@ void history_fini(struct history *h)
     account_free(ACCOUNT_RUNS, h->rounds, h->room * sizeof *h->rounds);
     account_free(ACCOUNT_RUNS, h->losses, h->loss_room * sizeof *h->losses);
     drop(&h->left);
+    drop(&h->failed);
     *h = (struct history){0};
 }
 
@@ -375,9 +376,15 @@ static void note_closed(struct history *h, const struct run *run, const struct n
                         int64_t now_us)
 {
     char words[NODE_TEXT_MAX], why[HISTORY_TEXT_MAX];
+    const char *node = node_words(note->by_node, words);
 
-    snprintf(why, sizeof why, "%s closed the run%s", node_words(note->by_node, words),
-             run->finishing_round == note->round ? ": its workers have ended well" : "");
+    if (run->failed)
+        put(&h->failed, note->by_node);
+    if (run->failed)
+        snprintf(why, sizeof why, "workers of %s failed, and its agent had no restart left", node);
+    else
+        snprintf(why, sizeof why, "%s closed the run%s", node,
+                 run->finishing_round == note->round ? ": its workers have ended well" : "");
     history_end(h, why, now_us);
 }
 
@@ -385,6 +392,7 @@ static void note_forgotten(struct history *h, const struct note *note, int64_t n
 {
     char why[HISTORY_TEXT_MAX];
 
+    drop(&h->failed);
     snprintf(why, sizeof why, "the run was forgotten: %s", note->reason);
     history_end(h, why, now_us);
 }

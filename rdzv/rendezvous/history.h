@@ -46,6 +46,7 @@ struct history {
     uint64_t min, max;  /* nodes that torchrun was started for, as rounds have shown; 0: unknown */
     bool had_last_call; /* the newest round has had one */
     char *left;         /* the node that history_round.left is about; owned */
+    char *failed;       /* the node whose workers have failed for the last time; owned */
     int64_t known_us;   /* the run was there before; since then it is seen. 0: from its begin on */
     int64_t fault_us;   /* since then it lacks a node that it had; 0: it does not */
     bool is_uncounted;  /* the newest round is complete, see history_count() */

@@ -56,7 +56,8 @@ static bool may_be_let_in(const struct step *s, const struct agent *a,
                           const struct torch_node *node)
 {
     return a->asks_in && !a->away && !a->closes && node->has_heartbeat &&
-           (a->queued || a->look == LOOK_LONG || clock_elapsed_ms(a->heard_ms, s->now->ms) < LOOKS_MS);
+           (a->queued || a->look == LOOK_LONG ||
+            clock_elapsed_ms(a->heard_ms, s->now->ms) < LOOKS_MS);
 }
 
 /* Each node that has joined or waits has an agent, and each agent such a node; and one of them has

@@ -13,9 +13,9 @@
  *
  * A hold is bounded: the meeting opens when the slowest agent has had the time in which it usually
  * looks, and half of that again. An agent that has not looked by then sees the node at its next
- * look. If the workers of a node have ended well, those of the others are about to, so the node that
- * waits stays hidden: they would begin their last steps again, without the finished node. In a run
- * that has failed nothing is held, since all agents must end (closing.c).
+ * look. If the workers of a node have ended well, those of the others are about to, so the node
+ * that waits stays hidden: they would begin their last steps again, without the finished node. In a
+ * run that has failed nothing is held, since all agents must end (closing.c).
  *
  * Upstream: SimpleElasticAgent._invoke_run() (agent/server/api.py), num_nodes_waiting()
  * (rendezvous/dynamic_rendezvous.py); the same in 1.13 to 2.14. */
@@ -44,9 +44,9 @@ static bool is_due(const struct step *s)
 
     return v->is_state && !v->unread && v->state.complete && v->waiting != 0 &&
            v->participants != 0 &&
-           (v->state.closed ? run->failed && run->settings->end_failed_runs
-                            : run->finishing_round != v->state.round ||
-                                  run->meeting.phase == MEETING_OPEN) &&
+           (v->state.closed
+                ? run->failed && run->settings->end_failed_runs
+                : run->finishing_round != v->state.round || run->meeting.phase == MEETING_OPEN) &&
            !presence_is_too_old(s, &v->state.nodes[v->waiting - 1]);
 }
 

@@ -78,7 +78,6 @@ static void back(struct step *s, const struct policy_event *event)
     run_list(s->run, a);
 }
 
-
 static void asked_to_compare(struct step *s, const struct policy_event *event)
 {
     presence_heard(s, event->agent, false);

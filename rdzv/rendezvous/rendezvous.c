@@ -2,7 +2,6 @@
  * rendezvous.h. */
 #include "rdzv/rendezvous/rendezvous.h"
 
-#include "rdzv/rendezvous/etcd_meeting.h"
 #include "store/xalloc.h"
 
 #define CROWD_LEAST 16 /* of fewer nodes the state is short, and says who they are */
@@ -38,7 +37,7 @@ static bool holds_request(void *arg, const struct http_request *r, struct slice 
                           struct slice value, uint64_t prev_index)
 {
     return etcd_runs_concerns(key) &&
-           etcd_meeting_holds(&shell_space_of(arg, r->space)->etcd_runs, r, key, value, prev_index);
+           etcd_runs_hold(&shell_space_of(arg, r->space)->etcd_runs, r, key, value, prev_index);
 }
 
 const struct key_gate *rendezvous_key_gate(const struct rendezvous *r)

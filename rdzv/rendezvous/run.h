@@ -158,7 +158,8 @@ struct crowd_text {
 struct meeting {
     enum {
         MEETING_NONE,
-        MEETING_GATHERS, /* the looks of the participants are held, and no node that waits is shown */
+        MEETING_GATHERS, /* the looks of the participants are held, and no node that waits is shown
+                          */
         MEETING_OPEN,    /* the participants are shown that a node waits */
     } phase;
     uint64_t completion; /* the round, by view.completions */

@@ -16,6 +16,7 @@ static const struct history_round *newest_round(const struct run_facts *f)
 const char *run_status_name(const struct run_facts *f)
 {
     return !f->is_state                                ? "empty"
+           : f->failed                                 ? "failed"
            : f->state->closed                          ? "closed"
            : f->state->complete                        ? "complete"
            : f->state->has_deadline || f->is_last_call ? "last_call"
@@ -52,6 +53,12 @@ bool run_status_is_silent(const struct run_facts *f, const struct torch_node *no
     return node->has_heartbeat && !__builtin_sub_overflow(f->now_us, node->heartbeat_us, &age_us) &&
            !__builtin_add_overflow(age_us, known->ahead_us, &age_us) &&
            age_us >= TORCH_DEAD_MS * INT64_C(1000);
+}
+
+bool run_status_counts(const struct run_facts *f, const struct torch_node *node)
+{
+    return explain_role(node) != NULL && !loss_is_mark(node) &&
+           (!f->failed || f->look(f, node).connected);
 }
 
 /* --- Who is missing. --- */
@@ -247,7 +254,7 @@ void run_status_survey(const struct run_facts *f, struct run_survey *out)
     out->missing_listed = out->missing_found = out->gone_listed = 0;
     out->missing_count = out->gone_count = 0;
     for (size_t i = 0; f->is_state && i < f->state->count; i++) {
-        if (explain_role(&f->state->nodes[i]) != NULL && !loss_is_mark(&f->state->nodes[i]))
+        if (run_status_counts(f, &f->state->nodes[i]))
             count_node(f, &f->state->nodes[i], out);
     }
     there = out->participants + out->waiting;
@@ -280,6 +287,30 @@ __attribute__((format(printf, 2, 3))) static void hint(struct hints *h, const ch
     va_start(args, format);
     vsnprintf(h->texts[h->count++], HINT_TEXT_MAX, format, args);
     va_end(args);
+}
+
+/* The workers of the others wait for the failed ones in a collective. */
+static void hint_failed(const struct run_facts *f, struct hints *h)
+{
+    const char *failed = f->history->failed;
+    char words[NODE_TEXT_MAX];
+
+    hint(h,
+         "workers of %s failed, and its agent had no restart left: it closed the run for all "
+         "nodes; its log says why they failed",
+         failed == NULL ? "a node" : node_words(failed, words));
+    if (f->agents > 0 && f->ends_failed)
+        hint(h,
+             "agents that still end their workers: %zu; when they have ended, agents that are "
+             "started again begin the run anew; torchrun --max-restarts starts workers again "
+             "without that",
+             f->agents);
+    else if (f->agents > 0)
+        hint(
+            h,
+            "agents that still run: %zu (--end-failed-runs=off); their workers wait for the failed "
+            "ones until a collective times out; end these agents to begin the run anew",
+            f->agents);
 }
 
 static void hint_closed(const struct run_facts *f, struct hints *h)
@@ -364,7 +395,9 @@ size_t run_status_hints(const struct run_facts *f, const struct run_survey *surv
 
     if (f->doubled != NULL)
         hint_doubled(f, &h);
-    if (f->is_state && f->state->closed)
+    if (f->failed)
+        hint_failed(f, &h);
+    else if (f->is_state && f->state->closed)
         hint_closed(f, &h);
     else if (f->is_state)
         hint_open(f, survey, &h);

@@ -28,6 +28,8 @@ struct run_facts {
     int64_t now_us;
     bool is_state;                   /* `state` says something */
     bool is_last_call;               /* etcd: it has one, and does not say until when */
+    bool failed;                     /* c10d: it is closed, since workers of a node have failed */
+    bool ends_failed;                /* the same: then rdzvd makes the others end */
     uint64_t unnamed_waiting;        /* etcd: nodes that wait; the state does not have them */
     const struct torch_state *state; /* as the keys say */
     const struct torch_state *last_completed; /* the last round that was, as it was; NULL: none */
@@ -48,7 +50,7 @@ struct run_facts {
     const void *arg; /* for these two */
 };
 
-/* "empty", "joining", "last_call", "complete", "closed"; and since when, 0: not known. */
+/* "empty", "joining", "last_call", "complete", "failed", "closed"; and since when, 0: not known. */
 const char *run_status_name(const struct run_facts *f);
 int64_t run_status_since_us(const struct run_facts *f);
 
@@ -58,6 +60,10 @@ const char *run_status_role(const struct torch_node *node);
 /* A node of the state that has not been heard of for as long as torch waits. */
 bool run_status_is_silent(const struct run_facts *f, const struct torch_node *node,
                           const struct node_facts *known);
+
+/* A node of the state that counts: not the mark of rdzvd; in a failed run, only one whose agent has
+ * not ended. */
+bool run_status_counts(const struct run_facts *f, const struct torch_node *node);
 
 #define MISSING_LISTED 256 /* nodes, and as many that are gone */
 

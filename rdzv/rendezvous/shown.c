@@ -228,9 +228,9 @@ static bool write_text(const struct run *run, enum place place, const struct tor
                        uint8_t **text, size_t *len)
 {
     const struct run_view *v = &run->view;
-    const struct torch_node *waiting = place == PLACE_STRANGER  ? &loss_mark
-                                       : meeting_is_open(run) ? waiting_node(v)
-                                                              : NULL;
+    const struct torch_node *waiting = place == PLACE_STRANGER ? &loss_mark
+                                       : meeting_is_open(run)  ? waiting_node(v)
+                                                               : NULL;
     struct torch_node nodes[2];
     struct torch_state state = v->state;
 

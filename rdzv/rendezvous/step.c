@@ -120,6 +120,7 @@ void policy_counters_add(struct policy_counters *sum, const struct policy_counte
     sum->writes_merged += more->writes_merged;
     sum->rounds_completed += more->rounds_completed;
     sum->runs_closed += more->runs_closed;
+    sum->runs_failed += more->runs_failed;
     sum->runs_repaired += more->runs_repaired;
     sum->nodes_disconnected += more->nodes_disconnected;
     sum->nodes_silent += more->nodes_silent;

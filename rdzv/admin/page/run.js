@@ -5,6 +5,7 @@ const STATES = {
   joining: {name: 'Joining', tone: 'warn'},
   last_call: {name: 'Last call', tone: 'warn'},
   complete: {name: 'Complete', tone: 'good'},
+  failed: {name: 'Failed', tone: 'bad'},
   closed: {name: 'Closed', tone: 'calm'},
 };
 
@@ -14,7 +15,7 @@ const ROUNDS_STREAMED = 5;
 /* Who wants attention first; the lowest comes first. */
 function urgency(run) {
   if (run.state === 'closed') return 4;
-  if (run.missing_count > 0 || run.silent > 0) return 0;
+  if (run.missing_count > 0 || run.silent > 0 || run.state === 'failed') return 0;
   if (run.hints.length > 0 || run.gone_count > 0) return 1;
   if (run.state === 'joining' || run.state === 'last_call') return 2;
   return 3;
@@ -60,6 +61,7 @@ function leadOf(run) {
   const of = run.expect !== undefined && run.expect >= there ? ` of ${number(run.expect)}` : '';
   const here = `${number(there)}${of} ${there === 1 && of === '' ? 'node is' : 'nodes are'} here. `;
   if (run.state === 'closed') return ['The run is closed: no node can join it any more.'];
+  if (run.state === 'failed') return ['Workers of ', named(run.failed_node || 'a node'), ' have failed. ', many(run.agents, 'agent is', 'agents are'), ' still here.'];
   if (run.missing_count > 0) return [here, ...missingWords(run), ...goneWords(run)];
   if (run.state === 'empty') return ['No node has joined yet.'];
   if (run.state === 'last_call') return [here, ...goneWords(run), 'There are enough; the round begins when the last call ends.'];

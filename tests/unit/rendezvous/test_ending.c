@@ -11,10 +11,10 @@ static void train(struct scene *s, size_t count)
     scene_meet(s, count);
     for (size_t i = 0; i < count; i++) {
         scene_set(s, &s->agents[i], 0, "torchelastic/role_info/0", "{}");
-        scene_step(s, (struct policy_event){.kind = AGENT_GET_ROUND_KEY,
-                                            .agent = &s->agents[i],
-                                            .round_key =
-                                                slice_str("torchelastic/assigned_ranks/0")});
+        scene_step(s,
+                   (struct policy_event){.kind = AGENT_GET_ROUND_KEY,
+                                         .agent = &s->agents[i],
+                                         .round_key = slice_str("torchelastic/assigned_ranks/0")});
         scene_look(s, &s->agents[i]);
     }
 }

@@ -159,8 +159,7 @@ static void the_next_round_has_its_own_meeting(void **state)
     scene_join(&s, 1);
     scene_join(&s, 2);
     if (!s.run.view.state.complete) /* the last call is over */
-        scene_cas(&s, &s.agents[0], scene_get(&s, ""),
-                  scene_completed(&s, scene_get(&s, ""), "a"));
+        scene_cas(&s, &s.agents[0], scene_get(&s, ""), scene_completed(&s, scene_get(&s, ""), "a"));
     assert_true(s.run.view.state.complete);
     assert_int_equal(s.run.view.state.round, 1);
     assert_int_equal(s.run.meeting.phase, MEETING_NONE);

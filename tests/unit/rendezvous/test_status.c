@@ -123,6 +123,8 @@ static struct run_facts facts_of(const struct play *p)
                               .id = v->id,
                               .now_us = scene_now_us(&p->s),
                               .is_state = v->is_state,
+                              .failed = p->s.run.failed,
+                              .ends_failed = p->s.settings.end_failed_runs,
                               .state = &v->state,
                               .last_completed = v->has_completed ? &v->last_completed : NULL,
                               .gone = &v->gone,
@@ -478,6 +480,7 @@ static void a_closed_run(void **state)
     two_of_three_nodes_complete(&p);
     write_state(&p, 0, it_is_complete);
     p.s.settings.expected_nodes = 9;
+    scene_finish(&p.s, 0);
     write_state(&p, 0, a_closes);
     scene_disconnect(&p.s, &p.s.agents[0]);
     scene_disconnect(&p.s, &p.s.agents[1]);
@@ -486,11 +489,40 @@ static void a_closed_run(void **state)
     json = status(&p);
     assert_string_equal(str(json, "state"), "closed");
     assert_int_equal(num(json, "missing_count"), 0);
-    assert_string_equal(str(item(json, "rounds", 0), "why"), "a (pid 100) closed the run");
+    assert_string_equal(str(item(json, "rounds", 0), "why"),
+                        "a (pid 100) closed the run: its workers have ended well");
     assert_non_null(get(item(json, "rounds", 0), "ended"));
     assert_true(hints_at(json, "keys of an earlier run: it is closed"));
     cJSON_Delete(json);
     end(&p);
+}
+
+/* Its agent has ended, and the others' have not yet. */
+static void a_failed_run(void **state)
+{
+    struct play p;
+    cJSON *json;
+
+    (void)state;
+    for (int torchs_way = 0; torchs_way < 2; torchs_way++) {
+        two_of_three_nodes_complete(&p);
+        p.s.settings.end_failed_runs = !torchs_way;
+        write_state(&p, 0, it_is_complete);
+        write_state(&p, 0, a_closes);
+        scene_disconnect(&p.s, &p.s.agents[0]);
+        json = status(&p);
+        assert_string_equal(str(json, "state"), "failed");
+        assert_string_equal(str(json, "failed_node"), "a/100/0");
+        assert_int_equal(num(json, "participants"), 1);
+        assert_int_equal(count(json, "nodes"), 1);
+        assert_string_equal(str(item(json, "nodes", 0), "addr"), "b");
+        assert_string_equal(str(item(json, "rounds", 0), "why"),
+                            "workers of a (pid 100) failed, and its agent had no restart left");
+        assert_true(hints_at(json, "workers of a (pid 100) failed"));
+        assert_int_equal(hints_at(json, "--end-failed-runs=off"), torchs_way);
+        cJSON_Delete(json);
+        end(&p);
+    }
 }
 
 static void rounds_are_the_newest_first_and_no_more_than_a_hundred(void **state)
@@ -916,6 +948,7 @@ int main(void)
         cmocka_unit_test(a_failed_worker_is_the_reason),
         cmocka_unit_test(a_node_that_comes_is_the_reason),
         cmocka_unit_test(a_closed_run),
+        cmocka_unit_test(a_failed_run),
         cmocka_unit_test(rounds_are_the_newest_first_and_no_more_than_a_hundred),
         cmocka_unit_test(a_reason_has_an_end),
         cmocka_unit_test(a_recovery_lasts_from_the_loss_to_the_round),
