@@ -189,7 +189,7 @@ void check_job(struct job *job)
 static bool is_settled(const struct job *job)
 {
     const struct torch_state *s = &job->run->run.view.state;
-    size_t alive = 0, in = 0;
+    size_t alive = 0, in = 0, train = 0;
 
     for (size_t i = 0; i < job->pod_count; i++) {
         const struct pod *p = &job->pods[i];
@@ -199,6 +199,7 @@ static bool is_settled(const struct job *job)
         if (!net_is_reachable(p) || (p->wanted && !model_agent_is_alive(&p->agent)))
             return false;
         alive += model_agent_is_alive(&p->agent);
+        train += p->training;
         in += workers_are_whole(p) && p->done_ms == 0 && !p->agent.errs && node != NULL &&
               node->participant && node->rank == p->agent.rank && s->complete &&
               s->round == p->agent.round;
@@ -206,7 +207,7 @@ static bool is_settled(const struct job *job)
     if (job->again_ms != 0 || job->finishes)
         return false;
     if (alive < job->settings.min_nodes)
-        return in == 0;
+        return train == 0;
     return in == (alive < job->settings.max_nodes ? alive : job->settings.max_nodes) &&
            torch_state_participants(s) == in;
 }

@@ -3,18 +3,23 @@
  *     sim_rendezvous [--seed S] [--count N] [--defaults | --bare] [--workers KIND] [--verbose]
  *
  * Each sequence is one or two jobs whose nodes join, leave, crash, freeze, lose their network or
- * their connection, close the run and begin it again, while rdzvd stands still, or ends, by itself
+ * their connection, fail, end well, and begin again, while rdzvd stands still, or ends, by itself
  * or killed, and begins anew from its keys. The nodes of some jobs have relays: these lose rdzvd
  * and come back, in time or too late, after they were taken for dead or not, or are lost with all
- * that they know. After each event:
+ * that they know. The workers of a node train together with those of its world. If others of the
+ * world are gone, they fail at once (KIND gloo) or after seconds (late), or hang (nccl).
+ *
+ * After each event:
  *  - no two worlds of one run live at the same time, but for as long as a node takes to notice;
  *  - the ranks of a round are unique, and all its workers use one store, as no other round's do;
  *  - a round that is complete with MAX nodes begins without any that wait;
  *  - each request is answered once, or held with a deadline, and what is held goes on;
- *  - the view of a run is what one would be that is made from the keys (model_space.c).
+ *  - the view of a run is what one would be that is made from the keys (model_space.c);
+ *  - no meeting uses a restart, no good end is cut short, and all nodes of a job that fails end
+ *    together (job_ends.c).
  * After the last fault all nodes that live are in one completed round within SETTLE_MS, or later by
- * as much as clocks are wrong where dead nodes are not taken out. A stall of jobs at rest ends no
- * round.
+ * as much as clocks are wrong where dead nodes are not taken out, agents look seldom, or a good end
+ * takes long. A stall of jobs at rest ends no round.
  *
  * The settings are the seed's, or the daemon's own, or those without what ends torch's waits.
  *
