@@ -105,8 +105,8 @@ static bool is_participant(const struct etcd_run *run, size_t i)
     return run->state.nodes[i].participant && run->members[i].peer != NULL;
 }
 
-/* The node that has written by this connection last; or else the only one that has from its host: a
- * client has several connections. NULL: none. */
+/* The participant that has written by this connection last. A client has several connections: if no
+ * participant has written by this one, the only participant from the same host. NULL: none. */
 static struct etcd_member *member_of(struct etcd_run *run, const struct conn *c)
 {
     struct etcd_member *found = NULL;
