@@ -1,5 +1,5 @@
-"""Which jobs of fixed size give torchrun restarts: those whose failed containers or pods start again one by
-one. What the user says of restarts stays."""
+"""torchrun's restarts in jobs of fixed size: the platform gives them if a failed container or pod starts again
+while the others go on. The user's own number stays."""
 
 import json
 import re
