@@ -52,6 +52,12 @@ static bool is_due(const struct step *s)
            !presence_is_too_old(s, &v->state.nodes[v->waiting - 1]);
 }
 
+/* The heartbeat of an agent whose look is held grows old, unless rdzvd refreshes it. */
+static bool may_hold(const struct run *run)
+{
+    return !run->view.state.closed && run->settings->keep_connected;
+}
+
 /* The agent of a node that is in the round, and that can look. */
 static bool is_awaited(const struct run *run, const struct agent *a)
 {
@@ -192,7 +198,7 @@ void meeting_check(struct step *s)
     if (m->phase == MEETING_NONE && is_due(s))
         gather(s);
     if (m->phase == MEETING_GATHERS &&
-        (s->run->view.state.closed || s->now->ms >= m->until_ms || do_all_look(s->run)))
+        (!may_hold(s->run) || s->now->ms >= m->until_ms || do_all_look(s->run)))
         open(s, NULL);
 }
 
