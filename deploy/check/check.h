@@ -247,6 +247,7 @@ CHECK_RULE(elastic_range);
 CHECK_RULE(elastic_gang);
 CHECK_RULE(gang_above);
 CHECK_RULE(elastic_restart_never);
+CHECK_RULE(restarts_none);
 /* check_sidecar.c */
 CHECK_RULE(sidecar_blocks_completion);
 CHECK_RULE(sidecar_never_ready);

@@ -1,5 +1,7 @@
-/* Rules about elastic jobs: ranges, gangs, and pods that do not restart. */
+/* Rules about elastic jobs, and about restarts: ranges, gangs, and pods or workers that do not
+ * start again. */
 #include "deploy/check/check.h"
+#include "deploy/kube/kube_restart.h"
 
 #include <string.h>
 
@@ -94,26 +96,6 @@ void check_elastic_gang(struct check *c)
     }
 }
 
-/* The controller replaces failed pods of this kind, whatever their restartPolicy. How often, a
- * limit such as backoffLimit says, which no rule here looks at: 0 counts as if it were high. */
-static bool is_made_again(const struct kube_pods *p)
-{
-    const struct kube_object *o = p->object;
-    const struct yaml_node *lists[] = {kube_get(p->part, "policies"),
-                                       kube_get(o->spec, "policies")};
-
-    if (o->type == KUBE_JOB || o->type == KUBE_JOBSET || o->type == KUBE_TRAINJOB ||
-        o->type == KUBE_RUNTIME)
-        return true;
-    for (size_t k = 0; k < 2 && o->type == KUBE_VOLCANO_JOB; k++) {
-        for (size_t i = 0; i < yaml_length(lists[k]); i++) {
-            if (strncmp(kube_text(lists[k]->items[i], "action"), "Restart", 7) == 0)
-                return true;
-        }
-    }
-    return false;
-}
-
 void check_elastic_restart_never(struct check *c)
 {
     for (size_t i = 0; i < c->jobs.count; i++) {
@@ -121,11 +103,48 @@ void check_elastic_restart_never(struct check *c)
         const struct kube_pods *p = r->container->pods;
 
         if (job_is_elastic(r) && job_is_dynamic(r) && strcmp(p->restart, "Never") == 0 &&
-            !is_made_again(p))
+            kube_restart_of(p) == KUBE_RESTART_NONE)
             check_report(c, p->object,
                          kube_get(p->part, "restartPolicy") != NULL
                              ? check_at_first(p->part, "restartPolicy")
                              : check_at_first(p->spec, "restartPolicy"),
                          "the pods of this elastic job do not restart, so it can only shrink");
+    }
+}
+
+/* torchelastic's own launcher had 3 restarts by default, and the launchers of others are unknown.
+ */
+static bool has_torchs_defaults(const struct job_run *r)
+{
+    return r->args != NULL && !check_is_opaque(r) &&
+           strcmp(r->args->command.text, "torchelastic.distributed.launch") != 0 &&
+           strcmp(kube_base_name(r->args->command.text), "hyperpodrun") != 0;
+}
+
+static bool has_no_restarts(const struct job_run *r)
+{
+    const struct job_value *number = &r->settings[TORCHRUN_MAX_RESTARTS].value;
+
+    return has_torchs_defaults(r) && (!check_is_set(r, TORCHRUN_MAX_RESTARTS) ||
+                                      (number->known && strcmp(number->text, "0") == 0));
+}
+
+void check_restarts_none(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        const struct job_run *r = c->jobs.runs[i];
+        const struct kube_pods *p = r->container->pods;
+
+        if (!job_is_dynamic(r) || !job_is_multi_node(r) || !has_no_restarts(r))
+            continue;
+        if (kube_restart_of(p) == KUBE_RESTART_ALONE)
+            check_report(c, p->object, check_at_setting(r, TORCHRUN_MAX_RESTARTS),
+                         "torchrun has no restarts: it ends at the first failed worker, and then "
+                         "its %s starts again without the others",
+                         strcmp(p->restart, "Never") == 0 ? "pod" : "container");
+        else if (job_is_elastic(r) && strcmp(r->backend, "etcd") == 0)
+            check_report(
+                c, p->object, check_at_setting(r, TORCHRUN_MAX_RESTARTS),
+                "torchrun has no restarts, and over etcd each node that joins uses one up");
     }
 }

@@ -189,6 +189,17 @@ const struct check_rule check_rules[] = {
     {"elastic-restart-never", WARNING, "an elastic job whose pods do not restart",
      "A pod that fails stays failed, and no other pod takes its place.",
      "Set restartPolicy: OnFailure.", check_elastic_restart_never},
+    {"restarts-none", WARNING,
+     "torchrun without restarts, in a job whose containers or pods start again one by one",
+     "Without restarts (torch's default is 0), torchrun ends when one of its workers fails, and "
+     "closes the run. Its container starts again, and the closed run rejects it. The other nodes "
+     "hang until their collective times out (10 to 30 min). rdzvd ends the other nodes of a c10d "
+     "run within seconds, and all containers start again together; over etcd and etcd-v2 the other "
+     "nodes hang with rdzvd, too. In an elastic job over etcd, each node that joins also uses up "
+     "restarts of the others.",
+     "Set --max-restarts=100, PET_MAX_RESTARTS or elasticPolicy.maxRestarts: torchrun then starts "
+     "the workers again in the same container, within seconds.",
+     check_restarts_none},
 
     /* --- Variables. --- */
     {"option-env-conflict", WARNING, "an option and its variable have different values",

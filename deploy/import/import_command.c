@@ -2,6 +2,7 @@
  * option would win over these. */
 #include "deploy/import/import_command.h"
 
+#include "deploy/kube/kube_restart.h"
 #include "deploy/yaml/buf.h"
 
 #include <stdlib.h>
@@ -15,13 +16,49 @@ static bool is_of_rendezvous(enum torchrun_option o)
            o == TORCHRUN_MASTER_ADDR || o == TORCHRUN_MASTER_PORT || o == TORCHRUN_LOCAL_ADDR;
 }
 
-/* Emit writes these from numPods and procsPerNode, if it writes the command, and lets an elastic
- * job restart a hundred times. */
+/* The platforms for which `restarts` is a number of their own, too. */
+static bool counts_restarts(const struct importer *m)
+{
+    return strcmp(m->platform, "volcano") == 0 || strcmp(m->platform, "jobset") == 0 ||
+           strcmp(m->platform, "job") == 0;
+}
+
+/* The restarts that emit lets torchrun have without an option of the command; NULL: none. */
+static const char *usual_restarts(const struct importer *m)
+{
+    const struct yaml_node *spec = m->job->spec;
+
+    if (job_is_elastic(m->run))
+        return JOB_USUAL_RESTARTS;
+    if (!job_is_multi_node(m->run) || kube_restart_of(m->pods) != KUBE_RESTART_ALONE ||
+        strcmp(m->platform, "jobset") == 0)
+        return NULL;
+    if (strcmp(m->platform, "job") == 0)
+        return kube_text(spec, "backoffLimit");
+    return strcmp(m->platform, "volcano") == 0 && kube_int(spec, "maxRetry", 1000) != 1000
+               ? kube_text(spec, "maxRetry")
+               : JOB_USUAL_RESTARTS;
+}
+
+const char *import_restarts(const struct importer *m)
+{
+    const struct job_setting *s = &m->run->settings[TORCHRUN_MAX_RESTARTS];
+    const char *number = s->value.text, *usual = usual_restarts(m);
+
+    if (s->from != JOB_FROM_FLAG || counts_restarts(m) || number[0] == '\0' ||
+        strlen(number) != strspn(number, "0123456789") || strlen(number) > 6)
+        return NULL;
+    return usual != NULL && strcmp(number, usual) == 0 ? NULL : number;
+}
+
+/* Emit writes these, if it writes the command. */
 static bool is_of_command(const struct importer *m, enum torchrun_option o)
 {
+    const char *usual = o == TORCHRUN_MAX_RESTARTS ? usual_restarts(m) : NULL;
+
     return o == TORCHRUN_NNODES || o == TORCHRUN_NPROC_PER_NODE ||
-           (o == TORCHRUN_MAX_RESTARTS && job_is_elastic(m->run) &&
-            strcmp(m->run->settings[o].value.text, "100") == 0);
+           (usual != NULL && strcmp(m->run->settings[o].value.text, usual) == 0) ||
+           (o == TORCHRUN_MAX_RESTARTS && import_restarts(m) != NULL);
 }
 
 /* --- Words. --- */

@@ -572,10 +572,15 @@ static void read_job_fields(struct importer *m)
                    kube_get(m->pods->part, "template.spec.ttlSecondsAfterFinished"));
     if (m->job->type == KUBE_JOB)
         import_put(m, m->settings, "podFailurePolicy", kube_get(m->job->spec, "podFailurePolicy"));
+    if (yaml_get(m->settings, "mainProgram") != NULL && import_restarts(m) != NULL) {
+        import_put_plain(m, m->settings, "restarts", import_restarts(m));
+        return;
+    }
     /* Of an elastic job the setting says torchrun's number, too, and emit has a high one by itself.
      */
     if (job_is_elastic(m->run)) {
-        if (restarts->from == JOB_FROM_OPERATOR && strcmp(restarts->value.text, "100") != 0)
+        if (restarts->from == JOB_FROM_OPERATOR &&
+            strcmp(restarts->value.text, JOB_USUAL_RESTARTS) != 0)
             import_put(m, m->settings, "restarts", restarts->node);
         return;
     }

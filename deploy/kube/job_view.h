@@ -138,6 +138,9 @@ bool job_is_multi_node(const struct job_run *r);
 bool job_is_dynamic(const struct job_run *r);
 /* No manifest says where the endpoint leads: the pod computes it when it runs. */
 bool job_endpoint_is_computed(const struct job_run *r);
+/* What emit and rewrite set as --max-restarts: usualRestarts of deploy/data/model.yaml. */
+#define JOB_USUAL_RESTARTS "100"
+
 /* A range of nodes. */
 bool job_is_elastic(const struct job_run *r);
 

@@ -1,6 +1,7 @@
 /* Moves options of torchrun, PET_* variables and elasticPolicies to c10d. */
 #include "deploy/rewrite/rewrite_job.h"
 
+#include "deploy/kube/kube_restart.h"
 #include "deploy/rewrite/rewrite_conf.h"
 #include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/rewrite_setting.h"
@@ -167,6 +168,19 @@ bool rewrite_is_self_hosted(const struct rewrite_job *j)
     return false;
 }
 
+/* --- Restarts. --- */
+
+enum rewrite_restarts rewrite_restarts_of(const struct job_run *r)
+{
+    if (r->settings[TORCHRUN_MAX_RESTARTS].from != JOB_FROM_NOWHERE || !job_is_multi_node(r))
+        return RESTARTS_KEPT;
+    if (job_run_object(r)->type == KUBE_CONFIG_MAP)
+        return RESTARTS_OF_UNKNOWN_PODS;
+    if (kube_restart_of(r->container->pods) != KUBE_RESTART_ALONE)
+        return RESTARTS_KEPT;
+    return r->args == NULL || r->args->opaque ? RESTARTS_OUT_OF_SIGHT : RESTARTS_ADDED;
+}
+
 /* --- Runs. --- */
 
 /* HOST:29400. The part before the port stays as it is written, if possible. */
@@ -278,6 +292,9 @@ void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const stru
         if (r->settings[TORCHRUN_RDZV_ID].from == JOB_FROM_NOWHERE && *j->object->name != '\0')
             setting_add(w, r, endpoint, TORCHRUN_RDZV_ID, j->object->name);
     }
+    if (is_written(endpoint) && !rewrite_obeys_policy(j, r) &&
+        rewrite_restarts_of(r) == RESTARTS_ADDED)
+        setting_add(w, r, endpoint, TORCHRUN_MAX_RESTARTS, JOB_USUAL_RESTARTS);
     if (r->args != NULL)
         move_accelerate(w, r, host);
     if (old_port > 0)
@@ -293,6 +310,17 @@ bool rewrite_obeys_policy(const struct rewrite_job *j, const struct job_run *r)
     while (s != NULL && s->from != JOB_FROM_OPERATOR)
         s = s->weaker;
     return s != NULL && j->policy != NULL && is_host(s->value.text, r->host);
+}
+
+/* Whether a run that obeys the policy lacks restarts. */
+static bool policy_lacks_restarts(const struct rewrite_job *j)
+{
+    for (size_t i = 0; i < j->count; i++) {
+        if (rewrite_obeys_policy(j, j->runs[i]) &&
+            rewrite_restarts_of(j->runs[i]) == RESTARTS_ADDED)
+            return true;
+    }
+    return false;
 }
 
 static void set_key(struct rewrite *w, const struct yaml_node *policy, const char *key,
@@ -329,6 +357,8 @@ void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const c
             rewrite_title(w, j->object));
     }
     conf_move_policy(w, j->policy, old, &missing);
+    if (policy_lacks_restarts(j))
+        set_key(w, j->policy, "maxRestarts", JOB_USUAL_RESTARTS, &missing);
     for (size_t i = 0; i < sizeof keys / sizeof *keys && after == NULL; i++)
         after = yaml_get_pair(j->policy, keys[i]);
     if (missing.len == 0)

@@ -27,6 +27,15 @@ long rewrite_job_nodes(const struct rewrite_job *j);
 /* Whether worker 0 is the store, and the job can get another one. */
 bool rewrite_is_self_hosted(const struct rewrite_job *j);
 
+/* What happens to the restarts of a run that moves. */
+enum rewrite_restarts {
+    RESTARTS_KEPT,            /* the user set a number, or the pods do not start again one by one */
+    RESTARTS_ADDED,           /* torchrun had none, and gets them */
+    RESTARTS_OUT_OF_SIGHT,    /* not all of its options are in view */
+    RESTARTS_OF_UNKNOWN_PODS, /* a script of a ConfigMap */
+};
+enum rewrite_restarts rewrite_restarts_of(const struct job_run *r);
+
 /* Moves a run to c10d: at HOST or, if that is NULL, at the name that it uses now. Removes
  * `old_port` from its container. */
 void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const struct job_run *r,

@@ -219,6 +219,31 @@ static bool is_served(const struct etcd *e, const struct rewrite_job *j)
     return false;
 }
 
+/* Notes once what happens to the restarts of the runs that move. */
+static void note_restarts(struct rewrite *w, const struct rewrite_job *j, const struct etcd *e)
+{
+    static const char *const said[] = {
+        [RESTARTS_ADDED] = "torchrun had no restarts, so at the first failed worker its container "
+                           "would start again without the others: rewrite sets " JOB_USUAL_RESTARTS,
+        [RESTARTS_OUT_OF_SIGHT] =
+            "rewrite adds no restarts, because it does not see all options of the launch: without "
+            "--max-restarts, a container starts again without the others at the first failed "
+            "worker",
+        [RESTARTS_OF_UNKNOWN_PODS] =
+            "rewrite adds no restarts, because it cannot tell which pods run it: if their "
+            "containers restart in place, set --max-restarts=" JOB_USUAL_RESTARTS,
+    };
+    bool noted[sizeof said / sizeof *said] = {false};
+
+    for (size_t i = 0; i < j->count; i++) {
+        enum rewrite_restarts what = rewrite_restarts_of(j->runs[i]);
+
+        if (moves(j->runs[i], e) && said[what] != NULL && !noted[what])
+            rewrite_note(w, j->object->node, "%s: %s", rewrite_title(w, j->object), said[what]);
+        noted[what] = noted[what] || moves(j->runs[i], e);
+    }
+}
+
 /* `e`: jobs that meet there keep its name. NULL: jobs whose worker 0 is the store move to
  * `host`. */
 static void move_runs(struct rewrite *w, const struct rewrite_job *j, const struct etcd *e,
@@ -237,6 +262,7 @@ static void move_runs(struct rewrite *w, const struct rewrite_job *j, const stru
         }
         rewrite_move_run(w, j, r, host, e != NULL ? e->ports[0] : r->port);
     }
+    note_restarts(w, j, e);
 }
 
 static void note_shared_store(struct rewrite *w, const struct rewrite_job *j)
@@ -489,6 +515,20 @@ static void note_store(struct rewrite *w, const struct rewrite_job *j, const cha
             rewrite_title(w, o));
 }
 
+/* The variables that the run needs to find the store of the job. */
+static struct yaml_node *variables_of(struct rewrite *w, struct emit_job *job,
+                                      const struct job_run *r)
+{
+    struct yaml_node *env = emit_job_part(job, "runEnv");
+    struct yaml_node *restarts = yaml_new(&w->arena, YAML_MAPPING);
+
+    rewrite_put(w, restarts, "name", job_variable_name(TORCHRUN_MAX_RESTARTS), false);
+    rewrite_put(w, restarts, "value", JOB_USUAL_RESTARTS, false);
+    if (rewrite_restarts_of(r) == RESTARTS_ADDED)
+        yaml_append(&w->arena, env, restarts);
+    return env;
+}
+
 static void give_store(struct rewrite *w, const struct rewrite_job *j)
 {
     const struct kube_object *o = j->object;
@@ -527,7 +567,7 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
             const struct job_run *r = j->runs[i];
 
             if (r->hosted && r->settings[TORCHRUN_RDZV_ENDPOINT].from == JOB_FROM_NOWHERE)
-                rewrite_add_variables(w, r->container, r, emit_job_part(&job, "runEnv"));
+                rewrite_add_variables(w, r->container, r, variables_of(w, &job, r));
         }
         if (w->options->relay)
             give_relays(w, j, NULL, &job, name);

@@ -116,7 +116,7 @@ static void add_flag(struct rewrite *w, const struct job_run *r, const struct to
     const struct arg_text *last = beside->separate ? &beside->value : &beside->flag;
     char *flag = arena_text(&w->arena, "--%s", torchrun_option_name(option));
 
-    flag[6] = beside->flag.text[6]; /* --rdzv- or --rdzv_ */
+    *strchr(flag, '_') = *strpbrk(beside->flag.text + 2, "-_"); /* --rdzv- or --rdzv_ */
     if (last->shell) {
         edit_part(w, last->node, last->end, last->end,
                   arena_text(&w->arena, "%s%s%s%s", gap_before(w, &beside->flag), flag,

@@ -42,6 +42,12 @@ static enum http_job_state run_job(struct http_job *job, const struct http_reque
     return http_handle_again(r, job) ? HTTP_JOB_DONE : HTTP_JOB_GOES_ON;
 }
 
+/* Nobody would read the answer, and a write of an agent that has ended must not be carried out. */
+static void eof(struct http_job *job)
+{
+    conn_close(held_of(job)->conn, "the client left before its request was carried out");
+}
+
 /* Its reads need a write that is held, or has been let go just now. */
 static void free_job(struct http_job *job)
 {
@@ -68,7 +74,7 @@ static bool hold(struct etcd_run *run, const struct http_request *r, struct etcd
 
     if (h == NULL)
         return false;
-    h->job = (struct http_job){.run = run_job, .free = free_job};
+    h->job = (struct http_job){.run = run_job, .free = free_job, .eof = eof};
     h->engine = http_engine(r);
     h->run = run;
     h->conn = r->conn;
@@ -99,8 +105,8 @@ static bool is_participant(const struct etcd_run *run, size_t i)
     return run->state.nodes[i].participant && run->members[i].peer != NULL;
 }
 
-/* The node that has written by this connection last; or else the only one that has from its host: a
- * client has several connections. NULL: none. */
+/* The participant that has written by this connection last. A client has several connections: if no
+ * participant has written by this one, the only participant from the same host. NULL: none. */
 static struct etcd_member *member_of(struct etcd_run *run, const struct conn *c)
 {
     struct etcd_member *found = NULL;

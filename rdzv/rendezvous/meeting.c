@@ -1,21 +1,23 @@
 /* Lets all nodes of a complete round end their workers in the same moment, when they have to meet.
  *
- * Torch's agents look at the state once a second (1.13: each monitor interval). The first one that
- * sees a node on the wait list ends its workers, which uses up no restart. If the workers of the
- * others are in a collective with these, they fail at that moment, and each of their agents sees
- * that before it looks again: it uses up one of --max-restarts, and with torch's default of 0 it
- * closes the run for all. So the node that waits is hidden from the participants at first. The next
- * look of each of them is held until all of them look, and then all are answered at once. An agent
- * that waits for this answer does not look at its workers (torch: api.py, _invoke_run()).
+ * Problem: torch's agents look at the state once a second (1.13: each monitor interval). The agent
+ * that sees a node on the wait list first ends its workers, which uses up no restart. The workers
+ * of the other nodes are in a collective with these and fail at that moment. Their agents look at
+ * their workers before they look at the state again, so each uses up one of --max-restarts; with
+ * torch's default of 0 it closes the run for all nodes.
+ *
+ * Remedy: a node that waits is hidden from the participants at first. rdzvd holds the next look of
+ * each participant until every participant looks, and then answers all of them in one step. An
+ * agent that waits for this answer does not look at its workers.
  *
  * Invariant: no participant is shown a node that waits before the meeting is open. Without it, an
  * agent would learn of that node by the answer to its heartbeat, and act before the others.
  *
- * A hold is bounded: the meeting opens when the slowest agent has had the time in which it usually
+ * A hold has a bound: the meeting opens when the slowest agent has had its usual time between two
  * looks, and half of that again. An agent that has not looked by then sees the node at its next
- * look. If the workers of a node have ended well, those of the others are about to, so the node
- * that waits stays hidden: they would begin their last steps again, without the finished node. In a
- * run that has failed nothing is held, since all agents must end (closing.c).
+ * look. If the workers of a node have ended well, the workers of the others are about to end, so
+ * the node that waits stays hidden: the others would repeat their last steps without the finished
+ * node. In a run that has failed nothing is held, since all agents must end (closing.c).
  *
  * Upstream: SimpleElasticAgent._invoke_run() (agent/server/api.py), num_nodes_waiting()
  * (rendezvous/dynamic_rendezvous.py); the same in 1.13 to 2.14. */
@@ -50,6 +52,12 @@ static bool is_due(const struct step *s)
            !presence_is_too_old(s, &v->state.nodes[v->waiting - 1]);
 }
 
+/* The heartbeat of an agent whose look is held grows old, unless rdzvd refreshes it. */
+static bool may_hold(const struct run *run)
+{
+    return !run->view.state.closed && run->settings->keep_connected;
+}
+
 /* The agent of a node that is in the round, and that can look. */
 static bool is_awaited(const struct run *run, const struct agent *a)
 {
@@ -61,8 +69,8 @@ static bool is_awaited(const struct run *run, const struct agent *a)
     return node != NULL && node->participant;
 }
 
-/* Goes on from the first agent that did not look before: those in front of it do. So all steps of
- * one meeting together pass each agent once. */
+/* Continues at the first agent that did not look before: the agents in front of it do. So all steps
+ * of one meeting together pass each agent once. */
 static bool do_all_look(struct run *run)
 {
     struct meeting *m = &run->meeting;
@@ -125,7 +133,7 @@ static void gather(struct step *s)
     m->next = TAILQ_FIRST(&s->run->agents);
 }
 
-/* All whose looks are held look again, and are answered. If memory is short, the tick tries again.
+/* Shows the held looks again, so that rdzvd answers them. If memory is short, the tick tries again.
  */
 static void release(struct step *s)
 {
@@ -190,7 +198,7 @@ void meeting_check(struct step *s)
     if (m->phase == MEETING_NONE && is_due(s))
         gather(s);
     if (m->phase == MEETING_GATHERS &&
-        (s->run->view.state.closed || s->now->ms >= m->until_ms || do_all_look(s->run)))
+        (!may_hold(s->run) || s->now->ms >= m->until_ms || do_all_look(s->run)))
         open(s, NULL);
 }
 
@@ -200,8 +208,8 @@ void meeting_on_tick(struct step *s)
         release(s);
 }
 
-/* The look that completes the meeting is answered as it is: one that is held and resumed in the
- * same step would stay held. */
+/* rdzvd answers the look that completes the meeting without holding it: a request that is held and
+ * resumed in the same step stays held. */
 bool meeting_should_hold(struct step *s, struct agent *a)
 {
     struct meeting *m = &s->run->meeting;

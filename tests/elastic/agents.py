@@ -144,6 +144,14 @@ class Agent(Peer):
         self.seen = self.wait_get(self.key)
         return self.state()
 
+    def begin_to_read(self):
+        self.send(wait_request(self.key) + get_request(self.key))
+
+    def end_reading(self):
+        self.expect(b"\0")
+        self.seen = self.blob()
+        return self.state()
+
     def try_write(self, desired):
         """One dirty sync: True when it was the one to write."""
         self.attempts += 1
@@ -240,6 +248,10 @@ class Agent(Peer):
             self.beat(state)
         return self.write(change)
 
+    def finish(self, number):
+        """Its workers have ended well: it adds itself at the exit barrier."""
+        return self.add(self.round_key(number, b"torchelastic/agent/terminal_state/num_members"), 1)
+
     def round_key(self, number, name):
         return b"%s.%d/%s" % (self.key, number, name)
 
@@ -266,6 +278,13 @@ def meet(port, run, names, **kwargs):
     agents = [Agent(port, run, name, **kwargs) for name in sorted(names)]
     rejoin(agents)
     return agents
+
+
+def read_together(agents):
+    """All of them look: if a node waits, each look is held until the last one has come."""
+    for a in agents:
+        a.begin_to_read()
+    return [a.end_reading() for a in agents]
 
 
 def rejoin(agents):

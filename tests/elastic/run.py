@@ -33,7 +33,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import fuzz  # noqa: E402
 import torch_state as ts  # noqa: E402
 from agents import (PING, PREFIX, Agent, Peer, cas_request, complete_round, get_request,  # noqa: E402
-                    meet, rejoin, set_request, text, wait_request)
+                    meet, read_together, rejoin, set_request, text, wait_request)
 from cases import CASES, case, check  # noqa: E402
 from servers import OPERATOR, Rdzvd, free_port, free_ports, token_flag  # noqa: E402
 
@@ -434,7 +434,7 @@ def a_closed_run_is_forgotten_when_the_last_connection_has_gone():
     with daemon("--closed-run-ttl", "100ms") as server:
         a, b = meet(server.port, "job", ["a", "b"])
         settle([a, b])
-        a.set(a.round_key(0, b"torchelastic/assigned_ranks/0"), b"[]")
+        a.finish(0)
         a.close_run()
         a.close()
         other = Agent(server.port, "clock", "x")
@@ -445,7 +445,7 @@ def a_closed_run_is_forgotten_when_the_last_connection_has_gone():
         check("run=job closed" not in server.log(), "forgotten while an agent is there")
         check(b.read().closed, "still closed")
         b.close()
-        # The state, two addresses and ranks.
+        # The state, two addresses and the exit barrier.
         server.wait_log(r"event=run_forgotten space=default run=job closed=true keys=4 "
                         r"reason=.*--closed-run-ttl")
         same(Peer(server.port).count(), 0, "keys")
@@ -684,8 +684,8 @@ def a_merged_state_is_no_longer_than_what_was_written():
             texts = ["x" * 900 + end for end in ("yz", "yz")]  # two objects of one text
             at = ts.now()
             for i in range(300):
-                state.wait_list.add(ts.Node(texts[i % 2], i, 0))
-            for node in state.wait_list:
+                state.redundancy_list.add(ts.Node(texts[i % 2], i, 0))
+            for node in state.redundancy_list:
                 state.last_heartbeats[node] = at
 
         def beat(agent):
@@ -1022,9 +1022,10 @@ def the_others_are_told_of_a_lost_node():
     with daemon() as server:
         a, b, c = meet(server.port, "job", ["a", "b", "c"])
         c.close()
-        state = await_state(a, "c is out", lambda s: len(s.participants) == 2)
-        same(len(state.wait_list), 1, "something waits to be let in")
         server.wait_log(r"level=warn event=nodes_restarted space=default run=job round=0 nodes=2 ")
+        state = read_together([a, b])[0]
+        same(len(state.participants), 2, "c is out")
+        same(len(state.wait_list), 1, "something waits to be let in")
         a.step_out()
         b.read()
         state = b.step_out()
@@ -1236,8 +1237,8 @@ def agents_leave_wait_and_meet_by_what_they_see():
         know_ranks(*agents)
         new = Agent(server.port, "job", "d")
         new.wait_in_line()
-        for a in agents:
-            same(len(a.read().wait_list), 1, "nodes that wait, as %s sees it" % a.node)
+        for a, state in zip(agents, read_together(agents)):
+            same(len(state.wait_list), 1, "nodes that wait, as %s sees it" % a.node)
             same(list(a.state().participants), [a.node], "participants that it sees")
         for a in agents[:2]:
             state = a.step_out()
@@ -1526,6 +1527,7 @@ def close_is_ignored_while_others_are_in():
         b.write(b.beat)
         check(not b.state().closed, "and stays open")
         a.close()
+        b.finish(0)
         b.close_run()
         check(b.read().closed, "the last one closes it")
         server.wait_log(r"event=run_closed .*run=job .*by=b/100/0")
@@ -1533,6 +1535,96 @@ def close_is_ignored_while_others_are_in():
         a, b = meet(server.port, "job", ["a", "b"])
         a.close_run()
         check(b.read().closed, "by default one closes for all")
+
+
+# ------------------------------------------------------------ meetings and ends
+
+
+def are_silent(agents, other):
+    return all(a.is_silent(other) for a in agents)
+
+
+@case
+def all_agents_of_a_round_are_called_at_once():
+    with daemon() as server:
+        agents = meet(server.port, "job", ["a", "b", "c"])
+        know_ranks(*agents)
+        new = Agent(server.port, "job", "d")
+        new.wait_in_line()
+        for a in agents[:2]:
+            a.begin_to_read()
+            a.expect(b"\0")
+        check(are_silent(agents[:2], new), "two of three look: nobody is answered")
+        agents[2].read()
+        for a in agents[:2]:
+            a.seen = a.blob()
+        for a in agents:
+            same(len(a.state().wait_list), 1, "nodes that wait, as %s sees it" % a.node)
+        server.wait_log(r"event=nodes_meet .*round=0 participants=3 late=0 .*waiting=d/100/0 ")
+
+
+@case
+def no_heartbeat_is_answered_that_a_node_waits():
+    with daemon() as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        know_ranks(a, b)
+        read_together([a, b])
+        new = Agent(server.port, "job", "c")
+        new.wait_in_line()
+        same(a.write(a.beat).wait_list, set(), "its heartbeat is answered")
+        states = read_together([a, b])
+        same([len(s.wait_list) for s in states], [1, 1], "its look")
+
+
+@case
+def a_failed_run_ends_for_all_and_begins_anew_at_once():
+    with daemon("--closed-run-ttl=1h") as server:
+        agents = meet(server.port, "job", ["a", "b", "c"])
+        know_ranks(*agents)
+        agents[1].close_run()
+        agents[1].close()
+        server.wait_log(r"level=warn event=run_failed .*run=job round=0 by=b/100/0 .*has no restart")
+        for a in (agents[0], agents[2]):
+            state = a.read()
+            check(state.closed and len(state.wait_list) == 1, "it looks, and ends: %r" % vars(state))
+        again = knock(server, "b")
+        run = status_of(server.port)[0]
+        same((run["state"], run["failed_node"], run["participants"], run["agents"]),
+             ("failed", "b/100/0", 2, 2), "what the status says")
+        check("agents that still end their workers: 2" in run["hints"][1], run["hints"])
+        agents[0].close()
+        check(again.is_silent(agents[2]), "one is still there")
+        agents[2].close()
+        server.wait_log(r"event=run_forgotten .*run=job .*reason=.it has failed")
+        same(again.blob(), ts.SENTINEL, "it begins the run anew")
+
+
+@case
+def a_failed_run_is_torchs_way_if_that_is_wanted():
+    with daemon("--end-failed-runs=off") as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        know_ranks(a, b)
+        a.close_run()
+        same(b.read().wait_list, set(), "nothing makes it look")
+        check("--end-failed-runs=off" in status_of(server.port)[0]["hints"][1], "the status says so")
+
+
+@case
+def who_has_finished_does_not_wait_for_a_lost_node():
+    with daemon() as server:
+        a, b, c = meet(server.port, "job", ["a", "b", "c"])
+        know_ranks(a, b, c)
+        last = a.round_key(0, b"torchelastic/agent/terminal_state/last_member")
+        a.finish(0)
+        a.send(wait_request(last))
+        c.close()
+        server.wait_log(r"event=node_disconnected .*node=c/")
+        check(a.is_silent(b), "b trains")
+        b.finish(0)
+        a.expect(b"\0")
+        a.close_run()
+        check(b.read().closed, "the run has ended well")
+        server.wait_log(r"event=run_closed .*by=a/")
 
 
 # ------------------------------------------------------------ torch's bare semantics
@@ -1717,6 +1809,7 @@ def runs_tell_who_is_missing():
              "a is there")
         same([(n["addr"], n["rank"]) for n in runs[0]["missing"]], [("b", 1)], "b is missing")
         a.read()
+        a.finish(0)
         a.close_run()
         early = knock(server, "c")
         server.wait_log(r"event=agents_waiting .*run=job .*max_wait_ms=45000 ")
@@ -1905,8 +1998,8 @@ def the_status_names_who_is_gone_when_the_others_go_on():
                 run = status_of(server.port)[0]
                 same([m["addr"] for m in run["missing"]], [name], "the others wait for it")
                 same([m["addr"] for m in run["gone"]], ["c"] if lost is b else [], "gone")
+                read_together(left)
                 for agent in left:
-                    agent.read()
                     agent.leave()
                 rejoin(left)
                 run = status_of(server.port)[0]
@@ -1939,6 +2032,139 @@ def etcd_put(port, path, value, **more):
     name = "%s:%d" % c.sock.getsockname()[:2]
     c.close()
     return name
+
+
+class EtcdAgent:
+    """An agent of the backend etcd-v2: what it has read last, and the index of that."""
+    PATH = "/v2/keys/torch/elastic/rendezvous/job"
+
+    def __init__(self, port, name):
+        self.link = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        self.node = ts.Node(name, 7, 0)
+
+    def begin_to_read(self):
+        self.link.request("GET", self.PATH)
+
+    def begin_to_write(self, change):
+        change(self.state)
+        self.state.last_heartbeats[self.node] = ts.now()
+        form = {"value": ts.dumps(self.state).decode(), "ttl": 7200,
+                **({"prevIndex": self.index} if self.index else {"prevExist": "false"})}
+        self.link.request("PUT", self.PATH, urllib.parse.urlencode(form),
+                          {"Content-Type": "application/x-www-form-urlencoded"})
+
+    def end(self):
+        """The status of the answer."""
+        reply = self.link.getresponse()
+        body = json.loads(reply.read())
+        self.state, self.index = ts.State(), 0
+        if reply.status in (200, 201):
+            self.state = ts.loads(body["node"]["value"].encode())
+            self.index = body["node"]["modifiedIndex"]
+        return reply.status
+
+    def read(self):
+        self.begin_to_read()
+        return self.end()
+
+    def write(self, change):
+        self.begin_to_write(change)
+        return self.end()
+
+    def join(self, complete):
+        def change(state):
+            state.participants[self.node] = 0
+            if complete:
+                complete_round(state)
+        self.read()
+        check(self.write(change) in (200, 201), "it has joined")
+
+    def wait_in_line(self, state):
+        state.wait_list.add(self.node)
+
+    def is_silent(self, port):
+        """Another request has been answered since, and nothing has come here."""
+        http_request(port, "GET", "/health")
+        return not selectors_ready(self.link.sock)
+
+
+def selectors_ready(sock):
+    with selectors.DefaultSelector() as s:
+        s.register(sock, selectors.EVENT_READ)
+        return bool(s.select(0))
+
+
+def etcd_round(port, names):
+    agents = [EtcdAgent(port, name) for name in names]
+    for a in agents:
+        a.join(complete=a is agents[-1])
+    return agents
+
+
+@case
+def all_agents_over_etcd_are_called_at_once():
+    with daemon() as server:
+        a, b = etcd_round(server.port, "ab")
+        new = EtcdAgent(server.port, "c")
+        new.read()
+        new.begin_to_write(new.wait_in_line)
+        check(new.is_silent(server.port), "its write is held")
+        same(EtcdAgent(server.port, "x").read(), 200, "whoever else reads is answered")
+        a.begin_to_read()
+        check(a.is_silent(server.port), "a look is held")
+        b.begin_to_read()
+        same((new.end(), a.end(), b.end()), (200, 200, 200), "all are answered")
+        same([len(x.state.wait_list) for x in (new, a, b)], [1, 1, 1], "and see that it waits")
+
+
+@case
+def a_heartbeat_over_etcd_may_come_before_the_call():
+    with daemon() as server:
+        a, b = etcd_round(server.port, "ab")
+        new = EtcdAgent(server.port, "c")
+        new.read()
+        new.begin_to_write(new.wait_in_line)
+        check(new.is_silent(server.port), "its write is held")
+        b.begin_to_read()
+        check(b.is_silent(server.port), "a look is held")
+        a.index = b.index  # what it has read last
+        a.state = ts.copy(b.state)
+        same(a.write(lambda state: None), 200, "a heartbeat")
+        a.begin_to_read()
+        same(new.end(), 412, "what it has read is old")
+        new.read()
+        same(new.write(new.wait_in_line), 200, "now all look: it is not held")
+        same((a.end(), b.end()), (200, 200), "all are answered")
+        same([len(x.state.wait_list) for x in (new, a, b)], [1, 1, 1], "and see that it waits")
+
+
+@case
+def who_waits_over_etcd_and_leaves_holds_nobody():
+    with daemon() as server:
+        a, b = etcd_round(server.port, "ab")
+        new = EtcdAgent(server.port, "c")
+        new.read()
+        new.begin_to_write(new.wait_in_line)
+        check(new.is_silent(server.port), "its write is held")
+        a.begin_to_read()
+        check(a.is_silent(server.port), "a look is held")
+        new.link.close()
+        same(a.end(), 200, "it goes on")
+        same(a.state.wait_list, set(), "nobody waits")
+        same((b.read(), b.state.wait_list), (200, set()), "nor does b see anybody")
+
+
+@case
+def an_agent_over_etcd_that_does_not_look_is_not_waited_for():
+    with daemon() as server:
+        a, b = etcd_round(server.port, "ab")
+        new = EtcdAgent(server.port, "c")
+        new.read()
+        new.begin_to_write(new.wait_in_line)
+        a.begin_to_read()
+        same((new.end(), a.end()), (200, 200), "b has not looked")
+        same(len(a.state.wait_list), 1, "a sees that it waits")
+        same((b.read(), len(b.state.wait_list)), (200, 1), "so does b at its next look")
 
 
 @case

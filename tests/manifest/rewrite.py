@@ -202,7 +202,9 @@ def a_master_moves_by_whatever_name_it_finds_itself(_):
                        ("$HOSTNAME", job), ("${HOSTNAME}", job), ("`hostname -f`", job), ("$POD_IP", ip)):
         text = text.replace("localhost:", host + ":")
         out, _ = rewrite(["-"], data=text.encode(), code=0)
-        same(out.count(b"--rdzv_endpoint=pt-rdzv:29400 --rdzv_conf=is_host=0"), 2, host)
+        same(out.count(b"--rdzv_endpoint=pt-rdzv:29400"), 2, host)
+        same(out.count(b"--rdzv_conf=is_host=0"), 2, host)
+        same(out.count(b" --max_restarts=100 "), 2, host)
         for port in ("23457", "$PORT"):
             _, err = rewrite(["-"], data=text.replace(host + ":23456", host + ":" + port).encode(), code=2)
             check(b"a training pod is the store of its other runs" in err, host + ":" + port, err.decode())
@@ -491,9 +493,81 @@ def a_policys_conf_gets_the_keys_of_c10d(_):
     """timeout of etcd is join_timeout there; what only etcd reads goes, and a note says so."""
     data = STORE + POLICY % ("etcd", 2379, "timeout", "    - key: protocol\n      value: http\n")
     out, err = rewrite(["-"], data=data.encode(), code=0)
-    want = POLICY % ("c10d", 29400, "join_timeout", "    - key: is_host\n      value: \"0\"\n")
+    want = POLICY % ("c10d", 29400, "join_timeout", "    - key: is_host\n      value: \"0\"\n    maxRestarts: 100\n")
     same(out[out.index(b"apiVersion: kubeflow"):], want.encode(), "the policy")
     check(b"c10d does not read the conf key `protocol`" in err, "not said", err.decode())
+
+
+RESTARTED = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: train}
+spec:
+  minAvailable: 2
+  tasks:
+  - name: worker
+    replicas: 2   # both
+    template:
+      spec:
+        restartPolicy: %s
+        containers:
+        - name: main
+          image: trainer
+%s          ports: []   # none
+"""
+RESTARTS_ADDED = b"Job train: torchrun had no restarts"
+RESTARTS_HIDDEN = b"Job train: rewrite adds no restarts, because it does not see all options"
+# A launch, what becomes of it, and a note; None: none speaks of restarts.
+RESTARTS = [
+    ("command: [torchrun, --nnodes=2, --rdzv_backend=etcd, --rdzv_endpoint=meet:2379, --rdzv_id=1, t.py]  # a",
+     "command: [torchrun, --nnodes=2, --rdzv_backend=c10d, --rdzv_endpoint=meet:29400, \"--rdzv_conf=is_host=0\", "
+     "\"--max_restarts=100\", --rdzv_id=1, t.py]  # a", RESTARTS_ADDED),
+    ("command:\n- torchrun\n- --nnodes\n- '2'\n- '--rdzv-backend'\n- 'etcd-v2'\n- '--rdzv-endpoint'\n- 'meet:2379'\n"
+     "- --rdzv-conf=is_host=0\n- --rdzv-id=1  # b\n- t.py",
+     "command:\n- torchrun\n- --nnodes\n- '2'\n- '--rdzv-backend'\n- 'c10d'\n- '--rdzv-endpoint'\n- 'meet:29400'\n"
+     "- '--max-restarts'\n- '100'\n- --rdzv-conf=is_host=0\n- --rdzv-id=1  # b\n- t.py", RESTARTS_ADDED),
+    ("command: [torchrun, t.py]\nenv:\n- {name: PET_NNODES, value: '2'}\n- {name: PET_RDZV_BACKEND, value: etcd}  # c\n"
+     "- {name: PET_RDZV_ENDPOINT, value: meet:2379}\n- {name: PET_RDZV_ID, value: a}",
+     "command: [torchrun, t.py]\nenv:\n- {name: PET_NNODES, value: '2'}\n- {name: PET_RDZV_BACKEND, value: c10d}  # c\n"
+     "- {name: PET_RDZV_ENDPOINT, value: meet:29400}\n- {name: PET_RDZV_CONF, value: is_host=0}\n"
+     "- {name: PET_MAX_RESTARTS, value: \"100\"}\n- {name: PET_RDZV_ID, value: a}", RESTARTS_ADDED),
+    ("command: [sh, -c, 'export PET_RDZV_ENDPOINT=meet:2379 PET_RDZV_BACKEND=etcd PET_RDZV_CONF=is_host=0 PET_RDZV_ID=a; "
+     "torchrun --nnodes=2 t.py']",
+     "command: [sh, -c, 'export PET_RDZV_ENDPOINT=meet:29400 PET_MAX_RESTARTS=100 PET_RDZV_BACKEND=c10d "
+     "PET_RDZV_CONF=is_host=0 PET_RDZV_ID=a; torchrun --nnodes=2 t.py']", RESTARTS_ADDED),
+    # More options may be in the variable, or in the image.
+    ("command: [sh, -c, 'torchrun --nnodes=2 --rdzv-backend=etcd --rdzv-endpoint=meet:2379 --rdzv-id=1 $MORE t.py']",
+     "command: [sh, -c, 'torchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=meet:29400 --rdzv-conf=is_host=0 "
+     "--rdzv-id=1 $MORE t.py']", RESTARTS_HIDDEN),
+    ("env:\n- {name: PET_NNODES, value: '2'}\n- {name: PET_RDZV_BACKEND, value: etcd}\n"
+     "- {name: PET_RDZV_ENDPOINT, value: meet:2379}\n- {name: PET_RDZV_ID, value: a}",
+     "env:\n- {name: PET_NNODES, value: '2'}\n- {name: PET_RDZV_BACKEND, value: c10d}\n"
+     "- {name: PET_RDZV_ENDPOINT, value: meet:29400}\n- {name: PET_RDZV_CONF, value: is_host=0}\n"
+     "- {name: PET_RDZV_ID, value: a}", RESTARTS_HIDDEN),
+    # The user's own number, and one node.
+    ("command: [torchrun, --nnodes=2, --max-restarts=0, --rdzv-backend=etcd, --rdzv-endpoint=meet:2379, --rdzv-id=1, t.py]",
+     "command: [torchrun, --nnodes=2, --max-restarts=0, --rdzv-backend=c10d, --rdzv-endpoint=meet:29400, "
+     "\"--rdzv-conf=is_host=0\", --rdzv-id=1, t.py]", None),
+    ("command: [torchrun, --nnodes=1, --rdzv-backend=etcd, --rdzv-endpoint=meet:2379, --rdzv-id=1, t.py]",
+     "command: [torchrun, --nnodes=1, --rdzv-backend=c10d, --rdzv-endpoint=meet:29400, \"--rdzv-conf=is_host=0\", "
+     "--rdzv-id=1, t.py]", None),
+]
+
+
+ADDED = r"""\n- '--max-restarts'\n- '100'|, "--max_restarts=100"|\n.*PET_MAX_RESTARTS, .*| PET_MAX_RESTARTS=100"""
+
+
+def torchrun_gets_restarts_where_containers_restart_alone(_):
+    """In the form of its endpoint, byte for byte; not if some options are out of sight, which a note says."""
+    for before, after, note in RESTARTS:
+        for policy in ("OnFailure", "Never"):
+            def job(text):
+                return RESTARTED % (policy, "".join("          %s\n" % line for line in text.split("\n")))
+            want = after if policy == "OnFailure" else re.sub(ADDED, "", after)
+            out, err = rewrite(["-"], data=(STORE + job(before)).encode(), code=0)
+            same(out[out.index(b"apiVersion: batch.volcano"):], job(want).encode(), "%s, %s" % (policy, before))
+            said = [n for n in (RESTARTS_ADDED, RESTARTS_HIDDEN) if n in err]
+            check(said == ([note] if note and policy == "OnFailure" else []), before, err.decode())
 
 
 # The conf of a run that gets a relay; None: it has none.
@@ -1049,6 +1123,8 @@ def spec_examples(_):
         text = read(os.path.join(folder, want + ".yaml"))
         text = text.replace(b"--linger=", b"--space-idle-timeout=")  # they are older than this word
         text = text.replace(b"sizeLimit: 256Mi", b"sizeLimit: 1Gi")  # and of a store that wrote nothing
+        text = text.replace(b"            --rdzv-conf=is_host=0 \\\n",  # and than the restarts that c10d gets
+                            b"            --rdzv-conf=is_host=0 \\\n            --max-restarts=100 \\\n")
         expected = without_nulls(documents(text))
         same(yaml.safe_dump_all(without_advertise(out)), yaml.safe_dump_all(expected), want)
 
@@ -1066,7 +1142,7 @@ def validator(_):
 
 TESTS = [golden, outputs_are_settled, arguments_are_rdzvds, a_relay_in_a_pod_of_root_has_a_user_of_its_own,
          a_master_moves_by_whatever_name_it_finds_itself, a_store_expects_the_pods_that_its_job_has, a_store_is_scraped_where_that_is_asked_for, words, continued_lines, shapes,
-         a_policys_conf_gets_the_keys_of_c10d, relayed_agents_wait_for_their_store, what_else_refers_to_the_etcd_is_named, policies_keep_up, what_controllers_made_stays, runs_of_one_job_stay_apart, refusals,
+         a_policys_conf_gets_the_keys_of_c10d, torchrun_gets_restarts_where_containers_restart_alone, relayed_agents_wait_for_their_store, what_else_refers_to_the_etcd_is_named, policies_keep_up, what_controllers_made_stays, runs_of_one_job_stay_apart, refusals,
          templates_in_files, arguments, one_of_two, noise_stays, line_ends, other_styles, in_place,
          in_place_fails_whole, spec_examples, validator]
 

@@ -15,7 +15,7 @@ import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "emit"))
 
-PARTS = ["golden", "examples", "readme", "bad_input", "values", "own_files", "store_pod", "litgpt", "mlbatch", "walk", "matrix"]
+PARTS = ["golden", "examples", "readme", "bad_input", "values", "own_files", "store_pod", "restarts", "litgpt", "mlbatch", "walk", "matrix"]
 
 
 def main():

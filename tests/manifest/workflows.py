@@ -721,7 +721,7 @@ spec:
     template:
       spec:
         restartPolicy: OnFailure
-        containers: [{name: worker, image: "b:1", command: [torchrun, --nnodes=4, --nproc_per_node=2, --rdzv_backend=etcd-v2, "--rdzv_endpoint=a-etcd-0.a:2379", --rdzv_id=a, t.py]}]
+        containers: [{name: worker, image: "b:1", command: [torchrun, --max_restarts=100, --nnodes=4, --nproc_per_node=2, --rdzv_backend=etcd-v2, "--rdzv_endpoint=a-etcd-0.a:2379", --rdzv_id=a, t.py]}]
 """
 
 
@@ -742,7 +742,12 @@ def import_compares_what_numbers_come_to():
     # Of a command that stays, no option says it; the operator does, also without a policy.
     fixed = re.sub(r"  elasticPolicy: .*\n", "", POLICY_JOB % '[sh, -c, "cd /x && torchrun t.py"]')
     user, notes = imported(fixed)
-    check(user["procsPerNode"] == 4 and not notes, "%r\n%r" % (user, notes))
+    # But emit lets torchrun restart: the containers of this job start again one by one.
+    check(user["procsPerNode"] == 4 and len(notes) == 1 and "torchrun has 0 restarts here, and 100 in the job" in notes[0], "%r\n%r" % (user, notes))
+    for command, wanted in (("torchrun --max_restarts=7 t.py", 7), ("torchrun --max-restarts 0 t.py", 0), ("torchrun --max-restarts=100 t.py", None)):
+        user, notes = imported(re.sub(r"  elasticPolicy: .*\n", "", POLICY_JOB % ("[%s]" % command.replace(" ", ", "))))
+        check((user["mainProgram"], user.get("restarts"), notes) == ("t.py", wanted, []), "%s: %r\n%r" % (command, user, notes))
+    user, notes = imported(fixed)
     made, _ = run("emit", "-f", "-", stdin=json.dumps(user).encode(), code=0)
     check([d for d in yaml.safe_load_all(made) if d["kind"] == "PyTorchJob"][0]["spec"]["nprocPerNode"] == "4", made.decode())
     # A policy of a job that --nnodes makes none of a range: no field of emit's job has its restarts, a variable has.

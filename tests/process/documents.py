@@ -26,7 +26,7 @@ DAEMON = os.path.join("rdzv", "README.md")
 TESTS = os.path.join("tests", "README.md")
 
 # Options in rdzv/README.md that are not rdzvd's: those of torchrun, and of etcd.
-FOREIGN = re.compile(r"--(nnodes|nproc-per-node|max-restarts|rdzv-\w+|enable-v2|config-file|"
+FOREIGN = re.compile(r"--(nnodes|nproc-per-node|max-restarts|monitor-interval|rdzv-\w+|enable-v2|config-file|"
                      r"listen-(client|metrics)-urls|cert-file|key-file|trusted-ca-file|client-cert-auth|"
                      r"client-crl-file|client-cert-allowed-hostname|"
                      r"auto-compaction-\w+|max-request-bytes|max-txn-ops)$")

@@ -17,6 +17,7 @@ let:
   writesMaster: true
   masterPort: 29400
   countsRestarts: false
+  restartsAlone: false
   wiresTorchrun: true
   platformPodLabels: {app: '${jobName}'}
   platformNodeRules: null

@@ -240,7 +240,7 @@ static void those_who_are_held_go_on_if_an_agent_finishes_meanwhile(void **state
 
 /* --- An agent does not look. --- */
 
-/* As often as it has looked so far, and half of that again, and two seconds. */
+/* The usual time between two looks is 1 s: half of it and 2 s come on top. */
 static void it_is_waited_for_as_long_as_it_usually_takes(void **state)
 {
     struct scene s;
