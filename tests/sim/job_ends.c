@@ -78,6 +78,19 @@ static bool awaits_any(const struct pod *p)
     return false;
 }
 
+/* An agent that was in its world lives, and has left to meet again. */
+static bool has_any_left(const struct pod *p)
+{
+    for (size_t i = 0; i < p->job->pod_count; i++) {
+        const struct pod *other = &p->job->pods[i];
+
+        if (model_agent_is_alive(&other->agent) && !model_agent_is_done(&other->agent) &&
+            other->started_ms < p->agent.entered_ms)
+            return true;
+    }
+    return false;
+}
+
 /* rdzvd does not know yet that a node is lost. */
 static bool is_any_loss_unnoticed(const struct job *job)
 {
@@ -111,7 +124,8 @@ static void check_barrier(struct job *job)
     if (job->all_lost_ms == 0)
         job->all_lost_ms = sim_now();
     if (sim_now() - latest(job->all_lost_ms, sim_now() - net_reachable_for(p), 0) > BARRIER_MS)
-        sim_fail("%s waits in the exit barrier for nodes that cannot come", p->name);
+        sim_fail("%s waits in the exit barrier for nodes that %s", p->name,
+                 has_any_left(p) ? "have left to meet again" : "are lost");
 }
 
 /* --- Bad ends. --- */
