@@ -12,9 +12,8 @@
 
 #define POLL_MS  1000 /* agents look at the state no more often */
 #define GRACE_MS 2000 /* in which an agent ends after its look */
-#define BARRIER_MS                                                                \
-    5000 /* the same, of an agent in the exit barrier, after the last one is lost \
-          */
+/* In which an agent leaves the exit barrier after the last one is lost. */
+#define BARRIER_MS 5000
 
 /* --- Meetings. --- */
 
