@@ -126,48 +126,64 @@ static bool has_finished(const struct run *run, const struct agent *a)
     return a->has_finished && a->finished_round == run->view.state.round;
 }
 
-void closing_note_finished(struct step *s, struct agent *a, int64_t round, struct slice name)
+/* The first agent of a round begins to count. */
+void closing_recall_finished(struct run *run, struct agent *a, int64_t round)
 {
-    struct run *run = s->run;
-
-    if (!slice_starts_with(name, slice_str(EXIT_KEYS)))
-        return;
-    if (run->finishing_round != round)
+    if (run->finishing_round != round) {
         run->finished = 0;
+        run->released = false;
+    }
     run->finishing_round = round;
     run->finished += !a->has_finished || a->finished_round != round;
     a->has_finished = true;
     a->finished_round = round;
-    closing_release_finished(s);
 }
 
-/* Every participant that is left has finished. The others are in no list: one that waits lives. */
-static bool are_others_lost(const struct run *run)
+void closing_note_finished(struct step *s, struct agent *a, int64_t round, struct slice name)
 {
-    const struct torch_state *state = &run->view.state, *then = &run->view.last_completed;
+    if (!slice_starts_with(name, slice_str(EXIT_KEYS)))
+        return;
+    closing_recall_finished(s->run, a, round);
+    memo_keep(s, a);
+}
+
+/* A node without an agent is lost. An open run has taken it out by now, if it may; a closed one has
+ * not. */
+static bool may_still_finish(const struct run *run, const struct torch_node *then)
+{
+    const struct agent *a = run_agent_of(run, then);
+    const struct torch_node *now = torch_state_find(&run->view.state, then);
+
+    if (!then->participant || now == NULL || !now->participant)
+        return false;
+    return a == NULL ? !run->view.state.closed || !run->settings->drop_disconnected
+                     : !has_finished(run, a);
+}
+
+static bool may_any_finish(const struct run *run)
+{
+    const struct torch_state *then = &run->view.last_completed;
 
     for (size_t i = 0; i < then->count; i++) {
-        const struct torch_node *now = torch_state_find(state, &then->nodes[i]);
-        const struct agent *a;
-
-        if (!then->nodes[i].participant || explain_role(now) == NULL)
-            continue;
-        a = run_agent_of(run, now);
-        if (!now->participant || a == NULL || !has_finished(run, a))
-            return false;
+        if (may_still_finish(run, &then->nodes[i]))
+            return true;
     }
-    return true;
+    return false;
 }
 
+/* All nodes are looked at only once so many have finished as are left, or the run has failed. */
 void closing_release_finished(struct step *s)
 {
-    const struct run_view *v = &s->run->view;
+    struct run *run = s->run;
+    const struct run_view *v = &run->view;
 
-    if (v->is_state && v->state.complete && v->has_completed && s->run->finished != 0 &&
-        s->run->finishing_round == v->state.round && v->last_completed.round == v->state.round &&
-        s->run->finished >= v->participants &&
-        v->participants < torch_state_participants(&v->last_completed) && are_others_lost(s->run))
-        owed_keys_put_exit(s);
+    if (run->finished == 0 || run->released || !v->is_state || !v->has_completed ||
+        v->last_completed.round != run->finishing_round || others_may_go_on(run) ||
+        (!v->state.closed && run->finished < v->participants) ||
+        run->finished >= torch_state_participants(&v->last_completed) || may_any_finish(run))
+        return;
+    owed_keys_put_exit(s);
+    run->released = true;
 }
 
 void closing_note_failed(struct step *s, const struct agent *a)

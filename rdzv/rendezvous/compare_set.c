@@ -138,10 +138,10 @@ void compare_set_written(struct step *s, struct agent *a)
         compare_set_completed(s, a, false);
     else
         last_call_begun(s, a);
-    if (!s->run->view.state.complete || (s->run->view.state.closed && !s->run->failed))
-        loss_clear_mark(s);
-    else if (s->run->view.state.closed)
+    if (s->run->failed && !before->closed)
         loss_end_run(s);
+    else if (!s->run->failed && (!s->run->view.state.complete || s->run->view.state.closed))
+        loss_clear_mark(s);
     last_call_end(s, a);
 }
 

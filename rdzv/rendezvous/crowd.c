@@ -128,9 +128,8 @@ bool crowd_show_ranked(struct step *s, const struct torch_node *own, struct slic
 {
     const struct run_view *v = &s->run->view;
 
-    return write_crowd(
-        s, v->participants - 1, own,
-        meeting_is_open(s->run) && v->waiting != 0 ? &v->state.nodes[v->waiting - 1] : NULL, text);
+    return write_crowd(s, v->participants - 1, own,
+                       meeting_is_open(s->run) ? meeting_waiting(s) : NULL, text);
 }
 
 /* --- What is written. --- */

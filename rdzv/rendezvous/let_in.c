@@ -35,6 +35,12 @@ void let_in_note_wait(const struct step *s, struct agent *a)
         a->asks_in = true;
 }
 
+void let_in_note_told(struct agent *a)
+{
+    a->asks_in = true;
+    a->was_put_in_line = false;
+}
+
 void let_in_note_room(struct run *run, struct agent *a, uint64_t nodes)
 {
     if (a->room_for < nodes)

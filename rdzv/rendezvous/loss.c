@@ -103,14 +103,12 @@ static void tell_survivors(struct step *s, const char *why)
     s->out->counters.restarts_asked++;
 }
 
-/* Without it, the others would not look. */
+/* Each agent that looks sees it, also one that was away, and whatever else waits. */
 void loss_end_run(struct step *s)
 {
-    const struct torch_state *state = &s->run->view.state;
     struct torch_state next;
 
-    if (!s->run->settings->end_failed_runs || torch_state_participants(state) < 2 ||
-        somebody_waits(state) || !step_read_state(s, &next))
+    if (!s->run->settings->end_failed_runs || !step_read_state(s, &next))
         return;
     set_mark(&next);
     step_put_state(s, &next, 0);
@@ -166,7 +164,6 @@ static void put_without(struct step *s, struct torch_state *next, bool missed, c
         tell_survivors(s, why);
     if (meet)
         owed_keys_put(s);
-    closing_release_finished(s);
 }
 
 /* One that waits is missed, too, when it was what told the others of one that is lost. */

@@ -21,6 +21,7 @@
  *
  * Upstream: SimpleElasticAgent._invoke_run() (agent/server/api.py), num_nodes_waiting()
  * (rendezvous/dynamic_rendezvous.py); the same in 1.13 to 2.14. */
+#include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
@@ -32,10 +33,30 @@
 #define SLACK_MS 2000
 /* Torch 1.13 gives up a look after read_timeout, which is 60 s by default. */
 #define HOLD_MOST_MS 45000
+/* A heartbeat may come so much before its interval is over, by our clock; and no two of one agent
+ * come in less than the second. */
+#define BEAT_EARLY_MS 200
+#define BEAT_LEAST_MS 900
 
 bool meeting_is_open(const struct run *run)
 {
     return run->meeting.phase == MEETING_OPEN && run->meeting.completion == run->view.completions;
+}
+
+/* Torch does not count a node that waits once its heartbeat is too old. */
+const struct torch_node *meeting_waiting(const struct step *s)
+{
+    const struct run_view *v = &s->run->view;
+
+    if (s->run->failed && s->run->settings->end_failed_runs)
+        return &loss_mark;
+    for (size_t i = v->waiting == 0 ? v->state.count : v->waiting - 1; i < v->state.count; i++) {
+        const struct torch_node *node = &v->state.nodes[i];
+
+        if (node->waiting && !presence_is_too_old(s, node))
+            return node;
+    }
+    return NULL;
 }
 
 /* Nodes that wait make the participants meet. */
@@ -44,12 +65,11 @@ static bool is_due(const struct step *s)
     const struct run *run = s->run;
     const struct run_view *v = &run->view;
 
-    return v->is_state && !v->unread && v->state.complete && v->waiting != 0 &&
-           v->participants != 0 &&
+    return v->is_state && !v->unread && v->state.complete && v->participants != 0 &&
            (v->state.closed
-                ? run->failed && run->settings->end_failed_runs
+                ? run->failed
                 : run->finishing_round != v->state.round || run->meeting.phase == MEETING_OPEN) &&
-           !presence_is_too_old(s, &v->state.nodes[v->waiting - 1]);
+           meeting_waiting(s) != NULL;
 }
 
 /* The heartbeat of an agent whose look is held grows old, unless rdzvd refreshes it. */
@@ -69,38 +89,89 @@ static bool is_awaited(const struct run *run, const struct agent *a)
     return node != NULL && node->participant;
 }
 
-/* Continues at the first agent that did not look before: the agents in front of it do. So all steps
- * of one meeting together pass each agent once. */
-static bool do_all_look(struct run *run)
-{
-    struct meeting *m = &run->meeting;
+/* --- Looks and heartbeats. --- */
 
-    while (m->next != NULL && (m->next->look == LOOK_GATHERED || !is_awaited(run, m->next)))
-        m->next = TAILQ_NEXT(m->next, entry);
-    return m->next == NULL;
+void meeting_note_seen(const struct run *run, struct agent *a, uint64_t now_ms)
+{
+    a->pace = (struct agent_pace){.round = run->view.completions,
+                                  .wrote_ms = now_ms,
+                                  .interval_ms = a->pace.interval_ms,
+                                  .beat_ms = a->pace.beat_ms};
+}
+
+static uint64_t beat_ms(const struct agent_pace *p)
+{
+    return p->beat_ms != 0 ? p->beat_ms : TORCH_HEARTBEAT_MS;
+}
+
+/* An agent that fails to write tries again at once: that is no interval. */
+void meeting_note_write(const struct run *run, struct agent *a, uint64_t now_ms)
+{
+    struct agent_pace *p = &a->pace;
+    uint64_t since_ms = clock_elapsed_ms(p->wrote_ms, now_ms);
+
+    if (p->round != run->view.completions)
+        return;
+    if (since_ms >= BEAT_LEAST_MS && since_ms < beat_ms(p))
+        p->beat_ms = since_ms;
+    p->asked_ms = 0;
+    p->wrote_ms = now_ms;
+}
+
+/* The longest interval of late counts, so that one look that came early does not hide it. */
+static void note_interval(struct agent_pace *p, uint64_t interval_ms)
+{
+    if (interval_ms > HOLD_MOST_MS)
+        interval_ms = HOLD_MOST_MS;
+    if (p->interval_ms < interval_ms)
+        p->interval_ms = interval_ms;
+    else
+        p->interval_ms -= (p->interval_ms - interval_ms) / 16;
+}
+
+void meeting_note_get(const struct run *run, struct agent *a, uint64_t now_ms)
+{
+    struct agent_pace *p = &a->pace;
+
+    if (!run->view.state.complete || p->round != run->view.completions)
+        return;
+    if (p->asked_ms != 0 && p->looked_ms != 0)
+        note_interval(p, clock_elapsed_ms(p->looked_ms, p->asked_ms));
+    if (p->asked_ms != 0)
+        p->looked_ms = p->asked_ms;
+    p->asked_ms = now_ms;
+}
+
+/* Before an agent sends its heartbeat, the thread that does so reads the state, if that was read
+ * more than a second ago. */
+static bool may_beat(const struct agent_pace *p, uint64_t now_ms)
+{
+    return clock_elapsed_ms(p->wrote_ms, now_ms) + BEAT_EARLY_MS >= beat_ms(p);
 }
 
 /* --- How long agents are waited for. --- */
 
-/* The longest interval of late, so that one look that came early does not count for much. */
-static void note_interval(struct agent *a, uint64_t interval_ms)
+/* The agent waits for its look, and does not look at its workers. If the thread of its heartbeat
+ * waits there instead, the thread that looks at the workers waits for that one, once the usual time
+ * between two looks is over. */
+static bool is_gathered(const struct agent *a, uint64_t now_ms)
 {
-    if (interval_ms > HOLD_MOST_MS)
-        interval_ms = HOLD_MOST_MS;
-    if (a->look_interval_ms < interval_ms)
-        a->look_interval_ms = interval_ms;
-    else
-        a->look_interval_ms -= (a->look_interval_ms - interval_ms) / 16;
+    const struct agent_pace *p = &a->pace;
+
+    return a->look == LOOK_GATHERED &&
+           (!p->may_beat ||
+            (p->interval_ms != 0 && clock_elapsed_ms(p->held_ms, now_ms) >= p->interval_ms));
 }
 
-void meeting_note_look(const struct run *run, struct agent *a, uint64_t now_ms)
+/* Continues at the first agent that was not gathered before: the agents in front of it are. So all
+ * steps of one meeting together pass each agent once. */
+static bool are_all_gathered(struct step *s)
 {
-    if (!run->view.state.complete || a->has_ranks_of != run->view.completions)
-        return;
-    if (a->looked_in == run->view.completions)
-        note_interval(a, clock_elapsed_ms(a->looked_ms, now_ms));
-    a->looked_in = run->view.completions;
-    a->looked_ms = now_ms;
+    struct meeting *m = &s->run->meeting;
+
+    while (m->next != NULL && (is_gathered(m->next, s->now->ms) || !is_awaited(s->run, m->next)))
+        m->next = TAILQ_NEXT(m->next, entry);
+    return m->next == NULL;
 }
 
 static uint64_t longest_wait_ms(const struct run *run)
@@ -109,15 +180,39 @@ static uint64_t longest_wait_ms(const struct run *run)
     const struct agent *a;
 
     TAILQ_FOREACH(a, &run->agents, entry) {
-        if (usual_ms < a->look_interval_ms)
-            usual_ms = a->look_interval_ms;
-        if (a->looked_in != run->view.completions && is_awaited(run, a))
+        if (usual_ms < a->pace.interval_ms)
+            usual_ms = a->pace.interval_ms;
+        if ((a->pace.round != run->view.completions || a->pace.asked_ms == 0) && is_awaited(run, a))
             start_ms = START_MS;
     }
     if (usual_ms == 0)
         return UNKNOWN_MS;
     wait_ms = usual_ms + usual_ms / 2 + SLACK_MS + start_ms;
     return wait_ms < HOLD_MOST_MS ? wait_ms : HOLD_MOST_MS;
+}
+
+/* An agent that has not read its rank yet waits for another one, and starts its workers then. */
+static bool does_any_start(const struct run *run)
+{
+    const struct agent *a;
+
+    TAILQ_FOREACH(a, &run->agents, entry) {
+        if (run->shares_roles && a->has_ranks_of != run->view.completions && is_awaited(run, a))
+            return true;
+    }
+    return false;
+}
+
+static bool is_time_over(struct step *s)
+{
+    struct meeting *m = &s->run->meeting;
+
+    if (s->now->ms < m->until_ms)
+        return false;
+    if (clock_elapsed_ms(m->since_ms, s->now->ms) >= HOLD_MOST_MS || !does_any_start(s->run))
+        return true;
+    m->until_ms = s->now->ms + START_MS;
+    return false;
 }
 
 /* --- The phases. --- */
@@ -145,30 +240,30 @@ static void release(struct step *s)
         if (a->look != LOOK_GATHERED || !step_resume(s, a))
             continue;
         a->look = LOOK_RELEASED;
-        a->looked_ms = s->now->ms;
+        a->pace.looked_ms = s->now->ms;
+        a->pace.asked_ms = 0;
         s->run->meeting.held--;
     }
 }
 
-static size_t count_late(const struct run *run)
+static size_t count_late(const struct run *run, uint64_t now_ms)
 {
     const struct agent *a;
     size_t late = 0;
 
     TAILQ_FOREACH(a, &run->agents, entry)
-        late += a->look != LOOK_GATHERED && is_awaited(run, a);
+        late += !is_gathered(a, now_ms) && is_awaited(run, a);
     return late;
 }
 
 static void note_open(struct step *s, size_t late)
 {
-    const struct run_view *v = &s->run->view;
     struct note *note = explain_note(s, NOTE_MEETING);
 
-    note->number = v->participants;
+    note->number = s->run->view.participants;
     note->late = late;
     note->ms = (int64_t)clock_elapsed_ms(s->run->meeting.since_ms, s->now->ms);
-    note->node = explain_node(s, &v->state.nodes[v->waiting - 1]);
+    note->node = explain_node(s, meeting_waiting(s));
     note->reason = late == 0 ? "a node waits, and the agents of all participants look"
                              : "a node waits, and an agent has not looked in its usual interval";
 }
@@ -177,7 +272,7 @@ static void note_open(struct step *s, size_t late)
 static void open(struct step *s, const struct agent *by)
 {
     if (!s->run->view.state.closed)
-        note_open(s, count_late(s->run) - (by != NULL));
+        note_open(s, count_late(s->run, s->now->ms) - (by != NULL));
     s->run->meeting.phase = MEETING_OPEN;
     s->run->meeting.completion = s->run->view.completions;
     release(s);
@@ -198,7 +293,7 @@ void meeting_check(struct step *s)
     if (m->phase == MEETING_NONE && is_due(s))
         gather(s);
     if (m->phase == MEETING_GATHERS &&
-        (!may_hold(s->run) || s->now->ms >= m->until_ms || do_all_look(s->run)))
+        (!may_hold(s->run) || are_all_gathered(s) || is_time_over(s)))
         open(s, NULL);
 }
 
@@ -213,16 +308,21 @@ void meeting_on_tick(struct step *s)
 bool meeting_should_hold(struct step *s, struct agent *a)
 {
     struct meeting *m = &s->run->meeting;
+    bool is_new = a->look != LOOK_GATHERED;
 
-    if (a->look != LOOK_GATHERED)
-        meeting_note_look(s->run, a, s->now->ms);
+    if (is_new)
+        meeting_note_get(s->run, a, s->now->ms);
     meeting_check(s);
     if (m->phase != MEETING_GATHERS || !is_awaited(s->run, a) ||
         a->has_seen != s->run->view.completions)
         return false;
-    m->held += a->look != LOOK_GATHERED;
-    a->look = LOOK_GATHERED;
-    if (!do_all_look(s->run))
+    if (is_new) {
+        m->held++;
+        a->look = LOOK_GATHERED;
+        a->pace.held_ms = s->now->ms;
+        a->pace.may_beat = may_beat(&a->pace, s->now->ms);
+    }
+    if (!are_all_gathered(s))
         return true;
     a->look = LOOK_FREE;
     m->held--;

@@ -7,8 +7,9 @@
  * served the agent, there is no memo, and its node is unknown until it writes. */
 #include "rdzv/rendezvous/parts.h"
 
-#define MEMO_VERSION 1u
-#define MEMO_HEAD    9u /* the version, and by how many us its clock is ahead */
+#define MEMO_VERSION 2u
+#define MEMO_ROUND   9u  /* where the round stands in which its workers have ended well, or -1 */
+#define MEMO_HEAD    17u /* the version, by how many us its clock is ahead, and that round */
 
 void memo_keep(struct step *s, struct agent *a)
 {
@@ -23,6 +24,7 @@ void memo_keep(struct step *s, struct agent *a)
         return;
     memo[0] = MEMO_VERSION;
     bytes_put_u64(memo + 1, (uint64_t)a->clock_ahead_us);
+    bytes_put_u64(memo + MEMO_ROUND, (uint64_t)(a->has_finished ? a->finished_round : -1));
     memcpy(memo + MEMO_HEAD, a->by_node.key.ptr, a->by_node.key.len);
     o = step_agent(s, POLICY_KEEP_MEMO, a);
     o->value = (struct slice){memo, len};
@@ -46,6 +48,7 @@ static void recall_round(struct run *run, struct agent *a)
 void memo_recall(struct step *s, struct agent *a, struct slice memo)
 {
     struct torch_node node = {0};
+    int64_t finished_round;
 
     if (memo.len < MEMO_HEAD || memo.ptr[0] != MEMO_VERSION ||
         !run_node_of_key(slice_from(memo, MEMO_HEAD), &node))
@@ -56,5 +59,8 @@ void memo_recall(struct step *s, struct agent *a, struct slice memo)
     a->is_introduced = a->is_back = true;
     a->kept_ahead_us = (int64_t)bytes_get_u64(memo.ptr + 1);
     recall_round(s->run, a);
+    finished_round = (int64_t)bytes_get_u64(memo.ptr + MEMO_ROUND);
+    if (finished_round >= 0)
+        closing_recall_finished(s->run, a, finished_round);
     skew_recall(s, a, a->kept_ahead_us);
 }

@@ -101,13 +101,6 @@ static void owe_place(struct step *s)
     owe(s, "MASTER_PORT", "1");
 }
 
-static bool is_lost(const struct run_view *v, const struct torch_node *then)
-{
-    const struct torch_node *now = torch_state_find(&v->state, then);
-
-    return then->participant && (now == NULL || !now->participant);
-}
-
 /* In the first minute an agent may also be about to ask. */
 static bool may_be_waited_for(const struct step *s)
 {
@@ -131,9 +124,10 @@ void owed_keys_put(struct step *s)
         !may_be_waited_for(s))
         return;
     for (size_t i = 0; i < then->count; i++) {
+        const struct torch_node *now = torch_state_find(&v->state, &then->nodes[i]);
         int64_t rank = then->nodes[i].rank;
 
-        if (!is_lost(v, &then->nodes[i]))
+        if (!then->nodes[i].participant || (now != NULL && now->participant))
             continue;
         if (each_reads_all(s->run))
             owe_role(s, rank, true);
@@ -147,17 +141,17 @@ void owed_keys_put(struct step *s)
     }
 }
 
-/* Upstream: barrier() of elastic/utils/store.py, by which each finished agent waits for the last
- * one, for 300 s; before 2.4 for each by its rank. */
+/* The keys of those who have finished are there already. Upstream: barrier() of
+ * elastic/utils/store.py, by which each finished agent waits for the last one, for 300 s;
+ * before 2.4 for each by its rank. */
 void owed_keys_put_exit(struct step *s)
 {
-    const struct run_view *v = &s->run->view;
-    const struct torch_state *then = &v->last_completed;
+    const struct torch_state *then = &s->run->view.last_completed;
 
     if (agent_zero_reads_all(s->run))
         owe(s, "torchelastic/agent/terminal_state/last_member", "<val_ignored>");
     for (size_t i = 0; each_reads_all(s->run) && i < then->count && i < NODES_MOST; i++) {
-        if (!is_lost(v, &then->nodes[i]))
+        if (!then->nodes[i].participant)
             continue;
         owe_ranked(s, "torchelastic/agent/terminal_state%" PRId64, then->nodes[i].rank, "lost");
         owe_ranked(s, "torchelastic/agent/terminal_state%" PRId64 ".FIN", then->nodes[i].rank,

@@ -97,8 +97,10 @@ void closing_note_set(struct step *s, struct agent *a, int64_t round, struct sli
 void closing_note_read(struct agent *a, int64_t round, struct slice name);
 /* The agent has set a key of that round, or has added to it: its workers may have ended well. */
 void closing_note_finished(struct step *s, struct agent *a, int64_t round, struct slice name);
-/* A node is lost, or has finished: if all others are lost, those who have finished wait no longer
- * for these. */
+/* The same was so before a start of the daemon. */
+void closing_recall_finished(struct run *run, struct agent *a, int64_t round);
+/* After each event: if all who have not finished are lost, those who have wait no longer for these.
+ */
 void closing_release_finished(struct step *s);
 /* The agent has written the state: if that has closed the run, it may have failed. */
 void closing_note_failed(struct step *s, const struct agent *a);
@@ -222,6 +224,9 @@ bool last_call_may_let_in(const struct run *run);
 
 /* The agent has written the state: it may wait now, or no more. */
 void let_in_note_wait(const struct step *s, struct agent *a);
+/* rdzvd has put the agent's node on the wait list, and the agent is shown that: it ends its
+ * workers, and waits by its own wish from now on. */
+void let_in_note_told(struct agent *a);
 /* Its MAX is that at least. */
 void let_in_note_room(struct run *run, struct agent *a, uint64_t nodes);
 /* The round is open. If all agents that are connected have joined or wait, and are `wanted` at
@@ -258,8 +263,13 @@ void long_look_on_tick(struct step *s);
 bool meeting_is_open(const struct run *run);
 /* A participant looks. True: it is answered when all of them look: its look is held. */
 bool meeting_should_hold(struct step *s, struct agent *a);
-/* A participant that trains has looked, and is answered; it is not held. */
-void meeting_note_look(const struct run *run, struct agent *a, uint64_t now_ms);
+/* The node that the participants are shown then; NULL: none that lives. Valid until the view
+ * changes. */
+const struct torch_node *meeting_waiting(const struct step *s);
+/* The agent has seen that the round is complete; has read the state; has written it. */
+void meeting_note_seen(const struct run *run, struct agent *a, uint64_t now_ms);
+void meeting_note_get(const struct run *run, struct agent *a, uint64_t now_ms);
+void meeting_note_write(const struct run *run, struct agent *a, uint64_t now_ms);
 /* It looks no more. To be called while the agent is in run.agents. */
 void meeting_leave(struct run *run, struct agent *a);
 /* After each event: the meeting begins, opens, or ends. */

@@ -82,6 +82,7 @@ static void asked_to_compare(struct step *s, const struct policy_event *event)
 {
     presence_heard(s, event->agent, false);
     agent_note_asked(event->agent, s->now->ms);
+    meeting_note_write(s->run, event->agent, s->now->ms);
     compare_set(s, event);
 }
 
@@ -289,4 +290,5 @@ void policy_step(struct run *run, const struct policy_event *event, const struct
     answers[event->kind](&s, event);
     long_look_check(&s);
     meeting_check(&s);
+    closing_release_finished(&s);
 }

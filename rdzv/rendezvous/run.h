@@ -48,6 +48,19 @@ enum agent_look {
     LOOK_RELEASED, /* its look was held, comes again, and is answered */
 };
 
+/* How often an agent looks while it trains, and when its heartbeat may come: see meeting.c. Times
+ * are monotonic; 0: not known. */
+struct agent_pace {
+    uint64_t round;       /* by view.completions: the next three are of that round */
+    uint64_t asked_ms;    /* its last GET came then, and no write has followed yet */
+    uint64_t looked_ms;   /* its last look came then: a GET that no write has followed */
+    uint64_t wrote_ms;    /* its last heartbeat came then, or it saw that the round is complete */
+    uint64_t interval_ms; /* usual time between two looks, in all rounds */
+    uint64_t beat_ms;     /* the same of two heartbeats, if below torch's interval */
+    uint64_t held_ms;     /* LOOK_GATHERED: since then */
+    bool may_beat;        /* the same: that may be the GET of its heartbeat */
+};
+
 /* A connection of an agent. The caller makes it, zero but for the first five members, and keeps it
  * from AGENT_CONNECTED until AGENT_DISCONNECTED. */
 struct agent {
@@ -88,11 +101,9 @@ struct agent {
 
     /* Its look. */
     enum agent_look look;
-    uint64_t looks_since_ms;   /* LOOK_LONG */
-    bool owes_answer;          /* the same: it was a write, which is done */
-    uint64_t looked_in;        /* by view.completions: it last looked in that round */
-    uint64_t looked_ms;        /* and then it was answered */
-    uint64_t look_interval_ms; /* usually it looks that often while it trains; 0: unknown */
+    uint64_t looks_since_ms; /* LOOK_LONG */
+    bool owes_answer;        /* the same: it was a write, which is done */
+    struct agent_pace pace;
 
     /* What is wrong with its clock: see skew.c. */
     uint64_t asked_ms;        /* when its last request came; 0: none has */
@@ -201,6 +212,7 @@ struct run {
     bool shares_roles; /* its agents tell each other what they need to know to rank their workers */
     int64_t finishing_round;   /* in that round an agent's workers have ended well; -1: in none */
     size_t finished;           /* so many of its participants' agents have said so */
+    bool released;             /* they do not wait for those who are lost */
     bool failed;               /* an agent has closed it whose workers have failed: closing.c */
     uint64_t completed_ms;     /* when the last round was completed */
     uint64_t missing_since_ms; /* a participant is not heard of; 0: none */

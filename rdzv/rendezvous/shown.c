@@ -63,17 +63,6 @@ enum place {
     PLACE_STRANGER,
 };
 
-static const struct torch_node *waiting_node(const struct run_view *v)
-{
-    return v->waiting == 0 ? NULL : &v->state.nodes[v->waiting - 1];
-}
-
-/* Torch does not count a node that waits once its heartbeat is too old. */
-static bool waits_in_vain(const struct step *s, const struct torch_node *node)
-{
-    return node != NULL && presence_is_too_old(s, node);
-}
-
 static bool is_crowd(const struct step *s, size_t nodes)
 {
     return nodes >= s->run->settings->crowd_least;
@@ -95,15 +84,13 @@ static bool is_as_completed(const struct run_view *v, const struct torch_node *o
     return was != NULL && was->participant && was->rank == own->rank;
 }
 
-/* One that looks for its rank sees a crowd. There nobody has a heartbeat, so none looks silent; one
- * that waits in vain, too, would look alive. */
+/* One that looks for its rank sees a crowd. There nobody has a heartbeat, so none looks silent. */
 static bool sees_crowd_for_rank(const struct step *s)
 {
     const struct policy_settings *settings = s->run->settings;
     const struct run_view *v = &s->run->view;
 
-    return settings->agent_views && settings->merge_heartbeats && is_crowd(s, v->participants) &&
-           !waits_in_vain(s, waiting_node(v));
+    return settings->agent_views && settings->merge_heartbeats && is_crowd(s, v->participants);
 }
 
 static enum place place_of_participant(const struct step *s, const struct agent *a)
@@ -112,7 +99,7 @@ static enum place place_of_participant(const struct step *s, const struct agent 
 
     if (a->has_ranks_of != v->completions)
         return sees_crowd_for_rank(s) ? PLACE_RANKED : PLACE_WHOLE;
-    return waits_in_vain(s, waiting_node(v)) ? PLACE_WHOLE : PLACE_PARTICIPANT;
+    return PLACE_PARTICIPANT;
 }
 
 /* The first who asks, for that time. */
@@ -175,8 +162,9 @@ static bool missed_the_completion(const struct step *s, const struct agent *a,
 {
     const struct run_view *v = &s->run->view;
 
-    return v->state.complete && a->is_listed && own != NULL && own->participant && !own->waiting &&
-           !own->redundant && a->has_seen != v->completions && is_as_completed(v, own) &&
+    return v->state.complete && !s->run->failed && a->is_listed && own != NULL &&
+           own->participant && !own->waiting && !own->redundant && a->has_seen != v->completions &&
+           is_as_completed(v, own) &&
            (has_lost_one(v) || (!sees_crowd_for_rank(s) && (!is_crowd(s, v->participants) ||
                                                             presence_may_one_look_silent(s))));
 }
@@ -224,13 +212,13 @@ static void add(struct torch_state *state, const struct torch_node *node)
     state->nodes[at] = *node;
 }
 
-static bool write_text(const struct run *run, enum place place, const struct torch_node *own,
+static bool write_text(const struct step *s, enum place place, const struct torch_node *own,
                        uint8_t **text, size_t *len)
 {
-    const struct run_view *v = &run->view;
-    const struct torch_node *waiting = place == PLACE_STRANGER ? &loss_mark
-                                       : meeting_is_open(run)  ? waiting_node(v)
-                                                               : NULL;
+    const struct run_view *v = &s->run->view;
+    const struct torch_node *waiting = place == PLACE_STRANGER   ? &loss_mark
+                                       : meeting_is_open(s->run) ? meeting_waiting(s)
+                                                                 : NULL;
     struct torch_node nodes[2];
     struct torch_state state = v->state;
 
@@ -287,7 +275,7 @@ static bool write_completed(const struct step *s, const struct agent *a, uint8_t
         return false;
     memcpy(nodes, state.nodes, size);
     state.nodes = nodes;
-    if (hides_waiting(s->run))
+    if (!meeting_is_open(s->run))
         state.count = drop_waiting(nodes, state.count);
     for (size_t i = 0; i < state.count; i++)
         nodes[i].heartbeat_us = now_us;
@@ -392,7 +380,7 @@ struct slice shown_make(struct step *s, struct agent *a)
         return make_crowd(s, a, place, own);
     if (place == PLACE_WHOLE ||
         !(place == PLACE_COMPLETED ? write_completed(s, a, &text, &len)
-                                   : write_text(s->run, place, own, &text, &len)))
+                                   : write_text(s, place, own, &text, &len)))
         return (struct slice){0};
     ok = keep(a, text, len);
     free(text);
@@ -400,6 +388,8 @@ struct slice shown_make(struct step *s, struct agent *a)
         return (struct slice){0};
     if (place == PLACE_COMPLETED)
         note_told(s, a);
+    if (place == PLACE_WAITING && a->was_put_in_line)
+        let_in_note_told(a);
     a->shown_changes = v->changes;
     a->shown_until_ms = until(s, a, place, own);
     return a->shown;
@@ -410,8 +400,11 @@ struct slice shown_make(struct step *s, struct agent *a)
 /* It is answered. */
 static void note_seen(const struct step *s, struct agent *a)
 {
-    if (s->run->view.is_state && s->run->view.state.complete)
-        a->has_seen = s->run->view.completions;
+    if (!s->run->view.is_state || !s->run->view.state.complete ||
+        a->has_seen == s->run->view.completions)
+        return;
+    a->has_seen = s->run->view.completions;
+    meeting_note_seen(s->run, a, s->now->ms);
 }
 
 void shown_answer_whole(struct step *s, struct agent *a)
@@ -527,7 +520,8 @@ void shown_asked(struct step *s, struct agent *a, int64_t round)
         return;
     if (a->has_ranks_of != v->completions)
         shown_drop(a); /* it is shown something else from now on */
-    a->has_ranks_of = a->has_seen = v->completions;
+    note_seen(s, a);
+    a->has_ranks_of = v->completions;
 }
 
 struct slice policy_glance(struct run *run, struct agent *a, bool waits, uint64_t now_ms)
@@ -539,6 +533,6 @@ struct slice policy_glance(struct run *run, struct agent *a, bool waits, uint64_
     a->waits = waits;
     agent_note_asked(a, now_ms);
     if (!waits)
-        meeting_note_look(run, a, now_ms);
+        meeting_note_get(run, a, now_ms);
     return a->shown;
 }

@@ -246,7 +246,10 @@ void worker_store_owe_place(struct step *s)
 {
     struct worker_endpoint *e = &s->run->endpoint;
     struct view_record record = s->run->view.record;
+    const struct agent *a = TAILQ_FIRST(&s->run->agents);
 
+    if (e->agents_port == 0 && a != NULL)
+        e->agents_port = a->local_port; /* the daemon was started since the round was complete */
     if (!is_undecided(s->run) || find_endpoint(s->run, &record) == NULL ||
         !put_record_places(s, &record))
         return;

@@ -297,7 +297,9 @@ static void it_sees_one_of_those_who_wait_while_that_one_lives(void **state)
     assert_int_equal(torch_state_participants(&st), 3);
     torch_state_free(&st);
     silence(&s, "d");
-    assert_false(is_shown_crowd(&s, 1));
+    st = ranked(&s, 1);
+    assert_false(scene_node(&st, "d")->waiting);
+    torch_state_free(&st);
     scene_fini(&s);
 }
 

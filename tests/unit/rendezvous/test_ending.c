@@ -199,8 +199,8 @@ static void torch_itself_ends_the_barrier_when_all_have_finished(void **state)
     scene_fini(&s);
 }
 
-/* Its workers have failed, it has restarts left, and waits for the others. */
-static void a_node_that_waits_is_not_lost(void **state)
+/* Its workers have failed, and it has restarts left: it will not come to this barrier. */
+static void a_node_that_has_left_the_round_is_not_waited_for(void **state)
 {
     struct scene s;
 
@@ -210,7 +210,40 @@ static void a_node_that_waits_is_not_lost(void **state)
     scene_leave(&s, 1);
     scene_cas(&s, &s.agents[1], scene_get(&s, ""), scene_waiting(&s, scene_get(&s, ""), "b"));
     assert_true(scene_node_now(&s, "b").waiting);
-    assert_null(scene_get(&s, LAST_MEMBER));
+    assert_non_null(scene_get(&s, LAST_MEMBER));
+    scene_fini(&s);
+}
+
+/* The run has failed, so nobody takes "b" out. */
+static void nor_is_one_that_has_failed(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 3);
+    scene_finish(&s, 0);
+    close_run(&s, 1);
+    scene_disconnect(&s, &s.agents[1]);
+    assert_null(scene_get(&s, LAST_MEMBER)); /* "c" still trains */
+    scene_disconnect(&s, &s.agents[2]);
+    assert_non_null(scene_get(&s, LAST_MEMBER));
+    scene_fini(&s);
+}
+
+static void those_at_the_barrier_are_known_after_a_start(void **state)
+{
+    struct scene s;
+    struct agent *a;
+
+    (void)state;
+    train(&s, 2);
+    scene_finish(&s, 0);
+    scene_restart(&s, true);
+    a = scene_return(&s, &s.agents[0]);
+    scene_event(&s, AGENT_ASKED, a);
+    assert_null(scene_get(&s, LAST_MEMBER)); /* "b" may be back */
+    scene_event(&s, RUN_RETURNED, NULL);
+    assert_non_null(scene_get(&s, LAST_MEMBER));
     scene_fini(&s);
 }
 
@@ -242,7 +275,9 @@ int main(void)
         cmocka_unit_test(one_fails_while_another_has_finished),
         cmocka_unit_test(those_who_have_finished_do_not_wait_for_a_lost_node),
         cmocka_unit_test(torch_itself_ends_the_barrier_when_all_have_finished),
-        cmocka_unit_test(a_node_that_waits_is_not_lost),
+        cmocka_unit_test(a_node_that_has_left_the_round_is_not_waited_for),
+        cmocka_unit_test(nor_is_one_that_has_failed),
+        cmocka_unit_test(those_at_the_barrier_are_known_after_a_start),
         cmocka_unit_test(agents_before_2_4_get_the_keys_of_the_lost_rank),
     };
 

@@ -16,12 +16,18 @@ static void train(struct scene *s, size_t count)
     }
 }
 
+static void beat(struct scene *s, size_t i)
+{
+    scene_say_node(s, &s->agents[i], scene_name(i));
+}
+
 /* One more agent waits for the next round. */
 static struct agent *come(struct scene *s)
 {
     size_t i = s->agent_count;
     struct agent *a = scene_connect(s, true);
 
+    scene_event(s, RUN_LOOKED, NULL); /* heartbeats are put into the value */
     scene_cas(s, a, scene_get(s, ""), scene_waiting(s, scene_get(s, ""), scene_name(i)));
     assert_true(scene_node_now(s, scene_name(i)).waiting);
     return a;
@@ -267,13 +273,56 @@ static void a_slow_agent_gets_its_time(void **state)
 
     (void)state;
     train(&s, 2);
-    scene_pass(&s, 30000);
-    scene_look(&s, &s.agents[1]);
+    for (int i = 0; i < 2; i++) {
+        scene_pass(&s, 30000);
+        scene_look(&s, &s.agents[1]);
+    }
     tick_each_second(&s, come(&s), 1);
+    beat(&s, 0);
     assert_true(is_held(&s, 0));
     tick_each_second(&s, &s.agents[2], 29);
     assert_int_equal(s.run.meeting.held, 1);
+    beat(&s, 1);
     assert_true(is_called(&s, 1));
+    scene_fini(&s);
+}
+
+/* The thread that sends it reads the state before, and another one looks at the workers meanwhile.
+ */
+static void what_may_be_the_get_of_a_heartbeat_counts_later(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 2);
+    scene_pass(&s, 1000);
+    beat(&s, 0);
+    scene_pass(&s, 900); /* the heartbeat of "b" is due */
+    come(&s);
+    assert_true(is_held(&s, 1));
+    assert_true(is_held(&s, 0));
+    tick(&s, 999);
+    assert_false(scene_has(&s, POLICY_RESUME, &s.agents[0]));
+    tick(&s, 1);
+    assert_int_equal(scene_note(&s, NOTE_MEETING)->late, 0);
+    assert_true(is_released(&s, 0));
+    assert_true(is_called(&s, 1));
+    scene_fini(&s);
+}
+
+/* A heartbeat each 5 s makes no look of every 5 s. */
+static void a_get_that_a_heartbeat_follows_is_no_look(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 2);
+    for (int second = 0; second < 30; second += 5) {
+        scene_pass(&s, 5000);
+        scene_look(&s, &s.agents[1]);
+        beat(&s, 1);
+    }
+    assert_int_equal(s.agents[1].pace.interval_ms, 1000);
     scene_fini(&s);
 }
 
@@ -381,6 +430,8 @@ int main(void)
         cmocka_unit_test(those_who_are_held_go_on_if_an_agent_finishes_meanwhile),
         cmocka_unit_test(it_is_waited_for_as_long_as_it_usually_takes),
         cmocka_unit_test(a_slow_agent_gets_its_time),
+        cmocka_unit_test(what_may_be_the_get_of_a_heartbeat_counts_later),
+        cmocka_unit_test(a_get_that_a_heartbeat_follows_is_no_look),
         cmocka_unit_test(one_of_which_nothing_is_known_gets_the_longest),
         cmocka_unit_test(one_that_leaves_or_is_lost_or_away_is_not_waited_for),
         cmocka_unit_test(one_that_is_held_may_leave),
