@@ -171,18 +171,30 @@ static bool may_any_finish(const struct run *run)
     return false;
 }
 
+/* The others have met without those who have finished. */
+static bool is_round_over(const struct run *run)
+{
+    return run->view.last_completed.round > run->finishing_round;
+}
+
 /* All nodes are looked at only once so many have finished as are left, or the run has failed. */
+static bool are_others_lost(const struct run *run)
+{
+    const struct run_view *v = &run->view;
+
+    return v->last_completed.round == run->finishing_round && !others_may_go_on(run) &&
+           (v->state.closed || run->finished >= v->participants) &&
+           run->finished < torch_state_participants(&v->last_completed) && !may_any_finish(run);
+}
+
 void closing_release_finished(struct step *s)
 {
     struct run *run = s->run;
-    const struct run_view *v = &run->view;
 
-    if (run->finished == 0 || run->released || !v->is_state || !v->has_completed ||
-        v->last_completed.round != run->finishing_round || others_may_go_on(run) ||
-        (!v->state.closed && run->finished < v->participants) ||
-        run->finished >= torch_state_participants(&v->last_completed) || may_any_finish(run))
+    if (run->finished == 0 || run->released || !run->view.is_state || !run->view.has_completed ||
+        !(is_round_over(run) || are_others_lost(run)))
         return;
-    owed_keys_put_exit(s);
+    owed_keys_put_exit(s, run->finishing_round);
     run->released = true;
 }
 

@@ -223,6 +223,17 @@ static void answer(struct step *s, struct agent *a, const struct wish *wish, boo
     }
 }
 
+/* Torch's agent sends a heartbeat of a complete round only when it has read its rank there, also
+ * where it reads no key for that (TORCH_ELASTIC_WORKER_IDENTICAL). */
+static void note_beat(const struct run *run, struct agent *a, const struct wish *wish)
+{
+    const struct torch_state *state = &run->view.state;
+
+    if (wish->beat != NULL && wish->from->complete && wish->from->round == state->round &&
+        a->has_seen == run->view.completions)
+        a->has_ranks_of = run->view.completions;
+}
+
 /* As torch's store does it, and with merging:
  *
  *   key       expected value   the agent is answered                  write slot
@@ -257,6 +268,7 @@ static void put_or_refuse(struct step *s, struct agent *a, struct wish *wish)
     } else {
         s->out->counters.writes_merged += merged && !matches;
         learn_node(s, a, wish);
+        note_beat(s->run, a, wish);
         written_whole(s, a);
         answer(s, a, wish, merged || (!was_complete && s->run->view.state.complete));
     }

@@ -27,7 +27,7 @@
 
 /* An agent whose first look in a round has not come may still start its workers. */
 #define START_MS 10000
-/* Nothing is known of how often the agents of the run look. */
+/* Nothing is known of how often an agent looks. */
 #define UNKNOWN_MS 40000
 /* Heartbeats put off a look by up to a second, and a busy machine does, too. */
 #define SLACK_MS 2000
@@ -174,19 +174,27 @@ static bool are_all_gathered(struct step *s)
     return m->next == NULL;
 }
 
+static bool has_asked(const struct run *run, const struct agent *a)
+{
+    return a->pace.round == run->view.completions && a->pace.asked_ms != 0;
+}
+
 static uint64_t longest_wait_ms(const struct run *run)
 {
     uint64_t usual_ms = 0, start_ms = 0, wait_ms;
     const struct agent *a;
 
     TAILQ_FOREACH(a, &run->agents, entry) {
+        bool starts = !has_asked(run, a), is_known = a->pace.interval_ms != 0;
+
+        if ((starts || !is_known) && is_awaited(run, a)) {
+            if (!is_known)
+                return UNKNOWN_MS;
+            start_ms = START_MS;
+        }
         if (usual_ms < a->pace.interval_ms)
             usual_ms = a->pace.interval_ms;
-        if ((a->pace.round != run->view.completions || a->pace.asked_ms == 0) && is_awaited(run, a))
-            start_ms = START_MS;
     }
-    if (usual_ms == 0)
-        return UNKNOWN_MS;
     wait_ms = usual_ms + usual_ms / 2 + SLACK_MS + start_ms;
     return wait_ms < HOLD_MOST_MS ? wait_ms : HOLD_MOST_MS;
 }

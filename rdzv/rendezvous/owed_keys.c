@@ -13,7 +13,7 @@
 /* A larger round waits: so many keys would keep all others waiting. */
 #define NODES_MOST 16384
 
-static void owe(struct step *s, const char *name, const char *value)
+static void owe_in(struct step *s, int64_t round, const char *name, const char *value)
 {
     const struct run_view *v = &s->run->view;
     uint8_t *key = step_alloc(s, v->node.key.len + RUN_KEY_ROOM);
@@ -24,7 +24,7 @@ static void owe(struct step *s, const char *name, const char *value)
     if (key == NULL || copy == NULL)
         return;
     memcpy(copy, value, strlen(value));
-    len = run_view_round_key(v, v->last_completed.round, name, key);
+    len = run_view_round_key(v, round, name, key);
     cost = s->now->key_cost + len + strlen(value);
     if (cost > s->room)
         return; /* they wait for their time */
@@ -33,6 +33,11 @@ static void owe(struct step *s, const char *name, const char *value)
     put = step_emit(s, POLICY_PUT_IF_ABSENT);
     put->key = (struct slice){key, len};
     put->value = (struct slice){copy, strlen(value)};
+}
+
+static void owe(struct step *s, const char *name, const char *value)
+{
+    owe_in(s, s->run->view.last_completed.round, name, value);
 }
 
 static void owe_ranked(struct step *s, const char *name, int64_t rank, const char *value)
@@ -144,13 +149,15 @@ void owed_keys_put(struct step *s)
 /* The keys of those who have finished are there already. Upstream: barrier() of
  * elastic/utils/store.py, by which each finished agent waits for the last one, for 300 s;
  * before 2.4 for each by its rank. */
-void owed_keys_put_exit(struct step *s)
+void owed_keys_put_exit(struct step *s, int64_t round)
 {
     const struct torch_state *then = &s->run->view.last_completed;
 
     if (agent_zero_reads_all(s->run))
-        owe(s, "torchelastic/agent/terminal_state/last_member", "<val_ignored>");
-    for (size_t i = 0; each_reads_all(s->run) && i < then->count && i < NODES_MOST; i++) {
+        owe_in(s, round, "torchelastic/agent/terminal_state/last_member", "<val_ignored>");
+    if (!each_reads_all(s->run) || round != then->round)
+        return;
+    for (size_t i = 0; i < then->count && i < NODES_MOST; i++) {
         if (!then->nodes[i].participant)
             continue;
         owe_ranked(s, "torchelastic/agent/terminal_state%" PRId64, then->nodes[i].rank, "lost");

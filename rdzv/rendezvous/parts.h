@@ -205,8 +205,9 @@ void loss_clear_mark(struct step *s);
 
 /* Puts the keys for which agents wait whose round has just lost a node. */
 void owed_keys_put(struct step *s);
-/* Puts the keys of the exit barrier that lost nodes owe those who have finished. */
-void owed_keys_put_exit(struct step *s);
+/* Puts the keys of the exit barrier of that round that lost nodes owe those who have finished; of a
+ * round before the last one, only those of torch 2.4 and later. */
+void owed_keys_put_exit(struct step *s, int64_t round);
 
 /* --- last_call.c --- */
 

@@ -90,9 +90,18 @@ static bool has_any_left(const struct pod *p)
     return false;
 }
 
-/* rdzvd does not know yet that a node is lost. */
+/* rdzvd does not know yet that a node is lost, or that its agent is about to end: nothing comes of
+ * it.
+ */
 static bool is_any_loss_unnoticed(const struct job *job)
 {
+    for (size_t i = 0; i < job->pod_count; i++) {
+        const struct pod *p = &job->pods[i];
+
+        if (model_agent_is_alive(&p->agent) && !model_agent_is_done(&p->agent) &&
+            !net_is_reachable(p))
+            return true;
+    }
     for (size_t i = 0; i < sim.orphan_count; i++) {
         if (sim.orphans[i].link->run == job->run)
             return true;
