@@ -177,14 +177,17 @@ static bool is_round_over(const struct run *run)
     return run->view.last_completed.round > run->finishing_round;
 }
 
-/* All nodes are looked at only once so many have finished as are left, or the run has failed. */
+/* All nodes are looked at only once so many have finished as are left, or the run is closed. Also
+ * if all have finished: the last one writes the key for which the others wait, unless it is lost.
+ */
 static bool are_others_lost(const struct run *run)
 {
     const struct run_view *v = &run->view;
 
     return v->last_completed.round == run->finishing_round && !others_may_go_on(run) &&
-           (v->state.closed || run->finished >= v->participants) &&
-           run->finished < torch_state_participants(&v->last_completed) && !may_any_finish(run);
+           (v->state.closed || (run->finished >= v->participants &&
+                                v->participants < torch_state_participants(&v->last_completed))) &&
+           !may_any_finish(run);
 }
 
 void closing_release_finished(struct step *s)

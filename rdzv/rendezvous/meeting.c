@@ -215,7 +215,7 @@ static bool is_time_over(struct step *s)
 {
     struct meeting *m = &s->run->meeting;
 
-    if (s->now->ms < m->until_ms)
+    if (m->held == 0 || s->now->ms < m->until_ms)
         return false;
     if (clock_elapsed_ms(m->since_ms, s->now->ms) >= HOLD_MOST_MS || !does_any_start(s->run))
         return true;
@@ -231,8 +231,7 @@ static void gather(struct step *s)
 
     m->phase = MEETING_GATHERS;
     m->completion = s->run->view.completions;
-    m->since_ms = s->now->ms;
-    m->until_ms = s->now->ms + longest_wait_ms(s->run);
+    m->since_ms = m->until_ms = 0;
     m->next = TAILQ_FIRST(&s->run->agents);
 }
 
@@ -270,7 +269,9 @@ static void note_open(struct step *s, size_t late)
 
     note->number = s->run->view.participants;
     note->late = late;
-    note->ms = (int64_t)clock_elapsed_ms(s->run->meeting.since_ms, s->now->ms);
+    note->ms = s->run->meeting.held == 0
+                   ? 0
+                   : (int64_t)clock_elapsed_ms(s->run->meeting.since_ms, s->now->ms);
     note->node = explain_node(s, meeting_waiting(s));
     note->reason = late == 0 ? "a node waits, and the agents of all participants look"
                              : "a node waits, and an agent has not looked in its usual interval";
@@ -325,7 +326,10 @@ bool meeting_should_hold(struct step *s, struct agent *a)
         a->has_seen != s->run->view.completions)
         return false;
     if (is_new) {
-        m->held++;
+        if (m->held++ == 0) {
+            m->since_ms = s->now->ms;
+            m->until_ms = s->now->ms + longest_wait_ms(s->run);
+        }
         a->look = LOOK_GATHERED;
         a->pace.held_ms = s->now->ms;
         a->pace.may_beat = may_beat(&a->pace, s->now->ms);

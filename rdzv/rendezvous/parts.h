@@ -311,6 +311,8 @@ void worker_store_on_probed(struct step *s, const struct policy_event *event);
 void worker_store_on_port_opened(struct step *s, const struct policy_event *event);
 /* The daemon was started again: workers find their store where it was. */
 void worker_store_on_restore(struct step *s);
+/* All agents are back that come back after a start. */
+void worker_store_on_returned(struct step *s);
 /* Agent 0 is lost, and the others may wait for what it was to say. */
 void worker_store_owe_place(struct step *s);
 /* The agent no longer exists. */

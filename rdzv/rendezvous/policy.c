@@ -172,6 +172,7 @@ static void drop_absent(struct step *s)
     s->run->unnamed_since_ms = 0;
     if (!closing_settle(s))
         loss_on_restore(s);
+    worker_store_on_returned(s);
 }
 
 static void returned(struct step *s, const struct policy_event *event)

@@ -174,9 +174,9 @@ struct meeting {
         MEETING_OPEN,    /* the participants are shown that a node waits */
     } phase;
     uint64_t completion; /* the round, by view.completions */
-    uint64_t since_ms;   /* GATHERS: since then, and until_ms at the latest */
+    size_t held;         /* so many looks are held, since then, and until_ms at the latest: */
+    uint64_t since_ms;
     uint64_t until_ms;
-    size_t held;        /* so many looks are held */
     struct agent *next; /* GATHERS: those in front of it in run.agents look; NULL: all do */
 };
 

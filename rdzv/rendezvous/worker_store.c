@@ -257,6 +257,16 @@ void worker_store_owe_place(struct step *s)
     e->owed_round = s->run->view.last_completed.round;
 }
 
+/* What agent 0 had said before the start is lost, unless it was decided then: it does not say it
+ * again, and all agents wait for it. */
+void worker_store_on_returned(struct step *s)
+{
+    const struct agent *a = TAILQ_FIRST(&s->run->agents);
+
+    if (step_is_open(s) && s->run->view.state.complete && a != NULL && a->pings)
+        worker_store_owe_place(s);
+}
+
 /* A later round is complete, and its agent 0 has not said all of it. */
 static bool is_next_silent(const struct run *run)
 {

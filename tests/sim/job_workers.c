@@ -48,7 +48,7 @@ static void miss_mate(struct pod *p, bool is_real)
     if (p->break_ms != 0 || p->agent.workers_failed)
         return;
     p->break_ms = any_break_ms(p->job);
-    p->break_is_real = is_real;
+    p->break_is_real = is_real || p->job->run->run.view.state.closed; /* all are to end */
     p->break_due_ms = p->job->due_ms;
 }
 
