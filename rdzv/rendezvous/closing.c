@@ -44,6 +44,8 @@ void closing_note_set(struct step *s, struct agent *a, int64_t round, struct sli
     if (!slice_starts_with(name, slice_str(ROLE_KEYS)))
         return;
     s->run->shares_roles = true;
+    if (a->has_workers && a->workers_round == round && round == s->run->view.state.round)
+        loss_on_rejoin(s);
     if (ends_with(name, slice_str(".FIN"))) /* it has read the roles of all */
         note_workers(a, round);
 }

@@ -191,6 +191,20 @@ void loss_on_disconnect(struct step *s, struct agent *gone)
     torch_state_free(&next);
 }
 
+/* An agent that was frozen for 15 s takes itself for dead. If its workers have failed, it takes its
+ * own place in the round again, and starts new ones, for which the workers of the others do not
+ * look. */
+void loss_on_rejoin(struct step *s)
+{
+    struct torch_state next;
+
+    if (s->run->settings->restart_on_loss == RESTART_NEVER || !step_is_open(s) ||
+        !should_tell(s->run, &s->run->view.state) || !step_read_state(s, &next))
+        return;
+    put_without(s, &next, true, "the agent of one of them has started its workers again alone");
+    torch_state_free(&next);
+}
+
 /* --- All of them. --- */
 
 static size_t take_out_absent(const struct run *run, struct torch_state *state)

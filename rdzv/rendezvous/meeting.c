@@ -247,7 +247,7 @@ static void release(struct step *s)
         if (a->look != LOOK_GATHERED || !step_resume(s, a))
             continue;
         a->look = LOOK_RELEASED;
-        a->pace.looked_ms = s->now->ms;
+        a->pace.looked_ms = a->pace.may_beat ? 0 : s->now->ms;
         a->pace.asked_ms = 0;
         s->run->meeting.held--;
     }

@@ -186,6 +186,8 @@ bool presence_is_stranger(const struct step *s, const struct agent *a);
 /* The connection of that agent has ended, or is taken to have, and it is counted out: takes its
  * node out of the run, and tells the others. */
 void loss_on_disconnect(struct step *s, struct agent *gone);
+/* An agent begins with new workers in the round in which it had some: the others meet with it. */
+void loss_on_rejoin(struct step *s);
 /* The daemon was started again: if no agent is to come back, the mark is taken away. */
 void loss_on_start(struct step *s, bool agents_return);
 /* All who come back have done so: nodes whose agents are not connected are lost. */
