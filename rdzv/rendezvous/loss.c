@@ -344,11 +344,33 @@ static bool misses_a_node(const struct step *s)
     return lacks_participants(s->run, &v->state) || presence_misses_heartbeats(s);
 }
 
+/* A node that waits, and whose heartbeat is too old, is hidden from the participants (meeting.c),
+ * so none of their agents takes it out as torch's would. */
+static void drop_stale_waiting(struct step *s)
+{
+    const struct run_view *v = &s->run->view;
+    struct torch_state next;
+
+    if (v->waiting == 0 || !v->state.complete || !step_is_open(s) ||
+        !presence_is_too_old(s, &v->state.nodes[v->waiting - 1]) || !step_read_state(s, &next))
+        return;
+    for (size_t i = 0; i < next.count; i++) {
+        if (next.nodes[i].waiting && presence_is_too_old(s, &next.nodes[i]))
+            loss_take_out(&next, &next.nodes[i]);
+    }
+    put_without(s, &next,
+                lacks_participants(s->run, &next) &&
+                    s->run->settings->restart_on_loss != RESTART_NEVER,
+                "a node that waited has been silent for 15s");
+    torch_state_free(&next);
+}
+
 void loss_on_tick(struct step *s)
 {
     struct run *run = s->run;
     struct torch_state next;
 
+    drop_stale_waiting(s);
     if (run->settings->restart_on_loss != RESTART_WHEN_SILENT || !step_is_open(s) ||
         !should_tell(run, &run->view.state) || !misses_a_node(s)) {
         run->missing_since_ms = 0;

@@ -78,13 +78,16 @@ static bool may_hold(const struct run *run)
     return !run->view.state.closed && run->settings->keep_connected;
 }
 
-/* The agent of a node that is in the round, and that can look. */
+/* The agent of a node that is in the round, and that can look; or it is not known of which node,
+ * and it has read a rank there. */
 static bool is_awaited(const struct run *run, const struct agent *a)
 {
     const struct torch_node *node;
 
-    if (a->away || !a->is_listed)
+    if (a->away)
         return false;
+    if (!a->is_listed)
+        return !a->has_node && a->has_ranks_of == run->view.completions;
     node = run_node_of(run, a);
     return node != NULL && node->participant;
 }
@@ -133,7 +136,8 @@ void meeting_note_get(const struct run *run, struct agent *a, uint64_t now_ms)
 {
     struct agent_pace *p = &a->pace;
 
-    if (!run->view.state.complete || p->round != run->view.completions)
+    if (!run->view.state.complete || p->round != run->view.completions ||
+        a->has_ranks_of != run->view.completions)
         return;
     if (p->asked_ms != 0 && p->looked_ms != 0)
         note_interval(p, clock_elapsed_ms(p->looked_ms, p->asked_ms));
@@ -199,13 +203,14 @@ static uint64_t longest_wait_ms(const struct run *run)
     return wait_ms < HOLD_MOST_MS ? wait_ms : HOLD_MOST_MS;
 }
 
-/* An agent that has not read its rank yet waits for another one, and starts its workers then. */
+/* An agent that has not read its workers' ranks yet waits for another one, and starts them then. */
 static bool does_any_start(const struct run *run)
 {
     const struct agent *a;
 
     TAILQ_FOREACH(a, &run->agents, entry) {
-        if (run->shares_roles && a->has_ranks_of != run->view.completions && is_awaited(run, a))
+        if (run->shares_roles && is_awaited(run, a) &&
+            !(a->has_workers && a->workers_round == run->view.state.round))
             return true;
     }
     return false;
@@ -215,11 +220,13 @@ static bool is_time_over(struct step *s)
 {
     struct meeting *m = &s->run->meeting;
 
-    if (m->held == 0 || s->now->ms < m->until_ms)
+    if (s->now->ms < m->until_ms)
         return false;
     if (clock_elapsed_ms(m->since_ms, s->now->ms) >= HOLD_MOST_MS || !does_any_start(s->run))
         return true;
     m->until_ms = s->now->ms + START_MS;
+    if (m->until_ms > m->since_ms + HOLD_MOST_MS)
+        m->until_ms = m->since_ms + HOLD_MOST_MS;
     return false;
 }
 
@@ -302,7 +309,7 @@ void meeting_check(struct step *s)
     if (m->phase == MEETING_NONE && is_due(s))
         gather(s);
     if (m->phase == MEETING_GATHERS &&
-        (!may_hold(s->run) || are_all_gathered(s) || is_time_over(s)))
+        (!may_hold(s->run) || (m->held != 0 && (are_all_gathered(s) || is_time_over(s)))))
         open(s, NULL);
 }
 
@@ -340,6 +347,12 @@ bool meeting_should_hold(struct step *s, struct agent *a)
     m->held--;
     open(s, a);
     return false;
+}
+
+/* It was passed while it was away. */
+void meeting_note_back(struct run *run)
+{
+    run->meeting.next = TAILQ_FIRST(&run->agents);
 }
 
 void meeting_leave(struct run *run, struct agent *a)

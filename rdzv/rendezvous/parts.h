@@ -273,6 +273,8 @@ const struct torch_node *meeting_waiting(const struct step *s);
 void meeting_note_seen(const struct run *run, struct agent *a, uint64_t now_ms);
 void meeting_note_get(const struct run *run, struct agent *a, uint64_t now_ms);
 void meeting_note_write(const struct run *run, struct agent *a, uint64_t now_ms);
+/* An agent that was away is back. */
+void meeting_note_back(struct run *run);
 /* It looks no more. To be called while the agent is in run.agents. */
 void meeting_leave(struct run *run, struct agent *a);
 /* After each event: the meeting begins, opens, or ends. */

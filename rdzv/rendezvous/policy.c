@@ -71,6 +71,7 @@ static void back(struct step *s, const struct policy_event *event)
     struct agent *a = event->agent;
 
     presence_heard(s, a, a->waits);
+    meeting_note_back(s->run);
     a->away = false;
     if (!a->gone)
         return;

@@ -7,6 +7,8 @@
 
 #include <stdio.h>
 
+/* rdzvd has heard of a lost node so late that its agents' minute was over at the same time. */
+#define NOTICED_MS 1000
 #define SPLIT_MS \
     4000 /* how long a node that looks once a second takes to notice that it was replaced */
 #define LOOKS_MS  3000  /* how long a look is held, at most */
@@ -68,6 +70,7 @@ static bool is_ours(const struct pod *p)
                (int64_t)torch_state_participants(&v->last_completed) > p->agent.rank;
     if (strcmp(failure, MODEL_NO_ADDRESS) == 0)
         return settings->restart_on_loss == RESTART_WHEN_SILENT && lacks_agent_0(p) &&
+               !(p->job->is_due && sim_now() - p->job->due_ms < NOTICED_MS) &&
                net_is_reachable(p) && net_reachable_for(p) >= SPLIT_MS;
     return strstr(failure, "TypeError") != NULL || strstr(failure, "corrupt") != NULL;
 }

@@ -62,10 +62,19 @@ static void break_world(const struct pod *p, bool is_real)
     }
 }
 
-/* True: a fault has ended its workers, of its own or of another node of its world. */
+static const struct torch_node *node_of(const struct pod *p, const struct torch_state *state)
+{
+    return torch_state_find(state, &(struct torch_node){.addr = slice_str(p->name), .pid = 100});
+}
+
+/* True: a fault has ended its workers, of its own or of another node of its world. One that was
+ * lost in a fault, and is not in the round any more, is such a fault to the others. */
 static bool is_real_end(const struct pod *p)
 {
-    if (p->agent.phase == MODEL_FAILED || p->agent.leaves == MODEL_STAYS)
+    const struct torch_node *node = node_of(p, &p->job->run->run.view.state);
+
+    if (p->agent.phase == MODEL_FAILED || p->agent.leaves == MODEL_STAYS || node == NULL ||
+        !node->participant)
         return true;
     return p->agent.leaves == MODEL_LEAVES_FAILED && p->break_is_real;
 }
@@ -130,8 +139,7 @@ void workers_break(struct pod *p)
 /* By what its agent has seen last. */
 static bool is_in_round(const struct pod *p)
 {
-    const struct torch_node who = {.addr = slice_str(p->name), .pid = 100};
-    const struct torch_node *node = torch_state_find(&p->agent.state, &who);
+    const struct torch_node *node = node_of(p, &p->agent.state);
 
     return p->agent.state.round == p->agent.round && node != NULL && node->participant;
 }

@@ -2,13 +2,21 @@
  * are held until all of them look, and no node that waits is shown before. */
 #include "tests/unit/rendezvous/scene.h"
 
+static void read_ranks(struct scene *s, size_t i)
+{
+    scene_set(s, &s->agents[i], 0, "torchelastic/role_info/0", "{}");
+    scene_step(s, (struct policy_event){.kind = AGENT_GET_ROUND_KEY,
+                                        .agent = &s->agents[i],
+                                        .round_key = slice_str("torchelastic/assigned_ranks/0")});
+}
+
 /* Agents of a complete round, who have read their ranks and look once a second. */
 static void train(struct scene *s, size_t count)
 {
     scene_init(s);
     scene_meet(s, count);
     for (size_t i = 0; i < count; i++)
-        scene_set(s, &s->agents[i], 0, "torchelastic/role_info/0", "{}");
+        read_ranks(s, i);
     for (int second = 0; second < 3; second++) {
         scene_pass(s, 1000);
         for (size_t i = 0; i < count; i++)
@@ -334,10 +342,29 @@ static void one_of_which_nothing_is_known_gets_the_longest(void **state)
     scene_init(&s);
     scene_meet(&s, 2);
     for (size_t i = 0; i < 2; i++)
-        scene_set(&s, &s.agents[i], 0, "torchelastic/role_info/0", "{}");
+        read_ranks(&s, i);
     come(&s);
     assert_true(is_held(&s, 0));
     tick_each_second(&s, &s.agents[2], 39);
+    assert_int_equal(s.run.meeting.held, 1);
+    tick(&s, 1000);
+    assert_true(is_released(&s, 0));
+    scene_fini(&s);
+}
+
+/* Another one lets it wait for its ranks, until that one is lost. */
+static void one_that_has_no_ranks_yet_gets_more(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    read_ranks(&s, 0);
+    come(&s);
+    scene_look(&s, &s.agents[0]);
+    assert_true(is_held(&s, 0));
+    tick_each_second(&s, &s.agents[2], 44);
     assert_int_equal(s.run.meeting.held, 1);
     tick(&s, 1000);
     assert_true(is_released(&s, 0));
@@ -433,6 +460,7 @@ int main(void)
         cmocka_unit_test(what_may_be_the_get_of_a_heartbeat_counts_later),
         cmocka_unit_test(a_get_that_a_heartbeat_follows_is_no_look),
         cmocka_unit_test(one_of_which_nothing_is_known_gets_the_longest),
+        cmocka_unit_test(one_that_has_no_ranks_yet_gets_more),
         cmocka_unit_test(one_that_leaves_or_is_lost_or_away_is_not_waited_for),
         cmocka_unit_test(one_that_is_held_may_leave),
         cmocka_unit_test(those_who_are_held_go_on_if_it_leaves),
