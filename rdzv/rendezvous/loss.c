@@ -207,14 +207,16 @@ void loss_on_rejoin(struct step *s)
 
 /* --- All of them. --- */
 
-static size_t take_out_absent(const struct run *run, struct torch_state *state)
+/* The mark stays, unless it is from before the start: then it is set again if it is needed. */
+static size_t take_out_absent(const struct run *run, struct torch_state *state, bool was_told)
 {
     size_t gone = 0;
 
     for (size_t i = 0; i < state->count; i++) {
         struct torch_node *node = &state->nodes[i];
 
-        if (explain_role(node) == NULL || run_agent_of(run, node) != NULL)
+        if (explain_role(node) == NULL || run_agent_of(run, node) != NULL ||
+            (loss_is_mark(node) && !was_told))
             continue;
         loss_take_out(state, node);
         gone++;
@@ -264,7 +266,7 @@ void loss_on_restore(struct step *s)
     if (!step_is_open(s) || !step_read_state(s, &next))
         return;
     before = torch_state_participants(&next);
-    gone = drops_absent(s->run->settings) ? take_out_absent(s->run, &next) : 0;
+    gone = drops_absent(s->run->settings) ? take_out_absent(s->run, &next, was_told) : 0;
     missed = (was_told || torch_state_participants(&next) < before) &&
              s->run->settings->restart_on_loss != RESTART_NEVER;
     note_lost(s, gone);
