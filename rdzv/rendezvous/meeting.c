@@ -21,7 +21,6 @@
  *
  * Upstream: SimpleElasticAgent._invoke_run() (agent/server/api.py), num_nodes_waiting()
  * (rendezvous/dynamic_rendezvous.py); the same in 1.13 to 2.14. */
-#include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
@@ -31,12 +30,6 @@
 #define UNKNOWN_MS 40000
 /* Heartbeats put off a look by up to a second, and a busy machine does, too. */
 #define SLACK_MS 2000
-/* Torch 1.13 gives up a look after read_timeout, which is 60 s by default. */
-#define HOLD_MOST_MS 45000
-/* A heartbeat may come so much before its interval is over, by our clock; and no two of one agent
- * come in less than the second. */
-#define BEAT_EARLY_MS 200
-#define BEAT_LEAST_MS 900
 
 bool meeting_is_open(const struct run *run)
 {
@@ -92,67 +85,6 @@ static bool is_awaited(const struct run *run, const struct agent *a)
     return node != NULL && node->participant;
 }
 
-/* --- Looks and heartbeats. --- */
-
-void meeting_note_seen(const struct run *run, struct agent *a, uint64_t now_ms)
-{
-    a->pace = (struct agent_pace){.round = run->view.completions,
-                                  .wrote_ms = now_ms,
-                                  .interval_ms = a->pace.interval_ms,
-                                  .beat_ms = a->pace.beat_ms};
-}
-
-static uint64_t beat_ms(const struct agent_pace *p)
-{
-    return p->beat_ms != 0 ? p->beat_ms : TORCH_HEARTBEAT_MS;
-}
-
-/* An agent that fails to write tries again at once: that is no interval. */
-void meeting_note_write(const struct run *run, struct agent *a, uint64_t now_ms)
-{
-    struct agent_pace *p = &a->pace;
-    uint64_t since_ms = clock_elapsed_ms(p->wrote_ms, now_ms);
-
-    if (p->round != run->view.completions)
-        return;
-    if (since_ms >= BEAT_LEAST_MS && since_ms < beat_ms(p))
-        p->beat_ms = since_ms;
-    p->asked_ms = 0;
-    p->wrote_ms = now_ms;
-}
-
-/* The longest interval of late counts, so that one look that came early does not hide it. */
-static void note_interval(struct agent_pace *p, uint64_t interval_ms)
-{
-    if (interval_ms > HOLD_MOST_MS)
-        interval_ms = HOLD_MOST_MS;
-    if (p->interval_ms < interval_ms)
-        p->interval_ms = interval_ms;
-    else
-        p->interval_ms -= (p->interval_ms - interval_ms) / 16;
-}
-
-void meeting_note_get(const struct run *run, struct agent *a, uint64_t now_ms)
-{
-    struct agent_pace *p = &a->pace;
-
-    if (!run->view.state.complete || p->round != run->view.completions ||
-        a->has_ranks_of != run->view.completions)
-        return;
-    if (p->asked_ms != 0 && p->looked_ms != 0)
-        note_interval(p, clock_elapsed_ms(p->looked_ms, p->asked_ms));
-    if (p->asked_ms != 0)
-        p->looked_ms = p->asked_ms;
-    p->asked_ms = now_ms;
-}
-
-/* Before an agent sends its heartbeat, the thread that does so reads the state, if that was read
- * more than a second ago. */
-static bool may_beat(const struct agent_pace *p, uint64_t now_ms)
-{
-    return clock_elapsed_ms(p->wrote_ms, now_ms) + BEAT_EARLY_MS >= beat_ms(p);
-}
-
 /* --- How long agents are waited for. --- */
 
 /* The agent waits for its look, and does not look at its workers. If the thread of its heartbeat
@@ -160,11 +92,11 @@ static bool may_beat(const struct agent_pace *p, uint64_t now_ms)
  * between two looks is over. */
 static bool is_gathered(const struct agent *a, uint64_t now_ms)
 {
-    const struct agent_pace *p = &a->pace;
+    uint64_t usual_ms = pace_interval_ms(a, now_ms);
 
     return a->look == LOOK_GATHERED &&
-           (!p->may_beat ||
-            (p->interval_ms != 0 && clock_elapsed_ms(p->held_ms, now_ms) >= p->interval_ms));
+           (!a->pace.may_beat ||
+            (usual_ms != 0 && clock_elapsed_ms(a->pace.held_ms, now_ms) >= usual_ms));
 }
 
 /* Continues at the first agent that was not gathered before: the agents in front of it are. So all
@@ -183,24 +115,25 @@ static bool has_asked(const struct run *run, const struct agent *a)
     return a->pace.round == run->view.completions && a->pace.asked_ms != 0;
 }
 
-static uint64_t longest_wait_ms(const struct run *run)
+static uint64_t longest_wait_ms(const struct run *run, uint64_t now_ms)
 {
-    uint64_t usual_ms = 0, start_ms = 0, wait_ms;
+    uint64_t most_ms = 0, start_ms = 0, wait_ms;
     const struct agent *a;
 
     TAILQ_FOREACH(a, &run->agents, entry) {
-        bool starts = !has_asked(run, a), is_known = a->pace.interval_ms != 0;
+        uint64_t usual_ms = pace_interval_ms(a, now_ms);
+        bool starts = !has_asked(run, a);
 
-        if ((starts || !is_known) && is_awaited(run, a)) {
-            if (!is_known)
+        if ((starts || usual_ms == 0) && is_awaited(run, a)) {
+            if (usual_ms == 0)
                 return UNKNOWN_MS;
             start_ms = START_MS;
         }
-        if (usual_ms < a->pace.interval_ms)
-            usual_ms = a->pace.interval_ms;
+        if (most_ms < usual_ms)
+            most_ms = usual_ms;
     }
-    wait_ms = usual_ms + usual_ms / 2 + SLACK_MS + start_ms;
-    return wait_ms < HOLD_MOST_MS ? wait_ms : HOLD_MOST_MS;
+    wait_ms = most_ms + most_ms / 2 + SLACK_MS + start_ms;
+    return wait_ms < MEETING_HOLD_MS ? wait_ms : MEETING_HOLD_MS;
 }
 
 /* An agent that has not read its workers' ranks yet waits for another one, and starts them then. */
@@ -222,11 +155,11 @@ static bool is_time_over(struct step *s)
 
     if (s->now->ms < m->until_ms)
         return false;
-    if (clock_elapsed_ms(m->since_ms, s->now->ms) >= HOLD_MOST_MS || !does_any_start(s->run))
+    if (clock_elapsed_ms(m->since_ms, s->now->ms) >= MEETING_HOLD_MS || !does_any_start(s->run))
         return true;
     m->until_ms = s->now->ms + START_MS;
-    if (m->until_ms > m->since_ms + HOLD_MOST_MS)
-        m->until_ms = m->since_ms + HOLD_MOST_MS;
+    if (m->until_ms > m->since_ms + MEETING_HOLD_MS)
+        m->until_ms = m->since_ms + MEETING_HOLD_MS;
     return false;
 }
 
@@ -254,8 +187,7 @@ static void release(struct step *s)
         if (a->look != LOOK_GATHERED || !step_resume(s, a))
             continue;
         a->look = LOOK_RELEASED;
-        a->pace.looked_ms = a->pace.may_beat ? 0 : s->now->ms;
-        a->pace.asked_ms = 0;
+        pace_note_released(a, s->now->ms);
         s->run->meeting.held--;
     }
 }
@@ -324,10 +256,12 @@ void meeting_on_tick(struct step *s)
 bool meeting_should_hold(struct step *s, struct agent *a)
 {
     struct meeting *m = &s->run->meeting;
-    bool is_new = a->look != LOOK_GATHERED;
+    bool is_new = a->look == LOOK_FREE;
 
+    if (a->look == LOOK_SHIFTED)
+        return false;
     if (is_new)
-        meeting_note_get(s->run, a, s->now->ms);
+        pace_note_get(s->run, a, s->now->ms);
     meeting_check(s);
     if (m->phase != MEETING_GATHERS || !is_awaited(s->run, a) ||
         a->has_seen != s->run->view.completions)
@@ -335,11 +269,10 @@ bool meeting_should_hold(struct step *s, struct agent *a)
     if (is_new) {
         if (m->held++ == 0) {
             m->since_ms = s->now->ms;
-            m->until_ms = s->now->ms + longest_wait_ms(s->run);
+            m->until_ms = s->now->ms + longest_wait_ms(s->run, s->now->ms);
         }
         a->look = LOOK_GATHERED;
-        a->pace.held_ms = s->now->ms;
-        a->pace.may_beat = may_beat(&a->pace, s->now->ms);
+        pace_note_held(a, s->now->ms);
     }
     if (!are_all_gathered(s))
         return true;
@@ -363,6 +296,6 @@ void meeting_leave(struct run *run, struct agent *a)
         m->next = TAILQ_NEXT(a, entry);
     if (a->look == LOOK_GATHERED)
         m->held--;
-    if (a->look != LOOK_LONG)
+    if (a->look == LOOK_GATHERED || a->look == LOOK_RELEASED)
         a->look = LOOK_FREE;
 }

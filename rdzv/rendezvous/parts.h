@@ -269,10 +269,8 @@ bool meeting_should_hold(struct step *s, struct agent *a);
 /* The node that the participants are shown then; NULL: none that lives. Valid until the view
  * changes. */
 const struct torch_node *meeting_waiting(const struct step *s);
-/* The agent has seen that the round is complete; has read the state; has written it. */
-void meeting_note_seen(const struct run *run, struct agent *a, uint64_t now_ms);
-void meeting_note_get(const struct run *run, struct agent *a, uint64_t now_ms);
-void meeting_note_write(const struct run *run, struct agent *a, uint64_t now_ms);
+/* Torch 1.13 gives up a look after read_timeout, which is 60 s by default. */
+#define MEETING_HOLD_MS 45000
 /* An agent that was away is back. */
 void meeting_note_back(struct run *run);
 /* It looks no more. To be called while the agent is in run.agents. */
@@ -281,6 +279,24 @@ void meeting_leave(struct run *run, struct agent *a);
 void meeting_check(struct step *s);
 /* Once a second: answers the looks for which there was no memory. */
 void meeting_on_tick(struct step *s);
+
+/* --- pace.c --- */
+
+/* The agent has seen that the round is complete; has read the state; has written it. */
+void pace_note_seen(const struct run *run, struct agent *a, uint64_t now_ms);
+void pace_note_get(const struct run *run, struct agent *a, uint64_t now_ms);
+void pace_note_write(const struct run *run, struct agent *a, uint64_t now_ms);
+/* Its look is held for a meeting; and no more. */
+void pace_note_held(struct agent *a, uint64_t now_ms);
+void pace_note_released(struct agent *a, uint64_t now_ms);
+/* The usual time between two looks; 0: not known. */
+uint64_t pace_interval_ms(const struct agent *a, uint64_t now_ms);
+/* The agent looks. True: it is not known how often it does, and its look is held to find out. */
+bool pace_should_hold(struct step *s, struct agent *a);
+/* It looks no more. */
+void pace_leave(struct run *run, struct agent *a);
+/* Once a second: those looks are answered. */
+void pace_on_tick(struct step *s);
 
 /* --- repair.c --- */
 

@@ -10,6 +10,7 @@ static void look_leave(struct run *run, struct agent *a)
 {
     long_look_leave(run, a);
     meeting_leave(run, a);
+    pace_leave(run, a);
 }
 
 static void connected(struct step *s, const struct policy_event *event)
@@ -83,7 +84,7 @@ static void asked_to_compare(struct step *s, const struct policy_event *event)
 {
     presence_heard(s, event->agent, false);
     agent_note_asked(event->agent, s->now->ms);
-    meeting_note_write(s->run, event->agent, s->now->ms);
+    pace_note_write(s->run, event->agent, s->now->ms);
     compare_set(s, event);
 }
 
@@ -107,7 +108,8 @@ static void looked(struct step *s, const struct policy_event *event)
         return;
     if (is_again)
         a->look = LOOK_FREE;
-    if (!is_again && (long_look_should_hold(s, a) || meeting_should_hold(s, a)))
+    if (!is_again &&
+        (long_look_should_hold(s, a) || meeting_should_hold(s, a) || pace_should_hold(s, a)))
         step_hold(s, a);
     else
         shown_look(s, a);
@@ -239,6 +241,7 @@ static void tick(struct step *s, const struct policy_event *event)
     loss_on_tick(s);
     long_look_on_tick(s);
     meeting_on_tick(s);
+    pace_on_tick(s);
     put_beats(s);
     cas_queue_check_time(s, false); /* if its timer could not be set */
 }

@@ -34,7 +34,7 @@ static bool waits_for_reply(const struct step *s, const struct agent *a)
 {
     if (a->away)
         return false;
-    return a->queued || a->waiting || a->look == LOOK_LONG || a->look == LOOK_GATHERED ||
+    return a->queued || a->waiting || (a->look != LOOK_FREE && a->look != LOOK_RELEASED) ||
            (a->waits && clock_elapsed_ms(a->heard_ms, s->now->ms) < TORCH_READ_TIMEOUT_MS);
 }
 

@@ -45,20 +45,23 @@ enum agent_look {
     LOOK_FREE,     /* no look is held */
     LOOK_LONG,     /* its look is held until its round changes: long_look.c */
     LOOK_GATHERED, /* its look is held until all participants look: meeting.c */
+    LOOK_SHIFTED,  /* its look is held for a second: pace.c */
     LOOK_RELEASED, /* its look was held, comes again, and is answered */
 };
 
-/* How often an agent looks while it trains, and when its heartbeat may come: see meeting.c. Times
- * are monotonic; 0: not known. */
+/* How often an agent looks while it trains, and when its heartbeat may come: see pace.c. Times are
+ * monotonic; 0: not known. */
 struct agent_pace {
-    uint64_t round;       /* by view.completions: the next three are of that round */
+    uint64_t round;       /* by view.completions: the next five are of that round */
+    uint64_t seen_ms;     /* then it saw that the round is complete */
+    uint64_t shifted_ms;  /* since then its heartbeats come later */
     uint64_t asked_ms;    /* its last GET came then, and no write has followed yet */
     uint64_t looked_ms;   /* its last look came then: a GET that no write has followed */
     uint64_t wrote_ms;    /* its last heartbeat came then, or it saw that the round is complete */
     uint64_t interval_ms; /* usual time between two looks, in all rounds */
     uint64_t beat_ms;     /* the same of two heartbeats, if below torch's interval */
-    uint64_t held_ms;     /* LOOK_GATHERED: since then */
-    bool may_beat;        /* the same: that may be the GET of its heartbeat */
+    uint64_t held_ms;     /* LOOK_GATHERED, LOOK_SHIFTED: since then */
+    bool may_beat;        /* the first of these: that may be the GET of its heartbeat */
 };
 
 /* A connection of an agent. The caller makes it, zero but for the first five members, and keeps it
@@ -227,6 +230,7 @@ struct run {
     bool looking_complete;
     bool looking_over; /* one of them is to complete it, as its last call is over */
     struct meeting meeting;
+    size_t shifting; /* so many agents' heartbeats are being put off: pace.c */
     struct write_slot slot;
     struct crowd_text crowd;
     struct worker_endpoint endpoint;

@@ -404,7 +404,7 @@ static void note_seen(const struct step *s, struct agent *a)
         a->has_seen == s->run->view.completions)
         return;
     a->has_seen = s->run->view.completions;
-    meeting_note_seen(s->run, a, s->now->ms);
+    pace_note_seen(s->run, a, s->now->ms);
 }
 
 void shown_answer_whole(struct step *s, struct agent *a)
@@ -533,6 +533,6 @@ struct slice policy_glance(struct run *run, struct agent *a, bool waits, uint64_
     a->waits = waits;
     agent_note_asked(a, now_ms);
     if (!waits)
-        meeting_note_get(run, a, now_ms);
+        pace_note_get(run, a, now_ms);
     return a->shown;
 }

@@ -179,6 +179,10 @@ static enum worker_kind any_workers(const struct policy_settings *settings)
 }
 
 /* The same. */
+/* Of releases before 2.5 rdzvd takes the monitor interval for theirs, 5 s, until it has seen more.
+ */
+#define OLD_MONITOR_MS 5000
+
 static uint64_t any_interval_ms(void)
 {
     static const uint64_t intervals_ms[] = {100, 100, 1000, 5000};
@@ -208,6 +212,8 @@ static void begin_job(struct job *job, struct model_run *run)
     job->settings.max_nodes = nodes + sim_draw(2);
     job->settings.last_call_ms = 1000 + sim_draw(5000);
     job->settings.sharing = (enum model_sharing)(sim_draw(4) % 3);
+    if (job->settings.sharing == SHARING_OLD && job->settings.monitor_ms > OLD_MONITOR_MS)
+        job->settings.monitor_ms = OLD_MONITOR_MS;
     run->probe_result = job->settings.sharing == SHARING_NEVER ? PROBED_REFUSED : PROBED_UNKNOWN;
     for (size_t i = 0; i < PODS; i++) {
         job->pods[i].job = job;

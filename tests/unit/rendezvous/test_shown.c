@@ -25,8 +25,10 @@ static void train(struct scene *s, size_t count)
 {
     scene_init(s);
     scene_meet(s, count);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         ask_for_round_key(s, i);
+        s->agents[i].pace.interval_ms = 1000; /* else its first look is held for a while */
+    }
 }
 
 /* --- What is shown. --- */

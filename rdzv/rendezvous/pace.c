@@ -1,0 +1,158 @@
+/* How often an agent looks at the state while it trains. See struct agent_pace.
+ *
+ * An agent of torch has two threads that read the state. One looks at the workers each monitor
+ * interval, and then at the state, if that was read more than a second ago. The other one sends a
+ * heartbeat each 5 s (keep_alive_interval, 2.7 and later), and reads the state before, if that was
+ * read more than a second ago. A lock lets only one of them ask. So a GET that comes 5 s after the
+ * last heartbeat may be that of either thread, and only while the first one waits for its answer, or
+ * for the lock, no thread looks at the workers.
+ *
+ * With a monitor interval of 5 s, or of a multiple of that, both threads ask at the same moments for
+ * ever, the heartbeat first, and the other one never sends a GET. Therefore the first GET of such an
+ * agent is held for a second, once in each round: from then on its heartbeats come a second later.
+ * If the thread of the workers was not there meanwhile, the GETs of that thread show its interval
+ * now. If it was, it is still as late as the heartbeat: if no other GET has come for PROVEN_MS, the
+ * interval is that of the heartbeats.
+ *
+ * Upstream: num_nodes_waiting(), _keep_alive() and sync() (rendezvous/dynamic_rendezvous.py),
+ * _invoke_run() (agent/server/api.py); the same in 1.13 to 2.14. */
+#include "proto/torch/torch_timing.h"
+#include "rdzv/rendezvous/parts.h"
+
+/* A heartbeat may come so much before its interval is over, by our clock; and no two of one agent
+ * come in less than the second. */
+#define BEAT_EARLY_MS 200
+#define BEAT_LEAST_MS 900
+/* How long a GET is held to put heartbeats off. */
+#define SHIFT_MS 1100
+/* As long as a look takes at most that is waited for. */
+#define PROVEN_MS 35000
+
+static uint64_t beat_ms(const struct agent_pace *p)
+{
+    return p->beat_ms != 0 ? p->beat_ms : TORCH_HEARTBEAT_MS;
+}
+
+/* An agent that fails to write tries again at once: that is no interval. */
+void pace_note_write(const struct run *run, struct agent *a, uint64_t now_ms)
+{
+    struct agent_pace *p = &a->pace;
+    uint64_t since_ms = clock_elapsed_ms(p->wrote_ms, now_ms);
+
+    if (p->round != run->view.completions)
+        return;
+    if (since_ms >= BEAT_LEAST_MS && since_ms < beat_ms(p))
+        p->beat_ms = since_ms;
+    p->asked_ms = 0;
+    p->wrote_ms = now_ms;
+}
+
+/* The agent may be about to send a heartbeat. */
+static bool may_beat(const struct agent_pace *p, uint64_t now_ms)
+{
+    return clock_elapsed_ms(p->wrote_ms, now_ms) + BEAT_EARLY_MS >= beat_ms(p);
+}
+
+/* The longest interval of late counts, so that one look that came early does not hide it. */
+static void note_interval(struct agent_pace *p, uint64_t interval_ms)
+{
+    if (interval_ms > MEETING_HOLD_MS)
+        interval_ms = MEETING_HOLD_MS;
+    if (p->interval_ms < interval_ms)
+        p->interval_ms = interval_ms;
+    else
+        p->interval_ms -= (p->interval_ms - interval_ms) / 16;
+}
+
+void pace_note_get(const struct run *run, struct agent *a, uint64_t now_ms)
+{
+    struct agent_pace *p = &a->pace;
+
+    if (!run->view.state.complete || p->round != run->view.completions ||
+        a->has_ranks_of != run->view.completions)
+        return;
+    if (p->asked_ms != 0 && p->looked_ms != 0)
+        note_interval(p, clock_elapsed_ms(p->looked_ms, p->asked_ms));
+    else if (p->interval_ms == 0 && !may_beat(p, now_ms)) /* the first look, or not much later */
+        note_interval(p, clock_elapsed_ms(p->seen_ms, now_ms));
+    if (p->asked_ms != 0)
+        p->looked_ms = p->asked_ms;
+    p->asked_ms = now_ms;
+}
+
+void pace_note_held(struct agent *a, uint64_t now_ms)
+{
+    a->pace.held_ms = now_ms;
+    a->pace.may_beat = may_beat(&a->pace, now_ms);
+}
+
+void pace_note_released(struct agent *a, uint64_t now_ms)
+{
+    a->pace.looked_ms = a->pace.may_beat ? 0 : now_ms;
+    a->pace.asked_ms = 0;
+}
+
+/* Before torch 2.5, the default is 5 s. */
+uint64_t pace_interval_ms(const struct agent *a, uint64_t now_ms)
+{
+    const struct agent_pace *p = &a->pace;
+
+    if (p->interval_ms != 0)
+        return p->interval_ms;
+    if (!a->pings ||
+        (p->shifted_ms != 0 && clock_elapsed_ms(p->shifted_ms, now_ms) >= PROVEN_MS))
+        return TORCH_HEARTBEAT_MS;
+    return 0;
+}
+
+void pace_note_seen(const struct run *run, struct agent *a, uint64_t now_ms)
+{
+    uint64_t usual_ms = a->pings ? pace_interval_ms(a, now_ms) : a->pace.interval_ms;
+
+    a->pace = (struct agent_pace){.round = run->view.completions,
+                                  .seen_ms = now_ms,
+                                  .wrote_ms = now_ms,
+                                  .interval_ms = usual_ms,
+                                  .beat_ms = a->pace.beat_ms};
+}
+
+/* --- Heartbeats are put off. --- */
+
+bool pace_should_hold(struct step *s, struct agent *a)
+{
+    struct agent_pace *p = &a->pace;
+
+    if (a->look == LOOK_SHIFTED)
+        return true;
+    if (!s->run->settings->keep_connected || p->interval_ms != 0 || p->shifted_ms != 0 ||
+        p->asked_ms == 0 || !may_beat(p, s->now->ms))
+        return false;
+    a->look = LOOK_SHIFTED;
+    p->held_ms = s->now->ms;
+    s->run->shifting++;
+    return true;
+}
+
+void pace_leave(struct run *run, struct agent *a)
+{
+    run->shifting -= a->look == LOOK_SHIFTED;
+    if (a->look == LOOK_SHIFTED)
+        a->look = LOOK_FREE;
+}
+
+void pace_on_tick(struct step *s)
+{
+    struct agent *a;
+
+    if (s->run->shifting == 0)
+        return;
+    TAILQ_FOREACH(a, &s->run->agents, entry) {
+        if (a->look != LOOK_SHIFTED ||
+            clock_elapsed_ms(a->pace.held_ms, s->now->ms) < SHIFT_MS || !step_resume(s, a))
+            continue;
+        s->run->shifting--;
+        a->look = LOOK_RELEASED;
+        a->pace.shifted_ms = s->now->ms;
+        a->pace.asked_ms = 0;
+    }
+}
