@@ -4,15 +4,15 @@
  * interval, and then at the state, if that was read more than a second ago. The other one sends a
  * heartbeat each 5 s (keep_alive_interval, 2.7 and later), and reads the state before, if that was
  * read more than a second ago. A lock lets only one of them ask. So a GET that comes 5 s after the
- * last heartbeat may be that of either thread, and only while the first one waits for its answer, or
- * for the lock, no thread looks at the workers.
+ * last heartbeat may be that of either thread, and only while the first one waits for its answer,
+ * or for the lock, no thread looks at the workers.
  *
- * With a monitor interval of 5 s, or of a multiple of that, both threads ask at the same moments for
- * ever, the heartbeat first, and the other one never sends a GET. Therefore the first GET of such an
- * agent is held for a second, once in each round: from then on its heartbeats come a second later.
- * If the thread of the workers was not there meanwhile, the GETs of that thread show its interval
- * now. If it was, it is still as late as the heartbeat: if no other GET has come for PROVEN_MS, the
- * interval is that of the heartbeats.
+ * With a monitor interval of 5 s, or of a multiple of that, both threads ask at the same moments
+ * for ever, the heartbeat first, and the other one never sends a GET. Therefore the first GET of
+ * such an agent is held for a second, once in each round: from then on its heartbeats come a second
+ * later. If the thread of the workers was not there meanwhile, the GETs of that thread show its
+ * interval now. If it was, it is still as late as the heartbeat: if no other GET has come for
+ * PROVEN_MS, the interval is that of the heartbeats.
  *
  * Upstream: num_nodes_waiting(), _keep_alive() and sync() (rendezvous/dynamic_rendezvous.py),
  * _invoke_run() (agent/server/api.py); the same in 1.13 to 2.14. */
@@ -89,20 +89,24 @@ void pace_note_held(struct agent *a, uint64_t now_ms)
 void pace_note_released(struct agent *a, uint64_t now_ms)
 {
     a->pace.looked_ms = a->pace.may_beat ? 0 : now_ms;
-    a->pace.asked_ms = 0;
+    a->pace.asked_ms = a->pace.shifted_ms = 0; /* both threads go on at the same moment */
 }
 
-/* Before torch 2.5, the default is 5 s. */
-uint64_t pace_interval_ms(const struct agent *a, uint64_t now_ms)
+/* No thread but that of its heartbeat has asked for long. While a GET is held, none can. */
+static bool is_proven(const struct agent *a, uint64_t now_ms)
 {
     const struct agent_pace *p = &a->pace;
+    uint64_t until_ms = a->look == LOOK_GATHERED ? p->held_ms : now_ms;
 
-    if (p->interval_ms != 0)
-        return p->interval_ms;
-    if (!a->pings ||
-        (p->shifted_ms != 0 && clock_elapsed_ms(p->shifted_ms, now_ms) >= PROVEN_MS))
-        return TORCH_HEARTBEAT_MS;
-    return 0;
+    return p->shifted_ms != 0 && clock_elapsed_ms(p->shifted_ms, until_ms) >= PROVEN_MS;
+}
+
+/* Before torch 2.4, the default is 5 s. */
+uint64_t pace_interval_ms(const struct agent *a, uint64_t now_ms)
+{
+    if (a->pace.interval_ms != 0)
+        return a->pace.interval_ms;
+    return !a->pings || is_proven(a, now_ms) ? TORCH_HEARTBEAT_MS : 0;
 }
 
 void pace_note_seen(const struct run *run, struct agent *a, uint64_t now_ms)
@@ -147,8 +151,8 @@ void pace_on_tick(struct step *s)
     if (s->run->shifting == 0)
         return;
     TAILQ_FOREACH(a, &s->run->agents, entry) {
-        if (a->look != LOOK_SHIFTED ||
-            clock_elapsed_ms(a->pace.held_ms, s->now->ms) < SHIFT_MS || !step_resume(s, a))
+        if (a->look != LOOK_SHIFTED || clock_elapsed_ms(a->pace.held_ms, s->now->ms) < SHIFT_MS ||
+            !step_resume(s, a))
             continue;
         s->run->shifting--;
         a->look = LOOK_RELEASED;

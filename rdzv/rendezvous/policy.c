@@ -44,6 +44,7 @@ static void away(struct step *s, const struct policy_event *event)
 {
     presence_heard(s, event->agent, event->agent->waits);
     event->agent->away = true;
+    event->agent->has_seen = 0; /* the answer may be lost that has shown it the round */
     cas_queue_leave(s, event->agent);
     look_leave(s->run, event->agent);
     rejoin_drop_request(s, event->agent);

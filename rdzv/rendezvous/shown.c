@@ -47,7 +47,8 @@
 #define PRUNER_MS (TORCH_HEARTBEAT_MS + 2000)
 /* How long an agent that was shown a round as it was completed takes no node of it for dead, by any
  * clock. */
-#define TOLD_MS (TORCH_DEAD_MS - (uint64_t)(CLOCKS_US / 1000))
+#define TOLD_MS        (TORCH_DEAD_MS - (uint64_t)(CLOCKS_US / 1000))
+#define LOOKS_AGAIN_MS 900
 /* A deadline that has not passed by any clock. */
 #define FAR_US (INT64_C(10) * 365 * 24 * 3600 * 1000000)
 
@@ -497,10 +498,26 @@ bool shown_may_wait(struct step *s, const struct agent *a)
     return place == PLACE_JOINED || (place == PLACE_WAITING && a->asks_in);
 }
 
+/* An agent of torch that has seen itself in the complete round has its rank, and reads the state
+ * again only while it trains. It looks no sooner than a second later. Most ask for a key of the
+ * round before (TORCH_ELASTIC_WORKER_IDENTICAL: none). */
+static void note_looks_again(const struct step *s, struct agent *a)
+{
+    const struct run_view *v = &s->run->view;
+    const struct torch_node *own = own_node(s, a);
+
+    if (v->is_state && v->state.complete && own != NULL && own->participant &&
+        a->has_seen == v->completions && a->has_ranks_of != v->completions &&
+        clock_elapsed_ms(a->pace.seen_ms, s->now->ms) >= LOOKS_AGAIN_MS)
+        a->has_ranks_of = v->completions;
+}
+
 void shown_look(struct step *s, struct agent *a)
 {
-    struct slice text = shown_make(s, a);
+    struct slice text;
 
+    note_looks_again(s, a);
+    text = shown_make(s, a);
     note_seen(s, a);
     if (text.ptr != NULL) {
         step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;

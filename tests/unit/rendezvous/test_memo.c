@@ -97,7 +97,8 @@ static void a_clock_that_is_wrong_is_known(void **state)
         scene_meet(&s, 2);
         for (int beats = 0; beats < 2; beats++) {
             scene_pass(&s, 6000);
-            now = scene_look(&s, &s.agents[1]);
+            scene_look(&s, &s.agents[1]);
+            now = scene_get(&s, "");
             st = scene_state(now);
             scene_beat(&st, "b", scene_now_us(&s) + ahead);
             scene_cas(&s, &s.agents[1], now, scene_text(&s, &st));

@@ -78,8 +78,8 @@ static void has_heartbeats_of_one_age_before_the_rank_is_read(void **state)
     scene_cas(&s, &s.agents[0], seen, scene_beating(&s, seen, "a"));
     assert_int_equal(scene_node_now(&s, "a").heartbeat_us, scene_now_us(&s));
     scene_pass(&s, 1000);
-    st = scene_state(look(&s, 0)); /* it was shown once */
-    assert_int_equal(scene_node(&st, "b")->heartbeat_us, scene_now_us(&s) - 2 * SECOND);
+    st = scene_state(look(&s, 0)); /* it was shown once, and trains without a key of the round */
+    assert_int_equal(st.count, 1);
     torch_state_free(&st);
     scene_fini(&s);
 }
