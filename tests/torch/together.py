@@ -1,0 +1,567 @@
+"""Agents of an elastic job meet together and end together: real torchrun, many meetings, and no restart is used.
+
+    together.py [--case NAME]... [--torch NAME]... [--all] [--usual] [--collective ring|gloo] [--repeat N] [--joins N]
+                [--nodes N] [--monitor-interval S] [--max-restarts N] [--seed N] [--jobs N] [--rdzvd_arg=--FLAG=VALUE]...
+                [--logs DIR] [--results FILE] [--list] [--tell]
+
+--case and --torch may be repeated; without them: all cases, the usual two releases. --usual: the short form of
+the cases that every run of all tests has. The daemon under test is $RDZVD, else that in build/.
+
+If a node joins or is lost, the others end their workers and meet. An agent that ends its workers before the others
+look makes the others' workers fail, which costs their agents one of --max-restarts each. Torch's default is 0, and
+0 is what the jobs have here, so one such agent ends the whole job. The workers (peers.py) are in a collective
+all the time: with `ring` a worker fails within a millisecond if a neighbour ends, with `gloo` as a collective of torch does,
+and with `hang` it waits for ever, as one of NCCL does.
+
+Each run prints a line: how many nodes joined and were lost, restarts used, agents that ended, workers that failed
+before their agent looked, milliseconds between the first and the last SIGTERM of each meeting, seconds until all
+ranks trained again. The n-th repeat has seed + n. Exit status 1 if one run is not as expected.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import statistics
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+import torches
+from forked import Forks
+from job import STOP, Agent, JobFailed, out
+from netns import LoopbackPod
+from pods import Cases, PodJob, Rdzvd, rdzvd_binary, utc
+
+sys.path.insert(0, os.path.join(torches.ROOT, "tests", "support"))
+
+MEETING_S = 90  # a meeting that takes longer has failed
+RUN_ID = "training"
+
+
+class Together(Agent):
+    """An agent that was forked. Its log tells whether a worker failed, and when it saw that a node waits."""
+
+    def start(self, argv, env):
+        return self.job.forks.start(argv, env)
+
+    def see(self, line):
+        super().see(line)
+        if "Detected" in line and "new nodes from" in line:
+            self.job.event({"event": "detected", "by": self.name, "at": time.time()})
+        elif "Local worker group finished" in line:
+            self.job.event({"event": "barrier", "by": self.name, "at": time.time()})
+        elif re.search(r"failed \(exitcode: ", line):
+            self.job.event({"event": "counted", "by": self.name, "at": time.time()})
+
+
+class TogetherJob(PodJob):
+    def __init__(self, run, nnodes, collective, backend="c10d", max_restarts=None, workers=1):
+        options, folder = run.options, os.path.join(run.folder, "job%d" % len(run.jobs))
+        super().__init__(run.torch, None, folder, RUN_ID, nnodes, workers=workers,
+                         max_restarts=options.max_restarts if max_restarts is None else max_restarts,
+                         last_call_s=None, shares=backend == "c10d" and run.torch.name != "2.6")
+        self.run, self.forks, self.backend, self.collective = run, run.forks(), backend, collective
+        self.conf = run.store.conf()
+        self.may_restart = set()  # agents whose workers the case makes fail
+        self.meeting = os.path.join(folder, "peers")
+        os.mkdir(self.meeting)
+
+    @property
+    def own_word(self):
+        return "--folder=" + self.meeting
+
+    def program(self):
+        return [os.path.join(torches.HERE, "peers.py"), self.own_word, "--collective=" + self.collective]
+
+    def start_node(self, node, interval=None, workers=None, may_end=False):
+        """An agent of that node; a node may have several, one after the other. `may_end`: with any exit code."""
+        name = "%s.%d" % (node, sum(a.node == node for a in self.agents.values()))
+        more = [] if self.torch.is_1x else ["--local_addr=127.0.0.1"]
+        interval = interval or self.run.options.monitor_interval
+        if interval:
+            more.append("--monitor_interval=%s" % interval)
+        argv = self.torchrun(name, self.run.store.endpoint(node), workers or self.workers_each, *more)
+        argv = argv[argv.index("-m") + 1:]
+        agent = Together(self, name, argv, self.environment(LOGLEVEL="INFO", RDZV_TEST_NODE=node,
+                                                            TMPDIR=tempfile.gettempdir()))
+        agent.node, agent.pod, agent.workers = node, LoopbackPod(1), workers or self.workers_each
+        agent.killed = may_end
+        self.agents[name] = agent
+        return agent
+
+    def live(self):
+        return [a for a in list(self.agents.values()) if a.code is None and not a.killed]
+
+    def ranks(self):
+        return sum(a.workers for a in self.live())
+
+    def exit_workers(self, node, code):
+        """The workers of that node end with this code."""
+        path = os.path.join(self.meeting, "exit.%s" % node)
+        with open(path + ".new", "w") as f:
+            f.write(str(code))
+        os.rename(path + ".new", path)
+
+    def let_end(self):
+        with open(os.path.join(self.meeting, "over"), "w"):
+            pass
+
+    def all_of(self, event, since=0, by=None):
+        with self._grew:
+            return [e for e in self.events[since:] if e["event"] == event and by in (None, e["by"])]
+
+    def restarts_used(self):
+        """By agent: what its workers are told."""
+        used = {}
+        for e in self.all_of("start"):
+            used[e["by"]] = max(used.get(e["by"], 0), int(e["restart"]))
+        return used
+
+
+# ------------------------------------------------------------ stores
+
+
+class Direct:
+    """One rdzvd, and each agent connects to it."""
+
+    def __init__(self, run, *flags):
+        self.daemon = Rdzvd(*flags, *run.options.rdzvd_args)
+
+    def endpoint(self, node):
+        del node
+        return "127.0.0.1:%d" % self.daemon.port
+
+    def conf(self):
+        return []
+
+    def log(self):
+        return self.daemon.log()
+
+    def close(self):
+        """Returns what went wrong, or None."""
+        code = self.daemon.stop()
+        return None if code == 0 else "rdzvd ended with %d on SIGTERM" % code
+
+
+# ------------------------------------------------------------ one run
+
+
+class Run:
+    """One case, once."""
+
+    def __init__(self, options, torch, name, seed, every_forks):
+        self.options, self.torch, self.name, self.seed = options, torch, name, seed
+        self.forks = lambda: every_forks.of(torch)
+        self.label = "%s, torch %s, seed %d" % (name, torch.name, seed)
+        self.random = random.Random("%s %s %d" % (name, torch.name, seed))
+        self.begin, self.wall, self.jobs, self.store = time.monotonic(), time.time(), [], None
+        self.counts = collections.Counter()
+        self.spreads, self.seconds, self.figures = [], [], []
+        self.stop_nodes = threading.Event()
+        self.threads = []
+        parent = os.path.abspath(options.logs) if options.logs else None
+        if parent:
+            os.makedirs(parent, exist_ok=True)
+        self.folder = tempfile.mkdtemp(prefix="together-%s-%s-%d-" % (name, torch.name, seed), dir=parent)
+        if not torch.sees(self.folder):
+            sys.exit("--logs: torch %s runs in a tree, which has the checkout and %s only" % (
+                torch.name, tempfile.gettempdir()))
+
+    def tell(self, text):
+        if self.options.tell:
+            out("  [%s, %5.1f s] %s" % (self.label, time.monotonic() - self.begin, text))
+
+    @staticmethod
+    def pass_seconds(seconds):
+        """The moment of what comes next is any one of these seconds."""
+        if STOP.wait(seconds):
+            raise JobFailed("told to stop")
+
+    # -------------------------------------------------------- for the cases
+
+    def open(self, *flags, store=Direct):
+        self.store = store(self, *flags)
+
+    def new_job(self, nnodes, collective, **how):
+        job = TogetherJob(self, nnodes, collective, **how)
+        self.jobs.append(job)
+        return job
+
+    def train(self, job, nodes, **how):
+        """Starts an agent for each of these nodes; returns when all ranks train."""
+        begin = time.time()
+        for node in nodes:
+            job.start_node(node, **how)
+        self.formed(job, begin)
+
+    def formed(self, job, since, ranks=None):
+        """Waits for a world of all agents that live, or of so many ranks. Seconds until all its ranks trained."""
+        job.extend(MEETING_S)
+        known = {w.name for w in job.worlds() if w.first < since}
+        world = job.wait_world(ranks or job.ranks(), since, known, of=None if ranks else {a.name for a in job.live()})
+        return max(world.began, min(world.steps.values())) - since
+
+    def look_s(self):
+        """At most so long an agent does not look."""
+        interval = float(self.options.monitor_interval or (5 if self.torch.is_1x else 0.1))
+        return max(1, interval)
+
+    def meet(self, job, what, count, change):
+        """`change` makes all others meet. Counts what it cost."""
+        mark, before = job.mark(), {a.name for a in job.live()}
+        self.counts[count] += 1
+        begin = time.time()
+        change()
+        try:
+            self.seconds.append(self.formed(job, begin))
+        finally:
+            self.judge(job, mark, before, what)
+
+    def judge(self, job, mark, before, what):
+        left = {a.name for a in job.live()} & before
+        signals = {}
+        for e in job.all_of("sigterm", mark) + job.all_of("detected", mark):
+            if e["by"] in left:
+                at = float(e["at"])
+                if e["event"] == "sigterm" or e["by"] not in signals:
+                    signals[e["by"]] = min(at, signals.get(e["by"], at))
+        counted = [e["by"] for e in job.all_of("counted", mark)
+                   if not job.agents[e["by"]].killed and e["by"] not in job.may_restart]
+        self.counts["failed"] += len(counted)
+        if len(signals) > 1:
+            self.spreads.append(1000 * (max(signals.values()) - min(signals.values())))
+        self.tell("%s: %d of %d agents ended their workers%s; %d workers failed%s; trained again after %s" % (
+            what, len(signals), len(left), " within %.0f ms" % self.spreads[-1] if len(signals) > 1 else "",
+            len(counted), " (%s)" % ", ".join(counted) if counted else "",
+            "%.1f s" % self.seconds[-1] if self.seconds else "-"))
+
+    def join(self, job, node, **how):
+        self.meet(job, "%s joined" % node, "joins", lambda: job.start_node(node, **how))
+
+    def lose(self, job, agent):
+        self.meet(job, "%s was lost" % agent.name, "losses", lambda: job.kill_pod(agent))
+
+    def finish(self, job):
+        """All agents end with 0."""
+        job.extend(MEETING_S)
+        mark = job.mark()
+        job.let_end()
+        self.await_ends(job)
+        if job.all_of("sigterm", mark):
+            raise JobFailed("workers got SIGTERM while the job ended: %s" % job.all_of("sigterm", mark))
+
+    @staticmethod
+    def await_ends(job):
+        job.wait(lambda: not job.live(), "the end of all agents")
+        bad = ["%s: %s" % (a.name, a.code) for a in job.agents.values() if not a.killed and a.code != 0]
+        if bad:
+            raise JobFailed("agents that did not end with 0: " + ", ".join(bad))
+
+    def logged(self, event):
+        """When rdzvd logged this event for the first time."""
+        for line in self.store.log().splitlines():
+            match = re.match(r"time=(\S+) .*event=%s " % event, line)
+            if match:
+                return utc(match.group(1))
+        raise JobFailed("rdzvd has not logged %s" % event)
+
+    def keep_node(self, job, node):
+        """As a kubelet does: starts the node's agent again if it has ended with an error."""
+        def keep():
+            backoff = 0.5
+            while not self.stop_nodes.is_set():
+                code = job.start_node(node, may_end=True).process.wait()
+                if code == 0 or self.stop_nodes.wait(backoff):
+                    return
+                backoff = min(2 * backoff, 10)
+        self.threads.append(threading.Thread(target=keep))
+        self.threads[-1].start()
+
+    # -------------------------------------------------------- for the runner
+
+    def work(self):
+        try:
+            case[self.name][1](self)
+        finally:
+            self.stop_nodes.set()
+            for job in self.jobs:
+                self.count_ends(job)
+                job.end()
+            for thread in self.threads:
+                thread.join()
+            for job in self.jobs:  # an agent may have begun meanwhile
+                job.end()
+            fault = self.store and self.store.close()
+        if fault:
+            raise JobFailed(fault)
+        if self.counts["restarts"] or self.counts["failed"] or self.counts["ended"]:
+            raise JobFailed("restarts were used, workers failed or agents ended")
+
+    def count_ends(self, job):
+        used = job.restarts_used()
+        self.counts["restarts"] += sum(n for by, n in used.items() if by not in job.may_restart)
+        self.counts["ended"] += sum(a.code not in (None, 0) and not a.killed for a in list(job.agents.values()))
+
+    def line(self):
+        text = "%d joins, %d losses; restarts used %d, agents ended %d, workers failed %d" % tuple(
+            self.counts[n] for n in ("joins", "losses", "restarts", "ended", "failed"))
+        if self.spreads:
+            text += "; SIGTERMs within %.0f ms (at most %.0f)" % (statistics.median(self.spreads), max(self.spreads))
+        if self.seconds:
+            text += "; trained again after %.1f s (at most %.1f)" % (statistics.median(self.seconds), max(self.seconds))
+        return "; ".join([text] + self.figures) + " (%.0f s in all)" % (time.monotonic() - self.begin)
+
+    def again_command(self):
+        options = self.options
+        words = [sys.executable, os.path.abspath(__file__), "--case", self.name, "--torch", self.torch.name, "--seed",
+                 str(self.seed), "--collective", options.collective, "--joins", str(options.joins), "--nodes",
+                 str(options.nodes)]
+        if options.monitor_interval:
+            words += ["--monitor-interval", options.monitor_interval]
+        words += ["--rdzvd_arg=" + a for a in options.rdzvd_args]
+        return "RDZVD=%s %s" % (rdzvd_binary(), " ".join(words))
+
+    def report(self, error):
+        lines = ["failed  %s: %s: %s" % (self.label, self.line(), error)]
+        if not isinstance(error, JobFailed):
+            lines.append("".join(traceback.format_exception(error)))
+        if not self.options.brief:
+            lines += [job.logs(30) for job in self.jobs]
+            if self.store is not None:
+                lines.append("---- store\n" + "\n".join(self.store.log().splitlines()[-60:]))
+        lines += ["again: " + self.again_command(), "logs: " + self.folder]
+        return "\n".join(lines)
+
+
+# ------------------------------------------------------------ cases
+
+case = Cases()
+
+
+def names(first, last):
+    return ["node-%d" % i for i in range(first, last + 1)]
+
+
+@case("joins", "nodes join one by one, and all others are in a collective all the time")
+def joins(run):
+    grow(run, run.options.collective)
+
+
+def grow(run, collective, first=3, store=Direct, **how):
+    """`how`: of the job."""
+    run.open("--expect=%d" % first, store=store)
+    job = run.new_job("1:64", collective, **how)
+    run.train(job, names(1, first))
+    for node in names(first + 1, first + run.options.joins):
+        run.pass_seconds(run.random.uniform(0, run.look_s()))
+        run.join(job, node)
+    run.finish(job)
+
+
+def lose_and_replace(run, first, store=Direct, **how):
+    """Nodes are lost one by one, and each one is replaced once the others train again."""
+    run.open("--expect=%d" % first, "--regroup-wait=2s", store=store)
+    job = run.new_job("1:64", "hang", **how)
+    run.train(job, names(1, first))
+    for node in names(first + 1, first + run.options.joins):
+        run.pass_seconds(run.random.uniform(0, run.look_s()))
+        run.lose(job, run.random.choice(job.live()))
+        run.pass_seconds(run.random.uniform(0, run.look_s()))
+        run.join(job, node)
+    run.finish(job)
+
+
+@case("losses", "nodes are lost and replaced, and the others' workers wait for ever for those that are lost")
+def losses(run):
+    lose_and_replace(run, 4)
+
+
+@case("fails", "a worker fails without a restart left, and all agents are started again (N:N)")
+def fails(run):
+    count = run.options.nodes
+    run.open()
+    job = run.new_job("%d:%d" % (count, count), "hang", max_restarts=0)
+    for node in names(1, count):
+        run.keep_node(job, node)
+    run.formed(job, run.wall, count)
+    first = [a for a in job.agents.values()]
+    run.pass_seconds(run.random.uniform(0, run.look_s()))
+    begin = time.time()
+    job.exit_workers(run.random.choice(first).node, 1)
+    job.extend(40)
+    job.wait(lambda: all(a.code is not None for a in first), "the end of all agents after one failed")
+    ended = time.time()
+    closed = run.logged("run_closed")
+    run.figures.append("closed %.1f s after the failure, all agents ended %.1f s after that" % (
+        closed - begin, ended - closed))
+    again = run.formed(job, begin, count)
+    run.figures.append("all trained again %.1f s after the failure" % again)
+    job.let_end()
+    job.wait(lambda: all(a.code is not None for a in job.agents.values()), "the end of all agents")
+    if ended - closed > 2 or again > 15:
+        raise JobFailed("the job has not ended within 2 s, or does not train within 15 s")
+
+
+@case("uneven", "the workers of one node end well, long before those of the others")
+def uneven(run):
+    count = 3
+    run.open()
+    job = run.new_job("%d:%d" % (count, count), "alone")
+    run.train(job, names(1, count))
+    first = run.random.choice(names(1, count))
+    job.exit_workers(first, 0)
+    run.tell("the workers of %s end" % first)
+    run.pass_seconds(run.options.uneven)
+    if len(job.live()) != count:
+        raise JobFailed("agents ended while others trained")
+    run.finish(job)
+
+
+@case("barrier", "one node has ended well and waits in torch's exit barrier, and the other node is lost")
+def barrier(run):
+    run.open()
+    job = run.new_job("2:2", "alone")
+    run.train(job, names(1, 2))
+    agents = job.live()
+    run.random.shuffle(agents)
+    ends, lost = agents
+    job.exit_workers(ends.node, 0)
+    job.extend(30)
+    job.wait(lambda: job.all_of("barrier", by=ends.name), "the exit barrier")
+    run.pass_seconds(1)
+    begin = time.time()
+    run.counts["losses"] += 1
+    job.kill_pod(lost)
+    job.extend(30)
+    job.wait(lambda: ends.code is not None, "the end of an agent that has ended well")
+    run.figures.append("the agent ended %.1f s after the other node was lost" % (time.time() - begin))
+    if time.time() - begin > 5:
+        raise JobFailed("it took the agent more than 5 s")
+
+
+@case("restart", "a worker fails, and restarts are left: its agent uses one, the others none")
+def restart(run):
+    run.open("--expect=3")
+    job = run.new_job("1:64", "hang", max_restarts=3)
+    run.train(job, names(1, 3))
+    run.pass_seconds(run.random.uniform(0, run.look_s()))
+    agent = run.random.choice(job.live())
+    job.may_restart.add(agent.name)
+    run.meet(job, "a worker of %s failed" % agent.name, "failures", lambda: job.exit_workers(agent.node, 1))
+    if job.restarts_used()[agent.name] != 1:
+        raise JobFailed("the agent of the worker that failed has used %d restarts" % job.restarts_used()[agent.name])
+    run.finish(job)
+
+
+# ------------------------------------------------------------ running them
+
+
+class EveryForks:
+    """For each release the process that forks its agents."""
+
+    def __init__(self):
+        self.lock, self.by_torch = threading.Lock(), {}
+
+    def of(self, torch):
+        with self.lock:
+            if torch.name not in self.by_torch:
+                self.by_torch[torch.name] = Forks(torch)
+            return self.by_torch[torch.name]
+
+    def close(self):
+        for forks in self.by_torch.values():
+            forks.close()
+
+
+def run(options, torch, name, seed, every_forks):
+    """What came of it, as it is written to the results."""
+    if STOP.is_set():
+        return None
+    one = Run(options, torch, name, seed, every_forks)
+    result = {"case": name, "torch": torch.name, "seed": seed, "ok": False}
+    try:
+        one.work()
+        result.update(ok=True)
+        out("passed  %s: %s" % (one.label, one.line()))
+        if not options.logs:
+            shutil.rmtree(one.folder, ignore_errors=True)
+    except Exception as error:  # reported, counted, and the next one runs
+        result.update(word=str(error).splitlines()[0])
+        out(one.report(error))
+    result.update(one.counts, spreads=one.spreads, seconds=one.seconds, figures=one.figures)
+    return result
+
+
+def summary(results):
+    """A line for each case and release."""
+    for name, torch in sorted({(r["case"], r["torch"]) for r in results}):
+        of = [r for r in results if (r["case"], r["torch"]) == (name, torch)]
+        total = collections.Counter()
+        for r in of:
+            total.update({k: r.get(k, 0) for k in ("joins", "losses", "restarts", "ended", "failed")})
+        spreads, seconds = [x for r in of for x in r["spreads"]], [x for r in of for x in r["seconds"]]
+        yield "%-14s torch %-7s %d of %d runs as expected: %d joins, %d losses; restarts used %d, agents ended %d, workers failed %d%s%s" % (
+            name, torch, sum(r["ok"] for r in of), len(of), total["joins"], total["losses"], total["restarts"],
+            total["ended"], total["failed"],
+            "; SIGTERMs within %.0f ms (at most %.0f)" % (statistics.median(spreads), max(spreads)) if spreads else "",
+            "; trained again after %.1f s (at most %.1f)" % (statistics.median(seconds), max(seconds)) if seconds else "")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--case", action="append", choices=tuple(case), metavar="NAME")
+    parser.add_argument("--torch", action="append", help="%s; repeatable" % ", ".join(torches.ALL))
+    parser.add_argument("--all", action="store_true", help="every release, not the usual two")
+    parser.add_argument("--collective", choices=("ring", "gloo"), default="ring")
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--joins", type=int, default=3, help="how many nodes join in one run")
+    parser.add_argument("--nodes", type=int, default=4, help="of `fails`")
+    parser.add_argument("--uneven", type=float, default=20, help="seconds between the ends of `uneven`")
+    parser.add_argument("--monitor-interval", help="of all agents; default: that of the release")
+    parser.add_argument("--max-restarts", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, help="how many runs at a time")
+    parser.add_argument("--rdzvd_arg", action="append", dest="rdzvd_args", default=[], metavar="--FLAG=VALUE")
+    parser.add_argument("--logs", help="a folder for all logs, kept")
+    parser.add_argument("--results", help="a file that outcomes are added to")
+    parser.add_argument("--brief", action="store_true", help="no logs in the report of a failure")
+    parser.add_argument("--list", action="store_true", help="the cases")
+    parser.add_argument("--tell", action="store_true", help="say what goes on")
+    options = parser.parse_args()
+    if options.list:
+        case.print()
+        return
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: STOP.set())
+    runs = [(torch, name, options.seed + i) for i in range(options.repeat) for name in options.case or case
+            for torch in torches.choose(options.torch, options.all)]
+    every_forks, results = EveryForks(), []
+    try:
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            for future in concurrent.futures.as_completed([pool.submit(run, options, *r, every_forks) for r in runs]):
+                if future.result() is None:
+                    continue
+                results.append(future.result())
+                if options.results:
+                    with open(options.results, "a", encoding="utf-8") as f:
+                        f.write(json.dumps(results[-1]) + "\n")
+    finally:
+        every_forks.close()
+    for line in summary(results):
+        print(line)
+    passed = sum(r["ok"] for r in results)
+    print("%d passed, %d failed" % (passed, len(runs) - passed))
+    sys.exit(0 if passed == len(runs) else 1)
+
+
+if __name__ == "__main__":
+    main()
