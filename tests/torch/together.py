@@ -36,6 +36,7 @@ import time
 import traceback
 
 import torches
+from elastic import tls_conf
 from forked import Forks
 from job import STOP, Agent, JobFailed, out
 from netns import LoopbackPod
@@ -70,7 +71,8 @@ class TogetherJob(PodJob):
         options, folder = run.options, os.path.join(run.folder, "job%d" % len(run.jobs))
         super().__init__(run.torch, None, folder, RUN_ID, nnodes, workers=workers,
                          max_restarts=options.max_restarts if max_restarts is None else max_restarts,
-                         last_call_s=None, shares=backend == "c10d" and run.torch.name != "2.6")
+                         last_call_s=None if backend == "c10d" else 2,  # rdzvd ends that of c10d
+                         shares=backend == "c10d" and run.torch.name != "2.6")
         self.run, self.forks, self.backend, self.collective = run, run.forks(), backend, collective
         self.conf = run.store.conf()
         self.may_restart = set()  # agents whose workers the case makes fail
@@ -161,8 +163,11 @@ class Direct:
     def log(self):
         return self.daemon.log()
 
+    def lose(self, node):
+        """The node is lost, and with it what runs there beside its agent."""
+
     def close(self):
-        """Returns what went wrong, or None."""
+        """Returns the error of the end, or None."""
         code = self.daemon.stop()
         return None if code == 0 else "rdzvd ended with %d on SIGTERM" % code
 
@@ -186,6 +191,10 @@ class HalfRelayed(Direct):
         if node not in self.relays:
             self.relays[node] = Rdzvd(*self.upstream())
         return "127.0.0.1:%d" % self.relays[node].port
+
+    def lose(self, node):
+        if node in self.relays:
+            self.relays.pop(node).stop(signal.SIGKILL)
 
     def log(self):
         return "\n".join([super().log()] + ["-- relay of %s\n%s" % (node, "\n".join(relay.log().splitlines()[-10:]))
@@ -250,6 +259,22 @@ class RelayedReplicas(HalfRelayed):
         return "relays and replicas ended with %s" % codes if any(codes) else None
 
 
+class DirectTls(Direct):
+    """rdzvd takes nothing but TLS, with a certificate of each agent: torch has that for its backends of etcd."""
+
+    def __init__(self, run, *flags):
+        self.ca = certs.Ca()
+        cert, key = self.ca.issue()
+        super().__init__(run, *flags, "--cert=" + cert, "--key=" + key, "--client-ca=" + self.ca.pem, "--plaintext=off")
+
+    def conf(self):
+        return tls_conf("etcd-v2", self.ca)
+
+
+WAYS = {"direct": Direct, "relays": HalfRelayed, "relays-tls": RelayedTls, "relays-replicas": RelayedReplicas,
+        "tls": DirectTls}
+
+
 # ------------------------------------------------------------ one run
 
 
@@ -286,8 +311,8 @@ class Run:
 
     # -------------------------------------------------------- for the cases
 
-    def open(self, *flags, store=Direct):
-        self.store = store(self, *flags)
+    def open(self, *flags, way=None):
+        self.store = WAYS[way or self.options.way](self, *flags)
 
     def new_job(self, nnodes, collective, **how):
         job = TogetherJob(self, nnodes, collective, **how)
@@ -348,7 +373,12 @@ class Run:
         self.meet(job, "%s joined" % node, "joins", lambda: job.start_node(node, **how))
 
     def lose(self, job, agent):
-        self.meet(job, "%s was lost" % agent.name, "losses", lambda: job.kill_pod(agent))
+        self.meet(job, "%s was lost" % agent.name, "losses", lambda: self.kill(job, agent))
+
+    def kill(self, job, agent):
+        """The agent, its workers and its relay, as if their machine were gone."""
+        self.store.lose(agent.node)
+        job.kill_pod(agent)
 
     def finish(self, job):
         """All agents end with 0."""
@@ -424,7 +454,7 @@ class Run:
         options = self.options
         words = [sys.executable, os.path.abspath(__file__), "--case", self.name, "--torch", self.torch.name, "--seed",
                  str(self.seed), "--collective", options.collective, "--joins", str(options.joins), "--nodes",
-                 str(options.nodes)]
+                 str(options.nodes), "--uneven", str(options.uneven), "--way", options.way]
         if options.monitor_interval:
             words += ["--monitor-interval", options.monitor_interval]
         words += ["--rdzvd_arg=" + a for a in options.rdzvd_args]
@@ -453,13 +483,13 @@ def names(first, last):
 
 @case("joins", "nodes join one by one, and all others are in a collective all the time")
 def joins(run):
-    grow(run, run.options.collective)
+    grow(run)
 
 
-def grow(run, collective, first=3, count=None, store=Direct, agents=({},), **how):
+def grow(run, first=3, count=None, way=None, agents=({},), **how):
     """`how`: of the job; `agents`: how each agent is started, in turn."""
-    run.open("--expect=%d" % first, store=store)
-    job = run.new_job("1:80", collective, **how)
+    run.open("--expect=%d" % first, way=way)
+    job = run.new_job("1:80", run.options.collective, **how)
     turns = itertools.cycle(agents)
     run.train(job, [(node, next(turns)) for node in names(1, first)])
     for node in names(first + 1, first + (count or run.options.joins)):
@@ -473,66 +503,62 @@ INTERVALS = {"interval-0.1": [0.1], "interval-5": [5], "interval-30": [30], "int
 for name, seconds in INTERVALS.items():
     @case(name, "joins, and agents look each %s s" % " or ".join(map(str, seconds)))
     def interval(run, seconds=seconds):
-        grow(run, "ring", agents=[{"interval": s} for s in seconds])
+        grow(run, agents=[{"interval": s} for s in seconds])
 
 
 @case("workers-8", "a second node joins, with 8 workers each")
 def workers_8(run):
-    grow(run, "ring", first=1, count=1, workers=8)
+    grow(run, first=1, count=1, workers=8)
 
 
 @case("workers", "nodes with 1 and with 8 workers join")
 def workers(run):
-    grow(run, "ring", first=2, agents=[{"workers": 8}, {"workers": 1}])
+    grow(run, first=2, agents=[{"workers": 8}, {"workers": 1}])
 
 
 @case("nodes-16", "two nodes join 14")
 def nodes_16(run):
-    many(run, 16)
+    grow(run, first=14, count=2)
 
 
 @case("nodes-64", "two nodes join 62")
 def nodes_64(run):
-    many(run, 64)
-
-
-def many(run, last):
-    grow(run, "ring", first=last - 2, count=2)
+    grow(run, first=62, count=2)
 
 
 @case("relays", "joins, and every second agent has a relay")
 def relays(run):
-    grow(run, run.options.collective, store=HalfRelayed)
+    grow(run, way="relays")
 
 
 @case("relays-tls", "joins, and each agent has a relay, which speaks TLS with rdzvd")
 def relays_tls(run):
-    grow(run, run.options.collective, store=RelayedTls)
+    grow(run, way="relays-tls")
 
 
 @case("relays-replicas", "joins, and each agent has a relay, which knows two replicas")
 def relays_replicas(run):
-    grow(run, run.options.collective, store=RelayedReplicas)
+    grow(run, way="relays-replicas")
 
 
 @case("relays-losses", "losses, and every second agent has a relay")
 def relays_losses(run):
-    lose_and_replace(run, 4, store=HalfRelayed)
+    lose_and_replace(run, 4, way="relays")
 
 
 @case("etcd-v2", "joins over etcd-v2")
 def etcd_v2(run):
-    grow(run, run.options.collective, backend="etcd-v2")
+    grow(run, backend="etcd-v2")
 
 
-@case("etcd-v2-losses", "losses over etcd-v2")
-def etcd_v2_losses(run):
-    lose_and_replace(run, 4, backend="etcd-v2")
+@case("etcd-v2-tls", "joins over etcd-v2 and TLS")
+def etcd_v2_tls(run):
+    grow(run, way="tls", backend="etcd-v2")
 
 
-def lose_and_replace(run, first, store=Direct, **how):
+def lose_and_replace(run, first, way=None, **how):
     """Nodes are lost one by one, and each one is replaced once the others train again."""
-    run.open("--expect=%d" % first, "--regroup-wait=2s", store=store)
+    run.open("--expect=%d" % first, "--regroup-wait=2s", way=way)
     job = run.new_job("1:64", "hang", **how)
     run.train(job, names(1, first))
     for node in names(first + 1, first + run.options.joins):
@@ -606,7 +632,7 @@ def barrier(run):
     run.pass_seconds(1)
     begin = time.time()
     run.counts["losses"] += 1
-    job.kill_pod(lost)
+    run.kill(job, lost)
     job.extend(30)
     job.wait(lambda: ends.code is not None, "the end of an agent that has ended well")
     run.figures.append("the agent ended %.1f s after the other node was lost" % (time.time() - begin))
@@ -631,6 +657,27 @@ def restart(run):
 # ------------------------------------------------------------ running them
 
 
+# The short forms, which every run of all tests has: release, case, options.
+USUAL = (("1.13.1", "joins", {"joins": 3}), ("2.13.0", "joins", {"joins": 3}),
+         ("2.13.0", "joins", {"joins": 1, "collective": "gloo"}), ("2.13.0", "losses", {"joins": 1}),
+         ("1.13.1", "fails", {}), ("2.13.0", "fails", {}), ("1.13.1", "barrier", {}), ("2.13.0", "barrier", {}),
+         ("2.13.0", "uneven", {"uneven": 4}), ("2.13.0", "restart", {}), ("2.13.0", "interval-5", {"joins": 1}),
+         ("2.13.0", "workers", {"joins": 1}), ("2.13.0", "relays", {"joins": 1}), ("2.13.0", "etcd-v2", {"joins": 1}))
+
+# Large or slow: only if --case names it, or with --all.
+LONG = ("interval-30", "nodes-64")
+
+
+def planned_runs(options):
+    """The release, case, seed and options of each run."""
+    if options.usual:
+        return [(torches.TORCHES[torch], name, options.seed, argparse.Namespace(**{**vars(options), **own}))
+                for torch, name, own in USUAL if torches.choose([torch])]
+    cases = options.case or [name for name in case if options.all or name not in LONG]
+    return [(torch, name, options.seed + i, options) for i in range(options.repeat) for name in cases
+            for torch in torches.choose(options.torch, options.all)]
+
+
 class EveryForks:
     """For each release the process that forks its agents."""
 
@@ -648,7 +695,7 @@ class EveryForks:
             forks.close()
 
 
-def run(options, torch, name, seed, every_forks):
+def run(torch, name, seed, options, every_forks):
     """What came of it, as it is written to the results."""
     if STOP.is_set():
         return None
@@ -687,6 +734,8 @@ def main():
     parser.add_argument("--case", action="append", choices=tuple(case), metavar="NAME")
     parser.add_argument("--torch", action="append", help="%s; repeatable" % ", ".join(torches.ALL))
     parser.add_argument("--all", action="store_true", help="every release, not the usual two")
+    parser.add_argument("--usual", action="store_true", help="the short forms of every run of all tests")
+    parser.add_argument("--way", choices=tuple(WAYS), default="direct", help="how agents connect, where the case leaves it open")
     parser.add_argument("--collective", choices=("ring", "gloo"), default="ring")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--joins", type=int, default=3, help="how many nodes join in one run")
@@ -709,12 +758,11 @@ def main():
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: STOP.set())
-    runs = [(torch, name, options.seed + i) for i in range(options.repeat) for name in options.case or case
-            for torch in torches.choose(options.torch, options.all)]
+    runs = planned_runs(options)
     every_forks, results = EveryForks(), []
     try:
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            for future in concurrent.futures.as_completed([pool.submit(run, options, *r, every_forks) for r in runs]):
+            for future in concurrent.futures.as_completed([pool.submit(run, *r, every_forks) for r in runs]):
                 if future.result() is None:
                     continue
                 results.append(future.result())
