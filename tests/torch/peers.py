@@ -1,21 +1,21 @@
-"""A worker that is always in a collective with all others, and needs no time to start: it has no torch, unless
-`--collective gloo` asks for it.
+"""A worker that is always in a collective with all others. It starts fast, since it loads torch only for
+`--collective gloo`.
 
     peers.py --folder DIR [--collective ring|hang|alone|gloo] [--tell N] [--step_ms N]
 
     ring    the ranks hold a ring of connections, and pass each step round it. If a neighbour ends, the worker ends
             at once with 1, as in a collective of gloo
     hang    the same ring. If a neighbour ends, the worker waits for ever, as in a collective of NCCL
-    alone   no ring: it goes on whatever the others do
-    gloo    all_reduce of torch, of all ranks and without a pause in between
+    alone   no ring: the worker continues if others end
+    gloo    torch's all_reduce of all ranks, without a pause
 
 Started by torchrun. Says what it does as train.py does: `train: EVENT key=value ...`, with
 
-    start   each rank once all are there     step   every N steps     done   it ends with 0
-    sigterm when it got SIGTERM, which ends it at once               lost   a neighbour has ended
+    start   when all ranks are there         step   every N steps     done   the worker ends with 0
+    sigterm when SIGTERM came, which ends the worker at once         lost   a neighbour has ended
 
-It ends with 0 once the file `over` is in DIR: all ranks together, at one step. If there is a file `exit.NODE`, where NODE
-is in its environment (RDZV_TEST_NODE), it ends at once with the number in that file.
+If the file `over` is in DIR, all ranks end with 0, at one step. If DIR has a file `exit.NODE`, and NODE is the value of
+RDZV_TEST_NODE in the environment, the worker ends at once with the number in that file.
 """
 
 import argparse
@@ -50,7 +50,7 @@ class Worker:
         self.id = "-"
 
     def listen_for_sigterm(self):
-        """In a thread, so that the time is right, whatever torch does meanwhile."""
+        """In a thread, since torch may block the main thread."""
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
 
         def wait():
@@ -77,7 +77,7 @@ class Worker:
             with open(self.own_exit) as f:
                 code = int(f.read())
             if code != 0:
-                os.unlink(self.own_exit)  # the one that comes in its place goes on
+                os.unlink(self.own_exit)  # the next worker of this node does not end
             tell("done" if code == 0 else "failed", of=self.id, **self.who)
             os._exit(code)
 
@@ -92,8 +92,8 @@ class Worker:
 
 
 class Ring:
-    """To the next rank, and from the one before. Each rank listens at a path of its own: `WORLD.RANK`. A path may
-    still be that of an earlier world, so until all of the ring is there any failure is a reason to try again."""
+    """Connections to the next rank and from the rank before. Each rank listens at the path `WORLD.RANK`. A worker
+    of an earlier world may still listen at a path, so each failure leads to a new try until the ring is complete."""
 
     def __init__(self, worker):
         self.worker = worker
@@ -120,10 +120,10 @@ class Ring:
                 time.sleep(PATIENCE_S)
 
     def form(self):
-        """Passes rank 0's name of this world round the ring, twice: then all ranks know that all are there."""
+        """Passes a name of this world from rank 0 round the ring, twice. Then each rank knows that all are there."""
         first = self.worker.rank == 0
         name = "%08x" % int.from_bytes(os.urandom(4), "big")
-        last = "name " + name if first else ""  # what the next rank has to know
+        last = "name " + name if first else ""  # sent again to a new next rank
         self.after = self.connect()
         while True:
             if last:

@@ -1,21 +1,21 @@
-"""Agents of an elastic job meet together and end together: real torchrun, many meetings, and no restart is used.
+"""The agents of an elastic job of real torchrun meet together and end together. No meeting uses a restart.
 
-    together.py [--case NAME]... [--torch NAME]... [--all] [--usual] [--collective ring|gloo] [--repeat N] [--joins N]
-                [--nodes N] [--monitor-interval S] [--max-restarts N] [--seed N] [--jobs N] [--rdzvd_arg=--FLAG=VALUE]...
-                [--logs DIR] [--results FILE] [--list] [--tell]
+    together.py [--case NAME]... [--torch NAME]... [--all] [--usual] [--collective ring|gloo] [--way WAY] [--repeat N]
+                [--joins N] [--nodes N] [--monitor-interval S] [--max-restarts N] [--seed N] [--jobs N]
+                [--rdzvd_arg=--FLAG=VALUE]... [--logs DIR] [--results FILE] [--brief] [--list] [--tell]
 
---case and --torch may be repeated; without them: all cases, the usual two releases. --usual: the short form of
-the cases that every run of all tests has. The daemon under test is $RDZVD, else that in build/.
+--case and --torch may be repeated. Without them, the usual two releases run all cases except the long ones. --usual
+runs the short forms, which every run of all tests has. The daemon under test is $RDZVD, or the one in build/.
 
-If a node joins or is lost, the others end their workers and meet. An agent that ends its workers before the others
-look makes the others' workers fail, which costs their agents one of --max-restarts each. Torch's default is 0, and
-0 is what the jobs have here, so one such agent ends the whole job. The workers (peers.py) are in a collective
-all the time: with `ring` a worker fails within a millisecond if a neighbour ends, with `gloo` as a collective of torch does,
-and with `hang` it waits for ever, as one of NCCL does.
+If a node joins or is lost, all other nodes end their workers and meet. If one agent ends its workers before
+the other agents look, the workers of the others fail in their collective, and each of these agents uses one of its
+--max-restarts. Torch's default is 0, as here, so one such agent ends the whole job. The workers (peers.py) are in a
+collective all the time. If a neighbour ends, a worker of `ring` fails within a millisecond, a worker of `gloo` when
+torch's collective fails, and a worker of `hang` waits for ever, as with NCCL.
 
-Each run prints a line: how many nodes joined and were lost, restarts used, agents that ended, workers that failed
-before their agent looked, milliseconds between the first and the last SIGTERM of each meeting, seconds until all
-ranks trained again. The n-th repeat has seed + n. Exit status 1 if one run is not as expected.
+Each run prints one line: nodes that joined and that were lost, restarts used, agents that ended, workers that failed
+before their agent looked, milliseconds between the first and the last SIGTERM of a meeting, seconds until all
+ranks trained again. The n-th repeat has seed + n. The exit status is 1 if one run is not as expected.
 """
 
 import argparse
@@ -24,34 +24,30 @@ import concurrent.futures
 import itertools
 import json
 import os
-import random
 import re
 import shutil
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
 import time
-import traceback
 
 import torches
-from elastic import tls_conf
 from forked import Forks
 from job import STOP, Agent, JobFailed, out
 from netns import LoopbackPod
-from pods import Cases, PodJob, Rdzvd, rdzvd_binary, utc
+from pods import Cases, PodJob, PodRun, rdzvd_binary, utc
+from ways import WAYS
 
-sys.path.insert(0, os.path.join(torches.ROOT, "tests", "support"))
-import certs  # noqa: E402
-from etcd3 import Cluster, Replica  # noqa: E402
 
 MEETING_S = 90  # a meeting that takes longer has failed
 RUN_ID = "training"
 
 
 class Together(Agent):
-    """An agent that was forked. Its log tells whether a worker failed, and when it saw that a node waits."""
+    """A forked agent. Its log says whether a worker failed, and when the agent saw a node that waits."""
 
     def start(self, argv, env):
         return self.job.forks.start(argv, env)
@@ -125,7 +121,7 @@ class TogetherJob(PodJob):
             return [e for e in self.events[since:] if e["event"] == event and by in (None, e["by"])]
 
     def wait(self, condition, what):
-        """Also ends if an agent counts a failed worker that nobody made fail: its meeting has gone wrong."""
+        """Raises also if an agent counts a failed worker that the case did not make fail."""
         def checked():
             if condition():
                 return True
@@ -137,177 +133,39 @@ class TogetherJob(PodJob):
         super().wait(checked, what)
 
     def restarts_used(self):
-        """By agent: what its workers are told."""
+        """By agent: the highest restart count that its workers got."""
         used = {}
         for e in self.all_of("start"):
             used[e["by"]] = max(used.get(e["by"], 0), int(e["restart"]))
         return used
 
 
-# ------------------------------------------------------------ stores: each has a way for the agent of each node
-
-
-class Direct:
-    """One rdzvd, and each agent connects to it."""
-
-    def __init__(self, run, *flags):
-        self.daemon = Rdzvd(*flags, *run.options.rdzvd_args)
-
-    def endpoint(self, node):
-        del node
-        return "127.0.0.1:%d" % self.daemon.port
-
-    def conf(self):
-        return []
-
-    def log(self):
-        return self.daemon.log()
-
-    def lose(self, node):
-        """The node is lost, and with it what runs there beside its agent."""
-
-    def close(self):
-        """Returns the error of the end, or None."""
-        code = self.daemon.stop()
-        return None if code == 0 else "rdzvd ended with %d on SIGTERM" % code
-
-
-class HalfRelayed(Direct):
-    """One rdzvd. Every second node has a relay, the others connect to rdzvd itself."""
-
-    def __init__(self, run, *flags):
-        super().__init__(run, *flags)
-        self.relays = {}
-
-    def upstream(self):
-        return ["--upstream=127.0.0.1:%d" % self.daemon.port]
-
-    def has_relay(self, node):
-        return int(node.rsplit("-", 1)[1]) % 2 == 0
-
-    def endpoint(self, node):
-        if not self.has_relay(node):
-            return super().endpoint(node)
-        if node not in self.relays:
-            self.relays[node] = Rdzvd(*self.upstream())
-        return "127.0.0.1:%d" % self.relays[node].port
-
-    def lose(self, node):
-        if node in self.relays:
-            self.relays.pop(node).stop(signal.SIGKILL)
-
-    def log(self):
-        return "\n".join([super().log()] + ["-- relay of %s\n%s" % (node, "\n".join(relay.log().splitlines()[-10:]))
-                                            for node, relay in self.relays.items()])
-
-    def close(self):
-        codes = [relay.stop() for relay in self.relays.values()]
-        return super().close() or ("relays ended with %s" % codes if any(codes) else None)
-
-
-class RelayedTls(HalfRelayed):
-    """rdzvd takes nothing but TLS, with a certificate of each relay. Each node has a relay."""
-
-    def __init__(self, run, *flags):
-        self.ca = certs.Ca()
-        cert, key = self.ca.issue()
-        super().__init__(run, *flags, "--cert=" + cert, "--key=" + key, "--client-ca=" + self.ca.pem, "--plaintext=off")
-
-    def has_relay(self, node):
-        return True
-
-    def upstream(self):
-        cert, key = self.ca.issue("relay", None)
-        return [*super().upstream(), "--upstream-ca=" + self.ca.pem, "--upstream-cert=" + cert, "--upstream-key=" + key]
-
-
-class RelayedReplicas(HalfRelayed):
-    """Two replicas on one etcd. Each node has a relay, which finds the replica that leads."""
-
-    COUNT = 2
-
-    def __init__(self, run, *flags):
-        self.cluster = Cluster()
-        self.relays = {}
-        self.replicas = [Replica(self.cluster, "--journal-lease=2s", *flags, *run.options.rdzvd_args)
-                         for _ in range(self.COUNT)]
-
-    def has_relay(self, node):
-        return True
-
-    def upstream(self):
-        return ["--upstream=" + ",".join("127.0.0.1:%d" % r.port for r in self.replicas)]
-
-    @property
-    def daemon(self):
-        """The one that leads."""
-        end = time.monotonic() + 30
-        while time.monotonic() < end:
-            for r in self.replicas:
-                status, says = r.ready()
-                if status == 200 and "[+]leader ok\n" in says:
-                    return r
-            time.sleep(0.05)
-        raise JobFailed("no replica leads")
-
-    def log(self):
-        return "\n".join("-- replica\n" + r.log() for r in self.replicas)
-
-    def close(self):
-        codes = [d.stop() for d in [*self.relays.values(), *self.replicas]]
-        self.cluster.__exit__()
-        return "relays and replicas ended with %s" % codes if any(codes) else None
-
-
-class DirectTls(Direct):
-    """rdzvd takes nothing but TLS, with a certificate of each agent: torch has that for its backends of etcd."""
-
-    def __init__(self, run, *flags):
-        self.ca = certs.Ca()
-        cert, key = self.ca.issue()
-        super().__init__(run, *flags, "--cert=" + cert, "--key=" + key, "--client-ca=" + self.ca.pem, "--plaintext=off")
-
-    def conf(self):
-        return tls_conf("etcd-v2", self.ca)
-
-
-WAYS = {"direct": Direct, "relays": HalfRelayed, "relays-tls": RelayedTls, "relays-replicas": RelayedReplicas,
-        "tls": DirectTls}
-
-
 # ------------------------------------------------------------ one run
 
 
-class Run:
+COUNTS = ("joins", "losses", "restarts", "ended", "failed")
+
+
+def costs(counts, spreads, seconds):
+    """The text of what meetings cost."""
+    text = "%d joins, %d losses; restarts used %d, agents ended %d, workers failed %d" % tuple(
+        counts[n] for n in COUNTS)
+    if spreads:
+        text += "; SIGTERMs within %.0f ms (at most %.0f)" % (statistics.median(spreads), max(spreads))
+    if seconds:
+        text += "; trained again after %.1f s (at most %.1f)" % (statistics.median(seconds), max(seconds))
+    return text
+
+
+class Run(PodRun):
     """One case, once."""
 
     def __init__(self, options, torch, name, seed, every_forks):
-        self.options, self.torch, self.name, self.seed = options, torch, name, seed
-        self.forks = lambda: every_forks.of(torch)
-        self.label = "%s, torch %s, seed %d" % (name, torch.name, seed)
-        self.random = random.Random("%s %s %d" % (name, torch.name, seed))
-        self.begin, self.wall, self.jobs, self.store = time.monotonic(), time.time(), [], None
+        super().__init__(options, "together", torch, name, seed, options.collective)
+        self.forks, self.wall = (lambda: every_forks.of(torch)), time.time()
         self.counts = collections.Counter()
-        self.spreads, self.seconds, self.figures = [], [], []
-        self.stop_nodes = threading.Event()
-        self.threads = []
-        parent = os.path.abspath(options.logs) if options.logs else None
-        if parent:
-            os.makedirs(parent, exist_ok=True)
-        self.folder = tempfile.mkdtemp(prefix="together-%s-%s-%d-" % (name, torch.name, seed), dir=parent)
-        if not torch.sees(self.folder):
-            sys.exit("--logs: torch %s runs in a tree, which has the checkout and %s only" % (
-                torch.name, tempfile.gettempdir()))
-
-    def tell(self, text):
-        if self.options.tell:
-            out("  [%s, %5.1f s] %s" % (self.label, time.monotonic() - self.begin, text))
-
-    @staticmethod
-    def pass_seconds(seconds):
-        """The moment of what comes next is any one of these seconds."""
-        if STOP.wait(seconds):
-            raise JobFailed("told to stop")
+        self.spreads, self.figures, self.slow = [], [], []
+        self.stop_nodes, self.threads = threading.Event(), []
 
     # -------------------------------------------------------- for the cases
 
@@ -337,19 +195,23 @@ class Run:
 
     @staticmethod
     def look_s(job):
-        """At most so long an agent does not look."""
+        """The longest time between two looks of an agent."""
         return max([1] + [a.interval for a in job.live()])
 
     def meet(self, job, what, count, change):
-        """`change` makes all others meet. Counts what it cost."""
+        """Makes all other nodes meet by `change`, and counts the cost."""
         mark, before = job.mark(), {a.name for a in job.live()}
         self.counts[count] += 1
+        most = 10 + 2 * self.look_s(job) + job.ranks() / 4
         begin = time.time()
         change()
         try:
             self.seconds.append(self.formed(job, begin))
         finally:
             self.judge(job, mark, before, what)
+        if self.seconds[-1] > most:
+            self.slow.append("%s: trained again after %.1f s, but the limit is %.0f s" % (
+                what, self.seconds[-1], most))
 
     def judge(self, job, mark, before, what):
         left = {a.name for a in job.live()} & before
@@ -402,7 +264,7 @@ class Run:
         return max(utc(t if isinstance(t, str) else t[0]) for t in times) if times else 0
 
     def keep_node(self, job, node):
-        """As a kubelet does: starts the node's agent again if it has ended with an error."""
+        """Starts the node's agent again after each error, as a kubelet does."""
         def keep():
             backoff = 0.5
             while not self.stop_nodes.is_set():
@@ -418,6 +280,9 @@ class Run:
     def work(self):
         try:
             case[self.name][1](self)
+        except JobFailed:
+            self.await_consequences()
+            raise
         finally:
             self.stop_nodes.set()
             for job in self.jobs:
@@ -435,6 +300,18 @@ class Run:
             raise JobFailed(fault)
         if self.counts["restarts"] or self.counts["failed"] or self.counts["ended"]:
             raise JobFailed("restarts were used, workers failed or agents ended")
+        if self.slow:
+            raise JobFailed("; ".join(self.slow))
+
+    def await_consequences(self):
+        """Gives agents without restarts whose workers have failed 5 s to end. (1.13: they are in the exit barrier.)"""
+        end = time.monotonic() + 5
+        for job in self.jobs:
+            for name in {e["by"] for e in job.all_of("counted")}:
+                try:
+                    job.agents[name].process.wait(max(0, end - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    pass
 
     def count_ends(self, job):
         used = job.restarts_used()
@@ -442,13 +319,8 @@ class Run:
         self.counts["ended"] += sum(a.code not in (None, 0) and not a.killed for a in list(job.agents.values()))
 
     def line(self):
-        text = "%d joins, %d losses; restarts used %d, agents ended %d, workers failed %d" % tuple(
-            self.counts[n] for n in ("joins", "losses", "restarts", "ended", "failed"))
-        if self.spreads:
-            text += "; SIGTERMs within %.0f ms (at most %.0f)" % (statistics.median(self.spreads), max(self.spreads))
-        if self.seconds:
-            text += "; trained again after %.1f s (at most %.1f)" % (statistics.median(self.seconds), max(self.seconds))
-        return "; ".join([text] + self.figures) + " (%.0f s in all)" % (time.monotonic() - self.begin)
+        return "; ".join([costs(self.counts, self.spreads, self.seconds)] + self.figures) + " (%.0f s in all)" % (
+            time.monotonic() - self.begin)
 
     def again_command(self):
         options = self.options
@@ -461,15 +333,10 @@ class Run:
         return "RDZVD=%s %s" % (rdzvd_binary(), " ".join(words))
 
     def report(self, error):
-        lines = ["failed  %s: %s: %s" % (self.label, self.line(), error)]
-        if not isinstance(error, JobFailed):
-            lines.append("".join(traceback.format_exception(error)))
+        error.args = ("%s: %s" % (self.line(), error),)
         if not self.options.brief:
-            lines += [job.logs(30) for job in self.jobs]
-            if self.store is not None:
-                lines.append("---- store\n" + "\n".join(self.store.log().splitlines()[-60:]))
-        lines += ["again: " + self.again_command(), "logs: " + self.folder]
-        return "\n".join(lines)
+            return super().report(error)
+        return "failed  %s: %s\nagain: %s\nlogs: %s" % (self.label, error, self.again_command(), self.folder)
 
 
 # ------------------------------------------------------------ cases
@@ -557,7 +424,7 @@ def etcd_v2_tls(run):
 
 
 def lose_and_replace(run, first, way=None, **how):
-    """Nodes are lost one by one, and each one is replaced once the others train again."""
+    """Nodes are lost one by one. Each is replaced when the others train again."""
     run.open("--expect=%d" % first, "--regroup-wait=2s", way=way)
     job = run.new_job("1:64", "hang", **how)
     run.train(job, names(1, first))
@@ -569,15 +436,15 @@ def lose_and_replace(run, first, way=None, **how):
     run.finish(job)
 
 
-@case("losses", "nodes are lost and replaced, and the others' workers wait for ever for those that are lost")
+@case("losses", "nodes are lost and replaced, and the workers of the others wait for ever for the lost ones")
 def losses(run):
     lose_and_replace(run, 4)
 
 
 @case("fails", "a worker fails without a restart left, and all agents are started again (N:N)")
 def fails(run):
-    """An agent of torch 1.13 that has failed waits in the exit barrier as one that has ended well does, for up to
-    300 s; no store can know. So its workers are in a ring here: all of them fail, and no agent has to wait."""
+    """A failed agent of torch 1.13 waits in the exit barrier for up to 300 s and sends the same requests as a finished
+    agent, so no store can tell them apart. With 1.13 the workers are in a ring: all of them fail, so no agent waits."""
     count = run.options.nodes
     run.open()
     job = run.new_job("%d:%d" % (count, count), "ring" if run.torch.is_1x else "hang", max_restarts=0)
@@ -696,7 +563,7 @@ class EveryForks:
 
 
 def run(torch, name, seed, options, every_forks):
-    """What came of it, as it is written to the results."""
+    """One run. Returns its line of the results."""
     if STOP.is_set():
         return None
     one = Run(options, torch, name, seed, every_forks)
@@ -720,22 +587,19 @@ def summary(results):
         of = [r for r in results if (r["case"], r["torch"]) == (name, torch)]
         total = collections.Counter()
         for r in of:
-            total.update({k: r.get(k, 0) for k in ("joins", "losses", "restarts", "ended", "failed")})
-        spreads, seconds = [x for r in of for x in r["spreads"]], [x for r in of for x in r["seconds"]]
-        yield "%-14s torch %-7s %d of %d runs as expected: %d joins, %d losses; restarts used %d, agents ended %d, workers failed %d%s%s" % (
-            name, torch, sum(r["ok"] for r in of), len(of), total["joins"], total["losses"], total["restarts"],
-            total["ended"], total["failed"],
-            "; SIGTERMs within %.0f ms (at most %.0f)" % (statistics.median(spreads), max(spreads)) if spreads else "",
-            "; trained again after %.1f s (at most %.1f)" % (statistics.median(seconds), max(seconds)) if seconds else "")
+            total.update({k: r.get(k, 0) for k in COUNTS})
+        yield "%-15s torch %-6s %d of %d runs as expected: %s" % (
+            name, torch, sum(r["ok"] for r in of), len(of),
+            costs(total, [x for r in of for x in r["spreads"]], [x for r in of for x in r["seconds"]]))
 
 
-def main():
+def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", action="append", choices=tuple(case), metavar="NAME")
     parser.add_argument("--torch", action="append", help="%s; repeatable" % ", ".join(torches.ALL))
     parser.add_argument("--all", action="store_true", help="every release, not the usual two")
     parser.add_argument("--usual", action="store_true", help="the short forms of every run of all tests")
-    parser.add_argument("--way", choices=tuple(WAYS), default="direct", help="how agents connect, where the case leaves it open")
+    parser.add_argument("--way", choices=tuple(WAYS), default="direct", help="how agents connect, unless the case says it")
     parser.add_argument("--collective", choices=("ring", "gloo"), default="ring")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--joins", type=int, default=3, help="how many nodes join in one run")
@@ -751,11 +615,14 @@ def main():
     parser.add_argument("--brief", action="store_true", help="no logs in the report of a failure")
     parser.add_argument("--list", action="store_true", help="the cases")
     parser.add_argument("--tell", action="store_true", help="say what goes on")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    options = read_arguments()
     if options.list:
         case.print()
         return
-
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: STOP.set())
     runs = planned_runs(options)
