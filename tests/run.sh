@@ -290,6 +290,7 @@ if [ "$ALL" = yes ]; then
 else
     job_step torch-repair $PYTHON tests/torch/repair.py --case scale-up --case agent-last --seed "$SEED" --jobs 2
 fi
+job_step torch-together $PYTHON tests/torch/together.py --jobs 3 --seed "$SEED" ${RELEASES:---usual}
 if [ "$ALL" = yes ]; then
     job_step torch-volcano $PYTHON tests/torch/volcano.py --torch 2.13.0 --torch 2.14 --seed "$SEED" --jobs 4
 else

@@ -43,22 +43,29 @@ class Agent:
         self.began = None  # when it was let go, of one that waits for that
         self.relay = None  # of its own
         self.log_path = os.path.join(job.folder, name + ".log")
-        self.process = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                        start_new_session=True)  # a share of the CPU of its own
+        self.process = self.start(argv, env)
         self.pid = self.process.pid
         for work in (self._read, self._await_exit):
             threading.Thread(target=work, daemon=True).start()
+
+    def start(self, argv, env):
+        return subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT,
+                                start_new_session=True)  # a share of the CPU of its own
 
     def _read(self):
         with open(self.log_path, "ab") as log:
             for raw in self.process.stdout:
                 log.write(raw)
                 log.flush()
-                match = LINE.search(raw.decode(errors="replace").rstrip())
-                if match:
-                    fields = dict(word.split("=", 1) for word in match.group(2).split())
-                    self.job.event(dict(fields, event=match.group(1), by=self.name))
+                self.see(raw.decode(errors="replace").rstrip())
+
+    def see(self, line):
+        """Makes an event of a line of its output, if it is a worker's."""
+        match = LINE.search(line)
+        if match:
+            fields = dict(word.split("=", 1) for word in match.group(2).split())
+            self.job.event(dict(fields, event=match.group(1), by=self.name))
 
     def _await_exit(self):
         code = self.process.wait()
@@ -127,9 +134,16 @@ class Job:
         if self.torch.is_1x:
             # Python 3.11 and the default of these two do not go together in 1.13.
             argv += ["--redirects=2", "--tee=2", "--log_dir=" + os.path.join(self.folder, name)]
-        return argv + [
-            *more, os.path.join(torches.HERE, "train.py"), "--checkpoint=" + self.checkpoint,
-            "--hold=" + self.hold, *self.pace]
+        return argv + [*more, *self.program()]
+
+    def program(self):
+        """The words that start a worker."""
+        return [os.path.join(torches.HERE, "train.py"), self.own_word, "--hold=" + self.hold, *self.pace]
+
+    @property
+    def own_word(self):
+        """A word of its workers' command lines, which no other process has."""
+        return "--checkpoint=" + self.checkpoint
 
     def workers(self, name):
         """The pids of the agent's latest workers, by rank."""
@@ -159,7 +173,7 @@ class Job:
         somebody else's."""
         try:
             with open("/proc/%d/cmdline" % pid, "rb") as f:
-                ours = b"--checkpoint=" + self.checkpoint.encode() in f.read().split(b"\0")
+                ours = self.own_word.encode() in f.read().split(b"\0")
             if ours:
                 os.kill(pid, signal.SIGKILL)
         except OSError:  # gone, or another user's
@@ -171,8 +185,7 @@ class Job:
             if agent.code is None:
                 agent.process.kill()
                 agent.process.wait()
-        # A worker whose agent was killed may not have said its pid yet, so all are looked at; the
-        # path of the checkpoint on the command line tells which are this job's.
+        # A worker whose agent was killed may not have said its pid yet, so all are looked at.
         for name in os.listdir("/proc"):
             if name.isdigit():
                 self._end_worker(int(name))
