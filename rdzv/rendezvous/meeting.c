@@ -21,6 +21,7 @@
  *
  * Upstream: SimpleElasticAgent._invoke_run() (agent/server/api.py), num_nodes_waiting()
  * (rendezvous/dynamic_rendezvous.py); the same in 1.13 to 2.14. */
+#include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
@@ -87,16 +88,27 @@ static bool is_awaited(const struct run *run, const struct agent *a)
 
 /* --- How long agents are waited for. --- */
 
+/* Of an agent of which that is not known, it is that of the others, but not below torch's former
+ * default: all agents of a job mostly have one --monitor-interval. 0: not known of any. */
+static uint64_t usual_ms(const struct run *run, const struct agent *a, uint64_t now_ms)
+{
+    uint64_t own_ms = pace_interval_ms(a, now_ms), others_ms = run->meeting.usual_ms;
+
+    if (own_ms != 0 || others_ms == 0)
+        return own_ms;
+    return others_ms < TORCH_HEARTBEAT_MS ? TORCH_HEARTBEAT_MS : others_ms;
+}
+
 /* The agent waits for its look, and does not look at its workers. If the thread of its heartbeat
  * waits there instead, the thread that looks at the workers waits for that one, once the usual time
  * between two looks is over. */
-static bool is_gathered(const struct agent *a, uint64_t now_ms)
+static bool is_gathered(const struct run *run, const struct agent *a, uint64_t now_ms)
 {
-    uint64_t usual_ms = pace_interval_ms(a, now_ms);
+    uint64_t wait_ms = usual_ms(run, a, now_ms);
 
     return a->look == LOOK_GATHERED &&
            (!a->pace.may_beat ||
-            (usual_ms != 0 && clock_elapsed_ms(a->pace.held_ms, now_ms) >= usual_ms));
+            (wait_ms != 0 && clock_elapsed_ms(a->pace.held_ms, now_ms) >= wait_ms));
 }
 
 /* Continues at the first agent that was not gathered before: the agents in front of it are. So all
@@ -105,7 +117,8 @@ static bool are_all_gathered(struct step *s)
 {
     struct meeting *m = &s->run->meeting;
 
-    while (m->next != NULL && (is_gathered(m->next, s->now->ms) || !is_awaited(s->run, m->next)))
+    while (m->next != NULL &&
+           (is_gathered(s->run, m->next, s->now->ms) || !is_awaited(s->run, m->next)))
         m->next = TAILQ_NEXT(m->next, entry);
     return m->next == NULL;
 }
@@ -115,22 +128,36 @@ static bool has_asked(const struct run *run, const struct agent *a)
     return a->pace.round == run->view.completions && a->pace.asked_ms != 0;
 }
 
-static uint64_t longest_wait_ms(const struct run *run, uint64_t now_ms)
+static void note_usual(struct run *run, uint64_t now_ms)
+{
+    const struct agent *a;
+
+    run->meeting.usual_ms = 0;
+    TAILQ_FOREACH(a, &run->agents, entry) {
+        uint64_t own_ms = pace_interval_ms(a, now_ms);
+
+        if (run->meeting.usual_ms < own_ms)
+            run->meeting.usual_ms = own_ms;
+    }
+}
+
+static uint64_t longest_wait_ms(struct run *run, uint64_t now_ms)
 {
     uint64_t most_ms = 0, start_ms = 0, wait_ms;
     const struct agent *a;
 
+    note_usual(run, now_ms);
     TAILQ_FOREACH(a, &run->agents, entry) {
-        uint64_t usual_ms = pace_interval_ms(a, now_ms);
-        bool starts = !has_asked(run, a);
+        uint64_t own_ms = usual_ms(run, a, now_ms);
 
-        if ((starts || usual_ms == 0) && is_awaited(run, a)) {
-            if (usual_ms == 0)
-                return UNKNOWN_MS;
+        if (!is_awaited(run, a))
+            continue;
+        if (own_ms == 0)
+            return UNKNOWN_MS;
+        if (most_ms < own_ms)
+            most_ms = own_ms;
+        if (!has_asked(run, a))
             start_ms = START_MS;
-        }
-        if (most_ms < usual_ms)
-            most_ms = usual_ms;
     }
     wait_ms = most_ms + most_ms / 2 + SLACK_MS + start_ms;
     return wait_ms < MEETING_HOLD_MS ? wait_ms : MEETING_HOLD_MS;
@@ -198,7 +225,7 @@ static size_t count_late(const struct run *run, uint64_t now_ms)
     size_t late = 0;
 
     TAILQ_FOREACH(a, &run->agents, entry)
-        late += !is_gathered(a, now_ms) && is_awaited(run, a);
+        late += !is_gathered(run, a, now_ms) && is_awaited(run, a);
     return late;
 }
 

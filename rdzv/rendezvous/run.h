@@ -180,6 +180,7 @@ struct meeting {
     size_t held;         /* so many looks are held, since then, and until_ms at the latest: */
     uint64_t since_ms;
     uint64_t until_ms;
+    uint64_t usual_ms;  /* the longest usual time between two looks that was known then; 0: none */
     struct agent *next; /* GATHERS: those in front of it in run.agents look; NULL: all do */
 };
 

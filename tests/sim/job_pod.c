@@ -55,6 +55,8 @@ static uint64_t any_monitor_ms(uint64_t usual_ms)
 {
     static const uint64_t intervals_ms[] = {100, 1000, 5000};
 
+    if (usual_ms > intervals_ms[2])
+        return usual_ms;
     return sim_draw(8) != 0 ? usual_ms : intervals_ms[sim_draw(can_meet_together() ? 3 : 2)];
 }
 
