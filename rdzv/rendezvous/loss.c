@@ -353,7 +353,7 @@ static void drop_stale_waiting(struct step *s)
     const struct run_view *v = &s->run->view;
     struct torch_state next;
 
-    if (v->waiting == 0 || !v->state.complete || !step_is_open(s) ||
+    if (v->waiting == 0 || !v->state.complete || !step_is_open(s) || s->run->agent_count == 0 ||
         !presence_is_too_old(s, &v->state.nodes[v->waiting - 1]) || !step_read_state(s, &next))
         return;
     for (size_t i = 0; i < next.count; i++) {

@@ -41,8 +41,9 @@ void pace_note_write(const struct run *run, struct agent *a, uint64_t now_ms)
 
     if (p->round != run->view.completions)
         return;
-    if (since_ms >= BEAT_LEAST_MS && since_ms < beat_ms(p))
+    if (p->has_beaten && since_ms >= BEAT_LEAST_MS && since_ms < beat_ms(p))
         p->beat_ms = since_ms;
+    p->has_beaten = true;
     p->asked_ms = 0;
     p->wrote_ms = now_ms;
 }

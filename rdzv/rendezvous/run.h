@@ -61,7 +61,8 @@ struct agent_pace {
     uint64_t interval_ms; /* usual time between two looks, in all rounds */
     uint64_t beat_ms;     /* the same of two heartbeats, if below torch's interval */
     uint64_t held_ms;     /* LOOK_GATHERED, LOOK_SHIFTED: since then */
-    bool may_beat;        /* the first of these: that may be the GET of its heartbeat */
+    bool has_beaten;      /* it has written in that round */
+    bool may_beat;        /* LOOK_GATHERED: that may be the GET of its heartbeat */
 };
 
 /* A connection of an agent. The caller makes it, zero but for the first five members, and keeps it
