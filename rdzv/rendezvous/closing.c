@@ -196,8 +196,8 @@ void closing_release_finished(struct step *s)
 {
     struct run *run = s->run;
 
-    if (run->finished == 0 || run->released || run->agent_count == 0 || !run->view.is_state || !run->view.has_completed ||
-        !(is_round_over(run) || are_others_lost(run)))
+    if (run->finished == 0 || run->released || run->agent_count == 0 || !run->view.is_state ||
+        !run->view.has_completed || !(is_round_over(run) || are_others_lost(run)))
         return;
     owed_keys_put_exit(s, run->finishing_round);
     run->released = true;

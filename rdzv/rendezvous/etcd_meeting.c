@@ -1,12 +1,15 @@
 /* Meetings over `etcd-v2`. See etcd_meeting.h. */
 #include "rdzv/rendezvous/etcd_meeting.h"
 
+#include "proto/torch/torch_timing.h"
 #include "rdzv/http/job.h"
 #include "rdzv/rendezvous/explain.h"
 
 /* An agent presumes another one dead 15 s after its last heartbeat, and sends its own each 5 s. */
 #define HOLD_MOST_MS 8000
 #define SLACK_MS     2000
+/* A heartbeat may come so much before its interval is over, by our clock. */
+#define BEAT_EARLY_MS 200
 /* From the release of a write on: its client may have to read the state and write once more. */
 #define WRITE_MS 1000
 
@@ -130,10 +133,18 @@ static struct etcd_member *member_of(struct etcd_run *run, const struct conn *c)
     return same_host == 1 ? found : NULL;
 }
 
-static bool do_all_look(const struct etcd_run *run)
+/* The thread that looks at the workers waits, as pace.c says it. */
+static bool is_gathered(const struct etcd_member *m, uint64_t now_ms)
+{
+    uint64_t usual_ms = m->interval_ms != 0 ? m->interval_ms : TORCH_HEARTBEAT_MS;
+
+    return m->held != NULL && (!m->may_beat || clock_elapsed_ms(m->held_ms, now_ms) >= usual_ms);
+}
+
+static bool are_all_gathered(const struct etcd_run *run, uint64_t now_ms)
 {
     for (size_t i = 0; i < run->state.count; i++) {
-        if (is_participant(run, i) && run->members[i].held == NULL)
+        if (is_participant(run, i) && !is_gathered(&run->members[i], now_ms))
             return false;
     }
     return true;
@@ -149,6 +160,8 @@ static void note_look(struct etcd_member *m, uint64_t now_ms)
     else if (m->looked_ms != 0)
         m->interval_ms -= (m->interval_ms - interval_ms) / 16;
     m->looked_ms = now_ms;
+    if (m->wrote_ms == 0)
+        m->wrote_ms = now_ms;
 }
 
 static uint64_t longest_wait_ms(const struct etcd_run *run)
@@ -204,7 +217,8 @@ void etcd_meeting_check(struct etcd_run *run, uint64_t now_ms)
     if (!may_meet(run) || (m->phase == ETCD_MEETING_GATHERS && m->writes == 0) ||
         (m->phase == ETCD_MEETING_WRITES && now_ms >= m->until_ms))
         end(run);
-    else if (m->phase == ETCD_MEETING_GATHERS && (do_all_look(run) || now_ms >= m->until_ms))
+    else if (m->phase == ETCD_MEETING_GATHERS &&
+             (are_all_gathered(run, now_ms) || now_ms >= m->until_ms))
         let_writes_go(run, now_ms);
 }
 
@@ -219,6 +233,8 @@ static bool holds_look(struct etcd_run *run, const struct http_request *r)
         note_look(m, now_ms);
     if (run->meeting.phase == ETCD_MEETING_NONE || m->held != NULL || !hold(run, r, m))
         return false;
+    m->held_ms = now_ms;
+    m->may_beat = clock_elapsed_ms(m->wrote_ms, now_ms) + BEAT_EARLY_MS >= TORCH_HEARTBEAT_MS;
     etcd_meeting_check(run, now_ms);
     return true;
 }
@@ -244,12 +260,16 @@ static bool holds_write(struct etcd_run *run, const struct http_request *r, stru
                         uint64_t prev_index)
 {
     struct etcd_meeting *m = &run->meeting;
+    struct etcd_member *member = member_of(run, r->conn);
+    uint64_t now_ms = engine_now_ms(http_engine(r));
 
+    if (member != NULL)
+        member->wrote_ms = now_ms;
     if (prev_index != run->modified || m->phase == ETCD_MEETING_WRITES ||
-        !begins_to_wait(http_engine(r), run, value) || do_all_look(run))
+        !begins_to_wait(http_engine(r), run, value) || are_all_gathered(run, now_ms))
         return false;
     if (m->phase == ETCD_MEETING_NONE)
-        m->until_ms = engine_now_ms(http_engine(r)) + longest_wait_ms(run);
+        m->until_ms = now_ms + longest_wait_ms(run);
     if (!hold(run, r, NULL))
         return false;
     m->phase = ETCD_MEETING_GATHERS;

@@ -29,6 +29,9 @@ struct etcd_member {
     const struct held_request *held; /* NULL: none is held */
     uint64_t looked_ms;              /* the last one came then; 0: none has */
     uint64_t interval_ms;            /* usually so long passes between two; 0: unknown */
+    uint64_t wrote_ms;               /* its last write came then, or its first look */
+    uint64_t held_ms;                /* since then it is held, and: */
+    bool may_beat;                   /* that may be the read before a heartbeat: see pace.c */
 };
 
 TAILQ_HEAD(held_request_list, held_request);
