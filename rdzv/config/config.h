@@ -100,12 +100,6 @@ enum config_sync {
     CONFIG_SYNC_OFF,    /* nothing: as without a data directory */
 };
 
-enum config_snapshot_opcodes {
-    CONFIG_SNAPSHOT_OPCODES_OFF,
-    CONFIG_SNAPSHOT_OPCODES_X1,
-    CONFIG_SNAPSHOT_OPCODES_X2
-};
-
 /* An amount that is found out at start. */
 #define CONFIG_AUTO UINT64_MAX
 
@@ -234,7 +228,6 @@ struct config {
     struct cidr_list allowed; /* who may, beside this machine */
 
     bool legacy; /* accept c10d's legacy version (torch 1.9 to 2.0), or refuse it */
-    enum config_snapshot_opcodes snapshot_opcodes;
     uint64_t space_idle_timeout_ms; /* 0: off */
     uint64_t session_timeout_ms;    /* of sessions without their relay */
     uint64_t exit_when_idle_ms;     /* 0: off */
@@ -275,9 +268,6 @@ static inline bool config_passes_on(const struct config *c)
 {
     return c->upstream != NULL && c->journal.url != NULL;
 }
-
-/* What a c10d client without a handshake speaks. */
-enum c10d_version config_legacy_version(const struct config *config);
 
 /* An inherited listening socket (see notify.h) takes the place of the listener with that address,
  * if there is one, of the default listeners, if no setting names any, or its own place. A socket

@@ -13,7 +13,6 @@
 #define KEY_LIMIT_MOST 1015412685
 
 static const char *const switch_names[] = {"off", "on", NULL};
-static const char *const snapshot_names[] = {"off", "x1", "x2", NULL};
 static const char *const log_format_names[] = {"logfmt", "json", NULL};
 static const char *const sync_names[] = {"always", "batch", "off", NULL};
 static const char *const restart_names[] = {"off", "closed", "silent", NULL};
@@ -46,13 +45,6 @@ const struct option config_options[] = {
      .group = listening,
      .value_name = "on|off",
      .help = "accept the c10d version of torch 1.9 to 2.0"},
-    {.name = "c10d-snapshot-opcodes",
-     .kind = OPTION_CHOICE,
-     .offset = AT(snapshot_opcodes),
-     .choices = snapshot_names,
-     .group = listening,
-     .value_name = "off|x1|x2",
-     .help = "c10d opcodes above 6 as torch snapshots of mid-2023 had them"},
 
     {.name = "cert",
      .kind = OPTION_TEXT,

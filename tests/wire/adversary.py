@@ -93,7 +93,6 @@ def settings(seed):
              "--merge-heartbeats=%s" % rng.choice(("on", "on", "off")),
              "--elastic-fixes=%s" % rng.choice(("on", "on", "on", "off")),
              "--c10d-legacy=%s" % rng.choice(("on", "on", "off")),
-             "--c10d-snapshot-opcodes=%s" % rng.choice(("off", "off", "x1", "x2")),
              "--etcd-auth=%s" % rng.choice(("on", "on", "off")),
              "--password-backoff=%s" % rng.choice(("on", "off")),
              "--session-timeout=%s" % rng.choice(("1s", "3s")),
