@@ -201,8 +201,7 @@ static int open_data(struct server *s)
     const struct config *c = s->config;
     const struct data_dir_options options = {
         .path = c->sync == CONFIG_SYNC_OFF ? NULL : c->data_dir,
-        .mode = c->sync == CONFIG_SYNC_ALWAYS ? JOURNAL_WRITER_ALWAYS : JOURNAL_WRITER_BATCH,
-        .sync_interval_ms = c->sync_interval_ms};
+        .mode = c->sync == CONFIG_SYNC_ALWAYS ? JOURNAL_WRITER_ALWAYS : JOURNAL_WRITER_BATCH};
 
     return data_dir_open(&s->store.data, &options, &s->engine);
 }

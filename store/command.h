@@ -62,12 +62,6 @@ static inline enum space_part command_part(enum command_kind kind)
     return PART_SPACE;
 }
 
-/* True when the command may make a key that there was not; of PART_KEYS. */
-static inline bool command_makes_key(enum command_kind kind)
-{
-    return kind != COMMAND_KEY_DELETE && kind != COMMAND_QUEUE_PUSH && kind != COMMAND_QUEUE_POP;
-}
-
 /* A list of names or patterns; `absent` tells null from an empty one. */
 struct command_list {
     const struct slice *items;

@@ -13,7 +13,6 @@ enum store_status {
     STORE_NOT_A_NUMBER,      /* ADD or BARRIER on a value that holds no integer */
     STORE_FULL,              /* the space has no room for it */
     STORE_TOO_LONG,          /* TREE_…: the path; see tree_path_fits(). KEY_APPEND: the value */
-    STORE_TOO_MANY_RUNS,     /* the space has as many runs as it may; engine_apply() says so */
     STORE_TOO_MANY_RUN_KEYS, /* one MULTI_SET has more keys of runs than it may */
     STORE_IN_USE,    /* a worker store that a run record names, to which a session is bound, or in
                         which a client waits */

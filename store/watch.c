@@ -139,7 +139,6 @@ static void unregister(struct watch_hub *h, struct watch *w)
     TAILQ_REMOVE(&point->watches, w, entry);
     w->at = NULL;
     h->registered--;
-    h->quota->waiters--;
     quota_wait(h->quota, &h->waiting_bytes, 0, watch_cost(point->node.key));
     if (TAILQ_EMPTY(&point->watches)) {
         table_remove(&h->points, &point->node);
@@ -431,7 +430,6 @@ static bool point_register(struct watch_hub *h, struct slice key, struct watch *
     w->at = point;
     TAILQ_INSERT_TAIL(&point->watches, w, entry);
     h->registered++;
-    h->quota->waiters++;
     quota_wait(h->quota, &h->waiting_bytes, watch_cost(key), 0);
     return true;
 }

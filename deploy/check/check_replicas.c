@@ -64,7 +64,7 @@ static bool next_endpoint(struct check *c, const char **at, const char **host, l
 
 void check_journal_files(struct check *c)
 {
-    static const char *const of_files[] = {"data-dir", "sync", "sync-interval"};
+    static const char *const of_files[] = {"data-dir", "sync"};
 
     for (size_t i = 0; i < c->jobs.store_count; i++) {
         const struct job_store *s = &c->jobs.stores[i];

@@ -316,7 +316,7 @@ const struct check_rule check_rules[] = {
      check_replicas_no_budget},
     {"journal-files", ERROR, "an rdzvd with a journal in etcd and one in files",
      "rdzvd ends at once: with --journal=etcd://... all its state is in etcd.",
-     "Leave out --data-dir, --sync and --sync-interval, and the volume.", check_journal_files},
+     "Leave out --data-dir and --sync, and the volume.", check_journal_files},
     {"journal-blocked", ERROR, "a NetworkPolicy that keeps replicas from etcd",
      "No replica reaches etcd, so none leads: /readyz is 503, and agents wait without end.",
      "Admit the endpoints of --journal in spec.egress, with their ports, beside DNS.",

@@ -96,7 +96,7 @@ enum config_action {
 /* What a change has survived once it is answered. The order is that of `choices`. */
 enum config_sync {
     CONFIG_SYNC_ALWAYS, /* the machine's end, too */
-    CONFIG_SYNC_BATCH,  /* the process's; the machine's, but for the last sync_interval_ms */
+    CONFIG_SYNC_BATCH,  /* the process's; the machine's, but for the last 100 ms */
     CONFIG_SYNC_OFF,    /* nothing: as without a data directory */
 };
 
@@ -114,8 +114,6 @@ struct config_limits {
     uint32_t connections_max;    /* 0: no limit but the descriptors */
     uint64_t memory_max;         /* bytes of the process; 0: no limit; CONFIG_AUTO */
     uint64_t space_bytes_max;    /* all that one space keeps; 0: no limit */
-    uint32_t runs_max;           /* torch rendezvous of one space; 0: no limit */
-    uint32_t watchers_max;       /* etcd watches and c10d waiters of one space; 0: no limit */
     uint32_t http_head_max;      /* bytes of an HTTP request's head; no flag */
     uint32_t http_form_max;      /* bytes of an HTTP form body; no flag */
     uint64_t request_timeout_ms; /* from the first byte of a request to its last; 0: for ever */
@@ -209,7 +207,6 @@ struct config {
     char *check_live;  /* CONFIG_CHECK_LIVE: its HOST:PORT */
     char *check_ready; /* CONFIG_CHECK_READY: its HOST:PORT, and perhaps a query */
     enum config_sync sync;
-    uint64_t sync_interval_ms;
     struct string_list advertise_client_urls; /* "http://localhost:2379" */
     bool advertise_default;                   /* no setting names them, so they may be wrong */
     struct string_list advertise_peer_urls;   /* "http://localhost:2380" */

@@ -14,7 +14,6 @@ static void set_defaults(struct config *c)
         .session_timeout_ms = 60000,
         .drain_timeout_ms = 5000,
         .sync = CONFIG_SYNC_BATCH,
-        .sync_interval_ms = 100,
         .journal.lease_ms = 5000,
         .elastic =
             {
@@ -42,8 +41,6 @@ static void set_defaults(struct config *c)
                 .output_max = UINT64_C(64) << 20,
                 .memory_max = CONFIG_AUTO,
                 .space_bytes_max = UINT64_C(4) << 30,
-                .runs_max = 10000,
-                .watchers_max = 131072,
                 .http_head_max = 1 << 20,
                 .http_form_max = 10 << 20,
                 .request_timeout_ms = 60000,

@@ -96,17 +96,11 @@ const char *config_check_space(struct config *c, const char *text)
 /* Settings of who keeps keys, and whose answers depend on it. */
 static bool is_refused(const char *name)
 {
-    static const char *const names[] = {"data-dir",
-                                        "journal-endpoints-file",
-                                        "journal-lease",
-                                        "journal-user",
-                                        "journal-password-file",
-                                        "sync",
-                                        "sync-interval",
-                                        "space-idle-timeout",
-                                        "session-timeout",
-                                        "read-token-file",
-                                        "read-names"};
+    static const char *const names[] = {
+        "data-dir",           "journal-endpoints-file", "journal-lease",
+        "journal-user",       "journal-password-file",  "sync",
+        "space-idle-timeout", "session-timeout",        "read-token-file",
+        "read-names"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(name, names[i]) == 0)

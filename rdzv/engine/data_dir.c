@@ -380,10 +380,8 @@ static void close_dir(void *arg)
 /* 0, or -1 after it logged why not. */
 static int start(struct data_dir *d, const struct data_dir_options *options)
 {
-    struct journal_writer_options writer = {.mode = options->mode,
-                                            .sync_interval_ms = options->sync_interval_ms,
-                                            .clock = d->engine->options.clock,
-                                            .path = d->path};
+    struct journal_writer_options writer = {
+        .mode = options->mode, .clock = d->engine->options.clock, .path = d->path};
     char why[TEXT_MAX];
     int error;
 

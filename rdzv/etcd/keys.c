@@ -50,16 +50,9 @@ static void start_watch(const struct http_request *r, struct slice key,
                         const struct etcd_request *q)
 {
     struct tree *t = &r->space->store->tree;
-    uint32_t max = r->http->config->limits.watchers_max;
     struct watch *watch;
     enum etcd_code code;
 
-    if (max != 0 && r->space->store->quota.waiters >= max) {
-        etcd_reply_error(r, ETCD_INTERNAL,
-                         slice_str("rdzvd: too many watches in this space, see --watcher-limit"),
-                         t->index);
-        return;
-    }
     if (!tree_path_fits(key)) {
         reply_not_kept(r, STORE_TOO_LONG);
         return;

@@ -330,7 +330,7 @@ def set_slashes(s):
     delete(peer, (key for key, _ in slashes(s)[1]))
 
 
-@case("--runs-per-space=100000")
+@case()
 def many_runs(s):
     """One client has made many runs; then seconds pass."""
     peer, count = s.peer(), s.of(24000)
@@ -344,7 +344,7 @@ def many_runs(s):
     time.sleep(3)
 
 
-@case("--runs-per-space=100000")
+@case()
 def list_runs(s):
     """One client has made many runs; another looks at them one by one."""
     peer, count = s.peer(), s.of(15000)

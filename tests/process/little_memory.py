@@ -152,7 +152,7 @@ def free(server, port, kind, watcher):
 def try_one(kind, limit):
     make, count, metric = KINDS[kind]
     argv = ["sh", "-c", 'ulimit -v %d; exec "$0" "$@"' % limit, rdzvd_binary(), "--listen",
-            "127.0.0.1:0", "--runs-per-space=off"]
+            "127.0.0.1:0"]
     with Server(argv) as server:
         port = int(server.wait_log(r"event=listening address=\S+:(\d+)")[0].group(1))
         client, watcher = Client(port, kind in KINDS_OF_C10D), Client(port, False)

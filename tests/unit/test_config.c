@@ -46,8 +46,6 @@ static void defaults_are_those_of_the_manual(void **state)
     assert_int_equal(c.limits.connections_max, 0);
     assert_true(c.limits.memory_max == CONFIG_AUTO);
     assert_int_equal(c.limits.space_bytes_max, UINT64_C(4) << 30);
-    assert_int_equal(c.limits.runs_max, 10000);
-    assert_int_equal(c.limits.watchers_max, 131072);
     assert_int_equal(c.limits.http_head_max, 1 << 20);
     assert_int_equal(c.limits.http_form_max, 10 << 20);
     assert_int_equal(c.limits.request_timeout_ms, 60000);
@@ -88,13 +86,12 @@ static void every_flag_reaches_its_place(void **state)
     assert_int_equal(c.log_level, LOG_WARN);
     config_free(&c);
 
-    parse_well(
-        &(struct start){.words = {"--key-size-limit=1KiB", "--value-limit=2KiB",
-                                  "--keys-per-request=3", "--request-limit=4KiB",
-                                  "--output-limit=5KiB", "--connection-limit=6",
-                                  "--memory-limit=7MiB", "--space-limit=off", "--watcher-limit=8",
-                                  "--request-timeout=9s", "--c10d-legacy=true"}},
-        &c);
+    parse_well(&(struct start){.words = {"--key-size-limit=1KiB", "--value-limit=2KiB",
+                                         "--keys-per-request=3", "--request-limit=4KiB",
+                                         "--output-limit=5KiB", "--connection-limit=6",
+                                         "--memory-limit=7MiB", "--space-limit=off",
+                                         "--request-timeout=9s", "--c10d-legacy=true"}},
+               &c);
     assert_int_equal(c.limits.key_max, 1024);
     assert_int_equal(c.limits.value_max, 2048);
     assert_int_equal(c.limits.keys_max, 3);
@@ -103,7 +100,6 @@ static void every_flag_reaches_its_place(void **state)
     assert_int_equal(c.limits.connections_max, 6);
     assert_int_equal(c.limits.memory_max, 7 << 20);
     assert_int_equal(c.limits.space_bytes_max, 0);
-    assert_int_equal(c.limits.watchers_max, 8);
     assert_int_equal(c.limits.request_timeout_ms, 9000);
     assert_true(c.legacy);
     config_free(&c);

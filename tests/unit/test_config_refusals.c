@@ -370,7 +370,7 @@ static const struct {
     {{.words = {"--journal=etcd://a:1/b", "--journal-ca=c", "--journal-key=d"}},
      2,
      "--journal-key: needs its certificate: --journal-cert=FILE"},
-    {{.words = {"--sync-interval=2m"}}, 2, "--sync-interval: \"2m\": must be from 1ms to 1m"},
+    {{.words = {"--journal-lease=2m"}}, 2, "--journal-lease: \"2m\": must be from 2s to 1m"},
     {{.words = {"--plaintext=sometimes"}},
      2,
      "--plaintext: \"sometimes\": write on, loopback, off, or networks as in "

@@ -83,8 +83,6 @@ def settings(seed):
              "--memory-limit=%s" % rng.choice(("256MiB", "256MiB", "128MiB", "64MiB")),
              "--space-limit=%s" % rng.choice(("4GiB", "64MiB", "16MiB", "4MiB")),
              "--output-limit=%s" % rng.choice(("64MiB", "64MiB", "1MiB", "64KiB")),
-             "--runs-per-space=%s" % rng.choice(("10000", "100", "5")),
-             "--watcher-limit=%s" % rng.choice(("131072", "131072", "1000", "100")),
              "--request-timeout=%s" % rng.choice(("1m", "1m", "1s", "300ms")),
              "--closed-run-ttl=%s" % rng.choice(("5s", "300ms", "1ms")),
              "--closed-run-wait=%s" % rng.choice(("45s", "300ms", "off")),
