@@ -19,7 +19,7 @@
 #include "rdzv/etcd/stats.h"
 #include "rdzv/relay/forward.h"
 
-/* A kubelet asks for them by the pod's address, and --check-live as localhost. */
+/* A kubelet asks for them by the pod's address, and --check-health as localhost. */
 #define OWN_PROBE (ROUTE_IS_PROBE | ROUTE_CHEAP | ROUTE_TAKES_ADDRESSES)
 
 const struct http_route http_routes[] = {

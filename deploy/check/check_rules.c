@@ -351,8 +351,8 @@ const struct check_rule check_rules[] = {
     {"tls-probe", ERROR, "a probe that does not speak as its port does",
      "The kubelet comes from the node, with plain text unless scheme is HTTPS, and never has a "
      "certificate. The probe always fails, and Kubernetes restarts the container again and again.",
-     "Set scheme: HTTPS. With --client-ca, use exec probes: rdzvd --check-ready=localhost:PORT and "
-     "--check-live=localhost:PORT.",
+     "Set scheme: HTTPS. With --client-ca, use exec probes: rdzvd "
+     "--check-health=localhost:PORT/readyz, and /livez.",
      check_tls_probe},
     {"store-rolling-update", WARNING, "a store that an update replaces under running jobs",
      "A second `kubectl apply` with any change restarts the store, or runs two stores at once. "

@@ -85,12 +85,11 @@ struct config_journal {
 
 enum config_action {
     CONFIG_RUN,
-    CONFIG_CHECK,       /* config_write_check() to stdout, exit 0 */
-    CONFIG_HELP,        /* config_write_help() to stdout, exit 0 */
-    CONFIG_VERSION,     /* config_write_version() to stdout, exit 0 */
-    CONFIG_CHECK_DATA,  /* read a data directory, say what is in it; exit 0 when it is whole */
-    CONFIG_CHECK_LIVE,  /* ask the rdzvd at check_live; exit 0 when it lives */
-    CONFIG_CHECK_READY, /* ask the rdzvd at check_ready; exit 0 when it is ready */
+    CONFIG_CHECK,        /* config_write_check() to stdout, exit 0 */
+    CONFIG_HELP,         /* config_write_help() to stdout, exit 0 */
+    CONFIG_VERSION,      /* config_write_version() to stdout, exit 0 */
+    CONFIG_CHECK_DATA,   /* read a data directory, say what is in it; exit 0 when it is whole */
+    CONFIG_CHECK_HEALTH, /* ask the rdzvd at check_health; exit 0 when it answers 200 */
 };
 
 /* What a change has survived once it is answered. The order is that of `choices`. */
@@ -203,9 +202,8 @@ struct config {
     char *name;     /* "default"; the member's name in /v2/members and /v2/stats */
     char *data_dir; /* NULL: state is in memory only */
     struct config_journal journal;
-    char *check_data;  /* CONFIG_CHECK_DATA: that directory */
-    char *check_live;  /* CONFIG_CHECK_LIVE: its HOST:PORT */
-    char *check_ready; /* CONFIG_CHECK_READY: its HOST:PORT, and perhaps a query */
+    char *check_data;   /* CONFIG_CHECK_DATA: that directory */
+    char *check_health; /* CONFIG_CHECK_HEALTH: HOST:PORT/PATH */
     enum config_sync sync;
     struct string_list advertise_client_urls; /* "http://localhost:2379" */
     bool advertise_default;                   /* no setting names them, so they may be wrong */

@@ -88,10 +88,8 @@ static bool finish(struct parse *p)
     }
     if (c->check_data != NULL && c->action == CONFIG_RUN)
         c->action = CONFIG_CHECK_DATA;
-    if (c->check_live != NULL && c->action == CONFIG_RUN)
-        c->action = CONFIG_CHECK_LIVE;
-    if (c->check_ready != NULL && c->action == CONFIG_RUN)
-        c->action = CONFIG_CHECK_READY;
+    if (c->check_health != NULL && c->action == CONFIG_RUN)
+        c->action = CONFIG_CHECK_HEALTH;
     if (!etcd_flags_finish(d))
         return false;
     if (c->name[0] == '\0')
@@ -194,8 +192,7 @@ void config_free(struct config *c)
     free(c->journal.password_file);
     free(c->journal.endpoints_file);
     free(c->check_data);
-    free(c->check_live);
-    free(c->check_ready);
+    free(c->check_health);
     free(c->admin_token_file);
     free(c->read_token_file);
     free(c->tls.cert);

@@ -314,9 +314,9 @@ def the_image_serves_under_its_own_entry_point():
             put = urllib.request.Request(daemon.url + "/v2/keys/a", data=b"value=1", method="PUT")
             with urllib.request.urlopen(put, timeout=60) as reply:
                 check(json.load(reply)["node"]["value"] == "1", "etcd's API")
-            out = run(*in_root(architecture, HOSTS), RDZVD, "--check-live=localhost:%d" % daemon.port)
+            out = run(*in_root(architecture, HOSTS), RDZVD, "--check-health=localhost:%d/livez" % daemon.port)
             check("answers 200" in out, "as a probe: " + out)
-        run(*in_root(architecture, HOSTS), RDZVD, "--check-live=localhost:%d" % daemon.port, code=1)
+        run(*in_root(architecture, HOSTS), RDZVD, "--check-health=localhost:%d/livez" % daemon.port, code=1)
 
 
 @contextlib.contextmanager

@@ -491,8 +491,8 @@ def a_name_that_a_web_page_gave_us_is_refused_on_loopback():
                                    ("/readyz", "my.name", 200), ("/livez", "evil.example", 421)):
             got = http_head(server.port, "GET %s HTTP/1.1\nHost: %s\n\n" % (path, host))[0]
             check(got == wanted, "%s of %s: %d" % (path, host, got))
-        for flag in ("--check-live", "--check-ready"):
-            code, out, _ = once("%s=localhost:%d" % (flag, server.port))
+        for path in ("/livez", "/readyz"):
+            code, out, _ = once("--check-health=localhost:%d%s" % (server.port, path))
             check(code == 0, out)
     for args, argv0 in ((["--listen", "*:0"], "rdzvd"), (["--listen", "127.0.0.1:0"], "etcd")):
         with started(args, argv0=argv0) as server:
@@ -937,28 +937,28 @@ def check_config_reads_back_the_same():
 
 
 @case
-def check_live_asks_what_listens_on_loopback():
-    def asked(address, flag="--check-live="):
-        code, out, err = once(flag + address)
+def check_health_asks_what_listens_on_loopback():
+    def asked(address):
+        code, out, err = once("--check-health=" + address)
         check(err == "" and out.count("\n") == 1, (out, err))
         return code, out
 
     with Rdzvd("--listen=127.0.0.1:0") as server:
         for host in ("127.0.0.1", "localhost"):  # whose ::1 does not answer
-            code, out = asked("%s:%d" % (host, server.port))
-            check(code == 0 and "200" in out, out)
+            code, out = asked("%s:%d/livez" % (host, server.port))
+            check(code == 0 and "/livez answers 200" in out, out)
             for query in ("", "?verbose", "?exclude=store&exclude=loop"):
-                code, out = asked("%s:%d%s" % (host, server.port, query), "--check-ready=")
-                check(code == 0 and "/readyz answers 200" in out, out)
+                code, out = asked("%s:%d/readyz%s" % (host, server.port, query))
+                check(code == 0 and "/readyz%s answers 200" % query in out, out)
         port = server.port
-    code, out = asked("localhost:%d" % port)
+    code, out = asked("localhost:%d/livez" % port)
     check(code == 1 and "refused" in out, out)
-    for address in ("localhost", ":29400", "localhost:", "localhost:a", "[]:1", "x" * 300 + ":1", "a:1?b c", "a?b:1",
-                    "a:1?" + "b" * 500):
+    for address in ("localhost", "localhost:1", ":29400/livez", "localhost:/livez", "localhost:a/livez", "[]:1/livez",
+                    "x" * 300 + ":1/livez", "a:1/b c", "a/b:1", "a:1?b", "a:1/" + "b" * 500):
         code, out = asked(address)
-        check(code == 1 and "HOST:PORT" in out, out)
+        check(code == 1 and "HOST:PORT/PATH" in out, out)
     with socket.create_server(("127.0.0.1", 0)) as other:
-        address = "127.0.0.1:%d" % other.getsockname()[1]
+        address = "127.0.0.1:%d/livez" % other.getsockname()[1]
         code, out = asked(address)  # it accepts, as every kernel does, and says nothing
         check(code == 1 and "timed out" in out, out)
         other.accept()[0].close()
