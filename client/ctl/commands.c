@@ -296,7 +296,7 @@ const struct ctl_command ctl_commands[] = {
      WORD_SPACE,
      1u << OPTION_YES,
      "empty a space",
-     "Removes all keys of the space, of c10d and of etcd, with its users and roles. "
+     "Removes all keys of the space, of c10d and of etcd. "
      "Connections stay open. Only operators may do this: use a Unix socket, or --token-file.",
      {{"clear default", "asks first"}},
      run_clear},

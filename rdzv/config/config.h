@@ -131,7 +131,6 @@ struct config_tls {
     char *cert, *key;                    /* NULL: there is no TLS, and the rest says nothing */
     char *client_ca;                     /* NULL: clients are asked for no certificate */
     enum config_client_cert client_cert; /* whether one without it is let in */
-    bool client_cert_auth;               /* etcd's: a common name is a user of etcd's auth */
     char *crl;                           /* certificates that are taken no more; NULL: none */
     struct string_list client_names;     /* their certificates name one of these; empty: any */
     struct string_list admin_names;      /* whose certificates name one of these are operators */
@@ -214,8 +213,6 @@ struct config {
     struct string_list host_whitelist;        /* names, or `*` alone; empty: any, but on loopback
                                                  addresses and localhost alone */
 
-    bool etcd_auth;         /* etcd's users and roles; false: they cannot be switched on */
-    bool password_backoff;  /* wrong passwords and tokens cost their address time, net/backoff.h */
     char *admin_token_file; /* NULL: there is no token */
     char *read_token_file;  /* the same; without that and tls.read_names, all may read */
     struct config_tls tls;

@@ -8,8 +8,6 @@
 static void set_defaults(struct config *c)
 {
     *c = (struct config){
-        .etcd_auth = true,
-        .password_backoff = true,
         .legacy = true,
         .session_timeout_ms = 60000,
         .drain_timeout_ms = 5000,

@@ -35,7 +35,7 @@ static void settings_in_effect_read_back(void **state)
                    "--journal-password-file=/run/p", "--journal-ca=ca", "--journal-cert=c",
                    "--journal-key=k"}},
         {.words = {"--listen=unix:/run/a \"b", "--listen=:1", "--admin-token-file=/run/token",
-                   "--read-token-file=/run/readers", "--etcd-auth=off", "--password-backoff=off"}},
+                   "--read-token-file=/run/readers"}},
         {.words = {"--enable-v2", "--name=b", "--initial-advertise-peer-urls=http://10.0.0.1:2380",
                    "--initial-cluster-token=t", "--listen-client-urls=http://0.0.0.0:5",
                    "--advertise-client-urls=http://b:5",

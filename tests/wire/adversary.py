@@ -91,8 +91,6 @@ def settings(seed):
              "--merge-heartbeats=%s" % rng.choice(("on", "on", "off")),
              "--elastic-fixes=%s" % rng.choice(("on", "on", "on", "off")),
              "--c10d-legacy=%s" % rng.choice(("on", "on", "off")),
-             "--etcd-auth=%s" % rng.choice(("on", "on", "off")),
-             "--password-backoff=%s" % rng.choice(("on", "off")),
              "--session-timeout=%s" % rng.choice(("1s", "3s")),
              "--space-idle-timeout=%s" % rng.choice(("off", "off", "200ms")),
              "--log-level=%s" % rng.choice(("info", "info", "debug")),
