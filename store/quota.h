@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct quota {
-    size_t kept;    /* keys, queues, worker stores, run records, etcd's tree, users and roles */
+    size_t kept;    /* keys, queues, worker stores, run records, etcd's tree */
     size_t waiting; /* waiters and watches, and the absent keys that they are at */
     size_t max;     /* of each of the two sums; 0: no limit */
 };

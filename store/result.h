@@ -34,18 +34,8 @@ struct tree_result {
     uint64_t actual_index;
 };
 
-enum auth_status {
-    AUTH_OK = 0,
-    AUTH_NOT_FOUND,   /* AUTH_…_DELETE: no user or role of that name */
-    AUTH_UNCHANGED,   /* AUTH_ENABLE, AUTH_DISABLE: it is so already */
-    AUTH_NO_ROOT,     /* AUTH_ENABLE: there is no user root */
-    AUTH_ROOT_NEEDED, /* AUTH_USER_DELETE: the user root, while the switch is on */
-    AUTH_ROOT_ROLE,   /* AUTH_ROLE_…: the role root is built in */
-    AUTH_NO_ROOM,     /* over a limit of auth.h, or memory is short */
-};
-
-/* `tree` is valid for etcd commands, `auth` for those of users and roles, `status` for all others;
- * and for etcd commands that came to ETCD_INTERNAL it says why. */
+/* `tree` is valid for etcd commands, `status` for all others; and for etcd commands that came to
+ * ETCD_INTERNAL it says why. */
 struct store_result {
     enum store_status status;
     int64_t number;     /* KEY_ADD: the sum */
@@ -55,5 +45,4 @@ struct store_result {
                            WORKER_STORE_OPEN: the id */
     bool open;          /* BARRIER: this arrival passes */
     struct tree_result tree;
-    enum auth_status auth;
 };

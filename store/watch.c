@@ -248,22 +248,17 @@ bool watch_forget_oldest(struct watch_hub *h)
     return true;
 }
 
-/* Takes over the reference; NULL when the index was no event. The newest event is always kept. */
+/* Takes over the reference. The newest event is always kept. */
 static void remember(struct watch_hub *h, uint64_t index, struct tree_event *e)
 {
     assert(index == h->last + 1);
     if (index >= HISTORY_EVENTS && h->oldest <= index - HISTORY_EVENTS)
         forget(h, h->oldest++);
     h->history[index % HISTORY_EVENTS] = e;
-    h->bytes += e == NULL ? 0 : event_size(e);
+    h->bytes += event_size(e);
     h->last = index;
     while (h->bytes > HISTORY_BYTES_MAX && h->oldest < index)
         forget(h, h->oldest++);
-}
-
-void watch_skip_index(struct watch_hub *h, uint64_t index)
-{
-    remember(h, index, NULL);
 }
 
 void watch_publish(struct watch_hub *h, struct tree_event *e)

@@ -452,10 +452,9 @@ static void write_contents(const struct engine *e, const struct journal_report *
 
         fprintf(out,
                 "space %s: %" PRIu64 " c10d keys, %" PRIu64 " queues, %zu etcd nodes at index "
-                "%" PRIu64 ", %zu worker stores, %zu users\n",
+                "%" PRIu64 ", %zu worker stores\n",
                 space->store->name, use.keys, use.queues, space->store->tree.count - 1,
-                space->store->tree.index, space->store->worker_stores.count,
-                space->store->auth.user_count);
+                space->store->tree.index, space->store->worker_stores.count);
     }
 }
 
