@@ -4,9 +4,9 @@
 #   deploy/static.sh ARCHITECTURE FOLDER      amd64 or arm64; FOLDER/rdzvd and FOLDER/rdzv-manifest
 #
 # All libraries, glibc too, are those of the Debian that it runs on, for ARCHITECTURE: they are unpacked
-# into a folder of their own and not installed, so no root is needed. Seven are compiled from their source
-# packages: cJSON, which has no static library there; libxcrypt, libevent, libnghttp2, libprotobuf-c and libyaml, of
-# which rdzvd then has only the functions that it calls, and one password hash; and OpenSSL without old protocols,
+# into a folder of their own and not installed, so no root is needed. Six are compiled from their source
+# packages: cJSON, which has no static library there; libevent, libnghttp2, libprotobuf-c and libyaml, of which
+# rdzvd then has only the functions that it calls; and OpenSSL without old protocols,
 # ciphers and curves, which takes a third off the image. What was unpacked and compiled is kept in $RDZV_CACHE, else
 # $XDG_CACHE_HOME/rdzv, else ~/.cache/rdzv; FOLDER/packages lists it, for an SBOM.
 #
@@ -27,7 +27,7 @@ arm64) TRIPLET=aarch64-linux-gnu CPU=aarch64 ;;
 *) echo "static.sh: amd64 or arm64, not $ARCH" >&2; exit 2 ;;
 esac
 SYSROOT=${RDZV_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rdzv}/static-$ARCH
-PACKAGES="libc6-dev libcjson-dev libcrypt-dev libevent-dev libnghttp2-dev libprotobuf-c-dev libyaml-dev linux-libc-dev"
+PACKAGES="libc6-dev libcjson-dev libevent-dev libnghttp2-dev libprotobuf-c-dev libyaml-dev linux-libc-dev"
 LIBRARY_FLAGS="-fPIE -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -fstack-protector-strong"
 LIBRARY_FLAGS="$LIBRARY_FLAGS -D_FORTIFY_SOURCE=2"
 
@@ -94,11 +94,10 @@ make_sysroot()
         dpkg-deb -x "$source" "$1"
         dpkg-deb -W --showformat '${Package} ${Version} ${source:Package}\n' "$source"
     done >"$1/list"
-    for source in cjson libxcrypt libevent nghttp2 protobuf-c libyaml openssl; do
+    for source in cjson libevent nghttp2 protobuf-c libyaml openssl; do
         (cd "$1/source" && get_source "$apt" "$source")
     done
     compile_cjson "$1" "$(echo "$1"/source/cjson-*/)"
-    compile "$1" libxcrypt . libcrypt -Os --enable-hashes=sha512crypt --enable-obsolete-api=no
     compile "$1" libevent . libevent_core -O2 --disable-openssl
     compile "$1" nghttp2 lib libnghttp2 -O2 --enable-lib-only
     compile "$1" protobuf-c . protobuf-c/libprotobuf-c -O2 --disable-protoc

@@ -13,15 +13,9 @@ static const uint8_t modern_ops[] = {
     C10D_MULTI_GET, C10D_MULTI_SET, C10D_CANCEL_WAIT, C10D_PING,       C10D_QUEUE_PUSH,
     C10D_QUEUE_POP, C10D_QUEUE_LEN, C10D_LIST_KEYS,   C10D_BARRIER,
 };
-static const uint8_t x1_ops[] = {
-    C10D_SET,       C10D_COMPARE_SET, C10D_GET,         C10D_ADD,        C10D_CHECK,
-    C10D_WAIT,      C10D_GETNUMKEYS,  C10D_WATCH_KEY,   C10D_DELETE_KEY, C10D_APPEND,
-    C10D_MULTI_GET, C10D_MULTI_SET,   C10D_CANCEL_WAIT,
-};
-static const uint8_t x2_ops[] = {
-    C10D_SET,    C10D_COMPARE_SET, C10D_GET,        C10D_ADD,
-    C10D_CHECK,  C10D_WAIT,        C10D_GETNUMKEYS, C10D_DELETE_KEY,
-    C10D_APPEND, C10D_MULTI_GET,   C10D_MULTI_SET,  C10D_CANCEL_WAIT,
+static const uint8_t legacy_ops[] = {
+    C10D_SET,  C10D_COMPARE_SET, C10D_GET,       C10D_ADD,        C10D_CHECK,
+    C10D_WAIT, C10D_GETNUMKEYS,  C10D_WATCH_KEY, C10D_DELETE_KEY,
 };
 
 static const struct {
@@ -29,9 +23,7 @@ static const struct {
     const uint8_t *ops;
     size_t count;
 } versions[] = {
-    [C10D_LEGACY] = {"c10d-legacy", x1_ops, 9}, /* X1 begins as legacy does, and has four more */
-    [C10D_X1] = {"c10d-x1", x1_ops, sizeof x1_ops},
-    [C10D_X2] = {"c10d-x2", x2_ops, sizeof x2_ops},
+    [C10D_LEGACY] = {"c10d-legacy", legacy_ops, sizeof legacy_ops},
     [C10D_MODERN] = {"c10d-modern", modern_ops, sizeof modern_ops},
 };
 
@@ -68,8 +60,7 @@ const char *c10d_version_name(enum c10d_version version)
     return versions[version].name;
 }
 
-enum parse_result c10d_detect(struct slice in, enum c10d_version legacy, bool legacy_on,
-                              enum c10d_version *out, size_t *size)
+enum parse_result c10d_detect(struct slice in, bool legacy_on, enum c10d_version *out, size_t *size)
 {
     size_t same = 0;
 
@@ -84,9 +75,9 @@ enum parse_result c10d_detect(struct slice in, enum c10d_version legacy, bool le
         *size = in.len + 1;
         return PARSE_MORE;
     }
-    if (!legacy_on || in.ptr[0] >= versions[legacy].count)
+    if (!legacy_on || in.ptr[0] >= sizeof legacy_ops)
         return PARSE_BAD;
-    *out = legacy;
+    *out = C10D_LEGACY;
     *size = 0;
     return PARSE_DONE;
 }

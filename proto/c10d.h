@@ -10,8 +10,6 @@
 
 enum c10d_version {
     C10D_LEGACY, /* 1.9 to 2.0: no opening, opcodes of its own */
-    C10D_X1,     /* mid-2023: legacy plus APPEND, MULTI_GET, MULTI_SET, CANCEL_WAIT */
-    C10D_X2,     /* mid-2023: X1 without WATCH_KEY, so that all above 6 move down by one */
     C10D_MODERN, /* 2.2 on: opens with VALIDATE */
 };
 
@@ -75,12 +73,11 @@ struct c10d_progress {
     uint64_t left;
 };
 
-/* Decides the version of a connection by its first bytes (at most 5). `legacy` is what a
- * connection without VALIDATE speaks. PARSE_DONE: *size bytes are used up (VALIDATE's 5, else 0).
- * PARSE_BAD: no version, or a legacy one while `legacy_on` is false. An empty input is
- * PARSE_MORE, for as long as the connection lives. */
-enum parse_result c10d_detect(struct slice in, enum c10d_version legacy, bool legacy_on,
-                              enum c10d_version *out, size_t *size);
+/* Decides the version of a connection by its first bytes (at most 5). PARSE_DONE: *size bytes are
+ * used up (VALIDATE's 5, else 0). PARSE_BAD: no version, or the legacy one while `legacy_on` is
+ * false. An empty input is PARSE_MORE, for as long as the connection lives. */
+enum parse_result c10d_detect(struct slice in, bool legacy_on, enum c10d_version *out,
+                              size_t *size);
 
 /* Why a request is not carried out. */
 struct c10d_refusal {

@@ -26,7 +26,6 @@ static const struct {
     {ETCD_KEY_EXISTS, 412, "Key already exists"},
     {ETCD_ROOT_READ_ONLY, 400, "Root is read only"},
     {ETCD_DIRECTORY_NOT_EMPTY, 403, "Directory not empty"},
-    {ETCD_UNAUTHORIZED, 401, "The request requires user authentication"},
     {ETCD_PREV_VALUE_REQUIRED, 400, "PrevValue is Required in POST form"},
     {ETCD_TTL_NOT_A_NUMBER, 400, "The given TTL in POST form is not a number"},
     {ETCD_INDEX_NOT_A_NUMBER, 400, "The given index in POST form is not a number"},

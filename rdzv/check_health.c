@@ -26,30 +26,31 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* A query is sent as it stands: it has to be text without blanks. */
-static bool write_request(const char *path, const char *query, struct target *out)
+/* The path is sent as it stands: it has to be text without blanks. */
+static bool write_request(const char *path, struct target *out)
 {
-    for (const char *p = query; *p != '\0'; p++) {
+    for (const char *p = path; *p != '\0'; p++) {
         if (*p <= ' ' || *p > '~')
             return false;
     }
     return (size_t)snprintf(out->request, sizeof out->request,
-                            "GET %s%s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-                            path, query) < sizeof out->request;
+                            "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+                            path) < sizeof out->request;
 }
 
-static bool split(const char *address, const char *path, struct target *out)
+static bool split(const char *url, struct target *out)
 {
-    size_t whole = strcspn(address, "?"), len = whole, digits = 0;
-    const char *host = address;
+    size_t whole = strcspn(url, "/"), len = whole, digits = 0;
+    const char *host = url;
 
-    while (len > 0 && address[len - 1] >= '0' && address[len - 1] <= '9') {
+    while (len > 0 && url[len - 1] >= '0' && url[len - 1] <= '9') {
         len--;
         digits++;
     }
-    if (len < 2 || address[len - 1] != ':' || digits == 0 || digits >= sizeof out->port)
+    if (len < 2 || url[len - 1] != ':' || digits == 0 || digits >= sizeof out->port ||
+        url[whole] == '\0')
         return false;
-    memcpy(out->port, address + len, digits);
+    memcpy(out->port, url + len, digits);
     out->port[digits] = '\0';
     len--;
     if (len > 1 && host[0] == '[' && host[len - 1] == ']') {
@@ -60,7 +61,7 @@ static bool split(const char *address, const char *path, struct target *out)
         return false;
     memcpy(out->host, host, len);
     out->host[len] = '\0';
-    return write_request(path, address + whole, out);
+    return write_request(url + whole, out);
 }
 
 /* 0, or -errno. */
@@ -133,29 +134,29 @@ static int ask(const struct addrinfo *to, const char *request, int64_t deadline)
     return result;
 }
 
-bool check_health(const char *address, const char *path, FILE *out)
+bool check_health(const char *url, FILE *out)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     int64_t deadline = now_ms() + PATIENCE_MS;
+    int result, len = (int)strcspn(url, "/");
     struct addrinfo *list = NULL;
     struct target target;
-    int result;
 
-    if (!split(address, path, &target)) {
-        fprintf(out, "%s is no address: write HOST:PORT, such as localhost:29400\n", address);
+    if (!split(url, &target)) {
+        fprintf(out, "%s is no URL: write HOST:PORT/PATH, such as localhost:29400/livez\n", url);
         return false;
     }
     result = getaddrinfo(target.host, target.port, &hints, &list);
     if (result != 0) {
-        fprintf(out, "%s: %s\n", address, gai_strerror(result));
+        fprintf(out, "%.*s: %s\n", len, url, gai_strerror(result));
         return false;
     }
     for (const struct addrinfo *to = list; to != NULL && result != 200; to = to->ai_next)
         result = ask(to, target.request, deadline);
     freeaddrinfo(list);
     if (result < 0)
-        fprintf(out, "%s: %s\n", address, strerror(-result));
+        fprintf(out, "%.*s: %s\n", len, url, strerror(-result));
     else
-        fprintf(out, "%s: %s answers %d\n", address, path, result);
+        fprintf(out, "%.*s: %s answers %d\n", len, url, url + len, result);
     return result == 200;
 }

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* `address` is HOST:PORT, or HOST:PORT?QUERY. Sends GET with that path (and the query) to each
+/* `url` is HOST:PORT/PATH, without a scheme. Sends GET with that path (and its query) to each
  * address of the host until one answers 200, and says in `out` what came back. False: none did
- * within two seconds, all in all, or this is no address. */
-bool check_health(const char *address, const char *path, FILE *out);
+ * within two seconds, all in all, or this is no such URL. */
+bool check_health(const char *url, FILE *out);

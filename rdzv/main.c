@@ -225,11 +225,8 @@ int main(int argc, char **argv)
     case CONFIG_CHECK_DATA:
         code = data_dir_check(config.check_data, stdout) ? 0 : 1;
         break;
-    case CONFIG_CHECK_LIVE:
-        code = check_health(config.check_live, "/livez", stdout) ? 0 : 1;
-        break;
-    case CONFIG_CHECK_READY:
-        code = check_health(config.check_ready, "/readyz", stdout) ? 0 : 1;
+    case CONFIG_CHECK_HEALTH:
+        code = check_health(config.check_health, stdout) ? 0 : 1;
         break;
     case CONFIG_RUN:
         code = run(&config);

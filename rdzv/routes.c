@@ -15,35 +15,33 @@
 #include "rdzv/etcd/auth.h"
 #include "rdzv/etcd/keys.h"
 #include "rdzv/etcd/members.h"
-#include "rdzv/etcd/sender.h"
 #include "rdzv/etcd/stats.h"
 #include "rdzv/relay/forward.h"
 
-/* A kubelet asks for them by the pod's address, and --check-live as localhost. */
+/* A kubelet asks for them by the pod's address, and --check-health as localhost. */
 #define OWN_PROBE (ROUTE_IS_PROBE | ROUTE_CHEAP | ROUTE_TAKES_ADDRESSES)
 
 const struct http_route http_routes[] = {
-    {"/v2/keys", ROUTE_BELOW, etcd_keys_handle, ROUTE_USES_STORE | ROUTE_CHEAP, etcd_is_held_off,
-     NULL},
-    {"/v2/auth", ROUTE_BELOW, etcd_auth_handle, ROUTE_USES_STORE, etcd_is_held_off, NULL},
-    {"/v2/members", ROUTE_BELOW, etcd_members_handle, ROUTE_USES_STORE, etcd_is_held_off, NULL},
-    {"/v2/machines", ROUTE_EXACT, etcd_machines_handle, ROUTE_USES_STORE | ROUTE_CHEAP, NULL, NULL},
-    {"/v2/stats/self", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE, NULL, NULL},
-    {"/v2/stats/leader", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE, NULL, NULL},
-    {"/v2/stats/store", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE, NULL, NULL},
-    {"/version", ROUTE_EXACT, etcd_version_handle, ROUTE_CHEAP, NULL, etcd_version_handle},
+    {"/v2/keys", ROUTE_BELOW, etcd_keys_handle, ROUTE_USES_STORE | ROUTE_CHEAP, NULL},
+    {"/v2/auth", ROUTE_BELOW, etcd_auth_handle, ROUTE_USES_STORE, NULL},
+    {"/v2/members", ROUTE_BELOW, etcd_members_handle, ROUTE_USES_STORE, NULL},
+    {"/v2/machines", ROUTE_EXACT, etcd_machines_handle, ROUTE_USES_STORE | ROUTE_CHEAP, NULL},
+    {"/v2/stats/self", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE, NULL},
+    {"/v2/stats/leader", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE, NULL},
+    {"/v2/stats/store", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE, NULL},
+    {"/version", ROUTE_EXACT, etcd_version_handle, ROUTE_CHEAP, etcd_version_handle},
     {"/health", ROUTE_EXACT, etcd_health_handle,
-     ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE | ROUTE_CHEAP, NULL, NULL},
-    {"/debug/vars", ROUTE_EXACT, etcd_vars_handle, 0, NULL, NULL},
-    {"/config/local/log", ROUTE_EXACT, etcd_log_level_handle, 0, NULL, NULL},
-    {"/livez", ROUTE_EXACT, admin_livez_handle, OWN_PROBE, NULL, admin_livez_handle},
-    {"/readyz", ROUTE_EXACT, admin_readyz_handle, OWN_PROBE, NULL, admin_readyz_handle},
+     ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE | ROUTE_CHEAP, NULL},
+    {"/debug/vars", ROUTE_EXACT, etcd_vars_handle, 0, NULL},
+    {"/config/local/log", ROUTE_EXACT, etcd_log_level_handle, 0, NULL},
+    {"/livez", ROUTE_EXACT, admin_livez_handle, OWN_PROBE, admin_livez_handle},
+    {"/readyz", ROUTE_EXACT, admin_readyz_handle, OWN_PROBE, admin_readyz_handle},
     {"/metrics", ROUTE_EXACT, admin_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
-     NULL, standby_metrics_handle},
-    {"/", ROUTE_EXACT, admin_page_handle, 0, NULL, NULL},
-    {"/rdzv/v1/spaces", ROUTE_BELOW, admin_spaces_handle, ROUTE_FOR_READERS, NULL, NULL},
-    {"/rdzv/v1/status", ROUTE_EXACT, admin_status_handle, ROUTE_FOR_READERS, NULL, NULL},
-    {"/rdzv/v1/monitor", ROUTE_EXACT, admin_monitor_handle, 0, NULL, NULL},
+     standby_metrics_handle},
+    {"/", ROUTE_EXACT, admin_page_handle, 0, NULL},
+    {"/rdzv/v1/spaces", ROUTE_BELOW, admin_spaces_handle, ROUTE_FOR_READERS, NULL},
+    {"/rdzv/v1/status", ROUTE_EXACT, admin_status_handle, ROUTE_FOR_READERS, NULL},
+    {"/rdzv/v1/monitor", ROUTE_EXACT, admin_monitor_handle, 0, NULL},
     {.path = NULL},
 };
 
@@ -67,7 +65,6 @@ void routes_stand_by(struct http_route out[STATS_ROUTES], bool passes_on)
 
     for (; http_routes[i].path != NULL; i++) {
         out[i] = http_routes[i];
-        out[i].is_held_off = NULL;
         if (out[i].standby != NULL)
             out[i].handle = out[i].standby;
         else if (!passes_on)
@@ -81,11 +78,11 @@ void routes_stand_by(struct http_route out[STATS_ROUTES], bool passes_on)
 
 /* What a relay says of itself, whatever its store says; all else is the store's to answer. */
 const struct http_route relay_routes[] = {
-    {"/livez", ROUTE_EXACT, admin_livez_handle, OWN_PROBE, NULL, NULL},
-    {"/readyz", ROUTE_EXACT, relay_readyz_handle, OWN_PROBE, NULL, NULL},
+    {"/livez", ROUTE_EXACT, admin_livez_handle, OWN_PROBE, NULL},
+    {"/readyz", ROUTE_EXACT, relay_readyz_handle, OWN_PROBE, NULL},
     {"/metrics", ROUTE_EXACT, relay_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
-     NULL, NULL},
-    {"/", ROUTE_EXACT, admin_page_handle, 0, NULL, NULL},
-    {"", ROUTE_ALL, forwards_http_handle, ROUTE_USES_STORE | ROUTE_CHEAP, NULL, NULL},
+     NULL},
+    {"/", ROUTE_EXACT, admin_page_handle, 0, NULL},
+    {"", ROUTE_ALL, forwards_http_handle, ROUTE_USES_STORE | ROUTE_CHEAP, NULL},
     {.path = NULL},
 };

@@ -201,8 +201,7 @@ static int open_data(struct server *s)
     const struct config *c = s->config;
     const struct data_dir_options options = {
         .path = c->sync == CONFIG_SYNC_OFF ? NULL : c->data_dir,
-        .mode = c->sync == CONFIG_SYNC_ALWAYS ? JOURNAL_WRITER_ALWAYS : JOURNAL_WRITER_BATCH,
-        .sync_interval_ms = c->sync_interval_ms};
+        .mode = c->sync == CONFIG_SYNC_ALWAYS ? JOURNAL_WRITER_ALWAYS : JOURNAL_WRITER_BATCH};
 
     return data_dir_open(&s->store.data, &options, &s->engine);
 }
@@ -240,12 +239,10 @@ static void init(struct server *s)
             s->http.forwards = &s->forwards;
     }
     evtimer_assign(&store->expiry, s->base, on_expiry, s);
-    hasher_init(&store->hasher, s->base, &s->engine.stats, s->engine.options.seed);
     rendezvous_init(&store->rendezvous, s->config, &s->engine, &s->net);
     hooks = rendezvous_hooks(&store->rendezvous);
     c10d_init(&store->c10d, s->config, &s->engine, &hooks);
     s->http.routes = http_routes;
-    s->http.hasher = &store->hasher;
     s->http.key_gate = rendezvous_key_gate(&store->rendezvous);
     status_feeds_init(&store->status_feeds, &s->net);
     s->http.status_feeds = &store->status_feeds;
@@ -330,7 +327,6 @@ static void fini(struct server *s)
     engine_commit(&s->engine);
     engine_commit_time(&s->engine);
     engine_close_journal(&s->engine);
-    hasher_fini(&store->hasher);
     rendezvous_fini(&store->rendezvous);
     if (event_initialized(&store->kept))
         event_del(&store->kept);

@@ -5,7 +5,6 @@
 #include "rdzv/admin/status_feed.h"
 #include "rdzv/c10d/session.h"
 #include "rdzv/engine/data_dir.h"
-#include "rdzv/etcd/hasher.h"
 #include "rdzv/etcd3/journal_etcd.h"
 #include "rdzv/http/route.h"
 #include "rdzv/relay/http_entry.h"
@@ -21,7 +20,6 @@ struct store_parts {
     struct http_route standby_routes[STATS_ROUTES];
     struct rendezvous rendezvous;
     struct c10d c10d;
-    struct hasher hasher;
     struct relay_links links;
     struct status_feeds status_feeds;
     struct monitor monitor;

@@ -176,14 +176,13 @@ void account_free_pages(enum account_kind kind, void *p, size_t len)
 const char *account_kind_name(enum account_kind kind)
 {
     static const char *const names[ACCOUNT_KINDS] = {
-        [ACCOUNT_KEYS] = "keys",         [ACCOUNT_WORKER_STORES] = "worker_stores",
-        [ACCOUNT_TREES] = "trees",       [ACCOUNT_HISTORY] = "history",
-        [ACCOUNT_USERS] = "users",       [ACCOUNT_RUNS] = "runs",
-        [ACCOUNT_WAITERS] = "waiters",   [ACCOUNT_WATCHES] = "watches",
-        [ACCOUNT_ANSWERS] = "answers",   [ACCOUNT_INPUT] = "input",
-        [ACCOUNT_SESSIONS] = "sessions", [ACCOUNT_TLS] = "tls",
-        [ACCOUNT_LOOP] = "loop",         [ACCOUNT_JOURNAL] = "journal",
-        [ACCOUNT_SNAPSHOT] = "snapshot",
+        [ACCOUNT_KEYS] = "keys",       [ACCOUNT_WORKER_STORES] = "worker_stores",
+        [ACCOUNT_TREES] = "trees",     [ACCOUNT_HISTORY] = "history",
+        [ACCOUNT_RUNS] = "runs",       [ACCOUNT_WAITERS] = "waiters",
+        [ACCOUNT_WATCHES] = "watches", [ACCOUNT_ANSWERS] = "answers",
+        [ACCOUNT_INPUT] = "input",     [ACCOUNT_SESSIONS] = "sessions",
+        [ACCOUNT_TLS] = "tls",         [ACCOUNT_LOOP] = "loop",
+        [ACCOUNT_JOURNAL] = "journal", [ACCOUNT_SNAPSHOT] = "snapshot",
     };
 
     return names[kind];

@@ -31,7 +31,6 @@ enum account_kind {
     ACCOUNT_WORKER_STORES, /* the same of worker stores */
     ACCOUNT_TREES,         /* etcd's keys and directories, and their values */
     ACCOUNT_HISTORY,       /* etcd's events, and values that only they still hold */
-    ACCOUNT_USERS,         /* etcd's users and roles */
     ACCOUNT_RUNS,          /* run records, and what is known of each run */
     ACCOUNT_WAITERS,       /* c10d's WAITs and BARRIERs */
     ACCOUNT_WATCHES,       /* watches of both protocols, and what they have not been told yet */

@@ -29,12 +29,6 @@ enum change_kind {
     CHANGE_TREE_PUT = 20,
     CHANGE_TREE_REMOVE = 21,
     CHANGE_TREE_POSTPONE = 22,
-    CHANGE_AUTH_USER_PUT = 30,
-    CHANGE_AUTH_USER_DELETE = 31,
-    CHANGE_AUTH_ROLE_PUT = 32,
-    CHANGE_AUTH_ROLE_DELETE = 33,
-    CHANGE_AUTH_SWITCH = 34,
-    CHANGE_AUTH_TOUCH = 35,
     CHANGE_SPACE_RESET = 40,
     CHANGE_SPACE_FORGET = 41,
     CHANGE_WORKER_STORE_OPEN = 50,
@@ -45,8 +39,6 @@ enum change_kind {
     CHANGE_SNAPSHOT_SPACE = 70,
     CHANGE_SNAPSHOT_NODE = 71,
     CHANGE_SNAPSHOT_EVENT = 72,
-    CHANGE_SNAPSHOT_USER = 73,
-    CHANGE_SNAPSHOT_ROLE = 74,
     CHANGE_SNAPSHOT_END = 75,
     CHANGE_SNAPSHOT_KEYS = 76,
     /* Those of sessions; but for the first they have one number in a Record, and 81 and more is
@@ -67,8 +59,6 @@ static inline enum space_part change_part(enum change_kind kind)
         return PART_KEYS;
     if (kind >= CHANGE_TREE_PUT && kind <= CHANGE_TREE_POSTPONE)
         return PART_TREE;
-    if (kind >= CHANGE_AUTH_USER_PUT && kind <= CHANGE_AUTH_TOUCH)
-        return PART_AUTH;
     if (kind >= CHANGE_SESSION_DONE && kind <= CHANGE_SESSION_MEMO)
         return PART_SESSION;
     return PART_SPACE;
@@ -160,19 +150,6 @@ struct tree_remove {
     struct node *node; /* live */
 };
 
-struct auth_user_put {
-    struct slice name;
-    struct slice hash;
-    struct command_list roles;
-};
-
-struct auth_role_put {
-    struct slice name;
-    struct command_list reads;
-    struct command_list writes;
-    struct slice shown; /* JSON members that etcd shows behind the permissions; mostly empty */
-};
-
 struct run_put {
     struct slice key;
     enum worker_store_placement placement;
@@ -182,7 +159,7 @@ struct run_put {
     int64_t round;
 };
 
-/* SNAPSHOT_SPACE: what a space is beside its keys, nodes, events, users and roles. */
+/* SNAPSHOT_SPACE: what a space is beside its keys, nodes and events. */
 #define SPACE_STATE_COUNTERS 7
 struct space_state {
     uint64_t last_worker_store;
@@ -192,8 +169,6 @@ struct space_state {
     uint64_t expired;
     uint64_t succeeded[SPACE_STATE_COUNTERS]; /* enum tree_counter */
     uint64_t failed[SPACE_STATE_COUNTERS];
-    bool auth_enabled;
-    bool auth_exists;
     uint64_t nodes; /* how many there are, so that the table has its size at once */
 };
 
@@ -266,12 +241,9 @@ struct change {
         struct key_put_all put_all;
         struct queue_push push;
         struct queue_pop pop;
-        struct slice name; /* AUTH_…_DELETE, RUN_DELETE: what goes */
+        struct slice name; /* RUN_DELETE: what goes */
         struct tree_put tree_put;
         struct tree_remove tree_remove;
-        struct auth_user_put user_put;
-        struct auth_role_put role_put;
-        bool auth_enabled; /* AUTH_SWITCH */
         int64_t now_ns;    /* SPACE_RESET */
         int64_t by_ns;     /* TREE_POSTPONE: more than 0 */
         uint64_t store_id; /* WORKER_STORE_… */

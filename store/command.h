@@ -24,14 +24,7 @@ enum command_kind {
     COMMAND_TREE_COMPARE_AND_DELETE,
     COMMAND_TREE_EXPIRE,   /* the first node that is due; the caller repeats it until none is */
     COMMAND_TREE_POSTPONE, /* all deadlines by `number` ns: nobody could be served meanwhile */
-    COMMAND_AUTH_USER_PUT,
-    COMMAND_AUTH_USER_DELETE,
-    COMMAND_AUTH_ROLE_PUT,
-    COMMAND_AUTH_ROLE_DELETE,
-    COMMAND_AUTH_ENABLE,
-    COMMAND_AUTH_DISABLE,
-    COMMAND_AUTH_TOUCH,  /* a change that was refused, but made etcd set up its auth data */
-    COMMAND_SPACE_RESET, /* forgets everything, users and roles too */
+    COMMAND_SPACE_RESET,   /* forgets everything */
     COMMAND_SPACE_FORGET,
     COMMAND_WORKER_STORE_OPEN,
     COMMAND_WORKER_STORE_DROP,
@@ -44,7 +37,6 @@ enum command_kind {
 enum space_part {
     PART_KEYS, /* c10d keys, queues and barriers, the space's own and those of worker stores */
     PART_TREE,
-    PART_AUTH,
     PART_SPACE,   /* the whole, its worker stores and run records */
     PART_SESSION, /* sessions of relays, of which no command is: see store_change() */
 };
@@ -57,23 +49,8 @@ static inline enum space_part command_part(enum command_kind kind)
         return PART_KEYS;
     if (kind >= COMMAND_TREE_SET && kind <= COMMAND_TREE_POSTPONE)
         return PART_TREE;
-    if (kind >= COMMAND_AUTH_USER_PUT && kind <= COMMAND_AUTH_TOUCH)
-        return PART_AUTH;
     return PART_SPACE;
 }
-
-/* True when the command may make a key that there was not; of PART_KEYS. */
-static inline bool command_makes_key(enum command_kind kind)
-{
-    return kind != COMMAND_KEY_DELETE && kind != COMMAND_QUEUE_PUSH && kind != COMMAND_QUEUE_POP;
-}
-
-/* A list of names or patterns; `absent` tells null from an empty one. */
-struct command_list {
-    const struct slice *items;
-    size_t count;
-    bool absent;
-};
 
 /* Where the workers of a run have their store. */
 enum worker_store_placement {
@@ -85,8 +62,8 @@ enum worker_store_placement {
 /* Slices are borrowed for the call that takes the command. What a kind does not use stays zero. */
 struct command {
     enum command_kind kind;
-    struct slice key;        /* key, queue, barrier, etcd path, user, role or run */
-    struct slice value;      /* value, desired value, password hash. RUN_PUT: the address */
+    struct slice key;        /* key, queue, barrier, etcd path or run */
+    struct slice value;      /* value, desired value. RUN_PUT: the address */
     struct blob *blob;       /* KEY_SET, KEY_COMPARE_SET, TREE_…: the same bytes as `value`, for
                                 the change to keep instead of a copy; the reference stays the
                                 caller's, who changes them no more. NULL: a copy is made */
@@ -106,6 +83,4 @@ struct command {
     bool dir;
     bool recursive;
     bool refresh;
-    struct command_list names;  /* AUTH_USER_PUT: roles. AUTH_ROLE_PUT: patterns of reading */
-    struct command_list writes; /* AUTH_ROLE_PUT: patterns of writing */
 };

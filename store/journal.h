@@ -70,6 +70,7 @@ enum journal_status {
     JOURNAL_DAMAGED,     /* see file, offset and what */
     JOURNAL_UNKNOWN,     /* the same; it is intact, and the reader does not take it */
     JOURNAL_NEW_VERSION, /* a file has a format that only a newer rdzvd knows */
+    JOURNAL_OLD_VERSION, /* and one that only an older rdzvd knows */
     JOURNAL_OTHER_ID,    /* files of two directories are here */
     JOURNAL_ERROR,       /* a system call failed: error, file, what */
 };

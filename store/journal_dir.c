@@ -163,8 +163,9 @@ static bool look_at(struct journal_dir *d, struct fs *fs, enum file_kind kind,
     if (result == FILE_HEADER_BAD)
         return true;
     if (result == FILE_HEADER_VERSION)
-        return journal_report_status(report, JOURNAL_NEW_VERSION, name, 8,
-                                     "has a format that this version does not know");
+        return journal_report_status(
+            report, header.version > FILE_VERSION ? JOURNAL_NEW_VERSION : JOURNAL_OLD_VERSION, name,
+            8, "has a format that this version does not know");
     if (header.kind != kind || header.number != file->number)
         return journal_report_status(report, JOURNAL_DAMAGED, name, 16,
                                      "has the name of another file");

@@ -86,6 +86,12 @@ void journal_report_text(const struct journal_report *r, const char *path, char 
                  "directory. Nothing was changed.",
                  path, r->file, r->what);
         break;
+    case JOURNAL_OLD_VERSION:
+        snprintf(out, size,
+                 "%s/%s %s: it was written by an older rdzvd. Move the directory away, or use "
+                 "another one: rdzvd then starts empty. Nothing was changed.",
+                 path, r->file, r->what);
+        break;
     case JOURNAL_OTHER_ID:
         snprintf(
             out, size,

@@ -35,7 +35,6 @@ static inline void keymap_wait_bytes(struct keymap *m, size_t more, size_t less)
 static inline void keymap_count_waiter(struct keymap *m, bool more)
 {
     m->waiters += more ? 1 : UINT64_MAX;
-    m->quota->waiters += more ? 1 : UINT64_MAX;
 }
 
 /* What legacy WATCH_KEY calls a change, as on the wire. */

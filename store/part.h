@@ -27,6 +27,5 @@ struct part {
 
 extern const struct part part_keys;
 extern const struct part part_tree;
-extern const struct part part_auth;
 extern const struct part part_space;
 extern const struct part part_session;

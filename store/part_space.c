@@ -53,7 +53,7 @@ static bool decide_space(struct space *space, const struct command *c, struct ch
     case COMMAND_SPACE_RESET:
         change->kind = CHANGE_SPACE_RESET;
         change->now_ns = c->now_ns;
-        return !is_empty(space) || space->tree.root->below != 0 || !auth_is_clear(&space->auth);
+        return !is_empty(space) || space->tree.root->below != 0;
     case COMMAND_WORKER_STORE_OPEN:
         change->kind = CHANGE_WORKER_STORE_OPEN;
         change->store_id = out->count = space->worker_stores.last_id + 1;
@@ -138,7 +138,6 @@ static void apply_space(struct space *space, const struct change *change, struct
     switch (change->kind) {
     case CHANGE_SPACE_RESET:
         out->count = forget_keys(space) + tree_clear(&space->tree, change->now_ns);
-        auth_clear(&space->auth);
         break;
     case CHANGE_SPACE_FORGET:
         out->count = forget_keys(space);

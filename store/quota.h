@@ -11,10 +11,9 @@
 #include <stdint.h>
 
 struct quota {
-    size_t kept;      /* keys, queues, worker stores, run records, etcd's tree, users and roles */
-    size_t waiting;   /* waiters and watches, and the absent keys that they are at */
-    uint64_t waiters; /* how many of them, of both protocols */
-    size_t max;       /* of each of the two sums; 0: no limit */
+    size_t kept;    /* keys, queues, worker stores, run records, etcd's tree */
+    size_t waiting; /* waiters and watches, and the absent keys that they are at */
+    size_t max;     /* of each of the two sums; 0: no limit */
 };
 
 /* True when `more` bytes fit in the place of `less`, which are counted in `sum` now. */

@@ -21,8 +21,6 @@ struct packed {
         Rdzv__QueuePush queue_push;
         Rdzv__TreePut tree_put;
         Rdzv__TreeRemove tree_remove;
-        Rdzv__AuthUserPut user_put;
-        Rdzv__AuthRolePut role_put;
         Rdzv__RunPut run_put;
         Rdzv__SpaceState space_state;
         Rdzv__TreeNode tree_node;
@@ -41,7 +39,6 @@ struct packed {
             Rdzv__EventNode node, prev;
         } tree_event;
     };
-    ProtobufCBinaryData *lists; /* room for the names and patterns of a change */
 };
 
 static void pack_put(const struct key_put *c, struct packed *p)
@@ -101,41 +98,6 @@ static void pack_tree_remove(const struct tree_remove *c, struct packed *p)
     p->record.tree_remove = &p->tree_remove;
 }
 
-/* Takes its place from the front of what is left of the lists. */
-static ProtobufCBinaryData *pack_list(const struct command_list *from, struct packed *p)
-{
-    ProtobufCBinaryData *list = p->lists;
-
-    for (size_t i = 0; i < from->count; i++)
-        *p->lists++ = bytes_of(from->items[i]);
-    return list;
-}
-
-static void pack_user(const struct auth_user_put *c, struct packed *p)
-{
-    rdzv__auth_user_put__init(&p->user_put);
-    p->user_put.name = bytes_of(c->name);
-    p->user_put.hash = bytes_of(c->hash);
-    p->user_put.n_roles = c->roles.count;
-    p->user_put.roles = pack_list(&c->roles, p);
-    p->user_put.no_roles = c->roles.absent;
-    p->record.auth_user_put = &p->user_put;
-}
-
-static void pack_role(const struct auth_role_put *c, struct packed *p)
-{
-    rdzv__auth_role_put__init(&p->role_put);
-    p->role_put.name = bytes_of(c->name);
-    p->role_put.shown = bytes_of(c->shown);
-    p->role_put.n_reads = c->reads.count;
-    p->role_put.reads = pack_list(&c->reads, p);
-    p->role_put.no_reads = c->reads.absent;
-    p->role_put.n_writes = c->writes.count;
-    p->role_put.writes = pack_list(&c->writes, p);
-    p->role_put.no_writes = c->writes.absent;
-    p->record.auth_role_put = &p->role_put;
-}
-
 static void pack_run(const struct run_put *c, struct packed *p)
 {
     rdzv__run_put__init(&p->run_put);
@@ -160,8 +122,6 @@ static void pack_space(const struct space_state *c, struct packed *p)
     p->space_state.n_succeeded = SPACE_STATE_COUNTERS;
     p->space_state.failed = (uint64_t *)(uintptr_t)c->failed;
     p->space_state.n_failed = SPACE_STATE_COUNTERS;
-    p->space_state.auth_enabled = c->auth_enabled;
-    p->space_state.auth_exists = c->auth_exists;
     p->space_state.nodes = c->nodes;
     p->record.snapshot_space = &p->space_state;
 }
@@ -329,20 +289,6 @@ static void pack(const char *space, const struct change *c, struct packed *p)
     case CHANGE_TREE_REMOVE:
         pack_tree_remove(&c->tree_remove, p);
         break;
-    case CHANGE_AUTH_USER_PUT:
-    case CHANGE_SNAPSHOT_USER:
-        pack_user(&c->user_put, p);
-        break;
-    case CHANGE_AUTH_ROLE_PUT:
-    case CHANGE_SNAPSHOT_ROLE:
-        pack_role(&c->role_put, p);
-        break;
-    case CHANGE_AUTH_SWITCH:
-        p->record.auth_switch = c->auth_enabled;
-        break;
-    case CHANGE_AUTH_TOUCH:
-        p->record.auth_touch = true;
-        break;
     case CHANGE_SPACE_RESET:
         p->record.space_reset = c->now_ns;
         break;
@@ -365,10 +311,8 @@ static void pack(const char *space, const struct change *c, struct packed *p)
     case CHANGE_QUEUE_POP:
         p->record.queue_pop = bytes_of(c->pop.queue);
         break;
-    case CHANGE_AUTH_USER_DELETE:
-    case CHANGE_AUTH_ROLE_DELETE:
     case CHANGE_RUN_DELETE:
-        p->record.run_delete = bytes_of(c->name); /* here too */
+        p->record.run_delete = bytes_of(c->name);
         break;
     case CHANGE_SNAPSHOT_SPACE:
     case CHANGE_SNAPSHOT_NODE:
@@ -512,16 +456,6 @@ bool batch_append(struct batch *b, const struct batch *other)
     return true;
 }
 
-/* How many names and patterns a change has. */
-static size_t count_lists(const struct change *c)
-{
-    if (c->kind == CHANGE_AUTH_USER_PUT || c->kind == CHANGE_SNAPSHOT_USER)
-        return c->user_put.roles.count;
-    if (c->kind == CHANGE_AUTH_ROLE_PUT || c->kind == CHANGE_SNAPSHOT_ROLE)
-        return c->role_put.reads.count + c->role_put.writes.count;
-    return 0;
-}
-
 /* --- Records. protobuf-c looks twice at each field that a record may have, which takes longer than
  * all else that is done about a small change. So most records are written here, but for the message
  * in them. --- */
@@ -585,32 +519,25 @@ static void put_record(struct batch *b, const Rdzv__Record *r, const ProtobufCMe
 
 bool batch_add(struct batch *b, const char *space, const struct change *change)
 {
-    size_t size, inner, count = count_lists(change);
-    ProtobufCBinaryData *lists = count == 0 ? NULL : calloc(count, sizeof *lists);
     const ProtobufCMessage *message;
     struct packed p;
-    bool ok;
+    size_t size, inner;
 
-    if (b->refuses || (count != 0 && lists == NULL)) {
-        free(lists);
+    if (b->refuses)
         return false;
-    }
-    p.lists = lists;
     pack(space, change, &p);
     message = message_of(&p.record);
     inner = message == NULL ? 0 : protobuf_c_message_get_packed_size(message);
     size =
         message == NULL ? rdzv__record__get_packed_size(&p.record) : record_size(&p.record, inner);
-    ok = make_room(b, size + 2 * (1 + VARINT_MAX) + TIME_SIZE);
-    if (ok) {
-        put_number(b);
-        put_field(b, TAG_RECORD, size);
-        if (message != NULL)
-            put_record(b, &p.record, message, inner);
-        else
-            b->len += rdzv__record__pack(&p.record, b->bytes + b->len);
-        b->count++;
-    }
-    free(lists);
-    return ok;
+    if (!make_room(b, size + 2 * (1 + VARINT_MAX) + TIME_SIZE))
+        return false;
+    put_number(b);
+    put_field(b, TAG_RECORD, size);
+    if (message != NULL)
+        put_record(b, &p.record, message, inner);
+    else
+        b->len += rdzv__record__pack(&p.record, b->bytes + b->len);
+    b->count++;
+    return true;
 }

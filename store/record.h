@@ -73,7 +73,6 @@ struct record_batch {
     int64_t time_ns; /* of the commit; 0: unknown */
     struct record *records;
     size_t count;
-    struct slice *lists;
     union record_state *states;
     void *memory;
 };

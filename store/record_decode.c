@@ -91,17 +91,6 @@ static bool is_whole(const ProtobufCMessage *m)
     return m->n_unknown_fields == 0;
 }
 
-/* The next `count` of `lists`. */
-static struct command_list unpack_list(const ProtobufCBinaryData *from, size_t count, bool absent,
-                                       struct slice **lists)
-{
-    struct command_list list = {*lists, count, absent};
-
-    for (size_t i = 0; i < count; i++)
-        *(*lists)++ = slice_of(from[i]);
-    return list;
-}
-
 static bool unpack_tree_put(const Rdzv__TreePut *m, struct change *c)
 {
     c->tree_put = (struct tree_put){
@@ -127,27 +116,6 @@ static bool unpack_tree_remove(const Rdzv__TreeRemove *m, struct change *c)
     };
     return is_whole(&m->base) && m->action >= RDZV__TREE_ACTION__DELETE &&
            m->action <= RDZV__TREE_ACTION__EXPIRE;
-}
-
-static bool unpack_user(const Rdzv__AuthUserPut *m, struct change *c, struct slice **lists)
-{
-    c->user_put = (struct auth_user_put){
-        .name = slice_of(m->name),
-        .hash = slice_of(m->hash),
-        .roles = unpack_list(m->roles, m->n_roles, m->no_roles != 0, lists),
-    };
-    return is_whole(&m->base);
-}
-
-static bool unpack_role(const Rdzv__AuthRolePut *m, struct change *c, struct slice **lists)
-{
-    c->role_put = (struct auth_role_put){
-        .name = slice_of(m->name),
-        .shown = slice_of(m->shown),
-        .reads = unpack_list(m->reads, m->n_reads, m->no_reads != 0, lists),
-        .writes = unpack_list(m->writes, m->n_writes, m->no_writes != 0, lists),
-    };
-    return is_whole(&m->base);
 }
 
 static bool unpack_run(const Rdzv__RunPut *m, struct change *c)
@@ -183,8 +151,6 @@ static bool unpack_space(const Rdzv__SpaceState *m, struct change *c, union reco
         .oldest_event = m->oldest_event,
         .next_deadline = m->next_deadline,
         .expired = m->expired,
-        .auth_enabled = m->auth_enabled != 0,
-        .auth_exists = m->auth_exists != 0,
         .nodes = m->nodes,
     };
     for (size_t i = 0; i < SPACE_STATE_COUNTERS; i++) {
@@ -319,8 +285,7 @@ static bool unpack_session(const Rdzv__Session *m, struct change *c)
 
 /* False: what a newer version has written, or no version; half of a record is not taken for a whole
  * one. */
-static bool unpack(const Rdzv__Record *m, struct change *c, struct slice **lists,
-                   union record_state **states)
+static bool unpack(const Rdzv__Record *m, struct change *c, union record_state **states)
 {
     *c = (struct change){.kind = (enum change_kind)m->change_case, .worker_store = m->worker_store};
     if (!is_whole(&m->base) || (m->worker_store != 0 && change_part(c->kind) != PART_KEYS &&
@@ -362,17 +327,6 @@ static bool unpack(const Rdzv__Record *m, struct change *c, struct slice **lists
         return unpack_tree_put(m->tree_put, c);
     case CHANGE_TREE_REMOVE:
         return unpack_tree_remove(m->tree_remove, c);
-    case CHANGE_AUTH_USER_PUT:
-    case CHANGE_SNAPSHOT_USER:
-        return unpack_user(m->auth_user_put, c, lists);
-    case CHANGE_AUTH_ROLE_PUT:
-    case CHANGE_SNAPSHOT_ROLE:
-        return unpack_role(m->auth_role_put, c, lists);
-    case CHANGE_AUTH_SWITCH:
-        c->auth_enabled = m->auth_switch != 0;
-        return true;
-    case CHANGE_AUTH_TOUCH:
-        return m->auth_touch != 0;
     case CHANGE_SPACE_RESET:
         c->now_ns = m->space_reset;
         return true;
@@ -393,8 +347,6 @@ static bool unpack(const Rdzv__Record *m, struct change *c, struct slice **lists
     case CHANGE_QUEUE_POP:
         c->pop.queue = slice_of(m->queue_pop);
         return true;
-    case CHANGE_AUTH_USER_DELETE:
-    case CHANGE_AUTH_ROLE_DELETE:
     case CHANGE_RUN_DELETE:
         c->name = slice_of(m->run_delete);
         return true;
@@ -424,32 +376,14 @@ static size_t count_states(const Rdzv__Batch *m)
     return count;
 }
 
-static size_t count_names(const Rdzv__Batch *m)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < m->n_records; i++) {
-        const Rdzv__Record *r = m->records[i];
-
-        if (r->change_case == RDZV__RECORD__CHANGE_AUTH_USER_PUT ||
-            r->change_case == RDZV__RECORD__CHANGE_SNAPSHOT_USER)
-            count += r->auth_user_put->n_roles;
-        else if (r->change_case == RDZV__RECORD__CHANGE_AUTH_ROLE_PUT ||
-                 r->change_case == RDZV__RECORD__CHANGE_SNAPSHOT_ROLE)
-            count += r->auth_role_put->n_reads + r->auth_role_put->n_writes;
-    }
-    return count;
-}
-
 static bool unpack_all(const Rdzv__Batch *m, struct record_batch *b)
 {
-    struct slice *lists = b->lists;
     union record_state *states = b->states;
 
     for (size_t i = 0; i < m->n_records; i++) {
         b->records[i].space = slice_of(m->records[i]->space);
         b->records[i].hash = 0;
-        if (!unpack(m->records[i], &b->records[i].change, &lists, &states))
+        if (!unpack(m->records[i], &b->records[i].change, &states))
             return false;
     }
     return is_whole(&m->base);
@@ -472,9 +406,8 @@ static bool decode(struct slice in, struct arena *a, struct record_batch *b)
         return false;
     *b = (struct record_batch){.number = m->number, .time_ns = m->time_ns, .count = m->n_records};
     b->records = arena_alloc(a, b->count * sizeof *b->records);
-    b->lists = arena_alloc(a, count_names(m) * sizeof *b->lists);
     b->states = arena_alloc(a, count_states(m) * sizeof *b->states);
-    return b->records != NULL && b->lists != NULL && b->states != NULL && unpack_all(m, b);
+    return b->records != NULL && b->states != NULL && unpack_all(m, b);
 }
 
 bool record_decode(struct slice in, struct record_batch *out)

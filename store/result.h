@@ -13,7 +13,6 @@ enum store_status {
     STORE_NOT_A_NUMBER,      /* ADD or BARRIER on a value that holds no integer */
     STORE_FULL,              /* the space has no room for it */
     STORE_TOO_LONG,          /* TREE_…: the path; see tree_path_fits(). KEY_APPEND: the value */
-    STORE_TOO_MANY_RUNS,     /* the space has as many runs as it may; engine_apply() says so */
     STORE_TOO_MANY_RUN_KEYS, /* one MULTI_SET has more keys of runs than it may */
     STORE_IN_USE,    /* a worker store that a run record names, to which a session is bound, or in
                         which a client waits */
@@ -35,18 +34,8 @@ struct tree_result {
     uint64_t actual_index;
 };
 
-enum auth_status {
-    AUTH_OK = 0,
-    AUTH_NOT_FOUND,   /* AUTH_…_DELETE: no user or role of that name */
-    AUTH_UNCHANGED,   /* AUTH_ENABLE, AUTH_DISABLE: it is so already */
-    AUTH_NO_ROOT,     /* AUTH_ENABLE: there is no user root */
-    AUTH_ROOT_NEEDED, /* AUTH_USER_DELETE: the user root, while the switch is on */
-    AUTH_ROOT_ROLE,   /* AUTH_ROLE_…: the role root is built in */
-    AUTH_NO_ROOM,     /* over a limit of auth.h, or memory is short */
-};
-
-/* `tree` is valid for etcd commands, `auth` for those of users and roles, `status` for all others;
- * and for etcd commands that came to ETCD_INTERNAL it says why. */
+/* `tree` is valid for etcd commands, `status` for all others; and for etcd commands that came to
+ * ETCD_INTERNAL it says why. */
 struct store_result {
     enum store_status status;
     int64_t number;     /* KEY_ADD: the sum */
@@ -56,5 +45,4 @@ struct store_result {
                            WORKER_STORE_OPEN: the id */
     bool open;          /* BARRIER: this arrival passes */
     struct tree_result tree;
-    enum auth_status auth;
 };

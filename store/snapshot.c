@@ -1,7 +1,7 @@
 /* The whole store at one moment, bit by bit. See snapshot.h for the contract.
  *
- * Of what there is little, or what never changes once it is made (events, run records, users and
- * roles), references are taken at the beginning. etcd's trees have moments of their own
+ * Of what there is little, or what never changes once it is made (events, run records), references
+ * are taken at the beginning. etcd's trees have moments of their own
  * (tree_snapshot.h), and so do c10d keys (keymap_moment.h). Events and trees are written first,
  * since a tree of which somebody sees a moment keeps more and reads slower. */
 #include "store/snapshot.h"
@@ -25,7 +25,7 @@ struct things {
 
 struct space_moment {
     struct space *space; /* lives as long as the store */
-    struct things events, runs, users, roles;
+    struct things events, runs;
     struct tree_snapshot tree;
     struct session_moment sessions;
     const struct node *root;
@@ -38,7 +38,7 @@ struct space_moment {
 enum phase {
     PHASE_EVENTS,
     PHASE_TREES,
-    PHASE_LISTS, /* runs, users, roles */
+    PHASE_RUNS,
     PHASE_KEYMAPS,
     PHASE_SESSIONS,
     PHASE_END,
@@ -113,28 +113,6 @@ static bool hold_runs(struct things *t, const struct run_records *r)
     return true;
 }
 
-static bool hold_users(struct things *t, const struct auth *a)
-{
-    if (!things_init(t, a->user_count))
-        return false;
-    for (size_t i = 0; i < a->user_count; i++) {
-        auth_user_ref(a->users[i]);
-        t->items[i] = (void *)(uintptr_t)a->users[i];
-    }
-    return true;
-}
-
-static bool hold_roles(struct things *t, const struct auth *a)
-{
-    if (!things_init(t, a->role_count))
-        return false;
-    for (size_t i = 0; i < a->role_count; i++) {
-        auth_role_ref(a->roles[i]);
-        t->items[i] = (void *)(uintptr_t)a->roles[i];
-    }
-    return true;
-}
-
 /* --- The beginning. --- */
 
 static struct space_state state_of(const struct space *space)
@@ -146,8 +124,6 @@ static struct space_state state_of(const struct space *space)
         .oldest_event = t->hub.oldest,
         .next_deadline = t->expiry.next_order,
         .expired = t->expired,
-        .auth_enabled = space->auth.enabled,
-        .auth_exists = space->auth.exists,
         .nodes = t->count,
     };
 
@@ -191,8 +167,7 @@ static bool begin_space(struct snapshot *s, struct space *space)
 
     m->space = space;
     put_state(s, space);
-    if (!hold_events(&m->events, &space->tree.hub) || !hold_runs(&m->runs, &space->runs) ||
-        !hold_users(&m->users, &space->auth) || !hold_roles(&m->roles, &space->auth))
+    if (!hold_events(&m->events, &space->tree.hub) || !hold_runs(&m->runs, &space->runs))
         return false;
     tree_snapshot_open(&m->tree, &space->tree);
     m->tree_is_open = true;
@@ -303,26 +278,6 @@ static bool write_run(const struct run_record *r, const char *name, struct batch
     return batch_add(out, name, &change);
 }
 
-static bool write_user(const struct auth_user *u, const char *name, struct batch *out)
-{
-    const struct change change = {
-        .kind = CHANGE_SNAPSHOT_USER,
-        .user_put = {.name = u->name, .hash = u->hash, .roles = u->roles},
-    };
-
-    return batch_add(out, name, &change);
-}
-
-static bool write_role(const struct auth_role *r, const char *name, struct batch *out)
-{
-    const struct change change = {
-        .kind = CHANGE_SNAPSHOT_ROLE,
-        .role_put = {.name = r->name, .reads = r->reads, .writes = r->writes, .shown = r->shown},
-    };
-
-    return r->refs == 0 || batch_add(out, name, &change); /* the built-in one is always there */
-}
-
 static void let_go_of_event(struct things *t)
 {
     tree_event_unref(t->items[t->next++]);
@@ -331,16 +286,6 @@ static void let_go_of_event(struct things *t)
 static void let_go_of_run(struct things *t)
 {
     run_record_unref(t->items[t->next++]);
-}
-
-static void let_go_of_user(struct things *t)
-{
-    auth_user_unref(t->items[t->next++]);
-}
-
-static void let_go_of_role(struct things *t)
-{
-    auth_role_unref(t->items[t->next++]);
 }
 
 static bool write_events(struct space_moment *m, struct batch *out, size_t bytes)
@@ -354,30 +299,15 @@ static bool write_events(struct space_moment *m, struct batch *out, size_t bytes
     return true;
 }
 
-static bool write_lists(struct space_moment *m, struct batch *out, size_t bytes)
+static bool write_runs(struct space_moment *m, struct batch *out, size_t bytes)
 {
-    const char *name = m->space->name;
     struct things *t = &m->runs;
 
     for (; out->len < bytes && t->next < t->count; let_go_of_run(t)) {
-        if (!write_run(t->items[t->next], name, out))
-            return false;
-    }
-    for (t = &m->users; out->len < bytes && t->next < t->count; let_go_of_user(t)) {
-        if (!write_user(t->items[t->next], name, out))
-            return false;
-    }
-    for (t = &m->roles; out->len < bytes && t->next < t->count; let_go_of_role(t)) {
-        if (!write_role(t->items[t->next], name, out))
+        if (!write_run(t->items[t->next], m->space->name, out))
             return false;
     }
     return true;
-}
-
-static bool lists_are_written(const struct space_moment *m)
-{
-    return m->runs.next == m->runs.count && m->users.next == m->users.count &&
-           m->roles.next == m->roles.count;
 }
 
 static bool write_node(struct space_moment *m, const struct node *n, struct batch *out)
@@ -473,10 +403,10 @@ static bool write_space_part(struct snapshot *s, struct batch *out, size_t bytes
             close_tree(m);
             s->at++;
         }
-    } else if (s->phase == PHASE_LISTS) {
-        if (!write_lists(m, out, bytes))
+    } else if (s->phase == PHASE_RUNS) {
+        if (!write_runs(m, out, bytes))
             return false;
-        if (lists_are_written(m))
+        if (m->runs.next == m->runs.count)
             s->at++;
     } else {
         if (!session_moment_write(&m->sessions, out, bytes))
@@ -620,8 +550,7 @@ static bool free_thing(struct things *t, void (*let_go)(struct things *))
 
 static bool free_of_space(struct space_moment *m)
 {
-    return free_thing(&m->events, let_go_of_event) || free_thing(&m->runs, let_go_of_run) ||
-           free_thing(&m->users, let_go_of_user) || free_thing(&m->roles, let_go_of_role);
+    return free_thing(&m->events, let_go_of_event) || free_thing(&m->runs, let_go_of_run);
 }
 
 size_t snapshot_free_one(struct snapshot *s)

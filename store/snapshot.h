@@ -8,7 +8,7 @@
  * memory is short it is the snapshot that fails.
  *
  * In it are all spaces: c10d keys and queues, worker stores, run records, etcd's trees with their
- * indexes, deadlines, counters and events, users and roles, sessions of relays. Not in it: who
+ * indexes, deadlines, counters and events, sessions of relays. Not in it: who
  * waits, and what waiting takes. */
 #pragma once
 

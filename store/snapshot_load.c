@@ -35,8 +35,6 @@ static bool load_space(struct space *space, const struct space_state *state)
         return false;
     table_expect(&space->tree.nodes, expected(state->nodes));
     space->worker_stores.last_id = state->last_worker_store;
-    space->auth.enabled = state->auth_enabled;
-    space->auth.exists = state->auth_exists;
     return true;
 }
 
@@ -89,9 +87,6 @@ static bool load(struct store *s, const struct record *r)
         return session_load(&space->sessions, &c->session_state);
     case CHANGE_SNAPSHOT_HELD:
         return session_load_held(&space->sessions, &c->put);
-    case CHANGE_SNAPSHOT_USER:
-    case CHANGE_SNAPSHOT_ROLE:
-        return auth_load(&space->auth, &s->reserve, c);
     default:
         return false;
     }

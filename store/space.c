@@ -18,7 +18,6 @@ struct space *space_new(const char *name, struct ready_list *ready, struct reser
     run_records_init(&space->runs, reserve, seed, &space->quota);
     tree_init(&space->tree, ready, reserve, seed, &space->quota);
     space->tree.graveyard = graveyard;
-    auth_init(&space->auth, &space->quota);
     sessions_init(&space->sessions, space, reserve, seed, &space->quota);
     return space;
 }
@@ -26,7 +25,6 @@ struct space *space_new(const char *name, struct ready_list *ready, struct reser
 void space_free(struct space *space)
 {
     sessions_fini(&space->sessions);
-    auth_fini(&space->auth);
     tree_fini(&space->tree);
     run_records_fini(&space->runs);
     worker_stores_fini(&space->worker_stores);

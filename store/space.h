@@ -1,8 +1,7 @@
-/* A space: one tenant's keys, worker stores, run records, etcd tree and users, with nothing shared
+/* A space: one tenant's keys, worker stores, run records and etcd tree, with nothing shared
  * between spaces. Reads go straight to its members; changes come only through store_apply(). */
 #pragma once
 
-#include "store/auth.h"
 #include "store/keymap.h"
 #include "store/run_record.h"
 #include "store/session.h"
@@ -19,7 +18,6 @@ struct space {
     struct worker_stores worker_stores; /* the keys of workers, beside those */
     struct run_records runs;
     struct tree tree;
-    struct auth auth;
     struct sessions sessions; /* of relays */
 };
 
@@ -47,8 +45,8 @@ static inline struct keymap *space_keys(struct space *space, uint64_t worker_sto
 /* A replay has ended: lets go of what only one needs. */
 void space_end_replay(struct space *space);
 
-/* What a space holds, its own keys and those of its worker stores; bytes count etcd's tree too, its
- * users and roles, and what waiters take. */
+/* What a space holds, its own keys and those of its worker stores; bytes count etcd's tree, too,
+ * and what waiters take. */
 struct space_usage {
     uint64_t keys, queues, bytes, waiters;
 };

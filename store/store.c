@@ -154,8 +154,10 @@ static inline void keep_history_within(struct space *space)
 }
 
 static const struct part *const parts[] = {
-    [PART_KEYS] = &part_keys,   [PART_TREE] = &part_tree,       [PART_AUTH] = &part_auth,
-    [PART_SPACE] = &part_space, [PART_SESSION] = &part_session,
+    [PART_KEYS] = &part_keys,
+    [PART_TREE] = &part_tree,
+    [PART_SPACE] = &part_space,
+    [PART_SESSION] = &part_session,
 };
 
 static inline bool check(struct store *s, struct space *space, const struct command *command,

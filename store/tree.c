@@ -540,11 +540,6 @@ uint64_t tree_clear(struct tree *t, int64_t now_ns)
     return count;
 }
 
-void tree_bump_index(struct tree *t)
-{
-    watch_skip_index(&t->hub, ++t->index);
-}
-
 /* --- What changes take. --- */
 
 /* The event, and what is left for snapshots. */

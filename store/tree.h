@@ -121,9 +121,6 @@ size_t tree_free_dead(struct tree *t, size_t count, size_t *bytes);
 /* True when there are some that may go. */
 bool tree_has_dead(const struct tree *t);
 
-/* An index that something else than a key took (users and roles do, as in etcd). */
-void tree_bump_index(struct tree *t);
-
 /* --- Reads. --- */
 
 /* The time at which the next node expires; false when none does. May be too early, when a node with

@@ -139,7 +139,6 @@ static void unregister(struct watch_hub *h, struct watch *w)
     TAILQ_REMOVE(&point->watches, w, entry);
     w->at = NULL;
     h->registered--;
-    h->quota->waiters--;
     quota_wait(h->quota, &h->waiting_bytes, 0, watch_cost(point->node.key));
     if (TAILQ_EMPTY(&point->watches)) {
         table_remove(&h->points, &point->node);
@@ -249,22 +248,17 @@ bool watch_forget_oldest(struct watch_hub *h)
     return true;
 }
 
-/* Takes over the reference; NULL when the index was no event. The newest event is always kept. */
+/* Takes over the reference. The newest event is always kept. */
 static void remember(struct watch_hub *h, uint64_t index, struct tree_event *e)
 {
     assert(index == h->last + 1);
     if (index >= HISTORY_EVENTS && h->oldest <= index - HISTORY_EVENTS)
         forget(h, h->oldest++);
     h->history[index % HISTORY_EVENTS] = e;
-    h->bytes += e == NULL ? 0 : event_size(e);
+    h->bytes += event_size(e);
     h->last = index;
     while (h->bytes > HISTORY_BYTES_MAX && h->oldest < index)
         forget(h, h->oldest++);
-}
-
-void watch_skip_index(struct watch_hub *h, uint64_t index)
-{
-    remember(h, index, NULL);
 }
 
 void watch_publish(struct watch_hub *h, struct tree_event *e)
@@ -431,7 +425,6 @@ static bool point_register(struct watch_hub *h, struct slice key, struct watch *
     w->at = point;
     TAILQ_INSERT_TAIL(&point->watches, w, entry);
     h->registered++;
-    h->quota->waiters++;
     quota_wait(h->quota, &h->waiting_bytes, watch_cost(key), 0);
     return true;
 }

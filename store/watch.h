@@ -69,7 +69,7 @@ struct watch {
 };
 
 struct watch_hub {
-    struct tree_event *history[HISTORY_EVENTS]; /* by index modulo; NULL: that index was no event */
+    struct tree_event *history[HISTORY_EVENTS]; /* by index modulo; NULL: none is kept */
     uint64_t last;                              /* the newest index that is counted */
     uint64_t oldest;                            /* nothing before it is kept */
     size_t bytes;                               /* of the events that are kept */
@@ -104,9 +104,6 @@ struct watch_walk {
 };
 
 bool watch_next_path(struct watch_hub *h, struct watch_walk *walk, struct slice *path);
-
-/* An index was used up by something that is no event for clients. */
-void watch_skip_index(struct watch_hub *h, uint64_t index);
 
 /* Memory is short: what is rendered goes, then the oldest event. False: there is but the newest,
  * which stays. */

@@ -91,8 +91,8 @@ declare -A NEVER=([store]='proto/torch/')
 # Headers of FOLDER itself that its subfolders may include: they implement what stands there.
 OPEN_HEADERS='deploy/verbs.h'
 declare -A LIBRARIES=(
-    [proto]='protobuf-c openssl' [store]='' [rdzv]='libevent cJSON libyaml libcrypt nghttp2 openssl' [client]='cJSON libcurl librdzv openssl'
-    [deploy]='cJSON libyaml' [tests]='protobuf-c libevent cJSON libyaml libcrypt libcurl nghttp2 openssl cmocka'
+    [proto]='protobuf-c openssl' [store]='' [rdzv]='libevent cJSON libyaml nghttp2 openssl' [client]='cJSON libcurl librdzv openssl'
+    [deploy]='cJSON libyaml' [tests]='protobuf-c libevent cJSON libyaml libcurl nghttp2 openssl cmocka'
 )
 
 set_library() { # HEADER; into $library
@@ -104,7 +104,6 @@ set_library() { # HEADER; into $library
     curl/*) library=libcurl ;;
     rdzv_client.h) library=librdzv ;; # by its installed name
     yaml.h) library=libyaml ;;
-    crypt.h) library=libcrypt ;;
     protobuf-c/*) library=protobuf-c ;;
     cmocka.h) library=cmocka ;;
     sys/*.h | arpa/*.h | net/*.h | netinet/*.h | linux/*.h) library=libc ;;

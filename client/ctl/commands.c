@@ -269,7 +269,7 @@ const struct ctl_command ctl_commands[] = {
      WORD_NONE,
      1u << OPTION_READY,
      "is the store alive? (for probes)",
-     "Asks /livez once, as `rdzvd --check-live` does. If the store lives, rdzvctl exits with "
+     "Asks /livez once, as `rdzvd --check-health` does. If the store lives, rdzvctl exits with "
      "0. With --ready, it asks /readyz: a relay is ready when it has reached its store, and a "
      "replica when it leads, or passes clients on to the one that leads. If it is not ready, "
      "rdzvctl prints what it checks; -o wide and -o json always do.",
@@ -296,7 +296,7 @@ const struct ctl_command ctl_commands[] = {
      WORD_SPACE,
      1u << OPTION_YES,
      "empty a space",
-     "Removes all keys of the space, of c10d and of etcd, with its users and roles. "
+     "Removes all keys of the space, of c10d and of etcd. "
      "Connections stay open. Only operators may do this: use a Unix socket, or --token-file.",
      {{"clear default", "asks first"}},
      run_clear},

@@ -22,7 +22,7 @@
 #define PREFLIGHT_TIMEOUT_MS 60000
 #define PREFLIGHT_TRY_MS     3000
 #define PREFLIGHT_PAUSE_MS   500
-#define HEALTH_TIMEOUT_MS    2000 /* as `rdzvd --check-live` */
+#define HEALTH_TIMEOUT_MS    2000 /* as `rdzvd --check-health` */
 #define CLOCK_WARN_S         5.0
 
 static double now_s(void)

@@ -161,11 +161,10 @@ static void look_at_port(struct check *c, const struct job_store *s, const struc
                      s->container->name, number);
 }
 
-/* The port that a probe names as `rdzvd --check-live=localhost:PORT`; -1: none. */
+/* The port that a probe names as `rdzvd --check-health=localhost:PORT/PATH`; -1: none. */
 static long asked_port(const char *word)
 {
-    static const char *const starts[] = {"--check-live=localhost:", "--check-ready=localhost:",
-                                         "--check-live=127.0.0.1:", "--check-ready=127.0.0.1:"};
+    static const char *const starts[] = {"--check-health=localhost:", "--check-health=127.0.0.1:"};
 
     for (size_t i = 0; word != NULL && i < sizeof starts / sizeof *starts; i++) {
         size_t len = strlen(starts[i]);
@@ -175,7 +174,7 @@ static long asked_port(const char *word)
         if (strncmp(word, starts[i], len) != 0)
             continue;
         port = strtol(word + len, &end, 10);
-        return end > word + len && (*end == '\0' || *end == '?') ? port : -1;
+        return end > word + len && *end == '/' ? port : -1;
     }
     return -1;
 }

@@ -64,7 +64,7 @@ static bool next_endpoint(struct check *c, const char **at, const char **host, l
 
 void check_journal_files(struct check *c)
 {
-    static const char *const of_files[] = {"data-dir", "sync", "sync-interval"};
+    static const char *const of_files[] = {"data-dir", "sync"};
 
     for (size_t i = 0; i < c->jobs.store_count; i++) {
         const struct job_store *s = &c->jobs.stores[i];
@@ -83,19 +83,23 @@ void check_journal_files(struct check *c)
 
 /* --- Probes. --- */
 
-/* The path, or the argument of an exec probe, asks for /readyz, and does not leave the leader out.
- */
+/* It is /readyz, and does not leave the leader out. */
+static bool is_of_leader(const char *path)
+{
+    return strncmp(path, "/readyz", 7) == 0 && strstr(path, "exclude=leader") == NULL;
+}
+
+/* The path, or the argument of an exec probe. */
 static bool asks_for_leader(const struct yaml_node *probe)
 {
     const struct yaml_node *words = kube_get(probe, "exec.command");
-    const char *path = kube_text(probe, "httpGet.path");
-    bool asks = strncmp(path, "/readyz", 7) == 0 && strstr(path, "exclude=leader") == NULL;
+    bool asks = is_of_leader(kube_text(probe, "httpGet.path"));
 
     for (size_t i = 0; i < yaml_length(words); i++) {
         const char *word = yaml_text(words->items[i]);
 
-        asks = asks || (word != NULL && strncmp(word, "--check-ready", 13) == 0 &&
-                        strstr(word, "exclude=leader") == NULL);
+        asks = asks || (word != NULL && strncmp(word, "--check-health=", 15) == 0 &&
+                        is_of_leader(word + strcspn(word, "/")));
     }
     return asks;
 }

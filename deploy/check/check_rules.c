@@ -316,7 +316,7 @@ const struct check_rule check_rules[] = {
      check_replicas_no_budget},
     {"journal-files", ERROR, "an rdzvd with a journal in etcd and one in files",
      "rdzvd ends at once: with --journal=etcd://... all its state is in etcd.",
-     "Leave out --data-dir, --sync and --sync-interval, and the volume.", check_journal_files},
+     "Leave out --data-dir and --sync, and the volume.", check_journal_files},
     {"journal-blocked", ERROR, "a NetworkPolicy that keeps replicas from etcd",
      "No replica reaches etcd, so none leads: /readyz is 503, and agents wait without end.",
      "Admit the endpoints of --journal in spec.egress, with their ports, beside DNS.",
@@ -351,8 +351,8 @@ const struct check_rule check_rules[] = {
     {"tls-probe", ERROR, "a probe that does not speak as its port does",
      "The kubelet comes from the node, with plain text unless scheme is HTTPS, and never has a "
      "certificate. The probe always fails, and Kubernetes restarts the container again and again.",
-     "Set scheme: HTTPS. With --client-ca, use exec probes: rdzvd --check-ready=localhost:PORT and "
-     "--check-live=localhost:PORT.",
+     "Set scheme: HTTPS. With --client-ca, use exec probes: rdzvd "
+     "--check-health=localhost:PORT/readyz, and /livez.",
      check_tls_probe},
     {"store-rolling-update", WARNING, "a store that an update replaces under running jobs",
      "A second `kubectl apply` with any change restarts the store, or runs two stores at once. "

@@ -71,7 +71,7 @@ void check_sidecar_blocks_completion(struct check *c)
 /* It says something and ends. */
 static bool has_ended(struct check *c, const struct kube_container *container)
 {
-    static const char *const options[] = {"check-config", "check-data", "check-live", "help",
+    static const char *const options[] = {"check-config", "check-data", "check-health", "help",
                                           "version"};
     struct job_setting found;
 

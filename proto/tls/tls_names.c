@@ -43,7 +43,8 @@ static bool name_of(const GENERAL_NAME *general, struct tls_name *out)
     }
 }
 
-bool tls_common_name(X509 *certificate, struct tls_name *out)
+/* The common name of its subject. False: it has none. */
+static bool common_name(X509 *certificate, struct tls_name *out)
 {
     X509_NAME *subject = X509_get_subject_name(certificate);
     int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
@@ -65,6 +66,6 @@ void tls_each_name(X509 *certificate, tls_name_fn *take, void *arg)
         more = take(&name, arg);
     }
     GENERAL_NAMES_free(names);
-    if (!any && tls_common_name(certificate, &name))
+    if (!any && common_name(certificate, &name))
         take(&name, arg);
 }

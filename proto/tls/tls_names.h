@@ -17,9 +17,6 @@ struct tls_name {
 /* False: no more names are wanted. */
 typedef bool tls_name_fn(const struct tls_name *name, void *arg);
 
-/* The common name of its subject. False: it has none. */
-bool tls_common_name(X509 *certificate, struct tls_name *out);
-
 /* Calls `take` for each DNS name, address, URI and e-mail address of the SAN, or, where there is
  * none of these, for the common name. */
 void tls_each_name(X509 *certificate, tls_name_fn *take, void *arg);

@@ -67,10 +67,6 @@ static void write_store(FILE *out, const struct net *n)
     metric_counter(out, "rdzvd_torch_runs_repaired_total",
                    "Times that a run's state was repaired; the log says what and why.",
                    stats->runs_repaired);
-    metric_counter(out, "rdzvd_password_hashes_total", "Hashes of passwords that were computed.",
-                   stats->hashes_computed);
-    metric_gauge(out, "rdzvd_password_hashes_waiting", "Passwords that wait to be hashed.",
-                 stats->hashes_waiting);
     metrics_write_journal(out, n->engine);
 }
 

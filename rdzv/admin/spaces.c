@@ -64,14 +64,11 @@ static void reset_space(const struct http_request *r, struct engine_space *space
     /* As GET lists them; the command counts a tree by the children of its root. */
     const struct space_usage use = space_usage(space->store);
     uint64_t removed = use.keys + use.queues + space->store->tree.count - 1;
-    bool had_auth = auth_enabled(&space->store->auth);
     struct store_result result;
     char peer[CONN_PEER_MAX];
     struct reply_body body;
 
     engine_apply(http_engine(r), space, &command, &result);
-    if (had_auth)
-        log_event(LOG_INFO, "auth_disabled", log_str("space", name));
     log_event(LOG_INFO, "space_reset", log_str("space", name), log_u64("removed", removed),
               log_str("peer", conn_peer(r->conn, peer)));
     reply_body_begin(&body);

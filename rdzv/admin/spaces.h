@@ -5,7 +5,7 @@
  *     GET /rdzv/v1/spaces           {"spaces":[{"name":…,"keys":…,"bytes":…,"queues":…,
  *                                   "etcd_nodes":…,"connections":…},…]}; the connections are those
  *                                   that speak c10d
- *     DELETE /rdzv/v1/spaces/NAME   empties a space, of etcd's users and roles too:
+ *     DELETE /rdzv/v1/spaces/NAME   empties a space:
  *                                   {"space":NAME,"removed":N}, N being its keys, queues and etcd
  *                                   nodes
  *     …/NAME/runs                   see runs.h

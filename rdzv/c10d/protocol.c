@@ -301,15 +301,14 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
     struct c10d *c10d = p->arg;
     enum c10d_version version = C10D_LEGACY;
     size_t size = 0;
-    enum parse_result result =
-        c10d_detect(in, config_legacy_version(c10d->config), c10d->config->legacy, &version, &size);
+    enum parse_result result = c10d_detect(in, c10d->config->legacy, &version, &size);
 
     if (result == PARSE_MORE)
         progress->need = size;
     else if (result == PARSE_BAD)
-        *why = in.ptr[0] <= 12 ? "c10d without a handshake (torch 2.0 and before), or a bad "
-                                 "VALIDATE; see --c10d-legacy"
-                               : "no protocol spoken here begins so";
+        *why = in.ptr[0] <= 8 ? "c10d without a handshake (torch 2.0 and before), or a bad "
+                                "VALIDATE; see --c10d-legacy"
+                              : "no protocol spoken here begins so";
     if (result != PARSE_DONE)
         return result;
     progress->used = size;

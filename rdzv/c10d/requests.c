@@ -58,9 +58,6 @@ void c10d_reject(struct conn *c, enum store_status status, struct slice key)
     case STORE_TOO_LONG:
         conn_drop(c, DROP_LIMIT, "the value would get too long, see --value-limit", key);
         break;
-    case STORE_TOO_MANY_RUNS:
-        conn_drop(c, DROP_LIMIT, "the space has as many runs as it may, see --runs-per-space", key);
-        break;
     case STORE_TOO_MANY_RUN_KEYS:
         conn_drop(
             c, DROP_LIMIT,
@@ -229,21 +226,10 @@ void c10d_drop_wait(struct conn *c)
     s->waiter = NULL;
 }
 
-static bool watchers_left(struct conn *c)
-{
-    uint32_t max = c10d_of(c)->config->limits.watchers_max;
-
-    if (max == 0 || conn_space(c)->store->quota.waiters < max)
-        return true;
-    conn_drop(c, DROP_LIMIT, "too many waiters in this space, see --watcher-limit",
-              (struct slice){0});
-    return false;
-}
-
 bool c10d_may_wait(struct conn *c)
 {
     if (c10d_session(c)->waiter == NULL)
-        return watchers_left(c);
+        return true;
     conn_drop(c, DROP_MALFORMED, "a second WAIT before the first was answered", (struct slice){0});
     return false;
 }
@@ -295,7 +281,7 @@ static void handle_barrier(struct conn *c, const struct c10d_request *req)
         conn_drop(c, DROP_MALFORMED, "a BARRIER while a WAIT is open", req->key);
         return;
     }
-    if (!watchers_left(c) || !c10d_apply(c, &command, &result))
+    if (!c10d_apply(c, &command, &result))
         return;
     if (result.open) {
         c10d_reply_u8(c, C10D_STOP_WAITING);
@@ -311,11 +297,8 @@ static void handle_barrier(struct conn *c, const struct c10d_request *req)
 
 void c10d_await_barrier(struct conn *c, const struct c10d_request *req)
 {
-    enum store_status status;
+    enum store_status status = await_barrier(c, req);
 
-    if (!watchers_left(c))
-        return;
-    status = await_barrier(c, req);
     if (status != STORE_OK)
         c10d_reject(c, status, req->key);
 }
@@ -341,8 +324,6 @@ static void handle_watch(struct conn *c, const struct c10d_request *req)
     enum store_status status = STORE_NO_MEMORY;
     struct key_watch **items;
 
-    if (!watchers_left(c))
-        return;
     if (w != NULL && w->count >= WATCHES_MAX) {
         conn_drop(c, DROP_LIMIT, "too many WATCH_KEYs on one connection", req->key);
         return;

@@ -85,25 +85,18 @@ struct config_journal {
 
 enum config_action {
     CONFIG_RUN,
-    CONFIG_CHECK,       /* config_write_check() to stdout, exit 0 */
-    CONFIG_HELP,        /* config_write_help() to stdout, exit 0 */
-    CONFIG_VERSION,     /* config_write_version() to stdout, exit 0 */
-    CONFIG_CHECK_DATA,  /* read a data directory, say what is in it; exit 0 when it is whole */
-    CONFIG_CHECK_LIVE,  /* ask the rdzvd at check_live; exit 0 when it lives */
-    CONFIG_CHECK_READY, /* ask the rdzvd at check_ready; exit 0 when it is ready */
+    CONFIG_CHECK,        /* config_write_check() to stdout, exit 0 */
+    CONFIG_HELP,         /* config_write_help() to stdout, exit 0 */
+    CONFIG_VERSION,      /* config_write_version() to stdout, exit 0 */
+    CONFIG_CHECK_DATA,   /* read a data directory, say what is in it; exit 0 when it is whole */
+    CONFIG_CHECK_HEALTH, /* ask the rdzvd at check_health; exit 0 when it answers 200 */
 };
 
 /* What a change has survived once it is answered. The order is that of `choices`. */
 enum config_sync {
     CONFIG_SYNC_ALWAYS, /* the machine's end, too */
-    CONFIG_SYNC_BATCH,  /* the process's; the machine's, but for the last sync_interval_ms */
+    CONFIG_SYNC_BATCH,  /* the process's; the machine's, but for the last 100 ms */
     CONFIG_SYNC_OFF,    /* nothing: as without a data directory */
-};
-
-enum config_snapshot_opcodes {
-    CONFIG_SNAPSHOT_OPCODES_OFF,
-    CONFIG_SNAPSHOT_OPCODES_X1,
-    CONFIG_SNAPSHOT_OPCODES_X2
 };
 
 /* An amount that is found out at start. */
@@ -120,8 +113,6 @@ struct config_limits {
     uint32_t connections_max;    /* 0: no limit but the descriptors */
     uint64_t memory_max;         /* bytes of the process; 0: no limit; CONFIG_AUTO */
     uint64_t space_bytes_max;    /* all that one space keeps; 0: no limit */
-    uint32_t runs_max;           /* torch rendezvous of one space; 0: no limit */
-    uint32_t watchers_max;       /* etcd watches and c10d waiters of one space; 0: no limit */
     uint32_t http_head_max;      /* bytes of an HTTP request's head; no flag */
     uint32_t http_form_max;      /* bytes of an HTTP form body; no flag */
     uint64_t request_timeout_ms; /* from the first byte of a request to its last; 0: for ever */
@@ -140,7 +131,6 @@ struct config_tls {
     char *cert, *key;                    /* NULL: there is no TLS, and the rest says nothing */
     char *client_ca;                     /* NULL: clients are asked for no certificate */
     enum config_client_cert client_cert; /* whether one without it is let in */
-    bool client_cert_auth;               /* etcd's: a common name is a user of etcd's auth */
     char *crl;                           /* certificates that are taken no more; NULL: none */
     struct string_list client_names;     /* their certificates name one of these; empty: any */
     struct string_list admin_names;      /* whose certificates name one of these are operators */
@@ -211,11 +201,9 @@ struct config {
     char *name;     /* "default"; the member's name in /v2/members and /v2/stats */
     char *data_dir; /* NULL: state is in memory only */
     struct config_journal journal;
-    char *check_data;  /* CONFIG_CHECK_DATA: that directory */
-    char *check_live;  /* CONFIG_CHECK_LIVE: its HOST:PORT */
-    char *check_ready; /* CONFIG_CHECK_READY: its HOST:PORT, and perhaps a query */
+    char *check_data;   /* CONFIG_CHECK_DATA: that directory */
+    char *check_health; /* CONFIG_CHECK_HEALTH: HOST:PORT/PATH */
     enum config_sync sync;
-    uint64_t sync_interval_ms;
     struct string_list advertise_client_urls; /* "http://localhost:2379" */
     bool advertise_default;                   /* no setting names them, so they may be wrong */
     struct string_list advertise_peer_urls;   /* "http://localhost:2380" */
@@ -225,8 +213,6 @@ struct config {
     struct string_list host_whitelist;        /* names, or `*` alone; empty: any, but on loopback
                                                  addresses and localhost alone */
 
-    bool etcd_auth;         /* etcd's users and roles; false: they cannot be switched on */
-    bool password_backoff;  /* wrong passwords and tokens cost their address time, net/backoff.h */
     char *admin_token_file; /* NULL: there is no token */
     char *read_token_file;  /* the same; without that and tls.read_names, all may read */
     struct config_tls tls;
@@ -234,7 +220,6 @@ struct config {
     struct cidr_list allowed; /* who may, beside this machine */
 
     bool legacy; /* accept c10d's legacy version (torch 1.9 to 2.0), or refuse it */
-    enum config_snapshot_opcodes snapshot_opcodes;
     uint64_t space_idle_timeout_ms; /* 0: off */
     uint64_t session_timeout_ms;    /* of sessions without their relay */
     uint64_t exit_when_idle_ms;     /* 0: off */
@@ -275,9 +260,6 @@ static inline bool config_passes_on(const struct config *c)
 {
     return c->upstream != NULL && c->journal.url != NULL;
 }
-
-/* What a c10d client without a handshake speaks. */
-enum c10d_version config_legacy_version(const struct config *config);
 
 /* An inherited listening socket (see notify.h) takes the place of the listener with that address,
  * if there is one, of the default listeners, if no setting names any, or its own place. A socket

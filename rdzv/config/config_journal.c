@@ -69,7 +69,7 @@ static bool finish_endpoints(struct parse *p)
     return true;
 }
 
-static const char *const for_files[] = {"data-dir", "sync", "sync-interval"};
+static const char *const for_files[] = {"data-dir", "sync"};
 
 bool config_is_for_files(const struct option *o)
 {

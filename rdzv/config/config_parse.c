@@ -8,13 +8,10 @@
 static void set_defaults(struct config *c)
 {
     *c = (struct config){
-        .etcd_auth = true,
-        .password_backoff = true,
         .legacy = true,
         .session_timeout_ms = 60000,
         .drain_timeout_ms = 5000,
         .sync = CONFIG_SYNC_BATCH,
-        .sync_interval_ms = 100,
         .journal.lease_ms = 5000,
         .elastic =
             {
@@ -42,8 +39,6 @@ static void set_defaults(struct config *c)
                 .output_max = UINT64_C(64) << 20,
                 .memory_max = CONFIG_AUTO,
                 .space_bytes_max = UINT64_C(4) << 30,
-                .runs_max = 10000,
-                .watchers_max = 131072,
                 .http_head_max = 1 << 20,
                 .http_form_max = 10 << 20,
                 .request_timeout_ms = 60000,
@@ -91,10 +86,8 @@ static bool finish(struct parse *p)
     }
     if (c->check_data != NULL && c->action == CONFIG_RUN)
         c->action = CONFIG_CHECK_DATA;
-    if (c->check_live != NULL && c->action == CONFIG_RUN)
-        c->action = CONFIG_CHECK_LIVE;
-    if (c->check_ready != NULL && c->action == CONFIG_RUN)
-        c->action = CONFIG_CHECK_READY;
+    if (c->check_health != NULL && c->action == CONFIG_RUN)
+        c->action = CONFIG_CHECK_HEALTH;
     if (!etcd_flags_finish(d))
         return false;
     if (c->name[0] == '\0')
@@ -197,8 +190,7 @@ void config_free(struct config *c)
     free(c->journal.password_file);
     free(c->journal.endpoints_file);
     free(c->check_data);
-    free(c->check_live);
-    free(c->check_ready);
+    free(c->check_health);
     free(c->admin_token_file);
     free(c->read_token_file);
     free(c->tls.cert);

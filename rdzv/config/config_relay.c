@@ -93,27 +93,14 @@ const char *config_check_space(struct config *c, const char *text)
                                         "or `-`, a letter or digit first";
 }
 
-enum c10d_version config_legacy_version(const struct config *config)
-{
-    return config->snapshot_opcodes == CONFIG_SNAPSHOT_OPCODES_X1   ? C10D_X1
-           : config->snapshot_opcodes == CONFIG_SNAPSHOT_OPCODES_X2 ? C10D_X2
-                                                                    : C10D_LEGACY;
-}
-
 /* Settings of who keeps keys, and whose answers depend on it. */
 static bool is_refused(const char *name)
 {
-    static const char *const names[] = {"data-dir",
-                                        "journal-endpoints-file",
-                                        "journal-lease",
-                                        "journal-user",
-                                        "journal-password-file",
-                                        "sync",
-                                        "sync-interval",
-                                        "space-idle-timeout",
-                                        "session-timeout",
-                                        "read-token-file",
-                                        "read-names"};
+    static const char *const names[] = {
+        "data-dir",           "journal-endpoints-file", "journal-lease",
+        "journal-user",       "journal-password-file",  "sync",
+        "space-idle-timeout", "session-timeout",        "read-token-file",
+        "read-names"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(name, names[i]) == 0)

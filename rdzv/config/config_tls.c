@@ -180,7 +180,6 @@ bool config_finish_tls(struct parse *p)
         auth != NULL &&
         (auth->value == NULL || (etcd_flag_parse_bool(auth->value, &wants_auth) && wants_auth));
 
-    t->client_cert_auth = wants_auth;
     drop_empty_texts(p);
     if (t->cert != NULL && t->key == NULL)
         return config_fail(d, given(p, "cert", "cert-file"), "needs its key: --key=FILE");

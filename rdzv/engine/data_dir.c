@@ -380,10 +380,8 @@ static void close_dir(void *arg)
 /* 0, or -1 after it logged why not. */
 static int start(struct data_dir *d, const struct data_dir_options *options)
 {
-    struct journal_writer_options writer = {.mode = options->mode,
-                                            .sync_interval_ms = options->sync_interval_ms,
-                                            .clock = d->engine->options.clock,
-                                            .path = d->path};
+    struct journal_writer_options writer = {
+        .mode = options->mode, .clock = d->engine->options.clock, .path = d->path};
     char why[TEXT_MAX];
     int error;
 
@@ -454,10 +452,9 @@ static void write_contents(const struct engine *e, const struct journal_report *
 
         fprintf(out,
                 "space %s: %" PRIu64 " c10d keys, %" PRIu64 " queues, %zu etcd nodes at index "
-                "%" PRIu64 ", %zu worker stores, %zu users\n",
+                "%" PRIu64 ", %zu worker stores\n",
                 space->store->name, use.keys, use.queues, space->store->tree.count - 1,
-                space->store->tree.index, space->store->worker_stores.count,
-                space->store->auth.user_count);
+                space->store->tree.index, space->store->worker_stores.count);
     }
 }
 

@@ -17,7 +17,6 @@ struct data_dir_options {
     const char *path; /* NULL: there is none, and nothing below does anything. The files are in
                          its subdirectory rdzvd */
     enum journal_writer_mode mode;
-    uint64_t sync_interval_ms;
 };
 
 struct data_dir {

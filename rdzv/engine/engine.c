@@ -56,11 +56,6 @@ void engine_apply(struct engine *e, struct engine_space *space, const struct com
 {
     struct batch *batch = e->options.journal.commit != NULL ? &e->batch : NULL;
 
-    if ((space->guarded || command->kind == COMMAND_KEY_MULTI_SET) && e->observer.admits != NULL &&
-        !e->observer.admits(e->observer.arg, space, command)) {
-        *out = (struct store_result){.status = STORE_TOO_MANY_RUNS};
-        return;
-    }
     if (!store_execute(&e->store, space->store, command, batch, out))
         return;
     e->batch_changes++;

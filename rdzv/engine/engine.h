@@ -33,7 +33,6 @@ struct engine_space {
     uint64_t c10d_sessions; /* open ones */
     uint64_t idle_since_ms; /* the last c10d session ended then; 0: one is open, none was, or
                                  its keys have been forgotten since */
-    bool guarded;           /* see struct engine_observer */
     void *rendezvous;       /* what rendezvous/ keeps of this space; its own */
 
     /* For relay/: sessions that a start has found, and of which nothing has come yet; and whether
@@ -49,9 +48,6 @@ struct engine_observer {
     /* Called from engine_apply(), after a command has changed something. May apply commands of its
      * own. */
     void (*applied)(void *arg, struct engine_space *space, const struct command *command);
-    /* Called before, of a space that is `guarded`, and of each command with several keys. False: it
-     * comes to STORE_TOO_MANY_RUNS. NULL: all are carried out. */
-    bool (*admits)(void *arg, struct engine_space *space, const struct command *command);
     /* Called from engine_note_alive(), when the process has been paused for that long. */
     void (*resumed)(void *arg, uint64_t paused_ms);
     /* Called from engine_session_end() and engine_session_bind(): no session is bound to this

@@ -29,12 +29,15 @@
 #include "rdzv/engine/engine.h"
 #include "store/journal.h"
 
+/* In mode batch, the disk is synced this long after a change. */
+#define SYNC_INTERVAL_MS 100u
+
 enum journal_writer_mode { JOURNAL_WRITER_BATCH, JOURNAL_WRITER_ALWAYS };
 
 struct journal_writer_options {
     struct journal *journal; /* the writer's from now on */
     enum journal_writer_mode mode;
-    uint64_t sync_interval_ms; /* mode batch; 1 or more */
+    uint64_t sync_interval_ms; /* mode batch; 0: SYNC_INTERVAL_MS */
     size_t pending_max;        /* bytes; 0: 64 MiB */
     uint64_t retry_ms;         /* after a fault; 0: 1000 */
     const struct clock *clock; /* monotonic_ns() is called in the thread, too */

@@ -178,7 +178,8 @@ static void init(struct journal_writer *w, const struct journal_writer_options *
 {
     *w = (struct journal_writer){
         .mode = options->mode,
-        .sync_interval_ms = options->sync_interval_ms,
+        .sync_interval_ms =
+            options->sync_interval_ms == 0 ? SYNC_INTERVAL_MS : options->sync_interval_ms,
         .pending_max = options->pending_max == 0 ? PENDING_MAX : options->pending_max,
         .retry_ms = options->retry_ms == 0 ? RETRY_MS : options->retry_ms,
         .clock = options->clock,

@@ -30,9 +30,7 @@ enum refusal_reason {
     REFUSAL_OPERATOR,  /* a change that only an operator may make */
     REFUSAL_READER,    /* a request for what only a reader may see */
     REFUSAL_TOKEN,     /* a wrong token of an operator or a reader */
-    REFUSAL_PASSWORD,  /* a wrong password, or a user that is not there */
-    REFUSAL_BACKOFF,   /* a password or a token too soon after wrong ones */
-    REFUSAL_AUTH,      /* a change of users, roles or the switch that is not allowed from there */
+    REFUSAL_BACKOFF,   /* a token too soon after wrong ones */
     REFUSAL_RELAY,     /* a relay that this listener does not take */
     REFUSAL_ADDRESS,   /* --allow */
     REFUSAL_PLAINTEXT, /* --plaintext */
@@ -69,8 +67,6 @@ struct stats {
     uint64_t sessions_detached;                      /* the same, without their relay */
     uint64_t sessions_resumed;
     uint64_t sessions_timed_out;
-    uint64_t hashes_computed;  /* of passwords */
-    uint64_t hashes_waiting;   /* now */
     uint64_t writes_merged;    /* compare-and-sets of agents, see rendezvous/ */
     uint64_t rounds_completed; /* of all runs */
     uint64_t runs_closed;

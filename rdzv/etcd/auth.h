@@ -1,4 +1,4 @@
-/* /v2/auth: users, roles and the switch of etcd's v2 auth over HTTP. */
+/* /v2/auth: users, roles and the switch of etcd's v2 auth, of which rdzvd has none. */
 #pragma once
 
 #include "rdzv/http/reply.h"

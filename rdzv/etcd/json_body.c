@@ -1,8 +1,6 @@
 /* Bodies of JSON. See json_body.h for the contract. */
 #include "rdzv/etcd/json_body.h"
 
-#include <strings.h>
-
 /* Of a tree, for each byte of its text, about. */
 #define TREE_COST 40u
 
@@ -35,9 +33,4 @@ cJSON *json_body_parse(struct slice body)
         tree = cJSON_Parse(text);
     account_free(ACCOUNT_INPUT, text, body.len + 1);
     return tree;
-}
-
-bool json_body_is_named(const cJSON *member, const char *name)
-{
-    return strcasecmp(member->string, name) == 0;
 }

@@ -1,4 +1,4 @@
-/* The JSON that clients send to members, auth and the log's level: a body becomes a cJSON tree. */
+/* The JSON that clients send to members and the log's level: a body becomes a cJSON tree. */
 #pragma once
 
 #include <cjson/cJSON.h>
@@ -16,6 +16,3 @@ bool json_body_has_room(const struct http_request *r);
  * no JSON, longer than JSON_BODY_MAX, or has a NUL in it, which cJSON would take for the end of a
  * string. The caller frees it with cJSON_Delete(). */
 cJSON *json_body_parse(struct slice body);
-
-/* Is this member called `name`? Upper and lower case are the same, as in Go. */
-bool json_body_is_named(const cJSON *member, const char *name);

@@ -12,7 +12,6 @@
 #include "rdzv/config/etcd_url.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/etcd/json_body.h"
-#include "rdzv/etcd/sender.h"
 #include "rdzv/http/body.h"
 #include "rdzv/http/message.h"
 
@@ -239,23 +238,6 @@ static void change_member(const struct http_request *r, struct slice name)
         reply_refused(r);
 }
 
-static void change(const struct http_request *r, struct slice name)
-{
-    switch (etcd_access_as_root(r)) {
-    case ETCD_ACCESS_GRANTED:
-        if (r->head->method == HTTP_POST)
-            add_member(r);
-        else
-            change_member(r, name);
-        break;
-    case ETCD_ACCESS_REFUSED:
-        reply_message(r, 401, ETCD_REFUSED_SENDER, HTTP_ETCD_NONE);
-        break;
-    case ETCD_ACCESS_PENDING:
-        break;
-    }
-}
-
 /* --- The endpoints. --- */
 
 void etcd_members_handle(const struct http_request *r)
@@ -267,8 +249,10 @@ void etcd_members_handle(const struct http_request *r)
         name = slice_from(name, 1);
     if (method != HTTP_GET && method != HTTP_POST && method != HTTP_DELETE && method != HTTP_PUT)
         reply_not_allowed(r, "GET,POST,DELETE,PUT", HTTP_ETCD_NONE);
+    else if (method == HTTP_POST)
+        add_member(r);
     else if (method != HTTP_GET)
-        change(r, name);
+        change_member(r, name);
     else if (name.len == 0 || slice_is(name, "leader"))
         reply_member(r, name.len == 0);
     else

@@ -66,9 +66,16 @@ bool entry_decode(struct slice value, struct log_entry *out)
     return true;
 }
 
-bool entry_is_newer(struct slice value)
+static enum log_fault fault_of(uint64_t version)
 {
-    return value.len >= ENTRY_HEADER && value.ptr[0] > ENTRY_VERSION_MAX;
+    return version > ENTRY_VERSION_MAX                   ? LOG_IS_NEWER
+           : version < ENTRY_VERSION_MIN && version != 0 ? LOG_IS_OLDER
+                                                         : LOG_IS_NONE;
+}
+
+enum log_fault entry_fault(struct slice value)
+{
+    return value.len < ENTRY_HEADER ? LOG_IS_NONE : fault_of(value.ptr[0]);
 }
 
 /* --- Head and snapshot: numbers of a fixed width, in hexadecimal, apart by spaces. --- */
@@ -104,28 +111,33 @@ bool head_decode(struct slice value, struct log_head *out)
            take_number(&value, 16, true, &out->epoch) && out->index != 0;
 }
 
-/* Without a version. */
+/* In front of the version, which the first one did not say. */
 #define POINTER_LEN 119u
 
 void pointer_encode(const struct snapshot_pointer *p, char text[POINTER_TEXT])
 {
     snprintf(text, POINTER_TEXT,
              "%s %016" PRIx64 " %016" PRIx64 " %016" PRIx64 " %016" PRIx64 " %08" PRIx32
-             " %08" PRIx32 " %08" PRIx32,
-             p->id, p->at.index, p->at.epoch, p->batch, p->bytes, p->chain, p->chunks, p->checksum);
-    if (p->version != 1)
-        snprintf(text + POINTER_LEN, POINTER_TEXT - POINTER_LEN, " %02x", p->version);
+             " %08" PRIx32 " %08" PRIx32 " %02x",
+             p->id, p->at.index, p->at.epoch, p->batch, p->bytes, p->chain, p->chunks, p->checksum,
+             p->version);
 }
 
-bool pointer_is_newer(struct slice value)
+enum log_fault pointer_fault(struct slice value)
 {
-    return value.len > POINTER_LEN;
+    uint64_t version;
+
+    if (value.len == POINTER_LEN)
+        return LOG_IS_OLDER;
+    if (value.len != POINTER_LEN + 3)
+        return LOG_IS_NONE;
+    value = slice_from(value, POINTER_LEN + 1);
+    return take_number(&value, 2, true, &version) ? fault_of(version) : LOG_IS_NONE;
 }
 
 bool pointer_decode(struct slice value, struct snapshot_pointer *out)
 {
-    uint64_t chain, chunks, checksum, version = 1;
-    bool is_first = value.len <= POINTER_LEN;
+    uint64_t chain, chunks, checksum, version;
 
     if (value.len <= SNAPSHOT_ID || value.ptr[SNAPSHOT_ID] != ' ')
         return false;
@@ -138,10 +150,9 @@ bool pointer_decode(struct slice value, struct snapshot_pointer *out)
         !take_number(&value, 16, false, &out->at.epoch) ||
         !take_number(&value, 16, false, &out->batch) ||
         !take_number(&value, 16, false, &out->bytes) || !take_number(&value, 8, false, &chain) ||
-        !take_number(&value, 8, false, &chunks) || !take_number(&value, 8, is_first, &checksum))
-        return false;
-    if (!is_first &&
-        (!take_number(&value, 2, true, &version) || version < 2 || version > ENTRY_VERSION_MAX))
+        !take_number(&value, 8, false, &chunks) || !take_number(&value, 8, false, &checksum) ||
+        !take_number(&value, 2, true, &version) || version < ENTRY_VERSION_MIN ||
+        version > ENTRY_VERSION_MAX)
         return false;
     out->version = (uint8_t)version;
     out->chain = (uint32_t)chain;

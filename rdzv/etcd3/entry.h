@@ -24,9 +24,9 @@
  * them, so it cannot lead from then on; those that can have read all of them, so nothing is lost.
  */
 #ifndef ENTRY_VERSION_MAX
-#define ENTRY_VERSION_MAX 2u
+#define ENTRY_VERSION_MAX 3u
 #endif
-#define ENTRY_VERSION_MIN 1u
+#define ENTRY_VERSION_MIN 3u
 
 struct log_entry {
     uint8_t version;
@@ -41,8 +41,10 @@ uint32_t entry_chain(uint32_t before, const struct log_entry *e);
 void entry_encode(const struct log_entry *e, uint8_t header[ENTRY_HEADER]);
 /* False: it is none, or one of a version that this build does not read. */
 bool entry_decode(struct slice value, struct log_entry *out);
-/* What could not be decoded is of a newer version. */
-bool entry_is_newer(struct slice value);
+
+/* Why an entry or a pointer could not be decoded. */
+enum log_fault { LOG_IS_NONE, LOG_IS_NEWER, LOG_IS_OLDER };
+enum log_fault entry_fault(struct slice value);
 
 /* --- Head and snapshot. --- */
 
@@ -58,7 +60,7 @@ bool head_decode(struct slice value, struct log_head *out);
 #define SNAPSHOT_ID 24
 
 struct snapshot_pointer {
-    uint8_t version;    /* of the entries that the snapshot stands for; 1 is left out in etcd */
+    uint8_t version;    /* of the entries that the snapshot stands for */
     struct log_head at; /* the last entry that it has */
     uint32_t chain;     /* that entry's */
     uint64_t batch;     /* the number of the last batch in it */
@@ -71,8 +73,7 @@ struct snapshot_pointer {
 #define POINTER_TEXT 128
 void pointer_encode(const struct snapshot_pointer *p, char text[POINTER_TEXT]);
 bool pointer_decode(struct slice value, struct snapshot_pointer *out);
-/* What could not be decoded says that it is of a newer version. */
-bool pointer_is_newer(struct slice value);
+enum log_fault pointer_fault(struct slice value);
 
 /* --- Streams. --- */
 

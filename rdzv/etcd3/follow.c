@@ -96,6 +96,17 @@ static bool wait_for_upgrade(struct journal_etcd *j)
     return false;
 }
 
+/* `none` says what is wrong if it is no version's. */
+static bool refuse_value(struct journal_etcd *j, enum log_fault fault, const char *none)
+{
+    if (fault == LOG_IS_NEWER)
+        return wait_for_upgrade(j);
+    return refuse(j, fault == LOG_IS_OLDER
+                         ? "an older rdzvd wrote the log, which this one does not read: write "
+                           "another name in --journal, or delete the log's keys in etcd"
+                         : none);
+}
+
 /* --- Entries. --- */
 
 static bool take_entry(struct journal_etcd *j, const Etcd3__KeyValue *kv)
@@ -105,8 +116,7 @@ static bool take_entry(struct journal_etcd *j, const Etcd3__KeyValue *kv)
     uint32_t chain;
 
     if (!entry_decode(slice_of_pb(kv->value), &entry))
-        return entry_is_newer(slice_of_pb(kv->value)) ? wait_for_upgrade(j)
-                                                      : refuse(j, "an entry of the log is none");
+        return refuse_value(j, entry_fault(slice_of_pb(kv->value)), "an entry of the log is none");
     chain = entry_chain(j->chain, &entry);
     if (chain != entry.chain || entry.epoch < j->at.epoch)
         return refuse(j, "an entry of the log does not follow on the one before");
@@ -202,9 +212,8 @@ static bool take_pointer(struct journal_etcd *j, const Etcd3__KeyValue *kv)
     if (kv == NULL)
         return true;
     if (len >= sizeof j->pointer_text || !pointer_decode(slice_of_pb(kv->value), &j->pointer))
-        return pointer_is_newer(slice_of_pb(kv->value))
-                   ? wait_for_upgrade(j)
-                   : refuse(j, "the snapshot's key says nothing that this version knows");
+        return refuse_value(j, pointer_fault(slice_of_pb(kv->value)),
+                            "the snapshot's key says nothing that this version knows");
     memcpy(j->pointer_text, kv->value.data, len);
     j->pointer_text[len] = '\0';
     j->stats.snapshot_bytes = j->pointer.bytes;

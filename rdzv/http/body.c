@@ -21,11 +21,10 @@ static void grow(struct writer *w, size_t len)
 {
     struct reply_body *b = (struct reply_body *)w; /* its first member */
     size_t cap = 2 * w->cap > len ? 2 * w->cap : len;
-    struct blob *wider = len > b->max ? NULL : resize(b->blob, cap);
+    struct blob *wider = resize(b->blob, cap);
 
-    if (wider == NULL && len <= b->max)
+    if (wider == NULL)
         wider = resize(b->blob, cap = len + w->cap / GROW_PART);
-
     if (wider == NULL) {
         w->grow = NULL;
         return;
@@ -41,7 +40,6 @@ void reply_body_begin(struct reply_body *b)
 {
     b->w = (struct writer){.ptr = b->small, .cap = sizeof b->small, .grow = grow};
     b->blob = NULL;
-    b->max = SIZE_MAX;
 }
 
 /* To what was written: it may be queued for long. What is little too large stays as it is. False:

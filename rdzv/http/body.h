@@ -15,7 +15,6 @@
 struct reply_body {
     struct writer w;   /* counts on, without writing, when memory is short */
     struct blob *blob; /* of a large one; NULL: all is in `small` */
-    size_t max; /* it does not grow beyond this; set by reply_body_begin(), and may be lowered */
     uint8_t small[1024];
 };
 

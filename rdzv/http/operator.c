@@ -4,9 +4,9 @@
 #include <errno.h>
 
 #include "rdzv/engine/log.h"
-#include "rdzv/http/attempt.h"
 #include "rdzv/http/message.h"
 #include "rdzv/http/token.h"
+#include "rdzv/net/backoff.h"
 #include "rdzv/net/refusal.h"
 #include "rdzv/net/tls_identity.h"
 
@@ -45,6 +45,25 @@ static const char *say_wrong(const struct config *config)
     return "The token is neither that of --admin-token-file nor that of --read-token-file";
 }
 
+/* True: its address has sent wrong tokens, and has not waited. */
+static bool is_held_off(const struct http_request *r)
+{
+    struct engine *e = http_engine(r);
+
+    if (backoff_allows(r->http->backoff, &r->conn->peer, engine_now_ms(e)))
+        return false;
+    refusal_note(&e->stats, REFUSAL_BACKOFF, &r->conn->peer, (struct slice){0});
+    return true;
+}
+
+static void note_wrong(const struct http_request *r)
+{
+    struct engine *e = http_engine(r);
+
+    backoff_failed(r->http->backoff, &r->conn->peer, engine_now_ms(e));
+    refusal_note(&e->stats, REFUSAL_TOKEN, &r->conn->peer, (struct slice){0});
+}
+
 /* Compares the token that the request has sent. BEARER_NOBODY: *why is a sentence for the client,
  * and the token counts as wrong, unless a file that may hold it cannot be read now. */
 static enum bearer find_bearer(const struct http_request *r, const char **why)
@@ -53,7 +72,7 @@ static enum bearer find_bearer(const struct http_request *r, const char **why)
     enum token_result admin, reader;
 
     *why = "Too many wrong tokens came from this address: wait for some seconds";
-    if (!http_may_attempt(r, NULL))
+    if (is_held_off(r))
         return BEARER_NOBODY;
     admin = compare(r, config->admin_token_file, "--admin-token-file");
     if (admin == TOKEN_RIGHT)
@@ -63,7 +82,7 @@ static enum bearer find_bearer(const struct http_request *r, const char **why)
         return BEARER_READER;
     *why = "A token's file cannot be read; rdzvd's log says which, and why";
     if (admin == TOKEN_WRONG && reader == TOKEN_WRONG) {
-        http_attempt_failed(r, NULL, REFUSAL_TOKEN, (struct slice){0});
+        note_wrong(r);
         *why = say_wrong(config);
     }
     return BEARER_NOBODY;

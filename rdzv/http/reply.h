@@ -10,7 +10,6 @@
 
 struct backoff;
 struct forwards;
-struct hasher;
 struct http_job;
 struct http_request;
 struct http_route;
@@ -38,8 +37,7 @@ struct http {
     const struct config *config;
     struct engine *engine;
     const struct http_route *routes;   /* rdzv/routes.c */
-    struct backoff *backoff;           /* of wrong passwords and tokens */
-    struct hasher *hasher;             /* of passwords */
+    struct backoff *backoff;           /* of wrong tokens */
     struct status_feeds *status_feeds; /* of a store; else NULL */
     struct monitor *monitor;           /* the same */
     struct request_watch *request_watch;
@@ -49,8 +47,7 @@ struct http {
     /* Of connections that come from relays. Those have looked at the Host header: it is about the
      * listener that the client came to. */
     bool behind_relay;
-    bool of_relays_machine; /* and the client is on the machine of the relay */
-    bool of_tls_clients;    /* and speaks TLS with the relay */
+    bool of_tls_clients; /* and the client speaks TLS with the relay */
 };
 
 /* One request, whole. Slices live until the endpoint returns. */
@@ -68,12 +65,6 @@ struct http_request {
 static inline struct engine *http_engine(const struct http_request *r)
 {
     return r->http->engine;
-}
-
-/* Is the client on this machine? */
-static inline bool http_is_from_here(const struct http_request *r)
-{
-    return peer_is_loopback(&r->conn->peer) && r->http->behind_relay == r->http->of_relays_machine;
 }
 
 /* Does the client speak TLS? */

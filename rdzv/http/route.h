@@ -26,9 +26,6 @@ struct http_route {
     /* Replies once, or starts a watch: see reply.h. */
     void (*handle)(const struct http_request *r);
     unsigned flags; /* of enum http_route_flags */
-    /* True: it will be refused at once, so that it needs no turn among those that are costly. NULL:
-     * there are none of these. */
-    bool (*is_held_off)(const struct http_request *r);
     /* Handles it while another replica leads. NULL: then it is refused. */
     void (*standby)(const struct http_request *r);
 };

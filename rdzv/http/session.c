@@ -444,15 +444,10 @@ static bool is_costly(const struct http_request *r, const struct http_route *rou
            (!http_is_reading(r) && hub_of(r->conn)->registered > CHEAP_WATCHES);
 }
 
-static bool is_held_off(const struct http_request *r, const struct http_route *route)
-{
-    return route->is_held_off != NULL && route->is_held_off(r);
-}
-
 /* False: it has to wait for a costly turn. */
 static bool has_its_turn(const struct http_request *r, const struct http_route *route)
 {
-    return !is_costly(r, route) || is_held_off(r, route) || conn_begin_costly(r->conn);
+    return !is_costly(r, route) || conn_begin_costly(r->conn);
 }
 
 bool http_handle_again(const struct http_request *r, struct http_job *job)

@@ -1,11 +1,11 @@
-/* Waits after wrong passwords. See backoff.h for the contract. */
+/* Waits after wrong tokens. See backoff.h for the contract. */
 #include "rdzv/net/backoff.h"
 
 #include <string.h>
 
-static struct backoff_entry key_of(const struct peer *peer, const void *scope)
+static struct backoff_entry key_of(const struct peer *peer)
 {
-    struct backoff_entry key = {.scope = scope};
+    struct backoff_entry key = {0};
 
     peer_network(peer, key.address);
     return key;
@@ -23,8 +23,7 @@ static size_t set_of(const struct backoff_entry *key)
 
 static bool is_of(const struct backoff_entry *e, const struct backoff_entry *key)
 {
-    return e->failures != 0 && e->scope == key->scope &&
-           memcmp(e->address, key->address, sizeof e->address) == 0;
+    return e->failures != 0 && memcmp(e->address, key->address, sizeof e->address) == 0;
 }
 
 static uint64_t age_ms(const struct backoff_entry *e, uint64_t now_ms)
@@ -44,10 +43,9 @@ static uint64_t wait_ms(const struct backoff_entry *e)
 }
 
 /* NULL: there is none. */
-static const struct backoff_entry *find(const struct backoff *b, const struct peer *peer,
-                                        const void *scope)
+static const struct backoff_entry *find(const struct backoff *b, const struct peer *peer)
 {
-    const struct backoff_entry key = key_of(peer, scope), *set = b->entries[set_of(&key)];
+    const struct backoff_entry key = key_of(peer), *set = b->entries[set_of(&key)];
 
     for (size_t i = 0; i < BACKOFF_WAYS; i++) {
         if (is_of(&set[i], &key))
@@ -56,25 +54,16 @@ static const struct backoff_entry *find(const struct backoff *b, const struct pe
     return NULL;
 }
 
-bool backoff_allows(const struct backoff *b, const struct peer *peer, const void *scope,
-                    uint64_t now_ms)
+bool backoff_allows(const struct backoff *b, const struct peer *peer, uint64_t now_ms)
 {
-    const struct backoff_entry *e = find(b, peer, scope);
+    const struct backoff_entry *e = find(b, peer);
 
     return e == NULL || age_ms(e, now_ms) >= wait_ms(e);
 }
 
-bool backoff_has_failed(const struct backoff *b, const struct peer *peer, const void *scope,
-                        uint64_t now_ms)
+void backoff_failed(struct backoff *b, const struct peer *peer, uint64_t now_ms)
 {
-    const struct backoff_entry *e = find(b, peer, scope);
-
-    return e != NULL && age_ms(e, now_ms) < BACKOFF_KEEP_MS;
-}
-
-void backoff_failed(struct backoff *b, const struct peer *peer, const void *scope, uint64_t now_ms)
-{
-    struct backoff_entry key = key_of(peer, scope), *set = b->entries[set_of(&key)], *e = &set[0];
+    struct backoff_entry key = key_of(peer), *set = b->entries[set_of(&key)], *e = &set[0];
 
     for (size_t i = 0; i < BACKOFF_WAYS; i++) {
         if (is_of(&set[i], &key)) {

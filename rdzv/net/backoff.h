@@ -1,4 +1,4 @@
-/* Who has sent wrong passwords has to wait before the next one is looked at: some are free, then
+/* Who has sent wrong tokens has to wait before the next one is looked at: some are free, then
  * the time doubles with each, up to a limit. Counted per address, in a table of a fixed size. Pure:
  * the time is passed in. */
 #pragma once
@@ -16,17 +16,11 @@
 struct backoff {
     struct backoff_entry {
         uint8_t address[16]; /* peer_network() */
-        const void *scope;
-        uint32_t failures; /* 0: free */
+        uint32_t failures;   /* 0: free */
         uint64_t failed_ms;
     } entries[BACKOFF_SETS][BACKOFF_WAYS];
 };
 
-/* `scope` tells apart what is guessed at, such as the passwords of one space: whoever fails there
- * waits there alone. All zero is an empty table. */
-bool backoff_allows(const struct backoff *b, const struct peer *peer, const void *scope,
-                    uint64_t now_ms);
-/* True until the failures are forgotten. */
-bool backoff_has_failed(const struct backoff *b, const struct peer *peer, const void *scope,
-                        uint64_t now_ms);
-void backoff_failed(struct backoff *b, const struct peer *peer, const void *scope, uint64_t now_ms);
+/* All zero is an empty table. */
+bool backoff_allows(const struct backoff *b, const struct peer *peer, uint64_t now_ms);
+void backoff_failed(struct backoff *b, const struct peer *peer, uint64_t now_ms);

@@ -48,16 +48,6 @@ bool tls_peer_is_in_time(SSL *ssl)
     return certificate == NULL || X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0;
 }
 
-struct slice tls_peer_common_name(SSL *ssl)
-{
-    X509 *certificate = verified_certificate(ssl);
-    struct tls_name name;
-
-    return certificate != NULL && tls_common_name(certificate, &name)
-               ? (struct slice){(const uint8_t *)name.text, name.len}
-               : (struct slice){0};
-}
-
 static bool copy_name(const struct tls_name *name, void *arg)
 {
     size_t len = name->len < TLS_NAME_MAX - 1 ? name->len : TLS_NAME_MAX - 1;

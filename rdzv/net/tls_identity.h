@@ -14,10 +14,6 @@ bool tls_peer_is_one_of(SSL *ssl, const struct string_list *names);
  * session began. */
 bool tls_peer_is_in_time(SSL *ssl);
 
-/* Its common name, whatever other names it has: borrowed from the connection. Empty: it has none,
- * or was not verified. */
-struct slice tls_peer_common_name(SSL *ssl);
-
 /* The first of these names, for logs: without what would end a line or a word. "" when there is
  * none. Returns `text`. */
 #define TLS_NAME_MAX 128

@@ -196,8 +196,7 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
     struct relay_front *clients = p->arg;
     enum c10d_version version = C10D_LEGACY;
     size_t size = 0;
-    enum parse_result result = c10d_detect(in, config_legacy_version(clients->config),
-                                           clients->config->legacy, &version, &size);
+    enum parse_result result = c10d_detect(in, clients->config->legacy, &version, &size);
     struct relay_client *session;
     struct peer local = {0};
 

@@ -50,8 +50,7 @@ static enum parse_result welcome(const struct protocol *p, struct conn *c,
                                  const Rdzv__RelayHello *hello)
 {
     struct relay_entry *e = p->arg;
-    const struct protocol *http =
-        &e->protocols[hello->http_of_this_machine != 0][hello->http_over_tls != 0];
+    const struct protocol *http = &e->protocols[hello->http_over_tls != 0];
     const struct slice name = {hello->space.data, hello->space.len};
     const struct slice begins = slice_str("GET"); /* as all of HTTP, with a capital letter */
     struct protocol_progress progress;
@@ -144,15 +143,13 @@ static const char *version(const struct conn *c)
 
 void relay_entry_init(struct relay_entry *e, const struct http *http)
 {
-    for (int i = 0; i < 4; i++) {
-        bool from_here = i & 1, over_tls = i & 2;
-        struct http *of = &e->http[from_here][over_tls];
+    for (int over_tls = 0; over_tls < 2; over_tls++) {
+        struct http *of = &e->http[over_tls];
 
         *of = *http;
         of->behind_relay = true;
-        of->of_relays_machine = from_here;
         of->of_tls_clients = over_tls;
-        e->protocols[from_here][over_tls] = http_protocol(of);
+        e->protocols[over_tls] = http_protocol(of);
     }
 }
 

@@ -3,18 +3,16 @@
  * relay is let in, and gets its space, by one rule, whatever it brings; and no field of HTTP says
  * which space it is about, which any client could send.
  *
- * Behind the WELCOME the connection speaks HTTP as others do, but for two things: its Host header
- * has been looked at by the relay, and who counts as on this machine is somebody who is on the
- * relay's machine, where that is this one. */
+ * Behind the WELCOME the connection speaks HTTP as others do, except that the relay has looked at
+ * its Host header. */
 #pragma once
 
 #include "rdzv/http/session.h"
 
 struct relay_entry {
-    /* As the listeners' own, but for what is said above: [1] of clients on the relay's machine,
-     * [.][1] of clients that speak TLS. */
-    struct http http[2][2];
-    struct protocol protocols[2][2]; /* over these */
+    /* As the listeners' own, except for what is said above; [1] of clients that speak TLS. */
+    struct http http[2];
+    struct protocol protocols[2]; /* over these */
 };
 
 /* `http` is what the listeners' own connections have; it is copied. */

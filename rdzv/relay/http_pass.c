@@ -184,8 +184,7 @@ static void begin_sending(struct http_pass *p)
 /* Not in relay->held. */
 static void start(struct http_pass *p)
 {
-    const struct store_clients clients = {.from_here = peer_is_loopback(&p->client->peer),
-                                          .over_tls = p->client_is_over_tls};
+    const struct store_clients clients = {.over_tls = p->client_is_over_tls};
 
     switch (store_conn_get(p->relay, &p->user, clients)) {
     case STORE_GOT_OPEN:

@@ -129,7 +129,6 @@ static bool greet(struct store_conn *c)
     hello.space = (ProtobufCBinaryData){o->space.len, (uint8_t *)(uintptr_t)o->space.ptr};
     hello.name = (ProtobufCBinaryData){o->name.len, (uint8_t *)(uintptr_t)o->name.ptr};
     hello.http = true;
-    hello.http_of_this_machine = c->clients.from_here;
     hello.http_over_tls = c->clients.over_tls;
     len = rdzv__relay_hello__get_packed_size(&hello);
     if (len > HELLO_ROOM - RELAY_MAGIC_SIZE - RELAY_HEAD_SIZE)
@@ -401,7 +400,7 @@ static bool is_alive(const struct store_conn *c)
 
 static bool are_alike(struct store_clients a, struct store_clients b)
 {
-    return a.from_here == b.from_here && a.over_tls == b.over_tls;
+    return a.over_tls == b.over_tls;
 }
 
 static struct store_conn *take_idle(struct relay_http *h, struct store_clients clients)

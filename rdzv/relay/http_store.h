@@ -38,8 +38,7 @@ enum store_got {
 
 /* What a connection says to the store of all whose requests it brings. */
 struct store_clients {
-    bool from_here; /* they are on this machine */
-    bool over_tls;  /* they speak TLS with us */
+    bool over_tls; /* they speak TLS with us */
 };
 
 /* For a request of such a client. */

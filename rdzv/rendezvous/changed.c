@@ -1,5 +1,4 @@
-/* Changes that are not the policy's: keys of runs that clients set or deleted, and how many runs
- * they may make. See shell.h. */
+/* Changes that are not the policy's: keys of runs that clients set or deleted. See shell.h. */
 #include "rdzv/rendezvous/shell.h"
 
 /* The state of a run, or what may become one, is there, has changed or is gone. */
@@ -63,51 +62,6 @@ static void keys_changed(struct rendezvous_space *home, const struct command *co
     } else {
         picks_set(home, command->picks);
     }
-}
-
-/* True when the key would be that of a new run. */
-static bool makes_run(const struct rendezvous_space *home, struct slice key)
-{
-    return is_agents_key(key) && run_views_find(&home->runs, key) == NULL &&
-           run_views_owner(&home->runs, key) == NULL;
-}
-
-static bool entry_makes_run(const struct rendezvous_space *home, const struct entry *e)
-{
-    return is_agents_key(e->node.key) && run_views_find_entry(&home->runs, e) == NULL &&
-           run_views_entry_owner(&home->runs, e) == NULL;
-}
-
-/* How many runs a MULTI_SET would make; `most` or more of them are as good as any number. */
-__attribute__((noinline)) static size_t runs_made(const struct rendezvous_space *home,
-                                                  const struct command *command, size_t most)
-{
-    const struct key_picks *picks = command->picks;
-    struct slice rest = command->items, key, value;
-    size_t made = 0;
-
-    if (picks == NULL) {
-        while (made < most && c10d_next_blob(&rest, &key) && c10d_next_blob(&rest, &value))
-            made += makes_run(home, key);
-        return made;
-    }
-    for (size_t i = 0; made < most && i < picks->grouped_count; i++)
-        made += entry_makes_run(home, picks->grouped[i].entry);
-    return made;
-}
-
-/* Keys that make one run more than there may be are refused. Whatever makes none is let through. */
-bool shell_admits(void *arg, struct engine_space *space, const struct command *command)
-{
-    const struct rendezvous_space *home = shell_space_of(arg, space);
-    size_t left = shell_runs_left(home);
-
-    if (command_part(command->kind) != PART_KEYS || command->worker_store != 0)
-        return true;
-    if (command->kind == COMMAND_KEY_MULTI_SET)
-        return left > command->items.len / strlen(RUN_PREFIX) || /* nothing has so many */
-               runs_made(home, command, left + 1) <= left;
-    return !command_makes_key(command->kind) || left > 0 || !makes_run(home, command->key);
 }
 
 void shell_applied(void *arg, struct engine_space *space, const struct command *command)

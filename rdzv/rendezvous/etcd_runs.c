@@ -10,9 +10,9 @@
 #define JSON_WEIGHT 32u
 
 void etcd_runs_init(struct etcd_runs *runs, struct engine *engine, struct tree *tree,
-                    const struct net *net, size_t max)
+                    const struct net *net)
 {
-    *runs = (struct etcd_runs){.engine = engine, .tree = tree, .net = net, .max = max};
+    *runs = (struct etcd_runs){.engine = engine, .tree = tree, .net = net};
     table_init(&runs->table, ACCOUNT_RUNS, engine->options.seed, NULL);
     TAILQ_INIT(&runs->list);
 }
@@ -107,7 +107,7 @@ void etcd_runs_unpin(struct etcd_runs *runs, struct etcd_run *run)
 
 /* --- All of them. --- */
 
-/* NULL: it is no run, or there is no room for one more. */
+/* NULL: it is no run, or there is no memory for it. */
 static struct etcd_run *find_or_add(struct etcd_runs *runs, struct slice path)
 {
     struct etcd_run *run = (struct etcd_run *)(void *)table_find(&runs->table, path);
@@ -115,8 +115,7 @@ static struct etcd_run *find_or_add(struct etcd_runs *runs, struct slice path)
     struct slice id, root;
     uint8_t *name;
 
-    if (run != NULL || !etcd_run_parse(path, &backend, &id, &root) ||
-        (runs->max != 0 && runs->table.count >= runs->max))
+    if (run != NULL || !etcd_run_parse(path, &backend, &id, &root))
         return run;
     run = account_request(ACCOUNT_RUNS, ACCOUNT_ORDINARY, sizeof *run + path.len);
     if (run == NULL)

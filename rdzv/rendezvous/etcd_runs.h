@@ -1,6 +1,6 @@
 /* The runs over etcd's API that a space has. They are found when their keys are written, and read
  * then if that is quick, and else once a second. Memory: ACCOUNT_RUNS; a run for which there is
- * none, or more than --runs-per-space, is not shown. */
+ * none is not shown. */
 #pragma once
 
 #include "rdzv/http/reply.h"
@@ -10,7 +10,6 @@ struct etcd_runs {
     struct engine *engine;
     struct tree *tree;     /* of the space */
     const struct net *net; /* knows who sends the request that is carried out */
-    size_t max;            /* as many runs; 0: any number */
     struct table table;
     struct etcd_run_list list; /* in order of discovery */
     struct etcd_run *next;     /* pinned: the next tick goes on with it. NULL: with the first */
@@ -18,7 +17,7 @@ struct etcd_runs {
 
 /* All of them outlive it. */
 void etcd_runs_init(struct etcd_runs *runs, struct engine *engine, struct tree *tree,
-                    const struct net *net, size_t max);
+                    const struct net *net);
 void etcd_runs_fini(struct etcd_runs *runs);
 
 /* True when a key may be that of a run. It is asked of each change of a tree: two bytes tell of

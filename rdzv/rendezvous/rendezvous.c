@@ -16,8 +16,7 @@ struct rendezvous_space *shell_space_of(struct rendezvous *r, struct engine_spac
     home->rdzv = r;
     home->space = space;
     run_views_init(&home->runs, r->engine->options.seed);
-    etcd_runs_init(&home->etcd_runs, r->engine, &space->store->tree, r->net,
-                   r->config->limits.runs_max);
+    etcd_runs_init(&home->etcd_runs, r->engine, &space->store->tree, r->net);
     TAILQ_INIT(&home->worker_stores_missed);
     table_init(&home->worker_stores, ACCOUNT_RUNS, r->engine->options.seed, NULL);
     TAILQ_INSERT_TAIL(&r->spaces, home, entry);
@@ -101,11 +100,8 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
     expiry_init(&r->due, &engine->store.reserve);
     evtimer_assign(&r->ticker, net->base, shell_on_ticker, r);
     if (c->fixes)
-        engine->observer = (struct engine_observer){.applied = shell_applied,
-                                                    .admits = shell_admits,
-                                                    .resumed = on_resumed,
-                                                    .unbound = on_unbound,
-                                                    .arg = r};
+        engine->observer = (struct engine_observer){
+            .applied = shell_applied, .resumed = on_resumed, .unbound = on_unbound, .arg = r};
 }
 
 void rendezvous_fini(struct rendezvous *r)

@@ -10,16 +10,11 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
                        bool compared)
 {
     struct slice run_key = run_key_of(&home->runs, key, compared);
-    bool is_left = shell_runs_left(home) > 0 || run_views_find(&home->runs, run_key) != NULL;
-    struct live_run *run = is_left ? shell_need_run(home, run_key) : NULL;
+    struct live_run *run = shell_need_run(home, run_key);
     struct conn_agent *a =
         run == NULL ? NULL : account_request_zeroed(ACCOUNT_RUNS, ACCOUNT_SMALL, sizeof *a);
     struct peer local;
 
-    if (!is_left) {
-        c10d_reject(c, STORE_TOO_MANY_RUNS, key);
-        return;
-    }
     if (a == NULL)
         return; /* its keys are plain, then */
     a->run = run;

@@ -4,15 +4,6 @@
 #include "rdzv/net/listen.h"
 #include "rdzv/net/probe.h"
 
-size_t shell_runs_left(const struct rendezvous_space *home)
-{
-    size_t max = home->rdzv->config->limits.runs_max, count = home->runs.table.count;
-
-    if (max == 0)
-        return SIZE_MAX;
-    return count < max ? max - count : 0;
-}
-
 /* In nanoseconds, which the heap wants, and never due at the tick that is going on. */
 static int64_t due_ns(const struct live_run *run)
 {
@@ -80,7 +71,6 @@ struct live_run *shell_need_run(struct rendezvous_space *home, struct slice key)
     evtimer_assign(&run->timer, r->net->base, on_timer, run);
     run_views_add(&home->runs, &run->run.view);
     run->run.view.unread = live_run_value(run) != NULL; /* there was no memory for it before */
-    home->space->guarded = shell_runs_left(home) == 0;
     return run;
 }
 
@@ -104,7 +94,6 @@ void shell_free_run(struct live_run *run)
     expiry_remove(&home->rdzv->due, &run->due);
     shell_end_sweep(run);
     run_views_remove(&home->runs, &run->run.view);
-    home->space->guarded = shell_runs_left(home) == 0;
     history_fini(&run->history);
     run_fini(&run->run);
     account_heap_free(ACCOUNT_RUNS, run);

@@ -116,9 +116,6 @@ struct verdict {
 /* What the rendezvous keeps of that space, made when it is asked for first. */
 struct rendezvous_space *shell_space_of(struct rendezvous *r, struct engine_space *space);
 
-/* So many more runs the space may have; SIZE_MAX: any number. */
-size_t shell_runs_left(const struct rendezvous_space *home);
-
 /* The run of that key, made when there is none. NULL: no memory. */
 struct live_run *shell_need_run(struct rendezvous_space *home, struct slice key);
 
@@ -155,9 +152,8 @@ void shell_give_time(struct live_run *run);
  * next command. */
 struct policy_now shell_now(const struct live_run *run);
 
-/* For struct engine_observer; `arg` is the struct rendezvous. The engine asks, before it admits a
- * command, whether it makes more runs than there may be, and tells of each that it has applied. */
-bool shell_admits(void *arg, struct engine_space *space, const struct command *command);
+/* For struct engine_observer; `arg` is the struct rendezvous. The engine calls it after each
+ * command that it has applied. */
 void shell_applied(void *arg, struct engine_space *space, const struct command *command);
 
 /* For rdzv->ticker; `arg` is the struct rendezvous. */

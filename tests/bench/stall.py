@@ -206,33 +206,6 @@ def metrics(s):
     send_all(peer, request * count)
 
 
-def role_names(first, count):
-    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
-    for n in range(first, first + count):
-        yield "".join(letters[n >> shift & 63] for shift in (18, 12, 6, 0))
-
-
-@case()
-def grants(s):
-    """Small grants to a user who has as many roles as it may."""
-    batch, wanted, have = s.of(140000), s.of(1900000), 0
-    s.ask("PUT", "/v2/auth/users/u", b'{"user":"u","password":"p"}')
-    while have < wanted and batch > 1000 * s.options.scale:
-        body = json.dumps({"user": "u", "grant": list(role_names(have, batch))},
-                          separators=(",", ":")).encode()
-        try:
-            s.ask("PUT", "/v2/auth/users/u", body)
-            have += batch
-        except urllib.error.HTTPError:
-            batch //= 2  # there is no room for that many
-    count = s.of(100)
-    requests = b"".join(
-        http_request("PUT", "/v2/auth/users/u", b'{"user":"u","grant":["+%d"]}' % i)
-        for i in range(count))
-    yield "%d PUTs with a grant, %d bytes; the user has %d roles" % (count, len(requests), have)
-    send_all(s.http(), requests)
-
-
 @case()
 def controls(s):
     """GET of an etcd key that is all control characters, by ten clients at a time."""
@@ -330,7 +303,7 @@ def set_slashes(s):
     delete(peer, (key for key, _ in slashes(s)[1]))
 
 
-@case("--runs-per-space=100000")
+@case()
 def many_runs(s):
     """One client has made many runs; then seconds pass."""
     peer, count = s.peer(), s.of(24000)
@@ -344,7 +317,7 @@ def many_runs(s):
     time.sleep(3)
 
 
-@case("--runs-per-space=100000")
+@case()
 def list_runs(s):
     """One client has made many runs; another looks at them one by one."""
     peer, count = s.peer(), s.of(15000)
@@ -493,17 +466,6 @@ def add_to_blanks(s):
     for peer in peers:
         if peer.socket.recv(1):
             raise AssertionError("blanks are no number")
-
-
-@case()
-def passwords(s):
-    """Requests with wrong passwords in one segment."""
-    s.ask("PUT", "/v2/auth/users/root", b'{"user":"root","password":"p"}')
-    s.ask("PUT", "/v2/auth/enable", b"")
-    count = s.of(500)
-    request = http_request("GET", "/v2/keys/", headers="Authorization: Basic cm9vdDp3cm9uZw==\r\n")
-    yield "%d GETs with a wrong password, %d bytes" % (count, count * len(request))
-    send_all(s.http(), request * count)
 
 
 # --- Lists, requests with many keys, and changes that many wait for. ---

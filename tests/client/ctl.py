@@ -639,9 +639,9 @@ def a_token_that_is_no_operators_is_said_to_be_none():
 
 
 @case
-def health_is_the_twin_of_check_live():
+def health_is_the_twin_of_check_health():
     def both(port, path="--"):
-        old = subprocess.run([rdzvd_binary(), "--check-live=localhost:%d" % port],
+        old = subprocess.run([rdzvd_binary(), "--check-health=localhost:%d/livez" % port],
                              capture_output=True, text=True, timeout=60)
         new = subprocess.run([RDZVCTL, "-s", "localhost:%d" % port, "health"], capture_output=True,
                              text=True, timeout=60)

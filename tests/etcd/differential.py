@@ -35,7 +35,6 @@ QUIET_S = 0.02
 PATIENCE_S = 30
 # When making the nodes with short TTLs takes longer, their order of expiry is not certain.
 BURST_S = 0.6
-ROOT = ("Authorization", "Basic cm9vdDpycHc=")
 
 
 class Refused(wire.Answer):
@@ -233,14 +232,6 @@ class Run:
 
     @staticmethod
     def empty(side):
-        side.get("/v2/auth/enable", "DELETE", [ROOT])
-        for kind in ("users", "roles"):
-            listed = json.loads(bytes(side.get("/v2/auth/" + kind).body))
-            hidden = [{"user": "_x"}] if kind == "users" else []
-            for item in (listed[kind] or []) + hidden:
-                name = item[kind[:-1]].encode()
-                if not (kind == "roles" and name == b"root"):
-                    side.get(b"/v2/auth/%s/%s" % (kind.encode(), escape(name)), "DELETE")
         root = json.loads(bytes(side.get("/v2/keys/").body))["node"]
         keys = [node["key"].encode() for node in root.get("nodes", [])]
         for key in keys + [b"/_h", b"/_", b"/__"]:
@@ -308,48 +299,15 @@ class Run:
         self.ask(Request("HEAD", b"/v2/keys/"))
 
     def auth(self):
-        """Changes users and roles; in most phases then enables auth and uses keys as various users.
-        A real etcd takes some 50 ms to check a password, so these requests are few."""
-        for _ in range(self.rng.randrange(4, 16)):
-            self.ask(self.admin.auth())
-            self.index()
+        """Asks for users and roles, of which there are none, and uses keys with credentials."""
+        for _ in range(self.rng.randrange(8, 25)):
+            request = self.admin.auth() if self.generator.chance(50) else self.generator.request(odd=1)
+            if self.generator.chance(75):
+                request.headers = [h for h in request.headers if h[0] != "Authorization"]
+                request.headers.append(self.admin.credentials())
+            self.ask(request)
             if self.resync:
                 return
-        if self.generator.chance(70):
-            request = self.admin.put(b"/v2/auth/users/root", '{"user":"root","password":"rpw"}')
-            request.about = "auth"
-            self.ask(request)
-            self.ask(self.auth_request("PUT", b"/v2/auth/enable", None, b""))
-            self.index()
-            for _ in range(self.rng.randrange(8, 25)):
-                self.authorized()
-                if self.resync:
-                    return
-        for method, path in (("DELETE", b"/v2/auth/enable"), ("DELETE", b"/v2/auth/users/root"),
-                             ("DELETE", b"/v2/auth/users/al"), ("DELETE", b"/v2/auth/users/bo"),
-                             ("DELETE", b"/v2/auth/roles/r1"), ("DELETE", b"/v2/auth/roles/r2"),
-                             ("DELETE", b"/v2/auth/roles/guest"), ("GET", b"/v2/auth/users"),
-                             ("GET", b"/v2/auth/roles"), ("GET", b"/v2/auth/enable")):
-            self.ask(self.auth_request(method, path, ROOT))
-            self.index()
-
-    @staticmethod
-    def auth_request(method, path, credentials, body=None):
-        request = Request(method, path, None, [credentials] if credentials else [], body)
-        request.about = "auth"
-        return request
-
-    def authorized(self):
-        request = self.generator.request(odd=1) if self.generator.chance(70) else (
-            self.admin.auth() if self.generator.chance(80) else self.admin.page())
-        if request.path == b"/v2/auth/enable" and request.method == "DELETE":
-            return
-        if self.generator.chance(75):
-            request.headers = [h for h in request.headers if h[0] != "Authorization"]
-            request.headers.append(self.admin.credentials())
-        self.ask(request)
-        if request.about == "auth":
-            self.index()
 
     def odd_http(self):
         for _ in range(self.rng.randrange(4, 12)):
@@ -605,7 +563,7 @@ class Run:
     # -- the whole ---------------------------------------------------------------------------------
 
     def phase(self):
-        """The next kind of phase. Expiry and auth take real time, so they are rare."""
+        """The next kind of phase. Expiry takes real time, so it is rare."""
         turn = self.rng.random() * 1000
         for share, phase in (
                 (420, self.plain), (70, self.pipeline), (330, self.watches), (50, self.pages),

@@ -17,7 +17,7 @@ import wire  # noqa: E402
 REPORT = re.compile(r"runtime error:|Sanitizer")
 
 # What rdzvd does by itself only when it is called `etcd`.
-AS_ETCD = ("--cors=*", "--host-whitelist=*", "--password-backoff=off")
+AS_ETCD = ("--cors=*", "--host-whitelist=*")
 
 # A real etcd syncs every write to disk: in a file system in memory that takes no time.
 if os.path.isdir("/dev/shm") and os.access("/dev/shm", os.W_OK):

@@ -21,7 +21,6 @@ static const struct c10d_limits all_limits[] = {
 struct reading {
     struct slice stream;
     const struct c10d_limits *limits;
-    enum c10d_version legacy;
     bool legacy_on;
     uint32_t seed;   /* of the cuts; 0 gives everything at once */
     uint64_t digest; /* of all requests */
@@ -157,7 +156,7 @@ static void read_stream(struct reading *r)
 
         have = more(r, have, size);
         in = arrive(r, have);
-        result = c10d_detect(in, r->legacy, r->legacy_on, &version, &size);
+        result = c10d_detect(in, r->legacy_on, &version, &size);
         free((void *)in.ptr);
     }
     r->bad = result == PARSE_BAD;
@@ -178,7 +177,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     whole.stream = (struct slice){data + 2, size - 2};
     whole.limits = &all_limits[data[0] & 3];
-    whole.legacy = (enum c10d_version)((data[0] >> 2 & 3) % 3); /* one that needs no opening */
     whole.legacy_on = (data[0] & 0x10) == 0;
     parts = whole;
     parts.seed = data[1] + 1u;

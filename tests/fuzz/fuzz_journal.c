@@ -53,8 +53,8 @@ static void make_right(uint8_t *bytes, size_t len, enum file_kind kind, uint64_t
 
     if (len < FILE_HEADER_SIZE)
         return;
-    file_header_encode(&(struct file_header){kind, bytes[8] == 2 ? 2 : FILE_VERSION, number,
-                                             bytes[24] == 2 ? 2 : 1, bytes[32]},
+    file_header_encode(&(struct file_header){kind, bytes[8] == 2 ? FILE_VERSION + 1 : FILE_VERSION,
+                                             number, bytes[24] == 2 ? 2 : 1, bytes[32]},
                        bytes);
     while (at + FRAME_HEADER_SIZE <= len && bytes[at + 4] != 0xff) {
         size_t payload = bytes[at];

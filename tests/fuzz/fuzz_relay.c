@@ -125,10 +125,11 @@ static void send_open(int i, struct slice *in)
 {
     struct relay_frame frame = {.kind = RELAY_OPEN, .channel = take_byte(in) % 8};
     Rdzv__RelayOpen open = RDZV__RELAY_OPEN__INIT;
-    uint8_t payload[64];
+    uint8_t payload[64], version;
 
     open.session = take_byte(in) % 4;
-    open.c10d_version = take_byte(in) % 8;
+    version = take_byte(in) % 8;
+    open.c10d_version = version < 4 ? version / 2u : version; /* half of them are no version */
     open.resumes = open.session & 1;
     frame.payload = (struct slice){payload, rdzv__relay_open__pack(&open, payload)};
     send_frame(i, &frame);

@@ -79,8 +79,8 @@ static void quick(const struct http_request *r)
 }
 
 static const struct http_route routes[] = {
-    {"/job", ROUTE_EXACT, start, ROUTE_CHEAP | ROUTE_USES_STORE, NULL, NULL},
-    {"/quick", ROUTE_EXACT, quick, ROUTE_CHEAP, NULL, NULL},
+    {"/job", ROUTE_EXACT, start, ROUTE_CHEAP | ROUTE_USES_STORE, NULL},
+    {"/quick", ROUTE_EXACT, quick, ROUTE_CHEAP, NULL},
     {.path = NULL},
 };
 

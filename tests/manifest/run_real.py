@@ -252,7 +252,7 @@ class Run:
         end = time.monotonic() + 60
         while time.monotonic() < end:
             for pod in among:
-                if self.check_inside(pod, "--check-ready=localhost:2379").returncode == 0:
+                if self.check_inside(pod, "--check-health=localhost:2379/readyz").returncode == 0:
                     return pod
             time.sleep(0.2)
         raise Failed("none of %s leads" % [p.name for p in among])

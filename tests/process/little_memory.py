@@ -5,7 +5,6 @@ answers those who are connected, and goes on when there is room again.
     little_memory.py [NAME...]     all kinds of things, or those with one of these words
 """
 
-import json
 import os
 import re
 import socket
@@ -31,11 +30,6 @@ def put(path, body, kind="application/x-www-form-urlencoded"):
         path, kind.encode(), len(body), body)
 
 
-def role(n):
-    body = {"role": "role-%d" % n, "permissions": {"kv": {"read": ["/%d/*" % n], "write": ["/a"]}}}
-    return put(b"/v2/auth/roles/role-%d" % n, json.dumps(body).encode(), "application/json")
-
-
 # How a thing is asked for, how many are asked for at a time, and what says how many there are.
 KINDS = {
     "set": (lambda n: b"\x01" + text(b"key/%d" % n) + text(b"v" * 200), 100, "rdzvd_space_keys"),
@@ -49,7 +43,6 @@ KINDS = {
     "put_large": (lambda n: put(b"/v2/keys/d/%d" % n, b"value=" + b"v" * 70000), 5, None),
     "ttl": (lambda n: put(b"/v2/keys/d/%d" % n, b"value=v&ttl=1000"), 100, None),
     "deep": (lambda n: put(b"/v2/keys/%d" % n + b"/d" * 100, b"value=v"), 10, None),
-    "role": (role, 50, None),
 }
 
 
@@ -152,7 +145,7 @@ def free(server, port, kind, watcher):
 def try_one(kind, limit):
     make, count, metric = KINDS[kind]
     argv = ["sh", "-c", 'ulimit -v %d; exec "$0" "$@"' % limit, rdzvd_binary(), "--listen",
-            "127.0.0.1:0", "--runs-per-space=off"]
+            "127.0.0.1:0"]
     with Server(argv) as server:
         port = int(server.wait_log(r"event=listening address=\S+:(\d+)")[0].group(1))
         client, watcher = Client(port, kind in KINDS_OF_C10D), Client(port, False)

@@ -112,7 +112,7 @@ def a_standby_refuses_clients(cluster, start):
 def a_probe_tells_who_could_lead_from_who_could_not(cluster, start):
     """`?exclude=leader`, of a rolling update: who stands by is ready then, and who cannot read the log is not."""
     def probe(replica, query):
-        return subprocess.run([rdzvd_binary(), "--check-ready=localhost:%d%s" % (replica.port, query)],
+        return subprocess.run([rdzvd_binary(), "--check-health=localhost:%d/readyz%s" % (replica.port, query)],
                               capture_output=True, timeout=20, check=False).returncode
 
     leader, second = ready(start()), start()

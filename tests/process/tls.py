@@ -981,7 +981,7 @@ def urls_of(port, host, *args):
 
 @case
 def clients_are_told_urls_of_tls():
-    """Else etcdctl, which asks first, goes on in plain text, with its password."""
+    """Else etcdctl, which asks first, goes on in plain text."""
     with start_etcd() as d:
         mine = "https://localhost:%d" % d.port
         same(urls_of(d.port, "localhost:%d" % d.port), ([mine], [mine]), "as etcd")
@@ -994,72 +994,6 @@ def clients_are_told_urls_of_tls():
             plain = urllib.request.Request("http://127.0.0.1:%d/v2/machines" % r.port, headers={"Host": "localhost:9"})
             with urllib.request.urlopen(plain, timeout=60) as answer:
                 same(answer.read(), b"http://localhost:9", "in plain text to a relay")
-
-
-@contextlib.contextmanager
-def real_etcd(*flags):
-    port = free_port()
-    with tempfile.TemporaryDirectory(prefix="rdzv-etcd-") as folder, Server(
-            ["etcd", "--enable-v2", "--data-dir=" + folder, "--listen-client-urls=https://127.0.0.1:%d" % port,
-             "--advertise-client-urls=https://localhost:%d" % port, "--cert-file=" + SERVER[0],
-             "--key-file=" + SERVER[1], "--listen-peer-urls=http://127.0.0.1:%d" % free_port(), *flags]) as server:
-        server.port = port
-        server.wait_log("ready to serve client requests", timeout=60)
-        yield server
-
-
-def act_as_users(port, pairs):
-    """Some requests by clients whose certificates have these common names: the answers' codes."""
-    def ask(who, method, path, body=None, kind="application/json", *args):
-        if body is not None:
-            args += ("-d", body, "-H", "Content-Type: " + kind)
-        cert, key = pairs[who]
-        return curl(port, path, "-X" + method, "--cert", cert, "--key", key, "-o", "/dev/null",
-                    "-w", "%{http_code}", *args)[1]
-
-    form, role = "application/x-www-form-urlencoded", '{"role":"%s","permissions":{"kv":{"read":["/a/*"],"write":[]}}}'
-    return [
-        ask("al", "PUT", "/v2/auth/users/root", '{"user":"root","password":"p"}'),
-        ask("al", "PUT", "/v2/auth/users/al", '{"user":"al","password":"p"}'),
-        ask("al", "PUT", "/v2/auth/roles/reader", role % "reader"),
-        ask("al", "PUT", "/v2/auth/users/al", '{"user":"al","grant":["reader"]}'),
-        ask("al", "PUT", "/v2/auth/enable"),
-        ask("al", "PUT", "/v2/keys/x", "value=1", form),
-        ask("nobody", "PUT", "/v2/keys/x", "value=1", form),
-        ask("al", "GET", "/v2/keys/x"),
-        ask("al", "GET", "/v2/keys/a/1"),
-        ask("al", "GET", "/v2/keys/a/1", None, None, "-u", "al:wrong"),
-        ask("al", "PUT", "/v2/auth/roles/other", role % "other"),
-        ask("root", "PUT", "/v2/auth/roles/other", role % "other"),
-        ask("root", "PUT", "/v2/auth/roles/other", role % "other", "application/json", "-u", "al:p"),
-        ask("root", "DELETE", "/v2/auth/roles/guest"),
-        ask("nobody", "GET", "/v2/keys/a/1"),
-        ask("al", "GET", "/v2/keys/a/1"),
-        ask("root", "PUT", "/v2/keys/x", "value=2", form),
-        ask("root", "DELETE", "/v2/auth/enable"),
-    ]
-
-
-@case
-def users_by_certificate():
-    """With --client-cert-auth a common name is a user, as with etcd."""
-    pairs = {who: CA.issue(who, "DNS:%s.example" % who) for who in ("al", "root", "nobody")}
-    flags = ["--client-cert-auth", "--trusted-ca-file=" + CA.pem]
-    wanted = ["201", "201", "201", "200", "200", "401", "201", "401", "404", "401", "401", "201", "401", "200",
-              "401", "404", "200", "200"]
-    with start_etcd(*flags, "--password-backoff=off") as d:
-        same(act_as_users(d.port, pairs), wanted, "rdzvd")
-        with Rdzvd("--upstream=127.0.0.1:%d" % d.port, "--upstream-ca=" + CA.pem, "--client-ca=" + CA.pem,
-                   *relay_flags(pairs["root"]), *tls_flags()) as r:
-            r.wait_log("event=upstream_connected")
-            same(curl(d.port, "/v2/auth/enable", "-XPUT", "-o", "/dev/null", "-w", "%{http_code}", "--cert",
-                      pairs["root"][0], "--key", pairs["root"][1])[1], "200", "auth on again")
-            same(curl(r.port, "/v2/auth/enable", "-XDELETE", "-o", "/dev/null", "-w", "%{http_code}", "--cert",
-                      pairs["root"][0], "--key", pairs["root"][1])[1], "401", "a relay's certificate is no user")
-    if shutil.which("etcd") is None:
-        return "compared with no etcd: there is none"
-    with real_etcd(*flags) as d:
-        same(act_as_users(d.port, pairs), wanted, "etcd")
 
 
 @case

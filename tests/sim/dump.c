@@ -162,33 +162,6 @@ static void dump_tree(FILE *out, struct tree *t)
     }
 }
 
-static void dump_list(FILE *out, const char *name, const struct command_list *list)
-{
-    fprintf(out, " %s_absent=%d", name, list->absent);
-    for (size_t i = 0; i < list->count; i++)
-        dump_bytes(out, name, list->items[i]);
-}
-
-static void dump_auth(FILE *out, const struct auth *a)
-{
-    fprintf(out, "auth enabled=%d exists=%d bytes=%zu\n", a->enabled, a->exists, a->bytes);
-    for (size_t i = 0; i < a->user_count; i++) {
-        fprintf(out, "user");
-        dump_bytes(out, "name", a->users[i]->name);
-        dump_bytes(out, "hash", a->users[i]->hash);
-        dump_list(out, "role", &a->users[i]->roles);
-        putc('\n', out);
-    }
-    for (size_t i = 0; i < a->role_count; i++) {
-        fprintf(out, "role");
-        dump_bytes(out, "name", a->roles[i]->name);
-        dump_list(out, "read", &a->roles[i]->reads);
-        dump_list(out, "write", &a->roles[i]->writes);
-        dump_bytes(out, "shown", a->roles[i]->shown);
-        putc('\n', out);
-    }
-}
-
 static int by_id(const void *a, const void *b)
 {
     const struct session *const *x = a, *const *y = b;
@@ -234,7 +207,6 @@ static void dump_space(FILE *out, struct space *space, bool sorted)
     dump_keys(out, &space->keys, sorted);
     dump_stores(out, space, sorted);
     dump_tree(out, &space->tree);
-    dump_auth(out, &space->auth);
     dump_sessions(out, &space->sessions);
 }
 

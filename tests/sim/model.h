@@ -198,7 +198,6 @@ struct model_result model_change(struct model *m, enum model_operation op,
                                  const struct model_change *c);
 size_t model_expire(struct model *m, int64_t now_ns);
 size_t model_clear(struct model *m, int64_t now_ns);
-void model_take_index(struct model *m);
 
 /* As model_change(): the JSON of a get with sorted=true, or who is to blame. */
 struct model_result model_list(const struct model *m, const char *path, bool recursive,

@@ -259,17 +259,10 @@ static void publish(struct model *m, struct model_event e)
     }
 }
 
-void model_take_index(struct model *m)
-{
-    m->events = grow(m->events, m->event_count, sizeof *m->events);
-    m->events[m->event_count++] = (struct model_event){0};
-    m->index++;
-}
-
 /* The history compares as plain text, and does not look at what is hidden. */
 static bool matches_past(const struct model_event *e, const char *path, bool recursive)
 {
-    if (e->index == 0 || e->refresh)
+    if (e->refresh)
         return false;
     return strcmp(e->key, path) == 0 || (recursive && is_below(e->key, path)) ||
            (e->removed_dir && strncmp(path, e->key, strlen(e->key)) == 0);

@@ -3,7 +3,7 @@
  * slow or stopped; the disk fails, or is full for some time; links break at any byte or hang;
  * relays die; memory fails. Whatever happens, clients of a relay see a store that does each request
  * once and in order, and forgets nothing (relay_model.h), or after a power cut in mode batch no
- * more than the last --sync-interval, and then each whose requests it has forgotten is ended; none
+ * more than the last 100 ms, and then each whose requests it has forgotten is ended; none
  * of them is ended without a reason;
  * and at the end nothing is left of them.
  *
@@ -211,14 +211,14 @@ static void note_commits(void)
     world.commit_count++;
 }
 
-/* What a power cut has taken in mode batch was not older than --sync-interval, and a sync, when the
- * last process to run ended; what that has found at its start is as old as that. */
+/* What a power cut has taken in mode batch was not older than SYNC_INTERVAL_MS, and a sync, when
+ * the last process to run ended; what that has found at its start is as old as that. */
 static void check_lost(uint64_t kept)
 {
     for (size_t i = 0; i < world.commit_count; i++) {
         uint64_t age_ms = (world.lived_ns - world.commits[i].at_ns) / MS;
 
-        if (world.commits[i].number > kept && age_ms > configs[0][STORE].sync_interval_ms + SYNC_MS)
+        if (world.commits[i].number > kept && age_ms > SYNC_INTERVAL_MS + SYNC_MS)
             world_fail("batch %" PRIu64 " was answered %" PRIu64 " ms before its end, and "
                        "the last one that is left is %" PRIu64,
                        world.commits[i].number, age_ms, kept);

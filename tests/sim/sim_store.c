@@ -330,9 +330,8 @@ static void compare_touched(struct sim *sim, const struct record *r)
     if (change_part(c->kind) == PART_KEYS &&
         (c->worker_store == 0 || worker_stores_find(&a->worker_stores, c->worker_store) != NULL))
         compare_key(keys_in(a, c->worker_store), keys_in(b, c->worker_store), key);
-    if (change_part(c->kind) == PART_TREE || change_part(c->kind) == PART_AUTH)
+    if (change_part(c->kind) == PART_TREE)
         compare_trees(&a->tree, &b->tree);
-    CHECK(a->auth.bytes == b->auth.bytes && a->auth.enabled == b->auth.enabled);
 }
 
 /* The end of an iteration: the replica gets what has been written down. */
@@ -1025,33 +1024,7 @@ static void drain_ready(struct sim *sim)
         take_events(sim, &sim->watching[i]);
 }
 
-/* --- Users, roles, and the end of everything. --- */
-
-static void step_auth(struct sim *sim, size_t space)
-{
-    static const struct slice names[] = {
-        {(const uint8_t *)"root", 4}, {(const uint8_t *)"guest", 5}, {(const uint8_t *)"u", 1},
-        {(const uint8_t *)"", 0},     {(const uint8_t *)"/a*", 3},
-    };
-    struct slice list[3];
-    struct command c = {.kind = (enum command_kind)(COMMAND_AUTH_USER_PUT + below(sim, 7)),
-                        .key = names[below(sim, COUNT(names))],
-                        .value = any_value(sim)};
-    uint64_t before = sim->spaces[space]->tree.index, after;
-
-    for (size_t i = 0; i < COUNT(list); i++)
-        list[i] = names[below(sim, COUNT(names))];
-    c.names = (struct command_list){list, below(sim, 4), false};
-    c.writes = (struct command_list){list, below(sim, 4), false};
-    c.names.absent = c.names.count == 0 && one_in(sim, 2);
-    c.writes.absent = c.writes.count == 0 && one_in(sim, 2);
-    apply(sim, space, &c);
-    after = sim->spaces[space]->tree.index;
-    CHECK(after >= before && after <= before + 6);
-    for (; before < after;
-         before++) /* how many is auth's business; that they are counted is ours */
-        model_take_index(&sim->models[space]);
-}
+/* --- The end of everything. --- */
 
 static void step_clear(struct sim *sim, size_t space)
 {
@@ -1162,11 +1135,9 @@ static void step(struct sim *sim)
         step_watch(sim, space);
     else if (what < 885 && sim->watching_count > 0)
         end_watch(sim, below(sim, sim->watching_count));
-    else if (what < 900)
-        step_auth(sim, space);
-    else if (what < 906)
+    else if (what < 891)
         step_clear(sim, space);
-    else if (what < 930)
+    else if (what < 915)
         step_list(sim, space);
     else
         drain_ready(sim);

@@ -86,9 +86,6 @@ def fill(port):
     status, _, body = ask(port, "POST", "/v2/keys/queue", body="value=in%20order", headers={
         "Content-Type": "application/x-www-form-urlencoded"})
     same(status, 201, "an in-order key (%r)" % body)
-    ask(port, "PUT", "/v2/auth/users/root", body='{"user":"root","password":"p"}')
-    ask(port, "PUT", "/v2/auth/roles/reader", body=json.dumps(
-        {"role": "reader", "permissions": {"kv": {"read": ["/dir/*"], "write": []}}}))
 
 
 def without_ttl(body):
@@ -105,7 +102,7 @@ def contents(port):
     p.send(b"\x10" + text(b"queue"))
     out["queue"] = p.number()
     p.close()
-    for path in ("/v2/keys/?recursive=true&sorted=true", "/v2/auth/users", "/v2/auth/roles",
+    for path in ("/v2/keys/?recursive=true&sorted=true",
                  "/v2/keys/dir/a?wait=true&waitIndex=4", "/v2/keys/gone?wait=true&waitIndex=5",
                  "/v2/members"):
         status, headers, body = ask(port, "GET", path)

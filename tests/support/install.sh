@@ -24,7 +24,7 @@ RDZV_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 RDZV_CACHE_DIR=${RDZV_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rdzv}
 
 BUILD_PACKAGES="build-essential meson ninja-build pkg-config libevent-dev libnghttp2-dev libprotobuf-c-dev
-    protobuf-c-compiler libcjson-dev libyaml-dev libcmocka-dev libcrypt-dev
+    protobuf-c-compiler libcjson-dev libyaml-dev libcmocka-dev
     libcurl4-openssl-dev libssl-dev openssl python3 curl"
 RUN_PACKAGES="python3 python3-venv ca-certificates procps"
 TEST_PACKAGES="$RUN_PACKAGES clang clang-format libclang-rt-14-dev llvm valgrind etcd-server

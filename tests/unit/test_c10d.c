@@ -22,31 +22,22 @@ enum { NO = -1 };
 /* Layout: k key, v value, i number, n nonce, l list of keys, p list of pairs. */
 static const struct shape {
     enum c10d_op op;
-    int modern, legacy, x1, x2;
+    int modern, legacy;
     const char *layout;
 } shapes[] = {
-    {C10D_SET, 1, 0, 0, 0, "kv"},
-    {C10D_COMPARE_SET, 2, 1, 1, 1, "kvv"},
-    {C10D_GET, 3, 2, 2, 2, "k"},
-    {C10D_ADD, 4, 3, 3, 3, "ki"},
-    {C10D_CHECK, 5, 4, 4, 4, "l"},
-    {C10D_WAIT, 6, 5, 5, 5, "l"},
-    {C10D_GETNUMKEYS, 7, 6, 6, 6, ""},
-    {C10D_WATCH_KEY, NO, 7, 7, NO, "k"},
-    {C10D_DELETE_KEY, 8, 8, 8, 7, "k"},
-    {C10D_APPEND, 9, NO, 9, 8, "kv"},
-    {C10D_MULTI_GET, 10, NO, 10, 9, "l"},
-    {C10D_MULTI_SET, 11, NO, 11, 10, "p"},
-    {C10D_CANCEL_WAIT, 12, NO, 12, 11, ""},
-    {C10D_PING, 13, NO, NO, NO, "n"},
-    {C10D_QUEUE_PUSH, 14, NO, NO, NO, "kv"},
-    {C10D_QUEUE_POP, 15, NO, NO, NO, "k"},
-    {C10D_QUEUE_LEN, 16, NO, NO, NO, "k"},
-    {C10D_LIST_KEYS, 17, NO, NO, NO, ""},
-    {C10D_BARRIER, 18, NO, NO, NO, "ki"},
+    {C10D_SET, 1, 0, "kv"},          {C10D_COMPARE_SET, 2, 1, "kvv"},
+    {C10D_GET, 3, 2, "k"},           {C10D_ADD, 4, 3, "ki"},
+    {C10D_CHECK, 5, 4, "l"},         {C10D_WAIT, 6, 5, "l"},
+    {C10D_GETNUMKEYS, 7, 6, ""},     {C10D_WATCH_KEY, NO, 7, "k"},
+    {C10D_DELETE_KEY, 8, 8, "k"},    {C10D_APPEND, 9, NO, "kv"},
+    {C10D_MULTI_GET, 10, NO, "l"},   {C10D_MULTI_SET, 11, NO, "p"},
+    {C10D_CANCEL_WAIT, 12, NO, ""},  {C10D_PING, 13, NO, "n"},
+    {C10D_QUEUE_PUSH, 14, NO, "kv"}, {C10D_QUEUE_POP, 15, NO, "k"},
+    {C10D_QUEUE_LEN, 16, NO, "k"},   {C10D_LIST_KEYS, 17, NO, ""},
+    {C10D_BARRIER, 18, NO, "ki"},
 };
 
-static const enum c10d_version all_versions[] = {C10D_LEGACY, C10D_X1, C10D_X2, C10D_MODERN};
+static const enum c10d_version all_versions[] = {C10D_LEGACY, C10D_MODERN};
 
 static int opcode_of(const struct shape *s, enum c10d_version version)
 {
@@ -55,10 +46,6 @@ static int opcode_of(const struct shape *s, enum c10d_version version)
         return s->modern;
     case C10D_LEGACY:
         return s->legacy;
-    case C10D_X1:
-        return s->x1;
-    case C10D_X2:
-        return s->x2;
     }
     return NO;
 }
@@ -280,32 +267,28 @@ static void the_first_bytes_tell_the_version(void **state)
     static const struct {
         const char *bytes;
         size_t len;
-        enum c10d_version legacy;
         bool legacy_on;
         enum parse_result result;
         enum c10d_version version;
         size_t size;
     } rows[] = {
-        {"\x00\xce\xf7\x85\x3c", 5, C10D_LEGACY, true, PARSE_DONE, C10D_MODERN, 5},
-        {"\x00\xce\xf7\x85\x3c\x0d", 6, C10D_LEGACY, true, PARSE_DONE, C10D_MODERN, 5},
-        {"\x00\xce\xf7\x85\x3c", 5, C10D_LEGACY, false, PARSE_DONE, C10D_MODERN, 5},
-        {"\x00\xce\xf7\x85\x3c", 5, C10D_X2, true, PARSE_DONE, C10D_MODERN, 5},
+        {"\x00\xce\xf7\x85\x3c", 5, true, PARSE_DONE, C10D_MODERN, 5},
+        {"\x00\xce\xf7\x85\x3c\x0d", 6, true, PARSE_DONE, C10D_MODERN, 5},
+        {"\x00\xce\xf7\x85\x3c", 5, false, PARSE_DONE, C10D_MODERN, 5},
         /* A legacy SET: the first byte of its key's length that VALIDATE would not have decides.
          */
-        {"\x00\x02", 2, C10D_LEGACY, true, PARSE_DONE, C10D_LEGACY, 0},
-        {"\x00\xce\x00", 3, C10D_LEGACY, true, PARSE_DONE, C10D_LEGACY, 0},
-        {"\x00\xce\xf7\x00", 4, C10D_LEGACY, true, PARSE_DONE, C10D_LEGACY, 0},
-        {"\x00\xce\xf7\x85\x00", 5, C10D_LEGACY, true, PARSE_DONE, C10D_LEGACY, 0},
-        {"\x00\x02", 2, C10D_X1, true, PARSE_DONE, C10D_X1, 0},
-        {"\x00\x02", 2, C10D_X2, true, PARSE_DONE, C10D_X2, 0},
-        {"\x00\x02", 2, C10D_LEGACY, false, PARSE_BAD, C10D_LEGACY, 0},
-        {"\x00\xce\x00", 3, C10D_LEGACY, false, PARSE_BAD, C10D_LEGACY, 0},
+        {"\x00\x02", 2, true, PARSE_DONE, C10D_LEGACY, 0},
+        {"\x00\xce\x00", 3, true, PARSE_DONE, C10D_LEGACY, 0},
+        {"\x00\xce\xf7\x00", 4, true, PARSE_DONE, C10D_LEGACY, 0},
+        {"\x00\xce\xf7\x85\x00", 5, true, PARSE_DONE, C10D_LEGACY, 0},
+        {"\x00\x02", 2, false, PARSE_BAD, C10D_LEGACY, 0},
+        {"\x00\xce\x00", 3, false, PARSE_BAD, C10D_LEGACY, 0},
         /* A big-endian VALIDATE is a legacy SET of an absurd length: refused with its header. */
-        {"\x00\x3c\x85\xf7\xce", 5, C10D_LEGACY, true, PARSE_DONE, C10D_LEGACY, 0},
-        {"\x00\x3c\x85\xf7\xce", 5, C10D_LEGACY, false, PARSE_BAD, C10D_LEGACY, 0},
-        {"\xce\xf7\x85\x3c", 4, C10D_X2, true, PARSE_BAD, C10D_LEGACY, 0},
-        {"\x16\x03\x01", 3, C10D_LEGACY, true, PARSE_BAD, C10D_LEGACY, 0},
-        {"GET ", 4, C10D_LEGACY, true, PARSE_BAD, C10D_LEGACY, 0},
+        {"\x00\x3c\x85\xf7\xce", 5, true, PARSE_DONE, C10D_LEGACY, 0},
+        {"\x00\x3c\x85\xf7\xce", 5, false, PARSE_BAD, C10D_LEGACY, 0},
+        {"\xce\xf7\x85\x3c", 4, true, PARSE_BAD, C10D_LEGACY, 0},
+        {"\x16\x03\x01", 3, true, PARSE_BAD, C10D_LEGACY, 0},
+        {"GET ", 4, true, PARSE_BAD, C10D_LEGACY, 0},
     };
 
     (void)state;
@@ -315,8 +298,7 @@ static void the_first_bytes_tell_the_version(void **state)
         size_t size = 99;
 
         print_message("  row %zu\n", i);
-        assert_int_equal(c10d_detect(copy, rows[i].legacy, rows[i].legacy_on, &version, &size),
-                         rows[i].result);
+        assert_int_equal(c10d_detect(copy, rows[i].legacy_on, &version, &size), rows[i].result);
         if (rows[i].result == PARSE_DONE) {
             assert_int_equal(version, rows[i].version);
             assert_int_equal(size, rows[i].size);
@@ -327,26 +309,21 @@ static void the_first_bytes_tell_the_version(void **state)
 
 static void one_byte_not_zero_is_enough_to_tell(void **state)
 {
-    static const struct {
-        enum c10d_version legacy;
-        int last; /* its highest opcode */
-    } rows[] = {{C10D_LEGACY, 8}, {C10D_X1, 12}, {C10D_X2, 11}};
+    enum { LAST = 8 }; /* the highest opcode of the legacy version */
 
     (void)state;
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        for (int first = 1; first < 256; first++) {
-            uint8_t byte = (uint8_t)first;
-            enum c10d_version version = C10D_MODERN;
-            size_t size = 99;
-            struct slice copy = exact(&byte, 1);
+    for (int first = 1; first < 256; first++) {
+        uint8_t byte = (uint8_t)first;
+        enum c10d_version version = C10D_MODERN;
+        size_t size = 99;
+        struct slice copy = exact(&byte, 1);
 
-            assert_int_equal(c10d_detect(copy, rows[i].legacy, true, &version, &size),
-                             first <= rows[i].last ? PARSE_DONE : PARSE_BAD);
-            if (first <= rows[i].last)
-                assert_true(version == rows[i].legacy && size == 0);
-            assert_int_equal(c10d_detect(copy, rows[i].legacy, false, &version, &size), PARSE_BAD);
-            exact_free(copy);
-        }
+        assert_int_equal(c10d_detect(copy, true, &version, &size),
+                         first <= LAST ? PARSE_DONE : PARSE_BAD);
+        if (first <= LAST)
+            assert_true(version == C10D_LEGACY && size == 0);
+        assert_int_equal(c10d_detect(copy, false, &version, &size), PARSE_BAD);
+        exact_free(copy);
     }
 }
 
@@ -358,7 +335,7 @@ static void a_part_of_validate_asks_for_one_byte_more(void **state)
         struct slice copy = exact("\x00\xce\xf7\x85\x3c", len);
         size_t size = 99;
 
-        assert_int_equal(c10d_detect(copy, C10D_LEGACY, true, &version, &size), PARSE_MORE);
+        assert_int_equal(c10d_detect(copy, true, &version, &size), PARSE_MORE);
         assert_int_equal(size, len + 1);
         exact_free(copy);
     }
@@ -374,8 +351,7 @@ static void no_legacy_set_is_held_back(void **state)
         size_t size;
 
         bytes_put_u64(start + 1, key_len);
-        assert_int_equal(c10d_detect((struct slice){start, 3}, C10D_LEGACY, true, &version, &size),
-                         PARSE_DONE);
+        assert_int_equal(c10d_detect((struct slice){start, 3}, true, &version, &size), PARSE_DONE);
         assert_int_equal(version, C10D_LEGACY);
     }
 }
@@ -651,8 +627,6 @@ static void requests_and_versions_have_names(void **state)
     assert_string_equal(c10d_op_name(C10D_WATCH_KEY), "WATCH_KEY");
     assert_string_equal(c10d_op_name(C10D_OP_COUNT), "?");
     assert_string_equal(c10d_version_name(C10D_LEGACY), "c10d-legacy");
-    assert_string_equal(c10d_version_name(C10D_X1), "c10d-x1");
-    assert_string_equal(c10d_version_name(C10D_X2), "c10d-x2");
     assert_string_equal(c10d_version_name(C10D_MODERN), "c10d-modern");
 }
 

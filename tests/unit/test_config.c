@@ -38,7 +38,6 @@ static void defaults_are_those_of_the_manual(void **state)
     assert_true(c.listeners_default && c.advertise_default && c.legacy);
     assert_false(c.etcd_mode);
     assert_int_equal(c.action, CONFIG_RUN);
-    assert_int_equal(c.snapshot_opcodes, CONFIG_SNAPSHOT_OPCODES_OFF);
     assert_int_equal(c.limits.key_max, 8192);
     assert_int_equal(c.limits.value_max, 8 << 20);
     assert_int_equal(c.limits.keys_max, 131072);
@@ -47,8 +46,6 @@ static void defaults_are_those_of_the_manual(void **state)
     assert_int_equal(c.limits.connections_max, 0);
     assert_true(c.limits.memory_max == CONFIG_AUTO);
     assert_int_equal(c.limits.space_bytes_max, UINT64_C(4) << 30);
-    assert_int_equal(c.limits.runs_max, 10000);
-    assert_int_equal(c.limits.watchers_max, 131072);
     assert_int_equal(c.limits.http_head_max, 1 << 20);
     assert_int_equal(c.limits.http_form_max, 10 << 20);
     assert_int_equal(c.limits.request_timeout_ms, 60000);
@@ -75,17 +72,16 @@ static void every_flag_reaches_its_place(void **state)
     struct config c;
 
     (void)state;
-    parse_well(&(struct start){.words = {"--listen=127.0.0.1:0/jobA", "-space-idle-timeout", "30s",
-                                         "--exit-when-idle=5m", "--drain-timeout=off",
-                                         "--c10d-legacy=off", "--c10d-snapshot-opcodes", "x2",
-                                         "--log-format=json", "--log-level=warn"}},
-               &c);
+    parse_well(
+        &(struct start){.words = {"--listen=127.0.0.1:0/jobA", "-space-idle-timeout", "30s",
+                                  "--exit-when-idle=5m", "--drain-timeout=off", "--c10d-legacy=off",
+                                  "--log-format=json", "--log-level=warn"}},
+        &c);
     assert_string_equal(listeners(&c), "127.0.0.1:0/jobA");
     assert_false(c.listeners_default || c.legacy);
     assert_int_equal(c.space_idle_timeout_ms, 30000);
     assert_int_equal(c.exit_when_idle_ms, 300000);
     assert_int_equal(c.drain_timeout_ms, 0);
-    assert_int_equal(c.snapshot_opcodes, CONFIG_SNAPSHOT_OPCODES_X2);
     assert_int_equal(c.log_format, LOG_FORMAT_JSON);
     assert_int_equal(c.log_level, LOG_WARN);
     config_free(&c);
@@ -94,8 +90,7 @@ static void every_flag_reaches_its_place(void **state)
                                          "--keys-per-request=3", "--request-limit=4KiB",
                                          "--output-limit=5KiB", "--connection-limit=6",
                                          "--memory-limit=7MiB", "--space-limit=off",
-                                         "--watcher-limit=8", "--request-timeout=9s",
-                                         "--c10d-legacy=true", "--c10d-snapshot-opcodes=x1"}},
+                                         "--request-timeout=9s", "--c10d-legacy=true"}},
                &c);
     assert_int_equal(c.limits.key_max, 1024);
     assert_int_equal(c.limits.value_max, 2048);
@@ -105,10 +100,8 @@ static void every_flag_reaches_its_place(void **state)
     assert_int_equal(c.limits.connections_max, 6);
     assert_int_equal(c.limits.memory_max, 7 << 20);
     assert_int_equal(c.limits.space_bytes_max, 0);
-    assert_int_equal(c.limits.watchers_max, 8);
     assert_int_equal(c.limits.request_timeout_ms, 9000);
     assert_true(c.legacy);
-    assert_int_equal(c.snapshot_opcodes, CONFIG_SNAPSHOT_OPCODES_X1);
     config_free(&c);
 
     parse_well(

@@ -247,9 +247,6 @@ static const struct {
      2,
      "--connection-limit: \"99999999999999999999999\": must be from 0 to 4294967295"},
     {{.words = {"--c10d-legacy=maybe"}}, 2, "--c10d-legacy: \"maybe\": must be one of on|off"},
-    {{.words = {"--c10d-snapshot-opcodes=x3"}},
-     2,
-     "--c10d-snapshot-opcodes: \"x3\": must be one of off|x1|x2"},
     {{.words = {"--log-level=trace"}},
      2,
      "--log-level: \"trace\": must be one of debug|info|warn|error"},
@@ -373,7 +370,7 @@ static const struct {
     {{.words = {"--journal=etcd://a:1/b", "--journal-ca=c", "--journal-key=d"}},
      2,
      "--journal-key: needs its certificate: --journal-cert=FILE"},
-    {{.words = {"--sync-interval=2m"}}, 2, "--sync-interval: \"2m\": must be from 1ms to 1m"},
+    {{.words = {"--journal-lease=2m"}}, 2, "--journal-lease: \"2m\": must be from 2s to 1m"},
     {{.words = {"--plaintext=sometimes"}},
      2,
      "--plaintext: \"sometimes\": write on, loopback, off, or networks as in "

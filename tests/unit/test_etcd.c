@@ -334,9 +334,6 @@ static void errors_have_etcds_statuses_and_words(void **state)
          "{\"errorCode\":107,\"message\":\"Root is read only\",\"cause\":\"/\",\"index\":1}\n"},
         {ETCD_DIRECTORY_NOT_EMPTY, 403, "/d", 1,
          "{\"errorCode\":108,\"message\":\"Directory not empty\",\"cause\":\"/d\",\"index\":1}\n"},
-        {ETCD_UNAUTHORIZED, 401, "Insufficient credentials", 0,
-         "{\"errorCode\":110,\"message\":\"The request requires user authentication\","
-         "\"cause\":\"Insufficient credentials\",\"index\":0}\n"},
         {ETCD_PREV_VALUE_REQUIRED, 400, "x", 0,
          "{\"errorCode\":201,\"message\":\"PrevValue is Required in POST form\",\"cause\":\"x\","
          "\"index\":0}\n"},

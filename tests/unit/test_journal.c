@@ -464,7 +464,7 @@ static void zeros_at_the_end_are_an_end(void **state)
  * number. */
 static void an_empty_newest_segment_is_no_damage(void **state)
 {
-    static const char *const contents[] = {"", "rdzv", "rdzvjrnl\1"};
+    static const char *const contents[] = {"", "rdzv", "rdzvjrnl\2"};
 
     (void)state;
     must_open(disk, 0);
@@ -741,9 +741,9 @@ static void a_snapshot_that_its_reader_misses_parts_of_is_refused(void **state)
     must_open(disk, 3);
 }
 
-static void a_newer_format_is_refused(void **state)
+static void another_format_is_refused(void **state)
 {
-    struct file_header h = {FILE_JOURNAL, 2, 4, 0x1234567812345678, 0};
+    struct file_header h = {FILE_JOURNAL, FILE_VERSION + 1, 4, 0x1234567812345678, 0};
     uint8_t bytes[FILE_HEADER_SIZE];
 
     (void)state;
@@ -755,6 +755,12 @@ static void a_newer_format_is_refused(void **state)
     assert_false(open_on(disk));
     assert_int_equal(report.status, JOURNAL_NEW_VERSION);
     assert_non_null(strstr(text, "newer release"));
+    h.version = FILE_VERSION - 1;
+    file_header_encode(&h, bytes);
+    sim_disk_put(disk, "journal-00000000000000000004", bytes, sizeof bytes);
+    assert_false(open_on(disk));
+    assert_int_equal(report.status, JOURNAL_OLD_VERSION);
+    assert_non_null(strstr(text, "Move the directory away"));
 }
 
 static void files_of_another_directory_are_refused(void **state)
@@ -975,7 +981,7 @@ int main(void)
         TEST(a_damaged_snapshot_needs_the_one_before),
         TEST(batches_that_the_reader_does_not_know_are_refused),
         TEST(a_snapshot_that_its_reader_misses_parts_of_is_refused),
-        TEST(a_newer_format_is_refused),
+        TEST(another_format_is_refused),
         TEST(files_of_another_directory_are_refused),
         TEST(a_lone_segment_without_a_header_is_refused),
         TEST(a_failed_append_leaves_nothing),

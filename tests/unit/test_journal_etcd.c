@@ -101,7 +101,10 @@ static void answers_are_as_recorded(void **state)
 
 static void an_entry_follows_on_another(void **state)
 {
-    struct log_entry e = {.version = 1, .epoch = 7, .begins = true, .bytes = slice_str("abc")},
+    struct log_entry e = {.version = ENTRY_VERSION_MAX,
+                          .epoch = 7,
+                          .begins = true,
+                          .bytes = slice_str("abc")},
                      other, out;
     uint8_t value[ENTRY_HEADER + 3];
 
@@ -110,7 +113,7 @@ static void an_entry_follows_on_another(void **state)
     entry_encode(&e, value);
     memcpy(value + ENTRY_HEADER, "abc", 3);
     assert_true(entry_decode((struct slice){value, sizeof value}, &out));
-    assert_int_equal(out.version, 1);
+    assert_int_equal(out.version, ENTRY_VERSION_MAX);
     assert_int_equal(out.epoch, 7);
     assert_true(out.begins);
     assert_int_equal(entry_chain(0, &out), out.chain);
@@ -119,7 +122,7 @@ static void an_entry_follows_on_another(void **state)
     other.epoch = 8;
     assert_int_not_equal(entry_chain(0, &other), out.chain);
     other = out;
-    other.version = 2;
+    other.version = ENTRY_VERSION_MAX + 1;
     assert_int_not_equal(entry_chain(0, &other), out.chain);
     other = out;
     other.begins = false;
@@ -129,28 +132,32 @@ static void an_entry_follows_on_another(void **state)
     assert_int_not_equal(entry_chain(0, &other), out.chain);
 }
 
-static void what_is_newer_is_refused(void **state)
+static void other_versions_are_refused(void **state)
 {
-    uint8_t value[ENTRY_HEADER] = {1};
+    uint8_t value[ENTRY_HEADER] = {ENTRY_VERSION_MIN};
+    const struct slice whole = {value, sizeof value};
     struct log_entry e;
 
     (void)state;
-    assert_true(entry_decode((struct slice){value, sizeof value}, &e));
+    assert_true(entry_decode(whole, &e));
     assert_false(entry_decode((struct slice){value, sizeof value - 1}, &e));
     value[0] = ENTRY_VERSION_MAX + 1;
-    assert_false(entry_decode((struct slice){value, sizeof value}, &e));
-    assert_true(entry_is_newer((struct slice){value, sizeof value}));
+    assert_false(entry_decode(whole, &e));
+    assert_int_equal(entry_fault(whole), LOG_IS_NEWER);
+    value[0] = ENTRY_VERSION_MIN - 1;
+    assert_false(entry_decode(whole, &e));
+    assert_int_equal(entry_fault(whole), LOG_IS_OLDER);
     value[0] = 0;
-    assert_false(entry_decode((struct slice){value, sizeof value}, &e));
-    assert_false(entry_is_newer((struct slice){value, sizeof value}));
-    value[0] = 1;
+    assert_false(entry_decode(whole, &e));
+    assert_int_equal(entry_fault(whole), LOG_IS_NONE);
+    value[0] = ENTRY_VERSION_MIN;
     value[1] = 2; /* a flag that nobody knows */
-    assert_false(entry_decode((struct slice){value, sizeof value}, &e));
+    assert_false(entry_decode(whole, &e));
 }
 
-static void pointers_of_the_first_version_do_not_say_it(void **state)
+static void pointers_of_other_versions_are_refused(void **state)
 {
-    struct snapshot_pointer p = {.version = 1,
+    struct snapshot_pointer p = {.version = ENTRY_VERSION_MAX,
                                  .at = {7, 8},
                                  .batch = 9,
                                  .id = "0123456789abcdef01234567",
@@ -161,16 +168,22 @@ static void pointers_of_the_first_version_do_not_say_it(void **state)
 
     (void)state;
     pointer_encode(&p, text);
-    assert_null(strstr(text, " 01"));
     assert_true(pointer_decode(slice_str(text), &out));
-    assert_int_equal(out.version, 1);
+    assert_int_equal(out.version, ENTRY_VERSION_MAX);
     assert_int_equal(out.at.index, 7);
     assert_int_equal(out.chunks, 2);
-    assert_false(pointer_is_newer(slice_str(text)));
     p.version = ENTRY_VERSION_MAX + 1;
     pointer_encode(&p, text);
     assert_false(pointer_decode(slice_str(text), &out));
-    assert_true(pointer_is_newer(slice_str(text)));
+    assert_int_equal(pointer_fault(slice_str(text)), LOG_IS_NEWER);
+    p.version = 2;
+    pointer_encode(&p, text);
+    assert_false(pointer_decode(slice_str(text), &out));
+    assert_int_equal(pointer_fault(slice_str(text)), LOG_IS_OLDER);
+    text[strlen(text) - 3] = '\0'; /* the first version did not say it */
+    assert_false(pointer_decode(slice_str(text), &out));
+    assert_int_equal(pointer_fault(slice_str(text)), LOG_IS_OLDER);
+    assert_int_equal(pointer_fault(slice_str("x")), LOG_IS_NONE);
 }
 
 static void heads_have_one_form(void **state)
@@ -742,8 +755,8 @@ int main(void)
         cmocka_unit_test(a_commit_is_as_recorded),
         cmocka_unit_test(answers_are_as_recorded),
         cmocka_unit_test(an_entry_follows_on_another),
-        cmocka_unit_test(what_is_newer_is_refused),
-        cmocka_unit_test(pointers_of_the_first_version_do_not_say_it),
+        cmocka_unit_test(other_versions_are_refused),
+        cmocka_unit_test(pointers_of_other_versions_are_refused),
         cmocka_unit_test(heads_have_one_form),
         cmocka_unit_test_setup_teardown(an_answer_comes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_refusal_says_why, set_up, tear_down),

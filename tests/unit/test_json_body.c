@@ -70,22 +70,11 @@ static void length_and_depth_are_limited(void **state)
     free(text);
 }
 
-static void names_are_compared_without_case(void **state)
-{
-    cJSON *tree = json_body_parse(slice_str("{\"peerURLs\":null}"));
-
-    (void)state;
-    assert_true(json_body_is_named(tree->child, "PEERURLS"));
-    assert_false(json_body_is_named(tree->child, "peerURL"));
-    cJSON_Delete(tree);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_value_of_a_body_is_read),
         cmocka_unit_test(length_and_depth_are_limited),
-        cmocka_unit_test(names_are_compared_without_case),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,10 +76,9 @@ void __wrap_free(void *p)
 
 /* --- Commands, small and large. --- */
 
-enum { LARGE = 100000, ROLES = 2000, PAIRS = 400, CHILDREN = 20 };
+enum { LARGE = 100000, PAIRS = 400, CHILDREN = 20 };
 
 static uint8_t large[LARGE], patched[LARGE], pairs[PAIRS * (2 * 8 + 8 + 1)], deep[2 * 300];
-static struct slice roles[ROLES];
 
 /* What is held back for a large change has room for the heap's own steps, see reserve.c. */
 #define HEAP_STEPS (512 << 10)
@@ -114,11 +113,6 @@ static const struct command commands[] = {
     {.kind = COMMAND_TREE_DELETE, .key = BYTES("/t"), .recursive = true},
     {.kind = COMMAND_TREE_COMPARE_AND_DELETE, .key = BYTES("/t/k")},
     {.kind = COMMAND_TREE_EXPIRE, .now_ns = INT64_MAX},
-    {.kind = COMMAND_AUTH_USER_PUT, .key = BYTES("user"), .names = {roles, ROLES, false}},
-    {.kind = COMMAND_AUTH_USER_DELETE, .key = BYTES("root")},
-    {.kind = COMMAND_AUTH_ROLE_PUT, .key = BYTES("role"), .writes = {roles, ROLES, false}},
-    {.kind = COMMAND_AUTH_ROLE_DELETE, .key = BYTES("none")},
-    {.kind = COMMAND_AUTH_ENABLE},
     {.kind = COMMAND_SPACE_RESET},
     {.kind = COMMAND_SPACE_FORGET},
     {.kind = COMMAND_WORKER_STORE_OPEN},
@@ -132,8 +126,6 @@ static void make_values(void)
     for (size_t i = 0; i < LARGE; i++)
         large[i] = patched[i] = (uint8_t)(i * 31 >> 3);
     patched[LARGE / 2] ^= 1;
-    for (size_t i = 0; i < ROLES; i++)
-        roles[i] = (struct slice){large + i, 20};
     for (size_t i = 0; i < sizeof deep; i++)
         deep[i] = i % 2 == 0 ? '/' : 'd';
     for (size_t i = 0; i < PAIRS; i++) {
@@ -187,7 +179,6 @@ static void open_subject(struct subject *t, uint64_t seed)
          .key = BYTES("/t/k"),
          .value = BYTES("v"),
          .expires_ns = INT64_MAX},
-        {.kind = COMMAND_AUTH_USER_PUT, .key = BYTES("root")},
         {.kind = COMMAND_WORKER_STORE_OPEN},
     };
     const struct store_options options = {.seed = seed, .key_groups = &groups};

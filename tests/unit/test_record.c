@@ -20,8 +20,6 @@
         (const uint8_t *)(s), sizeof(s) - 1 \
     }
 
-static const struct slice some_names[] = {BYTES("one"), BYTES(""), BYTES("\0three\xff")};
-
 /* Two pairs: "/a" and "1", "" and "". */
 #define PAIRS "\2\0\0\0\0\0\0\0/a\1\0\0\0\0\0\0\0001\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
 
@@ -107,21 +105,6 @@ static const struct change changes[] = {
      .tree_remove = {.action = ETCD_EXPIRE, .path = BYTES("/a"), .now_ns = INT64_MAX}},
     {.kind = CHANGE_TREE_POSTPONE, .by_ns = 1},
     {.kind = CHANGE_TREE_POSTPONE, .by_ns = INT64_MAX},
-    {.kind = CHANGE_AUTH_USER_PUT,
-     .user_put = {.name = BYTES("user"), .hash = BYTES("hash"), .roles = {some_names, 3, false}}},
-    {.kind = CHANGE_AUTH_USER_PUT, .user_put = {.name = BYTES("root"), .roles = {NULL, 0, true}}},
-    {.kind = CHANGE_AUTH_USER_DELETE, .name = BYTES("user")},
-    {.kind = CHANGE_AUTH_ROLE_PUT,
-     .role_put = {.name = BYTES("role"),
-                  .shown = BYTES(",\"more\":1"),
-                  .reads = {some_names, 1, false},
-                  .writes = {some_names, 3, false}}},
-    {.kind = CHANGE_AUTH_ROLE_PUT,
-     .role_put = {.name = BYTES("role"), .reads = {NULL, 0, true}, .writes = {NULL, 0, true}}},
-    {.kind = CHANGE_AUTH_ROLE_DELETE, .name = BYTES("role")},
-    {.kind = CHANGE_AUTH_SWITCH, .auth_enabled = true},
-    {.kind = CHANGE_AUTH_SWITCH},
-    {.kind = CHANGE_AUTH_TOUCH},
     {.kind = CHANGE_WORKER_STORE_OPEN, .store_id = 2},
     {.kind = CHANGE_RUN_PUT,
      .run_put = {.key = BYTES("/torch.rendezvous.R"),
@@ -156,14 +139,6 @@ static void expect_same_bytes(const struct change *a, const struct change *b)
     assert_true(slice_equal(encode(&x, "s", a), encode(&y, "s", b)));
     batch_fini(&x);
     batch_fini(&y);
-}
-
-static void expect_list(const struct command_list *a, const struct command_list *b)
-{
-    assert_int_equal(a->count, b->count);
-    assert_int_equal(a->absent, b->absent);
-    for (size_t i = 0; i < a->count; i++)
-        assert_true(slice_equal(a->items[i], b->items[i]));
 }
 
 static void expect_same_tree_put(const struct tree_put *a, const struct tree_put *b)
@@ -224,24 +199,13 @@ static void expect_same(const struct change *a, const struct change *b)
         assert_int_equal(a->tree_remove.action, b->tree_remove.action);
         assert_true(slice_equal(a->tree_remove.path, b->tree_remove.path));
         assert_true(a->tree_remove.now_ns == b->tree_remove.now_ns);
-    } else if (a->kind == CHANGE_AUTH_USER_PUT) {
-        assert_true(slice_equal(a->user_put.name, b->user_put.name));
-        assert_true(slice_equal(a->user_put.hash, b->user_put.hash));
-        expect_list(&a->user_put.roles, &b->user_put.roles);
-    } else if (a->kind == CHANGE_AUTH_ROLE_PUT) {
-        assert_true(slice_equal(a->role_put.name, b->role_put.name));
-        assert_true(slice_equal(a->role_put.shown, b->role_put.shown));
-        expect_list(&a->role_put.reads, &b->role_put.reads);
-        expect_list(&a->role_put.writes, &b->role_put.writes);
     } else if (a->kind == CHANGE_RUN_PUT) {
         expect_same_run(&a->run_put, &b->run_put);
-    } else if (a->kind == CHANGE_AUTH_SWITCH) {
-        assert_true(a->auth_enabled == b->auth_enabled);
     } else if (a->kind >= CHANGE_SPACE_RESET && a->kind <= CHANGE_WORKER_STORE_DROP) {
         assert_true(a->store_id == b->store_id); /* or now_ns, its neighbour in the union */
     } else if (change_part(a->kind) == PART_SESSION) {
         expect_same_session(a, b);
-    } else if (a->kind != CHANGE_AUTH_TOUCH) {
+    } else {
         assert_true(slice_equal(a->put.key, b->put.key)); /* all the others begin with it */
     }
     if (a->kind == CHANGE_KEY_PATCH) {
@@ -362,9 +326,6 @@ static void fill(struct store *s)
         {.kind = COMMAND_QUEUE_PUSH, .key = BYTES("/q"), .value = BYTES("e")},
         {.kind = COMMAND_TREE_SET, .key = BYTES("/a/b"), .expires_ns = INT64_MAX},
         {.kind = COMMAND_TREE_SET, .key = BYTES("/e"), .value = BYTES("v")},
-        {.kind = COMMAND_AUTH_USER_PUT, .key = BYTES("root")},
-        {.kind = COMMAND_AUTH_USER_PUT, .key = BYTES("user")},
-        {.kind = COMMAND_AUTH_ROLE_PUT, .key = BYTES("role")},
         {.kind = COMMAND_WORKER_STORE_OPEN},
         {.kind = COMMAND_KEY_SET, .key = BYTES("/w"), .value = BYTES("v"), .worker_store = 1},
     };
@@ -422,7 +383,6 @@ static void they_apply_in_their_order(void **state)
     fill(&s);
     for (size_t i = 0; i < COUNT(changes); i++) {
         bool absurd = changes[i].worker_store == UINT64_MAX ||
-                      changes[i].kind == CHANGE_AUTH_TOUCH || /* there are auth data already */
                       changes[i].kind == CHANGE_SNAPSHOT_SESSION ||
                       changes[i].kind == CHANGE_SNAPSHOT_HELD ||
                       (changes[i].kind == CHANGE_SESSION_BIND &&
@@ -486,12 +446,10 @@ static void what_is_not_known_is_refused(void **state)
         {BYTES(""), false},                            /* no change at all */
         {BYTES("\n\1s"), false},                       /* a space alone */
         {BYTES("\372\7\0"), false},                    /* kind 127 */
-        {BYTES("\230\2\1"), true},                     /* auth_touch */
-        {BYTES("\230\2\0"), false},                    /* false */
-        {BYTES("\230\2\1\20\1"), false},               /* in a worker store */
-        {BYTES("\230\2\1\30\1"), false},               /* with a field 3 of the record */
         {BYTES("\310\2\1"), true},                     /* space_forget */
         {BYTES("\310\2\0"), false},                    /* false */
+        {BYTES("\310\2\1\20\1"), false},               /* in a worker store */
+        {BYTES("\310\2\1\30\1"), false},               /* with a field 3 of the record */
         {BYTES("R\3\n\1k"), true},                     /* key_put */
         {BYTES("R\3\n\1k\20\1"), true},                /* in a worker store */
         {BYTES("R\5\n\1k\30\1"), false},               /* with a field 3 */
@@ -582,11 +540,6 @@ static void what_finds_nothing_to_change_is_refused(void **state)
          .tree_put = {.action = ETCD_UPDATE, .path = BYTES("/e"), .dir = true}},
         {.kind = CHANGE_TREE_PUT,
          .tree_put = {.action = ETCD_SET, .path = BYTES("/z"), .keep_value = true}},
-        {.kind = CHANGE_AUTH_TOUCH},
-        {.kind = CHANGE_AUTH_SWITCH},
-        {.kind = CHANGE_AUTH_USER_DELETE, .name = BYTES("none")},
-        {.kind = CHANGE_AUTH_ROLE_DELETE, .name = BYTES("root")},
-        {.kind = CHANGE_AUTH_ROLE_PUT, .role_put = {.name = BYTES("root")}},
         {.kind = CHANGE_WORKER_STORE_OPEN, .store_id = 1},
         {.kind = CHANGE_WORKER_STORE_DROP, .store_id = 2},
         {.kind = CHANGE_RUN_PUT, .run_put = {.worker_store = 2}},

@@ -562,7 +562,7 @@ static void clients_wait_beside_sessions(void **state)
     assert_true(arrive(true, 2, &number, 0));
     assert_int_equal(keymap_barrier_wait(&space->store->keys, slice_str("a barrier"), &owner, &w),
                      STORE_OK);
-    assert_int_equal(space->store->quota.waiters, 1);
+    assert_int_equal(space->store->keys.waiters, 1);
     assert_true(arrive(false, 2, &number, 0));
     assert_ptr_equal(engine_next_ready(&engine), &w->wake);
     assert_null(engine_next_ready(&engine));

@@ -96,7 +96,6 @@ struct order {
     char key[200];
     uint8_t items[2000];
     uint8_t changed[BYTES];
-    struct slice names[3];
 };
 
 static struct slice any_value(struct chance *r)
@@ -208,21 +207,6 @@ static void order_tree(struct chance *r, struct order *o, int64_t now_ns)
         c->expires_ns = START + (int64_t)(below(r, 400)) * SECOND;
 }
 
-static void order_auth(struct chance *r, struct order *o)
-{
-    static const char *const names[] = {"root", "guest", "u", "v", "/a*"};
-    struct command *c = &o->command;
-
-    c->kind = (enum command_kind)(COMMAND_AUTH_USER_PUT + below(r, 7));
-    c->key = slice_str(names[below(r, COUNT(names))]);
-    c->value = (struct slice){some_bytes, below(r, 60)};
-    for (size_t i = 0; i < COUNT(o->names); i++)
-        o->names[i] = slice_str(names[below(r, COUNT(names))]);
-    c->names = (struct command_list){o->names, below(r, 4), false};
-    c->writes = (struct command_list){o->names, below(r, 4), false};
-    c->names.absent = c->names.count == 0 && one_in(r, 2);
-}
-
 static void order_space(struct chance *r, struct order *o, const struct space *space,
                         int64_t now_ns)
 {
@@ -254,8 +238,6 @@ static void make_order(struct chance *r, struct order *o, const struct store *s,
         order_key(r, o, space);
     else if (what < 85)
         order_tree(r, o, now_ns);
-    else if (what < 90)
-        order_auth(r, o);
     else
         order_space(r, o, space, now_ns);
 }
@@ -452,7 +434,7 @@ static void expect_same_future(struct store *a, struct store *b, struct chance r
         x = carry_out(a, &o, NULL);
         y = carry_out(b, &o, NULL);
         if (x.status != y.status || x.number != y.number || x.count != y.count ||
-            x.open != y.open || x.auth != y.auth || x.tree.code != y.tree.code ||
+            x.open != y.open || x.tree.code != y.tree.code ||
             !slice_equal(blob_slice(x.value), blob_slice(y.value)))
             fail_msg("seed %" PRIu64 ": command %d comes to something else", seed, i);
         again = r;
@@ -738,7 +720,7 @@ static void expect_same_result(struct store *live, struct store *other, struct c
     x = carry_out_refused(live, &o);
     y = carry_out(other, &o, NULL);
     assert_true(x.status == y.status && x.number == y.number && x.count == y.count);
-    assert_true(x.tree.code == y.tree.code && x.auth == y.auth);
+    assert_true(x.tree.code == y.tree.code);
     again = *r;
     carry_out_session_refused(&again, live, &o, &x);
     carry_out_session(r, other, &o, &y, NULL);

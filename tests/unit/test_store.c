@@ -67,14 +67,12 @@ static void spaces_do_not_see_each_other(void **state)
     apply(&s, a, COMMAND(.kind = COMMAND_KEY_SET, .key = BYTES("/k"), .value = BYTES("v")));
     apply(&s, a, COMMAND(.kind = COMMAND_QUEUE_PUSH, .key = BYTES("/q"), .value = BYTES("v")));
     apply(&s, a, COMMAND(.kind = COMMAND_TREE_SET, .key = BYTES("/t"), .value = BYTES("v")));
-    apply(&s, a, COMMAND(.kind = COMMAND_AUTH_USER_PUT, .key = BYTES("root")));
     assert_null(keymap_get(&b->keys, slice_str("/k")));
     assert_int_equal(keymap_queue_len(&b->keys, slice_str("/q")), 0);
     assert_int_equal(b->tree.index, 3);
-    assert_null(auth_find_user(&b->auth, slice_str("root")));
     assert_int_equal(apply(&s, b, COMMAND(.kind = COMMAND_SPACE_RESET)).count, 0);
     assert_non_null(keymap_get(&a->keys, slice_str("/k")));
-    assert_int_equal(a->tree.index, 4 + 5);
+    assert_int_equal(a->tree.index, 4);
     store_fini(&s);
 }
 
@@ -138,14 +136,6 @@ static void what_changes_is_written_down_as_its_outcome(void **state)
         {{.kind = COMMAND_TREE_EXPIRE, .now_ns = INT64_MAX}, CHANGE_TREE_REMOVE},
         {{.kind = COMMAND_TREE_EXPIRE, .now_ns = INT64_MAX}, CHANGE_NONE},
         {{.kind = COMMAND_TREE_POSTPONE, .number = 1}, CHANGE_NONE}, /* there is no deadline */
-        {{.kind = COMMAND_AUTH_ENABLE}, CHANGE_NONE},
-        /* The first one takes indexes. */
-        {{.kind = COMMAND_AUTH_USER_DELETE, .key = BYTES("x")}, CHANGE_AUTH_TOUCH},
-        {{.kind = COMMAND_AUTH_USER_DELETE, .key = BYTES("x")}, CHANGE_NONE},
-        {{.kind = COMMAND_AUTH_TOUCH}, CHANGE_NONE},
-        {{.kind = COMMAND_AUTH_USER_PUT, .key = BYTES("root")}, CHANGE_AUTH_USER_PUT},
-        {{.kind = COMMAND_AUTH_ENABLE}, CHANGE_AUTH_SWITCH},
-        {{.kind = COMMAND_AUTH_ENABLE}, CHANGE_NONE},
         {{.kind = COMMAND_SPACE_FORGET}, CHANGE_SPACE_FORGET},
         {{.kind = COMMAND_SPACE_FORGET}, CHANGE_NONE},
         {{.kind = COMMAND_TREE_SET, .key = BYTES("/t")}, CHANGE_TREE_PUT},
@@ -264,8 +254,6 @@ static void results_say_what_came_of_it(void **state)
     assert_int_equal(r.tree.code, ETCD_KEY_EXISTS);
     r = apply(&s, a, COMMAND(.kind = COMMAND_TREE_EXPIRE, .now_ns = INT64_MAX));
     assert_int_equal(r.count, 1);
-    r = apply(&s, a, COMMAND(.kind = COMMAND_AUTH_ENABLE));
-    assert_int_equal(r.auth, AUTH_NO_ROOT);
     apply(&s, a, COMMAND(.kind = COMMAND_TREE_SET, .key = BYTES("/t")));
     /* Two keys, one queue, one node. */
     r = apply(&s, a, COMMAND(.kind = COMMAND_SPACE_RESET));
@@ -290,34 +278,6 @@ static void forgetting_keeps_the_tree_and_resetting_its_index(void **state)
     apply(&s, a, COMMAND(.kind = COMMAND_SPACE_RESET));
     assert_int_equal(a->tree.count, 1);
     assert_int_equal(a->tree.index, 5);
-    store_fini(&s);
-}
-
-/* Who has locked himself out resets the space. */
-static void resetting_forgets_users_and_roles(void **state)
-{
-    struct store s;
-    struct space *a;
-
-    (void)state;
-    open_store(&s);
-    a = store_space(&s, "a");
-    apply(&s, a, COMMAND(.kind = COMMAND_AUTH_USER_PUT, .key = BYTES("root")));
-    apply(&s, a, COMMAND(.kind = COMMAND_AUTH_USER_PUT, .key = BYTES("u")));
-    apply(&s, a, COMMAND(.kind = COMMAND_AUTH_ROLE_PUT, .key = BYTES("r")));
-    assert_int_equal(apply(&s, a, COMMAND(.kind = COMMAND_AUTH_ENABLE)).auth, AUTH_OK);
-    assert_int_equal(written(&s, a, &COMMAND(.kind = COMMAND_SPACE_FORGET)), CHANGE_NONE);
-    assert_true(auth_enabled(&a->auth));
-    assert_int_equal(written(&s, a, &COMMAND(.kind = COMMAND_SPACE_RESET)), CHANGE_SPACE_RESET);
-    assert_false(auth_enabled(&a->auth));
-    assert_null(auth_find_user(&a->auth, slice_str("root")));
-    assert_null(auth_find_role(&a->auth, slice_str("r")));
-    assert_non_null(auth_find_role(&a->auth, slice_str("root")));
-    assert_int_equal(a->auth.bytes, 0);
-    assert_int_equal(written(&s, a, &COMMAND(.kind = COMMAND_SPACE_RESET)), CHANGE_NONE);
-    assert_int_equal(apply(&s, a, COMMAND(.kind = COMMAND_AUTH_ENABLE)).auth, AUTH_NO_ROOT);
-    apply(&s, a, COMMAND(.kind = COMMAND_AUTH_USER_PUT, .key = BYTES("root")));
-    assert_int_equal(apply(&s, a, COMMAND(.kind = COMMAND_AUTH_ENABLE)).auth, AUTH_OK);
     store_fini(&s);
 }
 
@@ -562,7 +522,6 @@ int main(void)
         cmocka_unit_test(those_who_wait_change_no_outcome),
         cmocka_unit_test(results_say_what_came_of_it),
         cmocka_unit_test(forgetting_keeps_the_tree_and_resetting_its_index),
-        cmocka_unit_test(resetting_forgets_users_and_roles),
         cmocka_unit_test(what_is_forgotten_is_freed_in_slices),
         cmocka_unit_test(a_rendezvous_is_a_key_and_a_record_that_know_nothing_of_each_other),
         cmocka_unit_test(kinds_that_are_not_known_change_nothing),

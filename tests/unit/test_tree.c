@@ -405,7 +405,7 @@ static void in_order_keys_are_named_by_their_index(void **state)
     (void)state;
     fixture_init(&w, 0);
     must(&w, COMMAND_TREE_CREATE_IN_ORDER, "/q/of/jobs", "a", NONE);
-    tree_bump_index(&w.t);
+    must(&w, COMMAND_TREE_SET, "/other", "x", NONE);
     r = change(&w, COMMAND_TREE_CREATE_IN_ORDER, "/q/of/jobs", "b", WITH(.dir = true));
     expect_event(&r, "{\"action\":\"create\",\"node\":{\"key\":\"/q/of/jobs/00000000000000000006\","
                      "\"dir\":true,\"modifiedIndex\":6,\"createdIndex\":6}}\n");

@@ -115,9 +115,9 @@ class Client:
     def flood(self, rng):
         """One request, thousands of times at once: what costs most in the state that is there."""
         what = rng.choice(("list", "count", "get", "multi", "add", "check", "look", "metrics", "runs",
-                           "password", "agent", "watch", "http", "waits", "auth", "status"))
+                           "agent", "watch", "http", "waits", "auth", "status"))
         say, modern = self.say, True
-        if what in ("look", "metrics", "runs", "password", "watch", "http", "auth", "status"):
+        if what in ("look", "metrics", "runs", "watch", "http", "auth", "status"):
             modern = False
         request = {
             "list": lambda: LIST_KEYS,
@@ -131,8 +131,6 @@ class Client:
             "look": lambda: say.look(rng),
             "metrics": lambda: say.http("GET", "/metrics"),
             "runs": lambda: say.http("GET", "/rdzv/v1/spaces/one/runs"),
-            "password": lambda: say.http("GET", "/v2/keys/", headers=(
-                "Authorization: Basic cm9vdDp3cm9uZw==",)),
             "watch": lambda: say.watch(rng),
             "http": lambda: say.any_http(rng),
             "auth": lambda: say.auth(rng),
@@ -140,7 +138,7 @@ class Client:
         }[what]()
         count = min(rng.choice((10, 300, 3000, 16000)), max(1, BURST // len(request)))
         line = self.open(rng, self.reading(rng), modern, polite_too=what not in (
-            "check", "http", "agent", "auth", "waits", "password"))
+            "check", "http", "agent", "auth", "waits"))
         line.send(request * count)
         yield SENT, line, rng.choice((0.1, 1, 3))
         yield GOT, line, rng.choice((1, MIB, 100 * MIB)), rng.choice((0, 0.1, 1))
@@ -299,7 +297,7 @@ class Client:
         self.leave(rng, line)
 
     def operate(self, rng):
-        """What operators do, and users of auth: mostly at the TCP ports, with and without a token."""
+        """What operators do, and what etcd has for users: mostly at the TCP ports, with and without a token."""
         socket_path = rng.random() < 0.3
         line = Line(self.swarm, self.orders["unix"], "all") if socket_path else self.open(rng)
         for _ in range(rng.choice((1, 3, 10))):

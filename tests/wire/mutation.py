@@ -29,8 +29,8 @@ VALID = [fields(text) for text in (
     '"0\\r\\nT: v\\r\\n\\r\\n"',
     'head:"GET /v2/keys/w?wait=true&stream=true&waitIndex=2 HTTP/1.1","Host: x"',
     'head:"GET /v2//keys/../x HTTP/1.0","Connection: keep-alive" head:"HEAD / HTTP/1.0"',
-    'head:"PUT /v2/auth/users/u HTTP/1.1","Host: x","Content-Type: application/json",'
-    '"Expect: 100-continue","Content-Length: 27" "{\\"user\\":\\"u\\",\\"password\\":[}"',
+    'head:"PUT /v2/members/1 HTTP/1.1","Host: x","Content-Type: application/json",'
+    '"Expect: 100-continue","Content-Length: 15" "{\\"peerURLs\\":[}"',
     'head:"POST /v2/members HTTP/1.1","Host: x","Content-Type: application/json",'
     '"Content-Length: 30" "{\\"peerURLs\\":[\\"http://a:1/p\\"]}  "',
     'head:"DELETE /v2/keys/k?dir=true&prevValue=1 HTTP/1.1","Host: x","Authorization: Basic eDp5"',

@@ -6,7 +6,7 @@ MAGIC = b"\xf5rdzv\r\n\x1a"
 HELLO, WELCOME, REFUSED, OPEN, OPENED, REQUEST, ANSWER, DONE, CLOSE, ENDED, PING, PONG = range(1, 13)
 MORE = 1
 PAYLOAD_MAX = 64 << 10
-MODERN = 3  # of enum c10d_version
+MODERN = 1  # of enum c10d_version
 
 
 def varint(n):

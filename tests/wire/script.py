@@ -32,7 +32,7 @@ Fields, for sending and expecting:
     hex:00ff                        raw bytes
     str:"go"                        u64 length and bytes
     list:"a","b"   list:            u64 count, then each as str
-    M:SET C:SET X1:APPEND X2:APPEND opcode of the modern, legacy and snapshot versions
+    M:SET C:SET                     opcode of the modern and the legacy version
     HS                              VALIDATE and PING with nonce 0x12345678 ("HSR": its answer)
     head:"GET / HTTP/1.1","Host: x" lines of an HTTP head, and the empty line behind them
     ( FIELDS )   FIELD*100          a group; repetition. {n} in a repeated text counts from 0
@@ -65,8 +65,6 @@ CLASSIC = "SET COMPARE_SET GET ADD CHECK WAIT GETNUMKEYS WATCH_KEY DELETE_KEY".s
 OPCODES = {
     "M": MODERN,
     "C": CLASSIC,
-    "X1": CLASSIC + "APPEND MULTI_GET MULTI_SET CANCEL_WAIT".split(),
-    "X2": CLASSIC[:7] + "DELETE_KEY APPEND MULTI_GET MULTI_SET CANCEL_WAIT".split(),
 }
 VALIDATE_MAGIC = 0x3C85F7CE
 NONCE = bytes.fromhex("78563412")

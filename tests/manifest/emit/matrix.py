@@ -171,7 +171,7 @@ def relay_problems(documents, placement):
                 yield "upstream %s: there are %s" % (flags["upstream"], upstreams)
             if {flags["listen"]} != endpoints or not flags["listen"].startswith("localhost:"):
                 yield "a relay listens at %s, and torch goes to %s" % (flags["listen"], endpoints)
-            if probes != ["--check-live=" + flags["listen"]] * 2 or "ports" in relay:
+            if probes != ["--check-health=%s/livez" % flags["listen"]] * 2 or "ports" in relay:
                 yield "probes of a relay: %r, ports %r" % (probes, relay.get("ports"))
             claimed = [p["containerPort"] for c in pod["containers"] for p in c.get("ports") or []
                        if p["name"] == "rdzvd-relay"]
