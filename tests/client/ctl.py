@@ -24,7 +24,7 @@ for folder in ("support", "elastic"):
     sys.path.insert(0, os.path.join(HERE, "..", folder))
 import cases  # noqa: E402
 import torch_state as ts  # noqa: E402
-from agents import Peer, meet, rejoin, wait_request  # noqa: E402
+from agents import Peer, meet, read_together, rejoin, wait_request  # noqa: E402
 from cases import case, check  # noqa: E402
 from disk import NEEDS_ROOT, fill_disk, put_ballast, small_disk  # noqa: E402
 from servers import ROOT, Rdzvd, free_port, rdzvd_binary, token_flag  # noqa: E402
@@ -98,8 +98,8 @@ def status_names_the_node_that_is_gone():
     with job(["node-a", "node-b", "node-c"]) as (daemon, agents):
         agents[2].close()
         daemon.wait_log("event=node_disconnected")
+        read_together(agents[:2])
         for agent in agents[:2]:
-            agent.read()
             agent.leave()
         rejoin(agents[:2])
         out, _ = rdzvctl("status", "JOB", server=daemon)
@@ -107,6 +107,20 @@ def status_names_the_node_that_is_gone():
                        "node-c", "2", "disconnected", "HERE: node-a, node-b", "EARLIER ROUNDS\n",
                        "node-c (pid 100) was lost")
         agents[2] = Peer(daemon.port)
+
+
+@case
+def status_names_the_node_that_has_failed():
+    with job(["node-a", "node-b"]) as (daemon, agents):
+        agents[1].close_run()
+        agents[1].close()
+        daemon.wait_log("event=run_failed")
+        out, _ = rdzvctl("status", "JOB", server=daemon, code=1)
+        lines_in_order(out, "RUN JOB  failed, round 0", "1 of 2 nodes", "FAILED: node-b/100/0",
+                       "HINT: workers of node-b (pid 100) failed", "agents that still end their workers: 1",
+                       "HERE: node-a", "EARLIER ROUNDS\n", "workers of node-b (pid 100) failed")
+        check("none missing" not in out, out)
+        agents[1] = Peer(daemon.port)
 
 
 @case

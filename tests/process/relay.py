@@ -688,6 +688,8 @@ def a_job_that_ends_while_the_store_is_away_is_over():
         a.say_where(0, b"127.0.0.1", store.port)
         a.ask_where(0)
         own.close()
+        a.finish(0)
+        b.finish(0)
         store.kill()
         for relay in (first, second):
             relay.lost()
