@@ -136,7 +136,7 @@ static void note_usual(struct run *run, uint64_t now_ms)
     TAILQ_FOREACH(a, &run->agents, entry) {
         uint64_t own_ms = pace_interval_ms(a, now_ms);
 
-        if (run->meeting.usual_ms < own_ms)
+        if (run->meeting.usual_ms < own_ms && is_awaited(run, a))
             run->meeting.usual_ms = own_ms;
     }
 }

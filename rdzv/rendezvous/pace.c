@@ -70,7 +70,7 @@ void pace_note_get(const struct run *run, struct agent *a, uint64_t now_ms)
     struct agent_pace *p = &a->pace;
 
     if (!run->view.state.complete || p->round != run->view.completions ||
-        a->has_ranks_of != run->view.completions)
+        a->has_ranks_of != run->view.completions || a->has_left == run->view.completions)
         return;
     if (p->asked_ms != 0 && p->looked_ms != 0)
         note_interval(p, clock_elapsed_ms(p->looked_ms, p->asked_ms));
