@@ -187,9 +187,7 @@ static bool are_others_lost(const struct run *run)
     const struct run_view *v = &run->view;
 
     return v->last_completed.round == run->finishing_round && !others_may_go_on(run) &&
-           (v->state.closed || (run->finished >= v->participants &&
-                                v->participants < torch_state_participants(&v->last_completed))) &&
-           !may_any_finish(run);
+           (v->state.closed || run->finished >= v->participants) && !may_any_finish(run);
 }
 
 void closing_release_finished(struct step *s)

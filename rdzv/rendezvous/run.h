@@ -61,6 +61,7 @@ struct agent_pace {
     uint64_t interval_ms; /* usual time between two looks, in all rounds */
     uint64_t beat_ms;     /* the same of two heartbeats, if below torch's interval */
     uint64_t held_ms;     /* LOOK_GATHERED, LOOK_SHIFTED: since then */
+    bool is_late;         /* it had seen that before, and when its heartbeats come is not known */
     bool has_beaten;      /* it has written in that round */
     bool may_beat;        /* LOOK_GATHERED: that may be the GET of its heartbeat */
 };

@@ -14,6 +14,7 @@ static void note_rest(void)
 {
     sim.was_at_rest = all_at_rest();
     sim.rounds_before = sim.space.counters.rounds_completed;
+    sim.closes_before = sim.space.counters.runs_closed;
 }
 
 void daemon_stall(void)

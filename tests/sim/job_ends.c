@@ -59,7 +59,7 @@ void check_end(const struct pod *p)
     const struct job *job = p->job;
 
     if (job->finishes && job->finishes_alone && !job->run->run.view.state.closed &&
-        sim.fault_count == job->finishing_faults && p->done_ms != 0 &&
+        job->pod_count > 1 && sim.fault_count == job->finishing_faults && p->done_ms != 0 &&
         p->agent.leaves == MODEL_LEAVES_TO_MEET)
         sim_fail("a meeting has ended the workers of %s, and these were about to end well",
                  p->name);

@@ -134,6 +134,7 @@ struct sim {
     uint64_t fault_ms, last_fault_ms;
     bool was_at_rest;         /* before the last one, which is the daemon's: no round is to end */
     uint64_t rounds_before;   /* completed before that */
+    uint64_t closes_before;   /* runs closed before that */
     uint64_t steady_since_ms; /* all nodes have settled since then; 0: not all have */
 };
 
