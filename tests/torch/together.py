@@ -15,7 +15,8 @@ torch's collective fails, and a worker of `hang` waits for ever, as with NCCL.
 
 Each run prints one line: nodes that joined and that were lost, restarts used, agents that ended, workers that failed
 before their agent looked, milliseconds between the first and the last SIGTERM of a meeting, seconds until all
-ranks trained again. The n-th repeat has seed + n. The exit status is 1 if one run is not as expected.
+ranks trained again, and seconds from the first SIGTERM until then. The n-th repeat has seed + n. The exit status is 1 if
+one run is not as expected.
 """
 
 import argparse
@@ -71,6 +72,7 @@ class TogetherJob(PodJob):
                          shares=backend == "c10d" and run.torch.name != "2.6")
         self.run, self.forks, self.backend, self.collective = run, run.forks(), backend, collective
         self.conf = run.store.conf()
+        self.usual_interval = 5 if self.torch.is_1x else 0.1
         self.may_restart = set()  # agents whose workers the case makes fail
         self.meeting = os.path.join(folder, "peers")
         os.mkdir(self.meeting)
@@ -89,7 +91,7 @@ class TogetherJob(PodJob):
         interval = interval or self.run.options.monitor_interval
         if interval:
             more.append("--monitor_interval=%s" % interval)
-        interval = float(interval or (5 if self.torch.is_1x else 0.1))
+        interval = float(interval or self.usual_interval)
         argv = self.torchrun(name, self.run.store.endpoint(node), workers or self.workers_each, *more)
         argv = argv[argv.index("-m") + 1:]
         agent = Together(self, name, argv, self.environment(LOGLEVEL="INFO", RDZV_TEST_NODE=node,
@@ -146,7 +148,7 @@ class TogetherJob(PodJob):
 COUNTS = ("joins", "losses", "restarts", "ended", "failed")
 
 
-def costs(counts, spreads, seconds):
+def costs(counts, spreads, seconds, stills):
     """The text of what meetings cost."""
     text = "%d joins, %d losses; restarts used %d, agents ended %d, workers failed %d" % tuple(
         counts[n] for n in COUNTS)
@@ -154,6 +156,8 @@ def costs(counts, spreads, seconds):
         text += "; SIGTERMs within %.0f ms (at most %.0f)" % (statistics.median(spreads), max(spreads))
     if seconds:
         text += "; trained again after %.1f s (at most %.1f)" % (statistics.median(seconds), max(seconds))
+    if stills:
+        text += ", no training for %.1f s (at most %.1f)" % (statistics.median(stills), max(stills))
     return text
 
 
@@ -164,7 +168,7 @@ class Run(PodRun):
         super().__init__(options, "together", torch, name, seed, options.collective)
         self.forks, self.wall = (lambda: every_forks.of(torch)), time.time()
         self.counts = collections.Counter()
-        self.spreads, self.figures, self.slow = [], [], []
+        self.spreads, self.stills, self.figures, self.slow = [], [], [], []
         self.stop_nodes, self.threads = threading.Event(), []
 
     # -------------------------------------------------------- for the cases
@@ -202,18 +206,27 @@ class Run(PodRun):
         """Makes all other nodes meet by `change`, and counts the cost."""
         mark, before = job.mark(), {a.name for a in job.live()}
         self.counts[count] += 1
-        most = 10 + 2 * self.look_s(job) + job.ranks() / 4
+        most = self.limit_s(job)
         begin = time.time()
         change()
+        formed = None
         try:
-            self.seconds.append(self.formed(job, begin))
+            formed = self.formed(job, begin)
+            self.seconds.append(formed)
         finally:
-            self.judge(job, mark, before, what)
+            self.judge(job, mark, before, what, formed and begin + formed)
         if self.seconds[-1] > most:
             self.slow.append("%s: trained again after %.1f s, but the limit is %.0f s" % (
                 what, self.seconds[-1], most))
 
-    def judge(self, job, mark, before, what):
+    def limit_s(self, job):
+        """Seconds from a change until all ranks train again. rdzvd may need 40 s to learn an interval that is not
+        the default of the release; the old workers train meanwhile."""
+        unusual = any(a.interval != job.usual_interval for a in job.live())
+        return 10 + 2 * self.look_s(job) + job.ranks() / 4 + (40 if unusual else 0)
+
+    def judge(self, job, mark, before, what, formed):
+        """`formed`: when all ranks trained again, or None."""
         left = {a.name for a in job.live()} & before
         signals = {}
         for e in job.all_of("sigterm", mark) + job.all_of("detected", mark):
@@ -224,12 +237,14 @@ class Run(PodRun):
         counted = [e["by"] for e in job.all_of("counted", mark)
                    if not job.agents[e["by"]].killed and e["by"] not in job.may_restart]
         self.counts["failed"] += len(counted)
+        if formed and signals:
+            self.stills.append(formed - min(signals.values()))
         if len(signals) > 1:
             self.spreads.append(1000 * (max(signals.values()) - min(signals.values())))
         self.tell("%s: %d of %d agents ended their workers%s; %d workers failed%s; trained again after %s" % (
             what, len(signals), len(left), " within %.0f ms" % self.spreads[-1] if len(signals) > 1 else "",
             len(counted), " (%s)" % ", ".join(counted) if counted else "",
-            "%.1f s" % self.seconds[-1] if self.seconds else "-"))
+            "%.1f s" % self.seconds[-1] if formed else "-"))
 
     def join(self, job, node, **how):
         self.meet(job, "%s joined" % node, "joins", lambda: job.start_node(node, **how))
@@ -319,8 +334,8 @@ class Run(PodRun):
         self.counts["ended"] += sum(a.code not in (None, 0) and not a.killed for a in list(job.agents.values()))
 
     def line(self):
-        return "; ".join([costs(self.counts, self.spreads, self.seconds)] + self.figures) + " (%.0f s in all)" % (
-            time.monotonic() - self.begin)
+        cost = costs(self.counts, self.spreads, self.seconds, self.stills)
+        return "; ".join([cost] + self.figures) + " (%.0f s in all)" % (time.monotonic() - self.begin)
 
     def again_command(self):
         options = self.options
@@ -525,10 +540,10 @@ def restart(run):
 
 
 # The short forms, which every run of all tests has: release, case, options.
-USUAL = (("1.13.1", "joins", {"joins": 3}), ("2.13.0", "joins", {"joins": 3}),
+USUAL = (("1.13.1", "joins", {"joins": 3}), ("2.13.0", "interval-5", {"joins": 1}), ("2.13.0", "joins", {"joins": 3}),
          ("2.13.0", "joins", {"joins": 1, "collective": "gloo"}), ("2.13.0", "losses", {"joins": 1}),
          ("1.13.1", "fails", {}), ("2.13.0", "fails", {}), ("1.13.1", "barrier", {}), ("2.13.0", "barrier", {}),
-         ("2.13.0", "uneven", {"uneven": 4}), ("2.13.0", "restart", {}), ("2.13.0", "interval-5", {"joins": 1}),
+         ("2.13.0", "uneven", {"uneven": 4}), ("2.13.0", "restart", {}),
          ("2.13.0", "workers", {"joins": 1}), ("2.13.0", "relays", {"joins": 1}), ("2.13.0", "etcd-v2", {"joins": 1}))
 
 # Large or slow: only if --case names it, or with --all.
@@ -577,7 +592,7 @@ def run(torch, name, seed, options, every_forks):
     except Exception as error:  # reported, counted, and the next one runs
         result.update(word=str(error).splitlines()[0])
         out(one.report(error))
-    result.update(one.counts, spreads=one.spreads, seconds=one.seconds, figures=one.figures)
+    result.update(one.counts, spreads=one.spreads, seconds=one.seconds, stills=one.stills, figures=one.figures)
     return result
 
 
@@ -590,7 +605,7 @@ def summary(results):
             total.update({k: r.get(k, 0) for k in COUNTS})
         yield "%-15s torch %-6s %d of %d runs as expected: %s" % (
             name, torch, sum(r["ok"] for r in of), len(of),
-            costs(total, [x for r in of for x in r["spreads"]], [x for r in of for x in r["seconds"]]))
+            costs(total, *([x for r in of for x in r[n]] for n in ("spreads", "seconds", "stills"))))
 
 
 def read_arguments():
@@ -599,7 +614,7 @@ def read_arguments():
     parser.add_argument("--torch", action="append", help="%s; repeatable" % ", ".join(torches.ALL))
     parser.add_argument("--all", action="store_true", help="every release, not the usual two")
     parser.add_argument("--usual", action="store_true", help="the short forms of every run of all tests")
-    parser.add_argument("--way", choices=tuple(WAYS), default="direct", help="how agents connect, unless the case says it")
+    parser.add_argument("--way", choices=tuple(WAYS), default="direct", help="from agents to rdzvd")
     parser.add_argument("--collective", choices=("ring", "gloo"), default="ring")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--joins", type=int, default=3, help="how many nodes join in one run")
