@@ -173,10 +173,11 @@ static bool may_any_finish(const struct run *run)
     return false;
 }
 
-/* The others have met without those who have finished. */
+/* The others meet, or have met, without those who have finished. */
 static bool is_round_over(const struct run *run)
 {
-    return run->view.last_completed.round > run->finishing_round;
+    return run->view.state.round > run->finishing_round ||
+           run->view.last_completed.round > run->finishing_round;
 }
 
 /* All nodes are looked at only once so many have finished as are left, or the run is closed. Also

@@ -37,7 +37,9 @@ static uint64_t beat_ms(const struct agent_pace *p)
     return p->beat_ms != 0 ? p->beat_ms : TORCH_HEARTBEAT_MS;
 }
 
-/* An agent that fails to write tries again at once: that is no interval. */
+/* An agent that fails to write tries again at once: that is no interval. Nor is the time from its
+ * last heartbeat to the write by which it leaves: only two times in a row count.
+ */
 void pace_note_write(const struct run *run, struct agent *a, uint64_t now_ms)
 {
     struct agent_pace *p = &a->pace;
@@ -45,8 +47,13 @@ void pace_note_write(const struct run *run, struct agent *a, uint64_t now_ms)
 
     if (p->round != run->view.completions)
         return;
-    if (p->has_beaten && since_ms >= BEAT_LEAST_MS && since_ms < beat_ms(p))
-        p->beat_ms = since_ms;
+    if (p->has_beaten && since_ms >= BEAT_LEAST_MS) {
+        uint64_t longer_ms = since_ms > p->gap_ms ? since_ms : p->gap_ms;
+
+        if (p->gap_ms != 0 && longer_ms < beat_ms(p))
+            p->beat_ms = longer_ms;
+        p->gap_ms = since_ms;
+    }
     p->has_beaten = true;
     p->asked_ms = 0;
     p->wrote_ms = now_ms;

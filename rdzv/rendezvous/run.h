@@ -60,6 +60,7 @@ struct agent_pace {
     uint64_t wrote_ms;    /* its last heartbeat came then, or it saw that the round is complete */
     uint64_t interval_ms; /* usual time between two looks, in all rounds */
     uint64_t beat_ms;     /* the same of two heartbeats, if below torch's interval */
+    uint64_t gap_ms;      /* between the last two writes of that round; 0: there were no two */
     uint64_t held_ms;     /* LOOK_GATHERED, LOOK_SHIFTED: since then */
     bool is_late;         /* it had seen that before, and when its heartbeats come is not known */
     bool has_beaten;      /* it has written in that round */

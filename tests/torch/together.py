@@ -2,7 +2,8 @@
 
     together.py [--case NAME]... [--torch NAME]... [--all] [--usual] [--collective ring|gloo] [--way WAY] [--repeat N]
                 [--joins N] [--nodes N] [--monitor-interval S] [--max-restarts N] [--seed N] [--jobs N]
-                [--rdzvd_arg=--FLAG=VALUE]... [--logs DIR] [--results FILE] [--brief] [--list] [--tell]
+                [--rdzvd_arg=--FLAG=VALUE]... [--logs DIR] [--results FILE] [--brief] [--limits] [--list]
+                [--tell]
 
 --case and --torch may be repeated. Without them, the usual two releases run all cases except the long ones. --usual
 runs the short forms, which every run of all tests has. The daemon under test is $RDZVD, or the one in build/.
@@ -315,7 +316,7 @@ class Run(PodRun):
             raise JobFailed(fault)
         if self.counts["restarts"] or self.counts["failed"] or self.counts["ended"]:
             raise JobFailed("restarts were used, workers failed or agents ended")
-        if self.slow:
+        if self.options.limits and self.slow:
             raise JobFailed("; ".join(self.slow))
 
     def await_consequences(self):
@@ -482,7 +483,7 @@ def fails(run):
     job.let_end()
     job.wait(lambda: all(a.code is not None for a in job.agents.values()), "the end of all agents")
     if left - closed > 2 or again > 15 + run.look_s(job):
-        raise JobFailed("agents have not left within 2 s, or the job does not train within 15 s")
+        run.slow.append("agents have not left within 2 s, or the job does not train within 15 s")
 
 
 @case("uneven", "the workers of one node end well, long before those of the others")
@@ -519,7 +520,7 @@ def barrier(run):
     job.wait(lambda: ends.code is not None, "the end of an agent that has ended well")
     run.figures.append("the agent ended %.1f s after the other node was lost" % (time.time() - begin))
     if time.time() - begin > 5:
-        raise JobFailed("it took the agent more than 5 s")
+        run.slow.append("it took the agent more than 5 s")
 
 
 @case("restart", "a worker fails, and restarts are left: its agent uses one, the others none")
@@ -616,6 +617,7 @@ def read_arguments():
     parser.add_argument("--usual", action="store_true", help="the short forms of every run of all tests")
     parser.add_argument("--way", choices=tuple(WAYS), default="direct", help="from agents to rdzvd")
     parser.add_argument("--collective", choices=("ring", "gloo"), default="ring")
+    parser.add_argument("--limits", action="store_true", help="a run that takes too long fails: on quiet cores only")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--joins", type=int, default=3, help="how many nodes join in one run")
     parser.add_argument("--nodes", type=int, default=4, help="of `fails`")
