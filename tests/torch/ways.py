@@ -1,4 +1,4 @@
-"""Ways from the agents of a job to their store: to rdzvd itself, through relays, over TLS, to replicas.
+"""Ways from the agents of a job to their store: to rdzvd itself, through relays, over TLS, to replicas, or torch's.
 
 The arguments of a way are the run of a test, with its `options.rdzvd_args`, and flags of rdzvd. A way starts all
 daemons, and `close` ends them. `endpoint(node)` is the address for the agent of that node. Python's standard library only.
@@ -12,6 +12,7 @@ import time
 import torches
 from elastic import tls_conf
 from job import JobFailed
+from run_store_api import PeerStore
 
 sys.path.insert(0, os.path.join(torches.ROOT, "tests", "support"))
 import certs  # noqa: E402
@@ -143,5 +144,16 @@ class DirectTls(Direct):
         return tls_conf("etcd-v2", self.ca)
 
 
+class TorchsOwn(Direct):
+    """torch's own store in a process of its own, which outlives all agents. It has no flags and no log."""
+
+    def __init__(self, run, *flags):
+        del flags
+        self.daemon = PeerStore(run.torch)
+
+    def close(self):
+        self.daemon.stop()
+
+
 WAYS = {"direct": Direct, "relays": HalfRelayed, "relays-tls": RelayedTls, "relays-replicas": RelayedReplicas,
-        "tls": DirectTls}
+        "tls": DirectTls, "torchs-own": TorchsOwn}
