@@ -68,7 +68,7 @@ static bool others_are_in(const struct run *run, const struct agent *a)
     return false;
 }
 
-/* The same, or it has joined, or waits. */
+/* Agent `b` has workers in the newest round, has joined, or waits. */
 static bool goes_on(const struct run *run, const struct agent *b)
 {
     const struct torch_node *node = run_node_of(run, b);
@@ -88,7 +88,7 @@ static bool others_go_on(const struct run *run, const struct agent *a)
     return false;
 }
 
-/* After a start one may still come back, or it is not known yet which node it is. */
+/* After a start, an agent may still come back, or may be back without a known node. */
 static bool others_may_go_on(const struct run *run)
 {
     return run->awaits_agents || run->unnamed_since_ms != 0;
@@ -128,7 +128,7 @@ static bool has_finished(const struct run *run, const struct agent *a)
     return a->has_finished && a->finished_round == run->view.state.round;
 }
 
-/* The first agent of a round begins to count. */
+/* The first finished agent of a newer round resets the count. */
 void closing_recall_finished(struct run *run, struct agent *a, int64_t round)
 {
     if (run->finishing_round != round) {
@@ -173,16 +173,16 @@ static bool may_any_finish(const struct run *run)
     return false;
 }
 
-/* The others meet, or have met, without those who have finished. */
+/* The other agents meet, or have met, without the finished ones. */
 static bool is_round_over(const struct run *run)
 {
     return run->view.state.round > run->finishing_round ||
            run->view.last_completed.round > run->finishing_round;
 }
 
-/* All nodes are looked at only once so many have finished as are left, or the run is closed. Also
- * if all have finished: the last one writes the key for which the others wait, unless it is lost.
- */
+/* The loop over all nodes runs only if every participant that is left has finished, or the run is
+ * closed. It runs also if all have finished: the last one writes the key for which the others wait,
+ * unless it is lost. */
 static bool are_others_lost(const struct run *run)
 {
     const struct run_view *v = &run->view;

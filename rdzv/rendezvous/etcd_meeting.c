@@ -51,7 +51,7 @@ static void eof(struct http_job *job)
     conn_close(held_of(job)->conn, "the client left before its request was carried out");
 }
 
-/* Its reads need a write that is held, or has been let go just now. */
+/* If this was the last held write of the run, its held reads have no reason to wait. */
 static void free_job(struct http_job *job)
 {
     struct held_request *h = held_of(job);

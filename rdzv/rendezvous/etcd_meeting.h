@@ -5,8 +5,8 @@
  *
  * An agent sends no heartbeat while its read is held, and nothing else can tell the others that it
  * lives, so the hold is shorter than over c10d: agents with a --monitor-interval of more than 5 s
- * are not waited for. Neither are agents of which no write has been seen since rdzvd was started,
- * nor is a state of more than 16 KiB held.
+ * are not waited for. An agent that has not written since rdzvd was started is not waited for
+ * either. Nothing is held if the state has more than 16 KiB.
  *
  * Upstream: EtcdRendezvousBackend (rendezvous/etcd_rendezvous_backend.py), 1.13 to 2.14. */
 #pragma once
@@ -14,9 +14,9 @@
 #include "rdzv/http/reply.h"
 #include "rdzv/rendezvous/etcd_run.h"
 
-/* The request reads the key of the run (`value`: ptr NULL), or swaps its value, which has the index
- * `prev_index`, for another one. True: a job has been started for it (http/job.h), which handles it
- * again later, and has pinned the run until then. */
+/* The request reads the key of the run, if the pointer of `value` is NULL. Otherwise it replaces
+ * the value of index `prev_index` by `value`. True: a job has been started for it (http/job.h),
+ * which handles it again later, and has pinned the run until then. */
 bool etcd_meeting_holds(struct etcd_run *run, const struct http_request *r, struct slice value,
                         uint64_t prev_index);
 

@@ -9,7 +9,8 @@
  * in: then they end their workers and meet again. So a mark is set, a node of rdzvd's own in the
  * wait list, and taken away as soon as the round is over, before any agent counts it. No mark is
  * set when a node waits anyhow, as long as that one is there, nor once an agent's workers have
- * ended well: the others are about to. */
+ * ended well: the others are about to. A run that has failed is closed and gets the mark as well,
+ * so that its agents end (closing.c). */
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
@@ -71,7 +72,7 @@ static bool have_to_meet(const struct run *run, const struct torch_state *state)
            run->agent_count > 0 && torch_state_participants(state) > 0;
 }
 
-/* True: and they do not know it. */
+/* The nodes that are left have to meet and do not know it. */
 static bool should_tell(const struct run *run, const struct torch_state *state)
 {
     return have_to_meet(run, state) && !somebody_waits(state);
@@ -103,7 +104,8 @@ static void tell_survivors(struct step *s, const char *why)
     s->out->counters.restarts_asked++;
 }
 
-/* Each agent that looks sees it, also one that was away, and whatever else waits. */
+/* Each agent that looks sees the mark, also one that was away. The mark is set even if nodes wait:
+ * these may leave before each agent has looked. */
 void loss_end_run(struct step *s)
 {
     struct torch_state next;

@@ -14,10 +14,11 @@
  * agent would learn of that node by the answer to its heartbeat, and act before the others.
  *
  * A hold has a bound: the meeting opens when the slowest agent has had its usual time between two
- * looks, and half of that again. An agent that has not looked by then sees the node at its next
- * look. If the workers of a node have ended well, the workers of the others are about to end, so
- * the node that waits stays hidden: the others would repeat their last steps without the finished
- * node. In a run that has failed nothing is held, since all agents must end (closing.c).
+ * looks, half of that again, SLACK_MS, and START_MS if an agent may still start its workers. An
+ * agent that has not looked by then sees the node at its next look. If the workers of a node have
+ * ended well, the workers of the others are about to end, so the node that waits stays hidden: the
+ * others would repeat their last steps without the finished node. In a run that has failed nothing
+ * is held, since all agents must end (closing.c).
  *
  * Upstream: SimpleElasticAgent._invoke_run() (agent/server/api.py), num_nodes_waiting()
  * (rendezvous/dynamic_rendezvous.py); the same in 1.13 to 2.14. */
@@ -72,8 +73,8 @@ static bool may_hold(const struct run *run)
     return !run->view.state.closed && run->settings->keep_connected;
 }
 
-/* The agent of a node that is in the round, and that can look; or it is not known of which node,
- * and it has read a rank there. */
+/* The agent can look and its node is in the round; or its node is unknown, and the agent has read
+ * its ranks in this round. */
 static bool is_awaited(const struct run *run, const struct agent *a)
 {
     const struct torch_node *node;
@@ -88,8 +89,9 @@ static bool is_awaited(const struct run *run, const struct agent *a)
 
 /* --- How long agents are waited for. --- */
 
-/* Of an agent of which that is not known, it is that of the others, but not below torch's former
- * default: all agents of a job mostly have one --monitor-interval. 0: not known of any. */
+/* If the interval of an agent is not known, the longest one of the others counts, and at least
+ * torch's former default: mostly all agents of a job have one --monitor-interval. 0: no interval is
+ * known. */
 static uint64_t usual_ms(const struct run *run, const struct agent *a, uint64_t now_ms)
 {
     uint64_t own_ms = pace_interval_ms(a, now_ms), others_ms = run->meeting.usual_ms;
@@ -99,9 +101,9 @@ static uint64_t usual_ms(const struct run *run, const struct agent *a, uint64_t 
     return others_ms < TORCH_HEARTBEAT_MS ? TORCH_HEARTBEAT_MS : others_ms;
 }
 
-/* The agent waits for its look, and does not look at its workers. If the thread of its heartbeat
- * waits there instead, the thread that looks at the workers waits for that one, once the usual time
- * between two looks is over. */
+/* The agent waits for its look, and does not look at its workers. If the thread of the heartbeat
+ * holds the agent's lock instead, the thread of the workers waits for the lock after its usual time
+ * between two looks. */
 static bool is_gathered(const struct run *run, const struct agent *a, uint64_t now_ms)
 {
     uint64_t wait_ms = usual_ms(run, a, now_ms);
@@ -111,8 +113,8 @@ static bool is_gathered(const struct run *run, const struct agent *a, uint64_t n
             (wait_ms != 0 && clock_elapsed_ms(a->pace.held_ms, now_ms) >= wait_ms));
 }
 
-/* Continues at the first agent that was not gathered before: the agents in front of it are. So all
- * steps of one meeting together pass each agent once. */
+/* `next` is the first agent that was not gathered at the step before. So all steps of one meeting
+ * together visit each agent once. */
 static bool are_all_gathered(struct step *s)
 {
     struct meeting *m = &s->run->meeting;
@@ -163,7 +165,7 @@ static uint64_t longest_wait_ms(struct run *run, uint64_t now_ms)
     return wait_ms < MEETING_HOLD_MS ? wait_ms : MEETING_HOLD_MS;
 }
 
-/* An agent that has not read its workers' ranks yet waits for another one, and starts them then. */
+/* An agent without the ranks of its workers waits for another agent, and then starts them. */
 static bool does_any_start(const struct run *run)
 {
     const struct agent *a;
@@ -309,7 +311,7 @@ bool meeting_should_hold(struct step *s, struct agent *a)
     return false;
 }
 
-/* It was passed while it was away. */
+/* `next` has passed this agent while it was away: begin anew. */
 void meeting_note_back(struct run *run)
 {
     run->meeting.next = TAILQ_FIRST(&run->agents);

@@ -8,10 +8,10 @@
  * or for the lock, no thread looks at the workers.
  *
  * With a monitor interval of 5 s, or of a multiple of that, both threads ask at the same moments
- * for ever, the heartbeat first, and the other one never sends a GET. Therefore the first GET of
- * such an agent is held for a second, once in each round: from then on its heartbeats come a second
- * later. If the thread of the workers was not there meanwhile, the GETs of that thread show its
- * interval now. If it was, it is still as late as the heartbeat: if no other GET has come for
+ * for ever, the heartbeat first, and the other one never sends a GET. Therefore rdzvd holds one GET
+ * of such an agent for a second in each round: from then on its heartbeats come a second later. If
+ * the thread of the workers did not ask during that second, its later GETs show its interval. If it
+ * asked, it has waited for the lock and keeps step with the heartbeat; so if no other GET comes for
  * PROVEN_MS, the interval is that of the heartbeats.
  *
  * Upstream: num_nodes_waiting(), _keep_alive() and sync() (rendezvous/dynamic_rendezvous.py),
@@ -23,13 +23,12 @@
  * come in less than the second. */
 #define BEAT_EARLY_MS 200
 #define BEAT_LEAST_MS 900
-/* An agent that sees a complete round later has seen it before, and came over a start or an
- * absence.
- */
+/* If an agent sees a round so long after its completion, it has seen it before: rdzvd was started
+ * again, or the agent's relay was away. */
 #define LATE_MS 3000
 /* How long a GET is held to put heartbeats off. */
 #define SHIFT_MS 1100
-/* As long as a look takes at most that is waited for. */
+/* The longest interval between looks that is waited for in full. */
 #define PROVEN_MS 35000
 
 static uint64_t beat_ms(const struct agent_pace *p)
@@ -37,9 +36,8 @@ static uint64_t beat_ms(const struct agent_pace *p)
     return p->beat_ms != 0 ? p->beat_ms : TORCH_HEARTBEAT_MS;
 }
 
-/* An agent that fails to write tries again at once: that is no interval. Nor is the time from its
- * last heartbeat to the write by which it leaves: only two times in a row count.
- */
+/* A second attempt to write comes too soon to count. One interval alone proves nothing, since its
+ * second write may be the one by which the agent leaves: the longer of two in a row counts. */
 void pace_note_write(const struct run *run, struct agent *a, uint64_t now_ms)
 {
     struct agent_pace *p = &a->pace;
@@ -105,7 +103,7 @@ void pace_note_released(struct agent *a, uint64_t now_ms)
     a->pace.asked_ms = a->pace.shifted_ms = 0; /* both threads go on at the same moment */
 }
 
-/* No thread but that of its heartbeat has asked for long. While a GET is held, none can. */
+/* For PROVEN_MS, only the thread of its heartbeat has asked. While a GET is held, no thread can. */
 static bool is_proven(const struct agent *a, uint64_t now_ms)
 {
     const struct agent_pace *p = &a->pace;

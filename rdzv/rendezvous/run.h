@@ -52,7 +52,7 @@ enum agent_look {
 /* How often an agent looks while it trains, and when its heartbeat may come: see pace.c. Times are
  * monotonic; 0: not known. */
 struct agent_pace {
-    uint64_t round;       /* by view.completions: the next five are of that round */
+    uint64_t round;       /* by view.completions; all times down to wrote_ms are of that round */
     uint64_t seen_ms;     /* then it saw that the round is complete */
     uint64_t shifted_ms;  /* since then its heartbeats come later */
     uint64_t asked_ms;    /* its last GET came then, and no write has followed yet */
@@ -62,7 +62,7 @@ struct agent_pace {
     uint64_t beat_ms;     /* the same of two heartbeats, if below torch's interval */
     uint64_t gap_ms;      /* between the last two writes of that round; 0: there were no two */
     uint64_t held_ms;     /* LOOK_GATHERED, LOOK_SHIFTED: since then */
-    bool is_late;         /* it had seen that before, and when its heartbeats come is not known */
+    bool is_late;         /* it has seen the round before `seen_ms`: its heartbeats are not known */
     bool has_beaten;      /* it has written in that round */
     bool may_beat;        /* LOOK_GATHERED: that may be the GET of its heartbeat */
 };
