@@ -334,6 +334,43 @@ static void a_get_that_a_heartbeat_follows_is_no_look(void **state)
     scene_fini(&s);
 }
 
+/* An agent that leaves the round a second after its heartbeat does not send one each second. */
+static void one_short_time_between_two_writes_is_no_interval(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 2);
+    for (int i = 0; i < 3; i++) {
+        scene_pass(&s, 5000);
+        beat(&s, 1);
+    }
+    scene_pass(&s, 1100);
+    beat(&s, 1);
+    assert_int_equal(s.agents[1].pace.beat_ms, 0);
+    scene_pass(&s, 5000);
+    beat(&s, 1);
+    assert_int_equal(s.agents[1].pace.beat_ms, 0);
+    scene_fini(&s);
+}
+
+/* keep_alive_interval=2 */
+static void two_short_times_in_a_row_are_the_interval(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 2);
+    beat(&s, 1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(s.agents[1].pace.beat_ms, 0);
+        scene_pass(&s, 2000 + 10 * (uint64_t)i);
+        beat(&s, 1);
+    }
+    assert_int_equal(s.agents[1].pace.beat_ms, 2010);
+    scene_fini(&s);
+}
+
 static void one_of_which_nothing_is_known_gets_the_longest(void **state)
 {
     struct scene s;
@@ -459,6 +496,8 @@ int main(void)
         cmocka_unit_test(a_slow_agent_gets_its_time),
         cmocka_unit_test(what_may_be_the_get_of_a_heartbeat_counts_later),
         cmocka_unit_test(a_get_that_a_heartbeat_follows_is_no_look),
+        cmocka_unit_test(one_short_time_between_two_writes_is_no_interval),
+        cmocka_unit_test(two_short_times_in_a_row_are_the_interval),
         cmocka_unit_test(one_of_which_nothing_is_known_gets_the_longest),
         cmocka_unit_test(one_that_has_no_ranks_yet_gets_more),
         cmocka_unit_test(one_that_leaves_or_is_lost_or_away_is_not_waited_for),
