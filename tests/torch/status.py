@@ -147,10 +147,10 @@ def scenario(server, job, browser, tell):
 
     lost = job.last_agent()
     job.kill_agent(lost)
-    run = wait_run(server, job, lambda r: len(r["missing"]) == 1 and r["missing"][0]["why"] != "left",
-                   "a node is lost")
+    # The survivors' workers may fail: then they leave, and over etcd-v2 it may take 8 s until they are let wait.
+    run = wait_run(server, job, lambda r: len(r["missing"]) == 1 and r["missing"][0]["why"] != "left" and
+                   r["missing_count"] == 2, "a node is lost, and two of four are not there")
     gone = names_lost(run, job, lost)
-    check(run["missing_count"] == 2, "two of four are not there", run)
     rdzvctl_says(server, job, "MISSING: 2", gone["addr"] or "-", gone["why"], gone["peer"],
                  "1 more has not been seen yet")
     name = gone["addr"] or gone["peer"]
