@@ -23,9 +23,6 @@
  * come in less than the second. */
 #define BEAT_EARLY_MS 200
 #define BEAT_LEAST_MS 900
-/* If an agent sees a round so long after its completion, it has seen it before: rdzvd was started
- * again, or the agent's relay was away. */
-#define LATE_MS 3000
 /* How long a GET is held to put heartbeats off. */
 #define SHIFT_MS 1100
 /* The longest interval between looks that is waited for in full. */
@@ -60,8 +57,7 @@ void pace_note_write(const struct run *run, struct agent *a, uint64_t now_ms)
 /* The agent may be about to send a heartbeat. */
 static bool may_beat(const struct agent_pace *p, uint64_t now_ms)
 {
-    return (p->is_late && !p->has_beaten) ||
-           clock_elapsed_ms(p->wrote_ms, now_ms) + BEAT_EARLY_MS >= beat_ms(p);
+    return clock_elapsed_ms(p->wrote_ms, now_ms) + BEAT_EARLY_MS >= beat_ms(p);
 }
 
 /* The longest interval of late counts, so that one look that came early does not hide it. */
@@ -126,7 +122,6 @@ void pace_note_seen(const struct run *run, struct agent *a, uint64_t now_ms)
 
     a->pace = (struct agent_pace){.round = run->view.completions,
                                   .seen_ms = now_ms,
-                                  .is_late = clock_elapsed_ms(run->completed_ms, now_ms) > LATE_MS,
                                   .wrote_ms = now_ms,
                                   .interval_ms = usual_ms,
                                   .beat_ms = a->pace.beat_ms};

@@ -62,7 +62,6 @@ struct agent_pace {
     uint64_t beat_ms;     /* the same of two heartbeats, if below torch's interval */
     uint64_t gap_ms;      /* between the last two writes of that round; 0: there were no two */
     uint64_t held_ms;     /* LOOK_GATHERED, LOOK_SHIFTED: since then */
-    bool is_late;         /* it has seen the round before `seen_ms`: its heartbeats are not known */
     bool has_beaten;      /* it has written in that round */
     bool may_beat;        /* LOOK_GATHERED: that may be the GET of its heartbeat */
 };
