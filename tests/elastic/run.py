@@ -2110,14 +2110,20 @@ def etcd_round(port, names):
     return agents
 
 
+def etcd_newcomer(port):
+    """Agent c, whose write by which it begins to wait is held."""
+    new = EtcdAgent(port, "c")
+    new.read()
+    new.begin_to_write(new.wait_in_line)
+    check(new.is_silent(port), "its write is held")
+    return new
+
+
 @case
 def all_agents_over_etcd_are_called_at_once():
     with daemon() as server:
         a, b = etcd_round(server.port, "ab")
-        new = EtcdAgent(server.port, "c")
-        new.read()
-        new.begin_to_write(new.wait_in_line)
-        check(new.is_silent(server.port), "its write is held")
+        new = etcd_newcomer(server.port)
         same(EtcdAgent(server.port, "x").read(), 200, "whoever else reads is answered")
         a.begin_to_read()
         check(a.is_silent(server.port), "a look is held")
@@ -2130,10 +2136,7 @@ def all_agents_over_etcd_are_called_at_once():
 def a_heartbeat_over_etcd_may_come_before_the_call():
     with daemon() as server:
         a, b = etcd_round(server.port, "ab")
-        new = EtcdAgent(server.port, "c")
-        new.read()
-        new.begin_to_write(new.wait_in_line)
-        check(new.is_silent(server.port), "its write is held")
+        new = etcd_newcomer(server.port)
         b.begin_to_read()
         check(b.is_silent(server.port), "a look is held")
         a.index = b.index  # what it has read last
@@ -2151,10 +2154,7 @@ def a_heartbeat_over_etcd_may_come_before_the_call():
 def who_waits_over_etcd_and_leaves_holds_nobody():
     with daemon() as server:
         a, b = etcd_round(server.port, "ab")
-        new = EtcdAgent(server.port, "c")
-        new.read()
-        new.begin_to_write(new.wait_in_line)
-        check(new.is_silent(server.port), "its write is held")
+        new = etcd_newcomer(server.port)
         a.begin_to_read()
         check(a.is_silent(server.port), "a look is held")
         new.link.close()
