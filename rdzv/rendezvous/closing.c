@@ -128,17 +128,14 @@ static bool has_finished(const struct run *run, const struct agent *a)
     return a->has_finished && a->finished_round == run->view.state.round;
 }
 
-/* The first finished agent of a newer round resets the count. */
 void closing_recall_finished(struct run *run, struct agent *a, int64_t round)
 {
-    if (run->finishing_round != round) {
-        run->finished = 0;
-        run->released = false;
-    }
-    run->finishing_round = round;
-    run->finished += !a->has_finished || a->finished_round != round;
     a->has_finished = true;
     a->finished_round = round;
+    if (run->finishing_round < round) {
+        run->finishing_round = round;
+        run->released = false;
+    }
 }
 
 void closing_note_finished(struct step *s, struct agent *a, int64_t round, struct slice name)
@@ -147,6 +144,8 @@ void closing_note_finished(struct step *s, struct agent *a, int64_t round, struc
         return;
     closing_recall_finished(s->run, a, round);
     memo_keep(s, a);
+    if (round < s->run->finishing_round) /* the others have met without it, and have finished */
+        owed_keys_put_exit(s, round);
 }
 
 /* A node without an agent is lost. An open run has taken it out by now, if it may; a closed one has
@@ -180,22 +179,17 @@ static bool is_round_over(const struct run *run)
            run->view.last_completed.round > run->finishing_round;
 }
 
-/* The loop over all nodes runs only if every participant that is left has finished, or the run is
- * closed. It runs also if all have finished: the last one writes the key for which the others wait,
- * unless it is lost. */
 static bool are_others_lost(const struct run *run)
 {
-    const struct run_view *v = &run->view;
-
-    return v->last_completed.round == run->finishing_round && !others_may_go_on(run) &&
-           (v->state.closed || run->finished >= v->participants) && !may_any_finish(run);
+    return run->view.last_completed.round == run->finishing_round && !others_may_go_on(run) &&
+           !may_any_finish(run);
 }
 
-void closing_release_finished(struct step *s)
+void closing_on_tick(struct step *s)
 {
     struct run *run = s->run;
 
-    if (run->finished == 0 || run->released || run->agent_count == 0 || !run->view.is_state ||
+    if (run->finishing_round < 0 || run->released || run->agent_count == 0 || !run->view.is_state ||
         !run->view.has_completed || !(is_round_over(run) || are_others_lost(run)))
         return;
     owed_keys_put_exit(s, run->finishing_round);
@@ -216,29 +210,32 @@ void closing_note_failed(struct step *s, const struct agent *a)
 
 void closing_keep(struct step *s, const struct agent *a)
 {
-    s->run->close_waits = true;
-    s->run->closer_may = s->run->closer_may || may_close(s->run, a);
+    if (may_close(s->run, a))
+        s->run->close_kept = CLOSE_KEPT_MEMBER;
+    else if (s->run->close_kept == CLOSE_NOT_KEPT)
+        s->run->close_kept = CLOSE_KEPT_OTHER;
 }
 
 void closing_forget(struct run *run)
 {
-    run->close_waits = run->closer_may = false;
+    run->close_kept = CLOSE_NOT_KEPT;
 }
 
 static bool counts_now(const struct run *run)
 {
-    if (!run->closer_may)
+    if (run->close_kept == CLOSE_KEPT_OTHER)
         return !others_go_on(run, NULL);
     return !run->settings->close_needs_all || !others_are_in(run, NULL);
 }
 
 bool closing_settle(struct step *s)
 {
-    bool waits = s->run->close_waits && step_is_open(s), counts = waits && counts_now(s->run);
+    enum close_kept kept = s->run->close_kept;
+    bool counts = kept != CLOSE_NOT_KEPT && counts_now(s->run);
     struct torch_state next;
 
     closing_forget(s->run);
-    if (!waits)
+    if (kept == CLOSE_NOT_KEPT || !step_is_open(s))
         return false;
     if (!counts || !step_read_state(s, &next)) {
         explain_close_judged(s, false);

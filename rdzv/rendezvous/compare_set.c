@@ -105,12 +105,15 @@ static void learn_node(struct step *s, struct agent *a, const struct wish *wish)
     }
 }
 
-/* Whether its node is in the complete round. */
+/* Whether its node is in the complete round. A node that rdzvd has put on the wait list still
+ * trains in its last one. */
 static void note_round(struct run *run, struct agent *a)
 {
     const struct torch_state *state = &run->view.state;
     const struct torch_node *node = run_node_of(run, a);
 
+    if (node != NULL && node->waiting && a->was_put_in_line)
+        return;
     if (node == NULL || !node->participant || !state->complete)
         a->nodes = 0;
     else if (a->nodes == 0)

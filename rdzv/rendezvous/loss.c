@@ -65,11 +65,12 @@ static bool somebody_waits(const struct torch_state *state)
     return false;
 }
 
-/* True: those who are left in this complete round cannot go on without the others. */
+/* True: the nodes that are left in this complete round cannot go on without the others. After a
+ * start their agents may come back later. */
 static bool have_to_meet(const struct run *run, const struct torch_state *state)
 {
     return state->complete && !state->closed && run->finishing_round != state->round &&
-           run->agent_count > 0 && torch_state_participants(state) > 0;
+           (run->agent_count > 0 || run->awaits_agents) && torch_state_participants(state) > 0;
 }
 
 /* The nodes that are left have to meet and do not know it. */
@@ -168,10 +169,16 @@ static void put_without(struct step *s, struct torch_state *next, bool missed, c
         owed_keys_put(s);
 }
 
-/* One that waits is missed, too, when it was what told the others of one that is lost. */
+/* If a node that waits leaves, the others still have to meet: if a participant is lost, and if some
+ * of them have already been shown the node that waits. */
+static bool still_have_to_meet(const struct run *run, const struct torch_state *state)
+{
+    return meeting_is_open(run) || lacks_participants(run, state);
+}
+
 static void remove_lost(struct step *s, struct torch_state *next, struct torch_node *node)
 {
-    bool missed = node->participant || (node->waiting && lacks_participants(s->run, next));
+    bool missed = node->participant || (node->waiting && still_have_to_meet(s->run, next));
 
     loss_take_out(next, node);
     put_without(s, next, missed && s->run->settings->restart_on_loss != RESTART_NEVER,
@@ -328,7 +335,7 @@ void loss_drop_silent(struct step *s)
             continue;
         note_silent(s, &next.nodes[i]);
         missed = missed || next.nodes[i].participant ||
-                 (next.nodes[i].waiting && lacks_participants(run, &next));
+                 (next.nodes[i].waiting && still_have_to_meet(run, &next));
         loss_take_out(&next, &next.nodes[i]);
     }
     put_without(s, &next, missed && run->settings->restart_on_loss == RESTART_WHEN_SILENT,
@@ -363,7 +370,7 @@ static void drop_stale_waiting(struct step *s)
             loss_take_out(&next, &next.nodes[i]);
     }
     put_without(s, &next,
-                lacks_participants(s->run, &next) &&
+                still_have_to_meet(s->run, &next) &&
                     s->run->settings->restart_on_loss != RESTART_NEVER,
                 "a node that waited has been silent for 15s");
     torch_state_free(&next);
@@ -376,7 +383,7 @@ void loss_on_tick(struct step *s)
 
     drop_stale_waiting(s);
     if (run->settings->restart_on_loss != RESTART_WHEN_SILENT || !step_is_open(s) ||
-        !should_tell(run, &run->view.state) || !misses_a_node(s)) {
+        run->agent_count == 0 || !should_tell(run, &run->view.state) || !misses_a_node(s)) {
         run->missing_since_ms = 0;
         return;
     }

@@ -293,7 +293,7 @@ bool meeting_should_hold(struct step *s, struct agent *a)
         pace_note_get(s->run, a, s->now->ms);
     meeting_check(s);
     if (m->phase != MEETING_GATHERS || !is_awaited(s->run, a) ||
-        a->has_seen != s->run->view.completions)
+        a->has_seen != s->run->view.completions || (is_new && pace_is_unknown(a)))
         return false;
     if (is_new) {
         if (m->held++ == 0) {

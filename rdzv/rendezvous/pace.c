@@ -57,7 +57,7 @@ void pace_note_write(const struct run *run, struct agent *a, uint64_t now_ms)
 /* The agent may be about to send a heartbeat. */
 static bool may_beat(const struct agent_pace *p, uint64_t now_ms)
 {
-    return clock_elapsed_ms(p->wrote_ms, now_ms) + BEAT_EARLY_MS >= beat_ms(p);
+    return p->wrote_ms == 0 || clock_elapsed_ms(p->wrote_ms, now_ms) + BEAT_EARLY_MS >= beat_ms(p);
 }
 
 /* The longest interval of late counts, so that one look that came early does not hide it. */
@@ -76,7 +76,8 @@ void pace_note_get(const struct run *run, struct agent *a, uint64_t now_ms)
     struct agent_pace *p = &a->pace;
 
     if (!run->view.state.complete || p->round != run->view.completions ||
-        a->has_ranks_of != run->view.completions || a->has_left == run->view.completions)
+        (a->has_ranks_of != run->view.completions && p->wrote_ms != 0) ||
+        a->has_left == run->view.completions)
         return;
     if (p->asked_ms != 0 && p->looked_ms != 0)
         note_interval(p, clock_elapsed_ms(p->looked_ms, p->asked_ms));
@@ -116,13 +117,29 @@ uint64_t pace_interval_ms(const struct agent *a, uint64_t now_ms)
     return !a->pings || is_proven(a, now_ms) ? TORCH_HEARTBEAT_MS : 0;
 }
 
+bool pace_is_unknown(const struct agent *a)
+{
+    return a->pace.wrote_ms == 0 && a->pace.interval_ms == 0;
+}
+
+/* An agent that is back after a start, or whose relay was away, sends its next heartbeat as if
+ * nothing had been: so long after its last one. */
+static uint64_t last_beat_ms(const struct run *run, const struct agent *a, uint64_t now_ms)
+{
+    if (a->pace.round == run->view.completions)
+        return a->pace.wrote_ms;
+    return a->is_back ? 0 : now_ms;
+}
+
 void pace_note_seen(const struct run *run, struct agent *a, uint64_t now_ms)
 {
     uint64_t usual_ms = a->pings ? pace_interval_ms(a, now_ms) : a->pace.interval_ms;
+    uint64_t wrote_ms = last_beat_ms(run, a, now_ms);
 
     a->pace = (struct agent_pace){.round = run->view.completions,
                                   .seen_ms = now_ms,
-                                  .wrote_ms = now_ms,
+                                  .asked_ms = wrote_ms == 0 ? now_ms : 0,
+                                  .wrote_ms = wrote_ms,
                                   .interval_ms = usual_ms,
                                   .beat_ms = a->pace.beat_ms};
 }
@@ -135,8 +152,8 @@ bool pace_should_hold(struct step *s, struct agent *a)
 
     if (a->look == LOOK_SHIFTED)
         return true;
-    if (!s->run->settings->keep_connected || p->interval_ms != 0 || p->shifted_ms != 0 ||
-        p->asked_ms == 0 || !may_beat(p, s->now->ms))
+    if (!s->run->settings->keep_connected || s->run->view.state.closed || p->interval_ms != 0 ||
+        p->shifted_ms != 0 || p->asked_ms == 0 || p->wrote_ms == 0 || !may_beat(p, s->now->ms))
         return false;
     a->look = LOOK_SHIFTED;
     p->held_ms = s->now->ms;

@@ -99,9 +99,9 @@ void closing_note_read(struct agent *a, int64_t round, struct slice name);
 void closing_note_finished(struct step *s, struct agent *a, int64_t round, struct slice name);
 /* The same was so before a start of the daemon. */
 void closing_recall_finished(struct run *run, struct agent *a, int64_t round);
-/* After each event: if all who have not finished are lost, those who have wait no longer for these.
- */
-void closing_release_finished(struct step *s);
+/* Once a second, since it searches all nodes: if all agents that have not finished are lost, those
+ * that have finished wait for them no longer. */
+void closing_on_tick(struct step *s);
 /* The agent has written the state: if that has closed the run, it may have failed. */
 void closing_note_failed(struct step *s, const struct agent *a);
 /* Whether the run is closed, now that the agent wants that. */
@@ -289,6 +289,9 @@ void pace_note_write(const struct run *run, struct agent *a, uint64_t now_ms);
 /* Its look is held for a meeting; and no more. */
 void pace_note_held(struct agent *a, uint64_t now_ms);
 void pace_note_released(struct agent *a, uint64_t now_ms);
+/* The agent is back after a start: neither is known when its heartbeats come, nor how often it
+ * looks. Its next look must not be held, since only the request after that one tells. */
+bool pace_is_unknown(const struct agent *a);
 /* The usual time between two looks; 0: not known. */
 uint64_t pace_interval_ms(const struct agent *a, uint64_t now_ms);
 /* The agent looks. True: it is not known how often it does, and its look is held to find out. */

@@ -243,6 +243,7 @@ static void tick(struct step *s, const struct policy_event *event)
     long_look_on_tick(s);
     meeting_on_tick(s);
     pace_on_tick(s);
+    closing_on_tick(s);
     put_beats(s);
     cas_queue_check_time(s, false); /* if its timer could not be set */
 }
@@ -296,5 +297,4 @@ void policy_step(struct run *run, const struct policy_event *event, const struct
     answers[event->kind](&s, event);
     long_look_check(&s);
     meeting_check(&s);
-    closing_release_finished(&s);
 }

@@ -57,7 +57,8 @@ struct agent_pace {
     uint64_t shifted_ms;  /* since then its heartbeats come later */
     uint64_t asked_ms;    /* its last GET came then, and no write has followed yet */
     uint64_t looked_ms;   /* its last look came then: a GET that no write has followed */
-    uint64_t wrote_ms;    /* its last heartbeat came then, or it saw that the round is complete */
+    uint64_t wrote_ms;    /* its last heartbeat came then, or it saw that the round is complete;
+                             0: not known, since it is back after a start */
     uint64_t interval_ms; /* usual time between two looks, in all rounds */
     uint64_t beat_ms;     /* the same of two heartbeats, if below torch's interval */
     uint64_t gap_ms;      /* between the last two writes of that round; 0: there were no two */
@@ -186,6 +187,13 @@ struct meeting {
     struct agent *next; /* GATHERS: those in front of it in run.agents look; NULL: all do */
 };
 
+/* A close that is judged once all agents are back. */
+enum close_kept {
+    CLOSE_NOT_KEPT,
+    CLOSE_KEPT_OTHER,  /* of an agent that may not close the run for the others */
+    CLOSE_KEPT_MEMBER, /* of one that may */
+};
+
 /* One of the agents is shown the whole state, and not all: see shown.c. */
 struct turn {
     const struct agent *agent; /* NULL: none, or it is gone */
@@ -207,17 +215,15 @@ struct run {
     bool awaits_agents; /* the daemon has started, and not all agents that may come back have */
     uint64_t unnamed_since_ms; /* agents are back of which is not known which node they are: since
                                   all are back that come back; 0: none */
-    bool was_told;        /* when the daemon ended, the nodes of the round were about to meet */
-    bool close_waits;     /* it was to be closed by an agent meanwhile: see closing.c */
-    bool closer_may;      /* by one that may close it for the others */
-    bool reached_max;     /* the last round has MAX nodes, as far as is known */
-    bool completed_by_us; /* rdzvd itself has completed it, see let_in.c */
-    uint64_t max_nodes;   /* MAX; 0: unknown */
+    bool was_told; /* when the daemon ended, the nodes of the round were about to meet */
+    enum close_kept close_kept; /* meanwhile, an agent wanted to close it: see closing.c */
+    bool reached_max;           /* the last round has MAX nodes, as far as is known */
+    bool completed_by_us;       /* rdzvd itself has completed it, see let_in.c */
+    uint64_t max_nodes;         /* MAX; 0: unknown */
     uint64_t room_for; /* MAX or less, of the agents that were connected since the run was idle */
     uint64_t enough;   /* MIN or more; 0: unknown */
     bool shares_roles; /* its agents tell each other what they need to know to rank their workers */
     int64_t finishing_round;   /* in that round an agent's workers have ended well; -1: in none */
-    size_t finished;           /* so many of its participants' agents have said so */
     bool released;             /* they do not wait for those who are lost */
     bool failed;               /* an agent has closed it whose workers have failed: closing.c */
     uint64_t completed_ms;     /* when the last round was completed */

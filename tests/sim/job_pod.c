@@ -115,7 +115,7 @@ static void note_waiting_close(struct job *job, bool may, int64_t round)
 {
     const struct run *run = &job->run->run;
 
-    if (!run->close_waits || run->view.state.closed)
+    if (run->close_kept == CLOSE_NOT_KEPT || run->view.state.closed)
         return;
     job->may_close = may || (job->close_waits && job->may_close);
     job->close_waits = true;
@@ -142,7 +142,7 @@ void job_note_close(struct job *job)
     job->is_closed = run->view.state.closed;
     if (!job->is_closed)
         job->failed_ms = 0;
-    if (!job->close_waits || run->close_waits)
+    if (!job->close_waits || run->close_kept != CLOSE_NOT_KEPT)
         return;
     job->close_waits = false;
     other = who_trains_on(job, NULL, &dead);

@@ -151,7 +151,8 @@ static void connect_workers(struct pod *p)
 {
     const struct view_record *record = &p->job->run->run.view.record;
 
-    if (p->worker_store != 0 || record->placement != WORKER_STORE_RDZVD || !is_in_round(p) ||
+    if (p->worker_store != 0 || p->agent.workers_failed ||
+        record->placement != WORKER_STORE_RDZVD || !is_in_round(p) ||
         sim_now() - p->agent.entered_ms < WORKERS_MS || !net_is_reachable(p) ||
         net_reachable_for(p) < WORKERS_MS)
         return;

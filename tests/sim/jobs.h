@@ -11,7 +11,7 @@
 #define PODS           6 /* of one run, at most */
 #define FIRST_MS       1000000
 #define WRONG_CLOCK_MS 120000 /* by so much some clocks are wrong */
-#define SESSION_MS     60000 /* for how long the daemon keeps the session of a relay that is away */
+#define SESSION_MS     45000 /* for how long the daemon keeps the session of a relay that is away */
 #define RETURN_MS      3000 /* the same, and takes its agent for alive, if it has closed its link */
 #define ORPHANS_MAX    64
 

@@ -164,6 +164,13 @@ static void one_fails_while_another_has_finished(void **state)
 
 /* --- The exit barrier. --- */
 
+/* That key as it is after the next tick. */
+static const char *exit_key(struct scene *s, const char *rest)
+{
+    scene_event(s, RUN_TICK, NULL);
+    return scene_get(s, rest);
+}
+
 static void those_who_have_finished_do_not_wait_for_a_lost_node(void **state)
 {
     struct scene s;
@@ -172,17 +179,17 @@ static void those_who_have_finished_do_not_wait_for_a_lost_node(void **state)
     train(&s, 3);
     scene_finish(&s, 0);
     scene_disconnect(&s, &s.agents[2]);
-    assert_null(scene_get(&s, LAST_MEMBER)); /* "b" still trains */
+    assert_null(exit_key(&s, LAST_MEMBER)); /* "b" still trains */
     scene_finish(&s, 1);
-    assert_non_null(scene_get(&s, LAST_MEMBER));
+    assert_non_null(exit_key(&s, LAST_MEMBER));
     scene_fini(&s);
 
     train(&s, 3);
     scene_finish(&s, 0);
     scene_finish(&s, 1);
-    assert_null(scene_get(&s, LAST_MEMBER));
+    assert_null(exit_key(&s, LAST_MEMBER));
     scene_disconnect(&s, &s.agents[2]);
-    assert_non_null(scene_get(&s, LAST_MEMBER));
+    assert_non_null(exit_key(&s, LAST_MEMBER));
     scene_fini(&s);
 }
 
@@ -195,7 +202,7 @@ static void torch_itself_ends_the_barrier_when_all_have_finished(void **state)
     scene_finish(&s, 0);
     scene_finish(&s, 1);
     scene_disconnect(&s, &s.agents[0]);
-    assert_null(scene_get(&s, ".0/torchelastic/agent/terminal_state0"));
+    assert_null(exit_key(&s, ".0/torchelastic/agent/terminal_state0"));
     scene_fini(&s);
 }
 
@@ -210,7 +217,7 @@ static void a_node_that_has_left_the_round_is_not_waited_for(void **state)
     scene_leave(&s, 1);
     scene_cas(&s, &s.agents[1], scene_get(&s, ""), scene_waiting(&s, scene_get(&s, ""), "b"));
     assert_true(scene_node_now(&s, "b").waiting);
-    assert_non_null(scene_get(&s, LAST_MEMBER));
+    assert_non_null(exit_key(&s, LAST_MEMBER));
     scene_fini(&s);
 }
 
@@ -224,9 +231,9 @@ static void nor_is_one_that_has_failed(void **state)
     scene_finish(&s, 0);
     close_run(&s, 1);
     scene_disconnect(&s, &s.agents[1]);
-    assert_null(scene_get(&s, LAST_MEMBER)); /* "c" still trains */
+    assert_null(exit_key(&s, LAST_MEMBER)); /* "c" still trains */
     scene_disconnect(&s, &s.agents[2]);
-    assert_non_null(scene_get(&s, LAST_MEMBER));
+    assert_non_null(exit_key(&s, LAST_MEMBER));
     scene_fini(&s);
 }
 
@@ -241,9 +248,36 @@ static void those_at_the_barrier_are_known_after_a_start(void **state)
     scene_restart(&s, true);
     a = scene_return(&s, &s.agents[0]);
     scene_event(&s, AGENT_ASKED, a);
-    assert_null(scene_get(&s, LAST_MEMBER)); /* "b" may be back */
+    assert_null(exit_key(&s, LAST_MEMBER)); /* "b" may be back */
     scene_event(&s, RUN_RETURNED, NULL);
+    assert_non_null(exit_key(&s, LAST_MEMBER));
+    scene_fini(&s);
+}
+
+/* It was cut off while the others met without it. */
+static void an_agent_that_finishes_an_older_round_waits_for_nobody(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 3);
+    scene_event(&s, AGENT_AWAY, &s.agents[0]);
+    scene_event(&s, AGENT_GONE, &s.agents[0]);
+    scene_leave(&s, 2);
+    scene_leave(&s, 1);
+    scene_join(&s, 1);
+    scene_join(&s, 2);
+    if (!s.run.view.state.complete) /* the last call is over */
+        scene_cas(&s, &s.agents[1], scene_get(&s, ""), scene_completed(&s, scene_get(&s, ""), "b"));
+    assert_int_equal(s.run.view.state.round, 1);
+    scene_set(&s, &s.agents[1], 1, "torchelastic/agent/terminal_state/num_members", "1");
+    scene_event(&s, AGENT_BACK, &s.agents[0]);
+    scene_set(&s, &s.agents[0], 0, "torchelastic/agent/terminal_state/num_members", "1");
     assert_non_null(scene_get(&s, LAST_MEMBER));
+    assert_int_equal(s.run.finishing_round, 1);
+    assert_null(exit_key(&s, ".1/torchelastic/agent/terminal_state/last_member"));
+    scene_disconnect(&s, &s.agents[2]);
+    assert_non_null(exit_key(&s, ".1/torchelastic/agent/terminal_state/last_member"));
     scene_fini(&s);
 }
 
@@ -258,8 +292,8 @@ static void agents_before_2_4_get_the_keys_of_the_lost_rank(void **state)
     s.agents[0].pings = s.agents[1].pings = false;
     scene_set(&s, &s.agents[0], 0, "torchelastic/agent/terminal_state0", "0");
     scene_disconnect(&s, &s.agents[1]);
-    assert_non_null(scene_get(&s, ".0/torchelastic/agent/terminal_state1"));
-    assert_non_null(scene_get(&s, ".0/torchelastic/agent/terminal_state1.FIN"));
+    assert_non_null(exit_key(&s, ".0/torchelastic/agent/terminal_state1"));
+    assert_non_null(exit_key(&s, ".0/torchelastic/agent/terminal_state1.FIN"));
     scene_fini(&s);
 }
 
@@ -278,6 +312,7 @@ int main(void)
         cmocka_unit_test(a_node_that_has_left_the_round_is_not_waited_for),
         cmocka_unit_test(nor_is_one_that_has_failed),
         cmocka_unit_test(those_at_the_barrier_are_known_after_a_start),
+        cmocka_unit_test(an_agent_that_finishes_an_older_round_waits_for_nobody),
         cmocka_unit_test(agents_before_2_4_get_the_keys_of_the_lost_rank),
     };
 

@@ -158,6 +158,65 @@ static void so_do_the_survivors_of_a_loss(void **state)
     scene_fini(&s);
 }
 
+/* One of them has seen it, so the others must still meet. */
+static void the_node_that_waits_leaves_while_the_looks_are_answered(void **state)
+{
+    struct agent *new;
+    struct scene s;
+
+    (void)state;
+    train(&s, 2);
+    new = come(&s);
+    assert_true(is_held(&s, 0));
+    assert_true(is_called(&s, 1));
+    scene_disconnect(&s, new);
+    assert_true(is_called(&s, 0));
+    assert_int_equal(scene_waiting_nodes(&s), 1); /* the mark */
+    scene_fini(&s);
+}
+
+static void the_node_that_waits_leaves_before(void **state)
+{
+    struct agent *new;
+    struct scene s;
+
+    (void)state;
+    train(&s, 2);
+    new = come(&s);
+    assert_true(is_held(&s, 0));
+    scene_disconnect(&s, new);
+    assert_true(scene_has(&s, POLICY_RESUME, &s.agents[0]));
+    assert_false(is_called(&s, 0));
+    assert_int_equal(scene_waiting_nodes(&s), 0);
+    scene_fini(&s);
+}
+
+/* It is not known when the heartbeats of an agent come that was there before the start. */
+static void after_a_start_the_first_look_is_not_held(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 2);
+    scene_restart(&s, true);
+    for (size_t i = 0; i < 2; i++)
+        scene_look(&s, scene_return(&s, &s.agents[i]));
+    scene_event(&s, RUN_RETURNED, NULL);
+    come(&s);
+    scene_pass(&s, 1000);
+    assert_false(is_held(&s, 2));
+    assert_false(is_waiting_in(scene_look(&s, &s.agents[3])));
+    beat(&s, 2);
+    scene_pass(&s, 1000);
+    assert_true(is_held(&s, 2)); /* no heartbeat is due */
+    assert_true(is_held(&s, 3)); /* this agent looks once a second */
+    assert_false(scene_has(&s, POLICY_RESUME, &s.agents[2]));
+    tick(&s, 1000);
+    assert_true(is_released(&s, 2));
+    assert_true(is_called(&s, 3));
+    scene_fini(&s);
+}
+
 static void the_next_round_has_its_own_meeting(void **state)
 {
     struct scene s;
@@ -487,6 +546,9 @@ int main(void)
         cmocka_unit_test(one_participant_is_answered_at_once),
         cmocka_unit_test(a_look_that_comes_again_stays_held),
         cmocka_unit_test(so_do_the_survivors_of_a_loss),
+        cmocka_unit_test(the_node_that_waits_leaves_while_the_looks_are_answered),
+        cmocka_unit_test(the_node_that_waits_leaves_before),
+        cmocka_unit_test(after_a_start_the_first_look_is_not_held),
         cmocka_unit_test(the_next_round_has_its_own_meeting),
         cmocka_unit_test(a_heartbeat_is_answered_without_the_node_that_waits),
         cmocka_unit_test(a_round_is_shown_without_it_before_the_rank_is_read),
