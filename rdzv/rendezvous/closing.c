@@ -39,12 +39,13 @@ static bool ends_with(struct slice text, struct slice end)
     return text.len >= end.len && slice_equal(slice_from(text, text.len - end.len), end);
 }
 
-void closing_note_set(struct step *s, struct agent *a, int64_t round, struct slice name)
+void closing_note_set(struct step *s, struct agent *a, int64_t round, struct slice name,
+                      bool exists)
 {
     if (!slice_starts_with(name, slice_str(ROLE_KEYS)))
         return;
     s->run->shares_roles = true;
-    if (a->has_workers && a->workers_round == round && round == s->run->view.state.round)
+    if (exists && round == s->run->view.state.round)
         loss_on_rejoin(s);
     if (ends_with(name, slice_str(".FIN"))) /* it has read the roles of all */
         note_workers(a, round);

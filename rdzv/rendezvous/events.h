@@ -50,6 +50,7 @@ struct policy_event {
     struct slice round_key;         /* the name behind the round: "MASTER_ADDR"; AGENT_ASKED: if it
                                        is one, ptr NULL else */
     int64_t round;
+    bool exists;        /* AGENT_SET_ROUND_KEY, AGENT_ADD_ROUND_KEY: the key has a value */
     bool waits;         /* AGENT_LOOKED, AGENT_ASKED: it is a WAIT, whose reply may take long */
     bool daemon_drains; /* AGENT_DISCONNECTED: rdzvd itself ends, so the node is not missed */
     bool agents_return; /* RUN_RESTORED: some are to come back, for they are behind a relay */

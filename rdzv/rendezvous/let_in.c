@@ -22,6 +22,10 @@
 
 /* An agent that waits looks once a second. */
 #define LOOKS_MS 2000
+/* An agent asks again so much later by its own wish: not for the answer to its heartbeat, nor with
+ * the next heartbeat. */
+#define ASKS_AGAIN_LEAST_MS 500
+#define ASKS_AGAIN_MOST_MS  4000
 
 void let_in_note_wait(const struct step *s, struct agent *a)
 {
@@ -35,10 +39,17 @@ void let_in_note_wait(const struct step *s, struct agent *a)
         a->asks_in = true;
 }
 
-void let_in_note_told(struct agent *a)
+/* The thread of the heartbeat may have asked, each 5 s, while the agent looks at its workers more
+ * seldom and does not know yet. */
+void let_in_note_told(struct agent *a, uint64_t now_ms)
 {
-    a->asks_in = true;
-    a->was_put_in_line = false;
+    uint64_t ago_ms = clock_elapsed_ms(a->told_wait_ms, now_ms);
+
+    if (a->told_wait_ms == 0 || ago_ms > ASKS_AGAIN_MOST_MS)
+        a->told_wait_ms = now_ms;
+    else if (ago_ms >= ASKS_AGAIN_LEAST_MS)
+        a->asks_in = true;
+    a->was_put_in_line = !a->asks_in;
 }
 
 void let_in_note_room(struct run *run, struct agent *a, uint64_t nodes)

@@ -166,13 +166,17 @@ static uint64_t longest_wait_ms(struct run *run, uint64_t now_ms)
 }
 
 /* An agent without the ranks of its workers waits for another agent, and then starts them. */
+static bool starts_workers(const struct run *run, const struct agent *a)
+{
+    return run->shares_roles && !(a->has_workers && a->workers_round == run->view.state.round);
+}
+
 static bool does_any_start(const struct run *run)
 {
     const struct agent *a;
 
     TAILQ_FOREACH(a, &run->agents, entry) {
-        if (run->shares_roles && is_awaited(run, a) &&
-            !(a->has_workers && a->workers_round == run->view.state.round))
+        if (is_awaited(run, a) && starts_workers(run, a))
             return true;
     }
     return false;
@@ -281,7 +285,8 @@ void meeting_on_tick(struct step *s)
 }
 
 /* rdzvd answers the look that completes the meeting without holding it: a request that is held and
- * resumed in the same step stays held. */
+ * resumed in the same step stays held. An agent that still starts its workers is not held: it sends
+ * one request at a time, and others may wait for its keys. */
 bool meeting_should_hold(struct step *s, struct agent *a)
 {
     struct meeting *m = &s->run->meeting;
@@ -293,7 +298,8 @@ bool meeting_should_hold(struct step *s, struct agent *a)
         pace_note_get(s->run, a, s->now->ms);
     meeting_check(s);
     if (m->phase != MEETING_GATHERS || !is_awaited(s->run, a) ||
-        a->has_seen != s->run->view.completions || (is_new && pace_is_unknown(a)))
+        a->has_seen != s->run->view.completions ||
+        (is_new && (pace_is_unknown(a) || starts_workers(s->run, a))))
         return false;
     if (is_new) {
         if (m->held++ == 0) {

@@ -12,7 +12,9 @@
  * of such an agent for a second in each round: from then on its heartbeats come a second later. If
  * the thread of the workers did not ask during that second, its later GETs show its interval. If it
  * asked, it has waited for the lock and keeps step with the heartbeat; so if no other GET comes for
- * PROVEN_MS, the interval is that of the heartbeats.
+ * PROVEN_MS, the interval is that of the heartbeats. Or the moment was a bad one: each look of an
+ * agent with an interval of 30 s comes less than a second after a heartbeat. So heartbeats are put
+ * off SHIFTS times.
  *
  * Upstream: num_nodes_waiting(), _keep_alive() and sync() (rendezvous/dynamic_rendezvous.py),
  * _invoke_run() (agent/server/api.py); the same in 1.13 to 2.14. */
@@ -23,8 +25,9 @@
  * come in less than the second. */
 #define BEAT_EARLY_MS 200
 #define BEAT_LEAST_MS 900
-/* How long a GET is held to put heartbeats off. */
+/* How long a GET is held to put heartbeats off, and how often. */
 #define SHIFT_MS 1100
+#define SHIFTS   2
 /* The longest interval between looks that is waited for in full. */
 #define PROVEN_MS 35000
 
@@ -81,7 +84,8 @@ void pace_note_get(const struct run *run, struct agent *a, uint64_t now_ms)
         return;
     if (p->asked_ms != 0 && p->looked_ms != 0)
         note_interval(p, clock_elapsed_ms(p->looked_ms, p->asked_ms));
-    else if (p->interval_ms == 0 && !may_beat(p, now_ms)) /* the first look, or not much later */
+    else if (p->interval_ms == 0 && !p->was_in &&
+             !may_beat(p, now_ms)) /* the first look, or soon after */
         note_interval(p, clock_elapsed_ms(p->seen_ms, now_ms));
     if (p->asked_ms != 0)
         p->looked_ms = p->asked_ms;
@@ -97,16 +101,16 @@ void pace_note_held(struct agent *a, uint64_t now_ms)
 void pace_note_released(struct agent *a, uint64_t now_ms)
 {
     a->pace.looked_ms = a->pace.may_beat ? 0 : now_ms;
-    a->pace.asked_ms = a->pace.shifted_ms = 0; /* both threads go on at the same moment */
+    a->pace.asked_ms = a->pace.shifts = 0; /* both threads go on at the same moment */
 }
 
 /* For PROVEN_MS, only the thread of its heartbeat has asked. While a GET is held, no thread can. */
-static bool is_proven(const struct agent *a, uint64_t now_ms)
+static bool is_proven(const struct agent *a, uint8_t shifts, uint64_t now_ms)
 {
     const struct agent_pace *p = &a->pace;
     uint64_t until_ms = a->look == LOOK_GATHERED ? p->held_ms : now_ms;
 
-    return p->shifted_ms != 0 && clock_elapsed_ms(p->shifted_ms, until_ms) >= PROVEN_MS;
+    return p->shifts >= shifts && clock_elapsed_ms(p->shifted_ms, until_ms) >= PROVEN_MS;
 }
 
 /* Before torch 2.4, the default is 5 s. */
@@ -114,7 +118,7 @@ uint64_t pace_interval_ms(const struct agent *a, uint64_t now_ms)
 {
     if (a->pace.interval_ms != 0)
         return a->pace.interval_ms;
-    return !a->pings || is_proven(a, now_ms) ? TORCH_HEARTBEAT_MS : 0;
+    return !a->pings || is_proven(a, SHIFTS, now_ms) ? TORCH_HEARTBEAT_MS : 0;
 }
 
 bool pace_is_unknown(const struct agent *a)
@@ -138,8 +142,8 @@ void pace_note_seen(const struct run *run, struct agent *a, uint64_t now_ms)
 
     a->pace = (struct agent_pace){.round = run->view.completions,
                                   .seen_ms = now_ms,
-                                  .asked_ms = wrote_ms == 0 ? now_ms : 0,
                                   .wrote_ms = wrote_ms,
+                                  .was_in = wrote_ms != now_ms,
                                   .interval_ms = usual_ms,
                                   .beat_ms = a->pace.beat_ms};
 }
@@ -153,7 +157,8 @@ bool pace_should_hold(struct step *s, struct agent *a)
     if (a->look == LOOK_SHIFTED)
         return true;
     if (!s->run->settings->keep_connected || s->run->view.state.closed || p->interval_ms != 0 ||
-        p->shifted_ms != 0 || p->asked_ms == 0 || p->wrote_ms == 0 || !may_beat(p, s->now->ms))
+        p->asked_ms == 0 || p->wrote_ms == 0 || !may_beat(p, s->now->ms) || p->shifts == SHIFTS ||
+        (p->shifts != 0 && !is_proven(a, p->shifts, s->now->ms)))
         return false;
     a->look = LOOK_SHIFTED;
     p->held_ms = s->now->ms;
@@ -181,6 +186,7 @@ void pace_on_tick(struct step *s)
         s->run->shifting--;
         a->look = LOOK_RELEASED;
         a->pace.shifted_ms = s->now->ms;
+        a->pace.shifts++;
         a->pace.asked_ms = 0;
     }
 }

@@ -92,8 +92,10 @@ void memo_recall(struct step *s, struct agent *a, struct slice memo);
 
 /* --- closing.c --- */
 
-/* The agent has set a key of that round, or has read one. */
-void closing_note_set(struct step *s, struct agent *a, int64_t round, struct slice name);
+/* The agent sets a key of that round, which may exist already; or has read one. An agent that sets
+ * its role once more takes its place in the round again. */
+void closing_note_set(struct step *s, struct agent *a, int64_t round, struct slice name,
+                      bool exists);
 void closing_note_read(struct agent *a, int64_t round, struct slice name);
 /* The agent has set a key of that round, or has added to it: its workers may have ended well. */
 void closing_note_finished(struct step *s, struct agent *a, int64_t round, struct slice name);
@@ -227,9 +229,9 @@ bool last_call_may_let_in(const struct run *run);
 
 /* The agent has written the state: it may wait now, or no more. */
 void let_in_note_wait(const struct step *s, struct agent *a);
-/* rdzvd has put the agent's node on the wait list, and the agent is shown that: it ends its
- * workers, and waits by its own wish from now on. */
-void let_in_note_told(struct agent *a);
+/* rdzvd has put the agent's node on the wait list, and the agent is shown that. Once the agent asks
+ * again a second or two later, it has ended its workers, and waits by its own wish from then on. */
+void let_in_note_told(struct agent *a, uint64_t now_ms);
 /* Its MAX is that at least. */
 void let_in_note_room(struct run *run, struct agent *a, uint64_t nodes);
 /* The round is open. If all agents that are connected have joined or wait, and are `wanted` at

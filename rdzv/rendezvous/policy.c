@@ -119,7 +119,7 @@ static void looked(struct step *s, const struct policy_event *event)
 static void set_round_key(struct step *s, const struct policy_event *event)
 {
     asked(s, event);
-    closing_note_set(s, event->agent, event->round, event->round_key);
+    closing_note_set(s, event->agent, event->round, event->round_key, event->exists);
     closing_note_finished(s, event->agent, event->round, event->round_key);
     worker_store_intercept_set(s, event);
 }

@@ -26,7 +26,7 @@ void presence_stood_still(struct step *s, uint64_t still_ms)
         uint64_t ago_ms = clock_elapsed_ms(a->heard_ms, s->now->ms);
 
         a->heard_ms += still_ms < ago_ms ? still_ms : ago_ms;
-        a->pace.shifted_ms = 0; /* both threads of the agent waited, and go on at the same moment */
+        a->pace.shifts = 0; /* both threads of the agent waited, and go on at the same moment */
     }
 }
 

@@ -55,6 +55,7 @@ struct agent_pace {
     uint64_t round;       /* by view.completions; all times down to wrote_ms are of that round */
     uint64_t seen_ms;     /* then it saw that the round is complete */
     uint64_t shifted_ms;  /* since then its heartbeats come later */
+    uint8_t shifts;       /* so many times */
     uint64_t asked_ms;    /* its last GET came then, and no write has followed yet */
     uint64_t looked_ms;   /* its last look came then: a GET that no write has followed */
     uint64_t wrote_ms;    /* its last heartbeat came then, or it saw that the round is complete;
@@ -64,6 +65,7 @@ struct agent_pace {
     uint64_t gap_ms;      /* between the last two writes of that round; 0: there were no two */
     uint64_t held_ms;     /* LOOK_GATHERED, LOOK_SHIFTED: since then */
     bool has_beaten;      /* it has written in that round */
+    bool was_in;          /* it saw that before, too: a start, or its relay's absence, is between */
     bool may_beat;        /* LOOK_GATHERED: that may be the GET of its heartbeat */
 };
 
@@ -99,6 +101,7 @@ struct agent {
     uint64_t room_for;      /* its MAX or less: see let_in.c */
     bool asks_in;           /* it waits for the next round, by a write of its own */
     bool was_put_in_line;   /* it waits by a write of rdzvd's, and may still train: repair.c */
+    uint64_t told_wait_ms;  /* the same: it was shown that then; 0: not yet */
     int64_t clock_ahead_us; /* its clock, compared with ours, as its heartbeats tell */
     bool has_workers;       /* it has got their ranks in the round `workers_round`, see closing.c */
     int64_t workers_round;

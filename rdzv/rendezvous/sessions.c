@@ -153,10 +153,12 @@ static enum c10d_verdict on_change(struct conn_agent *a, const struct c10d_reque
     const struct run_view *v =
         run_views_find_round(&a->run->home->runs, req->key, &event.round, &event.round_key);
 
-    if (v == &a->run->run.view)
+    if (v == &a->run->run.view) {
         event.kind = req->op == C10D_SET ? AGENT_SET_ROUND_KEY : AGENT_ADD_ROUND_KEY;
-    else
+        event.exists = keymap_get(&a->run->home->space->store->keys, req->key) != NULL;
+    } else {
         event.round_key = (struct slice){0};
+    }
     if (!shell_step(a->run, event).passes && event.kind == AGENT_SET_ROUND_KEY)
         return C10D_ANSWERED;
     return conn_is_open(c) ? C10D_PROCEED : C10D_ANSWERED;

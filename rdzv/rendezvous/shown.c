@@ -390,7 +390,7 @@ struct slice shown_make(struct step *s, struct agent *a)
     if (place == PLACE_COMPLETED)
         note_told(s, a);
     if (place == PLACE_WAITING && a->was_put_in_line)
-        let_in_note_told(a);
+        let_in_note_told(a, s->now->ms);
     a->shown_changes = v->changes;
     a->shown_until_ms = until(s, a, place, own);
     return a->shown;

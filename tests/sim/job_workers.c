@@ -154,7 +154,7 @@ static void connect_workers(struct pod *p)
     if (p->worker_store != 0 || p->agent.workers_failed ||
         record->placement != WORKER_STORE_RDZVD || !is_in_round(p) ||
         sim_now() - p->agent.entered_ms < WORKERS_MS || !net_is_reachable(p) ||
-        net_reachable_for(p) < WORKERS_MS)
+        net_reachable_for(p) < WORKERS_MS + p->settings.monitor_ms)
         return;
     p->worker_store = record->worker_store;
     check_world(p);

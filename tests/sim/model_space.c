@@ -546,6 +546,18 @@ static struct slice round_key(const struct model_run *r, int64_t round, const ch
     return (struct slice){out, run_view_round_key(&r->run.view, round, name, out)};
 }
 
+static const struct blob *find_key(const struct model_run *r, int64_t round, const char *name)
+{
+    uint8_t key[sizeof r->key + RUN_KEY_ROOM];
+
+    return keymap_get(&r->space->space->keys, round_key(r, round, name, key));
+}
+
+bool model_has_key(const struct model_run *run, int64_t round, const char *name)
+{
+    return find_key(run, round, name) != NULL;
+}
+
 void model_set(struct model_link *link, int64_t round, const char *name, struct slice value)
 {
     struct policy_event event = {.kind = AGENT_SET_ROUND_KEY,
@@ -557,6 +569,7 @@ void model_set(struct model_link *link, int64_t round, const char *name, struct 
     struct policy_out out = {0};
 
     bind(link);
+    event.exists = model_has_key(link->run, round, name);
     step_into(link->run, &event, &out);
     for (size_t i = 0; i < out.count; i++) {
         if (out.items[i].kind == POLICY_PASS)
@@ -564,18 +577,6 @@ void model_set(struct model_link *link, int64_t round, const char *name, struct 
     }
     policy_out_clear(&out);
     link->run->space->reply(link, value);
-}
-
-static const struct blob *find_key(const struct model_run *r, int64_t round, const char *name)
-{
-    uint8_t key[sizeof r->key + RUN_KEY_ROOM];
-
-    return keymap_get(&r->space->space->keys, round_key(r, round, name, key));
-}
-
-bool model_has_key(const struct model_run *run, int64_t round, const char *name)
-{
-    return find_key(run, round, name) != NULL;
 }
 
 static void ask(struct model_link *link, enum policy_event_kind kind, int64_t round,

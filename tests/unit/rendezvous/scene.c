@@ -367,19 +367,27 @@ const char *scene_look(struct scene *s, struct agent *a)
 
 bool scene_set(struct scene *s, struct agent *a, int64_t round, const char *name, const char *value)
 {
+    char rest[64];
+
+    snprintf(rest, sizeof rest, ".%lld/%s", (long long)round, name);
     scene_step(s, (struct policy_event){.kind = AGENT_SET_ROUND_KEY,
                                         .agent = a,
                                         .round = round,
                                         .round_key = slice_str(name),
+                                        .exists = scene_get(s, rest) != NULL,
                                         .desired = slice_str(value)});
     assert_int_equal(scene_count(s, POLICY_PASS) + scene_count(s, POLICY_SWALLOW), 1);
-    if (scene_count(s, POLICY_PASS) == 1) {
-        char rest[64];
-
-        snprintf(rest, sizeof rest, ".%lld/%s", (long long)round, name);
+    if (scene_count(s, POLICY_PASS) == 1)
         scene_put(s, rest, value);
-    }
     return scene_count(s, POLICY_SWALLOW) == 1;
+}
+
+void scene_set_role(struct scene *s, size_t i, int64_t round)
+{
+    char name[64];
+
+    snprintf(name, sizeof name, "torchelastic/role_info/%zu", i);
+    scene_set(s, &s->agents[i], round, name, "{}");
 }
 
 /* --- What there is. --- */

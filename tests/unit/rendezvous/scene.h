@@ -78,6 +78,8 @@ const char *scene_look(struct scene *s, struct agent *a);
 /* SET of a key of the round. True: it was swallowed. */
 bool scene_set(struct scene *s, struct agent *a, int64_t round, const char *name,
                const char *value);
+/* The role of that agent, which torch sets before it reads its ranks. */
+void scene_set_role(struct scene *s, size_t i, int64_t round);
 
 /* --- What there is. --- */
 

@@ -32,7 +32,7 @@ static void read_key(struct scene *s, size_t i, int64_t round, const char *name)
 
 static void say_role(struct scene *s, size_t i, int64_t round)
 {
-    scene_set(s, &s->agents[i], round, "torchelastic/role_info/0", "{}");
+    scene_set_role(s, i, round);
 }
 
 /* Its workers have ended well, or failed for the last time. */

@@ -10,7 +10,7 @@ static void train(struct scene *s, size_t count)
     scene_init(s);
     scene_meet(s, count);
     for (size_t i = 0; i < count; i++) {
-        scene_set(s, &s->agents[i], 0, "torchelastic/role_info/0", "{}");
+        scene_set_role(s, i, 0);
         scene_step(s,
                    (struct policy_event){.kind = AGENT_GET_ROUND_KEY,
                                          .agent = &s->agents[i],

@@ -404,6 +404,8 @@ static void one_that_trains_is_answered(void **state)
     assert_false(is_held(&s, &s.agents[1]));
     assert_true(scene_node_now(&s, "b").waiting);
     scene_pass(&s, 1000);
+    assert_false(is_held(&s, &s.agents[1])); /* now it has ended its workers */
+    scene_pass(&s, 1000);
     assert_true(is_held(&s, &s.agents[1]));
     assert_false(is_held(&s, &s.agents[0]));
     scene_fini(&s);

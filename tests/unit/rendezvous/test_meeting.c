@@ -2,11 +2,12 @@
  * are held until all of them look, and no node that waits is shown before. */
 #include "tests/unit/rendezvous/scene.h"
 
-static void read_ranks(struct scene *s, size_t i)
+static void read_ranks(struct scene *s, size_t i, int64_t round)
 {
-    scene_set(s, &s->agents[i], 0, "torchelastic/role_info/0", "{}");
+    scene_set_role(s, i, round);
     scene_step(s, (struct policy_event){.kind = AGENT_GET_ROUND_KEY,
                                         .agent = &s->agents[i],
+                                        .round = round,
                                         .round_key = slice_str("torchelastic/assigned_ranks/0")});
 }
 
@@ -16,7 +17,7 @@ static void train(struct scene *s, size_t count)
     scene_init(s);
     scene_meet(s, count);
     for (size_t i = 0; i < count; i++)
-        read_ranks(s, i);
+        read_ranks(s, i, 0);
     for (int second = 0; second < 3; second++) {
         scene_pass(s, 1000);
         for (size_t i = 0; i < count; i++)
@@ -203,9 +204,11 @@ static void after_a_start_the_first_look_is_not_held(void **state)
         scene_look(&s, scene_return(&s, &s.agents[i]));
     scene_event(&s, RUN_RETURNED, NULL);
     come(&s);
-    scene_pass(&s, 1000);
-    assert_false(is_held(&s, 2));
-    assert_false(is_waiting_in(scene_look(&s, &s.agents[3])));
+    for (int second = 0; second < 2; second++) {
+        scene_pass(&s, 1000);
+        assert_false(is_held(&s, 2));
+        assert_false(is_waiting_in(scene_look(&s, &s.agents[3])));
+    }
     beat(&s, 2);
     scene_pass(&s, 1000);
     assert_true(is_held(&s, 2)); /* no heartbeat is due */
@@ -238,7 +241,7 @@ static void the_next_round_has_its_own_meeting(void **state)
     assert_int_equal(s.run.meeting.phase, MEETING_NONE);
     for (size_t i = 0; i < 3; i++) {
         scene_look(&s, &s.agents[i]); /* it sees the complete round */
-        scene_set(&s, &s.agents[i], 1, "torchelastic/role_info/0", "{}");
+        read_ranks(&s, i, 1);
     }
     come(&s);
     assert_true(is_held(&s, 0));
@@ -438,7 +441,7 @@ static void one_of_which_nothing_is_known_gets_the_longest(void **state)
     scene_init(&s);
     scene_meet(&s, 2);
     for (size_t i = 0; i < 2; i++)
-        read_ranks(&s, i);
+        read_ranks(&s, i, 0);
     come(&s);
     assert_true(is_held(&s, 0));
     tick_each_second(&s, &s.agents[2], 39);
@@ -456,7 +459,7 @@ static void one_that_has_no_ranks_yet_gets_more(void **state)
     (void)state;
     scene_init(&s);
     scene_meet(&s, 2);
-    read_ranks(&s, 0);
+    read_ranks(&s, 0, 0);
     come(&s);
     scene_look(&s, &s.agents[0]);
     assert_true(is_held(&s, 0));

@@ -2,6 +2,8 @@
  * is meant. */
 #include "tests/unit/rendezvous/scene.h"
 
+#include <stdio.h>
+
 #define MINUTE (60 * SECOND)
 
 static const char *look(struct scene *s, size_t i)
@@ -17,7 +19,10 @@ static bool is_glance_enough(struct scene *s, size_t i)
 /* As each agent that has read its rank does, and then those of its workers. */
 static void ask_for_round_key(struct scene *s, size_t i)
 {
-    scene_set(s, &s->agents[i], s->run.view.state.round, "torchelastic/role_info0.FIN", "x");
+    char name[64];
+
+    snprintf(name, sizeof name, "torchelastic/role_info%zu.FIN", i);
+    scene_set(s, &s->agents[i], s->run.view.state.round, name, "x");
 }
 
 /* Agents of a complete round who have read their ranks. */
