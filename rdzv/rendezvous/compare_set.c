@@ -226,14 +226,14 @@ static void answer(struct step *s, struct agent *a, const struct wish *wish, boo
     }
 }
 
-/* Torch's agent sends a heartbeat of a complete round only when it has read its rank there, also
+/* A participant sends a heartbeat of a complete round only when it has read its rank there, also
  * where it reads no key for that (TORCH_ELASTIC_WORKER_IDENTICAL). */
 static void note_beat(const struct run *run, struct agent *a, const struct wish *wish)
 {
     const struct torch_state *state = &run->view.state;
 
-    if (wish->beat != NULL && wish->from->complete && wish->from->round == state->round &&
-        a->has_seen == run->view.completions)
+    if (wish->beat != NULL && wish->beat->participant && wish->from->complete &&
+        wish->from->round == state->round && a->has_seen == run->view.completions)
         a->has_ranks_of = run->view.completions;
 }
 

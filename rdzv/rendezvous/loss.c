@@ -169,16 +169,10 @@ static void put_without(struct step *s, struct torch_state *next, bool missed, c
         owed_keys_put(s);
 }
 
-/* If a node that waits leaves, the others still have to meet: if a participant is lost, and if some
- * of them have already been shown the node that waits. */
-static bool still_have_to_meet(const struct run *run, const struct torch_state *state)
-{
-    return meeting_is_open(run) || lacks_participants(run, state);
-}
-
+/* One that waits is missed, too, when it was what told the others of one that is lost. */
 static void remove_lost(struct step *s, struct torch_state *next, struct torch_node *node)
 {
-    bool missed = node->participant || (node->waiting && still_have_to_meet(s->run, next));
+    bool missed = node->participant || (node->waiting && lacks_participants(s->run, next));
 
     loss_take_out(next, node);
     put_without(s, next, missed && s->run->settings->restart_on_loss != RESTART_NEVER,
@@ -216,16 +210,14 @@ void loss_on_rejoin(struct step *s)
 
 /* --- All of them. --- */
 
-/* The mark stays, unless it is from before the start: then it is set again if it is needed. */
-static size_t take_out_absent(const struct run *run, struct torch_state *state, bool was_told)
+static size_t take_out_absent(const struct run *run, struct torch_state *state)
 {
     size_t gone = 0;
 
     for (size_t i = 0; i < state->count; i++) {
         struct torch_node *node = &state->nodes[i];
 
-        if (explain_role(node) == NULL || run_agent_of(run, node) != NULL ||
-            (loss_is_mark(node) && !was_told))
+        if (explain_role(node) == NULL || run_agent_of(run, node) != NULL || loss_is_mark(node))
             continue;
         loss_take_out(state, node);
         gone++;
@@ -275,11 +267,13 @@ void loss_on_restore(struct step *s)
     if (!step_is_open(s) || !step_read_state(s, &next))
         return;
     before = torch_state_participants(&next);
-    gone = drops_absent(s->run->settings) ? take_out_absent(s->run, &next, was_told) : 0;
+    gone = drops_absent(s->run->settings) ? take_out_absent(s->run, &next) : 0;
     missed = (was_told || torch_state_participants(&next) < before) &&
              s->run->settings->restart_on_loss != RESTART_NEVER;
     note_lost(s, gone);
-    if (gone > 0 || (missed && should_tell(s->run, &next)))
+    if (was_told && missed && have_to_meet(s->run, &next) && somebody_waits(&next))
+        set_mark(&next); /* the nodes that wait may leave before each agent has looked */
+    if (gone > 0 || was_told || (missed && should_tell(s->run, &next)))
         put_without(s, &next, missed,
                     was_told ? "they were about to meet when rdzvd ended"
                              : "the agent of one of them has not come back after a start of rdzvd");
@@ -335,7 +329,7 @@ void loss_drop_silent(struct step *s)
             continue;
         note_silent(s, &next.nodes[i]);
         missed = missed || next.nodes[i].participant ||
-                 (next.nodes[i].waiting && still_have_to_meet(run, &next));
+                 (next.nodes[i].waiting && lacks_participants(run, &next));
         loss_take_out(&next, &next.nodes[i]);
     }
     put_without(s, &next, missed && run->settings->restart_on_loss == RESTART_WHEN_SILENT,
@@ -370,7 +364,7 @@ static void drop_stale_waiting(struct step *s)
             loss_take_out(&next, &next.nodes[i]);
     }
     put_without(s, &next,
-                still_have_to_meet(s->run, &next) &&
+                lacks_participants(s->run, &next) &&
                     s->run->settings->restart_on_loss != RESTART_NEVER,
                 "a node that waited has been silent for 15s");
     torch_state_free(&next);

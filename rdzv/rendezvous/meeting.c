@@ -32,13 +32,16 @@
 #define UNKNOWN_MS 40000
 /* Heartbeats put off a look by up to a second, and a busy machine does, too. */
 #define SLACK_MS 2000
+/* No agent looks: each is silent, or starts its workers, which torch gives up after a minute. */
+#define NONE_LOOKS_MS 90000
 
 bool meeting_is_open(const struct run *run)
 {
     return run->meeting.phase == MEETING_OPEN && run->meeting.completion == run->view.completions;
 }
 
-/* Torch does not count a node that waits once its heartbeat is too old. */
+/* Torch does not count a node that waits once its heartbeat is too old. If the node ends while the
+ * meeting is open, the mark stands in for it: some agents have already been shown that it waits. */
 const struct torch_node *meeting_waiting(const struct step *s)
 {
     const struct run_view *v = &s->run->view;
@@ -51,7 +54,7 @@ const struct torch_node *meeting_waiting(const struct step *s)
         if (node->waiting && !presence_is_too_old(s, node))
             return node;
     }
-    return NULL;
+    return meeting_is_open(s->run) ? &loss_mark : NULL;
 }
 
 /* Nodes that wait make the participants meet. */
@@ -204,7 +207,7 @@ static void gather(struct step *s)
 
     m->phase = MEETING_GATHERS;
     m->completion = s->run->view.completions;
-    m->since_ms = m->until_ms = 0;
+    m->since_ms = s->now->ms;
     m->next = TAILQ_FIRST(&s->run->agents);
 }
 
@@ -274,7 +277,10 @@ void meeting_check(struct step *s)
     if (m->phase == MEETING_NONE && is_due(s))
         gather(s);
     if (m->phase == MEETING_GATHERS &&
-        (!may_hold(s->run) || (m->held != 0 && (are_all_gathered(s) || is_time_over(s)))))
+        (!may_hold(s->run) ||
+         (m->held != 0 ? are_all_gathered(s) || is_time_over(s)
+                       : s->run->agent_count != 0 &&
+                             clock_elapsed_ms(m->since_ms, s->now->ms) >= NONE_LOOKS_MS)))
         open(s, NULL);
 }
 

@@ -31,7 +31,8 @@ void memo_keep(struct step *s, struct agent *a)
     a->kept_ahead_us = a->clock_ahead_us;
 }
 
-/* It was a participant when the round was completed, and may have been presumed dead since. */
+/* It was a participant when the round was completed, and may have been presumed dead since. Most
+ * likely its workers run. */
 static void recall_round(struct run *run, struct agent *a)
 {
     const struct run_view *v = &run->view;
@@ -42,6 +43,8 @@ static void recall_round(struct run *run, struct agent *a)
         return;
     a->nodes = torch_state_participants(&v->last_completed);
     a->round = v->last_completed.round;
+    a->has_workers = true;
+    a->workers_round = a->round;
     let_in_note_room(run, a, a->nodes);
 }
 

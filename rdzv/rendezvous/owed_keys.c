@@ -106,15 +106,16 @@ static void owe_place(struct step *s)
     owe(s, "MASTER_PORT", "1");
 }
 
-/* In the first minute an agent may also be about to ask. */
+/* In the first minute an agent may also be about to ask; and after a start, to ask again. */
 static bool may_be_waited_for(const struct step *s)
 {
     const struct agent *a;
 
-    if (clock_elapsed_ms(s->run->completed_ms, s->now->ms) <= TORCH_READ_TIMEOUT_MS)
+    if (s->run->awaits_agents ||
+        clock_elapsed_ms(s->run->completed_ms, s->now->ms) <= TORCH_READ_TIMEOUT_MS)
         return true;
     TAILQ_FOREACH(a, &s->run->agents, entry) {
-        if (a->waits)
+        if (a->waits || a->is_back)
             return true;
     }
     return false;

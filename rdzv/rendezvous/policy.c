@@ -1,6 +1,7 @@
 /* One step of the policy: which part answers which event. See policy.h. */
 #include "rdzv/rendezvous/policy.h"
 
+#include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
@@ -67,6 +68,17 @@ static void gone(struct step *s, const struct policy_event *event)
     last_call_end(s, NULL);
 }
 
+/* Its predecessor, which ended without a word, was taken for another connection of the node. */
+static void list_again(struct step *s, struct agent *a)
+{
+    struct agent *other = a->has_node ? run_agent_of(s->run, &a->node) : NULL;
+
+    if (other != NULL && presence_silent_ms(s, &a->node) >= TORCH_DEAD_MS)
+        run_list_again(s->run, other, a);
+    else
+        run_list(s->run, a);
+}
+
 /* If it was taken for dead, it is put where it belongs when it asks: see repair.c. */
 static void back(struct step *s, const struct policy_event *event)
 {
@@ -78,7 +90,7 @@ static void back(struct step *s, const struct policy_event *event)
     if (!a->gone)
         return;
     rejoin_take_back(s, a);
-    run_list(s->run, a);
+    list_again(s, a);
 }
 
 static void asked_to_compare(struct step *s, const struct policy_event *event)

@@ -183,8 +183,8 @@ struct meeting {
         MEETING_OPEN,    /* the participants are shown that a node waits */
     } phase;
     uint64_t completion; /* the round, by view.completions */
-    size_t held;         /* so many looks are held, since then, and until_ms at the latest: */
-    uint64_t since_ms;
+    size_t held;         /* so many looks are held, until until_ms at the latest */
+    uint64_t since_ms;   /* since then, or since it was due if none is held */
     uint64_t until_ms;
     uint64_t usual_ms;  /* the longest usual time between two looks that was known then; 0: none */
     struct agent *next; /* GATHERS: those in front of it in run.agents look; NULL: all do */

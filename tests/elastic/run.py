@@ -1202,7 +1202,7 @@ def an_agent_without_ranks_closes_nothing():
 def know_ranks(*agents):
     """What every agent asks for once it has read its rank, and that it has those of its workers."""
     for a in agents:
-        a.set(a.round_key(a.state().round, b"torchelastic/role_info%d.FIN" % a.node.pid), b"x")
+        a.set(a.round_key(a.state().round, b"torchelastic/role_info-%s.FIN" % a.node.addr.encode()), b"x")
         a.ping()
 
 
@@ -1938,9 +1938,9 @@ def the_status_says_who_is_not_at_the_exit_barrier():
         same(run["barriers"],
              [{"key": members.decode(), "arrived": 2, "size": 3, "absent": [1],
                "absent_nodes": ["b"]}], "who is not there")
-        # The last one to arrive writes the key; if it is lost before, rdzvd has written it.
+        # The last one to arrive writes the key; if it is lost before, rdzvd writes it.
         agents[1].add(members, 1)
-        same(status_of(server.port)[0]["barriers"], [], "all have arrived, and none waits")
+        await_status(server.port, lambda r: r["barriers"] == [])
 
 
 @case

@@ -578,9 +578,8 @@ def a_pod_that_ends_at_once_is_lost():
         took = time.monotonic() - killed
         check(took > 2.5, "its relay had %.1f s to come back" % took)
         store.daemon.wait_log("event=nodes_restarted .*nodes=1 ")
-        state = a.read()
-        same([n.addr for n in state.participants], ["a"], "participants")
-        check(state.wait_list, "it is not told to meet the others again")
+        same([n.addr for n in a.read().participants], ["a"], "participants")
+        until(lambda: a.read().wait_list, "it is not told to meet the others again")
 
 
 @case
@@ -673,9 +672,8 @@ def an_agent_that_ends_while_the_store_is_away_is_lost():
         a.read()
         store.daemon.wait_log("event=nodes_lost .*nodes=1 ", timeout=10)
         store.daemon.wait_log("event=nodes_restarted .*has not come back after a start of rdzvd", timeout=10)
-        state = a.read()
-        same([n.addr for n in state.participants], ["a"], "participants")
-        check(state.wait_list, "it is not told to meet the others again")
+        same([n.addr for n in a.read().participants], ["a"], "participants")
+        until(lambda: a.read().wait_list, "it is not told to meet the others again")
 
 
 def ends(agent):
