@@ -155,21 +155,16 @@ struct config_elastic {
     uint64_t idle_run_ttl_ms; /* an open run without a connected agent is forgotten after this; 0:
                                  never */
     bool drop_disconnected;   /* a node is dead when its agent's connection ends */
-    bool keep_connected;      /* heartbeats of agents that wait for a reply are kept fresh */
     uint64_t silent_node_ms;  /* a node is dead when its agent is silent for so long; 0: torch's
                                  agents see to that */
     unsigned restart_on_loss; /* enum restart_on_loss */
-    uint64_t silent_restart_ms;
     bool end_last_call;       /* a round is completed as soon as no node is missing */
-    bool agent_views;         /* in a complete round, agents see what concerns them */
-    bool long_looks;          /* agents that wait or have joined are answered when that matters */
     uint64_t regroup_wait_ms; /* 0: the last call is as long as the agents say */
     uint32_t expected_nodes;  /* of the first round; 0: unknown */
     bool close_from_members;  /* only a node whose workers run in the newest round closes the run */
     bool end_failed_runs;     /* if an agent closes its run since its workers failed, all end */
     bool close_needs_all;     /* a run is closed only when every agent of its completed round that
                                  is connected has asked for it */
-    bool merge_heartbeats;
 };
 
 /* Something the log should say once at start. */

@@ -88,10 +88,6 @@ void config_note_elastic(struct config *c)
         config_note(c, CONFIG_NOTE_IGNORED, "--advertise", "--elastic-fixes is off");
     if (!e->fixes && e->worker_ports != NULL)
         config_note(c, CONFIG_NOTE_IGNORED, "--worker-ports", "--elastic-fixes is off");
-    if (e->fixes && e->silent_node_ms > TORCH_DEAD_MS && !e->keep_connected)
-        config_note(c, CONFIG_NOTE_WARNING, "--silent-node-timeout",
-                    "is above torch's 15s, and --keep-connected is off: the other nodes presume a "
-                    "silent one dead after 15s");
     if (!e->fixes || e->closed_run_wait_ms == 0)
         return;
     if (e->closed_run_wait_ms >= TORCH_READ_TIMEOUT_MS)

@@ -20,15 +20,10 @@ static void set_defaults(struct config *c)
                 .closed_run_wait_ms = 45000,
                 .idle_run_ttl_ms = UINT64_C(24) * 3600 * 1000,
                 .drop_disconnected = true,
-                .keep_connected = true,
                 .restart_on_loss = 2, /* RESTART_WHEN_SILENT */
-                .silent_restart_ms = 60000,
                 .end_last_call = true,
-                .agent_views = true,
-                .long_looks = true,
                 .close_from_members = true,
                 .end_failed_runs = true,
-                .merge_heartbeats = true,
             },
         .limits =
             {

@@ -177,7 +177,7 @@ static bool merge(struct step *s, struct wish *wish, bool matches, bool holds_sl
 {
     if (wish->beat != NULL && put_heartbeat(s, wish))
         return true;
-    return !matches && holds_slot && s->run->settings->merge_heartbeats && wish->from != NULL &&
+    return !matches && holds_slot && wish->from != NULL &&
            torch_merge_rebase(wish->from, &wish->to, &s->run->view.state) &&
            step_put_state(s, &wish->to, wish->desired.len);
 }

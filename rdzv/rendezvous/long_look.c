@@ -27,11 +27,6 @@ static bool is_call_over(const struct step *s, int64_t in_us)
             left_us < in_us);
 }
 
-bool long_look_may_hold(const struct policy_settings *settings)
-{
-    return settings->long_looks && settings->keep_connected;
-}
-
 /* As those who look have seen it. */
 static void note_round(struct run *run)
 {
@@ -44,7 +39,7 @@ bool long_look_should_hold(struct step *s, struct agent *a)
 {
     if (a->look == LOOK_LONG)
         return true;
-    if (!long_look_may_hold(s->run->settings) || is_call_over(s, CALL_US) || !shown_may_wait(s, a))
+    if (is_call_over(s, CALL_US) || !shown_may_wait(s, a))
         return false;
     if (s->run->looking == 0)
         note_round(s->run);

@@ -387,6 +387,6 @@ void loss_on_tick(struct step *s)
             run->settings->silent_restart_ms ||
         !step_read_state(s, &next))
         return;
-    put_without(s, &next, true, "one of them is silent for --silent-restart");
+    put_without(s, &next, true, "one of them has been silent for a minute");
     torch_state_free(&next);
 }

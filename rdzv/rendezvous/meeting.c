@@ -70,12 +70,6 @@ static bool is_due(const struct step *s)
            meeting_waiting(s) != NULL;
 }
 
-/* The heartbeat of an agent whose look is held grows old, unless rdzvd refreshes it. */
-static bool may_hold(const struct run *run)
-{
-    return !run->view.state.closed && run->settings->keep_connected;
-}
-
 /* The agent can look and its node is in the round; or its node is unknown, and the agent has read
  * its ranks in this round. */
 static bool is_awaited(const struct run *run, const struct agent *a)
@@ -277,7 +271,7 @@ void meeting_check(struct step *s)
     if (m->phase == MEETING_NONE && is_due(s))
         gather(s);
     if (m->phase == MEETING_GATHERS &&
-        (!may_hold(s->run) ||
+        (s->run->view.state.closed ||
          (m->held != 0 ? are_all_gathered(s) || is_time_over(s)
                        : s->run->agent_count != 0 &&
                              clock_elapsed_ms(m->since_ms, s->now->ms) >= NONE_LOOKS_MS)))

@@ -156,10 +156,9 @@ bool pace_should_hold(struct step *s, struct agent *a)
 
     if (a->look == LOOK_SHIFTED)
         return true;
-    if (!s->run->settings->keep_connected || s->run->view.state.closed ||
-        s->run->finishing_round == s->run->view.state.round || p->interval_ms != 0 ||
-        p->asked_ms == 0 || p->wrote_ms == 0 || !may_beat(p, s->now->ms) || p->shifts == SHIFTS ||
-        (p->shifts != 0 && !is_proven(a, p->shifts, s->now->ms)))
+    if (s->run->view.state.closed || s->run->finishing_round == s->run->view.state.round ||
+        p->interval_ms != 0 || p->asked_ms == 0 || p->wrote_ms == 0 || !may_beat(p, s->now->ms) ||
+        p->shifts == SHIFTS || (p->shifts != 0 && !is_proven(a, p->shifts, s->now->ms)))
         return false;
     a->look = LOOK_SHIFTED;
     p->held_ms = s->now->ms;

@@ -246,8 +246,6 @@ void spares_make(struct step *s);
 
 /* --- long_look.c --- */
 
-/* False: no look is held. */
-bool long_look_may_hold(const struct policy_settings *settings);
 /* True: the agent looks, and is answered later: its look is held. */
 bool long_look_should_hold(struct step *s, struct agent *a);
 /* The same of one that has just written the state, if it waits: its answer is held. */

@@ -93,8 +93,7 @@ void presence_refresh(struct step *s)
     struct torch_state next;
     int64_t us;
 
-    if (!s->run->settings->keep_connected || !step_is_open(s) || !is_any_stale(s) ||
-        !step_read_state(s, &next))
+    if (!step_is_open(s) || !is_any_stale(s) || !step_read_state(s, &next))
         return;
     for (size_t i = 0; i < next.count; i++) {
         if (lived_at(s, &next.nodes[i], &us))

@@ -4,7 +4,8 @@
 
 #include "store/xalloc.h"
 
-#define CROWD_LEAST 16 /* of fewer nodes the state is short, and says who they are */
+#define CROWD_LEAST       16    /* of fewer nodes the state is short, and says who they are */
+#define SILENT_RESTART_MS 60000 /* --restart-on-loss=silent: so long nothing has come of a node */
 
 struct rendezvous_space *shell_space_of(struct rendezvous *r, struct engine_space *space)
 {
@@ -73,19 +74,15 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
         .config = config,
         .engine = engine,
         .net = net,
-        .settings = {.merge_heartbeats = c->merge_heartbeats,
-                     .close_needs_all = c->close_needs_all,
+        .settings = {.close_needs_all = c->close_needs_all,
                      .close_from_members = c->close_from_members,
                      .end_failed_runs = c->end_failed_runs,
                      .drop_disconnected = c->drop_disconnected,
-                     .keep_connected = c->keep_connected,
                      .end_last_call = c->end_last_call,
                      .silent_node_ms = c->silent_node_ms,
-                     .agent_views = c->agent_views,
-                     .long_looks = c->long_looks,
                      .crowd_least = CROWD_LEAST,
                      .restart_on_loss = (enum restart_on_loss)c->restart_on_loss,
-                     .silent_restart_ms = c->silent_restart_ms,
+                     .silent_restart_ms = SILENT_RESTART_MS,
                      .regroup_wait_ms = c->regroup_wait_ms,
                      .expected_nodes = c->expected_nodes,
                      .own_worker_ports = c->worker_port_low != 0,

@@ -75,17 +75,14 @@ static int64_t in_our_clock(int64_t at_us, int64_t ended_us)
 
 void repair_add_lost_beats(struct step *s, uint64_t away_ms)
 {
-    bool has_clocks = s->run->settings->agent_views;
     int64_t ended_us = s->now->wall_ns / 1000 - to_us(away_ms);
     struct torch_state next;
 
-    if (!s->run->settings->merge_heartbeats || !step_is_open(s) || s->run->view.state.count == 0 ||
-        !step_read_state(s, &next))
+    if (!step_is_open(s) || s->run->view.state.count == 0 || !step_read_state(s, &next))
         return;
     for (size_t i = 0; i < next.count; i++)
-        next.nodes[i].heartbeat_us = with_lost_beat(next.nodes[i].heartbeat_us, ended_us);
-    for (size_t i = 0; has_clocks && i < next.count; i++)
-        next.nodes[i].heartbeat_us = in_our_clock(next.nodes[i].heartbeat_us, ended_us);
+        next.nodes[i].heartbeat_us =
+            in_our_clock(with_lost_beat(next.nodes[i].heartbeat_us, ended_us), ended_us);
     step_put_state(s, &next, 0);
     torch_state_free(&next);
 }

@@ -12,18 +12,13 @@ enum restart_on_loss {
 };
 
 struct policy_settings {
-    bool merge_heartbeats;
     bool close_needs_all;    /* one agent alone does not close the run for the others */
     bool close_from_members; /* a node whose workers are not in the newest round does not */
     bool end_failed_runs;    /* when an agent has closed it whose workers failed, all others end */
     bool drop_disconnected;  /* a node whose agent's connection ended is taken out at once */
-    bool keep_connected;     /* a node whose agent asks, or waits for a reply, has a fresh
-                                heartbeat */
     bool end_last_call;      /* the last call ends when no node is missing */
     uint64_t silent_node_ms; /* a node whose agent is silent for so long is taken out; 0: the
                                 others presume it dead after torch's 15 s */
-    bool agent_views;        /* agents of a complete round are shown what concerns them */
-    bool long_looks;         /* agents that wait or have joined are answered when that matters */
     size_t crowd_least;      /* of so many nodes agents that join are shown the number: crowd.c */
     enum restart_on_loss restart_on_loss;
     uint64_t silent_restart_ms;

@@ -88,10 +88,7 @@ static bool is_as_completed(const struct run_view *v, const struct torch_node *o
 /* One that looks for its rank sees a crowd. There nobody has a heartbeat, so none looks silent. */
 static bool sees_crowd_for_rank(const struct step *s)
 {
-    const struct policy_settings *settings = s->run->settings;
-    const struct run_view *v = &s->run->view;
-
-    return settings->agent_views && settings->merge_heartbeats && is_crowd(s, v->participants);
+    return is_crowd(s, s->run->view.participants);
 }
 
 static enum place place_of_participant(const struct step *s, const struct agent *a)
@@ -156,7 +153,7 @@ static enum place place_of_joining(struct step *s, const struct agent *a,
                : PLACE_WHOLE;
 }
 
-/* It is to read its rank in the round as it was, also without agent_views. In a crowd no node has a
+/* It is to read its rank in the round as it was. In a crowd no node has a
  * heartbeat; a large round that is no crowd is written anew for an agent only if it has to be. */
 static bool missed_the_completion(const struct step *s, const struct agent *a,
                                   const struct torch_node *own)
@@ -178,8 +175,6 @@ static enum place place_of(struct step *s, const struct agent *a, const struct t
         return PLACE_WHOLE;
     if (missed_the_completion(s, a, own))
         return PLACE_COMPLETED;
-    if (!s->run->settings->agent_views || !s->run->settings->merge_heartbeats)
-        return PLACE_WHOLE;
     if (presence_is_stranger(s, a))
         return PLACE_STRANGER;
     if (!v->state.complete && (own == NULL || own->waiting))
@@ -325,8 +320,7 @@ static uint64_t until(const struct step *s, const struct agent *a, enum place pl
     uint64_t now_ms = s->now->ms;
     int64_t now_us;
 
-    if (long_look_may_hold(s->run->settings) &&
-        (place == PLACE_JOINED || (place == PLACE_WAITING && a->asks_in)))
+    if (place == PLACE_JOINED || (place == PLACE_WAITING && a->asks_in))
         return now_ms; /* its next look is to be held */
     if (place == PLACE_PARTICIPANT && s->run->meeting.phase == MEETING_GATHERS)
         return now_ms; /* the same */

@@ -54,11 +54,6 @@ static void learn_skew(struct step *s, struct agent *a)
         set_skew(s, a, skew_us);
 }
 
-static bool matters(const struct step *s)
-{
-    return s->run->settings->agent_views && s->run->settings->merge_heartbeats;
-}
-
 static int64_t moved(int64_t at_us, int64_t from_skew_us, int64_t to_skew_us)
 {
     int64_t by_us;
@@ -94,8 +89,7 @@ void skew_learn(struct step *s, struct agent *a, int64_t heartbeat_us)
     a->clock_beat_us = heartbeat_us;
     a->clock_ahead_us = ahead_by(s, a, heartbeat_us);
     a->has_clock = true;
-    if (matters(s))
-        learn_skew(s, a);
+    learn_skew(s, a);
     if (!is_near(a->clock_ahead_us, a->kept_ahead_us))
         memo_keep(s, a);
 }
@@ -129,8 +123,6 @@ void skew_forget(struct step *s, struct agent *a)
 /* The heartbeat is by our clock: skew_forget() has put it so, or repair_add_lost_beats(). */
 void skew_recall(struct step *s, struct agent *a, int64_t ahead_us)
 {
-    if (!matters(s))
-        return;
     a->has_clock = true;
     a->clock_ahead_us = ahead_us;
     learn_skew(s, a);
@@ -215,7 +207,7 @@ static enum seen see(struct step *s, const struct agent *a, struct slice *text)
 
 bool skew_show(struct step *s, struct agent *a, struct slice *text)
 {
-    a->sees_far = a->is_introduced && !a->has_clock && matters(s);
+    a->sees_far = a->is_introduced && !a->has_clock;
     return see(s, a, text) == SEEN_MOVED;
 }
 

@@ -56,12 +56,10 @@ const struct torch_node *wish_writer(const struct agent *a, const struct torch_s
 void wish_read(struct step *s, struct agent *a, struct slice expected, struct slice desired,
                struct wish *out)
 {
-    const struct policy_settings *settings = s->run->settings;
     struct torch_node *beat;
 
     *out = (struct wish){.expected = expected, .desired = desired};
-    if (!s->run->view.is_state ||
-        !(settings->merge_heartbeats || settings->close_needs_all || settings->close_from_members))
+    if (!s->run->view.is_state)
         return;
     out->from = read_expected(s, out);
     if (out->from == NULL)
@@ -73,8 +71,7 @@ void wish_read(struct step *s, struct agent *a, struct slice expected, struct sl
     if (step_is_open(s))
         keep_open(s, a, out);
     out->writer = wish_writer(a, out->from, &out->to);
-    if (settings->merge_heartbeats &&
-        torch_merge_heartbeat(out->from, &out->to, &s->run->view.state, &beat, &out->beat_us))
+    if (torch_merge_heartbeat(out->from, &out->to, &s->run->view.state, &beat, &out->beat_us))
         out->beat = beat;
 }
 

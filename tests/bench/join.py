@@ -295,7 +295,7 @@ def contestants(options, torch):
         flags = ["--elastic-fixes=off"] if "--elastic-fixes" in known else []
         makers["rdzvd plain"] = lambda: servers.Rdzvd(*flags)
     if "rdzvd" in options.only:
-        if "--elastic-fixes" in known or "--merge-heartbeats" in known:
+        if "--elastic-fixes" in known:
             makers["rdzvd"] = servers.Rdzvd
         else:
             print("this rdzvd knows nothing of torch's rendezvous: it is all plain")

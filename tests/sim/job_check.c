@@ -64,9 +64,8 @@ static bool is_ours(const struct pod *p)
     const char *failure = p->agent.failure;
 
     if (strcmp(failure, MODEL_RANK_TOO_HIGH) == 0)
-        return settings->agent_views && settings->merge_heartbeats && settings->drop_disconnected &&
-               v->has_completed && p->link != NULL && p->link->agent.has_node &&
-               v->last_completed.round == p->agent.round &&
+        return settings->drop_disconnected && v->has_completed && p->link != NULL &&
+               p->link->agent.has_node && v->last_completed.round == p->agent.round &&
                (int64_t)torch_state_participants(&v->last_completed) > p->agent.rank;
     if (strcmp(failure, MODEL_NO_ADDRESS) == 0)
         return settings->restart_on_loss == RESTART_WHEN_SILENT && lacks_agent_0(p) &&

@@ -9,9 +9,6 @@
 void check_world(const struct pod *p);
 /* Its agent has failed, and not by the daemon's doing. */
 void check_failure(const struct pod *p);
-/* rdzvd can hide that a node waits, since it writes what each agent sees; and it can hold a look
- * for as long as it takes, since it keeps the heartbeat of the agent young meanwhile. */
-bool can_meet_together(void);
 /* Its agent has seen its workers fail: see job_ends.c. */
 void check_restart(const struct pod *p);
 /* Its workers are about to end. */

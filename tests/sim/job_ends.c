@@ -17,13 +17,6 @@
 
 /* --- Meetings. --- */
 
-bool can_meet_together(void)
-{
-    const struct policy_settings *settings = &sim.space.settings;
-
-    return settings->agent_views && settings->merge_heartbeats && settings->keep_connected;
-}
-
 /* A meeting is due while a node waits for a complete round. */
 static void note_due(struct job *job)
 {
@@ -54,8 +47,7 @@ void check_restart(const struct pod *p)
 {
     uint64_t look_ms = latest(p->settings.monitor_ms, POLL_MS, 0) + GRACE_MS;
 
-    if (!can_meet_together() || p->break_is_real ||
-        was_out_of_reach(p, p->break_due_ms - look_ms) || may_be_too_slow(p))
+    if (p->break_is_real || was_out_of_reach(p, p->break_due_ms - look_ms) || may_be_too_slow(p))
         return;
     sim_fail("a meeting has cost %s a restart: it was due since %.3f s", p->name,
              (double)(p->break_due_ms - FIRST_MS) / 1000);

@@ -28,8 +28,7 @@ static int64_t any_clock_us(bool relays_return)
     int64_t us = (int64_t)sim_draw(600) * 1000 - 300000;
     bool wrong = sim_draw(6) == 0, ahead = sim_draw(2) == 0;
 
-    if (!wrong || relays_return || !sim.space.settings.agent_views ||
-        !sim.space.settings.merge_heartbeats)
+    if (!wrong || relays_return)
         return us;
     return us + (ahead ? 1000 : -1000) * WRONG_CLOCK_MS;
 }
@@ -57,7 +56,7 @@ static uint64_t any_monitor_ms(uint64_t usual_ms)
 
     if (usual_ms > intervals_ms[2])
         return usual_ms;
-    return sim_draw(8) != 0 ? usual_ms : intervals_ms[sim_draw(can_meet_together() ? 3 : 2)];
+    return sim_draw(8) != 0 ? usual_ms : intervals_ms[sim_draw(3)];
 }
 
 void job_scale_up(struct job *job)

@@ -164,8 +164,7 @@ static bool step(void)
 /* --- Sequences. --- */
 
 /* If the agents of a job are not notified of a loss or a failure, its workers must not hang, since
- * they would hang for ever. If rdzvd cannot let the agents meet together, their workers fail late:
- * else each meeting would end such a job, as with torch's own store. */
+ * they would hang for ever. */
 static enum worker_kind any_workers(const struct policy_settings *settings)
 {
     enum worker_kind kind = (enum worker_kind)sim_draw(WORKER_KINDS);
@@ -175,7 +174,7 @@ static enum worker_kind any_workers(const struct policy_settings *settings)
     if (kind == WORKERS_NCCL &&
         !(settings->restart_on_loss == RESTART_WHEN_SILENT && settings->end_failed_runs))
         kind = WORKERS_GLOO;
-    return kind == WORKERS_GLOO && !can_meet_together() ? WORKERS_LATE : kind;
+    return kind;
 }
 
 /* The same. */
@@ -186,9 +185,8 @@ static enum worker_kind any_workers(const struct policy_settings *settings)
 static uint64_t any_interval_ms(void)
 {
     static const uint64_t intervals_ms[] = {100, 100, 1000, 5000};
-    uint64_t ms = sim_draw(16) == 0 ? 30000 : intervals_ms[sim_draw(4)];
 
-    return ms > 1000 && !can_meet_together() ? 1000 : ms;
+    return sim_draw(16) == 0 ? 30000 : intervals_ms[sim_draw(4)];
 }
 
 static void tell_job(const struct job *job)
@@ -229,21 +227,21 @@ static void draw_settings(struct policy_settings *settings)
 {
     static const size_t crowd_least[] = {16, 1, 2}; /* the daemon's, which no job here has */
 
-    settings->merge_heartbeats = sim_draw(4) != 0;
+    (void)sim_draw(4); /* of a setting that is gone, as below: seeds keep their sequences */
     settings->own_worker_ports = sim_draw(4) == 0;
     settings->closed_run_ttl_ms = sim_draw(3) * 2500;
     settings->closed_run_wait_ms = sim_draw(4) == 0 ? 0 : 20000;
     settings->drop_disconnected = sim_draw(4) != 0;
-    settings->keep_connected = sim_draw(4) != 0;
+    (void)sim_draw(4);
     settings->restart_on_loss = (enum restart_on_loss)(2 - sim_draw(4) % 3);
     settings->end_last_call = sim_draw(4) != 0;
     settings->regroup_wait_ms = sim_draw(2) == 0 ? 0 : 2000 + sim_draw(2000);
     settings->expected_nodes = sim_draw(3);
     settings->close_from_members = sim_draw(4) != 0;
     settings->silent_node_ms = sim_draw(3) == 0 ? 6000 + sim_draw(20000) : 0;
-    settings->agent_views = sim_draw(4) != 0;
+    (void)sim_draw(4);
     settings->crowd_least = crowd_least[sim_draw(3)];
-    settings->long_looks = sim_draw(4) != 0;
+    (void)sim_draw(4);
     settings->end_failed_runs = sim_draw(4) != 0;
 }
 
@@ -253,18 +251,15 @@ static void draw_settings(struct policy_settings *settings)
 static bool draw_relays_return(const struct policy_settings *settings)
 {
     return sim_draw(3) == 0 && sim.job_count == 1 && !settings->own_worker_ports &&
-           settings->agent_views && settings->merge_heartbeats &&
            settings->restart_on_loss == RESTART_WHEN_SILENT;
 }
 
 static void tell_settings(const struct policy_settings *s)
 {
-    sim_tell("merge_heartbeats %d own_worker_ports %d drop_disconnected %d keep_connected %d "
-             "restart_on_loss %d end_last_call %d close_from_members %d agent_views %d "
-             "long_looks %d end_failed_runs %d",
-             s->merge_heartbeats, s->own_worker_ports, s->drop_disconnected, s->keep_connected,
-             s->restart_on_loss, s->end_last_call, s->close_from_members, s->agent_views,
-             s->long_looks, s->end_failed_runs);
+    sim_tell("own_worker_ports %d drop_disconnected %d restart_on_loss %d end_last_call %d "
+             "close_from_members %d end_failed_runs %d",
+             s->own_worker_ports, s->drop_disconnected, s->restart_on_loss, s->end_last_call,
+             s->close_from_members, s->end_failed_runs);
     sim_tell("closed_run_ttl %" PRIu64 " closed_run_wait %" PRIu64 " silent_node %" PRIu64
              " silent_restart %" PRIu64 " regroup_wait %" PRIu64 " expected_nodes %" PRIu64
              " crowd_least %zu",
@@ -346,21 +341,16 @@ static void run_sequence(uint64_t seed)
 }
 
 /* As the daemon has them, and without what ends torch's waits. */
-static const struct policy_settings defaults = {.merge_heartbeats = true,
-                                                .closed_run_ttl_ms = 5000,
+static const struct policy_settings defaults = {.closed_run_ttl_ms = 5000,
                                                 .closed_run_wait_ms = 45000,
                                                 .drop_disconnected = true,
-                                                .keep_connected = true,
                                                 .restart_on_loss = RESTART_WHEN_SILENT,
                                                 .silent_restart_ms = 60000,
                                                 .end_last_call = true,
-                                                .agent_views = true,
-                                                .long_looks = true,
                                                 .crowd_least = 16,
                                                 .close_from_members = true,
                                                 .end_failed_runs = true};
-static const struct policy_settings bare = {
-    .merge_heartbeats = true, .closed_run_ttl_ms = 5000, .closed_run_wait_ms = 45000};
+static const struct policy_settings bare = {.closed_run_ttl_ms = 5000, .closed_run_wait_ms = 45000};
 
 static int usage(void)
 {

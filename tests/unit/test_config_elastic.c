@@ -23,7 +23,6 @@ static void repairs_are_on_by_default(void **state)
     assert_int_equal(c.elastic.closed_run_wait_ms, 45000);
     assert_int_equal(c.elastic.idle_run_ttl_ms, 24 * 3600 * 1000);
     assert_false(c.elastic.close_needs_all);
-    assert_true(c.elastic.merge_heartbeats);
     config_free(&c);
 }
 
@@ -43,7 +42,6 @@ static void expect_all(const struct start *start)
     assert_int_equal(c.elastic.closed_run_wait_ms, 7000);
     assert_int_equal(c.elastic.idle_run_ttl_ms, 0);
     assert_true(c.elastic.close_needs_all);
-    assert_false(c.elastic.merge_heartbeats);
     config_free(&c);
 }
 
@@ -53,20 +51,20 @@ static void every_setting_reaches_its_place(void **state)
     expect_all(&(struct start){.words = {"--elastic-fixes=off", "--advertise=job.ns.svc:1234",
                                          "--worker-ports=29500-29599", "--closed-run-ttl=1500ms",
                                          "--closed-run-wait=7s", "--idle-run-ttl=off",
-                                         "--close-needs-all=on", "--merge-heartbeats", "off"}});
+                                         "--close-needs-all", "on"}});
     expect_all(&(struct start){.words = {"--config=rdzvd.yaml"},
                                .file = "elastic-fixes: off\nadvertise: job.ns.svc:1234\n"
                                        "worker-ports: 29500-29599\nclosed-run-ttl: 1.5s\n"
                                        "closed-run-wait: 7s\nidle-run-ttl: off\nclose-needs-all: "
-                                       "on\nmerge-heartbeats: off\n"});
+                                       "on\n"});
     /* The command line wins. */
     expect_all(&(struct start){
         .words = {"--config=rdzvd.yaml", "--elastic-fixes=off", "--advertise=job.ns.svc:1234",
                   "--worker-ports=29500-29599", "--closed-run-ttl=1500ms", "--closed-run-wait=7s",
-                  "--idle-run-ttl=off", "--close-needs-all=on", "--merge-heartbeats=off"},
+                  "--idle-run-ttl=off", "--close-needs-all=on"},
         .file = "elastic-fixes: on\nadvertise: \"[fd00::1]\"\nworker-ports: 1-2\n"
                 "closed-run-ttl: 1h\nclosed-run-wait: off\nidle-run-ttl: 1h\nclose-needs-all: "
-                "off\nmerge-heartbeats: on\n"});
+                "off\n"});
 }
 
 static void advertised_addresses_are_spelt_in_many_ways(void **state)
@@ -164,11 +162,9 @@ static void what_means_nothing_is_refused_with_a_hint(void **state)
         {"elastic-fixes", "", "off"},
         {"close-needs-all", "maybe", "on"},
         {"restart-on-loss", "always", "closed"},
-        {"silent-restart", "14s", "15"},
         {"silent-node-timeout", "5s", "6s at least: torch's agents send a heartbeat each 5s"},
         {"silent-node-timeout", "0", "6s"},
         {"regroup-wait", "1s", "2"},
-        {"merge-heartbeats", "perhaps", "off"},
     };
 
     (void)state;
@@ -205,13 +201,6 @@ static void what_does_not_go_together_is_noted(void **state)
         {{.words = {"--closed-run-wait=off", "--closed-run-ttl=45s"}}, NULL, CONFIG_NOTE_WARNING},
         {{.words = {"--closed-run-wait=5s", "--elastic-fixes=off"}}, NULL, CONFIG_NOTE_WARNING},
         {{.words = {"--advertise=h", "--elastic-fixes=off"}}, "--advertise", CONFIG_NOTE_IGNORED},
-        {{.words = {"--silent-node-timeout=15s", "--keep-connected=off"}},
-         NULL,
-         CONFIG_NOTE_WARNING},
-        {{.words = {"--silent-node-timeout=16s"}}, NULL, CONFIG_NOTE_WARNING},
-        {{.words = {"--silent-node-timeout=16s", "--keep-connected=off"}},
-         "--silent-node-timeout",
-         CONFIG_NOTE_WARNING},
         {{.words = {"--worker-ports=1-2", "--elastic-fixes=off"}},
          "--worker-ports",
          CONFIG_NOTE_IGNORED},
@@ -239,7 +228,7 @@ static void settings_in_effect_read_back(void **state)
         {.words = {"--advertise=[fd00::1]:7", "--worker-ports=7"}},
         {.words = {"--advertise=fd00::1", "--worker-ports=1-65535", "--closed-run-ttl=1ms",
                    "--closed-run-wait=1h", "--idle-run-ttl=90m", "--close-needs-all=on",
-                   "--merge-heartbeats=off", "--elastic-fixes=off"}},
+                   "--elastic-fixes=off"}},
         {.words = {"--advertise=host", "--idle-run-ttl=off", "--closed-run-wait=off"}},
         {.words = {NULL}},
     };
@@ -266,7 +255,6 @@ static void settings_in_effect_read_back(void **state)
         assert_int_equal(again.elastic.closed_run_wait_ms, c.elastic.closed_run_wait_ms);
         assert_int_equal(again.elastic.idle_run_ttl_ms, c.elastic.idle_run_ttl_ms);
         assert_int_equal(again.elastic.close_needs_all, c.elastic.close_needs_all);
-        assert_int_equal(again.elastic.merge_heartbeats, c.elastic.merge_heartbeats);
         free(text);
         config_free(&c);
         config_free(&again);

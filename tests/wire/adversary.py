@@ -88,7 +88,6 @@ def settings(seed):
              "--closed-run-wait=%s" % rng.choice(("45s", "300ms", "off")),
              "--idle-run-ttl=%s" % rng.choice(("1d", "1m")),
              "--close-needs-all=%s" % rng.choice(("off", "off", "on")),
-             "--merge-heartbeats=%s" % rng.choice(("on", "on", "off")),
              "--elastic-fixes=%s" % rng.choice(("on", "on", "on", "off")),
              "--c10d-legacy=%s" % rng.choice(("on", "on", "off")),
              "--session-timeout=%s" % rng.choice(("1s", "3s")),

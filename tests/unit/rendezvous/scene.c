@@ -9,13 +9,10 @@
 #define SEED 7
 
 const struct policy_settings scene_settings = {
-    .merge_heartbeats = true,
     .close_from_members = true,
     .end_failed_runs = true,
     .drop_disconnected = true,
-    .keep_connected = true,
     .end_last_call = true,
-    .agent_views = true,
     .crowd_least = 16,
     .restart_on_loss = RESTART_WHEN_SILENT,
     .silent_restart_ms = 60000,
@@ -326,15 +323,12 @@ void scene_disconnect(struct scene *s, struct agent *a)
 }
 
 /* What the outputs answer; the agent is to be answered exactly once, held or closed. */
-const char *scene_cas(struct scene *s, struct agent *a, const char *expected, const char *desired)
+/* What the last step has answered the agent; NULL: nothing. */
+static const char *answer_to(struct scene *s, const struct agent *a)
 {
     const char *answer = NULL;
     size_t answers = 0;
 
-    scene_step(s, (struct policy_event){.kind = AGENT_COMPARE_SET,
-                                        .agent = a,
-                                        .expected = slice_str(expected),
-                                        .desired = slice_str(desired)});
     for (size_t i = 0; i < s->out.count; i++) {
         const struct policy_output *o = &s->out.items[i];
         bool holds = o->kind == POLICY_HOLD || o->kind == POLICY_NO_ROOM || o->kind == POLICY_CLOSE;
@@ -352,13 +346,57 @@ const char *scene_cas(struct scene *s, struct agent *a, const char *expected, co
     return answer == NULL ? NULL : scene_copy(answer);
 }
 
+static bool is_held_long(const struct scene *s, const struct agent *a)
+{
+    return !s->has_long_looks && a->look == LOOK_LONG && scene_has(s, POLICY_HOLD, a);
+}
+
+/* It is answered as if its time were over. What the step before has put out stays. */
+static void end_long_look(struct scene *s, struct policy_event event, struct policy_out *before)
+{
+    *before = s->out;
+    s->out = (struct policy_out){0};
+    s->run.looking--;
+    event.agent->look = LOOK_RELEASED;
+    scene_step(s, event);
+}
+
+static void put_back_outputs(struct scene *s, const struct policy_out *before)
+{
+    policy_out_clear(&s->out);
+    s->out = *before;
+}
+
+const char *scene_cas(struct scene *s, struct agent *a, const char *expected, const char *desired)
+{
+    const struct policy_event event = {.kind = AGENT_COMPARE_SET,
+                                       .agent = a,
+                                       .expected = slice_str(expected),
+                                       .desired = slice_str(desired)};
+    struct policy_out before;
+    const char *answer;
+
+    scene_step(s, event);
+    if (!is_held_long(s, a))
+        return answer_to(s, a);
+    end_long_look(s, event, &before);
+    answer = answer_to(s, a);
+    put_back_outputs(s, &before);
+    return answer;
+}
+
 const char *scene_look(struct scene *s, struct agent *a)
 {
     struct slice shown = policy_glance(&s->run, a, false, s->now.ms);
     const struct policy_output *o;
+    struct policy_out before;
 
     if (shown.ptr == NULL) {
         scene_event(s, AGENT_LOOKED, a);
+        if (is_held_long(s, a)) {
+            end_long_look(s, (struct policy_event){.kind = AGENT_LOOKED, .agent = a}, &before);
+            policy_out_clear(&before);
+        }
         o = scene_output(s, POLICY_ANSWER_VALUE);
         shown = o == NULL ? slice_str(scene_get(s, "")) : o->value;
     }

@@ -44,10 +44,10 @@ struct scene {
     struct agent agents[SCENE_NAMES]; /* all are behind relays */
     struct scene_memo memos[SCENE_NAMES];
     size_t agent_count;
+    bool has_long_looks; /* else looks that wait for the next round are answered at once */
 };
 
-extern const struct policy_settings
-    scene_settings; /* as the daemon has them by default, but for long_looks */
+extern const struct policy_settings scene_settings; /* as the daemon has them by default */
 
 /* A run "job" that does not exist yet, an hour after the clock began. */
 void scene_init(struct scene *s);

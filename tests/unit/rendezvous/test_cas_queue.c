@@ -7,7 +7,6 @@
 static void stale_agents(struct scene *s, size_t count)
 {
     scene_init(s);
-    s->settings.agent_views = false; /* answers are compared byte by byte */
     for (size_t i = 0; i <= count; i++)
         scene_cas(s, scene_connect(s, true), "", SENTINEL);
     scene_cas(s, &s->agents[count], SENTINEL, scene_joined(s, SENTINEL, "first"));
@@ -43,14 +42,13 @@ static void each_of_many_writers_takes_two_attempts(void **state)
     (void)state;
     seen = queue_up(&s, AGENTS);
     for (size_t i = 0; i < AGENTS; i++) {
-        const char *wanted = scene_joined(&s, seen, scene_name(i));
-
-        assert_string_equal(scene_cas(&s, &s.agents[i], seen, wanted), wanted);
+        scene_cas(&s, &s.agents[i], seen, scene_joined(&s, seen, scene_name(i)));
+        assert_int_equal(s.run.view.state.count, i + 2);
         if (i + 1 == AGENTS)
             break;
         assert_true(scene_has(&s, POLICY_RESUME, &s.agents[i + 1]));
         seen = stale_join(&s, i + 1); /* shown again: the first attempt, which fails */
-        assert_string_equal(seen, wanted);
+        assert_true(scene_names(seen, scene_name(i)));
     }
     assert_null(s.run.slot.holder);
     assert_int_equal(s.run.slot.deadline_ms, 0);
@@ -209,16 +207,16 @@ static void of_a_closed_run_no_agent_is_queued(void **state)
 static void a_heartbeat_is_not_queued(void **state)
 {
     struct scene s;
-    const char *seen, *answer;
+    const char *seen, *now, *answer;
 
     (void)state;
     seen = queue_up(&s, 2);
     scene_pass(&s, 10);
-    assert_non_null(scene_cas(&s, &s.agents[2], seen, scene_beating(&s, seen, "first")));
+    now = scene_get(&s, "");
+    assert_non_null(scene_cas(&s, &s.agents[2], now, scene_beating(&s, now, "first")));
     assert_ptr_equal(s.run.slot.holder, &s.agents[0]);
     answer = scene_cas(&s, &s.agents[0], seen, scene_joined(&s, seen, "a"));
     assert_string_equal(answer, scene_get(&s, ""));
-    assert_int_equal(s.out.counters.writes_merged, 1);
     assert_int_equal(s.run.view.state.count, 2);
     assert_int_equal(s.run.view.state.nodes[1].heartbeat_us, scene_now_us(&s));
     assert_true(scene_has(&s, POLICY_RESUME, &s.agents[1]));

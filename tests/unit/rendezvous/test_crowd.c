@@ -62,18 +62,6 @@ static void be_silent(struct scene *s, struct torch_state *st)
     scene_beat(st, "b", scene_now_us(s) - SILENT_US);
 }
 
-static void have_no_views(struct scene *s, struct torch_state *st)
-{
-    (void)st;
-    s->settings.agent_views = false;
-}
-
-static void merge_nothing(struct scene *s, struct torch_state *st)
-{
-    (void)st;
-    s->settings.merge_heartbeats = false;
-}
-
 static void be_complete(struct scene *s, struct torch_state *st)
 {
     (void)s;
@@ -87,11 +75,11 @@ static void one_that_joins_is_shown_it_unless(void **state)
         void (*change)(struct scene *s, struct torch_state *st);
         bool is_crowd;
     } cases[] = {
-        {change_nothing, true}, {stay_unknown, false},  {have_successor, false},
-        {close_it, false},      {be_few, false},        {have_one_waiting, true},
-        {be_silent, false},     {have_no_views, false}, {merge_nothing, false},
-        {be_complete, false}, /* then it is to wait, and is no participant that looks for its rank
-                               */
+        {change_nothing, true}, {stay_unknown, false}, {have_successor, false},
+        {close_it, false},      {be_few, false},       {have_one_waiting, true},
+        {be_silent, false},     {be_complete, false}, /* then it is to wait, and is no participant
+                                                       * that looks for its rank
+                                                       */
     };
 
     (void)state;
@@ -314,7 +302,7 @@ static void have_one_waiting_in_vain(struct scene *s, struct torch_state *st)
 static void it_sees_nobody_who_is_silent(void **state)
 {
     static void (*const changes[])(struct scene *, struct torch_state *) = {
-        change_nothing, have_one_waiting, have_one_waiting_in_vain, have_no_views, merge_nothing};
+        change_nothing, have_one_waiting, have_one_waiting_in_vain};
 
     (void)state;
     for (size_t i = 0; i < COUNT(changes); i++) {

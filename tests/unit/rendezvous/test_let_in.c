@@ -286,7 +286,6 @@ static void no_round_is_completed_with_a_silent_node(void **state)
         struct scene s;
 
         scene_init(&s);
-        s.settings.keep_connected = false;
         scene_meet(&s, 3);
         leave_all(&s, 3);
         scene_join(&s, 1); /* at its look, and it says nothing more */

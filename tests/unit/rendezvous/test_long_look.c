@@ -32,7 +32,7 @@ static struct agent *begin(struct scene *s, size_t nodes)
     scene_cas(s, a, "", SENTINEL);
     now = scene_get(s, "");
     scene_cas(s, a, now, scene_waiting(s, now, scene_name(nodes)));
-    s->settings.long_looks = true;
+    s->has_long_looks = true;
     scene_pass(s, 1000);
     return a;
 }
@@ -64,7 +64,7 @@ static struct agent *begin_to_wait(struct scene *s, const char **expected, const
     struct agent *b;
 
     scene_init(s);
-    s->settings.long_looks = true;
+    s->has_long_looks = true;
     scene_meet(s, 1);
     b = scene_connect(s, true);
     scene_cas(s, b, "", SENTINEL);
@@ -242,7 +242,7 @@ static void one_that_has_joined_is_answered_when_others_do(void **state)
 
     (void)state;
     scene_init(&s);
-    s.settings.long_looks = true;
+    s.has_long_looks = true;
     for (size_t i = 0; i < 2; i++)
         scene_cas(&s, scene_connect(&s, true), "", SENTINEL);
     a = &s.agents[0];
@@ -261,7 +261,7 @@ static void one_that_is_to_complete_the_round_looks_as_ever(void **state)
 
     (void)state;
     scene_init(&s);
-    s.settings.long_looks = true;
+    s.has_long_looks = true;
     for (size_t i = 0; i < 2; i++)
         scene_cas(&s, scene_connect(&s, true), "", SENTINEL);
     a = &s.agents[0];
@@ -285,7 +285,7 @@ static void one_completes_the_round_when_nobody_is_missing(void **state)
 
     (void)state;
     scene_init(&s);
-    s.settings.long_looks = true;
+    s.has_long_looks = true;
     scene_meet(&s, 3);
     for (size_t i = 0; i < 3; i++)
         scene_leave(&s, i);
@@ -394,7 +394,7 @@ static void one_that_trains_is_answered(void **state)
 
     (void)state;
     scene_init(&s);
-    s.settings.long_looks = true;
+    s.has_long_looks = true;
     scene_meet(&s, 2);
     st = scene_state_now(&s);
     scene_remove(&st, "b");
@@ -409,22 +409,6 @@ static void one_that_trains_is_answered(void **state)
     assert_true(is_held(&s, &s.agents[1]));
     assert_false(is_held(&s, &s.agents[0]));
     scene_fini(&s);
-}
-
-static void none_is_held_when_told_so(void **state)
-{
-    (void)state;
-    for (int why = 0; why < 3; why++) {
-        struct agent *b;
-        struct scene s;
-
-        b = begin(&s, 1);
-        s.settings.long_looks = why != 0;
-        s.settings.keep_connected = why != 1; /* its heartbeat would grow old */
-        s.settings.agent_views = why != 2;
-        assert_false(is_held(&s, b));
-        scene_fini(&s);
-    }
 }
 
 int main(void)
@@ -445,7 +429,6 @@ int main(void)
         cmocka_unit_test(those_who_wait_see_the_silent),
         cmocka_unit_test(one_that_goes_looks_no_more),
         cmocka_unit_test(one_that_trains_is_answered),
-        cmocka_unit_test(none_is_held_when_told_so),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

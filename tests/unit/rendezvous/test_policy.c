@@ -195,24 +195,6 @@ static void what_is_more_than_a_heartbeat_does_not_merge(void **state)
     }
 }
 
-static void nothing_merges_when_it_is_off(void **state)
-{
-    struct scene s;
-    const char *old, *wanted;
-
-    (void)state;
-    scene_init(&s);
-    s.settings.merge_heartbeats = false;
-    scene_meet(&s, 2);
-    old = beat(&s, scene_get(&s, ""), "b", scene_now_us(&s));
-    scene_pass(&s, 5000);
-    wanted = beat(&s, old, "a", scene_now_us(&s));
-    assert_string_equal(scene_cas(&s, &s.agents[0], old, wanted), wanted);
-    assert_string_equal(scene_cas(&s, &s.agents[1], old, beat(&s, old, "b", scene_now_us(&s))),
-                        wanted);
-    scene_fini(&s);
-}
-
 /* --- Closing. --- */
 
 static const char *closed_text(struct scene *s)
@@ -392,17 +374,18 @@ static void an_agent_whose_clock_is_behind_its_predecessors_is_known(void **stat
 
     (void)state;
     scene_init(&s);
-    s.settings.agent_views = s.settings.drop_disconnected = false;
+    s.settings.drop_disconnected = false;
     scene_meet(&s, 2);
     now = scene_get(&s, "");
     st = scene_state(now);
     scene_beat(&st, "b", scene_now_us(&s) + 120000000);
     scene_cas(&s, &s.agents[1], now, scene_text(&s, &st));
     scene_disconnect(&s, &s.agents[1]);
-    now = scene_get(&s, "");
+    scene_cas(&s, scene_connect(&s, true), "", SENTINEL);
+    now = scene_look(&s, &s.agents[2]);
     st = scene_state(now);
     scene_beat(&st, "b", scene_now_us(&s));
-    scene_cas(&s, scene_connect(&s, true), now, scene_text(&s, &st));
+    scene_cas(&s, &s.agents[2], now, scene_text(&s, &st));
     assert_true(s.agents[2].has_node && s.agents[2].is_listed);
     scene_fini(&s);
 }
@@ -466,7 +449,6 @@ int main(void)
         cmocka_unit_test(what_merges_is_not_longer_than_what_agents_wrote),
         cmocka_unit_test(a_heartbeat_is_stored_in_our_own_text),
         cmocka_unit_test(what_is_more_than_a_heartbeat_does_not_merge),
-        cmocka_unit_test(nothing_merges_when_it_is_off),
         cmocka_unit_test(close_needs_all_who_are_in),
         cmocka_unit_test(a_closed_run_is_forgotten_when_all_have_left),
         cmocka_unit_test(a_run_is_forgotten_when_that_can_be_done),

@@ -118,30 +118,12 @@ static void who_is_queued_lives(void **state)
     scene_fini(&s);
 }
 
-static void nothing_is_kept_when_told_so(void **state)
-{
-    struct scene s;
-
-    (void)state;
-    scene_init(&s);
-    s.settings.keep_connected = false;
-    scene_meet(&s, 1);
-    scene_step(&s,
-               (struct policy_event){.kind = AGENT_ASKED, .agent = &s.agents[0], .waits = true});
-    tick(&s, 12000);
-    assert_int_equal(age_us(&s, "a"), 12 * SECOND);
-    scene_fini(&s);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_waits_for_a_key_lives),
-        cmocka_unit_test(who_is_away_is_silent),
-        cmocka_unit_test(who_is_away_holds_up_no_other),
-        cmocka_unit_test(who_asks_lived_then),
+        cmocka_unit_test(who_waits_for_a_key_lives),     cmocka_unit_test(who_is_away_is_silent),
+        cmocka_unit_test(who_is_away_holds_up_no_other), cmocka_unit_test(who_asks_lived_then),
         cmocka_unit_test(who_is_queued_lives),
-        cmocka_unit_test(nothing_is_kept_when_told_so),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

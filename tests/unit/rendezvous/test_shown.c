@@ -254,19 +254,6 @@ static void one_completes_the_round(void **state)
     scene_fini(&s);
 }
 
-static void all_see_the_state_when_it_is_off(void **state)
-{
-    struct scene s;
-
-    (void)state;
-    for (int off = 0; off < 2; off++) {
-        train(&s, 2);
-        *(off == 0 ? &s.settings.agent_views : &s.settings.merge_heartbeats) = false;
-        assert_string_equal(look(&s, 0), scene_get(&s, ""));
-        scene_fini(&s);
-    }
-}
-
 /* Its predecessor may not be heard of any more. */
 static void one_with_a_successor_sees_the_state(void **state)
 {
@@ -402,13 +389,13 @@ static void the_last_to_leave_begins_the_next_round(void **state)
 
 /* Who has not seen the complete round yet sees it as it was completed, so that its rank is below
  * the number of nodes; and then that one is lost. */
-static void read_rank_of_a_round_that_has_lost_one(bool agent_views)
+static void a_rank_is_read_in_the_round_as_it_was_completed(void **state)
 {
     struct torch_state st;
     struct scene s;
 
+    (void)state;
     scene_init(&s);
-    s.settings.agent_views = agent_views;
     scene_meet(&s, 4);
     scene_disconnect(&s, &s.agents[0]);
     assert_int_equal(scene_participants(&s), 3);
@@ -421,33 +408,6 @@ static void read_rank_of_a_round_that_has_lost_one(bool agent_views)
     st = scene_state(look(&s, 2));
     assert_int_equal(torch_state_participants(&st), 3);
     torch_state_free(&st);
-    scene_fini(&s);
-}
-
-static void a_rank_is_read_in_the_round_as_it_was_completed(void **state)
-{
-    (void)state;
-    read_rank_of_a_round_that_has_lost_one(true);
-    read_rank_of_a_round_that_has_lost_one(false);
-}
-
-/* What it writes of that is refused with the state itself. */
-static void without_views_it_goes_on_from_the_state(void **state)
-{
-    struct scene s;
-    const char *seen;
-
-    (void)state;
-    scene_init(&s);
-    s.settings.agent_views = false;
-    scene_meet(&s, 4);
-    scene_disconnect(&s, &s.agents[0]);
-    seen = look(&s, 2);
-    scene_pass(&s, 5000);
-    seen = scene_cas(&s, &s.agents[2], seen, scene_beating(&s, seen, "c"));
-    assert_string_equal(seen, scene_get(&s, ""));
-    scene_cas(&s, &s.agents[2], seen, scene_beating(&s, seen, "c"));
-    assert_int_equal(scene_node_now(&s, "c").heartbeat_us, scene_now_us(&s));
     scene_fini(&s);
 }
 
@@ -973,7 +933,6 @@ int main(void)
         cmocka_unit_test(one_who_waits_sees_the_silent),
         cmocka_unit_test(who_has_joined_sees_itself),
         cmocka_unit_test(one_completes_the_round),
-        cmocka_unit_test(all_see_the_state_when_it_is_off),
         cmocka_unit_test(one_with_a_successor_sees_the_state),
         cmocka_unit_test(heartbeats_are_put_together),
         cmocka_unit_test(heartbeats_are_put_before_the_value_is_shown),
@@ -982,7 +941,6 @@ int main(void)
         cmocka_unit_test(the_last_to_leave_begins_the_next_round),
         cmocka_unit_test(a_rank_is_read_in_the_round_as_it_was_completed),
         cmocka_unit_test(a_rank_is_read_in_the_answer_to_a_write),
-        cmocka_unit_test(without_views_it_goes_on_from_the_state),
         cmocka_unit_test(one_closes_the_run),
         cmocka_unit_test(one_may_not_close_it_alone),
         cmocka_unit_test(what_is_not_understood_is_refused),
