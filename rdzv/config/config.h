@@ -34,6 +34,11 @@ struct string_list {
     size_t count;
 };
 
+/* What --disable switches off, for support; it is in no help and no document. */
+#define CONFIG_CLOSE_FROM_MEMBERS "close-from-members"
+#define CONFIG_DROP_DISCONNECTED  "drop-disconnected"
+#define CONFIG_END_LAST_CALL      "end-last-call"
+
 /* What is spoken at a listener, where there is a certificate (--cert). */
 enum listen_wire {
     LISTEN_BY_SETTING, /* TLS, and plain text with whom --plaintext names */
@@ -154,14 +159,11 @@ struct config_elastic {
                                     one; 0: not at all */
     uint64_t idle_run_ttl_ms; /* an open run without a connected agent is forgotten after this; 0:
                                  never */
-    bool drop_disconnected;   /* a node is dead when its agent's connection ends */
     uint64_t silent_node_ms;  /* a node is dead when its agent is silent for so long; 0: torch's
                                  agents see to that */
     unsigned restart_on_loss; /* enum restart_on_loss */
-    bool end_last_call;       /* a round is completed as soon as no node is missing */
     uint64_t regroup_wait_ms; /* 0: the last call is as long as the agents say */
     uint32_t expected_nodes;  /* of the first round; 0: unknown */
-    bool close_from_members;  /* only a node whose workers run in the newest round closes the run */
     bool end_failed_runs;     /* if an agent closes its run since its workers failed, all end */
     bool close_needs_all;     /* a run is closed only when every agent of its completed round that
                                  is connected has asked for it */
@@ -182,6 +184,8 @@ struct config {
     enum config_action action;
     bool etcd_mode;         /* started as etcd, or by etcd's flags or variables */
     bool listeners_default; /* no setting names a listener: inherited sockets take their place */
+
+    struct string_list disabled; /* of those names */
 
     struct listen_spec *listeners; /* at least one */
     size_t listener_count;
@@ -243,6 +247,9 @@ struct config_error {
 bool config_parse(int argc, char *const argv[], char *const environment[], struct config *out,
                   struct config_error *error);
 void config_free(struct config *config);
+
+/* Whether --disable has one of the names above. */
+bool config_disables(const struct config *config, const char *name);
 
 /* It keeps nothing, and passes all clients on. */
 static inline bool config_is_relay(const struct config *c)

@@ -75,8 +75,11 @@ bool config_describe(FILE *out, const struct config *config)
     bool ok = all != NULL;
 
     for (size_t i = 0; ok && i < config_option_count; i++) {
-        cJSON *one = cJSON_CreateObject();
+        cJSON *one;
 
+        if (config_options[i].help == NULL)
+            continue;
+        one = cJSON_CreateObject();
         ok = cJSON_AddItemToArray(all, one) && describe(one, config, &config_options[i]);
     }
     if (ok)

@@ -37,7 +37,7 @@ struct option {
     const char *(*check)(struct config *c, const char *text);
     const char *group;
     const char *value_name;
-    const char *help;
+    const char *help;    /* NULL: neither --help nor --describe tells of it */
     const char *without; /* what the help says while a list is empty, or a text is not given */
     /* OPTION_TEXT: what not to give it means. With it, an empty text is refused: a script whose
      * variable is not set must not switch off what keeps others out. NULL: it may be empty. */
@@ -128,6 +128,8 @@ const char *config_check_advertise(struct config *c, const char *text);
 const char *config_check_worker_ports(struct config *c, const char *text);
 /* Notes what does not go together. */
 void config_note_elastic(struct config *c);
+/* Whether each name of --disable is known. */
+bool config_check_disabled(struct parse *p);
 
 /* config_journal.c; see struct option */
 const char *config_check_journal(struct config *c, const char *text);

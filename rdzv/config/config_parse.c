@@ -19,10 +19,7 @@ static void set_defaults(struct config *c)
                 .closed_run_ttl_ms = 5000,
                 .closed_run_wait_ms = 45000,
                 .idle_run_ttl_ms = UINT64_C(24) * 3600 * 1000,
-                .drop_disconnected = true,
                 .restart_on_loss = 2, /* RESTART_WHEN_SILENT */
-                .end_last_call = true,
-                .close_from_members = true,
                 .end_failed_runs = true,
             },
         .limits =
@@ -100,8 +97,8 @@ static bool finish(struct parse *p)
         config_add_localhost(c, 29400, CONFIG_DEFAULT_SPACE);
         config_add_localhost(c, 2379, CONFIG_DEFAULT_SPACE);
     }
-    if (!config_check_overlaps(d) || !config_finish_tls(p) || !config_finish_relay(p) ||
-        !config_finish_journal(p))
+    if (!config_check_disabled(p) || !config_check_overlaps(d) || !config_finish_tls(p) ||
+        !config_finish_relay(p) || !config_finish_journal(p))
         return false;
 
     c->advertise_default = d->advertise_from == NULL;
@@ -196,6 +193,7 @@ void config_free(struct config *c)
     string_list_free(&c->tls.admin_names);
     string_list_free(&c->tls.read_names);
     string_list_free(&c->tls.relay_names);
+    string_list_free(&c->disabled);
     free(c->tls.plaintext);
     cidr_list_free(&c->tls.plaintext_for.networks);
     free(c->allow);

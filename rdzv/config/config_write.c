@@ -300,6 +300,8 @@ void config_write_help(FILE *out, const struct config *config)
         const char *unset = config_default(config, o, text);
         int written;
 
+        if (o->help == NULL)
+            continue;
         if (o->group != group)
             fprintf(out, "\n%s:\n", group = o->group);
         written = fprintf(out, "  --%s%s%s", o->name, o->value_name == NULL ? "" : "=",

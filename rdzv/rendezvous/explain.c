@@ -190,7 +190,7 @@ static const char *ignored_because(const struct run *run)
 {
     return run->settings->close_needs_all
                ? "other nodes are still in the run, see --close-needs-all"
-               : "its workers are in no round, and others go on, see --close-from-members";
+               : "its workers are in no round, and others go on";
 }
 
 void explain_close_ignored(struct step *s, const struct agent *a)

@@ -91,13 +91,13 @@ class Fuzz:
                  rng.choice(["off", "300ms", "1h"]), "--log-level", "debug",
                  "--idle-run-ttl", rng.choice(["off", "100ms", "1s", "1h"]),
                  "--close-needs-all", rng.choice(["on", "off"]),
-                 "--drop-disconnected", rng.choice(["on", "on", "off"]),
                  "--restart-on-loss", rng.choice(["silent", "closed", "off"]),
                  "--silent-node-timeout", rng.choice(["off", "6s", "20s"]),
-                 "--end-last-call", rng.choice(["on", "on", "off"]),
                  "--regroup-wait", rng.choice(["off", "2s"]),
-                 "--expect", rng.choice(["off", "1", "3"]),
-                 "--close-from-members", rng.choice(["on", "on", "off"])]
+                 "--expect", rng.choice(["off", "1", "3"])]
+        off = [n for n in ("drop-disconnected", "end-last-call", "close-from-members") if rng.random() < 1 / 3]
+        if off:
+            flags += ["--disable", ",".join(off)]
         if rng.random() < 0.4:
             count = 1 + rng.randrange(20)
             low = free_ports(count)

@@ -863,7 +863,7 @@ def held(server, count=2):
 def a_closed_run_has_no_turns():
     """All who end together are told that it is closed, and none of them writes again."""
     def scene():
-        with daemon("--close-from-members=off") as server:
+        with daemon("--disable=close-from-members") as server:
             holder, others, _ = held(server, 20)
             holder.write(lambda s: setattr(s, "closed", True))
             begin = time.monotonic()
@@ -1142,7 +1142,7 @@ def a_node_that_is_in_no_round_closes_nothing():
         other.wait_in_line()
         other.close_run()
         check(not b.read().closed, "the run goes on")
-        server.wait_log(r"event=close_ignored .*by=c/100/0 reason=.*--close-from-members")
+        server.wait_log(r"event=close_ignored .*by=c/100/0 reason=.*its workers are in no round")
         b.close_run()
         check(b.read().closed, "who is in it closes it")
 
@@ -1702,7 +1702,7 @@ def plain_agents_storm_as_they_do_with_torch():
 
 @case
 def the_log_explains():
-    with daemon("--closed-run-ttl", "100ms", "--drop-disconnected=off") as server:
+    with daemon("--closed-run-ttl", "100ms", "--disable=drop-disconnected") as server:
         a = Agent(server.port, "job", "a")
         a.join()
         here = r"space=default run=job round=0 "

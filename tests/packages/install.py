@@ -265,7 +265,7 @@ def fish_completes():
 def zsh_completes():
     if not shutil.which("zsh"):
         return "there is no zsh"
-    for program, line, wanted in (("rdzvd", "--sync=al", "always"), ("rdzvd", "--end-last", "--end-last-call="),
+    for program, line, wanted in (("rdzvd", "--sync=al", "always"), ("rdzvd", "--end-fail", "--end-failed-runs="),
                                   ("rdzv-manifest", "rew", "rewrite"),
                                   ("rdzv-manifest", "check --severity err", "error")):
         # zsh completes on a terminal alone; TAB, then the line is printed and not run.

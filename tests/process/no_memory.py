@@ -459,7 +459,7 @@ class Lab:
         self.page = Page(os.path.join(directory, "page"))
         environment = dict(os.environ, LD_PRELOAD=LIBRARY, FAIL_MALLOC=self.page.file.name)
         # The end of an agent's connection changes the state, too, and is no request.
-        flags = token_flag(), "--drop-disconnected=off"
+        flags = token_flag(), "--disable=drop-disconnected"
         if relay:
             self.store = Rdzvd(*flags)
             self.server = Rdzvd("--upstream=127.0.0.1:%d" % self.store.port, env=environment)

@@ -162,6 +162,7 @@ static void what_means_nothing_is_refused_with_a_hint(void **state)
         {"elastic-fixes", "", "off"},
         {"close-needs-all", "maybe", "on"},
         {"restart-on-loss", "always", "closed"},
+        {"disable", "end-last-call,all", "\"all\": cannot be disabled"},
         {"silent-node-timeout", "5s", "6s at least: torch's agents send a heartbeat each 5s"},
         {"silent-node-timeout", "0", "6s"},
         {"regroup-wait", "1s", "2"},
@@ -222,6 +223,19 @@ static void what_does_not_go_together_is_noted(void **state)
 }
 
 /* What --check-config prints, given as a file, sets the same. */
+static void what_disable_names_is_off(void **state)
+{
+    const struct start known = {.words = {"--disable=end-last-call,drop-disconnected"}};
+    struct config c;
+
+    (void)state;
+    parse_well(&known, &c);
+    assert_true(config_disables(&c, CONFIG_END_LAST_CALL));
+    assert_true(config_disables(&c, CONFIG_DROP_DISCONNECTED));
+    assert_false(config_disables(&c, CONFIG_CLOSE_FROM_MEMBERS));
+    config_free(&c);
+}
+
 static void settings_in_effect_read_back(void **state)
 {
     static const struct start starts[] = {
@@ -270,6 +284,7 @@ int main(void)
         cmocka_unit_test(one_port_is_a_range),
         cmocka_unit_test(what_means_nothing_is_refused_with_a_hint),
         cmocka_unit_test(what_does_not_go_together_is_noted),
+        cmocka_unit_test(what_disable_names_is_off),
         cmocka_unit_test(settings_in_effect_read_back),
     };
 
