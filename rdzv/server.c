@@ -7,7 +7,7 @@
 #include <sys/random.h>
 
 #include "rdzv/engine/log.h"
-#include "rdzv/http/operator.h"
+#include "rdzv/http/access.h"
 #include "rdzv/memory_hooks.h"
 #include "rdzv/net/handshake.h"
 #include "rdzv/net/listen.h"

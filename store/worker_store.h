@@ -34,7 +34,7 @@ void worker_stores_fini(struct worker_stores *w);
 /* NULL when there is none of that number. */
 struct worker_store *worker_stores_find(const struct worker_stores *w, uint64_t id);
 
-/* --- Changes; for part_*.c alone. --- */
+/* --- Changes; for parts.c only. --- */
 
 /* What each costs by itself. */
 #define WORKER_STORE_COST sizeof(struct worker_store)

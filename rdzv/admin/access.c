@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "rdzv/http/operator.h"
+#include "rdzv/http/access.h"
 
 bool admin_shows_all_spaces(const struct http_request *r)
 {

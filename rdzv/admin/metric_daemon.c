@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "rdzv/admin/metric_text.h"
+#include "rdzv/admin/metric.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/http/route.h"
 #include "rdzv/net/listen.h"

@@ -4,7 +4,7 @@
  * that came with 3.4, as far as there is something behind them. There is no gRPC and no peer. */
 #include "rdzv/admin/metric_etcd.h"
 
-#include "rdzv/admin/metric_text.h"
+#include "rdzv/admin/metric.h"
 #include "rdzv/config/etcd_ids.h"
 #include "rdzv/engine/data_dir.h"
 #include "rdzv/http/route.h"

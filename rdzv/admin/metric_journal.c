@@ -1,7 +1,7 @@
 /* The metrics of a store's journal. See metric_journal.h. */
 #include "rdzv/admin/metric_journal.h"
 
-#include "rdzv/admin/metric_text.h"
+#include "rdzv/admin/metric.h"
 #include "rdzv/engine/data_dir.h"
 #include "rdzv/etcd3/journal_etcd.h"
 

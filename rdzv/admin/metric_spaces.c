@@ -2,7 +2,7 @@
 #include "rdzv/admin/metric_spaces.h"
 
 #include "proto/utf8.h"
-#include "rdzv/admin/metric_text.h"
+#include "rdzv/admin/metric.h"
 
 /* A run with a longer name has no lines of its own. */
 #define RUN_NAME_MAX 128

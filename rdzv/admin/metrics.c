@@ -3,12 +3,11 @@
 
 #include "rdzv/admin/access.h"
 #include "rdzv/admin/health.h"
+#include "rdzv/admin/metric.h"
 #include "rdzv/admin/metric_daemon.h"
 #include "rdzv/admin/metric_etcd.h"
 #include "rdzv/admin/metric_journal.h"
-#include "rdzv/admin/metric_reply.h"
 #include "rdzv/admin/metric_spaces.h"
-#include "rdzv/admin/metric_text.h"
 #include "rdzv/admin/relay_status.h"
 #include "rdzv/http/job.h"
 

@@ -4,10 +4,10 @@
 #include "rdzv/admin/event_stream.h"
 #include "rdzv/admin/json_member.h"
 #include "rdzv/c10d/session.h"
+#include "rdzv/http/access.h"
 #include "rdzv/http/body.h"
 #include "rdzv/http/job.h"
-#include "rdzv/http/message.h"
-#include "rdzv/http/operator.h"
+#include "rdzv/http/reply.h"
 
 #define EVERY_MS 100
 

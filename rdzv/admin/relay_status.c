@@ -2,9 +2,8 @@
 #include "rdzv/admin/relay_status.h"
 
 #include "rdzv/admin/health.h"
+#include "rdzv/admin/metric.h"
 #include "rdzv/admin/metric_daemon.h"
-#include "rdzv/admin/metric_reply.h"
-#include "rdzv/admin/metric_text.h"
 #include "rdzv/relay/forward.h"
 
 /* What /metrics is charged for each client: the search for the oldest request. */

@@ -4,9 +4,10 @@
 #include "proto/json.h"
 #include "rdzv/admin/access.h"
 #include "rdzv/admin/runs_text.h"
+#include "rdzv/http/access.h"
+#include "rdzv/http/body.h"
 #include "rdzv/http/job.h"
-#include "rdzv/http/message.h"
-#include "rdzv/http/operator.h"
+#include "rdzv/http/reply.h"
 
 static const struct reply ok = {.status = 200, .content_type = HTTP_JSON};
 

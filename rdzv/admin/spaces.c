@@ -6,9 +6,9 @@
 #include "rdzv/admin/runs.h"
 #include "rdzv/admin/status.h"
 #include "rdzv/engine/log.h"
+#include "rdzv/http/access.h"
 #include "rdzv/http/body.h"
-#include "rdzv/http/message.h"
-#include "rdzv/http/operator.h"
+#include "rdzv/http/reply.h"
 
 static void write_space(struct writer *w, const struct engine_space *entry)
 {

@@ -3,8 +3,9 @@
 
 #include "rdzv/admin/access.h"
 #include "rdzv/admin/status_feed.h"
+#include "rdzv/http/body.h"
 #include "rdzv/http/job.h"
-#include "rdzv/http/message.h"
+#include "rdzv/http/reply.h"
 
 #define ROUNDS_OF_ALL 5 /* of each run, when all spaces are shown, and in a stream */
 

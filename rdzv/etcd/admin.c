@@ -10,8 +10,8 @@
 
 #include "rdzv/engine/log.h"
 #include "rdzv/etcd/json_body.h"
-#include "rdzv/http/message.h"
-#include "rdzv/http/operator.h"
+#include "rdzv/http/access.h"
+#include "rdzv/http/body.h"
 #include "rdzv/http/reply.h"
 
 static void reply(const struct http_request *r, const char *content_type, const char *body)

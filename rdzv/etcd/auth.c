@@ -4,7 +4,8 @@
 #include "rdzv/etcd/auth.h"
 
 #include "proto/url.h"
-#include "rdzv/http/message.h"
+#include "rdzv/http/body.h"
+#include "rdzv/http/reply.h"
 
 /* The one role that each etcd has. */
 #define ROOT_ROLE \

@@ -13,7 +13,7 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/etcd/json_body.h"
 #include "rdzv/http/body.h"
-#include "rdzv/http/message.h"
+#include "rdzv/http/reply.h"
 
 /* --- Reading. --- */
 

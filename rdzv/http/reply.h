@@ -1,6 +1,6 @@
 /* What an HTTP endpoint is asked and how it replies. The HTTP session (session.c) reads the
  * request, finds the endpoint, and writes the reply: endpoints see no sockets, no framing and no
- * CORS. An endpoint calls one reply function (of this header, body.h or message.h) exactly once, or
+ * CORS. An endpoint calls one reply function (of this header or body.h) exactly once, or
  * starts a watch or a job (job.h), or asks to be called again. */
 #pragma once
 

@@ -16,7 +16,7 @@ enum http_route_flags {
     ROUTE_ON_METRICS_LISTENERS = 1 << 1, /* is served on --listen-metrics-urls, too */
     ROUTE_IS_PROBE = 1 << 2,        /* is served when there is no room for more connections, too */
     ROUTE_CHEAP = 1 << 3,           /* takes microseconds */
-    ROUTE_FOR_READERS = 1 << 4,     /* is refused to others, see operator.h */
+    ROUTE_FOR_READERS = 1 << 4,     /* is refused to others, see access.h */
     ROUTE_TAKES_ADDRESSES = 1 << 5, /* a Host that is an address, or localhost, is welcome */
 };
 

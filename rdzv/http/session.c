@@ -11,10 +11,10 @@
 
 #include "proto/etcd.h"
 #include "rdzv/engine/log.h"
+#include "rdzv/http/access.h"
 #include "rdzv/http/body.h"
 #include "rdzv/http/host.h"
 #include "rdzv/http/job.h"
-#include "rdzv/http/operator.h"
 #include "rdzv/http/reply.h"
 #include "rdzv/http/route.h"
 #include "rdzv/net/input.h"

@@ -5,7 +5,7 @@
 
 #include "proto/tls/tls_context.h"
 #include "rdzv/engine/log.h"
-#include "rdzv/net/certificate_files.h"
+#include "rdzv/net/tls.h"
 
 static SSL_CTX *read_files(const struct client_tls *t, char why[TLS_WHY_MAX])
 {

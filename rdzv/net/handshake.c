@@ -8,10 +8,9 @@
 
 #include "proto/tls/tls_context.h"
 #include "rdzv/engine/log.h"
-#include "rdzv/net/certificate_files.h"
 #include "rdzv/net/conn.h"
 #include "rdzv/net/refusal.h"
-#include "rdzv/net/tls_identity.h"
+#include "rdzv/net/tls.h"
 
 struct handshake {
     TAILQ_ENTRY(handshake) entry; /* in net->handshakes.open */

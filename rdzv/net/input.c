@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "proto/tls/tls.h"
-#include "rdzv/net/conn_tls.h"
 #include "rdzv/net/handshake.h"
+#include "rdzv/net/tls.h"
 
 /* A peer that sends on while its input is parked may be this far ahead. */
 #define PARKED_INPUT_MAX (1u << 20)

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "rdzv/net/conn.h"
-#include "rdzv/net/conn_tls.h"
 #include "rdzv/net/handshake.h"
 #include "rdzv/net/input.h"
 #include "rdzv/net/listen.h"
+#include "rdzv/net/tls.h"
 #include "store/event_render.h"
 
 /* Nanoseconds, see budget.h. */

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "rdzv/engine/log.h"
-#include "rdzv/net/conn_tls.h"
 #include "rdzv/net/input.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/refusal.h"
+#include "rdzv/net/tls.h"
 #include "rdzv/relay/greeting.h"
 #include "rdzv/relay/link_session.h"
 #include "rdzv/relay/retry.h"

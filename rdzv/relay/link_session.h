@@ -108,7 +108,7 @@ void relay_session_detach_dropped(struct relay_session *s);
 void relay_dropped_tick(struct relay_links *all, uint64_t now_ms);
 void relay_dropped_fini(struct relay_links *all);
 
-/* For link_dropped.c: it is in its link no more; it is no more at all, but for its record. */
+/* For detached.c: it is in its link no more; it is no more at all, but for its record. */
 void relay_session_leave_channel(struct relay_session *s);
 void relay_session_free(struct relay_session *s);
 

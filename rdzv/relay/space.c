@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "rdzv/engine/log.h"
-#include "rdzv/net/tls_identity.h"
+#include "rdzv/net/tls.h"
 #include "store/space.h"
 
 /* Those that are there from the start are not told apart: a listener has made at most one of them.

@@ -11,7 +11,7 @@
 
 #include "proto/tls/tls_hint.h"
 #include "rdzv/engine/log.h"
-#include "rdzv/net/tls_queue.h"
+#include "rdzv/net/tls.h"
 #include "rdzv/relay/retry.h"
 
 #define IN_SIZE (256u << 10)

@@ -62,7 +62,7 @@ BUGS = [Bug(b.name, b.file, b.old, b.new) for b in linear.BUGS if b.name in SHAR
     Bug("a session that its relay has ended stays", "rdzv/relay/relay_sessions.c",
         "        relay_drop_request(s, pending_first(&s->pending));\n    relay_finish(s);",
         "        relay_drop_request(s, pending_first(&s->pending));\n    relay_forget(s);"),
-    Bug("a session that was dropped leaves nothing", "rdzv/relay/link_dropped.c",
+    Bug("a session that was dropped leaves nothing", "rdzv/relay/detached.c",
         "    if (is_in_doubt(s)) {", "    if (false && is_in_doubt(s)) {"),
     Bug("a snapshot does not say when it was written", "rdzv/engine/recovery.c",
         "    if (snapshot_time(&e->store) > r->last_ns)", "    if (false)"),

@@ -1,5 +1,5 @@
 /* Tokens against a file: what counts, and what can go wrong with the file. */
-#include "rdzv/http/token.h"
+#include "rdzv/http/access.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -1,0 +1,141 @@
+/* TLS of connections. See tls.h for the contract. */
+#include "rdzv/net/tls.h"
+
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+#include "proto/tls/tls_names.h"
+#include "rdzv/engine/log.h"
+
+/* --- What is sent and received. --- */
+
+int tls_send_queue(SSL *ssl, struct outq *q, struct out_pool *pool, size_t max)
+{
+    uint8_t room[TLS_RECORD_MAX];
+    size_t sent = 0;
+
+    while (q->bytes > 0 && sent < max) {
+        struct slice front = outq_front(q, room, sizeof room);
+        ssize_t n = tls_send(ssl, front.ptr, front.len);
+
+        if (n < 0)
+            return -errno;
+        outq_sent(q, pool, (size_t)n);
+        sent += (size_t)n;
+    }
+    return 0;
+}
+
+/* Nanoseconds, see budget.h: of a call, and of what it decrypts. */
+#define RECORD_COST 1000u
+#define BYTES_A_NS  2u
+
+ssize_t conn_recv_tls(struct conn *c, void *bytes, size_t len)
+{
+    ssize_t n = tls_recv(c->tls, bytes, len);
+
+    budget_spend(&conn_net(c)->budget, RECORD_COST + (n > 0 ? (size_t)n / BYTES_A_NS : 0));
+    if (n > 0 && tls_has_pending(c->tls))
+        event_active(&c->event, EV_READ, 1);
+    return n;
+}
+
+int conn_send_tls(struct conn *c, size_t max)
+{
+    return tls_send_queue(c->tls, &c->out, &conn_net(c)->pool, max);
+}
+
+void conn_end_tls(struct conn *c)
+{
+    tls_end(c->tls);
+}
+
+/* --- The identity of the peer. --- */
+
+/* NULL: the peer has shown none, or no authority of --client-ca has signed it. */
+static X509 *verified_certificate(SSL *ssl)
+{
+    return SSL_get_verify_result(ssl) == X509_V_OK ? SSL_get0_peer_certificate(ssl) : NULL;
+}
+
+struct search {
+    const struct string_list *names;
+    bool found;
+};
+
+static bool look_for(const struct tls_name *name, void *arg)
+{
+    struct search *s = arg;
+
+    for (size_t i = 0; i < s->names->count && !s->found; i++) {
+        const char *text = s->names->items[i];
+
+        s->found = strlen(text) == name->len &&
+                   (name->ignores_case ? strncasecmp(text, name->text, name->len)
+                                       : memcmp(text, name->text, name->len)) == 0;
+    }
+    return !s->found;
+}
+
+bool tls_peer_is_one_of(SSL *ssl, const struct string_list *names)
+{
+    struct search s = {.names = names};
+    X509 *certificate = verified_certificate(ssl);
+
+    if (certificate != NULL)
+        tls_each_name(certificate, look_for, &s);
+    return s.found;
+}
+
+bool tls_peer_is_in_time(SSL *ssl)
+{
+    X509 *certificate = SSL_get0_peer_certificate(ssl);
+
+    return certificate == NULL || X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0;
+}
+
+static bool copy_name(const struct tls_name *name, void *arg)
+{
+    size_t len = name->len < TLS_NAME_MAX - 1 ? name->len : TLS_NAME_MAX - 1;
+    char *text = arg;
+
+    for (size_t i = 0; i < len; i++)
+        text[i] = (char)(name->text[i] > ' ' && name->text[i] < 0x7f ? name->text[i] : '_');
+    text[len] = '\0';
+    return false;
+}
+
+const char *tls_peer_name(SSL *ssl, char text[TLS_NAME_MAX])
+{
+    X509 *certificate = verified_certificate(ssl);
+
+    text[0] = '\0';
+    if (certificate != NULL)
+        tls_each_name(certificate, copy_name, text);
+    return text;
+}
+
+/* --- Files. --- */
+
+/* The setting of the file that `why` begins with; "" when it is about none of them. */
+static const char *find_setting(const char *const paths[FILE_WATCH_MAX],
+                                const char *const settings[FILE_WATCH_MAX], const char *why)
+{
+    for (size_t i = 0; i < FILE_WATCH_MAX; i++) {
+        size_t len = paths[i] == NULL ? 0 : strlen(paths[i]);
+
+        if (len > 0 && strncmp(why, paths[i], len) == 0 && why[len] == ':')
+            return settings[i];
+    }
+    return "";
+}
+
+void certificate_files_failed(const char *const paths[FILE_WATCH_MAX],
+                              const char *const settings[FILE_WATCH_MAX], const char *why)
+{
+    log_event(LOG_ERROR, "certificate_failed",
+              log_str("setting", find_setting(paths, settings, why)), log_str("reason", why),
+              log_str("hint", "name a file in PEM that rdzvd can read; a key has to be that of its "
+                              "certificate, and without a password"));
+}
