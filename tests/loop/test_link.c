@@ -184,7 +184,7 @@ static void a_session_without_its_relay_ends_in_time(void **state)
     hand_request(fd, 1, 2, TEXT(WAIT_J));
     hand_expect_carried_out(fd);
     hand_lose_link(fd);
-    hand_tick_after(59000);
+    hand_tick_after(44000);
     assert_int_equal(loop.server.store.links.sessions.count, 1);
     hand_tick_after(1000);
     assert_int_equal(loop.server.store.links.sessions.count, 0);

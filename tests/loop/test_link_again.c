@@ -257,7 +257,7 @@ static void the_record_of_a_dropped_session_ends_in_time(void **state)
     hand_tick_after(120000);
     assert_true(is_recorded(11)); /* its relay is there, and may be slow */
     hand_lose_link(fd);
-    hand_tick_after(59000);
+    hand_tick_after(44000);
     assert_true(is_recorded(11));
     hand_tick_after(1000);
     assert_false(is_recorded(11));

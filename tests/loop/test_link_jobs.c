@@ -237,7 +237,7 @@ static void a_worker_keeps_its_worker_store(void **state)
     assert_null(keymap_get(&space->store->keys, slice_str("/k")));
     assert_non_null(keymap_get(space_keys(space->store, 1), slice_str("/k")));
     hand_lose_link(fd);
-    hand_tick_after(59000);
+    hand_tick_after(44000);
     assert_int_equal(space->store->worker_stores.count, 1);
     hand_tick_after(1000);
     assert_int_equal(space->store->worker_stores.count, 0);
