@@ -120,8 +120,8 @@ meson_tests()
 
 # A default run gives each fuzzer some seconds: a number of runs, on sorted inputs, without the two
 # heuristics that look at addresses and at times, so that the runs are the same on every machine.
-declare -A FUZZ_RUNS=([c10d]=300000 [check]=15000 [config]=8000 [http]=150000 [journal]=20000 [manifest]=4000
-    [relay]=3000 [replica]=8000 [rewrite]=15000 [torch_state]=100000)
+declare -A FUZZ_RUNS=([c10d]=150000 [check]=7000 [config]=4000 [http]=75000 [journal]=10000 [manifest]=2000
+    [relay]=1500 [replica]=4000 [rewrite]=7000 [torch_state]=50000)
 
 # fuzz_one NAME
 fuzz_one()
@@ -267,7 +267,9 @@ step etcd-differential $PYTHON tests/etcd/differential.py --requests 12000 --see
 step etcd-relay $PYTHON tests/etcd/differential.py --requests 5000 --seed "$SEED" --b relay
 step python-etcd $PYTHON tests/etcd/python_etcd.py
 step etcdctl $PYTHON tests/etcd/etcdctl.py
-step manifest env RDZV_SEED="$SEED" RDZV_WALK="${RELEASES:+20000}" $PYTHON tests/manifest/run_emit.py
+step manifest $PYTHON tests/manifest/run_emit.py golden examples readme bad_input values own_files store_pod restarts litgpt mlbatch
+step manifest-many env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" RDZV_SEED="$SEED" RDZV_WALK="${RELEASES:+20000}" \
+    $PYTHON tests/manifest/run_emit.py walk matrix # 4,000 starts of the tool: without sanitizers
 step manifest-check $PYTHON tests/manifest/check.py
 step manifest-cost env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/check.py \
     cost_grows_with_the_file

@@ -43,10 +43,10 @@ void let_in_note_wait(const struct step *s, struct agent *a)
  * seldom and does not know yet. */
 void let_in_note_told(struct agent *a, uint64_t now_ms)
 {
-    uint64_t ago_ms = clock_elapsed_ms(a->told_wait_ms, now_ms);
+    uint64_t ago_ms = clock_elapsed_ms(a->shown_wait_ms, now_ms);
 
-    if (a->told_wait_ms == 0 || ago_ms > ASKS_AGAIN_MOST_MS)
-        a->told_wait_ms = now_ms;
+    if (a->shown_wait_ms == 0 || ago_ms > ASKS_AGAIN_MOST_MS)
+        a->shown_wait_ms = now_ms;
     else if (ago_ms >= ASKS_AGAIN_LEAST_MS)
         a->asks_in = true;
     a->was_put_in_line = !a->asks_in;

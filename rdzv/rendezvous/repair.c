@@ -161,7 +161,7 @@ static void put_back(struct step *s, struct agent *a, const struct torch_node *b
         if (step_put_state(s, &next, 0)) {
             a->asks_in = false;
             a->was_put_in_line = back->waiting;
-            a->told_wait_ms = 0;
+            a->shown_wait_ms = 0;
             note_repaired(s, a, back->participant ? "is a participant again" : "waits to be let in",
                           "other nodes presumed it dead, and it lives");
         }

@@ -96,7 +96,7 @@ struct agent {
     uint64_t room_for;      /* its MAX or less: see let_in.c */
     bool asks_in;           /* it waits for the next round, by a write of its own */
     bool was_put_in_line;   /* it waits by a write of rdzvd's, and may still train: repair.c */
-    uint64_t told_wait_ms;  /* the same: it was shown that then; 0: not yet */
+    uint64_t shown_wait_ms; /* the same: it was shown that then; 0: not yet */
     int64_t clock_ahead_us; /* its clock, compared with ours, as its heartbeats tell */
     bool has_workers;       /* it has got their ranks in the round `workers_round`, see closing.c */
     int64_t workers_round;

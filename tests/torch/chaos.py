@@ -2,14 +2,15 @@
 1 to 4 nodes, each in a pod of its own (netns.py), the store in another.
 
     chaos.py [--seed N] [--count N] [--faults N] [--torch NAME]... [--jobs N] [--logs DIR] [--tell]
-             [--relays] [--loopback] [--rdzvd_arg=--FLAG=VALUE]...
+             [--joins] [--relays] [--loopback] [--rdzvd_arg=--FLAG=VALUE]...
 
 Of nodes that are lost and not replaced no store knows that they do not come back, so rdzvd has
 --regroup-wait=4s, and --expect for the first round. The seed chooses how many nodes begin, which
 faults happen, and when: also in the middle of a rendezvous, and while another fault lasts. The n-th
 sequence has seed + n. 2.6 gets what README.md says against torch's faults A and B, since any
 sequence may meet them. With --relays each pod has a relay, and the store a data directory: it is
-killed and started again, and so are relays, which ends their agents.
+killed and started again, and so are relays, which ends their agents. With --joins nodes join and
+nothing else happens, up to 8 nodes, and no agent has a restart (--max-restarts=0).
 
 Checked: when nothing has happened for a while, one world of all agents that live trains, and says
 how soon; no two worlds train at once; no agent ends of itself; the job ends with 0.
@@ -35,7 +36,7 @@ from job import STOP, JobFailed, out
 from pods import PodDurable, PodJob, PodRdzvd, PodRun, rdzvd_binary
 from repair import full_names
 
-MOST = 4  # nodes
+MOST, MOST_JOINED = 4, 8  # nodes
 QUIET_SECONDS = 30  # after that long without a fault one world is to train
 LOADING_SECONDS = 90  # what workers and agents may need to load torch, on a busy machine
 LONG = 25  # the longest time for which something stands still or is cut off
@@ -73,6 +74,7 @@ class Sequence(PodRun):
     def __init__(self, options, torch, seed):
         super().__init__(options, "chaos", torch, "sequence", seed)
         self.begin_with = 2 + self.random.randrange(MOST - 1)
+        self.most = MOST_JOINED if options.joins else MOST
         self.told = []
         self.later, self.count = [], 0  # what ends a fault, by time; pods so far
         self.names = set()  # of pods, but the first
@@ -177,7 +179,8 @@ class Sequence(PodRun):
     def go_through(self):
         count = self.begin_with
         self.job = PodJob(self.torch, self.store.endpoint, os.path.join(self.folder, "job"),
-                          "training", "1:%d" % MOST, max_restarts=1000, last_call_s=None,
+                          "training", "1:%d" % self.most, last_call_s=None,
+                          max_restarts=0 if self.options.joins else 1000,
                           shares=self.torch.name not in FAULTY)
         self.job.relays = self.options.relays
         self.jobs.append(self.job)
@@ -186,7 +189,10 @@ class Sequence(PodRun):
         self.job.go(*agents)
         self.note("%d nodes begin" % count)
         self.settle("the start")
-        for left in reversed(range(self.options.faults)):
+        faults = self.options.faults
+        if self.options.joins:
+            faults = min(faults, self.most - count)
+        for left in reversed(range(faults)):
             self.pause(self.random.choice((0.2, 1, 4, 8)) * self.random.random())
             what = self.one_fault()
             if left == 0 or self.random.random() < 0.4:
@@ -198,7 +204,7 @@ class Sequence(PodRun):
 
     def one_fault(self):
         while True:
-            names = list(FAULTS)
+            names = [JOIN] if self.options.joins else list(FAULTS)
             name = self.random.choices(names, [FAULTS[n][0] for n in names])[0]
             if (name not in OF_RELAYS or self.options.relays) and FAULTS[name][1](self):
                 return name
@@ -234,7 +240,7 @@ class Sequence(PodRun):
     def again_command(self):
         words = [sys.executable, os.path.abspath(__file__), "--seed", str(self.seed), "--torch",
                  self.torch.name, "--faults", str(self.options.faults), "--tell"]
-        words += [w for w in ("--loopback", "--relays") if getattr(self.options, w[2:])]
+        words += [w for w in ("--loopback", "--relays", "--joins") if getattr(self.options, w[2:])]
         words += ["--rdzvd_arg=" + a for a in self.options.rdzvd_args]
         return "RDZVD=%s %s" % (rdzvd_binary(), " ".join(words))
 
@@ -280,9 +286,12 @@ def terminated(s):
     return True
 
 
-@fault(2, "a node added")
+JOIN = "a node added"
+
+
+@fault(2, JOIN)
 def added(s):
-    if len(s.live()) == MOST:
+    if len(s.live()) == s.most:
         return False
     new = s.spare()
     s.note("%s is added" % new.name)
@@ -402,6 +411,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=1, help="how many at a time")
     parser.add_argument("--logs", help="a folder for all logs, kept")
     parser.add_argument("--tell", action="store_true", help="say what goes on")
+    parser.add_argument("--joins", action="store_true", help="nodes join, without restarts")
     parser.add_argument("--relays", action="store_true", help="a relay in each pod")
     parser.add_argument("--loopback", action="store_true", help="127.0.0.x, no namespaces")
     parser.add_argument("--rdzvd_arg", action="append", dest="rdzvd_args", default=[],
