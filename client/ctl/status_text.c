@@ -119,7 +119,7 @@ static void print_head(FILE *out, const struct ctl *ctl, const char *space, cons
     if (status_number(run, "silent") > 0)
         fprintf(out, ", %ld silent", status_number(run, "silent"));
     if (agents > 0)
-        fprintf(out, ", %ld agent%s until the store forgets the closed run", agents,
+        fprintf(out, ", %ld agent%s until the last agent of the closed run has ended", agents,
                 agents == 1 ? " waits" : "s wait");
     if (missing == 0 && strcmp(status_text(run, "state"), "failed") != 0)
         fputs(", none missing", out);

@@ -131,12 +131,16 @@ static bool has_finished(const struct run *run, const struct agent *a)
 
 void closing_recall_finished(struct run *run, struct agent *a, int64_t round)
 {
+    bool is_new = !a->has_finished || a->finished_round != round;
+
     a->has_finished = true;
     a->finished_round = round;
     if (run->finishing_round < round) {
         run->finishing_round = round;
+        run->finished = 0;
         run->released = false;
     }
+    run->finished += is_new && round == run->finishing_round;
 }
 
 void closing_note_finished(struct step *s, struct agent *a, int64_t round, struct slice name)
@@ -186,6 +190,24 @@ static bool are_others_lost(const struct run *run)
            !may_any_finish(run);
 }
 
+/* If all have finished, the last one has written the key. */
+static void note_released(struct step *s)
+{
+    const struct run *run = s->run;
+    size_t nodes = torch_state_participants(&run->view.last_completed);
+    size_t lost = is_round_over(run) || nodes < run->finished ? 0 : nodes - run->finished;
+    struct note *note;
+
+    if (lost == 0 && !is_round_over(run))
+        return;
+    note = explain_note(s, NOTE_EXIT_BARRIER_ENDED);
+    note->round = run->finishing_round;
+    note->number = lost;
+    note->reason = lost == 0 ? "the other nodes have met again without those that have ended well"
+                             : "the other nodes are lost, so those that have ended well wait no "
+                               "longer";
+}
+
 void closing_on_tick(struct step *s)
 {
     struct run *run = s->run;
@@ -195,6 +217,7 @@ void closing_on_tick(struct step *s)
         return;
     owed_keys_put_exit(s, run->finishing_round);
     run->released = true;
+    note_released(s);
 }
 
 void closing_note_failed(struct step *s, const struct agent *a)

@@ -93,8 +93,10 @@ static void note_departure(struct step *s, const struct torch_node *old, const s
     note->previous = role_text(old);
     note->ms = old->has_heartbeat ? age_us / 1000 : -1;
     if (itself)
-        note->reason =
-            v->state.round != v->before.round ? "all nodes meet again in a new round" : "by itself";
+        note->reason = v->state.round != v->before.round ? "all nodes meet again in a new round"
+                       : v->state.closed                 ? "the run is closed"
+                       : meeting_is_open(s->run)         ? "to meet the other nodes again"
+                                                         : "by itself";
     else if (note->kind == NOTE_NODE_REPLACED)
         note->reason = "it was started again under the same name";
 }

@@ -148,6 +148,14 @@ static void nodes_meet(struct line *l)
               log_i64("held_ms", n->ms), log_str("waiting", n->node), log_str("reason", n->reason));
 }
 
+static void exit_barrier_ended(struct line *l)
+{
+    const struct note *n = l->note;
+
+    log_event(LOG_WARN, "exit_barrier_ended", RUN(l), log_i64("round", n->round),
+              log_u64("lost", n->number), log_str("reason", n->reason));
+}
+
 static void round_complete(struct line *l)
 {
     const struct note *n = l->note;
@@ -278,6 +286,8 @@ static void (*line_of(enum note_kind kind))(struct line *)
         return nodes_let_in;
     case NOTE_MEETING:
         return nodes_meet;
+    case NOTE_EXIT_BARRIER_ENDED:
+        return exit_barrier_ended;
     case NOTE_ROUND_COMPLETE:
         return round_complete;
     case NOTE_HEARTBEATS_SHIFTED:

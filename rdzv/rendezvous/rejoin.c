@@ -93,8 +93,10 @@ bool rejoin_should_hold(struct step *s, struct agent *a)
         note = explain_note(s, NOTE_AGENTS_WAITING);
         note->agent = a;
         note->number = wait_ms;
-        note->reason = "the run is closed: they begin it anew when all who were in it have been "
-                       "gone for --closed-run-ttl";
+        note->reason =
+            run->failed ? "the run has failed: they begin it anew when its last agent has ended"
+                        : "the run is closed: they begin it anew when all agents that were in it "
+                          "have been gone for --closed-run-ttl";
     }
     a->waiting = true;
     if (a->waiting_since_ms == 0)

@@ -222,6 +222,7 @@ struct run {
     uint64_t enough;   /* MIN or more; 0: unknown */
     bool shares_roles; /* its agents tell each other what they need to know to rank their workers */
     int64_t finishing_round;   /* in that round an agent's workers have ended well; -1: in none */
+    size_t finished;           /* so many of its agents have, also those that are gone since */
     bool released;             /* they do not wait for those who are lost */
     bool failed;               /* an agent has closed it whose workers have failed: closing.c */
     uint64_t completed_ms;     /* when the last round was completed */

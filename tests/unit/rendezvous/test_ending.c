@@ -182,6 +182,7 @@ static void those_who_have_finished_do_not_wait_for_a_lost_node(void **state)
     assert_null(exit_key(&s, LAST_MEMBER)); /* "b" still trains */
     scene_finish(&s, 1);
     assert_non_null(exit_key(&s, LAST_MEMBER));
+    assert_int_equal(scene_note(&s, NOTE_EXIT_BARRIER_ENDED)->number, 1);
     scene_fini(&s);
 
     train(&s, 3);
@@ -203,6 +204,7 @@ static void torch_itself_ends_the_barrier_when_all_have_finished(void **state)
     scene_finish(&s, 1);
     scene_disconnect(&s, &s.agents[0]);
     assert_null(exit_key(&s, ".0/torchelastic/agent/terminal_state0"));
+    assert_null(scene_note(&s, NOTE_EXIT_BARRIER_ENDED));
     scene_fini(&s);
 }
 
