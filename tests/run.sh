@@ -269,7 +269,7 @@ step python-etcd $PYTHON tests/etcd/python_etcd.py
 step etcdctl $PYTHON tests/etcd/etcdctl.py
 step manifest $PYTHON tests/manifest/run_emit.py golden examples readme bad_input values own_files store_pod restarts litgpt mlbatch
 step manifest-many env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" RDZV_SEED="$SEED" RDZV_WALK="${RELEASES:+20000}" \
-    $PYTHON tests/manifest/run_emit.py walk matrix # 4,000 starts of the tool: without sanitizers
+    $PYTHON tests/manifest/run_emit.py walk matrix # thousands of starts of the tool: without sanitizers
 step manifest-check $PYTHON tests/manifest/check.py
 step manifest-cost env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/check.py \
     cost_grows_with_the_file

@@ -143,9 +143,11 @@ void closing_recall_finished(struct run *run, struct agent *a, int64_t round)
     run->finished += is_new && round == run->finishing_round;
 }
 
+/* A key of a round that has not begun is no agent's of torch: if it counted, each agent that
+ * finishes later would seem to have finished an older round, and would wait for nobody. */
 void closing_note_finished(struct step *s, struct agent *a, int64_t round, struct slice name)
 {
-    if (!slice_starts_with(name, slice_str(EXIT_KEYS)))
+    if (!slice_starts_with(name, slice_str(EXIT_KEYS)) || round > s->run->view.state.round)
         return;
     closing_recall_finished(s->run, a, round);
     memo_keep(s, a);

@@ -283,6 +283,19 @@ static void an_agent_that_finishes_an_older_round_waits_for_nobody(void **state)
     scene_fini(&s);
 }
 
+static void a_key_of_a_round_that_has_not_begun_ends_no_barrier(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    train(&s, 2);
+    scene_set(&s, &s.agents[1], INT64_MAX, "torchelastic/agent/terminal_state/num_members", "1");
+    scene_finish(&s, 0);
+    assert_null(exit_key(&s, LAST_MEMBER)); /* "b" still trains */
+    assert_int_equal(s.run.finishing_round, 0);
+    scene_fini(&s);
+}
+
 /* Each agent reads the key of each rank; rank 0 also the second one. */
 static void agents_before_2_4_get_the_keys_of_the_lost_rank(void **state)
 {
@@ -315,6 +328,7 @@ int main(void)
         cmocka_unit_test(nor_is_one_that_has_failed),
         cmocka_unit_test(those_at_the_barrier_are_known_after_a_start),
         cmocka_unit_test(an_agent_that_finishes_an_older_round_waits_for_nobody),
+        cmocka_unit_test(a_key_of_a_round_that_has_not_begun_ends_no_barrier),
         cmocka_unit_test(agents_before_2_4_get_the_keys_of_the_lost_rank),
     };
 
