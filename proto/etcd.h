@@ -1,5 +1,5 @@
 /* etcd's v2 keys API: which operation an HTTP request asks for. What the operation does is the
- * store's matter (store/tree.h), how its result is written etcd_types.h's.
+ * store's matter (store/tree/tree.h), how its result is written etcd_types.h's.
  *
  * Upstream: etcd 3.4.23, etcdserver/api/v2http/client.go. */
 #pragma once

@@ -13,7 +13,7 @@
 #include "rdzv/memory_limit.h"
 #include "rdzv/notify.h"
 #include "rdzv/server.h"
-#include "store/account.h"
+#include "store/memory/account.h"
 
 #ifndef RDZV_VERSION
 #error "the build gives RDZV_VERSION"

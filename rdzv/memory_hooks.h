@@ -1,4 +1,4 @@
-/* What libraries take of memory goes through the account (store/account.h), too. */
+/* What libraries take of memory goes through the account (store/memory/account.h), too. */
 #pragma once
 
 /* Once, before any of them has taken some; again does nothing. libevent's is counted alone: it

@@ -13,7 +13,7 @@
 #include "rdzv/net/listen.h"
 #include "rdzv/net/transport.h"
 #include "rdzv/notify.h"
-#include "store/account.h"
+#include "store/memory/account.h"
 
 static struct timeval timeval_of_ms(uint64_t ms)
 {

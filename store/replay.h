@@ -3,7 +3,7 @@
  * for is fetched while those before them are carried out. */
 #pragma once
 
-#include "store/record.h"
+#include "store/disk/record.h"
 
 struct store;
 

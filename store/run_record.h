@@ -3,9 +3,9 @@
  * it. */
 #pragma once
 
-#include "store/change.h"
-#include "store/quota.h"
-#include "store/table.h"
+#include "store/change/change.h"
+#include "store/memory/quota.h"
+#include "store/memory/table.h"
 
 #include <sys/queue.h>
 

@@ -6,9 +6,9 @@
  * since a tree of which somebody sees a moment keeps more and reads slower. */
 #include "store/snapshot.h"
 
-#include "store/keymap_moment.h"
+#include "store/keymap/keymap_moment.h"
 #include "store/store.h"
-#include "store/tree_snapshot.h"
+#include "store/tree/tree_snapshot.h"
 
 /* For a request that finds no memory a snapshot is given up if it keeps as much. */
 #define YIELDS_FROM (1u << 20)

@@ -12,7 +12,7 @@
  * waits, and what waiting takes. */
 #pragma once
 
-#include "store/record.h"
+#include "store/disk/record.h"
 
 struct store;
 struct snapshot;

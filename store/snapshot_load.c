@@ -1,9 +1,9 @@
 /* A snapshot becomes a store again. See snapshot.h for the contract. */
 #include "store/snapshot.h"
 
+#include "store/memory/xalloc.h"
 #include "store/replay.h"
 #include "store/store.h"
-#include "store/xalloc.h"
 
 /* The space of that name; NULL: it is none. */
 static struct space *find_space(struct store *s, struct slice name)

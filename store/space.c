@@ -1,7 +1,7 @@
 /* How a space is made, ended and measured. See space.h for the contract. */
 #include "store/space.h"
 
-#include "store/xalloc.h"
+#include "store/memory/xalloc.h"
 
 struct space *space_new(const char *name, struct ready_list *ready, struct reserve *reserve,
                         struct graveyard *graveyard, uint64_t seed, size_t bytes_max)

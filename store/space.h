@@ -2,11 +2,11 @@
  * between spaces. Reads go straight to its members; changes come only through store_apply(). */
 #pragma once
 
-#include "store/keymap.h"
+#include "store/keymap/keymap.h"
+#include "store/keymap/worker_store.h"
 #include "store/run_record.h"
-#include "store/session.h"
-#include "store/tree.h"
-#include "store/worker_store.h"
+#include "store/session/session.h"
+#include "store/tree/tree.h"
 
 #define SPACE_NAME_MAX 253 /* bytes */
 

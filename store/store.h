@@ -7,7 +7,7 @@
  * fail. A replay decodes changes, asks store_can_apply() and applies them. */
 #pragma once
 
-#include "store/record.h"
+#include "store/disk/record.h"
 #include "store/space.h"
 
 struct store_options {

@@ -1,5 +1,5 @@
 /* What each request does, and how it is answered. See requests.h for the contract. Torch's rules
- * are in the comments of store/keymap.h and proto/c10d.h. */
+ * are in the comments of store/keymap/keymap.h and proto/c10d.h. */
 #include "rdzv/c10d/requests.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "proto/bytes.h"
-#include "store/xalloc.h"
+#include "store/memory/xalloc.h"
 
 static void cut(struct cidr *c)
 {

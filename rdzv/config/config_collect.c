@@ -1,7 +1,7 @@
 /* Collects settings from the command line, ETCD_* variables and a file, in the order in which they
  * apply, and refuses unknown names. Does not look at what the values mean. */
 #include "rdzv/config/config_internal.h"
-#include "store/xalloc.h"
+#include "store/memory/xalloc.h"
 
 #include <errno.h>
 #include <stdio.h>

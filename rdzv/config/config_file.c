@@ -2,7 +2,7 @@
  * two ways. */
 #include "rdzv/config/config_file.h"
 
-#include "store/xalloc.h"
+#include "store/memory/xalloc.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/xalloc.h"
+#include "store/memory/xalloc.h"
 
 static const char wanted[] = "write etcd://HOST:PORT[,HOST:PORT...]/NAME, such as "
                              "etcd://etcd-0.etcd:2379,etcd-1.etcd:2379/rdzv";

@@ -1,7 +1,7 @@
 /* Listeners: how --listen spells them, and which cannot stand side by side. */
 #include "rdzv/config/config_internal.h"
+#include "store/memory/xalloc.h"
 #include "store/space.h"
-#include "store/xalloc.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "rdzv/config/config_internal.h"
 #include "rdzv/config/etcd_url.h"
 #include "rdzv/config/units.h"
-#include "store/xalloc.h"
+#include "store/memory/xalloc.h"
 
 #include <inttypes.h>
 #include <stdio.h>

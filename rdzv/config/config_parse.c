@@ -1,7 +1,7 @@
 /* From argv, environment and file to a checked struct config: the defaults, the order of the steps,
  * and the checks across settings. */
 #include "rdzv/config/config_internal.h"
-#include "store/xalloc.h"
+#include "store/memory/xalloc.h"
 
 #include <string.h>
 

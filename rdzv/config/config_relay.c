@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "store/xalloc.h"
+#include "store/memory/xalloc.h"
 
 static const char wanted[] =
     "write HOST:PORT[,HOST:PORT...], such as job-rdzv.default.svc:29400 or [fd00::1]:29400";

@@ -1,6 +1,6 @@
 /* Texts of configuration: labels and errors, notes, and lists of strings. */
 #include "rdzv/config/config_internal.h"
-#include "store/xalloc.h"
+#include "store/memory/xalloc.h"
 
 #include <stdarg.h>
 #include <stdio.h>

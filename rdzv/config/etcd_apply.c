@@ -1,7 +1,7 @@
 /* What etcd's flags become here, and the checks that etcd makes across them before it starts. */
 #include "rdzv/config/config_internal.h"
 #include "rdzv/config/etcd_url.h"
-#include "store/xalloc.h"
+#include "store/memory/xalloc.h"
 
 #include <stdio.h>
 #include <string.h>

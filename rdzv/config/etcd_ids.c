@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "proto/bytes.h"
-#include "store/xalloc.h"
+#include "store/memory/xalloc.h"
 
 /* --- SHA-1 (FIPS 180-4): for these ids and for nothing else. --- */
 

@@ -8,9 +8,9 @@
 
 #include "rdzv/engine/log.h"
 #include "rdzv/engine/recovery.h"
-#include "store/journal_dir.h"
+#include "store/disk/journal_dir.h"
+#include "store/memory/xalloc.h"
 #include "store/snapshot.h"
-#include "store/xalloc.h"
 
 /* A part of a snapshot, and what one iteration gives to it. */
 #define PART_SIZE (64u << 10)

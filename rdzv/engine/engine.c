@@ -2,7 +2,7 @@
 #include "rdzv/engine/engine.h"
 
 #include "rdzv/engine/log.h"
-#include "store/xalloc.h"
+#include "store/memory/xalloc.h"
 
 void engine_init(struct engine *e, const struct engine_options *options)
 {

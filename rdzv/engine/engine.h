@@ -197,7 +197,7 @@ static inline bool engine_work_journal(struct engine *e)
     return e->options.journal.work != NULL && e->options.journal.work(e->options.journal.arg);
 }
 
-/* --- Sessions of relays: store/session.h says what is kept of each. ---
+/* --- Sessions of relays: store/session/session.h says what is kept of each. ---
  *
  * A request of a session that may change something is carried out so, all in one turn:
  *

@@ -30,7 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "store/account.h"
+#include "store/memory/account.h"
 
 #define HEAP_HOLLOW_MAX 4096u
 

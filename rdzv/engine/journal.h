@@ -3,7 +3,7 @@
  * engine with what it holds, and then puts the table into the engine's options. */
 #pragma once
 
-#include "store/record.h"
+#include "store/disk/record.h"
 
 /* With `commit` NULL there is no journal. Any other function may be NULL, too: there is nothing to
  * be done then. */

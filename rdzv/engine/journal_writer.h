@@ -27,7 +27,7 @@
 
 #include "rdzv/engine/clock.h"
 #include "rdzv/engine/engine.h"
-#include "store/journal.h"
+#include "store/disk/journal.h"
 
 /* In mode batch, the disk is synced this long after a change. */
 #define SYNC_INTERVAL_MS 100u

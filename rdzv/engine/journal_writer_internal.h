@@ -6,7 +6,7 @@
 
 #include "rdzv/engine/journal_writer.h"
 #include "rdzv/engine/pending.h"
-#include "store/record.h"
+#include "store/disk/record.h"
 
 /* A part of a snapshot on its way. Allocated and freed by the loop. */
 struct part {

@@ -8,7 +8,7 @@
 
 #include "rdzv/engine/journal_writer_internal.h"
 #include "rdzv/engine/thread.h"
-#include "store/account.h"
+#include "store/memory/account.h"
 
 #define PENDING_MAX ((size_t)64 << 20)
 #define RETRY_MS    1000u

@@ -2,7 +2,7 @@
 #include <assert.h>
 
 #include "rdzv/engine/journal_writer_internal.h"
-#include "store/account.h"
+#include "store/memory/account.h"
 
 #define AHEAD_MAX    ((size_t)1 << 20)
 #define DUE_MIN      ((uint64_t)64 << 20)

@@ -1,7 +1,7 @@
 /* Batches that are not kept yet. See pending.h for the contract. */
 #include "rdzv/engine/pending.h"
 
-#include "store/account.h"
+#include "store/memory/account.h"
 
 /* Larger batches give up their buffer instead of being copied. */
 #define COPY_MAX ((size_t)32 << 10)

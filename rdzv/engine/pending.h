@@ -6,7 +6,7 @@
 
 #include <sys/queue.h>
 
-#include "store/record.h"
+#include "store/disk/record.h"
 
 struct pending {
     TAILQ_ENTRY(pending) entry;

@@ -3,7 +3,7 @@
 
 #include "rdzv/http/body.h"
 #include "rdzv/http/job.h"
-#include "store/tree_reader.h"
+#include "store/tree/tree_reader.h"
 
 void etcd_reply_error(const struct http_request *r, enum etcd_code code, struct slice cause,
                       uint64_t index)

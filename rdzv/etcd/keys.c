@@ -1,5 +1,5 @@
 /* /v2/keys: a request becomes a command or a read of the tree, and its result a reply. The rules
- * of the tree are in store/tree.h, those of parameters in proto/etcd.h, those of JSON in
+ * of the tree are in store/tree/tree.h, those of parameters in proto/etcd.h, those of JSON in
  * proto/etcd_types.h. */
 #include "rdzv/etcd/keys.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "rdzv/http/job.h"
-#include "store/event_render.h"
+#include "store/tree/event_render.h"
 
 /* The change is made: no error may say that it is not. */
 static void drop_for_memory(const struct http_request *r)

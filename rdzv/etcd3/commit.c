@@ -4,7 +4,7 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/etcd3/journal_etcd_internal.h"
 #include "rdzv/net/net.h"
-#include "store/account.h"
+#include "store/memory/account.h"
 
 static void on_commit(void *arg, const struct grpc_answer *a);
 

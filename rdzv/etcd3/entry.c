@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "store/account.h"
-#include "store/crc32c.h"
+#include "store/disk/crc32c.h"
+#include "store/memory/account.h"
 
 #define ENTRY_BEGINS 1u
 

@@ -4,7 +4,7 @@
 
 #include "rdzv/engine/log.h"
 #include "rdzv/etcd3/journal_etcd_internal.h"
-#include "store/crc32c.h"
+#include "store/disk/crc32c.h"
 
 /* More entries are read at a time while an answer is shorter than this; but no more than etcd has
  * memory for if they are long all of a sudden. */

@@ -4,7 +4,7 @@
 #include <nghttp2/nghttp2.h>
 #include <stdio.h>
 
-#include "store/account.h"
+#include "store/memory/account.h"
 
 #define STREAM_WINDOW (4 << 20)
 #define LINK_WINDOW   (16 << 20)

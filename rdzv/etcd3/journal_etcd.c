@@ -12,7 +12,7 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/etcd3/journal_etcd_internal.h"
 #include "rdzv/net/net.h"
-#include "store/account.h"
+#include "store/memory/account.h"
 
 #define TIMER_MS     100
 #define PENDING_MAX  ((size_t)64 << 20)

@@ -4,7 +4,7 @@
 #include <assert.h>
 
 #include "rdzv/etcd3/grpc.h"
-#include "store/account.h"
+#include "store/memory/account.h"
 
 /* --- What is sent. --- */
 

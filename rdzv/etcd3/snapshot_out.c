@@ -12,7 +12,7 @@
 
 #include "rdzv/engine/log.h"
 #include "rdzv/etcd3/journal_etcd_internal.h"
-#include "store/crc32c.h"
+#include "store/disk/crc32c.h"
 
 #define CHUNK_SIZE ((size_t)256 << 10)
 #define PART_SIZE  ((size_t)64 << 10)

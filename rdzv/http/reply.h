@@ -6,7 +6,7 @@
 
 #include "proto/http.h"
 #include "rdzv/net/conn.h"
-#include "store/blob_list.h"
+#include "store/memory/blob_list.h"
 
 struct backoff;
 struct forwards;

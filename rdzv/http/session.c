@@ -19,7 +19,7 @@
 #include "rdzv/http/route.h"
 #include "rdzv/net/input.h"
 #include "rdzv/net/refusal.h"
-#include "store/event_render.h"
+#include "store/tree/event_render.h"
 
 #define REQUEST_COST 512u /* of a peer's budget, beside its bytes */
 #define TOLD_COST    128u /* the same, for each watch that it tells of a change */

@@ -6,8 +6,8 @@
 
 #include "rdzv/engine/stats.h"
 #include "rdzv/net/peer.h"
-#include "store/blob.h"
-#include "store/result.h"
+#include "store/change/result.h"
+#include "store/memory/blob.h"
 
 struct conn;
 

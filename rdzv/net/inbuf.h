@@ -2,7 +2,7 @@
  * which are never copied, however it grows. */
 #pragma once
 
-#include "store/graveyard.h"
+#include "store/memory/graveyard.h"
 
 /* What has come and is not done with: half a request, or requests that have to wait. */
 struct input {

@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 
 #include "rdzv/engine/log.h"
-#include "store/xalloc.h"
+#include "store/memory/xalloc.h"
 
 static uint64_t descriptors_max(void)
 {

@@ -6,7 +6,7 @@
 
 #include <sys/queue.h>
 
-#include "store/blob.h"
+#include "store/memory/blob.h"
 
 struct out_part;
 

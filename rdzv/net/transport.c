@@ -9,7 +9,7 @@
 #include "rdzv/net/input.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/tls.h"
-#include "store/event_render.h"
+#include "store/tree/event_render.h"
 
 /* Nanoseconds, see budget.h. */
 #define RECEIVE_COST 1000u

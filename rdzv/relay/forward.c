@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "store/memory/xalloc.h"
 #include "store/space.h"
-#include "store/xalloc.h"
 
 /* Another replica leads within 5.5 s, and a link finds it within 2 s. */
 #define LINK_MISSED_NS UINT64_C(15000000000)

@@ -1,7 +1,7 @@
 /* How far a watch has come. See http_trace.h for the contract. */
 #include "rdzv/relay/http_trace.h"
 
-#include "store/crc32c.h"
+#include "store/disk/crc32c.h"
 
 static const char name[] = "\"modifiedIndex\":";
 

@@ -17,7 +17,7 @@
 #include "rdzv/relay/link_session.h"
 #include "rdzv/relay/retry.h"
 #include "rdzv/relay/space.h"
-#include "store/session.h"
+#include "store/session/session.h"
 
 /* What a frame is charged beside the bytes that are copied of it, see budget.h. */
 #define FRAME_COST 64u

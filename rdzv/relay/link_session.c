@@ -6,7 +6,7 @@
 
 #include "rdzv/engine/log.h"
 #include "rdzv/net/input.h"
-#include "store/session.h"
+#include "store/session/session.h"
 
 static struct relay_session *session_of(const struct conn *c)
 {

@@ -4,7 +4,7 @@
 
 #include "rdzv/c10d/carried.h"
 #include "rdzv/relay/greeting.h"
-#include "store/table.h"
+#include "store/memory/table.h"
 
 /* A relay that lives tries to get another link at once, then after 50 ms, doubling to a second and
  * never later than 1.25 s (retry.h): at least six times within this time, which also lets the copy

@@ -7,7 +7,7 @@
 
 #include "proto/c10d.h"
 #include "proto/relay.h"
-#include "store/blob.h"
+#include "store/memory/blob.h"
 
 struct relay_request {
     TAILQ_ENTRY(relay_request) entry;

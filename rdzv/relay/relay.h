@@ -8,7 +8,7 @@
 #include "rdzv/net/outq.h"
 #include "rdzv/net/peer.h"
 #include "rdzv/relay/pending.h"
-#include "store/table.h"
+#include "store/memory/table.h"
 
 /* Requests of all clients that may be kept, in bytes: beyond that, clients that have some kept
  * already wait before the next large one is taken. */

@@ -9,7 +9,7 @@
 #include <sys/queue.h>
 
 #include "rdzv/rendezvous/run_status.h"
-#include "store/table.h"
+#include "store/memory/table.h"
 
 /* A value up to this is read at once: with a request of that length, it takes as long as that. */
 #define ETCD_RUN_READ_AT_ONCE (16u << 10)

@@ -6,7 +6,7 @@
 
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/node_text.h"
-#include "store/account.h"
+#include "store/memory/account.h"
 
 /* --- Texts and lists. --- */
 

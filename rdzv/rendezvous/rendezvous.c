@@ -2,7 +2,7 @@
  * rendezvous.h. */
 #include "rdzv/rendezvous/rendezvous.h"
 
-#include "store/xalloc.h"
+#include "store/memory/xalloc.h"
 
 #define CROWD_LEAST       16    /* of fewer nodes the state is short, and says who they are */
 #define SILENT_RESTART_MS 60000 /* --restart-on-loss=silent: so long nothing has come of a node */

@@ -2,7 +2,7 @@
  * that the data directory held. See rendezvous.h. */
 #include "rdzv/rendezvous/rendezvous.h"
 
-#include "store/session.h"
+#include "store/session/session.h"
 
 /* --- Worker stores: those that no run names were about to go, with their last session. A session
  * of a relay outlives the start, so those to which one is bound stay; see on_unbound(). --- */

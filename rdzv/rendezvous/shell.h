@@ -7,7 +7,7 @@
 #include "rdzv/http/reply.h"
 #include "rdzv/rendezvous/etcd_runs.h"
 #include "rdzv/rendezvous/policy.h"
-#include "store/expiry.h"
+#include "store/tree/expiry.h"
 
 struct probe;
 struct rendezvous_space;

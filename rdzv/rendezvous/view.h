@@ -7,8 +7,8 @@
 #include <sys/queue.h>
 
 #include "proto/torch/torch_state.h"
-#include "store/command.h"
-#include "store/keymap.h"
+#include "store/change/command.h"
+#include "store/keymap/keymap.h"
 
 #define RUN_PREFIX "/torch.rendezvous." /* of the keys that torch's agents use; R follows */
 

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "store/crc32c.h"
-#include "store/journal.h"
+#include "store/disk/crc32c.h"
+#include "store/disk/journal.h"
 
 #define RUNS 5
 

@@ -5,7 +5,7 @@
 #include "rdzv/etcd3/entry.h"
 #include "rdzv/etcd3/grpc_session.h"
 #include "rdzv/etcd3/message.h"
-#include "store/account.h"
+#include "store/memory/account.h"
 #include "tests/fuzz/fuzz.h"
 
 #define CALLS 8

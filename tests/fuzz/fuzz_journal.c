@@ -8,9 +8,9 @@
  * is read. */
 #include <stdlib.h>
 
-#include "store/crc32c.h"
-#include "store/journal.h"
-#include "store/journal_dir.h"
+#include "store/disk/crc32c.h"
+#include "store/disk/journal.h"
+#include "store/disk/journal_dir.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/sim_disk.h"
 

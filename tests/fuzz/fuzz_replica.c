@@ -11,7 +11,7 @@
 
 #include "rdzv/engine/log.h"
 #include "rdzv/etcd3/journal_etcd_internal.h"
-#include "store/account.h"
+#include "store/memory/account.h"
 #include "tests/fuzz/fuzz.h"
 
 /* --- The input. --- */

@@ -1,7 +1,7 @@
 /* A store as text. See dump.h. */
 #include "tests/sim/dump.h"
 
-#include "store/tree_snapshot.h"
+#include "store/tree/tree_snapshot.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -66,7 +66,7 @@ BUGS = [Bug(b.name, b.file, b.old, b.new) for b in linear.BUGS if b.name in SHAR
         "    if (is_in_doubt(s)) {", "    if (false && is_in_doubt(s)) {"),
     Bug("a snapshot does not say when it was written", "rdzv/engine/recovery.c",
         "    if (snapshot_time(&e->store) > r->last_ns)", "    if (false)"),
-    Bug("a full disk is taken for one that has written", "store/fs.c",
+    Bug("a full disk is taken for one that has written", "store/disk/fs.c",
         "        if (n <= 0)\n", "        if (n == -ENOSPC)\n            return 0;\n        if (n <= 0)\n"),
     Bug("what was written before the disk was full is not synced", "rdzv/engine/journal_writer_thread.c",
         "(!w->failed || !journal_is_tainted(w->journal));", "!w->failed;"),

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/journal.h"
-#include "store/xalloc.h"
+#include "store/disk/journal.h"
+#include "store/memory/xalloc.h"
 #include "tests/support/sim_disk.h"
 
 #define BATCHES_MAX 4096

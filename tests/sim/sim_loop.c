@@ -3,7 +3,7 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
-#include "store/xalloc.h"
+#include "store/memory/xalloc.h"
 #include "tests/sim/world.h"
 
 #define INITIALIZED 0x80

@@ -24,7 +24,7 @@
 #include "rdzv/net/transport.h"
 #include "rdzv/relay/link_session.h"
 #include "rdzv/server.h"
-#include "store/session.h"
+#include "store/session/session.h"
 #include "tests/sim/relay_client.h"
 #include "tests/sim/relay_web.h"
 #include "tests/support/sim_disk.h"

@@ -10,7 +10,7 @@
 #include "rdzv/engine/heap.h"
 #include "rdzv/engine/journal_writer.h"
 #include "rdzv/net/resolve.h"
-#include "store/journal.h"
+#include "store/disk/journal.h"
 #include "tests/support/sim_disk.h"
 
 int world_current = OUTSIDE;

@@ -1,7 +1,7 @@
 /* What LIST_KEYS answers, in one piece, for tests that do not ask how it comes about. */
 #pragma once
 
-#include "store/keymap.h"
+#include "store/keymap/keymap.h"
 
 /* The bytes of a list behind each other. False: there is no room. */
 static inline bool key_list_copy(const struct key_list *l, struct writer *out)

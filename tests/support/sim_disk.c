@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "store/crc32c.h"
-#include "store/xalloc.h"
+#include "store/disk/crc32c.h"
+#include "store/memory/xalloc.h"
 
 #define SECTOR    512u
 #define NAMES_MAX 256

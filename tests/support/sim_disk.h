@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-#include "store/fs.h"
+#include "store/disk/fs.h"
 
 enum sim_fault {
     SIM_NONE,

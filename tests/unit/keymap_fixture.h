@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "store/keymap.h"
+#include "store/keymap/keymap.h"
 
 /* A keymap and what it shares with others. */
 struct fixture {

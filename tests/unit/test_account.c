@@ -1,5 +1,5 @@
 /* The account of memory: what is counted, by kind, and who is refused when. */
-#include "store/account.h"
+#include "store/memory/account.h"
 
 #include <malloc.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* CRC32C: known values, and the instruction and the tables agree on any bytes however they are cut.
  */
-#include "store/crc32c.h"
+#include "store/disk/crc32c.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

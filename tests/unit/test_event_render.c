@@ -1,6 +1,6 @@
 /* Large events: their JSON is that of tree_event_json(), written in slices, once for all who are
  * told; those wait for it, and for nothing else. */
-#include "store/event_render.h"
+#include "store/tree/event_render.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* The heap of deadlines against a naive search for the least. */
-#include "store/expiry.h"
+#include "store/tree/expiry.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* Headers and frames: the bytes that frame.h describes, and what damage of each bit makes of them.
  */
-#include "store/frame.h"
+#include "store/disk/frame.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "store/crc32c.h"
+#include "store/disk/crc32c.h"
 #include "tests/unit/exact.h"
 
 static const struct file_header header = {.kind = FILE_JOURNAL,

@@ -1,6 +1,6 @@
 /* The files of a real directory: the calls, the lock between processes, whom a directory may belong
  * to; and writes that are short. */
-#include "store/fs.h"
+#include "store/disk/fs.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* The journal on a simulated disk: what starts, what is refused and with which words, damage of
  * every byte, cuts at every byte, faults. Random work with cuts at every call is in
  * sim/sim_journal.c. */
-#include "store/journal.h"
+#include "store/disk/journal.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -18,7 +18,7 @@
 #include "rdzv/etcd3/grpc.h"
 #include "rdzv/etcd3/grpc_session.h"
 #include "rdzv/etcd3/message.h"
-#include "store/account.h"
+#include "store/memory/account.h"
 
 /* --- Messages: as real servers were sent them, and as they answered. --- */
 

@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "rdzv/engine/log.h"
-#include "store/account.h"
-#include "store/record.h"
-#include "store/xalloc.h"
+#include "store/disk/record.h"
+#include "store/memory/account.h"
+#include "store/memory/xalloc.h"
 #include "tests/support/sim_disk.h"
 
 #define WAIT_MS     20000 /* for what is sure to come */

@@ -1,12 +1,12 @@
 /* The keys of c10d, as torch's TCPStore keeps them: values, numbers, the list of keys; and the
  * limit on bytes. Who waits for keys is in test_keymap_wait.c. */
-#include "store/keymap.h"
+#include "store/keymap/keymap.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "store/keymap_entry.h"
+#include "store/keymap/keymap_entry.h"
 #include "tests/support/key_list.h"
 #include "tests/unit/exact.h"
 #include "tests/unit/keymap_fixture.h"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "store/keymap_entry.h"
+#include "store/keymap/keymap_entry.h"
 #include "tests/unit/keymap_fixture.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

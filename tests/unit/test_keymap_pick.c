@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "store/keymap_entry.h"
+#include "store/keymap/keymap_entry.h"
 #include "tests/unit/keymap_fixture.h"
 
 static struct key_picks *begin(struct fixture *w, const char *const *keys, bool with_values)

@@ -1,11 +1,11 @@
 /* Clients that wait for keys of c10d, at queues and at barriers, and those that watch keys: they go
  * on as with torch's TCPStore. */
-#include "store/keymap.h"
+#include "store/keymap/keymap.h"
 
 #include <stdio.h>
 
 #include "proto/c10d.h"
-#include "store/keymap_entry.h"
+#include "store/keymap/keymap_entry.h"
 #include "tests/support/key_list.h"
 #include "tests/unit/keymap_fixture.h"
 

@@ -12,7 +12,7 @@
 #include <openssl/crypto.h>
 
 #include "proto/torch/torch_state.h"
-#include "store/account.h"
+#include "store/memory/account.h"
 
 #define NODES 1000
 

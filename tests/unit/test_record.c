@@ -1,6 +1,6 @@
 /* Changes as bytes and back: every kind and field, and bytes that are no batch, which are refused
  * or change a store as any change would. */
-#include "store/record.h"
+#include "store/disk/record.h"
 
 #include <inttypes.h>
 #include <setjmp.h>

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "store/account.h"
+#include "store/memory/account.h"
 
 struct told {
     unsigned times;

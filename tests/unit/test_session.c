@@ -1,7 +1,7 @@
 /* Sessions of relays: what a store says of them after it was started again, from its journal and
  * from a snapshot, is what it said before; a barrier counts a session once, and lets it through
  * once it has opened, whatever came in between; and what was prepared cannot fail. */
-#include "store/session.h"
+#include "store/session/session.h"
 
 #include <inttypes.h>
 #include <setjmp.h>

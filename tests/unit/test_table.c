@@ -1,5 +1,5 @@
 /* The hash table against a plain array of flags. */
-#include "store/table.h"
+#include "store/memory/table.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* The etcd tree by the rules of etcd 3.4.23 (etcdserver/api/v2store): operations, indexes,
  * deadlines, listings; and our own limits. */
-#include "store/tree.h"
+#include "store/tree/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* Readers of the etcd tree give what tree_write_get() would have given when they were opened,
  * whatever changes meanwhile. A twin of the tree, which gets the same changes and is never read in
  * slices, says what that is. */
-#include "store/tree_reader.h"
+#include "store/tree/tree_reader.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "store/tree_snapshot.h"
+#include "store/tree/tree_snapshot.h"
 #include "tests/unit/tree_fixture.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

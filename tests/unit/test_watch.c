@@ -1,7 +1,7 @@
 /* Watches of the etcd tree by the rules of etcd 3.4.23 (v2store/watcher_hub.go, event_history.go):
  * which client gets which event, live and from the history. Changes are made through a real tree.
  */
-#include "store/tree.h"
+#include "store/tree/tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

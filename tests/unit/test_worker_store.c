@@ -1,5 +1,5 @@
 /* Worker stores: found by numbers that are never used again, each with keys of its own. */
-#include "store/worker_store.h"
+#include "store/keymap/worker_store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "store/tree.h"
+#include "store/tree/tree.h"
 
 static inline void tree_execute(struct tree *t, const struct command *c, struct tree_result *out)
 {

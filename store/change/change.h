@@ -1,0 +1,265 @@
+/* One change of the store: the outcome of a command that store_check() has let through. Applying
+ * the same changes in the same order to an empty store gives the same store; records (record.h) are
+ * changes as bytes.
+ *
+ * Slices are borrowed from the command or from the store, until the change is applied. What is
+ * marked "live" serves those who are connected now, or saves a second look-up: records leave it
+ * out, and a decoded change has zeros there. */
+#pragma once
+
+#include "proto/etcd_types.h"
+#include "store/change/command.h"
+
+struct blob;
+struct entry;
+struct node;
+struct queue;
+
+/* The numbers are those of proto/record.proto. */
+enum change_kind {
+    CHANGE_NONE = 0,
+    CHANGE_KEY_PUT = 10,
+    CHANGE_KEY_PATCH = 11,
+    CHANGE_KEY_APPEND = 12,
+    CHANGE_KEY_DELETE = 13,
+    CHANGE_KEY_PUT_ALL = 14,
+    CHANGE_QUEUE_PUSH = 15,
+    CHANGE_QUEUE_POP = 16,
+    CHANGE_BARRIER_OPEN = 17, /* `put`: the count that opens it */
+    CHANGE_TREE_PUT = 20,
+    CHANGE_TREE_REMOVE = 21,
+    CHANGE_TREE_POSTPONE = 22,
+    CHANGE_SPACE_RESET = 40,
+    CHANGE_SPACE_FORGET = 41,
+    CHANGE_WORKER_STORE_OPEN = 50,
+    CHANGE_WORKER_STORE_DROP = 51,
+    CHANGE_RUN_PUT = 60,
+    CHANGE_RUN_DELETE = 61,
+    /* Only in snapshots, for snapshot_load(); no store_apply() takes them. */
+    CHANGE_SNAPSHOT_SPACE = 70,
+    CHANGE_SNAPSHOT_NODE = 71,
+    CHANGE_SNAPSHOT_EVENT = 72,
+    CHANGE_SNAPSHOT_END = 75,
+    CHANGE_SNAPSHOT_KEYS = 76,
+    /* Those of sessions; but for the first they have one number in a Record, and 81 and more is
+     * that of the message Session in there. */
+    CHANGE_SESSION_DONE = 80,
+    CHANGE_SESSION_BIND = 82,
+    CHANGE_SESSION_END = 83,
+    CHANGE_SNAPSHOT_SESSION = 84, /* only in snapshots, as that above */
+    CHANGE_SNAPSHOT_HELD = 85,    /* behind it: `put`, of which the key is session_state.key */
+    CHANGE_SESSION_MEMO = 86,
+};
+
+/* Which part a change is of: that of the command it came from. By range: a new kind goes
+ * between the first and the last of its part. */
+static inline enum space_part change_part(enum change_kind kind)
+{
+    if (kind >= CHANGE_KEY_PUT && kind <= CHANGE_BARRIER_OPEN)
+        return PART_KEYS;
+    if (kind >= CHANGE_TREE_PUT && kind <= CHANGE_TREE_POSTPONE)
+        return PART_TREE;
+    if (kind >= CHANGE_SESSION_DONE && kind <= CHANGE_SESSION_MEMO)
+        return PART_SESSION;
+    return PART_SPACE;
+}
+
+/* Who goes on once a key has its new value. */
+enum key_wakes {
+    WAKES_WAITERS, /* those who wait for the key to exist */
+    WAKES_NONE,    /* it existed before, or a barrier is still short of arrivals */
+    WAKES_BARRIER, /* those who wait in the barrier, and for the key to exist */
+};
+
+/* KEY_PUT, BARRIER_OPEN: the key has this value now. */
+struct key_put {
+    struct slice key;
+    struct slice value;
+    struct blob *blob;    /* live: command.blob */
+    struct entry *entry;  /* live: where the key is; NULL: see looked_up */
+    bool looked_up;       /* live: it was looked for, so entry NULL means that there is none */
+    uint64_t hash;        /* live, if looked_up: of the key, see table_find_hashed() */
+    size_t groups;        /* live, if looked_up and there is none: how many groups it will be in */
+    enum key_wakes wakes; /* live */
+    bool unwatched;       /* live: WATCH_KEY does not see barriers */
+};
+
+/* KEY_PATCH: `removed` bytes of the value, from `offset` on, give way to `bytes`. */
+struct key_patch {
+    struct slice key;
+    uint64_t offset;
+    uint64_t removed;
+    struct slice bytes;
+    struct blob *blob;    /* live: the whole new value, as command.blob */
+    struct entry *entry;  /* live */
+    enum key_wakes wakes; /* live */
+};
+
+/* KEY_APPEND: the bytes stand behind what was there. */
+struct key_append {
+    struct slice key;
+    struct slice bytes;
+    struct entry *entry; /* live */
+};
+
+/* KEY_DELETE. */
+struct key_delete {
+    struct slice key;
+    struct entry *entry; /* live */
+};
+
+/* KEY_PUT_ALL: a checked list of blobs: key, value, key, value. */
+struct key_put_all {
+    struct slice pairs;
+    struct key_picks *picks; /* live: the same, found and prepared; NULL: not */
+};
+
+/* QUEUE_PUSH. */
+struct queue_push {
+    struct slice queue;
+    struct slice value;
+};
+
+struct queue_pop {
+    struct slice queue;
+    struct queue *found; /* live */
+};
+
+/* TREE_PUT: `action` is ETCD_SET or ETCD_CREATE (a new node, in place of the old one), ETCD_UPDATE
+ * or ETCD_COMPARE_AND_SWAP (the node stays and changes). */
+struct tree_put {
+    enum etcd_action action;
+    struct slice path;
+    struct slice value;
+    struct blob *blob; /* live: command.blob */
+    bool keep_value;   /* the node's value stays as it is; `value` is empty */
+    bool dir;
+    bool refresh;
+    int64_t expires_ns; /* 0: never */
+    int64_t now_ns;
+    struct node *parent; /* live: the directory; NULL: unknown */
+    struct node *node;   /* live, if parent is set: what is at the path; NULL: nothing */
+};
+
+/* TREE_REMOVE: the node goes, and all below it. `action` is ETCD_DELETE, ETCD_COMPARE_AND_DELETE or
+ * ETCD_EXPIRE. */
+struct tree_remove {
+    enum etcd_action action;
+    struct slice path;
+    int64_t now_ns;
+    struct node *node; /* live */
+};
+
+struct run_put {
+    struct slice key;
+    enum worker_store_placement placement;
+    struct slice address;
+    uint16_t port;
+    uint64_t worker_store; /* 0: none */
+    int64_t round;
+};
+
+/* SNAPSHOT_SPACE: what a space is beside its keys, nodes and events. */
+#define SPACE_STATE_COUNTERS 7
+struct space_state {
+    uint64_t last_worker_store;
+    uint64_t tree_index;
+    uint64_t oldest_event;  /* nothing before this index is kept */
+    uint64_t next_deadline; /* struct expiry */
+    uint64_t expired;
+    uint64_t succeeded[SPACE_STATE_COUNTERS]; /* enum tree_counter */
+    uint64_t failed[SPACE_STATE_COUNTERS];
+    uint64_t nodes; /* how many there are, so that the table has its size at once */
+};
+
+/* SNAPSHOT_NODE: behind its directory and its elder siblings. */
+struct node_state {
+    struct slice path;
+    struct slice value;
+    bool dir;
+    uint64_t created;
+    uint64_t modified;
+    int64_t expires_ns; /* 0: never */
+    uint64_t deadline;  /* expiry_node.order */
+};
+
+/* SNAPSHOT_EVENT: the keys of both nodes are the same. */
+struct event_state {
+    enum etcd_action action;
+    bool refresh;
+    bool has_prev;
+    struct etcd_node node;
+    struct etcd_node prev;
+};
+
+/* SESSION_DONE; see session.h. */
+struct session_done {
+    uint64_t id;
+    uint64_t number;
+    uint8_t flags;       /* RELAY_ANSWERED, RELAY_TOOK, RELAY_ARRIVED */
+    bool popped;         /* the answer ends with the element that was taken off its queue last */
+    struct slice answer; /* with RELAY_ARRIVED: the barrier's key */
+    struct blob *blob;   /* live: that element */
+};
+
+/* SESSION_BIND. */
+struct session_bind {
+    uint64_t id;
+    bool is_worker;
+    uint64_t worker_store; /* 0: the space's own keys */
+};
+
+/* SESSION_MEMO. */
+struct session_memo {
+    uint64_t id;
+    struct slice bytes; /* empty: the session has none any more */
+};
+
+/* SNAPSHOT_SESSION. A SNAPSHOT_HELD may follow: the key of the barrier in which the session stands,
+ * else the element of its answer. */
+#define SESSION_KEY_SIZE 8u /* of an id as bytes, little-endian */
+struct session_state {
+    uint64_t id;
+    uint64_t number;
+    uint8_t flags;
+    bool is_worker;
+    uint64_t worker_store;
+    struct slice answer;
+    struct slice memo; /* empty: none */
+};
+
+#define CHANGE_NUMBER_MAX 24 /* bytes of any int64 in decimal, with room */
+
+struct change {
+    enum change_kind kind;
+    uint64_t worker_store; /* KEY_…, QUEUE_…: whose keys; 0: the space's own */
+    union {
+        struct key_put put;
+        struct key_patch patch;
+        struct key_append append;
+        struct key_delete delete;
+        struct key_put_all put_all;
+        struct queue_push push;
+        struct queue_pop pop;
+        struct slice name; /* RUN_DELETE: what goes */
+        struct tree_put tree_put;
+        struct tree_remove tree_remove;
+        int64_t now_ns;    /* SPACE_RESET */
+        int64_t by_ns;     /* TREE_POSTPONE: more than 0 */
+        uint64_t store_id; /* WORKER_STORE_… */
+        struct run_put run_put;
+        const struct space_state *space_state;
+        struct node_state node_state;
+        const struct event_state *event_state;
+        struct session_done done;
+        struct session_bind bind;
+        struct session_memo memo;
+        struct session_state session_state;
+        uint64_t session; /* SESSION_END: the id */
+        uint64_t records; /* SNAPSHOT_END: how many came before it. SNAPSHOT_KEYS: how many keys
+                             there are of this worker store or space */
+    };
+    uint8_t number[CHANGE_NUMBER_MAX]; /* live: KEY_PUT of a number: its text, to which put.value
+                                          points; so a change is not copied. SESSION_DONE that was
+                                          decoded: its answer */
+};

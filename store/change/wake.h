@@ -1,0 +1,122 @@
+/* Clients that wait for something to happen in the store: who they are and what woke them.
+ *
+ * The store calls no function of theirs. A change moves the waiters that it wakes to the ready list
+ * of the store, and the server takes them off it with store_next_ready() when its iteration is
+ * over, in the order in which they were woken. */
+#pragma once
+
+#include <sys/queue.h>
+
+#include "store/memory/reserve.h"
+
+enum wake_kind {
+    WAKE_WAITER,       /* a WAIT or BARRIER of c10d that is fulfilled */
+    WAKE_ENDED,        /* such a one whose client has gone, and which is not freed yet */
+    WAKE_ARRIVAL,      /* a session that stands in a barrier: nobody is woken. See session.h */
+    WAKE_SUBSCRIPTION, /* a watch (etcd's or legacy WATCH_KEY) with something in its queue */
+};
+
+/* Embedded in a waiter or a subscription. */
+struct wake {
+    TAILQ_ENTRY(wake) entry;
+    enum wake_kind kind;
+    bool ready;  /* is on the ready list */
+    void *owner; /* the session it belongs to; the store does not look */
+};
+
+struct event_render;
+struct graveyard;
+TAILQ_HEAD(render_list, event_render);
+
+/* For ready_list.work: bytes that go back to the kernel, or are copied to new pages, in that time.
+ */
+#define READY_FREED_BYTES  1024u
+#define READY_COPIED_BYTES 256u
+
+/* For the macros of TAILQ. */
+struct ready_list {
+    struct wake *tqh_first;
+    struct wake **tqh_last;
+    uint64_t work; /* what changes have cost beside themselves, in about 0.1 us: how often they told
+                      somebody that they are there, and READY_… */
+    struct render_list unfinished; /* events that somebody waits for, see event_render.h */
+    struct graveyard *graveyard;   /* frees what of these was not sent; NULL: it goes at once */
+};
+
+static inline void ready_list_init(struct ready_list *list)
+{
+    *list = (struct ready_list){0};
+    TAILQ_INIT(list);
+    TAILQ_INIT(&list->unfinished);
+}
+
+static inline void wake_add(struct ready_list *list, struct wake *w)
+{
+    if (w->ready)
+        return;
+    w->ready = true;
+    TAILQ_INSERT_TAIL(list, w, entry);
+}
+
+static inline void wake_remove(struct ready_list *list, struct wake *w)
+{
+    if (!w->ready)
+        return;
+    w->ready = false;
+    TAILQ_REMOVE(list, w, entry);
+}
+
+/* Deliveries that a subscription holds until the end of an iteration. One that gets more than that
+ * in one iteration loses events and ends, as in etcd, where it takes a hundred. One connection can
+ * watch one key many thousand times, and another change it a thousand times an iteration. */
+#define SUBSCRIPTION_MAX 65536u
+
+/* What a subscription has not handed on yet. */
+struct delivery {
+    STAILQ_ENTRY(delivery) entry;
+    struct blob *bytes;
+    struct event_render *render; /* instead of `bytes`, of a large event */
+};
+
+/* A client that gets events; each is rendered once, and all who get it share the bytes. */
+struct subscription {
+    struct wake wake;
+    STAILQ_HEAD(, delivery) queue;
+    unsigned queued;
+    bool ended; /* nothing more will come; what is queued still counts */
+    bool lost;  /* ended, since there was more than SUBSCRIPTION_MAX or no memory */
+};
+
+/* A fresh subscription that is nowhere registered. */
+void subscription_init(struct subscription *s, void *owner);
+
+/* Queues one more reference to `bytes`. When it does not fit, when the reserve has no memory to
+ * spare, and without bytes, the subscription is lost instead: what it misses is no part of a
+ * change, and must not keep one from being applied. Behind an event that is missed none is queued.
+ */
+void subscription_push(struct ready_list *ready, const struct reserve *reserve,
+                       struct subscription *s, struct blob *bytes);
+
+/* The same with a large event: the subscription is woken when that is done. */
+void subscription_push_render(struct ready_list *ready, const struct reserve *reserve,
+                              struct subscription *s, struct event_render *r);
+
+/* For event_render.c: it is done, and those who wait for it are woken. */
+void subscriptions_wake(struct event_render *r);
+
+/* True when the oldest delivery may be taken: there is one, and it is done. */
+bool subscription_has_next(const struct subscription *s);
+
+/* The oldest delivery; false when none may be taken. Its references pass to the caller, who ends
+ * with delivery_drop(). */
+bool subscription_take(struct subscription *s, struct delivery *out);
+void delivery_drop(struct delivery *d);
+
+/* The same of those who get no events of etcd: its bytes, or NULL. */
+struct blob *subscription_next(struct subscription *s);
+
+/* Empties the queue. */
+void subscription_clear(struct subscription *s);
+
+/* The same, and leaves the ready list. */
+void subscription_fini(struct ready_list *ready, struct subscription *s);

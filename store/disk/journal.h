@@ -1,0 +1,221 @@
+/* The files of a data directory: a journal of batches, in segments, and snapshots of the store,
+ * which bound what has to be replayed. No threads, no clock, no log: it says what happened. The
+ * format of a file is in store/disk/frame.h.
+ *
+ *     lock                 held by the process that uses the directory
+ *     journal-<number>     a segment; the number of its first batch, 20 digits
+ *     snapshot-<number>    the store as it was after that batch
+ *     ballast              4 MiB that can be given up when the disk is full
+ *     *.tmp                one of these while it is being written; the next start removes it
+ *
+ * Rules, on which recovery rests:
+ *
+ *   1. A file gets its name by a rename after its bytes were synced, but for a segment that is
+ *      begun while batches are appended (journal_append() rotates).
+ *   2. Whoever reports that batches up to D are synced has synced all segments that hold them, or a
+ *      snapshot that does, then the directory; only then a frame may say `durable` = D.
+ *   3. A segment that is written anew (journal_rewrite_begin()) says in its first frame up to which
+ *      batch it replaces whatever else there is: segments that begin behind it, up to that batch,
+ *      do not count, and nothing is appended before they are removed. Else a segment ends, for a
+ *      reader, where the next one begins.
+ *   4. A segment or snapshot is removed only when a whole, synced, renamed snapshot makes it
+ *      needless.
+ *
+ * Recovery takes the newest whole snapshot, then batches as long as their numbers follow. L is the
+ * last one, D the highest `durable` of any intact header or frame, behind the end too. D > L:
+ * something that was synced is missing or damaged, and the directory is refused, unchanged. Else
+ * whatever stands behind L was never promised to survive a power cut, and is left out, with a
+ * report.
+ *
+ * A start always begins a new segment, at D + 1, with copies of the batches from there to L: the
+ * process before may have died after a sync that failed, and what the system shows us now need not
+ * be on the disk. For the same reason, nothing of a segment is trusted after a failed sync: the
+ * caller keeps batches until they are synced, and writes them again (journal_rewrite_begin()). */
+#pragma once
+
+#include "store/disk/frame.h"
+#include "store/disk/fs.h"
+
+#define JOURNAL_NAME_SIZE    40u
+#define JOURNAL_SEGMENT_SIZE (64u << 20)
+#define JOURNAL_BALLAST_SIZE (4u << 20)
+
+/* One batch to be kept: what batch_bytes() has. */
+struct journal_batch {
+    uint64_t number;
+    struct slice bytes;
+};
+
+/* --- Opening. --- */
+
+struct journal_options {
+    struct fs *fs;         /* outlives the journal */
+    uint64_t segment_size; /* a segment that is larger is followed by a new one; 0:
+                              JOURNAL_SEGMENT_SIZE */
+    uint64_t new_id;       /* random: the id of a directory that has none yet */
+};
+
+/* Who gets what is read. The bytes are borrowed for the call. False: the bytes are intact, but are
+ * nothing that the reader knows; the directory is then refused. */
+struct journal_reader {
+    bool (*part)(void *arg, struct slice bytes);                   /* of the snapshot, in order */
+    bool (*batch)(void *arg, uint64_t number, struct slice bytes); /* then these, in order */
+    void *arg;
+    bool (*parts_end)(void *arg); /* that was the last part of the snapshot; NULL: let it be */
+};
+
+enum journal_status {
+    JOURNAL_OPENED,
+    JOURNAL_LOCKED,      /* another process uses the directory */
+    JOURNAL_DAMAGED,     /* see file, offset and what */
+    JOURNAL_UNKNOWN,     /* the same; it is intact, and the reader does not take it */
+    JOURNAL_NEW_VERSION, /* a file has a format that only a newer rdzvd knows */
+    JOURNAL_OLD_VERSION, /* and one that only an older rdzvd knows */
+    JOURNAL_OTHER_ID,    /* files of two directories are here */
+    JOURNAL_ERROR,       /* a system call failed: error, file, what */
+};
+
+struct journal_report {
+    enum journal_status status;
+    int error;                    /* JOURNAL_ERROR: an errno, positive */
+    char file[JOURNAL_NAME_SIZE]; /* which one */
+    uint64_t offset;              /* JOURNAL_DAMAGED, JOURNAL_UNKNOWN: where in it */
+    const char *what;             /* what is wrong, as a part of a sentence; a literal */
+    uint64_t lost;                /* JOURNAL_DAMAGED: this batch and later ones cannot be read... */
+    uint64_t durable;             /* ...although all up to this one were synced */
+
+    /* What was left out, since no sync had covered it: torn_bytes 0 is nothing. With files: behind
+     * it whole segments were left out, too. */
+    char torn_file[JOURNAL_NAME_SIZE];
+    uint64_t torn_offset, torn_bytes;
+    size_t torn_files;
+
+    char passed_over[JOURNAL_NAME_SIZE]; /* a damaged snapshot that an older one with all journals
+                                            replaced; else empty */
+    uint64_t snapshot;                   /* number of the last batch in it; 0: there is none */
+    uint64_t snapshot_bytes, parts;
+    uint64_t batches, batch_bytes; /* behind the snapshot, payloads alone */
+    size_t segments;               /* read */
+    uint64_t last; /* number of the last batch, in the snapshot or behind it; 0: none */
+    size_t copied; /* batches that were written again into the new segment */
+};
+
+/* A sentence or two for people: what happened and, unless it was opened, what to do. `path` names
+ * the directory. */
+void journal_report_text(const struct journal_report *r, const char *path, char *out, size_t size);
+
+struct journal;
+
+/* Locks the directory, reads all of it, and is ready to append the batch report->last + 1. NULL:
+ * see report->status; then nothing in the directory was changed, but for a new `lock`, unless a
+ * system call failed while the new segment was being made. */
+struct journal *journal_open(const struct journal_options *options,
+                             const struct journal_reader *reader, struct journal_report *report);
+
+/* The same without a lock and without any change. False: see report->status. Of a directory that is
+ * in use it may say that it is damaged. */
+bool journal_check(struct fs *fs, const struct journal_reader *reader,
+                   struct journal_report *report);
+
+/* Closes the files and gives up the lock, at any time. Syncs nothing: see journal_finish(). */
+void journal_close(struct journal *j);
+
+/* A clean end: syncs, writes the end frame, and syncs that. The caller then closes the journal. A
+ * start after it has nothing to copy, and finds damage of any frame. */
+int journal_finish(struct journal *j);
+
+/* --- Appending. These, sync_begin and sync_end, rewrite and finish are for one thread at a time.
+ * --- */
+
+/* Writes batches, whose numbers follow the last one, at the end of the newest segment, as few
+ * system calls as can be; begins a new segment when this one is large enough. On failure none of
+ * them is appended (what was written of them is taken back) and the caller may try again later.
+ * -EIO, always, after a sync has failed. */
+int journal_append(struct journal *j, const struct journal_batch *batches, size_t count);
+
+/* The newest batch that was appended, and the newest that is known to be synced. */
+uint64_t journal_last(const struct journal *j);
+uint64_t journal_durable(const struct journal *j);
+
+/* A sync has failed: nothing can be appended until journal_rewrite_end() has succeeded. */
+bool journal_is_tainted(const struct journal *j);
+
+/* One sync: begin and end as above, run in any thread at the same time as appends. */
+#define JOURNAL_SYNC_FILES 8
+
+struct journal_sync {
+    struct fs *fs;
+    int files[JOURNAL_SYNC_FILES];
+    size_t count;
+    size_t
+        complete; /* these first files get no more batches: they are closed when they are synced */
+    bool dir;     /* a segment was begun */
+    uint64_t number; /* all batches up to this one are synced when it succeeds */
+};
+
+/* False: there is nothing to sync, or a sync is under way. */
+bool journal_sync_begin(struct journal *j, struct journal_sync *sync);
+int journal_sync_run(struct journal_sync *sync);
+/* `result`: what run returned. After a failure the journal is tainted. */
+void journal_sync_end(struct journal *j, const struct journal_sync *sync, int result);
+
+/* Says in the file that what was appended is synced, if no frame says so yet. Best after a sync
+ * that nothing follows for some time: damage of the last batches is then found, too. Fails
+ * silently. */
+void journal_mark(struct journal *j);
+
+/* Writes all batches that are not known to be synced, from journal_durable() + 1 on, into a new
+ * segment, syncs it and puts it in place. No other sync is under way. put() takes them in order.
+ * After end() returned 0, all is appended and synced, and the journal is no longer tainted. After
+ * any failure: begin again. */
+int journal_rewrite_begin(struct journal *j);
+int journal_rewrite_put(struct journal *j, const struct journal_batch *batches, size_t count);
+int journal_rewrite_end(struct journal *j);
+
+/* --- Room for bad days. --- */
+
+/* Makes the ballast, if it is not there, and syncs it; gives it up. */
+int journal_ballast_make(struct journal *j);
+int journal_ballast_drop(struct journal *j);
+
+/* --- Snapshots. One at a time; put, end and abandon touch nothing of the journal, and may run in
+ * another thread. --- */
+
+struct journal_snapshot {
+    struct fs *fs;
+    int file; /* -1: none yet */
+    uint32_t key;
+    uint64_t id;
+    uint64_t number;
+    uint64_t durable;
+    uint64_t bytes, parts, unsynced;
+    int error; /* after a failure all that follow fail, too */
+};
+
+/* Of the store as it is after the batch of that number, the last one that was handed to the
+ * journal. The next batch begins a new segment. */
+void journal_snapshot_begin(struct journal *j, uint64_t number, struct journal_snapshot *s);
+
+/* Adds a part, which is not empty. From time to time it syncs what is there, so that the sync at
+ * the end is short. */
+int journal_snapshot_put(struct journal_snapshot *s, struct slice part);
+
+/* Syncs it and gives it its name. */
+int journal_snapshot_end(struct journal_snapshot *s);
+
+/* Removes what there is of it: after a failure, or instead of the end. */
+void journal_snapshot_abandon(struct journal_snapshot *s);
+
+/* The snapshot has ended: from now on it is the newest. */
+void journal_snapshot_done(struct journal *j, const struct journal_snapshot *s);
+
+/* Bytes of batches behind the newest snapshot, and of that snapshot (0: there is none). */
+uint64_t journal_bytes_behind(const struct journal *j);
+uint64_t journal_snapshot_bytes(const struct journal *j);
+/* The number of the last batch in the newest snapshot; 0: there is none. */
+uint64_t journal_snapshot_number(const struct journal *j);
+
+/* The name of a file that the newest snapshot makes needless, oldest first, which is then
+ * forgotten: the caller removes it, in any thread. A file that could not be removed is found again
+ * at the next start. False: there is none. */
+bool journal_next_needless(struct journal *j, char name[JOURNAL_NAME_SIZE]);

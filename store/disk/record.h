@@ -1,0 +1,84 @@
+/* Changes as bytes: the protobuf of proto/record.proto, for the journal, for snapshots, and for the
+ * replicas that are to come. All changes between two commits are one batch. Pure; framing and
+ * checksums are the journal's. */
+#pragma once
+
+#include "store/change/change.h"
+
+/* The changes of an iteration, encoded as they come: what they borrow may go afterwards. */
+struct batch {
+    uint64_t number;
+    size_t count; /* of changes; 0: there is nothing to write */
+    uint8_t *bytes;
+    size_t len;
+    size_t cap;
+    size_t kept;  /* bytes there are behind that, for what cannot be refused */
+    bool refuses; /* whoever keeps batches takes no changes at present */
+    bool fixed;   /* the memory is the caller's, and does not grow */
+};
+
+void batch_init(struct batch *b);
+void batch_fini(struct batch *b);
+
+/* A batch in memory of the caller's: what does not fit is not added. It needs no batch_fini(). */
+void batch_init_fixed(struct batch *b, uint8_t *bytes, size_t cap);
+
+/* Empties the batch and gives it its number. Keeps the memory. */
+void batch_begin(struct batch *b, uint64_t number);
+
+/* Adds a change of a space. False when memory is short, or no change is taken: the batch is as it
+ * was, and the change must not be applied. */
+bool batch_add(struct batch *b, const char *space, const struct change *change);
+
+/* Keeps room for a change whose record is so long, whatever is added before it; until the batch is
+ * taken, or ends. False: memory is short, or no change is taken. */
+bool batch_keep(struct batch *b, size_t size);
+
+/* That room may be used from now on. */
+void batch_let_go(struct batch *b);
+
+/* The bytes that a record takes beside those of its space's name and its own slices, at most. */
+#define RECORD_SIZE_BASE 128u
+
+/* Adds all changes of another batch, of the same number. False when memory is short. */
+bool batch_append(struct batch *b, const struct batch *other);
+
+/* Writes down the wall clock (ns since 1970) before the commit; no change is added after that. Of a
+ * batch with changes it does not fail: batch_add() has kept the room. False: memory is short for a
+ * batch without changes, which then says nothing but the time. */
+bool batch_end(struct batch *b, int64_t time_ns);
+
+/* The encoded batch, until it changes. */
+static inline struct slice batch_bytes(const struct batch *b)
+{
+    return (struct slice){b->bytes, b->len};
+}
+
+/* Takes the memory of the bytes out of the batch, which is then empty: the caller frees it. *cap is
+ * how large it is. */
+uint8_t *batch_take(struct batch *b, size_t *cap);
+
+/* One change that was decoded. */
+struct record {
+    struct slice space;
+    struct change change;
+    uint64_t hash; /* for replay.c: of what it looks for */
+};
+
+union record_state;
+
+/* A decoded batch. Slices point into memory that ends with record_free(). */
+struct record_batch {
+    uint64_t number;
+    int64_t time_ns; /* of the commit; 0: unknown */
+    struct record *records;
+    size_t count;
+    union record_state *states;
+    void *memory;
+};
+
+/* False when the bytes are no batch, when they hold anything that is not known here, or when memory
+ * is short; *out is then untouched. Whether a change can be applied to a store, store_can_apply()
+ * knows. */
+bool record_decode(struct slice in, struct record_batch *out);
+void record_free(struct record_batch *b);

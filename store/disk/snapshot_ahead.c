@@ -1,0 +1,143 @@
+/* What a snapshot keeps before it writes it. See snapshot_ahead.h for the contract. */
+#include "store/disk/snapshot_ahead.h"
+
+/* With struct ahead_item, some pages: they go back to the system one by one. */
+#define CHUNK_SIZE (32u << 10)
+#define CHUNK_ROOM (CHUNK_SIZE - sizeof(struct ahead_item))
+
+/* A value up to this is encoded at once. */
+#define SMALL_VALUE 4096u
+
+/* A chunk of encoded changes, or one change with its value. */
+struct ahead_item {
+    STAILQ_ENTRY(ahead_item) entry;
+    struct batch batch; /* of a chunk */
+    struct blob *value; /* NULL: it is a chunk */
+    const char *name;
+    enum change_kind kind;
+    uint64_t worker_store;
+    size_t key_len;
+    uint8_t bytes[];
+};
+
+void ahead_init(struct snapshot_ahead *a)
+{
+    *a = (struct snapshot_ahead){0};
+    STAILQ_INIT(&a->items);
+}
+
+static bool add_chunk(struct snapshot_ahead *a)
+{
+    struct ahead_item *item = account_request_pages(ACCOUNT_SNAPSHOT, CHUNK_SIZE);
+
+    if (item == NULL)
+        return false;
+    *item = (struct ahead_item){0};
+    batch_init_fixed(&item->batch, item->bytes, CHUNK_ROOM);
+    STAILQ_INSERT_TAIL(&a->items, item, entry);
+    a->last = item;
+    a->bytes += CHUNK_SIZE;
+    return true;
+}
+
+static bool put_small(struct snapshot_ahead *a, const char *name, const struct change *change)
+{
+    if (a->last != NULL && batch_add(&a->last->batch, name, change))
+        return true;
+    return add_chunk(a) && batch_add(&a->last->batch, name, change);
+}
+
+/* A value of the snapshot's own. */
+static struct blob *copy_of(struct blob *value, bool overwritten)
+{
+    return overwritten ? blob_new(ACCOUNT_SNAPSHOT, blob_slice(value)) : blob_ref(value);
+}
+
+static struct slice key_of(const struct change *change)
+{
+    return change->kind == CHANGE_QUEUE_PUSH ? change->push.queue : change->put.key;
+}
+
+static bool put_large(struct snapshot_ahead *a, const char *name, const struct change *change,
+                      struct blob *value, bool overwritten)
+{
+    struct slice key = key_of(change);
+    size_t size = sizeof(struct ahead_item) + key.len;
+    struct ahead_item *item = account_request(ACCOUNT_SNAPSHOT, ACCOUNT_ORDINARY, size);
+    struct blob *kept = item == NULL ? NULL : copy_of(value, overwritten);
+
+    if (kept == NULL) {
+        account_free(ACCOUNT_SNAPSHOT, item, size);
+        return false;
+    }
+    *item = (struct ahead_item){.value = kept,
+                                .name = name,
+                                .kind = change->kind,
+                                .worker_store = change->worker_store,
+                                .key_len = key.len};
+    if (key.len != 0)
+        memcpy(item->bytes, key.ptr, key.len);
+    STAILQ_INSERT_TAIL(&a->items, item, entry);
+    a->last = NULL; /* what comes later goes behind it */
+    a->bytes += size + kept->len;
+    return true;
+}
+
+void ahead_put(struct snapshot_ahead *a, const char *name, const struct change *change,
+               struct blob *value, bool overwritten)
+{
+    bool large = value != NULL && value->len + key_of(change).len > SMALL_VALUE;
+
+    if (a->failed)
+        return;
+    a->failed =
+        large ? !put_large(a, name, change, value, overwritten) : !put_small(a, name, change);
+}
+
+static bool write_item(const struct ahead_item *item, struct batch *out)
+{
+    struct change change = {.kind = item->kind, .worker_store = item->worker_store};
+    struct slice key = {item->bytes, item->key_len};
+
+    if (item->value == NULL)
+        return batch_append(out, &item->batch);
+    if (item->kind == CHANGE_QUEUE_PUSH)
+        change.push = (struct queue_push){.queue = key, .value = blob_slice(item->value)};
+    else
+        change.put = (struct key_put){.key = key, .value = blob_slice(item->value)};
+    return batch_add(out, item->name, &change);
+}
+
+bool ahead_write(struct snapshot_ahead *a, struct batch *out, size_t bytes)
+{
+    const struct ahead_item *item;
+
+    while (out->len < bytes && (item = STAILQ_FIRST(&a->items)) != NULL) {
+        if (!write_item(item, out))
+            return false;
+        ahead_free_one(a);
+    }
+    return true;
+}
+
+bool ahead_free_one(struct snapshot_ahead *a)
+{
+    struct ahead_item *item = STAILQ_FIRST(&a->items);
+    size_t size;
+
+    if (item == NULL)
+        return false;
+    STAILQ_REMOVE_HEAD(&a->items, entry);
+    if (item == a->last)
+        a->last = NULL;
+    if (item->value == NULL) {
+        a->bytes -= CHUNK_SIZE;
+        account_free_pages(ACCOUNT_SNAPSHOT, item, CHUNK_SIZE);
+        return true;
+    }
+    size = sizeof *item + item->key_len;
+    a->bytes -= size + item->value->len;
+    blob_unref(item->value);
+    account_free(ACCOUNT_SNAPSHOT, item, size);
+    return true;
+}

@@ -1,0 +1,591 @@
+/* The c10d keys of a space: how they are kept, read and changed. See keymap.h for the contract;
+ * keymap_check.c decides about changes, keymap_queue.c has the queues, keymap_wait.c those who
+ * wait, keymap_group.c the groups, keymap_list.c what LIST_KEYS answers,
+ * keymap_pick.c requests with many keys. */
+#include "store/keymap/keymap.h"
+
+#include <assert.h>
+
+#include "proto/c10d.h"
+#include "store/keymap/keymap_entry.h"
+#include "store/keymap/keymap_moment.h"
+
+/* Is not inlined where SET and ADD pass, which would save registers for it. */
+#define APART __attribute__((noinline))
+
+void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *ready,
+                 struct reserve *reserve, uint64_t seed, struct quota *quota)
+{
+    *m = (struct keymap){
+        .kind = kind, .ready = ready, .reserve = reserve, .quota = quota, .changes = 1};
+    table_init(&m->keys, kind, seed, reserve);
+    table_init(&m->queues, kind, seed, reserve);
+    table_init(&m->groups, kind, seed, reserve);
+    TAILQ_INIT(&m->entries);
+    TAILQ_INIT(&m->queue_order);
+    TAILQ_INIT(&m->open_waiters);
+    TAILQ_INIT(&m->watches);
+    TAILQ_INIT(&m->picks);
+}
+
+/* --- Entries. --- */
+
+struct entry *keymap_find(const struct keymap *m, struct slice key)
+{
+    return (struct entry *)table_find(&m->keys, key); /* node is the first member */
+}
+
+/* Makes an entry without a value of memory with room for it. It is to get one at once, or to be
+ * counted as what waits. */
+static inline struct entry *entry_make(struct keymap *m, struct entry *e, struct slice key,
+                                       uint64_t hash, size_t groups)
+{
+    uint8_t *name = (uint8_t *)&e->groups[groups];
+
+    *e = (struct entry){.node = {.key = {name, key.len}}, .group_count = groups & 7u};
+    if (key.len != 0)
+        memcpy(name, key.ptr, key.len);
+    TAILQ_INIT(&e->waiting);
+    TAILQ_INIT(&e->barrier);
+    TAILQ_INIT(&e->watching);
+    keymap_name_groups(m, e);
+    table_add_hashed(&m->keys, &e->node, hash);
+    return e;
+}
+
+/* For a change that gives it a value. */
+static inline struct entry *entry_create(struct keymap *m, struct slice key, uint64_t hash,
+                                         size_t groups)
+{
+    return entry_make(m, reserve_alloc(m->reserve, m->kind, entry_size(groups, key.len)), key, hash,
+                      groups);
+}
+
+struct entry *keymap_get_or_make(struct keymap *m, struct slice key)
+{
+    uint64_t hash;
+    struct entry *e = keymap_look_up(m, key, &hash);
+
+    if (e != NULL)
+        return e;
+    e = entry_create(m, key, hash, keymap_count_groups(m, key));
+    keymap_wait_bytes(m, entry_allocated(e), 0);
+    return e;
+}
+
+struct entry *keymap_get_or_create(struct keymap *m, struct slice key)
+{
+    uint64_t hash;
+    struct entry *e = keymap_look_up(m, key, &hash);
+
+    return e != NULL ? e : keymap_create(m, key, hash);
+}
+
+struct entry *keymap_create(struct keymap *m, struct slice key, uint64_t hash)
+{
+    size_t groups = keymap_count_groups(m, key);
+    struct entry *e;
+
+    e = account_request(m->kind, ACCOUNT_ORDINARY, entry_size(groups, key.len));
+    if (e == NULL)
+        return NULL;
+    entry_make(m, e, key, hash, groups);
+    keymap_wait_bytes(m, entry_allocated(e), 0);
+    return e;
+}
+
+void keymap_release(struct keymap *m, struct entry *e)
+{
+    if (e->value != NULL || e->pins != 0 || !TAILQ_EMPTY(&e->waiting) ||
+        !TAILQ_EMPTY(&e->barrier) || !TAILQ_EMPTY(&e->watching))
+        return;
+    keymap_wait_bytes(m, 0, entry_allocated(e));
+    table_remove(&m->keys, &e->node);
+    account_free(m->kind, e, entry_allocated(e));
+}
+
+/* Gives an entry its first value. */
+static inline void entry_begin(struct keymap *m, struct entry *e, struct blob *value)
+{
+    keymap_note_new(m, e);
+    m->present++;
+    m->present_bytes += e->node.key.len;
+    keymap_keep_bytes(m, entry_allocated(e) + value->len, 0);
+    TAILQ_INSERT_TAIL(&m->entries, e, order);
+    keymap_join_groups(m, e);
+    e->value = value;
+}
+
+static inline struct blob *exchange(struct keymap *m, struct entry *e, struct blob *value)
+{
+    struct blob *old = e->value;
+
+    m->picked_changes += e->pins != 0;
+    if (old == NULL) {
+        keymap_wait_bytes(m, 0, entry_allocated(e));
+        entry_begin(m, e, value);
+        return NULL;
+    }
+    keymap_keep_bytes(m, value->len, old->len);
+    e->value = value;
+    return old;
+}
+
+struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *value)
+{
+    return exchange(m, e, value);
+}
+
+/* A value that was there. */
+static inline void let_go(struct keymap *m, struct blob *old)
+{
+    if (old->refs > 1) {
+        blob_leave(old, ACCOUNT_ANSWERS);
+        return;
+    }
+    m->ready->work += old->len / READY_FREED_BYTES;
+    blob_free(old);
+}
+
+static void entry_swap(struct keymap *m, struct entry *e, struct blob *value)
+{
+    struct blob *old = exchange(m, e, value);
+
+    if (old != NULL)
+        let_go(m, old);
+}
+
+/* --- Reads. --- */
+
+struct blob *keymap_get(const struct keymap *m, struct slice key)
+{
+    struct entry *e = keymap_find(m, key);
+
+    return e == NULL ? NULL : e->value;
+}
+
+bool keymap_exists(const struct keymap *m, struct slice key)
+{
+    return keymap_get(m, key) != NULL || keymap_find_queue(m, key) != NULL; /* none is empty */
+}
+
+bool keymap_exists_since(const struct keymap *m, struct slice key, struct keymap_time since)
+{
+    const struct entry *e = keymap_find(m, key);
+    const struct queue *q;
+
+    if (e != NULL && e->value != NULL && e->number <= since.changes)
+        return true;
+    q = keymap_find_queue(m, key);
+    return q != NULL && q->number <= since.pushes;
+}
+
+/* --- Changes. --- */
+
+static void wake(struct keymap *m, struct entry *e, enum key_wakes wakes)
+{
+    if (wakes == WAKES_BARRIER)
+        keymap_open_barrier(m, e);
+    if (wakes != WAKES_NONE)
+        keymap_wake_all(m, e);
+}
+
+/* Before each change of an entry's value. */
+static inline void note_change(struct keymap *m, struct entry *e, bool overwritten)
+{
+    if (m->moment != NULL)
+        keymap_moment_changes(m->moment, e, overwritten);
+}
+
+/* The value as it is going to be kept. */
+static inline struct blob *value_of(struct keymap *m, const struct key_put *c)
+{
+    struct slice value = c->value;
+    struct blob *b;
+
+    if (c->blob != NULL)
+        return blob_adopt(blob_ref(c->blob), m->kind);
+    b = reserve_blob_alloc(m->reserve, m->kind, entry_room(value.len));
+    if (value.len != 0)
+        memcpy(b->bytes, value.ptr, value.len);
+    blob_leave_spare(b, entry_room(value.len) - value.len);
+    return b;
+}
+
+static void put_value(struct keymap *m, struct entry *e, const struct key_put *c)
+{
+    struct slice value = c->value;
+    bool fits = entry_fits(e, value.len);
+    struct blob *b = e->value;
+
+    note_change(m, e, fits);
+    if (fits) {
+        m->picked_changes += e->pins != 0; /* they know how long it was */
+        keymap_keep_bytes(m, value.len, b->len);
+        blob_leave_spare(b, b->len + b->spare - value.len);
+        if (value.len != 0)
+            memmove(b->bytes, value.ptr, value.len);
+        return;
+    }
+    entry_swap(m, e, value_of(m, c));
+}
+
+/* Of a key of which nothing is known: nobody waits for it, or watches it. */
+static void put_new(struct keymap *m, const struct key_put *c)
+{
+    struct entry *e = entry_create(m, c->key, c->hash, c->groups);
+
+    note_change(m, e, false);
+    entry_begin(m, e, value_of(m, c));
+}
+
+static void apply_put(struct keymap *m, const struct key_put *c)
+{
+    struct entry *e = c->entry;
+
+    if (e == NULL && c->looked_up) {
+        put_new(m, c);
+        return;
+    }
+    if (e == NULL)
+        e = keymap_get_or_make(m, c->key);
+    if (!c->unwatched) /* before, while the old value is there */
+        keymap_notify(m, e, e->value == NULL ? KEYMAP_CREATED : KEYMAP_UPDATED, entry_value(e),
+                      c->value);
+    put_value(m, e, c);
+    wake(m, e, c->wakes);
+}
+
+static struct entry *entry_at(const struct keymap *m, struct entry *known, struct slice key)
+{
+    return known != NULL ? known : keymap_find(m, key);
+}
+
+/* True when a patch can be written over what is there. */
+static bool patch_fits(const struct entry *e, const struct key_patch *c)
+{
+    return c->removed == c->bytes.len && e->value->refs == 1 && TAILQ_EMPTY(&e->watching);
+}
+
+APART static void apply_patch(struct keymap *m, const struct key_patch *c)
+{
+    struct entry *e = entry_at(m, c->entry, c->key);
+    struct slice old = entry_value(e);
+    size_t behind = c->offset + c->removed;
+    bool fits = patch_fits(e, c);
+    struct blob *b;
+
+    note_change(m, e, fits);
+    if (fits) {
+        if (c->bytes.len != 0)
+            memmove(e->value->bytes + c->offset, c->bytes.ptr, c->bytes.len);
+    } else if (c->blob != NULL) {
+        keymap_notify(m, e, KEYMAP_UPDATED, old, blob_slice(c->blob));
+        entry_swap(m, e, blob_adopt(blob_ref(c->blob), m->kind));
+    } else {
+        b = reserve_blob_alloc(m->reserve, m->kind, old.len - c->removed + c->bytes.len);
+        if (c->offset != 0)
+            memcpy(b->bytes, old.ptr, c->offset);
+        if (c->bytes.len != 0)
+            memcpy(b->bytes + c->offset, c->bytes.ptr, c->bytes.len);
+        if (behind != old.len)
+            memcpy(b->bytes + c->offset + c->bytes.len, old.ptr + behind, old.len - behind);
+        keymap_notify(m, e, KEYMAP_UPDATED, old, blob_slice(b));
+        entry_swap(m, e, b);
+    }
+    wake(m, e, c->wakes);
+}
+
+/* True when `len` bytes more have room behind what is there, which no other holds. */
+static bool append_fits(const struct entry *e, size_t len)
+{
+    return e != NULL && e->value != NULL && e->value->refs == 1 && e->value->spare >= len;
+}
+
+/* Behind what is there. */
+static inline void append_in_place(struct keymap *m, struct entry *e, struct slice more)
+{
+    struct blob *b = e->value;
+    size_t len = b->len;
+
+    note_change(m, e, true);
+    m->picked_changes += e->pins != 0;
+    blob_leave_spare(b, b->spare - more.len);
+    keymap_keep_bytes(m, more.len, 0);
+    if (more.len != 0)
+        memcpy(b->bytes + len, more.ptr, more.len);
+}
+
+static inline void append_to_copy(struct keymap *m, struct entry *e, struct slice more)
+{
+    struct slice old = entry_value(e);
+    size_t len = old.len + more.len, spare = append_spare(old.len, len);
+    struct blob *b;
+
+    note_change(m, e, false);
+    b = reserve_blob_alloc(m->reserve, m->kind, len + spare);
+    blob_leave_spare(b, spare);
+    if (old.len != 0) {
+        memcpy(b->bytes, old.ptr, old.len);
+        m->ready->work += old.len / READY_COPIED_BYTES;
+    }
+    if (more.len != 0)
+        memcpy(b->bytes + old.len, more.ptr, more.len);
+    entry_swap(m, e, b);
+}
+
+APART static void apply_append(struct keymap *m, const struct key_append *c)
+{
+    struct entry *e = c->entry != NULL ? c->entry : keymap_get_or_make(m, c->key);
+
+    keymap_notify(m, e, KEYMAP_APPENDED, (struct slice){0}, c->bytes);
+    if (append_fits(e, c->bytes.len))
+        append_in_place(m, e, c->bytes);
+    else
+        append_to_copy(m, e, c->bytes);
+    keymap_wake_all(m, e);
+}
+
+static void entry_delete(struct keymap *m, struct entry *e)
+{
+    struct blob *old = e->value;
+
+    keymap_notify(m, e, KEYMAP_DELETED, blob_slice(old), (struct slice){0});
+    keymap_note_gone(m, e);
+    if (e->pins != 0) {
+        m->picked_changes++;
+        keymap_wake_all(m, e); /* those whom its picks have not told yet */
+    }
+    if (m->moment != NULL)
+        keymap_moment_loses(m->moment, e);
+    e->value = NULL;
+    TAILQ_REMOVE(&m->entries, e, order);
+    keymap_leave_groups(m, e);
+    m->present--;
+    m->present_bytes -= e->node.key.len;
+    keymap_keep_bytes(m, 0, entry_allocated(e) + old->len);
+    keymap_wait_bytes(m, entry_allocated(e), 0);
+    let_go(m, old);
+    keymap_release(m, e);
+}
+
+APART static void apply_put_all(struct keymap *m, struct slice pairs)
+{
+    struct slice key, value;
+
+    while (c10d_next_blob(&pairs, &key) && c10d_next_blob(&pairs, &value))
+        apply_put(m, &(struct key_put){.key = key, .value = value});
+}
+
+APART static void apply_pop(struct keymap *m, const struct queue_pop *c, struct store_result *out)
+{
+    struct queue *q = c->found;
+
+    if (q != NULL) {
+        out->count = q->len;
+        out->value = keymap_pop(m, q);
+        return;
+    }
+    q = keymap_find_queue(m, c->queue);
+    out->count = q->len;
+    out->value = keymap_pop(m, q);
+    blob_leave(m->popped, ACCOUNT_ANSWERS);
+    m->popped = blob_ref(out->value);
+}
+
+struct blob *keymap_take_popped(struct keymap *m)
+{
+    struct blob *value = m->popped;
+
+    m->popped = NULL;
+    return value;
+}
+
+/* What the record does not say of it. */
+APART static void apply_open(struct keymap *m, const struct key_put *c)
+{
+    struct key_put put = *c;
+
+    put.wakes = WAKES_BARRIER;
+    put.unwatched = true;
+    apply_put(m, &put);
+}
+
+void keymap_apply(struct keymap *m, const struct change *change, struct store_result *out)
+{
+    switch (change->kind) {
+    case CHANGE_KEY_PUT:
+        apply_put(m, &change->put);
+        break;
+    case CHANGE_KEY_PATCH:
+        apply_patch(m, &change->patch);
+        break;
+    case CHANGE_KEY_APPEND:
+        apply_append(m, &change->append);
+        break;
+    case CHANGE_KEY_DELETE:
+        entry_delete(m, entry_at(m, change->delete.entry, change->delete.key));
+        break;
+    case CHANGE_KEY_PUT_ALL:
+        if (change->put_all.picks != NULL)
+            keymap_put_picks(m, change->put_all.picks);
+        else
+            apply_put_all(m, change->put_all.pairs);
+        break;
+    case CHANGE_QUEUE_PUSH:
+        keymap_push(m, &change->push);
+        break;
+    case CHANGE_BARRIER_OPEN:
+        apply_open(m, &change->put);
+        break;
+    default: /* CHANGE_QUEUE_POP */
+        apply_pop(m, &change->pop, out);
+    }
+}
+
+/* --- What changes take. --- */
+
+APART static size_t entry_memory(const struct keymap *m, struct slice key)
+{
+    return reserve_cost(keymap_key_cost(m, key));
+}
+
+static inline size_t put_memory(const struct keymap *m, const struct key_put *c)
+{
+    size_t blob = c->blob != NULL ? 0 : reserve_blob_cost(entry_room(c->value.len));
+
+    if (c->entry == NULL)
+        return blob + (c->looked_up ? reserve_cost(entry_size(c->groups, c->key.len))
+                                    : entry_memory(m, c->key));
+    return entry_fits(c->entry, c->value.len) ? 0 : blob;
+}
+
+APART static size_t patch_memory(const struct keymap *m, const struct key_patch *c)
+{
+    const struct entry *e = entry_at(m, c->entry, c->key);
+
+    return patch_fits(e, c) || c->blob != NULL
+               ? 0
+               : reserve_blob_cost(entry_value(e).len + c->bytes.len);
+}
+
+static size_t append_memory(const struct keymap *m, const struct key_append *c)
+{
+    const struct entry *e = entry_at(m, c->entry, c->key);
+    size_t old = entry_value(e).len, len = old + c->bytes.len, blob;
+
+    if (append_fits(e, c->bytes.len))
+        return 0;
+    blob = reserve_blob_cost(len + append_spare(old, len));
+    return e != NULL ? blob : blob + entry_memory(m, c->key);
+}
+
+APART static size_t put_all_memory(const struct keymap *m, struct slice pairs)
+{
+    struct slice key, value;
+    size_t sum = 0;
+
+    while (c10d_next_blob(&pairs, &key) && c10d_next_blob(&pairs, &value))
+        sum += reserve_cost(keymap_key_cost(m, key)) + reserve_blob_cost(entry_room(value.len));
+    return sum;
+}
+
+size_t keymap_memory(const struct keymap *m, const struct change *change)
+{
+    switch (change->kind) {
+    case CHANGE_KEY_PUT:
+    case CHANGE_BARRIER_OPEN:
+        return put_memory(m, &change->put);
+    case CHANGE_KEY_PATCH:
+        return patch_memory(m, &change->patch);
+    case CHANGE_KEY_APPEND:
+        return append_memory(m, &change->append);
+    case CHANGE_KEY_PUT_ALL:
+        return change->put_all.picks != NULL ? 0 : put_all_memory(m, change->put_all.pairs);
+    case CHANGE_QUEUE_PUSH:
+        return keymap_push_memory(&change->push);
+    default:
+        return 0;
+    }
+}
+
+/* --- The whole. --- */
+
+/* An entry that a client waits for stays, without its value, when all others go with `old`. */
+static void keep(struct keymap *m, struct table *old, struct entry *e)
+{
+    if (keymap_find(m, e->node.key) == e)
+        return; /* another client waits for it, too */
+    if (e->value != NULL)
+        entry_delete(m, e);
+    table_remove(old, &e->node);
+    table_add(&m->keys, &e->node);
+}
+
+static void keep_waited(struct keymap *m, struct table *old)
+{
+    const struct key_watch *watch;
+    const struct key_picks *p;
+    const struct waiter *w;
+
+    TAILQ_FOREACH(w, &m->open_waiters, entry) {
+        for (uint64_t i = 0; i < w->count; i++) {
+            if (w->links[i].at != NULL)
+                keep(m, old, w->links[i].at);
+        }
+    }
+    TAILQ_FOREACH(watch, &m->watches, all)
+        keep(m, old, watch->at);
+    TAILQ_FOREACH(p, &m->picks, entry) {
+        for (size_t i = p->freed; i < p->count; i++)
+            keep(m, old, p->entries[i]);
+    }
+}
+
+/* Gives away all that has a value, whose nodes stand in a table that has gone already. */
+static void bury(struct keymap *m)
+{
+    struct graveyard here, *g = m->graveyard != NULL ? m->graveyard : &here;
+
+    graveyard_init(&here);
+    if (m->moment == NULL ||
+        !keymap_moment_takes(m->moment, &m->entries, &m->queue_order, m->bytes))
+        graveyard_add(g, &m->entries, &m->queue_order, m->bytes);
+    graveyard_free(&here, SIZE_MAX);
+    m->present = m->present_bytes = 0;
+    keymap_keep_bytes(m, 0, m->bytes);
+    m->changes++;
+}
+
+void keymap_clear(struct keymap *m)
+{
+    struct table old = m->keys;
+
+    keymap_forget_list(m); /* it may be of any moment, so of one after this */
+    if (old.buckets == &m->keys.first)
+        old.buckets = &old.first;
+    table_init(&m->keys, old.kind, old.seed, old.reserve);
+    table_keep_still(&old, true);
+    keep_waited(m, &old);
+    table_fini(&old);
+    table_fini(&m->queues);
+    table_fini(&m->groups);
+    m->picked_changes++;
+    bury(m);
+}
+
+void keymap_fini(struct keymap *m)
+{
+    if (m->moment != NULL)
+        keymap_moment_drops_picks(m->moment);
+    keymap_end_picks(m);
+    keymap_end_waiters(m);
+    keymap_clear(m);
+    blob_unref(keymap_take_popped(m));
+    if (m->moment != NULL)
+        keymap_moment_leaves(m->moment);
+    assert(m->keys.count == 0);
+    table_fini(&m->keys);
+    table_fini(&m->queues);
+    table_fini(&m->groups);
+}

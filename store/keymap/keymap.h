@@ -1,0 +1,378 @@
+/* The c10d keys of a space or of a worker store: flat keys, queues, barriers, and those who wait
+ * for them.
+ *
+ * The rules are torch's (TCPStoreBackend.cpp, TCPStoreLibUvBackend.cpp), with the differences that
+ * the comments name. Changes come only through store_apply(); reads and waits are here. */
+#pragma once
+
+#include "store/change/change.h"
+#include "store/change/result.h"
+#include "store/change/wake.h"
+#include "store/memory/graveyard.h"
+#include "store/memory/quota.h"
+#include "store/memory/table.h"
+
+/* One registration of a waiter at one key. */
+struct wait_link {
+    TAILQ_ENTRY(wait_link) entry;
+    struct waiter *waiter;
+    struct entry *at; /* NULL once the key has counted */
+};
+
+/* A pending WAIT or BARRIER of one connection. */
+struct waiter {
+    struct wake wake;
+    TAILQ_ENTRY(waiter) entry;
+    uint64_t missing;  /* registrations that have not counted yet, and one more until all are made;
+                          0: fulfilled */
+    uint64_t count;    /* registrations there are */
+    uint64_t cap;      /* registrations there is room for */
+    uint64_t since_ms; /* the owner's: when it began to wait */
+    int64_t size;      /* the same: of a BARRIER, how many are to come */
+    bool barrier;      /* waits in the barrier lists of its entries */
+    struct wait_link links[];
+};
+
+/* A WATCH_KEY registration; lives as long as its connection. */
+struct key_watch {
+    TAILQ_ENTRY(key_watch) entry; /* of its key */
+    TAILQ_ENTRY(key_watch) all;
+    struct subscription *subscription; /* of the connection, shared by all its watches */
+    struct entry *at;
+};
+
+TAILQ_HEAD(wait_links, wait_link);
+
+/* A key's place in a group, see keymap_group_by(). */
+struct key_link {
+    struct table_node node;       /* the prefix; in the table if this is the first of the group */
+    struct key_link *prev, *next; /* a ring */
+    struct entry *entry;
+    bool is_first;
+    uint32_t walked; /* by the last walk in pieces that came past */
+};
+
+struct entry {
+    struct table_node node;    /* the key; its bytes follow the links */
+    TAILQ_ENTRY(entry) order;  /* while it has a value */
+    uint64_t number;           /* keymap.changes when it got it: they grow along that list */
+    struct wait_links barrier; /* released by the count alone */
+    struct blob *value;        /* NULL: absent; it is here only since a client waits for it */
+    unsigned snapshot : 29;    /* the number of the one that has its value already */
+    unsigned group_count : 3;
+    uint32_t pins; /* of key_picks: it stays where it is, with a value or without */
+    TAILQ_HEAD(, key_watch)
+    watching;                  /* the moment of a MULTI_SET looks at no more of a key that has
+                                  a value: mostly one line of the cache */
+    struct wait_links waiting; /* what a change looks at stands together, up to here */
+    struct key_link groups[];
+};
+
+/* No snapshot has a higher number. */
+#define SNAPSHOT_NUMBER_MAX ((1u << 29) - 1)
+
+struct element {
+    STAILQ_ENTRY(element) entry;
+    struct blob *value;
+    uint64_t number; /* keymap.pushes when it came: they grow along its queue */
+};
+
+struct queue {
+    struct table_node node;
+    TAILQ_ENTRY(queue) order;
+    STAILQ_HEAD(, element) elements;
+    uint64_t len;
+    uint64_t number; /* of its first element: they grow along the list of queues */
+};
+
+/* The answer to LIST_KEYS as it is at one moment, in the making or whole. */
+struct key_list {
+    TAILQ_ENTRY(key_list) buried; /* in the graveyard */
+    uint64_t moment;              /* keymap.changes at that time */
+    uint64_t count;               /* of keys */
+    uint64_t askers;              /* who waits for it: those who asked before that moment */
+    struct entry *next;           /* is written next, unless it came later; NULL: none */
+    size_t size;                  /* of the bytes in all chunks */
+    size_t written;               /* of them */
+    size_t freed;                 /* of chunks: so many are let go of */
+    size_t chunk_count;
+    struct blob *chunks[];
+};
+
+/* A key that was picked, and what it is to be: it was the last of that key in its request if that
+ * is what the key has then. */
+struct key_pick {
+    struct entry *entry;
+    const struct blob *value;
+};
+
+/* The keys of one request, found in many turns and held for one moment; see keymap_pick(). */
+struct key_picks {
+    TAILQ_ENTRY(key_picks) entry;  /* of the keymap */
+    TAILQ_ENTRY(key_picks) buried; /* in the graveyard, if is_buried */
+    struct keymap *map;
+    struct blob **values; /* MULTI_SET: what each key is to be; then, what it was. MULTI_GET: what
+                             it is. NULL: another */
+    uint64_t changes;     /* keymap.picked_changes when it began */
+    size_t room;
+    size_t count;
+    size_t freed;             /* so many are let go of */
+    size_t cost;              /* of keys and values, as if none were there */
+    size_t more;              /* of values, for keys that had one */
+    size_t less;              /* of the values that these had */
+    bool has_shared;          /* one of the keys was picked before, perhaps by the same request */
+    struct key_pick *grouped; /* MULTI_SET: those that begin as keys that are found in groups */
+    size_t grouped_count;
+    size_t grouped_room;
+    bool tells; /* the keys are there: who waits for one is told when it is let go of */
+    bool is_buried;
+    bool is_held;            /* a snapshot needs what the keys were; keymap_moment.h */
+    bool is_ended;           /* by keymap_pick_end(), but is held */
+    struct entry *entries[]; /* and the values */
+};
+
+TAILQ_HEAD(picks_list, key_picks);
+TAILQ_HEAD(waiter_list, waiter);
+TAILQ_HEAD(key_watch_list, key_watch);
+
+struct keymap_moment;
+struct session;
+
+/* Which keys are found together. `name` says the groups of a key that begins with `prefix`, always
+ * the same of the same key: the lengths of prefixes of it, of different ones. */
+#define KEY_GROUPS_MAX 4
+struct key_groups {
+    struct slice prefix;
+    size_t (*name)(struct slice key, size_t lengths[KEY_GROUPS_MAX]);
+};
+
+struct keymap {
+    struct table keys;
+    struct table queues;
+    struct table groups;                /* the first key_link of each */
+    const struct key_groups *groups_of; /* NULL: no key is in a group */
+    struct entry_list entries;          /* those that have a value, in order of creation */
+    struct queue_list queue_order;
+    struct ready_list *ready; /* the store's, as is the reserve */
+    struct reserve *reserve;
+    struct graveyard *graveyard; /* takes what is forgotten; NULL: that is freed at once */
+    struct waiter_list open_waiters;
+    struct key_watch_list watches;
+    struct picks_list picks;
+    enum account_kind kind;       /* what its keys and queues are counted as */
+    size_t present;               /* keys that have a value */
+    size_t present_bytes;         /* of their names */
+    uint64_t changes;             /* how often a key came or went; not 0 */
+    uint64_t picked_changes;      /* how often one that is in picks came, changed or went */
+    uint64_t pushes;              /* how many elements came */
+    struct keymap_moment *moment; /* a snapshot is being written; NULL: none, or not of this */
+    struct key_list *list;        /* in the making, asked for, or still true; NULL: none */
+    uint64_t list_askers;         /* who asked for one and has not left */
+    uint64_t waiters;             /* open WAITs, BARRIERs and watches */
+    size_t bytes;                 /* of keys that have a value, and of queues */
+    size_t waiting_bytes; /* of waiters and watches, and of absent keys that they wait for */
+    struct quota *quota;  /* of the space: what of the two there may be */
+    struct blob *popped;  /* by the last change that was decoded; see keymap_take_popped() */
+};
+
+void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *ready,
+                 struct reserve *reserve, uint64_t seed, struct quota *quota);
+
+/* Before the first key: each key that has a value is found by each of its groups, too. */
+void keymap_group_by(struct keymap *m, const struct key_groups *groups_of);
+
+/* By now all waiters and watches are ended. */
+void keymap_fini(struct keymap *m);
+
+/* Forgets all keys and queues. Waiters go on waiting, with what has counted. Takes time for those
+ * who wait, and none for what is forgotten. */
+void keymap_clear(struct keymap *m);
+
+/* --- Reads. --- */
+
+/* The value, borrowed until the next change; NULL when there is none. */
+struct blob *keymap_get(const struct keymap *m, struct slice key);
+
+/* True when the key has a value or a queue of that name has an element: what WAIT and CHECK ask. */
+bool keymap_exists(const struct keymap *m, struct slice key);
+
+/* A time of the keymap, for a CHECK of many turns: when each key exists, and has done so since, all
+ * existed at that time; and one of which that is not true was not there at some time since then. (A
+ * value that went after a queue of its name had come would be taken for that.) */
+struct keymap_time {
+    uint64_t changes, pushes;
+};
+
+static inline struct keymap_time keymap_time(const struct keymap *m)
+{
+    return (struct keymap_time){m->changes, m->pushes};
+}
+
+bool keymap_exists_since(const struct keymap *m, struct slice key, struct keymap_time since);
+
+uint64_t keymap_queue_len(const struct keymap *m, struct slice name);
+
+/* Bytes that LIST_KEYS takes on the wire behind its count. */
+size_t keymap_list_size(const struct keymap *m);
+
+/* A list of all keys takes time. Who asks for one gets a ticket, and goes on with
+ * keymap_make_list() until there is a list, of a moment between the two. Who waits at the same time
+ * gets the same one; in between, keys may come and go. A ticket is given back with
+ * keymap_leave_list(), and is not 0. */
+uint64_t keymap_ask_list(struct keymap *m);
+void keymap_leave_list(struct keymap *m, uint64_t ticket);
+
+/* Writes about `max` keys, or 64 KiB. *out: the list, borrowed until keymap_leave_list() or the
+ * next change; NULL: it is not whole yet. STORE_NO_MEMORY: there will be none. */
+enum store_status keymap_make_list(struct keymap *m, uint64_t ticket, size_t max,
+                                   const struct key_list **out);
+
+/* Lets go of a list that nobody reads any more. Now and then. */
+void keymap_trim(struct keymap *m);
+
+/* Frees a chunk of a list that nobody asks for any more; or, when there is none, the list: false.
+ */
+bool key_list_free_chunk(struct key_list *l);
+
+/* --- Many keys at one moment: they are picked one by one, and change meanwhile. --- */
+
+/* NULL: memory is short. `with_values`: for a MULTI_SET or MULTI_GET. */
+struct key_picks *keymap_pick_begin(struct keymap *m, size_t count, bool with_values);
+
+/* One more key; false: memory is short. Of one that is `with_values`, the value is held, too. */
+bool keymap_pick(struct key_picks *p, struct slice key);
+
+/* The same, for a MULTI_SET. */
+bool keymap_pick_value(struct key_picks *p, struct slice key, struct slice value);
+
+/* Lets go of them: not at once if there is a graveyard. Takes NULL. */
+void keymap_pick_end(struct key_picks *p);
+
+/* Lets go of one, or when there is none, frees the picks: false. */
+bool key_picks_free_one(struct key_picks *p);
+
+/* The key. The next ones are fetched into the cache. */
+static inline const struct entry *key_picks_entry(const struct key_picks *p, size_t i)
+{
+    if (i + 32 < p->count)
+        __builtin_prefetch(&p->entries[i + 32]->value);
+    return p->entries[i];
+}
+
+/* The value that the key has now; those of the next ones are fetched, too. */
+static inline struct blob *key_picks_value(const struct key_picks *p, size_t i)
+{
+    if (i + 16 < p->count)
+        __builtin_prefetch(p->entries[i + 16]->value);
+    return key_picks_entry(p, i)->value;
+}
+
+/* The moment of a MULTI_GET: the values that are held are those that the keys have now. They are
+ * answered later, whatever becomes of the keys. */
+void key_picks_take_values(struct key_picks *p);
+
+/* The i-th of them; NULL: there was none. */
+static inline struct blob *key_picks_taken(const struct key_picks *p, size_t i)
+{
+    if (i + 16 < p->count)
+        __builtin_prefetch(p->values[i + 16]);
+    return p->values[i];
+}
+
+/* Walks the keys of the group of that prefix which have a value, in the order in which they got it.
+ * The key that keymap_walk_next() has just given may be deleted, no other one. NULL: that was all.
+ */
+struct key_walk {
+    struct key_link *next, *last;
+};
+
+void keymap_walk_group(const struct keymap *m, struct slice prefix, struct key_walk *walk);
+struct entry *keymap_walk_next(struct key_walk *walk);
+
+/* The same in pieces, between which any keys may come and go: keymap_walk_group() begins a piece,
+ * and keymap_walk_pause() ends it. Each walk has a number of its own, above 0. NULL: that was all
+ * that there was when the walk began, and it has not gone since. */
+struct entry *keymap_walk_piece(struct key_walk *walk, uint32_t number);
+void keymap_walk_pause(struct keymap *m, const struct key_walk *walk);
+
+/* --- Changes; for parts.c only. --- */
+
+/* Decides about a KEY_…, QUEUE_… or BARRIER command. STORE_OK: *change is what comes of it, and
+ * *out says as much of the result as is known before it is applied. Else nothing is to change:
+ * STORE_MISMATCH: out->value is what there is instead. STORE_ABSENT of a KEY_COMPARE_SET: there is
+ * no key and `expected` is not empty; torch's clients are then answered `expected`. */
+enum store_status keymap_check(const struct keymap *m, const struct command *c,
+                               struct change *change, struct store_result *out);
+
+/* True when a change that was decoded finds what it takes for granted. */
+bool keymap_can_apply(const struct keymap *m, const struct change *change);
+
+/* What keymap_apply() takes of the reserve at most. */
+size_t keymap_memory(const struct keymap *m, const struct change *change);
+
+/* Carries out a change that was checked. QUEUE_POP: the reference in out->value is the caller's. */
+void keymap_apply(struct keymap *m, const struct change *change, struct store_result *out);
+
+/* --- Waiting. --- */
+
+/* Registers for each key of `keys` (a checked list of `count` blobs) that does not exist now. NULL
+ * with STORE_OK: all exist, there is nothing to wait for. The waiter is the caller's, who ends it
+ * with keymap_cancel(), fulfilled or not. `owner` is found again in waiter->wake.owner. STORE_FULL:
+ * waiting takes as much as it may. A BARRIER that has to wait has been checked for that before. */
+enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t count, void *owner,
+                              struct waiter **out);
+
+/* The same over many turns: *w is NULL at first, and each key is added, `room` is how many are
+ * left. A key counts from then on when it exists, or as soon as it does. What comes of it is what
+ * comes of a WAIT at one moment: when all have counted, each has existed since the first turn, so a
+ * WAIT of that time is over; and as long as one is missing, it has not existed since the last turn,
+ * so a WAIT of that time is not.
+ *
+ * *w is the caller's as soon as there is one, and is not woken before keymap_wait_end(), which
+ * gives it back, or another one in its place; or NULL, when there is nothing to wait for.
+ * STORE_NO_MEMORY and STORE_FULL: the caller is to end it. */
+enum store_status keymap_wait_add(struct keymap *m, struct waiter **w, uint64_t room, void *owner,
+                                  struct slice key);
+struct waiter *keymap_wait_end(struct keymap *m, struct waiter *w);
+
+enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *owner,
+                                      struct waiter **out);
+
+/* Ends a waiter: it counts no more, and is unregistered and freed, not all at once if there is a
+ * graveyard. Takes NULL. */
+void keymap_cancel(struct keymap *m, struct waiter *w);
+
+/* Frees a part of a waiter that was ended; the last part, and the waiter is gone: false. */
+bool waiter_free_some(struct waiter *w);
+
+/* --- Sessions that stand in a barrier; for session*.c. `w` is memory of theirs with room for one
+ * registration, all zeros before the first one. --- */
+
+/* Registers a session at the barrier: session_passes() is called when it opens. Without the key it
+ * does nothing. */
+void keymap_arrive(struct keymap *m, struct slice key, struct waiter *w, struct session *session);
+
+/* The same, of a barrier whose key need not be there; takes so much of the reserve at most. */
+size_t keymap_arrive_memory(const struct keymap *m, struct slice key);
+void keymap_arrive_anew(struct keymap *m, struct slice key, struct waiter *w,
+                        struct session *session);
+
+/* Until the barrier has opened. */
+static inline bool keymap_stands(const struct waiter *w)
+{
+    return w->count != 0;
+}
+
+/* Ends that, if it has begun. */
+void keymap_depart(struct keymap *m, struct waiter *w);
+
+/* The element that the last QUEUE_POP which was decoded has taken, a reference of the caller's;
+ * NULL: none since, or the last. */
+struct blob *keymap_take_popped(struct keymap *m);
+
+/* Tells `subscription` of each change of `key`, in the bytes that legacy WATCH_KEY sends, until
+ * keymap_unwatch(), which frees *out. STORE_FULL: waiting takes as much as it may. STORE_NO_MEMORY:
+ * there is none. */
+enum store_status keymap_watch(struct keymap *m, struct slice key,
+                               struct subscription *subscription, struct key_watch **out);
+void keymap_unwatch(struct keymap *m, struct key_watch *w);

@@ -1,0 +1,400 @@
+/* Decides what comes of the commands that change c10d keys: limits, comparisons, numbers. Nothing
+ * is changed here. See keymap.h for the contract. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "proto/c10d.h"
+#include "store/keymap/keymap_entry.h"
+
+/* --- Limits. --- */
+
+static bool is_present(const struct entry *e)
+{
+    return e != NULL && e->value != NULL;
+}
+
+/* What is at a key. */
+struct place {
+    struct slice key;
+    struct entry *entry; /* NULL: nothing */
+    uint64_t hash;
+    size_t groups; /* that a new entry would be in; 0 where there is one */
+};
+
+static inline struct place look_up(const struct keymap *m, struct slice key)
+{
+    struct place at = {.key = key};
+
+    at.entry = keymap_look_up(m, key, &at.hash);
+    at.groups = at.entry == NULL ? keymap_count_groups(m, key) : 0;
+    return at;
+}
+
+/* What the key is going to count for, without its value. */
+static size_t key_cost(const struct place *at)
+{
+    return at->entry == NULL ? entry_size(at->groups, at->key.len) : entry_allocated(at->entry);
+}
+
+/* True when a value of that length fits there, in the place of what is there. */
+static bool has_room(const struct keymap *m, const struct place *at, size_t len)
+{
+    const struct entry *e = at->entry;
+
+    return quota_has_room(m->quota, entry_value(e).len, is_present(e) ? len : key_cost(at) + len);
+}
+
+/* --- Numbers. --- */
+
+/* What this store has written itself, and most clients write: digits alone, not too many. */
+static bool parse_plain(struct slice text, int64_t *out)
+{
+    int64_t v = 0;
+
+    if (text.len == 0 || text.len > 18)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.ptr[i] < '0' || text.ptr[i] > '9')
+            return false;
+        v = v * 10 + (text.ptr[i] - '0');
+    }
+    *out = v;
+    return true;
+}
+
+/* So much of a value is looked at. Millions of blanks, or zeros, before a number would have each
+ * ADD look at all of them. */
+#define NUMBER_TEXT_MAX 4096
+
+bool keymap_parse_number(struct slice text, int64_t *out)
+{
+    char copy[CHANGE_NUMBER_MAX + 1], *end;
+    size_t start = 0, len;
+    long long v;
+
+    if (parse_plain(text, out))
+        return true;
+    /* strtoll skips any number of blanks and of leading zeros; the copy need not hold them. */
+    if (text.len > NUMBER_TEXT_MAX)
+        text.len = NUMBER_TEXT_MAX;
+    while (start < text.len &&
+           (text.ptr[start] == ' ' || (text.ptr[start] >= '\t' && text.ptr[start] <= '\r')))
+        start++;
+    text = slice_from(text, start);
+    len = text.len < CHANGE_NUMBER_MAX ? text.len : CHANGE_NUMBER_MAX;
+    if (len == CHANGE_NUMBER_MAX) {
+        size_t sign = text.ptr[0] == '-' || text.ptr[0] == '+' ? 1 : 0, zeros = sign;
+
+        while (zeros + 1 < text.len && text.ptr[zeros] == '0' && text.ptr[zeros + 1] >= '0' &&
+               text.ptr[zeros + 1] <= '9')
+            zeros++;
+        copy[0] = sign ? (char)text.ptr[0] : '+';
+        len = text.len - zeros < CHANGE_NUMBER_MAX - 1 ? text.len - zeros : CHANGE_NUMBER_MAX - 1;
+        memcpy(copy + 1, text.ptr + zeros, len);
+        len++;
+    } else if (len != 0) {
+        memcpy(copy, text.ptr, len);
+    }
+    copy[len] = '\0';
+
+    errno = 0;
+    v = strtoll(copy, &end, 10);
+    if (end == copy || errno == ERANGE)
+        return false;
+    *out = v;
+    return true;
+}
+
+/* Decimal text without padding, at the end of `room`. */
+static struct slice format_number(int64_t v, uint8_t room[CHANGE_NUMBER_MAX])
+{
+    uint64_t rest = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+    size_t at = CHANGE_NUMBER_MAX;
+
+    do {
+        room[--at] = (uint8_t)('0' + rest % 10);
+        rest /= 10;
+    } while (rest != 0);
+    if (v < 0)
+        room[--at] = '-';
+    return (struct slice){room + at, CHANGE_NUMBER_MAX - at};
+}
+
+/* --- Outcomes. --- */
+
+/* From this length on it is looked for what two values have in common. */
+#define PATCH_VALUE_MIN 256
+
+static size_t common_start(struct slice a, struct slice b)
+{
+    size_t max = a.len < b.len ? a.len : b.len, i = 0;
+
+    while (max - i >= 256 && memcmp(a.ptr + i, b.ptr + i, 256) == 0)
+        i += 256;
+    while (max - i >= 8 && memcmp(a.ptr + i, b.ptr + i, 8) == 0)
+        i += 8;
+    while (i < max && a.ptr[i] == b.ptr[i])
+        i++;
+    return i;
+}
+
+static size_t common_end(struct slice a, struct slice b)
+{
+    const uint8_t *a_end = a.ptr + a.len, *b_end = b.ptr + b.len;
+    size_t max = a.len < b.len ? a.len : b.len, i = 0;
+
+    while (max - i >= 256 && memcmp(a_end - i - 256, b_end - i - 256, 256) == 0)
+        i += 256;
+    while (max - i >= 8 && memcmp(a_end - i - 8, b_end - i - 8, 8) == 0)
+        i += 8;
+    while (i < max && *(a_end - i - 1) == *(b_end - i - 1))
+        i++;
+    return i;
+}
+
+/* A large value of which a small part in the middle is new: what torch's agents write each few
+ * seconds is 80 KB of base64 for 256 nodes, and a heartbeat changes a dozen bytes of them. */
+__attribute__((noinline)) static bool is_patch_of_large(struct slice old, struct slice value,
+                                                        struct key_patch *out)
+{
+    size_t start, end;
+
+    start = common_start(old, value);
+    end = common_end(slice_from(old, start), slice_from(value, start));
+    out->offset = start;
+    out->removed = old.len - start - end;
+    out->bytes = (struct slice){value.ptr + start, value.len - start - end};
+    return out->bytes.len < value.len / 4;
+}
+
+static inline bool is_patch(struct slice old, struct slice value, struct key_patch *out)
+{
+    return old.len >= PATCH_VALUE_MIN && value.len >= PATCH_VALUE_MIN &&
+           is_patch_of_large(old, value, out);
+}
+
+static void put_value(const struct place *at, struct slice value, struct blob *blob,
+                      enum key_wakes wakes, struct change *out)
+{
+    out->kind = CHANGE_KEY_PUT;
+    out->put = (struct key_put){.key = at->key,
+                                .value = value,
+                                .blob = blob,
+                                .entry = at->entry,
+                                .looked_up = true,
+                                .hash = at->hash,
+                                .groups = at->groups,
+                                .wakes = wakes};
+}
+
+/* The value takes the place of what is there. */
+static void put(const struct place *at, const struct command *c, enum key_wakes wakes,
+                struct change *out)
+{
+    struct key_patch patch;
+
+    if (!is_patch(entry_value(at->entry), c->value, &patch)) {
+        put_value(at, c->value, c->blob, wakes, out);
+        return;
+    }
+    out->kind = CHANGE_KEY_PATCH;
+    patch.key = at->key;
+    patch.blob = c->blob;
+    patch.entry = at->entry;
+    patch.wakes = wakes;
+    out->patch = patch;
+}
+
+static void put_number(const struct place *at, int64_t v, enum key_wakes wakes, struct change *out)
+{
+    put_value(at, format_number(v, out->number), NULL, wakes, out);
+}
+
+/* --- Each command. --- */
+
+static enum store_status check_set(const struct keymap *m, const struct command *c,
+                                   struct change *change)
+{
+    struct place at = look_up(m, c->key);
+
+    if (!has_room(m, &at, c->value.len))
+        return STORE_FULL;
+    put(&at, c, WAKES_WAITERS, change);
+    return STORE_OK;
+}
+
+/* The number that is there, or 0, and whether another one may stand there. */
+static enum store_status number_at(const struct keymap *m, const struct place *at, int64_t *out)
+{
+    *out = 0;
+    if (is_present(at->entry))
+        return keymap_parse_number(entry_value(at->entry), out) ? STORE_OK : STORE_NOT_A_NUMBER;
+    return has_room(m, at, CHANGE_NUMBER_MAX) ? STORE_OK : STORE_FULL;
+}
+
+/* Adds to the decimal text at `key` (absent: 0) as strtoll reads it. */
+static enum store_status check_add(const struct keymap *m, const struct command *c,
+                                   struct change *change, struct store_result *out)
+{
+    struct place at = look_up(m, c->key);
+    int64_t now;
+    enum store_status status = number_at(m, &at, &now);
+
+    if (status != STORE_OK)
+        return status;
+    /* Wraps at 64 bits, as torch's does in practice. */
+    out->number = (int64_t)((uint64_t)now + (uint64_t)c->number);
+    put_number(&at, out->number, WAKES_WAITERS, change);
+    return STORE_OK;
+}
+
+static enum store_status check_compare_set(const struct keymap *m, const struct command *c,
+                                           struct change *change, struct store_result *out)
+{
+    struct place at = look_up(m, c->key);
+
+    if (!is_present(at.entry))
+        /* The one outcome that wakes; libuv's wakes on all. */
+        return c->expected.len != 0 ? STORE_ABSENT : check_set(m, c, change);
+    if (!slice_equal(entry_value(at.entry), c->expected)) {
+        out->value = at.entry->value;
+        return STORE_MISMATCH;
+    }
+    if (!has_room(m, &at, c->value.len))
+        return STORE_FULL;
+    put(&at, c, WAKES_NONE, change);
+    return STORE_OK;
+}
+
+static enum store_status check_append(const struct keymap *m, const struct command *c,
+                                      struct change *change)
+{
+    struct place at = look_up(m, c->key);
+    size_t len = entry_value(at.entry).len + c->value.len;
+
+    if (c->number != 0 && len > (uint64_t)c->number)
+        return STORE_TOO_LONG;
+    if (!has_room(m, &at, len))
+        return STORE_FULL;
+    change->kind = CHANGE_KEY_APPEND;
+    change->append = (struct key_append){.key = c->key, .bytes = c->value, .entry = at.entry};
+    return STORE_OK;
+}
+
+static size_t pairs_cost(const struct keymap *m, struct slice pairs)
+{
+    struct slice key, value;
+    size_t cost = 0;
+
+    while (c10d_next_blob(&pairs, &key) && c10d_next_blob(&pairs, &value))
+        cost += keymap_key_cost(m, key) + value.len;
+    return cost;
+}
+
+static enum store_status check_multi_set(const struct keymap *m, const struct command *c,
+                                         struct change *change)
+{
+    if (!quota_has_room(m->quota, 0, c->picks != NULL ? c->picks->cost : pairs_cost(m, c->items)))
+        return STORE_FULL;
+    change->kind = CHANGE_KEY_PUT_ALL;
+    change->put_all = (struct key_put_all){.pairs = c->items, .picks = c->picks};
+    return STORE_OK;
+}
+
+static enum store_status check_push(const struct keymap *m, const struct command *c,
+                                    struct change *change)
+{
+    if (!quota_has_room(m->quota, 0, ENTRY_COST + c->key.len + ELEMENT_COST + c->value.len))
+        return STORE_FULL;
+    change->kind = CHANGE_QUEUE_PUSH;
+    change->push = (struct queue_push){.queue = c->key, .value = c->value};
+    return STORE_OK;
+}
+
+/* One more arrival. torch keeps barrier and WAIT registrations in one list, so that a SET on the
+ * key lets a barrier through early; here barriers wait apart and only the count opens them. A plain
+ * WAIT on the key is released by the arrival that completes it, as torch's is. */
+static enum store_status check_barrier(const struct keymap *m, const struct command *c,
+                                       struct change *change, struct store_result *out)
+{
+    struct place at = look_up(m, c->key);
+    int64_t count;
+    enum store_status status = number_at(m, &at, &count);
+
+    if (status != STORE_OK)
+        return status;
+    count = (int64_t)((uint64_t)count + 1);
+    out->open = count >= c->number;
+    if (!out->open && !quota_may_wait(m->quota, WAITER_COST))
+        return STORE_FULL;
+    put_number(&at, count, out->open ? WAKES_BARRIER : WAKES_NONE, change);
+    change->put.unwatched = true;
+    if (out->open)
+        change->kind = CHANGE_BARRIER_OPEN;
+    return STORE_OK;
+}
+
+static enum store_status check_delete(const struct keymap *m, struct slice key,
+                                      struct change *change)
+{
+    change->kind = CHANGE_KEY_DELETE;
+    change->delete = (struct key_delete){.key = key, .entry = keymap_find(m, key)};
+    return is_present(change->delete.entry) ? STORE_OK : STORE_ABSENT;
+}
+
+static enum store_status check_pop(const struct keymap *m, struct slice queue,
+                                   struct change *change)
+{
+    change->kind = CHANGE_QUEUE_POP;
+    change->pop = (struct queue_pop){.queue = queue, .found = keymap_find_queue(m, queue)};
+    return change->pop.found != NULL ? STORE_OK : STORE_ABSENT;
+}
+
+enum store_status keymap_check(const struct keymap *m, const struct command *c,
+                               struct change *change, struct store_result *out)
+{
+    switch (c->kind) {
+    case COMMAND_KEY_SET:
+        return check_set(m, c, change);
+    case COMMAND_KEY_ADD:
+        return check_add(m, c, change, out);
+    case COMMAND_KEY_COMPARE_SET:
+        return check_compare_set(m, c, change, out);
+    case COMMAND_KEY_APPEND:
+        return check_append(m, c, change);
+    case COMMAND_KEY_DELETE:
+        return check_delete(m, c->key, change);
+    case COMMAND_KEY_MULTI_SET:
+        return check_multi_set(m, c, change);
+    case COMMAND_QUEUE_PUSH:
+        return check_push(m, c, change);
+    case COMMAND_QUEUE_POP:
+        return check_pop(m, c->key, change);
+    default: /* COMMAND_BARRIER */
+        return check_barrier(m, c, change, out);
+    }
+}
+
+/* --- What was decoded. --- */
+
+static bool patch_is_inside(struct slice value, const struct key_patch *c)
+{
+    return c->offset <= value.len && c->removed <= value.len - c->offset;
+}
+
+bool keymap_can_apply(const struct keymap *m, const struct change *change)
+{
+    const struct entry *e;
+
+    switch (change->kind) {
+    case CHANGE_KEY_PATCH:
+        e = keymap_find(m, change->patch.key);
+        return is_present(e) && patch_is_inside(entry_value(e), &change->patch);
+    case CHANGE_KEY_DELETE:
+        return is_present(keymap_find(m, change->delete.key));
+    case CHANGE_QUEUE_POP:
+        return keymap_find_queue(m, change->pop.queue) != NULL;
+    default:
+        return true;
+    }
+}

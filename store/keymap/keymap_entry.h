@@ -1,0 +1,209 @@
+/* What the files of the keymap share; for keymap*.c alone. */
+#pragma once
+
+#include "store/keymap/keymap.h"
+
+/* What a key without groups, or an element, costs beside its bytes; close enough for a limit. */
+#define ENTRY_COST   sizeof(struct entry)
+#define ELEMENT_COST (sizeof(struct element) + sizeof(struct blob))
+#define WAITER_COST  (sizeof(struct waiter) + sizeof(struct wait_link))
+
+/* What an entry takes, with its links and its key. */
+static inline size_t entry_size(size_t groups, size_t key_len)
+{
+    return sizeof(struct entry) + groups * sizeof(struct key_link) + key_len;
+}
+
+/* What was allocated for it. */
+static inline size_t entry_allocated(const struct entry *e)
+{
+    return entry_size(e->group_count, e->node.key.len);
+}
+
+/* `more` bytes in the place of `less` ones: of keys and queues, of what waits. */
+static inline void keymap_keep_bytes(struct keymap *m, size_t more, size_t less)
+{
+    quota_keep(m->quota, &m->bytes, more, less);
+}
+
+static inline void keymap_wait_bytes(struct keymap *m, size_t more, size_t less)
+{
+    quota_wait(m->quota, &m->waiting_bytes, more, less);
+}
+
+/* One waiter more or less. */
+static inline void keymap_count_waiter(struct keymap *m, bool more)
+{
+    m->waiters += more ? 1 : UINT64_MAX;
+}
+
+/* What legacy WATCH_KEY calls a change, as on the wire. */
+enum keymap_change {
+    KEYMAP_UPDATED = 0,
+    KEYMAP_CREATED = 1,
+    KEYMAP_DELETED = 2,
+    KEYMAP_APPENDED = 4,
+};
+
+struct entry *keymap_find(const struct keymap *m, struct slice key);
+
+/* The same, for a change that may add it; see table_find_hashed(). */
+static inline struct entry *keymap_look_up(const struct keymap *m, struct slice key, uint64_t *hash)
+{
+    return (struct entry *)table_find_hashed(&m->keys, key, hash); /* node is the first member */
+}
+
+/* Finds the entry, or adds an absent one that a client is going to wait for. NULL when memory is
+ * short. */
+struct entry *keymap_get_or_create(struct keymap *m, struct slice key);
+
+/* The same, of a key that keymap_look_up() has not found. */
+struct entry *keymap_create(struct keymap *m, struct slice key, uint64_t hash);
+
+/* The same, of what is held of the reserve for it. */
+struct entry *keymap_get_or_make(struct keymap *m, struct slice key);
+
+/* For the three that follow. */
+size_t keymap_count_named(const struct keymap *m, struct slice key);
+void keymap_name_links(const struct keymap *m, struct entry *e);
+void keymap_add_links(struct keymap *m, struct entry *e);
+void keymap_remove_links(struct keymap *m, struct entry *e);
+
+/* In how many groups a key is. Nearly all are in none, which one byte tells of most. */
+static inline size_t keymap_count_groups(const struct keymap *m, struct slice key)
+{
+    const struct key_groups *g = m->groups_of;
+
+    if (g == NULL || key.len < g->prefix.len ||
+        (g->prefix.len != 0 && key.ptr[g->prefix.len - 1] != g->prefix.ptr[g->prefix.len - 1]))
+        return 0;
+    return slice_starts_with(key, g->prefix) ? keymap_count_named(m, key) : 0;
+}
+
+/* What a new key counts for in the limit of bytes, without its value. */
+static inline size_t keymap_key_cost(const struct keymap *m, struct slice key)
+{
+    return entry_size(keymap_count_groups(m, key), key.len);
+}
+
+/* Prepares the links of a new entry, whose key and number of groups are set. */
+static inline void keymap_name_groups(const struct keymap *m, struct entry *e)
+{
+    if (e->group_count != 0)
+        keymap_name_links(m, e);
+}
+
+/* The key has a value from now on; has none any more. */
+static inline void keymap_join_groups(struct keymap *m, struct entry *e)
+{
+    if (e->group_count != 0)
+        keymap_add_links(m, e);
+}
+
+static inline void keymap_leave_groups(struct keymap *m, struct entry *e)
+{
+    if (e->group_count != 0)
+        keymap_remove_links(m, e);
+}
+
+/* Frees an entry that has no value, and for which no client waits. */
+void keymap_release(struct keymap *m, struct entry *e);
+
+/* The bytes of an entry; none for NULL. */
+static inline struct slice entry_value(const struct entry *e)
+{
+    return e == NULL ? (struct slice){0} : blob_slice(e->value);
+}
+
+/* True when the text can be written over what is there: one holder, and room that is not far too
+ * large. ADD is the hot path, and allocates nothing after its first. */
+static inline bool entry_fits(const struct entry *e, size_t len)
+{
+    const struct blob *b = e->value;
+
+    return b != NULL && b->refs == 1 && b->len + b->spare >= len &&
+           b->len + b->spare - len <= CHANGE_NUMBER_MAX;
+}
+
+/* The room of a new value: a short one may be a number that grows. */
+static inline size_t entry_room(size_t len)
+{
+    return len < CHANGE_NUMBER_MAX ? CHANGE_NUMBER_MAX : len;
+}
+
+/* The room that an APPEND leaves behind a value of that length, so that many small ones cost one
+ * copy in all and not one each. */
+#define APPEND_SPARE_MAX (1u << 20)
+
+static inline size_t append_spare(size_t old_len, size_t len)
+{
+    return old_len == 0 ? 0 : len < APPEND_SPARE_MAX ? len : APPEND_SPARE_MAX;
+}
+
+/* Reads as C's strtoll(…, 10) does on a copy of the first 4 KiB that ends in a NUL: leading blanks,
+ * a sign, digits; what follows is ignored. False without digits and out of range. */
+bool keymap_parse_number(struct slice text, int64_t *out);
+
+/* Puts `value` (whose reference it takes) in the place of what was there, whose reference is the
+ * caller's. */
+struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *value);
+
+/* MULTI_SET of what was picked. */
+void keymap_put_picks(struct keymap *m, struct key_picks *p);
+
+/* The keymap ends: what is not freed yet of those who waited, and of requests, is freed. */
+void keymap_end_waiters(struct keymap *m);
+void keymap_end_picks(struct keymap *m);
+
+/* The list that there is goes; who waits for it begins anew. */
+void keymap_forget_list(struct keymap *m);
+
+/* For the two that follow. */
+void keymap_list_changed(struct keymap *m);
+void keymap_list_goes(struct keymap *m, struct entry *e);
+
+/* A key has come; it goes, and is still in m->entries. */
+static inline void keymap_note_new(struct keymap *m, struct entry *e)
+{
+    e->number = ++m->changes;
+    if (m->list != NULL)
+        keymap_list_changed(m);
+}
+
+static inline void keymap_note_gone(struct keymap *m, struct entry *e)
+{
+    if (m->list != NULL)
+        keymap_list_goes(m, e);
+    m->changes++;
+}
+
+/* NULL when there is none; an empty queue does not exist. */
+struct queue *keymap_find_queue(const struct keymap *m, struct slice name);
+
+size_t keymap_push_memory(const struct queue_push *c);
+void keymap_push(struct keymap *m, const struct queue_push *c);
+
+/* The oldest element, off its queue; the reference passes to the caller. Ends the queue when it was
+ * the last. */
+struct blob *keymap_pop(struct keymap *m, struct queue *q);
+
+/* The key exists now: counts for all who wait for it. */
+void keymap_wake_all(struct keymap *m, struct entry *e);
+
+/* A queue of that name has one element more: counts for one. */
+void keymap_wake_one(struct keymap *m, struct slice name);
+
+/* As many have arrived as were to come. */
+void keymap_open_barrier(struct keymap *m, struct entry *e);
+
+/* For keymap_notify(). */
+void keymap_notify_watches(struct keymap *m, struct entry *e, enum keymap_change type,
+                           struct slice old, struct slice now);
+
+/* Tells those who watch the key; `old` and `now` are what the wire shows. */
+static inline void keymap_notify(struct keymap *m, struct entry *e, enum keymap_change type,
+                                 struct slice old, struct slice now)
+{
+    if (!TAILQ_EMPTY(&e->watching))
+        keymap_notify_watches(m, e, type, old, now);
+}

@@ -1,0 +1,110 @@
+/* Keys that begin alike, found together. See keymap.h for the contract.
+ *
+ * The links of one group are a ring, and the first of them stands in the table for all: a group
+ * takes no memory of its own, so that joining one cannot fail. Prefixes may be long: their hashes
+ * are reckoned when the entry is made, and a request with many keys makes its entries over many
+ * turns, before all of them get their values at one moment. */
+#include "store/keymap/keymap_entry.h"
+
+void keymap_group_by(struct keymap *m, const struct key_groups *groups_of)
+{
+    m->groups_of = groups_of;
+}
+
+size_t keymap_count_named(const struct keymap *m, struct slice key)
+{
+    size_t lengths[KEY_GROUPS_MAX];
+
+    return m->groups_of->name(key, lengths);
+}
+
+void keymap_name_links(const struct keymap *m, struct entry *e)
+{
+    size_t lengths[KEY_GROUPS_MAX];
+
+    m->groups_of->name(e->node.key, lengths);
+    for (size_t i = 0; i < e->group_count; i++)
+        e->groups[i] =
+            (struct key_link){.node = {.key = {e->node.key.ptr, lengths[i]}}, .entry = e};
+    for (size_t i = 0; i < e->group_count; i++)
+        e->groups[i].node.hash = table_hash(&m->groups, e->groups[i].node.key);
+}
+
+static void put_first(struct keymap *m, struct key_link *link)
+{
+    link->is_first = true;
+    table_add_hashed(&m->groups, &link->node, link->node.hash);
+}
+
+void keymap_add_links(struct keymap *m, struct entry *e)
+{
+    for (size_t i = 0; i < e->group_count; i++) {
+        struct key_link *link = &e->groups[i];
+        struct key_link *first = (struct key_link *)table_find_like(&m->groups, &link->node);
+
+        link->next = first == NULL ? link : first;
+        link->prev = first == NULL ? link : first->prev;
+        link->prev->next = link->next->prev = link;
+        if (first == NULL)
+            put_first(m, link);
+    }
+}
+
+void keymap_remove_links(struct keymap *m, struct entry *e)
+{
+    for (size_t i = 0; i < e->group_count; i++) {
+        struct key_link *link = &e->groups[i];
+
+        link->prev->next = link->next;
+        link->next->prev = link->prev;
+        if (!link->is_first)
+            continue;
+        link->is_first = false;
+        table_remove(&m->groups, &link->node);
+        if (link->next != link)
+            put_first(m, link->next);
+    }
+}
+
+static void make_first(struct keymap *m, struct key_link *link)
+{
+    struct key_link *first = (struct key_link *)table_find_like(&m->groups, &link->node);
+
+    if (first == link)
+        return;
+    first->is_first = false;
+    table_remove(&m->groups, &first->node);
+    put_first(m, link);
+}
+
+void keymap_walk_group(const struct keymap *m, struct slice prefix, struct key_walk *walk)
+{
+    walk->next = (struct key_link *)table_find(&m->groups, prefix); /* node is the first member */
+    walk->last = walk->next == NULL ? NULL : walk->next->prev;
+}
+
+struct entry *keymap_walk_next(struct key_walk *walk)
+{
+    struct key_link *link = walk->next;
+
+    if (link == NULL)
+        return NULL;
+    walk->next = link == walk->last ? NULL : link->next;
+    return link->entry;
+}
+
+struct entry *keymap_walk_piece(struct key_walk *walk, uint32_t number)
+{
+    if (walk->next != NULL && walk->next->walked == number)
+        walk->next = NULL;
+    if (walk->next != NULL)
+        walk->next->walked = number;
+    return keymap_walk_next(walk);
+}
+
+/* The ring begins where the walk goes on; what comes meanwhile gets in behind what was walked. */
+void keymap_walk_pause(struct keymap *m, const struct key_walk *walk)
+{
+    if (walk->next != NULL)
+        make_first(m, walk->next);
+}

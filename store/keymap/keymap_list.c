@@ -1,0 +1,204 @@
+/* What LIST_KEYS answers, written bit by bit. See keymap.h for the contract.
+ *
+ * A list shows one moment, however long it takes to write it. Keys are in a list in the order in
+ * which they came, each with a number, so it is known of each whether it was there at that moment
+ * and whether it has been written. One that goes in between is written when it goes. Nothing is
+ * copied beforehand, deleted keys leave nothing behind, and a change does no more than write its
+ * own key. The price is eight bytes for each key, and that a key which goes stands before older
+ * ones: clients get no promise of an order, as torch's own store gives none. */
+#include <assert.h>
+
+#include "store/keymap/keymap_entry.h"
+
+/* A list is a stream that is cut into blobs of this size, so that no one has to be found, written,
+ * sent or freed at once. */
+#define CHUNK_SIZE (64u << 10)
+
+static size_t list_size(size_t chunks)
+{
+    return sizeof(struct key_list) + chunks * sizeof(struct blob *);
+}
+
+static bool is_whole(const struct key_list *l)
+{
+    return l->written == l->size;
+}
+
+bool key_list_free_chunk(struct key_list *l)
+{
+    if (l->freed < l->chunk_count) {
+        blob_unref(l->chunks[l->freed++]);
+        return true;
+    }
+    account_free(ACCOUNT_ANSWERS, l, list_size(l->chunk_count));
+    return false;
+}
+
+void keymap_forget_list(struct keymap *m)
+{
+    struct key_list *l = m->list;
+
+    m->list = NULL;
+    if (l == NULL)
+        return;
+    if (m->graveyard != NULL)
+        graveyard_add_list(m->graveyard, l);
+    else
+        while (key_list_free_chunk(l))
+            continue;
+}
+
+/* --- Writing. --- */
+
+static bool begin_list(struct keymap *m)
+{
+    size_t size = keymap_list_size(m), chunks = (size + CHUNK_SIZE - 1) / CHUNK_SIZE;
+    struct key_list *l = account_request_zeroed(
+        ACCOUNT_ANSWERS, account_class_of(list_size(chunks)), list_size(chunks));
+
+    if (l == NULL)
+        return false;
+    l->moment = m->changes;
+    l->count = m->present;
+    l->size = size;
+    l->chunk_count = chunks;
+    l->next = TAILQ_FIRST(&m->entries);
+    l->askers = m->list_askers;
+    m->list = l;
+    return true;
+}
+
+/* Room for more; at most *len bytes. NULL: memory is short. */
+static uint8_t *next_room(struct key_list *l, size_t *len)
+{
+    size_t at = l->written % CHUNK_SIZE, left = l->size - l->written;
+    struct blob **chunk = &l->chunks[l->written / CHUNK_SIZE];
+
+    assert(left >= *len);
+    if (at == 0)
+        *chunk = blob_alloc(ACCOUNT_ANSWERS, left < CHUNK_SIZE ? left : CHUNK_SIZE);
+    if (*chunk == NULL)
+        return NULL;
+    if (*len > CHUNK_SIZE - at)
+        *len = CHUNK_SIZE - at;
+    return (*chunk)->bytes + at;
+}
+
+static bool put(struct key_list *l, struct slice s)
+{
+    while (s.len > 0) {
+        size_t len = s.len;
+        uint8_t *room = next_room(l, &len);
+
+        if (room == NULL)
+            return false;
+        memcpy(room, s.ptr, len);
+        l->written += len;
+        s = slice_from(s, len);
+    }
+    return true;
+}
+
+static bool put_key(struct key_list *l, const struct entry *e)
+{
+    uint8_t len[8];
+
+    bytes_put_u64(len, e->node.key.len);
+    return put(l, (struct slice){len, sizeof len}) && put(l, e->node.key);
+}
+
+/* The next key that is to be written; NULL: all are. */
+static struct entry *next_of(const struct key_list *l)
+{
+    return l->next != NULL && l->next->number <= l->moment ? l->next : NULL;
+}
+
+/* False: memory is short. */
+static bool write_some(struct key_list *l, size_t max)
+{
+    size_t bytes = l->written;
+    struct entry *e;
+
+    for (; max > 0 && l->written - bytes < CHUNK_SIZE && (e = next_of(l)) != NULL; max--) {
+        if (!put_key(l, e))
+            return false;
+        l->next = TAILQ_NEXT(e, order);
+    }
+    assert(next_of(l) != NULL || is_whole(l));
+    return true;
+}
+
+/* --- Changes. --- */
+
+void keymap_list_changed(struct keymap *m)
+{
+    if (is_whole(m->list) && m->list->askers == 0)
+        keymap_forget_list(m);
+}
+
+void keymap_list_goes(struct keymap *m, struct entry *e)
+{
+    struct key_list *l = m->list;
+    const struct entry *next = is_whole(l) ? NULL : next_of(l);
+    bool is_missing = next != NULL && e->number >= next->number && e->number <= l->moment;
+
+    if (e == l->next)
+        l->next = TAILQ_NEXT(e, order);
+    if (is_missing && (!reserve_has_spare(m->reserve) || !put_key(l, e)))
+        keymap_forget_list(m); /* who asks for it begins anew, and is told then */
+    else
+        keymap_list_changed(m);
+}
+
+/* --- Asking. --- */
+
+size_t keymap_list_size(const struct keymap *m)
+{
+    return 8 * m->present + m->present_bytes;
+}
+
+uint64_t keymap_ask_list(struct keymap *m)
+{
+    m->list_askers++;
+    if (m->list != NULL && m->list->moment == m->changes)
+        m->list->askers++;
+    return m->changes;
+}
+
+void keymap_leave_list(struct keymap *m, uint64_t ticket)
+{
+    struct key_list *l = m->list;
+
+    m->list_askers--;
+    if (l == NULL || l->moment < ticket)
+        return;
+    l->askers--;
+    if (l->askers == 0 && (!is_whole(l) || l->moment != m->changes))
+        keymap_forget_list(m);
+}
+
+enum store_status keymap_make_list(struct keymap *m, uint64_t ticket, size_t max,
+                                   const struct key_list **out)
+{
+    *out = NULL;
+    if (m->list != NULL && is_whole(m->list) && m->list->moment < ticket && m->list->askers == 0)
+        keymap_forget_list(m);
+    if (m->list == NULL && !begin_list(m))
+        return STORE_NO_MEMORY;
+    if (!is_whole(m->list) && !write_some(m->list, max)) {
+        keymap_forget_list(m);
+        return STORE_NO_MEMORY;
+    }
+    if (is_whole(m->list) && m->list->moment >= ticket)
+        *out = m->list;
+    return STORE_OK;
+}
+
+void keymap_trim(struct keymap *m)
+{
+    const struct key_list *l = m->list;
+
+    if (l != NULL && is_whole(l) && l->askers == 0 &&
+        (l->chunk_count == 0 || l->chunks[l->chunk_count - 1]->refs == 1))
+        keymap_forget_list(m);
+}

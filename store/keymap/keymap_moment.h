@@ -1,0 +1,71 @@
+/* The c10d keys and queues of one keymap as they are at one moment, written bit by bit while they
+ * change; for snapshot.c and keymap*.c.
+ *
+ * Keys stand in a list in the order in which they came, each with a number, and so do queues and
+ * their elements: it is known of each whether it was there at the moment and whether it has been
+ * written. What changes or goes before that is kept (snapshot_ahead.h), and a key that stays is
+ * marked as written. What is forgotten as a whole is not looked at: its lists are handed over. */
+#pragma once
+
+#include "store/disk/snapshot_ahead.h"
+#include "store/keymap/keymap.h"
+
+struct held_picks;
+STAILQ_HEAD(held_picks_list, held_picks);
+
+struct keymap_moment {
+    struct keymap *map; /* has a pointer to this; NULL: it has ended, or this has */
+    struct snapshot_ahead *ahead;
+    const char *name; /* of the space */
+    uint64_t worker_store;
+    uint32_t snapshot;         /* its number: entries that have it are written */
+    uint64_t changes;          /* keymap.changes at that moment: keys above it came later */
+    uint64_t pushes;           /* the same of elements and their queues */
+    struct entry *next;        /* is written next; NULL: all are */
+    struct queue *queue;       /* the same */
+    struct element *first;     /* of that queue; NULL: none of its elements is written yet */
+    struct entry_list entries; /* were forgotten since, and may not be written */
+    struct queue_list queues;
+    size_t bytes; /* what these counted for */
+    struct held_picks_list picks;
+};
+
+/* `name` lives longer. */
+void keymap_moment_begin(struct keymap_moment *k, struct keymap *m, struct snapshot_ahead *ahead,
+                         const char *name, uint64_t worker_store, uint32_t snapshot);
+
+/* Adds what is not written yet to the batch, until that has about so many bytes. False: memory is
+ * short. */
+bool keymap_moment_write(struct keymap_moment *k, struct batch *out, size_t bytes);
+
+static inline bool keymap_moment_is_written(const struct keymap_moment *k)
+{
+    return k->next == NULL && k->queue == NULL && STAILQ_EMPTY(&k->picks);
+}
+
+/* Ends it, before its time or after it; what it holds goes to the graveyard. */
+void keymap_moment_end(struct keymap_moment *k, struct graveyard *g);
+
+/* --- For changes; keymap->moment is this. Nothing here fails but the snapshot. --- */
+
+/* The value of a key is going to change. `overwritten`: its bytes are, where they stand. */
+void keymap_moment_changes(struct keymap_moment *k, struct entry *e, bool overwritten);
+
+/* A key is going to lose its value; it is still in the list. */
+void keymap_moment_loses(struct keymap_moment *k, struct entry *e);
+
+/* The keys of these picks are going to change: the picks are held until they are written, and each
+ * of the keys is told before it changes. NULL: there is no need. */
+struct held_picks *keymap_moment_holds(struct keymap_moment *k, struct key_picks *p);
+void keymap_moment_pick(const struct keymap_moment *k, struct held_picks *held, size_t i);
+
+/* The oldest element of a queue is going to go, and the queue with it when it is the last. */
+void keymap_moment_pops(struct keymap_moment *k, struct queue *q);
+
+/* Takes the lists of what is forgotten, which are empty then; false: it needs none of that. */
+bool keymap_moment_takes(struct keymap_moment *k, struct entry_list *entries,
+                         struct queue_list *queues, size_t bytes);
+
+/* The keymap ends: before its picks go, and when all else has. */
+void keymap_moment_drops_picks(struct keymap_moment *k);
+void keymap_moment_leaves(struct keymap_moment *k);

@@ -1,0 +1,248 @@
+/* Requests with many keys, of which all are to be seen, or changed, at one moment. See keymap.h for
+ * the contract.
+ *
+ * What takes time is to find a key: a hash of its bytes, and memory that is in no cache. So the
+ * keys are found first, over many turns, and their entries are held: an entry that is held stays in
+ * the table, with a value or without one, and so does the entry of a key that is not there. What is
+ * left for the one moment is a walk over entries, a few nanoseconds each. */
+#include <assert.h>
+
+#include "proto/c10d.h"
+#include "store/keymap/keymap_entry.h"
+#include "store/keymap/keymap_moment.h"
+
+#define GROUPED_FIRST 16
+
+static size_t picks_size(size_t room, bool with_values)
+{
+    return sizeof(struct key_picks) +
+           room * (sizeof(struct entry *) + (with_values ? sizeof(struct blob *) : 0));
+}
+
+struct key_picks *keymap_pick_begin(struct keymap *m, size_t count, bool with_values)
+{
+    size_t size = picks_size(count, with_values);
+    struct key_picks *p = account_request(ACCOUNT_WAITERS, account_class_of(size), size);
+
+    if (p == NULL)
+        return NULL;
+    *p = (struct key_picks){.map = m, .room = count, .changes = m->picked_changes};
+    if (with_values)
+        p->values = (struct blob **)(void *)&p->entries[count];
+    TAILQ_INSERT_TAIL(&m->picks, p, entry);
+    return p;
+}
+
+/* NULL: memory is short. */
+static struct entry *pick(struct key_picks *p, struct slice key)
+{
+    struct entry *e = keymap_get_or_create(p->map, key);
+
+    assert(p->count < p->room);
+    if (e == NULL || e->pins == UINT32_MAX)
+        return NULL;
+    e->pins++;
+    if (p->values != NULL)
+        p->values[p->count] = NULL;
+    p->entries[p->count++] = e;
+    return e;
+}
+
+bool keymap_pick(struct key_picks *p, struct slice key)
+{
+    struct entry *e = pick(p, key);
+
+    if (e != NULL && p->values != NULL)
+        p->values[p->count - 1] = blob_ref(e->value);
+    return e != NULL;
+}
+
+/* False: memory is short. */
+static bool make_room_for_grouped(struct key_picks *p)
+{
+    size_t room = p->grouped_room == 0 ? GROUPED_FIRST : p->grouped_room * 2;
+    struct key_pick *more;
+
+    if (p->grouped_count < p->grouped_room)
+        return true;
+    more = account_resize(ACCOUNT_WAITERS, ACCOUNT_ORDINARY, p->grouped,
+                          p->grouped_room * sizeof *more, room * sizeof *more);
+    if (more == NULL)
+        return false;
+    p->grouped = more;
+    p->grouped_room = room;
+    return true;
+}
+
+static bool note_grouped(struct key_picks *p, struct entry *e, const struct blob *value)
+{
+    if (!make_room_for_grouped(p))
+        return false;
+    p->grouped[p->grouped_count++] = (struct key_pick){e, value};
+    return true;
+}
+
+bool keymap_pick_value(struct key_picks *p, struct slice key, struct slice value)
+{
+    const struct keymap *m = p->map;
+    size_t room = entry_room(value.len);
+    struct entry *e = pick(p, key);
+    struct blob *b;
+
+    if (e == NULL)
+        return false;
+    b = account_request(m->kind, account_class_of(room), sizeof *b + room);
+    if (b == NULL)
+        return false;
+    blob_begin(b, m->kind, room);
+    if (value.len != 0)
+        memcpy(b->bytes, value.ptr, value.len);
+    blob_leave_spare(b, room - value.len);
+    p->values[p->count - 1] = b;
+    p->cost += keymap_key_cost(m, key) + value.len;
+    p->more += e->value == NULL ? 0 : value.len;
+    p->less += entry_value(e).len;
+    p->has_shared = p->has_shared || e->pins > 1;
+    return m->groups_of == NULL || !slice_starts_with(key, m->groups_of->prefix) ||
+           note_grouped(p, e, b);
+}
+
+static void let_go(struct keymap *m, struct key_picks *p)
+{
+    struct entry *e = p->entries[p->freed];
+
+    if (p->values != NULL && p->values[p->freed] == e->value)
+        blob_unref(p->values[p->freed]); /* was only taken */
+    else if (p->values != NULL)
+        blob_leave(p->values[p->freed], ACCOUNT_ANSWERS);
+    p->freed++;
+    e->pins--;
+    if (p->tells && e->value != NULL)
+        keymap_wake_all(m, e);
+    keymap_release(m, e);
+}
+
+bool key_picks_free_one(struct key_picks *p)
+{
+    if (p->freed < p->count) {
+        let_go(p->map, p);
+        return true;
+    }
+    TAILQ_REMOVE(&p->map->picks, p, entry);
+    account_free(ACCOUNT_WAITERS, p->grouped, p->grouped_room * sizeof p->grouped[0]);
+    account_free(ACCOUNT_WAITERS, p, picks_size(p->room, p->values != NULL));
+    return false;
+}
+
+void keymap_pick_end(struct key_picks *p)
+{
+    struct graveyard *g = p == NULL ? NULL : p->map->graveyard;
+
+    if (p != NULL && p->is_held)
+        p->is_ended = true;
+    else if (g != NULL)
+        graveyard_add_picks(g, p);
+    else
+        while (p != NULL && key_picks_free_one(p))
+            continue;
+}
+
+void keymap_end_picks(struct keymap *m)
+{
+    struct key_picks *p;
+
+    while ((p = TAILQ_FIRST(&m->picks)) != NULL) {
+        if (p->is_buried)
+            graveyard_forget_picks(m->graveyard, p);
+        while (key_picks_free_one(p))
+            continue;
+    }
+}
+
+/* --- The moment. --- */
+
+/* None of the keys has changed since it was picked. */
+static bool is_unchanged(const struct key_picks *p)
+{
+    return p->changes == p->map->picked_changes;
+}
+
+void key_picks_take_values(struct key_picks *p)
+{
+    if (is_unchanged(p))
+        return;
+    for (size_t i = 0; i < p->count; i++) {
+        struct blob *now = key_picks_entry(p, i)->value;
+
+        if (now == p->values[i])
+            continue;
+        blob_leave(p->values[i], ACCOUNT_ANSWERS);
+        p->values[i] = blob_ref(now);
+    }
+}
+
+/* What the moment of a MULTI_SET touches of the keys that come soon: entries, which are longer than
+ * a line of the cache, and values. Where it is known what the values come to, those of keys that
+ * have one are not looked at. */
+static inline void prefetch_put(const struct key_picks *p, size_t i, bool is_known)
+{
+    const struct entry *e;
+
+    if (i + 32 < p->count) {
+        __builtin_prefetch(&p->entries[i + 32]->value);
+        __builtin_prefetch(&p->entries[i + 32]->watching);
+    }
+    if (i + 16 >= p->count)
+        return;
+    e = p->entries[i + 16];
+    if (e->value == NULL)
+        __builtin_prefetch(e);
+    else if (!is_known)
+        __builtin_prefetch(e->value);
+    if (e->value == NULL || !is_known)
+        __builtin_prefetch(p->values[i + 16]);
+}
+
+/* Puts the value of one key; gives what was there. */
+static inline struct blob *put_pick(struct keymap *m, struct entry *e, struct blob *value,
+                                    bool is_known)
+{
+    struct blob *old = e->value;
+
+    if (old == NULL || !is_known)
+        return keymap_exchange(m, e, value);
+    e->value = value;
+    return old;
+}
+
+/* The values are looked at for those who watch the key alone: they are in no cache. */
+static inline void notify_put(struct keymap *m, struct entry *e, const struct blob *value)
+{
+    if (!TAILQ_EMPTY(&e->watching))
+        keymap_notify_watches(m, e, e->value == NULL ? KEYMAP_CREATED : KEYMAP_UPDATED,
+                              entry_value(e), blob_slice(value));
+}
+
+/* There may be millions who wait for its keys, 20 for each of them. They are told bit by bit, as
+ * the keys are let go of, and of one that goes before that, then: it has been there. */
+void keymap_put_picks(struct keymap *m, struct key_picks *p)
+{
+    struct held_picks *held = m->moment == NULL ? NULL : keymap_moment_holds(m->moment, p);
+    bool is_known = is_unchanged(p) && !p->has_shared;
+
+    p->tells = held == NULL; /* until they are written, none is let go of */
+    if (is_known)
+        keymap_keep_bytes(m, p->more, p->less);
+    for (size_t i = 0; i < p->count; i++) {
+        struct entry *e = p->entries[i];
+
+        prefetch_put(p, i, is_known);
+        if (held != NULL)
+            keymap_moment_pick(m->moment, held, i);
+        notify_put(m, e, p->values[i]);
+        p->values[i] = put_pick(m, e, p->values[i], is_known);
+        if (!p->tells)
+            keymap_wake_all(m, e);
+    }
+    m->picked_changes++;
+}

@@ -1,0 +1,394 @@
+/* Those who wait for keys, queues and barriers, and those who watch a key. See keymap.h for the
+ * contract. */
+#include <assert.h>
+
+#include "proto/c10d.h"
+#include "store/keymap/keymap_entry.h"
+#include "store/session/session.h"
+
+/* A waiter with more registrations than that is freed one at a time. */
+#define FREED_AT_ONCE 256
+
+/* --- Telling. --- */
+
+/* One registration has counted. True when its waiter lacks nothing any more. */
+static bool count_link(struct keymap *m, struct wait_link *link)
+{
+    link->at = NULL;
+    m->ready->work++;
+    if (--link->waiter->missing != 0 || link->waiter->wake.kind == WAKE_ENDED)
+        return false;
+    wake_add(m->ready, &link->waiter->wake);
+    return true;
+}
+
+void keymap_wake_all(struct keymap *m, struct entry *e)
+{
+    struct wait_link *link;
+
+    while ((link = TAILQ_FIRST(&e->waiting)) != NULL) {
+        TAILQ_REMOVE(&e->waiting, link, entry);
+        count_link(m, link);
+    }
+}
+
+/* u8 type, str key, bytes old, bytes new: what TCPStoreBackend's watchers of 1.9 to 2.0 receive.
+ * NULL when memory is short. */
+static struct blob *watch_bytes(enum keymap_change type, const struct slice parts[3])
+{
+    size_t size = 1 + 3 * 8 + parts[0].len + parts[1].len + parts[2].len;
+    struct blob *b = blob_alloc(ACCOUNT_WATCHES, size);
+    struct writer out;
+
+    if (b == NULL)
+        return NULL;
+    out = (struct writer){.ptr = b->bytes, .cap = b->len};
+    writer_u8(&out, (uint8_t)type);
+    for (int i = 0; i < 3; i++) {
+        uint8_t len[8];
+
+        bytes_put_u64(len, parts[i].len);
+        writer_put(&out, len, sizeof len);
+        writer_slice(&out, parts[i]);
+    }
+    return b;
+}
+
+void keymap_notify_watches(struct keymap *m, struct entry *e, enum keymap_change type,
+                           struct slice old, struct slice now)
+{
+    const struct slice parts[3] = {e->node.key, old, now};
+    struct key_watch *w;
+    struct blob *b;
+
+    b = reserve_has_spare(m->reserve) ? watch_bytes(type, parts) : NULL;
+    TAILQ_FOREACH(w, &e->watching, entry)
+        subscription_push(m->ready, m->reserve, w->subscription, b);
+    blob_unref(b);
+}
+
+/* An element is there for one: the oldest waiter that lacks nothing else gets it. Those before it
+ * that still lack another key have seen this one exist, which is all that WAIT counts. */
+void keymap_wake_one(struct keymap *m, struct slice name)
+{
+    struct entry *e = keymap_find(m, name);
+    struct wait_link *link;
+
+    if (e == NULL)
+        return;
+    while ((link = TAILQ_FIRST(&e->waiting)) != NULL) {
+        TAILQ_REMOVE(&e->waiting, link, entry);
+        if (count_link(m, link))
+            break;
+    }
+    keymap_release(m, e);
+}
+
+void keymap_open_barrier(struct keymap *m, struct entry *e)
+{
+    struct wait_link *link;
+
+    while ((link = TAILQ_FIRST(&e->barrier)) != NULL) {
+        if (link->waiter->wake.kind == WAKE_ARRIVAL) {
+            session_passes(link->waiter->wake.owner);
+            keymap_depart(m, link->waiter);
+            continue;
+        }
+        TAILQ_REMOVE(&e->barrier, link, entry);
+        count_link(m, link);
+    }
+}
+
+/* --- Waiting. --- */
+
+static size_t waiter_cost(uint64_t count)
+{
+    return sizeof(struct waiter) + count * sizeof(struct wait_link);
+}
+
+/* A waiter with room for that many registrations. In the limit of bytes, it counts for those that
+ * it has. */
+static struct waiter *waiter_new(struct keymap *m, uint64_t count, void *owner)
+{
+    struct waiter *w = account_request(ACCOUNT_WAITERS, ACCOUNT_ORDINARY, waiter_cost(count));
+
+    if (w == NULL)
+        return NULL;
+    *w = (struct waiter){.wake = {.kind = WAKE_WAITER, .owner = owner}, .cap = count};
+    TAILQ_INSERT_TAIL(&m->open_waiters, w, entry);
+    keymap_count_waiter(m, true);
+    keymap_wait_bytes(m, waiter_cost(0), 0);
+    return w;
+}
+
+/* The same, which is not over before keymap_wait_end(). */
+static struct waiter *waiter_begin(struct keymap *m, uint64_t count, void *owner)
+{
+    struct waiter *w = waiter_new(m, count, owner);
+
+    if (w != NULL)
+        w->missing = 1;
+    return w;
+}
+
+/* One more registration, of a waiter that was made with room for it. */
+static void waiter_add(struct waiter *w, struct entry *e)
+{
+    struct wait_link *link = &w->links[w->count++];
+
+    link->waiter = w;
+    link->at = e;
+    w->missing++;
+    if (w->barrier)
+        TAILQ_INSERT_TAIL(&e->barrier, link, entry);
+    else
+        TAILQ_INSERT_TAIL(&e->waiting, link, entry);
+}
+
+/* The same, of a client: it counts in the limit. */
+static void waiter_register(struct keymap *m, struct waiter *w, struct entry *e)
+{
+    waiter_add(w, e);
+    keymap_wait_bytes(m, sizeof(struct wait_link), 0);
+}
+
+/* True when the request named the key before, and nobody else has registered since. Counting it
+ * once comes to the same; and one request cannot make a change count it 131,072 times. */
+static bool is_registered(const struct waiter *w, const struct entry *e)
+{
+    const struct wait_link *last = TAILQ_LAST(&e->waiting, wait_links);
+
+    return last != NULL && last->waiter == w;
+}
+
+enum store_status keymap_wait_add(struct keymap *m, struct waiter **w, uint64_t room, void *owner,
+                                  struct slice key)
+{
+    uint64_t hash;
+    struct entry *e = keymap_look_up(m, key, &hash);
+    size_t cost = sizeof(struct wait_link) + (*w == NULL ? waiter_cost(0) : 0);
+
+    if ((e != NULL && e->value != NULL) || keymap_find_queue(m, key) != NULL)
+        return STORE_OK;
+    if (!quota_may_wait(m->quota, cost + (e == NULL ? keymap_key_cost(m, key) : 0)))
+        return STORE_FULL;
+    if (*w == NULL)
+        *w = waiter_begin(m, room, owner);
+    if (*w != NULL && e == NULL)
+        e = keymap_create(m, key, hash);
+    if (*w == NULL || e == NULL)
+        return STORE_NO_MEMORY;
+    if (!is_registered(*w, e))
+        waiter_register(m, *w, e);
+    return STORE_OK;
+}
+
+/* A waiter with so few registrations is moved when its room is far too large. */
+#define MOVED_AT_ONCE 4096
+
+/* The other one takes its place: in the lists of the keys, too, some of which have counted. */
+static void take_over(struct keymap *m, struct waiter *w, struct waiter *old)
+{
+    for (uint64_t i = 0; i < old->count; i++) {
+        struct wait_link *link = &old->links[i];
+
+        if (link->at == NULL)
+            continue;
+        waiter_register(m, w, link->at);
+        TAILQ_REMOVE(&link->at->waiting, link, entry);
+        link->at = NULL;
+    }
+}
+
+/* Its room is for all keys that were asked for. If most of them are there, it is given back. */
+__attribute__((noinline)) static struct waiter *waiter_fit(struct keymap *m, struct waiter *w)
+{
+    struct waiter *fitting = waiter_new(m, w->missing, w->wake.owner);
+
+    if (fitting == NULL)
+        return w;
+    take_over(m, fitting, w);
+    keymap_cancel(m, w);
+    return fitting;
+}
+
+struct waiter *keymap_wait_end(struct keymap *m, struct waiter *w)
+{
+    if (w == NULL)
+        return NULL;
+    if (--w->missing == 0) {
+        keymap_cancel(m, w);
+        return NULL;
+    }
+    return w->count < w->cap / 2 && w->count <= MOVED_AT_ONCE ? waiter_fit(m, w) : w;
+}
+
+enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t count, void *owner,
+                              struct waiter **out)
+{
+    enum store_status status = STORE_OK;
+    struct waiter *w = NULL;
+    struct slice key;
+
+    *out = NULL;
+    for (; status == STORE_OK && c10d_next_blob(&keys, &key); count--)
+        status = keymap_wait_add(m, &w, count, owner, key);
+    if (status == STORE_OK)
+        *out = keymap_wait_end(m, w);
+    else
+        keymap_cancel(m, w);
+    return status;
+}
+
+enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *owner,
+                                      struct waiter **out)
+{
+    struct entry *e = keymap_get_or_create(m, key);
+    struct waiter *w = e == NULL ? NULL : waiter_new(m, 1, owner);
+
+    if (w == NULL) {
+        if (e != NULL)
+            keymap_release(m, e);
+        return STORE_NO_MEMORY;
+    }
+    w->barrier = true;
+    waiter_register(m, w, e);
+    *out = w;
+    return STORE_OK;
+}
+
+static void unlink_wait(struct keymap *m, struct waiter *w, struct wait_link *link)
+{
+    struct entry *e = link->at;
+
+    if (e == NULL)
+        return;
+    if (w->barrier)
+        TAILQ_REMOVE(&e->barrier, link, entry);
+    else
+        TAILQ_REMOVE(&e->waiting, link, entry);
+    keymap_release(m, e);
+}
+
+/* Ends some registrations, or if there are none, the waiter: false. */
+static bool free_some(struct keymap *m, struct waiter *w, uint64_t max)
+{
+    if (w->count > 0) {
+        uint64_t count = w->count;
+
+        for (; max > 0 && w->count > 0; max--)
+            unlink_wait(m, w, &w->links[--w->count]);
+        keymap_wait_bytes(m, 0, (count - w->count) * sizeof(struct wait_link));
+        return true;
+    }
+    TAILQ_REMOVE(&m->open_waiters, w, entry);
+    keymap_wait_bytes(m, 0, waiter_cost(0));
+    account_free(ACCOUNT_WAITERS, w, waiter_cost(w->cap));
+    return false;
+}
+
+/* While a waiter is in the graveyard, its owner is the keymap. */
+bool waiter_free_some(struct waiter *w)
+{
+    return free_some(w->wake.owner, w, 1);
+}
+
+void keymap_cancel(struct keymap *m, struct waiter *w)
+{
+    if (w == NULL)
+        return;
+    wake_remove(m->ready, &w->wake);
+    keymap_count_waiter(m, false);
+    if (w->count > FREED_AT_ONCE && m->graveyard != NULL) {
+        w->wake.kind = WAKE_ENDED;
+        w->wake.owner = m;
+        graveyard_add_waiter(m->graveyard, w);
+        return;
+    }
+    while (free_some(m, w, UINT64_MAX))
+        continue;
+}
+
+/* It takes no memory, and is not one of the clients that wait. */
+static void arrive(struct keymap *m, struct entry *e, struct waiter *w, struct session *session)
+{
+    *w = (struct waiter){.wake = {.kind = WAKE_ARRIVAL, .owner = session}, .cap = 1};
+    w->barrier = true;
+    waiter_add(w, e);
+    TAILQ_INSERT_TAIL(&m->open_waiters, w, entry);
+}
+
+void keymap_arrive(struct keymap *m, struct slice key, struct waiter *w, struct session *session)
+{
+    struct entry *e = keymap_find(m, key);
+
+    if (e != NULL)
+        arrive(m, e, w, session);
+}
+
+size_t keymap_arrive_memory(const struct keymap *m, struct slice key)
+{
+    return reserve_cost(keymap_key_cost(m, key));
+}
+
+void keymap_arrive_anew(struct keymap *m, struct slice key, struct waiter *w,
+                        struct session *session)
+{
+    arrive(m, keymap_get_or_make(m, key), w, session);
+}
+
+void keymap_depart(struct keymap *m, struct waiter *w)
+{
+    if (w->count == 0)
+        return;
+    unlink_wait(m, w, &w->links[0]);
+    TAILQ_REMOVE(&m->open_waiters, w, entry);
+    w->count = 0;
+}
+
+void keymap_end_waiters(struct keymap *m)
+{
+    struct waiter *w;
+
+    while ((w = TAILQ_FIRST(&m->open_waiters)) != NULL) {
+        assert(w->wake.kind == WAKE_ENDED);
+        graveyard_forget_waiter(m->graveyard, w);
+        while (free_some(m, w, UINT64_MAX))
+            continue;
+    }
+}
+
+enum store_status keymap_watch(struct keymap *m, struct slice key,
+                               struct subscription *subscription, struct key_watch **out)
+{
+    struct key_watch *w;
+    struct entry *e;
+
+    if (!quota_may_wait(m->quota, keymap_key_cost(m, key) + sizeof(struct key_watch)))
+        return STORE_FULL;
+    e = keymap_get_or_create(m, key);
+    w = e == NULL ? NULL : account_request_zeroed(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, sizeof *w);
+    if (w == NULL) {
+        if (e != NULL)
+            keymap_release(m, e);
+        return STORE_NO_MEMORY;
+    }
+    w->subscription = subscription;
+    w->at = e;
+    TAILQ_INSERT_TAIL(&e->watching, w, entry);
+    TAILQ_INSERT_TAIL(&m->watches, w, all);
+    keymap_count_waiter(m, true);
+    keymap_wait_bytes(m, sizeof *w, 0);
+    *out = w;
+    return STORE_OK;
+}
+
+void keymap_unwatch(struct keymap *m, struct key_watch *w)
+{
+    TAILQ_REMOVE(&w->at->watching, w, entry);
+    TAILQ_REMOVE(&m->watches, w, all);
+    keymap_release(m, w->at);
+    keymap_count_waiter(m, false);
+    keymap_wait_bytes(m, 0, sizeof *w);
+    account_free(ACCOUNT_WATCHES, w, sizeof *w);
+}

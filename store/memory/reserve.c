@@ -1,0 +1,86 @@
+/* Memory that is held back for changes. See reserve.h for the contract. */
+#include "store/memory/reserve.h"
+
+#include <stdlib.h>
+
+void reserve_init(struct reserve *r)
+{
+    *r = (struct reserve){0};
+    reserve_grow(r, RESERVE_STANDING); /* or later */
+}
+
+void reserve_fini(struct reserve *r)
+{
+    free(r->block);
+    *r = (struct reserve){0};
+}
+
+static bool take(struct reserve *r, size_t size)
+{
+    void *block = malloc(size);
+
+    if (block == NULL)
+        return false;
+    free(r->block);
+    *r = (struct reserve){block, size};
+    return true;
+}
+
+bool reserve_grow(struct reserve *r, size_t need)
+{
+    return take(r, need < RESERVE_STANDING ? RESERVE_STANDING : need);
+}
+
+bool reserve_grow_little(struct reserve *r, size_t need)
+{
+    return take(r, need + RESERVE_SLACK);
+}
+
+/* Not by making a large block less, which would still have pages of its own: the standing one is a
+ * piece of the heap, where small pieces can take its place. */
+void reserve_restore(struct reserve *r)
+{
+    void *block = malloc(RESERVE_STANDING);
+
+    if (block == NULL)
+        return;
+    free(r->block);
+    *r = (struct reserve){block, RESERVE_STANDING};
+}
+
+/* malloc() has none. */
+void *reserve_give(struct reserve *r, enum account_kind kind, size_t len)
+{
+    void *p = NULL;
+
+    if (r->size != 0) {
+        reserve_fini(r);
+        p = account_alloc(kind, len);
+    }
+    if (p == NULL)
+        abort();
+    return p;
+}
+
+void *reserve_realloc(struct reserve *r, enum account_kind kind, void *old, size_t old_len,
+                      size_t len)
+{
+    void *p = account_realloc(kind, old, old_len, len);
+
+    if (p == NULL && r->size != 0) {
+        reserve_fini(r);
+        p = account_realloc(kind, old, old_len, len);
+    }
+    if (p == NULL)
+        abort();
+    return p;
+}
+
+struct blob *reserve_blob(struct reserve *r, enum account_kind kind, struct slice bytes)
+{
+    struct blob *b = reserve_blob_alloc(r, kind, bytes.len);
+
+    if (bytes.len != 0)
+        memcpy(b->bytes, bytes.ptr, bytes.len);
+    return b;
+}

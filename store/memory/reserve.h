@@ -1,0 +1,86 @@
+/* Memory that is held back so that applying a change cannot fail: before a change is let through,
+ * reserve_hold() makes sure of as much as the change can take at most; when malloc() has none left
+ * while the change is applied, reserve_alloc() gives back the block that is held and takes from
+ * that. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "store/memory/blob.h"
+
+/* What is held all the time: small changes find it there and allocate nothing. */
+#define RESERVE_STANDING (64u << 10)
+
+struct reserve {
+    void *block;
+    size_t size; /* for changes of that cost; 0: it has been given back, since malloc() has none
+                    left */
+};
+
+/* Takes the standing block, if there is memory. */
+void reserve_init(struct reserve *r);
+void reserve_fini(struct reserve *r);
+
+/* What one allocation of that length takes at most, with what malloc() adds to it. */
+static inline size_t reserve_cost(size_t len)
+{
+    return len + 64;
+}
+
+static inline size_t reserve_blob_cost(size_t cap)
+{
+    return reserve_cost(sizeof(struct blob) + cap);
+}
+
+/* For reserve_hold(). */
+bool reserve_grow(struct reserve *r, size_t need);
+
+/* The same with no more than this change takes, and what its pieces may leave between them: for one
+ * that makes room, when there is not even the standing block. */
+#define RESERVE_SLACK (4u << 10)
+bool reserve_grow_little(struct reserve *r, size_t need);
+
+/* True: allocations of that cost in all will succeed, until reserve_settle(). */
+static inline bool reserve_hold(struct reserve *r, size_t need)
+{
+    return need <= r->size || reserve_grow(r, need);
+}
+
+/* For reserve_settle(). */
+void reserve_restore(struct reserve *r);
+
+/* The change is applied: what is held is the standing block again, as far as there is memory. */
+static inline void reserve_settle(struct reserve *r)
+{
+    if (r->size != RESERVE_STANDING)
+        reserve_restore(r);
+}
+
+/* True while memory may be taken for what is not part of the change, and can be done without. Once
+ * malloc() has none left, all that the block leaves is for the change. */
+static inline bool reserve_has_spare(const struct reserve *r)
+{
+    return r->size != 0;
+}
+
+/* As account_alloc(), account_realloc() and blob_alloc(), of what is held. They abort when more is
+ * asked for than was held and there is none: then the cost was reckoned wrongly. */
+void *reserve_give(struct reserve *r, enum account_kind kind, size_t len); /* for reserve_alloc() */
+
+static inline void *reserve_alloc(struct reserve *r, enum account_kind kind, size_t len)
+{
+    void *p = account_alloc(kind, len);
+
+    return p != NULL ? p : reserve_give(r, kind, len);
+}
+
+void *reserve_realloc(struct reserve *r, enum account_kind kind, void *old, size_t old_len,
+                      size_t len);
+
+static inline struct blob *reserve_blob_alloc(struct reserve *r, enum account_kind kind, size_t cap)
+{
+    return blob_begin((struct blob *)reserve_alloc(r, kind, sizeof(struct blob) + cap), kind, cap);
+}
+
+struct blob *reserve_blob(struct reserve *r, enum account_kind kind, struct slice bytes);

@@ -1,0 +1,318 @@
+/* A hash table of structs that embed a table_node. See table.h for the contract. */
+#include "store/memory/table.h"
+
+#include <assert.h>
+
+#define FIRST_BUCKETS 64
+
+/* So many buckets of the old array move with each node that is added: they have all moved long
+ * before the new one is too small. Of one that is nearly empty, more do, with each node that is
+ * removed, too: before there are so few that the next one is due. */
+#define MOVED_AT_A_TIME 4
+#define EMPTY_AT_A_TIME 16
+
+/* An array of that size has pages of its own, which are zero, and go back at once. */
+#define PAGES_FROM (1u << 20)
+
+void table_init(struct table *t, enum account_kind kind, uint64_t seed,
+                const struct reserve *reserve)
+{
+    *t = (struct table){.buckets = &t->first, .kind = kind, .seed = seed, .reserve = reserve};
+}
+
+static void free_array(const struct table *t, struct table_node **array, size_t count)
+{
+    size_t size = count * sizeof(struct table_node *);
+
+    if (array == NULL || array == &t->first)
+        return;
+    if (size >= PAGES_FROM)
+        account_free_pages(t->kind, array, size);
+    else
+        account_free(t->kind, array, size);
+}
+
+static void free_old(struct table *t)
+{
+    free_array(t, t->old, t->old_mask + 1);
+    t->old = NULL;
+}
+
+void table_fini(struct table *t)
+{
+    free_array(t, t->buckets, t->mask + 1);
+    free_old(t);
+    table_init(t, t->kind, t->seed, t->reserve);
+}
+
+/* Folds the 128-bit product: each bit of both factors reaches each bit of the result. */
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+    unsigned __int128 product = (unsigned __int128)a * b;
+
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* The last `left` bytes of it, fewer than eight, as a number. */
+static uint64_t last_bytes(struct slice key, size_t left)
+{
+    uint64_t v = 0;
+
+    if (key.len >= 8)
+        return bytes_get_u64(key.ptr + key.len - 8) >> (64 - 8 * left);
+    for (size_t i = 0; i < left; i++)
+        v |= (uint64_t)key.ptr[i] << (8 * i);
+    return v;
+}
+
+#define ODD1 UINT64_C(0x9e3779b97f4a7c15)
+#define ODD2 UINT64_C(0xd1342543de82ef95)
+
+static inline uint64_t hash_rest(uint64_t h, struct slice key, const uint8_t *p, size_t left,
+                                 uint64_t seed)
+{
+    for (; left >= 8; left -= 8, p += 8)
+        h = mix(h ^ bytes_get_u64(p), ODD1);
+    if (left > 0)
+        h = mix(h ^ last_bytes(key, left) ^ ((uint64_t)left << 56), ODD1);
+    return mix(h ^ seed, ODD2);
+}
+
+/* Of long keys, four words a step, in four sums: a product has to wait for the one before it, and
+ * products of different sums do not. */
+#define LONG_KEY 128
+__attribute__((noinline)) static uint64_t hash_long(uint64_t h, struct slice key, uint64_t seed)
+{
+    uint64_t sums[4] = {h, mix(h ^ ODD1, ODD2), mix(h ^ ODD2, ODD1), h ^ ODD2};
+    const uint8_t *p = key.ptr;
+    size_t left = key.len;
+
+    for (; left >= 32; left -= 32, p += 32) {
+        for (int i = 0; i < 4; i++)
+            sums[i] = mix(sums[i] ^ bytes_get_u64(p + 8 * i), ODD1);
+    }
+    for (int i = 1; i < 4; i++)
+        h = mix(h ^ sums[i], ODD1) ^ sums[0];
+    return hash_rest(h, key, p, left, seed);
+}
+
+/* Eight bytes a step. Keys of one job share long prefixes and differ in a digit, which is what the
+ * multiplications are for; the seed keeps peers from choosing keys that collide. */
+static uint64_t hash_bytes(struct slice key, uint64_t seed)
+{
+    uint64_t h = seed ^ mix(key.len ^ ODD1, ODD2);
+
+    return key.len >= LONG_KEY ? hash_long(h, key, seed)
+                               : hash_rest(h, key, key.ptr, key.len, seed);
+}
+
+/* The first of these nodes that has the key. */
+static struct table_node *find_in(struct table_node *n, uint64_t hash, struct slice key)
+{
+    for (; n != NULL; n = n->next) {
+        if (n->hash == hash && slice_equal(n->key, key))
+            return n;
+    }
+    return NULL;
+}
+
+static struct table_node *find(const struct table *t, struct slice key, uint64_t hash)
+{
+    struct table_node *found = find_in(t->buckets[hash & t->mask], hash, key);
+
+    return found == NULL && t->old != NULL ? find_in(t->old[hash & t->old_mask], hash, key) : found;
+}
+
+struct table_node *table_find(const struct table *t, struct slice key)
+{
+    return t->count == 0 ? NULL : find(t, key, hash_bytes(key, t->seed));
+}
+
+struct table_node *table_find_hashed(const struct table *t, struct slice key, uint64_t *hash)
+{
+    *hash = hash_bytes(key, t->seed);
+    return find(t, key, *hash);
+}
+
+uint64_t table_hash(const struct table *t, struct slice key)
+{
+    return hash_bytes(key, t->seed);
+}
+
+struct table_node *table_find_like(const struct table *t, const struct table_node *node)
+{
+    return find(t, node->key, node->hash);
+}
+
+/* The link that leads to the node. */
+static struct table_node **find_link(struct table *t, const struct table_node *node)
+{
+    struct table_node **link = &t->buckets[node->hash & t->mask];
+
+    while (*link != NULL && *link != node)
+        link = &(*link)->next;
+    if (*link != NULL)
+        return link;
+    assert(t->old != NULL);
+    for (link = &t->old[node->hash & t->old_mask]; *link != node; link = &(*link)->next)
+        assert(*link != NULL);
+    return link;
+}
+
+static bool is_moved(const struct table *t, const struct table_node *node)
+{
+    const struct table_node *n = t->buckets[node->hash & t->mask];
+
+    while (n != NULL && n != node)
+        n = n->next;
+    return n != NULL;
+}
+
+struct table_node *table_find_next(const struct table *t, const struct table_node *node)
+{
+    struct table_node *found = find_in(node->next, node->hash, node->key);
+
+    if (found == NULL && t->old != NULL && is_moved(t, node))
+        found = find_in(t->old[node->hash & t->old_mask], node->hash, node->key);
+    return found;
+}
+
+static void push(struct table_node **buckets, size_t mask, struct table_node *node)
+{
+    struct table_node **bucket = &buckets[node->hash & mask];
+
+    node->next = *bucket;
+    *bucket = node;
+}
+
+/* Behind those that have been added since, so that of one key the newest is found first. */
+static void move_bucket(struct table *t)
+{
+    struct table_node *n = t->old[t->moved], *next;
+
+    t->old[t->moved++] = NULL;
+    for (; n != NULL; n = next) {
+        struct table_node **end = &t->buckets[n->hash & t->mask];
+
+        while (*end != NULL)
+            end = &(*end)->next;
+        next = n->next;
+        n->next = NULL;
+        *end = n;
+    }
+}
+
+static void move_some(struct table *t, size_t count)
+{
+    while (count-- > 0 && t->moved <= t->old_mask)
+        move_bucket(t);
+    if (t->moved > t->old_mask)
+        free_old(t);
+}
+
+/* Another array; false: there is no memory for it. */
+static bool begin_moving(struct table *t, enum account_class class, size_t count)
+{
+    size_t size = count * sizeof(struct table_node *);
+    struct table_node **array;
+
+    if ((t->reserve != NULL && !reserve_has_spare(t->reserve)) || !account_has_room(class, size))
+        return false;
+    array = size >= PAGES_FROM ? account_request_pages(t->kind, size)
+                               : account_request_zeroed(t->kind, class, size);
+    if (array == NULL)
+        return false;
+    t->old = t->buckets;
+    t->old_mask = t->mask;
+    t->moved = 0;
+    t->buckets = array;
+    t->mask = count - 1;
+    t->few = count > TABLE_SMALL ? count / 8 : 0;
+    return true;
+}
+
+/* A small table moves at once. */
+static void grow(struct table *t)
+{
+    size_t count = t->mask + 1 < FIRST_BUCKETS ? FIRST_BUCKETS : (t->mask + 1) * 2;
+
+    if (begin_moving(t, ACCOUNT_ORDINARY, count) && count <= TABLE_SMALL)
+        move_some(t, SIZE_MAX);
+}
+
+static size_t moved_at_a_time(const struct table *t)
+{
+    return t->mask < t->old_mask ? EMPTY_AT_A_TIME : MOVED_AT_A_TIME;
+}
+
+/* It is half full then, and far from growing as from getting smaller once more. */
+__attribute__((cold, noinline)) static void shrink(struct table *t)
+{
+    if (t->still)
+        return;
+    if (t->old != NULL)
+        move_some(t, moved_at_a_time(t));
+    else
+        begin_moving(t, ACCOUNT_SMALL, (t->mask + 1) / 4);
+}
+
+void table_expect(struct table *t, size_t count)
+{
+    size_t buckets = FIRST_BUCKETS;
+
+    while (buckets < count && buckets <= SIZE_MAX / 4 / sizeof t->first)
+        buckets *= 2;
+    if (t->count == 0 && t->old == NULL && buckets > t->mask + 1 &&
+        begin_moving(t, ACCOUNT_ORDINARY, buckets))
+        move_some(t, SIZE_MAX);
+}
+
+uint64_t table_prefetch(const struct table *t, struct slice key)
+{
+    uint64_t hash = hash_bytes(key, t->seed);
+
+    __builtin_prefetch(&t->buckets[hash & t->mask]);
+    return hash;
+}
+
+void table_prefetch_node(const struct table *t, uint64_t hash)
+{
+    const struct table_node *n = t->buckets[hash & t->mask];
+
+    if (n != NULL)
+        __builtin_prefetch(&n->hash);
+}
+
+void table_add(struct table *t, struct table_node *node)
+{
+    table_add_hashed(t, node, hash_bytes(node->key, t->seed));
+}
+
+void table_add_hashed(struct table *t, struct table_node *node, uint64_t hash)
+{
+    if (t->old != NULL)
+        move_some(t, moved_at_a_time(t));
+    else if (t->count > t->mask)
+        grow(t);
+    node->hash = hash;
+    push(t->buckets, t->mask, node);
+    t->count++;
+}
+
+void table_remove(struct table *t, struct table_node *node)
+{
+    *find_link(t, node) = node->next;
+    t->count--;
+    if (t->old != NULL || t->count < t->few)
+        shrink(t);
+}
+
+size_t table_bucket_count(const struct table *t)
+{
+    return t->mask + 1 + (t->old == NULL ? 0 : t->old_mask + 1);
+}
+
+struct table_node *table_bucket(const struct table *t, size_t i)
+{
+    return i <= t->mask ? t->buckets[i] : t->old[i - t->mask - 1];
+}

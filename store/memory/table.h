@@ -1,0 +1,82 @@
+/* A hash table of structs that embed a table_node and own their key bytes. It finds, adds and
+ * removes; it allocates nothing but its bucket array. Order of iteration is the owner's business
+ * (keep a list beside it), so that nothing visible depends on the seed. */
+#pragma once
+
+#include "store/memory/reserve.h"
+
+struct table_node {
+    struct table_node *next;
+    struct slice key; /* lives as long as the node is in the table */
+    uint64_t hash;
+};
+
+struct table {
+    struct table_node **buckets;
+    struct table_node *first; /* the one bucket of a table that has not grown yet */
+    size_t mask;              /* number of buckets - 1 */
+    struct table_node **old;  /* while the size changes: those that have not moved yet; or NULL */
+    size_t old_mask;
+    size_t moved; /* so many buckets of `old` are empty now */
+    size_t count;
+    size_t few; /* with fewer nodes than that, there are far too many buckets */
+    bool still; /* see table_keep_still() */
+    enum account_kind kind;
+    uint64_t seed; /* secret from peers: a peer that can guess hashes can make one long chain */
+    const struct reserve *reserve;
+};
+
+/* The table stays where it is from now on. It grows only while `reserve` has memory to spare; NULL:
+ * whenever there is memory. */
+void table_init(struct table *t, enum account_kind kind, uint64_t seed,
+                const struct reserve *reserve);
+
+/* Frees the array; the nodes are the caller's. */
+void table_fini(struct table *t);
+
+/* NULL when there is none. */
+struct table_node *table_find(const struct table *t, struct slice key);
+
+/* The same; *hash is the key's, for table_add_hashed(). */
+struct table_node *table_find_hashed(const struct table *t, struct slice key, uint64_t *hash);
+
+/* Another node of the same key, behind this one; NULL when there is none. */
+struct table_node *table_find_next(const struct table *t, const struct table_node *node);
+
+/* Adds a node whose key is set and is not in the table yet. Grows the array when it can, and moves
+ * a few nodes at a time if there are many; when memory is short, chains get longer instead. */
+void table_add(struct table *t, struct table_node *node);
+
+/* The same, of a key that was looked for in this table. */
+void table_add_hashed(struct table *t, struct table_node *node, uint64_t hash);
+
+/* So many nodes are going to be added: an empty table gets its size at once, if there is memory. */
+void table_expect(struct table *t, size_t count);
+
+/* The hash of a key, and the node that has the key of this one, whose hash is set to that. */
+uint64_t table_hash(const struct table *t, struct slice key);
+struct table_node *table_find_like(const struct table *t, const struct table_node *node);
+
+/* A key is going to be looked for soon: first the place where it would be is fetched into the
+ * cache, and some time later the node that is there. */
+uint64_t table_prefetch(const struct table *t, struct slice key);
+void table_prefetch_node(const struct table *t, uint64_t hash);
+
+/* Removes a node that is in the table. A large array that is nearly empty gives way to a smaller
+ * one, when there is memory for that, to which a few nodes move at a time. */
+void table_remove(struct table *t, struct table_node *node);
+
+/* Removing moves no others, until it may again. */
+static inline void table_keep_still(struct table *t, bool still)
+{
+    t->still = still;
+}
+
+/* All nodes are in one of these, until one is added, or removed from a table that is not kept
+ * still. */
+size_t table_bucket_count(const struct table *t);
+struct table_node *table_bucket(const struct table *t, size_t i);
+
+/* A table of up to so many buckets moves all its nodes at once when it grows, and does not get
+ * smaller. */
+#define TABLE_SMALL 4096u

@@ -1,0 +1,310 @@
+/* How sessions are kept, changed and ended. See session.h for the contract. */
+#include "store/session/session.h"
+
+#include <assert.h>
+
+#include "store/space.h"
+
+void sessions_init(struct sessions *s, struct space *space, struct reserve *reserve, uint64_t seed,
+                   struct quota *quota)
+{
+    *s = (struct sessions){.space = space, .reserve = reserve, .quota = quota};
+    table_init(&s->table, ACCOUNT_SESSIONS, seed, reserve);
+    TAILQ_INIT(&s->list);
+}
+
+void sessions_fini(struct sessions *s)
+{
+    struct session *session;
+
+    while ((session = TAILQ_FIRST(&s->list)) != NULL)
+        session_end(s, session);
+    table_fini(&s->table);
+    account_free(ACCOUNT_SESSIONS, s->spare, SESSION_COST);
+}
+
+static struct slice key_of(const uint64_t *id)
+{
+    return (struct slice){(const uint8_t *)id, sizeof *id};
+}
+
+struct session *session_find(const struct sessions *s, uint64_t id)
+{
+    return (struct session *)table_find(&s->table, key_of(&id)); /* node is the first member */
+}
+
+/* Stands behind the session. */
+static struct waiter *waiter_of(const struct session *session)
+{
+    return (struct waiter *)(uintptr_t)(session + 1);
+}
+
+bool session_passed(const struct session *session)
+{
+    return !keymap_stands(waiter_of(session));
+}
+
+struct slice session_barrier(const struct session *session)
+{
+    const struct waiter *w = waiter_of(session);
+
+    return keymap_stands(w) ? w->links[0].at->node.key : (struct slice){0};
+}
+
+/* What it uses, of those that there are. */
+static struct keymap *keys_of(const struct session *session)
+{
+    return space_keys(session->home->space, session->worker_store);
+}
+
+/* --- Memory. --- */
+
+enum store_status session_prepare(struct sessions *s, uint64_t id)
+{
+    if (session_find(s, id) != NULL)
+        return STORE_OK;
+    if (!quota_has_room(s->quota, 0, SESSION_COST))
+        return STORE_FULL;
+    if (s->spare == NULL)
+        s->spare = account_request(ACCOUNT_SESSIONS, ACCOUNT_ORDINARY, SESSION_COST);
+    return s->spare != NULL ? STORE_OK : STORE_NO_MEMORY;
+}
+
+size_t session_memory(const struct sessions *s, uint64_t id)
+{
+    return s->spare != NULL || session_find(s, id) != NULL ? 0 : reserve_cost(SESSION_COST);
+}
+
+static struct session *session_new(struct sessions *s, uint64_t id)
+{
+    struct session *session = s->spare;
+
+    s->spare = NULL;
+    if (session == NULL)
+        session = reserve_alloc(s->reserve, ACCOUNT_SESSIONS, SESSION_COST);
+    memset(session, 0, SESSION_COST);
+    session->id = id;
+    session->node.key = key_of(&session->id);
+    session->home = s;
+    session->snapshot = s->moment == NULL ? 0 : s->moment->snapshot;
+    TAILQ_INSERT_TAIL(&s->list, session, order);
+    table_add(&s->table, &session->node);
+    quota_keep(s->quota, &s->bytes, SESSION_COST, 0);
+    return session;
+}
+
+struct session *session_get_or_create(struct sessions *s, uint64_t id)
+{
+    struct session *session = session_find(s, id);
+
+    return session != NULL ? session : session_new(s, id);
+}
+
+/* --- Changes. --- */
+
+/* Before each of them. */
+static void note_change(struct session *session)
+{
+    if (session->home->moment != NULL)
+        session_moment_changes(session->home->moment, session);
+}
+
+static size_t cost_of(const struct blob *b)
+{
+    return b == NULL ? 0 : sizeof *b + b->len;
+}
+
+/* Takes the reference. */
+static void keep_popped(struct session *session, struct blob *b)
+{
+    struct sessions *s = session->home;
+
+    quota_keep(s->quota, &s->bytes, cost_of(b), cost_of(session->popped));
+    blob_leave(session->popped, ACCOUNT_ANSWERS);
+    session->popped = b;
+    if (b != NULL)
+        blob_hold(b, ACCOUNT_SESSIONS);
+}
+
+/* Takes the only reference. */
+static void keep_memo(struct session *session, struct blob *b)
+{
+    struct sessions *s = session->home;
+
+    quota_keep(s->quota, &s->bytes, cost_of(b), cost_of(session->memo));
+    blob_unref(session->memo);
+    session->memo = b;
+}
+
+static void set_answer(struct session *session, struct slice answer)
+{
+    assert(answer.len <= SESSION_ANSWER_MAX);
+    session->answer_len = (uint8_t)answer.len;
+    if (answer.len != 0)
+        memcpy(session->answer, answer.ptr, answer.len);
+}
+
+/* `flags` are such as a session can have, with an answer of that length. */
+static bool are_flags(uint8_t flags, size_t answer_len)
+{
+    bool answered = (flags & RELAY_ANSWERED) != 0;
+
+    return flags == (flags & (RELAY_ANSWERED | RELAY_TOOK)) && answered == (answer_len != 0) &&
+           answer_len <= SESSION_ANSWER_MAX;
+}
+
+bool session_can_be_done(const struct sessions *s, const struct session_done *c)
+{
+    const struct session *session = session_find(s, c->id);
+    const struct keymap *keys =
+        session == NULL ? &s->space->keys : space_keys(s->space, session->worker_store);
+
+    if (c->number <= (session == NULL ? 0 : session->number))
+        return false;
+    if (c->flags == RELAY_ARRIVED)
+        return !c->popped;
+    return are_flags(c->flags, c->answer.len) &&
+           (!c->popped || (c->answer.len != 0 && (c->blob != NULL || keys->popped != NULL)));
+}
+
+void session_do(struct sessions *s, const struct session_done *c)
+{
+    struct session *session = session_get_or_create(s, c->id);
+    struct keymap *keys = keys_of(session);
+    bool arrived = c->flags == RELAY_ARRIVED;
+
+    note_change(session);
+    keymap_depart(keys, waiter_of(session));
+    keep_popped(session, !c->popped        ? NULL
+                         : c->blob != NULL ? blob_ref(c->blob)
+                                           : keymap_take_popped(keys));
+    set_answer(session, arrived ? (struct slice){0} : c->answer);
+    session->number = c->number;
+    session->flags = c->flags;
+    if (arrived)
+        keymap_arrive(keys, c->answer, waiter_of(session), session);
+}
+
+/* One session more or less uses a worker store. */
+static void count_use(const struct session *session, bool more)
+{
+    struct worker_store *store =
+        session->worker_store == 0
+            ? NULL
+            : worker_stores_find(&session->home->space->worker_stores, session->worker_store);
+
+    if (store != NULL)
+        store->sessions += more ? 1 : UINT64_MAX;
+}
+
+enum store_status session_check_bind(const struct sessions *s, const struct session_bind *c)
+{
+    const struct session *session = session_find(s, c->id);
+
+    if (space_keys(s->space, c->worker_store) == NULL)
+        return STORE_ABSENT;
+    return session != NULL && !session_passed(session) && session->worker_store != c->worker_store
+               ? STORE_IN_USE
+               : STORE_OK;
+}
+
+void session_bind(struct sessions *s, const struct session_bind *c)
+{
+    struct session *session = session_get_or_create(s, c->id);
+
+    note_change(session);
+    count_use(session, false);
+    session->is_worker = c->is_worker;
+    session->worker_store = c->worker_store;
+    count_use(session, true);
+}
+
+bool session_can_have_memo(const struct sessions *s, const struct session_memo *c)
+{
+    return c->bytes.len <= SESSION_MEMO_MAX && session_find(s, c->id) != NULL;
+}
+
+bool session_memo_fits(const struct sessions *s, const struct session_memo *c)
+{
+    const struct session *session = session_find(s, c->id);
+
+    return session != NULL &&
+           quota_has_room(s->quota, cost_of(session->memo), sizeof(struct blob) + c->bytes.len);
+}
+
+/* NULL: it is empty. */
+static struct blob *memo_blob(const struct sessions *s, struct slice bytes)
+{
+    return bytes.len == 0 ? NULL : reserve_blob(s->reserve, ACCOUNT_SESSIONS, bytes);
+}
+
+void session_set_memo(struct sessions *s, const struct session_memo *c)
+{
+    struct session *session = session_find(s, c->id);
+
+    note_change(session);
+    keep_memo(session, memo_blob(s, c->bytes));
+}
+
+void session_passes(struct session *session)
+{
+    note_change(session);
+}
+
+void session_end(struct sessions *s, struct session *session)
+{
+    if (s->moment != NULL)
+        session_moment_loses(s->moment, session);
+    keymap_depart(keys_of(session), waiter_of(session));
+    keep_popped(session, NULL);
+    keep_memo(session, NULL);
+    count_use(session, false);
+    quota_keep(s->quota, &s->bytes, 0, SESSION_COST);
+    TAILQ_REMOVE(&s->list, session, order);
+    table_remove(&s->table, &session->node);
+    account_free(ACCOUNT_SESSIONS, session, SESSION_COST);
+}
+
+/* --- Snapshots. --- */
+
+bool session_load(struct sessions *s, const struct session_state *state)
+{
+    const struct session_bind bind = {state->id, state->is_worker, state->worker_store};
+    bool arrived = state->flags == RELAY_ARRIVED;
+    struct session *session;
+
+    if (session_find(s, state->id) != NULL || session_check_bind(s, &bind) != STORE_OK ||
+        (arrived ? state->answer.len != 0 : !are_flags(state->flags, state->answer.len)) ||
+        state->memo.len > SESSION_MEMO_MAX ||
+        !reserve_hold(s->reserve,
+                      session_memory(s, state->id) + reserve_blob_cost(state->memo.len)))
+        return false;
+    session_bind(s, &bind);
+    session = session_find(s, state->id);
+    session->number = state->number;
+    session->flags = state->flags;
+    set_answer(session, state->answer);
+    keep_memo(session, memo_blob(s, state->memo));
+    reserve_settle(s->reserve);
+    return true;
+}
+
+bool session_load_held(struct sessions *s, const struct key_put *held)
+{
+    struct session *session = session_find(s, bytes_get_u64(held->key.ptr));
+    bool arrived;
+
+    if (session == NULL || session->popped != NULL || !session_passed(session))
+        return false;
+    arrived = session->flags == RELAY_ARRIVED;
+    if ((!arrived && session->answer_len == 0) ||
+        !reserve_hold(s->reserve, arrived ? keymap_arrive_memory(keys_of(session), held->value)
+                                          : reserve_blob_cost(held->value.len)))
+        return false;
+    if (arrived)
+        keymap_arrive_anew(keys_of(session), held->value, waiter_of(session), session);
+    else
+        keep_popped(session, reserve_blob(s->reserve, ACCOUNT_SESSIONS, held->value));
+    reserve_settle(s->reserve);
+    return true;
+}

@@ -1,0 +1,160 @@
+/* Sessions of relays: what the store has to know of a client behind a relay so that each of its
+ * requests is carried out exactly once, whoever of relay and store is restarted in between.
+ *
+ * The relay numbers the requests of a session. A request that has changed anything is followed by
+ * SESSION_DONE in the same batch: its number, and what it was answered. When the relay sends its
+ * requests again, those up to that number have been carried out; those behind it have changed
+ * nothing, or were never here, and are carried out now.
+ *
+ * Answers. Those of ADD, DELETE and of a BARRIER that opens are some bytes, which are kept. That of
+ * QUEUE_POP ends with the element, of which a reference is kept: the journal does not write it
+ * again, since the QUEUE_POP before it has taken the same element off the same queue (see
+ * keymap_take_popped()); a snapshot writes it. Of a COMPARE_SET that took effect the relay knows
+ * the answer. An answer is kept until the next SESSION_DONE of its session, or its end.
+ *
+ * Barriers. A BARRIER that has to wait is SESSION_DONE with RELAY_ARRIVED and the key: it is
+ * counted now. From then on the session stands in the barrier itself, beside the clients that wait
+ * there, and it opens for the one as for the others, by the change BARRIER_OPEN; whether it has,
+ * session_passed() says, however often the key was deleted, or counted up anew, meanwhile. So who
+ * sends the request again is not counted again, and passes if the barrier has opened since it was
+ * counted; else it waits for that. A barrier is of the keys that its session is bound to.
+ *
+ * Sessions stay when their space is reset or forgets its keys: their clients are connected, and
+ * what was answered to them was. Those in a barrier wait on, as other clients do. A worker store is
+ * not dropped while a session is bound to it.
+ *
+ * Memo. Some bytes that mean something to the daemon alone, and that it wants to know of the
+ * session's client after a start.
+ *
+ * How many there are is the matter of those who make them: each is a connection of a client. */
+#pragma once
+
+#include "proto/relay.h"
+#include "store/change/change.h"
+#include "store/change/result.h"
+#include "store/keymap/keymap.h"
+#include "store/memory/quota.h"
+#include "store/memory/table.h"
+
+#include <sys/queue.h>
+
+struct batch;
+struct snapshot_ahead;
+struct space;
+
+/* An answer that is kept, but for an element. */
+#define SESSION_ANSWER_MAX 64u
+#define SESSION_MEMO_MAX   1280u
+
+struct session {
+    struct table_node node; /* the id */
+    TAILQ_ENTRY(session) order;
+    struct sessions *home;
+    uint64_t id;           /* the relay's; its bytes are the key */
+    uint64_t number;       /* the last request that has changed anything; 0: none */
+    uint64_t worker_store; /* whose keys it uses; 0: the space's own */
+    struct blob *popped;   /* the answer ends with it: its length in eight bytes, and the bytes */
+    struct blob *memo;     /* NULL: none */
+    uint32_t snapshot;     /* the number of the one that has it already */
+    uint8_t flags;         /* RELAY_ANSWERED, RELAY_TOOK, RELAY_ARRIVED: what became of it */
+    bool is_worker;
+    uint8_t answer_len;
+    uint8_t answer[SESSION_ANSWER_MAX];
+};
+
+TAILQ_HEAD(session_list, session);
+
+/* Those of one space. */
+struct sessions {
+    struct table table;
+    struct session_list list;      /* in no order that means anything */
+    struct session *spare;         /* memory for the next one; NULL: none, see session_prepare() */
+    struct session_moment *moment; /* a snapshot is being written; NULL: none */
+    struct space *space;
+    struct reserve *reserve;
+    struct quota *quota; /* of the space */
+    size_t bytes;        /* of sessions, their memos, and of elements that they were answered */
+};
+
+void sessions_init(struct sessions *s, struct space *space, struct reserve *reserve, uint64_t seed,
+                   struct quota *quota);
+
+/* Before the keys of the space end. */
+void sessions_fini(struct sessions *s);
+
+/* NULL when there is none. */
+struct session *session_find(const struct sessions *s, uint64_t id);
+
+/* Whether the barrier in which the session stood has opened, or is no more. Of a session with
+ * RELAY_ARRIVED. */
+bool session_passed(const struct session *session);
+
+/* The key of the barrier in which it stands; none: it does not. */
+struct slice session_barrier(const struct session *session);
+
+/* Before a request of a session that may change something: makes sure that its SESSION_DONE finds
+ * memory, and that the space has room for one session more. STORE_NO_MEMORY, STORE_FULL. */
+enum store_status session_prepare(struct sessions *s, uint64_t id);
+
+/* Before a SESSION_MEMO: false when the space has no room for it, or there is no such session. */
+bool session_memo_fits(const struct sessions *s, const struct session_memo *c);
+
+/* --- Changes; for parts.c and snapshot_load.c only. --- */
+
+/* What each costs by itself. */
+#define SESSION_COST (sizeof(struct session) + sizeof(struct waiter) + sizeof(struct wait_link))
+
+/* What a change takes of the reserve at most if it is about this session. */
+size_t session_memory(const struct sessions *s, uint64_t id);
+
+/* The session, made when there is none. */
+struct session *session_get_or_create(struct sessions *s, uint64_t id);
+
+/* True when the request may be the next one that has changed something. */
+bool session_can_be_done(const struct sessions *s, const struct session_done *c);
+void session_do(struct sessions *s, const struct session_done *c);
+
+/* STORE_ABSENT, STORE_IN_USE: see engine_session_bind(). */
+enum store_status session_check_bind(const struct sessions *s, const struct session_bind *c);
+void session_bind(struct sessions *s, const struct session_bind *c);
+
+/* True when the session is there, and the memo is not too long. */
+bool session_can_have_memo(const struct sessions *s, const struct session_memo *c);
+void session_set_memo(struct sessions *s, const struct session_memo *c);
+
+/* Ends one that there is. */
+void session_end(struct sessions *s, struct session *session);
+
+/* A session as a snapshot has it, which there is not yet; what it holds. False: it does not fit, or
+ * memory is short. */
+bool session_load(struct sessions *s, const struct session_state *state);
+bool session_load_held(struct sessions *s, const struct key_put *held);
+
+/* For keymap_wait.c: the barrier in which it stands opens. */
+void session_passes(struct session *session);
+
+/* --- The sessions as they are at one moment, written bit by bit while they change; for snapshot.c.
+ * A session that changes or ends before it is written is kept as it was. --- */
+
+struct session_moment {
+    struct sessions *sessions; /* have a pointer to this; NULL: it has ended */
+    struct snapshot_ahead *ahead;
+    const char *name;     /* of the space */
+    uint32_t snapshot;    /* its number: sessions that have it are written, or came later */
+    struct session *next; /* is written next; NULL: all are */
+};
+
+/* `name` lives longer. */
+void session_moment_begin(struct session_moment *m, struct sessions *s,
+                          struct snapshot_ahead *ahead, const char *name, uint32_t snapshot);
+
+/* Adds what is not written yet to the batch, until that has about so many bytes. False: memory is
+ * short. */
+bool session_moment_write(struct session_moment *m, struct batch *out, size_t bytes);
+
+/* Before its time or after it; also twice. */
+void session_moment_end(struct session_moment *m);
+
+/* For session.c: it is going to change; it goes. */
+void session_moment_changes(struct session_moment *m, struct session *session);
+void session_moment_loses(struct session_moment *m, struct session *session);

@@ -1,0 +1,613 @@
+/* The etcd v2 tree of a space: its nodes, and changes as they are applied. See tree.h for the
+ * contract; tree_check.c decides about changes, tree_read.c has what only looks. */
+#include "store/tree/tree.h"
+
+#include <assert.h>
+
+#include "store/tree/tree_snapshot.h"
+
+/* --- Nodes. --- */
+
+/* There are more nodes below a directory now, which count for so many bytes; or less, since numbers
+ * wrap. */
+static void count_below(struct tree *t, struct node *dir, size_t nodes, size_t bytes)
+{
+    t->count += nodes;
+    quota_keep(t->quota, &t->bytes, bytes, 0);
+    for (; dir != NULL; dir = dir->parent) {
+        dir->below += nodes;
+        dir->below_bytes += bytes;
+    }
+}
+
+/* Makes a node and hangs it in, and does not count it. `value` NULL: a directory; else the
+ * reference is taken. The parent is there and has no such child. */
+static struct node *node_make(struct tree *t, struct node *parent, struct slice path,
+                              struct blob *value, uint64_t index)
+{
+    struct node *n = reserve_alloc(t->reserve, ACCOUNT_TREES, sizeof *n + path.len);
+    uint8_t *copy = (uint8_t *)(n + 1);
+
+    memcpy(copy, path.ptr, path.len);
+    *n = (struct node){.by_path = {.key = {copy, path.len}},
+                       .parent = parent,
+                       .value = value,
+                       .created = index,
+                       .modified = index};
+    TAILQ_INIT(&n->children);
+    table_add(&t->nodes, &n->by_path);
+    if (parent != NULL)
+        TAILQ_INSERT_TAIL(&parent->children, n, sibling);
+    return n;
+}
+
+struct node *tree_add_node(struct tree *t, struct node *parent, struct slice path,
+                           struct blob *value, uint64_t index)
+{
+    struct node *n = node_make(t, parent, path, value, index);
+
+    count_below(t, parent, 1, tree_node_cost(n));
+    return n;
+}
+
+static struct node *add_root(struct tree *t)
+{
+    return tree_add_node(t, NULL, slice_str("/"), NULL, 0);
+}
+
+void tree_free_node(struct node *n)
+{
+    blob_leave(n->value, ACCOUNT_HISTORY);
+    account_free(ACCOUNT_TREES, n, sizeof *n + n->by_path.key.len);
+}
+
+/* A node without children, that is counted no more. */
+static void node_release(struct tree *t, struct node *n, struct node_list *siblings)
+{
+    assert(TAILQ_EMPTY(&n->children));
+    expiry_remove(&t->expiry, &n->expiry);
+    if (siblings != NULL)
+        TAILQ_REMOVE(siblings, n, sibling);
+    table_remove(&t->nodes, &n->by_path);
+    tree_free_node(n);
+}
+
+static void node_free(struct tree *t, struct node *n)
+{
+    count_below(t, n->parent, (size_t)-1, -tree_node_cost(n));
+    node_release(t, n, n->parent == NULL ? NULL : &n->parent->children);
+}
+
+/* Frees a node and all below it, deepest first, and tells those who watch each of them. Walks with
+ * the nodes' own links: a tree may be deeper than the stack. */
+static void remove_all(struct tree *t, struct node *top, struct tree_event *e)
+{
+    struct node *n = top;
+
+    for (;;) {
+        struct node *child = TAILQ_FIRST(&n->children), *up = n->parent;
+
+        if (child != NULL) {
+            n = child;
+            continue;
+        }
+        if (e != NULL)
+            watch_tell_removed(&t->hub, e, n->by_path.key);
+        node_free(t, n);
+        if (n == top)
+            return;
+        n = up;
+    }
+}
+
+/* --- What is removed with all below it. --- */
+
+static bool is_living(const struct tree *t, const struct node *n)
+{
+    while (n->parent != NULL)
+        n = n->parent;
+    return n == t->root;
+}
+
+struct node *tree_find_living(const struct tree *t, struct node *n)
+{
+    while (n != NULL && !is_living(t, n))
+        n = (struct node *)table_find_next(&t->nodes, &n->by_path);
+    return n;
+}
+
+/* Tells those who watch a node at `top` or below it. */
+static void tell_all(struct tree *t, const struct node *top, struct tree_event *e)
+{
+    struct slice prefix = top->by_path.key, path;
+    struct watch_walk walk = {0};
+    bool all = top == t->root; /* whoever watches the root itself is told once, as of any event */
+
+    while (watch_next_path(&t->hub, &walk, &path)) {
+        bool below = slice_starts_with(path, prefix) &&
+                     (path.len == prefix.len || path.ptr[prefix.len] == '/');
+
+        if ((all ? !tree_is_root(path) : below) && tree_find(t, path) != NULL)
+            watch_tell_removed(&t->hub, e, path);
+    }
+}
+
+/* The first that is there of a node and those behind it. At most *left are looked at. */
+static struct node *first_living(struct node *n, size_t *left)
+{
+    for (; n != NULL && tree_is_removed(n) && *left > 0; --*left)
+        n = TAILQ_NEXT(n, sibling);
+    return *left > 0 ? n : NULL;
+}
+
+/* The node that comes next below `top`, each before what is below it. NULL: there is none, or *left
+ * are looked at. */
+static struct node *next_below(const struct node *top, struct node *n, size_t *left)
+{
+    struct node *next = first_living(TAILQ_FIRST(&n->children), left);
+
+    for (; next == NULL && n != top && *left > 0; n = n->parent)
+        next = first_living(TAILQ_NEXT(n, sibling), left);
+    *left -= next != NULL;
+    return next;
+}
+
+/* The same one by one, when there are but few: else there are fewer who watch. */
+static void tell_below(struct tree *t, struct node *top, struct tree_event *e)
+{
+    size_t left = t->cut_from;
+
+    for (struct node *n = top; n != NULL; n = next_below(top, n, &left))
+        continue;
+    if (left == 0) {
+        tell_all(t, top, e);
+        return;
+    }
+    left = SIZE_MAX;
+    for (struct node *n = top; n != NULL; n = next_below(top, n, &left))
+        watch_tell_removed(&t->hub, e, n->by_path.key);
+}
+
+/* What is removed counts no more. */
+static void uncount(struct tree *t, const struct node *top)
+{
+    count_below(t, top->parent, -(top->below + 1), -(tree_node_cost(top) + top->below_bytes));
+}
+
+/* A directory with all below it, which is in no list. Its nodes stay in the table until they are
+ * freed; they are told from others by having no way up to the root. */
+static void drop(struct tree *t, struct node *top)
+{
+    TAILQ_INSERT_TAIL(&t->dead, top, sibling);
+    top->parent = NULL;
+    t->cuts++;
+    t->past_bytes += tree_node_cost(top) + top->below_bytes;
+    tree_free_later(t);
+}
+
+/* Takes a directory off the tree. */
+static void cut(struct tree *t, struct node *top)
+{
+    uncount(t, top);
+    TAILQ_REMOVE(&top->parent->children, top, sibling);
+    drop(t, top);
+}
+
+/* The same for a node that snapshots may see. */
+static void bury(struct tree *t, struct node *n)
+{
+    uncount(t, n);
+    tree_past_bury(t, n);
+}
+
+void tree_free_later(struct tree *t)
+{
+    size_t bytes = t->past_bytes;
+
+    t->past_bytes = 0;
+    if (t->graveyard != NULL)
+        graveyard_add_tree(t->graveyard, t, bytes);
+    else
+        tree_free_dead(t, SIZE_MAX, &bytes);
+}
+
+bool tree_has_dead(const struct tree *t)
+{
+    return !TAILQ_EMPTY(&t->dead) || tree_past_is_due(t);
+}
+
+size_t tree_free_dead(struct tree *t, size_t count, size_t *bytes)
+{
+    size_t freed = 0;
+    struct node *n;
+
+    *bytes = 0;
+    for (; freed < count && tree_past_is_due(t); freed++)
+        *bytes += tree_past_release(t);
+    n = TAILQ_FIRST(&t->dead);
+    for (; n != NULL && freed < count; freed++) {
+        struct node *child, *up;
+
+        while ((child = TAILQ_FIRST(&n->children)) != NULL)
+            n = child;
+        up = n->parent;
+        *bytes += tree_node_cost(n);
+        t->cuts -= up == NULL;
+        node_release(t, n, up == NULL ? &t->dead : &up->children);
+        n = up != NULL ? up : TAILQ_FIRST(&t->dead);
+    }
+    return freed;
+}
+
+/* --- Where a path leads. --- */
+
+struct slice tree_parent_path(struct slice path)
+{
+    size_t len = path.len;
+
+    while (len > 0 && path.ptr[len - 1] != '/')
+        len--;
+    return (struct slice){path.ptr, len > 1 ? len - 1 : 1};
+}
+
+enum etcd_code tree_walk(const struct tree *t, struct slice path, struct node **out,
+                         struct slice *where)
+{
+    const struct node *n = t->root;
+
+    *out = tree_find(t, path);
+    if (*out != NULL)
+        return ETCD_OK;
+    /* The fast way failed: go down from the root to the component that is to blame. */
+    for (size_t i = 2; i <= path.len; i++) {
+        struct slice part = {path.ptr, i};
+
+        if (i < path.len && path.ptr[i] != '/')
+            continue;
+        n = tree_find_in(t, n, part);
+        *where = part;
+        if (n == NULL)
+            return ETCD_KEY_NOT_FOUND;
+        if (n->value != NULL)
+            return ETCD_NOT_A_DIRECTORY;
+    }
+    return ETCD_KEY_NOT_FOUND;
+}
+
+const struct node *tree_peek(const struct tree *t, struct slice path)
+{
+    return tree_find(t, path);
+}
+
+/* Makes the directories on the way from `top` to `path` that are missing: all that are below it.
+ * They are counted together, or each would be a walk up to the root. */
+static struct node *make_directories(struct tree *t, struct node *top, struct slice path)
+{
+    struct node *last = top, *n;
+    size_t count = 0, bytes = 0;
+
+    for (size_t i = top->by_path.key.len + 1; i <= path.len; i++) {
+        if (i == path.len || path.ptr[i] == '/')
+            last = node_make(t, last, (struct slice){path.ptr, i}, NULL, t->index + 1);
+    }
+    for (n = last; n != top; n = n->parent) {
+        n->below = count++;
+        n->below_bytes = bytes;
+        bytes += tree_node_cost(n);
+    }
+    count_below(t, top, count, bytes);
+    return last;
+}
+
+/* The directory that `path` lies in; the missing ones on the way are made. */
+static struct node *get_or_create_parent(struct tree *t, struct slice path)
+{
+    struct slice above = tree_parent_path(path);
+    struct node *n = tree_find(t, above), *next;
+
+    if (n != NULL)
+        return n;
+    n = t->root;
+    for (size_t i = 2; i <= above.len; i++) {
+        if (i < above.len && above.ptr[i] != '/')
+            continue;
+        next = tree_find_in(t, n, (struct slice){path.ptr, i});
+        if (next == NULL)
+            return make_directories(t, n, above);
+        n = next;
+    }
+    return n;
+}
+
+/* --- Deadlines. --- */
+
+static void set_deadline(struct tree *t, struct node *n, int64_t expires_ns)
+{
+    expiry_remove(&t->expiry, &n->expiry);
+    n->expiry.at_ns = 0;
+    if (expires_ns != 0)
+        expiry_add(&t->expiry, &n->expiry, expires_ns);
+}
+
+static struct node *first_to_expire(const struct tree *t)
+{
+    struct expiry_node *first = expiry_first(&t->expiry);
+
+    return first == NULL ? NULL : (struct node *)((char *)first - offsetof(struct node, expiry));
+}
+
+#define DEAD_DEADLINES_MAX 32 /* that are looked at at a time */
+
+struct node *tree_first_to_expire(struct tree *t)
+{
+    struct node *n = first_to_expire(t);
+
+    if (t->cuts == 0)
+        return n;
+    for (int i = 0; i < DEAD_DEADLINES_MAX && n != NULL && !is_living(t, n); i++) {
+        expiry_remove(&t->expiry, &n->expiry);
+        n = first_to_expire(t);
+    }
+    return n != NULL && is_living(t, n) ? n : NULL;
+}
+
+/* --- Events. --- */
+
+enum tree_counter tree_counter_of(enum etcd_action action)
+{
+    static const enum tree_counter counters[] = {
+        [ETCD_SET] = TREE_SETS,        [ETCD_CREATE] = TREE_CREATES,
+        [ETCD_UPDATE] = TREE_UPDATES,  [ETCD_COMPARE_AND_SWAP] = TREE_SWAPS,
+        [ETCD_DELETE] = TREE_DELETES,  [ETCD_COMPARE_AND_DELETE] = TREE_SWAP_DELETES,
+        [ETCD_EXPIRE] = TREE_COUNTERS,
+    };
+
+    return counters[action];
+}
+
+static void publish(struct tree *t, struct tree_event *e, struct tree_result *out)
+{
+    t->index++;
+    assert(e->node.modified == t->index);
+    if (e->action == ETCD_EXPIRE)
+        t->expired++;
+    else
+        t->succeeded[tree_counter_of(e->action)]++;
+    watch_publish(&t->hub, e);
+    tree_event_unref(e); /* the history holds it for a thousand more */
+    *out = (struct tree_result){.event = e};
+}
+
+/* An event of the next index, with the node as it is now for its prevNode. */
+static struct tree_event *event_about(struct tree *t, enum etcd_action action, const struct node *n,
+                                      int64_t now_ns)
+{
+    struct tree_event *e = tree_event_new(t->reserve, action, n->by_path.key);
+
+    e->has_prev = true;
+    e->prev_value = blob_ref(n->value);
+    tree_node_view(n, now_ns, &e->prev);
+    e->prev.key = e->node.key;
+    e->node.modified = t->index + 1;
+    e->node.created = n->created;
+    e->node.dir = n->value == NULL;
+    return e;
+}
+
+static void view_value(struct tree_event *e, const struct node *n)
+{
+    if (n->value == NULL)
+        return;
+    e->value = blob_ref(n->value);
+    e->node.has_value = true;
+    e->node.value = blob_slice(n->value);
+}
+
+static void view_deadline(struct tree_event *e, const struct node *n, int64_t now_ns)
+{
+    struct etcd_node shown;
+
+    tree_node_view(n, now_ns, &shown);
+    e->node.has_expiration = shown.has_expiration;
+    e->node.expires_ns = shown.expires_ns;
+    e->node.ttl_s = shown.ttl_s;
+}
+
+/* --- Changes. --- */
+
+/* The value that a change gives to a node; NULL: a directory. */
+static struct blob *new_value(struct tree *t, const struct tree_put *c, const struct node *old)
+{
+    if (c->keep_value)
+        return blob_ref(old->value);
+    if (c->blob != NULL)
+        return blob_adopt(blob_ref(c->blob), ACCOUNT_TREES);
+    return c->dir ? NULL : reserve_blob(t->reserve, ACCOUNT_TREES, c->value);
+}
+
+static void view_outcome(struct tree_event *e, const struct node *n, const struct tree_put *c)
+{
+    view_value(e, n);
+    view_deadline(e, n, c->now_ns);
+    e->refresh = c->refresh;
+}
+
+/* A new node, in the place of one that there may be (internalCreate in etcd). */
+static struct tree_event *replace(struct tree *t, const struct tree_put *c)
+{
+    struct node *old = c->parent != NULL ? c->node : tree_find(t, c->path), *n;
+    struct node *parent = c->parent != NULL ? c->parent : get_or_create_parent(t, c->path);
+    struct blob *value = new_value(t, c, old);
+    struct tree_event *e;
+
+    if (old != NULL) {
+        e = event_about(t, c->action, old, c->now_ns);
+        if (t->keeps_past && tree_past_holds(t, old))
+            bury(t, old);
+        else
+            node_free(t, old);
+    } else {
+        e = tree_event_new(t->reserve, c->action, c->path);
+        e->node.modified = t->index + 1;
+    }
+    e->node.dir = value == NULL;
+    e->node.created = t->index + 1;
+    n = tree_add_node(t, parent, c->path, value, t->index + 1);
+    set_deadline(t, n, c->expires_ns);
+    view_outcome(e, n, c);
+    return e;
+}
+
+/* A new value and deadline for a node that stays. */
+static struct tree_event *change_in_place(struct tree *t, const struct tree_put *c)
+{
+    struct node *n = c->node != NULL ? c->node : tree_find(t, c->path);
+    struct tree_event *e = event_about(t, c->action, n, c->now_ns);
+
+    if (t->keeps_past)
+        tree_past_note(t, n);
+    if (!c->keep_value) {
+        count_below(t, n->parent, 0, c->value.len - n->value->len);
+        blob_leave(n->value, ACCOUNT_HISTORY);
+        n->value = new_value(t, c, n);
+    }
+    if (n->value != NULL)
+        n->modified = t->index + 1; /* a directory keeps its own, as in etcd */
+    set_deadline(t, n, c->expires_ns);
+    view_outcome(e, n, c);
+    return e;
+}
+
+static void remove_node(struct tree *t, struct node *n, enum etcd_action action, int64_t now_ns,
+                        struct tree_result *out)
+{
+    struct tree_event *e = event_about(t, action, n, now_ns);
+
+    if (t->keeps_past && tree_past_holds(t, n)) {
+        tell_below(t, n, e);
+        bury(t, n);
+    } else if (n->below < t->cut_from) {
+        remove_all(t, n, e);
+    } else {
+        tell_all(t, n, e);
+        cut(t, n);
+    }
+    publish(t, e, out);
+}
+
+/* Of so many nodes no past is kept: those who see one lose it. */
+static void postpone(struct tree *t, int64_t by_ns)
+{
+    tree_snapshots_overtake(t);
+    expiry_postpone(&t->expiry, by_ns);
+}
+
+void tree_apply(struct tree *t, const struct change *change, struct tree_result *out)
+{
+    const struct tree_remove *gone = &change->tree_remove;
+    const struct tree_put *put = &change->tree_put;
+
+    if (change->kind == CHANGE_TREE_POSTPONE)
+        postpone(t, change->by_ns);
+    else if (change->kind == CHANGE_TREE_REMOVE)
+        remove_node(t, gone->node != NULL ? gone->node : tree_find(t, gone->path), gone->action,
+                    gone->now_ns, out);
+    else if (put->action == ETCD_SET || put->action == ETCD_CREATE)
+        publish(t, replace(t, put), out);
+    else
+        publish(t, change_in_place(t, put), out);
+}
+
+/* As if the root were a directory that is removed, and another one made in its place. */
+uint64_t tree_clear(struct tree *t, int64_t now_ns)
+{
+    struct node *old = t->root;
+    uint64_t count = old->below;
+    struct tree_result result;
+    struct tree_event *e;
+
+    if (count == 0)
+        return 0;
+    e = event_about(t, ETCD_DELETE, old, now_ns);
+    tell_all(t, old, e);
+    uncount(t, old);
+    t->root = add_root(t);
+    if (t->keeps_past)
+        tree_past_bury(t, old);
+    else
+        drop(t, old);
+    publish(t, e, &result);
+    return count;
+}
+
+/* --- What changes take. --- */
+
+/* The event, and what is left for snapshots. */
+static size_t event_memory(const struct tree *t, struct slice path)
+{
+    return reserve_cost(sizeof(struct tree_event) + path.len) +
+           (t->keeps_past ? reserve_cost(sizeof(struct tree_past)) : 0);
+}
+
+/* A node, and each directory on the way to it that may be missing. */
+static size_t nodes_memory(const struct tree *t, const struct tree_put *c)
+{
+    struct slice path = c->path;
+    size_t sum = reserve_cost(sizeof(struct node) + path.len);
+
+    if (c->parent != NULL || tree_find(t, tree_parent_path(path)) != NULL)
+        return sum;
+    for (size_t i = 1; i < path.len; i++)
+        sum += path.ptr[i] == '/' ? reserve_cost(sizeof(struct node) + i) : 0;
+    return sum;
+}
+
+size_t tree_memory(const struct tree *t, const struct change *change)
+{
+    const struct tree_put *put = &change->tree_put;
+
+    if (change->kind == CHANGE_TREE_POSTPONE)
+        return 0;
+    if (change->kind == CHANGE_TREE_REMOVE)
+        return event_memory(t, change->tree_remove.path);
+    return event_memory(t, put->path) + nodes_memory(t, put) +
+           (put->blob != NULL ? 0 : reserve_blob_cost(put->value.len)) + expiry_memory(&t->expiry);
+}
+
+size_t tree_clear_memory(const struct tree *t)
+{
+    return event_memory(t, slice_str("/")) + reserve_cost(sizeof(struct node) + 1);
+}
+
+/* --- The whole. --- */
+
+#define CUT_FROM 64
+
+void tree_init(struct tree *t, struct ready_list *ready, struct reserve *reserve, uint64_t seed,
+               struct quota *quota)
+{
+    *t = (struct tree){
+        .index = TREE_FIRST_INDEX, .quota = quota, .reserve = reserve, .cut_from = CUT_FROM};
+    TAILQ_INIT(&t->dead);
+    TAILQ_INIT(&t->snapshots);
+    STAILQ_INIT(&t->pasts);
+    table_init(&t->nodes, ACCOUNT_TREES, seed, reserve);
+    expiry_init(&t->expiry, reserve);
+    watch_hub_init(&t->hub, ready, reserve, quota, seed, TREE_FIRST_INDEX);
+    t->root = add_root(t);
+}
+
+void tree_fini(struct tree *t)
+{
+    size_t bytes;
+
+    assert(TAILQ_EMPTY(&t->snapshots));
+    tree_free_dead(t, SIZE_MAX, &bytes);
+    if (t->graveyard != NULL)
+        graveyard_forget_tree(t->graveyard, t, bytes);
+    remove_all(t, t->root, NULL);
+    account_free(ACCOUNT_TREES, t->in_order_path, t->in_order_room);
+    watch_hub_fini(&t->hub);
+    expiry_fini(&t->expiry);
+    table_fini(&t->nodes);
+}

@@ -1,0 +1,147 @@
+/* The etcd v2 tree of a space: keys and directories with indexes, TTLs and events.
+ *
+ * The rules are those of etcd 3.4.23, etcdserver/api/v2store (store.go, node.go). Paths begin with
+ * '/' and do not end with one, except the root, which is "/"; the callers see to that. Changes come
+ * only through store_apply(). */
+#pragma once
+
+#include "store/change/change.h"
+#include "store/change/result.h"
+#include "store/memory/graveyard.h"
+#include "store/tree/expiry.h"
+#include "store/tree/watch.h"
+
+/* A fresh etcd answers its first request at this index. */
+#define TREE_FIRST_INDEX 3
+
+/* Components and bytes of a path. etcd has no limit but that of an HTTP head, 1 MiB, and each
+ * directory keeps its whole path: one of 1 MiB would take gigabytes. */
+#define TREE_DEPTH_MAX 1024
+#define TREE_PATH_MAX  4096
+
+/* True when a path is within both. */
+bool tree_path_fits(struct slice path);
+
+TAILQ_HEAD(node_list, node);
+TAILQ_HEAD(tree_snapshot_list, tree_snapshot);
+STAILQ_HEAD(tree_past_list, tree_past);
+
+struct node {
+    struct table_node by_path; /* the whole path; its bytes follow the struct */
+    struct node *parent;       /* NULL: the root */
+    TAILQ_ENTRY(node) sibling;
+    struct node_list children;
+    size_t below;              /* of a directory: nodes below it */
+    size_t below_bytes;        /* what they count for */
+    struct blob *value;        /* NULL: a directory */
+    struct expiry_node expiry; /* at_ns 0: it has no deadline */
+    struct tree_past *past;    /* what snapshots see in its place, the newest first; mostly NULL */
+    uint64_t created;
+    uint64_t modified;
+};
+
+enum tree_counter {
+    TREE_GETS,
+    TREE_SETS,
+    TREE_DELETES,
+    TREE_UPDATES,
+    TREE_CREATES,
+    TREE_SWAPS,
+    TREE_SWAP_DELETES,
+    TREE_COUNTERS,
+};
+
+struct tree {
+    struct table nodes;
+    struct node *root;
+    size_t count; /* nodes, without those that were removed and are not freed yet */
+    uint64_t index;
+    struct expiry expiry;
+    struct watch_hub hub;
+    size_t bytes;
+    struct quota *quota; /* of the space */
+    uint64_t succeeded[TREE_COUNTERS];
+    uint64_t failed[TREE_COUNTERS];
+    uint64_t expired;
+    struct node_list dead; /* tops of what was removed and is not freed yet: of no parent */
+    size_t cuts;           /* those, and those that snapshots hold */
+    struct tree_snapshot_list snapshots; /* see tree_snapshot.h */
+    struct tree_past_list pasts;
+    size_t past_bytes; /* what those counted for that the graveyard does not know of yet */
+    bool keeps_past;   /* either is not empty: a change leaves something behind */
+    struct graveyard *graveyard; /* frees that bit by bit; NULL: it is freed at once */
+    TAILQ_ENTRY(tree) buried;    /* in the graveyard while it is_buried */
+    bool is_buried;
+    size_t cut_from;        /* a directory with so many nodes below it is freed bit by bit */
+    uint8_t *in_order_path; /* of the in-order key that was asked for last */
+    size_t in_order_room;
+    struct reserve *reserve; /* the store's */
+};
+
+void tree_init(struct tree *t, struct ready_list *ready, struct reserve *reserve, uint64_t seed,
+               struct quota *quota);
+
+/* All watches are closed by now. */
+void tree_fini(struct tree *t);
+
+/* --- Changes; for parts.c only. --- */
+
+/* Decides about a TREE_… command. True: *change is what comes of it; TREE_EXPIRE: the first node
+ * that is due. False: nothing is to change, and *out says why. */
+bool tree_check(struct tree *t, const struct command *c, struct change *change,
+                struct tree_result *out);
+
+/* A change that was checked finds no memory. */
+void tree_refuse(struct tree *t, const struct change *change, struct tree_result *out);
+
+/* True when a change that was decoded finds what it takes for granted. */
+bool tree_can_apply(const struct tree *t, const struct change *change);
+
+/* What tree_apply() takes of the reserve at most. */
+size_t tree_memory(const struct tree *t, const struct change *change);
+
+/* Carries out a change that was checked. */
+void tree_apply(struct tree *t, const struct change *change, struct tree_result *out);
+
+/* Removes everything at once: one delete event, of the root, which those who watch anything below
+ * it are told, too. Returns how many nodes went. */
+uint64_t tree_clear(struct tree *t, int64_t now_ns);
+size_t tree_clear_memory(const struct tree *t);
+
+/* For snapshot_load(): what a snapshot has of a tree, before its events and its nodes; each in its
+ * order. They fill a tree that has none. False: it is none, or memory is short. */
+bool tree_load_state(struct tree *t, const struct space_state *state);
+bool tree_load_event(struct tree *t, const struct event_state *state);
+bool tree_load_node(struct tree *t, const struct node_state *state);
+
+/* For graveyard.c: frees at most so many of the nodes that were removed. Returns how many, and what
+ * they counted for. */
+size_t tree_free_dead(struct tree *t, size_t count, size_t *bytes);
+
+/* True when there are some that may go. */
+bool tree_has_dead(const struct tree *t);
+
+/* --- Reads. --- */
+
+/* The time at which the next node expires; false when none does. May be too early, when a node with
+ * a deadline was removed and is not freed yet. */
+bool tree_next_expiry(struct tree *t, int64_t *at_ns);
+
+/* Finds a node: 0 and *out, or ETCD_KEY_NOT_FOUND / ETCD_NOT_A_DIRECTORY and where. Counts. */
+enum etcd_code tree_get(struct tree *t, struct slice path, const struct node **out,
+                        struct slice *where);
+
+/* The same for the daemon's own looks, which are not counted; NULL: there is none. */
+const struct node *tree_peek(const struct tree *t, struct slice path);
+
+/* The get that was counted last is going to come again. */
+void tree_take_back_get(struct tree *t);
+
+/* {"action":"get","node":{…}} and a newline: a key, or a directory with its visible children. False
+ * when memory for sorting is short. */
+bool tree_write_get(const struct tree *t, const struct node *n, bool recursive, bool sorted,
+                    int64_t now_ns, struct writer *w);
+
+/* Starts a watch; `since` 0 means from now on. See watch_open(). */
+enum etcd_code tree_watch(struct tree *t, struct slice path, bool recursive, bool stream,
+                          uint64_t since, void *owner, struct watch **out);

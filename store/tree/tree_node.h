@@ -1,0 +1,75 @@
+/* What the files of the tree share about nodes; for tree*.c alone. */
+#pragma once
+
+#include "store/tree/tree.h"
+
+#define NODE_COST sizeof(struct node)
+
+/* For tree_find(): this one, or another of the same path, that has not been removed. */
+struct node *tree_find_living(const struct tree *t, struct node *n);
+
+static inline struct node *tree_find(const struct tree *t, struct slice path)
+{
+    struct node *n = (struct node *)table_find(&t->nodes, path); /* by_path is the first member */
+
+    return t->cuts == 0 ? n : tree_find_living(t, n);
+}
+
+/* The same for what lies in a directory that has not been removed: the way up from it is known. */
+static inline struct node *tree_find_in(const struct tree *t, const struct node *dir,
+                                        struct slice path)
+{
+    struct node *n = (struct node *)table_find(&t->nodes, path);
+
+    while (n != NULL && n->parent != dir)
+        n = (struct node *)table_find_next(&t->nodes, &n->by_path);
+    return n;
+}
+
+static inline bool tree_is_root(struct slice path)
+{
+    return path.len <= 1;
+}
+
+/* What a node counts for, without those below it. */
+static inline size_t tree_node_cost(const struct node *n)
+{
+    return NODE_COST + n->by_path.key.len + blob_slice(n->value).len;
+}
+
+/* Makes a node and hangs it in. `value` NULL: a directory; else the reference is taken. The parent
+ * is there and has no such child. */
+struct node *tree_add_node(struct tree *t, struct node *parent, struct slice path,
+                           struct blob *value, uint64_t index);
+
+/* True: '/' before each component, no component empty, and no more of them than there may be. */
+bool tree_is_path(struct slice path);
+
+/* The memory of a node that is in no list, table or heap any more. */
+void tree_free_node(struct node *n);
+
+/* There is something to free, of tree->past_bytes. */
+void tree_free_later(struct tree *t);
+
+/* The directory that a path lies in: "/a" is below "/". */
+struct slice tree_parent_path(struct slice path);
+
+/* As tree_get(), without counting. */
+enum etcd_code tree_walk(const struct tree *t, struct slice path, struct node **out,
+                         struct slice *where);
+
+/* The node whose deadline is the earliest; NULL when none has one, or when those before it that
+ * were removed are too many to look at. */
+struct node *tree_first_to_expire(struct tree *t);
+
+/* Which counter an action belongs to; an expiry to none. */
+enum tree_counter tree_counter_of(enum etcd_action action);
+
+/* True for a node that no listing shows: its name begins with '_'. */
+bool tree_is_hidden(const struct node *n);
+
+/* The node as clients see it at this time, its key and value borrowed from it; and with a value, a
+ * deadline (0: none) and an index that it had. */
+void tree_node_view(const struct node *n, int64_t now_ns, struct etcd_node *out);
+void tree_state_view(const struct node *n, const struct blob *value, int64_t expires_ns,
+                     uint64_t modified, int64_t now_ns, struct etcd_node *out);

@@ -1,0 +1,35 @@
+/* Reads a key or a directory of the etcd tree in slices, as it was when the reader was opened: what
+ * tree_write_get() would have written then, to the byte. Changes go on meanwhile.
+ *
+ * What a reader holds is held for the client that asked (ACCOUNT_ANSWERS). When memory is short it
+ * is the reader that fails, and never a change. */
+#pragma once
+
+#include "store/memory/blob_list.h"
+#include "store/tree/tree.h"
+
+/* True: the node is so small that tree_write_get() takes it in one piece. A larger one, or one
+ * beside which much was removed, is better read in slices. */
+bool tree_is_small(const struct tree *t, const struct node *n);
+
+struct tree_reader;
+
+/* NULL when memory is short. The node is not used beyond the reader's end. */
+struct tree_reader *tree_reader_open(struct tree *t, const struct node *n, bool recursive,
+                                     bool sorted, int64_t now_ns);
+
+/* Ends it before its time, or after it; frees what it has written, as far as nobody else refers to
+ * that. Takes NULL. */
+void tree_reader_close(struct tree_reader *r);
+
+enum tree_read {
+    TREE_READ_MORE,
+    TREE_READ_DONE,   /* tree_reader_result() has all of it; the snapshot is closed */
+    TREE_READ_FAILED, /* memory is short */
+};
+
+/* Goes on for about that many nanoseconds. */
+enum tree_read tree_reader_run(struct tree_reader *r, int64_t work_ns);
+
+/* Lives as long as the reader. */
+const struct blob_list *tree_reader_result(const struct tree_reader *r);

@@ -1,0 +1,476 @@
+/* Events of an etcd tree: history and watches. See watch.h for the contract. */
+#include "store/tree/watch.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "store/change/change.h"
+#include "store/tree/event_render.h"
+
+/* Everybody who watches one path. */
+struct watch_point {
+    struct table_node node;
+    TAILQ_HEAD(, watch) watches;
+    uint8_t path[];
+};
+
+/* --- Events. --- */
+
+struct tree_event *tree_event_new(struct reserve *reserve, enum etcd_action action,
+                                  struct slice key)
+{
+    struct tree_event *e = reserve_alloc(reserve, ACCOUNT_HISTORY, sizeof *e + key.len);
+
+    *e = (struct tree_event){.refs = 1, .action = action};
+    if (key.len != 0)
+        memcpy(e->key, key.ptr, key.len);
+    e->node.key = (struct slice){e->key, key.len};
+    e->prev.key = e->node.key;
+    return e;
+}
+
+struct tree_event *tree_event_ref(struct tree_event *e)
+{
+    if (e != NULL)
+        e->refs++;
+    return e;
+}
+
+void tree_event_unref(struct tree_event *e)
+{
+    if (e == NULL || --e->refs != 0)
+        return;
+    blob_unref(e->value);
+    blob_unref(e->prev_value);
+    blob_unref(e->json);
+    blob_unref(e->chunk);
+    account_free(ACCOUNT_HISTORY, e, sizeof *e + e->node.key.len);
+}
+
+struct blob *tree_event_json(struct tree_event *e)
+{
+    const struct etcd_node *prev = e->has_prev ? &e->prev : NULL;
+    uint8_t small[1024];
+    struct writer w = {.ptr = small, .cap = sizeof small};
+
+    if (e->json != NULL)
+        return e->json;
+    etcd_write_event(&w, e->action, &e->node, prev);
+    if (w.len <= w.cap) {
+        e->json = blob_new(ACCOUNT_HISTORY, (struct slice){small, w.len});
+        return e->json;
+    }
+    e->json = blob_alloc(ACCOUNT_HISTORY, w.len); /* now it is known how long it is */
+    if (e->json == NULL)
+        return NULL;
+    w = (struct writer){.ptr = e->json->bytes, .cap = w.len};
+    etcd_write_event(&w, e->action, &e->node, prev);
+    return e->json;
+}
+
+struct blob *tree_event_chunk(struct tree_event *e)
+{
+    struct slice json;
+    struct writer w;
+    char size[20];
+
+    if (e->chunk != NULL)
+        return e->chunk;
+    json = blob_slice(tree_event_json(e));
+    if (json.len == 0)
+        return NULL;
+    snprintf(size, sizeof size, "%zx\r\n", json.len);
+    e->chunk = blob_alloc(ACCOUNT_HISTORY, strlen(size) + json.len + 2);
+    if (e->chunk == NULL)
+        return NULL;
+    w = (struct writer){.ptr = e->chunk->bytes, .cap = e->chunk->len};
+    writer_str(&w, size);
+    writer_slice(&w, json);
+    writer_str(&w, "\r\n");
+    return e->chunk;
+}
+
+struct slice watch_json(const struct blob *chunk)
+{
+    const uint8_t *end_of_size = memchr(chunk->bytes, '\n', chunk->len);
+    size_t start = (size_t)(end_of_size + 1 - chunk->bytes);
+
+    return (struct slice){chunk->bytes + start, chunk->len - start - 2};
+}
+
+/* Those who are still to be told hold them. */
+static void let_go(struct tree_event *e)
+{
+    blob_leave(e->json, ACCOUNT_WATCHES);
+    blob_leave(e->chunk, ACCOUNT_WATCHES);
+    e->json = e->chunk = NULL;
+}
+
+/* --- Telling. --- */
+
+void watch_hub_init(struct watch_hub *h, struct ready_list *ready, struct reserve *reserve,
+                    struct quota *quota, uint64_t seed, uint64_t last)
+{
+    *h = (struct watch_hub){
+        .ready = ready, .reserve = reserve, .quota = quota, .last = last, .oldest = 1};
+    table_init(&h->points, ACCOUNT_WATCHES, seed, reserve);
+}
+
+void watch_hub_fini(struct watch_hub *h)
+{
+    for (size_t i = 0; i < HISTORY_EVENTS; i++)
+        tree_event_unref(h->history[i]);
+    assert(h->points.count == 0);
+    table_fini(&h->points);
+}
+
+/* As if it were the only one at its path. */
+static size_t watch_cost(struct slice key)
+{
+    return sizeof(struct watch) + sizeof(struct watch_point) + key.len;
+}
+
+static void unregister(struct watch_hub *h, struct watch *w)
+{
+    struct watch_point *point = w->at;
+
+    if (point == NULL)
+        return;
+    TAILQ_REMOVE(&point->watches, w, entry);
+    w->at = NULL;
+    h->registered--;
+    quota_wait(h->quota, &h->waiting_bytes, 0, watch_cost(point->node.key));
+    if (TAILQ_EMPTY(&point->watches)) {
+        table_remove(&h->points, &point->node);
+        account_free(ACCOUNT_WATCHES, point, sizeof *point + point->node.key.len);
+    }
+}
+
+/* True when a name below `watched` on the way to `key` is hidden. A watch may be deeper than the
+ * key: it is then told of the directory that went. */
+static bool is_hidden(struct slice watched, struct slice key)
+{
+    size_t from = watched.len == 1 ? 0 : watched.len; /* the root's path is "/" */
+
+    for (size_t i = from; i + 1 < key.len; i++) {
+        if (key.ptr[i] == '/' && key.ptr[i + 1] == '_')
+            return true;
+    }
+    return false;
+}
+
+/* Without memory for it the subscription is lost. */
+static void push(struct watch_hub *h, struct tree_event *e, struct subscription *s)
+{
+    bool spare = reserve_has_spare(h->reserve);
+    struct event_render *r;
+
+    if (!tree_event_is_large(e)) {
+        subscription_push(h->ready, h->reserve, s, spare ? tree_event_chunk(e) : NULL);
+        return;
+    }
+    r = spare ? event_render_of(e, h->ready) : NULL;
+    subscription_push_render(h->ready, h->reserve, s, r);
+    event_render_unref(r);
+}
+
+static void tell(struct watch_hub *h, struct tree_event *e, struct slice path, bool removed)
+{
+    struct watch_point *point = (struct watch_point *)table_find(&h->points, path);
+    bool exact = slice_equal(path, e->node.key);
+    struct watch *w, *next;
+
+    if (point == NULL || (!exact && is_hidden(path, e->node.key)))
+        return;
+    for (w = TAILQ_FIRST(&point->watches); w != NULL; w = next) {
+        next = TAILQ_NEXT(w, entry);
+        if (!(w->recursive || exact || removed) || e->node.modified < w->since)
+            continue;
+        push(h, e, &w->subscription);
+        /* A watch that missed an event must end, as etcd's does. */
+        if (!w->stream || w->subscription.lost) {
+            w->subscription.ended = true;
+            unregister(h, w); /* may free the point; then this was the last */
+        }
+    }
+}
+
+void watch_tell_removed(struct watch_hub *h, struct tree_event *e, struct slice path)
+{
+    if (h->registered != 0)
+        tell(h, e, path, true);
+}
+
+bool watch_next_path(struct watch_hub *h, struct watch_walk *walk, struct slice *path)
+{
+    struct table *points = &h->points;
+
+    while (walk->next == NULL && walk->bucket < table_bucket_count(points))
+        walk->next = table_bucket(points, walk->bucket++);
+    table_keep_still(points, walk->next != NULL);
+    if (walk->next == NULL)
+        return false;
+    *path = walk->next->key;
+    walk->next = walk->next->next;
+    return true;
+}
+
+static size_t event_size(const struct tree_event *e)
+{
+    return sizeof *e + e->node.key.len + blob_slice(e->value).len + blob_slice(e->prev_value).len;
+}
+
+static void forget(struct watch_hub *h, uint64_t index)
+{
+    struct tree_event **slot = &h->history[index % HISTORY_EVENTS];
+
+    if (*slot == NULL)
+        return;
+    if (*slot == h->fresh)
+        h->fresh = NULL;
+    h->bytes -= event_size(*slot);
+    h->ready->work += event_size(*slot) / READY_FREED_BYTES;
+    tree_event_unref(*slot);
+    *slot = NULL;
+}
+
+bool watch_forget_oldest(struct watch_hub *h)
+{
+    if (h->fresh != NULL && (h->fresh->json != NULL || h->fresh->chunk != NULL)) {
+        let_go(h->fresh);
+        return true;
+    }
+    while (h->oldest < h->last && h->history[h->oldest % HISTORY_EVENTS] == NULL)
+        h->oldest++;
+    if (h->oldest >= h->last)
+        return false;
+    forget(h, h->oldest++);
+    return true;
+}
+
+/* Takes over the reference. The newest event is always kept. */
+static void remember(struct watch_hub *h, uint64_t index, struct tree_event *e)
+{
+    assert(index == h->last + 1);
+    if (index >= HISTORY_EVENTS && h->oldest <= index - HISTORY_EVENTS)
+        forget(h, h->oldest++);
+    h->history[index % HISTORY_EVENTS] = e;
+    h->bytes += event_size(e);
+    h->last = index;
+    while (h->bytes > HISTORY_BYTES_MAX && h->oldest < index)
+        forget(h, h->oldest++);
+}
+
+void watch_publish(struct watch_hub *h, struct tree_event *e)
+{
+    struct slice key = e->node.key;
+
+    remember(h, e->node.modified, tree_event_ref(e));
+    if (h->fresh != NULL)
+        let_go(h->fresh);
+    h->fresh = e;
+    if (e->refresh || h->registered == 0)
+        return;
+    tell(h, e, slice_str("/"), false);
+    for (size_t i = 1; i <= key.len && key.len > 1; i++) {
+        if (i == key.len || key.ptr[i] == '/')
+            tell(h, e, (struct slice){key.ptr, i}, false);
+    }
+}
+
+/* --- Loading. --- */
+
+struct tree_event *watch_find_event(const struct watch_hub *h, uint64_t index, struct slice key,
+                                    struct slice value)
+{
+    struct tree_event *e = h->history[index % HISTORY_EVENTS];
+
+    return e != NULL && e->node.modified == index && e->value != NULL &&
+                   slice_equal(e->node.key, key) && slice_equal(blob_slice(e->value), value)
+               ? e
+               : NULL;
+}
+
+/* The value of one half of an event; what an event before it made of the key is shared. */
+static bool load_value(const struct watch_hub *h, struct etcd_node *n, struct blob **value)
+{
+    struct tree_event *maker;
+
+    *value = NULL;
+    if (!n->has_value)
+        return true;
+    maker = watch_find_event(h, n->modified, n->key, n->value);
+    *value = maker != NULL ? blob_ref(maker->value) : blob_new(ACCOUNT_HISTORY, n->value);
+    n->value = blob_slice(*value);
+    return *value != NULL;
+}
+
+/* The value of its key before the event, and after it: a refresh keeps it, so that both are one. */
+static bool load_values(const struct watch_hub *h, struct tree_event *e)
+{
+    if (!load_value(h, &e->prev, &e->prev_value))
+        return false;
+    if (e->prev_value == NULL || !e->node.has_value || !slice_equal(e->node.value, e->prev.value))
+        return load_value(h, &e->node, &e->value);
+    e->value = blob_ref(e->prev_value);
+    e->node.value = blob_slice(e->value);
+    return true;
+}
+
+/* NULL: memory is short. */
+static struct tree_event *event_of(const struct watch_hub *h, const struct event_state *state)
+{
+    struct slice key = state->node.key;
+    struct tree_event *e = account_request(ACCOUNT_HISTORY, ACCOUNT_ORDINARY, sizeof *e + key.len);
+
+    if (e == NULL)
+        return NULL;
+    *e = (struct tree_event){
+        .refs = 1,
+        .action = state->action,
+        .has_prev = state->has_prev,
+        .refresh = state->refresh,
+        .node = state->node,
+        .prev = state->prev,
+    };
+    if (key.len != 0)
+        memcpy(e->key, key.ptr, key.len);
+    e->node.key = e->prev.key = (struct slice){e->key, key.len};
+    if (load_values(h, e))
+        return e;
+    tree_event_unref(e);
+    return NULL;
+}
+
+bool watch_load(struct watch_hub *h, const struct event_state *state)
+{
+    uint64_t index = state->node.modified;
+    struct tree_event *e;
+
+    if (index < h->oldest || index > h->last || h->last - index >= HISTORY_EVENTS ||
+        h->history[index % HISTORY_EVENTS] != NULL)
+        return false;
+    e = event_of(h, state);
+    if (e != NULL) {
+        h->history[index % HISTORY_EVENTS] = e;
+        h->bytes += event_size(e);
+        return true;
+    }
+    for (uint64_t i = 0; i < HISTORY_EVENTS;
+         i++) /* all so far: clients learn that it was cleared */
+        forget(h, i);
+    h->oldest = index + 1;
+    return true;
+}
+
+/* --- Watching. --- */
+
+uint64_t watch_oldest(const struct watch_hub *h)
+{
+    return h->oldest;
+}
+
+/* The history's rules differ from the hub's: hidden names are not looked at, and a removed
+ * directory matches each watched path that begins with its path as plain text. Clients of etcd see
+ * both. */
+static bool matches_past(const struct tree_event *e, struct slice key, bool recursive)
+{
+    struct slice changed = e->node.key;
+
+    if (slice_equal(changed, key))
+        return true;
+    if (recursive &&
+        (key.len == 1 || (slice_starts_with(changed, key) && changed.ptr[key.len] == '/')))
+        return true;
+    return (e->action == ETCD_DELETE || e->action == ETCD_EXPIRE) && e->has_prev && e->prev.dir &&
+           slice_starts_with(key, changed);
+}
+
+static struct tree_event *find_past(const struct watch_hub *h, struct slice key, bool recursive,
+                                    uint64_t since)
+{
+    for (uint64_t index = since; index <= h->last; index++) {
+        struct tree_event *e = h->history[index % HISTORY_EVENTS];
+
+        if (e != NULL && !e->refresh && matches_past(e, key, recursive))
+            return e;
+    }
+    return NULL;
+}
+
+bool watch_has_room(const struct watch_hub *h, struct slice key)
+{
+    return quota_may_wait(h->quota, watch_cost(key));
+}
+
+static void *watch_alloc(size_t len)
+{
+    return account_request_zeroed(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, len);
+}
+
+/* False: memory is short. */
+static bool point_register(struct watch_hub *h, struct slice key, struct watch *w)
+{
+    struct watch_point *point = (struct watch_point *)table_find(&h->points, key);
+
+    if (point == NULL) {
+        point = watch_alloc(sizeof *point + key.len);
+        if (point == NULL)
+            return false;
+        memcpy(point->path, key.ptr, key.len);
+        point->node.key = (struct slice){point->path, key.len};
+        TAILQ_INIT(&point->watches);
+        table_add(&h->points, &point->node);
+    }
+    w->at = point;
+    TAILQ_INSERT_TAIL(&point->watches, w, entry);
+    h->registered++;
+    quota_wait(h->quota, &h->waiting_bytes, watch_cost(key), 0);
+    return true;
+}
+
+enum etcd_code watch_open(struct watch_hub *h, struct slice key, bool recursive, bool stream,
+                          uint64_t since, void *owner, struct watch **out)
+{
+    struct tree_event *past = NULL;
+    struct watch *w;
+
+    if (since < watch_oldest(h))
+        return ETCD_INDEX_CLEARED;
+    past = find_past(h, key, recursive, since);
+    w = watch_alloc(sizeof *w);
+    if (w == NULL)
+        return ETCD_INTERNAL;
+    subscription_init(&w->subscription, owner);
+    w->recursive = recursive;
+    w->stream = stream;
+    w->since = since;
+    if (past == NULL) {
+        if (!point_register(h, key, w)) {
+            account_free(ACCOUNT_WATCHES, w, sizeof *w);
+            return ETCD_INTERNAL;
+        }
+        *out = w;
+        return ETCD_OK;
+    }
+    push(h, past, &w->subscription);
+    if (w->subscription.lost) {
+        watch_close(h, w);
+        return ETCD_INTERNAL;
+    }
+    *out = w;
+    /* A stream from the past stays open and silent, in etcd too. */
+    w->subscription.ended = !stream;
+    if (past != h->fresh)
+        let_go(past);
+    return ETCD_OK;
+}
+
+void watch_close(struct watch_hub *h, struct watch *w)
+{
+    if (w == NULL)
+        return;
+    unregister(h, w);
+    subscription_fini(h->ready, &w->subscription);
+    account_free(ACCOUNT_WATCHES, w, sizeof *w);
+}
