@@ -41,7 +41,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     net_spend(&s->net, 0);
-    pace_sample(&s->net.pace);
+    latency_sample(&s->net.latency);
     log_tick();
     listen_tick(&s->net);
     handshakes_tick(&s->net);
@@ -106,8 +106,8 @@ static void on_signal(void *arg, int number)
 
     if (number == SIGTERM || number == SIGINT)
         drain(s, number);
-    else if (number == SIGHUP && s->net.handshakes.context != NULL)
-        handshakes_reload(&s->net);
+    else if (number == SIGHUP && s->net.handshakes.certificate.context != NULL)
+        certificate_reload(&s->net.handshakes.certificate);
     else
         log_event(LOG_WARN, "signal_ignored",
                   log_str("signal", number == SIGHUP    ? "SIGHUP"
@@ -132,7 +132,7 @@ static bool end_iteration(struct server *s)
     goes_on = s->role->end_iteration(s);
     heap_look(&s->heap, now_ns);
     goes_on = transport_has_work(&s->net) || heap_has_work(&s->heap) || goes_on;
-    pace_end(&s->net.pace, now_ns, goes_on);
+    latency_end(&s->net.latency, now_ns, goes_on);
     if (s->net.draining && s->net.conn_count == 0 && s->role->may_stop(s))
         s->stop = true;
     return goes_on;

@@ -13,7 +13,7 @@
 #define EXPIRY_SLEEP_MAX_NS INT64_C(500000000)
 
 /* So many nodes expire before the next look at the time; and nanoseconds that one of them takes,
- * and one client that is told, see budget.h. */
+ * and one client that is told, see iteration.h. */
 #define EXPIRED_AT_A_TIME 32
 #define EXPIRY_COST       1000u
 #define TOLD_COST         128u

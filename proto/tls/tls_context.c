@@ -192,10 +192,3 @@ int64_t tls_context_expires(SSL_CTX *context)
         return 0;
     return (int64_t)timegm(&tm);
 }
-
-int64_t tls_context_expires_in(SSL_CTX *context)
-{
-    int64_t expires = tls_context_expires(context);
-
-    return expires == 0 ? 0 : expires - (int64_t)time(NULL);
-}

@@ -22,6 +22,5 @@ SSL_CTX *tls_server_context(const struct tls_files *files, bool optional, char w
  * is the protocol that it asks for: "http/1.1", "h2"; NULL: none. */
 SSL_CTX *tls_client_context(const struct tls_files *files, const char *alpn, char why[TLS_WHY_MAX]);
 
-/* When its own certificate ends, in seconds since 1970, and from now on; 0: it has none. */
+/* When its own certificate ends, in seconds since 1970; 0: it has none. */
 int64_t tls_context_expires(SSL_CTX *context);
-int64_t tls_context_expires_in(SSL_CTX *context);

@@ -84,7 +84,7 @@ static void write_iterations(FILE *out, const struct stats *stats)
     metric_head(out, name, "histogram", "How long iterations took, without waiting for events.");
     for (int i = 0; i < ITERATION_BOUNDS; i++) {
         count += stats->iterations[i];
-        fprintf(out, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name, (double)pace_bounds_ns[i] / 1e9,
+        fprintf(out, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name, (double)latency_bounds_ns[i] / 1e9,
                 count);
     }
     count += stats->iterations[ITERATION_BOUNDS];
@@ -110,7 +110,7 @@ static void write_tls(FILE *out, const struct handshakes *all)
     metric_gauge(out, "rdzvd_tls_handshakes_open", "Handshakes that are under way.", all->count);
     metric_gauge(out, "rdzvd_tls_certificate_expiry_timestamp_seconds",
                  "When the certificate of --cert ends, since 1970; 0: there is none.",
-                 all->expires_s);
+                 all->certificate.expires_s);
 }
 
 /* --- Requests. --- */

@@ -38,7 +38,7 @@ enum refusal_reason {
     REFUSAL_REASONS,
 };
 
-#define ITERATION_BOUNDS 8 /* see net/pace.h */
+#define ITERATION_BOUNDS 8 /* see net/iteration.h */
 
 #define STATS_ROUTES   32  /* see http/route.h: more than any table of routes has */
 #define STATS_STATUSES 600 /* of HTTP */
@@ -61,7 +61,7 @@ struct stats {
     uint64_t iterations[ITERATION_BOUNDS + 1]; /* that took so long */
     uint64_t iterations_ns;                    /* all of them */
     uint64_t longest_iteration_ns;
-    struct durations c10d_durations, http_durations; /* of some requests: see net/pace.h */
+    struct durations c10d_durations, http_durations; /* of some requests: see net/iteration.h */
     uint64_t relay_links;                            /* now */
     uint64_t sessions_attached;                      /* of relays' clients, now */
     uint64_t sessions_detached;                      /* the same, without their relay */

@@ -265,7 +265,7 @@ static void connected(struct grpc *g)
         begin_session(g);
         return;
     }
-    g->ssl = client_tls_open(g->options.tls, g->fd, g->options.endpoints->list[g->target].host);
+    g->ssl = certificate_connect(g->options.tls, g->fd, g->options.endpoints->list[g->target].host);
     if (g->ssl == NULL) {
         disconnect(g, "cannot be spoken to: memory is short");
         return;

@@ -10,7 +10,7 @@
 
 #include "rdzv/engine/clock.h"
 #include "rdzv/etcd3/endpoints.h"
-#include "rdzv/net/client_tls.h"
+#include "rdzv/net/certificate.h"
 
 /* The longest message that an answer may be, and the longest text of a status. */
 #define GRPC_ANSWER_MAX ((size_t)16 << 20)
@@ -52,7 +52,7 @@ struct grpc_options {
     struct endpoints *endpoints; /* outlive it, and are its alone */
     size_t first;                /* which one is asked first */
     const struct clock *clock;
-    const struct client_tls *tls; /* that asks for "h2"; its context NULL: plain text */
+    const struct certificate *tls; /* that asks for "h2"; its context NULL: plain text */
     /* A connection is there, and takes calls; or it is gone, after all calls have been told. Not
      * from within grpc_start(). */
     void (*link)(void *arg, bool up);

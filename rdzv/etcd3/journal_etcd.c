@@ -409,7 +409,7 @@ static void tick(void *arg)
     struct journal_etcd *j = arg;
     int64_t at_ns;
 
-    client_tls_tick(&j->tls);
+    certificate_tick(&j->tls);
     if (clock_elapsed_ms(j->committed_ms, journal_now_ms(j)) >= ALIVE_MS &&
         engine_next_expiry(j->engine, &at_ns))
         engine_commit_time(j->engine);
@@ -428,7 +428,7 @@ static void free_all(struct journal_etcd *j)
     }
     snapshot_out_drop(j);
     grpc_free(j->grpc);
-    client_tls_fini(&j->tls);
+    certificate_fini(&j->tls);
     commit_drop(j);
     account_free(ACCOUNT_JOURNAL, j->spare, sizeof *j->spare);
     stream_fini(&j->stream);
@@ -491,8 +491,8 @@ static void name_keys(struct journal_etcd *j)
 
 static int start(struct journal_etcd *j)
 {
-    static const struct client_tls_peer etcd = {
-        "etcd", {"--journal-cert", "--journal-key", "--journal-ca", "--crl"}};
+    static const char *const settings[] = {"--journal-cert", "--journal-key", "--journal-ca",
+                                           "--crl"};
     const struct timeval often = {.tv_usec = TIMER_MS * 1000};
     const struct grpc_options grpc = {.base = j->options.base,
                                       .endpoints = &j->endpoints,
@@ -504,7 +504,9 @@ static int start(struct journal_etcd *j)
 
     event_assign(&j->timer, j->options.base, -1, EV_PERSIST, on_timer, j);
     evtimer_assign(&j->gathered, j->options.base, commit_on_gathered, j);
-    if (client_tls_start(&j->tls, &j->options.config->tls, "h2", &etcd) < 0)
+    j->tls = certificate_of_client(&j->options.config->tls, "etcd", settings);
+    j->tls.alpn = "h2";
+    if (certificate_start(&j->tls) < 0)
         return -1;
     check_password(j);
     endpoints_begin(&j->endpoints, j->options.config);

@@ -85,7 +85,7 @@ struct journal_etcd {
     struct engine *engine;
     struct grpc *grpc;
     struct endpoints endpoints;
-    struct client_tls tls;
+    struct certificate tls;
     struct event timer;
     enum journal_state state;
 

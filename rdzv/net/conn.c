@@ -168,7 +168,7 @@ struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *
         return NULL;
     }
     c->mask = EV_READ;
-    c->wire = n->handshakes.context == NULL ? WIRE_KNOWN : WIRE_UNKNOWN;
+    c->wire = n->handshakes.certificate.context == NULL ? WIRE_KNOWN : WIRE_UNKNOWN;
     add(c, listener, listener->space, &from);
     return c;
 }
@@ -188,20 +188,10 @@ struct conn *conn_new_carried(struct listener *listener, struct engine_space *sp
 
 bool conn_local(const struct conn *c, struct peer *out)
 {
-    union {
-        struct sockaddr any;
-        struct sockaddr_storage room;
-    } at;
-    socklen_t len = sizeof at;
-
-    if (conn_is_carried(c)) {
-        c->carrier->functions->local(c, out);
-        return !peer_is_unix(out);
-    }
-    if (getsockname(conn_fd(c), &at.any, &len) < 0)
-        return false;
-    *out = peer_of(&at.any);
-    return true;
+    if (!conn_is_carried(c))
+        return peer_local(conn_fd(c), out);
+    c->carrier->functions->local(c, out);
+    return !peer_is_unix(out);
 }
 
 static void end_session(struct conn *c)

@@ -42,11 +42,18 @@ enum conn_end {
     CONN_CLOSED,     /* dead; freed at the end of the iteration */
 };
 
-/* What a connection may ask for that was let in although something is short; see admission.h. */
+/* What a connection may ask for that was let in although something is short; see refusal.h. */
 enum conn_probation {
     PROBATION_NONE, /* anything */
     PROBATION_OPEN, /* one probe */
     PROBATION_OVER, /* nothing more: it has asked */
+};
+
+/* What of a connection is settled. */
+enum conn_wire {
+    WIRE_KNOWN, /* all: it speaks plain text, or has conn.tls */
+    WIRE_UNKNOWN,
+    WIRE_HANDSHAKE,
 };
 
 /* Room within the connection for what its protocol keeps of it, so that ten thousand idle

@@ -4,9 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
-#include "proto/tls/tls_context.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/net/conn.h"
 #include "rdzv/net/refusal.h"
@@ -20,76 +18,24 @@ struct handshake {
 
 /* --- The certificate. --- */
 
-static struct tls_files files_of(const struct config_tls *t)
-{
-    return (struct tls_files){.cert = t->cert, .key = t->key, .ca = t->client_ca, .crl = t->crl};
-}
-
-static SSL_CTX *read_files(const struct config_tls *t, char why[TLS_WHY_MAX])
-{
-    const struct tls_files files = files_of(t);
-
-    return tls_server_context(&files, t->client_cert == CONFIG_CLIENT_CERT_OPTIONAL, why);
-}
-
-static void note_certificate(struct handshakes *all)
-{
-    int64_t expires_s = tls_context_expires(all->context), left = expires_s - (int64_t)time(NULL);
-
-    all->expires_s = expires_s > 0 ? (uint64_t)expires_s : 0;
-    if (left > 0)
-        log_event(LOG_INFO, "certificate_loaded", log_str("file", all->config->cert),
-                  log_i64("expires_in_s", left));
-    else
-        log_event(LOG_WARN, "certificate_expired", log_str("file", all->config->cert),
-                  log_i64("expired_s_ago", -left),
-                  log_str("hint", "clients refuse it: put a new one into the files of --cert and "
-                                  "--key; rdzvd sees when they change"));
-}
-
 int handshakes_start(struct net *n, const struct config_tls *config)
 {
+    static const char *const settings[] = {"--cert", "--key", "--client-ca", "--crl"};
     struct handshakes *all = &n->handshakes;
-    const char *const paths[FILE_WATCH_MAX] = {config->cert, config->key, config->client_ca,
-                                               config->crl};
-    static const char *const settings[FILE_WATCH_MAX] = {"--cert", "--key", "--client-ca", "--crl"};
-    char why[TLS_WHY_MAX];
 
     TAILQ_INIT(&all->open);
     all->config = config;
-    if (config->cert == NULL)
-        return 0;
-    file_watch_begin(&all->files, paths);
-    all->context = read_files(config, why);
-    if (all->context == NULL) {
-        certificate_files_failed(paths, settings, why);
-        return -1;
-    }
-    note_certificate(all);
-    return 0;
-}
-
-void handshakes_fini(struct net *n)
-{
-    SSL_CTX_free(n->handshakes.context);
-    n->handshakes.context = NULL;
-}
-
-void handshakes_reload(struct net *n)
-{
-    struct handshakes *all = &n->handshakes;
-    char why[TLS_WHY_MAX];
-    SSL_CTX *context = read_files(all->config, why);
-
-    if (context == NULL) {
-        log_event(LOG_ERROR, "certificate_kept", log_str("reason", why),
-                  log_str("hint", "the certificate from before is still in use; rdzvd tries again "
-                                  "when the files change, or on SIGHUP"));
-        return;
-    }
-    SSL_CTX_free(all->context);
-    all->context = context;
-    note_certificate(all);
+    all->certificate = (struct certificate){
+        .files = {.cert = config->cert,
+                  .key = config->key,
+                  .ca = config->client_ca,
+                  .crl = config->crl},
+        .settings = settings,
+        .peer = "clients",
+        .is_server = true,
+        .optional = config->client_cert == CONFIG_CLIENT_CERT_OPTIONAL,
+    };
+    return certificate_start(&all->certificate);
 }
 
 /* --- Who may not go on. --- */
@@ -272,7 +218,7 @@ static bool begin(struct conn *c)
     struct handshakes *all = &n->handshakes;
     struct handshake *h = account_request_zeroed(ACCOUNT_TLS, conn_class(c), sizeof *h);
 
-    c->tls = h == NULL ? NULL : tls_server(all->context, conn_fd(c));
+    c->tls = h == NULL ? NULL : tls_server(all->certificate.context, conn_fd(c));
     if (c->tls == NULL) {
         account_free(ACCOUNT_TLS, h, sizeof *h);
         conn_drop(c, DROP_NO_MEMORY, "no memory for TLS, see --memory-limit", (struct slice){0});
@@ -319,10 +265,7 @@ void handshakes_tick(struct net *n)
     uint64_t now = engine_lived_ms(n->engine);
     struct handshake *h;
 
-    if (all->context == NULL)
-        return;
-    if (file_watch_poll(&all->files))
-        handshakes_reload(n);
+    certificate_tick(&all->certificate);
     while ((h = TAILQ_FIRST(&all->open)) != NULL &&
            clock_elapsed_ms(h->since_ms, now) >= HANDSHAKE_MS)
         fail(h->conn, "the handshake took longer than 10s");

@@ -20,13 +20,9 @@ struct net;
 
 /* Reads the certificate, if the settings name one. 0, or -1 after it logged why not. */
 int handshakes_start(struct net *n, const struct config_tls *config);
-void handshakes_fini(struct net *n);
 
-/* Reads the files anew. If they are of no use the old ones stay, and the log says why. Connections
- * that are open stay as they are. */
-void handshakes_reload(struct net *n);
-
-/* Once a second: files that have changed, handshakes that take too long. */
+/* Once a second: files that have changed, which are for new connections, and handshakes that take
+ * too long. */
 void handshakes_tick(struct net *n);
 
 /* Something has come, may be sent, or it is the connection's turn. True: the connection is settled,

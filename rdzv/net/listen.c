@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/sock_diag.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 
 #define ACCEPTS_MAX    256
 #define ACCEPTS_BEHIND 32   /* where those who are there already have asked more than was read */
-#define ACCEPT_COST    5000 /* see budget.h */
+#define ACCEPT_COST    5000 /* see iteration.h */
 #define PROBATION_COST 32   /* of those: it is served at once */
 #define RETRY_MS       100
 
@@ -144,38 +145,21 @@ static void set_options(int fd)
         setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
 }
 
-static void log_listening(const struct listener *l, int fd)
+static void log_listening(const struct listener *l)
 {
-    struct sockaddr_storage at;
-    socklen_t len = sizeof at;
-    char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?", text[NI_MAXHOST + NI_MAXSERV + 8];
+    char text[CONFIG_ADDRESS_MAX];
 
-    if (l->spec->path != NULL) {
-        config_format_address(l->spec, text);
-        log_event(LOG_INFO, "listening", log_str("address", text),
-                  log_str("space", l->spec->space));
-        return;
-    }
-    if (getsockname(fd, (struct sockaddr *)&at, &len) == 0)
-        getnameinfo((struct sockaddr *)&at, len, host, sizeof host, port, sizeof port,
-                    NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(text, sizeof text, at.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
-    log_event(LOG_INFO, "listening", log_str("address", text), log_str("space", l->spec->space));
+    log_event(LOG_INFO, "listening",
+              log_str("address", l->spec->path != NULL ? config_format_address(l->spec, text)
+                                                       : listen_address(l, text)),
+              log_str("space", l->spec->space));
 }
 
 static bool is_on_loopback(int fd)
 {
-    union {
-        struct sockaddr any;
-        struct sockaddr_storage room;
-    } at;
-    socklen_t len = sizeof at;
     struct peer self;
 
-    if (getsockname(fd, &at.any, &len) < 0)
-        return false;
-    self = peer_of(&at.any);
-    return peer_is_loopback(&self);
+    return peer_local(fd, &self) && peer_is_loopback(&self);
 }
 
 /* NULL with errno when there is no memory, or the kernel has no room to watch it; `fd` is closed
@@ -205,7 +189,7 @@ static struct listener *add(struct net *n, const struct listen_spec *spec, int f
         return NULL;
     }
     TAILQ_INSERT_TAIL(&n->listeners, l, entry);
-    log_listening(l, fd);
+    log_listening(l);
     return l;
 }
 
@@ -395,7 +379,7 @@ const char *listen_address(const struct listener *l, char text[LISTEN_ADDRESS_MA
 {
     struct sockaddr_storage at;
     socklen_t len = sizeof at;
-    char host[INET6_ADDRSTRLEN] = "?", port[8] = "?";
+    char host[INET6_ADDRSTRLEN + IF_NAMESIZE] = "?", port[8] = "?";
     bool v6;
 
     if (getsockname(event_get_fd(&l->event), (struct sockaddr *)&at, &len) == 0)
@@ -410,13 +394,9 @@ const char *listen_address(const struct listener *l, char text[LISTEN_ADDRESS_MA
 
 uint16_t listen_port(const struct listener *l)
 {
-    struct sockaddr_storage at;
-    socklen_t len = sizeof at;
+    struct peer self;
 
-    if (!l->open || getsockname(event_get_fd(&l->event), (struct sockaddr *)&at, &len) < 0)
-        return 0;
-    return ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&at)->sin6_port
-                                          : ((struct sockaddr_in *)(void *)&at)->sin_port);
+    return l->open && peer_local(event_get_fd(&l->event), &self) ? self.port : 0;
 }
 
 /* Binds to the address of `like` with another port; -1 with errno. */

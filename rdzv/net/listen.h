@@ -1,9 +1,14 @@
 /* Listening sockets: from a checked listen_spec to one that accepts. */
 #pragma once
 
-#include "rdzv/net/admission.h"
 #include "rdzv/net/net.h"
-#include "rdzv/net/unix_socket.h"
+#include "rdzv/net/refusal.h"
+
+/* Which file a Unix socket is: another process may have put one of its own in its place. */
+struct unix_socket_file {
+    dev_t device;
+    ino_t inode;
+};
 
 /* Takes over a connection that was accepted. `why` is what is short when it is not
  * ADMISSION_FULL. */
@@ -56,8 +61,19 @@ struct listen_queue {
 bool listen_queue(const struct listener *l, struct listen_queue *out);
 
 /* The address that it is bound to, as in "[::]:29400". */
-#define LISTEN_ADDRESS_MAX 64
+#define LISTEN_ADDRESS_MAX 80
 const char *listen_address(const struct listener *l, char text[LISTEN_ADDRESS_MAX]);
 
 /* The port it is bound to; 0 when it is closed. */
 uint16_t listen_port(const struct listener *l);
+
+/* --- The file of a Unix socket: made for its owner alone, never taken from a process that serves
+ * it, and removed at the end. --- */
+
+/* A listening socket, mode 0600, which nobody else can connect to at any moment; or -1 with errno:
+ * EADDRINUSE when a process serves the path, EEXIST when there is something that is no socket. What
+ * a process that was killed has left there is replaced. */
+int unix_socket_listen(const char *path, struct unix_socket_file *file);
+
+/* Removes the file, if it is still that one. */
+void unix_socket_remove(const char *path, const struct unix_socket_file *file);

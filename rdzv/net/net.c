@@ -30,7 +30,7 @@ void net_init(struct net *n, struct event_base *base, struct engine *engine,
     TAILQ_INIT(&n->deferred);
     TAILQ_INIT(&n->costly);
     n->budget.clock = engine->options.clock;
-    n->pace = (struct pace){.clock = engine->options.clock, .stats = &engine->stats};
+    n->latency = (struct latency){.clock = engine->options.clock, .stats = &engine->stats};
     budget_begin_iteration(&n->budget, false);
     out_pool_init(&n->pool);
     n->recv_buf = xmalloc(NET_RECV_SIZE);

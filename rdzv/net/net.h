@@ -7,18 +7,28 @@
 
 #include "rdzv/config/config.h"
 #include "rdzv/engine/engine.h"
-#include "rdzv/net/budget.h"
-#include "rdzv/net/handshakes.h"
+#include "rdzv/net/certificate.h"
+#include "rdzv/net/iteration.h"
 #include "rdzv/net/outq.h"
-#include "rdzv/net/pace.h"
 
 struct conn;
+struct handshake;
 struct listener;
 struct monitor;
 struct protocol;
 
 TAILQ_HEAD(conn_list, conn);
 TAILQ_HEAD(listener_list, listener);
+TAILQ_HEAD(handshake_list, handshake);
+
+/* How TLS begins, see handshake.h. */
+struct handshakes {
+    struct certificate certificate; /* without a context, all of this is not in use */
+    const struct config_tls *config;
+    struct handshake_list open; /* the oldest first */
+    size_t count;
+    uint64_t done, resumed, failed;
+};
 
 #define NET_PROBATION_MAX 8
 
@@ -55,7 +65,7 @@ struct net {
     const struct conn *served;      /* its HTTP request is carried out just now; NULL: none is */
     struct budget budget;
     unsigned cut_off; /* so many iterations in a row had more to read than they had time for */
-    struct pace pace;
+    struct latency latency;
     struct monitor *monitor; /* of requests; see admin/monitor.h. NULL: there is none */
     size_t conn_count;
     uint64_t descriptors_max; /* the limit of open files */
@@ -84,7 +94,7 @@ void net_fini(struct net *n);
  * them in this iteration; it does in the next, in the same order. */
 static inline void net_spend(struct net *n, uint64_t ns)
 {
-    pace_note(&n->pace);
+    latency_note(&n->latency);
     budget_spend(&n->budget, ns);
     if (n->budget.over)
         event_base_loopbreak(n->base);

@@ -32,6 +32,20 @@ struct peer peer_of(const struct sockaddr *from)
     return p;
 }
 
+bool peer_local(int fd, struct peer *out)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_storage room;
+    } at;
+    socklen_t len = sizeof at;
+
+    if (getsockname(fd, &at.any, &len) < 0)
+        return false;
+    *out = peer_of(&at.any);
+    return true;
+}
+
 bool peer_is_loopback(const struct peer *p)
 {
     static const uint8_t loopback6[16] = {[15] = 1};

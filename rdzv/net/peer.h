@@ -14,6 +14,9 @@ struct peer {
 /* From what accept() or getsockname() tells: an address of IPv4, of IPv6 or of a Unix socket. */
 struct peer peer_of(const struct sockaddr *from);
 
+/* Our own address of a connected or listening socket; false with errno. */
+bool peer_local(int fd, struct peer *out);
+
 bool peer_is_loopback(const struct peer *p);
 bool peer_is_unix(const struct peer *p);
 

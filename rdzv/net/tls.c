@@ -6,7 +6,6 @@
 #include <strings.h>
 
 #include "proto/tls/tls_names.h"
-#include "rdzv/engine/log.h"
 
 /* --- What is sent and received. --- */
 
@@ -27,7 +26,7 @@ int tls_send_queue(SSL *ssl, struct outq *q, struct out_pool *pool, size_t max)
     return 0;
 }
 
-/* Nanoseconds, see budget.h: of a call, and of what it decrypts. */
+/* Nanoseconds, see iteration.h: of a call, and of what it decrypts. */
 #define RECORD_COST 1000u
 #define BYTES_A_NS  2u
 
@@ -39,16 +38,6 @@ ssize_t conn_recv_tls(struct conn *c, void *bytes, size_t len)
     if (n > 0 && tls_has_pending(c->tls))
         event_active(&c->event, EV_READ, 1);
     return n;
-}
-
-int conn_send_tls(struct conn *c, size_t max)
-{
-    return tls_send_queue(c->tls, &c->out, &conn_net(c)->pool, max);
-}
-
-void conn_end_tls(struct conn *c)
-{
-    tls_end(c->tls);
 }
 
 /* --- The identity of the peer. --- */
@@ -114,28 +103,4 @@ const char *tls_peer_name(SSL *ssl, char text[TLS_NAME_MAX])
     if (certificate != NULL)
         tls_each_name(certificate, copy_name, text);
     return text;
-}
-
-/* --- Files. --- */
-
-/* The setting of the file that `why` begins with; "" when it is about none of them. */
-static const char *find_setting(const char *const paths[FILE_WATCH_MAX],
-                                const char *const settings[FILE_WATCH_MAX], const char *why)
-{
-    for (size_t i = 0; i < FILE_WATCH_MAX; i++) {
-        size_t len = paths[i] == NULL ? 0 : strlen(paths[i]);
-
-        if (len > 0 && strncmp(why, paths[i], len) == 0 && why[len] == ':')
-            return settings[i];
-    }
-    return "";
-}
-
-void certificate_files_failed(const char *const paths[FILE_WATCH_MAX],
-                              const char *const settings[FILE_WATCH_MAX], const char *why)
-{
-    log_event(LOG_ERROR, "certificate_failed",
-              log_str("setting", find_setting(paths, settings, why)), log_str("reason", why),
-              log_str("hint", "name a file in PEM that rdzvd can read; a key has to be that of its "
-                              "certificate, and without a password"));
 }

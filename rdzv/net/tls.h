@@ -1,12 +1,10 @@
-/* TLS of connections: the bytes of one that speaks it, the identity of its peer, and files that are
- * of no use. */
+/* TLS of connections: the bytes of one that speaks it, and the identity of its peer. */
 #pragma once
 
 #include "proto/bytes.h"
 #include "proto/tls/tls.h"
 #include "rdzv/config/config.h"
 #include "rdzv/net/conn.h"
-#include "rdzv/net/file_watch.h"
 #include "rdzv/net/outq.h"
 
 /* --- What is sent and received. --- */
@@ -19,16 +17,10 @@ int tls_send_queue(SSL *ssl, struct outq *q, struct out_pool *pool, size_t max);
  * an event of its own. */
 ssize_t conn_recv_tls(struct conn *c, void *bytes, size_t len);
 
-/* As outq_send() of c->out, but some more than `max` may go: a record is not cut. */
-int conn_send_tls(struct conn *c, size_t max);
-
-/* Nothing more is sent: says so in TLS. */
-void conn_end_tls(struct conn *c);
-
-/* What conn_send_tls() is for a socket without TLS, too. */
+/* As outq_send() of c->out, through TLS or not. */
 static inline int conn_send(struct conn *c, size_t max)
 {
-    return c->tls != NULL ? conn_send_tls(c, max)
+    return c->tls != NULL ? tls_send_queue(c->tls, &c->out, &conn_net(c)->pool, max)
                           : outq_send(&c->out, &conn_net(c)->pool, conn_fd(c), max);
 }
 
@@ -47,10 +39,3 @@ bool tls_peer_is_in_time(SSL *ssl);
  * none. Returns `text`. */
 #define TLS_NAME_MAX 128
 const char *tls_peer_name(SSL *ssl, char text[TLS_NAME_MAX]);
-
-/* --- Files. --- */
-
-/* `why` is what tls_context.h says: the path of one of the files, and what is wrong with it. The
- * settings are of the same order as the paths: "--cert", "--key", "--client-ca", "--crl". */
-void certificate_files_failed(const char *const paths[FILE_WATCH_MAX],
-                              const char *const settings[FILE_WATCH_MAX], const char *why);

@@ -11,7 +11,7 @@
 #include "rdzv/net/tls.h"
 #include "store/tree/event_render.h"
 
-/* Nanoseconds, see budget.h. */
+/* Nanoseconds, see iteration.h. */
 #define RECEIVE_COST 1000u
 #define RESUME_COST  300u
 #define SEND_COST    2500u  /* and 1 a byte: it may be that much, when the kernel needs pages */
@@ -78,7 +78,7 @@ static void after_send(struct conn *c, bool blocked, bool moved)
 {
     if (!blocked && c->end == CONN_DRAINING) {
         if (c->tls != NULL)
-            conn_end_tls(c);
+            tls_end(c->tls);
         shutdown(conn_fd(c), SHUT_WR);
     }
     if (blocked)
@@ -311,8 +311,9 @@ static void serve_at_once(struct conn *c)
 static void on_accepted(struct listener *l, int fd, const struct sockaddr *peer,
                         enum admission admission, enum refusal_reason why)
 {
-    struct conn *c = conn_new(
-        l, fd, peer, l->net->handshakes.context == NULL ? on_event : on_event_or_handshake);
+    struct conn *c =
+        conn_new(l, fd, peer,
+                 l->net->handshakes.certificate.context == NULL ? on_event : on_event_or_handshake);
 
     if (c == NULL || admission == ADMISSION_FULL)
         return;
@@ -571,5 +572,5 @@ void transport_close_all(struct net *n, const char *reason)
     transport_close_open(n, reason);
     while ((c = TAILQ_FIRST(&n->closed)) != NULL)
         conn_free(c);
-    handshakes_fini(n);
+    certificate_fini(&n->handshakes.certificate);
 }

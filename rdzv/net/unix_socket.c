@@ -1,5 +1,5 @@
-/* The file of a Unix socket. See unix_socket.h for the contract. */
-#include "rdzv/net/unix_socket.h"
+/* The file of a Unix socket. See listen.h for the contract. */
+#include "rdzv/net/listen.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* Sessions without a link. See link_session.h for the contract. */
 #include "rdzv/engine/clock.h"
-#include "rdzv/net/budget.h"
+#include "rdzv/net/iteration.h"
 #include "rdzv/relay/link_session.h"
 
 /* --- Links that are lost: their sessions are detached bit by bit, as there may be 65,536 of them.
@@ -9,7 +9,7 @@
 /* Of so many, all are detached at once. */
 #define AT_ONCE 256u
 
-/* Nanoseconds, see budget.h. */
+/* Nanoseconds, see iteration.h. */
 #define DETACH_COST 1000u
 
 static void forget(struct relay_link *link)

@@ -146,10 +146,11 @@ void forwards_init(struct forwards *f, struct net *net, const struct config *con
 
 int forwards_open(struct forwards *f, const struct config *config)
 {
-    static const struct client_tls_peer peer = {
-        "the store", {"--upstream-cert", "--upstream-key", "--upstream-ca", "--crl"}};
+    static const char *const settings[] = {"--upstream-cert", "--upstream-key", "--upstream-ca",
+                                           "--crl"};
 
-    return f->count == 0 ? 0 : client_tls_start(&f->tls, &config->upstream_tls, NULL, &peer);
+    f->tls = certificate_of_client(&config->upstream_tls, "the store", settings);
+    return f->count == 0 ? 0 : certificate_start(&f->tls);
 }
 
 bool forwards_start(struct forwards *f)
@@ -169,7 +170,7 @@ void forwards_fini(struct forwards *f)
         relay_fini(&f->list[i].relay);
     }
     if (f->count > 0)
-        client_tls_fini(&f->tls);
+        certificate_fini(&f->tls);
     free(f->list);
     f->list = NULL;
     f->count = 0;
@@ -181,7 +182,7 @@ void forwards_tick(struct forwards *f)
 {
     if (f->count == 0)
         return;
-    client_tls_tick(&f->tls);
+    certificate_tick(&f->tls);
     for (size_t i = 0; i < f->count; i++) {
         struct forward *forward = &f->list[i];
 

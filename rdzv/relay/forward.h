@@ -7,7 +7,7 @@
  * cannot pass something to each other. A link may lead to this very process, through a listener. */
 #pragma once
 
-#include "rdzv/net/client_tls.h"
+#include "rdzv/net/certificate.h"
 #include "rdzv/relay/client.h"
 #include "rdzv/relay/http_pass.h"
 #include "rdzv/relay/upstream.h"
@@ -30,7 +30,7 @@ struct forwards {
     struct forward *list;
     size_t count; /* 0: this daemon passes nobody on */
     struct net *net;
-    struct client_tls tls;
+    struct certificate tls;
     char host_name[FORWARD_HOST_NAME_ROOM];
     struct protocol protocol;
 };

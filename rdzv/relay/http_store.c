@@ -23,7 +23,7 @@
 
 #define HELLO_ROOM (RELAY_MAGIC_SIZE + RELAY_HEAD_SIZE + 1024u)
 
-#define EVENT_COST 2000u /* nanoseconds, see budget.h */
+#define EVENT_COST 2000u /* nanoseconds, see iteration.h */
 #define BYTES_A_NS 4u
 
 /* A host that has gone answers nothing, not even that the connection is no more. */

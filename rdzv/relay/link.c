@@ -19,7 +19,7 @@
 #include "rdzv/relay/space.h"
 #include "store/session/session.h"
 
-/* What a frame is charged beside the bytes that are copied of it, see budget.h. */
+/* What a frame is charged beside the bytes that are copied of it, see iteration.h. */
 #define FRAME_COST 64u
 #define OPEN_COST  2000u
 

@@ -29,7 +29,7 @@
 
 #define FAILURES_MOST 100u
 
-/* Nanoseconds, see budget.h. */
+/* Nanoseconds, see iteration.h. */
 #define RECEIVE_COST 1000u
 #define FRAME_COST   200u
 #define SEND_COST    2500u
@@ -719,7 +719,7 @@ void upstream_tick(struct upstream *u)
 /* --- Beginning and end. --- */
 
 void upstream_init(struct upstream *u, struct net *net, struct relay *relay,
-                   const struct config *config, const char *space, const struct client_tls *tls,
+                   const struct config *config, const char *space, const struct certificate *tls,
                    uint32_t jitter)
 {
     *u = (struct upstream){.net = net,
@@ -736,7 +736,7 @@ void upstream_init(struct upstream *u, struct net *net, struct relay *relay,
 
 SSL *upstream_secure(const struct upstream *u, int fd)
 {
-    return client_tls_open(u->tls_options, fd, u->config->upstreams[u->target].host);
+    return certificate_connect(u->tls_options, fd, u->config->upstreams[u->target].host);
 }
 
 bool upstream_start(struct upstream *u)

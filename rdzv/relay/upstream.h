@@ -2,7 +2,7 @@
  * of all sessions, notices when the store has gone, and comes back. */
 #pragma once
 
-#include "rdzv/net/client_tls.h"
+#include "rdzv/net/certificate.h"
 #include "rdzv/net/net.h"
 #include "rdzv/net/resolve.h"
 #include "rdzv/relay/greeting.h"
@@ -38,7 +38,7 @@ struct upstream {
     struct relay *relay;
     const struct config *config;
     const char *space; /* of its clients, at the store */
-    const struct client_tls *tls_options;
+    const struct certificate *tls_options;
     uint8_t state; /* enum upstream_state */
     struct event timer;
     struct event event; /* of the socket */
@@ -76,7 +76,7 @@ struct upstream {
 
 /* All of them outlive it. */
 void upstream_init(struct upstream *u, struct net *net, struct relay *relay,
-                   const struct config *config, const char *space, const struct client_tls *tls,
+                   const struct config *config, const char *space, const struct certificate *tls,
                    uint32_t jitter);
 
 /* TLS on a socket that is connected to where the link goes; NULL: there is no memory. */

@@ -74,7 +74,7 @@ static void on_link(void *arg, bool up)
 
 static void connect_client(struct event_base *base, const struct upstream_spec *to, size_t i)
 {
-    static const struct client_tls plain;
+    static const struct certificate plain;
     static struct endpoints endpoints;
     const struct grpc_options options = {.base = base,
                                          .tls = &plain,

@@ -1,5 +1,5 @@
 /* Who gets in when descriptors or connections run short. */
-#include "rdzv/net/admission.h"
+#include "rdzv/net/refusal.h"
 
 #include <netinet/in.h>
 #include <setjmp.h>

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "rdzv/net/budget.h"
+#include "rdzv/net/iteration.h"
 
 static uint64_t now_ns;
 static unsigned readings;

@@ -1,5 +1,5 @@
 /* Files that change: in place, by a rename, behind a symbolic link; and when that is over. */
-#include "rdzv/net/file_watch.h"
+#include "rdzv/net/certificate.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -414,7 +414,7 @@ static void begin_servers(void)
 
 static void begin_client(void)
 {
-    static const struct client_tls plain;
+    static const struct certificate plain;
     const struct grpc_options options = {.base = base,
                                          .tls = &plain,
                                          .endpoints = &endpoints,

@@ -1,5 +1,5 @@
 /* How long iterations took, with a clock in hand. */
-#include "rdzv/net/pace.h"
+#include "rdzv/net/iteration.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 static uint64_t now_ns;
 static struct stats stats;
-static struct pace pace;
+static struct latency latency;
 
 static uint64_t read_monotonic(void *arg)
 {
@@ -26,7 +26,7 @@ static int set_up(void **state)
     (void)state;
     now_ns = 5000 * MS;
     stats = (struct stats){0};
-    pace = (struct pace){.clock = &hand, .stats = &stats};
+    latency = (struct latency){.clock = &hand, .stats = &stats};
     return 0;
 }
 
@@ -35,11 +35,11 @@ static void waiting_for_events_does_not_count(void **state)
     (void)state;
     for (int i = 0; i < 3; i++) {
         now_ns += 1000 * MS; /* asleep */
-        pace_note(&pace);
+        latency_note(&latency);
         now_ns += 4 * MS;
-        pace_note(&pace);
+        latency_note(&latency);
         now_ns += 3 * MS;
-        pace_end(&pace, clock_monotonic_ns(pace.clock), false);
+        latency_end(&latency, clock_monotonic_ns(latency.clock), false);
     }
     assert_int_equal(stats.iterations[3], 3); /* up to 10 ms */
     assert_int_equal(stats.iterations_ns, 21 * MS);
@@ -51,11 +51,11 @@ static void waiting_for_events_does_not_count(void **state)
 static void what_was_left_counts_from_the_end_of_the_last_one(void **state)
 {
     (void)state;
-    pace_note(&pace);
-    pace_end(&pace, clock_monotonic_ns(pace.clock), true);
+    latency_note(&latency);
+    latency_end(&latency, clock_monotonic_ns(latency.clock), true);
     now_ns += 15 * MS;
-    pace_end(&pace, clock_monotonic_ns(pace.clock), false);
-    pace_end(&pace, clock_monotonic_ns(pace.clock), false); /* nothing was called */
+    latency_end(&latency, clock_monotonic_ns(latency.clock), false);
+    latency_end(&latency, clock_monotonic_ns(latency.clock), false); /* nothing was called */
     assert_int_equal(stats.iterations[0], 2);
     assert_int_equal(stats.iterations[4], 1);
     assert_int_equal(stats.iterations_ns, 15 * MS);
@@ -65,27 +65,27 @@ static void each_length_has_its_place(void **state)
 {
     (void)state;
     for (int i = 0; i < ITERATION_BOUNDS; i++) {
-        pace_note(&pace);
-        now_ns += pace_bounds_ns[i];
-        pace_end(&pace, clock_monotonic_ns(pace.clock), false);
-        pace_note(&pace);
-        now_ns += pace_bounds_ns[i] + 1;
-        pace_end(&pace, clock_monotonic_ns(pace.clock), false);
+        latency_note(&latency);
+        now_ns += latency_bounds_ns[i];
+        latency_end(&latency, clock_monotonic_ns(latency.clock), false);
+        latency_note(&latency);
+        now_ns += latency_bounds_ns[i] + 1;
+        latency_end(&latency, clock_monotonic_ns(latency.clock), false);
     }
     assert_int_equal(stats.iterations[0], 1);
     for (int i = 1; i < ITERATION_BOUNDS; i++)
         assert_int_equal(stats.iterations[i], 2);
     assert_int_equal(stats.iterations[ITERATION_BOUNDS], 1);
-    assert_int_equal(stats.longest_iteration_ns, pace_bounds_ns[ITERATION_BOUNDS - 1] + 1);
+    assert_int_equal(stats.longest_iteration_ns, latency_bounds_ns[ITERATION_BOUNDS - 1] + 1);
 }
 
 static void one_iteration(unsigned c10d, unsigned http, uint64_t took_ns)
 {
-    pace_note(&pace);
+    latency_note(&latency);
     stats.c10d_requests[C10D_GET] += c10d;
     stats.http_requests += http;
     now_ns += took_ns;
-    pace_end(&pace, clock_monotonic_ns(pace.clock), false);
+    latency_end(&latency, clock_monotonic_ns(latency.clock), false);
 }
 
 static uint64_t count_of(const struct durations *d)
@@ -106,7 +106,7 @@ static void requests_of_samples_take_as_long_as_their_iteration(void **state)
     one_iteration(7, 1, 50 * MS);
     assert_int_equal(count_of(&stats.c10d_durations), 0);
 
-    pace_sample(&pace);
+    latency_sample(&latency);
     one_iteration(3, 0, REQUEST_FIRST_NS);
     one_iteration(2, 1, REQUEST_FIRST_NS + 1);
     one_iteration(1, 0, 100 * MS);
@@ -120,7 +120,7 @@ static void requests_of_samples_take_as_long_as_their_iteration(void **state)
     for (int i = 0; i < 100; i++)
         one_iteration(1, 0, MS / 100);
     assert_int_equal(count_of(&stats.c10d_durations), 6 + 5); /* 8 iterations in all */
-    pace_sample(&pace);
+    latency_sample(&latency);
     one_iteration(1, 0, MS / 100);
     assert_int_equal(count_of(&stats.c10d_durations), 6 + 6);
 }

@@ -1,0 +1,68 @@
+/* The certificate of one side of TLS connections, and whose certificates that side takes: a context
+ * made of files, which may change while it is in use. Clients of rdzvd are one such side; the store
+ * of a relay, and etcd, are servers that rdzvd connects to. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/tls/tls_context.h"
+#include "rdzv/config/config.h"
+
+/* --- Whether files have been replaced or written: by a rename, by a symbolic link that leads
+ * elsewhere, as Kubernetes changes its secrets, or in place. --- */
+
+#define FILE_WATCH_MAX 4
+
+struct file_state {
+    uint64_t device, inode, size, changed_ns;
+};
+
+struct file_watch {
+    const char *paths[FILE_WATCH_MAX]; /* borrowed; NULL: none */
+    struct file_state known[FILE_WATCH_MAX], seen[FILE_WATCH_MAX];
+};
+
+/* They are what they are now. */
+void file_watch_begin(struct file_watch *w, const char *const paths[FILE_WATCH_MAX]);
+
+/* Now and then. True once for each change, when nothing has changed since the last call: several
+ * files that are written one after the other are one change. */
+bool file_watch_poll(struct file_watch *w);
+
+/* --- Certificates. The caller fills in what is above the line, and certificate_start() the rest.
+ * ---
+ */
+
+struct certificate {
+    struct tls_files files;
+    const char *const *settings; /* of the four files: "--cert", "--key", "--client-ca", "--crl" */
+    const char *peer;            /* the other side, as the log calls it: "the store" */
+    bool is_server;              /* rdzvd is the server */
+    bool optional;               /* of a server: clients may show no certificate */
+    const char *alpn;            /* of a client: the protocol that it asks for; NULL: none */
+    const char *server_name;     /* of a client: in the server's certificate; NULL: the host */
+    /* ------------------------------------------------------------------------------------------ */
+    SSL_CTX *context;   /* NULL: the settings name no files, and plain text is spoken */
+    uint64_t expires_s; /* the own certificate, since 1970; 0: there is none */
+    struct file_watch watch;
+};
+
+/* That of a client with these settings. */
+struct certificate certificate_of_client(const struct config_client_tls *config, const char *peer,
+                                         const char *const *settings);
+
+/* Reads the files, if the settings name some. 0, or -1 after it logged why not. */
+int certificate_start(struct certificate *c);
+void certificate_fini(struct certificate *c);
+
+/* Reads the files again, for new connections. If they are of no use the old ones stay, and the log
+ * says why. */
+void certificate_reload(struct certificate *c);
+
+/* Once a second: certificate_reload() if the files have changed. */
+void certificate_tick(struct certificate *c);
+
+/* Of a socket that is connected to a server of that name; NULL: there is no memory. Not for plain
+ * text. */
+SSL *certificate_connect(const struct certificate *c, int fd, const char *host);

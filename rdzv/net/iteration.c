@@ -1,0 +1,102 @@
+/* The time of an iteration. See iteration.h for the contract. */
+#include "rdzv/net/iteration.h"
+
+/* --- How much of an iteration is left. --- */
+
+/* The first look of a part takes it that what was estimated before is what was spent, so that an
+ * iteration with a few cheap requests reads no clock. */
+static void budget_look_at(struct budget *b, uint64_t now_ns)
+{
+    if (b->began_ns == 0)
+        b->began_ns = now_ns > b->spent ? now_ns - b->spent : 1;
+    b->spent = 0;
+    b->over = b->over || (now_ns > b->began_ns && now_ns - b->began_ns >= b->limit_ns);
+}
+
+void budget_look(struct budget *b)
+{
+    budget_look_at(b, clock_monotonic_ns(b->clock));
+}
+
+void budget_measure(struct budget *b)
+{
+    b->measure_ns = clock_monotonic_ns(b->clock);
+    budget_look_at(b, b->measure_ns);
+}
+
+uint64_t budget_measured(struct budget *b)
+{
+    uint64_t now_ns = clock_monotonic_ns(b->clock);
+    uint64_t took = now_ns > b->measure_ns ? now_ns - b->measure_ns : 0;
+
+    b->costly_ns += took;
+    budget_look_at(b, now_ns);
+    return took;
+}
+
+/* --- How long iterations and requests take. --- */
+
+/* An iteration must take 10 ms at most, so that no request waits for more than 20 ms. */
+const uint64_t latency_bounds_ns[ITERATION_BOUNDS] = {
+    LATENCY_SHORT_NS, 2000000, 5000000, 10000000, 20000000, 50000000, 200000000, 1000000000,
+};
+
+void latency_begin(struct latency *l)
+{
+    l->began_ns = clock_monotonic_ns(l->clock);
+}
+
+#define LATENCY_SAMPLES 8
+
+/* All iterations that took any time are looked at while there are samples. Else those that are not
+ * among the shortest, and before there was one of these, the longest. */
+static void latency_set_limit(struct latency *l)
+{
+    uint64_t longest = l->stats->longest_iteration_ns;
+
+    l->look_at_ns = l->samples > 0 ? 0 : longest < LATENCY_SHORT_NS ? longest : LATENCY_SHORT_NS;
+}
+
+/* How many requests there have been since the last look. */
+static uint64_t take_new(uint64_t *seen, uint64_t now)
+{
+    uint64_t count = now - *seen;
+
+    *seen = now;
+    return count;
+}
+
+static void count_requests(struct latency *l, uint64_t took_ns)
+{
+    struct stats *s = l->stats;
+
+    durations_add(&s->c10d_durations, REQUEST_FIRST_NS, took_ns,
+                  take_new(&l->c10d_requests, stats_c10d_requests(s)));
+    durations_add(&s->http_durations, REQUEST_FIRST_NS, took_ns,
+                  take_new(&l->http_requests, s->http_requests));
+}
+
+void latency_sample(struct latency *l)
+{
+    l->c10d_requests = stats_c10d_requests(l->stats);
+    l->http_requests = l->stats->http_requests;
+    l->samples = LATENCY_SAMPLES;
+    latency_set_limit(l);
+}
+
+void latency_look(struct latency *l, uint64_t took_ns)
+{
+    struct stats *s = l->stats;
+    int at = 0;
+
+    while (at < ITERATION_BOUNDS && took_ns > latency_bounds_ns[at])
+        at++;
+    s->iterations[at]++;
+    if (took_ns > s->longest_iteration_ns)
+        s->longest_iteration_ns = took_ns;
+    if (l->samples > 0) {
+        count_requests(l, took_ns);
+        l->samples--;
+    }
+    latency_set_limit(l);
+}

@@ -1,0 +1,127 @@
+/* The time of an iteration of the loop: how much of it is left (budget), and how long iterations
+ * and their requests took (latency). */
+#pragma once
+
+#include <stdbool.h>
+
+#include "rdzv/engine/clock.h"
+#include "rdzv/engine/stats.h"
+
+/* --- How much of an iteration is left. ---
+ *
+ * An iteration has parts (reading, those who were deferred, waking and sending), and each part has
+ * a millisecond or less, so that no client waits for longer than all parts take together. An
+ * iteration costs some microseconds beside its parts: short parts lose nothing by that, they only
+ * let those who ask for little come in between more often.
+ *
+ * What is cheap is estimated: budget_spend() adds up, and reads the clock only when the sum says
+ * that it may be time. What may be long is measured with budget_measure() and budget_measured();
+ * all that is measured in one iteration has one limit, BUDGET_COSTLY_NS. */
+
+#define BUDGET_READ_NS     1000000u /* requests that have just come */
+#define BUDGET_DEFERRED_NS 500000u  /* those that did not get their turn in earlier iterations */
+#define BUDGET_COSTLY_NS   500000u  /* requests that may be long, in both of these parts */
+#define BUDGET_END_NS      1000000u /* waking and sending */
+#define BUDGET_LATE_NS     500000u  /* more of that, for those who are sent to behind others */
+#define BUDGET_SMALL_NS    500000u  /* each of the rest: closing, freeing, rendering */
+
+struct budget {
+    const struct clock *clock;
+    uint64_t limit_ns;   /* of the present part */
+    uint64_t began_ns;   /* its begin; 0: the clock has not been read since */
+    uint64_t spent;      /* estimated nanoseconds since the clock was read */
+    uint64_t costly_ns;  /* measured in this iteration */
+    uint64_t measure_ns; /* when the present measurement began */
+    bool over;           /* the part has had its time */
+};
+
+/* The next part begins, with that many nanoseconds. */
+static inline void budget_begin_part(struct budget *b, uint64_t limit_ns)
+{
+    b->limit_ns = limit_ns;
+    b->began_ns = b->spent = 0;
+    b->over = false;
+}
+
+/* An iteration begins, and with it its first part. `behind`: the last one has left clients who were
+ * woken, so this one does no more than one costly request, which may wake more. */
+static inline void budget_begin_iteration(struct budget *b, bool behind)
+{
+    b->costly_ns = behind ? BUDGET_COSTLY_NS - 1 : 0;
+    budget_begin_part(b, BUDGET_READ_NS);
+}
+
+/* For budget_spend(). */
+void budget_look(struct budget *b);
+
+/* Work of about that many nanoseconds is done. */
+#define BUDGET_LOOK_NS 50000u
+static inline void budget_spend(struct budget *b, uint64_t ns)
+{
+    b->spent += ns;
+    if (b->spent >= BUDGET_LOOK_NS)
+        budget_look(b);
+}
+
+/* Work that may be long begins, ends. Returns how long it took. */
+void budget_measure(struct budget *b);
+uint64_t budget_measured(struct budget *b);
+
+static inline bool budget_costly_is_over(const struct budget *b)
+{
+    return b->over || b->costly_ns >= BUDGET_COSTLY_NS;
+}
+
+/* --- How long iterations and requests take. ---
+ *
+ * An iteration is measured from the first call by libevent to the end: the time in which the loop
+ * waits for events is no part of it.
+ *
+ * Requests are not measured one by one. Each request of some sampled iterations per second counts
+ * as long as its iteration: no request of an iteration has waited for longer, except for an event
+ * that it waits for by its meaning, and for the journal. An iteration that is not sampled costs
+ * nothing more. */
+
+struct latency {
+    const struct clock *clock;
+    struct stats *stats;
+    uint64_t began_ns;   /* 0: nothing has been called in this iteration */
+    uint64_t look_at_ns; /* latency_end() looks closer at an iteration that took longer */
+    unsigned samples;    /* so many more iterations are among those whose requests are counted */
+    uint64_t c10d_requests, http_requests; /* that there had been before; while there are samples */
+};
+
+/* For latency_note(). */
+void latency_begin(struct latency *l);
+
+/* Something is called by libevent. */
+static inline void latency_note(struct latency *l)
+{
+    if (l->began_ns == 0)
+        latency_begin(l);
+}
+
+/* The upper bounds of stats.iterations, in nanoseconds; longer ones are counted in the last. Nearly
+ * all iterations are below the first. */
+#define LATENCY_SHORT_NS 1000000u
+extern const uint64_t latency_bounds_ns[ITERATION_BOUNDS];
+
+/* The next iterations, from this one on, are among the samples; to be called once a second. */
+void latency_sample(struct latency *l);
+
+/* For latency_end(). */
+void latency_look(struct latency *l, uint64_t took_ns);
+
+/* The iteration is over, at that time. `goes_on`: the next one begins now, since there is more to
+ * do; else it begins with the next latency_note(). */
+static inline void latency_end(struct latency *l, uint64_t now_ns, bool goes_on)
+{
+    uint64_t took_ns = l->began_ns != 0 && now_ns > l->began_ns ? now_ns - l->began_ns : 0;
+
+    l->began_ns = goes_on ? now_ns : 0;
+    l->stats->iterations_ns += took_ns;
+    if (took_ns > l->look_at_ns)
+        latency_look(l, took_ns);
+    else
+        l->stats->iterations[0]++;
+}
