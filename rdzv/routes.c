@@ -3,14 +3,7 @@
 
 #include <assert.h>
 
-#include "rdzv/admin/health.h"
-#include "rdzv/admin/metrics.h"
-#include "rdzv/admin/monitor.h"
-#include "rdzv/admin/page.h"
-#include "rdzv/admin/relay_status.h"
-#include "rdzv/admin/spaces.h"
-#include "rdzv/admin/standby.h"
-#include "rdzv/admin/status.h"
+#include "rdzv/admin/handlers.h"
 #include "rdzv/etcd/admin.h"
 #include "rdzv/etcd/auth.h"
 #include "rdzv/etcd/keys.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "rdzv/admin/monitor.h"
-#include "rdzv/admin/status_feed.h"
+#include "rdzv/admin/status.h"
 #include "rdzv/c10d/session.h"
 #include "rdzv/engine/data_dir.h"
 #include "rdzv/etcd3/journal_etcd.h"

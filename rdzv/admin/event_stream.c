@@ -7,6 +7,8 @@
 #define CHUNK_HEAD 10 /* "0000002a" in hexadecimal, and the end of that line */
 #define CHUNK_END  2
 
+/* --- Events. --- */
+
 size_t event_head_len(const char *name)
 {
     return CHUNK_HEAD + strlen("event: ") + strlen(name) + strlen("\ndata: ");
@@ -32,19 +34,151 @@ struct blob *event_make(const char *name, struct slice data)
     return b;
 }
 
-void event_send(struct conn *c, bool chunked, struct blob *event)
+/* --- Clients. --- */
+
+void event_client_send(struct event_client *client, struct blob *event)
 {
-    if (!conn_is_open(c))
+    if (!conn_is_open(client->conn))
         return; /* the stream has ended, and its end may still be queued */
-    if (chunked)
-        conn_share(c, event);
+    if (client->chunked)
+        conn_share(client->conn, event);
     else
-        conn_put(c, event->bytes + CHUNK_HEAD, event->len - CHUNK_HEAD - CHUNK_END);
+        conn_put(client->conn, event->bytes + CHUNK_HEAD, event->len - CHUNK_HEAD - CHUNK_END);
 }
 
-void event_end(struct conn *c, bool chunked)
+static struct event_client *client_of_job(struct http_job *job)
 {
-    if (chunked && conn_is_open(c))
-        conn_put(c, "0\r\n\r\n", 5);
-    conn_finish(c);
+    return (struct event_client *)(void *)job; /* its first member */
+}
+
+/* Its client sends no more, or the daemon stops: ends the stream as a whole reply ends, so that the
+ * client knows that nothing was lost on the way. */
+static void event_client_end(struct http_job *job)
+{
+    struct event_client *client = client_of_job(job);
+
+    if (client->chunked && conn_is_open(client->conn))
+        conn_put(client->conn, "0\r\n\r\n", 5);
+    conn_finish(client->conn);
+}
+
+static void event_client_leave(struct http_job *job)
+{
+    struct event_client *client = client_of_job(job);
+    struct event_stream *s = client->stream;
+
+    TAILQ_REMOVE(&s->clients, client, entry);
+    s->client_count--;
+    event_client_free(client);
+    if (TAILQ_EMPTY(&s->clients) && !s->is_at_work)
+        s->calls->idle(s);
+}
+
+static void event_client_drained(struct http_job *job)
+{
+    struct event_client *client = client_of_job(job);
+
+    if (client->stream->calls->drained != NULL)
+        client->stream->calls->drained(client);
+}
+
+/* It is never woken: all that it gets comes from the stream. */
+static enum http_job_state event_client_wait(struct http_job *job, const struct http_request *r)
+{
+    (void)job;
+    (void)r;
+    return HTTP_JOB_WAITS;
+}
+
+struct event_client *event_client_new(void)
+{
+    struct event_client *client =
+        account_request_zeroed(ACCOUNT_WATCHES, ACCOUNT_SMALL, sizeof *client);
+
+    if (client != NULL)
+        client->job = (struct http_job){.run = event_client_wait,
+                                        .free = event_client_leave,
+                                        .eof = event_client_end,
+                                        .stop = event_client_end,
+                                        .drained = event_client_drained,
+                                        .endless = true,
+                                        .no_use = true};
+    return client;
+}
+
+void event_client_free(struct event_client *client)
+{
+    account_free(ACCOUNT_WATCHES, client, sizeof *client);
+}
+
+/* --- Streams. --- */
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+    struct event_stream *s = arg;
+
+    (void)fd;
+    (void)what;
+    s->is_at_work = true;
+    s->calls->tick(s);
+    if (!TAILQ_EMPTY(&s->clients) && !event_stream_arm(s))
+        event_stream_end_replies(s);
+    s->is_at_work = false;
+    if (TAILQ_EMPTY(&s->clients))
+        s->calls->idle(s);
+}
+
+void event_stream_init(struct event_stream *s, struct net *net,
+                       const struct event_stream_calls *calls)
+{
+    *s = (struct event_stream){.calls = calls, .net = net};
+    TAILQ_INIT(&s->clients);
+    evtimer_assign(&s->timer, net->base, on_tick, s);
+}
+
+bool event_stream_arm(struct event_stream *s)
+{
+    uint64_t wait_ms = s->calls->wait_ms(s);
+    const struct timeval later = {.tv_sec = (time_t)(wait_ms / 1000),
+                                  .tv_usec = (suseconds_t)(wait_ms % 1000 * 1000)};
+
+    return net_add_event(&s->timer, &later);
+}
+
+void event_stream_join(struct event_stream *s, struct event_client *client,
+                       const struct http_request *r)
+{
+    client->stream = s;
+    client->conn = r->conn;
+    client->chunked = reply_begin_stream(
+        r, &(struct reply){.status = 200, .content_type = "text/event-stream", .no_store = true});
+    TAILQ_INSERT_TAIL(&s->clients, client, entry);
+    s->client_count++;
+    http_start_job(r, &client->job, HTTP_JOB_WAITS);
+}
+
+void event_stream_each(struct event_stream *s, void (*fn)(struct event_client *client, void *arg),
+                       void *arg)
+{
+    struct event_client *client, *next;
+
+    for (client = TAILQ_FIRST(&s->clients); client != NULL; client = next) {
+        next = TAILQ_NEXT(client, entry);
+        fn(client, arg);
+    }
+}
+
+static void end_reply(struct event_client *client, void *arg)
+{
+    (void)arg;
+    event_client_end(&client->job);
+}
+
+void event_stream_end_replies(struct event_stream *s)
+{
+    bool was_at_work = s->is_at_work;
+
+    s->is_at_work = true;
+    event_stream_each(s, end_reply, NULL);
+    s->is_at_work = was_at_work;
 }

@@ -1,7 +1,10 @@
-/* Server-sent events, as they go to many clients: each is made once. */
+/* Server-sent events: a stream with many clients, of which each is a reply that goes on. An event
+ * is made once for all of them. */
 #pragma once
 
-#include "rdzv/net/conn.h"
+#include "rdzv/http/job.h"
+
+/* --- Events. --- */
 
 /* An event of one line of data; NULL: there is no memory. It is counted as ACCOUNT_WATCHES. */
 struct blob *event_make(const char *name, struct slice data);
@@ -9,9 +12,69 @@ struct blob *event_make(const char *name, struct slice data);
 /* How many bytes of it stand before the data. */
 size_t event_head_len(const char *name);
 
-/* Queues it. `chunked`: as reply_begin_stream() has said. */
-void event_send(struct conn *c, bool chunked, struct blob *event);
+/* --- Streams. --- */
 
-/* Ends the stream as a whole reply ends, and its connection: a client then knows that nothing was
- * lost on the way. */
-void event_end(struct conn *c, bool chunked);
+struct event_stream;
+struct event_client;
+
+/* What the owner of a stream does. */
+struct event_stream_calls {
+    void (*tick)(struct event_stream *s);        /* the timer has gone off: sends events */
+    uint64_t (*wait_ms)(struct event_stream *s); /* from now until the next tick */
+    void (*idle)(struct event_stream *s);        /* the last client has left; may free the stream */
+    void (*drained)(struct event_client *client); /* it has read everything; NULL: do nothing */
+};
+
+TAILQ_HEAD(event_client_list, event_client);
+
+struct event_stream {
+    const struct event_stream_calls *calls;
+    struct net *net;
+    struct event_client_list clients;
+    size_t client_count;
+    struct event timer;
+    bool is_at_work; /* a client that leaves now does not make the stream idle */
+};
+
+struct event_client {
+    struct http_job job; /* the first member */
+    TAILQ_ENTRY(event_client) entry;
+    struct event_stream *stream;
+    struct conn *conn;
+    bool chunked;
+    /* For the stream's owner: */
+    bool has_text;   /* it has been sent a text of the status */
+    bool is_behind;  /* it lacks the newest text, since it did not read */
+    uint64_t missed; /* requests that the monitor did not send, since it did not read */
+};
+
+void event_stream_init(struct event_stream *s, struct net *net,
+                       const struct event_stream_calls *calls);
+
+/* Begins to wait for the next tick. False: there is no memory for the timer. */
+bool event_stream_arm(struct event_stream *s);
+
+/* A client to be, which a request joins a stream with; NULL: there is no memory. */
+struct event_client *event_client_new(void);
+void event_client_free(struct event_client *client);
+
+/* The reply to the request goes on until its client leaves. Takes `client`. */
+void event_stream_join(struct event_stream *s, struct event_client *client,
+                       const struct http_request *r);
+
+/* Calls `fn` for each client, which may leave meanwhile. */
+void event_stream_each(struct event_stream *s, void (*fn)(struct event_client *client, void *arg),
+                       void *arg);
+
+/* Has the client not read what it was sent before? */
+static inline bool event_client_is_blocked(const struct event_client *client)
+{
+    return client->conn->output == OUTPUT_BLOCKED;
+}
+
+/* Queues an event; nothing if the client's stream has ended. */
+void event_client_send(struct event_client *client, struct blob *event);
+
+/* Ends all replies, and their connections: without a timer nothing more would come, and clients
+ * ask again. */
+void event_stream_end_replies(struct event_stream *s);

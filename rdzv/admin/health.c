@@ -1,6 +1,5 @@
-/* /livez and /readyz. See health.h for the contract. */
-#include "rdzv/admin/health.h"
-
+/* /livez and /readyz. See handlers.h for the contract. */
+#include "rdzv/admin/handlers.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/relay/forward.h"
 
@@ -13,38 +12,43 @@ static bool is_verbose(const struct http_request *r)
            url_find_param((struct slice){0}, r->query, "verbose", &value);
 }
 
-bool health_has_listener(const struct net *n)
-{
-    const struct listener *listener;
+/* One check of a probe. */
+struct health_check {
+    const char *name;
+    bool ok;
+    const char *why; /* more about it; NULL: its name says all */
+};
 
-    TAILQ_FOREACH(listener, &n->listeners, entry) {
-        if (listener->open)
-            return true;
-    }
-    return false;
-}
+#define CHECKS_MAX 7
+
+struct health_checks {
+    struct health_check list[CHECKS_MAX];
+    size_t count;
+    char upstream[UPSTREAM_SAYS_MAX]; /* room for the text of a check */
+};
 
 static void reply_checks(const struct http_request *r, const char *name,
-                         const struct health_check *checks, size_t count)
+                         const struct health_checks *checks)
 {
     uint8_t text[2048];
     struct writer w = {.ptr = text, .cap = sizeof text};
     bool ok = true, is_alone = r->conn->out.bytes == 0;
 
-    for (size_t i = 0; i < count; i++)
-        ok = ok && (checks[i].ok || http_excludes(r, checks[i].name));
+    for (size_t i = 0; i < checks->count; i++)
+        ok = ok && (checks->list[i].ok || http_excludes(r, checks->list[i].name));
     if (ok && !is_verbose(r)) {
         writer_str(&w, "ok\n");
     } else {
-        for (size_t i = 0; i < count; i++) {
-            bool out = http_excludes(r, checks[i].name);
+        for (size_t i = 0; i < checks->count; i++) {
+            const struct health_check *check = &checks->list[i];
+            bool out = http_excludes(r, check->name);
 
-            writer_str(&w, checks[i].ok || out ? "[+]" : "[-]");
-            writer_str(&w, checks[i].name);
-            writer_str(&w, checks[i].ok ? " ok" : out ? " excluded" : " failed");
-            if (checks[i].why != NULL) {
+            writer_str(&w, check->ok || out ? "[+]" : "[-]");
+            writer_str(&w, check->name);
+            writer_str(&w, check->ok ? " ok" : out ? " excluded" : " failed");
+            if (check->why != NULL) {
                 writer_str(&w, ": ");
-                writer_str(&w, checks[i].why);
+                writer_str(&w, check->why);
             }
             writer_str(&w, "\n");
         }
@@ -59,75 +63,117 @@ static void reply_checks(const struct http_request *r, const char *name,
         conn_note_independent(r->conn);
 }
 
-void health_reply(const struct http_request *r, const char *name, const struct health_check *checks,
-                  size_t count)
+static void reply_probe(const struct http_request *r, const char *name,
+                        const struct health_checks *checks)
 {
     if (!http_is_reading(r))
         reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
     else
-        reply_checks(r, name, checks, count);
+        reply_checks(r, name, checks);
 }
 
 /* That this code runs is what /livez says. */
 void admin_livez_handle(const struct http_request *r)
 {
-    health_reply(r, "livez", &(struct health_check){"loop", true, NULL}, 1);
+    reply_probe(r, "livez", &(struct health_checks){.list = {{"loop", true, NULL}}, .count = 1});
 }
 
-#define READY_CHECKS 7
+/* --- Readiness. --- */
 
-/* Room for what they say. */
-struct ready_text {
-    char upstream[UPSTREAM_SAYS_MAX];
-};
-
-/* Of a replica that passes its clients on while another one leads: true, and it takes clients as
- * long as its links are there. */
-static bool passes_on(const struct engine *e, const struct forwards *forwards)
+static bool has_listener(const struct net *n)
 {
-    return forwards != NULL && engine_stands_by(e);
+    const struct listener *listener;
+
+    TAILQ_FOREACH(listener, &n->listeners, entry) {
+        if (listener->open)
+            return true;
+    }
+    return false;
 }
 
-/* Fills `checks`; returns how many there are. */
-static size_t check_ready(const struct net *n, const struct forwards *forwards,
-                          struct health_check checks[READY_CHECKS], struct ready_text *text)
+static void check_store(const struct net *n, const struct forwards *forwards,
+                        struct health_checks *out)
 {
-    const char *refusal = engine_refuses(n->engine);
-    bool stands_by = engine_stands_by(n->engine), passes = passes_on(n->engine, forwards);
+    const struct engine *e = n->engine;
+    const char *refusal = engine_refuses(e);
+    bool stands_by = engine_stands_by(e);
+    /* A replica that passes its clients on takes them as long as its links are there. */
+    bool passes = forwards != NULL && stands_by;
+    const struct health_check list[CHECKS_MAX] = {
+        {"loop", true, NULL},
+        {"store", !TAILQ_EMPTY(&e->spaces), NULL},
+        {"listeners", n->draining || has_listener(n), NULL},
+        {"shutdown", !n->draining, NULL},
+        {"journal", refusal == NULL || stands_by, stands_by ? NULL : refusal},
+        {"leader", !stands_by || passes, stands_by ? refusal : NULL},
+        {"upstream", !passes || forwards_are_linked(forwards),
+         passes ? forwards_say(forwards, out->upstream) : NULL},
+    };
 
-    checks[0] = (struct health_check){"loop", true, NULL};
-    checks[1] = (struct health_check){"store", !TAILQ_EMPTY(&n->engine->spaces), NULL};
-    checks[2] = (struct health_check){"listeners", n->draining || health_has_listener(n), NULL};
-    checks[3] = (struct health_check){"shutdown", !n->draining, NULL};
-    checks[4] =
-        (struct health_check){"journal", refusal == NULL || stands_by, stands_by ? NULL : refusal};
-    checks[5] = (struct health_check){"leader", !stands_by || passes, stands_by ? refusal : NULL};
-    checks[6] = (struct health_check){"upstream", !passes || forwards_are_linked(forwards),
-                                      passes ? forwards_say(forwards, text->upstream) : NULL};
-    return n->engine->options.journal.commit == NULL ? READY_CHECKS - 3
-           : n->engine->journal_etcd == NULL         ? READY_CHECKS - 2
-           : forwards == NULL                        ? READY_CHECKS - 1
-                                                     : READY_CHECKS;
+    memcpy(out->list, list, sizeof list);
+    out->count = e->options.journal.commit == NULL ? CHECKS_MAX - 3
+                 : e->journal_etcd == NULL         ? CHECKS_MAX - 2
+                 : forwards == NULL                ? CHECKS_MAX - 1
+                                                   : CHECKS_MAX;
 }
 
-bool health_is_ready(const struct net *n, const struct forwards *forwards)
+static void check_relay(const struct http_request *r, struct health_checks *out)
 {
-    struct health_check checks[READY_CHECKS];
-    struct ready_text text;
-    size_t count = check_ready(n, forwards, checks, &text);
+    const struct net *n = conn_net(r->conn);
+    const struct upstream *u = &r->http->forwards->list[0].upstream; /* a relay has one */
+    const struct health_check list[] = {
+        {"loop", true, NULL},
+        {"listeners", n->draining || has_listener(n), NULL},
+        {"shutdown", !n->draining, NULL},
+        {"upstream", u->relay->welcomed, upstream_says(u, out->upstream)},
+    };
 
-    for (size_t i = 0; i < count; i++) {
-        if (!checks[i].ok)
+    memcpy(out->list, list, sizeof list);
+    out->count = sizeof list / sizeof list[0];
+}
+
+static bool health_is_fine(const struct health_checks *checks)
+{
+    for (size_t i = 0; i < checks->count; i++) {
+        if (!checks->list[i].ok)
             return false;
     }
     return true;
 }
 
+bool health_is_store_ready(const struct net *n, const struct forwards *forwards)
+{
+    struct health_checks checks;
+
+    check_store(n, forwards, &checks);
+    return health_is_fine(&checks);
+}
+
+bool health_is_relay_ready(const struct http_request *r)
+{
+    struct health_checks checks;
+
+    check_relay(r, &checks);
+    return health_is_fine(&checks);
+}
+
 void admin_readyz_handle(const struct http_request *r)
 {
-    struct health_check checks[READY_CHECKS];
-    struct ready_text text;
-    size_t count = check_ready(conn_net(r->conn), r->http->forwards, checks, &text);
+    struct health_checks checks;
 
-    health_reply(r, "readyz", checks, count);
+    check_store(conn_net(r->conn), r->http->forwards, &checks);
+    reply_probe(r, "readyz", &checks);
+}
+
+void relay_readyz_handle(const struct http_request *r)
+{
+    struct health_checks checks;
+
+    check_relay(r, &checks);
+    reply_probe(r, "readyz", &checks);
+}
+
+void standby_refuse_handle(const struct http_request *r)
+{
+    reply_unavailable(r, "this replica does not lead; see /readyz");
 }

@@ -1,19 +1,304 @@
-/* /metrics in Prometheus's text format. See metrics.h. */
+/* GET /metrics of a store, of a replica that does not lead, and of a relay. See handlers.h. */
 #include "rdzv/admin/metrics.h"
 
-#include "rdzv/admin/access.h"
-#include "rdzv/admin/health.h"
-#include "rdzv/admin/metric.h"
-#include "rdzv/admin/metric_daemon.h"
-#include "rdzv/admin/metric_etcd.h"
-#include "rdzv/admin/metric_journal.h"
-#include "rdzv/admin/metric_spaces.h"
-#include "rdzv/admin/relay_status.h"
+#include <stdlib.h>
+
+#include "rdzv/admin/handlers.h"
+#include "rdzv/config/etcd_ids.h"
+#include "rdzv/engine/data_dir.h"
+#include "rdzv/etcd3/journal_etcd.h"
+#include "rdzv/http/access.h"
 #include "rdzv/http/job.h"
+#include "rdzv/http/route.h"
+#include "rdzv/relay/forward.h"
+
+/* --- etcd's own metrics, as far as they mean something here: those of etcd 3.4's /metrics that
+ * contrib/mixin of etcd asks for, and the dashboard that came with 3.4. There is no gRPC and no
+ * peer. --- */
+
+static void write_etcd_tree(FILE *out, const struct tree *t)
+{
+    static const struct {
+        const char *action;
+        enum tree_counter counter;
+    } writes[] = {
+        {"compareAndDelete", TREE_SWAP_DELETES},
+        {"compareAndSwap", TREE_SWAPS},
+        {"create", TREE_CREATES},
+        {"delete", TREE_DELETES},
+        {"set", TREE_SETS},
+        {"update", TREE_UPDATES},
+    };
+
+    metric_counter(out, "etcd_debugging_store_expires_total", "Total number of expired keys.",
+                   t->expired);
+    metric_head(out, "etcd_debugging_store_reads_total", "counter",
+                "Total number of reads of keys.");
+    fprintf(out, "etcd_debugging_store_reads_total{action=\"get\"} %" PRIu64 "\n",
+            t->succeeded[TREE_GETS]);
+    metric_gauge(out, "etcd_debugging_store_watchers", "Count of currently active watchers.",
+                 t->hub.registered);
+    metric_head(out, "etcd_debugging_store_writes_total", "counter",
+                "Total number of writes of keys.");
+    for (size_t i = 0; i < sizeof writes / sizeof writes[0]; i++)
+        fprintf(out, "etcd_debugging_store_writes_total{action=\"%s\"} %" PRIu64 "\n",
+                writes[i].action, t->succeeded[writes[i].counter]);
+}
+
+/* The space is the database: what it keeps, of c10d too, is what --space-limit is about. */
+static void write_etcd_database(FILE *out, const struct http_request *r)
+{
+    uint64_t bytes = space_usage(r->space->store).bytes;
+
+    metric_gauge(out, "etcd_debugging_mvcc_db_total_size_in_bytes",
+                 "Total size of the space in bytes.", bytes);
+    metric_gauge(out, "etcd_mvcc_db_total_size_in_bytes", "Total size of the space in bytes.",
+                 bytes);
+    metric_gauge(out, "etcd_mvcc_db_total_size_in_use_in_bytes",
+                 "Total size of the space in bytes.", bytes);
+    metric_gauge(out, "etcd_server_quota_backend_bytes",
+                 "What a space may keep, see --space-limit; 0: there is no limit.",
+                 r->http->config->limits.space_bytes_max);
+}
+
+/* Those of the space of the request's listener. */
+static void write_etcd_space(FILE *out, const struct http_request *r)
+{
+    const struct tree *t = &r->space->store->tree;
+    char id[17];
+
+    etcd_format_id(r->http->member_id, id);
+    metric_head(out, "etcd_cluster_version", "gauge", "Which version of etcd's cluster is spoken.");
+    fputs("etcd_cluster_version{cluster_version=\"3.4\"} 1\n", out);
+    write_etcd_tree(out, t);
+    write_etcd_database(out, r);
+    metric_gauge(out, "etcd_server_has_leader", "Whether or not a leader exists.", 1);
+    metric_head(out, "etcd_server_id", "gauge", "Server or member ID in hexadecimal format.");
+    fprintf(out, "etcd_server_id{server_id=\"%s\"} 1\n", id);
+    metric_gauge(out, "etcd_server_is_leader", "Whether or not this member is a leader.", 1);
+    metric_counter(out, "etcd_server_leader_changes_seen_total",
+                   "The number of leader changes seen.", 1);
+    metric_counter(out, "etcd_server_proposals_applied_total",
+                   "The total number of changes applied.", t->index + 1);
+    metric_counter(out, "etcd_server_proposals_committed_total",
+                   "The total number of changes committed.", t->index + 1);
+    metric_counter(out, "etcd_server_proposals_failed_total",
+                   "The total number of failed proposals.", 0);
+    metric_gauge(out, "etcd_server_proposals_pending", "The number of pending proposals.", 0);
+    metric_head(out, "etcd_server_version", "gauge", "Which version of etcd's server is spoken.");
+    fputs("etcd_server_version{server_version=\"3.4.23\"} 1\n", out);
+}
+
+static void write_etcd_received(FILE *out, const struct http *http)
+{
+    static const char name[] = "etcd_http_received_total";
+    static const enum http_method methods[] = {HTTP_DELETE, HTTP_GET, HTTP_POST, HTTP_PUT};
+    const struct http_route *keys = http_find_route(http->routes, slice_str("/v2/keys"), false);
+
+    metric_head(out, name, "counter", "Requests for keys of etcd's API, by method.");
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
+        fprintf(out, "%s{method=\"%s\"} %" PRIu64 "\n", name, http_method_name(methods[i]),
+                http->engine->stats.http_operations[keys - http->routes][methods[i]]);
+}
+
+/* Those of the daemon. */
+static void write_etcd_server(FILE *out, const struct http *http)
+{
+    static const char fsync[] = "etcd_disk_wal_fsync_duration_seconds";
+    struct journal_writer_disk disk;
+
+    write_etcd_received(out, http);
+    if (http->engine->data_dir == NULL)
+        return;
+    data_dir_disk(http->engine->data_dir, &disk);
+    metric_head(out, fsync, "histogram", "How long syncs of the journal took.");
+    metric_durations(out, fsync, "", &disk.syncs, SYNC_FIRST_NS);
+}
+
+/* --- The journal. --- */
+
+static void write_journal_files(FILE *out, const struct data_dir *data)
+{
+    const struct journal_writer_stats *s = data_dir_stats(data);
+    struct journal_writer_disk disk;
+
+    data_dir_disk(data, &disk);
+    metric_counter(out, "rdzvd_journal_batches_total", "Batches of changes that were appended.",
+                   s->batches);
+    metric_counter(out, "rdzvd_journal_bytes_total", "Bytes of those.", s->bytes);
+    metric_counter(out, "rdzvd_journal_failures_total", "Writes and syncs that failed, each try.",
+                   s->failures);
+    metric_gauge(out, "rdzvd_journal_refuses_changes",
+                 "1 while no change is taken; /readyz says why.",
+                 engine_refuses(data->engine) != NULL);
+    metric_gauge(out, "rdzvd_journal_snapshot_bytes", "Size of the newest snapshot.",
+                 s->snapshot_bytes);
+    metric_counter(out, "rdzvd_journal_snapshots_total", "Snapshots that were written.",
+                   s->snapshots);
+    metric_head(out, "rdzvd_journal_sync_seconds", "histogram", "How long syncs took.");
+    metric_durations(out, "rdzvd_journal_sync_seconds", "", &disk.syncs, SYNC_FIRST_NS);
+    metric_head(out, "rdzvd_journal_slowest_sync_seconds", "gauge", "The longest of them.");
+    fprintf(out, "rdzvd_journal_slowest_sync_seconds %.6f\n", (double)s->slowest_sync_ns / 1e9);
+    metric_gauge(out, "rdzvd_journal_uncovered_bytes", "Bytes that a start would replay.",
+                 s->bytes_behind);
+    metric_gauge(out, "rdzvd_journal_unsynced_bytes", "Bytes that no sync has covered yet.",
+                 s->pending_bytes);
+    metric_gauge(out, "rdzvd_data_dir_free_bytes",
+                 "Bytes that rdzvd may still take of the file system of --data-dir.", disk.free);
+    metric_gauge(out, "rdzvd_data_dir_size_bytes", "Size of that file system.", disk.size);
+}
+
+static void write_journal_etcd(FILE *out, const struct engine *e)
+{
+    const struct journal_etcd_stats *s = journal_etcd_stats(e->journal_etcd);
+
+    metric_gauge(out, "rdzvd_journal_leads", "1 while this replica leads.", s->leads);
+    metric_counter(out, "rdzvd_journal_batches_total", "Batches of changes that were appended.",
+                   s->batches);
+    metric_counter(out, "rdzvd_journal_bytes_total", "Bytes of those.", s->bytes);
+    metric_counter(out, "rdzvd_journal_commits_total",
+                   "Transactions with which etcd has taken them.", s->commits);
+    metric_counter(out, "rdzvd_journal_commits_repeated_total",
+                   "Transactions that were sent once more, since no answer came.", s->repeats);
+    metric_counter(out, "rdzvd_journal_failures_total", "Writes and syncs that failed, each try.",
+                   s->failures);
+    metric_head(out, "rdzvd_journal_slowest_commit_seconds", "gauge",
+                "The longest that one has taken, all tries together.");
+    fprintf(out, "rdzvd_journal_slowest_commit_seconds %.6f\n", (double)s->slowest_ns / 1e9);
+    metric_gauge(out, "rdzvd_journal_refuses_changes",
+                 "1 while no change is taken; /readyz says why.", engine_refuses(e) != NULL);
+    metric_gauge(out, "rdzvd_journal_index", "The newest entry of the log that is known here.",
+                 s->index);
+    metric_gauge(out, "rdzvd_journal_snapshot_bytes", "Size of the newest snapshot.",
+                 s->snapshot_bytes);
+    metric_counter(out, "rdzvd_journal_snapshots_total", "Snapshots that were written.",
+                   s->snapshots);
+    metric_gauge(out, "rdzvd_journal_uncovered_bytes", "Bytes that a start would replay.",
+                 s->bytes_behind);
+    metric_gauge(out, "rdzvd_journal_unsynced_bytes", "Bytes that no sync has covered yet.",
+                 s->pending_bytes);
+}
+
+static void write_journal(FILE *out, const struct engine *e)
+{
+    if (e->data_dir != NULL)
+        write_journal_files(out, e->data_dir);
+    else if (e->journal_etcd != NULL)
+        write_journal_etcd(out, e);
+}
+
+/* --- What is passed on to a store: by a relay, or a replica that does not lead. --- */
+
+/* Of all links together. */
+struct relay_sums {
+    bool linked; /* all of them */
+    uint64_t reconnects, away_ns, lag_ns;
+    size_t sessions, pending_count, pending_bytes;
+    struct relay_stats relay;
+    struct relay_http_stats http;
+};
+
+static void add_relay(struct relay_sums *sums, const struct relay *r)
+{
+    uint64_t lag_ns = relay_lag_ns(r);
+
+    sums->linked = sums->linked && r->link;
+    sums->away_ns += relay_away_ns(r);
+    sums->lag_ns = lag_ns > sums->lag_ns ? lag_ns : sums->lag_ns;
+    sums->sessions += r->session_count;
+    sums->pending_count += r->pending_count;
+    sums->pending_bytes += r->pending_bytes;
+    sums->relay.resumed += r->stats.resumed;
+    sums->relay.confirmed += r->stats.confirmed;
+    sums->relay.confirmed_ns += r->stats.confirmed_ns;
+    for (int i = 0; i < LOSSES; i++)
+        sums->relay.lost[i] += r->stats.lost[i];
+}
+
+static void add_http(struct relay_http_stats *sum, const struct relay_http_stats *s)
+{
+    sum->requests += s->requests;
+    sum->retried += s->retried;
+    sum->cut += s->cut;
+    sum->unavailable += s->unavailable;
+    sum->watches_moved += s->watches_moved;
+}
+
+static void write_relay(FILE *out, const struct relay_sums *r)
+{
+    static const char trip[] = "rdzvd_relay_request_seconds";
+    static const char lost[] = "rdzvd_relay_clients_lost_total";
+
+    metric_gauge(out, "rdzvd_relay_upstream_connected",
+                 "1 while the relay has a link to its store, a replica one for each space.",
+                 r->linked);
+    metric_counter(out, "rdzvd_relay_reconnects_total", "Links but the first.", r->reconnects);
+    metric_head(out, "rdzvd_relay_away_seconds_total", "counter",
+                "How long the store was away, in all, since it was there for the first time.");
+    fprintf(out, "rdzvd_relay_away_seconds_total %.6f\n", (double)r->away_ns / 1e9);
+    metric_gauge(
+        out, "rdzvd_relay_clients",
+        "c10d clients of the relay, and those that have gone while the store has to be told.",
+        r->sessions);
+    metric_gauge(out, "rdzvd_relay_unconfirmed_requests",
+                 "Requests that the store has not confirmed, with open waits.", r->pending_count);
+    metric_gauge(out, "rdzvd_relay_unconfirmed_bytes", "Bytes of those, without open waits.",
+                 r->pending_bytes);
+    metric_head(out, "rdzvd_relay_lag_seconds", "gauge",
+                "Age of the oldest request that the store should have confirmed by now: of waits, "
+                "those that it has not got, since the link was lost.");
+    fprintf(out, "rdzvd_relay_lag_seconds %.6f\n", (double)r->lag_ns / 1e9);
+    metric_counter(out, "rdzvd_relay_requests_resumed_total",
+                   "Requests that were sent again over a new link.", r->relay.resumed);
+    metric_head(
+        out, lost, "counter",
+        "Clients that were ended because of the store: it has ended their sessions, does not "
+        "know them any more, or has gone back to an older state.");
+    for (int i = 0; i < LOSSES; i++)
+        fprintf(out, "%s{reason=\"%s\"} %" PRIu64 "\n", lost, relay_loss_name((enum relay_loss)i),
+                r->relay.lost[i]);
+    metric_head(out, trip, "summary",
+                "From when a request came until the store confirmed it, without waits.");
+    fprintf(out, "%s_sum %.6f\n%s_count %" PRIu64 "\n", trip, (double)r->relay.confirmed_ns / 1e9,
+            trip, r->relay.confirmed);
+}
+
+static void write_relay_http(FILE *out, const struct relay_http_stats *s)
+{
+    metric_counter(out, "rdzvd_relay_http_requests_total",
+                   "HTTP requests that the relay has passed on, or holds.", s->requests);
+    metric_counter(out, "rdzvd_relay_http_retried_total",
+                   "Times that one was sent again, since its connection to the store had broken.",
+                   s->retried);
+    metric_counter(out, "rdzvd_relay_http_cut_total",
+                   "HTTP requests whose answer the relay could not give, or not all of it.",
+                   s->cut);
+    metric_counter(out, "rdzvd_relay_http_unavailable_total",
+                   "HTTP requests that the relay answered with 503 after 50 s without a store.",
+                   s->unavailable);
+    metric_counter(out, "rdzvd_relay_http_watches_moved_total",
+                   "Times that a watch went on over a new connection to the store.",
+                   s->watches_moved);
+}
+
+static void write_forwards(FILE *out, const struct forwards *f)
+{
+    struct relay_sums sums = {.linked = true};
+    uint64_t now_ns = clock_monotonic_ns(f->net->engine->options.clock);
+
+    for (size_t i = 0; i < f->count; i++) {
+        f->list[i].relay.now_ns = now_ns;
+        add_relay(&sums, &f->list[i].relay);
+        sums.reconnects += f->list[i].upstream.reconnects;
+        add_http(&sums.http, &f->list[i].http.stats);
+    }
+    write_relay(out, &sums);
+    write_relay_http(out, &sums.http);
+}
 
 /* --- What only a store counts. --- */
 
-static void write_relays(FILE *out, const struct stats *stats)
+static void write_links(FILE *out, const struct stats *stats)
 {
     metric_gauge(out, "rdzvd_relay_links", "Relays that are connected.", stats->relay_links);
     metric_head(out, "rdzvd_relay_sessions", "gauge",
@@ -30,14 +315,14 @@ static void write_relays(FILE *out, const struct stats *stats)
                    stats->sessions_timed_out);
 }
 
-static void write_store(FILE *out, const struct net *n)
+static void write_store_counts(FILE *out, const struct net *n)
 {
     const struct stats *stats = &n->engine->stats;
 
     metric_gauge(out, "rdzvd_space_limit_bytes",
                  "What each space may hold, see --space-limit; 0: there is no limit.",
                  n->engine->options.space_bytes_max);
-    write_relays(out, stats);
+    write_links(out, stats);
     metric_counter(out, "rdzvd_torch_writes_merged_total",
                    "Writes of torch's agents that were merged instead of refused.",
                    stats->writes_merged);
@@ -66,10 +351,96 @@ static void write_store(FILE *out, const struct net *n)
     metric_counter(out, "rdzvd_torch_runs_repaired_total",
                    "Times that a run's state was repaired; the log says what and why.",
                    stats->runs_repaired);
-    metrics_write_journal(out, n->engine);
+    write_journal(out, n->engine);
 }
 
-/* --- The request. --- */
+/* --- The answer: it is given also if malloc() has little left, which is when it is needed most.
+ * --- */
+
+/* What a request is charged for the system calls that it takes. */
+#define METRICS_COST (32u << 10)
+
+typedef void metric_write_fn(FILE *out, const struct http_request *r, const void *arg);
+
+/* NULL: there is no memory for it. The caller frees the text. */
+static char *metric_text(const struct http_request *r, metric_write_fn *write, const void *arg,
+                         size_t *len)
+{
+    char *text = NULL;
+    FILE *out = open_memstream(&text, len);
+
+    if (out == NULL)
+        return NULL;
+    write(out, r, arg);
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* Answers with the text that `write` writes, which is given `arg`; 500 if there is no memory for
+ * it. The connection is charged `cost` beside the length of the text. */
+static void metric_reply(const struct http_request *r, uint64_t cost, metric_write_fn *write,
+                         const void *arg)
+{
+    size_t len = 0;
+    char *text;
+
+    account_give_spare();
+    text = metric_text(r, write, arg, &len);
+    conn_charge(r->conn, METRICS_COST + cost + len);
+    if (text == NULL)
+        reply_send(r, &(struct reply){.status = 500});
+    else
+        reply_send(r, &(struct reply){
+                          .status = 200,
+                          .content_type = "text/plain; version=0.0.4; charset=utf-8",
+                          .body = {(const uint8_t *)text, len},
+                      });
+    free(text);
+    account_keep_spare();
+}
+
+/* --- A relay. --- */
+
+/* What /metrics of a relay is charged for each client: the search for the oldest request. */
+#define CLIENT_COST 8u
+
+static void write_relay_metrics(FILE *out, const struct http_request *r, const void *arg)
+{
+    (void)arg;
+    write_forwards(out, r->http->forwards);
+    metrics_write_daemon(out, r, "relay", health_is_relay_ready(r));
+    metrics_write_process(out, http_engine(r));
+}
+
+void relay_metrics_handle(const struct http_request *r)
+{
+    const struct relay *relay = r->http->forwards->list[0].upstream.relay; /* it has one */
+
+    metric_reply(r, CLIENT_COST * relay->session_count, write_relay_metrics, NULL);
+}
+
+/* --- A replica that does not lead. --- */
+
+static void write_standby_metrics(FILE *out, const struct http_request *r, const void *arg)
+{
+    const struct net *n = conn_net(r->conn);
+
+    (void)arg;
+    metrics_write_daemon(out, r, "standby", health_is_store_ready(n, r->http->forwards));
+    write_journal(out, n->engine);
+    if (r->http->forwards != NULL)
+        write_forwards(out, r->http->forwards);
+    metrics_write_process(out, n->engine);
+}
+
+void standby_metrics_handle(const struct http_request *r)
+{
+    metric_reply(r, 0, write_standby_metrics, NULL);
+}
+
+/* --- A store. --- */
 
 struct metrics_job {
     struct http_job job; /* the first member */
@@ -77,26 +448,24 @@ struct metrics_job {
     bool with_daemon;
 };
 
-static void write_all(FILE *out, const struct http_request *r, const void *arg)
+static void write_store_metrics(FILE *out, const struct http_request *r, const void *arg)
 {
     const struct metrics_job *j = arg;
     const struct net *n = conn_net(r->conn);
-    const struct daemon_state state = {.role = "store",
-                                       .is_ready = health_is_ready(n, r->http->forwards)};
 
-    metrics_write_etcd(out, r);
+    write_etcd_space(out, r);
     metric_spaces_write(out, &j->spaces);
     if (!j->with_daemon)
         return;
-    metrics_write_daemon(out, n, r->http->routes, &state);
-    metrics_write_etcd_server(out, r->http);
-    write_store(out, n);
+    metrics_write_daemon(out, r, "store", health_is_store_ready(n, r->http->forwards));
+    write_etcd_server(out, r->http);
+    write_store_counts(out, n);
     if (r->http->forwards != NULL)
-        metrics_write_forwards(out, r->http->forwards);
-    metrics_write_process(out, http_engine(r));
+        write_forwards(out, r->http->forwards);
+    metrics_write_process(out, n->engine);
 }
 
-static void free_job(struct http_job *job)
+static void metrics_job_free(struct http_job *job)
 {
     struct metrics_job *j = (struct metrics_job *)(void *)job; /* its first member */
 
@@ -104,29 +473,29 @@ static void free_job(struct http_job *job)
     account_free(ACCOUNT_ANSWERS, j, sizeof *j);
 }
 
-static enum http_job_state run_job(struct http_job *job, const struct http_request *r)
+static enum http_job_state metrics_job_run(struct http_job *job, const struct http_request *r)
 {
     struct metrics_job *j = (struct metrics_job *)(void *)job;
 
     if (!metric_spaces_go_on(&j->spaces, HTTP_SLICE_NS))
         return HTTP_JOB_GOES_ON;
-    metric_reply(r, 0, write_all, j);
+    metric_reply(r, 0, write_store_metrics, j);
     return HTTP_JOB_DONE;
 }
 
 /* The slices after the first one, which is a part of admin_metrics_handle(). */
-static enum http_job_state go_on(struct http_job *job, const struct http_request *r)
+static enum http_job_state metrics_job_go_on(struct http_job *job, const struct http_request *r)
 {
     enum http_job_state state;
 
     account_begin_watching();
-    state = run_job(job, r);
+    state = metrics_job_run(job, r);
     account_end_watching();
     return state;
 }
 
 /* It is larger than a page, so what is kept for metrics is for it, too. */
-static struct metrics_job *request_job(void)
+static struct metrics_job *metrics_job_new(void)
 {
     struct metrics_job *j;
 
@@ -138,18 +507,18 @@ static struct metrics_job *request_job(void)
 
 void admin_metrics_handle(const struct http_request *r)
 {
-    struct metrics_job *j = request_job();
-    bool all_spaces = admin_shows_all_spaces(r);
+    struct metrics_job *j = metrics_job_new();
+    bool all_spaces = http_shows_all_spaces(r);
 
     if (j == NULL) {
         reply_no_memory(r);
         return;
     }
-    j->job = (struct http_job){.run = go_on, .free = free_job, .no_use = true};
-    j->with_daemon = admin_shows_daemon(r, all_spaces);
+    j->job = (struct http_job){.run = metrics_job_go_on, .free = metrics_job_free, .no_use = true};
+    j->with_daemon = http_shows_daemon(r, all_spaces);
     metric_spaces_begin(&j->spaces, http_engine(r), all_spaces ? NULL : r->space);
-    if (run_job(&j->job, r) == HTTP_JOB_GOES_ON)
+    if (metrics_job_run(&j->job, r) == HTTP_JOB_GOES_ON)
         http_start_job(r, &j->job, HTTP_JOB_GOES_ON);
     else
-        free_job(&j->job);
+        metrics_job_free(&j->job);
 }

@@ -1,9 +1,118 @@
-/* /metrics: the daemon's numbers for Prometheus. */
+/* Metrics in Prometheus's text format: what the files metrics*.c have of each other. */
 #pragma once
 
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "rdzv/admin/run_walk.h"
+#include "rdzv/engine/durations.h"
 #include "rdzv/http/reply.h"
 
-/* Replies with etcd's names, as far as they mean something here, of the listener's space; with our
- * own of the spaces that are shown here; and, where they are shown (access.h), with those of the
- * whole daemon, and of the process as every exporter has them. */
-void admin_metrics_handle(const struct http_request *r);
+/* --- Lines, metrics_daemon.c. --- */
+
+/* The head of a metric: what it is and which kind. */
+static inline void metric_head(FILE *out, const char *name, const char *type, const char *help)
+{
+    fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static inline void metric_counter(FILE *out, const char *name, const char *help, uint64_t value)
+{
+    metric_head(out, name, "counter", help);
+    fprintf(out, "%s %" PRIu64 "\n", name, value);
+}
+
+static inline void metric_gauge(FILE *out, const char *name, const char *help, uint64_t value)
+{
+    metric_head(out, name, "gauge", help);
+    fprintf(out, "%s %" PRIu64 "\n", name, value);
+}
+
+/* The value of a label, without its quotes. */
+void metric_label(FILE *out, struct slice value);
+
+/* The lines of one histogram, behind its head. `labels` are those of all lines, as in
+ * `protocol="c10d"`, or "". */
+void metric_durations(FILE *out, const char *name, const char *labels, const struct durations *d,
+                      uint64_t first_ns);
+
+/* --- The metrics that every daemon has, whatever its role, metrics_daemon.c. --- */
+
+/* Connections, requests by the routes of this daemon, iterations, the log and memory. `role`:
+ * "store", "relay", "standby". `is_ready`: as /readyz says. */
+void metrics_write_daemon(FILE *out, const struct http_request *r, const char *role, bool is_ready);
+
+/* As every exporter has them. */
+void metrics_write_process(FILE *out, const struct engine *e);
+
+/* --- Spaces and the runs in them, metrics_spaces.c. With many runs that takes long, so it is
+ * gathered in slices; and it is bounded: spaces and runs beyond the bound are summed, in lines
+ * whose label is empty. A run is one rendezvous of torch, over c10d or etcd's API. --- */
+
+#define METRIC_SPACES 100 /* with lines of their own: of more, the first ones that are in use */
+#define METRIC_RUNS   100 /* the same: the first ones that are not closed */
+
+enum run_state {
+    RUN_EMPTY,
+    RUN_JOINING,
+    RUN_LAST_CALL,
+    RUN_COMPLETE,
+    RUN_FAILED,
+    RUN_CLOSED,
+    RUN_STATES
+};
+
+enum space_gauge {
+    SPACE_C10D_CONNECTIONS,
+    SPACE_BYTES,
+    SPACE_ETCD_NODES,
+    SPACE_ETCD_WATCHERS,
+    SPACE_KEYS,
+    SPACE_QUEUES,
+    SPACE_WAITERS,
+    SPACE_WORKER_STORES,
+    SPACE_QUEUED_WRITES,
+    SPACE_GAUGES,
+};
+
+/* Of a run; or of several: sums, and the longest of those in each state. */
+struct run_figures {
+    uint64_t participants, waiting, missing, silent;
+    double state_s[RUN_STATES];
+};
+
+struct space_figures {
+    const struct engine_space *space; /* NULL: others */
+    uint64_t gauges[SPACE_GAUGES];
+    uint64_t runs[RUN_STATES];
+    struct run_figures others; /* runs without lines of their own */
+    uint64_t other_runs;
+};
+
+struct listed_run; /* one with lines of its own */
+
+/* Stays where it is. */
+struct metric_spaces {
+    struct run_walk walk;
+    struct space_figures *into; /* the lines of the space that the walk is in */
+    bool are_many;              /* more spaces than METRIC_SPACES */
+    size_t count;
+    struct space_figures spaces[METRIC_SPACES];
+    struct space_figures others;
+    bool any_other;
+    struct listed_run *runs;
+    size_t run_count, run_room;
+};
+
+/* `only` NULL: all spaces. */
+void metric_spaces_begin(struct metric_spaces *m, const struct engine *engine,
+                         const struct engine_space *only);
+
+/* Goes on for about that long. True: all is gathered. */
+bool metric_spaces_go_on(struct metric_spaces *m, uint64_t ns);
+
+/* All is gathered. */
+void metric_spaces_write(FILE *out, const struct metric_spaces *m);
+
+/* Ends it, gathered or not. */
+void metric_spaces_end(struct metric_spaces *m);

@@ -1,13 +1,11 @@
 /* Requests as they are carried out. See monitor.h for the contract. */
 #include "rdzv/admin/monitor.h"
 
-#include "rdzv/admin/event_stream.h"
+#include "rdzv/admin/handlers.h"
 #include "rdzv/admin/json_member.h"
 #include "rdzv/c10d/session.h"
 #include "rdzv/http/access.h"
 #include "rdzv/http/body.h"
-#include "rdzv/http/job.h"
-#include "rdzv/http/reply.h"
 
 #define EVERY_MS 100
 
@@ -15,14 +13,10 @@
 #define SAMPLE_MAX (MONITOR_KEY_MAX * 6 + 1024)
 #define TEXT_MAX   (128u << 10)
 
-struct monitor_client {
-    struct http_job job; /* the first member */
-    TAILQ_ENTRY(monitor_client) entry;
-    struct monitor *monitor;
-    struct conn *conn;
-    bool chunked;
-    uint64_t missed; /* samples that it did not get, since it did not read */
-};
+static struct monitor *monitor_of(struct event_stream *s)
+{
+    return (struct monitor *)(void *)s; /* its first member */
+}
 
 /* --- Samples. --- */
 
@@ -49,7 +43,7 @@ static void add_sample(struct monitor *m, const struct sample *s)
     if (key.len > MONITOR_KEY_MAX)
         key.len = MONITOR_KEY_MAX;
     writer_str(&w, m->len == 0 ? "{\"time\":" : ",{\"time\":");
-    json_time_us(&w, engine_wall_ns(m->net->engine) / 1000);
+    json_time_us(&w, engine_wall_ns(m->stream.net->engine) / 1000);
     json_member_str(&w, "peer", conn_peer(s->conn, peer));
     json_member_str(&w, "space", conn_space(s->conn)->store->name);
     json_member_str(&w, "protocol", s->protocol);
@@ -66,7 +60,7 @@ static void add_sample(struct monitor *m, const struct sample *s)
 
 /* --- c10d. --- */
 
-static struct slice first_key(const struct c10d_request *req)
+static struct slice first_key_of(const struct c10d_request *req)
 {
     struct slice rest = req->items, key = {0};
 
@@ -78,8 +72,8 @@ struct noted {
     size_t used, len;
 };
 
-static size_t note_requests(struct monitor *m, struct conn *c, struct slice in,
-                            struct noted noted[MONITOR_AT_ONCE])
+static size_t note_c10d_requests(struct monitor *m, struct conn *c, struct slice in,
+                                 struct noted noted[MONITOR_AT_ONCE])
 {
     size_t count = 0, at = 0, size;
 
@@ -94,7 +88,7 @@ static size_t note_requests(struct monitor *m, struct conn *c, struct slice in,
         add_sample(m, &(struct sample){.conn = c,
                                        .protocol = "c10d",
                                        .operation = c10d_op_name(req.op),
-                                       .key = first_key(&req),
+                                       .key = first_key_of(&req),
                                        .keys = req.count,
                                        .bytes = size});
         at += size;
@@ -115,25 +109,25 @@ static void keep_done(struct monitor *m, const struct noted *noted, size_t count
     m->len = count == 0 ? len : noted[count - 1].len;
 }
 
-static void stand_in(struct monitor *m, bool on);
+static void monitor_attach(struct monitor *m, bool on);
 
 static enum protocol_result read_monitored(struct conn *c, uint8_t *in, size_t len,
                                            struct protocol_progress *progress)
 {
     struct monitor *m = conn_net(c)->monitor;
     struct noted noted[MONITOR_AT_ONCE];
-    size_t before = m->len, count = note_requests(m, c, (struct slice){in, len}, noted);
+    size_t before = m->len, count = note_c10d_requests(m, c, (struct slice){in, len}, noted);
     enum protocol_result result = m->read(c, in, len, progress);
 
     keep_done(m, noted, count, progress->used, before);
     if (!takes_more(m))
-        stand_in(m, false);
+        monitor_attach(m, false);
     return result;
 }
 
 /* --- HTTP. --- */
 
-static void tell(void *arg, const struct http_request *r)
+static void note_http_request(void *arg, const struct http_request *r)
 {
     struct monitor *m = arg;
 
@@ -148,40 +142,33 @@ static void tell(void *arg, const struct http_request *r)
 
 /* --- Being there. --- */
 
-static void stand_in(struct monitor *m, bool on)
+static void monitor_attach(struct monitor *m, bool on)
 {
     m->c10d->read = on ? read_monitored : m->read;
-    m->http->tell = on ? tell : NULL;
+    m->http->tell = on ? note_http_request : NULL;
     m->http->arg = m;
-}
-
-static bool arm(struct monitor *m)
-{
-    const struct timeval later = {.tv_usec = EVERY_MS * 1000};
-
-    return net_add_event(&m->timer, &later);
 }
 
 static void begin_sample(struct monitor *m)
 {
-    const struct stats *stats = &m->net->engine->stats;
+    const struct stats *stats = &m->stream.net->engine->stats;
 
     m->len = 0;
     m->left = MONITOR_SAMPLES;
     m->shown = 0;
     m->c10d_requests = stats_c10d_requests(stats);
     m->http_requests = stats->http_requests;
-    stand_in(m, true);
+    monitor_attach(m, true);
 }
 
-static bool start(struct monitor *m)
+static bool monitor_start(struct monitor *m)
 {
     if (m->text != NULL)
         return true;
     m->text = account_request(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, TEXT_MAX);
     if (m->text == NULL)
         return false;
-    if (!arm(m)) {
+    if (!event_stream_arm(&m->stream)) {
         account_free(ACCOUNT_WATCHES, m->text, TEXT_MAX);
         m->text = NULL;
         return false;
@@ -190,10 +177,12 @@ static bool start(struct monitor *m)
     return true;
 }
 
-static void stop(struct monitor *m)
+static void monitor_stop(struct event_stream *s)
 {
-    stand_in(m, false);
-    evtimer_del(&m->timer);
+    struct monitor *m = monitor_of(s);
+
+    monitor_attach(m, false);
+    evtimer_del(&s->timer);
     account_free(ACCOUNT_WATCHES, m->text, TEXT_MAX);
     m->text = NULL;
 }
@@ -203,13 +192,13 @@ static void stop(struct monitor *m)
 /* Counts are of all requests, shown or not. */
 static struct blob *make_event(const struct monitor *m)
 {
-    const struct stats *stats = &m->net->engine->stats;
+    const struct stats *stats = &m->stream.net->engine->stats;
     struct reply_body body;
     struct blob *event = NULL;
 
     reply_body_begin(&body);
     writer_str(&body.w, "{\"now\":");
-    json_time_us(&body.w, engine_wall_ns(m->net->engine) / 1000);
+    json_time_us(&body.w, engine_wall_ns(m->stream.net->engine) / 1000);
     json_member_u64(&body.w, "c10d_requests", stats_c10d_requests(stats) - m->c10d_requests);
     json_member_u64(&body.w, "http_requests", stats->http_requests - m->http_requests);
     json_member_u64(&body.w, "shown", m->shown);
@@ -223,7 +212,7 @@ static struct blob *make_event(const struct monitor *m)
     return event;
 }
 
-static void send_missed(struct monitor_client *client)
+static void send_missed(struct event_client *client)
 {
     char data[64];
     struct blob *event;
@@ -233,121 +222,63 @@ static void send_missed(struct monitor_client *client)
     if (event == NULL)
         return;
     client->missed = 0;
-    event_send(client->conn, client->chunked, event);
+    event_client_send(client, event);
     blob_unref(event);
 }
 
-static void send_to(struct monitor_client *client, struct blob *event, uint64_t shown)
+static void send_requests(struct event_client *client, void *event)
 {
-    if (event == NULL || client->conn->output == OUTPUT_BLOCKED) {
-        client->missed += shown;
+    if (event == NULL || event_client_is_blocked(client)) {
+        client->missed += monitor_of(client->stream)->shown;
         return;
     }
     if (!conn_can_push(client->conn))
-        return; /* it has left, see leave() */
+        return; /* it has left */
     if (client->missed > 0)
         send_missed(client);
-    event_send(client->conn, client->chunked, event);
+    event_client_send(client, event);
 }
 
-static void end_all(struct monitor *m)
+static void monitor_tick(struct event_stream *s)
 {
-    struct monitor_client *client, *next;
-
-    for (client = TAILQ_FIRST(&m->clients); client != NULL; client = next) {
-        next = TAILQ_NEXT(client, entry);
-        event_end(client->conn, client->chunked);
-    }
-}
-
-static void on_timer(evutil_socket_t fd, short what, void *arg)
-{
-    struct monitor *m = arg;
+    struct monitor *m = monitor_of(s);
     struct blob *event = make_event(m);
-    struct monitor_client *client, *next;
 
-    (void)fd;
-    (void)what;
-    net_spend(m->net, 0);
-    m->is_at_work = true;
-    for (client = TAILQ_FIRST(&m->clients); client != NULL; client = next) {
-        next = TAILQ_NEXT(client, entry);
-        send_to(client, event, m->shown);
-    }
+    net_spend(s->net, 0);
+    event_stream_each(s, send_requests, event);
     blob_unref(event);
     begin_sample(m);
-    if (!arm(m))
-        end_all(m); /* without a timer nothing more would come */
-    m->is_at_work = false;
-    if (TAILQ_EMPTY(&m->clients))
-        stop(m);
+}
+
+static uint64_t monitor_wait_ms(struct event_stream *s)
+{
+    (void)s;
+    return EVERY_MS;
 }
 
 /* --- Clients. --- */
 
-static struct monitor_client *client_of(struct http_job *job)
-{
-    return (struct monitor_client *)(void *)job; /* its first member */
-}
-
-static void leave(struct http_job *job)
-{
-    struct monitor_client *client = client_of(job);
-    struct monitor *m = client->monitor;
-
-    TAILQ_REMOVE(&m->clients, client, entry);
-    m->client_count--;
-    account_free(ACCOUNT_WATCHES, client, sizeof *client);
-    if (TAILQ_EMPTY(&m->clients) && !m->is_at_work)
-        stop(m);
-}
-
-/* Its client sends no more, or the daemon stops. */
-static void end_stream(struct http_job *job)
-{
-    event_end(client_of(job)->conn, client_of(job)->chunked);
-}
-
-/* It is never woken: all that it gets comes from the monitor. */
-static enum http_job_state wait_on(struct http_job *job, const struct http_request *r)
-{
-    (void)job;
-    (void)r;
-    return HTTP_JOB_WAITS;
-}
-
 void monitor_init(struct monitor *m, struct net *net, struct protocol *c10d,
                   struct request_watch *http)
 {
-    *m = (struct monitor){.net = net, .c10d = c10d, .http = http, .read = c10d->read};
+    static const struct event_stream_calls calls = {
+        .tick = monitor_tick, .wait_ms = monitor_wait_ms, .idle = monitor_stop};
+
+    *m = (struct monitor){.c10d = c10d, .http = http, .read = c10d->read};
     net->monitor = m;
-    TAILQ_INIT(&m->clients);
-    evtimer_assign(&m->timer, net->base, on_timer, m);
+    event_stream_init(&m->stream, net, &calls);
 }
 
-static void join(const struct http_request *r, struct monitor *m)
+static void monitor_join(const struct http_request *r, struct monitor *m)
 {
-    struct monitor_client *client =
-        account_request_zeroed(ACCOUNT_WATCHES, ACCOUNT_SMALL, sizeof *client);
+    struct event_client *client = event_client_new();
 
-    if (client == NULL || !start(m)) {
-        account_free(ACCOUNT_WATCHES, client, sizeof *client);
+    if (client == NULL || !monitor_start(m)) {
+        event_client_free(client);
         reply_no_memory(r);
         return;
     }
-    client->job = (struct http_job){.run = wait_on,
-                                    .free = leave,
-                                    .eof = end_stream,
-                                    .stop = end_stream,
-                                    .endless = true,
-                                    .no_use = true};
-    client->monitor = m;
-    client->conn = r->conn;
-    client->chunked = reply_begin_stream(
-        r, &(struct reply){.status = 200, .content_type = "text/event-stream", .no_store = true});
-    TAILQ_INSERT_TAIL(&m->clients, client, entry);
-    m->client_count++;
-    http_start_job(r, &client->job, HTTP_JOB_WAITS);
+    event_stream_join(&m->stream, client, r);
 }
 
 void admin_monitor_handle(const struct http_request *r)
@@ -358,8 +289,8 @@ void admin_monitor_handle(const struct http_request *r)
         reply_not_allowed(r, "GET", HTTP_ETCD_NONE);
     else if (!http_may_change_daemon(r))
         return; /* it has replied */
-    else if (m->client_count >= MONITOR_CLIENTS)
+    else if (m->stream.client_count >= MONITOR_CLIENTS)
         reply_unavailable(r, "There are as many monitors as there may be");
     else
-        join(r, m);
+        monitor_join(r, m);
 }

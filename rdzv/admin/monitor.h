@@ -9,38 +9,27 @@
  * as if there was no monitor: it stands in for the protocol's function that reads them. */
 #pragma once
 
-#include "rdzv/http/reply.h"
+#include "rdzv/admin/event_stream.h"
 
 #define MONITOR_SAMPLES 50
 #define MONITOR_AT_ONCE 8
 #define MONITOR_CLIENTS 8
 #define MONITOR_KEY_MAX 200 /* bytes of a key that are shown */
 
-struct monitor_client;
-
-TAILQ_HEAD(monitor_client_list, monitor_client);
-
 struct monitor {
-    struct net *net;
+    struct event_stream stream; /* the first member */
     struct protocol *c10d;
     struct request_watch *http;
     enum protocol_result (*read)(struct conn *c, uint8_t *in, size_t len,
                                  struct protocol_progress *progress); /* c10d's own */
-    struct monitor_client_list clients;
-    size_t client_count;
-    struct event timer;
     uint8_t *text; /* of the samples; NULL: nobody monitors */
     size_t len;
     unsigned left;                         /* so many more until the timer */
     uint64_t c10d_requests, http_requests; /* that there had been at the last event */
     uint64_t shown;                        /* since then */
-    bool is_at_work;                       /* who leaves now does not end it */
 };
 
 /* All three outlive it. The c10d table is the one that connections have; only the monitor changes
  * it from here on. */
 void monitor_init(struct monitor *m, struct net *net, struct protocol *c10d,
                   struct request_watch *http);
-
-/* GET: the reply goes on until its client leaves. */
-void admin_monitor_handle(const struct http_request *r);

@@ -1,15 +1,14 @@
-/* The status page. See page.h for the contract. */
-#include "rdzv/admin/page.h"
-
+/* The status page. See handlers.h for the contract. */
 #include <assert.h>
 #include <string.h>
 
+#include "rdzv/admin/handlers.h"
 #include "rdzv/admin/page_text.h"
 
 #define PAGE_HEADERS_MAX 640
 
 /* Of `*`, and of a list of tags that has ours, weak or not. */
-static bool is_known(const struct http_request *r)
+static bool page_is_known(const struct http_request *r)
 {
     struct slice tags;
 
@@ -19,7 +18,7 @@ static bool is_known(const struct http_request *r)
 }
 
 /* A browser asks each time whether the page is still the same: it is that of this release. */
-static void write_headers(struct writer *w)
+static void write_page_headers(struct writer *w)
 {
     writer_str(w, "Content-Security-Policy: ");
     writer_str(w, page_policy);
@@ -34,13 +33,13 @@ void admin_page_handle(const struct http_request *r)
 {
     uint8_t headers[PAGE_HEADERS_MAX];
     struct writer w = {.ptr = headers, .cap = sizeof headers};
-    bool known = is_known(r);
+    bool known = page_is_known(r);
 
     if (!http_is_reading(r)) {
         reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
         return;
     }
-    write_headers(&w);
+    write_page_headers(&w);
     reply_send(r, &(struct reply){
                       .status = known ? 304 : 200,
                       .content_type = known ? NULL : HTTP_HTML,

@@ -1,46 +1,262 @@
-/* Torch's runs over HTTP. See runs.h for the contract. */
-#include "rdzv/admin/runs.h"
-
-#include "proto/json.h"
-#include "rdzv/admin/access.h"
-#include "rdzv/admin/runs_text.h"
+/* Torch's runs over HTTP. See handlers.h for the contract. Their text is written in slices: a job
+ * of 10,000 nodes takes longer than one may take of an iteration. Each run is written as it was
+ * when its turn came, and its connections as they are. */
+#include "rdzv/admin/handlers.h"
+#include "rdzv/admin/json_member.h"
 #include "rdzv/http/access.h"
 #include "rdzv/http/body.h"
 #include "rdzv/http/job.h"
-#include "rdzv/http/reply.h"
+#include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/rendezvous.h"
 
-static const struct reply ok = {.status = 200, .content_type = HTTP_JSON};
+enum runs_phase { RUNS_RUN, RUNS_NODES, RUNS_MISSING, RUNS_WRITTEN };
 
 struct runs_job {
     struct http_job job; /* the first member */
-    struct runs_text text;
+    bool is_single;      /* one run alone, without the list around it */
+    enum runs_phase phase;
+    const struct run *run;                    /* the one that is written; pinned. NULL: none */
+    struct torch_state state, last_completed; /* copies of its own */
+    bool has_completed;
+    size_t next; /* of the nodes of one of them */
+    bool any;    /* a run, or a node of the list that is written, is there */
+    bool no_memory;
+    struct reply_body body;
 };
 
-static void free_job(struct http_job *job)
+/* --- One node. --- */
+
+static void write_node(struct writer *w, const struct torch_state *state,
+                       const struct torch_node *node, const struct conn *conn)
+{
+    char peer[CONN_PEER_MAX];
+
+    writer_str(w, "{\"addr\":");
+    json_string(w, node->addr);
+    json_member_i64(w, "pid", node->pid);
+    json_member_i64(w, "local_id", node->local_id);
+    json_member_str(w, "role", run_status_role(node));
+    if (node->participant && state->complete)
+        json_member_i64(w, "rank", node->rank);
+    if (node->has_heartbeat)
+        json_member_time(w, "heartbeat", node->heartbeat_us);
+    if (conn != NULL)
+        json_member_str(w, "peer", conn_peer(conn, peer));
+    writer_u8(w, '}');
+}
+
+/* --- One run. --- */
+
+static void write_worker_store(struct writer *w, const struct view_record *record)
+{
+    static const char *const stores[] = {[WORKER_STORE_UNKNOWN] = "unknown",
+                                         [WORKER_STORE_WORKER0] = "worker0",
+                                         [WORKER_STORE_RDZVD] = "rdzvd"};
+    char port[8];
+
+    json_member_str(w, "worker_store", stores[record->placement]);
+    if (record->placement != WORKER_STORE_RDZVD)
+        return;
+    snprintf(port, sizeof port, "%u", record->port);
+    json_member(w, "address", record->address);
+    json_member_str(w, "port", port);
+}
+
+/* All but its nodes. */
+static void write_run(struct writer *w, const struct run *run)
+{
+    const struct torch_state *state = &run->view.state;
+
+    writer_str(w, "{\"id\":");
+    json_string(w, run->view.id);
+    json_member_str(w, "state",
+                    !run->view.is_state ? "empty"
+                    : run->failed       ? "failed"
+                    : state->closed     ? "closed"
+                    : state->complete   ? "complete"
+                                        : "joining");
+    json_member_i64(w, "round", state->round);
+    json_member_i64(w, "nodes_joined", (int64_t)torch_state_participants(state));
+    if (state->has_deadline && !state->complete)
+        json_member_time(w, "last_call_ends", state->deadline_us);
+    write_worker_store(w, &run->view.record);
+    json_member_i64(w, "agents", (int64_t)run->agent_count);
+    json_member_i64(w, "agents_waiting", (int64_t)run->waiting_count);
+}
+
+static void drop_nodes(struct runs_job *t)
+{
+    torch_state_free(&t->state);
+    torch_state_free(&t->last_completed);
+    t->has_completed = false;
+}
+
+/* The nodes as they are now: they change while they are written. False: memory is short. */
+static bool copy_nodes(struct runs_job *t)
+{
+    const struct run_view *view = &t->run->view;
+
+    if (!torch_state_copy(&view->state, &t->state))
+        return false;
+    t->has_completed =
+        view->has_completed && torch_state_copy(&view->last_completed, &t->last_completed);
+    return t->has_completed == view->has_completed;
+}
+
+static void write_comma(struct runs_job *t)
+{
+    if (t->any)
+        writer_u8(&t->body.w, ',');
+    t->any = true;
+}
+
+static void begin_nodes(struct runs_job *t, const char *name, enum runs_phase phase)
+{
+    writer_str(&t->body.w, name);
+    t->phase = phase;
+    t->next = 0;
+    t->any = false;
+}
+
+static void point_at_run(struct runs_job *t, const struct run *run)
+{
+    rendezvous_pin(run);
+    rendezvous_unpin(t->run);
+    t->run = run;
+}
+
+static void write_next_run(struct runs_job *t)
+{
+    if (t->run == NULL) {
+        writer_str(&t->body.w, t->is_single ? "\n" : "]}\n");
+        t->phase = RUNS_WRITTEN;
+    } else if (!t->run->view.exists) {
+        point_at_run(t, rendezvous_next(t->run)); /* it has ended since it was the next one */
+    } else if (!copy_nodes(t)) {
+        t->no_memory = true;
+        t->phase = RUNS_WRITTEN;
+    } else {
+        write_comma(t);
+        write_run(&t->body.w, t->run);
+        begin_nodes(t, ",\"nodes\":[", RUNS_NODES);
+    }
+}
+
+static void write_next_node(struct runs_job *t)
+{
+    const struct torch_node *node;
+
+    if (t->next == t->state.count) {
+        begin_nodes(t, "],\"missing\":[", RUNS_MISSING);
+        return;
+    }
+    node = &t->state.nodes[t->next++];
+    if (loss_is_mark(node))
+        return;
+    write_comma(t);
+    write_node(&t->body.w, &t->state, node, rendezvous_conn_of(t->run, node));
+}
+
+static void end_run(struct runs_job *t)
+{
+    writer_str(&t->body.w, "]}");
+    drop_nodes(t);
+    point_at_run(t, t->is_single ? NULL : rendezvous_next(t->run));
+    t->any = true;
+    t->phase = RUNS_RUN;
+}
+
+/* Nodes of the last completed round that are in no list any more, and not connected. */
+static void write_next_missing(struct runs_job *t)
+{
+    const struct torch_node *node;
+
+    if (!t->has_completed || t->next == t->last_completed.count) {
+        end_run(t);
+        return;
+    }
+    node = &t->last_completed.nodes[t->next++];
+    if (!node->participant || run_agent_of(t->run, node) != NULL ||
+        explain_role(torch_state_find(&t->state, node)) != NULL)
+        return;
+    write_comma(t);
+    write_node(&t->body.w, &t->last_completed, node, NULL);
+}
+
+/* --- Slices. --- */
+
+static void write_next(struct runs_job *t)
+{
+    switch (t->phase) {
+    case RUNS_RUN:
+        write_next_run(t);
+        break;
+    case RUNS_NODES:
+        write_next_node(t);
+        break;
+    case RUNS_MISSING:
+        write_next_missing(t);
+        break;
+    case RUNS_WRITTEN:
+        break;
+    }
+}
+
+/* True: all is written, in t->body, or memory was short for it. */
+static bool write_slice(struct runs_job *t, const struct clock *clock)
+{
+    uint64_t until = clock_monotonic_ns(clock) + HTTP_SLICE_NS;
+
+    while (t->phase != RUNS_WRITTEN) {
+        write_next(t);
+        if (clock_monotonic_ns(clock) >= until)
+            break;
+    }
+    return t->phase == RUNS_WRITTEN;
+}
+
+/* --- Requests. --- */
+
+static const struct reply ok = {.status = 200, .content_type = HTTP_JSON};
+
+static void runs_job_free(struct http_job *job)
 {
     struct runs_job *j = (struct runs_job *)(void *)job;
 
-    runs_text_end(&j->text);
-    reply_body_drop(&j->text.body);
+    drop_nodes(j);
+    point_at_run(j, NULL);
+    reply_body_drop(&j->body);
     account_free(ACCOUNT_ANSWERS, j, sizeof *j);
 }
 
-static enum http_job_state run_job(struct http_job *job, const struct http_request *r)
+static enum http_job_state runs_job_run(struct http_job *job, const struct http_request *r)
 {
     struct runs_job *j = (struct runs_job *)(void *)job;
 
-    if (!runs_text_go_on(&j->text, http_engine(r)->options.clock, HTTP_SLICE_NS))
+    if (!write_slice(j, http_engine(r)->options.clock))
         return HTTP_JOB_GOES_ON;
-    if (j->text.no_memory)
+    if (j->no_memory)
         reply_no_memory(r);
     else
-        reply_body_send(r, &ok, &j->text.body);
+        reply_body_send(r, &ok, &j->body);
     return HTTP_JOB_DONE;
 }
 
+/* `run` NULL: all runs of the space. */
+static void runs_job_begin(struct runs_job *t, const struct engine_space *space,
+                           const struct run *run)
+{
+    *t = (struct runs_job){.job = {.run = runs_job_run, .free = runs_job_free, .no_use = true},
+                           .is_single = run != NULL};
+    reply_body_begin(&t->body);
+    point_at_run(t, run != NULL ? run : rendezvous_first(space));
+    if (run == NULL)
+        writer_str(&t->body.w, "{\"runs\":[");
+}
+
 /* `run` NULL: all of them. */
-static void show(const struct http_request *r, const struct engine_space *space,
-                 const struct run *run)
+static void show_runs(const struct http_request *r, const struct engine_space *space,
+                      const struct run *run)
 {
     struct runs_job *j = account_request(ACCOUNT_ANSWERS, ACCOUNT_SMALL, sizeof *j);
 
@@ -48,18 +264,14 @@ static void show(const struct http_request *r, const struct engine_space *space,
         reply_no_memory(r);
         return;
     }
-    j->job = (struct http_job){.run = run_job, .free = free_job, .no_use = true};
-    if (run == NULL)
-        runs_text_begin(&j->text, space);
-    else
-        runs_text_begin_one(&j->text, run);
-    if (run_job(&j->job, r) == HTTP_JOB_GOES_ON)
+    runs_job_begin(j, space, run);
+    if (runs_job_run(&j->job, r) == HTTP_JOB_GOES_ON)
         http_start_job(r, &j->job, HTTP_JOB_GOES_ON);
     else
-        free_job(&j->job);
+        runs_job_free(&j->job);
 }
 
-static void show_one(const struct http_request *r, const struct engine_space *space,
+static void show_run(const struct http_request *r, const struct engine_space *space,
                      struct slice id)
 {
     const struct run *run = rendezvous_find(space, id);
@@ -67,10 +279,10 @@ static void show_one(const struct http_request *r, const struct engine_space *sp
     if (run == NULL)
         REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such run: "), id);
     else
-        show(r, space, run);
+        show_runs(r, space, run);
 }
 
-static void forget_run(const struct http_request *r, struct engine_space *space, struct slice id)
+static void reply_forget(const struct http_request *r, struct engine_space *space, struct slice id)
 {
     const struct run *run;
     struct reply_body body;
@@ -87,8 +299,7 @@ static void forget_run(const struct http_request *r, struct engine_space *space,
     reply_body_begin(&body);
     writer_str(&body.w, "{\"run\":");
     json_string(&body.w, id);
-    writer_str(&body.w, ",\"removed\":");
-    json_u64(&body.w, removed);
+    json_member_u64(&body.w, "removed", removed);
     writer_str(&body.w, "}\n");
     reply_body_send(r, &ok, &body);
 }
@@ -101,13 +312,13 @@ void admin_runs_handle(const struct http_request *r, struct engine_space *space,
     if (space == NULL)
         REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such space: "), name);
     else if (rest.len == 0 && reads)
-        show(r, space, NULL);
+        show_runs(r, space, NULL);
     else if (rest.len == 0)
         reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
     else if (r->head->method == HTTP_DELETE)
-        forget_run(r, space, slice_from(rest, 1));
+        reply_forget(r, space, slice_from(rest, 1));
     else if (reads)
-        show_one(r, space, slice_from(rest, 1));
+        show_run(r, space, slice_from(rest, 1));
     else
         reply_not_allowed(r, "GET,HEAD,DELETE", HTTP_ETCD_NONE);
 }

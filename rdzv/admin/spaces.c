@@ -1,38 +1,28 @@
-/* /rdzv/v1/spaces. See spaces.h for the contract. */
-#include "rdzv/admin/spaces.h"
-
-#include "proto/json.h"
-#include "rdzv/admin/access.h"
-#include "rdzv/admin/runs.h"
-#include "rdzv/admin/status.h"
+/* /rdzv/v1/spaces. See handlers.h for the contract. */
+#include "rdzv/admin/handlers.h"
+#include "rdzv/admin/json_member.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/http/access.h"
 #include "rdzv/http/body.h"
-#include "rdzv/http/reply.h"
 
-static void write_space(struct writer *w, const struct engine_space *entry)
+static void write_space_row(struct writer *w, const struct engine_space *entry)
 {
     const struct space *space = entry->store;
     const struct space_usage use = space_usage(space);
 
     writer_str(w, "{\"name\":");
     json_string(w, slice_str(space->name));
-    writer_str(w, ",\"keys\":");
-    json_u64(w, use.keys);
-    writer_str(w, ",\"bytes\":");
-    json_u64(w, use.bytes);
-    writer_str(w, ",\"queues\":");
-    json_u64(w, use.queues);
-    writer_str(w, ",\"etcd_nodes\":");
-    json_u64(w, space->tree.count - 1);
-    writer_str(w, ",\"connections\":");
-    json_u64(w, entry->c10d_sessions);
+    json_member_u64(w, "keys", use.keys);
+    json_member_u64(w, "bytes", use.bytes);
+    json_member_u64(w, "queues", use.queues);
+    json_member_u64(w, "etcd_nodes", space->tree.count - 1);
+    json_member_u64(w, "connections", entry->c10d_sessions);
     writer_u8(w, '}');
 }
 
 static void write_spaces(struct writer *w, const struct http_request *r)
 {
-    bool all = admin_shows_all_spaces(r), any = false;
+    bool all = http_shows_all_spaces(r), any = false;
     const struct engine_space *entry;
 
     writer_str(w, "{\"spaces\":[");
@@ -41,7 +31,7 @@ static void write_spaces(struct writer *w, const struct http_request *r)
             continue;
         if (any)
             writer_u8(w, ',');
-        write_space(w, entry);
+        write_space_row(w, entry);
         any = true;
     }
     writer_str(w, "]}\n");
@@ -74,8 +64,7 @@ static void reset_space(const struct http_request *r, struct engine_space *space
     reply_body_begin(&body);
     writer_str(&body.w, "{\"space\":");
     json_string(&body.w, slice_str(name));
-    writer_str(&body.w, ",\"removed\":");
-    json_u64(&body.w, removed);
+    json_member_u64(&body.w, "removed", removed);
     writer_str(&body.w, "}\n");
     reply_body_send(r, &(struct reply){.status = 200, .content_type = HTTP_JSON}, &body);
 }
@@ -95,11 +84,11 @@ static void handle_space(const struct http_request *r, struct slice name)
 }
 
 /* NULL: there is none, or it is not to be seen here. */
-static struct engine_space *find_shown(const struct http_request *r, struct slice name)
+static struct engine_space *find_space_shown(const struct http_request *r, struct slice name)
 {
     struct engine_space *space = engine_find_space(http_engine(r), name);
 
-    return space == r->space || admin_shows_all_spaces(r) ? space : NULL;
+    return space == r->space || http_shows_all_spaces(r) ? space : NULL;
 }
 
 /* "NAME", "NAME/status", or "NAME/runs…". A space's name holds no '/'. */
@@ -115,13 +104,13 @@ static void handle_below(const struct http_request *r, struct slice path)
         return;
     }
     if (slice_is(rest, "/status")) {
-        admin_space_status_handle(r, find_shown(r, name), name);
+        admin_space_status_handle(r, find_space_shown(r, name), name);
         return;
     }
     if (slice_starts_with(rest, slice_str(runs))) {
         rest = slice_from(rest, strlen(runs));
         if (rest.len == 0 || (rest.len > 1 && rest.ptr[0] == '/')) {
-            admin_runs_handle(r, find_shown(r, name), name, rest);
+            admin_runs_handle(r, find_space_shown(r, name), name, rest);
             return;
         }
     }

@@ -1,11 +1,8 @@
-/* /rdzv/v1/status. See status.h for the contract. */
+/* /rdzv/v1/status. See handlers.h for the contract. */
 #include "rdzv/admin/status.h"
 
-#include "rdzv/admin/access.h"
-#include "rdzv/admin/status_feed.h"
-#include "rdzv/http/body.h"
-#include "rdzv/http/job.h"
-#include "rdzv/http/reply.h"
+#include "rdzv/admin/handlers.h"
+#include "rdzv/http/access.h"
 
 #define ROUNDS_OF_ALL 5 /* of each run, when all spaces are shown, and in a stream */
 
@@ -14,7 +11,7 @@ struct status_job {
     struct status_text text;
 };
 
-static void free_job(struct http_job *job)
+static void status_job_free(struct http_job *job)
 {
     struct status_job *j = (struct status_job *)job; /* its first member */
 
@@ -23,7 +20,7 @@ static void free_job(struct http_job *job)
     account_free(ACCOUNT_ANSWERS, j, sizeof *j);
 }
 
-static enum http_job_state run_job(struct http_job *job, const struct http_request *r)
+static enum http_job_state status_job_run(struct http_job *job, const struct http_request *r)
 {
     struct status_job *j = (struct status_job *)job;
 
@@ -35,7 +32,7 @@ static enum http_job_state run_job(struct http_job *job, const struct http_reque
     return HTTP_JOB_DONE;
 }
 
-static void show(const struct http_request *r, const struct status_scope *scope)
+static void show_status(const struct http_request *r, const struct status_scope *scope)
 {
     struct status_job *j = account_request(ACCOUNT_ANSWERS, ACCOUNT_SMALL, sizeof *j);
 
@@ -43,12 +40,12 @@ static void show(const struct http_request *r, const struct status_scope *scope)
         reply_no_memory(r);
         return;
     }
-    j->job = (struct http_job){.run = run_job, .free = free_job, .no_use = true};
+    j->job = (struct http_job){.run = status_job_run, .free = status_job_free, .no_use = true};
     status_text_begin(&j->text, scope);
-    if (run_job(&j->job, r) == HTTP_JOB_GOES_ON)
+    if (status_job_run(&j->job, r) == HTTP_JOB_GOES_ON)
         http_start_job(r, &j->job, HTTP_JOB_GOES_ON);
     else
-        free_job(&j->job);
+        status_job_free(&j->job);
 }
 
 static bool wants_stream(const struct http_request *r)
@@ -60,14 +57,15 @@ static bool wants_stream(const struct http_request *r)
            url_find_param((struct slice){0}, r->query, "watch", &value) && slice_is(value, "true");
 }
 
-static void answer(const struct http_request *r, const struct engine_space *space, bool single)
+static void reply_status(const struct http_request *r, const struct engine_space *space,
+                         bool single)
 {
     bool streamed = wants_stream(r);
     const struct status_scope scope = {
         .net = conn_net(r->conn),
         .space = space,
         .is_single = single,
-        .has_requests = !single && admin_shows_daemon(r, space == NULL),
+        .has_requests = !single && http_shows_daemon(r, space == NULL),
         .form = {.streamed = streamed,
                  .rounds = single && !streamed ? HISTORY_ROUNDS : ROUNDS_OF_ALL},
     };
@@ -77,12 +75,12 @@ static void answer(const struct http_request *r, const struct engine_space *spac
     else if (streamed)
         status_feed_join(r, &scope);
     else
-        show(r, &scope);
+        show_status(r, &scope);
 }
 
 void admin_status_handle(const struct http_request *r)
 {
-    answer(r, admin_shows_all_spaces(r) ? NULL : r->space, false);
+    reply_status(r, http_shows_all_spaces(r) ? NULL : r->space, false);
 }
 
 void admin_space_status_handle(const struct http_request *r, struct engine_space *space,
@@ -91,5 +89,5 @@ void admin_space_status_handle(const struct http_request *r, struct engine_space
     if (space == NULL)
         REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such space: "), name);
     else
-        answer(r, space, true);
+        reply_status(r, space, true);
 }

@@ -1,15 +1,128 @@
-/* How the runs stand, for operators and for the status page.
- *
- *     GET /rdzv/v1/status               the daemon, and each space that may be seen here
- *     GET /rdzv/v1/spaces/NAME/status   one of these spaces
- *
- * Each with ?watch=true: server-sent events, see status_feed.h. */
+/* The JSON of /rdzv/v1/status, and its streams: what the files status*.c have of each other.
+ * README.md says what each member means. */
 #pragma once
 
-#include "rdzv/http/reply.h"
+#include "rdzv/admin/event_stream.h"
+#include "rdzv/admin/run_walk.h"
+#include "rdzv/http/body.h"
 
-void admin_status_handle(const struct http_request *r);
+/* --- One run, status_run.c. --- */
 
-/* `space` is NULL when there is none of that name, which `name` is. */
-void admin_space_status_handle(const struct http_request *r, struct engine_space *space,
-                               struct slice name);
+/* A run with more nodes lists those that are no plain participants, and has a letter for each node,
+ * in the order of ranks: p: participant, w: waiting, r: spare, s: silent. */
+#define STATUS_NODES_LISTED 512
+
+struct status_form {
+    bool streamed; /* without members that change by themselves from one second to the next */
+    size_t rounds; /* the last ones */
+    size_t nodes;  /* are listed, up to STATUS_NODES_LISTED */
+};
+
+/* All but the closing brace: more members may follow. Returns how many nodes are listed. */
+uint64_t status_run_write(struct writer *w, const struct run_facts *f,
+                          const struct status_form *form);
+
+/* --- Clients that wait for keys that are not written yet, status_waits.c. --- */
+
+/* ,"waits":[…],"waits_count":N,"absent_keys":[…],"barriers":[…] of a run over c10d; and of clients
+ * that belong to no run. */
+void status_waits_write_run(struct writer *w, const struct engine_space *space,
+                            const struct engine *engine, const struct run *run);
+void status_waits_write_space(struct writer *w, const struct engine_space *space,
+                              const struct engine *engine);
+
+/* --- Open barriers, status_barrier.c: known by the keys that clients wait for. How many clients
+ * have arrived of how many, and which have not, as far as that can be known. --- */
+
+#define BARRIERS_LISTED 8
+
+struct barrier {
+    const struct keymap *map;
+    const struct entry *at; /* the key that the clients that have arrived wait for */
+    int64_t size;           /* of a BARRIER of c10d, as its clients say; else 0 */
+};
+
+struct barrier_list {
+    const struct engine_space *space;
+    const struct run *run; /* NULL: of no run */
+    struct barrier items[BARRIERS_LISTED];
+    size_t count;
+};
+
+/* The keys that this client waits for may be those of a barrier. */
+void barrier_list_note(struct barrier_list *list, const struct keymap *map,
+                       const struct waiter *waiter);
+
+/* ,"barriers":[{"key":…,"arrived":…,"size":…,"absent":[rank,…],"absent_nodes":[address,…]},…] */
+void barrier_list_write(struct writer *w, const struct barrier_list *list);
+
+/* --- The workers of a run whose store is at rdzvd, status_workers.c: how many there are, as their
+ * agents have told each other, and on which nodes, by the addresses that they come from. --- */
+
+/* The world size of the round that the worker store is for. `keys`: those of agents. 0: its agents
+ * have not said. */
+uint64_t status_workers_count(const struct run *run, const struct keymap *keys);
+
+/* The nodes of the round that have fewer workers waiting for that key than they run, at most `max`.
+ * 0 unless these are exactly the `short_of` that are missing, and no two nodes have one address. */
+size_t status_workers_absent(const struct run *run, const struct keymap *keys,
+                             const struct entry *at, uint64_t short_of, struct slice *nodes,
+                             size_t max);
+
+/* --- The whole text, status_text.c, written in slices. Each run is written as it is at one moment.
+ * --- */
+
+struct status_scope {
+    const struct net *net;
+    const struct engine_space *space; /* one; NULL: all */
+    bool is_single;                   /* the space alone, and not the daemon with it */
+    bool has_requests;                /* those of the daemon are counted, see http_shows_daemon() */
+    struct status_form form;
+};
+
+/* Stays where it is. */
+struct status_text {
+    struct status_scope scope;
+    struct run_walk walk;
+    bool any_run;
+    size_t nodes_left, runs_left; /* so many more are written */
+    uint64_t runs_left_out;       /* of the space */
+    size_t head_len;              /* what changes each time is before that */
+    struct reply_body body;
+};
+
+void status_text_begin(struct status_text *t, const struct status_scope *scope);
+
+/* Goes on for about that long. True: all is written, in t->body. */
+bool status_text_go_on(struct status_text *t, uint64_t ns);
+
+/* Ends it, whole or not; the body is the caller's to send or to drop. */
+void status_text_end(struct status_text *t);
+
+/* ,"keys":…,"bytes":… and so on of a space: what changes all the time. */
+void status_write_counters(struct writer *w, const struct engine_space *space);
+
+/* --- ?watch=true, status_feed.c: server-sent events for pages that stay open.
+ *
+ *     event: status      the whole, as JSON in one line: at once, and then when something has
+ * changed event: counters    what changes all the time, once a second: also the sign that rdzvd is
+ * there
+ *
+ * All clients of one scope share a feed. It renders its text once for all of them, in slices, at
+ * most twice a second, and takes at most a twentieth of the time for that. A client that does not
+ * read gets only the newest when it reads again. --- */
+
+struct status_feed;
+
+TAILQ_HEAD(status_feed_list, status_feed);
+
+struct status_feeds {
+    struct net *net;
+    struct status_feed_list list; /* those that have clients */
+};
+
+void status_feeds_init(struct status_feeds *feeds, struct net *net);
+
+/* The reply goes on until its client leaves. Clients share what is made for a space, alone or with
+ * the daemon, so the rest of their scopes is the same. */
+void status_feed_join(const struct http_request *r, const struct status_scope *scope);

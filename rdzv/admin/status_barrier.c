@@ -1,14 +1,14 @@
-/* Barriers and who is not there yet. See status_barrier.h for the contract.
+/* Barriers and who is not there yet. See status.h for the contract.
  *
  * What torch's barriers write, 1.13 to 2.14: who arrives adds 1 to a counter and waits for a key
  * that the last one sets. P/num_members and P/last_member in elastic/utils/store.py,
  * store_based_barrier_key:G and store_based_barrier_key:G:last_worker in distributed_c10d.py. An
  * exchange of what each rank has (P/0, P/1, … or P0, P1, …) is one as well: rank 0 waits for all.
  */
-#include "rdzv/admin/status_barrier.h"
-
 #include "rdzv/admin/json_member.h"
-#include "rdzv/admin/status_workers.h"
+#include "rdzv/admin/status.h"
+
+#define ABSENT_LISTED 64
 
 #define LAST_MEMBER "/last_member"
 #define NUM_MEMBERS "/num_members"

@@ -1,7 +1,6 @@
-/* A run as JSON. See status_run.h for the contract. */
-#include "rdzv/admin/status_run.h"
-
+/* A run as JSON. See status.h for the contract. */
 #include "rdzv/admin/json_member.h"
+#include "rdzv/admin/status.h"
 #include "rdzv/rendezvous/explain.h"
 
 /* --- Nodes. --- */

@@ -1,9 +1,7 @@
-/* The text of /rdzv/v1/status in slices. See status_text.h for the contract. */
-#include "rdzv/admin/status_text.h"
-
-#include "rdzv/admin/health.h"
+/* The text of /rdzv/v1/status in slices. See status.h for the contract. */
+#include "rdzv/admin/handlers.h"
 #include "rdzv/admin/json_member.h"
-#include "rdzv/admin/status_waits.h"
+#include "rdzv/admin/status.h"
 
 /* Of runs and nodes in a stream, whose text goes to many, again and again. */
 #define STREAMED_RUNS  500
@@ -19,20 +17,20 @@ void status_text_begin(struct status_text *t, const struct status_scope *scope)
     struct writer *w = &t->body.w;
 
     *t = (struct status_text){.scope = *scope};
+    run_walk_begin(&t->walk, engine_of(t), scope->space);
     reply_body_begin(&t->body);
     writer_str(w, "{\"now\":");
     json_time_us(w, engine_wall_ns(engine_of(t)) / 1000);
     t->head_len = w->len;
     t->nodes_left = scope->form.streamed ? STREAMED_NODES : SIZE_MAX;
     t->runs_left = scope->form.streamed ? STREAMED_RUNS : SIZE_MAX;
-    t->at = scope->space != NULL ? scope->space : TAILQ_FIRST(&engine_of(t)->spaces);
     if (scope->is_single)
         return;
     json_member_str(w, "version", RDZV_VERSION);
     json_member_str(w, "role", "store");
     json_member_time(w, "started", engine_of(t)->started_ns / 1000);
     writer_str(w, scope->space == NULL ? ",\"all_spaces\":true" : ",\"all_spaces\":false");
-    writer_str(w, health_is_ready(scope->net, NULL) ? ",\"ready\":true" : ",\"ready\":false");
+    writer_str(w, health_is_store_ready(scope->net, NULL) ? ",\"ready\":true" : ",\"ready\":false");
     json_name(w, "spaces");
     writer_u8(w, '[');
 }
@@ -51,14 +49,15 @@ void status_write_counters(struct writer *w, const struct engine_space *space)
     json_member_u64(w, "waiters", use.waiters);
 }
 
-static void write_space(struct status_text *t)
+static void begin_space(struct status_text *t)
 {
+    const struct engine_space *space = t->walk.space;
     struct writer *w = &t->body.w;
 
     writer_str(w, t->scope.is_single ? ",\"name\":" : "{\"name\":");
-    json_string(w, slice_str(t->at->store->name));
+    json_string(w, slice_str(space->store->name));
     if (!t->scope.form.streamed)
-        status_write_counters(w, t->at);
+        status_write_counters(w, space);
     json_name(w, "runs");
     writer_u8(w, '[');
     t->any_run = false;
@@ -72,10 +71,9 @@ static void end_space(struct status_text *t)
     writer_u8(w, ']');
     if (t->runs_left_out > 0)
         json_member_u64(w, "runs_left_out", t->runs_left_out);
-    status_waits_write_space(w, t->at, engine_of(t));
+    status_waits_write_space(w, t->walk.space, engine_of(t));
     writer_u8(w, '}');
-    t->at = t->scope.space != NULL ? NULL : TAILQ_NEXT(t->at, entry);
-    if (t->at != NULL)
+    if (!run_walk_is_in_last_space(&t->walk))
         writer_u8(w, ',');
     else if (!t->scope.is_single)
         writer_str(w, "]}");
@@ -83,7 +81,7 @@ static void end_space(struct status_text *t)
 
 /* --- Runs. --- */
 
-static void write_place(struct writer *w, const struct view_record *record)
+static void write_worker_store(struct writer *w, const struct view_record *record)
 {
     static const char *const stores[] = {[WORKER_STORE_UNKNOWN] = "unknown",
                                          [WORKER_STORE_WORKER0] = "worker0",
@@ -119,104 +117,63 @@ static void begin_run(struct status_text *t, const struct run_facts *facts)
     t->nodes_left -= (size_t)listed;
 }
 
-static void write_run(struct status_text *t, const struct run *run)
+static void write_run(struct status_text *t)
 {
+    const struct run *run = t->walk.run;
     struct writer *w = &t->body.w;
     struct run_facts facts;
 
+    if (!run->view.exists || !takes_run(t))
+        return;
     rendezvous_facts(run, &facts);
     begin_run(t, &facts);
-    write_place(w, &run->view.record);
-    status_waits_write_run(w, t->at, engine_of(t), run);
+    write_worker_store(w, &run->view.record);
+    status_waits_write_run(w, t->walk.space, engine_of(t), run);
     writer_u8(w, '}');
 }
 
-static void point_at(struct status_text *t, const struct run *run)
+static void write_etcd_run(struct status_text *t)
 {
-    rendezvous_pin(run);
-    rendezvous_unpin(t->run);
-    t->run = run;
-}
-
-/* The one that was next may have ended since. */
-static void write_next_run(struct status_text *t)
-{
-    if (t->run->view.exists && takes_run(t))
-        write_run(t, t->run);
-    point_at(t, rendezvous_next(t->run));
-}
-
-static void point_at_etcd(struct status_text *t, struct etcd_run *run)
-{
-    struct etcd_run *before = t->etcd_run;
-
-    etcd_runs_pin(run);
-    t->etcd_run = run;
-    if (before != NULL)
-        rendezvous_etcd_unpin(t->at, before);
-}
-
-static void write_next_etcd_run(struct status_text *t)
-{
+    struct etcd_run *run = t->walk.etcd_run;
     struct run_facts facts;
 
-    rendezvous_etcd_facts(t->at, t->etcd_run, &facts);
-    if ((t->etcd_run->exists || t->etcd_run->history.count > 0) && takes_run(t)) {
+    rendezvous_etcd_facts(t->walk.space, run, &facts);
+    if ((run->exists || run->history.count > 0) && takes_run(t)) {
         begin_run(t, &facts);
         writer_u8(&t->body.w, '}');
     }
-    point_at_etcd(t, TAILQ_NEXT(t->etcd_run, order));
 }
 
 /* --- Slices. --- */
 
-static void do_next(struct status_text *t)
+static void write_place(void *arg)
 {
-    switch (t->phase) {
-    case STATUS_SPACE_BEGINS:
-        write_space(t);
-        point_at(t, rendezvous_first(t->at));
-        t->phase = STATUS_RUNS;
+    struct status_text *t = arg;
+
+    switch (t->walk.at) {
+    case WALK_SPACE:
+        begin_space(t);
         break;
-    case STATUS_RUNS:
-        if (t->run != NULL) {
-            write_next_run(t);
-            break;
-        }
-        point_at_etcd(t, rendezvous_etcd_first(t->at));
-        t->phase = STATUS_ETCD_RUNS;
+    case WALK_RUN:
+        write_run(t);
         break;
-    case STATUS_ETCD_RUNS:
-        if (t->etcd_run != NULL)
-            write_next_etcd_run(t);
-        else
-            t->phase = STATUS_SPACE_ENDS;
+    case WALK_ETCD_RUN:
+        write_etcd_run(t);
         break;
-    case STATUS_SPACE_ENDS:
+    case WALK_SPACE_END:
         end_space(t);
-        t->phase = t->at == NULL ? STATUS_WRITTEN : STATUS_SPACE_BEGINS;
         break;
-    default:
+    case WALK_DONE:
         break;
     }
 }
 
 bool status_text_go_on(struct status_text *t, uint64_t ns)
 {
-    const struct clock *clock = engine_of(t)->options.clock;
-    uint64_t until = clock_monotonic_ns(clock) + ns;
-
-    while (t->phase != STATUS_WRITTEN) {
-        do_next(t);
-        if (clock_monotonic_ns(clock) >= until)
-            break;
-    }
-    return t->phase == STATUS_WRITTEN;
+    return run_walk_go_on(&t->walk, ns, write_place, t);
 }
 
 void status_text_end(struct status_text *t)
 {
-    point_at(t, NULL);
-    point_at_etcd(t, NULL);
-    t->phase = STATUS_WRITTEN;
+    run_walk_end(&t->walk);
 }

@@ -1,8 +1,10 @@
-/* Who waits for what, as JSON. See status_waits.h for the contract. */
-#include "rdzv/admin/status_waits.h"
-
+/* Who waits for what, as JSON. See status.h for the contract. */
 #include "rdzv/admin/json_member.h"
-#include "rdzv/admin/status_barrier.h"
+#include "rdzv/admin/status.h"
+
+#define WAITS_LISTED   100
+#define WAIT_KEYS      10  /* of each, and of a run altogether */
+#define WAIT_KEY_BYTES 200 /* of a name; a longer one ends in "…" */
 
 struct listed_wait {
     const struct waiter *waiter;

@@ -1,8 +1,8 @@
-/* The workers of a run. See status_workers.h for the contract.
+/* The workers of a run. See status.h for the contract.
  *
  * Upstream: elastic/agent/server/api.py, _assign_worker_ranks (2.4 to 2.14): each agent says how
  * many workers it runs, and agent 0 tells each of them [base rank, world size, …]. */
-#include "rdzv/admin/status_workers.h"
+#include "rdzv/admin/status.h"
 
 #include <cjson/cJSON.h>
 

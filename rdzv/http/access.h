@@ -24,6 +24,17 @@ bool http_may_read(const struct http_request *r);
  * page. Otherwise a 403 has been sent that says why. */
 bool http_may_change_daemon(const struct http_request *r);
 
+/* --- The daemon as a whole. --- */
+
+/* A listener shows its own space; operators see all spaces, and so does every client of a listener
+ * for metrics. Asked once for a request: a wrong token counts. */
+bool http_shows_all_spaces(const struct http_request *r);
+
+/* Are the numbers of the whole daemon shown, given whether all spaces are? They name no space, but
+ * with several spaces they are about all of them: then they are shown only to clients that see all
+ * spaces, and in the space of the first listener, for whoever watches the daemon. */
+bool http_shows_daemon(const struct http_request *r, bool all_spaces);
+
 /* Once at the start: warns when a token's file is of no use. */
 void http_check_token_files(const struct config *config);
 

@@ -255,7 +255,7 @@ def http_paths_are_those_of_the_routes():
 @case
 def reasons_are_those_of_the_source():
     for source_file, table in (("net/refusal.c", "rdzvd_refused_total"),
-                               ("admin/metric_daemon.c", "rdzvd_connections_dropped_total")):
+                               ("admin/metrics_daemon.c", "rdzvd_connections_dropped_total")):
         text = read(os.path.join("rdzv", source_file))
         real = re.findall(r"\[(?:REFUSAL|DROP)_\w+\] = \{?\"(\w+)\"", text)
         below = section(DAEMON, "Metrics").split("The `reason` of `%s`" % table)[1]

@@ -6,8 +6,7 @@
 
 #include <cmocka.h>
 
-#include "rdzv/admin/page.h"
-#include "rdzv/admin/standby.h"
+#include "rdzv/admin/handlers.h"
 #include "rdzv/relay/forward.h"
 #include "rdzv/routes.h"
 

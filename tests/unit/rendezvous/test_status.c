@@ -4,7 +4,7 @@
 #include <cjson/cJSON.h>
 #include <stdio.h>
 
-#include "rdzv/admin/status_run.h"
+#include "rdzv/admin/status.h"
 #include "rdzv/rendezvous/etcd_run.h"
 
 #define TEXT_MAX (1u << 20)

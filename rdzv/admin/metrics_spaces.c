@@ -1,8 +1,6 @@
-/* Spaces and runs in /metrics. See metric_spaces.h for the contract. */
-#include "rdzv/admin/metric_spaces.h"
-
+/* Spaces and runs in /metrics. See metrics.h for the contract. */
 #include "proto/utf8.h"
-#include "rdzv/admin/metric.h"
+#include "rdzv/admin/metrics.h"
 
 /* A run with a longer name has no lines of its own. */
 #define RUN_NAME_MAX 128
@@ -40,9 +38,9 @@ static size_t count_spaces(const struct engine *e)
 void metric_spaces_begin(struct metric_spaces *m, const struct engine *engine,
                          const struct engine_space *only)
 {
-    *m = (struct metric_spaces){.engine = engine, .only = only};
+    *m = (struct metric_spaces){0};
+    run_walk_begin(&m->walk, engine, only);
     m->are_many = only == NULL && count_spaces(engine) > METRIC_SPACES;
-    m->at = only != NULL ? only : TAILQ_FIRST(&engine->spaces);
 }
 
 static bool is_in_use(const struct engine_space *space)
@@ -67,15 +65,16 @@ static void add_gauges(struct space_figures *f, const struct engine_space *space
     f->gauges[SPACE_WORKER_STORES] += space->store->worker_stores.count;
 }
 
-static void begin_space(struct metric_spaces *m)
+static void add_space(struct metric_spaces *m)
 {
-    bool is_listed = m->count < METRIC_SPACES && (!m->are_many || is_in_use(m->at));
+    const struct engine_space *space = m->walk.space;
+    bool is_listed = m->count < METRIC_SPACES && (!m->are_many || is_in_use(space));
 
     m->any_other = m->any_other || !is_listed;
     m->into = is_listed ? &m->spaces[m->count++] : &m->others;
     if (is_listed)
-        m->into->space = m->at;
-    add_gauges(m->into, m->at);
+        m->into->space = space;
+    add_gauges(m->into, space);
 }
 
 /* --- Runs. --- */
@@ -106,7 +105,7 @@ static bool has_good_name(const struct metric_spaces *m, const struct run_facts 
     }
     for (size_t i = 0; i < m->run_count; i++) {
         name = (struct slice){m->runs[i].name, m->runs[i].name_len};
-        if (m->runs[i].space == m->at && m->runs[i].backend == f->backend &&
+        if (m->runs[i].space == m->walk.space && m->runs[i].backend == f->backend &&
             slice_equal(name, f->id))
             return false;
     }
@@ -177,7 +176,7 @@ static void add_run(struct metric_spaces *m, const struct run_facts *f)
         return;
     }
     run = &m->runs[m->run_count++];
-    *run = (struct listed_run){.space = m->at,
+    *run = (struct listed_run){.space = m->walk.space,
                                .backend = f->backend,
                                .state = state,
                                .name_len = f->id.len,
@@ -186,94 +185,50 @@ static void add_run(struct metric_spaces *m, const struct run_facts *f)
     memcpy(run->name, f->id.ptr, f->id.len);
 }
 
-/* --- Going on. --- */
-
-static void point_at(struct metric_spaces *m, const struct run *run)
-{
-    rendezvous_pin(run);
-    rendezvous_unpin(m->run);
-    m->run = run;
-}
-
-static void point_at_etcd(struct metric_spaces *m, struct etcd_run *run)
-{
-    struct etcd_run *before = m->etcd_run;
-
-    etcd_runs_pin(run);
-    m->etcd_run = run;
-    if (before != NULL)
-        rendezvous_etcd_unpin(m->at, before);
-}
+/* --- Slices. --- */
 
 /* The one that was next may have ended since. */
-static void add_next_run(struct metric_spaces *m)
+static void add_c10d_run(struct metric_spaces *m)
+{
+    const struct run *run = m->walk.run;
+    struct run_facts facts;
+
+    if (run->view.exists) {
+        rendezvous_facts(run, &facts);
+        add_run(m, &facts);
+    }
+    m->into->gauges[SPACE_QUEUED_WRITES] += run->slot.queued;
+}
+
+static void add_etcd_run(struct metric_spaces *m)
 {
     struct run_facts facts;
 
-    if (m->run->view.exists) {
-        rendezvous_facts(m->run, &facts);
+    rendezvous_etcd_facts(m->walk.space, m->walk.etcd_run, &facts);
+    if (m->walk.etcd_run->exists)
         add_run(m, &facts);
-    }
-    m->into->gauges[SPACE_QUEUED_WRITES] += m->run->slot.queued;
-    point_at(m, rendezvous_next(m->run));
 }
 
-static void add_next_etcd_run(struct metric_spaces *m)
+static void add_place(void *arg)
 {
-    struct run_facts facts;
+    struct metric_spaces *m = arg;
 
-    rendezvous_etcd_facts(m->at, m->etcd_run, &facts);
-    if (m->etcd_run->exists)
-        add_run(m, &facts);
-    point_at_etcd(m, TAILQ_NEXT(m->etcd_run, order));
-}
-
-static void do_next(struct metric_spaces *m)
-{
-    switch (m->phase) {
-    case METRIC_SPACE_BEGINS:
-        begin_space(m);
-        point_at(m, rendezvous_first(m->at));
-        m->phase = METRIC_RUNS_C10D;
-        break;
-    case METRIC_RUNS_C10D:
-        if (m->run != NULL) {
-            add_next_run(m);
-            break;
-        }
-        point_at_etcd(m, rendezvous_etcd_first(m->at));
-        m->phase = METRIC_RUNS_ETCD;
-        break;
-    case METRIC_RUNS_ETCD:
-        if (m->etcd_run != NULL) {
-            add_next_etcd_run(m);
-            break;
-        }
-        m->at = m->only != NULL ? NULL : TAILQ_NEXT(m->at, entry);
-        m->phase = m->at == NULL ? METRIC_SPACES_GATHERED : METRIC_SPACE_BEGINS;
-        break;
-    default:
-        break;
-    }
+    if (m->walk.at == WALK_SPACE)
+        add_space(m);
+    else if (m->walk.at == WALK_RUN)
+        add_c10d_run(m);
+    else if (m->walk.at == WALK_ETCD_RUN)
+        add_etcd_run(m);
 }
 
 bool metric_spaces_go_on(struct metric_spaces *m, uint64_t ns)
 {
-    const struct clock *clock = m->engine->options.clock;
-    uint64_t until = clock_monotonic_ns(clock) + ns;
-
-    while (m->phase != METRIC_SPACES_GATHERED) {
-        do_next(m);
-        if (clock_monotonic_ns(clock) >= until)
-            break;
-    }
-    return m->phase == METRIC_SPACES_GATHERED;
+    return run_walk_go_on(&m->walk, ns, add_place, m);
 }
 
 void metric_spaces_end(struct metric_spaces *m)
 {
-    point_at(m, NULL);
-    point_at_etcd(m, NULL);
+    run_walk_end(&m->walk);
     account_free(ACCOUNT_ANSWERS, m->runs, m->run_room * sizeof *m->runs);
     m->runs = NULL;
     m->run_count = m->run_room = 0;

@@ -1,12 +1,11 @@
-/* The metrics that every daemon has, whatever it is. See metric_daemon.h. */
-#include "rdzv/admin/metric_daemon.h"
+/* Lines of metrics, and those that every daemon has, whatever its role. See metrics.h. */
+#include "rdzv/admin/metrics.h"
 
 #include <dirent.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "rdzv/admin/metric.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/http/route.h"
 #include "rdzv/net/listen.h"
@@ -14,7 +13,41 @@
 
 #define DESCRIPTORS "/proc/self/fd"
 
-/* --- The daemon. --- */
+/* --- Lines. --- */
+
+void metric_label(FILE *out, struct slice value)
+{
+    for (size_t i = 0; i < value.len; i++) {
+        uint8_t byte = value.ptr[i];
+
+        if (byte == '\n')
+            fputs("\\n", out);
+        else if (byte == '"' || byte == '\\')
+            fprintf(out, "\\%c", byte);
+        else
+            putc(byte, out);
+    }
+}
+
+void metric_durations(FILE *out, const char *name, const char *labels, const struct durations *d,
+                      uint64_t first_ns)
+{
+    const char *comma = *labels == '\0' ? "" : ",", *open = *labels == '\0' ? "" : "{",
+               *close = *labels == '\0' ? "" : "}";
+    uint64_t count = 0;
+
+    for (int i = 0; i < DURATIONS_BOUNDS; i++) {
+        count += d->counts[i];
+        fprintf(out, "%s_bucket{%s%sle=\"%.9g\"} %" PRIu64 "\n", name, labels, comma,
+                (double)(first_ns << i) / 1e9, count);
+    }
+    count += d->counts[DURATIONS_BOUNDS];
+    fprintf(out, "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n", name, labels, comma, count);
+    fprintf(out, "%s_sum%s%s%s %.9f\n", name, open, labels, close, (double)d->sum_ns / 1e9);
+    fprintf(out, "%s_count%s%s%s %" PRIu64 "\n", name, open, labels, close, count);
+}
+
+/* --- Connections, memory, iterations. --- */
 
 static void write_dropped(FILE *out, const struct stats *stats)
 {
@@ -204,7 +237,7 @@ static void write_queue(FILE *out, const char *name, const char *help, const str
                 overflows ? q->others.overflows : q->others.length);
 }
 
-static void write_listeners(FILE *out, const struct net *n)
+static void write_listen_queues(FILE *out, const struct net *n)
 {
     struct queues queues;
 
@@ -218,18 +251,18 @@ static void write_listeners(FILE *out, const struct net *n)
 
 /* --- All. --- */
 
-void metrics_write_daemon(FILE *out, const struct net *n, const struct http_route *routes,
-                          const struct daemon_state *state)
+void metrics_write_daemon(FILE *out, const struct http_request *r, const char *role, bool is_ready)
 {
+    const struct net *n = conn_net(r->conn);
     const struct stats *stats = &n->engine->stats;
 
     metric_head(out, "rdzvd_build_info", "gauge", "Which rdzvd this is; the value is 1.");
-    fprintf(out, "rdzvd_build_info{version=\"%s\",role=\"%s\"} 1\n", RDZV_VERSION, state->role);
-    metric_gauge(out, "rdzvd_ready", "1 while /readyz says so.", state->is_ready);
+    fprintf(out, "rdzvd_build_info{version=\"%s\",role=\"%s\"} 1\n", RDZV_VERSION, role);
+    metric_gauge(out, "rdzvd_ready", "1 while /readyz says so.", is_ready);
     write_connections(out, n);
-    write_listeners(out, n);
+    write_listen_queues(out, n);
     write_tls(out, &n->handshakes);
-    write_requests(out, stats, routes);
+    write_requests(out, stats, r->http->routes);
     metric_counter(out, "rdzvd_loop_iterations_total", "Iterations of the event loop.",
                    stats->loop_iterations);
     write_iterations(out, stats);

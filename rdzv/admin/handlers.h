@@ -1,0 +1,87 @@
+/* What the daemon says of itself over HTTP: probes, metrics, the status page, and /rdzv/v1.
+ * rdzv/routes.c has the paths. */
+#pragma once
+
+#include "rdzv/http/reply.h"
+
+/* --- Probes, health.c. Their checks are written as Kubernetes writes its own: 503 if a check has
+ * failed; ?verbose names all checks; ?exclude=NAME, once or several times, ignores that check. ---
+ */
+
+/* GET /livez: the loop runs. */
+void admin_livez_handle(const struct http_request *r);
+
+/* GET /readyz of a store: it takes clients. 503 while it shuts down, and while another replica
+ * leads to which this one has no link. `?exclude=leader` also takes a replica that could lead. */
+void admin_readyz_handle(const struct http_request *r);
+
+/* GET /readyz of a relay: 503 until it has reached a store for the first time, and while it shuts
+ * down. If the store goes away later, the relay stays ready, since it holds the requests of its
+ * clients: a pod must not be restarted, nor lose its name in DNS, because its store restarts.
+ * ?verbose says how long the store has been away. */
+void relay_readyz_handle(const struct http_request *r);
+
+/* What /readyz says of a store; `forwards` is that of its struct http. */
+bool health_is_store_ready(const struct net *n, const struct forwards *forwards);
+/* And of the relay that has the request. */
+bool health_is_relay_ready(const struct http_request *r);
+
+/* A replica that does not lead answers most requests with 503, and the reason that /readyz has. */
+void standby_refuse_handle(const struct http_request *r);
+
+/* --- GET /metrics, metrics.c: in Prometheus's text format. --- */
+
+/* Of a store: etcd's names, as far as they mean something here, of the listener's space; our own of
+ * the spaces that the request may see; and, if it may see them (http/access.h), those of the whole
+ * daemon, and of the process as every exporter has them. */
+void admin_metrics_handle(const struct http_request *r);
+
+/* Of a replica that does not lead: without keys, which are another replica's. */
+void standby_metrics_handle(const struct http_request *r);
+
+void relay_metrics_handle(const struct http_request *r);
+
+/* --- The status page, page.c. --- */
+
+/* GET /: one HTML file that shows /rdzv/v1/status as it changes. Its sources are in page/. A relay
+ * has it as well, so that it opens while the store is away. */
+void admin_page_handle(const struct http_request *r);
+
+/* --- /rdzv/v1. A listener shows its own space; an operator sees all spaces. --- */
+
+/* spaces.c:
+ *     GET /rdzv/v1/spaces           {"spaces":[{"name":…,"keys":…,"bytes":…,"queues":…,
+ *                                   "etcd_nodes":…,"connections":…},…]}; the connections are those
+ *                                   that speak c10d
+ *     DELETE /rdzv/v1/spaces/NAME   empties a space:
+ *                                   {"space":NAME,"removed":N}, N being its keys, queues and etcd
+ *                                   nodes
+ * and what is below a space. */
+void admin_spaces_handle(const struct http_request *r);
+
+/* runs.c: the runs of torch over c10d.
+ *     GET /rdzv/v1/spaces/NAME/runs       {"runs":[{"id":…,"state":…,"round":…,"nodes_joined":…,
+ *                                         "last_call_ends":…,"worker_store":…,"address":…,
+ *                                         "port":…,"agents":…,"agents_waiting":…,
+ *                                         "nodes":[{"addr":…,"pid":…,"local_id":…,"role":…,
+ *                                         "rank":…,"heartbeat":…,"peer":…},…]},…]}
+ *     GET /rdzv/v1/spaces/NAME/runs/R     one of them
+ *     DELETE /rdzv/v1/spaces/NAME/runs/R  forgets a run and ends its agents' connections:
+ *                                         {"run":R,"removed":N}, N being its keys
+ * A node without a peer has no connection: its agent is gone, or has not written since rdzvd
+ * started.
+ * `rest` is what stands behind "runs": empty, or "/R". `space` is NULL if there is none of that
+ * name, which `name` is. */
+void admin_runs_handle(const struct http_request *r, struct engine_space *space, struct slice name,
+                       struct slice rest);
+
+/* status.c: how the runs stand, for operators and for the status page.
+ *     GET /rdzv/v1/status               the daemon, and each space that may be seen here
+ *     GET /rdzv/v1/spaces/NAME/status   one of these spaces
+ * Each with ?watch=true: server-sent events, see status_feed.c. `space` and `name` as above. */
+void admin_status_handle(const struct http_request *r);
+void admin_space_status_handle(const struct http_request *r, struct engine_space *space,
+                               struct slice name);
+
+/* monitor.c: GET /rdzv/v1/monitor: requests as they are carried out, see monitor.h. */
+void admin_monitor_handle(const struct http_request *r);

@@ -1,0 +1,71 @@
+/* A walk through runs in slices. See run_walk.h for the contract. */
+#include "rdzv/admin/run_walk.h"
+
+void run_walk_begin(struct run_walk *w, const struct engine *engine,
+                    const struct engine_space *only)
+{
+    *w = (struct run_walk){.engine = engine, .only = only};
+    w->space = only != NULL ? only : TAILQ_FIRST(&engine->spaces);
+}
+
+static void point_at_run(struct run_walk *w, const struct run *run)
+{
+    rendezvous_pin(run);
+    rendezvous_unpin(w->run);
+    w->run = run;
+}
+
+static void point_at_etcd_run(struct run_walk *w, struct etcd_run *run)
+{
+    struct etcd_run *before = w->etcd_run;
+
+    etcd_runs_pin(run);
+    w->etcd_run = run;
+    if (before != NULL)
+        rendezvous_etcd_unpin(w->space, before);
+}
+
+static void step(struct run_walk *w)
+{
+    switch (w->at) {
+    case WALK_SPACE:
+    case WALK_RUN:
+        point_at_run(w, w->at == WALK_SPACE ? rendezvous_first(w->space) : rendezvous_next(w->run));
+        w->at = WALK_RUN;
+        if (w->run != NULL)
+            return;
+        point_at_etcd_run(w, rendezvous_etcd_first(w->space));
+        break;
+    case WALK_ETCD_RUN:
+        point_at_etcd_run(w, TAILQ_NEXT(w->etcd_run, order));
+        break;
+    case WALK_SPACE_END:
+        w->space = w->only != NULL ? NULL : TAILQ_NEXT(w->space, entry);
+        w->at = w->space == NULL ? WALK_DONE : WALK_SPACE;
+        return;
+    case WALK_DONE:
+        return;
+    }
+    w->at = w->etcd_run != NULL ? WALK_ETCD_RUN : WALK_SPACE_END;
+}
+
+bool run_walk_go_on(struct run_walk *w, uint64_t ns, void (*visit)(void *arg), void *arg)
+{
+    const struct clock *clock = w->engine->options.clock;
+    uint64_t until = clock_monotonic_ns(clock) + ns;
+
+    while (w->at != WALK_DONE) {
+        visit(arg);
+        step(w);
+        if (clock_monotonic_ns(clock) >= until)
+            break;
+    }
+    return w->at == WALK_DONE;
+}
+
+void run_walk_end(struct run_walk *w)
+{
+    point_at_run(w, NULL);
+    point_at_etcd_run(w, NULL);
+    w->at = WALK_DONE;
+}

@@ -1,0 +1,39 @@
+/* A walk through the runs of one space, or of all, in slices: with many runs it takes long, and
+ * runs come and go meanwhile. */
+#pragma once
+
+#include "rdzv/rendezvous/rendezvous.h"
+
+enum run_walk_at {
+    WALK_SPACE,     /* the begin of `space` */
+    WALK_RUN,       /* `run`, of c10d */
+    WALK_ETCD_RUN,  /* `etcd_run` */
+    WALK_SPACE_END, /* all runs of `space` have been visited */
+    WALK_DONE,
+};
+
+/* Stays where it is. */
+struct run_walk {
+    const struct engine *engine;
+    const struct engine_space *only; /* NULL: all spaces */
+    enum run_walk_at at;
+    const struct engine_space *space;
+    /* Pinned; NULL: none. They may have ended since the step before, when they were the next. */
+    const struct run *run;
+    struct etcd_run *etcd_run;
+};
+
+void run_walk_begin(struct run_walk *w, const struct engine *engine,
+                    const struct engine_space *only);
+
+/* Calls `visit` for each place of the walk for about that long, or until the end. True: that was
+ * the end. */
+bool run_walk_go_on(struct run_walk *w, uint64_t ns, void (*visit)(void *arg), void *arg);
+
+static inline bool run_walk_is_in_last_space(const struct run_walk *w)
+{
+    return w->only != NULL || TAILQ_NEXT(w->space, entry) == NULL;
+}
+
+/* Ends it, done or not. */
+void run_walk_end(struct run_walk *w);
