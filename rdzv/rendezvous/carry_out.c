@@ -319,7 +319,7 @@ static bool start_probe(struct live_run *run, const struct policy_output *o)
     return run->probe != NULL;
 }
 
-static uint16_t open_port(struct live_run *run, const struct agent *by)
+static uint16_t open_port(struct live_run *run, const struct agent *by, uint16_t preferred)
 {
     const struct config_elastic *config = &rdzv_of(run)->config->elastic;
 
@@ -331,8 +331,11 @@ static uint16_t open_port(struct live_run *run, const struct agent *by)
                                   "--space=NAME"));
         return 0;
     }
-    run->port = listen_open_like(conn_of(by)->listener, config->worker_port_low,
-                                 config->worker_port_high, run);
+    run->port =
+        preferred == 0 ? NULL : listen_open_like(conn_of(by)->listener, preferred, preferred, run);
+    if (run->port == NULL)
+        run->port = listen_open_like(conn_of(by)->listener, config->worker_port_low,
+                                     config->worker_port_high, run);
     if (run->port != NULL)
         return listen_port(run->port);
     log_event(LOG_ERROR, "worker_port_failed", log_str("space", run->home->space->store->name),
@@ -446,8 +449,8 @@ static void carry_out_last(struct live_run *run, const struct policy_output *o)
             shell_step(run, (struct policy_event){.kind = RUN_PROBED, .probed = PROBED_UNKNOWN});
         break;
     case POLICY_OPEN_PORT:
-        shell_step(
-            run, (struct policy_event){.kind = RUN_PORT_OPENED, .port = open_port(run, o->agent)});
+        shell_step(run, (struct policy_event){.kind = RUN_PORT_OPENED,
+                                              .port = open_port(run, o->agent, o->port)});
         break;
     default:
         break;

@@ -70,7 +70,8 @@ struct policy_now {
                                    value's */
     uint64_t next_worker_store; /* the number that the next worker store gets */
     enum port_share share;
-    bool refuses; /* the store takes no changes at present: what can wait does */
+    bool own_port_in_use; /* connections have come by the run's own port, and are open */
+    bool refuses;         /* the store takes no changes at present: what can wait does */
 };
 
 /* --- Outputs. --- */
@@ -104,7 +105,8 @@ enum policy_output_kind {
     POLICY_PROBE,     /* does a process listen on `port` of the host of `agent`? */
     POLICY_CANCEL_PROBE,
     POLICY_SHARE_PORT, /* the workers of this run use the agents' port from now on */
-    POLICY_OPEN_PORT,  /* a port of its own, beside the one that `agent` has come to */
+    POLICY_OPEN_PORT,  /* a port of its own, beside the one that `agent` has come to: `port` if it
+                          is free; 0, or not free: any of --worker-ports */
     POLICY_CLOSE_PORT, /* neither of these two any more */
     POLICY_TIMER,      /* RUN_TIMER is due at `deadline_ms`, and not before; 0: it is not */
     POLICY_NOTE,       /* for the log, see explain.h */

@@ -340,7 +340,8 @@ void worker_store_on_returned(struct step *s);
 void worker_store_owe_place(struct step *s);
 /* The agent no longer exists. */
 void worker_store_leave(struct step *s, const struct agent *a);
-/* Does what the space had no room for, and decides what agent 0 leaves open. */
-void worker_store_retry(struct step *s);
+/* Gives back the port of a run that is left, does what the space had no room for, and decides what
+ * agent 0 leaves open. */
+void worker_store_on_tick(struct step *s);
 /* The run needs no place for workers any more. */
 void worker_store_release(struct step *s);

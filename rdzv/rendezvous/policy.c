@@ -246,7 +246,7 @@ static void tick(struct step *s, const struct policy_event *event)
     if (forget_if_left(s))
         return;
     rejoin_reject_overdue(s);
-    worker_store_retry(s);
+    worker_store_on_tick(s);
     presence_refresh(s);
     if (s->run->unnamed_since_ms != 0)
         drop_absent(s);

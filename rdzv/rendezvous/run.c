@@ -40,7 +40,8 @@ bool run_keeps_port(const struct run *run)
            (!run->idle || run->awaits_agents || !TAILQ_EMPTY(&run->gone));
 }
 
-/* Only a run that all agents have left waits for nothing but time. */
+/* Only a run that all agents have left, and that has no port to give back, waits for nothing but
+ * time. */
 uint64_t run_due_ms(const struct run *run)
 {
     const struct policy_settings *settings = run->settings;
@@ -48,7 +49,7 @@ uint64_t run_due_ms(const struct run *run)
 
     if (!run->idle || run->unnamed_since_ms != 0 || run->view.unread || run->view.has_beats ||
         run_is_unused(run) || !TAILQ_EMPTY(&run->agents) || !TAILQ_EMPTY(&run->rejoining) ||
-        run->slot.deadline_ms != 0)
+        run->slot.deadline_ms != 0 || run->endpoint.own_port != 0)
         return 0;
     if (run->failed)
         return 0;

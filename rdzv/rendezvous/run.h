@@ -153,7 +153,8 @@ struct worker_endpoint {
     const struct agent *asked; /* that agent 0; NULL: it is gone, and with it what listened there */
     bool opening_port;         /* a port of the run's own has been asked for */
     uint16_t own_port;         /* 0: none */
-    uint16_t agents_port;      /* the one that agent 0 connects to */
+    uint16_t last_port;   /* the own port that was given back while the run was left; 0: none was */
+    uint16_t agents_port; /* the one that agent 0 connects to */
     enum worker_store_placement pending; /* decided while the space had no room for it */
     const char *pending_reason;
     bool pending_open; /* the same: a worker store for the newest round */

@@ -124,6 +124,7 @@ struct policy_now shell_now(const struct live_run *run)
         .key_cost = sizeof(struct entry) + RUN_FRONTS_MAX * sizeof(struct key_link),
         .next_worker_store = store->worker_stores.last_id + 1,
         .share = share_of(run),
+        .own_port_in_use = run->port != NULL && run->port->conns > 0,
         .refuses = !engine_takes_changes(engine),
     };
 }

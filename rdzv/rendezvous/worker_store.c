@@ -10,7 +10,8 @@
  *
  * Workers use the agents' port, so no Service or NetworkPolicy needs a second one; the keys tell
  * agents and workers apart. A second run in the same space gets a port of its own while the first
- * lives, and with --worker-ports each run gets one.
+ * lives, and with --worker-ports each run gets one. A run that all agents and workers have left
+ * gives it back, and gets one again, the same if it is free, when its next round is complete.
  *
  * Two kinds of agents must be left alone. Those of torch 2.4 and before listen in worker 0, at a
  * new address each round: they do not send PING. Later ones with
@@ -53,7 +54,7 @@ void worker_store_release(struct step *s)
         step_emit(s, POLICY_CLOSE_PORT);
     forget_proposal(e);
     e->probing = e->opening_port = e->pending_open = e->is_owed = false;
-    e->own_port = 0;
+    e->own_port = e->last_port = 0;
     e->pending = WORKER_STORE_UNKNOWN;
 }
 
@@ -374,12 +375,13 @@ void worker_store_on_completed(struct step *s, struct agent *by)
         e->agents_port = by->local_port;
     if (e->own_port != 0 || s->now->share == PORT_IS_OURS) {
         open_store(s, false);
-    } else if (!run->settings->own_worker_ports && s->now->share == PORT_IS_FREE) {
+    } else if (e->last_port == 0 && !run->settings->own_worker_ports &&
+               s->now->share == PORT_IS_FREE) {
         step_emit(s, POLICY_SHARE_PORT);
         open_store(s, true);
     } else {
         e->opening_port = true;
-        step_agent(s, POLICY_OPEN_PORT, by);
+        step_agent(s, POLICY_OPEN_PORT, by)->port = e->last_port;
     }
 }
 
@@ -394,6 +396,7 @@ void worker_store_on_port_opened(struct step *s, const struct policy_event *even
     }
     e->opening_port = false;
     e->own_port = event->port;
+    e->last_port = 0;
     if (e->own_port != 0) {
         open_store(s, true);
         return;
@@ -401,11 +404,24 @@ void worker_store_on_port_opened(struct step *s, const struct policy_event *even
     decide_worker0(s, "there is no port for them, see --worker-ports");
 }
 
-void worker_store_retry(struct step *s)
+/* It would else hold a descriptor until the run is forgotten. */
+static void give_port_back(struct step *s)
+{
+    struct worker_endpoint *e = &s->run->endpoint;
+
+    if (e->own_port == 0 || s->now->own_port_in_use || run_keeps_port(s->run))
+        return;
+    step_emit(s, POLICY_CLOSE_PORT);
+    e->last_port = e->own_port;
+    e->own_port = 0;
+}
+
+void worker_store_on_tick(struct step *s)
 {
     struct run *run = s->run;
     struct worker_endpoint *e = &run->endpoint;
 
+    give_port_back(s);
     if (!run->view.exists || TAILQ_EMPTY(&run->agents))
         return;
     if (e->pending == WORKER_STORE_RDZVD)

@@ -347,6 +347,39 @@ def a_run_whose_place_was_taken_gets_a_port_of_its_own():
         same(Peer(server.port).add(b"/n", 1), 2, "the second run's")
 
 
+def listens(port):
+    """Whether a process of this machine listens on the port."""
+    with open("/proc/net/tcp") as lines:
+        return any(fields[1].endswith(":%04X" % port) and fields[3] == "0A" for fields in map(str.split, lines))
+
+
+@case
+def a_run_that_is_left_gives_its_port_back_and_takes_it_again():
+    with daemon() as server:
+        first, second = (meet(server.port, run, ["a", "b"]) for run in ("one", "two"))
+        settle(first)
+        port = settle(second)[1]
+        check(port != server.port and listens(port), "the second run has a port of its own")
+        worker = Peer(port)
+        same(worker.add(b"/n", 1), 1, "ADD of a worker")
+        for a in second:
+            a.close()
+        await_agents(server.port, 2)
+        same(worker.add(b"/n", 1), 2, "a worker that is left goes on")
+        check(listens(port), "and keeps the port")
+        worker.close()
+        while listens(port):
+            await_agents(server.port, 2)  # it asks the daemon, whose tick comes each second
+
+        back = [Agent(server.port, "two", name, pid=200) for name in "ab"]
+        back[0].read()
+        back[0].join()
+        back[1].read()
+        back[1].join(complete=True)
+        same([a.ask_where(1)[1] for a in back], [port, port], "what both are told")
+        same(Peer(port).add(b"/n", 1), 1, "ADD in the new round")
+
+
 class Filler:
     """Fills a space of 20 KiB to the last byte. Made before any run is: its connections are no
     workers of one."""

@@ -255,6 +255,43 @@ static void a_run_has_a_port_of_its_own(void **state)
     }
 }
 
+/* All agents have left, and so have their workers: the next round takes the same port again. */
+static void a_run_that_is_left_gives_its_port_back(void **state)
+{
+    struct agent *c;
+    const char *now;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.own_worker_ports = true;
+    scene_meet(&s, 2);
+    open_port(&s, 31000);
+    settle(&s);
+    s.now.own_port_in_use = true;
+    scene_disconnect(&s, &s.agents[0]);
+    scene_event(&s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(&s, POLICY_CLOSE_PORT), 0); /* an agent is left */
+    scene_disconnect(&s, &s.agents[1]);
+    scene_event(&s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(&s, POLICY_CLOSE_PORT), 0); /* a worker is */
+    assert_int_equal(run_due_ms(&s.run), 0);
+    s.now.own_port_in_use = false;
+    scene_event(&s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(&s, POLICY_CLOSE_PORT), 1);
+    assert_int_not_equal(run_due_ms(&s.run), 0);
+    scene_event(&s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(&s, POLICY_CLOSE_PORT), 0); /* once */
+
+    c = scene_connect(&s, true);
+    now = scene_cas(&s, c, "", SENTINEL);
+    scene_cas(&s, c, now, scene_completed(&s, now, "c"));
+    assert_int_equal(scene_output(&s, POLICY_OPEN_PORT)->port, 31000);
+    open_port(&s, 31001); /* another process has that by now */
+    assert_string_equal(scene_get(&s, ".1/MASTER_PORT"), "31001");
+    scene_fini(&s);
+}
+
 static void without_a_port_worker_0_hosts_the_store(void **state)
 {
     struct scene s;
@@ -401,6 +438,7 @@ int main(void)
         cmocka_unit_test(an_agent_0_that_knows_none_says_where),
         cmocka_unit_test(the_endpoint_is_what_is_advertised_or_guessed),
         cmocka_unit_test(a_run_has_a_port_of_its_own),
+        cmocka_unit_test(a_run_that_is_left_gives_its_port_back),
         cmocka_unit_test(without_a_port_worker_0_hosts_the_store),
         cmocka_unit_test(a_run_that_lost_the_port_gets_one_of_its_own),
         cmocka_unit_test(what_a_full_space_could_not_take_is_put_later),
