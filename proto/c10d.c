@@ -89,7 +89,18 @@ struct parse {
     struct c10d_refusal refusal;
 };
 
-#define REQUEST_LIMIT "a request larger than --request-limit"
+#define REQUEST_MAX   (UINT64_C(64) << 20)
+#define REQUEST_LIMIT "a request larger than 64 MiB and than twice --value-limit"
+
+struct c10d_limits c10d_limits_of(uint64_t value_max)
+{
+    /* COMPARE_SET: an opcode, three lengths, a key and two values. */
+    const uint64_t head = 1 + 3 * 8 + C10D_KEY_MAX, most = INT64_MAX;
+    uint64_t two_values = value_max > (most - head) / 2 ? most : head + 2 * value_max;
+
+    return (struct c10d_limits){.value_max = value_max < most ? value_max : most,
+                                .request_max = two_values > REQUEST_MAX ? two_values : REQUEST_MAX};
+}
 
 static enum parse_result over_limit(struct parse *p, const char *reason)
 {
@@ -113,7 +124,7 @@ static inline enum parse_result parse_blob(struct parse *p, size_t max, const ch
 
 static enum parse_result parse_key(struct parse *p, struct slice *out)
 {
-    return parse_blob(p, p->limits->key_max, "a key longer than --key-size-limit", out);
+    return parse_blob(p, C10D_KEY_MAX, "a key longer than 8 KiB", out);
 }
 
 static enum parse_result parse_value(struct parse *p, struct slice *out)
@@ -141,8 +152,8 @@ static enum parse_result parse_list(struct parse *p, bool pairs, struct c10d_pro
     if (progress->at == 0) {
         if (!reader_u64(&p->r, &progress->left))
             return PARSE_MORE;
-        if (progress->left > p->limits->keys_max)
-            return over_limit(p, "more keys than --keys-per-request");
+        if (progress->left > C10D_KEYS_MAX)
+            return over_limit(p, "more than 131072 keys in one request");
         progress->at = start;
     }
     p->r.at = progress->at;

@@ -47,13 +47,20 @@ enum {
     C10D_WATCHING = 3,
 };
 
-/* Each length is checked as soon as its 8 bytes are here, before the body is waited for. */
+/* Torch's own limits. Each length is checked as soon as its 8 bytes are here, before the body is
+ * waited for. A key longer than 1015412685 bytes could make a request of one version look like one
+ * of the other. */
+#define C10D_KEY_MAX  8192u            /* bytes of a key, queue or barrier name */
+#define C10D_KEYS_MAX UINT64_C(131072) /* entries of one CHECK, WAIT, MULTI_GET or MULTI_SET */
+
 struct c10d_limits {
-    size_t key_max;     /* bytes of a key, queue or barrier name */
     size_t value_max;   /* bytes of one value */
-    uint64_t keys_max;  /* entries of one CHECK, WAIT, MULTI_GET or MULTI_SET */
     size_t request_max; /* bytes of one whole request */
 };
+
+/* The limits of a store whose values have at most so many bytes: a request has 64 MiB, or more if a
+ * COMPARE_SET with two such values does not fit into that. */
+struct c10d_limits c10d_limits_of(uint64_t value_max);
 
 struct c10d_request {
     enum c10d_op op;

@@ -334,12 +334,8 @@ bool c10d_is_spoken(const struct conn *c)
 void c10d_init(struct c10d *c10d, const struct config *config, struct engine *engine,
                const struct c10d_hooks *hooks)
 {
-    *c10d = (struct c10d){.config = config,
-                          .engine = engine,
-                          .limits = {.key_max = config->limits.key_max,
-                                     .value_max = config->limits.value_max,
-                                     .keys_max = config->limits.keys_max,
-                                     .request_max = config->limits.request_max}};
+    *c10d = (struct c10d){
+        .config = config, .engine = engine, .limits = c10d_limits_of(config->limits.value_max)};
     if (hooks != NULL)
         c10d->hooks = *hooks;
 }

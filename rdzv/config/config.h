@@ -109,10 +109,7 @@ enum config_sync {
 
 /* Checked before the bytes come. 0 means no limit where the comment says so, and nowhere else. */
 struct config_limits {
-    uint32_t key_max;            /* bytes of a c10d key */
-    uint64_t value_max;          /* bytes of a c10d value or queue item */
-    uint32_t keys_max;           /* keys in one c10d request */
-    uint64_t request_max;        /* bytes of one c10d request */
+    uint64_t value_max;          /* bytes of a c10d value or queue item; see c10d_limits_of() */
     uint64_t output_max;         /* bytes queued for one peer that does not read; one reply may be
                                     longer by itself */
     uint32_t connections_max;    /* 0: no limit but the descriptors */

@@ -35,7 +35,6 @@ static const char *type_of(const struct option *o)
     case OPTION_DURATION:
         return "duration";
     case OPTION_SIZE:
-    case OPTION_SIZE32:
         return "size";
     case OPTION_COUNT:
         return "number";

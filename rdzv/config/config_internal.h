@@ -11,7 +11,6 @@ enum option_kind {
     OPTION_LISTEN,
     OPTION_DURATION, /* uint64_t, milliseconds */
     OPTION_SIZE,     /* uint64_t, bytes */
-    OPTION_SIZE32,   /* uint32_t, bytes */
     OPTION_COUNT,    /* uint32_t */
     OPTION_SWITCH,   /* bool: on or off */
     OPTION_CHOICE,   /* an enum whose values are the places in `choices` */
@@ -29,7 +28,7 @@ struct option {
     enum option_kind kind;
     size_t offset; /* in struct config */
     uint64_t least, most;
-    const char *least_why;      /* OPTION_DURATION: why not less; NULL: plain to see */
+    const char *least_why;      /* why not less; NULL: plain to see */
     bool may_be_off;            /* `off` and 0 are legal, and mean 0 */
     bool may_be_auto;           /* `auto` is legal, and means CONFIG_AUTO */
     const char *const *choices; /* ends with NULL */

@@ -9,9 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A longer key could make a request of one c10d version look like one of another. */
-#define KEY_LIMIT_MOST 1015412685
-
 static const char *const switch_names[] = {"off", "on", NULL};
 static const char *const log_format_names[] = {"logfmt", "json", NULL};
 static const char *const sync_names[] = {"always", "batch", "off", NULL};
@@ -405,43 +402,19 @@ const struct option config_options[] = {
      .help = "a run closes only when all its agents ask (torch 2.3-2.7)"},
     {.name = "disable", .kind = OPTION_NAMES, .offset = AT(disabled), .group = elastic},
 
-    {.name = "key-size-limit",
-     .kind = OPTION_SIZE32,
-     .offset = AT(limits.key_max),
-     .least = 1,
-     .most = KEY_LIMIT_MOST,
-     .group = limits,
-     .value_name = "SIZE",
-     .help = "a c10d key"},
     {.name = "value-limit",
      .kind = OPTION_SIZE,
      .offset = AT(limits.value_max),
      .least = 1,
-     .most = INT64_MAX,
+     .most = UINT64_MAX,
      .group = limits,
      .value_name = "SIZE",
      .help = "a c10d value"},
-    {.name = "keys-per-request",
-     .kind = OPTION_COUNT,
-     .offset = AT(limits.keys_max),
-     .least = 1,
-     .most = UINT32_MAX,
-     .group = limits,
-     .value_name = "COUNT",
-     .help = "keys in one c10d request"},
-    {.name = "request-limit",
-     .kind = OPTION_SIZE,
-     .offset = AT(limits.request_max),
-     .least = 1024,
-     .most = INT64_MAX,
-     .group = limits,
-     .value_name = "SIZE",
-     .help = "a whole c10d request"},
     {.name = "output-limit",
      .kind = OPTION_SIZE,
      .offset = AT(limits.output_max),
      .least = 1024,
-     .most = INT64_MAX,
+     .most = UINT64_MAX,
      .group = limits,
      .value_name = "SIZE",
      .help = "unread replies of one client; above, it is dropped"},
@@ -456,7 +429,7 @@ const struct option config_options[] = {
     {.name = "memory-limit",
      .kind = OPTION_SIZE,
      .offset = AT(limits.memory_max),
-     .most = INT64_MAX,
+     .most = UINT64_MAX,
      .may_be_off = true,
      .may_be_auto = true,
      .group = limits,
@@ -465,7 +438,7 @@ const struct option config_options[] = {
     {.name = "space-limit",
      .kind = OPTION_SIZE,
      .offset = AT(limits.space_bytes_max),
-     .most = INT64_MAX,
+     .most = UINT64_MAX,
      .may_be_off = true,
      .group = limits,
      .value_name = "SIZE",
@@ -566,13 +539,13 @@ static const char *write_amount(const struct option *o, uint64_t value, char *te
 {
     if (o->kind == OPTION_DURATION)
         return units_format_duration(value, text);
-    if (o->kind != OPTION_COUNT)
-        return value == o->most ? units_round_size(value, text) : units_format_size(value, text);
+    if (o->kind == OPTION_SIZE)
+        return units_format_size(value, text);
     snprintf(text, UNITS_TEXT_MAX, "%" PRIu64, value);
     return text;
 }
 
-/* Most durations may be as long as one likes. */
+/* Most durations and sizes may be as large as one likes. */
 static bool fail_range(struct draft *d, const struct setting *s)
 {
     const struct option *o = s->option;
@@ -726,7 +699,6 @@ bool config_apply_option(struct draft *d, const struct setting *s)
             return false;
         memcpy(field, &amount, sizeof amount);
         return true;
-    case OPTION_SIZE32:
     case OPTION_COUNT:
         if (!parse_amount(d, s, &amount))
             return false;

@@ -24,10 +24,7 @@ static void set_defaults(struct config *c)
             },
         .limits =
             {
-                .key_max = 8192,
                 .value_max = UINT64_C(8) << 20,
-                .keys_max = 131072,
-                .request_max = UINT64_C(64) << 20,
                 .output_max = UINT64_C(64) << 20,
                 .memory_max = CONFIG_AUTO,
                 .space_bytes_max = UINT64_C(4) << 30,
@@ -102,9 +99,6 @@ static bool finish(struct parse *p)
         return false;
 
     c->advertise_default = d->advertise_from == NULL;
-    if (c->limits.value_max > c->limits.request_max)
-        config_note(c, CONFIG_NOTE_WARNING, "--value-limit",
-                    "is above --request-limit, which holds for values too");
     config_note_elastic(c);
     return true;
 }

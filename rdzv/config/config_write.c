@@ -60,7 +60,7 @@ static void format_amount(const struct config *c, const struct option *o, char *
     uint64_t amount;
     uint32_t small;
 
-    if (o->kind == OPTION_SIZE32 || o->kind == OPTION_COUNT) {
+    if (o->kind == OPTION_COUNT) {
         memcpy(&small, field, sizeof small);
         amount = small;
     } else {
@@ -100,7 +100,6 @@ static bool write_value(FILE *out, const struct config *c, const struct option *
     switch (o->kind) {
     case OPTION_DURATION:
     case OPTION_SIZE:
-    case OPTION_SIZE32:
     case OPTION_COUNT:
         format_amount(c, o, text);
         fprintf(out, "%s: %s\n", o->name, text);
@@ -242,7 +241,6 @@ const char *config_default(const struct config *defaults, const struct option *o
         return "localhost:29400, localhost:2379";
     case OPTION_DURATION:
     case OPTION_SIZE:
-    case OPTION_SIZE32:
     case OPTION_COUNT:
         format_amount(defaults, o, text);
         return text;

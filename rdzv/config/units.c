@@ -252,14 +252,3 @@ const char *units_format_size(uint64_t bytes, char *text)
     snprintf(text, UNITS_TEXT_MAX, "%" PRIu64 "%s", bytes / unit->factor, unit->name);
     return text;
 }
-
-const char *units_round_size(uint64_t bytes, char *text)
-{
-    size_t i = 0;
-
-    while (i < POWERS_OF_1024 && bytes / size_units[i].factor < 10)
-        i++;
-    if (i < POWERS_OF_1024)
-        bytes -= bytes % size_units[i].factor;
-    return units_format_size(bytes, text);
-}

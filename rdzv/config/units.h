@@ -36,6 +36,3 @@ const char *units_size_hint(enum units_result result);
  * `text` has at least UNITS_TEXT_MAX bytes; it is returned. */
 const char *units_format_duration(uint64_t ms, char *text);
 const char *units_format_size(uint64_t bytes, char *text);
-
-/* A round size that is not larger and at most a tenth smaller: 1015412685 as `968MiB`. */
-const char *units_round_size(uint64_t bytes, char *text);

@@ -90,11 +90,7 @@ void forwards_http_handle(const struct http_request *r)
 static void init_forward(struct forward *forward, struct forwards *f, const struct config *config,
                          uint64_t seed, uint64_t *cluster_id)
 {
-    const struct config_limits *l = &config->limits;
-    const struct c10d_limits limits = {.key_max = l->key_max,
-                                       .value_max = l->value_max,
-                                       .keys_max = l->keys_max,
-                                       .request_max = l->request_max};
+    const struct c10d_limits limits = c10d_limits_of(config->limits.value_max);
 
     relay_init(&forward->relay, &relay_client_calls, &limits, seed);
     forward->clients =

@@ -87,10 +87,7 @@ static void welcome(struct relay_link *link, const Rdzv__RelayHello *hello, uint
     message.store.data = (uint8_t *)link->all->store_name;
     message.store.len = strlen(link->all->store_name);
     message.session_timeout_ms = config->session_timeout_ms;
-    message.key_max = config->limits.key_max;
     message.value_max = config->limits.value_max;
-    message.keys_max = config->limits.keys_max;
-    message.request_max = config->limits.request_max;
     frame.payload = (struct slice){payload, rdzv__relay_welcome__pack(&message, payload)};
     relay_link_put(link, &frame);
     log_event(LOG_INFO, "link_opened", log_str("peer", conn_peer(link->conn, peer)),

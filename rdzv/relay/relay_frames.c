@@ -155,28 +155,16 @@ void relay_send(struct relay *r, struct outq *q, struct out_pool *pool, size_t m
 
 /* --- The link comes and goes. --- */
 
-/* What the store allows; 0: it has not said. Never more than it could be told to allow, so that no
- * sum of lengths wraps around. */
-static uint64_t limit_of(uint64_t said, uint64_t before, uint64_t most)
-{
-    if (said == 0)
-        return before;
-    return said < most ? said : most;
-}
-
 void relay_link_up(struct relay *r, const Rdzv__RelayWelcome *w)
 {
-    struct c10d_limits *l = &r->limits;
     struct relay_client *s;
 
     r->stats.away_ns = relay_away_ns(r);
     r->link = r->welcomed = true;
     r->stats.links++;
     r->session_timeout_ms = w->session_timeout_ms;
-    l->key_max = limit_of(w->key_max, l->key_max, UINT32_MAX);
-    l->value_max = limit_of(w->value_max, l->value_max, INT64_MAX);
-    l->keys_max = limit_of(w->keys_max, l->keys_max, UINT32_MAX);
-    l->request_max = limit_of(w->request_max, l->request_max, INT64_MAX);
+    if (w->value_max != 0)
+        r->limits = c10d_limits_of(w->value_max);
     TAILQ_FOREACH(s, &r->sessions, entry) {
         relay_queue(s);
         relay_let_go_on(s); /* a PING may wait for this */

@@ -45,7 +45,7 @@ FALLS_BACK = 15   # seconds that the memory is given when all have gone
 RUN = b"/torch.rendezvous."
 CASES = {}
 SMALL_MEMORY = "--memory-limit=256MiB"
-KEYS_MAX = 131072    # --keys-per-request
+KEYS_MAX = 131072    # of one request
 RUN_KEYS_MAX = 4096  # the same of keys of runs
 
 

@@ -54,7 +54,7 @@ static void welcome(int fd)
 
     w.version = RELAY_VERSION_MAX;
     w.session_timeout_ms = 60000;
-    w.key_max = w.value_max = w.keys_max = w.request_max = 1 << 20;
+    w.value_max = 1 << 20;
     hand_send(fd, RELAY_WELCOME, 0, 0, 0, payload, rdzv__relay_welcome__pack(&w, payload));
 }
 

@@ -286,8 +286,8 @@ def a_space_is_reset_on_request():
 @case
 def the_log_names_the_setting_or_the_way_out():
     with Rdzvd("--request-timeout=1s") as server:
-        for data, reason in ((HS + b"\1" + struct.pack("<Q", 1 << 40), "--key-size-limit"),
-                             (HS + b"\5" + struct.pack("<Q", 1 << 40), "--keys-per-request"),
+        for data, reason in ((HS + b"\1" + struct.pack("<Q", 1 << 40), "longer than 8 KiB"),
+                             (HS + b"\5" + struct.pack("<Q", 1 << 40), "more than 131072 keys"),
                              (HS + b"\1" + struct.pack("<Q1sQ", 1, b"k", 1 << 40), "--value-limit"),
                              (HS + b"\1" + b"\0" * 3, "--request-timeout"),
                              (b"\x16\3\1\0\x40", "use http:// there"),

@@ -12,8 +12,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-static const struct c10d_limits torch_limits = {
-    .key_max = 8192, .value_max = 8u << 20, .keys_max = 131072, .request_max = 64u << 20};
+static const struct c10d_limits torch_limits = {.value_max = 8u << 20, .request_max = 64u << 20};
 
 /* --- Requests, written down a second time. --- */
 
@@ -345,7 +344,7 @@ static void a_part_of_validate_asks_for_one_byte_more(void **state)
 static void no_legacy_set_is_held_back(void **state)
 {
     (void)state;
-    for (uint64_t key_len = 0; key_len <= torch_limits.key_max; key_len++) {
+    for (uint64_t key_len = 0; key_len <= C10D_KEY_MAX; key_len++) {
         uint8_t start[9] = {0};
         enum c10d_version version;
         size_t size;
@@ -369,8 +368,7 @@ static void a_big_endian_client_is_refused_on_its_header(void **state)
 
 /* --- Limits. --- */
 
-static const struct c10d_limits small = {
-    .key_max = 4, .value_max = 6, .keys_max = 3, .request_max = 64};
+static const struct c10d_limits small = {.value_max = 6, .request_max = 64 << 20};
 
 /* What a header announces: `bytes` are those before the length, `max` is its limit. */
 static void check_limit(const uint8_t *before, size_t len, uint64_t max)
@@ -408,14 +406,14 @@ static void a_length_over_the_limit_is_refused_on_its_header(void **state)
             continue;
         writer_u8(&w, (uint8_t)shapes[i].modern);
         for (const char *p = shapes[i].layout; *p == 'k' || *p == 'v'; p++) {
-            check_limit(buf, w.len, *p == 'k' ? small.key_max : small.value_max);
+            check_limit(buf, w.len, *p == 'k' ? C10D_KEY_MAX : small.value_max);
             put_blob(&w, *p == 'k' ? "keys" : "values");
         }
         if (strchr("lp", shapes[i].layout[0]) == NULL || shapes[i].layout[0] == '\0')
             continue;
-        check_limit(buf, w.len, small.keys_max);
+        check_limit(buf, w.len, C10D_KEYS_MAX);
         put_u64(&w, 1);
-        check_limit(buf, w.len, small.key_max);
+        check_limit(buf, w.len, C10D_KEY_MAX);
         if (shapes[i].layout[0] == 'p') {
             put_blob(&w, "keys");
             check_limit(buf, w.len, small.value_max);
@@ -425,24 +423,48 @@ static void a_length_over_the_limit_is_refused_on_its_header(void **state)
 
 static void a_request_of_exactly_the_limits_is_read(void **state)
 {
-    uint8_t buf[256];
-    struct writer w = {.ptr = buf, .cap = sizeof buf};
-    struct c10d_limits roomy = small;
+    const size_t len = 9 + C10D_KEYS_MAX * (8 + 4 + 8 + 6);
+    uint8_t *buf = malloc(len);
+    struct writer w = {.ptr = buf, .cap = len};
+    const struct c10d_limits exact_limits = {.value_max = 6, .request_max = len};
     struct c10d_request req;
     size_t size;
 
     (void)state;
-    roomy.request_max = sizeof buf;
+    assert_non_null(buf);
     writer_u8(&w, 11); /* MULTI_SET */
-    put_u64(&w, small.keys_max);
-    for (size_t i = 0; i < small.keys_max; i++) {
+    put_u64(&w, C10D_KEYS_MAX);
+    for (size_t i = 0; i < C10D_KEYS_MAX; i++) {
         put_blob(&w, "keys");
         put_blob(&w, "values");
     }
-    assert_int_equal(parse((struct slice){buf, w.len}, C10D_MODERN, &roomy, &req, &size),
+    assert_int_equal(w.len, len);
+    assert_int_equal(parse((struct slice){buf, len}, C10D_MODERN, &exact_limits, &req, &size),
                      PARSE_DONE);
-    assert_int_equal(req.count, small.keys_max);
-    assert_int_equal(size, w.len);
+    assert_int_equal(req.count, C10D_KEYS_MAX);
+    assert_int_equal(size, len);
+    free(buf);
+}
+
+/* A COMPARE_SET with a key and two values of the largest size is a request. */
+static void a_request_has_room_for_two_values(void **state)
+{
+    static const struct {
+        uint64_t value_max;
+        uint64_t request_max;
+    } rows[] = {{1, 64 << 20},
+                {8 << 20, 64 << 20},
+                {64 << 20, (128 << 20) + 8192 + 25},
+                {INT64_MAX, INT64_MAX},
+                {UINT64_MAX, INT64_MAX}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const struct c10d_limits limits = c10d_limits_of(rows[i].value_max);
+
+        assert_true(limits.value_max <= INT64_MAX && limits.value_max <= rows[i].value_max);
+        assert_int_equal(limits.request_max, rows[i].request_max);
+    }
 }
 
 /* Whether a request is too long must not depend on how much of it a segment brings. */
@@ -479,13 +501,10 @@ static void a_request_over_the_limit_is_refused_however_it_arrives(void **state)
     }
 }
 
-/* With no limits at all, lengths up to 2^64 - 1 must not wrap around. */
+/* With no limits of values and requests, lengths up to 2^64 - 1 must not wrap around. */
 static void absurd_lengths_do_not_overflow(void **state)
 {
-    static const struct c10d_limits none = {.key_max = SIZE_MAX,
-                                            .value_max = SIZE_MAX,
-                                            .keys_max = UINT64_MAX,
-                                            .request_max = SIZE_MAX};
+    static const struct c10d_limits none = {.value_max = SIZE_MAX, .request_max = SIZE_MAX};
     static const uint64_t lengths[] = {UINT64_MAX,       UINT64_MAX - 1,  UINT64_MAX - 8,
                                        UINT64_MAX - 9,   UINT64_MAX - 17, (uint64_t)INT64_MAX,
                                        (uint64_t)1 << 32};
@@ -516,7 +535,7 @@ static void absurd_lengths_do_not_overflow(void **state)
 static void a_long_list_is_walked_once(void **state)
 {
     enum { ENTRY = 8 + 10, SEGMENT = 4096 };
-    const uint64_t count = torch_limits.keys_max;
+    const uint64_t count = C10D_KEYS_MAX;
     size_t total = 9 + count * ENTRY, size = 1, calls = 0;
     uint8_t *bytes = malloc(total);
     struct writer w = {.ptr = bytes, .cap = total};
@@ -643,6 +662,7 @@ int main(void)
         cmocka_unit_test(a_big_endian_client_is_refused_on_its_header),
         cmocka_unit_test(a_length_over_the_limit_is_refused_on_its_header),
         cmocka_unit_test(a_request_of_exactly_the_limits_is_read),
+        cmocka_unit_test(a_request_has_room_for_two_values),
         cmocka_unit_test(a_request_over_the_limit_is_refused_however_it_arrives),
         cmocka_unit_test(absurd_lengths_do_not_overflow),
         cmocka_unit_test(a_long_list_is_walked_once),

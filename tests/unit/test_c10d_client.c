@@ -13,8 +13,7 @@
 #define NUMBER   INT64_C(-3)
 #define NONCE    0x12345678u
 
-static const struct c10d_limits limits = {
-    .key_max = 8192, .value_max = 8u << 20, .keys_max = 131072, .request_max = 64u << 20};
+static const struct c10d_limits limits = {.value_max = 8u << 20, .request_max = 64u << 20};
 static const struct c10d_reply_limits reply_limits = {.value_max = 100, .reply_max = 1000};
 
 /* What a list holds: a key and a value, or two keys. */

@@ -38,10 +38,7 @@ static void defaults_are_those_of_the_manual(void **state)
     assert_true(c.listeners_default && c.advertise_default && c.legacy);
     assert_false(c.etcd_mode);
     assert_int_equal(c.action, CONFIG_RUN);
-    assert_int_equal(c.limits.key_max, 8192);
     assert_int_equal(c.limits.value_max, 8 << 20);
-    assert_int_equal(c.limits.keys_max, 131072);
-    assert_int_equal(c.limits.request_max, 64 << 20);
     assert_int_equal(c.limits.output_max, 64 << 20);
     assert_int_equal(c.limits.connections_max, 0);
     assert_true(c.limits.memory_max == CONFIG_AUTO);
@@ -86,16 +83,12 @@ static void every_flag_reaches_its_place(void **state)
     assert_int_equal(c.log_level, LOG_WARN);
     config_free(&c);
 
-    parse_well(&(struct start){.words = {"--key-size-limit=1KiB", "--value-limit=2KiB",
-                                         "--keys-per-request=3", "--request-limit=4KiB",
-                                         "--output-limit=5KiB", "--connection-limit=6",
-                                         "--memory-limit=7MiB", "--space-limit=off",
-                                         "--request-timeout=9s", "--c10d-legacy=true"}},
+    parse_well(&(struct start){.words = {"--value-limit=2KiB", "--output-limit=5KiB",
+                                         "--connection-limit=6", "--memory-limit=7MiB",
+                                         "--space-limit=off", "--request-timeout=9s",
+                                         "--c10d-legacy=true"}},
                &c);
-    assert_int_equal(c.limits.key_max, 1024);
     assert_int_equal(c.limits.value_max, 2048);
-    assert_int_equal(c.limits.keys_max, 3);
-    assert_int_equal(c.limits.request_max, 4096);
     assert_int_equal(c.limits.output_max, 5120);
     assert_int_equal(c.limits.connections_max, 6);
     assert_int_equal(c.limits.memory_max, 7 << 20);
@@ -462,12 +455,9 @@ static void small_print(void **state)
     struct config c;
 
     (void)state;
-    parse_well(&(struct start){.words = {"--value-limit=8MiB", "--request-limit=1MiB",
-                                         "--data-dir=", "--log-level=fatal",
+    parse_well(&(struct start){.words = {"--data-dir=", "--log-level=fatal",
                                          "--advertise-client-urls=http://user@a:1"}},
                &c);
-    assert_int_equal(c.note_count, 1);
-    assert_string_equal(c.notes[0].flag, "--value-limit");
     assert_null(c.data_dir);
     assert_int_equal(c.log_level, LOG_ERROR);
     config_free(&c);

@@ -75,11 +75,8 @@ def settings(seed):
     """The flags of a seed's daemon, and the limits that its hostile clients try."""
     rng = random.Random("settings/%s" % seed)
     limits = {"value": rng.choice((8 * MIB, 8 * MIB, MIB, 64 << 10)),
-              "key": rng.choice((8192, 8192, 512)),
-              "keys": rng.choice((131072, 131072, 5000)),
-              "request": rng.choice((64 * MIB, 64 * MIB, 10 * MIB))}
-    flags = ["--value-limit=%d" % limits["value"], "--key-size-limit=%d" % limits["key"],
-             "--keys-per-request=%d" % limits["keys"], "--request-limit=%d" % limits["request"],
+              "key": 8192, "keys": 131072, "request": 64 * MIB}
+    flags = ["--value-limit=%d" % limits["value"],
              "--memory-limit=%s" % rng.choice(("256MiB", "256MiB", "128MiB", "64MiB")),
              "--space-limit=%s" % rng.choice(("4GiB", "64MiB", "16MiB", "4MiB")),
              "--output-limit=%s" % rng.choice(("64MiB", "64MiB", "1MiB", "64KiB")),

@@ -49,8 +49,7 @@ struct relay_client *session_new(struct scene *s, enum c10d_version version, str
 
 int set_up(void **state)
 {
-    static const struct c10d_limits limits = {
-        .key_max = 8192, .value_max = 8 << 20, .keys_max = 1000, .request_max = 64 << 20};
+    static const struct c10d_limits limits = {.value_max = 8 << 20, .request_max = 64 << 20};
     struct scene *s = calloc(1, sizeof *s);
 
     relay_init(&s->relay, &calls, &limits, 7);
