@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "deploy/check/check.h"
-#include "deploy/template/embedded.h"
+#include "deploy/template/files.h"
 #include "deploy/verbs.h"
 
 static void add_text(cJSON *to, const char *name, const char *text)

@@ -18,7 +18,7 @@ def literal(data):
 
 def main():
     out, root, files = sys.argv[1], sys.argv[2], sys.argv[3:]
-    parts = ['/* Made by deploy/embed.py. */\n#include "deploy/template/embedded.h"\n\nconst struct embedded_file embedded_files[] = {\n']
+    parts = ['/* Made by deploy/embed.py. */\n#include "deploy/template/files.h"\n\nconst struct embedded_file embedded_files[] = {\n']
     for path in sorted(files):
         with open(path, "rb") as f:
             data = f.read()

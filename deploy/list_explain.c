@@ -1,11 +1,10 @@
 /* The verbs list and explain: platforms, settings and the like from the data files, and the rules
  * of check. */
 #include "deploy/check/check_print.h"
-#include "deploy/template/embedded.h"
-#include "deploy/template/json_schema.h"
+#include "deploy/template/files.h"
 #include "deploy/template/schema.h"
 #include "deploy/verbs.h"
-#include "deploy/yaml/text_wrap.h"
+#include "deploy/yaml/diag.h"
 
 #include <string.h>
 
@@ -137,7 +136,7 @@ static void list_schema(struct diag *d)
     const struct yaml_node *settings = embedded_load(&data, "", "settings", NULL, d);
 
     if (settings != NULL)
-        json_schema_print(stdout, settings);
+        schema_print_json(stdout, settings);
     embedded_free(&data);
 }
 

@@ -1,6 +1,6 @@
 /* rdzv-manifest: finds the verb of the command line, and runs it. */
 #include "deploy/verbs.h"
-#include "deploy/yaml/text_wrap.h"
+#include "deploy/yaml/diag.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -112,7 +112,7 @@ set_library() { # HEADER; into $library
     sys/*.h | arpa/*.h | net/*.h | netinet/*.h | linux/*.h) library=libc ;;
     assert.h | ctype.h | dirent.h | dlfcn.h | endian.h | err.h | errno.h | fcntl.h | fnmatch.h | ftw.h | getopt.h | \
         glob.h | inttypes.h | limits.h | locale.h | malloc.h | math.h | netdb.h | poll.h | pthread.h | \
-        pwd.h | sched.h | semaphore.h | setjmp.h | signal.h | spawn.h | stdarg.h | stdatomic.h | stdbool.h | stddef.h | \
+        pwd.h | regex.h | sched.h | semaphore.h | setjmp.h | signal.h | spawn.h | stdarg.h | stdatomic.h | stdbool.h | stddef.h | \
         stdint.h | stdio.h | stdlib.h | string.h | strings.h | termios.h | time.h | ucontext.h | \
         unistd.h)
         library=libc ;;
@@ -322,9 +322,9 @@ plant() {
     arrows-never) include store/store.h '"proto/torch/torch_state.h"' && echo 'store/ may not include proto/torch/' ;;
     arrows-engine) include rdzv/engine/engine.h '"rdzv/net/net.h"' && echo 'rdzv/engine/ may not include rdzv/net/' ;;
     arrows-net) include rdzv/net/conn.c '"rdzv/server.h"' && echo 'rdzv/net/ may not include what stands in rdzv/ itself' ;;
-    arrows-sub) include deploy/yaml/buf.h '"deploy/kube/kube_view.h"' && echo 'deploy/yaml/ may not include deploy/kube/' ;;
+    arrows-sub) include deploy/yaml/arena.h '"deploy/kube/kube_view.h"' && echo 'deploy/yaml/ may not include deploy/kube/' ;;
     arrows-sub-side) include deploy/emit/emit.c '"deploy/check/check.h"' && echo 'deploy/emit/ may not include deploy/check/' ;;
-    arrows-sub-new) mkdir deploy/new && echo '#include "deploy/yaml/buf.h"' >deploy/new/a.c && echo 'deploy/new/ has no row' ;;
+    arrows-sub-new) mkdir deploy/new && echo '#include "deploy/yaml/arena.h"' >deploy/new/a.c && echo 'deploy/new/ has no row' ;;
     arrows-spaced) include proto/url.c '"rdzv/server.h"' ' # ' && echo 'proto/ may not include rdzv/' ;;
     arrows-library) include store/memory/table.h '<event2/event.h>' && echo 'store/ may not use libevent' ;;
     arrows-library-proto) include proto/json.h '<cjson/cJSON.h>' && echo 'proto/ may not use cJSON' ;;

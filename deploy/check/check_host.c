@@ -2,7 +2,7 @@
  * cluster; the rule speaks of those that are near enough to something here. */
 #include "deploy/check/check.h"
 
-#include "deploy/yaml/nearest.h"
+#include "deploy/yaml/diag.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Reads the annotation rdzv.dev/ignore. */
 #include "deploy/check/check_ignore.h"
 
-#include "deploy/yaml/nearest.h"
+#include "deploy/yaml/diag.h"
 
 #include <string.h>
 

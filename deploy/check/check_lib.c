@@ -1,7 +1,7 @@
 /* Positions, reports, and questions that several rules ask. */
 #include "deploy/check/check.h"
 
-#include "deploy/yaml/scalar_position.h"
+#include "deploy/yaml/yaml_position.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "deploy/check/check_options.h"
 
 #include "deploy/check/check_print.h"
-#include "deploy/yaml/nearest.h"
+#include "deploy/yaml/diag.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
 #include "deploy/check/check_looked.h"
 
 #include "deploy/yaml/diag.h"
-#include "deploy/yaml/text_wrap.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>

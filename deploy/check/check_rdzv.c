@@ -3,7 +3,7 @@
 #include "deploy/kube/kube_owner.h"
 #include "deploy/kube/rdzv_conf.h"
 
-#include "deploy/yaml/nearest.h"
+#include "deploy/yaml/diag.h"
 
 #include <string.h>
 #include <strings.h>

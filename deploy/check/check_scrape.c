@@ -2,7 +2,7 @@
 #include "deploy/check/check.h"
 
 #include "deploy/check/check_selected.h"
-#include "deploy/yaml/buf.h"
+#include "deploy/yaml/arena.h"
 
 #include <stdlib.h>
 #include <string.h>

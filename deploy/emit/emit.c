@@ -2,9 +2,8 @@
  * store. */
 #include "deploy/emit/emit_job.h"
 #include "deploy/verbs.h"
-#include "deploy/yaml/line_diff.h"
 #include "deploy/yaml/options.h"
-#include "deploy/yaml/text_diff.h"
+#include "deploy/yaml/text_edit.h"
 #include "deploy/yaml/yaml_write.h"
 
 #include <stdlib.h>
@@ -135,7 +134,6 @@ static void print(FILE *out, struct emit_job *job, bool json)
 static void print_diff(struct emit_arguments *o, struct emit_job *job, struct diag *d)
 {
     struct yaml_file old;
-    struct text_result new;
     char *text = NULL;
     size_t len = 0;
     FILE *out;
@@ -148,9 +146,7 @@ static void print_diff(struct emit_arguments *o, struct emit_job *job, struct di
     print(out, job, o->json);
     if (fclose(out) != 0)
         abort();
-    new = line_diff(&job->arena, old.bytes, old.len, text, len);
-    o->differs = new.count > 0;
-    text_diff_print(stdout, old.name, old.name, old.bytes, old.len, &new);
+    o->differs = text_diff_print_lines(stdout, old.name, old.bytes, old.len, text, len);
     free(text);
     yaml_file_free(&old);
 }

@@ -3,9 +3,9 @@
 #include "deploy/emit/emit_job.h"
 
 #include "deploy/emit/input_format.h"
-#include "deploy/template/expr.h"
-#include "deploy/template/merge.h"
 #include "deploy/template/schema.h"
+#include "deploy/template/template.h"
+#include "deploy/template/values.h"
 #include "deploy/yaml/yaml_write.h"
 
 #include <stdlib.h>

@@ -1,9 +1,8 @@
 /* Makes the documents of a job, or parts of them, from settings and data files. */
 #pragma once
 
-#include "deploy/template/embedded.h"
+#include "deploy/template/files.h"
 #include "deploy/template/template.h"
-#include "deploy/template/userfile.h"
 
 struct emit_options {
     const char *input_format, *platform, *placement, *protocol, *release,

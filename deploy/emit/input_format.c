@@ -1,8 +1,8 @@
 /* Recognises the format of a user file by its keys, and translates its settings. */
 #include "deploy/emit/input_format.h"
 
-#include "deploy/template/merge.h"
 #include "deploy/template/schema.h"
+#include "deploy/template/values.h"
 
 #include <stdio.h>
 #include <string.h>

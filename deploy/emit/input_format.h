@@ -2,7 +2,7 @@
 #pragma once
 
 #include "deploy/emit/emit_job.h"
-#include "deploy/template/embedded.h"
+#include "deploy/template/files.h"
 
 struct input_format {
     const char *about;

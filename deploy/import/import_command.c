@@ -3,7 +3,7 @@
 #include "deploy/import/import_command.h"
 
 #include "deploy/kube/kube_restart.h"
-#include "deploy/yaml/buf.h"
+#include "deploy/yaml/arena.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "deploy/kube/kube_view.h"
 
 #include "deploy/kube/kube_template.h"
-#include "deploy/yaml/buf.h"
+#include "deploy/yaml/arena.h"
 
 #include <stdlib.h>
 #include <string.h>

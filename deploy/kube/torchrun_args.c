@@ -2,7 +2,7 @@
 #include "deploy/kube/torchrun_args.h"
 
 #include "deploy/kube/kube_view.h"
-#include "deploy/yaml/nearest.h"
+#include "deploy/yaml/diag.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 #include "deploy/rewrite/store_settings.h"
 #include "deploy/verbs.h"
 #include "deploy/yaml/options.h"
-#include "deploy/yaml/text_diff.h"
+#include "deploy/yaml/text_edit.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "deploy/rewrite/rewrite_input.h"
-#include "deploy/yaml/buf.h"
+#include "deploy/yaml/arena.h"
 
 /* What a run has that had none. */
 const char *conf_of_c10d(const struct rewrite *w);

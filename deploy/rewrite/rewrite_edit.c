@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "deploy/rewrite/rewrite_edit_internal.h"
-#include "deploy/yaml/yaml_flow.h"
+#include "deploy/yaml/yaml_write.h"
 
 void edit_bytes(struct rewrite *w, struct rewrite_file *f, size_t at, size_t len, const char *text,
                 size_t text_len)

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "deploy/rewrite/rewrite_input.h"
-#include "deploy/yaml/buf.h"
+#include "deploy/yaml/arena.h"
 
 /* Sets a new value, in the quotes of the old one. An empty value (`key:`) gets one. */
 void edit_value(struct rewrite *w, const struct yaml_node *n, const char *text);

@@ -6,7 +6,7 @@
 #include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/rewrite_setting.h"
 #include "deploy/rewrite/store_settings.h"
-#include "deploy/yaml/scalar_text.h"
+#include "deploy/yaml/yaml_write.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include "deploy/rewrite/rewrite_setting.h"
 
 #include "deploy/rewrite/rewrite_edit.h"
-#include "deploy/yaml/scalar_text.h"
+#include "deploy/yaml/yaml_write.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "deploy/yaml/scalar_position.h"
-#include "deploy/yaml/scalar_text.h"
+#include "deploy/yaml/yaml_position.h"
+#include "deploy/yaml/yaml_write.h"
 
 static bool refuse_anchor(struct rewrite *w, const struct yaml_node *n)
 {

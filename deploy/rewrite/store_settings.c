@@ -1,8 +1,8 @@
 /* Writes settings as a user file has them; the templates make the manifests. */
 #include "deploy/rewrite/store_settings.h"
 
-#include "deploy/template/merge.h"
 #include "deploy/template/schema.h"
+#include "deploy/template/values.h"
 #include "deploy/yaml/yaml_write.h"
 
 #include <stdlib.h>

@@ -1,11 +1,12 @@
-/* Splits command lines as sh does, as long as no shell is needed to understand them. */
-#include "deploy/template/command_line.h"
+/* Splits command lines as sh does, as long as no shell is needed to understand them, and escapes
+ * them so that Kubernetes passes them on unchanged. */
+#include "deploy/template/values.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct yaml_node *command_line_split(struct arena *a, const struct yaml_node *line)
+static struct yaml_node *split_words(struct arena *a, const struct yaml_node *line)
 {
     struct yaml_node *words = yaml_new(a, YAML_SEQUENCE);
     char *word = arena_alloc(a, line->len + 1); /* no word is longer than the line */
@@ -134,50 +135,54 @@ static void walk_command(struct command_walk *w)
     }
 }
 
-static struct command_walk walk_line(struct arena *a, const struct yaml_node *line)
+/* What is open at the end of the walk; NULL: nothing. */
+static const char *open_text(struct arena *a, const struct command_walk *w)
 {
-    struct command_walk w = {.text = line->text, .at = line->text};
-
-    w.closers = arena_alloc(a, line->len + 1); /* each byte opens at most one part */
-    walk_command(&w);
-    return w;
-}
-
-const char *command_line_break(struct arena *a, const struct yaml_node *line)
-{
-    struct command_walk w = walk_line(a, line);
-
-    if (*w.at == '\0')
+    if (w->depth == 0)
         return NULL;
-    if (*w.at == '\n')
-        return "newline";
-    return arena_copy(a, w.at, *w.at != ';' && w.at[1] == *w.at ? 2 : 1);
+    return arena_copy(a, w->outermost, strchr("$<>", *w->outermost) != NULL ? 2 : 1);
 }
 
-const char *command_line_open(struct arena *a, const struct yaml_node *line)
+static const char *break_text(struct arena *a, const char *at)
 {
-    struct command_walk w = walk_line(a, line);
-
-    if (w.depth == 0)
+    if (*at == '\0')
         return NULL;
-    return arena_copy(a, w.outermost, strchr("$<>", *w.outermost) != NULL ? 2 : 1);
+    return *at == '\n' ? "newline" : arena_copy(a, at, *at != ';' && at[1] == *at ? 2 : 1);
 }
 
-const char *command_script_open(struct arena *a, const struct yaml_node *script)
+static const char *script_open(struct arena *a, const struct yaml_node *script,
+                               struct command_walk *w)
 {
-    struct command_walk w = {.text = script->text, .at = script->text};
     size_t escapes = 0;
 
     if (strstr(script->text, "<<") != NULL)
         return NULL;
-    w.closers = arena_alloc(a, script->len + 1);
-    for (walk_command(&w); *w.at != '\0'; walk_command(&w))
-        w.at++;
+    for (; *w->at != '\0'; walk_command(w))
+        w->at++;
     while (escapes < script->len && script->text[script->len - 1 - escapes] == '\\')
         escapes++;
-    if (w.depth == 0)
-        return escapes % 2 == 1 ? "\\" : NULL;
-    return arena_copy(a, w.outermost, strchr("$<>", *w.outermost) != NULL ? 2 : 1);
+    return w->depth == 0 && escapes % 2 == 1 ? "\\" : open_text(a, w);
+}
+
+static void put_text(struct arena *a, struct yaml_node *parts, const char *key, const char *text)
+{
+    if (text != NULL)
+        yaml_put(a, parts, key, yaml_new_text(a, text, strlen(text)));
+}
+
+struct yaml_node *command_line_parts(struct arena *a, const struct yaml_node *line)
+{
+    struct yaml_node *parts = yaml_new(a, YAML_MAPPING), *words = split_words(a, line);
+    struct command_walk w = {.text = line->text, .at = line->text};
+
+    if (words != NULL)
+        yaml_put(a, parts, "words", words);
+    w.closers = arena_alloc(a, line->len + 1); /* each byte opens at most one part */
+    walk_command(&w);
+    put_text(a, parts, "break", break_text(a, w.at));
+    put_text(a, parts, "open", open_text(a, &w));
+    put_text(a, parts, "scriptOpen", script_open(a, line, &w));
+    return parts;
 }
 
 /* Kubernetes takes any text between $( and ) for the name of a variable. Only these characters can

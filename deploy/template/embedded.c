@@ -1,5 +1,5 @@
 /* Finds data files by name, and parses them. */
-#include "deploy/template/embedded.h"
+#include "deploy/template/files.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,6 @@
 /* Evaluates the expressions of templates: a recursive descent parser that computes while it reads.
- * See expr.h for the contract. */
-#include "deploy/template/expr.h"
-
-#include "deploy/template/functions.h"
+ * See template.h for the contract. */
+#include "deploy/template/template.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,45 +19,6 @@ struct expr_reader {
 static struct yaml_node *read_any(struct expr_reader *w);
 
 /* --- Values. --- */
-
-bool expr_true(const struct yaml_node *value)
-{
-    int64_t number;
-    bool flag;
-
-    if (value == NULL || yaml_is_null(value))
-        return false;
-    if (value->kind != YAML_SCALAR)
-        return value->count > 0;
-    if (yaml_to_bool(value, &flag))
-        return flag;
-    if (yaml_to_int(value, &number))
-        return number != 0;
-    return value->len > 0;
-}
-
-bool expr_equal(const struct yaml_node *a, const struct yaml_node *b)
-{
-    if (yaml_is_null(a) || yaml_is_null(b))
-        return yaml_is_null(a) && yaml_is_null(b);
-    if (a->kind != b->kind)
-        return false;
-    if (a->kind == YAML_SCALAR)
-        return a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
-    if (a->count != b->count)
-        return false;
-    for (size_t i = 0; i < a->count; i++) {
-        const struct yaml_node *other;
-
-        if (a->kind == YAML_SEQUENCE)
-            other = b->items[i];
-        else
-            other = yaml_get(b, a->pairs[i].key->text);
-        if (!expr_equal(a->kind == YAML_SEQUENCE ? a->items[i] : a->pairs[i].value, other))
-            return false;
-    }
-    return true;
-}
 
 static struct yaml_node *truth(struct expr_reader *w, bool value)
 {
@@ -186,6 +145,20 @@ static struct yaml_node *read_parts(struct expr_reader *w, struct yaml_node *val
             return value == NULL || yaml_is_null(value) ? NULL : value;
         }
     }
+}
+
+/* NULL: the variable is not defined. */
+static struct yaml_node *scope_get(const struct scope *s, const char *name, size_t len)
+{
+    for (; s != NULL; s = s->up) {
+        for (size_t i = 0; i < s->vars->count; i++) {
+            const struct yaml_pair *pair = &s->vars->pairs[i];
+
+            if (pair->key->len == len && memcmp(pair->key->text, name, len) == 0)
+                return pair->value;
+        }
+    }
+    return NULL;
 }
 
 static struct yaml_node *read_name(struct expr_reader *w)

@@ -1,14 +1,69 @@
-/* The functions of expressions. No function changes its arguments. */
-#include "deploy/template/functions.h"
+/* The functions of expressions, and what templates share with them: errors, truth, equality. No
+ * function changes its arguments. */
+#include "deploy/template/template.h"
 
-#include "deploy/template/command_line.h"
-#include "deploy/template/expr.h"
-#include "deploy/template/merge.h"
-#include "deploy/template/quantity.h"
+#include "deploy/template/values.h"
 
+#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+struct yaml_node *template_error(struct template_state *t, const struct yaml_node *at,
+                                 const char *format, ...)
+{
+    va_list args;
+    struct arena text = {0};
+
+    va_start(args, format);
+    if (!t->failed) /* the first error causes the others */
+        diag_error(t->diag, at->file, at->start, "%s", arena_vtext(&text, format, args));
+    va_end(args);
+    arena_free(&text);
+    t->failed = true;
+    return NULL;
+}
+
+bool expr_true(const struct yaml_node *value)
+{
+    int64_t number;
+    bool flag;
+
+    if (value == NULL || yaml_is_null(value))
+        return false;
+    if (value->kind != YAML_SCALAR)
+        return value->count > 0;
+    if (yaml_to_bool(value, &flag))
+        return flag;
+    if (yaml_to_int(value, &number))
+        return number != 0;
+    return value->len > 0;
+}
+
+bool expr_equal(const struct yaml_node *a, const struct yaml_node *b)
+{
+    if (yaml_is_null(a) || yaml_is_null(b))
+        return yaml_is_null(a) && yaml_is_null(b);
+    if (a->kind != b->kind)
+        return false;
+    if (a->kind == YAML_SCALAR)
+        return a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
+    if (a->count != b->count)
+        return false;
+    for (size_t i = 0; i < a->count; i++) {
+        const struct yaml_node *other;
+
+        if (a->kind == YAML_SEQUENCE)
+            other = b->items[i];
+        else
+            other = yaml_get(b, a->pairs[i].key->text);
+        if (!expr_equal(a->kind == YAML_SEQUENCE ? a->items[i] : a->pairs[i].value, other))
+            return false;
+    }
+    return true;
+}
+
+/* --- The functions. --- */
 
 struct call {
     struct template_state *template;
@@ -120,20 +175,7 @@ static struct yaml_node *fn_merge(const struct call *c)
     return all;
 }
 
-/* extended(mapping): its pairs whose key has a slash, as extended resources have */
-static struct yaml_node *fn_extended(const struct call *c)
-{
-    struct yaml_node *m = yaml_new(c->arena, YAML_MAPPING);
-    const struct yaml_node *from = c->args[0];
-
-    for (size_t i = 0; from != NULL && from->kind == YAML_MAPPING && i < from->count; i++) {
-        if (strchr(from->pairs[i].key->text, '/') != NULL)
-            yaml_put(c->arena, m, from->pairs[i].key->text, from->pairs[i].value);
-    }
-    return m;
-}
-
-/* fit(base, over): resources over others, so that requests and limits agree (quantity.h) */
+/* fit(base, over): resources over others, so that requests and limits agree (values.h) */
 static struct yaml_node *fn_fit(const struct call *c)
 {
     return quantity_fit(c->arena, c->args[0], c->args[1]);
@@ -145,37 +187,10 @@ static struct yaml_node *fn_conflicts(const struct call *c)
     return quantity_conflicts(c->arena, c->args[0]);
 }
 
-/* words(text): its words, or null if only a shell can tell */
-static struct yaml_node *fn_words(const struct call *c)
+/* command(text): what the command line consists of, {words, break, open, scriptOpen} (values.h) */
+static struct yaml_node *fn_command(const struct call *c)
 {
-    return yaml_text(c->args[0]) == NULL ? NULL : command_line_split(c->arena, c->args[0]);
-}
-
-/* command_break(text): what ends its first command too early, as `&&` or `newline`, or null */
-static struct yaml_node *fn_command_break(const struct call *c)
-{
-    const char *end =
-        yaml_text(c->args[0]) == NULL ? NULL : command_line_break(c->arena, c->args[0]);
-
-    return end == NULL ? NULL : new_text(c, end);
-}
-
-/* command_open(text): the quote or substitution in it that does not end, or null */
-static struct yaml_node *fn_command_open(const struct call *c)
-{
-    const char *open =
-        yaml_text(c->args[0]) == NULL ? NULL : command_line_open(c->arena, c->args[0]);
-
-    return open == NULL ? NULL : new_text(c, open);
-}
-
-/* script_open(text): the same of a script, or the backslash that ends it, or null */
-static struct yaml_node *fn_script_open(const struct call *c)
-{
-    const char *open =
-        yaml_text(c->args[0]) == NULL ? NULL : command_script_open(c->arena, c->args[0]);
-
-    return open == NULL ? NULL : new_text(c, open);
+    return yaml_text(c->args[0]) == NULL ? NULL : command_line_parts(c->arena, c->args[0]);
 }
 
 /* keep(text or list): escaped so that Kubernetes passes it on unchanged */
@@ -193,14 +208,6 @@ static struct yaml_node *fn_keep(const struct call *c)
                     n->items[i]->kind == YAML_SCALAR ? command_line_escape(c->arena, n->items[i])
                                                      : n->items[i]);
     return list;
-}
-
-/* starts(text, 'a') */
-static struct yaml_node *fn_starts(const struct call *c)
-{
-    const char *text = yaml_text(c->args[0]), *a = yaml_text(c->args[1]);
-
-    return new_bool(c, text != NULL && a != NULL && strncmp(text, a, strlen(a)) == 0);
 }
 
 /* contains(text, 'a') */
@@ -224,14 +231,13 @@ static struct yaml_node *fn_trim(const struct call *c)
     return yaml_new_text(c->arena, n->text, len);
 }
 
-static struct yaml_node *fn_is_list(const struct call *c)
+/* kind(x): list, mapping or text */
+static struct yaml_node *fn_kind(const struct call *c)
 {
-    return new_bool(c, is_list(c->args[0]));
-}
+    static const char *const kinds[] = {
+        [YAML_SCALAR] = "text", [YAML_MAPPING] = "mapping", [YAML_SEQUENCE] = "list"};
 
-static struct yaml_node *fn_is_mapping(const struct call *c)
-{
-    return new_bool(c, c->args[0] != NULL && c->args[0]->kind == YAML_MAPPING);
+    return c->args[0] == NULL ? NULL : new_text(c, kinds[c->args[0]->kind]);
 }
 
 /* pairs(list): a mapping made of items {key, value}, or of texts, each with an empty value */
@@ -247,21 +253,6 @@ static struct yaml_node *fn_pairs(const struct call *c)
         else if (yaml_text(yaml_get(item, "key")) != NULL)
             yaml_put(c->arena, m, yaml_get(item, "key")->text, yaml_get(item, "value"));
     }
-    return m;
-}
-
-/* prefix_keys(mapping, 'p'): the same values, with p in front of each key */
-static struct yaml_node *fn_prefix_keys(const struct call *c)
-{
-    struct yaml_node *m = yaml_new(c->arena, YAML_MAPPING);
-    const struct yaml_node *from = c->args[0];
-    const char *prefix = yaml_text(c->args[1]);
-
-    for (size_t i = 0; from != NULL && from->kind == YAML_MAPPING && i < from->count; i++)
-        yaml_put(
-            c->arena, m,
-            arena_text(c->arena, "%s%s", prefix == NULL ? "" : prefix, from->pairs[i].key->text),
-            from->pairs[i].value);
     return m;
 }
 
@@ -281,14 +272,6 @@ static struct yaml_node *fn_repeated(const struct call *c)
     return list;
 }
 
-/* starts_digit(text) */
-static struct yaml_node *fn_starts_digit(const struct call *c)
-{
-    const char *text = yaml_text(c->args[0]);
-
-    return new_bool(c, text != NULL && text[0] >= '0' && text[0] <= '9');
-}
-
 /* hash(text, n): a number from 0 to n - 1, the same for the same text */
 static struct yaml_node *fn_hash(const struct call *c)
 {
@@ -304,21 +287,30 @@ static struct yaml_node *fn_hash(const struct call *c)
     return new_int(c, (int64_t)((h ^ h >> 32) % (uint64_t)n));
 }
 
-/* before_last(text, 'a') and after_last(text, 'a'): the whole text if there is no a */
-static struct yaml_node *fn_before_last(const struct call *c)
+#define GROUPS_MAX 4
+
+/* match(text, 'regex'): what an extended regular expression of POSIX and its groups match, or null
+ */
+static struct yaml_node *fn_match(const struct call *c)
 {
-    const char *text = yaml_text(c->args[0]), *a = yaml_text(c->args[1]);
-    const char *hit = text == NULL || a == NULL ? NULL : strrchr(text, *a);
+    const char *text = yaml_text(c->args[0]), *pattern = yaml_text(c->args[1]);
+    struct yaml_node *list = yaml_new(c->arena, YAML_SEQUENCE);
+    regmatch_t hits[GROUPS_MAX];
+    regex_t regex;
+    int result;
 
-    return hit == NULL ? c->args[0] : yaml_new_text(c->arena, text, (size_t)(hit - text));
-}
+    if (pattern == NULL || regcomp(&regex, pattern, REG_EXTENDED) != 0)
+        return template_error(c->template, c->at,
+                              "match() takes a regular expression: mend the template");
+    result = text == NULL ? REG_NOMATCH : regexec(&regex, text, GROUPS_MAX, hits, 0);
+    for (size_t i = 0; result == 0 && i <= regex.re_nsub && i < GROUPS_MAX; i++) {
+        regmatch_t hit = hits[i].rm_so < 0 ? (regmatch_t){0} : hits[i];
 
-static struct yaml_node *fn_after_last(const struct call *c)
-{
-    const char *text = yaml_text(c->args[0]), *a = yaml_text(c->args[1]);
-    const char *hit = text == NULL || a == NULL ? NULL : strrchr(text, *a);
-
-    return hit == NULL ? c->args[0] : new_text(c, hit + 1);
+        yaml_append(c->arena, list,
+                    yaml_new_text(c->arena, text + hit.rm_so, (size_t)(hit.rm_eo - hit.rm_so)));
+    }
+    regfree(&regex);
+    return result == 0 ? list : NULL;
 }
 
 /* variables(text): the NAME of each $(NAME), for which Kubernetes puts the value */
@@ -363,43 +355,36 @@ static const struct {
     size_t min, max;
     function run;
 } functions[] = {
-    {"after_last", 2, 2, fn_after_last},
-    {"before_last", 2, 2, fn_before_last},
-    {"command_break", 1, 1, fn_command_break},
-    {"command_open", 1, 1, fn_command_open},
+    {"command", 1, 1, fn_command},
     {"concat", 1, 8, fn_concat},
     {"conflicts", 1, 1, fn_conflicts},
     {"contains", 2, 2, fn_contains},
-    {"extended", 1, 1, fn_extended},
     {"fit", 2, 2, fn_fit},
     {"hash", 2, 2, fn_hash},
     {"if", 2, 3, fn_if},
     {"int", 1, 1, fn_int},
-    {"is_list", 1, 1, fn_is_list},
-    {"is_mapping", 1, 1, fn_is_mapping},
     {"join", 2, 2, fn_join},
     {"keep", 1, 1, fn_keep},
+    {"kind", 1, 1, fn_kind},
     {"len", 1, 1, fn_len},
+    {"match", 2, 2, fn_match},
     {"merge", 1, 8, fn_merge},
     {"names", 1, 1, fn_names},
     {"pairs", 1, 1, fn_pairs},
-    {"prefix_keys", 2, 2, fn_prefix_keys},
     {"range", 1, 1, fn_range},
     {"repeated", 1, 1, fn_repeated},
-    {"script_open", 1, 1, fn_script_open},
     {"some", 1, 1, fn_some},
-    {"starts", 2, 2, fn_starts},
-    {"starts_digit", 1, 1, fn_starts_digit},
     {"str", 1, 1, fn_str},
     {"trim", 1, 1, fn_trim},
     {"variables", 1, 1, fn_variables},
-    {"words", 1, 1, fn_words},
 };
+
+const size_t function_count = sizeof functions / sizeof *functions;
 
 struct yaml_node *function_call(struct template_state *t, const struct yaml_node *at,
                                 const char *name, size_t len, struct yaml_node **args, size_t count)
 {
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+    for (size_t i = 0; i < function_count; i++) {
         struct call c = {t, t->arena, at, args, count};
 
         if (strlen(functions[i].name) != len || memcmp(functions[i].name, name, len) != 0)

@@ -1,161 +1,155 @@
 /* Walks through the description of settings once, and makes the same in JSON Schema. */
-#include "deploy/template/json_schema.h"
+#include "deploy/template/schema.h"
 
-#include "deploy/template/value_types.h"
+#include "deploy/yaml/yaml_write.h"
 
-#include <cjson/cJSON.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* If memory runs out, the program aborts, here as elsewhere. */
-static cJSON *must(cJSON *item)
+static struct yaml_node *schema_of(struct arena *a, const struct yaml_node *setting, bool null);
+
+static void put_text(struct arena *a, struct yaml_node *schema, const char *key, const char *text)
 {
-    if (item == NULL)
-        abort();
-    return item;
+    if (text != NULL)
+        yaml_put(a, schema, key, yaml_new_text(a, text, strlen(text)));
 }
 
-static void add_to(cJSON *list, const char *word)
+static struct yaml_node *put_new(struct arena *a, struct yaml_node *schema, const char *key,
+                                 enum yaml_kind kind)
 {
-    if (!cJSON_AddItemToArray(list, must(cJSON_CreateString(word))))
-        abort();
+    struct yaml_node *n = yaml_new(a, kind);
+
+    yaml_put(a, schema, key, n);
+    return n;
+}
+
+static void append_text(struct arena *a, struct yaml_node *list, const char *text)
+{
+    yaml_append(a, list, yaml_new_text(a, text, strlen(text)));
 }
 
 /* `type`, of which null is always one: it switches a default off. An item of a list cannot be null.
  */
-static void add_types(cJSON *schema, const char *const *types, bool null)
+static void put_types(struct arena *a, struct yaml_node *schema, const char *const *types,
+                      bool null)
 {
-    cJSON *list = must(cJSON_AddArrayToObject(schema, "type"));
+    struct yaml_node *list = put_new(a, schema, "type", YAML_SEQUENCE);
 
     for (; *types != NULL; types++)
-        add_to(list, *types);
+        append_text(a, list, *types);
     if (null)
-        add_to(list, "null");
+        append_text(a, list, "null");
 }
 
-static cJSON *schema_of(const struct yaml_node *setting, bool null);
-
-static void add_number(cJSON *schema, const char *key, const struct yaml_node *value)
+static void put_number(struct arena *a, struct yaml_node *schema, const char *key,
+                       struct yaml_node *value)
 {
-    int64_t number;
-
-    if (yaml_to_int(value, &number))
-        must(cJSON_AddNumberToObject(schema, key, (double)number));
+    if (yaml_type(value) == YAML_INT)
+        yaml_put(a, schema, key, value);
 }
 
 /* Kubernetes and emit take a number for its text where a text is expected. */
-static void add_text(cJSON *schema, const struct yaml_node *setting, bool null)
+static void put_text_form(struct arena *a, struct yaml_node *schema,
+                          const struct yaml_node *setting, bool null)
 {
     static const char *const texts[] = {"string", "number", "boolean", NULL};
     const struct yaml_node *values = yaml_get(setting, "values");
     const struct value_type *type = value_type_find(yaml_text(yaml_get(setting, "type")));
-    cJSON *list;
+    struct yaml_node *list;
 
     if (values == NULL) {
-        add_types(schema, texts, null);
-        if (type != NULL)
-            must(cJSON_AddStringToObject(schema, "pattern", type->pattern));
+        put_types(a, schema, texts, null);
+        put_text(a, schema, "pattern", type == NULL ? NULL : type->pattern);
         return;
     }
-    list = must(cJSON_AddArrayToObject(schema, "enum"));
+    list = put_new(a, schema, "enum", YAML_SEQUENCE);
     for (size_t i = 0; i < values->count; i++)
-        add_to(list, values->items[i]->text);
-    if (null && !cJSON_AddItemToArray(list, must(cJSON_CreateNull())))
-        abort();
+        append_text(a, list, values->items[i]->text);
+    if (null)
+        yaml_append(a, list, yaml_new_plain(a, "null"));
 }
 
-static void add_keys(cJSON *schema, const struct yaml_node *keys)
+static void put_keys(struct arena *a, struct yaml_node *schema, const struct yaml_node *keys)
 {
-    cJSON *properties = must(cJSON_AddObjectToObject(schema, "properties")), *required = NULL;
+    struct yaml_node *properties = put_new(a, schema, "properties", YAML_MAPPING);
+    struct yaml_node *list = NULL;
 
     for (size_t i = 0; keys != NULL && i < keys->count; i++) {
         const char *key = keys->pairs[i].key->text;
         const struct yaml_node *setting = keys->pairs[i].value;
-        bool is_required = false;
+        bool required = false;
 
-        yaml_to_bool(yaml_get(setting, "required"), &is_required);
-        if (is_required && required == NULL)
-            required = must(cJSON_AddArrayToObject(schema, "required"));
-        if (is_required)
-            add_to(required, key);
-        if (!cJSON_AddItemToObject(properties, key, schema_of(setting, !is_required)))
-            abort();
+        yaml_to_bool(yaml_get(setting, "required"), &required);
+        if (required && list == NULL)
+            list = put_new(a, schema, "required", YAML_SEQUENCE);
+        if (required)
+            append_text(a, list, key);
+        yaml_put(a, properties, key, schema_of(a, setting, !required));
     }
-    must(cJSON_AddFalseToObject(schema, "additionalProperties"));
+    yaml_put(a, schema, "additionalProperties", yaml_new_plain(a, "false"));
 }
 
-static void add_map(cJSON *schema, const struct yaml_node *setting)
+static void put_map(struct arena *a, struct yaml_node *schema, const struct yaml_node *setting)
 {
-    const struct value_type *key = value_type_find(yaml_text(yaml_path(setting, "key.type")));
-    cJSON *names = must(cJSON_AddObjectToObject(schema, "propertyNames"));
+    const char *name = yaml_text(yaml_path(setting, "key.type"));
+    const struct value_type *key = name == NULL ? NULL : value_type_find(name);
+    struct yaml_node *names = put_new(a, schema, "propertyNames", YAML_MAPPING);
 
-    if (key != NULL)
-        must(cJSON_AddStringToObject(names, "pattern", key->pattern));
-    if (!cJSON_AddItemToObject(schema, "additionalProperties",
-                               schema_of(yaml_get(setting, "each"), true)))
-        abort();
+    put_text(a, names, "pattern", key == NULL ? NULL : key->pattern);
+    yaml_put(a, schema, "additionalProperties", schema_of(a, yaml_get(setting, "each"), true));
 }
 
-static void add_kind(cJSON *schema, const struct yaml_node *setting, bool null)
+static void put_kind(struct arena *a, struct yaml_node *schema, const struct yaml_node *setting,
+                     bool null)
 {
     static const char *const ints[] = {"integer", NULL}, *const bools[] = {"boolean", NULL};
     static const char *const lists[] = {"array", NULL}, *const objects[] = {"object", NULL};
     const char *type = yaml_text(yaml_get(setting, "type"));
 
     if (strcmp(type, "int") == 0) {
-        add_types(schema, ints, null);
-        add_number(schema, "minimum", yaml_get(setting, "min"));
-        add_number(schema, "maximum", yaml_get(setting, "max"));
+        put_types(a, schema, ints, null);
+        put_number(a, schema, "minimum", yaml_get(setting, "min"));
+        put_number(a, schema, "maximum", yaml_get(setting, "max"));
     } else if (strcmp(type, "bool") == 0) {
-        add_types(schema, bools, null);
+        put_types(a, schema, bools, null);
     } else if (strcmp(type, "list") == 0) {
-        add_types(schema, lists, null);
-        if (!cJSON_AddItemToObject(schema, "items", schema_of(yaml_get(setting, "items"), false)))
-            abort();
+        put_types(a, schema, lists, null);
+        yaml_put(a, schema, "items", schema_of(a, yaml_get(setting, "items"), false));
     } else if (strcmp(type, "map") == 0) {
-        add_types(schema, objects, null);
-        add_map(schema, setting);
+        put_types(a, schema, objects, null);
+        put_map(a, schema, setting);
     } else if (strcmp(type, "mapping") == 0) {
-        add_types(schema, objects, null);
-        add_keys(schema, yaml_get(setting, "keys"));
+        put_types(a, schema, objects, null);
+        put_keys(a, schema, yaml_get(setting, "keys"));
     } else if (strcmp(type, "any") != 0) {
-        add_text(schema, setting, null);
+        put_text_form(a, schema, setting, null);
     }
 }
 
-static cJSON *schema_of(const struct yaml_node *setting, bool null)
+static struct yaml_node *schema_of(struct arena *a, const struct yaml_node *setting, bool null)
 {
     const struct yaml_node *either = yaml_get(setting, "either");
-    const char *about = yaml_text(yaml_get(setting, "about"));
-    cJSON *schema = must(cJSON_CreateObject()), *list;
+    struct yaml_node *schema = yaml_new(a, YAML_MAPPING), *list;
 
-    if (about != NULL)
-        must(cJSON_AddStringToObject(schema, "description", about));
+    put_text(a, schema, "description", yaml_text(yaml_get(setting, "about")));
     if (either == NULL) {
-        add_kind(schema, setting, null);
+        put_kind(a, schema, setting, null);
         return schema;
     }
-    list = must(cJSON_AddArrayToObject(schema, "anyOf"));
-    for (size_t i = 0; i < either->count; i++) {
-        if (!cJSON_AddItemToArray(list, schema_of(either->items[i], null)))
-            abort();
-    }
+    list = put_new(a, schema, "anyOf", YAML_SEQUENCE);
+    for (size_t i = 0; i < either->count; i++)
+        yaml_append(a, list, schema_of(a, either->items[i], null));
     return schema;
 }
 
-void json_schema_print(FILE *out, const struct yaml_node *settings)
+void schema_print_json(FILE *out, const struct yaml_node *settings)
 {
-    cJSON *schema = must(cJSON_CreateObject());
-    char *text;
+    struct arena a = {0};
+    struct yaml_node *schema = yaml_new(&a, YAML_MAPPING);
 
-    must(cJSON_AddStringToObject(schema, "$schema", "http://json-schema.org/draft-07/schema#"));
-    must(cJSON_AddStringToObject(schema, "title", "a user file of rdzv-manifest emit"));
-    must(cJSON_AddStringToObject(schema, "type", "object"));
-    add_keys(schema, settings);
-    text = cJSON_Print(schema);
-    if (text == NULL)
-        abort();
-    fprintf(out, "%s\n", text);
-    cJSON_free(text);
-    cJSON_Delete(schema);
+    put_text(&a, schema, "$schema", "http://json-schema.org/draft-07/schema#");
+    put_text(&a, schema, "title", "a user file of rdzv-manifest emit");
+    put_text(&a, schema, "type", "object");
+    put_keys(&a, schema, settings);
+    yaml_write_json(out, schema);
+    arena_free(&a);
 }

@@ -1,5 +1,5 @@
 /* Four ways to merge: values, files of settings, patches, and settings over defaults. */
-#include "deploy/template/merge.h"
+#include "deploy/template/values.h"
 
 #include <string.h>
 

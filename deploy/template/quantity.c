@@ -1,7 +1,5 @@
 /* Reads quantities, and makes requests and limits agree. */
-#include "deploy/template/quantity.h"
-
-#include "deploy/template/merge.h"
+#include "deploy/template/values.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -31,8 +29,8 @@ long double quantity_value(const char *text)
         if (strcmp(text + digits, units[i].unit) == 0)
             return value * units[i].factor / units[i].divisor;
     }
-    value = strtold(text, &end); /* 1e3, 2E-1 */
-    return *end == '\0' ? value : -1;
+    value = strtold(text, &end); /* 1e3, 2E-1; not 0x1 */
+    return (text[digits] == 'e' || text[digits] == 'E') && *end == '\0' ? value : -1;
 }
 
 static const char *text_of(const struct yaml_node *resources, const char *part, const char *name)

@@ -2,9 +2,6 @@
  * the contract. */
 #include "deploy/template/schema.h"
 
-#include "deploy/template/value_types.h"
-#include "deploy/yaml/nearest.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,7 +130,7 @@ static struct yaml_node *check_text(struct schema *s, const struct yaml_node *sc
 
     if (value->kind != YAML_SCALAR)
         return wrong(s, value, at, type != NULL ? type->what : "a text", "write one value");
-    if (type != NULL && !type->fits(value->text, value->len))
+    if (type != NULL && !value_type_fits(type, value->text))
         return wrong(s, value, at, type->what, type->remedy);
     if (values != NULL && !is_allowed(s, values, value, at))
         return NULL;

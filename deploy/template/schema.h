@@ -1,8 +1,10 @@
-/* Checks settings against their description: settings.yaml, or `settings` of an input format.
- * deploy/data/README.md says how settings are described. */
+/* The description of settings: settings.yaml, or `settings` of an input format, and what it is good
+ * for. deploy/data/README.md says how settings are described. */
 #pragma once
 
 #include "deploy/yaml/yaml_doc.h"
+
+#include <stdio.h>
 
 struct schema {
     struct arena *arena;
@@ -19,3 +21,23 @@ struct yaml_node *schema_check(struct schema *s, const struct yaml_node *keys,
 
 /* The key of the mapping that is nearest to the name, or NULL if none is near. */
 const char *schema_nearest(const struct yaml_node *keys, const char *name);
+
+/* Prints a schema (JSON Schema, draft 7, for editors) of a user file with these settings. What it
+ * refuses, schema_check() refuses, too; it knows the form of texts and numbers, and no rule about
+ * several settings. */
+void schema_print_json(FILE *out, const struct yaml_node *settings);
+
+/* A type of settings that are texts of a certain form. */
+struct value_type {
+    const char *name; /* as in `type:` */
+    const char *what; /* "is not ..." */
+    const char *remedy;
+    const char
+        *pattern; /* a regular expression of ECMA 262; without (?...) it is one of POSIX, too */
+    size_t max;   /* bytes; 0: any number */
+    bool (*fits)(const char *text); /* what the pattern does not say; NULL: nothing */
+};
+
+/* NULL: no type of that name. */
+const struct value_type *value_type_find(const char *name);
+bool value_type_fits(const struct value_type *type, const char *text);

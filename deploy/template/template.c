@@ -1,41 +1,12 @@
 /* Walks through a template and builds the result. */
 #include "deploy/template/template.h"
 
-#include "deploy/template/expr.h"
-#include "deploy/template/merge.h"
+#include "deploy/template/values.h"
 
 #include <string.h>
 
 /* No file is nested deeper than this; parts that include themselves are. */
 #define FILL_DEPTH_MAX 200
-
-struct yaml_node *scope_get(const struct scope *s, const char *name, size_t len)
-{
-    for (; s != NULL; s = s->up) {
-        for (size_t i = 0; i < s->vars->count; i++) {
-            const struct yaml_pair *pair = &s->vars->pairs[i];
-
-            if (pair->key->len == len && memcmp(pair->key->text, name, len) == 0)
-                return pair->value;
-        }
-    }
-    return NULL;
-}
-
-struct yaml_node *template_error(struct template_state *t, const struct yaml_node *at,
-                                 const char *format, ...)
-{
-    va_list args;
-    struct arena text = {0};
-
-    va_start(args, format);
-    if (!t->failed) /* the first error causes the others */
-        diag_error(t->diag, at->file, at->start, "%s", arena_vtext(&text, format, args));
-    va_end(args);
-    arena_free(&text);
-    t->failed = true;
-    return NULL;
-}
 
 /* A variable that is null is defined all the same: a template may use it. */
 static struct yaml_node *or_null(struct template_state *t, struct yaml_node *value)

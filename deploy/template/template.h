@@ -1,8 +1,22 @@
 /* Fills in templates: YAML whose texts contain ${expressions} and whose mappings contain directives
- * such as $if and $for. deploy/data/README.md describes the language. */
+ * such as $if and $for. deploy/data/README.md describes the language. Values are nodes, and null is
+ * NULL. */
 #pragma once
 
-#include "deploy/template/scope.h"
+#include "deploy/yaml/yaml_doc.h"
+
+struct scope {
+    struct yaml_node *vars; /* a mapping */
+    const struct scope *up; /* NULL: the outermost */
+};
+
+struct template_state {
+    struct arena *arena; /* of all results */
+    struct diag *diag;
+    struct yaml_node *parts; /* for $include: a mapping of names to templates */
+    bool failed;             /* after an error: the result has no meaning */
+    unsigned depth;
+};
 
 /* Fills in a template. NULL: the result is empty, or there was an error (t->failed). The result may
  * share nodes with the variables. */
@@ -17,3 +31,30 @@ bool template_fill_variables(struct template_state *t, const struct yaml_node *l
 /* The index-th item that a $for loops over: an item of a list, or {key, value} of a mapping. */
 struct yaml_node *template_item(struct template_state *t, const struct yaml_node *over,
                                 size_t index);
+
+/* --- Expressions, in ${...}, $if and $for. --- */
+
+/* Evaluates text[0..len), which is one expression. Errors name `at`. */
+struct yaml_node *expr_eval(struct template_state *t, const char *text, size_t len,
+                            const struct scope *s, const struct yaml_node *at);
+
+/* Replaces every ${...} in the text. If the text is one ${...} and nothing else, returns its value,
+ * of any type, else a string. */
+struct yaml_node *expr_interpolate(struct template_state *t, const struct yaml_node *text,
+                                   const struct scope *s);
+
+bool expr_true(const struct yaml_node *value);
+bool expr_equal(const struct yaml_node *a, const struct yaml_node *b);
+
+/* --- The functions that expressions may call, and what these and templates share. --- */
+
+/* Returns NULL for null and after an error. Arguments that are null are NULL. */
+struct yaml_node *function_call(struct template_state *t, const struct yaml_node *at,
+                                const char *name, size_t len, struct yaml_node **args,
+                                size_t count);
+
+extern const size_t function_count;
+
+/* Reports an error in a template, at the node that is being filled in. Returns NULL. */
+struct yaml_node *template_error(struct template_state *t, const struct yaml_node *at,
+                                 const char *format, ...) __attribute__((format(printf, 3, 4)));

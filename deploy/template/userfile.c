@@ -1,13 +1,16 @@
-/* Reads files of settings and merges them. */
-#include "deploy/template/userfile.h"
+/* Reads files of settings and --set, and merges them. */
+#include "deploy/template/files.h"
 
-#include "deploy/template/merge.h"
+#include "deploy/template/values.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* No file of settings has more entries in one collection. Later steps compare entries in pairs. */
 #define ENTRIES_MAX 10000
+
+#define INDEX_MAX 1000
+#define PARTS_MAX 20 /* of the path of one --set */
 
 static bool is_narrow(const struct yaml_node *n, struct diag *d)
 {
@@ -63,6 +66,196 @@ bool userfile_add(struct userfile *u, const struct yaml_file *file, struct diag 
     u->settings = merge_files(&u->arena, u->settings, root);
     return true;
 }
+
+/* --- --set: `a.b=c,d[0]=e`, a backslash in front of a character without its special meaning, {a,b}
+ * for a list. --- */
+
+struct part {
+    const char *key; /* NULL: an index */
+    size_t index;
+};
+
+struct set_reader {
+    struct arena *arena;
+    struct diag *diag;
+    const char *argument, *p;
+    const char *name; /* as messages have it */
+};
+
+static struct yaml_mark set_mark(const struct set_reader *s)
+{
+    return (struct yaml_mark){(size_t)(s->p - s->argument), 1, (unsigned)(s->p - s->argument) + 1};
+}
+
+static bool fail_set(struct set_reader *s, const char *text)
+{
+    diag_error(s->diag, s->name, set_mark(s), "%s", text);
+    return false;
+}
+
+/* The text up to one of `ends` that has no backslash in front. */
+static char *read_text(struct set_reader *s, const char *ends, size_t *len)
+{
+    char *text = arena_alloc(s->arena, strlen(s->p) + 1);
+
+    *len = 0;
+    while (*s->p != '\0' && strchr(ends, *s->p) == NULL) {
+        if (*s->p == '\\' && s->p[1] != '\0')
+            s->p++;
+        text[(*len)++] = *s->p++;
+    }
+    return text;
+}
+
+static bool read_path(struct set_reader *s, struct part *parts, size_t *count)
+{
+    *count = 0;
+    for (;;) {
+        size_t len;
+
+        if (*count == PARTS_MAX)
+            return fail_set(s, "too many levels: give a file");
+        if (*s->p == '[' && *count > 0) {
+            char *end;
+            unsigned long index = strtoul(s->p + 1, &end, 10);
+
+            if (end == s->p + 1 || *end != ']' || s->p[1] == '-' || index > INDEX_MAX)
+                return fail_set(s, "not an index: write [0] to [1000]");
+            parts[(*count)++] = (struct part){NULL, index};
+            s->p = end + 1;
+        } else {
+            const char *key = read_text(s, ".[=,", &len);
+
+            if (len == 0)
+                return fail_set(s, "a key is empty: write --set key=value");
+            parts[(*count)++] = (struct part){key, 0};
+        }
+        if (*s->p == '=') {
+            s->p++;
+            return true;
+        }
+        if (*s->p == '.')
+            s->p++;
+        else if (*s->p != '[')
+            return fail_set(s, "there is no value: write --set key=value");
+    }
+}
+
+static struct yaml_node *new_scalar(struct set_reader *s, struct yaml_mark at, const char *text,
+                                    size_t len)
+{
+    struct yaml_node *n = yaml_new_text(s->arena, text, len);
+
+    n->style = YAML_PLAIN; /* typed as in a file */
+    n->file = s->name;
+    n->start = n->end = at;
+    return n;
+}
+
+static struct yaml_node *read_value(struct set_reader *s)
+{
+    struct yaml_mark at = set_mark(s);
+    struct yaml_node *list;
+    char *text;
+    size_t len;
+
+    if (*s->p != '{') {
+        text = read_text(s, ",", &len);
+        if (len == 0) { /* as helm: the empty text */
+            struct yaml_node *n = new_scalar(s, at, "", 0);
+
+            n->style = YAML_DOUBLE;
+            return n;
+        }
+        return new_scalar(s, at, text, len);
+    }
+    list = yaml_new(s->arena, YAML_SEQUENCE);
+    list->file = s->name;
+    list->start = list->end = at;
+    s->p++;
+    while (*s->p != '}') {
+        at = set_mark(s);
+        text = read_text(s, ",}", &len);
+        if (*s->p == '\0') {
+            fail_set(s, "a list does not end: write {a,b}");
+            return NULL;
+        }
+        yaml_append(s->arena, list, new_scalar(s, at, text, len));
+        s->p += *s->p == ',';
+    }
+    s->p++;
+    return list;
+}
+
+/* A copy of `old` with the value at the end of the path. It shares everything that is not on the
+ * path. */
+static struct yaml_node *put_part(struct set_reader *s, const struct yaml_node *old,
+                                  const struct part *parts, size_t count, struct yaml_node *value)
+{
+    enum yaml_kind kind;
+    struct yaml_node *n;
+
+    if (count == 0) /* parts points behind the last one */
+        return value;
+    kind = parts->key != NULL ? YAML_MAPPING : YAML_SEQUENCE;
+    n = yaml_new(s->arena, kind);
+    n->file = old == NULL ? s->name : old->file;
+    n->start = old == NULL ? value->start : old->start;
+    for (size_t i = 0; old != NULL && old->kind == kind && i < old->count; i++) {
+        if (kind == YAML_SEQUENCE) {
+            yaml_append(s->arena, n, old->items[i]);
+        } else {
+            yaml_put(s->arena, n, old->pairs[i].key->text, old->pairs[i].value);
+            n->pairs[n->count - 1].key = old->pairs[i].key;
+        }
+    }
+    if (kind == YAML_MAPPING) {
+        const struct yaml_node *below = yaml_get(n, parts->key);
+        bool is_new = below == NULL;
+
+        value = put_part(s, below, parts + 1, count - 1, value);
+        yaml_put(s->arena, n, parts->key, value);
+        if (is_new) {
+            n->pairs[n->count - 1].key->file = s->name;
+            n->pairs[n->count - 1].key->start = (struct yaml_mark){0, 1, 1};
+        }
+        return n;
+    }
+    while (n->count <= parts->index) {
+        struct yaml_node *gap = new_scalar(s, set_mark(s), "null", 4);
+
+        yaml_append(s->arena, n, gap);
+    }
+    n->items[parts->index] = put_part(s, n->items[parts->index], parts + 1, count - 1, value);
+    return n;
+}
+
+bool userfile_set(struct arena *a, struct yaml_node **settings, const char *argument,
+                  struct diag *d)
+{
+    struct set_reader s = {.arena = a, .diag = d, .argument = argument, .p = argument};
+
+    s.name = arena_text(a, "--set %s", argument);
+    for (;;) {
+        struct part parts[PARTS_MAX];
+        size_t count;
+        struct yaml_node *value;
+
+        if (!read_path(&s, parts, &count))
+            return false;
+        value = read_value(&s);
+        if (value == NULL)
+            return false;
+        *settings = put_part(&s, *settings, parts, count, value);
+        if (*s.p == '\0')
+            return true;
+        if (*s.p != ',')
+            return fail_set(&s, "a comma is expected between settings: write a=1,b=2");
+        s.p++;
+    }
+}
+
+/* --- All settings. --- */
 
 bool userfile_read(struct userfile *u, const char *const *paths, size_t path_count,
                    const char *const *sets, size_t set_count, struct diag *d)

@@ -1,5 +1,6 @@
-/* Memory that is freed all at once: a verb reads, builds, prints, and ends. Nothing in an arena is
- * freed alone, so trees may share nodes. If memory runs out, the program aborts. */
+/* Memory that is freed all at once, and texts that grow in it: a verb reads, builds, prints, and
+ * ends. Nothing in an arena is freed alone, so trees may share nodes. If memory runs out, the
+ * program aborts. */
 #pragma once
 
 #include <stdarg.h>
@@ -24,3 +25,14 @@ char *arena_vtext(struct arena *a, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
 void arena_free(struct arena *a);
+
+/* A text that grows. */
+struct buf {
+    struct arena *arena;
+    char *text; /* NULL while it is empty; else it ends with a NUL */
+    size_t len, cap;
+};
+
+void buf_add(struct buf *b, const char *text, size_t len);
+void buf_print(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void buf_spaces(struct buf *b, size_t n);

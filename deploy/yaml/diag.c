@@ -1,10 +1,13 @@
-/* Keeps errors and notes in their order, each once, and prints them. */
+/* Keeps errors and notes in their order, each once, and prints them; finds names that are near to
+ * another one, and breaks texts at blanks. */
 #include "deploy/yaml/diag.h"
 
 #include <string.h>
 
 /* Users do not read more, and usually all errors have one cause. */
 #define ERRORS_MAX 50
+
+#define COLUMNS 100
 
 static bool is_same_file(const char *a, const char *b)
 {
@@ -115,4 +118,91 @@ void diag_free(struct diag *d)
 {
     arena_free(&d->arena);
     *d = (struct diag){0};
+}
+
+/* --- Names that are near to each other. --- */
+
+/* Optimal string alignment: letters missing, wrong, too many, or two exchanged. */
+static size_t edit_distance(const char *a, const char *b)
+{
+    enum { MAX = 64 };
+    size_t d[3][MAX + 1], n = strlen(a), m = strlen(b);
+
+    if (n > MAX || m > MAX)
+        return MAX;
+    for (size_t j = 0; j <= m; j++)
+        d[0][j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t *row = d[i % 3], *up = d[(i - 1) % 3], *up2 = d[(i + 1) % 3];
+
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t best = up[j - 1] + (a[i - 1] != b[j - 1]);
+
+            if (up[j] + 1 < best)
+                best = up[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                up2[j - 2] + 1 < best)
+                best = up2[j - 2] + 1;
+            row[j] = best;
+        }
+    }
+    return d[n % 3][m];
+}
+
+static bool same_but_case(const char *a, const char *b)
+{
+    for (; *a != '\0' && *b != '\0'; a++, b++) {
+        if ((*a | 0x20) != (*b | 0x20))
+            return false;
+    }
+    return *a == *b;
+}
+
+struct nearest nearest_to(const char *name)
+{
+    size_t len = strlen(name);
+
+    /* One letter of a short name may be wrong, three of a long one. */
+    return (struct nearest){.name = name, .distance = len < 3 ? 2 : len < 9 ? len / 3 + 1 : 4};
+}
+
+void nearest_try(struct nearest *n, const char *candidate)
+{
+    size_t distance = same_but_case(n->name, candidate) ? 0 : edit_distance(n->name, candidate);
+
+    if (distance < n->distance) {
+        n->distance = distance;
+        n->found = candidate;
+    }
+}
+
+const char *nearest_name(const char *name, const char *const *names)
+{
+    struct nearest n = nearest_to(name);
+
+    for (; *names != NULL; names++)
+        nearest_try(&n, *names);
+    return n.found;
+}
+
+/* --- Lines. --- */
+
+void text_wrap(FILE *out, const char *label, int indent, const char *text)
+{
+    int column = fprintf(out, "%-*s", indent, label == NULL ? "" : label);
+
+    while (*text != '\0') {
+        int word = (int)strcspn(text, " \n");
+
+        if (column > indent && column + 1 + word > COLUMNS)
+            column = fprintf(out, "\n%*s", indent, "") - 1;
+        if (column > indent)
+            column += fprintf(out, " ");
+        column += fprintf(out, "%.*s", word, text);
+        text += word + (text[word] != '\0');
+    }
+    fputc('\n', out);
 }

@@ -1,5 +1,6 @@
-/* Errors and notes about an input, as `file:line:column: what: remedy`, collected until the verb
- * ends. A verb with an error prints the errors and nothing else, and returns 2. */
+/* Texts for the user. Errors and notes about an input, as `file:line:column: what: remedy`, are
+ * collected until the verb ends: a verb with an error prints the errors and nothing else, and
+ * returns 2. */
 #pragma once
 
 #include "deploy/yaml/arena.h"
@@ -51,3 +52,23 @@ void diag_print(const struct diag *d, FILE *out);
 int diag_exit(const struct diag *d);
 
 void diag_free(struct diag *d);
+
+/* --- The name that the user probably meant, for "did you mean". --- */
+
+struct nearest {
+    const char *name;  /* as the user wrote it */
+    const char *found; /* the nearest candidate so far; NULL: none is near */
+    size_t distance;   /* a candidate has to be nearer than this */
+};
+
+struct nearest nearest_to(const char *name);
+void nearest_try(struct nearest *n, const char *candidate);
+
+/* Of `names`, which end with NULL; NULL when none is near. */
+const char *nearest_name(const char *name, const char *const *names);
+
+/* --- Texts in lines of at most 100 columns, for a terminal. --- */
+
+/* Prints the words of the text behind `indent` blanks, as many on a line as fit, and ends the last
+ * line. `label` (NULL: none) is printed into the first `indent` columns. */
+void text_wrap(FILE *out, const char *label, int indent, const char *text);

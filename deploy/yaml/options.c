@@ -1,7 +1,7 @@
 /* Names the option that getopt_long() refuses, and the one that was probably meant. */
 #include "deploy/yaml/options.h"
 
-#include "deploy/yaml/nearest.h"
+#include "deploy/yaml/diag.h"
 
 #include <assert.h>
 #include <stdio.h>

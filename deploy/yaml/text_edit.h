@@ -1,11 +1,12 @@
-/* Edits of bytes that leave all other bytes as they are: a list of replacements, applied at
- * once. */
+/* Edits of bytes that leave all other bytes as they are: a list of replacements, applied at once.
+ * And unified diffs, as `diff -u` prints them and `patch` reads them. */
 #pragma once
 
 #include "deploy/yaml/arena.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 struct text_edit {
     size_t at, len; /* the bytes of the old text to remove; len 0 inserts before `at` */
@@ -40,3 +41,12 @@ void text_edits_add(struct text_edits *e, struct arena *a, size_t at, size_t len
  * bytes, at *where. */
 bool text_edits_apply(struct text_edits *e, struct arena *a, const char *bytes, size_t len,
                       struct text_result *out, size_t *where);
+
+/* Prints how the edited text differs, and nothing if it does not. The texts differ only within the
+ * regions of the result. */
+void text_diff_print(FILE *out, const char *old_name, const char *new_name, const char *old_bytes,
+                     size_t old_len, const struct text_result *result);
+
+/* Prints how any two texts differ, which both have the name; false if they do not. */
+bool text_diff_print_lines(FILE *out, const char *name, const char *old_bytes, size_t old_len,
+                           const char *new_bytes, size_t new_len);

@@ -125,7 +125,7 @@ static bool is_number_or_word(const struct yaml_node *n)
     return n->style == YAML_PLAIN && yaml_type(n) != YAML_STRING;
 }
 
-void yaml_write_scalar(FILE *out, const struct yaml_node *scalar)
+static void write_scalar(FILE *out, const struct yaml_node *scalar)
 {
     if (is_number_or_word(scalar))
         fputs(scalar->len > 0 ? scalar->text : "null", out);
@@ -215,11 +215,11 @@ static void write_mapping(FILE *out, const struct yaml_node *n, unsigned depth, 
         }
         if (key.len > (may_be_plain(key.text, key.len) ? 10 * LONG_KEY : LONG_KEY)) {
             fputs("? ", out);
-            yaml_write_scalar(out, &key);
+            write_scalar(out, &key);
             fputc('\n', out);
             indent(out, depth);
         } else {
-            yaml_write_scalar(out, &key);
+            write_scalar(out, &key);
         }
         fputc(':', out);
         write_value(out, value, depth, false);
@@ -253,7 +253,7 @@ static void write_value(FILE *out, const struct yaml_node *n, unsigned depth, bo
         if (is_literal(n)) {
             write_literal(out, n, depth + 1);
         } else {
-            yaml_write_scalar(out, n);
+            write_scalar(out, n);
             fputc('\n', out);
         }
     } else if (n->count == 0) {
@@ -278,7 +278,7 @@ void yaml_write(FILE *out, const struct yaml_node *root)
         if (is_literal(root))
             write_quoted(out, root->text);
         else
-            yaml_write_scalar(out, root);
+            write_scalar(out, root);
         fputc('\n', out);
     } else {
         fputs(root->kind == YAML_MAPPING ? "{}\n" : "[]\n", out);

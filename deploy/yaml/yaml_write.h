@@ -1,4 +1,5 @@
-/* Writes trees as YAML, as a person would write it, and as JSON. */
+/* Writes trees as YAML, as a person would write it, and as JSON; and parts of both on one line, for
+ * files that are edited. */
 #pragma once
 
 #include "deploy/yaml/yaml_doc.h"
@@ -10,8 +11,25 @@
  * take a text for something else. A comment is written above its node. Ends with a newline. */
 void yaml_write(FILE *out, const struct yaml_node *root);
 
-/* Writes one scalar as in flow style: quoted if necessary. */
-void yaml_write_scalar(FILE *out, const struct yaml_node *scalar);
-
 /* Writes indented JSON. Integers keep all digits, even if a double cannot hold them. */
 void yaml_write_json(FILE *out, const struct yaml_node *root);
+
+/* --- Strings as scalars. --- */
+
+/* The text as a scalar that every reader takes for a string, in block and in flow style: quoted if
+ * necessary. */
+const char *scalar_text(struct arena *a, const char *text);
+
+/* The text as it is written between double quotes. */
+void scalar_add_quoted(struct buf *out, const char *text);
+
+/* --- Nodes in flow style, on one line, for files that are written so: JSON is one of them. --- */
+
+struct flow_style {
+    bool json;   /* keys and strings in double quotes */
+    bool spaced; /* { a: b } */
+};
+
+/* Prints the one node of a text in block style; with `bare` without the outer braces. False when
+ * the text is no YAML. */
+bool flow_print_block(struct buf *out, const char *block, struct flow_style style, bool bare);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "deploy/emit/emit_job.h"
-#include "deploy/template/userfile.h"
+#include "deploy/template/files.h"
 #include "deploy/yaml/yaml_write.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "deploy/rewrite/rewrite_engine.h"
-#include "deploy/yaml/text_diff.h"
+#include "deploy/yaml/text_edit.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_errors(const struct diag *d)

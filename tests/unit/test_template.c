@@ -2,7 +2,7 @@
  */
 #include "deploy/template/template.h"
 
-#include "deploy/template/merge.h"
+#include "deploy/template/values.h"
 #include "deploy/yaml/yaml_write.h"
 
 #include <setjmp.h>
@@ -102,17 +102,23 @@ static void expressions_have_values(void **state)
         {"join(concat(list, nothing, ['d']), '')", "abcd"},
         {"names(named)[1]", "q"},
         {"join(repeated(names(named)), ',')", "p"},
-        {"words(line)[1]", "b c"},
-        {"words('a $b')", "nothing"},
+        {"command(line).words[1]", "b c"},
+        {"command('a $b').words", "nothing"},
+        {"command('a && b').break", "\"&&\""},
+        {"command('a \"b').open", "\"\\\"\""},
+        {"command(line).open", "nothing"},
+        {"command('a;b $(c').scriptOpen", "$("},
         {"keep('$(A) $$ $x $(a b)')", "$$(A) $$$$ $x $(a b)"},
-        {"starts(name, 'a ') and contains(name, 'jo')", "true"},
-        {"before_last('h:1:2', ':')", "h:1"},
-        {"int(after_last('h:1:2', ':')) + 1", "3"},
+        {"match(name, '^a ') and contains(name, 'jo')", "true"},
+        {"match(name, '^b')", "nothing"},
+        {"match(nothing, '.')", "nothing"},
+        {"match('h:1:2', '^(.*):(.*)$')[1]", "h:1"},
+        {"int(match('h:1:2', '^(.*):(.*)$')[2]) + 1", "3"},
         {"hash('a', 1)", "0"},
-        {"extended(merge(map, {}))", NULL}, /* {} is no expression */
+        {"len(merge(map, {}))", NULL}, /* {} is no expression */
         {"some(pairs([]))", "nothing"},
-        {"prefix_keys(map.w, 'p/')['p/z']", "deep"},
-        {"is_list(list) and is_mapping(map) and not is_list(name)", "true"},
+        {"kind(list) + ' ' + kind(map) + ' ' + kind(name)", "list mapping text"},
+        {"kind(nothing)", "nothing"},
         {"join(variables('$(A).$(B_1)$$(C)$D'), ',')", "A,B_1"},
         {"dollar", "${four}"}, /* a user's text is not looked into */
         {"(four)", "4"},
@@ -133,6 +139,13 @@ static void expressions_have_values(void **state)
         free(got);
         end(NULL);
     }
+}
+
+/* The language is complete: what a template lacks, it can make of these functions. */
+static void functions_are_no_more_than_before(void **state)
+{
+    (void)state;
+    assert_int_equal(function_count, 22);
 }
 
 static void templates_are_filled_in(void **state)
@@ -185,6 +198,7 @@ static void errors_in_templates_have_a_place(void **state)
         {"a: ${four four}\n", "after the end"},
         {"a: ${f(1)}\n", "there is no function f()"},
         {"a: ${len()}\n", "takes 1 to 1 arguments"},
+        {"a: ${match(name, '(')}\n", "takes a regular expression"},
         {"a: ${name < 3}\n", "only integers have an order"},
         {"a: ${name + list}\n", "cannot be added"},
         {"a: ${four + 9223372036854775807}\n", "too large"},
@@ -245,6 +259,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(expressions_have_values, end),
+        cmocka_unit_test(functions_are_no_more_than_before),
         cmocka_unit_test_teardown(templates_are_filled_in, end),
         cmocka_unit_test_teardown(errors_in_templates_have_a_place, end),
         cmocka_unit_test_teardown(trees_merge_in_four_ways, end),

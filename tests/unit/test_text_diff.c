@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "deploy/yaml/text_diff.h"
+#include "deploy/yaml/text_edit.h"
 
 static char *diff_of(const char *old, size_t len, const struct text_result *result)
 {

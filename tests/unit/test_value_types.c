@@ -1,5 +1,5 @@
 /* deploy/template/value_types: which texts fit which type. */
-#include "deploy/template/value_types.h"
+#include "deploy/template/schema.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,6 +64,9 @@ static void values_fit_or_do_not(void **state)
         {"quantity", ".", false},
         {"quantity", "1 Gi", false},
         {"quantity", "1e", false},
+        {"quantity", "0x1", false},
+        {"size", "0", false},
+        {"size", "0.5Gi", true},
         {"duration", "30s", true},
         {"duration", "1h30m", true},
         {"duration", "500ms", true},
@@ -102,7 +105,7 @@ static void values_fit_or_do_not(void **state)
         const struct value_type *type = value_type_find(cases[i].type);
 
         assert_non_null(type);
-        if (type->fits(cases[i].text, strlen(cases[i].text)) != cases[i].fits)
+        if (value_type_fits(type, cases[i].text) != cases[i].fits)
             fail_msg("%s: \"%s\" is %sto fit", cases[i].type, cases[i].text,
                      cases[i].fits ? "" : "not ");
     }

@@ -1,0 +1,58 @@
+/* Files that emit reads. The data files are settings, input formats, platforms, profiles and
+ * placements as YAML, embedded in the program (deploy/data) or written by the user. */
+#pragma once
+
+#include "deploy/yaml/yaml_doc.h"
+
+struct embedded_file {
+    const char *path; /* relative to deploy/data: platforms/volcano.yaml */
+    size_t len;
+    const char *bytes;
+};
+
+extern const struct embedded_file embedded_files[]; /* sorted by path */
+extern const size_t embedded_file_count;
+
+/* All files that were loaded. embedded_free() frees their nodes. */
+struct embedded {
+    struct yaml_file files[64];
+    size_t count;
+};
+
+/* Loads kind/name.yaml and returns its mapping. kind is `platforms`, `profiles`, `placements`,
+ * `formats`, or "" for the files beside these folders. A name that contains a slash or ends in
+ * .yaml is the path of a file of the user. NULL: there is an error in d, which lists the names that
+ * exist. */
+struct yaml_node *embedded_load(struct embedded *data, const char *kind, const char *name,
+                                const struct yaml_node *at, struct diag *d);
+
+/* The embedded file itself, or NULL. */
+const struct embedded_file *embedded_find(const char *kind, const char *name);
+void embedded_free(struct embedded *data);
+
+/* Walks through the names of a kind; NULL after the last one. *at starts at 0. */
+const char *embedded_next(const char *kind, size_t *at, char *name, size_t size);
+
+/* --- The settings that the user gives: files, of which later ones win, and --set over all of
+ * them. --- */
+
+struct userfile {
+    struct arena arena;
+    struct yaml_file *files; /* they live as long as the settings that point into them */
+    size_t count;
+    struct yaml_node *settings; /* a mapping, merged; a null stands for what it removed */
+    const char *first;          /* the first file: errors about missing settings name it */
+};
+
+/* Reads `paths` in their order, then `sets` (`a.b[0]=value`, several with commas, as helm has
+ * them). False: there are errors in d. Call userfile_free() in any case. */
+bool userfile_read(struct userfile *u, const char *const *paths, size_t path_count,
+                   const char *const *sets, size_t set_count, struct diag *d);
+void userfile_free(struct userfile *u);
+
+/* Merges one more file over the settings. u has room for it, and frees it in the end. */
+bool userfile_add(struct userfile *u, const struct yaml_file *file, struct diag *d);
+
+/* Merges one --set over the settings; false after an error in d. */
+bool userfile_set(struct arena *a, struct yaml_node **settings, const char *argument,
+                  struct diag *d);

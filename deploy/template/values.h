@@ -1,0 +1,61 @@
+/* What templates do with values: merges, quantities, and command lines. Nothing here changes its
+ * arguments; results share their nodes. */
+#pragma once
+
+#include "deploy/yaml/yaml_doc.h"
+
+/* --- Merges of two trees, of which either may be NULL. --- */
+
+/* As helm merges values: mappings are merged key by key, other values of `over` replace those
+ * below, and null removes. A key keeps the place where it came first. */
+struct yaml_node *merge_values(struct arena *a, const struct yaml_node *base,
+                               const struct yaml_node *over);
+
+/* The same for files of settings, in which a null stays: it also switches a default off. */
+struct yaml_node *merge_files(struct arena *a, const struct yaml_node *base,
+                              const struct yaml_node *over);
+
+/* As helm does, and lists as Kubernetes does: items with the same mountPath, name or key are
+ * merged, the others are appended. */
+struct yaml_node *merge_patch(struct arena *a, const struct yaml_node *base,
+                              const struct yaml_node *over);
+
+/* Settings over the defaults of a profile: in lists, an item replaces the one of the same name,
+ * other items are appended, and a text that is already there is not appended again. */
+struct yaml_node *merge_over_defaults(struct arena *a, const struct yaml_node *base,
+                                      const struct yaml_node *over);
+
+/* --- Quantities of Kubernetes, and what they are to each other in the resources of a container.
+ * --- */
+
+/* The number that a quantity stands for; negative if it is none. */
+long double quantity_value(const char *text);
+
+/* The resources `over` on those of `base` (mappings of requests and limits; NULL: nothing). Where
+ * `over` has only one of request and limit, the other one follows it if both were equal, if they
+ * have to be (devices, huge pages), or if the request would be above the limit. */
+struct yaml_node *quantity_fit(struct arena *a, const struct yaml_node *base,
+                               const struct yaml_node *over);
+
+/* A list of {name, request, limit} of what no API server accepts: a request above its limit, a
+ * device whose request is not its limit, and a fraction of a device. */
+struct yaml_node *quantity_conflicts(struct arena *a, const struct yaml_node *resources);
+
+/* --- Command lines of the user file. --- */
+
+/* What a command line consists of, each part only if there is something to say:
+ * words: as sh reads them, without quotes and backslashes; absent if only a shell can tell, because
+ *   there is an active character outside of quotes, or quotes that do not end.
+ * break: what ends the first command before the line ends: `&&`, `||`, `;`, `&`, `|` or `newline`.
+ *   Redirections, comments, continued lines, and what is within quotes or a substitution, are parts
+ *   of a command.
+ * open: the quote or the beginning of a substitution that the first command does not close: `'`,
+ *   `"`, a backquote, `$(`, `${`, `<(` or `>(`.
+ * scriptOpen: the same of all commands of a script, and a backslash that continues its last line;
+ *   absent of a script with here-documents, which hold any text. */
+struct yaml_node *command_line_parts(struct arena *a, const struct yaml_node *line);
+
+/* In commands, arguments and values of variables, Kubernetes replaces $(NAME) by the value of a
+ * variable, and $$ by $. Returns the text with each such $ doubled, so that Kubernetes gives back
+ * the original; the same node if there is none. */
+struct yaml_node *command_line_escape(struct arena *a, struct yaml_node *text);
