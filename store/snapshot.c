@@ -46,8 +46,8 @@ enum phase {
 };
 
 struct snapshot {
+    struct lazy lazy; /* once it has ended; the first member */
     struct store *store;
-    struct snapshot *next_buried;
     struct snapshot_ahead ahead;
     struct space_moment *spaces;
     size_t space_count; /* that have begun */
@@ -424,7 +424,7 @@ static bool write_keymap(struct snapshot *s, struct batch *out, size_t bytes)
     if (!keymap_moment_write(k, out, bytes))
         return false;
     if (keymap_moment_is_written(k)) {
-        keymap_moment_end(k, &s->store->graveyard);
+        keymap_moment_end(k, &s->store->forgotten);
         s->at++;
     }
     return true;
@@ -494,18 +494,10 @@ static void detach(struct snapshot *s)
         session_moment_end(&s->spaces[i].sessions);
     }
     for (size_t i = 0; i < s->keymap_count; i++)
-        keymap_moment_end(&s->keymaps[i], &s->store->graveyard);
+        keymap_moment_end(&s->keymaps[i], &s->store->forgotten);
     s->keymap_count = 0;
     if (s->store->snapshot == s)
         s->store->snapshot = NULL;
-}
-
-void snapshot_end(struct snapshot *s)
-{
-    if (s == NULL)
-        return;
-    detach(s);
-    graveyard_add_snapshot(&s->store->graveyard, s, s->ahead.bytes);
 }
 
 static bool holds_events(const struct snapshot *s)
@@ -533,11 +525,11 @@ void snapshot_yield(struct snapshot *s, size_t need)
         session_moment_end(&s->spaces[i].sessions);
     }
     for (size_t i = 0; i < s->keymap_count; i++)
-        keymap_moment_end(&s->keymaps[i], &s->store->graveyard);
+        keymap_moment_end(&s->keymaps[i], &s->store->forgotten);
     s->keymap_count = 0;
 }
 
-/* The size of what a thing may take is not known here: one byte of it. */
+/* False: there is none left. */
 static bool free_thing(struct things *t, void (*let_go)(struct things *))
 {
     if (t->next < t->count) {
@@ -553,24 +545,37 @@ static bool free_of_space(struct space_moment *m)
     return free_thing(&m->events, let_go_of_event) || free_thing(&m->runs, let_go_of_run);
 }
 
-size_t snapshot_free_one(struct snapshot *s)
+static void snapshot_free(struct snapshot *s)
 {
-    size_t before = s->ahead.bytes;
-
-    if (ahead_free_one(&s->ahead))
-        return before - s->ahead.bytes;
-    while (s->space_count > 0) {
-        if (free_of_space(&s->spaces[s->space_count - 1]))
-            return 1;
-        s->space_count--;
-    }
     account_free(ACCOUNT_SNAPSHOT, s->spaces, spaces_size(s->space_room));
     account_free(ACCOUNT_SNAPSHOT, s->keymaps, keymaps_size(s->keymap_room));
     account_free(ACCOUNT_SNAPSHOT, s, sizeof *s);
-    return 0;
 }
 
-struct snapshot **snapshot_next_buried(struct snapshot *s)
+static size_t free_some(struct lazy_free *f, struct lazy *l, size_t count)
 {
-    return &s->next_buried;
+    struct snapshot *s = (struct snapshot *)l;
+    size_t before = s->ahead.bytes;
+
+    (void)count;
+    if (ahead_free_one(&s->ahead)) {
+        lazy_free_count(f, l, before - s->ahead.bytes);
+        return 1;
+    }
+    for (; s->space_count > 0; s->space_count--) {
+        if (free_of_space(&s->spaces[s->space_count - 1]))
+            return 1;
+    }
+    lazy_free_remove(f, l);
+    snapshot_free(s);
+    return 1;
+}
+
+void snapshot_end(struct snapshot *s)
+{
+    if (s == NULL)
+        return;
+    detach(s);
+    s->lazy.free_some = free_some;
+    lazy_free_add(&s->store->lazy_free, &s->lazy, s->ahead.bytes);
 }

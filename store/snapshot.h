@@ -36,16 +36,11 @@ enum snapshot_state {
 enum snapshot_state snapshot_write(struct snapshot *s, size_t bytes, struct batch *out);
 
 /* Ends it before its time or after it; what it still holds is freed bit by bit, by
- * graveyard_free(). Takes NULL. Before store_fini(). */
+ * lazy_free_run(). Takes NULL. Before store_fini(). */
 void snapshot_end(struct snapshot *s);
 
 /* For store.c: memory is short, and so much is looked for. A snapshot that keeps as much fails. */
 void snapshot_yield(struct snapshot *s, size_t need);
-
-/* For graveyard.c: frees a thing of a snapshot that has ended, and returns what it counted for; 0:
- * the snapshot itself, which was the last. */
-size_t snapshot_free_one(struct snapshot *s);
-struct snapshot **snapshot_next_buried(struct snapshot *s);
 
 /* Loads the next batch into a store, which was empty before the first one. The last of them has
  * said so when snapshot_is_loaded(). False: it is no batch of a snapshot, or not the next one, or

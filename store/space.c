@@ -4,7 +4,7 @@
 #include "store/memory/xalloc.h"
 
 struct space *space_new(const char *name, struct ready_list *ready, struct reserve *reserve,
-                        struct graveyard *graveyard, uint64_t seed, size_t bytes_max)
+                        struct forgotten_keys *forgotten, uint64_t seed, size_t bytes_max)
 {
     struct space *space = xcalloc(1, sizeof *space);
 
@@ -12,13 +12,14 @@ struct space *space_new(const char *name, struct ready_list *ready, struct reser
     space->name = xcalloc(1, strlen(name) + 1);
     memcpy(space->name, name, strlen(name));
     keymap_init(&space->keys, ACCOUNT_KEYS, ready, reserve, seed, &space->quota);
-    space->keys.graveyard = graveyard;
+    space->keys.forgotten = forgotten;
     worker_stores_init(&space->worker_stores, ready, reserve, seed, &space->quota);
-    space->worker_stores.graveyard = graveyard;
+    space->worker_stores.forgotten = forgotten;
     run_records_init(&space->runs, reserve, seed, &space->quota);
     tree_init(&space->tree, ready, reserve, seed, &space->quota);
-    space->tree.graveyard = graveyard;
-    sessions_init(&space->sessions, space, reserve, seed, &space->quota);
+    space->tree.lazy_free = forgotten->lazy_free;
+    sessions_init(&space->sessions, &space->keys, &space->worker_stores, reserve, seed,
+                  &space->quota);
     return space;
 }
 

@@ -23,10 +23,10 @@ struct space {
 
 TAILQ_HEAD(space_list, space);
 
-/* For store.c alone. `ready`, `reserve` and `graveyard` are the store's, as are the seed of the
+/* For store.c alone. `ready`, `reserve` and `forgotten` are the store's, as are the seed of the
  * hash tables and the limit; see struct store_options. */
 struct space *space_new(const char *name, struct ready_list *ready, struct reserve *reserve,
-                        struct graveyard *graveyard, uint64_t seed, size_t bytes_max);
+                        struct forgotten_keys *forgotten, uint64_t seed, size_t bytes_max);
 
 /* By now all waiters and watches are ended. */
 void space_free(struct space *space);
@@ -34,12 +34,7 @@ void space_free(struct space *space);
 /* The c10d keys of a worker store, or with 0 the space's own. NULL when there is none. */
 static inline struct keymap *space_keys(struct space *space, uint64_t worker_store)
 {
-    struct worker_store *store;
-
-    if (worker_store == 0)
-        return &space->keys;
-    store = worker_stores_find(&space->worker_stores, worker_store);
-    return store == NULL ? NULL : &store->keys;
+    return worker_stores_keys(&space->worker_stores, &space->keys, worker_store);
 }
 
 /* A replay has ended: lets go of what only one needs. */

@@ -13,8 +13,9 @@ void store_init(struct store *s, const struct store_options *options)
     TAILQ_INIT(&s->spaces);
     ready_list_init(&s->ready);
     reserve_init(&s->reserve);
-    graveyard_init(&s->graveyard);
-    s->ready.graveyard = &s->graveyard;
+    lazy_free_init(&s->lazy_free);
+    forgotten_keys_init(&s->forgotten, &s->lazy_free);
+    s->ready.lazy_free = &s->lazy_free;
 }
 
 void store_fini(struct store *s)
@@ -25,7 +26,7 @@ void store_fini(struct store *s)
         TAILQ_REMOVE(&s->spaces, space, entry);
         space_free(space);
     }
-    graveyard_free(&s->graveyard, SIZE_MAX);
+    lazy_free_run(&s->lazy_free, SIZE_MAX);
     reserve_fini(&s->reserve);
 }
 
@@ -46,7 +47,7 @@ struct space *store_space(struct store *s, const char *name)
 
     if (space != NULL)
         return space;
-    space = space_new(name, &s->ready, &s->reserve, &s->graveyard, s->options.seed,
+    space = space_new(name, &s->ready, &s->reserve, &s->forgotten, s->options.seed,
                       s->options.space_bytes_max);
     keymap_group_by(&space->keys, s->options.key_groups);
     TAILQ_INSERT_TAIL(&s->spaces, space, entry);

@@ -23,9 +23,10 @@ struct store {
     struct space_list spaces;
     struct ready_list ready;
     struct reserve reserve;
-    struct graveyard graveyard; /* what was forgotten, and is not freed yet: graveyard_free() */
-    struct snapshot *snapshot;  /* the one that is being written; NULL: none */
-    uint32_t snapshots;         /* how many there were */
+    struct lazy_free lazy_free; /* what was forgotten, and is not freed yet: lazy_free_run() */
+    struct forgotten_keys forgotten;
+    struct snapshot *snapshot; /* the one that is being written; NULL: none */
+    uint32_t snapshots;        /* how many there were */
     struct snapshot_loading {
         int64_t time_ns;  /* the latest of those that batch_end() was given; 0: none */
         uint64_t records; /* so many have been loaded */

@@ -377,7 +377,7 @@ void conn_free(struct conn *c)
     n->conn_count--;
     outq_fini(&c->out, &n->pool);
     if (c->in != NULL)
-        inbuf_free(c->in, &n->engine->store.graveyard);
+        inbuf_free(c->in, &n->engine->store.lazy_free);
     tls_free(c->tls);
     if (!conn_is_carried(c))
         close(conn_fd(c));
@@ -418,7 +418,7 @@ void conn_forget_bytes(struct conn *c)
 
     outq_fini(&c->out, &n->pool);
     if (c->in != NULL)
-        inbuf_free(c->in, &n->engine->store.graveyard);
+        inbuf_free(c->in, &n->engine->store.lazy_free);
     c->in = NULL;
     conn_set_input(c, INPUT_READY);
     conn_set_output(c, OUTPUT_IDLE);

@@ -11,18 +11,18 @@ static bool is_paged(size_t size)
     return size >= PAGES_FROM;
 }
 
-void inbuf_free(struct input *in, struct graveyard *g)
+void inbuf_free(struct input *in, struct lazy_free *g)
 {
     size_t size = inbuf_size(in->cap);
 
     if (is_paged(size))
-        graveyard_add_pages(g, ACCOUNT_INPUT, in, size);
+        lazy_free_pages(g, ACCOUNT_INPUT, in, size);
     else
         account_free(ACCOUNT_INPUT, in, size);
 }
 
 /* Between the heap and pages of its own. */
-static struct input *move(struct input *old, struct graveyard *g, enum account_class class,
+static struct input *move(struct input *old, struct lazy_free *g, enum account_class class,
                           size_t size)
 {
     struct input *in = is_paged(size) ? account_request_pages(ACCOUNT_INPUT, size)
@@ -35,7 +35,7 @@ static struct input *move(struct input *old, struct graveyard *g, enum account_c
     return in;
 }
 
-bool inbuf_resize(struct input **in, struct graveyard *g, enum account_class class, size_t cap)
+bool inbuf_resize(struct input **in, struct lazy_free *g, enum account_class class, size_t cap)
 {
     size_t size = inbuf_size(cap), before = inbuf_size((*in)->cap);
     struct input *moved;

@@ -2,7 +2,7 @@
  * which are never copied, however it grows. */
 #pragma once
 
-#include "store/memory/graveyard.h"
+#include "store/memory/lazy_free.h"
 
 /* What has come and is not done with: half a request, or requests that have to wait. */
 struct input {
@@ -21,6 +21,6 @@ static inline size_t inbuf_size(size_t cap)
 
 /* Gives it that room, or some more; `start` is 0, and nothing of what is there is lost. False, and
  * it stays as it is: memory is short. */
-bool inbuf_resize(struct input **in, struct graveyard *g, enum account_class class, size_t cap);
+bool inbuf_resize(struct input **in, struct lazy_free *g, enum account_class class, size_t cap);
 
-void inbuf_free(struct input *in, struct graveyard *g);
+void inbuf_free(struct input *in, struct lazy_free *g);

@@ -22,15 +22,15 @@
 
 /* --- What is kept. --- */
 
-static struct graveyard *graveyard_of(struct conn *c)
+static struct lazy_free *lazy_free_of(struct conn *c)
 {
-    return &conn_net(c)->engine->store.graveyard;
+    return &conn_net(c)->engine->store.lazy_free;
 }
 
 static void drop_input(struct conn *c)
 {
     if (c->in != NULL)
-        inbuf_free(c->in, graveyard_of(c));
+        inbuf_free(c->in, lazy_free_of(c));
     c->in = NULL;
 }
 
@@ -71,7 +71,7 @@ static void compact(struct conn *c)
         return;
     memmove(in->bytes, in->bytes + in->start, in->len);
     in->start = 0;
-    inbuf_resize(&c->in, graveyard_of(c), ACCOUNT_ORDINARY, in->len);
+    inbuf_resize(&c->in, lazy_free_of(c), ACCOUNT_ORDINARY, in->len);
 }
 
 static size_t between(size_t least, size_t value, size_t most)
@@ -100,7 +100,7 @@ static bool make_room(struct conn *c, size_t more)
         want = least;
     want += in->len;
     store_make_room(&conn_net(c)->engine->store, input_class(c, want), inbuf_size(want));
-    return inbuf_resize(&c->in, graveyard_of(c), input_class(c, want), want);
+    return inbuf_resize(&c->in, lazy_free_of(c), input_class(c, want), want);
 }
 
 /* --- To the protocol. --- */

@@ -36,7 +36,7 @@
 
 /* And so many bytes in one iteration, so many in a nanosecond: that the kernel gets their pages
  * back takes time, too. */
-#define FREED_BYTES_MOST GRAVEYARD_BYTES_MOST
+#define FREED_BYTES_MOST LAZY_FREE_BYTES_MOST
 #define FREED_BYTES_A_NS 8u
 
 /* So many are woken before what they are told is sent. */
@@ -433,11 +433,11 @@ static void free_closed(struct net *n, size_t total)
 
 static void free_forgotten(struct net *n, size_t total)
 {
-    struct graveyard *g = &n->engine->store.graveyard;
+    struct lazy_free *g = &n->engine->store.lazy_free;
 
     budget_begin_part(&n->budget, freeing_ns());
-    while (!n->budget.over && !has_freed_enough(total) && !graveyard_is_empty(g)) {
-        graveyard_free(g, FREED_AT_A_TIME);
+    while (!n->budget.over && !has_freed_enough(total) && !lazy_free_is_empty(g)) {
+        lazy_free_run(g, FREED_AT_A_TIME);
         budget_spend(&n->budget, FREED_AT_A_TIME * FREE_COST);
     }
 }
@@ -460,7 +460,7 @@ void transport_end_iteration(struct net *n)
     total = account.total;
     if (!TAILQ_EMPTY(&n->closed))
         free_closed(n, total);
-    if (!graveyard_is_empty(&e->store.graveyard))
+    if (!lazy_free_is_empty(&e->store.lazy_free))
         free_forgotten(n, total);
     net_trim(n);
 }

@@ -25,7 +25,7 @@ struct wake {
 };
 
 struct event_render;
-struct graveyard;
+struct lazy_free;
 TAILQ_HEAD(render_list, event_render);
 
 /* For ready_list.work: bytes that go back to the kernel, or are copied to new pages, in that time.
@@ -40,7 +40,7 @@ struct ready_list {
     uint64_t work; /* what changes have cost beside themselves, in about 0.1 us: how often they told
                       somebody that they are there, and READY_… */
     struct render_list unfinished; /* events that somebody waits for, see event_render.h */
-    struct graveyard *graveyard;   /* frees what of these was not sent; NULL: it goes at once */
+    struct lazy_free *lazy_free;   /* frees what of these was not sent; NULL: it goes at once */
 };
 
 static inline void ready_list_init(struct ready_list *list)

@@ -24,6 +24,7 @@ void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *re
     TAILQ_INIT(&m->entries);
     TAILQ_INIT(&m->queue_order);
     TAILQ_INIT(&m->open_waiters);
+    TAILQ_INIT(&m->ended_waiters);
     TAILQ_INIT(&m->watches);
     TAILQ_INIT(&m->picks);
 }
@@ -511,6 +512,77 @@ size_t keymap_memory(const struct keymap *m, const struct change *change)
 
 /* --- The whole. --- */
 
+/* The account of a value counts its key as well. */
+static enum account_kind kind_of(const struct blob *value)
+{
+    return (enum account_kind)value->kind;
+}
+
+/* Returns what it counted for. */
+static size_t free_entry(struct forgotten_keys *keys, struct entry *e)
+{
+    size_t bytes = ENTRY_COST + e->node.key.len + e->value->len;
+    enum account_kind kind = kind_of(e->value);
+
+    TAILQ_REMOVE(&keys->entries, e, order);
+    blob_unref(e->value);
+    account_free(kind, e, entry_allocated(e));
+    return bytes;
+}
+
+/* The oldest element, and the queue with its last one. */
+static size_t free_element(struct forgotten_keys *keys, struct queue *q)
+{
+    struct element *element = STAILQ_FIRST(&q->elements);
+    size_t bytes = ELEMENT_COST + element->value->len;
+    enum account_kind kind = kind_of(element->value);
+
+    STAILQ_REMOVE_HEAD(&q->elements, entry);
+    blob_unref(element->value);
+    account_free(kind, element, sizeof *element);
+    if (!STAILQ_EMPTY(&q->elements))
+        return bytes;
+    bytes += ENTRY_COST + q->node.key.len;
+    TAILQ_REMOVE(&keys->queues, q, order);
+    account_free(kind, q, sizeof *q + q->node.key.len);
+    return bytes;
+}
+
+static bool nothing_forgotten(const struct forgotten_keys *keys)
+{
+    return TAILQ_EMPTY(&keys->entries) && TAILQ_EMPTY(&keys->queues);
+}
+
+static size_t free_forgotten(struct lazy_free *f, struct lazy *l, size_t count)
+{
+    struct forgotten_keys *keys = (struct forgotten_keys *)l;
+    size_t bytes = !TAILQ_EMPTY(&keys->entries) ? free_entry(keys, TAILQ_FIRST(&keys->entries))
+                                                : free_element(keys, TAILQ_FIRST(&keys->queues));
+
+    (void)count;
+    if (nothing_forgotten(keys))
+        lazy_free_remove(f, l);
+    else
+        lazy_free_count(f, l, bytes);
+    return 1;
+}
+
+void forgotten_keys_init(struct forgotten_keys *keys, struct lazy_free *f)
+{
+    *keys = (struct forgotten_keys){.lazy = {.free_some = free_forgotten}, .lazy_free = f};
+    TAILQ_INIT(&keys->entries);
+    TAILQ_INIT(&keys->queues);
+}
+
+void forgotten_keys_add(struct forgotten_keys *keys, struct entry_list *entries,
+                        struct queue_list *queues, size_t bytes)
+{
+    TAILQ_CONCAT(&keys->entries, entries, order);
+    TAILQ_CONCAT(&keys->queues, queues, order);
+    if (!nothing_forgotten(keys))
+        lazy_free_add(keys->lazy_free, &keys->lazy, bytes);
+}
+
 /* An entry that a client waits for stays, without its value, when all others go with `old`. */
 static void keep(struct keymap *m, struct table *old, struct entry *e)
 {
@@ -543,15 +615,15 @@ static void keep_waited(struct keymap *m, struct table *old)
 }
 
 /* Gives away all that has a value, whose nodes stand in a table that has gone already. */
-static void bury(struct keymap *m)
+static void forget_all(struct keymap *m)
 {
-    struct graveyard here, *g = m->graveyard != NULL ? m->graveyard : &here;
+    struct forgotten_keys now;
 
-    graveyard_init(&here);
+    forgotten_keys_init(&now, NULL);
     if (m->moment == NULL ||
         !keymap_moment_takes(m->moment, &m->entries, &m->queue_order, m->bytes))
-        graveyard_add(g, &m->entries, &m->queue_order, m->bytes);
-    graveyard_free(&here, SIZE_MAX);
+        forgotten_keys_add(m->forgotten != NULL ? m->forgotten : &now, &m->entries, &m->queue_order,
+                           m->bytes);
     m->present = m->present_bytes = 0;
     keymap_keep_bytes(m, 0, m->bytes);
     m->changes++;
@@ -571,7 +643,7 @@ void keymap_clear(struct keymap *m)
     table_fini(&m->queues);
     table_fini(&m->groups);
     m->picked_changes++;
-    bury(m);
+    forget_all(m);
 }
 
 void keymap_fini(struct keymap *m)

@@ -8,7 +8,7 @@
 #include "store/change/change.h"
 #include "store/change/result.h"
 #include "store/change/wake.h"
-#include "store/memory/graveyard.h"
+#include "store/memory/lazy_free.h"
 #include "store/memory/quota.h"
 #include "store/memory/table.h"
 
@@ -87,14 +87,14 @@ struct queue {
 
 /* The answer to LIST_KEYS as it is at one moment, in the making or whole. */
 struct key_list {
-    TAILQ_ENTRY(key_list) buried; /* in the graveyard */
-    uint64_t moment;              /* keymap.changes at that time */
-    uint64_t count;               /* of keys */
-    uint64_t askers;              /* who waits for it: those who asked before that moment */
-    struct entry *next;           /* is written next, unless it came later; NULL: none */
-    size_t size;                  /* of the bytes in all chunks */
-    size_t written;               /* of them */
-    size_t freed;                 /* of chunks: so many are let go of */
+    struct lazy lazy;   /* once it has no reader any more; the first member */
+    uint64_t moment;    /* keymap.changes at that time */
+    uint64_t count;     /* of keys */
+    uint64_t askers;    /* who waits for it: those who asked before that moment */
+    struct entry *next; /* is written next, unless it came later; NULL: none */
+    size_t size;        /* of the bytes in all chunks */
+    size_t written;     /* of them */
+    size_t freed;       /* of chunks: so many are let go of */
     size_t chunk_count;
     struct blob *chunks[];
 };
@@ -108,8 +108,8 @@ struct key_pick {
 
 /* The keys of one request, found in many turns and held for one moment; see keymap_pick(). */
 struct key_picks {
-    TAILQ_ENTRY(key_picks) entry;  /* of the keymap */
-    TAILQ_ENTRY(key_picks) buried; /* in the graveyard, if is_buried */
+    struct lazy lazy;             /* once its request has ended; the first member */
+    TAILQ_ENTRY(key_picks) entry; /* of the keymap */
     struct keymap *map;
     struct blob **values; /* MULTI_SET: what each key is to be; then, what it was. MULTI_GET: what
                              it is. NULL: another */
@@ -124,19 +124,37 @@ struct key_picks {
     struct key_pick *grouped; /* MULTI_SET: those that begin as keys that are found in groups */
     size_t grouped_count;
     size_t grouped_room;
-    bool tells; /* the keys are there: who waits for one is told when it is let go of */
-    bool is_buried;
-    bool is_held;            /* a snapshot needs what the keys were; keymap_moment.h */
-    bool is_ended;           /* by keymap_pick_end(), but is held */
+    bool tells;    /* the keys are there: who waits for one is told when it is let go of */
+    bool is_held;  /* a snapshot needs what the keys were; keymap_moment.h */
+    bool is_ended; /* by keymap_pick_end(), but is held */
     struct entry *entries[]; /* and the values */
 };
 
 TAILQ_HEAD(picks_list, key_picks);
 TAILQ_HEAD(waiter_list, waiter);
+TAILQ_HEAD(wake_list, wake);
+TAILQ_HEAD(entry_list, entry);
+TAILQ_HEAD(queue_list, queue);
 TAILQ_HEAD(key_watch_list, key_watch);
 
 struct keymap_moment;
-struct session;
+
+/* Entries and queues of any keymaps of a store, which these have forgotten and which are not freed
+ * yet. */
+struct forgotten_keys {
+    struct lazy lazy; /* the first member */
+    struct lazy_free *lazy_free;
+    struct entry_list entries;
+    struct queue_list queues;
+};
+
+/* `f` NULL: what is forgotten is freed at once. */
+void forgotten_keys_init(struct forgotten_keys *keys, struct lazy_free *f);
+
+/* Takes over entries for which no client waits, and queues; the lists are empty then. `bytes` is
+ * what they counted for. */
+void forgotten_keys_add(struct forgotten_keys *keys, struct entry_list *entries,
+                        struct queue_list *queues, size_t bytes);
 
 /* Which keys are found together. `name` says the groups of a key that begins with `prefix`, always
  * the same of the same key: the lengths of prefixes of it, of different ones. */
@@ -155,8 +173,10 @@ struct keymap {
     struct queue_list queue_order;
     struct ready_list *ready; /* the store's, as is the reserve */
     struct reserve *reserve;
-    struct graveyard *graveyard; /* takes what is forgotten; NULL: that is freed at once */
+    struct forgotten_keys *forgotten; /* of the store; NULL: all is freed at once */
     struct waiter_list open_waiters;
+    struct wake_list ended_waiters; /* whose clients have gone, and which are freed in slices */
+    struct lazy ended;              /* of these */
     struct key_watch_list watches;
     struct picks_list picks;
     enum account_kind kind;       /* what its keys and queues are counted as */
@@ -230,10 +250,6 @@ enum store_status keymap_make_list(struct keymap *m, uint64_t ticket, size_t max
 /* Lets go of a list that nobody reads any more. Now and then. */
 void keymap_trim(struct keymap *m);
 
-/* Frees a chunk of a list that nobody asks for any more; or, when there is none, the list: false.
- */
-bool key_list_free_chunk(struct key_list *l);
-
 /* --- Many keys at one moment: they are picked one by one, and change meanwhile. --- */
 
 /* NULL: memory is short. `with_values`: for a MULTI_SET or MULTI_GET. */
@@ -245,11 +261,8 @@ bool keymap_pick(struct key_picks *p, struct slice key);
 /* The same, for a MULTI_SET. */
 bool keymap_pick_value(struct key_picks *p, struct slice key, struct slice value);
 
-/* Lets go of them: not at once if there is a graveyard. Takes NULL. */
+/* Lets go of them, in slices. Takes NULL. */
 void keymap_pick_end(struct key_picks *p);
-
-/* Lets go of one, or when there is none, frees the picks: false. */
-bool key_picks_free_one(struct key_picks *p);
 
 /* The key. The next ones are fetched into the cache. */
 static inline const struct entry *key_picks_entry(const struct key_picks *p, size_t i)
@@ -338,24 +351,23 @@ struct waiter *keymap_wait_end(struct keymap *m, struct waiter *w);
 enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *owner,
                                       struct waiter **out);
 
-/* Ends a waiter: it counts no more, and is unregistered and freed, not all at once if there is a
- * graveyard. Takes NULL. */
+/* Ends a waiter: it counts no more, and is unregistered and freed, in slices if it is large. Takes
+ * NULL. */
 void keymap_cancel(struct keymap *m, struct waiter *w);
 
-/* Frees a part of a waiter that was ended; the last part, and the waiter is gone: false. */
-bool waiter_free_some(struct waiter *w);
+/* --- Sessions that stand in a barrier without a client that waits. `w` is memory of theirs with
+ * room for one registration, all zeros before the first one. --- */
 
-/* --- Sessions that stand in a barrier; for session*.c. `w` is memory of theirs with room for one
- * registration, all zeros before the first one. --- */
+struct arrival {
+    void (*passes)(struct arrival *a); /* the barrier is going to open */
+};
 
-/* Registers a session at the barrier: session_passes() is called when it opens. Without the key it
- * does nothing. */
-void keymap_arrive(struct keymap *m, struct slice key, struct waiter *w, struct session *session);
+/* Registers it at the barrier. Without the key it does nothing. */
+void keymap_arrive(struct keymap *m, struct slice key, struct waiter *w, struct arrival *a);
 
 /* The same, of a barrier whose key need not be there; takes so much of the reserve at most. */
 size_t keymap_arrive_memory(const struct keymap *m, struct slice key);
-void keymap_arrive_anew(struct keymap *m, struct slice key, struct waiter *w,
-                        struct session *session);
+void keymap_arrive_anew(struct keymap *m, struct slice key, struct waiter *w, struct arrival *a);
 
 /* Until the barrier has opened. */
 static inline bool keymap_stands(const struct waiter *w)

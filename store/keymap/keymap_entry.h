@@ -37,6 +37,12 @@ static inline void keymap_count_waiter(struct keymap *m, bool more)
     m->waiters += more ? 1 : UINT64_MAX;
 }
 
+/* Who frees in slices; NULL: everything is freed at once. */
+static inline struct lazy_free *keymap_lazy_free(const struct keymap *m)
+{
+    return m->forgotten == NULL ? NULL : m->forgotten->lazy_free;
+}
+
 /* What legacy WATCH_KEY calls a change, as on the wire. */
 enum keymap_change {
     KEYMAP_UPDATED = 0,

@@ -24,14 +24,19 @@ static bool is_whole(const struct key_list *l)
     return l->written == l->size;
 }
 
-bool key_list_free_chunk(struct key_list *l)
+static size_t free_chunk(struct lazy_free *f, struct lazy *lazy, size_t count)
 {
+    struct key_list *l = (struct key_list *)lazy;
+
+    (void)count;
     if (l->freed < l->chunk_count) {
         blob_unref(l->chunks[l->freed++]);
-        return true;
+        lazy_free_count(f, lazy, CHUNK_SIZE);
+        return 1;
     }
+    lazy_free_remove(f, lazy);
     account_free(ACCOUNT_ANSWERS, l, list_size(l->chunk_count));
-    return false;
+    return 1;
 }
 
 void keymap_forget_list(struct keymap *m)
@@ -39,13 +44,8 @@ void keymap_forget_list(struct keymap *m)
     struct key_list *l = m->list;
 
     m->list = NULL;
-    if (l == NULL)
-        return;
-    if (m->graveyard != NULL)
-        graveyard_add_list(m->graveyard, l);
-    else
-        while (key_list_free_chunk(l))
-            continue;
+    if (l != NULL)
+        lazy_free_add(keymap_lazy_free(m), &l->lazy, list_size(l->chunk_count) + l->size);
 }
 
 /* --- Writing. --- */
@@ -58,6 +58,7 @@ static bool begin_list(struct keymap *m)
 
     if (l == NULL)
         return false;
+    l->lazy.free_some = free_chunk;
     l->moment = m->changes;
     l->count = m->present;
     l->size = size;

@@ -280,11 +280,11 @@ void keymap_moment_leaves(struct keymap_moment *k)
     k->map = NULL;
 }
 
-void keymap_moment_end(struct keymap_moment *k, struct graveyard *g)
+void keymap_moment_end(struct keymap_moment *k, struct forgotten_keys *forgotten)
 {
     while (!STAILQ_EMPTY(&k->picks))
         let_go_of_picks(k);
-    graveyard_add(g, &k->entries, &k->queues, k->bytes);
+    forgotten_keys_add(forgotten, &k->entries, &k->queues, k->bytes);
     if (k->map != NULL)
         k->map->moment = NULL;
     k->map = NULL;

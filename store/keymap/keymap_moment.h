@@ -43,8 +43,9 @@ static inline bool keymap_moment_is_written(const struct keymap_moment *k)
     return k->next == NULL && k->queue == NULL && STAILQ_EMPTY(&k->picks);
 }
 
-/* Ends it, before its time or after it; what it holds goes to the graveyard. */
-void keymap_moment_end(struct keymap_moment *k, struct graveyard *g);
+/* Ends it, before its time or after it; its keys that were forgotten meanwhile go to `forgotten`.
+ */
+void keymap_moment_end(struct keymap_moment *k, struct forgotten_keys *forgotten);
 
 /* --- For changes; keymap->moment is this. Nothing here fails but the snapshot. --- */
 

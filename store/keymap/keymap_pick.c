@@ -19,6 +19,40 @@ static size_t picks_size(size_t room, bool with_values)
            room * (sizeof(struct entry *) + (with_values ? sizeof(struct blob *) : 0));
 }
 
+static void let_go(struct keymap *m, struct key_picks *p)
+{
+    struct entry *e = p->entries[p->freed];
+
+    if (p->values != NULL && p->values[p->freed] == e->value)
+        blob_unref(p->values[p->freed]); /* was only taken */
+    else if (p->values != NULL)
+        blob_leave(p->values[p->freed], ACCOUNT_ANSWERS);
+    p->freed++;
+    e->pins--;
+    if (p->tells && e->value != NULL)
+        keymap_wake_all(m, e);
+    keymap_release(m, e);
+}
+
+/* Those who are told of its key count like what is freed. */
+static size_t free_pick(struct lazy_free *f, struct lazy *lazy, size_t count)
+{
+    struct key_picks *p = (struct key_picks *)lazy;
+    const struct ready_list *ready = p->map->ready;
+    uint64_t told = ready->work;
+
+    if (p->freed < p->count) {
+        let_go(p->map, p);
+        told = ready->work - told;
+        return told < count ? 1 + (size_t)told : count;
+    }
+    lazy_free_remove(f, lazy);
+    TAILQ_REMOVE(&p->map->picks, p, entry);
+    account_free(ACCOUNT_WAITERS, p->grouped, p->grouped_room * sizeof p->grouped[0]);
+    account_free(ACCOUNT_WAITERS, p, picks_size(p->room, p->values != NULL));
+    return 1;
+}
+
 struct key_picks *keymap_pick_begin(struct keymap *m, size_t count, bool with_values)
 {
     size_t size = picks_size(count, with_values);
@@ -26,7 +60,8 @@ struct key_picks *keymap_pick_begin(struct keymap *m, size_t count, bool with_va
 
     if (p == NULL)
         return NULL;
-    *p = (struct key_picks){.map = m, .room = count, .changes = m->picked_changes};
+    *p = (struct key_picks){
+        .lazy = {.free_some = free_pick}, .map = m, .room = count, .changes = m->picked_changes};
     if (with_values)
         p->values = (struct blob **)(void *)&p->entries[count];
     TAILQ_INSERT_TAIL(&m->picks, p, entry);
@@ -107,44 +142,14 @@ bool keymap_pick_value(struct key_picks *p, struct slice key, struct slice value
            note_grouped(p, e, b);
 }
 
-static void let_go(struct keymap *m, struct key_picks *p)
-{
-    struct entry *e = p->entries[p->freed];
-
-    if (p->values != NULL && p->values[p->freed] == e->value)
-        blob_unref(p->values[p->freed]); /* was only taken */
-    else if (p->values != NULL)
-        blob_leave(p->values[p->freed], ACCOUNT_ANSWERS);
-    p->freed++;
-    e->pins--;
-    if (p->tells && e->value != NULL)
-        keymap_wake_all(m, e);
-    keymap_release(m, e);
-}
-
-bool key_picks_free_one(struct key_picks *p)
-{
-    if (p->freed < p->count) {
-        let_go(p->map, p);
-        return true;
-    }
-    TAILQ_REMOVE(&p->map->picks, p, entry);
-    account_free(ACCOUNT_WAITERS, p->grouped, p->grouped_room * sizeof p->grouped[0]);
-    account_free(ACCOUNT_WAITERS, p, picks_size(p->room, p->values != NULL));
-    return false;
-}
-
+/* Before all else that is freed: clients may wait for the keys. */
 void keymap_pick_end(struct key_picks *p)
 {
-    struct graveyard *g = p == NULL ? NULL : p->map->graveyard;
-
     if (p != NULL && p->is_held)
         p->is_ended = true;
-    else if (g != NULL)
-        graveyard_add_picks(g, p);
-    else
-        while (p != NULL && key_picks_free_one(p))
-            continue;
+    else if (p != NULL)
+        lazy_free_add_first(keymap_lazy_free(p->map), &p->lazy,
+                            sizeof *p + p->room * sizeof(struct entry *));
 }
 
 void keymap_end_picks(struct keymap *m)
@@ -152,10 +157,8 @@ void keymap_end_picks(struct keymap *m)
     struct key_picks *p;
 
     while ((p = TAILQ_FIRST(&m->picks)) != NULL) {
-        if (p->is_buried)
-            graveyard_forget_picks(m->graveyard, p);
-        while (key_picks_free_one(p))
-            continue;
+        lazy_free_remove(keymap_lazy_free(m), &p->lazy);
+        lazy_free_add(NULL, &p->lazy, 1);
     }
 }
 

@@ -4,7 +4,6 @@
 
 #include "proto/c10d.h"
 #include "store/keymap/keymap_entry.h"
-#include "store/session/session.h"
 
 /* A waiter with more registrations than that is freed one at a time. */
 #define FREED_AT_ONCE 256
@@ -90,7 +89,9 @@ void keymap_open_barrier(struct keymap *m, struct entry *e)
 
     while ((link = TAILQ_FIRST(&e->barrier)) != NULL) {
         if (link->waiter->wake.kind == WAKE_ARRIVAL) {
-            session_passes(link->waiter->wake.owner);
+            struct arrival *a = link->waiter->wake.owner;
+
+            a->passes(a);
             keymap_depart(m, link->waiter);
             continue;
         }
@@ -287,10 +288,27 @@ static bool free_some(struct keymap *m, struct waiter *w, uint64_t max)
     return false;
 }
 
-/* While a waiter is in the graveyard, its owner is the keymap. */
-bool waiter_free_some(struct waiter *w)
+static size_t waiter_bytes(const struct waiter *w)
 {
-    return free_some(w->wake.owner, w, 1);
+    return waiter_cost(w->cap);
+}
+
+/* One registration of those who have gone. */
+static size_t free_ended(struct lazy_free *f, struct lazy *l, size_t count)
+{
+    struct keymap *m = (struct keymap *)((char *)l - offsetof(struct keymap, ended));
+    struct waiter *w = (struct waiter *)TAILQ_FIRST(&m->ended_waiters); /* wake is its first */
+
+    (void)count;
+    if (w->count == 0) {
+        TAILQ_REMOVE(&m->ended_waiters, &w->wake, entry);
+        if (TAILQ_EMPTY(&m->ended_waiters))
+            lazy_free_remove(f, l);
+        else
+            lazy_free_count(f, l, waiter_bytes(w));
+    }
+    free_some(m, w, 1);
+    return 1;
 }
 
 void keymap_cancel(struct keymap *m, struct waiter *w)
@@ -299,10 +317,11 @@ void keymap_cancel(struct keymap *m, struct waiter *w)
         return;
     wake_remove(m->ready, &w->wake);
     keymap_count_waiter(m, false);
-    if (w->count > FREED_AT_ONCE && m->graveyard != NULL) {
+    if (w->count > FREED_AT_ONCE && keymap_lazy_free(m) != NULL) {
         w->wake.kind = WAKE_ENDED;
-        w->wake.owner = m;
-        graveyard_add_waiter(m->graveyard, w);
+        TAILQ_INSERT_TAIL(&m->ended_waiters, &w->wake, entry);
+        m->ended.free_some = free_ended;
+        lazy_free_add(keymap_lazy_free(m), &m->ended, waiter_bytes(w));
         return;
     }
     while (free_some(m, w, UINT64_MAX))
@@ -310,20 +329,20 @@ void keymap_cancel(struct keymap *m, struct waiter *w)
 }
 
 /* It takes no memory, and is not one of the clients that wait. */
-static void arrive(struct keymap *m, struct entry *e, struct waiter *w, struct session *session)
+static void arrive(struct keymap *m, struct entry *e, struct waiter *w, struct arrival *a)
 {
-    *w = (struct waiter){.wake = {.kind = WAKE_ARRIVAL, .owner = session}, .cap = 1};
+    *w = (struct waiter){.wake = {.kind = WAKE_ARRIVAL, .owner = a}, .cap = 1};
     w->barrier = true;
     waiter_add(w, e);
     TAILQ_INSERT_TAIL(&m->open_waiters, w, entry);
 }
 
-void keymap_arrive(struct keymap *m, struct slice key, struct waiter *w, struct session *session)
+void keymap_arrive(struct keymap *m, struct slice key, struct waiter *w, struct arrival *a)
 {
     struct entry *e = keymap_find(m, key);
 
     if (e != NULL)
-        arrive(m, e, w, session);
+        arrive(m, e, w, a);
 }
 
 size_t keymap_arrive_memory(const struct keymap *m, struct slice key)
@@ -331,10 +350,9 @@ size_t keymap_arrive_memory(const struct keymap *m, struct slice key)
     return reserve_cost(keymap_key_cost(m, key));
 }
 
-void keymap_arrive_anew(struct keymap *m, struct slice key, struct waiter *w,
-                        struct session *session)
+void keymap_arrive_anew(struct keymap *m, struct slice key, struct waiter *w, struct arrival *a)
 {
-    arrive(m, keymap_get_or_make(m, key), w, session);
+    arrive(m, keymap_get_or_make(m, key), w, a);
 }
 
 void keymap_depart(struct keymap *m, struct waiter *w)
@@ -350,9 +368,10 @@ void keymap_end_waiters(struct keymap *m)
 {
     struct waiter *w;
 
+    lazy_free_remove(keymap_lazy_free(m), &m->ended);
+    TAILQ_INIT(&m->ended_waiters);
     while ((w = TAILQ_FIRST(&m->open_waiters)) != NULL) {
         assert(w->wake.kind == WAKE_ENDED);
-        graveyard_forget_waiter(m->graveyard, w);
         while (free_some(m, w, UINT64_MAX))
             continue;
     }

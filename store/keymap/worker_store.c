@@ -56,7 +56,7 @@ struct worker_store *worker_stores_open(struct worker_stores *w, uint64_t id)
     store->id = id;
     store->sessions = 0;
     keymap_init(&store->keys, ACCOUNT_WORKER_STORES, w->ready, w->reserve, w->seed, w->quota);
-    store->keys.graveyard = w->graveyard;
+    store->keys.forgotten = w->forgotten;
     return store;
 }
 

@@ -19,7 +19,7 @@ struct worker_stores {
     uint64_t last_id;
     struct ready_list *ready; /* the store's, as is the reserve */
     struct reserve *reserve;
-    struct graveyard *graveyard; /* see struct keymap */
+    struct forgotten_keys *forgotten; /* see struct keymap */
     uint64_t seed;
     struct quota *quota; /* of the space */
     size_t bytes;        /* of the stores themselves */
@@ -33,6 +33,18 @@ void worker_stores_fini(struct worker_stores *w);
 
 /* NULL when there is none of that number. */
 struct worker_store *worker_stores_find(const struct worker_stores *w, uint64_t id);
+
+/* The keys of a worker store, or with 0 `own`, those of the space itself. NULL: there is none of
+ * that number. */
+static inline struct keymap *worker_stores_keys(const struct worker_stores *w, struct keymap *own,
+                                                uint64_t id)
+{
+    struct worker_store *store = id == 0 ? NULL : worker_stores_find(w, id);
+
+    if (id == 0)
+        return own;
+    return store == NULL ? NULL : &store->keys;
+}
 
 /* --- Changes; for parts.c only. --- */
 

@@ -9,25 +9,20 @@ void blob_list_init(struct blob_list *l, enum account_kind kind)
 }
 
 /* Giving pages back takes the kernel longer than all else. */
-static void bury(struct blob *b, struct graveyard *g)
+static void free_blob(struct blob *b, struct lazy_free *f)
 {
-    if (g != NULL && b->paged && b->refs == 1)
-        graveyard_add_pages(g, (enum account_kind)b->kind, b, blob_size(b));
+    if (f != NULL && b->paged && b->refs == 1)
+        lazy_free_pages(f, (enum account_kind)b->kind, b, blob_size(b));
     else
         blob_unref(b);
 }
 
-void blob_list_bury(struct blob_list *l, struct graveyard *g)
+void blob_list_free(struct blob_list *l, struct lazy_free *f)
 {
     for (size_t i = 0; i < l->count; i++)
-        bury(l->items[i], g);
+        free_blob(l->items[i], f);
     account_free(l->kind, l->items, l->cap * sizeof(struct blob *));
     blob_list_init(l, l->kind);
-}
-
-void blob_list_fini(struct blob_list *l)
-{
-    blob_list_bury(l, NULL);
 }
 
 static bool widen(struct blob_list *l)

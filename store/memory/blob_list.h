@@ -3,7 +3,7 @@
 #pragma once
 
 #include "store/memory/blob.h"
-#include "store/memory/graveyard.h"
+#include "store/memory/lazy_free.h"
 
 /* The first is small, each next one twice as long, up to this with struct blob: pages that are
  * taken and given back by themselves. */
@@ -24,11 +24,9 @@ struct blob_list {
 };
 
 void blob_list_init(struct blob_list *l, enum account_kind kind);
-void blob_list_fini(struct blob_list *l);
 
-/* The same, but the graveyard frees the blobs that have no other holder, bit by bit. NULL: they are
- * freed at once. */
-void blob_list_bury(struct blob_list *l, struct graveyard *g);
+/* Blobs that have no other holder are freed in slices, or with NULL at once. */
+void blob_list_free(struct blob_list *l, struct lazy_free *f);
 
 /* For blob_list_room(). */
 void blob_list_add(struct blob_list *l, size_t least);

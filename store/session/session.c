@@ -3,12 +3,13 @@
 
 #include <assert.h>
 
-#include "store/space.h"
+#include "store/keymap/worker_store.h"
 
-void sessions_init(struct sessions *s, struct space *space, struct reserve *reserve, uint64_t seed,
-                   struct quota *quota)
+void sessions_init(struct sessions *s, struct keymap *keys, struct worker_stores *worker_stores,
+                   struct reserve *reserve, uint64_t seed, struct quota *quota)
 {
-    *s = (struct sessions){.space = space, .reserve = reserve, .quota = quota};
+    *s = (struct sessions){
+        .keys = keys, .worker_stores = worker_stores, .reserve = reserve, .quota = quota};
     table_init(&s->table, ACCOUNT_SESSIONS, seed, reserve);
     TAILQ_INIT(&s->list);
 }
@@ -51,10 +52,16 @@ struct slice session_barrier(const struct session *session)
     return keymap_stands(w) ? w->links[0].at->node.key : (struct slice){0};
 }
 
+/* NULL: there is no such worker store. */
+static struct keymap *keys_numbered(const struct sessions *s, uint64_t worker_store)
+{
+    return worker_stores_keys(s->worker_stores, s->keys, worker_store);
+}
+
 /* What it uses, of those that there are. */
 static struct keymap *keys_of(const struct session *session)
 {
-    return space_keys(session->home->space, session->worker_store);
+    return keys_numbered(session->home, session->worker_store);
 }
 
 /* --- Memory. --- */
@@ -75,6 +82,19 @@ size_t session_memory(const struct sessions *s, uint64_t id)
     return s->spare != NULL || session_find(s, id) != NULL ? 0 : reserve_cost(SESSION_COST);
 }
 
+/* Before each change of a session. */
+static void note_change(struct session *session)
+{
+    if (session->home->moment != NULL)
+        session_moment_changes(session->home->moment, session);
+}
+
+/* The barrier in which it stands opens. */
+static void passes(struct arrival *a)
+{
+    note_change((struct session *)((char *)a - offsetof(struct session, arrival)));
+}
+
 static struct session *session_new(struct sessions *s, uint64_t id)
 {
     struct session *session = s->spare;
@@ -86,6 +106,7 @@ static struct session *session_new(struct sessions *s, uint64_t id)
     session->id = id;
     session->node.key = key_of(&session->id);
     session->home = s;
+    session->arrival.passes = passes;
     session->snapshot = s->moment == NULL ? 0 : s->moment->snapshot;
     TAILQ_INSERT_TAIL(&s->list, session, order);
     table_add(&s->table, &session->node);
@@ -101,13 +122,6 @@ struct session *session_get_or_create(struct sessions *s, uint64_t id)
 }
 
 /* --- Changes. --- */
-
-/* Before each of them. */
-static void note_change(struct session *session)
-{
-    if (session->home->moment != NULL)
-        session_moment_changes(session->home->moment, session);
-}
 
 static size_t cost_of(const struct blob *b)
 {
@@ -156,8 +170,7 @@ static bool are_flags(uint8_t flags, size_t answer_len)
 bool session_can_be_done(const struct sessions *s, const struct session_done *c)
 {
     const struct session *session = session_find(s, c->id);
-    const struct keymap *keys =
-        session == NULL ? &s->space->keys : space_keys(s->space, session->worker_store);
+    const struct keymap *keys = session == NULL ? s->keys : keys_of(session);
 
     if (c->number <= (session == NULL ? 0 : session->number))
         return false;
@@ -182,7 +195,7 @@ void session_do(struct sessions *s, const struct session_done *c)
     session->number = c->number;
     session->flags = c->flags;
     if (arrived)
-        keymap_arrive(keys, c->answer, waiter_of(session), session);
+        keymap_arrive(keys, c->answer, waiter_of(session), &session->arrival);
 }
 
 /* One session more or less uses a worker store. */
@@ -191,7 +204,7 @@ static void count_use(const struct session *session, bool more)
     struct worker_store *store =
         session->worker_store == 0
             ? NULL
-            : worker_stores_find(&session->home->space->worker_stores, session->worker_store);
+            : worker_stores_find(session->home->worker_stores, session->worker_store);
 
     if (store != NULL)
         store->sessions += more ? 1 : UINT64_MAX;
@@ -201,7 +214,7 @@ enum store_status session_check_bind(const struct sessions *s, const struct sess
 {
     const struct session *session = session_find(s, c->id);
 
-    if (space_keys(s->space, c->worker_store) == NULL)
+    if (keys_numbered(s, c->worker_store) == NULL)
         return STORE_ABSENT;
     return session != NULL && !session_passed(session) && session->worker_store != c->worker_store
                ? STORE_IN_USE
@@ -244,11 +257,6 @@ void session_set_memo(struct sessions *s, const struct session_memo *c)
 
     note_change(session);
     keep_memo(session, memo_blob(s, c->bytes));
-}
-
-void session_passes(struct session *session)
-{
-    note_change(session);
 }
 
 void session_end(struct sessions *s, struct session *session)
@@ -302,7 +310,7 @@ bool session_load_held(struct sessions *s, const struct key_put *held)
                                           : reserve_blob_cost(held->value.len)))
         return false;
     if (arrived)
-        keymap_arrive_anew(keys_of(session), held->value, waiter_of(session), session);
+        keymap_arrive_anew(keys_of(session), held->value, waiter_of(session), &session->arrival);
     else
         keep_popped(session, reserve_blob(s->reserve, ACCOUNT_SESSIONS, held->value));
     reserve_settle(s->reserve);

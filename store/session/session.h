@@ -40,7 +40,7 @@
 
 struct batch;
 struct snapshot_ahead;
-struct space;
+struct worker_stores;
 
 /* An answer that is kept, but for an element. */
 #define SESSION_ANSWER_MAX 64u
@@ -50,13 +50,14 @@ struct session {
     struct table_node node; /* the id */
     TAILQ_ENTRY(session) order;
     struct sessions *home;
-    uint64_t id;           /* the relay's; its bytes are the key */
-    uint64_t number;       /* the last request that has changed anything; 0: none */
-    uint64_t worker_store; /* whose keys it uses; 0: the space's own */
-    struct blob *popped;   /* the answer ends with it: its length in eight bytes, and the bytes */
-    struct blob *memo;     /* NULL: none */
-    uint32_t snapshot;     /* the number of the one that has it already */
-    uint8_t flags;         /* RELAY_ANSWERED, RELAY_TOOK, RELAY_ARRIVED: what became of it */
+    struct arrival arrival; /* at the barrier in which it stands */
+    uint64_t id;            /* the relay's; its bytes are the key */
+    uint64_t number;        /* the last request that has changed anything; 0: none */
+    uint64_t worker_store;  /* whose keys it uses; 0: the space's own */
+    struct blob *popped;    /* the answer ends with it: its length in eight bytes, and the bytes */
+    struct blob *memo;      /* NULL: none */
+    uint32_t snapshot;      /* the number of the one that has it already */
+    uint8_t flags;          /* RELAY_ANSWERED, RELAY_TOOK, RELAY_ARRIVED: what became of it */
     bool is_worker;
     uint8_t answer_len;
     uint8_t answer[SESSION_ANSWER_MAX];
@@ -70,14 +71,15 @@ struct sessions {
     struct session_list list;      /* in no order that means anything */
     struct session *spare;         /* memory for the next one; NULL: none, see session_prepare() */
     struct session_moment *moment; /* a snapshot is being written; NULL: none */
-    struct space *space;
+    struct keymap *keys;           /* of the space, as are its worker stores */
+    struct worker_stores *worker_stores;
     struct reserve *reserve;
     struct quota *quota; /* of the space */
     size_t bytes;        /* of sessions, their memos, and of elements that they were answered */
 };
 
-void sessions_init(struct sessions *s, struct space *space, struct reserve *reserve, uint64_t seed,
-                   struct quota *quota);
+void sessions_init(struct sessions *s, struct keymap *keys, struct worker_stores *worker_stores,
+                   struct reserve *reserve, uint64_t seed, struct quota *quota);
 
 /* Before the keys of the space end. */
 void sessions_fini(struct sessions *s);
@@ -129,9 +131,6 @@ void session_end(struct sessions *s, struct session *session);
  * memory is short. */
 bool session_load(struct sessions *s, const struct session_state *state);
 bool session_load_held(struct sessions *s, const struct key_put *held);
-
-/* For keymap_wait.c: the barrier in which it stands opens. */
-void session_passes(struct session *session);
 
 /* --- The sessions as they are at one moment, written bit by bit while they change; for snapshot.c.
  * A session that changes or ends before it is written is kept as it was. --- */

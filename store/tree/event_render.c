@@ -36,7 +36,7 @@ void event_render_unref(struct event_render *r)
         TAILQ_REMOVE(&r->ready->unfinished, r, entry);
     r->event->render = NULL;
     tree_event_unref(r->event);
-    blob_list_bury(&r->out, r->ready->graveyard);
+    blob_list_free(&r->out, r->ready->lazy_free);
     account_free(ACCOUNT_ANSWERS, r, sizeof *r);
 }
 

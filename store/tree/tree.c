@@ -205,18 +205,12 @@ void tree_free_later(struct tree *t)
     size_t bytes = t->past_bytes;
 
     t->past_bytes = 0;
-    if (t->graveyard != NULL)
-        graveyard_add_tree(t->graveyard, t, bytes);
-    else
-        tree_free_dead(t, SIZE_MAX, &bytes);
+    lazy_free_add(t->lazy_free, &t->lazy, bytes);
 }
 
-bool tree_has_dead(const struct tree *t)
-{
-    return !TAILQ_EMPTY(&t->dead) || tree_past_is_due(t);
-}
-
-size_t tree_free_dead(struct tree *t, size_t count, size_t *bytes)
+/* Frees at most so many of the nodes that were removed. Returns how many, and what they counted
+ * for. */
+static size_t free_dead(struct tree *t, size_t count, size_t *bytes)
 {
     size_t freed = 0;
     struct node *n;
@@ -236,6 +230,20 @@ size_t tree_free_dead(struct tree *t, size_t count, size_t *bytes)
         node_release(t, n, up == NULL ? &t->dead : &up->children);
         n = up != NULL ? up : TAILQ_FIRST(&t->dead);
     }
+    return freed;
+}
+
+/* A few nodes. */
+static size_t free_some(struct lazy_free *f, struct lazy *l, size_t count)
+{
+    struct tree *t = (struct tree *)((char *)l - offsetof(struct tree, lazy));
+    size_t freed, bytes;
+
+    freed = free_dead(t, count < 4 ? count : 4, &bytes);
+    if (TAILQ_EMPTY(&t->dead) && !tree_past_is_due(t))
+        lazy_free_remove(f, l);
+    else
+        lazy_free_count(f, l, bytes);
     return freed;
 }
 
@@ -588,6 +596,7 @@ void tree_init(struct tree *t, struct ready_list *ready, struct reserve *reserve
 {
     *t = (struct tree){
         .index = TREE_FIRST_INDEX, .quota = quota, .reserve = reserve, .cut_from = CUT_FROM};
+    t->lazy.free_some = free_some;
     TAILQ_INIT(&t->dead);
     TAILQ_INIT(&t->snapshots);
     STAILQ_INIT(&t->pasts);
@@ -602,9 +611,8 @@ void tree_fini(struct tree *t)
     size_t bytes;
 
     assert(TAILQ_EMPTY(&t->snapshots));
-    tree_free_dead(t, SIZE_MAX, &bytes);
-    if (t->graveyard != NULL)
-        graveyard_forget_tree(t->graveyard, t, bytes);
+    free_dead(t, SIZE_MAX, &bytes);
+    lazy_free_remove(t->lazy_free, &t->lazy);
     remove_all(t, t->root, NULL);
     account_free(ACCOUNT_TREES, t->in_order_path, t->in_order_room);
     watch_hub_fini(&t->hub);

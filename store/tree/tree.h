@@ -7,7 +7,7 @@
 
 #include "store/change/change.h"
 #include "store/change/result.h"
-#include "store/memory/graveyard.h"
+#include "store/memory/lazy_free.h"
 #include "store/tree/expiry.h"
 #include "store/tree/watch.h"
 
@@ -67,13 +67,12 @@ struct tree {
     size_t cuts;           /* those, and those that snapshots hold */
     struct tree_snapshot_list snapshots; /* see tree_snapshot.h */
     struct tree_past_list pasts;
-    size_t past_bytes; /* what those counted for that the graveyard does not know of yet */
-    bool keeps_past;   /* either is not empty: a change leaves something behind */
-    struct graveyard *graveyard; /* frees that bit by bit; NULL: it is freed at once */
-    TAILQ_ENTRY(tree) buried;    /* in the graveyard while it is_buried */
-    bool is_buried;
-    size_t cut_from;        /* a directory with so many nodes below it is freed bit by bit */
-    uint8_t *in_order_path; /* of the in-order key that was asked for last */
+    size_t past_bytes;           /* what those counted for that are not in `lazy` yet */
+    bool keeps_past;             /* either is not empty: a change leaves something behind */
+    struct lazy lazy;            /* of `dead` and `pasts` */
+    struct lazy_free *lazy_free; /* frees them in slices; NULL: they are freed at once */
+    size_t cut_from;             /* a directory with so many nodes below it is freed bit by bit */
+    uint8_t *in_order_path;      /* of the in-order key that was asked for last */
     size_t in_order_room;
     struct reserve *reserve; /* the store's */
 };
@@ -113,13 +112,6 @@ size_t tree_clear_memory(const struct tree *t);
 bool tree_load_state(struct tree *t, const struct space_state *state);
 bool tree_load_event(struct tree *t, const struct event_state *state);
 bool tree_load_node(struct tree *t, const struct node_state *state);
-
-/* For graveyard.c: frees at most so many of the nodes that were removed. Returns how many, and what
- * they counted for. */
-size_t tree_free_dead(struct tree *t, size_t count, size_t *bytes);
-
-/* True when there are some that may go. */
-bool tree_has_dead(const struct tree *t);
 
 /* --- Reads. --- */
 

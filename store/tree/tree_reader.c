@@ -29,7 +29,7 @@ struct level {
 struct tree_reader {
     struct tree_snapshot snapshot;
     struct blob_list out;
-    struct graveyard *graveyard; /* of the tree: frees what is written and not sent */
+    struct lazy_free *lazy_free; /* of the tree: frees what is written and not sent */
     bool recursive;
     bool sorted;
     bool done;
@@ -241,7 +241,7 @@ struct tree_reader *tree_reader_open(struct tree *t, const struct node *n, bool 
     if (r == NULL)
         return NULL;
     *r = (struct tree_reader){
-        .graveyard = t->graveyard, .recursive = recursive, .sorted = sorted, .now_ns = now_ns};
+        .lazy_free = t->lazy_free, .recursive = recursive, .sorted = sorted, .now_ns = now_ns};
     blob_list_init(&r->out, ACCOUNT_ANSWERS);
     tree_snapshot_open(&r->snapshot, t);
     if (!visit(r, n, true, "{\"action\":\"get\",\"node\":") || r->out.failed) {
@@ -258,7 +258,7 @@ void tree_reader_close(struct tree_reader *r)
     while (r->level != NULL)
         leave_level(r);
     blob_leave(r->value, ACCOUNT_HISTORY);
-    blob_list_bury(&r->out, r->graveyard);
+    blob_list_free(&r->out, r->lazy_free);
     tree_snapshot_close(&r->snapshot);
     account_free(ACCOUNT_ANSWERS, r, sizeof *r);
 }

@@ -99,7 +99,7 @@ void tree_past_bury(struct tree *t, struct node *n);
 /* The node is going to change. */
 void tree_past_note(struct tree *t, struct node *n);
 
-/* --- For the graveyard. --- */
+/* --- For tree.c, which frees it. --- */
 
 /* True: something may go. */
 bool tree_past_is_due(const struct tree *t);

@@ -366,7 +366,7 @@ static void clients_share_the_list_of_keys(void **state)
         loop_leave(&loop, fds[i]);
     keymap_trim(keys);
     assert_null(keys->list);
-    LOOP_UNTIL(&loop, graveyard_is_empty(&e->store.graveyard));
+    LOOP_UNTIL(&loop, lazy_free_is_empty(&e->store.lazy_free));
     assert_in_range(account.bytes[ACCOUNT_ANSWERS], 0, 2u << 20);
     loop_close(&loop);
 }
@@ -881,7 +881,7 @@ static void a_space_is_freed_over_several_iterations(void **state)
     tell(fd, TEXT(PING));
     loop_expect(&loop, fd, "abcd", 4);
     before = e->stats.loop_iterations;
-    LOOP_UNTIL(&loop, graveyard_is_empty(&e->store.graveyard));
+    LOOP_UNTIL(&loop, lazy_free_is_empty(&e->store.lazy_free));
     assert_true(e->stats.loop_iterations - before > 5);
     step_ns = 0;
     loop_leave(&loop, fd);

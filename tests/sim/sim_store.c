@@ -1144,7 +1144,7 @@ static void step(struct sim *sim)
     if (one_in(sim, 8))
         step_snapshot(sim);
     if (one_in(sim, 10)) /* how far the freeing has come must not show */
-        graveyard_free(&sim->store.graveyard, below(sim, 20));
+        lazy_free_run(&sim->store.lazy_free, below(sim, 20));
     if (!one_in(sim, 3)) /* else the batch grows by a step */
         commit(sim);
     if (one_in(sim, 100))

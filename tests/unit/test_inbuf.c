@@ -13,14 +13,14 @@
 #define PAGE     4096u
 #define MIB      (1u << 20)
 
-static struct graveyard graveyard;
+static struct lazy_free lazy_free;
 static size_t begun; /* bytes that were held before */
 
 static int set_up(void **state)
 {
     (void)state;
     account_set_limit(0);
-    graveyard_init(&graveyard);
+    lazy_free_init(&lazy_free);
     begun = account.total;
     return 0;
 }
@@ -29,8 +29,8 @@ static int tear_down(void **state)
 {
     (void)state;
     account_set_limit(0);
-    graveyard_free(&graveyard, SIZE_MAX);
-    assert_true(graveyard_is_empty(&graveyard));
+    lazy_free_run(&lazy_free, SIZE_MAX);
+    assert_true(lazy_free_is_empty(&lazy_free));
     assert_int_equal(account.total, begun);
     return 0;
 }
@@ -70,14 +70,14 @@ static void check(const struct input *in, size_t len)
 
 static bool resize(struct input **in, size_t cap)
 {
-    return inbuf_resize(in, &graveyard, ACCOUNT_ORDINARY, cap);
+    return inbuf_resize(in, &lazy_free, ACCOUNT_ORDINARY, cap);
 }
 
 /* It has the room that was asked for, and at most a page more; and that is what is counted, when
  * pages that it had before have gone. */
 static void check_room(const struct input *in, size_t cap)
 {
-    graveyard_free(&graveyard, SIZE_MAX);
+    lazy_free_run(&lazy_free, SIZE_MAX);
     assert_in_range(in->cap, cap, cap + PAGE - 1);
     assert_int_equal(account.total - begun, account_cost(inbuf_size(in->cap)));
 }
@@ -100,8 +100,8 @@ static void every_size_becomes_every_other(void **state)
             assert_true(resize(&in, sizes[to]));
             check_room(in, sizes[to]);
             check(in, len);
-            inbuf_free(in, &graveyard);
-            graveyard_free(&graveyard, SIZE_MAX);
+            inbuf_free(in, &lazy_free);
+            lazy_free_run(&lazy_free, SIZE_MAX);
             assert_int_equal(account.total, begun);
         }
     }
@@ -126,8 +126,8 @@ static void a_stream_is_kept_however_it_is_cut(void **state)
         check(in, in->len);
         assert_true(resize(&in, in->len));
         check(in, in->len);
-        inbuf_free(in, &graveyard);
-        graveyard_free(&graveyard, SIZE_MAX);
+        inbuf_free(in, &lazy_free);
+        lazy_free_run(&lazy_free, SIZE_MAX);
     }
 }
 
@@ -138,15 +138,15 @@ static void pages_grow_without_a_second_copy(void **state)
 
     (void)state;
     assert_true(resize(&in, 2 * MIB));
-    graveyard_free(&graveyard, SIZE_MAX);
+    lazy_free_run(&lazy_free, SIZE_MAX);
     account_set_limit(account.total + 20 * MIB);
     while (in->cap < 16 * MIB) {
         fill(in, in->cap);
         assert_true(resize(&in, in->cap + MIB));
-        assert_true(graveyard_is_empty(&graveyard));
+        assert_true(lazy_free_is_empty(&lazy_free));
     }
     check(in, in->len);
-    inbuf_free(in, &graveyard);
+    inbuf_free(in, &lazy_free);
 }
 
 static void without_room_it_stays_as_it_is(void **state)
@@ -179,8 +179,8 @@ static void without_room_it_stays_as_it_is(void **state)
         account_set_limit(0);
         assert_true(resize(&in, cases[i].to));
         check(in, cases[i].from);
-        inbuf_free(in, &graveyard);
-        graveyard_free(&graveyard, SIZE_MAX);
+        inbuf_free(in, &lazy_free);
+        lazy_free_run(&lazy_free, SIZE_MAX);
     }
 }
 

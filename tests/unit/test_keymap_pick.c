@@ -266,14 +266,16 @@ static void who_waits_is_told_bit_by_bit(void **state)
     static const char list[] = "\2\0\0\0\0\0\0\0/a\2\0\0\0\0\0\0\0/b\2\0\0\0\0\0\0\0/c";
     const struct slice all = {(const uint8_t *)list, sizeof list - 1}, b = {all.ptr + 10, 10};
     struct waiter *waiter, *late;
-    struct graveyard g;
+    struct forgotten_keys forgotten;
+    struct lazy_free g;
     struct fixture w;
     struct key_picks *p;
 
     (void)state;
-    graveyard_init(&g);
+    lazy_free_init(&g);
     fixture_init(&w, 0);
-    w.m.graveyard = &g;
+    forgotten_keys_init(&forgotten, &g);
+    w.m.forgotten = &forgotten;
     assert_int_equal(keymap_wait(&w.m, all, 3, &w, &waiter), STORE_OK);
     p = begin(&w, keys, true);
     for (size_t i = 0; i < 3; i++)
@@ -285,18 +287,18 @@ static void who_waits_is_told_bit_by_bit(void **state)
     delete_key(&w, "/b");
     assert_int_equal(waiter->missing, 2);
     assert_int_equal(keymap_wait(&w.m, b, 1, &w, &late), STORE_OK);
-    graveyard_free(&g, 1);
+    lazy_free_run(&g, 1);
     assert_int_equal(waiter->missing, 1);
-    graveyard_free(&g, 1);
+    lazy_free_run(&g, 1);
     assert_int_equal(late->missing, 1);
     assert_int_equal(waiter->missing, 1);
-    graveyard_free(&g, SIZE_MAX);
+    lazy_free_run(&g, SIZE_MAX);
     assert_int_equal(waiter->missing, 0);
     assert_int_equal(late->missing, 1);
     keymap_cancel(&w.m, waiter);
     keymap_cancel(&w.m, late);
-    graveyard_free(&g, SIZE_MAX);
-    w.m.graveyard = NULL;
+    lazy_free_run(&g, SIZE_MAX);
+    w.m.forgotten = NULL;
     fixture_fini(&w);
 }
 
@@ -305,14 +307,16 @@ static void who_waits_is_told_of_keys_that_were_cleared(void **state)
 {
     static const char *const keys[] = {"/a", NULL};
     struct waiter *waiter;
-    struct graveyard g;
+    struct forgotten_keys forgotten;
+    struct lazy_free g;
     struct fixture w;
     struct key_picks *p;
 
     (void)state;
-    graveyard_init(&g);
+    lazy_free_init(&g);
     fixture_init(&w, 0);
-    w.m.graveyard = &g;
+    forgotten_keys_init(&forgotten, &g);
+    w.m.forgotten = &forgotten;
     assert_int_equal(keymap_wait(&w.m, (struct slice){(const uint8_t *)"\2\0\0\0\0\0\0\0/a", 10}, 1,
                                  &w, &waiter),
                      STORE_OK);
@@ -323,8 +327,8 @@ static void who_waits_is_told_of_keys_that_were_cleared(void **state)
     keymap_clear(&w.m);
     assert_int_equal(waiter->missing, 0);
     keymap_cancel(&w.m, waiter);
-    graveyard_free(&g, SIZE_MAX);
-    w.m.graveyard = NULL;
+    lazy_free_run(&g, SIZE_MAX);
+    w.m.forgotten = NULL;
     fixture_fini(&w);
 }
 
@@ -460,27 +464,29 @@ static void without_memory_nothing_is_picked(void **state)
     fixture_fini(&w);
 }
 
-/* A keymap that ends lets go of what its requests held, though a graveyard has it. */
+/* A keymap that ends lets go of what its requests held, though that is listed to be freed. */
 static void picks_end_with_their_keymap(void **state)
 {
     const char *const keys[] = {"/a", "/b", "/c", NULL};
-    struct graveyard g;
+    struct forgotten_keys forgotten;
+    struct lazy_free g;
     struct fixture w;
 
     (void)state;
     for (size_t freed = 0; freed <= 4; freed++) {
-        graveyard_init(&g);
+        lazy_free_init(&g);
         fixture_init(&w, 0);
-        w.m.graveyard = &g;
+        forgotten_keys_init(&forgotten, &g);
+        w.m.forgotten = &forgotten;
         set(&w, "/a", "1");
         keymap_pick_end(begin(&w, keys, false));
-        assert_false(graveyard_is_empty(&g));
-        graveyard_free(&g, freed);
-        assert_true(graveyard_is_empty(&g) == (freed == 4));
+        assert_false(lazy_free_is_empty(&g));
+        lazy_free_run(&g, freed);
+        assert_true(lazy_free_is_empty(&g) == (freed == 4));
         keymap_end_picks(&w.m);
-        assert_true(graveyard_is_empty(&g));
+        assert_true(lazy_free_is_empty(&g));
         assert_int_equal(w.m.keys.count, 1);
-        w.m.graveyard = NULL;
+        w.m.forgotten = NULL;
         fixture_fini(&w);
     }
 }

@@ -692,7 +692,8 @@ static void a_large_waiter_is_freed_bit_by_bit(void **state)
     enum { KEYS = 1000 };
     static uint8_t list[KEYS * 16 + 1]; /* and the NUL of the last one */
     struct waiter *first, *second;
-    struct graveyard g;
+    struct forgotten_keys forgotten;
+    struct lazy_free g;
     struct fixture w;
 
     (void)state;
@@ -701,28 +702,29 @@ static void a_large_waiter_is_freed_bit_by_bit(void **state)
         snprintf((char *)list + (size_t)i * 16 + 8, 9, "/key%04d", i);
     }
     for (int round = 0; round < 3; round++) {
-        graveyard_init(&g);
+        lazy_free_init(&g);
         fixture_init(&w, 0);
-        w.m.graveyard = &g;
+        forgotten_keys_init(&forgotten, &g);
+        w.m.forgotten = &forgotten;
         assert_int_equal(keymap_wait(&w.m, (struct slice){list, KEYS * 16}, KEYS, &w, &first),
                          STORE_OK);
         assert_int_equal(keymap_wait(&w.m, (struct slice){list, 16}, 1, &w, &second), STORE_OK);
         keymap_cancel(&w.m, first);
         assert_int_equal(w.m.waiters, 1);
         assert_int_equal(w.m.keys.count, KEYS);
-        graveyard_free(&g, KEYS / 2);
+        lazy_free_run(&g, KEYS / 2);
         assert_int_equal(w.m.keys.count, KEYS / 2);
         assert_int_equal(keymap_queue_push(&w.m, s("/key0000"), s("v")), STORE_OK);
         expect_woken(&w, second); /* not the one before it, which has gone */
         if (round == 1)
             keymap_clear(&w.m);
         if (round == 2)
-            graveyard_free(&g, SIZE_MAX);
+            lazy_free_run(&g, SIZE_MAX);
         keymap_end_waiters(&w.m);
         assert_true(TAILQ_EMPTY(&w.m.open_waiters));
-        graveyard_free(&g, SIZE_MAX);
-        assert_true(graveyard_is_empty(&g));
-        w.m.graveyard = NULL;
+        lazy_free_run(&g, SIZE_MAX);
+        assert_true(lazy_free_is_empty(&g));
+        w.m.forgotten = NULL;
         keymap_clear(&w.m);
         fixture_fini(&w);
     }

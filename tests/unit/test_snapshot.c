@@ -379,7 +379,7 @@ static void step(struct chance *r, struct store *s, struct batch *batch, int64_t
     blob_unref(out.value != NULL && o.command.kind == COMMAND_QUEUE_POP ? out.value : NULL);
     keymap_pick_end(p);
     if (one_in(r, 4))
-        graveyard_free(&s->graveyard, below(r, 30));
+        lazy_free_run(&s->lazy_free, below(r, 30));
 }
 
 /* A store that has made the same changes. */

@@ -307,22 +307,22 @@ static void what_is_forgotten_is_freed_in_slices(void **state)
     }
     bytes = space_usage(space).bytes;
     assert_true(bytes > 10000);
-    assert_true(graveyard_is_empty(&s.graveyard));
+    assert_true(lazy_free_is_empty(&s.lazy_free));
     apply(&s, space, COMMAND(.kind = COMMAND_SPACE_FORGET));
     assert_int_equal(space_usage(space).keys + space_usage(space).queues, 0);
     assert_int_equal(space_usage(space).bytes, empty);
-    assert_int_equal(s.graveyard.bytes, bytes - empty);
-    for (int i = 0; !graveyard_is_empty(&s.graveyard); i++) {
-        size_t before = s.graveyard.bytes;
+    assert_int_equal(s.lazy_free.bytes, bytes - empty);
+    for (int i = 0; !lazy_free_is_empty(&s.lazy_free); i++) {
+        size_t before = s.lazy_free.bytes;
 
         snprintf(key, sizeof key, "/%d", i);
         apply(&s, space,
               COMMAND(.kind = COMMAND_KEY_SET, .key = slice_str(key), .value = slice_str("v")));
-        graveyard_free(&s.graveyard, 10);
-        assert_in_range(before - s.graveyard.bytes, 1, 2500);
+        lazy_free_run(&s.lazy_free, 10);
+        assert_in_range(before - s.lazy_free.bytes, 1, 2500);
         assert_int_equal(space_usage(space).keys, i + 1);
     }
-    assert_int_equal(s.graveyard.bytes, 0);
+    assert_int_equal(s.lazy_free.bytes, 0);
     assert_int_equal(
         apply(&s, space,
               COMMAND(.kind = COMMAND_KEY_SET, .key = slice_str("/in the worker store"),
@@ -330,7 +330,7 @@ static void what_is_forgotten_is_freed_in_slices(void **state)
             .status,
         STORE_OK);
     apply(&s, space, COMMAND(.kind = COMMAND_WORKER_STORE_DROP, .worker_store = 1));
-    assert_false(graveyard_is_empty(&s.graveyard));
+    assert_false(lazy_free_is_empty(&s.lazy_free));
     store_fini(&s); /* frees the rest */
 }
 

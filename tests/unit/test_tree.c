@@ -39,7 +39,7 @@ static void fixture_fini(struct fixture *w)
     tree_clear(&w->t, NOW);
     assert_int_equal(w->t.bytes, w->bytes);
     assert_int_equal(w->t.count, 1);
-    if (w->t.graveyard == NULL)
+    if (w->t.lazy_free == NULL)
         assert_int_equal(w->t.expiry.count, 0);
     assert_int_equal(w->t.hub.registered, 0);
     tree_fini(&w->t);
@@ -896,7 +896,7 @@ static void operations_are_counted_as_they_end(void **state)
 static void a_large_directory_goes_at_once_and_is_freed_in_slices(void **state)
 {
     enum { COUNT = 1000 };
-    struct graveyard graveyard;
+    struct lazy_free lazy_free;
     struct watch *inside, *missing;
     const struct node *found;
     struct slice where;
@@ -906,8 +906,8 @@ static void a_large_directory_goes_at_once_and_is_freed_in_slices(void **state)
 
     (void)state;
     fixture_init(&w, 0);
-    graveyard_init(&graveyard);
-    w.t.graveyard = &graveyard;
+    lazy_free_init(&lazy_free);
+    w.t.lazy_free = &lazy_free;
     for (int i = 0; i < COUNT; i++) {
         snprintf(path, sizeof path, "/d/%d/k", i);
         must(&w, COMMAND_TREE_SET, path, "v", WITH(.expires_ns = NOW + SECOND));
@@ -925,18 +925,18 @@ static void a_large_directory_goes_at_once_and_is_freed_in_slices(void **state)
     assert_int_equal(missing->subscription.queued, 0);
     expect_missing(&w, "/d/7/k", ETCD_KEY_NOT_FOUND, "/d");
     must(&w, COMMAND_TREE_CREATE, "/d/7/k", "new", NONE);
-    for (int i = 0; !graveyard_is_empty(&graveyard); i++) {
-        size_t before = graveyard.bytes;
+    for (int i = 0; !lazy_free_is_empty(&lazy_free); i++) {
+        size_t before = lazy_free.bytes;
 
-        graveyard_free(&graveyard, 10);
-        assert_in_range(before - graveyard.bytes, 1, 10 * (sizeof(struct node) + 16));
+        lazy_free_run(&lazy_free, 10);
+        assert_in_range(before - lazy_free.bytes, 1, 10 * (sizeof(struct node) + 16));
         assert_int_equal(w.t.count, 4 + 1);
         assert_int_equal(tree_get(&w.t, slice_str("/d/7/k"), &found, &where), ETCD_OK);
         assert_true(slice_is(blob_slice(found->value), "new"));
         while (tree_next_expiry(&w.t, &at) && at < NOW + 2 * SECOND)
             ; /* deadlines of those who are gone are passed over */
     }
-    assert_int_equal(graveyard.bytes, 0);
+    assert_int_equal(lazy_free.bytes, 0);
     assert_true(tree_next_expiry(&w.t, &at) && at == NOW + 2 * SECOND);
     watch_close(&w.t.hub, inside);
     watch_close(&w.t.hub, missing);
@@ -947,9 +947,9 @@ static void a_large_directory_goes_at_once_and_is_freed_in_slices(void **state)
             must(&w, COMMAND_TREE_DELETE, "/d/7", "", WITH(.recursive = true));
     }
     must(&w, COMMAND_TREE_DELETE, "/d", "", WITH(.recursive = true));
-    assert_false(graveyard_is_empty(&graveyard));
+    assert_false(lazy_free_is_empty(&lazy_free));
     fixture_fini(&w); /* frees the rest */
-    assert_true(graveyard_is_empty(&graveyard));
+    assert_true(lazy_free_is_empty(&lazy_free));
 }
 
 int main(void)

@@ -20,7 +20,7 @@ struct side {
     struct ready_list ready;
     struct reserve reserve;
     struct quota quota;
-    struct graveyard graveyard;
+    struct lazy_free lazy_free;
     struct tree t;
 };
 
@@ -34,15 +34,15 @@ static void side_init(struct side *s)
 {
     ready_list_init(&s->ready);
     reserve_init(&s->reserve);
-    graveyard_init(&s->graveyard);
+    lazy_free_init(&s->lazy_free);
     s->quota = (struct quota){0};
     tree_init(&s->t, &s->ready, &s->reserve, 7, &s->quota);
-    s->t.graveyard = &s->graveyard;
+    s->t.lazy_free = &s->lazy_free;
 }
 
 static void side_fini(struct side *s)
 {
-    graveyard_free(&s->graveyard, SIZE_MAX);
+    lazy_free_run(&s->lazy_free, SIZE_MAX);
     assert_false(s->t.keeps_past);
     assert_int_equal(s->t.cuts, 0);
     assert_int_equal(s->t.past_bytes, 0);
@@ -305,7 +305,7 @@ static void take_random_steps(struct twins *w, size_t steps, size_t *read)
             close_reading(r);
         }
         if (below(w, 2) == 0)
-            graveyard_free(&w->read.graveyard, 1 + below(w, 5));
+            lazy_free_run(&w->read.lazy_free, 1 + below(w, 5));
         if (below(w, 50) == 0)
             compare(w);
     }
@@ -327,7 +327,7 @@ static void a_reader_sees_one_moment_whatever_changes(void **state)
         print_message("seed %u\n", seed);
         twins_init(&w, seed);
         if (seed % 3 == 0)
-            w.read.t.graveyard = NULL; /* what goes is freed at once */
+            w.read.t.lazy_free = NULL; /* what goes is freed at once */
         if (seed % 2 == 0)
             w.read.t.cut_from = 3;
         take_random_steps(&w, 3000, &read);
@@ -402,10 +402,10 @@ static void what_was_removed_before_is_passed_in_slices(void **state)
         finish(&first, 100000);
         for (int i = 0; i < 5; i++) {
             assert_false(run_reading(&second, 100));
-            graveyard_free(&w.read.graveyard, 30);
+            lazy_free_run(&w.read.lazy_free, 30);
         }
         finish(&second, 1000);
-        graveyard_free(&w.read.graveyard, SIZE_MAX);
+        lazy_free_run(&w.read.lazy_free, SIZE_MAX);
         assert_true(tree_is_small(&w.read.t, find(&w.read.t, "/d")));
         find(&w.twin.t, "/d");
         twins_fini(&w);
@@ -471,24 +471,24 @@ static void a_long_value_is_read_in_slices(void **state)
 static void what_was_written_in_vain_is_freed_bit_by_bit(void **state)
 {
     const size_t len = 4 << 20;
-    struct graveyard *g;
+    struct lazy_free *g;
     size_t before, steps = 0;
     struct reading r;
     struct twins w;
 
     (void)state;
     twins_init(&w, 1);
-    g = &w.read.graveyard;
+    g = &w.read.lazy_free;
     set_long(&w, "/k", len);
-    graveyard_free(g, SIZE_MAX);
+    lazy_free_run(g, SIZE_MAX);
     before = account.total;
     assert_true(open_reading(&w, "/k", false, false, &r));
     assert_false(run_reading(&r, 2 * (int64_t)len - 1000)); /* all but its end */
     assert_true(account.total > before + 5 * len);
     close_reading(&r);
     assert_true(account.total > before + 5 * len);
-    for (; !graveyard_is_empty(g); steps++)
-        graveyard_free(g, 64);
+    for (; !lazy_free_is_empty(g); steps++)
+        lazy_free_run(g, 64);
     assert_in_range(steps, 3, 20);
     assert_int_equal(account.total, before);
     twins_fini(&w);
@@ -562,7 +562,7 @@ static void a_reader_without_memory_fails_and_frees_all(void **state)
             continue;
         done = state_now == TREE_READ_DONE;
         tree_reader_close(r);
-        graveyard_free(&w.read.graveyard, SIZE_MAX);
+        lazy_free_run(&w.read.lazy_free, SIZE_MAX);
         assert_int_equal(account.total, before);
         assert_in_range(room, 0, 2000000);
     }
