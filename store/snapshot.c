@@ -137,14 +137,13 @@ static struct space_state state_of(const struct space *space)
 /* Worker stores first: the state has the last number there was. */
 static void put_state(struct snapshot *s, const struct space *space)
 {
-    const struct space_state state = state_of(space);
     struct change change = {.kind = CHANGE_WORKER_STORE_OPEN};
 
     for (size_t i = 0; i < space->worker_stores.count; i++) {
         change.store_id = space->worker_stores.items[i]->id;
         ahead_put(&s->ahead, space->name, &change, NULL, false);
     }
-    change = (struct change){.kind = CHANGE_SNAPSHOT_SPACE, .space_state = &state};
+    change = (struct change){.kind = CHANGE_SNAPSHOT_SPACE, .space_state = state_of(space)};
     ahead_put(&s->ahead, space->name, &change, NULL, false);
 }
 
@@ -253,14 +252,12 @@ struct snapshot *snapshot_begin(struct store *store)
 
 static bool write_event(const struct tree_event *e, const char *name, struct batch *out)
 {
-    const struct event_state state = {
-        .action = e->action,
-        .refresh = e->refresh,
-        .has_prev = e->has_prev,
-        .node = e->node,
-        .prev = e->prev,
-    };
-    const struct change change = {.kind = CHANGE_SNAPSHOT_EVENT, .event_state = &state};
+    const struct change change = {.kind = CHANGE_SNAPSHOT_EVENT,
+                                  .event_state = {.action = e->action,
+                                                  .refresh = e->refresh,
+                                                  .has_prev = e->has_prev,
+                                                  .node = e->node,
+                                                  .prev = e->prev}};
 
     return batch_add(out, name, &change);
 }

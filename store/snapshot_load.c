@@ -76,13 +76,13 @@ static bool load(struct store *s, const struct record *r)
     case CHANGE_RUN_PUT:
         return load_change(s, space, c);
     case CHANGE_SNAPSHOT_SPACE:
-        return load_space(space, c->space_state);
+        return load_space(space, &c->space_state);
     case CHANGE_SNAPSHOT_KEYS:
         return expect_keys(space, c);
     case CHANGE_SNAPSHOT_NODE:
         return tree_load_node(&space->tree, &c->node_state);
     case CHANGE_SNAPSHOT_EVENT:
-        return tree_load_event(&space->tree, c->event_state);
+        return tree_load_event(&space->tree, &c->event_state);
     case CHANGE_SNAPSHOT_SESSION:
         return session_load(&space->sessions, &c->session_state);
     case CHANGE_SNAPSHOT_HELD:

@@ -24,9 +24,9 @@
  * them, so it cannot lead from then on; those that can have read all of them, so nothing is lost.
  */
 #ifndef ENTRY_VERSION_MAX
-#define ENTRY_VERSION_MAX 3u
+#define ENTRY_VERSION_MAX 4u
 #endif
-#define ENTRY_VERSION_MIN 3u
+#define ENTRY_VERSION_MIN 4u
 
 struct log_entry {
     uint8_t version;

@@ -41,13 +41,11 @@ enum change_kind {
     CHANGE_SNAPSHOT_EVENT = 72,
     CHANGE_SNAPSHOT_END = 75,
     CHANGE_SNAPSHOT_KEYS = 76,
-    /* Those of sessions; but for the first they have one number in a Record, and 81 and more is
-     * that of the message Session in there. */
     CHANGE_SESSION_DONE = 80,
     CHANGE_SESSION_BIND = 82,
     CHANGE_SESSION_END = 83,
-    CHANGE_SNAPSHOT_SESSION = 84, /* only in snapshots, as that above */
-    CHANGE_SNAPSHOT_HELD = 85,    /* behind it: `put`, of which the key is session_state.key */
+    CHANGE_SNAPSHOT_SESSION = 84, /* only in snapshots, and the next one, too */
+    CHANGE_SNAPSHOT_HELD = 85,    /* `put`, behind its session: the key is the session's id */
     CHANGE_SESSION_MEMO = 86,
 };
 
@@ -183,7 +181,7 @@ struct node_state {
     uint64_t deadline;  /* expiry_node.order */
 };
 
-/* SNAPSHOT_EVENT: the keys of both nodes are the same. */
+/* SNAPSHOT_EVENT: the key of both nodes is that of `node`. */
 struct event_state {
     enum etcd_action action;
     bool refresh;
@@ -248,9 +246,9 @@ struct change {
         int64_t by_ns;     /* TREE_POSTPONE: more than 0 */
         uint64_t store_id; /* WORKER_STORE_… */
         struct run_put run_put;
-        const struct space_state *space_state;
+        struct space_state space_state;
         struct node_state node_state;
-        const struct event_state *event_state;
+        struct event_state event_state;
         struct session_done done;
         struct session_bind bind;
         struct session_memo memo;
@@ -260,6 +258,5 @@ struct change {
                              there are of this worker store or space */
     };
     uint8_t number[CHANGE_NUMBER_MAX]; /* live: KEY_PUT of a number: its text, to which put.value
-                                          points; so a change is not copied. SESSION_DONE that was
-                                          decoded: its answer */
+                                          points; so a change is not copied */
 };

@@ -4,7 +4,7 @@
  * A file is a header and frames, one behind the other without gaps. The header:
  *
  *      0   8 bytes  "rdzvjrnl" (a segment of the journal) or "rdzvsnap" (a snapshot)
- *      8   u32      version of the format: 2
+ *      8   u32      version of the format: 3
  *     12   u32      0
  *     16   u64      number: of a segment's first batch; of the last batch in a snapshot
  *     24   u64      id of the data directory, random; files of another one are refused
@@ -45,7 +45,7 @@
 
 #define FILE_HEADER_SIZE  48u
 #define FRAME_HEADER_SIZE 32u
-#define FILE_VERSION      2u
+#define FILE_VERSION      3u
 
 enum file_kind { FILE_JOURNAL, FILE_SNAPSHOT };
 

@@ -1,338 +1,338 @@
-/* Changes become bytes. See record.h for the contract; record_decode.c has the way back. */
+/* Changes become bytes, and bytes become changes again, by one table. See record.h for the
+ * contract. */
 #include "store/disk/record.h"
 
 #include <stdlib.h>
 
-#include "proto/record.pb-c.h"
-#include "proto/relay.h"
+#include "proto/c10d.h"
 
-static ProtobufCBinaryData bytes_of(struct slice s)
-{
-    return (ProtobufCBinaryData){.len = s.len, .data = (uint8_t *)(uintptr_t)s.ptr};
-}
+/* --- The table: which fields the message of each kind has, and where they are in the change. It
+ * says the same as proto/record.proto; test_record compares the two. --- */
 
-/* A record and the message of its kind. */
-struct packed {
-    Rdzv__Record record;
-    union {
-        Rdzv__KeyPut key_put;
-        Rdzv__KeyPatch key_patch;
-        Rdzv__KeyAppend key_append;
-        Rdzv__QueuePush queue_push;
-        Rdzv__TreePut tree_put;
-        Rdzv__TreeRemove tree_remove;
-        Rdzv__RunPut run_put;
-        Rdzv__SpaceState space_state;
-        Rdzv__TreeNode tree_node;
-        Rdzv__SessionDone session_done;
-        struct {
-            Rdzv__Session session;
-            union {
-                Rdzv__SessionBind session_bind;
-                Rdzv__SessionState session_state;
-                Rdzv__SessionHeld session_held;
-                Rdzv__SessionMemo session_memo;
-            };
-        };
-        struct {
-            Rdzv__TreeEvent event;
-            Rdzv__EventNode node, prev;
-        } tree_event;
-    };
+enum field_type {
+    BYTES, /* struct slice */
+    BOOL,
+    U8,
+    U16,
+    U64,
+    ENUM,  /* of `first` to `last` */
+    FIXED, /* int64_t, or a uint64_t of which most values are large: eight bytes */
 };
 
-static void pack_put(const struct key_put *c, struct packed *p)
+struct field {
+    uint8_t number; /* in the message; they ascend. 0: no field */
+    uint8_t type;
+    uint16_t offset; /* in struct change */
+    uint8_t first, last;
+};
+
+#define FIELDS_MAX 21
+
+struct message {
+    struct field fields[FIELDS_MAX];          /* the last one has the number 0 */
+    bool (*is_valid)(const struct change *c); /* the fields agree with each other; NULL: always */
+};
+
+/* A MULTI_SET is walked by its lengths, so they have to agree with the bytes. */
+static bool are_pairs(const struct change *c)
 {
-    rdzv__key_put__init(&p->key_put);
-    p->key_put.key = bytes_of(c->key);
-    p->key_put.value = bytes_of(c->value);
-    p->record.key_put = &p->key_put;
+    struct slice items = c->put_all.pairs, blob;
+    size_t count = 0;
+
+    while (c10d_next_blob(&items, &blob))
+        count++;
+    return items.len == 0 && count % 2 == 0;
 }
 
-static void pack_append(const struct key_append *c, struct packed *p)
+static bool moves_deadlines(const struct change *c)
 {
-    rdzv__key_append__init(&p->key_append);
-    p->key_append.key = bytes_of(c->key);
-    p->key_append.bytes = bytes_of(c->bytes);
-    p->record.key_append = &p->key_append;
+    return c->by_ns > 0;
 }
 
-static void pack_push(const struct queue_push *c, struct packed *p)
+static bool is_tree_node(const struct change *c)
 {
-    rdzv__queue_push__init(&p->queue_push);
-    p->queue_push.queue = bytes_of(c->queue);
-    p->queue_push.value = bytes_of(c->value);
-    p->record.queue_push = &p->queue_push;
+    return !c->node_state.dir || c->node_state.value.len == 0;
 }
 
-static void pack_patch(const struct key_patch *c, struct packed *p)
+static bool is_tree_event(const struct change *c)
 {
-    rdzv__key_patch__init(&p->key_patch);
-    p->key_patch.key = bytes_of(c->key);
-    p->key_patch.offset = c->offset;
-    p->key_patch.removed = c->removed;
-    p->key_patch.bytes = bytes_of(c->bytes);
-    p->record.key_patch = &p->key_patch;
+    const struct event_state *e = &c->event_state;
+
+    return (e->node.has_value || e->node.value.len == 0) &&
+           (e->prev.has_value || e->prev.value.len == 0);
 }
 
-static void pack_tree_put(const struct tree_put *c, struct packed *p)
+static bool has_session_key(const struct change *c)
 {
-    rdzv__tree_put__init(&p->tree_put);
-    p->tree_put.action = (Rdzv__TreeAction)c->action;
-    p->tree_put.path = bytes_of(c->path);
-    p->tree_put.value = bytes_of(c->value);
-    p->tree_put.keep_value = c->keep_value;
-    p->tree_put.dir = c->dir;
-    p->tree_put.refresh = c->refresh;
-    p->tree_put.expires_ns = c->expires_ns;
-    p->tree_put.now_ns = c->now_ns;
-    p->record.tree_put = &p->tree_put;
+    return c->put.key.len == SESSION_KEY_SIZE;
 }
 
-static void pack_tree_remove(const struct tree_remove *c, struct packed *p)
+#define AT(member) offsetof(struct change, member)
+
+static const struct message messages[] = {
+    [CHANGE_KEY_PUT] = {{{1, BYTES, AT(put.key)}, {2, BYTES, AT(put.value)}}},
+    [CHANGE_KEY_PATCH] = {{{1, BYTES, AT(patch.key)},
+                           {2, U64, AT(patch.offset)},
+                           {3, U64, AT(patch.removed)},
+                           {4, BYTES, AT(patch.bytes)}}},
+    [CHANGE_KEY_APPEND] = {{{1, BYTES, AT(append.key)}, {2, BYTES, AT(append.bytes)}}},
+    [CHANGE_KEY_DELETE] = {{{1, BYTES, AT(delete.key)}}},
+    [CHANGE_KEY_PUT_ALL] = {{{1, BYTES, AT(put_all.pairs)}}, are_pairs},
+    [CHANGE_QUEUE_PUSH] = {{{1, BYTES, AT(push.queue)}, {2, BYTES, AT(push.value)}}},
+    [CHANGE_QUEUE_POP] = {{{1, BYTES, AT(pop.queue)}}},
+    [CHANGE_BARRIER_OPEN] = {{{1, BYTES, AT(put.key)}, {2, BYTES, AT(put.value)}}},
+    [CHANGE_TREE_PUT] = {{{1, ENUM, AT(tree_put.action), ETCD_SET, ETCD_COMPARE_AND_SWAP},
+                          {2, BYTES, AT(tree_put.path)},
+                          {3, BYTES, AT(tree_put.value)},
+                          {4, BOOL, AT(tree_put.keep_value)},
+                          {5, BOOL, AT(tree_put.dir)},
+                          {6, BOOL, AT(tree_put.refresh)},
+                          {7, FIXED, AT(tree_put.expires_ns)},
+                          {8, FIXED, AT(tree_put.now_ns)}}},
+    [CHANGE_TREE_REMOVE] = {{{1, ENUM, AT(tree_remove.action), ETCD_DELETE, ETCD_EXPIRE},
+                             {2, BYTES, AT(tree_remove.path)},
+                             {3, FIXED, AT(tree_remove.now_ns)}}},
+    [CHANGE_TREE_POSTPONE] = {{{1, FIXED, AT(by_ns)}}, moves_deadlines},
+    [CHANGE_SPACE_RESET] = {{{1, FIXED, AT(now_ns)}}},
+    [CHANGE_SPACE_FORGET] = {{{1, FIXED, AT(now_ns)}}},
+    [CHANGE_WORKER_STORE_OPEN] = {{{1, U64, AT(store_id)}}},
+    [CHANGE_WORKER_STORE_DROP] = {{{1, U64, AT(store_id)}}},
+    [CHANGE_RUN_PUT] = {{{1, BYTES, AT(run_put.key)},
+                         {2, ENUM, AT(run_put.placement), WORKER_STORE_UNKNOWN,
+                          WORKER_STORE_WORKER0},
+                         {3, BYTES, AT(run_put.address)},
+                         {4, U16, AT(run_put.port)},
+                         {5, U64, AT(run_put.worker_store)},
+                         {6, FIXED, AT(run_put.round)}}},
+    [CHANGE_RUN_DELETE] = {{{1, BYTES, AT(name)}}},
+    [CHANGE_SNAPSHOT_SPACE] = {{{1, U64, AT(space_state.last_worker_store)},
+                                {2, U64, AT(space_state.tree_index)},
+                                {3, U64, AT(space_state.oldest_event)},
+                                {4, U64, AT(space_state.next_deadline)},
+                                {5, U64, AT(space_state.nodes)},
+                                {6, U64, AT(space_state.expired)},
+                                {7, U64, AT(space_state.succeeded[0])},
+                                {8, U64, AT(space_state.failed[0])},
+                                {9, U64, AT(space_state.succeeded[1])},
+                                {10, U64, AT(space_state.failed[1])},
+                                {11, U64, AT(space_state.succeeded[2])},
+                                {12, U64, AT(space_state.failed[2])},
+                                {13, U64, AT(space_state.succeeded[3])},
+                                {14, U64, AT(space_state.failed[3])},
+                                {15, U64, AT(space_state.succeeded[4])},
+                                {16, U64, AT(space_state.failed[4])},
+                                {17, U64, AT(space_state.succeeded[5])},
+                                {18, U64, AT(space_state.failed[5])},
+                                {19, U64, AT(space_state.succeeded[6])},
+                                {20, U64, AT(space_state.failed[6])}}},
+    [CHANGE_SNAPSHOT_NODE] = {{{1, BYTES, AT(node_state.path)},
+                               {2, BYTES, AT(node_state.value)},
+                               {3, BOOL, AT(node_state.dir)},
+                               {4, U64, AT(node_state.created)},
+                               {5, U64, AT(node_state.modified)},
+                               {6, FIXED, AT(node_state.expires_ns)},
+                               {7, U64, AT(node_state.deadline)}},
+                              is_tree_node},
+    [CHANGE_SNAPSHOT_EVENT] = {{{1, ENUM, AT(event_state.action), ETCD_SET, ETCD_EXPIRE},
+                                {2, BYTES, AT(event_state.node.key)},
+                                {3, BOOL, AT(event_state.refresh)},
+                                {4, BYTES, AT(event_state.node.value)},
+                                {5, BOOL, AT(event_state.node.has_value)},
+                                {6, BOOL, AT(event_state.node.dir)},
+                                {7, BOOL, AT(event_state.node.has_expiration)},
+                                {8, FIXED, AT(event_state.node.expires_ns)},
+                                {9, FIXED, AT(event_state.node.ttl_s)},
+                                {10, U64, AT(event_state.node.modified)},
+                                {11, U64, AT(event_state.node.created)},
+                                {12, BOOL, AT(event_state.has_prev)},
+                                {13, BYTES, AT(event_state.prev.value)},
+                                {14, BOOL, AT(event_state.prev.has_value)},
+                                {15, BOOL, AT(event_state.prev.dir)},
+                                {16, BOOL, AT(event_state.prev.has_expiration)},
+                                {17, FIXED, AT(event_state.prev.expires_ns)},
+                                {18, FIXED, AT(event_state.prev.ttl_s)},
+                                {19, U64, AT(event_state.prev.modified)},
+                                {20, U64, AT(event_state.prev.created)}},
+                               is_tree_event},
+    [CHANGE_SNAPSHOT_END] = {{{1, U64, AT(records)}}},
+    [CHANGE_SNAPSHOT_KEYS] = {{{1, U64, AT(records)}}},
+    [CHANGE_SESSION_DONE] = {{{1, FIXED, AT(done.id)},
+                              {2, U64, AT(done.number)},
+                              {3, U8, AT(done.flags)},
+                              {4, BOOL, AT(done.popped)},
+                              {5, BYTES, AT(done.answer)}}},
+    [CHANGE_SESSION_BIND] = {{{1, FIXED, AT(bind.id)},
+                              {2, BOOL, AT(bind.is_worker)},
+                              {3, U64, AT(bind.worker_store)}}},
+    [CHANGE_SESSION_END] = {{{1, FIXED, AT(session)}}},
+    [CHANGE_SNAPSHOT_SESSION] = {{{1, FIXED, AT(session_state.id)},
+                                  {2, U64, AT(session_state.number)},
+                                  {3, U8, AT(session_state.flags)},
+                                  {4, BOOL, AT(session_state.is_worker)},
+                                  {5, U64, AT(session_state.worker_store)},
+                                  {6, BYTES, AT(session_state.answer)},
+                                  {7, BYTES, AT(session_state.memo)}}},
+    [CHANGE_SNAPSHOT_HELD] = {{{1, BYTES, AT(put.key)}, {2, BYTES, AT(put.value)}},
+                              has_session_key},
+    [CHANGE_SESSION_MEMO] = {{{1, FIXED, AT(memo.id)}, {2, BYTES, AT(memo.bytes)}}},
+};
+
+#define MESSAGE_COUNT (sizeof messages / sizeof *messages)
+
+/* --- Protobuf's encoding: a field is a tag, of its number and the kind of its value, and the
+ * value. Fields that are zero or empty are left out. --- */
+
+enum wire_type { WIRE_VARINT = 0, WIRE_FIXED = 1, WIRE_BYTES = 2 };
+
+#define VARINT_MAX 10
+
+/* Fields of a Batch; and of a Record, beside the change, whose number is its kind. */
+enum { BATCH_NUMBER = 1, BATCH_RECORD = 2, BATCH_TIME = 3 };
+enum { RECORD_SPACE = 1, RECORD_WORKER_STORE = 2 };
+
+#define TIME_SIZE 9 /* of BATCH_TIME, with its tag */
+
+static enum wire_type wire_type_of(const struct field *f)
 {
-    rdzv__tree_remove__init(&p->tree_remove);
-    p->tree_remove.action = (Rdzv__TreeAction)c->action;
-    p->tree_remove.path = bytes_of(c->path);
-    p->tree_remove.now_ns = c->now_ns;
-    p->record.tree_remove = &p->tree_remove;
+    return f->type == BYTES ? WIRE_BYTES : f->type == FIXED ? WIRE_FIXED : WIRE_VARINT;
 }
 
-static void pack_run(const struct run_put *c, struct packed *p)
+static size_t varint_size(uint64_t v)
 {
-    rdzv__run_put__init(&p->run_put);
-    p->run_put.key = bytes_of(c->key);
-    p->run_put.placement = (Rdzv__Placement)c->placement;
-    p->run_put.address = bytes_of(c->address);
-    p->run_put.port = c->port;
-    p->run_put.worker_store = c->worker_store;
-    p->run_put.round = c->round;
-    p->record.run_put = &p->run_put;
+    size_t size = 1;
+
+    for (; v > 0x7f; v >>= 7)
+        size++;
+    return size;
 }
 
-static void pack_space(const struct space_state *c, struct packed *p)
+static size_t tag_size(uint64_t number)
 {
-    rdzv__space_state__init(&p->space_state);
-    p->space_state.last_worker_store = c->last_worker_store;
-    p->space_state.tree_index = c->tree_index;
-    p->space_state.oldest_event = c->oldest_event;
-    p->space_state.next_deadline = c->next_deadline;
-    p->space_state.expired = c->expired;
-    p->space_state.succeeded = (uint64_t *)(uintptr_t)c->succeeded;
-    p->space_state.n_succeeded = SPACE_STATE_COUNTERS;
-    p->space_state.failed = (uint64_t *)(uintptr_t)c->failed;
-    p->space_state.n_failed = SPACE_STATE_COUNTERS;
-    p->space_state.nodes = c->nodes;
-    p->record.snapshot_space = &p->space_state;
+    return number < 16 ? 1 : 2;
 }
 
-static void pack_node(const struct node_state *c, struct packed *p)
+static size_t bytes_size(uint64_t number, size_t len)
 {
-    rdzv__tree_node__init(&p->tree_node);
-    p->tree_node.path = bytes_of(c->path);
-    p->tree_node.value = bytes_of(c->value);
-    p->tree_node.dir = c->dir;
-    p->tree_node.created = c->created;
-    p->tree_node.modified = c->modified;
-    p->tree_node.expires_ns = c->expires_ns;
-    p->tree_node.deadline = c->deadline;
-    p->record.snapshot_node = &p->tree_node;
+    return tag_size(number) + varint_size(len) + len;
 }
 
-static void pack_event_node(const struct etcd_node *c, Rdzv__EventNode *m)
+static void batch_put_varint(struct batch *b, uint64_t v)
 {
-    rdzv__event_node__init(m);
-    m->value = bytes_of(c->value);
-    m->has_value = c->has_value;
-    m->dir = c->dir;
-    m->has_expiration = c->has_expiration;
-    m->expires_ns = c->expires_ns;
-    m->ttl_s = c->ttl_s;
-    m->modified = c->modified;
-    m->created = c->created;
+    for (; v > 0x7f; v >>= 7)
+        b->bytes[b->len++] = (uint8_t)(v | 0x80);
+    b->bytes[b->len++] = (uint8_t)v;
 }
 
-static void pack_event(const struct event_state *c, struct packed *p)
+static void batch_put_tag(struct batch *b, uint64_t number, enum wire_type type)
 {
-    Rdzv__TreeEvent *m = &p->tree_event.event;
-
-    rdzv__tree_event__init(m);
-    m->action = (Rdzv__TreeAction)c->action;
-    m->path = bytes_of(c->node.key);
-    m->refresh = c->refresh;
-    pack_event_node(&c->node, &p->tree_event.node);
-    m->node = &p->tree_event.node;
-    if (c->has_prev) {
-        pack_event_node(&c->prev, &p->tree_event.prev);
-        m->prev = &p->tree_event.prev;
-    }
-    p->record.snapshot_event = m;
+    batch_put_varint(b, number << 3 | type);
 }
 
-static void pack_done(const struct session_done *c, struct packed *p)
+static void batch_put_number(struct batch *b, uint64_t number, uint64_t v)
 {
-    Rdzv__SessionDone *m = &p->session_done;
-
-    rdzv__session_done__init(m);
-    m->id = c->id;
-    m->number = c->number;
-    m->flags = c->flags & ~(uint32_t)RELAY_ANSWERED;
-    m->popped = c->popped;
-    if (c->answer.len == 8) {
-        m->answer_case = RDZV__SESSION_DONE__ANSWER_INTEGER;
-        m->integer = (int64_t)bytes_get_u64(c->answer.ptr);
-    } else if (c->answer.len != 0) {
-        m->answer_case = RDZV__SESSION_DONE__ANSWER_BYTES;
-        m->bytes = bytes_of(c->answer);
-    }
-    p->record.session_done = m;
+    batch_put_tag(b, number, WIRE_VARINT);
+    batch_put_varint(b, v);
 }
 
-static void pack_bind(const struct session_bind *c, struct packed *p)
+static void batch_put_fixed(struct batch *b, uint64_t number, uint64_t v)
 {
-    rdzv__session_bind__init(&p->session_bind);
-    p->session_bind.id = c->id;
-    p->session_bind.is_worker = c->is_worker;
-    p->session_bind.worker_store = c->worker_store;
-    p->session.bind = &p->session_bind;
+    batch_put_tag(b, number, WIRE_FIXED);
+    bytes_put_u64(b->bytes + b->len, v);
+    b->len += 8;
 }
 
-static void pack_session_state(const struct session_state *c, struct packed *p)
+/* The tag and the length: so many bytes are to follow. */
+static void batch_put_length(struct batch *b, uint64_t number, size_t len)
 {
-    rdzv__session_state__init(&p->session_state);
-    p->session_state.id = c->id;
-    p->session_state.number = c->number;
-    p->session_state.flags = c->flags;
-    p->session_state.is_worker = c->is_worker;
-    p->session_state.worker_store = c->worker_store;
-    p->session_state.answer = bytes_of(c->answer);
-    p->session_state.memo = bytes_of(c->memo);
-    p->session.state = &p->session_state;
+    batch_put_tag(b, number, WIRE_BYTES);
+    batch_put_varint(b, len);
 }
 
-static void pack_held(const struct key_put *c, struct packed *p)
+static void batch_put_bytes(struct batch *b, uint64_t number, struct slice s)
 {
-    rdzv__session_held__init(&p->session_held);
-    p->session_held.id = bytes_get_u64(c->key.ptr);
-    p->session_held.bytes = bytes_of(c->value);
-    p->session.held = &p->session_held;
+    batch_put_length(b, number, s.len);
+    memcpy(b->bytes + b->len, s.ptr, s.len);
+    b->len += s.len;
 }
 
-static void pack_memo(const struct session_memo *c, struct packed *p)
-{
-    rdzv__session_memo__init(&p->session_memo);
-    p->session_memo.id = c->id;
-    p->session_memo.bytes = bytes_of(c->bytes);
-    p->session.memo = &p->session_memo;
-}
+/* --- Changes to bytes. --- */
 
-static void pack_session(const struct change *c, struct packed *p)
+/* The field as a number; of BYTES their length. */
+static uint64_t field_get(const struct field *f, const struct change *c)
 {
-    rdzv__session__init(&p->session);
-    p->record.change_case = RDZV__RECORD__CHANGE_SESSION;
-    p->record.session = &p->session;
-    p->session.what_case =
-        (Rdzv__Session__WhatCase)(c->kind - CHANGE_SESSION_BIND + RDZV__SESSION__WHAT_BIND);
-    if (c->kind == CHANGE_SESSION_BIND)
-        pack_bind(&c->bind, p);
-    else if (c->kind == CHANGE_SESSION_END)
-        p->session.end = c->session;
-    else if (c->kind == CHANGE_SNAPSHOT_SESSION)
-        pack_session_state(&c->session_state, p);
-    else if (c->kind == CHANGE_SESSION_MEMO)
-        pack_memo(&c->memo, p);
-    else
-        pack_held(&c->put, p);
-}
+    const void *at = (const uint8_t *)c + f->offset;
 
-/* What only snapshots have. */
-static void pack_state(const struct change *c, struct packed *p)
-{
-    if (c->kind == CHANGE_SNAPSHOT_SPACE)
-        pack_space(c->space_state, p);
-    else if (c->kind == CHANGE_SNAPSHOT_NODE)
-        pack_node(&c->node_state, p);
-    else if (c->kind == CHANGE_SNAPSHOT_EVENT)
-        pack_event(c->event_state, p);
-    else
-        p->record.snapshot_end = c->records; /* and snapshot_keys, the same member of the union */
-}
-
-static void pack(const char *space, const struct change *c, struct packed *p)
-{
-    rdzv__record__init(&p->record);
-    p->record.space = bytes_of(slice_str(space));
-    p->record.worker_store = c->worker_store;
-    p->record.change_case = (Rdzv__Record__ChangeCase)c->kind;
-    switch (c->kind) {
-    case CHANGE_NONE:
-        break;
-    case CHANGE_KEY_PUT:
-    case CHANGE_BARRIER_OPEN:
-        pack_put(&c->put, p);
-        break;
-    case CHANGE_KEY_PATCH:
-        pack_patch(&c->patch, p);
-        break;
-    case CHANGE_KEY_APPEND:
-        pack_append(&c->append, p);
-        break;
-    case CHANGE_KEY_PUT_ALL:
-        p->record.key_put_all = bytes_of(c->put_all.pairs);
-        break;
-    case CHANGE_QUEUE_PUSH:
-        pack_push(&c->push, p);
-        break;
-    case CHANGE_TREE_PUT:
-        pack_tree_put(&c->tree_put, p);
-        break;
-    case CHANGE_TREE_REMOVE:
-        pack_tree_remove(&c->tree_remove, p);
-        break;
-    case CHANGE_SPACE_RESET:
-        p->record.space_reset = c->now_ns;
-        break;
-    case CHANGE_TREE_POSTPONE:
-        p->record.tree_postpone = c->by_ns;
-        break;
-    case CHANGE_SPACE_FORGET:
-        p->record.space_forget = true;
-        break;
-    case CHANGE_WORKER_STORE_OPEN:
-    case CHANGE_WORKER_STORE_DROP:
-        p->record.worker_store_open = c->store_id; /* the same member of the union */
-        break;
-    case CHANGE_RUN_PUT:
-        pack_run(&c->run_put, p);
-        break;
-    case CHANGE_KEY_DELETE:
-        p->record.key_delete = bytes_of(c->delete.key);
-        break;
-    case CHANGE_QUEUE_POP:
-        p->record.queue_pop = bytes_of(c->pop.queue);
-        break;
-    case CHANGE_RUN_DELETE:
-        p->record.run_delete = bytes_of(c->name);
-        break;
-    case CHANGE_SNAPSHOT_SPACE:
-    case CHANGE_SNAPSHOT_NODE:
-    case CHANGE_SNAPSHOT_EVENT:
-    case CHANGE_SNAPSHOT_END:
-    case CHANGE_SNAPSHOT_KEYS:
-        pack_state(c, p);
-        break;
-    case CHANGE_SESSION_DONE:
-        pack_done(&c->done, p);
-        break;
-    case CHANGE_SESSION_BIND:
-    case CHANGE_SESSION_END:
-    case CHANGE_SNAPSHOT_SESSION:
-    case CHANGE_SNAPSHOT_HELD:
-    case CHANGE_SESSION_MEMO:
-        pack_session(c, p);
-        break;
+    switch (f->type) {
+    case BYTES:
+        return ((const struct slice *)at)->len;
+    case BOOL:
+        return *(const bool *)at;
+    case U8:
+        return *(const uint8_t *)at;
+    case U16:
+        return *(const uint16_t *)at;
+    case ENUM:
+        return *(const unsigned *)at;
+    default:
+        return *(const uint64_t *)at;
     }
 }
+
+static size_t message_size(const struct message *m, const struct change *c)
+{
+    size_t size = 0;
+
+    for (const struct field *f = m->fields; f->number != 0; f++) {
+        uint64_t v = field_get(f, c);
+
+        if (v == 0)
+            continue;
+        size += tag_size(f->number) + (f->type == FIXED ? 8 : varint_size(v));
+        if (f->type == BYTES)
+            size += v;
+    }
+    return size;
+}
+
+static void message_put(const struct message *m, const struct change *c, struct batch *b)
+{
+    for (const struct field *f = m->fields; f->number != 0; f++) {
+        const void *at = (const uint8_t *)c + f->offset;
+        uint64_t v = field_get(f, c);
+
+        if (v == 0)
+            continue;
+        if (f->type == BYTES)
+            batch_put_bytes(b, f->number, *(const struct slice *)at);
+        else if (f->type == FIXED)
+            batch_put_fixed(b, f->number, v);
+        else
+            batch_put_number(b, f->number, v);
+    }
+}
+
+static size_t record_size(struct slice space, const struct change *c, size_t message)
+{
+    size_t size = bytes_size((uint64_t)c->kind, message);
+
+    if (space.len != 0)
+        size += bytes_size(RECORD_SPACE, space.len);
+    if (c->worker_store != 0)
+        size += tag_size(RECORD_WORKER_STORE) + varint_size(c->worker_store);
+    return size;
+}
+
+static void record_put(struct batch *b, struct slice space, const struct change *c, size_t message)
+{
+    if (space.len != 0)
+        batch_put_bytes(b, RECORD_SPACE, space);
+    if (c->worker_store != 0)
+        batch_put_number(b, RECORD_WORKER_STORE, c->worker_store);
+    batch_put_length(b, (uint64_t)c->kind, message);
+    message_put(&messages[c->kind], c, b);
+}
+
+/* --- Batches. --- */
 
 void batch_init(struct batch *b)
 {
@@ -354,6 +354,7 @@ void batch_fini(struct batch *b)
 void batch_begin(struct batch *b, uint64_t number)
 {
     b->number = number;
+    b->space = NULL;
     b->count = b->len = 0;
 }
 
@@ -363,17 +364,12 @@ uint8_t *batch_take(struct batch *b, size_t *cap)
 
     *cap = b->cap + b->kept;
     b->bytes = NULL;
+    b->space = NULL;
     b->count = b->len = b->cap = 0;
     return bytes;
 }
 
-#define VARINT_MAX 10
-#define TAG_NUMBER 0x08 /* field 1, a varint */
-#define TAG_RECORD 0x12 /* field 2, bytes of some length */
-#define TAG_TIME   0x19 /* field 3, eight bytes, little-endian */
-#define TIME_SIZE  9
-
-static bool make_room(struct batch *b, size_t more)
+static bool batch_make_room(struct batch *b, size_t more)
 {
     size_t cap = b->cap == 0 ? 4096 : b->cap;
     uint8_t *wider;
@@ -400,7 +396,7 @@ bool batch_keep(struct batch *b, size_t size)
     if (b->bytes != NULL && size <= b->kept)
         return true;
     batch_let_go(b);
-    if (!make_room(b, size))
+    if (!batch_make_room(b, size))
         return false;
     b->cap -= size;
     b->kept = size;
@@ -414,130 +410,244 @@ void batch_let_go(struct batch *b)
     b->kept = 0;
 }
 
-static void put_varint(struct batch *b, uint64_t v)
-{
-    for (; v > 0x7f; v >>= 7)
-        b->bytes[b->len++] = (uint8_t)(v | 0x80);
-    b->bytes[b->len++] = (uint8_t)v;
-}
-
-static void put_field(struct batch *b, uint8_t tag, uint64_t v)
-{
-    b->bytes[b->len++] = tag;
-    put_varint(b, v);
-}
-
-static void put_number(struct batch *b)
+/* Every batch begins with it. */
+static void batch_put_begin(struct batch *b)
 {
     if (b->len == 0)
-        put_field(b, TAG_NUMBER, b->number);
+        batch_put_number(b, BATCH_NUMBER, b->number);
 }
 
 bool batch_end(struct batch *b, int64_t time_ns)
 {
-    if (!make_room(b, (b->len == 0 ? 1 + VARINT_MAX : 0) + TIME_SIZE))
+    if (!batch_make_room(b, (b->len == 0 ? 1 + VARINT_MAX : 0) + TIME_SIZE))
         return false;
-    put_number(b);
-    b->bytes[b->len++] = TAG_TIME;
-    bytes_put_u64(b->bytes + b->len, (uint64_t)time_ns);
-    b->len += 8;
+    batch_put_begin(b);
+    batch_put_fixed(b, BATCH_TIME, (uint64_t)time_ns);
     return true;
 }
 
 /* Messages that stand behind each other are one, with the records of both. */
 bool batch_append(struct batch *b, const struct batch *other)
 {
-    if (!make_room(b, other->len + TIME_SIZE))
+    if (!batch_make_room(b, other->len + TIME_SIZE))
         return false;
     if (other->len != 0)
         memcpy(b->bytes + b->len, other->bytes, other->len);
     b->len += other->len;
+    b->space = NULL;
     b->count += other->count;
     return true;
 }
 
-/* --- Records. protobuf-c looks twice at each field that a record may have, which takes longer than
- * all else that is done about a small change. So most records are written here, but for the message
- * in them. --- */
-
-#define TAG_SPACE        0x0a /* of a record: field 1, bytes */
-#define TAG_WORKER_STORE 0x10 /* field 2, a varint */
-#define WIRE_BYTES       2u
-
-/* The message of the record; NULL: protobuf-c has to write the record. */
-static const ProtobufCMessage *message_of(const Rdzv__Record *r)
-{
-    switch (r->change_case) {
-    case RDZV__RECORD__CHANGE_KEY_PUT:
-    case RDZV__RECORD__CHANGE_KEY_PATCH:
-    case RDZV__RECORD__CHANGE_KEY_APPEND:
-    case RDZV__RECORD__CHANGE_QUEUE_PUSH:
-    case RDZV__RECORD__CHANGE_BARRIER_OPEN:
-    case RDZV__RECORD__CHANGE_TREE_PUT:
-    case RDZV__RECORD__CHANGE_TREE_REMOVE:
-    case RDZV__RECORD__CHANGE_SESSION_DONE:
-        return &r->key_put->base; /* each of them begins with it */
-    default:
-        return NULL;
-    }
-}
-
-static size_t varint_size(uint64_t v)
-{
-    size_t size = 1;
-
-    for (; v > 0x7f; v >>= 7)
-        size++;
-    return size;
-}
-
-static size_t record_size(const Rdzv__Record *r, size_t message)
-{
-    size_t size = varint_size((uint64_t)r->change_case << 3) + varint_size(message) + message;
-
-    if (r->space.len != 0)
-        size += 1 + varint_size(r->space.len) + r->space.len;
-    if (r->worker_store != 0)
-        size += 1 + varint_size(r->worker_store);
-    return size;
-}
-
-static void put_record(struct batch *b, const Rdzv__Record *r, const ProtobufCMessage *m,
-                       size_t message)
-{
-    if (r->space.len != 0) {
-        put_field(b, TAG_SPACE, r->space.len);
-        memcpy(b->bytes + b->len, r->space.data, r->space.len);
-        b->len += r->space.len;
-    }
-    if (r->worker_store != 0)
-        put_field(b, TAG_WORKER_STORE, r->worker_store);
-    put_varint(b, (uint64_t)r->change_case << 3 | WIRE_BYTES);
-    put_varint(b, message);
-    b->len += protobuf_c_message_pack(m, b->bytes + b->len);
-}
-
 bool batch_add(struct batch *b, const char *space, const struct change *change)
 {
-    const ProtobufCMessage *message;
-    struct packed p;
-    size_t size, inner;
+    struct slice name = b->space == space ? (struct slice){0} : slice_str(space);
+    size_t message, size;
 
     if (b->refuses)
         return false;
-    pack(space, change, &p);
-    message = message_of(&p.record);
-    inner = message == NULL ? 0 : protobuf_c_message_get_packed_size(message);
-    size =
-        message == NULL ? rdzv__record__get_packed_size(&p.record) : record_size(&p.record, inner);
-    if (!make_room(b, size + 2 * (1 + VARINT_MAX) + TIME_SIZE))
+    message = message_size(&messages[change->kind], change);
+    size = record_size(name, change, message);
+    if (!batch_make_room(b, size + 2 * (1 + VARINT_MAX) + TIME_SIZE))
         return false;
-    put_number(b);
-    put_field(b, TAG_RECORD, size);
-    if (message != NULL)
-        put_record(b, &p.record, message, inner);
-    else
-        b->len += rdzv__record__pack(&p.record, b->bytes + b->len);
+    batch_put_begin(b);
+    batch_put_length(b, BATCH_RECORD, size);
+    record_put(b, name, change, message);
+    b->space = space;
     b->count++;
     return true;
+}
+
+/* --- Bytes to changes. What is not known here is refused, and so is half of a message. --- */
+
+struct wire_field {
+    uint64_t number;
+    enum wire_type type;
+    uint64_t value;
+    struct slice bytes; /* WIRE_BYTES */
+};
+
+static bool wire_take_varint(struct reader *r, uint64_t *out)
+{
+    uint8_t byte = 0x80;
+
+    *out = 0;
+    for (unsigned shift = 0; byte > 0x7f; shift += 7) {
+        if (shift >= 7 * VARINT_MAX || !reader_u8(r, &byte))
+            return false;
+        *out |= (uint64_t)(byte & 0x7f) << shift;
+    }
+    return true;
+}
+
+/* The next field; false: there is none. */
+static bool wire_take_field(struct reader *r, struct wire_field *f)
+{
+    uint64_t tag;
+
+    if (!wire_take_varint(r, &tag))
+        return false;
+    f->number = tag >> 3;
+    f->type = tag & 7;
+    if (f->number == 0)
+        return false;
+    switch (f->type) {
+    case WIRE_VARINT:
+        return wire_take_varint(r, &f->value);
+    case WIRE_FIXED:
+        return reader_u64(r, &f->value);
+    case WIRE_BYTES:
+        return wire_take_varint(r, &f->value) && reader_take(r, f->value, &f->bytes);
+    }
+    return false;
+}
+
+static bool reader_is_done(const struct reader *r)
+{
+    return r->at == r->in.len;
+}
+
+static bool field_set(const struct field *f, struct change *c, const struct wire_field *w)
+{
+    void *at = (uint8_t *)c + f->offset;
+
+    if (w->type != wire_type_of(f))
+        return false;
+    switch (f->type) {
+    case BYTES:
+        *(struct slice *)at = w->bytes;
+        return true;
+    case BOOL:
+        *(bool *)at = w->value != 0;
+        return w->value <= 1;
+    case U8:
+        *(uint8_t *)at = (uint8_t)w->value;
+        return w->value <= UINT8_MAX;
+    case U16:
+        *(uint16_t *)at = (uint16_t)w->value;
+        return w->value <= UINT16_MAX;
+    case ENUM:
+        *(unsigned *)at = (unsigned)w->value;
+        return w->value <= f->last;
+    default:
+        *(uint64_t *)at = w->value;
+        return true;
+    }
+}
+
+/* Each field once at most, in their order. */
+static bool message_take(const struct message *m, struct slice in, struct change *c)
+{
+    const struct field *f = m->fields;
+    struct reader r = {.in = in};
+    struct wire_field w;
+
+    for (; !reader_is_done(&r); f++) {
+        if (!wire_take_field(&r, &w))
+            return false;
+        while (f->number != 0 && f->number < w.number)
+            f++;
+        if (f->number != w.number || !field_set(f, c, &w))
+            return false;
+    }
+    for (f = m->fields; f->number != 0; f++) {
+        if (f->type == ENUM && field_get(f, c) < f->first)
+            return false;
+    }
+    return m->is_valid == NULL || m->is_valid(c);
+}
+
+/* Only of these there are some in a worker store. */
+static bool may_have_worker_store(enum change_kind kind)
+{
+    return change_part(kind) == PART_KEYS || kind == CHANGE_SNAPSHOT_KEYS;
+}
+
+static bool change_take(const struct wire_field *w, struct change *c)
+{
+    if (w->type != WIRE_BYTES || w->number >= MESSAGE_COUNT ||
+        messages[w->number].fields->number == 0)
+        return false;
+    c->kind = (enum change_kind)w->number;
+    return message_take(&messages[w->number], w->bytes, c);
+}
+
+/* The change comes last. `space` is that of the record before. */
+static bool record_take(struct slice in, struct slice space, struct record *out)
+{
+    struct reader r = {.in = in};
+    struct change *c = &out->change;
+    struct wire_field w;
+
+    *out = (struct record){.space = space};
+    while (!reader_is_done(&r)) {
+        if (c->kind != CHANGE_NONE || !wire_take_field(&r, &w))
+            return false;
+        if (w.number == RECORD_SPACE && w.type == WIRE_BYTES)
+            out->space = w.bytes;
+        else if (w.number == RECORD_WORKER_STORE && w.type == WIRE_VARINT)
+            c->worker_store = w.value;
+        else if (!change_take(&w, c))
+            return false;
+    }
+    return c->kind != CHANGE_NONE && (c->worker_store == 0 || may_have_worker_store(c->kind));
+}
+
+/* A batch that was added to another one begins anew within it (batch_append()). */
+static bool batch_take_records(struct slice in, struct record_batch *b)
+{
+    struct reader r = {.in = in};
+    struct slice space = {0};
+    struct wire_field w;
+
+    while (!reader_is_done(&r)) {
+        if (!wire_take_field(&r, &w))
+            return false;
+        if (w.number == BATCH_NUMBER && w.type == WIRE_VARINT)
+            b->number = w.value;
+        else if (w.number == BATCH_TIME && w.type == WIRE_FIXED)
+            b->time_ns = (int64_t)w.value;
+        else if (w.number != BATCH_RECORD || w.type != WIRE_BYTES ||
+                 !record_take(w.bytes, space, &b->records[b->count++]))
+            return false;
+        if (b->count > 0)
+            space = b->records[b->count - 1].space;
+    }
+    return true;
+}
+
+static size_t count_records(struct slice in)
+{
+    struct reader r = {.in = in};
+    struct wire_field w;
+    size_t count = 0;
+
+    while (wire_take_field(&r, &w))
+        count += w.number == BATCH_RECORD;
+    return count;
+}
+
+/* The records, and behind them the bytes to which their slices point. */
+bool record_decode(struct slice in, struct record_batch *out)
+{
+    size_t size = count_records(in) * sizeof(struct record);
+    struct record_batch b = {.records = malloc(size + in.len + 1)};
+    uint8_t *bytes = (uint8_t *)b.records + size;
+
+    if (b.records == NULL)
+        return false;
+    if (in.len != 0)
+        memcpy(bytes, in.ptr, in.len);
+    if (!batch_take_records((struct slice){bytes, in.len}, &b)) {
+        free(b.records);
+        return false;
+    }
+    *out = b;
+    return true;
+}
+
+void record_free(struct record_batch *b)
+{
+    free(b->records);
+    *b = (struct record_batch){0};
 }

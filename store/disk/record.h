@@ -1,6 +1,6 @@
-/* Changes as bytes: the protobuf of proto/record.proto, for the journal, for snapshots, and for the
- * replicas that are to come. All changes between two commits are one batch. Pure; framing and
- * checksums are the journal's. */
+/* Changes as bytes: the protobuf of proto/record.proto, for the journal, for snapshots and for the
+ * log in etcd. All changes between two commits are one batch. Pure; framing and checksums are the
+ * journal's. */
 #pragma once
 
 #include "store/change/change.h"
@@ -8,7 +8,8 @@
 /* The changes of an iteration, encoded as they come: what they borrow may go afterwards. */
 struct batch {
     uint64_t number;
-    size_t count; /* of changes; 0: there is nothing to write */
+    size_t count;      /* of changes; 0: there is nothing to write */
+    const char *space; /* of the last change; NULL: the next one says its space */
     uint8_t *bytes;
     size_t len;
     size_t cap;
@@ -26,8 +27,8 @@ void batch_init_fixed(struct batch *b, uint8_t *bytes, size_t cap);
 /* Empties the batch and gives it its number. Keeps the memory. */
 void batch_begin(struct batch *b, uint64_t number);
 
-/* Adds a change of a space. False when memory is short, or no change is taken: the batch is as it
- * was, and the change must not be applied. */
+/* Adds a change of a space, whose name lives as long as the batch. False when memory is short, or
+ * no change is taken: the batch is as it was, and the change must not be applied. */
 bool batch_add(struct batch *b, const char *space, const struct change *change);
 
 /* Keeps room for a change whose record is so long, whatever is added before it; until the batch is
@@ -65,16 +66,12 @@ struct record {
     uint64_t hash; /* for replay.c: of what it looks for */
 };
 
-union record_state;
-
-/* A decoded batch. Slices point into memory that ends with record_free(). */
+/* A decoded batch. Slices point into its own memory, which ends with record_free(). */
 struct record_batch {
     uint64_t number;
     int64_t time_ns; /* of the commit; 0: unknown */
     struct record *records;
     size_t count;
-    union record_state *states;
-    void *memory;
 };
 
 /* False when the bytes are no batch, when they hold anything that is not known here, or when memory

@@ -40,7 +40,7 @@ static bool add_chunk(struct snapshot_ahead *a)
     return true;
 }
 
-static bool put_small(struct snapshot_ahead *a, const char *name, const struct change *change)
+static bool ahead_put_small(struct snapshot_ahead *a, const char *name, const struct change *change)
 {
     if (a->last != NULL && batch_add(&a->last->batch, name, change))
         return true;
@@ -53,15 +53,15 @@ static struct blob *copy_of(struct blob *value, bool overwritten)
     return overwritten ? blob_new(ACCOUNT_SNAPSHOT, blob_slice(value)) : blob_ref(value);
 }
 
-static struct slice key_of(const struct change *change)
+static struct slice ahead_key(const struct change *change)
 {
     return change->kind == CHANGE_QUEUE_PUSH ? change->push.queue : change->put.key;
 }
 
-static bool put_large(struct snapshot_ahead *a, const char *name, const struct change *change,
-                      struct blob *value, bool overwritten)
+static bool ahead_put_large(struct snapshot_ahead *a, const char *name, const struct change *change,
+                            struct blob *value, bool overwritten)
 {
-    struct slice key = key_of(change);
+    struct slice key = ahead_key(change);
     size_t size = sizeof(struct ahead_item) + key.len;
     struct ahead_item *item = account_request(ACCOUNT_SNAPSHOT, ACCOUNT_ORDINARY, size);
     struct blob *kept = item == NULL ? NULL : copy_of(value, overwritten);
@@ -86,12 +86,12 @@ static bool put_large(struct snapshot_ahead *a, const char *name, const struct c
 void ahead_put(struct snapshot_ahead *a, const char *name, const struct change *change,
                struct blob *value, bool overwritten)
 {
-    bool large = value != NULL && value->len + key_of(change).len > SMALL_VALUE;
+    bool large = value != NULL && value->len + ahead_key(change).len > SMALL_VALUE;
 
     if (a->failed)
         return;
-    a->failed =
-        large ? !put_large(a, name, change, value, overwritten) : !put_small(a, name, change);
+    a->failed = large ? !ahead_put_large(a, name, change, value, overwritten)
+                      : !ahead_put_small(a, name, change);
 }
 
 static bool write_item(const struct ahead_item *item, struct batch *out)

@@ -43,6 +43,7 @@ static const struct change changes[] = {
     {.kind = CHANGE_KEY_PUT_ALL, .put_all = {.pairs = BYTES(PAIRS)}},
     {.kind = CHANGE_KEY_PUT_ALL},
     {.kind = CHANGE_QUEUE_PUSH, .push = {.queue = BYTES("/q"), .value = BYTES("")}},
+    {.kind = CHANGE_QUEUE_PUSH, .push = {.queue = BYTES("/q"), .value = BYTES("an element")}},
     {.kind = CHANGE_QUEUE_POP, .pop = {.queue = BYTES("/q")}},
     {.kind = CHANGE_BARRIER_OPEN, .put = {.key = BYTES("/b"), .value = BYTES("2")}},
     {.kind = CHANGE_SESSION_DONE,
@@ -81,6 +82,50 @@ static const struct change changes[] = {
                        .memo = BYTES("another memo")}},
     {.kind = CHANGE_SNAPSHOT_HELD,
      .put = {.key = BYTES("\1\2\3\4\5\6\7\xff"), .value = BYTES("an element")}},
+    {.kind = CHANGE_SNAPSHOT_SPACE,
+     .space_state = {.last_worker_store = 1,
+                     .tree_index = 2,
+                     .oldest_event = 3,
+                     .next_deadline = 4,
+                     .expired = UINT64_MAX,
+                     .succeeded = {11, 12, 13, 14, 15, 16, 17},
+                     .failed = {21, 22, 23, 24, 25, 26, 27},
+                     .nodes = 5}},
+    {.kind = CHANGE_SNAPSHOT_NODE,
+     .node_state = {.path = BYTES("/a"),
+                    .value = BYTES("v"),
+                    .created = 4,
+                    .modified = 5,
+                    .expires_ns = -1,
+                    .deadline = 3}},
+    {.kind = CHANGE_SNAPSHOT_NODE, .node_state = {.path = BYTES("/d"), .dir = true}},
+    {.kind = CHANGE_SNAPSHOT_EVENT,
+     .event_state = {.action = ETCD_COMPARE_AND_SWAP,
+                     .refresh = true,
+                     .has_prev = true,
+                     .node = {.key = BYTES("/a"),
+                              .value = BYTES("new"),
+                              .has_value = true,
+                              .modified = 9,
+                              .created = 8},
+                     .prev = {.value = BYTES("old"),
+                              .has_value = true,
+                              .has_expiration = true,
+                              .expires_ns = 6,
+                              .ttl_s = 60,
+                              .modified = 8,
+                              .created = 7}}},
+    {.kind = CHANGE_SNAPSHOT_EVENT,
+     .event_state = {.action = ETCD_DELETE,
+                     .has_prev = true,
+                     .node = {.key = BYTES("/d"), .dir = true},
+                     .prev = {.dir = true, .has_expiration = true}}},
+    {.kind = CHANGE_SNAPSHOT_EVENT,
+     .event_state =
+         {.action = ETCD_CREATE,
+          .node = {.key = BYTES("/a"), .has_expiration = true, .expires_ns = 7, .ttl_s = -1}}},
+    {.kind = CHANGE_SNAPSHOT_KEYS, .worker_store = 1, .records = 300},
+    {.kind = CHANGE_SNAPSHOT_END, .records = UINT64_MAX},
     {.kind = CHANGE_TREE_PUT,
      .tree_put = {.action = ETCD_SET,
                   .path = BYTES("/a/b"),
@@ -141,82 +186,6 @@ static void expect_same_bytes(const struct change *a, const struct change *b)
     batch_fini(&y);
 }
 
-static void expect_same_tree_put(const struct tree_put *a, const struct tree_put *b)
-{
-    assert_int_equal(a->action, b->action);
-    assert_true(slice_equal(a->path, b->path) && slice_equal(a->value, b->value));
-    assert_true(a->expires_ns == b->expires_ns && a->now_ns == b->now_ns);
-    assert_true(a->keep_value == b->keep_value && a->dir == b->dir && a->refresh == b->refresh);
-}
-
-static void expect_same_run(const struct run_put *a, const struct run_put *b)
-{
-    assert_true(slice_equal(a->key, b->key) && slice_equal(a->address, b->address));
-    assert_int_equal(a->placement, b->placement);
-    assert_true(a->port == b->port && a->worker_store == b->worker_store && a->round == b->round);
-}
-
-static void expect_same_done(const struct session_done *a, const struct session_done *b)
-{
-    assert_true(a->id == b->id && a->number == b->number && a->popped == b->popped);
-    assert_int_equal(a->flags, b->flags);
-    assert_true(slice_equal(a->answer, b->answer));
-}
-
-static void expect_same_session(const struct change *a, const struct change *b)
-{
-    const struct session_state *x = &a->session_state, *y = &b->session_state;
-
-    if (a->kind == CHANGE_SESSION_DONE) {
-        expect_same_done(&a->done, &b->done);
-    } else if (a->kind == CHANGE_SESSION_BIND) {
-        assert_true(a->bind.id == b->bind.id && a->bind.is_worker == b->bind.is_worker);
-        assert_true(a->bind.worker_store == b->bind.worker_store);
-    } else if (a->kind == CHANGE_SESSION_END) {
-        assert_true(a->session == b->session);
-    } else if (a->kind == CHANGE_SNAPSHOT_SESSION) {
-        assert_true(x->id == y->id && x->number == y->number && x->flags == y->flags);
-        assert_true(x->is_worker == y->is_worker && x->worker_store == y->worker_store);
-        assert_true(slice_equal(x->answer, y->answer));
-        assert_true(slice_equal(x->memo, y->memo));
-    } else if (a->kind == CHANGE_SESSION_MEMO) {
-        assert_true(a->memo.id == b->memo.id && slice_equal(a->memo.bytes, b->memo.bytes));
-    } else {
-        assert_true(slice_equal(a->put.key, b->put.key));
-        assert_true(slice_equal(a->put.value, b->put.value));
-    }
-}
-
-static void expect_same(const struct change *a, const struct change *b)
-{
-    assert_int_equal(a->kind, b->kind);
-    assert_true(a->worker_store == b->worker_store);
-    if (a->kind == CHANGE_TREE_PUT) {
-        expect_same_tree_put(&a->tree_put, &b->tree_put);
-    } else if (a->kind == CHANGE_TREE_POSTPONE) {
-        assert_true(a->by_ns == b->by_ns);
-    } else if (a->kind == CHANGE_TREE_REMOVE) {
-        assert_int_equal(a->tree_remove.action, b->tree_remove.action);
-        assert_true(slice_equal(a->tree_remove.path, b->tree_remove.path));
-        assert_true(a->tree_remove.now_ns == b->tree_remove.now_ns);
-    } else if (a->kind == CHANGE_RUN_PUT) {
-        expect_same_run(&a->run_put, &b->run_put);
-    } else if (a->kind >= CHANGE_SPACE_RESET && a->kind <= CHANGE_WORKER_STORE_DROP) {
-        assert_true(a->store_id == b->store_id); /* or now_ns, its neighbour in the union */
-    } else if (change_part(a->kind) == PART_SESSION) {
-        expect_same_session(a, b);
-    } else {
-        assert_true(slice_equal(a->put.key, b->put.key)); /* all the others begin with it */
-    }
-    if (a->kind == CHANGE_KEY_PATCH) {
-        assert_true(a->patch.offset == b->patch.offset && a->patch.removed == b->patch.removed);
-        assert_true(slice_equal(a->patch.bytes, b->patch.bytes));
-    } else if (a->kind == CHANGE_KEY_PUT || a->kind == CHANGE_BARRIER_OPEN ||
-               a->kind == CHANGE_KEY_APPEND || a->kind == CHANGE_QUEUE_PUSH) {
-        assert_true(slice_equal(a->put.value, b->put.value));
-    }
-}
-
 static void every_kind_comes_back_as_it_was(void **state)
 {
     (void)state;
@@ -232,29 +201,191 @@ static void every_kind_comes_back_as_it_was(void **state)
         exact_free(copy); /* what is decoded has its own memory */
         assert_int_equal(records.count, 1);
         assert_true(slice_is(records.records[0].space, "a space"));
-        expect_same(&records.records[0].change, &changes[i]);
+        assert_int_equal(records.records[0].change.kind, changes[i].kind);
         expect_same_bytes(&records.records[0].change, &changes[i]);
         record_free(&records);
-        assert_null(records.memory);
+        assert_null(records.records);
     }
 }
 
-/* Records are written in two ways; protobuf-c alone would write the same bytes. */
+/* --- The same by protobuf-c, which knows proto/record.proto and not the table. --- */
+
+/* The same as protobuf-c reads them. */
+static const char *const texts[] = {
+    "key_put={ key='/k<00><ff>' value='a value<00>with a NUL' }",
+    "key_put={ }",
+    "worker_store=18446744073709551615 key_put={ key='/k' value='v' }",
+    "worker_store=1 key_put={ key='/w' value='v' }",
+    "worker_store=1 key_patch={ key='/w' offset=1 bytes='more' }",
+    "key_patch={ key='/k<00><ff>' offset=7 removed=5 bytes='<00>' }",
+    "key_patch={ key='/k' offset=18446744073709551615 removed=18446744073709551615 }",
+    "key_append={ key='/k' bytes='more' }",
+    "key_delete={ name='/k' }",
+    "key_put_all={ "
+    "pairs='<02><00><00><00><00><00><00><00>/"
+    "a<01><00><00><00><00><00><00><00>1<00><00><00><00><00><00><00><00><00><00><00><00><00><00><00>"
+    "<00>' }",
+    "key_put_all={ }",
+    "queue_push={ queue='/q' }",
+    "queue_push={ queue='/q' value='an element' }",
+    "queue_pop={ name='/q' }",
+    "barrier_open={ key='/b' value='2' }",
+    "session_done={ id=18446744073709551615 number=1 flags=4 answer='12345678' }",
+    "session_done={ id=7 number=2 flags=4 answer='<00><00><00><00><00><00><00><00>' }",
+    "session_done={ id=7 number=3 flags=4 popped=1 answer='<01><00><00><00><00><00><00><00>' }",
+    "session_done={ id=7 number=18446744073709551614 flags=4 answer='<00>' }",
+    "session_done={ id=7 number=18446744073709551615 flags=8 }",
+    "session_done={ id=8 number=300 flags=16 answer='/b' }",
+    "session_done={ id=8 number=301 flags=16 answer='barrier8' }",
+    "session_done={ id=8 number=302 }",
+    "session_bind={ id=18446744073709551615 is_worker=1 worker_store=18446744073709551615 }",
+    "session_bind={ id=7 is_worker=1 worker_store=1 }",
+    "session_bind={ id=1 }",
+    "session_memo={ id=7 bytes='a memo' }",
+    "session_memo={ id=18446744073709551615 bytes='<00>' }",
+    "session_memo={ id=7 }",
+    "session_end={ id=7 }",
+    "session_end={ id=18446744073709551615 }",
+    "snapshot_session={ id=9 number=18446744073709551615 flags=12 is_worker=1 worker_store=4 "
+    "answer='an answer' memo='another memo' }",
+    "snapshot_held={ key='<01><02><03><04><05><06><07><ff>' value='an element' }",
+    "snapshot_space={ last_worker_store=1 tree_index=2 oldest_event=3 next_deadline=4 nodes=5 "
+    "expired=18446744073709551615 gets=11 failed_gets=21 sets=12 failed_sets=22 deletes=13 "
+    "failed_deletes=23 updates=14 failed_updates=24 creates=15 failed_creates=25 swaps=16 "
+    "failed_swaps=26 swap_deletes=17 failed_swap_deletes=27 }",
+    "snapshot_node={ path='/a' value='v' created=4 modified=5 expires_ns=-1 deadline=3 }",
+    "snapshot_node={ path='/d' dir=1 }",
+    "snapshot_event={ action=COMPARE_AND_SWAP path='/a' refresh=1 value='new' has_value=1 "
+    "modified=9 created=8 has_prev=1 prev_value='old' "
+    "prev_has_value=1 prev_has_expiration=1 prev_expires_ns=6 prev_ttl_s=60 prev_modified=8 "
+    "prev_created=7 }",
+    "snapshot_event={ action=DELETE path='/d' dir=1 has_prev=1 prev_dir=1 prev_has_expiration=1 }",
+    "snapshot_event={ action=CREATE path='/a' has_expiration=1 expires_ns=7 ttl_s=-1 }",
+    "worker_store=1 snapshot_keys={ count=300 }",
+    "snapshot_end={ count=18446744073709551615 }",
+    "tree_put={ action=SET path='/a/b' value='v' expires_ns=9223372036854775807 "
+    "now_ns=1800000000000000000 }",
+    "tree_put={ action=CREATE path='/d' dir=1 now_ns=-1 }",
+    "tree_put={ action=UPDATE path='/a' keep_value=1 refresh=1 expires_ns=-9223372036854775808 }",
+    "tree_put={ action=COMPARE_AND_SWAP path='/a/b' value='w' }",
+    "tree_remove={ action=DELETE path='/d' now_ns=1 }",
+    "tree_remove={ action=COMPARE_AND_DELETE path='/a/b' }",
+    "tree_remove={ action=EXPIRE path='/a' now_ns=9223372036854775807 }",
+    "tree_postpone={ ns=1 }",
+    "tree_postpone={ ns=9223372036854775807 }",
+    "worker_store_open={ id=2 }",
+    "run_put={ key='/torch.rendezvous.R' placement=WORKER0 address='127.0.0.1' port=65535 "
+    "worker_store=2 round=-9223372036854775808 }",
+    "run_put={ }",
+    "run_delete={ name='/torch.rendezvous.R' }",
+    "worker_store_drop={ id=2 }",
+    "space_forget={ }",
+    "space_reset={ ns=1 }",
+};
+
+_Static_assert(COUNT(texts) == COUNT(changes), "each change has one");
+
+static const ProtobufCFieldDescriptor *seen[200]; /* fields that were not left out */
+static size_t seen_count;
+
+static bool was_seen(const ProtobufCFieldDescriptor *f)
+{
+    for (size_t i = 0; i < seen_count; i++) {
+        if (seen[i] == f)
+            return true;
+    }
+    return false;
+}
+
+static bool is_left_out(const ProtobufCMessage *m, const ProtobufCFieldDescriptor *f)
+{
+    const void *at = (const uint8_t *)m + f->offset;
+
+    if (f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
+        return *(const uint32_t *)(const void *)((const uint8_t *)m + f->quantifier_offset) !=
+               f->id;
+    switch (f->type) {
+    case PROTOBUF_C_TYPE_BYTES:
+        return ((const ProtobufCBinaryData *)at)->len == 0;
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_FIXED64:
+    case PROTOBUF_C_TYPE_SFIXED64:
+        return *(const uint64_t *)at == 0;
+    default:
+        return *(const uint32_t *)at == 0;
+    }
+}
+
+static void show_bytes(FILE *out, const ProtobufCBinaryData *b)
+{
+    fputc('\'', out);
+    for (size_t i = 0; i < b->len; i++)
+        fprintf(out, b->data[i] < ' ' || b->data[i] > '~' ? "<%02x>" : "%c", b->data[i]);
+    fputc('\'', out);
+}
+
+static void show_message(FILE *out, const ProtobufCMessage *m);
+
+static void show_field(FILE *out, const ProtobufCFieldDescriptor *f, const void *at)
+{
+    fprintf(out, " %s=", f->name);
+    switch (f->type) {
+    case PROTOBUF_C_TYPE_BYTES:
+        show_bytes(out, at);
+        break;
+    case PROTOBUF_C_TYPE_MESSAGE:
+        show_message(out, *(const ProtobufCMessage *const *)at);
+        break;
+    case PROTOBUF_C_TYPE_ENUM:
+        fputs(protobuf_c_enum_descriptor_get_value(f->descriptor, *(const int *)at)->name, out);
+        break;
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_FIXED64:
+        fprintf(out, "%" PRIu64, *(const uint64_t *)at);
+        break;
+    case PROTOBUF_C_TYPE_SFIXED64:
+        fprintf(out, "%" PRId64, *(const int64_t *)at);
+        break;
+    default: /* uint32 and bool */
+        fprintf(out, "%" PRIu32, *(const uint32_t *)at);
+    }
+}
+
+static void show_message(FILE *out, const ProtobufCMessage *m)
+{
+    assert_int_equal(m->n_unknown_fields, 0);
+    fputc('{', out);
+    for (unsigned i = 0; i < m->descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *f = &m->descriptor->fields[i];
+
+        if (is_left_out(m, f))
+            continue;
+        show_field(out, f, (const uint8_t *)m + f->offset);
+        if (!was_seen(f))
+            seen[seen_count++] = f;
+    }
+    fputs(" }", out);
+}
+
 static void every_kind_is_written_as_protobuf_has_it(void **state)
 {
-    static const char *const names[] = {"", "s", "a space"};
-
     (void)state;
-    for (size_t i = 0; i < COUNT(names) * COUNT(changes); i++) {
+    for (size_t i = 0; i < COUNT(changes); i++) {
         struct batch batch;
-        struct slice bytes = encode(&batch, names[i % COUNT(names)], &changes[i / COUNT(names)]);
+        struct slice bytes = encode(&batch, "s", &changes[i]);
         size_t number = bytes.ptr[1] == 0 ? 2 : 0; /* which protobuf leaves out if it is 0 */
         Rdzv__Batch *m = rdzv__batch__unpack(NULL, bytes.len, bytes.ptr);
         uint8_t *again = malloc(bytes.len);
+        char text[600], expected[600];
+        FILE *out = fmemopen(text, sizeof text, "w");
 
         assert_non_null(m);
         assert_non_null(again);
-        assert_int_equal(rdzv__batch__get_packed_size(m), bytes.len - number);
+        assert_int_equal(m->base.n_unknown_fields, 0);
+        show_message(out, &m->records[0]->base);
+        fclose(out);
+        snprintf(expected, sizeof expected, "{ space='s' %s }", texts[i]);
+        assert_string_equal(text, expected);
         assert_int_equal(rdzv__batch__pack(m, again), bytes.len - number);
         assert_memory_equal(again, bytes.ptr + number, bytes.len - number);
         rdzv__batch__free_unpacked(m, NULL);
@@ -262,6 +393,28 @@ static void every_kind_is_written_as_protobuf_has_it(void **state)
         batch_fini(&batch);
     }
 }
+
+/* So none is in proto/record.proto that the table lacks. Runs behind the test above. */
+static void every_field_was_written(void **state)
+{
+    const ProtobufCMessageDescriptor *record = &rdzv__record__descriptor;
+
+    (void)state;
+    for (unsigned i = 0; i < record->n_fields; i++) {
+        const ProtobufCMessageDescriptor *message = record->fields[i].descriptor;
+
+        if (!was_seen(&record->fields[i]))
+            fail_msg("no change was written as %s", record->fields[i].name);
+        if (record->fields[i].type != PROTOBUF_C_TYPE_MESSAGE)
+            continue;
+        for (unsigned k = 0; k < message->n_fields; k++) {
+            if (!was_seen(&message->fields[k]))
+                fail_msg("%s.%s was never written", message->name, message->fields[k].name);
+        }
+    }
+}
+
+/* --- Batches. --- */
 
 /* In its order, and in memory that is used again. */
 static void a_batch_has_all_changes_of_its_iteration(void **state)
@@ -276,14 +429,14 @@ static void a_batch_has_all_changes_of_its_iteration(void **state)
 
         batch_begin(&batch, number << 56 | number);
         for (size_t i = 0; i < count; i++)
-            assert_true(batch_add(&batch, i % 2 == 0 ? "a" : "", &changes[i]));
+            assert_true(batch_add(&batch, i % 3 == 0 ? "a" : "b", &changes[i]));
         assert_int_equal(batch.count, count);
         assert_true(record_decode(batch_bytes(&batch), &records));
         assert_int_equal(records.count, count);
         assert_true(records.number == (count == 0 ? 0 : batch.number));
         for (size_t i = 0; i < count; i++) {
-            assert_true(slice_is(records.records[i].space, i % 2 == 0 ? "a" : ""));
-            expect_same(&records.records[i].change, &changes[i]);
+            assert_true(slice_is(records.records[i].space, i % 3 == 0 ? "a" : "b"));
+            expect_same_bytes(&records.records[i].change, &changes[i]);
         }
         record_free(&records);
     }
@@ -382,12 +535,13 @@ static void they_apply_in_their_order(void **state)
     (void)state;
     fill(&s);
     for (size_t i = 0; i < COUNT(changes); i++) {
-        bool absurd = changes[i].worker_store == UINT64_MAX ||
-                      changes[i].kind == CHANGE_SNAPSHOT_SESSION ||
-                      changes[i].kind == CHANGE_SNAPSHOT_HELD ||
-                      (changes[i].kind == CHANGE_SESSION_BIND &&
-                       changes[i].bind.worker_store == UINT64_MAX) ||
-                      (changes[i].kind == CHANGE_KEY_PATCH && changes[i].patch.removed > 5);
+        bool absurd =
+            changes[i].worker_store == UINT64_MAX ||
+            (changes[i].kind >= CHANGE_SNAPSHOT_SPACE && changes[i].kind <= CHANGE_SNAPSHOT_KEYS) ||
+            changes[i].kind == CHANGE_SNAPSHOT_SESSION || changes[i].kind == CHANGE_SNAPSHOT_HELD ||
+            (changes[i].kind == CHANGE_SESSION_BIND &&
+             changes[i].bind.worker_store == UINT64_MAX) ||
+            (changes[i].kind == CHANGE_KEY_PATCH && changes[i].patch.removed > 5);
         struct batch batch;
 
         print_message("  change %zu, kind %d\n", i, (int)changes[i].kind);
@@ -446,33 +600,44 @@ static void what_is_not_known_is_refused(void **state)
         {BYTES(""), false},                            /* no change at all */
         {BYTES("\n\1s"), false},                       /* a space alone */
         {BYTES("\372\7\0"), false},                    /* kind 127 */
-        {BYTES("\310\2\1"), true},                     /* space_forget */
-        {BYTES("\310\2\0"), false},                    /* false */
-        {BYTES("\310\2\1\20\1"), false},               /* in a worker store */
-        {BYTES("\310\2\1\30\1"), false},               /* with a field 3 of the record */
+        {BYTES("\212\5\0"), false},                    /* kind 81 */
+        {BYTES("\312\2\0"), true},                     /* space_forget */
+        {BYTES("\310\2\1"), false},                    /* a number */
+        {BYTES("\20\1\312\2\0"), false},               /* in a worker store */
+        {BYTES("\30\1\312\2\0"), false},               /* with a field 3 of the record */
+        {BYTES("\312\2\0\312\2\0"), false},            /* twice */
         {BYTES("R\3\n\1k"), true},                     /* key_put */
-        {BYTES("R\3\n\1k\20\1"), true},                /* in a worker store */
+        {BYTES("\20\1R\3\n\1k"), true},                /* in a worker store */
         {BYTES("R\5\n\1k\30\1"), false},               /* with a field 3 */
+        {BYTES("R\6\n\1k\n\1k"), false},               /* with two keys */
+        {BYTES("R\6\22\1v\n\1k"), false},              /* the value first */
+        {BYTES("R\2\10\1"), false},                    /* the key is a number */
+        {BYTES("R\3\2\1k"), false},                    /* a field 0 */
+        {BYTES("R\2\n\1"), false},                     /* the key is missing */
         {BYTES("\242\1\6\10\1\22\2/a"), true},         /* tree_put of SET */
         {BYTES("\242\1\4\22\2/a"), false},             /* without an action */
         {BYTES("\242\1\6\10\5\22\2/a"), false},        /* of DELETE */
+        {BYTES("\242\1\4\10\1\40\2"), false},          /* keep_value is 2 */
         {BYTES("\252\1\6\10\5\22\2/a"), true},         /* tree_remove of DELETE */
         {BYTES("\252\1\6\10\1\22\2/a"), false},        /* of SET */
+        {BYTES("\262\1\11\11\1\0\0\0\0\0\0\0"), true}, /* tree_postpone */
+        {BYTES("\262\1\0"), false},                    /* by nothing */
         {BYTES("\342\3\2\20\2"), true},                /* run_put with placement 2 */
         {BYTES("\342\3\2\20\3"), false},               /* 3 */
         {BYTES("\342\3\4\40\377\377\3"), true},        /* with port 65535 */
         {BYTES("\342\3\4\40\200\200\4"), false},       /* 65536 */
+        {BYTES("\272\4\2\30\1"), true},                /* snapshot_node: a directory */
+        {BYTES("\272\4\5\22\1v\30\1"), false},         /* with a value */
+        {BYTES("\302\4\2\10\2"), true},                /* snapshot_event of CREATE */
+        {BYTES("\302\4\5\10\2\42\1v"), false},         /* with a value and not has_value */
         {BYTES("\202\5\2\30\10"), true},               /* session_done with RELAY_TOOK */
-        {BYTES("\202\5\2\30\4"), false},               /* RELAY_ANSWERED, which the answer says */
-        {BYTES("\202\5\2\30\2"), false},               /* RELAY_KNOWN */
-        {BYTES("\202\5\3\30\210\2"), false},           /* RELAY_TOOK and a flag of no meaning */
+        {BYTES("\202\5\3\30\200\2"), false},           /* with flags of 256 */
         {BYTES("\202\5\2\70\1"), false},               /* with a field 7 */
         {BYTES("\20\1\202\5\2\30\10"), false},         /* in a worker store */
-        {BYTES("\212\5\0"), false},                    /* a session of which nothing is said */
-        {BYTES("\212\5\11\21\1\0\0\0\0\0\0\0"), true}, /* its end */
-        {BYTES("\212\5\13\21\1\0\0\0\0\0\0\0\50\1"), false}, /* with a field 5 */
-        {BYTES("\212\5\2\12\0"), true},                      /* bound to the space's own keys */
-        {BYTES("\212\5\4\12\2\40\1"), false},                /* with a field 4 */
+        {BYTES("\222\5\0"), true},                     /* session_bind: to the space's own keys */
+        {BYTES("\222\5\2\40\1"), false},               /* with a field 4 */
+        {BYTES("\252\5\12\n\010abcdefgh"), true},      /* snapshot_held */
+        {BYTES("\252\5\3\n\1k"), false},               /* of no session's id */
     };
 
     (void)state;
@@ -545,6 +710,9 @@ static void what_finds_nothing_to_change_is_refused(void **state)
         {.kind = CHANGE_RUN_PUT, .run_put = {.worker_store = 2}},
         {.kind = CHANGE_RUN_DELETE},
         {.kind = CHANGE_SESSION_DONE}, /* number 0 */
+        {.kind = CHANGE_SESSION_DONE, .done = {.number = 1, .flags = RELAY_KNOWN}},
+        {.kind = CHANGE_SESSION_DONE, .done = {.number = 1, .flags = RELAY_ANSWERED}},
+        {.kind = CHANGE_SESSION_DONE, .done = {.number = 1, .answer = BYTES("12345678")}},
         {.kind = CHANGE_SESSION_DONE,
          .done = {.number = 1,
                   .flags = RELAY_ANSWERED,
@@ -651,6 +819,7 @@ int main(void)
         cmocka_unit_test(a_batch_has_all_changes_of_its_iteration),
         cmocka_unit_test(a_batch_says_when_it_was_committed),
         cmocka_unit_test(every_kind_is_written_as_protobuf_has_it),
+        cmocka_unit_test(every_field_was_written),
         cmocka_unit_test(they_apply_in_their_order),
         cmocka_unit_test(a_part_of_a_record_does_no_harm),
         cmocka_unit_test(a_record_with_any_bit_wrong_does_no_harm),
