@@ -1,20 +1,8 @@
-/* The one table of rdzvctl's commands and options: the parser, --help, the manual page and the
- * completions of shells all come from it. */
+/* rdzvctl's command line, from argv to a struct ctl; its commands and options, and the texts about
+ * them. The tables are in commands.py, of which texts.py makes them in C. */
 #pragma once
 
 #include "client/ctl/ctl.h"
-
-/* What a word stands for, so that shells can complete it. */
-enum ctl_word {
-    WORD_NONE,
-    WORD_RUN,
-    WORD_SPACE,
-    WORD_KEY,
-    WORD_COMMAND,
-    WORD_SHELL,
-    WORD_FILE,
-    WORD_OUTPUT
-};
 
 enum ctl_option_id {
     OPTION_SERVER,
@@ -39,41 +27,36 @@ enum ctl_option_id {
     OPTION_COUNT_OF_ALL,
 };
 
-/* Those that every command takes. */
-#define OPTIONS_OF_TLS \
-    (1u << OPTION_CACERT | 1u << OPTION_CERT | 1u << OPTION_KEY | 1u << OPTION_TLS_SERVER_NAME)
-#define OPTIONS_OF_ALL                                                                          \
-    (1u << OPTION_SERVER | 1u << OPTION_SPACE | 1u << OPTION_TOKEN_FILE | 1u << OPTION_OUTPUT | \
-     1u << OPTION_TIMEOUT | 1u << OPTION_HELP | 1u << OPTION_VERSION | OPTIONS_OF_TLS)
-
 struct ctl_option {
     const char *name;  /* without "--" */
     char letter;       /* 0: none */
     const char *value; /* "FILE"; NULL: it takes none */
-    const char *help;
-    enum ctl_word word;
-};
-
-struct ctl_example {
-    const char *command; /* without "rdzvctl " */
-    const char *about;
 };
 
 struct ctl_command {
-    const char *name;
+    const char *name;   /* NULL: behind the last */
     const char *words;  /* "KEY VALUE", "[RUN]", "KEY..."; "" */
     size_t least, most; /* how many */
-    enum ctl_word word; /* what the first ones are */
-    unsigned options;   /* 1u << OPTION_... each, those of all left out */
-    const char *summary;
-    const char *about; /* paragraphs, an empty line between them */
-    struct ctl_example examples[4];
+    unsigned options;   /* that it takes, 1u << OPTION_... each */
     enum ctl_exit (*run)(const struct ctl *ctl);
+};
+
+/* Of "help": of all commands, or of the one of that name, without the options that all commands
+ * take, which are those of "options". Of "completion": for that shell. "man": the manual page. */
+struct ctl_text {
+    const char *kind, *name; /* "help", "status" */
+    const char *text;        /* NULL: behind the last */
 };
 
 extern const struct ctl_option ctl_options[OPTION_COUNT_OF_ALL];
 extern const struct ctl_command ctl_commands[];
-extern const size_t ctl_command_count;
+extern const struct ctl_text ctl_texts[];
 
-/* NULL: there is none. */
-const struct ctl_command *command_find(const char *name);
+/* Options may stand before and behind the command and its words; "--" ends them. `environment` is
+ * getenv(). False: *error says what is wrong and what to do, one line without its end. With --help,
+ * `command` is that of help, whose word is the command; with --version it is NULL. */
+bool options_parse(int argc, char **argv, char *(*environment)(const char *name), struct ctl *out,
+                   char *error, size_t error_size);
+
+/* "500ms", "5s", "2m", "1h", "1.5s". */
+bool options_duration(const char *text, int64_t *ms);

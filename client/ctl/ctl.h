@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Exit codes; help.c documents them. */
+/* Exit codes; commands.py documents them. */
 enum ctl_exit {
     CTL_FINE = 0,
     CTL_MISSING = 1,     /* a node, a key, a run is missing; the store is not ready; time was up */
@@ -56,3 +56,13 @@ void *ctl_memory(void *p);
 
 /* For so many milliseconds, or until a signal comes. */
 void ctl_pause(int64_t ms);
+
+#define CTL_TLS_WHY_MAX 600
+
+/* The files of --cacert, --cert and --key, before the store is asked: their faults are none of the
+ * store's. True: they can be used, or TLS is not spoken. False: `why` names the option, its file,
+ * the fault, and what to give. */
+bool ctl_check_tls_files(const struct ctl *ctl, char why[CTL_TLS_WHY_MAX]);
+
+/* By a clock that never goes back. */
+double ctl_now_s(void);

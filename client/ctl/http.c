@@ -91,7 +91,7 @@ static bool add_token(const struct ctl *ctl, struct curl_slist **headers,
 /* Curl's words for it name no option. False: *failure says which file is of no use. */
 static bool check_files(const struct ctl *ctl, struct http_failure *failure)
 {
-    failure->is_ours = !tls_files_check(ctl, failure->text);
+    failure->is_ours = !ctl_check_tls_files(ctl, failure->text);
     return !failure->is_ours;
 }
 
@@ -427,16 +427,8 @@ struct stream {
     size_t len, room;
     bool is_ended; /* by on_event */
     bool has_begun;
-    int64_t ends_ms; /* has to have begun by then */
+    double ends_s; /* it must have begun by then */
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* Curl asks each second, while nothing comes, too. Not 0: it gives up. */
 static int on_progress(void *arg, curl_off_t wanted, curl_off_t got, curl_off_t to_send,
@@ -448,7 +440,7 @@ static int on_progress(void *arg, curl_off_t wanted, curl_off_t got, curl_off_t 
     (void)got;
     (void)to_send;
     (void)sent;
-    return !s->has_begun && now_ms() >= s->ends_ms;
+    return !s->has_begun && ctl_now_s() >= s->ends_s;
 }
 
 static bool is_stream(CURL *curl)
@@ -544,7 +536,8 @@ enum ctl_exit http_stream(const struct ctl *ctl, const char *path, http_event_fn
     struct http_failure failure;
     struct call call;
     int64_t timeout_ms = ctl_timeout(ctl, TIMEOUT_MS);
-    struct stream s = {.on_event = on_event, .arg = arg, .ends_ms = now_ms() + timeout_ms};
+    struct stream s = {
+        .on_event = on_event, .arg = arg, .ends_s = ctl_now_s() + (double)timeout_ms / 1000};
     enum ctl_exit result = CTL_FINE;
     CURLcode code;
 

@@ -4,7 +4,6 @@
 #include <cjson/cJSON.h>
 
 #include "client/ctl/ctl.h"
-#include "client/ctl/tls_files.h"
 
 struct http_answer {
     long status;     /* of HTTP */
@@ -21,7 +20,7 @@ struct http_failure {
     bool is_late;   /* the time was over */
     bool is_tls;    /* connected, and TLS did not come about */
     bool is_ours;   /* nothing was asked: a file that an option names is of no use */
-    char text[TLS_FILES_WHY_MAX]; /* a clause without a name: "connection refused" */
+    char text[CTL_TLS_WHY_MAX]; /* a clause without a name: "connection refused" */
 };
 
 /* True: an answer, whatever its status. `path` is of ASCII; http_path() makes one of names. */

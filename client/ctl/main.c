@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "client/ctl/commands.h"
-#include "client/ctl/options.h"
 
 /* Colours are for terminals; see no-color.org. */
 static bool wants_colour(void)

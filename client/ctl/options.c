@@ -1,5 +1,5 @@
-/* Words and options of rdzvctl, by its table; see options.h. */
-#include "client/ctl/options.h"
+/* Words and options of rdzvctl, by its table; see commands.h. */
+#include "client/ctl/commands.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,10 +7,12 @@
 #include <string.h>
 
 #include "client/address.h"
-#include "client/ctl/commands.h"
 
 #define DEFAULT_SERVER "localhost:29400"
 #define DEFAULT_PORT   ":29400"
+
+#define OPTIONS_OF_TLS \
+    (1u << OPTION_CACERT | 1u << OPTION_CERT | 1u << OPTION_KEY | 1u << OPTION_TLS_SERVER_NAME)
 
 struct parse {
     struct ctl *ctl;
@@ -168,12 +170,22 @@ static bool take_option(struct parse *p, enum ctl_option_id id, const char *valu
     return false;
 }
 
+/* NULL: there is none. */
+static const struct ctl_command *find_command(const char *name)
+{
+    for (const struct ctl_command *c = ctl_commands; c->name != NULL; c++) {
+        if (strcmp(c->name, name) == 0)
+            return c;
+    }
+    return NULL;
+}
+
 static bool take_word(struct parse *p, const char *word)
 {
     struct ctl *ctl = p->ctl;
 
     if (ctl->command == NULL) {
-        ctl->command = command_find(word);
+        ctl->command = find_command(word);
         return ctl->command != NULL ||
                wrong(p, "there is no command %s: `rdzvctl help` lists them", word);
     }
@@ -245,7 +257,7 @@ static bool check_command(struct parse *p)
 {
     struct ctl *ctl = p->ctl;
     const struct ctl_command *c = ctl->command;
-    unsigned stray = p->given & ~(c->options | OPTIONS_OF_ALL);
+    unsigned stray = p->given & ~c->options;
 
     for (int id = 0; id < OPTION_COUNT_OF_ALL; id++) {
         if ((stray & 1u << id) != 0)
@@ -284,7 +296,7 @@ static bool ask_for_help(struct ctl *ctl)
 {
     ctl->arg_count = ctl->command != NULL ? 1 : 0;
     ctl->args[0] = ctl->command != NULL ? ctl->command->name : NULL;
-    ctl->command = command_find("help");
+    ctl->command = find_command("help");
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* What each command of rdzvctl does; commands.c names them. Each prints its answer on stdout and
+/* What each command of rdzvctl does; commands.py names them. Each prints its answer on stdout and
  * what went wrong on stderr. */
 #pragma once
 
@@ -11,9 +11,7 @@ enum ctl_exit run_spaces(const struct ctl *ctl);
 enum ctl_exit run_waiters(const struct ctl *ctl);
 /* run_top.c: what /metrics says */
 enum ctl_exit run_top(const struct ctl *ctl);
-/* run_monitor.c: what /rdzv/v1/monitor says */
-enum ctl_exit run_monitor(const struct ctl *ctl);
-/* run_keys.c, run_change.c: over c10d */
+/* run_keys.c: over c10d */
 enum ctl_exit run_keys(const struct ctl *ctl);
 enum ctl_exit run_get(const struct ctl *ctl);
 enum ctl_exit run_watch(const struct ctl *ctl);
@@ -26,8 +24,9 @@ enum ctl_exit run_latency(const struct ctl *ctl);
 enum ctl_exit run_preflight(const struct ctl *ctl);
 enum ctl_exit run_health(const struct ctl *ctl);
 /* run_operator.c */
+enum ctl_exit run_monitor(const struct ctl *ctl);
 enum ctl_exit run_forget(const struct ctl *ctl);
 enum ctl_exit run_clear(const struct ctl *ctl);
-/* help.c, completion.c */
+/* run_texts.c */
 enum ctl_exit run_help(const struct ctl *ctl);
 enum ctl_exit run_completion(const struct ctl *ctl);

@@ -1,8 +1,7 @@
-/* keys, get, wait and watch: commands that read the store. */
+/* keys, get, wait, watch, set, add and delete: commands about keys. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "client/ctl/print.h"
 #include "client/ctl/run.h"
@@ -212,24 +211,16 @@ static enum rdzv_status wait_for(struct rdzv_client *c, const char *const *keys,
     return rdzv_call(c, &op, NULL);
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* Does the store answer at all? Only then does time that is up say something of the keys. What is
  * left of --timeout goes to *left_ms. 0 is to look once, which takes a connection, too. */
 static enum rdzv_status find_store(const struct ctl *ctl, struct rdzv_client *c, int64_t *left_ms)
 {
     const struct rdzv_op ping = {.kind = RDZV_PING,
                                  .timeout_ms = ctl->timeout_ms > 0 ? ctl->timeout_ms : FIND_MS};
-    int64_t began = now_ms(), took;
+    double began = ctl_now_s();
     enum rdzv_status status = rdzv_call(c, &ping, NULL);
+    int64_t took = (int64_t)((ctl_now_s() - began) * 1000);
 
-    took = now_ms() - began;
     if (took >= TAKEN_MS) /* else the words name the time that was given */
         *left_ms = took < *left_ms ? *left_ms - took : 1;
     return status;
@@ -346,6 +337,108 @@ enum ctl_exit run_watch(const struct ctl *ctl)
     } while (status == RDZV_OK);
     code = store_failed(c, status);
     free((void *)(uintptr_t)last.ptr);
+    rdzv_client_free(c);
+    return code;
+}
+
+/* --- set, add, delete --- */
+
+/* All of standard input; the caller frees it. NULL: it could not be read to its end, which was
+ * said. */
+static char *read_input(size_t *len)
+{
+    char *bytes = NULL, part[16384];
+    size_t n;
+    FILE *out = ctl_memory(open_memstream(&bytes, len));
+    int error;
+
+    while ((n = fread(part, 1, sizeof part, stdin)) > 0)
+        ctl_memory(fwrite(part, 1, n, out) == n ? out : NULL);
+    error = ferror(stdin) ? errno : 0;
+    ctl_memory(fclose(out) == 0 ? bytes : NULL);
+    if (error == 0)
+        return bytes;
+    ctl_say(CTL_FAILED, "standard input: %s; nothing was set", strerror(error));
+    free(bytes);
+    return NULL;
+}
+
+enum ctl_exit run_set(const struct ctl *ctl)
+{
+    struct rdzv_op op = {.kind = RDZV_SET, .key = store_text(ctl->args[0])};
+    enum ctl_exit code = CTL_FINE;
+    struct rdzv_client *c = store_open(ctl, &code);
+    char *input = NULL;
+
+    if (c == NULL)
+        return code;
+    op.value = store_text(ctl->args[1]);
+    if (strcmp(ctl->args[1], "-") == 0) {
+        input = read_input(&op.value.len);
+        op.value.ptr = input;
+        if (input == NULL) {
+            rdzv_client_free(c);
+            return CTL_FAILED;
+        }
+    }
+    code = store_failed(c, rdzv_call(c, &op, NULL));
+    free(input);
+    rdzv_client_free(c);
+    return code;
+}
+
+static bool parse_number(const char *text, int64_t *out)
+{
+    char *end;
+    long long v;
+
+    errno = 0;
+    v = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0)
+        return false;
+    *out = v;
+    return true;
+}
+
+enum ctl_exit run_add(const struct ctl *ctl)
+{
+    struct rdzv_op op = {.kind = RDZV_ADD, .key = store_text(ctl->args[0]), .number = 1};
+    const struct rdzv_result *result;
+    enum ctl_exit code = CTL_FINE;
+    struct rdzv_client *c;
+
+    if (ctl->arg_count > 1 && !parse_number(ctl->args[1], &op.number))
+        return ctl_say(CTL_USAGE, "%s is no number of 64 bits", ctl->args[1]);
+    c = store_open(ctl, &code);
+    if (c == NULL)
+        return code;
+    code = store_failed(c, rdzv_call(c, &op, &result));
+    if (code == CTL_FINE)
+        printf("%lld\n", (long long)result->number);
+    else if (code == CTL_UNREACHABLE)
+        fputs("rdzvctl: a store closes the connection when the value is no number\n", stderr);
+    rdzv_client_free(c);
+    return code;
+}
+
+enum ctl_exit run_delete(const struct ctl *ctl)
+{
+    enum ctl_exit code = CTL_FINE;
+    struct rdzv_client *c = store_open(ctl, &code);
+
+    if (c == NULL)
+        return code;
+    for (size_t i = 0; i < ctl->arg_count && code <= CTL_MISSING; i++) {
+        const struct rdzv_op op = {.kind = RDZV_DELETE, .key = store_text(ctl->args[i])};
+        enum rdzv_status status = rdzv_call(c, &op, NULL);
+        enum ctl_exit one = store_failed(c, status);
+
+        if (status == RDZV_OK) {
+            text_safe(stdout, ctl->args[i], strlen(ctl->args[i]), SIZE_MAX);
+            putchar('\n');
+        }
+        code = one > code ? one : code;
+    }
     rdzv_client_free(c);
     return code;
 }

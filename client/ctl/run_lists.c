@@ -49,7 +49,7 @@ static cJSON *as_all(cJSON *json)
     if (cJSON_IsArray(member(json, "spaces")))
         return json;
     all = ctl_memory(cJSON_CreateObject());
-    cJSON_AddStringToObject(all, "now", status_text(json, "now"));
+    cJSON_AddStringToObject(all, "now", member_text(json, "now"));
     cJSON_AddItemToArray(cJSON_AddArrayToObject(all, "spaces"), json);
     return all;
 }
@@ -78,7 +78,7 @@ static bool keep_run(cJSON *spaces, const char *id)
 
         for (run = runs == NULL ? NULL : runs->child; run != NULL; run = next) {
             next = run->next;
-            if (strcmp(status_text(run, "id"), id) == 0)
+            if (strcmp(member_text(run, "id"), id) == 0)
                 found = true;
             else
                 cJSON_Delete(cJSON_DetachItemViaPointer(runs, run));
@@ -97,7 +97,7 @@ static void warn_of_token(const struct ctl *ctl, const cJSON *json)
         ctl_say(CTL_FINE,
                 "%s does not take the token in %s (--token-file) for an operator's: it shows only "
                 "space %s, that of this listener",
-                ctl->server, ctl->token_file, status_text(first, "name"));
+                ctl->server, ctl->token_file, member_text(first, "name"));
 }
 
 /* Takes `json`. */
@@ -110,7 +110,7 @@ static enum ctl_exit show_all(const struct ctl *ctl, cJSON *json, show_fn *show)
         fputs("\033[H\033[2J", stdout); /* home, and an empty screen */
     warn_of_token(ctl, json);
     view.spaces = member(json, "spaces");
-    view.now_us = text_time_us(status_text(json, "now"));
+    view.now_us = text_time_us(member_text(json, "now"));
     if (ctl->arg_count > 0 &&
         !keep_run(cJSON_GetObjectItemCaseSensitive(json, "spaces"), ctl->args[0]))
         code = ctl_say(CTL_MISSING, "%s knows no run %s; `rdzvctl runs` lists those that it knows",
@@ -141,14 +141,14 @@ struct watching {
 /* What a stream leaves out, since it changes by itself. */
 static void add_seconds_left(cJSON *json)
 {
-    int64_t now_us = text_time_us(status_text(json, "now"));
+    int64_t now_us = text_time_us(member_text(json, "now"));
     cJSON *space, *run;
 
     cJSON_ArrayForEach(space, cJSON_GetObjectItemCaseSensitive(json, "spaces"))
     {
         cJSON_ArrayForEach(run, cJSON_GetObjectItemCaseSensitive(space, "runs"))
         {
-            int64_t left_us = text_time_us(status_text(run, "last_call_ends")) - now_us;
+            int64_t left_us = text_time_us(member_text(run, "last_call_ends")) - now_us;
 
             if (member(run, "last_call_ends") != NULL)
                 cJSON_AddNumberToObject(run, "seconds_left",
@@ -168,7 +168,7 @@ static bool on_event(void *arg, const char *event, const char *data)
         cJSON_Delete(w->newest);
         w->newest = as_all(json);
     } else if (json != NULL && w->newest != NULL) {
-        now = cJSON_CreateString(status_text(json, "now"));
+        now = cJSON_CreateString(member_text(json, "now"));
         cJSON_ReplaceItemInObjectCaseSensitive(w->newest, "now", ctl_memory(now));
         cJSON_Delete(json);
     } else {
@@ -216,13 +216,33 @@ static enum ctl_exit show(const struct ctl *ctl, show_fn *fn)
     return code;
 }
 
-/* All of it, for a script: of a run that was asked for, that run alone, with its space's name. */
-static bool show_structured(const struct view *view, cJSON *what)
-{
-    bool done = print_structured(view->ctl, what);
+/* --- Lists: a table of objects, or their names, or JSON. --- */
 
-    cJSON_Delete(what);
-    return done;
+struct listing {
+    const char *name;                              /* the member that -o name prints */
+    enum text_style (*style)(const cJSON *object); /* NULL: plain */
+    struct table_column columns[TABLE_COLUMNS];
+};
+
+/* `structured` is what scripts get. True: it was a table. */
+static bool print_listing(const struct view *view, const cJSON *structured, const cJSON *objects,
+                          const struct listing *listing)
+{
+    const cJSON *object;
+    struct table t;
+
+    if (print_structured(view->ctl, structured))
+        return false;
+    if (view->ctl->output == OUTPUT_NAME) {
+        cJSON_ArrayForEach(object, objects)
+            fprintf(view->out, "%s\n", member_text(object, listing->name));
+        return false;
+    }
+    table_begin(&t, listing->columns, view->now_us);
+    cJSON_ArrayForEach(object, objects)
+        table_add(&t, listing->style == NULL ? STYLE_PLAIN : listing->style(object), object);
+    table_print(&t, view->out, "", view->ctl->colour);
+    return true;
 }
 
 /* --- status --- */
@@ -236,16 +256,16 @@ struct shown_run {
 /* Nodes are missing, or workers of a node have failed for the last time. */
 static bool is_in_trouble(const cJSON *run)
 {
-    return status_number(run, "missing_count") > 0 ||
-           strcmp(status_text(run, "state"), "failed") == 0;
+    return member_number(run, "missing_count") > 0 ||
+           strcmp(member_text(run, "state"), "failed") == 0;
 }
 
 /* 0: nodes are missing, and others wait for them; or the run has failed. 1: no node is missing. 2:
  * all are gone, so what is left are keys of a job that has ended. */
 static int urgency(const cJSON *run)
 {
-    long here = status_number(run, "participants") + status_number(run, "waiting") +
-                status_number(run, "agents") + status_number(run, "silent");
+    long here = member_number(run, "participants") + member_number(run, "waiting") +
+                member_number(run, "agents") + member_number(run, "silent");
 
     if (here == 0)
         return 2;
@@ -275,7 +295,7 @@ static struct shown_run *all_runs(const struct view *view, size_t *count)
     {
         cJSON_ArrayForEach(run, member(space, "runs"))
         {
-            runs[*count] = (struct shown_run){status_text(space, "name"), run, *count};
+            runs[*count] = (struct shown_run){member_text(space, "name"), run, *count};
             ++*count;
         }
     }
@@ -317,7 +337,7 @@ static void print_scope(const struct view *view)
         view->out,
         "(only space %s, that of this listener; operators see those that relays have made, too: "
         "--token-file, or -s unix:/PATH)\n",
-        status_text(view->spaces->child, "name"));
+        member_text(view->spaces->child, "name"));
 }
 
 static void status_as_text(const struct view *view, const struct shown_run *runs, size_t count)
@@ -357,7 +377,7 @@ static enum ctl_exit show_status(const struct view *view)
 
     if (view->ctl->output == OUTPUT_NAME) {
         for (size_t i = 0; i < count; i++)
-            fprintf(view->out, "%s\n", status_text(runs[i].run, "id"));
+            fprintf(view->out, "%s\n", member_text(runs[i].run, "id"));
     } else if (view->ctl->arg_count > 0 && count > 0 && view->ctl->output >= OUTPUT_JSON) {
         print_asked(view, runs, count);
     } else if (!print_structured(view->ctl, view->spaces)) {
@@ -377,43 +397,48 @@ enum ctl_exit run_status(const struct ctl *ctl)
 
 /* --- runs --- */
 
-static void runs_as_table(const struct view *view, const struct shown_run *runs, size_t count)
+static void cell_state(struct table *t, const cJSON *run, const char *member)
 {
-    struct table t = {
-        .heads = {"RUN", "SPACE", "BACKEND", "STATE", "ROUND", "NODES", "MISSING", "WAITS", "FOR"}};
+    char state[64];
 
-    for (size_t i = 0; i < count; i++) {
-        const cJSON *run = runs[i].run;
-        char state[64], nodes[64], age[32];
-        long missing = status_number(run, "missing_count");
+    (void)member;
+    status_state(run, state, sizeof state);
+    table_cell(t, state);
+}
 
-        status_state(run, state, sizeof state);
-        status_nodes(run, nodes, sizeof nodes);
-        status_age(run, "since", view->now_us, age, sizeof age);
-        table_row(&t, is_in_trouble(run) ? STYLE_BAD : STYLE_PLAIN);
-        table_cell(&t, status_text(run, "id"));
-        table_cell(&t, runs[i].space);
-        table_cell(&t, status_text(run, "backend"));
-        table_cell(&t, state);
-        table_printf(&t, "%ld", status_number(run, "round"));
-        table_cell(&t, nodes);
-        table_printf(&t, "%ld", missing);
-        table_printf(&t, "%ld", status_number(run, "waits_count"));
-        table_cell(&t, age);
-    }
-    table_print(&t, view->out, "", view->ctl->colour);
+static void cell_nodes(struct table *t, const cJSON *run, const char *member)
+{
+    char nodes[64];
+
+    (void)member;
+    status_nodes(run, nodes, sizeof nodes);
+    table_cell(t, nodes);
+}
+
+static enum text_style style_of_run(const cJSON *run)
+{
+    return is_in_trouble(run) ? STYLE_BAD : STYLE_PLAIN;
 }
 
 static enum ctl_exit show_runs(const struct view *view)
 {
+    static const struct listing listing = {.name = "id",
+                                           .style = style_of_run,
+                                           .columns = {{"RUN", "id", cell_text},
+                                                       {"SPACE", "space", cell_text},
+                                                       {"BACKEND", "backend", cell_text},
+                                                       {"STATE", NULL, cell_state},
+                                                       {"ROUND", "round", cell_count},
+                                                       {"NODES", NULL, cell_nodes},
+                                                       {"MISSING", "missing_count", cell_count},
+                                                       {"WAITS", "waits_count", cell_count},
+                                                       {"FOR", "since", cell_age}}};
     size_t count;
     struct shown_run *runs = all_runs(view, &count);
     cJSON *list = list_runs(runs, count);
 
-    for (size_t i = 0; i < count && view->ctl->output == OUTPUT_NAME; i++)
-        fprintf(view->out, "%s\n", status_text(runs[i].run, "id"));
-    if (!show_structured(view, list) && view->ctl->output != OUTPUT_NAME)
-        runs_as_table(view, runs, count);
+    print_listing(view, list, list, &listing);
+    cJSON_Delete(list);
     free(runs);
     return CTL_FINE;
 }
@@ -425,24 +450,29 @@ enum ctl_exit run_runs(const struct ctl *ctl)
 
 /* --- spaces --- */
 
-static void add_space(struct table *t, const cJSON *space)
+static long missing_in(const cJSON *space)
 {
-    char bytes[32];
     const cJSON *run;
     long missing = 0;
 
-    cJSON_ArrayForEach(run, member(space, "runs")) missing += status_number(run, "missing_count");
-    text_bytes((double)status_number(space, "bytes"), bytes, sizeof bytes);
-    table_row(t, missing > 0 ? STYLE_BAD : STYLE_PLAIN);
-    table_cell(t, status_text(space, "name"));
-    table_printf(t, "%ld", status_number(space, "keys"));
-    table_cell(t, bytes);
-    table_printf(t, "%ld", status_number(space, "queues"));
-    table_printf(t, "%ld", status_number(space, "etcd_nodes"));
-    table_printf(t, "%ld", status_number(space, "c10d_clients"));
-    table_printf(t, "%ld", status_number(space, "waiters"));
-    table_printf(t, "%d", cJSON_GetArraySize(member(space, "runs")));
-    table_printf(t, "%ld", missing);
+    cJSON_ArrayForEach(run, member(space, "runs")) missing += member_number(run, "missing_count");
+    return missing;
+}
+
+static void cell_runs(struct table *t, const cJSON *space, const char *runs)
+{
+    table_printf(t, "%d", cJSON_GetArraySize(member(space, runs)));
+}
+
+static void cell_missing(struct table *t, const cJSON *space, const char *runs)
+{
+    (void)runs;
+    table_printf(t, "%ld", missing_in(space));
+}
+
+static enum text_style style_of_space(const cJSON *space)
+{
+    return missing_in(space) > 0 ? STYLE_BAD : STYLE_PLAIN;
 }
 
 static cJSON *spaces_alone(const cJSON *spaces)
@@ -466,23 +496,22 @@ static cJSON *spaces_alone(const cJSON *spaces)
 
 static enum ctl_exit show_spaces(const struct view *view)
 {
-    struct table t = {.heads = {"SPACE", "KEYS", "BYTES", "QUEUES", "ETCD NODES", "C10D CLIENTS",
-                                "WAITERS", "RUNS", "MISSING"}};
-    const cJSON *space;
+    static const struct listing listing = {.name = "name",
+                                           .style = style_of_space,
+                                           .columns = {{"SPACE", "name", cell_text},
+                                                       {"KEYS", "keys", cell_count},
+                                                       {"BYTES", "bytes", cell_bytes},
+                                                       {"QUEUES", "queues", cell_count},
+                                                       {"ETCD NODES", "etcd_nodes", cell_count},
+                                                       {"C10D CLIENTS", "c10d_clients", cell_count},
+                                                       {"WAITERS", "waiters", cell_count},
+                                                       {"RUNS", "runs", cell_runs},
+                                                       {"MISSING", "runs", cell_missing}}};
+    cJSON *alone = spaces_alone(view->spaces);
 
-    if (show_structured(view, spaces_alone(view->spaces)))
-        return CTL_FINE;
-    cJSON_ArrayForEach(space, view->spaces)
-    {
-        if (view->ctl->output == OUTPUT_NAME)
-            fprintf(view->out, "%s\n", status_text(space, "name"));
-        else
-            add_space(&t, space);
-    }
-    if (view->ctl->output != OUTPUT_NAME) {
-        table_print(&t, view->out, "", view->ctl->colour);
+    if (print_listing(view, alone, view->spaces, &listing))
         print_scope(view);
-    }
+    cJSON_Delete(alone);
     return CTL_FINE;
 }
 
@@ -511,11 +540,11 @@ static void add_waits(cJSON *list, const cJSON *owner, const char *space, const 
 /* Times of RFC 3339 in one zone are in order when their texts are. */
 static int oldest_first(const void *left, const void *right)
 {
-    return strcmp(status_text(*(const cJSON *const *)left, "since"),
-                  status_text(*(const cJSON *const *)right, "since"));
+    return strcmp(member_text(*(const cJSON *const *)left, "since"),
+                  member_text(*(const cJSON *const *)right, "since"));
 }
 
-static cJSON *sorted(cJSON *list)
+static void sort_by_age(cJSON *list)
 {
     size_t count = (size_t)cJSON_GetArraySize(list), n = 0;
     cJSON **items = ctl_memory(calloc(count + 1, sizeof *items));
@@ -527,26 +556,13 @@ static cJSON *sorted(cJSON *list)
     for (size_t i = 0; i < n; i++)
         cJSON_AddItemToArray(list, items[i]);
     free(items);
-    return list;
 }
 
-static void add_wait(struct table *t, const cJSON *wait, int64_t now_us)
+static void cell_wait_keys(struct table *t, const cJSON *wait, const char *keys)
 {
-    const cJSON *keys = member(wait, "keys");
-    const char *first = cJSON_GetStringValue(cJSON_GetArrayItem(keys, 0));
-    long count = status_number(wait, "key_count");
-    char age[32];
+    const char *first = cJSON_GetStringValue(cJSON_GetArrayItem(member(wait, keys), 0));
+    long count = member_number(wait, "key_count");
 
-    status_age(wait, "since", now_us, age, sizeof age);
-    table_row(t, STYLE_PLAIN);
-    table_cell(t, age);
-    table_cell(t, status_text(wait, "run"));
-    table_cell(t, status_text(wait, "node"));
-    if (cJSON_HasObjectItem(wait, "rank"))
-        table_printf(t, "%ld", status_number(wait, "rank"));
-    else
-        table_cell(t, NULL);
-    table_cell(t, status_text(wait, "peer"));
     if (count > 1)
         table_printf(t, "%s and %ld more", first == NULL ? "" : first, count - 1);
     else
@@ -555,29 +571,25 @@ static void add_wait(struct table *t, const cJSON *wait, int64_t now_us)
 
 static enum ctl_exit show_waiters(const struct view *view)
 {
-    struct table t = {.heads = {"FOR", "RUN", "NODE", "RANK", "PEER", "KEY"}};
+    static const struct listing listing = {.name = "peer",
+                                           .columns = {{"FOR", "since", cell_age},
+                                                       {"RUN", "run", cell_text},
+                                                       {"NODE", "node", cell_text},
+                                                       {"RANK", "rank", cell_number},
+                                                       {"PEER", "peer", cell_text},
+                                                       {"KEY", "keys", cell_wait_keys}}};
     cJSON *list = ctl_memory(cJSON_CreateArray());
-    const cJSON *space, *run, *wait;
+    const cJSON *space, *run;
 
     cJSON_ArrayForEach(space, view->spaces)
     {
         cJSON_ArrayForEach(run, member(space, "runs"))
-            add_waits(list, run, status_text(space, "name"), status_text(run, "id"));
+            add_waits(list, run, member_text(space, "name"), member_text(run, "id"));
         if (view->ctl->arg_count == 0)
-            add_waits(list, space, status_text(space, "name"), NULL);
+            add_waits(list, space, member_text(space, "name"), NULL);
     }
-    sorted(list);
-    if (!print_structured(view->ctl, list)) {
-        cJSON_ArrayForEach(wait, list)
-        {
-            if (view->ctl->output == OUTPUT_NAME)
-                fprintf(view->out, "%s\n", status_text(wait, "peer"));
-            else
-                add_wait(&t, wait, view->now_us);
-        }
-        if (view->ctl->output != OUTPUT_NAME)
-            table_print(&t, view->out, "", view->ctl->colour);
-    }
+    sort_by_age(list);
+    print_listing(view, list, list, &listing);
     cJSON_Delete(list);
     return CTL_FINE;
 }

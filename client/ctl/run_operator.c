@@ -1,16 +1,128 @@
-/* forget and clear: what only operators may do. */
+/* monitor, forget and clear: what only operators may do. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "client/ctl/http.h"
+#include "client/ctl/print.h"
 #include "client/ctl/run.h"
+#include "client/ctl/text.h"
+
+/* --- monitor: requests as the store carries them out, from /rdzv/v1/monitor --- */
+
+struct monitoring {
+    const struct ctl *ctl;
+    int64_t left;  /* --count; -1: for ever */
+    uint64_t more; /* requests that were not shown, since the last line that said so */
+    bool has_head;
+};
+
+static bool is_in_space(const struct ctl *ctl, const cJSON *request)
+{
+    return ctl->space == NULL || strcmp(member_text(request, "space"), ctl->space) == 0;
+}
+
+/* "12:34:56.789012" of a time as the store writes it. */
+static void print_time(const char *time)
+{
+    const char *clock = strchr(time, 'T');
+
+    printf("%-15.15s", clock == NULL ? time : clock + 1);
+}
+
+static void print_request(const struct ctl *ctl, const cJSON *request)
+{
+    const char *key = member_text(request, "key");
+
+    if (ctl->output == OUTPUT_JSON) {
+        char *line = ctl_memory(cJSON_PrintUnformatted(request));
+
+        puts(line);
+        free(line);
+        return;
+    }
+    print_time(member_text(request, "time"));
+    printf("  %-21s  %-10s  %-11s  %7ld  ", member_text(request, "peer"),
+           member_text(request, "space"), member_text(request, "operation"),
+           member_number(request, "bytes"));
+    text_safe(stdout, key, strlen(key), strlen(key));
+    if (member_number(request, "keys") > 1)
+        printf(" and %ld more", member_number(request, "keys") - 1);
+    putchar('\n');
+}
+
+/* Once in a while, not ten times a second. */
+#define MORE_LEAST 1000
+
+static void say_more(struct monitoring *m, bool now)
+{
+    if (m->more == 0 || (!now && m->more < MORE_LEAST) || m->ctl->output == OUTPUT_JSON)
+        return;
+    printf("%-15s  %llu more requests, which are not shown\n", "…", (unsigned long long)m->more);
+    m->more = 0;
+}
+
+static void print_requests(struct monitoring *m, const cJSON *json)
+{
+    const cJSON *request;
+    double all = cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(json, "c10d_requests")) +
+                 cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(json, "http_requests"));
+    double shown = cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(json, "shown"));
+
+    cJSON_ArrayForEach(request, cJSON_GetObjectItemCaseSensitive(json, "requests"))
+    {
+        if (m->left == 0)
+            return;
+        if (!is_in_space(m->ctl, request))
+            continue;
+        print_request(m->ctl, request);
+        m->left -= m->left > 0;
+    }
+    m->more += all > shown ? (uint64_t)(all - shown) : 0;
+    say_more(m, false);
+}
+
+/* The store lets this client in. */
+static void print_monitor_head(struct monitoring *m)
+{
+    if (!m->has_head && m->ctl->output <= OUTPUT_WIDE)
+        printf("%-15s  %-21s  %-10s  %-11s  %7s  %s\n", "TIME", "PEER", "SPACE", "OPERATION",
+               "BYTES", "KEY");
+    m->has_head = true;
+}
+
+static bool on_monitor_event(void *arg, const char *event, const char *data)
+{
+    struct monitoring *m = arg;
+    cJSON *json = cJSON_Parse(data);
+
+    print_monitor_head(m);
+    if (json != NULL && strcmp(event, "requests") == 0)
+        print_requests(m, json);
+    else if (json != NULL && strcmp(event, "missed") == 0)
+        m->more += (uint64_t)member_number(json, "requests");
+    cJSON_Delete(json);
+    fflush(stdout);
+    return m->left != 0;
+}
+
+enum ctl_exit run_monitor(const struct ctl *ctl)
+{
+    struct monitoring m = {.ctl = ctl, .left = ctl->count > 0 ? ctl->count : -1};
+    enum ctl_exit code;
+
+    code = http_stream(ctl, "/rdzv/v1/monitor", on_monitor_event, &m);
+    say_more(&m, true);
+    return code;
+}
+
+/* --- forget, clear --- */
 
 #define SPACES "/rdzv/v1/spaces/"
 
 /* With --yes, or when somebody at a terminal says so. */
-static bool is_wanted(const struct ctl *ctl, const char *question)
+static bool is_confirmed(const struct ctl *ctl, const char *question)
 {
     char answer[16];
 
@@ -50,7 +162,7 @@ enum ctl_exit run_forget(const struct ctl *ctl)
     snprintf(question, sizeof question,
              "Forget the run %.200s of the space %.100s at %.100s, and end its agents?",
              ctl->args[0], space, ctl->server);
-    if (!is_wanted(ctl, question))
+    if (!is_confirmed(ctl, question))
         return CTL_USAGE;
     in_space = http_path(SPACES, space, "/runs/");
     path = http_path(in_space, ctl->args[0], NULL);
@@ -64,7 +176,7 @@ enum ctl_exit run_clear(const struct ctl *ctl)
 
     snprintf(question, sizeof question, "Remove all keys of the space %.200s at %.100s?",
              ctl->args[0], ctl->server);
-    if (!is_wanted(ctl, question))
+    if (!is_confirmed(ctl, question))
         return CTL_USAGE;
     return delete_path(ctl, http_path(SPACES, ctl->args[0], NULL), ctl->args[0]);
 }

@@ -15,7 +15,6 @@
 #include "client/ctl/run.h"
 #include "client/ctl/store.h"
 #include "client/ctl/text.h"
-#include "client/ctl/tls_files.h"
 
 #define LATENCY_COUNT        20
 #define LATENCY_INTERVAL_MS  100
@@ -24,14 +23,6 @@
 #define PREFLIGHT_PAUSE_MS   500
 #define HEALTH_TIMEOUT_MS    2000 /* as `rdzvd --check-health` */
 #define CLOCK_WARN_S         5.0
-
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 /* --- latency --- */
 
@@ -87,10 +78,10 @@ enum ctl_exit run_latency(const struct ctl *ctl)
         return code;
     }
     for (int64_t i = 0; i <= count && code == CTL_FINE; i++) {
-        double start = now_s();
+        double start = ctl_now_s();
 
         code = store_failed(c, rdzv_ping(c));
-        seconds[i] = now_s() - start;
+        seconds[i] = ctl_now_s() - start;
         if (i < count)
             ctl_pause(interval);
     }
@@ -136,7 +127,7 @@ note(struct preflight *p, enum step step, enum step_state state, const char *for
  * With --timeout=0 there is one try, as long as it takes. */
 static int64_t patience_ms(const struct ctl *ctl, const struct preflight *p, int parts)
 {
-    double left = (p->ends_s - now_s()) * 1000 / parts;
+    double left = (p->ends_s - ctl_now_s()) * 1000 / parts;
 
     if (ctl->timeout_ms == 0 || left > PREFLIGHT_TRY_MS)
         return PREFLIGHT_TRY_MS;
@@ -192,10 +183,10 @@ static bool note_no_greeting(const struct ctl *ctl, struct preflight *p, const c
 /* Connects, and greets in c10d. */
 static bool greet(const struct ctl *ctl, struct preflight *p, struct rdzv_client **c)
 {
-    char why[TLS_FILES_WHY_MAX];
+    char why[CTL_TLS_WHY_MAX];
     enum rdzv_status status;
 
-    if (!tls_files_check(ctl, why))
+    if (!ctl_check_tls_files(ctl, why))
         return note(p, STEP_TLS, FAILED, "%s", why);
     status = store_new(ctl, patience_ms(ctl, p, 2), c);
     if (status == RDZV_OK)
@@ -230,10 +221,10 @@ static bool measure(struct rdzv_client *c, struct preflight *p)
 
     p->round_trip_s = INFINITY;
     for (int i = 0; i < 5 && status == RDZV_OK; i++) {
-        double start = now_s();
+        double start = ctl_now_s();
 
         status = rdzv_ping(c);
-        p->round_trip_s = fmin(p->round_trip_s, now_s() - start);
+        p->round_trip_s = fmin(p->round_trip_s, ctl_now_s() - start);
     }
     return note(p, STEP_ROUND_TRIP, status == RDZV_OK ? PASSED : FAILED,
                 status == RDZV_OK ? "%.3f ms" : "it answered once, and not again",
@@ -312,7 +303,7 @@ static void print_preflight(const struct ctl *ctl, const struct preflight *p, bo
     cJSON_AddStringToObject(json, "server", ctl->server);
     cJSON_AddBoolToObject(json, "ok", passed);
     cJSON_AddNumberToObject(json, "tries", p->tries);
-    cJSON_AddNumberToObject(json, "seconds", now_s() - p->started_s);
+    cJSON_AddNumberToObject(json, "seconds", ctl_now_s() - p->started_s);
     if (passed)
         cJSON_AddNumberToObject(json, "round_trip_ms", p->round_trip_s * 1000);
     if (passed && !isnan(p->clock_s))
@@ -348,13 +339,13 @@ static void print_preflight(const struct ctl *ctl, const struct preflight *p, bo
 
 enum ctl_exit run_preflight(const struct ctl *ctl)
 {
-    double timeout_s = (double)ctl_timeout(ctl, PREFLIGHT_TIMEOUT_MS) / 1000, start_s = now_s();
+    double timeout_s = (double)ctl_timeout(ctl, PREFLIGHT_TIMEOUT_MS) / 1000, start_s = ctl_now_s();
     struct preflight p = {.clock_s = NAN, .started_s = start_s, .ends_s = start_s + timeout_s};
     bool passed;
 
     if (ctl->unix_path != NULL)
         return ctl_say(CTL_USAGE, "preflight needs HOST:PORT, not a Unix socket");
-    while (!(passed = try_once(ctl, &p)) && now_s() + PREFLIGHT_PAUSE_MS / 1000.0 < p.ends_s) {
+    while (!(passed = try_once(ctl, &p)) && ctl_now_s() + PREFLIGHT_PAUSE_MS / 1000.0 < p.ends_s) {
         if (p.tries == 1)
             fprintf(stderr, "rdzvctl: %s; trying for %.3g s\n", why_not(&p), timeout_s);
         ctl_pause(PREFLIGHT_PAUSE_MS);

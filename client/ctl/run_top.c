@@ -21,13 +21,11 @@ struct sample {
 static enum ctl_exit take_sample(const struct ctl *ctl, struct sample *out)
 {
     struct http_answer answer;
-    struct timespec t;
     enum ctl_exit code = http_ask(ctl, "GET", "/metrics", &answer);
 
     if (code != CTL_FINE)
         return code;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    *out = (struct sample){answer.body, (double)t.tv_sec + (double)t.tv_nsec / 1e9};
+    *out = (struct sample){answer.body, ctl_now_s()};
     return CTL_FINE;
 }
 
@@ -97,32 +95,29 @@ static void read_role(const char *text, char *role, size_t size)
 
 static const struct {
     const char *name, *metric;
-    bool is_rate, is_bytes;
+    bool is_rate;
 } figures[] = {
-    {"c10d_requests_per_second", "rdzvd_requests_total{protocol=\"c10d\"", true, false},
-    {"http_requests_per_second", "rdzvd_requests_total{protocol=\"http\"", true, false},
-    {"connections_accepted_per_second", "rdzvd_connections_accepted_total", true, false},
-    {"connections_closed_per_second", "rdzvd_connections_closed_total", true, false},
-    {"cpu_seconds_per_second", "process_cpu_seconds_total", true, false},
-    {"connections", "rdzvd_connections", false, false},
-    {"resident_bytes", "process_resident_memory_bytes", false, true},
-    {"relay_links", "rdzvd_relay_links", false, false},
+    {"c10d_requests_per_second", "rdzvd_requests_total{protocol=\"c10d\"", true},
+    {"http_requests_per_second", "rdzvd_requests_total{protocol=\"http\"", true},
+    {"connections_accepted_per_second", "rdzvd_connections_accepted_total", true},
+    {"connections_closed_per_second", "rdzvd_connections_closed_total", true},
+    {"cpu_seconds_per_second", "process_cpu_seconds_total", true},
+    {"connections", "rdzvd_connections", false},
+    {"resident_bytes", "process_resident_memory_bytes", false},
+    {"relay_links", "rdzvd_relay_links", false},
 };
 
 static const struct {
-    const char *name, *head, *metric;
-    bool is_bytes;
-} columns[] = {
-    {"keys", "KEYS", "rdzvd_space_keys", false},
-    {"bytes", "BYTES", "rdzvd_space_bytes", true},
-    {"queues", "QUEUES", "rdzvd_space_queues", false},
-    {"etcd_nodes", "ETCD NODES", "rdzvd_space_etcd_nodes", false},
-    {"c10d_connections", "C10D CLIENTS", "rdzvd_space_c10d_connections", false},
-    {"waiters", "WAITERS", "rdzvd_space_waiters", false},
-    {"runs", "RUNS", "rdzvd_space_runs", false},
+    const char *name, *metric;
+} space_figures[] = {
+    {"keys", "rdzvd_space_keys"},
+    {"bytes", "rdzvd_space_bytes"},
+    {"queues", "rdzvd_space_queues"},
+    {"etcd_nodes", "rdzvd_space_etcd_nodes"},
+    {"c10d_connections", "rdzvd_space_c10d_connections"},
+    {"waiters", "rdzvd_space_waiters"},
+    {"runs", "rdzvd_space_runs"},
 };
-#define FIGURES (sizeof figures / sizeof *figures)
-#define COLUMNS (sizeof columns / sizeof *columns)
 
 static double figure(size_t i, const struct sample *before, const struct sample *now)
 {
@@ -133,7 +128,7 @@ static double figure(size_t i, const struct sample *before, const struct sample 
     return (value - metric(before->text, figures[i].metric)) / (now->at_s - before->at_s);
 }
 
-static cJSON *as_json(const struct sample *before, const struct sample *now)
+static cJSON *top_json(const struct sample *before, const struct sample *now)
 {
     cJSON *json = ctl_memory(cJSON_CreateObject()), *spaces;
     const char *at = now->text;
@@ -141,35 +136,24 @@ static cJSON *as_json(const struct sample *before, const struct sample *now)
 
     read_role(now->text, name, sizeof name);
     cJSON_AddStringToObject(json, "role", name);
-    for (size_t i = 0; i < FIGURES; i++)
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
         cJSON_AddNumberToObject(json, figures[i].name, figure(i, before, now));
     spaces = cJSON_AddArrayToObject(json, "spaces");
-    while (next_space(&at, columns[0].metric, name, sizeof name)) {
+    while (next_space(&at, space_figures[0].metric, name, sizeof name)) {
         cJSON *space = ctl_memory(cJSON_CreateObject());
 
         cJSON_AddStringToObject(space, "name", name);
-        for (size_t i = 0; i < COLUMNS; i++)
-            cJSON_AddNumberToObject(space, columns[i].name,
-                                    of_space(now->text, columns[i].metric, name));
+        for (size_t i = 0; i < sizeof space_figures / sizeof *space_figures; i++)
+            cJSON_AddNumberToObject(space, space_figures[i].name,
+                                    of_space(now->text, space_figures[i].metric, name));
         cJSON_AddItemToArray(spaces, space);
     }
     return json;
 }
 
-static void print_figure(char *out, size_t size, double value, bool is_bytes)
-{
-    if (is_bytes)
-        text_bytes(value, out, size);
-    else
-        snprintf(out, size, "%.0f", value);
-}
-
 /* In place of the spaces, which only the store has. */
-static void print_role(const char *text)
+static void print_role_hint(const char *role)
 {
-    char role[32];
-
-    read_role(text, role, sizeof role);
     if (strcmp(role, "standby") == 0)
         puts("It is a replica that does not lead, and has no spaces: ask the one that leads, which "
              "`rdzvctl health --ready -o wide` names");
@@ -177,42 +161,48 @@ static void print_role(const char *text)
         puts("It is a relay, and has no spaces: `rdzvctl spaces` asks its store");
 }
 
-static void as_text(const struct ctl *ctl, const struct sample *before, const struct sample *now)
+static double number(const cJSON *json, const char *name)
 {
-    struct table t = {.heads = {"SPACE"}};
-    const char *at = now->text;
-    char text[256];
-
-    for (size_t i = 0; i < COLUMNS; i++)
-        t.heads[i + 1] = columns[i].head;
-    print_figure(text, sizeof text, figure(6, before, now), true);
-    printf("%.0f c10d and %.0f HTTP requests/s, %.1f connects/s; %.0f connections, %.0f relays\n",
-           figure(0, before, now), figure(1, before, now), figure(2, before, now),
-           figure(5, before, now), figure(7, before, now));
-    printf("%.0f %% of a core, %s of memory\n\n", figure(4, before, now) * 100, text);
-    while (next_space(&at, columns[0].metric, text, sizeof text)) {
-        table_row(&t, STYLE_PLAIN);
-        table_cell(&t, text);
-        for (size_t i = 0; i < COLUMNS; i++) {
-            char cell[32];
-
-            print_figure(cell, sizeof cell, of_space(now->text, columns[i].metric, text),
-                         columns[i].is_bytes);
-            table_cell(&t, cell);
-        }
-    }
-    table_print(&t, stdout, "", ctl->colour);
-    print_role(now->text);
+    return cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(json, name));
 }
 
-static void show(const struct ctl *ctl, const struct sample *before, const struct sample *now)
+static void print_top(const struct ctl *ctl, const cJSON *json)
 {
-    cJSON *json = as_json(before, now);
+    static const struct table_column columns[] = {{"SPACE", "name", cell_text},
+                                                  {"KEYS", "keys", cell_count},
+                                                  {"BYTES", "bytes", cell_bytes},
+                                                  {"QUEUES", "queues", cell_count},
+                                                  {"ETCD NODES", "etcd_nodes", cell_count},
+                                                  {"C10D CLIENTS", "c10d_connections", cell_count},
+                                                  {"WAITERS", "waiters", cell_count},
+                                                  {"RUNS", "runs", cell_count},
+                                                  {.head = NULL}};
+    const cJSON *space;
+    struct table t;
+    char memory[32];
+
+    text_bytes(number(json, "resident_bytes"), memory, sizeof memory);
+    printf("%.0f c10d and %.0f HTTP requests/s, %.1f connects/s; %.0f connections, %.0f relays\n",
+           number(json, "c10d_requests_per_second"), number(json, "http_requests_per_second"),
+           number(json, "connections_accepted_per_second"), number(json, "connections"),
+           number(json, "relay_links"));
+    printf("%.0f %% of a core, %s of memory\n\n", number(json, "cpu_seconds_per_second") * 100,
+           memory);
+    table_begin(&t, columns, 0);
+    cJSON_ArrayForEach(space, cJSON_GetObjectItemCaseSensitive(json, "spaces"))
+        table_add(&t, STYLE_PLAIN, space);
+    table_print(&t, stdout, "", ctl->colour);
+    print_role_hint(member_text(json, "role"));
+}
+
+static void show_top(const struct ctl *ctl, const struct sample *before, const struct sample *now)
+{
+    cJSON *json = top_json(before, now);
 
     if (ctl->watch && isatty(STDOUT_FILENO))
         fputs("\033[H\033[2J", stdout);
     if (!print_structured(ctl, json))
-        as_text(ctl, before, now);
+        print_top(ctl, json);
     cJSON_Delete(json);
     fflush(stdout);
 }
@@ -231,7 +221,7 @@ enum ctl_exit run_top(const struct ctl *ctl)
         ctl_pause(interval);
         code = take_sample(ctl, &now);
         if (code == CTL_FINE) {
-            show(ctl, &before, &now);
+            show_top(ctl, &before, &now);
             free(before.text);
             before = now;
         }

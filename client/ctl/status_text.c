@@ -4,26 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/ctl/print.h"
 #include "client/ctl/text.h"
 
 #define NAMES_MOST   12 /* pieces of nodes in short */
 #define MISSING_MOST 16 /* lines, but with -o wide */
 #define WAITS_MOST   5
 #define ROUNDS_MOST  5
-
-long status_number(const cJSON *object, const char *name)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-
-    return cJSON_IsNumber(item) ? (long)item->valuedouble : 0;
-}
-
-const char *status_text(const cJSON *object, const char *name)
-{
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
-
-    return text == NULL ? "" : text;
-}
 
 static const cJSON *list(const cJSON *object, const char *name)
 {
@@ -35,24 +22,14 @@ static bool has(const cJSON *object, const char *name)
     return cJSON_HasObjectItem(object, name);
 }
 
-void status_age(const cJSON *object, const char *name, int64_t now_us, char *out, size_t size)
-{
-    int64_t then = text_time_us(status_text(object, name));
-
-    if (then < 0)
-        snprintf(out, size, "%s", "");
-    else
-        text_age(now_us - then, out, size);
-}
-
 void status_state(const cJSON *run, char *out, size_t size)
 {
-    const char *state = status_text(run, "state");
+    const char *state = member_text(run, "state");
 
     if (strcmp(state, "last_call") != 0)
         snprintf(out, size, "%s", state);
     else if (has(run, "seconds_left"))
-        snprintf(out, size, "last call, %ld s left", status_number(run, "seconds_left"));
+        snprintf(out, size, "last call, %ld s left", member_number(run, "seconds_left"));
     else
         snprintf(out, size, "last call");
 }
@@ -60,8 +37,8 @@ void status_state(const cJSON *run, char *out, size_t size)
 /* How many nodes the run is to have; 0: nobody has said so. */
 static long wanted(const cJSON *run)
 {
-    long expect = status_number(run, "expect"), min = status_number(run, "min");
-    long missing = status_number(run, "missing_count"), here = status_number(run, "participants");
+    long expect = member_number(run, "expect"), min = member_number(run, "min");
+    long missing = member_number(run, "missing_count"), here = member_number(run, "participants");
 
     if (here + missing > expect && missing > 0)
         return here + missing;
@@ -70,7 +47,7 @@ static long wanted(const cJSON *run)
 
 void status_nodes(const cJSON *run, char *out, size_t size)
 {
-    long here = status_number(run, "participants"), all = wanted(run);
+    long here = member_number(run, "participants"), all = wanted(run);
 
     if (all > 0)
         snprintf(out, size, "%ld of %ld", here, all > here ? all : here);
@@ -83,7 +60,7 @@ void status_nodes(const cJSON *run, char *out, size_t size)
 /* What torchrun was started for, as far as the keys have shown it. */
 static void print_range(FILE *out, const cJSON *run)
 {
-    long min = status_number(run, "min"), max = status_number(run, "max");
+    long min = member_number(run, "min"), max = member_number(run, "max");
 
     if (has(run, "min") && has(run, "max"))
         fprintf(out, " (--nnodes=%ld:%ld)", min, max);
@@ -97,55 +74,35 @@ static void print_head(FILE *out, const struct ctl *ctl, const char *space, cons
                        int64_t now_us)
 {
     char state[64], nodes[64], age[32];
-    long missing = status_number(run, "missing_count"), waiting = status_number(run, "waiting");
-    long agents = status_number(run, "agents_waiting");
+    long missing = member_number(run, "missing_count"), waiting = member_number(run, "waiting");
+    long agents = member_number(run, "agents_waiting");
 
     status_state(run, state, sizeof state);
     status_nodes(run, nodes, sizeof nodes);
-    status_age(run, "since", now_us, age, sizeof age);
+    member_age(run, "since", now_us, age, sizeof age);
     text_styled(out, STYLE_HEAD, ctl->colour, "RUN ");
-    text_safe(out, status_text(run, "id"), strlen(status_text(run, "id")), 200);
-    fprintf(out, "  %s, round %ld", state, status_number(run, "round"));
+    text_safe(out, member_text(run, "id"), strlen(member_text(run, "id")), 200);
+    fprintf(out, "  %s, round %ld", state, member_number(run, "round"));
     fprintf(out, "%s%s  (%s, space ", age[0] != '\0' ? ", for " : "", age,
-            status_text(run, "backend"));
+            member_text(run, "backend"));
     text_safe(out, space, strlen(space), 200);
     fputs(")\n  ", out);
     fprintf(out, "%s node%s", nodes, strcmp(nodes, "1") == 0 ? "" : "s");
     print_range(out, run);
     if (waiting > 0)
         fprintf(out, ", %ld wait%s for the next round", waiting, waiting == 1 ? "s" : "");
-    if (status_number(run, "spares") > 0)
-        fprintf(out, ", %ld spare", status_number(run, "spares"));
-    if (status_number(run, "silent") > 0)
-        fprintf(out, ", %ld silent", status_number(run, "silent"));
+    if (member_number(run, "spares") > 0)
+        fprintf(out, ", %ld spare", member_number(run, "spares"));
+    if (member_number(run, "silent") > 0)
+        fprintf(out, ", %ld silent", member_number(run, "silent"));
     if (agents > 0)
         fprintf(out, ", %ld agent%s until the last agent of the closed run has ended", agents,
                 agents == 1 ? " waits" : "s wait");
-    if (missing == 0 && strcmp(status_text(run, "state"), "failed") != 0)
+    if (missing == 0 && strcmp(member_text(run, "state"), "failed") != 0)
         fputs(", none missing", out);
-    if (status_number(run, "gone_count") > 0)
-        fprintf(out, ", %ld gone", status_number(run, "gone_count"));
+    if (member_number(run, "gone_count") > 0)
+        fprintf(out, ", %ld gone", member_number(run, "gone_count"));
     fputc('\n', out);
-}
-
-static void add_absent(struct table *t, const cJSON *node, int64_t now_us)
-{
-    char age[32];
-
-    table_row(t, STYLE_PLAIN);
-    table_cell(t, status_text(node, "addr"));
-    if (has(node, "rank"))
-        table_printf(t, "%ld", status_number(node, "rank"));
-    else
-        table_cell(t, NULL);
-    table_cell(t, status_text(node, "why"));
-    status_age(node, "since", now_us, age, sizeof age);
-    table_cell(t, age);
-    if (has(node, "pid"))
-        table_printf(t, "%ld", status_number(node, "pid"));
-    else
-        table_cell(t, NULL);
-    table_cell(t, status_text(node, "peer"));
 }
 
 /* More than a screen holds: their names in short, by why they are gone. */
@@ -160,8 +117,8 @@ static void print_many_absent(FILE *out, const cJSON *absent, size_t count)
 
         cJSON_ArrayForEach(node, absent)
         {
-            if (strcmp(status_text(node, "why"), whys[i]) == 0)
-                names[n++] = status_text(node, "addr");
+            if (strcmp(member_text(node, "why"), whys[i]) == 0)
+                names[n++] = member_text(node, "addr");
         }
         if (n == 0)
             continue;
@@ -175,7 +132,7 @@ static void print_many_absent(FILE *out, const cJSON *absent, size_t count)
 /* The node that has ended the run for all. */
 static void print_failed(FILE *out, const struct ctl *ctl, const cJSON *run)
 {
-    const char *node = status_text(run, "failed_node");
+    const char *node = member_text(run, "failed_node");
 
     if (node[0] == '\0')
         return;
@@ -188,14 +145,22 @@ static void print_failed(FILE *out, const struct ctl *ctl, const cJSON *run)
 static void print_absent_nodes(FILE *out, const struct ctl *ctl, const cJSON *absent,
                                int64_t now_us)
 {
-    struct table t = {.heads = {"NODE", "RANK", "WHY", "FOR", "PID", "LAST SEEN AT"}};
+    static const struct table_column columns[] = {{"NODE", "addr", cell_text},
+                                                  {"RANK", "rank", cell_number},
+                                                  {"WHY", "why", cell_text},
+                                                  {"FOR", "since", cell_age},
+                                                  {"PID", "pid", cell_number},
+                                                  {"LAST SEEN AT", "peer", cell_text},
+                                                  {.head = NULL}};
     int named = cJSON_GetArraySize(absent);
     const cJSON *node;
+    struct table t;
 
     if (named > MISSING_MOST && ctl->output != OUTPUT_WIDE) {
         print_many_absent(out, absent, (size_t)named);
     } else if (named > 0) {
-        cJSON_ArrayForEach(node, absent) add_absent(&t, node, now_us);
+        table_begin(&t, columns, now_us);
+        cJSON_ArrayForEach(node, absent) table_add(&t, STYLE_PLAIN, node);
         table_print(&t, out, "    ", ctl->colour);
     }
 }
@@ -203,7 +168,7 @@ static void print_absent_nodes(FILE *out, const struct ctl *ctl, const cJSON *ab
 static void print_missing(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
 {
     const cJSON *missing = list(run, "missing");
-    long count = status_number(run, "missing_count"), named = cJSON_GetArraySize(missing);
+    long count = member_number(run, "missing_count"), named = cJSON_GetArraySize(missing);
     char line[96];
 
     if (count == 0)
@@ -221,7 +186,7 @@ static void print_missing(FILE *out, const struct ctl *ctl, const cJSON *run, in
 static void print_gone(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
 {
     const cJSON *gone = list(run, "gone");
-    long count = status_number(run, "gone_count"), named = cJSON_GetArraySize(gone);
+    long count = member_number(run, "gone_count"), named = cJSON_GetArraySize(gone);
 
     if (count == 0)
         return;
@@ -235,18 +200,19 @@ static void print_gone(FILE *out, const struct ctl *ctl, const cJSON *run, int64
 
 static void print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, const char *indent)
 {
-    struct table t = {.heads = {"CLIENTS", "WAIT FOR THE KEY"}};
+    static const struct table_column columns[] = {
+        {"CLIENTS", "waiters", cell_count}, {"WAIT FOR THE KEY", "key", cell_text}, {.head = NULL}};
+    struct table t;
     const cJSON *key;
-    long waits = status_number(owner, "waits_count");
+    long waits = member_number(owner, "waits_count");
     int shown = 0;
 
+    table_begin(&t, columns, 0);
     cJSON_ArrayForEach(key, list(owner, "absent_keys"))
     {
         if (shown++ == WAITS_MOST && ctl->output != OUTPUT_WIDE)
             break;
-        table_row(&t, STYLE_PLAIN);
-        table_printf(&t, "%ld", status_number(key, "waiters"));
-        table_cell(&t, status_text(key, "key"));
+        table_add(&t, STYLE_PLAIN, key);
     }
     if (shown == 0)
         return;
@@ -284,16 +250,16 @@ static void print_barriers(FILE *out, const struct ctl *ctl, const cJSON *owner,
 
     cJSON_ArrayForEach(barrier, list(owner, "barriers"))
     {
-        const char *key = status_text(barrier, "key");
+        const char *key = member_text(barrier, "key");
 
         fputs(indent, out);
         text_styled(out, STYLE_HEAD, ctl->colour, "BARRIER ");
         text_safe(out, key, strlen(key), 120);
         if (has(barrier, "arrived") && has(barrier, "size"))
-            fprintf(out, ": %ld of %ld are there", status_number(barrier, "arrived"),
-                    status_number(barrier, "size"));
+            fprintf(out, ": %ld of %ld are there", member_number(barrier, "arrived"),
+                    member_number(barrier, "size"));
         else if (has(barrier, "arrived"))
-            fprintf(out, ": %ld are there", status_number(barrier, "arrived"));
+            fprintf(out, ": %ld are there", member_number(barrier, "arrived"));
         print_absent(out, barrier);
         fputc('\n', out);
     }
@@ -315,33 +281,25 @@ static void print_hints(FILE *out, const struct ctl *ctl, const cJSON *run)
     }
 }
 
+static void cell_role(struct table *t, const cJSON *node, const char *member)
+{
+    table_printf(t, "%s%s", member_text(node, member),
+                 cJSON_IsTrue(list(node, "silent")) ? ", silent" : "");
+}
+
 static void print_every_node(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
 {
-    struct table t = {.heads = {"NODE", "PID", "ROLE", "RANK", "FOR", "HEARTBEAT", "PEER"}};
+    static const struct table_column columns[] = {
+        {"NODE", "addr", cell_text}, {"PID", "pid", cell_number},
+        {"ROLE", "role", cell_role}, {"RANK", "rank", cell_number},
+        {"FOR", "since", cell_age},  {"HEARTBEAT", "heartbeat", cell_age},
+        {"PEER", "peer", cell_text}, {.head = NULL}};
     const cJSON *node;
+    struct table t;
 
+    table_begin(&t, columns, now_us);
     cJSON_ArrayForEach(node, list(run, "nodes"))
-    {
-        char age[32];
-        bool silent = cJSON_IsTrue(list(node, "silent"));
-
-        table_row(&t, silent ? STYLE_BAD : STYLE_PLAIN);
-        table_cell(&t, status_text(node, "addr"));
-        if (has(node, "pid"))
-            table_printf(&t, "%ld", status_number(node, "pid"));
-        else
-            table_cell(&t, NULL);
-        table_printf(&t, "%s%s", status_text(node, "role"), silent ? ", silent" : "");
-        if (has(node, "rank"))
-            table_printf(&t, "%ld", status_number(node, "rank"));
-        else
-            table_cell(&t, NULL);
-        status_age(node, "since", now_us, age, sizeof age);
-        table_cell(&t, age);
-        status_age(node, "heartbeat", now_us, age, sizeof age);
-        table_cell(&t, age);
-        table_cell(&t, status_text(node, "peer"));
-    }
+        table_add(&t, cJSON_IsTrue(list(node, "silent")) ? STYLE_BAD : STYLE_PLAIN, node);
     if (t.rows > 0)
         table_print(&t, out, "    ", ctl->colour);
 }
@@ -355,8 +313,8 @@ static void print_role(FILE *out, const cJSON *run, const char *role, const char
 
     cJSON_ArrayForEach(node, nodes)
     {
-        const char *is = cJSON_IsTrue(list(node, "silent")) ? "silent" : status_text(node, "role");
-        const char *addr = status_text(node, "addr");
+        const char *is = cJSON_IsTrue(list(node, "silent")) ? "silent" : member_text(node, "role");
+        const char *addr = member_text(node, "addr");
 
         if (strcmp(is, role) == 0)
             names[count++] = addr[0] != '\0' ? addr : "(address not seen)";
@@ -371,7 +329,7 @@ static void print_role(FILE *out, const cJSON *run, const char *role, const char
 
 static void print_nodes(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
 {
-    long left_out = status_number(run, "nodes_left_out");
+    long left_out = member_number(run, "nodes_left_out");
 
     print_role(out, run, "silent", "SILENT");
     if (ctl->output == OUTPUT_WIDE) {
@@ -385,33 +343,43 @@ static void print_nodes(FILE *out, const struct ctl *ctl, const cJSON *run, int6
         fprintf(out, "  HERE: %ld more nodes, which the store does not list\n", left_out);
 }
 
+static void cell_took(struct table *t, const cJSON *round, const char *member)
+{
+    if (has(round, member))
+        table_printf(t, "%.1fs", cJSON_GetNumberValue(list(round, member)));
+    else
+        table_cell(t, NULL);
+}
+
+static void cell_ago(struct table *t, const cJSON *round, const char *member)
+{
+    char age[32];
+
+    member_age(round, member, t->now_us, age, sizeof age);
+    table_printf(t, "%s ago", age);
+}
+
 static void print_rounds(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
 {
-    struct table t = {.heads = {"ROUND", "NODES", "TOOK", "BEGAN", "WHY IT ENDED"}};
+    static const struct table_column columns[] = {
+        {"ROUND", "round", cell_count},     {"NODES", "nodes", cell_count},
+        {"TOOK", "seconds", cell_took},     {"BEGAN", "began", cell_ago},
+        {"WHY IT ENDED", "why", cell_text}, {.head = NULL}};
     const cJSON *round;
+    struct table t;
     char since[32];
     int shown = 0;
 
+    table_begin(&t, columns, now_us);
     cJSON_ArrayForEach(round, list(run, "rounds"))
     {
-        char age[32];
-
-        if (status_text(round, "why")[0] == '\0')
+        if (member_text(round, "why")[0] == '\0')
             continue; /* it goes on */
         if (shown++ == ROUNDS_MOST && ctl->output != OUTPUT_WIDE)
             break;
-        table_row(&t, STYLE_PLAIN);
-        table_printf(&t, "%ld", status_number(round, "round"));
-        table_printf(&t, "%ld", status_number(round, "nodes"));
-        if (has(round, "seconds"))
-            table_printf(&t, "%.1fs", cJSON_GetNumberValue(list(round, "seconds")));
-        else
-            table_cell(&t, NULL);
-        status_age(round, "began", now_us, age, sizeof age);
-        table_printf(&t, "%s ago", age);
-        table_cell(&t, status_text(round, "why"));
+        table_add(&t, STYLE_PLAIN, round);
     }
-    status_age(run, "known_since", now_us, since, sizeof since);
+    member_age(run, "known_since", now_us, since, sizeof since);
     if (shown == 0 && since[0] == '\0')
         return;
     fputs("  ", out);
@@ -438,7 +406,7 @@ void status_print_run(FILE *out, const struct ctl *ctl, const char *space, const
 
 void status_print_rest(FILE *out, const struct ctl *ctl, const cJSON *space, int64_t now_us)
 {
-    const char *name = status_text(space, "name");
+    const char *name = member_text(space, "name");
 
     (void)now_us;
     if (cJSON_GetArraySize(list(space, "absent_keys")) == 0 &&

@@ -14,11 +14,6 @@ void status_print_run(FILE *out, const struct ctl *ctl, const char *space, const
 /* What clients of the space that are no run's wait for; nothing if there are none. */
 void status_print_rest(FILE *out, const struct ctl *ctl, const cJSON *space, int64_t now_us);
 
-/* Members of `object`: 0, "" and NULL where there is none. */
-long status_number(const cJSON *object, const char *name);
-const char *status_text(const cJSON *object, const char *name);
-/* Since when: "4m10s"; "" if it is not said. */
-void status_age(const cJSON *object, const char *name, int64_t now_us, char *out, size_t size);
 /* "joining", "last call, 12 s left" */
 void status_state(const cJSON *run, char *out, size_t size);
 /* "3 of 4": nodes that take part, and how many are wanted, as far as known. */

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "client/ctl/tls_files.h"
-
 #define TIMEOUT_MS 10000
 
 enum rdzv_status store_new(const struct ctl *ctl, int64_t timeout_ms, struct rdzv_client **out)
@@ -23,7 +21,7 @@ struct rdzv_client *store_open(const struct ctl *ctl, enum ctl_exit *code)
 {
     struct rdzv_client *c = NULL;
     enum rdzv_status status;
-    char why[TLS_FILES_WHY_MAX];
+    char why[CTL_TLS_WHY_MAX];
 
     if (ctl->unix_path != NULL || ctl->space != NULL) {
         *code =
@@ -31,7 +29,7 @@ struct rdzv_client *store_open(const struct ctl *ctl, enum ctl_exit *code)
                                "of a listener of that space, without --space");
         return NULL;
     }
-    if (!tls_files_check(ctl, why)) {
+    if (!ctl_check_tls_files(ctl, why)) {
         *code = ctl_say(CTL_USAGE, "%s", why);
         return NULL;
     }

@@ -1,4 +1,4 @@
-/* Texts that rdzvctl prints: ages, sizes, what came from elsewhere, names in short, tables. */
+/* Texts that rdzvctl prints: ages, sizes, what came from elsewhere, names in short. */
 #pragma once
 
 #include <stdbool.h>
@@ -26,27 +26,3 @@ void text_bytes(double bytes, char *out, size_t size);
  * number alone go together, in order. `names` is sorted in place. Ends with "and N more" beyond
  * `most` pieces. */
 void text_names(FILE *out, const char **names, size_t count, size_t most);
-
-/* --- Tables. --- */
-
-enum text_style { STYLE_PLAIN, STYLE_BAD, STYLE_GOOD, STYLE_DIM, STYLE_HEAD };
-
-#define TABLE_COLUMNS 12
-
-struct table {
-    const char *heads[TABLE_COLUMNS]; /* borrowed; NULL behind the last */
-    char **cells;                     /* rows of them */
-    enum text_style *styles;          /* one a row */
-    size_t rows, cap, at;
-};
-
-/* Begins a row. */
-void table_row(struct table *t, enum text_style style);
-/* The next cell of the row, made safe; NULL or "" is a dash. */
-void table_cell(struct table *t, const char *text);
-void table_printf(struct table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Prints it with its heads, each line behind `indent`, and frees what it holds. */
-void table_print(struct table *t, FILE *out, const char *indent, bool colour);
-
-/* Text in a style, if there are colours. */
-void text_styled(FILE *out, enum text_style style, bool colour, const char *text);

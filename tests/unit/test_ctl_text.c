@@ -9,7 +9,8 @@
 
 #include <cmocka.h>
 
-#include "client/ctl/options.h"
+#include "client/ctl/commands.h"
+#include "client/ctl/print.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 

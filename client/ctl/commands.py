@@ -1,0 +1,217 @@
+"""The one table of rdzvctl's commands and options. texts.py makes of it, in C, what the parser of the command line
+knows, and all texts: help, the manual page and the completions of shells.
+
+An option's `words`, and a command's, say what a shell completes: the names that "runs", "spaces" or "keys" list,
+"files", "commands", or the words themselves.
+"""
+
+
+class Option:
+    def __init__(self, name, letter, value, words, help):
+        self.name, self.letter, self.value, self.words, self.help = name, letter, value, words, help
+
+
+class Command:
+    def __init__(self, name, syntax, least, most, words, options, summary, about, *examples):
+        self.name, self.syntax, self.words, self.summary, self.examples = name, syntax, words, summary, examples
+        self.least, self.most = least, most  # how many words
+        self.options = options.split()       # without those of all commands
+        self.about = paragraphs(about)
+
+
+def paragraphs(text):
+    """Without the line ends and blanks that this file adds."""
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
+FORMATS = "table wide name json yaml"
+SHELLS = "bash zsh fish"
+MANY = 64  # CTL_ARGS_MOST
+
+OPTIONS = [
+    Option("server", "s", "ADDRESS", "",
+           "ask the store at HOST:PORT, https://HOST:PORT (TLS) or unix:/PATH (default: $RDZVCTL_SERVER, else "
+           "localhost:29400)"),
+    Option("space", "", "NAME", "spaces",
+           "show this space alone (default: all that this client may see)"),
+    Option("token-file", "", "FILE", "files",
+           "read the token of operators or readers from FILE (default: $RDZVCTL_TOKEN_FILE)"),
+    Option("cacert", "", "FILE", "files",
+           "use TLS, and take a store whose certificate is of a CA in FILE (default: $RDZVCTL_CACERT, else those "
+           "of this machine)"),
+    Option("cert", "", "FILE", "files",
+           "use TLS, and show the certificate in FILE (default: $RDZVCTL_CERT)"),
+    Option("key", "", "FILE", "files",
+           "its key (default: $RDZVCTL_KEY)"),
+    Option("tls-server-name", "", "NAME", "",
+           "expect NAME in the store's certificate, such as behind `kubectl port-forward` (default: "
+           "$RDZVCTL_TLS_SERVER_NAME, else the host)"),
+    Option("output", "o", "FORMAT", FORMATS,
+           "print a table, wide (more columns), name (names alone), json or yaml"),
+    Option("timeout", "", "DURATION", "",
+           "give up after this time: 500ms, 5s, 2m; monitor and status --watch: if the store has not begun to "
+           "answer by then"),
+    Option("help", "h", None, "",
+           "print this help, or that of a command"),
+    Option("version", "", None, "",
+           "print the version"),
+    Option("watch", "w", None, "",
+           "print it again every --interval; status without --interval: after each change"),
+    Option("interval", "", "DURATION", "",
+           "wait so long between two of them (default: 2s; latency: 100ms)"),
+    Option("count", "c", "COUNT", "",
+           "end after so many pings (latency; default: 20) or lines (monitor; default: no end)"),
+    Option("wait", "", None, "",
+           "if the key is absent, wait for it"),
+    Option("raw", "", None, "",
+           "print the bytes of the value alone, with no newline behind them"),
+    Option("yes", "y", None, "",
+           "do not ask"),
+    Option("ready", "", None, "",
+           "ask /readyz, whether the store is ready, in place of /livez"),
+    Option("man", "", None, "",
+           "print the manual page, as groff reads it"),
+]
+
+# Those that every command takes.
+COMMON = "server space token-file cacert cert key tls-server-name output timeout help version".split()
+
+OF_KEYS = """
+
+rdzvctl asks for keys over c10d, so it reaches those of the listener's space. Write a KEY as the store has it: torch's
+TCPStore puts a / before each. While a run is alive, rdzvd takes rdzvctl for one of the run's workers: get, set, add,
+delete, wait and watch then work on the workers' keys, and keys lists the agents' keys."""
+
+COMMANDS = [
+    Command("status", "[RUN]", 0, 1, "runs", "watch interval", "which nodes are missing, and what everyone waits for",
+            """Shows each run (one rendezvous of torch, named by --rdzv-id): first the missing nodes and those that are
+            gone, without which the others go on, then what clients wait for, then the nodes that are there, then
+            why earlier rounds ended. Runs that wait for missing nodes come first; runs that all nodes have left
+            come last. The nodes that are there are summed up; -o wide lists them.
+
+            If a node of a shown run is missing or has failed, or if there is no such RUN, rdzvctl exits with 1. As
+            json or yaml, RUN is one object; if several spaces have a RUN, it is a list of them.""",
+            ("status", "all runs that the store shows here"),
+            ("status JOB -o wide", "one run, every node of it"),
+            ("-s rdzvd:29400 status -w", "the same again whenever something changes"),
+            ("status JOB -o json", "for a script; the members are those of /rdzv/v1/status")),
+    Command("runs", "", 0, 0, "", "watch interval", "the runs, a line each",
+            """A run is one rendezvous of torch, named by --rdzv-id.""",
+            ("runs", "runs with their state, nodes and missing nodes"),
+            ("runs -o name", "their names alone")),
+    Command("spaces", "", 0, 0, "", "watch interval", "the spaces, a line each",
+            """A space is a complete set of keys, apart from all others. Operators see all spaces; other clients see
+            the space of the listener that they ask.""",
+            ("spaces", "keys, bytes, clients and runs of each")),
+    Command("waiters", "[RUN]", 0, 1, "runs", "watch interval", "who waits for which key, and since when",
+            """Lists the clients that wait for keys that are not written yet: those of RUN, or all. The store names at
+            most 100 of a run.""",
+            ("waiters", "all of them, those that wait longest first"),
+            ("waiters JOB", "those of one run")),
+    Command("top", "", 0, 0, "", "watch interval", "requests per second, connections, memory, spaces",
+            """Reads /metrics twice, --interval apart, and prints what happened in between. With --watch, it goes on
+            until you end it.""",
+            ("top -w", "a screen that is kept up to date"),
+            ("top -o json", "one sample for a script")),
+    Command("monitor", "", 0, 0, "", "count", "who asks the store for what, just now",
+            """Prints requests as the store carries them out: time, client, space, operation, length and key; of HTTP,
+            method and path. It never prints values. The store sends a sample: at most 500 requests a second, and of
+            each client the first few that come together. rdzvctl prints how many more there were. While monitor
+            runs, it costs the store less than a tenth of its throughput; later, nothing. -o json prints one object
+            a line. Only operators may do this: use a Unix socket, or --token-file.""",
+            ("-s unix:/run/rdzvd.sock monitor", "until you end it"),
+            ("monitor --space JOB -c 100", "the next hundred of one space")),
+    Command("keys", "[PREFIX]", 0, 1, "keys", "", "the names of the keys",
+            """Lists the keys that begin with PREFIX, or all keys, in order. -o wide adds their sizes and the first
+            bytes of their values.""" + OF_KEYS,
+            ("keys", "all keys"),
+            ("keys /torch.rendezvous. -o wide", "torch's runs, with their sizes")),
+    Command("get", "KEY", 1, 1, "keys", "wait raw", "the value of a key",
+            """Prints the value, with escapes where it is no text; --raw prints the bytes. If the key is absent,
+            rdzvctl exits with 1.""" + OF_KEYS,
+            ("get /init", "a value"),
+            ("get --wait --timeout 1m /ready", "wait for it for a minute"),
+            ("get --raw /torch.rendezvous.JOB > state", "the bytes as they are")),
+    Command("set", "KEY VALUE", 2, 2, "keys", "", "write a key",
+            """Returns when the store has written the key. If VALUE is -, rdzvctl reads it from standard
+            input.""" + OF_KEYS,
+            ("set /ready 1", "write it"),
+            ("set /config - < config.yaml", "a file")),
+    Command("add", "KEY [NUMBER]", 1, 2, "keys", "", "add a number to a key, and print the sum",
+            """Adds NUMBER (default: 1) to the value of the key, which is a number as text, and prints the sum. An
+            absent key counts as 0.""" + OF_KEYS,
+            ("add /counter", "one more"),
+            ("add /counter -5", "five less")),
+    Command("delete", "KEY...", 1, MANY, "keys", "", "delete keys",
+            """Deletes the keys, and prints those that were there. If one was absent, rdzvctl exits
+            with 1.""" + OF_KEYS,
+            ("delete /ready /config", "two of them")),
+    Command("wait", "KEY...", 1, MANY, "keys", "", "wait until all keys are there",
+            """Returns when all these keys are written. If that takes longer than --timeout (default: no end), rdzvctl
+            exits with 1.""" + OF_KEYS,
+            ("wait --timeout 5m /ready", "in a script that starts after another")),
+    Command("watch", "KEY", 1, 1, "keys", "interval", "print a key each time it changes",
+            """Waits for the key, prints its value, and then prints each new value. c10d does not report changes, so
+            rdzvctl asks every --interval: if a value is replaced sooner, rdzvctl misses it.""" + OF_KEYS,
+            ("watch /step --interval 500ms", "look twice a second")),
+    Command("latency", "", 0, 0, "", "interval count", "the round trip of a c10d request",
+            """Sends --count pings over one connection, --interval apart, and prints how long they took. The first one
+            also connects: the summary leaves it out.""",
+            ("latency -c 100", "a hundred of them")),
+    Command("preflight", "", 0, 0, "", "", "can this machine use the store?",
+            """Looks the name up, connects, with TLS checks the certificates, greets over c10d, asks rdzvd whether it
+            is ready, measures the round trip, and compares the clocks. A store that takes no changes is not ready,
+            nor is a relay whose store is away, nor a replica that does not lead. If the store cannot be used, it
+            says why and tries again until --timeout (default: 1m), so it replaces `nc -z` in an init container. If
+            the clocks differ by more than 5 s, it warns: torch compares times of several nodes.
+
+            If the store can be used, rdzvctl exits with 0; if not, with 3.""",
+            ("-s rdzvd:29400 preflight --timeout 5m", "in an init container"),
+            ("preflight -o json", "the steps, for a script")),
+    Command("health", "", 0, 0, "", "ready", "is the store alive? (for probes)",
+            """Asks /livez once, as `rdzvd --check-health` does. If the store lives, rdzvctl exits with 0. With
+            --ready, it asks /readyz: a relay is ready when it has reached its store, and a replica when it leads,
+            or passes clients on to the one that leads. If it is not ready, rdzvctl prints what it checks; -o wide
+            and -o json always do.""",
+            ("health --timeout 2s", "a liveness probe of a container"),
+            ("health --ready", "a readiness probe"),
+            ("health --ready -o json", "each check, for a script")),
+    Command("forget", "RUN", 1, 1, "runs", "yes", "forget a run and its keys",
+            """Removes the run's keys and closes the connections of its agents. The agents end, and whatever started
+            torchrun has to start them again. Only operators may do this: use a Unix socket, or --token-file.""",
+            ("forget JOB", "asks first"),
+            ("-s unix:/run/rdzvd.sock forget JOB --yes", "does not ask")),
+    Command("clear", "SPACE", 1, 1, "spaces", "yes", "empty a space",
+            """Removes all keys of the space, of c10d and of etcd. Connections stay open. Only operators may do this:
+            use a Unix socket, or --token-file.""",
+            ("clear default", "asks first")),
+    Command("completion", "SHELL", 1, 1, SHELLS, "", "completion for bash, zsh or fish",
+            """Prints a script. With it, the shell completes commands, options, runs, spaces and keys.""",
+            ("completion bash > /etc/bash_completion.d/rdzvctl", "for everybody"),
+            ("completion zsh > ~/.zfunc/_rdzvctl", "for zsh")),
+    Command("help", "[COMMAND]", 0, 1, "commands", "man", "what a command does",
+            """Prints what --help prints behind the command.""",
+            ("help status", "about one command"),
+            ("help --man | man -l -", "the manual page")),
+]
+
+ABOUT = paragraphs("""rdzvctl shows what a rendezvous store of PyTorch knows: which nodes of a job are there, which are
+    missing, and what everyone waits for. It also reads and writes keys, and checks whether this machine can use the
+    store. Commands about runs, spaces and operators need rdzvd. Commands about keys, latency and preflight also work
+    with torch's own store.""")
+
+# As enum ctl_exit has them.
+EXITS = ["fine",
+         "something is missing: a node, a run, a key; the store is not ready; time was up",
+         "the command line is wrong, or a file that an option names is of no use",
+         "the store cannot be reached, or does not answer",
+         "the store refuses this client",
+         "anything else"]
+
+ENVIRONMENT = [("RDZVCTL_SERVER", "the store, if there is no --server"),
+               ("RDZVCTL_TOKEN_FILE", "the file of the token, if there is no --token-file"),
+               ("RDZVCTL_CACERT", "the file of the store's CA, if there is no --cacert"),
+               ("RDZVCTL_CERT", "the file of the client's certificate, if there is no --cert"),
+               ("RDZVCTL_KEY", "the file of its key, if there is no --key"),
+               ("RDZVCTL_TLS_SERVER_NAME", "the name in the store's certificate, if there is no --tls-server-name"),
+               ("NO_COLOR", "if it is set and not empty, rdzvctl prints no colours (else on terminals)")]
