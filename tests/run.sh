@@ -185,7 +185,7 @@ CHECKED=$WORK/asan/rdzv/rdzvd
 export RDZVD=$CHECKED # what is not said otherwise runs with sanitizers
 export RDZV_MANIFEST=$WORK/asan/deploy/rdzv-manifest
 
-step tidy tests/tidy.sh
+step tidy env BUILD="$WORK/gcc" tests/tidy.sh
 step unit-gcc meson_tests "$WORK/gcc"
 step unit-asan meson_tests "$WORK/asan"
 if [ "$ALL" = yes ]; then
