@@ -174,17 +174,26 @@ void hand_lose_link(int fd)
     LOOP_UNTIL(&loop, loop.server.engine.stats.relay_links == links - 1);
 }
 
+/* The clock is not moved, but the part of it that the server has not lived through. */
+void hand_pass_time(uint64_t ms)
+{
+    loop.server.engine.paused_ms -= ms;
+}
+
 void hand_tick_after(uint64_t ms)
 {
-    struct relay_session *s;
-
-    TAILQ_FOREACH(s, &loop.server.store.links.detached, entry)
-        s->detached_ms -= ms;
-    TAILQ_FOREACH(s, &loop.server.store.links.dropped, returns)
-        s->detached_ms -= ms;
-    loop.server.store.links.started_ms -= ms;
+    hand_pass_time(ms);
     relay_links_tick(&loop.server.store.links);
     loop_iterate(&loop);
+}
+
+void hand_end_all_sessions(void)
+{
+    LOOP_UNTIL(&loop, loop.server.engine.stats.sessions_attached == 0);
+    for (int ticks = 0; loop.server.store.links.sessions.count > 0; ticks++) {
+        assert_in_range(ticks, 0, 100);
+        hand_tick_after(60000);
+    }
 }
 
 /* A store that outlives its process. */

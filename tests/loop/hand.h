@@ -62,8 +62,12 @@ void hand_open(int fd, uint32_t channel, uint64_t id);
 void hand_resume(int fd, uint32_t channel, uint64_t id, int flags, uint64_t number,
                  const char *answer, size_t len);
 
-/* Sessions that have no link have been so for that much longer; and a tick. */
+/* So much time passes for the server; and the tick of its links follows. */
+void hand_pass_time(uint64_t ms);
 void hand_tick_after(uint64_t ms);
+
+/* No link is left: sessions are detached, and end in time. */
+void hand_end_all_sessions(void);
 
 /* --- A store that outlives its process. --- */
 

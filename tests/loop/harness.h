@@ -10,12 +10,14 @@ struct loop {
     struct server server;
     struct config config;
     int log_fd;
+    double began_s; /* when the server began, for cases that take long */
 };
 
 /* One listener on a port of the kernel's choice; `flags` is a NULL-terminated list of more. */
 void loop_open(struct loop *l, const char *const *flags);
 
-/* What loop_open() does before server_init(), and loop_close() when there are no connections. */
+/* What loop_open() does before server_init(), and loop_close() when there are no connections.
+ * Prints how long the server was there if that was more than 5 s. */
 void loop_configure(struct loop *l, const char *const *flags);
 void loop_forget(struct loop *l);
 
