@@ -7,7 +7,6 @@
 #include "rdzv/engine/data_dir.h"
 #include "rdzv/etcd3/journal_etcd.h"
 #include "rdzv/http/route.h"
-#include "rdzv/relay/http_entry.h"
 #include "rdzv/relay/link.h"
 #include "rdzv/rendezvous/rendezvous.h"
 #include "rdzv/role.h"

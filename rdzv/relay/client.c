@@ -1,10 +1,9 @@
-/* From a client's connection to its session, and back. See client.h for the contract. */
-#include "rdzv/relay/client.h"
-
+/* From a client's connection to its session, and back. See forward.h for the contract. */
 #include <string.h>
 
 #include "proto/relay.h"
 #include "rdzv/net/input.h"
+#include "rdzv/relay/forward.h"
 
 /* What is charged for a request beside its bytes, and for what is copied of a long one. */
 #define REQUEST_COST 300u

@@ -1,67 +1,84 @@
-/* Sessions without a link. See link_session.h for the contract. */
+/* The states of a session, and what is left of one that was dropped. See link_session.h for the
+ * contract. */
+#include <assert.h>
+
 #include "rdzv/engine/clock.h"
-#include "rdzv/net/iteration.h"
 #include "rdzv/relay/link_session.h"
 
-/* --- Links that are lost: their sessions are detached bit by bit, as there may be 65,536 of them.
- * --- */
+/* --- States. --- */
 
-/* Of so many, all are detached at once. */
-#define AT_ONCE 256u
+#define IN_LINK (1u << RELAYED_OPENING | 1u << RELAYED_OPEN | 1u << RELAYED_CLOSING)
+#define NO_LINK (1u << RELAYED_DETACHED | 1u << RELAYED_AWAITED)
+#define NO_CONN (1u << RELAYED_DROPPED | 1u << RELAYED_DUE)
+#define FREED   (1u << RELAYED_NONE)
 
-/* Nanoseconds, see iteration.h. */
-#define DETACH_COST 1000u
-
-static void forget(struct relay_link *link)
+/* 1: the move is into the set of states, -1: out of it. */
+static int crosses(unsigned set, unsigned from, unsigned to)
 {
-    TAILQ_REMOVE(&link->all->lost, link, entry);
-    table_fini(&link->channels);
-    account_free(ACCOUNT_SESSIONS, link, sizeof *link);
+    return ((set & 1u << to) != 0) - ((set & 1u << from) != 0);
 }
 
-/* The first session goes, and then the link: false. */
-static bool detach_one(struct relay_link *link)
+static void change_lists(struct relay_session *s, unsigned from, unsigned to)
 {
-    struct relay_session *s = TAILQ_FIRST(&link->sessions);
+    struct relay_links *all = s->all;
+    struct stats *stats = &all->engine->stats;
+    int in_link = crosses(IN_LINK, from, to), no_link = crosses(NO_LINK, from, to);
+    int awaited = crosses(1u << RELAYED_AWAITED, from, to), no_conn = crosses(NO_CONN, from, to);
 
-    if (s != NULL)
-        relay_session_detach(s);
-    else
-        forget(link);
-    return s != NULL;
+    if (awaited < 0)
+        TAILQ_REMOVE(&all->awaited, s, returns);
+    if (no_link < 0)
+        TAILQ_REMOVE(&all->detached, s, entry);
+    if (no_conn < 0)
+        TAILQ_REMOVE(&all->dropped, s, returns);
+    if (no_link > 0)
+        TAILQ_INSERT_TAIL(&all->detached, s, entry);
+    if (awaited > 0)
+        TAILQ_INSERT_TAIL(&all->awaited, s, returns);
+    if (no_conn > 0)
+        TAILQ_INSERT_TAIL(&all->dropped, s, returns);
+    stats->sessions_attached += (uint64_t)in_link;
+    stats->sessions_detached += (uint64_t)no_link;
+    all->dropped_count += (size_t)no_conn;
 }
 
-/* Links are lost in order, so that their sessions are detached in that order, too. */
-void relay_link_lose(struct relay_link *link)
+void relay_session_enter(struct relay_session *s, enum relay_session_state next)
 {
-    struct relay_links *all = link->all;
-    bool at_once = TAILQ_EMPTY(&all->lost) && link->channels.count <= AT_ONCE;
+    static const unsigned legal[] = {
+        [RELAYED_NONE] = 1u << RELAYED_OPENING,
+        [RELAYED_OPENING] =
+            1u << RELAYED_OPEN | 1u << RELAYED_CLOSING | 1u << RELAYED_DETACHED | NO_CONN | FREED,
+        [RELAYED_OPEN] = 1u << RELAYED_CLOSING | 1u << RELAYED_DETACHED | NO_CONN | FREED,
+        [RELAYED_CLOSING] = 1u << RELAYED_DUE | FREED,
+        [RELAYED_DETACHED] = 1u << RELAYED_OPENING | 1u << RELAYED_AWAITED | NO_CONN | FREED,
+        [RELAYED_AWAITED] = 1u << RELAYED_OPENING | 1u << RELAYED_DETACHED | NO_CONN | FREED,
+        [RELAYED_DROPPED] = 1u << RELAYED_DUE | FREED,
+        [RELAYED_DUE] = FREED,
+    };
 
-    link->peer_left = link->conn->peer_left;
-    link->lost_ms = engine_lived_ms(all->engine);
-    link->conn = NULL;
-    TAILQ_INSERT_TAIL(&all->lost, link, entry);
-    if (!at_once)
-        return;
-    while (detach_one(link))
-        net_spend(all->net, DETACH_COST);
+    assert(legal[s->state] & 1u << next);
+    change_lists(s, s->state, next);
+    s->state = (uint8_t)next;
 }
 
-void relay_lost_detach(struct relay_links *all)
+void relay_session_leave_channel(struct relay_session *s)
 {
-    struct budget *b = &all->net->budget;
+    struct relay_link *link = s->link;
 
-    budget_begin_part(b, BUDGET_SMALL_NS);
-    while (!b->over && !TAILQ_EMPTY(&all->lost)) {
-        detach_one(TAILQ_FIRST(&all->lost));
-        budget_spend(b, DETACH_COST);
-    }
+    TAILQ_REMOVE(&link->sessions, s, entry);
+    table_remove(&link->channels, &s->by_channel);
+    if (link->last == s)
+        link->last = NULL;
+    s->link = NULL;
 }
 
-void relay_lost_fini(struct relay_links *all)
+void relay_session_free(struct relay_session *s)
 {
-    while (!TAILQ_EMPTY(&all->lost))
-        forget(TAILQ_FIRST(&all->lost));
+    relay_session_enter(s, RELAYED_NONE);
+    if (s->link != NULL)
+        relay_session_leave_channel(s);
+    table_remove(&s->all->sessions, &s->by_id);
+    account_free(ACCOUNT_SESSIONS, s, sizeof *s);
 }
 
 /* --- Sessions that the store has dropped by itself: their records are kept until their relays
@@ -73,45 +90,35 @@ void relay_session_bury(struct relay_session *s, bool and_record)
     struct engine_space *space = s->space;
     uint64_t id = s->id;
 
-    TAILQ_REMOVE(&all->dropped, s, returns);
-    all->dropped_count--;
     relay_session_free(s);
     if (and_record && !engine_session_end(all->engine, space, id))
         relay_links_sweep_anew(all);
 }
 
-static void keep(struct relay_session *s)
+static void keep_record_of(struct relay_session *s, enum relay_session_state next)
 {
     struct relay_links *all = s->all;
 
     if (all->dropped_count == RELAY_DROPPED_MAX)
         relay_session_bury(TAILQ_FIRST(&all->dropped), true);
-    TAILQ_INSERT_TAIL(&all->dropped, s, returns);
-    all->dropped_count++;
+    relay_session_enter(s, next);
 }
 
 /* The store has dropped it, and its relay may not know. */
-static bool is_in_doubt(const struct relay_session *s)
+static bool is_dropped_unheard(const struct relay_session *s)
 {
-    return s->is_known && !s->has_ended && s->carrier.is_dropped && s->carrier.why != DROP_RUN;
+    return s->record != RECORD_NONE && s->state != RELAYED_CLOSING && s->carrier.is_dropped &&
+           s->carrier.why != DROP_RUN;
 }
 
 void relay_session_end(struct relay_session *s)
 {
-    if (is_in_doubt(s)) {
-        keep(s);
-    } else if (engine_session_end(s->all->engine, s->space, s->id)) {
+    if (is_dropped_unheard(s))
+        keep_record_of(s, RELAYED_DROPPED);
+    else if (engine_session_end(s->all->engine, s->space, s->id))
         relay_session_free(s);
-    } else {
-        s->is_due = true;
-        keep(s);
-    }
-}
-
-void relay_session_detach_dropped(struct relay_session *s)
-{
-    relay_session_leave_channel(s);
-    s->detached_ms = engine_lived_ms(s->all->engine);
+    else
+        keep_record_of(s, RELAYED_DUE);
 }
 
 void relay_dropped_tick(struct relay_links *all, uint64_t now_ms)
@@ -121,17 +128,16 @@ void relay_dropped_tick(struct relay_links *all, uint64_t now_ms)
 
     for (s = TAILQ_FIRST(&all->dropped); s != NULL; s = next) {
         next = TAILQ_NEXT(s, returns);
-        s->is_due =
-            s->is_due || (s->link == NULL && clock_elapsed_ms(s->detached_ms, now_ms) >= timeout);
-        if (s->is_due && engine_session_end(all->engine, s->space, s->id))
+        if (s->state == RELAYED_DROPPED && s->link == NULL &&
+            clock_elapsed_ms(s->detached_ms, now_ms) >= timeout)
+            relay_session_enter(s, RELAYED_DUE);
+        if (s->state == RELAYED_DUE && engine_session_end(all->engine, s->space, s->id))
             relay_session_bury(s, false);
     }
 }
 
 void relay_dropped_fini(struct relay_links *all)
 {
-    struct relay_session *s;
-
-    while ((s = TAILQ_FIRST(&all->dropped)) != NULL)
-        relay_session_bury(s, false);
+    while (!TAILQ_EMPTY(&all->dropped))
+        relay_session_bury(TAILQ_FIRST(&all->dropped), false);
 }

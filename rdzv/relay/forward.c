@@ -99,8 +99,8 @@ static void init_forward(struct forward *forward, struct forwards *f, const stru
     upstream_init(&forward->upstream, f->net, &forward->relay, config, forward->space, &f->tls,
                   (uint32_t)(seed >> 32));
     relay_http_init(&forward->http, &(struct relay_http_options){.net = f->net,
-                                                                 .space = slice_str(forward->space),
-                                                                 .name = slice_str(f->host_name),
+                                                                 .space = forward->space,
+                                                                 .name = f->host_name,
                                                                  .store_at = store_at,
                                                                  .secure = secure,
                                                                  .arg = &forward->upstream,

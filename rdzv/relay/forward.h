@@ -8,9 +8,27 @@
 #pragma once
 
 #include "rdzv/net/certificate.h"
-#include "rdzv/relay/client.h"
+#include "rdzv/net/conn.h"
 #include "rdzv/relay/http_pass.h"
 #include "rdzv/relay/upstream.h"
+
+/* --- c10d of clients: client.c cuts their bytes into requests, which the client's session keeps
+ * and sends upstream (relay.h). VALIDATE and PING are answered there. --- */
+
+/* What all clients of a relay share. */
+struct relay_front {
+    const struct config *config;
+    struct relay *relay;
+    struct engine *engine;
+};
+
+/* What the sessions need of a client, which is a struct conn. */
+extern const struct relay_calls relay_client_calls;
+
+/* The table that connections get; `clients` outlives it. */
+struct protocol relay_client_protocol(struct relay_front *clients);
+
+/* --- All of it. --- */
 
 #define FORWARD_HOST_NAME_ROOM 256
 

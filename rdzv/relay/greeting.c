@@ -1,23 +1,30 @@
-/* HELLO and WELCOME. See greeting.h for the contract. */
+/* HELLO and WELCOME, and the space of a relay. See greeting.h for the contract. */
 #include "rdzv/relay/greeting.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "proto/relay.h"
+#include "rdzv/engine/log.h"
+#include "rdzv/net/tls.h"
+#include "store/space.h"
 
-static ProtobufCBinaryData own_release(void)
+size_t greeting_write_hello(uint8_t out[GREETING_HELLO_MAX], Rdzv__RelayHello *hello)
 {
-    static uint8_t text[] = RDZV_VERSION;
+    const size_t head = RELAY_MAGIC_SIZE + RELAY_HEAD_SIZE;
+    struct relay_frame frame = {.kind = RELAY_HELLO};
+    size_t len;
 
-    return (ProtobufCBinaryData){.len = sizeof text - 1, .data = text};
-}
-
-void greeting_hello(Rdzv__RelayHello *hello)
-{
     hello->version_min = RELAY_VERSION_MIN;
     hello->version_max = RELAY_VERSION_MAX;
-    hello->release = own_release();
+    hello->release = greeting_data(RDZV_VERSION);
+    len = rdzv__relay_hello__get_packed_size(hello);
+    assert(len <= GREETING_HELLO_MAX - head); /* a space, a host, a release and some numbers */
+    memcpy(out, RELAY_MAGIC, RELAY_MAGIC_SIZE);
+    frame.payload = (struct slice){out + head, rdzv__relay_hello__pack(hello, out + head)};
+    relay_put_head(out + RELAY_MAGIC_SIZE, &frame);
+    return head + len;
 }
 
 uint32_t greeting_version(const Rdzv__RelayHello *hello, char why[GREETING_WHY_MAX])
@@ -40,7 +47,7 @@ uint32_t greeting_version(const Rdzv__RelayHello *hello, char why[GREETING_WHY_M
 void greeting_welcome(Rdzv__RelayWelcome *welcome, uint32_t version)
 {
     welcome->version = version;
-    welcome->release = own_release();
+    welcome->release = greeting_data(RDZV_VERSION);
 }
 
 bool greeting_is_spoken(const Rdzv__RelayWelcome *welcome)
@@ -48,20 +55,21 @@ bool greeting_is_spoken(const Rdzv__RelayWelcome *welcome)
     return welcome->version >= RELAY_VERSION_MIN && welcome->version <= RELAY_VERSION_MAX;
 }
 
-/* Without what would end a line or a word. */
-static void copy_text(ProtobufCBinaryData text, char *out, size_t size)
+const char *greeting_text(ProtobufCBinaryData text, const char *none, char *out, size_t size)
 {
     size_t n = text.len < size - 1 ? text.len : size - 1;
 
     for (size_t i = 0; i < n; i++)
         out[i] = text.data[i] > ' ' && text.data[i] < 0x7f ? (char)text.data[i] : '_';
     out[n] = '\0';
+    if (n == 0)
+        snprintf(out, size, "%s", none);
+    return out;
 }
 
 void greeting_put_journal(Rdzv__RelayWelcome *welcome, const struct greeting_journal *journal)
 {
-    welcome->journal.data = (uint8_t *)(uintptr_t)journal->name;
-    welcome->journal.len = strlen(journal->name);
+    welcome->journal = greeting_data(journal->name);
     welcome->journal_cluster = journal->cluster;
 }
 
@@ -69,7 +77,7 @@ struct greeting_journal greeting_journal_of(const Rdzv__RelayWelcome *welcome)
 {
     struct greeting_journal journal = {.cluster = welcome->journal_cluster};
 
-    copy_text(welcome->journal, journal.name, sizeof journal.name);
+    greeting_text(welcome->journal, "", journal.name, sizeof journal.name);
     return journal;
 }
 
@@ -81,10 +89,98 @@ bool greeting_is_same_journal(const struct greeting_journal *a, const struct gre
            (a->cluster == b->cluster || a->cluster == 0 || b->cluster == 0);
 }
 
-const char *greeting_release(ProtobufCBinaryData release, char out[GREETING_RELEASE_MAX])
+/* --- Which space a relay gets. --- */
+
+/* Those that are there from the start are not told apart: a listener has made at most one of them.
+ */
+static bool has_room_for_space(const struct net *n)
 {
-    copy_text(release, out, GREETING_RELEASE_MAX);
-    if (out[0] == '\0')
-        strcpy(out, "unknown");
-    return out;
+    const struct engine_space *space;
+    const struct listener *l;
+    size_t count = 0, own = 0;
+
+    TAILQ_FOREACH(space, &n->engine->spaces, entry)
+        count++;
+    TAILQ_FOREACH(l, &n->listeners, entry)
+        own++;
+    return count < own + GREETING_SPACES_MAX;
+}
+
+/* False: relays of this space have names, and this one has none of them. */
+static bool may_use(const struct conn *c, struct slice space)
+{
+    const struct string_list *list = &conn_net(c)->handshakes.config->relay_names;
+    bool bound = false;
+
+    for (size_t i = 0; i < list->count; i++) {
+        char *item = list->items[i], *name = strchr(item, '=') + 1;
+        const struct string_list one = {.items = &name, .count = 1};
+
+        if (space.len != (size_t)(name - item) - 1 || memcmp(space.ptr, item, space.len) != 0)
+            continue;
+        if (c->tls != NULL && tls_peer_is_one_of(c->tls, &one))
+            return true;
+        bound = true;
+    }
+    return !bound;
+}
+
+static struct engine_space *make_space(struct conn *c, const char *name)
+{
+    char peer[CONN_PEER_MAX];
+
+    log_event(LOG_INFO, "space_made", log_str("space", name), log_str("peer", conn_peer(c, peer)),
+              log_str("reason", "a relay's --space names it, and there was none of that name"));
+    return engine_space(conn_net(c)->engine, name);
+}
+
+/* NULL: it may be made. */
+static const char *why_not_made(const struct net *n)
+{
+    if (!has_room_for_space(n))
+        return "relays have made too many spaces of this store: restart the store";
+    if (!account_has_room(ACCOUNT_ORDINARY, sizeof(struct space)))
+        return "the store has no memory for one more space, see its --memory-limit";
+    return NULL;
+}
+
+struct engine_space *greeting_space(struct conn *c, struct slice name,
+                                    char why[GREETING_SPACE_WHY_MAX])
+{
+    const struct listen_spec *spec = c->listener->spec;
+    char text[SPACE_NAME_MAX + 1] = "";
+    struct engine_space *space;
+    const char *not_made;
+
+    if (name.len > 0 && name.len <= SPACE_NAME_MAX && memchr(name.ptr, 0, name.len) == NULL)
+        memcpy(text, name.ptr, name.len);
+    if (!config_space_name_ok(text)) {
+        snprintf(why, GREETING_SPACE_WHY_MAX, "what the relay asks for is no name of a space");
+        return NULL;
+    }
+    if (spec->space_named && strcmp(text, spec->space) != 0) {
+        snprintf(
+            why, GREETING_SPACE_WHY_MAX,
+            "the relay has --space=%.64s, and this listener of the store takes relays of space "
+            "%.64s alone: change the relay's --space, or let the store listen without a space "
+            "(--listen=ADDR:PORT)",
+            text, spec->space);
+        return NULL;
+    }
+    if (!may_use(c, name)) {
+        snprintf(
+            why, GREETING_SPACE_WHY_MAX,
+            "the relay's certificate has none of the names that --relay-names of the store has "
+            "for space %.64s",
+            text);
+        return NULL;
+    }
+    space = engine_find_space(conn_net(c)->engine, name);
+    if (space != NULL)
+        return space;
+    not_made = why_not_made(conn_net(c));
+    if (not_made == NULL)
+        return make_space(c, text);
+    snprintf(why, GREETING_SPACE_WHY_MAX, "%s", not_made);
+    return NULL;
 }

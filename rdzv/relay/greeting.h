@@ -1,11 +1,10 @@
 /* How a relay and its store begin: what each says of itself in HELLO and WELCOME, and which version
- * of the frames follows from that. A build speaks the versions from RELAY_VERSION_MIN to
- * RELAY_VERSION_MAX; of those that both speak, the store takes the newest. */
+ * of the frames, and which space, follows from that. A build speaks the versions from
+ * RELAY_VERSION_MIN to RELAY_VERSION_MAX; of those that both speak, the store takes the newest. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "proto/relay.pb-c.h"
+#include "rdzv/net/conn.h"
 
 #define GREETING_RELEASE_MAX 32  /* of rdzvd, for logs: "0.1.0" */
 #define GREETING_WHY_MAX     224 /* why there is no version */
@@ -17,8 +16,16 @@ struct greeting_journal {
     uint64_t cluster;                /* etcd's id of the cluster that it is on; 0: not known */
 };
 
-/* Fills in the versions and the release. They are static. */
-void greeting_hello(Rdzv__RelayHello *hello);
+/* A text as a field of a message, which borrows it. */
+static inline ProtobufCBinaryData greeting_data(const char *text)
+{
+    return (ProtobufCBinaryData){.len = strlen(text), .data = (uint8_t *)(uintptr_t)text};
+}
+
+/* Writes what a connection of a relay begins with: RELAY_MAGIC and that HELLO, of which the
+ * versions and the release are filled in. Returns how long it is. */
+#define GREETING_HELLO_MAX 1024u
+size_t greeting_write_hello(uint8_t out[GREETING_HELLO_MAX], Rdzv__RelayHello *hello);
 
 /* Which version to speak with that relay. 0: there is none, and *why says who is too old. */
 uint32_t greeting_version(const Rdzv__RelayHello *hello, char why[GREETING_WHY_MAX]);
@@ -32,14 +39,32 @@ bool greeting_is_spoken(const Rdzv__RelayWelcome *welcome);
 /* Says that the store keeps its state there. The message borrows the name. */
 void greeting_put_journal(Rdzv__RelayWelcome *welcome, const struct greeting_journal *journal);
 
-/* What the store has said of that, for logs, too: as greeting_release(), but empty where it has
- * said nothing. */
+/* What the store has said of that, for logs, too; empty where it has said nothing. */
 struct greeting_journal greeting_journal_of(const Rdzv__RelayWelcome *welcome);
 
 /* False: these are two journals, so that a store of the one knows nothing of what a store of the
  * other has promised. True also where it is not known. */
 bool greeting_is_same_journal(const struct greeting_journal *a, const struct greeting_journal *b);
 
-/* A release that the other side has sent, for logs: without what would end a line or a word, and
- * "unknown" of one that did not say it. Returns `out`. */
-const char *greeting_release(ProtobufCBinaryData release, char out[GREETING_RELEASE_MAX]);
+/* A text that the other side has sent, for logs: of so many bytes at most, without what would end a
+ * line or a word, and `none` where nothing was said. Returns `out`. */
+const char *greeting_text(ProtobufCBinaryData text, const char *none, char *out, size_t size);
+
+static inline const char *greeting_release(ProtobufCBinaryData release,
+                                           char out[GREETING_RELEASE_MAX])
+{
+    return greeting_text(release, "unknown", out, GREETING_RELEASE_MAX);
+}
+
+/* --- Which space a relay gets. --- */
+
+/* Spaces that relays may have made of one store: whoever reaches it can be a relay. */
+#define GREETING_SPACES_MAX 1024u
+
+#define GREETING_SPACE_WHY_MAX 400
+
+/* A listener whose space is named takes relays for that space alone; any other one for any space,
+ * which is made when there is none (event space_made). NULL, and `why`, for the one who runs the
+ * store as well as for him who runs the relay: it is refused. */
+struct engine_space *greeting_space(struct conn *c, struct slice name,
+                                    char why[GREETING_SPACE_WHY_MAX]);

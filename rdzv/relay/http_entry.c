@@ -1,12 +1,9 @@
-/* HTTP that comes through relays. See http_entry.h for the contract. */
-#include "rdzv/relay/http_entry.h"
-
+/* HTTP that comes through relays. See link.h for the contract. */
 #include <unistd.h>
 
 #include "proto/relay.h"
 #include "rdzv/engine/log.h"
-#include "rdzv/relay/greeting.h"
-#include "rdzv/relay/space.h"
+#include "rdzv/relay/link.h"
 
 #define KIND_AT   4u /* in the head of a frame: see relay.h */
 #define HELLO_MAX (RELAY_MAGIC_SIZE + RELAY_HEAD_SIZE + RELAY_MESSAGE_MAX)
@@ -31,7 +28,7 @@ static void put_welcome(struct conn *c, uint32_t version)
 
     gethostname(name, sizeof name - 1);
     greeting_welcome(&welcome, version);
-    welcome.store = (ProtobufCBinaryData){.len = strlen(name), .data = (uint8_t *)name};
+    welcome.store = greeting_data(name);
     put_frame(c, RELAY_WELCOME, (struct slice){bytes, rdzv__relay_welcome__pack(&welcome, bytes)});
 }
 
@@ -54,7 +51,7 @@ static enum parse_result welcome(const struct protocol *p, struct conn *c,
     const struct slice name = {hello->space.data, hello->space.len};
     const struct slice begins = slice_str("GET"); /* as all of HTTP, with a capital letter */
     struct protocol_progress progress;
-    char no_version[GREETING_WHY_MAX], no_space[RELAY_SPACE_WHY_MAX];
+    char no_version[GREETING_WHY_MAX], no_space[GREETING_SPACE_WHY_MAX];
     const char *why = no_version;
     const uint32_t version = greeting_version(hello, no_version);
     struct engine_space *space = NULL;
@@ -63,7 +60,7 @@ static enum parse_result welcome(const struct protocol *p, struct conn *c,
     if (version != 0 && c->listener->temporary) {
         why = "this port is for the workers of one run alone";
     } else if (version != 0) {
-        space = relay_space(c, name, no_space);
+        space = greeting_space(c, name, no_space);
         why = no_space;
     }
     if (space == NULL) {

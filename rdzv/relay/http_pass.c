@@ -13,9 +13,8 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/http/job.h"
 #include "rdzv/http/route.h"
-#include "rdzv/relay/http_head.h"
 #include "rdzv/relay/http_store.h"
-#include "rdzv/relay/http_trace.h"
+#include "rdzv/relay/http_text.h"
 
 #define ANSWER_HEAD_MAX (16u << 10)           /* a store's are some hundred bytes long */
 #define ANSWER_ROOM     (2 * ANSWER_HEAD_MAX) /* a blank behind each colon, and what is added */
@@ -184,9 +183,7 @@ static void begin_sending(struct http_pass *p)
 /* Not in relay->held. */
 static void start(struct http_pass *p)
 {
-    const struct store_clients clients = {.over_tls = p->client_is_over_tls};
-
-    switch (store_conn_get(p->relay, &p->user, clients)) {
+    switch (store_conn_get(p->relay, &p->user, p->client_is_over_tls)) {
     case STORE_GOT_OPEN:
         begin_sending(p);
         break;

@@ -16,7 +16,7 @@
  * prevIndex, prevValue or prevExist=false a repeat changes nothing if the first was carried out,
  * but its answer then says that it failed: whoever has just got a lock would take it for somebody
  * else's.
- * - A watch goes on where it was (http_trace.h). If that cannot be, since the store's history does
+ * - A watch goes on where it was (http_text.h). If that cannot be, since the store's history does
  *   not reach back, or the store has lost its memory, the client's connection ends, and the client
  *   reads and watches anew, as after an end of etcd.
  *
@@ -26,7 +26,7 @@
 #pragma once
 
 #include "rdzv/http/reply.h"
-#include "rdzv/relay/http_relay.h"
+#include "rdzv/relay/http_store.h"
 
 /* What a client may leave unread of an answer before the store is not read. */
 #define RELAY_HTTP_AHEAD (256u << 10)

@@ -21,8 +21,6 @@
 /* What is kept of an answer that cannot be told yet: its head, or the framing of a chunk. */
 #define REST_MAX (32u << 10)
 
-#define HELLO_ROOM (RELAY_MAGIC_SIZE + RELAY_HEAD_SIZE + 1024u)
-
 #define EVENT_COST 2000u /* nanoseconds, see iteration.h */
 #define BYTES_A_NS 4u
 
@@ -44,9 +42,9 @@ struct store_conn {
     uint8_t *rest;           /* what came and could not be told yet; of rest_len bytes */
     size_t rest_len;
     uint8_t state;
-    uint8_t mask; /* what libevent watches for */
-    struct store_clients clients;
-    bool writing; /* the user has more to send */
+    uint8_t mask;  /* what libevent watches for */
+    bool over_tls; /* the clients whose requests it brings speak TLS with us */
+    bool writing;  /* the user has more to send */
     bool paused;
 };
 
@@ -121,22 +119,14 @@ static bool greet(struct store_conn *c)
 {
     const struct relay_http_options *o = &c->relay->options;
     Rdzv__RelayHello hello = RDZV__RELAY_HELLO__INIT;
-    struct relay_frame frame = {.kind = RELAY_HELLO};
-    uint8_t bytes[HELLO_ROOM], *payload = bytes + RELAY_MAGIC_SIZE + RELAY_HEAD_SIZE;
+    uint8_t bytes[GREETING_HELLO_MAX];
     size_t len;
 
-    greeting_hello(&hello);
-    hello.space = (ProtobufCBinaryData){o->space.len, (uint8_t *)(uintptr_t)o->space.ptr};
-    hello.name = (ProtobufCBinaryData){o->name.len, (uint8_t *)(uintptr_t)o->name.ptr};
+    hello.space = greeting_data(o->space);
+    hello.name = greeting_data(o->name);
     hello.http = true;
-    hello.http_over_tls = c->clients.over_tls;
-    len = rdzv__relay_hello__get_packed_size(&hello);
-    if (len > HELLO_ROOM - RELAY_MAGIC_SIZE - RELAY_HEAD_SIZE)
-        return false;
-    memcpy(bytes, RELAY_MAGIC, RELAY_MAGIC_SIZE);
-    frame.payload = (struct slice){payload, rdzv__relay_hello__pack(&hello, payload)};
-    relay_put_head(bytes + RELAY_MAGIC_SIZE, &frame);
-    len += RELAY_MAGIC_SIZE + RELAY_HEAD_SIZE;
+    hello.http_over_tls = c->over_tls;
+    len = greeting_write_hello(bytes, &hello);
     return tls_or_send(c->tls, fd_of(c), bytes, len) == (ssize_t)len;
 }
 
@@ -370,7 +360,7 @@ static int dial(const struct relay_http *h)
     return -1;
 }
 
-static struct store_conn *new_conn(struct relay_http *h, struct store_clients clients)
+static struct store_conn *new_conn(struct relay_http *h, bool over_tls)
 {
     struct store_conn *c = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *c);
     int fd = c == NULL ? -1 : dial(h);
@@ -380,7 +370,7 @@ static struct store_conn *new_conn(struct relay_http *h, struct store_clients cl
         return NULL;
     }
     c->relay = h;
-    c->clients = clients;
+    c->over_tls = over_tls;
     c->since_ms = engine_lived_ms(h->options.net->engine);
     event_assign(&c->event, h->options.net->base, fd, EV_WRITE | EV_PERSIST, on_event, c);
     TAILQ_INSERT_TAIL(&h->busy, c, entry);
@@ -398,18 +388,13 @@ static bool is_alive(const struct store_conn *c)
     return recv(fd_of(c), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-static bool are_alike(struct store_clients a, struct store_clients b)
-{
-    return a.over_tls == b.over_tls;
-}
-
-static struct store_conn *take_idle(struct relay_http *h, struct store_clients clients)
+static struct store_conn *take_idle(struct relay_http *h, bool over_tls)
 {
     struct store_conn *c, *next;
 
     for (c = TAILQ_FIRST(&h->idle); c != NULL; c = next) {
         next = TAILQ_NEXT(c, entry);
-        if (!are_alike(c->clients, clients))
+        if (c->over_tls != over_tls)
             continue;
         if (!is_alive(c)) {
             free_conn(c);
@@ -423,14 +408,13 @@ static struct store_conn *take_idle(struct relay_http *h, struct store_clients c
     return NULL;
 }
 
-enum store_got store_conn_get(struct relay_http *h, struct store_user *u,
-                              struct store_clients clients)
+enum store_got store_conn_get(struct relay_http *h, struct store_user *u, bool over_tls)
 {
-    struct store_conn *c = take_idle(h, clients);
+    struct store_conn *c = take_idle(h, over_tls);
     enum store_got got = STORE_GOT_OPEN;
 
     if (c == NULL) {
-        c = new_conn(h, clients);
+        c = new_conn(h, over_tls);
         got = STORE_GOT_DIALED;
         relay_http_set_timer(h);
     }

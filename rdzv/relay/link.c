@@ -15,13 +15,16 @@
 #include "rdzv/net/tls.h"
 #include "rdzv/relay/greeting.h"
 #include "rdzv/relay/link_session.h"
-#include "rdzv/relay/retry.h"
-#include "rdzv/relay/space.h"
+#include "rdzv/relay/upstream.h"
 #include "store/session/session.h"
 
 /* What a frame is charged beside the bytes that are copied of it, see iteration.h. */
 #define FRAME_COST 64u
 #define OPEN_COST  2000u
+
+/* Nanoseconds of detaching one; so many are detached at once. */
+#define DETACH_COST      1000u
+#define DETACHED_AT_ONCE 256u
 
 /* So many sessions end in one tick, and so many are looked at. */
 #define ENDED_AT_A_TIME 1000u
@@ -38,18 +41,6 @@ static struct relay_link *link_of(struct conn *c)
 
 /* --- Hello. --- */
 
-/* For logs, so without what would end a line or a word. */
-static void copy_name(char out[CONN_VIA_MAX], const uint8_t *name, size_t len)
-{
-    size_t n = len < CONN_VIA_MAX - 1 ? len : CONN_VIA_MAX - 1;
-
-    for (size_t i = 0; i < n; i++)
-        out[i] = name[i] > ' ' && name[i] < 0x7f ? (char)name[i] : '_';
-    out[n] = '\0';
-    if (n == 0)
-        strcpy(out, "a_relay");
-}
-
 static void refuse(struct relay_link *link, const char *why)
 {
     const struct relay_frame frame = {.kind = RELAY_REFUSED, .payload = slice_str(why)};
@@ -60,7 +51,7 @@ static void refuse(struct relay_link *link, const char *why)
 }
 
 static const char *why_refused(struct relay_link *link, const Rdzv__RelayHello *hello,
-                               char why[RELAY_SPACE_WHY_MAX])
+                               char why[GREETING_SPACE_WHY_MAX])
 {
     const struct slice name = {hello->space.data, hello->space.len};
 
@@ -70,7 +61,7 @@ static const char *why_refused(struct relay_link *link, const Rdzv__RelayHello *
         return "this port is for the workers of one run alone";
     if (hello->http) /* http_entry.h takes such a HELLO, but in a replica that does not lead */
         return "this replica did not lead yet when this relay came with HTTP";
-    link->space = relay_space(link->conn, name, why);
+    link->space = greeting_space(link->conn, name, why);
     return link->space == NULL ? why : NULL;
 }
 
@@ -84,8 +75,7 @@ static void welcome(struct relay_link *link, const Rdzv__RelayHello *hello, uint
 
     greeting_welcome(&message, version);
     greeting_put_journal(&message, &link->all->journal);
-    message.store.data = (uint8_t *)link->all->store_name;
-    message.store.len = strlen(link->all->store_name);
+    message.store = greeting_data(link->all->store_name);
     message.session_timeout_ms = config->session_timeout_ms;
     message.value_max = config->limits.value_max;
     frame.payload = (struct slice){payload, rdzv__relay_welcome__pack(&message, payload)};
@@ -98,7 +88,7 @@ static void welcome(struct relay_link *link, const Rdzv__RelayHello *hello, uint
 
 static const char *take_hello(struct relay_link *link, struct slice payload)
 {
-    char no_version[GREETING_WHY_MAX], no_space[RELAY_SPACE_WHY_MAX];
+    char no_version[GREETING_WHY_MAX], no_space[GREETING_SPACE_WHY_MAX];
     Rdzv__RelayHello *hello = NULL;
     const char *why = no_version;
     uint32_t version;
@@ -107,7 +97,7 @@ static const char *take_hello(struct relay_link *link, struct slice payload)
         hello = rdzv__relay_hello__unpack(NULL, payload.len, payload.ptr);
     if (hello == NULL)
         return "its first frame is no HELLO";
-    copy_name(link->name, hello->name.data, hello->name.len);
+    greeting_text(hello->name, "a_relay", link->name, sizeof link->name);
     version = greeting_version(hello, no_version);
     if (version != 0)
         why = why_refused(link, hello, no_space);
@@ -328,6 +318,56 @@ static enum protocol_result read_frames(struct conn *c, uint8_t *in, size_t len,
     return PROTOCOL_MORE;
 }
 
+/* --- Links that are lost: their sessions are detached bit by bit, as there may be 65,536 of them.
+ * --- */
+
+static void free_lost_link(struct relay_link *link)
+{
+    TAILQ_REMOVE(&link->all->lost, link, entry);
+    table_fini(&link->channels);
+    account_free(ACCOUNT_SESSIONS, link, sizeof *link);
+}
+
+/* The first session goes, and then the link: false. */
+static bool detach_one(struct relay_link *link)
+{
+    struct relay_session *s = TAILQ_FIRST(&link->sessions);
+
+    if (s != NULL)
+        relay_session_detach(s);
+    else
+        free_lost_link(link);
+    return s != NULL;
+}
+
+/* Its connection ends. Links are lost in order, so that their sessions are detached in that order,
+ * too. */
+static void lose_link(struct relay_link *link)
+{
+    struct relay_links *all = link->all;
+    bool at_once = TAILQ_EMPTY(&all->lost) && link->channels.count <= DETACHED_AT_ONCE;
+
+    link->peer_left = link->conn->peer_left;
+    link->lost_ms = engine_lived_ms(all->engine);
+    link->conn = NULL;
+    TAILQ_INSERT_TAIL(&all->lost, link, entry);
+    if (!at_once)
+        return;
+    while (detach_one(link))
+        net_spend(all->net, DETACH_COST);
+}
+
+static void detach_some(struct relay_links *all)
+{
+    struct budget *b = &all->net->budget;
+
+    budget_begin_part(b, BUDGET_SMALL_NS);
+    while (!b->over && !TAILQ_EMPTY(&all->lost)) {
+        detach_one(TAILQ_FIRST(&all->lost));
+        budget_spend(b, DETACH_COST);
+    }
+}
+
 /* --- The protocol. --- */
 
 static int send_link(struct conn *c, size_t max)
@@ -383,7 +423,7 @@ static void end(struct conn *c)
                   log_str("relay", link->name), log_str("space", link->space->store->name),
                   log_u64("sessions", link->channels.count));
     stop_waiting(link);
-    relay_link_lose(link);
+    lose_link(link);
     all->engine->stats.relay_links--;
     c->carrier = NULL;
 }
@@ -489,7 +529,8 @@ static void give_up_absent(struct relay_links *all, uint64_t now)
 {
     struct relay_session *s;
 
-    _Static_assert(RELAY_RETURN_MS >= 2 * (RETRY_MOST_MS + RETRY_MOST_MS / 4), "see link.h");
+    _Static_assert(RELAY_RETURN_MS >= 2 * (UPSTREAM_RETRY_MOST_MS + UPSTREAM_RETRY_MOST_MS / 4),
+                   "see link.h");
     for (size_t i = 0; i < GIVEN_UP_AT_A_TIME; i++) {
         s = TAILQ_FIRST(&all->awaited);
         all->gives_up = s != NULL && away_ms(all, s->detached_ms, now) >= RELAY_RETURN_MS;
@@ -508,7 +549,7 @@ bool relay_links_go_on(struct relay_links *all)
 
 bool relay_links_work(struct relay_links *all)
 {
-    relay_lost_detach(all);
+    detach_some(all);
     if (all->gives_up)
         give_up_absent(all, engine_lived_ms(all->engine));
     return relay_links_have_work(all);
@@ -578,7 +619,8 @@ void relay_links_start(struct relay_links *all)
 void relay_links_fini(struct relay_links *all)
 {
     relay_dropped_fini(all);
-    relay_lost_fini(all);
+    while (!TAILQ_EMPTY(&all->lost))
+        free_lost_link(TAILQ_FIRST(&all->lost));
     table_fini(&all->sessions);
 }
 

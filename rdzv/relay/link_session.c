@@ -2,6 +2,7 @@
  * to say. See link_session.h. */
 #include "rdzv/relay/link_session.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "rdzv/engine/log.h"
@@ -45,7 +46,7 @@ static void put_frame(struct relay_session *s, enum relay_kind kind, uint8_t fla
 
 static uint8_t known(const struct relay_session *s)
 {
-    return s->is_known ? RELAY_KNOWN : 0;
+    return s->record != RECORD_NONE ? RELAY_KNOWN : 0;
 }
 
 /* Of the last frame about that request. */
@@ -109,7 +110,7 @@ static void put_opened(struct relay_session *s)
     struct relay_frame frame = {
         .kind = RELAY_OPENED, .flags = s->opened_flags, .number = s->opened_number};
 
-    s->is_opening = false;
+    relay_session_enter(s, RELAYED_OPEN);
     if (frame.flags & RELAY_ANSWERED)
         put_bytes(s, frame);
     else
@@ -123,11 +124,21 @@ static bool is_full(const struct relay_link *link)
     return link->conn->out.bytes > RELAY_LINK_QUEUE_MAX;
 }
 
-static void unblock(struct relay_session *s)
+/* One that waits already keeps its place. */
+static void set_turn(struct relay_session *s, enum relay_session_turn next)
 {
-    if (s->is_blocked)
+    static const unsigned legal[] = {
+        [TURN_NONE] = 1u << TURN_NONE | 1u << TURN_WAITS,
+        [TURN_WAITS] = 1u << TURN_NONE | 1u << TURN_WAITS | 1u << TURN_TAKEN,
+        [TURN_TAKEN] = 1u << TURN_NONE | 1u << TURN_WAITS,
+    };
+
+    assert(legal[s->turn] & 1u << next);
+    if (s->turn == TURN_WAITS && next != TURN_WAITS)
         TAILQ_REMOVE(&s->link->blocked, s, waiting);
-    s->is_blocked = false;
+    if (s->turn != TURN_WAITS && next == TURN_WAITS)
+        TAILQ_INSERT_TAIL(&s->link->blocked, s, waiting);
+    s->turn = (uint8_t)next;
 }
 
 void relay_link_go_on(struct relay_link *link)
@@ -136,8 +147,7 @@ void relay_link_go_on(struct relay_link *link)
 
     if (s == NULL || link->conn == NULL || is_full(link))
         return;
-    unblock(s);
-    s->has_turn = true;
+    set_turn(s, TURN_TAKEN);
     if (s->conn->output == OUTPUT_BLOCKED)
         conn_set_output(s->conn, OUTPUT_QUEUED);
 }
@@ -145,10 +155,7 @@ void relay_link_go_on(struct relay_link *link)
 /* Those who came before go on first, if there is room. */
 static int block(struct relay_session *s)
 {
-    s->has_turn = false;
-    if (!s->is_blocked)
-        TAILQ_INSERT_TAIL(&s->link->blocked, s, waiting);
-    s->is_blocked = true;
+    set_turn(s, TURN_WAITS);
     relay_link_go_on(s->link);
     return -EAGAIN;
 }
@@ -161,7 +168,7 @@ static void forget_answers(struct relay_session *s)
 
 static bool has_more(const struct relay_session *s)
 {
-    return s->is_opening || s->conn->out.bytes > 0 || s->done > s->told;
+    return s->state == RELAYED_OPENING || s->conn->out.bytes > 0 || s->done > s->told;
 }
 
 static void put_done(struct relay_session *s, uint64_t number)
@@ -180,7 +187,7 @@ static void put_next(struct relay_session *s)
 {
     bool has_answer = s->conn->out.bytes > 0;
 
-    if (s->is_opening)
+    if (s->state == RELAYED_OPENING)
         put_opened(s);
     else if (owes_change(s, has_answer ? s->answers[0].number : s->done))
         put_done(s, s->changed);
@@ -199,7 +206,8 @@ static int send_session(struct conn *c, size_t max)
 
     (void)max;
     note_answers(s);
-    if (!relay_session_has_link(s) || s->has_ended) { /* the relay asks again; it asks no more */
+    if (!relay_session_has_link(s) ||
+        s->state == RELAYED_CLOSING) { /* the relay asks again; it asks no more */
         forget_answers(s);
         outq_fini(&c->out, &conn_net(c)->pool);
         return 0;
@@ -207,14 +215,45 @@ static int send_session(struct conn *c, size_t max)
     while (has_more(s) && sent < RELAY_PAYLOAD_MAX) {
         size_t before = link->conn->out.bytes;
 
-        if (is_full(link) || (!s->has_turn && !TAILQ_EMPTY(&link->blocked)))
+        if (is_full(link) || (s->turn != TURN_TAKEN && !TAILQ_EMPTY(&link->blocked)))
             return block(s);
         put_next(s);
         sent += link->conn->out.bytes - before;
     }
-    s->has_turn = false;
+    if (s->turn == TURN_TAKEN)
+        set_turn(s, TURN_NONE);
     relay_link_go_on(link);
     return 0;
+}
+
+/* --- What the engine has of it. --- */
+
+static void set_record(struct relay_session *s, enum relay_session_record next)
+{
+    static const unsigned legal[] = {
+        [RECORD_NONE] = ~0u,
+        [RECORD_KEPT] = ~(1u << RECORD_KEPT),
+        [RECORD_RESTORED] = 1u << RECORD_NONE,
+        [RECORD_MISSING] = 1u << RECORD_NONE | 1u << RECORD_RESTORED,
+    };
+
+    assert(legal[s->record] & 1u << next);
+    if (s->record == RECORD_MISSING)
+        s->space->sessions_missing--;
+    s->record = (uint8_t)next;
+}
+
+static void note_kept(struct relay_session *s)
+{
+    if (s->record == RECORD_NONE)
+        set_record(s, RECORD_KEPT);
+}
+
+/* It is known what has become of it. */
+static void stop_missing(struct relay_session *s)
+{
+    if (s->record == RECORD_MISSING)
+        set_record(s, RECORD_RESTORED);
 }
 
 /* --- Requests. --- */
@@ -334,7 +373,7 @@ static void keep(struct relay_session *s, const struct carrier_result *r)
     }
     engine_session_done(s->all->engine, conn_space(s->conn), s->id, s->carried, flags, answer,
                         r->popped);
-    s->is_known = true;
+    note_kept(s);
     s->changed = s->carried;
 }
 
@@ -368,21 +407,14 @@ static bool woken(struct conn *c)
     return true;
 }
 
-/* It is known what has become of it. */
-static void stop_missing(struct relay_session *s)
-{
-    if (s->is_missing)
-        s->space->sessions_missing--;
-    s->is_missing = false;
-}
-
 static enum store_status bound(struct conn *c, uint64_t worker_store)
 {
     struct relay_session *s = session_of(c);
     enum store_status status =
         engine_session_bind(s->all->engine, conn_space(c), s->id, worker_store != 0, worker_store);
 
-    s->is_known = s->is_known || status == STORE_OK;
+    if (status == STORE_OK)
+        note_kept(s);
     stop_missing(s);
     return status;
 }
@@ -400,7 +432,7 @@ static struct slice memo(const struct conn *c)
     const struct relay_session *s = session_of(c);
     struct engine_session_state state = {0};
 
-    if (s->has_memo)
+    if (s->record >= RECORD_RESTORED)
         engine_session_find(s->all->engine, s->space, s->id, &state);
     return state.memo;
 }
@@ -453,43 +485,10 @@ const char *relay_session_feed(struct relay_session *s, const struct relay_frame
 
 /* --- Attached, or not. --- */
 
-void relay_session_leave_channel(struct relay_session *s)
-{
-    struct relay_link *link = s->link;
-
-    TAILQ_REMOVE(&link->sessions, s, entry);
-    table_remove(&link->channels, &s->by_channel);
-    if (link->last == s)
-        link->last = NULL;
-    s->link = NULL;
-}
-
 static void stop_sending(struct relay_session *s)
 {
-    unblock(s);
-    s->has_turn = false;
-    s->all->engine->stats.sessions_attached--;
+    set_turn(s, TURN_NONE);
     relay_link_go_on(s->link); /* it may have had the turn */
-}
-
-static void leave_link(struct relay_session *s)
-{
-    stop_sending(s);
-    relay_session_leave_channel(s);
-}
-
-static void stop_awaiting(struct relay_session *s)
-{
-    if (s->is_awaited)
-        TAILQ_REMOVE(&s->all->awaited, s, returns);
-    s->is_awaited = false;
-}
-
-static void leave_detached(struct relay_session *s)
-{
-    stop_awaiting(s);
-    TAILQ_REMOVE(&s->all->detached, s, entry);
-    s->all->engine->stats.sessions_detached--;
 }
 
 static bool is_attached(const struct conn *c)
@@ -497,25 +496,15 @@ static bool is_attached(const struct conn *c)
     return relay_session_has_link(session_of(c));
 }
 
-void relay_session_free(struct relay_session *s)
-{
-    if (s->link != NULL)
-        relay_session_leave_channel(s);
-    table_remove(&s->all->sessions, &s->by_id);
-    account_free(ACCOUNT_SESSIONS, s, sizeof *s);
-}
-
 static void closed(struct conn *c)
 {
     struct relay_session *s = session_of(c);
     struct relay_links *all = s->all;
 
-    if (relay_session_has_link(s) && !s->has_ended && s->link->conn->end == CONN_OPEN)
+    if (relay_session_has_link(s) && s->state != RELAYED_CLOSING && s->link->conn->end == CONN_OPEN)
         put_frame(s, RELAY_ENDED, 0, 0, slice_str(s->carrier.reason));
     if (s->link != NULL)
         stop_sending(s);
-    else
-        leave_detached(s);
     stop_holding(s);
     stop_missing(s);
     s->conn = NULL;
@@ -545,11 +534,9 @@ static void list_detached(struct relay_session *s, const struct relay_link *link
     bool is_lost = link->conn == NULL;
 
     s->detached_ms = is_lost ? link->lost_ms : engine_lived_ms(all->engine);
-    TAILQ_INSERT_TAIL(&all->detached, s, entry);
-    all->engine->stats.sessions_detached++;
-    s->is_awaited = c10d_set_presence(s->conn, C10D_AWAY) && is_lost && link->peer_left;
-    if (s->is_awaited)
-        TAILQ_INSERT_TAIL(&all->awaited, s, returns);
+    relay_session_enter(s, RELAYED_DETACHED);
+    if (c10d_set_presence(s->conn, C10D_AWAY) && is_lost && link->peer_left)
+        relay_session_enter(s, RELAYED_AWAITED);
 }
 
 void relay_session_detach(struct relay_session *s)
@@ -559,7 +546,8 @@ void relay_session_detach(struct relay_session *s)
     struct conn *c = s->conn;
 
     if (relay_session_was_dropped(s)) {
-        relay_session_detach_dropped(s);
+        relay_session_leave_channel(s);
+        s->detached_ms = engine_lived_ms(all->engine);
         return;
     }
     if (all->stopping || all->net->draining || c->end != CONN_OPEN) {
@@ -568,17 +556,18 @@ void relay_session_detach(struct relay_session *s)
     }
     note_answers(s);
     stop_holding(s);
-    leave_link(s);
+    stop_sending(s);
+    relay_session_leave_channel(s);
     c10d_rewind(c);
     conn_forget_bytes(c);
     forget_answers(s);
-    s->is_partial = s->is_opening = false;
+    s->is_partial = false;
     list_detached(s, link);
 }
 
 void relay_session_give_up(struct relay_session *s)
 {
-    stop_awaiting(s);
+    relay_session_enter(s, RELAYED_DETACHED);
     c10d_set_presence(s->conn, C10D_GONE);
 }
 
@@ -587,7 +576,10 @@ static void prepare_opened(struct relay_session *s)
 {
     struct engine_session_state state = {0};
 
-    s->is_known = engine_session_find(s->all->engine, conn_space(s->conn), s->id, &state);
+    if (engine_session_find(s->all->engine, conn_space(s->conn), s->id, &state))
+        note_kept(s);
+    else
+        set_record(s, RECORD_NONE);
     s->received = s->carried = s->done = s->told = s->changed = s->opened_number = state.number;
     s->opened_flags = (uint8_t)(state.flags | known(s));
     conn_note_output(s->conn);
@@ -601,15 +593,15 @@ static void prepare_opened(struct relay_session *s)
 
 static void attach(struct relay_session *s, struct relay_link *link, uint32_t channel)
 {
+    relay_session_enter(s, RELAYED_OPENING);
     s->link = link;
     s->channel = channel;
     bytes_put_u32(s->channel_key, channel);
     s->by_channel.key = (struct slice){s->channel_key, sizeof s->channel_key};
     table_add(&link->channels, &s->by_channel);
     TAILQ_INSERT_TAIL(&link->sessions, s, entry);
-    s->all->engine->stats.sessions_attached++;
     memcpy(s->via, link->name, sizeof s->via);
-    s->is_fresh = s->is_opening = true;
+    s->is_fresh = true;
     prepare_opened(s);
 }
 
@@ -698,8 +690,8 @@ static bool restore(struct relay_session *s, bool was_dropped)
 
     if (!engine_session_find(s->all->engine, s->space, s->id, &state))
         return true;
-    s->is_missing = !was_dropped && s->space->sessions_missing > 0;
-    s->has_memo = !was_dropped;
+    if (!was_dropped)
+        set_record(s, s->space->sessions_missing > 0 ? RECORD_MISSING : RECORD_RESTORED);
     if (state.is_worker)
         stop_missing(s);
     return c10d_restore(s->conn, state.is_worker ? state.worker_store : 0);
@@ -757,7 +749,6 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const struct 
     was_dropped = s != NULL && relay_session_was_dropped(s);
     is_new = s == NULL || was_dropped;
     if (!is_new) {
-        leave_detached(s);
         s->conn->peer = seen_from_here(link, o);
         s->local = o->local;
     } else if (max != 0 && all->net->conn_count - all->net->probation_count >= max) {
@@ -782,7 +773,7 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const struct 
                   (struct slice){0});
         return;
     }
-    all->engine->stats.sessions_resumed += o->resumes && s->is_known;
+    all->engine->stats.sessions_resumed += o->resumes && s->record != RECORD_NONE;
     c10d_set_presence(s->conn, C10D_HERE);
 }
 
@@ -794,7 +785,8 @@ void relay_session_close(struct relay_session *s)
         relay_session_bury(s, true);
         return;
     }
-    s->has_ended = true;
+    if (s->state != RELAYED_CLOSING)
+        relay_session_enter(s, RELAYED_CLOSING);
     if (c->end == CONN_PEER_ENDED)
         return; /* it has said so before */
     if (c->end == CONN_OPEN && (c->input == INPUT_DEFERRED || c->input == INPUT_PAUSED)) {

@@ -1,9 +1,79 @@
-/* A session of a relay's client: a connection whose bytes go in the frames of a link. Internal to
- * link.c and link_session.c. */
+/* What a store keeps of links, and of the sessions of relays' clients: connections whose bytes go
+ * in the frames of a link. Internal to link.c, which has the links, to link_session.c, which has
+ * the sessions, and to detached.c, which has their states. */
 #pragma once
 
 #include "proto/relay.h"
-#include "rdzv/relay/links.h"
+#include "rdzv/c10d/carried.h"
+#include "rdzv/relay/greeting.h"
+#include "store/memory/table.h"
+
+/* A relay that lives tries to get another link at once, then after 50 ms, doubling to a second and
+ * never later than 1.25 s (upstream_retry_ms()): at least six times within this time, which also
+ * lets the copy of a lost SYN arrive. */
+#define RELAY_RETURN_MS 3000u
+
+/* Sessions that were dropped, of which so many records are kept until their relays know. */
+#define RELAY_DROPPED_MAX 1024u
+
+/* Sessions of one link: as many clients as one address can have at one port. */
+#define RELAY_CLIENTS_MAX 65536u
+
+/* A replica that does not lead keeps a relay that asks for it waiting for so long: it may lead
+ * soon. */
+#define RELAY_STANDBY_MS 2000u
+
+/* What a relay is told then. */
+#define RELAY_LEADER_MAX 160
+
+struct relay_link;
+struct relay_session;
+
+TAILQ_HEAD(relay_link_list, relay_link);
+TAILQ_HEAD(relay_session_list, relay_session);
+
+struct relay_links {
+    const struct config *config;
+    struct engine *engine;
+    struct net *net;
+    const struct protocol *c10d;
+    char store_name[CONN_VIA_MAX];
+    size_t clients_max;              /* sessions of one link: RELAY_CLIENTS_MAX */
+    struct greeting_journal journal; /* that replicas share; its name is empty: there are none */
+
+    bool stands_by;                       /* this replica does not lead yet */
+    char stands_by_why[RELAY_LEADER_MAX]; /* and who does, as far as it knows */
+    struct relay_link_list waiting;       /* for that; their relays have said HELLO */
+
+    struct table sessions;              /* by id and space */
+    struct relay_session_list detached; /* the longest first */
+    struct relay_session_list awaited;  /* of those: their relay has closed the link, and may yet be
+                                           back within RELAY_RETURN_MS */
+    struct relay_session_list held;     /* wait until the journal takes changes again */
+    struct relay_session_list dropped;  /* those are no connections any more: link_session.h */
+    size_t dropped_count;
+    bool gives_up;               /* more of those that are awaited are due */
+    struct relay_link_list lost; /* have sessions that are not detached yet */
+    uint64_t cut_off_ms; /* engine_lived_ms() when this replica was last cut off: until then no
+                          * relay could come back */
+    uint64_t started_ms; /* engine_lived_ms() of relay_links_start(): --session-timeout of sessions
+                            that only the engine knows begins */
+    size_t missed;       /* spaces that miss sessions from before the start */
+    bool sweeps;         /* there may be some */
+    struct {
+        struct engine_space *space; /* NULL: the first */
+        uint64_t session;           /* 0: the first */
+    } sweep;                        /* where the search for them goes on */
+    bool stopping;                  /* sessions stay in the engine, for the next start */
+};
+
+/* Looks for sessions that only the engine knows, from the first on. */
+static inline void relay_links_sweep_anew(struct relay_links *all)
+{
+    all->sweeps = true;
+    all->sweep.space = NULL;
+    all->sweep.session = 0;
+}
 
 struct relay_link {
     struct carrier carrier; /* of its own connection: looks in when that has sent something */
@@ -29,26 +99,57 @@ struct link_answer {
     size_t bytes;
 };
 
+/* Where a session is. Only relay_session_enter() writes it. */
+enum relay_session_state {
+    RELAYED_NONE,     /* it is being made, or freed */
+    RELAYED_OPENING,  /* in a link; the relay must hear that it is open */
+    RELAYED_OPEN,     /* in a link, and the relay has heard so */
+    RELAYED_CLOSING,  /* in a link; the relay has said CLOSE, and hears nothing more */
+    RELAYED_DETACHED, /* without a link: in all->detached */
+    RELAYED_AWAITED,  /* the same; its relay has closed the link: also in all->awaited */
+    RELAYED_DROPPED, /* without its connection: in all->dropped, and while its link lives in that */
+    RELAYED_DUE,     /* the same; its record must end, as soon as the journal takes that */
+};
+
+/* Its turn in a link that is full. Only set_turn() of link_session.c writes it. */
+enum relay_session_turn {
+    TURN_NONE,
+    TURN_WAITS, /* in link->blocked */
+    TURN_TAKEN, /* it was the first there */
+};
+
+/* What the engine has of it. Only set_record() of link_session.c writes it. */
+enum relay_session_record {
+    RECORD_NONE,
+    RECORD_KEPT,
+    RECORD_RESTORED, /* from before the start */
+    RECORD_MISSING,  /* from before the start, and nothing has come of the session yet */
+};
+
 struct relay_session {
     struct carrier carrier; /* the first member */
     struct table_node by_id;
-    struct table_node by_channel; /* while it is attached */
+    struct table_node by_channel; /* while it is in a link */
     uint8_t id_key[16];           /* the id, and the space */
     uint8_t channel_key[4];
     TAILQ_ENTRY(relay_session) entry;   /* in link->sessions or all->detached */
-    TAILQ_ENTRY(relay_session) waiting; /* in link->blocked while is_blocked */
+    TAILQ_ENTRY(relay_session) waiting; /* in link->blocked */
     TAILQ_ENTRY(relay_session) holds;   /* in all->held while is_held */
-    TAILQ_ENTRY(relay_session) returns; /* in all->awaited while is_awaited; in all->dropped */
+    TAILQ_ENTRY(relay_session) returns; /* in all->awaited or all->dropped */
     struct relay_links *all;
-    struct relay_link *link; /* NULL: it is detached */
+    struct relay_link *link; /* NULL: it has none */
     struct engine_space *space;
     struct conn *conn;    /* NULL: it was dropped */
     struct peer local;    /* where the client came to */
-    uint64_t detached_ms; /* since then; engine_lived_ms() */
+    uint64_t detached_ms; /* without a link since then; engine_lived_ms() */
     uint64_t id;
     uint64_t link_number; /* of the last link that has opened it; see struct RelayOpen */
     uint32_t channel;
     char via[CONN_VIA_MAX]; /* the relay's name */
+
+    uint8_t state;  /* enum relay_session_state */
+    uint8_t turn;   /* enum relay_session_turn */
+    uint8_t record; /* enum relay_session_record */
 
     /* Requests, by their numbers. Since it was opened, the relay has sent all of `received`, of
      * which `carried` is the last that has been carried out. */
@@ -59,23 +160,13 @@ struct relay_session {
     uint64_t told;    /* so much of that the relay has been told */
     uint64_t waits;   /* a WAIT or BARRIER that is open; 0: none */
     uint64_t stopped; /* one that has been answered, and was the last request; 0: none */
+    bool is_fresh;    /* no request has come since it was opened */
+    bool is_partial;  /* the rest of a request comes in the next frame */
+    bool is_held;     /* in all->held */
     struct link_answer answers[2]; /* what is queued */
     size_t noted;                  /* bytes of it, all together */
-    uint64_t opened_number;        /* of RELAY_OPENED, while is_opening */
+    uint64_t opened_number;        /* of RELAY_OPENED, while RELAYED_OPENING */
     uint8_t opened_flags;
-
-    bool is_partial; /* the rest of a request comes in the next frame */
-    bool is_fresh;   /* no request has come since it was opened */
-    bool is_opening; /* the relay is to be told that it is open */
-    bool is_known;   /* to the engine */
-    bool has_memo;   /* from before the start */
-    bool is_missing; /* from before the start, and nothing has come of it yet */
-    bool is_blocked; /* in link->blocked */
-    bool is_held;    /* in all->held */
-    bool is_awaited; /* in all->awaited */
-    bool has_turn;   /* it was the first there */
-    bool has_ended;  /* the relay has said so, and needs not be told */
-    bool is_due;     /* its record is to end, as soon as the journal takes that */
 };
 
 /* A session that the store drops by itself, say for want of memory, has perhaps just changed
@@ -97,20 +188,28 @@ static inline bool relay_session_has_link(const struct relay_session *s)
     return s->link != NULL && s->link->conn != NULL;
 }
 
+/* --- detached.c --- */
+
+/* Changes its state, and with that the lists that it is in. */
+void relay_session_enter(struct relay_session *s, enum relay_session_state next);
+
 /* Its connection has been closed: it was dropped, or it ends with its record. */
 void relay_session_end(struct relay_session *s);
 
-/* One that was dropped ends; `and_record`: with what the engine has of it. Its link is lost. */
+/* One that was dropped ends; `and_record`: with what the engine has of it. */
 void relay_session_bury(struct relay_session *s, bool and_record);
-void relay_session_detach_dropped(struct relay_session *s);
+
+/* Removes it from its link. */
+void relay_session_leave_channel(struct relay_session *s);
+
+/* Frees everything of it except its record. */
+void relay_session_free(struct relay_session *s);
 
 /* Once a second; at the end of all links. */
 void relay_dropped_tick(struct relay_links *all, uint64_t now_ms);
 void relay_dropped_fini(struct relay_links *all);
 
-/* For detached.c: it is in its link no more; it is no more at all, but for its record. */
-void relay_session_leave_channel(struct relay_session *s);
-void relay_session_free(struct relay_session *s);
+/* --- link_session.c --- */
 
 /* A relay opens a session. `open` is checked. False: there is no room for it, and the relay has
  * been told. */
@@ -148,14 +247,6 @@ void relay_session_time_out(struct relay_session *s);
 /* True when one with that id is here. */
 bool relay_session_is_here(const struct relay_links *all, const struct engine_space *space,
                            uint64_t id);
-
-/* The connection of the link ends. Its sessions have no link from now on, and are detached, if they
- * are many, by relay_lost_detach(); when all are, the link is freed. */
-void relay_link_lose(struct relay_link *link);
-void relay_lost_detach(struct relay_links *all);
-
-/* All sessions are gone. */
-void relay_lost_fini(struct relay_links *all);
 
 /* Queues a frame of a link without regard to commits; the payload is copied. */
 void relay_link_put(struct relay_link *link, const struct relay_frame *frame);

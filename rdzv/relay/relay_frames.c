@@ -3,7 +3,7 @@
 #include "rdzv/relay/relay.h"
 
 #include "rdzv/engine/log.h"
-#include "rdzv/relay/relay_internal.h"
+#include "rdzv/relay/greeting.h"
 
 /* What one session sends before the next one has its turn. */
 #define TURN_BYTES (64u << 10)
@@ -12,48 +12,11 @@
 
 /* --- Sending. --- */
 
-struct relay_request *relay_next_request(const struct relay_client *s)
-{
-    struct relay_request *q =
-        s->open != NULL ? TAILQ_NEXT(s->open, entry) : TAILQ_FIRST(&s->pending.list);
-
-    while (q != NULL && q->sent == q->piece_count)
-        q = TAILQ_NEXT(q, entry);
-    if (q == NULL || q->filled < q->size || (s->open != NULL && q->op != C10D_CANCEL_WAIT))
-        return NULL;
-    return q;
-}
-
-/* Whether the session has a frame for the link now. */
-static bool can_send(const struct relay_client *s)
-{
-    if (s->state == SESSION_AWAY)
-        return s->opened || relay_next_request(s) != NULL;
-    if (s->state == SESSION_ASKING)
-        return false;
-    return relay_next_request(s) != NULL || (s->client == NULL && s->pending.count == 0);
-}
-
-void relay_queue(struct relay_client *s)
-{
-    struct relay *r = s->relay;
-
-    if (s->queued || !r->link || !can_send(s))
-        return;
-    s->queued = true;
-    TAILQ_INSERT_TAIL(&r->sending, s, sends);
-}
-
 static void put(struct outq *q, struct out_pool *pool, const struct relay_client *s,
                 struct relay_frame *frame)
 {
     frame->channel = s->channel;
     relay_put_head(outq_reserve(q, pool, RELAY_HEAD_SIZE), frame);
-}
-
-static ProtobufCBinaryData text_of(const char *text)
-{
-    return (ProtobufCBinaryData){.len = strlen(text), .data = (uint8_t *)(uintptr_t)text};
 }
 
 /* What the store has carried out is confirmed, and the rest is sent. */
@@ -76,9 +39,9 @@ static void send_open(struct relay_client *s, struct outq *q, struct out_pool *p
     table_add(&r->channels, &s->node);
     open.session = s->id;
     open.c10d_version = s->version;
-    open.peer_host = text_of(peer_host(&s->peer, peer));
+    open.peer_host = greeting_data(peer_host(&s->peer, peer));
     open.peer_port = s->peer.port;
-    open.local_host = text_of(peer_host(&s->local, local));
+    open.local_host = greeting_data(peer_host(&s->local, local));
     open.local_port = s->local.port;
     open.resumes = s->opened;
     open.pings = s->pings;
@@ -142,7 +105,7 @@ void relay_send(struct relay *r, struct outq *q, struct out_pool *pool, size_t m
 
         TAILQ_REMOVE(&r->sending, s, sends);
         s->queued = false;
-        while (can_send(s)) {
+        while (relay_can_send(s)) {
             if (q->bytes >= end || q->broken) {
                 relay_queue(s);
                 break;
@@ -219,14 +182,6 @@ void relay_link_down(struct relay *r)
 }
 
 /* --- Receiving. --- */
-
-void relay_drop_answer(struct answer_so_far *a)
-{
-    for (uint32_t i = 0; i < a->count; i++)
-        blob_unref(a->pieces[i]);
-    account_free(ACCOUNT_ANSWERS, a->pieces, a->room * sizeof *a->pieces);
-    *a = (struct answer_so_far){0};
-}
 
 static bool keep_piece(struct answer_so_far *a, struct slice bytes)
 {

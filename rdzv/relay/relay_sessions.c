@@ -2,8 +2,6 @@
  * contract, and relay_frames.c for the link. */
 #include "rdzv/relay/relay.h"
 
-#include "rdzv/relay/relay_internal.h"
-
 /* Of a long request, so much is copied in one turn. */
 #define TAKEN_AT_A_TIME (1u << 20)
 
@@ -62,6 +60,49 @@ struct relay_client *relay_client_new(struct relay *r, enum c10d_version version
     TAILQ_INSERT_TAIL(&r->sessions, s, entry);
     r->session_count++;
     return s;
+}
+
+/* --- What a session has for the link. --- */
+
+struct relay_request *relay_next_request(const struct relay_client *s)
+{
+    struct relay_request *q =
+        s->open != NULL ? TAILQ_NEXT(s->open, entry) : TAILQ_FIRST(&s->pending.list);
+
+    while (q != NULL && q->sent == q->piece_count)
+        q = TAILQ_NEXT(q, entry);
+    if (q == NULL || q->filled < q->size || (s->open != NULL && q->op != C10D_CANCEL_WAIT))
+        return NULL;
+    return q;
+}
+
+bool relay_can_send(const struct relay_client *s)
+{
+    if (s->state == SESSION_AWAY)
+        return s->opened || relay_next_request(s) != NULL;
+    if (s->state == SESSION_ASKING)
+        return false;
+    return relay_next_request(s) != NULL || (s->client == NULL && s->pending.count == 0);
+}
+
+void relay_queue(struct relay_client *s)
+{
+    struct relay *r = s->relay;
+
+    if (s->queued || !r->link || !relay_can_send(s))
+        return;
+    s->queued = true;
+    TAILQ_INSERT_TAIL(&r->sending, s, sends);
+}
+
+/* --- The end of what it has. --- */
+
+void relay_drop_answer(struct answer_so_far *a)
+{
+    for (uint32_t i = 0; i < a->count; i++)
+        blob_unref(a->pieces[i]);
+    account_free(ACCOUNT_ANSWERS, a->pieces, a->room * sizeof *a->pieces);
+    *a = (struct answer_so_far){0};
 }
 
 static void set_hold(struct relay_client *s, enum relay_hold hold)

@@ -12,7 +12,6 @@
 #include "proto/tls/tls_hint.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/net/tls.h"
-#include "rdzv/relay/retry.h"
 
 #define IN_SIZE (256u << 10)
 
@@ -113,6 +112,17 @@ static void disconnect(struct upstream *u)
 
 /* --- Finding the store. --- */
 
+uint32_t upstream_retry_ms(uint32_t failures, uint32_t random)
+{
+    uint32_t delay = UPSTREAM_RETRY_MOST_MS;
+
+    if (failures == 0)
+        return 0;
+    if (failures < 6 && UPSTREAM_RETRY_FIRST_MS << (failures - 1) < UPSTREAM_RETRY_MOST_MS)
+        delay = UPSTREAM_RETRY_FIRST_MS << (failures - 1);
+    return delay - delay / 4 + random % (delay / 2 + 1);
+}
+
 static void name_target(struct upstream *u)
 {
     const struct upstream_spec *spec = &u->config->upstreams[u->target];
@@ -174,7 +184,7 @@ static void wait_for_next_round(struct upstream *u)
         u->failures++;
     u->jitter = u->jitter * 1664525u + 1013904223u;
     enter(u, UPSTREAM_WAITS);
-    arm(u, retry_delay_ms(u->refused ? FAILURES_MOST : u->failures, u->jitter >> 8));
+    arm(u, upstream_retry_ms(u->refused ? FAILURES_MOST : u->failures, u->jitter >> 8));
     u->tried = 0;
     u->refused = false;
     u->waits = true;
@@ -286,7 +296,7 @@ static void lose(struct upstream *u, const char *why)
     else
         u->failures = u->failures < FAILURES_MOST ? u->failures + 1 : FAILURES_MOST;
     enter(u, UPSTREAM_WAITS);
-    arm(u, retry_delay_ms(u->failures, u->jitter >> 8));
+    arm(u, upstream_retry_ms(u->failures, u->jitter >> 8));
 }
 
 /* The try, or the link, is over. */
@@ -333,20 +343,14 @@ static void put_frame(struct upstream *u, const struct relay_frame *frame)
 static void say_hello(struct upstream *u)
 {
     char name[256] = "";
-    uint8_t bytes[640];
+    uint8_t bytes[GREETING_HELLO_MAX];
     Rdzv__RelayHello hello = RDZV__RELAY_HELLO__INIT;
-    struct relay_frame frame = {.kind = RELAY_HELLO, .payload = {.ptr = bytes}};
 
     gethostname(name, sizeof name - 1);
-    greeting_hello(&hello);
     hello.waits = u->waits;
-    hello.space.data = (uint8_t *)(uintptr_t)u->space;
-    hello.space.len = strlen(u->space);
-    hello.name.data = (uint8_t *)name;
-    hello.name.len = strlen(name);
-    frame.payload.len = rdzv__relay_hello__pack(&hello, bytes);
-    outq_put(&u->out, &u->net->pool, RELAY_MAGIC, RELAY_MAGIC_SIZE);
-    put_frame(u, &frame);
+    hello.space = greeting_data(u->space);
+    hello.name = greeting_data(name);
+    outq_put(&u->out, &u->net->pool, bytes, greeting_write_hello(bytes, &hello));
 }
 
 static bool is_replica(const struct upstream *u)
@@ -713,7 +717,7 @@ void upstream_tick(struct upstream *u)
     if (u->state == UPSTREAM_CONNECTED)
         look_alive(u);
     else if (u->state != UPSTREAM_LOOKS_UP && !evtimer_pending(&u->timer, NULL))
-        arm(u, RETRY_MOST_MS);
+        arm(u, UPSTREAM_RETRY_MOST_MS);
 }
 
 /* --- Beginning and end. --- */

@@ -82,6 +82,13 @@ void upstream_init(struct upstream *u, struct net *net, struct relay *relay,
 /* TLS on a socket that is connected to where the link goes; NULL: there is no memory. */
 SSL *upstream_secure(const struct upstream *u, int fd);
 
+/* How long a relay waits before it tries to reach its store again, after so many failures in a row:
+ * not at all after none; 50 ms after the first round of tries, doubling to a second. A quarter more
+ * or less by `random`, so that a thousand relays do not all come in the same millisecond. */
+#define UPSTREAM_RETRY_FIRST_MS 50u
+#define UPSTREAM_RETRY_MOST_MS  1000u
+uint32_t upstream_retry_ms(uint32_t failures, uint32_t random);
+
 /* The first try begins. False, with a line in the log, when there is no memory for it. */
 bool upstream_start(struct upstream *u);
 

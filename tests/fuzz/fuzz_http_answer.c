@@ -7,8 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "rdzv/relay/http_head.h"
-#include "rdzv/relay/http_trace.h"
+#include "rdzv/relay/http_text.h"
 #include "tests/fuzz/fuzz.h"
 
 #define HEAD_MAX 2048u

@@ -71,8 +71,8 @@ static void open_relay(struct scene *s, uint64_t wait_ms)
     loop_open(&s->loop, (const char *const[]){"--log-level=debug", NULL});
     relay_http_init(&s->forward.http,
                     &(struct relay_http_options){.net = &s->loop.server.net,
-                                                 .space = slice_str("job-a"),
-                                                 .name = slice_str("here"),
+                                                 .space = "job-a",
+                                                 .name = "here",
                                                  .wait_ms = wait_ms,
                                                  .store_at = store_at,
                                                  .secure = plain_text,

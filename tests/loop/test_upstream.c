@@ -13,7 +13,7 @@
 #include "proto/relay.h"
 #include "proto/relay.pb-c.h"
 #include "rdzv/net/resolve.h"
-#include "rdzv/relay/retry.h"
+#include "rdzv/relay/upstream.h"
 #include "tests/loop/harness.h"
 
 static struct loop loop; /* large */
@@ -189,9 +189,9 @@ static void replicas_that_stand_by_are_tried_again_soon(void **state)
         second = take_hello(1);
         say_with(second, RELAY_REFUSED, flags[i], 0, slice_str("no"));
         if (flags[i] == RELAY_STANDS_BY)
-            assert_true(wait_ms() <= 2 * RETRY_FIRST_MS);
+            assert_true(wait_ms() <= 2 * UPSTREAM_RETRY_FIRST_MS);
         else
-            assert_true(wait_ms() > 4 * RETRY_FIRST_MS);
+            assert_true(wait_ms() > 4 * UPSTREAM_RETRY_FIRST_MS);
         close(first);
         end(second);
     }

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "rdzv/relay/http_trace.h"
+#include "rdzv/relay/http_text.h"
 
 static const char *const events[] = {
     "{\"action\":\"set\",\"node\":{\"key\":\"/"

@@ -11,8 +11,6 @@
 
 #include <cmocka.h>
 
-#include "rdzv/relay/relay_internal.h"
-
 #define SECOND UINT64_C(1000000000)
 
 /* A client: what it has got, and what became of it. */

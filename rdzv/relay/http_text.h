@@ -1,5 +1,30 @@
+/* HTTP's text on its way through a relay: the heads of requests and answers, and the events of a
+ * watch. Pure. */
+#pragma once
+
+#include "proto/http_answer.h"
+
+/* --- Heads: header fields that are about one connection stay here (RFC 9110, 7.6.1), since each
+ * side of the relay has connections of its own, kept open by rules of its own. --- */
+
+/* The head of a request, as the relay sends it: HTTP/1.1, the Host as it came, and the length of
+ * the body if there is one. `watch`: with a waitIndex of 0, which is none, before all of its query,
+ * where the first one counts. */
+void relay_write_request(struct writer *w, const struct http_head *head, size_t body_len,
+                         bool watch);
+
+/* Sets the waitIndex of such a head, in place. */
+void relay_set_wait_index(uint8_t *request, size_t len, uint64_t index);
+
+/* The head of an answer, as the client gets it: one of HTTP/1.minor, to which `keep_alive` says
+ * that its connection stays. */
+void relay_write_answer(struct writer *w, unsigned minor, bool keep_alive,
+                        const struct http_answer *answer);
+
+/* --- Watches. --- */
+
 /* How far a watch has come, as its relay sees it: what it takes to go on with it on a store that
- * was started again, so that its client gets each event once and whole. Pure.
+ * was started again, so that its client gets each event once and whole.
  *
  * The body of a watch is events, each one JSON object and a line feed; in no JSON text is another
  * line feed. An event's index is the first "modifiedIndex" in it, the one of its node: within a
@@ -9,10 +34,6 @@
  * client asked for, else the X-Etcd-Index of the first head + 1, since that is what "from now on"
  * was. Of an event of which the client has a part, the same event comes again, and that part is
  * left out; a checksum tells whether it is the same. */
-#pragma once
-
-#include "proto/bytes.h"
-
 struct watch_trace {
     uint64_t asked;    /* the waitIndex of the request; 0: none */
     uint64_t from;     /* the X-Etcd-Index of the first head */
