@@ -260,7 +260,7 @@ static void set_variable(struct job_maker *m, const char *name, const char *text
 static void set_node(struct job_maker *m, const char *name, const struct yaml_node *value)
 {
     yaml_put(m->arena, m->vars.vars, name,
-             value == NULL ? yaml_new_plain(m->arena, "null") : (struct yaml_node *)value);
+             value == NULL ? yaml_new_plain(m->arena, "null") : value);
 }
 
 static bool make_variables(struct job_maker *m)
@@ -383,18 +383,10 @@ static bool load(struct job_maker *m)
 static const char *hash_of(struct job_maker *m)
 {
     uint64_t h = 14695981039346656037u;
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
+    const char *text = yaml_text_of(m->arena, m->settings, yaml_write);
 
-    if (out == NULL)
-        abort();
-    yaml_write(out, m->settings);
-    if (fclose(out) != 0)
-        abort();
-    for (size_t i = 0; i < size; i++)
-        h = (h ^ (unsigned char)text[i]) * 1099511628211u;
-    free(text);
+    for (; *text != '\0'; text++)
+        h = (h ^ (unsigned char)*text) * 1099511628211u;
     return arena_text(m->arena, "%08x", (unsigned)(h ^ h >> 32));
 }
 

@@ -15,11 +15,6 @@ struct comparison {
     size_t count;
 };
 
-static const char *text_of(const struct yaml_node *n, const char *key)
-{
-    return kube_text(n, key);
-}
-
 /* What a setting says, and emit writes in another place or under another name. */
 static bool is_said_otherwise(struct importer *m, const struct yaml_node *within, const char *key)
 {
@@ -50,18 +45,20 @@ static bool is_part(const struct importer *m, const struct yaml_node *within, co
 /* What a cluster writes, and what differs on purpose. */
 static bool is_left_out(struct comparison *c, const struct yaml_node *within, const char *key)
 {
-    static const char *const keys[] = {"status",          "creationTimestamp", "uid",
-                                       "resourceVersion", "generation",        "managedFields",
-                                       "selfLink"};
+    static const char *const keys[] = {"status",
+                                       "creationTimestamp",
+                                       "uid",
+                                       "resourceVersion",
+                                       "generation",
+                                       "managedFields",
+                                       "kubectl.kubernetes.io/last-applied-configuration",
+                                       "selfLink",
+                                       NULL};
     bool training = within == c->m->container->node || within == c->m->container->over ||
-                    strcmp(text_of(within, "name"), c->m->container->name) == 0;
+                    strcmp(kube_text(within, "name"), c->m->container->name) == 0;
 
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        if (strcmp(keys[i], key) == 0)
-            return true;
-    }
-    if (strcmp(key, "kubectl.kubernetes.io/last-applied-configuration") == 0 ||
-        is_said_otherwise(c->m, within, key) || is_part(c->m, within, key))
+    if (text_is_one_of(key, keys) || is_said_otherwise(c->m, within, key) ||
+        is_part(c->m, within, key))
         return true;
     return training &&
            (strcmp(key, "command") == 0 || strcmp(key, "args") == 0 || strcmp(key, "ports") == 0);
@@ -81,11 +78,12 @@ static bool is_store_part(const struct importer *m, const struct yaml_node *item
 
 static bool is_left_out_item(struct comparison *c, const struct yaml_node *item)
 {
-    const char *name = text_of(item, "name");
+    static const char *const ours[] = {"rdzvd", "rdzvd-relay", "rdzvd-data", "rdzvd-client-tls",
+                                       NULL};
+    const char *name = kube_text(item, "name");
 
-    return is_store_part(c->m, item) || strcmp(name, "rdzvd") == 0 ||
-           strcmp(name, "rdzvd-relay") == 0 || strcmp(name, "rdzvd-data") == 0 ||
-           strcmp(name, "rdzvd-client-tls") == 0 || import_is_rendezvous(c->m, name);
+    return is_store_part(c->m, item) || text_is_one_of(name, ours) ||
+           import_is_rendezvous(c->m, name);
 }
 
 static void note(struct comparison *c, const struct yaml_node *at, const char *path,
@@ -124,22 +122,13 @@ static void compare_mappings(struct comparison *c, const struct yaml_node *old,
     }
 }
 
-static const struct yaml_node *item_named(const struct yaml_node *list, const char *name)
-{
-    for (size_t i = 0; i < yaml_length(list); i++) {
-        if (*name != '\0' && strcmp(text_of(list->items[i], "name"), name) == 0)
-            return list->items[i];
-    }
-    return NULL;
-}
-
 /* The item of that name. A task or a replicatedJob has the name that emit gives it, and comes last.
  */
 static const struct yaml_node *partner(const struct yaml_node *old, size_t index,
                                        const struct yaml_node *new, const char *path)
 {
-    const char *name = text_of(old->items[index], "name");
-    const struct yaml_node *found = item_named(new, name);
+    const char *name = kube_text(old->items[index], "name");
+    const struct yaml_node *found = kube_item(new, "name", name);
     size_t len = strlen(path);
 
     if (*name == '\0')
@@ -147,7 +136,7 @@ static const struct yaml_node *partner(const struct yaml_node *old, size_t index
     if (found == NULL && yaml_length(new) > 0 &&
         ((len > 5 && strcmp(path + len - 5, "tasks") == 0) ||
          (len > 14 && strcmp(path + len - 14, "replicatedJobs") == 0)) &&
-        item_named(old, text_of(new->items[new->count - 1], "name")) == NULL)
+        kube_item(old, "name", kube_text(new->items[new->count - 1], "name")) == NULL)
         return new->items[new->count - 1];
     return found;
 }
@@ -172,7 +161,7 @@ static void compare(struct comparison *c, const struct yaml_node *old, const str
         return;
     }
     for (size_t i = 0; i < old->count; i++) {
-        const char *name = text_of(old->items[i], "name");
+        const char *name = kube_text(old->items[i], "name");
         const char *at = *name == '\0' ? arena_text(&c->m->arena, "%s[%zu]", path, i)
                                        : arena_text(&c->m->arena, "%s[%s]", path, name);
 

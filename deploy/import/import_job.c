@@ -9,42 +9,6 @@
 
 #include <string.h>
 
-void import_note(struct importer *m, const struct yaml_node *at, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    diag_note(m->diag, at->file, at->start, "%s", arena_vtext(&m->arena, format, args));
-    va_end(args);
-}
-
-void import_error(struct importer *m, const struct yaml_node *at, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    diag_error(m->diag, at->file, at->start, "%s", arena_vtext(&m->arena, format, args));
-    va_end(args);
-}
-
-void import_put(struct importer *m, struct yaml_node *to, const char *key,
-                const struct yaml_node *value)
-{
-    if (value != NULL)
-        yaml_put(&m->arena, to, key, (struct yaml_node *)value);
-}
-
-void import_put_text(struct importer *m, struct yaml_node *to, const char *key, const char *text)
-{
-    if (text != NULL)
-        yaml_put(&m->arena, to, key, yaml_new_text(&m->arena, text, strlen(text)));
-}
-
-void import_put_plain(struct importer *m, struct yaml_node *to, const char *key, const char *text)
-{
-    yaml_put(&m->arena, to, key, yaml_new_plain(&m->arena, text));
-}
-
 bool import_is_store(struct importer *m, const struct kube_container *c)
 {
     enum job_store_kind kind = job_store_kind(&m->arena, c);
@@ -63,22 +27,11 @@ static const char *platform_of(const struct kube_object *o)
 {
     enum kube_type wrapper = o->wrapper == NULL ? KUBE_OTHER : o->wrapper->type;
 
-    switch (o->type) {
-    case KUBE_PYTORCHJOB:
-        return wrapper == KUBE_APPWRAPPER ? "appwrapper-v1beta2"
-               : wrapper == KUBE_MCAD     ? "appwrapper-v1beta1"
-                                          : "pytorchjob";
-    case KUBE_JOB:
-        return "job";
-    case KUBE_JOBSET:
-        return "jobset";
-    case KUBE_VOLCANO_JOB:
-        return "volcano";
-    case KUBE_TRAINJOB:
-        return "trainjob";
-    default:
-        return NULL;
-    }
+    if (o->type == KUBE_PYTORCHJOB && wrapper == KUBE_APPWRAPPER)
+        return "appwrapper-v1beta2";
+    if (o->type == KUBE_PYTORCHJOB && wrapper == KUBE_MCAD)
+        return "appwrapper-v1beta1";
+    return kube_platform(o->type);
 }
 
 static bool is_wrapped(const struct importer *m)
@@ -168,11 +121,6 @@ const struct yaml_node *import_place(const struct importer *m, enum torchrun_opt
     return s->node != NULL ? s->node : m->job->node;
 }
 
-static void put_number(struct importer *m, struct yaml_node *to, const char *key, long value)
-{
-    import_put_plain(m, to, key, arena_text(&m->arena, "%ld", value));
-}
-
 /* What the conf says to c10d; is_host is emit's. */
 static struct yaml_node *read_conf(struct importer *m)
 {
@@ -244,7 +192,7 @@ static void read_address(struct importer *m, const struct job_store *s, struct y
 
     if (relay && job_relay_upstream(&m->jobs, r->store, 0, &up)) {
         if (port != (c10d ? up.port : 2379))
-            put_number(m, rdzv, "relayPort", port);
+            yaml_put_number(&m->arena, rdzv, "relayPort", port);
         service = up.target.service;
         port = up.port;
         c10d = true; /* relays speak it to their store */
@@ -253,7 +201,7 @@ static void read_address(struct importer *m, const struct job_store *s, struct y
         (s->container->init || s->container->pods->object != m->job))
         import_put_text(m, rdzv, "serviceName", service->name);
     if (port > 0 && port != (c10d ? 29400 : 2379))
-        put_number(m, rdzv, c10d ? "port" : "etcdPort", port);
+        yaml_put_number(&m->arena, rdzv, c10d ? "port" : "etcdPort", port);
 }
 
 /* At a store that other files have, over a protocol that emit knows. */
@@ -336,11 +284,11 @@ static void read_numbers(struct importer *m, bool writes_command)
     if (low > 0 && high > low) {
         struct yaml_node *nodes = yaml_new(&m->arena, YAML_MAPPING);
 
-        put_number(m, nodes, "min", low);
-        put_number(m, nodes, "max", high);
+        yaml_put_number(&m->arena, nodes, "min", low);
+        yaml_put_number(&m->arena, nodes, "max", high);
         import_put(m, m->settings, "nodes", nodes);
     } else if (pods > 0 || high > 0) {
-        put_number(m, m->settings, "numPods", pods > 0 ? pods : high);
+        yaml_put_number(&m->arena, m->settings, "numPods", pods > 0 ? pods : high);
     } else {
         import_error(
             m, m->job->node,
@@ -411,25 +359,14 @@ static const struct yaml_node *read_ports(struct importer *m)
     return list->count > 0 ? list : NULL;
 }
 
-static bool is_among(const char *const *list, size_t count, const char *word)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(list[i], word) == 0)
-            return true;
-    }
-    return false;
-}
-
-#define AMONG(list, word) is_among(list, sizeof(list) / sizeof *(list), word)
-
 /* The fields that no setting has taken. */
 static struct yaml_node *rest_of(struct importer *m, const struct yaml_node *from,
-                                 const char *const *taken, size_t count)
+                                 const char *const *taken)
 {
     struct yaml_node *out = yaml_new(&m->arena, YAML_MAPPING);
 
     for (size_t i = 0; from != NULL && from->kind == YAML_MAPPING && i < from->count; i++) {
-        if (!is_among(taken, count, from->pairs[i].key->text))
+        if (!text_is_one_of(from->pairs[i].key->text, taken))
             import_put(m, out, from->pairs[i].key->text, from->pairs[i].value);
     }
     return out;
@@ -437,11 +374,11 @@ static struct yaml_node *rest_of(struct importer *m, const struct yaml_node *fro
 
 static void read_container(struct importer *m)
 {
-    static const char *const taken[] = {"name",       "image", "imagePullPolicy", "command",
-                                        "args",       "env",   "resources",       "envFrom",
-                                        "workingDir", "ports"};
-    static const char *const amounts[] = {"requests", "limits"};
-    struct yaml_node *rest = rest_of(m, m->container->node, taken, sizeof taken / sizeof *taken);
+    static const char *const taken[] = {
+        "name",      "image",   "imagePullPolicy", "command", "args", "env",
+        "resources", "envFrom", "workingDir",      "ports",   NULL};
+    static const char *const amounts[] = {"requests", "limits", NULL};
+    struct yaml_node *rest = rest_of(m, m->container->node, taken);
     struct yaml_node *claims;
 
     import_put(m, m->settings, "workingDir", kube_field(m->container, "workingDir"));
@@ -450,7 +387,7 @@ static void read_container(struct importer *m)
     import_put(m, m->settings, "environmentVariables", read_variables(m));
     import_put(m, m->settings, "envFrom", kube_field(m->container, "envFrom"));
     import_put(m, rest, "ports", read_ports(m));
-    claims = rest_of(m, kube_get(m->container->node, "resources"), amounts, 2);
+    claims = rest_of(m, kube_get(m->container->node, "resources"), amounts);
     if (claims->count > 0)
         import_put(m, rest, "resources", claims);
     if (rest->count > 0)
@@ -511,14 +448,15 @@ static void read_pod(struct importer *m)
                                         "containers",
                                         "initContainers",
                                         "volumes",
-                                        "priorityClassName"};
-    static const char *const words[] = {"low", "default", "high"};
-    struct yaml_node *rest = rest_of(m, m->pods->spec, taken, sizeof taken / sizeof *taken);
+                                        "priorityClassName",
+                                        NULL};
+    static const char *const words[] = {"low", "default", "high", NULL};
+    struct yaml_node *rest = rest_of(m, m->pods->spec, taken);
     const struct yaml_node *priority = kube_get(m->pods->spec, "priorityClassName");
 
     for (size_t i = 0; i < sizeof as_they_are / sizeof *as_they_are; i++)
         import_put(m, m->settings, as_they_are[i], kube_get(m->pods->spec, as_they_are[i]));
-    if (priority != NULL && AMONG(words, yaml_text(priority) == NULL ? "" : priority->text))
+    if (priority != NULL && text_is_one_of(kube_text(priority, ""), words))
         import_put(m, rest, "priorityClassName", priority); /* these would mean other names */
     else if (priority != NULL)
         import_put(m, m->settings, "priority", priority);
@@ -540,12 +478,12 @@ static void read_pod(struct importer *m)
 
 static void read_labels(struct importer *m)
 {
-    static const char *const taken[] = {QUEUE, "rdzvd"};
+    static const char *const taken[] = {QUEUE, "rdzvd", NULL}, *const none[] = {NULL};
     const struct kube_object *top = kube_top(m->job);
     const struct yaml_node *labels = kube_get(top->node, "metadata.labels");
     const struct yaml_node *queue = yaml_get(labels, QUEUE);
-    struct yaml_node *of_pods = rest_of(m, kube_get(m->pods->meta, "labels"), taken, 2);
-    struct yaml_node *notes = rest_of(m, kube_get(m->pods->meta, "annotations"), NULL, 0);
+    struct yaml_node *of_pods = rest_of(m, kube_get(m->pods->meta, "labels"), taken);
+    struct yaml_node *notes = rest_of(m, kube_get(m->pods->meta, "annotations"), none);
 
     if (queue == NULL && m->job->type == KUBE_VOLCANO_JOB)
         queue = kube_get(m->job->spec, "queue");

@@ -30,10 +30,8 @@ const struct job_run *import_workers_run(const struct job_view *jobs,
 /* Where the manifest says what torchrun is told, or the job. */
 const struct yaml_node *import_place(const struct importer *m, enum torchrun_option option);
 
-void import_note(struct importer *m, const struct yaml_node *at, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-void import_error(struct importer *m, const struct yaml_node *at, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+#define import_note(m, ...)  yaml_note((m)->diag, __VA_ARGS__)
+#define import_error(m, ...) yaml_error((m)->diag, __VA_ARGS__)
 
 /* Whether a container is rdzvd or a relay, which emit writes itself. */
 bool import_is_store(struct importer *m, const struct kube_container *c);
@@ -43,7 +41,6 @@ bool import_is_only_store(const struct job_view *jobs, const struct kube_pods *p
 bool import_is_rendezvous(struct importer *m, const char *variable);
 
 /* Puts a key, unless the value is NULL. */
-void import_put(struct importer *m, struct yaml_node *to, const char *key,
-                const struct yaml_node *value);
-void import_put_text(struct importer *m, struct yaml_node *to, const char *key, const char *text);
-void import_put_plain(struct importer *m, struct yaml_node *to, const char *key, const char *text);
+#define import_put(m, to, key, value)      yaml_put(&(m)->arena, to, key, value)
+#define import_put_text(m, to, key, text)  yaml_put_text(&(m)->arena, to, key, text)
+#define import_put_plain(m, to, key, text) yaml_put_plain(&(m)->arena, to, key, text)

@@ -35,15 +35,11 @@ void import_made_free(struct import_made *made)
 bool import_is_number(const struct importer *m, const struct yaml_node *within, const char *key)
 {
     static const char *const of_policy[] = {"nProcPerNode", "minReplicas", "maxReplicas",
-                                            "maxRestarts"};
+                                            "maxRestarts", NULL};
 
     if (strcmp(key, "nprocPerNode") == 0 || strcmp(key, "minAvailable") == 0)
         return true;
-    for (size_t i = 0; i < sizeof of_policy / sizeof *of_policy; i++) {
-        if (strcmp(key, of_policy[i]) == 0)
-            return within == kube_get(m->job->spec, "elasticPolicy");
-    }
-    return false;
+    return text_is_one_of(key, of_policy) && within == kube_get(m->job->spec, "elasticPolicy");
 }
 
 /* --- What torchrun is told. --- */

@@ -32,16 +32,15 @@ static struct yaml_node *key_at(struct importer *m, const struct job_store *s, c
 {
     const char *path = flag(m, s, name);
     const struct yaml_node *secret = path == NULL ? NULL : kube_secret_at(s->container, path);
-    const struct yaml_node *items = kube_get(secret, "items");
+    const struct yaml_node *item;
     struct yaml_node *out = yaml_new(&m->arena, YAML_MAPPING);
     const char *key = path == NULL ? "" : kube_base_name(path);
 
     if (secret == NULL)
         return NULL;
-    for (size_t i = 0; i < yaml_length(items); i++) {
-        if (strcmp(kube_text(items->items[i], "path"), key) == 0)
-            key = kube_text(items->items[i], "key");
-    }
+    item = kube_item(kube_get(secret, "items"), "path", key);
+    if (item != NULL)
+        key = kube_text(item, "key");
     import_put(m, out, "name", kube_get(secret, "secretName"));
     import_put_text(m, out, "key", key);
     return out;
@@ -73,15 +72,12 @@ static struct yaml_node *others_of(struct importer *m, const struct yaml_node *a
                                         "prometheus.io/scheme",
                                         "prometheus.io/scrape",
                                         "rdzvd",
-                                        "sidecar.istio.io/inject"};
+                                        "sidecar.istio.io/inject",
+                                        NULL};
     struct yaml_node *out = yaml_new(&m->arena, YAML_MAPPING);
 
     for (size_t i = 0; all != NULL && all->kind == YAML_MAPPING && i < all->count; i++) {
-        bool is_usual = false;
-
-        for (size_t k = 0; k < sizeof usual / sizeof *usual; k++)
-            is_usual = is_usual || strcmp(usual[k], all->pairs[i].key->text) == 0;
-        if (!is_usual)
+        if (!text_is_one_of(all->pairs[i].key->text, usual))
             import_put(m, out, all->pairs[i].key->text, all->pairs[i].value);
     }
     return out->count > 0 ? out : NULL;
@@ -189,7 +185,7 @@ static void read_journal(struct importer *m, const struct job_store *s, struct y
     import_put(m, journal, "tls", read_etcd_tls(m, s));
     import_put(m, journal, "namespace", read_namespace(m, s));
     if (count > 1 && count != 3)
-        import_put_plain(m, rdzv, "replicas", arena_text(&m->arena, "%ld", count));
+        yaml_put_number(&m->arena, rdzv, "replicas", count);
     if (m->run->store->kind != JOB_STORE_RELAY)
         import_put_plain(m, rdzv, "relays", "false");
     import_put(m, rdzv, "journal", journal);
@@ -319,7 +315,7 @@ void import_relays(struct importer *m, struct yaml_node *rdzv)
     import_put_text(m, rdzv, "id", written_id(m));
     import_put(m, rdzv, "image", kube_field(relay->container, "image"));
     if (port > 0 && port != usual)
-        import_put_plain(m, rdzv, "relayPort", arena_text(&m->arena, "%ld", port));
+        yaml_put_number(&m->arena, rdzv, "relayPort", port);
     if (flag(m, relay, "upstream-ca") == NULL)
         return;
     import_put_text(m, tls, "clientSecret", client_secret(m));

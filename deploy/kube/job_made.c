@@ -111,15 +111,6 @@ static bool gets(const struct made_row *row, const struct kube_container *c)
 
 /* --- What it is. --- */
 
-static const struct yaml_node *named(const struct yaml_node *list, const char *name)
-{
-    for (size_t i = 0; i < yaml_length(list); i++) {
-        if (strcmp(kube_text(list->items[i], "name"), name) == 0)
-            return list->items[i];
-    }
-    return NULL;
-}
-
 static const char *number(struct arena *a, long value)
 {
     return value < 0 ? NULL : arena_text(a, "%ld", value);
@@ -179,9 +170,10 @@ static const char *value_in_pytorchjob(struct arena *a, const struct kube_bundle
     if (strcmp(name, "MASTER_ADDR") == 0 || strcmp(name, "PET_MASTER_ADDR") == 0)
         return arena_text(a, "%s-master-0", o->name);
     if (strcmp(name, "MASTER_PORT") == 0 || strcmp(name, "PET_MASTER_PORT") == 0) {
-        const struct yaml_node *c = named(kube_get(master, "template.spec.containers"), "pytorch");
+        const struct yaml_node *c =
+            kube_item(kube_get(master, "template.spec.containers"), "name", "pytorch");
         const char *port =
-            kube_text(named(kube_get(c, "ports"), "pytorchjob-port"), "containerPort");
+            kube_text(kube_item(kube_get(c, "ports"), "name", "pytorchjob-port"), "containerPort");
 
         return *port == '\0' ? "23456" : port;
     }

@@ -8,13 +8,13 @@
 static void show_text(struct arena *a, struct yaml_node *mapping, const char *key, const char *text)
 {
     if (text != NULL && *text != '\0')
-        yaml_put(a, mapping, key, yaml_new_text(a, text, strlen(text)));
+        yaml_put_text(a, mapping, key, text);
 }
 
 static void show_number(struct arena *a, struct yaml_node *mapping, const char *key, long number)
 {
     if (number >= 0)
-        yaml_put(a, mapping, key, yaml_new_plain(a, arena_text(a, "%ld", number)));
+        yaml_put_number(a, mapping, key, number);
 }
 
 static void put_object(struct arena *a, struct yaml_node *mapping, const struct kube_object *o)

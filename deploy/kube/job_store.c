@@ -129,15 +129,6 @@ static struct store_words words_in_script(struct arena *a, const struct arg_word
     return (struct store_words){0};
 }
 
-static bool has_entry(const struct yaml_node *env, const char *name)
-{
-    for (size_t i = 0; i < yaml_length(env); i++) {
-        if (yaml_is(kube_get(env->items[i], "name"), name))
-            return true;
-    }
-    return false;
-}
-
 static struct store_words find_words(struct arena *a, const struct kube_container *c)
 {
     size_t count, script;
@@ -152,7 +143,7 @@ static struct store_words find_words(struct arena *a, const struct kube_containe
     first = program_of(words, count);
     if (kube_field(c, "command") != NULL || (first < count && words[first].text[0] != '-'))
         out.kind = first < count ? program_kind(words[first].text) : JOB_STORE_NONE;
-    else if (has_entry(kube_get(c->node, "env"), "ETCD_LISTEN_CLIENT_URLS"))
+    else if (kube_item(kube_get(c->node, "env"), "name", "ETCD_LISTEN_CLIENT_URLS") != NULL)
         out.kind = JOB_STORE_ETCD; /* of an image with another name */
     else
         out.kind = image_kind(a, c->image);
@@ -174,13 +165,8 @@ enum job_store_kind job_store_kind(struct arena *a, const struct kube_container 
 
 static void add_store(struct job_view *v, struct job_store store)
 {
-    if (v->store_count == v->store_cap) {
-        size_t cap = v->store_cap == 0 ? 8 : v->store_cap * 2;
-
-        v->stores = arena_grow(&v->bundle->arena, v->stores, v->store_count * sizeof store,
-                               cap * sizeof store);
-        v->store_cap = cap;
-    }
+    v->stores =
+        arena_room(&v->bundle->arena, v->stores, v->store_count, &v->store_cap, sizeof *v->stores);
     v->stores[v->store_count++] = store;
 }
 

@@ -20,13 +20,7 @@ struct list {
 
 static void append(struct list *l, struct job_variable variable)
 {
-    if (l->count == l->cap) {
-        size_t cap = l->cap == 0 ? 16 : l->cap * 2;
-
-        l->items =
-            arena_grow(l->arena, l->items, l->count * sizeof variable, cap * sizeof variable);
-        l->cap = cap;
-    }
+    l->items = arena_room(l->arena, l->items, l->count, &l->cap, sizeof *l->items);
     l->items[l->count++] = variable;
 }
 
@@ -386,13 +380,8 @@ struct job_value job_variable_value(struct job_view *v, const struct kube_contai
 
 void job_scope_assign(struct job_scope *s, const char *name, struct arg_text value)
 {
-    if (s->count == s->cap) {
-        size_t cap = s->cap == 0 ? 8 : s->cap * 2;
-
-        s->assigned = arena_grow(&s->view->bundle->arena, s->assigned,
-                                 s->count * sizeof *s->assigned, cap * sizeof *s->assigned);
-        s->cap = cap;
-    }
+    s->assigned =
+        arena_room(&s->view->bundle->arena, s->assigned, s->count, &s->cap, sizeof *s->assigned);
     kube_index_add(&s->view->bundle->arena, &s->names, "", name, s->count);
     s->assigned[s->count++] = (struct job_assignment){name, value};
 }

@@ -13,13 +13,9 @@
 
 static bool is_shell(const char *text)
 {
-    static const char *const names[] = {"sh", "bash", "dash", "ash", "zsh", "ksh"};
+    static const char *const names[] = {"sh", "bash", "dash", "ash", "zsh", "ksh", NULL};
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(kube_base_name(text), names[i]) == 0)
-            return true;
-    }
-    return false;
+    return text_is_one_of(kube_base_name(text), names);
 }
 
 /* The index of the script after `sh -c`, `bash -euo pipefail -c` and the like; `count` if there is
@@ -79,12 +75,7 @@ struct arg_list {
 
 static void push_word(struct arena *a, struct arg_list *list, struct arg_word word)
 {
-    if (list->count == list->cap) {
-        size_t cap = list->cap == 0 ? 16 : list->cap * 2;
-
-        list->words = arena_grow(a, list->words, list->count * sizeof word, cap * sizeof word);
-        list->cap = cap;
-    }
+    list->words = arena_room(a, list->words, list->count, &list->cap, sizeof *list->words);
     list->words[list->count++] = word;
 }
 
@@ -125,13 +116,9 @@ static size_t assigned_name(const char *text)
 
 static bool is_declaration(const char *text)
 {
-    static const char *const names[] = {"export", "declare", "readonly", "local", "typeset"};
+    static const char *const names[] = {"export", "declare", "readonly", "local", "typeset", NULL};
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(text, names[i]) == 0)
-            return true;
-    }
-    return false;
+    return text_is_one_of(text, names);
 }
 
 static bool is_assigned(const struct job_scope *scope, const char *name)
@@ -158,7 +145,7 @@ static bool is_word(const struct arg_word *word, const char *text)
 static size_t read_keywords(struct branches *b, const struct job_scope *scope,
                             const struct arg_word *words, size_t count)
 {
-    static const char *const others[] = {"then", "do", "{", "!", "while", "until"};
+    static const char *const others[] = {"then", "do", "{", "!", "while", "until", NULL};
     size_t i = 0;
 
     for (bool keyword = true; keyword && i < count; i += keyword) {
@@ -171,8 +158,7 @@ static size_t read_keywords(struct branches *b, const struct job_scope *scope,
             b->branch = scope->count;
         if (is_word(&words[i], "fi") && b->depth > 0)
             b->depth--;
-        for (size_t k = 0; k < sizeof others / sizeof *others; k++)
-            keyword = keyword || is_word(&words[i], others[k]);
+        keyword = keyword || text_is_one_of(words[i].text, others);
     }
     return i;
 }
@@ -281,13 +267,7 @@ static struct job_run *new_run(struct job_view *v, const struct kube_container *
     struct job_run *r = arena_alloc(&v->bundle->arena, sizeof *r);
 
     *r = (struct job_run){.container = c};
-    if (v->all_count == v->cap) {
-        size_t cap = v->cap == 0 ? 16 : v->cap * 2;
-
-        v->runs = arena_grow(&v->bundle->arena, v->runs, v->all_count * sizeof(struct job_run *),
-                             cap * sizeof(struct job_run *));
-        v->cap = cap;
-    }
+    v->runs = arena_room(&v->bundle->arena, v->runs, v->all_count, &v->cap, sizeof *v->runs);
     v->runs[v->all_count++] = r;
     return r;
 }
@@ -339,17 +319,13 @@ static bool find_command(struct job_scope *scope, const struct arg_word *words, 
 
 static bool is_talk(const struct arg_word *words, size_t count)
 {
-    static const char *const talkers[] = {"echo", "printf",  "which", "type", "pip", "pip3",
-                                          "apt",  "apt-get", "grep",  "cat",  "ls",  "["};
+    static const char *const talkers[] = {"echo", "printf", "which",   "type", "pip",
+                                          "pip3", "apt",    "apt-get", "grep", "cat",
+                                          "ls",   "[",      NULL};
 
     if (count > 1 && (strcmp(words[0].text, "conda") == 0 || strcmp(words[0].text, "uv") == 0))
         return strcmp(words[1].text, "run") != 0; /* it installs something */
-
-    for (size_t i = 0; i < sizeof talkers / sizeof *talkers && count > 0; i++) {
-        if (strcmp(words[0].text, talkers[i]) == 0)
-            return true;
-    }
-    return false;
+    return count > 0 && text_is_one_of(words[0].text, talkers);
 }
 
 static bool may_be_script(const struct arg_word *word)
@@ -359,8 +335,9 @@ static bool may_be_script(const struct arg_word *word)
 
 static bool is_test(const struct shell_command *c)
 {
-    return strcmp(c->words[0].text, "[") == 0 || strcmp(c->words[0].text, "[[") == 0 ||
-           strcmp(c->words[0].text, "test") == 0;
+    static const char *const tests[] = {"[", "[[", "test", NULL};
+
+    return text_is_one_of(c->words[0].text, tests);
 }
 
 /* `depth` counts `bash -c` within a script. */

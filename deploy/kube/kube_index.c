@@ -72,12 +72,7 @@ void kube_index_add(struct arena *a, struct kube_index *i, const char *scope, co
                                        .name_len = len};
         i->buckets[hash & (i->bucket_count - 1)] = e;
     }
-    if (e->count == e->cap) {
-        size_t cap = e->cap == 0 ? 2 : e->cap * 2;
-
-        e->list = arena_grow(a, e->list, e->count * sizeof *e->list, cap * sizeof *e->list);
-        e->cap = cap;
-    }
+    e->list = arena_room(a, e->list, e->count, &e->cap, sizeof *e->list);
     e->list[e->count++] = value;
 }
 

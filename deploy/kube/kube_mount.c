@@ -28,9 +28,5 @@ const struct yaml_node *kube_secret_at(const struct kube_container *container, c
     const struct yaml_node *volumes = kube_get(container->pods->spec, "volumes");
     const char *name = kube_text(kube_mount_of(container, path), "name");
 
-    for (size_t i = 0; i < yaml_length(volumes); i++) {
-        if (strcmp(kube_text(volumes->items[i], "name"), name) == 0)
-            return kube_get(volumes->items[i], "secret");
-    }
-    return NULL;
+    return kube_get(kube_item(volumes, "name", name), "secret");
 }

@@ -15,13 +15,8 @@ static void add_made_label(struct pods_maker *m, const char *key, const char *va
 {
     struct kube_pods *p = m->pods;
 
-    if (p->label_count == m->label_cap) {
-        size_t cap = m->label_cap == 0 ? 8 : m->label_cap * 2;
-
-        p->labels = arena_grow(&m->bundle->arena, p->labels, p->label_count * sizeof *p->labels,
-                               cap * sizeof *p->labels);
-        m->label_cap = cap;
-    }
+    p->labels =
+        arena_room(&m->bundle->arena, p->labels, p->label_count, &m->label_cap, sizeof *p->labels);
     p->labels[p->label_count++] = (struct kube_label){key, value};
 }
 
@@ -93,13 +88,7 @@ static struct kube_pods *add_pods(struct pods_maker *m, const struct kube_object
     m->label_cap = 0;
     add_written_labels(m);
     add_containers(m, over);
-    if (b->pod_count == b->pod_cap) {
-        size_t cap = b->pod_cap == 0 ? 16 : b->pod_cap * 2;
-
-        b->pods = arena_grow(&b->arena, b->pods, b->pod_count * sizeof(struct kube_pods *),
-                             cap * sizeof(struct kube_pods *));
-        b->pod_cap = cap;
-    }
+    b->pods = arena_room(&b->arena, b->pods, b->pod_count, &b->pod_cap, sizeof *b->pods);
     b->pods[b->pod_count++] = p;
     return p;
 }

@@ -7,16 +7,12 @@
  * program that reads the file. */
 static bool may_have_variables(const char *key)
 {
-    static const char *const keys[] = {"command", "args",        "env",         "value",
-                                       "data",    "stringData",  "annotations", "binaryData",
-                                       "exec",    "manifest",    "script",      "source",
-                                       "rule",    "subPathExpr", "config",      "content"};
+    static const char *const keys[] = {
+        "command",     "args",        "env",    "value",    "data",   "stringData",
+        "annotations", "binaryData",  "exec",   "manifest", "script", "source",
+        "rule",        "subPathExpr", "config", "content",  NULL};
 
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        if (strcmp(keys[i], key) == 0)
-            return true;
-    }
-    return false;
+    return text_is_one_of(key, keys);
 }
 
 /* {{ NAME }} in quotes: the file is YAML before helm or a user renders it, too. */

@@ -56,6 +56,15 @@ const struct yaml_node *kube_key(const struct yaml_node *mapping, const char *ke
     return pair == NULL ? mapping : pair->key;
 }
 
+const struct yaml_node *kube_item(const struct yaml_node *list, const char *key, const char *text)
+{
+    for (size_t i = 0; i < yaml_length(list); i++) {
+        if (yaml_is(yaml_get(list->items[i], key), text))
+            return list->items[i];
+    }
+    return NULL;
+}
+
 const struct yaml_node *kube_field(const struct kube_container *c, const char *key)
 {
     const struct yaml_node *over = kube_get(c->over, key);
@@ -163,6 +172,19 @@ enum kube_type kube_type_of(const struct yaml_node *object)
     return type_of(kube_text(object, "apiVersion"), kube_text(object, "kind"));
 }
 
+const char *kube_platform(enum kube_type type)
+{
+    static const char *const names[] = {
+        [KUBE_VOLCANO_JOB] = "volcano",
+        [KUBE_PYTORCHJOB] = "pytorchjob",
+        [KUBE_JOBSET] = "jobset",
+        [KUBE_TRAINJOB] = "trainjob",
+        [KUBE_JOB] = "job",
+    };
+
+    return (size_t)type < sizeof names / sizeof *names ? names[type] : NULL;
+}
+
 bool kube_is_template(const struct kube_object *o)
 {
     return o->wrapper != NULL && o->wrapper->type != KUBE_APPWRAPPER &&
@@ -266,13 +288,7 @@ static void add_node(struct kube_bundle *b, const struct yaml_node *node, struct
         .index = b->count,
         .templated = at.templated,
     };
-    if (b->count == b->cap) {
-        size_t cap = b->cap == 0 ? 16 : b->cap * 2;
-
-        b->objects = arena_grow(&b->arena, b->objects, b->count * sizeof(struct kube_object *),
-                                cap * sizeof(struct kube_object *));
-        b->cap = cap;
-    }
+    b->objects = arena_room(&b->arena, b->objects, b->count, &b->cap, sizeof *b->objects);
     b->objects[b->count++] = o;
     at.wrapper = o;
     if (o->type == KUBE_APPWRAPPER)

@@ -123,6 +123,9 @@ const char *kube_print(struct arena *a, const struct yaml_node *node);
  * there. */
 const struct yaml_node *kube_key(const struct yaml_node *mapping, const char *key);
 
+/* The first item of a list whose field of that key has the text, or NULL. */
+const struct yaml_node *kube_item(const struct yaml_node *list, const char *key, const char *text);
+
 /* A field of a container; `over` wins. */
 const struct yaml_node *kube_field(const struct kube_container *c, const char *key);
 
@@ -184,6 +187,9 @@ bool kube_find_host(const struct kube_bundle *b, const struct kube_object *from,
 const struct yaml_node *kube_master(const struct kube_object *o);
 /* The type of an object, by its apiVersion and kind. */
 enum kube_type kube_type_of(const struct yaml_node *object);
+
+/* The platform of emit that makes such objects, or NULL. */
+const char *kube_platform(enum kube_type type);
 
 /* Whether its controller makes pods of templates in it, unlike a Service or a Pod. */
 bool kube_makes_pods(enum kube_type type);

@@ -99,12 +99,7 @@ static void end_word(struct shell_reader *r)
         .at = at,
         .expands = r->expands,
     };
-    if (c->count == c->cap) {
-        size_t cap = c->cap == 0 ? 16 : c->cap * 2;
-
-        c->words = arena_grow(r->arena, c->words, c->count * sizeof word, cap * sizeof word);
-        c->cap = cap;
-    }
+    c->words = arena_room(r->arena, c->words, c->count, &c->cap, sizeof *c->words);
     c->words[c->count++] = word;
 }
 
@@ -116,13 +111,7 @@ static void end_command(struct shell_reader *r)
     r->drop_next = false;
     if (r->command.count == 0)
         return;
-    if (s->count == s->cap) {
-        size_t cap = s->cap == 0 ? 8 : s->cap * 2;
-
-        s->commands = arena_grow(r->arena, s->commands, s->count * sizeof *s->commands,
-                                 cap * sizeof *s->commands);
-        s->cap = cap;
-    }
+    s->commands = arena_room(r->arena, s->commands, s->count, &s->cap, sizeof *s->commands);
     s->commands[s->count++] = r->command;
     r->command = (struct shell_command){0};
 }

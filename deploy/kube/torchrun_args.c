@@ -74,15 +74,6 @@ struct arg_text arg_text_of(const struct arg_word *word, size_t from)
 
 /* --- Finding torchrun. --- */
 
-static bool is_one_of(const char *text, const char *const *names)
-{
-    for (; *names != NULL; names++) {
-        if (strcmp(text, *names) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* Words that may come before a command without being its program. */
 static bool may_precede(const char *text)
 {
@@ -93,7 +84,7 @@ static bool may_precede(const char *text)
         "setsid", "catchsegv", "ionice",  "bash", "sh",        NULL};
     const char *base = kube_base_name(text);
 
-    return is_one_of(base, names) || strncmp(base, "python", 6) == 0 || *text == '-' ||
+    return text_is_one_of(base, names) || strncmp(base, "python", 6) == 0 || *text == '-' ||
            strchr(text, '=') != NULL || strspn(text, "0123456789smh,.:") == strlen(text);
 }
 
@@ -106,7 +97,7 @@ static bool wraps_anything(const char *text)
                                         "pixi",   "pipenv",  "hatch",   "pdm",    "rye",
                                         "mpirun", "mpiexec", "srun",    NULL};
 
-    return *text == '$' || is_one_of(kube_base_name(text), names);
+    return *text == '$' || text_is_one_of(kube_base_name(text), names);
 }
 
 static bool is_torchrun(const char *text)
@@ -127,7 +118,7 @@ size_t torchrun_find(const struct arg_word *words, size_t count)
         if (is_torchrun(words[i].text))
             return i + 1;
         if (strcmp(words[i].text, "-m") == 0 && i + 1 < count &&
-            is_one_of(words[i + 1].text, modules))
+            text_is_one_of(words[i + 1].text, modules))
             return i + 2;
         if (strcmp(words[i].text, "-m") == 0 && !anything)
             return 0;

@@ -165,15 +165,6 @@ static void move_entry(struct rewrite *w, const struct yaml_node *conf, size_t i
     }
 }
 
-static bool has_key(const struct yaml_node *conf, const char *key)
-{
-    for (size_t i = 0; i < conf->count; i++) {
-        if (yaml_is(yaml_get(conf->items[i], "key"), key))
-            return true;
-    }
-    return false;
-}
-
 void conf_move_policy(struct rewrite *w, const struct yaml_node *policy, const char *backend,
                       struct buf *missing)
 {
@@ -190,11 +181,11 @@ void conf_move_policy(struct rewrite *w, const struct yaml_node *policy, const c
         rewrite_error(w, conf, "rdzvConf is a list of `key` and `value`: write it as one");
         return;
     }
-    join = has_key(conf, "join_timeout");
+    join = kube_item(conf, "key", "join_timeout") != NULL;
     for (size_t i = 0; i < conf->count; i++)
         move_entry(w, conf, i, rdzv_conf_backend(backend), join);
-    if (!has_key(conf, "is_host"))
+    if (kube_item(conf, "key", "is_host") == NULL)
         edit_append_item(w, conf, "key: is_host\nvalue: \"0\"\n");
-    if (w->options->relay && !has_key(conf, "read_timeout"))
+    if (w->options->relay && kube_item(conf, "key", "read_timeout") == NULL)
         edit_append_item(w, conf, "key: read_timeout\nvalue: \"" RELAYED_TIMEOUT "\"\n");
 }

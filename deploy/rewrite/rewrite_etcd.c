@@ -460,7 +460,7 @@ static struct yaml_node *pod_fields(struct rewrite *w, const struct etcd *e)
         const struct yaml_node *value = kube_get(e->container->pods->spec, fields[i]);
 
         if (value != NULL)
-            yaml_put(&w->arena, out, fields[i], (struct yaml_node *)value);
+            yaml_put(&w->arena, out, fields[i], value);
     }
     return out;
 }
@@ -572,14 +572,14 @@ static struct yaml_node *describe(struct rewrite *w, const struct etcd *e, const
     struct yaml_node *ports = yaml_new(&w->arena, YAML_SEQUENCE);
     struct arena *a = &w->arena;
 
-    rewrite_put(w, found, "kind", kind, false);
+    yaml_put_text(&w->arena, found, "kind", kind);
     yaml_put(a, found, "labels",
              without(w, yaml_path(e->object->node, "metadata.labels"), "rdzvd"));
     yaml_put(a, found, "podLabels", without(w, kube_get(p->meta, "labels"), "rdzvd"));
     put_annotations(w, found, "annotations", p->meta);
     put_annotations(w, found, "objectAnnotations", yaml_path(e->object->node, "metadata"));
     yaml_put(a, found, "podFields", pod_fields(w, e));
-    rewrite_put(w, found, "portName", etcd_port_name(e), false);
+    yaml_put_text(&w->arena, found, "portName", etcd_port_name(e));
     for (size_t i = 1; i < e->port_count; i++)
         yaml_append(a, ports, yaml_new_plain(a, arena_text(a, "%ld", e->ports[i])));
     yaml_put(a, found, "morePorts", ports);

@@ -108,7 +108,7 @@ void rewrite_function_options(struct rewrite *w, struct rewrite_options *o)
 static void put(struct rewrite *w, struct yaml_node *mapping, const char *key, const char *text)
 {
     if (*text != '\0')
-        rewrite_put(w, mapping, key, text, false);
+        yaml_put_text(&w->arena, mapping, key, text);
 }
 
 /* The object at a place of the input, or NULL. */
@@ -160,23 +160,14 @@ static struct yaml_node *results_of(struct rewrite *w)
  */
 static const char *json_text(struct rewrite *w, const struct yaml_node *tree)
 {
-    char *text = NULL;
-    const char *copy;
-    size_t size = 0, len = 0;
-    FILE *out = open_memstream(&text, &size);
+    char *text = yaml_text_of(&w->arena, tree, yaml_write_json), *end = text;
 
-    if (out == NULL)
-        abort();
-    yaml_write_json(out, tree);
-    if (fclose(out) != 0)
-        abort();
-    for (size_t i = 0; i < size; i++) {
-        if (text[i] != '\n' && text[i] != '\t')
-            text[len++] = text[i];
+    for (const char *p = text; *p != '\0'; p++) {
+        if (*p != '\n' && *p != '\t')
+            *end++ = *p;
     }
-    copy = arena_copy(&w->arena, text, len);
-    free(text);
-    return copy;
+    *end = '\0';
+    return text;
 }
 
 /* Puts the results behind the last key of the list; those that an earlier function left there stay
@@ -202,7 +193,7 @@ void rewrite_function_print(FILE *out, struct rewrite *w)
         while (at < now->len && now->bytes[at - 1] != '\n') /* a comment may stand there */
             at++;
         both = yaml_new(&w->arena, YAML_MAPPING);
-        yaml_put(&w->arena, both, "results", (struct yaml_node *)list);
+        yaml_put(&w->arena, both, "results", list);
         fwrite(now->bytes, 1, at, out);
         fprintf(out, "%s%s", now->bytes[at - 1] == '\n' ? "" : f->eol, rewrite_text(w, both));
     }

@@ -8,24 +8,6 @@
 
 /* --- Messages. --- */
 
-void rewrite_note(struct rewrite *w, const struct yaml_node *at, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    diag_note(w->diag, at->file, at->start, "%s", arena_vtext(&w->arena, format, args));
-    va_end(args);
-}
-
-void rewrite_error(struct rewrite *w, const struct yaml_node *at, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    diag_error(w->diag, at->file, at->start, "%s", arena_vtext(&w->arena, format, args));
-    va_end(args);
-}
-
 const char *rewrite_title(struct rewrite *w, const struct kube_object *o)
 {
     return arena_text(&w->arena, "%s %s", *o->kind == '\0' ? "object" : o->kind,

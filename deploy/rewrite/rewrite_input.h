@@ -57,10 +57,8 @@ void rewrite_free(struct rewrite *w);
 struct rewrite_file *rewrite_file_of(const struct rewrite *w, const struct yaml_node *n);
 
 /* Notes what was found or changed at this node, or what the user should know. */
-void rewrite_note(struct rewrite *w, const struct yaml_node *at, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-void rewrite_error(struct rewrite *w, const struct yaml_node *at, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+#define rewrite_note(m, ...)  yaml_note((m)->diag, __VA_ARGS__)
+#define rewrite_error(m, ...) yaml_error((m)->diag, __VA_ARGS__)
 
 /* "Pod etcd-server", for notes. */
 const char *rewrite_title(struct rewrite *w, const struct kube_object *o);

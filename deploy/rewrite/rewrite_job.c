@@ -227,7 +227,9 @@ static void move_endpoint(struct rewrite *w, const struct job_run *r, const char
 
 static bool is_other_backend(const char *name)
 {
-    return strcmp(name, "etcd") == 0 || strcmp(name, "etcd-v2") == 0 || strcmp(name, "static") == 0;
+    static const char *const names[] = {"etcd", "etcd-v2", "static", NULL};
+
+    return text_is_one_of(name, names);
 }
 
 /* Removes a container port of the old store: on the host network it would block a second pod. */
@@ -371,15 +373,6 @@ void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const c
 
 /* --- Variables. --- */
 
-static bool has_variable(const struct yaml_node *env, const char *name)
-{
-    for (size_t i = 0; i < yaml_length(env); i++) {
-        if (yaml_is(yaml_get(env->items[i], "name"), name))
-            return true;
-    }
-    return false;
-}
-
 /* A flag of torchrun needs no variable. */
 static bool is_said(const struct job_run *r, const char *name)
 {
@@ -422,8 +415,8 @@ void rewrite_add_variables(struct rewrite *w, const struct kube_container *c,
         const char *name = kube_text(env->items[i], "name");
 
         if (!is_said(r, name) && !is_of_id(r, env, name) &&
-            !has_variable(kube_get(c->node, "env"), name) &&
-            !has_variable(kube_get(c->over, "env"), name))
+            kube_item(kube_get(c->node, "env"), "name", name) == NULL &&
+            kube_item(kube_get(c->over, "env"), "name", name) == NULL)
             yaml_append(&w->arena, added, env->items[i]);
     }
     for (size_t i = 0; old != NULL && i < added->count; i++)

@@ -81,19 +81,6 @@ static void refuse_merged_runs(struct rewrite *w, const struct rewrite_job *j)
 
 /* --- Relays. --- */
 
-static const char *platform_of(const struct kube_object *o)
-{
-    static const char *const names[] = {
-        [KUBE_VOLCANO_JOB] = "volcano",
-        [KUBE_PYTORCHJOB] = "pytorchjob",
-        [KUBE_JOBSET] = "jobset",
-        [KUBE_TRAINJOB] = "trainjob",
-        [KUBE_JOB] = "job",
-    };
-
-    return (size_t)o->type < sizeof names / sizeof *names ? names[o->type] : NULL;
-}
-
 static bool is_on_host_network(const struct rewrite_job *j)
 {
     for (size_t i = 0; i < j->count; i++) {
@@ -163,13 +150,20 @@ static void give_relays(struct rewrite *w, const struct rewrite_job *j, const st
         rewrite_title(w, j->object), store);
 }
 
+static const char *platform_or_pods(const struct kube_object *o)
+{
+    const char *platform = kube_platform(o->type);
+
+    return platform == NULL ? "pods" : platform;
+}
+
 /* Whether the job got relays to the store that comes in the place of the etcd. */
 static bool relays_to_etcd(struct rewrite *w, const struct rewrite_job *j, const struct etcd *e)
 {
     const struct kube_object *o = j->object;
     struct emit_job job = {0};
     struct store_settings s = {
-        .platform = platform_of(o) == NULL ? "pods" : platform_of(o),
+        .platform = platform_or_pods(o),
         .placement = "relay",
     };
 
@@ -359,26 +353,14 @@ void move_from_etcds(struct rewrite *w, struct etcd *etcds, size_t count, bool c
 
 static const char *json_text(struct rewrite *w, const struct yaml_node *tree)
 {
-    char *text = NULL;
-    const char *copy;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
+    char *text = yaml_text_of(&w->arena, tree, yaml_write_json);
 
-    if (out == NULL)
-        abort();
-    yaml_write_json(out, tree);
-    if (fclose(out) != 0)
-        abort();
-    while (size > 0 && text[size - 1] == '\n')
-        size--;
-    for (size_t i = 0; i < size;
-         i++) { /* in texts they are escaped; YAML has none between values */
-        if (text[i] == '\t')
-            text[i] = ' ';
+    *strrchr(text, '\n') = '\0';
+    for (char *p = text; *p != '\0'; p++) {
+        if (*p == '\t') /* in texts they are escaped; YAML has none between values */
+            *p = ' ';
     }
-    copy = arena_copy(&w->arena, text, size);
-    free(text);
-    return copy;
+    return text;
 }
 
 static bool is_json(const struct rewrite_file *f)
@@ -500,7 +482,7 @@ static void note_store(struct rewrite *w, const struct rewrite_job *j, const cha
                  "name at port %d",
                  rewrite_title(w, o), w->options->replicas ? "Deployment" : "StatefulSet", name,
                  C10D_PORT);
-    if (host || platform_of(o) == NULL)
+    if (host || kube_platform(o->type) == NULL)
         rewrite_note(w, o->node, "%s: no NetworkPolicy guards its store: %s", rewrite_title(w, o),
                      host ? "a policy cannot select pods on the host network"
                           : "rewrite does not know the label of its pods");
@@ -522,8 +504,8 @@ static struct yaml_node *variables_of(struct rewrite *w, struct emit_job *job,
     struct yaml_node *env = emit_job_part(job, "runEnv");
     struct yaml_node *restarts = yaml_new(&w->arena, YAML_MAPPING);
 
-    rewrite_put(w, restarts, "name", job_variable_name(TORCHRUN_MAX_RESTARTS), false);
-    rewrite_put(w, restarts, "value", JOB_USUAL_RESTARTS, false);
+    yaml_put_text(&w->arena, restarts, "name", job_variable_name(TORCHRUN_MAX_RESTARTS));
+    yaml_put_text(&w->arena, restarts, "value", JOB_USUAL_RESTARTS);
     if (rewrite_restarts_of(r) == RESTARTS_ADDED)
         yaml_append(&w->arena, env, restarts);
     return env;
@@ -536,7 +518,7 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
     bool host = is_on_host_network(j);
     struct emit_job job = {0};
     struct store_settings s = {
-        .platform = platform_of(o) == NULL ? "pods" : platform_of(o),
+        .platform = platform_or_pods(o),
         .placement = w->options->replicas ? "replicas"
                      : w->options->relay  ? "relay"
                                           : "service",
@@ -546,7 +528,7 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
         .of_one_job = true,
         .expect = rewrite_job_pods(j),
         .host_network = host,
-        .open = platform_of(o) == NULL,
+        .open = kube_platform(o->type) == NULL,
     };
 
     if (*o->name == '\0')

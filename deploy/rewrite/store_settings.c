@@ -8,19 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-void rewrite_put(struct rewrite *w, struct yaml_node *mapping, const char *key, const char *text,
-                 bool plain)
-{
-    if (text != NULL)
-        yaml_put(&w->arena, mapping, key,
-                 plain ? yaml_new_plain(&w->arena, text)
-                       : yaml_new_text(&w->arena, text, strlen(text)));
-}
-
 static void set_number(struct rewrite *w, struct yaml_node *mapping, const char *key, long number)
 {
     if (number > 0)
-        rewrite_put(w, mapping, key, arena_text(&w->arena, "%ld", number), true);
+        yaml_put_number(&w->arena, mapping, key, number);
 }
 
 static bool has_pod_of_its_own(const struct store_settings *s)
@@ -34,21 +25,21 @@ static struct yaml_node *store_part(struct rewrite *w, const struct store_settin
 {
     struct yaml_node *rdzv = yaml_new(&w->arena, YAML_MAPPING);
 
-    rewrite_put(w, rdzv, "placement", s->placement, false);
-    rewrite_put(w, rdzv, "protocol", s->protocol, false);
-    rewrite_put(w, rdzv, "wiring", s->wiring, false);
-    rewrite_put(w, rdzv, "image", w->options->image, false);
+    yaml_put_text(&w->arena, rdzv, "placement", s->placement);
+    yaml_put_text(&w->arena, rdzv, "protocol", s->protocol);
+    yaml_put_text(&w->arena, rdzv, "wiring", s->wiring);
+    yaml_put_text(&w->arena, rdzv, "image", w->options->image);
     if (has_pod_of_its_own(s))
-        rewrite_put(w, rdzv, "metrics", w->options->metrics, false);
-    rewrite_put(w, rdzv, "name", s->name, false);
-    rewrite_put(w, rdzv, "serviceName", s->service, false);
-    rewrite_put(w, rdzv, "endpoint", s->endpoint, false);
-    rewrite_put(w, rdzv, "durable", s->durable ? "true" : NULL, true);
-    rewrite_put(w, rdzv, "advertise", s->advertise, false);
-    rewrite_put(w, rdzv, "networkPolicy", s->open ? "false" : NULL, true);
+        yaml_put_text(&w->arena, rdzv, "metrics", w->options->metrics);
+    yaml_put_text(&w->arena, rdzv, "name", s->name);
+    yaml_put_text(&w->arena, rdzv, "serviceName", s->service);
+    yaml_put_text(&w->arena, rdzv, "endpoint", s->endpoint);
+    yaml_put_plain(&w->arena, rdzv, "durable", s->durable ? "true" : NULL);
+    yaml_put_text(&w->arena, rdzv, "advertise", s->advertise);
+    yaml_put_plain(&w->arena, rdzv, "networkPolicy", s->open ? "false" : NULL);
     set_number(w, rdzv, "port", s->port);
     set_number(w, rdzv, "etcdPort", s->etcd_port);
-    rewrite_put(w, rdzv, "expect", s->of_one_job && s->expect == 0 ? "false" : NULL, true);
+    yaml_put_plain(&w->arena, rdzv, "expect", s->of_one_job && s->expect == 0 ? "false" : NULL);
     set_number(w, rdzv, "expect", s->expect);
     return merge_values(&w->arena, rdzv, w->options->wishes);
 }
@@ -56,19 +47,30 @@ static struct yaml_node *store_part(struct rewrite *w, const struct store_settin
 /* What is no business of the pod follows from the manifests. */
 static bool is_wish(const char *key)
 {
-    static const char *const wishes[] = {
-        "adminToken",         "affinity",         "annotations",  "durable",
-        "imagePullPolicy",    "imagePullSecrets", "journal",      "labels",
-        "metricsFrom",        "nodeSelector",     "openshift",    "pdb",
-        "priority",           "relayResources",   "replicas",     "resources",
-        "serviceAccountName", "spaceIdleTimeout", "storageClass", "tls",
-        "tolerations"};
+    static const char *const wishes[] = {"adminToken",
+                                         "affinity",
+                                         "annotations",
+                                         "durable",
+                                         "imagePullPolicy",
+                                         "imagePullSecrets",
+                                         "journal",
+                                         "labels",
+                                         "metricsFrom",
+                                         "nodeSelector",
+                                         "openshift",
+                                         "pdb",
+                                         "priority",
+                                         "relayResources",
+                                         "replicas",
+                                         "resources",
+                                         "serviceAccountName",
+                                         "spaceIdleTimeout",
+                                         "storageClass",
+                                         "tls",
+                                         "tolerations",
+                                         NULL};
 
-    for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
-        if (strcmp(wishes[i], key) == 0)
-            return true;
-    }
-    return false;
+    return text_is_one_of(key, wishes);
 }
 
 const struct yaml_node *store_wishes(struct rewrite *w, const struct yaml_node *settings)
@@ -106,17 +108,17 @@ bool rewrite_open_store(struct rewrite *w, const struct kube_object *o,
     struct yaml_node *all = yaml_new(&w->arena, YAML_MAPPING);
     struct yaml_node *name = yaml_path(o->node, "metadata.name");
 
-    rewrite_put(w, all, "jobName", o->name, false);
+    yaml_put_text(&w->arena, all, "jobName", o->name);
     if (name != NULL) { /* where errors are */
         all->pairs[0].value->file = name->file;
         all->pairs[0].value->start = name->start;
     }
-    rewrite_put(w, all, "namespace", *o->namespace == '\0' ? NULL : o->namespace, false);
-    rewrite_put(w, all, "platform", s->platform, false);
-    rewrite_put(w, all, "hostNetwork", s->host_network ? "true" : NULL, true);
+    yaml_put_text(&w->arena, all, "namespace", *o->namespace == '\0' ? NULL : o->namespace);
+    yaml_put_text(&w->arena, all, "platform", s->platform);
+    yaml_put_plain(&w->arena, all, "hostNetwork", s->host_network ? "true" : NULL);
     set_number(w, all, "numPods", s->nodes);
     if (s->resources != NULL)
-        yaml_put(&w->arena, all, "masterResources", (struct yaml_node *)s->resources);
+        yaml_put(&w->arena, all, "masterResources", s->resources);
     yaml_put(&w->arena, all, "rdzv", store_part(w, s));
     return emit_job_open(out, all, s->found, o->node->file, w->diag);
 }
@@ -124,18 +126,7 @@ bool rewrite_open_store(struct rewrite *w, const struct kube_object *o,
 const char *rewrite_text(struct rewrite *w, const struct yaml_node *tree)
 {
     struct yaml_node root = *tree;
-    char *text = NULL;
-    const char *copy;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
 
-    if (out == NULL)
-        abort();
     root.comment = NULL; /* it would stand between a dash and its item */
-    yaml_write(out, &root);
-    if (fclose(out) != 0)
-        abort();
-    copy = arena_copy(&w->arena, text, size);
-    free(text);
-    return copy;
+    return yaml_text_of(&w->arena, &root, yaml_write);
 }

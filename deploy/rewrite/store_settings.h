@@ -32,7 +32,3 @@ const struct yaml_node *store_wishes(struct rewrite *w, const struct yaml_node *
 
 /* Writes the tree in block style. */
 const char *rewrite_text(struct rewrite *w, const struct yaml_node *tree);
-
-/* Sets key to a text or, with `plain`, to a number or boolean; NULL sets nothing. */
-void rewrite_put(struct rewrite *w, struct yaml_node *mapping, const char *key, const char *text,
-                 bool plain);

@@ -164,12 +164,6 @@ static const char *script_open(struct arena *a, const struct yaml_node *script,
     return w->depth == 0 && escapes % 2 == 1 ? "\\" : open_text(a, w);
 }
 
-static void put_text(struct arena *a, struct yaml_node *parts, const char *key, const char *text)
-{
-    if (text != NULL)
-        yaml_put(a, parts, key, yaml_new_text(a, text, strlen(text)));
-}
-
 struct yaml_node *command_line_parts(struct arena *a, const struct yaml_node *line)
 {
     struct yaml_node *parts = yaml_new(a, YAML_MAPPING), *words = split_words(a, line);
@@ -179,9 +173,9 @@ struct yaml_node *command_line_parts(struct arena *a, const struct yaml_node *li
         yaml_put(a, parts, "words", words);
     w.closers = arena_alloc(a, line->len + 1); /* each byte opens at most one part */
     walk_command(&w);
-    put_text(a, parts, "break", break_text(a, w.at));
-    put_text(a, parts, "open", open_text(a, &w));
-    put_text(a, parts, "scriptOpen", script_open(a, line, &w));
+    yaml_put_text(a, parts, "break", break_text(a, w.at));
+    yaml_put_text(a, parts, "open", open_text(a, &w));
+    yaml_put_text(a, parts, "scriptOpen", script_open(a, line, &w));
     return parts;
 }
 

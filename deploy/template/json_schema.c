@@ -7,12 +7,6 @@
 
 static struct yaml_node *schema_of(struct arena *a, const struct yaml_node *setting, bool null);
 
-static void put_text(struct arena *a, struct yaml_node *schema, const char *key, const char *text)
-{
-    if (text != NULL)
-        yaml_put(a, schema, key, yaml_new_text(a, text, strlen(text)));
-}
-
 static struct yaml_node *put_new(struct arena *a, struct yaml_node *schema, const char *key,
                                  enum yaml_kind kind)
 {
@@ -58,7 +52,7 @@ static void put_text_form(struct arena *a, struct yaml_node *schema,
 
     if (values == NULL) {
         put_types(a, schema, texts, null);
-        put_text(a, schema, "pattern", type == NULL ? NULL : type->pattern);
+        yaml_put_text(a, schema, "pattern", type == NULL ? NULL : type->pattern);
         return;
     }
     list = put_new(a, schema, "enum", YAML_SEQUENCE);
@@ -94,7 +88,7 @@ static void put_map(struct arena *a, struct yaml_node *schema, const struct yaml
     const struct value_type *key = name == NULL ? NULL : value_type_find(name);
     struct yaml_node *names = put_new(a, schema, "propertyNames", YAML_MAPPING);
 
-    put_text(a, names, "pattern", key == NULL ? NULL : key->pattern);
+    yaml_put_text(a, names, "pattern", key == NULL ? NULL : key->pattern);
     yaml_put(a, schema, "additionalProperties", schema_of(a, yaml_get(setting, "each"), true));
 }
 
@@ -130,7 +124,7 @@ static struct yaml_node *schema_of(struct arena *a, const struct yaml_node *sett
     const struct yaml_node *either = yaml_get(setting, "either");
     struct yaml_node *schema = yaml_new(a, YAML_MAPPING), *list;
 
-    put_text(a, schema, "description", yaml_text(yaml_get(setting, "about")));
+    yaml_put_text(a, schema, "description", yaml_text(yaml_get(setting, "about")));
     if (either == NULL) {
         put_kind(a, schema, setting, null);
         return schema;
@@ -146,9 +140,9 @@ void schema_print_json(FILE *out, const struct yaml_node *settings)
     struct arena a = {0};
     struct yaml_node *schema = yaml_new(&a, YAML_MAPPING);
 
-    put_text(&a, schema, "$schema", "http://json-schema.org/draft-07/schema#");
-    put_text(&a, schema, "title", "a user file of rdzv-manifest emit");
-    put_text(&a, schema, "type", "object");
+    yaml_put_text(&a, schema, "$schema", "http://json-schema.org/draft-07/schema#");
+    yaml_put_text(&a, schema, "title", "a user file of rdzv-manifest emit");
+    yaml_put_text(&a, schema, "type", "object");
     put_keys(&a, schema, settings);
     yaml_write_json(out, schema);
     arena_free(&a);

@@ -83,7 +83,7 @@ static void pull_along(struct arena *a, struct yaml_node *out, const struct yaml
             !follows(base, name, from, value->text))
             continue;
         filled = merge_values(a, part, yaml_new(a, YAML_MAPPING));
-        yaml_put(a, filled, name, (struct yaml_node *)value);
+        yaml_put(a, filled, name, value);
         yaml_put(a, out, to, filled);
     }
 }
@@ -109,7 +109,7 @@ static void add_conflict(struct arena *a, struct yaml_node *list, const struct y
     yaml_put(a, item, "name", request->key);
     yaml_put(a, item, "request", request->value);
     if (limit != NULL)
-        yaml_put(a, item, "limit", (struct yaml_node *)limit);
+        yaml_put(a, item, "limit", limit);
     yaml_append(a, list, item);
 }
 

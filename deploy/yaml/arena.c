@@ -56,6 +56,14 @@ void *arena_grow(struct arena *a, const void *old, size_t old_size, size_t new_s
     return p;
 }
 
+void *arena_room(struct arena *a, void *list, size_t count, size_t *cap, size_t item_size)
+{
+    if (count < *cap)
+        return list;
+    *cap = *cap == 0 ? 4 : *cap * 2;
+    return arena_grow(a, list, count * item_size, *cap * item_size);
+}
+
 char *arena_copy(struct arena *a, const char *text, size_t len)
 {
     char *copy = arena_alloc(a, len + 1);
@@ -102,7 +110,14 @@ void arena_free(struct arena *a)
     }
 }
 
-/* --- Texts that grow. --- */
+/* --- Texts. --- */
+
+bool text_is_one_of(const char *text, const char *const *words)
+{
+    while (*words != NULL && strcmp(text, *words) != 0)
+        words++;
+    return *words != NULL;
+}
 
 void buf_add(struct buf *b, const char *text, size_t len)
 {

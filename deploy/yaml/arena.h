@@ -4,6 +4,7 @@
 #pragma once
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct arena_block;
@@ -18,6 +19,10 @@ void *arena_alloc(struct arena *a, size_t size);
 /* Returns a larger copy of an array that is full. The old array stays where it is. */
 void *arena_grow(struct arena *a, const void *old, size_t old_size, size_t new_size);
 
+/* The list with room for one more item: itself, or a larger copy. *cap is how many it has room
+ * for. */
+void *arena_room(struct arena *a, void *list, size_t count, size_t *cap, size_t item_size);
+
 /* A copy of len bytes, with a NUL after them. */
 char *arena_copy(struct arena *a, const char *text, size_t len);
 char *arena_text(struct arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -25,6 +30,9 @@ char *arena_vtext(struct arena *a, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
 void arena_free(struct arena *a);
+
+/* Whether the text is one of the words, which end with NULL. */
+bool text_is_one_of(const char *text, const char *const *words);
 
 /* A text that grows. */
 struct buf {

@@ -27,8 +27,8 @@ static bool is_repeated(const struct diag *d, const struct diag_entry *e)
     return false;
 }
 
-static void add_entry(struct diag *d, enum diag_kind kind, const char *file, struct yaml_mark mark,
-                      const char *format, va_list args)
+void diag_add(struct diag *d, enum diag_kind kind, const char *file, struct yaml_mark mark,
+              const char *format, va_list args)
 {
     struct diag_entry e = {.kind = kind, .file = file, .mark = mark};
 
@@ -38,12 +38,7 @@ static void add_entry(struct diag *d, enum diag_kind kind, const char *file, str
     if (is_repeated(d, &e))
         return;
     e.file = file == NULL ? NULL : arena_copy(&d->arena, file, strlen(file));
-    if (d->count == d->cap) {
-        size_t cap = d->cap == 0 ? 8 : d->cap * 2;
-
-        d->entries = arena_grow(&d->arena, d->entries, d->cap * sizeof e, cap * sizeof e);
-        d->cap = cap;
-    }
+    d->entries = arena_room(&d->arena, d->entries, d->count, &d->cap, sizeof *d->entries);
     d->entries[d->count++] = e;
 }
 
@@ -52,7 +47,7 @@ void diag_error(struct diag *d, const char *file, struct yaml_mark mark, const c
     va_list args;
 
     va_start(args, format);
-    add_entry(d, DIAG_ERROR, file, mark, format, args);
+    diag_add(d, DIAG_ERROR, file, mark, format, args);
     va_end(args);
 }
 
@@ -61,7 +56,7 @@ void diag_note(struct diag *d, const char *file, struct yaml_mark mark, const ch
     va_list args;
 
     va_start(args, format);
-    add_entry(d, DIAG_NOTE, file, mark, format, args);
+    diag_add(d, DIAG_NOTE, file, mark, format, args);
     va_end(args);
 }
 

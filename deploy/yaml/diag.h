@@ -38,6 +38,9 @@ void diag_error(struct diag *d, const char *file, struct yaml_mark mark, const c
 void diag_note(struct diag *d, const char *file, struct yaml_mark mark, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+void diag_add(struct diag *d, enum diag_kind kind, const char *file, struct yaml_mark mark,
+              const char *format, va_list args) __attribute__((format(printf, 5, 0)));
+
 /* Adds the entries of another one. */
 void diag_append(struct diag *d, const struct diag *more);
 

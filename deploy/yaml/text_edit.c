@@ -16,12 +16,7 @@ void text_edits_add(struct text_edits *e, struct arena *a, size_t at, size_t len
     struct text_edit edit = {.at = at, .len = len, .text_len = text_len, .order = e->count};
 
     edit.text = arena_copy(a, text, text_len);
-    if (e->count == e->cap) {
-        size_t cap = e->cap == 0 ? 16 : e->cap * 2;
-
-        e->list = arena_grow(a, e->list, e->cap * sizeof edit, cap * sizeof edit);
-        e->cap = cap;
-    }
+    e->list = arena_room(a, e->list, e->count, &e->cap, sizeof *e->list);
     e->list[e->count++] = edit;
 }
 

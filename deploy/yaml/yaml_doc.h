@@ -100,6 +100,12 @@ const char *yaml_text(const struct yaml_node *node);
 /* Whether it is a scalar with exactly this text. */
 bool yaml_is(const struct yaml_node *node, const char *text);
 
+/* diag_note() and diag_error() about a node. */
+void yaml_note(struct diag *d, const struct yaml_node *at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void yaml_error(struct diag *d, const struct yaml_node *at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* --- What scalars mean. Collections and NULL have the type YAML_STRING and no value. --- */
 
 enum yaml_type yaml_type(const struct yaml_node *node);
@@ -113,8 +119,12 @@ struct yaml_node *yaml_new(struct arena *a, enum yaml_kind kind);
 struct yaml_node *yaml_new_text(struct arena *a, const char *text, size_t len); /* a string */
 struct yaml_node *yaml_new_plain(struct arena *a, const char *text); /* a number, true, null */
 void yaml_append(struct arena *a, struct yaml_node *sequence, struct yaml_node *item);
-/* Replaces the value of the key, or adds the pair. */
-void yaml_put(struct arena *a, struct yaml_node *mapping, const char *key, struct yaml_node *value);
+/* Replaces the value of the key, or adds the pair. NULL puts nothing. */
+void yaml_put(struct arena *a, struct yaml_node *mapping, const char *key,
+              const struct yaml_node *value);
+void yaml_put_text(struct arena *a, struct yaml_node *mapping, const char *key, const char *text);
+void yaml_put_plain(struct arena *a, struct yaml_node *mapping, const char *key, const char *text);
+void yaml_put_number(struct arena *a, struct yaml_node *mapping, const char *key, long number);
 /* Adds a pair. The caller knows that the key is not there yet. */
 void yaml_add(struct arena *a, struct yaml_node *mapping, struct yaml_node *key,
               struct yaml_node *value);

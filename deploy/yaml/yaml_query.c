@@ -81,16 +81,25 @@ bool yaml_is(const struct yaml_node *node, const char *text)
     return own != NULL && strcmp(own, text) == 0;
 }
 
-/* --- Meaning. --- */
-
-static bool is_word_of(const char *text, const char *const *words)
+void yaml_note(struct diag *d, const struct yaml_node *at, const char *format, ...)
 {
-    for (; *words != NULL; words++) {
-        if (strcmp(text, *words) == 0)
-            return true;
-    }
-    return false;
+    va_list args;
+
+    va_start(args, format);
+    diag_add(d, DIAG_NOTE, at->file, at->start, format, args);
+    va_end(args);
 }
+
+void yaml_error(struct diag *d, const struct yaml_node *at, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    diag_add(d, DIAG_ERROR, at->file, at->start, format, args);
+    va_end(args);
+}
+
+/* --- Meaning. --- */
 
 static const char *const nulls[] = {"", "~", "null", "Null", "NULL", NULL};
 static const char *const trues[] = {"y",    "Y",    "yes", "Yes", "YES", "true",
@@ -137,7 +146,7 @@ static bool is_float(const char *text)
 {
     size_t digits = 0;
 
-    if (is_word_of(text, odd_floats))
+    if (text_is_one_of(text, odd_floats))
         return true;
     if (*text == '-' || *text == '+')
         text++;
@@ -187,9 +196,9 @@ enum yaml_type yaml_type(const struct yaml_node *node)
     /* `!!int "5"` is an integer. Without a tag, a quoted scalar is a string. */
     if (node->style != YAML_PLAIN && tag == NULL)
         return YAML_STRING;
-    if (is_word_of(node->text, nulls))
+    if (text_is_one_of(node->text, nulls))
         return YAML_NULL;
-    if (is_word_of(node->text, trues) || is_word_of(node->text, falses))
+    if (text_is_one_of(node->text, trues) || text_is_one_of(node->text, falses))
         return YAML_BOOL;
     if (int_digits(node->text, digits, sizeof digits, &negative, &base))
         return tag != NULL && strcmp(tag, "float") == 0 ? YAML_FLOAT : YAML_INT;
@@ -205,7 +214,7 @@ bool yaml_to_bool(const struct yaml_node *node, bool *out)
 {
     if (node == NULL || yaml_type(node) != YAML_BOOL)
         return false;
-    *out = is_word_of(node->text, trues);
+    *out = text_is_one_of(node->text, trues);
     return true;
 }
 
@@ -260,37 +269,47 @@ struct yaml_node *yaml_new_plain(struct arena *a, const char *text)
 
 void yaml_append(struct arena *a, struct yaml_node *sequence, struct yaml_node *item)
 {
-    if (sequence->count == sequence->cap) {
-        size_t cap = sequence->cap == 0 ? 4 : sequence->cap * 2;
-
-        sequence->items =
-            arena_grow(a, sequence->items, sequence->count * sizeof item, cap * sizeof item);
-        sequence->cap = cap;
-    }
+    sequence->items =
+        arena_room(a, sequence->items, sequence->count, &sequence->cap, sizeof *sequence->items);
     sequence->items[sequence->count++] = item;
 }
 
 void yaml_add(struct arena *a, struct yaml_node *mapping, struct yaml_node *key,
               struct yaml_node *value)
 {
-    if (mapping->count == mapping->cap) {
-        size_t cap = mapping->cap == 0 ? 4 : mapping->cap * 2;
-
-        mapping->pairs = arena_grow(a, mapping->pairs, mapping->count * sizeof *mapping->pairs,
-                                    cap * sizeof *mapping->pairs);
-        mapping->cap = cap;
-    }
+    mapping->pairs =
+        arena_room(a, mapping->pairs, mapping->count, &mapping->cap, sizeof *mapping->pairs);
     mapping->pairs[mapping->count++] = (struct yaml_pair){key, value, false};
 }
 
-void yaml_put(struct arena *a, struct yaml_node *mapping, const char *key, struct yaml_node *value)
+void yaml_put(struct arena *a, struct yaml_node *mapping, const char *key,
+              const struct yaml_node *value)
 {
     struct yaml_pair *pair = yaml_get_pair(mapping, key);
 
+    if (value == NULL)
+        return;
     if (pair != NULL)
-        pair->value = value;
+        pair->value = (struct yaml_node *)value;
     else
-        yaml_add(a, mapping, yaml_new_plain(a, key), value);
+        yaml_add(a, mapping, yaml_new_plain(a, key), (struct yaml_node *)value);
+}
+
+void yaml_put_text(struct arena *a, struct yaml_node *mapping, const char *key, const char *text)
+{
+    if (text != NULL)
+        yaml_put(a, mapping, key, yaml_new_text(a, text, strlen(text)));
+}
+
+void yaml_put_plain(struct arena *a, struct yaml_node *mapping, const char *key, const char *text)
+{
+    if (text != NULL)
+        yaml_put(a, mapping, key, yaml_new_plain(a, text));
+}
+
+void yaml_put_number(struct arena *a, struct yaml_node *mapping, const char *key, long number)
+{
+    yaml_put(a, mapping, key, yaml_new_plain(a, arena_text(a, "%ld", number)));
 }
 
 bool yaml_remove(struct yaml_node *mapping, const char *key)

@@ -109,13 +109,8 @@ static void add_anchor(struct yaml_builder *r, const yaml_char_t *name, struct y
 
     if (name == NULL)
         return;
-    if (r->anchor_count == r->anchor_cap) {
-        size_t cap = r->anchor_cap == 0 ? 8 : r->anchor_cap * 2;
-
-        r->anchors = arena_grow(&r->file->arena, r->anchors, r->anchor_cap * sizeof *last,
-                                cap * sizeof *last);
-        r->anchor_cap = cap;
-    }
+    r->anchors = arena_room(&r->file->arena, r->anchors, r->anchor_count, &r->anchor_cap,
+                            sizeof *r->anchors);
     last = &r->anchors[r->anchor_count++];
     n->anchor = arena_copy(&r->file->arena, (const char *)name, strlen((const char *)name));
     *last = (struct anchor){n->anchor, n, open};
@@ -406,10 +401,7 @@ static bool read_document(struct yaml_builder *r, size_t *cap)
     doc.end = file_mark(r, r->event.end_mark).offset; /* of `...`, if there is one */
     if (is_nothing(doc.root))
         doc.root = NULL;
-    if (f->count == *cap) {
-        *cap = *cap == 0 ? 4 : *cap * 2;
-        f->docs = arena_grow(&f->arena, f->docs, f->count * sizeof doc, *cap * sizeof doc);
-    }
+    f->docs = arena_room(&f->arena, f->docs, f->count, cap, sizeof doc);
     f->docs[f->count++] = doc;
     return true;
 }

@@ -337,3 +337,22 @@ void yaml_write_json(FILE *out, const struct yaml_node *root)
     cJSON_free(text);
     cJSON_Delete(json);
 }
+
+/* --- Either as a text. --- */
+
+char *yaml_text_of(struct arena *a, const struct yaml_node *root,
+                   void (*write)(FILE *out, const struct yaml_node *root))
+{
+    char *text = NULL, *copy;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out == NULL)
+        abort();
+    write(out, root);
+    if (fclose(out) != 0)
+        abort();
+    copy = arena_copy(a, text, size);
+    free(text);
+    return copy;
+}

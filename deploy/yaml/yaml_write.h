@@ -14,6 +14,10 @@ void yaml_write(FILE *out, const struct yaml_node *root);
 /* Writes indented JSON. Integers keep all digits, even if a double cannot hold them. */
 void yaml_write_json(FILE *out, const struct yaml_node *root);
 
+/* What `write`, one of these two, writes of the node. */
+char *yaml_text_of(struct arena *a, const struct yaml_node *root,
+                   void (*write)(FILE *out, const struct yaml_node *root));
+
 /* --- Strings as scalars. --- */
 
 /* The text as a scalar that every reader takes for a string, in block and in flow style: quoted if
