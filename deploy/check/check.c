@@ -5,7 +5,7 @@
 #include "deploy/check/check_input.h"
 #include "deploy/check/check_options.h"
 #include "deploy/check/check_print.h"
-#include "deploy/kube/job_show.h"
+#include "deploy/kube/job_view.h"
 #include "deploy/verbs.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Runs the rules on the files of a bundle, and sorts the findings by file and position. */
 #include "deploy/check/check.h"
-#include "deploy/kube/kube_owner.h"
+#include "deploy/kube/kube_view.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Says what check did not look at. See check_looked.h for the contract. */
 #include "deploy/check/check_looked.h"
 
-#include "deploy/kube/kube_template.h"
+#include "deploy/kube/kube_view.h"
 
 #include <string.h>
 

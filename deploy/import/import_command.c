@@ -2,7 +2,7 @@
  * option would win over these. */
 #include "deploy/import/import_command.h"
 
-#include "deploy/kube/kube_restart.h"
+#include "deploy/kube/kube_view.h"
 #include "deploy/yaml/arena.h"
 
 #include <stdlib.h>

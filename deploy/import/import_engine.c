@@ -3,7 +3,7 @@
 
 #include "deploy/emit/emit_job.h"
 #include "deploy/import/import_compare.h"
-#include "deploy/kube/kube_owner.h"
+#include "deploy/kube/kube_view.h"
 #include "deploy/yaml/options.h"
 
 bool import_look(struct importer *m)

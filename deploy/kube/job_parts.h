@@ -1,7 +1,12 @@
-/* What the files behind job_view.h share: variables with their values, settings, and stores. */
+/* What the files behind job_view.h share: words, variables with their values, settings, stores. */
 #pragma once
 
 #include "deploy/kube/job_view.h"
+#include "deploy/kube/shell_words.h"
+
+/* A word of the script that `outer` is, as a word of the scalar that holds it. */
+struct arg_word job_inner_word(struct arena *a, const struct arg_word *outer,
+                               const struct shell_word *w);
 
 /* The assignments that a script has made up to here. */
 struct job_assignment {
@@ -28,6 +33,8 @@ void job_find_stores(struct job_view *v);
 bool job_made_variable(struct job_view *v, const struct kube_container *c, const char *name,
                        struct job_variable *out);
 
-/* Reads all settings of a run and derives its backend, its nodes, and the target of its
- * endpoint. */
+/* Reads all settings of a run, and its backend, its nodes and its endpoint from them. */
 void job_read_settings(struct job_scope *scope, struct job_run *r);
+
+/* Finds the targets of the endpoints of all runs, and what these runs are to each other. */
+void job_link(struct job_view *v);

@@ -340,75 +340,6 @@ static bool is_own_name(const struct job_value *endpoint)
     return false;
 }
 
-/* The Service leads to a pod of the same object that is no store. */
-static bool leads_to_training(const struct job_view *v, const struct job_run *r)
-{
-    const struct kube_object *o = r->container->pods->object, *service = r->target.service;
-
-    for (size_t i = 0; i < o->pods_count; i++) {
-        const struct kube_pods *p = v->bundle->pods[o->first_pods + i];
-
-        if (kube_same_namespace(o, service) && job_server_in(v, p) == NULL &&
-            kube_selects(kube_get(service->spec, "selector"), p))
-            return true;
-    }
-    return false;
-}
-
-/* The host is under the domain that only pods of this job have, though none of them has the name.
- */
-static bool names_own_pod(const struct job_run *r)
-{
-    const struct kube_object *o = r->container->pods->object;
-    const char *domain = r->container->pods->host_domain, *dot = strchr(r->host, '.');
-    size_t len = strlen(domain);
-
-    return (o->type == KUBE_JOBSET || o->type == KUBE_VOLCANO_JOB) && dot != NULL && len > 0 &&
-           r->container->pods->host_prefix != NULL && strncmp(dot + 1, domain, len) == 0 &&
-           (dot[1 + len] == '\0' || dot[1 + len] == '.');
-}
-
-static void find_store(struct job_view *v, struct job_run *r)
-{
-    const char *written = setting_text(r, TORCHRUN_RDZV_ENDPOINT);
-
-    r->local = is_local(r->host);
-    r->own_name = is_own_name(&r->settings[TORCHRUN_RDZV_ENDPOINT].value);
-    if (r->standalone)
-        return;
-    if (is_set(r, TORCHRUN_RDZV_ENDPOINT) && job_endpoint_is_computed(r)) {
-        const char *vc = strstr(written, "VC_");
-
-        r->hosted =
-            (vc != NULL && strstr(vc, "_HOSTS") != NULL) || strstr(written, "MASTER_ADDR") != NULL;
-        return;
-    }
-    if (r->local || *r->host == '\0')
-        return;
-    r->found = kube_find_host(v->bundle, r->container->pods->object, r->host, &r->target);
-    if (!r->found) {
-        r->hosted = r->misnamed = names_own_pod(r);
-        return;
-    }
-    if (r->target.pods != NULL)
-        r->hosted = r->target.pods->object == r->container->pods->object &&
-                    job_server_in(v, r->target.pods) == NULL;
-    else
-        r->hosted = leads_to_training(v, r);
-}
-
-static const struct job_store *store_of(const struct job_view *v, const struct job_run *r)
-{
-    if (job_run_object(r)->type == KUBE_CONFIG_MAP && !r->found)
-        return NULL; /* it is not known whose pods run the script */
-    if (r->local)
-        return job_store_in(v, r->container->pods);
-    if (!r->found)
-        return NULL;
-    return r->target.pods != NULL ? job_server_in(v, r->target.pods)
-                                  : job_server_behind(v, r->target.service);
-}
-
 static bool is_yes(const char *text)
 {
     return *text != '\0' && strcmp(text, "0") != 0;
@@ -430,8 +361,8 @@ static void conclude(struct job_view *v, struct job_run *r)
     split_endpoint(&v->bundle->arena, r);
     if (strcmp(r->backend, "static") == 0 && !is_set(r, TORCHRUN_RDZV_ENDPOINT) && !r->standalone)
         find_master(v, r);
-    find_store(v, r);
-    r->store = store_of(v, r);
+    r->local = is_local(r->host);
+    r->own_name = is_own_name(&r->settings[TORCHRUN_RDZV_ENDPOINT].value);
 }
 
 void job_read_settings(struct job_scope *scope, struct job_run *r)

@@ -1,5 +1,5 @@
 /* Prints the view of a bundle as JSON. */
-#include "deploy/kube/job_show.h"
+#include "deploy/kube/job_view.h"
 
 #include "deploy/yaml/yaml_write.h"
 

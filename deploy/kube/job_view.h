@@ -6,6 +6,8 @@
 #include "deploy/kube/kube_view.h"
 #include "deploy/kube/torchrun_args.h"
 
+#include <stdio.h>
+
 /* From the weakest to the strongest. */
 enum job_from {
     JOB_FROM_NOWHERE,
@@ -220,3 +222,9 @@ bool job_relay_upstream(struct job_view *v, const struct job_store *relay, size_
 const struct job_store *job_store_behind(struct job_view *v, const struct job_store *s);
 /* The space that a relay uses; false: it is not written, and so `default`. */
 bool job_relay_space(struct job_view *v, const struct job_store *relay, struct job_setting *out);
+
+/* --- For users to read, and for tests to compare. --- */
+
+/* Prints JSON: each run with its backend, endpoint, id, nodes and the target of its endpoint, and
+ * each store with the ports at which it serves clients. */
+void job_show(FILE *out, struct job_view *v);

@@ -1,5 +1,5 @@
 /* A hash table of lists. See kube_index.h for the contract. */
-#include "deploy/kube/kube_index.h"
+#include "deploy/kube/kube_view.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Finds the owners of objects in their bundle. See kube_owner.h for the contract. */
-#include "deploy/kube/kube_owner.h"
+#include "deploy/kube/kube_view.h"
 
 #include <string.h>
 

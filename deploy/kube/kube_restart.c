@@ -1,7 +1,5 @@
 /* Which of its pods a job starts again after a failure. See kube_restart.h for the contract. */
-#include "deploy/kube/kube_restart.h"
-
-#include "deploy/kube/kube_owner.h"
+#include "deploy/kube/kube_view.h"
 
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* Knows the kinds of objects, and opens the lists and AppWrappers around them. */
 #include "deploy/kube/kube_view.h"
 
-#include "deploy/kube/kube_template.h"
 #include "deploy/yaml/arena.h"
 
 #include <stdlib.h>
@@ -120,6 +119,99 @@ const char *kube_print(struct arena *a, const struct yaml_node *node)
 
     print(&b, node);
     return b.text;
+}
+
+/* --- What a container finds at a path. --- */
+
+const struct yaml_node *kube_mount_of(const struct kube_container *container, const char *path)
+{
+    const struct yaml_node *mounts = kube_get(container->node, "volumeMounts"), *best = NULL;
+    size_t best_len = 0;
+
+    for (size_t i = 0; i < yaml_length(mounts); i++) {
+        const char *at = kube_text(mounts->items[i], "mountPath");
+        size_t len = strlen(at);
+
+        while (len > 0 && at[len - 1] == '/')
+            len--;
+        if (len > best_len && strncmp(path, at, len) == 0 &&
+            (path[len] == '\0' || path[len] == '/')) {
+            best = mounts->items[i];
+            best_len = len;
+        }
+    }
+    return best;
+}
+
+const struct yaml_node *kube_secret_at(const struct kube_container *container, const char *path)
+{
+    const struct yaml_node *volumes = kube_get(container->pods->spec, "volumes");
+    const char *name = kube_text(kube_mount_of(container, path), "name");
+
+    return kube_get(kube_item(volumes, "name", name), "secret");
+}
+
+/* --- Files with placeholders. --- */
+
+/* What stands under these keys may have variables of its own: of a shell, of Kubernetes, of a
+ * program that reads the file. */
+static bool may_have_variables(const char *key)
+{
+    static const char *const keys[] = {
+        "command",     "args",        "env",    "value",    "data",   "stringData",
+        "annotations", "binaryData",  "exec",   "manifest", "script", "source",
+        "rule",        "subPathExpr", "config", "content",  NULL};
+
+    return text_is_one_of(key, keys);
+}
+
+/* {{ NAME }} in quotes: the file is YAML before helm or a user renders it, too. */
+static bool has_braces(const char *text)
+{
+    const char *start = strstr(text, "{{");
+
+    return start != NULL && strstr(start + 2, "}}") != NULL;
+}
+
+/* $NAME or ${NAME}. */
+static bool has_dollar(const char *text)
+{
+    for (const char *p = strchr(text, '$'); p != NULL; p = strchr(p + 1, '$')) {
+        const char *name = p + 1 + (p[1] == '{');
+        size_t len = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+
+        if (p > text && p[-1] == '$')
+            continue;
+        if (len > 1 && (*name < '0' || *name > '9') && (p[1] != '{' || name[len] == '}'))
+            return true;
+    }
+    return false;
+}
+
+static const struct yaml_node *find_placeholder(const struct yaml_node *n, const char *key)
+{
+    const struct yaml_node *found = NULL;
+
+    if (n == NULL || n->alias || may_have_variables(key))
+        return NULL;
+    if (n->kind == YAML_SCALAR)
+        return has_dollar(n->text) || has_braces(n->text) ? n : NULL;
+    for (size_t i = 0; i < n->count && found == NULL; i++) {
+        if (n->kind == YAML_SEQUENCE)
+            found = find_placeholder(n->items[i], key);
+        else
+            found = find_placeholder(n->pairs[i].value, n->pairs[i].key->text);
+    }
+    return found;
+}
+
+const struct yaml_node *kube_find_placeholder(const struct yaml_file *file)
+{
+    const struct yaml_node *found = NULL;
+
+    for (size_t i = 0; i < file->count && found == NULL; i++)
+        found = find_placeholder(file->docs[i].root, "");
+    return found;
 }
 
 /* --- Objects. --- */

@@ -3,12 +3,34 @@
  * of the wrong type. */
 #pragma once
 
-#include "deploy/kube/kube_index.h"
 #include "deploy/yaml/arena.h"
 #include "deploy/yaml/yaml_doc.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+
+/* --- Numbers by a pair of texts, in the order in which they were added. --- */
+
+struct kube_index_entry;
+
+struct kube_index {
+    struct kube_index_entry **buckets;
+    size_t bucket_count, count;
+};
+
+/* What was added to one pair, in that order; it moves when more is added to the pair. */
+struct kube_hits {
+    const size_t *list;
+    size_t count;
+};
+
+/* The texts are copied. */
+void kube_index_add(struct arena *a, struct kube_index *i, const char *scope, const char *name,
+                    size_t value);
+struct kube_hits kube_index_find(const struct kube_index *i, const char *scope, const char *name,
+                                 size_t name_len);
+
+/* --- Objects. --- */
 
 enum kube_type {
     KUBE_OTHER,
@@ -211,3 +233,34 @@ const char *kube_base_name(const char *path);
  * unless that is NULL); -1 if unknown. */
 long kube_port_number(const struct yaml_node *port, const struct kube_pods *p,
                       const struct kube_container *only);
+
+/* --- Objects that controllers made of others. --- */
+
+/* The reference of an object to the controller that made it, or NULL. */
+const struct yaml_node *kube_controller(const struct kube_object *o);
+
+/* A cluster prints a job beside the Pods and Services that its controller made of it. These say
+ * again what the job says, so they would be second users of its names and ids. An object stays if
+ * the bundle does not show what its owner makes. Call it between kube_add_file() and
+ * kube_find_pods(). The result is the number of objects that were left out. */
+size_t kube_drop_made(struct kube_bundle *b);
+
+/* --- What happens after a container of a pod has failed. --- */
+
+enum kube_restart {
+    KUBE_RESTART_UNKNOWN, /* the manifests do not say it */
+    KUBE_RESTART_NONE,    /* the pod stays failed, or ends its job */
+    KUBE_RESTART_ALONE,   /* the container, or a new pod, starts, and the other pods go on */
+    KUBE_RESTART_ALL,     /* the controller ends the other pods, too */
+};
+
+/* By the restartPolicy of the pods, and by the controller and its limits. The exit code is that of
+ * torchrun after a failed worker: 1. */
+enum kube_restart kube_restart_of(const struct kube_pods *p);
+
+/* --- Files that something fills in before they are applied, as envsubst does: `name: ${JOB}`. ---
+ */
+
+/* The first placeholder at a place where no shell and no Kubernetes would replace it; NULL: there
+ * is none, and every $NAME of the file is what it says. */
+const struct yaml_node *kube_find_placeholder(const struct yaml_file *file);

@@ -1,6 +1,6 @@
 /* The verb rewrite: reads arguments and files, and prints or saves them with rdzvd instead of an
  * etcd or of the store in worker 0. */
-#include "deploy/kube/job_show.h"
+#include "deploy/kube/job_view.h"
 #include "deploy/rewrite/atomic_save.h"
 #include "deploy/rewrite/rewrite_engine.h"
 #include "deploy/rewrite/rewrite_function.h"

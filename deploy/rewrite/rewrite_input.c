@@ -1,7 +1,7 @@
 /* Reads the files, with the same view of them as check. */
 #include "deploy/rewrite/rewrite_input.h"
 
-#include "deploy/kube/kube_owner.h"
+#include "deploy/kube/kube_view.h"
 
 #include <stdlib.h>
 #include <string.h>

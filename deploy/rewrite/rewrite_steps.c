@@ -2,7 +2,7 @@
  * change. */
 #include "deploy/rewrite/rewrite_steps.h"
 
-#include "deploy/kube/kube_owner.h"
+#include "deploy/kube/kube_view.h"
 
 #include <stdlib.h>
 #include <string.h>
