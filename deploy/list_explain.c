@@ -253,3 +253,7 @@ const struct verb verb_explain = {
     .arguments = "@settings @rules",
     .run = run_explain,
 };
+
+const struct verb *const verbs[] = {&verb_emit,  &verb_import, &verb_rewrite,
+                                    &verb_check, &verb_list,   &verb_explain};
+const size_t verb_count = sizeof verbs / sizeof *verbs;

@@ -1,5 +1,7 @@
 /* The verb import: reads manifests, and prints the user file of a job in them. */
-#include "deploy/import/import_engine.h"
+#include "deploy/import/import.h"
+
+#include "deploy/emit/emit_job.h"
 #include "deploy/verbs.h"
 #include "deploy/yaml/options.h"
 #include "deploy/yaml/yaml_write.h"
@@ -8,6 +10,48 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+bool import_look(struct importer *m)
+{
+    for (size_t i = 0; i < m->file_count; i++)
+        kube_add_file(&m->bundle, &m->files[i]);
+    if (m->bundle.overflow) {
+        options_error(m->diag, "more than %d objects, all files together: name fewer files",
+                      KUBE_OBJECTS_MAX);
+        return false;
+    }
+    kube_drop_made(&m->bundle);
+    kube_find_pods(&m->bundle);
+    job_find(&m->jobs, &m->bundle);
+    return true;
+}
+
+/* What emit makes of the settings, which are printed after that: if it refuses them, its errors
+ * name their places in the manifest. */
+static bool is_emitted(struct importer *m)
+{
+    struct userfile user = {.settings = m->settings, .first = m->files[0].name};
+    struct emit_options options = {.input_format = "own"};
+    struct emit_job job;
+    struct diag said = {0};
+    bool made = emit_job_make(&job, &user, &options, &said);
+
+    if (!made)
+        diag_append(m->diag, &said);
+    else if (import_compare(m, job.documents) == 0)
+        diag_note(m->diag, NULL, (struct yaml_mark){0},
+                  "emit gives all of the job back, with the rendezvous as the user file has it");
+    diag_free(&said);
+    emit_job_free(&job);
+    return made;
+}
+
+bool import_run(struct importer *m)
+{
+    return import_job(m) && is_emitted(m);
+}
+
+/* --- The verb. --- */
 
 static const struct verb_option import_options[] = {
     {"job", 'j', false, "NAME", "the job, if the files have several", NULL},

@@ -1,6 +1,6 @@
 /* Takes the options of the rendezvous out of a command: emit writes them as variables, and an
  * option would win over these. */
-#include "deploy/import/import_command.h"
+#include "deploy/import/import.h"
 
 #include "deploy/kube/kube_view.h"
 #include "deploy/yaml/arena.h"

@@ -1,13 +1,184 @@
 /* Walks the old object beside the one that emit makes, field by field. The rendezvous is left out:
- * it is what an import changes. */
-#include "deploy/import/import_compare.h"
-
-#include "deploy/import/import_numbers.h"
+ * it is what an import changes. Numbers are compared as what they come to: emit may write them
+ * elsewhere than the manifest did. */
+#include "deploy/import/import.h"
 
 #include <string.h>
 
 #define NOTES_MAX 40
 #define DEPTH_MAX 100
+
+/* What emit makes of the settings, read as any manifest is. */
+struct import_made {
+    struct kube_bundle bundle;
+    struct job_view jobs;
+    const struct job_run *run; /* of the workers; NULL: emit makes no torchrun that is visible */
+};
+
+/* --- What emit makes. --- */
+
+/* The documents outlive it. */
+static void made_read(struct import_made *made, const struct importer *m,
+                      const struct yaml_node *documents)
+{
+    struct yaml_file file = {.name = "", .count = yaml_length(documents)};
+
+    *made = (struct import_made){0};
+    file.docs = arena_alloc(&made->bundle.arena, (file.count + 1) * sizeof *file.docs);
+    for (size_t i = 0; i < file.count; i++)
+        file.docs[i] = (struct yaml_doc){.root = documents->items[i]};
+    kube_add_file(&made->bundle, &file);
+    kube_find_pods(&made->bundle);
+    job_find(&made->jobs, &made->bundle);
+    for (size_t i = 0; i < made->jobs.count && made->run == NULL; i++) {
+        const struct kube_object *o = job_run_object(made->jobs.runs[i]);
+
+        if (o->type != KUBE_RUNTIME && strcmp(o->name, m->job->name) == 0)
+            made->run = import_workers_run(&made->jobs, o);
+    }
+}
+
+static void made_free(struct import_made *made)
+{
+    kube_free(&made->bundle);
+}
+
+/* --- The fields. --- */
+
+/* Whether compare_numbers() sees to this field. */
+static bool is_number(const struct importer *m, const struct yaml_node *within, const char *key)
+{
+    static const char *const of_policy[] = {"nProcPerNode", "minReplicas", "maxReplicas",
+                                            "maxRestarts", NULL};
+
+    if (strcmp(key, "nprocPerNode") == 0 || strcmp(key, "minAvailable") == 0)
+        return true;
+    return text_is_one_of(key, of_policy) && within == kube_get(m->job->spec, "elasticPolicy");
+}
+
+/* --- What torchrun is told. --- */
+
+static const char *nodes_text(struct importer *m, const struct job_run *r)
+{
+    return r->nodes_min == r->nodes_max
+               ? arena_text(&m->arena, "%ld", r->nodes_max)
+               : arena_text(&m->arena, "%ld to %ld", r->nodes_min, r->nodes_max);
+}
+
+static size_t compare_nodes(struct importer *m, const struct job_run *made)
+{
+    const struct job_run *old = m->run;
+
+    if (old->nodes_min < 0 || old->nodes_max < 0 ||
+        (old->nodes_min == made->nodes_min && old->nodes_max == made->nodes_max))
+        return 0;
+    import_note(m, import_place(m, TORCHRUN_NNODES),
+                "torchrun runs on %s nodes here, and on %s in the job that emit makes: set "
+                "`nodes` or `numPods`",
+                nodes_text(m, old), nodes_text(m, made));
+    return 1;
+}
+
+/* What torchrun takes if nothing is said. */
+static const char *value_of(const struct job_run *r, enum torchrun_option option)
+{
+    const struct job_setting *s = &r->settings[option];
+
+    if (s->from != JOB_FROM_NOWHERE)
+        return s->value.text;
+    return option == TORCHRUN_MAX_RESTARTS ? "0" : "1";
+}
+
+static size_t compare_option(struct importer *m, const struct job_run *made,
+                             enum torchrun_option option, const char *what, const char *setting)
+{
+    const struct job_setting *old = &m->run->settings[option], *new = &made->settings[option];
+
+    if ((old->from != JOB_FROM_NOWHERE && !old->value.known) ||
+        (new->from != JOB_FROM_NOWHERE && !new->value.known) ||
+        strcmp(value_of(m->run, option), value_of(made, option)) == 0)
+        return 0;
+    import_note(m, import_place(m, option),
+                "torchrun has %s %s here, and %s in the job that emit makes: set `%s`",
+                value_of(m->run, option), what, value_of(made, option), setting);
+    return 1;
+}
+
+/* --- The gang. --- */
+
+/* For how many of the pods that train the scheduler waits. */
+struct gang {
+    const struct yaml_node *node, *task_node; /* NULL: nothing is written */
+    long of_job, of_tasks;
+};
+
+static const char *gang_path(const struct kube_object *top)
+{
+    return top->type == KUBE_VOLCANO_JOB ? "minAvailable"
+           : top->type == KUBE_MCAD      ? "schedulingSpec.minAvailable"
+                                         : NULL;
+}
+
+/* Without a number Volcano waits for all pods of a task, and for all that its tasks want. */
+static struct gang find_gang(struct job_view *jobs, const struct kube_object *job)
+{
+    const struct kube_object *top = kube_top(job);
+    const char *path = gang_path(top);
+    struct gang g = {0};
+    long written = path == NULL ? 0 : kube_int(top->spec, path, 0), stores = 0;
+
+    if (path == NULL)
+        return g;
+    g.node = written > 0 ? kube_get(top->spec, path) : NULL;
+    for (size_t i = 0; i < jobs->bundle->pod_count; i++) {
+        const struct kube_pods *p = jobs->bundle->pods[i];
+        long least = kube_int(p->part, "minAvailable", 0);
+
+        if (kube_top(p->object) != top)
+            continue;
+        if (import_is_only_store(jobs, p)) {
+            stores += p->replicas;
+            continue;
+        }
+        if (g.task_node == NULL && least > 0)
+            g.task_node = kube_get(p->part, "minAvailable");
+        g.of_tasks += least > 0 ? least : p->replicas;
+    }
+    g.of_job = written > 0 ? written - stores : g.of_tasks;
+    return g;
+}
+
+static size_t compare_gangs(struct importer *m, struct import_made *made)
+{
+    struct gang old = find_gang(&m->jobs, m->job),
+                new = find_gang(&made->jobs, job_run_object(made->run));
+    bool whole = old.node != NULL && old.of_job != new.of_job;
+
+    if (new.node == NULL || !(whole || (old.task_node != NULL && old.of_tasks != new.of_tasks)))
+        return 0;
+    import_note(m, whole ? old.node : old.task_node,
+                "the scheduler waits for %ld training pods of the %s here, and for %ld in the job "
+                "that emit makes: no setting but `nodes` says this, so change minAvailable in what "
+                "emit prints",
+                whole ? old.of_job : old.of_tasks, whole ? "job" : "tasks",
+                whole ? new.of_job : new.of_tasks);
+    return 1;
+}
+
+/* Notes each number that emit changes: nodes, processes of a node, restarts, and the pods that a
+ * scheduler waits for. Returns how many. */
+static size_t compare_numbers(struct importer *m, struct import_made *made)
+{
+    if (made->run == NULL)
+        return 0;
+    return compare_nodes(m, made->run) +
+           compare_option(m, made->run, TORCHRUN_NPROC_PER_NODE, "processes on a node",
+                          "procsPerNode") +
+           compare_option(m, made->run, TORCHRUN_MAX_RESTARTS, "restarts", "restarts") +
+           compare_gangs(m, made);
+}
+
+/* --- Field by field. --- */
 
 struct comparison {
     struct importer *m;
@@ -18,7 +189,7 @@ struct comparison {
 /* What a setting says, and emit writes in another place or under another name. */
 static bool is_said_otherwise(struct importer *m, const struct yaml_node *within, const char *key)
 {
-    if (import_is_number(m, within, key))
+    if (is_number(m, within, key))
         return true;
     if (strcmp(key, "kueue.x-k8s.io/queue-name") == 0)
         return true; /* at the object that Kueue admits */
@@ -252,7 +423,7 @@ size_t import_compare(struct importer *m, const struct yaml_node *documents)
 {
     struct comparison c = {.m = m};
 
-    import_made_read(&c.made, m, documents);
+    made_read(&c.made, m, documents);
     compare_job(&c);
     compare_wrapper(&c);
     for (size_t i = 0; i < m->bundle.count; i++) {
@@ -266,8 +437,8 @@ size_t import_compare(struct importer *m, const struct yaml_node *documents)
         import_note(m, m->job->node,
                     "emit does not give back %zu more fields: see `rdzv-manifest emit --diff`",
                     c.count - NOTES_MAX);
-    c.count += import_compare_numbers(m, &c.made);
+    c.count += compare_numbers(m, &c.made);
     note_others(&c);
-    import_made_free(&c.made);
+    made_free(&c.made);
     return c.count;
 }

@@ -1,9 +1,7 @@
 /* The settings of a job: first those that have a name, then the rest of the pod and of its
  * container as patches. */
-#include "deploy/import/import_job.h"
+#include "deploy/import/import.h"
 
-#include "deploy/import/import_command.h"
-#include "deploy/import/import_store.h"
 #include "deploy/kube/rdzv_conf.h"
 #include "deploy/yaml/options.h"
 

@@ -1,5 +1,5 @@
-/* The store's pod and its flags that name an etcd cluster and Secrets. See import_store.h. */
-#include "deploy/import/import_store.h"
+/* The store's pod and its flags that name an etcd cluster and Secrets. */
+#include "deploy/import/import.h"
 
 #include "deploy/kube/rdzv_conf.h"
 

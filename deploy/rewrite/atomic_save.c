@@ -1,5 +1,5 @@
 /* Saves a file by a temporary file beside it, fsync, a hard link as the backup, and rename. */
-#include "deploy/rewrite/atomic_save.h"
+#include "deploy/rewrite/rewrite.h"
 
 #include <errno.h>
 #include <fcntl.h>

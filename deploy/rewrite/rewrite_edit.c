@@ -1,14 +1,21 @@
 /* Edits the bytes between the marks of nodes, and looks for what has no marks in the text around
- * them: dashes, commas, line ends, comments after a value. */
+ * them: dashes, commas, line ends, comments after a value. A file gets its new text if all its
+ * edits are safe. */
 #include "deploy/rewrite/rewrite_edit.h"
+
+#include "deploy/yaml/yaml_position.h"
+#include "deploy/yaml/yaml_write.h"
 
 #include <string.h>
 
-#include "deploy/rewrite/rewrite_edit_internal.h"
-#include "deploy/yaml/yaml_write.h"
+static bool edit_is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
 
-void edit_bytes(struct rewrite *w, struct rewrite_file *f, size_t at, size_t len, const char *text,
-                size_t text_len)
+/* Replaces `len` bytes of the file by the text, which is copied. */
+static void edit_bytes(struct rewrite *w, struct rewrite_file *f, size_t at, size_t len,
+                       const char *text, size_t text_len)
 {
     text_edits_add(&f->edits, &w->arena, at, len, text, text_len);
 }
@@ -20,7 +27,7 @@ static void insert(struct rewrite *w, struct rewrite_file *f, size_t at, const s
 
 /* --- Where lines begin and end. --- */
 
-size_t edit_line_start(const struct rewrite_file *f, size_t at)
+static size_t edit_line_start(const struct rewrite_file *f, size_t at)
 {
     while (at > 0 && f->yaml.bytes[at - 1] != '\n')
         at--;
@@ -89,7 +96,8 @@ static void insert_lines(struct rewrite *w, struct rewrite_file *f, size_t at, s
     insert(w, f, at, &text);
 }
 
-bool edit_refuse_alias(struct rewrite *w, const struct yaml_node *n)
+/* True, with an error in the diag: other places share the value. */
+static bool edit_refuse_alias(struct rewrite *w, const struct yaml_node *n)
 {
     if (n->alias)
         rewrite_error(w, n, "this value is an alias, which stands for others too: write it out");
@@ -390,4 +398,345 @@ void edit_add_documents(struct rewrite *w, const struct yaml_doc *before, const 
     if (!before->marked)
         add_block(f, &out, "---\n", 0, "");
     insert(w, f, at == 0 && bom ? 3 : at, &out);
+}
+
+/* --- Scalars, and parts of them, in the style of the old ones. --- */
+
+static bool refuse_anchor(struct rewrite *w, const struct yaml_node *n)
+{
+    if (n->anchor != NULL)
+        rewrite_error(w, n, "this value has an anchor, and others may share it: write it out");
+    return n->anchor != NULL;
+}
+
+/* After `!!tag `, which stays. */
+static size_t content_start(const struct rewrite_file *f, const struct yaml_node *n)
+{
+    size_t at = n->start.offset;
+
+    if (n->tag == NULL || f->yaml.bytes[at] != '!')
+        return at;
+    while (at < n->end.offset && !edit_is_space(f->yaml.bytes[at]))
+        at++;
+    while (at < n->end.offset && edit_is_space(f->yaml.bytes[at]))
+        at++;
+    return at;
+}
+
+/* A number replaces a number, a boolean replaces a boolean. */
+static bool is_same_type(const struct yaml_node *n, const char *text)
+{
+    struct yaml_node plain = {.kind = YAML_SCALAR, .style = YAML_PLAIN, .text = text};
+
+    plain.len = strlen(text);
+    return n->style == YAML_PLAIN && yaml_type(n) == yaml_type(&plain) &&
+           yaml_type(n) != YAML_STRING;
+}
+
+void edit_value(struct rewrite *w, const struct yaml_node *n, const char *text)
+{
+    struct rewrite_file *f = rewrite_file_of(w, n);
+    struct buf out = {.arena = &w->arena};
+    size_t start = content_start(f, n);
+
+    if (edit_refuse_alias(w, n) || refuse_anchor(w, n))
+        return;
+    if (n->kind == YAML_SCALAR && n->len == 0 && n->start.offset == n->end.offset) {
+        buf_print(&out, " %s", scalar_text(&w->arena, text));
+    } else if (n->style == YAML_SINGLE && strpbrk(text, "'\n") == NULL) {
+        buf_print(&out, "'%s'", text);
+    } else if (n->style == YAML_DOUBLE) {
+        buf_add(&out, "\"", 1);
+        scalar_add_quoted(&out, text);
+        buf_add(&out, "\"", 1);
+    } else {
+        buf_print(&out, "%s", is_same_type(n, text) ? text : scalar_text(&w->arena, text));
+        if ((n->style == YAML_LITERAL || n->style == YAML_FOLDED) &&
+            f->yaml.bytes[n->end.offset - 1] == '\n')
+            buf_add(&out, f->eol, strlen(f->eol));
+    }
+    edit_bytes(w, f, start, n->end.offset - start, out.text, out.len);
+}
+
+/* The indentation of the line of a block scalar that has the offset. */
+static size_t indent_at(const struct rewrite_file *f, size_t at)
+{
+    size_t start = edit_line_start(f, at), n = 0;
+
+    while (f->yaml.bytes[start + n] == ' ')
+        n++;
+    return n;
+}
+
+/* ` \`, the newline and the blanks after it become one blank. */
+static void add_folded(struct buf *out, const char *text, enum yaml_style style)
+{
+    for (; *text != '\0'; text++) {
+        if (text[0] == '\\' && text[1] == '\n') {
+            text++;
+            while (text[1] == ' ' || text[1] == '\t')
+                text++;
+            if (out->len > 0 && out->text[out->len - 1] == ' ')
+                continue;
+            buf_add(out, " ", 1);
+        } else if (style == YAML_SINGLE && *text == '\'') {
+            buf_add(out, "''", 2);
+        } else {
+            buf_add(out, *text == '\n' ? " " : text, 1);
+        }
+    }
+}
+
+/* The indentation of the value is that of its line, less what the value itself has there. */
+static size_t block_indent(const struct rewrite_file *f, const struct yaml_node *n, size_t at,
+                           size_t offset)
+{
+    size_t start = at, own = 0, all;
+
+    while (start > 0 && n->text[start - 1] != '\n')
+        start--;
+    while (n->text[start + own] == ' ')
+        own++;
+    all = indent_at(f, offset);
+    return all > own ? all - own : 0;
+}
+
+/* The line ends from here on, with the blanks around them; *newlines is how many they are. */
+static size_t fold_length(const char *bytes, size_t len, size_t *newlines)
+{
+    size_t n = 0;
+
+    *newlines = 0;
+    for (; n < len && edit_is_space(bytes[n]); n++)
+        *newlines += bytes[n] == '\n';
+    return n;
+}
+
+/* Whether the bytes of the source are those of the value. Escapes are fine, because their source is
+ * known; in quotes a line end is a blank, and more of them are one line end less. */
+static bool is_exact(const struct rewrite_file *f, const struct yaml_node *n, size_t start,
+                     size_t end, size_t from, size_t to)
+{
+    const char *bytes = f->yaml.bytes;
+
+    if (n->style == YAML_DOUBLE || n->style == YAML_LITERAL)
+        return end >= start;
+    while (start < end && from < to) {
+        size_t newlines, fold = fold_length(bytes + start, end - start, &newlines);
+
+        if (n->style == YAML_SINGLE && newlines > 0) {
+            start += fold;
+            if (newlines == 1 && n->text[from++] != ' ')
+                return false;
+            for (; newlines > 1; newlines--) {
+                if (from == to || n->text[from++] != '\n')
+                    return false;
+            }
+            continue;
+        }
+        if (bytes[start] != n->text[from++])
+            return false;
+        start += n->style == YAML_SINGLE && bytes[start] == '\'' ? 2 : 1;
+    }
+    return start == end && from == to;
+}
+
+void edit_part(struct rewrite *w, const struct yaml_node *n, size_t from, size_t to,
+               const char *text)
+{
+    struct rewrite_file *f = rewrite_file_of(w, n);
+    struct buf out = {.arena = &w->arena};
+    size_t start, end;
+
+    if (edit_refuse_alias(w, n) || refuse_anchor(w, n))
+        return;
+    start = scalar_position(&f->yaml, n, from).offset;
+    end = to == from ? start : scalar_position(&f->yaml, n, to).offset;
+    if (!is_exact(f, n, start, end, from, to)) {
+        rewrite_error(w, n,
+                      "the words to be changed stand on folded lines: write the text as a "
+                      "block with |");
+        return;
+    }
+    if (n->style == YAML_LITERAL) {
+        size_t indent = block_indent(f, n, from, start);
+
+        for (const char *p = text; *p != '\0'; p++) {
+            if (*p == '\n') {
+                buf_add(&out, f->eol, strlen(f->eol));
+                buf_spaces(&out, p[1] == '\n' ? 0 : indent);
+            } else {
+                buf_add(&out, p, 1);
+            }
+        }
+    } else if (n->style == YAML_DOUBLE) {
+        scalar_add_quoted(&out, text);
+    } else {
+        add_folded(&out, text, n->style);
+    }
+    edit_bytes(w, f, start, end - start, out.text == NULL ? "" : out.text, out.len);
+}
+
+/* --- The new text: anchors. --- */
+
+static bool is_use(const struct yaml_node *anchored, const struct yaml_node *n)
+{
+    return n == anchored || (n->alias && n->kind == anchored->kind && n->file == anchored->file &&
+                             (n->kind == YAML_MAPPING    ? n->pairs == anchored->pairs
+                              : n->kind == YAML_SEQUENCE ? n->items == anchored->items
+                                                         : n->text == anchored->text));
+}
+
+/* How often the node stands in the tree: at its anchor and at every alias. */
+static size_t count_uses(const struct yaml_node *anchored, const struct yaml_node *n)
+{
+    size_t count = 0;
+
+    if (n == NULL || is_use(anchored, n))
+        return n != NULL;
+    for (size_t i = 0; n->kind != YAML_SCALAR && !n->alias && i < n->count; i++)
+        count += count_uses(anchored, n->kind == YAML_SEQUENCE ? n->items[i] : n->pairs[i].value);
+    return count;
+}
+
+static bool is_moved_job(const struct rewrite *w, const struct kube_object *o)
+{
+    for (size_t i = 0; i < w->moved_count; i++) {
+        if (w->moved[i] == o)
+            return true;
+    }
+    return false;
+}
+
+/* The uses of the node that belong to containers that start torch. */
+static size_t count_good(const struct rewrite *w, const struct kube_pods *p,
+                         const struct yaml_node *anchored)
+{
+    struct job_view_runs runs = job_runs_in(&w->jobs, p);
+    const struct kube_container *last = NULL;
+    size_t count = 0;
+
+    for (size_t i = 0; i < runs.count; i++) {
+        const struct kube_container *c = runs.list[i]->container;
+
+        if (count_uses(c->node, anchored) > 0) /* all of the container, or more */
+            return count_uses(anchored, p->part);
+        if (c != last)
+            count += count_uses(anchored, c->node);
+        last = c;
+    }
+    return count;
+}
+
+/* Every place with the node is in containers of moved jobs that start torch: what one of them
+ * needs, all need. */
+static bool need_all_the_same(const struct rewrite *w, const struct rewrite_file *f,
+                              const struct yaml_node *anchored)
+{
+    size_t uses = 0, good = 0;
+
+    for (size_t i = 0; i < f->yaml.count; i++)
+        uses += count_uses(anchored, f->yaml.docs[i].root);
+    for (size_t i = 0; i < w->bundle.pod_count; i++) {
+        const struct kube_pods *p = w->bundle.pods[i];
+
+        if (is_moved_job(w, p->object) && p->part->file == anchored->file)
+            good += count_good(w, p, anchored);
+    }
+    return uses == good;
+}
+
+/* An edit inside of an anchored node changes all places with *name; an edit around it would leave
+ * these without the anchor. */
+static void check_shared(struct rewrite *w, const struct rewrite_file *f, const struct yaml_node *n)
+{
+    if (n->alias)
+        return;
+    for (size_t i = 0; n->anchor != NULL && i < f->edits.count; i++) {
+        const struct text_edit *e = &f->edits.list[i];
+        size_t from = n->start.offset, to = n->end.offset;
+
+        if (e->at < to && e->at + e->len > from && !(e->at <= from && e->at + e->len >= to) &&
+            !need_all_the_same(w, f, n)) {
+            rewrite_error(w, n,
+                          "&%s is shared by every *%s, and would have to be changed for one "
+                          "of them: write it out",
+                          n->anchor, n->anchor);
+            return;
+        }
+    }
+    for (size_t i = 0; n->kind != YAML_SCALAR && i < n->count; i++) {
+        if (n->kind == YAML_SEQUENCE)
+            check_shared(w, f, n->items[i]);
+        else if (!n->pairs[i].merged)
+            check_shared(w, f, n->pairs[i].value);
+    }
+}
+
+/* A value with the braces of a template is not known yet. Comments may contain them. */
+static void check_templates(struct rewrite *w, const struct rewrite_file *f,
+                            const struct yaml_node *n)
+{
+    for (size_t i = 0; n->kind == YAML_SCALAR && i < f->edits.count; i++) {
+        const struct text_edit *e = &f->edits.list[i];
+        size_t from = e->at > n->start.offset ? e->at : n->start.offset;
+        size_t to = e->at + e->len < n->end.offset ? e->at + e->len : n->end.offset;
+
+        if (from < to && memmem(f->yaml.bytes + from, to - from, "{{", 2) != NULL) {
+            rewrite_error(w, n,
+                          "this is a template: render it first (helm template), and rewrite "
+                          "what comes out");
+            return;
+        }
+    }
+    for (size_t i = 0; n->kind != YAML_SCALAR && !n->alias && i < n->count; i++)
+        check_templates(w, f, n->kind == YAML_SEQUENCE ? n->items[i] : n->pairs[i].value);
+}
+
+/* --- The new text itself. --- */
+
+static struct yaml_mark mark_of(const struct rewrite_file *f, size_t offset)
+{
+    return yaml_mark_forward((struct yaml_mark){0, 1, 1}, f->yaml.bytes, offset);
+}
+
+/* The result must be YAML again. If it is not, rewrite misunderstood the file. */
+static bool is_still_yaml(struct rewrite *w, struct rewrite_file *f)
+{
+    struct diag d = {0};
+    bool ok = yaml_file_parse(&f->again, f->path, f->result.bytes, f->result.len, &d);
+
+    if (!ok)
+        diag_error(w->diag, f->yaml.name, mark_of(f, f->result.regions[0].old_start),
+                   "the edits do not fit this text (line %u would be: %s): write it in a plainer "
+                   "style",
+                   d.entries[0].mark.line, d.entries[0].text);
+    diag_free(&d);
+    return ok;
+}
+
+static bool contains(const struct rewrite_file *f, const char *text)
+{
+    return memmem(f->yaml.bytes, f->yaml.len, text, strlen(text)) != NULL;
+}
+
+bool edit_apply(struct rewrite *w, struct rewrite_file *f)
+{
+    bool anchors = contains(f, "&"), templates = contains(f, "{{");
+    size_t where;
+
+    for (size_t i = 0; f->edits.count > 0 && i < f->yaml.count; i++) {
+        if (anchors && f->yaml.docs[i].root != NULL)
+            check_shared(w, f, f->yaml.docs[i].root);
+        if (templates && f->yaml.docs[i].root != NULL)
+            check_templates(w, f, f->yaml.docs[i].root);
+    }
+    if (w->diag->errors > 0)
+        return false;
+    if (!text_edits_apply(&f->edits, &w->arena, f->yaml.bytes, f->yaml.len, &f->result, &where)) {
+        diag_error(w->diag, f->yaml.name, mark_of(f, where),
+                   "two changes meet here: write what stands here on lines of its own");
+        return false;
+    }
+    return f->result.count == 0 || is_still_yaml(w, f);
 }

@@ -1,8 +1,7 @@
 /* Recognises an etcd, refuses those that rdzvd cannot replace, and edits the objects around it. */
-#include "deploy/rewrite/rewrite_etcd.h"
+#include "deploy/rewrite/rewrite_plan.h"
 
 #include "deploy/rewrite/rewrite_edit.h"
-#include "deploy/rewrite/rewrite_refers.h"
 #include "deploy/rewrite/store_settings.h"
 
 #include <string.h>

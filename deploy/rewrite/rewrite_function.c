@@ -1,5 +1,5 @@
 /* Reads functionConfig, and writes FunctionResults. */
-#include "deploy/rewrite/rewrite_function.h"
+#include "deploy/rewrite/rewrite.h"
 
 #include "deploy/rewrite/store_settings.h"
 #include "deploy/yaml/yaml_write.h"

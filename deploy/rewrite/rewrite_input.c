@@ -106,3 +106,8 @@ struct rewrite_file *rewrite_file_of(const struct rewrite *w, const struct yaml_
     }
     return NULL;
 }
+
+bool rewrite_changed(const struct rewrite_file *f)
+{
+    return f->result.len != f->yaml.len || memcmp(f->result.bytes, f->yaml.bytes, f->yaml.len) != 0;
+}

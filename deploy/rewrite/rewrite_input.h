@@ -53,6 +53,9 @@ bool rewrite_read(struct rewrite *w);
 bool rewrite_parse(struct rewrite *w, const char *name, const char *bytes, size_t len);
 void rewrite_free(struct rewrite *w);
 
+/* Whether the file has a new text, and another one. */
+bool rewrite_changed(const struct rewrite_file *f);
+
 /* The file that contains a node. */
 struct rewrite_file *rewrite_file_of(const struct rewrite *w, const struct yaml_node *n);
 

@@ -2,7 +2,6 @@
 #include "deploy/rewrite/rewrite_job.h"
 
 #include "deploy/kube/kube_view.h"
-#include "deploy/rewrite/rewrite_conf.h"
 #include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/rewrite_setting.h"
 #include "deploy/rewrite/store_settings.h"

@@ -1,7 +1,50 @@
-/* What happens to each job of the bundle. */
+/* What happens to each etcd and to each job of the bundle. */
 #pragma once
 
-#include "deploy/rewrite/rewrite_etcd.h"
+#include "deploy/rewrite/rewrite_input.h"
+
+/* --- Etcds: found, replaced by rdzvd, with edits of the Services that lead to them. --- */
+
+struct etcd {
+    const struct kube_object *object;
+    const struct kube_container *container;
+    long ports[JOB_LISTENERS_MAX + 1]; /* the ports for clients; the first one counts */
+    size_t port_count;
+    long peer_port;
+    const struct kube_object **services; /* that select it */
+    size_t service_count;
+    const struct kube_object **wanted; /* those that jobs name */
+    size_t wanted_count;
+    long nodes;    /* of these jobs */
+    size_t direct; /* those of them that get no relay */
+    size_t moved;  /* those of them that move to c10d */
+    size_t fixed;  /* those whose controller knows etcd alone */
+};
+
+/* The etcds to replace: those at which jobs of torch meet, and nobody else; with --etcd the one of
+ * that name. Of the others a note says why they stay. Returns their number; none after an error,
+ * which is in diag: one of them cannot be replaced. */
+size_t etcd_find(struct rewrite *w, struct etcd **out);
+
+/* Whether the endpoint of a run leads there. */
+bool etcd_serves(const struct etcd *e, const struct job_run *r);
+/* Marks the Service that such a run names as used. */
+void etcd_want(struct etcd *e, const struct job_run *r);
+
+/* Replaces it by rdzvd, and edits its Services. `c10d`: the jobs will use that protocol. */
+void etcd_replace(struct rewrite *w, const struct etcd *e, bool c10d);
+
+/* --- What else refers to an etcd: autoscalers, monitors, ingresses, and texts. --- */
+
+/* The first scalar within a node that names the Service as an address: NAME or NAME.NAMESPACE...
+ * with a port behind it, or as the whole value of a variable like ETCD_HOST. NULL: none. */
+const struct yaml_node *etcd_named_in(const struct yaml_node *n, const char *service);
+
+/* Notes each object that refers to the etcd, or to a Service that leads to it, and what becomes of
+ * that once rdzvd is there as a workload of this kind. rewrite changes none of them. */
+void note_referrers(struct rewrite *w, const struct etcd *e, const char *kind);
+
+/* --- Jobs. --- */
 
 /* Handles jobs that meet at these etcds: they move to c10d, or stay as they are. */
 void move_from_etcds(struct rewrite *w, struct etcd *etcds, size_t count, bool c10d);

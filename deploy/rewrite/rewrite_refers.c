@@ -1,5 +1,5 @@
 /* Finds what names an etcd, and says what its user has to do about it. */
-#include "deploy/rewrite/rewrite_refers.h"
+#include "deploy/rewrite/rewrite_plan.h"
 
 #include <string.h>
 

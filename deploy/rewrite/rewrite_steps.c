@@ -1,6 +1,6 @@
 /* Compares the objects before and after the rewrite, and knows which of them an apply cannot
  * change. */
-#include "deploy/rewrite/rewrite_steps.h"
+#include "deploy/rewrite/rewrite.h"
 
 #include "deploy/kube/kube_view.h"
 

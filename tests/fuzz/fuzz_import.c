@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "deploy/emit/emit_job.h"
-#include "deploy/import/import_engine.h"
+#include "deploy/import/import.h"
 #include "deploy/yaml/yaml_write.h"
 #include "tests/fuzz/fuzz.h"
 

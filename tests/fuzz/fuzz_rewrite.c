@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "deploy/rewrite/rewrite_engine.h"
+#include "deploy/rewrite/rewrite.h"
 #include "deploy/yaml/text_edit.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,0 +1,89 @@
+/* A user file for a job that exists: what its manifest says, in the settings of emit. */
+#pragma once
+
+#include "deploy/kube/job_view.h"
+#include "deploy/yaml/diag.h"
+
+struct importer {
+    struct arena arena;
+    struct diag *diag;
+    const char *wanted;   /* the name of the job, or NULL */
+    const char *platform; /* NULL: that of the job's kind */
+    struct yaml_file *files;
+    size_t file_count;
+    struct kube_bundle bundle;
+    struct job_view jobs;
+    const struct kube_object *job;
+    const struct kube_pods *pods; /* of its workers */
+    const struct kube_container *container;
+    const struct job_run *run; /* the first one there */
+    struct yaml_node *settings;
+};
+
+/* Finds the job and makes its settings. False: there is an error in diag. */
+bool import_job(struct importer *m);
+
+/* The run of a job's workers, or of the only pods there are. The job has one. */
+const struct job_run *import_workers_run(const struct job_view *jobs,
+                                         const struct kube_object *job);
+
+/* Where the manifest says what torchrun is told, or the job. */
+const struct yaml_node *import_place(const struct importer *m, enum torchrun_option option);
+
+#define import_note(m, ...)  yaml_note((m)->diag, __VA_ARGS__)
+#define import_error(m, ...) yaml_error((m)->diag, __VA_ARGS__)
+
+/* Whether a container is rdzvd or a relay, which emit writes itself. */
+bool import_is_store(struct importer *m, const struct kube_container *c);
+/* Whether these pods have a store, and do not train. */
+bool import_is_only_store(const struct job_view *jobs, const struct kube_pods *p);
+/* Whether emit sets this variable itself, or torchrun takes the setting from elsewhere. */
+bool import_is_rendezvous(struct importer *m, const char *variable);
+
+/* Puts a key, unless the value is NULL. */
+#define import_put(m, to, key, value)      yaml_put(&(m)->arena, to, key, value)
+#define import_put_text(m, to, key, text)  yaml_put_text(&(m)->arena, to, key, text)
+#define import_put_plain(m, to, key, text) yaml_put_plain(&(m)->arena, to, key, text)
+
+/* Finds the objects, pods and runs of the files. False: there are too many. */
+bool import_look(struct importer *m);
+
+/* Makes the settings, and holds against the manifest what emit would make of them. False: there is
+ * an error in diag, and no user file. */
+bool import_run(struct importer *m);
+
+/* --- The command. --- */
+
+/* Adds mainProgram, so that emit writes the command of torchrun, or command and args word by word,
+ * where that would not mean the same. Returns whether it was mainProgram; errors are in diag. */
+bool import_command(struct importer *m);
+
+/* The number that the setting `restarts` gets, instead of the option of a command that emit writes;
+ * NULL: none. */
+const char *import_restarts(const struct importer *m);
+
+/* --- The settings of a store in its pod of its own: how it is kept, and who gets to it. --- */
+
+/* Whether it is one of several replicas, whose state is in etcd. */
+bool import_is_replica(struct importer *m, const struct job_store *s);
+
+/* Whether the job has relays to one store that other files have. */
+bool import_is_relayed_elsewhere(struct importer *m);
+/* Puts the placement of such a job into `rdzv`, and how its relays get there. */
+void import_relays(struct importer *m, struct yaml_node *rdzv);
+
+/* Puts the TLS of agents on etcd-v2 to such a store into `rdzv`, if emit has written it. */
+void import_client_tls(struct importer *m, struct yaml_node *rdzv);
+
+/* What emit calls the store's objects. */
+const char *import_store_name(struct importer *m);
+
+/* Puts into `rdzv` how the user wants the store's pod, unless that trains, too; and what a store of
+ * its own has: name, volume, journal, replicas, relays, tls and adminToken. */
+void import_store(struct importer *m, const struct job_store *s, struct yaml_node *rdzv);
+
+/* --- What a user file cannot say of a manifest. --- */
+
+/* Notes each part of the job's object that emit does not write as it is, for these documents of
+ * emit; and the other objects of the files that are not among them. Returns how many parts. */
+size_t import_compare(struct importer *m, const struct yaml_node *documents);
