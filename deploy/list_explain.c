@@ -1,6 +1,6 @@
 /* The verbs list and explain: platforms, settings and the like from the data files, and the rules
  * of check. */
-#include "deploy/check/check_print.h"
+#include "deploy/check/check_verb.h"
 #include "deploy/template/files.h"
 #include "deploy/template/schema.h"
 #include "deploy/verbs.h"

@@ -1,10 +1,7 @@
 /* The verb check: reads arguments and files, and prints what check_bundle() finds. */
 #include "deploy/check/check.h"
 
-#include "deploy/check/check_ignore.h"
-#include "deploy/check/check_input.h"
-#include "deploy/check/check_options.h"
-#include "deploy/check/check_print.h"
+#include "deploy/check/check_verb.h"
 #include "deploy/kube/job_view.h"
 #include "deploy/verbs.h"
 

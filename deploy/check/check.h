@@ -1,5 +1,6 @@
 /* What the rules of the verb check share: the bundle that they examine, and how they report. A rule
- * is a row in check_rules.c and a function that examines the whole bundle. */
+ * is a row in check_rules.h and a function that examines one thing of the bundle: a run, a store, a
+ * container. The engine calls it for each of them. */
 #pragma once
 
 #include "deploy/kube/job_view.h"
@@ -16,7 +17,27 @@ enum check_severity {
 };
 
 struct check;
-struct check_selected;
+
+/* A probe of a store, with all that is known of where the store listens. */
+struct check_probe {
+    const struct job_store *store;
+    const char *name; /* startupProbe, readinessProbe or livenessProbe */
+    const struct yaml_node *node;
+    struct job_listener listeners[JOB_LISTENERS_MAX]; /* for clients and others */
+    size_t count;
+    bool all; /* the store has no other listeners */
+};
+
+typedef void check_per_bundle(struct check *c);
+typedef void check_per_object(struct check *c, const struct kube_object *o);
+typedef void check_per_policy(struct check *c, const struct yaml_node *policy);
+typedef void check_per_pods(struct check *c, const struct kube_pods *p);
+typedef void check_per_container(struct check *c, const struct kube_container *container);
+typedef void check_per_store(struct check *c, const struct job_store *s);
+typedef void check_per_upstream(struct check *c, const struct job_store *relay,
+                                const struct job_upstream *u);
+typedef void check_per_probe(struct check *c, const struct check_probe *probe);
+typedef void check_per_run(struct check *c, const struct job_run *r);
 
 struct check_rule {
     const char *id; /* also the anchor in deploy/README.md */
@@ -24,7 +45,17 @@ struct check_rule {
     const char *title;  /* what it finds */
     const char *why;    /* what happens then */
     const char *remedy; /* how to mend it */
-    void (*run)(struct check *c);
+    /* What it is about: each function is called for everything of its kind, in this order; NULL:
+     * the rule is not about that kind. */
+    check_per_bundle *bundle; /* once, for all files together; also finds what the others look up */
+    check_per_object *object;
+    check_per_policy *policy; /* of a Volcano Job and of its tasks */
+    check_per_pods *pods;
+    check_per_container *container; /* init containers as well */
+    check_per_store *store;
+    check_per_upstream *upstream; /* an address to which a relay leads */
+    check_per_probe *probe;       /* that a store has */
+    check_per_run *run;
 };
 
 /* The whole table, by subject. */
@@ -32,6 +63,8 @@ extern const struct check_rule check_rules[];
 extern const size_t check_rule_count;
 
 const struct check_rule *check_rule_named(const char *id);
+/* The id of a rule that was probably meant, or NULL. */
+const char *check_rule_near(const char *id);
 
 struct check_finding {
     const struct check_rule *rule;
@@ -58,6 +91,19 @@ enum check_target_name {
     CHECK_TARGETS,
 };
 
+/* What a selector selects, looked up once for all objects with the same selector: in a file where
+ * each policy selects every pod, the pods of each policy by itself would be the square of its
+ * length. */
+struct check_selected {
+    const struct kube_pods **list; /* in the order of the bundle */
+    size_t count, cap;
+    size_t index;               /* a number of its own */
+    size_t on_host;             /* how many of them are on the host network */
+    const struct job_run *user; /* see check_network.c */
+    bool user_known;
+    bool has_budget; /* see check_replicas.c */
+};
+
 struct check {
     struct yaml_file *files;
     size_t file_count;
@@ -65,18 +111,25 @@ struct check {
     size_t made_count; /* objects that the bundle leaves out: see kube_drop_made() */
     struct job_view jobs;
     struct check_target targets[CHECK_TARGETS];
-    const struct check_rule *rule;        /* the one that runs now */
-    struct kube_index reported;           /* the places of its findings */
-    bool *endpoints;                      /* by index of objects: see check_is_endpoint() */
-    const struct kube_object *pods_of;    /* whose training pods were counted last */
-    long pods_known;                      /* how many they are; -1: unknown */
-    const struct job_run **users;         /* by number of a store: one that meets there */
-    const struct job_run **users_on_host; /* by index of pods: one on the host network */
-    struct kube_index rdzvds;             /* stores by "of" and their namespace */
-    bool *behind_relays;                  /* by number of a store: see check_is_behind_relays() */
-    struct kube_index selectors;          /* by namespace and text: see check_selected() */
-    struct check_selected **selected;     /* what they select */
-    size_t selected_count, selected_cap;
+    /* What leads where, found before the first rule runs: */
+    bool *is_endpoint;            /* by index of objects: a run, or a relay, dials this Service */
+    long *training_pods;          /* by index of objects: how many start torch; -1: unknown */
+    bool *is_behind_relay;        /* by number of a store: a relay leads to it */
+    const struct job_run **users; /* by number of a store: the first run that meets there, or behind
+                                     a relay of it */
+    const struct job_run **users_on_host; /* by index of pods: the same, on the host network */
+    /* The rule that runs now: */
+    const struct check_rule *rule;
+    const struct kube_object *object;   /* that it examines; none while its `bundle` runs */
+    size_t run_number;                  /* if it examines a run: which one */
+    struct kube_index index;            /* for its own use, empty before its `bundle` runs */
+    bool *marks;                        /* the same; its `bundle` allocates them */
+    const struct job_store *idle_store; /* see check_find_idle_store() */
+    /* All rules: */
+    struct kube_index reported;       /* the places of findings */
+    struct kube_index selectors;      /* by namespace and text: see check_selected() */
+    struct check_selected **selected; /* what they select */
+    size_t selected_cap;
     struct check_finding *findings;
     size_t count, cap;
 };
@@ -96,14 +149,16 @@ struct check_position check_at_text(const struct arg_text *text);
 /* Where a setting is written; if it is not, the torchrun command or the container. */
 struct check_position check_at_setting(const struct job_run *r, enum torchrun_option option);
 struct check_position check_at_run(const struct job_run *r);
-struct check_position check_at_option(const struct kube_container *c, const struct job_setting *s);
+/* The same of a store; without a setting, its name. */
+struct check_position check_at_option(const struct job_store *s, const struct job_setting *setting);
+struct check_position check_at_store(const struct job_store *s);
 
 /* Reports a finding. `format` has only what was found here: why and remedy are in the table. */
-void check_report(struct check *c, const struct kube_object *o, struct check_position at,
-                  const char *format, ...) __attribute__((format(printf, 4, 5)));
-
-/* The index of the file with this very name; the number of files if there is none. */
-size_t check_file_index(const struct check *c, const char *name);
+void check_report(struct check *c, struct check_position at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same about another object than the one that the rule examines now. */
+void check_report_on(struct check *c, const struct kube_object *o, struct check_position at,
+                     const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* A --target names a release before this one. */
 bool check_is_before(const struct check *c, enum check_target_name target, int major, int minor);
@@ -112,7 +167,27 @@ bool check_is_before(const struct check *c, enum check_target_name target, int m
  * many objects. */
 bool check_bundle(struct check *c, const bool *wanted);
 
+/* Removes the findings that an annotation leaves out: names of rules, with commas between them, of
+ * the object or of the AppWrapper around it. Returns how many; a note in d says where an annotation
+ * names no rule. */
+#define CHECK_IGNORE "rdzv.dev/ignore"
+size_t check_ignore(struct check *c, struct diag *d);
+
 /* --- What several rules ask. --- */
+
+/* Finds what leads where: see struct check. */
+void check_find_links(struct check *c);
+/* The pods that the selector of an object selects, in its namespace. They live as long as the
+ * bundle. */
+struct check_selected *check_selected(struct check *c, const struct kube_object *o,
+                                      const struct yaml_node *selector);
+
+/* A list contains this text. */
+bool check_has_item(const struct yaml_node *list, const char *text);
+/* The first item of a list that has this text at the path, or NULL. */
+const struct yaml_node *check_item_with(const struct yaml_node *list, const char *path,
+                                        const char *text);
+bool check_is_one_of(const char *text, const char *const *names); /* NULL behind the last one */
 
 bool check_is_set(const struct job_run *r, enum torchrun_option option);
 const char *check_value(const struct job_run *r, enum torchrun_option option);
@@ -122,153 +197,59 @@ const char *check_written(struct check *c, const struct job_setting *s);
 bool check_is_opaque(const struct job_run *r);
 /* The store starts and ends with the job, so no other job sees its state. */
 bool check_owns_store(struct check *c, const struct job_run *r);
+/* The object with the container of a store. */
+const struct kube_object *check_store_object(const struct job_store *s);
+/* The value of an option of an rdzvd, or NULL; `out` may be NULL. */
+const char *check_option(struct check *c, const struct job_store *s, const char *name,
+                         struct job_setting *out);
+/* A listener of the store at the port, or NULL. */
+const struct job_listener *check_listener_at(const struct job_listener *l, size_t count, long port);
+/* The container uses the store that rdzvd serves for its agent (TORCHELASTIC_USE_AGENT_STORE). */
+bool check_uses_agent_store(struct check *c, const struct kube_container *container);
+/* The container lists the port. */
+bool check_lists_port(const struct kube_container *container, long port);
 /* "Job train", for messages. */
 const char *check_title(struct check *c, const struct kube_object *o);
 /* The Service has the port; a headless one without ports has all. */
 bool check_has_port(const struct kube_object *service, long number);
-/* The endpoint of some run, or the upstream of some relay, leads to the Service. */
-bool check_is_endpoint(struct check *c, const struct kube_object *service);
 /* An etcd without the v2 API, where no job meets: it serves other programs, and torch cannot use
  * it. */
 bool check_is_foreign(struct check *c, const struct job_store *store);
-/* A store that relays lead to. */
-bool check_is_behind_relays(struct check *c, const struct job_store *store);
-/* Pods that train, or may train: their containers start torch, or they run to an end and are no
- * store. */
-bool check_trains(const struct check *c, const struct kube_pods *p);
-
 /* The pods are Guaranteed, but for what their sidecars request. Init containers count. */
 bool check_would_be_guaranteed(const struct kube_pods *p);
 
-/* The rdzvd and etcds that would be native sidecars, and are init containers that never end: the
- * first one (`after` NULL), and the one behind `after`; NULL: no more. */
-const struct kube_container *check_next_never_ready(struct check *c, const struct kube_pods *p,
-                                                    const struct kube_container *after);
+/* An rdzvd or etcd of the pods would be a native sidecar, and is an init container that never ends.
+ */
+bool check_has_never_ready(struct check *c, const struct kube_pods *p);
 
-/* --- The rules, by file. --- */
+/* --- NetworkPolicies: see check_policy.c. --- */
 
-#define CHECK_RULE(name) void check_##name(struct check *c)
+/* Policies of one direction, by what they select. */
+struct check_policies {
+    struct kube_index policies;   /* by the number of their selection */
+    struct kube_index selections; /* by the number of the pods */
+};
 
-/* check_rdzv.c */
-CHECK_RULE(id_missing);
-CHECK_RULE(id_fixed);
-CHECK_RULE(id_shared);
-CHECK_RULE(backend_missing);
-CHECK_RULE(backend_unknown);
-CHECK_RULE(is_host);
-CHECK_RULE(host_no_pod);
-CHECK_RULE(hosted_by_worker);
-CHECK_RULE(conf_unknown);
-CHECK_RULE(conf_syntax);
-CHECK_RULE(flag_unknown);
-CHECK_RULE(nodes_missing);
-CHECK_RULE(gang_alone);
-CHECK_RULE(nodes_too_many);
-CHECK_RULE(nodes_too_few);
-CHECK_RULE(nodes_world_size);
-CHECK_RULE(local_addr_missing);
-CHECK_RULE(agent_store_restart);
-/* check_endpoint.c */
-CHECK_RULE(endpoint_form);
-CHECK_RULE(endpoint_localhost);
-CHECK_RULE(endpoint_port);
-CHECK_RULE(endpoint_namespace);
-CHECK_RULE(service_selects_nothing);
-CHECK_RULE(service_target_port);
-CHECK_RULE(headless_port_mapping);
-CHECK_RULE(not_ready_addresses);
-CHECK_RULE(service_name_taken);
-CHECK_RULE(enable_service_links);
-/* check_host.c */
-CHECK_RULE(endpoint_unknown);
-/* check_env.c */
-CHECK_RULE(option_env_conflict);
-CHECK_RULE(env_overwritten);
-CHECK_RULE(env_reserved);
-CHECK_RULE(env_not_expanded);
-CHECK_RULE(env_order);
-CHECK_RULE(env_value_not_string);
-/* check_store.c */
-CHECK_RULE(etcd_no_v2);
-CHECK_RULE(etcd_advertise);
-CHECK_RULE(store_listens_locally);
-CHECK_RULE(store_replicas);
-CHECK_RULE(store_rolling_update);
-CHECK_RULE(store_bare_pod);
-CHECK_RULE(store_no_memory_request);
-CHECK_RULE(store_port_clash);
-CHECK_RULE(store_blocks_completion);
-CHECK_RULE(store_in_memory);
-CHECK_RULE(store_data_lost);
-/* check_probe.c */
-CHECK_RULE(store_no_probe);
-CHECK_RULE(store_no_startup_probe);
-CHECK_RULE(store_probe_tcp);
-CHECK_RULE(store_probe_loopback);
-CHECK_RULE(store_probe_port);
-CHECK_RULE(store_probe_path);
-/* check_relay.c */
-CHECK_RULE(relay_upstream);
-CHECK_RULE(relay_without_store);
-CHECK_RULE(relay_settings);
-CHECK_RULE(relay_space);
-CHECK_RULE(relay_listens_outside);
-/* check_replicas.c */
-CHECK_RULE(journal_files);
-CHECK_RULE(journal_blocked);
-CHECK_RULE(journal_shared);
-CHECK_RULE(replicas_probe);
-CHECK_RULE(replicas_one_node);
-CHECK_RULE(replicas_no_budget);
-/* check_tls.c */
-CHECK_RULE(tls_relay);
-CHECK_RULE(tls_c10d);
-CHECK_RULE(tls_name);
-CHECK_RULE(tls_secret);
-CHECK_RULE(tls_probe);
-/* check_policy.c */
-CHECK_RULE(store_blocked);
-/* check_scrape.c */
-CHECK_RULE(scrape_blocked);
-/* check_volcano.c */
-CHECK_RULE(volcano_minimum);
-CHECK_RULE(volcano_min_above);
-CHECK_RULE(volcano_min_zero);
-CHECK_RULE(volcano_min_success);
-CHECK_RULE(volcano_gang_too_small);
-CHECK_RULE(volcano_restart_job_id);
-CHECK_RULE(volcano_evicted_loop);
-CHECK_RULE(volcano_pending_timeout);
-CHECK_RULE(volcano_restart_pod);
-CHECK_RULE(volcano_max_retry);
-CHECK_RULE(volcano_plugin_missing);
-/* check_elastic.c */
-CHECK_RULE(elastic_range);
-CHECK_RULE(elastic_gang);
-CHECK_RULE(gang_above);
-CHECK_RULE(elastic_restart_never);
-CHECK_RULE(restarts_none);
-/* check_sidecar.c */
-CHECK_RULE(sidecar_blocks_completion);
-CHECK_RULE(sidecar_never_ready);
-CHECK_RULE(sidecar_too_old);
-CHECK_RULE(sidecar_not_guaranteed);
-CHECK_RULE(rdzvd_as_root);
-/* check_wrapper.c */
-CHECK_RULE(appwrapper_blocks_completion);
-CHECK_RULE(mcad_namespace);
-CHECK_RULE(mcad_resources);
-CHECK_RULE(mcad_labels);
-/* check_object.c */
-CHECK_RULE(capability_prefix);
-CHECK_RULE(quantity_fraction);
-CHECK_RULE(pvc_access_mode);
-CHECK_RULE(storage_class_nil);
-CHECK_RULE(duplicate_object);
-/* check_network.c */
-CHECK_RULE(host_network_dns);
-CHECK_RULE(host_network_port);
-CHECK_RULE(host_network_operator_port);
-CHECK_RULE(host_network_policy);
-CHECK_RULE(host_network_store);
-CHECK_RULE(istio_injected);
+/* It is a NetworkPolicy for "Ingress", or for "Egress". */
+bool check_policy_is_for(const struct kube_object *o, const char *direction);
+/* `pods`: by index, those that will be asked for. */
+void check_index_policy(struct check *c, struct check_policies *all, const struct kube_object *o,
+                        const bool *pods);
+/* The selections that contain the pods; the policies, as objects, of a selection. */
+struct kube_hits check_selections_of(struct check *c, const struct check_policies *all,
+                                     const struct kube_pods *p);
+struct kube_hits check_policies_of(struct check *c, const struct check_policies *all,
+                                   size_t selection);
+/* Whether a rule of a policy admits a port of pods (NULL: they are not in these files). A policy
+ * sees the port of the pod, whatever port its Service has. -1: it is not known. */
+bool check_admits_port(const struct yaml_node *rule, const struct kube_pods *p, long port);
+/* The host is an address, and no name. */
+bool check_is_address(const char *host);
+
+/* --- The rules: see check_rules.h. --- */
+
+#define RULE(id, severity, title, why, remedy, functions) functions
+#define PER(kind, name)                                   check_per_##kind check_##name;
+#include "deploy/check/check_rules.h"
+#undef RULE
+#undef PER

@@ -5,40 +5,32 @@
 
 #include <string.h>
 
-static void look_at_policy_range(struct check *c, const struct kube_object *o)
+void check_elastic_policy_range(struct check *c, const struct kube_object *o)
 {
     const struct yaml_node *policy = kube_get(o->spec, "elasticPolicy");
     const struct yaml_node *worker = kube_get(o->spec, "pytorchReplicaSpecs.Worker");
     long low = kube_int(policy, "minReplicas", -1), high = kube_int(policy, "maxReplicas", -1);
     long workers = kube_int(worker, "replicas", 1);
 
-    if (policy == NULL)
+    if (o->type != KUBE_PYTORCHJOB || policy == NULL)
         return;
     if (low >= 0 && high >= 0 && low > high)
-        check_report(c, o, check_at_first(policy, "minReplicas"),
+        check_report(c, check_at_first(policy, "minReplicas"),
                      "minReplicas %ld is more than maxReplicas %ld", low, high);
     else if (worker != NULL && low >= 0 && workers < low)
-        check_report(c, o, check_at_first(worker, "replicas restartPolicy template"),
+        check_report(c, check_at_first(worker, "replicas restartPolicy template"),
                      "%ld workers, but the rendezvous waits for at least %ld", workers, low);
     else if (worker != NULL && high >= 0 && workers > high)
-        check_report(c, o, check_at_first(worker, "replicas restartPolicy template"),
+        check_report(c, check_at_first(worker, "replicas restartPolicy template"),
                      "%ld workers, but at most %ld can take part", workers, high);
 }
 
-void check_elastic_range(struct check *c)
+void check_elastic_range(struct check *c, const struct job_run *r)
 {
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        if (c->bundle.objects[i]->type == KUBE_PYTORCHJOB)
-            look_at_policy_range(c, c->bundle.objects[i]);
-    }
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-
-        if (r->settings[TORCHRUN_NNODES].node != NULL && r->nodes_max >= 0 &&
-            (r->nodes_min > r->nodes_max || r->nodes_min == 0))
-            check_report(c, r->container->pods->object, check_at_setting(r, TORCHRUN_NNODES),
-                         "`%s` is not a valid range of nodes", check_value(r, TORCHRUN_NNODES));
-    }
+    if (r->settings[TORCHRUN_NNODES].node != NULL && r->nodes_max >= 0 &&
+        (r->nodes_min > r->nodes_max || r->nodes_min == 0))
+        check_report(c, check_at_setting(r, TORCHRUN_NNODES), "`%s` is not a valid range of nodes",
+                     check_value(r, TORCHRUN_NNODES));
 }
 
 /* All pods of a PyTorchJob; -1: unknown. */
@@ -65,51 +57,40 @@ static bool is_gang_above(const struct kube_object *o)
     return pods >= 0 && kube_int(o->spec, "runPolicy.schedulingPolicy.minAvailable", 0) > pods;
 }
 
-void check_gang_above(struct check *c)
+void check_gang_above(struct check *c, const struct kube_object *o)
 {
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-        const struct yaml_node *gang = kube_get(o->spec, "runPolicy.schedulingPolicy.minAvailable");
+    const struct yaml_node *gang = kube_get(o->spec, "runPolicy.schedulingPolicy.minAvailable");
 
-        if (is_gang_above(o))
-            check_report(c, o, check_at(gang),
-                         "the scheduler waits for %s pods, but the job has %ld", yaml_text(gang),
-                         pods_of(o));
-    }
+    if (is_gang_above(o))
+        check_report(c, check_at(gang), "the scheduler waits for %s pods, but the job has %ld",
+                     yaml_text(gang), pods_of(o));
 }
 
-void check_elastic_gang(struct check *c)
+void check_elastic_gang(struct check *c, const struct kube_object *o)
 {
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-        const struct yaml_node *gang = kube_get(o->spec, "runPolicy.schedulingPolicy.minAvailable");
-        const struct yaml_node *policy = kube_get(o->spec, "elasticPolicy");
-        long low = kube_int(policy, "minReplicas", -1);
+    const struct yaml_node *gang = kube_get(o->spec, "runPolicy.schedulingPolicy.minAvailable");
+    const struct yaml_node *policy = kube_get(o->spec, "elasticPolicy");
+    long low = kube_int(policy, "minReplicas", -1);
 
-        if (kube_get(o->spec, "pytorchReplicaSpecs.Master") != NULL)
-            low += low >= 0;
-        if (o->type == KUBE_PYTORCHJOB && gang != NULL && low >= 0 && !is_gang_above(o) &&
-            kube_int(o->spec, "runPolicy.schedulingPolicy.minAvailable", 0) > low)
-            check_report(c, o, check_at(gang),
-                         "the scheduler waits for %s pods, though %ld are enough", yaml_text(gang),
-                         low);
-    }
+    if (kube_get(o->spec, "pytorchReplicaSpecs.Master") != NULL)
+        low += low >= 0;
+    if (o->type == KUBE_PYTORCHJOB && gang != NULL && low >= 0 && !is_gang_above(o) &&
+        kube_int(o->spec, "runPolicy.schedulingPolicy.minAvailable", 0) > low)
+        check_report(c, check_at(gang), "the scheduler waits for %s pods, though %ld are enough",
+                     yaml_text(gang), low);
 }
 
-void check_elastic_restart_never(struct check *c)
+void check_elastic_restart_never(struct check *c, const struct job_run *r)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-        const struct kube_pods *p = r->container->pods;
+    const struct kube_pods *p = r->container->pods;
 
-        if (job_is_elastic(r) && job_is_dynamic(r) && strcmp(p->restart, "Never") == 0 &&
-            kube_restart_of(p) == KUBE_RESTART_NONE)
-            check_report(c, p->object,
-                         kube_get(p->part, "restartPolicy") != NULL
-                             ? check_at_first(p->part, "restartPolicy")
-                             : check_at_first(p->spec, "restartPolicy"),
-                         "the pods of this elastic job do not restart, so it can only shrink");
-    }
+    if (job_is_elastic(r) && job_is_dynamic(r) && strcmp(p->restart, "Never") == 0 &&
+        kube_restart_of(p) == KUBE_RESTART_NONE)
+        check_report(c,
+                     kube_get(p->part, "restartPolicy") != NULL
+                         ? check_at_first(p->part, "restartPolicy")
+                         : check_at_first(p->spec, "restartPolicy"),
+                     "the pods of this elastic job do not restart, so it can only shrink");
 }
 
 /* torchelastic's own launcher had 3 restarts by default, and the launchers of others are unknown.
@@ -129,22 +110,18 @@ static bool has_no_restarts(const struct job_run *r)
                                       (number->known && strcmp(number->text, "0") == 0));
 }
 
-void check_restarts_none(struct check *c)
+void check_restarts_none(struct check *c, const struct job_run *r)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-        const struct kube_pods *p = r->container->pods;
+    const struct kube_pods *p = r->container->pods;
 
-        if (!job_is_dynamic(r) || !job_is_multi_node(r) || !has_no_restarts(r))
-            continue;
-        if (kube_restart_of(p) == KUBE_RESTART_ALONE)
-            check_report(c, p->object, check_at_setting(r, TORCHRUN_MAX_RESTARTS),
-                         "torchrun has no restarts: it ends at the first failed worker, and then "
-                         "its %s starts again without the others",
-                         strcmp(p->restart, "Never") == 0 ? "pod" : "container");
-        else if (job_is_elastic(r) && strcmp(r->backend, "etcd") == 0)
-            check_report(
-                c, p->object, check_at_setting(r, TORCHRUN_MAX_RESTARTS),
-                "torchrun has no restarts, and over etcd each node that joins uses one up");
-    }
+    if (!job_is_dynamic(r) || !job_is_multi_node(r) || !has_no_restarts(r))
+        return;
+    if (kube_restart_of(p) == KUBE_RESTART_ALONE)
+        check_report(c, check_at_setting(r, TORCHRUN_MAX_RESTARTS),
+                     "torchrun has no restarts: it ends at the first failed worker, and then "
+                     "its %s starts again without the others",
+                     strcmp(p->restart, "Never") == 0 ? "pod" : "container");
+    else if (job_is_elastic(r) && strcmp(r->backend, "etcd") == 0)
+        check_report(c, check_at_setting(r, TORCHRUN_MAX_RESTARTS),
+                     "torchrun has no restarts, and over etcd each node that joins uses one up");
 }

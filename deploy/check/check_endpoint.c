@@ -1,59 +1,55 @@
 /* Rules about endpoints and the Services that they name. */
 #include "deploy/check/check.h"
 
+#include "deploy/yaml/diag.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-void check_endpoint_form(struct check *c)
+void check_endpoint_form(struct check *c, const struct job_run *r)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-        const struct job_setting *s = &r->settings[TORCHRUN_RDZV_ENDPOINT];
-        const char *text = check_value(r, TORCHRUN_RDZV_ENDPOINT), *wrong = NULL;
+    const struct job_setting *s = &r->settings[TORCHRUN_RDZV_ENDPOINT];
+    const char *text = check_value(r, TORCHRUN_RDZV_ENDPOINT), *wrong = NULL;
 
-        if (!job_is_dynamic(r) || !check_is_set(r, TORCHRUN_RDZV_ENDPOINT))
-            continue;
-        if (strstr(text, "://") != NULL)
-            wrong = "a scheme";
-        else if (s->value.known && strchr(text, ',') != NULL)
-            wrong = "a list";
-        else if (s->value.known && strchr(text, '/') != NULL)
-            wrong = "a path";
-        else if (s->value.known && r->port < 0)
-            wrong = "something other than a number behind the last colon";
-        if (wrong != NULL)
-            check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
-                         "torch accepts HOST:PORT, but there is %s in `%s`", wrong, text);
-    }
+    if (!job_is_dynamic(r) || !check_is_set(r, TORCHRUN_RDZV_ENDPOINT))
+        return;
+    if (strstr(text, "://") != NULL)
+        wrong = "a scheme";
+    else if (s->value.known && strchr(text, ',') != NULL)
+        wrong = "a list";
+    else if (s->value.known && strchr(text, '/') != NULL)
+        wrong = "a path";
+    else if (s->value.known && r->port < 0)
+        wrong = "something other than a number behind the last colon";
+    if (wrong != NULL)
+        check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
+                     "torch accepts HOST:PORT, but there is %s in `%s`", wrong, text);
 }
 
-void check_endpoint_localhost(struct check *c)
+void check_endpoint_localhost(struct check *c, const struct job_run *r)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-        bool said = check_is_set(r, TORCHRUN_RDZV_ENDPOINT);
-        bool alone = r->store != NULL && r->store->kind != JOB_STORE_RELAY &&
-                     r->container->pods->replicas != 1;
+    bool said = check_is_set(r, TORCHRUN_RDZV_ENDPOINT);
+    bool alone =
+        r->store != NULL && r->store->kind != JOB_STORE_RELAY && r->container->pods->replicas != 1;
 
-        if (!job_is_dynamic(r) || !job_is_multi_node(r) || !r->local || r->hosted ||
-            r->maybe_hosted || (r->store != NULL && !alone) || (!said && check_is_opaque(r)) ||
-            check_next_never_ready(c, r->container->pods, NULL) != NULL)
-            continue; /* the last: a store is there, and another rule says what is wrong with it */
-        if (alone)
-            check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
-                         "each pod meets at a store of its own: %s has no --upstream",
-                         r->store->container->name);
-        else
-            check_report(c, job_run_object(r),
-                         check_at_setting(r, said ? TORCHRUN_RDZV_ENDPOINT : TORCHRUN_RDZV_BACKEND),
-                         "%s, and no store listens in the pod itself",
-                         said ? "the endpoint is this pod's own loopback"
-                              : "without an endpoint, torch uses this pod's own loopback");
-    }
+    if (!job_is_dynamic(r) || !job_is_multi_node(r) || !r->local || r->hosted || r->maybe_hosted ||
+        (r->store != NULL && !alone) || (!said && check_is_opaque(r)) ||
+        check_has_never_ready(c, r->container->pods))
+        return; /* the last: a store is there, and another rule says what is wrong with it */
+    if (alone)
+        check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
+                     "each pod meets at a store of its own: %s has no --upstream",
+                     r->store->container->name);
+    else
+        check_report(c, check_at_setting(r, said ? TORCHRUN_RDZV_ENDPOINT : TORCHRUN_RDZV_BACKEND),
+                     "%s, and no store listens in the pod itself",
+                     said ? "the endpoint is this pod's own loopback"
+                          : "without an endpoint, torch uses this pod's own loopback");
 }
 
 /* --- Ports. --- */
 
+/* " (it has 80, 443)", or "". */
 static const char *port_list(struct check *c, const struct kube_object *service)
 {
     const struct yaml_node *ports = kube_get(service->spec, "ports");
@@ -62,16 +58,7 @@ static const char *port_list(struct check *c, const struct kube_object *service)
     for (size_t i = 0; i < yaml_length(ports) && i < 8; i++)
         text = arena_text(&c->bundle.arena, "%s%s%s", text, i == 0 ? "" : ", ",
                           kube_text(ports->items[i], "port"));
-    return text;
-}
-
-static bool listens_on(const struct job_listener *l, size_t count, long port)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (l[i].port == port)
-            return true;
-    }
-    return false;
+    return *text == '\0' ? "" : arena_text(&c->bundle.arena, " (it has %s)", text);
 }
 
 /* Whether it is known that the store does not listen there. Without listeners it uses its
@@ -85,87 +72,68 @@ static bool is_deaf(struct check *c, const struct job_store *s, long port)
         return false;
     if (count == 0)
         return port != 2379 && port != 2380 && (s->kind == JOB_STORE_ETCD || port != 29400);
-    return !listens_on(l, count, port);
+    return check_listener_at(l, count, port) == NULL;
 }
 
-void check_endpoint_port(struct check *c)
+void check_endpoint_port(struct check *c, const struct job_run *r)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-        const struct kube_object *service = r->target.service;
-        const struct job_store *store = r->store;
-        struct check_position at = check_at_setting(r, TORCHRUN_RDZV_ENDPOINT);
+    const struct kube_object *service = r->target.service;
+    struct check_position at = check_at_setting(r, TORCHRUN_RDZV_ENDPOINT);
 
-        if (!job_is_dynamic(r) || r->port <= 0)
-            continue;
-        if (service != NULL) {
-            if (!check_has_port(service, r->port))
-                check_report(c, job_run_object(r), at, "Service %s has no port %ld%s%s%s",
-                             service->name, r->port,
-                             *port_list(c, service) == '\0' ? "" : " (it has ",
-                             port_list(c, service), *port_list(c, service) == '\0' ? "" : ")");
-        } else if (is_deaf(c, store, r->port)) {
-            check_report(c, job_run_object(r), at, "%s in %s does not listen on port %ld",
-                         store->container->name, check_title(c, store->container->pods->object),
-                         r->port);
-        }
-    }
+    if (!job_is_dynamic(r) || r->port <= 0)
+        return;
+    if (service != NULL && !check_has_port(service, r->port))
+        check_report(c, at, "Service %s has no port %ld%s", service->name, r->port,
+                     port_list(c, service));
+    else if (service == NULL && is_deaf(c, r->store, r->port))
+        check_report(c, at, "%s in %s does not listen on port %ld", r->store->container->name,
+                     check_title(c, check_store_object(r->store)), r->port);
 }
 
-void check_endpoint_namespace(struct check *c)
+void check_endpoint_namespace(struct check *c, const struct job_run *r)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-        const struct kube_object *o = r->target.service != NULL ? r->target.service
-                                      : r->target.pods != NULL  ? r->target.pods->object
-                                                                : NULL;
+    const struct kube_object *o = r->target.service != NULL ? r->target.service
+                                  : r->target.pods != NULL  ? r->target.pods->object
+                                                            : NULL;
 
-        if (!job_is_dynamic(r) || !r->found || r->target.reach == KUBE_REACHED)
-            continue;
-        if (r->target.reach == KUBE_ELSEWHERE)
-            check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
-                         "%s is in namespace %s, but this job is in %s", check_title(c, o),
-                         o->namespace, job_run_object(r)->namespace);
-        else
-            check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
-                         "%s has no namespace: kubectl puts it into the namespace of its context, "
-                         "and the two meet only if that is %s",
-                         check_title(c, *o->namespace == '\0' ? o : job_run_object(r)),
-                         *o->namespace == '\0' ? job_run_object(r)->namespace : o->namespace);
-    }
+    if (!job_is_dynamic(r) || !r->found || r->target.reach == KUBE_REACHED)
+        return;
+    if (r->target.reach == KUBE_ELSEWHERE)
+        check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
+                     "%s is in namespace %s, but this job is in %s", check_title(c, o),
+                     o->namespace, job_run_object(r)->namespace);
+    else
+        check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
+                     "%s has no namespace: kubectl puts it into the namespace of its context, "
+                     "and the two meet only if that is %s",
+                     check_title(c, *o->namespace == '\0' ? o : job_run_object(r)),
+                     *o->namespace == '\0' ? job_run_object(r)->namespace : o->namespace);
 }
 
-void check_service_selects_nothing(struct check *c)
+void check_service_selects_nothing(struct check *c, const struct kube_object *o)
 {
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-        const struct yaml_node *selector = kube_get(o->spec, "selector");
+    const struct yaml_node *selector = kube_get(o->spec, "selector");
 
-        if (o->type == KUBE_SERVICE && selector != NULL && check_is_endpoint(c, o) &&
-            kube_next_selected(&c->bundle, o, NULL) == NULL)
-            check_report(
-                c, o, check_at_key(o->spec, "selector"),
-                "clients of a store use Service %s, but its selector matches no pod of these files",
-                o->name);
-    }
+    if (o->type == KUBE_SERVICE && selector != NULL && c->is_endpoint[o->index] &&
+        kube_next_selected(&c->bundle, o, NULL) == NULL)
+        check_report(
+            c, check_at_key(o->spec, "selector"),
+            "clients of a store use Service %s, but its selector matches no pod of these files",
+            o->name);
 }
 
-/* The Service selects a store, or a job uses it as endpoint. */
-static bool leads_to_store(struct check *c, const struct kube_object *service)
+/* The pods behind a Service that selects a store, or that a job uses as endpoint; those with a
+ * store come first. */
+static const struct kube_pods *pods_behind(const struct check *c, const struct kube_object *o)
 {
-    return check_is_endpoint(c, service) || job_server_behind(&c->jobs, service) != NULL;
+    const struct job_store *s = o->type == KUBE_SERVICE ? job_server_behind(&c->jobs, o) : NULL;
+
+    if (s != NULL)
+        return s->container->pods;
+    return c->is_endpoint[o->index] ? kube_next_selected(&c->bundle, o, NULL) : NULL;
 }
 
-/* The pods behind a Service; those with a store come first. */
-static const struct kube_pods *pods_behind(const struct check *c, const struct kube_object *service)
-{
-    const struct job_store *s = job_server_behind(&c->jobs, service);
-
-    return s == NULL ? kube_next_selected(&c->bundle, service, NULL) : s->container->pods;
-}
-
-static void look_at_target(struct check *c, const struct kube_object *service,
-                           const struct yaml_node *port, const struct kube_pods *p)
+static void look_at_target(struct check *c, const struct yaml_node *port, const struct kube_pods *p)
 {
     const struct yaml_node *target = kube_get(port, "targetPort");
     struct check_position at = check_at_first(port, "targetPort port");
@@ -175,87 +143,69 @@ static void look_at_target(struct check *c, const struct kube_object *service,
         target = kube_get(port, "port");
     number = kube_port_number(target, p, NULL);
     if (number < 0 && yaml_type(target) == YAML_STRING)
-        check_report(c, service, at, "no port of the selected pods is named `%s`",
+        check_report(c, at, "no port of the selected pods is named `%s`",
                      yaml_text(target) == NULL ? "?" : yaml_text(target));
     else if (is_deaf(c, job_server_in(&c->jobs, p), number))
-        check_report(c, service, at, "%s does not listen on port %ld",
+        check_report(c, at, "%s does not listen on port %ld",
                      job_server_in(&c->jobs, p)->container->name, number);
 }
 
-void check_service_target_port(struct check *c)
+void check_service_target_port(struct check *c, const struct kube_object *o)
 {
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-        const struct yaml_node *ports = kube_get(o->spec, "ports");
-        const struct kube_pods *p;
+    const struct yaml_node *ports = kube_get(o->spec, "ports");
+    const struct kube_pods *p = pods_behind(c, o);
 
-        if (o->type != KUBE_SERVICE || !leads_to_store(c, o))
-            continue;
-        p = pods_behind(c, o);
-        for (size_t j = 0; p != NULL && j < yaml_length(ports); j++)
-            look_at_target(c, o, ports->items[j], p);
-    }
+    for (size_t j = 0; p != NULL && j < yaml_length(ports); j++)
+        look_at_target(c, ports->items[j], p);
 }
 
-void check_headless_port_mapping(struct check *c)
+void check_headless_port_mapping(struct check *c, const struct kube_object *o)
 {
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-        const struct yaml_node *ports = kube_get(o->spec, "ports");
-        const struct kube_pods *p;
+    const struct yaml_node *ports = kube_get(o->spec, "ports");
+    const struct kube_pods *p = kube_is_headless(o) ? pods_behind(c, o) : NULL;
 
-        if (o->type != KUBE_SERVICE || !kube_is_headless(o) || !leads_to_store(c, o))
-            continue;
-        p = pods_behind(c, o);
-        for (size_t j = 0; p != NULL && j < yaml_length(ports); j++) {
-            const struct yaml_node *target = kube_get(ports->items[j], "targetPort");
-            long to = kube_port_number(target, p, NULL);
-            long from = kube_int(ports->items[j], "port", -1);
+    for (size_t j = 0; p != NULL && j < yaml_length(ports); j++) {
+        const struct yaml_node *target = kube_get(ports->items[j], "targetPort");
+        long to = kube_port_number(target, p, NULL);
+        long from = kube_int(ports->items[j], "port", -1);
 
-            if (target != NULL && to > 0 && from > 0 && from != to)
-                check_report(
-                    c, o, check_at(target),
-                    "the Service is headless, so nothing maps port %ld to %ld: clients dial %ld",
-                    from, to, from);
-        }
+        if (target != NULL && to > 0 && from > 0 && from != to)
+            check_report(
+                c, check_at(target),
+                "the Service is headless, so nothing maps port %ld to %ld: clients dial %ld", from,
+                to, from);
     }
 }
 
 /* --- Names before pods are Ready. --- */
 
-static bool has_argument(const struct yaml_node *list, const char *argument)
-{
-    for (size_t i = 0; i < yaml_length(list); i++) {
-        if (yaml_is(list->items[i], argument))
-            return true;
-    }
-    return false;
-}
-
 /* The endpoint is the name of a pod, made by the svc plugin or by a JobSet. */
-static void look_at_pod_name(struct check *c, const struct job_run *r)
+void check_not_ready_pod(struct check *c, const struct job_run *r)
 {
-    const struct kube_object *o = r->target.pods->object;
-    const struct yaml_node *plugins = kube_get(o->spec, "plugins"), *svc = yaml_get(plugins, "svc");
+    const struct kube_object *o = r->target.pods == NULL ? NULL : r->target.pods->object;
+    const struct yaml_node *plugins, *svc;
     bool published;
 
-    if (o->type == KUBE_VOLCANO_JOB && !has_argument(svc, "--publish-not-ready-addresses=true") &&
-        !has_argument(svc, "--publish-not-ready-addresses"))
-        check_report(c, o, check_at_key(plugins, "svc"),
-                     "the svc plugin publishes the name %s only once its pod is Ready", r->host);
+    if (!job_is_dynamic(r) || o == NULL)
+        return;
+    plugins = kube_get(o->spec, "plugins");
+    svc = yaml_get(plugins, "svc");
+    if (o->type == KUBE_VOLCANO_JOB && !check_has_item(svc, "--publish-not-ready-addresses=true") &&
+        !check_has_item(svc, "--publish-not-ready-addresses"))
+        check_report_on(c, o, check_at_key(plugins, "svc"),
+                        "the svc plugin publishes the name %s only once its pod is Ready", r->host);
     if (o->type == KUBE_JOBSET &&
         yaml_to_bool(kube_get(o->spec, "network.publishNotReadyAddresses"), &published) &&
         !published)
-        check_report(c, o, check_at_first(o->spec, "network.publishNotReadyAddresses"),
-                     "the name %s is published only once its pod is Ready", r->host);
+        check_report_on(c, o, check_at_first(o->spec, "network.publishNotReadyAddresses"),
+                        "the name %s is published only once its pod is Ready", r->host);
 }
 
-/* By index of objects: the Services that give training pods which serve a store their names,
- * POD.SERVICE of a StatefulSet. */
-static const bool *name_givers(struct check *c)
+/* Marks the Services that give training pods which serve a store their names, POD.SERVICE of a
+ * StatefulSet. */
+void check_find_name_givers(struct check *c)
 {
-    bool *givers = arena_alloc(&c->bundle.arena, c->bundle.count + 1);
-
+    c->marks = arena_alloc(&c->bundle.arena, c->bundle.count + 1);
     for (size_t i = 0; i < c->jobs.count; i++) {
         const struct job_run *r = c->jobs.runs[i];
         const struct kube_object *o = r->target.pods == NULL ? NULL : r->target.pods->object;
@@ -264,34 +214,21 @@ static const bool *name_givers(struct check *c)
         if (o != NULL && o->type == KUBE_STATEFULSET && job_is_dynamic(r) &&
             kube_find_host(&c->bundle, o, kube_text(o->spec, "serviceName"), &found) &&
             found.service != NULL)
-            givers[found.service->index] = true;
+            c->marks[found.service->index] = true;
     }
-    return givers;
 }
 
-void check_not_ready_addresses(struct check *c)
+void check_not_ready_service(struct check *c, const struct kube_object *o)
 {
-    const bool *givers = name_givers(c);
+    const struct job_store *s;
 
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-        const struct job_store *s;
-
-        if (o->type != KUBE_SERVICE || !kube_is_headless(o) ||
-            kube_true(o->spec, "publishNotReadyAddresses"))
-            continue;
-        s = job_server_behind(&c->jobs, o);
-        if (givers[o->index] || check_is_endpoint(c, o) || (s != NULL && !check_is_foreign(c, s)))
-            check_report(c, o, check_at_key(o->spec, "clusterIP"),
-                         "the headless Service %s has an address only once its pod is Ready",
-                         o->name);
-    }
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-
-        if (job_is_dynamic(r) && r->target.pods != NULL)
-            look_at_pod_name(c, r);
-    }
+    if (o->type != KUBE_SERVICE || !kube_is_headless(o) ||
+        kube_true(o->spec, "publishNotReadyAddresses"))
+        return;
+    s = job_server_behind(&c->jobs, o);
+    if (c->marks[o->index] || c->is_endpoint[o->index] || (s != NULL && !check_is_foreign(c, s)))
+        check_report(c, check_at_key(o->spec, "clusterIP"),
+                     "the headless Service %s has an address only once its pod is Ready", o->name);
 }
 
 /* --- Names that are taken. --- */
@@ -314,11 +251,10 @@ static bool is_replica_name(const struct kube_pods *p, const char *name)
 
 /* Whose controller makes a Service of this name: by names of Services, and by names of pods without
  * their index. */
-static const struct kube_object *maker_of(struct check *c, const struct kube_index *made,
-                                          const struct kube_object *o)
+static const struct kube_object *maker_of(struct check *c, const struct kube_object *o)
 {
     size_t len = strlen(o->name);
-    struct kube_hits hits = kube_index_find(made, o->namespace, o->name, len);
+    struct kube_hits hits = kube_index_find(&c->index, o->namespace, o->name, len);
     const struct kube_object *maker =
         hits.count == 0 ? NULL : c->bundle.objects[hits.list[hits.count - 1]];
 
@@ -333,27 +269,25 @@ static const struct kube_object *maker_of(struct check *c, const struct kube_ind
     return maker;
 }
 
-void check_service_name_taken(struct check *c)
+void check_find_made_services(struct check *c)
 {
-    struct kube_index made = {0};
-
     for (size_t i = 0; i < c->bundle.count; i++) {
         const struct kube_object *o = c->bundle.objects[i];
 
         if (*kube_made_service(o) != '\0')
-            kube_index_add(&c->bundle.arena, &made, o->namespace, kube_made_service(o), i);
+            kube_index_add(&c->bundle.arena, &c->index, o->namespace, kube_made_service(o), i);
     }
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i], *maker;
+}
 
-        if (o->type != KUBE_SERVICE || *o->name == '\0')
-            continue;
-        maker = maker_of(c, &made, o);
-        if (maker != NULL)
-            check_report(c, o, check_at_first(o->node, "metadata.name"),
-                         "the controller of %s makes a Service %s of its own",
-                         check_title(c, maker), o->name);
-    }
+void check_service_name_taken(struct check *c, const struct kube_object *o)
+{
+    const struct kube_object *maker =
+        o->type == KUBE_SERVICE && *o->name != '\0' ? maker_of(c, o) : NULL;
+
+    if (maker != NULL)
+        check_report(c, check_at_first(o->node, "metadata.name"),
+                     "the controller of %s makes a Service %s of its own", check_title(c, maker),
+                     o->name);
 }
 
 /* The variable that the links of this Service set and that torch or rdzvd reads, or NULL. */
@@ -365,27 +299,152 @@ static const char *linked_variable(const char *service)
                                                 : NULL;
 }
 
-void check_enable_service_links(struct check *c)
+void check_enable_service_links(struct check *c, const struct kube_object *o)
+{
+    const char *variable = linked_variable(o->name);
+
+    if (o->type != KUBE_SERVICE || variable == NULL || kube_is_headless(o) ||
+        strcmp(kube_text(o->spec, "type"), "ExternalName") == 0)
+        return;
+    for (size_t j = 0; j < c->bundle.pod_count; j++) {
+        const struct kube_pods *p = c->bundle.pods[j];
+        bool links = true;
+
+        yaml_to_bool(kube_get(p->spec, "enableServiceLinks"), &links);
+        if (!links || !kube_same_namespace(o, p->object) ||
+            (!p->ends && job_runs_in(&c->jobs, p).count == 0 && job_store_in(&c->jobs, p) == NULL))
+            continue;
+        check_report(c, check_at_first(o->node, "metadata.name"),
+                     "the Service %s sets %s=tcp://... in the pods of %s", o->name, variable,
+                     check_title(c, p->object));
+        break;
+    }
+}
+
+/* --- Hosts that have no address. A name that is not in the files may be one of the cluster; the
+ * rule speaks of those that are near enough to something here. --- */
+
+/* If a namespace has more stores that no job uses, the rule does not guess which one a name means.
+ */
+#define UNUSED_MAX 32
+
+/* The Services of stores at which no job of these files meets, by namespace. */
+void check_find_unused_stores(struct check *c)
 {
     for (size_t i = 0; i < c->bundle.count; i++) {
         const struct kube_object *o = c->bundle.objects[i];
-        const char *variable = linked_variable(o->name);
 
-        if (o->type != KUBE_SERVICE || variable == NULL || kube_is_headless(o) ||
-            strcmp(kube_text(o->spec, "type"), "ExternalName") == 0)
-            continue;
-        for (size_t j = 0; j < c->bundle.pod_count; j++) {
-            const struct kube_pods *p = c->bundle.pods[j];
-            bool links = true;
-
-            yaml_to_bool(kube_get(p->spec, "enableServiceLinks"), &links);
-            if (!links || !kube_same_namespace(o, p->object) ||
-                (!check_trains(c, p) && job_store_in(&c->jobs, p) == NULL))
-                continue;
-            check_report(c, o, check_at_first(o->node, "metadata.name"),
-                         "the Service %s sets %s=tcp://... in the pods of %s", o->name, variable,
-                         check_title(c, p->object));
-            break;
-        }
+        if (o->type == KUBE_SERVICE && *o->name != '\0' && !c->is_endpoint[o->index] &&
+            job_server_behind(&c->jobs, o) != NULL)
+            kube_index_add(&c->bundle.arena, &c->index, "", o->namespace, i);
     }
+}
+
+/* The Service that the host was probably meant to be, by the part before the first dot. */
+static const struct kube_object *service_near(struct check *c, const struct job_run *r)
+{
+    const char *label = arena_copy(&c->bundle.arena, r->host, strcspn(r->host, "."));
+    const char *namespace = job_run_object(r)->namespace;
+    struct kube_hits hits = kube_index_find(&c->index, "", namespace, strlen(namespace));
+    const struct kube_object *found = NULL;
+    struct nearest near = nearest_to(label);
+
+    for (size_t i = 0; i < hits.count && hits.count <= UNUSED_MAX; i++) {
+        const struct kube_object *service = c->bundle.objects[hits.list[i]];
+        const char *before = near.found;
+
+        nearest_try(&near, service->name);
+        if (near.found != before)
+            found = service;
+    }
+    return found;
+}
+
+/* Kinds that give their pods names, and no addresses for these names alone. */
+static bool has_named_pods(const struct kube_object *o)
+{
+    return o->type == KUBE_STATEFULSET || o->type == KUBE_JOB || o->type == KUBE_JOBSET ||
+           o->type == KUBE_VOLCANO_JOB || o->type == KUBE_POD;
+}
+
+static const struct kube_pods *pod_of(struct check *c, const struct kube_object *from,
+                                      const char *kind, enum kube_type type, const char *name,
+                                      size_t len)
+{
+    struct kube_hits hits = kube_index_find(&c->bundle.named, kind, name, len);
+
+    for (size_t i = 0; i < hits.count; i++) {
+        const struct kube_object *o = c->bundle.objects[hits.list[i]];
+
+        if (o->type == type && kube_same_namespace(o, from) && o->pods_count > 0)
+            return c->bundle.pods[o->first_pods];
+    }
+    return NULL;
+}
+
+/* The pods of which one has this name: that of a Pod, or that of an object and an index. */
+static const struct kube_pods *pod_named(struct check *c, const struct kube_object *from,
+                                         const char *name, size_t len)
+{
+    const char *scope = arena_text(&c->bundle.arena, "%s.", from->namespace);
+    const struct kube_pods *p = pod_of(c, from, "Pod", KUBE_POD, name, len);
+    size_t prefix = len;
+    struct kube_hits hits;
+
+    while (prefix > 0 && name[prefix - 1] >= '0' && name[prefix - 1] <= '9')
+        prefix--;
+    if (p != NULL || prefix == len || prefix < 2 || name[prefix - 1] != '-')
+        return p;
+    hits = kube_index_find(&c->bundle.hosts, scope, name, prefix);
+    for (size_t i = 0; i < hits.count; i++) {
+        if (has_named_pods(c->bundle.pods[hits.list[i]]->object))
+            return c->bundle.pods[hits.list[i]];
+    }
+    return pod_of(c, from, "Job", KUBE_JOB, name, prefix - 1);
+}
+
+/* Behind a dot only the pods of the job itself are sure to be meant. */
+static const struct kube_pods *pod_meant(struct check *c, const struct job_run *r)
+{
+    size_t len = strcspn(r->host, ".");
+    const struct kube_pods *p = pod_named(c, job_run_object(r), r->host, len);
+
+    return p != NULL && r->host[len] == '.' && p->object != job_run_object(r) ? NULL : p;
+}
+
+/* The name, as the cluster's DNS is asked for it, is in no file, and no file says what else may
+ * know it. */
+static bool is_unknown(const struct job_run *r)
+{
+    const struct kube_pods *p = r->container->pods;
+
+    return job_is_dynamic(r) && job_is_multi_node(r) && !r->found && !r->local && !r->own_name &&
+           !r->misnamed && *r->host != '\0' && strpbrk(r->host, "$`{[/,") == NULL &&
+           r->host[strspn(r->host, "0123456789.")] != '\0' && !p->object->templated &&
+           kube_get(p->spec, "hostAliases") == NULL && kube_get(p->spec, "dnsConfig") == NULL;
+}
+
+static void report_pod(struct check *c, const struct job_run *r, const struct kube_pods *p)
+{
+    bool named = p->host_prefix != NULL && *p->host_domain != '\0';
+    int len = (int)strcspn(r->host, ".");
+
+    check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
+                 "%s is no name of a Service%s%.*s%s%s", r->host,
+                 named ? "; the pod has the address " : ", and a pod has no address by its name",
+                 named ? len : 0, r->host, named ? "." : "", named ? p->host_domain : "");
+}
+
+void check_endpoint_unknown(struct check *c, const struct job_run *r)
+{
+    const struct kube_pods *p = is_unknown(r) ? pod_meant(c, r) : NULL;
+    const struct kube_object *near = is_unknown(r) && p == NULL ? service_near(c, r) : NULL;
+
+    if (p != NULL)
+        report_pod(c, r, p);
+    if (near != NULL)
+        check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
+                     "nothing in these files has the name %s; did you mean Service %s, which leads "
+                     "to a store that no job uses?",
+                     r->host, near->name);
 }

@@ -1,8 +1,125 @@
-/* Runs the rules on the files of a bundle, and sorts the findings by file and position. */
+/* The table of rules, and what runs them on the files of a bundle. Findings are sorted by file and
+ * position. */
 #include "deploy/check/check.h"
+
 #include "deploy/kube/kube_view.h"
+#include "deploy/yaml/diag.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#define ERROR   CHECK_ERROR
+#define WARNING CHECK_WARNING
+#define NOTE    CHECK_NOTE
+
+#define RULE(id, severity, title, why, remedy, functions) \
+    {id, severity, title, why, remedy, functions},
+#define PER(kind, name) .kind = check_##name,
+const struct check_rule check_rules[] = {
+#include "deploy/check/check_rules.h"
+};
+
+const size_t check_rule_count = sizeof check_rules / sizeof *check_rules;
+
+const struct check_rule *check_rule_named(const char *id)
+{
+    for (size_t i = 0; i < check_rule_count; i++) {
+        if (strcmp(check_rules[i].id, id) == 0)
+            return &check_rules[i];
+    }
+    return NULL;
+}
+
+const char *check_rule_near(const char *id)
+{
+    struct nearest n = nearest_to(id);
+
+    for (size_t i = 0; i < check_rule_count; i++)
+        nearest_try(&n, check_rules[i].id);
+    return n.found;
+}
+
+/* --- What the rules are about. --- */
+
+static void run_on_policies(struct check *c, const struct check_rule *rule,
+                            const struct yaml_node *of)
+{
+    const struct yaml_node *list = kube_get(of, "policies");
+
+    for (size_t i = 0; i < yaml_length(list); i++)
+        rule->policy(c, list->items[i]);
+}
+
+static void run_on_object(struct check *c, const struct check_rule *rule,
+                          const struct kube_object *o)
+{
+    const struct yaml_node *tasks;
+
+    c->object = o;
+    if (rule->object != NULL)
+        rule->object(c, o);
+    if (rule->policy == NULL || o->type != KUBE_VOLCANO_JOB)
+        return;
+    run_on_policies(c, rule, o->spec);
+    tasks = kube_get(o->spec, "tasks");
+    for (size_t i = 0; i < yaml_length(tasks); i++)
+        run_on_policies(c, rule, tasks->items[i]);
+}
+
+static void run_on_pods(struct check *c, const struct check_rule *rule, const struct kube_pods *p)
+{
+    c->object = p->object;
+    if (rule->pods != NULL)
+        rule->pods(c, p);
+    for (size_t i = 0; i < p->count && rule->container != NULL; i++)
+        rule->container(c, &p->containers[i]);
+}
+
+static void run_on_probes(struct check *c, const struct check_rule *rule, const struct job_store *s)
+{
+    static const char *const names[] = {"startupProbe", "readinessProbe", "livenessProbe"};
+    struct check_probe probe = {.store = s};
+
+    probe.all = job_store_listeners(&c->jobs, s, true, probe.listeners, &probe.count);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        probe.name = names[i];
+        probe.node = kube_get(s->container->node, names[i]);
+        if (probe.node != NULL)
+            rule->probe(c, &probe);
+    }
+}
+
+static void run_on_store(struct check *c, const struct check_rule *rule, const struct job_store *s)
+{
+    struct job_upstream u;
+
+    c->object = check_store_object(s);
+    if (rule->store != NULL)
+        rule->store(c, s);
+    for (size_t n = 0; rule->upstream != NULL && job_relay_upstream(&c->jobs, s, n, &u); n++)
+        rule->upstream(c, s, &u);
+    if (rule->probe != NULL)
+        run_on_probes(c, rule, s);
+}
+
+static void run_rule(struct check *c, const struct check_rule *rule)
+{
+    c->rule = rule;
+    c->index = (struct kube_index){0};
+    if (rule->bundle != NULL)
+        rule->bundle(c);
+    for (size_t i = 0; i < c->bundle.count; i++)
+        run_on_object(c, rule, c->bundle.objects[i]);
+    for (size_t i = 0; i < c->bundle.pod_count; i++)
+        run_on_pods(c, rule, c->bundle.pods[i]);
+    for (size_t i = 0; i < c->jobs.store_count; i++)
+        run_on_store(c, rule, &c->jobs.stores[i]);
+    for (size_t i = 0; i < c->jobs.count && rule->run != NULL; i++) {
+        c->object = job_run_object(c->jobs.runs[i]);
+        c->run_number = i;
+        rule->run(c, c->jobs.runs[i]);
+    }
+}
 
 static int by_place(const void *a, const void *b)
 {
@@ -24,12 +141,80 @@ bool check_bundle(struct check *c, const bool *wanted)
     c->made_count = kube_drop_made(&c->bundle);
     kube_find_pods(&c->bundle);
     job_find(&c->jobs, &c->bundle);
+    check_find_links(c);
     for (size_t i = 0; i < check_rule_count; i++) {
-        c->rule = &check_rules[i];
         if (wanted == NULL || wanted[i])
-            check_rules[i].run(c);
+            run_rule(c, &check_rules[i]);
     }
     if (c->count > 0)
         qsort(c->findings, c->count, sizeof *c->findings, by_place);
     return true;
+}
+
+/* --- Findings that the object itself asks to leave out. --- */
+
+static const struct yaml_node *ignore_annotation(const struct kube_object *o)
+{
+    return yaml_get(kube_get(o->node, "metadata.annotations"), CHECK_IGNORE);
+}
+
+/* The next name in the list at *p, without blanks; false: there is none. */
+static bool next_name(const char **p, const char **name, size_t *len)
+{
+    *p += strspn(*p, ", \t\n");
+    *name = *p;
+    *len = strcspn(*p, ", \t\n");
+    *p += *len;
+    return *len > 0;
+}
+
+static bool names_rule(const struct kube_object *o, const char *rule)
+{
+    const char *p = yaml_text(ignore_annotation(o)), *name;
+    size_t len;
+
+    while (p != NULL && next_name(&p, &name, &len)) {
+        if (strlen(rule) == len && memcmp(name, rule, len) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_ignored(const struct check_finding *f)
+{
+    for (const struct kube_object *o = f->object; o != NULL; o = o->wrapper) {
+        if (names_rule(o, f->rule->id))
+            return true;
+    }
+    return false;
+}
+
+static void note_unknown(struct check *c, const struct kube_object *o, struct diag *d)
+{
+    const struct yaml_node *node = ignore_annotation(o);
+    const char *p = yaml_text(node), *name;
+    size_t len;
+
+    while (p != NULL && next_name(&p, &name, &len)) {
+        const char *id = arena_copy(&c->bundle.arena, name, len);
+        const char *near = check_rule_near(id);
+
+        if (check_rule_named(id) == NULL)
+            diag_note(d, node->file, node->start, "%s: there is no rule %s%s%s", CHECK_IGNORE, id,
+                      near == NULL ? "" : ": did you mean ", near == NULL ? "" : near);
+    }
+}
+
+size_t check_ignore(struct check *c, struct diag *d)
+{
+    size_t kept = 0, before = c->count;
+
+    for (size_t i = 0; i < c->bundle.count; i++)
+        note_unknown(c, c->bundle.objects[i], d);
+    for (size_t i = 0; i < c->count; i++) {
+        if (!is_ignored(&c->findings[i]))
+            c->findings[kept++] = c->findings[i];
+    }
+    c->count = kept;
+    return before - kept;
 }

@@ -34,25 +34,20 @@ static const char *source_name(enum job_from from)
                                        : "the script";
 }
 
-void check_option_env_conflict(struct check *c)
+void check_option_env_conflict(struct check *c, const struct job_run *r)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
+    for (int o = 0; o < TORCHRUN_OPTIONS; o++) {
+        const struct job_setting *s = &r->settings[o], *weaker = s->weaker;
 
-        for (int o = 0; o < TORCHRUN_OPTIONS; o++) {
-            const struct job_setting *s = &r->settings[o], *weaker = s->weaker;
-
-            if (weaker == NULL || s->from != JOB_FROM_FLAG || !s->value.known ||
-                !weaker->value.known ||
-                same_value((enum torchrun_option)o, s->value.text, weaker->value.text) ||
-                (o == TORCHRUN_NNODES && is_range_up_to(r, weaker)))
-                continue;
-            check_report(
-                c, job_run_object(r), check_at_setting(r, (enum torchrun_option)o),
-                "--%s is %s here, but %s sets %s=%s", torchrun_option_name((enum torchrun_option)o),
-                *s->value.text == '\0' ? "(empty)" : s->value.text, source_name(weaker->from),
-                job_variable_name((enum torchrun_option)o), weaker->value.text);
-        }
+        if (weaker == NULL || s->from != JOB_FROM_FLAG || !s->value.known || !weaker->value.known ||
+            same_value((enum torchrun_option)o, s->value.text, weaker->value.text) ||
+            (o == TORCHRUN_NNODES && is_range_up_to(r, weaker)))
+            continue;
+        check_report(c, check_at_setting(r, (enum torchrun_option)o),
+                     "--%s is %s here, but %s sets %s=%s",
+                     torchrun_option_name((enum torchrun_option)o),
+                     *s->value.text == '\0' ? "(empty)" : s->value.text, source_name(weaker->from),
+                     job_variable_name((enum torchrun_option)o), weaker->value.text);
     }
 }
 
@@ -83,68 +78,49 @@ static bool is_harmless(struct check *c, const struct kube_container *container,
     return false;
 }
 
-void check_env_overwritten(struct check *c)
+void check_env_overwritten(struct check *c, const struct kube_container *container)
 {
-    for (size_t i = 0; i < c->bundle.pod_count; i++) {
-        const struct kube_pods *p = c->bundle.pods[i];
+    const struct job_variable *list;
+    size_t count;
 
-        for (size_t j = 0; j < p->count && p->object->type == KUBE_PYTORCHJOB; j++) {
-            const struct kube_container *container = &p->containers[j];
-            size_t count;
-            const struct job_variable *list = job_variables(&c->jobs, container, &count);
+    if (container->init || container->pods->object->type != KUBE_PYTORCHJOB)
+        return;
+    list = job_variables(&c->jobs, container, &count);
+    for (size_t i = 0; i < count; i++) {
+        const char *source = job_made_by(container, list[i].name);
 
-            for (size_t k = 0; k < count && !container->init; k++) {
-                const char *source = job_made_by(container, list[k].name);
-
-                if (source != NULL && !is_harmless(c, container, &list[k]))
-                    check_report(c, p->object, check_at_first(list[k].node, "name"),
-                                 "%s has no effect: %s appends its own value", list[k].name,
-                                 source);
-            }
-        }
+        if (source != NULL && !is_harmless(c, container, &list[i]))
+            check_report(c, check_at_first(list[i].node, "name"),
+                         "%s has no effect: %s appends its own value", list[i].name, source);
     }
 }
 
-static bool is_reserved(const char *name)
+static void look_for_reserved(struct check *c, const struct yaml_node *env)
 {
-    static const char *const names[] = {"PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK",
-                                        "PET_MASTER_ADDR", "PET_MASTER_PORT"};
+    static const char *const reserved[] = {"PET_NNODES",      "PET_NPROC_PER_NODE", "PET_NODE_RANK",
+                                           "PET_MASTER_ADDR", "PET_MASTER_PORT",    NULL};
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(names[i], name) == 0)
-            return true;
-    }
-    return false;
-}
-
-static void look_for_reserved(struct check *c, const struct kube_object *o,
-                              const struct yaml_node *env)
-{
     for (size_t i = 0; i < yaml_length(env); i++) {
         const char *name = kube_text(env->items[i], "name");
 
-        if (is_reserved(name))
-            check_report(c, o, check_at_first(env->items[i], "name"),
+        if (check_is_one_of(name, reserved))
+            check_report(c, check_at_first(env->items[i], "name"),
                          "Trainer's torch policy sets %s, and refuses it here", name);
     }
 }
 
-void check_env_reserved(struct check *c)
+void check_env_reserved_in_job(struct check *c, const struct kube_object *o)
 {
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        if (c->bundle.objects[i]->type == KUBE_TRAINJOB)
-            look_for_reserved(c, c->bundle.objects[i],
-                              kube_get(c->bundle.objects[i]->spec, "trainer.env"));
-    }
-    for (size_t i = 0; i < c->bundle.pod_count; i++) {
-        const struct kube_pods *p = c->bundle.pods[i];
-        bool train = p->object->type == KUBE_TRAINJOB || p->object->type == KUBE_RUNTIME;
+    if (o->type == KUBE_TRAINJOB)
+        look_for_reserved(c, kube_get(o->spec, "trainer.env"));
+}
 
-        for (size_t j = 0; j < p->count && train; j++) {
-            if (strcmp(p->containers[j].name, "node") == 0)
-                look_for_reserved(c, p->object, kube_get(p->containers[j].node, "env"));
-        }
-    }
+void check_env_reserved(struct check *c, const struct kube_container *container)
+{
+    enum kube_type type = container->pods->object->type;
+
+    if ((type == KUBE_TRAINJOB || type == KUBE_RUNTIME) && strcmp(container->name, "node") == 0)
+        look_for_reserved(c, kube_get(container->node, "env"));
 }
 
 /* --- References that nothing replaces. --- */
@@ -185,48 +161,35 @@ static bool has_unknown_variable(struct check *c, const struct kube_container *c
     return false;
 }
 
-static void look_at_words(struct check *c, const struct job_run *r)
+/* `reason` says why nothing replaces variables of a shell there. */
+static void look_at_text(struct check *c, const struct job_run *r, const char *text,
+                         struct check_position at, const char *reason)
 {
-    for (size_t i = 0; i < r->args->count; i++) {
-        const struct arg_text *value = &r->args->flags[i].value;
-        size_t at;
+    size_t place;
+    bool shell = has_shell_variable(job_run_object(r), text, &place);
 
-        if (value->text == NULL || value->shell)
-            continue;
-        if (has_shell_variable(job_run_object(r), value->text, &at))
-            check_report(c, job_run_object(r),
-                         (struct check_position){value->node, value->start + at},
-                         "there is no shell here, so `%s` stays as it is", value->text + at);
-        else if (has_unknown_variable(c, r->container, value->text, &at))
-            check_report(
-                c, job_run_object(r), (struct check_position){value->node, value->start + at},
-                "the container has no such variable, so `%s` stays as it is", value->text + at);
-    }
+    if (!shell && !has_unknown_variable(c, r->container, text, &place))
+        return;
+    at.at += place;
+    check_report(c, at, "%s, so `%s` stays as it is",
+                 shell ? reason : "the container has no such variable", text + place);
 }
 
-void check_env_not_expanded(struct check *c)
+void check_env_not_expanded(struct check *c, const struct job_run *r)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
+    for (size_t i = 0; r->args != NULL && i < r->args->count; i++) {
+        const struct arg_text *value = &r->args->flags[i].value;
 
-        if (r->args != NULL)
-            look_at_words(c, r);
-        for (int o = 0; o < TORCHRUN_OPTIONS; o++) {
-            const struct job_setting *s =
-                r->settings[o].from == JOB_FROM_ENV ? &r->settings[o] : r->settings[o].weaker;
-            size_t at;
+        if (value->text != NULL && !value->shell)
+            look_at_text(c, r, value->text, check_at_text(value), "there is no shell here");
+    }
+    for (int o = 0; o < TORCHRUN_OPTIONS; o++) {
+        const struct job_setting *s =
+            r->settings[o].from == JOB_FROM_ENV ? &r->settings[o] : r->settings[o].weaker;
 
-            if (s == NULL || s->from != JOB_FROM_ENV || yaml_text(s->node) == NULL)
-                continue;
-            if (has_shell_variable(job_run_object(r), s->node->text, &at))
-                check_report(c, job_run_object(r), (struct check_position){s->node, at},
-                             "in a value Kubernetes replaces only $(NAME), so `%s` stays as it is",
-                             s->node->text + at);
-            else if (has_unknown_variable(c, r->container, s->node->text, &at))
-                check_report(c, job_run_object(r), (struct check_position){s->node, at},
-                             "the container has no such variable, so `%s` stays as it is",
-                             s->node->text + at);
-        }
+        if (s != NULL && s->from == JOB_FROM_ENV && yaml_text(s->node) != NULL)
+            look_at_text(c, r, s->node->text, check_at(s->node),
+                         "in a value Kubernetes replaces only $(NAME)");
     }
 }
 
@@ -243,7 +206,7 @@ static struct kube_index names_in(struct check *c, const struct yaml_node *env)
     return names;
 }
 
-static void look_at_order(struct check *c, const struct kube_object *o, const struct yaml_node *env)
+static void look_at_order(struct check *c, const struct yaml_node *env)
 {
     struct kube_index names = names_in(c, env);
 
@@ -259,78 +222,63 @@ static void look_at_order(struct check *c, const struct kube_object *o, const st
             if ((p == text || p[-1] != '$') && hits.count > 0 && hits.list[0] >= i &&
                 hits.list[hits.count - 1] > i)
                 check_report(
-                    c, o, (struct check_position){value, (size_t)(p - text)},
+                    c, (struct check_position){value, (size_t)(p - text)},
                     "$(%.*s) is set further down in this list, so the reference stays as it is",
                     (int)len, p + 2);
         }
     }
 }
 
-void check_env_order(struct check *c)
+void check_env_order(struct check *c, const struct kube_container *container)
 {
-    for (size_t i = 0; i < c->bundle.pod_count; i++) {
-        const struct kube_pods *p = c->bundle.pods[i];
-
-        for (size_t j = 0; j < p->count; j++) {
-            look_at_order(c, p->object, kube_get(p->containers[j].node, "env"));
-            look_at_order(c, p->object, kube_get(p->containers[j].over, "env"));
-        }
-    }
+    look_at_order(c, kube_get(container->node, "env"));
+    look_at_order(c, kube_get(container->over, "env"));
 }
 
 /* --- Types. --- */
 
-static const char *yaml_type_words(enum yaml_type type)
-{
-    return type == YAML_BOOL ? "a boolean" : type == YAML_NULL ? "null" : "a number";
-}
-
-static void look_at_type(struct check *c, const struct kube_object *o,
-                         const struct yaml_node *value, const char *what, const char *name)
+static void look_at_type(struct check *c, const struct yaml_node *value, const char *what,
+                         const char *name)
 {
     enum yaml_type type = yaml_type(value);
 
     if (value->kind == YAML_SCALAR && type != YAML_STRING && type != YAML_NULL)
-        check_report(c, o, check_at(value), "%s %s: %s is %s, but Kubernetes expects a string",
-                     what, name, value->text, yaml_type_words(type));
+        check_report(c, check_at(value), "%s %s: %s is %s, but Kubernetes expects a string", what,
+                     name, value->text, type == YAML_BOOL ? "a boolean" : "a number");
 }
 
-static void look_at_map(struct check *c, const struct kube_object *o, const struct yaml_node *map,
-                        const char *what)
+static void look_at_map(struct check *c, const struct yaml_node *map, const char *what)
 {
     for (size_t i = 0; map != NULL && map->kind == YAML_MAPPING && i < map->count; i++)
-        look_at_type(c, o, map->pairs[i].value, what, map->pairs[i].key->text);
+        look_at_type(c, map->pairs[i].value, what, map->pairs[i].key->text);
 }
 
-static void look_at_env_types(struct check *c, const struct kube_object *o,
-                              const struct yaml_node *env)
+static void look_at_env_types(struct check *c, const struct yaml_node *env)
 {
     for (size_t i = 0; i < yaml_length(env); i++) {
         const struct yaml_node *value = kube_get(env->items[i], "value");
 
         if (value != NULL)
-            look_at_type(c, o, value, "variable", kube_text(env->items[i], "name"));
+            look_at_type(c, value, "variable", kube_text(env->items[i], "name"));
     }
 }
 
-void check_env_value_not_string(struct check *c)
+void check_object_value_not_string(struct check *c, const struct kube_object *o)
 {
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
+    look_at_map(c, kube_get(o->node, "metadata.annotations"), "annotation");
+    look_at_map(c, kube_get(o->node, "metadata.labels"), "label");
+    if (o->type == KUBE_CONFIG_MAP)
+        look_at_map(c, kube_get(o->node, "data"), "key");
+}
 
-        look_at_map(c, o, kube_get(o->node, "metadata.annotations"), "annotation");
-        look_at_map(c, o, kube_get(o->node, "metadata.labels"), "label");
-        if (o->type == KUBE_CONFIG_MAP)
-            look_at_map(c, o, kube_get(o->node, "data"), "key");
-    }
-    for (size_t i = 0; i < c->bundle.pod_count; i++) {
-        const struct kube_pods *p = c->bundle.pods[i];
+void check_pods_value_not_string(struct check *c, const struct kube_pods *p)
+{
+    look_at_map(c, kube_get(p->meta, "annotations"), "annotation");
+    look_at_map(c, kube_get(p->meta, "labels"), "label");
+}
 
-        look_at_map(c, p->object, kube_get(p->meta, "annotations"), "annotation");
-        look_at_map(c, p->object, kube_get(p->meta, "labels"), "label");
-        for (size_t j = 0; j < p->count; j++) {
-            look_at_env_types(c, p->object, kube_get(p->containers[j].node, "env"));
-            look_at_env_types(c, p->object, kube_get(p->containers[j].over, "env"));
-        }
-    }
+void check_env_value_not_string(struct check *c, const struct kube_container *container)
+{
+    look_at_env_types(c, kube_get(container->node, "env"));
+    look_at_env_types(c, kube_get(container->over, "env"));
 }

@@ -1,7 +1,7 @@
 /* Finds and reads manifests. A repository has more YAML than manifests: values of charts,
  * kustomizations, files of compose and of CI. In a folder these are skipped; a file that somebody
  * names is meant. */
-#include "deploy/check/check_input.h"
+#include "deploy/check/check_verb.h"
 
 #include "deploy/yaml/options.h"
 

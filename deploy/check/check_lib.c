@@ -1,136 +1,8 @@
-/* Positions, reports, and questions that several rules ask. */
+/* Questions that several rules ask. */
 #include "deploy/check/check.h"
 
-#include "deploy/yaml/yaml_position.h"
-
-#include <stdlib.h>
 #include <string.h>
-
-/* --- Places. --- */
-
-struct check_position check_at(const struct yaml_node *node)
-{
-    return (struct check_position){node, 0};
-}
-
-struct check_position check_at_key(const struct yaml_node *mapping, const char *key)
-{
-    return check_at(kube_key(mapping, key));
-}
-
-struct check_position check_at_first(const struct yaml_node *node, const char *paths)
-{
-    char path[128];
-
-    while (*paths != '\0') {
-        size_t len = strcspn(paths, " ");
-        const struct yaml_node *found;
-
-        if (len < sizeof path) {
-            memcpy(path, paths, len);
-            path[len] = '\0';
-            found = kube_get(node, path);
-            if (found != NULL)
-                return check_at(found);
-        }
-        paths += len + (paths[len] == ' ');
-    }
-    return check_at(node);
-}
-
-struct check_position check_at_text(const struct arg_text *text)
-{
-    return (struct check_position){text->node, text->start};
-}
-
-struct check_position check_at_run(const struct job_run *r)
-{
-    const struct kube_object *o = r->container->pods->object;
-
-    if (r->args != NULL)
-        return check_at_text(&r->args->command);
-    if (kube_get(o->spec, "elasticPolicy") != NULL)
-        return check_at_key(o->spec, "elasticPolicy");
-    return check_at_first(r->container->node, "name");
-}
-
-struct check_position check_at_setting(const struct job_run *r, enum torchrun_option option)
-{
-    const struct job_setting *s = &r->settings[option];
-
-    return s->node == NULL ? check_at_run(r) : (struct check_position){s->node, s->start};
-}
-
-struct check_position check_at_option(const struct kube_container *c, const struct job_setting *s)
-{
-    return s->node == NULL ? check_at_first(c->node, "name")
-                           : (struct check_position){s->node, s->start};
-}
-
-size_t check_file_index(const struct check *c, const char *name)
-{
-    size_t i = 0;
-
-    while (i < c->file_count && c->files[i].name != name)
-        i++;
-    return i;
-}
-
-static const struct yaml_file *file_of(const struct check *c, const struct yaml_node *node)
-{
-    size_t i = check_file_index(c, node->file);
-
-    return i == c->file_count ? NULL : &c->files[i];
-}
-
-static struct yaml_mark position_mark(const struct check *c, struct check_position at)
-{
-    const struct yaml_file *file = file_of(c, at.node);
-    bool block = at.node->style == YAML_LITERAL || at.node->style == YAML_FOLDED;
-
-    if (file == NULL || at.node->kind != YAML_SCALAR || (at.at == 0 && !block))
-        return at.node->start;
-    return scalar_position(file, at.node, at.at);
-}
-
-/* --- Reports. --- */
-
-/* By rule, file and place. */
-static bool is_reported(struct check *c, const struct check_finding *f)
-{
-    const char *place = arena_text(&c->bundle.arena, "%s:%zu", f->file, f->mark.offset);
-
-    if (kube_index_find(&c->reported, f->rule->id, place, strlen(place)).count > 0)
-        return true;
-    kube_index_add(&c->bundle.arena, &c->reported, f->rule->id, place, 0);
-    return false;
-}
-
-void check_report(struct check *c, const struct kube_object *o, struct check_position at,
-                  const char *format, ...)
-{
-    struct check_finding f = {.rule = c->rule, .object = o};
-    va_list args;
-
-    if (at.node == NULL)
-        at = check_at(o->node);
-    f.file = at.node->file == NULL ? "" : at.node->file;
-    f.file_index = check_file_index(c, f.file);
-    f.mark = position_mark(c, at);
-    if (is_reported(c, &f)) /* several jobs share a template, or several commands a variable */
-        return;
-    va_start(args, format);
-    f.text = arena_vtext(&c->bundle.arena, format, args);
-    va_end(args);
-    if (c->count == c->cap) {
-        size_t cap = c->cap == 0 ? 32 : c->cap * 2;
-
-        c->findings =
-            arena_grow(&c->bundle.arena, c->findings, c->count * sizeof f, cap * sizeof f);
-        c->cap = cap;
-    }
-    c->findings[c->count++] = f;
-}
+#include <strings.h>
 
 bool check_is_before(const struct check *c, enum check_target_name target, int major, int minor)
 {
@@ -145,7 +17,44 @@ const char *check_title(struct check *c, const struct kube_object *o)
     return arena_text(&c->bundle.arena, "%s %s", o->kind, *o->name == '\0' ? "?" : o->name);
 }
 
-/* --- Questions about runs. --- */
+bool check_has_item(const struct yaml_node *list, const char *text)
+{
+    for (size_t i = 0; i < yaml_length(list); i++) {
+        if (yaml_is(list->items[i], text))
+            return true;
+    }
+    return false;
+}
+
+const struct yaml_node *check_item_with(const struct yaml_node *list, const char *path,
+                                        const char *text)
+{
+    for (size_t i = 0; i < yaml_length(list); i++) {
+        if (strcmp(kube_text(list->items[i], path), text) == 0)
+            return list->items[i];
+    }
+    return NULL;
+}
+
+bool check_is_one_of(const char *text, const char *const *names)
+{
+    while (*names != NULL && strcmp(*names, text) != 0)
+        names++;
+    return *names != NULL;
+}
+
+bool check_lists_port(const struct kube_container *container, long port)
+{
+    const struct yaml_node *ports = kube_get(container->node, "ports");
+
+    for (size_t i = 0; i < yaml_length(ports); i++) {
+        if (kube_int(ports->items[i], "containerPort", -1) == port)
+            return true;
+    }
+    return false;
+}
+
+/* --- Questions about runs and stores. --- */
 
 bool check_is_set(const struct job_run *r, enum torchrun_option option)
 {
@@ -176,8 +85,33 @@ bool check_owns_store(struct check *c, const struct job_run *r)
 
     if (r->hosted)
         return true;
-    return store != NULL &&
-           kube_top(store->container->pods->object) == kube_top(r->container->pods->object);
+    return store != NULL && kube_top(check_store_object(store)) == kube_top(job_run_object(r));
+}
+
+const struct kube_object *check_store_object(const struct job_store *s)
+{
+    return s->container->pods->object;
+}
+
+const char *check_option(struct check *c, const struct job_store *s, const char *name,
+                         struct job_setting *out)
+{
+    struct job_setting found;
+
+    if (!job_store_option(&c->jobs, s->container, name, NULL, &found))
+        return NULL;
+    if (out != NULL)
+        *out = found;
+    return found.value.text;
+}
+
+const struct job_listener *check_listener_at(const struct job_listener *l, size_t count, long port)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (l[i].port == port)
+            return &l[i];
+    }
+    return NULL;
 }
 
 bool check_has_port(const struct kube_object *service, long number)
@@ -191,53 +125,108 @@ bool check_has_port(const struct kube_object *service, long number)
     return yaml_length(ports) == 0 && kube_is_headless(service);
 }
 
-bool check_is_endpoint(struct check *c, const struct kube_object *service)
-{
-    struct job_upstream u;
-
-    if (c->endpoints == NULL) {
-        c->endpoints = arena_alloc(&c->bundle.arena, c->bundle.count + 1);
-        for (size_t i = 0; i < c->jobs.count; i++) {
-            const struct job_run *r = c->jobs.runs[i];
-
-            if (r->found && r->target.service != NULL)
-                c->endpoints[r->target.service->index] = true;
-        }
-        for (size_t i = 0; i < c->jobs.store_count; i++) {
-            for (size_t n = 0; job_relay_upstream(&c->jobs, &c->jobs.stores[i], n, &u); n++) {
-                if (u.found && u.target.service != NULL)
-                    c->endpoints[u.target.service->index] = true;
-            }
-        }
-    }
-    return c->endpoints[service->index];
-}
-
 bool check_is_foreign(struct check *c, const struct job_store *store)
 {
     return store->kind == JOB_STORE_ETCD && job_runs_at(&c->jobs, store).count == 0 &&
            job_etcd_lacks_v2(&c->jobs, store);
 }
 
-bool check_is_behind_relays(struct check *c, const struct job_store *store)
+bool check_uses_agent_store(struct check *c, const struct kube_container *container)
 {
-    if (c->behind_relays == NULL) {
-        c->behind_relays = arena_alloc(&c->bundle.arena, c->jobs.store_count + 1);
-        for (size_t i = 0; i < c->jobs.store_count; i++) {
-            const struct job_store *relay = &c->jobs.stores[i];
-            const struct job_store *behind =
-                relay->kind == JOB_STORE_RELAY ? job_store_behind(&c->jobs, relay) : NULL;
+    const struct job_variable *v =
+        job_variable(&c->jobs, container, "TORCHELASTIC_USE_AGENT_STORE");
+    const char *text = v == NULL ? NULL : yaml_text(v->value);
 
-            if (behind != NULL)
-                c->behind_relays[behind - c->jobs.stores] = true;
-        }
-    }
-    return c->behind_relays[store - c->jobs.stores];
+    return text != NULL && strcasecmp(text, "true") == 0;
 }
 
-bool check_trains(const struct check *c, const struct kube_pods *p)
+/* --- What leads where. --- */
+
+static void count_pods(struct check *c, const struct kube_pods *p)
 {
-    if (job_runs_in(&c->jobs, p).count > 0)
-        return true;
-    return p->ends && job_store_in(&c->jobs, p) == NULL;
+    long *count = &c->training_pods[p->object->index];
+
+    if (job_runs_in(&c->jobs, p).count > 0 && *count >= 0)
+        *count = p->replicas < 0 ? -1 : *count + p->replicas;
+}
+
+static void link_run(struct check *c, const struct job_run *r)
+{
+    const struct job_store *s = job_store_behind(&c->jobs, r->store);
+
+    if (r->found && r->target.service != NULL)
+        c->is_endpoint[r->target.service->index] = true;
+    if (s == NULL)
+        return;
+    if (job_is_dynamic(r) && c->users[s - c->jobs.stores] == NULL)
+        c->users[s - c->jobs.stores] = r;
+    if (r->container->pods->host_network && c->users_on_host[s->container->pods->index] == NULL)
+        c->users_on_host[s->container->pods->index] = r;
+}
+
+static void link_relay(struct check *c, const struct job_store *relay)
+{
+    const struct job_store *behind = job_store_behind(&c->jobs, relay);
+    struct job_upstream u;
+
+    for (size_t n = 0; job_relay_upstream(&c->jobs, relay, n, &u); n++) {
+        if (u.found && u.target.service != NULL)
+            c->is_endpoint[u.target.service->index] = true;
+    }
+    if (relay->kind == JOB_STORE_RELAY && behind != NULL)
+        c->is_behind_relay[behind - c->jobs.stores] = true;
+}
+
+void check_find_links(struct check *c)
+{
+    struct arena *a = &c->bundle.arena;
+
+    c->is_endpoint = arena_alloc(a, c->bundle.count + 1);
+    c->training_pods = arena_alloc(a, (c->bundle.count + 1) * sizeof *c->training_pods);
+    c->is_behind_relay = arena_alloc(a, c->jobs.store_count + 1);
+    c->users = arena_alloc(a, (c->jobs.store_count + 1) * sizeof *c->users);
+    c->users_on_host = arena_alloc(a, (c->bundle.pod_count + 1) * sizeof *c->users_on_host);
+    for (size_t i = 0; i < c->bundle.pod_count; i++)
+        count_pods(c, c->bundle.pods[i]);
+    for (size_t i = 0; i < c->jobs.count; i++)
+        link_run(c, c->jobs.runs[i]);
+    for (size_t i = 0; i < c->jobs.store_count; i++)
+        link_relay(c, &c->jobs.stores[i]);
+}
+
+/* --- Selections, by the text of their selector. --- */
+
+static void add_pods(struct check *c, struct check_selected *s, const struct kube_pods *p)
+{
+    if (s->count == s->cap) {
+        s->cap = s->cap == 0 ? 4 : s->cap * 2;
+        s->list = arena_grow(&c->bundle.arena, s->list, s->count * sizeof *s->list,
+                             s->cap * sizeof *s->list);
+    }
+    s->list[s->count++] = p;
+    s->on_host += p->host_network;
+}
+
+struct check_selected *check_selected(struct check *c, const struct kube_object *o,
+                                      const struct yaml_node *selector)
+{
+    const char *text = kube_print(&c->bundle.arena, selector);
+    struct kube_hits hits = kube_index_find(&c->selectors, o->namespace, text, strlen(text));
+    size_t index = c->selectors.count;
+    const struct kube_pods *p = NULL;
+    struct check_selected *s;
+
+    if (hits.count > 0)
+        return c->selected[hits.list[0]];
+    if (index == c->selected_cap) {
+        c->selected_cap = index == 0 ? 16 : index * 2;
+        c->selected = arena_grow(&c->bundle.arena, c->selected, index * sizeof *c->selected,
+                                 c->selected_cap * sizeof *c->selected);
+    }
+    s = c->selected[index] = arena_alloc(&c->bundle.arena, sizeof *s);
+    s->index = index;
+    while ((p = kube_next_selected_by(&c->bundle, o, selector, p)) != NULL)
+        add_pods(c, s, p);
+    kube_index_add(&c->bundle.arena, &c->selectors, o->namespace, text, index);
+    return s;
 }

@@ -1,102 +1,89 @@
-/* Rules about single fields and objects that Kubernetes refuses or cannot use. */
+/* Rules about single fields and objects that Kubernetes refuses or cannot use, and about
+ * AppWrappers, of v1beta2 and of MCAD (v1beta1). */
 #include "deploy/check/check.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void look_at_capabilities(struct check *c, const struct kube_object *o,
-                                 const struct yaml_node *list)
+static void look_at_capabilities(struct check *c, const struct yaml_node *list)
 {
     for (size_t i = 0; i < yaml_length(list); i++) {
         const char *text = yaml_text(list->items[i]);
 
         if (text != NULL && strncmp(text, "CAP_", 4) == 0)
-            check_report(c, o, check_at(list->items[i]), "there is no capability %s; write %s",
-                         text, text + 4);
+            check_report(c, check_at(list->items[i]), "there is no capability %s; write %s", text,
+                         text + 4);
     }
 }
 
-void check_capability_prefix(struct check *c)
+void check_capability_prefix(struct check *c, const struct kube_container *container)
 {
-    for (size_t i = 0; i < c->bundle.pod_count; i++) {
-        const struct kube_pods *p = c->bundle.pods[i];
+    const struct yaml_node *caps = kube_get(container->node, "securityContext.capabilities");
 
-        for (size_t j = 0; j < p->count; j++) {
-            const struct yaml_node *caps =
-                kube_get(p->containers[j].node, "securityContext.capabilities");
-
-            look_at_capabilities(c, p->object, kube_get(caps, "add"));
-            look_at_capabilities(c, p->object, kube_get(caps, "drop"));
-        }
-    }
+    look_at_capabilities(c, kube_get(caps, "add"));
+    look_at_capabilities(c, kube_get(caps, "drop"));
 }
 
+/* The requests and limits of some resources, in an object. */
 static void look_at_quantities(struct check *c, const struct kube_object *o,
-                               const struct yaml_node *map)
+                               const struct yaml_node *resources)
 {
-    for (size_t i = 0; map != NULL && map->kind == YAML_MAPPING && i < map->count; i++) {
-        if (yaml_type(map->pairs[i].value) == YAML_FLOAT)
-            check_report(c, o, check_at(map->pairs[i].value),
-                         "%s: %s is a fraction, and a %s accepts none", map->pairs[i].key->text,
-                         yaml_text(map->pairs[i].value), o->kind);
+    static const char *const names[] = {"requests", "limits"};
+
+    for (size_t k = 0; k < 2; k++) {
+        const struct yaml_node *map = kube_get(resources, names[k]);
+
+        for (size_t i = 0; map != NULL && map->kind == YAML_MAPPING && i < map->count; i++) {
+            if (yaml_type(map->pairs[i].value) == YAML_FLOAT)
+                check_report_on(c, o, check_at(map->pairs[i].value),
+                                "%s: %s is a fraction, and a %s accepts none",
+                                map->pairs[i].key->text, yaml_text(map->pairs[i].value), o->kind);
+        }
     }
 }
 
-static bool is_custom(const struct kube_object *o)
+void check_quantity_fraction(struct check *c, const struct kube_container *container)
 {
-    return o->type == KUBE_JOBSET || o->type == KUBE_VOLCANO_JOB || o->type == KUBE_PYTORCHJOB ||
-           o->type == KUBE_TRAINJOB || o->type == KUBE_RUNTIME;
+    const struct kube_object *o = container->pods->object;
+
+    if (o->type == KUBE_JOBSET || o->type == KUBE_VOLCANO_JOB || o->type == KUBE_PYTORCHJOB ||
+        o->type == KUBE_TRAINJOB || o->type == KUBE_RUNTIME)
+        look_at_quantities(c, o, kube_get(container->node, "resources"));
 }
 
-void check_quantity_fraction(struct check *c)
+void check_object_quantity_fraction(struct check *c, const struct kube_object *o)
 {
-    for (size_t i = 0; i < c->bundle.pod_count; i++) {
-        const struct kube_pods *p = c->bundle.pods[i];
+    const struct yaml_node *custom = kube_get(o->entry, "custompodresources");
 
-        for (size_t j = 0; j < p->count && is_custom(p->object); j++) {
-            const struct yaml_node *resources = kube_get(p->containers[j].node, "resources");
+    look_at_quantities(c, o, kube_get(o->spec, "trainer.resourcesPerNode"));
+    for (size_t i = 0; i < yaml_length(custom); i++)
+        look_at_quantities(c, o->wrapper, custom->items[i]);
+}
 
-            look_at_quantities(c, p->object, kube_get(resources, "requests"));
-            look_at_quantities(c, p->object, kube_get(resources, "limits"));
-        }
-    }
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-        const struct yaml_node *custom = kube_get(o->entry, "custompodresources");
-
-        look_at_quantities(c, o, kube_get(o->spec, "trainer.resourcesPerNode.requests"));
-        look_at_quantities(c, o, kube_get(o->spec, "trainer.resourcesPerNode.limits"));
-        for (size_t j = 0; j < yaml_length(custom); j++) {
-            look_at_quantities(c, o->wrapper, kube_get(custom->items[j], "requests"));
-            look_at_quantities(c, o->wrapper, kube_get(custom->items[j], "limits"));
-        }
-    }
+static void index_claims(struct check *c, const struct kube_pods *p,
+                         const struct yaml_node *volumes, const char *path)
+{
+    for (size_t i = 0; i < yaml_length(volumes); i++)
+        kube_index_add(&c->bundle.arena, &c->index, p->object->namespace,
+                       kube_text(volumes->items[i], path), p->index);
 }
 
 /* Of every claim, by namespace and name, the pods that mount it. */
-static void index_claims(struct check *c, struct kube_index *claims)
+void check_find_claims(struct check *c)
 {
     for (size_t i = 0; i < c->bundle.pod_count; i++) {
         const struct kube_pods *p = c->bundle.pods[i];
-        const struct yaml_node *lists[] = {
-            kube_get(p->spec, "volumes"),
-            p->object->type == KUBE_VOLCANO_JOB ? kube_get(p->object->spec, "volumes") : NULL};
 
-        for (size_t k = 0; k < 2; k++) {
-            const char *path = k == 0 ? "persistentVolumeClaim.claimName" : "volumeClaimName";
-
-            for (size_t j = 0; j < yaml_length(lists[k]); j++)
-                kube_index_add(&c->bundle.arena, claims, p->object->namespace,
-                               kube_text(lists[k]->items[j], path), i);
-        }
+        index_claims(c, p, kube_get(p->spec, "volumes"), "persistentVolumeClaim.claimName");
+        if (p->object->type == KUBE_VOLCANO_JOB)
+            index_claims(c, p, kube_get(p->object->spec, "volumes"), "volumeClaimName");
     }
 }
 
-static long count_mounting(const struct check *c, const struct kube_index *claims,
-                           const struct kube_object *claim)
+static long count_mounting(const struct check *c, const struct kube_object *claim)
 {
     struct kube_hits hits =
-        kube_index_find(claims, claim->namespace, claim->name, strlen(claim->name));
+        kube_index_find(&c->index, claim->namespace, claim->name, strlen(claim->name));
     long sum = 0;
 
     for (size_t i = 0; i < hits.count; i++) {
@@ -107,50 +94,37 @@ static long count_mounting(const struct check *c, const struct kube_index *claim
     return sum;
 }
 
-void check_pvc_access_mode(struct check *c)
+void check_pvc_access_mode(struct check *c, const struct kube_object *o)
 {
-    struct kube_index claims = {0};
+    const struct yaml_node *modes = kube_get(o->spec, "accessModes");
+    long pods;
 
-    index_claims(c, &claims);
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-        const struct yaml_node *modes = kube_get(o->spec, "accessModes");
-        bool many = false;
-        long pods;
-
-        if (o->type != KUBE_CLAIM || yaml_length(modes) == 0 || *o->name == '\0')
-            continue;
-        for (size_t j = 0; j < yaml_length(modes); j++)
-            many = many || yaml_is(modes->items[j], "ReadWriteMany") ||
-                   yaml_is(modes->items[j], "ReadOnlyMany");
-        pods = many ? 0 : count_mounting(c, &claims, o);
-        if (pods > 1)
-            check_report(c, o, check_at(modes->items[0]),
-                         "%ld pods mount this claim, but its volume can be on one node only", pods);
-    }
+    if (o->type != KUBE_CLAIM || yaml_length(modes) == 0 || *o->name == '\0' ||
+        check_has_item(modes, "ReadWriteMany") || check_has_item(modes, "ReadOnlyMany"))
+        return;
+    pods = count_mounting(c, o);
+    if (pods > 1)
+        check_report(c, check_at(modes->items[0]),
+                     "%ld pods mount this claim, but its volume can be on one node only", pods);
 }
 
-static void look_at_class(struct check *c, const struct kube_object *o,
-                          const struct yaml_node *spec)
+static void look_at_class(struct check *c, const struct yaml_node *spec)
 {
     const char *text = kube_text(spec, "storageClassName");
 
     if (strcmp(text, "nil") == 0 || strcmp(text, "null") == 0 || strcmp(text, "None") == 0)
-        check_report(c, o, check_at_first(spec, "storageClassName"),
+        check_report(c, check_at_first(spec, "storageClassName"),
                      "this asks for a storage class with the name `%s`", text);
 }
 
-void check_storage_class_nil(struct check *c)
+void check_storage_class_nil(struct check *c, const struct kube_object *o)
 {
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-        const struct yaml_node *claims = kube_get(o->spec, "volumeClaimTemplates");
+    const struct yaml_node *claims = kube_get(o->spec, "volumeClaimTemplates");
 
-        if (o->type == KUBE_CLAIM)
-            look_at_class(c, o, o->spec);
-        for (size_t j = 0; j < yaml_length(claims); j++)
-            look_at_class(c, o, kube_get(claims->items[j], "spec"));
-    }
+    if (o->type == KUBE_CLAIM)
+        look_at_class(c, o->spec);
+    for (size_t j = 0; j < yaml_length(claims); j++)
+        look_at_class(c, kube_get(claims->items[j], "spec"));
 }
 
 static const char *group_of(struct check *c, const struct kube_object *o)
@@ -187,7 +161,77 @@ void check_duplicate_object(struct check *c)
         if (*a->name != '\0' && *a->kind != '\0' && strcmp(a->name, b->name) == 0 &&
             strcmp(a->kind, b->kind) == 0 && kube_same_namespace(a, b) &&
             strcmp(group_of(c, a), group_of(c, b)) == 0)
-            check_report(c, b, check_at_first(b->node, "metadata.name"),
-                         "%s %s is defined a second time", b->kind, b->name);
+            check_report_on(c, b, check_at_first(b->node, "metadata.name"),
+                            "%s %s is defined a second time", b->kind, b->name);
     }
+}
+
+/* --- AppWrappers. --- */
+
+/* Marks the AppWrappers with pods that end. One that has none is a service, and will stay. */
+void check_find_ending_wrappers(struct check *c)
+{
+    c->marks = arena_alloc(&c->bundle.arena, c->bundle.count + 1);
+    for (size_t i = 0; i < c->bundle.pod_count; i++) {
+        const struct kube_pods *p = c->bundle.pods[i];
+
+        if (p->object->wrapper != NULL && p->ends)
+            c->marks[p->object->wrapper->index] = true;
+    }
+}
+
+void check_appwrapper_blocks_completion(struct check *c, const struct kube_pods *p)
+{
+    const struct kube_object *o = p->object;
+    const struct job_store *s = job_store_in(&c->jobs, p);
+
+    if (o->wrapper == NULL || kube_is_template(o))
+        return;
+    if (!p->ends && o->type != KUBE_OTHER && c->marks[o->wrapper->index])
+        check_report(c, check_at_first(o->node, "kind"),
+                     "pods of this %s are always restarted, so the AppWrapper never succeeds",
+                     o->kind);
+    else if (s != NULL && o->type == KUBE_POD && !s->container->init &&
+             check_option(c, s, "exit-when-idle", NULL) == NULL)
+        check_report(c, check_at_first(s->container->node, "name"),
+                     "%s never ends, so the AppWrapper never succeeds", s->container->name);
+}
+
+static bool is_in_mcad(const struct kube_object *o)
+{
+    return o->wrapper != NULL && o->wrapper->type == KUBE_MCAD;
+}
+
+void check_mcad_namespace(struct check *c, const struct kube_object *o)
+{
+    if (is_in_mcad(o) && *kube_text(o->node, "metadata.namespace") == '\0' &&
+        o->type != KUBE_NAMESPACE)
+        check_report(c, check_at_first(o->node, "metadata.name kind"),
+                     "MCAD makes this %s in the namespace `default`, because it sets none",
+                     o->kind);
+}
+
+/* Kinds whose pods MCAD does not see by itself. */
+static bool hides_its_pods(const struct kube_object *o)
+{
+    return o->type == KUBE_PYTORCHJOB || o->type == KUBE_JOBSET || o->type == KUBE_VOLCANO_JOB ||
+           o->type == KUBE_TRAINJOB;
+}
+
+void check_mcad_resources(struct check *c, const struct kube_object *o)
+{
+    if (is_in_mcad(o) && hides_its_pods(o) && kube_get(o->entry, "custompodresources") == NULL)
+        check_report(c, check_at_first(o->node, "kind"), "MCAD cannot count the pods of a %s",
+                     o->kind);
+}
+
+void check_mcad_labels(struct check *c, const struct kube_pods *p)
+{
+    if (is_in_mcad(p->object) && hides_its_pods(p->object) &&
+        strcmp(kube_text(p->meta, "labels.appwrapper\\.mcad\\.ibm\\.com"),
+               p->object->wrapper->name) != 0)
+        check_report(c, check_at_key(p->part, "template"),
+                     "these pods lack the label appwrapper.mcad.ibm.com: %s, so MCAD does not "
+                     "count them",
+                     p->object->wrapper->name);
 }

@@ -1,8 +1,7 @@
 /* Reads the options of check. The file and the command line have the same words, and go through the
  * same functions; the command line comes second, and wins. */
-#include "deploy/check/check_options.h"
+#include "deploy/check/check_verb.h"
 
-#include "deploy/check/check_print.h"
 #include "deploy/yaml/diag.h"
 
 #include <stdlib.h>

@@ -1,9 +1,8 @@
-/* A rule about NetworkPolicies between agents and their store. A pod that no policy selects is
- * open; of the policies that select it, one that admits the traffic is enough. The rule speaks only
- * of what is certain: what it cannot see, such as the addresses of an ipBlock, admits the pods. */
+/* NetworkPolicies, and the rule about those between agents and their store. A pod that no policy
+ * selects is open; of the policies that select it, one that admits the traffic is enough. The rule
+ * speaks only of what is certain: what it cannot see, such as the addresses of an ipBlock, admits
+ * the pods. */
 #include "deploy/check/check.h"
-
-#include "deploy/check/check_selected.h"
 
 #include <arpa/inet.h>
 #include <string.h>
@@ -20,9 +19,8 @@ struct way {
 
 /* The policies of one direction, which the API calls ingress or egress. */
 struct direction {
-    const char *name, *type, *peers;
-    struct kube_index policies;   /* by the number of what they select */
-    struct kube_index selections; /* of policies, by the number of the pods */
+    const char *name;
+    struct check_policies policies;
 };
 
 struct policies {
@@ -32,9 +30,85 @@ struct policies {
     size_t looks;
 };
 
-static const char *number_key(struct policies *all, size_t number)
+/* --- What other rules about policies ask, too. --- */
+
+bool check_policy_is_for(const struct kube_object *o, const char *direction)
 {
-    return arena_text(&all->c->bundle.arena, "%zu", number);
+    const struct yaml_node *types = kube_get(o->spec, "policyTypes");
+    bool by_default = strcmp(direction, "Ingress") == 0 || kube_get(o->spec, "egress") != NULL;
+
+    return o->type == KUBE_NETWORK_POLICY &&
+           (yaml_length(types) == 0 ? by_default : check_has_item(types, direction));
+}
+
+static const char *number_key(struct check *c, size_t number)
+{
+    return arena_text(&c->bundle.arena, "%zu", number);
+}
+
+static struct kube_hits hits_of(struct check *c, const struct kube_index *index, size_t number)
+{
+    const char *key = number_key(c, number);
+
+    return kube_index_find(index, "", key, strlen(key));
+}
+
+struct kube_hits check_selections_of(struct check *c, const struct check_policies *all,
+                                     const struct kube_pods *p)
+{
+    return hits_of(c, &all->selections, p->index);
+}
+
+struct kube_hits check_policies_of(struct check *c, const struct check_policies *all,
+                                   size_t selection)
+{
+    return hits_of(c, &all->policies, selection);
+}
+
+void check_index_policy(struct check *c, struct check_policies *all, const struct kube_object *o,
+                        const bool *pods)
+{
+    struct check_selected *s = check_selected(c, o, kube_get(o->spec, "podSelector"));
+    bool first = check_policies_of(c, all, s->index).count == 0;
+
+    kube_index_add(&c->bundle.arena, &all->policies, "", number_key(c, s->index), o->index);
+    for (size_t i = 0; i < s->count && first; i++) {
+        if (pods[s->list[i]->index])
+            kube_index_add(&c->bundle.arena, &all->selections, "", number_key(c, s->list[i]->index),
+                           s->index);
+    }
+}
+
+static bool is_protocol(const struct yaml_node *port, const char *protocol)
+{
+    const char *text = kube_text(port, "protocol");
+
+    return strcmp(*text == '\0' ? "TCP" : text, protocol) == 0;
+}
+
+bool check_admits_port(const struct yaml_node *rule, const struct kube_pods *p, long port)
+{
+    const struct yaml_node *ports = kube_get(rule, "ports");
+
+    for (size_t i = 0; i < yaml_length(ports); i++) {
+        const struct yaml_node *item = ports->items[i];
+        long first = p == NULL ? kube_int(item, "port", -1)
+                               : kube_port_number(kube_get(item, "port"), p, NULL);
+
+        if (is_protocol(item, "TCP") &&
+            (kube_get(item, "port") == NULL || port < 0 || (p == NULL && first < 0) ||
+             (port >= first && port <= kube_int(item, "endPort", first))))
+            return true;
+    }
+    return yaml_length(ports) == 0;
+}
+
+bool check_is_address(const char *host)
+{
+    unsigned char bytes[16];
+
+    return *host == '[' || inet_pton(AF_INET, host, bytes) == 1 ||
+           inet_pton(AF_INET6, host, bytes) == 1;
 }
 
 /* --- Whom a selector means. --- */
@@ -102,16 +176,12 @@ static bool has_known_labels(const struct kube_pods *p)
 
 /* --- What a rule of a policy admits. --- */
 
-static bool may_be_namespace(const struct yaml_node *selector, const struct kube_object *o)
-{
-    const char *name = kube_text(selector, "matchLabels.kubernetes\\.io/metadata\\.name");
+/* The label that each namespace has. */
+#define METADATA_NAME "matchLabels.kubernetes\\.io/metadata\\.name"
 
-    return *name == '\0' || *o->namespace == '\0' || strcmp(name, o->namespace) == 0;
-}
-
-static bool may_be_beside(const struct kube_object *policy, const struct kube_object *o)
+static bool may_be_in(const char *namespace, const char *wanted)
 {
-    return *policy->namespace == '\0' || *o->namespace == '\0' || kube_same_namespace(policy, o);
+    return *wanted == '\0' || *namespace == '\0' || strcmp(namespace, wanted) == 0;
 }
 
 static bool may_be_peer(const struct kube_object *policy, const struct yaml_node *peer,
@@ -122,8 +192,8 @@ static bool may_be_peer(const struct kube_object *policy, const struct yaml_node
 
     if (kube_get(peer, "ipBlock") != NULL)
         return true;
-    if (namespaces != NULL ? !may_be_namespace(namespaces, p->object)
-                           : !may_be_beside(policy, p->object))
+    if (!may_be_in(p->object->namespace,
+                   namespaces == NULL ? policy->namespace : kube_text(namespaces, METADATA_NAME)))
         return false;
     return pods == NULL || !is_decided(pods, p) || kube_selects_by(pods, p);
 }
@@ -136,31 +206,6 @@ static bool admits_pods(const struct kube_object *policy, const struct yaml_node
             return true;
     }
     return yaml_length(peers) == 0;
-}
-
-static bool is_protocol(const struct yaml_node *port, const char *protocol)
-{
-    const char *text = kube_text(port, "protocol");
-
-    return strcmp(*text == '\0' ? "TCP" : text, protocol) == 0;
-}
-
-/* A policy sees the port of the pod, whatever port its Service has. */
-static bool admits_port(const struct yaml_node *rule, const struct way *w)
-{
-    const struct yaml_node *ports = kube_get(rule, "ports");
-
-    for (size_t i = 0; i < yaml_length(ports); i++) {
-        const struct yaml_node *port = kube_get(ports->items[i], "port");
-        long first = kube_port_number(port, w->to, NULL);
-
-        if (!is_protocol(ports->items[i], "TCP"))
-            continue;
-        if (port == NULL || w->port < 0 ||
-            (w->port >= first && w->port <= kube_int(ports->items[i], "endPort", first)))
-            return true;
-    }
-    return yaml_length(ports) == 0;
 }
 
 /* --- Names. --- */
@@ -184,7 +229,7 @@ static bool is_dns_port(const struct yaml_node *port)
 static bool may_be_dns(const struct way *w, const struct yaml_node *peer, bool by_port)
 {
     const struct yaml_node *namespaces = kube_get(peer, "namespaceSelector");
-    const char *name = kube_text(namespaces, "matchLabels.kubernetes\\.io/metadata\\.name");
+    const char *name = kube_text(namespaces, METADATA_NAME);
 
     if (kube_get(peer, "ipBlock") != NULL)
         return true;
@@ -195,11 +240,13 @@ static bool may_be_dns(const struct way *w, const struct yaml_node *peer, bool b
             (w->to == NULL || strcmp(name, w->to->object->namespace) != 0));
 }
 
-static bool is_rule_for_dns(const struct yaml_node *rule, const struct way *w)
+static bool admits_to_dns(const struct kube_object *policy, const struct yaml_node *rule,
+                          const struct way *w)
 {
     const struct yaml_node *ports = kube_get(rule, "ports"), *peers = kube_get(rule, "to");
     bool open = yaml_length(ports) == 0;
 
+    (void)policy;
     for (size_t i = 0; i < yaml_length(ports) && !open; i++)
         open = is_dns_port(ports->items[i]);
     for (size_t i = 0; i < yaml_length(peers) && open; i++) {
@@ -209,20 +256,12 @@ static bool is_rule_for_dns(const struct yaml_node *rule, const struct way *w)
     return open && yaml_length(peers) == 0;
 }
 
-static bool is_address(const char *host)
-{
-    unsigned char bytes[16];
-
-    return *host == '[' || inet_pton(AF_INET, host, bytes) == 1 ||
-           inet_pton(AF_INET6, host, bytes) == 1;
-}
-
 /* Whether the pods ask the DNS of the cluster for the host, as far as can be seen. */
 static bool asks_dns(const struct way *w)
 {
     const struct yaml_node *policy = kube_get(w->from->spec, "dnsPolicy");
 
-    return *w->host != '\0' && !is_address(w->host) &&
+    return *w->host != '\0' && !check_is_address(w->host) &&
            kube_get(w->from->spec, "hostAliases") == NULL &&
            kube_get(w->from->spec, "dnsConfig") == NULL &&
            (policy == NULL || yaml_is(policy, "ClusterFirst"));
@@ -230,39 +269,21 @@ static bool asks_dns(const struct way *w)
 
 /* --- The policies of the pods at one end. --- */
 
-static bool has_type(const struct kube_object *policy, const struct direction *d)
-{
-    const struct yaml_node *types = kube_get(policy->spec, "policyTypes");
-
-    for (size_t i = 0; i < yaml_length(types); i++) {
-        if (yaml_is(types->items[i], d->type))
-            return true;
-    }
-    return yaml_length(types) == 0 &&
-           (strcmp(d->type, "Ingress") == 0 || kube_get(policy->spec, d->name) != NULL);
-}
-
 typedef bool (*admits_function)(const struct kube_object *policy, const struct yaml_node *rule,
-                                const struct direction *d, const struct way *w);
+                                const struct way *w);
 
 static bool admits_clients(const struct kube_object *policy, const struct yaml_node *rule,
-                           const struct direction *d, const struct way *w)
+                           const struct way *w)
 {
-    return admits_port(rule, w) && admits_pods(policy, kube_get(rule, d->peers), w->from);
+    return check_admits_port(rule, w->to, w->port) &&
+           admits_pods(policy, kube_get(rule, "from"), w->from);
 }
 
 static bool admits_to_store(const struct kube_object *policy, const struct yaml_node *rule,
-                            const struct direction *d, const struct way *w)
+                            const struct way *w)
 {
-    return admits_port(rule, w) && admits_pods(policy, kube_get(rule, d->peers), w->to);
-}
-
-static bool admits_to_dns(const struct kube_object *policy, const struct yaml_node *rule,
-                          const struct direction *d, const struct way *w)
-{
-    (void)policy;
-    (void)d;
-    return is_rule_for_dns(rule, w);
+    return check_admits_port(rule, w->to, w->port) &&
+           admits_pods(policy, kube_get(rule, "to"), w->to);
 }
 
 static bool admits(struct policies *all, const struct kube_object *policy,
@@ -271,7 +292,7 @@ static bool admits(struct policies *all, const struct kube_object *policy,
     const struct yaml_node *rules = kube_get(policy->spec, d->name);
 
     for (size_t i = 0; i < yaml_length(rules); i++) {
-        if (all->looks++ > LOOKS_MAX || function(policy, rules->items[i], d, w))
+        if (all->looks++ > LOOKS_MAX || function(policy, rules->items[i], w))
             return true;
     }
     return all->looks++ > LOOKS_MAX;
@@ -283,16 +304,15 @@ static const struct kube_object *closed_by(struct policies *all, const struct di
                                            const struct kube_pods *p, const struct way *w,
                                            admits_function function)
 {
-    const char *key = number_key(all, p->index);
-    struct kube_hits selections = kube_index_find(&d->selections, "", key, strlen(key));
+    struct check *c = all->c;
+    struct kube_hits selections = check_selections_of(c, &d->policies, p);
     const struct kube_object *closed = NULL;
 
     for (size_t i = 0; i < selections.count; i++) {
-        const char *number = number_key(all, selections.list[i]);
-        struct kube_hits hits = kube_index_find(&d->policies, "", number, strlen(number));
+        struct kube_hits hits = check_policies_of(c, &d->policies, selections.list[i]);
 
         for (size_t k = 0; k < hits.count; k++) {
-            const struct kube_object *policy = all->c->bundle.objects[hits.list[k]];
+            const struct kube_object *policy = c->bundle.objects[hits.list[k]];
 
             if (admits(all, policy, d, w, function))
                 return NULL;
@@ -315,13 +335,9 @@ static struct check_position at_rules(const struct kube_object *policy, const st
 static bool has_policy_of_plugin(const struct way *w)
 {
     const struct kube_object *o = w->to->object;
-    const struct yaml_node *svc = kube_get(o->spec, "plugins.svc");
 
-    for (size_t i = 0; i < yaml_length(svc); i++) {
-        if (yaml_is(svc->items[i], "--disable-network-policy=true"))
-            return false;
-    }
-    return o == w->from->object && o->type == KUBE_VOLCANO_JOB && kube_has_plugin(o, "svc");
+    return o == w->from->object && o->type == KUBE_VOLCANO_JOB && kube_has_plugin(o, "svc") &&
+           !check_has_item(kube_get(o->spec, "plugins.svc"), "--disable-network-policy=true");
 }
 
 static const char *at_port(struct policies *all, const struct way *w)
@@ -336,16 +352,16 @@ static void look_at_store(struct policies *all, const struct way *w)
         has_policy_of_plugin(w) ? NULL : closed_by(all, &all->in, w->to, w, admits_clients);
 
     if (closed != NULL)
-        check_report(c, closed, at_rules(closed, &all->in),
-                     "no policy admits the pods of %s to %s%s, where they meet",
-                     check_title(c, w->from->object), check_title(c, w->to->object),
-                     at_port(all, w));
+        check_report_on(c, closed, at_rules(closed, &all->in),
+                        "no policy admits the pods of %s to %s%s, where they meet",
+                        check_title(c, w->from->object), check_title(c, w->to->object),
+                        at_port(all, w));
     closed = closed_by(all, &all->out, w->from, w, admits_to_store);
     if (closed != NULL)
-        check_report(c, closed, at_rules(closed, &all->out),
-                     "no policy lets the pods of %s out to %s%s, where they meet",
-                     check_title(c, w->from->object), check_title(c, w->to->object),
-                     at_port(all, w));
+        check_report_on(c, closed, at_rules(closed, &all->out),
+                        "no policy lets the pods of %s out to %s%s, where they meet",
+                        check_title(c, w->from->object), check_title(c, w->to->object),
+                        at_port(all, w));
 }
 
 static void look_at_dns(struct policies *all, const struct way *w)
@@ -355,10 +371,11 @@ static void look_at_dns(struct policies *all, const struct way *w)
         asks_dns(w) ? closed_by(all, &all->out, w->from, w, admits_to_dns) : NULL;
 
     if (closed != NULL)
-        check_report(c, closed, at_rules(closed, &all->out),
-                     "no policy lets the pods of %s out to DNS (port 53 over UDP), which has the "
-                     "address of %s",
-                     check_title(c, w->from->object), w->host);
+        check_report_on(
+            c, closed, at_rules(closed, &all->out),
+            "no policy lets the pods of %s out to DNS (port 53 over UDP), which has the "
+            "address of %s",
+            check_title(c, w->from->object), w->host);
 }
 
 /* Policies have no effect on the host network: another rule says so. */
@@ -440,21 +457,6 @@ static void mark_pods(struct policies *all, const struct way *w)
         all->dials[w->to->index] = true;
 }
 
-static void index_policy(struct policies *all, struct direction *d, const struct kube_object *o)
-{
-    struct check *c = all->c;
-    struct check_selected *s = check_selected(c, o, kube_get(o->spec, "podSelector"));
-    const char *key = number_key(all, s->index);
-    bool first = kube_index_find(&d->policies, "", key, strlen(key)).count == 0;
-
-    kube_index_add(&c->bundle.arena, &d->policies, "", key, o->index);
-    for (size_t i = 0; i < s->count && first; i++) {
-        if (all->dials[s->list[i]->index])
-            kube_index_add(&c->bundle.arena, &d->selections, "", number_key(all, s->list[i]->index),
-                           s->index);
-    }
-}
-
 /* False: other policies add to those of Kubernetes, or templates hide whom they select. */
 static bool index_policies(struct policies *all)
 {
@@ -468,10 +470,10 @@ static bool index_policies(struct policies *all)
             continue;
         if (o->type != KUBE_NETWORK_POLICY || o->templated)
             return false;
-        if (has_type(o, &all->in))
-            index_policy(all, &all->in, o);
-        if (has_type(o, &all->out))
-            index_policy(all, &all->out, o);
+        if (check_policy_is_for(o, "Ingress"))
+            check_index_policy(all->c, &all->in.policies, o, all->dials);
+        if (check_policy_is_for(o, "Egress"))
+            check_index_policy(all->c, &all->out.policies, o, all->dials);
     }
     return true;
 }
@@ -480,8 +482,8 @@ void check_store_blocked(struct check *c)
 {
     struct policies all = {
         .c = c,
-        .in = {.name = "ingress", .type = "Ingress", .peers = "from"},
-        .out = {.name = "egress", .type = "Egress", .peers = "to"},
+        .in = {.name = "ingress"},
+        .out = {.name = "egress"},
         .dials = arena_alloc(&c->bundle.arena, c->bundle.pod_count + 1),
     };
 

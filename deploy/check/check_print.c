@@ -1,8 +1,7 @@
 /* Prints findings as text, JSON, SARIF or GitHub's annotations, and the rules. */
-#include "deploy/check/check_print.h"
+#include "deploy/check/check_verb.h"
 
-#include "deploy/check/check_looked.h"
-
+#include "deploy/kube/kube_view.h"
 #include "deploy/yaml/diag.h"
 
 #include <cjson/cJSON.h>
@@ -40,6 +39,91 @@ void check_print_text(FILE *out, const struct check *c)
     }
 }
 
+/* --- What check did not look at. --- */
+
+#define KINDS_MAX 8
+
+/* Kinds without pods, of which no rule needs to know. */
+static const char *const kinds_without_pods[] = {"PersistentVolume",
+                                                 "StorageClass",
+                                                 "Secret",
+                                                 "ServiceAccount",
+                                                 "Role",
+                                                 "RoleBinding",
+                                                 "ClusterRole",
+                                                 "ClusterRoleBinding",
+                                                 "Certificate",
+                                                 "ServiceMonitor",
+                                                 "Ingress",
+                                                 "Queue",
+                                                 "PodDisruptionBudget",
+                                                 "PriorityClass",
+                                                 "ResourceQuota",
+                                                 "LimitRange",
+                                                 "PodGroup",
+                                                 "LocalQueue",
+                                                 "ClusterQueue",
+                                                 "ResourceFlavor",
+                                                 "Endpoints",
+                                                 "EndpointSlice",
+                                                 "WorkloadPriorityClass",
+                                                 "CustomResourceDefinition",
+                                                 "HorizontalPodAutoscaler",
+                                                 NULL};
+
+/* An object of another kind, in which neither pods nor templates of known kinds were found. */
+static bool is_unknown(const struct check *c, const struct kube_object *o)
+{
+    bool has_template =
+        o->index + 1 < c->bundle.count && c->bundle.objects[o->index + 1]->wrapper == o;
+
+    return o->type == KUBE_OTHER && o->pods_count == 0 && !has_template &&
+           !check_is_one_of(o->kind, kinds_without_pods);
+}
+
+static void print_unknown(FILE *out, const struct check *c)
+{
+    const char *kinds[KINDS_MAX];
+    size_t count = 0, unknown = 0, k;
+
+    for (size_t i = 0; i < c->bundle.count; i++) {
+        const struct kube_object *o = c->bundle.objects[i];
+
+        if (!is_unknown(c, o))
+            continue;
+        unknown++;
+        for (k = 0; k < count && strcmp(kinds[k], o->kind) != 0; k++)
+            ;
+        if (k == count && count < KINDS_MAX)
+            kinds[count++] = o->kind;
+    }
+    if (unknown == 0)
+        return;
+    fprintf(out, "rdzv-manifest: looked at %zu object%s; %zu of unknown kinds: ", c->bundle.count,
+            c->bundle.count == 1 ? "" : "s", unknown);
+    for (k = 0; k < count; k++) {
+        fputs(k == 0 ? "" : ", ", out);
+        diag_put(out, *kinds[k] == '\0' ? "(no kind)" : kinds[k]);
+    }
+    fputs(count == KINDS_MAX ? ", ...\n" : "\n", out);
+}
+
+static void print_looked(FILE *out, const struct check *c)
+{
+    print_unknown(out, c);
+    for (size_t i = 0; i < c->file_count; i++) {
+        const struct yaml_node *n = kube_find_placeholder(&c->files[i]);
+
+        if (n == NULL)
+            continue;
+        diag_put(out, c->files[i].name);
+        fprintf(out, ":%u:%u: note: a template (", n->start.line, n->start.column);
+        diag_put(out, n->text);
+        fprintf(out, "): its placeholders count as unknown; %s first to have them judged\n",
+                strstr(n->text, "{{") != NULL ? "render it" : "run envsubst");
+    }
+}
+
 void check_print_sum(FILE *out, const struct check *c)
 {
     size_t counts[3] = {0};
@@ -53,7 +137,7 @@ void check_print_sum(FILE *out, const struct check *c)
     if (c->made_count > 0)
         fprintf(out, ", without %zu that controllers made of them", c->made_count);
     fputc('\n', out);
-    check_print_looked(out, c);
+    print_looked(out, c);
 }
 
 static void print_rule(FILE *out, const struct check_rule *rule)

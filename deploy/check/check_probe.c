@@ -4,141 +4,86 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct kube_object *store_object(const struct job_store *s)
-{
-    return s->container->pods->object;
-}
-
-static struct check_position at_name(const struct job_store *s)
-{
-    return check_at_first(s->container->node, "name image");
-}
-
 /* --- Whether there are some. --- */
 
-static const char *const probes[] = {"startupProbe", "readinessProbe", "livenessProbe"};
-
-void check_store_no_probe(struct check *c)
+void check_store_no_probe(struct check *c, const struct job_store *s)
 {
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
-        size_t found = 0;
+    const struct yaml_node *of = s->container->node;
 
-        for (size_t j = 0; j < 3; j++)
-            found += kube_get(s->container->node, probes[j]) != NULL;
-        if (found == 0 && !check_is_foreign(c, s))
-            check_report(c, store_object(s), at_name(s), "the store %s has no probe",
-                         s->container->name);
-    }
+    if (kube_get(of, "startupProbe") == NULL && kube_get(of, "readinessProbe") == NULL &&
+        kube_get(of, "livenessProbe") == NULL && !check_is_foreign(c, s))
+        check_report(c, check_at_store(s), "the store %s has no probe", s->container->name);
 }
 
-void check_store_no_startup_probe(struct check *c)
+void check_store_no_startup_probe(struct check *c, const struct job_store *s)
 {
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
-
-        if (s->container->sidecar && kube_get(s->container->node, probes[0]) == NULL)
-            check_report(
-                c, store_object(s), at_name(s),
-                "the sidecar %s has no startup probe, so the training may start before it listens",
-                s->container->name);
-    }
+    if (s->container->sidecar && kube_get(s->container->node, "startupProbe") == NULL)
+        check_report(
+            c, check_at_store(s),
+            "the sidecar %s has no startup probe, so the training may start before it listens",
+            s->container->name);
 }
 
-void check_store_probe_tcp(struct check *c)
+void check_store_probe_tcp(struct check *c, const struct check_probe *probe)
 {
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
-
-        for (size_t j = 0; j < 3; j++) {
-            const struct yaml_node *probe = kube_get(s->container->node, probes[j]);
-
-            if (kube_get(probe, "tcpSocket") != NULL && !check_is_foreign(c, s))
-                check_report(c, store_object(s), check_at_key(probe, "tcpSocket"),
-                             "the %s of %s only shows that the kernel accepts connections",
-                             probes[j], s->container->name);
-        }
-    }
+    if (kube_get(probe->node, "tcpSocket") != NULL && !check_is_foreign(c, probe->store))
+        check_report(c, check_at_key(probe->node, "tcpSocket"),
+                     "the %s of %s only shows that the kernel accepts connections", probe->name,
+                     probe->store->container->name);
 }
 
-static void look_at_probe(struct check *c, const struct job_store *s, const struct yaml_node *probe,
-                          const struct job_listener *l, size_t count)
+void check_store_probe_loopback(struct check *c, const struct check_probe *probe)
 {
-    const struct yaml_node *port = kube_get(probe, "httpGet.port");
+    const struct kube_container *container = probe->store->container;
+    const struct yaml_node *port = kube_get(probe->node, "httpGet.port");
+    bool local = false, outside = false;
     long number;
 
     if (port == NULL)
-        port = kube_get(probe, "tcpSocket.port");
-    number = kube_port_number(port, s->container->pods, s->container);
-    for (size_t i = 0; i < count && number > 0; i++) {
-        if (l[i].port == number && !l[i].local)
-            return;
+        port = kube_get(probe->node, "tcpSocket.port");
+    number = kube_port_number(port, container->pods, container);
+    for (size_t i = 0; i < probe->count; i++) {
+        local = local || (probe->listeners[i].port == number && probe->listeners[i].local);
+        outside = outside || (probe->listeners[i].port == number && !probe->listeners[i].local);
     }
-    for (size_t i = 0; i < count && number > 0; i++) {
-        if (l[i].port == number)
-            check_report(c, store_object(s), check_at(port),
-                         "the kubelet dials the pod's address, but port %ld is on loopback only",
-                         number);
-    }
-}
-
-void check_store_probe_loopback(struct check *c)
-{
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
-        struct job_listener l[JOB_LISTENERS_MAX];
-        size_t count;
-
-        if (!job_store_listeners(&c->jobs, s, true, l, &count))
-            continue;
-        for (size_t j = 0; j < 3; j++)
-            look_at_probe(c, s, kube_get(s->container->node, probes[j]), l, count);
-    }
+    if (probe->all && number > 0 && local && !outside)
+        check_report(c, check_at(port),
+                     "the kubelet dials the pod's address, but port %ld is on loopback only",
+                     number);
 }
 
 /* --- Ports and paths. --- */
 
-/* The listeners of the store, for clients and others; false: there may be more. */
-static bool all_listeners(struct check *c, const struct job_store *s, struct job_listener *out,
-                          size_t *count)
+/* Whether the ports of all listeners are known, and the store does not just use its defaults. */
+static bool has_known_ports(struct check *c, const struct check_probe *probe)
 {
+    const struct job_store *s = probe->store;
+    struct job_listener clients[JOB_LISTENERS_MAX];
     struct job_setting found;
+    size_t count;
 
-    if (!job_store_listeners(&c->jobs, s, false, out, count) || *count == 0 ||
+    if (!job_store_listeners(&c->jobs, s, false, clients, &count) || count == 0 ||
         job_store_option(&c->jobs, s->container, "listen-client-http-urls",
-                         "ETCD_LISTEN_CLIENT_HTTP_URLS", &found) ||
-        !job_store_listeners(&c->jobs, s, true, out, count) || *count == JOB_LISTENERS_MAX)
+                         "ETCD_LISTEN_CLIENT_HTTP_URLS", &found))
         return false;
-    for (size_t i = 0; i < *count; i++) {
-        if (out[i].port <= 0)
+    for (size_t i = 0; i < probe->count; i++) {
+        if (probe->listeners[i].port <= 0)
             return false;
     }
-    return true;
+    return probe->all && probe->count < JOB_LISTENERS_MAX;
 }
 
-static bool has_listener(const struct job_listener *l, size_t count, long port)
+/* The store listens at the port, or another container of the pod lists it: a proxy in front of the
+ * store, say. */
+static bool is_served(const struct check_probe *probe, long port)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (l[i].port == port)
-            return true;
-    }
-    return false;
-}
+    const struct kube_pods *p = probe->store->container->pods;
+    bool served = check_listener_at(probe->listeners, probe->count, port) != NULL;
 
-/* Another container of the pod lists the port: a proxy in front of the store, say. */
-static bool is_of_other(const struct job_store *s, long port)
-{
-    const struct kube_pods *p = s->container->pods;
-
-    for (size_t i = 0; i < p->count; i++) {
-        const struct yaml_node *ports = kube_get(p->containers[i].node, "ports");
-
-        for (size_t j = 0; &p->containers[i] != s->container && j < yaml_length(ports); j++) {
-            if (kube_int(ports->items[j], "containerPort", -1) == port)
-                return true;
-        }
-    }
-    return false;
+    for (size_t i = 0; i < p->count && !served; i++)
+        served = &p->containers[i] != probe->store->container &&
+                 check_lists_port(&p->containers[i], port);
+    return served;
 }
 
 /* The name of a port, of which the API server takes the form alone. */
@@ -148,17 +93,20 @@ static bool is_port_name(const char *text)
            strpbrk(text, "abcdefghijklmnopqrstuvwxyz") != NULL;
 }
 
-static void look_at_port(struct check *c, const struct job_store *s, const struct yaml_node *port,
-                         const struct job_listener *l, size_t count)
+static void look_at_port(struct check *c, const struct check_probe *probe,
+                         const struct yaml_node *action)
 {
-    long number = kube_port_number(port, s->container->pods, s->container);
+    const struct kube_container *container = probe->store->container;
+    const struct yaml_node *port = kube_get(action, "port");
+    long number = kube_port_number(port, container->pods, container);
 
+    if (*kube_text(action, "host") != '\0')
+        return;
     if (number < 0 && is_port_name(yaml_text(port)))
-        check_report(c, store_object(s), check_at(port), "%s has no port named %s",
-                     s->container->name, yaml_text(port));
-    else if (number > 0 && !has_listener(l, count, number) && !is_of_other(s, number))
-        check_report(c, store_object(s), check_at(port), "%s does not listen at port %ld",
-                     s->container->name, number);
+        check_report(c, check_at(port), "%s has no port named %s", container->name,
+                     yaml_text(port));
+    else if (number > 0 && !is_served(probe, number))
+        check_report(c, check_at(port), "%s does not listen at port %ld", container->name, number);
 }
 
 /* The port that a probe names as `rdzvd --check-health=localhost:PORT/PATH`; -1: none. */
@@ -179,37 +127,20 @@ static long asked_port(const char *word)
     return -1;
 }
 
-static void look_at_command(struct check *c, const struct job_store *s,
-                            const struct yaml_node *words, const struct job_listener *l,
-                            size_t count)
+void check_store_probe_port(struct check *c, const struct check_probe *probe)
 {
+    const struct yaml_node *words = kube_get(probe->node, "exec.command");
+
+    if (check_is_foreign(c, probe->store) || !has_known_ports(c, probe))
+        return;
+    look_at_port(c, probe, kube_get(probe->node, "httpGet"));
+    look_at_port(c, probe, kube_get(probe->node, "tcpSocket"));
     for (size_t i = 0; i < yaml_length(words); i++) {
         long port = asked_port(yaml_text(words->items[i]));
 
-        if (port > 0 && !has_listener(l, count, port) && !is_of_other(s, port))
-            check_report(c, store_object(s), check_at(words->items[i]),
-                         "%s does not listen at port %ld", s->container->name, port);
-    }
-}
-
-void check_store_probe_port(struct check *c)
-{
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
-        struct job_listener l[JOB_LISTENERS_MAX];
-        size_t count;
-
-        if (check_is_foreign(c, s) || !all_listeners(c, s, l, &count))
-            continue;
-        for (size_t j = 0; j < 3; j++) {
-            const struct yaml_node *probe = kube_get(s->container->node, probes[j]);
-
-            if (*kube_text(probe, "httpGet.host") == '\0')
-                look_at_port(c, s, kube_get(probe, "httpGet.port"), l, count);
-            if (*kube_text(probe, "tcpSocket.host") == '\0')
-                look_at_port(c, s, kube_get(probe, "tcpSocket.port"), l, count);
-            look_at_command(c, s, kube_get(probe, "exec.command"), l, count);
-        }
+        if (port > 0 && !is_served(probe, port))
+            check_report(c, check_at(words->items[i]), "%s does not listen at port %ld",
+                         probe->store->container->name, port);
     }
 }
 
@@ -255,47 +186,35 @@ static bool has_path(const struct job_store *s, const char *path, size_t len, bo
 }
 
 /* Only listeners of --listen-metrics-urls have the port. */
-static bool is_for_metrics(const struct job_listener *l, size_t count, long port)
+static bool is_for_metrics(const struct check_probe *probe, long port)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (l[i].port == port && strcmp(l[i].option, "listen-metrics-urls") != 0)
+    for (size_t i = 0; i < probe->count; i++) {
+        if (probe->listeners[i].port == port &&
+            strcmp(probe->listeners[i].option, "listen-metrics-urls") != 0)
             return false;
     }
     return true;
 }
 
-static void look_at_path(struct check *c, const struct job_store *s, const struct yaml_node *get,
-                         const struct job_listener *l, size_t count)
+void check_store_probe_path(struct check *c, const struct check_probe *probe)
 {
+    const struct job_store *s = probe->store;
+    const struct yaml_node *get = kube_get(probe->node, "httpGet");
     const char *path = kube_text(get, "path");
     size_t len = strcspn(path, "?");
     long port = kube_port_number(kube_get(get, "port"), s->container->pods, s->container);
-    bool metrics = is_for_metrics(l, count, port);
+    bool metrics = is_for_metrics(probe, port);
 
-    if (get == NULL || *kube_text(get, "host") != '\0' || !has_listener(l, count, port) ||
-        strpbrk(path, "%${}#") != NULL)
+    if (get == NULL || s->kind == JOB_STORE_ETCD || !has_known_ports(c, probe) ||
+        *kube_text(get, "host") != '\0' || strpbrk(path, "%${}#") != NULL ||
+        check_listener_at(probe->listeners, probe->count, port) == NULL)
         return;
     if (len == 0) { /* Kubernetes' default */
         path = "/";
         len = 1;
     }
     if (*path == '/' && !has_path(s, path, len, metrics))
-        check_report(c, store_object(s), check_at_first(get, "path port"),
-                     "%s has no path %.*s at port %ld%s", s->container->name, (int)len, path, port,
+        check_report(c, check_at_first(get, "path port"), "%s has no path %.*s at port %ld%s",
+                     s->container->name, (int)len, path, port,
                      metrics ? ", which is for metrics" : "");
-}
-
-void check_store_probe_path(struct check *c)
-{
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
-        struct job_listener l[JOB_LISTENERS_MAX];
-        size_t count;
-
-        if (s->kind == JOB_STORE_ETCD || !all_listeners(c, s, l, &count))
-            continue;
-        for (size_t j = 0; j < 3; j++)
-            look_at_path(c, s, kube_get(kube_get(s->container->node, probes[j]), "httpGet"), l,
-                         count);
-    }
 }

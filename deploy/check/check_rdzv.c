@@ -6,7 +6,6 @@
 #include "deploy/yaml/diag.h"
 
 #include <string.h>
-#include <strings.h>
 
 /* Of runs at places of one name, in as many namespaces, so many are compared with each other. */
 #define PLACE_USERS_MAX 50
@@ -52,18 +51,15 @@ static const char *endpoint_name(const struct job_run *r)
     return *r->host == '\0' ? "its endpoint" : r->host;
 }
 
-void check_id_missing(struct check *c)
+void check_id_missing(struct check *c, const struct job_run *r)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-        enum torchrun_option at =
-            check_is_set(r, TORCHRUN_RDZV_ID) ? TORCHRUN_RDZV_ID : TORCHRUN_RDZV_BACKEND;
+    enum torchrun_option at =
+        check_is_set(r, TORCHRUN_RDZV_ID) ? TORCHRUN_RDZV_ID : TORCHRUN_RDZV_BACKEND;
 
-        if (meets_elsewhere(c, r) && !has_id(r) && !check_is_opaque(r))
-            check_report(c, job_run_object(r), check_at_setting(r, at),
-                         "no rendezvous id: all jobs without an id meet at %s as `none`",
-                         endpoint_name(r));
-    }
+    if (meets_elsewhere(c, r) && !has_id(r) && !check_is_opaque(r))
+        check_report(c, check_at_setting(r, at),
+                     "no rendezvous id: all jobs without an id meet at %s as `none`",
+                     endpoint_name(r));
 }
 
 /* The name of a job. Plain Pods are one job together: for `train-pod0` the name is `train`. */
@@ -101,31 +97,27 @@ static bool names_its_job(struct check *c, const struct job_run *r, const char *
 /* The store has the labels with which emit and rewrite give one to a job. */
 static bool is_labelled_for(const struct job_store *store, const struct kube_object *o)
 {
-    const struct yaml_node *labels =
-        yaml_path(store->container->pods->object->node, "metadata.labels");
+    const struct yaml_node *labels = yaml_path(check_store_object(store)->node, "metadata.labels");
 
-    return kube_same_namespace(store->container->pods->object, o) &&
+    return kube_same_namespace(check_store_object(store), o) &&
            strcmp(kube_text(labels, "app\\.kubernetes\\.io/name"), "rdzvd") == 0 &&
            strcmp(kube_text(labels, "app\\.kubernetes\\.io/instance"), o->name) == 0;
 }
 
-void check_id_fixed(struct check *c)
+void check_id_fixed(struct check *c, const struct job_run *r)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-        const struct job_store *store = job_store_behind(&c->jobs, r->store);
-        const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
+    const struct job_store *store = job_store_behind(&c->jobs, r->store);
+    const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
 
-        /* No job is made from the Pod that a controller made of a job. */
-        if (kube_controller(job_run_object(r)) != NULL)
-            continue;
-        if (meets_elsewhere(c, r) && has_id(r) && id->known && !names_its_job(c, r, id->text) &&
-            (store == NULL || !is_labelled_for(store, job_run_object(r))))
-            check_report(
-                c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ID),
-                "the rendezvous id `%s` is a constant, and the store at %s is not this job's own",
-                id->text, endpoint_name(r));
-    }
+    /* No job is made from the Pod that a controller made of a job. */
+    if (kube_controller(job_run_object(r)) != NULL)
+        return;
+    if (meets_elsewhere(c, r) && has_id(r) && id->known && !names_its_job(c, r, id->text) &&
+        (store == NULL || !is_labelled_for(store, job_run_object(r))))
+        check_report(
+            c, check_at_setting(r, TORCHRUN_RDZV_ID),
+            "the rendezvous id `%s` is a constant, and the store at %s is not this job's own",
+            id->text, endpoint_name(r));
 }
 
 /* One controller made both, of an object that is not in the bundle. */
@@ -163,40 +155,25 @@ static const char *meeting_place(struct check *c, const struct job_run *r)
                       r->port);
 }
 
-/* Both runs meet in one space of one store. */
-static bool is_same_place(struct check *c, const struct job_run *a, const struct job_run *b)
-{
-    struct job_upstream u, other;
-    struct job_setting space, other_space;
-
-    if (!is_at_relay(a) || !is_at_relay(b))
-        return !a->local && !b->local && strcmp(a->host, b->host) == 0 && *a->host != '\0' &&
-               a->port == b->port && a->target.service == b->target.service &&
-               a->target.pods == b->target.pods;
-    job_relay_space(&c->jobs, a->store, &space);
-    job_relay_space(&c->jobs, b->store, &other_space);
-    return job_relay_upstream(&c->jobs, a->store, 0, &u) &&
-           job_relay_upstream(&c->jobs, b->store, 0, &other) &&
-           strcmp(u.setting.value.text, other.setting.value.text) == 0 &&
-           strcmp(space.value.text, other_space.value.text) == 0;
-}
-
+/* Whether two runs with one meeting place meet there: in the pods of each job a name may lead to
+ * something else. */
 static bool share_an_id(struct check *c, const struct job_run *a, const struct job_run *b)
 {
-    const struct job_value *id = &a->settings[TORCHRUN_RDZV_ID].value;
-    const struct job_value *other = &b->settings[TORCHRUN_RDZV_ID].value;
+    bool known =
+        a->settings[TORCHRUN_RDZV_ID].value.known && b->settings[TORCHRUN_RDZV_ID].value.known;
+    bool same = is_at_relay(a) ||
+                (!a->local && !b->local && *a->host != '\0' &&
+                 a->target.service == b->target.service && a->target.pods == b->target.pods);
 
-    return has_id(b) && id->known && other->known && strcmp(id->text, other->text) == 0 &&
-           is_same_place(c, a, b) && !is_one_job(c, job_run_object(a), job_run_object(b));
+    return known && same && !is_one_job(c, job_run_object(a), job_run_object(b));
 }
 
 /* Of the runs before this one that may meet with it, one that does; of every place the index has
  * the first run of each of its first jobs. */
-static const struct job_run *earlier_user(struct check *c, struct kube_index *places, size_t i)
+static const struct job_run *earlier_user(struct check *c, const struct job_run *r)
 {
-    const struct job_run *r = c->jobs.runs[i];
     const char *place = meeting_place(c, r);
-    struct kube_hits hits = kube_index_find(places, "", place, strlen(place));
+    struct kube_hits hits = kube_index_find(&c->index, "", place, strlen(place));
     bool is_new = true;
 
     for (size_t j = 0; j < hits.count; j++) {
@@ -207,43 +184,40 @@ static const struct job_run *earlier_user(struct check *c, struct kube_index *pl
         is_new = is_new && !is_one_job(c, job_run_object(r), job_run_object(other));
     }
     if (is_new && hits.count < PLACE_USERS_MAX)
-        kube_index_add(&c->bundle.arena, places, "", place, i);
+        kube_index_add(&c->bundle.arena, &c->index, "", place, c->run_number);
     return NULL;
 }
 
-void check_id_shared(struct check *c)
+void check_id_shared(struct check *c, const struct job_run *r)
 {
-    struct kube_index places = {0};
+    const struct job_run *other = job_is_dynamic(r) && has_id(r) ? earlier_user(c, r) : NULL;
 
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i], *other;
-
-        if (!job_is_dynamic(r) || !has_id(r))
-            continue;
-        other = earlier_user(c, &places, i);
-        if (other != NULL)
-            check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ID),
-                         "the rendezvous id `%s` is also used by %s, at the same endpoint",
-                         check_value(r, TORCHRUN_RDZV_ID), check_title(c, job_run_object(other)));
-    }
+    if (other != NULL)
+        check_report(c, check_at_setting(r, TORCHRUN_RDZV_ID),
+                     "the rendezvous id `%s` is also used by %s, at the same endpoint",
+                     check_value(r, TORCHRUN_RDZV_ID), check_title(c, job_run_object(other)));
 }
 
 /* --- The backend. --- */
 
-/* A store that no run of the bundle uses. */
-static const struct job_store *idle_store(const struct check *c)
+static bool is_idle(const struct check *c, const struct job_store *s)
 {
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
-        struct job_view_runs runs = job_runs_at(&c->jobs, s);
-        bool used = s->kind == JOB_STORE_RELAY;
+    struct job_view_runs runs = job_runs_at(&c->jobs, s);
 
-        for (size_t j = 0; j < runs.count && !used; j++)
-            used = job_is_dynamic(runs.list[j]);
-        if (!used)
-            return s;
+    for (size_t i = 0; i < runs.count; i++) {
+        if (job_is_dynamic(runs.list[i]))
+            return false;
     }
-    return NULL;
+    return s->kind != JOB_STORE_RELAY;
+}
+
+void check_find_idle_store(struct check *c)
+{
+    c->idle_store = NULL;
+    for (size_t i = 0; i < c->jobs.store_count && c->idle_store == NULL; i++) {
+        if (is_idle(c, &c->jobs.stores[i]))
+            c->idle_store = &c->jobs.stores[i];
+    }
 }
 
 /* The store has the labels of the job, or there is no other job. */
@@ -251,123 +225,94 @@ static bool is_meant_for(struct check *c, const struct job_store *s, const struc
 {
     const struct kube_object *o = job_run_object(r);
 
-    return kube_same_namespace(s->container->pods->object, o) &&
+    return kube_same_namespace(check_store_object(s), o) &&
            (is_labelled_for(s, o) || job_runs_of(&c->jobs, kube_top(o)).count == c->jobs.count ||
             job_runs_of(&c->jobs, o).count == c->jobs.count);
 }
 
-void check_backend_missing(struct check *c)
+void check_backend_missing(struct check *c, const struct job_run *r)
 {
-    const struct job_store *idle = idle_store(c);
+    const struct job_store *store = r->store;
 
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-        const struct job_store *store = r->store;
-
-        if (r->args == NULL || check_is_set(r, TORCHRUN_RDZV_BACKEND) || r->standalone ||
-            check_is_opaque(r) || !job_is_multi_node(r))
-            continue;
-        if (store == NULL && idle != NULL && is_meant_for(c, idle, r))
-            store = idle;
-        if (store != NULL)
-            check_report(c, job_run_object(r), check_at_run(r),
-                         "torchrun has no backend, so it does not use %s in %s",
-                         store->container->name, check_title(c, store->container->pods->object));
-        else if (job_is_elastic(r))
-            check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_NNODES),
-                         "%ld to %ld nodes, but without a backend torchrun cannot use a range",
-                         r->nodes_min, r->nodes_max);
-    }
+    if (r->args == NULL || check_is_set(r, TORCHRUN_RDZV_BACKEND) || r->standalone ||
+        check_is_opaque(r) || !job_is_multi_node(r))
+        return;
+    if (store == NULL && c->idle_store != NULL && is_meant_for(c, c->idle_store, r))
+        store = c->idle_store;
+    if (store != NULL)
+        check_report(c, check_at_run(r), "torchrun has no backend, so it does not use %s in %s",
+                     store->container->name, check_title(c, check_store_object(store)));
+    else if (job_is_elastic(r))
+        check_report(c, check_at_setting(r, TORCHRUN_NNODES),
+                     "%ld to %ld nodes, but without a backend torchrun cannot use a range",
+                     r->nodes_min, r->nodes_max);
 }
 
-void check_backend_unknown(struct check *c)
+void check_backend_unknown(struct check *c, const struct job_run *r)
 {
     static const char *const known[] = {"static", "c10d", "etcd", "etcd-v2", NULL};
     static const char *const groups[] = {"nccl", "gloo", "mpi", "ccl", "ucc", NULL};
+    const char *near = nearest_name(r->backend, known);
+    struct check_position at = check_at_setting(r, TORCHRUN_RDZV_BACKEND);
 
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-        const char *near = nearest_name(r->backend, known);
-        struct check_position at = check_at_setting(r, TORCHRUN_RDZV_BACKEND);
-        bool is_group = false, is_known = false;
-
-        for (size_t j = 0; known[j] != NULL; j++)
-            is_known = is_known || strcmp(r->backend, known[j]) == 0;
-        for (size_t j = 0; groups[j] != NULL; j++)
-            is_group = is_group || strcmp(r->backend, groups[j]) == 0;
-        if (is_known || *r->backend == '\0')
-            continue;
-        if (is_group)
-            check_report(c, job_run_object(r), at,
-                         "%s is a backend of process groups, not of rendezvous", r->backend);
-        else if (near != NULL)
-            check_report(c, job_run_object(r), at, "there is no backend `%s`; did you mean %s?",
-                         r->backend, near);
-    }
+    if (check_is_one_of(r->backend, known) || *r->backend == '\0')
+        return;
+    if (check_is_one_of(r->backend, groups))
+        check_report(c, at, "%s is a backend of process groups, not of rendezvous", r->backend);
+    else if (near != NULL)
+        check_report(c, at, "there is no backend `%s`; did you mean %s?", r->backend, near);
 }
 
 /* --- Who is the store. --- */
 
-void check_is_host(struct check *c)
+void check_is_host(struct check *c, const struct job_run *r)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-        const struct job_setting *conf = &r->settings[TORCHRUN_RDZV_CONF];
-        enum torchrun_option at = conf->node != NULL ? TORCHRUN_RDZV_CONF : TORCHRUN_RDZV_ENDPOINT;
-        const char *text = conf->value.text;
-        struct rdzv_conf_entry e;
+    const struct job_setting *conf = &r->settings[TORCHRUN_RDZV_CONF];
+    enum torchrun_option at = conf->node != NULL ? TORCHRUN_RDZV_CONF : TORCHRUN_RDZV_ENDPOINT;
+    const char *text = conf->value.text;
+    struct rdzv_conf_entry e;
 
-        if (strcmp(r->backend, "c10d") != 0 || !job_is_dynamic(r) || !job_is_multi_node(r) ||
-            r->hosted || (r->local && r->store == NULL) || job_endpoint_is_computed(r))
-            continue;
-        if (!rdzv_conf_find(text, "is_host", &e)) {
-            if (conf->value.known || conf->from == JOB_FROM_NOWHERE) {
-                if (!check_is_opaque(r))
-                    check_report(c, job_run_object(r), check_at_setting(r, at),
-                                 "is_host is not set: torch guesses from names and addresses "
-                                 "whether this pod is %s",
-                                 endpoint_name(r));
-            }
-        } else if (strcspn(text + e.value_start, "$`") < e.end - e.value_start) {
-            if (*r->host != '\0')
-                check_report(c, job_run_object(r), check_at_setting(r, at),
-                             "is_host is computed, though the store at %s is no pod of this job",
-                             r->host);
-        } else if (!rdzv_conf_is_false(text, &e)) {
-            check_report(
-                c, job_run_object(r), check_at_setting(r, at),
-                "is_host=%.*s makes every agent open a store of its own, though there is one at %s",
-                (int)(e.end - e.value_start), text + e.value_start, endpoint_name(r));
-        }
-    }
-}
-
-void check_host_no_pod(struct check *c)
-{
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-        const struct kube_pods *p = r->container->pods;
-
-        if (job_is_dynamic(r) && r->misnamed)
-            check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
-                         "%s is no pod of %s: its first one is %s0.%s", r->host,
-                         check_title(c, job_run_object(r)), p->host_prefix, p->host_domain);
-    }
-}
-
-void check_hosted_by_worker(struct check *c)
-{
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-        enum torchrun_option at = r->settings[TORCHRUN_RDZV_ENDPOINT].node != NULL
-                                      ? TORCHRUN_RDZV_ENDPOINT
-                                      : TORCHRUN_RDZV_BACKEND;
-
-        if (job_is_dynamic(r) && job_is_multi_node(r) && r->hosted && !r->misnamed)
-            check_report(c, job_run_object(r), check_at_setting(r, at),
-                         "the store is in a training pod%s%s", *r->host == '\0' ? "" : ", ",
+    if (strcmp(r->backend, "c10d") != 0 || !job_is_dynamic(r) || !job_is_multi_node(r) ||
+        r->hosted || (r->local && r->store == NULL) || job_endpoint_is_computed(r))
+        return;
+    if (!rdzv_conf_find(text, "is_host", &e)) {
+        if ((conf->value.known || conf->from == JOB_FROM_NOWHERE) && !check_is_opaque(r))
+            check_report(c, check_at_setting(r, at),
+                         "is_host is not set: torch guesses from names and addresses whether this "
+                         "pod is %s",
+                         endpoint_name(r));
+    } else if (strcspn(text + e.value_start, "$`") < e.end - e.value_start) {
+        if (*r->host != '\0')
+            check_report(c, check_at_setting(r, at),
+                         "is_host is computed, though the store at %s is no pod of this job",
                          r->host);
+    } else if (!rdzv_conf_is_false(text, &e)) {
+        check_report(
+            c, check_at_setting(r, at),
+            "is_host=%.*s makes every agent open a store of its own, though there is one at %s",
+            (int)(e.end - e.value_start), text + e.value_start, endpoint_name(r));
     }
+}
+
+void check_host_no_pod(struct check *c, const struct job_run *r)
+{
+    const struct kube_pods *p = r->container->pods;
+
+    if (job_is_dynamic(r) && r->misnamed)
+        check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
+                     "%s is no pod of %s: its first one is %s0.%s", r->host,
+                     check_title(c, job_run_object(r)), p->host_prefix, p->host_domain);
+}
+
+void check_hosted_by_worker(struct check *c, const struct job_run *r)
+{
+    enum torchrun_option at = r->settings[TORCHRUN_RDZV_ENDPOINT].node != NULL
+                                  ? TORCHRUN_RDZV_ENDPOINT
+                                  : TORCHRUN_RDZV_BACKEND;
+
+    if (job_is_dynamic(r) && job_is_multi_node(r) && r->hosted && !r->misnamed)
+        check_report(c, check_at_setting(r, at), "the store is in a training pod%s%s",
+                     *r->host == '\0' ? "" : ", ", r->host);
 }
 
 /* --- The conf. --- */
@@ -396,25 +341,21 @@ static struct check_position at_entry(struct check *c, const struct job_run *r, 
     return at;
 }
 
-static void each_entry(struct check *c,
-                       void (*look)(struct check *c, const struct job_run *r, const char *key,
-                                    const struct rdzv_conf_entry *e))
+typedef void (*entry_function)(struct check *c, const struct job_run *r, const char *key,
+                               const struct rdzv_conf_entry *e);
+
+static void each_entry(struct check *c, const struct job_run *r, entry_function look)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-        const char *conf = check_value(r, TORCHRUN_RDZV_CONF);
-        struct rdzv_conf_entry e;
-        size_t at = 0;
+    const char *conf = check_value(r, TORCHRUN_RDZV_CONF);
+    struct rdzv_conf_entry e;
+    size_t at = 0;
 
-        if (!job_is_dynamic(r) || !check_is_set(r, TORCHRUN_RDZV_CONF))
-            continue;
-        while (rdzv_conf_next(conf, &at, &e)) {
-            const char *key = arena_copy(&c->bundle.arena, conf + e.start, e.key_end - e.start);
+    while (job_is_dynamic(r) && rdzv_conf_next(conf, &at, &e)) {
+        const char *key = arena_copy(&c->bundle.arena, conf + e.start, e.key_end - e.start);
 
-            if (strpbrk(key, "$`\";") != NULL)
-                break; /* the rest depends on a shell */
-            look(c, r, key, &e);
-        }
+        if (strpbrk(key, "$`\";") != NULL)
+            break; /* the rest depends on a shell */
+        look(c, r, key, &e);
     }
 }
 
@@ -433,66 +374,44 @@ static void look_at_key(struct check *c, const struct job_run *r, const char *ke
     }
     names[count] = NULL;
     near = strcmp(key, "heartbeat") == 0 ? "heartbeat_timeout" : nearest_name(key, names);
-    check_report(c, job_run_object(r), at_entry(c, r, key, e), "%s%s has no conf key `%s`%s%s%s",
+    check_report(c, at_entry(c, r, key, e), "%s%s has no conf key `%s`%s%s%s",
                  readers == 0 ? "torch" : "the backend ", readers == 0 ? "" : r->backend, key,
                  near == NULL ? "" : "; did you mean ", near == NULL ? "" : near,
                  near == NULL ? "" : "?");
 }
 
-void check_conf_unknown(struct check *c)
+void check_conf_unknown(struct check *c, const struct job_run *r)
 {
-    each_entry(c, look_at_key);
+    each_entry(c, r, look_at_key);
 }
 
 static void look_at_value(struct check *c, const struct job_run *r, const char *key,
                           const struct rdzv_conf_entry *e)
 {
     if (e->value_start == e->end)
-        check_report(c, job_run_object(r), at_entry(c, r, key, e), "`%s` has no value", key);
+        check_report(c, at_entry(c, r, key, e), "`%s` has no value", key);
 }
 
-void check_conf_syntax(struct check *c)
+void check_conf_syntax(struct check *c, const struct job_run *r)
 {
-    each_entry(c, look_at_value);
+    each_entry(c, r, look_at_value);
 }
 
-void check_flag_unknown(struct check *c)
+void check_flag_unknown(struct check *c, const struct job_run *r)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
+    for (size_t j = 0; r->args != NULL && j < r->args->count; j++) {
+        const struct torchrun_flag *f = &r->args->flags[j];
+        int len = (int)strcspn(f->flag.text, "=");
+        bool rdzv = strncmp(f->flag.text, "--rdzv", 6) == 0;
 
-        for (size_t j = 0; r->args != NULL && j < r->args->count; j++) {
-            const struct torchrun_flag *f = &r->args->flags[j];
-            int len = (int)strcspn(f->flag.text, "=");
-            bool rdzv = strncmp(f->flag.text, "--rdzv", 6) == 0;
-
-            if (f->option == TORCHRUN_UNKNOWN && (rdzv || f->nearest != NULL))
-                check_report(c, job_run_object(r), check_at_text(&f->flag),
-                             "torchrun has no option %.*s%s%s%s", len, f->flag.text,
-                             f->nearest == NULL ? "" : "; did you mean --",
-                             f->nearest == NULL ? "" : f->nearest, f->nearest == NULL ? "" : "?");
-        }
+        if (f->option == TORCHRUN_UNKNOWN && (rdzv || f->nearest != NULL))
+            check_report(c, check_at_text(&f->flag), "torchrun has no option %.*s%s%s%s", len,
+                         f->flag.text, f->nearest == NULL ? "" : "; did you mean --",
+                         f->nearest == NULL ? "" : f->nearest, f->nearest == NULL ? "" : "?");
     }
 }
 
 /* --- Nodes. --- */
-
-/* The number of pods of the object that start torch; -1 if one of the numbers is unknown. */
-static long training_pods(struct check *c, const struct kube_object *o)
-{
-    long sum = 0;
-
-    if (c->pods_of == o)
-        return c->pods_known;
-    for (size_t i = 0; i < o->pods_count && sum >= 0; i++) {
-        const struct kube_pods *p = c->bundle.pods[o->first_pods + i];
-
-        if (job_runs_in(&c->jobs, p).count > 0)
-            sum = p->replicas < 0 ? -1 : sum + p->replicas;
-    }
-    c->pods_of = o;
-    return c->pods_known = sum;
-}
 
 /* The run has to find other nodes: by a rendezvous, or at a master elsewhere. */
 static bool looks_for_others(const struct job_run *r)
@@ -506,17 +425,13 @@ static bool looks_for_others(const struct job_run *r)
             strcmp(master, "localhost") != 0 && strcmp(master, "127.0.0.1") != 0);
 }
 
-void check_nodes_missing(struct check *c)
+void check_nodes_missing(struct check *c, const struct job_run *r)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-        long pods = training_pods(c, job_run_object(r));
+    long pods = c->training_pods[job_run_object(r)->index];
 
-        if (r->args != NULL && !check_is_set(r, TORCHRUN_NNODES) && looks_for_others(r) && pods > 1)
-            check_report(c, job_run_object(r), check_at_run(r),
-                         "no --nnodes: each of the %ld pods assumes that it is the only node",
-                         pods);
-    }
+    if (r->args != NULL && !check_is_set(r, TORCHRUN_NNODES) && looks_for_others(r) && pods > 1)
+        check_report(c, check_at_run(r),
+                     "no --nnodes: each of the %ld pods assumes that it is the only node", pods);
 }
 
 /* Volcano places these pods together or not at all. */
@@ -529,34 +444,26 @@ static bool is_in_gang(const struct job_run *r)
            (least == 0 || least > 1 || kube_get(o->spec, "minAvailable") == NULL);
 }
 
-void check_gang_alone(struct check *c)
+void check_gang_alone(struct check *c, const struct job_run *r)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-
-        if (r->args != NULL && is_in_gang(r) && !looks_for_others(r) && !r->standalone &&
-            !check_is_opaque(r) && !check_is_set(r, TORCHRUN_NNODES) &&
-            !check_is_set(r, TORCHRUN_MASTER_ADDR))
-            check_report(
-                c, job_run_object(r), check_at_run(r),
-                "no --nnodes and no backend: each of the %ld pods of the gang trains alone",
-                r->container->pods->replicas);
-    }
+    if (r->args != NULL && is_in_gang(r) && !looks_for_others(r) && !r->standalone &&
+        !check_is_opaque(r) && !check_is_set(r, TORCHRUN_NNODES) &&
+        !check_is_set(r, TORCHRUN_MASTER_ADDR))
+        check_report(c, check_at_run(r),
+                     "no --nnodes and no backend: each of the %ld pods of the gang trains alone",
+                     r->container->pods->replicas);
 }
 
-void check_nodes_too_many(struct check *c)
+void check_nodes_too_many(struct check *c, const struct job_run *r)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-        const struct kube_object *o = job_run_object(r);
-        long pods = training_pods(c, o);
+    const struct kube_object *o = job_run_object(r);
+    long pods = c->training_pods[o->index];
 
-        if (o->type != KUBE_POD && o->type != KUBE_RUNTIME && pods > 0 && r->nodes_min > pods &&
-            r->settings[TORCHRUN_NNODES].node != NULL)
-            check_report(c, o, check_at_setting(r, TORCHRUN_NNODES),
-                         "torchrun waits for at least %ld nodes, but there are %ld pods",
-                         r->nodes_min, pods);
-    }
+    if (o->type != KUBE_POD && o->type != KUBE_RUNTIME && pods > 0 && r->nodes_min > pods &&
+        r->settings[TORCHRUN_NNODES].node != NULL)
+        check_report(c, check_at_setting(r, TORCHRUN_NNODES),
+                     "torchrun waits for at least %ld nodes, but there are %ld pods", r->nodes_min,
+                     pods);
 }
 
 /* All runs of the object meet at one place: two rendezvous share its pods in no known way. */
@@ -575,87 +482,65 @@ static bool meets_alone(struct check *c, const struct kube_object *o)
     return true;
 }
 
-void check_nodes_too_few(struct check *c)
+void check_nodes_too_few(struct check *c, const struct kube_object *o)
 {
-    const struct kube_object *last = NULL;
+    struct job_view_runs runs = job_runs_of(&c->jobs, o);
 
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-        const struct kube_object *o = job_run_object(r);
-        long pods = training_pods(c, o);
+    if (kube_is_template(o) || o->type == KUBE_RUNTIME)
+        return;
+    for (size_t i = 0; i < runs.count; i++) {
+        const struct job_run *r = runs.list[i];
 
-        if (o == last || kube_is_template(o) || o->type == KUBE_RUNTIME || !job_is_dynamic(r) ||
-            r->nodes_max < 2 || r->nodes_min > r->nodes_max || pods <= r->nodes_max ||
+        if (!job_is_dynamic(r) || r->nodes_max < 2 || r->nodes_min > r->nodes_max ||
+            c->training_pods[o->index] <= r->nodes_max ||
             r->settings[TORCHRUN_NNODES].node == NULL || !meets_alone(c, o))
             continue;
-        last = o;
-        check_report(c, o, check_at_setting(r, TORCHRUN_NNODES),
-                     "%ld pods start torchrun, but at most %ld nodes can take part", pods,
-                     r->nodes_max);
+        check_report(c, check_at_setting(r, TORCHRUN_NNODES),
+                     "%ld pods start torchrun, but at most %ld nodes can take part",
+                     c->training_pods[o->index], r->nodes_max);
+        return;
     }
 }
 
-void check_nodes_world_size(struct check *c)
+void check_nodes_world_size(struct check *c, const struct job_run *r)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-        const struct job_setting *s = &r->settings[TORCHRUN_NNODES];
-        long per_node = kube_int(job_run_object(r)->spec, "nprocPerNode", 1);
+    const struct job_setting *s = &r->settings[TORCHRUN_NNODES];
+    long per_node = kube_int(job_run_object(r)->spec, "nprocPerNode", 1);
 
-        if (job_run_object(r)->type == KUBE_PYTORCHJOB && per_node > 1 && s->node != NULL &&
-            strstr(check_written(c, s), "WORLD_SIZE") != NULL)
-            check_report(c, job_run_object(r), check_at_setting(r, TORCHRUN_NNODES),
-                         "WORLD_SIZE counts processes (%ld in each pod), not nodes", per_node);
-    }
+    if (job_run_object(r)->type == KUBE_PYTORCHJOB && per_node > 1 && s->node != NULL &&
+        strstr(check_written(c, s), "WORLD_SIZE") != NULL)
+        check_report(c, check_at_setting(r, TORCHRUN_NNODES),
+                     "WORLD_SIZE counts processes (%ld in each pod), not nodes", per_node);
 }
 
-void check_local_addr_missing(struct check *c)
+void check_local_addr_missing(struct check *c, const struct job_run *r)
 {
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-        const struct kube_pods *p = r->container->pods;
-        bool named = p->host_prefix != NULL || job_run_object(r)->type == KUBE_RUNTIME;
+    const struct kube_pods *p = r->container->pods;
+    bool named = p->host_prefix != NULL || job_run_object(r)->type == KUBE_RUNTIME;
 
-        if (job_is_dynamic(r) && job_is_multi_node(r) && !check_is_set(r, TORCHRUN_LOCAL_ADDR) &&
-            !check_is_opaque(r) && (p->host_network || !named))
-            check_report(
-                c, job_run_object(r), check_at_run(r),
-                p->host_network
-                    ? "no local address is set, and on the host network the host name is that of "
-                      "the node"
-                    : "no local address is set, and no Service makes this pod's host name resolve");
-    }
+    if (job_is_dynamic(r) && job_is_multi_node(r) && !check_is_set(r, TORCHRUN_LOCAL_ADDR) &&
+        !check_is_opaque(r) && (p->host_network || !named))
+        check_report(
+            c, check_at_run(r),
+            p->host_network
+                ? "no local address is set, and on the host network the host name is that of "
+                  "the node"
+                : "no local address is set, and no Service makes this pod's host name resolve");
 }
 
 /* --- Without torchrun. --- */
 
-static bool uses_agent_store(struct check *c, const struct kube_container *container)
+void check_agent_store_restart(struct check *c, const struct kube_pods *p)
 {
-    const struct job_variable *v =
-        job_variable(&c->jobs, container, "TORCHELASTIC_USE_AGENT_STORE");
-    const char *text = v == NULL ? NULL : yaml_text(v->value);
+    const struct yaml_node *restart = kube_get(p->part, "restartPolicy");
+    size_t i = 0;
 
-    return text != NULL && strcasecmp(text, "true") == 0;
-}
-
-void check_agent_store_restart(struct check *c)
-{
-    for (size_t i = 0; i < c->bundle.pod_count; i++) {
-        const struct kube_pods *p = c->bundle.pods[i];
-
-        for (size_t j = 0; j < p->count; j++) {
-            if (p->containers[j].init || !uses_agent_store(c, &p->containers[j]) ||
-                strcmp(p->restart, "Never") == 0)
-                continue;
-            check_report(c, p->object,
-                         kube_get(p->part, "restartPolicy") != NULL
-                             ? check_at_first(p->part, "restartPolicy")
-                         : kube_get(p->spec, "restartPolicy") != NULL
-                             ? check_at_first(p->spec, "restartPolicy")
-                             : check_at_first(p->containers[j].node, "name"),
-                         "restartPolicy %s: a second attempt finds the keys of the first one",
-                         p->restart);
-            break;
-        }
-    }
+    if (restart == NULL)
+        restart = kube_get(p->spec, "restartPolicy");
+    while (i < p->count && (p->containers[i].init || !check_uses_agent_store(c, &p->containers[i])))
+        i++;
+    if (i < p->count && strcmp(p->restart, "Never") != 0)
+        check_report(
+            c, restart != NULL ? check_at(restart) : check_at_first(p->containers[i].node, "name"),
+            "restartPolicy %s: a second attempt finds the keys of the first one", p->restart);
 }

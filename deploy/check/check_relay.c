@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-static const struct kube_object *object_of(const struct job_store *s)
-{
-    return s->container->pods->object;
-}
-
 static bool is_loopback(const char *host)
 {
     return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
@@ -16,20 +11,22 @@ static bool is_loopback(const char *host)
 
 /* --- Where they lead. --- */
 
+void check_find_rdzvds(struct check *c)
+{
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+
+        if (s->kind == JOB_STORE_RDZVD)
+            kube_index_add(&c->bundle.arena, &c->index, "", check_store_object(s)->namespace, i);
+    }
+}
+
 /* A store that could be meant, or NULL. */
 static const struct job_store *some_store(struct check *c, const struct kube_object *from)
 {
-    struct kube_hits hits;
+    struct kube_hits hits =
+        kube_index_find(&c->index, "", from->namespace, strlen(from->namespace));
 
-    if (c->rdzvds.count == 0) {
-        kube_index_add(&c->bundle.arena, &c->rdzvds, "", "", 0); /* not to be filled again */
-        for (size_t i = 0; i < c->jobs.store_count; i++) {
-            if (c->jobs.stores[i].kind == JOB_STORE_RDZVD)
-                kube_index_add(&c->bundle.arena, &c->rdzvds, "of",
-                               object_of(&c->jobs.stores[i])->namespace, i);
-        }
-    }
-    hits = kube_index_find(&c->rdzvds, "of", from->namespace, strlen(from->namespace));
     return hits.count == 0 ? NULL : &c->jobs.stores[hits.list[0]];
 }
 
@@ -46,98 +43,83 @@ static bool is_own_name(const struct kube_object *o, const char *host)
 static void look_at_target(struct check *c, const struct job_store *relay,
                            const struct job_upstream *u)
 {
-    const struct kube_object *service = u->target.service, *o = object_of(relay);
-    struct check_position at = check_at_option(relay->container, &u->setting);
+    const struct kube_object *service = u->target.service, *o = check_store_object(relay);
+    struct check_position at = check_at_option(relay, &u->setting);
 
     if (u->target.reach == KUBE_ELSEWHERE)
-        check_report(c, o, at, "%s is in another namespace than %s", u->host, check_title(c, o));
+        check_report(c, at, "%s is in another namespace than %s", u->host, check_title(c, o));
     else if (service != NULL && !check_has_port(service, u->port))
-        check_report(c, o, at, "Service %s has no port %ld", service->name, u->port);
+        check_report(c, at, "Service %s has no port %ld", service->name, u->port);
     else if (u->store != NULL && u->store->kind != JOB_STORE_RDZVD)
-        check_report(c, o, at, "%s is an etcd, and relays speak to rdzvd alone", u->host);
+        check_report(c, at, "%s is an etcd, and relays speak to rdzvd alone", u->host);
     else if (u->store == NULL &&
              (service == NULL || kube_next_selected(&c->bundle, service, NULL) != NULL))
-        check_report(c, o, at, "there is no rdzvd behind %s that could be the store", u->host);
+        check_report(c, at, "there is no rdzvd behind %s that could be the store", u->host);
 }
 
-static void look_at_upstream(struct check *c, const struct job_store *relay,
-                             const struct job_upstream *u)
+void check_relay_upstream(struct check *c, const struct job_store *relay,
+                          const struct job_upstream *u)
 {
-    const struct kube_object *o = object_of(relay);
+    const struct kube_object *o = check_store_object(relay);
     const struct job_store *store = some_store(c, o);
-    struct check_position at = check_at_option(relay->container, &u->setting);
+    struct check_position at = check_at_option(relay, &u->setting);
 
     if (!u->known)
         return;
     if (!u->well_formed)
-        check_report(c, o, at, "`%s` is not HOST:PORT", u->text);
+        check_report(c, at, "`%s` is not HOST:PORT", u->text);
     else if (is_loopback(u->host))
-        check_report(c, o, at, "the relay is its own upstream: %s is its own pod", u->host);
+        check_report(c, at, "the relay is its own upstream: %s is its own pod", u->host);
     else if (u->found)
         look_at_target(c, relay, u);
     else if (is_own_name(o, u->host) && store != NULL)
-        check_report(c, o, at, "no Service here is named %s; the store is %s in %s", u->host,
-                     store->container->name, check_title(c, object_of(store)));
+        check_report(c, at, "no Service here is named %s; the store is %s in %s", u->host,
+                     store->container->name, check_title(c, check_store_object(store)));
 }
 
-void check_relay_upstream(struct check *c)
+void check_relay_without_store(struct check *c, const struct job_store *relay,
+                               const struct job_upstream *u)
 {
-    struct job_upstream u;
+    const struct kube_object *o = check_store_object(relay);
 
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        for (size_t n = 0; job_relay_upstream(&c->jobs, &c->jobs.stores[i], n, &u); n++)
-            look_at_upstream(c, &c->jobs.stores[i], &u);
-    }
-}
-
-void check_relay_without_store(struct check *c)
-{
-    struct job_upstream u;
-
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
-
-        for (size_t n = 0; job_relay_upstream(&c->jobs, s, n, &u); n++) {
-            if (u.known && u.well_formed && !u.found && !is_loopback(u.host) &&
-                is_own_name(object_of(s), u.host) && some_store(c, object_of(s)) == NULL)
-                check_report(c, object_of(s), check_at_option(s->container, &u.setting),
-                             "these files have neither a Service %s nor any rdzvd that is no relay",
-                             u.host);
-        }
-    }
+    if (u->known && u->well_formed && !u->found && !is_loopback(u->host) &&
+        is_own_name(o, u->host) && some_store(c, o) == NULL)
+        check_report(c, check_at_option(relay, &u->setting),
+                     "these files have neither a Service %s nor any rdzvd that is no relay",
+                     u->host);
 }
 
 /* --- What they are told. --- */
 
-void check_relay_settings(struct check *c)
+static void look_at_relay_settings(struct check *c, const struct job_store *s)
 {
     static const char *const of_stores[] = {"data-dir", "sync"};
+    const char *name = s->container->name;
+    struct job_setting found;
 
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
-        const struct kube_container *container = s->container;
-        struct job_setting found;
-
-        if (s->kind == JOB_STORE_RDZVD &&
-            job_store_option(&c->jobs, container, "space", NULL, &found) &&
-            !job_store_option(&c->jobs, container, "config", NULL, &(struct job_setting){0}))
-            check_report(c, object_of(s), check_at_option(container, &found),
-                         "%s has --space and is no relay", container->name);
-        for (size_t k = 0; s->kind == JOB_STORE_RELAY && k < 2; k++) {
-            if (job_store_option(&c->jobs, container, of_stores[k], NULL, &found))
-                check_report(c, object_of(s), check_at_option(container, &found),
-                             "%s is a relay, and --%s is of a store", container->name,
-                             of_stores[k]);
-        }
-        for (size_t n = 0; s->kind == JOB_STORE_RELAY &&
-                           job_store_nth_option(&c->jobs, container, "listen", NULL, n, &found);
-             n++) {
-            if (strchr(found.value.text, '/') != NULL && strncmp(found.value.text, "unix:", 5) != 0)
-                check_report(c, object_of(s), check_at_option(container, &found),
-                             "%s is a relay: --space names its space, and no listener does",
-                             container->name);
-        }
+    for (size_t i = 0; i < sizeof of_stores / sizeof *of_stores; i++) {
+        if (check_option(c, s, of_stores[i], &found) != NULL)
+            check_report(c, check_at_option(s, &found), "%s is a relay, and --%s is of a store",
+                         name, of_stores[i]);
     }
+    for (size_t n = 0; job_store_nth_option(&c->jobs, s->container, "listen", NULL, n, &found);
+         n++) {
+        if (strchr(found.value.text, '/') != NULL && strncmp(found.value.text, "unix:", 5) != 0)
+            check_report(c, check_at_option(s, &found),
+                         "%s is a relay: --space names its space, and no listener does", name);
+    }
+}
+
+void check_relay_settings(struct check *c, const struct job_store *s)
+{
+    struct job_setting space;
+
+    if (s->kind == JOB_STORE_RELAY)
+        look_at_relay_settings(c, s);
+    else if (s->kind == JOB_STORE_RDZVD && check_option(c, s, "space", &space) != NULL &&
+             check_option(c, s, "config", NULL) == NULL)
+        check_report(c, check_at_option(s, &space), "%s has --space and is no relay",
+                     s->container->name);
 }
 
 /* The space of the store's listener at that port if it has one of its own, or NULL. */
@@ -158,7 +140,7 @@ static const char *listener_space(struct check *c, const struct job_store *store
 /* The first relay of the same job, so that all are compared with one. */
 static const struct job_store *first_relay(const struct check *c, const struct job_store *relay)
 {
-    const struct kube_object *o = object_of(relay);
+    const struct kube_object *o = check_store_object(relay);
 
     for (size_t i = 0; i < o->pods_count; i++) {
         const struct kube_pods *p = c->bundle.pods[o->first_pods + i];
@@ -172,60 +154,49 @@ static const struct job_store *first_relay(const struct check *c, const struct j
     return relay;
 }
 
-static void look_at_space(struct check *c, const struct job_store *relay)
+void check_relay_space(struct check *c, const struct job_store *relay)
 {
     const struct job_store *first = first_relay(c, relay);
     struct job_setting space, other;
     struct job_upstream u, first_u;
-    const char *named = NULL;
+    const char *named;
 
+    if (relay->kind != JOB_STORE_RELAY)
+        return;
     job_relay_space(&c->jobs, relay, &space);
     job_relay_space(&c->jobs, first, &other);
     if (strcmp(space.value.text, other.value.text) != 0)
-        check_report(c, object_of(relay), check_at_option(relay->container, &space),
+        check_report(c, check_at_option(relay, &space),
                      "this relay uses the space %s, and another one of the job %s",
                      space.value.text, other.value.text);
     if (!job_relay_upstream(&c->jobs, relay, 0, &u) ||
         !job_relay_upstream(&c->jobs, first, 0, &first_u))
         return;
     if (strcmp(u.setting.value.text, first_u.setting.value.text) != 0)
-        check_report(c, object_of(relay), check_at_option(relay->container, &u.setting),
+        check_report(c, check_at_option(relay, &u.setting),
                      "this relay leads to %s, and another one of the job to %s",
                      u.setting.value.text, first_u.setting.value.text);
-    if (u.store != NULL)
-        named = listener_space(c, u.store, u.port);
+    named = u.store == NULL ? NULL : listener_space(c, u.store, u.port);
     if (named != NULL && space.value.known && strcmp(named, space.value.text) != 0)
-        check_report(c, object_of(relay),
-                     check_at_option(relay->container, space.node != NULL ? &space : &u.setting),
+        check_report(c, check_at_option(relay, space.node != NULL ? &space : &u.setting),
                      "the store takes relays of the space %s alone at port %ld, and this one uses "
                      "%s",
                      named, u.port, space.value.text);
 }
 
-void check_relay_space(struct check *c)
-{
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        if (c->jobs.stores[i].kind == JOB_STORE_RELAY)
-            look_at_space(c, &c->jobs.stores[i]);
-    }
-}
-
 /* --- Where they listen. --- */
 
-void check_relay_listens_outside(struct check *c)
+void check_relay_listens_outside(struct check *c, const struct job_store *s)
 {
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
-        struct job_listener l[JOB_LISTENERS_MAX];
-        size_t count;
+    struct job_listener l[JOB_LISTENERS_MAX];
+    size_t count;
 
-        if (s->kind != JOB_STORE_RELAY)
-            continue;
-        job_store_listeners(&c->jobs, s, false, l, &count);
-        for (size_t j = 0; j < count; j++) {
-            if (!l[j].local)
-                check_report(c, object_of(s), check_at_option(s->container, &l[j].setting),
-                             "other pods reach this relay, and through it the store");
-        }
+    if (s->kind != JOB_STORE_RELAY)
+        return;
+    job_store_listeners(&c->jobs, s, false, l, &count);
+    for (size_t j = 0; j < count; j++) {
+        if (!l[j].local)
+            check_report(c, check_at_option(s, &l[j].setting),
+                         "other pods reach this relay, and through it the store");
     }
 }

@@ -1,8 +1,6 @@
 /* Rules about replicas: several rdzvd whose state is in an etcd cluster (--journal). */
 #include "deploy/check/check.h"
 
-#include "deploy/check/check_selected.h"
-
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +8,6 @@
 /* Where each of thousands of policies or Services selects each of thousands of stores, no manifest
  * of anybody is at hand: a rule that has compared so many gives up, and says nothing. */
 #define LOOKS_MAX 100000u
-
-static const struct kube_object *object_of(const struct job_store *s)
-{
-    return s->container->pods->object;
-}
 
 /* In "HOST:PORT,HOST:PORT/NAME", NAME may have the namespace of the pod, which the manifest leaves
  * open: it is the same one for all objects that name none. */
@@ -30,11 +23,10 @@ static const char *journal_of(struct check *c, const struct job_store *s, struct
     static const char scheme[] = "etcd://";
     const char *journal;
 
-    if (s->kind != JOB_STORE_RDZVD ||
-        !job_store_option(&c->jobs, s->container, "journal", NULL, out) ||
-        strncmp(out->value.text, scheme, strlen(scheme)) != 0)
+    journal = s->kind == JOB_STORE_RDZVD ? check_option(c, s, "journal", out) : NULL;
+    if (journal == NULL || strncmp(journal, scheme, strlen(scheme)) != 0)
         return NULL;
-    journal = out->value.text + strlen(scheme);
+    journal += strlen(scheme);
     return is_known(&out->value, journal) ? journal : NULL;
 }
 
@@ -62,22 +54,15 @@ static bool next_endpoint(struct check *c, const char **at, const char **host, l
 
 /* --- Settings. --- */
 
-void check_journal_files(struct check *c)
+void check_journal_files(struct check *c, const struct job_store *s)
 {
     static const char *const of_files[] = {"data-dir", "sync"};
+    struct job_setting found;
 
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
-        struct job_setting found;
-
-        if (journal_of(c, s, &found) == NULL)
-            continue;
-        for (size_t k = 0; k < sizeof of_files / sizeof *of_files; k++) {
-            if (job_store_option(&c->jobs, s->container, of_files[k], NULL, &found))
-                check_report(c, object_of(s), check_at_option(s->container, &found),
-                             "%s has --journal, and --%s is of files", s->container->name,
-                             of_files[k]);
-        }
+    for (size_t i = 0; i < 2 && journal_of(c, s, &found) != NULL; i++) {
+        if (check_option(c, s, of_files[i], &found) != NULL)
+            check_report(c, check_at_option(s, &found), "%s has --journal, and --%s is of files",
+                         s->container->name, of_files[i]);
     }
 }
 
@@ -104,58 +89,34 @@ static bool asks_for_leader(const struct yaml_node *probe)
     return asks;
 }
 
-static void look_at_readiness(struct check *c, const struct job_store *s,
-                              const struct yaml_node *probe)
+void check_replicas_probe(struct check *c, const struct check_probe *probe)
 {
-    const struct kube_object *o = object_of(s);
+    const struct job_store *s = probe->store;
+    const struct kube_object *o = check_store_object(s);
+    struct check_position at = check_at_first(probe->node, "httpGet.path exec");
+    bool ready = strcmp(probe->name, "readinessProbe") == 0;
 
-    if (o->type == KUBE_STATEFULSET &&
-        strcmp(kube_text(o->spec, "podManagementPolicy"), "Parallel") != 0)
-        check_report(c, o, check_at_first(probe, "httpGet.path exec"),
+    if (!is_replicated(c, s) || !asks_for_leader(probe->node))
+        return;
+    if (check_option(c, s, "upstream", NULL) !=
+        NULL) { /* a replica that does not lead is ready, too */
+        if (strcmp(probe->name, "livenessProbe") == 0)
+            check_report(c, at,
+                         "a replica that has no link to the leader fails it, and is restarted "
+                         "under the clients that it holds");
+    } else if (!ready) {
+        check_report(c, at,
+                     "a replica that stands by never passes it, and is restarted again and again");
+    } else if (o->type == KUBE_STATEFULSET &&
+               strcmp(kube_text(o->spec, "podManagementPolicy"), "Parallel") != 0) {
+        check_report(c, at,
                      "only the replica that leads is ready, so the StatefulSet never makes the "
                      "third one");
-    else if (strcmp(o->kind, "Deployment") == 0 &&
-             strcmp(kube_text(o->spec, "strategy.type"), "Recreate") != 0)
-        check_report(c, o, check_at_first(probe, "httpGet.path exec"),
+    } else if (strcmp(o->kind, "Deployment") == 0 &&
+               strcmp(kube_text(o->spec, "strategy.type"), "Recreate") != 0) {
+        check_report(c, at,
                      "only the replica that leads is ready, so a rolling update waits for the "
                      "others without end");
-}
-
-/* A replica that does not lead is ready, too. */
-static bool passes_on(struct check *c, const struct job_store *s)
-{
-    struct job_setting upstream;
-
-    return job_store_option(&c->jobs, s->container, "upstream", NULL, &upstream);
-}
-
-void check_replicas_probe(struct check *c)
-{
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
-        const struct yaml_node *startup = kube_get(s->container->node, "startupProbe"),
-                               *live = kube_get(s->container->node, "livenessProbe"),
-                               *ready = kube_get(s->container->node, "readinessProbe");
-
-        if (!is_replicated(c, s))
-            continue;
-        if (passes_on(c, s)) {
-            if (asks_for_leader(live))
-                check_report(c, object_of(s), check_at_first(live, "httpGet.path exec"),
-                             "a replica that has no link to the leader fails it, and is restarted "
-                             "under the clients that it holds");
-            continue;
-        }
-        if (asks_for_leader(startup))
-            check_report(c, object_of(s), check_at_first(startup, "httpGet.path exec"),
-                         "a replica that stands by never passes it, and is restarted again and "
-                         "again");
-        if (asks_for_leader(live))
-            check_report(c, object_of(s), check_at_first(live, "httpGet.path exec"),
-                         "a replica that stands by never passes it, and is restarted again and "
-                         "again");
-        if (asks_for_leader(ready))
-            look_at_readiness(c, s, ready);
     }
 }
 
@@ -185,23 +146,18 @@ static bool is_spread(const struct kube_pods *p)
            keeps_apart(p, kube_get(p->spec, "topologySpreadConstraints"), "");
 }
 
-void check_replicas_one_node(struct check *c)
+void check_replicas_one_node(struct check *c, const struct job_store *s)
 {
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
-
-        if (is_replicated(c, s) && !is_spread(s->container->pods))
-            check_report(c, object_of(s), check_at_key(s->container->pods->part, "template"),
-                         "nothing keeps the %ld replicas on different nodes",
-                         s->container->pods->replicas);
-    }
+    if (is_replicated(c, s) && !is_spread(s->container->pods))
+        check_report(c, check_at_key(s->container->pods->part, "template"),
+                     "nothing keeps the %ld replicas on different nodes",
+                     s->container->pods->replicas);
 }
 
-/* By index of pods: a budget selects them. */
-static bool *find_budgets(struct check *c)
+/* Marks the pods that budgets select. */
+void check_find_budgets(struct check *c)
 {
-    bool *found = arena_alloc(&c->bundle.arena, (c->bundle.pod_count + 1) * sizeof *found);
-
+    c->marks = arena_alloc(&c->bundle.arena, c->bundle.pod_count + 1);
     for (size_t i = 0; i < c->bundle.count; i++) {
         const struct kube_object *o = c->bundle.objects[i];
         struct check_selected *pods;
@@ -210,59 +166,20 @@ static bool *find_budgets(struct check *c)
             continue;
         pods = check_selected(c, o, kube_get(o->spec, "selector"));
         for (size_t k = 0; k < pods->count && !pods->has_budget; k++)
-            found[pods->list[k]->index] = true;
+            c->marks[pods->list[k]->index] = true;
         pods->has_budget = true;
     }
-    return found;
 }
 
-void check_replicas_no_budget(struct check *c)
+void check_replicas_no_budget(struct check *c, const struct job_store *s)
 {
-    const bool *budgets = NULL;
-
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
-
-        if (!is_replicated(c, s))
-            continue;
-        if (budgets == NULL)
-            budgets = find_budgets(c);
-        if (!budgets[s->container->pods->index])
-            check_report(c, object_of(s), check_at_first(object_of(s)->node, "kind"),
-                         "no PodDisruptionBudget selects the replicas: drains may take all of them "
-                         "at once");
-    }
+    if (is_replicated(c, s) && !c->marks[s->container->pods->index])
+        check_report(c, check_at_first(check_store_object(s)->node, "kind"),
+                     "no PodDisruptionBudget selects the replicas: drains may take all of them at "
+                     "once");
 }
 
 /* --- The way to etcd. --- */
-
-static bool is_for_egress(const struct kube_object *policy)
-{
-    const struct yaml_node *types = kube_get(policy->spec, "policyTypes");
-    bool egress = yaml_length(types) == 0 && kube_get(policy->spec, "egress") != NULL;
-
-    for (size_t i = 0; i < yaml_length(types); i++)
-        egress = egress || yaml_is(types->items[i], "Egress");
-    return policy->type == KUBE_NETWORK_POLICY && egress;
-}
-
-static bool has_egress_port(const struct yaml_node *rule, long port)
-{
-    const struct yaml_node *ports = kube_get(rule, "ports");
-
-    for (size_t i = 0; i < yaml_length(ports); i++) {
-        const struct yaml_node *p = ports->items[i];
-        const char *protocol = kube_text(p, "protocol"), *text = kube_text(p, "port");
-        long first = kube_int(p, "port", -1);
-
-        if (*protocol != '\0' && strcmp(protocol, "TCP") != 0)
-            continue;
-        /* A name is one of the pods there. */
-        if (*text == '\0' || first < 0 || (port >= first && port <= kube_int(p, "endPort", first)))
-            return true;
-    }
-    return yaml_length(ports) == 0;
-}
 
 /* Whether an IPv4 address lies in a network; true if one of them is no IPv4. */
 static bool is_within(const char *host, const char *cidr)
@@ -281,13 +198,6 @@ static bool is_within(const char *host, const char *cidr)
         return true;
     mask = bits == 0 ? 0 : ~(uint32_t)0 << (32 - bits);
     return ((ntohl(a.s_addr) ^ ntohl(n.s_addr)) & mask) == 0;
-}
-
-static bool is_address(const char *host)
-{
-    struct in_addr a;
-
-    return *host == '[' || inet_pton(AF_INET, host, &a) == 1;
 }
 
 /* The namespace of a name, NAME.NAMESPACE[.svc...] or POD.NAME.NAMESPACE.svc..., or of the pod that
@@ -314,8 +224,8 @@ static bool admits_peer(struct check *c, const struct kube_object *policy,
     const char *is = namespace_of(c, policy, host);
 
     if (kube_get(peer, "ipBlock") != NULL)
-        return !is_address(host) || is_within(host, kube_text(peer, "ipBlock.cidr"));
-    if (is_address(host))
+        return !check_is_address(host) || is_within(host, kube_text(peer, "ipBlock.cidr"));
+    if (check_is_address(host))
         return false; /* of a pod: no user writes that here */
     if (yaml_get_pair(peer, "namespaceSelector") == NULL)
         wanted = policy->namespace;
@@ -332,72 +242,73 @@ static bool lets_out(struct check *c, const struct kube_object *policy, const ch
 
         for (size_t k = 0; k < yaml_length(peers); k++)
             admitted = admitted || admits_peer(c, policy, peers->items[k], host);
-        if (admitted && has_egress_port(rule, port))
+        if (admitted && check_admits_port(rule, NULL, port))
             return true;
     }
     return false;
 }
 
-/* What policies of outgoing traffic say of a store. */
-struct way_out {
-    const struct kube_object *closed; /* the last one that does not let it to `host` */
-    const char *host;
-    long port;
-    bool open; /* one lets it to all of etcd's endpoints */
-};
-
-static void look_at_way(struct check *c, const struct job_store *s,
-                        const struct kube_object *policy, struct way_out *way)
+/* The policy closes the way to an endpoint of the journal, *host and *port. */
+static bool closes_way(struct check *c, const struct kube_object *policy, const struct job_store *s,
+                       const char **host, long *port)
 {
     struct job_setting journal;
-    const char *at = journal_of(c, s, &journal), *host;
-    long port;
+    const char *at = journal_of(c, s, &journal);
 
-    while (at != NULL && !way->open) {
-        if (!next_endpoint(c, &at, &host, &port)) {
-            way->open = true;
-        } else if (!lets_out(c, policy, host, port)) {
-            *way = (struct way_out){policy, host, port, false};
-            return;
-        }
+    while (next_endpoint(c, &at, host, port)) {
+        if (!lets_out(c, policy, *host, *port))
+            return true;
     }
+    return false;
 }
 
-/* False: there are too many of them. */
-static bool look_at_egress(struct check *c, const struct kube_object *policy, struct way_out *ways,
-                           size_t *looks)
+/* Reports the last of the policies of these replicas, if each closes the way to some endpoint. */
+static void look_at_ways(struct check *c, const struct check_policies *egress,
+                         const struct job_store *s, size_t *looks)
 {
-    struct check_selected *pods = check_selected(c, policy, kube_get(policy->spec, "podSelector"));
+    struct kube_hits selections = check_selections_of(c, egress, s->container->pods);
+    const struct kube_object *closed = NULL;
+    const char *host = "";
+    long port = 0;
 
-    for (size_t i = 0; i < pods->count; i++) {
-        const struct job_store *s = job_store_in(&c->jobs, pods->list[i]);
+    for (size_t i = 0; i < selections.count; i++) {
+        struct kube_hits policies = check_policies_of(c, egress, selections.list[i]);
 
-        if (++*looks > LOOKS_MAX)
-            return false;
-        if (s != NULL && !pods->list[i]->host_network)
-            look_at_way(c, s, policy, &ways[s - c->jobs.stores]);
+        for (size_t k = 0; k < policies.count; k++) {
+            if (++*looks > LOOKS_MAX)
+                return;
+            closed = c->bundle.objects[policies.list[k]];
+            if (!closes_way(c, closed, s, &host, &port))
+                return;
+        }
     }
-    return true;
+    if (closed != NULL)
+        check_report_on(c, closed, check_at_key(closed->spec, "egress"),
+                        "the replicas of %s keep their state at %s:%ld, and this policy does not "
+                        "let them there",
+                        check_title(c, check_store_object(s)), host, port);
 }
 
 void check_journal_blocked(struct check *c)
 {
-    struct way_out *ways = arena_alloc(&c->bundle.arena, (c->jobs.store_count + 1) * sizeof *ways);
+    bool *replicas = arena_alloc(&c->bundle.arena, c->bundle.pod_count + 1);
+    struct check_policies egress = {0};
+    struct job_setting journal;
     size_t looks = 0;
 
-    for (size_t i = 0; i < c->bundle.count && c->jobs.store_count > 0; i++) {
-        if (is_for_egress(c->bundle.objects[i]) &&
-            !look_at_egress(c, c->bundle.objects[i], ways, &looks))
-            return;
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const struct job_store *s = &c->jobs.stores[i];
+
+        if (!s->container->pods->host_network && journal_of(c, s, &journal) != NULL)
+            replicas[s->container->pods->index] = true;
+    }
+    for (size_t i = 0; i < c->bundle.count; i++) {
+        if (check_policy_is_for(c->bundle.objects[i], "Egress"))
+            check_index_policy(c, &egress, c->bundle.objects[i], replicas);
     }
     for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct way_out *w = &ways[i];
-
-        if (w->closed != NULL && !w->open)
-            check_report(c, w->closed, check_at_key(w->closed->spec, "egress"),
-                         "the replicas of %s keep their state at %s:%ld, and this policy does not "
-                         "let them there",
-                         check_title(c, object_of(&c->jobs.stores[i])), w->host, w->port);
+        if (journal_of(c, &c->jobs.stores[i], &journal) != NULL)
+            look_at_ways(c, &egress, &c->jobs.stores[i], &looks);
     }
 }
 
@@ -430,17 +341,17 @@ static size_t *find_groups(struct check *c)
 /* A name without a namespace is another one elsewhere. */
 static const char *where(struct check *c, const struct job_store *s, const char *host, long port)
 {
-    bool whole = is_address(host) || strchr(host, '.') != NULL;
+    bool whole = check_is_address(host) || strchr(host, '.') != NULL;
 
     return arena_text(&c->bundle.arena, "%s:%ld %s", host, port,
-                      whole ? "" : object_of(s)->namespace);
+                      whole ? "" : check_store_object(s)->namespace);
 }
 
 /* The first store with the name of this journal at one of its endpoints; itself, if there is none
  * before. */
-static const struct job_store *first_with(struct check *c, struct kube_index *seen, size_t number)
+static const struct job_store *first_with(struct check *c, const struct job_store *s)
 {
-    const struct job_store *s = &c->jobs.stores[number], *first = s;
+    const struct job_store *first = s;
     struct job_setting journal;
     const char *at = journal_of(c, s, &journal), *host;
     const char *name = at + strcspn(at, "/");
@@ -448,19 +359,18 @@ static const struct job_store *first_with(struct check *c, struct kube_index *se
 
     while (next_endpoint(c, &at, &host, &port)) {
         const char *key = where(c, s, host, port);
-        struct kube_hits hits = kube_index_find(seen, name, key, strlen(key));
+        struct kube_hits hits = kube_index_find(&c->index, name, key, strlen(key));
 
         if (hits.count > 0 && first == s)
             first = &c->jobs.stores[hits.list[0]];
         else if (hits.count == 0)
-            kube_index_add(&c->bundle.arena, seen, name, key, number);
+            kube_index_add(&c->bundle.arena, &c->index, name, key, (size_t)(s - c->jobs.stores));
     }
     return first;
 }
 
 void check_journal_shared(struct check *c)
 {
-    struct kube_index seen = {0};
     const size_t *groups = NULL;
 
     for (size_t i = 0; i < c->jobs.store_count; i++) {
@@ -469,8 +379,8 @@ void check_journal_shared(struct check *c)
 
         if (journal_of(c, s, &journal) == NULL)
             continue;
-        first = first_with(c, &seen, i);
-        if (object_of(first) == object_of(s))
+        first = first_with(c, s);
+        if (check_store_object(first) == check_store_object(s))
             continue;
         if (groups == NULL)
             groups = find_groups(c);
@@ -478,9 +388,9 @@ void check_journal_shared(struct check *c)
             return;
         if (groups[s->container->pods->index] == 0 ||
             groups[first->container->pods->index] != groups[s->container->pods->index])
-            check_report(c, object_of(s), check_at_option(s->container, &journal),
-                         "%s has the same journal, so one of the two leads for both; but no "
-                         "Service leads to both",
-                         check_title(c, object_of(first)));
+            check_report_on(c, check_store_object(s), check_at_option(s, &journal),
+                            "%s has the same journal, so one of the two leads for both; but no "
+                            "Service leads to both",
+                            check_title(c, check_store_object(first)));
     }
 }

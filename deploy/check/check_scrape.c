@@ -1,7 +1,6 @@
 /* A rule about Prometheus: it comes from outside of the job, and policies keep strangers out. */
 #include "deploy/check/check.h"
 
-#include "deploy/check/check_selected.h"
 #include "deploy/yaml/arena.h"
 
 #include <stdlib.h>
@@ -14,40 +13,24 @@ struct scrape {
     const char *asker; /* "the annotations of …", for the message */
 };
 
-/* The number of a port that is a name in the containers of the pods; -1: there is none. */
-static long port_number(const struct kube_pods *p, const char *port)
-{
-    char *end;
-    long number = strtol(port, &end, 10);
-
-    if (*port != '\0' && *end == '\0')
-        return number;
-    for (size_t i = 0; i < p->count; i++) {
-        const struct yaml_node *ports = kube_get(p->containers[i].node, "ports");
-
-        for (size_t j = 0; j < yaml_length(ports); j++) {
-            if (strcmp(kube_text(ports->items[j], "name"), port) == 0)
-                return kube_int(ports->items[j], "containerPort", -1);
-        }
-    }
-    return -1;
-}
-
 /* --- What a policy lets in. --- */
 
-static bool has_port(const struct yaml_node *rule, const struct scrape *s)
+/* The number of a port, or of the container port with that name; -1: there is none. */
+static long port_number(const struct scrape *s)
 {
-    const struct yaml_node *ports = kube_get(rule, "ports");
-    long wanted = port_number(s->pods, s->port);
+    char *end;
+    long number = strtol(s->port, &end, 10);
 
-    for (size_t i = 0; i < yaml_length(ports); i++) {
-        const char *text = kube_text(ports->items[i], "port");
-        long first = port_number(s->pods, text), last = kube_int(ports->items[i], "endPort", first);
+    if (*s->port != '\0' && *end == '\0')
+        return number;
+    for (size_t i = 0; i < s->pods->count; i++) {
+        const struct yaml_node *port =
+            check_item_with(kube_get(s->pods->containers[i].node, "ports"), "name", s->port);
 
-        if (*text == '\0' || wanted < 0 || (wanted >= first && wanted <= last))
-            return true;
+        if (port != NULL)
+            return kube_int(port, "containerPort", -1);
     }
-    return yaml_length(ports) == 0;
+    return -1;
 }
 
 /* A selector that matches pods of these files is meant for them, unless it matches all. */
@@ -74,22 +57,13 @@ static bool lets_strangers_in(const struct check *c, const struct kube_object *p
     return yaml_length(peers) == 0;
 }
 
-static bool is_for_ingress(const struct kube_object *policy)
-{
-    const struct yaml_node *types = kube_get(policy->spec, "policyTypes");
-    bool ingress = yaml_length(types) == 0;
-
-    for (size_t i = 0; i < yaml_length(types); i++)
-        ingress = ingress || yaml_is(types->items[i], "Ingress");
-    return policy->type == KUBE_NETWORK_POLICY && ingress;
-}
-
 static bool admits(const struct check *c, const struct kube_object *policy, const struct scrape *s)
 {
     const struct yaml_node *ingress = kube_get(policy->spec, "ingress");
 
     for (size_t i = 0; i < yaml_length(ingress); i++) {
-        if (has_port(ingress->items[i], s) && lets_strangers_in(c, policy, ingress->items[i]))
+        if (check_admits_port(ingress->items[i], s->pods, port_number(s)) &&
+            lets_strangers_in(c, policy, ingress->items[i]))
             return true;
     }
     return false;
@@ -98,17 +72,12 @@ static bool admits(const struct check *c, const struct kube_object *policy, cons
 /* What the rule looks up, so that it need not go through all objects for each of them. */
 struct scrapes {
     struct check *c;
-    struct kube_index policies;   /* of incoming traffic, by the number of what they select */
-    struct kube_index selections; /* of policies, by the number of the pods */
-    struct kube_index closed;     /* what look_at_policies() found, by what it was asked */
-    struct kube_index services;   /* see index_service() */
-    struct kube_index looked;     /* endpoints, and pods of Services, by all that matters here */
+    struct check_policies ingress;
+    bool *stores;               /* by index of pods: there is a store */
+    struct kube_index closed;   /* what look_at_policies() found, by what it was asked */
+    struct kube_index services; /* see index_service() */
+    struct kube_index looked;   /* endpoints, and pods of Services, by all that matters here */
 };
-
-static const char *number_key(struct check *c, size_t number)
-{
-    return arena_text(&c->bundle.arena, "%zu", number);
-}
 
 static const char *label_key(struct check *c, const char *key, const char *value)
 {
@@ -156,31 +125,19 @@ static void index_service(struct scrapes *all, const struct kube_object *o)
     }
 }
 
-/* Only the pods of stores are looked at. */
-static void index_policy(struct scrapes *all, const struct kube_object *o)
-{
-    struct check *c = all->c;
-    struct check_selected *s = check_selected(c, o, kube_get(o->spec, "podSelector"));
-    const char *key = number_key(c, s->index);
-    bool first = kube_index_find(&all->policies, "", key, strlen(key)).count == 0;
-
-    kube_index_add(&c->bundle.arena, &all->policies, "", key, o->index);
-    for (size_t i = 0; i < s->count && first; i++) {
-        if (job_store_in(&c->jobs, s->list[i]) != NULL)
-            kube_index_add(&c->bundle.arena, &all->selections, "", number_key(c, s->list[i]->index),
-                           s->index);
-    }
-}
-
 static void index_objects(struct scrapes *all)
 {
-    for (size_t i = 0; i < all->c->bundle.count; i++) {
-        const struct kube_object *o = all->c->bundle.objects[i];
+    struct check *c = all->c;
+
+    for (size_t i = 0; i < c->bundle.pod_count; i++)
+        all->stores[i] = job_store_in(&c->jobs, c->bundle.pods[i]) != NULL;
+    for (size_t i = 0; i < c->bundle.count; i++) {
+        const struct kube_object *o = c->bundle.objects[i];
 
         if (o->type == KUBE_SERVICE)
             index_service(all, o);
-        else if (is_for_ingress(o))
-            index_policy(all, o);
+        else if (check_policy_is_for(o, "Ingress"))
+            check_index_policy(c, &all->ingress, o, all->stores);
     }
 }
 
@@ -189,7 +146,7 @@ static const char *scrape_key(struct scrapes *all, size_t selection, const struc
 {
     struct buf b = {.arena = &all->c->bundle.arena};
 
-    buf_print(&b, "%zu %ld", selection, port_number(s->pods, s->port));
+    buf_print(&b, "%zu %ld", selection, port_number(s));
     for (size_t i = 0; i < s->pods->count; i++)
         buf_print(
             &b, " %s",
@@ -202,9 +159,9 @@ static const struct kube_object *look_at_policies(struct scrapes *all, size_t se
                                                   const struct scrape *s)
 {
     struct check *c = all->c;
-    const char *asked = scrape_key(all, selection, s), *key = number_key(c, selection);
+    const char *asked = scrape_key(all, selection, s);
     struct kube_hits known = kube_index_find(&all->closed, "", asked, strlen(asked));
-    struct kube_hits hits = kube_index_find(&all->policies, "", key, strlen(key));
+    struct kube_hits hits = check_policies_of(c, &all->ingress, selection);
     const struct kube_object *closed = NULL;
 
     if (known.count > 0)
@@ -225,8 +182,7 @@ static const struct kube_object *look_at_policies(struct scrapes *all, size_t se
 static void look_at(struct scrapes *all, const struct scrape *s)
 {
     struct check *c = all->c;
-    const char *key = number_key(c, s->pods->index);
-    struct kube_hits hits = kube_index_find(&all->selections, "", key, strlen(key));
+    struct kube_hits hits = check_selections_of(c, &all->ingress, s->pods);
     const struct kube_object *closed = NULL;
 
     for (size_t i = 0; i < hits.count && !s->pods->host_network; i++) {
@@ -238,35 +194,32 @@ static void look_at(struct scrapes *all, const struct scrape *s)
             closed = last;
     }
     if (closed != NULL)
-        check_report(c, closed, check_at_key(closed->spec, "ingress"),
-                     "%s has Prometheus scrape %s%s%s, and this policy admits the job's pods alone",
-                     s->asker, check_title(c, s->pods->object), *s->port == '\0' ? "" : " at port ",
-                     s->port);
+        check_report_on(
+            c, closed, check_at_key(closed->spec, "ingress"),
+            "%s has Prometheus scrape %s%s%s, and this policy admits the job's pods alone",
+            s->asker, check_title(c, s->pods->object), *s->port == '\0' ? "" : " at port ",
+            s->port);
 }
 
 /* --- What Prometheus is told. --- */
 
 static void look_at_annotations(struct scrapes *all, const struct kube_pods *p)
 {
-    struct scrape s = {p, kube_text(p->meta, "annotations.prometheus\\.io/port"),
+    const struct yaml_node *notes = kube_get(p->meta, "annotations");
+    struct scrape s = {p, kube_text(notes, "prometheus\\.io/port"),
                        "the annotation prometheus.io/scrape"};
 
-    if (strcmp(kube_text(p->meta, "annotations.prometheus\\.io/scrape"), "true") == 0)
+    if (strcmp(kube_text(notes, "prometheus\\.io/scrape"), "true") == 0)
         look_at(all, &s);
 }
 
 /* The port of the pods behind a port of the Service. */
 static const char *target_port(const struct kube_object *service, const char *name)
 {
-    const struct yaml_node *ports = kube_get(service->spec, "ports");
+    const struct yaml_node *port = check_item_with(kube_get(service->spec, "ports"), "name", name);
+    const char *target = kube_text(port, "targetPort");
 
-    for (size_t i = 0; i < yaml_length(ports); i++) {
-        const char *target = kube_text(ports->items[i], "targetPort");
-
-        if (strcmp(kube_text(ports->items[i], "name"), name) == 0)
-            return *target != '\0' ? target : kube_text(ports->items[i], "port");
-    }
-    return "";
+    return *target != '\0' ? target : kube_text(port, "port");
 }
 
 /* Whether these pods, or this endpoint, come for the first time: again they would find the same, in
@@ -302,7 +255,7 @@ static void look_at_service(struct scrapes *all, const struct endpoint *e,
     while ((p = kube_next_selected(&all->c->bundle, service, p)) != NULL) {
         struct scrape s = {p, port, check_title(all->c, e->monitor)};
 
-        if (job_store_in(&all->c->jobs, p) != NULL)
+        if (all->stores[p->index])
             look_at(all, &s);
     }
 }
@@ -365,13 +318,13 @@ static void look_at_monitor(struct scrapes *all, const struct kube_object *monit
 
 void check_scrape_blocked(struct check *c)
 {
-    struct scrapes all = {.c = c};
+    struct scrapes all = {.c = c, .stores = arena_alloc(&c->bundle.arena, c->bundle.pod_count + 1)};
 
     if (c->jobs.store_count == 0)
         return;
     index_objects(&all);
     for (size_t i = 0; i < c->bundle.pod_count; i++) {
-        if (job_store_in(&c->jobs, c->bundle.pods[i]) != NULL)
+        if (all.stores[i])
             look_at_annotations(&all, c->bundle.pods[i]);
     }
     for (size_t i = 0; i < c->bundle.count; i++) {

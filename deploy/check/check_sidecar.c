@@ -47,25 +47,18 @@ static bool is_main(const struct check *c, const struct kube_container *containe
            strcmp(container->name, "pytorch") == 0;
 }
 
-void check_sidecar_blocks_completion(struct check *c)
+void check_sidecar_blocks_completion(struct check *c, const struct kube_container *container)
 {
-    for (size_t i = 0; i < c->bundle.pod_count; i++) {
-        const struct kube_pods *p = c->bundle.pods[i];
+    const struct kube_pods *p = container->pods;
+    struct job_setting found;
 
-        for (size_t j = 0; j < p->count && p->ends && count_regular(p) > 1; j++) {
-            const struct kube_container *container = &p->containers[j];
-            enum job_store_kind kind = job_store_kind(&c->bundle.arena, container);
-            struct job_setting found;
-
-            if (container->init || is_main(c, container))
-                continue;
-            if (kind == JOB_STORE_NONE
-                    ? waits_for_ever(c, container)
-                    : !job_store_option(&c->jobs, container, "exit-when-idle", NULL, &found))
-                check_report(c, p->object, check_at_first(container->node, "name"),
-                             "the container %s never ends, so the pod never ends", container->name);
-        }
-    }
+    if (container->init || !p->ends || count_regular(p) < 2 || is_main(c, container))
+        return;
+    if (job_store_kind(&c->bundle.arena, container) == JOB_STORE_NONE
+            ? waits_for_ever(c, container)
+            : !job_store_option(&c->jobs, container, "exit-when-idle", NULL, &found))
+        check_report(c, check_at_first(container->node, "name"),
+                     "the container %s never ends, so the pod never ends", container->name);
 }
 
 /* It says something and ends. */
@@ -82,34 +75,32 @@ static bool has_ended(struct check *c, const struct kube_container *container)
     return false;
 }
 
-const struct kube_container *check_next_never_ready(struct check *c, const struct kube_pods *p,
-                                                    const struct kube_container *after)
+/* An rdzvd or etcd that would be a native sidecar, and is an init container that never ends. */
+static bool is_never_ready(struct check *c, const struct kube_container *container)
 {
-    for (size_t j = after == NULL ? 0 : (size_t)(after - p->containers) + 1; j < p->count; j++) {
-        struct kube_container would_be = p->containers[j];
+    struct kube_container would_be = *container;
 
-        if (!would_be.init || would_be.sidecar)
-            continue;
-        would_be.sidecar = true;
-        if (job_store_kind(&c->bundle.arena, &would_be) != JOB_STORE_NONE &&
-            !has_ended(c, &would_be))
-            return &p->containers[j];
-    }
-    return NULL;
+    would_be.sidecar = true;
+    return container->init && !container->sidecar &&
+           job_store_kind(&c->bundle.arena, &would_be) != JOB_STORE_NONE &&
+           !has_ended(c, &would_be);
 }
 
-void check_sidecar_never_ready(struct check *c)
+bool check_has_never_ready(struct check *c, const struct kube_pods *p)
 {
-    for (size_t i = 0; i < c->bundle.pod_count; i++) {
-        const struct kube_pods *p = c->bundle.pods[i];
-        const struct kube_container *container = NULL;
-
-        while ((container = check_next_never_ready(c, p, container)) != NULL)
-            check_report(c, p->object, check_at_first(container->node, "name"),
-                         "the init container %s never ends, so the containers behind it never "
-                         "start",
-                         container->name);
+    for (size_t i = 0; i < p->count; i++) {
+        if (is_never_ready(c, &p->containers[i]))
+            return true;
     }
+    return false;
+}
+
+void check_sidecar_never_ready(struct check *c, const struct kube_container *container)
+{
+    if (is_never_ready(c, container))
+        check_report(c, check_at_first(container->node, "name"),
+                     "the init container %s never ends, so the containers behind it never start",
+                     container->name);
 }
 
 /* --- Native sidecars. --- */
@@ -125,36 +116,26 @@ static const struct {
     {KUBE_JOBSET, CHECK_JOBSET, 0, 7, "JobSet"},
 };
 
-static void look_at_sidecar_release(struct check *c, const struct kube_container *container)
+void check_sidecar_too_old(struct check *c, const struct kube_container *container)
 {
-    const struct kube_object *o = container->pods->object;
     struct check_position at = check_at_first(container->node, "restartPolicy");
 
+    if (!container->sidecar)
+        return;
     if (check_is_before(c, CHECK_KUBERNETES, 1, 29)) {
-        check_report(c, o, at,
-                     "Kubernetes before 1.29 takes %s for an init container that never ends",
+        check_report(c, at, "Kubernetes before 1.29 takes %s for an init container that never ends",
                      container->name);
         return;
     }
     for (size_t i = 0; i < sizeof sidecar_releases / sizeof *sidecar_releases; i++) {
-        if (o->type == sidecar_releases[i].type &&
-            check_is_before(c, sidecar_releases[i].target, sidecar_releases[i].major,
-                            sidecar_releases[i].minor))
-            check_report(c, o, at,
+        int major = sidecar_releases[i].major, minor = sidecar_releases[i].minor;
+
+        if (container->pods->object->type == sidecar_releases[i].type &&
+            check_is_before(c, sidecar_releases[i].target, major, minor))
+            check_report(c, at,
                          "%s before %d.%d drops this field, and %s becomes an init container that "
                          "never ends",
-                         sidecar_releases[i].what, sidecar_releases[i].major,
-                         sidecar_releases[i].minor, container->name);
-    }
-}
-
-void check_sidecar_too_old(struct check *c)
-{
-    for (size_t i = 0; i < c->bundle.pod_count; i++) {
-        for (size_t j = 0; j < c->bundle.pods[i]->count; j++) {
-            if (c->bundle.pods[i]->containers[j].sidecar)
-                look_at_sidecar_release(c, &c->bundle.pods[i]->containers[j]);
-        }
+                         sidecar_releases[i].what, major, minor, container->name);
     }
 }
 
@@ -184,22 +165,15 @@ bool check_would_be_guaranteed(const struct kube_pods *p)
     return true;
 }
 
-void check_sidecar_not_guaranteed(struct check *c)
+void check_sidecar_not_guaranteed(struct check *c, const struct kube_container *container)
 {
-    for (size_t i = 0; i < c->bundle.pod_count; i++) {
-        const struct kube_pods *p = c->bundle.pods[i];
-
-        for (size_t j = 0; j < p->count && check_would_be_guaranteed(p); j++) {
-            const struct kube_container *container = &p->containers[j];
-
-            if (container->sidecar && !is_guaranteed(container))
-                check_report(c, p->object,
-                             kube_get(container->node, "resources") != NULL
-                                 ? check_at_key(container->node, "resources")
-                                 : check_at_first(container->node, "name"),
-                             "%s makes a Guaranteed pod Burstable", container->name);
-        }
-    }
+    if (container->sidecar && !is_guaranteed(container) &&
+        check_would_be_guaranteed(container->pods))
+        check_report(c,
+                     kube_get(container->node, "resources") != NULL
+                         ? check_at_key(container->node, "resources")
+                         : check_at_first(container->node, "name"),
+                     "%s makes a Guaranteed pod Burstable", container->name);
 }
 
 /* --- Whom it runs as. --- */
@@ -212,26 +186,20 @@ static const struct yaml_node *security(const struct kube_container *container, 
     return own != NULL ? own : kube_get(kube_get(container->pods->spec, "securityContext"), name);
 }
 
-static void look_at_user(struct check *c, const struct kube_container *container)
+void check_rdzvd_as_root(struct check *c, const struct job_store *s)
 {
+    const struct kube_container *container = s->container;
     int64_t user;
     bool refuses_root;
 
-    if (yaml_to_int(security(container, "runAsUser"), &user) && user == 0 &&
-        yaml_to_bool(security(container, "runAsNonRoot"), &refuses_root) && refuses_root)
-        check_report(c, container->pods->object,
+    if (s->kind != JOB_STORE_ETCD && yaml_to_int(security(container, "runAsUser"), &user) &&
+        user == 0 && yaml_to_bool(security(container, "runAsNonRoot"), &refuses_root) &&
+        refuses_root)
+        check_report(c,
                      check_at_first(container->node,
                                     "securityContext.runAsUser securityContext.runAsNonRoot name"),
                      "%s has user 0%s, and runAsNonRoot", container->name,
                      kube_get(kube_field(container, "securityContext"), "runAsUser") == NULL
                          ? " from its pod"
                          : "");
-}
-
-void check_rdzvd_as_root(struct check *c)
-{
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        if (c->jobs.stores[i].kind != JOB_STORE_ETCD)
-            look_at_user(c, c->jobs.stores[i].container);
-    }
 }

@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-static bool is_volcano(const struct job_run *r)
-{
-    return r->container->pods->object->type == KUBE_VOLCANO_JOB;
-}
-
 static struct check_position at_job(const struct kube_object *o)
 {
     return check_at_first(o->node, "spec.minAvailable metadata.name");
@@ -21,36 +16,32 @@ static long replicas_of(const struct yaml_node *task)
     return kube_get(task, "replicas") == NULL ? 1 : kube_int(task, "replicas", -1);
 }
 
-static void look_at_task_replicas(struct check *c, const struct kube_object *o,
-                                  const struct yaml_node *task)
+static void look_at_task_replicas(struct check *c, const struct yaml_node *task)
 {
     long replicas = replicas_of(task), least = kube_int(task, "minAvailable", 0);
 
     if (replicas >= 0 && least > replicas)
-        check_report(c, o, check_at_first(task, "minAvailable"),
+        check_report(c, check_at_first(task, "minAvailable"),
                      "minAvailable is %ld, but task %s has %ld pods", least,
                      kube_text(task, "name"), replicas);
 }
 
-void check_volcano_min_above(struct check *c)
+void check_volcano_min_above(struct check *c, const struct kube_object *o)
 {
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-        const struct yaml_node *tasks = kube_get(o->spec, "tasks");
-        long least = kube_int(o->spec, "minAvailable", 0), sum = 0;
+    const struct yaml_node *tasks = kube_get(o->spec, "tasks");
+    long least = kube_int(o->spec, "minAvailable", 0), sum = 0;
 
-        if (o->type != KUBE_VOLCANO_JOB)
-            continue;
-        for (size_t j = 0; j < yaml_length(tasks); j++) {
-            long some = replicas_of(tasks->items[j]);
+    if (o->type != KUBE_VOLCANO_JOB)
+        return;
+    for (size_t j = 0; j < yaml_length(tasks); j++) {
+        long some = replicas_of(tasks->items[j]);
 
-            look_at_task_replicas(c, o, tasks->items[j]);
-            sum = some < 0 || sum < 0 ? -1 : sum + some;
-        }
-        if (sum >= 0 && yaml_length(tasks) > 0 && least > sum)
-            check_report(c, o, check_at_first(o->spec, "minAvailable"),
-                         "minAvailable is %ld, but all tasks together have %ld pods", least, sum);
+        look_at_task_replicas(c, tasks->items[j]);
+        sum = some < 0 || sum < 0 ? -1 : sum + some;
     }
+    if (sum >= 0 && yaml_length(tasks) > 0 && least > sum)
+        check_report(c, check_at_first(o->spec, "minAvailable"),
+                     "minAvailable is %ld, but all tasks together have %ld pods", least, sum);
 }
 
 static const struct job_run *elastic_run(const struct check *c, const struct kube_object *o)
@@ -64,36 +55,29 @@ static const struct job_run *elastic_run(const struct check *c, const struct kub
     return NULL;
 }
 
-void check_volcano_min_zero(struct check *c)
+void check_volcano_min_zero(struct check *c, const struct kube_object *o)
 {
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-
-        if (o->type == KUBE_VOLCANO_JOB && kube_int(o->spec, "minAvailable", 1) == 0 &&
-            elastic_run(c, o) == NULL)
-            check_report(c, o, check_at_first(o->spec, "minAvailable"),
-                         "Volcano replaces minAvailable: 0 by the sum of the tasks' minAvailable");
-    }
+    if (o->type == KUBE_VOLCANO_JOB && kube_int(o->spec, "minAvailable", 1) == 0 &&
+        elastic_run(c, o) == NULL)
+        check_report(c, check_at_first(o->spec, "minAvailable"),
+                     "Volcano replaces minAvailable: 0 by the sum of the tasks' minAvailable");
 }
 
-void check_volcano_min_success(struct check *c)
+void check_volcano_min_success(struct check *c, const struct kube_object *o)
 {
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-        const struct job_run *r;
+    const struct job_run *r;
 
-        if (o->type != KUBE_VOLCANO_JOB || (r = elastic_run(c, o)) == NULL)
-            continue;
-        if (kube_get(o->spec, "minSuccess") == NULL)
-            check_report(c, o, at_job(o),
-                         "no minSuccess: the job waits until all %ld pods have succeeded, though "
-                         "%ld nodes can do the work",
-                         r->container->pods->replicas, r->nodes_min);
-        else if (kube_int(o->spec, "minSuccess", 0) > r->nodes_min)
-            check_report(c, o, check_at_first(o->spec, "minSuccess"),
-                         "minSuccess is %s, though %ld nodes can do the work",
-                         kube_text(o->spec, "minSuccess"), r->nodes_min);
-    }
+    if (o->type != KUBE_VOLCANO_JOB || (r = elastic_run(c, o)) == NULL)
+        return;
+    if (kube_get(o->spec, "minSuccess") == NULL)
+        check_report(c, at_job(o),
+                     "no minSuccess: the job waits until all %ld pods have succeeded, though "
+                     "%ld nodes can do the work",
+                     r->container->pods->replicas, r->nodes_min);
+    else if (kube_int(o->spec, "minSuccess", 0) > r->nodes_min)
+        check_report(c, check_at_first(o->spec, "minSuccess"),
+                     "minSuccess is %s, though %ld nodes can do the work",
+                     kube_text(o->spec, "minSuccess"), r->nodes_min);
 }
 
 /* --- Gangs. --- */
@@ -155,7 +139,7 @@ static void add_task(struct gang *g, const struct kube_pods *p, bool trains)
 
 static struct gang gang_of(const struct check *c, const struct job_run *r)
 {
-    const struct kube_object *o = r->container->pods->object;
+    const struct kube_object *o = job_run_object(r);
     struct gang g = {.job = kube_int(o->spec, "minAvailable", 0), .known = true};
 
     if (kube_get(o->spec, "minAvailable") != NULL)
@@ -191,58 +175,62 @@ static long least_trainers(const struct gang *g)
 
 static void look_at_range(struct check *c, const struct job_run *r, const struct gang *g)
 {
-    const struct kube_object *o = r->container->pods->object;
+    const struct kube_object *o = job_run_object(r);
     const struct yaml_node *part = r->container->pods->part;
 
+    if (!job_is_elastic(r))
+        return;
     if (least_of_job(g) > r->nodes_min && !g->written)
-        check_report(c, o, at_job(o),
+        check_report(c, at_job(o),
                      "%s of the job means %ld, the sum of the tasks, but the job wants %ld to %ld "
                      "nodes",
                      kube_get(o->spec, "minAvailable") == NULL ? "no minAvailable"
                                                                : "minAvailable: 0",
                      g->tasks, r->nodes_min, r->nodes_max);
     else if (least_of_job(g) > r->nodes_min)
-        check_report(c, o, at_job(o),
+        check_report(c, at_job(o),
                      "the job waits for %ld pods, though %ld are enough for %ld nodes", g->job,
                      r->nodes_min + g->others, r->nodes_min);
     if (heeds_tasks(g) && g->trainers > r->nodes_min)
-        check_report(c, o, check_at_first(part, "minAvailable replicas name"),
+        check_report(c, check_at_first(part, "minAvailable replicas name"),
                      "of task %s Volcano waits for %ld pods, though %ld nodes are enough",
                      r->container->pods->role, minimum_of(part), r->nodes_min);
 }
 
-/* The job starts with fewer pods than torchrun waits for. */
+/* Whether the job starts with fewer pods than torchrun waits for. */
 static void look_at_small_gang(struct check *c, const struct job_run *r, const struct gang *g)
 {
-    const struct kube_object *o = r->container->pods->object;
+    const struct kube_object *o = job_run_object(r);
     const struct yaml_node *own = kube_get(r->container->pods->part, "minAvailable");
 
+    if (r->nodes_min <= least_trainers(g))
+        return;
     if (!heeds_tasks(g))
-        check_report(c, o, check_at_first(o->spec, "minAvailable"),
+        check_report(c, check_at_first(o->spec, "minAvailable"),
                      "minAvailable is less than the sum of the tasks (%ld), so Volcano ignores the "
                      "tasks' own: of the pods with torchrun it places %ld together, and torchrun "
                      "waits for %ld",
                      g->tasks, least_trainers(g), r->nodes_min);
     else
-        check_report(c, o, own != NULL ? check_at(own) : at_job(o),
+        check_report(c, own != NULL ? check_at(own) : at_job(o),
                      "Volcano places %ld pods together, but torchrun waits for %ld",
                      least_trainers(g), r->nodes_min);
 }
 
 typedef void (*gang_function)(struct check *c, const struct job_run *r, const struct gang *g);
 
-static void each_gang(struct check *c, gang_function look)
+static void each_gang(struct check *c, const struct kube_object *o, gang_function look)
 {
-    const struct job_run *last = NULL; /* runs of one object are adjacent */
+    struct job_view_runs runs = job_runs_of(&c->jobs, o);
+    const struct job_run *last = NULL;
     struct gang g = {0};
 
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
+    for (size_t i = 0; i < runs.count && o->type == KUBE_VOLCANO_JOB; i++) {
+        const struct job_run *r = runs.list[i];
 
-        if (!is_volcano(r) || r->nodes_min < 0)
+        if (r->nodes_min < 0)
             continue;
-        if (last == NULL || last->container->pods->object != r->container->pods->object ||
-            !trains_with(last, r))
+        if (last == NULL || !trains_with(last, r))
             g = gang_of(c, r);
         last = r;
         if (g.known)
@@ -250,63 +238,22 @@ static void each_gang(struct check *c, gang_function look)
     }
 }
 
-static void look_at_elastic_gang(struct check *c, const struct job_run *r, const struct gang *g)
+void check_volcano_minimum(struct check *c, const struct kube_object *o)
 {
-    if (job_is_elastic(r))
-        look_at_range(c, r, g);
+    each_gang(c, o, look_at_range);
 }
 
-void check_volcano_minimum(struct check *c)
+void check_volcano_gang_too_small(struct check *c, const struct kube_object *o)
 {
-    each_gang(c, look_at_elastic_gang);
-}
-
-static void look_at_any_gang(struct check *c, const struct job_run *r, const struct gang *g)
-{
-    if (r->nodes_min > least_trainers(g))
-        look_at_small_gang(c, r, g);
-}
-
-void check_volcano_gang_too_small(struct check *c)
-{
-    each_gang(c, look_at_any_gang);
+    each_gang(c, o, look_at_small_gang);
 }
 
 /* --- Policies. --- */
 
 static bool names_event(const struct yaml_node *policy, const char *event)
 {
-    const struct yaml_node *events = kube_get(policy, "events");
-
-    if (strcmp(kube_text(policy, "event"), event) == 0)
-        return true;
-    for (size_t i = 0; i < yaml_length(events); i++) {
-        if (yaml_is(events->items[i], event))
-            return true;
-    }
-    return false;
-}
-
-typedef void (*policy_function)(struct check *c, const struct kube_object *o,
-                                const struct yaml_node *policy);
-
-static void each_policy(struct check *c, policy_function look)
-{
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-        const struct yaml_node *tasks = kube_get(o->spec, "tasks"), *list;
-
-        if (o->type != KUBE_VOLCANO_JOB)
-            continue;
-        list = kube_get(o->spec, "policies");
-        for (size_t j = 0; j < yaml_length(list); j++)
-            look(c, o, list->items[j]);
-        for (size_t k = 0; k < yaml_length(tasks); k++) {
-            list = kube_get(tasks->items[k], "policies");
-            for (size_t j = 0; j < yaml_length(list); j++)
-                look(c, o, list->items[j]);
-        }
-    }
+    return strcmp(kube_text(policy, "event"), event) == 0 ||
+           check_has_item(kube_get(policy, "events"), event);
 }
 
 static bool acts(const struct yaml_node *policy, const char *action)
@@ -352,85 +299,57 @@ static const struct job_run *stale_run(struct check *c, const struct kube_object
     return NULL;
 }
 
-static void look_at_restart_job(struct check *c, const struct kube_object *o,
-                                const struct yaml_node *policy)
+void check_volcano_restart_job_id(struct check *c, const struct yaml_node *policy)
 {
-    const struct job_run *r = acts(policy, "RestartJob") ? stale_run(c, o) : NULL;
+    const struct job_run *r = acts(policy, "RestartJob") ? stale_run(c, c->object) : NULL;
 
     if (r != NULL)
-        check_report(c, o, check_at_first(policy, "action"),
+        check_report(c, check_at_first(policy, "action"),
                      "RestartJob starts a new attempt with the id of the old one, `%s`",
                      check_written(c, &r->settings[TORCHRUN_RDZV_ID]));
 }
 
-void check_volcano_restart_job_id(struct check *c)
-{
-    each_policy(c, look_at_restart_job);
-}
-
-static void look_at_evicted(struct check *c, const struct kube_object *o,
-                            const struct yaml_node *policy)
+void check_volcano_evicted_loop(struct check *c, const struct yaml_node *policy)
 {
     if (names_event(policy, "PodEvicted") && acts(policy, "RestartTask"))
-        check_report(c, o, check_at_first(policy, "action"),
+        check_report(c, check_at_first(policy, "action"),
                      "RestartTask on PodEvicted evicts pods, which triggers it again");
 }
 
-void check_volcano_evicted_loop(struct check *c)
-{
-    each_policy(c, look_at_evicted);
-}
-
-static void look_at_pending(struct check *c, const struct kube_object *o,
-                            const struct yaml_node *policy)
+void check_volcano_pending_timeout(struct check *c, const struct yaml_node *policy)
 {
     if (names_event(policy, "PodPending") && kube_get(policy, "timeout") != NULL &&
         (acts(policy, "RestartPod") || acts(policy, "RestartTask")))
-        check_report(c, o, check_at_first(policy, "action"), "%s does nothing for a pending pod",
+        check_report(c, check_at_first(policy, "action"), "%s does nothing for a pending pod",
                      kube_text(policy, "action"));
 }
 
-void check_volcano_pending_timeout(struct check *c)
+void check_volcano_restart_pod(struct check *c, const struct yaml_node *policy)
 {
-    each_policy(c, look_at_pending);
-}
+    const struct check_target *t = &c->targets[CHECK_VOLCANO];
 
-static void look_at_restart_pod(struct check *c, const struct kube_object *o,
-                                const struct yaml_node *policy)
-{
     if (!acts(policy, "RestartPod"))
         return;
     if (check_is_before(c, CHECK_VOLCANO, 1, 11))
-        check_report(c, o, check_at_first(policy, "action"),
-                     "there is no RestartPod in Volcano %d.%d", c->targets[CHECK_VOLCANO].major,
-                     c->targets[CHECK_VOLCANO].minor);
+        check_report(c, check_at_first(policy, "action"), "there is no RestartPod in Volcano %d.%d",
+                     t->major, t->minor);
     else if (check_is_before(c, CHECK_VOLCANO, 1, 16))
-        check_report(c, o, check_at_first(policy, "action"),
+        check_report(c, check_at_first(policy, "action"),
                      "in Volcano %d.%d each RestartPod deletes the PodGroup and makes it again",
-                     c->targets[CHECK_VOLCANO].major, c->targets[CHECK_VOLCANO].minor);
+                     t->major, t->minor);
 }
 
-void check_volcano_restart_pod(struct check *c)
+void check_volcano_max_retry(struct check *c, const struct yaml_node *policy)
 {
-    each_policy(c, look_at_restart_pod);
-}
-
-static void look_at_retries(struct check *c, const struct kube_object *o,
-                            const struct yaml_node *policy)
-{
-    long retries = kube_int(o->spec, "maxRetry", 0);
+    const struct yaml_node *spec = c->object->spec;
+    long retries = kube_int(spec, "maxRetry", 0);
 
     if ((acts(policy, "RestartPod") || acts(policy, "RestartTask")) && retries <= 3)
-        check_report(c, o,
-                     kube_get(o->spec, "maxRetry") != NULL ? check_at_first(o->spec, "maxRetry")
-                                                           : check_at_first(policy, "action"),
+        check_report(c,
+                     kube_get(spec, "maxRetry") != NULL ? check_at_first(spec, "maxRetry")
+                                                        : check_at_first(policy, "action"),
                      "the job fails at restart number %ld, whichever pods restarted",
                      retries == 0 ? 3 : retries);
-}
-
-void check_volcano_max_retry(struct check *c)
-{
-    each_policy(c, look_at_retries);
 }
 
 /* --- Plugins. --- */
@@ -460,23 +379,19 @@ static void look_for_plugins(struct check *c, const struct kube_container *conta
 
         if (plugin != NULL && yaml_get(plugins, plugin) == NULL &&
             job_variable(&c->jobs, container, name) == NULL)
-            check_report(c, o, (struct check_position){text, (size_t)(p - text->text)},
+            check_report(c, (struct check_position){text, (size_t)(p - text->text)},
                          "%s comes from the plugin %s, which this job does not have", name, plugin);
     }
 }
 
-void check_volcano_plugin_missing(struct check *c)
+void check_volcano_plugin_missing(struct check *c, const struct kube_container *container)
 {
-    for (size_t i = 0; i < c->bundle.pod_count; i++) {
-        const struct kube_pods *p = c->bundle.pods[i];
+    size_t count, script;
+    const struct arg_word *words;
 
-        for (size_t j = 0; j < p->count && p->object->type == KUBE_VOLCANO_JOB; j++) {
-            size_t count, script;
-            const struct arg_word *words =
-                job_words(&c->bundle.arena, &p->containers[j], &count, &script);
-
-            for (size_t k = 0; k < count; k++)
-                look_for_plugins(c, &p->containers[j], words[k].node);
-        }
-    }
+    if (container->pods->object->type != KUBE_VOLCANO_JOB)
+        return;
+    words = job_words(&c->bundle.arena, container, &count, &script);
+    for (size_t i = 0; i < count; i++)
+        look_for_plugins(c, container, words[i].node);
 }

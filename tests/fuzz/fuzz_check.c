@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "deploy/check/check.h"
-#include "deploy/check/check_print.h"
+#include "deploy/check/check_verb.h"
 #include "deploy/kube/shell_words.h"
 #include "deploy/yaml/yaml_position.h"
 #include "tests/fuzz/fuzz.h"

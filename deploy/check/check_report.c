@@ -1,0 +1,154 @@
+/* Places in the files, and the findings that rules report there. */
+#include "deploy/check/check.h"
+
+#include "deploy/yaml/yaml_position.h"
+
+#include <string.h>
+
+/* --- Places. --- */
+
+struct check_position check_at(const struct yaml_node *node)
+{
+    return (struct check_position){node, 0};
+}
+
+struct check_position check_at_key(const struct yaml_node *mapping, const char *key)
+{
+    return check_at(kube_key(mapping, key));
+}
+
+struct check_position check_at_first(const struct yaml_node *node, const char *paths)
+{
+    char path[128];
+
+    while (*paths != '\0') {
+        size_t len = strcspn(paths, " ");
+        const struct yaml_node *found;
+
+        if (len < sizeof path) {
+            memcpy(path, paths, len);
+            path[len] = '\0';
+            found = kube_get(node, path);
+            if (found != NULL)
+                return check_at(found);
+        }
+        paths += len + (paths[len] == ' ');
+    }
+    return check_at(node);
+}
+
+struct check_position check_at_text(const struct arg_text *text)
+{
+    return (struct check_position){text->node, text->start};
+}
+
+struct check_position check_at_run(const struct job_run *r)
+{
+    const struct kube_object *o = job_run_object(r);
+
+    if (r->args != NULL)
+        return check_at_text(&r->args->command);
+    if (kube_get(o->spec, "elasticPolicy") != NULL)
+        return check_at_key(o->spec, "elasticPolicy");
+    return check_at_first(r->container->node, "name");
+}
+
+struct check_position check_at_setting(const struct job_run *r, enum torchrun_option option)
+{
+    const struct job_setting *s = &r->settings[option];
+
+    return s->node == NULL ? check_at_run(r) : (struct check_position){s->node, s->start};
+}
+
+struct check_position check_at_option(const struct job_store *s, const struct job_setting *setting)
+{
+    return setting->node == NULL ? check_at_first(s->container->node, "name")
+                                 : (struct check_position){setting->node, setting->start};
+}
+
+struct check_position check_at_store(const struct job_store *s)
+{
+    return check_at_first(s->container->node, "name image");
+}
+
+/* The index of the file with this very name; the number of files if there is none. */
+static size_t file_index(const struct check *c, const char *name)
+{
+    size_t i = 0;
+
+    while (i < c->file_count && c->files[i].name != name)
+        i++;
+    return i;
+}
+
+static const struct yaml_file *file_of(const struct check *c, const struct yaml_node *node)
+{
+    size_t i = file_index(c, node->file);
+
+    return i == c->file_count ? NULL : &c->files[i];
+}
+
+static struct yaml_mark position_mark(const struct check *c, struct check_position at)
+{
+    const struct yaml_file *file = file_of(c, at.node);
+    bool block = at.node->style == YAML_LITERAL || at.node->style == YAML_FOLDED;
+
+    if (file == NULL || at.node->kind != YAML_SCALAR || (at.at == 0 && !block))
+        return at.node->start;
+    return scalar_position(file, at.node, at.at);
+}
+
+/* --- Reports. --- */
+
+/* By rule, file and place: several jobs share a template, or several commands a variable. */
+static bool is_reported(struct check *c, const struct check_finding *f)
+{
+    const char *place = arena_text(&c->bundle.arena, "%s:%zu", f->file, f->mark.offset);
+
+    if (kube_index_find(&c->reported, f->rule->id, place, strlen(place)).count > 0)
+        return true;
+    kube_index_add(&c->bundle.arena, &c->reported, f->rule->id, place, 0);
+    return false;
+}
+
+static void add_finding(struct check *c, const struct kube_object *o, struct check_position at,
+                        const char *format, va_list args)
+{
+    struct check_finding f = {.rule = c->rule, .object = o};
+
+    if (at.node == NULL)
+        at = check_at(o->node);
+    f.file = at.node->file == NULL ? "" : at.node->file;
+    f.file_index = file_index(c, f.file);
+    f.mark = position_mark(c, at);
+    if (is_reported(c, &f))
+        return;
+    f.text = arena_vtext(&c->bundle.arena, format, args);
+    if (c->count == c->cap) {
+        size_t cap = c->cap == 0 ? 32 : c->cap * 2;
+
+        c->findings =
+            arena_grow(&c->bundle.arena, c->findings, c->count * sizeof f, cap * sizeof f);
+        c->cap = cap;
+    }
+    c->findings[c->count++] = f;
+}
+
+void check_report(struct check *c, struct check_position at, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    add_finding(c, c->object, at, format, args);
+    va_end(args);
+}
+
+void check_report_on(struct check *c, const struct kube_object *o, struct check_position at,
+                     const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    add_finding(c, o, at, format, args);
+    va_end(args);
+}

@@ -1,0 +1,86 @@
+/* The steps of the verb check around its rules: options, files, and the forms of its output. */
+#pragma once
+
+#include "deploy/check/check.h"
+#include "deploy/yaml/options.h"
+
+#include <stdio.h>
+
+/* --- Options: from the command line, and from a file beside the manifests. --- */
+
+/* Read from the current folder unless the command line says otherwise. */
+#define CHECK_CONFIG ".rdzv-check.yaml"
+
+enum check_format {
+    CHECK_FORMAT_TEXT,
+    CHECK_FORMAT_JSON,
+    CHECK_FORMAT_SARIF,
+    CHECK_FORMAT_GITHUB,
+};
+
+struct check_options {
+    struct arena arena;
+    struct yaml_file config; /* bytes NULL: there is none */
+    enum check_format format;
+    bool *wanted; /* by rule */
+    bool chosen;  /* only some rules are wanted */
+    enum check_severity least;
+    const char **excluded; /* patterns, as fnmatch() has them */
+    size_t excluded_count;
+    const char **paths; /* files and folders */
+    size_t path_count;
+    bool show;
+};
+
+/* The options of the command line. */
+extern const struct verb_option check_option_table[];
+
+void check_options_init(struct check_options *o);
+void check_options_fini(struct check_options *o);
+
+/* Reads the arguments of the verb over the file that they name, or CHECK_CONFIG. Targets go into c.
+ * Errors are in d. */
+void check_options_read(struct check_options *o, struct check *c, int argc, char **argv,
+                        struct diag *d);
+
+/* --- The manifests: files, and folders with all that is in them. --- */
+
+/* Files of folders that hold no objects, and are skipped. */
+struct check_skipped {
+    size_t kustomizations, templates, others;
+};
+
+struct check_input {
+    struct arena arena; /* of the paths: they live as long as the findings */
+    const char *const *paths;
+    size_t path_count;
+    const char *const *excluded; /* patterns of paths below folders */
+    size_t excluded_count;
+    struct check_skipped skipped;
+};
+
+/* Reads all files into c->files. A file that is named holds Kubernetes objects and nothing else; of
+ * a folder, files that hold none are skipped and counted. False: there are errors in d. */
+bool check_input_read(struct check_input *in, struct check *c, struct diag *d);
+
+/* One line about what was skipped, if anything was. */
+void check_input_print(FILE *out, const struct check_input *in);
+
+void check_input_fini(struct check_input *in);
+
+/* --- Output. --- */
+
+const char *check_severity_name(enum check_severity severity);
+
+/* `file:line:column: severity: what [rule]`, with why and remedy. */
+void check_print_text(FILE *out, const struct check *c);
+void check_print_json(FILE *out, const struct check *c);
+void check_print_sarif(FILE *out, struct check *c);
+/* Commands that GitHub's runners show beside the lines of a pull request. */
+void check_print_github(FILE *out, const struct check *c);
+/* One line: the number of findings. */
+void check_print_sum(FILE *out, const struct check *c);
+/* All rules: what each finds, what breaks then, and how to mend it. */
+void check_print_rules(FILE *out);
+/* One rule; false if there is none of that name. */
+bool check_print_rule(FILE *out, const char *id);
