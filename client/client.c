@@ -18,7 +18,7 @@
 #define TORCH_PREFIX       "/"
 #define PIECES             32 /* requests of one sendmsg() */
 
-int64_t client_now_ms(void)
+static int64_t client_now_ms(void)
 {
     struct timespec t;
 
@@ -49,9 +49,14 @@ const char *rdzv_status_name(enum rdzv_status status)
     return (unsigned)status < sizeof names / sizeof *names ? names[status] : "?";
 }
 
-/* --- Life. --- */
+static struct rdzv_client *client_of(struct link *l)
+{
+    return (struct rdzv_client *)(void *)l; /* its first member */
+}
 
-static void set_timer(struct rdzv_client *c, int64_t at_ms)
+/* --- The timer. --- */
+
+static void client_set_timer(struct rdzv_client *c, int64_t at_ms)
 {
     struct itimerspec when = {0};
 
@@ -74,45 +79,8 @@ static bool open_descriptors(struct rdzv_client *c)
            epoll_ctl(c->link.epoll, EPOLL_CTL_ADD, c->timer, &on) == 0;
 }
 
-enum rdzv_status rdzv_client_new(const char *address, const struct rdzv_options *options,
-                                 struct rdzv_client **out)
-{
-    static const struct rdzv_options none = {0};
-    const struct rdzv_options *o = options != NULL ? options : &none;
-    const char *prefix = o->key_prefix != NULL ? o->key_prefix : TORCH_PREFIX;
-    enum rdzv_status status;
-    struct rdzv_address where;
-    struct rdzv_client *c;
-
-    if (!address_parse(address, &where) || strlen(prefix) > PREFIX_MAX)
-        return RDZV_INVALID;
-    c = calloc(1, sizeof *c);
-    if (c == NULL)
-        return RDZV_NO_MEMORY;
-    TAILQ_INIT(&c->queue);
-    TAILQ_INIT(&c->ended);
-    c->address = where;
-    c->link.fd = c->link.lookup_fd = c->link.epoll = c->timer = -1;
-    c->timer_ms = INT64_MAX;
-    c->timeout_ms = o->timeout_ms != 0 ? o->timeout_ms : DEFAULT_TIMEOUT_MS;
-    c->limits.reply_max = o->reply_max != 0 ? o->reply_max : DEFAULT_REPLY_MAX;
-    c->limits.value_max = c->limits.reply_max;
-    c->last_message = "";
-    c->name = strdup(address);
-    c->prefix = strdup(prefix);
-    status = secure_init(&c->secure, o->tls);
-    if (status == RDZV_OK && (c->name == NULL || c->prefix == NULL || !open_descriptors(c)))
-        status = RDZV_NO_MEMORY;
-    if (status != RDZV_OK) {
-        rdzv_client_free(c);
-        return status;
-    }
-    *out = c;
-    return RDZV_OK;
-}
-
 /* It goes from the queue: it was answered, or nothing of it was sent. */
-static void dequeue(struct rdzv_client *c, struct rdzv_request *r)
+static void client_dequeue(struct rdzv_client *c, struct rdzv_request *r)
 {
     if (c->unsent == r)
         c->unsent = TAILQ_NEXT(r, entry);
@@ -122,28 +90,28 @@ static void dequeue(struct rdzv_client *c, struct rdzv_request *r)
         request_delete(r);
 }
 
-static void to_tell(struct rdzv_client *c, struct rdzv_request *r)
+static void client_notify_later(struct rdzv_client *c, struct rdzv_request *r)
 {
     c->has_news = true;
-    if (r->done == NULL || r->to_tell)
+    if (r->done == NULL || r->in_ended)
         return;
-    TAILQ_INSERT_TAIL(&c->ended, r, tell_entry);
-    r->to_tell = true;
+    TAILQ_INSERT_TAIL(&c->ended, r, ended_entry);
+    r->in_ended = true;
 }
 
-/* With none to tell, `c` may have gone. */
-static void never_tell(struct rdzv_client *c, struct rdzv_request *r)
+/* If it is not there, `c` may have gone. */
+static void client_drop_notice(struct rdzv_client *c, struct rdzv_request *r)
 {
-    if (r->to_tell)
-        TAILQ_REMOVE(&c->ended, r, tell_entry);
-    r->to_tell = false;
+    if (r->in_ended)
+        TAILQ_REMOVE(&c->ended, r, ended_entry);
+    r->in_ended = false;
 }
 
-static void end(struct rdzv_client *c, struct rdzv_request *r, enum rdzv_status status,
-                const char *why)
+static void client_end_request(struct rdzv_client *c, struct rdzv_request *r,
+                               enum rdzv_status status, const char *why)
 {
     request_end(r, status, why);
-    to_tell(c, r);
+    client_notify_later(c, r);
 }
 
 void rdzv_client_free(struct rdzv_client *c)
@@ -153,22 +121,22 @@ void rdzv_client_free(struct rdzv_client *c)
     if (c == NULL)
         return;
     rdzv_request_free(c->last);
-    link_close(c);
+    link_close(&c->link);
     while ((r = TAILQ_FIRST(&c->queue)) != NULL) {
         if (!r->has_ended)
             request_end(r, RDZV_CANCELED, "the client was closed");
-        never_tell(c, r);
-        dequeue(c, r);
+        client_drop_notice(c, r);
+        client_dequeue(c, r);
     }
     while ((r = TAILQ_FIRST(&c->ended)) != NULL)
-        never_tell(c, r);
+        client_drop_notice(c, r);
     if (c->timer >= 0)
         close(c->timer);
     if (c->link.epoll >= 0)
         close(c->link.epoll);
     free(c->name);
     free(c->prefix);
-    secure_fini(&c->secure);
+    secure_fini(&c->link.secure);
     free(c);
 }
 
@@ -179,7 +147,7 @@ const char *rdzv_client_address(const struct rdzv_client *c)
 
 const char *rdzv_client_tls(const struct rdzv_client *c)
 {
-    return c->tls_text[0] != '\0' ? c->tls_text : NULL;
+    return c->link.tls_text[0] != '\0' ? c->link.tls_text : NULL;
 }
 
 int rdzv_client_fd(const struct rdzv_client *c)
@@ -189,21 +157,22 @@ int rdzv_client_fd(const struct rdzv_client *c)
 
 /* --- Sending and receiving. --- */
 
-void client_lost(struct rdzv_client *c, enum rdzv_status sent, enum rdzv_status unsent,
-                 const char *why)
+static void client_lost(struct link *l, enum rdzv_status sent, enum rdzv_status unsent,
+                        const char *why)
 {
+    struct rdzv_client *c = client_of(l);
     struct rdzv_request *r;
 
-    link_close(c);
+    link_close(l);
     while ((r = TAILQ_FIRST(&c->queue)) != NULL) {
         if (!r->has_ended)
-            end(c, r, r->sent > 0 ? sent : unsent, why);
-        dequeue(c, r);
+            client_end_request(c, r, r->sent > 0 ? sent : unsent, why);
+        client_dequeue(c, r);
     }
 }
 
 /* From the first request that has something to send up to one that holds the others back. */
-static size_t gather(struct rdzv_client *c, struct iovec pieces[PIECES])
+static size_t client_gather(struct rdzv_client *c, struct iovec pieces[PIECES])
 {
     size_t n = 0;
 
@@ -234,31 +203,33 @@ static void note_sent(struct rdzv_client *c, size_t bytes)
     c->unsent = r;
 }
 
-void client_send(struct rdzv_client *c)
+static void client_send(struct link *l)
 {
-    while (c->link.state == LINK_UP) {
+    struct rdzv_client *c = client_of(l);
+
+    while (l->state == LINK_UP) {
         struct iovec pieces[PIECES];
-        size_t count = gather(c, pieces);
+        size_t count = client_gather(c, pieces);
         ssize_t n;
 
-        if (count == 0 && !link_owes(&c->link)) {
-            link_want_out(c, false);
+        if (count == 0 && !link_owes(l)) {
+            link_want_out(l, false);
             return;
         }
-        n = link_send(c, pieces, count);
+        n = link_send(l, pieces, count);
         if (n >= 0) {
             note_sent(c, (size_t)n);
         } else if (errno != EINTR) {
             /* Of any other error than EAGAIN: what came before it is read first. */
-            link_want_out(c, errno == EAGAIN);
+            link_want_out(l, errno == EAGAIN);
             return;
         }
     }
 }
 
-void client_take_answers(struct rdzv_client *c)
+static void client_take_answers(struct link *l)
 {
-    struct link *l = &c->link;
+    struct rdzv_client *c = client_of(l);
     size_t at = 0;
 
     l->in_need = 0;
@@ -269,10 +240,10 @@ void client_take_answers(struct rdzv_client *c)
         bool had_ended = r != NULL && r->has_ended; /* without waiting for this */
 
         if (r != NULL && r->sent > 0)
-            a = request_take(r, (struct slice){l->in + at, l->in_len - at}, &c->limits, &used,
+            a = request_take(r, (struct slice){l->in + at, l->in_len - at}, &c->link.limits, &used,
                              &size);
         if (a == REQUEST_WRONG) {
-            client_lost(c, RDZV_PROTOCOL, RDZV_UNREACHABLE, "the store sent what is no answer");
+            client_lost(l, RDZV_PROTOCOL, RDZV_UNREACHABLE, "the store sent what is no answer");
             return;
         }
         if (a == REQUEST_MORE) {
@@ -282,20 +253,60 @@ void client_take_answers(struct rdzv_client *c)
         at += used;
         if (a == REQUEST_ANSWERED) {
             if (!had_ended)
-                to_tell(c, r);
-            dequeue(c, r);
+                client_notify_later(c, r);
+            client_dequeue(c, r);
         }
     }
     if (at > 0)
         memmove(l->in, l->in + at, l->in_len - at);
     l->in_len -= at;
-    client_send(c); /* the second part of a GET, and what it held back */
+    client_send(l); /* the second part of a GET, and what it held back */
+}
+
+enum rdzv_status rdzv_client_new(const char *address, const struct rdzv_options *options,
+                                 struct rdzv_client **out)
+{
+    static const struct link_calls calls = {
+        .lost = client_lost, .arrived = client_take_answers, .can_send = client_send};
+    static const struct rdzv_options none = {0};
+    const struct rdzv_options *o = options != NULL ? options : &none;
+    const char *prefix = o->key_prefix != NULL ? o->key_prefix : TORCH_PREFIX;
+    enum rdzv_status status;
+    struct rdzv_address where;
+    struct rdzv_client *c;
+
+    if (!address_parse(address, &where) || strlen(prefix) > PREFIX_MAX)
+        return RDZV_INVALID;
+    c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return RDZV_NO_MEMORY;
+    TAILQ_INIT(&c->queue);
+    TAILQ_INIT(&c->ended);
+    c->link.calls = &calls;
+    c->link.address = where;
+    c->link.fd = c->link.lookup_fd = c->link.epoll = c->timer = -1;
+    c->timer_ms = INT64_MAX;
+    c->timeout_ms = o->timeout_ms != 0 ? o->timeout_ms : DEFAULT_TIMEOUT_MS;
+    c->link.limits.reply_max = o->reply_max != 0 ? o->reply_max : DEFAULT_REPLY_MAX;
+    c->link.limits.value_max = c->link.limits.reply_max;
+    c->last_message = "";
+    c->name = strdup(address);
+    c->prefix = strdup(prefix);
+    status = secure_init(&c->link.secure, o->tls);
+    if (status == RDZV_OK && (c->name == NULL || c->prefix == NULL || !open_descriptors(c)))
+        status = RDZV_NO_MEMORY;
+    if (status != RDZV_OK) {
+        rdzv_client_free(c);
+        return status;
+    }
+    *out = c;
+    return RDZV_OK;
 }
 
 /* --- Requests. --- */
 
-static const char *late(const struct rdzv_client *c, const struct rdzv_request *r, char *text,
-                        size_t size)
+static const char *describe_timeout(const struct rdzv_client *c, const struct rdzv_request *r,
+                                    char *text, size_t size)
 {
     double s = (double)r->timeout_ms / 1000;
 
@@ -325,15 +336,15 @@ static const char *late(const struct rdzv_client *c, const struct rdzv_request *
 }
 
 /* It has ended before its answer came. */
-static void leave(struct rdzv_client *c, struct rdzv_request *r)
+static void client_abandon(struct rdzv_client *c, struct rdzv_request *r)
 {
     if (r->sent == 0)
-        dequeue(c, r);
+        client_dequeue(c, r);
     else
         request_abandon(r);
 }
 
-static void expire(struct rdzv_client *c)
+static void client_expire(struct rdzv_client *c)
 {
     int64_t now = client_now_ms(), next = INT64_MAX;
     struct rdzv_request *r, *after;
@@ -344,22 +355,22 @@ static void expire(struct rdzv_client *c)
         if (r->has_ended)
             continue;
         if (r->deadline_ms <= now) {
-            end(c, r, RDZV_TIMEOUT, late(c, r, why, sizeof why));
-            leave(c, r);
+            client_end_request(c, r, RDZV_TIMEOUT, describe_timeout(c, r, why, sizeof why));
+            client_abandon(c, r);
         } else if (r->deadline_ms < next) {
             next = r->deadline_ms;
         }
     }
-    set_timer(c, next);
-    client_send(c);
+    client_set_timer(c, next);
+    client_send(&c->link);
 }
 
-static void go_on(struct rdzv_client *c)
+static void client_go_on(struct rdzv_client *c)
 {
     if (c->link.state == LINK_DOWN && !TAILQ_EMPTY(&c->queue))
-        link_start(c);
+        link_start(&c->link);
     else
-        client_send(c);
+        client_send(&c->link);
 }
 
 enum rdzv_status rdzv_submit(struct rdzv_client *c, const struct rdzv_op *op,
@@ -380,10 +391,10 @@ enum rdzv_status rdzv_submit(struct rdzv_client *c, const struct rdzv_op *op,
     if (c->unsent == NULL)
         c->unsent = r;
     if (r->deadline_ms < c->timer_ms)
-        set_timer(c, r->deadline_ms);
-    go_on(c);
+        client_set_timer(c, r->deadline_ms);
+    client_go_on(c);
     if (c->has_news)
-        set_timer(c, 0);
+        client_set_timer(c, 0);
     *out = r;
     return RDZV_OK;
 }
@@ -396,12 +407,12 @@ const struct rdzv_result *rdzv_request_result(const struct rdzv_request *r)
 void rdzv_request_cancel(struct rdzv_request *r)
 {
     if (r->has_ended) {
-        never_tell(r->client, r);
+        client_drop_notice(r->client, r);
         return;
     }
     request_end(r, RDZV_CANCELED, "it was canceled");
-    leave(r->client, r);
-    client_send(r->client);
+    client_abandon(r->client, r);
+    client_send(&r->client->link);
 }
 
 void rdzv_request_free(struct rdzv_request *r)
@@ -417,17 +428,17 @@ void rdzv_request_free(struct rdzv_request *r)
 
 /* --- The loop. --- */
 
-static void on_event(struct rdzv_client *c, const struct epoll_event *e)
+static void client_on_event(struct rdzv_client *c, const struct epoll_event *e)
 {
     uint64_t times;
 
     if (e->data.fd == c->timer) {
         if (read(c->timer, &times, sizeof times) == sizeof times)
-            expire(c);
+            client_expire(c);
     } else if (e->data.fd == c->link.lookup_fd) {
-        link_on_lookup(c);
+        link_on_lookup(&c->link);
     } else if (e->data.fd == c->link.fd) {
-        link_on_socket(c, e->events);
+        link_on_socket(&c->link, e->events);
     }
 }
 
@@ -438,13 +449,13 @@ void rdzv_client_process(struct rdzv_client *c)
     int n = epoll_wait(c->link.epoll, events, 3, 0);
 
     for (int i = 0; i < n; i++)
-        on_event(c, &events[i]);
+        client_on_event(c, &events[i]);
     c->has_news = false;
     while ((r = TAILQ_FIRST(&c->ended)) != NULL) {
-        never_tell(c, r);
+        client_drop_notice(c, r);
         r->done(r, &r->result, r->arg);
     }
-    go_on(c);
+    client_go_on(c);
     if (c->has_news)
-        set_timer(c, 0);
+        client_set_timer(c, 0);
 }

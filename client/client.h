@@ -2,7 +2,6 @@
  * and blocking.c. */
 #pragma once
 
-#include "client/address.h"
 #include "client/lookup.h"
 #include "client/request.h"
 #include "client/secure.h"
@@ -16,10 +15,26 @@ enum link_state {
     LINK_UP,
 };
 
+struct link;
+
+/* What the owner of a connection is notified of. */
+struct link_calls {
+    /* The connection is lost, or there can be none: the owner closes it, and ends requests with
+     * `sent` if they may have been carried out, else with `unsent`. */
+    void (*lost)(struct link *l, enum rdzv_status sent, enum rdzv_status unsent, const char *why);
+    void (*arrived)(struct link *l);  /* as many bytes of `in` as it needs */
+    void (*can_send)(struct link *l); /* the store has greeted, or takes more */
+};
+
 /* The connection: bytes in both directions, and what answers. */
 struct link {
+    const struct link_calls *calls;
+    struct rdzv_address address;
+    struct secure secure;
+    char tls_text[SECURE_PEER_MAX];
+    struct c10d_reply_limits limits;
     enum link_state state;
-    int epoll; /* has timer, and fd or the lookup's */
+    int epoll; /* has the client's timer, and fd or the lookup's */
     int fd;    /* the socket; -1: none */
     bool wants_out;
     SSL *ssl;               /* NULL: plain text, or not yet */
@@ -32,45 +47,30 @@ struct link {
     size_t in_len, in_cap, in_need;
 };
 
+/* Begins to connect. */
+void link_start(struct link *l);
+/* Something happened to the connection: `events` are those of epoll. */
+void link_on_socket(struct link *l, unsigned events);
+void link_on_lookup(struct link *l);
+/* Wants to be notified when more can be sent, or no longer. */
+void link_want_out(struct link *l, bool on);
+/* As sendmsg(); and whether TLS has bytes that the socket has not taken. */
+ssize_t link_send(struct link *l, struct iovec *pieces, size_t count);
+bool link_owes(const struct link *l);
+/* Closes it, whatever its state. */
+void link_close(struct link *l);
+
 struct rdzv_client {
-    struct link link;
-    char *name; /* the address as it was given */
-    struct rdzv_address address;
-    struct secure secure;
-    char tls_text[SECURE_PEER_MAX];
+    struct link link; /* the first member */
+    char *name;       /* the address as it was given */
     char *prefix;
     int64_t timeout_ms;
-    struct c10d_reply_limits limits;
     int timer;
     int64_t timer_ms;            /* when it goes off; INT64_MAX: never */
     struct request_list queue;   /* in the order of their answers */
-    struct request_list ended;   /* whose callbacks are to be called */
+    struct request_list ended;   /* whose callbacks must be called */
     struct rdzv_request *unsent; /* the first in the queue that has more to send; NULL: none */
     bool has_news;               /* a request has ended since the last rdzv_client_process() */
     struct rdzv_request *last;   /* of the calls that block */
     const char *last_message;
 };
-
-int64_t client_now_ms(void);
-
-/* The connection is lost, or there is none to be had: ends all requests, with `sent` those that may
- * have been carried out, with `unsent` the others. The next request connects anew. */
-void client_lost(struct rdzv_client *c, enum rdzv_status sent, enum rdzv_status unsent,
-                 const char *why);
-
-/* Takes the answers at the start of what has come, sends what may be sent. */
-void client_take_answers(struct rdzv_client *c);
-void client_send(struct rdzv_client *c);
-
-/* Begins to connect. Failures are told by client_lost(). */
-void link_start(struct rdzv_client *c);
-/* Something happened to the connection: `events` are those of epoll. */
-void link_on_socket(struct rdzv_client *c, unsigned events);
-void link_on_lookup(struct rdzv_client *c);
-/* Wants to be told when more can be sent, or no longer. */
-void link_want_out(struct rdzv_client *c, bool on);
-/* As sendmsg(); and TLS has bytes that were taken, and that the socket has not. */
-ssize_t link_send(struct rdzv_client *c, struct iovec *pieces, size_t count);
-bool link_owes(const struct link *l);
-/* Closes it, whatever its state. */
-void link_close(struct rdzv_client *c);

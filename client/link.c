@@ -10,11 +10,9 @@
 
 #include "client/client.h"
 
-#define READ_MIN 16384
-#define READS_MOST                                                                \
-    16 /* of one rdzv_client_process(), so that one store cannot hold it for ever \
-        */
-#define KEEP_MOST (1u << 20)
+#define READ_MIN   16384
+#define READS_MOST 16 /* of one rdzv_client_process(), so that it ends while a store sends on */
+#define KEEP_MOST  (1u << 20)
 
 #define IS_FOLLOWER "Is it a replica that does not lead (see its /readyz)?"
 
@@ -31,7 +29,7 @@ static void end_tls(struct link *l)
     l->out = NULL;
 }
 
-static void close_socket(struct link *l)
+static void link_close_socket(struct link *l)
 {
     if (l->fd >= 0)
         close(l->fd); /* which takes it out of the epoll */
@@ -45,12 +43,10 @@ static void end_lookup(struct link *l)
     l->lookup_fd = -1;
 }
 
-void link_close(struct rdzv_client *c)
+void link_close(struct link *l)
 {
-    struct link *l = &c->link;
-
     end_tls(l); /* which tells the store */
-    close_socket(l);
+    link_close_socket(l);
     end_lookup(l);
     lookup_cancel(l->lookup);
     l->lookup = NULL;
@@ -64,43 +60,41 @@ void link_close(struct rdzv_client *c)
     l->state = LINK_DOWN;
 }
 
-static bool watch(struct link *l, int fd, unsigned events, int how)
+static bool link_watch(struct link *l, int fd, unsigned events, int how)
 {
     struct epoll_event on = {.events = events, .data.fd = fd};
 
     return epoll_ctl(l->epoll, how, fd, &on) == 0;
 }
 
-void link_want_out(struct rdzv_client *c, bool on)
+void link_want_out(struct link *l, bool on)
 {
-    struct link *l = &c->link;
-
     if (l->wants_out == on || l->fd < 0)
         return;
     l->wants_out = on;
-    watch(l, l->fd, EPOLLIN | (on ? EPOLLOUT : 0u), EPOLL_CTL_MOD);
+    link_watch(l, l->fd, EPOLLIN | (on ? EPOLLOUT : 0u), EPOLL_CTL_MOD);
 }
 
-static void unreachable(struct rdzv_client *c, const char *what, const char *hint)
+static void link_fail(struct link *l, const char *what, const char *hint)
 {
     char why[512];
 
     snprintf(why, sizeof why, "%s; %s", what, hint);
-    client_lost(c, RDZV_UNREACHABLE, RDZV_UNREACHABLE, why);
+    l->calls->lost(l, RDZV_UNREACHABLE, RDZV_UNREACHABLE, why);
 }
 
-static void no_connection(struct rdzv_client *c, int error)
+static void link_fail_connect(struct link *l, int error)
 {
     const char *hint = "is the address right, and does no firewall or NetworkPolicy stand between?";
 
     if (error == ECONNREFUSED || error == ECONNRESET)
         hint = "does a store listen there?";
-    unreachable(c, strerror(error), hint);
+    link_fail(l, strerror(error), hint);
 }
 
 /* --- Connecting. --- */
 
-static void set_options(int fd)
+static void set_socket_options(int fd)
 {
     const struct {
         int option, value;
@@ -126,13 +120,13 @@ static int begin_connect(struct link *l, const struct addrinfo *to)
     l->fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (l->fd < 0)
         return errno;
-    set_options(l->fd);
+    set_socket_options(l->fd);
     if (connect(l->fd, to->ai_addr, to->ai_addrlen) < 0 && errno != EINPROGRESS)
         error = errno;
-    else if (!watch(l, l->fd, EPOLLIN | EPOLLOUT, EPOLL_CTL_ADD))
+    else if (!link_watch(l, l->fd, EPOLLIN | EPOLLOUT, EPOLL_CTL_ADD))
         error = errno;
     if (error != 0) {
-        close_socket(l);
+        link_close_socket(l);
         return error;
     }
     l->wants_out = true;
@@ -141,11 +135,9 @@ static int begin_connect(struct link *l, const struct addrinfo *to)
 }
 
 /* The next of the addresses, until one can be tried; `error` is that of the one before. */
-static void try_next(struct rdzv_client *c, int error)
+static void try_next(struct link *l, int error)
 {
-    struct link *l = &c->link;
-
-    close_socket(l);
+    link_close_socket(l);
     while (l->next != NULL) {
         const struct addrinfo *to = l->next;
 
@@ -154,33 +146,30 @@ static void try_next(struct rdzv_client *c, int error)
         if (error == 0)
             return;
     }
-    no_connection(c, error);
+    link_fail_connect(l, error);
 }
 
-void link_start(struct rdzv_client *c)
+void link_start(struct link *l)
 {
-    struct link *l = &c->link;
-
-    c->tls_text[0] = '\0';
-    if (lookup_digits(&c->address, &l->list) == 0) {
+    l->tls_text[0] = '\0';
+    if (lookup_digits(&l->address, &l->list) == 0) {
         l->next = l->list;
-        try_next(c, 0);
+        try_next(l, 0);
         return;
     }
     l->list = NULL;
-    l->lookup = lookup_start(&c->address, &l->lookup_fd);
-    if (l->lookup == NULL || !watch(l, l->lookup_fd, EPOLLIN, EPOLL_CTL_ADD)) {
+    l->lookup = lookup_start(&l->address, &l->lookup_fd);
+    if (l->lookup == NULL || !link_watch(l, l->lookup_fd, EPOLLIN, EPOLL_CTL_ADD)) {
         l->lookup_fd = -1;
-        client_lost(c, RDZV_NO_MEMORY, RDZV_NO_MEMORY,
-                    "no memory, thread or descriptor is left to look its host name up");
+        l->calls->lost(l, RDZV_NO_MEMORY, RDZV_NO_MEMORY,
+                       "no memory, thread or descriptor is left to look its host name up");
         return;
     }
     l->state = LINK_LOOKING_UP;
 }
 
-void link_on_lookup(struct rdzv_client *c)
+void link_on_lookup(struct link *l)
 {
-    struct link *l = &c->link;
     int error;
 
     end_lookup(l);
@@ -188,11 +177,11 @@ void link_on_lookup(struct rdzv_client *c)
     l->lookup = NULL;
     if (error != 0) {
         l->list = NULL;
-        unreachable(c, gai_strerror(error), "is the host name right, and does its Service exist?");
+        link_fail(l, gai_strerror(error), "is the host name right, and does its Service exist?");
         return;
     }
     l->next = l->list;
-    try_next(c, 0);
+    try_next(l, 0);
 }
 
 /* --- Greeting. --- */
@@ -202,9 +191,8 @@ static uint32_t nonce(void)
     return (uint32_t)getpid();
 }
 
-static void send_hello(struct rdzv_client *c)
+static void send_hello(struct link *l)
 {
-    struct link *l = &c->link;
     uint8_t hello[C10D_HELLO_LEN];
     struct writer w = {.ptr = hello, .cap = sizeof hello};
     ssize_t n;
@@ -213,115 +201,113 @@ static void send_hello(struct rdzv_client *c)
     n = tls_or_send(l->ssl, l->fd, hello + l->hello_sent, sizeof hello - l->hello_sent);
     if (n > 0)
         l->hello_sent += (size_t)n;
-    link_want_out(c, l->hello_sent < sizeof hello); /* an error is found by the next recv() */
+    link_want_out(l, l->hello_sent < sizeof hello); /* an error is found by the next recv() */
 }
 
-static void greet(struct rdzv_client *c)
+static void link_greet(struct link *l)
 {
-    c->link.state = LINK_GREETING;
-    c->link.hello_sent = 0;
-    send_hello(c);
+    l->state = LINK_GREETING;
+    l->hello_sent = 0;
+    send_hello(l);
 }
 
 /* --- TLS. --- */
 
-static void no_tls(struct rdzv_client *c)
+static void link_fail_tls(struct link *l)
 {
     char why[SECURE_WHY_MAX];
 
-    secure_why(c->link.ssl, why);
-    client_lost(c, RDZV_TLS, RDZV_TLS, why);
+    secure_why(l->ssl, why);
+    l->calls->lost(l, RDZV_TLS, RDZV_TLS, why);
 }
 
-static void no_memory_for_tls(struct rdzv_client *c)
+static void link_fail_tls_memory(struct link *l)
 {
-    client_lost(c, RDZV_NO_MEMORY, RDZV_NO_MEMORY, "there is no memory for TLS");
+    l->calls->lost(l, RDZV_NO_MEMORY, RDZV_NO_MEMORY, "there is no memory for TLS");
 }
 
-static void go_on_securing(struct rdzv_client *c)
+static void go_on_securing(struct link *l)
 {
-    struct link *l = &c->link;
     int error = tls_handshake(l->ssl);
 
     if (error == -EAGAIN) {
-        link_want_out(c, tls_wants_write(l->ssl));
+        link_want_out(l, tls_wants_write(l->ssl));
     } else if (error == -ENOMEM) {
-        no_memory_for_tls(c);
+        link_fail_tls_memory(l);
     } else if (error != 0) {
-        no_tls(c);
+        link_fail_tls(l);
     } else {
-        secure_peer(l->ssl, c->tls_text);
-        greet(c);
+        secure_peer(l->ssl, l->tls_text);
+        link_greet(l);
     }
 }
 
-static void begin_tls(struct rdzv_client *c)
+static void begin_tls(struct link *l)
 {
-    struct link *l = &c->link;
     char why[SECURE_WHY_MAX];
-    enum rdzv_status status = secure_open(&c->secure, l->fd, c->address.host, &l->ssl, why);
+    enum rdzv_status status = secure_open(&l->secure, l->fd, l->address.host, &l->ssl, why);
 
     if (status == RDZV_TLS) {
-        client_lost(c, RDZV_TLS, RDZV_TLS, why);
+        l->calls->lost(l, RDZV_TLS, RDZV_TLS, why);
         return;
     }
     l->out = malloc(sizeof *l->out);
     if (l->out != NULL)
         l->out->len = 0;
     if (status != RDZV_OK || l->out == NULL) {
-        no_memory_for_tls(c);
+        link_fail_tls_memory(l);
         return;
     }
     l->state = LINK_SECURING;
-    go_on_securing(c);
+    go_on_securing(l);
 }
 
-static void connected(struct rdzv_client *c)
+static void link_connected(struct link *l)
 {
     int error = 0;
     socklen_t len = sizeof error;
 
-    if (getsockopt(c->link.fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+    if (getsockopt(l->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
         error = errno;
     if (error != 0) {
-        try_next(c, error);
+        try_next(l, error);
         return;
     }
-    if (c->secure.is_on)
-        begin_tls(c);
+    if (l->secure.is_on)
+        begin_tls(l);
     else
-        greet(c);
+        link_greet(l);
 }
 
-static void take_hello(struct rdzv_client *c)
+static void link_take_hello(struct link *l)
 {
-    struct link *l = &c->link;
     struct c10d_progress progress = {0};
     struct c10d_reply reply;
     size_t size;
 
-    if (c10d_parse_reply((struct slice){l->in, l->in_len}, C10D_PING, 0, &c->limits, &progress,
+    if (c10d_parse_reply((struct slice){l->in, l->in_len}, C10D_PING, 0, &l->limits, &progress,
                          &reply, &size) != PARSE_DONE)
         return;
     if (reply.number != (int64_t)nonce() || l->in_len > size) {
-        client_lost(c, RDZV_PROTOCOL, RDZV_PROTOCOL,
-                    "what answers there does not speak c10d; is it the port of another service?");
+        l->calls->lost(
+            l, RDZV_PROTOCOL, RDZV_PROTOCOL,
+            "what answers there does not speak c10d; is it the port of another service?");
         return;
     }
     l->in_len = 0;
     l->state = LINK_UP;
-    client_send(c);
+    l->calls->can_send(l);
 }
 
 /* --- Sending and receiving. --- */
 
-ssize_t link_send(struct rdzv_client *c, struct iovec *pieces, size_t count)
+ssize_t link_send(struct link *l, struct iovec *pieces, size_t count)
 {
     struct msghdr message = {.msg_iov = pieces, .msg_iovlen = count};
 
-    if (c->link.ssl == NULL)
-        return sendmsg(c->link.fd, &message, MSG_NOSIGNAL);
-    return secure_send(c->link.ssl, c->link.out, pieces, count);
+    if (l->ssl == NULL)
+        return sendmsg(l->fd, &message, MSG_NOSIGNAL);
+    return secure_send(l->ssl, l->out, pieces, count);
 }
 
 bool link_owes(const struct link *l)
@@ -329,7 +315,7 @@ bool link_owes(const struct link *l)
     return l->out != NULL && l->out->len > 0;
 }
 
-static bool make_room(struct link *l)
+static bool link_make_room(struct link *l)
 {
     size_t cap = l->in_len + READ_MIN;
     uint8_t *in;
@@ -348,22 +334,21 @@ static bool make_room(struct link *l)
     return true;
 }
 
-static void connection_ended(struct rdzv_client *c, const char *how)
+static void connection_ended(struct link *l, const char *how)
 {
     char why[256];
 
-    if (c->link.state == LINK_GREETING) {
-        unreachable(
-            c, how,
-            c->link.ssl != NULL
-                ? "it did not greet; is it rdzvd, and does it take this client? " IS_FOLLOWER
-                : "it did not greet; is it a c10d store of torch 2.5 or later, or rdzvd? "
-                  "Does it want TLS? " IS_FOLLOWER);
+    if (l->state == LINK_GREETING) {
+        link_fail(l, how,
+                  l->ssl != NULL
+                      ? "it did not greet; is it rdzvd, and does it take this client? " IS_FOLLOWER
+                      : "it did not greet; is it a c10d store of torch 2.5 or later, or rdzvd? "
+                        "Does it want TLS? " IS_FOLLOWER);
         return;
     }
     snprintf(why, sizeof why,
              "%s before it had answered; the store's log says why, often a limit or its end", how);
-    client_lost(c, RDZV_LOST, RDZV_UNREACHABLE, why);
+    l->calls->lost(l, RDZV_LOST, RDZV_UNREACHABLE, why);
 }
 
 static void give_back_room(struct link *l)
@@ -376,22 +361,20 @@ static void give_back_room(struct link *l)
 }
 
 /* TLS may have bytes, or the end, of which the socket will not tell. */
-static bool has_more(const struct link *l)
+static bool link_has_more(const struct link *l)
 {
     return l->ssl != NULL && tls_has_pending(l->ssl);
 }
 
 /* Greeting or up. */
-static void receive(struct rdzv_client *c)
+static void link_receive(struct link *l)
 {
-    struct link *l = &c->link;
-
     for (int i = 0; i < READS_MOST; i++) {
         size_t room;
         ssize_t n;
 
-        if (!make_room(l)) {
-            client_lost(c, RDZV_NO_MEMORY, RDZV_NO_MEMORY, "there is no memory for the answer");
+        if (!link_make_room(l)) {
+            l->calls->lost(l, RDZV_NO_MEMORY, RDZV_NO_MEMORY, "there is no memory for the answer");
             return;
         }
         room = l->in_cap - l->in_len;
@@ -401,44 +384,43 @@ static void receive(struct rdzv_client *c)
             return;
         }
         if (n < 0 && errno == EPROTO && l->state == LINK_GREETING) {
-            no_tls(c); /* of TLS 1.3, a server judges a client's certificate behind the handshake */
+            /* With TLS 1.3, a server judges the client's certificate behind the handshake. */
+            link_fail_tls(l);
             return;
         }
         if (n <= 0) {
-            connection_ended(c, n == 0 ? "the store closed the connection" : strerror(errno));
+            connection_ended(l, n == 0 ? "the store closed the connection" : strerror(errno));
             return;
         }
         l->in_len += (size_t)n;
         if (l->state == LINK_GREETING)
-            take_hello(c);
+            link_take_hello(l);
         else if (l->in_len >= l->in_need)
-            client_take_answers(c);
+            l->calls->arrived(l);
         if (l->state != LINK_GREETING && l->state != LINK_UP)
             return;
-        if ((size_t)n < room && !has_more(l))
+        if ((size_t)n < room && !link_has_more(l))
             break; /* that was all; epoll tells of more */
     }
     give_back_room(l);
-    if (has_more(l))
-        link_want_out(c, true); /* which wakes us */
+    if (link_has_more(l))
+        link_want_out(l, true); /* which wakes us */
 }
 
-void link_on_socket(struct rdzv_client *c, unsigned events)
+void link_on_socket(struct link *l, unsigned events)
 {
-    struct link *l = &c->link;
-
     if (l->state == LINK_CONNECTING) {
-        connected(c);
+        link_connected(l);
         return;
     }
     if (l->state == LINK_SECURING) {
-        go_on_securing(c);
+        go_on_securing(l);
         return;
     }
     if ((events & EPOLLOUT) != 0 && l->state == LINK_GREETING)
-        send_hello(c);
+        send_hello(l);
     else if ((events & EPOLLOUT) != 0)
-        client_send(c);
-    if (l->fd >= 0 && ((events & ~(unsigned)EPOLLOUT) != 0 || has_more(l)))
-        receive(c);
+        l->calls->can_send(l);
+    if (l->fd >= 0 && ((events & ~(unsigned)EPOLLOUT) != 0 || link_has_more(l)))
+        link_receive(l);
 }

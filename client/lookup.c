@@ -1,24 +1,61 @@
-/* getaddrinfo() in a detached thread that may outlive who asked; see lookup.h. */
+/* HOST:PORT from text, and getaddrinfo() in a detached thread that may outlive its caller; see
+ * lookup.h. */
 #include "client/lookup.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+/* --- HOST:PORT. --- */
+
+static bool is_port(const char *text)
+{
+    size_t len = strlen(text);
+    long port;
+
+    if (len == 0 || len > 5 || strspn(text, "0123456789") != len)
+        return false;
+    port = strtol(text, NULL, 10);
+    return port > 0 && port <= 65535;
+}
+
+bool address_parse(const char *text, struct rdzv_address *out)
+{
+    const char *colon = strrchr(text, ':'), *host = text;
+    size_t len = colon == NULL ? 0 : (size_t)(colon - text);
+    struct rdzv_address a = {0};
+
+    if (len > 2 && host[0] == '[' && host[len - 1] == ']') {
+        host++;
+        len -= 2;
+    } else if (strcspn(text, ":[]") < len) {
+        return false; /* an IPv6 address without its brackets */
+    }
+    if (len == 0 || len >= sizeof a.host || !is_port(colon + 1) || memchr(host, '/', len) != NULL)
+        return false;
+    memcpy(a.host, host, len);
+    strcpy(a.port, colon + 1);
+    *out = a;
+    return true;
+}
+
+/* --- Names. --- */
 
 struct lookup {
     struct rdzv_address address;
     pthread_mutex_t lock; /* over what follows */
     bool ended;           /* the thread has its result */
-    bool canceled;        /* nobody wants it; whoever comes last frees this */
+    bool canceled;        /* its caller does not want it: the last one to leave frees this */
     int fd;
     int error;
     struct addrinfo *list;
 };
 
-static int look_up(const struct rdzv_address *address, int flags, struct addrinfo **list)
+static int get_addresses(const struct rdzv_address *address, int flags, struct addrinfo **list)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | flags};
 
@@ -27,7 +64,7 @@ static int look_up(const struct rdzv_address *address, int flags, struct addrinf
 
 int lookup_digits(const struct rdzv_address *address, struct addrinfo **list)
 {
-    return look_up(address, AI_NUMERICHOST, list);
+    return get_addresses(address, AI_NUMERICHOST, list);
 }
 
 static void lookup_free(struct lookup *l)
@@ -39,11 +76,11 @@ static void lookup_free(struct lookup *l)
     free(l);
 }
 
-static void *run(void *arg)
+static void *lookup_run(void *arg)
 {
     struct lookup *l = arg;
     struct addrinfo *list = NULL;
-    int error = look_up(&l->address, 0, &list);
+    int error = get_addresses(&l->address, 0, &list);
     bool canceled;
 
     pthread_mutex_lock(&l->lock);
@@ -72,7 +109,7 @@ static int start_thread(struct lookup *l)
     sigfillset(&all);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(&thread, &attr, run, l);
+    error = pthread_create(&thread, &attr, lookup_run, l);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
     return error;

@@ -1,10 +1,18 @@
-/* Looks up a host name in a thread of its own, since getaddrinfo() blocks for as long as it likes.
- */
+/* Where a store is: from text, and by its host name, in a thread of its own, since getaddrinfo()
+ * blocks for as long as it likes. */
 #pragma once
 
 #include <netdb.h>
+#include <stdbool.h>
+#include <stddef.h>
 
-#include "client/address.h"
+struct rdzv_address {
+    char host[256]; /* a name, or digits without brackets */
+    char port[6];
+};
+
+/* "HOST:PORT" or "[::1]:PORT". False: it is neither; *out is untouched. */
+bool address_parse(const char *text, struct rdzv_address *out);
 
 struct lookup;
 

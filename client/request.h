@@ -18,11 +18,11 @@ struct request_part {
 };
 
 struct rdzv_request {
-    TAILQ_ENTRY(rdzv_request) entry;      /* in the client's queue */
-    TAILQ_ENTRY(rdzv_request) tell_entry; /* among those whose callback is to be called */
-    struct rdzv_client *client;           /* there at least as long as this is in a list */
-    const char *where;                    /* the client's: the store's address */
-    struct slice prefix;                  /* the client's: of all keys */
+    TAILQ_ENTRY(rdzv_request) entry;       /* in the client's queue */
+    TAILQ_ENTRY(rdzv_request) ended_entry; /* among those whose callback must be called */
+    struct rdzv_client *client;            /* there at least as long as this is in a list */
+    const char *where;                     /* the client's: the store's address */
+    struct slice prefix;                   /* the client's: of all keys */
     enum rdzv_kind kind;
     rdzv_done_fn *done;
     void *arg;
@@ -38,7 +38,7 @@ struct rdzv_request {
 
     bool queued;    /* in the client's queue */
     bool has_ended; /* `result` says how. While it is queued, too, its answer still has to come */
-    bool to_tell;   /* its callback is to be called */
+    bool in_ended;  /* its callback must be called */
     bool freed;     /* by the caller */
 
     struct rdzv_result result;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/address.h"
+#include "client/lookup.h"
 
 #define DEFAULT_SERVER "localhost:29400"
 #define DEFAULT_PORT   ":29400"

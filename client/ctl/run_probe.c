@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/address.h"
+#include "client/lookup.h"
 #include "client/ctl/http.h"
 #include "client/ctl/print.h"
 #include "client/ctl/run.h"

@@ -1,5 +1,5 @@
 /* Addresses of stores, as users write them. */
-#include "client/address.h"
+#include "client/lookup.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
