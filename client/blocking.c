@@ -53,7 +53,7 @@ static enum rdzv_status no_memory(struct rdzv_client *c)
     return RDZV_NO_MEMORY;
 }
 
-static char *copy(struct rdzv_bytes b)
+static char *copy_bytes(struct rdzv_bytes b)
 {
     char *s = malloc(b.len + 1);
 
@@ -76,7 +76,7 @@ static enum rdzv_status call_value(struct rdzv_client *c, const struct rdzv_op *
     if (status != RDZV_OK)
         return status;
     if (value != NULL) {
-        out = copy(result->value);
+        out = copy_bytes(result->value);
         if (out == NULL)
             return no_memory(c);
         *value = out;
@@ -180,7 +180,8 @@ enum rdzv_status rdzv_multi_get(struct rdzv_client *c, const char *const *keys, 
     if (status != RDZV_OK)
         return status;
     copies = calloc(count, sizeof *copies);
-    while (copies != NULL && made < count && (copies[made] = copy(result->values[made])) != NULL)
+    while (copies != NULL && made < count &&
+           (copies[made] = copy_bytes(result->values[made])) != NULL)
         made++;
     for (size_t i = 0; i < count && made == count; i++) {
         values[i] = copies[i];

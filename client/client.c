@@ -49,7 +49,7 @@ const char *rdzv_status_name(enum rdzv_status status)
     return (unsigned)status < sizeof names / sizeof *names ? names[status] : "?";
 }
 
-static struct rdzv_client *client_of(struct link *l)
+static struct rdzv_client *client_of_link(struct link *l)
 {
     return (struct rdzv_client *)(void *)l; /* its first member */
 }
@@ -160,7 +160,7 @@ int rdzv_client_fd(const struct rdzv_client *c)
 static void client_lost(struct link *l, enum rdzv_status sent, enum rdzv_status unsent,
                         const char *why)
 {
-    struct rdzv_client *c = client_of(l);
+    struct rdzv_client *c = client_of_link(l);
     struct rdzv_request *r;
 
     link_close(l);
@@ -205,7 +205,7 @@ static void note_sent(struct rdzv_client *c, size_t bytes)
 
 static void client_send(struct link *l)
 {
-    struct rdzv_client *c = client_of(l);
+    struct rdzv_client *c = client_of_link(l);
 
     while (l->state == LINK_UP) {
         struct iovec pieces[PIECES];
@@ -229,7 +229,7 @@ static void client_send(struct link *l)
 
 static void client_take_answers(struct link *l)
 {
-    struct rdzv_client *c = client_of(l);
+    struct rdzv_client *c = client_of_link(l);
     size_t at = 0;
 
     l->in_need = 0;

@@ -39,7 +39,7 @@ static const struct kind {
 
 /* --- To bytes. --- */
 
-static struct slice slice_of(struct rdzv_bytes b)
+static struct slice slice_of_bytes(struct rdzv_bytes b)
 {
     return (struct slice){b.ptr, b.len};
 }
@@ -76,19 +76,19 @@ static void write_items(struct writer *w, const struct rdzv_op *op, struct slice
     size_t count = shape == ONE_KEY ? 1 : op->count;
 
     for (size_t i = 0; i < count; i++) {
-        c10d_write_joined(w, prefix, slice_of(shape == ONE_KEY ? op->key : op->keys[i]));
+        c10d_write_joined(w, prefix, slice_of_bytes(shape == ONE_KEY ? op->key : op->keys[i]));
         if (shape == PAIRS)
-            c10d_write_blob(w, slice_of(op->values[i]));
+            c10d_write_blob(w, slice_of_bytes(op->values[i]));
     }
 }
 
 /* A list, whose items follow each other: with one key its bytes are the end of them. */
-static void write_part(struct writer *w, enum c10d_op part, const struct rdzv_op *op,
-                       struct slice items)
+static void request_write_part(struct writer *w, enum c10d_op part, const struct rdzv_op *op,
+                               struct slice items)
 {
     struct c10d_request req = {.op = part,
-                               .value = slice_of(op->value),
-                               .expected = slice_of(op->expected),
+                               .value = slice_of_bytes(op->value),
+                               .expected = slice_of_bytes(op->expected),
                                .number = op->number,
                                .nonce = DONE_NONCE,
                                .count = 1,
@@ -101,21 +101,21 @@ static void write_part(struct writer *w, enum c10d_op part, const struct rdzv_op
     c10d_write_request(w, &req);
 }
 
-static void write_parts(struct writer *w, struct rdzv_request *r, const struct rdzv_op *op,
-                        struct slice items)
+static void request_write_parts(struct writer *w, struct rdzv_request *r, const struct rdzv_op *op,
+                                struct slice items)
 {
     const struct kind *kind = &kinds[op->kind];
 
     for (unsigned i = 0; i < 2; i++) {
         r->parts[i].op = kind->parts[i];
         if (kind->parts[i] != C10D_VALIDATE) /* 0: there is no such part */
-            write_part(w, kind->parts[i], op, items);
+            request_write_part(w, kind->parts[i], op, items);
         r->parts[i].end = w->len;
     }
     r->send_to = r->parts[kind->at_once - 1].end;
 }
 
-static bool encode(struct rdzv_request *r, const struct rdzv_op *op)
+static bool request_encode(struct rdzv_request *r, const struct rdzv_op *op)
 {
     bool has_keys = kinds[op->kind].shape != NO_KEY;
     struct writer items = {0}, w = {0};
@@ -129,11 +129,11 @@ static bool encode(struct rdzv_request *r, const struct rdzv_op *op)
         write_items(&items, op, r->prefix);
         written = (struct slice){items.ptr, items.len};
     }
-    write_parts(&w, r, op, written);
+    request_write_parts(&w, r, op, written);
     r->out = malloc(w.len);
     if (r->out != NULL) {
         w = (struct writer){.ptr = r->out, .cap = w.len};
-        write_parts(&w, r, op, written);
+        request_write_parts(&w, r, op, written);
     }
     free(items.ptr);
     return r->out != NULL;
@@ -155,7 +155,7 @@ enum rdzv_status request_new(const struct rdzv_op *op, const char *prefix, const
     r->count = kinds[op->kind].shape == ONE_KEY ? 1 : op->count;
     r->prefix = slice_str(prefix);
     r->where = where;
-    if (!encode(r, op)) {
+    if (!request_encode(r, op)) {
         request_delete(r);
         return RDZV_NO_MEMORY;
     }
@@ -180,7 +180,7 @@ bool request_holds_others(const struct rdzv_request *r)
 /* --- From answers. --- */
 
 /* The first key, as it was given: from the bytes that were made of it. */
-static struct slice first_key(const struct rdzv_request *r)
+static struct slice request_first_key(const struct rdzv_request *r)
 {
     bool is_list = r->parts[0].op == C10D_CHECK || r->parts[0].op == C10D_WAIT ||
                    r->parts[0].op == C10D_MULTI_SET;
@@ -212,7 +212,7 @@ void request_end(struct rdzv_request *r, enum rdzv_status status, const char *wh
     r->result.message = "";
     if (status == RDZV_OK)
         return;
-    show_key(first_key(r), key, sizeof key);
+    show_key(request_first_key(r), key, sizeof key);
     if (kinds[r->kind].shape == NO_KEY)
         n = asprintf(&r->message, "%s at %s: %s", kinds[r->kind].name, r->where, why);
     else if (r->count > 1)
@@ -239,7 +239,7 @@ static bool keep_value(struct rdzv_request *r, struct slice value)
 }
 
 /* Keys without the prefix are not of the caller's world. */
-static bool take_prefix(const struct rdzv_request *r, struct slice *key)
+static bool request_take_prefix(const struct rdzv_request *r, struct slice *key)
 {
     if (r->kind != RDZV_LIST_KEYS)
         return true;
@@ -263,7 +263,7 @@ static bool keep_values(struct rdzv_request *r, const struct c10d_reply *reply)
         return false;
     rest = (struct slice){r->data, reply->items.len};
     while (c10d_next_blob(&rest, &item)) {
-        if (take_prefix(r, &item))
+        if (request_take_prefix(r, &item))
             r->values[count++] = (struct rdzv_bytes){item.ptr, item.len};
     }
     for (size_t i = 0; i < count; i++)
@@ -274,7 +274,7 @@ static bool keep_values(struct rdzv_request *r, const struct c10d_reply *reply)
 }
 
 /* The last part was answered. */
-static void finish(struct rdzv_request *r, enum c10d_op op, const struct c10d_reply *reply)
+static void request_finish(struct rdzv_request *r, enum c10d_op op, const struct c10d_reply *reply)
 {
     bool kept = true;
 
@@ -340,7 +340,7 @@ enum request_answer request_take(struct rdzv_request *r, struct slice in,
         return REQUEST_WRONG;
     if (next_part(r, op, &reply))
         return REQUEST_GOES_ON;
-    finish(r, op, &reply);
+    request_finish(r, op, &reply);
     return REQUEST_ANSWERED;
 }
 

@@ -11,7 +11,7 @@
 #include "proto/tls/tls_hint.h"
 #include "proto/tls/tls_names.h"
 
-static bool copy(char **out, const char *text)
+static bool copy_text(char **out, const char *text)
 {
     if (text == NULL || text[0] == '\0')
         return true;
@@ -24,8 +24,8 @@ enum rdzv_status secure_init(struct secure *s, const struct rdzv_tls *given)
     *s = (struct secure){.is_on = given != NULL};
     if (given == NULL)
         return RDZV_OK;
-    if (!copy(&s->ca, given->ca_file) || !copy(&s->cert, given->cert_file) ||
-        !copy(&s->key, given->key_file) || !copy(&s->name, given->server_name))
+    if (!copy_text(&s->ca, given->ca_file) || !copy_text(&s->cert, given->cert_file) ||
+        !copy_text(&s->key, given->key_file) || !copy_text(&s->name, given->server_name))
         return RDZV_NO_MEMORY;
     return (s->cert == NULL) == (s->key == NULL) ? RDZV_OK : RDZV_INVALID;
 }
@@ -61,7 +61,7 @@ void secure_why(SSL *ssl, char why[SECURE_WHY_MAX])
              hint == NULL ? "" : hint);
 }
 
-static bool put_name(const struct tls_name *name, void *arg)
+static bool keep_first_name(const struct tls_name *name, void *arg)
 {
     char *text = arg;
     size_t len = name->len < 100 ? name->len : 100;
@@ -79,7 +79,7 @@ void secure_peer(SSL *ssl, char text[SECURE_PEER_MAX])
     struct tm end;
 
     if (certificate != NULL) {
-        tls_each_name(certificate, put_name, name);
+        tls_each_name(certificate, keep_first_name, name);
         if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) == 1)
             strftime(date, sizeof date, "%Y-%m-%d", &end);
     }
@@ -88,7 +88,7 @@ void secure_peer(SSL *ssl, char text[SECURE_PEER_MAX])
 }
 
 /* False: the socket does not take it yet, or is lost; errno says which. */
-static bool flush(SSL *ssl, struct secure_out *out)
+static bool secure_flush(SSL *ssl, struct secure_out *out)
 {
     if (out->len > 0 && tls_send(ssl, out->bytes, out->len) < 0)
         return false;
@@ -98,7 +98,7 @@ static bool flush(SSL *ssl, struct secure_out *out)
 
 ssize_t secure_send(SSL *ssl, struct secure_out *out, const struct iovec *pieces, size_t count)
 {
-    if (!flush(ssl, out))
+    if (!secure_flush(ssl, out))
         return -1;
     for (size_t i = 0; i < count && out->len < sizeof out->bytes; i++) {
         size_t room = sizeof out->bytes - out->len;
@@ -108,6 +108,6 @@ ssize_t secure_send(SSL *ssl, struct secure_out *out, const struct iovec *pieces
         out->len += len;
     }
     count = out->len;
-    flush(ssl, out);
+    secure_flush(ssl, out);
     return (ssize_t)count;
 }

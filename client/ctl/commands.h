@@ -4,6 +4,8 @@
 
 #include "client/ctl/ctl.h"
 
+struct rdzv_client;
+
 enum ctl_option_id {
     OPTION_SERVER,
     OPTION_SPACE,
@@ -38,7 +40,9 @@ struct ctl_command {
     const char *words;  /* "KEY VALUE", "[RUN]", "KEY..."; "" */
     size_t least, most; /* how many */
     unsigned options;   /* that it takes, 1u << OPTION_... each */
+    /* One of both; the other one runs with a client of c10d. */
     enum ctl_exit (*run)(const struct ctl *ctl);
+    enum ctl_exit (*run_over_c10d)(const struct ctl *ctl, struct rdzv_client *c);
 };
 
 /* Of "help": of all commands, or of the one of that name, without the options that all commands

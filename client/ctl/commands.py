@@ -195,6 +195,9 @@ COMMANDS = [
             ("help --man | man -l -", "the manual page")),
 ]
 
+# Of those, the commands that run with a client of c10d.
+OVER_C10D = "keys get set add delete wait watch latency".split()
+
 ABOUT = paragraphs("""rdzvctl shows what a rendezvous store of PyTorch knows: which nodes of a job are there, which are
     missing, and what everyone waits for. It also reads and writes keys, and checks whether this machine can use the
     store. Commands about runs, spaces and operators need rdzvd. Commands about keys, latency and preflight also work

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
 #include "client/ctl/store.h"
@@ -29,19 +28,6 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *arg)
     if (len > BODY_MAX - b->len || fwrite(bytes, 1, len, b->out) != len)
         return 0;
     b->len += len;
-    return len;
-}
-
-static size_t on_header(char *bytes, size_t size, size_t count, void *arg)
-{
-    struct http_answer *a = arg;
-    size_t len = size * count, n = 0;
-
-    if (len < 6 || strncasecmp(bytes, "date: ", 6) != 0)
-        return len;
-    for (size_t i = 6; i < len && n < sizeof a->date - 1 && bytes[i] >= ' '; i++)
-        a->date[n++] = bytes[i];
-    a->date[n] = '\0';
     return len;
 }
 
@@ -89,7 +75,7 @@ static bool add_token(const struct ctl *ctl, struct curl_slist **headers,
 }
 
 /* Curl's words for it name no option. False: *failure says which file is of no use. */
-static bool check_files(const struct ctl *ctl, struct http_failure *failure)
+static bool check_tls_files(const struct ctl *ctl, struct http_failure *failure)
 {
     failure->is_ours = !ctl_check_tls_files(ctl, failure->text);
     return !failure->is_ours;
@@ -141,8 +127,8 @@ static int64_t wall_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-static void set_options(CURL *curl, const struct ctl *ctl, const char *method, const char *url,
-                        int64_t timeout_ms)
+static void set_curl_options(CURL *curl, const struct ctl *ctl, const char *method, const char *url,
+                             int64_t timeout_ms)
 {
     curl_easy_setopt(curl, CURLOPT_URL, url);
     curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
@@ -182,8 +168,8 @@ static void describe_tls(const char *words, struct http_failure *failure)
 }
 
 /* Curl's words for a refused connection name neither the cause nor the remedy. */
-static void describe(const struct ctl *ctl, CURL *curl, CURLcode code, const char *words,
-                     struct http_failure *failure)
+static void describe_failure(const struct ctl *ctl, CURL *curl, CURLcode code, const char *words,
+                             struct http_failure *failure)
 {
     long error = 0;
 
@@ -208,18 +194,17 @@ static bool perform(const struct ctl *ctl, CURL *curl, struct http_answer *out,
     size_t size;
     struct body body = {.out = ctl_memory(open_memstream(&out->body, &size))};
     double connected = 0, answered = 0;
+    struct curl_header *date;
     CURLcode code;
 
     curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, words);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, &body);
-    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
-    curl_easy_setopt(curl, CURLOPT_HEADERDATA, out);
     code = curl_easy_perform(curl);
     fclose(body.out);
     ctl_memory(out->body);
     if (code != CURLE_OK) {
-        describe(ctl, curl, code, words, failure);
+        describe_failure(ctl, curl, code, words, failure);
         free(out->body);
         out->body = NULL;
         return false;
@@ -228,21 +213,23 @@ static bool perform(const struct ctl *ctl, CURL *curl, struct http_answer *out,
     curl_easy_getinfo(curl, CURLINFO_PRETRANSFER_TIME, &connected);
     curl_easy_getinfo(curl, CURLINFO_STARTTRANSFER_TIME, &answered);
     out->seconds = answered - connected;
+    if (curl_easy_header(curl, "Date", 0, CURLH_HEADER, -1, &date) == CURLHE_OK)
+        snprintf(out->date, sizeof out->date, "%s", date->value);
     return true;
 }
 
 /* The caller ends it. False: a file that an option names is of no use. */
-static bool begin(const struct ctl *ctl, const char *method, const char *path, int64_t timeout_ms,
-                  struct call *call, struct http_failure *failure)
+static bool http_begin(const struct ctl *ctl, const char *method, const char *path,
+                       int64_t timeout_ms, struct call *call, struct http_failure *failure)
 {
     char *url;
 
     *call = (struct call){.curl = ctl_memory(curl_easy_init())};
     *failure = (struct http_failure){0};
     url = url_of(ctl, path, call);
-    set_options(call->curl, ctl, method, url, timeout_ms);
+    set_curl_options(call->curl, ctl, method, url, timeout_ms);
     free(url);
-    if (!check_files(ctl, failure) ||
+    if (!check_tls_files(ctl, failure) ||
         (ctl->token_file != NULL && !add_token(ctl, &call->headers, failure)))
         return false;
     curl_easy_setopt(call->curl, CURLOPT_HTTPHEADER, call->headers);
@@ -257,7 +244,7 @@ bool http_try(const struct ctl *ctl, const char *method, const char *path, int64
     bool done;
 
     *out = (struct http_answer){0};
-    done = begin(ctl, method, path, timeout_ms, &call, failure) &&
+    done = http_begin(ctl, method, path, timeout_ms, &call, failure) &&
            perform(ctl, call.curl, out, failure);
     out->sent_us = done ? wall_us() - (int64_t)(out->seconds * 5e5) : 0;
     end_call(&call);
@@ -467,7 +454,7 @@ static char *field(char *event, const char *name)
 }
 
 /* Tells of the events that are whole, and keeps the rest. */
-static void tell(struct stream *s)
+static void pass_on_events(struct stream *s)
 {
     char *at = s->bytes, *end;
 
@@ -504,7 +491,7 @@ static size_t on_stream(char *bytes, size_t size, size_t count, void *arg)
     s->len += len;
     s->bytes[s->len] = '\0';
     if (is_stream(s->curl) && strstr(s->bytes + (s->len > len ? s->len - len - 1 : 0), "\n\n"))
-        tell(s);
+        pass_on_events(s);
     return s->is_ended ? 0 : len;
 }
 
@@ -524,7 +511,7 @@ static enum ctl_exit say_end(const struct ctl *ctl, struct stream *s, CURLcode c
                        ctl->server);
     if (code == CURLE_OK)
         return ctl_say(CTL_UNREACHABLE, "%s has ended the stream", ctl->server);
-    describe(ctl, s->curl, code, words, &failure);
+    describe_failure(ctl, s->curl, code, words, &failure);
     failure.is_late |= code == CURLE_ABORTED_BY_CALLBACK;
     return say_failure(ctl, &failure);
 }
@@ -541,7 +528,7 @@ enum ctl_exit http_stream(const struct ctl *ctl, const char *path, http_event_fn
     enum ctl_exit result = CTL_FINE;
     CURLcode code;
 
-    if (!begin(ctl, "GET", path, 0, &call, &failure)) {
+    if (!http_begin(ctl, "GET", path, 0, &call, &failure)) {
         end_call(&call);
         return say_failure(ctl, &failure);
     }

@@ -1,12 +1,12 @@
 /* rdzvctl: looks into a rendezvous store, and tells whether it can be used. */
 #include <curl/curl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "client/ctl/commands.h"
+#include "client/ctl/store.h"
 
 /* Colours are for terminals; see no-color.org. */
 static bool wants_colour(void)
@@ -39,7 +39,8 @@ int main(int argc, char **argv)
     }
     ctl.colour = wants_colour();
     curl_global_init(CURL_GLOBAL_DEFAULT);
-    code = ctl.command->run(&ctl);
+    code = ctl.command->run != NULL ? ctl.command->run(&ctl)
+                                    : store_run(&ctl, ctl.command->run_over_c10d);
     curl_global_cleanup();
     return (int)close_output(code);
 }

@@ -171,7 +171,7 @@ static bool take_option(struct parse *p, enum ctl_option_id id, const char *valu
 }
 
 /* NULL: there is none. */
-static const struct ctl_command *find_command(const char *name)
+static const struct ctl_command *command_by_name(const char *name)
 {
     for (const struct ctl_command *c = ctl_commands; c->name != NULL; c++) {
         if (strcmp(c->name, name) == 0)
@@ -180,12 +180,12 @@ static const struct ctl_command *find_command(const char *name)
     return NULL;
 }
 
-static bool take_word(struct parse *p, const char *word)
+static bool take_command_word(struct parse *p, const char *word)
 {
     struct ctl *ctl = p->ctl;
 
     if (ctl->command == NULL) {
-        ctl->command = find_command(word);
+        ctl->command = command_by_name(word);
         return ctl->command != NULL ||
                wrong(p, "there is no command %s: `rdzvctl help` lists them", word);
     }
@@ -196,7 +196,7 @@ static bool take_word(struct parse *p, const char *word)
 }
 
 /* Which one `word` is, "--name", "--name=value" or "-n"; -1: none. */
-static int find_option(const char *word, size_t len)
+static int option_by_word(const char *word, size_t len)
 {
     for (int id = 0; id < OPTION_COUNT_OF_ALL; id++) {
         const struct ctl_option *o = &ctl_options[id];
@@ -217,7 +217,7 @@ static bool parse_option(struct parse *p, char **argv, int argc, int *at)
     const char *word = argv[*at], *value = NULL;
     bool is_long = word[1] == '-';
     size_t len = is_long ? strcspn(word, "=") : 2;
-    int id = find_option(word, len);
+    int id = option_by_word(word, len);
 
     if (id < 0)
         return wrong(p, "there is no option %.*s: `rdzvctl help` lists them", (int)len, word);
@@ -234,7 +234,7 @@ static bool parse_option(struct parse *p, char **argv, int argc, int *at)
 }
 
 /* A number below 0 is a word. */
-static bool is_option(const char *word)
+static bool word_is_option(const char *word)
 {
     return word[0] == '-' && word[1] != '\0' && !(word[1] >= '0' && word[1] <= '9');
 }
@@ -246,8 +246,8 @@ static bool parse_words(struct parse *p, int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (!options_ended && strcmp(argv[i], "--") == 0)
             options_ended = true;
-        else if (!options_ended && is_option(argv[i]) ? !parse_option(p, argv, argc, &i)
-                                                      : !take_word(p, argv[i]))
+        else if (!options_ended && word_is_option(argv[i]) ? !parse_option(p, argv, argc, &i)
+                                                           : !take_command_word(p, argv[i]))
             return false;
     }
     return true;
@@ -296,7 +296,7 @@ static bool ask_for_help(struct ctl *ctl)
 {
     ctl->arg_count = ctl->command != NULL ? 1 : 0;
     ctl->args[0] = ctl->command != NULL ? ctl->command->name : NULL;
-    ctl->command = find_command("help");
+    ctl->command = command_by_name("help");
     return true;
 }
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/ctl/text.h"
 #include "proto/base64.h"
 
 /* --- Members of a JSON object. --- */
@@ -154,7 +153,7 @@ void table_begin(struct table *t, const struct table_column *columns, int64_t no
         t->heads[i] = columns[i].head;
 }
 
-void table_add(struct table *t, enum text_style style, const cJSON *row)
+void table_add_json(struct table *t, enum text_style style, const cJSON *row)
 {
     table_row(t, style);
     for (const struct table_column *c = t->columns; c->head != NULL; c++)
@@ -292,8 +291,8 @@ bool print_structured(const struct ctl *ctl, const cJSON *json)
     return true;
 }
 
-static void add_text(cJSON *object, const char *plain_name, const char *base64_name,
-                     const char *bytes, size_t len)
+static void add_text_or_base64(cJSON *object, const char *plain_name, const char *base64_name,
+                               const char *bytes, size_t len)
 {
     char *text;
 
@@ -313,7 +312,7 @@ cJSON *print_pair(const char *key, size_t key_len, const char *value, size_t len
 {
     cJSON *object = ctl_memory(cJSON_CreateObject());
 
-    add_text(object, "key", "key_base64", key, key_len);
-    add_text(object, "value", "base64", value, len);
+    add_text_or_base64(object, "key", "key_base64", key, key_len);
+    add_text_or_base64(object, "value", "base64", value, len);
     return object;
 }

@@ -1,10 +1,34 @@
-/* Answers of rdzvctl: tables, JSON and YAML. */
+/* What rdzvctl prints: texts (text.c), tables, JSON and YAML (print.c), and runs (status_text.c).
+ */
 #pragma once
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
 
 #include "client/ctl/ctl.h"
+
+/* --- Texts: what came from elsewhere, ages, sizes, names in short. --- */
+
+/* Bytes that others chose, so that they do nothing to a terminal: control characters and what is no
+ * UTF-8 as \xNN, at most `most` bytes of it ("..." behind what is cut). */
+void text_safe(FILE *out, const char *bytes, size_t len, size_t most);
+
+/* True: it can be shown as it is; it is UTF-8 without control characters but tabs and line ends. */
+bool text_is_plain(const char *bytes, size_t len);
+
+/* Microseconds since 1970 of "2026-11-20T20:58:18.123456Z"; -1: it is no such time. */
+int64_t text_time_us(const char *text);
+
+/* "3s", "4m10s", "2h05m", "3d4h". */
+void text_age(int64_t us, char *out, size_t size);
+
+/* "512", "3.4 KiB", "1.2 GiB". */
+void text_bytes(double bytes, char *out, size_t size);
+
+/* Names in short: "node-[000-102,104-511]", "alpha", "node-7"; those that differ in their last
+ * number alone go together, in order. `names` is sorted in place. Ends with "and N more" beyond
+ * `most` pieces. */
+void text_names(FILE *out, const char **names, size_t count, size_t most);
 
 /* --- Members of a JSON object. --- */
 
@@ -50,7 +74,7 @@ struct table_column {
 
 /* `now_us` is the time of the server, for ages. */
 void table_begin(struct table *t, const struct table_column *columns, int64_t now_us);
-void table_add(struct table *t, enum text_style style, const cJSON *row);
+void table_add_json(struct table *t, enum text_style style, const cJSON *row);
 
 /* A text; a number, or a dash if there is none; a number, or 0; for how long. */
 void cell_text(struct table *t, const cJSON *row, const char *member);
@@ -74,3 +98,18 @@ void print_yaml(FILE *out, const cJSON *json);
 /* {"key": KEY, "value": "…"}, or "base64" in place of value where it is no text of UTF-8. The
  * caller gives it to cJSON_Delete(). */
 cJSON *print_pair(const char *key, size_t key_len, const char *value, size_t len);
+
+/* --- What /rdzv/v1/status says, as text that answers "which node is missing, and what does
+ * everyone wait for" on one screen. --- */
+
+/* One run of the space `space`, as an element of "runs". `now_us` is the server's time. */
+void status_print_run(FILE *out, const struct ctl *ctl, const char *space, const cJSON *run,
+                      int64_t now_us);
+
+/* What clients of the space that are no run's wait for; nothing if there are none. */
+void status_print_rest(FILE *out, const struct ctl *ctl, const cJSON *space, int64_t now_us);
+
+/* "joining", "last call, 12 s left" */
+void status_state(const cJSON *run, char *out, size_t size);
+/* "3 of 4": nodes that take part, and how many are wanted, as far as known. */
+void status_nodes(const cJSON *run, char *out, size_t size);

@@ -6,7 +6,6 @@
 #include "client/ctl/print.h"
 #include "client/ctl/run.h"
 #include "client/ctl/store.h"
-#include "client/ctl/text.h"
 
 #define SHOWN_MOST  60  /* bytes of a value in a table */
 #define AT_ONCE     256 /* keys of one request, at first */
@@ -24,14 +23,15 @@ static int by_bytes(const void *left, const void *right)
     return order != 0 ? order : (a->len > b->len) - (a->len < b->len);
 }
 
-static void print_key(const struct rdzv_bytes *key)
+/* A line of any bytes. */
+static void print_bytes(const struct rdzv_bytes *b)
 {
-    text_safe(stdout, key->ptr, key->len, SIZE_MAX);
+    text_safe(stdout, b->ptr, b->len, SIZE_MAX);
     putchar('\n');
 }
 
-static void add_value(struct table *t, cJSON *list, const struct rdzv_bytes *key,
-                      const struct rdzv_bytes *value)
+static void list_value(struct table *t, cJSON *list, const struct rdzv_bytes *key,
+                       const struct rdzv_bytes *value)
 {
     char *shown = NULL, *name = NULL;
     size_t size;
@@ -67,7 +67,7 @@ static enum rdzv_status add_values(struct rdzv_client *c, struct table *t, cJSON
     enum rdzv_status status = rdzv_call(c, &many, &result);
 
     for (size_t i = 0; status == RDZV_OK && i < count; i++)
-        add_value(t, list, &keys[i], &result->values[i]);
+        list_value(t, list, &keys[i], &result->values[i]);
     if (status != RDZV_ABSENT)
         return status;
     for (size_t i = 0; i < count; i++) {
@@ -75,7 +75,7 @@ static enum rdzv_status add_values(struct rdzv_client *c, struct table *t, cJSON
 
         status = rdzv_call(c, &one, &result);
         if (status == RDZV_OK)
-            add_value(t, list, &keys[i], &result->value);
+            list_value(t, list, &keys[i], &result->value);
         else if (status != RDZV_ABSENT)
             return status;
     }
@@ -125,7 +125,8 @@ static enum rdzv_status keys_with_values(const struct ctl *ctl, struct rdzv_clie
 
 /* Those that begin with the prefix, in order, in memory of their own: what the library gives out
  * lives until its next call. */
-static struct rdzv_bytes *pick(const struct rdzv_result *all, const char *prefix, size_t *count)
+static struct rdzv_bytes *pick_keys(const struct rdzv_result *all, const char *prefix,
+                                    size_t *count)
 {
     size_t len = strlen(prefix), size = all->count * sizeof(struct rdzv_bytes) + 1;
     struct rdzv_bytes *keys;
@@ -149,32 +150,26 @@ static struct rdzv_bytes *pick(const struct rdzv_result *all, const char *prefix
     return keys;
 }
 
-enum ctl_exit run_keys(const struct ctl *ctl)
+enum ctl_exit run_keys(const struct ctl *ctl, struct rdzv_client *c)
 {
-    enum ctl_exit code = CTL_FINE;
     const struct rdzv_op op = {.kind = RDZV_LIST_KEYS};
     const struct rdzv_result *result;
-    struct rdzv_client *c = store_open(ctl, &code);
     struct rdzv_bytes *keys;
     enum rdzv_status status;
     size_t count;
 
-    if (c == NULL)
-        return code;
     status = rdzv_call(c, &op, &result);
     if (status == RDZV_OK) {
-        keys = pick(result, ctl->arg_count > 0 ? ctl->args[0] : "", &count);
+        keys = pick_keys(result, ctl->arg_count > 0 ? ctl->args[0] : "", &count);
         if (ctl->output == OUTPUT_TABLE || ctl->output == OUTPUT_NAME) {
             for (size_t i = 0; i < count; i++)
-                print_key(&keys[i]);
+                print_bytes(&keys[i]);
         } else {
             status = keys_with_values(ctl, c, keys, count);
         }
         free(keys);
     }
-    code = store_failed(c, status);
-    rdzv_client_free(c);
-    return code;
+    return store_failed(c, status);
 }
 
 /* --- get --- */
@@ -193,14 +188,13 @@ static void print_value(const struct ctl *ctl, const char *key, const struct rdz
         fwrite(value->ptr, 1, value->len, stdout);
         putchar('\n');
     } else {
-        text_safe(stdout, value->ptr, value->len, SIZE_MAX);
-        putchar('\n');
+        print_bytes(value);
     }
     fflush(stdout);
 }
 
-static enum rdzv_status wait_for(struct rdzv_client *c, const char *const *keys, size_t count,
-                                 int64_t timeout_ms)
+static enum rdzv_status wait_for_keys(struct rdzv_client *c, const char *const *keys, size_t count,
+                                      int64_t timeout_ms)
 {
     struct rdzv_bytes list[CTL_ARGS_MOST];
     const struct rdzv_op op = {
@@ -213,7 +207,7 @@ static enum rdzv_status wait_for(struct rdzv_client *c, const char *const *keys,
 
 /* Does the store answer at all? Only then does time that is up say something of the keys. What is
  * left of --timeout goes to *left_ms. 0 is to look once, which takes a connection, too. */
-static enum rdzv_status find_store(const struct ctl *ctl, struct rdzv_client *c, int64_t *left_ms)
+static enum rdzv_status ping_store(const struct ctl *ctl, struct rdzv_client *c, int64_t *left_ms)
 {
     const struct rdzv_op ping = {.kind = RDZV_PING,
                                  .timeout_ms = ctl->timeout_ms > 0 ? ctl->timeout_ms : FIND_MS};
@@ -228,16 +222,16 @@ static enum rdzv_status find_store(const struct ctl *ctl, struct rdzv_client *c,
 
 /* Waits for all keys of the command line. Without --timeout, rdzvctl waits for as long as it takes,
  * also for a store that does not answer. */
-static enum ctl_exit wait_as_asked(const struct ctl *ctl, struct rdzv_client *c)
+enum ctl_exit run_wait(const struct ctl *ctl, struct rdzv_client *c)
 {
     int64_t left_ms = ctl_timeout(ctl, RDZV_FOREVER);
     enum rdzv_status status = RDZV_OK;
 
     if (ctl->timeout_ms >= 0)
-        status = find_store(ctl, c, &left_ms);
+        status = ping_store(ctl, c, &left_ms);
     if (status != RDZV_OK)
         return store_failed(c, status);
-    return store_waited(c, wait_for(c, ctl->args, ctl->arg_count, left_ms));
+    return store_waited(c, wait_for_keys(c, ctl->args, ctl->arg_count, left_ms));
 }
 
 /* In Python, torch names this key without the slash. */
@@ -256,46 +250,24 @@ static enum ctl_exit say_absent(struct rdzv_client *c, const char *key)
                    rdzv_client_address(c), key);
 }
 
-enum ctl_exit run_get(const struct ctl *ctl)
+enum ctl_exit run_get(const struct ctl *ctl, struct rdzv_client *c)
 {
-    enum ctl_exit code = CTL_FINE;
     const struct rdzv_op op = {.kind = RDZV_GET, .key = store_text(ctl->args[0])};
+    enum ctl_exit code = ctl->wait ? run_wait(ctl, c) : CTL_FINE;
     const struct rdzv_result *result;
-    struct rdzv_client *c = store_open(ctl, &code);
     enum rdzv_status status;
 
-    if (c == NULL)
+    if (code != CTL_FINE)
         return code;
-    if (ctl->wait)
-        code = wait_as_asked(ctl, c);
-    if (code != CTL_FINE) {
-        rdzv_client_free(c);
-        return code;
-    }
     status = rdzv_call(c, &op, &result);
+    if (status == RDZV_ABSENT)
+        return say_absent(c, ctl->args[0]);
     if (status == RDZV_OK)
         print_value(ctl, ctl->args[0], &result->value);
-    else if (status == RDZV_ABSENT)
-        code = say_absent(c, ctl->args[0]);
-    else
-        code = store_failed(c, status);
-    rdzv_client_free(c);
-    return code;
+    return store_failed(c, status);
 }
 
-/* --- wait, watch --- */
-
-enum ctl_exit run_wait(const struct ctl *ctl)
-{
-    enum ctl_exit code = CTL_FINE;
-    struct rdzv_client *c = store_open(ctl, &code);
-
-    if (c == NULL)
-        return code;
-    code = wait_as_asked(ctl, c);
-    rdzv_client_free(c);
-    return code;
-}
+/* --- watch --- */
 
 /* The value, when it is another than the last; `*last` is kept in memory of its own. */
 static void print_change(const struct ctl *ctl, const struct rdzv_bytes *value,
@@ -313,17 +285,13 @@ static void print_change(const struct ctl *ctl, const struct rdzv_bytes *value,
     *last = (struct rdzv_bytes){copy, value->len};
 }
 
-enum ctl_exit run_watch(const struct ctl *ctl)
+enum ctl_exit run_watch(const struct ctl *ctl, struct rdzv_client *c)
 {
     int64_t interval = ctl->interval_ms >= 0 ? ctl->interval_ms : INTERVAL_MS;
     const struct rdzv_op op = {.kind = RDZV_GET, .key = store_text(ctl->args[0])};
-    enum ctl_exit code = CTL_FINE;
-    struct rdzv_client *c = store_open(ctl, &code);
     struct rdzv_bytes last = {0};
     enum rdzv_status status;
 
-    if (c == NULL)
-        return code;
     do {
         const struct rdzv_result *result;
 
@@ -332,13 +300,11 @@ enum ctl_exit run_watch(const struct ctl *ctl)
             print_change(ctl, &result->value, &last);
             ctl_pause(interval < 10 ? 10 : interval);
         } else if (status == RDZV_ABSENT) {
-            status = wait_for(c, ctl->args, 1, RDZV_FOREVER);
+            status = wait_for_keys(c, ctl->args, 1, RDZV_FOREVER);
         }
     } while (status == RDZV_OK);
-    code = store_failed(c, status);
     free((void *)(uintptr_t)last.ptr);
-    rdzv_client_free(c);
-    return code;
+    return store_failed(c, status);
 }
 
 /* --- set, add, delete --- */
@@ -363,31 +329,25 @@ static char *read_input(size_t *len)
     return NULL;
 }
 
-enum ctl_exit run_set(const struct ctl *ctl)
+enum ctl_exit run_set(const struct ctl *ctl, struct rdzv_client *c)
 {
     struct rdzv_op op = {.kind = RDZV_SET, .key = store_text(ctl->args[0])};
-    enum ctl_exit code = CTL_FINE;
-    struct rdzv_client *c = store_open(ctl, &code);
+    enum ctl_exit code;
     char *input = NULL;
 
-    if (c == NULL)
-        return code;
     op.value = store_text(ctl->args[1]);
     if (strcmp(ctl->args[1], "-") == 0) {
         input = read_input(&op.value.len);
         op.value.ptr = input;
-        if (input == NULL) {
-            rdzv_client_free(c);
+        if (input == NULL)
             return CTL_FAILED;
-        }
     }
     code = store_failed(c, rdzv_call(c, &op, NULL));
     free(input);
-    rdzv_client_free(c);
     return code;
 }
 
-static bool parse_number(const char *text, int64_t *out)
+static bool parse_addend(const char *text, int64_t *out)
 {
     char *end;
     long long v;
@@ -400,45 +360,34 @@ static bool parse_number(const char *text, int64_t *out)
     return true;
 }
 
-enum ctl_exit run_add(const struct ctl *ctl)
+enum ctl_exit run_add(const struct ctl *ctl, struct rdzv_client *c)
 {
     struct rdzv_op op = {.kind = RDZV_ADD, .key = store_text(ctl->args[0]), .number = 1};
     const struct rdzv_result *result;
-    enum ctl_exit code = CTL_FINE;
-    struct rdzv_client *c;
+    enum ctl_exit code;
 
-    if (ctl->arg_count > 1 && !parse_number(ctl->args[1], &op.number))
+    if (ctl->arg_count > 1 && !parse_addend(ctl->args[1], &op.number))
         return ctl_say(CTL_USAGE, "%s is no number of 64 bits", ctl->args[1]);
-    c = store_open(ctl, &code);
-    if (c == NULL)
-        return code;
     code = store_failed(c, rdzv_call(c, &op, &result));
     if (code == CTL_FINE)
         printf("%lld\n", (long long)result->number);
     else if (code == CTL_UNREACHABLE)
         fputs("rdzvctl: a store closes the connection when the value is no number\n", stderr);
-    rdzv_client_free(c);
     return code;
 }
 
-enum ctl_exit run_delete(const struct ctl *ctl)
+enum ctl_exit run_delete(const struct ctl *ctl, struct rdzv_client *c)
 {
     enum ctl_exit code = CTL_FINE;
-    struct rdzv_client *c = store_open(ctl, &code);
 
-    if (c == NULL)
-        return code;
     for (size_t i = 0; i < ctl->arg_count && code <= CTL_MISSING; i++) {
         const struct rdzv_op op = {.kind = RDZV_DELETE, .key = store_text(ctl->args[i])};
         enum rdzv_status status = rdzv_call(c, &op, NULL);
         enum ctl_exit one = store_failed(c, status);
 
-        if (status == RDZV_OK) {
-            text_safe(stdout, ctl->args[i], strlen(ctl->args[i]), SIZE_MAX);
-            putchar('\n');
-        }
+        if (status == RDZV_OK)
+            print_bytes(&op.key);
         code = one > code ? one : code;
     }
-    rdzv_client_free(c);
     return code;
 }

@@ -6,8 +6,6 @@
 #include "client/ctl/http.h"
 #include "client/ctl/print.h"
 #include "client/ctl/run.h"
-#include "client/ctl/status_text.h"
-#include "client/ctl/text.h"
 
 #define INTERVAL_MS 2000
 
@@ -16,7 +14,6 @@ struct view {
     const struct ctl *ctl;
     const cJSON *spaces;
     int64_t now_us;
-    FILE *out;
 };
 
 typedef enum ctl_exit show_fn(const struct view *view);
@@ -54,7 +51,7 @@ static cJSON *as_all(cJSON *json)
     return all;
 }
 
-static enum ctl_exit fetch(const struct ctl *ctl, cJSON **out)
+static enum ctl_exit fetch_status(const struct ctl *ctl, cJSON **out)
 {
     char *path = status_path(ctl, false);
     cJSON *json = NULL;
@@ -101,9 +98,9 @@ static void warn_of_token(const struct ctl *ctl, const cJSON *json)
 }
 
 /* Takes `json`. */
-static enum ctl_exit show_all(const struct ctl *ctl, cJSON *json, show_fn *show)
+static enum ctl_exit show_all(const struct ctl *ctl, cJSON *json, show_fn *fn)
 {
-    struct view view = {.ctl = ctl, .out = stdout};
+    struct view view = {.ctl = ctl};
     enum ctl_exit code;
 
     if (ctl->watch && isatty(STDOUT_FILENO))
@@ -116,7 +113,7 @@ static enum ctl_exit show_all(const struct ctl *ctl, cJSON *json, show_fn *show)
         code = ctl_say(CTL_MISSING, "%s knows no run %s; `rdzvctl runs` lists those that it knows",
                        ctl->server, ctl->args[0]);
     else
-        code = show(&view);
+        code = fn(&view);
     cJSON_Delete(json);
     fflush(stdout);
     return code;
@@ -125,7 +122,7 @@ static enum ctl_exit show_all(const struct ctl *ctl, cJSON *json, show_fn *show)
 static enum ctl_exit show_once(const struct ctl *ctl, show_fn *show)
 {
     cJSON *json = NULL;
-    enum ctl_exit code = fetch(ctl, &json);
+    enum ctl_exit code = fetch_status(ctl, &json);
 
     return code == CTL_FINE ? show_all(ctl, json, show) : code;
 }
@@ -158,7 +155,7 @@ static void add_seconds_left(cJSON *json)
 }
 
 /* The store says what is new; and each second, what time it is, so that ages on a screen go on. */
-static bool on_event(void *arg, const char *event, const char *data)
+static bool on_status_event(void *arg, const char *event, const char *data)
 {
     struct watching *w = arg;
     cJSON *json = cJSON_Parse(data), *now, *shown;
@@ -191,7 +188,7 @@ static enum ctl_exit show_stream(const struct ctl *ctl, show_fn *show)
 {
     struct watching w = {.ctl = ctl, .show = show};
     char *path = status_path(ctl, true);
-    enum ctl_exit code = http_stream(ctl, path, on_event, &w);
+    enum ctl_exit code = http_stream(ctl, path, on_status_event, &w);
 
     free(path);
     cJSON_Delete(w.newest);
@@ -199,7 +196,7 @@ static enum ctl_exit show_stream(const struct ctl *ctl, show_fn *show)
 }
 
 /* Once, or with --watch until it is ended, or until the store cannot be reached. */
-static enum ctl_exit show(const struct ctl *ctl, show_fn *fn)
+static enum ctl_exit show_again(const struct ctl *ctl, show_fn *fn)
 {
     int64_t interval = ctl->interval_ms >= 0 ? ctl->interval_ms : INTERVAL_MS;
     enum ctl_exit code = CTL_FINE;
@@ -234,14 +231,13 @@ static bool print_listing(const struct view *view, const cJSON *structured, cons
     if (print_structured(view->ctl, structured))
         return false;
     if (view->ctl->output == OUTPUT_NAME) {
-        cJSON_ArrayForEach(object, objects)
-            fprintf(view->out, "%s\n", member_text(object, listing->name));
+        cJSON_ArrayForEach(object, objects) printf("%s\n", member_text(object, listing->name));
         return false;
     }
     table_begin(&t, listing->columns, view->now_us);
     cJSON_ArrayForEach(object, objects)
-        table_add(&t, listing->style == NULL ? STYLE_PLAIN : listing->style(object), object);
-    table_print(&t, view->out, "", view->ctl->colour);
+        table_add_json(&t, listing->style == NULL ? STYLE_PLAIN : listing->style(object), object);
+    table_print(&t, stdout, "", view->ctl->colour);
     return true;
 }
 
@@ -333,11 +329,9 @@ static void print_scope(const struct view *view)
 
     if (ctl->space != NULL || ctl->token_file != NULL || ctl->unix_path != NULL)
         return;
-    fprintf(
-        view->out,
-        "(only space %s, that of this listener; operators see those that relays have made, too: "
-        "--token-file, or -s unix:/PATH)\n",
-        member_text(view->spaces->child, "name"));
+    printf("(only space %s, that of this listener; operators see those that relays have made, too: "
+           "--token-file, or -s unix:/PATH)\n",
+           member_text(view->spaces->child, "name"));
 }
 
 static void status_as_text(const struct view *view, const struct shown_run *runs, size_t count)
@@ -346,18 +340,17 @@ static void status_as_text(const struct view *view, const struct shown_run *runs
 
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
-            fputc('\n', view->out);
-        status_print_run(view->out, view->ctl, runs[i].space, runs[i].run, view->now_us);
+            fputc('\n', stdout);
+        status_print_run(stdout, view->ctl, runs[i].space, runs[i].run, view->now_us);
     }
     if (view->ctl->arg_count > 0)
         return;
     if (count == 0) {
-        fprintf(view->out, "no runs at %s: no agent has come yet, or all have ended\n",
-                view->ctl->server);
+        printf("no runs at %s: no agent has come yet, or all have ended\n", view->ctl->server);
         print_scope(view);
     }
     cJSON_ArrayForEach(space, view->spaces)
-        status_print_rest(view->out, view->ctl, space, view->now_us);
+        status_print_rest(stdout, view->ctl, space, view->now_us);
 }
 
 /* The run that was asked for; of several, in as many spaces, a list. */
@@ -369,7 +362,7 @@ static void print_asked(const struct view *view, const struct shown_run *runs, s
     cJSON_Delete(list);
 }
 
-static enum ctl_exit show_status(const struct view *view)
+static enum ctl_exit print_status(const struct view *view)
 {
     size_t count;
     struct shown_run *runs = all_runs(view, &count);
@@ -377,7 +370,7 @@ static enum ctl_exit show_status(const struct view *view)
 
     if (view->ctl->output == OUTPUT_NAME) {
         for (size_t i = 0; i < count; i++)
-            fprintf(view->out, "%s\n", member_text(runs[i].run, "id"));
+            printf("%s\n", member_text(runs[i].run, "id"));
     } else if (view->ctl->arg_count > 0 && count > 0 && view->ctl->output >= OUTPUT_JSON) {
         print_asked(view, runs, count);
     } else if (!print_structured(view->ctl, view->spaces)) {
@@ -392,7 +385,7 @@ enum ctl_exit run_status(const struct ctl *ctl)
 {
     bool streamed = ctl->watch && ctl->interval_ms < 0 && ctl->output != OUTPUT_WIDE;
 
-    return streamed ? show_stream(ctl, show_status) : show(ctl, show_status);
+    return streamed ? show_stream(ctl, print_status) : show_again(ctl, print_status);
 }
 
 /* --- runs --- */
@@ -420,7 +413,7 @@ static enum text_style style_of_run(const cJSON *run)
     return is_in_trouble(run) ? STYLE_BAD : STYLE_PLAIN;
 }
 
-static enum ctl_exit show_runs(const struct view *view)
+static enum ctl_exit print_runs(const struct view *view)
 {
     static const struct listing listing = {.name = "id",
                                            .style = style_of_run,
@@ -445,7 +438,7 @@ static enum ctl_exit show_runs(const struct view *view)
 
 enum ctl_exit run_runs(const struct ctl *ctl)
 {
-    return show(ctl, show_runs);
+    return show_again(ctl, print_runs);
 }
 
 /* --- spaces --- */
@@ -494,7 +487,7 @@ static cJSON *spaces_alone(const cJSON *spaces)
     return list;
 }
 
-static enum ctl_exit show_spaces(const struct view *view)
+static enum ctl_exit print_spaces(const struct view *view)
 {
     static const struct listing listing = {.name = "name",
                                            .style = style_of_space,
@@ -517,7 +510,7 @@ static enum ctl_exit show_spaces(const struct view *view)
 
 enum ctl_exit run_spaces(const struct ctl *ctl)
 {
-    return show(ctl, show_spaces);
+    return show_again(ctl, print_spaces);
 }
 
 /* --- waiters --- */
@@ -569,7 +562,7 @@ static void cell_wait_keys(struct table *t, const cJSON *wait, const char *keys)
         table_cell(t, first);
 }
 
-static enum ctl_exit show_waiters(const struct view *view)
+static enum ctl_exit print_waiters(const struct view *view)
 {
     static const struct listing listing = {.name = "peer",
                                            .columns = {{"FOR", "since", cell_age},
@@ -596,5 +589,5 @@ static enum ctl_exit show_waiters(const struct view *view)
 
 enum ctl_exit run_waiters(const struct ctl *ctl)
 {
-    return show(ctl, show_waiters);
+    return show_again(ctl, print_waiters);
 }

@@ -7,7 +7,6 @@
 #include "client/ctl/http.h"
 #include "client/ctl/print.h"
 #include "client/ctl/run.h"
-#include "client/ctl/text.h"
 
 /* --- monitor: requests as the store carries them out, from /rdzv/v1/monitor --- */
 

@@ -9,12 +9,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/lookup.h"
 #include "client/ctl/http.h"
 #include "client/ctl/print.h"
 #include "client/ctl/run.h"
 #include "client/ctl/store.h"
-#include "client/ctl/text.h"
+#include "client/lookup.h"
 
 #define LATENCY_COUNT        20
 #define LATENCY_INTERVAL_MS  100
@@ -33,7 +32,7 @@ static int by_size(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-static double share(const double *sorted, int64_t count, double part)
+static double latency_share(const double *sorted, int64_t count, double part)
 {
     return sorted[(int64_t)((double)(count - 1) * part + 0.5)] * 1000;
 }
@@ -53,30 +52,25 @@ static void print_latency(const struct ctl *ctl, double *seconds, int64_t count)
         char name[32];
 
         snprintf(name, sizeof name, "%s_ms", shares[i].name);
-        cJSON_AddNumberToObject(json, name, share(seconds, count, shares[i].part));
+        cJSON_AddNumberToObject(json, name, latency_share(seconds, count, shares[i].part));
     }
     if (!print_structured(ctl, json)) {
         printf("%lld pings of %s:", (long long)count, ctl->server);
         for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
             printf("%s %s %.3f ms", i == 0 ? "" : ",", shares[i].name,
-                   share(seconds, count, shares[i].part));
+                   latency_share(seconds, count, shares[i].part));
         putchar('\n');
     }
     cJSON_Delete(json);
 }
 
-enum ctl_exit run_latency(const struct ctl *ctl)
+enum ctl_exit run_latency(const struct ctl *ctl, struct rdzv_client *c)
 {
     int64_t interval = ctl->interval_ms >= 0 ? ctl->interval_ms : LATENCY_INTERVAL_MS;
-    enum ctl_exit code = CTL_FINE;
-    struct rdzv_client *c = store_open(ctl, &code);
     int64_t count = ctl->count > 0 ? ctl->count : LATENCY_COUNT;
     double *seconds = ctl_memory(calloc((size_t)count + 1, sizeof *seconds));
+    enum ctl_exit code = CTL_FINE;
 
-    if (c == NULL) {
-        free(seconds);
-        return code;
-    }
     for (int64_t i = 0; i <= count && code == CTL_FINE; i++) {
         double start = ctl_now_s();
 
@@ -88,7 +82,6 @@ enum ctl_exit run_latency(const struct ctl *ctl)
     if (code == CTL_FINE)
         print_latency(ctl, seconds + 1, count);
     free(seconds);
-    rdzv_client_free(c);
     return code;
 }
 
@@ -112,7 +105,7 @@ struct preflight {
 };
 
 __attribute__((format(printf, 4, 5))) static bool
-note(struct preflight *p, enum step step, enum step_state state, const char *format, ...)
+preflight_note(struct preflight *p, enum step step, enum step_state state, const char *format, ...)
 {
     va_list args;
 
@@ -149,7 +142,7 @@ static void show_addresses(const struct addrinfo *list, char *out, size_t size)
     }
 }
 
-static bool look_up(const struct ctl *ctl, struct preflight *p)
+static bool preflight_look_up(const struct ctl *ctl, struct preflight *p)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     struct rdzv_address address;
@@ -158,14 +151,15 @@ static bool look_up(const struct ctl *ctl, struct preflight *p)
     int error;
 
     if (!address_parse(ctl->server, &address))
-        return note(p, STEP_NAME, FAILED, "%s is no HOST:PORT", ctl->server);
+        return preflight_note(p, STEP_NAME, FAILED, "%s is no HOST:PORT", ctl->server);
     error = getaddrinfo(address.host, address.port, &hints, &list);
     if (error != 0)
-        return note(p, STEP_NAME, FAILED, "%s: %s; is the name right, and does its Service exist?",
-                    address.host, gai_strerror(error));
+        return preflight_note(p, STEP_NAME, FAILED,
+                              "%s: %s; is the name right, and does its Service exist?",
+                              address.host, gai_strerror(error));
     show_addresses(list, shown, sizeof shown);
     freeaddrinfo(list);
-    return note(p, STEP_NAME, PASSED, "%s is %s", address.host, shown);
+    return preflight_note(p, STEP_NAME, PASSED, "%s is %s", address.host, shown);
 }
 
 /* A relay that has never reached its store answers nothing in c10d, and a replica that does not
@@ -175,28 +169,28 @@ static bool note_no_greeting(const struct ctl *ctl, struct preflight *p, const c
     char why[HTTP_READY_MAX];
 
     if (http_ready(ctl, patience_ms(ctl, p, 1), why) != READY_NOT)
-        return note(p, STEP_CONNECT, FAILED, "%s", message);
-    note(p, STEP_CONNECT, WARNS, "%s is there, and does not answer", ctl->server);
-    return note(p, STEP_READY, FAILED, "%s", why);
+        return preflight_note(p, STEP_CONNECT, FAILED, "%s", message);
+    preflight_note(p, STEP_CONNECT, WARNS, "%s is there, and does not answer", ctl->server);
+    return preflight_note(p, STEP_READY, FAILED, "%s", why);
 }
 
 /* Connects, and greets in c10d. */
-static bool greet(const struct ctl *ctl, struct preflight *p, struct rdzv_client **c)
+static bool preflight_greet(const struct ctl *ctl, struct preflight *p, struct rdzv_client **c)
 {
     char why[CTL_TLS_WHY_MAX];
     enum rdzv_status status;
 
     if (!ctl_check_tls_files(ctl, why))
-        return note(p, STEP_TLS, FAILED, "%s", why);
+        return preflight_note(p, STEP_TLS, FAILED, "%s", why);
     status = store_new(ctl, patience_ms(ctl, p, 2), c);
     if (status == RDZV_OK)
         status = rdzv_ping(*c);
     if (status == RDZV_TLS)
-        return note(p, STEP_TLS, FAILED, "%s" STORE_TLS_OPTIONS, rdzv_client_message(*c));
+        return preflight_note(p, STEP_TLS, FAILED, "%s" STORE_TLS_OPTIONS, rdzv_client_message(*c));
     if (*c != NULL && rdzv_client_tls(*c) != NULL)
-        note(p, STEP_TLS, PASSED, "%s", rdzv_client_tls(*c));
+        preflight_note(p, STEP_TLS, PASSED, "%s", rdzv_client_tls(*c));
     if (status == RDZV_OK)
-        return note(p, STEP_CONNECT, PASSED, "%s answers", ctl->server);
+        return preflight_note(p, STEP_CONNECT, PASSED, "%s answers", ctl->server);
     return note_no_greeting(ctl, p,
                             *c == NULL ? rdzv_status_name(status) : rdzv_client_message(*c));
 }
@@ -208,14 +202,14 @@ static bool ask_ready(const struct ctl *ctl, struct preflight *p)
     enum http_ready ready = http_ready(ctl, patience_ms(ctl, p, 1), why);
 
     if (ready == READY_UNKNOWN)
-        return note(p, STEP_READY, WARNS, "not known: %s; is it torch's own store?", why);
+        return preflight_note(p, STEP_READY, WARNS, "not known: %s; is it torch's own store?", why);
     if (ready == READY_NOT)
-        return note(p, STEP_READY, FAILED, "%s", why);
-    return note(p, STEP_READY, PASSED, "it says so");
+        return preflight_note(p, STEP_READY, FAILED, "%s", why);
+    return preflight_note(p, STEP_READY, PASSED, "it says so");
 }
 
 /* The time of an answer, the best of five. */
-static bool measure(struct rdzv_client *c, struct preflight *p)
+static bool preflight_measure(struct rdzv_client *c, struct preflight *p)
 {
     enum rdzv_status status = RDZV_OK;
 
@@ -226,9 +220,9 @@ static bool measure(struct rdzv_client *c, struct preflight *p)
         status = rdzv_ping(c);
         p->round_trip_s = fmin(p->round_trip_s, ctl_now_s() - start);
     }
-    return note(p, STEP_ROUND_TRIP, status == RDZV_OK ? PASSED : FAILED,
-                status == RDZV_OK ? "%.3f ms" : "it answered once, and not again",
-                p->round_trip_s * 1000);
+    return preflight_note(p, STEP_ROUND_TRIP, status == RDZV_OK ? PASSED : FAILED,
+                          status == RDZV_OK ? "%.3f ms" : "it answered once, and not again",
+                          p->round_trip_s * 1000);
 }
 
 /* By the header Date, which knows whole seconds: enough to see a clock that is wrong, and as cheap
@@ -251,17 +245,18 @@ static void compare_clocks(const struct ctl *ctl, struct preflight *p)
 
     p->clock_s = NAN;
     if (!http_try(ctl, "GET", "/livez", patience_ms(ctl, p, 1), &answer, &failure)) {
-        note(p, STEP_CLOCK, WARNS, "not known: no answer over HTTP; is it torch's own store?");
+        preflight_note(p, STEP_CLOCK, WARNS,
+                       "not known: no answer over HTTP; is it torch's own store?");
         return;
     }
     p->clock_s = server_time_s(&answer, &unsure) - (double)answer.sent_us / 1e6;
     free(answer.body);
     if (isnan(p->clock_s))
-        note(p, STEP_CLOCK, WARNS, "not known: the store does not say its time");
+        preflight_note(p, STEP_CLOCK, WARNS, "not known: the store does not say its time");
     else
-        note(p, STEP_CLOCK, fabs(p->clock_s) > CLOCK_WARN_S + unsure ? WARNS : PASSED,
-             "the store's is %.1f s %s (give or take %.1f s)", fabs(p->clock_s),
-             p->clock_s < 0 ? "behind" : "ahead", unsure);
+        preflight_note(p, STEP_CLOCK, fabs(p->clock_s) > CLOCK_WARN_S + unsure ? WARNS : PASSED,
+                       "the store's is %.1f s %s (give or take %.1f s)", fabs(p->clock_s),
+                       p->clock_s < 0 ? "behind" : "ahead", unsure);
 }
 
 static bool try_once(const struct ctl *ctl, struct preflight *p)
@@ -272,7 +267,8 @@ static bool try_once(const struct ctl *ctl, struct preflight *p)
     p->tries++;
     for (int i = 0; i < STEPS; i++)
         p->steps[i].state = NOT_TRIED;
-    passed = look_up(ctl, p) && greet(ctl, p, &c) && ask_ready(ctl, p) && measure(c, p);
+    passed = preflight_look_up(ctl, p) && preflight_greet(ctl, p, &c) && ask_ready(ctl, p) &&
+             preflight_measure(c, p);
     if (passed)
         compare_clocks(ctl, p);
     rdzv_client_free(c);
@@ -286,7 +282,7 @@ static bool is_step(const struct ctl *ctl, int step)
 }
 
 /* Of the step that has failed. */
-static const char *why_not(const struct preflight *p)
+static const char *preflight_failure(const struct preflight *p)
 {
     int step = 0;
 
@@ -347,7 +343,7 @@ enum ctl_exit run_preflight(const struct ctl *ctl)
         return ctl_say(CTL_USAGE, "preflight needs HOST:PORT, not a Unix socket");
     while (!(passed = try_once(ctl, &p)) && ctl_now_s() + PREFLIGHT_PAUSE_MS / 1000.0 < p.ends_s) {
         if (p.tries == 1)
-            fprintf(stderr, "rdzvctl: %s; trying for %.3g s\n", why_not(&p), timeout_s);
+            fprintf(stderr, "rdzvctl: %s; trying for %.3g s\n", preflight_failure(&p), timeout_s);
         ctl_pause(PREFLIGHT_PAUSE_MS);
     }
     print_preflight(ctl, &p, passed);

@@ -8,7 +8,6 @@
 #include "client/ctl/http.h"
 #include "client/ctl/print.h"
 #include "client/ctl/run.h"
-#include "client/ctl/text.h"
 
 #define INTERVAL_MS       2000
 #define INTERVAL_LEAST_MS 100 /* what happens in less says little */
@@ -30,7 +29,7 @@ static enum ctl_exit take_sample(const struct ctl *ctl, struct sample *out)
 }
 
 /* What stands behind the last blank of the line; labels may have blanks. */
-static double value_of(const char *line)
+static double metric_value(const char *line)
 {
     const char *at = line + strcspn(line, "\n");
 
@@ -50,7 +49,7 @@ static double metric(const char *text, const char *name)
         line += *line == '\n';
         if (strncmp(line, name, len) == 0 &&
             (line[len] == ' ' || line[len] == ',' || line[len] == '}'))
-            sum += value_of(line);
+            sum += metric_value(line);
         if (*line == '\0')
             break;
     }
@@ -161,7 +160,7 @@ static void print_role_hint(const char *role)
         puts("It is a relay, and has no spaces: `rdzvctl spaces` asks its store");
 }
 
-static double number(const cJSON *json, const char *name)
+static double top_number(const cJSON *json, const char *name)
 {
     return cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(json, name));
 }
@@ -181,16 +180,17 @@ static void print_top(const struct ctl *ctl, const cJSON *json)
     struct table t;
     char memory[32];
 
-    text_bytes(number(json, "resident_bytes"), memory, sizeof memory);
+    text_bytes(top_number(json, "resident_bytes"), memory, sizeof memory);
     printf("%.0f c10d and %.0f HTTP requests/s, %.1f connects/s; %.0f connections, %.0f relays\n",
-           number(json, "c10d_requests_per_second"), number(json, "http_requests_per_second"),
-           number(json, "connections_accepted_per_second"), number(json, "connections"),
-           number(json, "relay_links"));
-    printf("%.0f %% of a core, %s of memory\n\n", number(json, "cpu_seconds_per_second") * 100,
+           top_number(json, "c10d_requests_per_second"),
+           top_number(json, "http_requests_per_second"),
+           top_number(json, "connections_accepted_per_second"), top_number(json, "connections"),
+           top_number(json, "relay_links"));
+    printf("%.0f %% of a core, %s of memory\n\n", top_number(json, "cpu_seconds_per_second") * 100,
            memory);
     table_begin(&t, columns, 0);
     cJSON_ArrayForEach(space, cJSON_GetObjectItemCaseSensitive(json, "spaces"))
-        table_add(&t, STYLE_PLAIN, space);
+        table_add_json(&t, STYLE_PLAIN, space);
     table_print(&t, stdout, "", ctl->colour);
     print_role_hint(member_text(json, "role"));
 }

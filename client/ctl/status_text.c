@@ -1,11 +1,9 @@
-/* A run as text: missing nodes, waits, nodes, history; see status_text.h. */
-#include "client/ctl/status_text.h"
+/* A run as text: missing nodes, waits, nodes, history; see print.h. */
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/ctl/print.h"
-#include "client/ctl/text.h"
 
 #define NAMES_MOST   12 /* pieces of nodes in short */
 #define MISSING_MOST 16 /* lines, but with -o wide */
@@ -17,7 +15,7 @@ static const cJSON *list(const cJSON *object, const char *name)
     return cJSON_GetObjectItemCaseSensitive(object, name);
 }
 
-static bool has(const cJSON *object, const char *name)
+static bool has_member(const cJSON *object, const char *name)
 {
     return cJSON_HasObjectItem(object, name);
 }
@@ -28,14 +26,14 @@ void status_state(const cJSON *run, char *out, size_t size)
 
     if (strcmp(state, "last_call") != 0)
         snprintf(out, size, "%s", state);
-    else if (has(run, "seconds_left"))
+    else if (has_member(run, "seconds_left"))
         snprintf(out, size, "last call, %ld s left", member_number(run, "seconds_left"));
     else
         snprintf(out, size, "last call");
 }
 
 /* How many nodes the run is to have; 0: nobody has said so. */
-static long wanted(const cJSON *run)
+static long nodes_wanted(const cJSON *run)
 {
     long expect = member_number(run, "expect"), min = member_number(run, "min");
     long missing = member_number(run, "missing_count"), here = member_number(run, "participants");
@@ -47,7 +45,7 @@ static long wanted(const cJSON *run)
 
 void status_nodes(const cJSON *run, char *out, size_t size)
 {
-    long here = member_number(run, "participants"), all = wanted(run);
+    long here = member_number(run, "participants"), all = nodes_wanted(run);
 
     if (all > 0)
         snprintf(out, size, "%ld of %ld", here, all > here ? all : here);
@@ -62,11 +60,11 @@ static void print_range(FILE *out, const cJSON *run)
 {
     long min = member_number(run, "min"), max = member_number(run, "max");
 
-    if (has(run, "min") && has(run, "max"))
+    if (has_member(run, "min") && has_member(run, "max"))
         fprintf(out, " (--nnodes=%ld:%ld)", min, max);
-    else if (has(run, "min"))
+    else if (has_member(run, "min"))
         fprintf(out, " (at least %ld)", min);
-    else if (has(run, "max"))
+    else if (has_member(run, "max"))
         fprintf(out, " (at most %ld)", max);
 }
 
@@ -160,7 +158,7 @@ static void print_absent_nodes(FILE *out, const struct ctl *ctl, const cJSON *ab
         print_many_absent(out, absent, (size_t)named);
     } else if (named > 0) {
         table_begin(&t, columns, now_us);
-        cJSON_ArrayForEach(node, absent) table_add(&t, STYLE_PLAIN, node);
+        cJSON_ArrayForEach(node, absent) table_add_json(&t, STYLE_PLAIN, node);
         table_print(&t, out, "    ", ctl->colour);
     }
 }
@@ -212,7 +210,7 @@ static void print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, co
     {
         if (shown++ == WAITS_MOST && ctl->output != OUTPUT_WIDE)
             break;
-        table_add(&t, STYLE_PLAIN, key);
+        table_add_json(&t, STYLE_PLAIN, key);
     }
     if (shown == 0)
         return;
@@ -255,10 +253,10 @@ static void print_barriers(FILE *out, const struct ctl *ctl, const cJSON *owner,
         fputs(indent, out);
         text_styled(out, STYLE_HEAD, ctl->colour, "BARRIER ");
         text_safe(out, key, strlen(key), 120);
-        if (has(barrier, "arrived") && has(barrier, "size"))
+        if (has_member(barrier, "arrived") && has_member(barrier, "size"))
             fprintf(out, ": %ld of %ld are there", member_number(barrier, "arrived"),
                     member_number(barrier, "size"));
-        else if (has(barrier, "arrived"))
+        else if (has_member(barrier, "arrived"))
             fprintf(out, ": %ld are there", member_number(barrier, "arrived"));
         print_absent(out, barrier);
         fputc('\n', out);
@@ -299,7 +297,7 @@ static void print_every_node(FILE *out, const struct ctl *ctl, const cJSON *run,
 
     table_begin(&t, columns, now_us);
     cJSON_ArrayForEach(node, list(run, "nodes"))
-        table_add(&t, cJSON_IsTrue(list(node, "silent")) ? STYLE_BAD : STYLE_PLAIN, node);
+        table_add_json(&t, cJSON_IsTrue(list(node, "silent")) ? STYLE_BAD : STYLE_PLAIN, node);
     if (t.rows > 0)
         table_print(&t, out, "    ", ctl->colour);
 }
@@ -345,7 +343,7 @@ static void print_nodes(FILE *out, const struct ctl *ctl, const cJSON *run, int6
 
 static void cell_took(struct table *t, const cJSON *round, const char *member)
 {
-    if (has(round, member))
+    if (has_member(round, member))
         table_printf(t, "%.1fs", cJSON_GetNumberValue(list(round, member)));
     else
         table_cell(t, NULL);
@@ -377,7 +375,7 @@ static void print_rounds(FILE *out, const struct ctl *ctl, const cJSON *run, int
             continue; /* it goes on */
         if (shown++ == ROUNDS_MOST && ctl->output != OUTPUT_WIDE)
             break;
-        table_add(&t, STYLE_PLAIN, round);
+        table_add_json(&t, STYLE_PLAIN, round);
     }
     member_age(run, "known_since", now_us, since, sizeof since);
     if (shown == 0 && since[0] == '\0')

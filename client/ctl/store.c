@@ -17,29 +17,29 @@ enum rdzv_status store_new(const struct ctl *ctl, int64_t timeout_ms, struct rdz
     return rdzv_client_new(ctl->server, &options, out);
 }
 
-struct rdzv_client *store_open(const struct ctl *ctl, enum ctl_exit *code)
+enum ctl_exit store_run(const struct ctl *ctl,
+                        enum ctl_exit (*run)(const struct ctl *ctl, struct rdzv_client *c))
 {
     struct rdzv_client *c = NULL;
     enum rdzv_status status;
+    enum ctl_exit code;
     char why[CTL_TLS_WHY_MAX];
 
-    if (ctl->unix_path != NULL || ctl->space != NULL) {
-        *code =
-            ctl_say(CTL_USAGE, "keys go over c10d, in the space of the listener: use -s HOST:PORT "
-                               "of a listener of that space, without --space");
-        return NULL;
-    }
-    if (!ctl_check_tls_files(ctl, why)) {
-        *code = ctl_say(CTL_USAGE, "%s", why);
-        return NULL;
-    }
+    if (ctl->unix_path != NULL || ctl->space != NULL)
+        return ctl_say(CTL_USAGE,
+                       "keys go over c10d, in the space of the listener: use -s HOST:PORT "
+                       "of a listener of that space, without --space");
+    if (!ctl_check_tls_files(ctl, why))
+        return ctl_say(CTL_USAGE, "%s", why);
     status = store_new(ctl, ctl_timeout(ctl, TIMEOUT_MS), &c);
     if (status != RDZV_OK)
-        *code = ctl_say(CTL_FAILED, "%s: %s", ctl->server, rdzv_status_name(status));
-    return c;
+        return ctl_say(CTL_FAILED, "%s: %s", ctl->server, rdzv_status_name(status));
+    code = run(ctl, c);
+    rdzv_client_free(c);
+    return code;
 }
 
-enum ctl_exit store_code(enum rdzv_status status)
+static enum ctl_exit store_code(enum rdzv_status status)
 {
     switch (status) {
     case RDZV_OK:
@@ -57,8 +57,9 @@ enum ctl_exit store_code(enum rdzv_status status)
     }
 }
 
-enum ctl_exit store_say(enum rdzv_status status, const char *message)
+enum ctl_exit store_failed(struct rdzv_client *c, enum rdzv_status status)
 {
+    const char *message = rdzv_client_message(c);
     enum ctl_exit code = store_code(status);
 
     if (status == RDZV_OK)
@@ -69,11 +70,6 @@ enum ctl_exit store_say(enum rdzv_status status, const char *message)
                    : status == RDZV_UNREACHABLE ? " Use -s HOST:PORT"
                    : status == RDZV_TLS         ? STORE_TLS_OPTIONS
                                                 : "");
-}
-
-enum ctl_exit store_failed(struct rdzv_client *c, enum rdzv_status status)
-{
-    return store_say(status, rdzv_client_message(c));
 }
 
 enum ctl_exit store_waited(struct rdzv_client *c, enum rdzv_status status)

@@ -1,39 +1,29 @@
-/* Ages, sizes, safe text and names in short; see text.h. */
-#include "client/ctl/text.h"
+/* Ages, sizes, safe text and names in short; see print.h. */
+#include "client/ctl/print.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "client/ctl/ctl.h"
+#include "proto/utf8.h"
 
 /* The length of the UTF-8 character at `s`, 0 if there is none or a terminal would obey it. */
-static size_t character(const unsigned char *s, size_t len)
+static size_t text_character(const uint8_t *s, size_t len)
 {
-    size_t more = s[0] < 0x80                   ? 0
-                  : s[0] >= 0xc2 && s[0] < 0xe0 ? 1
-                  : (s[0] & 0xf0) == 0xe0       ? 2
-                  : s[0] >= 0xf0 && s[0] < 0xf5 ? 3
-                                                : 9;
+    uint32_t point = 0;
+    size_t n = utf8_decode((struct slice){s, len}, &point);
 
-    if (more >= len || s[0] < ' ' || s[0] == 0x7f || (s[0] == 0xc2 && s[1] < 0xa0))
-        return 0;
-    for (size_t i = 1; i <= more; i++) {
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    }
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90))
-        return 0; /* longer than it need be */
-    return more + 1;
+    return point < ' ' || (point >= 0x7f && point < 0xa0) ? 0 : n;
 }
 
 void text_safe(FILE *out, const char *bytes, size_t len, size_t most)
 {
-    const unsigned char *s = (const unsigned char *)bytes;
+    const uint8_t *s = (const uint8_t *)bytes;
     size_t shown = len < most ? len : most, n;
 
     for (size_t i = 0; i < shown; i += n) {
-        n = character(s + i, len - i);
+        n = text_character(s + i, len - i);
         if (n != 0) {
             fwrite(s + i, 1, n, out);
         } else {
@@ -47,11 +37,11 @@ void text_safe(FILE *out, const char *bytes, size_t len, size_t most)
 
 bool text_is_plain(const char *bytes, size_t len)
 {
-    const unsigned char *s = (const unsigned char *)bytes;
+    const uint8_t *s = (const uint8_t *)bytes;
     size_t n;
 
     for (size_t i = 0; i < len; i += n) {
-        n = s[i] == '\n' || s[i] == '\t' ? 1 : character(s + i, len - i);
+        n = s[i] == '\n' || s[i] == '\t' ? 1 : text_character(s + i, len - i);
         if (n == 0)
             return false;
     }
@@ -110,7 +100,7 @@ struct split {
     unsigned long long number;
 };
 
-static struct split split(const char *name)
+static struct split split_name(const char *name)
 {
     struct split s = {.name = name};
     size_t end = strlen(name), start;
@@ -134,8 +124,8 @@ static const char *tail(const struct split *s)
 
 static int by_family(const void *left, const void *right)
 {
-    const struct split a = split(*(const char *const *)left);
-    const struct split b = split(*(const char *const *)right);
+    const struct split a = split_name(*(const char *const *)left);
+    const struct split b = split_name(*(const char *const *)right);
     size_t head = a.head < b.head ? a.head : b.head;
     int order = memcmp(a.name, b.name, head);
 
@@ -157,11 +147,11 @@ static bool same_family(const struct split *a, const struct split *b)
 
 static size_t family_size(const char **names, size_t count)
 {
-    const struct split first = split(names[0]);
+    const struct split first = split_name(names[0]);
     size_t n = 1;
 
     while (n < count) {
-        const struct split next = split(names[n]);
+        const struct split next = split_name(names[n]);
 
         if (!same_family(&first, &next))
             break;
@@ -173,11 +163,11 @@ static size_t family_size(const char **names, size_t count)
 static void print_numbers(FILE *out, const char **names, size_t count)
 {
     for (size_t i = 0, n; i < count; i += n) {
-        const struct split first = split(names[i]);
+        const struct split first = split_name(names[i]);
         struct split last = first;
 
         for (n = 1; i + n < count; n++) {
-            const struct split next = split(names[i + n]);
+            const struct split next = split_name(names[i + n]);
 
             if (next.number > last.number + 1)
                 break;
@@ -191,7 +181,7 @@ static void print_numbers(FILE *out, const char **names, size_t count)
 
 static void print_family(FILE *out, const char **names, size_t count)
 {
-    const struct split first = split(names[0]);
+    const struct split first = split_name(names[0]);
 
     if (count == 1) {
         text_safe(out, names[0], strlen(names[0]), 100);

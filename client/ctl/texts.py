@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes rdzvctl's tables and texts of commands.py, in C.
 
-    texts.py OUT.c SOURCE_ROOT VERSION
+    texts.py TABLES.c SOURCE_ROOT VERSION TEXTS.c
 """
 import os
 import re
@@ -260,28 +260,40 @@ def ids(options):
     return " | ".join("1u << OPTION_" + o.name.upper().replace("-", "_") for o in options)
 
 
-def main():
-    out, _, version = sys.argv[1:]
+def write_tables(f):
+    f.write("/* Made by client/ctl/texts.py. */\n")
+    f.write('#include "client/ctl/commands.h"\n\n#include "client/ctl/run.h"\n\n')
+    f.write("const struct ctl_option ctl_options[OPTION_COUNT_OF_ALL] = {\n")
+    for o in table.OPTIONS:
+        f.write('    [%s] = {"%s", %s, %s},\n' % (
+            ids([o]).split()[-1], o.name, "'%s'" % o.letter if o.letter else "0",
+            '"%s"' % o.value if o.value else "NULL"))
+    f.write("};\n\nconst struct ctl_command ctl_commands[] = {\n")
+    for c in table.COMMANDS:
+        run = "run_over_c10d" if c.name in table.OVER_C10D else "run"
+        f.write('    {"%s", "%s", %d, %d,\n     %s,\n     .%s = run_%s},\n' % (
+            c.name, c.syntax, c.least, c.most, ids(of_command(c)), run, c.name))
+    f.write("    {.name = NULL},\n};\n")
+
+
+def write_texts(f, version):
     texts = [("help", "", help_of_all()), ("options", "", help_of_options(ordered(table.COMMON)))]
     texts += [("help", c.name, help_of(c)) for c in table.COMMANDS]
     texts += [("man", "", manual_page(version))]
     texts += [("completion", "bash", bash()), ("completion", "zsh", zsh()), ("completion", "fish", fish())]
-    with open(out, "w", encoding="ascii") as f:
-        f.write("/* Made by client/ctl/texts.py. */\n")
-        f.write('#include "client/ctl/commands.h"\n\n#include "client/ctl/run.h"\n\n')
-        f.write("const struct ctl_option ctl_options[OPTION_COUNT_OF_ALL] = {\n")
-        for o in table.OPTIONS:
-            f.write('    [%s] = {"%s", %s, %s},\n' % (
-                ids([o]).split()[-1], o.name, "'%s'" % o.letter if o.letter else "0",
-                '"%s"' % o.value if o.value else "NULL"))
-        f.write("};\n\nconst struct ctl_command ctl_commands[] = {\n")
-        for c in table.COMMANDS:
-            f.write('    {"%s", "%s", %d, %d,\n     %s,\n     run_%s},\n' % (
-                c.name, c.syntax, c.least, c.most, ids(of_command(c)), c.name))
-        f.write("    {.name = NULL},\n};\n\nconst struct ctl_text ctl_texts[] = {\n")
-        for text in texts:
-            f.write('    {"%s", "%s",\n%s},\n' % (text[0], text[1], literal(text[2].encode())))
-        f.write("    {.text = NULL},\n};\n")
+    f.write('/* Made by client/ctl/texts.py. */\n#include "client/ctl/commands.h"\n\n')
+    f.write("const struct ctl_text ctl_texts[] = {\n")
+    for kind, name, text in texts:
+        f.write('    {"%s", "%s",\n%s},\n' % (kind, name, literal(text.encode())))
+    f.write("    {.text = NULL},\n};\n")
+
+
+def main():
+    tables, _, version, texts = sys.argv[1:]
+    with open(tables, "w", encoding="ascii") as f:
+        write_tables(f)
+    with open(texts, "w", encoding="ascii") as f:
+        write_texts(f, version)
 
 
 if __name__ == "__main__":

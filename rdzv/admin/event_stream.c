@@ -113,7 +113,7 @@ void event_client_free(struct event_client *client)
 
 /* --- Streams. --- */
 
-static void on_tick(evutil_socket_t fd, short what, void *arg)
+static void event_stream_on_timer(evutil_socket_t fd, short what, void *arg)
 {
     struct event_stream *s = arg;
 
@@ -133,7 +133,7 @@ void event_stream_init(struct event_stream *s, struct net *net,
 {
     *s = (struct event_stream){.calls = calls, .net = net};
     TAILQ_INIT(&s->clients);
-    evtimer_assign(&s->timer, net->base, on_tick, s);
+    evtimer_assign(&s->timer, net->base, event_stream_on_timer, s);
 }
 
 bool event_stream_arm(struct event_stream *s)

@@ -80,7 +80,7 @@ void admin_livez_handle(const struct http_request *r)
 
 /* --- Readiness. --- */
 
-static bool has_listener(const struct net *n)
+static bool has_open_listener(const struct net *n)
 {
     const struct listener *listener;
 
@@ -102,7 +102,7 @@ static void check_store(const struct net *n, const struct forwards *forwards,
     const struct health_check list[CHECKS_MAX] = {
         {"loop", true, NULL},
         {"store", !TAILQ_EMPTY(&e->spaces), NULL},
-        {"listeners", n->draining || has_listener(n), NULL},
+        {"listeners", n->draining || has_open_listener(n), NULL},
         {"shutdown", !n->draining, NULL},
         {"journal", refusal == NULL || stands_by, stands_by ? NULL : refusal},
         {"leader", !stands_by || passes, stands_by ? refusal : NULL},
@@ -123,7 +123,7 @@ static void check_relay(const struct http_request *r, struct health_checks *out)
     const struct upstream *u = &r->http->forwards->list[0].upstream; /* a relay has one */
     const struct health_check list[] = {
         {"loop", true, NULL},
-        {"listeners", n->draining || has_listener(n), NULL},
+        {"listeners", n->draining || has_open_listener(n), NULL},
         {"shutdown", !n->draining, NULL},
         {"upstream", u->relay->welcomed, upstream_says(u, out->upstream)},
     };

@@ -25,7 +25,7 @@ static const char *const backends[] = {
 
 /* --- Spaces. --- */
 
-static size_t count_spaces(const struct engine *e)
+static size_t count_engine_spaces(const struct engine *e)
 {
     const struct engine_space *space;
     size_t count = 0;
@@ -40,7 +40,7 @@ void metric_spaces_begin(struct metric_spaces *m, const struct engine *engine,
 {
     *m = (struct metric_spaces){0};
     run_walk_begin(&m->walk, engine, only);
-    m->are_many = only == NULL && count_spaces(engine) > METRIC_SPACES;
+    m->are_many = only == NULL && count_engine_spaces(engine) > METRIC_SPACES;
 }
 
 static bool is_in_use(const struct engine_space *space)
@@ -79,7 +79,7 @@ static void add_space(struct metric_spaces *m)
 
 /* --- Runs. --- */
 
-static enum run_state state_of(const struct run_facts *f)
+static enum run_state run_state_of(const struct run_facts *f)
 {
     const char *name = run_status_name(f);
     int state = RUN_EMPTY;
@@ -112,7 +112,7 @@ static bool has_good_name(const struct metric_spaces *m, const struct run_facts 
     return true;
 }
 
-static bool has_room(struct metric_spaces *m)
+static bool make_run_room(struct metric_spaces *m)
 {
     size_t room = m->run_room == 0 ? 4 : 2 * m->run_room;
     void *wider;
@@ -148,7 +148,7 @@ static struct run_figures figures_of(const struct run_facts *f, enum run_state s
     return figures;
 }
 
-static void add_other(struct space_figures *s, const struct run_figures *f)
+static void add_run_to_others(struct space_figures *s, const struct run_figures *f)
 {
     s->other_runs++;
     s->others.participants += f->participants;
@@ -161,9 +161,9 @@ static void add_other(struct space_figures *s, const struct run_figures *f)
     }
 }
 
-static void add_run(struct metric_spaces *m, const struct run_facts *f)
+static void add_run_figures(struct metric_spaces *m, const struct run_facts *f)
 {
-    enum run_state state = state_of(f);
+    enum run_state state = run_state_of(f);
     struct run_figures figures;
     struct listed_run *run;
 
@@ -171,8 +171,8 @@ static void add_run(struct metric_spaces *m, const struct run_facts *f)
     if (state == RUN_CLOSED)
         return;
     figures = figures_of(f, state);
-    if (m->into->space == NULL || !has_good_name(m, f) || !has_room(m)) {
-        add_other(m->into, &figures);
+    if (m->into->space == NULL || !has_good_name(m, f) || !make_run_room(m)) {
+        add_run_to_others(m->into, &figures);
         return;
     }
     run = &m->runs[m->run_count++];
@@ -195,7 +195,7 @@ static void add_c10d_run(struct metric_spaces *m)
 
     if (run->view.exists) {
         rendezvous_facts(run, &facts);
-        add_run(m, &facts);
+        add_run_figures(m, &facts);
     }
     m->into->gauges[SPACE_QUEUED_WRITES] += run->slot.queued;
 }
@@ -206,10 +206,10 @@ static void add_etcd_run(struct metric_spaces *m)
 
     rendezvous_etcd_facts(m->walk.space, m->walk.etcd_run, &facts);
     if (m->walk.etcd_run->exists)
-        add_run(m, &facts);
+        add_run_figures(m, &facts);
 }
 
-static void add_place(void *arg)
+static void metrics_add_place(void *arg)
 {
     struct metric_spaces *m = arg;
 
@@ -223,7 +223,7 @@ static void add_place(void *arg)
 
 bool metric_spaces_go_on(struct metric_spaces *m, uint64_t ns)
 {
-    return run_walk_go_on(&m->walk, ns, add_place, m);
+    return run_walk_go_on(&m->walk, ns, metrics_add_place, m);
 }
 
 void metric_spaces_end(struct metric_spaces *m)
@@ -242,7 +242,7 @@ static const struct space_figures *space_at(const struct metric_spaces *m, size_
     return i < m->count ? &m->spaces[i] : i == m->count && m->any_other ? &m->others : NULL;
 }
 
-static const char *name_of(const struct engine_space *space)
+static const char *space_label(const struct engine_space *space)
 {
     return space == NULL ? "" : space->store->name;
 }
@@ -254,7 +254,8 @@ static void write_gauge(FILE *out, const struct metric_spaces *m, enum space_gau
 
     metric_head(out, name, "gauge", help);
     for (size_t i = 0; (s = space_at(m, i)) != NULL; i++)
-        fprintf(out, "%s{space=\"%s\"} %" PRIu64 "\n", name, name_of(s->space), s->gauges[which]);
+        fprintf(out, "%s{space=\"%s\"} %" PRIu64 "\n", name, space_label(s->space),
+                s->gauges[which]);
 }
 
 static void write_gauges(FILE *out, const struct metric_spaces *m)
@@ -287,14 +288,14 @@ static void write_run_counts(FILE *out, const struct metric_spaces *m)
     metric_head(out, name, "gauge", "Runs, by their state.");
     for (size_t i = 0; (s = space_at(m, i)) != NULL; i++) {
         for (int state = 0; state < RUN_STATES; state++)
-            fprintf(out, "%s{space=\"%s\",state=\"%s\"} %" PRIu64 "\n", name, name_of(s->space),
+            fprintf(out, "%s{space=\"%s\",state=\"%s\"} %" PRIu64 "\n", name, space_label(s->space),
                     states[state], s->runs[state]);
     }
 }
 
 static void write_labels(FILE *out, const char *name, const struct listed_run *run)
 {
-    fprintf(out, "%s{space=\"%s\",backend=\"%s\",run=\"", name, name_of(run->space),
+    fprintf(out, "%s{space=\"%s\",backend=\"%s\",run=\"", name, space_label(run->space),
             backends[run->backend]);
     metric_label(out, (struct slice){run->name, run->name_len});
     putc('"', out);
@@ -342,7 +343,7 @@ static void write_run_figure(FILE *out, const struct metric_spaces *m, const cha
     for (size_t i = 0; (s = space_at(m, i)) != NULL; i++) {
         if (s->other_runs != 0)
             fprintf(out, "%s{space=\"%s\",backend=\"\",run=\"\"} %" PRIu64 "\n", name,
-                    name_of(s->space), figure(&s->others));
+                    space_label(s->space), figure(&s->others));
     }
 }
 
@@ -361,7 +362,7 @@ static void write_times(FILE *out, const struct metric_spaces *m)
     for (size_t i = 0; (s = space_at(m, i)) != NULL; i++) {
         for (int state = 0; state < RUN_CLOSED && s->other_runs != 0; state++)
             fprintf(out, "%s{space=\"%s\",backend=\"\",run=\"\",state=\"%s\"} %.3f\n", name,
-                    name_of(s->space), states[state], s->others.state_s[state]);
+                    space_label(s->space), states[state], s->others.state_s[state]);
     }
 }
 

@@ -8,14 +8,14 @@ void run_walk_begin(struct run_walk *w, const struct engine *engine,
     w->space = only != NULL ? only : TAILQ_FIRST(&engine->spaces);
 }
 
-static void point_at_run(struct run_walk *w, const struct run *run)
+static void run_walk_point_at(struct run_walk *w, const struct run *run)
 {
     rendezvous_pin(run);
     rendezvous_unpin(w->run);
     w->run = run;
 }
 
-static void point_at_etcd_run(struct run_walk *w, struct etcd_run *run)
+static void run_walk_point_at_etcd(struct run_walk *w, struct etcd_run *run)
 {
     struct etcd_run *before = w->etcd_run;
 
@@ -25,19 +25,20 @@ static void point_at_etcd_run(struct run_walk *w, struct etcd_run *run)
         rendezvous_etcd_unpin(w->space, before);
 }
 
-static void step(struct run_walk *w)
+static void run_walk_step(struct run_walk *w)
 {
     switch (w->at) {
     case WALK_SPACE:
     case WALK_RUN:
-        point_at_run(w, w->at == WALK_SPACE ? rendezvous_first(w->space) : rendezvous_next(w->run));
+        run_walk_point_at(w, w->at == WALK_SPACE ? rendezvous_first(w->space)
+                                                 : rendezvous_next(w->run));
         w->at = WALK_RUN;
         if (w->run != NULL)
             return;
-        point_at_etcd_run(w, rendezvous_etcd_first(w->space));
+        run_walk_point_at_etcd(w, rendezvous_etcd_first(w->space));
         break;
     case WALK_ETCD_RUN:
-        point_at_etcd_run(w, TAILQ_NEXT(w->etcd_run, order));
+        run_walk_point_at_etcd(w, TAILQ_NEXT(w->etcd_run, order));
         break;
     case WALK_SPACE_END:
         w->space = w->only != NULL ? NULL : TAILQ_NEXT(w->space, entry);
@@ -56,7 +57,7 @@ bool run_walk_go_on(struct run_walk *w, uint64_t ns, void (*visit)(void *arg), v
 
     while (w->at != WALK_DONE) {
         visit(arg);
-        step(w);
+        run_walk_step(w);
         if (clock_monotonic_ns(clock) >= until)
             break;
     }
@@ -65,7 +66,7 @@ bool run_walk_go_on(struct run_walk *w, uint64_t ns, void (*visit)(void *arg), v
 
 void run_walk_end(struct run_walk *w)
 {
-    point_at_run(w, NULL);
-    point_at_etcd_run(w, NULL);
+    run_walk_point_at(w, NULL);
+    run_walk_point_at_etcd(w, NULL);
     w->at = WALK_DONE;
 }

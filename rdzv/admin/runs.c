@@ -26,8 +26,8 @@ struct runs_job {
 
 /* --- One node. --- */
 
-static void write_node(struct writer *w, const struct torch_state *state,
-                       const struct torch_node *node, const struct conn *conn)
+static void write_run_node(struct writer *w, const struct torch_state *state,
+                           const struct torch_node *node, const struct conn *conn)
 {
     char peer[CONN_PEER_MAX];
 
@@ -47,7 +47,7 @@ static void write_node(struct writer *w, const struct torch_state *state,
 
 /* --- One run. --- */
 
-static void write_worker_store(struct writer *w, const struct view_record *record)
+static void write_run_store(struct writer *w, const struct view_record *record)
 {
     static const char *const stores[] = {[WORKER_STORE_UNKNOWN] = "unknown",
                                          [WORKER_STORE_WORKER0] = "worker0",
@@ -63,7 +63,7 @@ static void write_worker_store(struct writer *w, const struct view_record *recor
 }
 
 /* All but its nodes. */
-static void write_run(struct writer *w, const struct run *run)
+static void write_run_head(struct writer *w, const struct run *run)
 {
     const struct torch_state *state = &run->view.state;
 
@@ -79,7 +79,7 @@ static void write_run(struct writer *w, const struct run *run)
     json_member_i64(w, "nodes_joined", (int64_t)torch_state_participants(state));
     if (state->has_deadline && !state->complete)
         json_member_time(w, "last_call_ends", state->deadline_us);
-    write_worker_store(w, &run->view.record);
+    write_run_store(w, &run->view.record);
     json_member_i64(w, "agents", (int64_t)run->agent_count);
     json_member_i64(w, "agents_waiting", (int64_t)run->waiting_count);
 }
@@ -118,7 +118,7 @@ static void begin_nodes(struct runs_job *t, const char *name, enum runs_phase ph
     t->any = false;
 }
 
-static void point_at_run(struct runs_job *t, const struct run *run)
+static void runs_job_point_at(struct runs_job *t, const struct run *run)
 {
     rendezvous_pin(run);
     rendezvous_unpin(t->run);
@@ -131,13 +131,13 @@ static void write_next_run(struct runs_job *t)
         writer_str(&t->body.w, t->is_single ? "\n" : "]}\n");
         t->phase = RUNS_WRITTEN;
     } else if (!t->run->view.exists) {
-        point_at_run(t, rendezvous_next(t->run)); /* it has ended since it was the next one */
+        runs_job_point_at(t, rendezvous_next(t->run)); /* it has ended since it was the next one */
     } else if (!copy_nodes(t)) {
         t->no_memory = true;
         t->phase = RUNS_WRITTEN;
     } else {
         write_comma(t);
-        write_run(&t->body.w, t->run);
+        write_run_head(&t->body.w, t->run);
         begin_nodes(t, ",\"nodes\":[", RUNS_NODES);
     }
 }
@@ -154,14 +154,14 @@ static void write_next_node(struct runs_job *t)
     if (loss_is_mark(node))
         return;
     write_comma(t);
-    write_node(&t->body.w, &t->state, node, rendezvous_conn_of(t->run, node));
+    write_run_node(&t->body.w, &t->state, node, rendezvous_conn_of(t->run, node));
 }
 
 static void end_run(struct runs_job *t)
 {
     writer_str(&t->body.w, "]}");
     drop_nodes(t);
-    point_at_run(t, t->is_single ? NULL : rendezvous_next(t->run));
+    runs_job_point_at(t, t->is_single ? NULL : rendezvous_next(t->run));
     t->any = true;
     t->phase = RUNS_RUN;
 }
@@ -180,7 +180,7 @@ static void write_next_missing(struct runs_job *t)
         explain_role(torch_state_find(&t->state, node)) != NULL)
         return;
     write_comma(t);
-    write_node(&t->body.w, &t->last_completed, node, NULL);
+    write_run_node(&t->body.w, &t->last_completed, node, NULL);
 }
 
 /* --- Slices. --- */
@@ -224,7 +224,7 @@ static void runs_job_free(struct http_job *job)
     struct runs_job *j = (struct runs_job *)(void *)job;
 
     drop_nodes(j);
-    point_at_run(j, NULL);
+    runs_job_point_at(j, NULL);
     reply_body_drop(&j->body);
     account_free(ACCOUNT_ANSWERS, j, sizeof *j);
 }
@@ -249,14 +249,14 @@ static void runs_job_begin(struct runs_job *t, const struct engine_space *space,
     *t = (struct runs_job){.job = {.run = runs_job_run, .free = runs_job_free, .no_use = true},
                            .is_single = run != NULL};
     reply_body_begin(&t->body);
-    point_at_run(t, run != NULL ? run : rendezvous_first(space));
+    runs_job_point_at(t, run != NULL ? run : rendezvous_first(space));
     if (run == NULL)
         writer_str(&t->body.w, "{\"runs\":[");
 }
 
 /* `run` NULL: all of them. */
-static void show_runs(const struct http_request *r, const struct engine_space *space,
-                      const struct run *run)
+static void reply_runs(const struct http_request *r, const struct engine_space *space,
+                       const struct run *run)
 {
     struct runs_job *j = account_request(ACCOUNT_ANSWERS, ACCOUNT_SMALL, sizeof *j);
 
@@ -271,15 +271,15 @@ static void show_runs(const struct http_request *r, const struct engine_space *s
         runs_job_free(&j->job);
 }
 
-static void show_run(const struct http_request *r, const struct engine_space *space,
-                     struct slice id)
+static void reply_run(const struct http_request *r, const struct engine_space *space,
+                      struct slice id)
 {
     const struct run *run = rendezvous_find(space, id);
 
     if (run == NULL)
         REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such run: "), id);
     else
-        show_runs(r, space, run);
+        reply_runs(r, space, run);
 }
 
 static void reply_forget(const struct http_request *r, struct engine_space *space, struct slice id)
@@ -312,13 +312,13 @@ void admin_runs_handle(const struct http_request *r, struct engine_space *space,
     if (space == NULL)
         REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such space: "), name);
     else if (rest.len == 0 && reads)
-        show_runs(r, space, NULL);
+        reply_runs(r, space, NULL);
     else if (rest.len == 0)
         reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
     else if (r->head->method == HTTP_DELETE)
         reply_forget(r, space, slice_from(rest, 1));
     else if (reads)
-        show_run(r, space, slice_from(rest, 1));
+        reply_run(r, space, slice_from(rest, 1));
     else
         reply_not_allowed(r, "GET,HEAD,DELETE", HTTP_ETCD_NONE);
 }

@@ -32,7 +32,7 @@ static enum http_job_state status_job_run(struct http_job *job, const struct htt
     return HTTP_JOB_DONE;
 }
 
-static void show_status(const struct http_request *r, const struct status_scope *scope)
+static void start_status_job(const struct http_request *r, const struct status_scope *scope)
 {
     struct status_job *j = account_request(ACCOUNT_ANSWERS, ACCOUNT_SMALL, sizeof *j);
 
@@ -75,7 +75,7 @@ static void reply_status(const struct http_request *r, const struct engine_space
     else if (streamed)
         status_feed_join(r, &scope);
     else
-        show_status(r, &scope);
+        start_status_job(r, &scope);
 }
 
 void admin_status_handle(const struct http_request *r)

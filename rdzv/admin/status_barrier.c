@@ -17,7 +17,7 @@
 
 #define KEY_MAX 1024 /* bytes of a key that is made here */
 
-static bool ends_with(struct slice key, const char *end)
+static bool key_ends_with(struct slice key, const char *end)
 {
     size_t len = strlen(end);
 
@@ -27,7 +27,7 @@ static bool ends_with(struct slice key, const char *end)
 /* Where the rank begins, of a key of an agent's exchange. 0: it is none. */
 static size_t rank_at(struct slice key)
 {
-    size_t end = ends_with(key, FINISHED) ? key.len - strlen(FINISHED) : key.len, at = end;
+    size_t end = key_ends_with(key, FINISHED) ? key.len - strlen(FINISHED) : key.len, at = end;
 
     while (at > 0 && key.ptr[at - 1] >= '0' && key.ptr[at - 1] <= '9')
         at--;
@@ -58,11 +58,11 @@ static bool is_same_exchange(struct slice a, struct slice b)
     size_t at = rank_at(a);
 
     return at > 0 && at == rank_at(b) && memcmp(a.ptr, b.ptr, at) == 0 &&
-           ends_with(a, FINISHED) == ends_with(b, FINISHED);
+           key_ends_with(a, FINISHED) == key_ends_with(b, FINISHED);
 }
 
-static void add(struct barrier_list *list, const struct keymap *map, const struct entry *at,
-                int64_t size)
+static void barrier_list_add(struct barrier_list *list, const struct keymap *map,
+                             const struct entry *at, int64_t size)
 {
     bool exchange = is_exchange(list, map, at->node.key);
 
@@ -84,9 +84,9 @@ void barrier_list_note(struct barrier_list *list, const struct keymap *map,
 
         if (at == NULL)
             continue;
-        if (waiter->barrier || ends_with(at->node.key, LAST_MEMBER) ||
-            ends_with(at->node.key, LAST_WORKER) || is_exchange(list, map, at->node.key))
-            add(list, map, at, waiter->size);
+        if (waiter->barrier || key_ends_with(at->node.key, LAST_MEMBER) ||
+            key_ends_with(at->node.key, LAST_WORKER) || is_exchange(list, map, at->node.key))
+            barrier_list_add(list, map, at, waiter->size);
         return; /* all keys of one WAIT of torch are of one kind */
     }
 }
@@ -153,7 +153,7 @@ static uint64_t find_ranks(const struct barrier_list *list, const struct barrier
         if (!node->participant)
             continue;
         len = snprintf(text, sizeof text, "%.*s%lld%s", (int)rank_at(key), (const char *)key.ptr,
-                       (long long)node->rank, ends_with(key, FINISHED) ? FINISHED : "");
+                       (long long)node->rank, key_ends_with(key, FINISHED) ? FINISHED : "");
         if (keymap_get(b->map, (struct slice){(const uint8_t *)text, (size_t)len}) != NULL)
             continue;
         found++;
@@ -162,8 +162,8 @@ static uint64_t find_ranks(const struct barrier_list *list, const struct barrier
     return found;
 }
 
-static void find_nodes(const struct barrier_list *list, const struct barrier *b, uint64_t short_of,
-                       struct absent *out)
+static void find_absent_nodes(const struct barrier_list *list, const struct barrier *b,
+                              uint64_t short_of, struct absent *out)
 {
     out->node_count = status_workers_absent(list->run, &list->space->store->keys, b->at, short_of,
                                             out->nodes, ABSENT_LISTED);
@@ -177,9 +177,9 @@ static void name_counter(struct slice key, char text[KEY_MAX + 32], size_t *len)
     size_t front = key.len;
     const char *end = "";
 
-    if (ends_with(key, LAST_WORKER)) {
+    if (key_ends_with(key, LAST_WORKER)) {
         front -= strlen(LAST_WORKER);
-    } else if (ends_with(key, LAST_MEMBER)) {
+    } else if (key_ends_with(key, LAST_MEMBER)) {
         front -= strlen(LAST_MEMBER);
         end = NUM_MEMBERS;
     }
@@ -188,7 +188,7 @@ static void name_counter(struct slice key, char text[KEY_MAX + 32], size_t *len)
     *len = front + strlen(end);
 }
 
-static void write_absent(struct writer *w, const struct absent *a)
+static void write_absent_ranks(struct writer *w, const struct absent *a)
 {
     if (a->rank_count > 0) {
         json_name(w, "absent");
@@ -219,11 +219,11 @@ static void write_exchange(struct writer *w, const struct barrier_list *list,
     json_string(w, (struct slice){key.ptr, rank_at(key)});
     json_member_u64(w, "arrived", size - missing);
     json_member_u64(w, "size", size);
-    write_absent(w, &absent);
+    write_absent_ranks(w, &absent);
 }
 
 /* 0: not known. */
-static uint64_t size_of(const struct barrier_list *list, const struct barrier *b)
+static uint64_t barrier_size(const struct barrier_list *list, const struct barrier *b)
 {
     if (b->size > 0)
         return (uint64_t)b->size;
@@ -237,7 +237,7 @@ static uint64_t size_of(const struct barrier_list *list, const struct barrier *b
 static void write_counted(struct writer *w, const struct barrier_list *list,
                           const struct barrier *b)
 {
-    uint64_t size = size_of(list, b), arrived = 0;
+    uint64_t size = barrier_size(list, b), arrived = 0;
     struct absent absent = {0};
     char text[KEY_MAX + 32];
     struct slice counter = {(const uint8_t *)text, 0};
@@ -255,8 +255,8 @@ static void write_counted(struct writer *w, const struct barrier_list *list,
     if (is_agents(list, b->map, b->at->node.key))
         find_agents(list->run, b->at, size - arrived, &absent);
     else if (list->run != NULL && b->map != &list->space->store->keys)
-        find_nodes(list, b, size - arrived, &absent);
-    write_absent(w, &absent);
+        find_absent_nodes(list, b, size - arrived, &absent);
+    write_absent_ranks(w, &absent);
 }
 
 void barrier_list_write(struct writer *w, const struct barrier_list *list)

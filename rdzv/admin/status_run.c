@@ -25,8 +25,8 @@ static void write_peer(struct writer *w, const struct run_facts *f, const struct
         json_member_str(w, "peer", peer);
 }
 
-static void write_node(struct writer *w, const struct run_facts *f, const struct torch_node *node,
-                       const struct status_form *form)
+static void write_status_node(struct writer *w, const struct run_facts *f,
+                              const struct torch_node *node, const struct status_form *form)
 {
     const struct node_facts known = f->look(f, node);
 
@@ -80,7 +80,7 @@ static uint64_t write_nodes(struct writer *w, const struct run_facts *f, uint64_
             continue;
         if (listed++ > 0)
             writer_u8(w, ',');
-        write_node(w, f, node, form);
+        write_status_node(w, f, node, form);
     }
     writer_u8(w, ']');
     if (!all) {
@@ -90,8 +90,8 @@ static uint64_t write_nodes(struct writer *w, const struct run_facts *f, uint64_
     return listed;
 }
 
-static void write_absent(struct writer *w, const struct run_facts *f, const char *name,
-                         const struct missing_node *nodes, size_t count)
+static void write_missing_nodes(struct writer *w, const struct run_facts *f, const char *name,
+                                const struct missing_node *nodes, size_t count)
 {
     json_name(w, name);
     writer_u8(w, '[');
@@ -132,7 +132,7 @@ static void write_round(struct writer *w, const struct history_round *r)
     writer_u8(w, '}');
 }
 
-static void write_rounds(struct writer *w, const struct history *h, size_t max)
+static void write_history(struct writer *w, const struct history *h, size_t max)
 {
     json_name(w, "rounds");
     writer_u8(w, '[');
@@ -214,12 +214,12 @@ uint64_t status_run_write(struct writer *w, const struct run_facts *f,
         json_member_u64(w, "agents_waiting", f->agents_waiting);
     }
     listed = write_nodes(w, f, survey.nodes, form);
-    write_absent(w, f, "missing", survey.missing, survey.missing_listed);
+    write_missing_nodes(w, f, "missing", survey.missing, survey.missing_listed);
     json_member_u64(w, "missing_count", survey.missing_count);
-    write_absent(w, f, "gone", survey.gone, survey.gone_listed);
+    write_missing_nodes(w, f, "gone", survey.gone, survey.gone_listed);
     json_member_u64(w, "gone_count", survey.gone_count);
     write_hints(w, f, &survey);
     json_member_known(w, "known_since", f->history->known_us);
-    write_rounds(w, f->history, form->rounds);
+    write_history(w, f->history, form->rounds);
     return listed;
 }

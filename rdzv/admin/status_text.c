@@ -49,7 +49,7 @@ void status_write_counters(struct writer *w, const struct engine_space *space)
     json_member_u64(w, "waiters", use.waiters);
 }
 
-static void begin_space(struct status_text *t)
+static void write_space_head(struct status_text *t)
 {
     const struct engine_space *space = t->walk.space;
     struct writer *w = &t->body.w;
@@ -64,7 +64,7 @@ static void begin_space(struct status_text *t)
     t->runs_left_out = 0;
 }
 
-static void end_space(struct status_text *t)
+static void write_space_end(struct status_text *t)
 {
     struct writer *w = &t->body.w;
 
@@ -117,7 +117,7 @@ static void begin_run(struct status_text *t, const struct run_facts *facts)
     t->nodes_left -= (size_t)listed;
 }
 
-static void write_run(struct status_text *t)
+static void write_c10d_run(struct status_text *t)
 {
     const struct run *run = t->walk.run;
     struct writer *w = &t->body.w;
@@ -152,16 +152,16 @@ static void write_place(void *arg)
 
     switch (t->walk.at) {
     case WALK_SPACE:
-        begin_space(t);
+        write_space_head(t);
         break;
     case WALK_RUN:
-        write_run(t);
+        write_c10d_run(t);
         break;
     case WALK_ETCD_RUN:
         write_etcd_run(t);
         break;
     case WALK_SPACE_END:
-        end_space(t);
+        write_space_end(t);
         break;
     case WALK_DONE:
         break;

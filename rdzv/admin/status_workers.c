@@ -20,8 +20,8 @@ static int64_t whole(const cJSON *item)
 }
 
 /* What a key of the round that the worker store is for says; cJSON_Delete() ends it. */
-static cJSON *read_key(const struct run *run, const struct keymap *keys, const char *name,
-                       int64_t rank)
+static cJSON *read_round_key(const struct run *run, const struct keymap *keys, const char *name,
+                             int64_t rank)
 {
     uint8_t key[TEXT_MAX + RUN_KEY_ROOM];
     struct slice value;
@@ -40,7 +40,7 @@ static cJSON *read_key(const struct run *run, const struct keymap *keys, const c
 
 uint64_t status_workers_count(const struct run *run, const struct keymap *keys)
 {
-    cJSON *ranks = read_key(run, keys, "assigned_ranks", 0);
+    cJSON *ranks = read_round_key(run, keys, "assigned_ranks", 0);
     int64_t count = whole(cJSON_GetArrayItem(ranks, 1));
 
     cJSON_Delete(ranks);
@@ -64,7 +64,7 @@ static bool is_one_host(const struct conn *a, const struct conn *b)
     return strcmp(via_a, via_b) == 0;
 }
 
-static struct place *find_place(struct place *places, size_t count, const struct conn *c)
+static struct place *place_of_host(struct place *places, size_t count, const struct conn *c)
 {
     for (size_t i = 0; i < count; i++) {
         if (is_one_host(places[i].agent, c))
@@ -75,7 +75,8 @@ static struct place *find_place(struct place *places, size_t count, const struct
 
 /* The nodes of the round, each on a host of its own, and how many workers it runs. 0: they are too
  * many, or that is not known of one. */
-static size_t find_places(const struct run *run, const struct keymap *keys, struct place *places)
+static size_t find_node_places(const struct run *run, const struct keymap *keys,
+                               struct place *places)
 {
     const struct torch_state *round = &run->view.last_completed;
     size_t count = 0;
@@ -87,9 +88,9 @@ static size_t find_places(const struct run *run, const struct keymap *keys, stru
 
         if (!node->participant)
             continue;
-        if (c == NULL || count == NODES_COMPARED || find_place(places, count, c) != NULL)
+        if (c == NULL || count == NODES_COMPARED || place_of_host(places, count, c) != NULL)
             return 0;
-        role = read_key(run, keys, "role_info", node->rank);
+        role = read_round_key(run, keys, "role_info", node->rank);
         places[count] = (struct place){
             .node = node,
             .agent = c,
@@ -102,7 +103,7 @@ static size_t find_places(const struct run *run, const struct keymap *keys, stru
 }
 
 /* False: one comes from elsewhere, or they are too many. */
-static bool count_waiting(struct place *places, size_t count, const struct entry *at)
+static bool count_waiting_workers(struct place *places, size_t count, const struct entry *at)
 {
     const struct wait_link *link;
     size_t looked = 0;
@@ -112,7 +113,7 @@ static bool count_waiting(struct place *places, size_t count, const struct entry
 
         if (link->waiter->wake.kind != WAKE_WAITER || ++looked > WORKERS_COMPARED)
             return false;
-        p = find_place(places, count, link->waiter->wake.owner);
+        p = place_of_host(places, count, link->waiter->wake.owner);
         if (p == NULL)
             return false;
         p->waiting++;
@@ -125,11 +126,11 @@ size_t status_workers_absent(const struct run *run, const struct keymap *keys,
                              size_t max)
 {
     struct place places[NODES_COMPARED];
-    size_t count = find_places(run, keys, places), found = 0;
+    size_t count = find_node_places(run, keys, places), found = 0;
     int64_t missing = 0;
 
     if (run->view.last_completed.round != run->view.record.round ||
-        !count_waiting(places, count, at))
+        !count_waiting_workers(places, count, at))
         return 0;
     for (size_t i = 0; i < count; i++) {
         missing += places[i].workers - places[i].waiting;

@@ -1,6 +1,6 @@
 /* What rdzvctl makes of a status: the missing first, on one screen, of 3 nodes and of 512; and JSON
  * as YAML. The answers are as /rdzv/v1/status gives them. */
-#include "client/ctl/status_text.h"
+#include "client/ctl/print.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,9 +8,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#include "client/ctl/print.h"
-#include "client/ctl/text.h"
 
 #define NOW "2026-11-20T20:58:18.000000Z"
 

@@ -1,6 +1,6 @@
 /* The texts of rdzvctl: what others chose does nothing to a terminal, names go together, tables
  * line up, times and durations are read. */
-#include "client/ctl/text.h"
+#include "client/ctl/print.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include "client/ctl/commands.h"
-#include "client/ctl/print.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
