@@ -117,29 +117,27 @@ static bool take_server(struct parse *p, const char *given)
 static bool take_option(struct parse *p, enum ctl_option_id id, const char *value)
 {
     struct ctl *ctl = p->ctl;
+    const char **const texts[OPTION_COUNT_OF_ALL] = {
+        [OPTION_SPACE] = &ctl->space,        [OPTION_TOKEN_FILE] = &ctl->token_file,
+        [OPTION_CACERT] = &ctl->tls_with.ca, [OPTION_CERT] = &ctl->tls_with.cert,
+        [OPTION_KEY] = &ctl->tls_with.key,   [OPTION_TLS_SERVER_NAME] = &ctl->tls_with.name,
+    };
+    bool *const flags[OPTION_COUNT_OF_ALL] = {
+        [OPTION_HELP] = &p->help,     [OPTION_VERSION] = &p->version, [OPTION_WATCH] = &ctl->watch,
+        [OPTION_WAIT] = &ctl->wait,   [OPTION_RAW] = &ctl->raw,       [OPTION_YES] = &ctl->yes,
+        [OPTION_READY] = &ctl->ready, [OPTION_MAN] = &ctl->man,
+    };
 
     p->given |= 1u << id;
+    if (texts[id] != NULL)
+        *texts[id] = value;
+    if (flags[id] != NULL)
+        *flags[id] = true;
     switch (id) {
     case OPTION_SERVER:
         return take_server(p, value);
     case OPTION_SPACE:
-        ctl->space = value;
         return value[0] != '\0' || wrong(p, "--space needs a name");
-    case OPTION_TOKEN_FILE:
-        ctl->token_file = value;
-        return true;
-    case OPTION_CACERT:
-        ctl->tls_with.ca = value;
-        return true;
-    case OPTION_CERT:
-        ctl->tls_with.cert = value;
-        return true;
-    case OPTION_KEY:
-        ctl->tls_with.key = value;
-        return true;
-    case OPTION_TLS_SERVER_NAME:
-        ctl->tls_with.name = value;
-        return true;
     case OPTION_OUTPUT:
         return take_output(p, value);
     case OPTION_TIMEOUT:
@@ -148,26 +146,9 @@ static bool take_option(struct parse *p, enum ctl_option_id id, const char *valu
         return take_duration(p, "interval", value, &ctl->interval_ms);
     case OPTION_COUNT:
         return take_count(p, value);
-    case OPTION_HELP:
-        return p->help = true;
-    case OPTION_VERSION:
-        return p->version = true;
-    case OPTION_WATCH:
-        return ctl->watch = true;
-    case OPTION_WAIT:
-        return ctl->wait = true;
-    case OPTION_RAW:
-        return ctl->raw = true;
-    case OPTION_YES:
-        return ctl->yes = true;
-    case OPTION_READY:
-        return ctl->ready = true;
-    case OPTION_MAN:
-        return ctl->man = true;
-    case OPTION_COUNT_OF_ALL:
-        break;
+    default:
+        return true;
     }
-    return false;
 }
 
 /* NULL: there is none. */

@@ -1,15 +1,46 @@
-/* Members of JSON objects, each behind another: ,"name":value. */
+/* JSON objects and lists, piece by piece. A comma comes before each piece that follows another, as
+ * the last byte that was written tells. */
 #pragma once
 
 #include <stdio.h>
 
 #include "proto/json.h"
 
+static inline void json_comma(struct writer *w)
+{
+    uint8_t last = w->len > 0 && w->len <= w->cap ? w->ptr[w->len - 1] : '{';
+
+    if (last != '{' && last != '[' && last != ':')
+        writer_u8(w, ',');
+}
+
+/* Opens an object or a list: `bracket` is '{' or '['. Its writer closes it. */
+static inline void json_open(struct writer *w, char bracket)
+{
+    json_comma(w);
+    writer_u8(w, (uint8_t)bracket);
+}
+
 static inline void json_name(struct writer *w, const char *name)
 {
-    writer_str(w, ",\"");
+    json_comma(w);
+    writer_u8(w, '"');
     writer_str(w, name);
     writer_str(w, "\":");
+}
+
+/* A member that is a list, which its writer closes. */
+static inline void json_list(struct writer *w, const char *name)
+{
+    json_name(w, name);
+    writer_u8(w, '[');
+}
+
+/* An item of a list. */
+static inline void json_item(struct writer *w, struct slice text)
+{
+    json_comma(w);
+    json_string(w, text);
 }
 
 static inline void json_member(struct writer *w, const char *name, struct slice text)

@@ -48,14 +48,13 @@ static void write_etcd_tree(FILE *out, const struct tree *t)
 /* The space is the database: what it keeps, of c10d too, is what --space-limit is about. */
 static void write_etcd_database(FILE *out, const struct http_request *r)
 {
+    static const char *const names[] = {"etcd_debugging_mvcc_db_total_size_in_bytes",
+                                        "etcd_mvcc_db_total_size_in_bytes",
+                                        "etcd_mvcc_db_total_size_in_use_in_bytes"};
     uint64_t bytes = space_usage(r->space->store).bytes;
 
-    metric_gauge(out, "etcd_debugging_mvcc_db_total_size_in_bytes",
-                 "Total size of the space in bytes.", bytes);
-    metric_gauge(out, "etcd_mvcc_db_total_size_in_bytes", "Total size of the space in bytes.",
-                 bytes);
-    metric_gauge(out, "etcd_mvcc_db_total_size_in_use_in_bytes",
-                 "Total size of the space in bytes.", bytes);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        metric_gauge(out, names[i], "Total size of the space in bytes.", bytes);
     metric_gauge(out, "etcd_server_quota_backend_bytes",
                  "What a space may keep, see --space-limit; 0: there is no limit.",
                  r->http->config->limits.space_bytes_max);
@@ -137,8 +136,8 @@ static void write_journal_files(FILE *out, const struct data_dir *data)
                    s->snapshots);
     metric_head(out, "rdzvd_journal_sync_seconds", "histogram", "How long syncs took.");
     metric_durations(out, "rdzvd_journal_sync_seconds", "", &disk.syncs, SYNC_FIRST_NS);
-    metric_head(out, "rdzvd_journal_slowest_sync_seconds", "gauge", "The longest of them.");
-    fprintf(out, "rdzvd_journal_slowest_sync_seconds %.6f\n", (double)s->slowest_sync_ns / 1e9);
+    metric_seconds(out, "rdzvd_journal_slowest_sync_seconds", "gauge", "The longest of them.", 6,
+                   s->slowest_sync_ns);
     metric_gauge(out, "rdzvd_journal_uncovered_bytes", "Bytes that a start would replay.",
                  s->bytes_behind);
     metric_gauge(out, "rdzvd_journal_unsynced_bytes", "Bytes that no sync has covered yet.",
@@ -162,9 +161,8 @@ static void write_journal_etcd(FILE *out, const struct engine *e)
                    "Transactions that were sent once more, since no answer came.", s->repeats);
     metric_counter(out, "rdzvd_journal_failures_total", "Writes and syncs that failed, each try.",
                    s->failures);
-    metric_head(out, "rdzvd_journal_slowest_commit_seconds", "gauge",
-                "The longest that one has taken, all tries together.");
-    fprintf(out, "rdzvd_journal_slowest_commit_seconds %.6f\n", (double)s->slowest_ns / 1e9);
+    metric_seconds(out, "rdzvd_journal_slowest_commit_seconds", "gauge",
+                   "The longest that one has taken, all tries together.", 6, s->slowest_ns);
     metric_gauge(out, "rdzvd_journal_refuses_changes",
                  "1 while no change is taken; /readyz says why.", engine_refuses(e) != NULL);
     metric_gauge(out, "rdzvd_journal_index", "The newest entry of the log that is known here.",
@@ -233,9 +231,9 @@ static void write_relay(FILE *out, const struct relay_sums *r)
                  "1 while the relay has a link to its store, a replica one for each space.",
                  r->linked);
     metric_counter(out, "rdzvd_relay_reconnects_total", "Links but the first.", r->reconnects);
-    metric_head(out, "rdzvd_relay_away_seconds_total", "counter",
-                "How long the store was away, in all, since it was there for the first time.");
-    fprintf(out, "rdzvd_relay_away_seconds_total %.6f\n", (double)r->away_ns / 1e9);
+    metric_seconds(out, "rdzvd_relay_away_seconds_total", "counter",
+                   "How long the store was away, in all, since it was there for the first time.", 6,
+                   r->away_ns);
     metric_gauge(
         out, "rdzvd_relay_clients",
         "c10d clients of the relay, and those that have gone while the store has to be told.",
@@ -244,10 +242,11 @@ static void write_relay(FILE *out, const struct relay_sums *r)
                  "Requests that the store has not confirmed, with open waits.", r->pending_count);
     metric_gauge(out, "rdzvd_relay_unconfirmed_bytes", "Bytes of those, without open waits.",
                  r->pending_bytes);
-    metric_head(out, "rdzvd_relay_lag_seconds", "gauge",
-                "Age of the oldest request that the store should have confirmed by now: of waits, "
-                "those that it has not got, since the link was lost.");
-    fprintf(out, "rdzvd_relay_lag_seconds %.6f\n", (double)r->lag_ns / 1e9);
+    metric_seconds(
+        out, "rdzvd_relay_lag_seconds", "gauge",
+        "Age of the oldest request that the store should have confirmed by now: of waits, "
+        "those that it has not got, since the link was lost.",
+        6, r->lag_ns);
     metric_counter(out, "rdzvd_relay_requests_resumed_total",
                    "Requests that were sent again over a new link.", r->relay.resumed);
     metric_head(

@@ -28,6 +28,13 @@ static inline void metric_gauge(FILE *out, const char *name, const char *help, u
     fprintf(out, "%s %" PRIu64 "\n", name, value);
 }
 
+static inline void metric_seconds(FILE *out, const char *name, const char *type, const char *help,
+                                  int digits, uint64_t ns)
+{
+    metric_head(out, name, type, help);
+    fprintf(out, "%s %.*f\n", name, digits, (double)ns / 1e9);
+}
+
 /* The value of a label, without its quotes. */
 void metric_label(FILE *out, struct slice value);
 
@@ -75,9 +82,11 @@ enum space_gauge {
     SPACE_GAUGES,
 };
 
+enum run_figure { RUN_PARTICIPANTS, RUN_WAITING, RUN_MISSING, RUN_SILENT, RUN_FIGURES };
+
 /* Of a run; or of several: sums, and the longest of those in each state. */
 struct run_figures {
-    uint64_t participants, waiting, missing, silent;
+    uint64_t nodes[RUN_FIGURES];
     double state_s[RUN_STATES];
 };
 

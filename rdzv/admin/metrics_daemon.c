@@ -123,10 +123,8 @@ static void write_iterations(FILE *out, const struct stats *stats)
     count += stats->iterations[ITERATION_BOUNDS];
     fprintf(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum %.9f\n%s_count %" PRIu64 "\n", name,
             count, name, (double)stats->iterations_ns / 1e9, name, count);
-    metric_head(out, "rdzvd_loop_iteration_longest_seconds", "gauge",
-                "The longest one since the start.");
-    fprintf(out, "rdzvd_loop_iteration_longest_seconds %.9f\n",
-            (double)stats->longest_iteration_ns / 1e9);
+    metric_seconds(out, "rdzvd_loop_iteration_longest_seconds", "gauge",
+                   "The longest one since the start.", 9, stats->longest_iteration_ns);
 }
 
 /* --- TLS. --- */
@@ -346,6 +344,6 @@ void metrics_write_process(FILE *out, const struct engine *e)
     if (count_descriptors(engine_now_ms(e), &open))
         metric_gauge(out, "process_open_fds", "Number of open file descriptors.", open);
     write_memory(out);
-    metric_head(out, "process_start_time_seconds", "gauge", "Start time since 1970 in seconds.");
-    fprintf(out, "process_start_time_seconds %.3f\n", (double)e->started_ns / 1e9);
+    metric_seconds(out, "process_start_time_seconds", "gauge", "Start time since 1970 in seconds.",
+                   3, (uint64_t)e->started_ns);
 }

@@ -139,10 +139,12 @@ static struct run_figures figures_of(const struct run_facts *f, enum run_state s
     struct run_figures figures;
 
     run_status_survey(f, &survey);
-    figures = (struct run_figures){.participants = survey.participants,
-                                   .waiting = survey.waiting + f->agents_waiting,
-                                   .missing = survey.missing_count,
-                                   .silent = survey.silent};
+    figures = (struct run_figures){.nodes = {
+                                       [RUN_PARTICIPANTS] = survey.participants,
+                                       [RUN_WAITING] = survey.waiting + f->agents_waiting,
+                                       [RUN_MISSING] = survey.missing_count,
+                                       [RUN_SILENT] = survey.silent,
+                                   }};
     if (since_us != 0 && since_us < f->now_us)
         figures.state_s[state] = (double)(f->now_us - since_us) / 1e6;
     return figures;
@@ -151,10 +153,8 @@ static struct run_figures figures_of(const struct run_facts *f, enum run_state s
 static void add_run_to_others(struct space_figures *s, const struct run_figures *f)
 {
     s->other_runs++;
-    s->others.participants += f->participants;
-    s->others.waiting += f->waiting;
-    s->others.missing += f->missing;
-    s->others.silent += f->silent;
+    for (int i = 0; i < RUN_FIGURES; i++)
+        s->others.nodes[i] += f->nodes[i];
     for (int i = 0; i < RUN_STATES; i++) {
         if (f->state_s[i] > s->others.state_s[i])
             s->others.state_s[i] = f->state_s[i];
@@ -310,40 +310,20 @@ static void write_rounds(FILE *out, const struct metric_spaces *m)
     }
 }
 
-static uint64_t participants(const struct run_figures *f)
-{
-    return f->participants;
-}
-
-static uint64_t waiting(const struct run_figures *f)
-{
-    return f->waiting;
-}
-
-static uint64_t missing(const struct run_figures *f)
-{
-    return f->missing;
-}
-
-static uint64_t silent(const struct run_figures *f)
-{
-    return f->silent;
-}
-
 static void write_run_figure(FILE *out, const struct metric_spaces *m, const char *name,
-                             const char *help, uint64_t (*figure)(const struct run_figures *))
+                             const char *help, enum run_figure which)
 {
     const struct space_figures *s;
 
     metric_head(out, name, "gauge", help);
     for (size_t i = 0; i < m->run_count; i++) {
         write_labels(out, name, &m->runs[i]);
-        fprintf(out, "} %" PRIu64 "\n", figure(&m->runs[i].figures));
+        fprintf(out, "} %" PRIu64 "\n", m->runs[i].figures.nodes[which]);
     }
     for (size_t i = 0; (s = space_at(m, i)) != NULL; i++) {
         if (s->other_runs != 0)
             fprintf(out, "%s{space=\"%s\",backend=\"\",run=\"\"} %" PRIu64 "\n", name,
-                    space_label(s->space), figure(&s->others));
+                    space_label(s->space), s->others.nodes[which]);
     }
 }
 
@@ -372,13 +352,14 @@ void metric_spaces_write(FILE *out, const struct metric_spaces *m)
     write_run_counts(out, m);
     write_rounds(out, m);
     write_run_figure(out, m, "rdzvd_run_participants", "Nodes of the round of a run.",
-                     participants);
+                     RUN_PARTICIPANTS);
     write_run_figure(out, m, "rdzvd_run_waiting_nodes",
                      "Nodes that wait for the next round, or until a closed run is forgotten.",
-                     waiting);
+                     RUN_WAITING);
     write_run_figure(out, m, "rdzvd_run_missing_nodes",
-                     "Nodes that a run lacks: lost ones, or so many as it is short of.", missing);
+                     "Nodes that a run lacks: lost ones, or so many as it is short of.",
+                     RUN_MISSING);
     write_run_figure(out, m, "rdzvd_run_silent_nodes",
-                     "Nodes of a run whose last heartbeat is older than 15 s.", silent);
+                     "Nodes of a run whose last heartbeat is older than 15 s.", RUN_SILENT);
     write_times(out, m);
 }

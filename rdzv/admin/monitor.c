@@ -197,13 +197,12 @@ static struct blob *make_event(const struct monitor *m)
     struct blob *event = NULL;
 
     reply_body_begin(&body);
-    writer_str(&body.w, "{\"now\":");
-    json_time_us(&body.w, engine_wall_ns(m->stream.net->engine) / 1000);
+    json_open(&body.w, '{');
+    json_member_time(&body.w, "now", engine_wall_ns(m->stream.net->engine) / 1000);
     json_member_u64(&body.w, "c10d_requests", stats_c10d_requests(stats) - m->c10d_requests);
     json_member_u64(&body.w, "http_requests", stats->http_requests - m->http_requests);
     json_member_u64(&body.w, "shown", m->shown);
-    json_name(&body.w, "requests");
-    writer_u8(&body.w, '[');
+    json_list(&body.w, "requests");
     writer_slice(&body.w, (struct slice){m->text, m->len});
     writer_str(&body.w, "]}");
     if (reply_body_is_whole(&body))

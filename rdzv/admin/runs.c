@@ -19,7 +19,6 @@ struct runs_job {
     struct torch_state state, last_completed; /* copies of its own */
     bool has_completed;
     size_t next; /* of the nodes of one of them */
-    bool any;    /* a run, or a node of the list that is written, is there */
     bool no_memory;
     struct reply_body body;
 };
@@ -31,8 +30,8 @@ static void write_run_node(struct writer *w, const struct torch_state *state,
 {
     char peer[CONN_PEER_MAX];
 
-    writer_str(w, "{\"addr\":");
-    json_string(w, node->addr);
+    json_open(w, '{');
+    json_member(w, "addr", node->addr);
     json_member_i64(w, "pid", node->pid);
     json_member_i64(w, "local_id", node->local_id);
     json_member_str(w, "role", run_status_role(node));
@@ -67,8 +66,8 @@ static void write_run_head(struct writer *w, const struct run *run)
 {
     const struct torch_state *state = &run->view.state;
 
-    writer_str(w, "{\"id\":");
-    json_string(w, run->view.id);
+    json_open(w, '{');
+    json_member(w, "id", run->view.id);
     json_member_str(w, "state",
                     !run->view.is_state ? "empty"
                     : run->failed       ? "failed"
@@ -103,19 +102,11 @@ static bool copy_nodes(struct runs_job *t)
     return t->has_completed == view->has_completed;
 }
 
-static void write_comma(struct runs_job *t)
-{
-    if (t->any)
-        writer_u8(&t->body.w, ',');
-    t->any = true;
-}
-
 static void begin_nodes(struct runs_job *t, const char *name, enum runs_phase phase)
 {
-    writer_str(&t->body.w, name);
+    json_list(&t->body.w, name);
     t->phase = phase;
     t->next = 0;
-    t->any = false;
 }
 
 static void runs_job_point_at(struct runs_job *t, const struct run *run)
@@ -136,9 +127,8 @@ static void write_next_run(struct runs_job *t)
         t->no_memory = true;
         t->phase = RUNS_WRITTEN;
     } else {
-        write_comma(t);
         write_run_head(&t->body.w, t->run);
-        begin_nodes(t, ",\"nodes\":[", RUNS_NODES);
+        begin_nodes(t, "nodes", RUNS_NODES);
     }
 }
 
@@ -147,13 +137,13 @@ static void write_next_node(struct runs_job *t)
     const struct torch_node *node;
 
     if (t->next == t->state.count) {
-        begin_nodes(t, "],\"missing\":[", RUNS_MISSING);
+        writer_u8(&t->body.w, ']');
+        begin_nodes(t, "missing", RUNS_MISSING);
         return;
     }
     node = &t->state.nodes[t->next++];
     if (loss_is_mark(node))
         return;
-    write_comma(t);
     write_run_node(&t->body.w, &t->state, node, rendezvous_conn_of(t->run, node));
 }
 
@@ -162,7 +152,6 @@ static void end_run(struct runs_job *t)
     writer_str(&t->body.w, "]}");
     drop_nodes(t);
     runs_job_point_at(t, t->is_single ? NULL : rendezvous_next(t->run));
-    t->any = true;
     t->phase = RUNS_RUN;
 }
 
@@ -179,7 +168,6 @@ static void write_next_missing(struct runs_job *t)
     if (!node->participant || run_agent_of(t->run, node) != NULL ||
         explain_role(torch_state_find(&t->state, node)) != NULL)
         return;
-    write_comma(t);
     write_run_node(&t->body.w, &t->last_completed, node, NULL);
 }
 
@@ -297,8 +285,8 @@ static void reply_forget(const struct http_request *r, struct engine_space *spac
     }
     removed = rendezvous_forget(run);
     reply_body_begin(&body);
-    writer_str(&body.w, "{\"run\":");
-    json_string(&body.w, id);
+    json_open(&body.w, '{');
+    json_member(&body.w, "run", id);
     json_member_u64(&body.w, "removed", removed);
     writer_str(&body.w, "}\n");
     reply_body_send(r, &ok, &body);

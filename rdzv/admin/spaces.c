@@ -10,8 +10,8 @@ static void write_space_row(struct writer *w, const struct engine_space *entry)
     const struct space *space = entry->store;
     const struct space_usage use = space_usage(space);
 
-    writer_str(w, "{\"name\":");
-    json_string(w, slice_str(space->name));
+    json_open(w, '{');
+    json_member_str(w, "name", space->name);
     json_member_u64(w, "keys", use.keys);
     json_member_u64(w, "bytes", use.bytes);
     json_member_u64(w, "queues", use.queues);
@@ -22,17 +22,13 @@ static void write_space_row(struct writer *w, const struct engine_space *entry)
 
 static void write_spaces(struct writer *w, const struct http_request *r)
 {
-    bool all = http_shows_all_spaces(r), any = false;
+    bool all = http_shows_all_spaces(r);
     const struct engine_space *entry;
 
     writer_str(w, "{\"spaces\":[");
     TAILQ_FOREACH(entry, &http_engine(r)->spaces, entry) {
-        if (!all && entry != r->space)
-            continue;
-        if (any)
-            writer_u8(w, ',');
-        write_space_row(w, entry);
-        any = true;
+        if (all || entry == r->space)
+            write_space_row(w, entry);
     }
     writer_str(w, "]}\n");
 }
@@ -62,8 +58,8 @@ static void reset_space(const struct http_request *r, struct engine_space *space
     log_event(LOG_INFO, "space_reset", log_str("space", name), log_u64("removed", removed),
               log_str("peer", conn_peer(r->conn, peer)));
     reply_body_begin(&body);
-    writer_str(&body.w, "{\"space\":");
-    json_string(&body.w, slice_str(name));
+    json_open(&body.w, '{');
+    json_member_str(&body.w, "space", name);
     json_member_u64(&body.w, "removed", removed);
     writer_str(&body.w, "}\n");
     reply_body_send(r, &(struct reply){.status = 200, .content_type = HTTP_JSON}, &body);

@@ -84,7 +84,6 @@ struct status_scope {
 struct status_text {
     struct status_scope scope;
     struct run_walk walk;
-    bool any_run;
     size_t nodes_left, runs_left; /* so many more are written */
     uint64_t runs_left_out;       /* of the space */
     size_t head_len;              /* what changes each time is before that */

@@ -191,19 +191,17 @@ static void name_counter(struct slice key, char text[KEY_MAX + 32], size_t *len)
 static void write_absent_ranks(struct writer *w, const struct absent *a)
 {
     if (a->rank_count > 0) {
-        json_name(w, "absent");
+        json_list(w, "absent");
         for (size_t i = 0; i < a->rank_count; i++) {
-            writer_u8(w, i == 0 ? '[' : ',');
+            json_comma(w);
             json_i64(w, a->ranks[i]);
         }
         writer_u8(w, ']');
     }
     if (a->node_count > 0) {
-        json_name(w, "absent_nodes");
-        for (size_t i = 0; i < a->node_count; i++) {
-            writer_u8(w, i == 0 ? '[' : ',');
-            json_string(w, a->nodes[i]);
-        }
+        json_list(w, "absent_nodes");
+        for (size_t i = 0; i < a->node_count; i++)
+            json_item(w, a->nodes[i]);
         writer_u8(w, ']');
     }
 }
@@ -216,7 +214,7 @@ static void write_exchange(struct writer *w, const struct barrier_list *list,
     struct absent absent = {0};
 
     missing = find_ranks(list, b, &absent);
-    json_string(w, (struct slice){key.ptr, rank_at(key)});
+    json_member(w, "key", (struct slice){key.ptr, rank_at(key)});
     json_member_u64(w, "arrived", size - missing);
     json_member_u64(w, "size", size);
     write_absent_ranks(w, &absent);
@@ -243,7 +241,7 @@ static void write_counted(struct writer *w, const struct barrier_list *list,
     struct slice counter = {(const uint8_t *)text, 0};
 
     name_counter(b->at->node.key, text, &counter.len);
-    json_string(w, counter);
+    json_member(w, "key", counter);
     if (!slice_to_u64(blob_slice(keymap_get(b->map, counter)), INT64_MAX, &arrived))
         return;
     json_member_u64(w, "arrived", arrived);
@@ -261,17 +259,13 @@ static void write_counted(struct writer *w, const struct barrier_list *list,
 
 void barrier_list_write(struct writer *w, const struct barrier_list *list)
 {
-    bool more = false;
-
-    json_name(w, "barriers");
-    writer_u8(w, '[');
+    json_list(w, "barriers");
     for (size_t i = 0; i < list->count; i++) {
         const struct barrier *b = &list->items[i];
 
         if (b->at->node.key.len > KEY_MAX)
             continue;
-        writer_str(w, more ? ",{\"key\":" : "{\"key\":");
-        more = true;
+        json_open(w, '{');
         if (b->size == 0 && is_exchange(list, b->map, b->at->node.key))
             write_exchange(w, list, b);
         else

@@ -42,22 +42,19 @@ static void write_counters(struct writer *w, const struct status_scope *scope)
 {
     const struct stats *stats = &scope->net->engine->stats;
     const struct engine_space *space;
-    bool more = false;
 
-    writer_str(w, "{\"now\":");
-    json_time_us(w, engine_wall_ns(scope->net->engine) / 1000);
+    json_open(w, '{');
+    json_member_time(w, "now", engine_wall_ns(scope->net->engine) / 1000);
     if (scope->has_requests) {
         json_member_u64(w, "c10d_requests", stats_c10d_requests(stats));
         json_member_u64(w, "http_requests", stats->http_requests);
     }
-    json_name(w, "spaces");
-    writer_u8(w, '[');
+    json_list(w, "spaces");
     TAILQ_FOREACH(space, &scope->net->engine->spaces, entry) {
         if (scope->space != NULL && scope->space != space)
             continue;
-        writer_str(w, more ? ",{\"name\":" : "{\"name\":");
-        more = true;
-        json_string(w, slice_str(space->store->name));
+        json_open(w, '{');
+        json_member_str(w, "name", space->store->name);
         status_write_counters(w, space);
         writer_u8(w, '}');
     }

@@ -8,8 +8,8 @@
 /* The older `etcd` backend names no node but by its rank. */
 static void write_name(struct writer *w, const struct run_facts *f, const struct torch_node *node)
 {
-    writer_str(w, "{\"addr\":");
-    json_string(w, node->addr);
+    json_open(w, '{');
+    json_member(w, "addr", node->addr);
     if (f->backend == BACKEND_ETCD)
         return;
     json_member_i64(w, "pid", node->pid);
@@ -71,15 +71,13 @@ static uint64_t write_nodes(struct writer *w, const struct run_facts *f, uint64_
     bool all = count <= form->nodes;
     uint64_t listed = 0;
 
-    json_name(w, "nodes");
-    writer_u8(w, '[');
+    json_list(w, "nodes");
     for (size_t i = 0; f->is_state && i < f->state->count && listed < form->nodes; i++) {
         const struct torch_node *node = &f->state->nodes[i];
 
         if (!run_status_counts(f, node) || (!all && letter_of(f, node) == 'p'))
             continue;
-        if (listed++ > 0)
-            writer_u8(w, ',');
+        listed++;
         write_status_node(w, f, node, form);
     }
     writer_u8(w, ']');
@@ -93,13 +91,10 @@ static uint64_t write_nodes(struct writer *w, const struct run_facts *f, uint64_
 static void write_missing_nodes(struct writer *w, const struct run_facts *f, const char *name,
                                 const struct missing_node *nodes, size_t count)
 {
-    json_name(w, name);
-    writer_u8(w, '[');
+    json_list(w, name);
     for (size_t i = 0; i < count; i++) {
         const struct missing_node *m = &nodes[i];
 
-        if (i > 0)
-            writer_u8(w, ',');
         write_name(w, f, m->node);
         if (m->has_rank)
             json_member_i64(w, "rank", m->node->rank);
@@ -118,8 +113,8 @@ static void write_missing_nodes(struct writer *w, const struct run_facts *f, con
 
 static void write_round(struct writer *w, const struct history_round *r)
 {
-    writer_str(w, "{\"round\":");
-    json_i64(w, r->round);
+    json_open(w, '{');
+    json_member_i64(w, "round", r->round);
     json_member_known(w, "began", r->began_us);
     json_member_known(w, "completed", r->completed_us);
     json_member_known(w, "ended", r->ended_us);
@@ -134,13 +129,9 @@ static void write_round(struct writer *w, const struct history_round *r)
 
 static void write_history(struct writer *w, const struct history *h, size_t max)
 {
-    json_name(w, "rounds");
-    writer_u8(w, '[');
-    for (size_t i = 0; i < h->count && i < max; i++) {
-        if (i > 0)
-            writer_u8(w, ',');
+    json_list(w, "rounds");
+    for (size_t i = 0; i < h->count && i < max; i++)
         write_round(w, &h->rounds[h->count - 1 - i]);
-    }
     writer_u8(w, ']');
 }
 
@@ -151,13 +142,9 @@ static void write_hints(struct writer *w, const struct run_facts *f, const struc
     char hints[HINTS_MAX][HINT_TEXT_MAX];
     size_t count = run_status_hints(f, s, hints);
 
-    json_name(w, "hints");
-    writer_u8(w, '[');
-    for (size_t i = 0; i < count; i++) {
-        if (i > 0)
-            writer_u8(w, ',');
-        json_string(w, slice_str(hints[i]));
-    }
+    json_list(w, "hints");
+    for (size_t i = 0; i < count; i++)
+        json_item(w, slice_str(hints[i]));
     writer_u8(w, ']');
 }
 
@@ -200,8 +187,8 @@ uint64_t status_run_write(struct writer *w, const struct run_facts *f,
     uint64_t listed;
 
     run_status_survey(f, &survey);
-    writer_str(w, "{\"id\":");
-    json_string(w, f->id);
+    json_open(w, '{');
+    json_member(w, "id", f->id);
     json_member_str(w, "backend", backends[f->backend]);
     json_member_str(w, "state", run_status_name(f));
     json_member_known(w, "since", run_status_since_us(f));

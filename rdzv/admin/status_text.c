@@ -19,8 +19,8 @@ void status_text_begin(struct status_text *t, const struct status_scope *scope)
     *t = (struct status_text){.scope = *scope};
     run_walk_begin(&t->walk, engine_of(t), scope->space);
     reply_body_begin(&t->body);
-    writer_str(w, "{\"now\":");
-    json_time_us(w, engine_wall_ns(engine_of(t)) / 1000);
+    json_open(w, '{');
+    json_member_time(w, "now", engine_wall_ns(engine_of(t)) / 1000);
     t->head_len = w->len;
     t->nodes_left = scope->form.streamed ? STREAMED_NODES : SIZE_MAX;
     t->runs_left = scope->form.streamed ? STREAMED_RUNS : SIZE_MAX;
@@ -31,8 +31,7 @@ void status_text_begin(struct status_text *t, const struct status_scope *scope)
     json_member_time(w, "started", engine_of(t)->started_ns / 1000);
     writer_str(w, scope->space == NULL ? ",\"all_spaces\":true" : ",\"all_spaces\":false");
     writer_str(w, health_is_store_ready(scope->net, NULL) ? ",\"ready\":true" : ",\"ready\":false");
-    json_name(w, "spaces");
-    writer_u8(w, '[');
+    json_list(w, "spaces");
 }
 
 /* --- Spaces. --- */
@@ -54,13 +53,12 @@ static void write_space_head(struct status_text *t)
     const struct engine_space *space = t->walk.space;
     struct writer *w = &t->body.w;
 
-    writer_str(w, t->scope.is_single ? ",\"name\":" : "{\"name\":");
-    json_string(w, slice_str(space->store->name));
+    if (!t->scope.is_single)
+        json_open(w, '{');
+    json_member_str(w, "name", space->store->name);
     if (!t->scope.form.streamed)
         status_write_counters(w, space);
-    json_name(w, "runs");
-    writer_u8(w, '[');
-    t->any_run = false;
+    json_list(w, "runs");
     t->runs_left_out = 0;
 }
 
@@ -73,9 +71,7 @@ static void write_space_end(struct status_text *t)
         json_member_u64(w, "runs_left_out", t->runs_left_out);
     status_waits_write_space(w, t->walk.space, engine_of(t));
     writer_u8(w, '}');
-    if (!run_walk_is_in_last_space(&t->walk))
-        writer_u8(w, ',');
-    else if (!t->scope.is_single)
+    if (!t->scope.is_single && run_walk_is_in_last_space(&t->walk))
         writer_str(w, "]}");
 }
 
@@ -110,9 +106,6 @@ static void begin_run(struct status_text *t, const struct run_facts *facts)
     uint64_t listed;
 
     form.nodes = t->nodes_left < STATUS_NODES_LISTED ? t->nodes_left : STATUS_NODES_LISTED;
-    if (t->any_run)
-        writer_u8(&t->body.w, ',');
-    t->any_run = true;
     listed = status_run_write(&t->body.w, facts, &form);
     t->nodes_left -= (size_t)listed;
 }

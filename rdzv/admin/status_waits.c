@@ -85,6 +85,7 @@ static void write_key(struct writer *w, struct slice key)
 {
     bool cut = key.len > WAIT_KEY_BYTES;
 
+    json_comma(w);
     writer_u8(w, '"');
     json_text(w, cut ? (struct slice){key.ptr, WAIT_KEY_BYTES} : key);
     writer_str(w, cut ? "…\"" : "\"");
@@ -98,8 +99,6 @@ static uint64_t write_wait_keys(struct writer *w, const struct waiter *waiter)
     for (uint64_t i = 0; i < waiter->count; i++) {
         if (waiter->links[i].at == NULL)
             continue;
-        if (absent > 0 && absent < WAIT_KEYS)
-            writer_u8(w, ',');
         if (absent++ < WAIT_KEYS)
             write_key(w, waiter->links[i].at->node.key);
     }
@@ -126,8 +125,8 @@ static void write_wait(struct writer *w, const struct waits *all, const struct l
     uint64_t waited_ms = clock_elapsed_ms(l->waiter->since_ms, engine_now_ms(e)), absent;
     char peer[CONN_PEER_MAX];
 
-    writer_str(w, "{\"peer\":");
-    json_string(w, slice_str(conn_peer(l->waiter->wake.owner, peer)));
+    json_open(w, '{');
+    json_member_str(w, "peer", conn_peer(l->waiter->wake.owner, peer));
     json_name(w, "keys");
     absent = write_wait_keys(w, l->waiter);
     json_member_u64(w, "key_count", absent);
@@ -139,10 +138,10 @@ static void write_wait(struct writer *w, const struct waits *all, const struct l
 
 static void write_absent_keys(struct writer *w, const struct waits *all)
 {
-    json_name(w, "absent_keys");
-    writer_u8(w, '[');
+    json_list(w, "absent_keys");
     for (size_t i = 0; i < all->key_count; i++) {
-        writer_str(w, i == 0 ? "{\"key\":" : ",{\"key\":");
+        json_open(w, '{');
+        json_name(w, "key");
         write_key(w, all->keys[i].entry->node.key);
         json_member_u64(w, "waiters", all->keys[i].waiters);
         writer_u8(w, '}');
@@ -152,13 +151,9 @@ static void write_absent_keys(struct writer *w, const struct waits *all)
 
 static void write_waits(struct writer *w, const struct waits *all)
 {
-    json_name(w, "waits");
-    writer_u8(w, '[');
-    for (size_t i = 0; i < all->listed_count; i++) {
-        if (i > 0)
-            writer_u8(w, ',');
+    json_list(w, "waits");
+    for (size_t i = 0; i < all->listed_count; i++)
         write_wait(w, all, &all->listed[i]);
-    }
     writer_u8(w, ']');
     json_member_u64(w, "waits_count", all->count);
     write_absent_keys(w, all);
