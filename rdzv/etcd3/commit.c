@@ -1,12 +1,54 @@
 /* The leader's commits: one transaction at a time. See journal_etcd_internal.h. */
-#include <stdio.h>
-
 #include "rdzv/engine/log.h"
 #include "rdzv/etcd3/journal_etcd_internal.h"
 #include "rdzv/net/net.h"
 #include "store/memory/account.h"
 
-static void on_commit(void *arg, const struct grpc_answer *a);
+/* Clients do not notice that a transaction has waited for more changes for so long. */
+#define WAIT_MOST_NS UINT64_C(2000000)
+
+/* So many transactions wait for none after one that has waited in vain. */
+#define RESTS 64u
+
+static journal_tell on_commit;
+
+/* --- Waiting for more changes. --- */
+
+void coalesce_take(struct coalesce *c, uint64_t changes)
+{
+    c->taken += changes;
+}
+
+void coalesce_send(struct coalesce *c, bool all)
+{
+    c->last = all ? c->taken - c->sent : 0;
+    c->sent = c->taken;
+    c->wanted = 0;
+}
+
+/* One client alone asks for one thing at a time: its next change is all that there will be. */
+void coalesce_answer(struct coalesce *c, uint64_t took_ns, uint64_t now_ns)
+{
+    uint64_t there = c->taken - c->sent;
+
+    if (c->resting > 0)
+        c->resting--;
+    else if (c->last > 0 && c->last + there > 1)
+        c->wanted = c->taken + c->last;
+    c->until_ns = now_ns + (took_ns < WAIT_MOST_NS ? took_ns : WAIT_MOST_NS);
+}
+
+bool coalesce_waits(struct coalesce *c, uint64_t now_ns)
+{
+    if (c->wanted == 0)
+        return false;
+    if (c->taken < c->wanted && now_ns < c->until_ns)
+        return true;
+    if (c->taken < c->wanted)
+        c->resting = RESTS;
+    c->wanted = 0;
+    return false;
+}
 
 /* --- Taking. --- */
 
@@ -15,15 +57,15 @@ uint64_t commit_take(void *arg, struct batch *batch)
     struct journal_etcd *j = arg;
     struct pending *p;
 
-    j->committed_ms = journal_now_ms(j);
+    j->commit.taken_ms = journal_now_ms(j);
     if (j->state != JOURNAL_LEADS)
         return 0; /* it is over, and nobody is answered */
-    gather_take(&j->gather, j->engine->batch_changes);
-    p = pending_new(&j->spare, batch);
-    TAILQ_INSERT_TAIL(&j->pending, p, entry);
+    coalesce_take(&j->commit.coalesce, j->engine->batch_changes);
+    p = pending_new(&j->commit.spare, batch);
+    TAILQ_INSERT_TAIL(&j->commit.pending, p, entry);
     j->stats.pending_batches++;
     j->stats.pending_bytes += p->bytes.len;
-    if (j->spare == NULL || j->stats.pending_bytes > ENTRY_MAX)
+    if (j->commit.spare == NULL || j->stats.pending_bytes > ENTRY_MAX)
         journal_note_reason(j);
     commit_pump(j);
     return 0;
@@ -38,7 +80,7 @@ struct piece {
     uint64_t batch; /* the last that ends in it; 0: none */
 };
 
-static void add(struct piece *p, struct slice bytes, size_t *skip)
+static void add_to_piece(struct piece *p, struct slice bytes, size_t *skip)
 {
     size_t skipped = *skip < bytes.len ? *skip : bytes.len;
     size_t len = bytes.len - skipped < p->max - p->len ? bytes.len - skipped : p->max - p->len;
@@ -49,21 +91,21 @@ static void add(struct piece *p, struct slice bytes, size_t *skip)
     p->len += len;
 }
 
-static void gather(const struct journal_etcd *j, struct piece *p)
+static void cut_piece(const struct journal_etcd *j, struct piece *p)
 {
     uint64_t limit = snapshot_out_limit(j);
     const struct pending *pending;
-    size_t skip = j->cut;
+    size_t skip = j->commit.cut;
 
-    TAILQ_FOREACH(pending, &j->pending, entry) {
+    TAILQ_FOREACH(pending, &j->commit.pending, entry) {
         uint8_t length[STREAM_LENGTH];
         size_t whole = STREAM_LENGTH + pending->bytes.len - skip, before = p->len;
 
         if (pending->number > limit || p->len == p->max)
             break;
-        stream_length(length, pending->bytes.len);
-        add(p, (struct slice){length, sizeof length}, &skip);
-        add(p, pending->bytes, &skip);
+        bytes_put_u32(length, (uint32_t)pending->bytes.len);
+        add_to_piece(p, (struct slice){length, sizeof length}, &skip);
+        add_to_piece(p, pending->bytes, &skip);
         if (p->len - before < whole)
             break;
         p->batch = pending->number;
@@ -73,16 +115,16 @@ static void gather(const struct journal_etcd *j, struct piece *p)
 /* The transaction of the next entry. False: memory is short, and it is tried again. */
 static bool write_request(struct journal_etcd *j, struct slice value, uint64_t index)
 {
-    const struct log_head next = {index, (uint64_t)j->epoch};
+    const struct log_head next = {index, (uint64_t)j->lease.epoch};
     char before[HEAD_TEXT], after[HEAD_TEXT], key[KEY_MAX];
     const struct slice leader = slice_str(j->leader_key), head = slice_str(j->head_key);
     struct txn t;
 
-    head_encode(&j->at, before);
+    head_encode(&j->log.at, before);
     head_encode(&next, after);
     txn_init(&t);
-    txn_if_created(&t, leader, j->epoch);
-    if (j->at.index == 0)
+    txn_if_created(&t, leader, j->lease.epoch);
+    if (j->log.at.index == 0)
         txn_if_created(&t, head, 0);
     else
         txn_if_value(&t, head, slice_str(before));
@@ -90,46 +132,40 @@ static bool write_request(struct journal_etcd *j, struct slice value, uint64_t i
     txn_put(&t.yes, head, slice_str(after), 0);
     txn_get(&t.no, leader, (struct slice){0}, 0);
     txn_get(&t.no, head, (struct slice){0}, 0);
-    return txn_write(&t, &j->commit.request);
+    return txn_write(&t, &j->commit.call.request);
 }
 
 /* True: there is an entry to be sent. */
 static bool make_entry(struct journal_etcd *j)
 {
     struct log_entry entry = {.version = ENTRY_VERSION_MAX,
-                              .epoch = (uint64_t)j->epoch,
+                              .epoch = (uint64_t)j->lease.epoch,
                               .begins = j->state == JOURNAL_BEGINS};
-    struct piece piece = {.max = j->entry_max};
+    struct piece piece = {.max = j->fault.entry_max};
     uint8_t *value;
     bool ok;
 
-    gather(j, &piece);
+    cut_piece(j, &piece);
     if (piece.len == 0 && !entry.begins)
         return false;
     value = account_alloc(ACCOUNT_JOURNAL, ENTRY_HEADER + piece.len);
     if (value == NULL)
         return false;
     piece = (struct piece){.out = value + ENTRY_HEADER, .max = piece.len};
-    gather(j, &piece);
+    cut_piece(j, &piece);
     entry.bytes = (struct slice){value + ENTRY_HEADER, piece.len};
-    entry.chain = entry_chain(j->chain, &entry);
+    entry.chain = entry_chain(j->log.chain, &entry);
     entry_encode(&entry, value);
-    ok = write_request(j, (struct slice){value, ENTRY_HEADER + piece.len}, j->at.index + 1);
+    ok = write_request(j, (struct slice){value, ENTRY_HEADER + piece.len}, j->log.at.index + 1);
     account_free(ACCOUNT_JOURNAL, value, ENTRY_HEADER + piece.max);
     j->commit.chain = entry.chain;
     j->commit.bytes = piece.len;
     j->commit.batch = piece.batch;
     if (ok)
-        gather_send(&j->gather, TAILQ_EMPTY(&j->pending) ||
-                                    TAILQ_LAST(&j->pending, pending_list)->number == piece.batch);
+        coalesce_send(&j->commit.coalesce,
+                      TAILQ_EMPTY(&j->commit.pending) ||
+                          TAILQ_LAST(&j->commit.pending, pending_list)->number == piece.batch);
     return ok;
-}
-
-void commit_on_gathered(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd;
-    (void)what;
-    commit_pump(arg);
 }
 
 /* The next entry waits for more changes, and for no longer than it may: where the timer cannot be
@@ -139,21 +175,21 @@ static bool waits_for_more(struct journal_etcd *j)
     uint64_t now_ns = clock_monotonic_ns(j->engine->options.clock), us;
     struct timeval later;
 
-    if (j->state != JOURNAL_LEADS || !gather_waits(&j->gather, now_ns))
+    if (j->state != JOURNAL_LEADS || !coalesce_waits(&j->commit.coalesce, now_ns))
         return false;
-    us = (j->gather.until_ns - now_ns) / 1000 + 1;
+    us = (j->commit.coalesce.until_ns - now_ns) / 1000 + 1;
     later =
         (struct timeval){.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
-    if (!TAILQ_EMPTY(&j->pending) && !evtimer_pending(&j->gathered, NULL))
-        net_add_event(&j->gathered, &later);
+    if (!TAILQ_EMPTY(&j->commit.pending) && !evtimer_pending(&j->commit.coalesced, NULL))
+        net_add_event(&j->commit.coalesced, &later);
     return true;
 }
 
 void commit_pump(struct journal_etcd *j)
 {
-    struct commit *c = &j->commit;
+    struct journal_commit *c = &j->commit;
 
-    if (grpc_is_under_way(&c->call) || journal_now_ms(j) < c->again_ms || !j->up)
+    if (grpc_is_under_way(&c->call.call) || journal_now_ms(j) < c->again_ms || !j->connection.up)
         return;
     if (!c->open) {
         if (waits_for_more(j))
@@ -165,10 +201,8 @@ void commit_pump(struct journal_etcd *j)
         c->began_ms = journal_now_ms(j);
         c->began_ns = clock_monotonic_ns(j->engine->options.clock);
     }
-    c->call.tell = on_commit;
-    c->call.arg = j;
-    journal_call(j, &c->call, TXN_PATH, &c->request, TRY_MS);
-    if (!grpc_is_under_way(&c->call))
+    journal_send(j, &c->call, &etcd_txn, on_commit, TRY_MS);
+    if (!grpc_is_under_way(&c->call.call))
         return;
     j->stats.repeats += c->tries > 0;
     c->tries++;
@@ -181,10 +215,10 @@ static void drop_pending(struct journal_etcd *j)
 {
     struct pending *p;
 
-    j->cut += j->commit.bytes;
-    while ((p = TAILQ_FIRST(&j->pending)) != NULL && p->number <= j->commit.batch) {
-        TAILQ_REMOVE(&j->pending, p, entry);
-        j->cut -= STREAM_LENGTH + p->bytes.len;
+    j->commit.cut += j->commit.bytes;
+    while ((p = TAILQ_FIRST(&j->commit.pending)) != NULL && p->number <= j->commit.batch) {
+        TAILQ_REMOVE(&j->commit.pending, p, entry);
+        j->commit.cut -= STREAM_LENGTH + p->bytes.len;
         j->stats.pending_batches--;
         j->stats.pending_bytes -= p->bytes.len;
         j->stats.batches++;
@@ -193,50 +227,32 @@ static void drop_pending(struct journal_etcd *j)
     }
 }
 
-/* Since the last batch came, where that was seen: this replica's wall clock may not be that of the
- * leader before. */
-static uint64_t away_ms(const struct journal_etcd *j)
-{
-    return j->batch_seen_ms != 0 ? lease_now_ms() - j->batch_seen_ms
-                                 : recovery_away_ms(&j->recovery);
-}
-
 static void begin_to_lead(struct journal_etcd *j)
 {
-    j->state = JOURNAL_LEADS;
-    j->stats.leads = true;
-    stream_drop(&j->stream, j->stream.len);
-    recovery_end(&j->recovery, j->batch);
-    j->engine->found = (struct engine_found){.any = j->batch != 0,
-                                             .away_ms = away_ms(j),
-                                             .away_by_wall_ms = recovery_away_ms(&j->recovery)};
-    memcpy(j->leader, j->who, sizeof j->leader);
+    journal_enter(j, JOURNAL_LEADS);
+    follow_note_leading(j);
     log_event(LOG_INFO, "leading", log_str("journal", j->options.config->url),
-              log_u64("index", j->at.index), log_u64("epoch", (uint64_t)j->epoch),
-              log_u64("batches", j->recovery.batches),
+              log_u64("index", j->log.at.index), log_u64("epoch", (uint64_t)j->lease.epoch),
+              log_u64("batches", j->log.recovery.batches),
               log_u64("away_ms", j->engine->found.away_ms));
     journal_note_reason(j);
     j->options.leads(j->options.arg);
-    if (j->batch == 0) /* what shows batch 0 could be told without a lease: see vouch() */
+    if (j->log.batch == 0) /* what shows batch 0 could be told without a lease: see vouch() */
         engine_commit_time(j->engine);
 }
 
 static void committed(struct journal_etcd *j)
 {
-    struct commit *c = &j->commit;
+    struct journal_commit *c = &j->commit;
     uint64_t took_ns = clock_monotonic_ns(j->engine->options.clock) - c->began_ns;
 
     drop_pending(j);
-    j->at = (struct log_head){j->at.index + 1, (uint64_t)j->epoch};
-    j->chain = c->chain;
-    if (c->batch != 0)
-        j->batch = c->batch;
-    j->stats.bytes_behind += c->bytes;
-    j->stats.index = j->at.index;
+    follow_note_entry(j, (uint64_t)j->lease.epoch, c->chain,
+                      c->batch != 0 ? c->batch : j->log.batch, c->bytes);
     j->stats.commits++;
     if (took_ns > j->stats.slowest_ns)
         j->stats.slowest_ns = took_ns;
-    gather_answer(&j->gather, took_ns, c->began_ns + took_ns);
+    coalesce_answer(&j->commit.coalesce, took_ns, c->began_ns + took_ns);
     c->open = c->refused = false;
     c->again_ms = 0;
     journal_note_success(j);
@@ -248,14 +264,14 @@ static void committed(struct journal_etcd *j)
 static void disturbed(struct journal_etcd *j)
 {
     log_event(LOG_ERROR, "journal_disturbed", log_str("journal", j->options.config->url),
-              log_u64("index", j->at.index),
+              log_u64("index", j->log.at.index),
               log_str("reason", "somebody who does not lead has written to its keys in etcd"),
               log_str("action", JOURNAL_ANEW));
     journal_end(j);
 }
 
 /* The comparisons did not hold: an earlier copy has done it, or we are not the leader. */
-static void refused(struct journal_etcd *j, const Etcd3__TxnResponse *t)
+static void commit_refused(struct journal_etcd *j, const Etcd3__TxnResponse *t)
 {
     const Etcd3__KeyValue *leader = txn_key(t, 0), *head = txn_key(t, 1);
     struct log_head now = {0};
@@ -263,7 +279,7 @@ static void refused(struct journal_etcd *j, const Etcd3__TxnResponse *t)
     if (!lead_is_ours(j, leader))
         return;
     if (head != NULL && head_decode(slice_of_pb(head->value), &now) && j->commit.tries > 1 &&
-        now.index == j->at.index + 1 && now.epoch == (uint64_t)j->epoch)
+        now.index == j->log.at.index + 1 && now.epoch == (uint64_t)j->lease.epoch)
         committed(j);
     else
         disturbed(j);
@@ -271,9 +287,9 @@ static void refused(struct journal_etcd *j, const Etcd3__TxnResponse *t)
 
 /* etcd takes less than this entry: true, it is made anew, smaller. Not if a copy may have been
  * taken: then it is sent as it is. */
-static bool shrink(struct journal_etcd *j, const struct grpc_answer *a)
+static bool commit_shrink(struct journal_etcd *j, const struct grpc_answer *a)
 {
-    struct commit *c = &j->commit;
+    struct journal_commit *c = &j->commit;
 
     if (c->lost > 0 || !journal_shrink(j, a, c->bytes))
         return false;
@@ -281,48 +297,57 @@ static bool shrink(struct journal_etcd *j, const struct grpc_answer *a)
     return true;
 }
 
-static void failed(struct journal_etcd *j, const struct grpc_answer *a)
+static void commit_failed(struct journal_etcd *j, const struct grpc_answer *a)
 {
-    struct commit *c = &j->commit;
+    struct journal_commit *c = &j->commit;
 
     if (!journal_note_failure(j, a)) {
         c->lost++;
         c->again_ms = journal_now_ms(j) + (c->lost > 1 ? BUSY_MS : 0);
-    } else if (!shrink(j, a)) {
+    } else if (!commit_shrink(j, a)) {
         bool is_busy = a->code == 2 || a->code == 16 || strstr(a->text, "auth store") != NULL;
 
         c->refused = c->refused || !is_busy;
         c->again_ms = journal_now_ms(j) + (is_busy ? BUSY_MS : AGAIN_MS);
-        journal_note_reason(j);
     }
 }
 
-static void on_commit(void *arg, const struct grpc_answer *a)
+static void on_commit(struct journal_etcd *j, const struct grpc_answer *a, const void *answer)
 {
-    struct journal_etcd *j = arg;
-    Etcd3__TxnResponse *t = a->code == 0 ? message_txn(a->message) : NULL;
-    const struct grpc_answer unreadable = {.code = GRPC_UNCLEAR,
-                                           .text = "its answer cannot be read"};
+    const Etcd3__TxnResponse *t = answer;
 
-    if (j->state == JOURNAL_ENDED)
-        ;
-    else if (t == NULL)
-        failed(j, a->code == 0 ? &unreadable : a);
+    if (t == NULL)
+        commit_failed(j, a);
     else if (t->succeeded)
         committed(j);
     else
-        refused(j, t);
-    message_free(t);
-    journal_pump(j);
+        commit_refused(j, t);
 }
 
-void commit_drop(struct journal_etcd *j)
+/* --- Beginning and end. --- */
+
+static void on_coalesced(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    commit_pump(arg);
+}
+
+void commit_begin(struct journal_etcd *j)
+{
+    TAILQ_INIT(&j->commit.pending);
+    evtimer_assign(&j->commit.coalesced, j->options.base, on_coalesced, j);
+}
+
+void commit_end(struct journal_etcd *j)
 {
     struct pending *p;
 
-    while ((p = TAILQ_FIRST(&j->pending)) != NULL) {
-        TAILQ_REMOVE(&j->pending, p, entry);
+    evtimer_del(&j->commit.coalesced);
+    while ((p = TAILQ_FIRST(&j->commit.pending)) != NULL) {
+        TAILQ_REMOVE(&j->commit.pending, p, entry);
         pending_free(p);
     }
-    message_fini(&j->commit.request);
+    account_free(ACCOUNT_JOURNAL, j->commit.spare, sizeof *j->commit.spare);
+    message_fini(&j->commit.call.request);
 }

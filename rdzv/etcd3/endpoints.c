@@ -1,4 +1,4 @@
-/* Endpoints that may change. See endpoints.h for the contract. */
+/* Endpoints that may change, and the order of their addresses. See endpoints.h for the contract. */
 #include "rdzv/etcd3/endpoints.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "rdzv/engine/log.h"
 
 /* Its bytes, and one more if there are more than that. -1 with errno. It waits for no one. */
-static ssize_t read_all(const char *path, uint8_t bytes[ENDPOINTS_FILE_MAX + 1])
+static ssize_t read_endpoints(const char *path, uint8_t bytes[ENDPOINTS_FILE_MAX + 1])
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), error;
     ssize_t n = fd < 0 ? -1 : 0;
@@ -27,11 +27,11 @@ static ssize_t read_all(const char *path, uint8_t bytes[ENDPOINTS_FILE_MAX + 1])
 }
 
 /* Into the set that is not in use. False: `why` says where it is wrong. */
-static bool read_file(struct endpoints *e, char why[sizeof e->wrong])
+static bool parse_endpoints(struct endpoints *e, char why[sizeof e->wrong])
 {
     static uint8_t bytes[ENDPOINTS_FILE_MAX + 1]; /* one thread, and no call from within */
     struct config_file_error error;
-    ssize_t len = read_all(e->file, bytes);
+    ssize_t len = read_endpoints(e->file, bytes);
 
     if (len < 0)
         snprintf(why, sizeof e->wrong, "%.250s: %s", e->file, strerror(errno));
@@ -50,7 +50,7 @@ static void use_other_set(struct endpoints *e)
     e->count = e->sets[e->used].count;
 }
 
-static bool is_same(const struct endpoint_set *a, const struct endpoint_set *b)
+static bool is_same_set(const struct endpoint_set *a, const struct endpoint_set *b)
 {
     bool same = a->count == b->count;
 
@@ -60,7 +60,7 @@ static bool is_same(const struct endpoint_set *a, const struct endpoint_set *b)
 }
 
 /* Once for each fault. */
-static void say_wrong(struct endpoints *e, const char why[sizeof e->wrong])
+static void log_wrong_file(struct endpoints *e, const char why[sizeof e->wrong])
 {
     if (strcmp(why, e->wrong) == 0)
         return;
@@ -76,12 +76,12 @@ bool endpoints_refresh(struct endpoints *e)
 
     if (e->file == NULL)
         return false;
-    if (!read_file(e, why)) {
-        say_wrong(e, why);
+    if (!parse_endpoints(e, why)) {
+        log_wrong_file(e, why);
         return false;
     }
     e->wrong[0] = '\0';
-    if (is_same(&e->sets[0], &e->sets[1]))
+    if (is_same_set(&e->sets[0], &e->sets[1]))
         return false;
     use_other_set(e);
     log_event(LOG_INFO, "endpoints_loaded", log_str("file", e->file),
@@ -94,4 +94,47 @@ void endpoints_begin(struct endpoints *e, const struct config_journal *config)
     *e = (struct endpoints){
         .list = config->endpoints, .count = config->endpoint_count, .file = config->endpoints_file};
     endpoints_refresh(e);
+}
+
+/* --- Addresses. --- */
+
+static bool is_same_address(const union resolve_address *a, const union resolve_address *b)
+{
+    return a->any.sa_family == b->any.sa_family && memcmp(a, b, resolve_address_len(a)) == 0;
+}
+
+/* 0: it has not failed; else the higher, the later it was. */
+static size_t rank(const struct failed_addresses *f, const union resolve_address *a)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        if (is_same_address(&f->list[i], a))
+            return i + 1;
+    }
+    return 0;
+}
+
+void addresses_note_failure(struct failed_addresses *f, const union resolve_address *a)
+{
+    size_t gone = rank(f, a);
+
+    if (gone == 0 && f->count == RESOLVE_MAX)
+        gone = 1;
+    if (gone != 0) {
+        memmove(&f->list[gone - 1], &f->list[gone], (f->count - gone) * sizeof f->list[0]);
+        f->count--;
+    }
+    f->list[f->count++] = *a;
+}
+
+void addresses_sort(const struct failed_addresses *f, union resolve_address *addresses,
+                    size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        const union resolve_address a = addresses[i];
+        size_t at = i;
+
+        for (; at > 0 && rank(f, &addresses[at - 1]) > rank(f, &a); at--)
+            addresses[at] = addresses[at - 1];
+        addresses[at] = a;
+    }
 }

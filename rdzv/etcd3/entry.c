@@ -10,28 +10,13 @@
 
 #define ENTRY_BEGINS 1u
 
-static void put_le(uint8_t *out, uint64_t value, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        out[i] = (uint8_t)(value >> 8 * i);
-}
-
-static uint64_t get_le(const uint8_t *in, size_t size)
-{
-    uint64_t value = 0;
-
-    for (size_t i = 0; i < size; i++)
-        value |= (uint64_t)in[i] << 8 * i;
-    return value;
-}
-
 /* --- Entries: version, flags, two zeros, checksum, epoch. --- */
 
 static void encode(const struct log_entry *e, uint32_t chain, uint8_t header[ENTRY_HEADER])
 {
-    put_le(header, e->version | (e->begins ? ENTRY_BEGINS : 0) << 8, 4);
-    put_le(header + 4, chain, 4);
-    put_le(header + 8, e->epoch, 8);
+    bytes_put_u32(header, e->version | (e->begins ? ENTRY_BEGINS : 0) << 8);
+    bytes_put_u32(header + 4, chain);
+    bytes_put_u64(header + 8, e->epoch);
 }
 
 uint32_t entry_chain(uint32_t before, const struct log_entry *e)
@@ -49,18 +34,18 @@ void entry_encode(const struct log_entry *e, uint8_t header[ENTRY_HEADER])
 
 bool entry_decode(struct slice value, struct log_entry *out)
 {
-    uint64_t kind;
+    uint32_t kind;
     uint8_t version;
 
     if (value.len < ENTRY_HEADER)
         return false;
-    kind = get_le(value.ptr, 4);
+    kind = bytes_get_u32(value.ptr);
     version = (uint8_t)kind;
     if (version < ENTRY_VERSION_MIN || version > ENTRY_VERSION_MAX || kind >> 8 > ENTRY_BEGINS)
         return false;
     *out = (struct log_entry){.version = version,
-                              .epoch = get_le(value.ptr + 8, 8),
-                              .chain = (uint32_t)get_le(value.ptr + 4, 4),
+                              .epoch = bytes_get_u64(value.ptr + 8),
+                              .chain = bytes_get_u32(value.ptr + 4),
                               .begins = kind >> 8 == ENTRY_BEGINS,
                               .bytes = {value.ptr + ENTRY_HEADER, value.len - ENTRY_HEADER}};
     return true;
@@ -163,11 +148,6 @@ bool pointer_decode(struct slice value, struct snapshot_pointer *out)
 
 /* --- Streams. --- */
 
-void stream_length(uint8_t out[STREAM_LENGTH], size_t len)
-{
-    put_le(out, len, STREAM_LENGTH);
-}
-
 bool stream_put(struct stream *s, struct slice piece)
 {
     if (piece.len == 0)
@@ -205,7 +185,7 @@ bool stream_next(struct stream *s, struct slice *batch)
     if (s->len < STREAM_LENGTH)
         return false;
     at = s->bytes + s->from;
-    len = get_le(at, STREAM_LENGTH);
+    len = bytes_get_u32(at);
     if (len > s->len - STREAM_LENGTH)
         return false;
     *batch = (struct slice){at + STREAM_LENGTH, (size_t)len};

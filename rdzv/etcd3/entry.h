@@ -78,7 +78,6 @@ enum log_fault pointer_fault(struct slice value);
 /* --- Streams. --- */
 
 #define STREAM_LENGTH 4u
-void stream_length(uint8_t out[STREAM_LENGTH], size_t len);
 
 /* Pieces that come in, or go out. All zeros: it is empty. */
 struct stream {

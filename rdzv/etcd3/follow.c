@@ -1,10 +1,14 @@
 /* Reading the log and its snapshot, while this replica does not lead. See journal_etcd_internal.h.
  */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "rdzv/engine/log.h"
 #include "rdzv/etcd3/journal_etcd_internal.h"
 #include "store/disk/crc32c.h"
+
+/* GRPC_ANSWER_MAX has room for so many entries of the log, however long. */
+#define ENTRIES_LEAST 8u
 
 /* More entries are read at a time while an answer is shorter than this; but no more than etcd has
  * memory for if they are long all of a sudden. */
@@ -17,8 +21,20 @@
 /* Chunks of a snapshot. */
 #define CHUNKS_AT_A_TIME 16
 
-static void on_look(void *arg, const struct grpc_answer *a);
-static void on_chunks(void *arg, const struct grpc_answer *a);
+static journal_tell on_look, on_chunks;
+
+struct slice journal_log_key(const struct journal_etcd *j, uint64_t index, char text[KEY_MAX])
+{
+    snprintf(text, KEY_MAX, "%slog/%016" PRIx64, j->prefix, index);
+    return slice_str(text);
+}
+
+struct slice journal_chunk_key(const struct journal_etcd *j, const char *id, uint32_t chunk,
+                               char text[KEY_MAX])
+{
+    snprintf(text, KEY_MAX, "%ssnap/%s/%08" PRIx32, j->prefix, id, chunk);
+    return slice_str(text);
+}
 
 /* --- Asking. --- */
 
@@ -34,11 +50,9 @@ static void look(struct journal_etcd *j)
     txn_get(&t.yes, slice_str(j->head_key), (struct slice){0}, 0);
     txn_get(&t.yes, slice_str(j->pointer_key), (struct slice){0}, 0);
     snprintf(to, sizeof to, "%slog0", j->prefix);
-    txn_get(&t.yes, journal_log_key(j, j->at.index + 1, from), slice_str(to), j->entries);
-    j->step_call.tell = on_look;
-    j->step_call.arg = j;
-    if (txn_write(&t, &j->step))
-        journal_call(j, &j->step_call, TXN_PATH, &j->step, TRY_MS * 5);
+    txn_get(&t.yes, journal_log_key(j, j->log.at.index + 1, from), slice_str(to), j->log.entries);
+    if (txn_write(&t, &j->step.request))
+        journal_send(j, &j->step, &etcd_txn, on_look, TRY_MS * 5);
 }
 
 static void ask_for_chunks(struct journal_etcd *j)
@@ -46,20 +60,18 @@ static void ask_for_chunks(struct journal_etcd *j)
     Etcd3__RangeRequest r = ETCD3__RANGE_REQUEST__INIT;
     char from[KEY_MAX], to[KEY_MAX];
 
-    journal_chunk_key(j, j->pointer.id, j->chunk, from);
-    journal_chunk_key(j, j->pointer.id, j->pointer.chunks, to);
+    journal_chunk_key(j, j->log.pointer.id, j->log.chunk, from);
+    journal_chunk_key(j, j->log.pointer.id, j->log.pointer.chunks, to);
     r.key = (ProtobufCBinaryData){strlen(from), (uint8_t *)from};
     r.range_end = (ProtobufCBinaryData){strlen(to), (uint8_t *)to};
     r.limit = CHUNKS_AT_A_TIME;
-    j->step_call.tell = on_chunks;
-    j->step_call.arg = j;
-    if (message_write(&j->step, &r.base))
-        journal_call(j, &j->step_call, RANGE_PATH, &j->step, TRY_MS * 5);
+    if (message_write(&j->step.request, &r.base))
+        journal_send(j, &j->step, &etcd_range, on_chunks, TRY_MS * 5);
 }
 
 void follow_pump(struct journal_etcd *j)
 {
-    if (grpc_is_under_way(&j->step_call) || j->anew_ms != 0 || journal_now_ms(j) < j->look_ms)
+    if (grpc_is_under_way(&j->step.call) || j->log.anew_ms != 0 || journal_now_ms(j) < j->step_ms)
         return;
     if (j->state == JOURNAL_LOADS)
         ask_for_chunks(j);
@@ -72,11 +84,10 @@ void follow_pump(struct journal_etcd *j)
 static bool refuse(struct journal_etcd *j, const char *why)
 {
     log_event(LOG_ERROR, "journal_unreadable", log_str("journal", j->options.config->url),
-              log_u64("index", j->at.index + 1), log_str("reason", why),
-              log_str("detail", j->recovery.trouble));
-    snprintf(j->trouble, sizeof j->trouble, "%s", why);
-    j->hint[0] = '\0';
-    j->anew_ms = journal_now_ms(j) + AGAIN_MS * 5;
+              log_u64("index", j->log.at.index + 1), log_str("reason", why),
+              log_str("detail", j->log.recovery.trouble));
+    journal_note_unusable(j, why);
+    j->log.anew_ms = journal_now_ms(j) + AGAIN_MS * 5;
     return false;
 }
 
@@ -86,13 +97,12 @@ static bool wait_for_upgrade(struct journal_etcd *j)
 {
     static const char why[] = "a newer rdzvd writes the log: upgrade this replica";
 
-    if (!j->is_outdated)
+    if (!j->log.is_outdated)
         log_event(LOG_ERROR, "journal_unreadable", log_str("journal", j->options.config->url),
-                  log_u64("index", j->at.index + 1), log_str("reason", why));
-    j->is_outdated = true;
-    snprintf(j->trouble, sizeof j->trouble, "%s", why);
-    j->hint[0] = '\0';
-    j->look_ms = journal_now_ms(j) + AGAIN_MS * 5;
+                  log_u64("index", j->log.at.index + 1), log_str("reason", why));
+    j->log.is_outdated = true;
+    journal_note_unusable(j, why);
+    j->step_ms = journal_now_ms(j) + AGAIN_MS * 5;
     return false;
 }
 
@@ -109,6 +119,16 @@ static bool refuse_value(struct journal_etcd *j, enum log_fault fault, const cha
 
 /* --- Entries. --- */
 
+void follow_note_entry(struct journal_etcd *j, uint64_t epoch, uint32_t chain, uint64_t batch,
+                       size_t bytes)
+{
+    j->log.at = (struct log_head){j->log.at.index + 1, epoch};
+    j->log.chain = chain;
+    j->log.batch = batch;
+    j->stats.index = j->log.at.index;
+    j->stats.bytes_behind += bytes;
+}
+
 static bool take_entry(struct journal_etcd *j, const Etcd3__KeyValue *kv)
 {
     struct log_entry entry;
@@ -117,23 +137,19 @@ static bool take_entry(struct journal_etcd *j, const Etcd3__KeyValue *kv)
 
     if (!entry_decode(slice_of_pb(kv->value), &entry))
         return refuse_value(j, entry_fault(slice_of_pb(kv->value)), "an entry of the log is none");
-    chain = entry_chain(j->chain, &entry);
-    if (chain != entry.chain || entry.epoch < j->at.epoch)
+    chain = entry_chain(j->log.chain, &entry);
+    if (chain != entry.chain || entry.epoch < j->log.at.epoch)
         return refuse(j, "an entry of the log does not follow on the one before");
     if (entry.begins)
-        stream_drop(&j->stream, j->stream.len);
-    if (!stream_put(&j->stream, entry.bytes))
+        stream_drop(&j->log.stream, j->log.stream.len);
+    if (!stream_put(&j->log.stream, entry.bytes))
         return refuse(j, "memory is short");
-    while (stream_next(&j->stream, &batch)) {
-        if (!recovery_take_batch(&j->recovery, batch))
+    while (stream_next(&j->log.stream, &batch)) {
+        if (!recovery_take_batch(&j->log.recovery, batch))
             return refuse(j, "a batch of the log cannot be applied");
-        j->batch++;
+        j->log.batch++;
     }
-    j->chain = chain;
-    j->at.index++;
-    j->at.epoch = entry.epoch;
-    j->stats.index = j->at.index;
-    j->stats.bytes_behind += kv->value.len;
+    follow_note_entry(j, entry.epoch, chain, j->log.batch, kv->value.len);
     return true;
 }
 
@@ -144,7 +160,7 @@ static bool take_entries(struct journal_etcd *j, const Etcd3__RangeResponse *r)
         char key[KEY_MAX];
 
         if (!slice_is(slice_of_pb(r->kvs[i]->key),
-                      (const char *)journal_log_key(j, j->at.index + 1, key).ptr))
+                      (const char *)journal_log_key(j, j->log.at.index + 1, key).ptr))
             return refuse(j, "an entry of the log is missing");
         if (!take_entry(j, r->kvs[i]))
             return false;
@@ -161,14 +177,14 @@ static void note_leader(struct journal_etcd *j, const Etcd3__KeyValue *leader)
     if (leader != NULL)
         snprintf(who, sizeof who, "%.*s", (int)(leader->value.len < 300 ? leader->value.len : 300),
                  (const char *)leader->value.data);
-    if (strcmp(who, j->leader) == 0)
+    if (strcmp(who, j->log.leader) == 0)
         return;
-    memcpy(j->leader, who, sizeof who);
+    memcpy(j->log.leader, who, sizeof who);
     journal_note_reason(j);
     if (who[0] == '\0' || j->state != JOURNAL_FOLLOWS)
         return;
     log_event(LOG_INFO, "standing_by", log_str("journal", j->options.config->url),
-              log_str("leader", who), log_u64("index", j->at.index));
+              log_str("leader", who), log_u64("index", j->log.at.index));
     if (j->options.follows != NULL)
         j->options.follows(j->options.arg, who);
 }
@@ -177,7 +193,7 @@ static void note_leader(struct journal_etcd *j, const Etcd3__KeyValue *leader)
 static void end_overtaken(struct journal_etcd *j, const char *why)
 {
     log_event(LOG_WARN, "journal_overtaken", log_str("journal", j->options.config->url),
-              log_u64("index", j->at.index), log_str("reason", why),
+              log_u64("index", j->log.at.index), log_str("reason", why),
               log_str("action", JOURNAL_ANEW));
     journal_end(j);
 }
@@ -188,35 +204,35 @@ static bool begins_to_load(struct journal_etcd *j, const Etcd3__RangeResponse *e
 {
     char next[KEY_MAX];
 
-    if (j->pointer.at.index <= j->at.index)
+    if (j->log.pointer.at.index <= j->log.at.index)
         return false;
-    if (j->at.index > 0) {
-        journal_log_key(j, j->at.index + 1, next);
+    if (j->log.at.index > 0) {
+        journal_log_key(j, j->log.at.index + 1, next);
         if (entries->n_kvs > 0 && slice_is(slice_of_pb(entries->kvs[0]->key), next))
             return false;
         end_overtaken(j, "the log that comes next was replaced by a snapshot");
         return true;
     }
-    j->state = JOURNAL_LOADS;
-    j->chunk = j->chunks_checksum = 0;
-    j->chunk_bytes = 0;
+    journal_enter(j, JOURNAL_LOADS);
+    j->log.chunk = j->log.chunks_checksum = 0;
+    j->log.chunk_bytes = 0;
     return true;
+}
+
+void follow_note_snapshot(struct journal_etcd *j, const struct snapshot_pointer *pointer)
+{
+    j->log.pointer = *pointer;
+    j->stats.snapshot_bytes = pointer->bytes;
 }
 
 static bool take_pointer(struct journal_etcd *j, const Etcd3__KeyValue *kv)
 {
-    size_t len = kv == NULL ? 0 : kv->value.len;
+    struct snapshot_pointer pointer = {0};
 
-    j->pointer = (struct snapshot_pointer){0};
-    j->pointer_text[0] = '\0';
-    if (kv == NULL)
-        return true;
-    if (len >= sizeof j->pointer_text || !pointer_decode(slice_of_pb(kv->value), &j->pointer))
+    if (kv != NULL && !pointer_decode(slice_of_pb(kv->value), &pointer))
         return refuse_value(j, pointer_fault(slice_of_pb(kv->value)),
                             "the snapshot's key says nothing that this version knows");
-    memcpy(j->pointer_text, kv->value.data, len);
-    j->pointer_text[len] = '\0';
-    j->stats.snapshot_bytes = j->pointer.bytes;
+    follow_note_snapshot(j, &pointer);
     return true;
 }
 
@@ -226,21 +242,21 @@ static void note_batches(struct journal_etcd *j)
 {
     uint64_t now_ms = lease_now_ms();
     int64_t wall_ms = engine_wall_ns(j->engine) / 1000000;
-    int64_t made_ms = j->recovery.last_ns / 1000000, ahead_ms = 0;
+    int64_t made_ms = j->log.recovery.last_ns / 1000000, ahead_ms = 0;
 
-    if (j->whole_ms == 0 || now_ms - j->whole_ms > FRESH_MS) {
-        j->batch_seen_ms = 0;
+    if (j->log.whole_ms == 0 || now_ms - j->log.whole_ms > FRESH_MS) {
+        j->log.batch_seen_ms = 0;
         return;
     }
-    j->batch_seen_ms = now_ms;
+    j->log.batch_seen_ms = now_ms;
     if (made_ms - wall_ms > CLOCK_OFF_MS)
         ahead_ms = made_ms - wall_ms;
-    else if (j->whole_wall_ms - made_ms > CLOCK_OFF_MS)
-        ahead_ms = made_ms - j->whole_wall_ms;
-    j->clock_off_looks = ahead_ms == 0 ? 0 : j->clock_off_looks + 1;
-    if (j->clock_off_looks == CLOCK_LOOKS)
+    else if (j->log.whole_wall_ms - made_ms > CLOCK_OFF_MS)
+        ahead_ms = made_ms - j->log.whole_wall_ms;
+    j->log.clock_off_looks = ahead_ms == 0 ? 0 : j->log.clock_off_looks + 1;
+    if (j->log.clock_off_looks == CLOCK_LOOKS)
         log_event(LOG_WARN, "clock_differs", log_str("journal", j->options.config->url),
-                  log_str("leader", j->leader), log_i64("ahead_ms", ahead_ms),
+                  log_str("leader", j->log.leader), log_i64("ahead_ms", ahead_ms),
                   log_str("hint", "set the clocks of all replicas, by NTP say: TTLs end by the "
                                   "clock of the one that leads"));
 }
@@ -248,16 +264,16 @@ static void note_batches(struct journal_etcd *j)
 /* All that was committed when the answer was made is here. */
 static void caught_up(struct journal_etcd *j, const Etcd3__KeyValue *leader)
 {
-    j->whole_ms = lease_now_ms();
-    j->whole_wall_ms = engine_wall_ns(j->engine) / 1000000;
+    j->log.whole_ms = lease_now_ms();
+    j->log.whole_wall_ms = engine_wall_ns(j->engine) / 1000000;
     if (j->state == JOURNAL_CATCHES_UP) {
         if (!lead_is_ours(j, leader))
             return;
-        j->state = JOURNAL_BEGINS;
+        journal_enter(j, JOURNAL_BEGINS);
     } else if (leader == NULL) {
-        j->state = JOURNAL_ASKS;
+        journal_enter(j, JOURNAL_ASKS);
     } else {
-        j->look_ms = journal_now_ms(j) + LOOK_MS;
+        j->step_ms = journal_now_ms(j) + LOOK_MS;
     }
 }
 
@@ -266,7 +282,7 @@ static void take_look(struct journal_etcd *j, const Etcd3__TxnResponse *t)
     const Etcd3__KeyValue *leader = txn_key(t, 0), *head = txn_key(t, 1);
     const Etcd3__RangeResponse *entries = txn_range(t, 3);
     struct log_head end = {0};
-    uint64_t batch = j->batch;
+    uint64_t batch = j->log.batch;
 
     if (entries == NULL || (head != NULL && !head_decode(slice_of_pb(head->value), &end))) {
         refuse(j, "the key of the log's head says nothing that this version knows");
@@ -275,9 +291,9 @@ static void take_look(struct journal_etcd *j, const Etcd3__TxnResponse *t)
     if (t->header != NULL)
         j->stats.cluster = t->header->cluster_id;
     note_leader(j, leader);
-    if (end.index < j->at.index) {
+    if (end.index < j->log.at.index) {
         log_event(LOG_ERROR, "journal_went_back", log_str("journal", j->options.config->url),
-                  log_u64("index", j->at.index),
+                  log_u64("index", j->log.at.index),
                   log_str("reason", "the log in etcd ends before what was read of it: etcd was "
                                     "restored, or its keys were removed"),
                   log_str("action", JOURNAL_ANEW));
@@ -286,9 +302,9 @@ static void take_look(struct journal_etcd *j, const Etcd3__TxnResponse *t)
     }
     if (!take_pointer(j, txn_key(t, 2)) || begins_to_load(j, entries) || !take_entries(j, entries))
         return;
-    if (j->batch != batch)
+    if (j->log.batch != batch)
         note_batches(j);
-    if (j->at.index == end.index && j->at.epoch == end.epoch)
+    if (j->log.at.index == end.index && j->log.at.epoch == end.epoch)
         caught_up(j, leader);
     else if (entries->n_kvs == 0)
         refuse(j, "an entry of the log is missing, and no snapshot has it");
@@ -300,31 +316,21 @@ static void adapt_entries(struct journal_etcd *j, const struct grpc_answer *a,
 {
     const Etcd3__RangeResponse *entries = t == NULL ? NULL : txn_range(t, 3);
 
-    if (entries == NULL || entries->n_kvs < j->entries || a->message.len > SHORT_ANSWER)
-        j->entries = ENTRIES_LEAST;
-    else if (j->entries < ENTRIES_MOST)
-        j->entries *= 2;
+    if (entries == NULL || entries->n_kvs < j->log.entries || a->message.len > SHORT_ANSWER)
+        j->log.entries = ENTRIES_LEAST;
+    else if (j->log.entries < ENTRIES_MOST)
+        j->log.entries *= 2;
 }
 
-static void on_look(void *arg, const struct grpc_answer *a)
+static void on_look(struct journal_etcd *j, const struct grpc_answer *a, const void *answer)
 {
-    struct journal_etcd *j = arg;
-    Etcd3__TxnResponse *t = a->code == 0 ? message_txn(a->message) : NULL;
-
-    adapt_entries(j, a, t);
-    if (j->state == JOURNAL_ENDED)
-        ;
-    else if (a->code != 0) {
-        j->look_ms = journal_now_ms(j) + journal_pause_ms(a, journal_note_failure(j, a));
-        journal_note_reason(j);
-    } else if (t == NULL) {
-        refuse(j, "an answer of etcd cannot be read, or memory is short");
-    } else {
-        journal_note_success(j);
-        take_look(j, t);
+    adapt_entries(j, a, answer);
+    if (answer == NULL) {
+        j->step_ms = journal_now_ms(j) + journal_pause_ms(a, journal_note_failure(j, a));
+        return;
     }
-    message_free(t);
-    journal_pump(j);
+    journal_note_success(j);
+    take_look(j, answer);
 }
 
 /* --- The snapshot. --- */
@@ -336,58 +342,87 @@ static bool take_chunk(struct journal_etcd *j, const Etcd3__KeyValue *kv)
     struct slice part;
 
     if (!slice_is(slice_of_pb(kv->key),
-                  (const char *)journal_chunk_key(j, j->pointer.id, j->chunk, key).ptr))
+                  (const char *)journal_chunk_key(j, j->log.pointer.id, j->log.chunk, key).ptr))
         return refuse(j, "a chunk of the snapshot is missing");
-    if (!stream_put(&j->stream, bytes))
+    if (!stream_put(&j->log.stream, bytes))
         return refuse(j, "memory is short");
-    while (stream_next(&j->stream, &part)) {
-        if (!recovery_take_snapshot(&j->recovery, part))
+    while (stream_next(&j->log.stream, &part)) {
+        if (!recovery_take_snapshot(&j->log.recovery, part))
             return refuse(j, "a part of the snapshot cannot be loaded");
     }
-    j->chunk++;
-    j->chunk_bytes += bytes.len;
-    j->chunks_checksum = crc32c(j->chunks_checksum, bytes.ptr, bytes.len);
+    j->log.chunk++;
+    j->log.chunk_bytes += bytes.len;
+    j->log.chunks_checksum = crc32c(j->log.chunks_checksum, bytes.ptr, bytes.len);
     return true;
 }
 
 static void end_of_snapshot(struct journal_etcd *j)
 {
-    const struct snapshot_pointer *p = &j->pointer;
+    const struct snapshot_pointer *p = &j->log.pointer;
 
-    if (j->chunk < p->chunks)
+    if (j->log.chunk < p->chunks)
         return;
-    if (j->chunk_bytes != p->bytes || j->chunks_checksum != p->checksum || j->stream.len != 0) {
+    if (j->log.chunk_bytes != p->bytes || j->log.chunks_checksum != p->checksum ||
+        j->log.stream.len != 0) {
         refuse(j, "the snapshot is damaged");
         return;
     }
-    j->at = p->at;
-    j->chain = p->chain;
-    j->batch = p->batch;
+    j->log.at = p->at;
+    j->log.chain = p->chain;
+    j->log.batch = p->batch;
     j->stats.index = p->at.index;
-    j->state = JOURNAL_FOLLOWS;
+    journal_enter(j, JOURNAL_FOLLOWS);
 }
 
-static void on_chunks(void *arg, const struct grpc_answer *a)
+static void on_chunks(struct journal_etcd *j, const struct grpc_answer *a, const void *answer)
 {
-    struct journal_etcd *j = arg;
-    Etcd3__RangeResponse *r = a->code == 0 ? message_range(a->message) : NULL;
-    bool ok = r != NULL;
+    const Etcd3__RangeResponse *r = answer;
 
-    if (j->state == JOURNAL_ENDED)
-        ;
-    else if (a->code != 0) {
-        j->look_ms = journal_now_ms(j) + journal_pause_ms(a, journal_note_failure(j, a));
-    } else if (r == NULL) {
-        refuse(j, "an answer of etcd cannot be read, or memory is short");
-    } else if (r->n_kvs == 0) {
-        end_overtaken(j, "the snapshot was replaced by another one while it was read");
-    } else {
-        journal_note_success(j);
-        for (size_t i = 0; ok && i < r->n_kvs; i++)
-            ok = take_chunk(j, r->kvs[i]);
-        if (ok)
-            end_of_snapshot(j);
+    if (r == NULL) {
+        j->step_ms = journal_now_ms(j) + journal_pause_ms(a, journal_note_failure(j, a));
+        return;
     }
-    message_free(r);
-    journal_pump(j);
+    if (r->n_kvs == 0) {
+        end_overtaken(j, "the snapshot was replaced by another one while it was read");
+        return;
+    }
+    journal_note_success(j);
+    for (size_t i = 0; i < r->n_kvs; i++) {
+        if (!take_chunk(j, r->kvs[i]))
+            return;
+    }
+    end_of_snapshot(j);
+}
+
+/* --- Beginning and end. --- */
+
+void follow_begin(struct journal_etcd *j)
+{
+    j->log.entries = ENTRIES_LEAST;
+    recovery_begin(&j->log.recovery, j->engine);
+}
+
+void follow_end(struct journal_etcd *j)
+{
+    stream_fini(&j->log.stream);
+}
+
+/* Since the last batch came, where that was seen: this replica's wall clock may not be that of the
+ * leader before. */
+static uint64_t since_last_batch_ms(const struct journal_log *log)
+{
+    return log->batch_seen_ms != 0 ? lease_now_ms() - log->batch_seen_ms
+                                   : recovery_away_ms(&log->recovery);
+}
+
+void follow_note_leading(struct journal_etcd *j)
+{
+    struct journal_log *log = &j->log;
+
+    stream_drop(&log->stream, log->stream.len);
+    recovery_end(&log->recovery, log->batch);
+    j->engine->found = (struct engine_found){.any = log->batch != 0,
+                                             .away_ms = since_last_batch_ms(log),
+                                             .away_by_wall_ms = recovery_away_ms(&log->recovery)};
+    memcpy(log->leader, j->who, sizeof log->leader);
 }

@@ -4,7 +4,6 @@
 
 #include <event2/event_struct.h>
 
-#include "rdzv/etcd3/addresses.h"
 #include "rdzv/etcd3/grpc.h"
 
 struct nghttp2_session;

@@ -28,6 +28,8 @@ bool message_write(struct message *m, const ProtobufCMessage *from)
 
 void message_fini(struct message *m)
 {
+    if (m->bytes != NULL)
+        explicit_bzero(m->bytes, m->len);
     account_free(ACCOUNT_JOURNAL, m->bytes, m->cap);
     *m = (struct message){0};
 }
@@ -129,38 +131,35 @@ bool txn_write(struct txn *t, struct message *m)
 
 /* --- What comes. --- */
 
-static void *take(void *arg, size_t len)
+static void *message_take(void *arg, size_t len)
 {
     (void)arg;
     return account_heap_request(ACCOUNT_JOURNAL, ACCOUNT_ORDINARY, len);
 }
 
-static void give(void *arg, void *p)
+static void message_give(void *arg, void *p)
 {
     (void)arg;
     account_heap_free(ACCOUNT_JOURNAL, p);
 }
 
-static ProtobufCAllocator memory = {take, give, NULL};
+static ProtobufCAllocator memory = {message_take, message_give, NULL};
 
-Etcd3__TxnResponse *message_txn(struct slice bytes)
-{
-    return etcd3__txn_response__unpack(&memory, bytes.len, bytes.ptr);
-}
+const struct etcd_method etcd_txn = {"/etcdserverpb.KV/Txn", &etcd3__txn_response__descriptor};
+const struct etcd_method etcd_range = {"/etcdserverpb.KV/Range",
+                                       &etcd3__range_response__descriptor};
+const struct etcd_method etcd_grant = {"/etcdserverpb.Lease/LeaseGrant",
+                                       &etcd3__lease_response__descriptor};
+const struct etcd_method etcd_revoke = {"/etcdserverpb.Lease/LeaseRevoke",
+                                        &etcd3__lease_response__descriptor};
+const struct etcd_method etcd_beat = {"/etcdserverpb.Lease/LeaseKeepAlive",
+                                      &etcd3__lease_response__descriptor};
+const struct etcd_method etcd_login = {"/etcdserverpb.Auth/Authenticate",
+                                       &etcd3__authenticate_response__descriptor};
 
-Etcd3__RangeResponse *message_range(struct slice bytes)
+void *message_read(const struct etcd_method *method, struct slice bytes)
 {
-    return etcd3__range_response__unpack(&memory, bytes.len, bytes.ptr);
-}
-
-Etcd3__LeaseResponse *message_lease(struct slice bytes)
-{
-    return etcd3__lease_response__unpack(&memory, bytes.len, bytes.ptr);
-}
-
-Etcd3__AuthenticateResponse *message_login(struct slice bytes)
-{
-    return etcd3__authenticate_response__unpack(&memory, bytes.len, bytes.ptr);
+    return protobuf_c_message_unpack(method->answer, &memory, bytes.len, bytes.ptr);
 }
 
 void message_free(void *decoded)

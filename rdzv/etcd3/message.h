@@ -15,7 +15,7 @@ struct message {
 
 /* Writes a message of protobuf-c's. False: memory is short, and *m has none. */
 bool message_write(struct message *m, const ProtobufCMessage *from);
-void message_fini(struct message *m);
+void message_fini(struct message *m); /* and wipes what was written: it may be a password */
 
 static inline struct slice message_bytes(const struct message *m)
 {
@@ -56,19 +56,20 @@ bool txn_write(struct txn *t, struct message *m);
 
 /* --- What comes. --- */
 
-#define TXN_PATH     "/etcdserverpb.KV/Txn"
-#define RANGE_PATH   "/etcdserverpb.KV/Range"
-#define COMPACT_PATH "/etcdserverpb.KV/Compact"
-#define GRANT_PATH   "/etcdserverpb.Lease/LeaseGrant"
-#define REVOKE_PATH  "/etcdserverpb.Lease/LeaseRevoke"
-#define BEAT_PATH    "/etcdserverpb.Lease/LeaseKeepAlive"
-#define LOGIN_PATH   "/etcdserverpb.Auth/Authenticate"
+struct etcd_method {
+    const char *path;
+    const ProtobufCMessageDescriptor *answer;
+};
+
+extern const struct etcd_method etcd_txn;   /* Etcd3__TxnResponse */
+extern const struct etcd_method etcd_range; /* Etcd3__RangeResponse */
+extern const struct etcd_method etcd_grant; /* Etcd3__LeaseResponse, as of the next two */
+extern const struct etcd_method etcd_revoke;
+extern const struct etcd_method etcd_beat;
+extern const struct etcd_method etcd_login; /* Etcd3__AuthenticateResponse */
 
 /* What was decoded, NULL: it is no such message, or memory is short. Freed with message_free(). */
-Etcd3__TxnResponse *message_txn(struct slice bytes);
-Etcd3__RangeResponse *message_range(struct slice bytes);
-Etcd3__LeaseResponse *message_lease(struct slice bytes);
-Etcd3__AuthenticateResponse *message_login(struct slice bytes);
+void *message_read(const struct etcd_method *method, struct slice bytes);
 void message_free(void *decoded); /* takes NULL */
 
 /* The answer to the get at that place of the branch that was taken; NULL: there is none. */

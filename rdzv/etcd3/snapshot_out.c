@@ -24,7 +24,7 @@
 #define LATER_MS     60000u
 #define REFUSED_MOST 10u
 
-static void on_answer(void *arg, const struct grpc_answer *a);
+static journal_tell on_answer;
 
 uint64_t snapshot_out_limit(const struct journal_etcd *j)
 {
@@ -36,17 +36,17 @@ void snapshot_out_note(struct journal_etcd *j)
 {
     struct snapshot_out *o = &j->out;
 
-    if (o->snapshot == NULL || o->bound || j->batch != o->pointer.batch || j->cut != 0)
+    if (o->snapshot == NULL || o->bound || j->log.batch != o->pointer.batch || j->commit.cut != 0)
         return;
-    o->pointer.at = j->at;
-    o->pointer.chain = j->chain;
+    o->pointer.at = j->log.at;
+    o->pointer.chain = j->log.chain;
     o->bound = true;
     o->replaces = j->stats.bytes_behind;
 }
 
 /* --- Beginning and end. --- */
 
-static void end(struct journal_etcd *j)
+static void end_snapshot(struct journal_etcd *j)
 {
     struct snapshot_out *o = &j->out;
 
@@ -56,25 +56,25 @@ static void end(struct journal_etcd *j)
     batch_begin(&o->part, 0);
 }
 
-static void give_up(struct journal_etcd *j, const char *why)
+static void give_snapshot_up(struct journal_etcd *j, const char *why)
 {
     log_event(LOG_WARN, "snapshot_failed", log_str("journal", j->options.config->url),
               log_str("reason", why), log_str("action", "the log stays until one is written"));
     j->out.after_ms = journal_now_ms(j) + LATER_MS;
-    end(j);
+    end_snapshot(j);
 }
 
-static void begin(struct journal_etcd *j)
+static void begin_snapshot(struct journal_etcd *j)
 {
     struct snapshot_out *o = &j->out;
 
     if (j->state != JOURNAL_LEADS || j->stats.bytes_behind < DUE_MIN ||
-        j->stats.bytes_behind < j->stats.snapshot_bytes || j->reason[0] != '\0' ||
+        j->stats.bytes_behind < j->stats.snapshot_bytes || j->fault.reason[0] != '\0' ||
         j->engine->batch_changes != 0 || journal_now_ms(j) < o->after_ms)
         return;
     o->snapshot = snapshot_begin(&j->engine->store);
     if (o->snapshot == NULL) {
-        give_up(j, NO_MEMORY);
+        give_snapshot_up(j, NO_MEMORY);
         return;
     }
     o->written = o->bound = false;
@@ -86,18 +86,18 @@ static void begin(struct journal_etcd *j)
     o->began_ns = clock_monotonic_ns(j->engine->options.clock);
     o->pointer = (struct snapshot_pointer){.version = ENTRY_VERSION_MAX,
                                            .batch = j->engine->batch.number - 1};
-    snprintf(o->pointer.id, sizeof o->pointer.id, "%016" PRIx64 "%08" PRIx32, (uint64_t)j->epoch,
-             o->begun++);
-    if (TAILQ_EMPTY(&j->pending) && !j->commit.open)
+    snprintf(o->pointer.id, sizeof o->pointer.id, "%016" PRIx64 "%08" PRIx32,
+             (uint64_t)j->lease.epoch, o->begun++);
+    if (TAILQ_EMPTY(&j->commit.pending) && !j->commit.open)
         snapshot_out_note(j);
 }
 
 void snapshot_out_drop(struct journal_etcd *j)
 {
     if (j->out.snapshot != NULL)
-        end(j);
+        end_snapshot(j);
     batch_fini(&j->out.part);
-    message_fini(&j->out.request);
+    message_fini(&j->out.call.request);
 }
 
 /* --- Writing. --- */
@@ -114,7 +114,7 @@ static const char *write_part(struct journal_etcd *j)
     if (state == SNAPSHOT_FAILED || !batch_end(&o->part, engine_wall_ns(j->engine)))
         return NO_MEMORY;
     o->written = state == SNAPSHOT_DONE;
-    stream_length(length, o->part.len);
+    bytes_put_u32(length, (uint32_t)o->part.len);
     if (!stream_put(&o->stream, (struct slice){length, sizeof length}) ||
         !stream_put(&o->stream, batch_bytes(&o->part)))
         return NO_MEMORY;
@@ -135,7 +135,7 @@ bool snapshot_out_work(struct journal_etcd *j)
     uint64_t until_ns;
 
     if (o->snapshot == NULL)
-        begin(j);
+        begin_snapshot(j);
     if (!wants_parts(o))
         return false;
     until_ns = clock_monotonic_ns(clock) + WORK_NS;
@@ -143,8 +143,8 @@ bool snapshot_out_work(struct journal_etcd *j)
         const char *why = write_part(j);
 
         if (why != NULL) {
-            grpc_cancel(&o->call);
-            give_up(j, why);
+            grpc_cancel(&o->call.call);
+            give_snapshot_up(j, why);
             return false;
         }
     }
@@ -162,26 +162,27 @@ static bool request_chunk(struct journal_etcd *j, struct txn *t)
 
     if (bytes.len > CHUNK_SIZE)
         bytes.len = CHUNK_SIZE;
-    if (bytes.len > j->entry_max)
-        bytes.len = j->entry_max;
+    if (bytes.len > j->fault.entry_max)
+        bytes.len = j->fault.entry_max;
     o->sent = bytes.len;
     txn_put(&t->yes, journal_chunk_key(j, o->pointer.id, o->pointer.chunks, key), bytes, 0);
-    return txn_write(t, &o->request);
+    return txn_write(t, &o->call.request);
 }
 
 static bool request_pointer(struct journal_etcd *j, struct txn *t)
 {
     const struct slice key = slice_str(j->pointer_key);
-    char text[POINTER_TEXT];
+    char text[POINTER_TEXT], before[POINTER_TEXT];
 
     pointer_encode(&j->out.pointer, text);
-    if (j->pointer_text[0] == '\0')
+    pointer_encode(&j->log.pointer, before);
+    if (j->log.pointer.at.index == 0)
         txn_if_created(t, key, 0);
     else
-        txn_if_value(t, key, slice_str(j->pointer_text));
+        txn_if_value(t, key, slice_str(before));
     txn_put(&t->yes, key, slice_str(text), 0);
     txn_get(&t->no, key, (struct slice){0}, 0);
-    return txn_write(t, &j->out.request);
+    return txn_write(t, &j->out.call.request);
 }
 
 /* What the log has up to the snapshot before this one, since replicas that read the log may be
@@ -196,7 +197,7 @@ static bool request_removal(struct journal_etcd *j, struct txn *t)
     snprintf(mine, sizeof mine, "%ssnap/%s/", j->prefix, o->pointer.id);
     txn_delete(&t->yes, journal_log_key(j, 0, from), journal_log_key(j, o->before + 1, to));
     txn_delete(&t->yes, slice_str(low), slice_str(mine));
-    return txn_write(t, &j->out.request);
+    return txn_write(t, &j->out.call.request);
 }
 
 static bool may_send(const struct snapshot_out *o)
@@ -215,15 +216,13 @@ void snapshot_out_pump(struct journal_etcd *j)
     struct snapshot_out *o = &j->out;
     struct txn t;
 
-    if (o->snapshot == NULL || grpc_is_under_way(&o->call) || !may_send(o) ||
+    if (o->snapshot == NULL || grpc_is_under_way(&o->call.call) || !may_send(o) ||
         journal_now_ms(j) < o->again_ms)
         return;
     txn_init(&t);
-    txn_if_created(&t, slice_str(j->leader_key), j->epoch);
-    o->call.tell = on_answer;
-    o->call.arg = j;
+    txn_if_created(&t, slice_str(j->leader_key), j->lease.epoch);
     if (requests[o->step](j, &t))
-        journal_call(j, &o->call, TXN_PATH, &o->request, TRY_MS);
+        journal_send(j, &o->call, &etcd_txn, on_answer, TRY_MS);
 }
 
 /* --- Answers. --- */
@@ -247,10 +246,8 @@ static void pointer_done(struct journal_etcd *j)
 {
     struct snapshot_out *o = &j->out;
 
-    pointer_encode(&o->pointer, j->pointer_text);
-    o->before = j->pointer.at.index;
-    j->pointer = o->pointer;
-    j->stats.snapshot_bytes = o->pointer.bytes;
+    o->before = j->log.pointer.at.index;
+    follow_note_snapshot(j, &o->pointer);
     j->stats.bytes_behind -= o->replaces;
     o->step = SNAPSHOT_REMOVES;
 }
@@ -264,7 +261,7 @@ static void all_done(struct journal_etcd *j)
     log_event(LOG_INFO, "snapshot_written", log_str("journal", j->options.config->url),
               log_u64("batch", o->pointer.batch), log_u64("bytes", o->pointer.bytes),
               log_u64("took_ms", took_ns / 1000000));
-    end(j);
+    end_snapshot(j);
 }
 
 static void step_done(struct journal_etcd *j)
@@ -283,7 +280,7 @@ static void step_done(struct journal_etcd *j)
 }
 
 /* True: the key names this snapshot already, by an earlier copy of the transaction. */
-static bool is_named(const struct journal_etcd *j, const Etcd3__TxnResponse *t)
+static bool names_this_snapshot(const struct journal_etcd *j, const Etcd3__TxnResponse *t)
 {
     const Etcd3__KeyValue *kv = txn_key(t, 0);
     char text[POINTER_TEXT];
@@ -295,7 +292,7 @@ static bool is_named(const struct journal_etcd *j, const Etcd3__TxnResponse *t)
 /* A lost or refused try is made again; whether this replica still leads, the commits and the lease
  * find out. Not for ever: an etcd that has no space, say, takes entries again before it takes this.
  */
-static void failed(struct journal_etcd *j, const struct grpc_answer *a)
+static void snapshot_step_failed(struct journal_etcd *j, const struct grpc_answer *a)
 {
     struct snapshot_out *o = &j->out;
     bool clear = journal_is_refusal(a);
@@ -307,22 +304,17 @@ static void failed(struct journal_etcd *j, const struct grpc_answer *a)
     if (o->step == SNAPSHOT_CHUNKS && !o->lost && journal_shrink(j, a, o->sent))
         o->again_ms = 0;
     else if (o->refused >= REFUSED_MOST)
-        give_up(j, a->text);
+        give_snapshot_up(j, a->text);
 }
 
-static void on_answer(void *arg, const struct grpc_answer *a)
+static void on_answer(struct journal_etcd *j, const struct grpc_answer *a, const void *answer)
 {
-    struct journal_etcd *j = arg;
-    struct snapshot_out *o = &j->out;
-    Etcd3__TxnResponse *t = a->code == 0 ? message_txn(a->message) : NULL;
+    const Etcd3__TxnResponse *t = answer;
 
-    if (t != NULL && j->state == JOURNAL_LEADS && (t->succeeded || is_named(j, t))) {
+    if (t == NULL)
+        snapshot_step_failed(j, a);
+    else if (j->state == JOURNAL_LEADS && (t->succeeded || names_this_snapshot(j, t)))
         step_done(j);
-    } else if (a->code != 0) {
-        failed(j, a);
-    } else {
-        o->again_ms = journal_now_ms(j) + AGAIN_MS;
-    }
-    message_free(t);
-    journal_pump(j);
+    else
+        j->out.again_ms = journal_now_ms(j) + AGAIN_MS;
 }

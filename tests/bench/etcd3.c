@@ -55,7 +55,7 @@ static void begin(struct exchange *x)
     x->sent_ns = clock_monotonic_ns(&clock_system);
     x->call.tell = on_answer;
     x->call.arg = x;
-    if (!grpc_start(x->client->grpc, &x->call, TXN_PATH, message_bytes(&x->client->message),
+    if (!grpc_start(x->client->grpc, &x->call, etcd_txn.path, message_bytes(&x->client->message),
                     10000)) {
         fprintf(stderr, "bench_etcd3: a call could not be started\n");
         exit(1);

@@ -23,16 +23,16 @@ static void on_answer(void *arg, const struct grpc_answer *a)
     CHECK(a->message.len <= GRPC_ANSWER_MAX);
     if (a->code != 0)
         return;
-    t = message_txn(a->message);
+    t = message_read(&etcd_txn, a->message);
     for (size_t i = 0; t != NULL && i < 4; i++) {
         const Etcd3__KeyValue *kv = txn_key(t, i);
 
         CHECK(kv == NULL || txn_range(t, i) != NULL);
     }
     message_free(t);
-    message_free(message_range(a->message));
-    message_free(message_lease(a->message));
-    message_free(message_login(a->message));
+    message_free(message_read(&etcd_range, a->message));
+    message_free(message_read(&etcd_beat, a->message));
+    message_free(message_read(&etcd_login, a->message));
 }
 
 static void send_all(struct grpc *g)
@@ -58,7 +58,7 @@ static void receive(struct slice bytes)
                                       .grpc = &g,
                                       .request = {request, sizeof request},
                                       .code = GRPC_UNCLEAR};
-        CHECK(grpc_session_submit(&g, &calls[i], TXN_PATH));
+        CHECK(grpc_session_submit(&g, &calls[i], etcd_txn.path));
         LIST_INSERT_HEAD(&g.calls, &calls[i], entry);
     }
     send_all(&g);

@@ -239,13 +239,13 @@ static size_t do_lease(const char *path, struct slice request)
     Etcd3__LeaseResponse answer = ETCD3__LEASE_RESPONSE__INIT;
     Etcd3__LeaseGrantRequest *grant;
 
-    if (strcmp(path, GRANT_PATH) == 0) {
+    if (strcmp(path, etcd_grant.path) == 0) {
         grant = etcd3__lease_grant_request__unpack(NULL, request.len, request.ptr);
         CHECK(grant != NULL);
         answer.ttl = grant->ttl;
         lease_id = ++revision;
         etcd3__lease_grant_request__free_unpacked(grant, NULL);
-    } else if (strcmp(path, BEAT_PATH) == 0) {
+    } else if (strcmp(path, etcd_beat.path) == 0) {
         answer.ttl = lease_id == 0 ? 0 : 5;
     } else {
         end_lease();
@@ -262,18 +262,18 @@ static size_t carry_out(const char *path, struct slice request)
     Etcd3__TxnRequest *txn;
     size_t len;
 
-    if (strcmp(path, TXN_PATH) == 0) {
+    if (strcmp(path, etcd_txn.path) == 0) {
         txn = etcd3__txn_request__unpack(NULL, request.len, request.ptr);
         CHECK(txn != NULL);
         len = do_txn(txn);
         etcd3__txn_request__free_unpacked(txn, NULL);
-    } else if (strcmp(path, RANGE_PATH) == 0) {
+    } else if (strcmp(path, etcd_range.path) == 0) {
         range = etcd3__range_request__unpack(NULL, request.len, request.ptr);
         CHECK(range != NULL);
         do_range(range, &found);
         len = write_answer(&found.range.base);
         etcd3__range_request__free_unpacked(range, NULL);
-    } else if (strcmp(path, LOGIN_PATH) == 0) {
+    } else if (strcmp(path, etcd_login.path) == 0) {
         len = do_login();
     } else {
         len = do_lease(path, request);
@@ -549,7 +549,7 @@ static void answer_lost(struct under_way u, bool carried_out)
 {
     if (carried_out)
         carry_out(u.path, u.request);
-    else if (late_count < sizeof late / sizeof late[0] && strcmp(u.path, TXN_PATH) == 0)
+    else if (late_count < sizeof late / sizeof late[0] && strcmp(u.path, etcd_txn.path) == 0)
         keep_for_later(u);
     tell(u, GRPC_UNCLEAR, "the call was broken off", 0);
 }
@@ -742,7 +742,7 @@ static void step(void)
         break;
     }
     note_committed();
-    CHECK(foul || journal->anew_ms == 0);
+    CHECK(foul || journal->log.anew_ms == 0);
     if (!ended)
         return;
     check_log();

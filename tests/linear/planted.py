@@ -107,21 +107,22 @@ BUGS = [
         relayed=True),
     # The journal on etcd.
     Bug("a leader without its lease commits", "rdzv/etcd3/commit.c",
-        "    txn_if_created(&t, leader, j->epoch);\n    if (j->at.index == 0)\n"
+        "    txn_if_created(&t, leader, j->lease.epoch);\n    if (j->log.at.index == 0)\n"
         "        txn_if_created(&t, head, 0);\n    else\n"
         "        txn_if_value(&t, head, slice_str(before));\n", "",
         replicas="a_paused_leader_commits_nothing"),
     Bug("a leader without its lease answers reads", "rdzv/etcd3/journal_etcd.c",
-        "j->state == JOURNAL_LEADS && lease_now_ms() <= j->valid_ms ? j->batch : 0",
-        "j->state == JOURNAL_LEADS ? j->batch : 0", replicas="a_paused_leader_answers_no_read"),
+        "j->state == JOURNAL_LEADS && lease_now_ms() <= j->lease.valid_ms ? j->log.batch : 0",
+        "j->state == JOURNAL_LEADS ? j->log.batch : 0", replicas="a_paused_leader_answers_no_read"),
     Bug("answers leave before etcd has answered", "rdzv/etcd3/journal_etcd.c",
-        "lease_now_ms() <= j->valid_ms ? j->batch : 0",
-        "lease_now_ms() <= j->valid_ms ? UINT64_MAX : 0", replicas="an_etcd_that_comes_back"),
+        "lease_now_ms() <= j->lease.valid_ms ? j->log.batch : 0",
+        "lease_now_ms() <= j->lease.valid_ms ? UINT64_MAX : 0", replicas="an_etcd_that_comes_back"),
     Bug("a commit whose outcome is unknown is made anew", "rdzv/etcd3/commit.c",
-        "        now.index == j->at.index + 1 && now.epoch == (uint64_t)j->epoch)\n"
+        "        now.index == j->log.at.index + 1 && now.epoch == (uint64_t)j->lease.epoch)\n"
         "        committed(j);\n",
-        "        now.index == j->at.index + 1 && now.epoch == (uint64_t)j->epoch) {\n"
-        "        j->at = now;\n        j->chain = j->commit.chain;\n        j->commit.open = false;\n"
+        "        now.index == j->log.at.index + 1 && now.epoch == (uint64_t)j->lease.epoch) {\n"
+        "        j->log.at = now;\n        j->log.chain = j->commit.chain;\n"
+        "        j->commit.open = false;\n"
         "    }\n", replicas="a_lost_answer"),
     Bug("a snapshot removes one entry too many", "rdzv/etcd3/snapshot_out.c",
         "journal_log_key(j, o->before + 1, to)", "journal_log_key(j, o->before + 2, to)",

@@ -13,7 +13,7 @@
 #include <nghttp2/nghttp2.h>
 
 #include "rdzv/engine/clock.h"
-#include "rdzv/etcd3/addresses.h"
+#include "rdzv/etcd3/endpoints.h"
 #include "rdzv/etcd3/entry.h"
 #include "rdzv/etcd3/grpc.h"
 #include "rdzv/etcd3/grpc_session.h"
@@ -75,7 +75,7 @@ static void answers_are_as_recorded(void **state)
     len = from_hex(HEADER "1a240a220a021802121a0a092f722f6c65616465721002180220012a026e31"
                           "30e78a8d092001",
                    bytes);
-    t = message_txn((struct slice){bytes, len});
+    t = message_read(&etcd_txn, (struct slice){bytes, len});
     assert_non_null(t);
     assert_false(t->succeeded);
     assert_int_equal(t->header->revision, 2);
@@ -86,15 +86,15 @@ static void answers_are_as_recorded(void **state)
     message_free(t);
 
     len = from_hex(HEADER "10e78a8d09180a", bytes);
-    l = message_lease((struct slice){bytes, len});
+    l = message_read(&etcd_beat, (struct slice){bytes, len});
     assert_int_equal(l->id, 0x1234567);
     assert_int_equal(l->ttl, 10);
     message_free(l);
     len = from_hex(HEADER "10e78a8d09", bytes); /* a beat of a lease that is gone */
-    l = message_lease((struct slice){bytes, len});
+    l = message_read(&etcd_beat, (struct slice){bytes, len});
     assert_int_equal(l->ttl, 0);
     message_free(l);
-    assert_null(message_txn((struct slice){bytes, len - 1}));
+    assert_null(message_read(&etcd_txn, (struct slice){bytes, len - 1}));
 }
 
 /* --- Entries. --- */
@@ -509,8 +509,8 @@ static void ask(struct grpc_call *call, uint64_t patience_ms)
     AWAIT(is_up);
     *call = (struct grpc_call){.tell = on_told};
     outcome.told = 0;
-    assert_true(
-        grpc_start(client, call, TXN_PATH, (struct slice){request, sizeof request}, patience_ms));
+    assert_true(grpc_start(client, call, etcd_txn.path, (struct slice){request, sizeof request},
+                           patience_ms));
 }
 
 static void an_answer_comes(void **state)
@@ -621,7 +621,7 @@ static void a_connection_carries_so_many_calls(void **state)
     AWAIT(outcome.told == 1);
     assert_int_equal(outcome.code, 5);
     assert_false(
-        grpc_start(client, &call, TXN_PATH, (struct slice){request, sizeof request}, 5000));
+        grpc_start(client, &call, etcd_txn.path, (struct slice){request, sizeof request}, 5000));
     AWAIT(!is_up);
     ask(&call, 5000);
     AWAIT(outcome.told == 1);
@@ -673,8 +673,9 @@ static void a_goaway_is_heeded(void **state)
     nghttp2_submit_goaway(servers[0].session, NGHTTP2_FLAG_NONE, servers[0].stream,
                           NGHTTP2_NO_ERROR, NULL, 0);
     flush(&servers[0]);
-    AWAIT(!grpc_start(client, &other, TXN_PATH, (struct slice){request, sizeof request}, 5000) ||
-          (grpc_cancel(&other), false));
+    AWAIT(
+        !grpc_start(client, &other, etcd_txn.path, (struct slice){request, sizeof request}, 5000) ||
+        (grpc_cancel(&other), false));
     assert_int_equal(outcome.told, 0);
     servers[0].status = "5";
     answer(&servers[0]);

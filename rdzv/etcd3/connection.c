@@ -1,0 +1,418 @@
+/* The journal's connection to etcd: its calls, the login, and what is wrong. See
+ * journal_etcd_internal.h. */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rdzv/engine/log.h"
+#include "rdzv/etcd3/journal_etcd_internal.h"
+
+#define PENDING_MAX  ((size_t)64 << 20)
+#define UNCLEAR_MOST 3u
+#define PASSWORD_MAX 1024u
+
+uint64_t lease_now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* --- States. --- */
+
+void journal_enter(struct journal_etcd *j, enum journal_state next)
+{
+    static const unsigned legal[] = {
+        [JOURNAL_FOLLOWS] = 1u << JOURNAL_LOADS | 1u << JOURNAL_ASKS | 1u << JOURNAL_ENDED,
+        [JOURNAL_LOADS] = 1u << JOURNAL_FOLLOWS | 1u << JOURNAL_ENDED,
+        [JOURNAL_ASKS] = 1u << JOURNAL_STANDS | 1u << JOURNAL_FOLLOWS | 1u << JOURNAL_ENDED,
+        [JOURNAL_STANDS] = 1u << JOURNAL_CATCHES_UP | 1u << JOURNAL_FOLLOWS | 1u << JOURNAL_ENDED,
+        [JOURNAL_CATCHES_UP] = 1u << JOURNAL_LOADS | 1u << JOURNAL_BEGINS | 1u << JOURNAL_ENDED,
+        [JOURNAL_BEGINS] = 1u << JOURNAL_LEADS | 1u << JOURNAL_ENDED,
+        [JOURNAL_LEADS] = 1u << JOURNAL_ENDED,
+        [JOURNAL_ENDED] = 0,
+    };
+
+    assert(legal[j->state] & 1u << next);
+    j->state = next;
+    j->stats.leads = next == JOURNAL_LEADS;
+}
+
+void journal_end(struct journal_etcd *j)
+{
+    if (j->state == JOURNAL_ENDED)
+        return;
+    journal_enter(j, JOURNAL_ENDED);
+    journal_note_reason(j);
+    j->options.ended(j->options.arg);
+}
+
+/* --- What is wrong. --- */
+
+static uint64_t commit_waits_ms(const struct journal_etcd *j)
+{
+    return j->commit.open ? clock_elapsed_ms(j->commit.began_ms, journal_now_ms(j)) : 0;
+}
+
+#define SHOWN_MAX (TROUBLE_MAX + TROUBLE_HINT_MAX + 100)
+
+/* The last trouble, what to do about it, and how many members share it: of a cluster, the one that
+ * was asked last may be the one that is well. */
+static const char *show_trouble(const struct journal_etcd *j, char out[SHOWN_MAX])
+{
+    unsigned unreached = j->connection.grpc == NULL ? 0 : grpc_unreached(j->connection.grpc);
+    size_t count = j->connection.endpoints.count;
+    char others[120] = "";
+
+    if (unreached > 0 && count > 1)
+        snprintf(others, sizeof others, "; %u of etcd's %zu endpoints cannot be reached%s",
+                 unreached, count, unreached * 2 >= count ? ": etcd may have no majority" : "");
+    snprintf(out, SHOWN_MAX, "%s%s%s%s",
+             j->fault.trouble[0] != '\0' ? j->fault.trouble : "it has not answered yet", others,
+             j->fault.hint[0] != '\0' ? "; " : "", j->fault.hint);
+    return out;
+}
+
+/* When a member of etcd fails, its others need some seconds: meanwhile changes are taken, and
+ * answers wait. */
+static void find_reason(struct journal_etcd *j)
+{
+    char trouble[SHOWN_MAX];
+    char *out = j->fault.reason;
+
+    out[0] = '\0';
+    if (j->state != JOURNAL_LEADS && j->fault.trouble[0] != '\0')
+        snprintf(out, REASON_MAX, "this replica does not lead: %s", show_trouble(j, trouble));
+    else if (j->state != JOURNAL_LEADS && j->log.leader[0] != '\0')
+        snprintf(out, REASON_MAX, "this replica stands by: %.200s leads", j->log.leader);
+    else if (j->state != JOURNAL_LEADS)
+        snprintf(out, REASON_MAX, "this replica does not lead");
+    else if (j->commit.refused || commit_waits_ms(j) > PATIENCE_MS)
+        snprintf(out, REASON_MAX, "etcd does not take changes: %s", show_trouble(j, trouble));
+    else if (lease_now_ms() > j->lease.valid_ms + PATIENCE_MS)
+        snprintf(out, REASON_MAX, "etcd does not renew the lease: %s", show_trouble(j, trouble));
+    else if (j->stats.pending_bytes > PENDING_MAX)
+        snprintf(out, REASON_MAX, "etcd is too slow: %zu bytes of changes wait to be committed",
+                 j->stats.pending_bytes);
+    else if (j->commit.spare == NULL)
+        snprintf(out, REASON_MAX, "there is no memory to keep changes in");
+}
+
+void journal_note_reason(struct journal_etcd *j)
+{
+    bool refuses;
+
+    pending_keep_spare(&j->commit.spare);
+    find_reason(j);
+    refuses = j->fault.reason[0] != '\0';
+    j->engine->batch.refuses = refuses;
+    if (j->state != JOURNAL_LEADS || j->fault.refused == refuses)
+        return;
+    j->fault.refused = refuses;
+    if (refuses)
+        log_event(LOG_ERROR, "journal_failed", log_str("journal", j->options.config->url),
+                  log_str("reason", j->fault.reason),
+                  log_str("action", "changes are refused; rdzvd tries again each second"));
+    else
+        log_event(LOG_INFO, "journal_resumed", log_str("journal", j->options.config->url));
+}
+
+/* The account of the user is told apart from all else: it is asked for once more. etcd may have had
+ * no users when this connection began. */
+static bool is_about_login(const struct grpc_answer *a)
+{
+    return a->code == 16 ||
+           (a->code == 3 && (strstr(a->text, "revision of auth store is old") != NULL ||
+                             strstr(a->text, "user name is empty") != NULL));
+}
+
+bool journal_is_refusal(const struct grpc_answer *a)
+{
+    return a->code == 3 || a->code == 5 || a->code == 7 || a->code == 11 || a->code == 16 ||
+           (a->code == 8 && (strstr(a->text, "space exceeded") != NULL ||
+                             strstr(a->text, "larger than max") != NULL)) ||
+           (a->code == 2 && strstr(a->text, "too many requests") != NULL);
+}
+
+bool journal_shrink(struct journal_etcd *j, const struct grpc_answer *a, size_t bytes)
+{
+    if (strstr(a->text, "too large") == NULL && strstr(a->text, "larger than max") == NULL)
+        return false;
+    if (bytes <= ENTRY_MIN)
+        return false;
+    j->fault.entry_max = bytes / 2;
+    log_event(LOG_WARN, "journal_smaller", log_str("journal", j->options.config->url),
+              log_u64("bytes", j->fault.entry_max), log_str("reason", a->text),
+              log_str("hint", "etcd's --max-request-bytes is below its default of 1.5 MiB"));
+    return true;
+}
+
+/* Some members answer, and can do nothing for us: one that has no leader, or learns yet, or a proxy
+ * before one that is away. */
+static void note_unclear(struct journal_etcd *j, const struct grpc_answer *a)
+{
+    if (a->code != GRPC_UNCLEAR && ++j->connection.unclear >= UNCLEAR_MOST) {
+        j->connection.unclear = 0;
+        grpc_leave(j->connection.grpc, "cannot serve");
+    }
+}
+
+/* What was served once can be served again. */
+static void note_trouble(struct journal_etcd *j, const char *where, int code, const char *reason)
+{
+    const struct trouble trouble = {
+        .reason = reason, .code = code, .has_answered = j->log.whole_ms != 0};
+
+    snprintf(j->fault.trouble, sizeof j->fault.trouble, "%.*s", (int)sizeof j->fault.trouble - 1,
+             reason);
+    trouble_hint(j->options.config, &trouble, j->fault.hint);
+    if (!troubles_is_news(&j->fault.troubles, j->fault.trouble, journal_now_ms(j)))
+        return;
+    if (code == GRPC_UNCLEAR)
+        log_limited(LOG_WARN, "etcd_failed", log_str("endpoint", where),
+                    log_str("reason", j->fault.trouble), log_str("hint", j->fault.hint));
+    else
+        log_limited(LOG_WARN, "etcd_failed", log_str("endpoint", where), log_i64("code", code),
+                    log_str("reason", j->fault.trouble), log_str("hint", j->fault.hint));
+}
+
+/* A try that is lost says nothing yet: the next one has another endpoint. */
+bool journal_note_failure(struct journal_etcd *j, const struct grpc_answer *a)
+{
+    bool clear = journal_is_refusal(a);
+
+    j->stats.failures++;
+    if (!clear)
+        note_unclear(j, a);
+    if (is_about_login(a) && j->options.config->user != NULL) {
+        j->connection.up = false;
+        grpc_set_token(j->connection.grpc, NULL);
+        return true;
+    }
+    if (a->code == 2 && clear)
+        return true;
+    note_trouble(j, grpc_where(j->connection.grpc), a->code, a->text);
+    return clear;
+}
+
+void journal_note_clear(struct journal_etcd *j)
+{
+    j->connection.unclear = 0;
+}
+
+void journal_note_success(struct journal_etcd *j)
+{
+    j->fault.trouble[0] = j->fault.hint[0] = '\0';
+    journal_note_clear(j);
+}
+
+void journal_note_unusable(struct journal_etcd *j, const char *why)
+{
+    snprintf(j->fault.trouble, sizeof j->fault.trouble, "%s", why);
+    j->fault.hint[0] = '\0';
+}
+
+/* --- Calls. --- */
+
+static void on_call_ended(void *arg, const struct grpc_answer *a)
+{
+    static const struct grpc_answer unreadable = {
+        .code = 13, .text = "its answer cannot be read, or memory is short"};
+    struct journal_call *call = arg;
+    struct journal_etcd *j = call->journal;
+    void *answer = a->code == 0 ? message_read(call->method, a->message) : NULL;
+
+    if (a->code == 0 && answer == NULL)
+        a = &unreadable; /* the next try may be another member's */
+    if (j->state != JOURNAL_ENDED)
+        call->tell(j, a, answer);
+    message_free(answer);
+    if (j->state == JOURNAL_ENDED)
+        return;
+    if (a->code != 0 || j->fault.reason[0] != '\0')
+        journal_note_reason(j);
+    j->pump(j);
+}
+
+static void start_call(struct journal_etcd *j, struct journal_call *call,
+                       const struct etcd_method *method, journal_tell *tell, uint64_t patience_ms)
+{
+    if (grpc_is_under_way(&call->call))
+        return;
+    call->call.tell = on_call_ended;
+    call->call.arg = call;
+    call->journal = j;
+    call->method = method;
+    call->tell = tell;
+    grpc_start(j->connection.grpc, &call->call, method->path, message_bytes(&call->request),
+               patience_ms);
+}
+
+void journal_send(struct journal_etcd *j, struct journal_call *call,
+                  const struct etcd_method *method, journal_tell *tell, uint64_t patience_ms)
+{
+    if (j->connection.up)
+        start_call(j, call, method, tell, patience_ms);
+}
+
+/* --- The connection. --- */
+
+static const char password_hint[] =
+    "write the password into that file, readable for rdzvd; it is read anew for each login";
+
+/* The file's text without white space at its end. False with errno. */
+static bool read_password(const char *path, char out[PASSWORD_MAX])
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t len = fd < 0 ? -1 : read(fd, out, PASSWORD_MAX - 1);
+    int error = errno;
+
+    if (fd >= 0)
+        close(fd);
+    errno = error;
+    if (len < 0)
+        return false;
+    while (len > 0 && strchr(" \t\r\n", out[len - 1]) != NULL)
+        len--;
+    out[len] = '\0';
+    return true;
+}
+
+/* The password's file cannot be read. */
+static void note_password(struct journal_etcd *j, int error)
+{
+    const char *file = j->options.config->password_file;
+
+    snprintf(j->fault.trouble, sizeof j->fault.trouble, "--journal-password-file=%.200s: %s", file,
+             strerror(error));
+    snprintf(j->fault.hint, sizeof j->fault.hint, "%s", password_hint);
+    if (troubles_is_news(&j->fault.troubles, j->fault.trouble, journal_now_ms(j)))
+        log_limited(LOG_WARN, "password_unreadable", log_str("setting", "--journal-password-file"),
+                    log_str("file", file), log_errno("reason", error),
+                    log_str("hint", password_hint));
+}
+
+/* At the start, before etcd may be there. */
+static void check_password(struct journal_etcd *j)
+{
+    char password[PASSWORD_MAX];
+
+    if (j->options.config->user == NULL)
+        return;
+    if (!read_password(j->options.config->password_file, password))
+        note_password(j, errno);
+    explicit_bzero(password, sizeof password);
+}
+
+static void on_login(struct journal_etcd *j, const struct grpc_answer *a, const void *answer)
+{
+    static const struct grpc_answer too_long = {.code = 3,
+                                                .text = "etcd's token is longer than 1023 bytes"};
+    const Etcd3__AuthenticateResponse *r = answer;
+
+    j->connection.logs_in = false;
+    message_fini(&j->connection.login.request); /* it has the password */
+    if (r != NULL && strlen(r->token) < GRPC_TOKEN_MAX) {
+        grpc_set_token(j->connection.grpc, r->token);
+        j->connection.up = true;
+    } else if (a->code == 9 && strstr(a->text, "not enabled") != NULL) {
+        j->connection.up = true;
+    } else {
+        journal_note_failure(j, r != NULL ? &too_long : a);
+    }
+}
+
+/* Each connection begins with it: a member forgets its tokens when it restarts, and others do not
+ * know them. */
+static void log_in(struct journal_etcd *j)
+{
+    const struct config_journal *c = j->options.config;
+    struct journal_call *login = &j->connection.login;
+    Etcd3__AuthenticateRequest request = ETCD3__AUTHENTICATE_REQUEST__INIT;
+    char password[PASSWORD_MAX] = "";
+
+    if (j->connection.logs_in || journal_now_ms(j) < j->connection.login_ms)
+        return;
+    j->connection.login_ms = journal_now_ms(j) + AGAIN_MS;
+    if (!read_password(c->password_file, password)) {
+        note_password(j, errno);
+        journal_note_reason(j);
+        return;
+    }
+    request.name = c->user;
+    request.password = password;
+    grpc_set_token(j->connection.grpc, NULL);
+    if (message_write(&login->request, &request.base))
+        start_call(j, login, &etcd_login, on_login, TRY_MS);
+    j->connection.logs_in = grpc_is_under_way(&login->call);
+    explicit_bzero(password, sizeof password);
+}
+
+bool connection_is_up(struct journal_etcd *j)
+{
+    if (!j->connection.up && j->options.config->user != NULL)
+        log_in(j);
+    return j->connection.up;
+}
+
+static void on_link(void *arg, bool up)
+{
+    struct journal_etcd *j = arg;
+
+    j->connection.up = up && j->options.config->user == NULL;
+    if (up && !j->connection.up)
+        j->connection.login_ms = 0;
+    if (up)
+        j->pump(j);
+}
+
+/* There is no connection, and this is why. */
+static void note_link(struct journal_etcd *j)
+{
+    char why[GRPC_TEXT_MAX]; /* as those who called are told it */
+
+    snprintf(why, sizeof why, "%.*s", (int)sizeof why - 1, grpc_trouble(j->connection.grpc));
+    if (why[0] != '\0')
+        note_trouble(j, grpc_trouble_of(j->connection.grpc), GRPC_UNCLEAR, why);
+}
+
+void connection_tick(struct journal_etcd *j)
+{
+    grpc_tick(j->connection.grpc);
+    if (j->state != JOURNAL_LEADS)
+        note_link(j);
+}
+
+int connection_open(struct journal_etcd *j, uint64_t random)
+{
+    static const char *const settings[] = {"--journal-cert", "--journal-key", "--journal-ca",
+                                           "--crl"};
+    const struct grpc_options grpc = {.base = j->options.base,
+                                      .endpoints = &j->connection.endpoints,
+                                      .first = random % 1024,
+                                      .clock = j->engine->options.clock,
+                                      .tls = &j->connection.tls,
+                                      .link = on_link,
+                                      .arg = j};
+
+    j->fault.entry_max = ENTRY_MAX;
+    j->connection.tls = certificate_of_client(&j->options.config->tls, "etcd", settings);
+    j->connection.tls.alpn = "h2";
+    if (certificate_start(&j->connection.tls) < 0)
+        return -1;
+    check_password(j);
+    endpoints_begin(&j->connection.endpoints, j->options.config);
+    j->connection.grpc = grpc_new(&grpc);
+    return j->connection.grpc != NULL ? 0 : -1;
+}
+
+void connection_close(struct journal_etcd *j)
+{
+    grpc_free(j->connection.grpc);
+    certificate_fini(&j->connection.tls);
+    message_fini(&j->connection.login.request);
+}
