@@ -2,7 +2,6 @@
 #include "store/snapshot.h"
 
 #include "store/memory/xalloc.h"
-#include "store/replay.h"
 #include "store/store.h"
 
 /* The space of that name; NULL: it is none. */
@@ -92,14 +91,6 @@ static bool load(struct store *s, const struct record *r)
     }
 }
 
-static void look_ahead(struct store *s, struct record_batch *b, size_t i)
-{
-    if (i + REPLAY_PLACE < b->count)
-        replay_fetch_place(s, &b->records[i + REPLAY_PLACE]);
-    if (i + REPLAY_NODE < b->count)
-        replay_fetch_node(s, &b->records[i + REPLAY_NODE]);
-}
-
 bool snapshot_load(struct store *s, struct slice batch_bytes)
 {
     struct record_batch batch;
@@ -108,7 +99,6 @@ bool snapshot_load(struct store *s, struct slice batch_bytes)
     if (!ok)
         return false;
     for (size_t i = 0; ok && i < batch.count; i++) {
-        look_ahead(s, &batch, i);
         ok = !s->loading.is_done && load(s, &batch.records[i]);
         s->loading.records++;
     }

@@ -63,7 +63,6 @@ uint8_t *batch_take(struct batch *b, size_t *cap);
 struct record {
     struct slice space;
     struct change change;
-    uint64_t hash; /* for replay.c: of what it looks for */
 };
 
 /* A decoded batch. Slices point into its own memory, which ends with record_free(). */

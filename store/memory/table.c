@@ -267,22 +267,6 @@ void table_expect(struct table *t, size_t count)
         move_some(t, SIZE_MAX);
 }
 
-uint64_t table_prefetch(const struct table *t, struct slice key)
-{
-    uint64_t hash = hash_bytes(key, t->seed);
-
-    __builtin_prefetch(&t->buckets[hash & t->mask]);
-    return hash;
-}
-
-void table_prefetch_node(const struct table *t, uint64_t hash)
-{
-    const struct table_node *n = t->buckets[hash & t->mask];
-
-    if (n != NULL)
-        __builtin_prefetch(&n->hash);
-}
-
 void table_add(struct table *t, struct table_node *node)
 {
     table_add_hashed(t, node, hash_bytes(node->key, t->seed));

@@ -57,11 +57,6 @@ void table_expect(struct table *t, size_t count);
 uint64_t table_hash(const struct table *t, struct slice key);
 struct table_node *table_find_like(const struct table *t, const struct table_node *node);
 
-/* A key is going to be looked for soon: first the place where it would be is fetched into the
- * cache, and some time later the node that is there. */
-uint64_t table_prefetch(const struct table *t, struct slice key);
-void table_prefetch_node(const struct table *t, uint64_t hash);
-
 /* Removes a node that is in the table. A large array that is nearly empty gives way to a smaller
  * one, when there is memory for that, to which a few nodes move at a time. */
 void table_remove(struct table *t, struct table_node *node);

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "store/replay.h"
 #include "store/store.h"
 
 #define SLICE (64u << 10)
@@ -142,40 +141,33 @@ static void load_snapshot(const struct log *l)
     store_fini(&s);
 }
 
-static void apply_oldest(struct replay *r, struct space *space)
+static void apply(struct store *s, struct space *space, struct slice bytes)
 {
-    const struct record_batch *batch = replay_next(r, true);
+    struct record_batch batch;
 
-    for (size_t k = 0; k < batch->count; k++) {
+    if (!record_decode(bytes, &batch))
+        die("a batch is none");
+    for (size_t i = 0; i < batch.count; i++) {
         struct store_result out = {0};
 
-        if (!store_can_apply(r->store, space, &batch->records[k].change))
+        if (!store_can_apply(s, space, &batch.records[i].change))
             die("a change is refused");
-        store_apply(r->store, space, &batch->records[k].change, &out);
+        store_apply(s, space, &batch.records[i].change, &out);
     }
-    replay_drop(r);
+    record_free(&batch);
 }
 
 static void replay(const struct log *l)
 {
     struct space *space;
-    struct replay r;
     struct store s;
     double from;
 
     open_store(&s, 3);
     space = store_space(&s, "default");
     from = cpu();
-    replay_init(&r, &s);
-    for (size_t i = 0; i < l->count; i++) {
-        if (!replay_put(&r, log_at(l, i)))
-            die("a batch is none");
-        if (replay_next(&r, false) != NULL)
-            apply_oldest(&r, space);
-    }
-    while (replay_next(&r, true) != NULL)
-        apply_oldest(&r, space);
-    replay_fini(&r);
+    for (size_t i = 0; i < l->count; i++)
+        apply(&s, space, log_at(l, i));
     printf("%zu batches replayed in %.3f s\n", l->count, cpu() - from);
     store_fini(&s);
 }

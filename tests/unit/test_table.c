@@ -66,7 +66,6 @@ static void an_expected_number_gives_the_size_at_once(void **state)
     buckets = table_bucket_count(&t);
     assert_in_range(buckets, ITEMS, 2 * ITEMS);
     for (size_t i = 0; i < ITEMS; i++) {
-        table_prefetch_node(&t, table_prefetch(&t, items[i].node.key));
         table_add(&t, &items[i].node);
     }
     assert_int_equal(table_bucket_count(&t), buckets);
