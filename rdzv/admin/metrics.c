@@ -109,7 +109,7 @@ static void write_etcd_server(FILE *out, const struct http *http)
     write_etcd_received(out, http);
     if (http->engine->data_dir == NULL)
         return;
-    data_dir_disk(http->engine->data_dir, &disk);
+    journal_writer_disk(http->engine->data_dir->writer, &disk);
     metric_head(out, fsync, "histogram", "How long syncs of the journal took.");
     metric_durations(out, fsync, "", &disk.syncs, SYNC_FIRST_NS);
 }
@@ -118,10 +118,10 @@ static void write_etcd_server(FILE *out, const struct http *http)
 
 static void write_journal_files(FILE *out, const struct data_dir *data)
 {
-    const struct journal_writer_stats *s = data_dir_stats(data);
+    const struct journal_writer_stats *s = journal_writer_stats(data->writer);
     struct journal_writer_disk disk;
 
-    data_dir_disk(data, &disk);
+    journal_writer_disk(data->writer, &disk);
     metric_counter(out, "rdzvd_journal_batches_total", "Batches of changes that were appended.",
                    s->batches);
     metric_counter(out, "rdzvd_journal_bytes_total", "Bytes of those.", s->bytes);
@@ -131,7 +131,7 @@ static void write_journal_files(FILE *out, const struct data_dir *data)
                  "1 while no change is taken; /readyz says why.",
                  engine_refuses(data->engine) != NULL);
     metric_gauge(out, "rdzvd_journal_snapshot_bytes", "Size of the newest snapshot.",
-                 s->snapshot_bytes);
+                 s->journal.snapshot_bytes);
     metric_counter(out, "rdzvd_journal_snapshots_total", "Snapshots that were written.",
                    s->snapshots);
     metric_head(out, "rdzvd_journal_sync_seconds", "histogram", "How long syncs took.");
@@ -139,7 +139,7 @@ static void write_journal_files(FILE *out, const struct data_dir *data)
     metric_seconds(out, "rdzvd_journal_slowest_sync_seconds", "gauge", "The longest of them.", 6,
                    s->slowest_sync_ns);
     metric_gauge(out, "rdzvd_journal_uncovered_bytes", "Bytes that a start would replay.",
-                 s->bytes_behind);
+                 s->journal.bytes_behind);
     metric_gauge(out, "rdzvd_journal_unsynced_bytes", "Bytes that no sync has covered yet.",
                  s->pending_bytes);
     metric_gauge(out, "rdzvd_data_dir_free_bytes",

@@ -8,7 +8,6 @@
 
 #include "rdzv/engine/log.h"
 #include "rdzv/engine/recovery.h"
-#include "store/disk/journal_dir.h"
 #include "store/memory/xalloc.h"
 #include "store/snapshot.h"
 
@@ -28,7 +27,7 @@
 #define SUBDIRECTORY "/rdzvd"
 
 /* Allocated. */
-static char *join(const char *directory, const char *below)
+static char *data_dir_join(const char *directory, const char *below)
 {
     size_t size = strlen(directory) + strlen(below) + 1;
     char *path = xcalloc(1, size);
@@ -37,9 +36,9 @@ static char *join(const char *directory, const char *below)
     return path;
 }
 
-static bool holds(const char *directory, const char *below)
+static bool data_dir_holds(const char *directory, const char *below)
 {
-    char *path = join(directory, below);
+    char *path = data_dir_join(directory, below);
     bool found = access(path, F_OK) == 0;
 
     free(path);
@@ -56,7 +55,7 @@ static bool is_a_subdirectory(const char *named)
     while (len > 0 && named[len - 1] == '/')
         len--;
     return len > end && strncmp(named + len - end, SUBDIRECTORY, end) == 0 &&
-           holds(named, "/" JOURNAL_LOCK) && !holds(named, SUBDIRECTORY);
+           data_dir_holds(named, "/" JOURNAL_LOCK) && !data_dir_holds(named, SUBDIRECTORY);
 }
 
 #define NAME_THE_ONE_ABOVE \
@@ -65,7 +64,7 @@ static bool is_a_subdirectory(const char *named)
 /* --- The commit. --- */
 
 /* The engine takes changes while the writer does; the log has each turn of that. */
-static void note_refusal(struct data_dir *d)
+static void data_dir_note_refusal(struct data_dir *d)
 {
     const char *why = journal_writer_refuses(d->writer);
 
@@ -80,13 +79,13 @@ static void note_refusal(struct data_dir *d)
         log_event(LOG_INFO, "journal_resumed", log_str("data_dir", d->path));
 }
 
-static uint64_t commit(void *arg, struct batch *batch)
+static uint64_t data_dir_commit(void *arg, struct batch *batch)
 {
     struct data_dir *d = arg;
-    uint64_t durable = d->journal.commit(d->journal.arg, batch);
+    uint64_t durable = journal_writer_commit(d->writer, batch);
 
     d->committed_ms = engine_now_ms(d->engine);
-    note_refusal(d);
+    data_dir_note_refusal(d);
     return durable;
 }
 
@@ -95,12 +94,12 @@ static void poll_writer(void *arg)
     struct data_dir *d = arg;
 
     engine_committed(d->engine, journal_writer_poll(d->writer));
-    note_refusal(d);
+    data_dir_note_refusal(d);
 }
 
 /* While TTLs run, a store to which nobody writes says each 5 s that it is there: else a start would
  * take all the time since the last change for time away, and give it to them. */
-static void tick(void *arg)
+static void data_dir_tick(void *arg)
 {
     struct data_dir *d = arg;
     int64_t at_ns;
@@ -113,21 +112,11 @@ static void tick(void *arg)
         engine_commit_time(d->engine);
 }
 
-static const char *refuses(void *arg)
+static const char *data_dir_refuses(void *arg)
 {
     const struct data_dir *d = arg;
 
     return journal_writer_refuses(d->writer);
-}
-
-void data_dir_disk(const struct data_dir *d, struct journal_writer_disk *out)
-{
-    journal_writer_disk(d->writer, out);
-}
-
-const struct journal_writer_stats *data_dir_stats(const struct data_dir *d)
-{
-    return journal_writer_stats(d->writer);
 }
 
 /* --- The start. --- */
@@ -193,7 +182,7 @@ static void log_recovered(const struct data_dir *d, const struct journal_report 
 }
 
 /* NULL after it logged why not. */
-static struct journal *read_all(struct data_dir *d)
+static struct journal *data_dir_read(struct data_dir *d)
 {
     const struct journal_options options = {.fs = d->fs, .new_id = random_id()};
     uint64_t began_ns = clock_monotonic_ns(d->engine->options.clock);
@@ -220,7 +209,7 @@ static struct journal *read_all(struct data_dir *d)
 
 /* --- Snapshots. --- */
 
-static void end_snapshot(struct data_dir *d)
+static void data_dir_end_snapshot(struct data_dir *d)
 {
     snapshot_end(d->snapshot);
     d->snapshot = NULL;
@@ -230,7 +219,7 @@ static void end_snapshot(struct data_dir *d)
 static void give_up_snapshot(struct data_dir *d)
 {
     journal_writer_snapshot_abandon(d->writer);
-    end_snapshot(d);
+    data_dir_end_snapshot(d);
 }
 
 static void note_no_memory(struct data_dir *d)
@@ -247,7 +236,8 @@ static void log_snapshots(struct data_dir *d)
 
     if (stats->snapshots != d->snapshots)
         log_event(LOG_INFO, "snapshot_written", log_str("data_dir", d->path),
-                  log_u64("batch", stats->snapshot), log_u64("bytes", stats->snapshot_bytes),
+                  log_u64("batch", stats->journal.snapshot),
+                  log_u64("bytes", stats->journal.snapshot_bytes),
                   log_u64("took_ms", stats->snapshot_ns / 1000000));
     if (stats->snapshot_failures != d->snapshot_failures)
         log_event(LOG_WARN, "snapshot_failed", log_str("data_dir", d->path),
@@ -271,7 +261,7 @@ static void begin_snapshot(struct data_dir *d)
 }
 
 /* Makes the next part, if there is none, and hands it on. GOES_ON or DONE: it was taken. */
-static enum snapshot_state put_part(struct data_dir *d)
+static enum snapshot_state data_dir_put_part(struct data_dir *d)
 {
     enum snapshot_state state = d->last_part ? SNAPSHOT_DONE : SNAPSHOT_GOES_ON;
 
@@ -295,13 +285,13 @@ static void note_overtaken(const struct data_dir *d)
 }
 
 /* True: one part was made and taken, and there is more. */
-static bool write_some(struct data_dir *d)
+static bool data_dir_write_part(struct data_dir *d)
 {
     enum snapshot_state state;
 
     if (journal_writer_snapshot_room(d->writer) == 0)
         return false;
-    state = put_part(d);
+    state = data_dir_put_part(d);
     if (state == SNAPSHOT_FAILED || state == SNAPSHOT_OVERTAKEN) {
         give_up_snapshot(d);
         if (state == SNAPSHOT_FAILED)
@@ -314,7 +304,7 @@ static bool write_some(struct data_dir *d)
     if (!d->last_part)
         return true;
     journal_writer_snapshot_end(d->writer);
-    end_snapshot(d);
+    data_dir_end_snapshot(d);
     return false;
 }
 
@@ -334,11 +324,11 @@ static void make_snapshot(struct data_dir *d)
         return;
     }
     until_ns = clock_monotonic_ns(clock) + WORK_NS;
-    while (write_some(d) && clock_monotonic_ns(clock) < until_ns)
+    while (data_dir_write_part(d) && clock_monotonic_ns(clock) < until_ns)
         continue;
 }
 
-static bool work(void *arg)
+static bool data_dir_work(void *arg)
 {
     struct data_dir *d = arg;
 
@@ -348,7 +338,7 @@ static bool work(void *arg)
 
 /* --- The end. --- */
 
-static void free_all(struct data_dir *d)
+static void data_dir_free(struct data_dir *d)
 {
     batch_fini(&d->part);
     if (d->fs != NULL)
@@ -372,13 +362,13 @@ static void close_dir(void *arg)
                    "with --sync=batch if a sync has failed",
                    NULL);
     d->writer = NULL;
-    free_all(d);
+    data_dir_free(d);
 }
 
 /* --- The beginning. --- */
 
 /* 0, or -1 after it logged why not. */
-static int start(struct data_dir *d, const struct data_dir_options *options)
+static int data_dir_start(struct data_dir *d, const struct data_dir_options *options)
 {
     struct journal_writer_options writer = {
         .mode = options->mode, .clock = d->engine->options.clock, .path = d->path};
@@ -399,7 +389,7 @@ static int start(struct data_dir *d, const struct data_dir_options *options)
         log_failed(d->path, why, NULL);
         return -1;
     }
-    writer.journal = read_all(d);
+    writer.journal = data_dir_read(d);
     if (writer.journal == NULL)
         return -1;
     d->writer = journal_writer_start(&writer);
@@ -417,18 +407,17 @@ int data_dir_open(struct data_dir *d, const struct data_dir_options *options, st
     if (options->path == NULL)
         return 0;
     batch_init(&d->part);
-    d->path = join(options->path, SUBDIRECTORY);
-    if (start(d, options) < 0) {
-        free_all(d);
+    d->path = data_dir_join(options->path, SUBDIRECTORY);
+    if (data_dir_start(d, options) < 0) {
+        data_dir_free(d);
         return -1;
     }
-    d->journal = journal_writer_engine(d->writer);
-    engine->options.journal = (struct engine_journal){.commit = commit,
-                                                      .refuses = refuses,
+    engine->options.journal = (struct engine_journal){.commit = data_dir_commit,
+                                                      .refuses = data_dir_refuses,
                                                       .fd = journal_writer_fd(d->writer),
                                                       .poll = poll_writer,
-                                                      .tick = tick,
-                                                      .work = work,
+                                                      .tick = data_dir_tick,
+                                                      .work = data_dir_work,
                                                       .close = close_dir,
                                                       .arg = d};
     engine->data_dir = d;
@@ -458,7 +447,7 @@ static void write_contents(const struct engine *e, const struct journal_report *
     }
 }
 
-static bool check_files(const char *path, struct fs *fs, FILE *out)
+static bool data_dir_check_files(const char *path, struct fs *fs, FILE *out)
 {
     const struct engine_options options = {.clock = &clock_system, .seed = random_id()};
     struct journal_report report;
@@ -483,7 +472,7 @@ static bool check_files(const char *path, struct fs *fs, FILE *out)
 
 bool data_dir_check(const char *named, FILE *out)
 {
-    char *path = join(named, SUBDIRECTORY), why[TEXT_MAX] = NAME_THE_ONE_ABOVE;
+    char *path = data_dir_join(named, SUBDIRECTORY), why[TEXT_MAX] = NAME_THE_ONE_ABOVE;
     struct fs *fs = NULL;
     bool ok = false;
     int error;
@@ -493,7 +482,7 @@ bool data_dir_check(const char *named, FILE *out)
     if (fs == NULL) {
         fprintf(out, "%s\n", why);
     } else {
-        ok = check_files(path, fs, out);
+        ok = data_dir_check_files(path, fs, out);
         fs->free(fs);
     }
     free(path);

@@ -24,7 +24,6 @@ struct data_dir {
     char *path; /* of the files */
     struct fs *fs;
     struct journal_writer *writer; /* NULL: there is no directory */
-    struct engine_journal journal; /* the writer's */
     struct snapshot *snapshot;     /* that is being written; NULL: none */
     struct batch part;             /* of it: one that has not been taken yet, if it is not empty */
     bool last_part;                /* it is the last one */
@@ -38,10 +37,6 @@ struct data_dir {
  * engine_close_journal(). 0, or -1 after it logged why not. */
 int data_dir_open(struct data_dir *d, const struct data_dir_options *options,
                   struct engine *engine);
-
-/* For /metrics. There is a directory. */
-const struct journal_writer_stats *data_dir_stats(const struct data_dir *d);
-void data_dir_disk(const struct data_dir *d, struct journal_writer_disk *out);
 
 /* For --check-data: reads all of it, as a start does, and changes nothing; writes what it found to
  * `out`. True when a start would take it. */

@@ -50,12 +50,8 @@ struct journal_writer_stats {
     uint64_t slowest_sync_ns;
     uint64_t failures;                     /* writes, syncs and others that failed, each try anew */
     size_t pending_batches, pending_bytes; /* not known to be synced */
-    uint64_t last, durable;                /* numbers: appended; synced */
-    uint64_t bytes_behind;                 /* the newest snapshot */
-    uint64_t snapshot, snapshot_bytes;     /* number of its last batch; 0: none */
-    uint64_t snapshot_ns;                  /* how long the last one of this process took */
-    uint64_t
-        snapshot_end_ms; /* when it ended, by clock_monotonic_ms(); 0: this process made none */
+    struct journal_figures journal;
+    uint64_t snapshot_ns; /* how long the last one of this process took */
     uint64_t snapshots, snapshot_failures;
 };
 
@@ -68,8 +64,8 @@ struct journal_writer *journal_writer_start(const struct journal_writer_options 
 /* Readable when journal_writer_poll() is to be called. */
 int journal_writer_fd(const struct journal_writer *w);
 
-/* For engine_options. */
-struct engine_journal journal_writer_engine(struct journal_writer *w);
+/* As engine_journal.commit(). */
+uint64_t journal_writer_commit(struct journal_writer *w, struct batch *batch);
 
 /* Takes note of what the thread did. Returns the number of the newest batch that is as durable as
  * promised, for engine_committed(). May be called at any time. */

@@ -2,20 +2,9 @@
 #pragma once
 
 #include <pthread.h>
-#include <sys/queue.h>
 
 #include "rdzv/engine/journal_writer.h"
 #include "rdzv/engine/pending.h"
-#include "store/disk/record.h"
-
-/* A part of a snapshot on its way. Allocated and freed by the loop. */
-struct part {
-    TAILQ_ENTRY(part) entry;
-    size_t len;
-    uint8_t bytes[];
-};
-
-TAILQ_HEAD(part_list, part);
 
 #define REASON_SIZE  200
 #define GATHERED_MAX 256
@@ -57,8 +46,9 @@ struct journal_writer {
     bool snapshot_abandoned; /* the thread has not removed it yet */
     uint64_t snapshot_number;
     uint64_t snapshot_began_ns;
-    struct part_list parts, written_parts;
-    size_t parts_bytes; /* of `parts`, and of the one that is being written */
+    struct pending_list parts;         /* of a snapshot */
+    struct pending_list written_parts; /* the loop frees them */
+    size_t parts_bytes;                /* of `parts`, and of the one that is being written */
 
     /* Of whoever writes: the loop with the lock, in mode batch while nothing has failed; else the
      * thread. Even then, in mode batch, the thread has the lock when it gives it back. */
@@ -78,8 +68,5 @@ static inline bool journal_writer_thread_writes(const struct journal_writer *w)
 
 /* A step failed: the writer refuses changes from now on. With the lock. */
 void journal_writer_fail(struct journal_writer *w, const char *what, int error);
-
-/* Figures of the journal, for the loop. With the lock, by whoever writes. */
-void journal_writer_note(struct journal_writer *w);
 
 void *journal_writer_main(void *arg);

@@ -1,6 +1,8 @@
-/* The loop's side of the journal writer: commits and what it promises. See journal_writer.h. */
+/* The loop's side of the journal writer: commits and what it promises, and snapshots on their way
+ * to the thread. See journal_writer.h for the contract. */
 #include "rdzv/engine/journal_writer.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
@@ -13,13 +15,19 @@
 #define PENDING_MAX ((size_t)64 << 20)
 #define RETRY_MS    1000u
 
+/* Parts of a snapshot that are ahead of the disk. */
+#define AHEAD_MAX ((size_t)1 << 20)
+
+#define SNAPSHOT_DUE_MIN  ((uint64_t)64 << 20)
+#define SNAPSHOT_RETRY_MS 60000u
+
 /* Syncs need little; sanitizers more. */
 #define STACK_SIZE (512u << 10)
 
 /* --- What the loop sees. --- */
 
 /* With the lock. */
-static void note_reason(struct journal_writer *w)
+static void journal_writer_note_reason(struct journal_writer *w)
 {
     w->stats = w->now;
     if (w->failed)
@@ -37,10 +45,10 @@ static void note_reason(struct journal_writer *w)
 /* With the lock. */
 static uint64_t promise(struct journal_writer *w)
 {
-    uint64_t number = w->now.durable;
+    uint64_t number = w->now.journal.durable;
 
     if (w->mode == JOURNAL_WRITER_BATCH && !w->failed && w->now.pending_bytes <= w->pending_max / 4)
-        number = w->now.last;
+        number = w->now.journal.last;
     if (number > w->promised)
         w->promised = number;
     return w->promised;
@@ -48,36 +56,27 @@ static uint64_t promise(struct journal_writer *w)
 
 uint64_t journal_writer_poll(struct journal_writer *w)
 {
-    struct pending_list synced = TAILQ_HEAD_INITIALIZER(synced);
-    struct part_list written = TAILQ_HEAD_INITIALIZER(written);
+    struct pending_list done = TAILQ_HEAD_INITIALIZER(done);
     struct pending *p;
-    struct part *part;
     uint64_t promised;
     eventfd_t count;
 
     eventfd_read(w->wake, &count);
     pending_keep_spare(&w->spare);
     pthread_mutex_lock(&w->lock);
-    while ((p = TAILQ_FIRST(&w->pending)) != NULL && p->number <= w->now.durable) {
+    while ((p = TAILQ_FIRST(&w->pending)) != NULL && p->number <= w->now.journal.durable) {
         TAILQ_REMOVE(&w->pending, p, entry);
-        TAILQ_INSERT_TAIL(&synced, p, entry);
+        TAILQ_INSERT_TAIL(&done, p, entry);
         w->now.pending_batches--;
         w->now.pending_bytes -= p->bytes.len;
     }
-    TAILQ_CONCAT(&written, &w->written_parts, entry);
-    note_reason(w);
+    TAILQ_CONCAT(&done, &w->written_parts, entry);
+    journal_writer_note_reason(w);
     promised = promise(w);
-    if (!journal_writer_thread_writes(w) && w->now.durable == w->now.last)
+    if (!journal_writer_thread_writes(w) && w->now.journal.durable == w->now.journal.last)
         journal_mark(w->journal);
     pthread_mutex_unlock(&w->lock);
-    while ((p = TAILQ_FIRST(&synced)) != NULL) {
-        TAILQ_REMOVE(&synced, p, entry);
-        pending_free(p);
-    }
-    while ((part = TAILQ_FIRST(&written)) != NULL) {
-        TAILQ_REMOVE(&written, part, entry);
-        account_free(ACCOUNT_JOURNAL, part, sizeof *part + part->len);
-    }
+    pending_free_all(&done);
     if (w->stats.snapshot_failures != w->snapshots_failed_seen) {
         w->snapshots_failed_seen = w->stats.snapshot_failures;
         w->snapshot_failed_ms = clock_monotonic_ms(w->clock);
@@ -113,7 +112,7 @@ static void append_here(struct journal_writer *w, struct pending *p)
         return;
     }
     w->unwritten = NULL;
-    journal_writer_note(w);
+    w->now.journal = *journal_figures(w->journal);
     if (w->sync_at_ns == 0)
         w->sync_at_ns = clock_monotonic_ns(&clock_system) + w->sync_interval_ms * 1000000;
     else if (w->now.pending_bytes <= w->pending_max / 4)
@@ -121,9 +120,8 @@ static void append_here(struct journal_writer *w, struct pending *p)
     pthread_cond_signal(&w->work);
 }
 
-static uint64_t commit(void *arg, struct batch *batch)
+uint64_t journal_writer_commit(struct journal_writer *w, struct batch *batch)
 {
-    struct journal_writer *w = arg;
     struct pending *p = pending_new(&w->spare, batch);
     uint64_t promised;
 
@@ -140,15 +138,117 @@ static uint64_t commit(void *arg, struct batch *batch)
         pthread_cond_signal(&w->work);
     else
         append_here(w, p);
-    note_reason(w);
+    journal_writer_note_reason(w);
     promised = promise(w);
     pthread_mutex_unlock(&w->lock);
     return promised;
 }
 
-struct engine_journal journal_writer_engine(struct journal_writer *w)
+/* --- Snapshots. --- */
+
+bool journal_writer_snapshot_due(const struct journal_writer *w)
 {
-    return (struct engine_journal){.commit = commit, .arg = w};
+    const struct journal_writer_stats *s = &w->stats;
+
+    return s->journal.bytes_behind > SNAPSHOT_DUE_MIN &&
+           s->journal.bytes_behind > s->journal.snapshot_bytes && w->reason[0] == '\0' &&
+           journal_writer_snapshot_state(w) == JOURNAL_WRITER_SNAPSHOT_NONE &&
+           (w->snapshot_failed_ms == 0 ||
+            clock_elapsed_ms(w->snapshot_failed_ms, clock_monotonic_ms(w->clock)) >=
+                SNAPSHOT_RETRY_MS);
+}
+
+/* For what only reads, but needs the lock. */
+static pthread_mutex_t *lock_of(const struct journal_writer *w)
+{
+    return (pthread_mutex_t *)(uintptr_t)&w->lock;
+}
+
+enum journal_writer_snapshot_state journal_writer_snapshot_state(const struct journal_writer *w)
+{
+    enum journal_writer_snapshot_state state;
+
+    pthread_mutex_lock(lock_of(w));
+    state = w->snapshot_state;
+    pthread_mutex_unlock(lock_of(w));
+    return state;
+}
+
+size_t journal_writer_snapshot_room(const struct journal_writer *w)
+{
+    size_t room = 0;
+
+    pthread_mutex_lock(lock_of(w));
+    if (w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_OPEN && w->parts_bytes < AHEAD_MAX)
+        room = AHEAD_MAX - w->parts_bytes;
+    pthread_mutex_unlock(lock_of(w));
+    return room;
+}
+
+void journal_writer_snapshot_begin(struct journal_writer *w)
+{
+    const struct pending *newest;
+
+    pthread_mutex_lock(&w->lock);
+    assert(w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_NONE);
+    newest = TAILQ_LAST(&w->pending, pending_list);
+    w->snapshot_number = newest != NULL ? newest->number : w->now.journal.last;
+    w->snapshot_began_ns = clock_monotonic_ns(&clock_system);
+    if (journal_writer_thread_writes(w)) {
+        w->snapshot_asked = true;
+    } else {
+        journal_snapshot_begin(w->journal, w->snapshot_number, &w->snapshot);
+        w->snapshot_open = true;
+    }
+    w->snapshot_state = JOURNAL_WRITER_SNAPSHOT_OPEN;
+    pthread_cond_signal(&w->work);
+    pthread_mutex_unlock(&w->lock);
+}
+
+bool journal_writer_snapshot_put(struct journal_writer *w, struct slice bytes)
+{
+    struct pending *part = pending_request(bytes);
+
+    if (part == NULL)
+        return false;
+    pthread_mutex_lock(&w->lock);
+    if (w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_OPEN) {
+        TAILQ_INSERT_TAIL(&w->parts, part, entry);
+        w->parts_bytes += bytes.len;
+        pthread_cond_signal(&w->work);
+    } else { /* it has failed, and its state says so */
+        TAILQ_INSERT_TAIL(&w->written_parts, part, entry);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return true;
+}
+
+/* Until the thread has removed it. */
+static void journal_writer_abandon(struct journal_writer *w)
+{
+    w->snapshot_state = JOURNAL_WRITER_SNAPSHOT_ENDING;
+    w->snapshot_abandoned = true;
+}
+
+void journal_writer_snapshot_end(struct journal_writer *w)
+{
+    pthread_mutex_lock(&w->lock);
+    if (w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_OPEN)
+        w->snapshot_state = JOURNAL_WRITER_SNAPSHOT_ENDING;
+    else if (w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_FAILED)
+        journal_writer_abandon(w);
+    pthread_cond_signal(&w->work);
+    pthread_mutex_unlock(&w->lock);
+}
+
+void journal_writer_snapshot_abandon(struct journal_writer *w)
+{
+    pthread_mutex_lock(&w->lock);
+    if (w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_OPEN ||
+        w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_FAILED)
+        journal_writer_abandon(w);
+    pthread_cond_signal(&w->work);
+    pthread_mutex_unlock(&w->lock);
 }
 
 /* --- Begin and end. --- */
@@ -164,7 +264,7 @@ static void init_condition(pthread_cond_t *condition)
     pthread_condattr_destroy(&attributes);
 }
 
-static void release(struct journal_writer *w)
+static void journal_writer_free(struct journal_writer *w)
 {
     if (w->wake >= 0)
         close(w->wake);
@@ -174,7 +274,8 @@ static void release(struct journal_writer *w)
     free(w);
 }
 
-static void init(struct journal_writer *w, const struct journal_writer_options *options)
+static void journal_writer_init(struct journal_writer *w,
+                                const struct journal_writer_options *options)
 {
     *w = (struct journal_writer){
         .mode = options->mode,
@@ -194,8 +295,8 @@ static void init(struct journal_writer *w, const struct journal_writer_options *
     TAILQ_INIT(&w->parts);
     TAILQ_INIT(&w->written_parts);
     pending_keep_spare(&w->spare);
-    journal_writer_note(w);
-    w->promised = w->now.last;
+    w->now.journal = *journal_figures(w->journal);
+    w->promised = w->now.journal.last;
     w->stats = w->now;
 }
 
@@ -206,14 +307,14 @@ struct journal_writer *journal_writer_start(const struct journal_writer_options 
 
     if (w == NULL)
         return NULL;
-    init(w, options);
+    journal_writer_init(w, options);
     if (w->wake < 0)
         error = errno;
     else if (w->spare != NULL)
         error = thread_start(&w->thread, STACK_SIZE, journal_writer_main, w);
     if (error == 0)
         return w;
-    release(w);
+    journal_writer_free(w);
     errno = error;
     return NULL;
 }
@@ -229,8 +330,6 @@ void journal_writer_disk(struct journal_writer *w, struct journal_writer_disk *o
 
 bool journal_writer_stop(struct journal_writer *w)
 {
-    struct pending *p;
-    struct part *part;
     bool clean;
 
     if (w == NULL)
@@ -242,15 +341,9 @@ bool journal_writer_stop(struct journal_writer *w)
     pthread_join(w->thread, NULL);
     clean = w->clean;
     journal_close(w->journal);
-    while ((p = TAILQ_FIRST(&w->pending)) != NULL) {
-        TAILQ_REMOVE(&w->pending, p, entry);
-        pending_free(p);
-    }
-    TAILQ_CONCAT(&w->written_parts, &w->parts, entry);
-    while ((part = TAILQ_FIRST(&w->written_parts)) != NULL) {
-        TAILQ_REMOVE(&w->written_parts, part, entry);
-        account_free(ACCOUNT_JOURNAL, part, sizeof *part + part->len);
-    }
-    release(w);
+    pending_free_all(&w->pending);
+    pending_free_all(&w->parts);
+    pending_free_all(&w->written_parts);
+    journal_writer_free(w);
     return clean;
 }

@@ -18,15 +18,6 @@ static void wake_loop(struct journal_writer *w)
     eventfd_write(w->wake, 1);
 }
 
-void journal_writer_note(struct journal_writer *w)
-{
-    w->now.last = journal_last(w->journal);
-    w->now.durable = journal_durable(w->journal);
-    w->now.bytes_behind = journal_bytes_behind(w->journal);
-    w->now.snapshot = journal_snapshot_number(w->journal);
-    w->now.snapshot_bytes = journal_snapshot_bytes(w->journal);
-}
-
 /* --- Faults. --- */
 
 /* The loop has to end a snapshot that failed while it writes one. One that it has ended goes like
@@ -64,7 +55,7 @@ void journal_writer_fail(struct journal_writer *w, const char *what, int error)
 
 /* The next batches that are to be appended. Unless something has failed, those behind a snapshot
  * that waits to begin stay for the next segment. With the lock. */
-static size_t gather(struct journal_writer *w)
+static size_t journal_writer_gather(struct journal_writer *w)
 {
     size_t count = 0;
 
@@ -84,7 +75,7 @@ static int write_gathered(struct journal_writer *w,
     struct pending *first = w->unwritten;
     size_t count;
 
-    while ((count = gather(w)) > 0) {
+    while ((count = journal_writer_gather(w)) > 0) {
         int error;
 
         pthread_mutex_unlock(&w->lock);
@@ -118,7 +109,7 @@ static int sync_journal(struct journal_writer *w)
     durations_add(&w->disk.syncs, SYNC_FIRST_NS, took, 1);
     if (took > w->now.slowest_sync_ns)
         w->now.slowest_sync_ns = took;
-    journal_writer_note(w);
+    w->now.journal = *journal_figures(w->journal);
     wake_loop(w);
     return result;
 }
@@ -131,7 +122,7 @@ static int write_again(struct journal_writer *w)
     int error;
 
     w->unwritten = TAILQ_FIRST(&w->pending);
-    while (w->unwritten != NULL && w->unwritten->number <= journal_durable(w->journal))
+    while (w->unwritten != NULL && w->unwritten->number <= journal_figures(w->journal)->durable)
         w->unwritten = TAILQ_NEXT(w->unwritten, entry);
     pthread_mutex_unlock(&w->lock);
     error = journal_rewrite_begin(w->journal);
@@ -166,14 +157,14 @@ static void drop_ballast(struct journal_writer *w)
 /* Until nothing is left: commits may come meanwhile. */
 static int keep_all(struct journal_writer *w)
 {
-    int error = journal_is_tainted(w->journal) ? write_again(w) : 0;
+    int error = journal_figures(w->journal)->tainted ? write_again(w) : 0;
 
-    journal_writer_note(w);
-    while (error == 0 && (w->unwritten != NULL || w->now.durable < w->now.last)) {
+    w->now.journal = *journal_figures(w->journal);
+    while (error == 0 && (w->unwritten != NULL || w->now.journal.durable < w->now.journal.last)) {
         error = write_gathered(w, journal_append);
         if (error == 0)
             error = sync_journal(w);
-        journal_writer_note(w);
+        w->now.journal = *journal_figures(w->journal);
     }
     return error;
 }
@@ -209,7 +200,7 @@ static bool sync_is_due(const struct journal_writer *w)
 }
 
 /* Mode always; in mode batch the loop does so. The answers are on their way already. */
-static void mark(struct journal_writer *w)
+static void journal_writer_mark(struct journal_writer *w)
 {
     pthread_mutex_unlock(&w->lock);
     journal_mark(w->journal);
@@ -220,7 +211,7 @@ static void mark(struct journal_writer *w)
  * the same. */
 static bool may_sync(const struct journal_writer *w)
 {
-    return w->mode == JOURNAL_WRITER_BATCH && (!w->failed || !journal_is_tainted(w->journal));
+    return w->mode == JOURNAL_WRITER_BATCH && (!w->failed || !journal_figures(w->journal)->tainted);
 }
 
 static bool step_journal(struct journal_writer *w)
@@ -240,7 +231,7 @@ static bool step_journal(struct journal_writer *w)
     if (error != 0)
         journal_writer_fail(w, "syncing the journal", error);
     else if (w->mode == JOURNAL_WRITER_ALWAYS && w->unwritten == NULL)
-        mark(w);
+        journal_writer_mark(w);
     return true;
 }
 
@@ -270,17 +261,17 @@ static bool clean_up_snapshot(struct journal_writer *w)
     return true;
 }
 
-static bool write_part(struct journal_writer *w)
+static bool journal_writer_put_part(struct journal_writer *w)
 {
-    struct part *part = TAILQ_FIRST(&w->parts);
+    struct pending *part = TAILQ_FIRST(&w->parts);
     int error;
 
     TAILQ_REMOVE(&w->parts, part, entry);
     pthread_mutex_unlock(&w->lock);
-    error = journal_snapshot_put(&w->snapshot, (struct slice){part->bytes, part->len});
+    error = journal_snapshot_put(&w->snapshot, part->bytes);
     pthread_mutex_lock(&w->lock);
     TAILQ_INSERT_TAIL(&w->written_parts, part, entry);
-    w->parts_bytes -= part->len;
+    w->parts_bytes -= part->bytes.len;
     if (error != 0)
         fail_snapshot(w);
     wake_loop(w);
@@ -293,12 +284,12 @@ static void remove_needless(struct journal_writer *w)
 
     while (journal_next_needless(w->journal, name)) {
         pthread_mutex_unlock(&w->lock);
-        w->snapshot.fs->remove(w->snapshot.fs, name);
+        w->snapshot.out.fs->remove(w->snapshot.out.fs, name);
         pthread_mutex_lock(&w->lock);
     }
 }
 
-static bool end_snapshot(struct journal_writer *w)
+static bool journal_writer_end_snapshot(struct journal_writer *w)
 {
     int error;
 
@@ -312,10 +303,9 @@ static bool end_snapshot(struct journal_writer *w)
     w->snapshot_open = false;
     journal_snapshot_done(w->journal, &w->snapshot);
     remove_needless(w);
-    journal_writer_note(w);
+    w->now.journal = *journal_figures(w->journal);
     w->now.snapshots++;
     w->now.snapshot_ns = now_ns() - w->snapshot_began_ns;
-    w->now.snapshot_end_ms = clock_ms_of(now_ns());
     w->snapshot_state = JOURNAL_WRITER_SNAPSHOT_NONE;
     wake_loop(w);
     return true;
@@ -330,7 +320,7 @@ static bool step_snapshot(struct journal_writer *w)
         return clean_up_snapshot(w);
     if (!alive)
         return false;
-    if (w->snapshot_asked && journal_last(w->journal) >= w->snapshot_number) {
+    if (w->snapshot_asked && journal_figures(w->journal)->last >= w->snapshot_number) {
         journal_snapshot_begin(w->journal, w->snapshot_number, &w->snapshot);
         w->snapshot_asked = false;
         w->snapshot_open = true;
@@ -339,8 +329,8 @@ static bool step_snapshot(struct journal_writer *w)
     if (!w->snapshot_open)
         return false;
     if (!TAILQ_EMPTY(&w->parts))
-        return write_part(w);
-    return w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_ENDING && end_snapshot(w);
+        return journal_writer_put_part(w);
+    return w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_ENDING && journal_writer_end_snapshot(w);
 }
 
 static bool step_disk(struct journal_writer *w)
@@ -374,7 +364,7 @@ static void wait_for_work(struct journal_writer *w)
 }
 
 /* Nothing comes any more. */
-static void finish(struct journal_writer *w)
+static void journal_writer_finish(struct journal_writer *w)
 {
     w->snapshot_abandoned = true;
     clean_up_snapshot(w);
@@ -405,7 +395,7 @@ void *journal_writer_main(void *arg)
         if (!done && !w->stop)
             wait_for_work(w);
     }
-    finish(w);
+    journal_writer_finish(w);
     pthread_mutex_unlock(&w->lock);
     return NULL;
 }

@@ -6,16 +6,21 @@
 /* Larger batches give up their buffer instead of being copied. */
 #define COPY_MAX ((size_t)32 << 10)
 
-static struct pending *new_copy(const struct batch *batch)
+/* The bytes stand behind it. Takes NULL, and returns it. */
+static struct pending *pending_copy(struct pending *p, uint64_t number, struct slice bytes)
 {
-    struct slice bytes = batch_bytes(batch);
-    struct pending *p = account_alloc(ACCOUNT_JOURNAL, sizeof *p + bytes.len);
-
     if (p == NULL)
         return NULL;
-    *p = (struct pending){.number = batch->number, .bytes = {(uint8_t *)(p + 1), bytes.len}};
+    *p = (struct pending){.number = number, .bytes = {(uint8_t *)(p + 1), bytes.len}};
     memcpy(p + 1, bytes.ptr, bytes.len);
     return p;
+}
+
+struct pending *pending_request(struct slice bytes)
+{
+    struct pending *p = account_request(ACCOUNT_JOURNAL, ACCOUNT_ORDINARY, sizeof *p + bytes.len);
+
+    return pending_copy(p, 0, bytes);
 }
 
 /* Takes the buffer into *p. */
@@ -33,8 +38,11 @@ static struct pending *take_buffer(struct pending *p, struct batch *batch)
 
 struct pending *pending_new(struct pending **spare, struct batch *batch)
 {
-    struct pending *p = batch->len <= COPY_MAX ? new_copy(batch) : NULL;
+    struct pending *p = NULL;
 
+    if (batch->len <= COPY_MAX)
+        p = pending_copy(account_alloc(ACCOUNT_JOURNAL, sizeof *p + batch->len), batch->number,
+                         batch_bytes(batch));
     if (p != NULL)
         return p;
     p = account_alloc(ACCOUNT_JOURNAL, sizeof *p);
@@ -50,6 +58,16 @@ void pending_free(struct pending *p)
     if (p->given_up != 0)
         account_free(ACCOUNT_JOURNAL, (void *)(uintptr_t)p->bytes.ptr, p->given_up);
     account_free(ACCOUNT_JOURNAL, p, sizeof *p + (p->given_up != 0 ? 0 : p->bytes.len));
+}
+
+void pending_free_all(struct pending_list *list)
+{
+    struct pending *p;
+
+    while ((p = TAILQ_FIRST(list)) != NULL) {
+        TAILQ_REMOVE(list, p, entry);
+        pending_free(p);
+    }
 }
 
 void pending_keep_spare(struct pending **spare)

@@ -21,6 +21,10 @@ TAILQ_HEAD(pending_list, pending);
 /* Takes what the batch holds. Uses up the spare when there is no memory. */
 struct pending *pending_new(struct pending **spare, struct batch *batch);
 void pending_free(struct pending *p);
+void pending_free_all(struct pending_list *list);
+
+/* A copy of what has no number. NULL: memory is short. */
+struct pending *pending_request(struct slice bytes);
 
 /* Tries to have the spare. It goes with account_free(ACCOUNT_JOURNAL). */
 void pending_keep_spare(struct pending **spare);

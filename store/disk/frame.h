@@ -1,5 +1,4 @@
-/* The format of journal segments and snapshots, as bytes. Pure: no files. Integers are
- * little-endian.
+/* The format of journal segments and snapshots, and files of it. Integers are little-endian.
  *
  * A file is a header and frames, one behind the other without gaps. The header:
  *
@@ -41,7 +40,9 @@
  * intact frame or header says that it was synced is damage, and is never passed over in silence. */
 #pragma once
 
-#include "proto/bytes.h"
+#include "store/disk/fs.h"
+
+/* --- The format. Pure. --- */
 
 #define FILE_HEADER_SIZE  48u
 #define FRAME_HEADER_SIZE 32u
@@ -57,7 +58,6 @@ struct file_header {
     uint64_t durable;
 };
 
-/* The version is FILE_VERSION. */
 void file_header_encode(const struct file_header *h, uint8_t out[FILE_HEADER_SIZE]);
 
 enum file_header_result {
@@ -98,3 +98,64 @@ enum frame_result frame_decode(uint32_t key, struct slice in, struct frame *out,
  * and *out has all but the payload. False: there is none, and *at is the first byte that was not
  * looked at, since no header fits behind it. */
 bool frame_find(uint32_t key, struct slice in, size_t *at, struct frame *out);
+
+/* --- Writing a file. --- */
+
+/* Frames are appended. */
+struct frame_writer {
+    struct fs *fs;
+    int file; /* -1: none */
+    uint32_t key;
+    uint64_t number; /* of the header */
+    uint64_t end;    /* behind the last whole frame */
+};
+
+/* Makes the file. 0, or -errno: then it is not open, and was removed if that could be done. */
+int frame_writer_open(struct frame_writer *w, struct fs *fs, const char *name,
+                      const struct file_header *header);
+void frame_writer_close(struct frame_writer *w);
+
+/* At most so many frames at once. */
+#define FRAMES_MAX (FS_PARTS_MAX / 2)
+
+/* Appends frames, by as few system calls as can be. 0, or -errno: then none of them, and what was
+ * written is taken back. If not even that can be done, it is written over later. */
+int frame_writer_put(struct frame_writer *w, const struct frame *frames, size_t count);
+
+/* Takes back all frames from there on. */
+void frame_writer_cut(struct frame_writer *w, uint64_t end);
+
+/* --- Reading a file, a part of it at a time. --- */
+
+struct frame_file {
+    struct fs *fs;
+    int file;
+    uint64_t size;
+    uint32_t key;   /* set by the caller before the first frame */
+    uint64_t at;    /* where the next frame is expected */
+    uint8_t *bytes; /* what has been read, from `start` on */
+    uint64_t start;
+    size_t len, cap;
+};
+
+/* 0, or -errno. A file that was opened has to be closed. */
+int frame_file_open(struct frame_file *f, struct fs *fs, const char *name);
+void frame_file_close(struct frame_file *f);
+
+/* The header of the file, as far as there is one; at 0. Borrowed until the next call. */
+int frame_file_header(struct frame_file *f, struct slice *out);
+
+enum frame_file_result {
+    FRAME_FILE_FRAME, /* *out; its payload is borrowed until the next call */
+    FRAME_FILE_END,   /* nothing follows, or zeros alone */
+    FRAME_FILE_BAD, /* what stands at f->at is no whole frame; if its header is intact, *out has it,
+                       without the payload, else out->kind is 0 */
+    FRAME_FILE_ERROR, /* *error has -errno */
+};
+
+/* The frame at f->at. After FRAME_FILE_FRAME f->at is behind it, else it stays. */
+enum frame_file_result frame_file_next(struct frame_file *f, struct frame *out, int *error);
+
+/* The next intact header of a frame from *at on. 1: it stands at *at; 0: there is none; or -errno.
+ */
+int frame_file_find(struct frame_file *f, uint64_t *at, struct frame *out);

@@ -1,4 +1,4 @@
-/* The system calls on the files of one directory that can lose data, as a table: fs_posix.c has the
+/* The system calls on the files of one directory that can lose data, as a table: fs.c has the
  * system's, and tests have a simulated disk that fails, tears and forgets.
  *
  * Every function returns -errno when it fails. Names are names of files in the directory, without a

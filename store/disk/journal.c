@@ -1,57 +1,73 @@
-/* Appending, syncing, and writing again after a fault. See journal.h for the contract. */
+/* Appending, syncing, writing again after a fault, and snapshots. See journal.h for the contract.
+ */
 #include "store/disk/journal.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "store/disk/journal_internal.h"
 #include "store/memory/xalloc.h"
 
-void journal_add_number(struct journal_numbers *n, uint64_t number)
+/* --- Files. --- */
+
+void journal_file_name(enum file_kind kind, uint64_t number, char out[JOURNAL_NAME_SIZE])
 {
-    if (n->count == n->cap) {
-        n->cap = n->cap == 0 ? 16 : n->cap * 2;
-        n->items = xrealloc(n->items, n->cap * sizeof *n->items);
+    snprintf(out, JOURNAL_NAME_SIZE, "%s%020" PRIu64,
+             kind == FILE_JOURNAL ? JOURNAL_SEGMENT_NAME : JOURNAL_SNAPSHOT_NAME, number);
+}
+
+void journal_tmp_name(enum file_kind kind, uint64_t number, char out[JOURNAL_NAME_SIZE])
+{
+    journal_file_name(kind, number, out);
+    strcat(out, JOURNAL_TMP);
+}
+
+void journal_add_file(struct journal_files *files, uint64_t number)
+{
+    if (files->count == files->cap) {
+        files->cap = files->cap == 0 ? 16 : files->cap * 2;
+        files->items = xrealloc(files->items, files->cap * sizeof *files->items);
     }
-    n->items[n->count++] = number;
+    files->items[files->count++] = (struct journal_file){.number = number};
 }
 
-uint64_t journal_last(const struct journal *j)
+/* A file gets its name when its bytes are on the disk. */
+static int journal_name_file(struct frame_writer *w, enum file_kind kind)
 {
-    return j->last;
+    char from[JOURNAL_NAME_SIZE], to[JOURNAL_NAME_SIZE];
+    int error = w->fs->sync(w->fs, w->file);
+
+    journal_tmp_name(kind, w->number, from);
+    journal_file_name(kind, w->number, to);
+    if (error == 0)
+        error = w->fs->rename(w->fs, from, to);
+    return error == 0 ? w->fs->sync_dir(w->fs) : error;
 }
 
-uint64_t journal_durable(const struct journal *j)
-{
-    return j->durable;
-}
-
-bool journal_is_tainted(const struct journal *j)
-{
-    return j->tainted;
-}
-
-static void close_tail(struct journal *j, struct journal_tail *t)
-{
-    if (t->file >= 0)
-        j->fs->close(j->fs, t->file);
-    *t = (struct journal_tail){.file = -1};
-}
-
-/* The file that is being written anew goes, unless it has got its name. */
-static void drop_again(struct journal *j)
+/* Takes away a file that has not got its name. */
+static void journal_drop_file(struct frame_writer *w, enum file_kind kind)
 {
     char name[JOURNAL_NAME_SIZE];
 
-    if (j->again.file < 0)
+    if (w->file < 0)
         return;
-    journal_tmp_name(FILE_JOURNAL, j->again.first, name);
-    close_tail(j, &j->again);
-    j->fs->remove(j->fs, name);
+    frame_writer_close(w);
+    journal_tmp_name(kind, w->number, name);
+    w->fs->remove(w->fs, name);
 }
 
-static void close_complete(struct journal *j)
+static int journal_open_segment(struct journal *j, const char *name, uint64_t first,
+                                struct frame_writer *w)
+{
+    return frame_writer_open(
+        w, j->fs, name,
+        &(struct file_header){FILE_JOURNAL, FILE_VERSION, first, j->id, j->now.durable});
+}
+
+static void journal_close_complete(struct journal *j)
 {
     for (size_t i = 0; i < j->complete_count; i++)
         j->fs->close(j->fs, j->complete[i]);
@@ -62,9 +78,9 @@ void journal_close(struct journal *j)
 {
     if (j == NULL)
         return;
-    close_tail(j, &j->tail);
-    drop_again(j);
-    close_complete(j);
+    frame_writer_close(&j->tail);
+    journal_drop_file(&j->again, FILE_JOURNAL);
+    journal_close_complete(j);
     if (j->lock >= 0)
         j->fs->close(j->fs, j->lock);
     free(j->segments.items);
@@ -72,180 +88,128 @@ void journal_close(struct journal *j)
     free(j);
 }
 
-/* --- Frames at the end of a file. --- */
-
-static int begin_file(struct journal *j, const char *name, uint64_t first, struct journal_tail *t)
+const struct journal_figures *journal_figures(const struct journal *j)
 {
-    uint8_t bytes[FILE_HEADER_SIZE];
-    const struct slice header = {bytes, sizeof bytes};
-    int file = j->fs->open(j->fs, name, FS_CREATE), error;
-
-    if (file < 0)
-        return file;
-    file_header_encode(&(struct file_header){.kind = FILE_JOURNAL,
-                                             .version = FILE_VERSION,
-                                             .number = first,
-                                             .id = j->id,
-                                             .durable = j->durable},
-                       bytes);
-    error = fs_write_all(j->fs, file, 0, &header, 1);
-    if (error != 0) {
-        j->fs->close(j->fs, file);
-        return error;
-    }
-    *t = (struct journal_tail){.file = file,
-                               .key = frame_key(FILE_JOURNAL, first, j->id),
-                               .first = first,
-                               .end = FILE_HEADER_SIZE};
-    return 0;
+    return &j->now;
 }
 
-#define GROUP (FS_PARTS_MAX / 2)
+/* --- Appending. --- */
 
-/* One group by as few calls as can be, at *end, which moves behind it. */
-static int write_group(struct journal *j, const struct journal_tail *t, uint64_t *end,
-                       const struct journal_batch *batches, size_t count)
+/* All of them, or none. */
+static int journal_put_batches(struct journal *j, struct frame_writer *w,
+                               const struct journal_batch *batches, size_t count)
 {
-    uint8_t headers[GROUP][FRAME_HEADER_SIZE];
-    struct slice parts[FS_PARTS_MAX];
-    uint64_t size = 0;
-    int error;
-
-    for (size_t i = 0; i < count; i++) {
-        const struct frame frame = {FRAME_BATCH, batches[i].number, j->durable, batches[i].bytes};
-
-        frame_encode(t->key, &frame, headers[i]);
-        parts[2 * i] = (struct slice){headers[i], FRAME_HEADER_SIZE};
-        parts[2 * i + 1] = batches[i].bytes;
-        size += FRAME_HEADER_SIZE + batches[i].bytes.len;
-    }
-    error = fs_write_all(j->fs, t->file, *end, parts, 2 * count);
-    if (error == 0)
-        *end += size;
-    return error;
-}
-
-/* All of them, or none: what was written is then taken back. If not even that can be done, it is
- * written over later. */
-static int write_batches(struct journal *j, struct journal_tail *t,
-                         const struct journal_batch *batches, size_t count)
-{
-    uint64_t end = t->end;
+    struct frame frames[FRAMES_MAX];
+    uint64_t begin = w->end;
 
     while (count > 0) {
-        size_t group = count < GROUP ? count : GROUP;
-        int error = write_group(j, t, &end, batches, group);
+        size_t group = count < FRAMES_MAX ? count : FRAMES_MAX;
+        int error;
 
+        for (size_t i = 0; i < group; i++)
+            frames[i] =
+                (struct frame){FRAME_BATCH, batches[i].number, j->now.durable, batches[i].bytes};
+        error = frame_writer_put(w, frames, group);
         if (error != 0) {
-            j->fs->truncate(j->fs, t->file, t->end);
+            if (w->end != begin)
+                frame_writer_cut(w, begin);
             return error;
         }
         batches += group;
         count -= group;
     }
-    t->end = end;
     return 0;
 }
 
-static int write_bare(struct journal *j, enum frame_kind kind, uint64_t number)
+/* A frame without a payload, at the end of the newest segment. */
+static int journal_put_bare(struct journal *j, enum frame_kind kind, uint64_t number)
 {
-    const struct frame frame = {kind, number, j->durable, {NULL, 0}};
-    uint8_t bytes[FRAME_HEADER_SIZE];
-    const struct slice part = {bytes, sizeof bytes};
-    int error;
+    const struct frame frame = {kind, number, j->now.durable, {NULL, 0}};
+    int error = frame_writer_put(&j->tail, &frame, 1);
 
-    frame_encode(j->tail.key, &frame, bytes);
-    error = fs_write_all(j->fs, j->tail.file, j->tail.end, &part, 1);
-    if (error != 0) {
-        j->fs->truncate(j->fs, j->tail.file, j->tail.end);
-        return error;
-    }
-    j->tail.end += sizeof bytes;
-    j->claimed = j->durable;
-    return 0;
+    if (error == 0)
+        j->claimed = j->now.durable;
+    return error;
 }
-
-/* --- Appending. --- */
 
 /* A segment gets one if it has batches, and there is room to remember the one before until it is
  * synced. */
-static bool wants_segment(const struct journal *j)
+static bool journal_wants_segment(const struct journal *j)
 {
-    return j->tail.first <= j->last && (j->rotate || j->tail.end >= j->segment_size) &&
+    return j->tail.number <= j->now.last && (j->rotate || j->tail.end >= j->segment_size) &&
            j->complete_count < JOURNAL_SYNC_FILES - 1;
 }
 
 /* A segment could not be begun. As long as its file is there, or may be after a power cut, a reader
  * takes it for the place of the next batches: it goes, and the next sync is one of the directory,
  * too. If it cannot be removed, the batches go into a segment that replaces it. */
-static void undo_segment(struct journal *j, const char *name)
+static void journal_undo_segment(struct journal *j, const char *name)
 {
     int error = j->fs->remove(j->fs, name);
 
     j->dir_changed = true;
     if (error == 0 || error == -ENOENT)
         return;
-    j->tainted = true;
-    journal_add_number(&j->segments, j->last + 1);
+    j->now.tainted = true;
+    journal_add_file(&j->segments, j->now.last + 1);
 }
 
-static int next_segment(struct journal *j)
+static int journal_next_segment(struct journal *j)
 {
     char name[JOURNAL_NAME_SIZE];
-    struct journal_tail next;
+    struct frame_writer next;
     int error;
 
-    journal_file_name(FILE_JOURNAL, j->last + 1, name);
-    error = begin_file(j, name, j->last + 1, &next);
+    journal_file_name(FILE_JOURNAL, j->now.last + 1, name);
+    error = journal_open_segment(j, name, j->now.last + 1, &next);
     if (error != 0) {
-        undo_segment(j, name);
+        journal_undo_segment(j, name);
         return error;
     }
     j->complete[j->complete_count++] = j->tail.file;
     j->tail = next;
-    j->claimed = j->durable;
+    j->claimed = j->now.durable;
     j->dir_changed = true;
     j->rotate = false;
-    journal_add_number(&j->segments, next.first);
+    journal_add_file(&j->segments, next.number);
     return 0;
 }
 
 int journal_append(struct journal *j, const struct journal_batch *batches, size_t count)
 {
-    int error = j->tainted ? -EIO : 0;
-    uint64_t before = j->tail.end;
+    int error = j->now.tainted ? -EIO : 0;
+    uint64_t before;
 
-    assert(count == 0 || batches[0].number == j->last + 1);
-    if (error == 0 && count > 0 && wants_segment(j)) {
-        error = next_segment(j);
-        before = j->tail.end;
-    }
+    assert(count == 0 || batches[0].number == j->now.last + 1);
+    if (error == 0 && count > 0 && journal_wants_segment(j))
+        error = journal_next_segment(j);
+    before = j->tail.end;
     if (error == 0)
-        error = write_batches(j, &j->tail, batches, count);
+        error = journal_put_batches(j, &j->tail, batches, count);
     if (error != 0 || count == 0)
         return error;
-    j->last += count;
-    j->claimed = j->durable;
-    j->bytes_behind += j->tail.end - before;
+    j->now.last += count;
+    j->claimed = j->now.durable;
+    j->now.bytes_behind += j->tail.end - before;
     j->bytes_behind_next += j->tail.end - before;
     return 0;
 }
 
 void journal_mark(struct journal *j)
 {
-    if (j->claimed < j->durable && !j->tainted && j->tail.file >= 0)
-        write_bare(j, FRAME_MARK, 0);
+    if (j->claimed < j->now.durable && !j->now.tainted && j->tail.file >= 0)
+        journal_put_bare(j, FRAME_MARK, 0);
 }
 
 /* --- Syncing. --- */
 
 bool journal_sync_begin(struct journal *j, struct journal_sync *sync)
 {
-    if (j->syncing || j->tainted ||
-        (j->durable >= j->last && j->complete_count == 0 && !j->dir_changed))
+    if (j->syncing || j->now.tainted ||
+        (j->now.durable >= j->now.last && j->complete_count == 0 && !j->dir_changed))
         return false;
     *sync = (struct journal_sync){
-        .fs = j->fs, .complete = j->complete_count, .dir = j->dir_changed, .number = j->last};
+        .fs = j->fs, .complete = j->complete_count, .dir = j->dir_changed, .number = j->now.last};
     for (size_t i = 0; i < j->complete_count; i++)
         sync->files[sync->count++] = j->complete[i];
     sync->files[sync->count++] = j->tail.file;
@@ -273,12 +237,12 @@ void journal_sync_end(struct journal *j, const struct journal_sync *sync, int re
     j->complete_count -= sync->complete;
     memmove(j->complete, j->complete + sync->complete, j->complete_count * sizeof *j->complete);
     if (result != 0)
-        j->tainted = true;
-    else if (sync->number > j->durable)
-        j->durable = sync->number;
+        j->now.tainted = true;
+    else if (sync->number > j->now.durable)
+        j->now.durable = sync->number;
 }
 
-static int sync_now(struct journal *j)
+static int journal_sync_now(struct journal *j)
 {
     struct journal_sync sync;
     int result = 0;
@@ -287,15 +251,15 @@ static int sync_now(struct journal *j)
         result = journal_sync_run(&sync);
         journal_sync_end(j, &sync, result);
     }
-    return j->tainted && result == 0 ? -EIO : result;
+    return j->now.tainted && result == 0 ? -EIO : result;
 }
 
 int journal_finish(struct journal *j)
 {
-    int error = sync_now(j);
+    int error = journal_sync_now(j);
 
     if (error == 0)
-        error = write_bare(j, FRAME_END, j->last);
+        error = journal_put_bare(j, FRAME_END, j->now.last);
     return error == 0 ? j->fs->sync(j->fs, j->tail.file) : error;
 }
 
@@ -303,14 +267,13 @@ int journal_finish(struct journal *j)
 
 /* The first frame of a segment that is written anew: up to that batch, no other segment counts. It
  * says that these are synced, too: by the time that the file has its name, they are. */
-static int write_replaces(struct journal *j, uint64_t last)
+static int journal_put_replaces(struct journal *j, uint64_t last)
 {
     const struct frame frame = {FRAME_MARK, last, last, {NULL, 0}};
-    uint8_t bytes[FRAME_HEADER_SIZE];
-    const struct slice part = {bytes, sizeof bytes};
+    struct frame_writer first = j->again;
 
-    frame_encode(j->again.key, &frame, bytes);
-    return fs_write_all(j->fs, j->again.file, FILE_HEADER_SIZE, &part, 1);
+    first.end = FILE_HEADER_SIZE;
+    return frame_writer_put(&first, &frame, 1);
 }
 
 int journal_rewrite_begin(struct journal *j)
@@ -319,15 +282,15 @@ int journal_rewrite_begin(struct journal *j)
     int error;
 
     assert(!j->syncing);
-    j->tainted = true;
-    close_tail(j, &j->tail);
-    drop_again(j);
-    close_complete(j);
-    j->again_last = j->durable;
-    journal_tmp_name(FILE_JOURNAL, j->durable + 1, name);
-    error = begin_file(j, name, j->durable + 1, &j->again);
+    j->now.tainted = true;
+    frame_writer_close(&j->tail);
+    journal_drop_file(&j->again, FILE_JOURNAL);
+    journal_close_complete(j);
+    j->again_last = j->now.durable;
+    journal_tmp_name(FILE_JOURNAL, j->now.durable + 1, name);
+    error = journal_open_segment(j, name, j->now.durable + 1, &j->again);
     if (error == 0)
-        error = write_replaces(j, j->durable);
+        error = journal_put_replaces(j, j->now.durable);
     if (error == 0)
         j->again.end += FRAME_HEADER_SIZE;
     return error;
@@ -338,7 +301,7 @@ int journal_rewrite_put(struct journal *j, const struct journal_batch *batches, 
     int error;
 
     assert(count == 0 || batches[0].number == j->again_last + 1);
-    error = write_batches(j, &j->again, batches, count);
+    error = journal_put_batches(j, &j->again, batches, count);
     if (error == 0)
         j->again_last += count;
     return error;
@@ -346,10 +309,12 @@ int journal_rewrite_put(struct journal *j, const struct journal_batch *batches, 
 
 /* Those that the one that was written anew replaces, and those behind a gap, must go before
  * anything more is appended to it. */
-static int remove_later_segments(struct journal *j, uint64_t first)
+static int journal_remove_behind(struct journal *j, uint64_t first)
 {
-    while (j->segments.count > 0 && j->segments.items[j->segments.count - 1] >= first) {
-        uint64_t number = j->segments.items[j->segments.count - 1];
+    struct journal_files *segments = &j->segments;
+
+    while (segments->count > 0 && segments->items[segments->count - 1].number >= first) {
+        uint64_t number = segments->items[segments->count - 1].number;
         char name[JOURNAL_NAME_SIZE];
         int error;
 
@@ -357,44 +322,178 @@ static int remove_later_segments(struct journal *j, uint64_t first)
         error = number > first ? j->fs->remove(j->fs, name) : 0;
         if (error != 0 && error != -ENOENT)
             return error;
-        j->segments.count--;
+        segments->count--;
     }
-    journal_add_number(&j->segments, first);
+    journal_add_file(segments, first);
     return 0;
-}
-
-static int install(struct journal *j)
-{
-    char from[JOURNAL_NAME_SIZE], to[JOURNAL_NAME_SIZE];
-    int error = write_replaces(j, j->again_last);
-
-    journal_tmp_name(FILE_JOURNAL, j->again.first, from);
-    journal_file_name(FILE_JOURNAL, j->again.first, to);
-    if (error == 0)
-        error = j->fs->sync(j->fs, j->again.file);
-    if (error == 0)
-        error = j->fs->rename(j->fs, from, to);
-    /* Its name first: a later segment may have been reported as synced by the process before,
-     * although no frame says so. */
-    if (error == 0)
-        error = j->fs->sync_dir(j->fs);
-    if (error == 0)
-        error = remove_later_segments(j, j->again.first);
-    return error == 0 ? j->fs->sync_dir(j->fs) : error;
 }
 
 int journal_rewrite_end(struct journal *j)
 {
-    int error = install(j);
+    int error = journal_put_replaces(j, j->again_last);
 
+    /* Its name first: a later segment may have been reported as synced by the process before,
+     * although no frame says so. */
+    if (error == 0)
+        error = journal_name_file(&j->again, FILE_JOURNAL);
+    if (error == 0)
+        error = journal_remove_behind(j, j->again.number);
+    if (error == 0)
+        error = j->fs->sync_dir(j->fs);
     if (error != 0) {
-        drop_again(j);
+        journal_drop_file(&j->again, FILE_JOURNAL);
         return error;
     }
     j->tail = j->again;
-    j->again = (struct journal_tail){.file = -1};
-    j->claimed = j->durable;
-    j->last = j->durable = j->again_last;
-    j->tainted = j->dir_changed = false;
+    j->again.file = -1;
+    j->claimed = j->now.durable;
+    j->now.last = j->now.durable = j->again_last;
+    j->now.tainted = j->dir_changed = false;
     return 0;
+}
+
+/* --- Writing a snapshot. It touches the file alone. --- */
+
+/* So much is written between two syncs. */
+#define SYNC_STEP (4u << 20)
+
+void journal_snapshot_begin(struct journal *j, uint64_t number, struct journal_snapshot *s)
+{
+    *s = (struct journal_snapshot){
+        .out = {.fs = j->fs, .file = -1},
+        .header = {FILE_SNAPSHOT, FILE_VERSION, number, j->id, j->now.durable}};
+    j->rotate = true;
+    j->bytes_behind_next = 0;
+}
+
+static int journal_snapshot_add(struct journal_snapshot *s, enum frame_kind kind,
+                                struct slice payload)
+{
+    const struct frame frame = {kind, s->parts, s->header.durable, payload};
+    char name[JOURNAL_NAME_SIZE];
+    int error = 0;
+
+    journal_tmp_name(FILE_SNAPSHOT, s->header.number, name);
+    if (s->out.file < 0)
+        error = frame_writer_open(&s->out, s->out.fs, name, &s->header);
+    return error == 0 ? frame_writer_put(&s->out, &frame, 1) : error;
+}
+
+int journal_snapshot_put(struct journal_snapshot *s, struct slice part)
+{
+    if (s->error == 0)
+        s->error = journal_snapshot_add(s, FRAME_PART, part);
+    if (s->error != 0)
+        return s->error;
+    s->parts++;
+    if (s->out.end - s->synced >= SYNC_STEP) {
+        s->synced = s->out.end;
+        s->error = s->out.fs->sync(s->out.fs, s->out.file);
+    }
+    return s->error;
+}
+
+int journal_snapshot_end(struct journal_snapshot *s)
+{
+    int error = s->error;
+
+    if (error == 0)
+        error = journal_snapshot_add(s, FRAME_END, (struct slice){NULL, 0});
+    if (error == 0)
+        error = journal_name_file(&s->out, FILE_SNAPSHOT);
+    if (error == 0)
+        frame_writer_close(&s->out);
+    return error;
+}
+
+void journal_snapshot_abandon(struct journal_snapshot *s)
+{
+    journal_drop_file(&s->out, FILE_SNAPSHOT);
+}
+
+/* --- The newest snapshot. --- */
+
+void journal_snapshot_done(struct journal *j, const struct journal_snapshot *s)
+{
+    uint64_t number = s->header.number;
+
+    assert(number <= j->now.last);
+    if (number > j->now.durable)
+        j->now.durable = number; /* it has them, and is synced */
+    j->now.snapshot = number;
+    j->now.snapshot_bytes = s->out.end;
+    j->now.bytes_behind = j->bytes_behind_next;
+    journal_add_file(&j->snapshots, number);
+}
+
+/* The name of the first one, which is forgotten. */
+static bool journal_forget_first(struct journal_files *files, enum file_kind kind,
+                                 char name[JOURNAL_NAME_SIZE])
+{
+    journal_file_name(kind, files->items[0].number, name);
+    files->count--;
+    memmove(files->items, files->items + 1, files->count * sizeof *files->items);
+    return true;
+}
+
+bool journal_next_needless(struct journal *j, char name[JOURNAL_NAME_SIZE])
+{
+    if (j->segments.count > 1 && j->segments.items[1].number <= j->now.snapshot + 1)
+        return journal_forget_first(&j->segments, FILE_JOURNAL, name);
+    return j->snapshots.count > 0 && j->snapshots.items[0].number < j->now.snapshot &&
+           journal_forget_first(&j->snapshots, FILE_SNAPSHOT, name);
+}
+
+/* --- The ballast. --- */
+
+static bool journal_has_ballast(struct journal *j)
+{
+    int file = j->fs->open(j->fs, JOURNAL_BALLAST, FS_READ);
+    int64_t size;
+
+    if (file < 0)
+        return false;
+    size = j->fs->size(j->fs, file);
+    j->fs->close(j->fs, file);
+    return size == JOURNAL_BALLAST_SIZE;
+}
+
+/* Not zeros, which some file systems do not keep. */
+static int journal_fill_ballast(struct journal *j, int file)
+{
+    uint64_t block[8192], x = j->id | 1;
+    const struct slice part = {(const uint8_t *)block, sizeof block};
+    int error = 0;
+
+    for (uint64_t at = 0; error == 0 && at < JOURNAL_BALLAST_SIZE; at += sizeof block) {
+        for (size_t i = 0; i < sizeof block / sizeof *block; i++) {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            block[i] = x;
+        }
+        error = fs_write_all(j->fs, file, at, &part, 1);
+    }
+    return error == 0 ? j->fs->sync(j->fs, file) : error;
+}
+
+int journal_ballast_make(struct journal *j)
+{
+    int file, error;
+
+    if (journal_has_ballast(j))
+        return 0;
+    file = j->fs->open(j->fs, JOURNAL_BALLAST, FS_CREATE);
+    if (file < 0)
+        return file;
+    error = journal_fill_ballast(j, file);
+    j->fs->close(j->fs, file);
+    if (error != 0)
+        j->fs->remove(j->fs, JOURNAL_BALLAST);
+    return error;
+}
+
+int journal_ballast_drop(struct journal *j)
+{
+    return j->fs->remove(j->fs, JOURNAL_BALLAST);
 }

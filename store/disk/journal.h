@@ -34,7 +34,12 @@
 #pragma once
 
 #include "store/disk/frame.h"
-#include "store/disk/fs.h"
+
+#define JOURNAL_LOCK          "lock"
+#define JOURNAL_BALLAST       "ballast"
+#define JOURNAL_SEGMENT_NAME  "journal-"
+#define JOURNAL_SNAPSHOT_NAME "snapshot-"
+#define JOURNAL_TMP           ".tmp"
 
 #define JOURNAL_NAME_SIZE    40u
 #define JOURNAL_SEGMENT_SIZE (64u << 20)
@@ -133,12 +138,17 @@ int journal_finish(struct journal *j);
  * -EIO, always, after a sync has failed. */
 int journal_append(struct journal *j, const struct journal_batch *batches, size_t count);
 
-/* The newest batch that was appended, and the newest that is known to be synced. */
-uint64_t journal_last(const struct journal *j);
-uint64_t journal_durable(const struct journal *j);
+struct journal_figures {
+    uint64_t last;           /* the newest batch that was appended */
+    uint64_t durable;        /* the newest one that is known to be synced */
+    uint64_t snapshot;       /* the last batch in the newest snapshot; 0: there is none */
+    uint64_t snapshot_bytes; /* of that snapshot; 0: there is none */
+    uint64_t bytes_behind;   /* of the batches behind it */
+    bool tainted; /* a sync has failed: nothing can be appended until journal_rewrite_end() has
+                     succeeded */
+};
 
-/* A sync has failed: nothing can be appended until journal_rewrite_end() has succeeded. */
-bool journal_is_tainted(const struct journal *j);
+const struct journal_figures *journal_figures(const struct journal *j);
 
 /* One sync: begin and end as above, run in any thread at the same time as appends. */
 #define JOURNAL_SYNC_FILES 8
@@ -164,7 +174,7 @@ void journal_sync_end(struct journal *j, const struct journal_sync *sync, int re
  * silently. */
 void journal_mark(struct journal *j);
 
-/* Writes all batches that are not known to be synced, from journal_durable() + 1 on, into a new
+/* Writes all batches that are not known to be synced, from `durable` + 1 on, into a new
  * segment, syncs it and puts it in place. No other sync is under way. put() takes them in order.
  * After end() returned 0, all is appended and synced, and the journal is no longer tainted. After
  * any failure: begin again. */
@@ -182,14 +192,10 @@ int journal_ballast_drop(struct journal *j);
  * another thread. --- */
 
 struct journal_snapshot {
-    struct fs *fs;
-    int file; /* -1: none yet */
-    uint32_t key;
-    uint64_t id;
-    uint64_t number;
-    uint64_t durable;
-    uint64_t bytes, parts, unsynced;
-    int error; /* after a failure all that follow fail, too */
+    struct frame_writer out;
+    struct file_header header;
+    uint64_t parts, synced; /* how many there are; how far it was synced */
+    int error;              /* after a failure all that follow fail, too */
 };
 
 /* Of the store as it is after the batch of that number, the last one that was handed to the
@@ -208,12 +214,6 @@ void journal_snapshot_abandon(struct journal_snapshot *s);
 
 /* The snapshot has ended: from now on it is the newest. */
 void journal_snapshot_done(struct journal *j, const struct journal_snapshot *s);
-
-/* Bytes of batches behind the newest snapshot, and of that snapshot (0: there is none). */
-uint64_t journal_bytes_behind(const struct journal *j);
-uint64_t journal_snapshot_bytes(const struct journal *j);
-/* The number of the last batch in the newest snapshot; 0: there is none. */
-uint64_t journal_snapshot_number(const struct journal *j);
 
 /* The name of a file that the newest snapshot makes needless, oldest first, which is then
  * forgotten: the caller removes it, in any thread. A file that could not be removed is found again

@@ -1,19 +1,17 @@
-/* What journal.c, journal_open.c and journal_snapshot.c share. */
+/* What journal.c and journal_open.c share. */
 #pragma once
 
-#include "store/disk/journal_dir.h"
+#include "store/disk/journal.h"
 
-struct journal_numbers {
-    uint64_t *items; /* ascending */
-    size_t count, cap;
+struct journal_file {
+    uint64_t number;   /* of the name */
+    bool intact;       /* its header is, and says the same */
+    uint64_t replaces; /* a segment: others that begin behind it, up to this batch, do not count */
 };
 
-/* A file that frames are appended to. */
-struct journal_tail {
-    int file; /* -1: none */
-    uint32_t key;
-    uint64_t first;
-    uint64_t end; /* behind the last whole frame */
+struct journal_files {
+    struct journal_file *items; /* by number */
+    size_t count, cap;
 };
 
 struct journal {
@@ -22,24 +20,23 @@ struct journal {
     uint64_t segment_size;
     int lock;
 
-    uint64_t last;    /* appended */
-    uint64_t durable; /* synced */
+    struct journal_figures now;
     uint64_t claimed; /* the highest `durable` that was written */
 
-    struct journal_tail tail;  /* the newest segment */
-    struct journal_tail again; /* the one that journal_rewrite_put() writes */
+    struct frame_writer tail;  /* the newest segment */
+    struct frame_writer again; /* the one that journal_rewrite_put() writes */
     uint64_t again_last;
     int complete[JOURNAL_SYNC_FILES - 1]; /* older segments that are not synced yet */
     size_t complete_count;
     bool dir_changed; /* and not synced */
     bool syncing;
-    bool tainted;
     bool rotate; /* before the next batch */
 
-    struct journal_numbers segments, snapshots; /* that are there; the last ones count */
-    uint64_t snapshot, snapshot_bytes;          /* the newest whole one */
-    uint64_t bytes_behind;                      /* it */
-    uint64_t bytes_behind_next;                 /* the one that is being written */
+    struct journal_files segments, snapshots; /* that are there */
+    uint64_t bytes_behind_next;               /* the snapshot that is being written */
 };
 
-void journal_add_number(struct journal_numbers *n, uint64_t number);
+void journal_file_name(enum file_kind kind, uint64_t number, char out[JOURNAL_NAME_SIZE]);
+void journal_tmp_name(enum file_kind kind, uint64_t number, char out[JOURNAL_NAME_SIZE]);
+
+void journal_add_file(struct journal_files *files, uint64_t number);

@@ -85,7 +85,7 @@ static void sync_now(struct journal *j)
 
     if (journal_sync_begin(j, &sync))
         journal_sync_end(j, &sync, journal_sync_run(&sync));
-    if (journal_is_tainted(j))
+    if (journal_figures(j)->tainted)
         die("a sync failed");
 }
 
@@ -98,7 +98,7 @@ static double append(struct journal *j, size_t len, size_t group, size_t count)
 
     for (size_t done = 0; done < count; done += group) {
         for (size_t i = 0; i < group; i++)
-            batches[i] = (struct journal_batch){journal_last(j) + 1 + i, {bytes, len}};
+            batches[i] = (struct journal_batch){journal_figures(j)->last + 1 + i, {bytes, len}};
         if (journal_append(j, batches, group) != 0)
             die("an append failed");
     }

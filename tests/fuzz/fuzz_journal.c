@@ -10,7 +10,7 @@
 
 #include "store/disk/crc32c.h"
 #include "store/disk/journal.h"
-#include "store/disk/journal_dir.h"
+#include "store/disk/journal_internal.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/sim_disk.h"
 

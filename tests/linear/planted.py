@@ -20,7 +20,7 @@ Bug = namedtuple("Bug", "name file old new mode relayed replicas", defaults=("bo
 
 # In all of them snapshots are made often.
 OFTEN = (
-    ("rdzv/engine/journal_writer_snapshot.c", "((uint64_t)64 << 20)", "((uint64_t)64 << 10)"),
+    ("rdzv/engine/journal_writer_loop.c", "((uint64_t)64 << 20)", "((uint64_t)64 << 10)"),
     ("rdzv/etcd3/snapshot_out.c", "((uint64_t)16 << 20)", "((uint64_t)64 << 10)"),
 )
 
@@ -30,25 +30,25 @@ BUGS = [
         "        durable = e->options.journal.commit(", "        e->options.journal.commit(",
         "always"),
     Bug("a pop is not in the journal", "store/disk/record.c",
-        "    pack(space, change, &p);\n",
+        "    message = message_size(&messages[change->kind], change);\n",
         "    if (change->kind == CHANGE_QUEUE_POP)\n        return true;\n"
-        "    pack(space, change, &p);\n"),
+        "    message = message_size(&messages[change->kind], change);\n"),
     Bug("a patch is not in the journal", "store/disk/record.c",
-        "    pack(space, change, &p);\n",
+        "    message = message_size(&messages[change->kind], change);\n",
         "    if (change->kind == CHANGE_KEY_PATCH)\n        return true;\n"
-        "    pack(space, change, &p);\n"),
+        "    message = message_size(&messages[change->kind], change);\n"),
     Bug("a batch is replayed backwards", "rdzv/engine/recovery.c",
         "take(r, &batch.records[i])", "take(r, &batch.records[batch.count - 1 - i])"),
-    Bug("a start copies one batch too few", "store/disk/journal_recover.c",
+    Bug("a start copies one batch too few", "store/disk/journal_open.c",
         "while (error == 0 && *copied < r->last && ", "while (error == 0 && *copied + 1 < r->last && "),
     Bug("the torn end of a journal is taken for whole", "store/disk/frame.c",
         "    if (in.len < *size)\n        return FRAME_MORE;\n    out->payload.ptr",
         "    if (in.len < *size) {\n        *size = in.len;\n        out->payload.len = 0;\n"
         "        return FRAME_WHOLE;\n    }\n    out->payload.ptr"),
     Bug("what a failed write left is not taken back", "store/disk/journal.c",
-        "    j->last += count;\n    j->claimed = j->durable;\n    j->bytes_behind +=",
-        "    j->last += count;\n    j->claimed = j->durable;\n"
-        "    j->tail.end += j->last % 64 == 0;\n    j->bytes_behind +="),
+        "    j->now.last += count;\n    j->claimed = j->now.durable;\n    j->now.bytes_behind +=",
+        "    j->now.last += count;\n    j->claimed = j->now.durable;\n"
+        "    j->tail.end += j->now.last % 64 == 0;\n    j->now.bytes_behind +="),
     Bug("snapshots have no queues", "store/keymap/keymap_moment.c",
         "        if (element->number <= k->pushes) {", "        if (element->number == 0) {"),
     Bug("snapshots have no events", "store/tree/watch.c",
@@ -90,9 +90,9 @@ BUGS = [
         "for (uint64_t index = since + 1; index <= h->last; index++)"),
     # Relays.
     Bug("what a session did is not in the journal", "store/disk/record.c",
-        "    pack(space, change, &p);\n",
+        "    message = message_size(&messages[change->kind], change);\n",
         "    if (change->kind == CHANGE_SESSION_DONE)\n        return true;\n"
-        "    pack(space, change, &p);\n", relayed=True),
+        "    message = message_size(&messages[change->kind], change);\n", relayed=True),
     Bug("snapshots have no sessions", "store/snapshot_load.c",
         "        return session_load(&space->sessions, &c->session_state);",
         "        return true;", relayed=True),

@@ -69,7 +69,7 @@ BUGS = [Bug(b.name, b.file, b.old, b.new) for b in linear.BUGS if b.name in SHAR
     Bug("a full disk is taken for one that has written", "store/disk/fs.c",
         "        if (n <= 0)\n", "        if (n == -ENOSPC)\n            return 0;\n        if (n <= 0)\n"),
     Bug("what was written before the disk was full is not synced", "rdzv/engine/journal_writer_thread.c",
-        "(!w->failed || !journal_is_tainted(w->journal));", "!w->failed;"),
+        "(!w->failed || !journal_figures(w->journal)->tainted);", "!w->failed;"),
     Bug("a sync is late", "rdzv/engine/journal_writer_loop.c",
         "+ w->sync_interval_ms * 1000000;", "+ w->sync_interval_ms * 3000000;"),
     Bug("a BARRIER that cannot wait is counted, and not noted", "rdzv/c10d/requests.c",

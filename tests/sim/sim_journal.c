@@ -104,10 +104,10 @@ struct part_text {
 
 static void put_part(struct life *l)
 {
-    struct part_text text = {.number = l->snapshot.number, .index = l->snapshot_parts};
+    struct part_text text = {.number = l->snapshot.header.number, .index = l->snapshot_parts};
     size_t len = sizeof text - (size_t)draw(l, sizeof text.filler);
 
-    text.chain = l->model->chain[l->snapshot.number];
+    text.chain = l->model->chain[l->snapshot.header.number];
     if (journal_snapshot_put(&l->snapshot, (struct slice){(const uint8_t *)&text, len}) == 0)
         l->snapshot_parts++;
 }
@@ -176,16 +176,17 @@ static bool start(struct life *l, uint64_t must)
 
 static void note(struct life *l)
 {
-    l->model->appended = journal_last(l->journal);
-    if (journal_durable(l->journal) > l->model->synced)
-        l->model->synced = journal_durable(l->journal);
+    l->model->appended = journal_figures(l->journal)->last;
+    if (journal_figures(l->journal)->durable > l->model->synced)
+        l->model->synced = journal_figures(l->journal)->durable;
 }
 
 static int rewrite(struct life *l)
 {
     int error = journal_rewrite_begin(l->journal);
 
-    for (uint64_t n = journal_durable(l->journal) + 1; error == 0 && n <= l->model->handed; n++) {
+    for (uint64_t n = journal_figures(l->journal)->durable + 1; error == 0 && n <= l->model->handed;
+         n++) {
         const struct journal_batch batch = {n, make_batch(l->model, n)};
 
         error = journal_rewrite_put(l->journal, &batch, 1);
@@ -199,14 +200,15 @@ static int keep(struct life *l)
     struct journal_batch batches[4];
     int error = 0;
 
-    if (journal_is_tainted(l->journal)) {
+    if (journal_figures(l->journal)->tainted) {
         repaired++;
         return rewrite(l);
     }
-    while (error == 0 && journal_last(l->journal) < l->model->handed) {
+    while (error == 0 && journal_figures(l->journal)->last < l->model->handed) {
         size_t count = 0;
 
-        for (uint64_t n = journal_last(l->journal) + 1; n <= l->model->handed && count < 4; n++)
+        for (uint64_t n = journal_figures(l->journal)->last + 1; n <= l->model->handed && count < 4;
+             n++)
             batches[count++] = (struct journal_batch){n, make_batch(l->model, n)};
         error = journal_append(l->journal, batches, count);
     }
@@ -233,7 +235,8 @@ static void end_snapshot(struct life *l)
     char name[JOURNAL_NAME_SIZE];
 
     l->snapshot_open = false;
-    if (l->snapshot.number > journal_last(l->journal) || journal_snapshot_end(&l->snapshot) != 0) {
+    if (l->snapshot.header.number > journal_figures(l->journal)->last ||
+        journal_snapshot_end(&l->snapshot) != 0) {
         journal_snapshot_abandon(&l->snapshot);
         return;
     }
@@ -244,7 +247,7 @@ static void end_snapshot(struct life *l)
 
 static void step_snapshot(struct life *l)
 {
-    if (!l->snapshot_open && journal_last(l->journal) == l->model->handed) {
+    if (!l->snapshot_open && journal_figures(l->journal)->last == l->model->handed) {
         journal_snapshot_begin(l->journal, l->model->handed, &l->snapshot);
         l->snapshot_open = true;
         l->snapshot_parts = 0;

@@ -420,5 +420,5 @@ bool __wrap_journal_writer_snapshot_due(const struct journal_writer *w)
 {
     return journal_writer_refuses(w) == NULL &&
            journal_writer_snapshot_state(w) == JOURNAL_WRITER_SNAPSHOT_NONE &&
-           journal_writer_stats(w)->bytes_behind > 300 && chance(40);
+           journal_writer_stats(w)->journal.bytes_behind > 300 && chance(40);
 }

@@ -31,7 +31,7 @@ static enum file_header_result decode_header(const uint8_t *bytes, size_t len,
 /* A change of these bytes needs another version. */
 static void a_header_has_the_bytes_that_are_written_down(void **state)
 {
-    static const uint8_t expected[44] = "rdzvjrnl\2\0\0\0\0\0\0\0\x88\x77\x66\x55\x44\x33\x22\x11"
+    static const uint8_t expected[44] = "rdzvjrnl\3\0\0\0\0\0\0\0\x88\x77\x66\x55\x44\x33\x22\x11"
                                         "\x00\xff\xee\xdd\xcc\xbb\xaa\x99\5\0\0\0\0\0\0\0\0\0\0";
     uint8_t bytes[FILE_HEADER_SIZE];
     struct file_header out;

@@ -94,12 +94,12 @@ static void must_open(struct sim_disk *d, uint64_t last)
     if (!open_on(d))
         fail_msg("%s", text);
     assert_int_equal(seen.last, last);
-    assert_int_equal(journal_last(journal), last);
+    assert_int_equal(journal_figures(journal)->last, last);
 }
 
 static void append(uint64_t upto)
 {
-    for (uint64_t n = journal_last(journal) + 1; n <= upto; n++) {
+    for (uint64_t n = journal_figures(journal)->last + 1; n <= upto; n++) {
         const struct journal_batch batch = {n, line(n)};
 
         assert_int_equal(journal_append(journal, &batch, 1), 0);
@@ -123,8 +123,8 @@ static void snapshot(void)
     struct journal_snapshot s;
     char number[24], name[JOURNAL_NAME_SIZE];
 
-    snprintf(number, sizeof number, "%llu", (unsigned long long)journal_last(journal));
-    journal_snapshot_begin(journal, journal_last(journal), &s);
+    snprintf(number, sizeof number, "%llu", (unsigned long long)journal_figures(journal)->last);
+    journal_snapshot_begin(journal, journal_figures(journal)->last, &s);
     for (int i = 0; i < 3; i++)
         assert_int_equal(journal_snapshot_put(&s, slice_str(number)), 0);
     assert_int_equal(journal_snapshot_end(&s), 0);
@@ -203,9 +203,9 @@ static void an_empty_directory_becomes_a_journal(void **state)
     assert_int_equal(list(disk).count, 1);
     assert_string_equal(list(disk).names[0], "journal-00000000000000000001");
     append(3);
-    assert_int_equal(journal_durable(journal), 0);
+    assert_int_equal(journal_figures(journal)->durable, 0);
     assert_int_equal(sync_now(), 0);
-    assert_int_equal(journal_durable(journal), 3);
+    assert_int_equal(journal_figures(journal)->durable, 3);
     assert_int_equal(sync_now(), 0); /* nothing to do */
     end_cleanly();
     must_open(disk, 3);
@@ -242,7 +242,7 @@ static void what_may_not_be_synced_is_copied(void **state)
     must_open(disk, 8);
     assert_int_equal(report.copied, 5);
     assert_int_equal(report.torn_bytes, 0);
-    assert_int_equal(journal_durable(journal), 8);
+    assert_int_equal(journal_figures(journal)->durable, 8);
     journal_close(journal);
     journal = NULL;
     sim_disk_cut_power(disk);
@@ -297,10 +297,10 @@ static void a_snapshot_replaces_what_is_before_it(void **state)
     must_open(disk, 0);
     append(40);
     assert_int_equal(sync_now(), 0);
-    assert_true(journal_bytes_behind(journal) > 1000);
+    assert_true(journal_figures(journal)->bytes_behind > 1000);
     snapshot();
-    assert_int_equal(journal_bytes_behind(journal), 0);
-    assert_int_equal(journal_snapshot_number(journal), 40);
+    assert_int_equal(journal_figures(journal)->bytes_behind, 0);
+    assert_int_equal(journal_figures(journal)->snapshot, 40);
     append(42);
     assert_int_equal(list(disk).count,
                      3); /* the segment that has 40, too: it was not begun anew then */
@@ -810,7 +810,7 @@ static void a_failed_append_leaves_nothing(void **state)
         sim_disk_fail(disk, kinds[i % 2], 1, i % 2 == 0 ? 2 : 1000);
         assert_int_equal(journal_append(journal, batches, 2), i % 2 == 0 ? -EIO : -ENOSPC);
         sim_disk_fail(disk, SIM_NONE, 0, 0);
-        assert_int_equal(journal_last(journal), 2);
+        assert_int_equal(journal_figures(journal)->last, 2);
     }
     sim_disk_fail(disk, SIM_SHORT, 1, 3);
     append(6);
@@ -865,8 +865,8 @@ static void after_a_failed_sync_all_is_written_again(void **state)
     append(6);
     sim_disk_fail(disk, SIM_EIO, 1, 1);
     assert_int_equal(sync_now(), -EIO);
-    assert_true(journal_is_tainted(journal));
-    assert_int_equal(journal_durable(journal), 3);
+    assert_true(journal_figures(journal)->tainted);
+    assert_int_equal(journal_figures(journal)->durable, 3);
     assert_int_equal(journal_append(journal, &batch, 1), -EIO);
     assert_int_equal(journal_finish(journal), -EIO);
     assert_int_equal(journal_rewrite_begin(journal), 0);
@@ -874,10 +874,10 @@ static void after_a_failed_sync_all_is_written_again(void **state)
         batch = (struct journal_batch){i, line(i)};
         assert_int_equal(journal_rewrite_put(journal, &batch, 1), 0);
     }
-    assert_int_equal(journal_durable(journal), 3);
+    assert_int_equal(journal_figures(journal)->durable, 3);
     assert_int_equal(journal_rewrite_end(journal), 0);
-    assert_int_equal(journal_durable(journal), 7);
-    assert_int_equal(journal_last(journal), 7);
+    assert_int_equal(journal_figures(journal)->durable, 7);
+    assert_int_equal(journal_figures(journal)->last, 7);
     append(9);
     die();
     sim_disk_cut_power(disk);

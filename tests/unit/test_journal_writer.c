@@ -22,7 +22,6 @@
 
 static struct sim_disk *disk;
 static struct journal_writer *writer;
-static struct engine_journal to; /* where batches are committed */
 static struct batch batch;
 static uint64_t number;               /* of the last batch */
 static uint64_t promised;             /* the highest number that was reported */
@@ -71,7 +70,7 @@ static uint64_t commit(size_t len)
     number++;
     value_len[number] = len;
     make_batch(&batch, number);
-    reported = to.commit(to.arg, &batch);
+    reported = journal_writer_commit(writer, &batch);
     note_promise(reported);
     return reported;
 }
@@ -160,7 +159,6 @@ static void begin_retrying(enum journal_writer_mode mode, uint64_t interval_ms, 
     number = promised = e.last;
     writer = journal_writer_start(&options);
     assert_non_null(writer);
-    to = journal_writer_engine(writer);
 }
 
 static void begin(enum journal_writer_mode mode, uint64_t interval_ms, size_t pending_max)
@@ -191,7 +189,7 @@ static void await_promise(uint64_t n)
 
 static void await_durable(uint64_t n)
 {
-    for (look(); journal_writer_stats(writer)->durable < n; look())
+    for (look(); journal_writer_stats(writer)->journal.durable < n; look())
         await_descriptor();
 }
 
@@ -255,7 +253,7 @@ static void a_batch_is_kept_when_commit_returns(void **state)
     begin(JOURNAL_WRITER_BATCH, HOUR_MS, 0);
     for (uint64_t n = 1; n <= 100; n++)
         assert_int_equal(commit(50), n);
-    assert_int_equal(journal_writer_stats(writer)->durable, 0);
+    assert_int_equal(journal_writer_stats(writer)->journal.durable, 0);
     die(false);
     assert_int_equal(count_kept(), 100);
 }
@@ -312,7 +310,7 @@ static void the_loop_does_not_wait_for_a_sync(void **state)
     for (uint64_t n = 2; n <= 500; n++)
         assert_int_equal(commit(10), n);
     look();
-    assert_int_equal(journal_writer_stats(writer)->durable, 0);
+    assert_int_equal(journal_writer_stats(writer)->journal.durable, 0);
     assert_int_equal(journal_writer_stats(writer)->pending_batches, 500);
     sim_disk_hold_syncs(disk, false);
     await_durable(500);
@@ -464,13 +462,13 @@ static void after_a_failed_sync_changes_are_refused_until_all_is_kept(void **sta
         sim_disk_hold_syncs(disk, false);
         await_refusal("Input/output error");
         assert_true(journal_writer_stats(writer)->failures > 0);
-        assert_int_equal(journal_writer_stats(writer)->durable, 1);
+        assert_int_equal(journal_writer_stats(writer)->journal.durable, 1);
         commit(10); /* what the daemon itself had to change */
         commit(10);
         assert_int_equal(promised, modes[i] == JOURNAL_WRITER_BATCH ? 2 : 1);
         sim_disk_fail(disk, SIM_NONE, 0, 0);
         await_health();
-        assert_int_equal(journal_writer_stats(writer)->durable, 4);
+        assert_int_equal(journal_writer_stats(writer)->journal.durable, 4);
         assert_int_equal(look(), 4);
         commit(10);
         await_durable(5);
@@ -582,7 +580,7 @@ static void no_commit_fails_for_want_of_memory(void **state)
     value_len[number] = 20;
     make_batch(&batch, number);
     no_memory = true;
-    assert_int_equal(to.commit(to.arg, &batch), number);
+    assert_int_equal(journal_writer_commit(writer, &batch), number);
     no_memory = false;
     assert_null(batch.bytes);
     assert_non_null(strstr(journal_writer_refuses(writer), "no memory"));
@@ -629,17 +627,17 @@ static void a_snapshot_goes_through_the_thread(void **state)
             commit(500);
         before = number;
         await_durable(number);
-        assert_true(journal_writer_stats(writer)->bytes_behind > 150000);
+        assert_true(journal_writer_stats(writer)->journal.bytes_behind > 150000);
         journal_writer_snapshot_begin(writer);
         put_parts(40);
         journal_writer_snapshot_end(writer);
         commit(10);
         commit(10);
         await_snapshot_state(JOURNAL_WRITER_SNAPSHOT_NONE);
-        assert_int_equal(journal_writer_stats(writer)->snapshot, before);
+        assert_int_equal(journal_writer_stats(writer)->journal.snapshot, before);
         assert_int_equal(journal_writer_stats(writer)->snapshots, 1);
-        assert_true(journal_writer_stats(writer)->snapshot_bytes > 40 * 65536);
-        assert_true(journal_writer_stats(writer)->bytes_behind < 1000);
+        assert_true(journal_writer_stats(writer)->journal.snapshot_bytes > 40 * 65536);
+        assert_true(journal_writer_stats(writer)->journal.bytes_behind < 1000);
         assert_true(journal_writer_stats(writer)->snapshot_ns > 0);
         await_durable(number);
         die(true);
@@ -701,7 +699,7 @@ static void a_snapshot_that_fails_harms_nothing(void **state)
     put_parts(3);
     journal_writer_snapshot_end(writer);
     await_snapshot_state(JOURNAL_WRITER_SNAPSHOT_NONE);
-    assert_int_equal(journal_writer_stats(writer)->snapshot, 2);
+    assert_int_equal(journal_writer_stats(writer)->journal.snapshot, 2);
     assert_true(journal_writer_stop(writer));
     writer = NULL;
     assert_int_equal(count_kept(), 2);
@@ -747,7 +745,7 @@ static void a_snapshot_may_be_asked_for_while_the_disk_fails(void **state)
     put_parts(1);
     journal_writer_snapshot_end(writer);
     await_snapshot_state(JOURNAL_WRITER_SNAPSHOT_NONE);
-    assert_int_equal(journal_writer_stats(writer)->durable, 3);
+    assert_int_equal(journal_writer_stats(writer)->journal.durable, 3);
 }
 
 static void a_snapshot_is_due_by_size(void **state)
@@ -756,7 +754,7 @@ static void a_snapshot_is_due_by_size(void **state)
     segment_size = 16u << 20;
     begin(JOURNAL_WRITER_BATCH, 1, 0);
     assert_false(journal_writer_snapshot_due(writer));
-    while (journal_writer_stats(writer)->bytes_behind <= 64u << 20) {
+    while (journal_writer_stats(writer)->journal.bytes_behind <= 64u << 20) {
         assert_false(journal_writer_snapshot_due(writer));
         commit(200000);
         if (journal_writer_stats(writer)->pending_bytes > 4u << 20)
@@ -826,7 +824,7 @@ static void promises_hold(void **state)
         for (uint64_t n = draw(400); n > 0; n--)
             do_something();
         look();
-        durable = journal_writer_stats(writer)->durable;
+        durable = journal_writer_stats(writer)->journal.durable;
         failed = sim_disk_sync_failed(disk);
         sim_disk_fail(disk, SIM_DIE, 1 + draw(3), UINT64_MAX);
         sim_disk_hold_syncs(disk, false);
