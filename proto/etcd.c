@@ -2,8 +2,8 @@
 #include "proto/etcd.h"
 
 #include <stdio.h>
+#include <strings.h>
 
-#include "proto/mime.h"
 #include "proto/url.h"
 
 enum param {
@@ -186,24 +186,18 @@ bool etcd_parse_request(enum http_method method, struct slice form, struct slice
     return true;
 }
 
-bool etcd_select_form(enum http_method method, struct slice content_type, struct slice body,
-                      struct slice *form, struct etcd_refusal *why)
+/* Go parses the body of PATCH as well, but etcd refuses that method before. */
+bool etcd_has_form(enum http_method method, struct slice content_type)
 {
     static const char form_type[] = "application/x-www-form-urlencoded";
-    struct params p = {.why = why};
-    const char *error;
-    struct slice type;
+    size_t len = sizeof form_type - 1;
+    struct slice rest;
 
-    *form = (struct slice){0};
-    /* Go parses the body of PATCH too, but etcd refuses that method before. */
-    if ((method != HTTP_PUT && method != HTTP_POST) || content_type.len == 0)
-        return true;
-    if (!slice_is(content_type, form_type)) { /* which it mostly is, to the byte */
-        if (!mime_parse_type(content_type, &type, &error))
-            return refuse(&p, ETCD_INVALID_FORM, error);
-        if (!mime_type_is(type, form_type))
-            return true;
-    }
-    *form = body;
-    return true;
+    if ((method != HTTP_PUT && method != HTTP_POST) || content_type.len < len ||
+        strncasecmp((const char *)content_type.ptr, form_type, len) != 0)
+        return false;
+    rest = slice_from(content_type, len); /* "; charset=utf-8" */
+    while (rest.len > 0 && (rest.ptr[0] == ' ' || rest.ptr[0] == '\t'))
+        rest = slice_from(rest, 1);
+    return rest.len == 0 || rest.ptr[0] == ';';
 }

@@ -48,7 +48,10 @@ struct etcd_refusal {
 bool etcd_parse_request(enum http_method method, struct slice form, struct slice query,
                         struct etcd_request *out, struct etcd_refusal *why);
 
-/* The form body that counts: all of it, none (`*form` empty), or a refusal (a Content-Type that
- * cannot be parsed). Absent Content-Types are empty slices. */
-bool etcd_select_form(enum http_method method, struct slice content_type, struct slice body,
-                      struct slice *form, struct etcd_refusal *why);
+/* True when a request has a form: a PUT or POST with the Content-Type of forms. */
+bool etcd_has_form(enum http_method method, struct slice content_type);
+
+/* The longest value of a key. etcd v3 has about the same limit (1.5 MiB for a request), v2 has
+ * none.
+ */
+#define ETCD_VALUE_MAX (1u << 20)

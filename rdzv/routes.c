@@ -4,11 +4,7 @@
 #include <assert.h>
 
 #include "rdzv/admin/handlers.h"
-#include "rdzv/etcd/admin.h"
-#include "rdzv/etcd/auth.h"
-#include "rdzv/etcd/keys.h"
-#include "rdzv/etcd/members.h"
-#include "rdzv/etcd/stats.h"
+#include "rdzv/etcd/handlers.h"
 #include "rdzv/relay/forward.h"
 
 /* A kubelet asks for them by the pod's address, and --check-health as localhost. */

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "rdzv/engine/stats.h"
-#include "rdzv/http/route.h"
+#include "rdzv/http/session.h"
 
 /* Ends with a NULL path. */
 extern const struct http_route http_routes[];

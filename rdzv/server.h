@@ -5,8 +5,8 @@
 #pragma once
 
 #include "rdzv/engine/heap.h"
+#include "rdzv/http/access.h"
 #include "rdzv/http/session.h"
-#include "rdzv/net/backoff.h"
 #include "rdzv/net/net.h"
 #include "rdzv/relay/forward.h"
 #include "rdzv/signals.h"

@@ -6,7 +6,7 @@
 #include "rdzv/c10d/session.h"
 #include "rdzv/engine/data_dir.h"
 #include "rdzv/etcd3/journal_etcd.h"
-#include "rdzv/http/route.h"
+#include "rdzv/http/session.h"
 #include "rdzv/relay/link.h"
 #include "rdzv/rendezvous/rendezvous.h"
 #include "rdzv/role.h"

@@ -15,7 +15,6 @@ void store_init(struct store *s, const struct store_options *options)
     reserve_init(&s->reserve);
     lazy_free_init(&s->lazy_free);
     forgotten_keys_init(&s->forgotten, &s->lazy_free);
-    s->ready.lazy_free = &s->lazy_free;
 }
 
 void store_fini(struct store *s)

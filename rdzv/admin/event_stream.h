@@ -2,7 +2,7 @@
  * is made once for all of them. */
 #pragma once
 
-#include "rdzv/http/job.h"
+#include "rdzv/http/session.h"
 
 /* --- Events. --- */
 

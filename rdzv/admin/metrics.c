@@ -8,8 +8,7 @@
 #include "rdzv/engine/data_dir.h"
 #include "rdzv/etcd3/journal_etcd.h"
 #include "rdzv/http/access.h"
-#include "rdzv/http/job.h"
-#include "rdzv/http/route.h"
+#include "rdzv/http/session.h"
 #include "rdzv/relay/forward.h"
 
 /* --- etcd's own metrics, as far as they mean something here: those of etcd 3.4's /metrics that

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "rdzv/engine/log.h"
-#include "rdzv/http/route.h"
+#include "rdzv/http/session.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/refusal.h"
 

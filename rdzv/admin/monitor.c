@@ -5,7 +5,7 @@
 #include "rdzv/admin/json_member.h"
 #include "rdzv/c10d/session.h"
 #include "rdzv/http/access.h"
-#include "rdzv/http/body.h"
+#include "rdzv/http/reply.h"
 
 #define EVERY_MS 100
 

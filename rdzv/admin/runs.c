@@ -4,8 +4,8 @@
 #include "rdzv/admin/handlers.h"
 #include "rdzv/admin/json_member.h"
 #include "rdzv/http/access.h"
-#include "rdzv/http/body.h"
-#include "rdzv/http/job.h"
+#include "rdzv/http/reply.h"
+#include "rdzv/http/session.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/rendezvous.h"
 

@@ -3,7 +3,7 @@
 #include "rdzv/admin/json_member.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/http/access.h"
-#include "rdzv/http/body.h"
+#include "rdzv/http/reply.h"
 
 static void write_space_row(struct writer *w, const struct engine_space *entry)
 {

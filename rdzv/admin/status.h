@@ -4,7 +4,7 @@
 
 #include "rdzv/admin/event_stream.h"
 #include "rdzv/admin/run_walk.h"
-#include "rdzv/http/body.h"
+#include "rdzv/http/reply.h"
 
 /* --- One run, status_run.c. --- */
 

@@ -40,7 +40,7 @@ enum refusal_reason {
 
 #define ITERATION_BOUNDS 8 /* see net/iteration.h */
 
-#define STATS_ROUTES   32  /* see http/route.h: more than any table of routes has */
+#define STATS_ROUTES   32  /* see http/session.h: more than any table of routes has */
 #define STATS_STATUSES 600 /* of HTTP */
 
 /* The smallest bounds of the histograms below. */

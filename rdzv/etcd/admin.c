@@ -1,18 +1,16 @@
-/* The small endpoints of etcd that are about no key. See admin.h for the contract.
+/* The small endpoints of etcd that are about no key. See handlers.h.
  *
  * Upstream: etcd 3.4.23, etcdserver/api/etcdhttp. */
-#include "rdzv/etcd/admin.h"
+#include "rdzv/etcd/handlers.h"
 
+#include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <strings.h>
 #include <sys/resource.h>
 
 #include "rdzv/engine/log.h"
-#include "rdzv/etcd/json_body.h"
 #include "rdzv/http/access.h"
-#include "rdzv/http/body.h"
-#include "rdzv/http/reply.h"
 
 static void reply(const struct http_request *r, const char *content_type, const char *body)
 {
@@ -73,6 +71,8 @@ void etcd_vars_handle(const struct http_request *r)
 
 /* --- The log's level. --- */
 
+#define LEVEL_BODY_MAX 1024
+
 /* The names of etcd's logger, and what they come to here. */
 static bool parse_level(struct slice name, enum log_level *level)
 {
@@ -113,16 +113,21 @@ static void set_level(const struct http_request *r, struct slice name)
     reply_send(r, &(struct reply){.status = 204});
 }
 
-/* {"Level":"INFO"}. Of an operator alone, other than in etcd: a neighbour could silence the log of
- * all, or fill the disk. */
+/* {"Level":"INFO"}. Only an operator may set it, other than in etcd: a neighbour could silence the
+ * log of all, or fill the disk. */
 void etcd_log_level_handle(const struct http_request *r)
 {
+    char text[LEVEL_BODY_MAX + 1];
+    size_t len = r->body.len <= LEVEL_BODY_MAX ? r->body.len : 0;
     const cJSON *level;
     cJSON *body;
 
-    if (!is_method(r, HTTP_PUT, "PUT") || !http_may_change_daemon(r) || !json_body_has_room(r))
+    if (!is_method(r, HTTP_PUT, "PUT") || !http_may_change_daemon(r))
         return;
-    body = json_body_parse(r->body);
+    if (len != 0)
+        memcpy(text, r->body.ptr, len);
+    text[len] = '\0';
+    body = cJSON_Parse(text);
     level = cJSON_GetObjectItem(body, "Level");
     if (cJSON_IsString(level))
         set_level(r, slice_str(level->valuestring));

@@ -1,11 +1,9 @@
-/* /v2/auth as an etcd answers that has no users: reads say so, changes are refused. See auth.h.
+/* /v2/auth as an etcd answers that has no users: reads say so, changes are refused. See handlers.h.
  *
  * Upstream: etcd 3.4.23, etcdserver/api/v2http/client_auth.go, texts included. */
-#include "rdzv/etcd/auth.h"
+#include "rdzv/etcd/handlers.h"
 
 #include "proto/url.h"
-#include "rdzv/http/body.h"
-#include "rdzv/http/reply.h"
 
 /* The one role that each etcd has. */
 #define ROOT_ROLE \
@@ -19,7 +17,7 @@ static void reply_json(const struct http_request *r, const char *body)
                                   .body = slice_str(body)});
 }
 
-static void refuse_change(const struct http_request *r)
+static void auth_refuse_change(const struct http_request *r)
 {
     reply_message(r, 403,
                   "rdzvd has no users and no roles: control access with TLS client certificates "
@@ -48,7 +46,7 @@ static bool is_read(const struct http_request *r)
     if (method == HTTP_GET)
         return true;
     if (method == HTTP_PUT || method == HTTP_DELETE)
-        refuse_change(r);
+        auth_refuse_change(r);
     else
         reply_not_allowed(r, "GET,PUT,DELETE", HTTP_ETCD_NONE);
     return false;

@@ -1,24 +1,39 @@
 /* /v2/keys: a request becomes a command or a read of the tree, and its result a reply. The rules
  * of the tree are in store/tree/tree.h, those of parameters in proto/etcd.h, those of JSON in
  * proto/etcd_types.h. */
-#include "rdzv/etcd/keys.h"
-
 #include <stdio.h>
 
 #include "proto/etcd.h"
-#include "rdzv/etcd/form_value.h"
-#include "rdzv/etcd/get.h"
-#include "rdzv/etcd/put.h"
-#include "rdzv/http/job.h"
+#include "rdzv/etcd/handlers.h"
+#include "rdzv/http/session.h"
+#include "store/tree/tree_reader.h"
 
 /* What follows /v2/keys, without a trailing slash; the root is "/". */
-static struct slice key_of(struct slice path)
+static struct slice keys_path_of(struct slice path)
 {
     struct slice key = slice_from(path, strlen("/v2/keys"));
 
     while (key.len > 1 && key.ptr[key.len - 1] == '/')
         key.len--;
     return key.len == 0 ? slice_str("/") : key;
+}
+
+/* --- Errors. --- */
+
+/* {"errorCode":…}, with the status that goes with it. */
+static void keys_reply_error(const struct http_request *r, enum etcd_code code, struct slice cause,
+                             uint64_t index)
+{
+    struct reply_body body;
+
+    reply_body_begin(&body);
+    etcd_write_error(&body.w, code, cause, index);
+    reply_body_send(r,
+                    &(struct reply){.status = etcd_status(code),
+                                    .content_type = HTTP_JSON,
+                                    .etcd = HTTP_ETCD_ERROR,
+                                    .index = index},
+                    &body);
 }
 
 static const char *why_not_kept(enum store_status why)
@@ -39,8 +54,128 @@ static void reply_not_kept(const struct http_request *r, enum store_status why)
     if (why == STORE_NO_MEMORY)
         reply_no_memory(r);
     else
-        etcd_reply_error(r, ETCD_INTERNAL, slice_str(why_not_kept(why)),
+        keys_reply_error(r, ETCD_INTERNAL, slice_str(why_not_kept(why)),
                          r->space->store->tree.index);
+}
+
+/* --- Reads. --- */
+
+/* Where torch's etcd-v2 backend keeps the agents' keys. The agents of 2.4 list it before any of
+ * them has made it and take its absence for a fault (pytorch #132950), so it is there before its
+ * time. */
+#define TORCH_STORE "/torch/elastic/store"
+
+static bool is_torch_store(const struct http_request *r, struct slice key)
+{
+    return slice_is(key, TORCH_STORE) && r->http->config->elastic.fixes;
+}
+
+static void reply_torch_store(const struct http_request *r, const struct reply *reply)
+{
+    struct reply_body body;
+
+    reply_body_begin(&body);
+    writer_str(&body.w,
+               "{\"action\":\"get\",\"node\":{\"key\":\"" TORCH_STORE "\",\"dir\":true}}\n");
+    reply_body_send(r, reply, &body);
+}
+
+static struct reply reply_at(uint64_t index)
+{
+    return (struct reply){
+        .status = 200, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_KEYS, .index = index};
+}
+
+struct get_job {
+    struct http_job job;
+    struct tree_reader *reader;
+    uint64_t index; /* of the tree when it began */
+};
+
+static void get_job_free(struct http_job *job)
+{
+    struct get_job *j = (struct get_job *)job; /* its first member */
+
+    tree_reader_close(j->reader);
+    account_free(ACCOUNT_ANSWERS, j, sizeof *j);
+}
+
+static enum http_job_state get_job_run(struct http_job *job, const struct http_request *r)
+{
+    struct get_job *j = (struct get_job *)job;
+    struct reply reply = reply_at(j->index);
+
+    switch (tree_reader_run(j->reader, HTTP_SLICE_NS)) {
+    case TREE_READ_MORE:
+        return HTTP_JOB_GOES_ON;
+    case TREE_READ_DONE:
+        reply.parts = tree_reader_result(j->reader);
+        reply_send(r, &reply);
+        return HTTP_JOB_DONE;
+    default:
+        reply_no_memory(r);
+        return HTTP_JOB_DONE;
+    }
+}
+
+static void get_job_start(const struct http_request *r, const struct node *n,
+                          const struct etcd_request *q)
+{
+    struct tree *t = &r->space->store->tree;
+    struct get_job *j = account_request(ACCOUNT_ANSWERS, ACCOUNT_SMALL, sizeof *j);
+
+    if (j == NULL) {
+        reply_no_memory(r);
+        return;
+    }
+    *j = (struct get_job){.job = {.run = get_job_run, .free = get_job_free}, .index = t->index};
+    j->reader = tree_reader_open(t, n, q->recursive, q->sorted, engine_wall_ns(http_engine(r)));
+    if (j->reader == NULL)
+        reply_no_memory(r);
+    else if (get_job_run(&j->job, r) == HTTP_JOB_GOES_ON) {
+        http_start_job(r, &j->job, HTTP_JOB_GOES_ON);
+        return;
+    }
+    get_job_free(&j->job);
+}
+
+static void reply_small_node(const struct http_request *r, const struct node *n,
+                             const struct etcd_request *q)
+{
+    struct tree *t = &r->space->store->tree;
+    const struct reply reply = reply_at(t->index);
+    struct reply_body body;
+
+    reply_body_begin(&body);
+    if (tree_write_get(t, n, q->recursive, q->sorted, engine_wall_ns(http_engine(r)), &body.w)) {
+        reply_body_send(r, &reply, &body);
+        return;
+    }
+    reply_body_drop(&body);
+    reply_no_memory(r);
+}
+
+/* Replies with a node, or that there is none; or starts a job that does. */
+static void reply_get(const struct http_request *r, struct slice key, const struct etcd_request *q)
+{
+    struct tree *t = &r->space->store->tree;
+    const struct reply reply = reply_at(t->index);
+    const struct node *n;
+    struct slice where;
+    enum etcd_code code = tree_get(t, key, &n, &where);
+
+    if (code == ETCD_KEY_NOT_FOUND && is_torch_store(r, key)) {
+        reply_torch_store(r, &reply);
+    } else if (code != ETCD_OK) {
+        keys_reply_error(r, code, where, t->index);
+    } else if (tree_is_small(t, n)) {
+        reply_small_node(r, n, q);
+    } else if (conn_begin_costly(r->conn)) {
+        get_job_start(r, n, q);
+    } else {
+        tree_take_back_get(t);
+        reply_later(r);
+    }
 }
 
 /* --- Watches. --- */
@@ -70,13 +205,13 @@ static void start_watch(const struct http_request *r, struct slice key,
 
         snprintf(cause, sizeof cause, "the requested history has been cleared [%llu/%llu]",
                  (unsigned long long)watch_oldest(&t->hub), (unsigned long long)q->wait_index);
-        etcd_reply_error(r, ETCD_INDEX_CLEARED, slice_str(cause), t->index);
+        keys_reply_error(r, ETCD_INDEX_CLEARED, slice_str(cause), t->index);
     }
 }
 
 /* --- Changes. --- */
 
-static const enum command_kind kinds[] = {
+static const enum command_kind command_kinds[] = {
     [ETCD_OP_SET] = COMMAND_TREE_SET,
     [ETCD_OP_CREATE] = COMMAND_TREE_CREATE,
     [ETCD_OP_CREATE_IN_ORDER] = COMMAND_TREE_CREATE_IN_ORDER,
@@ -86,28 +221,12 @@ static const enum command_kind kinds[] = {
     [ETCD_OP_COMPARE_AND_DELETE] = COMMAND_TREE_COMPARE_AND_DELETE,
 };
 
-/* etcd says all of both values. Of long ones, rdzvd would escape megabytes in one piece, for a
- * message to a person. */
-#define SAID_MOST ((size_t)64 << 10)
-
-static size_t said(struct slice value)
-{
-    return value.len < SAID_MOST ? value.len : SAID_MOST;
-}
-
-static void say_value(struct writer *w, struct slice value)
-{
-    writer_slice(w, (struct slice){value.ptr, said(value)});
-    if (value.len > SAID_MOST)
-        writer_str(w, "...");
-}
-
 /* "[given != actual] [given != actual]": only what differs is named. */
 static void reply_compare_failed(const struct http_request *r, const struct command *c,
                                  const struct tree_result *result)
 {
     struct slice actual = result->actual_value;
-    size_t room = said(c->expected) + said(actual) + 256;
+    size_t room = c->expected.len + actual.len + 256;
     uint8_t *cause = account_request(ACCOUNT_ANSWERS, account_class_of(room), room);
     struct writer w = {.ptr = cause, .cap = room};
 
@@ -117,9 +236,9 @@ static void reply_compare_failed(const struct http_request *r, const struct comm
     }
     if (result->value_differs) {
         writer_u8(&w, '[');
-        say_value(&w, c->expected);
+        writer_slice(&w, c->expected);
         writer_str(&w, " != ");
-        say_value(&w, actual);
+        writer_slice(&w, actual);
         writer_u8(&w, ']');
     }
     if (result->index_differs) {
@@ -129,7 +248,7 @@ static void reply_compare_failed(const struct http_request *r, const struct comm
                  (unsigned long long)c->prev_index, (unsigned long long)result->actual_index);
         writer_str(&w, text);
     }
-    etcd_reply_error(r, ETCD_COMPARE_FAILED, (struct slice){cause, w.len},
+    keys_reply_error(r, ETCD_COMPARE_FAILED, (struct slice){cause, w.len},
                      r->space->store->tree.index);
     account_free(ACCOUNT_ANSWERS, cause, room);
 }
@@ -140,22 +259,63 @@ static int64_t deadline(const struct etcd_request *q, int64_t now_ns)
     return q->has_ttl ? (int64_t)((uint64_t)now_ns + q->ttl_s * UINT64_C(1000000000)) : 0;
 }
 
+static struct reply reply_to_change(const struct tree_event *e, uint64_t index)
+{
+    bool created = e->action == ETCD_CREATE || (e->action == ETCD_SET && !e->has_prev);
+
+    return (struct reply){.status = created ? 201 : 200,
+                          .content_type = HTTP_JSON,
+                          .etcd = HTTP_ETCD_KEYS,
+                          .index = index};
+}
+
+static bool is_brief(const struct etcd_request *q, enum etcd_action action)
+{
+    return q->no_value_on_success && (action == ETCD_SET || action == ETCD_CREATE ||
+                                      action == ETCD_UPDATE || action == ETCD_COMPARE_AND_SWAP);
+}
+
+/* Replies with the event of the change. */
+static void reply_changed(const struct http_request *r, const struct etcd_request *q,
+                          struct tree_event *e)
+{
+    uint64_t index = r->space->store->tree.index;
+    struct reply reply = reply_to_change(e, index);
+    char text[64];
+
+    if (is_brief(q, e->action)) {
+        snprintf(text, sizeof text, "{\"action\":\"%s\"}\n", etcd_action_name(e->action));
+        reply.body = slice_str(text);
+        reply_send(r, &reply);
+        return;
+    }
+    reply.shared = tree_event_json(e);
+    if (reply.shared != NULL)
+        reply_send(r, &reply);
+    else /* the change is made: no error may say that it is not */
+        conn_drop(r->conn, DROP_NO_MEMORY, "no memory for its answers, see --memory-limit",
+                  r->path);
+}
+
 /* Most values are sent as they are. False: memory is short. */
-static bool unescape(const struct http_request *r, struct slice value, struct slice expected,
-                     struct command *command)
+static bool unescape_values(const struct http_request *r, struct slice *value,
+                            struct slice *expected)
 {
     uint8_t *bytes;
 
-    command->value = value;
-    command->expected = expected;
-    if (url_is_plain_value(value) && url_is_plain_value(expected))
+    if (url_is_plain_value(*value) && url_is_plain_value(*expected))
         return true;
-    bytes = net_scratch(conn_net(r->conn), value.len + expected.len);
+    bytes = net_scratch(conn_net(r->conn), value->len + expected->len);
     if (bytes == NULL)
         return false;
-    command->value = url_unescape_value(value, bytes);
-    command->expected = url_unescape_value(expected, bytes + command->value.len);
+    *value = url_unescape_value(*value, bytes);
+    *expected = url_unescape_value(*expected, bytes + value->len);
     return true;
+}
+
+static bool is_too_long(struct slice escaped)
+{
+    return escaped.len > ETCD_VALUE_MAX && url_value_len(escaped) > ETCD_VALUE_MAX;
 }
 
 /* Of a read, `value` is NULL. */
@@ -163,20 +323,18 @@ static bool is_held(const struct http_request *r, const struct etcd_request *q, 
 {
     const struct key_gate *gate = r->http->key_gate;
 
-    return gate != NULL && gate->holds(gate->arg, r, key_of(r->path), value, q->prev_index);
+    return gate != NULL && gate->holds(gate->arg, r, keys_path_of(r->path), value, q->prev_index);
 }
 
-/* `decoded` has the values. */
 static void make_change(const struct http_request *r, const struct etcd_request *q,
-                        const struct command *decoded)
+                        struct slice value, struct slice expected)
 {
     int64_t now_ns = engine_wall_ns(http_engine(r));
     struct command command = {
-        .kind = kinds[q->op],
-        .key = key_of(r->path),
-        .value = decoded->value,
-        .blob = decoded->blob,
-        .expected = decoded->expected,
+        .kind = command_kinds[q->op],
+        .key = keys_path_of(r->path),
+        .value = value,
+        .expected = expected,
         .prev_index = q->prev_index,
         .expires_ns = deadline(q, now_ns),
         .now_ns = now_ns,
@@ -188,84 +346,25 @@ static void make_change(const struct http_request *r, const struct etcd_request 
 
     engine_apply(http_engine(r), r->space, &command, &result);
     if (result.tree.code == ETCD_OK)
-        etcd_reply_changed(r, q, result.tree.event);
+        reply_changed(r, q, result.tree.event);
     else if (result.tree.code == ETCD_COMPARE_FAILED)
         reply_compare_failed(r, &command, &result.tree);
     else if (result.tree.code == ETCD_INTERNAL)
         reply_not_kept(r, result.status);
     else
-        etcd_reply_error(r, result.tree.code, result.tree.path, r->space->store->tree.index);
+        keys_reply_error(r, result.tree.code, result.tree.path, r->space->store->tree.index);
 }
 
-/* --- A change with large values: they are decoded in slices. --- */
-
-struct change_job {
-    struct http_job job;
-    struct etcd_request request; /* without its values */
-    struct form_value value;
-    struct form_value expected;
-};
-
-static void free_job(struct http_job *job)
+static void reply_change(const struct http_request *r, const struct etcd_request *q)
 {
-    struct change_job *j = (struct change_job *)job; /* its first member */
+    struct slice value = q->value, expected = q->prev_value;
 
-    form_value_end(&j->value);
-    form_value_end(&j->expected);
-    account_free(ACCOUNT_INPUT, j, sizeof *j);
-}
-
-static enum http_job_state run_job(struct http_job *job, const struct http_request *r)
-{
-    struct change_job *j = (struct change_job *)job;
-    struct command decoded;
-
-    if ((!j->value.whole && !form_value_go_on(&j->value, r)) ||
-        (!j->expected.whole && !form_value_go_on(&j->expected, r)))
-        return HTTP_JOB_GOES_ON;
-    decoded = (struct command){.value = blob_slice(j->value.blob),
-                               .blob = j->value.blob,
-                               .expected = blob_slice(j->expected.blob)};
-    make_change(r, &j->request, &decoded);
-    return HTTP_JOB_DONE;
-}
-
-static void start_change(const struct http_request *r, const struct etcd_request *q)
-{
-    struct change_job *j = account_request(ACCOUNT_INPUT, ACCOUNT_SMALL, sizeof *j);
-
-    if (j == NULL) {
+    if (is_too_long(value) || is_too_long(expected))
+        keys_reply_error(r, ETCD_INVALID_FORM, slice_str("rdzvd: a value has at most 1 MiB"), 0);
+    else if (!unescape_values(r, &value, &expected))
         reply_no_memory(r);
-        return;
-    }
-    *j = (struct change_job){.job = {.run = run_job, .free = free_job}, .request = *q};
-    j->request.value = j->request.prev_value = (struct slice){0};
-    if (form_value_begin(&j->value, r, q->value) &&
-        form_value_begin(&j->expected, r, q->prev_value)) {
-        http_start_job(r, &j->job, HTTP_JOB_GOES_ON);
-        return;
-    }
-    free_job(&j->job);
-    reply_no_memory(r);
-}
-
-/* Those of the query are not: a head is not that long. */
-static bool is_in_body(const struct http_request *r, struct slice value)
-{
-    return value.len == 0 || (value.ptr >= r->body.ptr && value.ptr < r->body.ptr + r->body.len);
-}
-
-static void change(const struct http_request *r, const struct etcd_request *q)
-{
-    struct command decoded = {0};
-
-    if (q->value.len + q->prev_value.len >= FORM_VALUE_LARGE && is_in_body(r, q->value) &&
-        is_in_body(r, q->prev_value))
-        start_change(r, q);
-    else if (!unescape(r, q->value, q->prev_value, &decoded))
-        reply_no_memory(r);
-    else if (q->op != ETCD_OP_COMPARE_AND_SWAP || !is_held(r, q, decoded.value))
-        make_change(r, q, &decoded);
+    else if (q->op != ETCD_OP_COMPARE_AND_SWAP || !is_held(r, q, value))
+        make_change(r, q, value, expected);
 }
 
 /* --- The whole. --- */
@@ -275,47 +374,39 @@ static bool is_write(enum http_method method)
     return method != HTTP_GET && method != HTTP_HEAD;
 }
 
-static bool select_form(const struct http_request *r, struct slice *form, struct etcd_refusal *why)
+static void keys_carry_out(const struct http_request *r, const struct etcd_request *q)
 {
-    if (!etcd_select_form(r->head->method, r->head->content_type, r->body, form, why))
-        return false;
-    if (form->len <= r->http->config->limits.http_form_max)
-        return true;
-    *why = (struct etcd_refusal){.code = ETCD_INVALID_FORM, .cause = "http: POST too large"};
-    return false;
-}
-
-static void carry_out(const struct http_request *r, const struct etcd_request *q)
-{
-    struct slice key = key_of(r->path);
+    struct slice key = keys_path_of(r->path);
 
     if (q->recursive && is_write(r->head->method) && !conn_begin_costly(r->conn))
         reply_later(r);
     else if (q->op == ETCD_OP_GET && !is_held(r, q, (struct slice){0}))
-        etcd_reply_get(r, key, q);
+        reply_get(r, key, q);
     else if (q->op == ETCD_OP_GET)
         return; /* its job replies */
     else if (q->op == ETCD_OP_WATCH)
         start_watch(r, key, q);
     else
-        change(r, q);
+        reply_change(r, q);
 }
 
 void etcd_keys_handle(const struct http_request *r)
 {
     enum http_method method = r->head->method;
-    struct slice form;
+    struct slice form = {0};
     struct etcd_refusal why;
     struct etcd_request q;
 
-    if (method != HTTP_GET && method != HTTP_HEAD && method != HTTP_PUT && method != HTTP_POST &&
-        method != HTTP_DELETE) {
+    if (is_write(method) && method != HTTP_PUT && method != HTTP_POST && method != HTTP_DELETE) {
         reply_not_allowed(r, "HEAD,GET,PUT,POST,DELETE", HTTP_ETCD_NONE);
         return;
     }
-    if (!select_form(r, &form, &why) || !etcd_parse_request(method, form, r->query, &q, &why)) {
-        etcd_reply_error(r, why.code, slice_str(why.cause), 0);
-        return;
-    }
-    carry_out(r, &q);
+    if (etcd_has_form(method, r->head->content_type))
+        form = r->body;
+    if (form.len > r->http->config->limits.http_form_max)
+        keys_reply_error(r, ETCD_INVALID_FORM, slice_str("http: POST too large"), 0);
+    else if (!etcd_parse_request(method, form, r->query, &q, &why))
+        keys_reply_error(r, why.code, slice_str(why.cause), 0);
+    else
+        keys_carry_out(r, &q);
 }

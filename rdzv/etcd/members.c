@@ -1,19 +1,13 @@
-/* /v2/members and /v2/machines. See members.h.
+/* /v2/members and /v2/machines. See handlers.h.
  *
  * Upstream: etcd 3.4.23, etcdserver/api/v2http/client.go and api/membership/member.go. */
-#include "rdzv/etcd/members.h"
+#include "rdzv/etcd/handlers.h"
 
 #include <ctype.h>
-#include <strings.h>
 
 #include "proto/json.h"
-#include "proto/mime.h"
 #include "rdzv/config/etcd_ids.h"
-#include "rdzv/config/etcd_url.h"
 #include "rdzv/engine/log.h"
-#include "rdzv/etcd/json_body.h"
-#include "rdzv/http/body.h"
-#include "rdzv/http/reply.h"
 
 /* --- Reading. --- */
 
@@ -98,144 +92,25 @@ static void reply_member(const struct http_request *r, bool list)
         &body);
 }
 
-/* --- Changes, which are checked as etcd checks them, and then refused. --- */
+/* --- Changes, all of which are refused. --- */
 
-#define REPLY(r, status, ...) REPLY_MESSAGE((r), (status), HTTP_ETCD_CLUSTER, __VA_ARGS__)
-
-/* The reply of an etcd that will not remove its only member. */
-static void reply_refused(const struct http_request *r)
+static void members_refuse_change(const struct http_request *r, struct slice name)
 {
-    log_limited(LOG_WARN, "member_change_refused", log_bytes("method", r->head->method_text),
-                log_bytes("path", r->path));
-    reply_message(r, 500, "Internal Server Error", HTTP_ETCD_CLUSTER);
-}
+    char id[17];
 
-static bool check_content_type(const struct http_request *r)
-{
-    struct slice type = r->head->content_type;
-    const uint8_t *semicolon = type.len == 0 ? NULL : memchr(type.ptr, ';', type.len);
-
-    if (semicolon != NULL)
-        type.len = (size_t)(semicolon - type.ptr);
-    if (mime_type_is(type, HTTP_JSON))
-        return true;
-    REPLY(r, 415, slice_str("Bad Content-Type "), type, slice_str(", accept application/json"));
-    return false;
-}
-
-static bool is_ours(const struct http_request *r, const char *url)
-{
-    const struct string_list *ours = &r->http->config->advertise_peer_urls;
-
-    for (size_t i = 0; i < ours->count; i++) {
-        if (strcasecmp(url, ours->items[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* What the URLs of a request are, compared with our own. */
-struct url_counts {
-    size_t given;
-    size_t ours;
-};
-
-/* NULL when all URLs of {"peerURLs":["http://HOST:PORT"]} are good ones, else what is wrong. */
-static const char *count_urls(const struct http_request *r, const cJSON *body,
-                              struct url_counts *counts)
-{
-    const cJSON *urls = cJSON_GetObjectItem(body, "peerURLs"), *url;
-
-    if (body == NULL)
-        return "Invalid JSON in request body.";
-    cJSON_ArrayForEach(url, urls)
-    {
-        const char *problem = "a URL must be a string; write http://HOST:PORT";
-
-        if (cJSON_IsString(url))
-            problem = etcd_url_check(url->valuestring, NULL);
-        if (problem != NULL)
-            return problem;
-        counts->given++;
-        counts->ours += is_ours(r, url->valuestring);
-    }
-    return counts->given == 0 ? "no valid URLs given" : NULL;
-}
-
-/* Reads the body of a POST or a PUT. False: the reply has been sent. */
-static bool read_urls(const struct http_request *r, struct url_counts *counts)
-{
-    const char *problem;
-    cJSON *body;
-
-    if (!check_content_type(r) || !json_body_has_room(r))
-        return false;
-    body = json_body_parse(r->body);
-    problem = count_urls(r, body, counts);
-    cJSON_Delete(body);
-    if (problem != NULL)
-        reply_message(r, 400, problem, HTTP_ETCD_CLUSTER);
-    return problem == NULL;
-}
-
-static void add_member(const struct http_request *r)
-{
-    struct url_counts counts = {0};
-
-    if (!read_urls(r, &counts))
-        return;
-    if (counts.ours != 0)
-        reply_message(r, 409, "membership: peerURL exists", HTTP_ETCD_CLUSTER);
-    else
-        reply_refused(r);
-}
-
-/* As strconv.ParseUint(text, 16, 64). */
-static bool parse_id(struct slice text, uint64_t *id)
-{
-    uint64_t value = 0;
-
-    for (size_t i = 0; i < text.len; i++) {
-        uint8_t c = text.ptr[i];
-        const char *digits = "0123456789abcdef";
-        const char *digit = strchr(digits, c >= 'A' && c <= 'F' ? c | 0x20 : c);
-
-        if (c == 0 || digit == NULL || value >> 60 != 0)
-            return false;
-        value = value << 4 | (uint64_t)(digit - digits);
-    }
-    *id = value;
-    return text.len != 0;
-}
-
-static void reply_no_member(const struct http_request *r, struct slice id)
-{
-    REPLY(r, 404, slice_str("No such member: "), id);
-}
-
-static void change_member(const struct http_request *r, struct slice name)
-{
-    struct url_counts counts = {0};
-    char text[17];
-    uint64_t id;
-
-    if (name.len == 0) {
+    etcd_format_id(r->http->member_id, id);
+    if (r->head->method == HTTP_POST || slice_is(name, id)) {
+        log_limited(LOG_WARN, "member_change_refused", log_bytes("method", r->head->method_text),
+                    log_bytes("path", r->path));
+        reply_message(r, 409,
+                      "rdzvd is a cluster of one member: none is added, removed or changed (for "
+                      "replicas of the daemon, see --journal)",
+                      HTTP_ETCD_CLUSTER);
+    } else if (name.len == 0) {
         reply_not_allowed(r, NULL, HTTP_ETCD_CLUSTER);
-        return;
+    } else {
+        REPLY_MESSAGE(r, 404, HTTP_ETCD_CLUSTER, slice_str("No such member: "), name);
     }
-    if (!parse_id(name, &id)) {
-        reply_no_member(r, name);
-        return;
-    }
-    if (r->head->method == HTTP_PUT && !read_urls(r, &counts))
-        return;
-    etcd_format_id(id, text);
-    if (id != r->http->member_id)
-        reply_no_member(r, slice_str(text));
-    else if (counts.given != 0 && counts.given == counts.ours)
-        reply_send(r, &(struct reply){.status = 204, .etcd = HTTP_ETCD_CLUSTER});
-    else
-        reply_refused(r);
 }
 
 /* --- The endpoints. --- */
@@ -247,12 +122,10 @@ void etcd_members_handle(const struct http_request *r)
 
     if (name.len != 0)
         name = slice_from(name, 1);
-    if (method != HTTP_GET && method != HTTP_POST && method != HTTP_DELETE && method != HTTP_PUT)
-        reply_not_allowed(r, "GET,POST,DELETE,PUT", HTTP_ETCD_NONE);
-    else if (method == HTTP_POST)
-        add_member(r);
+    if (method == HTTP_POST || method == HTTP_DELETE || method == HTTP_PUT)
+        members_refuse_change(r, name);
     else if (method != HTTP_GET)
-        change_member(r, name);
+        reply_not_allowed(r, "GET,POST,DELETE,PUT", HTTP_ETCD_NONE);
     else if (name.len == 0 || slice_is(name, "leader"))
         reply_member(r, name.len == 0);
     else

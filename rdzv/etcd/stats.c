@@ -1,11 +1,10 @@
-/* /v2/stats. See stats.h.
+/* /v2/stats. See handlers.h.
  *
  * Upstream: etcd 3.4.23, etcdserver/api/v2stats and v2store/stats.go. */
-#include "rdzv/etcd/stats.h"
+#include "rdzv/etcd/handlers.h"
 
 #include "proto/json.h"
 #include "rdzv/config/etcd_ids.h"
-#include "rdzv/http/body.h"
 
 /* value / one with its fraction, without zeros at the end, and its unit. */
 static void write_fraction(struct writer *w, uint64_t value, uint64_t one, const char *unit)

@@ -1,7 +1,7 @@
-/* Operators, readers, and their tokens. See access.h for the contract. */
+/* Operators, readers, their tokens, and Host headers. See access.h for the contract. */
 #include "rdzv/http/access.h"
-#include "rdzv/http/body.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "rdzv/engine/log.h"
-#include "rdzv/net/backoff.h"
 #include "rdzv/net/refusal.h"
 #include "rdzv/net/tls.h"
 
@@ -18,7 +17,7 @@
 
 static const char scheme[] = "Bearer ";
 
-static bool is_space(uint8_t byte)
+static bool token_is_space(uint8_t byte)
 {
     return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
 }
@@ -52,7 +51,7 @@ static bool read_token(const char *path, uint8_t out[TOKEN_FILE_MAX + 1], struct
         errno = EFBIG;
         return false;
     }
-    while (n > 0 && is_space(out[n - 1]))
+    while (n > 0 && token_is_space(out[n - 1]))
         n--;
     errno = ENODATA;
     *token = (struct slice){out, (size_t)n};
@@ -60,7 +59,7 @@ static bool read_token(const char *path, uint8_t out[TOKEN_FILE_MAX + 1], struct
 }
 
 /* Looks at every byte of what was sent, whatever the first difference. `right` is not empty. */
-static bool is_same(struct slice sent, struct slice right)
+static bool token_is_same(struct slice sent, struct slice right)
 {
     volatile uint8_t differs = sent.len != right.len;
 
@@ -82,8 +81,8 @@ enum token_result token_check(const char *path, struct slice authorization)
     struct slice right;
 
     if (read_token(path, text, &right))
-        result =
-            is_same(slice_from(authorization, strlen(scheme)), right) ? TOKEN_RIGHT : TOKEN_WRONG;
+        result = token_is_same(slice_from(authorization, strlen(scheme)), right) ? TOKEN_RIGHT
+                                                                                 : TOKEN_WRONG;
     explicit_bzero(text, sizeof text);
     return result;
 }
@@ -100,6 +99,86 @@ bool token_file_is_usable(const char *path)
     return usable;
 }
 
+/* --- Waits between wrong tokens. --- */
+
+static struct backoff_entry backoff_key_of(const struct peer *peer)
+{
+    struct backoff_entry key = {0};
+
+    peer_network(peer, key.address);
+    return key;
+}
+
+/* FNV-1a. Who chooses addresses that meet in one place throws out his own. */
+static size_t backoff_set_of(const struct backoff_entry *key)
+{
+    uint32_t hash = 2166136261u;
+
+    for (size_t i = 0; i < sizeof key->address; i++)
+        hash = (hash ^ key->address[i]) * 16777619u;
+    return (hash ^ hash >> 16) % BACKOFF_SETS;
+}
+
+static bool backoff_is_of(const struct backoff_entry *e, const struct backoff_entry *key)
+{
+    return e->failures != 0 && memcmp(e->address, key->address, sizeof e->address) == 0;
+}
+
+static uint64_t backoff_age_ms(const struct backoff_entry *e, uint64_t now_ms)
+{
+    return now_ms > e->failed_ms ? now_ms - e->failed_ms : 0;
+}
+
+static uint64_t backoff_wait_ms(const struct backoff_entry *e)
+{
+    uint32_t doublings = e->failures - BACKOFF_FREE;
+
+    if (e->failures < BACKOFF_FREE)
+        return 0;
+    return doublings < 8 && BACKOFF_FIRST_MS << doublings < BACKOFF_MOST_MS
+               ? BACKOFF_FIRST_MS << doublings
+               : BACKOFF_MOST_MS;
+}
+
+/* NULL: there is none. */
+static const struct backoff_entry *backoff_find(const struct backoff *b, const struct peer *peer)
+{
+    const struct backoff_entry key = backoff_key_of(peer), *set = b->entries[backoff_set_of(&key)];
+
+    for (size_t i = 0; i < BACKOFF_WAYS; i++) {
+        if (backoff_is_of(&set[i], &key))
+            return &set[i];
+    }
+    return NULL;
+}
+
+bool backoff_allows(const struct backoff *b, const struct peer *peer, uint64_t now_ms)
+{
+    const struct backoff_entry *e = backoff_find(b, peer);
+
+    return e == NULL || backoff_age_ms(e, now_ms) >= backoff_wait_ms(e);
+}
+
+void backoff_failed(struct backoff *b, const struct peer *peer, uint64_t now_ms)
+{
+    struct backoff_entry key = backoff_key_of(peer), *set = b->entries[backoff_set_of(&key)],
+                         *e = &set[0];
+
+    for (size_t i = 0; i < BACKOFF_WAYS; i++) {
+        if (backoff_is_of(&set[i], &key)) {
+            e = &set[i];
+            break;
+        }
+        if (set[i].failed_ms < e->failed_ms)
+            e = &set[i];
+    }
+    if (backoff_is_of(e, &key) && backoff_age_ms(e, now_ms) < BACKOFF_KEEP_MS)
+        key.failures = e->failures;
+    key.failures += key.failures < UINT32_MAX;
+    key.failed_ms = now_ms;
+    *e = key;
+}
+
 /* --- Operators and readers. --- */
 
 static void warn_of_file(const char *path, const char *setting, int error)
@@ -111,14 +190,12 @@ static void warn_of_file(const char *path, const char *setting, int error)
                         "for each request"));
 }
 
-/* --- Tokens. --- */
-
 /* Whose the token is that a request has sent. */
 enum bearer { BEARER_NOBODY, BEARER_READER, BEARER_OPERATOR };
 
 /* A setting that is not given matches no token. */
-static enum token_result compare(const struct http_request *r, const char *path,
-                                 const char *setting)
+static enum token_result token_compare(const struct http_request *r, const char *path,
+                                       const char *setting)
 {
     enum token_result result =
         path == NULL ? TOKEN_WRONG : token_check(path, r->head->authorization);
@@ -128,7 +205,7 @@ static enum token_result compare(const struct http_request *r, const char *path,
     return result;
 }
 
-static const char *say_wrong(const struct config *config)
+static const char *token_say_wrong(const struct config *config)
 {
     if (config->read_token_file == NULL)
         return "The token is not that of --admin-token-file";
@@ -166,22 +243,22 @@ static enum bearer find_bearer(const struct http_request *r, const char **why)
     *why = "Too many wrong tokens came from this address: wait for some seconds";
     if (is_held_off(r))
         return BEARER_NOBODY;
-    admin = compare(r, config->admin_token_file, "--admin-token-file");
+    admin = token_compare(r, config->admin_token_file, "--admin-token-file");
     if (admin == TOKEN_RIGHT)
         return BEARER_OPERATOR;
-    reader = compare(r, config->read_token_file, "--read-token-file");
+    reader = token_compare(r, config->read_token_file, "--read-token-file");
     if (reader == TOKEN_RIGHT)
         return BEARER_READER;
     *why = "A token's file cannot be read; rdzvd's log says which, and why";
     if (admin == TOKEN_WRONG && reader == TOKEN_WRONG) {
         note_wrong(r);
-        *why = say_wrong(config);
+        *why = token_say_wrong(config);
     }
     return BEARER_NOBODY;
 }
 
 /* A relay's certificate says nothing of its clients. */
-static bool is_one_of(const struct http_request *r, const struct string_list *names)
+static bool has_name_of(const struct http_request *r, const struct string_list *names)
 {
     return r->conn->tls != NULL && !r->http->behind_relay &&
            tls_peer_is_one_of(r->conn->tls, names);
@@ -194,7 +271,7 @@ const char *http_refuse_operator(const struct http_request *r)
     const struct config *config = r->http->config;
     const char *why;
 
-    if (peer_is_unix(&r->conn->peer) || is_one_of(r, &config->tls.admin_names))
+    if (peer_is_unix(&r->conn->peer) || has_name_of(r, &config->tls.admin_names))
         return NULL;
     if (config->admin_token_file == NULL)
         return "This is only for operators: send it to rdzvd's Unix socket (--listen=unix:/PATH), "
@@ -215,7 +292,7 @@ const char *http_refuse_operator(const struct http_request *r)
 }
 
 /* Always false. */
-static bool refuse(const struct http_request *r, enum refusal_reason reason, const char *why)
+static bool refuse_access(const struct http_request *r, enum refusal_reason reason, const char *why)
 {
     refusal_note(&http_engine(r)->stats, reason, &r->conn->peer, r->path);
     reply_message(r, 403, why, HTTP_ETCD_NONE);
@@ -228,7 +305,7 @@ bool http_may_change_daemon(const struct http_request *r)
 
     if (why == NULL && r->head->origin.len != 0)
         why = "This is not for a web page: send no Origin header";
-    return why == NULL || refuse(r, REFUSAL_OPERATOR, why);
+    return why == NULL || refuse_access(r, REFUSAL_OPERATOR, why);
 }
 
 /* --- Readers. --- */
@@ -252,13 +329,13 @@ bool http_may_read(const struct http_request *r)
 
     if (config->read_token_file == NULL && config->tls.read_names.count == 0)
         return true;
-    if (peer_is_unix(&r->conn->peer) || is_one_of(r, &config->tls.admin_names) ||
-        is_one_of(r, &config->tls.read_names))
+    if (peer_is_unix(&r->conn->peer) || has_name_of(r, &config->tls.admin_names) ||
+        has_name_of(r, &config->tls.read_names))
         return true;
     if ((config->read_token_file != NULL || config->admin_token_file != NULL) &&
         token_is_sent(r->head->authorization) && find_bearer(r, &why) != BEARER_NOBODY)
         return true;
-    return refuse(r, REFUSAL_READER, why);
+    return refuse_access(r, REFUSAL_READER, why);
 }
 
 /* --- At the start. --- */
@@ -299,4 +376,63 @@ bool http_shows_daemon(const struct http_request *r, bool all_spaces)
     const struct engine_space *first = TAILQ_FIRST(&http_engine(r)->spaces);
 
     return all_spaces || TAILQ_NEXT(first, entry) == NULL || is_space_of_first_listener(r);
+}
+
+/* --- Host headers. --- */
+
+/* Up to the first colon, behind an address in brackets if there is one. */
+static struct slice host_without_port(struct slice host)
+{
+    const uint8_t *bracket = host.len == 0 ? NULL : memrchr(host.ptr, ']', host.len), *colon;
+    size_t start = bracket == NULL ? 0 : (size_t)(bracket + 1 - host.ptr);
+
+    colon = start == host.len ? NULL : memchr(host.ptr + start, ':', host.len - start);
+    if (colon != NULL)
+        host.len = (size_t)(colon - host.ptr);
+    return host;
+}
+
+static bool host_is_ipv6(struct slice host)
+{
+    char text[INET6_ADDRSTRLEN + 1];
+    struct in6_addr address;
+
+    if (host.len < 2 || host.len - 2 >= sizeof text || host.ptr[0] != '[' ||
+        host.ptr[host.len - 1] != ']')
+        return false;
+    memcpy(text, host.ptr + 1, host.len - 2);
+    text[host.len - 2] = '\0';
+    return inet_pton(AF_INET6, text, &address) == 1;
+}
+
+/* No name of the DNS is made of digits and dots alone: to a browser such a host is an address. */
+static bool host_is_ipv4(struct slice host)
+{
+    for (size_t i = 0; i < host.len; i++) {
+        if (host.ptr[i] != '.' && (host.ptr[i] < '0' || host.ptr[i] > '9'))
+            return false;
+    }
+    return true;
+}
+
+/* In capitals, too: they differ in one bit, and nothing else becomes a letter by that. */
+static bool host_is_localhost(struct slice host)
+{
+    return host.len == 9 && (host.ptr[8] | 0x20) == 't' &&
+           (bytes_get_u64(host.ptr) | UINT64_C(0x2020202020202020)) ==
+               bytes_get_u64((const uint8_t *)"localhos");
+}
+
+bool http_host_is_welcome(struct slice host, const struct string_list *allowed, bool loopback)
+{
+    struct slice name = host_without_port(host);
+
+    for (size_t i = 0; i < allowed->count; i++) {
+        if (slice_is(name, allowed->items[i]) || strcmp(allowed->items[i], "*") == 0)
+            return true;
+    }
+    if (!loopback)
+        return allowed->count == 0;
+    return host_is_ipv4(name) || host_is_localhost(name) ||
+           host_is_ipv6(name); /* an empty one, too */
 }

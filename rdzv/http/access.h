@@ -5,11 +5,11 @@
  * proxy, neighbours come from 127.0.0.1, too. */
 #pragma once
 
-#include "proto/bytes.h"
 #include "rdzv/http/reply.h"
+#include "rdzv/net/peer.h"
 
 /* NULL: an operator. Else why not, as a sentence for the client. Who sends wrong tokens has to wait
- * between them, see net/backoff.h. */
+ * between them, see backoff below. */
 const char *http_refuse_operator(const struct http_request *r);
 
 static inline bool http_is_operator(const struct http_request *r)
@@ -38,6 +38,19 @@ bool http_shows_daemon(const struct http_request *r, bool all_spaces);
 /* Once at the start: warns when a token's file is of no use. */
 void http_check_token_files(const struct config *config);
 
+/* --- Which Host headers are answered. ---
+ *
+ * A web page can give its own name our address (DNS rebinding): the browser then takes this daemon
+ * for a part of the page, and passes its answers to the page's scripts. It still sends the page's
+ * name as Host, so a listener on loopback, which only this machine reaches, answers only to names
+ * of its own. Pure. */
+
+/* Is a Host header (with or without a port; empty when there is none) welcome? `allowed` is the
+ * list of --host-whitelist: if it has names, only these are welcome, as with etcd; `*` in it is any
+ * name. On `loopback`, and for probes, numeric addresses and localhost are welcome as well, and no
+ * other names. */
+bool http_host_is_welcome(struct slice host, const struct string_list *allowed, bool loopback);
+
 /* --- The token that stands for an operator: a file's text, against a request's Authorization. ---
  */
 
@@ -60,3 +73,29 @@ enum token_result token_check(const char *path, struct slice authorization);
 
 /* Can tokens be compared with that file? False with errno. */
 bool token_file_is_usable(const char *path);
+
+/* --- Waits between wrong tokens. ---
+ *
+ * A client that has sent wrong tokens has to wait before the next one is looked at: some are free,
+ * then the time doubles with each, up to a limit. Counted per address, in a table of a fixed size.
+ * Pure: the time is passed in. */
+
+#define BACKOFF_FREE     5                 /* failures before the first wait */
+#define BACKOFF_FIRST_MS 1000u             /* that wait */
+#define BACKOFF_MOST_MS  16000u            /* the longest one */
+#define BACKOFF_KEEP_MS  (10u * 60 * 1000) /* failures are forgotten after this time without one */
+
+#define BACKOFF_SETS 256
+#define BACKOFF_WAYS 4 /* addresses that share a place; the one that failed longest ago goes */
+
+struct backoff {
+    struct backoff_entry {
+        uint8_t address[16]; /* peer_network() */
+        uint32_t failures;   /* 0: free */
+        uint64_t failed_ms;
+    } entries[BACKOFF_SETS][BACKOFF_WAYS];
+};
+
+/* All zero is an empty table. */
+bool backoff_allows(const struct backoff *b, const struct peer *peer, uint64_t now_ms);
+void backoff_failed(struct backoff *b, const struct peer *peer, uint64_t now_ms);

@@ -1,7 +1,7 @@
 /* What an HTTP endpoint is asked and how it replies. The HTTP session (session.c) reads the
  * request, finds the endpoint, and writes the reply: endpoints see no sockets, no framing and no
- * CORS. An endpoint calls one reply function (of this header or body.h) exactly once, or
- * starts a watch or a job (job.h), or asks to be called again. */
+ * CORS. An endpoint calls one reply function exactly once, or starts a watch or a job (session.h),
+ * or asks to be called again. */
 #pragma once
 
 #include "proto/http.h"
@@ -15,7 +15,6 @@ struct http_request;
 struct http_route;
 struct monitor;
 struct status_feeds;
-struct watch;
 
 /* Who is told of each request, before it is carried out. */
 struct request_watch {
@@ -26,7 +25,7 @@ struct request_watch {
 /* Who may hold a request to a key of etcd's tree before it is carried out. */
 struct key_gate {
     /* The request reads the key (`value`: ptr NULL), or swaps its value, which has the index
-     * `prev_index`, for another one. True: a job has been started for it (job.h). */
+     * `prev_index`, for another one. True: a job has been started for it (session.h). */
     bool (*holds)(void *arg, const struct http_request *r, struct slice key, struct slice value,
                   uint64_t prev_index);
     void *arg;
@@ -59,7 +58,8 @@ struct http_request {
     struct slice path;  /* cleaned and unescaped, with the trailing slash it came with */
     struct slice query; /* still escaped */
     struct slice body;
-    struct http_job *job; /* the one that calls the endpoint again, see job.h; NULL: none does */
+    struct http_job
+        *job; /* the one that calls the endpoint again, see session.h; NULL: none does */
 };
 
 static inline struct engine *http_engine(const struct http_request *r)
@@ -120,14 +120,6 @@ void reply_write_head(struct writer *w, const struct http_request *r, const stru
  * of HTTP/1.0: without frames, and the end of the connection is that of the body. */
 bool reply_begin_stream(const struct http_request *r, const struct reply *reply);
 
-/* Instead of a reply, before anything has changed: the request is handled again from its beginning
- * in the next iteration, since conn_begin_costly() has said no. */
-void reply_later(const struct http_request *r);
-
-/* Starts a long poll or a stream: the headers go out now, each event when it comes, and the session
- * owns the watch from here on. */
-void http_start_watch(const struct http_request *r, struct watch *watch, uint64_t index);
-
 /* The daemon cannot do now what was asked: 503 and a message, which JSON takes as it is; below
  * /v2/keys an error as etcd's. The other one: for want of memory. */
 void reply_unavailable(const struct http_request *r, const char *message);
@@ -138,3 +130,54 @@ void reply_no_memory(const struct http_request *r);
 void reply_not_found(const struct http_request *r);
 void reply_not_allowed(const struct http_request *r, const char *allow,
                        enum http_etcd_headers etcd);
+
+/* True when `path` is `root`, or below it. */
+bool http_is_below(struct slice path, const char *root);
+
+/* --- The body of a reply, which grows while it is written: an endpoint need not know beforehand
+ * how long it becomes. ---
+ *
+ *     struct reply_body body;
+ *
+ *     reply_body_begin(&body);
+ *     writer_str(&body.w, "…");
+ *     reply_body_send(r, &(struct reply){.status = 200, …}, &body);
+ */
+
+/* Stays where it is, from reply_body_begin() on: it points into itself. */
+struct reply_body {
+    struct writer w;   /* counts on, without writing, when memory is short */
+    struct blob *blob; /* of a large one; NULL: all is in `small` */
+    uint8_t small[1024];
+};
+
+void reply_body_begin(struct reply_body *b);
+
+/* True when all that was written is there. */
+static inline bool reply_body_is_whole(const struct reply_body *b)
+{
+    return b->w.len <= b->w.cap;
+}
+
+/* Frees a body that is not sent. */
+void reply_body_drop(struct reply_body *b);
+
+/* Replies with what was written and frees it. When memory was short it
+ * replies that. */
+void reply_body_send(const struct http_request *r, const struct reply *reply, struct reply_body *b);
+
+/* --- Replies of {"message":"…"}, without a newline, as etcd's members and auth endpoints send
+ * them. --- */
+
+/* The message is put together of slices, which may be long and hold any bytes that a peer sent:
+ * REPLY_MESSAGE(r, 404, HTTP_ETCD_CLUSTER, slice_str("No such member: "), id); */
+#define REPLY_MESSAGE(r, status, etcd, ...)                                         \
+    reply_message_parts((r), (status), (etcd), (const struct slice[]){__VA_ARGS__}, \
+                        sizeof((const struct slice[]){__VA_ARGS__}) / sizeof(struct slice))
+
+void reply_message_parts(const struct http_request *r, unsigned status, enum http_etcd_headers etcd,
+                         const struct slice *parts, size_t count);
+
+/* The same of one terminated text. */
+void reply_message(const struct http_request *r, unsigned status, const char *message,
+                   enum http_etcd_headers etcd);

@@ -1,25 +1,17 @@
-/* HTTP/1.x on one connection: heads and bodies, keep-alive and pipelining, and the chunks of an
- * open watch. See session.h for the contract. reply.c writes a reply's head, the endpoints its
- * body.
- */
+/* HTTP/1.x on one connection: heads and bodies, keep-alive and pipelining, routes and jobs. See
+ * session.h for the contract. reply.c writes a reply's head, the endpoints its body. */
 #include "rdzv/http/session.h"
 
 #include <assert.h>
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "proto/etcd.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/http/access.h"
-#include "rdzv/http/body.h"
-#include "rdzv/http/host.h"
-#include "rdzv/http/job.h"
-#include "rdzv/http/reply.h"
-#include "rdzv/http/route.h"
+#include "rdzv/http/watch_stream.h"
 #include "rdzv/net/input.h"
 #include "rdzv/net/refusal.h"
-#include "store/tree/event_render.h"
 
 #define REQUEST_COST 512u /* of a peer's budget, beside its bytes */
 #define TOLD_COST    128u /* the same, for each watch that it tells of a change */
@@ -34,11 +26,6 @@
 #define CHEAP_WATCHES 64u /* in the space of a change */
 
 #define EVENTS_AT_A_TIME 256
-
-/* A watch whose client leaves so much unread, and so many events, ends; etcd's does after a hundred
- * events. */
-#define BEHIND_BYTES  (1u << 20)
-#define BEHIND_EVENTS 100u
 
 struct http_session {
     struct http_parser parser;
@@ -57,9 +44,7 @@ struct http_session {
     bool closes;          /* what follows the head is no next request, whatever the head says */
     struct http_job *job; /* the request has begun, and is not answered yet */
     bool job_waits;       /* until http_wake_job() */
-    struct watch *watch;
-    bool chunked;    /* the open watch's reply is; HTTP/1.0 gets bare bytes and a close */
-    bool keep_alive; /* of the request that opened the watch */
+    struct watch_stream stream;
 };
 
 static const struct http *http_of(const struct conn *c)
@@ -68,28 +53,12 @@ static const struct http *http_of(const struct conn *c)
 }
 
 /* The connection keeps a pointer to the session. */
-static struct http_session *session_of(const struct conn *c)
+static struct http_session *http_session_of(const struct conn *c)
 {
     return *(struct http_session *const *)(const void *)c->session.bytes;
 }
 
-static struct watch_hub *hub_of(const struct conn *c)
-{
-    return &conn_space(c)->store->tree.hub;
-}
-
-static void close_watch(struct conn *c)
-{
-    struct http_session *h = session_of(c);
-
-    if (h->watch == NULL)
-        return;
-    watch_close(hub_of(c), h->watch);
-    h->watch = NULL;
-    engine_use_ended(http_of(c)->engine);
-}
-
-static void free_job(struct engine *e, struct http_job *job)
+static void http_job_free(struct engine *e, struct http_job *job)
 {
     bool uses = !job->no_use;
 
@@ -98,13 +67,13 @@ static void free_job(struct engine *e, struct http_job *job)
         engine_use_ended(e);
 }
 
-static void end(struct conn *c)
+static void http_end(struct conn *c)
 {
-    struct http_session *h = session_of(c);
+    struct http_session *h = http_session_of(c);
 
-    close_watch(c);
+    watch_stream_close(&h->stream, c);
     if (h->job != NULL)
-        free_job(http_of(c)->engine, h->job);
+        http_job_free(http_of(c)->engine, h->job);
     account_free(ACCOUNT_SESSIONS, h, sizeof *h);
 }
 
@@ -112,118 +81,22 @@ static void end(struct conn *c)
 
 void http_start_watch(const struct http_request *r, struct watch *watch, uint64_t index)
 {
-    struct http_session *h = session_of(r->conn);
-
-    assert(h->watch == NULL);
-    h->watch = watch;
-    engine_use_began(r->http->engine);
-    h->chunked = reply_begin_stream(
-        r, &(struct reply){
-               .status = 200, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_KEYS, .index = index});
-    h->keep_alive = r->head->keep_alive && h->chunked;
+    watch_stream_open(&http_session_of(r->conn)->stream, r, watch, index);
 }
 
-/* One chunk, in parts. When memory was short, a watch that ended as if it were whole would be a
- * wrong answer. */
-static void put_large(struct conn *c, const struct event_render *event)
+static void http_resume(struct conn *c, struct wake *wake)
 {
-    bool chunked = session_of(c)->chunked;
-    char size[24];
+    struct http_session *h = http_session_of(c);
+    struct subscription *s = &h->stream.watch->subscription;
 
-    if (event->failed) {
-        conn_drop(c, DROP_NO_MEMORY, "no memory for its answers, see --memory-limit",
-                  (struct slice){0});
-        return;
-    }
-    snprintf(size, sizeof size, "%zx\r\n", blob_list_len(&event->out));
-    if (chunked)
-        conn_put(c, size, strlen(size));
-    for (size_t i = 0; i < event->out.count; i++)
-        conn_put_blob(c, event->out.items[i]);
-    if (chunked)
-        conn_put(c, "\r\n", 2);
-}
-
-static void put_event(struct conn *c, const struct delivery *d)
-{
-    struct slice json;
-
-    if (d->render != NULL) {
-        put_large(c, d->render);
-    } else if (session_of(c)->chunked) {
-        conn_share(c, d->bytes);
-    } else {
-        json = watch_json(d->bytes);
-        conn_put(c, json.ptr, json.len);
-    }
-}
-
-/* Ends the watch's reply; the connection can take its next request. */
-static void end_watch(struct conn *c)
-{
-    struct http_session *h = session_of(c);
-
-    close_watch(c);
-    conn_set_input(c, INPUT_READY);
-    if (h->chunked)
-        conn_put(c, "0\r\n\r\n", 5);
-    if (!h->keep_alive)
-        conn_finish(c);
-}
-
-static bool is_behind(const struct conn *c, const struct delivery *event)
-{
-    size_t len = event->render == NULL ? event->bytes->len : blob_list_len(&event->render->out);
-
-    return c->output == OUTPUT_BLOCKED && c->out.bytes > BEHIND_BYTES &&
-           c->out.bytes / BEHIND_EVENTS > len;
-}
-
-/* The client gets what is queued for it, and then the end. */
-static void lose_watch(struct conn *c)
-{
-    struct subscription *s = &session_of(c)->watch->subscription;
-    char peer[CONN_PEER_MAX];
-
-    subscription_clear(s);
-    s->ended = s->lost = true;
-    log_limited(LOG_WARN, "watch_lost", log_str("peer", conn_peer(c, peer)),
-                log_str("space", conn_space(c)->store->name),
-                log_str("reason", "its client does not read events as fast as they come"));
-}
-
-/* Sends events that the watch has collected, as far as the client reads them. */
-static void put_events(struct conn *c, int max)
-{
-    struct http_session *h = session_of(c);
-    struct delivery event;
-
-    for (int i = 0; i < max; i++) {
-        if (!conn_can_push(c) || !subscription_take(&h->watch->subscription, &event))
-            return;
-        if (is_behind(c, &event))
-            lose_watch(c);
-        else
-            put_event(c, &event);
-        delivery_drop(&event);
-        if (!conn_is_open(c))
-            return;
-        conn_charge(c, TOLD_COST);
-    }
-}
-
-static void resume(struct conn *c, struct wake *wake)
-{
-    struct http_session *h = session_of(c);
-
-    assert(h->watch != NULL && &h->watch->subscription.wake == wake);
-    put_events(c, EVENTS_AT_A_TIME);
+    assert(&s->wake == wake);
+    watch_stream_send(&h->stream, c, EVENTS_AT_A_TIME);
     if (!conn_is_open(c))
         return;
-    if (subscription_has_next(&h->watch->subscription)) {
+    if (s->queued > 0) {
         wake_add(&http_of(c)->engine->store.ready, wake);
-    } else if (h->watch->subscription.ended && h->watch->subscription.queued == 0) {
-        end_watch(c);
+    } else if (s->ended) {
+        watch_stream_end(&h->stream, c);
         input_process(c); /* what was pipelined behind it */
     }
 }
@@ -252,22 +125,9 @@ static void reply_redirect(const struct http_request *r)
     reply_body_drop(&location);
 }
 
-/* Replies to a request before its body has come, and ends the connection without waiting for it. */
-static enum protocol_result refuse_body(struct conn *c, const struct http_head *head,
-                                        const struct reply *reply)
-{
-    struct http_head closing = *head;
-    struct http_request r = {
-        .http = http_of(c), .conn = c, .space = conn_space(c), .head = &closing};
-
-    closing.keep_alive = false;
-    reply_send(&r, reply);
-    conn_finish_draining(c);
-    return PROTOCOL_ENDED;
-}
-
-/* There is no memory for the body that is to come. */
-static void refuse_for_memory(struct conn *c, const struct http_head *head)
+/* Replies to a request before its body has come, and ends the connection without waiting for it.
+ * `reply` NULL: there is no memory for the body. */
+static void refuse_body(struct conn *c, const struct http_head *head, const struct reply *reply)
 {
     struct http_head closing = *head;
     struct http_request r = {.http = http_of(c),
@@ -277,8 +137,25 @@ static void refuse_for_memory(struct conn *c, const struct http_head *head)
                              .path = head->target.path};
 
     closing.keep_alive = false;
-    reply_no_memory(&r);
+    if (reply != NULL)
+        reply_send(&r, reply);
+    else
+        reply_no_memory(&r);
     conn_finish_draining(c);
+}
+
+const struct http_route *http_find_route(const struct http_route *table, struct slice path,
+                                         bool metrics)
+{
+    for (const struct http_route *r = table; r->path != NULL; r++) {
+        bool covers = r->kind == ROUTE_ALL     ? true
+                      : r->kind == ROUTE_EXACT ? slice_is(path, r->path)
+                                               : http_is_below(path, r->path);
+
+        if (covers && (!metrics || r->flags & ROUTE_ON_METRICS_LISTENERS))
+            return r;
+    }
+    return NULL;
 }
 
 static const struct http_route *route_of(const struct http_request *r)
@@ -344,7 +221,7 @@ static bool reply_early(const struct http_request *r, bool moved)
 }
 
 /* The last connections are for probes. False: this is none, and has been answered. */
-static bool has_room(const struct http_request *r, const struct http_route *route)
+static bool has_room_for_route(const struct http_request *r, const struct http_route *route)
 {
     if (r->conn->probation == PROBATION_NONE)
         return true;
@@ -374,16 +251,16 @@ void reply_later(const struct http_request *r)
 {
     struct stats *stats = &r->http->engine->stats;
 
-    session_of(r->conn)->later = true;
+    http_session_of(r->conn)->later = true;
     stats->http_requests--; /* it is counted when it is handled */
     (*operation_counter(r, route_of(r)))--;
 }
 
 /* --- Jobs. --- */
 
-static void keep_job(struct conn *c, struct http_job *job, enum http_job_state state)
+static void http_job_keep(struct conn *c, struct http_job *job, enum http_job_state state)
 {
-    struct http_session *h = session_of(c);
+    struct http_session *h = http_session_of(c);
 
     h->job = job;
     h->later = true;
@@ -394,17 +271,17 @@ static void keep_job(struct conn *c, struct http_job *job, enum http_job_state s
 
 void http_start_job(const struct http_request *r, struct http_job *job, enum http_job_state next)
 {
-    assert(session_of(r->conn)->job == NULL && next != HTTP_JOB_DONE);
+    assert(http_session_of(r->conn)->job == NULL && next != HTTP_JOB_DONE);
     if (!job->no_use)
         engine_use_began(r->http->engine);
-    keep_job(r->conn, job, next);
+    http_job_keep(r->conn, job, next);
 }
 
 /* The job may end the connection and its session, or start another job, which takes its place. */
-static void run_job(const struct http_request *r)
+static void http_job_run(const struct http_request *r)
 {
     struct conn *c = r->conn;
-    struct http_session *h = session_of(c);
+    struct http_session *h = http_session_of(c);
     struct http_job *job = h->job;
     enum http_job_state state;
 
@@ -415,9 +292,9 @@ static void run_job(const struct http_request *r)
     h->job = NULL;
     state = job->run(job, r);
     if (state != HTTP_JOB_DONE && conn_is_open(c))
-        keep_job(c, job, state);
+        http_job_keep(c, job, state);
     else
-        free_job(r->http->engine, job);
+        http_job_free(r->http->engine, job);
 }
 
 void http_wake_job(struct conn *c)
@@ -427,7 +304,7 @@ void http_wake_job(struct conn *c)
 
 struct slice http_job_body(const struct conn *c)
 {
-    const struct http_session *h = session_of(c);
+    const struct http_session *h = http_session_of(c);
 
     assert(h->job != NULL && c->in != NULL);
     return (struct slice){input_bytes(c).ptr + h->head_len, h->body_len};
@@ -440,8 +317,8 @@ struct slice http_job_body(const struct conn *c)
 static bool is_costly(const struct http_request *r, const struct http_route *route)
 {
     return !(route->flags & ROUTE_CHEAP) ||
-           session_of(r->conn)->raw_at + PATH_WEIGHT * r->path.len > CHEAP_SIZE ||
-           (!http_is_reading(r) && hub_of(r->conn)->registered > CHEAP_WATCHES);
+           http_session_of(r->conn)->raw_at + PATH_WEIGHT * r->path.len > CHEAP_SIZE ||
+           (!http_is_reading(r) && r->space->store->tree.hub.registered > CHEAP_WATCHES);
 }
 
 /* False: it has to wait for a costly turn. */
@@ -469,7 +346,7 @@ static void ask_endpoint(const struct http_request *r, bool moved)
     if (reply_early(r, moved))
         return;
     route = route_of(r);
-    if (!has_room(r, route))
+    if (!has_room_for_route(r, route))
         return;
     if (route == NULL) {
         reply_not_found(r);
@@ -494,7 +371,7 @@ static void ask_endpoint(const struct http_request *r, bool moved)
         engine_use_ended(r->http->engine);
 }
 
-static void handle(struct conn *c, const struct http_head *head, struct slice body)
+static void http_handle(struct conn *c, const struct http_head *head, struct slice body)
 {
     struct http_request r = {.http = http_of(c),
                              .conn = c,
@@ -524,8 +401,8 @@ static void handle(struct conn *c, const struct http_head *head, struct slice bo
     else
         r.path = url_clean_path(head->target.path, path, &moved);
     conn_net(c)->served = c;
-    if (session_of(c)->job != NULL) {
-        run_job(&r);
+    if (http_session_of(c)->job != NULL) {
+        http_job_run(&r);
     } else {
         http_of(c)->engine->stats.http_requests++;
         ask_endpoint(&r, moved);
@@ -533,10 +410,10 @@ static void handle(struct conn *c, const struct http_head *head, struct slice bo
     conn_net(c)->served = NULL;
     if (path != small)
         account_free(ACCOUNT_INPUT, path, room);
-    if (!conn_is_open(c) || session_of(c)->later || session_of(c)->watch != NULL ||
+    if (!conn_is_open(c) || http_session_of(c)->later || http_session_of(c)->stream.watch != NULL ||
         head->keep_alive)
         return;
-    if (body.ptr == NULL && session_of(c)->body != HTTP_BODY_NONE)
+    if (body.ptr == NULL && http_session_of(c)->body != HTTP_BODY_NONE)
         conn_finish_draining(c); /* its body is still to come */
     else
         conn_finish(c);
@@ -544,7 +421,7 @@ static void handle(struct conn *c, const struct http_head *head, struct slice bo
 
 /* --- Reading. --- */
 
-static enum protocol_result refuse_head(struct conn *c, const struct http_refusal *why)
+static void refuse_head(struct conn *c, const struct http_refusal *why)
 {
     char peer[CONN_PEER_MAX];
     uint8_t text[512];
@@ -552,28 +429,26 @@ static enum protocol_result refuse_head(struct conn *c, const struct http_refusa
 
     if (why->silent) {
         conn_drop(c, DROP_MALFORMED, why->reason, (struct slice){0});
-        return PROTOCOL_ENDED;
+        return;
     }
     log_limited(LOG_INFO, "http_bad_request", log_str("peer", conn_peer(c, peer)),
                 log_str("protocol", "http"), log_str("reason", why->reason));
     http_write_refusal(&w, why);
     conn_put(c, text, w.len);
     conn_finish_draining(c);
-    return PROTOCOL_ENDED;
 }
 
-static enum protocol_result refuse_form(struct conn *c, const struct http_head *head,
-                                        const char *cause)
+static void refuse_form(struct conn *c, const struct http_head *head, const char *cause)
 {
     uint8_t text[256];
     struct writer w = {.ptr = text, .cap = sizeof text};
 
     etcd_write_error(&w, ETCD_INVALID_FORM, slice_str(cause), 0);
-    return refuse_body(c, head,
-                       &(struct reply){.status = etcd_status(ETCD_INVALID_FORM),
-                                       .content_type = HTTP_JSON,
-                                       .etcd = HTTP_ETCD_ERROR,
-                                       .body = {text, w.len}});
+    refuse_body(c, head,
+                &(struct reply){.status = etcd_status(ETCD_INVALID_FORM),
+                                .content_type = HTTP_JSON,
+                                .etcd = HTTP_ETCD_ERROR,
+                                .body = {text, w.len}});
 }
 
 /* As in Go, so that the connection stays: a body that is this much over what forms may have is read
@@ -590,20 +465,15 @@ static size_t body_max(const struct conn *c)
  * and otherwise neither asks for it nor finds fault with it. */
 static bool wants_body(const struct http_head *head)
 {
-    struct etcd_refusal why;
-    struct slice form;
-    const struct slice some = {(const uint8_t *)"?", 1};
-
-    if (head->method != HTTP_PUT && head->method != HTTP_POST)
-        return false;
-    return !http_is_below(head->target.path, "/v2/keys") ||
-           (etcd_select_form(head->method, head->content_type, some, &form, &why) && form.len != 0);
+    return (head->method == HTTP_PUT || head->method == HTTP_POST) &&
+           (!http_is_below(head->target.path, "/v2/keys") ||
+            etcd_has_form(head->method, head->content_type));
 }
 
 /* What to do once a head is known. False: the connection ends. */
 static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
 {
-    struct http_session *h = session_of(c);
+    struct http_session *h = http_session_of(c);
 
     h->in_body = true;
     h->head_len = h->raw_at = head_len;
@@ -633,7 +503,7 @@ static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
     }
     if (!store_make_room(&http_of(c)->engine->store, account_class_of((size_t)h->length),
                          (size_t)h->length)) {
-        refuse_for_memory(c, head);
+        refuse_body(c, head, NULL);
         return false;
     }
     if (head->expect == HTTP_EXPECT_CONTINUE)
@@ -645,7 +515,7 @@ static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
  */
 static size_t skip_body(struct conn *c, const uint8_t *in, size_t len)
 {
-    struct http_session *h = session_of(c);
+    struct http_session *h = http_session_of(c);
     size_t at = 0;
 
     if (h->body == HTTP_BODY_LENGTH) {
@@ -677,7 +547,7 @@ static size_t skip_body(struct conn *c, const uint8_t *in, size_t len)
 /* Decodes what has come of a chunked body, down to right behind the head. */
 static enum parse_result read_chunks(struct conn *c, uint8_t *in, size_t len, const char **why)
 {
-    struct http_session *h = session_of(c);
+    struct http_session *h = http_session_of(c);
 
     for (;;) {
         struct slice data = {0};
@@ -709,10 +579,10 @@ static enum parse_result read_chunks(struct conn *c, uint8_t *in, size_t len, co
 }
 
 /* Reads what has come of a body that an endpoint wants. PARSE_MORE: *size bytes are needed. */
-static enum parse_result read_body(struct conn *c, uint8_t *in, size_t len, size_t *size,
-                                   const char **why)
+static enum parse_result http_read_body(struct conn *c, uint8_t *in, size_t len, size_t *size,
+                                        const char **why)
 {
-    struct http_session *h = session_of(c);
+    struct http_session *h = http_session_of(c);
     enum parse_result result = PARSE_DONE;
 
     if (h->is_whole)
@@ -729,18 +599,18 @@ static enum parse_result read_body(struct conn *c, uint8_t *in, size_t len, size
 }
 
 /* A whole request. False: it has to wait for its turn. */
-static bool run_request(struct conn *c, const struct http_head *head, struct slice body,
-                        size_t size)
+static bool http_run_request(struct conn *c, const struct http_head *head, struct slice body,
+                             size_t size)
 {
     struct engine *e = http_of(c)->engine; /* the session may end with this request */
     uint64_t beside = e->store.ready.work;
 
-    session_of(c)->in_body = false;
-    handle(c, head, body);
+    http_session_of(c)->in_body = false;
+    http_handle(c, head, body);
     conn_end_costly(c);
-    if (conn_is_open(c) && session_of(c)->later) {
-        session_of(c)->in_body = true;
-        session_of(c)->later = false;
+    if (conn_is_open(c) && http_session_of(c)->later) {
+        http_session_of(c)->in_body = true;
+        http_session_of(c)->later = false;
         return false;
     }
     conn_charge(c, REQUEST_COST + size + (e->store.ready.work - beside) * TOLD_COST);
@@ -756,11 +626,11 @@ enum request_result {
 };
 
 /* The head of a request, and what follows from it. */
-static enum request_result read_head(struct conn *c, struct slice in,
-                                     const struct http_limits *limits, struct http_head *head,
-                                     size_t *size)
+static enum request_result http_read_head(struct conn *c, struct slice in,
+                                          const struct http_limits *limits, struct http_head *head,
+                                          size_t *size)
 {
-    struct http_session *h = session_of(c);
+    struct http_session *h = http_session_of(c);
     struct http_refusal refusal;
 
     h->before = (struct http_parser){.later = h->parser.later, .after_post = h->parser.after_post};
@@ -777,9 +647,9 @@ static enum request_result read_head(struct conn *c, struct slice in,
 
 /* Reads one request at the start of `in`, of *size bytes; with REQUEST_MORE that many are needed.
  */
-static enum request_result read_request(struct conn *c, uint8_t *in, size_t len, size_t *size)
+static enum request_result http_read_request(struct conn *c, uint8_t *in, size_t len, size_t *size)
 {
-    struct http_session *h = session_of(c);
+    struct http_session *h = http_session_of(c);
     const struct http_limits limits = {.head_max = http_of(c)->config->limits.http_head_max};
     struct slice whole = {in, len}, body = {0};
     bool fresh = !h->in_body;
@@ -788,12 +658,12 @@ static enum request_result read_request(struct conn *c, uint8_t *in, size_t len,
     const char *why = NULL;
 
     if (fresh) {
-        enum request_result begun = read_head(c, whole, &limits, &head, size);
+        enum request_result begun = http_read_head(c, whole, &limits, &head, size);
 
         if (begun != REQUEST_DONE)
             return begun;
     }
-    result = read_body(c, in, len, size, &why);
+    result = http_read_body(c, in, len, size, &why);
     if (result == PARSE_MORE)
         return REQUEST_MORE;
     if (!fresh) { /* the buffer may have moved since, so the head is read again */
@@ -812,25 +682,23 @@ static enum request_result read_request(struct conn *c, uint8_t *in, size_t len,
     *size = h->raw_at;
     if (h->raw_at > h->head_len)
         body = (struct slice){in + h->head_len, h->body_len};
-    return run_request(c, &head, body, *size) ? REQUEST_DONE : REQUEST_WAITS;
+    return http_run_request(c, &head, body, *size) ? REQUEST_DONE : REQUEST_WAITS;
 }
 
-static bool eof(struct conn *c)
+static bool http_eof(struct conn *c)
 {
     const struct http_limits limits = {.head_max = http_of(c)->config->limits.http_head_max};
-    struct http_session *h = session_of(c);
+    struct http_session *h = http_session_of(c);
     struct http_refusal refusal;
     struct http_head head;
     size_t head_len;
 
     /* A half-closed peer may still read: as etcd does, end the reply properly and go on with the
      * requests that the peer sent behind the watch. */
-    while (conn_is_open(c) && h->watch != NULL) {
-        put_events(c, INT_MAX);
-        if (conn_is_open(c) && h->watch->subscription.queued > 0)
-            return true; /* an event is being written */
+    while (conn_is_open(c) && h->stream.watch != NULL) {
+        watch_stream_send(&h->stream, c, INT_MAX);
         if (conn_is_open(c))
-            end_watch(c);
+            watch_stream_end(&h->stream, c);
         input_process(c);
     }
     if (!conn_is_open(c) || c->input == INPUT_PAUSED || c->input == INPUT_DEFERRED)
@@ -854,12 +722,12 @@ static bool eof(struct conn *c)
     return true;
 }
 
-static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t len,
-                                          struct protocol_progress *progress)
+static enum protocol_result http_read_requests(struct conn *c, uint8_t *in, size_t len,
+                                               struct protocol_progress *progress)
 {
-    struct http_session *h = session_of(c);
+    struct http_session *h = http_session_of(c);
 
-    if (h->watch != NULL)
+    if (h->stream.watch != NULL)
         return PROTOCOL_PARKED; /* what comes behind an open watch waits for its end */
     while (progress->used < len) {
         uint8_t *at = in + progress->used;
@@ -878,7 +746,7 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
             return PROTOCOL_PAUSED;
         if (!conn_has_budget(c))
             return PROTOCOL_DEFERRED;
-        result = read_request(c, at, left, &size);
+        result = http_read_request(c, at, left, &size);
         if (!conn_is_open(c) || result == REQUEST_BAD)
             return PROTOCOL_ENDED;
         if (result != REQUEST_DONE) {
@@ -888,7 +756,7 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
                                                     : PROTOCOL_DEFERRED;
         }
         progress->used += size;
-        if (h->watch != NULL)
+        if (h->stream.watch != NULL)
             return PROTOCOL_PARKED;
     }
     return h->skipping ? PROTOCOL_SKIPPING : PROTOCOL_MORE;
@@ -897,8 +765,8 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
 /* --- The protocol. --- */
 
 /* No other protocol that is spoken here begins with a capital letter. */
-static enum parse_result begin(const struct protocol *p, struct conn *c, struct slice in,
-                               struct protocol_progress *progress, const char **why)
+static enum parse_result http_begin(const struct protocol *p, struct conn *c, struct slice in,
+                                    struct protocol_progress *progress, const char **why)
 {
     struct http_session *h;
 
@@ -917,30 +785,30 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
     return PARSE_DONE;
 }
 
-static bool is_busy(const struct conn *c)
+static bool http_is_busy(const struct conn *c)
 {
-    const struct http_job *job = session_of(c)->job;
+    const struct http_job *job = http_session_of(c)->job;
 
     return job != NULL && !job->endless;
 }
 
-static void drained(struct conn *c)
+static void http_drained(struct conn *c)
 {
-    struct http_job *job = session_of(c)->job;
+    struct http_job *job = http_session_of(c)->job;
 
     if (job != NULL && job->drained != NULL)
         job->drained(job);
 }
 
-static void stop(struct conn *c)
+static void http_stop(struct conn *c)
 {
-    struct http_job *job = session_of(c)->job;
+    struct http_job *job = http_session_of(c)->job;
 
     if (job != NULL && job->stop != NULL)
         job->stop(job);
 }
 
-static const char *version(const struct conn *c)
+static const char *http_version(const struct conn *c)
 {
     (void)c;
     return "http";
@@ -951,13 +819,13 @@ struct protocol http_protocol(struct http *http)
     return (struct protocol){.name = "http",
                              .pipelines = true,
                              .arg = http,
-                             .begin = begin,
-                             .read = read_requests,
-                             .eof = eof,
-                             .is_busy = is_busy,
-                             .stop = stop,
-                             .resume = resume,
-                             .drained = drained,
-                             .end = end,
-                             .version = version};
+                             .begin = http_begin,
+                             .read = http_read_requests,
+                             .eof = http_eof,
+                             .is_busy = http_is_busy,
+                             .stop = http_stop,
+                             .resume = http_resume,
+                             .drained = http_drained,
+                             .end = http_end,
+                             .version = http_version};
 }

@@ -1,8 +1,97 @@
-/* HTTP/1.x on a connection: the protocol that finds the endpoint for each request (route.h) and
- * writes its reply (reply.h). */
+/* HTTP/1.x on a connection: the protocol that finds the endpoint for each request, and what an
+ * endpoint may do beside a reply (reply.h): a watch, or a job. */
 #pragma once
 
 #include "rdzv/http/reply.h"
 
+struct watch;
+
 /* The table that connections get; `http` outlives it. */
 struct protocol http_protocol(struct http *http);
+
+/* --- Which endpoint handles which path. The table itself is rdzv/routes.c. --- */
+
+enum http_route_kind {
+    ROUTE_EXACT, /* this path alone */
+    ROUTE_BELOW, /* this path, and all that has a '/' behind it */
+    ROUTE_ALL,   /* every path */
+};
+
+enum http_route_flags {
+    ROUTE_USES_STORE = 1 << 0,           /* counts as a use, see --exit-when-idle */
+    ROUTE_ON_METRICS_LISTENERS = 1 << 1, /* is served on --listen-metrics-urls, too */
+    ROUTE_IS_PROBE = 1 << 2,        /* is served when there is no room for more connections, too */
+    ROUTE_CHEAP = 1 << 3,           /* takes microseconds */
+    ROUTE_FOR_READERS = 1 << 4,     /* is refused to others, see access.h */
+    ROUTE_TAKES_ADDRESSES = 1 << 5, /* a Host that is an address, or localhost, is welcome */
+};
+
+struct http_route {
+    const char *path;
+    enum http_route_kind kind;
+    /* Replies once, or starts a watch or a job. */
+    void (*handle)(const struct http_request *r);
+    unsigned flags; /* of enum http_route_flags */
+    /* Handles it while another replica leads. NULL: then it is refused. */
+    void (*standby)(const struct http_request *r);
+};
+
+/* The first route of a table (which ends with a NULL path) that covers a path; NULL: there is none.
+ * `metrics`: only those of metrics listeners. */
+const struct http_route *http_find_route(const struct http_route *table, struct slice path,
+                                         bool metrics);
+
+/* --- Instead of a reply. --- */
+
+/* Instead of a reply, before anything has changed: the request is handled again from its beginning
+ * in the next iteration, since conn_begin_costly() has said no. */
+void reply_later(const struct http_request *r);
+
+/* Starts a long poll or a stream: the headers go out now, each event when it comes, and the session
+ * owns the watch from here on. */
+void http_start_watch(const struct http_request *r, struct watch *watch, uint64_t index);
+
+/* A job is a reply that is not finished when its endpoint returns: it is computed in slices, or
+ * waits for something. The session keeps the job, and the request with it, and calls the job until
+ * it is done. Requests behind it wait. */
+
+enum http_job_state {
+    HTTP_JOB_DONE,    /* it has replied, as an endpoint does */
+    HTTP_JOB_GOES_ON, /* it is called again in the next costly turn of its connection */
+    HTTP_JOB_WAITS,   /* it is called again after http_wake_job() */
+};
+
+/* The first member of what a job keeps. */
+struct http_job {
+    /* Goes on with the request that started it: `r` has the same bytes, at other addresses. In a
+     * costly turn it takes about HTTP_SLICE_NS. Woken, it has no costly turn, and may begin one. */
+    enum http_job_state (*run)(struct http_job *job, const struct http_request *r);
+    /* The last call: it is done, or its connection ends before. */
+    void (*free)(struct http_job *job);
+    /* The client has sent its last byte, but may still read. NULL: the job goes on. */
+    void (*eof)(struct http_job *job);
+    /* As struct protocol's. NULL: nothing is missing when the connection ends here. */
+    void (*stop)(struct http_job *job);
+    /* As struct protocol's. NULL: the job does not wait for that. */
+    void (*drained)(struct http_job *job);
+    bool no_use;  /* it is no use of the store: see engine_use_began() */
+    bool endless; /* it may wait for ever, as a watch does: a daemon that stops does not wait for it
+                   */
+};
+
+/* How long a slice may take: others get their turn between two of them. */
+#define HTTP_SLICE_NS 500000u
+
+/* Instead of a reply; `next` is when the job is called. The session owns it from here on. */
+void http_start_job(const struct http_request *r, struct http_job *job, enum http_job_state next);
+
+/* The job of this connection, which waits, is called in the next iteration. */
+void http_wake_job(struct conn *c);
+
+/* The body of its request, until anything else happens to the connection; for a job that waits, and
+ * is not being called. */
+struct slice http_job_body(const struct conn *c);
+
+/* For a job that goes on by handling its request again, from the beginning and with what it has
+ * found out (http_request's `job`). False: that waits for a costly turn, HTTP_JOB_GOES_ON. */
+bool http_handle_again(const struct http_request *r, struct http_job *job);

@@ -133,8 +133,8 @@ void conn_update_stall(struct conn *c, bool moved)
 
 /* --- Beginning and end. --- */
 
-static void add(struct conn *c, struct listener *listener, struct engine_space *space,
-                const struct peer *peer)
+static void conn_add(struct conn *c, struct listener *listener, struct engine_space *space,
+                     const struct peer *peer)
 {
     struct net *n = listener->net;
 
@@ -169,7 +169,7 @@ struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *
     }
     c->mask = EV_READ;
     c->wire = n->handshakes.certificate.context == NULL ? WIRE_KNOWN : WIRE_UNKNOWN;
-    add(c, listener, listener->space, &from);
+    conn_add(c, listener, listener->space, &from);
     return c;
 }
 
@@ -182,7 +182,7 @@ struct conn *conn_new_carried(struct listener *listener, struct engine_space *sp
         return NULL;
     event_assign(&c->event, listener->net->base, -1, 0, NULL, c);
     c->carrier = carrier;
-    add(c, listener, space, peer);
+    conn_add(c, listener, space, peer);
     return c;
 }
 
@@ -236,7 +236,7 @@ static void close_now(struct conn *c)
 }
 
 /* The first reason that is given is the one. */
-static void note_reason(struct conn *c, const char *reason)
+static void conn_note_reason(struct conn *c, const char *reason)
 {
     if (c->carrier != NULL && c->carrier->reason == NULL)
         c->carrier->reason = reason;
@@ -248,7 +248,7 @@ static void note_dropped(struct conn *c, enum drop_reason why, const char *reaso
         c->carrier->is_dropped = true;
         c->carrier->why = why;
     }
-    note_reason(c, reason);
+    conn_note_reason(c, reason);
 }
 
 void conn_close(struct conn *c, const char *reason)
@@ -260,7 +260,7 @@ void conn_close(struct conn *c, const char *reason)
     if (c->protocol != NULL || c->in != NULL)
         log_event(LOG_DEBUG, "closed", log_str("peer", conn_peer(c, peer)),
                   log_str("protocol", conn_protocol(c)), log_str("reason", reason));
-    note_reason(c, reason);
+    conn_note_reason(c, reason);
     close_now(c);
 }
 

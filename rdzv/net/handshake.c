@@ -40,7 +40,7 @@ int handshakes_start(struct net *n, const struct config_tls *config)
 
 /* --- Who may not go on. --- */
 
-static void refuse(struct conn *c, enum refusal_reason why, const char *detail)
+static void refuse_client(struct conn *c, enum refusal_reason why, const char *detail)
 {
     refusal_note(&conn_net(c)->engine->stats, why, &c->peer, slice_str(detail));
 }
@@ -62,7 +62,7 @@ static const char wants_tls[] = "HTTP/1.0 400 Bad Request\r\n"
 
 static void refuse_plain(struct conn *c, uint8_t first)
 {
-    refuse(c, REFUSAL_PLAINTEXT, "");
+    refuse_client(c, REFUSAL_PLAINTEXT, "");
     if (first >= 'A' && first <= 'Z')
         conn_put(c, wants_tls, sizeof wants_tls - 1);
     end_softly(c);
@@ -72,8 +72,9 @@ void handshake_refuse(struct conn *c)
 {
     static const uint8_t alert[] = {0x15, 3, 3, 0, 2, 2, 40}; /* fatal: handshake_failure */
 
-    refuse(c, REFUSAL_TLS,
-           "there is no certificate here: give rdzvd --cert and --key, or use http:// there");
+    refuse_client(
+        c, REFUSAL_TLS,
+        "there is no certificate here: give rdzvd --cert and --key, or use http:// there");
     conn_put(c, alert, sizeof alert);
     end_softly(c);
 }
@@ -95,7 +96,7 @@ static struct handshake *handshake_of(struct conn *c)
     return (struct handshake *)c->session.aligned;
 }
 
-static void end(struct conn *c)
+static void handshake_end(struct conn *c)
 {
     struct handshakes *all = &conn_net(c)->handshakes;
     struct handshake *h = handshake_of(c);
@@ -106,19 +107,20 @@ static void end(struct conn *c)
     c->session.aligned = NULL;
 }
 
-static const char *version(const struct conn *c)
+static const char *handshake_version(const struct conn *c)
 {
     (void)c;
     return "tls";
 }
 
 /* While it lasts, this is what the connection speaks. Its bytes never come this way. */
-static const struct protocol handshake_protocol = {.name = "tls", .end = end, .version = version};
+static const struct protocol handshake_protocol = {
+    .name = "tls", .end = handshake_end, .version = handshake_version};
 
-static void fail(struct conn *c, const char *why)
+static void handshake_fail(struct conn *c, const char *why)
 {
     conn_net(c)->handshakes.failed++;
-    refuse(c, REFUSAL_TLS, why);
+    refuse_client(c, REFUSAL_TLS, why);
     conn_close(c, why);
 }
 
@@ -126,8 +128,8 @@ static void fail(struct conn *c, const char *why)
 static void fail_softly(struct conn *c, const char *why)
 {
     conn_net(c)->handshakes.failed++;
-    refuse(c, REFUSAL_TLS, why);
-    end(c);
+    refuse_client(c, REFUSAL_TLS, why);
+    handshake_end(c);
     c->protocol = NULL;
     tls_free(c->tls);
     c->tls = NULL;
@@ -135,7 +137,7 @@ static void fail_softly(struct conn *c, const char *why)
 }
 
 /* OpenSSL says it in many ways when it has got no memory. */
-static int step(SSL *ssl)
+static int handshake_step(SSL *ssl)
 {
     uint64_t refused = account.refused;
     int result = tls_handshake(ssl);
@@ -149,7 +151,7 @@ static bool has_certificate(const SSL *ssl)
     return SSL_get0_peer_certificate(ssl) != NULL;
 }
 
-static bool settle(struct conn *c)
+static bool handshake_settle(struct conn *c)
 {
     struct handshakes *all = &conn_net(c)->handshakes;
     const struct string_list *names = &all->config->client_names;
@@ -162,7 +164,7 @@ static bool settle(struct conn *c)
         fail_softly(c, "its certificate has expired since the session began that it resumes");
         return false;
     }
-    end(c);
+    handshake_end(c);
     c->protocol = NULL;
     c->wire = WIRE_KNOWN;
     all->done++;
@@ -172,7 +174,7 @@ static bool settle(struct conn *c)
 }
 
 /* The next step is that of the client, or of the socket. */
-static void wait(struct conn *c)
+static void handshake_wait(struct conn *c)
 {
     bool writes = tls_wants_write(c->tls);
 
@@ -181,7 +183,7 @@ static void wait(struct conn *c)
     conn_update_events(c);
 }
 
-static bool go_on(struct conn *c)
+static bool handshake_go_on(struct conn *c)
 {
     char why[TLS_WHY_MAX];
     int result;
@@ -197,12 +199,12 @@ static bool go_on(struct conn *c)
     }
     conn_set_input(c, INPUT_READY);
     conn_set_output(c, OUTPUT_IDLE);
-    result = step(c->tls);
+    result = handshake_step(c->tls);
     conn_end_costly(c);
     if (result == 0)
-        return settle(c);
+        return handshake_settle(c);
     if (result == -EAGAIN)
-        wait(c);
+        handshake_wait(c);
     else if (result == -EPROTO)
         fail_softly(c, tls_why(c->tls, why));
     else if (result == -ENOMEM)
@@ -212,7 +214,7 @@ static bool go_on(struct conn *c)
     return false;
 }
 
-static bool begin(struct conn *c)
+static bool handshake_begin(struct conn *c)
 {
     struct net *n = conn_net(c);
     struct handshakes *all = &n->handshakes;
@@ -225,7 +227,8 @@ static bool begin(struct conn *c)
         return false;
     }
     if (all->count == HANDSHAKES_MAX)
-        fail(TAILQ_FIRST(&all->open)->conn, "others began theirs, and this one did not go on");
+        handshake_fail(TAILQ_FIRST(&all->open)->conn,
+                       "others began theirs, and this one did not go on");
     h->conn = c;
     h->since_ms = engine_lived_ms(n->engine);
     TAILQ_INSERT_TAIL(&all->open, h, entry);
@@ -233,11 +236,11 @@ static bool begin(struct conn *c)
     c->protocol = &handshake_protocol;
     c->session.aligned = h;
     c->wire = WIRE_HANDSHAKE;
-    return go_on(c);
+    return handshake_go_on(c);
 }
 
 /* Nothing is taken from the socket: what is there is for TLS, or for a protocol. */
-static bool look(struct conn *c)
+static bool handshake_peek(struct conn *c)
 {
     uint8_t first = 0;
     ssize_t got = recv(conn_fd(c), &first, 1, MSG_PEEK);
@@ -245,7 +248,7 @@ static bool look(struct conn *c)
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (got == 1 && first == TLS_FIRST_BYTE)
-        return begin(c);
+        return handshake_begin(c);
     if (got == 1 && !may_speak_plain(c)) {
         refuse_plain(c, first);
         return false;
@@ -256,7 +259,7 @@ static bool look(struct conn *c)
 
 bool handshake_run(struct conn *c)
 {
-    return c->wire == WIRE_UNKNOWN ? look(c) : go_on(c);
+    return c->wire == WIRE_UNKNOWN ? handshake_peek(c) : handshake_go_on(c);
 }
 
 void handshakes_tick(struct net *n)
@@ -268,5 +271,5 @@ void handshakes_tick(struct net *n)
     certificate_tick(&all->certificate);
     while ((h = TAILQ_FIRST(&all->open)) != NULL &&
            clock_elapsed_ms(h->since_ms, now) >= HANDSHAKE_MS)
-        fail(h->conn, "the handshake took longer than 10s");
+        handshake_fail(h->conn, "the handshake took longer than 10s");
 }

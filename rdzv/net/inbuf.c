@@ -22,8 +22,8 @@ void inbuf_free(struct input *in, struct lazy_free *g)
 }
 
 /* Between the heap and pages of its own. */
-static struct input *move(struct input *old, struct lazy_free *g, enum account_class class,
-                          size_t size)
+static struct input *inbuf_move(struct input *old, struct lazy_free *g, enum account_class class,
+                                size_t size)
 {
     struct input *in = is_paged(size) ? account_request_pages(ACCOUNT_INPUT, size)
                                       : account_request(ACCOUNT_INPUT, class, size);
@@ -43,7 +43,7 @@ bool inbuf_resize(struct input **in, struct lazy_free *g, enum account_class cla
     if (is_paged(size))
         size = (size + PAGE - 1) / PAGE * PAGE;
     if (is_paged(size) != is_paged(before))
-        moved = move(*in, g, class, size);
+        moved = inbuf_move(*in, g, class, size);
     else if (is_paged(size))
         moved = account_resize_pages(ACCOUNT_INPUT, *in, before, size);
     else if (size > before)

@@ -47,7 +47,7 @@ static enum account_class input_class(const struct conn *c, size_t len)
 }
 
 /* Keeps the part of a request that is here, and nothing when there is none. */
-static bool keep_rest(struct conn *c, const uint8_t *rest, size_t len, size_t need)
+static bool input_keep_rest(struct conn *c, const uint8_t *rest, size_t len, size_t need)
 {
     if (len == 0)
         return true;
@@ -82,7 +82,7 @@ static size_t between(size_t least, size_t value, size_t most)
 /* Makes room behind what is here, for `more` bytes at least; false when memory is short. A list and
  * a chunked body know no more than their next few bytes: there the buffer grows by half of what it
  * holds, or a large one would be copied for every few bytes of it. */
-static bool make_room(struct conn *c, size_t more)
+static bool input_make_room(struct conn *c, size_t more)
 {
     struct input *in = c->in;
     size_t want = in->need > in->len ? in->need - in->len : 1;
@@ -152,7 +152,7 @@ static void set_result(struct conn *c, enum protocol_result result)
 
 /* Shows the protocol what is here. Returns how much of it is done with; *need is what the rest
  * needs at least. */
-static size_t show(struct conn *c, uint8_t *in, size_t len, size_t *need)
+static size_t input_show(struct conn *c, uint8_t *in, size_t len, size_t *need)
 {
     struct protocol_progress progress = {0};
     enum protocol_result result;
@@ -182,7 +182,7 @@ void input_process(struct conn *c)
 
     if (c->in == NULL || !conn_is_open(c) || c->input == INPUT_DEFERRED)
         return;
-    used = show(c, c->in->bytes + c->in->start, c->in->len, &need);
+    used = input_show(c, c->in->bytes + c->in->start, c->in->len, &need);
     if (c->end == CONN_CLOSED)
         return;
     c->in->start += used;
@@ -231,7 +231,7 @@ static bool feed_more(struct conn *c, const uint8_t *bytes, size_t len)
 {
     if (c->input != INPUT_READY && c->in->len + len > c->in->need + INPUT_AHEAD_MAX)
         return false;
-    if (!make_room(c, len)) {
+    if (!input_make_room(c, len)) {
         drop_for_memory(c);
         return true;
     }
@@ -250,9 +250,9 @@ bool input_feed(struct conn *c, uint8_t *bytes, size_t len)
         return true;
     if (c->in != NULL)
         return feed_more(c, bytes, len);
-    used = show(c, bytes, len, &need);
+    used = input_show(c, bytes, len, &need);
     if (conn_is_open(c))
-        keep_rest(c, bytes + used, len - used, need);
+        input_keep_rest(c, bytes + used, len - used, need);
     return true;
 }
 
@@ -290,7 +290,7 @@ static void on_no_bytes(struct conn *c, ssize_t n, int error)
 }
 
 /* Reads and drops what comes behind the last request. */
-static void drain(struct conn *c, int fd)
+static void input_drain(struct conn *c, int fd)
 {
     ssize_t n = receive_bytes(c, fd, conn_net(c)->recv_buf, NET_RECV_SIZE);
 
@@ -315,8 +315,8 @@ static void receive_first(struct conn *c, int fd)
         on_no_bytes(c, n, errno);
         return;
     }
-    used = show(c, bytes, (size_t)n, &need);
-    if (!conn_is_open(c) || !keep_rest(c, bytes + used, (size_t)n - used, need))
+    used = input_show(c, bytes, (size_t)n, &need);
+    if (!conn_is_open(c) || !input_keep_rest(c, bytes + used, (size_t)n - used, need))
         return;
     if (c->in != NULL || c->stalled_ms != 0 || c->input != INPUT_READY) {
         conn_update_stall(c, true);
@@ -340,7 +340,7 @@ static void receive_more(struct conn *c, int fd)
 {
     ssize_t n;
 
-    if (!make_room(c, 1)) {
+    if (!input_make_room(c, 1)) {
         drop_for_memory(c);
         return;
     }
@@ -362,7 +362,7 @@ void input_receive(struct conn *c)
     int fd = conn_fd(c);
 
     if (c->end == CONN_DRAINING)
-        drain(c, fd);
+        input_drain(c, fd);
     else if (c->end != CONN_OPEN)
         return;
     else if (c->in == NULL)

@@ -23,7 +23,7 @@
 #define BUDGET_COSTLY_NS   500000u  /* requests that may be long, in both of these parts */
 #define BUDGET_END_NS      1000000u /* waking and sending */
 #define BUDGET_LATE_NS     500000u  /* more of that, for those who are sent to behind others */
-#define BUDGET_SMALL_NS    500000u  /* each of the rest: closing, freeing, rendering */
+#define BUDGET_SMALL_NS    500000u  /* each of the rest: closing, freeing */
 
 struct budget {
     const struct clock *clock;

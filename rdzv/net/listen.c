@@ -60,7 +60,7 @@ static void on_retry_accept(evutil_socket_t fd, short what, void *arg)
         n->retry_needed = true; /* the tick tries again */
 }
 
-static bool is_allowed(const struct net *n, const struct peer *peer)
+static bool peer_is_allowed(const struct net *n, const struct peer *peer)
 {
     return n->allowed == NULL || n->allowed->count == 0 || peer_is_unix(peer) ||
            peer_is_loopback(peer) || cidr_list_has(n->allowed, peer->address);
@@ -78,7 +78,7 @@ static int admit(struct listener *l, int fd, const struct sockaddr *from)
     enum refusal_reason why = REFUSAL_DESCRIPTORS;
     enum admission admission = admission_of(&room, &peer, &why);
 
-    if (!is_allowed(n, &peer)) {
+    if (!peer_is_allowed(n, &peer)) {
         refusal_note(&n->engine->stats, REFUSAL_ADDRESS, &peer, (struct slice){0});
         close(fd);
         return 1;
@@ -128,7 +128,7 @@ static void on_accept(evutil_socket_t listening, short what, void *arg)
 }
 
 /* Accepted sockets inherit all of these from the listening one, which saves four calls for each. */
-static void set_options(int fd)
+static void set_socket_options(int fd)
 {
     static const struct {
         int level, name, value;
@@ -164,8 +164,8 @@ static bool is_on_loopback(int fd)
 
 /* NULL with errno when there is no memory, or the kernel has no room to watch it; `fd` is closed
  * then. */
-static struct listener *add(struct net *n, const struct listen_spec *spec, int fd,
-                            listen_accept_fn accept)
+static struct listener *listener_add(struct net *n, const struct listen_spec *spec, int fd,
+                                     listen_accept_fn accept)
 {
     struct listener *l = account_request(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *l);
 
@@ -177,7 +177,7 @@ static struct listener *add(struct net *n, const struct listen_spec *spec, int f
     *l = (struct listener){.net = n, .spec = spec, .accept = accept, .open = true};
     l->space = engine_space(n->engine, spec->space);
     l->loopback = is_on_loopback(fd);
-    set_options(fd);
+    set_socket_options(fd);
     evutil_make_socket_nonblocking(fd);
     event_assign(&l->event, n->base, fd, EV_READ | EV_PERSIST, on_accept, l);
     if (!net_add_event(&l->event, NULL)) {
@@ -201,7 +201,7 @@ static int bind_one(const struct addrinfo *ai, bool v6only)
 
     if (fd < 0)
         return -1;
-    set_options(fd);
+    set_socket_options(fd);
     if (ai->ai_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only);
     /* The kernel cuts the backlog to net.core.somaxconn: all it will give. */
@@ -274,7 +274,7 @@ static int open_spec(struct net *n, const struct listen_spec *spec, listen_accep
         for (ai = found; ai != NULL; ai = ai->ai_next) {
             int fd = bind_one(ai, tries == 1 && spec->ipv6_only);
 
-            if (fd < 0 || add(n, spec, fd, accept) == NULL)
+            if (fd < 0 || listener_add(n, spec, fd, accept) == NULL)
                 error = errno;
             else
                 opened++;
@@ -288,7 +288,7 @@ static int open_unix(struct net *n, const struct listen_spec *spec, listen_accep
 {
     struct unix_socket_file file;
     int fd = unix_socket_listen(spec->path, &file);
-    struct listener *l = fd < 0 ? NULL : add(n, spec, fd, accept);
+    struct listener *l = fd < 0 ? NULL : listener_add(n, spec, fd, accept);
 
     if (l == NULL) {
         int error = errno;
@@ -305,7 +305,7 @@ static int open_unix(struct net *n, const struct listen_spec *spec, listen_accep
 static int open_any(struct net *n, const struct listen_spec *spec, listen_accept_fn accept)
 {
     if (spec->fd >= 0)
-        return add(n, spec, spec->fd, accept) == NULL ? -1 : 0;
+        return listener_add(n, spec, spec->fd, accept) == NULL ? -1 : 0;
     return spec->path != NULL ? open_unix(n, spec, accept) : open_spec(n, spec, accept);
 }
 
@@ -426,7 +426,7 @@ struct listener *listen_open_like(struct listener *like, uint16_t low, uint16_t 
     }
     for (unsigned port = low; port <= high && fd < 0; port++)
         fd = bind_like(like, (uint16_t)port);
-    l = fd < 0 ? NULL : add(like->net, like->spec, fd, like->accept);
+    l = fd < 0 ? NULL : listener_add(like->net, like->spec, fd, like->accept);
     if (l == NULL)
         return NULL;
     l->temporary = true;

@@ -57,7 +57,7 @@ void out_pool_init(struct out_pool *pool)
     TAILQ_INIT(&pool->large.free);
 }
 
-static void leave(struct out_shelf *shelf, size_t count)
+static void out_shelf_trim(struct out_shelf *shelf, size_t count)
 {
     while (shelf->count > count) {
         struct out_part *p = TAILQ_FIRST(&shelf->free);
@@ -70,15 +70,15 @@ static void leave(struct out_shelf *shelf, size_t count)
 
 void out_pool_fini(struct out_pool *pool)
 {
-    leave(&pool->small, 0);
-    leave(&pool->large, 0);
+    out_shelf_trim(&pool->small, 0);
+    out_shelf_trim(&pool->large, 0);
 }
 
 /* A busy daemon has them again with the next answers, at no cost that shows. */
 void out_pool_trim(struct out_pool *pool)
 {
-    leave(&pool->small, pool->small.count / 2);
-    leave(&pool->large, pool->large.count / 2);
+    out_shelf_trim(&pool->small, pool->small.count / 2);
+    out_shelf_trim(&pool->large, pool->large.count / 2);
 }
 
 void outq_init(struct outq *q)
@@ -229,7 +229,8 @@ static struct slice shown(const struct out_part *p, uint32_t at)
     return p->kind == PART_COUNTED ? blob_counted(b) : blob_slice(b);
 }
 
-static void share(struct outq *q, struct out_pool *pool, enum part_kind kind, struct blob *b)
+static void outq_add_shared(struct outq *q, struct out_pool *pool, enum part_kind kind,
+                            struct blob *b)
 {
     struct out_part *p = q->broken ? NULL : part_with(q, pool, kind, sizeof b);
 
@@ -258,18 +259,18 @@ void outq_put_blob(struct outq *q, struct out_pool *pool, struct blob *b)
     if (blob_slice(b).len < SHARE_FROM)
         outq_put(q, pool, blob_slice(b).ptr, blob_slice(b).len);
     else
-        share(q, pool, PART_SHARED, b);
+        outq_add_shared(q, pool, PART_SHARED, b);
 }
 
 void outq_share(struct outq *q, struct out_pool *pool, struct blob *b)
 {
     if (b->len != 0)
-        share(q, pool, PART_SHARED, b);
+        outq_add_shared(q, pool, PART_SHARED, b);
 }
 
 void outq_share_counted(struct outq *q, struct out_pool *pool, struct blob *b)
 {
-    share(q, pool, PART_COUNTED, b);
+    outq_add_shared(q, pool, PART_COUNTED, b);
 }
 
 /* --- Sending. --- */

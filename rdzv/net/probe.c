@@ -28,7 +28,7 @@ void probe_cancel(struct probe *p)
     account_free(ACCOUNT_SESSIONS, p, sizeof *p);
 }
 
-static void on_event(evutil_socket_t fd, short what, void *arg)
+static void probe_on_event(evutil_socket_t fd, short what, void *arg)
 {
     struct probe *p = arg;
     int error = p->error;
@@ -42,7 +42,7 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
     probe_cancel(p);
 }
 
-static int dial(int fd, const uint8_t address[16], uint16_t port, bool v4)
+static int probe_dial(int fd, const uint8_t address[16], uint16_t port, bool v4)
 {
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
     struct sockaddr_in in4 = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -74,8 +74,8 @@ struct probe *probe_start(struct event_base *base, const uint8_t address[16], ui
         account_free(ACCOUNT_SESSIONS, p, sizeof *p);
         return NULL;
     }
-    p->error = dial(p->fd, address, port, v4);
-    p->event = event_new(base, p->fd, EV_WRITE, on_event, p);
+    p->error = probe_dial(p->fd, address, port, v4);
+    p->event = event_new(base, p->fd, EV_WRITE, probe_on_event, p);
     if (p->event == NULL || !net_add_event(p->event, &patience)) {
         probe_cancel(p);
         return NULL;

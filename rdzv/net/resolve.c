@@ -39,7 +39,7 @@ socklen_t resolve_address_len(const union resolve_address *a)
     return a->any.sa_family == AF_INET6 ? sizeof a->in6 : sizeof a->in4;
 }
 
-static void let_go(struct lookup *l)
+static void lookup_let_go(struct lookup *l)
 {
     if (__atomic_sub_fetch(&l->held, 1, __ATOMIC_ACQ_REL) > 0)
         return;
@@ -51,7 +51,7 @@ static void let_go(struct lookup *l)
 
 /* --- The thread. --- */
 
-static void keep(struct lookup *l, const struct addrinfo *found)
+static void lookup_keep(struct lookup *l, const struct addrinfo *found)
 {
     const struct addrinfo *ai;
 
@@ -63,7 +63,7 @@ static void keep(struct lookup *l, const struct addrinfo *found)
 
 /* An address that this machine has no route to is tried like any other: AI_ADDRCONFIG would leave
  * out loopback on a machine that has nothing else yet. */
-static void *look_up(void *arg)
+static void *lookup_run(void *arg)
 {
     static const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct lookup *l = arg;
@@ -71,11 +71,11 @@ static void *look_up(void *arg)
 
     l->error = getaddrinfo(l->host, l->port, &hints, &found);
     if (l->error == 0) {
-        keep(l, found);
+        lookup_keep(l, found);
         freeaddrinfo(found);
     }
     eventfd_write(l->wake, 1);
-    let_go(l);
+    lookup_let_go(l);
     return NULL;
 }
 
@@ -87,11 +87,11 @@ void resolve_cancel(struct resolve *r)
         return;
     if (r->event != NULL)
         event_free(r->event);
-    let_go(r->lookup);
+    lookup_let_go(r->lookup);
     account_free(ACCOUNT_SESSIONS, r, sizeof *r);
 }
 
-static const char *why_not(const struct lookup *l)
+static const char *lookup_fault(const struct lookup *l)
 {
     if (l->count > 0)
         return NULL;
@@ -108,7 +108,7 @@ static void on_wake(evutil_socket_t fd, short what, void *arg)
     eventfd_read(fd, &count); /* from here on, what the thread wrote before is seen */
     event_free(r->event);
     r->event = NULL;
-    r->tell(r->arg, l->addresses, l->count, why_not(l));
+    r->tell(r->arg, l->addresses, l->count, lookup_fault(l));
     resolve_cancel(r);
 }
 
@@ -124,11 +124,11 @@ static struct lookup *new_lookup(const char *host, uint16_t port)
     snprintf(l->port, sizeof l->port, "%u", port);
     if (l->wake >= 0 && l->host != NULL)
         return l;
-    let_go(l);
+    lookup_let_go(l);
     return NULL;
 }
 
-static bool start(struct resolve *r, struct event_base *base)
+static bool resolve_begin(struct resolve *r, struct event_base *base)
 {
     pthread_t thread;
     int error;
@@ -137,7 +137,7 @@ static bool start(struct resolve *r, struct event_base *base)
     if (r->event == NULL || !net_add_event(r->event, NULL))
         return false;
     r->lookup->held = 2;
-    error = thread_start(&thread, STACK_SIZE, look_up, r->lookup);
+    error = thread_start(&thread, STACK_SIZE, lookup_run, r->lookup);
     if (error == 0) {
         pthread_detach(thread);
         return true;
@@ -159,11 +159,11 @@ struct resolve *resolve_start(struct event_base *base, const char *host, uint16_
 
     if (r == NULL) {
         if (l != NULL)
-            let_go(l);
+            lookup_let_go(l);
         return NULL;
     }
     *r = (struct resolve){.lookup = l, .tell = tell, .arg = arg};
-    if (start(r, base))
+    if (resolve_begin(r, base))
         return r;
     error = errno;
     resolve_cancel(r);

@@ -84,7 +84,7 @@ bool tls_peer_is_in_time(SSL *ssl)
     return certificate == NULL || X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0;
 }
 
-static bool copy_name(const struct tls_name *name, void *arg)
+static bool tls_copy_name(const struct tls_name *name, void *arg)
 {
     size_t len = name->len < TLS_NAME_MAX - 1 ? name->len : TLS_NAME_MAX - 1;
     char *text = arg;
@@ -101,6 +101,6 @@ const char *tls_peer_name(SSL *ssl, char text[TLS_NAME_MAX])
 
     text[0] = '\0';
     if (certificate != NULL)
-        tls_each_name(certificate, copy_name, text);
+        tls_each_name(certificate, tls_copy_name, text);
     return text;
 }

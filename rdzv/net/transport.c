@@ -9,7 +9,6 @@
 #include "rdzv/net/input.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/tls.h"
-#include "store/tree/event_render.h"
 
 /* Nanoseconds, see iteration.h. */
 #define RECEIVE_COST 1000u
@@ -18,8 +17,6 @@
 #define TELL_COST    10000u /* beside that: who does not read may take ten times as long */
 #define CLOSE_COST   5000u
 #define FREE_COST    200u
-
-#define RENDERED_AT_A_TIME_NS 100000u /* of large events */
 
 /* A connection with more than this to send waits until those with less have sent. */
 #define BULK_FROM (64u << 10)
@@ -44,7 +41,7 @@
 
 /* When the time is over, libevent leaves the other connections' events for its next pass, and takes
  * them up where it was. */
-static void on_event(evutil_socket_t fd, short what, void *arg)
+static void conn_on_event(evutil_socket_t fd, short what, void *arg)
 {
     struct conn *c = arg;
     struct net *n = conn_net(c);
@@ -63,7 +60,7 @@ static void on_event_or_handshake(evutil_socket_t fd, short what, void *arg)
     struct conn *c = arg;
 
     if (c->wire == WIRE_KNOWN) {
-        on_event(fd, what, arg);
+        conn_on_event(fd, what, arg);
         return;
     }
     net_spend(conn_net(c), RECEIVE_COST);
@@ -115,7 +112,7 @@ static int send_through(struct conn *c, size_t max)
 }
 
 /* Sends at most `max` bytes, or some more. */
-static void flush(struct conn *c, size_t max)
+static void conn_flush(struct conn *c, size_t max)
 {
     struct net *n = conn_net(c);
     size_t before = c->out.bytes;
@@ -158,7 +155,7 @@ static void flush_queued(struct net *n)
 
     while (!n->budget.over && (c = TAILQ_FIRST(&n->queued)) != NULL) {
         if (!set_aside(c))
-            flush(c, BULK_FROM);
+            conn_flush(c, BULK_FROM);
     }
 }
 
@@ -170,7 +167,7 @@ static void flush_told(struct net *n)
         if (set_aside(c))
             continue;
         budget_spend(&n->budget, TELL_COST);
-        flush(c, BULK_FROM);
+        conn_flush(c, BULK_FROM);
     }
 }
 
@@ -185,7 +182,7 @@ static void flush_bulk(struct net *n)
 
         if (set_aside(c))
             continue;
-        flush(c, left < BULK_TURN ? left : BULK_TURN);
+        conn_flush(c, left < BULK_TURN ? left : BULK_TURN);
         sent = c->out.bytes < before ? before - c->out.bytes : 0;
         left -= sent < left ? sent : left;
     }
@@ -217,13 +214,13 @@ static const char *why_stalled(const struct conn *c)
 }
 
 /* There is something to read, or room to send: libevent may not have come to say so yet. */
-static bool goes_on(struct conn *c)
+static bool stalled_goes_on(struct conn *c)
 {
     uint64_t since = c->stalled_ms;
 
     engine_vouch(conn_net(c)->engine);
     if (c->out.bytes > 0 && engine_is_committed(conn_net(c)->engine, c->watermark))
-        flush(c, BULK_FROM);
+        conn_flush(c, BULK_FROM);
     if (c->stalled_ms == since && c->mask & EV_READ)
         input_receive(c);
     return c->stalled_ms != since;
@@ -238,7 +235,7 @@ static void drop_stalled(struct net *n)
         if (n->budget.over)
             return;
         budget_spend(&n->budget, RECEIVE_COST + CLOSE_COST);
-        if (!goes_on(c))
+        if (!stalled_goes_on(c))
             conn_drop(c, DROP_STALLED, why_stalled(c), (struct slice){0});
     }
     n->stalled_until_ms = 0;
@@ -303,7 +300,7 @@ static void serve_at_once(struct conn *c)
         input_receive(c);
     engine_vouch(conn_net(c)->engine);
     if (c->output == OUTPUT_QUEUED && engine_is_committed(conn_net(c)->engine, c->watermark))
-        flush(c, BULK_TURN);
+        conn_flush(c, BULK_TURN);
     if (c->end == CONN_CLOSED)
         conn_free(c);
 }
@@ -311,9 +308,9 @@ static void serve_at_once(struct conn *c)
 static void on_accepted(struct listener *l, int fd, const struct sockaddr *peer,
                         enum admission admission, enum refusal_reason why)
 {
-    struct conn *c =
-        conn_new(l, fd, peer,
-                 l->net->handshakes.certificate.context == NULL ? on_event : on_event_or_handshake);
+    struct conn *c = conn_new(
+        l, fd, peer,
+        l->net->handshakes.certificate.context == NULL ? conn_on_event : on_event_or_handshake);
 
     if (c == NULL || admission == ADMISSION_FULL)
         return;
@@ -388,18 +385,6 @@ static void answer_first(struct net *n)
     flush_queued(n);
 }
 
-/* Large events that somebody is to be told. */
-static void render_events(struct net *n)
-{
-    struct render_list *list = &n->engine->store.ready.unfinished;
-
-    budget_begin_part(&n->budget, BUDGET_SMALL_NS);
-    while (!n->budget.over && !TAILQ_EMPTY(list)) {
-        event_render_run(TAILQ_FIRST(list), RENDERED_AT_A_TIME_NS);
-        budget_spend(&n->budget, RENDERED_AT_A_TIME_NS);
-    }
-}
-
 static size_t freed_since(size_t total)
 {
     return account.total < total ? total - account.total : 0;
@@ -452,8 +437,6 @@ void transport_end_iteration(struct net *n)
 
     if (n->stalled_until_ms != 0)
         drop_stalled(n);
-    if (!TAILQ_EMPTY(&e->store.ready.unfinished))
-        render_events(n);
     serve(n);
     if (account_is_short())
         drop_holders(n);
@@ -521,12 +504,12 @@ void transport_drop_stalled(struct net *n, uint64_t deadline_ms)
 
 /* --- The end. --- */
 
-static bool is_busy(const struct conn *c)
+static bool conn_is_busy(const struct conn *c)
 {
     return c->protocol != NULL && c->protocol->is_busy != NULL && c->protocol->is_busy(c);
 }
 
-static void finish(struct conn *c)
+static void drain_finish(struct conn *c)
 {
     if (c->protocol != NULL && c->protocol->stop != NULL && conn_is_open(c))
         c->protocol->stop(c);
@@ -546,14 +529,14 @@ void transport_drain(struct net *n)
                 conn_close(c, "the daemon stops");
             continue;
         }
-        if (conn_is_open(c) && is_busy(c))
+        if (conn_is_open(c) && conn_is_busy(c))
             continue; /* it ends with the answer */
         if (c->end == CONN_DRAINING)
             conn_set_end(c, CONN_FINISHING);
         if (c->end == CONN_FINISHING && c->out.bytes == 0 && c->carrier == NULL)
             conn_close(c, "the daemon stops");
         else
-            finish(c);
+            drain_finish(c);
     }
 }
 

@@ -15,7 +15,7 @@ static int open_socket(void)
 }
 
 /* Closes it; -1 with the errno that is given. */
-static int fail(int fd, int error)
+static int close_and_fail(int fd, int error)
 {
     if (fd >= 0)
         close(fd);
@@ -70,16 +70,16 @@ int unix_socket_listen(const char *path, struct unix_socket_file *file)
     int fd, error;
 
     if (strlen(path) >= sizeof at.sun_path)
-        return fail(-1, ENAMETOOLONG);
+        return close_and_fail(-1, ENAMETOOLONG);
     strcpy(at.sun_path, path);
     fd = open_socket();
     if (fd < 0)
         return -1;
     error = bind_or_replace(fd, &at);
     if (error != 0)
-        return fail(fd, error);
+        return close_and_fail(fd, error);
     if (lstat(path, &made) < 0 || listen(fd, 0x7fffffff) < 0)
-        return fail(fd, errno);
+        return close_and_fail(fd, errno);
     *file = (struct unix_socket_file){made.st_dev, made.st_ino};
     return fd;
 }

@@ -11,8 +11,7 @@
 
 #include "proto/etcd.h"
 #include "rdzv/engine/log.h"
-#include "rdzv/http/job.h"
-#include "rdzv/http/route.h"
+#include "rdzv/http/session.h"
 #include "rdzv/relay/http_store.h"
 #include "rdzv/relay/http_text.h"
 
@@ -512,11 +511,11 @@ static void on_drained(struct http_job *job)
 /* What the request is about, if it is one of etcd's keys. False: it is none, or a wrong one. */
 static bool read_parameters(const struct http_request *r, struct etcd_request *out)
 {
+    bool has_form = etcd_has_form(r->head->method, r->head->content_type);
+    struct slice form = has_form ? r->body : (struct slice){0};
     struct etcd_refusal why;
-    struct slice form = {0};
 
     return http_is_below(r->path, "/v2/keys") &&
-           etcd_select_form(r->head->method, r->head->content_type, r->body, &form, &why) &&
            etcd_parse_request(r->head->method, form, r->head->target.query, out, &why);
 }
 

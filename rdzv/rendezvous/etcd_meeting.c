@@ -2,7 +2,7 @@
 #include "rdzv/rendezvous/etcd_meeting.h"
 
 #include "proto/torch/torch_timing.h"
-#include "rdzv/http/job.h"
+#include "rdzv/http/session.h"
 #include "rdzv/rendezvous/explain.h"
 
 /* An agent presumes another one dead 15 s after its last heartbeat, and sends its own each 5 s. */

@@ -15,7 +15,7 @@
 #include "rdzv/rendezvous/etcd_run.h"
 
 /* The request reads the key of the run, if the pointer of `value` is NULL. Otherwise it replaces
- * the value of index `prev_index` by `value`. True: a job has been started for it (http/job.h),
+ * the value of index `prev_index` by `value`. True: a job has been started for it (http/session.h),
  * which handles it again later, and has pinned the run until then. */
 bool etcd_meeting_holds(struct etcd_run *run, const struct http_request *r, struct slice value,
                         uint64_t prev_index);

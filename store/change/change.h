@@ -129,8 +129,7 @@ struct tree_put {
     enum etcd_action action;
     struct slice path;
     struct slice value;
-    struct blob *blob; /* live: command.blob */
-    bool keep_value;   /* the node's value stays as it is; `value` is empty */
+    bool keep_value; /* the node's value stays as it is; `value` is empty */
     bool dir;
     bool refresh;
     int64_t expires_ns; /* 0: never */

@@ -64,7 +64,7 @@ struct command {
     enum command_kind kind;
     struct slice key;        /* key, queue, barrier, etcd path or run */
     struct slice value;      /* value, desired value. RUN_PUT: the address */
-    struct blob *blob;       /* KEY_SET, KEY_COMPARE_SET, TREE_…: the same bytes as `value`, for
+    struct blob *blob;       /* KEY_SET, KEY_COMPARE_SET: the same bytes as `value`, for
                                 the change to keep instead of a copy; the reference stays the
                                 caller's, who changes them no more. NULL: a copy is made */
     struct slice expected;   /* KEY_COMPARE_SET; TREE_COMPARE_…: compared when not empty */

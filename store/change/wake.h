@@ -24,10 +24,6 @@ struct wake {
     void *owner; /* the session it belongs to; the store does not look */
 };
 
-struct event_render;
-struct lazy_free;
-TAILQ_HEAD(render_list, event_render);
-
 /* For ready_list.work: bytes that go back to the kernel, or are copied to new pages, in that time.
  */
 #define READY_FREED_BYTES  1024u
@@ -39,15 +35,12 @@ struct ready_list {
     struct wake **tqh_last;
     uint64_t work; /* what changes have cost beside themselves, in about 0.1 us: how often they told
                       somebody that they are there, and READY_… */
-    struct render_list unfinished; /* events that somebody waits for, see event_render.h */
-    struct lazy_free *lazy_free;   /* frees what of these was not sent; NULL: it goes at once */
 };
 
 static inline void ready_list_init(struct ready_list *list)
 {
     *list = (struct ready_list){0};
     TAILQ_INIT(list);
-    TAILQ_INIT(&list->unfinished);
 }
 
 static inline void wake_add(struct ready_list *list, struct wake *w)
@@ -75,7 +68,6 @@ static inline void wake_remove(struct ready_list *list, struct wake *w)
 struct delivery {
     STAILQ_ENTRY(delivery) entry;
     struct blob *bytes;
-    struct event_render *render; /* instead of `bytes`, of a large event */
 };
 
 /* A client that gets events; each is rendered once, and all who get it share the bytes. */
@@ -97,22 +89,7 @@ void subscription_init(struct subscription *s, void *owner);
 void subscription_push(struct ready_list *ready, const struct reserve *reserve,
                        struct subscription *s, struct blob *bytes);
 
-/* The same with a large event: the subscription is woken when that is done. */
-void subscription_push_render(struct ready_list *ready, const struct reserve *reserve,
-                              struct subscription *s, struct event_render *r);
-
-/* For event_render.c: it is done, and those who wait for it are woken. */
-void subscriptions_wake(struct event_render *r);
-
-/* True when the oldest delivery may be taken: there is one, and it is done. */
-bool subscription_has_next(const struct subscription *s);
-
-/* The oldest delivery; false when none may be taken. Its references pass to the caller, who ends
- * with delivery_drop(). */
-bool subscription_take(struct subscription *s, struct delivery *out);
-void delivery_drop(struct delivery *d);
-
-/* The same of those who get no events of etcd: its bytes, or NULL. */
+/* The oldest that is queued, whose reference passes to the caller; NULL: there is none. */
 struct blob *subscription_next(struct subscription *s);
 
 /* Empties the queue. */

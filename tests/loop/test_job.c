@@ -1,6 +1,6 @@
-/* Replies that are not finished when their endpoint returns: http/job.h, with an endpoint of the
- * test's own in a whole server. */
-#include "rdzv/http/job.h"
+/* Replies that are not finished when their endpoint returns, of http/session.h: with an endpoint of
+ * the test's own in a whole server. */
+#include "rdzv/http/session.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -11,7 +11,6 @@
 
 #include <cmocka.h>
 
-#include "rdzv/http/route.h"
 #include "tests/loop/harness.h"
 
 #define TEXT(s) (s), sizeof(s) - 1

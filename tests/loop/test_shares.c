@@ -153,9 +153,9 @@ static void bodies_wait_in_order(void **state)
     for (int i = 0; i < 4; i++)
         loop_send_text(&loop, fd, requests);
     for (int i = 0; i < 4; i++) {
-        expect_status(fd, 500); /* no change of members is carried out; a bad body would be a 400 */
+        expect_status(fd, 409); /* no change of members is carried out */
         expect_status(fd, 200);
-        expect_status(fd, 500);
+        expect_status(fd, 409);
     }
     loop_leave(&loop, fd);
     loop_close(&loop);

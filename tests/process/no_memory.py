@@ -57,7 +57,7 @@ PONG = b"hey!"
 END = b"!end"  # no letter of base64 begins it: a state may stand before it
 BIG = b"v" * 5000
 LARGE = b"v" * ((1 << 20) + 1)  # its copy takes several turns
-LARGE_FORM = b"%41v+" * 60000  # 300,000 bytes, decoded in several
+LARGE_FORM = b"%41v+" * 60000  # 300,000 bytes, which are decoded
 MANY = [(b"k%d" % i + b"." * 60, b"v") for i in range(270)]  # its requests take several turns
 
 
@@ -231,7 +231,7 @@ REQUESTS = {
                             http("PUT", "/v2/keys/a", b"value=" + LARGE_FORM + b"end")),
     "http_swap_large_form": ([http("PUT", "/v2/keys/a", b"value=" + LARGE_FORM)],
                              http("PUT", "/v2/keys/a", b"prevValue=" + LARGE_FORM + b"&value=" + LARGE_FORM[5:])),
-    "http_put_large_plain": ([], http("PUT", "/v2/keys/a", b"value=" + LARGE)),
+    "http_put_large_plain": ([], http("PUT", "/v2/keys/a", b"value=" + LARGE[1:])),
     "http_post_large_form": ([], http("POST", "/v2/keys/queue", b"value=" + LARGE_FORM)),
     "http_put_again": ([http("PUT", "/v2/keys/a?value=old")],
                        http("PUT", "/v2/keys/a", b"value=" + BIG)),

@@ -1,5 +1,5 @@
 /* Waits between wrong tokens: how long, for whom, and in how much room. */
-#include "rdzv/net/backoff.h"
+#include "rdzv/http/access.h"
 
 #include <arpa/inet.h>
 #include <setjmp.h>

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "rdzv/config/etcd_ids.h"
-#include "rdzv/etcd/stats.h"
+#include "rdzv/etcd/handlers.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 

@@ -1,5 +1,5 @@
 /* Which Host headers are welcome where. */
-#include "rdzv/http/host.h"
+#include "rdzv/http/access.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
