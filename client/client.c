@@ -79,7 +79,7 @@ static bool open_descriptors(struct rdzv_client *c)
            epoll_ctl(c->link.epoll, EPOLL_CTL_ADD, c->timer, &on) == 0;
 }
 
-/* It goes from the queue: it was answered, or nothing of it was sent. */
+/* Takes a request out of the queue, after its answer, or before its first byte is sent. */
 static void client_dequeue(struct rdzv_client *c, struct rdzv_request *r)
 {
     if (c->unsent == r)
@@ -99,7 +99,7 @@ static void client_notify_later(struct rdzv_client *c, struct rdzv_request *r)
     r->in_ended = true;
 }
 
-/* If it is not there, `c` may have gone. */
+/* Does not touch `c` if the request waits for no notice: the client may be freed already. */
 static void client_drop_notice(struct rdzv_client *c, struct rdzv_request *r)
 {
     if (r->in_ended)

@@ -41,7 +41,7 @@ struct link {
     struct secure_out *out; /* with `ssl` */
     struct lookup *lookup;
     int lookup_fd;
-    struct addrinfo *list, *next; /* addresses, and the one to try when this fails */
+    struct addrinfo *list, *next; /* addresses of the store, and the next one to try */
     size_t hello_sent;
     uint8_t *in;
     size_t in_len, in_cap, in_need;
@@ -52,7 +52,7 @@ void link_start(struct link *l);
 /* Something happened to the connection: `events` are those of epoll. */
 void link_on_socket(struct link *l, unsigned events);
 void link_on_lookup(struct link *l);
-/* Wants to be notified when more can be sent, or no longer. */
+/* Asks for a notice when the socket takes more, or no longer. */
 void link_want_out(struct link *l, bool on);
 /* As sendmsg(); and whether TLS has bytes that the socket has not taken. */
 ssize_t link_send(struct link *l, struct iovec *pieces, size_t count);

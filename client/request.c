@@ -69,7 +69,7 @@ static bool is_valid(const struct rdzv_op *op)
     return true;
 }
 
-/* What a list of c10d holds; of one key, too, which CHECK takes as a list. */
+/* The items of a list of c10d; CHECK takes one key as a list. */
 static void write_items(struct writer *w, const struct rdzv_op *op, struct slice prefix)
 {
     enum shape shape = kinds[op->kind].shape;
@@ -82,7 +82,7 @@ static void write_items(struct writer *w, const struct rdzv_op *op, struct slice
     }
 }
 
-/* A list, whose items follow each other: with one key its bytes are the end of them. */
+/* A list is its items, one behind the other: the bytes of a single key are the end of its item. */
 static void request_write_part(struct writer *w, enum c10d_op part, const struct rdzv_op *op,
                                struct slice items)
 {
@@ -192,7 +192,7 @@ static struct slice request_first_key(const struct rdzv_request *r)
     return slice_from(key, r->prefix.len);
 }
 
-/* For a message: what is no ASCII is shown as a dot, and it ends after a while. */
+/* The key for a message: bytes other than ASCII become dots, and a long key is cut. */
 static void show_key(struct slice key, char *text, size_t size)
 {
     size_t len = key.len < size - 4 ? key.len : size - 4;

@@ -1,5 +1,5 @@
-/* One request of the library: its bytes, what has been sent and answered of it, its result. Knows
- * neither sockets nor other requests; client.c moves the bytes. */
+/* One request of the library: its bytes, how many of them are sent and answered, and its result.
+ * Knows neither sockets nor other requests; client.c moves the bytes. */
 #pragma once
 
 #include <sys/queue.h>
@@ -19,8 +19,8 @@ struct request_part {
 
 struct rdzv_request {
     TAILQ_ENTRY(rdzv_request) entry;       /* in the client's queue */
-    TAILQ_ENTRY(rdzv_request) ended_entry; /* among those whose callback must be called */
-    struct rdzv_client *client;            /* there at least as long as this is in a list */
+    TAILQ_ENTRY(rdzv_request) ended_entry; /* in the client's list of callbacks to call */
+    struct rdzv_client *client;            /* outlives the request's stay in a list */
     const char *where;                     /* the client's: the store's address */
     struct slice prefix;                   /* the client's: of all keys */
     enum rdzv_kind kind;
@@ -37,7 +37,7 @@ struct rdzv_request {
     struct c10d_progress progress;
 
     bool queued;    /* in the client's queue */
-    bool has_ended; /* `result` says how. While it is queued, too, its answer still has to come */
+    bool has_ended; /* `result` says how. If it is still queued, its answer has not come yet */
     bool in_ended;  /* its callback must be called */
     bool freed;     /* by the caller */
 
@@ -55,7 +55,7 @@ enum rdzv_status request_new(const struct rdzv_op *op, const char *prefix, const
 /* Frees it, in no list any more. */
 void request_delete(struct rdzv_request *r);
 
-/* What is submitted behind it is sent when it has ended. */
+/* Requests behind it must stay unsent until it has ended. */
 bool request_holds_others(const struct rdzv_request *r);
 
 enum request_answer {
@@ -74,5 +74,5 @@ enum request_answer request_take(struct rdzv_request *r, struct slice in,
 /* Ends it with this status. `why` is a clause: "the store closed the connection". */
 void request_end(struct rdzv_request *r, enum rdzv_status status, const char *why);
 
-/* It has ended, and its answer still has to come: tells the store to stop waiting. */
+/* For a request that has ended before its answer came: asks the store to stop waiting. */
 void request_abandon(struct rdzv_request *r);

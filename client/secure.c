@@ -87,7 +87,7 @@ void secure_peer(SSL *ssl, char text[SECURE_PEER_MAX])
              date);
 }
 
-/* False: the socket does not take it yet, or is lost; errno says which. */
+/* False: the socket is full or lost; errno says which. */
 static bool secure_flush(SSL *ssl, struct secure_out *out)
 {
     if (out->len > 0 && tls_send(ssl, out->bytes, out->len) < 0)

@@ -1,5 +1,5 @@
-/* A client's TLS: the files that it is made of, its handshake with the store, and in words why
- * there is none. For client.c and link.c. */
+/* A client's TLS: its files, its handshake with the store, and the reason if a handshake fails. For
+ * client.c and link.c. */
 #pragma once
 
 #include <sys/uio.h>
@@ -16,7 +16,7 @@ struct secure {
 };
 
 /* Copies what was given; NULL: plain text. RDZV_INVALID: a certificate without its key, or the
- * other way round. RDZV_NO_MEMORY. secure_fini() is to be called whatever it returns. */
+ * other way round. RDZV_NO_MEMORY. The caller must call secure_fini() in each case. */
 enum rdzv_status secure_init(struct secure *s, const struct rdzv_tls *given);
 void secure_fini(struct secure *s);
 
@@ -32,14 +32,14 @@ void secure_why(SSL *ssl, char why[SECURE_WHY_MAX]);
 #define SECURE_PEER_MAX 200
 void secure_peer(SSL *ssl, char text[SECURE_PEER_MAX]);
 
-/* Bytes on their way into TLS, which takes all of a record or nothing, and then has to be given the
- * same again. */
+/* Bytes on their way into TLS. It takes a whole record or nothing; if nothing, it must get the same
+ * bytes again. */
 struct secure_out {
     size_t len; /* that are here still; 0: none */
     uint8_t bytes[TLS_RECORD_MAX];
 };
 
-/* Sends what is in `out`, then as much of `pieces` as one record holds. Returns how many bytes of
- * `pieces` were taken, which are on their way though the socket may not have taken them yet. -1
- * with errno: none were; EAGAIN: when the socket takes more. */
+/* Sends the bytes in `out`, then as many bytes of `pieces` as fit into one record. Returns how many
+ * bytes of `pieces` were taken, which are on their way though the socket may not have taken them
+ * yet. -1 with errno: none were; EAGAIN: when the socket takes more. */
 ssize_t secure_send(SSL *ssl, struct secure_out *out, const struct iovec *pieces, size_t count);

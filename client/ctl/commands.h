@@ -45,8 +45,9 @@ struct ctl_command {
     enum ctl_exit (*run_over_c10d)(const struct ctl *ctl, struct rdzv_client *c);
 };
 
-/* Of "help": of all commands, or of the one of that name, without the options that all commands
- * take, which are those of "options". Of "completion": for that shell. "man": the manual page. */
+/* "help" with the name "" is about all commands, with a name about that command, without the
+ * options of all commands; the text "options" has those. "completion" has the name of a shell.
+ * "man" is the manual page. */
 struct ctl_text {
     const char *kind, *name; /* "help", "status" */
     const char *text;        /* NULL: behind the last */
@@ -57,7 +58,7 @@ extern const struct ctl_command ctl_commands[];
 extern const struct ctl_text ctl_texts[];
 
 /* Options may stand before and behind the command and its words; "--" ends them. `environment` is
- * getenv(). False: *error says what is wrong and what to do, one line without its end. With --help,
+ * getenv(). False: *error names the fault and the remedy, in one line without its end. With --help,
  * `command` is that of help, whose word is the command; with --version it is NULL. */
 bool options_parse(int argc, char **argv, char *(*environment)(const char *name), struct ctl *out,
                    char *error, size_t error_size);

@@ -26,7 +26,7 @@ enum ctl_exit ctl_say(enum ctl_exit code, const char *format, ...)
 int64_t ctl_timeout(const struct ctl *ctl, int64_t otherwise_ms)
 {
     if (ctl->timeout_ms == 0)
-        return 1; /* libraries take 0 for no timeout, or for their own */
+        return 1; /* libraries read 0 as "no timeout", or as their default */
     return ctl->timeout_ms > 0 ? ctl->timeout_ms : otherwise_ms;
 }
 
@@ -53,7 +53,7 @@ void *ctl_memory(void *p)
     exit(CTL_FAILED);
 }
 
-/* `text` is "FILE: what is wrong with it", or of no file that was given. */
+/* `text` is "FILE: its fault", or names no file of the options. */
 static void describe_tls_files(const struct ctl *ctl, const char *text, char why[CTL_TLS_WHY_MAX])
 {
     const struct {

@@ -1,4 +1,4 @@
-/* What rdzvctl was asked to do, and how it ends: for its commands. */
+/* The request of the command line, and the exit code: for rdzvctl's commands. */
 #pragma once
 
 #include <stdbool.h>
@@ -28,7 +28,7 @@ struct ctl {
 
     char server[300];      /* HOST:PORT, as messages name it; or unix:/PATH */
     const char *unix_path; /* within `server`; NULL: it is HOST:PORT */
-    const char *space;     /* NULL: all that are to be seen */
+    const char *space;     /* NULL: all that this client may see */
     const char *token_file;
     bool tls; /* speak it */
     struct {

@@ -31,7 +31,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *arg)
     return len;
 }
 
-/* A request, and what has to be there as long as it. */
+/* A request, and the lists that it needs until its end. */
 struct call {
     CURL *curl;
     struct curl_slist *headers, *connect_to;
@@ -74,15 +74,8 @@ static bool add_token(const struct ctl *ctl, struct curl_slist **headers,
     return true;
 }
 
-/* Curl's words for it name no option. False: *failure says which file is of no use. */
-static bool check_tls_files(const struct ctl *ctl, struct http_failure *failure)
-{
-    failure->is_ours = !ctl_check_tls_files(ctl, failure->text);
-    return !failure->is_ours;
-}
-
-/* Curl wants the name of the certificate in the URL: it connects to the server's address all the
- * same, and asks by that as others do. */
+/* Curl takes the name in the certificate from the URL. It still connects to the server's address,
+ * and sends that address as Host. */
 static char *url_of(const struct ctl *ctl, const char *path, struct call *call)
 {
     const char *name = ctl->tls ? ctl->tls_with.name : NULL;
@@ -157,7 +150,7 @@ static bool is_of_tls(CURLcode code, const char *words)
     }
 }
 
-/* Of a TLS that did not come about, what to do comes with it. */
+/* If TLS fails, the remedy follows the cause. */
 static void describe_tls(const char *words, struct http_failure *failure)
 {
     const char *hint = tls_hint(words);
@@ -229,8 +222,9 @@ static bool http_begin(const struct ctl *ctl, const char *method, const char *pa
     url = url_of(ctl, path, call);
     set_curl_options(call->curl, ctl, method, url, timeout_ms);
     free(url);
-    if (!check_tls_files(ctl, failure) ||
-        (ctl->token_file != NULL && !add_token(ctl, &call->headers, failure)))
+    /* Curl's message about such a file names no option. */
+    failure->is_ours = !ctl_check_tls_files(ctl, failure->text);
+    if (failure->is_ours || (ctl->token_file != NULL && !add_token(ctl, &call->headers, failure)))
         return false;
     curl_easy_setopt(call->curl, CURLOPT_HTTPHEADER, call->headers);
     curl_easy_setopt(call->curl, CURLOPT_CONNECT_TO, call->connect_to);
@@ -262,8 +256,7 @@ static bool take_line(const char *text, const char *mark, char out[HTTP_READY_MA
     return at != NULL;
 }
 
-/* A relay is ready while its store is away; those who ask for more than the relay are not served.
- */
+/* A relay stays ready while its store is away, but the store's clients cannot be served then. */
 static enum http_ready judge_ready(const struct http_answer *answer, char why[HTTP_READY_MAX])
 {
     if (strstr(answer->body, "readyz check ") == NULL) {
@@ -294,7 +287,7 @@ enum http_ready http_ready(const struct ctl *ctl, int64_t timeout_ms, char why[H
     return ready;
 }
 
-/* There is something that does not answer in time: why, if it can say that itself. */
+/* The server has not answered in time: says why, if /readyz knows. */
 static enum ctl_exit say_late(const struct ctl *ctl)
 {
     int64_t timeout_ms = ctl_timeout(ctl, READY_MS);
@@ -349,7 +342,7 @@ static const char *remedy(enum ctl_exit code, const char *message)
     return strstr(message, "see /readyz") != NULL ? "; with rdzvctl: health --ready" : "";
 }
 
-/* What the store says of it: {"message": "…"}, or its text. */
+/* The store's message: {"message": "…"}, or plain text. */
 static enum ctl_exit say_status(const struct ctl *ctl, const struct http_answer *answer)
 {
     cJSON *json = cJSON_Parse(answer->body);
@@ -410,14 +403,14 @@ struct stream {
     CURL *curl;
     http_event_fn *on_event;
     void *arg;
-    char *bytes; /* of events that are not whole yet; or of an answer that is no stream */
+    char *bytes; /* of an event that has not fully arrived; or of an answer that is no stream */
     size_t len, room;
     bool is_ended; /* by on_event */
     bool has_begun;
     double ends_s; /* it must have begun by then */
 };
 
-/* Curl asks each second, while nothing comes, too. Not 0: it gives up. */
+/* Curl calls this each second, even if no byte comes. If it is not 0, curl gives up. */
 static int on_progress(void *arg, curl_off_t wanted, curl_off_t got, curl_off_t to_send,
                        curl_off_t sent)
 {
@@ -453,7 +446,7 @@ static char *field(char *event, const char *name)
     return NULL;
 }
 
-/* Tells of the events that are whole, and keeps the rest. */
+/* Passes on the whole events, and keeps the rest. */
 static void pass_on_events(struct stream *s)
 {
     char *at = s->bytes, *end;
@@ -495,7 +488,7 @@ static size_t on_stream(char *bytes, size_t size, size_t count, void *arg)
     return s->is_ended ? 0 : len;
 }
 
-/* What came of a stream that has ended by itself, or was none. */
+/* The result of a stream that the server has ended, or of an answer that is no stream. */
 static enum ctl_exit say_end(const struct ctl *ctl, struct stream *s, CURLcode code,
                              const char *words)
 {

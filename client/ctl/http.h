@@ -27,7 +27,7 @@ struct http_failure {
 bool http_try(const struct ctl *ctl, const char *method, const char *path, int64_t timeout_ms,
               struct http_answer *out, struct http_failure *failure);
 
-/* The answer of a server that speaks TLS alone to a request without it. */
+/* The answer of a server that speaks only TLS to a request without TLS. */
 bool http_wants_tls(const struct ctl *ctl, const struct http_answer *answer);
 
 #define HTTP_WANTS_TLS "it speaks TLS alone: use -s https://HOST:PORT"
@@ -44,7 +44,7 @@ enum http_ready {
 enum http_ready http_ready(const struct ctl *ctl, int64_t timeout_ms, char why[HTTP_READY_MAX]);
 
 /* The same as http_try(), and says on stderr what went wrong and what to do: CTL_FINE, or what to
- * exit with. With a status of 400 or more there is no *out. */
+ * exit with. If the status is 400 or more, *out is not set. */
 enum ctl_exit http_ask(const struct ctl *ctl, const char *method, const char *path,
                        struct http_answer *out);
 
@@ -53,13 +53,13 @@ enum ctl_exit http_json(const struct ctl *ctl, const char *path, cJSON **out);
 
 /* --- Server-sent events. --- */
 
-/* One event; `data` is one line. Both are empty when the stream says that there is nothing to say.
- * False: no more are wanted. */
+/* One event; `data` is one line. Both are empty for a sign of life without an event. False: no more
+ * are wanted. */
 typedef bool http_event_fn(void *arg, const char *event, const char *data);
 
-/* Calls `on_event` for each event until it wants no more, which is CTL_FINE. The stream of rdzvd
- * says something each second; when nothing comes for ten, or at first for --timeout, or when the
- * stream ends, that is CTL_UNREACHABLE, and said on stderr, as is what else goes wrong. */
+/* Calls `on_event` for each event until it returns false: then the result is CTL_FINE. The stream
+ * of rdzvd says something each second; when nothing comes for ten, or at first for --timeout, or
+ * when the stream ends, that is CTL_UNREACHABLE, and said on stderr, as is what else goes wrong. */
 enum ctl_exit http_stream(const struct ctl *ctl, const char *path, http_event_fn *on_event,
                           void *arg);
 

@@ -251,8 +251,8 @@ static bool check_command(struct parse *p)
     return true;
 }
 
-/* Files for TLS mean that it is spoken, unless the address says http://. Those of the environment
- * are for all servers, of which some may be plain. */
+/* Options with files for TLS switch TLS on, except if the address says http://. Variables are meant
+ * for all servers, and some of those may be plain. */
 static bool decide_tls(struct parse *p)
 {
     struct ctl *ctl = p->ctl;

@@ -204,7 +204,7 @@ void text_styled(FILE *out, enum text_style style, bool colour, const char *text
         fputs(text, out);
 }
 
-/* A scalar as JSON has it is one of YAML, too; strings always have their quotes. */
+/* A scalar of JSON is valid YAML; strings always have quotes. */
 static void yaml_scalar(FILE *out, const cJSON *json)
 {
     char *text = ctl_memory(cJSON_PrintUnformatted(json));

@@ -9,11 +9,12 @@
 
 /* --- Texts: what came from elsewhere, ages, sizes, names in short. --- */
 
-/* Bytes that others chose, so that they do nothing to a terminal: control characters and what is no
- * UTF-8 as \xNN, at most `most` bytes of it ("..." behind what is cut). */
+/* Prints bytes from elsewhere so that they cannot control a terminal: control characters and
+ * invalid UTF-8 as \xNN. Of a longer text, it prints `most` bytes and "...". */
 void text_safe(FILE *out, const char *bytes, size_t len, size_t most);
 
-/* True: it can be shown as it is; it is UTF-8 without control characters but tabs and line ends. */
+/* True: it is UTF-8 without control characters except tabs and line ends, so it can be printed
+ * unchanged. */
 bool text_is_plain(const char *bytes, size_t len);
 
 /* Microseconds since 1970 of "2026-11-20T20:58:18.123456Z"; -1: it is no such time. */
@@ -25,10 +26,10 @@ void text_age(int64_t us, char *out, size_t size);
 /* "512", "3.4 KiB", "1.2 GiB". */
 void text_bytes(double bytes, char *out, size_t size);
 
-/* Names in short: "node-[000-102,104-511]", "alpha", "node-7"; those that differ in their last
- * number alone go together, in order. `names` is sorted in place. Ends with "and N more" beyond
- * `most` pieces. */
-void text_names(FILE *out, const char **names, size_t count, size_t most);
+/* Names in short: "node-[000-102,104-511]", "alpha", "node-7". Names that differ only in their last
+ * number are joined, in order. Ends with "and N more" beyond `most`
+ * pieces. */
+void text_names(FILE *out, const char *const *names, size_t count, size_t most);
 
 /* --- Members of a JSON object. --- */
 
@@ -106,7 +107,7 @@ cJSON *print_pair(const char *key, size_t key_len, const char *value, size_t len
 void status_print_run(FILE *out, const struct ctl *ctl, const char *space, const cJSON *run,
                       int64_t now_us);
 
-/* What clients of the space that are no run's wait for; nothing if there are none. */
+/* The keys that clients wait for which belong to no run; prints nothing if there are none. */
 void status_print_rest(FILE *out, const struct ctl *ctl, const cJSON *space, int64_t now_us);
 
 /* "joining", "last call, 12 s left" */

@@ -88,7 +88,7 @@ static bool is_too_much(enum rdzv_status status)
     return status == RDZV_PROTOCOL || status == RDZV_LOST;
 }
 
-/* How large the values are is only known when they come: of large ones fewer are asked for. */
+/* The sizes of values are unknown until they come: if they are large, asks for fewer at once. */
 static enum rdzv_status add_all_values(struct rdzv_client *c, struct table *t, cJSON *list,
                                        const struct rdzv_bytes *keys, size_t count)
 {
@@ -123,7 +123,7 @@ static enum rdzv_status keys_with_values(const struct ctl *ctl, struct rdzv_clie
     return status;
 }
 
-/* Those that begin with the prefix, in order, in memory of their own: what the library gives out
+/* The keys that begin with the prefix, sorted, in memory of their own: the library's answer only
  * lives until its next call. */
 static struct rdzv_bytes *pick_keys(const struct rdzv_result *all, const char *prefix,
                                     size_t *count)
@@ -205,8 +205,8 @@ static enum rdzv_status wait_for_keys(struct rdzv_client *c, const char *const *
     return rdzv_call(c, &op, NULL);
 }
 
-/* Does the store answer at all? Only then does time that is up say something of the keys. What is
- * left of --timeout goes to *left_ms. 0 is to look once, which takes a connection, too. */
+/* Does the store answer? Only then can a timeout mean that a key is missing. The rest of --timeout
+ * goes to *left_ms. --timeout=0 looks once, which needs a connection as well. */
 static enum rdzv_status ping_store(const struct ctl *ctl, struct rdzv_client *c, int64_t *left_ms)
 {
     const struct rdzv_op ping = {.kind = RDZV_PING,
@@ -269,7 +269,7 @@ enum ctl_exit run_get(const struct ctl *ctl, struct rdzv_client *c)
 
 /* --- watch --- */
 
-/* The value, when it is another than the last; `*last` is kept in memory of its own. */
+/* Prints the value if it differs from the last one; `*last` has memory of its own. */
 static void print_change(const struct ctl *ctl, const struct rdzv_bytes *value,
                          struct rdzv_bytes *last)
 {
@@ -309,8 +309,8 @@ enum ctl_exit run_watch(const struct ctl *ctl, struct rdzv_client *c)
 
 /* --- set, add, delete --- */
 
-/* All of standard input; the caller frees it. NULL: it could not be read to its end, which was
- * said. */
+/* All of standard input; the caller frees it. NULL: it could not be read to its end, and stderr
+ * says so. */
 static char *read_input(size_t *len)
 {
     char *bytes = NULL, part[16384];

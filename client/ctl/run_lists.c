@@ -9,7 +9,7 @@
 
 #define INTERVAL_MS 2000
 
-/* What a command makes of the answer. `spaces` is a list, of one with --space. */
+/* The store's answer, for a command. `spaces` is a list; with --space it has one item. */
 struct view {
     const struct ctl *ctl;
     const cJSON *spaces;
@@ -37,8 +37,8 @@ static char *status_path(const struct ctl *ctl, bool streamed)
     return path;
 }
 
-/* The answer of one space, which it takes, is made to look like that of all: {"now", "spaces":
- * [it]}. */
+/* Makes the answer of one space look like the answer of all: {"now", "spaces": [json]}. Takes
+ * `json`. */
 static cJSON *as_all(cJSON *json)
 {
     cJSON *all;
@@ -63,7 +63,7 @@ static enum ctl_exit fetch_status(const struct ctl *ctl, cJSON **out)
     return code;
 }
 
-/* Runs of another name than the one that was asked for are taken out; false: none is left. */
+/* Removes the runs that have another name; false: no run is left. */
 static bool keep_run(cJSON *spaces, const char *id)
 {
     cJSON *space;
@@ -84,8 +84,8 @@ static bool keep_run(cJSON *spaces, const char *id)
     return found;
 }
 
-/* A wrong token is no fault to a store that anybody may read: it shows what it shows without one.
- */
+/* A store that every client may read does not refuse a wrong token: it answers as if there were
+ * none. */
 static void warn_of_token(const struct ctl *ctl, const cJSON *json)
 {
     const cJSON *first = cJSON_GetArrayItem(member(json, "spaces"), 0);
@@ -135,7 +135,7 @@ struct watching {
     cJSON *newest; /* what the store has said last; NULL: nothing yet */
 };
 
-/* What a stream leaves out, since it changes by itself. */
+/* Adds the members that a stream leaves out because they change with time. */
 static void add_seconds_left(cJSON *json)
 {
     int64_t now_us = text_time_us(member_text(json, "now"));
@@ -154,7 +154,7 @@ static void add_seconds_left(cJSON *json)
     }
 }
 
-/* The store says what is new; and each second, what time it is, so that ages on a screen go on. */
+/* The store sends each change, and its time each second, so that the ages on a screen grow. */
 static bool on_status_event(void *arg, const char *event, const char *data)
 {
     struct watching *w = arg;
@@ -183,7 +183,7 @@ static bool on_status_event(void *arg, const char *event, const char *data)
     return true;
 }
 
-/* Again when something has changed, until it is ended, or until the store is gone. */
+/* Prints again after each change, until a signal, or until the store is lost. */
 static enum ctl_exit show_stream(const struct ctl *ctl, show_fn *show)
 {
     struct watching w = {.ctl = ctl, .show = show};
@@ -195,7 +195,7 @@ static enum ctl_exit show_stream(const struct ctl *ctl, show_fn *show)
     return code;
 }
 
-/* Once, or with --watch until it is ended, or until the store cannot be reached. */
+/* Prints once, or with --watch until a signal, or until the store cannot be reached. */
 static enum ctl_exit show_again(const struct ctl *ctl, show_fn *fn)
 {
     int64_t interval = ctl->interval_ms >= 0 ? ctl->interval_ms : INTERVAL_MS;
@@ -257,7 +257,7 @@ static bool is_in_trouble(const cJSON *run)
 }
 
 /* 0: nodes are missing, and others wait for them; or the run has failed. 1: no node is missing. 2:
- * all are gone, so what is left are keys of a job that has ended. */
+ * all nodes have left, so only keys of an ended job are left. */
 static int urgency(const cJSON *run)
 {
     long here = member_number(run, "participants") + member_number(run, "waiting") +
@@ -322,7 +322,7 @@ static enum ctl_exit are_all_fine(const struct shown_run *runs, size_t count)
     return CTL_FINE;
 }
 
-/* Who misses a space has perhaps mistyped a relay's --space. */
+/* If a space is missing in the list, perhaps a relay's --space is mistyped. */
 static void print_scope(const struct view *view)
 {
     const struct ctl *ctl = view->ctl;
@@ -530,7 +530,7 @@ static void add_waits(cJSON *list, const cJSON *owner, const char *space, const 
     }
 }
 
-/* Times of RFC 3339 in one zone are in order when their texts are. */
+/* The texts of RFC 3339 times in one zone sort by time. */
 static int oldest_first(const void *left, const void *right)
 {
     return strcmp(member_text(*(const cJSON *const *)left, "since"),

@@ -82,7 +82,7 @@ static void print_requests(struct monitoring *m, const cJSON *json)
     say_more(m, false);
 }
 
-/* The store lets this client in. */
+/* The store has accepted this client. */
 static void print_monitor_head(struct monitoring *m)
 {
     if (!m->has_head && m->ctl->output <= OUTPUT_WIDE)
@@ -120,7 +120,7 @@ enum ctl_exit run_monitor(const struct ctl *ctl)
 
 #define SPACES "/rdzv/v1/spaces/"
 
-/* With --yes, or when somebody at a terminal says so. */
+/* With --yes, or if the person at the terminal agrees. */
 static bool is_confirmed(const struct ctl *ctl, const char *question)
 {
     char answer[16];

@@ -116,8 +116,8 @@ preflight_note(struct preflight *p, enum step step, enum step_state state, const
     return state != FAILED;
 }
 
-/* What a step may take, of `parts` that are still to come at worst: no longer than all of it may.
- * With --timeout=0 there is one try, as long as it takes. */
+/* The time for one step of at most `parts` steps to come, within the time for all. With --timeout=0
+ * there is one try, which may take its full time. */
 static int64_t patience_ms(const struct ctl *ctl, const struct preflight *p, int parts)
 {
     double left = (p->ends_s - ctl_now_s()) * 1000 / parts;

@@ -32,7 +32,7 @@ void status_state(const cJSON *run, char *out, size_t size)
         snprintf(out, size, "last call");
 }
 
-/* How many nodes the run is to have; 0: nobody has said so. */
+/* How many nodes the run should have; 0: unknown. */
 static long nodes_wanted(const cJSON *run)
 {
     long expect = member_number(run, "expect"), min = member_number(run, "min");
@@ -55,7 +55,7 @@ void status_nodes(const cJSON *run, char *out, size_t size)
 
 /* --- Parts of a run. --- */
 
-/* What torchrun was started for, as far as the keys have shown it. */
+/* The --nnodes of torchrun, as far as the keys have shown them. */
 static void print_range(FILE *out, const cJSON *run)
 {
     long min = member_number(run, "min"), max = member_number(run, "max");
@@ -103,7 +103,7 @@ static void print_head(FILE *out, const struct ctl *ctl, const char *space, cons
     fputc('\n', out);
 }
 
-/* More than a screen holds: their names in short, by why they are gone. */
+/* More nodes than fit on a screen: names in short, grouped by reason. */
 static void print_many_absent(FILE *out, const cJSON *absent, size_t count)
 {
     static const char *const whys[] = {"disconnected", "silent", "replaced", "left"};
@@ -139,7 +139,7 @@ static void print_failed(FILE *out, const struct ctl *ctl, const cJSON *run)
     fputc('\n', out);
 }
 
-/* Nodes that are not there, by name. */
+/* The names of absent nodes. */
 static void print_absent_nodes(FILE *out, const struct ctl *ctl, const cJSON *absent,
                                int64_t now_us)
 {
@@ -180,7 +180,7 @@ static void print_missing(FILE *out, const struct ctl *ctl, const cJSON *run, in
                           : (count == 1 ? "node has" : "nodes have"));
 }
 
-/* They were in an earlier round, and the others have met without them since. */
+/* These nodes were in an earlier round, and the others have met without them since then. */
 static void print_gone(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
 {
     const cJSON *gone = list(run, "gone");
@@ -302,7 +302,7 @@ static void print_every_node(FILE *out, const struct ctl *ctl, const cJSON *run,
         table_print(&t, out, "    ", ctl->colour);
 }
 
-/* The nodes of one role, in short: a node that is silent is not among those of its role. */
+/* The nodes of one role, in short; silent nodes are listed as silent only. */
 static void print_role(FILE *out, const cJSON *run, const char *role, const char *title)
 {
     const cJSON *nodes = list(run, "nodes"), *node;
@@ -372,7 +372,7 @@ static void print_rounds(FILE *out, const struct ctl *ctl, const cJSON *run, int
     cJSON_ArrayForEach(round, list(run, "rounds"))
     {
         if (member_text(round, "why")[0] == '\0')
-            continue; /* it goes on */
+            continue; /* it has not ended */
         if (shown++ == ROUNDS_MOST && ctl->output != OUTPUT_WIDE)
             break;
         table_add_json(&t, STYLE_PLAIN, round);

@@ -124,88 +124,69 @@ static const char *tail(const struct split *s)
 
 static int by_family(const void *left, const void *right)
 {
-    const struct split a = split_name(*(const char *const *)left);
-    const struct split b = split_name(*(const char *const *)right);
-    size_t head = a.head < b.head ? a.head : b.head;
-    int order = memcmp(a.name, b.name, head);
+    const struct split *a = left, *b = right;
+    int order = memcmp(a->name, b->name, a->head < b->head ? a->head : b->head);
 
     if (order == 0)
-        order = (a.head > b.head) - (a.head < b.head);
+        order = (a->head > b->head) - (a->head < b->head);
     if (order == 0)
-        order = strcmp(tail(&a), tail(&b));
+        order = strcmp(tail(a), tail(b));
     if (order == 0)
-        order = (a.digits > b.digits) - (a.digits < b.digits);
-    return order != 0 ? order : (a.number > b.number) - (a.number < b.number);
+        order = (a->digits > b->digits) - (a->digits < b->digits);
+    return order != 0 ? order : (a->number > b->number) - (a->number < b->number);
 }
 
-/* node-9 and node-10 are no family: their numbers have no common width, so each width is one. */
-static bool same_family(const struct split *a, const struct split *b)
+/* node-9 and node-10 are no family: numbers of different widths are not joined. */
+static bool is_same_family(const struct split *a, const struct split *b)
 {
     return a->head == b->head && a->digits == b->digits && a->digits > 0 &&
            memcmp(a->name, b->name, a->head) == 0 && strcmp(tail(a), tail(b)) == 0;
 }
 
-static size_t family_size(const char **names, size_t count)
-{
-    const struct split first = split_name(names[0]);
-    size_t n = 1;
-
-    while (n < count) {
-        const struct split next = split_name(names[n]);
-
-        if (!same_family(&first, &next))
-            break;
-        n++;
-    }
-    return n;
-}
-
-static void print_numbers(FILE *out, const char **names, size_t count)
+/* "000-102,104-511" */
+static void print_numbers(FILE *out, const struct split *s, size_t count)
 {
     for (size_t i = 0, n; i < count; i += n) {
-        const struct split first = split_name(names[i]);
-        struct split last = first;
+        const struct split *last = &s[i];
 
-        for (n = 1; i + n < count; n++) {
-            const struct split next = split_name(names[i + n]);
-
-            if (next.number > last.number + 1)
-                break;
-            last = next;
-        }
-        fprintf(out, "%s%.*s", i == 0 ? "" : ",", (int)first.digits, first.name + first.head);
-        if (last.number > first.number)
-            fprintf(out, "-%.*s", (int)last.digits, last.name + last.head);
+        for (n = 1; i + n < count && s[i + n].number <= last->number + 1; n++)
+            last = &s[i + n];
+        fprintf(out, "%s%.*s", i == 0 ? "" : ",", (int)s[i].digits, s[i].name + s[i].head);
+        if (last->number > s[i].number)
+            fprintf(out, "-%.*s", (int)last->digits, last->name + last->head);
     }
 }
 
-static void print_family(FILE *out, const char **names, size_t count)
+static void print_family(FILE *out, const struct split *s, size_t count)
 {
-    const struct split first = split_name(names[0]);
-
     if (count == 1) {
-        text_safe(out, names[0], strlen(names[0]), 100);
+        text_safe(out, s->name, strlen(s->name), 100);
         return;
     }
-    text_safe(out, first.name, first.head, 100);
+    text_safe(out, s->name, s->head, 100);
     fputc('[', out);
-    print_numbers(out, names, count);
+    print_numbers(out, s, count);
     fputc(']', out);
-    text_safe(out, tail(&first), strlen(tail(&first)), 100);
+    text_safe(out, tail(s), strlen(tail(s)), 100);
 }
 
-void text_names(FILE *out, const char **names, size_t count, size_t most)
+void text_names(FILE *out, const char *const *names, size_t count, size_t most)
 {
+    struct split *all = ctl_memory(calloc(count + 1, sizeof *all));
     size_t pieces = 0;
 
-    qsort(names, count, sizeof *names, by_family);
+    for (size_t i = 0; i < count; i++)
+        all[i] = split_name(names[i]);
+    qsort(all, count, sizeof *all, by_family);
     for (size_t i = 0, n; i < count; i += n) {
         if (pieces++ == most) {
             fprintf(out, " and %zu more", count - i);
-            return;
+            break;
         }
-        n = family_size(names + i, count - i);
+        for (n = 1; i + n < count && is_same_family(&all[i], &all[i + n]); n++)
+            continue;
         fputs(i == 0 ? "" : ", ", out);
-        print_family(out, names + i, n);
+        print_family(out, all + i, n);
     }
+    free(all);
 }

@@ -1,5 +1,5 @@
-/* Server-sent events: a stream with many clients, of which each is a reply that goes on. An event
- * is made once for all of them. */
+/* Server-sent events: a stream has many clients, each of them an endless reply. An event is
+ * rendered once for all clients. */
 #pragma once
 
 #include "rdzv/http/session.h"
@@ -58,7 +58,7 @@ bool event_stream_arm(struct event_stream *s);
 struct event_client *event_client_new(void);
 void event_client_free(struct event_client *client);
 
-/* The reply to the request goes on until its client leaves. Takes `client`. */
+/* The reply to the request ends when its client leaves. Takes `client`. */
 void event_stream_join(struct event_stream *s, struct event_client *client,
                        const struct http_request *r);
 

@@ -12,7 +12,7 @@
 void admin_livez_handle(const struct http_request *r);
 
 /* GET /readyz of a store: it takes clients. 503 while it shuts down, and while another replica
- * leads to which this one has no link. `?exclude=leader` also takes a replica that could lead. */
+ * leads and the link to it is missing. `?exclude=leader` also takes a replica that could lead. */
 void admin_readyz_handle(const struct http_request *r);
 
 /* GET /readyz of a relay: 503 until it has reached a store for the first time, and while it shuts
@@ -70,8 +70,8 @@ void admin_spaces_handle(const struct http_request *r);
  *                                         {"run":R,"removed":N}, N being its keys
  * A node without a peer has no connection: its agent is gone, or has not written since rdzvd
  * started.
- * `rest` is what stands behind "runs": empty, or "/R". `space` is NULL if there is none of that
- * name, which `name` is. */
+ * `rest` is the path behind "runs": empty, or "/R". `space` is NULL if there is no space with that
+ * `name`. */
 void admin_runs_handle(const struct http_request *r, struct engine_space *space, struct slice name,
                        struct slice rest);
 

@@ -59,7 +59,7 @@ static void reply_checks(const struct http_request *r, const char *name,
                                   .content_type = HTTP_TEXT,
                                   .nosniff = true,
                                   .body = {w.ptr, w.len}});
-    if (is_alone) /* while nothing can be committed, this says so */
+    if (is_alone) /* this answer must go out even while nothing can be committed */
         conn_note_independent(r->conn);
 }
 
@@ -72,7 +72,7 @@ static void reply_probe(const struct http_request *r, const char *name,
         reply_checks(r, name, checks);
 }
 
-/* That this code runs is what /livez says. */
+/* If this code runs, the daemon is alive. */
 void admin_livez_handle(const struct http_request *r)
 {
     reply_probe(r, "livez", &(struct health_checks){.list = {{"loop", true, NULL}}, .count = 1});
@@ -97,7 +97,7 @@ static void check_store(const struct net *n, const struct forwards *forwards,
     const struct engine *e = n->engine;
     const char *refusal = engine_refuses(e);
     bool stands_by = engine_stands_by(e);
-    /* A replica that passes its clients on takes them as long as its links are there. */
+    /* A replica that passes its clients on is ready as long as it has its links. */
     bool passes = forwards != NULL && stands_by;
     const struct health_check list[CHECKS_MAX] = {
         {"loop", true, NULL},

@@ -73,7 +73,7 @@ static inline void json_member_time(struct writer *w, const char *name, int64_t 
     json_time_us(w, us);
 }
 
-/* The same, but for 0, which is no time. */
+/* The same, except for 0, which means "unknown". */
 static inline void json_member_known(struct writer *w, const char *name, int64_t us)
 {
     if (us != 0)

@@ -44,7 +44,8 @@ static void write_etcd_tree(FILE *out, const struct tree *t)
                 writes[i].action, t->succeeded[writes[i].counter]);
 }
 
-/* The space is the database: what it keeps, of c10d too, is what --space-limit is about. */
+/* The space stands for the database: its size, with c10d's keys, is the one that --space-limit
+ * limits. */
 static void write_etcd_database(FILE *out, const struct http_request *r)
 {
     static const char *const names[] = {"etcd_debugging_mvcc_db_total_size_in_bytes",
@@ -492,7 +493,7 @@ static enum http_job_state metrics_job_go_on(struct http_job *job, const struct 
     return state;
 }
 
-/* It is larger than a page, so what is kept for metrics is for it, too. */
+/* The job is larger than a page, so it may use the memory that is reserved for metrics. */
 static struct metrics_job *metrics_job_new(void)
 {
     struct metrics_job *j;

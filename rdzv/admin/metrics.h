@@ -1,4 +1,4 @@
-/* Metrics in Prometheus's text format: what the files metrics*.c have of each other. */
+/* Metrics in Prometheus's text format: shared by the files metrics*.c. */
 #pragma once
 
 #include <inttypes.h>
@@ -56,8 +56,10 @@ void metrics_write_process(FILE *out, const struct engine *e);
  * gathered in slices; and it is bounded: spaces and runs beyond the bound are summed, in lines
  * whose label is empty. A run is one rendezvous of torch, over c10d or etcd's API. --- */
 
-#define METRIC_SPACES 100 /* with lines of their own: of more, the first ones that are in use */
-#define METRIC_RUNS   100 /* the same: the first ones that are not closed */
+/* How many have lines of their own: if there are more, the first spaces that are in use, and the
+ * first runs that are not closed. */
+#define METRIC_SPACES 100
+#define METRIC_RUNS   100
 
 enum run_state {
     RUN_EMPTY,
@@ -117,7 +119,7 @@ struct metric_spaces {
 void metric_spaces_begin(struct metric_spaces *m, const struct engine *engine,
                          const struct engine_space *only);
 
-/* Goes on for about that long. True: all is gathered. */
+/* Continues for about that long. True: everything is gathered. */
 bool metric_spaces_go_on(struct metric_spaces *m, uint64_t ns);
 
 /* All is gathered. */

@@ -1,4 +1,4 @@
-/* Lines of metrics, and those that every daemon has, whatever its role. See metrics.h. */
+/* How metrics are written, and the metrics that each daemon has in every role. See metrics.h. */
 #include "rdzv/admin/metrics.h"
 
 #include <dirent.h>
@@ -290,7 +290,7 @@ static bool list_descriptors(uint64_t *count)
 }
 
 /* How many descriptors are open. Linux counts them from 6.2 on: they are the size of the directory.
- * Before, each has to be listed, which takes milliseconds when there are many: once a second. */
+ * Older kernels list each descriptor, which takes milliseconds if there are many: once a second. */
 static bool count_descriptors(uint64_t now_ms, uint64_t *count)
 {
     static uint64_t listed, listed_ms;

@@ -89,7 +89,8 @@ static enum run_state run_state_of(const struct run_facts *f)
     return (enum run_state)state;
 }
 
-/* What a label can have; and no other run's, as that of another key of the backend `etcd`. */
+/* Valid UTF-8 for a label, and not the name of a listed run: another key of the backend `etcd` may
+ * have the same. */
 static bool has_good_name(const struct metric_spaces *m, const struct run_facts *f)
 {
     struct slice rest = f->id, name;
@@ -187,7 +188,7 @@ static void add_run_figures(struct metric_spaces *m, const struct run_facts *f)
 
 /* --- Slices. --- */
 
-/* The one that was next may have ended since. */
+/* The run may have ended since it was the next one. */
 static void add_c10d_run(struct metric_spaces *m)
 {
     const struct run *run = m->walk.run;

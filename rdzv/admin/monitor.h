@@ -22,7 +22,7 @@ struct monitor {
     struct request_watch *http;
     enum protocol_result (*read)(struct conn *c, uint8_t *in, size_t len,
                                  struct protocol_progress *progress); /* c10d's own */
-    uint8_t *text; /* of the samples; NULL: nobody monitors */
+    uint8_t *text; /* of the samples; NULL: there is no client */
     size_t len;
     unsigned left;                         /* so many more until the timer */
     uint64_t c10d_requests, http_requests; /* that there had been at the last event */

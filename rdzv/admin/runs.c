@@ -1,6 +1,6 @@
 /* Torch's runs over HTTP. See handlers.h for the contract. Their text is written in slices: a job
- * of 10,000 nodes takes longer than one may take of an iteration. Each run is written as it was
- * when its turn came, and its connections as they are. */
+ * of 10,000 nodes takes longer than one may take of an iteration. The text shows each run at the
+ * time when its slice began, and its connections at the time of writing. */
 #include "rdzv/admin/handlers.h"
 #include "rdzv/admin/json_member.h"
 #include "rdzv/http/access.h"
@@ -122,7 +122,8 @@ static void write_next_run(struct runs_job *t)
         writer_str(&t->body.w, t->is_single ? "\n" : "]}\n");
         t->phase = RUNS_WRITTEN;
     } else if (!t->run->view.exists) {
-        runs_job_point_at(t, rendezvous_next(t->run)); /* it has ended since it was the next one */
+        /* The run has ended since the slice before. */
+        runs_job_point_at(t, rendezvous_next(t->run));
     } else if (!copy_nodes(t)) {
         t->no_memory = true;
         t->phase = RUNS_WRITTEN;
@@ -155,7 +156,7 @@ static void end_run(struct runs_job *t)
     t->phase = RUNS_RUN;
 }
 
-/* Nodes of the last completed round that are in no list any more, and not connected. */
+/* Nodes of the last completed round that are in no list and have no connection. */
 static void write_next_missing(struct runs_job *t)
 {
     const struct torch_node *node;
@@ -190,7 +191,7 @@ static void write_next(struct runs_job *t)
     }
 }
 
-/* True: all is written, in t->body, or memory was short for it. */
+/* True: t->body is complete, or memory was short. */
 static bool write_slice(struct runs_job *t, const struct clock *clock)
 {
     uint64_t until = clock_monotonic_ns(clock) + HTTP_SLICE_NS;

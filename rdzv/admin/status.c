@@ -4,7 +4,7 @@
 #include "rdzv/admin/handlers.h"
 #include "rdzv/http/access.h"
 
-#define ROUNDS_OF_ALL 5 /* of each run, when all spaces are shown, and in a stream */
+#define ROUNDS_OF_ALL 5 /* of each run, if the answer is about all spaces, and in a stream */
 
 struct status_job {
     struct http_job job;

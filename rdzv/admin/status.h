@@ -1,5 +1,5 @@
-/* The JSON of /rdzv/v1/status, and its streams: what the files status*.c have of each other.
- * README.md says what each member means. */
+/* The JSON of /rdzv/v1/status, and its streams: shared by the files status*.c. README.md says what
+ * each member means. */
 #pragma once
 
 #include "rdzv/admin/event_stream.h"
@@ -75,7 +75,7 @@ size_t status_workers_absent(const struct run *run, const struct keymap *keys,
 struct status_scope {
     const struct net *net;
     const struct engine_space *space; /* one; NULL: all */
-    bool is_single;                   /* the space alone, and not the daemon with it */
+    bool is_single;                   /* only the space, without the daemon */
     bool has_requests;                /* those of the daemon are counted, see http_shows_daemon() */
     struct status_form form;
 };
@@ -92,7 +92,7 @@ struct status_text {
 
 void status_text_begin(struct status_text *t, const struct status_scope *scope);
 
-/* Goes on for about that long. True: all is written, in t->body. */
+/* Continues for about that long. True: t->body is complete. */
 bool status_text_go_on(struct status_text *t, uint64_t ns);
 
 /* Ends it, whole or not; the body is the caller's to send or to drop. */
@@ -122,6 +122,6 @@ struct status_feeds {
 
 void status_feeds_init(struct status_feeds *feeds, struct net *net);
 
-/* The reply goes on until its client leaves. Clients share what is made for a space, alone or with
- * the daemon, so the rest of their scopes is the same. */
+/* The reply ends when its client leaves. Clients of one space, with or without the daemon, share a
+ * feed, so the rest of their scopes must be the same. */
 void status_feed_join(const struct http_request *r, const struct status_scope *scope);

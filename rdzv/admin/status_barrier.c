@@ -87,7 +87,7 @@ void barrier_list_note(struct barrier_list *list, const struct keymap *map,
         if (waiter->barrier || key_ends_with(at->node.key, LAST_MEMBER) ||
             key_ends_with(at->node.key, LAST_WORKER) || is_exchange(list, map, at->node.key))
             barrier_list_add(list, map, at, waiter->size);
-        return; /* all keys of one WAIT of torch are of one kind */
+        return; /* torch waits for keys of one kind at a time */
     }
 }
 
@@ -118,7 +118,7 @@ static bool waits_for(const struct agent *a, const struct entry *at)
     return false;
 }
 
-/* Agents that do not wait there, if they are exactly those that have not arrived. */
+/* The agents that do not wait for this key, if their number is the number of missing ones. */
 static void find_agents(const struct run *run, const struct entry *at, uint64_t short_of,
                         struct absent *out)
 {

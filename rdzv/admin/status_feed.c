@@ -85,7 +85,7 @@ static void send_counters(struct status_feed *f)
 
 /* --- Texts. --- */
 
-/* True: it says the same as the last one, but for its head. */
+/* True: the event says the same as the last one, except in its head. */
 static bool says_the_same(const struct status_feed *f, const struct blob *event, size_t head_len)
 {
     return f->newest != NULL && slice_equal(slice_from(blob_slice(f->newest), f->head_len),

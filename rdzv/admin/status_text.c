@@ -3,7 +3,7 @@
 #include "rdzv/admin/json_member.h"
 #include "rdzv/admin/status.h"
 
-/* Of runs and nodes in a stream, whose text goes to many, again and again. */
+/* Limits of runs and nodes in a stream, since its text goes to many clients again and again. */
 #define STREAMED_RUNS  500
 #define STREAMED_NODES 1024
 
@@ -90,7 +90,7 @@ static void write_worker_store(struct writer *w, const struct view_record *recor
     json_member_u64(w, "port", record->port);
 }
 
-/* False: there are too many, and it is only counted. */
+/* False: the text has its limit of runs, so this one is only counted. */
 static bool takes_run(struct status_text *t)
 {
     if (t->runs_left == 0)

@@ -1,4 +1,4 @@
-/* Who waits for what, as JSON. See status.h for the contract. */
+/* Clients that wait, and their keys, as JSON. See status.h for the contract. */
 #include "rdzv/admin/json_member.h"
 #include "rdzv/admin/status.h"
 
@@ -60,7 +60,7 @@ static void note_wait(struct waits *all, const struct keymap *m, const struct wa
     barrier_list_note(&all->barriers, m, waiter);
 }
 
-/* It is told with its run, if that is there. */
+/* Waits of a run's agents are listed with that run. */
 static bool is_of_run(struct conn *c)
 {
     const struct conn_agent *a = c10d_session(c)->bound.agent;

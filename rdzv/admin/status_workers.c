@@ -8,7 +8,7 @@
 
 #include "rdzv/net/carrier.h"
 
-#define NODES_COMPARED   128 /* with more nodes, or workers, nothing is said of who is missing */
+#define NODES_COMPARED   128 /* with more nodes or workers, missing ones are not named */
 #define WORKERS_COMPARED 4096
 #define TEXT_MAX         1024
 
@@ -53,7 +53,7 @@ struct place {
     int64_t workers, waiting;
 };
 
-/* Who carries it tells hosts apart that come through relays. */
+/* If clients come through relays, their relay tells the hosts apart. */
 static bool is_one_host(const struct conn *a, const struct conn *b)
 {
     const char *via_a = a->carrier == NULL ? NULL : a->carrier->via;
@@ -73,8 +73,8 @@ static struct place *place_of_host(struct place *places, size_t count, const str
     return NULL;
 }
 
-/* The nodes of the round, each on a host of its own, and how many workers it runs. 0: they are too
- * many, or that is not known of one. */
+/* The nodes of the round, each on a host of its own, and how many workers it runs. 0: there are too
+ * many nodes, or the number of a node's workers is unknown. */
 static size_t find_node_places(const struct run *run, const struct keymap *keys,
                                struct place *places)
 {
@@ -102,7 +102,7 @@ static size_t find_node_places(const struct run *run, const struct keymap *keys,
     return count;
 }
 
-/* False: one comes from elsewhere, or they are too many. */
+/* False: a worker comes from another host, or there are too many. */
 static bool count_waiting_workers(struct place *places, size_t count, const struct entry *at)
 {
     const struct wait_link *link;
