@@ -184,10 +184,6 @@ struct check_selected *check_selected(struct check *c, const struct kube_object 
 
 /* A list contains this text. */
 bool check_has_item(const struct yaml_node *list, const char *text);
-/* The first item of a list that has this text at the path, or NULL. */
-const struct yaml_node *check_item_with(const struct yaml_node *list, const char *path,
-                                        const char *text);
-bool check_is_one_of(const char *text, const char *const *names); /* NULL behind the last one */
 
 bool check_is_set(const struct job_run *r, enum torchrun_option option);
 const char *check_value(const struct job_run *r, enum torchrun_option option);

@@ -103,7 +103,7 @@ static void look_for_reserved(struct check *c, const struct yaml_node *env)
     for (size_t i = 0; i < yaml_length(env); i++) {
         const char *name = kube_text(env->items[i], "name");
 
-        if (check_is_one_of(name, reserved))
+        if (text_is_one_of(name, reserved))
             check_report(c, check_at_first(env->items[i], "name"),
                          "Trainer's torch policy sets %s, and refuses it here", name);
     }

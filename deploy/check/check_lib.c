@@ -26,23 +26,6 @@ bool check_has_item(const struct yaml_node *list, const char *text)
     return false;
 }
 
-const struct yaml_node *check_item_with(const struct yaml_node *list, const char *path,
-                                        const char *text)
-{
-    for (size_t i = 0; i < yaml_length(list); i++) {
-        if (strcmp(kube_text(list->items[i], path), text) == 0)
-            return list->items[i];
-    }
-    return NULL;
-}
-
-bool check_is_one_of(const char *text, const char *const *names)
-{
-    while (*names != NULL && strcmp(*names, text) != 0)
-        names++;
-    return *names != NULL;
-}
-
 bool check_lists_port(const struct kube_container *container, long port)
 {
     const struct yaml_node *ports = kube_get(container->node, "ports");
@@ -196,21 +179,11 @@ void check_find_links(struct check *c)
 
 /* --- Selections, by the text of their selector. --- */
 
-static void add_pods(struct check *c, struct check_selected *s, const struct kube_pods *p)
-{
-    if (s->count == s->cap) {
-        s->cap = s->cap == 0 ? 4 : s->cap * 2;
-        s->list = arena_grow(&c->bundle.arena, s->list, s->count * sizeof *s->list,
-                             s->cap * sizeof *s->list);
-    }
-    s->list[s->count++] = p;
-    s->on_host += p->host_network;
-}
-
 struct check_selected *check_selected(struct check *c, const struct kube_object *o,
                                       const struct yaml_node *selector)
 {
-    const char *text = kube_print(&c->bundle.arena, selector);
+    struct arena *a = &c->bundle.arena;
+    const char *text = kube_print(a, selector);
     struct kube_hits hits = kube_index_find(&c->selectors, o->namespace, text, strlen(text));
     size_t index = c->selectors.count;
     const struct kube_pods *p = NULL;
@@ -218,15 +191,14 @@ struct check_selected *check_selected(struct check *c, const struct kube_object 
 
     if (hits.count > 0)
         return c->selected[hits.list[0]];
-    if (index == c->selected_cap) {
-        c->selected_cap = index == 0 ? 16 : index * 2;
-        c->selected = arena_grow(&c->bundle.arena, c->selected, index * sizeof *c->selected,
-                                 c->selected_cap * sizeof *c->selected);
-    }
-    s = c->selected[index] = arena_alloc(&c->bundle.arena, sizeof *s);
+    c->selected = arena_room(a, c->selected, index, &c->selected_cap, sizeof *c->selected);
+    s = c->selected[index] = arena_alloc(a, sizeof *s);
     s->index = index;
-    while ((p = kube_next_selected_by(&c->bundle, o, selector, p)) != NULL)
-        add_pods(c, s, p);
-    kube_index_add(&c->bundle.arena, &c->selectors, o->namespace, text, index);
+    while ((p = kube_next_selected_by(&c->bundle, o, selector, p)) != NULL) {
+        s->list = arena_room(a, s->list, s->count, &s->cap, sizeof *s->list);
+        s->list[s->count++] = p;
+        s->on_host += p->host_network;
+    }
+    kube_index_add(a, &c->selectors, o->namespace, text, index);
     return s;
 }

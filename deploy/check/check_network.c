@@ -62,7 +62,7 @@ void check_host_network_operator_port(struct check *c, const struct kube_contain
 
     if (p->object->type == KUBE_PYTORCHJOB && p->host_network && !container->init &&
         strcmp(container->name, "pytorch") == 0 &&
-        check_item_with(kube_get(container->node, "ports"), "name", "pytorchjob-port") == NULL)
+        kube_item(kube_get(container->node, "ports"), "name", "pytorchjob-port") == NULL)
         check_report(c, at_host_network(p),
                      "the Training Operator adds the container port 23456, which is a port of the "
                      "node on the host network");

@@ -3,8 +3,8 @@
 
 #include "deploy/kube/kube_view.h"
 #include "deploy/yaml/diag.h"
+#include "deploy/yaml/yaml_write.h"
 
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -78,7 +78,7 @@ static bool is_unknown(const struct check *c, const struct kube_object *o)
         o->index + 1 < c->bundle.count && c->bundle.objects[o->index + 1]->wrapper == o;
 
     return o->type == KUBE_OTHER && o->pods_count == 0 && !has_template &&
-           !check_is_one_of(o->kind, kinds_without_pods);
+           !text_is_one_of(o->kind, kinds_without_pods);
 }
 
 static void print_unknown(FILE *out, const struct check *c)
@@ -124,12 +124,18 @@ static void print_looked(FILE *out, const struct check *c)
     }
 }
 
-void check_print_sum(FILE *out, const struct check *c)
+static void count_findings(const struct check *c, size_t counts[3])
 {
-    size_t counts[3] = {0};
-
+    counts[CHECK_NOTE] = counts[CHECK_WARNING] = counts[CHECK_ERROR] = 0;
     for (size_t i = 0; i < c->count; i++)
         counts[c->findings[i].rule->severity]++;
+}
+
+void check_print_sum(FILE *out, const struct check *c)
+{
+    size_t counts[3];
+
+    count_findings(c, counts);
     fprintf(out, "rdzv-manifest: %zu error%s, %zu warning%s, %zu note%s in %zu object%s",
             counts[CHECK_ERROR], counts[CHECK_ERROR] == 1 ? "" : "s", counts[CHECK_WARNING],
             counts[CHECK_WARNING] == 1 ? "" : "s", counts[CHECK_NOTE],
@@ -196,90 +202,53 @@ void check_print_github(FILE *out, const struct check *c)
 
 /* --- JSON. --- */
 
-/* If memory runs out, the program aborts, here as elsewhere. cJSON then returns NULL, and adding
- * NULL fails. */
-static cJSON *must(cJSON *item)
+/* A new mapping or sequence, as the value of a key or as an item. */
+static struct yaml_node *put_new(struct arena *a, struct yaml_node *to, const char *key,
+                                 enum yaml_kind kind)
 {
-    if (item == NULL)
-        abort();
-    return item;
+    struct yaml_node *n = yaml_new(a, kind);
+
+    if (to->kind == YAML_SEQUENCE)
+        yaml_append(a, to, n);
+    else
+        yaml_put(a, to, key, n);
+    return n;
 }
 
-static void add_text(cJSON *object, const char *key, const char *text)
+static void put_finding(struct arena *a, struct yaml_node *list, const struct check_finding *f)
 {
-    must(cJSON_AddStringToObject(object, key, text));
+    struct yaml_node *item = put_new(a, list, NULL, YAML_MAPPING), *object;
+
+    yaml_put_text(a, item, "rule", f->rule->id);
+    yaml_put_text(a, item, "severity", severity_names[f->rule->severity]);
+    yaml_put_text(a, item, "file", f->file);
+    yaml_put_number(a, item, "line", f->mark.line);
+    yaml_put_number(a, item, "column", f->mark.column);
+    object = put_new(a, item, "object", YAML_MAPPING);
+    yaml_put_text(a, object, "kind", f->object->kind);
+    yaml_put_text(a, object, "name", f->object->name);
+    yaml_put_text(a, object, "namespace", f->object->namespace);
+    yaml_put_text(a, item, "message", f->text);
+    yaml_put_text(a, item, "why", f->rule->why);
+    yaml_put_text(a, item, "remedy", f->rule->remedy);
 }
 
-static void add_number(cJSON *object, const char *key, double number)
+void check_print_json(FILE *out, struct check *c)
 {
-    must(cJSON_AddNumberToObject(object, key, number));
-}
+    struct arena *a = &c->bundle.arena;
+    struct yaml_node *root = yaml_new(a, YAML_MAPPING), *sum;
+    struct yaml_node *list = put_new(a, root, "findings", YAML_SEQUENCE);
+    size_t counts[3];
 
-static cJSON *add_json_object(cJSON *object, const char *key)
-{
-    return must(cJSON_AddObjectToObject(object, key));
-}
-
-static cJSON *add_array(cJSON *object, const char *key)
-{
-    return must(cJSON_AddArrayToObject(object, key));
-}
-
-static cJSON *append_object(cJSON *array)
-{
-    cJSON *object = must(cJSON_CreateObject());
-
-    if (!cJSON_AddItemToArray(array, object))
-        abort();
-    return object;
-}
-
-static void print_json(FILE *out, cJSON *root)
-{
-    char *text = cJSON_Print(root);
-
-    if (text == NULL)
-        abort();
-    fprintf(out, "%s\n", text);
-    cJSON_free(text);
-    cJSON_Delete(root);
-}
-
-static void add_object_of(cJSON *item, const struct kube_object *o)
-{
-    cJSON *object = add_json_object(item, "object");
-
-    add_text(object, "kind", o->kind);
-    add_text(object, "name", o->name);
-    add_text(object, "namespace", o->namespace);
-}
-
-void check_print_json(FILE *out, const struct check *c)
-{
-    cJSON *root = must(cJSON_CreateObject()), *list = add_array(root, "findings"), *sum;
-    size_t counts[3] = {0};
-
-    for (size_t i = 0; i < c->count; i++) {
-        const struct check_finding *f = &c->findings[i];
-        cJSON *item = append_object(list);
-
-        counts[f->rule->severity]++;
-        add_text(item, "rule", f->rule->id);
-        add_text(item, "severity", severity_names[f->rule->severity]);
-        add_text(item, "file", f->file);
-        add_number(item, "line", f->mark.line);
-        add_number(item, "column", f->mark.column);
-        add_object_of(item, f->object);
-        add_text(item, "message", f->text);
-        add_text(item, "why", f->rule->why);
-        add_text(item, "remedy", f->rule->remedy);
-    }
-    sum = add_json_object(root, "sum");
-    add_number(sum, "errors", (double)counts[CHECK_ERROR]);
-    add_number(sum, "warnings", (double)counts[CHECK_WARNING]);
-    add_number(sum, "notes", (double)counts[CHECK_NOTE]);
-    add_number(sum, "objects", (double)c->bundle.count);
-    print_json(out, root);
+    count_findings(c, counts);
+    for (size_t i = 0; i < c->count; i++)
+        put_finding(a, list, &c->findings[i]);
+    sum = put_new(a, root, "sum", YAML_MAPPING);
+    yaml_put_number(a, sum, "errors", (long)counts[CHECK_ERROR]);
+    yaml_put_number(a, sum, "warnings", (long)counts[CHECK_WARNING]);
+    yaml_put_number(a, sum, "notes", (long)counts[CHECK_NOTE]);
+    yaml_put_number(a, sum, "objects", (long)c->bundle.count);
+    yaml_write_json(out, root);
 }
 
 /* --- SARIF 2.1.0. --- */
@@ -299,7 +268,7 @@ static const char *below_here(struct arena *a, const char *path)
 }
 
 /* A path as a URI reference, with unusual characters escaped. */
-static void add_uri(struct arena *a, cJSON *object, const char *file)
+static void put_uri(struct arena *a, struct yaml_node *object, const char *file)
 {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/";
@@ -309,72 +278,69 @@ static void add_uri(struct arena *a, cJSON *object, const char *file)
 
     if (absolute)
         at += sprintf(at, "file://");
-    for (; *path != '\0'; path++) {
-        if (strchr(plain, *path) != NULL)
-            *at++ = *path;
-        else
-            at += sprintf(at, "%%%02X", (unsigned char)*path);
-    }
-    *at = '\0';
-    add_text(object, "uri", uri);
+    for (; *path != '\0'; path++)
+        at += sprintf(at, strchr(plain, *path) != NULL ? "%c" : "%%%02X", (unsigned char)*path);
+    yaml_put_text(a, object, "uri", uri);
     if (!absolute)
-        add_text(object, "uriBaseId", "%SRCROOT%");
+        yaml_put_text(a, object, "uriBaseId", "%SRCROOT%");
 }
 
-static void add_rules(cJSON *driver)
+static void put_rules(struct arena *a, struct yaml_node *driver)
 {
-    cJSON *rules = add_array(driver, "rules");
+    struct yaml_node *rules = put_new(a, driver, "rules", YAML_SEQUENCE);
 
     for (size_t i = 0; i < check_rule_count; i++) {
-        cJSON *rule = append_object(rules);
+        const struct check_rule *r = &check_rules[i];
+        struct yaml_node *rule = put_new(a, rules, NULL, YAML_MAPPING);
 
-        add_text(rule, "id", check_rules[i].id);
-        add_text(add_json_object(rule, "shortDescription"), "text", check_rules[i].title);
-        add_text(add_json_object(rule, "fullDescription"), "text", check_rules[i].why);
-        add_text(add_json_object(rule, "help"), "text", check_rules[i].remedy);
-        add_text(add_json_object(rule, "defaultConfiguration"), "level",
-                 severity_names[check_rules[i].severity]);
+        yaml_put_text(a, rule, "id", r->id);
+        yaml_put_text(a, put_new(a, rule, "shortDescription", YAML_MAPPING), "text", r->title);
+        yaml_put_text(a, put_new(a, rule, "fullDescription", YAML_MAPPING), "text", r->why);
+        yaml_put_text(a, put_new(a, rule, "help", YAML_MAPPING), "text", r->remedy);
+        yaml_put_text(a, put_new(a, rule, "defaultConfiguration", YAML_MAPPING), "level",
+                      severity_names[r->severity]);
     }
 }
 
-static void add_result(struct check *c, cJSON *results, const struct check_finding *f)
+static void put_result(struct arena *a, struct yaml_node *results, const struct check_finding *f)
 {
-    cJSON *result = append_object(results), *location, *physical, *region, *logical;
+    struct yaml_node *result = put_new(a, results, NULL, YAML_MAPPING), *location, *at;
+    const struct kube_object *o = f->object;
 
-    add_text(result, "ruleId", f->rule->id);
-    add_number(result, "ruleIndex", (double)(f->rule - check_rules));
-    add_text(result, "level", severity_names[f->rule->severity]);
-    add_text(add_json_object(result, "message"), "text",
-             arena_text(&c->bundle.arena, "%s. Remedy: %s", f->text, f->rule->remedy));
-    location = append_object(add_array(result, "locations"));
-    physical = add_json_object(location, "physicalLocation");
-    add_uri(&c->bundle.arena, add_json_object(physical, "artifactLocation"), f->file);
-    region = add_json_object(physical, "region");
-    add_number(region, "startLine", f->mark.line);
-    add_number(region, "startColumn", f->mark.column);
-    logical = append_object(add_array(location, "logicalLocations"));
-    add_text(logical, "name", f->object->name);
-    add_text(logical, "fullyQualifiedName",
-             arena_text(&c->bundle.arena, "%s%s%s/%s", f->object->namespace,
-                        *f->object->namespace == '\0' ? "" : "/", f->object->kind,
-                        f->object->name));
-    add_text(logical, "kind", "resource");
+    yaml_put_text(a, result, "ruleId", f->rule->id);
+    yaml_put_number(a, result, "ruleIndex", f->rule - check_rules);
+    yaml_put_text(a, result, "level", severity_names[f->rule->severity]);
+    yaml_put_text(a, put_new(a, result, "message", YAML_MAPPING), "text",
+                  arena_text(a, "%s. Remedy: %s", f->text, f->rule->remedy));
+    location = put_new(a, put_new(a, result, "locations", YAML_SEQUENCE), NULL, YAML_MAPPING);
+    at = put_new(a, location, "physicalLocation", YAML_MAPPING);
+    put_uri(a, put_new(a, at, "artifactLocation", YAML_MAPPING), f->file);
+    at = put_new(a, at, "region", YAML_MAPPING);
+    yaml_put_number(a, at, "startLine", f->mark.line);
+    yaml_put_number(a, at, "startColumn", f->mark.column);
+    at = put_new(a, put_new(a, location, "logicalLocations", YAML_SEQUENCE), NULL, YAML_MAPPING);
+    yaml_put_text(a, at, "name", o->name);
+    yaml_put_text(a, at, "fullyQualifiedName",
+                  arena_text(a, "%s%s%s/%s", o->namespace, *o->namespace == '\0' ? "" : "/",
+                             o->kind, o->name));
+    yaml_put_text(a, at, "kind", "resource");
 }
 
 void check_print_sarif(FILE *out, struct check *c)
 {
-    cJSON *root = must(cJSON_CreateObject()), *run, *driver, *results;
+    struct arena *a = &c->bundle.arena;
+    struct yaml_node *root = yaml_new(a, YAML_MAPPING), *run, *driver, *results;
 
-    add_text(root, "$schema", "https://json.schemastore.org/sarif-2.1.0.json");
-    add_text(root, "version", "2.1.0");
-    run = append_object(add_array(root, "runs"));
-    driver = add_json_object(add_json_object(run, "tool"), "driver");
-    add_text(driver, "name", "rdzv-manifest check");
-    add_text(driver, "version", RDZV_VERSION);
-    add_rules(driver);
-    add_text(run, "columnKind", "unicodeCodePoints");
-    results = add_array(run, "results");
+    yaml_put_text(a, root, "$schema", "https://json.schemastore.org/sarif-2.1.0.json");
+    yaml_put_text(a, root, "version", "2.1.0");
+    run = put_new(a, put_new(a, root, "runs", YAML_SEQUENCE), NULL, YAML_MAPPING);
+    driver = put_new(a, put_new(a, run, "tool", YAML_MAPPING), "driver", YAML_MAPPING);
+    yaml_put_text(a, driver, "name", "rdzv-manifest check");
+    yaml_put_text(a, driver, "version", RDZV_VERSION);
+    put_rules(a, driver);
+    yaml_put_text(a, run, "columnKind", "unicodeCodePoints");
+    results = put_new(a, run, "results", YAML_SEQUENCE);
     for (size_t i = 0; i < c->count; i++)
-        add_result(c, results, &c->findings[i]);
-    print_json(out, root);
+        put_result(a, results, &c->findings[i]);
+    yaml_write_json(out, root);
 }

@@ -255,9 +255,9 @@ void check_backend_unknown(struct check *c, const struct job_run *r)
     const char *near = nearest_name(r->backend, known);
     struct check_position at = check_at_setting(r, TORCHRUN_RDZV_BACKEND);
 
-    if (check_is_one_of(r->backend, known) || *r->backend == '\0')
+    if (text_is_one_of(r->backend, known) || *r->backend == '\0')
         return;
-    if (check_is_one_of(r->backend, groups))
+    if (text_is_one_of(r->backend, groups))
         check_report(c, at, "%s is a backend of process groups, not of rendezvous", r->backend);
     else if (near != NULL)
         check_report(c, at, "there is no backend `%s`; did you mean %s?", r->backend, near);

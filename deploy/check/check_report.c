@@ -124,13 +124,7 @@ static void add_finding(struct check *c, const struct kube_object *o, struct che
     if (is_reported(c, &f))
         return;
     f.text = arena_vtext(&c->bundle.arena, format, args);
-    if (c->count == c->cap) {
-        size_t cap = c->cap == 0 ? 32 : c->cap * 2;
-
-        c->findings =
-            arena_grow(&c->bundle.arena, c->findings, c->count * sizeof f, cap * sizeof f);
-        c->cap = cap;
-    }
+    c->findings = arena_room(&c->bundle.arena, c->findings, c->count, &c->cap, sizeof *c->findings);
     c->findings[c->count++] = f;
 }
 

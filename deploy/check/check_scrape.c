@@ -24,11 +24,12 @@ static long port_number(const struct scrape *s)
     if (*s->port != '\0' && *end == '\0')
         return number;
     for (size_t i = 0; i < s->pods->count; i++) {
-        const struct yaml_node *port =
-            check_item_with(kube_get(s->pods->containers[i].node, "ports"), "name", s->port);
+        const struct yaml_node *ports = kube_get(s->pods->containers[i].node, "ports");
 
-        if (port != NULL)
-            return kube_int(port, "containerPort", -1);
+        for (size_t k = 0; k < yaml_length(ports); k++) {
+            if (strcmp(kube_text(ports->items[k], "name"), s->port) == 0)
+                return kube_int(ports->items[k], "containerPort", -1);
+        }
     }
     return -1;
 }
@@ -216,7 +217,7 @@ static void look_at_annotations(struct scrapes *all, const struct kube_pods *p)
 /* The port of the pods behind a port of the Service. */
 static const char *target_port(const struct kube_object *service, const char *name)
 {
-    const struct yaml_node *port = check_item_with(kube_get(service->spec, "ports"), "name", name);
+    const struct yaml_node *port = kube_item(kube_get(service->spec, "ports"), "name", name);
     const char *target = kube_text(port, "targetPort");
 
     return *target != '\0' ? target : kube_text(port, "port");

@@ -171,13 +171,18 @@ enum data_place {
 
 static bool has_claim_template(const struct kube_object *o, const char *name)
 {
-    return check_item_with(kube_get(o->spec, "volumeClaimTemplates"), "metadata.name", name) !=
-           NULL;
+    const struct yaml_node *claims = kube_get(o->spec, "volumeClaimTemplates");
+    size_t i = 0;
+
+    while (i < yaml_length(claims) &&
+           strcmp(kube_text(claims->items[i], "metadata.name"), name) != 0)
+        i++;
+    return i < yaml_length(claims);
 }
 
 static enum data_place place_of_volume(const struct kube_pods *p, const char *name)
 {
-    const struct yaml_node *v = check_item_with(kube_get(p->spec, "volumes"), "name", name);
+    const struct yaml_node *v = kube_item(kube_get(p->spec, "volumes"), "name", name);
 
     if (v != NULL)
         return yaml_get_pair(v, "emptyDir") != NULL || yaml_get_pair(v, "ephemeral") != NULL
@@ -347,7 +352,7 @@ static bool counts_for_jobset(const struct kube_object *o, const char *role)
 
 static bool completes(const struct yaml_node *of)
 {
-    return check_item_with(kube_get(of, "policies"), "action", "CompleteJob") != NULL;
+    return kube_item(kube_get(of, "policies"), "action", "CompleteJob") != NULL;
 }
 
 static bool counts_for_volcano(const struct kube_object *o)

@@ -74,7 +74,7 @@ const char *check_severity_name(enum check_severity severity);
 
 /* `file:line:column: severity: what [rule]`, with why and remedy. */
 void check_print_text(FILE *out, const struct check *c);
-void check_print_json(FILE *out, const struct check *c);
+void check_print_json(FILE *out, struct check *c);
 void check_print_sarif(FILE *out, struct check *c);
 /* Commands that GitHub's runners show beside the lines of a pull request. */
 void check_print_github(FILE *out, const struct check *c);
