@@ -15,61 +15,45 @@ static void check_fini(struct check *c)
     kube_free(&c->bundle);
 }
 
-static void print_findings(struct check *c, const struct check_input *in, enum check_format format,
-                           size_t ignored)
+static void print_findings(struct check *c, const struct check_options *o, size_t ignored)
 {
-    if (format == CHECK_FORMAT_JSON)
-        check_print_json(stdout, c);
-    else if (format == CHECK_FORMAT_SARIF)
-        check_print_sarif(stdout, c);
-    else if (format == CHECK_FORMAT_GITHUB)
-        check_print_github(stdout, c);
-    else
-        check_print_text(stdout, c);
+    o->print(stdout, c);
     check_print_sum(stderr, c);
     if (ignored > 0)
         fprintf(stderr, "rdzv-manifest: %zu more left out by %s\n", ignored, CHECK_IGNORE);
-    check_input_print(stderr, in);
+    check_input_print(stderr, &o->skipped);
 }
 
-static void check_files(struct check *c, struct check_input *in, const struct check_options *o,
-                        struct diag *d)
+static void check_files(struct check *c, struct check_options *o, struct diag *d)
 {
-    if (!check_input_read(in, c, d))
+    if (!check_input_read(o, c, d))
         return;
     for (size_t i = 0; i < check_rule_count; i++)
         o->wanted[i] = o->wanted[i] && !o->show && check_rules[i].severity >= o->least;
     if (!check_bundle(c, o->wanted))
-        diag_error(d, in->paths[0], (struct yaml_mark){0},
+        diag_error(d, o->paths.list[0], (struct yaml_mark){0},
                    "more than %d objects in all files together: check them in parts",
                    KUBE_OBJECTS_MAX);
     else if (o->show)
         job_show(stdout, &c->jobs);
     else
-        print_findings(c, in, o->format, check_ignore(c, d));
+        print_findings(c, o, check_ignore(c, d));
 }
 
 static int run_check(int argc, char **argv)
 {
     struct check c = {0};
-    struct check_input in = {0};
-    struct check_options o;
+    struct check_options o = {0};
     struct diag d = {0};
     int code;
 
-    check_options_init(&o);
     check_options_read(&o, &c, argc, argv, &d);
-    in.paths = o.paths;
-    in.path_count = o.path_count;
-    in.excluded = o.excluded;
-    in.excluded_count = o.excluded_count;
     if (d.errors == 0)
-        check_files(&c, &in, &o, &d);
+        check_files(&c, &o, &d);
     diag_print(&d, stderr);
     code = d.errors > 0 ? 2 : c.count > 0;
     diag_free(&d);
     check_fini(&c);
-    check_input_fini(&in);
     check_options_fini(&o);
     return code;
 }

@@ -20,7 +20,7 @@ struct found_file {
 };
 
 struct finder {
-    struct check_input *in;
+    struct check_options *options;
     struct diag *diag;
     struct found_file *files;
     size_t count, cap;
@@ -30,12 +30,7 @@ struct finder {
 
 static void add_file(struct finder *f, const char *path, bool named)
 {
-    if (f->count == f->cap) {
-        f->cap = f->cap == 0 ? 64 : 2 * f->cap;
-        f->files = realloc(f->files, f->cap * sizeof *f->files);
-        if (f->files == NULL)
-            abort();
-    }
+    f->files = arena_room(&f->options->arena, f->files, f->count, &f->cap, sizeof *f->files);
     f->files[f->count++] = (struct found_file){path, named};
 }
 
@@ -46,28 +41,21 @@ static bool ends_with(const char *text, const char *end)
     return len >= end_len && strcmp(text + len - end_len, end) == 0;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash == NULL ? path : slash + 1;
-}
-
-static bool is_excluded(const struct check_input *in, const char *path)
+static bool is_excluded(const struct check_options *o, const char *path)
 {
     while (strncmp(path, "./", 2) == 0)
         path += 2;
-    for (size_t i = 0; i < in->excluded_count; i++) {
-        if (fnmatch(in->excluded[i], path, 0) == 0)
+    for (size_t i = 0; i < o->excluded.count; i++) {
+        if (fnmatch(o->excluded.list[i], path, 0) == 0)
             return true;
     }
     return false;
 }
 
-static bool is_named(const struct check_input *in, const char *path)
+static bool is_named(const struct check_options *o, const char *path)
 {
-    for (size_t i = 0; i < in->path_count; i++) {
-        if (strcmp(in->paths[i], path) == 0)
+    for (size_t i = 0; i < o->paths.count; i++) {
+        if (strcmp(o->paths.list[i], path) == 0)
             return true;
     }
     return false;
@@ -79,7 +67,7 @@ static void find_entry(struct finder *f, const char *path, int depth)
 {
     struct stat st;
 
-    if (is_excluded(f->in, path) || lstat(path, &st) != 0)
+    if (is_excluded(f->options, path) || lstat(path, &st) != 0)
         return;
     if (S_ISDIR(st.st_mode)) {
         find_in_folder(f, path, depth + 1);
@@ -88,7 +76,7 @@ static void find_entry(struct finder *f, const char *path, int depth)
     if (!ends_with(path, ".yaml") && !ends_with(path, ".yml") && !ends_with(path, ".json"))
         return;
     /* A link to a folder could lead back; one to a file is read like a file. */
-    if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && !is_named(f->in, path))
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && !is_named(f->options, path))
         add_file(f, path, false);
 }
 
@@ -104,8 +92,9 @@ static void find_in_folder(struct finder *f, const char *folder, int depth)
     }
     for (int i = 0; i < count; i++) {
         if (entries[i]->d_name[0] != '.') /* .git, .github, . and .. */
-            find_entry(f, arena_text(&f->in->arena, "%s%s%s", folder, between, entries[i]->d_name),
-                       depth);
+            find_entry(
+                f, arena_text(&f->options->arena, "%s%s%s", folder, between, entries[i]->d_name),
+                depth);
         free(entries[i]);
     }
     if (depth <= FOLDERS_MAX)
@@ -114,8 +103,8 @@ static void find_in_folder(struct finder *f, const char *folder, int depth)
 
 static void find_all(struct finder *f)
 {
-    for (size_t i = 0; i < f->in->path_count; i++) {
-        const char *path = f->in->paths[i];
+    for (size_t i = 0; i < f->options->paths.count; i++) {
+        const char *path = f->options->paths.list[i];
         struct stat st;
         size_t before = f->count;
 
@@ -149,7 +138,7 @@ static size_t count_objects(const struct yaml_file *f)
 
 static bool is_kustomization(const struct yaml_file *f)
 {
-    const char *name = base_name(f->name);
+    const char *name = kube_base_name(f->name);
 
     if (strcmp(name, "kustomization.yaml") == 0 || strcmp(name, "kustomization.yml") == 0)
         return true;
@@ -188,16 +177,16 @@ static void refuse_non_objects(const struct yaml_file *f, struct diag *d)
 }
 
 /* Reads a file of a folder; false: it is skipped, or faulty, which d says. */
-static bool read_found(struct check_input *in, struct yaml_file *out, const char *path,
+static bool read_found(struct check_options *o, struct yaml_file *out, const char *path,
                        struct diag *d)
 {
     struct diag said = {0};
     bool read = yaml_file_read(out, path, YAML_SIZE_MAX, &said);
 
     if (!read && out->is_template)
-        in->skipped.templates++;
+        o->skipped.templates++;
     else if (!read && ends_with(path, ".json"))
-        in->skipped.others++; /* with comments, or of lines: no manifest */
+        o->skipped.others++; /* with comments, or of lines: no manifest */
     else
         diag_append(d, &said);
     diag_free(&said);
@@ -207,14 +196,14 @@ static bool read_found(struct check_input *in, struct yaml_file *out, const char
         refuse_non_objects(out, d);
         return true;
     }
-    *(is_kustomization(out) ? &in->skipped.kustomizations : &in->skipped.others) += 1;
+    *(is_kustomization(out) ? &o->skipped.kustomizations : &o->skipped.others) += 1;
     yaml_file_free(out);
     return false;
 }
 
-bool check_input_read(struct check_input *in, struct check *c, struct diag *d)
+bool check_input_read(struct check_options *o, struct check *c, struct diag *d)
 {
-    struct finder f = {.in = in, .diag = d};
+    struct finder f = {.options = o, .diag = d};
 
     find_all(&f);
     c->files = calloc(f.count + 1, sizeof *c->files);
@@ -224,7 +213,7 @@ bool check_input_read(struct check_input *in, struct check *c, struct diag *d)
         struct yaml_file *next = &c->files[c->file_count];
 
         if (!f.files[i].named) {
-            c->file_count += read_found(in, next, f.files[i].path, d);
+            c->file_count += read_found(o, next, f.files[i].path, d);
             continue;
         }
         if (!yaml_file_read(next, f.files[i].path, YAML_SIZE_MAX, d))
@@ -234,8 +223,7 @@ bool check_input_read(struct check_input *in, struct check *c, struct diag *d)
     }
     if (d->errors == 0 && c->file_count == 0)
         options_error(d, "no file of %s holds a Kubernetes object: name a folder of manifests",
-                      in->paths[0]);
-    free(f.files);
+                      o->paths.list[0]);
     return d->errors == 0;
 }
 
@@ -249,9 +237,8 @@ static void print_part(FILE *out, const char **between, size_t count, const char
     *between = ", ";
 }
 
-void check_input_print(FILE *out, const struct check_input *in)
+void check_input_print(FILE *out, const struct check_skipped *s)
 {
-    const struct check_skipped *s = &in->skipped;
     size_t count = s->kustomizations + s->templates + s->others;
     const char *between = "";
 
@@ -264,9 +251,4 @@ void check_input_print(FILE *out, const struct check_input *in)
     print_part(out, &between, s->kustomizations, "kustomization");
     print_part(out, &between, s->others, "other");
     fputc('\n', out);
-}
-
-void check_input_fini(struct check_input *in)
-{
-    arena_free(&in->arena);
 }

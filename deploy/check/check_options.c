@@ -4,7 +4,6 @@
 
 #include "deploy/yaml/diag.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,46 +19,29 @@ struct reading {
     diag_error((r)->diag, (r)->at == NULL ? NULL : (r)->at->file, \
                (r)->at == NULL ? (struct yaml_mark){0} : (r)->at->start, __VA_ARGS__)
 
-void check_options_init(struct check_options *o)
-{
-    *o = (struct check_options){.wanted = calloc(check_rule_count, sizeof *o->wanted)};
-    if (o->wanted == NULL)
-        abort();
-    memset(o->wanted, true, check_rule_count * sizeof *o->wanted);
-}
-
 void check_options_fini(struct check_options *o)
 {
     if (o->config.bytes != NULL)
         yaml_file_free(&o->config);
-    free(o->wanted);
-    free(o->excluded);
-    free(o->paths);
     arena_free(&o->arena);
 }
 
 /* --- Words. --- */
 
-static void append(const char ***list, size_t *count, const char *text)
+static void add_text(struct reading *r, struct check_texts *to, const char *text)
 {
-    const char **grown = realloc(*list, (*count + 1) * sizeof *grown);
-
-    if (grown == NULL)
-        abort();
-    *list = grown;
-    grown[(*count)++] = text;
+    to->list = arena_room(&r->options->arena, to->list, to->count, &to->cap, sizeof *to->list);
+    to->list[to->count++] = text;
 }
 
 static void choose_rule(struct reading *r, const char *id, bool want)
 {
     struct check_options *o = r->options;
     const struct check_rule *rule = check_rule_named(id);
-    struct nearest n = nearest_to(id);
+    const char *near = check_rule_near(id);
 
-    for (size_t i = 0; i < check_rule_count; i++)
-        nearest_try(&n, check_rules[i].id);
-    if (rule == NULL && n.found != NULL)
-        fail(r, "there is no rule %s: did you mean %s?", id, n.found);
+    if (rule == NULL && near != NULL)
+        fail(r, "there is no rule %s: did you mean %s?", id, near);
     else if (rule == NULL)
         fail(r, "there is no rule %s: see `rdzv-manifest list rules`", id);
     if (rule == NULL)
@@ -94,22 +76,26 @@ static int index_of(const char *word, const char *const *names)
 static void choose_format(struct reading *r, const char *name)
 {
     static const char *const names[] = {"text", "json", "sarif", "github", NULL};
+    static void (*const printers[])(FILE * out, struct check * c) = {
+        check_print_text, check_print_json, check_print_sarif, check_print_github};
     int i = index_of(name, names);
 
     if (i < 0)
         fail(r, "there is no output %s: write text, json, sarif or github", name);
-    r->options->format = i < 0 ? CHECK_FORMAT_TEXT : (enum check_format)i;
+    else
+        r->options->print = printers[i];
 }
 
 static void choose_severity(struct reading *r, const char *name)
 {
-    for (int i = CHECK_NOTE; i <= CHECK_ERROR; i++) {
-        if (strcmp(check_severity_name((enum check_severity)i), name) == 0) {
-            r->options->least = (enum check_severity)i;
-            return;
-        }
-    }
-    fail(r, "there is no severity %s: write error, warning or note", name);
+    static const char *const names[] = {
+        [CHECK_NOTE] = "note", [CHECK_WARNING] = "warning", [CHECK_ERROR] = "error", NULL};
+    int i = index_of(name, names);
+
+    if (i < 0)
+        fail(r, "there is no severity %s: write error, warning or note", name);
+    else
+        r->options->least = (enum check_severity)i;
 }
 
 /* `volcano=1.8`, `v1.8.2`; or the name alone. */
@@ -140,26 +126,28 @@ static void choose_target(struct reading *r, const char *text)
 
 static void exclude(struct reading *r, const char *pattern)
 {
-    append(&r->options->excluded, &r->options->excluded_count, pattern);
+    add_text(r, &r->options->excluded, pattern);
 }
 
 static void add_path(struct reading *r, const char *path)
 {
-    append(&r->options->paths, &r->options->path_count, path);
+    add_text(r, &r->options->paths, path);
 }
 
-/* --- The file. --- */
-
+/* The words of the file, and the letters of the command line. */
 static const struct {
     const char *key;
+    int letter;
     bool list;
     void (*take)(struct reading *r, const char *word);
 } keys[] = {
-    {"rules", true, only_rule},       {"ignore", true, ignore_rule},
-    {"exclude", true, exclude},       {"targets", true, choose_target},
-    {"files", true, add_path},        {"severity", false, choose_severity},
-    {"output", false, choose_format},
+    {"rules", 'r', true, only_rule},       {"ignore", 'i', true, ignore_rule},
+    {"exclude", 'x', true, exclude},       {"targets", 't', true, choose_target},
+    {"files", 0, true, add_path},          {"severity", 's', false, choose_severity},
+    {"output", 'o', false, choose_format},
 };
+
+/* --- The file. --- */
 
 static void read_pair(struct reading *r, const struct yaml_pair *pair)
 {
@@ -262,20 +250,14 @@ static void read_arguments(struct reading *r, int argc, char **argv)
 
     optind = 0;
     while ((option = options_next(argc, argv, check_option_table, r->diag)) >= 0) {
-        if (option == 'o')
-            choose_format(r, optarg);
-        else if (option == 'r' || option == 'i')
-            choose_rule(r, optarg, option == 'r');
-        else if (option == 's')
-            choose_severity(r, optarg);
-        else if (option == 't')
-            choose_target(r, optarg);
-        else if (option == 'x')
-            exclude(r, optarg);
+        for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+            if (keys[i].letter == option)
+                keys[i].take(r, optarg);
+        }
         r->options->show = r->options->show || option == 'S';
     }
     if (optind < argc)
-        r->options->path_count = 0; /* files of the command line, and not those of the config */
+        r->options->paths.count = 0; /* files of the command line, and not those of the config */
     for (int i = optind; i < argc; i++)
         add_path(r, argv[i]);
 }
@@ -286,9 +268,12 @@ void check_options_read(struct check_options *o, struct check *c, int argc, char
     struct reading r = {o, c, d, NULL};
     const char *path = config_path(argc, argv);
 
+    o->print = check_print_text;
+    o->wanted = arena_alloc(&o->arena, check_rule_count * sizeof *o->wanted);
+    memset(o->wanted, true, check_rule_count * sizeof *o->wanted);
     if (path != NULL)
         read_config(&r, path);
     read_arguments(&r, argc, argv);
-    if (o->path_count == 0)
+    if (o->paths.count == 0)
         options_error(d, "no file is given: name manifests, folders, or - for the standard input");
 }

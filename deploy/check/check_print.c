@@ -12,11 +12,6 @@
 static const char *const severity_names[] = {
     [CHECK_NOTE] = "note", [CHECK_WARNING] = "warning", [CHECK_ERROR] = "error"};
 
-const char *check_severity_name(enum check_severity severity)
-{
-    return severity_names[severity];
-}
-
 /* --- Text. --- */
 
 static void print_reasons(FILE *out, const struct check_rule *rule)
@@ -25,7 +20,7 @@ static void print_reasons(FILE *out, const struct check_rule *rule)
     text_wrap(out, "    remedy:", 12, rule->remedy);
 }
 
-void check_print_text(FILE *out, const struct check *c)
+void check_print_text(FILE *out, struct check *c)
 {
     for (size_t i = 0; i < c->count; i++) {
         const struct check_finding *f = &c->findings[i];
@@ -180,7 +175,7 @@ static void put_escaped(FILE *out, const char *text, bool property)
     }
 }
 
-void check_print_github(FILE *out, const struct check *c)
+void check_print_github(FILE *out, struct check *c)
 {
     static const char *const commands[] = {
         [CHECK_NOTE] = "notice", [CHECK_WARNING] = "warning", [CHECK_ERROR] = "error"};

@@ -11,73 +11,55 @@
 /* Read from the current folder unless the command line says otherwise. */
 #define CHECK_CONFIG ".rdzv-check.yaml"
 
-enum check_format {
-    CHECK_FORMAT_TEXT,
-    CHECK_FORMAT_JSON,
-    CHECK_FORMAT_SARIF,
-    CHECK_FORMAT_GITHUB,
+struct check_texts {
+    const char **list;
+    size_t count, cap;
 };
-
-struct check_options {
-    struct arena arena;
-    struct yaml_file config; /* bytes NULL: there is none */
-    enum check_format format;
-    bool *wanted; /* by rule */
-    bool chosen;  /* only some rules are wanted */
-    enum check_severity least;
-    const char **excluded; /* patterns, as fnmatch() has them */
-    size_t excluded_count;
-    const char **paths; /* files and folders */
-    size_t path_count;
-    bool show;
-};
-
-/* The options of the command line. */
-extern const struct verb_option check_option_table[];
-
-void check_options_init(struct check_options *o);
-void check_options_fini(struct check_options *o);
-
-/* Reads the arguments of the verb over the file that they name, or CHECK_CONFIG. Targets go into c.
- * Errors are in d. */
-void check_options_read(struct check_options *o, struct check *c, int argc, char **argv,
-                        struct diag *d);
-
-/* --- The manifests: files, and folders with all that is in them. --- */
 
 /* Files of folders that hold no objects, and are skipped. */
 struct check_skipped {
     size_t kustomizations, templates, others;
 };
 
-struct check_input {
-    struct arena arena; /* of the paths: they live as long as the findings */
-    const char *const *paths;
-    size_t path_count;
-    const char *const *excluded; /* patterns of paths below folders */
-    size_t excluded_count;
+struct check_options {
+    struct arena arena;      /* of the paths, among others: they live as long as the findings */
+    struct yaml_file config; /* bytes NULL: there is none */
+    void (*print)(FILE *out, struct check *c);
+    bool *wanted; /* by rule */
+    bool chosen;  /* only some rules are wanted */
+    enum check_severity least;
+    struct check_texts excluded; /* patterns of paths below folders, as fnmatch() has them */
+    struct check_texts paths;    /* files and folders */
     struct check_skipped skipped;
+    bool show;
 };
+
+/* The options of the command line. */
+extern const struct verb_option check_option_table[];
+
+/* Reads the arguments of the verb over the file that they name, or CHECK_CONFIG. Targets go into c.
+ * Errors are in d. */
+void check_options_read(struct check_options *o, struct check *c, int argc, char **argv,
+                        struct diag *d);
+void check_options_fini(struct check_options *o);
+
+/* --- The manifests: files, and folders with all that is in them. --- */
 
 /* Reads all files into c->files. A file that is named holds Kubernetes objects and nothing else; of
  * a folder, files that hold none are skipped and counted. False: there are errors in d. */
-bool check_input_read(struct check_input *in, struct check *c, struct diag *d);
+bool check_input_read(struct check_options *o, struct check *c, struct diag *d);
 
 /* One line about what was skipped, if anything was. */
-void check_input_print(FILE *out, const struct check_input *in);
-
-void check_input_fini(struct check_input *in);
+void check_input_print(FILE *out, const struct check_skipped *s);
 
 /* --- Output. --- */
 
-const char *check_severity_name(enum check_severity severity);
-
 /* `file:line:column: severity: what [rule]`, with why and remedy. */
-void check_print_text(FILE *out, const struct check *c);
+void check_print_text(FILE *out, struct check *c);
 void check_print_json(FILE *out, struct check *c);
 void check_print_sarif(FILE *out, struct check *c);
 /* Commands that GitHub's runners show beside the lines of a pull request. */
-void check_print_github(FILE *out, const struct check *c);
+void check_print_github(FILE *out, struct check *c);
 /* One line: the number of findings. */
 void check_print_sum(FILE *out, const struct check *c);
 /* All rules: what each finds, what breaks then, and how to mend it. */
