@@ -218,6 +218,11 @@ bool check_would_be_guaranteed(const struct kube_pods *p);
  */
 bool check_has_never_ready(struct check *c, const struct kube_pods *p);
 
+/* The journal of an rdzvd, if it is in etcd and known: "HOST:PORT,HOST:PORT/NAME"; else NULL. */
+const char *check_journal_of(struct check *c, const struct job_store *s, struct job_setting *out);
+/* The address of a journal at *at, which moves behind it. False: there are no more. */
+bool check_next_endpoint(struct check *c, const char **at, const char **host, long *port);
+
 /* --- NetworkPolicies: see check_policy.c. --- */
 
 /* Policies of one direction, by what they select. */
@@ -239,8 +244,6 @@ struct kube_hits check_policies_of(struct check *c, const struct check_policies 
 /* Whether a rule of a policy admits a port of pods (NULL: they are not in these files). A policy
  * sees the port of the pod, whatever port its Service has. -1: it is not known. */
 bool check_admits_port(const struct yaml_node *rule, const struct kube_pods *p, long port);
-/* The host is an address, and no name. */
-bool check_is_address(const char *host);
 
 /* --- The rules: see check_rules.h. --- */
 

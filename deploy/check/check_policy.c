@@ -1,20 +1,22 @@
-/* NetworkPolicies, and the rule about those between agents and their store. A pod that no policy
- * selects is open; of the policies that select it, one that admits the traffic is enough. The rule
- * speaks only of what is certain: what it cannot see, such as the addresses of an ipBlock, admits
- * the pods. */
+/* NetworkPolicies, and the rules about those between agents, their store, and its etcd. A pod that
+ * no policy selects is open; of the policies that select it, one that admits the traffic is enough.
+ * The rules speak only of what is certain: what it cannot see, such as the addresses of an ipBlock,
+ * admits the pods. */
 #include "deploy/check/check.h"
 
 #include <arpa/inet.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* Policies of many pods would take the square of the file; beyond this the rule is silent. */
+/* Policies of many pods would take the square of the file; beyond this the rules are silent. */
 #define LOOKS_MAX 4000000
 
-/* Pods that dial a store: agents, or their relay. */
+/* Pods that dial a store: agents, or their relay; or replicas that dial etcd. */
 struct way {
-    const struct kube_pods *from, *to; /* to NULL: the store is not in these files */
+    const struct kube_pods *from, *to; /* to NULL: not in these files, or a journal */
     long port;                         /* of the pods there; -1: not known */
     const char *host;                  /* "": not known */
+    const char *namespace;             /* of the host of a journal; "": not known */
 };
 
 /* The policies of one direction, which the API calls ingress or egress. */
@@ -103,7 +105,7 @@ bool check_admits_port(const struct yaml_node *rule, const struct kube_pods *p, 
     return yaml_length(ports) == 0;
 }
 
-bool check_is_address(const char *host)
+static bool is_address(const char *host)
 {
     unsigned char bytes[16];
 
@@ -208,6 +210,57 @@ static bool admits_pods(const struct kube_object *policy, const struct yaml_node
     return yaml_length(peers) == 0;
 }
 
+/* --- Hosts that are not in these files. --- */
+
+/* Whether an IPv4 address lies in a network; true if one of them is no IPv4. */
+static bool is_within(const char *host, const char *cidr)
+{
+    char network[64] = "";
+    const char *slash = strchr(cidr, '/');
+    size_t len = slash == NULL ? strlen(cidr) : (size_t)(slash - cidr);
+    long bits = slash == NULL ? 32 : strtol(slash + 1, NULL, 10);
+    struct in_addr a, n;
+    uint32_t mask;
+
+    if (len >= sizeof network || bits < 0 || bits > 32)
+        return true;
+    memcpy(network, cidr, len);
+    if (inet_pton(AF_INET, host, &a) != 1 || inet_pton(AF_INET, network, &n) != 1)
+        return true;
+    mask = bits == 0 ? 0 : ~(uint32_t)0 << (32 - bits);
+    return ((ntohl(a.s_addr) ^ ntohl(n.s_addr)) & mask) == 0;
+}
+
+/* The namespace of a name, NAME.NAMESPACE[.svc...] or POD.NAME.NAMESPACE.svc..., or of the pod that
+ * asks; "": it cannot be seen. */
+static const char *namespace_of(struct check *c, const struct kube_object *from, const char *host)
+{
+    const char *svc = strstr(host, ".svc"), *start;
+    struct kube_target target;
+
+    if (kube_find_host(&c->bundle, from, host, &target))
+        return (target.service != NULL ? target.service : target.pods->object)->namespace;
+    if (svc == NULL || svc == host || (svc[4] != '\0' && svc[4] != '.'))
+        return strchr(host, '.') == NULL ? from->namespace : "";
+    for (start = svc; start > host && start[-1] != '.'; start--)
+        ;
+    return start == host ? "" : arena_copy(&c->bundle.arena, start, (size_t)(svc - start));
+}
+
+static bool may_be_host(const struct kube_object *policy, const struct yaml_node *peer,
+                        const struct way *w)
+{
+    const struct yaml_node *namespaces = kube_get(peer, "namespaceSelector");
+
+    if (kube_get(peer, "ipBlock") != NULL)
+        return !is_address(w->host) || is_within(w->host, kube_text(peer, "ipBlock.cidr"));
+    if (is_address(w->host))
+        return false; /* of a pod: no user writes that here */
+    return may_be_in(w->namespace, yaml_get_pair(peer, "namespaceSelector") == NULL
+                                       ? policy->namespace
+                                       : kube_text(namespaces, METADATA_NAME));
+}
+
 /* --- Names. --- */
 
 /* The ports at which the DNS of a cluster listens; OpenShift and others have their own. A name is
@@ -261,7 +314,7 @@ static bool asks_dns(const struct way *w)
 {
     const struct yaml_node *policy = kube_get(w->from->spec, "dnsPolicy");
 
-    return *w->host != '\0' && !check_is_address(w->host) &&
+    return *w->host != '\0' && !is_address(w->host) &&
            kube_get(w->from->spec, "hostAliases") == NULL &&
            kube_get(w->from->spec, "dnsConfig") == NULL &&
            (policy == NULL || yaml_is(policy, "ClusterFirst"));
@@ -284,6 +337,17 @@ static bool admits_to_store(const struct kube_object *policy, const struct yaml_
 {
     return check_admits_port(rule, w->to, w->port) &&
            admits_pods(policy, kube_get(rule, "to"), w->to);
+}
+
+static bool admits_to_journal(const struct kube_object *policy, const struct yaml_node *rule,
+                              const struct way *w)
+{
+    const struct yaml_node *peers = kube_get(rule, "to");
+    bool admits = yaml_length(peers) == 0;
+
+    for (size_t i = 0; i < yaml_length(peers) && !admits; i++)
+        admits = may_be_host(policy, peers->items[i], w);
+    return admits && check_admits_port(rule, NULL, w->port);
 }
 
 static bool admits(struct policies *all, const struct kube_object *policy,
@@ -448,6 +512,36 @@ static void each_way(struct policies *all, way_function look)
     each_relay(all, look);
 }
 
+/* The ways of replicas to the endpoints of their journal. */
+static void each_journal(struct policies *all, way_function look)
+{
+    struct check *c = all->c;
+    struct job_setting journal;
+
+    for (size_t i = 0; i < c->jobs.store_count; i++) {
+        const char *at = check_journal_of(c, &c->jobs.stores[i], &journal);
+        struct way w = {.from = c->jobs.stores[i].container->pods};
+
+        while (at != NULL && check_next_endpoint(c, &at, &w.host, &w.port)) {
+            w.namespace = namespace_of(c, w.from->object, w.host);
+            look(all, &w);
+        }
+    }
+}
+
+static void look_at_journal(struct policies *all, const struct way *w)
+{
+    struct check *c = all->c;
+    const struct kube_object *closed =
+        w->from->host_network ? NULL : closed_by(all, &all->out, w->from, w, admits_to_journal);
+
+    if (closed != NULL)
+        check_report_on(c, closed, check_at_key(closed->spec, "egress"),
+                        "the replicas of %s keep their state at %s:%ld, and this policy does not "
+                        "let them there",
+                        check_title(c, w->from->object), w->host, w->port);
+}
+
 /* --- Finding the policies. --- */
 
 static void mark_pods(struct policies *all, const struct way *w)
@@ -478,7 +572,9 @@ static bool index_policies(struct policies *all)
     return true;
 }
 
-void check_store_blocked(struct check *c)
+typedef void (*ways_function)(struct policies *all, way_function look);
+
+static void look_at_ways(struct check *c, ways_function each, way_function look)
 {
     struct policies all = {
         .c = c,
@@ -487,7 +583,17 @@ void check_store_blocked(struct check *c)
         .dials = arena_alloc(&c->bundle.arena, c->bundle.pod_count + 1),
     };
 
-    each_way(&all, mark_pods);
+    each(&all, mark_pods);
     if (index_policies(&all))
-        each_way(&all, look_at_way);
+        each(&all, look);
+}
+
+void check_store_blocked(struct check *c)
+{
+    look_at_ways(c, each_way, look_at_way);
+}
+
+void check_journal_blocked(struct check *c)
+{
+    look_at_ways(c, each_journal, look_at_journal);
 }

@@ -1,12 +1,11 @@
 /* Rules about replicas: several rdzvd whose state is in an etcd cluster (--journal). */
 #include "deploy/check/check.h"
 
-#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Where each of thousands of policies or Services selects each of thousands of stores, no manifest
- * of anybody is at hand: a rule that has compared so many gives up, and says nothing. */
+/* Where each of thousands of Services selects each of thousands of stores, no manifest of anybody
+ * is at hand: a rule that has compared so many gives up, and says nothing. */
 #define LOOKS_MAX 100000u
 
 /* In "HOST:PORT,HOST:PORT/NAME", NAME may have the namespace of the pod, which the manifest leaves
@@ -17,8 +16,7 @@ static bool is_known(const struct job_value *value, const char *journal)
            (value->lacks_namespace && memchr(journal, '$', strcspn(journal, "/")) == NULL);
 }
 
-/* The journal of an rdzvd, if it is in etcd and known: "HOST:PORT,HOST:PORT/NAME". */
-static const char *journal_of(struct check *c, const struct job_store *s, struct job_setting *out)
+const char *check_journal_of(struct check *c, const struct job_store *s, struct job_setting *out)
 {
     static const char scheme[] = "etcd://";
     const char *journal;
@@ -35,11 +33,10 @@ static bool is_replicated(struct check *c, const struct job_store *s)
 {
     struct job_setting journal;
 
-    return s->container->pods->replicas > 1 && journal_of(c, s, &journal) != NULL;
+    return s->container->pods->replicas > 1 && check_journal_of(c, s, &journal) != NULL;
 }
 
-/* An address of the journal. False: there are no more. */
-static bool next_endpoint(struct check *c, const char **at, const char **host, long *port)
+bool check_next_endpoint(struct check *c, const char **at, const char **host, long *port)
 {
     size_t len = strcspn(*at, ",/");
     const char *text = arena_copy(&c->bundle.arena, *at, len), *colon = strrchr(text, ':');
@@ -59,7 +56,7 @@ void check_journal_files(struct check *c, const struct job_store *s)
     static const char *const of_files[] = {"data-dir", "sync"};
     struct job_setting found;
 
-    for (size_t i = 0; i < 2 && journal_of(c, s, &found) != NULL; i++) {
+    for (size_t i = 0; i < 2 && check_journal_of(c, s, &found) != NULL; i++) {
         if (check_option(c, s, of_files[i], &found) != NULL)
             check_report(c, check_at_option(s, &found), "%s has --journal, and --%s is of files",
                          s->container->name, of_files[i]);
@@ -179,139 +176,6 @@ void check_replicas_no_budget(struct check *c, const struct job_store *s)
                      "once");
 }
 
-/* --- The way to etcd. --- */
-
-/* Whether an IPv4 address lies in a network; true if one of them is no IPv4. */
-static bool is_within(const char *host, const char *cidr)
-{
-    char network[64] = "";
-    const char *slash = strchr(cidr, '/');
-    size_t len = slash == NULL ? strlen(cidr) : (size_t)(slash - cidr);
-    long bits = slash == NULL ? 32 : strtol(slash + 1, NULL, 10);
-    struct in_addr a, n;
-    uint32_t mask;
-
-    if (len >= sizeof network || bits < 0 || bits > 32)
-        return true;
-    memcpy(network, cidr, len);
-    if (inet_pton(AF_INET, host, &a) != 1 || inet_pton(AF_INET, network, &n) != 1)
-        return true;
-    mask = bits == 0 ? 0 : ~(uint32_t)0 << (32 - bits);
-    return ((ntohl(a.s_addr) ^ ntohl(n.s_addr)) & mask) == 0;
-}
-
-/* The namespace of a name, NAME.NAMESPACE[.svc...] or POD.NAME.NAMESPACE.svc..., or of the pod that
- * asks; "": it cannot be seen. */
-static const char *namespace_of(struct check *c, const struct kube_object *from, const char *host)
-{
-    const char *svc = strstr(host, ".svc"), *start;
-    struct kube_target target;
-
-    if (kube_find_host(&c->bundle, from, host, &target))
-        return (target.service != NULL ? target.service : target.pods->object)->namespace;
-    if (svc == NULL || svc == host || (svc[4] != '\0' && svc[4] != '.'))
-        return strchr(host, '.') == NULL ? from->namespace : "";
-    for (start = svc; start > host && start[-1] != '.'; start--)
-        ;
-    return start == host ? "" : arena_copy(&c->bundle.arena, start, (size_t)(svc - start));
-}
-
-static bool admits_peer(struct check *c, const struct kube_object *policy,
-                        const struct yaml_node *peer, const char *host)
-{
-    const char *wanted =
-        kube_text(peer, "namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name");
-    const char *is = namespace_of(c, policy, host);
-
-    if (kube_get(peer, "ipBlock") != NULL)
-        return !check_is_address(host) || is_within(host, kube_text(peer, "ipBlock.cidr"));
-    if (check_is_address(host))
-        return false; /* of a pod: no user writes that here */
-    if (yaml_get_pair(peer, "namespaceSelector") == NULL)
-        wanted = policy->namespace;
-    return *wanted == '\0' || *is == '\0' || strcmp(wanted, is) == 0;
-}
-
-static bool lets_out(struct check *c, const struct kube_object *policy, const char *host, long port)
-{
-    const struct yaml_node *egress = kube_get(policy->spec, "egress");
-
-    for (size_t i = 0; i < yaml_length(egress); i++) {
-        const struct yaml_node *rule = egress->items[i], *peers = kube_get(rule, "to");
-        bool admitted = yaml_length(peers) == 0;
-
-        for (size_t k = 0; k < yaml_length(peers); k++)
-            admitted = admitted || admits_peer(c, policy, peers->items[k], host);
-        if (admitted && check_admits_port(rule, NULL, port))
-            return true;
-    }
-    return false;
-}
-
-/* The policy closes the way to an endpoint of the journal, *host and *port. */
-static bool closes_way(struct check *c, const struct kube_object *policy, const struct job_store *s,
-                       const char **host, long *port)
-{
-    struct job_setting journal;
-    const char *at = journal_of(c, s, &journal);
-
-    while (next_endpoint(c, &at, host, port)) {
-        if (!lets_out(c, policy, *host, *port))
-            return true;
-    }
-    return false;
-}
-
-/* Reports the last of the policies of these replicas, if each closes the way to some endpoint. */
-static void look_at_ways(struct check *c, const struct check_policies *egress,
-                         const struct job_store *s, size_t *looks)
-{
-    struct kube_hits selections = check_selections_of(c, egress, s->container->pods);
-    const struct kube_object *closed = NULL;
-    const char *host = "";
-    long port = 0;
-
-    for (size_t i = 0; i < selections.count; i++) {
-        struct kube_hits policies = check_policies_of(c, egress, selections.list[i]);
-
-        for (size_t k = 0; k < policies.count; k++) {
-            if (++*looks > LOOKS_MAX)
-                return;
-            closed = c->bundle.objects[policies.list[k]];
-            if (!closes_way(c, closed, s, &host, &port))
-                return;
-        }
-    }
-    if (closed != NULL)
-        check_report_on(c, closed, check_at_key(closed->spec, "egress"),
-                        "the replicas of %s keep their state at %s:%ld, and this policy does not "
-                        "let them there",
-                        check_title(c, check_store_object(s)), host, port);
-}
-
-void check_journal_blocked(struct check *c)
-{
-    bool *replicas = arena_alloc(&c->bundle.arena, c->bundle.pod_count + 1);
-    struct check_policies egress = {0};
-    struct job_setting journal;
-    size_t looks = 0;
-
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
-
-        if (!s->container->pods->host_network && journal_of(c, s, &journal) != NULL)
-            replicas[s->container->pods->index] = true;
-    }
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        if (check_policy_is_for(c->bundle.objects[i], "Egress"))
-            check_index_policy(c, &egress, c->bundle.objects[i], replicas);
-    }
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        if (journal_of(c, &c->jobs.stores[i], &journal) != NULL)
-            look_at_ways(c, &egress, &c->jobs.stores[i], &looks);
-    }
-}
-
 /* --- Whose journal it is. --- */
 
 /* By index of pods: a number that those have in common to which one Service leads, so that whoever
@@ -341,7 +205,7 @@ static size_t *find_groups(struct check *c)
 /* A name without a namespace is another one elsewhere. */
 static const char *where(struct check *c, const struct job_store *s, const char *host, long port)
 {
-    bool whole = check_is_address(host) || strchr(host, '.') != NULL;
+    bool whole = *host == '[' || strchr(host, '.') != NULL;
 
     return arena_text(&c->bundle.arena, "%s:%ld %s", host, port,
                       whole ? "" : check_store_object(s)->namespace);
@@ -353,11 +217,11 @@ static const struct job_store *first_with(struct check *c, const struct job_stor
 {
     const struct job_store *first = s;
     struct job_setting journal;
-    const char *at = journal_of(c, s, &journal), *host;
+    const char *at = check_journal_of(c, s, &journal), *host;
     const char *name = at + strcspn(at, "/");
     long port;
 
-    while (next_endpoint(c, &at, &host, &port)) {
+    while (check_next_endpoint(c, &at, &host, &port)) {
         const char *key = where(c, s, host, port);
         struct kube_hits hits = kube_index_find(&c->index, name, key, strlen(key));
 
@@ -377,7 +241,7 @@ void check_journal_shared(struct check *c)
         const struct job_store *s = &c->jobs.stores[i], *first;
         struct job_setting journal;
 
-        if (journal_of(c, s, &journal) == NULL)
+        if (check_journal_of(c, s, &journal) == NULL)
             continue;
         first = first_with(c, s);
         if (check_store_object(first) == check_store_object(s))
