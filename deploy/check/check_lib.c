@@ -88,11 +88,19 @@ const char *check_option(struct check *c, const struct job_store *s, const char 
     return found.value.text;
 }
 
-const struct job_listener *check_listener_at(const struct job_listener *l, size_t count, long port)
+struct check_listeners check_listeners_of(struct check *c, const struct job_store *s, bool peers)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (l[i].port == port)
-            return &l[i];
+    struct check_listeners l;
+
+    l.all = job_store_listeners(&c->jobs, s, peers, l.list, &l.count);
+    return l;
+}
+
+const struct job_listener *check_listener_at(const struct check_listeners *l, long port)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        if (l->list[i].port == port)
+            return &l->list[i];
     }
     return NULL;
 }

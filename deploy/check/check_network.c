@@ -26,13 +26,12 @@ void check_host_network_dns(struct check *c, const struct kube_pods *p)
 static bool is_claim(struct check *c, const struct kube_pods *p, long port)
 {
     const struct job_store *s = job_store_in(&c->jobs, p);
-    struct job_listener l[JOB_LISTENERS_MAX];
-    size_t count;
+    struct check_listeners l;
 
     if (s == NULL || s->kind != JOB_STORE_RELAY)
         return false;
-    job_store_listeners(&c->jobs, s, false, l, &count);
-    return check_listener_at(l, count, port) != NULL;
+    l = check_listeners_of(c, s, false);
+    return check_listener_at(&l, port) != NULL;
 }
 
 void check_host_network_port(struct check *c, const struct kube_container *container)
@@ -150,19 +149,16 @@ static bool is_claimed(const struct kube_pods *p, long port)
 
 static void look_at_relay(struct check *c, const struct job_store *s)
 {
-    struct job_listener l[JOB_LISTENERS_MAX];
-    size_t count;
+    struct check_listeners l = check_listeners_of(c, s, false);
 
-    job_store_listeners(&c->jobs, s, false, l, &count);
-    for (size_t i = 0; i < count; i++) {
-        if (!is_claimed(s->container->pods, l[i].port))
-            check_report(
-                c, check_at_option(s, &l[i].setting),
-                "port %ld is a port of the node, and no container claims it, so a second relay may "
-                "come to that node",
-                l[i].port);
+    for (size_t i = 0; i < l.count; i++) {
+        if (!is_claimed(s->container->pods, l.list[i].port))
+            check_report(c, check_at_option(s, &l.list[i].setting),
+                         "port %ld is a port of the node, and no container claims it, so a second "
+                         "relay may come to that node",
+                         l.list[i].port);
     }
-    if (count == 0)
+    if (l.count == 0)
         check_report(c, check_at_first(s->container->node, "name"),
                      "%s listens on its default ports, of which a node has one each",
                      s->container->name);

@@ -39,32 +39,34 @@ void check_print_text(FILE *out, struct check *c)
 #define KINDS_MAX 8
 
 /* Kinds without pods, of which no rule needs to know. */
-static const char *const kinds_without_pods[] = {"PersistentVolume",
-                                                 "StorageClass",
-                                                 "Secret",
-                                                 "ServiceAccount",
-                                                 "Role",
-                                                 "RoleBinding",
-                                                 "ClusterRole",
-                                                 "ClusterRoleBinding",
-                                                 "Certificate",
-                                                 "ServiceMonitor",
-                                                 "Ingress",
-                                                 "Queue",
-                                                 "PodDisruptionBudget",
-                                                 "PriorityClass",
-                                                 "ResourceQuota",
-                                                 "LimitRange",
-                                                 "PodGroup",
-                                                 "LocalQueue",
-                                                 "ClusterQueue",
-                                                 "ResourceFlavor",
-                                                 "Endpoints",
-                                                 "EndpointSlice",
-                                                 "WorkloadPriorityClass",
-                                                 "CustomResourceDefinition",
-                                                 "HorizontalPodAutoscaler",
-                                                 NULL};
+static const char *const podless_kinds[] = {
+    "PersistentVolume",
+    "StorageClass",
+    "Secret",
+    "ServiceAccount",
+    "Role",
+    "RoleBinding",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Certificate",
+    "ServiceMonitor",
+    "Ingress",
+    "Queue",
+    "PodDisruptionBudget",
+    "PriorityClass",
+    "ResourceQuota",
+    "LimitRange",
+    "PodGroup",
+    "LocalQueue",
+    "ClusterQueue",
+    "ResourceFlavor",
+    "Endpoints",
+    "EndpointSlice",
+    "WorkloadPriorityClass",
+    "CustomResourceDefinition",
+    "HorizontalPodAutoscaler",
+    NULL,
+};
 
 /* An object of another kind, in which neither pods nor templates of known kinds were found. */
 static bool is_unknown(const struct check *c, const struct kube_object *o)
@@ -73,7 +75,7 @@ static bool is_unknown(const struct check *c, const struct kube_object *o)
         o->index + 1 < c->bundle.count && c->bundle.objects[o->index + 1]->wrapper == o;
 
     return o->type == KUBE_OTHER && o->pods_count == 0 && !has_template &&
-           !text_is_one_of(o->kind, kinds_without_pods);
+           !text_is_one_of(o->kind, podless_kinds);
 }
 
 static void print_unknown(FILE *out, const struct check *c)

@@ -42,11 +42,13 @@ void check_store_probe_loopback(struct check *c, const struct check_probe *probe
     if (port == NULL)
         port = kube_get(probe->node, "tcpSocket.port");
     number = kube_port_number(port, container->pods, container);
-    for (size_t i = 0; i < probe->count; i++) {
-        local = local || (probe->listeners[i].port == number && probe->listeners[i].local);
-        outside = outside || (probe->listeners[i].port == number && !probe->listeners[i].local);
+    for (size_t i = 0; i < probe->listeners.count; i++) {
+        local =
+            local || (probe->listeners.list[i].port == number && probe->listeners.list[i].local);
+        outside =
+            outside || (probe->listeners.list[i].port == number && !probe->listeners.list[i].local);
     }
-    if (probe->all && number > 0 && local && !outside)
+    if (probe->listeners.all && number > 0 && local && !outside)
         check_report(c, check_at(port),
                      "the kubelet dials the pod's address, but port %ld is on loopback only",
                      number);
@@ -58,19 +60,18 @@ void check_store_probe_loopback(struct check *c, const struct check_probe *probe
 static bool has_known_ports(struct check *c, const struct check_probe *probe)
 {
     const struct job_store *s = probe->store;
-    struct job_listener clients[JOB_LISTENERS_MAX];
+    struct check_listeners clients = check_listeners_of(c, s, false);
     struct job_setting found;
-    size_t count;
 
-    if (!job_store_listeners(&c->jobs, s, false, clients, &count) || count == 0 ||
+    if (!clients.all || clients.count == 0 ||
         job_store_option(&c->jobs, s->container, "listen-client-http-urls",
                          "ETCD_LISTEN_CLIENT_HTTP_URLS", &found))
         return false;
-    for (size_t i = 0; i < probe->count; i++) {
-        if (probe->listeners[i].port <= 0)
+    for (size_t i = 0; i < probe->listeners.count; i++) {
+        if (probe->listeners.list[i].port <= 0)
             return false;
     }
-    return probe->all && probe->count < JOB_LISTENERS_MAX;
+    return probe->listeners.all && probe->listeners.count < JOB_LISTENERS_MAX;
 }
 
 /* The store listens at the port, or another container of the pod lists it: a proxy in front of the
@@ -78,7 +79,7 @@ static bool has_known_ports(struct check *c, const struct check_probe *probe)
 static bool is_served(const struct check_probe *probe, long port)
 {
     const struct kube_pods *p = probe->store->container->pods;
-    bool served = check_listener_at(probe->listeners, probe->count, port) != NULL;
+    bool served = check_listener_at(&probe->listeners, port) != NULL;
 
     for (size_t i = 0; i < p->count && !served; i++)
         served = &p->containers[i] != probe->store->container &&
@@ -188,9 +189,9 @@ static bool has_path(const struct job_store *s, const char *path, size_t len, bo
 /* Only listeners of --listen-metrics-urls have the port. */
 static bool is_for_metrics(const struct check_probe *probe, long port)
 {
-    for (size_t i = 0; i < probe->count; i++) {
-        if (probe->listeners[i].port == port &&
-            strcmp(probe->listeners[i].option, "listen-metrics-urls") != 0)
+    for (size_t i = 0; i < probe->listeners.count; i++) {
+        if (probe->listeners.list[i].port == port &&
+            strcmp(probe->listeners.list[i].option, "listen-metrics-urls") != 0)
             return false;
     }
     return true;
@@ -207,7 +208,7 @@ void check_store_probe_path(struct check *c, const struct check_probe *probe)
 
     if (get == NULL || s->kind == JOB_STORE_ETCD || !has_known_ports(c, probe) ||
         *kube_text(get, "host") != '\0' || strpbrk(path, "%${}#") != NULL ||
-        check_listener_at(probe->listeners, probe->count, port) == NULL)
+        check_listener_at(&probe->listeners, port) == NULL)
         return;
     if (len == 0) { /* Kubernetes' default */
         path = "/";

@@ -188,15 +188,11 @@ void check_relay_space(struct check *c, const struct job_store *relay)
 
 void check_relay_listens_outside(struct check *c, const struct job_store *s)
 {
-    struct job_listener l[JOB_LISTENERS_MAX];
-    size_t count;
+    struct check_listeners l = check_listeners_of(c, s, false);
 
-    if (s->kind != JOB_STORE_RELAY)
-        return;
-    job_store_listeners(&c->jobs, s, false, l, &count);
-    for (size_t j = 0; j < count; j++) {
-        if (!l[j].local)
-            check_report(c, check_at_option(s, &l[j].setting),
+    for (size_t i = 0; i < l.count && s->kind == JOB_STORE_RELAY; i++) {
+        if (!l.list[i].local)
+            check_report(c, check_at_option(s, &l.list[i].setting),
                          "other pods reach this relay, and through it the store");
     }
 }

@@ -1,10 +1,12 @@
 /* A rule about Prometheus: it comes from outside of the job, and policies keep strangers out. */
 #include "deploy/check/check.h"
 
-#include "deploy/yaml/arena.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+/* Policies that let strangers in at other ports are compared with each scrape; beyond this the rule
+ * is silent. */
+#define LOOKS_MAX 1000000
 
 /* A port of pods that Prometheus is told to scrape. */
 struct scrape {
@@ -43,8 +45,8 @@ static bool is_for_others(const struct check *c, const struct kube_object *polic
 }
 
 /* Pods of another namespace, or pods that are not in these files: one of them may be Prometheus. */
-static bool lets_strangers_in(const struct check *c, const struct kube_object *policy,
-                              const struct yaml_node *rule)
+static bool is_for_strangers(const struct check *c, const struct kube_object *policy,
+                             const struct yaml_node *rule)
 {
     const struct yaml_node *peers = kube_get(rule, "from");
 
@@ -58,13 +60,14 @@ static bool lets_strangers_in(const struct check *c, const struct kube_object *p
     return yaml_length(peers) == 0;
 }
 
+/* A rule of the policy lets strangers in, at the port of the scrape; NULL: at any port. */
 static bool admits(const struct check *c, const struct kube_object *policy, const struct scrape *s)
 {
     const struct yaml_node *ingress = kube_get(policy->spec, "ingress");
 
     for (size_t i = 0; i < yaml_length(ingress); i++) {
-        if (check_admits_port(ingress->items[i], s->pods, port_number(s)) &&
-            lets_strangers_in(c, policy, ingress->items[i]))
+        if ((s == NULL || check_admits_port(ingress->items[i], s->pods, port_number(s))) &&
+            is_for_strangers(c, policy, ingress->items[i]))
             return true;
     }
     return false;
@@ -74,8 +77,8 @@ static bool admits(const struct check *c, const struct kube_object *policy, cons
 struct scrapes {
     struct check *c;
     struct check_policies ingress;
-    bool *stores;               /* by index of pods: there is a store */
-    struct kube_index closed;   /* what look_at_policies() found, by what it was asked */
+    bool *stores; /* by index of pods: there is a store */
+    size_t looks;
     struct kube_index services; /* see index_service() */
     struct kube_index looked;   /* endpoints, and pods of Services, by all that matters here */
 };
@@ -142,41 +145,30 @@ static void index_objects(struct scrapes *all)
     }
 }
 
-/* All that policies ask of a scrape: its port, and the names of ports that they may use. */
-static const char *scrape_key(struct scrapes *all, size_t selection, const struct scrape *s)
+/* Whether one of the policies with a selector lets strangers in, at any port. */
+static bool lets_strangers_in(struct scrapes *all, size_t selection)
 {
-    struct buf b = {.arena = &all->c->bundle.arena};
+    struct check_selected *s = all->c->selected[selection];
+    struct kube_hits hits = check_policies_of(all->c, &all->ingress, selection);
 
-    buf_print(&b, "%zu %ld", selection, port_number(s));
-    for (size_t i = 0; i < s->pods->count; i++)
-        buf_print(
-            &b, " %s",
-            kube_print(&all->c->bundle.arena, kube_get(s->pods->containers[i].node, "ports")));
-    return b.text;
+    for (size_t i = 0; i < hits.count && !s->strangers_known && !s->lets_strangers_in; i++)
+        s->lets_strangers_in = admits(all->c, all->c->bundle.objects[hits.list[i]], NULL);
+    s->strangers_known = true;
+    return s->lets_strangers_in;
 }
 
 /* The last of the policies with one selector if none of them admits the scrape; NULL: one does. */
-static const struct kube_object *look_at_policies(struct scrapes *all, size_t selection,
-                                                  const struct scrape *s)
+static const struct kube_object *closed_by(struct scrapes *all, size_t selection,
+                                           const struct scrape *s)
 {
     struct check *c = all->c;
-    const char *asked = scrape_key(all, selection, s);
-    struct kube_hits known = kube_index_find(&all->closed, "", asked, strlen(asked));
     struct kube_hits hits = check_policies_of(c, &all->ingress, selection);
-    const struct kube_object *closed = NULL;
 
-    if (known.count > 0)
-        return known.list[0] == 0 ? NULL : c->bundle.objects[known.list[0] - 1];
-    for (size_t i = 0; i < hits.count; i++) {
-        closed = c->bundle.objects[hits.list[i]];
-        if (admits(c, closed, s)) {
-            closed = NULL;
-            break;
-        }
+    for (size_t i = 0; i < hits.count && lets_strangers_in(all, selection); i++) {
+        if (all->looks++ > LOOKS_MAX || admits(c, c->bundle.objects[hits.list[i]], s))
+            return NULL;
     }
-    kube_index_add(&c->bundle.arena, &all->closed, "", asked,
-                   closed == NULL ? 0 : closed->index + 1);
-    return closed;
+    return c->bundle.objects[hits.list[hits.count - 1]];
 }
 
 /* Policies add up: one that admits it is enough. */
@@ -187,7 +179,7 @@ static void look_at(struct scrapes *all, const struct scrape *s)
     const struct kube_object *closed = NULL;
 
     for (size_t i = 0; i < hits.count && !s->pods->host_network; i++) {
-        const struct kube_object *last = look_at_policies(all, hits.list[i], s);
+        const struct kube_object *last = closed_by(all, hits.list[i], s);
 
         if (last == NULL)
             return;

@@ -61,16 +61,15 @@ void check_etcd_no_v2(struct check *c, const struct job_store *s)
 
 void check_etcd_advertise(struct check *c, const struct job_store *s)
 {
-    struct job_listener l[JOB_LISTENERS_MAX];
+    struct check_listeners l = check_listeners_of(c, s, false);
     struct job_setting advertise;
-    size_t count;
 
-    if (s->kind != JOB_STORE_ETCD || check_is_foreign(c, s) ||
-        !job_store_listeners(&c->jobs, s, false, l, &count) || count == 0 || l[0].local)
+    if (s->kind != JOB_STORE_ETCD || check_is_foreign(c, s) || !l.all || l.count == 0 ||
+        l.list[0].local)
         return;
     if (!job_store_option(&c->jobs, s->container, "advertise-client-urls",
                           "ETCD_ADVERTISE_CLIENT_URLS", &advertise))
-        check_report(c, check_at_option(s, &l[0].setting),
+        check_report(c, check_at_option(s, &l.list[0].setting),
                      "etcd has addresses to listen on, but none to advertise");
     else if (strstr(advertise.value.text, "//0.0.0.0") != NULL ||
              strstr(advertise.value.text, "//127.") != NULL ||
@@ -96,20 +95,16 @@ static bool is_reached(struct check *c, const struct job_store *s)
 
 void check_store_listens_locally(struct check *c, const struct job_store *s)
 {
-    struct job_listener l[JOB_LISTENERS_MAX];
-    size_t count, outside = 0;
+    struct check_listeners l = check_listeners_of(c, s, false);
+    bool outside = false;
 
-    if (s->kind == JOB_STORE_RELAY || !job_store_listeners(&c->jobs, s, false, l, &count) ||
-        !is_reached(c, s))
-        return;
-    for (size_t j = 0; j < count; j++)
-        outside += !l[j].local;
-    if (outside > 0)
-        return;
-    check_report(c, count > 0 ? check_at_option(s, &l[0].setting) : check_at_store(s),
-                 count > 0 ? "%s listens on loopback only"
-                           : "%s has no address to listen on, and its default is loopback",
-                 s->container->name);
+    for (size_t i = 0; i < l.count; i++)
+        outside = outside || !l.list[i].local;
+    if (s->kind != JOB_STORE_RELAY && l.all && !outside && is_reached(c, s))
+        check_report(c, l.count > 0 ? check_at_option(s, &l.list[0].setting) : check_at_store(s),
+                     l.count > 0 ? "%s listens on loopback only"
+                                 : "%s has no address to listen on, and its default is loopback",
+                     s->container->name);
 }
 
 /* The name of what else in the pod, or of the platform, uses the port, or NULL. */
@@ -141,19 +136,17 @@ static const char *port_owner(struct check *c, const struct job_store *s, long p
 
 void check_store_port_clash(struct check *c, const struct job_store *s)
 {
-    struct job_listener l[JOB_LISTENERS_MAX];
-    size_t count;
+    struct check_listeners l = check_listeners_of(c, s, true);
 
     /* On the host network, another container claims a relay's port of the node. */
-    if (!job_store_listeners(&c->jobs, s, true, l, &count) ||
-        (s->kind == JOB_STORE_RELAY && s->container->pods->host_network))
+    if (!l.all || (s->kind == JOB_STORE_RELAY && s->container->pods->host_network))
         return;
-    for (size_t j = 0; j < count; j++) {
-        const char *owner = port_owner(c, s, l[j].port);
+    for (size_t i = 0; i < l.count; i++) {
+        const char *owner = port_owner(c, s, l.list[i].port);
 
         if (owner != NULL)
-            check_report(c, check_at_option(s, &l[j].setting),
-                         "port %ld is also used by %s in this pod", l[j].port, owner);
+            check_report(c, check_at_option(s, &l.list[i].setting),
+                         "port %ld is also used by %s in this pod", l.list[i].port, owner);
     }
 }
 

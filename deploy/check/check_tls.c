@@ -265,12 +265,12 @@ void check_tls_probe(struct check *c, const struct check_probe *probe)
     const struct kube_container *container = probe->store->container;
     const struct yaml_node *get = kube_get(probe->node, "httpGet");
     long port = kube_port_number(kube_get(get, "port"), container->pods, container);
-    const struct job_listener *l = check_listener_at(probe->listeners, probe->count, port);
+    const struct job_listener *l = check_listener_at(&probe->listeners, port);
     struct tls_side side = side_of(c, probe->store);
     bool https = strcmp(kube_text(get, "scheme"), "HTTPS") == 0;
     struct check_position at = check_at_first(get, "scheme port");
 
-    if (get == NULL || l == NULL || !side.known || !probe->all)
+    if (get == NULL || l == NULL || !side.known || !probe->listeners.all)
         return;
     if (!side.serves && https)
         check_report(c, at, "the kubelet speaks TLS, and %s has no --cert", container->name);
