@@ -159,12 +159,12 @@ struct check_position check_at_run(const struct job_run *r);
 struct check_position check_at_option(const struct job_store *s, const struct job_setting *setting);
 struct check_position check_at_store(const struct job_store *s);
 
-/* Reports a finding. `format` has only what was found here: why and remedy are in the table. */
-void check_report(struct check *c, struct check_position at, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* The same about another object than the one that the rule examines now. */
+/* Reports a finding about an object. `format` has only what was found here: why and remedy are in
+ * the table. */
 void check_report_on(struct check *c, const struct kube_object *o, struct check_position at,
                      const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* The same about the object that the rule examines now. */
+#define check_report(c, ...) check_report_on(c, (c)->object, __VA_ARGS__)
 
 /* A --target names a release before this one. */
 bool check_is_before(const struct check *c, enum check_target_name target, int major, int minor);

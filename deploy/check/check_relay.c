@@ -3,12 +3,6 @@
 
 #include <string.h>
 
-static bool is_loopback(const char *host)
-{
-    return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
-           strcmp(host, "[::1]") == 0;
-}
-
 /* --- Where they lead. --- */
 
 void check_find_rdzvds(struct check *c)
@@ -68,7 +62,7 @@ void check_relay_upstream(struct check *c, const struct job_store *relay,
         return;
     if (!u->well_formed)
         check_report(c, at, "`%s` is not HOST:PORT", u->text);
-    else if (is_loopback(u->host))
+    else if (job_is_local(u->host))
         check_report(c, at, "the relay is its own upstream: %s is its own pod", u->host);
     else if (u->found)
         look_at_target(c, relay, u);
@@ -82,7 +76,7 @@ void check_relay_without_store(struct check *c, const struct job_store *relay,
 {
     const struct kube_object *o = check_store_object(relay);
 
-    if (u->known && u->well_formed && !u->found && !is_loopback(u->host) &&
+    if (u->known && u->well_formed && !u->found && !job_is_local(u->host) &&
         is_own_name(o, u->host) && some_store(c, o) == NULL)
         check_report(c, check_at_option(relay, &u->setting),
                      "these files have neither a Service %s nor any rdzvd that is no relay",

@@ -111,10 +111,11 @@ static bool is_reported(struct check *c, const struct check_finding *f)
     return false;
 }
 
-static void add_finding(struct check *c, const struct kube_object *o, struct check_position at,
-                        const char *format, va_list args)
+void check_report_on(struct check *c, const struct kube_object *o, struct check_position at,
+                     const char *format, ...)
 {
     struct check_finding f = {.rule = c->rule, .object = o};
+    va_list args;
 
     if (at.node == NULL)
         at = check_at(o->node);
@@ -123,26 +124,9 @@ static void add_finding(struct check *c, const struct kube_object *o, struct che
     f.mark = position_mark(c, at);
     if (is_reported(c, &f))
         return;
+    va_start(args, format);
     f.text = arena_vtext(&c->bundle.arena, format, args);
+    va_end(args);
     c->findings = arena_room(&c->bundle.arena, c->findings, c->count, &c->cap, sizeof *c->findings);
     c->findings[c->count++] = f;
-}
-
-void check_report(struct check *c, struct check_position at, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    add_finding(c, c->object, at, format, args);
-    va_end(args);
-}
-
-void check_report_on(struct check *c, const struct kube_object *o, struct check_position at,
-                     const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    add_finding(c, o, at, format, args);
-    va_end(args);
 }

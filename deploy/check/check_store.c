@@ -187,34 +187,39 @@ static enum data_place place_of_volume(const struct kube_pods *p, const char *na
                : DATA_ON_VOLUME;
 }
 
-/* Where an rdzvd keeps its state; the value of --data-dir, and its mount, or NULL. */
-static enum data_place place_of_data(struct check *c, const struct job_store *s,
-                                     struct job_setting *folder, const struct yaml_node **mount)
-{
-    const char *sync = check_option(c, s, "sync", NULL);
-    const char *path = check_option(c, s, "data-dir", folder);
+/* Where an rdzvd keeps its state. */
+struct data {
+    enum data_place place;
+    struct job_setting folder; /* --data-dir, if there is one */
+    const char *volume;        /* that is mounted there, or "" */
+};
 
-    *mount = NULL;
+static struct data data_of(struct check *c, const struct job_store *s)
+{
+    struct data d = {.place = DATA_UNKNOWN, .volume = ""};
+    const char *sync = check_option(c, s, "sync", NULL);
+    const char *path = check_option(c, s, "data-dir", &d.folder);
+    const struct yaml_node *mount;
+
     if (s->kind != JOB_STORE_RDZVD || check_option(c, s, "config", NULL) != NULL)
-        return DATA_UNKNOWN;
-    if (check_option(c, s, "journal", NULL) != NULL)
-        return DATA_IN_ETCD;
-    if (path == NULL || (sync != NULL && strcmp(sync, "off") == 0))
-        return DATA_IN_MEMORY;
-    if (!folder->value.known || *path != '/')
-        return DATA_UNKNOWN;
-    *mount = kube_mount_of(s->container, path);
-    return *mount == NULL ? DATA_IN_CONTAINER
-                          : place_of_volume(s->container->pods, kube_text(*mount, "name"));
+        return d;
+    if (check_option(c, s, "journal", NULL) != NULL) {
+        d.place = DATA_IN_ETCD;
+    } else if (path == NULL || (sync != NULL && strcmp(sync, "off") == 0)) {
+        d.place = DATA_IN_MEMORY;
+    } else if (d.folder.value.known && *path == '/') {
+        mount = kube_mount_of(s->container, path);
+        d.volume = kube_text(mount, "name");
+        d.place = mount == NULL ? DATA_IN_CONTAINER : place_of_volume(s->container->pods, d.volume);
+    }
+    return d;
 }
 
 void check_store_in_memory(struct check *c, const struct job_store *s)
 {
     const struct job_run *user = c->users[s - c->jobs.stores];
-    struct job_setting folder;
-    const struct yaml_node *mount;
 
-    if (user != NULL && place_of_data(c, s, &folder, &mount) == DATA_IN_MEMORY)
+    if (user != NULL && data_of(c, s).place == DATA_IN_MEMORY)
         check_report(c, check_at_store(s),
                      "%s keeps its state in memory: when it restarts, %s ends", s->container->name,
                      check_title(c, job_run_object(user)));
@@ -222,32 +227,25 @@ void check_store_in_memory(struct check *c, const struct job_store *s)
 
 void check_store_data_lost(struct check *c, const struct job_store *s)
 {
-    struct job_setting folder;
-    const struct yaml_node *mount;
+    struct data d = data_of(c, s);
+    struct check_position at = check_at_option(s, &d.folder);
+    const char *folder = d.folder.value.text;
 
-    switch (place_of_data(c, s, &folder, &mount)) {
-    case DATA_IN_CONTAINER:
+    if (d.place == DATA_IN_CONTAINER)
         check_report(
-            c, check_at_option(s, &folder),
-            "no volume is mounted at %s: the state is lost whenever the container restarts",
-            folder.value.text);
-        break;
-    case DATA_NOWHERE:
-        check_report(c, check_at_option(s, &folder),
+            c, at, "no volume is mounted at %s: the state is lost whenever the container restarts",
+            folder);
+    else if (d.place == DATA_NOWHERE)
+        check_report(c, at,
                      "the volume %s that is mounted for %s is neither in volumes nor in "
                      "volumeClaimTemplates",
-                     kube_text(mount, "name"), folder.value.text);
-        break;
-    case DATA_IN_POD:
-        if (c->is_behind_relay[s - c->jobs.stores])
-            check_report(c, check_at_option(s, &folder),
-                         "the volume at %s ends with the pod: if that is replaced, agents behind "
-                         "relays find their run gone, and end",
-                         folder.value.text);
-        break;
-    default:
-        break;
-    }
+                     d.volume, folder);
+    else if (d.place == DATA_IN_POD && c->is_behind_relay[s - c->jobs.stores])
+        check_report(
+            c, at,
+            "the volume at %s ends with the pod: if that is replaced, agents behind relays "
+            "find their run gone, and end",
+            folder);
 }
 
 /* --- How they are kept. --- */
@@ -274,14 +272,12 @@ void check_store_replicas(struct check *c, const struct job_store *s)
 {
     const struct kube_pods *p = s->container->pods;
     struct check_position at = check_at_first(p->part, "replicas template.spec.parallelism name");
-    struct job_setting folder;
-    const struct yaml_node *mount;
+    struct data d = data_of(c, s);
 
     if (!is_own_workload(s) || p->replicas <= 1 || is_cluster(c, s))
         return;
     /* One claim for all pods, not one for each. */
-    if (place_of_data(c, s, &folder, &mount) == DATA_ON_VOLUME &&
-        !has_claim_template(p->object, kube_text(mount, "name")))
+    if (d.place == DATA_ON_VOLUME && !has_claim_template(p->object, d.volume))
         check_report(c, at,
                      "%ld stores with one volume: the first locks its --data-dir, and the others "
                      "end",
@@ -293,11 +289,8 @@ void check_store_replicas(struct check *c, const struct job_store *s)
 /* Nobody talks to the store but relays, which wait until it is back. */
 static bool may_restart(struct check *c, const struct job_store *s)
 {
-    struct job_setting folder;
-    const struct yaml_node *mount;
-
     return job_runs_at(&c->jobs, s).count == 0 && c->is_behind_relay[s - c->jobs.stores] &&
-           place_of_data(c, s, &folder, &mount) == DATA_ON_VOLUME;
+           data_of(c, s).place == DATA_ON_VOLUME;
 }
 
 void check_store_rolling_update(struct check *c, const struct job_store *s)

@@ -304,7 +304,7 @@ static void split_endpoint(struct arena *a, struct job_run *r)
         r->port = -1;
 }
 
-static bool is_local(const char *host)
+bool job_is_local(const char *host)
 {
     return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
            strcmp(host, "[::1]") == 0;
@@ -361,7 +361,7 @@ static void conclude(struct job_view *v, struct job_run *r)
     split_endpoint(&v->bundle->arena, r);
     if (strcmp(r->backend, "static") == 0 && !is_set(r, TORCHRUN_RDZV_ENDPOINT) && !r->standalone)
         find_master(v, r);
-    r->local = is_local(r->host);
+    r->local = job_is_local(r->host);
     r->own_name = is_own_name(&r->settings[TORCHRUN_RDZV_ENDPOINT].value);
 }
 

@@ -341,8 +341,7 @@ static void add_listener(struct job_listener *out, size_t *count, const char *ho
     if (*count == JOB_LISTENERS_MAX)
         return;
     snprintf(copy, sizeof copy, "%.*s", (int)(len < sizeof copy ? len : sizeof copy - 1), host);
-    l.local = strcmp(copy, "localhost") == 0 || strncmp(copy, "127.", 4) == 0 ||
-              strcmp(copy, "[::1]") == 0;
+    l.local = job_is_local(copy);
     l.port = strtol(port, NULL, 10);
     out[(*count)++] = l;
 }

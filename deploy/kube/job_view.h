@@ -143,6 +143,8 @@ bool job_endpoint_is_computed(const struct job_run *r);
 /* What emit and rewrite set as --max-restarts: usualRestarts of deploy/data/model.yaml. */
 #define JOB_USUAL_RESTARTS "100"
 
+/* The host is the pod itself: localhost, 127.0.0.1. */
+bool job_is_local(const char *host);
 /* A range of nodes. */
 bool job_is_elastic(const struct job_run *r);
 
