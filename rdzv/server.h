@@ -27,7 +27,7 @@ struct server {
     struct http http;
     struct backoff backoff;
     struct protocol http_protocol;
-    const struct protocol *protocols[5]; /* net.protocols: HTTP, and from [1] on the role's own */
+    const struct protocol *protocols[4]; /* net.protocols: HTTP, and from [1] on the role's own */
     const struct protocol *http_protocols[2]; /* net.http_protocols */
 
     struct signals signals;

@@ -250,13 +250,11 @@ static void init(struct server *s)
     store->c10d_protocol = c10d_protocol(&store->c10d);
     monitor_init(&store->monitor, &s->net, &store->c10d_protocol, &s->request_watch);
     s->http.monitor = &store->monitor;
-    relay_entry_init(&store->relay_entry, &s->http);
-    store->relay_http_protocol = relay_entry_protocol(&store->relay_entry);
-    s->protocols[1] = &store->relay_http_protocol;
     store->link_protocol = relay_link_protocol(&store->links);
-    s->protocols[2] = &store->link_protocol;
-    s->protocols[3] = &store->c10d_protocol;
-    relay_links_init(&store->links, s->config, &s->engine, &s->net, &store->c10d_protocol);
+    s->protocols[1] = &store->link_protocol;
+    s->protocols[2] = &store->c10d_protocol;
+    relay_links_init(&store->links, s->config, &s->engine, &s->net, &store->c10d_protocol,
+                     &s->http);
 }
 
 static int begin(struct server *s)

@@ -22,8 +22,7 @@ struct store_parts {
     struct relay_links links;
     struct status_feeds status_feeds;
     struct monitor monitor;
-    struct relay_entry relay_entry;
-    struct protocol link_protocol, c10d_protocol, relay_http_protocol;
+    struct protocol link_protocol, c10d_protocol;
     struct event expiry; /* the next TTL */
     struct event kept;   /* the journal has made progress; with a data directory */
     uint64_t

@@ -63,26 +63,16 @@ enum log_fault entry_fault(struct slice value)
     return value.len < ENTRY_HEADER ? LOG_IS_NONE : fault_of(value.ptr[0]);
 }
 
-/* --- Head and snapshot: numbers of a fixed width, in hexadecimal, apart by spaces. --- */
+/* --- Head and snapshot: numbers of a fixed width, in hexadecimal, apart by spaces. Only a text
+ * that is what would be written for what it says is one. --- */
 
-/* Takes the next one off the text; `last`: nothing is behind it. */
-static bool take_number(struct slice *text, size_t digits, bool last, uint64_t *out)
+static void copy_text(struct slice value, char *out, size_t size)
 {
-    static const char all[] = "0123456789abcdef";
-    size_t used = digits + (last ? 0 : 1);
+    size_t len = value.len < size - 1 ? value.len : size - 1;
 
-    if (text->len < used || (last && text->len != used) || (!last && text->ptr[digits] != ' '))
-        return false;
-    *out = 0;
-    for (size_t i = 0; i < digits; i++) {
-        const char *digit = memchr(all, text->ptr[i], 16);
-
-        if (digit == NULL)
-            return false;
-        *out = *out << 4 | (uint64_t)(digit - all);
-    }
-    *text = (struct slice){text->ptr + used, text->len - used};
-    return true;
+    if (len != 0)
+        memcpy(out, value.ptr, len);
+    out[len] = '\0';
 }
 
 void head_encode(const struct log_head *h, char text[HEAD_TEXT])
@@ -92,8 +82,17 @@ void head_encode(const struct log_head *h, char text[HEAD_TEXT])
 
 bool head_decode(struct slice value, struct log_head *out)
 {
-    return take_number(&value, 16, false, &out->index) &&
-           take_number(&value, 16, true, &out->epoch) && out->index != 0;
+    char text[HEAD_TEXT], same[HEAD_TEXT];
+    struct log_head head;
+
+    copy_text(value, text, sizeof text);
+    if (sscanf(text, "%" SCNx64 " %" SCNx64, &head.index, &head.epoch) != 2 || head.index == 0)
+        return false;
+    head_encode(&head, same);
+    if (!slice_is(value, same))
+        return false;
+    *out = head;
+    return true;
 }
 
 /* In front of the version, which the first one did not say. */
@@ -108,42 +107,40 @@ void pointer_encode(const struct snapshot_pointer *p, char text[POINTER_TEXT])
              p->version);
 }
 
+/* False: it is none, of whatever version. */
+static bool read_pointer(struct slice value, struct snapshot_pointer *out)
+{
+    char text[POINTER_TEXT], same[POINTER_TEXT];
+
+    copy_text(value, text, sizeof text);
+    if (sscanf(text,
+               "%24[0-9a-f] %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx32 " %" SCNx32
+               " %" SCNx32 " %" SCNx8,
+               out->id, &out->at.index, &out->at.epoch, &out->batch, &out->bytes, &out->chain,
+               &out->chunks, &out->checksum, &out->version) != 9)
+        return false;
+    pointer_encode(out, same);
+    return slice_is(value, same) && strlen(out->id) == SNAPSHOT_ID;
+}
+
 enum log_fault pointer_fault(struct slice value)
 {
-    uint64_t version;
+    struct snapshot_pointer pointer;
 
     if (value.len == POINTER_LEN)
         return LOG_IS_OLDER;
-    if (value.len != POINTER_LEN + 3)
-        return LOG_IS_NONE;
-    value = slice_from(value, POINTER_LEN + 1);
-    return take_number(&value, 2, true, &version) ? fault_of(version) : LOG_IS_NONE;
+    return read_pointer(value, &pointer) ? fault_of(pointer.version) : LOG_IS_NONE;
 }
 
 bool pointer_decode(struct slice value, struct snapshot_pointer *out)
 {
-    uint64_t chain, chunks, checksum, version;
+    struct snapshot_pointer pointer;
 
-    if (value.len <= SNAPSHOT_ID || value.ptr[SNAPSHOT_ID] != ' ')
+    if (!read_pointer(value, &pointer) || pointer.version < ENTRY_VERSION_MIN ||
+        pointer.version > ENTRY_VERSION_MAX || pointer.at.index == 0 || pointer.chunks == 0)
         return false;
-    memcpy(out->id, value.ptr, SNAPSHOT_ID);
-    out->id[SNAPSHOT_ID] = '\0';
-    if (strspn(out->id, "0123456789abcdef") != SNAPSHOT_ID)
-        return false;
-    value = (struct slice){value.ptr + SNAPSHOT_ID + 1, value.len - SNAPSHOT_ID - 1};
-    if (!take_number(&value, 16, false, &out->at.index) ||
-        !take_number(&value, 16, false, &out->at.epoch) ||
-        !take_number(&value, 16, false, &out->batch) ||
-        !take_number(&value, 16, false, &out->bytes) || !take_number(&value, 8, false, &chain) ||
-        !take_number(&value, 8, false, &chunks) || !take_number(&value, 8, false, &checksum) ||
-        !take_number(&value, 2, true, &version) || version < ENTRY_VERSION_MIN ||
-        version > ENTRY_VERSION_MAX)
-        return false;
-    out->version = (uint8_t)version;
-    out->chain = (uint32_t)chain;
-    out->chunks = (uint32_t)chunks;
-    out->checksum = (uint32_t)checksum;
-    return out->at.index != 0 && out->chunks != 0;
+    *out = pointer;
+    return true;
 }
 
 /* --- Streams. --- */

@@ -121,12 +121,6 @@ static void disconnect(struct grpc *g, const char *why)
         g->options.link(g->options.arg, false);
 }
 
-void grpc_give_up(struct grpc *g, const char *why)
-{
-    if (g->state != GRPC_DOWN)
-        disconnect(g, why);
-}
-
 void grpc_leave(struct grpc *g, const char *why)
 {
     if (g->state == GRPC_UP)
@@ -212,8 +206,8 @@ static void go_on(struct grpc *g, const char *why)
     } while (why == NULL && !LIST_EMPTY(&g->ended));
     if (why == NULL && g->goes_away && LIST_EMPTY(&g->calls))
         why = "goes away";
-    if (why != NULL)
-        grpc_give_up(g, why);
+    if (why != NULL && g->state != GRPC_DOWN)
+        disconnect(g, why);
 }
 
 /* --- Connecting. --- */

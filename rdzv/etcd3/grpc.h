@@ -86,11 +86,8 @@ void grpc_cancel(struct grpc_call *call);
 /* Goes with each call from now on; NULL: none does. */
 void grpc_set_token(struct grpc *g, const char *token);
 
-/* The connection is of no use: its calls end, unclear, and the next endpoint follows. `why` is a
- * part of a sentence. Not from within tell(). */
-void grpc_give_up(struct grpc *g, const char *why);
-
-/* The same, with the next grpc_tick(): from anywhere. `why` is a constant. */
+/* The connection is of no use: with the next grpc_tick() its calls end, unclear, and the next
+ * endpoint follows. `why` is a part of a sentence, and a constant. */
 void grpc_leave(struct grpc *g, const char *why);
 
 /* Some times a second: deadlines, and the next try. */

@@ -11,16 +11,19 @@
 /* Another replica leads within 5.5 s, and a link finds it within 2 s. */
 #define LINK_MISSED_NS UINT64_C(15000000000)
 
-/* That of a connection's space; NULL: it has none. */
-static struct forward *forwards_of(const struct forwards *f, const struct conn *c)
+/* NULL: it passes on nothing of that space. */
+static struct forward *forward_of_space(const struct forwards *f, const char *space)
 {
-    const char *name = conn_space(c)->store->name;
-
     for (size_t i = 0; i < f->count; i++) {
-        if (strcmp(f->list[i].space, name) == 0)
+        if (strcmp(f->list[i].space, space) == 0)
             return &f->list[i];
     }
     return NULL;
+}
+
+static struct forward *forward_of_conn(const struct forwards *f, const struct conn *c)
+{
+    return forward_of_space(f, conn_space(c)->store->name);
 }
 
 /* --- c10d. --- */
@@ -29,7 +32,7 @@ static struct forward *forwards_of(const struct forwards *f, const struct conn *
 static enum parse_result begin(const struct protocol *p, struct conn *c, struct slice in,
                                struct protocol_progress *progress, const char **why)
 {
-    const struct forward *forward = forwards_of(p->arg, c);
+    const struct forward *forward = forward_of_conn(p->arg, c);
 
     if (forward != NULL)
         return forward->client_protocol.begin(&forward->client_protocol, c, in, progress, why);
@@ -39,16 +42,12 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
 
 /* --- HTTP goes where the link goes. --- */
 
-/* The store that has welcomed the link. */
-static bool store_at(void *arg, struct sockaddr_storage *at, socklen_t *len)
+/* To the store that has welcomed the link. */
+static int dial_store(void *arg)
 {
     const struct upstream *u = arg;
 
-    if (u->state != UPSTREAM_CONNECTED)
-        return false;
-    *len = resolve_address_len(&u->addresses[u->at]);
-    memcpy(at, &u->addresses[u->at], *len);
-    return true;
+    return u->state == UPSTREAM_CONNECTED ? upstream_dial(u) : -1;
 }
 
 static SSL *secure(void *arg, int fd, bool *ok)
@@ -76,7 +75,7 @@ static void follow_link(struct forward *forward)
 
 void forwards_http_handle(const struct http_request *r)
 {
-    struct forward *forward = forwards_of(r->http->forwards, r->conn);
+    struct forward *forward = forward_of_conn(r->http->forwards, r->conn);
 
     if (forward == NULL)
         reply_unavailable(r, "this replica does not lead, and passes on nothing of this space");
@@ -101,7 +100,7 @@ static void init_forward(struct forward *forward, struct forwards *f, const stru
     relay_http_init(&forward->http, &(struct relay_http_options){.net = f->net,
                                                                  .space = forward->space,
                                                                  .name = f->host_name,
-                                                                 .store_at = store_at,
+                                                                 .dial = dial_store,
                                                                  .secure = secure,
                                                                  .arg = &forward->upstream,
                                                                  .cluster_id = cluster_id});
@@ -114,15 +113,6 @@ static bool has_clients(const struct config *config, const struct listen_spec *s
     return config_is_relay(config) || (spec->path == NULL && !spec->metrics_only);
 }
 
-static bool is_named(const struct forwards *f, const char *space)
-{
-    for (size_t i = 0; i < f->count; i++) {
-        if (strcmp(f->list[i].space, space) == 0)
-            return true;
-    }
-    return false;
-}
-
 void forwards_init(struct forwards *f, struct net *net, const struct config *config, uint64_t seed,
                    uint64_t *cluster_id)
 {
@@ -133,7 +123,7 @@ void forwards_init(struct forwards *f, struct net *net, const struct config *con
     for (size_t i = 0; i < config->listener_count; i++) {
         const struct listen_spec *spec = &config->listeners[i];
 
-        if (has_clients(config, spec) && !is_named(f, spec->space))
+        if (has_clients(config, spec) && forward_of_space(f, spec->space) == NULL)
             f->list[f->count++].space = spec->space;
     }
     for (size_t i = 0; i < f->count; i++)

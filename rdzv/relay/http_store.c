@@ -2,10 +2,7 @@
 #include "rdzv/relay/http_store.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "proto/relay.h"
@@ -23,12 +20,6 @@
 
 #define EVENT_COST 2000u /* nanoseconds, see iteration.h */
 #define BYTES_A_NS 4u
-
-/* A host that has gone answers nothing, not even that the connection is no more. */
-#define KEEPALIVE_IDLE_S     5
-#define KEEPALIVE_INTERVAL_S 5
-#define KEEPALIVE_COUNT      3
-#define UNSENT_MS            20000
 
 enum store_state { DIALING, SECURING, GREETING, OPEN };
 
@@ -321,49 +312,10 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-static void set_options(int fd)
-{
-    static const struct {
-        int level, name, value;
-    } options[] = {
-        {SOL_SOCKET, SO_KEEPALIVE, 1},
-        {IPPROTO_TCP, TCP_NODELAY, 1},
-        {IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S},
-        {IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S},
-        {IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT},
-        {IPPROTO_TCP, TCP_USER_TIMEOUT, UNSENT_MS},
-    };
-
-    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
-        setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
-}
-
-/* -1: there is no store, or no descriptor. */
-static int dial(const struct relay_http *h)
-{
-    union {
-        struct sockaddr any;
-        struct sockaddr_storage room;
-    } at;
-    socklen_t len = sizeof at;
-    int fd;
-
-    if (!h->options.store_at(h->options.arg, &at.room, &len))
-        return -1;
-    fd = socket(at.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -1;
-    set_options(fd);
-    if (connect(fd, &at.any, len) == 0 || errno == EINPROGRESS)
-        return fd;
-    close(fd);
-    return -1;
-}
-
 static struct store_conn *new_conn(struct relay_http *h, bool over_tls)
 {
     struct store_conn *c = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *c);
-    int fd = c == NULL ? -1 : dial(h);
+    int fd = c == NULL ? -1 : h->options.dial(h->options.arg);
 
     if (fd < 0) {
         account_free(ACCOUNT_SESSIONS, c, sizeof *c);
@@ -425,55 +377,33 @@ enum store_got store_conn_get(struct relay_http *h, struct store_user *u, bool o
     return got;
 }
 
-/* The first bytes of two pieces, as one record: what did not go before begins the next one again.
- */
-static ssize_t send_record(SSL *tls, struct slice first, struct slice second)
+/* What the socket takes of one piece. False: the connection is broken. */
+static bool send_piece(struct store_conn *c, struct slice piece, size_t *sent)
 {
-    uint8_t room[TLS_RECORD_MAX];
-    size_t head = first.len < sizeof room ? first.len : sizeof room;
-    size_t left = sizeof room - head, tail = second.len < left ? second.len : left;
-
-    if (head == sizeof room || tail == 0)
-        return tls_send(tls, first.ptr, head);
-    memcpy(room, first.ptr, head);
-    memcpy(room + head, second.ptr, tail);
-    return tls_send(tls, room, head + tail);
-}
-
-static ssize_t send_tls(SSL *tls, struct slice first, struct slice second)
-{
-    size_t sent = 0;
-
-    while (first.len + second.len > 0) {
-        ssize_t n = send_record(tls, first, second);
-        size_t of_first;
+    while (piece.len > 0) {
+        size_t len = c->tls != NULL && piece.len > TLS_RECORD_MAX ? TLS_RECORD_MAX : piece.len;
+        ssize_t n = tls_or_send(c->tls, fd_of(c), piece.ptr, len);
 
         if (n < 0)
-            return sent > 0 && errno == EAGAIN ? (ssize_t)sent : -1;
-        of_first = (size_t)n < first.len ? (size_t)n : first.len;
-        first = slice_from(first, of_first);
-        second = slice_from(second, (size_t)n - of_first);
-        sent += (size_t)n;
+            return errno == EAGAIN || errno == EINTR;
+        piece = slice_from(piece, (size_t)n);
+        *sent += (size_t)n;
     }
-    return (ssize_t)sent;
+    return true;
 }
 
 bool store_conn_send(struct store_user *u, struct slice first, struct slice second, size_t *sent)
 {
     struct store_conn *c = u->conn;
-    struct iovec parts[2] = {{(void *)(uintptr_t)first.ptr, first.len},
-                             {(void *)(uintptr_t)second.ptr, second.len}};
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-    ssize_t n = c->tls != NULL ? send_tls(c->tls, first, second)
-                               : sendmsg(fd_of(c), &message, MSG_NOSIGNAL);
+    bool ok;
 
-    *sent = n < 0 ? 0 : (size_t)n;
+    *sent = 0;
+    ok = send_piece(c, first, sent) && (*sent < first.len || send_piece(c, second, sent));
     c->writing = *sent < first.len + second.len;
-    if ((n < 0 && errno != EAGAIN && errno != EINTR) || !watch(c)) {
-        free_conn(c);
-        return false;
-    }
-    return true;
+    if (ok && watch(c))
+        return true;
+    free_conn(c);
+    return false;
 }
 
 void store_conn_wait_writable(struct store_user *u)

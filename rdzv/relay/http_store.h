@@ -1,6 +1,6 @@
 /* The connections of a relay to its store that carry HTTP. One carries one request at a time; when
  * its answer is over, it is kept for the next request of anybody, since each request says all of
- * what it is about. Each opens with what link.h says (HTTP that comes through relays). */
+ * what it is about. Each opens with what link.h says. */
 #pragma once
 
 #include "rdzv/net/net.h"
@@ -13,7 +13,6 @@
 
 struct http_pass;
 struct store_conn;
-struct sockaddr_storage;
 
 TAILQ_HEAD(http_pass_list, http_pass);
 TAILQ_HEAD(store_conn_list, store_conn);
@@ -23,8 +22,9 @@ struct relay_http_options {
     const char *space; /* whose store it is; these two live as long */
     const char *name;  /* of this host, for the store's log */
     uint64_t wait_ms;  /* 0: RELAY_HTTP_WAIT_MS */
-    /* Where the store is just now; false: nobody knows of one. Called for each new connection. */
-    bool (*store_at)(void *arg, struct sockaddr_storage *at, socklen_t *len);
+    /* A socket that is being connected to the store; -1: no store is known, or there are no means.
+     */
+    int (*dial)(void *arg);
     /* What is to be spoken there, on a socket that is connected: NULL, plain text. Sets *ok to
      * false when it cannot be had. */
     SSL *(*secure)(void *arg, int fd, bool *ok);

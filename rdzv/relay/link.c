@@ -59,19 +59,16 @@ static const char *why_refused(struct relay_link *link, const Rdzv__RelayHello *
         return "the store stops";
     if (link->conn->listener->temporary)
         return "this port is for the workers of one run alone";
-    if (hello->http) /* http_entry.h takes such a HELLO, but in a replica that does not lead */
-        return "this replica did not lead yet when this relay came with HTTP";
     link->space = greeting_space(link->conn, name, why);
     return link->space == NULL ? why : NULL;
 }
 
-static void welcome(struct relay_link *link, const Rdzv__RelayHello *hello, uint32_t version)
+static void put_welcome(struct relay_link *link, uint32_t version)
 {
     const struct config *config = link->all->config;
     Rdzv__RelayWelcome message = RDZV__RELAY_WELCOME__INIT;
     uint8_t payload[CONN_VIA_MAX + GREETING_RELEASE_MAX + GREETING_JOURNAL_MAX + 128];
     struct relay_frame frame = {.kind = RELAY_WELCOME};
-    char peer[CONN_PEER_MAX], release[GREETING_RELEASE_MAX];
 
     greeting_welcome(&message, version);
     greeting_put_journal(&message, &link->all->journal);
@@ -80,10 +77,42 @@ static void welcome(struct relay_link *link, const Rdzv__RelayHello *hello, uint
     message.value_max = config->limits.value_max;
     frame.payload = (struct slice){payload, rdzv__relay_welcome__pack(&message, payload)};
     relay_link_put(link, &frame);
+}
+
+static void welcome(struct relay_link *link, const Rdzv__RelayHello *hello, uint32_t version)
+{
+    char peer[CONN_PEER_MAX], release[GREETING_RELEASE_MAX];
+
+    put_welcome(link, version);
     log_event(LOG_INFO, "link_opened", log_str("peer", conn_peer(link->conn, peer)),
               log_str("relay", link->name), log_str("space", link->space->store->name),
               log_str("release", greeting_release(hello->release, release)),
               log_u64("frames", version));
+}
+
+static void free_link(struct relay_link *link)
+{
+    table_fini(&link->channels);
+    account_free(ACCOUNT_SESSIONS, link, sizeof *link);
+}
+
+/* HTTP follows the WELCOME: from here on it is a connection of HTTP in that space, and no link. */
+static void become_http(struct relay_link *link, const Rdzv__RelayHello *hello, uint32_t version)
+{
+    struct relay_links *all = link->all;
+    const struct protocol *http = &all->http_protocols[hello->http_over_tls != 0];
+    const struct slice begins = slice_str("GET"); /* as all of HTTP, with a capital letter */
+    struct protocol_progress progress;
+    struct conn *c = link->conn;
+    const char *why;
+
+    if (http->begin(http, c, begins, &progress, &why) != PARSE_DONE)
+        return; /* there was no memory for that, and the link is lost */
+    put_welcome(link, version);
+    c->space = link->space;
+    c->carrier = NULL;
+    all->engine->stats.relay_links--;
+    free_link(link);
 }
 
 static const char *take_hello(struct relay_link *link, struct slice payload)
@@ -103,6 +132,8 @@ static const char *take_hello(struct relay_link *link, struct slice payload)
         why = why_refused(link, hello, no_space);
     if (why != NULL)
         refuse(link, why);
+    else if (hello->http)
+        become_http(link, hello, version);
     else
         welcome(link, hello, version);
     rdzv__relay_hello__free_unpacked(hello, NULL);
@@ -285,6 +316,8 @@ static const char *take_frame(struct relay_link *link, const struct relay_frame 
 static enum protocol_result read_frames(struct conn *c, uint8_t *in, size_t len,
                                         struct protocol_progress *progress)
 {
+    const struct protocol *links = c->protocol;
+
     while (progress->used < len) {
         struct slice rest = {in + progress->used, len - progress->used};
         struct relay_frame frame;
@@ -313,6 +346,8 @@ static enum protocol_result read_frames(struct conn *c, uint8_t *in, size_t len,
             conn_drop(c, DROP_MALFORMED, wrong, (struct slice){0});
         if (!conn_is_open(c))
             return PROTOCOL_ENDED;
+        if (c->protocol != links)
+            return progress->used < len ? PROTOCOL_DEFERRED : PROTOCOL_MORE;
         conn_charge(c, FRAME_COST);
     }
     return PROTOCOL_MORE;
@@ -324,8 +359,7 @@ static enum protocol_result read_frames(struct conn *c, uint8_t *in, size_t len,
 static void free_lost_link(struct relay_link *link)
 {
     TAILQ_REMOVE(&link->all->lost, link, entry);
-    table_fini(&link->channels);
-    account_free(ACCOUNT_SESSIONS, link, sizeof *link);
+    free_link(link);
 }
 
 /* The first session goes, and then the link: false. */
@@ -580,7 +614,7 @@ void relay_links_tick(struct relay_links *all)
 /* --- Beginning and end. --- */
 
 void relay_links_init(struct relay_links *all, const struct config *config, struct engine *engine,
-                      struct net *net, const struct protocol *c10d)
+                      struct net *net, const struct protocol *c10d, const struct http *http)
 {
     *all = (struct relay_links){.config = config,
                                 .engine = engine,
@@ -598,6 +632,12 @@ void relay_links_init(struct relay_links *all, const struct config *config, stru
     if (gethostname(all->store_name, sizeof all->store_name - 1) < 0)
         strcpy(all->store_name, "rdzvd");
     all->started_ms = engine_lived_ms(engine);
+    for (int over_tls = 0; over_tls < 2; over_tls++) {
+        all->http[over_tls] = *http;
+        all->http[over_tls].behind_relay = true;
+        all->http[over_tls].of_tls_clients = over_tls;
+        all->http_protocols[over_tls] = http_protocol(&all->http[over_tls]);
+    }
 }
 
 void relay_links_start(struct relay_links *all)

@@ -11,6 +11,12 @@
  * the engine keeps of a session (engine_session_find()) outlives the process, too; and the session
  * itself, if the store has dropped it and the relay may not know (link_session.h).
  *
+ * HTTP that comes through relays begins as a link does, with RELAY_MAGIC and a HELLO, whose `http`
+ * says that plain HTTP/1.1 follows the WELCOME. So a relay is let in, and gets its space, by one
+ * rule, whatever it brings; and no field of HTTP says which space it is about, which any client
+ * could send. Behind the WELCOME the connection is one of HTTP as others are, except that the relay
+ * has looked at its Host header.
+ *
  * An agent whose relay has ended while there was no store is missed only --session-timeout after
  * the start; until then its node grows old as torch's own clock has it. To take it for dead sooner
  * would end rounds for relays that are merely slow: where the store has come up at another address,
@@ -18,12 +24,12 @@
  * minute and says nothing of the others. */
 #pragma once
 
-#include "rdzv/http/session.h"
 #include "rdzv/relay/link_session.h"
 
-/* All of them outlive it. */
+/* All of them outlive it, except `http`, which is what the listeners' own connections of HTTP have,
+ * and is copied. */
 void relay_links_init(struct relay_links *all, const struct config *config, struct engine *engine,
-                      struct net *net, const struct protocol *c10d);
+                      struct net *net, const struct protocol *c10d, const struct http *http);
 
 /* The data directory is open, or this replica leads: sessions that the engine has are to come back,
  * within --session-timeout from now. */
@@ -68,25 +74,3 @@ static inline bool relay_links_have_work(const struct relay_links *all)
 
 /* Once a second: sessions that have been without a relay for too long end. */
 void relay_links_tick(struct relay_links *all);
-
-/* --- HTTP that comes through relays: http_entry.c. --- */
-
-/* A connection of HTTP begins as a relay's does,
- * with RELAY_MAGIC and a HELLO, whose `http` says that plain HTTP/1.1 follows the WELCOME. So a
- * relay is let in, and gets its space, by one rule, whatever it brings; and no field of HTTP says
- * which space it is about, which any client could send.
- *
- * Behind the WELCOME the connection speaks HTTP as others do, except that the relay has looked at
- * its Host header. */
-struct relay_entry {
-    /* As the listeners' own, except for what is said above; [1] of clients that speak TLS. */
-    struct http http[2];
-    struct protocol protocols[2]; /* over these */
-};
-
-/* `http` is what the listeners' own connections have; it is copied. */
-void relay_entry_init(struct relay_entry *e, const struct http *http);
-
-/* The table for net.protocols: before one of relays that knows no `http`, to which it leaves all
- * other HELLOs. `e` outlives it. */
-struct protocol relay_entry_protocol(struct relay_entry *e);

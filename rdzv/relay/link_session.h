@@ -5,6 +5,7 @@
 
 #include "proto/relay.h"
 #include "rdzv/c10d/carried.h"
+#include "rdzv/http/session.h"
 #include "rdzv/relay/greeting.h"
 #include "store/memory/table.h"
 
@@ -37,6 +38,8 @@ struct relay_links {
     struct engine *engine;
     struct net *net;
     const struct protocol *c10d;
+    struct http http[2]; /* of HTTP that comes through relays; [1]: of clients that speak TLS */
+    struct protocol http_protocols[2]; /* over these */
     char store_name[CONN_VIA_MAX];
     size_t clients_max;              /* sessions of one link: RELAY_CLIENTS_MAX */
     struct greeting_journal journal; /* that replicas share; its name is empty: there are none */

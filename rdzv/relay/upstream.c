@@ -190,27 +190,35 @@ static void wait_for_next_round(struct upstream *u)
     u->waits = true;
 }
 
-static bool set_up_socket(struct upstream *u, int family)
+int upstream_dial(const struct upstream *u)
 {
-    const int on = 1, idle = 5, interval = 3, count = 3;
-    const unsigned timeout = upstream_times(u).silent;
+    const union resolve_address *to = &u->addresses[u->at];
+    const struct {
+        int level, name, value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, 5},
+        {IPPROTO_TCP, TCP_KEEPINTVL, 3},
+        {IPPROTO_TCP, TCP_KEEPCNT, 3},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, (int)upstream_times(u).silent},
+    };
+    int fd = socket(to->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error;
 
-    u->fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (u->fd < 0)
-        return false;
-    setsockopt(u->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    setsockopt(u->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    setsockopt(u->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-    setsockopt(u->fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
-    setsockopt(u->fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
-    setsockopt(u->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof timeout);
-    return true;
+    if (fd < 0)
+        return -1;
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
+    if (connect(fd, &to->any, resolve_address_len(to)) == 0 || errno == EINPROGRESS)
+        return fd;
+    error = errno;
+    close(fd);
+    errno = error;
+    return -1;
 }
 
 static void connect_next(struct upstream *u)
 {
-    const union resolve_address *a = &u->addresses[u->at];
-
     name_address(u);
     u->sockets++;
     u->in = account_request(ACCOUNT_SESSIONS, ACCOUNT_WATCHING, IN_SIZE);
@@ -218,9 +226,8 @@ static void connect_next(struct upstream *u)
         fail(u, "no memory for the connection, see --memory-limit");
         return;
     }
-    if (!set_up_socket(u, a->any.sa_family) ||
-        (connect(u->fd, &a->any, resolve_address_len(a)) < 0 && errno != EINPROGRESS) ||
-        !watch(u)) {
+    u->fd = upstream_dial(u);
+    if (u->fd < 0 || !watch(u)) {
         fail(u, strerror(errno));
         return;
     }

@@ -79,6 +79,10 @@ void upstream_init(struct upstream *u, struct net *net, struct relay *relay,
                    const struct config *config, const char *space, const struct certificate *tls,
                    uint32_t jitter);
 
+/* A socket that is being connected to where the link goes; -1 with errno. A host that has gone
+ * answers nothing, not even that the connection is no more: the kernel finds out. */
+int upstream_dial(const struct upstream *u);
+
 /* TLS on a socket that is connected to where the link goes; NULL: there is no memory. */
 SSL *upstream_secure(const struct upstream *u, int fd);
 
