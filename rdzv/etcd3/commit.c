@@ -113,7 +113,7 @@ static void cut_piece(const struct journal_etcd *j, struct piece *p)
 }
 
 /* The transaction of the next entry. False: memory is short, and it is tried again. */
-static bool write_request(struct journal_etcd *j, struct slice value, uint64_t index)
+static bool write_commit(struct journal_etcd *j, struct slice value, uint64_t index)
 {
     const struct log_head next = {index, (uint64_t)j->lease.epoch};
     char before[HEAD_TEXT], after[HEAD_TEXT], key[KEY_MAX];
@@ -156,7 +156,7 @@ static bool make_entry(struct journal_etcd *j)
     entry.bytes = (struct slice){value + ENTRY_HEADER, piece.len};
     entry.chain = entry_chain(j->log.chain, &entry);
     entry_encode(&entry, value);
-    ok = write_request(j, (struct slice){value, ENTRY_HEADER + piece.len}, j->log.at.index + 1);
+    ok = write_commit(j, (struct slice){value, ENTRY_HEADER + piece.len}, j->log.at.index + 1);
     account_free(ACCOUNT_JOURNAL, value, ENTRY_HEADER + piece.max);
     j->commit.chain = entry.chain;
     j->commit.bytes = piece.len;

@@ -359,7 +359,7 @@ bool connection_is_up(struct journal_etcd *j)
     return j->connection.up;
 }
 
-static void on_link(void *arg, bool up)
+static void connection_on_link(void *arg, bool up)
 {
     struct journal_etcd *j = arg;
 
@@ -371,7 +371,7 @@ static void on_link(void *arg, bool up)
 }
 
 /* There is no connection, and this is why. */
-static void note_link(struct journal_etcd *j)
+static void note_no_connection(struct journal_etcd *j)
 {
     char why[GRPC_TEXT_MAX]; /* as those who called are told it */
 
@@ -384,7 +384,7 @@ void connection_tick(struct journal_etcd *j)
 {
     grpc_tick(j->connection.grpc);
     if (j->state != JOURNAL_LEADS)
-        note_link(j);
+        note_no_connection(j);
 }
 
 int connection_open(struct journal_etcd *j, uint64_t random)
@@ -396,7 +396,7 @@ int connection_open(struct journal_etcd *j, uint64_t random)
                                       .first = random % 1024,
                                       .clock = j->engine->options.clock,
                                       .tls = &j->connection.tls,
-                                      .link = on_link,
+                                      .link = connection_on_link,
                                       .arg = j};
 
     j->fault.entry_max = ENTRY_MAX;

@@ -12,7 +12,7 @@
 
 /* --- Entries: version, flags, two zeros, checksum, epoch. --- */
 
-static void encode(const struct log_entry *e, uint32_t chain, uint8_t header[ENTRY_HEADER])
+static void encode_header(const struct log_entry *e, uint32_t chain, uint8_t header[ENTRY_HEADER])
 {
     bytes_put_u32(header, e->version | (e->begins ? ENTRY_BEGINS : 0) << 8);
     bytes_put_u32(header + 4, chain);
@@ -23,13 +23,13 @@ uint32_t entry_chain(uint32_t before, const struct log_entry *e)
 {
     uint8_t header[ENTRY_HEADER];
 
-    encode(e, before, header);
+    encode_header(e, before, header);
     return crc32c(crc32c(0, header, sizeof header), e->bytes.ptr, e->bytes.len);
 }
 
 void entry_encode(const struct log_entry *e, uint8_t header[ENTRY_HEADER])
 {
-    encode(e, e->chain, header);
+    encode_header(e, e->chain, header);
 }
 
 bool entry_decode(struct slice value, struct log_entry *out)
@@ -66,7 +66,7 @@ enum log_fault entry_fault(struct slice value)
 /* --- Head and snapshot: numbers of a fixed width, in hexadecimal, apart by spaces. Only a text
  * that is what would be written for what it says is one. --- */
 
-static void copy_text(struct slice value, char *out, size_t size)
+static void copy_key_text(struct slice value, char *out, size_t size)
 {
     size_t len = value.len < size - 1 ? value.len : size - 1;
 
@@ -85,7 +85,7 @@ bool head_decode(struct slice value, struct log_head *out)
     char text[HEAD_TEXT], same[HEAD_TEXT];
     struct log_head head;
 
-    copy_text(value, text, sizeof text);
+    copy_key_text(value, text, sizeof text);
     if (sscanf(text, "%" SCNx64 " %" SCNx64, &head.index, &head.epoch) != 2 || head.index == 0)
         return false;
     head_encode(&head, same);
@@ -112,7 +112,7 @@ static bool read_pointer(struct slice value, struct snapshot_pointer *out)
 {
     char text[POINTER_TEXT], same[POINTER_TEXT];
 
-    copy_text(value, text, sizeof text);
+    copy_key_text(value, text, sizeof text);
     if (sscanf(text,
                "%24[0-9a-f] %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx32 " %" SCNx32
                " %" SCNx32 " %" SCNx8,

@@ -21,7 +21,7 @@
 /* Chunks of a snapshot. */
 #define CHUNKS_AT_A_TIME 16
 
-static journal_tell on_look, on_chunks;
+static journal_tell on_log, on_chunks;
 
 struct slice journal_log_key(const struct journal_etcd *j, uint64_t index, char text[KEY_MAX])
 {
@@ -40,7 +40,7 @@ struct slice journal_chunk_key(const struct journal_etcd *j, const char *id, uin
 
 /* Who leads, where the log ends, which snapshot there is, and the next entries: as they were at one
  * moment. */
-static void look(struct journal_etcd *j)
+static void ask_for_log(struct journal_etcd *j)
 {
     char from[KEY_MAX], to[KEY_MAX];
     struct txn t;
@@ -52,7 +52,7 @@ static void look(struct journal_etcd *j)
     snprintf(to, sizeof to, "%slog0", j->prefix);
     txn_get(&t.yes, journal_log_key(j, j->log.at.index + 1, from), slice_str(to), j->log.entries);
     if (txn_write(&t, &j->step.request))
-        journal_send(j, &j->step, &etcd_txn, on_look, TRY_MS * 5);
+        journal_send(j, &j->step, &etcd_txn, on_log, TRY_MS * 5);
 }
 
 static void ask_for_chunks(struct journal_etcd *j)
@@ -76,12 +76,12 @@ void follow_pump(struct journal_etcd *j)
     if (j->state == JOURNAL_LOADS)
         ask_for_chunks(j);
     else if (j->state == JOURNAL_FOLLOWS || j->state == JOURNAL_CATCHES_UP)
-        look(j);
+        ask_for_log(j);
 }
 
 /* What is there cannot be read, by this version or at all: nothing is made up, and nothing is done
  * with what was read of it. Some time later all begins anew, in case a person has seen to it. */
-static bool refuse(struct journal_etcd *j, const char *why)
+static bool refuse_log(struct journal_etcd *j, const char *why)
 {
     log_event(LOG_ERROR, "journal_unreadable", log_str("journal", j->options.config->url),
               log_u64("index", j->log.at.index + 1), log_str("reason", why),
@@ -107,14 +107,14 @@ static bool wait_for_upgrade(struct journal_etcd *j)
 }
 
 /* `none` says what is wrong if it is no version's. */
-static bool refuse_value(struct journal_etcd *j, enum log_fault fault, const char *none)
+static bool refuse_log_value(struct journal_etcd *j, enum log_fault fault, const char *none)
 {
     if (fault == LOG_IS_NEWER)
         return wait_for_upgrade(j);
-    return refuse(j, fault == LOG_IS_OLDER
-                         ? "an older rdzvd wrote the log, which this one does not read: write "
-                           "another name in --journal, or delete the log's keys in etcd"
-                         : none);
+    return refuse_log(j, fault == LOG_IS_OLDER
+                             ? "an older rdzvd wrote the log, which this one does not read: write "
+                               "another name in --journal, or delete the log's keys in etcd"
+                             : none);
 }
 
 /* --- Entries. --- */
@@ -136,17 +136,18 @@ static bool take_entry(struct journal_etcd *j, const Etcd3__KeyValue *kv)
     uint32_t chain;
 
     if (!entry_decode(slice_of_pb(kv->value), &entry))
-        return refuse_value(j, entry_fault(slice_of_pb(kv->value)), "an entry of the log is none");
+        return refuse_log_value(j, entry_fault(slice_of_pb(kv->value)),
+                                "an entry of the log is none");
     chain = entry_chain(j->log.chain, &entry);
     if (chain != entry.chain || entry.epoch < j->log.at.epoch)
-        return refuse(j, "an entry of the log does not follow on the one before");
+        return refuse_log(j, "an entry of the log does not follow on the one before");
     if (entry.begins)
         stream_drop(&j->log.stream, j->log.stream.len);
     if (!stream_put(&j->log.stream, entry.bytes))
-        return refuse(j, "memory is short");
+        return refuse_log(j, "memory is short");
     while (stream_next(&j->log.stream, &batch)) {
         if (!recovery_take_batch(&j->log.recovery, batch))
-            return refuse(j, "a batch of the log cannot be applied");
+            return refuse_log(j, "a batch of the log cannot be applied");
         j->log.batch++;
     }
     follow_note_entry(j, entry.epoch, chain, j->log.batch, kv->value.len);
@@ -161,7 +162,7 @@ static bool take_entries(struct journal_etcd *j, const Etcd3__RangeResponse *r)
 
         if (!slice_is(slice_of_pb(r->kvs[i]->key),
                       (const char *)journal_log_key(j, j->log.at.index + 1, key).ptr))
-            return refuse(j, "an entry of the log is missing");
+            return refuse_log(j, "an entry of the log is missing");
         if (!take_entry(j, r->kvs[i]))
             return false;
     }
@@ -230,8 +231,8 @@ static bool take_pointer(struct journal_etcd *j, const Etcd3__KeyValue *kv)
     struct snapshot_pointer pointer = {0};
 
     if (kv != NULL && !pointer_decode(slice_of_pb(kv->value), &pointer))
-        return refuse_value(j, pointer_fault(slice_of_pb(kv->value)),
-                            "the snapshot's key says nothing that this version knows");
+        return refuse_log_value(j, pointer_fault(slice_of_pb(kv->value)),
+                                "the snapshot's key says nothing that this version knows");
     follow_note_snapshot(j, &pointer);
     return true;
 }
@@ -285,7 +286,7 @@ static void take_look(struct journal_etcd *j, const Etcd3__TxnResponse *t)
     uint64_t batch = j->log.batch;
 
     if (entries == NULL || (head != NULL && !head_decode(slice_of_pb(head->value), &end))) {
-        refuse(j, "the key of the log's head says nothing that this version knows");
+        refuse_log(j, "the key of the log's head says nothing that this version knows");
         return;
     }
     if (t->header != NULL)
@@ -307,7 +308,7 @@ static void take_look(struct journal_etcd *j, const Etcd3__TxnResponse *t)
     if (j->log.at.index == end.index && j->log.at.epoch == end.epoch)
         caught_up(j, leader);
     else if (entries->n_kvs == 0)
-        refuse(j, "an entry of the log is missing, and no snapshot has it");
+        refuse_log(j, "an entry of the log is missing, and no snapshot has it");
 }
 
 /* More, as long as there are more and they are short. */
@@ -322,7 +323,7 @@ static void adapt_entries(struct journal_etcd *j, const struct grpc_answer *a,
         j->log.entries *= 2;
 }
 
-static void on_look(struct journal_etcd *j, const struct grpc_answer *a, const void *answer)
+static void on_log(struct journal_etcd *j, const struct grpc_answer *a, const void *answer)
 {
     adapt_entries(j, a, answer);
     if (answer == NULL) {
@@ -343,12 +344,12 @@ static bool take_chunk(struct journal_etcd *j, const Etcd3__KeyValue *kv)
 
     if (!slice_is(slice_of_pb(kv->key),
                   (const char *)journal_chunk_key(j, j->log.pointer.id, j->log.chunk, key).ptr))
-        return refuse(j, "a chunk of the snapshot is missing");
+        return refuse_log(j, "a chunk of the snapshot is missing");
     if (!stream_put(&j->log.stream, bytes))
-        return refuse(j, "memory is short");
+        return refuse_log(j, "memory is short");
     while (stream_next(&j->log.stream, &part)) {
         if (!recovery_take_snapshot(&j->log.recovery, part))
-            return refuse(j, "a part of the snapshot cannot be loaded");
+            return refuse_log(j, "a part of the snapshot cannot be loaded");
     }
     j->log.chunk++;
     j->log.chunk_bytes += bytes.len;
@@ -364,7 +365,7 @@ static void end_of_snapshot(struct journal_etcd *j)
         return;
     if (j->log.chunk_bytes != p->bytes || j->log.chunks_checksum != p->checksum ||
         j->log.stream.len != 0) {
-        refuse(j, "the snapshot is damaged");
+        refuse_log(j, "the snapshot is damaged");
         return;
     }
     j->log.at = p->at;

@@ -19,7 +19,7 @@
 /* What is read at a time. */
 #define READ_SIZE (64u << 10)
 
-static uint64_t now_ms(const struct grpc *g)
+static uint64_t grpc_now_ms(const struct grpc *g)
 {
     return clock_monotonic_ms(g->options.clock);
 }
@@ -69,7 +69,7 @@ static uint64_t pause_ms(const struct grpc *g)
 }
 
 /* The address that was tried, or used, is of no use now. */
-static void close_socket(struct grpc *g)
+static void grpc_close_socket(struct grpc *g)
 {
     if (g->fd >= 0)
         addresses_note_failure(&g->failed, &g->addresses[g->at - 1]);
@@ -83,7 +83,7 @@ static void close_socket(struct grpc *g)
 /* The name is looked up anew, for its next address; or the next endpoint follows. */
 static void choose_next(struct grpc *g, bool was_up)
 {
-    g->next_ms = now_ms(g);
+    g->next_ms = grpc_now_ms(g);
     if (g->tried < g->address_count)
         return;
     if (!was_up && g->target < 64)
@@ -95,7 +95,7 @@ static void choose_next(struct grpc *g, bool was_up)
     g->tried = 0;
 }
 
-static void disconnect(struct grpc *g, const char *why)
+static void grpc_disconnect(struct grpc *g, const char *why)
 {
     bool was_up = g->state == GRPC_UP;
     struct grpc_call *call;
@@ -107,7 +107,7 @@ static void disconnect(struct grpc *g, const char *why)
     g->resolve = NULL;
     if (event_initialized(&g->event))
         event_del(&g->event);
-    close_socket(g);
+    grpc_close_socket(g);
     grpc_session_end(g);
     g->state = GRPC_DOWN;
     choose_next(g, was_up);
@@ -130,7 +130,7 @@ void grpc_leave(struct grpc *g, const char *why)
 /* --- Bytes. --- */
 
 /* What libevent watches for. */
-static bool watch(struct grpc *g, bool writes)
+static bool grpc_watch(struct grpc *g, bool writes)
 {
     short mask = (short)(EV_READ | EV_PERSIST | (writes ? EV_WRITE : 0));
 
@@ -144,7 +144,7 @@ static bool watch(struct grpc *g, bool writes)
 }
 
 /* Of the last call of tls.h, which failed: what, and what to do. */
-static const char *fault_of_tls(struct grpc *g)
+static const char *grpc_tls_fault(struct grpc *g)
 {
     char text[TLS_WHY_MAX];
     const char *hint = tls_hint(tls_why(g->ssl, text));
@@ -155,7 +155,7 @@ static const char *fault_of_tls(struct grpc *g)
 }
 
 /* NULL, or what is wrong. TLS takes one record at a time. */
-static const char *send_some(struct grpc *g)
+static const char *grpc_send_some(struct grpc *g)
 {
     for (;;) {
         ssize_t n;
@@ -163,12 +163,12 @@ static const char *send_some(struct grpc *g)
         if (g->out.len == 0 && !grpc_session_output(g, &g->out))
             return "speaks no HTTP/2";
         if (g->out.len == 0)
-            return watch(g, false) ? NULL : "cannot be polled";
+            return grpc_watch(g, false) ? NULL : "cannot be polled";
         n = tls_or_send(g->ssl, g->fd, g->out.ptr,
                         g->ssl != NULL && g->out.len > TLS_RECORD_MAX ? TLS_RECORD_MAX
                                                                       : g->out.len);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
-            return watch(g, true) ? NULL : "cannot be polled";
+            return grpc_watch(g, true) ? NULL : "cannot be polled";
         if (n < 0)
             return "closed the connection";
         g->out.ptr += n;
@@ -176,7 +176,7 @@ static const char *send_some(struct grpc *g)
     }
 }
 
-static const char *receive(struct grpc *g)
+static const char *grpc_receive(struct grpc *g)
 {
     static uint8_t bytes[READ_SIZE]; /* one thread, and no call from within */
 
@@ -186,7 +186,7 @@ static const char *receive(struct grpc *g)
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return NULL;
         if (n < 0 && errno == EPROTO)
-            return fault_of_tls(g);
+            return grpc_tls_fault(g);
         if (n <= 0)
             return "closed the connection";
         if (!grpc_session_input(g, bytes, (size_t)n))
@@ -197,27 +197,27 @@ static const char *receive(struct grpc *g)
 }
 
 /* Sending ends calls, too, of which nothing more is wanted. */
-static void go_on(struct grpc *g, const char *why)
+static void grpc_go_on(struct grpc *g, const char *why)
 {
     do {
         tell_ended(g);
         if (g->state == GRPC_UP && why == NULL)
-            why = send_some(g);
+            why = grpc_send_some(g);
     } while (why == NULL && !LIST_EMPTY(&g->ended));
     if (why == NULL && g->goes_away && LIST_EMPTY(&g->calls))
         why = "goes away";
     if (why != NULL && g->state != GRPC_DOWN)
-        disconnect(g, why);
+        grpc_disconnect(g, why);
 }
 
 /* --- Connecting. --- */
 
-static void connect_next(struct grpc *g);
+static void grpc_connect_next(struct grpc *g);
 
 static void begin_session(struct grpc *g)
 {
     if (!grpc_session_begin(g)) {
-        disconnect(g, "cannot be spoken to: memory is short");
+        grpc_disconnect(g, "cannot be spoken to: memory is short");
         return;
     }
     g->state = GRPC_UP;
@@ -226,24 +226,24 @@ static void begin_session(struct grpc *g)
         g->unreached &= ~(UINT64_C(1) << g->target);
     g->trouble[0] = '\0';
     g->options.link(g->options.arg, true);
-    go_on(g, NULL);
+    grpc_go_on(g, NULL);
 }
 
-static void secure(struct grpc *g)
+static void grpc_secure(struct grpc *g)
 {
     int error = tls_handshake(g->ssl);
 
     if (error == 0)
         begin_session(g);
     else if (error == -ENOMEM)
-        disconnect(g, "cannot be spoken to: memory is short");
+        grpc_disconnect(g, "cannot be spoken to: memory is short");
     else if (error != -EAGAIN)
-        disconnect(g, fault_of_tls(g));
-    else if (!watch(g, tls_wants_write(g->ssl)))
-        disconnect(g, "cannot be polled");
+        grpc_disconnect(g, grpc_tls_fault(g));
+    else if (!grpc_watch(g, tls_wants_write(g->ssl)))
+        grpc_disconnect(g, "cannot be polled");
 }
 
-static void connected(struct grpc *g)
+static void grpc_on_connected(struct grpc *g)
 {
     const int yes = 1;
     int error = 0;
@@ -251,7 +251,7 @@ static void connected(struct grpc *g)
 
     getsockopt(g->fd, SOL_SOCKET, SO_ERROR, &error, &len);
     if (error != 0) {
-        connect_next(g);
+        grpc_connect_next(g);
         return;
     }
     setsockopt(g->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
@@ -261,38 +261,38 @@ static void connected(struct grpc *g)
     }
     g->ssl = certificate_connect(g->options.tls, g->fd, g->options.endpoints->list[g->target].host);
     if (g->ssl == NULL) {
-        disconnect(g, "cannot be spoken to: memory is short");
+        grpc_disconnect(g, "cannot be spoken to: memory is short");
         return;
     }
     g->state = GRPC_SECURES;
-    secure(g);
+    grpc_secure(g);
 }
 
-static void on_event(evutil_socket_t fd, short what, void *arg)
+static void grpc_on_event(evutil_socket_t fd, short what, void *arg)
 {
     struct grpc *g = arg;
     const char *why = NULL;
 
     (void)fd;
     if (g->state == GRPC_CONNECTS) {
-        connected(g);
+        grpc_on_connected(g);
         return;
     }
     if (g->state == GRPC_SECURES) {
-        secure(g);
+        grpc_secure(g);
         return;
     }
     if (what & EV_READ)
-        why = receive(g);
-    go_on(g, why);
+        why = grpc_receive(g);
+    grpc_go_on(g, why);
 }
 
 /* The next address of the endpoint; when there is none, the next endpoint later. */
-static void connect_next(struct grpc *g)
+static void grpc_connect_next(struct grpc *g)
 {
     if (event_initialized(&g->event))
         event_del(&g->event);
-    close_socket(g);
+    grpc_close_socket(g);
     while (g->at < g->address_count) {
         const union resolve_address *a = &g->addresses[g->at++];
 
@@ -302,34 +302,34 @@ static void connect_next(struct grpc *g)
             continue;
         g->mask = 0;
         if ((connect(g->fd, &a->any, resolve_address_len(a)) == 0 || errno == EINPROGRESS) &&
-            watch(g, true)) {
+            grpc_watch(g, true)) {
             g->state = GRPC_CONNECTS;
-            g->next_ms = now_ms(g) + CONNECT_MS;
+            g->next_ms = grpc_now_ms(g) + CONNECT_MS;
             return;
         }
-        close_socket(g);
+        grpc_close_socket(g);
     }
-    disconnect(g, "cannot be reached");
+    grpc_disconnect(g, "cannot be reached");
 }
 
-static void on_resolved(void *arg, const union resolve_address *addresses, size_t count,
-                        const char *why)
+static void grpc_on_resolved(void *arg, const union resolve_address *addresses, size_t count,
+                             const char *why)
 {
     struct grpc *g = arg;
 
     g->resolve = NULL;
     if (count == 0) {
-        disconnect(g, why);
+        grpc_disconnect(g, why);
         return;
     }
     memcpy(g->addresses, addresses, count * sizeof *addresses);
     addresses_sort(&g->failed, g->addresses, count);
     g->address_count = count;
     g->at = 0;
-    connect_next(g);
+    grpc_connect_next(g);
 }
 
-static void begin_round(struct grpc *g)
+static void grpc_begin_round(struct grpc *g)
 {
     size_t count = g->options.endpoints->count;
 
@@ -338,16 +338,16 @@ static void begin_round(struct grpc *g)
     g->unreached = 0;
 }
 
-static void look_up(struct grpc *g)
+static void grpc_look_up(struct grpc *g)
 {
     const struct upstream_spec *spec;
 
     if (endpoints_refresh(g->options.endpoints))
-        begin_round(g);
+        grpc_begin_round(g);
     if (g->options.endpoints->count == 0) {
         snprintf(g->trouble, sizeof g->trouble, "%s", g->options.endpoints->wrong);
         g->trouble_of[0] = '\0';
-        g->next_ms = now_ms(g) + RETRY_MS;
+        g->next_ms = grpc_now_ms(g) + RETRY_MS;
         return;
     }
     spec = &g->options.endpoints->list[g->target];
@@ -355,10 +355,10 @@ static void look_up(struct grpc *g)
              spec->host, spec->port);
     g->state = GRPC_LOOKS_UP;
     g->address_count = g->at = 0;
-    g->next_ms = now_ms(g) + CONNECT_MS * 5;
-    g->resolve = resolve_start(g->options.base, spec->host, spec->port, on_resolved, g);
+    g->next_ms = grpc_now_ms(g) + CONNECT_MS * 5;
+    g->resolve = resolve_start(g->options.base, spec->host, spec->port, grpc_on_resolved, g);
     if (g->resolve == NULL)
-        disconnect(g, "cannot be looked up");
+        grpc_disconnect(g, "cannot be looked up");
 }
 
 /* --- Calls. --- */
@@ -372,14 +372,14 @@ bool grpc_start(struct grpc *g, struct grpc_call *call, const char *path, struct
     call->sent = 0;
     call->code = GRPC_UNCLEAR;
     call->text[0] = '\0';
-    call->until_ms = now_ms(g) + patience_ms;
+    call->until_ms = grpc_now_ms(g) + patience_ms;
     if (!grpc_session_submit(g, call, path))
         return false;
     call->grpc = g;
     LIST_INSERT_HEAD(&g->calls, call, entry);
     /* What cannot be sent now is noted by the loop: this may be within a call's tell(). */
     if (g->broken == NULL)
-        g->broken = send_some(g);
+        g->broken = grpc_send_some(g);
     return true;
 }
 
@@ -406,22 +406,22 @@ void grpc_set_token(struct grpc *g, const char *token)
 void grpc_tick(struct grpc *g)
 {
     const struct grpc_call *call;
-    uint64_t now = now_ms(g);
+    uint64_t now = grpc_now_ms(g);
 
     if (g->state == GRPC_DOWN && now >= g->next_ms)
-        look_up(g);
+        grpc_look_up(g);
     else if (g->state > GRPC_DOWN && g->state < GRPC_UP) {
         if (now >= g->next_ms)
-            disconnect(g, "does not answer");
+            grpc_disconnect(g, "does not answer");
     } else if (g->state == GRPC_UP) {
         LIST_FOREACH(call, &g->calls, entry) {
             if (now >= call->until_ms)
                 break;
         }
         if (g->broken != NULL || call != NULL)
-            disconnect(g, g->broken != NULL ? g->broken : "does not answer");
+            grpc_disconnect(g, g->broken != NULL ? g->broken : "does not answer");
         else if (!LIST_EMPTY(&g->ended))
-            go_on(g, NULL); /* of another call that was being made */
+            grpc_go_on(g, NULL); /* of another call that was being made */
     }
 }
 
@@ -453,11 +453,11 @@ struct grpc *grpc_new(const struct grpc_options *options)
         return NULL;
     g->options = *options;
     g->fd = -1;
-    g->on_event = on_event;
+    g->on_event = grpc_on_event;
     LIST_INIT(&g->calls);
     LIST_INIT(&g->ended);
-    begin_round(g);
-    look_up(g);
+    grpc_begin_round(g);
+    grpc_look_up(g);
     return g;
 }
 
@@ -472,6 +472,6 @@ void grpc_free(struct grpc *g)
     while ((call = LIST_FIRST(&g->calls)) != NULL)
         drop_call(call);
     g->state = GRPC_LOOKS_UP; /* nobody is told of the end */
-    disconnect(g, "is let go");
+    grpc_disconnect(g, "is let go");
     account_free(ACCOUNT_JOURNAL, g, sizeof *g);
 }

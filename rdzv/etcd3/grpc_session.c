@@ -12,19 +12,19 @@
 
 /* --- Memory. --- */
 
-static void *take(size_t len, void *arg)
+static void *session_heap_take(size_t len, void *arg)
 {
     (void)arg;
     return account_heap_request(ACCOUNT_JOURNAL, ACCOUNT_SMALL, len);
 }
 
-static void give(void *p, void *arg)
+static void session_heap_free(void *p, void *arg)
 {
     (void)arg;
     account_heap_free(ACCOUNT_JOURNAL, p);
 }
 
-static void *take_zeroed(size_t count, size_t len, void *arg)
+static void *session_heap_take_zeroed(size_t count, size_t len, void *arg)
 {
     (void)arg;
     if (len != 0 && count > SIZE_MAX / len)
@@ -32,7 +32,7 @@ static void *take_zeroed(size_t count, size_t len, void *arg)
     return account_heap_request_zeroed(ACCOUNT_JOURNAL, ACCOUNT_SMALL, count * len);
 }
 
-static void *retake(void *old, size_t len, void *arg)
+static void *session_heap_resize(void *old, size_t len, void *arg)
 {
     (void)arg;
     return account_heap_resize(ACCOUNT_JOURNAL, ACCOUNT_SMALL, old, len);
@@ -45,7 +45,7 @@ static struct grpc_call *call_of(nghttp2_session *session, int32_t stream)
     return nghttp2_session_get_stream_user_data(session, stream);
 }
 
-static void note_text(struct grpc_call *call, const uint8_t *value, size_t len)
+static void note_status_text(struct grpc_call *call, const uint8_t *value, size_t len)
 {
     size_t out = 0;
 
@@ -65,9 +65,9 @@ static void note_text(struct grpc_call *call, const uint8_t *value, size_t len)
 }
 
 /* Wherever the two stand, in the headers or behind the body: servers differ. */
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
-                     size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
-                     void *arg)
+static int on_http2_header(nghttp2_session *session, const nghttp2_frame *frame,
+                           const uint8_t *name, size_t name_len, const uint8_t *value,
+                           size_t value_len, uint8_t flags, void *arg)
 {
     struct grpc_call *call = call_of(session, frame->hd.stream_id);
     const struct slice key = {name, name_len};
@@ -80,7 +80,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     if (slice_is(key, "grpc-status") && slice_to_u64((struct slice){value, value_len}, 99, &number))
         call->code = (int)number;
     else if (slice_is(key, "grpc-message"))
-        note_text(call, value, value_len);
+        note_status_text(call, value, value_len);
     return 0;
 }
 
@@ -133,7 +133,7 @@ static int on_close(nghttp2_session *session, int32_t stream, uint32_t error, vo
     return 0;
 }
 
-static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+static int on_http2_frame(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
     struct grpc *g = arg;
 
@@ -173,8 +173,8 @@ void grpc_message(const struct grpc_call *call, struct grpc_answer *answer)
 
 /* --- What goes. --- */
 
-static ssize_t read_request(nghttp2_session *session, int32_t stream, uint8_t *to, size_t len,
-                            uint32_t *flags, nghttp2_data_source *source, void *arg)
+static ssize_t read_call_request(nghttp2_session *session, int32_t stream, uint8_t *to, size_t len,
+                                 uint32_t *flags, nghttp2_data_source *source, void *arg)
 {
     struct grpc_call *call = call_of(session, stream);
     size_t left;
@@ -209,7 +209,7 @@ bool grpc_session_submit(struct grpc *g, struct grpc_call *call, const char *pat
                                   header("te", "trailers"),
                                   header("token", g->token)};
     const size_t count = sizeof headers / sizeof headers[0];
-    const nghttp2_data_provider body = {.read_callback = read_request};
+    const nghttp2_data_provider body = {.read_callback = read_call_request};
 
     call->stream = nghttp2_submit_request(g->session, NULL, headers,
                                           g->token[0] == '\0' ? count - 1 : count, &body, call);
@@ -245,15 +245,16 @@ static int set_up(struct grpc *g)
 
 bool grpc_session_begin(struct grpc *g)
 {
-    nghttp2_mem memory = {NULL, take, give, take_zeroed, retake};
+    nghttp2_mem memory = {NULL, session_heap_take, session_heap_free, session_heap_take_zeroed,
+                          session_heap_resize};
     nghttp2_session_callbacks *callbacks;
 
     if (nghttp2_session_callbacks_new(&callbacks) != 0)
         return false;
-    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_http2_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
-    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_http2_frame);
     if (nghttp2_session_client_new3(&g->session, callbacks, g, NULL, &memory) != 0)
         g->session = NULL;
     nghttp2_session_callbacks_del(callbacks);

@@ -17,7 +17,7 @@
 #define ELECTION_MS 1000u
 
 /* All that can be sent is sent. */
-static void pump(struct journal_etcd *j)
+static void pump_all(struct journal_etcd *j)
 {
     if (j->state == JOURNAL_ENDED || !connection_is_up(j))
         return;
@@ -30,14 +30,14 @@ static void pump(struct journal_etcd *j)
         snapshot_out_pump(j);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void journal_on_timer(evutil_socket_t fd, short what, void *arg)
 {
     struct journal_etcd *j = arg;
 
     (void)fd;
     (void)what;
     connection_tick(j);
-    pump(j);
+    pump_all(j);
     journal_note_reason(j);
     if (j->log.anew_ms != 0 && journal_now_ms(j) >= j->log.anew_ms)
         journal_end(j);
@@ -45,7 +45,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 /* --- The table. --- */
 
-static const char *refuses(void *arg)
+static const char *journal_refuses(void *arg)
 {
     const struct journal_etcd *j = arg;
 
@@ -78,7 +78,7 @@ static uint64_t vouch(void *arg)
     return j->state == JOURNAL_LEADS && lease_now_ms() <= j->lease.valid_ms ? j->log.batch : 0;
 }
 
-static void tick(void *arg)
+static void journal_tick(void *arg)
 {
     struct journal_etcd *j = arg;
     int64_t at_ns;
@@ -89,7 +89,7 @@ static void tick(void *arg)
         engine_commit_time(j->engine);
 }
 
-static bool work(void *arg)
+static bool journal_work(void *arg)
 {
     return snapshot_out_work(arg);
 }
@@ -164,20 +164,20 @@ int journal_etcd_open(struct journal_etcd **out, const struct journal_etcd_optio
                   log_str("reason", "memory is short"), log_str("action", "none"));
         return -1;
     }
-    *j = (struct journal_etcd){.options = *options, .engine = engine, .pump = pump};
-    event_assign(&j->timer, options->base, -1, EV_PERSIST, on_timer, j);
+    *j = (struct journal_etcd){.options = *options, .engine = engine, .pump = pump_all};
+    event_assign(&j->timer, options->base, -1, EV_PERSIST, journal_on_timer, j);
     name_keys(j, random_number());
     follow_begin(j);
     commit_begin(j);
     batch_init(&j->out.part);
     engine->options.journal = (struct engine_journal){.commit = commit_take,
                                                       .vouch = vouch,
-                                                      .refuses = refuses,
+                                                      .refuses = journal_refuses,
                                                       .stands_by = stands_by,
                                                       .is_cut_off = is_cut_off,
                                                       .fd = -1,
-                                                      .tick = tick,
-                                                      .work = work,
+                                                      .tick = journal_tick,
+                                                      .work = journal_work,
                                                       .close = close_journal,
                                                       .arg = j};
     engine->journal_etcd = j;

@@ -31,7 +31,7 @@ static void stand(struct journal_etcd *j)
         journal_send(j, &j->step, &etcd_txn, on_election, TRY_MS);
 }
 
-static void beat(struct journal_etcd *j)
+static void lead_beat(struct journal_etcd *j)
 {
     Etcd3__LeaseKeepAliveRequest r = ETCD3__LEASE_KEEP_ALIVE_REQUEST__INIT;
 
@@ -46,7 +46,7 @@ static void beat(struct journal_etcd *j)
 void lead_pump(struct journal_etcd *j)
 {
     if (j->state >= JOURNAL_STANDS && !j->lease.gives_back && j->log.anew_ms == 0)
-        beat(j);
+        lead_beat(j);
     if (grpc_is_under_way(&j->step.call) || journal_now_ms(j) < j->step_ms)
         return;
     if (j->state == JOURNAL_ASKS)

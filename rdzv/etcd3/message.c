@@ -131,19 +131,19 @@ bool txn_write(struct txn *t, struct message *m)
 
 /* --- What comes. --- */
 
-static void *message_take(void *arg, size_t len)
+static void *message_heap_take(void *arg, size_t len)
 {
     (void)arg;
     return account_heap_request(ACCOUNT_JOURNAL, ACCOUNT_ORDINARY, len);
 }
 
-static void message_give(void *arg, void *p)
+static void message_heap_free(void *arg, void *p)
 {
     (void)arg;
     account_heap_free(ACCOUNT_JOURNAL, p);
 }
 
-static ProtobufCAllocator memory = {message_take, message_give, NULL};
+static ProtobufCAllocator memory = {message_heap_take, message_heap_free, NULL};
 
 const struct etcd_method etcd_txn = {"/etcdserverpb.KV/Txn", &etcd3__txn_response__descriptor};
 const struct etcd_method etcd_range = {"/etcdserverpb.KV/Range",

@@ -64,7 +64,7 @@ static void give_snapshot_up(struct journal_etcd *j, const char *why)
     end_snapshot(j);
 }
 
-static void begin_snapshot(struct journal_etcd *j)
+static void snapshot_out_begin(struct journal_etcd *j)
 {
     struct snapshot_out *o = &j->out;
 
@@ -103,7 +103,7 @@ void snapshot_out_drop(struct journal_etcd *j)
 /* --- Writing. --- */
 
 /* One part more in the stream. NULL, or why there is none. */
-static const char *write_part(struct journal_etcd *j)
+static const char *write_snapshot_part(struct journal_etcd *j)
 {
     struct snapshot_out *o = &j->out;
     uint8_t length[STREAM_LENGTH];
@@ -135,12 +135,12 @@ bool snapshot_out_work(struct journal_etcd *j)
     uint64_t until_ns;
 
     if (o->snapshot == NULL)
-        begin_snapshot(j);
+        snapshot_out_begin(j);
     if (!wants_parts(o))
         return false;
     until_ns = clock_monotonic_ns(clock) + WORK_NS;
     while (wants_parts(o) && clock_monotonic_ns(clock) < until_ns) {
-        const char *why = write_part(j);
+        const char *why = write_snapshot_part(j);
 
         if (why != NULL) {
             grpc_cancel(&o->call.call);

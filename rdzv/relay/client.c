@@ -21,13 +21,13 @@ struct client {
     bool held;       /* what came last has to wait */
 };
 
-static struct client *client_of(struct conn *c)
+static struct client *client_of_conn(struct conn *c)
 {
     _Static_assert(sizeof(struct client) <= CONN_SESSION_SIZE, "it lies in the connection");
     return (struct client *)(void *)c->session.bytes;
 }
 
-static const struct client *peek(const struct conn *c)
+static const struct client *client_of_const_conn(const struct conn *c)
 {
     return (const struct client *)(const void *)c->session.bytes;
 }
@@ -49,7 +49,7 @@ static void finish_when_draining(struct conn *c)
         conn_finish(c);
 }
 
-static void answer(void *client, struct slice bytes)
+static void client_answer(void *client, struct slice bytes)
 {
     struct conn *c = client;
 
@@ -59,35 +59,37 @@ static void answer(void *client, struct slice bytes)
     finish_when_draining(c);
 }
 
-static void answer_blob(void *client, struct blob *piece)
+static void client_answer_blob(void *client, struct blob *piece)
 {
     conn_share(client, piece);
     conn_note_independent(client);
 }
 
-static void go_on(void *client)
+static void client_resume_input(void *client)
 {
     struct conn *c = client;
 
-    client_of(c)->held = false;
+    client_of_conn(c)->held = false;
     input_unpark(c);
 }
 
-static void on_end(void *client, enum drop_reason why, const char *reason)
+static void client_on_end(void *client, enum drop_reason why, const char *reason)
 {
     struct conn *c = client;
 
-    client_of(c)->session = NULL;
+    client_of_conn(c)->session = NULL;
     conn_drop(c, why, reason, (struct slice){0});
 }
 
-const struct relay_calls relay_client_calls = {
-    .answer = answer, .answer_blob = answer_blob, .go_on = go_on, .end = on_end};
+const struct relay_calls relay_client_calls = {.answer = client_answer,
+                                               .answer_blob = client_answer_blob,
+                                               .go_on = client_resume_input,
+                                               .end = client_on_end};
 
 /* --- Requests. --- */
 
-static enum protocol_result refuse(struct conn *c, enum drop_reason why, const char *reason,
-                                   struct slice detail)
+static enum protocol_result client_refuse(struct conn *c, enum drop_reason why, const char *reason,
+                                          struct slice detail)
 {
     conn_drop(c, why, reason, detail);
     return PROTOCOL_ENDED;
@@ -95,7 +97,7 @@ static enum protocol_result refuse(struct conn *c, enum drop_reason why, const c
 
 static enum relay_taken take_ping(struct conn *c, const struct c10d_request *req)
 {
-    if (!relay_may_pong(client_of(c)->session))
+    if (!relay_may_pong(client_of_conn(c)->session))
         return RELAY_HELD;
     bytes_put_u32(conn_reserve(c, 4), req->nonce);
     conn_note_independent(c);
@@ -103,12 +105,12 @@ static enum relay_taken take_ping(struct conn *c, const struct c10d_request *req
 }
 
 /* One whole request, which begins there. */
-static enum relay_taken take(struct conn *c, const struct c10d_request *req, const uint8_t *start,
-                             size_t size)
+static enum relay_taken client_take(struct conn *c, const struct c10d_request *req,
+                                    const uint8_t *start, size_t size)
 {
     if (req->op == C10D_PING)
         return take_ping(c, req);
-    return relay_take(client_of(c)->session, req, start, size);
+    return relay_take(client_of_conn(c)->session, req, start, size);
 }
 
 /* What follows, `*used` bytes further. `left` is what there is from the request on. */
@@ -118,27 +120,27 @@ static enum protocol_result end_take(struct conn *c, enum relay_taken taken, siz
     switch (taken) {
     case RELAY_TAKEN:
         progress->used += size;
-        front_of(c)->engine->stats.c10d_requests[client_of(c)->op]++;
+        front_of(c)->engine->stats.c10d_requests[client_of_conn(c)->op]++;
         return PROTOCOL_MORE;
     case RELAY_TAKING:
         progress->need = progress->used + size;
         return PROTOCOL_DEFERRED;
     case RELAY_HELD:
         progress->need = progress->used + size;
-        client_of(c)->held = true;
+        client_of_conn(c)->held = true;
         return left - size > HELD_BYTES_MAX ? PROTOCOL_HELD : PROTOCOL_PARKED;
     case RELAY_NO_MEMORY:
         break;
     }
-    return refuse(c, DROP_NO_MEMORY, "no memory for its request, see --memory-limit",
-                  (struct slice){0});
+    return client_refuse(c, DROP_NO_MEMORY, "no memory for its request, see --memory-limit",
+                         (struct slice){0});
 }
 
 /* The request at the start of `in`. PROTOCOL_MORE with nothing used: it is not whole. */
-static enum protocol_result next_request(struct conn *c, struct slice in,
-                                         struct protocol_progress *progress)
+static enum protocol_result client_next_request(struct conn *c, struct slice in,
+                                                struct protocol_progress *progress)
 {
-    struct client *client = client_of(c);
+    struct client *client = client_of_conn(c);
     const struct relay *relay = front_of(c)->relay;
     struct c10d_refusal refusal;
     struct c10d_request req;
@@ -156,20 +158,20 @@ static enum protocol_result next_request(struct conn *c, struct slice in,
         progress->need = progress->used + size;
         return PROTOCOL_MORE;
     case PARSE_BAD:
-        return refuse(c, refusal.is_limit ? DROP_LIMIT : DROP_MALFORMED, refusal.reason,
-                      (struct slice){in.ptr, 1});
+        return client_refuse(c, refusal.is_limit ? DROP_LIMIT : DROP_MALFORMED, refusal.reason,
+                             (struct slice){in.ptr, 1});
     case PARSE_DONE:
         break;
     }
     if (req.op == C10D_WATCH_KEY)
-        return refuse(c, DROP_MALFORMED, "a relay does not pass on WATCH_KEY", req.key);
+        return client_refuse(c, DROP_MALFORMED, "a relay does not pass on WATCH_KEY", req.key);
     conn_charge(c, REQUEST_COST + size / BYTES_A_NS);
     client->op = (uint8_t)req.op;
-    return end_take(c, take(c, &req, in.ptr, size), size, in.len, progress);
+    return end_take(c, client_take(c, &req, in.ptr, size), size, in.len, progress);
 }
 
-static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t len,
-                                          struct protocol_progress *progress)
+static enum protocol_result client_read_requests(struct conn *c, uint8_t *in, size_t len,
+                                                 struct protocol_progress *progress)
 {
     front_of(c)->relay->now_ns = clock_monotonic_ns(front_of(c)->engine->options.clock);
     while (progress->used < len) {
@@ -180,7 +182,7 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
             return PROTOCOL_PAUSED;
         if (!conn_has_budget(c))
             return PROTOCOL_DEFERRED;
-        result = next_request(c, (struct slice){in + before, len - before}, progress);
+        result = client_next_request(c, (struct slice){in + before, len - before}, progress);
         if (result != PROTOCOL_MORE || progress->used == before)
             return result;
     }
@@ -189,8 +191,8 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
 
 /* --- Beginning and end. --- */
 
-static enum parse_result begin(const struct protocol *p, struct conn *c, struct slice in,
-                               struct protocol_progress *progress, const char **why)
+static enum parse_result client_begin(const struct protocol *p, struct conn *c, struct slice in,
+                                      struct protocol_progress *progress, const char **why)
 {
     struct relay_front *clients = p->arg;
     enum c10d_version version = C10D_LEGACY;
@@ -217,16 +219,16 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
     progress->used = size;
     c->protocol = p;
     memset(&c->session, 0, sizeof c->session);
-    client_of(c)->session = session;
-    client_of(c)->version = (uint8_t)version;
+    client_of_conn(c)->session = session;
+    client_of_conn(c)->version = (uint8_t)version;
     engine_session_began(clients->engine, conn_space(c));
     return PARSE_DONE;
 }
 
 /* What came before the end counts, and an answer that comes by itself goes out. */
-static bool eof(struct conn *c)
+static bool client_eof(struct conn *c)
 {
-    const struct client *client = client_of(c);
+    const struct client *client = client_of_conn(c);
 
     relay_stop_waiting(client->session);
     if (c->end == CONN_CLOSED || c->protocol == NULL)
@@ -235,33 +237,33 @@ static bool eof(struct conn *c)
            relay_is_asked(client->session);
 }
 
-static bool is_busy(const struct conn *c)
+static bool client_is_busy(const struct conn *c)
 {
-    const struct relay_client *s = peek(c)->session;
+    const struct relay_client *s = client_of_const_conn(c)->session;
 
     return s != NULL && s->relay->link && relay_is_asked(s);
 }
 
 /* Nothing here waits for the local store. */
-static void resume(struct conn *c, struct wake *wake)
+static void client_woken(struct conn *c, struct wake *wake)
 {
     (void)c;
     (void)wake;
 }
 
-static void end(struct conn *c)
+static void client_end(struct conn *c)
 {
-    struct relay_client *session = client_of(c)->session;
+    struct relay_client *session = client_of_conn(c)->session;
 
-    client_of(c)->session = NULL;
+    client_of_conn(c)->session = NULL;
     if (session != NULL)
         relay_leave(session);
     engine_session_ended(front_of(c)->engine, conn_space(c));
 }
 
-static const char *version_name(const struct conn *c)
+static const char *client_version_name(const struct conn *c)
 {
-    return c10d_version_name((enum c10d_version)peek(c)->version);
+    return c10d_version_name((enum c10d_version)client_of_const_conn(c)->version);
 }
 
 struct protocol relay_client_protocol(struct relay_front *clients)
@@ -269,11 +271,11 @@ struct protocol relay_client_protocol(struct relay_front *clients)
     return (struct protocol){.name = "c10d",
                              .runs_ahead = true,
                              .arg = clients,
-                             .begin = begin,
-                             .read = read_requests,
-                             .eof = eof,
-                             .is_busy = is_busy,
-                             .resume = resume,
-                             .end = end,
-                             .version = version_name};
+                             .begin = client_begin,
+                             .read = client_read_requests,
+                             .eof = client_eof,
+                             .is_busy = client_is_busy,
+                             .resume = client_woken,
+                             .end = client_end,
+                             .version = client_version_name};
 }

@@ -29,8 +29,8 @@ static struct forward *forward_of_conn(const struct forwards *f, const struct co
 /* --- c10d. --- */
 
 /* From here on the connection has the protocol of its space. */
-static enum parse_result begin(const struct protocol *p, struct conn *c, struct slice in,
-                               struct protocol_progress *progress, const char **why)
+static enum parse_result forward_begin(const struct protocol *p, struct conn *c, struct slice in,
+                                       struct protocol_progress *progress, const char **why)
 {
     const struct forward *forward = forward_of_conn(p->arg, c);
 
@@ -50,7 +50,7 @@ static int dial_store(void *arg)
     return u->state == UPSTREAM_CONNECTED ? upstream_dial(u) : -1;
 }
 
-static SSL *secure(void *arg, int fd, bool *ok)
+static SSL *secure_to_store(void *arg, int fd, bool *ok)
 {
     const struct upstream *u = arg;
     SSL *ssl = u->tls_options->context == NULL ? NULL : upstream_secure(u, fd);
@@ -101,7 +101,7 @@ static void init_forward(struct forward *forward, struct forwards *f, const stru
                                                                  .space = forward->space,
                                                                  .name = f->host_name,
                                                                  .dial = dial_store,
-                                                                 .secure = secure,
+                                                                 .secure = secure_to_store,
                                                                  .arg = &forward->upstream,
                                                                  .cluster_id = cluster_id});
 }
@@ -117,7 +117,7 @@ void forwards_init(struct forwards *f, struct net *net, const struct config *con
                    uint64_t *cluster_id)
 {
     *f = (struct forwards){.net = net};
-    f->protocol = (struct protocol){.name = "c10d", .arg = f, .begin = begin};
+    f->protocol = (struct protocol){.name = "c10d", .arg = f, .begin = forward_begin};
     gethostname(f->host_name, sizeof f->host_name - 1);
     f->list = xcalloc(config->listener_count, sizeof *f->list);
     for (size_t i = 0; i < config->listener_count; i++) {

@@ -73,7 +73,7 @@ static struct http_pass *pass_of_user(struct store_user *u)
     return (struct http_pass *)(void *)((char *)u - offsetof(struct http_pass, user));
 }
 
-static uint64_t now_ms(const struct relay_http *h)
+static uint64_t relay_http_now_ms(const struct relay_http *h)
 {
     return engine_lived_ms(h->options.net->engine);
 }
@@ -99,7 +99,7 @@ static void end_body(struct http_pass *p)
 }
 
 /* The same, when the rest of what the store sends is of no use. */
-static void finish(struct http_pass *p)
+static void pass_finish(struct http_pass *p)
 {
     leave_held(p);
     store_conn_drop(&p->user);
@@ -107,7 +107,7 @@ static void finish(struct http_pass *p)
 }
 
 /* The client has an answer that is not whole, or none, and gets no more. */
-static void cut(struct http_pass *p, const char *reason)
+static void pass_cut(struct http_pass *p, const char *reason)
 {
     char peer[CONN_PEER_MAX];
 
@@ -120,7 +120,7 @@ static void cut(struct http_pass *p, const char *reason)
     conn_finish(p->client);
 }
 
-static void give_up(struct http_pass *p)
+static void pass_give_up(struct http_pass *p)
 {
     leave_held(p);
     store_conn_drop(&p->user);
@@ -131,12 +131,12 @@ static void give_up(struct http_pass *p)
 
 /* --- Sending. --- */
 
-static void lost(struct store_user *u, const char *why);
+static void pass_lost(struct store_user *u, const char *why);
 
-static void hold(struct http_pass *p)
+static void pass_hold(struct http_pass *p)
 {
     if (p->held_ms == 0)
-        p->held_ms = now_ms(p->relay);
+        p->held_ms = relay_http_now_ms(p->relay);
     p->state = PASS_HELD;
     TAILQ_INSERT_TAIL(&p->relay->held, p, entry);
     relay_http_set_timer(p->relay);
@@ -147,7 +147,7 @@ static size_t request_size(const struct http_pass *p)
     return p->request_len + p->body_left;
 }
 
-static void send_some(struct http_pass *p)
+static void pass_send_some(struct http_pass *p)
 {
     size_t head = p->sent < p->request_len ? p->sent : p->request_len, n;
     struct slice first = {p->request + head, p->request_len - head}, body = {0};
@@ -155,7 +155,7 @@ static void send_some(struct http_pass *p)
     if (p->body_left > 0)
         body = slice_from(http_job_body(p->client), p->sent - head);
     if (!store_conn_send(&p->user, first, body, &n)) {
-        lost(&p->user, "it does not take the request");
+        pass_lost(&p->user, "it does not take the request");
         return;
     }
     p->sent += n;
@@ -166,7 +166,7 @@ static void send_some(struct http_pass *p)
         store_conn_send_end(&p->user);
 }
 
-static void begin_sending(struct http_pass *p)
+static void pass_begin_sending(struct http_pass *p)
 {
     p->state = PASS_SENDING;
     p->sent = 0;
@@ -176,27 +176,27 @@ static void begin_sending(struct http_pass *p)
     if (p->body_left > 0) /* the endpoint may not have returned: the body is not there yet */
         store_conn_wait_writable(&p->user);
     else
-        send_some(p);
+        pass_send_some(p);
 }
 
 /* Not in relay->held. */
-static void start(struct http_pass *p)
+static void pass_start(struct http_pass *p)
 {
     switch (store_conn_get(p->relay, &p->user, p->client_is_over_tls)) {
     case STORE_GOT_OPEN:
-        begin_sending(p);
+        pass_begin_sending(p);
         break;
     case STORE_GOT_DIALED:
         p->state = PASS_DIALING;
         break;
     default:
-        hold(p);
+        pass_hold(p);
     }
 }
 
 static void on_ready(struct store_user *u)
 {
-    begin_sending(pass_of_user(u));
+    pass_begin_sending(pass_of_user(u));
 }
 
 static void on_writable(struct store_user *u)
@@ -204,60 +204,60 @@ static void on_writable(struct store_user *u)
     struct http_pass *p = pass_of_user(u);
 
     if (p->state == PASS_SENDING)
-        send_some(p);
+        pass_send_some(p);
 }
 
 /* --- When a connection breaks. --- */
 
-static void resume(struct http_pass *p)
+static void watch_resume(struct http_pass *p)
 {
     watch_trace_restart(&p->trace);
     relay_set_wait_index(p->request, p->request_len, watch_trace_next(&p->trace));
     p->resumed = true;
 }
 
-static bool may_repeat(const struct http_pass *p)
+static bool pass_may_repeat(const struct http_pass *p)
 {
     return !p->begun && (p->repeatable || p->state != PASS_ANSWERING);
 }
 
-static bool may_lose(const struct store_user *u)
+static bool pass_may_lose(const struct store_user *u)
 {
     const struct http_pass *p =
         (const struct http_pass *)(const void *)((const char *)u -
                                                  offsetof(struct http_pass, user));
 
-    return p->tracing || may_repeat(p);
+    return p->tracing || pass_may_repeat(p);
 }
 
-static void lost(struct store_user *u, const char *why)
+static void pass_lost(struct store_user *u, const char *why)
 {
     struct http_pass *p = pass_of_user(u);
 
     if (p->tracing && (p->ended || (!p->is_stream && p->trace.last != 0))) {
-        finish(p); /* it has all, but for the end of the last chunk */
+        pass_finish(p); /* it has all, but for the end of the last chunk */
     } else if (p->tracing) {
         p->relay->stats.watches_moved++;
-        resume(p);
-        hold(p);
-    } else if (may_repeat(p) && !p->ended) {
+        watch_resume(p);
+        pass_hold(p);
+    } else if (pass_may_repeat(p) && !p->ended) {
         p->relay->stats.retried += p->state != PASS_DIALING;
-        hold(p);
+        pass_hold(p);
     } else {
-        cut(p, p->begun || p->ended ? why : "nobody knows whether the store carried it out");
+        pass_cut(p, p->begun || p->ended ? why : "nobody knows whether the store carried it out");
     }
 }
 
 /* --- The answer. --- */
 
-static bool has_room(struct store_user *u)
+static bool pass_has_room(struct store_user *u)
 {
     const struct conn *c = pass_of_user(u)->client;
 
     return c->out.bytes <= RELAY_HTTP_AHEAD || c->output != OUTPUT_BLOCKED;
 }
 
-static void put(struct http_pass *p, struct slice data)
+static void pass_put_body(struct http_pass *p, struct slice data)
 {
     char size[24];
 
@@ -278,21 +278,21 @@ static bool is_behind_history(const struct http_pass *p)
 }
 
 /* False: the store's connection has ended, and something else goes on. */
-static bool put_events(struct http_pass *p, struct slice data)
+static bool watch_put_events(struct http_pass *p, struct slice data)
 {
     while (data.len > 0) {
         struct slice out;
         bool whole;
 
         if (!watch_trace_take(&p->trace, &data, &out, &whole)) {
-            cut(p, "the watch does not go on where it was");
+            pass_cut(p, "the watch does not go on where it was");
             return false;
         }
-        put(p, out);
+        pass_put_body(p, out);
         if (whole && is_behind_history(p)) {
-            resume(p);
+            watch_resume(p);
             store_conn_drop(&p->user);
-            start(p);
+            pass_start(p);
             return false;
         }
     }
@@ -300,7 +300,7 @@ static bool put_events(struct http_pass *p, struct slice data)
 }
 
 /* The client has its head from before. */
-static bool goes_on(const struct http_pass *p, const struct http_answer *a)
+static bool watch_goes_on(const struct http_pass *p, const struct http_answer *a)
 {
     uint64_t seen = p->trace.last > p->trace.from ? p->trace.last : p->trace.from;
 
@@ -329,13 +329,13 @@ static void learn_cluster(const struct http_pass *p, const struct http_answer *a
     }
 }
 
-static bool put_head(struct http_pass *p, const struct http_answer *a)
+static bool pass_put_head(struct http_pass *p, const struct http_answer *a)
 {
     uint8_t *room = net_scratch(p->relay->options.net, ANSWER_ROOM);
     struct writer w = {.ptr = room, .cap = ANSWER_ROOM};
 
     if (room == NULL) {
-        cut(p, "no memory for its answer, see --memory-limit");
+        pass_cut(p, "no memory for its answer, see --memory-limit");
         return false;
     }
     p->begun = true;
@@ -361,10 +361,10 @@ static bool take_head(struct http_pass *p, const struct http_answer *a)
     p->head_index = a->etcd_index;
     p->left = a->body == HTTP_BODY_LENGTH ? a->content_length : 0;
     if (!p->begun)
-        return put_head(p, a);
-    if (goes_on(p, a))
+        return pass_put_head(p, a);
+    if (watch_goes_on(p, a))
         return true;
-    cut(p, "the store's history does not reach back to where the watch was");
+    pass_cut(p, "the store's history does not reach back to where the watch was");
     return false;
 }
 
@@ -401,7 +401,7 @@ static enum parse_result take_body(struct http_pass *p, struct slice *in, struct
 static enum store_taken bad_answer(struct http_pass *p)
 {
     store_conn_drop(&p->user);
-    lost(&p->user, "the store's answer is no HTTP");
+    pass_lost(&p->user, "the store's answer is no HTTP");
     return STORE_IS_LEFT;
 }
 
@@ -421,13 +421,13 @@ static enum store_taken receive_body(struct http_pass *p, struct slice *in)
         if (data.len == 0)
             return end_answer(p);
         if (!p->tracing)
-            put(p, data);
-        else if (!put_events(p, data))
+            pass_put_body(p, data);
+        else if (!watch_put_events(p, data))
             return STORE_IS_LEFT;
     }
 }
 
-static enum store_taken receive(struct store_user *u, struct slice in, size_t *used)
+static enum store_taken pass_receive(struct store_user *u, struct slice in, size_t *used)
 {
     struct http_pass *p = pass_of_user(u);
     struct slice rest = in;
@@ -457,14 +457,14 @@ static enum store_taken receive(struct store_user *u, struct slice in, size_t *u
 
 static const struct store_user_calls calls = {.ready = on_ready,
                                               .writable = on_writable,
-                                              .has_room = has_room,
-                                              .receive = receive,
-                                              .lost = lost,
-                                              .may_lose = may_lose};
+                                              .has_room = pass_has_room,
+                                              .receive = pass_receive,
+                                              .lost = pass_lost,
+                                              .may_lose = pass_may_lose};
 
 /* --- As a job of the client's connection. --- */
 
-static enum http_job_state run(struct http_job *job, const struct http_request *r)
+static enum http_job_state pass_run(struct http_job *job, const struct http_request *r)
 {
     struct http_pass *p = pass_of_job(job);
 
@@ -496,12 +496,12 @@ static void on_eof(struct http_job *job)
     if (p->state == PASS_ANSWERING)
         store_conn_send_end(&p->user);
     else if (p->state == PASS_HELD && p->begun)
-        finish(p);
+        pass_finish(p);
     else if (p->state == PASS_HELD)
-        cut(p, "its client has gone");
+        pass_cut(p, "its client has gone");
 }
 
-static void on_drained(struct http_job *job)
+static void pass_on_drained(struct http_job *job)
 {
     store_conn_unpause(&pass_of_job(job)->user);
 }
@@ -519,7 +519,7 @@ static bool read_parameters(const struct http_request *r, struct etcd_request *o
            etcd_parse_request(r->head->method, form, r->head->target.query, out, &why);
 }
 
-static void look_at(struct http_pass *p, const struct http_request *r)
+static void pass_read_request(struct http_pass *p, const struct http_request *r)
 {
     struct etcd_request asked;
     bool known = read_parameters(r, &asked);
@@ -573,12 +573,12 @@ void relay_http_pass(struct relay_http *h, const struct http_request *r)
         reply_no_memory(r);
         return;
     }
-    p->job = (struct http_job){.run = run, .free = free_pass, .drained = on_drained};
+    p->job = (struct http_job){.run = pass_run, .free = free_pass, .drained = pass_on_drained};
     p->user.calls = &calls;
     p->relay = h;
     p->client = r->conn;
     p->state = PASS_DIALING; /* it is in no list */
-    look_at(p, r);
+    pass_read_request(p, r);
     if (!keep_request(p, r)) {
         free_pass(&p->job);
         reply_no_memory(r);
@@ -586,12 +586,12 @@ void relay_http_pass(struct relay_http *h, const struct http_request *r)
     }
     p->relay->stats.requests++;
     http_start_job(r, &p->job, HTTP_JOB_WAITS);
-    start(p);
+    pass_start(p);
 }
 
 /* --- All of them. --- */
 
-static bool waits_for_ever(const struct http_pass *p)
+static bool pass_waits_for_ever(const struct http_pass *p)
 {
     return p->begun;
 }
@@ -599,23 +599,23 @@ static bool waits_for_ever(const struct http_pass *p)
 /* Those that are held try again, each once. */
 static void try_held(struct relay_http *h)
 {
-    uint64_t now = now_ms(h), wait = h->options.wait_ms;
+    uint64_t now = relay_http_now_ms(h), wait = h->options.wait_ms;
     struct http_pass *last = TAILQ_LAST(&h->held, http_pass_list), *p;
 
     do {
         p = TAILQ_FIRST(&h->held);
         if (p == NULL)
             return;
-        if (!waits_for_ever(p) && clock_elapsed_ms(p->held_ms, now) >= wait) {
-            give_up(p);
+        if (!pass_waits_for_ever(p) && clock_elapsed_ms(p->held_ms, now) >= wait) {
+            pass_give_up(p);
         } else {
             leave_held(p);
-            start(p);
+            pass_start(p);
         }
     } while (p != last);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void relay_http_on_timer(evutil_socket_t fd, short what, void *arg)
 {
     struct relay_http *h = arg;
     bool dials;
@@ -638,7 +638,7 @@ void relay_http_init(struct relay_http *h, const struct relay_http_options *opti
     TAILQ_INIT(&h->idle);
     TAILQ_INIT(&h->busy);
     TAILQ_INIT(&h->held);
-    evtimer_assign(&h->timer, options->net->base, on_timer, h);
+    evtimer_assign(&h->timer, options->net->base, relay_http_on_timer, h);
 }
 
 void relay_http_fini(struct relay_http *h)
@@ -660,9 +660,9 @@ void relay_http_give_up(struct relay_http *h)
 
     while ((p = TAILQ_FIRST(&h->held)) != NULL) {
         if (p->begun)
-            cut(p, "the daemon stops");
+            pass_cut(p, "the daemon stops");
         else
-            give_up(p);
+            pass_give_up(p);
     }
 }
 

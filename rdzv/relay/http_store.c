@@ -39,7 +39,7 @@ struct store_conn {
     bool paused;
 };
 
-static int fd_of(const struct store_conn *c)
+static int store_conn_fd(const struct store_conn *c)
 {
     return event_get_fd(&c->event);
 }
@@ -67,11 +67,11 @@ static void free_conn(struct store_conn *c)
     if (c->mask != 0)
         event_del(&c->event);
     tls_free(c->tls);
-    close(fd_of(c));
+    close(store_conn_fd(c));
     account_free(ACCOUNT_SESSIONS, c, sizeof *c);
 }
 
-static void lose(struct store_conn *c, const char *why)
+static void store_conn_lose(struct store_conn *c, const char *why)
 {
     struct store_user *user = c->user;
 
@@ -81,13 +81,13 @@ static void lose(struct store_conn *c, const char *why)
 }
 
 /* False: the kernel cannot watch it; the caller ends it. */
-static bool watch(struct store_conn *c)
+static bool store_conn_watch(struct store_conn *c)
 {
     bool shakes = c->state == SECURING, wants_write = shakes && tls_wants_write(c->tls);
     bool reading = c->state != DIALING && !c->paused && !wants_write;
     bool writing = c->state == DIALING || c->writing || wants_write;
     short mask = (short)((reading ? EV_READ : 0) | (writing ? EV_WRITE : 0));
-    int fd = fd_of(c);
+    int fd = store_conn_fd(c);
 
     if (mask == c->mask)
         return true;
@@ -106,7 +106,7 @@ static bool watch(struct store_conn *c)
 
 /* --- The greeting. --- */
 
-static bool greet(struct store_conn *c)
+static bool store_conn_greet(struct store_conn *c)
 {
     const struct relay_http_options *o = &c->relay->options;
     Rdzv__RelayHello hello = RDZV__RELAY_HELLO__INIT;
@@ -118,7 +118,7 @@ static bool greet(struct store_conn *c)
     hello.http = true;
     hello.http_over_tls = c->over_tls;
     len = greeting_write_hello(bytes, &hello);
-    return tls_or_send(c->tls, fd_of(c), bytes, len) == (ssize_t)len;
+    return tls_or_send(c->tls, store_conn_fd(c), bytes, len) == (ssize_t)len;
 }
 
 /* What the store says to the greeting. False: the connection is of no use. */
@@ -146,7 +146,7 @@ static bool read_welcome(struct store_conn *c, struct slice in, size_t *used)
 
 /* --- Receiving. --- */
 
-static void release(struct store_conn *c)
+static void store_conn_release(struct store_conn *c)
 {
     struct relay_http *h = c->relay;
     struct store_conn *oldest;
@@ -157,7 +157,7 @@ static void release(struct store_conn *c)
     c->user->conn = NULL;
     c->user = NULL;
     c->writing = c->paused = false;
-    if (!watch(c)) {
+    if (!store_conn_watch(c)) {
         free_conn(c);
     } else if (h->idle_count > IDLE_MAX) {
         oldest = TAILQ_LAST(&h->idle, store_conn_list);
@@ -167,7 +167,7 @@ static void release(struct store_conn *c)
 
 /* What is left of the bytes is kept for the next ones. False: it is too much, or there is no
  * memory. */
-static bool keep_rest(struct store_conn *c, struct slice left)
+static bool store_conn_keep_rest(struct store_conn *c, struct slice left)
 {
     uint8_t *rest = NULL;
 
@@ -185,14 +185,14 @@ static bool keep_rest(struct store_conn *c, struct slice left)
     return true;
 }
 
-static void show(struct store_conn *c, struct slice in)
+static void store_conn_show(struct store_conn *c, struct slice in)
 {
     struct store_user *user = c->user;
     size_t used = 0;
 
     if (c->state == GREETING) {
-        if (!read_welcome(c, in, &used) || !keep_rest(c, slice_from(in, used)))
-            lose(c, "the store does not welcome this relay");
+        if (!read_welcome(c, in, &used) || !store_conn_keep_rest(c, slice_from(in, used)))
+            store_conn_lose(c, "the store does not welcome this relay");
         else if (c->state == OPEN)
             user->calls->ready(user);
         return;
@@ -205,7 +205,7 @@ static void show(struct store_conn *c, struct slice in)
     case STORE_TAKES_NEXT:
         if (used == in.len) {
             drop_rest(c);
-            release(c);
+            store_conn_release(c);
         } else {
             free_conn(c);
         }
@@ -216,12 +216,12 @@ static void show(struct store_conn *c, struct slice in)
     case STORE_IS_LEFT: /* the user may have another one by now */
         break;
     default:
-        if (!keep_rest(c, slice_from(in, used)))
-            lose(c, "no memory for an answer, see --memory-limit");
+        if (!store_conn_keep_rest(c, slice_from(in, used)))
+            store_conn_lose(c, "no memory for an answer, see --memory-limit");
     }
 }
 
-static void receive(struct store_conn *c)
+static void store_conn_receive(struct store_conn *c)
 {
     struct net *n = c->relay->options.net;
     size_t before = c->rest_len;
@@ -229,23 +229,23 @@ static void receive(struct store_conn *c)
 
     if (c->user != NULL && c->state == OPEN && !c->user->calls->has_room(c->user)) {
         c->paused = true;
-        if (!watch(c))
-            lose(c, "the kernel does not watch it any more");
+        if (!store_conn_watch(c))
+            store_conn_lose(c, "the kernel does not watch it any more");
         return;
     }
     if (before > 0)
         memcpy(n->recv_buf, c->rest, before);
-    got = tls_or_recv(c->tls, fd_of(c), n->recv_buf + before, NET_RECV_SIZE - before);
+    got = tls_or_recv(c->tls, store_conn_fd(c), n->recv_buf + before, NET_RECV_SIZE - before);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (got <= 0) {
-        lose(c, got == 0 ? "the store has closed the connection" : strerror(errno));
+        store_conn_lose(c, got == 0 ? "the store has closed the connection" : strerror(errno));
         return;
     }
     net_spend(n, (uint64_t)got / BYTES_A_NS);
     if (c->tls != NULL && tls_has_pending(c->tls))
         event_active(&c->event, EV_READ, 1); /* unless it ends with these */
-    show(c, (struct slice){n->recv_buf, before + (size_t)got});
+    store_conn_show(c, (struct slice){n->recv_buf, before + (size_t)got});
 }
 
 /* --- Dialing and sending. --- */
@@ -253,11 +253,11 @@ static void receive(struct store_conn *c)
 static void begin_greeting(struct store_conn *c)
 {
     c->state = GREETING;
-    if (!greet(c) || !watch(c))
-        lose(c, "the store does not take the greeting");
+    if (!store_conn_greet(c) || !store_conn_watch(c))
+        store_conn_lose(c, "the store does not take the greeting");
 }
 
-static void shake_hands(struct store_conn *c)
+static void store_conn_shake_hands(struct store_conn *c)
 {
     char why[TLS_WHY_MAX];
     int error = tls_handshake(c->tls);
@@ -266,9 +266,9 @@ static void shake_hands(struct store_conn *c)
     if (error == 0)
         begin_greeting(c);
     else if (error == -EPROTO)
-        lose(c, tls_why(c->tls, why));
-    else if (error != -EAGAIN || !watch(c))
-        lose(c, "the connection ends in TLS's handshake");
+        store_conn_lose(c, tls_why(c->tls, why));
+    else if (error != -EAGAIN || !store_conn_watch(c))
+        store_conn_lose(c, "the connection ends in TLS's handshake");
 }
 
 static void on_dialed(struct store_conn *c)
@@ -277,21 +277,21 @@ static void on_dialed(struct store_conn *c)
     int error = 0;
     socklen_t len = sizeof error;
 
-    getsockopt(fd_of(c), SOL_SOCKET, SO_ERROR, &error, &len);
+    getsockopt(store_conn_fd(c), SOL_SOCKET, SO_ERROR, &error, &len);
     if (error != 0) {
-        lose(c, strerror(error));
+        store_conn_lose(c, strerror(error));
         return;
     }
-    c->tls = c->relay->options.secure(c->relay->options.arg, fd_of(c), &ok);
+    c->tls = c->relay->options.secure(c->relay->options.arg, store_conn_fd(c), &ok);
     if (!ok)
-        lose(c, "no memory for TLS, see --memory-limit");
+        store_conn_lose(c, "no memory for TLS, see --memory-limit");
     else if (c->tls == NULL)
         begin_greeting(c);
     else
-        shake_hands(c);
+        store_conn_shake_hands(c);
 }
 
-static void on_event(evutil_socket_t fd, short what, void *arg)
+static void store_conn_on_event(evutil_socket_t fd, short what, void *arg)
 {
     struct store_conn *c = arg;
 
@@ -300,13 +300,13 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
     if (c->state == DIALING) {
         on_dialed(c);
     } else if (c->state == SECURING) {
-        shake_hands(c);
+        store_conn_shake_hands(c);
     } else if (what & EV_READ) {
-        receive(c); /* what else there is comes again */
+        store_conn_receive(c); /* what else there is comes again */
     } else if (what & EV_WRITE && c->user != NULL) {
         c->writing = false;
-        if (!watch(c))
-            lose(c, "the kernel does not watch it any more");
+        if (!store_conn_watch(c))
+            store_conn_lose(c, "the kernel does not watch it any more");
         else
             c->user->calls->writable(c->user);
     }
@@ -324,9 +324,10 @@ static struct store_conn *new_conn(struct relay_http *h, bool over_tls)
     c->relay = h;
     c->over_tls = over_tls;
     c->since_ms = engine_lived_ms(h->options.net->engine);
-    event_assign(&c->event, h->options.net->base, fd, EV_WRITE | EV_PERSIST, on_event, c);
+    event_assign(&c->event, h->options.net->base, fd, EV_WRITE | EV_PERSIST, store_conn_on_event,
+                 c);
     TAILQ_INSERT_TAIL(&h->busy, c, entry);
-    if (watch(c))
+    if (store_conn_watch(c))
         return c;
     free_conn(c);
     return NULL;
@@ -337,7 +338,7 @@ static bool is_alive(const struct store_conn *c)
 {
     uint8_t byte;
 
-    return recv(fd_of(c), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+    return recv(store_conn_fd(c), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
 static struct store_conn *take_idle(struct relay_http *h, bool over_tls)
@@ -378,11 +379,11 @@ enum store_got store_conn_get(struct relay_http *h, struct store_user *u, bool o
 }
 
 /* What the socket takes of one piece. False: the connection is broken. */
-static bool send_piece(struct store_conn *c, struct slice piece, size_t *sent)
+static bool store_conn_send_piece(struct store_conn *c, struct slice piece, size_t *sent)
 {
     while (piece.len > 0) {
         size_t len = c->tls != NULL && piece.len > TLS_RECORD_MAX ? TLS_RECORD_MAX : piece.len;
-        ssize_t n = tls_or_send(c->tls, fd_of(c), piece.ptr, len);
+        ssize_t n = tls_or_send(c->tls, store_conn_fd(c), piece.ptr, len);
 
         if (n < 0)
             return errno == EAGAIN || errno == EINTR;
@@ -398,9 +399,10 @@ bool store_conn_send(struct store_user *u, struct slice first, struct slice seco
     bool ok;
 
     *sent = 0;
-    ok = send_piece(c, first, sent) && (*sent < first.len || send_piece(c, second, sent));
+    ok = store_conn_send_piece(c, first, sent) &&
+         (*sent < first.len || store_conn_send_piece(c, second, sent));
     c->writing = *sent < first.len + second.len;
-    if (ok && watch(c))
+    if (ok && store_conn_watch(c))
         return true;
     free_conn(c);
     return false;
@@ -409,15 +411,15 @@ bool store_conn_send(struct store_user *u, struct slice first, struct slice seco
 void store_conn_wait_writable(struct store_user *u)
 {
     u->conn->writing = true;
-    if (!watch(u->conn))
-        lose(u->conn, "the kernel does not watch it any more");
+    if (!store_conn_watch(u->conn))
+        store_conn_lose(u->conn, "the kernel does not watch it any more");
 }
 
 void store_conn_send_end(struct store_user *u)
 {
     if (u->conn->tls != NULL)
         tls_end(u->conn->tls);
-    shutdown(fd_of(u->conn), SHUT_WR);
+    shutdown(store_conn_fd(u->conn), SHUT_WR);
 }
 
 void store_conn_unpause(struct store_user *u)
@@ -427,8 +429,8 @@ void store_conn_unpause(struct store_user *u)
     if (c == NULL || !c->paused)
         return;
     c->paused = false;
-    if (!watch(c))
-        lose(c, "the kernel does not watch it any more");
+    if (!store_conn_watch(c))
+        store_conn_lose(c, "the kernel does not watch it any more");
 }
 
 void store_conn_drop(struct store_user *u)
@@ -449,7 +451,7 @@ bool store_conn_tick(struct relay_http *h)
         if (c->state == OPEN)
             continue;
         if (clock_elapsed_ms(c->since_ms, now) >= DIAL_MS)
-            lose(c, "the store does not answer");
+            store_conn_lose(c, "the store does not answer");
         else
             some = true;
     }
@@ -469,6 +471,6 @@ void store_conn_lose_all(struct relay_http *h)
     for (c = TAILQ_FIRST(&h->busy); c != NULL; c = next) {
         next = TAILQ_NEXT(c, entry);
         if (c->user != NULL && c->user->calls->may_lose(c->user))
-            lose(c, "the store has gone");
+            store_conn_lose(c, "the store has gone");
     }
 }

@@ -37,7 +37,8 @@ static void write_header(struct writer *w, const struct http_header *h)
     writer_str(w, "\r\n");
 }
 
-static void write_headers(struct writer *w, struct slice headers, const char *but, const char *nor)
+static void write_passed_headers(struct writer *w, struct slice headers, const char *but,
+                                 const char *nor)
 {
     const struct slice named = named_by_connection(headers);
     struct http_header h;
@@ -90,7 +91,7 @@ void relay_write_request(struct writer *w, const struct http_head *head, size_t 
     writer_str(w, " HTTP/1.1\r\n");
     if (!http_find_header(head, "host", &host)) /* one of HTTP/1.0 */
         writer_str(w, "Host: \r\n");
-    write_headers(w, head->headers, "content-length", "expect");
+    write_passed_headers(w, head->headers, "content-length", "expect");
     if (body_len != 0) {
         writer_str(w, "Content-Length: ");
         json_u64(w, body_len);
@@ -109,7 +110,7 @@ void relay_write_answer(struct writer *w, unsigned minor, bool keep_alive,
     writer_u8(w, ' ');
     writer_slice(w, answer->reason);
     writer_str(w, "\r\n");
-    write_headers(w, answer->headers, "content-length", "content-length");
+    write_passed_headers(w, answer->headers, "content-length", "content-length");
     if (!keep_alive && minor != 0)
         writer_str(w, "Connection: close\r\n");
     else if (keep_alive && minor == 0 && !chunked)
@@ -165,7 +166,7 @@ static void look_for_name(struct watch_trace *t, uint8_t c)
         t->reading = READING_NUMBER;
 }
 
-static void read_number(struct watch_trace *t, uint8_t c)
+static void watch_trace_read_digit(struct watch_trace *t, uint8_t c)
 {
     if (c >= '0' && c <= '9')
         t->current = t->current * 10 + (uint64_t)(c - '0');
@@ -177,14 +178,14 @@ static void read_index(struct watch_trace *t, struct slice s)
 {
     for (size_t i = 0; i < s.len && t->reading != READING_DONE; i++) {
         if (t->reading == READING_NUMBER)
-            read_number(t, s.ptr[i]);
+            watch_trace_read_digit(t, s.ptr[i]);
         else
             look_for_name(t, s.ptr[i]);
     }
 }
 
 /* Sums up what passes. False: what the client has is not how this event begins. */
-static bool pass(struct watch_trace *t, struct slice s, struct slice *out)
+static bool watch_trace_pass(struct watch_trace *t, struct slice s, struct slice *out)
 {
     uint64_t left = t->skip > t->partial ? t->skip - t->partial : 0;
     size_t known = left < s.len ? (size_t)left : s.len;
@@ -207,7 +208,7 @@ bool watch_trace_take(struct watch_trace *t, struct slice *in, struct slice *out
     *in = slice_from(*in, piece.len);
     *whole = end != NULL;
     read_index(t, piece);
-    if (!pass(t, piece, out))
+    if (!watch_trace_pass(t, piece, out))
         return false;
     if (!*whole)
         return true;

@@ -41,7 +41,7 @@ static struct relay_link *link_of(struct conn *c)
 
 /* --- Hello. --- */
 
-static void refuse(struct relay_link *link, const char *why)
+static void link_refuse(struct relay_link *link, const char *why)
 {
     const struct relay_frame frame = {.kind = RELAY_REFUSED, .payload = slice_str(why)};
 
@@ -79,7 +79,7 @@ static void put_welcome(struct relay_link *link, uint32_t version)
     relay_link_put(link, &frame);
 }
 
-static void welcome(struct relay_link *link, const Rdzv__RelayHello *hello, uint32_t version)
+static void link_welcome(struct relay_link *link, const Rdzv__RelayHello *hello, uint32_t version)
 {
     char peer[CONN_PEER_MAX], release[GREETING_RELEASE_MAX];
 
@@ -115,7 +115,7 @@ static void become_http(struct relay_link *link, const Rdzv__RelayHello *hello, 
     free_link(link);
 }
 
-static const char *take_hello(struct relay_link *link, struct slice payload)
+static const char *relay_take_hello(struct relay_link *link, struct slice payload)
 {
     char no_version[GREETING_WHY_MAX], no_space[GREETING_SPACE_WHY_MAX];
     Rdzv__RelayHello *hello = NULL;
@@ -131,18 +131,18 @@ static const char *take_hello(struct relay_link *link, struct slice payload)
     if (version != 0)
         why = why_refused(link, hello, no_space);
     if (why != NULL)
-        refuse(link, why);
+        link_refuse(link, why);
     else if (hello->http)
         become_http(link, hello, version);
     else
-        welcome(link, hello, version);
+        link_welcome(link, hello, version);
     rdzv__relay_hello__free_unpacked(hello, NULL);
     return NULL;
 }
 
 /* --- A replica that does not lead. --- */
 
-static void stop_waiting(struct relay_link *link)
+static void link_stop_waiting(struct relay_link *link)
 {
     if (link->waits)
         TAILQ_REMOVE(&link->all->waiting, link, waiting);
@@ -154,7 +154,7 @@ static void send_on(struct relay_link *link, const char *why)
     const struct relay_frame frame = {
         .kind = RELAY_REFUSED, .flags = RELAY_STANDS_BY, .payload = slice_str(why)};
 
-    stop_waiting(link);
+    link_stop_waiting(link);
     relay_link_put(link, &frame);
     conn_finish(link->conn);
 }
@@ -200,7 +200,7 @@ void relay_links_lead(struct relay_links *all, const struct greeting_journal *jo
     all->stands_by = false;
     all->journal = *journal;
     while ((link = TAILQ_FIRST(&all->waiting)) != NULL) {
-        stop_waiting(link);
+        link_stop_waiting(link);
         input_unpark(link->conn);
     }
 }
@@ -289,7 +289,7 @@ static const char *take_frame(struct relay_link *link, const struct relay_frame 
     struct relay_session *s;
 
     if (link->space == NULL)
-        return frame->kind == RELAY_HELLO ? take_hello(link, frame->payload)
+        return frame->kind == RELAY_HELLO ? relay_take_hello(link, frame->payload)
                                           : "its first frame is no HELLO";
     switch (frame->kind) {
     case RELAY_OPEN:
@@ -416,8 +416,8 @@ static int send_link(struct conn *c, size_t max)
 
 static const struct carrier_functions functions = {.send = send_link};
 
-static enum parse_result begin(const struct protocol *p, struct conn *c, struct slice in,
-                               struct protocol_progress *progress, const char **why)
+static enum parse_result link_begin(const struct protocol *p, struct conn *c, struct slice in,
+                                    struct protocol_progress *progress, const char **why)
 {
     struct relay_links *all = p->arg;
     enum parse_result result = relay_detect(in, &progress->need);
@@ -446,7 +446,7 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
     return PARSE_DONE;
 }
 
-static void end(struct conn *c)
+static void link_end(struct conn *c)
 {
     struct relay_link *link = link_of(c);
     struct relay_links *all = link->all;
@@ -456,13 +456,13 @@ static void end(struct conn *c)
         log_event(LOG_INFO, "link_closed", log_str("peer", conn_peer(c, peer)),
                   log_str("relay", link->name), log_str("space", link->space->store->name),
                   log_u64("sessions", link->channels.count));
-    stop_waiting(link);
+    link_stop_waiting(link);
     lose_link(link);
     all->engine->stats.relay_links--;
     c->carrier = NULL;
 }
 
-static const char *version_name(const struct conn *c)
+static const char *link_version_name(const struct conn *c)
 {
     (void)c;
     return "relay";
@@ -473,10 +473,10 @@ struct protocol relay_link_protocol(struct relay_links *all)
     return (struct protocol){.name = "relay",
                              .pipelines = true,
                              .arg = all,
-                             .begin = begin,
+                             .begin = link_begin,
                              .read = read_frames,
-                             .end = end,
-                             .version = version_name};
+                             .end = link_end,
+                             .version = link_version_name};
 }
 
 /* --- Time. --- */
@@ -552,7 +552,7 @@ static void note_returned(struct relay_links *all, bool all_of_them)
 }
 
 /* For how long somebody could have come back since then. */
-static uint64_t away_ms(const struct relay_links *all, uint64_t since_ms, uint64_t now)
+static uint64_t away_from_link_ms(const struct relay_links *all, uint64_t since_ms, uint64_t now)
 {
     return clock_elapsed_ms(since_ms > all->cut_off_ms ? since_ms : all->cut_off_ms, now);
 }
@@ -567,7 +567,7 @@ static void give_up_absent(struct relay_links *all, uint64_t now)
                    "see link.h");
     for (size_t i = 0; i < GIVEN_UP_AT_A_TIME; i++) {
         s = TAILQ_FIRST(&all->awaited);
-        all->gives_up = s != NULL && away_ms(all, s->detached_ms, now) >= RELAY_RETURN_MS;
+        all->gives_up = s != NULL && away_from_link_ms(all, s->detached_ms, now) >= RELAY_RETURN_MS;
         if (!all->gives_up)
             return;
         relay_session_give_up(s);
@@ -600,12 +600,12 @@ void relay_links_tick(struct relay_links *all)
     give_up_absent(all, now);
 
     for (size_t i = 0; i < ENDED_AT_A_TIME && (s = TAILQ_FIRST(&all->detached)) != NULL; i++) {
-        if (away_ms(all, s->detached_ms, now) < timeout)
+        if (away_from_link_ms(all, s->detached_ms, now) < timeout)
             break;
         relay_session_time_out(s);
     }
     relay_dropped_tick(all, now);
-    if (all->sweeps && away_ms(all, all->started_ms, now) >= timeout)
+    if (all->sweeps && away_from_link_ms(all, all->started_ms, now) >= timeout)
         all->sweeps = !sweep(all);
     if (all->missed > 0)
         note_returned(all, !all->sweeps);

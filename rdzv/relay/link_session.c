@@ -9,14 +9,14 @@
 #include "rdzv/net/input.h"
 #include "store/session/session.h"
 
-static struct relay_session *session_of(const struct conn *c)
+static struct relay_session *relay_session_of(const struct conn *c)
 {
     return (struct relay_session *)(void *)c->carrier; /* the first member */
 }
 
 /* --- Frames. --- */
 
-static void put_head(struct relay_link *link, const struct relay_frame *frame)
+static void link_put_head(struct relay_link *link, const struct relay_frame *frame)
 {
     struct conn *c = link->conn;
 
@@ -25,15 +25,15 @@ static void put_head(struct relay_link *link, const struct relay_frame *frame)
 
 void relay_link_put(struct relay_link *link, const struct relay_frame *frame)
 {
-    put_head(link, frame);
+    link_put_head(link, frame);
     if (frame->payload.len != 0)
         outq_put(&link->conn->out, &conn_net(link->conn)->pool, frame->payload.ptr,
                  frame->payload.len);
     conn_flush_later(link->conn);
 }
 
-static void put_frame(struct relay_session *s, enum relay_kind kind, uint8_t flags, uint64_t number,
-                      struct slice payload)
+static void session_put_frame(struct relay_session *s, enum relay_kind kind, uint8_t flags,
+                              uint64_t number, struct slice payload)
 {
     const struct relay_frame frame = {.kind = (uint8_t)kind,
                                       .flags = flags,
@@ -73,7 +73,7 @@ static void note_answers(struct relay_session *s)
 }
 
 /* The next bytes of the first answer, as the payload of a frame. */
-static void put_bytes(struct relay_session *s, struct relay_frame frame)
+static void session_put_bytes(struct relay_session *s, struct relay_frame frame)
 {
     struct link_answer *a = &s->answers[0];
     struct conn *to = s->link->conn;
@@ -81,7 +81,7 @@ static void put_bytes(struct relay_session *s, struct relay_frame frame)
     frame.channel = s->channel;
     frame.payload.len = a->bytes < RELAY_PAYLOAD_MAX ? a->bytes : RELAY_PAYLOAD_MAX;
     frame.flags |= frame.payload.len < a->bytes ? RELAY_MORE : 0;
-    put_head(s->link, &frame);
+    link_put_head(s->link, &frame);
     outq_move(&to->out, &s->conn->out, &conn_net(to)->pool, frame.payload.len);
     s->noted -= frame.payload.len;
     a->bytes -= frame.payload.len;
@@ -99,9 +99,9 @@ static void put_answer(struct relay_session *s)
 
     if (is_last && s->told < number)
         s->told = number;
-    put_bytes(s, (struct relay_frame){.kind = RELAY_ANSWER,
-                                      .flags = is_last ? known_of(s, number) : 0,
-                                      .number = number});
+    session_put_bytes(s, (struct relay_frame){.kind = RELAY_ANSWER,
+                                              .flags = is_last ? known_of(s, number) : 0,
+                                              .number = number});
 }
 
 /* The answer that it has is queued; what is too long for one frame of it comes behind that. */
@@ -112,9 +112,9 @@ static void put_opened(struct relay_session *s)
 
     relay_session_enter(s, RELAYED_OPEN);
     if (frame.flags & RELAY_ANSWERED)
-        put_bytes(s, frame);
+        session_put_bytes(s, frame);
     else
-        put_frame(s, RELAY_OPENED, frame.flags, frame.number, (struct slice){0});
+        session_put_frame(s, RELAY_OPENED, frame.flags, frame.number, (struct slice){0});
 }
 
 /* --- Turns: the sessions of a link that is full send one after the other. --- */
@@ -166,14 +166,14 @@ static void forget_answers(struct relay_session *s)
     s->noted = 0;
 }
 
-static bool has_more(const struct relay_session *s)
+static bool session_has_more(const struct relay_session *s)
 {
     return s->state == RELAYED_OPENING || s->conn->out.bytes > 0 || s->done > s->told;
 }
 
 static void put_done(struct relay_session *s, uint64_t number)
 {
-    put_frame(s, RELAY_DONE, known_of(s, number), number, (struct slice){0});
+    session_put_frame(s, RELAY_DONE, known_of(s, number), number, (struct slice){0});
     s->told = number;
 }
 
@@ -200,7 +200,7 @@ static void put_next(struct relay_session *s)
 /* So much of it that another session may have its turn, whatever `max` is. */
 static int send_session(struct conn *c, size_t max)
 {
-    struct relay_session *s = session_of(c);
+    struct relay_session *s = relay_session_of(c);
     struct relay_link *link = s->link;
     size_t sent = 0;
 
@@ -212,7 +212,7 @@ static int send_session(struct conn *c, size_t max)
         outq_fini(&c->out, &conn_net(c)->pool);
         return 0;
     }
-    while (has_more(s) && sent < RELAY_PAYLOAD_MAX) {
+    while (session_has_more(s) && sent < RELAY_PAYLOAD_MAX) {
         size_t before = link->conn->out.bytes;
 
         if (is_full(link) || (s->turn != TURN_TAKEN && !TAILQ_EMPTY(&link->blocked)))
@@ -300,9 +300,10 @@ static enum carrier_verdict begin_again(struct relay_session *s, uint64_t number
 
 /* A change is written down under a number that is larger than that of any before it: so none comes
  * behind a WAIT that is open, which may be sent again. */
-static enum carrier_verdict begin(struct conn *c, bool changes, struct slice barrier)
+static enum carrier_verdict session_begin_request(struct conn *c, bool changes,
+                                                  struct slice barrier)
 {
-    struct relay_session *s = session_of(c);
+    struct relay_session *s = relay_session_of(c);
     enum carrier_verdict verdict = CARRIER_PROCEED;
     bool is_first = s->is_fresh;
     enum store_status status;
@@ -324,14 +325,14 @@ static enum carrier_verdict begin(struct conn *c, bool changes, struct slice bar
     return CARRIER_REFUSED;
 }
 
-static bool may_repeat(const struct conn *c)
+static bool session_may_repeat(const struct conn *c)
 {
-    return session_of(c)->is_fresh;
+    return relay_session_of(c)->is_fresh;
 }
 
-static void hold(struct conn *c)
+static void session_hold(struct conn *c)
 {
-    struct relay_session *s = session_of(c);
+    struct relay_session *s = relay_session_of(c);
 
     if (!s->is_held)
         TAILQ_INSERT_TAIL(&s->all->held, s, holds);
@@ -352,7 +353,7 @@ void relay_session_release(struct relay_session *s)
 }
 
 /* What the request was answered, for the next who asks. */
-static void keep(struct relay_session *s, const struct carrier_result *r)
+static void session_keep_answer(struct relay_session *s, const struct carrier_result *r)
 {
     size_t len = s->conn->out.bytes - s->noted;
     struct slice answer = {0};
@@ -379,11 +380,11 @@ static void keep(struct relay_session *s, const struct carrier_result *r)
 
 static void done(struct conn *c, const struct carrier_result *r)
 {
-    struct relay_session *s = session_of(c);
+    struct relay_session *s = relay_session_of(c);
 
     s->carried++;
     if (r->changed)
-        keep(s, r);
+        session_keep_answer(s, r);
     if (s->stopped != s->carried)
         s->stopped = 0;
     if (!r->waits) {
@@ -397,7 +398,7 @@ static void done(struct conn *c, const struct carrier_result *r)
 
 static bool woken(struct conn *c)
 {
-    struct relay_session *s = session_of(c);
+    struct relay_session *s = relay_session_of(c);
 
     s->stopped = s->waits;
     s->waits = 0;
@@ -409,7 +410,7 @@ static bool woken(struct conn *c)
 
 static enum store_status bound(struct conn *c, uint64_t worker_store)
 {
-    struct relay_session *s = session_of(c);
+    struct relay_session *s = relay_session_of(c);
     enum store_status status =
         engine_session_bind(s->all->engine, conn_space(c), s->id, worker_store != 0, worker_store);
 
@@ -420,16 +421,16 @@ static enum store_status bound(struct conn *c, uint64_t worker_store)
 }
 
 /* Without it, the daemon learns after a start what the client itself tells. */
-static void keep_memo(struct conn *c, struct slice memo)
+static void session_keep_memo(struct conn *c, struct slice memo)
 {
-    struct relay_session *s = session_of(c);
+    struct relay_session *s = relay_session_of(c);
 
     engine_session_set_memo(s->all->engine, conn_space(c), s->id, memo);
 }
 
 static struct slice memo(const struct conn *c)
 {
-    const struct relay_session *s = session_of(c);
+    const struct relay_session *s = relay_session_of(c);
     struct engine_session_state state = {0};
 
     if (s->record >= RECORD_RESTORED)
@@ -439,11 +440,11 @@ static struct slice memo(const struct conn *c)
 
 static void local(const struct conn *c, struct peer *out)
 {
-    *out = session_of(c)->local;
+    *out = relay_session_of(c)->local;
 }
 
 /* The number of the request that a frame brings a part of. */
-static const char *take_number(struct relay_session *s, const struct relay_frame *frame)
+static const char *take_request_number(struct relay_session *s, const struct relay_frame *frame)
 {
     uint64_t next = s->received + 1; /* 0 behind the last number that there is */
 
@@ -464,7 +465,7 @@ const char *relay_session_feed(struct relay_session *s, const struct relay_frame
 
     if (relay_session_was_dropped(s) || c->end != CONN_OPEN)
         return NULL; /* it ends, and the relay has not heard yet */
-    wrong = take_number(s, frame);
+    wrong = take_request_number(s, frame);
     if (wrong != NULL) { /* the relay has lost count of this session; the others go on */
         conn_drop(c, DROP_MALFORMED, wrong, (struct slice){0});
         return NULL;
@@ -493,16 +494,16 @@ static void stop_sending(struct relay_session *s)
 
 static bool is_attached(const struct conn *c)
 {
-    return relay_session_has_link(session_of(c));
+    return relay_session_has_link(relay_session_of(c));
 }
 
 static void closed(struct conn *c)
 {
-    struct relay_session *s = session_of(c);
+    struct relay_session *s = relay_session_of(c);
     struct relay_links *all = s->all;
 
     if (relay_session_has_link(s) && s->state != RELAYED_CLOSING && s->link->conn->end == CONN_OPEN)
-        put_frame(s, RELAY_ENDED, 0, 0, slice_str(s->carrier.reason));
+        session_put_frame(s, RELAY_ENDED, 0, 0, slice_str(s->carrier.reason));
     if (s->link != NULL)
         stop_sending(s);
     stop_holding(s);
@@ -515,13 +516,13 @@ static void closed(struct conn *c)
 }
 
 static const struct carrier_functions functions = {.send = send_session,
-                                                   .begin = begin,
-                                                   .may_repeat = may_repeat,
-                                                   .hold = hold,
+                                                   .begin = session_begin_request,
+                                                   .may_repeat = session_may_repeat,
+                                                   .hold = session_hold,
                                                    .done = done,
                                                    .woken = woken,
                                                    .bound = bound,
-                                                   .keep_memo = keep_memo,
+                                                   .keep_memo = session_keep_memo,
                                                    .memo = memo,
                                                    .local = local,
                                                    .is_attached = is_attached,
@@ -613,8 +614,8 @@ static void make_key(uint8_t key[16], const struct engine_space *space, uint64_t
     bytes_put_u64(key + 8, (uint64_t)(uintptr_t)space);
 }
 
-static struct relay_session *find(const struct relay_links *all, const struct engine_space *space,
-                                  uint64_t id)
+static struct relay_session *session_of_id(const struct relay_links *all,
+                                           const struct engine_space *space, uint64_t id)
 {
     struct table_node *node;
     uint8_t key[16];
@@ -627,7 +628,7 @@ static struct relay_session *find(const struct relay_links *all, const struct en
 bool relay_session_is_here(const struct relay_links *all, const struct engine_space *space,
                            uint64_t id)
 {
-    return find(all, space, id) != NULL;
+    return session_of_id(all, space, id) != NULL;
 }
 
 struct relay_session *relay_session_find(struct relay_link *link, uint32_t channel)
@@ -656,7 +657,7 @@ static struct peer seen_from_here(const struct relay_link *link, const struct re
     return peer;
 }
 
-static struct relay_session *make(struct relay_link *link, const struct relay_opening *o)
+static struct relay_session *session_make(struct relay_link *link, const struct relay_opening *o)
 {
     struct relay_links *all = link->all;
     struct relay_session *s = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *s);
@@ -697,7 +698,7 @@ static bool restore(struct relay_session *s, bool was_dropped)
     return c10d_restore(s->conn, state.is_worker ? state.worker_store : 0);
 }
 
-static void refuse(struct relay_link *link, uint32_t channel, const char *why)
+static void refuse_open(struct relay_link *link, uint32_t channel, const char *why)
 {
     const struct relay_frame frame = {
         .kind = RELAY_ENDED, .channel = channel, .payload = slice_str(why)};
@@ -713,10 +714,10 @@ static bool is_stale(const struct relay_session *s, const struct relay_opening *
 }
 
 /* Another connection has it: that of a relay which does not know yet that it is lost. */
-static void take_over(struct relay_session *s)
+static void take_session_over(struct relay_session *s)
 {
     if (relay_session_has_link(s))
-        put_frame(s, RELAY_ENDED, 0, 0, slice_str("it has been opened again"));
+        session_put_frame(s, RELAY_ENDED, 0, 0, slice_str("it has been opened again"));
     relay_session_detach(s);
 }
 
@@ -728,7 +729,7 @@ static struct relay_session *make_again(struct relay_link *link, const struct re
 
     if (dropped != NULL)
         relay_session_bury(dropped, false);
-    s = make(link, o);
+    s = session_make(link, o);
     if (s == NULL && dropped != NULL)
         relay_links_sweep_anew(link->all);
     return s;
@@ -739,31 +740,31 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const struct 
     struct relay_links *all = link->all;
     uint32_t max = all->config->limits.connections_max;
     bool is_new, was_dropped;
-    struct relay_session *s = find(all, link->space, o->id);
+    struct relay_session *s = session_of_id(all, link->space, o->id);
 
     if (is_stale(s, o))
         return;
     if (s != NULL && s->link != NULL && !relay_session_was_dropped(s))
-        take_over(s);
-    s = find(all, link->space, o->id); /* what was about to end has ended */
+        take_session_over(s);
+    s = session_of_id(all, link->space, o->id); /* what was about to end has ended */
     was_dropped = s != NULL && relay_session_was_dropped(s);
     is_new = s == NULL || was_dropped;
     if (!is_new) {
         s->conn->peer = seen_from_here(link, o);
         s->local = o->local;
     } else if (max != 0 && all->net->conn_count - all->net->probation_count >= max) {
-        refuse(link, channel,
-               "the store has as many connections as it may, see "
-               "--connection-limit");
+        refuse_open(link, channel,
+                    "the store has as many connections as it may, see "
+                    "--connection-limit");
         return;
     } else if (link->channels.count >= all->clients_max) {
-        refuse(link, channel, "its relay has as many clients as one may have");
+        refuse_open(link, channel, "its relay has as many clients as one may have");
         return;
     } else {
         s = make_again(link, o, s);
     }
     if (s == NULL) {
-        refuse(link, channel, "the store has no memory for it, see --memory-limit");
+        refuse_open(link, channel, "the store has no memory for it, see --memory-limit");
         return;
     }
     s->link_number = o->link;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static size_t size_of(uint32_t pieces)
+static size_t request_memory(uint32_t pieces)
 {
     return sizeof(struct relay_request) + pieces * sizeof(struct blob *);
 }
@@ -12,7 +12,7 @@ static void free_request(struct relay_request *q)
 {
     for (uint32_t i = 0; i < q->piece_count; i++)
         blob_unref(q->pieces[i]);
-    account_free(ACCOUNT_INPUT, q, size_of(q->piece_count));
+    account_free(ACCOUNT_INPUT, q, request_memory(q->piece_count));
 }
 
 void pending_init(struct pending *p)
@@ -31,7 +31,7 @@ void pending_fini(struct pending *p)
 
 /* Whether the store answers, whether it has changed something for sure when it is done, and whether
  * it may be done twice. */
-static void describe(struct relay_request *q, const struct c10d_request *req)
+static void describe_request(struct relay_request *q, const struct c10d_request *req)
 {
     q->has_answer = true;
     q->repeatable = true;
@@ -68,7 +68,7 @@ struct relay_request *pending_add(struct pending *p, const struct c10d_request *
 {
     uint32_t pieces = (uint32_t)((size + RELAY_PAYLOAD_MAX - 1) / RELAY_PAYLOAD_MAX);
     struct relay_request *q =
-        account_request_zeroed(ACCOUNT_INPUT, account_class_of(size), size_of(pieces));
+        account_request_zeroed(ACCOUNT_INPUT, account_class_of(size), request_memory(pieces));
 
     if (q == NULL)
         return NULL;
@@ -76,7 +76,7 @@ struct relay_request *pending_add(struct pending *p, const struct c10d_request *
     q->size = size;
     q->piece_count = pieces;
     q->op = (uint8_t)req->op;
-    describe(q, req);
+    describe_request(q, req);
     if (req->op == C10D_COMPARE_SET && req->value.len != 0)
         q->value_at = (size_t)(req->value.ptr - start);
     q->value_len = req->op == C10D_COMPARE_SET ? req->value.len : 0;

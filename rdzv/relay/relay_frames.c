@@ -12,15 +12,15 @@
 
 /* --- Sending. --- */
 
-static void put(struct outq *q, struct out_pool *pool, const struct relay_client *s,
-                struct relay_frame *frame)
+static void put_on_link(struct outq *q, struct out_pool *pool, const struct relay_client *s,
+                        struct relay_frame *frame)
 {
     frame->channel = s->channel;
     relay_put_head(outq_reserve(q, pool, RELAY_HEAD_SIZE), frame);
 }
 
 /* What the store has carried out is confirmed, and the rest is sent. */
-static void begin_sending(struct relay_client *s)
+static void session_begin_sending(struct relay_client *s)
 {
     s->state = SESSION_OPEN;
     relay_close_gaps(s);
@@ -47,12 +47,12 @@ static void send_open(struct relay_client *s, struct outq *q, struct out_pool *p
     open.pings = s->pings;
     open.link = r->stats.links;
     frame.payload.len = rdzv__relay_open__pack(&open, bytes);
-    put(q, pool, s, &frame);
+    put_on_link(q, pool, s, &frame);
     outq_put(q, pool, bytes, frame.payload.len);
     if (s->opened)
         s->state = SESSION_ASKING;
     else
-        begin_sending(s);
+        session_begin_sending(s);
     s->opened = true;
 }
 
@@ -64,7 +64,7 @@ static void send_piece(struct relay_client *s, struct relay_request *req, struct
     struct blob *piece = pending_next_piece(req, &frame);
 
     s->has_sent = true;
-    put(q, pool, s, &frame);
+    put_on_link(q, pool, s, &frame);
     outq_put_blob(q, pool, piece);
     if (req->sent < req->piece_count)
         return;
@@ -91,7 +91,7 @@ static bool send_next(struct relay_client *s, struct outq *q, struct out_pool *p
         send_piece(s, req, q, pool);
         return true;
     }
-    put(q, pool, s, &(struct relay_frame){.kind = RELAY_CLOSE});
+    put_on_link(q, pool, s, &(struct relay_frame){.kind = RELAY_CLOSE});
     relay_forget(s);
     return false;
 }
@@ -204,7 +204,7 @@ static bool keep_piece(struct answer_so_far *a, struct slice bytes)
 }
 
 /* The client waits for the answer to that request. */
-static bool is_wanted(const struct relay_client *s, uint64_t number)
+static bool is_answer_wanted(const struct relay_client *s, uint64_t number)
 {
     const struct relay_request *q = pending_find(&s->pending, number);
 
@@ -213,7 +213,7 @@ static bool is_wanted(const struct relay_client *s, uint64_t number)
 
 /* One more piece of an answer that is not whole. Nobody reads what is not wanted, and of one that
  * does not fit, however long it goes on, nothing is kept. */
-static void gather(struct relay_client *s, const struct relay_frame *frame, bool wanted)
+static void collect_answer(struct relay_client *s, const struct relay_frame *frame, bool wanted)
 {
     struct answer_so_far *a = &s->answer;
 
@@ -227,7 +227,7 @@ static void gather(struct relay_client *s, const struct relay_frame *frame, bool
 }
 
 /* The last piece is `frame`'s. False: memory was short for the others. */
-static bool deliver(struct relay_client *s, const struct relay_frame *frame)
+static bool deliver_answer(struct relay_client *s, const struct relay_frame *frame)
 {
     struct answer_so_far *a = &s->answer;
     const struct relay_calls *calls = s->relay->calls;
@@ -282,20 +282,20 @@ static void note_confirmed(struct relay_client *s, const struct relay_frame *fra
 
 static const char *receive_answer(struct relay_client *s, const struct relay_frame *frame)
 {
-    bool wanted = is_wanted(s, frame->number), confirmed;
+    bool wanted = is_answer_wanted(s, frame->number), confirmed;
 
     if (frame->flags & RELAY_MORE) {
-        gather(s, frame, wanted);
+        collect_answer(s, frame, wanted);
         return NULL;
     }
     note_confirmed(s, frame);
-    if (wanted && !deliver(s, frame)) {
+    if (wanted && !deliver_answer(s, frame)) {
         relay_abandon(s, DROP_NO_MEMORY, "no memory for its answer, see --memory-limit");
         return NULL;
     }
     confirmed = confirm(s, frame->number, true);
     if (s->state == SESSION_ASKING) /* it was the rest of what OPENED began with */
-        begin_sending(s);
+        session_begin_sending(s);
     if (!confirmed)
         relay_abandon(s, DROP_UPSTREAM, "the store has left out an answer");
     else
@@ -316,7 +316,7 @@ static const char *receive_done(struct relay_client *s, const struct relay_frame
 /* --- Resuming. --- */
 
 /* A request was sent that must not be carried out twice. */
-static bool is_in_doubt(const struct relay_client *s)
+static bool has_sent_unrepeatable(const struct relay_client *s)
 {
     const struct relay_request *q;
 
@@ -362,7 +362,7 @@ static const char *why_lost(const struct relay_client *s, const struct relay_fra
     if (s->recorded)
         return "the store does not know the session any more: it has lost its memory, or the "
                "session was without its relay for longer than --session-timeout";
-    if (is_in_doubt(s) && r->session_timeout_ms != 0 &&
+    if (has_sent_unrepeatable(s) && r->session_timeout_ms != 0 &&
         (r->now_ns - r->away_since_ns) / 1000000 >= r->session_timeout_ms)
         return "the session has timed out in the store while a request was open that must not be "
                "carried out twice";
@@ -396,19 +396,19 @@ static void deliver_desired(struct relay_client *s, const struct relay_request *
 static bool resume_from(struct relay_client *s, const struct relay_frame *frame, uint8_t flags)
 {
     const struct relay_request *q = pending_find(&s->pending, frame->number);
-    bool wanted = is_wanted(s, frame->number);
+    bool wanted = is_answer_wanted(s, frame->number);
 
     if (flags & RELAY_ARRIVED && frame->number != 0) /* it is sent again, and counts once */
         return confirm(s, frame->number - 1, false);
     if (wanted && flags & RELAY_TOOK && q->op == C10D_COMPARE_SET)
         deliver_desired(s, q);
-    else if (wanted && flags & RELAY_ANSWERED && !deliver(s, frame))
+    else if (wanted && flags & RELAY_ANSWERED && !deliver_answer(s, frame))
         return false;
     return confirm(s, frame->number, (flags & (RELAY_ANSWERED | RELAY_TOOK)) != 0);
 }
 
 /* What the client was promised cannot be kept, so it has to learn of it. */
-static void lose(struct relay_client *s, enum relay_loss loss, const char *why)
+static void lose_session(struct relay_client *s, enum relay_loss loss, const char *why)
 {
     char peer[PEER_TEXT_MAX];
 
@@ -430,12 +430,12 @@ static const char *receive_opened(struct relay_client *s, const struct relay_fra
     why = is_over(s) ? NULL : why_lost(s, frame);
     if (why != NULL) {
         s->state = SESSION_OPEN;
-        lose(s, has_gone_back(s, frame) ? LOST_GONE_BACK : LOST_UNKNOWN, why);
+        lose_session(s, has_gone_back(s, frame) ? LOST_GONE_BACK : LOST_UNKNOWN, why);
         return NULL;
     }
     if (flags & RELAY_MORE) { /* a long answer: the rest follows in ANSWER frames */
         s->recorded = true;
-        gather(s, frame, is_wanted(s, frame->number));
+        collect_answer(s, frame, is_answer_wanted(s, frame->number));
         return NULL;
     }
     if (flags & RELAY_KNOWN && frame->number != 0) {
@@ -443,9 +443,9 @@ static const char *receive_opened(struct relay_client *s, const struct relay_fra
         s->changed = frame->number;
     }
     knows = (flags & RELAY_KNOWN) == 0 || resume_from(s, frame, flags);
-    begin_sending(s);
+    session_begin_sending(s);
     if (!knows) {
-        lose(s, LOST_UNKNOWN, "the store does not know any more what it has answered");
+        lose_session(s, LOST_UNKNOWN, "the store does not know any more what it has answered");
         return NULL;
     }
     relay_drop_answer(&s->answer);

@@ -174,8 +174,8 @@ void relay_drop_request(struct relay_client *s, struct relay_request *q)
     pending_remove(&s->pending, q);
 }
 
-static struct relay_request *add(struct relay_client *s, const struct c10d_request *req,
-                                 const uint8_t *start, size_t size)
+static struct relay_request *add_request(struct relay_client *s, const struct c10d_request *req,
+                                         const uint8_t *start, size_t size)
 {
     struct relay *r = s->relay;
     struct relay_request *q = pending_add(&s->pending, req, start, size, s->last + 1);
@@ -197,7 +197,8 @@ static void drop_last(struct relay_client *s, struct relay_request *q)
 }
 
 /* The bytes of a request that was added. */
-static enum relay_taken fill(struct relay_client *s, struct relay_request *q, const uint8_t *start)
+static enum relay_taken fill_request(struct relay_client *s, struct relay_request *q,
+                                     const uint8_t *start)
 {
     bool more = false;
 
@@ -219,7 +220,7 @@ static enum relay_taken fill(struct relay_client *s, struct relay_request *q, co
 enum relay_taken relay_take_more(struct relay_client *s, const uint8_t *start, size_t *size)
 {
     *size = s->filling->size;
-    return fill(s, s->filling, start);
+    return fill_request(s, s->filling, start);
 }
 
 /* Whether one more request may be open in the session; a silent one has a window. A large one that
@@ -261,7 +262,7 @@ static struct relay_request *add_cancel(struct relay_client *s)
 {
     static const uint8_t cancel = 12; /* of the one version that has BARRIERs */
     const struct c10d_request req = {.op = C10D_CANCEL_WAIT};
-    struct relay_request *q = add(s, &req, &cancel, 1);
+    struct relay_request *q = add_request(s, &req, &cancel, 1);
     bool more;
 
     if (q == NULL)
@@ -377,8 +378,8 @@ enum relay_taken relay_take(struct relay_client *s, const struct c10d_request *r
     set_hold(s, req->op == C10D_CANCEL_WAIT && waits ? HELD_NOT : hold_of(s, req, size));
     if (s->held != HELD_NOT)
         return RELAY_HELD;
-    q = add(s, req, start, size);
-    return q == NULL ? RELAY_NO_MEMORY : fill(s, q, start);
+    q = add_request(s, req, start, size);
+    return q == NULL ? RELAY_NO_MEMORY : fill_request(s, q, start);
 }
 
 bool relay_may_pong(struct relay_client *s)
@@ -390,7 +391,7 @@ bool relay_may_pong(struct relay_client *s)
     return false;
 }
 
-static void go_on(struct relay_client *s)
+static void resume_client(struct relay_client *s)
 {
     set_hold(s, HELD_NOT);
     if (s->client != NULL)
@@ -403,13 +404,13 @@ static void release_held(struct relay *r)
     struct relay_client *s;
 
     while (r->pending_bytes < RELAY_KEPT_MAX / 2 && (s = TAILQ_FIRST(&r->held)) != NULL)
-        go_on(s);
+        resume_client(s);
 }
 
 void relay_let_go_on(struct relay_client *s)
 {
     if (s->held == HELD_BY_ITSELF)
-        go_on(s);
+        resume_client(s);
     release_held(s->relay);
 }
 

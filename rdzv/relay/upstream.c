@@ -34,7 +34,7 @@
 #define SEND_COST    2500u
 
 static void next_try(struct upstream *u);
-static void fail(struct upstream *u, const char *why);
+static void upstream_fail(struct upstream *u, const char *why);
 
 static uint64_t lived_ms(const struct upstream *u)
 {
@@ -69,7 +69,7 @@ static void enter(struct upstream *u, enum upstream_state next)
     u->since_ms = lived_ms(u);
 }
 
-static void arm(struct upstream *u, uint32_t ms)
+static void upstream_arm(struct upstream *u, uint32_t ms)
 {
     const struct timeval later = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
 
@@ -77,10 +77,10 @@ static void arm(struct upstream *u, uint32_t ms)
                   &later); /* upstream_tick() sees to it when there was no room for that */
 }
 
-static void on_event(evutil_socket_t fd, short what, void *arg);
+static void upstream_on_event(evutil_socket_t fd, short what, void *arg);
 
 /* What libevent watches for. False: it cannot. */
-static bool watch(struct upstream *u)
+static bool upstream_watch(struct upstream *u)
 {
     bool secures = u->state == UPSTREAM_SECURES, writes = secures && tls_wants_write(u->tls);
     bool sends = u->state == UPSTREAM_CONNECTS || u->wants_to_send || writes;
@@ -89,11 +89,11 @@ static bool watch(struct upstream *u)
 
     if (event_initialized(&u->event))
         event_del(&u->event);
-    event_assign(&u->event, u->net->base, u->fd, (short)(mask | EV_PERSIST), on_event, u);
+    event_assign(&u->event, u->net->base, u->fd, (short)(mask | EV_PERSIST), upstream_on_event, u);
     return net_add_event(&u->event, NULL);
 }
 
-static void disconnect(struct upstream *u)
+static void upstream_disconnect(struct upstream *u)
 {
     if (event_initialized(&u->event))
         event_del(&u->event);
@@ -154,7 +154,7 @@ static bool is_news(struct upstream *u, const char *why)
 
 /* For /readyz: of several replicas one leads, and what it says of the relay counts, not that the
  * others stand by. */
-static void note_refusal(struct upstream *u, const char *why)
+static void upstream_note_refusal(struct upstream *u, const char *why)
 {
     snprintf(u->refusal, sizeof u->refusal, "%s", why);
     memcpy(u->refusal_of, u->where, sizeof u->refusal_of);
@@ -162,7 +162,7 @@ static void note_refusal(struct upstream *u, const char *why)
 }
 
 /* It is asked in each round: when it says nothing for so long, it may be no replica any more. */
-static bool is_refused(const struct upstream *u)
+static bool upstream_is_refused(const struct upstream *u)
 {
     return u->refusal[0] != '\0' && since_ms(u, u->refusal_ms) < SAID_AGAIN_MS;
 }
@@ -184,7 +184,7 @@ static void wait_for_next_round(struct upstream *u)
         u->failures++;
     u->jitter = u->jitter * 1664525u + 1013904223u;
     enter(u, UPSTREAM_WAITS);
-    arm(u, upstream_retry_ms(u->refused ? FAILURES_MOST : u->failures, u->jitter >> 8));
+    upstream_arm(u, upstream_retry_ms(u->refused ? FAILURES_MOST : u->failures, u->jitter >> 8));
     u->tried = 0;
     u->refused = false;
     u->waits = true;
@@ -217,25 +217,25 @@ int upstream_dial(const struct upstream *u)
     return -1;
 }
 
-static void connect_next(struct upstream *u)
+static void upstream_connect_next(struct upstream *u)
 {
     name_address(u);
     u->sockets++;
     u->in = account_request(ACCOUNT_SESSIONS, ACCOUNT_WATCHING, IN_SIZE);
     if (u->in == NULL) {
-        fail(u, "no memory for the connection, see --memory-limit");
+        upstream_fail(u, "no memory for the connection, see --memory-limit");
         return;
     }
     u->fd = upstream_dial(u);
-    if (u->fd < 0 || !watch(u)) {
-        fail(u, strerror(errno));
+    if (u->fd < 0 || !upstream_watch(u)) {
+        upstream_fail(u, strerror(errno));
         return;
     }
-    arm(u, upstream_times(u).connect);
+    upstream_arm(u, upstream_times(u).connect);
 }
 
-static void on_resolved(void *arg, const union resolve_address *addresses, size_t count,
-                        const char *why)
+static void upstream_on_resolved(void *arg, const union resolve_address *addresses, size_t count,
+                                 const char *why)
 {
     struct upstream *u = arg;
 
@@ -245,25 +245,25 @@ static void on_resolved(void *arg, const union resolve_address *addresses, size_
         u->count = count;
         u->at = 0;
         enter(u, UPSTREAM_CONNECTS);
-        connect_next(u);
+        upstream_connect_next(u);
         return;
     }
     u->count = u->at = 0;
-    fail(u, why);
+    upstream_fail(u, why);
 }
 
 /* The next target of this round. */
-static void look_up(struct upstream *u)
+static void upstream_look_up(struct upstream *u)
 {
     const struct upstream_spec *spec = &u->config->upstreams[u->target];
 
     name_target(u);
     enter(u, UPSTREAM_LOOKS_UP);
     u->tried++;
-    u->resolve = resolve_start(u->net->base, spec->host, spec->port, on_resolved, u);
+    u->resolve = resolve_start(u->net->base, spec->host, spec->port, upstream_on_resolved, u);
     if (u->resolve == NULL) {
         u->count = u->at = 0;
-        fail(u, strerror(errno));
+        upstream_fail(u, strerror(errno));
     }
 }
 
@@ -273,19 +273,19 @@ static void next_try(struct upstream *u)
     if (u->at + 1 < u->count) {
         u->at++;
         enter(u, UPSTREAM_CONNECTS);
-        connect_next(u);
+        upstream_connect_next(u);
         return;
     }
     u->target = (u->target + 1) % u->config->upstream_count;
     if (u->tried < u->config->upstream_count)
-        look_up(u);
+        upstream_look_up(u);
     else
         wait_for_next_round(u);
 }
 
 /* --- The end of a link. --- */
 
-static void lose(struct upstream *u, const char *why)
+static void upstream_lose(struct upstream *u, const char *why)
 {
     bool lived = since_ms(u, u->since_ms) >= LIVED_MS;
 
@@ -303,43 +303,43 @@ static void lose(struct upstream *u, const char *why)
     else
         u->failures = u->failures < FAILURES_MOST ? u->failures + 1 : FAILURES_MOST;
     enter(u, UPSTREAM_WAITS);
-    arm(u, upstream_retry_ms(u->failures, u->jitter >> 8));
+    upstream_arm(u, upstream_retry_ms(u->failures, u->jitter >> 8));
 }
 
 /* The try, or the link, is over. */
-static void fail(struct upstream *u, const char *why)
+static void upstream_fail(struct upstream *u, const char *why)
 {
     bool connected = u->state == UPSTREAM_CONNECTED;
 
     evtimer_del(&u->timer);
-    disconnect(u);
+    upstream_disconnect(u);
     if (connected) {
-        lose(u, why);
+        upstream_lose(u, why);
         return;
     }
     say_failed(u, LOG_WARN, why);
     next_try(u);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void upstream_on_timer(evutil_socket_t fd, short what, void *arg)
 {
     struct upstream *u = arg;
 
     (void)fd;
     (void)what;
     if (u->state == UPSTREAM_WAITS)
-        look_up(u);
+        upstream_look_up(u);
     else if (u->state == UPSTREAM_CONNECTS)
-        fail(u, "no answer from this address");
+        upstream_fail(u, "no answer from this address");
     else if (u->state == UPSTREAM_SECURES)
-        fail(u, "no answer in TLS");
+        upstream_fail(u, "no answer in TLS");
     else if (u->state == UPSTREAM_GREETS)
-        fail(u, "no answer to HELLO: is this a store?");
+        upstream_fail(u, "no answer to HELLO: is this a store?");
 }
 
 /* --- Frames of the link itself. --- */
 
-static void put_frame(struct upstream *u, const struct relay_frame *frame)
+static void upstream_put_frame(struct upstream *u, const struct relay_frame *frame)
 {
     struct out_pool *pool = &u->net->pool;
 
@@ -417,8 +417,8 @@ static void on_welcome(struct upstream *u, struct slice payload)
         if (w != NULL)
             rdzv__relay_welcome__free_unpacked(w, NULL);
         if (why == text)
-            note_refusal(u, why);
-        fail(u, why);
+            upstream_note_refusal(u, why);
+        upstream_fail(u, why);
         return;
     }
     evtimer_del(&u->timer);
@@ -466,15 +466,15 @@ static void on_refused(struct upstream *u, const struct relay_frame *frame)
     if (frame->flags & RELAY_STANDS_BY) { /* as all replicas do but one */
         say_failed(u, LOG_INFO, text);
         be_sent_on(u);
-        fail(u, text);
+        upstream_fail(u, text);
         return;
     }
-    note_refusal(u, text);
+    upstream_note_refusal(u, text);
     if (is_news(u, text))
         log_limited(LOG_WARN, "upstream_refused", log_str("address", u->where),
                     log_bytes("reason", why));
     u->refused = true;
-    fail(u, text);
+    upstream_fail(u, text);
 }
 
 /* What a store that reads nothing may ask is bounded. */
@@ -482,11 +482,11 @@ static const char *pong(struct upstream *u, uint64_t number)
 {
     if (u->out.bytes > 2 * QUEUED_MAX)
         return "the store reads nothing, and asks on";
-    put_frame(u, &(struct relay_frame){.kind = RELAY_PONG, .number = number});
+    upstream_put_frame(u, &(struct relay_frame){.kind = RELAY_PONG, .number = number});
     return NULL;
 }
 
-static void on_frame(struct upstream *u, const struct relay_frame *frame)
+static void upstream_on_frame(struct upstream *u, const struct relay_frame *frame)
 {
     const char *why = NULL;
 
@@ -495,13 +495,13 @@ static void on_frame(struct upstream *u, const struct relay_frame *frame)
     else if (frame->kind == RELAY_REFUSED)
         on_refused(u, frame);
     else if (u->state == UPSTREAM_GREETS)
-        fail(u, "no answer to HELLO, but something else");
+        upstream_fail(u, "no answer to HELLO, but something else");
     else if (frame->kind == RELAY_PING)
         why = pong(u, frame->number);
     else if (frame->kind != RELAY_PONG)
         why = relay_receive(u->relay, frame);
     if (why != NULL)
-        fail(u, why);
+        upstream_fail(u, why);
 }
 
 /* --- The socket. --- */
@@ -519,15 +519,15 @@ static void take_frames(struct upstream *u)
         enum parse_result result = relay_parse(rest, &frame, &size);
 
         if (result == PARSE_BAD) {
-            fail(u, u->state == UPSTREAM_GREETS ? "this is no store for relays"
-                                                : "bytes that are no frame");
+            upstream_fail(u, u->state == UPSTREAM_GREETS ? "this is no store for relays"
+                                                         : "bytes that are no frame");
             return;
         }
         if (result == PARSE_MORE)
             break;
         used += size;
         budget_spend(&u->net->budget, FRAME_COST);
-        on_frame(u, &frame);
+        upstream_on_frame(u, &frame);
     }
     if (u->sockets != sockets || u->in == NULL)
         return;
@@ -537,7 +537,7 @@ static void take_frames(struct upstream *u)
 }
 
 /* Of the last call of tls.h, which failed: whose certificate was refused, why, and what to do. */
-static const char *fault_of_tls(const struct upstream *u, char why[UPSTREAM_REASON_MAX])
+static const char *upstream_tls_fault(const struct upstream *u, char why[UPSTREAM_REASON_MAX])
 {
     static const char *const settings[] = {[TLS_MATTER_NONE] = "",
                                            [TLS_MATTER_CA] = " (--upstream-ca)",
@@ -559,7 +559,7 @@ static const char *fault_of_tls(const struct upstream *u, char why[UPSTREAM_REAS
 /* Why a call for the socket has failed. */
 static const char *failure(const struct upstream *u, int error, char why[UPSTREAM_REASON_MAX])
 {
-    return u->tls == NULL || error != EPROTO ? strerror(error) : fault_of_tls(u, why);
+    return u->tls == NULL || error != EPROTO ? strerror(error) : upstream_tls_fault(u, why);
 }
 
 /* The store has closed the connection, and said nothing. */
@@ -573,7 +573,7 @@ static const char *why_closed(const struct upstream *u)
            "with --upstream-ca";
 }
 
-static void receive(struct upstream *u)
+static void upstream_receive(struct upstream *u)
 {
     ssize_t n = tls_or_recv(u->tls, u->fd, u->in + u->in_len, IN_SIZE - u->in_len);
     char why[UPSTREAM_REASON_MAX];
@@ -581,7 +581,7 @@ static void receive(struct upstream *u)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        fail(u, n < 0 ? failure(u, errno, why) : why_closed(u));
+        upstream_fail(u, n < 0 ? failure(u, errno, why) : why_closed(u));
         return;
     }
     u->in_len += (size_t)n;
@@ -591,27 +591,27 @@ static void receive(struct upstream *u)
     take_frames(u);
 }
 
-static void greet(struct upstream *u)
+static void upstream_greet(struct upstream *u)
 {
     enter(u, UPSTREAM_GREETS);
     u->heard_ms = lived_ms(u);
-    arm(u, GREET_MS);
+    upstream_arm(u, GREET_MS);
     say_hello(u);
-    if (!watch(u))
-        fail(u, strerror(errno));
+    if (!upstream_watch(u))
+        upstream_fail(u, strerror(errno));
 }
 
-static void shake_hands(struct upstream *u)
+static void upstream_shake_hands(struct upstream *u)
 {
     char why[UPSTREAM_REASON_MAX];
     int error = tls_handshake(u->tls);
 
     if (error == 0)
-        greet(u);
+        upstream_greet(u);
     else if (error != -EAGAIN)
-        fail(u, failure(u, -error, why));
-    else if (!watch(u))
-        fail(u, strerror(errno));
+        upstream_fail(u, failure(u, -error, why));
+    else if (!upstream_watch(u))
+        upstream_fail(u, strerror(errno));
 }
 
 static void on_connect(struct upstream *u)
@@ -621,22 +621,22 @@ static void on_connect(struct upstream *u)
 
     getsockopt(u->fd, SOL_SOCKET, SO_ERROR, &error, &len);
     if (error != 0) {
-        fail(u, strerror(error));
+        upstream_fail(u, strerror(error));
     } else if (u->tls_options->context == NULL) {
-        greet(u);
+        upstream_greet(u);
     } else {
         u->tls = upstream_secure(u, u->fd);
         if (u->tls == NULL) {
-            fail(u, "no memory for TLS, see --memory-limit");
+            upstream_fail(u, "no memory for TLS, see --memory-limit");
             return;
         }
         enter(u, UPSTREAM_SECURES);
-        arm(u, GREET_MS);
-        shake_hands(u);
+        upstream_arm(u, GREET_MS);
+        upstream_shake_hands(u);
     }
 }
 
-static void on_event(evutil_socket_t fd, short what, void *arg)
+static void upstream_on_event(evutil_socket_t fd, short what, void *arg)
 {
     struct upstream *u = arg;
 
@@ -648,18 +648,18 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
         return;
     }
     if (u->state == UPSTREAM_SECURES) {
-        shake_hands(u);
+        upstream_shake_hands(u);
         return;
     }
     if (what & EV_WRITE) {
         u->wants_to_send = false;
-        if (!watch(u)) {
-            fail(u, strerror(errno));
+        if (!upstream_watch(u)) {
+            upstream_fail(u, strerror(errno));
             return;
         }
     }
     if (what & EV_READ)
-        receive(u);
+        upstream_receive(u);
 }
 
 static bool send_out(struct upstream *u)
@@ -671,14 +671,14 @@ static bool send_out(struct upstream *u)
     err = u->tls == NULL ? outq_send(&u->out, &u->net->pool, u->fd, QUEUED_MAX)
                          : tls_send_queue(u->tls, &u->out, &u->net->pool, QUEUED_MAX);
     if (err < 0 && err != -EAGAIN) {
-        fail(u, failure(u, -err, why));
+        upstream_fail(u, failure(u, -err, why));
         return false;
     }
     if (err == 0)
         return u->out.bytes > 0 || relay_has_output(u->relay);
     u->wants_to_send = true;
-    if (!watch(u))
-        fail(u, strerror(errno));
+    if (!upstream_watch(u))
+        upstream_fail(u, strerror(errno));
     return false;
 }
 
@@ -687,7 +687,7 @@ bool upstream_flush(struct upstream *u)
     if (u->state == UPSTREAM_CONNECTED && !u->wants_to_send)
         relay_send(u->relay, &u->out, &u->net->pool, QUEUED_MAX);
     if (u->out.broken) {
-        fail(u, "no memory for what is to be sent, see --memory-limit");
+        upstream_fail(u, "no memory for what is to be sent, see --memory-limit");
         return false;
     }
     return u->out.bytes > 0 && !u->wants_to_send && send_out(u);
@@ -708,15 +708,15 @@ static void look_alive(struct upstream *u)
     uint64_t silent;
 
     if (since_ms(u, u->heard_ms) >= times.silent)
-        receive(u);
+        upstream_receive(u);
     if (u->state != UPSTREAM_CONNECTED)
         return;
     silent = since_ms(u, u->heard_ms);
     snprintf(why, sizeof why, "nothing has come from the store for %us", times.silent / 1000);
     if (silent >= times.silent)
-        fail(u, why);
+        upstream_fail(u, why);
     else if (silent >= times.ping)
-        put_frame(u, &(struct relay_frame){.kind = RELAY_PING, .number = ++u->pings});
+        upstream_put_frame(u, &(struct relay_frame){.kind = RELAY_PING, .number = ++u->pings});
 }
 
 void upstream_tick(struct upstream *u)
@@ -724,7 +724,7 @@ void upstream_tick(struct upstream *u)
     if (u->state == UPSTREAM_CONNECTED)
         look_alive(u);
     else if (u->state != UPSTREAM_LOOKS_UP && !evtimer_pending(&u->timer, NULL))
-        arm(u, UPSTREAM_RETRY_MOST_MS);
+        upstream_arm(u, UPSTREAM_RETRY_MOST_MS);
 }
 
 /* --- Beginning and end. --- */
@@ -754,7 +754,7 @@ bool upstream_start(struct upstream *u)
 {
     const struct timeval at_once = {0};
 
-    evtimer_assign(&u->timer, u->net->base, on_timer, u);
+    evtimer_assign(&u->timer, u->net->base, upstream_on_timer, u);
     name_target(u);
     return net_add_event(&u->timer, &at_once);
 }
@@ -763,7 +763,7 @@ void upstream_fini(struct upstream *u)
 {
     resolve_cancel(u->resolve);
     u->resolve = NULL;
-    disconnect(u);
+    upstream_disconnect(u);
     if (event_initialized(&u->timer))
         evtimer_del(&u->timer);
     relay_link_down(u->relay);
@@ -776,7 +776,7 @@ bool upstream_is_idle(const struct upstream *u)
 
 const char *upstream_says(const struct upstream *u, char text[UPSTREAM_SAYS_MAX])
 {
-    bool has_failed = u->said[0] != '\0', refused = is_refused(u);
+    bool has_failed = u->said[0] != '\0', refused = upstream_is_refused(u);
     const char *where = refused ? u->refusal_of : has_failed ? u->said_of : u->where;
     const char *why = refused ? u->refusal : has_failed ? u->said : "connecting";
 
