@@ -69,15 +69,8 @@ static struct run_record *record_new(struct run_records *r, const struct run_put
         .port = c->port,
         .worker_store = c->worker_store,
         .round = c->round,
-        .refs = 1,
     };
     return record;
-}
-
-void run_record_unref(struct run_record *record)
-{
-    if (--record->refs == 0)
-        account_free(ACCOUNT_RUNS, record, size_of(record->node.key, record->address));
 }
 
 static void record_remove(struct run_records *r, struct run_record *record)
@@ -85,7 +78,7 @@ static void record_remove(struct run_records *r, struct run_record *record)
     quota_keep(r->quota, &r->bytes, 0, size_of(record->node.key, record->address));
     TAILQ_REMOVE(&r->list, record, order);
     table_remove(&r->table, &record->node);
-    run_record_unref(record);
+    account_free(ACCOUNT_RUNS, record, size_of(record->node.key, record->address));
 }
 
 void run_records_put(struct run_records *r, const struct run_put *c)

@@ -13,7 +13,6 @@ struct run_record {
     struct table_node
         node; /* the run's key; its bytes and those of the address follow the struct */
     TAILQ_ENTRY(run_record) order;
-    uint32_t refs; /* the list, and a snapshot that is being written */
     enum worker_store_placement placement;
     struct slice address;
     uint16_t port;
@@ -51,9 +50,6 @@ bool run_records_have_room(const struct run_records *r, const struct run_put *c)
 size_t run_records_memory(const struct run_put *c);
 
 void run_records_put(struct run_records *r, const struct run_put *c);
-
-/* One holder less of a record that does not change any more, wherever it is. */
-void run_record_unref(struct run_record *record);
 
 /* Deletes one that there is. */
 void run_records_delete(struct run_records *r, struct slice key);

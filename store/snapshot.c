@@ -1,12 +1,13 @@
-/* The whole store at one moment, bit by bit. See snapshot.h for the contract.
+/* The whole store at one moment, bit by bit, and the way back. See snapshot.h for the contract.
  *
- * Of what there is little, or what never changes once it is made (events, run records), references
- * are taken at the beginning. etcd's trees have moments of their own
- * (tree_snapshot.h), and so do c10d keys (keymap_moment.h). Events and trees are written first,
- * since a tree of which somebody sees a moment keeps more and reads slower. */
+ * Run records are encoded at the beginning, since there are few; of events, which never change,
+ * references are taken then. etcd's trees have moments of their own (tree_snapshot.h), and so do
+ * c10d keys (keymap_moment.h). Events and trees are written first, since a tree of which somebody
+ * sees a moment keeps more and reads slower. */
 #include "store/snapshot.h"
 
 #include "store/keymap/keymap_moment.h"
+#include "store/memory/xalloc.h"
 #include "store/store.h"
 #include "store/tree/tree_snapshot.h"
 
@@ -16,16 +17,15 @@
 /* Spaces and keymaps that one batch gets through, if there is nothing in them. */
 #define STEPS_MAX 2000
 
-/* References to things of one kind. */
-struct things {
-    void **items;
+struct event_refs {
+    struct tree_event **items;
     size_t count;
     size_t next; /* those before it are written and let go of */
 };
 
 struct space_moment {
     struct space *space; /* lives as long as the store */
-    struct things events, runs;
+    struct event_refs events;
     struct tree_snapshot tree;
     struct session_moment sessions;
     const struct node *root;
@@ -38,7 +38,6 @@ struct space_moment {
 enum phase {
     PHASE_EVENTS,
     PHASE_TREES,
-    PHASE_RUNS,
     PHASE_KEYMAPS,
     PHASE_SESSIONS,
     PHASE_END,
@@ -60,57 +59,37 @@ struct snapshot {
     size_t at; /* of the spaces or keymaps */
 };
 
-/* --- Things. --- */
+/* --- Events. --- */
 
-static void *things_alloc(size_t count)
+/* False: memory is short. */
+static bool hold_events(struct event_refs *e, const struct watch_hub *h)
 {
-    return account_request(ACCOUNT_SNAPSHOT, account_class_of(count * sizeof(void *)),
-                           count * sizeof(void *));
-}
-
-/* Room for so many; false: memory is short. */
-static bool things_init(struct things *t, size_t count)
-{
-    *t = (struct things){.items = count == 0 ? NULL : things_alloc(count), .count = count};
-    if (t->items == NULL)
-        t->count = 0;
-    return t->count == count;
-}
-
-static void things_fini(struct things *t)
-{
-    account_free(ACCOUNT_SNAPSHOT, t->items, t->count * sizeof(void *));
-    *t = (struct things){0};
-}
-
-static bool hold_events(struct things *t, const struct watch_hub *h)
-{
-    size_t count = 0;
+    size_t count = 0, size;
 
     for (uint64_t i = h->oldest; i <= h->last; i++)
         count += h->history[i % HISTORY_EVENTS] != NULL;
-    if (!things_init(t, count))
+    if (count == 0)
+        return true;
+    size = count * sizeof *e->items;
+    e->items = account_request(ACCOUNT_SNAPSHOT, account_class_of(size), size);
+    if (e->items == NULL)
         return false;
-    count = 0;
     for (uint64_t i = h->oldest; i <= h->last; i++) {
         if (h->history[i % HISTORY_EVENTS] != NULL)
-            t->items[count++] = tree_event_ref(h->history[i % HISTORY_EVENTS]);
+            e->items[e->count++] = tree_event_ref(h->history[i % HISTORY_EVENTS]);
     }
     return true;
 }
 
-static bool hold_runs(struct things *t, const struct run_records *r)
+static void let_go_of_event(struct event_refs *e)
 {
-    struct run_record *run;
-    size_t count = 0;
+    tree_event_unref(e->items[e->next++]);
+}
 
-    if (!things_init(t, r->table.count))
-        return false;
-    TAILQ_FOREACH(run, &r->list, order) {
-        run->refs++;
-        t->items[count++] = run;
-    }
-    return true;
+static void free_events(struct event_refs *e)
+{
+    account_free(ACCOUNT_SNAPSHOT, e->items, e->count * sizeof *e->items);
+    *e = (struct event_refs){0};
 }
 
 /* --- The beginning. --- */
@@ -134,10 +113,11 @@ static struct space_state state_of(const struct space *space)
     return state;
 }
 
-/* Worker stores first: the state has the last number there was. */
+/* Worker stores first: the state has the last number there was, and run records name them. */
 static void put_state(struct snapshot *s, const struct space *space)
 {
     struct change change = {.kind = CHANGE_WORKER_STORE_OPEN};
+    const struct run_record *run;
 
     for (size_t i = 0; i < space->worker_stores.count; i++) {
         change.store_id = space->worker_stores.items[i]->id;
@@ -145,6 +125,16 @@ static void put_state(struct snapshot *s, const struct space *space)
     }
     change = (struct change){.kind = CHANGE_SNAPSHOT_SPACE, .space_state = state_of(space)};
     ahead_put(&s->ahead, space->name, &change, NULL, false);
+    TAILQ_FOREACH(run, &space->runs.list, order) {
+        change = (struct change){.kind = CHANGE_RUN_PUT,
+                                 .run_put = {.key = run->node.key,
+                                             .placement = run->placement,
+                                             .address = run->address,
+                                             .port = run->port,
+                                             .worker_store = run->worker_store,
+                                             .round = run->round}};
+        ahead_put(&s->ahead, space->name, &change, NULL, false);
+    }
 }
 
 static void begin_keymap(struct snapshot *s, struct space *space, struct keymap *m,
@@ -166,7 +156,7 @@ static bool begin_space(struct snapshot *s, struct space *space)
 
     m->space = space;
     put_state(s, space);
-    if (!hold_events(&m->events, &space->tree.hub) || !hold_runs(&m->runs, &space->runs))
+    if (!hold_events(&m->events, &space->tree.hub))
         return false;
     tree_snapshot_open(&m->tree, &space->tree);
     m->tree_is_open = true;
@@ -262,46 +252,12 @@ static bool write_event(const struct tree_event *e, const char *name, struct bat
     return batch_add(out, name, &change);
 }
 
-static bool write_run(const struct run_record *r, const char *name, struct batch *out)
-{
-    const struct change change = {.kind = CHANGE_RUN_PUT,
-                                  .run_put = {.key = r->node.key,
-                                              .placement = r->placement,
-                                              .address = r->address,
-                                              .port = r->port,
-                                              .worker_store = r->worker_store,
-                                              .round = r->round}};
-
-    return batch_add(out, name, &change);
-}
-
-static void let_go_of_event(struct things *t)
-{
-    tree_event_unref(t->items[t->next++]);
-}
-
-static void let_go_of_run(struct things *t)
-{
-    run_record_unref(t->items[t->next++]);
-}
-
 static bool write_events(struct space_moment *m, struct batch *out, size_t bytes)
 {
-    struct things *t = &m->events;
+    struct event_refs *e = &m->events;
 
-    for (; out->len < bytes && t->next < t->count; let_go_of_event(t)) {
-        if (!write_event(t->items[t->next], m->space->name, out))
-            return false;
-    }
-    return true;
-}
-
-static bool write_runs(struct space_moment *m, struct batch *out, size_t bytes)
-{
-    struct things *t = &m->runs;
-
-    for (; out->len < bytes && t->next < t->count; let_go_of_run(t)) {
-        if (!write_run(t->items[t->next], m->space->name, out))
+    for (; out->len < bytes && e->next < e->count; let_go_of_event(e)) {
+        if (!write_event(e->items[e->next], m->space->name, out))
             return false;
     }
     return true;
@@ -400,11 +356,6 @@ static bool write_space_part(struct snapshot *s, struct batch *out, size_t bytes
             close_tree(m);
             s->at++;
         }
-    } else if (s->phase == PHASE_RUNS) {
-        if (!write_runs(m, out, bytes))
-            return false;
-        if (m->runs.next == m->runs.count)
-            s->at++;
     } else {
         if (!session_moment_write(&m->sessions, out, bytes))
             return false;
@@ -483,8 +434,8 @@ enum snapshot_state snapshot_write(struct snapshot *s, size_t bytes, struct batc
 
 /* --- The end. --- */
 
-/* The store knows nothing of it from now on. */
-static void detach(struct snapshot *s)
+/* The store keeps nothing more for it. */
+static void close_moments(struct snapshot *s)
 {
     for (size_t i = 0; i < s->space_count; i++) {
         close_tree(&s->spaces[i]);
@@ -493,8 +444,6 @@ static void detach(struct snapshot *s)
     for (size_t i = 0; i < s->keymap_count; i++)
         keymap_moment_end(&s->keymaps[i], &s->store->forgotten);
     s->keymap_count = 0;
-    if (s->store->snapshot == s)
-        s->store->snapshot = NULL;
 }
 
 static bool holds_events(const struct snapshot *s)
@@ -518,28 +467,8 @@ void snapshot_yield(struct snapshot *s, size_t need)
     for (size_t i = 0; i < s->space_count; i++) {
         while (s->spaces[i].events.next < s->spaces[i].events.count)
             let_go_of_event(&s->spaces[i].events);
-        close_tree(&s->spaces[i]);
-        session_moment_end(&s->spaces[i].sessions);
     }
-    for (size_t i = 0; i < s->keymap_count; i++)
-        keymap_moment_end(&s->keymaps[i], &s->store->forgotten);
-    s->keymap_count = 0;
-}
-
-/* False: there is none left. */
-static bool free_thing(struct things *t, void (*let_go)(struct things *))
-{
-    if (t->next < t->count) {
-        let_go(t);
-        return true;
-    }
-    things_fini(t);
-    return false;
-}
-
-static bool free_of_space(struct space_moment *m)
-{
-    return free_thing(&m->events, let_go_of_event) || free_thing(&m->runs, let_go_of_run);
+    close_moments(s);
 }
 
 static void snapshot_free(struct snapshot *s)
@@ -560,8 +489,13 @@ static size_t free_some(struct lazy_free *f, struct lazy *l, size_t count)
         return 1;
     }
     for (; s->space_count > 0; s->space_count--) {
-        if (free_of_space(&s->spaces[s->space_count - 1]))
+        struct event_refs *e = &s->spaces[s->space_count - 1].events;
+
+        if (e->next < e->count) {
+            let_go_of_event(e);
             return 1;
+        }
+        free_events(e);
     }
     lazy_free_remove(f, l);
     snapshot_free(s);
@@ -572,7 +506,125 @@ void snapshot_end(struct snapshot *s)
 {
     if (s == NULL)
         return;
-    detach(s);
+    close_moments(s);
+    if (s->store->snapshot == s)
+        s->store->snapshot = NULL;
     s->lazy.free_some = free_some;
     lazy_free_add(&s->store->lazy_free, &s->lazy, s->ahead.bytes);
+}
+
+/* --- The way back. --- */
+
+/* The space of that name; NULL: it is none. */
+static struct space *space_to_load(struct store *s, struct slice name)
+{
+    struct space *space = store_find_space(s, name);
+    char *text;
+
+    if (space != NULL || name.len == 0 || memchr(name.ptr, 0, name.len) != NULL)
+        return space;
+    text = xcalloc(1, name.len + 1);
+    memcpy(text, name.ptr, name.len);
+    space = store_space(s, text);
+    free(text);
+    return space;
+}
+
+/* Nobody is taken at his word beyond that: tables grow by themselves, too. */
+#define EXPECTED_MAX (16u << 20)
+
+static size_t expected(uint64_t count)
+{
+    return count < EXPECTED_MAX ? (size_t)count : EXPECTED_MAX;
+}
+
+static bool load_space(struct space *space, const struct space_state *state)
+{
+    if (state->last_worker_store < space->worker_stores.last_id ||
+        !tree_load_state(&space->tree, state))
+        return false;
+    table_expect(&space->tree.nodes, expected(state->nodes));
+    space->worker_stores.last_id = state->last_worker_store;
+    return true;
+}
+
+static bool expect_keys(struct space *space, const struct change *change)
+{
+    struct keymap *m = space_keys(space, change->worker_store);
+
+    if (m != NULL)
+        table_expect(&m->keys, expected(change->records));
+    return m != NULL;
+}
+
+/* One of the changes that a journal has, too. */
+static bool load_change(struct store *s, struct space *space, const struct change *change)
+{
+    struct store_result result = {0};
+
+    if (!store_can_apply(s, space, change))
+        return false;
+    store_apply(s, space, change, &result);
+    return true;
+}
+
+static bool load_record(struct store *s, const struct record *r)
+{
+    const struct change *c = &r->change;
+    struct space *space = c->kind == CHANGE_SNAPSHOT_END ? NULL : space_to_load(s, r->space);
+
+    if (c->kind == CHANGE_SNAPSHOT_END) {
+        s->loading.is_done = c->records == s->loading.records;
+        return s->loading.is_done;
+    }
+    if (space == NULL)
+        return false;
+    switch (c->kind) {
+    case CHANGE_KEY_PUT:
+    case CHANGE_QUEUE_PUSH:
+    case CHANGE_WORKER_STORE_OPEN:
+    case CHANGE_RUN_PUT:
+        return load_change(s, space, c);
+    case CHANGE_SNAPSHOT_SPACE:
+        return load_space(space, &c->space_state);
+    case CHANGE_SNAPSHOT_KEYS:
+        return expect_keys(space, c);
+    case CHANGE_SNAPSHOT_NODE:
+        return tree_load_node(&space->tree, &c->node_state);
+    case CHANGE_SNAPSHOT_EVENT:
+        return tree_load_event(&space->tree, &c->event_state);
+    case CHANGE_SNAPSHOT_SESSION:
+        return session_load(&space->sessions, &c->session_state);
+    case CHANGE_SNAPSHOT_HELD:
+        return session_load_held(&space->sessions, &c->put);
+    default:
+        return false;
+    }
+}
+
+bool snapshot_load(struct store *s, struct slice batch_bytes)
+{
+    struct record_batch batch;
+    bool ok = !s->loading.is_done && record_decode(batch_bytes, &batch);
+
+    if (!ok)
+        return false;
+    for (size_t i = 0; ok && i < batch.count; i++) {
+        ok = !s->loading.is_done && load_record(s, &batch.records[i]);
+        s->loading.records++;
+    }
+    if (batch.time_ns > s->loading.time_ns)
+        s->loading.time_ns = batch.time_ns;
+    record_free(&batch);
+    return ok;
+}
+
+int64_t snapshot_time(const struct store *s)
+{
+    return s->loading.time_ns;
+}
+
+bool snapshot_is_loaded(const struct store *s)
+{
+    return s->loading.is_done;
 }

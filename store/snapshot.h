@@ -17,7 +17,7 @@
 struct store;
 struct snapshot;
 
-/* Takes time for each space and worker store and for each event of etcd's, and none for what else
+/* Takes time for each space, worker store, run record and event of etcd's, and none for what else
  * there is. One at a time. NULL: memory is short, there is another one, or the process has made
  * half a billion of them. */
 struct snapshot *snapshot_begin(struct store *s);

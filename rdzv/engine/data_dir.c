@@ -246,7 +246,7 @@ static void log_snapshots(struct data_dir *d)
     d->snapshot_failures = stats->snapshot_failures;
 }
 
-static void begin_snapshot(struct data_dir *d)
+static void data_dir_begin_snapshot(struct data_dir *d)
 {
     if (!journal_writer_snapshot_due(d->writer) || d->engine->batch_changes != 0 ||
         engine_now_ms(d->engine) < d->snapshot_after_ms)
@@ -315,7 +315,7 @@ static void make_snapshot(struct data_dir *d)
 
     if (d->snapshot == NULL) {
         log_snapshots(d);
-        begin_snapshot(d);
+        data_dir_begin_snapshot(d);
     }
     if (d->snapshot == NULL)
         return;

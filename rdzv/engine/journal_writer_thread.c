@@ -18,6 +18,17 @@ static void wake_loop(struct journal_writer *w)
     eventfd_write(w->wake, 1);
 }
 
+/* One call of the journal, which may take long: the lock is given up meanwhile. */
+static int journal_writer_unlocked(struct journal_writer *w, int (*call)(struct journal *))
+{
+    int result;
+
+    pthread_mutex_unlock(&w->lock);
+    result = call(w->journal);
+    pthread_mutex_lock(&w->lock);
+    return result;
+}
+
 /* --- Faults. --- */
 
 /* The loop has to end a snapshot that failed while it writes one. One that it has ended goes like
@@ -124,34 +135,10 @@ static int write_again(struct journal_writer *w)
     w->unwritten = TAILQ_FIRST(&w->pending);
     while (w->unwritten != NULL && w->unwritten->number <= journal_figures(w->journal)->durable)
         w->unwritten = TAILQ_NEXT(w->unwritten, entry);
-    pthread_mutex_unlock(&w->lock);
-    error = journal_rewrite_begin(w->journal);
-    pthread_mutex_lock(&w->lock);
+    error = journal_writer_unlocked(w, journal_rewrite_begin);
     if (error == 0)
         error = write_gathered(w, journal_rewrite_put);
-    if (error != 0)
-        return error;
-    pthread_mutex_unlock(&w->lock);
-    error = journal_rewrite_end(w->journal);
-    pthread_mutex_lock(&w->lock);
-    return error;
-}
-
-static int make_ballast(struct journal_writer *w)
-{
-    int error;
-
-    pthread_mutex_unlock(&w->lock);
-    error = journal_ballast_make(w->journal);
-    pthread_mutex_lock(&w->lock);
-    return error;
-}
-
-static void drop_ballast(struct journal_writer *w)
-{
-    pthread_mutex_unlock(&w->lock);
-    journal_ballast_drop(w->journal);
-    pthread_mutex_lock(&w->lock);
+    return error == 0 ? journal_writer_unlocked(w, journal_rewrite_end) : error;
 }
 
 /* Until nothing is left: commits may come meanwhile. */
@@ -175,10 +162,10 @@ static void try_again(struct journal_writer *w)
     int error;
 
     if (fs_is_full(w->error))
-        drop_ballast(w);
+        journal_writer_unlocked(w, journal_ballast_drop);
     error = keep_all(w);
     if (error == 0) {
-        error = make_ballast(w);
+        error = journal_writer_unlocked(w, journal_ballast_make);
         what = error == 0 ? what : "keeping 4 MiB in reserve";
     }
     if (error == 0 && w->unwritten != NULL)
@@ -383,7 +370,7 @@ void *journal_writer_main(void *arg)
     int error;
 
     pthread_mutex_lock(&w->lock);
-    error = make_ballast(w);
+    error = journal_writer_unlocked(w, journal_ballast_make);
     if (error != 0)
         journal_writer_fail(w, "keeping 4 MiB in reserve", error);
     while (!w->stop) {

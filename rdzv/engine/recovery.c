@@ -8,7 +8,7 @@ void recovery_begin(struct recovery *r, struct engine *engine)
     *r = (struct recovery){.engine = engine};
 }
 
-static bool fail(struct recovery *r, const char *trouble)
+static bool recovery_trouble(struct recovery *r, const char *trouble)
 {
     r->trouble = trouble;
     return false;
@@ -17,13 +17,14 @@ static bool fail(struct recovery *r, const char *trouble)
 bool recovery_take_snapshot(struct recovery *r, struct slice bytes)
 {
     if (!snapshot_load(&r->engine->store, bytes))
-        return fail(r, "a part of the snapshot cannot be read, or memory is short");
+        return recovery_trouble(r, "a part of the snapshot cannot be read, or memory is short");
     return true;
 }
 
 bool recovery_end_snapshot(struct recovery *r)
 {
-    return snapshot_is_loaded(&r->engine->store) || fail(r, "the snapshot has not come to its end");
+    return snapshot_is_loaded(&r->engine->store) ||
+           recovery_trouble(r, "the snapshot has not come to its end");
 }
 
 /* Spaces that no listener names may be there, too. */
@@ -41,15 +42,15 @@ static struct engine_space *space_of(struct recovery *r, struct slice name)
     return r->space;
 }
 
-static bool take(struct recovery *r, const struct record *record)
+static bool recovery_take_record(struct recovery *r, const struct record *record)
 {
     struct engine_space *space = space_of(r, record->space);
     struct store_result result = {0};
 
     if (space == NULL)
-        return fail(r, "a change names no space");
+        return recovery_trouble(r, "a change names no space");
     if (!store_can_apply(&r->engine->store, space->store, &record->change))
-        return fail(r, "a change does not fit to those before it, or memory is short");
+        return recovery_trouble(r, "a change does not fit to those before it, or memory is short");
     store_apply(&r->engine->store, space->store, &record->change, &result);
     if (record->change.kind == CHANGE_QUEUE_POP)
         blob_unref(result.value);
@@ -63,9 +64,9 @@ bool recovery_take_batch(struct recovery *r, struct slice bytes)
     bool ok = true;
 
     if (!record_decode(bytes, &batch))
-        return fail(r, "a batch cannot be read by this version, or memory is short");
+        return recovery_trouble(r, "a batch cannot be read by this version, or memory is short");
     for (size_t i = 0; ok && i < batch.count; i++)
-        ok = take(r, &batch.records[i]);
+        ok = recovery_take_record(r, &batch.records[i]);
     if (batch.time_ns != 0)
         r->last_ns = batch.time_ns;
     r->batches++;

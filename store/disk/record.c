@@ -536,7 +536,7 @@ static bool field_set(const struct field *f, struct change *c, const struct wire
 }
 
 /* Each field once at most, in their order. */
-static bool message_take(const struct message *m, struct slice in, struct change *c)
+static bool record_take_message(const struct message *m, struct slice in, struct change *c)
 {
     const struct field *f = m->fields;
     struct reader r = {.in = in};
@@ -563,13 +563,13 @@ static bool may_have_worker_store(enum change_kind kind)
     return change_part(kind) == PART_KEYS || kind == CHANGE_SNAPSHOT_KEYS;
 }
 
-static bool change_take(const struct wire_field *w, struct change *c)
+static bool record_take_change(const struct wire_field *w, struct change *c)
 {
     if (w->type != WIRE_BYTES || w->number >= MESSAGE_COUNT ||
         messages[w->number].fields->number == 0)
         return false;
     c->kind = (enum change_kind)w->number;
-    return message_take(&messages[w->number], w->bytes, c);
+    return record_take_message(&messages[w->number], w->bytes, c);
 }
 
 /* The change comes last. `space` is that of the record before. */
@@ -587,7 +587,7 @@ static bool record_take(struct slice in, struct slice space, struct record *out)
             out->space = w.bytes;
         else if (w.number == RECORD_WORKER_STORE && w.type == WIRE_VARINT)
             c->worker_store = w.value;
-        else if (!change_take(&w, c))
+        else if (!record_take_change(&w, c))
             return false;
     }
     return c->kind != CHANGE_NONE && (c->worker_store == 0 || may_have_worker_store(c->kind));

@@ -38,7 +38,8 @@ BUGS = [
         "    if (change->kind == CHANGE_KEY_PATCH)\n        return true;\n"
         "    message = message_size(&messages[change->kind], change);\n"),
     Bug("a batch is replayed backwards", "rdzv/engine/recovery.c",
-        "take(r, &batch.records[i])", "take(r, &batch.records[batch.count - 1 - i])"),
+        "recovery_take_record(r, &batch.records[i])",
+        "recovery_take_record(r, &batch.records[batch.count - 1 - i])"),
     Bug("a start copies one batch too few", "store/disk/journal_open.c",
         "while (error == 0 && *copied < r->last && ", "while (error == 0 && *copied + 1 < r->last && "),
     Bug("the torn end of a journal is taken for whole", "store/disk/frame.c",
@@ -93,7 +94,7 @@ BUGS = [
         "    message = message_size(&messages[change->kind], change);\n",
         "    if (change->kind == CHANGE_SESSION_DONE)\n        return true;\n"
         "    message = message_size(&messages[change->kind], change);\n", relayed=True),
-    Bug("snapshots have no sessions", "store/snapshot_load.c",
+    Bug("snapshots have no sessions", "store/snapshot.c",
         "        return session_load(&space->sessions, &c->session_state);",
         "        return true;", relayed=True),
     Bug("a relay takes one more request for done", "rdzv/relay/relay_frames.c",
