@@ -10,9 +10,10 @@
 
 #include "client/client.h"
 
-#define READ_MIN   16384
-#define READS_MOST 16 /* of one rdzv_client_process(), so that it ends while a store sends on */
-#define KEEP_MOST  (1u << 20)
+#define READ_MIN 16384
+#define READS_MOST \
+    16 /* of one rdzv_client_process(), so that a store that keeps sending cannot hold it */
+#define KEEP_MOST (1u << 20)
 
 #define IS_FOLLOWER "Is it a replica that does not lead (see its /readyz)?"
 

@@ -1,5 +1,5 @@
-/* Where a store is: from text, and by its host name, in a thread of its own, since getaddrinfo()
- * blocks for as long as it likes. */
+/* The address of a store: from text, and by its host name. Names are looked up in a thread, since
+ * getaddrinfo() may block for long. */
 #pragma once
 
 #include <netdb.h>

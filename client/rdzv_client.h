@@ -1,9 +1,9 @@
 /* librdzv: a client of c10d, the protocol of torch's TCPStore, for rdzvd and for torch's own
  * server.
  *
- * A client is one connection to one store. It connects with its first request, and again with the
- * first one after its connection has ended. Nothing is ever sent twice: what became of a request
- * whose answer did not come is not known, and its status says so.
+ * A client is one connection to one store. It connects with its first request, and if the
+ * connection ends, again with the next request. No request is ever sent twice: if its answer is
+ * lost, its status says that the store may have carried it out.
  *
  * Two layers use one client:
  *   - calls that block: rdzv_set(), rdzv_get() and so on;
@@ -11,15 +11,15 @@
  *     readable when there is something to do, rdzv_client_process() does it.
  *
  * Requests are carried out in the order in which they were submitted. SET, ADD and so on are sent
- * without waiting for earlier answers. A GET, MULTI_GET, WAIT and BARRIER holds back what was
- * submitted after it until it has ended: give waits a client of their own.
+ * without waiting for earlier answers. A GET, MULTI_GET, WAIT or BARRIER holds back all later
+ * requests until it has ended: give waits a client of their own.
  *
- * Threads: one client is used by one thread at a time; different clients share nothing. Signals
+ * Threads: only one thread at a time may use a client; different clients share nothing. Signals
  * interrupt nothing here, and no SIGPIPE is raised. fork(): the child uses none of its parent's
  * clients. Looking up a host name takes a thread of the library's own for as long as it lasts.
  *
- * Times are milliseconds. Keys and values are any bytes; the library copies what it is given before
- * a function returns. */
+ * Times are milliseconds. Keys and values are any bytes; a function copies its arguments before it
+ * returns. */
 #pragma once
 
 #include <stdbool.h>
@@ -36,18 +36,18 @@ extern "C" {
 #define RDZV_API
 #endif
 
-/* --- What comes of a request. --- */
+/* --- The result of a request. --- */
 
 enum rdzv_status {
     RDZV_OK = 0,
     RDZV_ABSENT,      /* there is no such key; the queue is empty */
-    RDZV_TIMEOUT,     /* no answer in time. It may have been carried out, or be so later */
+    RDZV_TIMEOUT,     /* no answer in time. The store may still carry it out */
     RDZV_CANCELED,    /* by rdzv_request_cancel() or rdzv_client_free(). As RDZV_TIMEOUT */
-    RDZV_UNREACHABLE, /* no connection could be made; it was not carried out */
-    RDZV_LOST,      /* the connection ended before the answer came. It may have been carried out */
-    RDZV_PROTOCOL,  /* who answers there is no store of c10d's modern version */
+    RDZV_UNREACHABLE, /* no connection could be made; the store has not carried it out */
+    RDZV_LOST,      /* the connection ended before the answer. The store may have carried it out */
+    RDZV_PROTOCOL,  /* the server there is no store of c10d's modern version */
     RDZV_INVALID,   /* the request or the address is wrong; nothing was sent */
-    RDZV_NO_MEMORY, /* of this process. If it was sent, it may have been carried out */
+    RDZV_NO_MEMORY, /* of this process. If it was sent, the store may have carried it out */
     RDZV_TLS, /* one side refuses the other's certificate, a file cannot be used, or what answers
                * speaks no TLS; the message says which. It was not carried out */
 };
@@ -62,20 +62,20 @@ RDZV_API const char *rdzv_version(void);
 
 #define RDZV_FOREVER (-1)
 
-/* TLS 1.2 or later. Files are of PEM, and are read whenever the client connects, so one that was
- * replaced is in use from then on. A key must not need a password. */
+/* TLS 1.2 or later. The files are in PEM. The client reads them whenever it connects, so it uses a
+ * renewed file from then on. A key must not need a password. */
 struct rdzv_tls {
-    const char *ca_file;     /* whose certificate a store has to show; NULL: the CAs that this
-                              * machine trusts */
-    const char *cert_file;   /* what to show to a store that asks for it, with those between it and
-                              * its CA; NULL: nothing */
+    const char *ca_file;     /* CAs, of which one must have signed the store's certificate; NULL:
+                              * the CAs that this machine trusts */
+    const char *cert_file;   /* the certificate for a store that asks for one, with the chain to its
+                              * CA; NULL: none */
     const char *key_file;    /* its key */
-    const char *server_name; /* the name or IP address that the store's certificate has to have;
+    const char *server_name; /* the name or IP address that the store's certificate must have;
                               * NULL: the host of the address */
 };
 
 struct rdzv_options {
-    /* For requests that name none, from when they are submitted; 0: 30,000. RDZV_FOREVER is
+    /* The timeout of requests that name none, from their submission; 0: 30,000. RDZV_FOREVER is
      * allowed. */
     int64_t timeout_ms;
     /* Before each key, queue and barrier that goes to the store; rdzv_list_keys() leaves out keys
@@ -91,23 +91,22 @@ struct rdzv_options {
 
 struct rdzv_client;
 
-/* A client for the store at `address`: "HOST:PORT" or "[::1]:29400". It does not connect
- * yet. `options` may be NULL. The caller ends it with rdzv_client_free().
- * RDZV_INVALID: this is no address, the prefix is over 4096 bytes, or of a certificate and its key
- * one is missing. RDZV_NO_MEMORY: or no descriptor was left. *out is untouched on failure. */
+/* A client for the store at `address`: "HOST:PORT" or "[::1]:29400". It does not connect yet.
+ * `options` may be NULL. The caller ends it with rdzv_client_free(). RDZV_INVALID: this is no
+ * address, the prefix is over 4096 bytes, or a certificate lacks its key, or a key its certificate.
+ * RDZV_NO_MEMORY: there is no memory or no descriptor left. *out is untouched on failure. */
 RDZV_API enum rdzv_status rdzv_client_new(const char *address, const struct rdzv_options *options,
                                           struct rdzv_client **out);
 
-/* Closes the connection. Requests that have not ended end with RDZV_CANCELED, and their callbacks
- * are not called; they are still the caller's to free. NULL is allowed. Not from a callback. */
+/* Closes the connection. Open requests end with RDZV_CANCELED, without their callbacks; the caller
+ * must still free them. NULL is allowed. Not from a callback. */
 RDZV_API void rdzv_client_free(struct rdzv_client *c);
 
 /* "localhost:29400": as it was given. Lives as long as the client. */
 RDZV_API const char *rdzv_client_address(const struct rdzv_client *c);
 
 /* "TLSv1.3, the certificate of store.example ends 2027-01-31": of the connection, or of the last
- * one once that has ended. NULL: it has or had no TLS. Lives until the client connects again or
- * ends. */
+ * one if there is none now. NULL: there was no TLS. Lives until the client connects again. */
 RDZV_API const char *rdzv_client_tls(const struct rdzv_client *c);
 
 /* --- Requests. --- */
@@ -143,7 +142,7 @@ enum rdzv_kind {
 
 struct rdzv_result {
     enum rdzv_status status;
-    const char *message; /* what failed, where, and what to do about it; "" with RDZV_OK */
+    const char *message; /* the fault, its place, and the remedy; "" with RDZV_OK */
     int64_t number;
     struct rdzv_bytes value; /* a NUL follows it, which `len` does not count */
     const struct rdzv_bytes *values;
@@ -153,7 +152,7 @@ struct rdzv_result {
 struct rdzv_request;
 
 /* Called once, by rdzv_client_process() or by a call that blocks, when a request has ended. It may
- * submit, cancel and free requests, this one too. */
+ * submit, cancel and free requests, also this one. */
 typedef void rdzv_done_fn(struct rdzv_request *r, const struct rdzv_result *result, void *arg);
 
 struct rdzv_op {
@@ -168,17 +167,17 @@ struct rdzv_op {
 };
 
 /* Queues a request, which the caller frees with rdzv_request_free(). Never blocks and calls no
- * callback: what fails later, such as connecting, is told by the request.
- * RDZV_INVALID: a kind that there is none of, a null pointer with a length, no count of keys.
- * RDZV_NO_MEMORY. *out is untouched on failure. */
+ * callback: if something fails later, such as connecting, the request's result says so.
+ * RDZV_INVALID: an unknown kind, a null pointer with a length, or no keys. RDZV_NO_MEMORY. *out is
+ * untouched on failure. */
 RDZV_API enum rdzv_status rdzv_submit(struct rdzv_client *c, const struct rdzv_op *op,
                                       struct rdzv_request **out);
 
 /* NULL until it has ended. Lives as long as the request. */
 RDZV_API const struct rdzv_result *rdzv_request_result(const struct rdzv_request *r);
 
-/* Ends it with RDZV_CANCELED, without its callback; nothing if it has ended. A WAIT or BARRIER is
- * canceled at the store, too. The connection stays usable. */
+/* Ends it with RDZV_CANCELED, without its callback; does nothing if it has ended. A WAIT or BARRIER
+ * is also canceled at the store. The connection stays usable. */
 RDZV_API void rdzv_request_cancel(struct rdzv_request *r);
 
 /* Cancels it if it has not ended. NULL is allowed. */
@@ -187,12 +186,12 @@ RDZV_API void rdzv_request_free(struct rdzv_request *r);
 /* --- For an event loop. --- */
 
 /* A descriptor that is readable (POLLIN, EPOLLIN) when rdzv_client_process() has something to do:
- * bytes came, bytes can go, a deadline has passed, a name was looked up. It is the same for the
- * client's whole life, and the client's: do nothing with it but wait for it. */
+ * bytes came, bytes can go, a deadline has passed, a name was looked up. It belongs to the client
+ * and stays the same for the client's whole life: only wait for it. */
 RDZV_API int rdzv_client_fd(const struct rdzv_client *c);
 
-/* Does what can be done without blocking, and calls the callbacks of what has ended. Not from a
- * callback. */
+/* Sends and receives without blocking, and calls the callbacks of requests that have ended. Not
+ * from a callback. */
 RDZV_API void rdzv_client_process(struct rdzv_client *c);
 
 /* --- Calls that block. Callbacks of submitted requests may be called meanwhile; not from one. ---
@@ -203,12 +202,12 @@ RDZV_API void rdzv_client_process(struct rdzv_client *c);
 RDZV_API enum rdzv_status rdzv_call(struct rdzv_client *c, const struct rdzv_op *op,
                                     const struct rdzv_result **result);
 
-/* What the last blocking call said: "" after RDZV_OK. Lives until the next one. */
+/* The message of the last blocking call: "" after RDZV_OK. Lives until the next one. */
 RDZV_API const char *rdzv_client_message(const struct rdzv_client *c);
 
-/* Keys are strings here; for others there is rdzv_call(). Values are any bytes. A `value` that is
- * given out is the caller's to free(), and a NUL follows it; out-parameters are untouched unless
- * RDZV_OK, and may be NULL. */
+/* Keys are strings here; rdzv_call() takes any bytes. Values are any bytes. The caller must free()
+ * a returned `value`, which a NUL follows; out-parameters may be NULL, and are untouched unless
+ * RDZV_OK. */
 RDZV_API enum rdzv_status rdzv_set(struct rdzv_client *c, const char *key, const void *value,
                                    size_t len);
 RDZV_API enum rdzv_status rdzv_get(struct rdzv_client *c, const char *key, char **value,
@@ -225,7 +224,8 @@ RDZV_API enum rdzv_status rdzv_delete(struct rdzv_client *c, const char *key);
 RDZV_API enum rdzv_status rdzv_check(struct rdzv_client *c, const char *const *keys, size_t count);
 RDZV_API enum rdzv_status rdzv_wait(struct rdzv_client *c, const char *const *keys, size_t count,
                                     int64_t timeout_ms);
-/* `values` has room for `count`, each to be freed; `lens` too, or is NULL. */
+/* `values` has room for `count` values, each of which the caller frees; so has `lens`, or it is
+ * NULL. */
 RDZV_API enum rdzv_status rdzv_multi_get(struct rdzv_client *c, const char *const *keys,
                                          size_t count, char **values, size_t *lens);
 RDZV_API enum rdzv_status rdzv_multi_set(struct rdzv_client *c, const char *const *keys,

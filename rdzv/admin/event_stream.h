@@ -66,7 +66,7 @@ void event_stream_join(struct event_stream *s, struct event_client *client,
 void event_stream_each(struct event_stream *s, void (*fn)(struct event_client *client, void *arg),
                        void *arg);
 
-/* Has the client not read what it was sent before? */
+/* True: the client has not read earlier events. */
 static inline bool event_client_is_blocked(const struct event_client *client)
 {
     return client->conn->output == OUTPUT_BLOCKED;

@@ -353,8 +353,8 @@ static void write_store_counts(FILE *out, const struct net *n)
     write_journal(out, n->engine);
 }
 
-/* --- The answer: it is given also if malloc() has little left, which is when it is needed most.
- * --- */
+/* --- The answer: it must also work if malloc() has little left, since then it is needed most. ---
+ * */
 
 /* What a request is charged for the system calls that it takes. */
 #define METRICS_COST (32u << 10)

@@ -38,8 +38,8 @@ static inline void metric_seconds(FILE *out, const char *name, const char *type,
 /* The value of a label, without its quotes. */
 void metric_label(FILE *out, struct slice value);
 
-/* The lines of one histogram, behind its head. `labels` are those of all lines, as in
- * `protocol="c10d"`, or "". */
+/* The lines of one histogram, behind its head. Each line has `labels`, such as `protocol="c10d"`,
+ * or "". */
 void metric_durations(FILE *out, const char *name, const char *labels, const struct durations *d,
                       uint64_t first_ns);
 
@@ -86,7 +86,7 @@ enum space_gauge {
 
 enum run_figure { RUN_PARTICIPANTS, RUN_WAITING, RUN_MISSING, RUN_SILENT, RUN_FIGURES };
 
-/* Of a run; or of several: sums, and the longest of those in each state. */
+/* Of a run; or of several: sums, and the longest time in each state. */
 struct run_figures {
     uint64_t nodes[RUN_FIGURES];
     double state_s[RUN_STATES];

@@ -31,8 +31,8 @@ void status_waits_write_run(struct writer *w, const struct engine_space *space,
 void status_waits_write_space(struct writer *w, const struct engine_space *space,
                               const struct engine *engine);
 
-/* --- Open barriers, status_barrier.c: known by the keys that clients wait for. How many clients
- * have arrived of how many, and which have not, as far as that can be known. --- */
+/* --- Open barriers, status_barrier.c: found by the keys that clients wait for: how many of how
+ * many clients have arrived, and if it can be known, which are missing. --- */
 
 #define BARRIERS_LISTED 8
 
@@ -56,8 +56,8 @@ void barrier_list_note(struct barrier_list *list, const struct keymap *map,
 /* ,"barriers":[{"key":…,"arrived":…,"size":…,"absent":[rank,…],"absent_nodes":[address,…]},…] */
 void barrier_list_write(struct writer *w, const struct barrier_list *list);
 
-/* --- The workers of a run whose store is at rdzvd, status_workers.c: how many there are, as their
- * agents have told each other, and on which nodes, by the addresses that they come from. --- */
+/* --- The workers of a run whose store is at rdzvd, status_workers.c: their number, as their agents
+ * have told each other, and their nodes, by the addresses of their connections. --- */
 
 /* The world size of the round that the worker store is for. `keys`: those of agents. 0: its agents
  * have not said. */
@@ -69,8 +69,8 @@ size_t status_workers_absent(const struct run *run, const struct keymap *keys,
                              const struct entry *at, uint64_t short_of, struct slice *nodes,
                              size_t max);
 
-/* --- The whole text, status_text.c, written in slices. Each run is written as it is at one moment.
- * --- */
+/* --- The whole text, status_text.c, written in slices. Each run is written in one slice, so it is
+ * consistent. --- */
 
 struct status_scope {
     const struct net *net;
