@@ -34,6 +34,16 @@ struct blob *event_make(const char *name, struct slice data)
     return b;
 }
 
+struct blob *event_make_of_body(const char *name, struct reply_body *body)
+{
+    struct blob *event = NULL;
+
+    if (reply_body_is_whole(body))
+        event = event_make(name, (struct slice){body->w.ptr, body->w.len});
+    reply_body_drop(body);
+    return event;
+}
+
 /* --- Clients. --- */
 
 void event_client_send(struct event_client *client, struct blob *event)

@@ -194,7 +194,6 @@ static struct blob *make_event(const struct monitor *m)
 {
     const struct stats *stats = &m->stream.net->engine->stats;
     struct reply_body body;
-    struct blob *event = NULL;
 
     reply_body_begin(&body);
     json_open(&body.w, '{');
@@ -205,10 +204,7 @@ static struct blob *make_event(const struct monitor *m)
     json_list(&body.w, "requests");
     writer_slice(&body.w, (struct slice){m->text, m->len});
     writer_str(&body.w, "]}");
-    if (reply_body_is_whole(&body))
-        event = event_make("requests", (struct slice){body.w.ptr, body.w.len});
-    reply_body_drop(&body);
-    return event;
+    return event_make_of_body("requests", &body);
 }
 
 static void send_missed(struct event_client *client)

@@ -70,13 +70,11 @@ static void send_counters_to(struct event_client *client, void *event)
 static void send_counters(struct status_feed *f)
 {
     struct reply_body body;
-    struct blob *event = NULL;
+    struct blob *event;
 
     reply_body_begin(&body);
     write_counters(&body.w, &f->scope);
-    if (reply_body_is_whole(&body))
-        event = event_make("counters", (struct slice){body.w.ptr, body.w.len});
-    reply_body_drop(&body);
+    event = event_make_of_body("counters", &body);
     f->counters_ms = feed_now_ms(f) + COUNTERS_MS;
     if (event != NULL)
         event_stream_each(&f->stream, send_counters_to, event);
@@ -116,15 +114,11 @@ static void feed_drained(struct event_client *client)
 
 static void end_text(struct status_feed *f)
 {
-    const struct reply_body *body = &f->text.body;
     size_t head_len = event_head_len("status") + f->text.head_len;
-    struct blob *event = NULL;
+    struct blob *event = event_make_of_body("status", &f->text.body);
     bool news = false;
 
-    if (reply_body_is_whole(body))
-        event = event_make("status", (struct slice){body->w.ptr, body->w.len});
     status_text_end(&f->text);
-    reply_body_drop(&f->text.body);
     f->is_making = false;
     if (event != NULL) {
         news = !says_the_same(f, event, head_len);
