@@ -1,103 +1,83 @@
 /* Prints the verbs of rdzv-manifest, and what its words may be, as JSON. The build runs it, to make
  * the manual page and the completions of shells; it is not installed. */
-#include <cjson/cJSON.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "deploy/check/check.h"
 #include "deploy/template/files.h"
 #include "deploy/verbs.h"
+#include "deploy/yaml/yaml_write.h"
 
-static void add_text(cJSON *to, const char *name, const char *text)
+static struct yaml_node *describe_options(struct arena *a, const struct verb_option *o)
 {
-    if (text != NULL && cJSON_AddStringToObject(to, name, text) == NULL)
-        abort();
-}
+    struct yaml_node *list = yaml_new(a, YAML_SEQUENCE);
 
-static cJSON *add(cJSON *to, const char *name, cJSON *item)
-{
-    if (!(name == NULL ? cJSON_AddItemToArray(to, item) : cJSON_AddItemToObject(to, name, item)))
-        abort();
-    return item;
-}
-
-static void add_word(cJSON *list, const char *word)
-{
-    add(list, NULL, cJSON_CreateString(word));
-}
-
-static void describe_options(cJSON *list, const struct verb_option *o)
-{
     for (; o != NULL && o->name != NULL; o++) {
-        cJSON *one = add(list, NULL, cJSON_CreateObject());
+        struct yaml_node *one = yaml_new(a, YAML_MAPPING);
         char letter[2] = {(char)o->id, '\0'};
 
-        add_text(one, "name", o->name);
-        add_text(one, "letter", o->letter ? letter : NULL);
-        add_text(one, "value", o->value);
-        add_text(one, "help", o->help);
-        add_text(one, "words", o->words);
+        yaml_put_text(a, one, "name", o->name);
+        yaml_put_text(a, one, "letter", o->letter ? letter : NULL);
+        yaml_put_text(a, one, "value", o->value);
+        yaml_put_text(a, one, "help", o->help);
+        yaml_put_text(a, one, "words", o->words);
+        yaml_append(a, list, one);
     }
+    return list;
 }
 
-static void describe_verbs(cJSON *list)
+static struct yaml_node *describe_verbs(struct arena *a)
 {
+    struct yaml_node *list = yaml_new(a, YAML_SEQUENCE);
+
     for (size_t i = 0; i < verb_count; i++) {
-        cJSON *one = add(list, NULL, cJSON_CreateObject());
+        struct yaml_node *one = yaml_new(a, YAML_MAPPING);
 
-        add_text(one, "name", verbs[i]->name);
-        add_text(one, "syntax", verbs[i]->words);
-        add_text(one, "summary", verbs[i]->summary);
-        add_text(one, "about", verbs[i]->about);
-        add_text(one, "more", verbs[i]->more);
-        add_text(one, "words", verbs[i]->arguments);
-        describe_options(add(one, "options", cJSON_CreateArray()), verbs[i]->options);
+        yaml_put_text(a, one, "name", verbs[i]->name);
+        yaml_put_text(a, one, "syntax", verbs[i]->words);
+        yaml_put_text(a, one, "summary", verbs[i]->summary);
+        yaml_put_text(a, one, "about", verbs[i]->about);
+        yaml_put_text(a, one, "more", verbs[i]->more);
+        yaml_put_text(a, one, "words", verbs[i]->arguments);
+        yaml_put(a, one, "options", describe_options(a, verbs[i]->options));
+        yaml_append(a, list, one);
     }
+    return list;
 }
 
-static void describe_kind(cJSON *lists, const char *kind)
-{
-    cJSON *list = add(lists, kind, cJSON_CreateArray());
-    char name[100];
-    size_t at = 0;
-
-    while (embedded_next(kind, &at, name, sizeof name) != NULL)
-        add_word(list, name);
-}
-
-static void describe_lists(cJSON *lists)
+static struct yaml_node *describe_lists(struct arena *a, const struct yaml_node *settings)
 {
     static const char *const kinds[] = {"platforms", "profiles", "placements", "formats"};
-    struct embedded data = {0};
-    struct diag d = {0};
-    const struct yaml_node *settings = embedded_load(&data, "", "settings", NULL, &d);
-    cJSON *list;
+    struct yaml_node *lists = yaml_new(a, YAML_MAPPING), *list;
+    char name[100];
 
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        describe_kind(lists, kinds[i]);
-    list = add(lists, "rules", cJSON_CreateArray());
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        list = yaml_new(a, YAML_SEQUENCE);
+        for (size_t at = 0; embedded_next(kinds[i], &at, name, sizeof name) != NULL;)
+            yaml_append(a, list, yaml_new_text(a, name, strlen(name)));
+        yaml_put(a, lists, kinds[i], list);
+    }
+    list = yaml_new(a, YAML_SEQUENCE);
     for (size_t i = 0; i < check_rule_count; i++)
-        add_word(list, check_rules[i].id);
-    list = add(lists, "settings", cJSON_CreateArray());
+        yaml_append(a, list, yaml_new_text(a, check_rules[i].id, strlen(check_rules[i].id)));
+    yaml_put(a, lists, "rules", list);
+    list = yaml_new(a, YAML_SEQUENCE);
     for (size_t i = 0; settings != NULL && i < settings->count; i++)
-        add_word(list, settings->pairs[i].key->text);
-    diag_print(&d, stderr);
-    diag_free(&d);
-    embedded_free(&data);
+        yaml_append(a, list, settings->pairs[i].key);
+    yaml_put(a, lists, "settings", list);
+    return lists;
 }
 
 int main(void)
 {
-    cJSON *all = cJSON_CreateObject();
-    char *text;
+    struct arena a = {0};
+    struct embedded data = {0};
+    struct diag d = {0};
+    struct yaml_node *all = yaml_new(&a, YAML_MAPPING);
 
-    describe_verbs(add(all, "verbs", cJSON_CreateArray()));
-    describe_lists(add(all, "lists", cJSON_CreateObject()));
-    text = cJSON_Print(all);
-    if (text == NULL)
-        abort();
-    puts(text);
-    free(text);
-    cJSON_Delete(all);
-    return fflush(stdout) == 0 ? 0 : 1;
+    yaml_put(&a, all, "verbs", describe_verbs(&a));
+    yaml_put(&a, all, "lists", describe_lists(&a, embedded_load(&data, "", "settings", NULL, &d)));
+    yaml_write_json(stdout, all);
+    diag_print(&d, stderr);
+    return fflush(stdout) == 0 ? diag_exit(&d) : 1;
 }

@@ -460,25 +460,13 @@ static bool run_checks(struct job_maker *m, const struct yaml_node *list, bool n
                        const struct scope *s)
 {
     for (size_t i = 0; list != NULL && i < list->count; i++) {
-        const struct yaml_node *check = list->items[i], *loop = yaml_get(check, "$for"), *over;
-        const char *in = loop == NULL ? NULL : strstr(loop->text, " in ");
+        const struct yaml_node *check = list->items[i], *loop = yaml_get(check, "$for");
+        struct template_loop l = {0};
 
-        if (loop == NULL) {
+        if (loop == NULL)
             run_check(m, check, notes, s);
-            continue;
-        }
-        if (in == NULL) {
-            template_error(&m->template, loop, "$for is `name in expression`: mend the template");
-            return false;
-        }
-        over = expr_eval(&m->template, in + 4, strlen(in + 4), s, loop);
-        for (size_t j = 0; over != NULL && j < over->count; j++) {
-            struct scope inner = {yaml_new(m->arena, YAML_MAPPING), s};
-            const char *name = arena_copy(m->arena, loop->text, (size_t)(in - loop->text));
-
-            yaml_put(m->arena, inner.vars, name, template_item(&m->template, over, j));
-            run_check(m, check, notes, &inner);
-        }
+        while (loop != NULL && template_loop_next(&m->template, loop, s, &l))
+            run_check(m, check, notes, &l.scope);
     }
     return !m->template.failed;
 }

@@ -298,30 +298,23 @@ static struct yaml_node *read_comparison(struct expr_reader *w)
     return left;
 }
 
-static struct yaml_node *read_and(struct expr_reader *w)
+/* `and`, and `or` around it; both sides are evaluated. */
+static struct yaml_node *read_logic(struct expr_reader *w, bool any)
 {
-    struct yaml_node *value = read_comparison(w);
+    struct yaml_node *value = any ? read_logic(w, false) : read_comparison(w);
 
-    while (take_token(w, "and")) {
+    while (take_token(w, any ? "or" : "and")) {
         bool left = expr_true(value);
-        bool right = expr_true(read_comparison(w));
+        bool right = expr_true(any ? read_logic(w, false) : read_comparison(w));
 
-        value = truth(w, left && right);
+        value = truth(w, any ? left || right : left && right);
     }
     return value;
 }
 
 static struct yaml_node *read_any(struct expr_reader *w)
 {
-    struct yaml_node *value = read_and(w);
-
-    while (take_token(w, "or")) {
-        bool left = expr_true(value);
-        bool right = expr_true(read_and(w));
-
-        value = truth(w, left || right);
-    }
-    return value;
+    return read_logic(w, true);
 }
 
 struct yaml_node *expr_eval(struct template_state *t, const char *text, size_t len,

@@ -7,31 +7,9 @@
 #include <string.h>
 
 /* The place of a setting, for messages: "rdzv.conf", "volumes[2].name". */
-struct setting_path {
-    char path[200];
-};
-
-static struct setting_path at_key(const struct setting_path *up, const char *key)
+static const char *at_key(struct schema *s, const char *up, const char *key)
 {
-    struct setting_path p = {""};
-    size_t len = strlen(up->path);
-
-    memcpy(p.path, up->path, len);
-    if (len + strlen(key) + 2 < sizeof p.path) {
-        if (len > 0)
-            p.path[len++] = '.';
-        strcpy(p.path + len, key);
-    }
-    return p;
-}
-
-static struct setting_path at_index(const struct setting_path *up, size_t index)
-{
-    struct setting_path p = *up;
-    size_t len = strlen(p.path);
-
-    snprintf(p.path + len, sizeof p.path - len, "[%zu]", index);
-    return p;
+    return arena_text(s->arena, "%s%s%s", up, *up == '\0' ? "" : ".", key);
 }
 
 const char *schema_nearest(const struct yaml_node *keys, const char *name)
@@ -43,17 +21,16 @@ const char *schema_nearest(const struct yaml_node *keys, const char *name)
     return n.found;
 }
 
-static struct yaml_node *wrong(struct schema *s, const struct yaml_node *value,
-                               const struct setting_path *at, const char *what, const char *remedy)
+static struct yaml_node *wrong(struct schema *s, const struct yaml_node *value, const char *at,
+                               const char *what, const char *remedy)
 {
     const char *text = yaml_text(value);
 
     if (text == NULL)
-        diag_error(s->diag, value->file, value->start, "%s: a %s is not %s: %s", at->path,
+        yaml_error(s->diag, value, "%s: a %s is not %s: %s", at,
                    value->kind == YAML_MAPPING ? "mapping" : "list", what, remedy);
     else
-        diag_error(s->diag, value->file, value->start, "%s: \"%.60s\" is not %s: %s", at->path,
-                   text, what, remedy);
+        yaml_error(s->diag, value, "%s: \"%.60s\" is not %s: %s", at, text, what, remedy);
     return NULL;
 }
 
@@ -66,32 +43,27 @@ static struct yaml_node *copy_marks(struct yaml_node *to, const struct yaml_node
 }
 
 static struct yaml_node *check_setting(struct schema *s, const struct yaml_node *schema,
-                                       const struct yaml_node *value,
-                                       const struct setting_path *at);
+                                       const struct yaml_node *value, const char *at);
 
 static struct yaml_node *check_int(struct schema *s, const struct yaml_node *schema,
-                                   const struct yaml_node *value, const struct setting_path *at)
+                                   const struct yaml_node *value, const char *at)
 {
     int64_t number, limit;
 
     if (!yaml_to_int(value, &number))
         return wrong(s, value, at, "a whole number", "write digits alone, without quotes");
-    if (yaml_to_int(yaml_get(schema, "min"), &limit) && number < limit) {
-        diag_error(s->diag, value->file, value->start, "%s: %lld is too small: write %lld or more",
-                   at->path, (long long)number, (long long)limit);
-        return NULL;
-    }
-    if (yaml_to_int(yaml_get(schema, "max"), &limit) && number > limit) {
-        diag_error(s->diag, value->file, value->start, "%s: %lld is too large: write %lld or less",
-                   at->path, (long long)number, (long long)limit);
+    if ((yaml_to_int(yaml_get(schema, "min"), &limit) && number < limit) ||
+        (yaml_to_int(yaml_get(schema, "max"), &limit) && number > limit)) {
+        yaml_error(s->diag, value, "%s: %lld is too %s: write %lld or %s", at, (long long)number,
+                   number < limit ? "small" : "large", (long long)limit,
+                   number < limit ? "more" : "less");
         return NULL;
     }
     return copy_marks(yaml_new_plain(s->arena, arena_text(s->arena, "%lld", (long long)number)),
                       value);
 }
 
-static struct yaml_node *check_bool(struct schema *s, const struct yaml_node *value,
-                                    const struct setting_path *at)
+static struct yaml_node *check_bool(struct schema *s, const struct yaml_node *value, const char *at)
 {
     bool flag;
 
@@ -102,7 +74,7 @@ static struct yaml_node *check_bool(struct schema *s, const struct yaml_node *va
 
 /* Whether the value is one of `values:`. */
 static bool is_allowed(struct schema *s, const struct yaml_node *values,
-                       const struct yaml_node *value, const struct setting_path *at)
+                       const struct yaml_node *value, const char *at)
 {
     const char *list = "";
 
@@ -115,13 +87,12 @@ static bool is_allowed(struct schema *s, const struct yaml_node *values,
                                                    : ", ",
                           values->items[i]->len > 0 ? values->items[i]->text : "\"\"");
     }
-    diag_error(s->diag, value->file, value->start, "%s: there is no \"%.60s\": write %s", at->path,
-               value->text, list);
+    yaml_error(s->diag, value, "%s: there is no \"%.60s\": write %s", at, value->text, list);
     return false;
 }
 
 static struct yaml_node *check_text(struct schema *s, const struct yaml_node *schema,
-                                    const struct yaml_node *value, const struct setting_path *at)
+                                    const struct yaml_node *value, const char *at)
 {
     const struct yaml_node *values = yaml_get(schema, "values");
     const char *name = yaml_text(yaml_get(schema, "type"));
@@ -146,41 +117,46 @@ static struct yaml_node *check_text(struct schema *s, const struct yaml_node *sc
 }
 
 static void unknown(struct schema *s, const struct yaml_node *keys, const struct yaml_node *key,
-                    const struct setting_path *at)
+                    const char *at)
 {
     const char *near = schema_nearest(keys, key->text);
 
     if (near != NULL)
-        diag_error(s->diag, key->file, key->start, "%.100s: did you mean %s?", key->text, near);
-    else if (at->path[0] == '\0')
-        diag_error(s->diag, key->file, key->start,
+        yaml_error(s->diag, key, "%.100s: did you mean %s?", key->text, near);
+    else if (*at == '\0')
+        yaml_error(s->diag, key,
                    "%.100s: there is no such setting: see `rdzv-manifest list settings`",
                    key->text);
     else
-        diag_error(s->diag, key->file, key->start,
-                   "%s: there is no key %.100s in it: see `rdzv-manifest explain %s`", at->path,
-                   key->text, at->path);
+        yaml_error(s->diag, key, "%s: there is no key %.100s in it: see `rdzv-manifest explain %s`",
+                   at, key->text, at);
+}
+
+/* An empty one in the place of the value, or NULL after an error. */
+static struct yaml_node *new_mapping(struct schema *s, const struct yaml_node *value,
+                                     const char *at)
+{
+    if (value->kind != YAML_MAPPING)
+        return wrong(s, value, at, "a mapping", "write `key: value` lines below it");
+    return copy_marks(yaml_new(s->arena, YAML_MAPPING), value);
 }
 
 static struct yaml_node *check_mapping(struct schema *s, const struct yaml_node *keys,
-                                       const struct yaml_node *value, const struct setting_path *at)
+                                       const struct yaml_node *value, const char *at)
 {
-    struct yaml_node *n;
+    struct yaml_node *n = new_mapping(s, value, at);
 
-    if (value->kind != YAML_MAPPING)
-        return wrong(s, value, at, "a mapping", "write `key: value` lines below it");
-    n = copy_marks(yaml_new(s->arena, YAML_MAPPING), value);
-    for (size_t i = 0; i < value->count; i++) {
+    for (size_t i = 0; n != NULL && i < value->count; i++) {
         const struct yaml_pair *pair = &value->pairs[i];
         const struct yaml_node *schema = yaml_get(keys, pair->key->text);
-        struct setting_path below = at_key(at, pair->key->text);
+        const char *below = at_key(s, at, pair->key->text);
         struct yaml_node *result;
 
         if (schema == NULL) {
             unknown(s, keys, pair->key, at);
             continue;
         }
-        result = check_setting(s, schema, pair->value, &below);
+        result = check_setting(s, schema, pair->value, below);
         if (result != NULL)
             yaml_add(s->arena, n, pair->key, result);
     }
@@ -188,12 +164,11 @@ static struct yaml_node *check_mapping(struct schema *s, const struct yaml_node 
 }
 
 static void find_missing(struct schema *s, const struct yaml_node *keys,
-                         const struct yaml_node *value, const char *file,
-                         const struct setting_path *at)
+                         const struct yaml_node *value, const char *file, const char *at)
 {
     for (size_t i = 0; keys != NULL && i < keys->count; i++) {
         const char *key = keys->pairs[i].key->text;
-        struct setting_path below = at_key(at, key);
+        const char *below = at_key(s, at, key);
         const struct yaml_node *example = yaml_get(keys->pairs[i].value, "example");
         bool required = false;
 
@@ -201,13 +176,13 @@ static void find_missing(struct schema *s, const struct yaml_node *keys,
         if (required && yaml_is_null(yaml_get(value, key)))
             diag_error(s->diag, value->file != NULL ? value->file : file,
                        value->file != NULL ? value->start : (struct yaml_mark){0, 1, 1},
-                       "%s is missing: add it, as `%s: %s`", below.path, key,
+                       "%s is missing: add it, as `%s: %s`", below, key,
                        example == NULL ? "..." : example->text);
     }
 }
 
 static struct yaml_node *check_list(struct schema *s, const struct yaml_node *schema,
-                                    const struct yaml_node *value, const struct setting_path *at)
+                                    const struct yaml_node *value, const char *at)
 {
     struct yaml_node *n;
 
@@ -215,15 +190,15 @@ static struct yaml_node *check_list(struct schema *s, const struct yaml_node *sc
         return wrong(s, value, at, "a list", "write each value on a line of its own behind `- `");
     n = copy_marks(yaml_new(s->arena, YAML_SEQUENCE), value);
     for (size_t i = 0; i < value->count; i++) {
-        struct setting_path below = at_index(at, i);
+        const char *below = arena_text(s->arena, "%s[%zu]", at, i);
         struct yaml_node *result;
 
         if (yaml_is_null(value->items[i])) {
-            diag_error(s->diag, value->items[i]->file, value->items[i]->start,
-                       "%s is empty: write a value, or remove the `-`", below.path);
+            yaml_error(s->diag, value->items[i], "%s is empty: write a value, or remove the `-`",
+                       below);
             continue;
         }
-        result = check_setting(s, yaml_get(schema, "items"), value->items[i], &below);
+        result = check_setting(s, yaml_get(schema, "items"), value->items[i], below);
         if (result != NULL)
             yaml_append(s->arena, n, result);
     }
@@ -232,21 +207,18 @@ static struct yaml_node *check_list(struct schema *s, const struct yaml_node *sc
 
 /* A mapping with keys of the user's choice. */
 static struct yaml_node *check_map(struct schema *s, const struct yaml_node *schema,
-                                   const struct yaml_node *value, const struct setting_path *at)
+                                   const struct yaml_node *value, const char *at)
 {
     const struct yaml_node *key_type = yaml_get(schema, "key");
-    struct yaml_node *n;
+    struct yaml_node *n = new_mapping(s, value, at);
 
-    if (value->kind != YAML_MAPPING)
-        return wrong(s, value, at, "a mapping", "write `key: value` lines below it");
-    n = copy_marks(yaml_new(s->arena, YAML_MAPPING), value);
-    for (size_t i = 0; i < value->count; i++) {
+    for (size_t i = 0; n != NULL && i < value->count; i++) {
         const struct yaml_pair *pair = &value->pairs[i];
-        struct setting_path below = at_key(at, pair->key->text);
-        struct yaml_node *result = check_setting(s, yaml_get(schema, "each"), pair->value, &below);
+        const char *below = at_key(s, at, pair->key->text);
+        struct yaml_node *result = check_setting(s, yaml_get(schema, "each"), pair->value, below);
 
         if (key_type != NULL)
-            check_text(s, key_type, pair->key, &below);
+            check_text(s, key_type, pair->key, below);
         if (result != NULL)
             yaml_add(s->arena, n, pair->key, result);
     }
@@ -254,8 +226,7 @@ static struct yaml_node *check_map(struct schema *s, const struct yaml_node *sch
 }
 
 /* Accepts anything that a manifest may contain. Nulls are dropped: in a merge they would remove. */
-static struct yaml_node *check_any(struct schema *s, const struct yaml_node *value,
-                                   const struct setting_path *at)
+static struct yaml_node *check_any(struct schema *s, const struct yaml_node *value, const char *at)
 {
     struct yaml_node *n;
 
@@ -305,7 +276,7 @@ static bool is_of_kind(const struct yaml_node *schema, const struct yaml_node *v
 }
 
 static struct yaml_node *check_setting(struct schema *s, const struct yaml_node *schema,
-                                       const struct yaml_node *value, const struct setting_path *at)
+                                       const struct yaml_node *value, const char *at)
 {
     const struct yaml_node *either = yaml_get(schema, "either");
     const char *type;
@@ -340,10 +311,9 @@ struct yaml_node *schema_check(struct schema *s, const struct yaml_node *keys,
                                const struct yaml_node *required, const struct yaml_node *value,
                                const char *file)
 {
-    struct setting_path top = {""};
-    struct yaml_node *result = check_mapping(s, keys, value, &top);
+    struct yaml_node *result = check_mapping(s, keys, value, "");
 
     if (result != NULL)
-        find_missing(s, required, result, file, &top);
+        find_missing(s, required, result, file, "");
     return result;
 }

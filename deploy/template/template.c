@@ -144,8 +144,9 @@ static struct yaml_node *fill_one(struct template_state *t, const struct yaml_no
     return t->failed ? NULL : with_comment(t, result, yaml_text(comment));
 }
 
-struct yaml_node *template_item(struct template_state *t, const struct yaml_node *over,
-                                size_t index)
+/* An item of a list, or {key, value} of a mapping. */
+static struct yaml_node *item_of(struct template_state *t, const struct yaml_node *over,
+                                 size_t index)
 {
     const struct yaml_pair *pair;
     struct yaml_node *n;
@@ -159,28 +160,36 @@ struct yaml_node *template_item(struct template_state *t, const struct yaml_node
     return n;
 }
 
+bool template_loop_next(struct template_state *t, const struct yaml_node *loop,
+                        const struct scope *s, struct template_loop *l)
+{
+    const char *in = strstr(loop->text, " in ");
+
+    if (t->failed)
+        return false;
+    if (in == NULL) {
+        template_error(t, loop, "$for is `name in expression`: mend the template");
+        return false;
+    }
+    if (l->index == 0)
+        l->over = expr_eval(t, in + 4, strlen(in + 4), s, loop);
+    if (l->over == NULL || l->over->kind == YAML_SCALAR || l->index == l->over->count)
+        return false;
+    l->scope = (struct scope){yaml_new(t->arena, YAML_MAPPING), s};
+    yaml_put(t->arena, l->scope.vars, arena_copy(t->arena, loop->text, (size_t)(in - loop->text)),
+             item_of(t, l->over, l->index++));
+    return true;
+}
+
 /* `$for: name in EXPR` */
 static void fill_for(struct template_state *t, struct yaml_node *list, const struct yaml_node *node,
                      const struct scope *s)
 {
-    const struct yaml_node *loop = yaml_get(node, "$for");
-    const char *in = strstr(loop->text, " in ");
-    const struct yaml_node *over;
-    char name[64];
+    struct template_loop l = {0};
 
-    if (in == NULL || (size_t)(in - loop->text) >= sizeof name) {
-        template_error(t, loop, "$for is `name in expression`: mend the template");
-        return;
-    }
-    memcpy(name, loop->text, (size_t)(in - loop->text));
-    name[in - loop->text] = '\0';
-    over = expr_eval(t, in + 4, strlen(in + 4), s, loop);
-    for (size_t i = 0; over != NULL && over->kind != YAML_SCALAR && i < over->count; i++) {
-        struct scope inner = {yaml_new(t->arena, YAML_MAPPING), s};
-        struct yaml_node *result;
+    while (template_loop_next(t, yaml_get(node, "$for"), s, &l)) {
+        struct yaml_node *result = fill_one(t, node, &l.scope);
 
-        yaml_put(t->arena, inner.vars, name, template_item(t, over, i));
-        result = fill_one(t, node, &inner);
         if (t->failed)
             return;
         if (result != NULL)

@@ -28,9 +28,17 @@ struct yaml_node *template_fill(struct template_state *t, const struct yaml_node
 bool template_fill_variables(struct template_state *t, const struct yaml_node *let,
                              const struct scope *s);
 
-/* The index-th item that a $for loops over: an item of a list, or {key, value} of a mapping. */
-struct yaml_node *template_item(struct template_state *t, const struct yaml_node *over,
-                                size_t index);
+/* A `$for: name in expression`; starts zeroed. */
+struct template_loop {
+    const struct yaml_node *over;
+    size_t index;       /* of the next item */
+    struct scope scope; /* with the variable */
+};
+
+/* Sets the variable to the next item of a list, or {key, value} of a mapping. False: there is none,
+ * or an error (t->failed). */
+bool template_loop_next(struct template_state *t, const struct yaml_node *loop,
+                        const struct scope *s, struct template_loop *l);
 
 /* --- Expressions, in ${...}, $if and $for. --- */
 
