@@ -14,65 +14,62 @@ enum made_when {
     MADE_IN_TRAINER,   /* the container `node` of a runtime with the torch policy */
 };
 
+#define OF(type)     (1u << (type))
+#define OF_TRAINER   (OF(KUBE_TRAINJOB) | OF(KUBE_RUNTIME))
+#define OF_PYTORCH   (OF(KUBE_PYTORCHJOB) | OF(KUBE_KUBEDL_JOB))
+#define OF_BATCH_JOB (OF(KUBE_JOB) | OF(KUBE_JOBSET) | OF_TRAINER)
+
 static const struct made_row {
-    enum kube_type type;
+    unsigned types; /* of objects, as bits */
     const char *name;
     enum made_when when;
     const char *key; /* the field that has to be there, too; a plugin's name */
     bool in_init;    /* init containers get it, too */
 } rows[] = {
-    {KUBE_PYTORCHJOB, "PYTHONUNBUFFERED", MADE_ALWAYS, NULL, false},
-    {KUBE_PYTORCHJOB, "PET_NNODES", MADE_ALWAYS, NULL, false},
-    {KUBE_PYTORCHJOB, "MASTER_ADDR", MADE_WITH_MASTER, NULL, false},
-    {KUBE_PYTORCHJOB, "MASTER_PORT", MADE_WITH_MASTER, NULL, false},
-    {KUBE_PYTORCHJOB, "WORLD_SIZE", MADE_WITH_MASTER, NULL, false},
-    {KUBE_PYTORCHJOB, "RANK", MADE_WITH_MASTER, NULL, false},
-    {KUBE_PYTORCHJOB, "PET_MASTER_ADDR", MADE_WITH_MASTER, NULL, false},
-    {KUBE_PYTORCHJOB, "PET_MASTER_PORT", MADE_WITH_MASTER, NULL, false},
-    {KUBE_PYTORCHJOB, "PET_NODE_RANK", MADE_WITH_MASTER, NULL, false},
-    {KUBE_PYTORCHJOB, "PET_NPROC_PER_NODE", MADE_ALWAYS, "nprocPerNode", false},
-    {KUBE_PYTORCHJOB, "PET_RDZV_BACKEND", MADE_WITH_POLICY, NULL, false},
-    {KUBE_PYTORCHJOB, "PET_RDZV_ENDPOINT", MADE_WITH_POLICY, NULL, false},
-    {KUBE_PYTORCHJOB, "PET_RDZV_ID", MADE_WITH_POLICY, "rdzvId", false},
-    {KUBE_PYTORCHJOB, "PET_RDZV_CONF", MADE_WITH_POLICY, "rdzvConf", false},
-    {KUBE_PYTORCHJOB, "PET_MAX_RESTARTS", MADE_WITH_POLICY, "maxRestarts", false},
-    {KUBE_PYTORCHJOB, "PET_STANDALONE", MADE_WITH_POLICY, "standalone", false},
-    {KUBE_JOB, "JOB_COMPLETION_INDEX", MADE_WHEN_INDEXED, NULL, true},
-    {KUBE_JOBSET, "JOB_COMPLETION_INDEX", MADE_WHEN_INDEXED, NULL, true},
-    {KUBE_TRAINJOB, "JOB_COMPLETION_INDEX", MADE_WHEN_INDEXED, NULL, true},
-    {KUBE_RUNTIME, "JOB_COMPLETION_INDEX", MADE_WHEN_INDEXED, NULL, true},
-    {KUBE_TRAINJOB, "PET_NNODES", MADE_IN_TRAINER, NULL, false},
-    {KUBE_TRAINJOB, "PET_NPROC_PER_NODE", MADE_IN_TRAINER, NULL, false},
-    {KUBE_TRAINJOB, "PET_NODE_RANK", MADE_IN_TRAINER, NULL, false},
-    {KUBE_TRAINJOB, "PET_MASTER_ADDR", MADE_IN_TRAINER, NULL, false},
-    {KUBE_TRAINJOB, "PET_MASTER_PORT", MADE_IN_TRAINER, NULL, false},
-    {KUBE_RUNTIME, "PET_NNODES", MADE_IN_TRAINER, NULL, false},
-    {KUBE_RUNTIME, "PET_NPROC_PER_NODE", MADE_IN_TRAINER, NULL, false},
-    {KUBE_RUNTIME, "PET_NODE_RANK", MADE_IN_TRAINER, NULL, false},
-    {KUBE_RUNTIME, "PET_MASTER_ADDR", MADE_IN_TRAINER, NULL, false},
-    {KUBE_RUNTIME, "PET_MASTER_PORT", MADE_IN_TRAINER, NULL, false},
-    {KUBE_VOLCANO_JOB, "VC_TASK_INDEX", MADE_WITH_PLUGIN, "env", true},
-    {KUBE_VOLCANO_JOB, "VK_TASK_INDEX", MADE_WITH_PLUGIN, "env", true},
-    {KUBE_VOLCANO_JOB, "MASTER_ADDR", MADE_WITH_PLUGIN, "pytorch", false},
-    {KUBE_VOLCANO_JOB, "MASTER_PORT", MADE_WITH_PLUGIN, "pytorch", false},
-    {KUBE_VOLCANO_JOB, "WORLD_SIZE", MADE_WITH_PLUGIN, "pytorch", false},
-    {KUBE_VOLCANO_JOB, "RANK", MADE_WITH_PLUGIN, "pytorch", false},
-    {KUBE_VOLCANO_JOB, "TF_CONFIG", MADE_WITH_PLUGIN, "tensorflow", false},
-    {KUBE_VOLCANO_JOB, "MPI_HOST", MADE_WITH_PLUGIN, "mpi", false},
-    {KUBE_KUBEDL_JOB, "PYTHONUNBUFFERED", MADE_ALWAYS, NULL, false},
-    {KUBE_KUBEDL_JOB, "MASTER_ADDR", MADE_WITH_MASTER, NULL, false},
-    {KUBE_KUBEDL_JOB, "MASTER_PORT", MADE_WITH_MASTER, NULL, false},
-    {KUBE_KUBEDL_JOB, "WORLD_SIZE", MADE_WITH_MASTER, NULL, false},
-    {KUBE_KUBEDL_JOB, "RANK", MADE_WITH_MASTER, NULL, false},
-    {KUBE_DLROVER, "NODE_NUM", MADE_ALWAYS, NULL, false},
-    {KUBE_DLROVER, "NODE_RANK", MADE_ALWAYS, NULL, false},
-    {KUBE_DLROVER, "NODE_ID", MADE_ALWAYS, NULL, false},
-    {KUBE_DLROVER, "NODE_TYPE", MADE_ALWAYS, NULL, false},
-    {KUBE_DLROVER, "DLROVER_MASTER_ADDR", MADE_ALWAYS, NULL, false},
-    {KUBE_LEADER_WORKER, "LWS_LEADER_ADDRESS", MADE_ALWAYS, NULL, true},
-    {KUBE_LEADER_WORKER, "LWS_GROUP_SIZE", MADE_ALWAYS, NULL, true},
-    {KUBE_LEADER_WORKER, "LWS_WORKER_INDEX", MADE_ALWAYS, NULL, true},
+    {OF_PYTORCH, "PYTHONUNBUFFERED", MADE_ALWAYS, NULL, false},
+    {OF(KUBE_PYTORCHJOB), "PET_NNODES", MADE_ALWAYS, NULL, false},
+    {OF_PYTORCH, "MASTER_ADDR", MADE_WITH_MASTER, NULL, false},
+    {OF_PYTORCH, "MASTER_PORT", MADE_WITH_MASTER, NULL, false},
+    {OF_PYTORCH, "WORLD_SIZE", MADE_WITH_MASTER, NULL, false},
+    {OF_PYTORCH, "RANK", MADE_WITH_MASTER, NULL, false},
+    {OF(KUBE_PYTORCHJOB), "PET_MASTER_ADDR", MADE_WITH_MASTER, NULL, false},
+    {OF(KUBE_PYTORCHJOB), "PET_MASTER_PORT", MADE_WITH_MASTER, NULL, false},
+    {OF(KUBE_PYTORCHJOB), "PET_NODE_RANK", MADE_WITH_MASTER, NULL, false},
+    {OF(KUBE_PYTORCHJOB), "PET_NPROC_PER_NODE", MADE_ALWAYS, "nprocPerNode", false},
+    {OF(KUBE_PYTORCHJOB), "PET_RDZV_BACKEND", MADE_WITH_POLICY, NULL, false},
+    {OF(KUBE_PYTORCHJOB), "PET_RDZV_ENDPOINT", MADE_WITH_POLICY, NULL, false},
+    {OF(KUBE_PYTORCHJOB), "PET_RDZV_ID", MADE_WITH_POLICY, "rdzvId", false},
+    {OF(KUBE_PYTORCHJOB), "PET_RDZV_CONF", MADE_WITH_POLICY, "rdzvConf", false},
+    {OF(KUBE_PYTORCHJOB), "PET_MAX_RESTARTS", MADE_WITH_POLICY, "maxRestarts", false},
+    {OF(KUBE_PYTORCHJOB), "PET_STANDALONE", MADE_WITH_POLICY, "standalone", false},
+    {OF_BATCH_JOB, "JOB_COMPLETION_INDEX", MADE_WHEN_INDEXED, NULL, true},
+    {OF_TRAINER, "PET_NNODES", MADE_IN_TRAINER, NULL, false},
+    {OF_TRAINER, "PET_NPROC_PER_NODE", MADE_IN_TRAINER, NULL, false},
+    {OF_TRAINER, "PET_NODE_RANK", MADE_IN_TRAINER, NULL, false},
+    {OF_TRAINER, "PET_MASTER_ADDR", MADE_IN_TRAINER, NULL, false},
+    {OF_TRAINER, "PET_MASTER_PORT", MADE_IN_TRAINER, NULL, false},
+    {OF(KUBE_VOLCANO_JOB), "VC_TASK_INDEX", MADE_WITH_PLUGIN, "env", true},
+    {OF(KUBE_VOLCANO_JOB), "VK_TASK_INDEX", MADE_WITH_PLUGIN, "env", true},
+    {OF(KUBE_VOLCANO_JOB), "MASTER_ADDR", MADE_WITH_PLUGIN, "pytorch", false},
+    {OF(KUBE_VOLCANO_JOB), "MASTER_PORT", MADE_WITH_PLUGIN, "pytorch", false},
+    {OF(KUBE_VOLCANO_JOB), "WORLD_SIZE", MADE_WITH_PLUGIN, "pytorch", false},
+    {OF(KUBE_VOLCANO_JOB), "RANK", MADE_WITH_PLUGIN, "pytorch", false},
+    {OF(KUBE_VOLCANO_JOB), "TF_CONFIG", MADE_WITH_PLUGIN, "tensorflow", false},
+    {OF(KUBE_VOLCANO_JOB), "MPI_HOST", MADE_WITH_PLUGIN, "mpi", false},
+    {OF(KUBE_DLROVER), "NODE_NUM", MADE_ALWAYS, NULL, false},
+    {OF(KUBE_DLROVER), "NODE_RANK", MADE_ALWAYS, NULL, false},
+    {OF(KUBE_DLROVER), "NODE_ID", MADE_ALWAYS, NULL, false},
+    {OF(KUBE_DLROVER), "NODE_TYPE", MADE_ALWAYS, NULL, false},
+    {OF(KUBE_DLROVER), "DLROVER_MASTER_ADDR", MADE_ALWAYS, NULL, false},
+    {OF(KUBE_LEADER_WORKER), "LWS_LEADER_ADDRESS", MADE_ALWAYS, NULL, true},
+    {OF(KUBE_LEADER_WORKER), "LWS_GROUP_SIZE", MADE_ALWAYS, NULL, true},
+    {OF(KUBE_LEADER_WORKER), "LWS_WORKER_INDEX", MADE_ALWAYS, NULL, true},
 };
+
+static bool is_row_of(const struct made_row *row, const struct kube_object *o, const char *name)
+{
+    return (row->types & OF(o->type)) != 0 && strcmp(row->name, name) == 0;
+}
 
 /* --- Whether a container gets it. --- */
 
@@ -284,7 +281,7 @@ bool job_made_variable(struct job_view *v, const struct kube_container *c, const
     const struct kube_object *o = c->pods->object;
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].type != o->type || strcmp(rows[i].name, name) != 0 || !gets(&rows[i], c))
+        if (!is_row_of(&rows[i], o, name) || !gets(&rows[i], c))
             continue;
         *out = made(rows[i].name, value_of(&v->bundle->arena, v->bundle, &rows[i], c));
         return true;
@@ -295,8 +292,7 @@ bool job_made_variable(struct job_view *v, const struct kube_container *c, const
 const char *job_made_by(const struct kube_container *c, const char *name)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].type == c->pods->object->type && strcmp(rows[i].name, name) == 0 &&
-            gets(&rows[i], c))
+        if (is_row_of(&rows[i], c->pods->object, name) && gets(&rows[i], c))
             return rows[i].when == MADE_WITH_POLICY   ? "elasticPolicy"
                    : rows[i].when == MADE_WITH_PLUGIN ? rows[i].key
                                                       : "the operator";

@@ -123,7 +123,7 @@ static bool has_containers(const struct yaml_node *node)
     if (yaml_length(kube_get(node, "containers")) > 0)
         return true;
     for (size_t i = 0; i < node->count; i++) {
-        if (has_containers(node->kind == YAML_MAPPING ? node->pairs[i].value : node->items[i]))
+        if (has_containers(yaml_child(node, i)))
             return true;
     }
     return false;

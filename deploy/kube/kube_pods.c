@@ -366,7 +366,7 @@ static void find_replicas(struct pods_maker *m, const struct kube_object *o,
     bool map = specs != NULL && specs->kind == YAML_MAPPING;
 
     for (size_t i = 0; specs != NULL && specs->kind != YAML_SCALAR && i < specs->count; i++) {
-        const struct yaml_node *part = map ? specs->pairs[i].value : specs->items[i];
+        const struct yaml_node *part = yaml_child(specs, i);
         struct kube_pods *p = make_pods(m, o, part, kube_get(part, "template"), NULL);
 
         if (p == NULL)
@@ -423,8 +423,7 @@ static void find_unknown(struct pods_maker *m, const struct kube_object *o,
         return;
     }
     for (size_t i = 0; i < node->count; i++)
-        find_unknown(m, o, node->kind == YAML_MAPPING ? node->pairs[i].value : node->items[i],
-                     node);
+        find_unknown(m, o, yaml_child(node, i), node);
 }
 
 static void index_objects(struct kube_bundle *b)

@@ -108,7 +108,7 @@ static void print(struct buf *b, const struct yaml_node *n)
         for (size_t i = 0; i < n->count; i++) {
             if (n->kind == YAML_MAPPING)
                 print(b, n->pairs[i].key);
-            print(b, n->kind == YAML_MAPPING ? n->pairs[i].value : n->items[i]);
+            print(b, yaml_child(n, i));
         }
     }
 }
@@ -321,8 +321,7 @@ static void add_templates(struct kube_bundle *b, const struct yaml_node *node, s
     if (node == NULL || node->kind == YAML_SCALAR || node->alias || at.depth > NEST_MAX)
         return;
     for (size_t i = 0; i < node->count; i++) {
-        const struct yaml_node *part =
-            node->kind == YAML_MAPPING ? node->pairs[i].value : node->items[i];
+        const struct yaml_node *part = yaml_child(node, i);
         enum kube_type type = kube_type_of(part);
 
         if (kube_makes_pods(type) && kube_get(part, "spec") != NULL) {

@@ -59,31 +59,26 @@ static const struct verb_option rewrite_options[] = {
 
 /* --- Arguments. --- */
 
-static void read_placement(struct rewrite_options *o, const char *word, struct diag *d)
-{
-    o->replicas = strcmp(word, "replicas") == 0;
-    o->relay = o->replicas || strcmp(word, "relay") == 0;
-    if (!o->relay && strcmp(word, "service") != 0)
-        options_error(d, "--rdzv %s: write service, relay or replicas; emit has other placements",
-                      word);
-}
-
+/* An option with a value of a few words, or of any text. */
 static void read_choice(struct rewrite_options *o, int option, const char *word, struct diag *d)
 {
-    if (option == 'b' && (strcmp(word, "c10d") == 0 || strcmp(word, "etcd-v2") == 0))
-        o->keep_backend = word[0] == 'e';
-    else if (option == 'b')
-        options_error(d, "there is no backend %s: write c10d or etcd-v2", word);
-    else if (option == 'f' && (strcmp(word, "etcd") == 0 || strcmp(word, "c10d") == 0))
-        *(word[0] == 'e' ? &o->from_etcd : &o->from_c10d) = true;
-    else if (option == 'f')
-        options_error(d, "--from %s: write etcd or c10d", word);
-    else if (option == 'r')
-        read_placement(o, word, d);
-    else if (strcmp(word, "torchrun") == 0 || strcmp(word, "agent-store") == 0)
-        o->agent_store = word[0] == 'a';
-    else
-        options_error(d, "there is no wiring %s: write torchrun or agent-store", word);
+    static const struct {
+        int id;
+        const char *name, *wrong, *remedy;
+    } choices[] = {
+        {'b', "backend", "there is no backend ", "write c10d or etcd-v2"},
+        {'f', "from", "--from ", "write etcd or c10d"},
+        {'r', "rdzv", "--rdzv ", "write service, relay or replicas; emit has other placements"},
+        {'w', "wiring", "there is no wiring ", "write torchrun or agent-store"},
+        {'m', "metrics", "--metrics ", "write annotations; emit makes a ServiceMonitor, too"},
+        {'e', "etcd", "", ""},
+        {'i', "image", "", ""},
+    };
+
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        if (choices[i].id == option && !rewrite_choose(o, choices[i].name, word))
+            options_error(d, "%s%s: %s", choices[i].wrong, word, choices[i].remedy);
+    }
 }
 
 static void read_options(int argc, char **argv, struct rewrite *w, struct rewrite_options *o)
@@ -101,16 +96,10 @@ static void read_options(int argc, char **argv, struct rewrite *w, struct rewrit
         o->show = o->show || option == 's';
         o->plan = o->plan || option == 'P';
         o->exit_code = o->exit_code || option == 'x';
-        if (option == 'e')
-            o->etcd = optarg;
-        else if (option == 'i')
-            o->image = optarg;
-        else if (option == 'm')
-            o->metrics = optarg;
-        else if (option == 'b' || option == 'f' || option == 'w' || option == 'r')
-            read_choice(o, option, optarg, d);
-        else if (option == 'S')
+        if (option == 'S')
             userfile_set(&w->arena, &wishes, optarg, d);
+        else
+            read_choice(o, option, optarg, d);
     }
     o->wishes = d->errors == 0 ? store_wishes(w, wishes) : NULL;
     o->paths = argv + optind;
@@ -135,9 +124,6 @@ static void read_arguments(int argc, char **argv, struct rewrite *w, struct rewr
                       "relays are for jobs that move to c10d: leave out --keep-backend, or --rdzv");
     if (*o->image == '\0' || strpbrk(o->image, " \n\t") != NULL)
         options_error(d, "--image %s: this is no name of an image", o->image);
-    if (o->metrics != NULL && strcmp(o->metrics, "annotations") != 0)
-        options_error(d, "--metrics %s: write annotations; emit makes a ServiceMonitor, too",
-                      o->metrics);
     for (size_t i = 0; i < o->path_count; i++) {
         if (o->in_place && strcmp(o->paths[i], "-") == 0)
             options_error(d, "the standard input cannot be written in place: leave out --in-place");

@@ -595,7 +595,7 @@ static size_t count_uses(const struct yaml_node *anchored, const struct yaml_nod
     if (n == NULL || is_use(anchored, n))
         return n != NULL;
     for (size_t i = 0; n->kind != YAML_SCALAR && !n->alias && i < n->count; i++)
-        count += count_uses(anchored, n->kind == YAML_SEQUENCE ? n->items[i] : n->pairs[i].value);
+        count += count_uses(anchored, yaml_child(n, i));
     return count;
 }
 
@@ -690,7 +690,7 @@ static void check_templates(struct rewrite *w, const struct rewrite_file *f,
         }
     }
     for (size_t i = 0; n->kind != YAML_SCALAR && !n->alias && i < n->count; i++)
-        check_templates(w, f, n->kind == YAML_SEQUENCE ? n->items[i] : n->pairs[i].value);
+        check_templates(w, f, yaml_child(n, i));
 }
 
 /* --- The new text itself. --- */

@@ -35,30 +35,6 @@ static bool take_flag(const struct yaml_node *value, bool *flag)
     return true;
 }
 
-static bool take_word(struct rewrite_options *o, const char *key, const char *word)
-{
-    if (strcmp(key, "image") == 0)
-        o->image = word;
-    else if (strcmp(key, "etcd") == 0)
-        o->etcd = word;
-    else if (strcmp(key, "metrics") == 0 && strcmp(word, "annotations") == 0)
-        o->metrics = word;
-    else if (strcmp(key, "rdzv") == 0 &&
-             (strcmp(word, "relay") == 0 || strcmp(word, "service") == 0))
-        o->relay = word[0] == 'r';
-    else if (strcmp(key, "backend") == 0 &&
-             (strcmp(word, "c10d") == 0 || strcmp(word, "etcd-v2") == 0))
-        o->keep_backend = word[0] == 'e';
-    else if (strcmp(key, "from") == 0 && (strcmp(word, "etcd") == 0 || strcmp(word, "c10d") == 0))
-        *(word[0] == 'e' ? &o->from_etcd : &o->from_c10d) = true;
-    else if (strcmp(key, "wiring") == 0 &&
-             (strcmp(word, "agent-store") == 0 || strcmp(word, "torchrun") == 0))
-        o->agent_store = word[0] == 'a';
-    else
-        return false;
-    return true;
-}
-
 static void refuse_option(struct rewrite *w, const struct yaml_node *key)
 {
     static const struct {
@@ -92,7 +68,8 @@ void rewrite_function_options(struct rewrite *w, struct rewrite_options *o)
         data = yaml_get(config, "spec");
     for (size_t i = 0; data != NULL && data->kind == YAML_MAPPING && i < data->count; i++) {
         const char *key = data->pairs[i].key->text, *word = yaml_text(data->pairs[i].value);
-        bool taken = word != NULL && take_word(o, key, word);
+        /* Replicas need --set, which functionConfig has not. */
+        bool taken = word != NULL && strcmp(word, "replicas") != 0 && rewrite_choose(o, key, word);
 
         if (strcmp(key, "keep-backend") == 0)
             taken = take_flag(data->pairs[i].value, &o->keep_backend);

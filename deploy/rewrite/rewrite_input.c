@@ -14,6 +14,36 @@ const char *rewrite_title(struct rewrite *w, const struct kube_object *o)
                       *o->name == '\0' ? "without a name" : o->name);
 }
 
+/* --- Options. --- */
+
+bool rewrite_choose(struct rewrite_options *o, const char *name, const char *word)
+{
+    static const char *const placements[] = {"service", "relay", "replicas", NULL};
+    static const char *const backends[] = {"c10d", "etcd-v2", NULL};
+    static const char *const stores[] = {"c10d", "etcd", NULL};
+    static const char *const wirings[] = {"torchrun", "agent-store", NULL};
+
+    if (strcmp(name, "image") == 0) {
+        o->image = word;
+    } else if (strcmp(name, "etcd") == 0) {
+        o->etcd = word;
+    } else if (strcmp(name, "metrics") == 0 && strcmp(word, "annotations") == 0) {
+        o->metrics = word;
+    } else if (strcmp(name, "rdzv") == 0 && text_is_one_of(word, placements)) {
+        o->replicas = strcmp(word, "replicas") == 0;
+        o->relay = strcmp(word, "service") != 0;
+    } else if (strcmp(name, "backend") == 0 && text_is_one_of(word, backends)) {
+        o->keep_backend = word[0] == 'e';
+    } else if (strcmp(name, "from") == 0 && text_is_one_of(word, stores)) {
+        *(word[0] == 'e' ? &o->from_etcd : &o->from_c10d) = true;
+    } else if (strcmp(name, "wiring") == 0 && text_is_one_of(word, wirings)) {
+        o->agent_store = word[0] == 'a';
+    } else {
+        return false;
+    }
+    return true;
+}
+
 /* --- Files. --- */
 
 static void start_file(struct rewrite_file *f)

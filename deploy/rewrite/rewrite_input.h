@@ -23,6 +23,10 @@ struct rewrite_options {
     const struct yaml_node *wishes; /* settings of rdzv.* for the pod of the store, or NULL */
 };
 
+/* Sets an option that has a value: image, etcd, metrics, rdzv, backend, from or wiring. False:
+ * there is none of that name, or it has no such value. */
+bool rewrite_choose(struct rewrite_options *o, const char *name, const char *word);
+
 struct rewrite_file {
     struct yaml_file yaml;
     const char *path, *eol;

@@ -39,7 +39,7 @@ static const struct yaml_node *named_in(const struct yaml_node *n, const char *k
         return mentions(n, key, name);
     for (size_t i = 0; i < n->count && found == NULL; i++) {
         const char *inner = n->kind == YAML_SEQUENCE ? key : n->pairs[i].key->text;
-        const struct yaml_node *value = n->kind == YAML_SEQUENCE ? n->items[i] : n->pairs[i].value;
+        const struct yaml_node *value = yaml_child(n, i);
 
         if (strcmp(inner, "value") == 0)
             inner = kube_text(n, "name"); /* of a variable */
@@ -114,7 +114,7 @@ static const struct yaml_node *find_backend(const struct yaml_node *n, const cha
     if (n == NULL || n->kind == YAML_SCALAR || n->alias || depth > 12)
         return NULL;
     for (size_t i = 0; i < n->count && found == NULL; i++) {
-        const struct yaml_node *value = n->kind == YAML_SEQUENCE ? n->items[i] : n->pairs[i].value;
+        const struct yaml_node *value = yaml_child(n, i);
         const char *key = n->kind == YAML_SEQUENCE ? "" : n->pairs[i].key->text;
 
         if ((strcmp(key, "name") == 0 || strcmp(key, "serviceName") == 0) && yaml_is(value, name))

@@ -57,7 +57,7 @@ bool expr_equal(const struct yaml_node *a, const struct yaml_node *b)
             other = b->items[i];
         else
             other = yaml_get(b, a->pairs[i].key->text);
-        if (!expr_equal(a->kind == YAML_SEQUENCE ? a->items[i] : a->pairs[i].value, other))
+        if (!expr_equal(yaml_child(a, i), other))
             return false;
     }
     return true;

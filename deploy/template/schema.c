@@ -243,8 +243,7 @@ static struct yaml_node *check_any(struct schema *s, const struct yaml_node *val
     }
     n = copy_marks(yaml_new(s->arena, value->kind), value);
     for (size_t i = 0; i < value->count; i++) {
-        const struct yaml_node *part =
-            value->kind == YAML_MAPPING ? value->pairs[i].value : value->items[i];
+        const struct yaml_node *part = yaml_child(value, i);
         struct yaml_node *result = yaml_is_null(part) ? NULL : check_any(s, part, at);
 
         if (result == NULL)

@@ -24,7 +24,7 @@ static bool is_narrow(const struct yaml_node *n, struct diag *d)
         return false;
     }
     for (size_t i = 0; i < n->count; i++) {
-        if (!is_narrow(n->kind == YAML_MAPPING ? n->pairs[i].value : n->items[i], d))
+        if (!is_narrow(yaml_child(n, i), d))
             return false;
     }
     return true;

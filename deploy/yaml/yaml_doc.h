@@ -91,6 +91,8 @@ struct yaml_node *yaml_get(const struct yaml_node *mapping, const char *key);
 struct yaml_pair *yaml_get_pair(const struct yaml_node *mapping, const char *key);
 struct yaml_node *yaml_at(const struct yaml_node *sequence, size_t index);
 size_t yaml_length(const struct yaml_node *sequence);
+/* An item of a sequence, or a value of a mapping; the index is below `count`. */
+struct yaml_node *yaml_child(const struct yaml_node *collection, size_t index);
 
 /* yaml_path(root, "spec.template.spec.containers[0].image"); in a key, `\.` is a dot. */
 struct yaml_node *yaml_path(const struct yaml_node *node, const char *path);

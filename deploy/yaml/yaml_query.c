@@ -36,6 +36,12 @@ struct yaml_node *yaml_at(const struct yaml_node *sequence, size_t index)
     return sequence->items[index];
 }
 
+struct yaml_node *yaml_child(const struct yaml_node *collection, size_t index)
+{
+    return collection->kind == YAML_MAPPING ? collection->pairs[index].value
+                                            : collection->items[index];
+}
+
 size_t yaml_length(const struct yaml_node *sequence)
 {
     return sequence != NULL && sequence->kind == YAML_SEQUENCE ? sequence->count : 0;
