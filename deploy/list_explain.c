@@ -140,7 +140,7 @@ static void list_schema(struct diag *d)
     embedded_free(&data);
 }
 
-static int run_list(int argc, char **argv)
+static int run_verb_list(int argc, char **argv)
 {
     static const char *const kinds[] = {"platforms", "profiles", "placements",
                                         "formats",   "settings", "rules"};
@@ -240,7 +240,7 @@ const struct verb verb_list = {
              "editors. `rdzv-manifest explain NAME` explains one "
              "setting or rule.",
     .arguments = "platforms profiles placements formats settings rules schema",
-    .run = run_list,
+    .run = run_verb_list,
 };
 
 const struct verb verb_explain = {

@@ -56,7 +56,7 @@ static void print_verb(const struct verb *v)
     print_paragraphs(v->more);
 }
 
-static int end(int code)
+static int end_output(int code)
 {
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fputs("rdzv-manifest: the output could not be written\n", stderr);
@@ -71,11 +71,11 @@ int main(int argc, char **argv)
 
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         print_help(argc < 2 ? stderr : stdout);
-        return end(argc < 2 ? 2 : 0);
+        return end_output(argc < 2 ? 2 : 0);
     }
     if (strcmp(name, "--version") == 0) {
         printf("rdzv-manifest %s\n", RDZV_VERSION);
-        return end(0);
+        return end_output(0);
     }
     for (size_t i = 0; i < verb_count; i++) {
         if (strcmp(name, verbs[i]->name) != 0)
@@ -83,10 +83,10 @@ int main(int argc, char **argv)
         for (int j = 2; j < argc && strcmp(argv[j], "--") != 0; j++) {
             if (strcmp(argv[j], "--help") == 0 || strcmp(argv[j], "-h") == 0) {
                 print_verb(verbs[i]);
-                return end(0);
+                return end_output(0);
             }
         }
-        return end(verbs[i]->run(argc - 1, argv + 1));
+        return end_output(verbs[i]->run(argc - 1, argv + 1));
     }
     fprintf(stderr, "rdzv-manifest: there is no verb %s: ", name);
     fputs("see rdzv-manifest --help\n", stderr);

@@ -117,7 +117,7 @@ static void print_json_list(FILE *out, const struct emit_job *job, struct arena 
     yaml_write_json(out, list);
 }
 
-static void print(FILE *out, struct emit_job *job, bool json)
+static void print_documents(FILE *out, struct emit_job *job, bool json)
 {
     if (json) {
         print_json_list(out, job, &job->arena);
@@ -143,7 +143,7 @@ static void print_diff(struct emit_arguments *o, struct emit_job *job, struct di
     out = open_memstream(&text, &len);
     if (out == NULL)
         abort();
-    print(out, job, o->json);
+    print_documents(out, job, o->json);
     if (fclose(out) != 0)
         abort();
     o->differs = text_diff_print_lines(stdout, old.name, old.bytes, old.len, text, len);
@@ -161,7 +161,7 @@ static void emit(struct emit_arguments *o, struct diag *d)
         if (o->compared != NULL)
             print_diff(o, &job, d);
         else
-            print(stdout, &job, o->json);
+            print_documents(stdout, &job, o->json);
     }
     emit_job_free(&job);
     userfile_free(&user);

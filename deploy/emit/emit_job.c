@@ -425,7 +425,7 @@ static bool make_variables(struct job_maker *m)
 
 /* Whether the user has written it: settings that an input format or the model makes are in no file
  * of theirs, and those of a profile are in one that they can look at. */
-static bool is_written(const struct yaml_node *place)
+static bool is_written_by_user(const struct yaml_node *place)
 {
     return place != NULL && place->file != NULL && strncmp(place->file, "formats/", 8) != 0 &&
            strncmp(place->file, "platforms/", 10) != 0 &&
@@ -434,8 +434,8 @@ static bool is_written(const struct yaml_node *place)
 }
 
 /* Runs one entry of checks: or notes:, in a scope that has the variable of its $for. */
-static void run_check(struct job_maker *m, const struct yaml_node *check, bool note,
-                      const struct scope *s)
+static void run_one_check(struct job_maker *m, const struct yaml_node *check, bool note,
+                          const struct scope *s)
 {
     const struct yaml_node *place, *text;
     struct yaml_mark mark = {0, 1, 1};
@@ -446,7 +446,7 @@ static void run_check(struct job_maker *m, const struct yaml_node *check, bool n
     text = template_fill(&m->template, yaml_get(check, "message"), s);
     if (m->template.failed || yaml_text(text) == NULL)
         return;
-    if (is_written(place))
+    if (is_written_by_user(place))
         mark = place->start;
     else
         place = NULL;
@@ -464,9 +464,9 @@ static bool run_checks(struct job_maker *m, const struct yaml_node *list, bool n
         struct template_loop l = {0};
 
         if (loop == NULL)
-            run_check(m, check, notes, s);
+            run_one_check(m, check, notes, s);
         while (loop != NULL && template_loop_next(&m->template, loop, s, &l))
-            run_check(m, check, notes, &l.scope);
+            run_one_check(m, check, notes, &l.scope);
     }
     return !m->template.failed;
 }
@@ -497,7 +497,7 @@ static bool make_documents(struct job_maker *m)
     return true;
 }
 
-static bool load(struct job_maker *m)
+static bool load_data(struct job_maker *m)
 {
     const struct yaml_node *parts;
 
@@ -513,7 +513,7 @@ static bool load(struct job_maker *m)
 }
 
 /* Eight letters and digits of all settings: other settings, another name. */
-static const char *hash_of(struct job_maker *m)
+static const char *hash_of_settings(struct job_maker *m)
 {
     uint64_t h = 14695981039346656037u;
     const char *text = yaml_text_of(m->arena, m->settings, yaml_write);
@@ -533,18 +533,18 @@ static void add_suffix(struct job_maker *m)
     if (suffix == NULL)
         return;
     text = arena_text(m->arena, "%s-%s", name->text,
-                      yaml_is(suffix, "hash") ? hash_of(m) : suffix->text);
+                      yaml_is(suffix, "hash") ? hash_of_settings(m) : suffix->text);
     longer = yaml_new_text(m->arena, text, strlen(text));
     longer->file = name->file;
     longer->start = name->start;
     yaml_put(m->arena, m->settings, "jobName", longer);
 }
 
-static bool make(struct job_maker *m)
+static bool make_job(struct job_maker *m)
 {
     const struct emit_options *o = m->options;
 
-    if (!load(m))
+    if (!load_data(m))
         return false;
     set_option(m, "--platform", "platform", o->platform);
     set_option(m, "--rdzv", "rdzv.placement", o->placement);
@@ -576,7 +576,7 @@ bool emit_job_make(struct emit_job *job, const struct userfile *u, const struct 
     };
 
     *job = (struct emit_job){0};
-    return make(&m) && d->errors == 0;
+    return make_job(&m) && d->errors == 0;
 }
 
 bool emit_job_open(struct emit_job *job, struct yaml_node *settings, const struct yaml_node *found,
@@ -596,7 +596,7 @@ bool emit_job_open(struct emit_job *job, struct yaml_node *settings, const struc
         .settings = settings,
     };
     job->maker = m;
-    return load(m) && choose_platform(m) && make_variables(m) &&
+    return load_data(m) && choose_platform(m) && make_variables(m) &&
            run_checks(m, yaml_get(m->model, "checks"), false, &m->vars) &&
            run_checks(m, yaml_get(m->placement, "checks"), false, &m->vars) && d->errors == 0 &&
            run_checks(m, yaml_get(m->placement, "notes"), true, &m->vars);

@@ -46,7 +46,8 @@ static void made_free(struct import_made *made)
 /* --- The fields. --- */
 
 /* Whether compare_numbers() sees to this field. */
-static bool is_number(const struct importer *m, const struct yaml_node *within, const char *key)
+static bool is_number_field(const struct importer *m, const struct yaml_node *within,
+                            const char *key)
 {
     static const char *const of_policy[] = {"nProcPerNode", "minReplicas", "maxReplicas",
                                             "maxRestarts", NULL};
@@ -65,7 +66,7 @@ static const char *nodes_text(struct importer *m, const struct job_run *r)
                : arena_text(&m->arena, "%ld to %ld", r->nodes_min, r->nodes_max);
 }
 
-static size_t compare_nodes(struct importer *m, const struct job_run *made)
+static size_t compare_node_counts(struct importer *m, const struct job_run *made)
 {
     const struct job_run *old = m->run;
 
@@ -80,7 +81,7 @@ static size_t compare_nodes(struct importer *m, const struct job_run *made)
 }
 
 /* What torchrun takes if nothing is said. */
-static const char *value_of(const struct job_run *r, enum torchrun_option option)
+static const char *value_of_option(const struct job_run *r, enum torchrun_option option)
 {
     const struct job_setting *s = &r->settings[option];
 
@@ -96,11 +97,11 @@ static size_t compare_option(struct importer *m, const struct job_run *made,
 
     if ((old->from != JOB_FROM_NOWHERE && !old->value.known) ||
         (new->from != JOB_FROM_NOWHERE && !new->value.known) ||
-        strcmp(value_of(m->run, option), value_of(made, option)) == 0)
+        strcmp(value_of_option(m->run, option), value_of_option(made, option)) == 0)
         return 0;
     import_note(m, import_place(m, option),
                 "torchrun has %s %s here, and %s in the job that emit makes: set `%s`",
-                value_of(m->run, option), what, value_of(made, option), setting);
+                value_of_option(m->run, option), what, value_of_option(made, option), setting);
     return 1;
 }
 
@@ -171,7 +172,7 @@ static size_t compare_numbers(struct importer *m, struct import_made *made)
 {
     if (made->run == NULL)
         return 0;
-    return compare_nodes(m, made->run) +
+    return compare_node_counts(m, made->run) +
            compare_option(m, made->run, TORCHRUN_NPROC_PER_NODE, "processes on a node",
                           "procsPerNode") +
            compare_option(m, made->run, TORCHRUN_MAX_RESTARTS, "restarts", "restarts") +
@@ -187,9 +188,10 @@ struct comparison {
 };
 
 /* What a setting says, and emit writes in another place or under another name. */
-static bool is_said_otherwise(struct importer *m, const struct yaml_node *within, const char *key)
+static bool is_compared_elsewhere(struct importer *m, const struct yaml_node *within,
+                                  const char *key)
 {
-    if (is_number(m, within, key))
+    if (is_number_field(m, within, key))
         return true;
     if (strcmp(key, "kueue.x-k8s.io/queue-name") == 0)
         return true; /* at the object that Kueue admits */
@@ -228,7 +230,7 @@ static bool is_left_out(struct comparison *c, const struct yaml_node *within, co
     bool training = within == c->m->container->node || within == c->m->container->over ||
                     strcmp(kube_text(within, "name"), c->m->container->name) == 0;
 
-    if (text_is_one_of(key, keys) || is_said_otherwise(c->m, within, key) ||
+    if (text_is_one_of(key, keys) || is_compared_elsewhere(c->m, within, key) ||
         is_part(c->m, within, key))
         return true;
     return training &&
@@ -257,8 +259,8 @@ static bool is_left_out_item(struct comparison *c, const struct yaml_node *item)
            import_is_rendezvous(c->m, name);
 }
 
-static void note(struct comparison *c, const struct yaml_node *at, const char *path,
-                 const struct yaml_node *new)
+static void note_difference(struct comparison *c, const struct yaml_node *at, const char *path,
+                            const struct yaml_node *new)
 {
     if (c->count++ >= NOTES_MAX)
         return;
@@ -274,8 +276,8 @@ static void note(struct comparison *c, const struct yaml_node *at, const char *p
                     at->text, new->text);
 }
 
-static void compare(struct comparison *c, const struct yaml_node *old, const struct yaml_node *new,
-                    const char *path, int depth);
+static void compare_values(struct comparison *c, const struct yaml_node *old,
+                           const struct yaml_node *new, const char *path, int depth);
 
 static void compare_mappings(struct comparison *c, const struct yaml_node *old,
                              const struct yaml_node *new, const char *path, int depth)
@@ -289,7 +291,7 @@ static void compare_mappings(struct comparison *c, const struct yaml_node *old,
         if (strcmp(key, "elasticPolicy") == 0) /* emit may do without one */
             compare_mappings(c, old->pairs[i].value, yaml_get(new, key), at, depth);
         else
-            compare(c, old->pairs[i].value, yaml_get(new, key), at, depth);
+            compare_values(c, old->pairs[i].value, yaml_get(new, key), at, depth);
     }
 }
 
@@ -312,19 +314,19 @@ static const struct yaml_node *partner(const struct yaml_node *old, size_t index
     return found;
 }
 
-static void compare(struct comparison *c, const struct yaml_node *old, const struct yaml_node *new,
-                    const char *path, int depth)
+static void compare_values(struct comparison *c, const struct yaml_node *old,
+                           const struct yaml_node *new, const char *path, int depth)
 {
     if (depth > DEPTH_MAX)
         return;
     if (new == NULL || new->kind != old->kind) {
         if (old->kind == YAML_SCALAR || old->count > 0)
-            note(c, old, path, NULL);
+            note_difference(c, old, path, NULL);
         return;
     }
     if (old->kind == YAML_SCALAR) {
         if (strcmp(old->text, new->text) != 0)
-            note(c, old, path, new);
+            note_difference(c, old, path, new);
         return;
     }
     if (old->kind == YAML_MAPPING) {
@@ -337,7 +339,7 @@ static void compare(struct comparison *c, const struct yaml_node *old, const str
                                        : arena_text(&c->m->arena, "%s[%s]", path, name);
 
         if (!is_left_out_item(c, old->items[i]))
-            compare(c, old->items[i], partner(old, i, new, path), at, depth + 1);
+            compare_values(c, old->items[i], partner(old, i, new, path), at, depth + 1);
     }
 }
 
@@ -364,7 +366,7 @@ static void compare_job(struct comparison *c)
     const struct kube_pods *pods = c->made.run == NULL ? NULL : c->made.run->container->pods;
 
     if (new != NULL) {
-        compare(c, m->job->node, new->node, "", 0);
+        compare_values(c, m->job->node, new->node, "", 0);
         return;
     }
     c->count++;
@@ -373,9 +375,9 @@ static void compare_job(struct comparison *c)
                 "pods",
                 m->job->kind);
     if (pods != NULL && m->pods->meta != NULL)
-        compare(c, m->pods->meta, pods->meta, "template.metadata", 0);
+        compare_values(c, m->pods->meta, pods->meta, "template.metadata", 0);
     if (pods != NULL)
-        compare(c, m->pods->spec, pods->spec, "template.spec", 0);
+        compare_values(c, m->pods->spec, pods->spec, "template.spec", 0);
 }
 
 /* The AppWrapper around the job, without its parts. */
@@ -392,9 +394,9 @@ static void compare_wrapper(struct comparison *c)
                     top->kind);
         return;
     }
-    compare(c, top->node, new->node, "", 0);
+    compare_values(c, top->node, new->node, "", 0);
     if (job != NULL && job->entry != NULL)
-        compare(c, c->m->job->entry, job->entry, "", 0);
+        compare_values(c, c->m->job->entry, job->entry, "", 0);
 }
 
 /* Objects that emit does not write: who imports a job keeps their manifests. */
@@ -431,7 +433,7 @@ size_t import_compare(struct importer *m, const struct yaml_node *documents)
         bool part = kube_top(o) == kube_top(m->job) && o != kube_top(o) && o != m->job;
 
         if (new != NULL && (part || o->type == KUBE_RUNTIME))
-            compare(&c, o->node, new->node, "", 0);
+            compare_values(&c, o->node, new->node, "", 0);
     }
     if (c.count > NOTES_MAX)
         import_note(m, m->job->node,

@@ -37,18 +37,18 @@ static bool is_wrapped(const struct importer *m)
     return m->platform != NULL && strncmp(m->platform, "appwrapper", 10) == 0;
 }
 
-static bool is_wanted(const struct importer *m, const struct kube_object *o)
+static bool may_be_imported(const struct importer *m, const struct kube_object *o)
 {
     return o->type != KUBE_CONFIG_MAP && o->type != KUBE_RUNTIME && !kube_is_template(o) &&
            (m->wanted == NULL || strcmp(o->name, m->wanted) == 0);
 }
 
-static bool find_job(struct importer *m)
+static bool import_find_job(struct importer *m)
 {
     for (size_t i = 0; i < m->jobs.count; i++) {
         const struct kube_object *o = job_run_object(m->jobs.runs[i]);
 
-        if (!is_wanted(m, o) || o == m->job)
+        if (!may_be_imported(m, o) || o == m->job)
             continue;
         if (m->job != NULL) {
             options_error(m->diag,
@@ -88,7 +88,7 @@ const struct job_run *import_workers_run(const struct job_view *jobs, const stru
 /* --- Rendezvous. --- */
 
 /* A variable of which the id is made: emit brings its own. */
-static bool is_of_id(struct importer *m, const char *variable)
+static bool is_part_of_id(struct importer *m, const char *variable)
 {
     const struct job_setting *s = &m->run->settings[TORCHRUN_RDZV_ID];
     const char *text = s->written.text != NULL ? s->written.text : yaml_text(s->node);
@@ -109,7 +109,7 @@ bool import_is_rendezvous(struct importer *m, const char *variable)
             strcmp(job_variable_name((enum torchrun_option)o), variable) == 0)
             return true;
     }
-    return is_of_id(m, variable);
+    return is_part_of_id(m, variable);
 }
 
 const struct yaml_node *import_place(const struct importer *m, enum torchrun_option option)
@@ -249,7 +249,7 @@ static void read_rdzv(struct importer *m)
 /* --- Numbers. --- */
 
 /* The pods that train; 0: their number is not known, as of a Pod, which is one of several. */
-static long count_pods(struct importer *m)
+static long count_training_pods(struct importer *m)
 {
     long sum = 0;
 
@@ -277,7 +277,7 @@ static bool is_told_by_operator(const struct importer *m)
 static void read_numbers(struct importer *m, bool writes_command)
 {
     const struct job_setting *procs = &m->run->settings[TORCHRUN_NPROC_PER_NODE];
-    long pods = count_pods(m), low = m->run->nodes_min, high = m->run->nodes_max;
+    long pods = count_training_pods(m), low = m->run->nodes_min, high = m->run->nodes_max;
 
     if (low > 0 && high > low) {
         struct yaml_node *nodes = yaml_new(&m->arena, YAML_MAPPING);
@@ -343,7 +343,7 @@ static const struct yaml_node *read_variables(struct importer *m)
 }
 
 /* The ports, without those of the rendezvous. */
-static const struct yaml_node *read_ports(struct importer *m)
+static const struct yaml_node *read_container_ports(struct importer *m)
 {
     const struct yaml_node *ports = kube_field(m->container, "ports");
     struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE);
@@ -384,7 +384,7 @@ static void read_container(struct importer *m)
         import_put(m, m->settings, "containerName", kube_get(m->container->node, "name"));
     import_put(m, m->settings, "environmentVariables", read_variables(m));
     import_put(m, m->settings, "envFrom", kube_field(m->container, "envFrom"));
-    import_put(m, rest, "ports", read_ports(m));
+    import_put(m, rest, "ports", read_container_ports(m));
     claims = rest_of(m, kube_get(m->container->node, "resources"), amounts);
     if (claims->count > 0)
         import_put(m, rest, "resources", claims);
@@ -562,7 +562,7 @@ bool import_job(struct importer *m)
     bool writes_command;
 
     m->settings = yaml_new(&m->arena, YAML_MAPPING);
-    if (!find_job(m))
+    if (!import_find_job(m))
         return false;
     m->run = import_workers_run(&m->jobs, m->job);
     m->container = m->run->container;

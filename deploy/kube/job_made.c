@@ -126,7 +126,7 @@ static long all_pods(const struct kube_bundle *b, const struct kube_object *o)
     return sum;
 }
 
-static long replicas_of(const struct yaml_node *replica)
+static long count_replicas(const struct yaml_node *replica)
 {
     return replica == NULL                         ? 0
            : kube_get(replica, "replicas") == NULL ? 1
@@ -141,7 +141,7 @@ static const char *nodes_of_pytorchjob(struct arena *a, const struct kube_bundle
     const char *low = kube_get(policy, "minReplicas") == NULL ? "maxReplicas" : "minReplicas";
     const char *high = kube_get(policy, "maxReplicas") == NULL ? "minReplicas" : "maxReplicas";
     bool none = kube_get(policy, low) == NULL;
-    long workers = replicas_of(kube_get(o->spec, "pytorchReplicaSpecs.Worker"));
+    long workers = count_replicas(kube_get(o->spec, "pytorchReplicaSpecs.Worker"));
     long from = none ? workers : kube_int(policy, low, -1);
     long to = none ? workers : kube_int(policy, high, -1);
 
@@ -218,8 +218,8 @@ static const char *value_in_volcano(struct arena *a, const struct kube_bundle *b
     return number(a, sum);
 }
 
-static const char *value_of(struct arena *a, const struct kube_bundle *b,
-                            const struct made_row *row, const struct kube_container *c)
+static const char *made_value(struct arena *a, const struct kube_bundle *b,
+                              const struct made_row *row, const struct kube_container *c)
 {
     const struct kube_object *o = c->pods->object;
 
@@ -283,7 +283,7 @@ bool job_made_variable(struct job_view *v, const struct kube_container *c, const
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (!is_row_of(&rows[i], o, name) || !gets(&rows[i], c))
             continue;
-        *out = made(rows[i].name, value_of(&v->bundle->arena, v->bundle, &rows[i], c));
+        *out = made(rows[i].name, made_value(&v->bundle->arena, v->bundle, &rows[i], c));
         return true;
     }
     return find_task_variable(v, c, name, out);

@@ -219,7 +219,7 @@ static bool is_set(const struct job_run *r, enum torchrun_option option)
     return r->settings[option].from != JOB_FROM_NOWHERE;
 }
 
-static long parse_count(const char *text, const char **end)
+static long read_count(const char *text, const char **end)
 {
     char *stop;
     long value = strtol(text, &stop, 10);
@@ -235,9 +235,9 @@ static void find_nodes(struct job_run *r)
     r->nodes_min = r->nodes_max = 1;
     if (!is_set(r, TORCHRUN_NNODES))
         return;
-    r->nodes_min = parse_count(text, &end);
+    r->nodes_min = read_count(text, &end);
     if (*end == ':')
-        r->nodes_max = parse_count(end + 1, &end);
+        r->nodes_max = read_count(end + 1, &end);
     else
         r->nodes_max = r->nodes_min;
     if (*end != '\0' || r->nodes_min < 0 || r->nodes_max < 0 ||
@@ -245,7 +245,7 @@ static void find_nodes(struct job_run *r)
         r->nodes_min = r->nodes_max = -1;
 }
 
-static const char *trim(struct arena *a, const char *text)
+static const char *trim_blanks(struct arena *a, const char *text)
 {
     size_t len;
 
@@ -265,7 +265,7 @@ static void find_master(struct job_view *v, struct job_run *r)
         job_variable(v, r->container, train ? "PET_MASTER_ADDR" : "MASTER_ADDR");
 
     if (said->from != JOB_FROM_NOWHERE && said->value.known && *said->value.text != '\0')
-        r->host = trim(&v->bundle->arena, said->value.text);
+        r->host = trim_blanks(&v->bundle->arena, said->value.text);
     else if (said->from == JOB_FROM_NOWHERE && made != NULL && made->made != NULL &&
              job_run_object(r)->type != KUBE_VOLCANO_JOB) /* its plugin sets no PET_MASTER_ADDR */
         r->host = made->made;
@@ -275,7 +275,7 @@ static void find_master(struct job_view *v, struct job_run *r)
 static void split_endpoint(struct arena *a, struct job_run *r)
 {
     const struct job_setting *s = &r->settings[TORCHRUN_RDZV_ENDPOINT];
-    const char *text = trim(a, setting_text(r, TORCHRUN_RDZV_ENDPOINT)),
+    const char *text = trim_blanks(a, setting_text(r, TORCHRUN_RDZV_ENDPOINT)),
                *colon = strrchr(text, ':');
     const char *bracket = strchr(text, ']'), *end = "";
     long own = strncmp(r->backend, "etcd", 4) == 0 ? 2379 : 29400;
@@ -288,7 +288,7 @@ static void split_endpoint(struct arena *a, struct job_run *r)
         if (known > 1 && text[known - 1] == ':') /* all but the port */
             r->host = arena_copy(a, text, known - 1);
         else if (colon != NULL && colon > text + known) /* nothing but the port */
-            r->port = parse_count(colon + 1, &end);
+            r->port = read_count(colon + 1, &end);
         if (*end != '\0')
             r->port = -1;
         return;
@@ -299,7 +299,7 @@ static void split_endpoint(struct arena *a, struct job_run *r)
     if (*r->host == '\0')
         r->host = "localhost";
     r->port_written = colon != NULL;
-    r->port = colon == NULL ? own : parse_count(colon + 1, &end);
+    r->port = colon == NULL ? own : read_count(colon + 1, &end);
     if (*end != '\0')
         r->port = -1;
 }
@@ -312,7 +312,7 @@ bool job_is_local(const char *host)
 
 /* The host is one reference to the name or the address of the pod in which the run is:
  * `$(hostname -f):29500`, `$HOSTNAME:29500`, `$POD_IP:29500`. */
-static bool is_own_name(const struct job_value *endpoint)
+static bool is_name_of_pod(const struct job_value *endpoint)
 {
     static const char *const own[] = {"$(hostname)", "`hostname`", "$HOSTNAME", "${HOSTNAME}"};
     static const char *const with_option[] = {"$(hostname -", "`hostname -"};
@@ -362,7 +362,7 @@ static void conclude(struct job_view *v, struct job_run *r)
     if (strcmp(r->backend, "static") == 0 && !is_set(r, TORCHRUN_RDZV_ENDPOINT) && !r->standalone)
         find_master(v, r);
     r->local = job_is_local(r->host);
-    r->own_name = is_own_name(&r->settings[TORCHRUN_RDZV_ENDPOINT].value);
+    r->own_name = is_name_of_pod(&r->settings[TORCHRUN_RDZV_ENDPOINT].value);
 }
 
 void job_read_settings(struct job_scope *scope, struct job_run *r)

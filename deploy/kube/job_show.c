@@ -17,7 +17,7 @@ static void show_number(struct arena *a, struct yaml_node *mapping, const char *
         yaml_put_number(a, mapping, key, number);
 }
 
-static void put_object(struct arena *a, struct yaml_node *mapping, const struct kube_object *o)
+static void show_object(struct arena *a, struct yaml_node *mapping, const struct kube_object *o)
 {
     show_text(a, mapping, "kind", o->kind);
     show_text(a, mapping, "name", o->name);
@@ -31,7 +31,7 @@ static struct yaml_node *show_target(struct arena *a, const struct job_run *r)
                                           [KUBE_ELSEWHERE] = "not from this namespace"};
     struct yaml_node *out = yaml_new(a, YAML_MAPPING);
 
-    put_object(a, out, r->target.service != NULL ? r->target.service : r->target.pods->object);
+    show_object(a, out, r->target.service != NULL ? r->target.service : r->target.pods->object);
     show_text(a, out, "reached", reaches[r->target.reach]);
     return out;
 }
@@ -50,7 +50,7 @@ static struct yaml_node *show_run(struct arena *a, const struct job_run *r)
 {
     struct yaml_node *out = yaml_new(a, YAML_MAPPING);
 
-    put_object(a, out, job_run_object(r));
+    show_object(a, out, job_run_object(r));
     show_text(a, out, "role", r->container->pods->role);
     show_text(a, out, "container", r->container->name);
     show_text(a, out, "backend", r->standalone ? "standalone" : r->backend);
@@ -79,7 +79,7 @@ static struct yaml_node *show_store(struct job_view *v, const struct job_store *
     struct job_setting space;
     size_t count;
 
-    put_object(a, out, s->container->pods->object);
+    show_object(a, out, s->container->pods->object);
     show_text(a, out, "container", s->container->name);
     show_text(a, out, "store", store_kind(s->kind));
     job_store_listeners(v, s, false, l, &count);

@@ -18,7 +18,7 @@ struct list {
     size_t count, cap;
 };
 
-static void append(struct list *l, struct job_variable variable)
+static void list_add_variable(struct list *l, struct job_variable variable)
 {
     l->items = arena_room(l->arena, l->items, l->count, &l->cap, sizeof *l->items);
     l->items[l->count++] = variable;
@@ -31,12 +31,13 @@ static void add_env(struct list *l, const struct yaml_node *env)
         const char *name = kube_text(entry, "name");
 
         if (*name != '\0')
-            append(l, (struct job_variable){
-                          .name = name,
-                          .node = entry,
-                          .value = value != NULL && value->kind == YAML_SCALAR ? value : NULL,
-                          .source = kube_get(entry, "valueFrom"),
-                      });
+            list_add_variable(
+                l, (struct job_variable){
+                       .name = name,
+                       .node = entry,
+                       .value = value != NULL && value->kind == YAML_SCALAR ? value : NULL,
+                       .source = kube_get(entry, "valueFrom"),
+                   });
     }
 }
 
@@ -48,11 +49,12 @@ static void add_config_map(struct list *l, const struct kube_object *map, const 
         const struct yaml_node *value = data->pairs[i].value;
 
         if (value->kind == YAML_SCALAR)
-            append(l, (struct job_variable){
-                          .name = arena_text(l->arena, "%s%s", prefix, data->pairs[i].key->text),
-                          .node = value,
-                          .value = value,
-                      });
+            list_add_variable(
+                l, (struct job_variable){
+                       .name = arena_text(l->arena, "%s%s", prefix, data->pairs[i].key->text),
+                       .node = value,
+                       .value = value,
+                   });
     }
 }
 
@@ -134,7 +136,7 @@ struct expansion {
 
 static void expand(struct expansion *e, const char *text, size_t len, bool shell);
 
-static void put_text(struct expansion *e, const char *text, size_t len)
+static void expand_put(struct expansion *e, const char *text, size_t len)
 {
     if (len > RESULT_MAX - e->len) {
         len = RESULT_MAX - e->len;
@@ -144,10 +146,10 @@ static void put_text(struct expansion *e, const char *text, size_t len)
     e->len += len;
 }
 
-static void put_unknown(struct expansion *e, const char *text, size_t len)
+static void expand_put_unknown(struct expansion *e, const char *text, size_t len)
 {
     e->value.known = false;
-    put_text(e, text, len);
+    expand_put(e, text, len);
 }
 
 static void note_field(struct expansion *e, const char *path)
@@ -160,7 +162,7 @@ static void note_field(struct expansion *e, const char *path)
 static void put_namespace(struct expansion *e, const char *written, size_t len)
 {
     e->value.lacks_namespace = true;
-    put_text(e, written, len);
+    expand_put(e, written, len);
 }
 
 /* A label of the pod that the platform sets, or its namespace: these are known without a
@@ -190,24 +192,24 @@ static void put_variable(struct expansion *e, const struct job_variable *variabl
     const char *path = kube_text(variable->source, "fieldRef.fieldPath"), *known;
 
     if (variable->is_made && variable->made == NULL) {
-        put_unknown(e, written, len);
+        expand_put_unknown(e, written, len);
     } else if (variable->is_made) {
-        put_text(e, variable->made, strlen(variable->made));
+        expand_put(e, variable->made, strlen(variable->made));
     } else if (variable->value != NULL) {
         expand(e, variable->value->text, variable->value->len, false);
     } else if (*path != '\0') {
         note_field(e, path);
         known = field_value(e->scope->container, path);
         if (known != NULL)
-            put_text(e, known, strlen(known));
+            expand_put(e, known, strlen(known));
         else if (strcmp(path, "metadata.namespace") == 0)
             put_namespace(e, written, len);
         else
-            put_unknown(e, written, len);
+            expand_put_unknown(e, written, len);
     } else if (variable->source == NULL) {
         /* neither value nor valueFrom: empty */
     } else {
-        put_unknown(e, written, len);
+        expand_put_unknown(e, written, len);
     }
 }
 
@@ -273,15 +275,15 @@ static size_t expand_one(struct expansion *e, const char *text, size_t len, bool
     }
     if (!by_kubernetes && !shell && (name_len > 0 || (len > 1 && text[1] == '{')) &&
         e->scope->container->pods->object->templated)
-        put_unknown(e, text, size); /* a placeholder: what comes in its place is not known */
+        expand_put_unknown(e, text, size); /* a placeholder: what comes in its place is not known */
     else if (a != NULL)
         expand(e, a->value.text, strlen(a->value.text), a->value.shell && a->value.expands);
     else if (variable != NULL)
         put_variable(e, variable, text, size);
     else if (shell)
-        put_unknown(e, text, size);
+        expand_put_unknown(e, text, size);
     else
-        put_text(e, text, size);
+        expand_put(e, text, size);
     return size;
 }
 
@@ -310,30 +312,30 @@ static void expand(struct expansion *e, const char *text, size_t len, bool shell
     size_t i = 0;
 
     if (e->depth >= DEPTH_MAX || e->steps++ > STEPS_MAX) {
-        put_unknown(e, text, len);
+        expand_put_unknown(e, text, len);
         return;
     }
     e->depth++;
     while (i < len && e->len < RESULT_MAX && e->steps < STEPS_MAX) {
         size_t plain = plain_length(text + i, len - i, shell);
 
-        put_text(e, text + i, plain);
+        expand_put(e, text + i, plain);
         i += plain;
         if (i == len)
             break;
         if (text[i] == '`') {
-            put_unknown(e, text + i, len - i);
+            expand_put_unknown(e, text + i, len - i);
             break;
         }
         if (text[i] == '{') {
             size_t size = braces_length(text + i, len - i);
 
-            put_unknown(e, text + i, size);
+            expand_put_unknown(e, text + i, size);
             i += size;
             continue;
         }
         if (!shell && i + 1 < len && text[i + 1] == '$') { /* $$(NAME) is $(NAME) */
-            put_text(e, "$", 1);
+            expand_put(e, "$", 1);
             i += 2;
             continue;
         }
@@ -343,7 +345,7 @@ static void expand(struct expansion *e, const char *text, size_t len, bool shell
     e->depth--;
 }
 
-static struct job_value result_of(struct expansion *e)
+static struct job_value expansion_result(struct expansion *e)
 {
     e->value.text = arena_copy(&e->scope->view->bundle->arena, e->text, e->len);
     e->value.lacks_namespace = e->value.lacks_namespace && e->value.known;
@@ -357,7 +359,7 @@ static struct job_value evaluate(const struct job_scope *scope, const char *text
     struct expansion e = {.scope = scope, .text = buffer, .value = {.known = true}};
 
     expand(&e, text, strlen(text), shell);
-    return result_of(&e);
+    return expansion_result(&e);
 }
 
 struct job_value job_scope_value(const struct job_scope *s, const struct arg_text *text)
@@ -373,7 +375,7 @@ struct job_value job_variable_value(struct job_view *v, const struct kube_contai
     struct expansion e = {.scope = &scope, .text = buffer, .value = {.known = true}};
 
     put_variable(&e, variable, "", 0);
-    return result_of(&e);
+    return expansion_result(&e);
 }
 
 /* --- Scripts. --- */

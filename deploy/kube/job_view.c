@@ -52,7 +52,7 @@ struct branches {
     bool tested;   /* the command is behind a test, and does not run in all pods */
 };
 
-static bool is_word(const struct arg_word *word, const char *text)
+static bool is_keyword(const struct arg_word *word, const char *text)
 {
     return strcmp(word->text, text) == 0;
 }
@@ -65,14 +65,14 @@ static size_t read_keywords(struct branches *b, const struct job_scope *scope,
     size_t i = 0;
 
     for (bool keyword = true; keyword && i < count; i += keyword) {
-        bool branch = is_word(&words[i], "else") || is_word(&words[i], "elif");
+        bool branch = is_keyword(&words[i], "else") || is_keyword(&words[i], "elif");
 
-        keyword = branch || is_word(&words[i], "if") || is_word(&words[i], "fi");
-        if (is_word(&words[i], "if") && b->depth++ == 0)
+        keyword = branch || is_keyword(&words[i], "if") || is_keyword(&words[i], "fi");
+        if (is_keyword(&words[i], "if") && b->depth++ == 0)
             b->first = b->branch = scope->count;
         if (branch)
             b->branch = scope->count;
-        if (is_word(&words[i], "fi") && b->depth > 0)
+        if (is_keyword(&words[i], "fi") && b->depth > 0)
             b->depth--;
         keyword = keyword || text_is_one_of(words[i].text, others);
     }

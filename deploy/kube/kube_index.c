@@ -14,7 +14,7 @@ struct kube_index_entry {
 };
 
 /* FNV-1a; the byte between the texts is none of theirs. */
-static uint64_t hash_of(const char *scope, const char *name, size_t name_len)
+static uint64_t index_hash(const char *scope, const char *name, size_t name_len)
 {
     uint64_t hash = 14695981039346656037u;
 
@@ -26,8 +26,9 @@ static uint64_t hash_of(const char *scope, const char *name, size_t name_len)
     return hash ^ hash >> 32;
 }
 
-static struct kube_index_entry *find(const struct kube_index *i, uint64_t hash, const char *scope,
-                                     const char *name, size_t name_len)
+static struct kube_index_entry *index_find_entry(const struct kube_index *i, uint64_t hash,
+                                                 const char *scope, const char *name,
+                                                 size_t name_len)
 {
     struct kube_index_entry *e =
         i->bucket_count == 0 ? NULL : i->buckets[hash & (i->bucket_count - 1)];
@@ -38,7 +39,7 @@ static struct kube_index_entry *find(const struct kube_index *i, uint64_t hash, 
     return e;
 }
 
-static void widen(struct arena *a, struct kube_index *i)
+static void index_widen(struct arena *a, struct kube_index *i)
 {
     size_t count = i->bucket_count == 0 ? 64 : i->bucket_count * 2;
     struct kube_index_entry **buckets = arena_alloc(a, count * sizeof(struct kube_index_entry *));
@@ -58,12 +59,12 @@ void kube_index_add(struct arena *a, struct kube_index *i, const char *scope, co
                     size_t value)
 {
     size_t len = strlen(name);
-    uint64_t hash = hash_of(scope, name, len);
-    struct kube_index_entry *e = find(i, hash, scope, name, len);
+    uint64_t hash = index_hash(scope, name, len);
+    struct kube_index_entry *e = index_find_entry(i, hash, scope, name, len);
 
     if (e == NULL) {
         if (i->count++ >= i->bucket_count)
-            widen(a, i);
+            index_widen(a, i);
         e = arena_alloc(a, sizeof *e);
         *e = (struct kube_index_entry){.next = i->buckets[hash & (i->bucket_count - 1)],
                                        .hash = hash,
@@ -80,7 +81,7 @@ struct kube_hits kube_index_find(const struct kube_index *i, const char *scope, 
                                  size_t name_len)
 {
     const struct kube_index_entry *e =
-        find(i, hash_of(scope, name, name_len), scope, name, name_len);
+        index_find_entry(i, index_hash(scope, name, name_len), scope, name, name_len);
 
     return e == NULL ? (struct kube_hits){0} : (struct kube_hits){e->list, e->count};
 }

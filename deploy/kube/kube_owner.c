@@ -41,8 +41,8 @@ static bool may_own(const struct kube_object *owner, const struct kube_object *o
     return owner != o && (*owner->namespace == '\0' || kube_same_namespace(owner, o));
 }
 
-static bool is_meant(const struct kube_object *owner, const struct kube_object *o,
-                     const struct yaml_node *reference)
+static bool is_referenced(const struct kube_object *owner, const struct kube_object *o,
+                          const struct yaml_node *reference)
 {
     const char *uid = kube_text(reference, "uid");
     const char *owner_uid = kube_text(owner->node, "metadata.uid");
@@ -62,7 +62,7 @@ static const struct kube_object *find_direct(const struct owners *w, const struc
     for (size_t i = 0; i < hits.count; i++) {
         const struct kube_object *owner = w->bundle->objects[hits.list[i]];
 
-        if (is_meant(owner, o, reference))
+        if (is_referenced(owner, o, reference))
             return owner;
     }
     return NULL;
@@ -154,7 +154,7 @@ static bool shows_pods(struct owners *w, const struct kube_object *owner)
     return *shown == SHOWN_YES;
 }
 
-static bool is_made(struct owners *w, const struct kube_object *o)
+static bool is_made_by_owner(struct owners *w, const struct kube_object *o)
 {
     const struct yaml_node *reference = kube_controller(o);
     const struct kube_object *owner;
@@ -183,7 +183,7 @@ size_t kube_drop_made(struct kube_bundle *b)
     for (size_t i = 0; i < before; i++)
         kube_index_add(&b->arena, &w.named, b->objects[i]->kind, b->objects[i]->name, i);
     for (size_t i = 0; i < before; i++)
-        w.made[i] = is_made(&w, b->objects[i]);
+        w.made[i] = is_made_by_owner(&w, b->objects[i]);
     for (size_t i = 0; i < before; i++) {
         if (w.made[i])
             continue;

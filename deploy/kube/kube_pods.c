@@ -62,7 +62,7 @@ static void add_containers(struct pods_maker *m, const struct yaml_node *over)
 }
 
 /* The caller fills in the other fields. */
-static struct kube_pods *add_pods(struct pods_maker *m, const struct kube_object *o,
+static struct kube_pods *pods_add(struct pods_maker *m, const struct kube_object *o,
                                   const struct yaml_node *part, const struct yaml_node *meta,
                                   const struct yaml_node *spec, const struct yaml_node *over)
 {
@@ -102,7 +102,7 @@ static struct kube_pods *make_pods(struct pods_maker *m, const struct kube_objec
 
     if (spec == NULL || spec->kind != YAML_MAPPING)
         return NULL;
-    return add_pods(m, o, part, kube_get(template, "metadata"), spec, over);
+    return pods_add(m, o, part, kube_get(template, "metadata"), spec, over);
 }
 
 static void set_replicas(struct kube_pods *p, const struct yaml_node *from, const char *key,
@@ -145,7 +145,7 @@ static void find_workload(struct pods_maker *m, const struct kube_object *o)
     }
 }
 
-static void find_job(struct pods_maker *m, const struct kube_object *o)
+static void find_batch_job(struct pods_maker *m, const struct kube_object *o)
 {
     struct kube_pods *p = make_pods(m, o, o->spec, kube_get(o->spec, "template"), NULL);
 
@@ -190,7 +190,7 @@ static void find_volcano(struct pods_maker *m, const struct kube_object *o)
     }
 }
 
-static const char *lower(struct arena *a, const char *text)
+static const char *lower_case(struct arena *a, const char *text)
 {
     char *copy = arena_copy(a, text, strlen(text));
 
@@ -216,12 +216,13 @@ static void find_pytorchjob(struct pods_maker *m, const struct kube_object *o)
             p->restart = "OnFailure"; /* whatever the template says */
         add_made_label(m, "training.kubeflow.org/job-name", o->name);
         add_made_label(m, "training.kubeflow.org/operator-name", NULL);
-        add_made_label(m, "training.kubeflow.org/replica-type", lower(&m->bundle->arena, p->role));
+        add_made_label(m, "training.kubeflow.org/replica-type",
+                       lower_case(&m->bundle->arena, p->role));
         add_made_label(m, "training.kubeflow.org/replica-index", NULL);
         if (strcmp(p->role, "Master") == 0)
             add_made_label(m, "training.kubeflow.org/job-role", "master");
-        p->host_prefix =
-            arena_text(&m->bundle->arena, "%s-%s-", o->name, lower(&m->bundle->arena, p->role));
+        p->host_prefix = arena_text(&m->bundle->arena, "%s-%s-", o->name,
+                                    lower_case(&m->bundle->arena, p->role));
     }
 }
 
@@ -324,7 +325,7 @@ static void find_train(struct pods_maker *m, const struct kube_object *o)
     } else if (trainer != NULL && trainer->kind == YAML_MAPPING) {
         /* Its runtime is in the cluster: only what the TrainJob itself sets is known of the
          * container. */
-        p = add_pods(m, o, trainer, NULL, o->spec, NULL);
+        p = pods_add(m, o, trainer, NULL, o->spec, NULL);
         p->containers[p->count++] = (struct kube_container){
             .pods = p, .node = trainer, .name = "node", .image = kube_text(trainer, "image")};
         p->replicas = kube_int(trainer, "numNodes", -1);
@@ -375,8 +376,8 @@ static void find_replicas(struct pods_maker *m, const struct kube_object *o,
         set_replicas(p, part, "replicas", 1);
         if (*kube_text(part, "restartPolicy") != '\0')
             p->restart = kube_text(part, "restartPolicy");
-        p->host_prefix =
-            arena_text(&m->bundle->arena, "%s-%s-", o->name, lower(&m->bundle->arena, p->role));
+        p->host_prefix = arena_text(&m->bundle->arena, "%s-%s-", o->name,
+                                    lower_case(&m->bundle->arena, p->role));
     }
 }
 
@@ -416,7 +417,7 @@ static void find_unknown(struct pods_maker *m, const struct kube_object *o,
     if (node != o->node && kube_makes_pods(kube_type_of(node)) && kube_get(node, "spec") != NULL)
         return; /* an object of its own: see kube_is_template() */
     if (first != NULL && first->kind == YAML_MAPPING) {
-        struct kube_pods *p = add_pods(m, o, o->node, kube_get(around, "metadata"), node, NULL);
+        struct kube_pods *p = pods_add(m, o, o->node, kube_get(around, "metadata"), node, NULL);
 
         p->replicas = -1;
         p->ends = false;
@@ -426,7 +427,7 @@ static void find_unknown(struct pods_maker *m, const struct kube_object *o,
         find_unknown(m, o, yaml_child(node, i), node);
 }
 
-static void index_objects(struct kube_bundle *b)
+static void bundle_index_objects(struct kube_bundle *b)
 {
     struct arena *a = &b->arena;
 
@@ -460,7 +461,7 @@ void kube_find_pods(struct kube_bundle *b)
 {
     struct pods_maker m = {.bundle = b};
 
-    index_objects(b);
+    bundle_index_objects(b);
     find_used(&m);
     for (size_t i = 0; i < b->count; i++) {
         struct kube_object *o = b->objects[i];
@@ -475,7 +476,7 @@ void kube_find_pods(struct kube_bundle *b)
             find_workload(&m, o);
             break;
         case KUBE_JOB:
-            find_job(&m, o);
+            find_batch_job(&m, o);
             break;
         case KUBE_JOBSET:
             find_replicated(&m, o, o, o->spec);

@@ -144,7 +144,7 @@ static struct labelled_pods fewest(const struct kube_index *labelled, const char
 }
 
 /* The first place in the list of a number that is not below this one. */
-static size_t place_of(const struct kube_hits *hits, size_t number)
+static size_t first_hit_from(const struct kube_hits *hits, size_t number)
 {
     size_t low = 0, high = hits->count;
 
@@ -170,8 +170,8 @@ static const struct kube_pods *next_candidate(const struct kube_bundle *b,
 
     if (labels != NULL && labels->count > 0)
         some = fewest(labelled, namespace, labels);
-    exact = place_of(&some.exact, from);
-    any = place_of(&some.any, from);
+    exact = first_hit_from(&some.exact, from);
+    any = first_hit_from(&some.any, from);
     if (exact < some.exact.count &&
         (any == some.any.count || some.exact.list[exact] <= some.any.list[any]))
         return b->pods[some.exact.list[exact]];
@@ -316,7 +316,7 @@ struct host_search {
 
 /* Keeps the target that is reached more surely: a Service rather than pods, and the first of
  * several. */
-static void keep(struct host_search *s, struct kube_target other, size_t index)
+static void search_keep(struct host_search *s, struct kube_target other, size_t index)
 {
     const struct kube_target *best = &s->best;
     bool none = best->service == NULL && best->pods == NULL;
@@ -338,7 +338,7 @@ static void try_service(struct host_search *s, const struct kube_object *o)
     if ((name_matches(s->host, o->name, &namespace, &len) ||
          is_pod_behind(s->bundle, o, s->host, &namespace, &len)) &&
         namespace_matches(o, s->from, namespace, len, &reach))
-        keep(s, (struct kube_target){.service = o, .reach = reach}, o->index);
+        search_keep(s, (struct kube_target){.service = o, .reach = reach}, o->index);
 }
 
 static void try_pods(struct host_search *s, const struct kube_pods *p)
@@ -349,7 +349,7 @@ static void try_pods(struct host_search *s, const struct kube_pods *p)
 
     if (pod_matches(p, s->host, &namespace, &len) &&
         namespace_matches(p->object, s->from, namespace, len, &reach))
-        keep(s, (struct kube_target){.pods = p, .reach = reach}, p->index);
+        search_keep(s, (struct kube_target){.pods = p, .reach = reach}, p->index);
 }
 
 static void try_hits(struct host_search *s, struct kube_hits hits, bool services)

@@ -96,7 +96,7 @@ bool kube_is_headless(const struct kube_object *service)
 }
 
 /* Lengths keep apart what scalars could say of structure. */
-static void print(struct buf *b, const struct yaml_node *n)
+static void print_node(struct buf *b, const struct yaml_node *n)
 {
     if (n == NULL) {
         buf_add(b, "-", 1);
@@ -107,8 +107,8 @@ static void print(struct buf *b, const struct yaml_node *n)
         buf_print(b, "%c%zu", n->kind == YAML_MAPPING ? '{' : '[', n->count);
         for (size_t i = 0; i < n->count; i++) {
             if (n->kind == YAML_MAPPING)
-                print(b, n->pairs[i].key);
-            print(b, yaml_child(n, i));
+                print_node(b, n->pairs[i].key);
+            print_node(b, yaml_child(n, i));
         }
     }
 }
@@ -117,7 +117,7 @@ const char *kube_print(struct arena *a, const struct yaml_node *node)
 {
     struct buf b = {.arena = a};
 
-    print(&b, node);
+    print_node(&b, node);
     return b.text;
 }
 
@@ -244,7 +244,7 @@ static const struct {
     {"trainer.kubeflow.org", "ClusterTrainingRuntime", KUBE_RUNTIME},
 };
 
-static enum kube_type type_of(const char *api, const char *kind)
+static enum kube_type type_of_kind(const char *api, const char *kind)
 {
     const char *slash = strchr(api, '/');
     size_t len = slash == NULL ? 0 : (size_t)(slash - api);
@@ -261,7 +261,7 @@ static enum kube_type type_of(const char *api, const char *kind)
 
 enum kube_type kube_type_of(const struct yaml_node *object)
 {
-    return type_of(kube_text(object, "apiVersion"), kube_text(object, "kind"));
+    return type_of_kind(kube_text(object, "apiVersion"), kube_text(object, "kind"));
 }
 
 const char *kube_platform(enum kube_type type)
@@ -294,7 +294,7 @@ struct nesting {
     bool templated;
 };
 
-static void add_node(struct kube_bundle *b, const struct yaml_node *node, struct nesting at);
+static void bundle_add_node(struct kube_bundle *b, const struct yaml_node *node, struct nesting at);
 
 static void add_list(struct kube_bundle *b, const struct yaml_node *list, const char *inner,
                      struct nesting at)
@@ -305,7 +305,7 @@ static void add_list(struct kube_bundle *b, const struct yaml_node *list, const 
         item.entry = inner == NULL ? NULL : list->items[i];
         item.list = inner == NULL ? list : NULL;
         item.item = i;
-        add_node(b, inner == NULL ? list->items[i] : kube_get(list->items[i], inner), item);
+        bundle_add_node(b, inner == NULL ? list->items[i] : kube_get(list->items[i], inner), item);
     }
 }
 
@@ -328,14 +328,14 @@ static void add_templates(struct kube_bundle *b, const struct yaml_node *node, s
             struct nesting inner = at;
 
             inner.templated = true;
-            add_node(b, part, inner);
+            bundle_add_node(b, part, inner);
         } else {
             add_templates(b, part, at);
         }
     }
 }
 
-static bool ends_with(const char *text, const char *end)
+static bool kind_ends_with(const char *text, const char *end)
 {
     size_t len = strlen(text), end_len = strlen(end);
 
@@ -348,14 +348,14 @@ static const char *given_namespace(const struct kube_object *wrapper)
     return wrapper == NULL ? "" : wrapper->type == KUBE_MCAD ? "default" : wrapper->namespace;
 }
 
-static void add_node(struct kube_bundle *b, const struct yaml_node *node, struct nesting at)
+static void bundle_add_node(struct kube_bundle *b, const struct yaml_node *node, struct nesting at)
 {
     struct kube_object *o;
     const char *kind = kube_text(node, "kind"), *namespace = kube_text(node, "metadata.namespace");
 
     if (node == NULL || node->kind != YAML_MAPPING || at.depth++ > NEST_MAX)
         return;
-    if (ends_with(kind, "List") && kube_get(node, "items") != NULL) {
+    if (kind_ends_with(kind, "List") && kube_get(node, "items") != NULL) {
         add_list(b, kube_get(node, "items"), NULL, at);
         return;
     }
@@ -397,8 +397,8 @@ void kube_add_file(struct kube_bundle *b, const struct yaml_file *file)
     bool templated = kube_find_placeholder(file) != NULL;
 
     for (size_t i = 0; i < file->count; i++)
-        add_node(b, file->docs[i].root,
-                 (struct nesting){.doc = &file->docs[i], .templated = templated});
+        bundle_add_node(b, file->docs[i].root,
+                        (struct nesting){.doc = &file->docs[i], .templated = templated});
 }
 
 void kube_free(struct kube_bundle *b)

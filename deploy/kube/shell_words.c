@@ -23,12 +23,12 @@ struct shell_reader {
     bool heredoc_tabs;
 };
 
-static bool is_blank(char c)
+static bool is_shell_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-static char peek(const struct shell_reader *r, size_t ahead)
+static char peek_byte(const struct shell_reader *r, size_t ahead)
 {
     return r->pos + ahead < r->len ? r->text[r->pos + ahead] : '\0';
 }
@@ -207,7 +207,7 @@ static void read_double(struct shell_reader *r)
 {
     r->pos++;
     while (r->pos < r->len && r->text[r->pos] != '"') {
-        char next = peek(r, 1);
+        char next = peek_byte(r, 1);
 
         if (r->text[r->pos] == '\\' && next == '\n') {
             r->pos += 2;
@@ -225,8 +225,8 @@ static void read_double(struct shell_reader *r)
 
 static void read_backslash(struct shell_reader *r)
 {
-    if (peek(r, 1) == '\n' || (peek(r, 1) == '\r' && peek(r, 2) == '\n')) {
-        r->pos += peek(r, 1) == '\n' ? 2 : 3;
+    if (peek_byte(r, 1) == '\n' || (peek_byte(r, 1) == '\r' && peek_byte(r, 2) == '\n')) {
+        r->pos += peek_byte(r, 1) == '\n' ? 2 : 3;
         return;
     }
     begin_word(r);
@@ -244,20 +244,20 @@ static void read_heredoc_mark(struct shell_reader *r)
     char quote = '\0';
 
     r->pos += 2;
-    r->heredoc_tabs = peek(r, 0) == '-';
+    r->heredoc_tabs = peek_byte(r, 0) == '-';
     r->pos += r->heredoc_tabs;
-    while (is_blank(peek(r, 0)))
+    while (is_shell_blank(peek_byte(r, 0)))
         r->pos++;
-    if (peek(r, 0) == '\'' || peek(r, 0) == '"')
+    if (peek_byte(r, 0) == '\'' || peek_byte(r, 0) == '"')
         quote = r->text[r->pos++];
     start = r->pos;
     while (r->pos < r->len && r->text[r->pos] != quote && r->text[r->pos] != '\n' &&
            (quote != '\0' ||
-            (!is_blank(r->text[r->pos]) && strchr(";&|<>()", r->text[r->pos]) == NULL)))
+            (!is_shell_blank(r->text[r->pos]) && strchr(";&|<>()", r->text[r->pos]) == NULL)))
         r->pos++;
     r->heredoc = r->text + start;
     r->heredoc_len = r->pos - start;
-    r->pos += quote != '\0' && peek(r, 0) == quote;
+    r->pos += quote != '\0' && peek_byte(r, 0) == quote;
 }
 
 /* At the first line after that of `<<EOF`. */
@@ -280,7 +280,7 @@ static void skip_heredoc(struct shell_reader *r)
     }
 }
 
-static bool is_number(const char *text, size_t len)
+static bool is_descriptor(const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         if (text[i] < '0' || text[i] > '9')
@@ -292,23 +292,23 @@ static bool is_number(const char *text, size_t len)
 /* At < or >. The next word is not a word of the command, and neither is the number in front. */
 static void read_redirection(struct shell_reader *r)
 {
-    if (r->in_word && is_number(r->word, r->word_len))
+    if (r->in_word && is_descriptor(r->word, r->word_len))
         r->in_word = false;
     end_word(r);
-    if (peek(r, 1) == '(') { /* <(command): a word with an unknown value */
+    if (peek_byte(r, 1) == '(') { /* <(command): a word with an unknown value */
         begin_word(r);
         r->expands = true;
         r->pos = skip_group(r, r->pos + 2, '(', ')', 1);
         put_range(r, r->word_start, r->pos);
         return;
     }
-    if (peek(r, 0) == '<' && peek(r, 1) == '<' && peek(r, 2) != '<') {
+    if (peek_byte(r, 0) == '<' && peek_byte(r, 1) == '<' && peek_byte(r, 2) != '<') {
         read_heredoc_mark(r);
         return;
     }
-    while (peek(r, 0) == '<' || peek(r, 0) == '>')
+    while (peek_byte(r, 0) == '<' || peek_byte(r, 0) == '>')
         r->pos++;
-    if (peek(r, 0) == '&' || peek(r, 0) == '|')
+    if (peek_byte(r, 0) == '&' || peek_byte(r, 0) == '|')
         r->pos++;
     r->drop_next = true;
 }
@@ -339,7 +339,7 @@ static void read_condition(struct shell_reader *r)
 /* `&> file` is no end. */
 static void end_command_or_redirect(struct shell_reader *r)
 {
-    bool redirect = peek(r, 0) == '&' && peek(r, 1) == '>';
+    bool redirect = peek_byte(r, 0) == '&' && peek_byte(r, 1) == '>';
 
     if (redirect)
         end_word(r);
@@ -366,7 +366,7 @@ static void read_one(struct shell_reader *r)
         break;
     case '&':
     case '|':
-        if (peek(r, 1) == c)
+        if (peek_byte(r, 1) == c)
             read_condition(r);
         else
             end_command_or_redirect(r);

@@ -11,7 +11,7 @@
 
 #define BACKUPS_MAX 1000
 
-static char *text_of(const char *format, const char *path, int n)
+static char *path_text(const char *format, const char *path, int n)
 {
     char *out = NULL;
 
@@ -48,7 +48,7 @@ static bool write_aside(struct save *s)
         errno = EINVAL;
         return false;
     }
-    s->temp = text_of("%s.XXXXXX", s->target, 0);
+    s->temp = path_text("%s.XXXXXX", s->target, 0);
     fd = mkstemp(s->temp);
     if (fd < 0) {
         free(s->temp);
@@ -97,7 +97,7 @@ static bool copy_to(const char *from, const char *to)
 static bool keep_old(struct save *s)
 {
     for (int n = 1; n <= BACKUPS_MAX; n++) {
-        s->backup = text_of(n == 1 ? "%s.bak" : "%s.bak.%d", s->target, n);
+        s->backup = path_text(n == 1 ? "%s.bak" : "%s.bak.%d", s->target, n);
         if (link(s->target, s->backup) == 0)
             return true;
         if (errno == EPERM || errno == EOPNOTSUPP || errno == EMLINK) {

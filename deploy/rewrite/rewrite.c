@@ -106,7 +106,8 @@ static void read_options(int argc, char **argv, struct rewrite *w, struct rewrit
     o->path_count = (size_t)(argc - optind);
 }
 
-static void read_arguments(int argc, char **argv, struct rewrite *w, struct rewrite_options *o)
+static void read_rewrite_arguments(int argc, char **argv, struct rewrite *w,
+                                   struct rewrite_options *o)
 {
     static char *stream[] = {"-"};
     struct diag *d = w->diag;
@@ -288,7 +289,7 @@ static void print_diffs(const struct rewrite *w)
     }
 }
 
-static void save(struct rewrite *w)
+static void save_changed(struct rewrite *w)
 {
     struct save *list = arena_alloc(&w->arena, (w->file_count + 1) * sizeof *list);
     const char *failed;
@@ -311,7 +312,7 @@ static void save(struct rewrite *w)
     save_fini(list, count);
 }
 
-static void print(struct rewrite *w)
+static void print_result(struct rewrite *w)
 {
     if (w->options->plan)
         rewrite_steps_print(stdout, w);
@@ -324,7 +325,7 @@ static void print(struct rewrite *w)
 }
 
 /* Rewrites what was read; returns whether a file changes. */
-static bool change(struct rewrite *w)
+static bool rewrite_files(struct rewrite *w)
 {
     bool changed = false;
 
@@ -344,7 +345,7 @@ static bool change(struct rewrite *w)
     return changed;
 }
 
-static int run(struct rewrite *w, struct rewrite_options *o)
+static int rewrite_and_print(struct rewrite *w, struct rewrite_options *o)
 {
     bool changed;
 
@@ -356,14 +357,14 @@ static int run(struct rewrite *w, struct rewrite_options *o)
     }
     if (rewrite_is_function(w))
         rewrite_function_options(w, o);
-    changed = w->diag->errors == 0 && change(w);
+    changed = w->diag->errors == 0 && rewrite_files(w);
     if (w->diag->errors == 0 && o->in_place && !o->diff && !o->plan)
-        save(w);
+        save_changed(w);
     if (w->diag->errors > 0 && rewrite_is_function(w))
         rewrite_function_print(stdout, w);
     if (w->diag->errors > 0)
         return 2;
-    print(w);
+    print_result(w);
     return changed || !o->exit_code ? 0 : 1;
 }
 
@@ -374,9 +375,9 @@ static int run_rewrite(int argc, char **argv)
     struct rewrite w = {.diag = &d, .options = &options};
     int code = 2;
 
-    read_arguments(argc, argv, &w, &options);
+    read_rewrite_arguments(argc, argv, &w, &options);
     if (d.errors == 0)
-        code = run(&w, &options);
+        code = rewrite_and_print(&w, &options);
     diag_print(&d, stderr);
     rewrite_free(&w);
     diag_free(&d);

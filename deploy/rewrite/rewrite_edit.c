@@ -58,8 +58,8 @@ static bool is_blank_between(const struct rewrite_file *f, size_t from, size_t t
 /* --- Writing blocks. --- */
 
 /* Appends the lines of the block, indented; the first one begins with `lead`. */
-static void add_block(const struct rewrite_file *f, struct buf *out, const char *block,
-                      size_t indent, const char *lead)
+static void edit_add_block(const struct rewrite_file *f, struct buf *out, const char *block,
+                           size_t indent, const char *lead)
 {
     const char *line = block;
 
@@ -153,7 +153,7 @@ void edit_add_pair(struct rewrite *w, const struct yaml_node *mapping,
     }
     indent = mapping->pairs[0].key->start.column - 1;
     buf_spaces(&out, indent);
-    add_block(f, &out, block, indent, "");
+    edit_add_block(f, &out, block, indent, "");
     insert_lines(w, f, behind_line(f, after->value), &out);
 }
 
@@ -169,7 +169,7 @@ void edit_add_pair_before(struct rewrite *w, const struct yaml_node *mapping,
     if (mapping->style == YAML_FLOW) {
         buf_print(&out, "%s, ", to_flow(w, mapping, block, true));
     } else {
-        add_block(f, &out, block, indent, "");
+        edit_add_block(f, &out, block, indent, "");
         buf_spaces(&out, indent);
     }
     insert(w, f, before->key->start.offset, &out);
@@ -259,7 +259,7 @@ static void add_item_lines(struct rewrite *w, const struct rewrite_file *f, stru
     if (like->style == YAML_FLOW && like->kind == YAML_MAPPING)
         buf_print(out, "- %s%s", to_flow(w, like, block, false), f->eol);
     else
-        add_block(f, out, block, column + 2, "- ");
+        edit_add_block(f, out, block, column + 2, "- ");
 }
 
 void edit_add_item(struct rewrite *w, const struct yaml_node *sequence, size_t index, bool before,
@@ -335,7 +335,7 @@ void edit_replace(struct rewrite *w, const struct yaml_node *n, const char *bloc
     if (n->style == YAML_FLOW) {
         buf_print(&out, "%s", to_flow(w, n, block, false));
     } else {
-        add_block(f, &out, block, n->start.column - 1, "");
+        edit_add_block(f, &out, block, n->start.column - 1, "");
         if (f->yaml.bytes[n->end.offset - 1] != '\n')
             drop_eol(&out);
     }
@@ -393,10 +393,10 @@ void edit_add_documents(struct rewrite *w, const struct yaml_doc *before, const 
     bool bom = f->yaml.len >= 3 && memcmp(f->yaml.bytes, "\xef\xbb\xbf", 3) == 0;
 
     if (before->marked)
-        add_block(f, &out, "---\n", 0, "");
-    add_block(f, &out, documents, 0, "");
+        edit_add_block(f, &out, "---\n", 0, "");
+    edit_add_block(f, &out, documents, 0, "");
     if (!before->marked)
-        add_block(f, &out, "---\n", 0, "");
+        edit_add_block(f, &out, "---\n", 0, "");
     insert(w, f, at == 0 && bom ? 3 : at, &out);
 }
 

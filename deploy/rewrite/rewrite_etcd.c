@@ -19,7 +19,7 @@ static bool is_candidate(const struct job_store *s)
 }
 
 /* Every client port once, and the port for other members. */
-static bool read_ports(struct rewrite *w, struct etcd *e, const struct job_store *s)
+static bool read_client_ports(struct rewrite *w, struct etcd *e, const struct job_store *s)
 {
     struct job_listener l[JOB_LISTENERS_MAX];
     size_t count;
@@ -79,10 +79,10 @@ static bool judge(struct rewrite *w, struct etcd *e, const struct job_store *s)
         rewrite_error(w, e->object->node, "this etcd has no name: give it one");
         return false;
     }
-    return read_ports(w, e, s);
+    return read_client_ports(w, e, s);
 }
 
-static bool is_meant(const struct rewrite *w, const struct kube_object *o)
+static bool is_chosen(const struct rewrite *w, const struct kube_object *o)
 {
     const char *want = w->options->etcd, *slash = want == NULL ? NULL : strchr(want, '/');
 
@@ -155,7 +155,7 @@ static const char *why_not_torchs(struct rewrite *w, const struct etcd *e,
                             rewrite_title(w, other));
 }
 
-static void note_left(struct rewrite *w, const struct etcd *e, const char *why)
+static void note_etcd_left(struct rewrite *w, const struct etcd *e, const char *why)
 {
     const struct kube_object *o = e->object;
 
@@ -173,14 +173,14 @@ size_t etcd_find(struct rewrite *w, struct etcd **out)
         struct etcd e = {.object = s->container->pods->object, .container = s->container};
         const char *why = NULL;
 
-        if (!is_candidate(s) || !is_meant(w, e.object) || kube_is_template(e.object))
+        if (!is_candidate(s) || !is_chosen(w, e.object) || kube_is_template(e.object))
             continue;
         meant++;
         find_services(w, &e);
         if (w->options->etcd == NULL)
             why = why_not_torchs(w, &e, s);
         if (why != NULL)
-            note_left(w, &e, why);
+            note_etcd_left(w, &e, why);
         else if (judge(w, &e, s))
             (*out)[count++] = e;
     }
@@ -406,7 +406,7 @@ static void rewrite_policies(struct rewrite *w, const struct etcd *e)
     }
 }
 
-static bool is_wanted(const struct etcd *e, const struct kube_object *s)
+static bool is_wanted_service(const struct etcd *e, const struct kube_object *s)
 {
     for (size_t i = 0; i < e->wanted_count; i++) {
         if (e->wanted[i] == s)
@@ -425,7 +425,7 @@ static void rewrite_around(struct rewrite *w, const struct etcd *e, bool c10d)
         w->edited[s->index] = true;
         rewrite_service(w, e, s,
                         c10d && (yaml_length(kube_get(s->spec, "ports")) > 1 ||
-                                 kube_is_headless(s) || is_wanted(e, s)));
+                                 kube_is_headless(s) || is_wanted_service(e, s)));
     }
     if (c10d && e->ports[0] != C10D_PORT)
         rewrite_policies(w, e);
@@ -564,7 +564,7 @@ static void put_annotations(struct rewrite *w, struct yaml_node *found, const ch
 }
 
 /* In the form that storeWorkload of parts.yaml expects. */
-static struct yaml_node *describe(struct rewrite *w, const struct etcd *e, const char *kind)
+static struct yaml_node *describe_found(struct rewrite *w, const struct etcd *e, const char *kind)
 {
     const struct kube_pods *p = e->container->pods;
     struct yaml_node *found = yaml_new(&w->arena, YAML_MAPPING);
@@ -618,7 +618,7 @@ void etcd_replace(struct rewrite *w, const struct etcd *e, bool c10d)
         .etcd_port = e->ports[0],
         .open = true,
         .durable = w->options->relay && strcmp(kind, "StatefulSet") == 0,
-        .found = describe(w, e, kind),
+        .found = describe_found(w, e, kind),
     };
 
     if (rewrite_open_store(w, o, &s, &job))

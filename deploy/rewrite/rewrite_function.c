@@ -82,7 +82,8 @@ void rewrite_function_options(struct rewrite *w, struct rewrite_options *o)
 
 /* --- Results. --- */
 
-static void put(struct rewrite *w, struct yaml_node *mapping, const char *key, const char *text)
+static void put_if_any(struct rewrite *w, struct yaml_node *mapping, const char *key,
+                       const char *text)
 {
     if (*text != '\0')
         yaml_put_text(&w->arena, mapping, key, text);
@@ -102,20 +103,20 @@ static const struct kube_object *object_at(const struct rewrite *w, const struct
     return found;
 }
 
-static struct yaml_node *result_of(struct rewrite *w, const struct diag_entry *e)
+static struct yaml_node *result_of_entry(struct rewrite *w, const struct diag_entry *e)
 {
     const struct kube_object *o = object_at(w, e);
     struct yaml_node *result = yaml_new(&w->arena, YAML_MAPPING), *ref;
 
-    put(w, result, "message", e->text);
-    put(w, result, "severity", e->kind == DIAG_ERROR ? "error" : "info");
+    put_if_any(w, result, "message", e->text);
+    put_if_any(w, result, "severity", e->kind == DIAG_ERROR ? "error" : "info");
     if (o == NULL)
         return result;
     ref = yaml_new(&w->arena, YAML_MAPPING);
-    put(w, ref, "apiVersion", kube_text(o->node, "apiVersion"));
-    put(w, ref, "kind", o->kind);
-    put(w, ref, "name", o->name);
-    put(w, ref, "namespace", o->namespace);
+    put_if_any(w, ref, "apiVersion", kube_text(o->node, "apiVersion"));
+    put_if_any(w, ref, "kind", o->kind);
+    put_if_any(w, ref, "name", o->name);
+    put_if_any(w, ref, "namespace", o->namespace);
     yaml_put(&w->arena, result, "resourceRef", ref);
     return result;
 }
@@ -128,14 +129,14 @@ static struct yaml_node *results_of(struct rewrite *w)
         const struct diag_entry *e = &w->diag->entries[i];
 
         if (w->diag->errors == 0 || e->kind == DIAG_ERROR)
-            yaml_append(&w->arena, list, result_of(w, e));
+            yaml_append(&w->arena, list, result_of_entry(w, e));
     }
     return list;
 }
 
 /* On one line: tabs are no blanks of YAML, which others read this as. In strings they are escaped.
  */
-static const char *json_text(struct rewrite *w, const struct yaml_node *tree)
+static const char *json_on_one_line(struct rewrite *w, const struct yaml_node *tree)
 {
     char *text = yaml_text_of(&w->arena, tree, yaml_write_json), *end = text;
 
@@ -165,7 +166,7 @@ void rewrite_function_print(FILE *out, struct rewrite *w)
     if (root->style == YAML_FLOW) {
         at--; /* before the closing brace */
         fwrite(now->bytes, 1, at, out);
-        fprintf(out, "%s\"results\": %s", root->count > 0 ? ", " : "", json_text(w, list));
+        fprintf(out, "%s\"results\": %s", root->count > 0 ? ", " : "", json_on_one_line(w, list));
     } else {
         while (at < now->len && now->bytes[at - 1] != '\n') /* a comment may stand there */
             at++;

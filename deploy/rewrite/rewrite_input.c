@@ -66,7 +66,7 @@ static void leave_made(struct rewrite *w)
                   made == 1 ? "it" : "them");
 }
 
-static bool look(struct rewrite *w)
+static bool read_bundle(struct rewrite *w)
 {
     for (size_t i = 0; i < w->file_count; i++)
         kube_add_file(&w->bundle, &w->files[i].yaml);
@@ -104,7 +104,7 @@ bool rewrite_read(struct rewrite *w)
         else
             ok = false;
     }
-    return ok && look(w);
+    return ok && read_bundle(w);
 }
 
 bool rewrite_parse(struct rewrite *w, const char *name, const char *bytes, size_t len)
@@ -115,7 +115,7 @@ bool rewrite_parse(struct rewrite *w, const char *name, const char *bytes, size_
         return false;
     w->file_count = 1;
     start_file(w->files);
-    return look(w);
+    return read_bundle(w);
 }
 
 void rewrite_free(struct rewrite *w)

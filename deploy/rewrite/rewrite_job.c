@@ -26,7 +26,7 @@ bool rewrite_next_job(const struct rewrite *w, size_t *at, struct rewrite_job *o
 }
 
 /* *all: the number of each kind of pods is known. */
-static long count_pods(const struct rewrite_job *j, bool *all)
+static long count_job_pods(const struct rewrite_job *j, bool *all)
 {
     long count = 0;
 
@@ -113,7 +113,7 @@ static long count_pods_with(const struct rewrite_job *j, const struct job_run *r
 long rewrite_job_pods(const struct rewrite_job *j)
 {
     bool all;
-    long count = count_pods(j, &all);
+    long count = count_job_pods(j, &all);
 
     if (!all)
         return 0;
@@ -130,7 +130,7 @@ long rewrite_job_pods(const struct rewrite_job *j)
 long rewrite_job_nodes(const struct rewrite_job *j)
 {
     bool all;
-    long most = 1, pods = count_pods(j, &all);
+    long most = 1, pods = count_job_pods(j, &all);
 
     for (size_t i = 0; i < j->count; i++) {
         if (j->runs[i]->nodes_max > most)
@@ -197,7 +197,7 @@ static void set_port(struct rewrite *w, const struct job_run *r, const struct jo
     setting_write(w, r, s, arena_text(&w->arena, "%s:%s", r->host, port));
 }
 
-static bool is_written(const struct job_setting *s)
+static bool is_editable(const struct job_setting *s)
 {
     return s->from != JOB_FROM_NOWHERE && s->from != JOB_FROM_OPERATOR && s->written.text != NULL;
 }
@@ -215,7 +215,7 @@ static void move_endpoint(struct rewrite *w, const struct job_run *r, const char
     const struct job_setting *first = &r->settings[TORCHRUN_RDZV_ENDPOINT];
 
     for (const struct job_setting *s = first; s != NULL; s = s->weaker) {
-        if (!is_written(s) || (s != first && !is_host(s->value.text, r->host)))
+        if (!is_editable(s) || (s != first && !is_host(s->value.text, r->host)))
             continue;
         if (host == NULL)
             set_port(w, r, s);
@@ -277,15 +277,15 @@ void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const stru
     const struct job_setting *conf = &r->settings[TORCHRUN_RDZV_CONF];
 
     for (const struct job_setting *s = backend; s != NULL; s = s->weaker) {
-        if (is_written(s) && is_other_backend(s->value.text))
+        if (is_editable(s) && is_other_backend(s->value.text))
             setting_write(w, r, s, "c10d");
     }
     for (const struct job_setting *s = conf; s != NULL; s = s->weaker) {
-        if (is_written(s))
+        if (is_editable(s))
             conf_move(w, r, s);
     }
     move_endpoint(w, r, host);
-    if (is_written(endpoint) && j->policy == NULL) {
+    if (is_editable(endpoint) && j->policy == NULL) {
         if (backend->from == JOB_FROM_NOWHERE)
             setting_add(w, r, endpoint, TORCHRUN_RDZV_BACKEND, "c10d");
         if (conf->from == JOB_FROM_NOWHERE)
@@ -293,7 +293,7 @@ void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const stru
         if (r->settings[TORCHRUN_RDZV_ID].from == JOB_FROM_NOWHERE && *j->object->name != '\0')
             setting_add(w, r, endpoint, TORCHRUN_RDZV_ID, j->object->name);
     }
-    if (is_written(endpoint) && !rewrite_obeys_policy(j, r) &&
+    if (is_editable(endpoint) && !rewrite_obeys_policy(j, r) &&
         rewrite_restarts_of(r) == RESTARTS_ADDED)
         setting_add(w, r, endpoint, TORCHRUN_MAX_RESTARTS, JOB_USUAL_RESTARTS);
     if (r->args != NULL)
@@ -384,7 +384,8 @@ static bool is_said(const struct job_run *r, const char *name)
 }
 
 /* The job has an id, and this variable is nothing but a part of the one that emit would write. */
-static bool is_of_id(const struct job_run *r, const struct yaml_node *env, const char *name)
+static bool is_variable_of_id(const struct job_run *r, const struct yaml_node *env,
+                              const char *name)
 {
     const char *id = job_variable_name(TORCHRUN_RDZV_ID), *part;
 
@@ -413,7 +414,7 @@ void rewrite_add_variables(struct rewrite *w, const struct kube_container *c,
     for (size_t i = 0; i < yaml_length(env); i++) {
         const char *name = kube_text(env->items[i], "name");
 
-        if (!is_said(r, name) && !is_of_id(r, env, name) &&
+        if (!is_said(r, name) && !is_variable_of_id(r, env, name) &&
             kube_item(kube_get(c->node, "env"), "name", name) == NULL &&
             kube_item(kube_get(c->over, "env"), "name", name) == NULL)
             yaml_append(&w->arena, added, env->items[i]);

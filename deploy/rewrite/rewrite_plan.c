@@ -204,7 +204,7 @@ static void note_unknown_endpoint(struct rewrite *w, const struct rewrite_job *j
     }
 }
 
-static bool is_served(const struct etcd *e, const struct rewrite_job *j)
+static bool meets_at(const struct etcd *e, const struct rewrite_job *j)
 {
     for (size_t i = 0; i < j->count; i++) {
         if (etcd_serves(e, j->runs[i]))
@@ -279,12 +279,12 @@ static void note_shared_store(struct rewrite *w, const struct rewrite_job *j)
 }
 
 /* Counts the job at each etcd that its runs name; returns the first of these. */
-static struct etcd *join(struct etcd *etcds, size_t count, const struct rewrite_job *j)
+static struct etcd *join_etcds(struct etcd *etcds, size_t count, const struct rewrite_job *j)
 {
     struct etcd *first = NULL;
 
     for (size_t k = 0; k < count; k++) {
-        if (!is_served(&etcds[k], j))
+        if (!meets_at(&etcds[k], j))
             continue;
         for (size_t i = 0; i < j->count; i++) {
             if (etcd_serves(&etcds[k], j->runs[i]))
@@ -340,7 +340,7 @@ void move_from_etcds(struct rewrite *w, struct etcd *etcds, size_t count, bool c
     size_t at = 0;
 
     while (rewrite_next_job(w, &at, &j)) {
-        struct etcd *e = join(etcds, count, &j);
+        struct etcd *e = join_etcds(etcds, count, &j);
 
         if (e != NULL)
             move_one(w, &j, e, c10d);
@@ -351,7 +351,7 @@ void move_from_etcds(struct rewrite *w, struct etcd *etcds, size_t count, bool c
 
 /* --- From worker 0. --- */
 
-static const char *json_text(struct rewrite *w, const struct yaml_node *tree)
+static const char *json_without_tabs(struct rewrite *w, const struct yaml_node *tree)
 {
     char *text = yaml_text_of(&w->arena, tree, yaml_write_json);
 
@@ -378,7 +378,7 @@ static void make_list(struct rewrite *w, const struct kube_object *o,
     const char *text = "{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [\n";
 
     for (size_t i = 0; i < yaml_length(documents); i++)
-        text = arena_text(&w->arena, "%s%s,\n", text, json_text(w, documents->items[i]));
+        text = arena_text(&w->arena, "%s%s,\n", text, json_without_tabs(w, documents->items[i]));
     edit_wrap(w, o->node, text, "]}");
 }
 

@@ -145,7 +145,7 @@ static bool note_route(const struct referrer *r)
     return false;
 }
 
-static void note_text(const struct referrer *r)
+static void note_mention(const struct referrer *r)
 {
     for (size_t i = 0; i < r->etcd->service_count; i++) {
         const struct kube_object *s = r->etcd->services[i];
@@ -173,6 +173,6 @@ void note_referrers(struct rewrite *w, const struct etcd *e, const char *kind)
             !kube_same_namespace(o, e->object))
             continue;
         if (!note_scaler(&r) && !note_monitor(&r) && !note_route(&r))
-            note_text(&r);
+            note_mention(&r);
     }
 }

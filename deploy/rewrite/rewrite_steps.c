@@ -24,7 +24,7 @@ static struct yaml_file *file_now(struct rewrite_file *f)
 
 /* --- Objects before and after. --- */
 
-static int by_name(const void *a, const void *b)
+static int compare_objects(const void *a, const void *b)
 {
     const struct kube_object *x = *(const struct kube_object *const *)a;
     const struct kube_object *y = *(const struct kube_object *const *)b;
@@ -40,13 +40,14 @@ static int by_name(const void *a, const void *b)
 static const struct kube_object *twin(const struct steps *s, const struct kube_object *o)
 {
     const struct kube_object **found =
-        bsearch(&o, s->sorted, s->after.count, sizeof(struct kube_object *), by_name);
+        bsearch(&o, s->sorted, s->after.count, sizeof(struct kube_object *), compare_objects);
 
     return found == NULL ? NULL : *found;
 }
 
 /* The bytes of an object in its file. */
-static const char *text_of(const struct steps *s, const struct yaml_node *n, bool now, size_t *len)
+static const char *bytes_of_object(const struct steps *s, const struct yaml_node *n, bool now,
+                                   size_t *len)
 {
     for (size_t i = 0; i < s->w->file_count; i++) {
         struct rewrite_file *f = &s->w->files[i];
@@ -65,8 +66,8 @@ static bool is_changed(const struct steps *s, const struct kube_object *o,
                        const struct kube_object *new)
 {
     size_t old_len, new_len;
-    const char *before = text_of(s, o->node, false, &old_len);
-    const char *now = text_of(s, new->node, true, &new_len);
+    const char *before = bytes_of_object(s, o->node, false, &old_len);
+    const char *now = bytes_of_object(s, new->node, true, &new_len);
 
     return old_len != new_len || memcmp(before, now, old_len) != 0;
 }
@@ -77,7 +78,7 @@ static bool is_job(const struct kube_object *o)
            (o->type >= KUBE_JOB && o->type != KUBE_RUNTIME && kube_makes_pods(o->type));
 }
 
-static bool is_moved(const struct steps *s, const struct kube_object *o)
+static bool has_moved_part(const struct steps *s, const struct kube_object *o)
 {
     for (size_t i = 0; i < s->w->moved_count; i++) {
         if (kube_top(s->w->moved[i]) == o)
@@ -91,7 +92,7 @@ static bool is_stopped(const struct steps *s, const struct kube_object *o)
 {
     const struct kube_object *new = twin(s, o);
 
-    return is_moved(s, o) || s->w->restarted[o->index] ||
+    return has_moved_part(s, o) || s->w->restarted[o->index] ||
            (is_job(o) && (new == NULL || is_changed(s, o, new)));
 }
 
@@ -111,7 +112,7 @@ static bool is_deleted(const struct steps *s, const struct kube_object *o)
            is_changed(s, o, new);
 }
 
-static bool is_awaited(const struct kube_object *o)
+static bool is_rolled_out(const struct kube_object *o)
 {
     return strcmp(o->kind, "StatefulSet") == 0 || strcmp(o->kind, "Deployment") == 0;
 }
@@ -137,7 +138,7 @@ static void put_word(FILE *out, const char *word)
 }
 
 /* `job.batch.volcano.sh/train -n ml`: the group tells Jobs of different makers apart. */
-static void put_object(struct steps *s, const struct kube_object *o)
+static void print_object(struct steps *s, const struct kube_object *o)
 {
     const char *version = kube_text(o->node, "apiVersion"), *slash = strchr(version, '/');
     char *kind = arena_copy(&s->w->arena, o->kind, strlen(o->kind));
@@ -166,12 +167,12 @@ static void print_step(struct steps *s, enum step step, const char *why)
             continue;
         if (step == STEP_STOP     ? !is_stopped(s, o)
             : step == STEP_DELETE ? !is_deleted(s, o)
-                                  : !is_awaited(o))
+                                  : !is_rolled_out(o))
             continue;
         if (s->printed++ == 0)
             fprintf(s->out, "%s\n", why);
         fputs(step == STEP_WAIT ? "kubectl rollout status " : "kubectl delete ", s->out);
-        put_object(s, o);
+        print_object(s, o);
     }
 }
 
@@ -210,7 +211,7 @@ void rewrite_steps_print(FILE *out, struct rewrite *w)
     for (size_t i = 0; i < s.after.count; i++)
         s.sorted[i] = s.after.objects[i];
     if (s.after.count > 0)
-        qsort(s.sorted, s.after.count, sizeof *s.sorted, by_name);
+        qsort(s.sorted, s.after.count, sizeof *s.sorted, compare_objects);
     print_step(&s, STEP_STOP, "# These jobs end, and begin again from their last checkpoint.");
     print_step(&s, STEP_DELETE, "# The new files have no such object, or no apply can change it.");
     print_apply(&s);

@@ -32,8 +32,8 @@ const struct embedded_file *embedded_find(const char *kind, const char *name)
     return NULL;
 }
 
-static void fail_unknown(const char *kind, const char *name, const struct yaml_node *where,
-                         struct diag *d)
+static void fail_unknown_file(const char *kind, const char *name, const struct yaml_node *where,
+                              struct diag *d)
 {
     char list[400] = "", one[100];
     size_t at = 0;
@@ -70,7 +70,7 @@ struct yaml_node *embedded_load(struct embedded *data, const char *kind, const c
         return NULL;
     }
     if (!own && built_in == NULL) {
-        fail_unknown(kind, name, at, d);
+        fail_unknown_file(kind, name, at, d);
         return NULL;
     }
     ok = own ? yaml_file_read(f, name, YAML_USER_MAX, d)

@@ -39,20 +39,20 @@ static void skip_blanks(struct expr_reader *w)
         w->p++;
 }
 
-static bool is_name(char c)
+static bool is_name_char(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
 /* Skips `text` if it comes next. If it is a word, it has to end there. */
-static bool take_token(struct expr_reader *w, const char *text)
+static bool expr_take(struct expr_reader *w, const char *text)
 {
     size_t len = strlen(text);
 
     skip_blanks(w);
     if ((size_t)(w->end - w->p) < len || memcmp(w->p, text, len) != 0)
         return false;
-    if (is_name(*text) && w->p + len < w->end && is_name(w->p[len]))
+    if (is_name_char(*text) && w->p + len < w->end && is_name_char(w->p[len]))
         return false;
     w->p += len;
     return true;
@@ -62,7 +62,7 @@ static size_t name_len(const struct expr_reader *w)
 {
     size_t len = 0;
 
-    while (w->p + len < w->end && is_name(w->p[len]))
+    while (w->p + len < w->end && is_name_char(w->p[len]))
         len++;
     return len;
 }
@@ -79,19 +79,19 @@ static struct yaml_node *read_string(struct expr_reader *w)
     return yaml_new_text(w->t->arena, start, (size_t)(close - start));
 }
 
-static struct yaml_node *read_list(struct expr_reader *w)
+static struct yaml_node *read_list_of_values(struct expr_reader *w)
 {
     struct yaml_node *list = yaml_new(w->t->arena, YAML_SEQUENCE);
 
-    if (take_token(w, "]"))
+    if (expr_take(w, "]"))
         return list;
     do {
         struct yaml_node *item = read_any(w);
 
         if (item != NULL)
             yaml_append(w->t->arena, list, item);
-    } while (take_token(w, ","));
-    return take_token(w, "]") ? list : bad(w, "a list does not end in ]");
+    } while (expr_take(w, ","));
+    return expr_take(w, "]") ? list : bad(w, "a list does not end in ]");
 }
 
 static struct yaml_node *read_call(struct expr_reader *w, const char *name, size_t len)
@@ -99,13 +99,13 @@ static struct yaml_node *read_call(struct expr_reader *w, const char *name, size
     struct yaml_node *args[ARGS_MAX] = {NULL};
     size_t count = 0;
 
-    if (!take_token(w, ")")) {
+    if (!expr_take(w, ")")) {
         do {
             if (count == ARGS_MAX)
                 return bad(w, "too many arguments");
             args[count++] = read_any(w);
-        } while (take_token(w, ","));
-        if (!take_token(w, ")"))
+        } while (expr_take(w, ","));
+        if (!expr_take(w, ")"))
             return bad(w, "the arguments do not end in )");
     }
     if (w->t->failed)
@@ -117,7 +117,7 @@ static struct yaml_node *read_call(struct expr_reader *w, const char *name, size
 static struct yaml_node *read_parts(struct expr_reader *w, struct yaml_node *value)
 {
     for (;;) {
-        if (w->p < w->end && *w->p == '.' && w->p + 1 < w->end && is_name(w->p[1])) {
+        if (w->p < w->end && *w->p == '.' && w->p + 1 < w->end && is_name_char(w->p[1])) {
             char key[128];
             size_t len;
 
@@ -135,7 +135,7 @@ static struct yaml_node *read_parts(struct expr_reader *w, struct yaml_node *val
 
             w->p++;
             index = read_any(w);
-            if (!take_token(w, "]"))
+            if (!expr_take(w, "]"))
                 return bad(w, "an index does not end in ]");
             if (yaml_to_int(index, &number))
                 value = number < 0 ? NULL : yaml_at(value, (size_t)number);
@@ -161,7 +161,7 @@ static struct yaml_node *scope_get(const struct scope *s, const char *name, size
     return NULL;
 }
 
-static struct yaml_node *read_name(struct expr_reader *w)
+static struct yaml_node *read_named_value(struct expr_reader *w)
 {
     const char *name = w->p;
     size_t len = name_len(w);
@@ -198,15 +198,15 @@ static struct yaml_node *read_primary(struct expr_reader *w)
         return bad(w, "the expression is nested too deep");
     if (*w->p == '\'') {
         value = read_string(w);
-    } else if (take_token(w, "[")) {
-        value = read_list(w);
-    } else if (take_token(w, "(")) {
+    } else if (expr_take(w, "[")) {
+        value = read_list_of_values(w);
+    } else if (expr_take(w, "(")) {
         value = read_any(w);
-        value = take_token(w, ")") ? read_parts(w, value) : bad(w, "a ( does not end in )");
-    } else if (take_token(w, "not")) {
+        value = expr_take(w, ")") ? read_parts(w, value) : bad(w, "a ( does not end in )");
+    } else if (expr_take(w, "not")) {
         value = truth(w, !expr_true(read_primary(w)));
     } else {
-        value = read_name(w);
+        value = read_named_value(w);
     }
     w->depth--;
     return value;
@@ -216,7 +216,7 @@ static struct yaml_node *read_default(struct expr_reader *w)
 {
     struct yaml_node *value = read_primary(w);
 
-    while (take_token(w, "??")) {
+    while (expr_take(w, "??")) {
         struct yaml_node *other = read_primary(w);
 
         if (value == NULL)
@@ -230,7 +230,7 @@ static struct yaml_node *read_sum(struct expr_reader *w)
     struct yaml_node *left = read_default(w);
 
     for (;;) {
-        char op = take_token(w, "+") ? '+' : take_token(w, "-") ? '-' : '\0';
+        char op = expr_take(w, "+") ? '+' : expr_take(w, "-") ? '-' : '\0';
         struct yaml_node *right;
         int64_t a, b;
 
@@ -282,7 +282,7 @@ static struct yaml_node *read_comparison(struct expr_reader *w)
         struct yaml_node *right;
         int64_t a, b;
 
-        if (!take_token(w, ops[i]))
+        if (!expr_take(w, ops[i]))
             continue;
         right = read_sum(w);
         if (w->t->failed)
@@ -303,7 +303,7 @@ static struct yaml_node *read_logic(struct expr_reader *w, bool any)
 {
     struct yaml_node *value = any ? read_logic(w, false) : read_comparison(w);
 
-    while (take_token(w, any ? "or" : "and")) {
+    while (expr_take(w, any ? "or" : "and")) {
         bool left = expr_true(value);
         bool right = expr_true(any ? read_logic(w, false) : read_comparison(w));
 

@@ -7,8 +7,8 @@
 
 static struct yaml_node *schema_of(struct arena *a, const struct yaml_node *setting, bool null);
 
-static struct yaml_node *put_new(struct arena *a, struct yaml_node *schema, const char *key,
-                                 enum yaml_kind kind)
+static struct yaml_node *schema_put_new(struct arena *a, struct yaml_node *schema, const char *key,
+                                        enum yaml_kind kind)
 {
     struct yaml_node *n = yaml_new(a, kind);
 
@@ -26,7 +26,7 @@ static void append_text(struct arena *a, struct yaml_node *list, const char *tex
 static void put_types(struct arena *a, struct yaml_node *schema, const char *const *types,
                       bool null)
 {
-    struct yaml_node *list = put_new(a, schema, "type", YAML_SEQUENCE);
+    struct yaml_node *list = schema_put_new(a, schema, "type", YAML_SEQUENCE);
 
     for (; *types != NULL; types++)
         append_text(a, list, *types);
@@ -34,8 +34,8 @@ static void put_types(struct arena *a, struct yaml_node *schema, const char *con
         append_text(a, list, "null");
 }
 
-static void put_number(struct arena *a, struct yaml_node *schema, const char *key,
-                       struct yaml_node *value)
+static void schema_put_number(struct arena *a, struct yaml_node *schema, const char *key,
+                              struct yaml_node *value)
 {
     if (yaml_type(value) == YAML_INT)
         yaml_put(a, schema, key, value);
@@ -55,7 +55,7 @@ static void put_text_form(struct arena *a, struct yaml_node *schema,
         yaml_put_text(a, schema, "pattern", type == NULL ? NULL : type->pattern);
         return;
     }
-    list = put_new(a, schema, "enum", YAML_SEQUENCE);
+    list = schema_put_new(a, schema, "enum", YAML_SEQUENCE);
     for (size_t i = 0; i < values->count; i++)
         append_text(a, list, values->items[i]->text);
     if (null)
@@ -64,7 +64,7 @@ static void put_text_form(struct arena *a, struct yaml_node *schema,
 
 static void put_keys(struct arena *a, struct yaml_node *schema, const struct yaml_node *keys)
 {
-    struct yaml_node *properties = put_new(a, schema, "properties", YAML_MAPPING);
+    struct yaml_node *properties = schema_put_new(a, schema, "properties", YAML_MAPPING);
     struct yaml_node *list = NULL;
 
     for (size_t i = 0; keys != NULL && i < keys->count; i++) {
@@ -74,7 +74,7 @@ static void put_keys(struct arena *a, struct yaml_node *schema, const struct yam
 
         yaml_to_bool(yaml_get(setting, "required"), &required);
         if (required && list == NULL)
-            list = put_new(a, schema, "required", YAML_SEQUENCE);
+            list = schema_put_new(a, schema, "required", YAML_SEQUENCE);
         if (required)
             append_text(a, list, key);
         yaml_put(a, properties, key, schema_of(a, setting, !required));
@@ -86,7 +86,7 @@ static void put_map(struct arena *a, struct yaml_node *schema, const struct yaml
 {
     const char *name = yaml_text(yaml_path(setting, "key.type"));
     const struct value_type *key = name == NULL ? NULL : value_type_find(name);
-    struct yaml_node *names = put_new(a, schema, "propertyNames", YAML_MAPPING);
+    struct yaml_node *names = schema_put_new(a, schema, "propertyNames", YAML_MAPPING);
 
     yaml_put_text(a, names, "pattern", key == NULL ? NULL : key->pattern);
     yaml_put(a, schema, "additionalProperties", schema_of(a, yaml_get(setting, "each"), true));
@@ -101,8 +101,8 @@ static void put_kind(struct arena *a, struct yaml_node *schema, const struct yam
 
     if (strcmp(type, "int") == 0) {
         put_types(a, schema, ints, null);
-        put_number(a, schema, "minimum", yaml_get(setting, "min"));
-        put_number(a, schema, "maximum", yaml_get(setting, "max"));
+        schema_put_number(a, schema, "minimum", yaml_get(setting, "min"));
+        schema_put_number(a, schema, "maximum", yaml_get(setting, "max"));
     } else if (strcmp(type, "bool") == 0) {
         put_types(a, schema, bools, null);
     } else if (strcmp(type, "list") == 0) {
@@ -129,7 +129,7 @@ static struct yaml_node *schema_of(struct arena *a, const struct yaml_node *sett
         put_kind(a, schema, setting, null);
         return schema;
     }
-    list = put_new(a, schema, "anyOf", YAML_SEQUENCE);
+    list = schema_put_new(a, schema, "anyOf", YAML_SEQUENCE);
     for (size_t i = 0; i < either->count; i++)
         yaml_append(a, list, schema_of(a, either->items[i], null));
     return schema;

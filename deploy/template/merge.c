@@ -5,8 +5,8 @@
 
 enum lists { REPLACE, REPLACE_KEEP_NULLS, PATCH, OVER_DEFAULTS };
 
-static struct yaml_node *merge(struct arena *a, const struct yaml_node *base,
-                               const struct yaml_node *over, enum lists how);
+static struct yaml_node *merge_nodes(struct arena *a, const struct yaml_node *base,
+                                     const struct yaml_node *over, enum lists how);
 
 static struct yaml_node *copy_shallow(struct arena *a, const struct yaml_node *from)
 {
@@ -50,9 +50,9 @@ static struct yaml_node *merge_mappings(struct arena *a, const struct yaml_node 
         if (yaml_is_null(pair->value) && how != REPLACE_KEEP_NULLS)
             yaml_remove(n, pair->key->text);
         else if (below != NULL)
-            below->value = merge(a, below->value, pair->value, how);
+            below->value = merge_nodes(a, below->value, pair->value, how);
         else
-            yaml_add(a, n, pair->key, merge(a, NULL, pair->value, how));
+            yaml_add(a, n, pair->key, merge_nodes(a, NULL, pair->value, how));
     }
     return n;
 }
@@ -93,7 +93,7 @@ static struct yaml_node *merge_terms(struct arena *a, const struct yaml_node *ba
     struct yaml_node *n = copy_shallow(a, over);
 
     for (size_t i = 0; i < over->count; i++)
-        yaml_append(a, n, merge(a, base->items[0], over->items[i], PATCH));
+        yaml_append(a, n, merge_nodes(a, base->items[0], over->items[i], PATCH));
     return n;
 }
 
@@ -122,7 +122,7 @@ static struct yaml_node *merge_lists(struct arena *a, const struct yaml_node *ba
         for (size_t j = 0; j < base->count && !found; j++) {
             found = is_same_item(n->items[j], item);
             if (found)
-                n->items[j] = how == PATCH ? merge(a, n->items[j], item, how) : item;
+                n->items[j] = how == PATCH ? merge_nodes(a, n->items[j], item, how) : item;
         }
         if (!found)
             yaml_append(a, n, item);
@@ -130,8 +130,8 @@ static struct yaml_node *merge_lists(struct arena *a, const struct yaml_node *ba
     return n;
 }
 
-static struct yaml_node *merge(struct arena *a, const struct yaml_node *base,
-                               const struct yaml_node *over, enum lists how)
+static struct yaml_node *merge_nodes(struct arena *a, const struct yaml_node *base,
+                                     const struct yaml_node *over, enum lists how)
 {
     if (over == NULL)
         return (struct yaml_node *)base;
@@ -146,23 +146,23 @@ static struct yaml_node *merge(struct arena *a, const struct yaml_node *base,
 struct yaml_node *merge_files(struct arena *a, const struct yaml_node *base,
                               const struct yaml_node *over)
 {
-    return merge(a, base, over, REPLACE_KEEP_NULLS);
+    return merge_nodes(a, base, over, REPLACE_KEEP_NULLS);
 }
 
 struct yaml_node *merge_values(struct arena *a, const struct yaml_node *base,
                                const struct yaml_node *over)
 {
-    return merge(a, base, over, REPLACE);
+    return merge_nodes(a, base, over, REPLACE);
 }
 
 struct yaml_node *merge_patch(struct arena *a, const struct yaml_node *base,
                               const struct yaml_node *over)
 {
-    return merge(a, base, over, PATCH);
+    return merge_nodes(a, base, over, PATCH);
 }
 
 struct yaml_node *merge_over_defaults(struct arena *a, const struct yaml_node *base,
                                       const struct yaml_node *over)
 {
-    return merge(a, base, over, OVER_DEFAULTS);
+    return merge_nodes(a, base, over, OVER_DEFAULTS);
 }

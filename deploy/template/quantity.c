@@ -33,7 +33,7 @@ long double quantity_value(const char *text)
     return (text[digits] == 'e' || text[digits] == 'E') && *end == '\0' ? value : -1;
 }
 
-static const char *text_of(const struct yaml_node *resources, const char *part, const char *name)
+static const char *amount_of(const struct yaml_node *resources, const char *part, const char *name)
 {
     return yaml_text(yaml_get(yaml_get(resources, part), name));
 }
@@ -44,7 +44,7 @@ static bool is_device(const char *name)
 }
 
 /* Nothing may request more or less of it than its limit. */
-static bool is_whole(const char *name)
+static bool is_indivisible(const char *name)
 {
     return is_device(name) || strncmp(name, "hugepages-", 10) == 0;
 }
@@ -55,10 +55,11 @@ static bool follows(const struct yaml_node *base, const char *name, const char *
                     const char *given)
 {
     bool is_request = strcmp(from, "requests") == 0;
-    const char *request = text_of(base, "requests", name), *limit = text_of(base, "limits", name);
+    const char *request = amount_of(base, "requests", name),
+               *limit = amount_of(base, "limits", name);
     const char *other = is_request ? limit : request;
 
-    if (is_whole(name))
+    if (is_indivisible(name))
         return true;
     if (other == NULL)
         return false;
@@ -79,7 +80,7 @@ static void pull_along(struct arena *a, struct yaml_node *out, const struct yaml
         const struct yaml_node *value = given->pairs[i].value, *part = yaml_get(out, to);
         struct yaml_node *filled;
 
-        if (yaml_text(value) == NULL || text_of(over, to, name) != NULL ||
+        if (yaml_text(value) == NULL || amount_of(over, to, name) != NULL ||
             !follows(base, name, from, value->text))
             continue;
         filled = merge_values(a, part, yaml_new(a, YAML_MAPPING));
@@ -122,7 +123,7 @@ static bool is_conflict(const char *name, const char *request, const char *limit
     if (limit == NULL)
         return false;
     most = quantity_value(limit);
-    return wanted > most || (is_whole(name) && wanted != most);
+    return wanted > most || (is_indivisible(name) && wanted != most);
 }
 
 struct yaml_node *quantity_conflicts(struct arena *a, const struct yaml_node *resources)

@@ -73,8 +73,8 @@ static struct yaml_node *check_bool(struct schema *s, const struct yaml_node *va
 }
 
 /* Whether the value is one of `values:`. */
-static bool is_allowed(struct schema *s, const struct yaml_node *values,
-                       const struct yaml_node *value, const char *at)
+static bool is_allowed_value(struct schema *s, const struct yaml_node *values,
+                             const struct yaml_node *value, const char *at)
 {
     const char *list = "";
 
@@ -103,7 +103,7 @@ static struct yaml_node *check_text(struct schema *s, const struct yaml_node *sc
         return wrong(s, value, at, type != NULL ? type->what : "a text", "write one value");
     if (type != NULL && !value_type_fits(type, value->text))
         return wrong(s, value, at, type->what, type->remedy);
-    if (values != NULL && !is_allowed(s, values, value, at))
+    if (values != NULL && !is_allowed_value(s, values, value, at))
         return NULL;
     text = yaml_new_text(s->arena, value->text, value->len);
     /* Custom resources accept quantities as integers or texts, not as fractions. */

@@ -82,14 +82,14 @@ struct set_reader {
     const char *name; /* as messages have it */
 };
 
-static struct yaml_mark set_mark(const struct set_reader *s)
+static struct yaml_mark mark_in_argument(const struct set_reader *s)
 {
     return (struct yaml_mark){(size_t)(s->p - s->argument), 1, (unsigned)(s->p - s->argument) + 1};
 }
 
 static bool fail_set(struct set_reader *s, const char *text)
 {
-    diag_error(s->diag, s->name, set_mark(s), "%s", text);
+    diag_error(s->diag, s->name, mark_in_argument(s), "%s", text);
     return false;
 }
 
@@ -152,9 +152,9 @@ static struct yaml_node *new_scalar(struct set_reader *s, struct yaml_mark at, c
     return n;
 }
 
-static struct yaml_node *read_value(struct set_reader *s)
+static struct yaml_node *read_set_value(struct set_reader *s)
 {
-    struct yaml_mark at = set_mark(s);
+    struct yaml_mark at = mark_in_argument(s);
     struct yaml_node *list;
     char *text;
     size_t len;
@@ -174,7 +174,7 @@ static struct yaml_node *read_value(struct set_reader *s)
     list->start = list->end = at;
     s->p++;
     while (*s->p != '}') {
-        at = set_mark(s);
+        at = mark_in_argument(s);
         text = read_text(s, ",}", &len);
         if (*s->p == '\0') {
             fail_set(s, "a list does not end: write {a,b}");
@@ -189,8 +189,9 @@ static struct yaml_node *read_value(struct set_reader *s)
 
 /* A copy of `old` with the value at the end of the path. It shares everything that is not on the
  * path. */
-static struct yaml_node *put_part(struct set_reader *s, const struct yaml_node *old,
-                                  const struct part *parts, size_t count, struct yaml_node *value)
+static struct yaml_node *put_at_path(struct set_reader *s, const struct yaml_node *old,
+                                     const struct part *parts, size_t count,
+                                     struct yaml_node *value)
 {
     enum yaml_kind kind;
     struct yaml_node *n;
@@ -213,7 +214,7 @@ static struct yaml_node *put_part(struct set_reader *s, const struct yaml_node *
         const struct yaml_node *below = yaml_get(n, parts->key);
         bool is_new = below == NULL;
 
-        value = put_part(s, below, parts + 1, count - 1, value);
+        value = put_at_path(s, below, parts + 1, count - 1, value);
         yaml_put(s->arena, n, parts->key, value);
         if (is_new) {
             n->pairs[n->count - 1].key->file = s->name;
@@ -222,11 +223,11 @@ static struct yaml_node *put_part(struct set_reader *s, const struct yaml_node *
         return n;
     }
     while (n->count <= parts->index) {
-        struct yaml_node *gap = new_scalar(s, set_mark(s), "null", 4);
+        struct yaml_node *gap = new_scalar(s, mark_in_argument(s), "null", 4);
 
         yaml_append(s->arena, n, gap);
     }
-    n->items[parts->index] = put_part(s, n->items[parts->index], parts + 1, count - 1, value);
+    n->items[parts->index] = put_at_path(s, n->items[parts->index], parts + 1, count - 1, value);
     return n;
 }
 
@@ -243,10 +244,10 @@ bool userfile_set(struct arena *a, struct yaml_node **settings, const char *argu
 
         if (!read_path(&s, parts, &count))
             return false;
-        value = read_value(&s);
+        value = read_set_value(&s);
         if (value == NULL)
             return false;
-        *settings = put_part(&s, *settings, parts, count, value);
+        *settings = put_at_path(&s, *settings, parts, count, value);
         if (*s.p == '\0')
             return true;
         if (*s.p != ',')

@@ -20,7 +20,7 @@ void text_edits_add(struct text_edits *e, struct arena *a, size_t at, size_t len
     e->list[e->count++] = edit;
 }
 
-static int compare(const void *left, const void *right)
+static int compare_edits(const void *left, const void *right)
 {
     const struct text_edit *a = left, *b = right;
 
@@ -42,12 +42,12 @@ static bool has_edit(const struct text_edits *e, size_t kept, const struct text_
 }
 
 /* Sorts the edits and drops repetitions; false if two of them change the same bytes. */
-static bool settle(struct text_edits *e, size_t *where)
+static bool edits_settle(struct text_edits *e, size_t *where)
 {
     size_t kept = 0;
 
     if (e->count > 0)
-        qsort(e->list, e->count, sizeof *e->list, compare);
+        qsort(e->list, e->count, sizeof *e->list, compare_edits);
     for (size_t i = 0; i < e->count; i++) {
         struct text_edit *next = &e->list[i], *last = kept > 0 ? &e->list[kept - 1] : NULL;
 
@@ -69,7 +69,7 @@ bool text_edits_apply(struct text_edits *e, struct arena *a, const char *bytes, 
     struct text_result r = {0};
     size_t size = len, from = 0;
 
-    if (!settle(e, where))
+    if (!edits_settle(e, where))
         return false;
     for (size_t i = 0; i < e->count; i++)
         size += e->list[i].text_len; /* more than enough: removed bytes are not subtracted */

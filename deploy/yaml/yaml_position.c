@@ -96,7 +96,7 @@ static bool is_break(char c)
     return c == '\n' || c == '\r';
 }
 
-static bool is_space(char c)
+static bool is_space_or_break(char c)
 {
     return is_space_or_tab(c) || is_break(c);
 }
@@ -106,7 +106,8 @@ static void skip_space(struct scalar_walk *w)
 {
     bool comment = false;
 
-    while (w->pos < w->end && (comment || is_space(source_char(w)) || source_char(w) == '#')) {
+    while (w->pos < w->end &&
+           (comment || is_space_or_break(source_char(w)) || source_char(w) == '#')) {
         comment = !is_break(source_char(w)) && (comment || source_char(w) == '#');
         w->pos++;
     }
@@ -127,7 +128,7 @@ static void skip_properties(struct scalar_walk *w)
 
         w->pos++;
         while (w->pos < w->end &&
-               (anchor ? is_in_anchor(source_char(w)) : !is_space(source_char(w))))
+               (anchor ? is_in_anchor(source_char(w)) : !is_space_or_break(source_char(w))))
             w->pos++;
         skip_space(w);
     }
@@ -153,7 +154,7 @@ static bool fold(struct scalar_walk *w)
     if (pos >= w->end || !is_break(w->src[pos]))
         return false;
     w->pos = pos;
-    while (w->pos < w->end && is_space(source_char(w))) {
+    while (w->pos < w->end && is_space_or_break(source_char(w))) {
         if (is_break(source_char(w))) {
             next_line(w);
             lines++;
@@ -201,7 +202,7 @@ static void walk_flow(struct scalar_walk *w, enum yaml_style style, size_t at)
     if (style != YAML_PLAIN)
         w->pos++; /* the quote */
     while (w->at < at && w->pos < w->end) {
-        if (is_space(source_char(w)) && fold(w))
+        if (is_space_or_break(source_char(w)) && fold(w))
             continue;
         if (style == YAML_DOUBLE && source_char(w) == '\\') {
             skip_escape(w);

@@ -40,7 +40,7 @@ static struct yaml_mark file_mark(const struct yaml_builder *r, yaml_mark_t mark
 }
 
 /* libyaml's message for bytes that are not YAML, with a remedy for the usual causes. */
-static bool fail_syntax(struct yaml_builder *r)
+static bool fail_event(struct yaml_builder *r)
 {
     static const struct {
         const char *part, *remedy;
@@ -78,11 +78,11 @@ static bool fail_syntax(struct yaml_builder *r)
     return false;
 }
 
-static bool next(struct yaml_builder *r)
+static bool next_event(struct yaml_builder *r)
 {
     yaml_event_delete(&r->event);
     memset(&r->event, 0, sizeof r->event);
-    return yaml_parser_parse(&r->parser, &r->event) ? true : fail_syntax(r);
+    return yaml_parser_parse(&r->parser, &r->event) ? true : fail_event(r);
 }
 
 static struct yaml_node *new_node(struct yaml_builder *r, enum yaml_kind kind,
@@ -124,7 +124,7 @@ static void close_anchor(struct yaml_builder *r, const struct yaml_node *n)
     }
 }
 
-static struct yaml_node *read_alias(struct yaml_builder *r)
+static struct yaml_node *build_alias(struct yaml_builder *r)
 {
     const char *name = (const char *)r->event.data.alias.anchor;
     struct yaml_mark at = file_mark(r, r->event.start_mark), end = file_mark(r, r->event.end_mark);
@@ -161,7 +161,7 @@ static struct yaml_node *read_alias(struct yaml_builder *r)
     return NULL;
 }
 
-static struct yaml_node *read_scalar(struct yaml_builder *r)
+static struct yaml_node *build_scalar(struct yaml_builder *r)
 {
     static const enum yaml_style styles[] = {
         [YAML_ANY_SCALAR_STYLE] = YAML_PLAIN,
@@ -186,18 +186,18 @@ static struct yaml_node *read_scalar(struct yaml_builder *r)
     return n;
 }
 
-static struct yaml_node *read_node(struct yaml_builder *r, unsigned depth);
+static struct yaml_node *build_node(struct yaml_builder *r, unsigned depth);
 
-static bool read_items(struct yaml_builder *r, struct yaml_node *n, unsigned depth)
+static bool build_items(struct yaml_builder *r, struct yaml_node *n, unsigned depth)
 {
     for (;;) {
         struct yaml_node *item;
 
-        if (!next(r))
+        if (!next_event(r))
             return false;
         if (r->event.type == YAML_SEQUENCE_END_EVENT)
             return true;
-        item = read_node(r, depth + 1);
+        item = build_node(r, depth + 1);
         if (item == NULL)
             return false;
         n->weight += item->weight;
@@ -300,23 +300,23 @@ static bool merge_keys(struct yaml_builder *r, struct yaml_node *n)
     return true;
 }
 
-static bool read_pairs(struct yaml_builder *r, struct yaml_node *n, unsigned depth)
+static bool build_pairs(struct yaml_builder *r, struct yaml_node *n, unsigned depth)
 {
     for (;;) {
         struct yaml_pair pair = {0};
 
-        if (!next(r))
+        if (!next_event(r))
             return false;
         if (r->event.type == YAML_MAPPING_END_EVENT)
             return check_keys(r, n) && merge_keys(r, n);
-        pair.key = read_node(r, depth + 1);
+        pair.key = build_node(r, depth + 1);
         if (pair.key == NULL)
             return false;
         if (pair.key->kind != YAML_SCALAR)
             return fail_at(r, pair.key->start, "a collection is no key: write `key: value`");
-        if (!next(r))
+        if (!next_event(r))
             return false;
-        pair.value = read_node(r, depth + 1);
+        pair.value = build_node(r, depth + 1);
         if (pair.value == NULL)
             return false;
         n->weight += pair.key->weight + pair.value->weight;
@@ -325,8 +325,8 @@ static bool read_pairs(struct yaml_builder *r, struct yaml_node *n, unsigned dep
     }
 }
 
-static struct yaml_node *read_collection(struct yaml_builder *r, enum yaml_kind kind,
-                                         unsigned depth)
+static struct yaml_node *build_collection(struct yaml_builder *r, enum yaml_kind kind,
+                                          unsigned depth)
 {
     const yaml_event_t *e = &r->event;
     bool mapping = kind == YAML_MAPPING, flow, ok;
@@ -337,7 +337,7 @@ static struct yaml_node *read_collection(struct yaml_builder *r, enum yaml_kind 
                    : e->data.sequence_start.style == YAML_FLOW_SEQUENCE_STYLE;
     n->style = flow ? YAML_FLOW : YAML_BLOCK;
     add_anchor(r, mapping ? e->data.mapping_start.anchor : e->data.sequence_start.anchor, n, true);
-    ok = mapping ? read_pairs(r, n, depth) : read_items(r, n, depth);
+    ok = mapping ? build_pairs(r, n, depth) : build_items(r, n, depth);
     if (!ok)
         return NULL;
     close_anchor(r, n);
@@ -348,7 +348,7 @@ static struct yaml_node *read_collection(struct yaml_builder *r, enum yaml_kind 
     return n;
 }
 
-static struct yaml_node *read_node(struct yaml_builder *r, unsigned depth)
+static struct yaml_node *build_node(struct yaml_builder *r, unsigned depth)
 {
     struct yaml_mark at = file_mark(r, r->event.start_mark);
 
@@ -364,13 +364,13 @@ static struct yaml_node *read_node(struct yaml_builder *r, unsigned depth)
     }
     switch (r->event.type) {
     case YAML_ALIAS_EVENT:
-        return read_alias(r);
+        return build_alias(r);
     case YAML_SCALAR_EVENT:
-        return read_scalar(r);
+        return build_scalar(r);
     case YAML_SEQUENCE_START_EVENT:
-        return read_collection(r, YAML_SEQUENCE, depth);
+        return build_collection(r, YAML_SEQUENCE, depth);
     default:
-        return read_collection(r, YAML_MAPPING, depth);
+        return build_collection(r, YAML_MAPPING, depth);
     }
 }
 
@@ -382,7 +382,7 @@ static bool is_nothing(const struct yaml_node *n)
            n->anchor == NULL && n->start.offset == n->end.offset;
 }
 
-static bool read_document(struct yaml_builder *r, size_t *cap)
+static bool build_document(struct yaml_builder *r, size_t *cap)
 {
     struct yaml_file *f = r->file;
     struct yaml_doc doc = {.marked = !r->event.data.document_start.implicit};
@@ -393,10 +393,10 @@ static bool read_document(struct yaml_builder *r, size_t *cap)
     if (version != NULL && (version->major != 1 || version->minor > 2))
         return fail_at(r, file_mark(r, r->event.start_mark), "not a version of YAML: remove %YAML");
     r->anchor_count = 0;
-    if (!next(r))
+    if (!next_event(r))
         return false;
-    doc.root = read_node(r, 0);
-    if (doc.root == NULL || !next(r)) /* the document's end */
+    doc.root = build_node(r, 0);
+    if (doc.root == NULL || !next_event(r)) /* the document's end */
         return false;
     doc.end = file_mark(r, r->event.end_mark).offset; /* of `...`, if there is one */
     if (is_nothing(doc.root))
@@ -431,18 +431,18 @@ static void set_ranges(struct yaml_file *f)
         f->docs[f->count - 1].end = f->len;
 }
 
-static bool read_stream(struct yaml_builder *r)
+static bool build_stream(struct yaml_builder *r)
 {
     size_t cap = 0;
 
-    if (!next(r)) /* the stream's start */
+    if (!next_event(r)) /* the stream's start */
         return false;
     for (;;) {
-        if (!next(r))
+        if (!next_event(r))
             return false;
         if (r->event.type == YAML_STREAM_END_EVENT)
             break;
-        if (!read_document(r, &cap))
+        if (!build_document(r, &cap))
             return false;
     }
     set_ranges(r->file);
@@ -461,7 +461,7 @@ static bool build_docs(struct yaml_file *f, struct diag *d)
     yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)f->bytes + r.places.base,
                                  f->len - r.places.base);
-    ok = read_stream(&r);
+    ok = build_stream(&r);
     yaml_event_delete(&r.event);
     yaml_parser_delete(&r.parser);
     return ok;
@@ -499,7 +499,7 @@ static const char *find_template(const struct yaml_file *f, struct yaml_mark *ma
 }
 
 /* f has its bytes and its name. The reader's messages about a template would not help the user. */
-static bool finish(struct yaml_file *out, struct yaml_file *f, struct diag *d)
+static bool file_finish(struct yaml_file *out, struct yaml_file *f, struct diag *d)
 {
     struct diag own = {0};
     struct yaml_mark mark;
@@ -531,11 +531,11 @@ bool yaml_file_parse(struct yaml_file *out, const char *name, const char *bytes,
         abort();
     memcpy(f.bytes, bytes, len);
     f.bytes[len] = '\0';
-    return finish(out, &f, d);
+    return file_finish(out, &f, d);
 }
 
 /* All bytes of fd, or NULL and errno; EFBIG if there are more than `max`. */
-static char *read_all(int fd, size_t max, size_t *len)
+static char *read_descriptor(int fd, size_t max, size_t *len)
 {
     size_t cap = 64 << 10, filled = 0;
     char *bytes = malloc(cap + 1);
@@ -577,7 +577,7 @@ bool yaml_file_read(struct yaml_file *out, const char *path, size_t size_max, st
     struct yaml_file f = {0};
 
     *out = f;
-    f.bytes = fd < 0 ? NULL : read_all(fd, size_max, &f.len);
+    f.bytes = fd < 0 ? NULL : read_descriptor(fd, size_max, &f.len);
     err = errno;
     if (fd >= 0 && !standard)
         close(fd);
@@ -591,7 +591,7 @@ bool yaml_file_read(struct yaml_file *out, const char *path, size_t size_max, st
         return false;
     }
     f.name = arena_copy(&f.arena, name, strlen(name));
-    return finish(out, &f, d);
+    return file_finish(out, &f, d);
 }
 
 void yaml_file_free(struct yaml_file *f)

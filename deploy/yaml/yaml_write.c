@@ -9,13 +9,13 @@
 
 /* --- Scalars. --- */
 
-static bool is_digit(char c)
+static bool is_decimal(char c)
 {
     return c >= '0' && c <= '9';
 }
 
 /* Words that some reader takes for a boolean or for null, in lower or upper case. */
-static bool is_word(const char *text, size_t len)
+static bool is_reserved_word(const char *text, size_t len)
 {
     static const char *const words[] = {"y",  "n",   "yes",  "no",   "true", "false",
                                         "on", "off", "null", ".inf", ".nan"};
@@ -33,8 +33,8 @@ static bool is_like_number(const char *text, size_t len)
 {
     const char *p = text + (*text == '-' || *text == '+');
 
-    if (!is_digit(*p) && !(*p == '.' && (is_digit(p[1]) || p[1] == '\0')))
-        return is_word(p, len - (size_t)(p - text)) && *p == '.';
+    if (!is_decimal(*p) && !(*p == '.' && (is_decimal(p[1]) || p[1] == '\0')))
+        return is_reserved_word(p, len - (size_t)(p - text)) && *p == '.';
     if (p[0] == '0' && (p[1] == 'x' || p[1] == 'X'))
         return strspn(p + 2, "0123456789abcdefABCDEF_") == strlen(p + 2);
     if (p[0] == '0' && (p[1] == 'o' || p[1] == 'O' || p[1] == 'b' || p[1] == 'B'))
@@ -54,7 +54,7 @@ static bool is_marked(const char *text)
     if (text[0] == '-') /* a list item, a document; not -x and --x */
         return text[1] == '\0' || strchr(" .,:[]{}-", text[1]) != NULL
                    ? text[1] != '-' || text[2] == '-' || text[2] == '\0'
-                   : is_digit(text[1]);
+                   : is_decimal(text[1]);
     return strchr("?:,[]{}#&*!|>'\"%@`", text[0]) != NULL || strncmp(text, "...", 3) == 0 ||
            strcmp(text, "~") == 0 || strcmp(text, "=") == 0 || strcmp(text, "<<") == 0;
 }
@@ -64,7 +64,7 @@ static bool may_be_plain(const char *text, size_t len)
 {
     if (len == 0 || is_marked(text))
         return false;
-    if (is_word(text, len) || is_like_number(text, len))
+    if (is_reserved_word(text, len) || is_like_number(text, len))
         return false;
     if (text[0] == ' ' || text[len - 1] == ' ' || text[len - 1] == ':')
         return false;
@@ -94,7 +94,7 @@ static size_t printable(const unsigned char *p, uint32_t *code)
     return len;
 }
 
-static void write_quoted(FILE *out, const char *text)
+static void write_in_quotes(FILE *out, const char *text)
 {
     const unsigned char *p = (const unsigned char *)text;
 
@@ -132,11 +132,11 @@ static void write_scalar(FILE *out, const struct yaml_node *scalar)
     else if (may_be_plain(scalar->text, scalar->len))
         fputs(scalar->text, out);
     else
-        write_quoted(out, scalar->text);
+        write_in_quotes(out, scalar->text);
 }
 
 /* Whether it can be written as it is, line by line, after a `|`. */
-static bool is_literal(const struct yaml_node *n)
+static bool may_be_literal(const struct yaml_node *n)
 {
     const unsigned char *p = (const unsigned char *)n->text;
     uint32_t code;
@@ -196,7 +196,7 @@ static void write_comment(FILE *out, const char *comment, unsigned depth)
     }
 }
 
-static void write_value(FILE *out, const struct yaml_node *n, unsigned depth, bool in_list);
+static void write_yaml_node(FILE *out, const struct yaml_node *n, unsigned depth, bool in_list);
 
 /* After 1024 characters, escapes counted, readers do not look for a `:` any more. */
 #define LONG_KEY 100
@@ -222,7 +222,7 @@ static void write_mapping(FILE *out, const struct yaml_node *n, unsigned depth, 
             write_scalar(out, &key);
         }
         fputc(':', out);
-        write_value(out, value, depth, false);
+        write_yaml_node(out, value, depth, false);
     }
 }
 
@@ -240,17 +240,17 @@ static void write_sequence(FILE *out, const struct yaml_node *n, unsigned depth)
         } else {
             indent(out, depth);
             fputc('-', out);
-            write_value(out, item, depth, true);
+            write_yaml_node(out, item, depth, true);
         }
     }
 }
 
 /* Writes the part after `key:` or `-`, with the end of the line. */
-static void write_value(FILE *out, const struct yaml_node *n, unsigned depth, bool in_list)
+static void write_yaml_node(FILE *out, const struct yaml_node *n, unsigned depth, bool in_list)
 {
     if (n->kind == YAML_SCALAR) {
         fputc(' ', out);
-        if (is_literal(n)) {
+        if (may_be_literal(n)) {
             write_literal(out, n, depth + 1);
         } else {
             write_scalar(out, n);
@@ -275,8 +275,8 @@ void yaml_write(FILE *out, const struct yaml_node *root)
     } else if (root->kind == YAML_SEQUENCE && root->count > 0) {
         write_sequence(out, root, 0);
     } else if (root->kind == YAML_SCALAR) {
-        if (is_literal(root))
-            write_quoted(out, root->text);
+        if (may_be_literal(root))
+            write_in_quotes(out, root->text);
         else
             write_scalar(out, root);
         fputc('\n', out);
