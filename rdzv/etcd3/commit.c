@@ -26,7 +26,7 @@ void coalesce_send(struct coalesce *c, bool all)
     c->wanted = 0;
 }
 
-/* One client alone asks for one thing at a time: its next change is all that there will be. */
+/* A client that is the only one sends one change at a time: no further change follows it. */
 void coalesce_answer(struct coalesce *c, uint64_t took_ns, uint64_t now_ns)
 {
     uint64_t there = c->taken - c->sent;

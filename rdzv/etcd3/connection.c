@@ -64,7 +64,7 @@ static uint64_t commit_waits_ms(const struct journal_etcd *j)
  * was asked last may be the one that is well. */
 static const char *show_trouble(const struct journal_etcd *j, char out[SHOWN_MAX])
 {
-    unsigned unreached = j->connection.grpc == NULL ? 0 : grpc_unreached(j->connection.grpc);
+    unsigned unreached = j->connection.grpc == NULL ? 0 : grpc_status(j->connection.grpc).unreached;
     size_t count = j->connection.endpoints.count;
     char others[120] = "";
 
@@ -151,8 +151,8 @@ bool journal_shrink(struct journal_etcd *j, const struct grpc_answer *a, size_t 
     return true;
 }
 
-/* Some members answer, and can do nothing for us: one that has no leader, or learns yet, or a proxy
- * before one that is away. */
+/* Some members answer, but cannot serve: a member without a leader, a learner, or a proxy whose
+ * member is away. */
 static void note_unclear(struct journal_etcd *j, const struct grpc_answer *a)
 {
     if (a->code != GRPC_UNCLEAR && ++j->connection.unclear >= UNCLEAR_MOST) {
@@ -195,7 +195,7 @@ bool journal_note_failure(struct journal_etcd *j, const struct grpc_answer *a)
     }
     if (a->code == 2 && clear)
         return true;
-    note_trouble(j, grpc_where(j->connection.grpc), a->code, a->text);
+    note_trouble(j, grpc_status(j->connection.grpc).where, a->code, a->text);
     return clear;
 }
 
@@ -373,11 +373,12 @@ static void connection_on_link(void *arg, bool up)
 /* There is no connection, and this is why. */
 static void note_no_connection(struct journal_etcd *j)
 {
+    const struct grpc_status status = grpc_status(j->connection.grpc);
     char why[GRPC_TEXT_MAX]; /* as those who called are told it */
 
-    snprintf(why, sizeof why, "%.*s", (int)sizeof why - 1, grpc_trouble(j->connection.grpc));
+    snprintf(why, sizeof why, "%.*s", (int)sizeof why - 1, status.trouble);
     if (why[0] != '\0')
-        note_trouble(j, grpc_trouble_of(j->connection.grpc), GRPC_UNCLEAR, why);
+        note_trouble(j, status.trouble_of, GRPC_UNCLEAR, why);
 }
 
 void connection_tick(struct journal_etcd *j)

@@ -9,7 +9,7 @@
 
 #include "rdzv/engine/log.h"
 
-/* Its bytes, and one more if there are more than that. -1 with errno. It waits for no one. */
+/* Reads the file, up to one byte more than it may have. -1 with errno. Never waits for a writer. */
 static ssize_t read_endpoints(const char *path, uint8_t bytes[ENDPOINTS_FILE_MAX + 1])
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), error;

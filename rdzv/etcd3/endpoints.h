@@ -5,8 +5,8 @@
 #include "rdzv/config/endpoints_file.h"
 #include "rdzv/net/resolve.h"
 
-/* --- Endpoints: those of --journal, or those of a file, which is read again before each try:
- * members come and go, and no replica has to be started again for that. --- */
+/* --- Endpoints: those of --journal, or those of a file, which is read again before each try: when
+ * members of etcd change, no replica needs a restart. --- */
 
 struct endpoints {
     const struct upstream_spec *list; /* as of the last call */
@@ -36,6 +36,6 @@ struct failed_addresses {
 
 void addresses_note_failure(struct failed_addresses *f, const union resolve_address *a);
 
-/* Those that have not failed stay in their order. `count` is RESOLVE_MAX at most. */
+/* Addresses without a failure keep their order. `count` is RESOLVE_MAX at most. */
 void addresses_sort(const struct failed_addresses *f, union resolve_address *addresses,
                     size_t count);

@@ -20,9 +20,9 @@
 #define ENTRY_HEADER 16u
 
 /* A build reads entries and snapshots of these versions, and writes the newest. A change of what an
- * entry, or a record in it, means is a version more. A replica of the release before reads none of
- * them, so it cannot lead from then on; those that can have read all of them, so nothing is lost.
- */
+ * entry, or a record in it, means is a version more. A replica of the release before cannot read
+ * such an entry, so it cannot lead from then on; a replica that leads has read the whole log, so
+ * nothing is lost. */
 #ifndef ENTRY_VERSION_MAX
 #define ENTRY_VERSION_MAX 4u
 #endif
@@ -39,7 +39,7 @@ struct log_entry {
 /* The checksum of an entry behind one with that checksum; of the first one that is 0. */
 uint32_t entry_chain(uint32_t before, const struct log_entry *e);
 void entry_encode(const struct log_entry *e, uint8_t header[ENTRY_HEADER]);
-/* False: it is none, or one of a version that this build does not read. */
+/* False: the value is no entry, or its version is not one that this build reads. */
 bool entry_decode(struct slice value, struct log_entry *out);
 
 /* Why an entry or a pointer could not be decoded. */
@@ -82,7 +82,7 @@ enum log_fault pointer_fault(struct slice value);
 /* Pieces that come in, or go out. All zeros: it is empty. */
 struct stream {
     uint8_t *bytes;
-    size_t from, len, cap; /* what is there begins at `from`, and is `len` long */
+    size_t from, len, cap; /* the content: `len` bytes from `from` on */
 };
 
 /* Adds a piece. False: memory is short, and the stream is as it was. */

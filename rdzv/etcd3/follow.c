@@ -10,8 +10,8 @@
 /* GRPC_ANSWER_MAX has room for so many entries of the log, however long. */
 #define ENTRIES_LEAST 8u
 
-/* More entries are read at a time while an answer is shorter than this; but no more than etcd has
- * memory for if they are long all of a sudden. */
+/* More entries are read at a time while an answer is shorter than this; the limit keeps etcd from
+ * using much memory when entries suddenly get long. */
 #define SHORT_ANSWER ((size_t)1 << 20)
 #define ENTRIES_MOST 128u
 /* The leader's clock is off by more than this, in so many looks. */
@@ -79,8 +79,8 @@ void follow_pump(struct journal_etcd *j)
         ask_for_log(j);
 }
 
-/* What is there cannot be read, by this version or at all: nothing is made up, and nothing is done
- * with what was read of it. Some time later all begins anew, in case a person has seen to it. */
+/* This version cannot read the log in etcd, or the log is damaged: the replica uses nothing of it,
+ * and repairs nothing. Some time later all begins anew, in case a person has seen to it. */
 static bool refuse_log(struct journal_etcd *j, const char *why)
 {
     log_event(LOG_ERROR, "journal_unreadable", log_str("journal", j->options.config->url),
@@ -190,7 +190,8 @@ static void note_leader(struct journal_etcd *j, const Etcd3__KeyValue *leader)
         j->options.follows(j->options.arg, who);
 }
 
-/* What was read is behind by more than is there to be read. */
+/* The entries after our position have been removed: the replica must start again from the snapshot.
+ */
 static void end_overtaken(struct journal_etcd *j, const char *why)
 {
     log_event(LOG_WARN, "journal_overtaken", log_str("journal", j->options.config->url),
@@ -311,7 +312,7 @@ static void take_look(struct journal_etcd *j, const Etcd3__TxnResponse *t)
         refuse_log(j, "an entry of the log is missing, and no snapshot has it");
 }
 
-/* More, as long as there are more and they are short. */
+/* Reads more entries at a time while answers are full and short. */
 static void adapt_entries(struct journal_etcd *j, const struct grpc_answer *a,
                           const Etcd3__TxnResponse *t)
 {

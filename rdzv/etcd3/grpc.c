@@ -425,24 +425,12 @@ void grpc_tick(struct grpc *g)
     }
 }
 
-const char *grpc_where(const struct grpc *g)
+struct grpc_status grpc_status(const struct grpc *g)
 {
-    return g->where;
-}
-
-const char *grpc_trouble(const struct grpc *g)
-{
-    return g->trouble;
-}
-
-const char *grpc_trouble_of(const struct grpc *g)
-{
-    return g->trouble_of;
-}
-
-unsigned grpc_unreached(const struct grpc *g)
-{
-    return (unsigned)__builtin_popcountll(g->unreached);
+    return (struct grpc_status){.where = g->where,
+                                .trouble = g->trouble,
+                                .trouble_of = g->trouble_of,
+                                .unreached = (unsigned)__builtin_popcountll(g->unreached)};
 }
 
 struct grpc *grpc_new(const struct grpc_options *options)

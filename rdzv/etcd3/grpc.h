@@ -70,8 +70,8 @@ void grpc_free(struct grpc *g);
 void grpc_frame(uint8_t *frame, size_t message_len);
 
 /* Starts a call, which is not under way: `path` is a literal, `request` (frame and message) stays
- * until tell() is called, once and never from within. False: there is no connection that takes it,
- * or memory is short. */
+ * until tell() is called, once and never from within. False: no connection takes calls now, or
+ * memory is short. */
 bool grpc_start(struct grpc *g, struct grpc_call *call, const char *path, struct slice request,
                 uint64_t patience_ms);
 
@@ -93,11 +93,11 @@ void grpc_leave(struct grpc *g, const char *why);
 /* Some times a second: deadlines, and the next try. */
 void grpc_tick(struct grpc *g);
 
-/* Which endpoint it is, or was; and why there is no connection ("": there is), and to which
- * endpoint. */
-const char *grpc_where(const struct grpc *g);
-const char *grpc_trouble(const struct grpc *g);
-const char *grpc_trouble_of(const struct grpc *g);
+struct grpc_status {
+    const char *where;      /* which endpoint it is, or was */
+    const char *trouble;    /* why there is no connection; "": there is one */
+    const char *trouble_of; /* and to which endpoint */
+    unsigned unreached;     /* to how many of the first 64 endpoints the last try led to none */
+};
 
-/* To how many of the endpoints, of the first 64, the last try led to no connection. */
-unsigned grpc_unreached(const struct grpc *g);
+struct grpc_status grpc_status(const struct grpc *g);

@@ -34,7 +34,7 @@ struct journal_etcd;
 struct journal_etcd_options {
     struct event_base *base;
     const struct config_journal *config; /* outlives it */
-    /* This replica leads, and its engine has all that was committed. */
+    /* This replica leads, and its engine has every committed change. */
     void (*leads)(void *arg);
     /* Another one does, from about now on; `leader` is who, for people. NULL: nobody asks. */
     void (*follows)(void *arg, const char *leader);
@@ -54,7 +54,7 @@ struct journal_etcd_stats {
     uint64_t bytes_behind, snapshot_bytes;
     uint64_t snapshots;
     uint64_t index;   /* of the newest entry that is known */
-    uint64_t cluster; /* etcd's id of it, by which it is told from another; 0: not known yet */
+    uint64_t cluster; /* the id that etcd gives its cluster; 0: not known yet */
 };
 
 /* Makes the cluster the journal of the engine, which is empty, until engine_close_journal(). It

@@ -124,7 +124,7 @@ struct snapshot_out {
     struct batch part;
     struct stream stream;
     struct snapshot_pointer pointer;
-    bool written;      /* all of it is in the stream, or was sent */
+    bool written;      /* the whole snapshot is in the stream, or was sent */
     bool bound;        /* pointer.at is known */
     uint64_t replaces; /* bytes of the log up to there */
     uint64_t before;   /* the last entry of the snapshot before this one; 0: there was none */
@@ -247,13 +247,14 @@ bool journal_is_refusal(const struct grpc_answer *a);
 /* etcd takes less than the `bytes` that were sent: true, and fault.entry_max is less. */
 bool journal_shrink(struct journal_etcd *j, const struct grpc_answer *a, size_t bytes);
 
-/* What etcd has is no use to this replica, and this is why. */
+/* This replica cannot use the log in etcd; `why` is shown to people. */
 void journal_note_unusable(struct journal_etcd *j, const char *why);
 
 /* Sets engine_refuses(), and says so in the log. */
 void journal_note_reason(struct journal_etcd *j);
 
-/* What this replica has is of no use any more: all begins anew. The caller says why in the log. */
+/* The state of this replica is outdated: the daemon must start afresh. The caller logs the reason.
+ */
 void journal_end(struct journal_etcd *j);
 #define JOURNAL_ANEW "rdzvd drops what it has, ends all connections, and begins anew"
 

@@ -68,7 +68,8 @@ extern const struct etcd_method etcd_revoke;
 extern const struct etcd_method etcd_beat;
 extern const struct etcd_method etcd_login; /* Etcd3__AuthenticateResponse */
 
-/* What was decoded, NULL: it is no such message, or memory is short. Freed with message_free(). */
+/* The decoded message; NULL: the bytes are no such message, or memory is short. Freed with
+ * message_free(). */
 void *message_read(const struct etcd_method *method, struct slice bytes);
 void message_free(void *decoded); /* takes NULL */
 

@@ -26,44 +26,12 @@ static const struct {
     {"space exceeded", SPACE, false},
 };
 
-static const char *setting_of_endpoints(const struct config_journal *c)
-{
-    return c->endpoints_file != NULL ? "--journal-endpoints-file" : "--journal";
-}
-
-static void hint_of_permission(const struct config_journal *c, char out[TROUBLE_HINT_MAX])
-{
-    snprintf(out, TROUBLE_HINT_MAX,
-             "the user %.60s needs the permission to read and write all keys below /rdzvd/%s/: "
-             "etcdctl role grant-permission ROLE readwrite --prefix /rdzvd/%s/",
-             c->user != NULL ? c->user : "of this certificate", c->name, c->name);
-}
-
-static void hint_of_login(const struct config_journal *c, char out[TROUBLE_HINT_MAX])
-{
-    snprintf(out, TROUBLE_HINT_MAX,
-             "see --journal-user=%.60s and --journal-password-file=%.250s, which rdzvd reads again "
-             "at each login",
-             c->user, c->password_file);
-}
-
-static void hint_of_endpoint(const struct config_journal *c, char out[TROUBLE_HINT_MAX])
-{
-    snprintf(out, TROUBLE_HINT_MAX, "does etcd run there, and is %s right?",
-             setting_of_endpoints(c));
-}
-
-/* grpc.c has said what to do, and this is where. */
-static void hint_of_tls(const char *reason, char out[TROUBLE_HINT_MAX])
-{
-    static const char *const settings[] = {
-        [TLS_MATTER_NONE] = "see the settings of TLS with etcd: --journal-ca and the like",
-        [TLS_MATTER_CA] = "see --journal-ca",
-        [TLS_MATTER_NAME] = "see --journal-server-name",
-        [TLS_MATTER_OURS] = "see --journal-cert and --journal-key"};
-
-    snprintf(out, TROUBLE_HINT_MAX, "%s", settings[tls_hint_matter(reason)]);
-}
+/* The reason itself says what to do; this adds the setting. */
+static const char *const settings_of_tls[] = {
+    [TLS_MATTER_NONE] = "see the settings of TLS with etcd: --journal-ca and the like",
+    [TLS_MATTER_CA] = "see --journal-ca",
+    [TLS_MATTER_NAME] = "see --journal-server-name",
+    [TLS_MATTER_OURS] = "see --journal-cert and --journal-key"};
 
 /* What resolve.c and grpc.c say of an endpoint that no connection leads to. */
 static bool is_about_endpoint(const char *reason)
@@ -92,13 +60,21 @@ const char *trouble_hint(const struct config_journal *config, const struct troub
         return out;
     }
     if (trouble->code == 7)
-        hint_of_permission(config, out);
+        snprintf(out, TROUBLE_HINT_MAX,
+                 "the user %.60s needs the permission to read and write all keys below "
+                 "/rdzvd/%s/: etcdctl role grant-permission ROLE readwrite --prefix /rdzvd/%s/",
+                 config->user != NULL ? config->user : "of this certificate", config->name,
+                 config->name);
     else if (config->user != NULL && strstr(reason, "authentication failed") != NULL)
-        hint_of_login(config, out);
+        snprintf(out, TROUBLE_HINT_MAX,
+                 "see --journal-user=%.60s and --journal-password-file=%.250s, which rdzvd reads "
+                 "again at each login",
+                 config->user, config->password_file);
     else if (strstr(reason, "with TLS: ") != NULL)
-        hint_of_tls(reason, out);
+        snprintf(out, TROUBLE_HINT_MAX, "%s", settings_of_tls[tls_hint_matter(reason)]);
     else if (trouble->code < 0 && is_about_endpoint(reason))
-        hint_of_endpoint(config, out);
+        snprintf(out, TROUBLE_HINT_MAX, "does etcd run there, and is %s right?",
+                 config->endpoints_file != NULL ? "--journal-endpoints-file" : "--journal");
     return out;
 }
 

@@ -33,5 +33,5 @@ struct troubles {
     } list[TROUBLES];
 };
 
-/* True: it is to be logged, and counts as logged. */
+/* True: the caller must log the fault, which counts as logged from now on. */
 bool troubles_is_news(struct troubles *t, const char *reason, uint64_t now_ms);

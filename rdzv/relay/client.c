@@ -113,7 +113,8 @@ static enum relay_taken client_take(struct conn *c, const struct c10d_request *r
     return relay_take(client_of_conn(c)->session, req, start, size);
 }
 
-/* What follows, `*used` bytes further. `left` is what there is from the request on. */
+/* The result for the protocol. `left`: how many bytes have come from the begin of the request on.
+ */
 static enum protocol_result end_take(struct conn *c, enum relay_taken taken, size_t size,
                                      size_t left, struct protocol_progress *progress)
 {
@@ -232,7 +233,7 @@ static bool client_eof(struct conn *c)
 
     relay_stop_waiting(client->session);
     if (c->end == CONN_CLOSED || c->protocol == NULL)
-        return true; /* there was no memory for that, and it is gone */
+        return true; /* memory was short, and the session has ended */
     return client->held || c->input == INPUT_DEFERRED || client->session->filling != NULL ||
            relay_is_asked(client->session);
 }

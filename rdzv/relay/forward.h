@@ -70,7 +70,7 @@ void forwards_fini(struct forwards *f);
 /* Once a second. */
 void forwards_tick(struct forwards *f);
 
-/* The end of an iteration. True: there is more to do, so that the loop must not sleep. */
+/* The end of an iteration. True: work is left, so the loop must not sleep. */
 bool forwards_flush(struct forwards *f);
 
 /* Stores have been told all that clients had sent before they went. */

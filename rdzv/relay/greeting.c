@@ -91,8 +91,8 @@ bool greeting_is_same_journal(const struct greeting_journal *a, const struct gre
 
 /* --- Which space a relay gets. --- */
 
-/* Those that are there from the start are not told apart: a listener has made at most one of them.
- */
+/* Counts all spaces, since the spaces from the start look alike: a listener has made at most one of
+ * them. */
 static bool has_room_for_space(const struct net *n)
 {
     const struct engine_space *space;
@@ -106,7 +106,7 @@ static bool has_room_for_space(const struct net *n)
     return count < own + GREETING_SPACES_MAX;
 }
 
-/* False: relays of this space have names, and this one has none of them. */
+/* False: --relay-names lists names for this space, and the certificate has none of them. */
 static bool may_use(const struct conn *c, struct slice space)
 {
     const struct string_list *list = &conn_net(c)->handshakes.config->relay_names;

@@ -27,7 +27,8 @@ static inline ProtobufCBinaryData greeting_data(const char *text)
 #define GREETING_HELLO_MAX 1024u
 size_t greeting_write_hello(uint8_t out[GREETING_HELLO_MAX], Rdzv__RelayHello *hello);
 
-/* Which version to speak with that relay. 0: there is none, and *why says who is too old. */
+/* Which version to speak with that relay. 0: no version is spoken by both, and *why says which side
+ * is too old. */
 uint32_t greeting_version(const Rdzv__RelayHello *hello, char why[GREETING_WHY_MAX]);
 
 /* Fills in that version and the release, which is static. */
@@ -63,8 +64,8 @@ static inline const char *greeting_release(ProtobufCBinaryData release,
 
 #define GREETING_SPACE_WHY_MAX 400
 
-/* A listener whose space is named takes relays for that space alone; any other one for any space,
- * which is made when there is none (event space_made). NULL, and `why`, for the one who runs the
- * store as well as for him who runs the relay: it is refused. */
+/* A listener with a named space takes only relays of that space. Any other listener takes relays of
+ * any space, and makes a space that does not exist (event space_made). NULL, and `why`, for the one
+ * who runs the store as well as for him who runs the relay: it is refused. */
 struct engine_space *greeting_space(struct conn *c, struct slice name,
                                     char why[GREETING_SPACE_WHY_MAX]);

@@ -40,7 +40,7 @@ struct http_pass {
 
     uint8_t *request; /* the head, and a small body; of request_len bytes, in room for more */
     size_t request_room, request_len;
-    size_t body_left; /* bytes of a body that is not in there */
+    size_t body_left; /* bytes of a body that stays in the input of the client */
     size_t sent;      /* of both */
 
     uint8_t state;
@@ -142,11 +142,6 @@ static void pass_hold(struct http_pass *p)
     relay_http_set_timer(p->relay);
 }
 
-static size_t request_size(const struct http_pass *p)
-{
-    return p->request_len + p->body_left;
-}
-
 static void pass_send_some(struct http_pass *p)
 {
     size_t head = p->sent < p->request_len ? p->sent : p->request_len, n;
@@ -159,7 +154,7 @@ static void pass_send_some(struct http_pass *p)
         return;
     }
     p->sent += n;
-    if (p->sent < request_size(p))
+    if (p->sent < p->request_len + p->body_left)
         return;
     p->state = PASS_ANSWERING;
     if (p->ended)
@@ -591,11 +586,6 @@ void relay_http_pass(struct relay_http *h, const struct http_request *r)
 
 /* --- All of them. --- */
 
-static bool pass_waits_for_ever(const struct http_pass *p)
-{
-    return p->begun;
-}
-
 /* Those that are held try again, each once. */
 static void try_held(struct relay_http *h)
 {
@@ -606,7 +596,7 @@ static void try_held(struct relay_http *h)
         p = TAILQ_FIRST(&h->held);
         if (p == NULL)
             return;
-        if (!pass_waits_for_ever(p) && clock_elapsed_ms(p->held_ms, now) >= wait) {
+        if (!p->begun && clock_elapsed_ms(p->held_ms, now) >= wait) {
             pass_give_up(p);
         } else {
             leave_held(p);

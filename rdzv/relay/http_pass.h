@@ -4,13 +4,12 @@
  *
  * - While no store is there, requests are held, for as long as RELAY_HTTP_WAIT_MS; then they get a
  *   503, below /v2/keys an error as etcd's.
- * - A request whose connection broke is sent again if that does no harm. It does none when not all
- *   of it was sent: the store carries out whole requests alone. Nor when it only reads, as long as
- *   nothing of the answer has gone to the client. Of those that change something, one is sent
- * again: a refresh (`refresh=true`, without prevIndex). It sets a TTL and no value, tells no watch,
- * and its client wants the key to live from now on for that time: said twice, that is said once,
- * later; and clients that hold a lease (torch's etcd rendezvous is one) lose it with one failed
- * refresh.
+ * - A request whose connection broke is retried only if that is safe. An incomplete request is
+ * safe, since the store executes only whole requests. So is a request that only reads, as long as
+ * the client has got no byte of the answer. One kind of change is retried, too: a refresh
+ * (`refresh=true`, without prevIndex). It sets a TTL and no value, tells no watch, and its client
+ * wants the key to live from now on for that time: said twice, that is said once, later; and
+ * clients that hold a lease (torch's etcd rendezvous is one) lose it with one failed refresh.
  * - All others are not sent again, since nobody knows whether the store had carried them out: the
  *   client's connection ends, as etcd's would. That is so for conditional ones, too. With
  * prevIndex, prevValue or prevExist=false a repeat changes nothing if the first was carried out,

@@ -165,8 +165,7 @@ static void store_conn_release(struct store_conn *c)
     }
 }
 
-/* What is left of the bytes is kept for the next ones. False: it is too much, or there is no
- * memory. */
+/* Keeps the unused bytes for the next read. False: the rest is too long, or memory is short. */
 static bool store_conn_keep_rest(struct store_conn *c, struct slice left)
 {
     uint8_t *rest = NULL;

@@ -22,11 +22,10 @@ struct relay_http_options {
     const char *space; /* whose store it is; these two live as long */
     const char *name;  /* of this host, for the store's log */
     uint64_t wait_ms;  /* 0: RELAY_HTTP_WAIT_MS */
-    /* A socket that is being connected to the store; -1: no store is known, or there are no means.
-     */
+    /* Returns a socket that is being connected to the store; -1: the store is unknown, or the
+     * kernel refuses. */
     int (*dial)(void *arg);
-    /* What is to be spoken there, on a socket that is connected: NULL, plain text. Sets *ok to
-     * false when it cannot be had. */
+    /* Returns the TLS of a connected socket; NULL: plain text. *ok is false if memory is short. */
     SSL *(*secure)(void *arg, int fd, bool *ok);
     void *arg;
     uint64_t *cluster_id; /* the X-Etcd-Cluster-Id of what the relay itself says: set to the
@@ -36,7 +35,7 @@ struct relay_http_options {
 struct relay_http_stats {
     uint64_t requests;      /* that were taken from clients */
     uint64_t retried;       /* times that one was sent again, since its connection had broken */
-    uint64_t cut;           /* that got no answer, or not all of it */
+    uint64_t cut;           /* whose clients got no answer, or a part of it */
     uint64_t unavailable;   /* that were held for wait_ms, and answered by the relay itself */
     uint64_t watches_moved; /* times that a watch went on over another connection */
 };
@@ -69,7 +68,7 @@ static inline void relay_http_set_timer(struct relay_http *h)
 enum store_taken {
     STORE_TAKES_MORE, /* *used are done with; the others are shown again, with what comes */
     STORE_TAKES_NEXT, /* the answer is over: the connection is free */
-    STORE_TAKES_NONE, /* the same, and it is of no use any more */
+    STORE_TAKES_NONE, /* the same, but the connection must be closed */
     STORE_IS_LEFT,    /* the user has called store_conn_drop() already */
 };
 
@@ -91,7 +90,7 @@ struct store_user_calls {
 };
 
 enum store_got {
-    STORE_GOT_NONE,   /* no store is known, or there are no means: try again later */
+    STORE_GOT_NONE,   /* the store is unknown, or the kernel refuses: try again later */
     STORE_GOT_DIALED, /* calls->ready() or lost() follows */
     STORE_GOT_OPEN,   /* a request may be sent at once */
 };

@@ -53,7 +53,7 @@ uint64_t watch_trace_next(const struct watch_trace *t);
 /* The body begins anew, at the next event. */
 void watch_trace_restart(struct watch_trace *t);
 
-/* Takes off the front of *in what belongs to one event. *out is what of that the client does not
- * have. *whole: the event ends with it, and t->last is its index. False: this is not what was
+/* Takes off the front of *in what belongs to one event. *out is the part of it that the client has
+ * not got. *whole: the event ends with it, and t->last is its index. False: this is not what was
  * expected, and the client cannot be served any further. */
 bool watch_trace_take(struct watch_trace *t, struct slice *in, struct slice *out, bool *whole);

@@ -107,7 +107,7 @@ static void become_http(struct relay_link *link, const Rdzv__RelayHello *hello, 
     const char *why;
 
     if (http->begin(http, c, begins, &progress, &why) != PARSE_DONE)
-        return; /* there was no memory for that, and the link is lost */
+        return; /* memory was short, and the link is lost */
     put_welcome(link, version);
     c->space = link->space;
     c->carrier = NULL;
@@ -495,7 +495,7 @@ struct sweep_budget {
 };
 
 /* Sessions that a start has found, and that no relay has opened; and those whose end the journal
- * did not take. True: there are no more of them in this space. */
+ * did not take. True: the space has no further sessions. */
 static bool sweep_space(struct relay_links *all, struct engine_space *space,
                         struct sweep_budget *left)
 {
@@ -519,7 +519,7 @@ static bool sweep_space(struct relay_links *all, struct engine_space *space,
     return true;
 }
 
-/* True: there are no more of them at all. */
+/* True: no space has further sessions. */
 static bool sweep(struct relay_links *all)
 {
     struct sweep_budget left = {.ends = ENDED_AT_A_TIME, .looks = SWEPT_AT_A_TIME};
@@ -557,8 +557,8 @@ static uint64_t away_from_link_ms(const struct relay_links *all, uint64_t since_
     return clock_elapsed_ms(since_ms > all->cut_off_ms ? since_ms : all->cut_off_ms, now);
 }
 
-/* Of each relay that has closed its link all agents are given up in one iteration, as long as they
- * are no more than any machine has: the rest of their run is told once. */
+/* All agents of a relay that has closed its link are given up in one iteration, since a machine has
+ * fewer than GIVEN_UP_AT_A_TIME: so the other agents of the run hear of the loss once. */
 static void give_up_absent(struct relay_links *all, uint64_t now)
 {
     struct relay_session *s;

@@ -1,5 +1,5 @@
-/* Sessions of relays' clients: attached to a link or not, what comes for them, and what they have
- * to say. See link_session.h. */
+/* Sessions of relays' clients: how a link opens and loses them, their requests, and their answers.
+ * See link_session.h. */
 #include "rdzv/relay/link_session.h"
 
 #include <assert.h>
@@ -104,7 +104,7 @@ static void put_answer(struct relay_session *s)
                                               .number = number});
 }
 
-/* The answer that it has is queued; what is too long for one frame of it comes behind that. */
+/* The frame takes the first piece of the queued answer; further ANSWER frames bring the rest. */
 static void put_opened(struct relay_session *s)
 {
     struct relay_frame frame = {
@@ -683,8 +683,8 @@ static struct relay_session *session_make(struct relay_link *link, const struct 
     return s;
 }
 
-/* It may be known from before the start, or from before it was dropped. Of an agent it is not known
- * yet which one it is. */
+/* The engine may have a record from before the start, or from before the session was dropped. The
+ * record does not say yet which agent it belongs to. */
 static bool restore(struct relay_session *s, bool was_dropped)
 {
     struct engine_session_state state;
@@ -706,14 +706,14 @@ static void refuse_open(struct relay_link *link, uint32_t channel, const char *w
     relay_link_put(link, &frame);
 }
 
-/* It comes late, on a link that the relay has lost meanwhile and has replaced. That link ends by
- * itself, and what it still brings is of a channel that it does not have. */
+/* The OPEN comes late, on a link that the relay has replaced. That link will end by itself; until
+ * then its further frames name a channel that the link does not have. */
 static bool is_stale(const struct relay_session *s, const struct relay_opening *o)
 {
     return s != NULL && o->link != 0 && o->link < s->link_number;
 }
 
-/* Another connection has it: that of a relay which does not know yet that it is lost. */
+/* Another link has the session: its relay has not noticed yet that this link is lost. */
 static void take_session_over(struct relay_session *s)
 {
     if (relay_session_has_link(s))

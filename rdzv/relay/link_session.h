@@ -110,8 +110,8 @@ enum relay_session_state {
     RELAYED_CLOSING,  /* in a link; the relay has said CLOSE, and hears nothing more */
     RELAYED_DETACHED, /* without a link: in all->detached */
     RELAYED_AWAITED,  /* the same; its relay has closed the link: also in all->awaited */
-    RELAYED_DROPPED, /* without its connection: in all->dropped, and while its link lives in that */
-    RELAYED_DUE,     /* the same; its record must end, as soon as the journal takes that */
+    RELAYED_DROPPED,  /* without its connection: in all->dropped */
+    RELAYED_DUE,      /* the same; its record must end, as soon as the journal takes that */
 };
 
 /* Its turn in a link that is full. Only set_turn() of link_session.c writes it. */
@@ -159,7 +159,7 @@ struct relay_session {
     uint64_t received;
     uint64_t carried;
     uint64_t changed; /* the last one that changed anything; 0: none */
-    uint64_t done;    /* that and all before it have no answer left to come */
+    uint64_t done;    /* no request up to this one has an answer left to come */
     uint64_t told;    /* so much of that the relay has been told */
     uint64_t waits;   /* a WAIT or BARRIER that is open; 0: none */
     uint64_t stopped; /* one that has been answered, and was the last request; 0: none */
@@ -193,10 +193,11 @@ static inline bool relay_session_has_link(const struct relay_session *s)
 
 /* --- detached.c --- */
 
-/* Changes its state, and with that the lists that it is in. */
+/* Moves the session to the next state, and to the lists of that state. */
 void relay_session_enter(struct relay_session *s, enum relay_session_state next);
 
-/* Its connection has been closed: it was dropped, or it ends with its record. */
+/* The connection of the session has been closed. Ends the record, or keeps it for a relay that may
+ * not know. */
 void relay_session_end(struct relay_session *s);
 
 /* One that was dropped ends; `and_record`: with what the engine has of it. */
@@ -214,8 +215,8 @@ void relay_dropped_fini(struct relay_links *all);
 
 /* --- link_session.c --- */
 
-/* A relay opens a session. `open` is checked. False: there is no room for it, and the relay has
- * been told. */
+/* A relay opens a session. `open` is checked. False: the store has no room for the session, and has
+ * told the relay. */
 struct relay_opening {
     uint64_t id;
     enum c10d_version version;

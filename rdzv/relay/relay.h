@@ -79,7 +79,7 @@ enum relay_hold {
 enum relay_loss {
     LOST_ENDED,     /* it has ended the session */
     LOST_UNKNOWN,   /* it does not know it, and should */
-    LOST_GONE_BACK, /* it knows less of it than it has confirmed */
+    LOST_GONE_BACK, /* the store knows fewer changes of the session than it has confirmed */
     LOSSES,
 };
 
@@ -87,7 +87,7 @@ const char *relay_loss_name(enum relay_loss loss);
 
 struct relay_stats {
     uint64_t confirmed;    /* requests, but those that may wait */
-    uint64_t confirmed_ns; /* from when they came until they were confirmed, all of them */
+    uint64_t confirmed_ns; /* the sum of their times from arrival to confirmation */
     uint64_t resumed;      /* requests that were sent again, on a new link */
     uint64_t lost[LOSSES]; /* sessions whose clients were ended */
     uint64_t links;        /* that were welcomed */
@@ -184,11 +184,11 @@ void relay_tick(struct relay *r);
 bool relay_is_done(const struct relay *r);
 
 /* The age of the oldest request that a store should have confirmed by now; 0: there is none. A WAIT
- * or BARRIER is one until the present link was given it: from when it came, or, if another link had
- * it, from when that was lost. */
+ * or BARRIER counts until the present link was given it. Its age begins when it came, or when a
+ * link that had it was lost. */
 uint64_t relay_lag_ns(const struct relay *r);
 
-/* How long there was no link, in all, since there was one. */
+/* The total time without a link since the first link. */
 uint64_t relay_away_ns(const struct relay *r);
 
 /* --- What relay_frames.c, which has the link, needs of relay_sessions.c. --- */
@@ -207,8 +207,8 @@ void relay_let_go_on(struct relay_client *s);
  * same. False: for want of memory the store cannot be told. */
 bool relay_give_up(struct relay_client *s, struct relay_request *waits);
 
-/* The link is lost, and with it all that it had a part of: those that were given up meanwhile go.
- */
+/* The link is lost, with every request that was partly sent: requests that were given up meanwhile
+ * are dropped. */
 void relay_take_back_given_up(struct relay_client *s);
 
 /* The store has said what it has carried out, and none of the rest: in this link that is numbered

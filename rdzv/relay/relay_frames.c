@@ -473,7 +473,7 @@ const char *relay_receive(struct relay *r, const struct relay_frame *frame)
         table_find(&r->channels, (struct slice){(const uint8_t *)&frame->channel, 4});
     struct relay_client *s;
 
-    if (node == NULL) /* it was closed while this was on its way */
+    if (node == NULL) /* the session was closed while the frame was on its way */
         return NULL;
     s = (struct relay_client *)(void *)((char *)node - offsetof(struct relay_client, node));
     switch (frame->kind) {

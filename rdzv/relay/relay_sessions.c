@@ -310,8 +310,8 @@ void relay_close_gaps(struct relay_client *s)
     s->last = number;
 }
 
-/* Its client waits no more, and has no word for that. What a link has a part of has to be sent to
- * its end first. */
+/* The client has stopped waiting, and its protocol has no message for that. A request that was
+ * partly sent must be sent completely first. */
 static void give_up_silently(struct relay_client *s, struct relay_request *waits)
 {
     if (waits->sent == 0 || waits->sent == waits->piece_count) {
@@ -398,7 +398,7 @@ static void resume_client(struct relay_client *s)
         s->relay->calls->go_on(s->client);
 }
 
-/* Those who waited for others find out whether there is room for all of them. */
+/* Clients that waited for memory try again. */
 static void release_held(struct relay *r)
 {
     struct relay_client *s;
@@ -455,8 +455,8 @@ void relay_leave(struct relay_client *s)
     relay_finish(s);
 }
 
-/* Sessions whose clients have gone stay, however long the link is away: it may be the store that is
- * away, which waits for them when it begins again. */
+/* Sessions whose clients have gone stay, however long the link is away: after a restart, the store
+ * waits for these sessions. */
 void relay_tick(struct relay *r)
 {
     release_held(r);

@@ -73,8 +73,7 @@ static void upstream_arm(struct upstream *u, uint32_t ms)
 {
     const struct timeval later = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
 
-    net_add_event(&u->timer,
-                  &later); /* upstream_tick() sees to it when there was no room for that */
+    net_add_event(&u->timer, &later); /* if memory is short, upstream_tick() sets the timer later */
 }
 
 static void upstream_on_event(evutil_socket_t fd, short what, void *arg);
@@ -139,38 +138,36 @@ static void name_address(struct upstream *u)
     snprintf(u->where, sizeof u->where, "%s", peer_text(&peer, text));
 }
 
-/* True: it is to be said, and counts as said. */
+static void write_note(struct upstream *u, struct upstream_note *note, const char *why)
+{
+    snprintf(note->text, sizeof note->text, "%s", why);
+    memcpy(note->of, u->where, sizeof note->of);
+    note->ms = lived_ms(u);
+}
+
+/* True: the caller must log the reason, which counts as logged from now on. */
 static bool is_news(struct upstream *u, const char *why)
 {
-    bool same = strncmp(u->said, why, sizeof u->said - 1) == 0;
+    bool same = strncmp(u->said.text, why, sizeof u->said.text - 1) == 0;
 
-    if (same && since_ms(u, u->said_ms) < SAID_AGAIN_MS)
+    if (same && since_ms(u, u->said.ms) < SAID_AGAIN_MS)
         return false;
-    snprintf(u->said, sizeof u->said, "%s", why);
-    memcpy(u->said_of, u->where, sizeof u->said_of);
-    u->said_ms = lived_ms(u);
+    write_note(u, &u->said, why);
     return true;
 }
 
 /* For /readyz: of several replicas one leads, and what it says of the relay counts, not that the
- * others stand by. */
-static void upstream_note_refusal(struct upstream *u, const char *why)
-{
-    snprintf(u->refusal, sizeof u->refusal, "%s", why);
-    memcpy(u->refusal_of, u->where, sizeof u->refusal_of);
-    u->refusal_ms = lived_ms(u);
-}
-
-/* It is asked in each round: when it says nothing for so long, it may be no replica any more. */
+ * others stand by. It is asked in each round: an address that has been silent for so long may not
+ * be a replica any more. */
 static bool upstream_is_refused(const struct upstream *u)
 {
-    return u->refusal[0] != '\0' && since_ms(u, u->refusal_ms) < SAID_AGAIN_MS;
+    return u->refusal.text[0] != '\0' && since_ms(u, u->refusal.ms) < SAID_AGAIN_MS;
 }
 
 static void say_failed(struct upstream *u, enum log_level level, const char *why)
 {
-    if (strcmp(u->where, u->refusal_of) == 0 && strcmp(why, u->refusal) != 0)
-        u->refusal[0] = '\0'; /* that one says something else now */
+    if (strcmp(u->where, u->refusal.of) == 0 && strcmp(why, u->refusal.text) != 0)
+        u->refusal.text[0] = '\0'; /* that one says something else now */
     if (!is_news(u, why))
         return;
     log_limited(level, "upstream_failed", log_str("address", u->where), log_str("reason", why),
@@ -294,7 +291,7 @@ static void upstream_lose(struct upstream *u, const char *why)
               log_u64("unconfirmed", u->relay->pending_count));
     u->relay->now_ns = clock_monotonic_ns(u->net->engine->options.clock);
     relay_link_down(u->relay);
-    u->said[0] = u->refusal[0] = '\0';
+    u->said.text[0] = u->refusal.text[0] = '\0';
     u->tried = 0;
     u->refused = u->waits = false;
     u->target = (u->target + 1) % u->config->upstream_count; /* this one comes last */
@@ -417,13 +414,13 @@ static void on_welcome(struct upstream *u, struct slice payload)
         if (w != NULL)
             rdzv__relay_welcome__free_unpacked(w, NULL);
         if (why == text)
-            upstream_note_refusal(u, why);
+            write_note(u, &u->refusal, why);
         upstream_fail(u, why);
         return;
     }
     evtimer_del(&u->timer);
     enter(u, UPSTREAM_CONNECTED);
-    u->said[0] = u->refusal[0] = '\0';
+    u->said.text[0] = u->refusal.text[0] = '\0';
     u->version = w->version;
     greeting_release(w->release, u->release);
     u->reconnects += u->relay->welcomed;
@@ -469,7 +466,7 @@ static void on_refused(struct upstream *u, const struct relay_frame *frame)
         upstream_fail(u, text);
         return;
     }
-    upstream_note_refusal(u, text);
+    write_note(u, &u->refusal, text);
     if (is_news(u, text))
         log_limited(LOG_WARN, "upstream_refused", log_str("address", u->where),
                     log_bytes("reason", why));
@@ -536,7 +533,7 @@ static void take_frames(struct upstream *u)
         memmove(u->in, u->in + used, u->in_len);
 }
 
-/* Of the last call of tls.h, which failed: whose certificate was refused, why, and what to do. */
+/* Explains a failed call of tls.h: which certificate was refused, the reason, and the remedy. */
 static const char *upstream_tls_fault(const struct upstream *u, char why[UPSTREAM_REASON_MAX])
 {
     static const char *const settings[] = {[TLS_MATTER_NONE] = "",
@@ -776,9 +773,9 @@ bool upstream_is_idle(const struct upstream *u)
 
 const char *upstream_says(const struct upstream *u, char text[UPSTREAM_SAYS_MAX])
 {
-    bool has_failed = u->said[0] != '\0', refused = upstream_is_refused(u);
-    const char *where = refused ? u->refusal_of : has_failed ? u->said_of : u->where;
-    const char *why = refused ? u->refusal : has_failed ? u->said : "connecting";
+    bool has_failed = u->said.text[0] != '\0', refused = upstream_is_refused(u);
+    const char *where = refused ? u->refusal.of : has_failed ? u->said.of : u->where;
+    const char *why = refused ? u->refusal.text : has_failed ? u->said.text : "connecting";
 
     if (u->state == UPSTREAM_CONNECTED)
         snprintf(text, UPSTREAM_SAYS_MAX, "connected to %s, rdzvd %s, frames %u", u->where,

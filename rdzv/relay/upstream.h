@@ -33,6 +33,12 @@ enum upstream_state {
 #define UPSTREAM_TEXT_MAX   320 /* "[address]:port", or "host:port" */
 #define UPSTREAM_REASON_MAX 480 /* why it cannot be reached; what is longer is cut */
 
+struct upstream_note {
+    char text[UPSTREAM_REASON_MAX]; /* empty: there is none */
+    char of[UPSTREAM_TEXT_MAX];     /* whose address it was */
+    uint64_t ms;                    /* and when */
+};
+
 struct upstream {
     struct net *net;
     struct relay *relay;
@@ -65,12 +71,8 @@ struct upstream {
     struct greeting_journal journal; /* ours, if this is a replica; else that of the last store */
     char release[GREETING_RELEASE_MAX]; /* of the store that has welcomed it last */
     uint32_t version;                   /* of the frames; the same */
-    char said[UPSTREAM_REASON_MAX];     /* the last failure that was logged */
-    char said_of[UPSTREAM_TEXT_MAX];    /* of which address */
-    uint64_t said_ms;                   /* and when */
-    char refusal[UPSTREAM_REASON_MAX]; /* what the store said that refuses the relay; empty: none */
-    char refusal_of[UPSTREAM_TEXT_MAX]; /* which one */
-    uint64_t refusal_ms;                /* and when it said so last */
+    struct upstream_note said;          /* the last failure that was logged */
+    struct upstream_note refusal;       /* what the store said that refuses the relay */
     uint64_t reconnects;                /* links but the first */
 };
 

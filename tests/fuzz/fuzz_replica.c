@@ -358,30 +358,13 @@ void __wrap_grpc_tick(struct grpc *g)
     (void)g;
 }
 
-const char *__wrap_grpc_where(const struct grpc *g);
-const char *__wrap_grpc_where(const struct grpc *g)
+struct grpc_status __wrap_grpc_status(const struct grpc *g);
+struct grpc_status __wrap_grpc_status(const struct grpc *g)
 {
-    (void)g;
-    return "etcd:2379";
-}
-
-const char *__wrap_grpc_trouble(const struct grpc *g);
-const char *__wrap_grpc_trouble(const struct grpc *g)
-{
-    return g->up ? "" : "etcd:2379 cannot be reached";
-}
-
-const char *__wrap_grpc_trouble_of(const struct grpc *g);
-const char *__wrap_grpc_trouble_of(const struct grpc *g)
-{
-    (void)g;
-    return "etcd:2379";
-}
-
-unsigned __wrap_grpc_unreached(const struct grpc *g);
-unsigned __wrap_grpc_unreached(const struct grpc *g)
-{
-    return g->up ? 0 : 1;
+    return (struct grpc_status){.where = "etcd:2379",
+                                .trouble = g->up ? "" : "etcd:2379 cannot be reached",
+                                .trouble_of = "etcd:2379",
+                                .unreached = g->up ? 0 : 1};
 }
 
 static void tell(struct under_way u, int code, const char *text, size_t len)
