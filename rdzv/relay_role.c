@@ -1,5 +1,5 @@
 /* A relay: what it does beside what every server does. See role.h for the contract. */
-#include "rdzv/config/etcd_ids.h"
+#include "rdzv/config/config.h"
 #include "rdzv/role.h"
 #include "rdzv/routes.h"
 #include "rdzv/server.h"

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "rdzv/config/etcd_ids.h"
+#include "rdzv/config/config.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/transport.h"
 #include "rdzv/routes.h"

@@ -69,7 +69,7 @@ check_layout() {
 # Who may include whom, by the first folder of the path; and of which library a header is.
 declare -A FOLDERS=(
     [proto]='proto' [store]='proto store' [rdzv]='proto store rdzv' [client]='proto client'
-    [deploy]='deploy' [tests]='proto store rdzv client deploy tests'
+    [deploy]='proto deploy' [tests]='proto store rdzv client deploy tests'
 )
 # The same one level deeper: FOLDER/SUB -> the subfolders that it may include. A FOLDER none of whose
 # subfolders is here is held to nothing; of one that is, each has to be. Files that stand in FOLDER

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "deploy/yaml/arena.h"
+#include "proto/nearest.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,20 +56,6 @@ void diag_print(const struct diag *d, FILE *out);
 int diag_exit(const struct diag *d);
 
 void diag_free(struct diag *d);
-
-/* --- The name that the user probably meant, for "did you mean". --- */
-
-struct nearest {
-    const char *name;  /* as the user wrote it */
-    const char *found; /* the nearest candidate so far; NULL: none is near */
-    size_t distance;   /* a candidate has to be nearer than this */
-};
-
-struct nearest nearest_to(const char *name);
-void nearest_try(struct nearest *n, const char *candidate);
-
-/* Of `names`, which end with NULL; NULL when none is near. */
-const char *nearest_name(const char *name, const char *const *names);
 
 /* --- Texts in lines of at most 100 columns, for a terminal. --- */
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "rdzv/admin/handlers.h"
-#include "rdzv/config/etcd_ids.h"
+#include "rdzv/config/config.h"
 #include "rdzv/engine/data_dir.h"
 #include "rdzv/etcd3/journal_etcd.h"
 #include "rdzv/http/access.h"

@@ -1,5 +1,5 @@
 /* Lists of networks. See cidr.h for the contract. */
-#include "rdzv/config/cidr.h"
+#include "rdzv/config/config.h"
 
 #include <arpa/inet.h>
 #include <string.h>

@@ -18,7 +18,6 @@
 #pragma once
 
 #include "proto/c10d.h"
-#include "rdzv/config/cidr.h"
 #include "rdzv/engine/log.h"
 
 #include <stdbool.h>
@@ -33,6 +32,26 @@ struct string_list {
     char **items;
     size_t count;
 };
+
+/* Networks, as 10.0.0.0/8 or fd00::/8. */
+struct cidr {
+    uint8_t address[16]; /* IPv6, or IPv4 mapped into it; zero behind the bits */
+    uint8_t bits;        /* of those 128 */
+};
+
+/* Owned; cidr_list_free() frees and zeroes it. */
+struct cidr_list {
+    struct cidr *items;
+    size_t count;
+};
+
+/* Commas between them, and blanks where one likes. An address alone is itself. False: one is none,
+ * and *out is as it was. */
+bool cidr_list_parse(const char *text, struct cidr_list *out);
+void cidr_list_free(struct cidr_list *list);
+
+/* `address` is as struct cidr has it. */
+bool cidr_list_has(const struct cidr_list *list, const uint8_t address[16]);
 
 /* What --disable switches off, for support; it is in no help and no document. */
 #define CONFIG_CLOSE_FROM_MEMBERS "close-from-members"
@@ -283,3 +302,9 @@ void config_write_check(FILE *out, const struct config *config);
 /* The table of settings as JSON: what the manual pages and completions of shells are made of.
  * `config` is what --help alone gives. False: there is no memory for it. */
 bool config_describe(FILE *out, const struct config *config);
+
+/* The ids that etcd derives from its peer URLs and its token: of the one member, and of its
+ * cluster. */
+void etcd_ids(const struct config *config, uint64_t *member, uint64_t *cluster);
+/* An id as etcd shows it; `text` ends up as a terminated string. */
+void etcd_format_id(uint64_t id, char text[17]);

@@ -1,5 +1,6 @@
 /* Collects settings from the command line, ETCD_* variables and a file, in the order in which they
  * apply, and refuses unknown names. Does not look at what the values mean. */
+#include "proto/nearest.h"
 #include "rdzv/config/config_internal.h"
 #include "store/memory/xalloc.h"
 
@@ -17,70 +18,28 @@ static const struct option *find_option(const char *name, size_t len)
     return NULL;
 }
 
-#define DISTANCE_NAME_MAX 48
-
-/* Edits (insert, remove, replace, swap neighbours) between two names; DISTANCE_NAME_MAX for names
- * that are longer than any of ours. */
-static unsigned distance(const char *a, size_t a_len, const char *b)
-{
-    unsigned rows[3][DISTANCE_NAME_MAX + 1];
-    size_t b_len = strlen(b);
-
-    if (a_len > DISTANCE_NAME_MAX || b_len > DISTANCE_NAME_MAX)
-        return DISTANCE_NAME_MAX;
-    for (size_t j = 0; j <= b_len; j++)
-        rows[0][j] = (unsigned)j;
-    for (size_t i = 1; i <= a_len; i++) {
-        unsigned *row = rows[i % 3], *above = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
-
-        row[0] = (unsigned)i;
-        for (size_t j = 1; j <= b_len; j++) {
-            unsigned best = above[j - 1] + (a[i - 1] != b[j - 1]);
-
-            if (above[j] + 1 < best)
-                best = above[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-                before[j - 2] + 1 < best)
-                best = before[j - 2] + 1;
-            row[j] = best;
-        }
-    }
-    return rows[a_len % 3][b_len];
-}
-
 /* The known name that is nearest to a wrong one, or NULL if none is near. A flag that only etcd has
  * is near at distance 1 alone, because --help does not list it. */
-static const char *suggest(const char *name, size_t len)
+static const char *suggest_name(const char *name)
 {
-    unsigned best = len < 3 ? 0 : len <= 6 ? 1 : 2;
-    const char *found = NULL;
+    struct nearest near = nearest_to(name);
     const struct etcd_flag *flag;
 
-    for (size_t i = 0; i < config_option_count; i++) {
-        unsigned d = distance(name, len, config_options[i].name);
-
-        if (d < best || (d == best && found == NULL)) {
-            best = d;
-            found = config_options[i].name;
-        }
-    }
-    for (size_t i = 0; (flag = etcd_flag_at(i)) != NULL; i++) {
-        unsigned d = distance(name, len, flag->name);
-
-        if (d <= 1 && (d < best || (d == best && found == NULL))) {
-            best = d;
-            found = flag->name;
-        }
-    }
-    return found;
+    if (strlen(name) < 3)
+        return NULL;
+    for (size_t i = 0; i < config_option_count; i++)
+        nearest_try(&near, config_options[i].name);
+    if (near.distance > 2)
+        near.distance = 2;
+    for (size_t i = 0; (flag = etcd_flag_at(i)) != NULL; i++)
+        nearest_try(&near, flag->name);
+    return near.found;
 }
 
-static bool fail_unknown(struct parse *p, const struct setting *where, const char *name, size_t len,
-                         const char *dashes)
+static bool fail_unknown_name(struct parse *p, const struct setting *where, const char *name,
+                              const char *dashes)
 {
-    const char *near = suggest(name, len);
+    const char *near = suggest_name(name);
 
     if (near != NULL)
         return config_fail(&p->draft, where, "no such setting; did you mean %s%s?", dashes, near);
@@ -93,15 +52,6 @@ static void add_setting(struct parse *p, struct setting setting)
     p->settings.items =
         xrealloc(p->settings.items, (p->settings.count + 1) * sizeof *p->settings.items);
     p->settings.items[p->settings.count++] = setting;
-}
-
-const struct setting *config_last_setting(const struct parse *p, const char *name)
-{
-    for (size_t i = p->settings.count; i-- > 0;) {
-        if (strcmp(p->settings.items[i].name, name) == 0)
-            return &p->settings.items[i];
-    }
-    return NULL;
 }
 
 static bool takes_no_value(const struct setting *s)
@@ -128,7 +78,7 @@ static bool read_flag(struct parse *p, int argc, char *const argv[], int *i)
     s.option = strcmp(name, "h") == 0 ? find_option("help", 4) : find_option(word, len);
     s.etcd = etcd_flag_find(word, len);
     if (s.option == NULL && s.etcd == NULL)
-        return fail_unknown(p, &s, word, len, "--");
+        return fail_unknown_name(p, &s, name, "--");
     s.name = s.option != NULL ? s.option->name : s.etcd->name;
     if (word[len] == '=') {
         s.value = word + len + 1;
@@ -426,7 +376,7 @@ static bool add_entries(struct parse *p, bool etcd_file)
             char label[CONFIG_LABEL_MAX];
 
             if (!etcd_file)
-                return fail_unknown(p, &s, entry->key, len, "");
+                return fail_unknown_name(p, &s, entry->key, "");
             config_note(&p->draft.config, CONFIG_NOTE_WARNING, config_label(&s, label),
                         "etcd has no such setting, and ignores it too");
             continue;

@@ -80,32 +80,6 @@ const char *config_check_worker_ports(struct config *c, const char *text)
     return NULL;
 }
 
-static const char *const can_be_disabled[] = {CONFIG_CLOSE_FROM_MEMBERS, CONFIG_DROP_DISCONNECTED,
-                                              CONFIG_END_LAST_CALL};
-
-static bool can_disable(const char *name)
-{
-    for (size_t i = 0; i < sizeof can_be_disabled / sizeof can_be_disabled[0]; i++) {
-        if (strcmp(name, can_be_disabled[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
-bool config_check_disabled(struct parse *p)
-{
-    const struct string_list *names = &p->draft.config.disabled;
-
-    for (size_t i = 0; i < names->count; i++) {
-        if (!can_disable(names->items[i]))
-            return config_fail(&p->draft, config_last_setting(p, "disable"),
-                               "%s: cannot be disabled; what can: " CONFIG_CLOSE_FROM_MEMBERS
-                               ", " CONFIG_DROP_DISCONNECTED ", " CONFIG_END_LAST_CALL,
-                               config_show(names->items[i]).text);
-    }
-    return true;
-}
-
 bool config_disables(const struct config *config, const char *name)
 {
     for (size_t i = 0; i < config->disabled.count; i++) {

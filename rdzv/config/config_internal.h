@@ -19,22 +19,28 @@ enum option_kind {
     OPTION_ORIGINS,  /* struct string_list: `*` or URLs */
     OPTION_NAMES,    /* struct string_list: `*` or words */
     OPTION_FILE,     /* --config: read before the others */
-    OPTION_ACTION,   /* takes no value; `least` is an enum config_action */
+    OPTION_ACTION,   /* takes no value */
 };
+
+/* What a relay, which keeps no keys and does nothing for elastic jobs, does with an option. */
+enum option_on_relay { RELAY_TAKES, RELAY_REFUSES, RELAY_IGNORES };
 
 /* One flag of our own. */
 struct option {
     const char *name; /* without dashes */
     enum option_kind kind;
-    size_t offset; /* in struct config */
-    uint64_t least, most;
+    size_t offset;              /* in struct config */
+    uint64_t least, most;       /* most 0: as much as the type holds */
     const char *least_why;      /* why not less; NULL: plain to see */
     bool may_be_off;            /* `off` and 0 are legal, and mean 0 */
     bool may_be_auto;           /* `auto` is legal, and means CONFIG_AUTO */
-    const char *const *choices; /* ends with NULL */
+    const char *const *choices; /* the only legal words; ends with NULL */
+    enum config_action action;  /* OPTION_ACTION */
+    enum option_on_relay on_relay;
+    bool is_for_files; /* refused beside --journal, where no state is in files */
     /* OPTION_TEXT: what is wrong with a value, or NULL and it is in the config too. */
     const char *(*check)(struct config *c, const char *text);
-    const char *group;
+    const char *group; /* of the help, where it begins; NULL: as the option before */
     const char *value_name;
     const char *help;    /* NULL: neither --help nor --describe tells of it */
     const char *without; /* what the help says while a list is empty, or a text is not given */
@@ -99,12 +105,9 @@ struct parse {
 bool config_collect(struct parse *p, int argc, char *const argv[], char *const environment[]);
 /* False: two settings of one source set one thing under two names, to different values. */
 bool config_check_pairs(struct parse *p);
-/* The last of that name, which is the one that counts; NULL if there is none. */
-const struct setting *config_last_setting(const struct parse *p, const char *name);
 
 /* config_options.c: checks the value and puts it into the draft. */
 bool config_apply_option(struct draft *d, const struct setting *s);
-bool config_is_utf8(const char *text);
 /* A comma-separated list of URLs, checked and sorted; an empty value changes nothing, as in etcd.
  */
 bool config_read_urls(struct draft *d, const struct setting *s, struct string_list *list);
@@ -127,16 +130,11 @@ const char *config_check_advertise(struct config *c, const char *text);
 const char *config_check_worker_ports(struct config *c, const char *text);
 /* Notes what does not go together. */
 void config_note_elastic(struct config *c);
-/* Whether each name of --disable is known. */
-bool config_check_disabled(struct parse *p);
 
 /* config_journal.c; see struct option */
 const char *config_check_journal(struct config *c, const char *text);
-void config_clear_journal(struct config *c);
 /* What goes with --journal, and what does not. */
 bool config_finish_journal(struct parse *p);
-/* True for what is refused beside --journal, where nothing is in files. */
-bool config_is_for_files(const struct option *o);
 
 /* config_tls.c; see struct option */
 const char *config_check_plaintext(struct config *c, const char *text);
@@ -145,19 +143,22 @@ const char *config_check_allow(struct config *c, const char *text);
 bool config_finish_tls(struct parse *p);
 
 /* config_relay.c; see struct option */
-/* One HOST:PORT, [ADDRESS]:PORT; false: it is none. `host` is a part of `text`, without brackets;
- * config_read_endpoint() copies it, and the caller frees it. */
-bool config_split_endpoint(const char *text, size_t len, struct slice *host, uint16_t *port);
-bool config_read_endpoint(const char *text, size_t len, struct upstream_spec *out);
 const char *config_check_upstream(struct config *c, const char *text);
 const char *config_check_space(struct config *c, const char *text);
-void config_clear_upstreams(struct config *c);
-/* A relay has no use for it. */
-bool config_is_of_store(const struct option *o);
 /* What goes with --upstream, and what does not. */
 bool config_finish_relay(struct parse *p);
 
+/* endpoints.c */
+/* Reads a comma-separated list of HOST:PORT from `text` to `end` into the list, whose entries
+ * before that are freed. False: one is none; what came before it is in the list. */
+bool config_read_endpoints(const char *text, const char *end, struct upstream_spec **list,
+                           size_t *count);
+void config_free_endpoints(struct upstream_spec **list, size_t *count);
+
 /* config_text.c */
+/* The last of that name, which is the one that counts; NULL if there is none. */
+const struct setting *config_last_setting(const struct parse *p, const char *name);
+
 #define CONFIG_LABEL_MAX 400
 
 /* "--space-idle-timeout", "ETCD_NAME" or "rdzvd.yaml:3:9: cors". */
@@ -186,10 +187,6 @@ void string_list_free(struct string_list *list);
 void string_list_sort(struct string_list *list);
 /* Splits at commas and trims blanks; empty parts are kept. */
 void string_list_split(struct string_list *list, const char *text);
-
-/* config_write.c: what counts while the option is not given, as it is given; NULL: nothing. `text`
- * has UNITS_TEXT_MAX bytes. */
-const char *config_default(const struct config *defaults, const struct option *o, char *text);
 
 /* etcd_apply.c */
 

@@ -1,5 +1,6 @@
 /* From argv, environment and file to a checked struct config: the defaults, the order of the steps,
  * and the checks across settings. */
+#include "proto/utf8.h"
 #include "rdzv/config/config_internal.h"
 #include "store/memory/xalloc.h"
 
@@ -48,12 +49,27 @@ static void set_etcd_defaults(struct config *c)
     string_list_add(&c->host_whitelist, "*", 1);
 }
 
+static bool is_utf8(const char *text)
+{
+    struct slice rest = slice_str(text);
+
+    while (rest.len > 0) {
+        uint32_t point;
+        size_t len = utf8_decode(rest, &point);
+
+        if (len == 0)
+            return false;
+        rest = slice_from(rest, len);
+    }
+    return true;
+}
+
 static bool apply_settings(struct parse *p)
 {
     for (size_t i = 0; i < p->settings.count; i++) {
         const struct setting *s = &p->settings.items[i];
 
-        if (s->value != NULL && !config_is_utf8(s->value))
+        if (s->value != NULL && !is_utf8(s->value))
             return config_fail(&p->draft, s, "%s: is not UTF-8 text; write it in UTF-8",
                                config_show(s->value).text);
         if (!(s->option != NULL ? config_apply_option(&p->draft, s)
@@ -94,8 +110,8 @@ static bool finish(struct parse *p)
         config_add_localhost(c, 29400, CONFIG_DEFAULT_SPACE);
         config_add_localhost(c, 2379, CONFIG_DEFAULT_SPACE);
     }
-    if (!config_check_disabled(p) || !config_check_overlaps(d) || !config_finish_tls(p) ||
-        !config_finish_relay(p) || !config_finish_journal(p))
+    if (!config_check_overlaps(d) || !config_finish_tls(p) || !config_finish_relay(p) ||
+        !config_finish_journal(p))
         return false;
 
     c->advertise_default = d->advertise_from == NULL;
@@ -150,57 +166,43 @@ bool config_parse(int argc, char *const argv[], char *const environment[], struc
     return ok;
 }
 
-static void free_client_tls(struct config_client_tls *t)
+/* What the option's field holds of its own. */
+static void free_field(struct config *c, const struct option *o)
 {
-    free(t->ca);
-    free(t->cert);
-    free(t->key);
-    free(t->name);
+    void *field = (char *)c + o->offset;
+    char *text;
+
+    switch (o->kind) {
+    case OPTION_TEXT:
+        memcpy(&text, field, sizeof text);
+        free(text);
+        break;
+    case OPTION_URLS:
+    case OPTION_ORIGINS:
+    case OPTION_NAMES:
+        string_list_free(field);
+        break;
+    default:
+        break;
+    }
 }
 
 void config_free(struct config *c)
 {
     if (c == NULL)
         return;
+    for (size_t i = 0; i < config_option_count; i++)
+        free_field(c, &config_options[i]);
     config_clear_listeners(c);
-    free(c->name);
-    config_clear_upstreams(c);
-    free(c->upstream);
-    free_client_tls(&c->upstream_tls);
-    free_client_tls(&c->journal.tls);
-    free(c->space);
-    free(c->data_dir);
-    config_clear_journal(c);
-    free(c->journal.url);
-    free(c->journal.user);
-    free(c->journal.password_file);
-    free(c->journal.endpoints_file);
-    free(c->check_data);
-    free(c->check_health);
-    free(c->admin_token_file);
-    free(c->read_token_file);
-    free(c->tls.cert);
-    free(c->tls.key);
-    free(c->tls.client_ca);
-    free(c->tls.crl);
-    string_list_free(&c->tls.client_names);
-    string_list_free(&c->tls.admin_names);
-    string_list_free(&c->tls.read_names);
-    string_list_free(&c->tls.relay_names);
-    string_list_free(&c->disabled);
-    free(c->tls.plaintext);
+    config_free_endpoints(&c->upstreams, &c->upstream_count);
+    config_free_endpoints(&c->journal.endpoints, &c->journal.endpoint_count);
+    free(c->journal.name);
     cidr_list_free(&c->tls.plaintext_for.networks);
-    free(c->allow);
     cidr_list_free(&c->allowed);
-    free(c->elastic.advertise);
     free(c->elastic.advertise_host);
-    free(c->elastic.worker_ports);
-    string_list_free(&c->advertise_client_urls);
     string_list_free(&c->advertise_peer_urls);
     free(c->initial_cluster);
     free(c->initial_cluster_token);
-    string_list_free(&c->cors);
-    string_list_free(&c->host_whitelist);
     free(c->config_file);
     for (size_t i = 0; i < c->note_count; i++) {
         free(c->notes[i].flag);

@@ -3,86 +3,15 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-
-#include "store/memory/xalloc.h"
 
 static const char wanted[] =
     "write HOST:PORT[,HOST:PORT...], such as job-rdzv.default.svc:29400 or [fd00::1]:29400";
 
-/* The text ends with nothing that is known: it may be a part of a file. */
-static bool is_name(const char *text, size_t len)
-{
-    static const char letters[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
-
-    for (size_t i = 0; i < len; i++) {
-        if (memchr(letters, text[i], sizeof letters - 1) == NULL)
-            return false;
-    }
-    return len > 0 && len <= 253 && text[0] != '-' && text[0] != '.';
-}
-
-bool config_split_endpoint(const char *text, size_t len, struct slice *out, uint16_t *out_port)
-{
-    const char *colon = memrchr(text, ':', len), *host = text;
-    size_t host_len = colon == NULL ? 0 : (size_t)(colon - text);
-    uint64_t port;
-
-    if (colon == NULL ||
-        !slice_to_u64((struct slice){(const uint8_t *)colon + 1, len - host_len - 1}, UINT16_MAX,
-                      &port) ||
-        port == 0)
-        return false;
-    if (host_len > 2 && host[0] == '[' && host[host_len - 1] == ']') {
-        host++;
-        host_len -= 2;
-        if (!config_is_address(AF_INET6, host, host_len))
-            return false;
-    } else if (!is_name(host, host_len)) {
-        return false;
-    }
-    *out = (struct slice){(const uint8_t *)host, host_len};
-    *out_port = (uint16_t)port;
-    return true;
-}
-
-bool config_read_endpoint(const char *text, size_t len, struct upstream_spec *out)
-{
-    struct slice host;
-    uint16_t port;
-
-    if (!config_split_endpoint(text, len, &host, &port))
-        return false;
-    *out = (struct upstream_spec){.host = config_copy_text((const char *)host.ptr, host.len),
-                                  .port = port};
-    return true;
-}
-
-void config_clear_upstreams(struct config *c)
-{
-    for (size_t i = 0; i < c->upstream_count; i++)
-        free(c->upstreams[i].host);
-    free(c->upstreams);
-    c->upstreams = NULL;
-    c->upstream_count = 0;
-}
-
 const char *config_check_upstream(struct config *c, const char *text)
 {
-    config_clear_upstreams(c);
-    for (;;) {
-        size_t len = strcspn(text, ",");
-        struct upstream_spec one;
-
-        if (!config_read_endpoint(text, len, &one))
-            return wanted;
-        c->upstreams = xrealloc(c->upstreams, (c->upstream_count + 1) * sizeof *c->upstreams);
-        c->upstreams[c->upstream_count++] = one;
-        if (text[len] == '\0')
-            return NULL;
-        text += len + 1;
-    }
+    return config_read_endpoints(text, text + strlen(text), &c->upstreams, &c->upstream_count)
+               ? NULL
+               : wanted;
 }
 
 const char *config_check_space(struct config *c, const char *text)
@@ -91,45 +20,6 @@ const char *config_check_space(struct config *c, const char *text)
     return config_space_name_ok(text) ? NULL
                                       : "a space is named with 1 to 253 letters, digits, `.`, `_` "
                                         "or `-`, a letter or digit first";
-}
-
-/* Settings of who keeps keys, and whose answers depend on it. */
-static bool is_refused(const char *name)
-{
-    static const char *const names[] = {
-        "data-dir",           "journal-endpoints-file", "journal-lease",
-        "journal-user",       "journal-password-file",  "sync",
-        "space-idle-timeout", "session-timeout",        "read-token-file",
-        "read-names"};
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(name, names[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* The store does all that is done for elastic jobs. */
-static bool is_elastic(const struct option *o)
-{
-    return o->group != NULL && strcmp(o->group, "Elastic jobs") == 0;
-}
-
-bool config_is_of_store(const struct option *o)
-{
-    return is_refused(o->name) || is_elastic(o);
-}
-
-static bool refuse_store_settings(struct parse *p)
-{
-    for (size_t i = 0; i < p->settings.count; i++) {
-        const struct setting *s = &p->settings.items[i];
-
-        if (is_refused(s->name))
-            return config_fail(&p->draft, s,
-                               "a relay (--upstream) keeps no keys; give this to the store");
-    }
-    return true;
 }
 
 /* All of a relay's listeners are for the space that it has in its store. */
@@ -152,16 +42,20 @@ static bool name_listeners(struct parse *p)
     return true;
 }
 
-static void note_elastic_settings(struct parse *p)
+static bool check_store_settings(struct parse *p)
 {
     for (size_t i = 0; i < p->settings.count; i++) {
         const struct setting *s = &p->settings.items[i];
         char label[CONFIG_LABEL_MAX];
 
-        if (s->option != NULL && is_elastic(s->option))
+        if (s->option != NULL && s->option->on_relay == RELAY_REFUSES)
+            return config_fail(&p->draft, s,
+                               "a relay (--upstream) keeps no keys; give this to the store");
+        if (s->option != NULL && s->option->on_relay == RELAY_IGNORES)
             config_note(&p->draft.config, CONFIG_NOTE_WARNING, config_label(s, label),
                         "has no effect on a relay (--upstream); give it to the store");
     }
+    return true;
 }
 
 /* The links of all spaces go to the same addresses. */
@@ -202,8 +96,5 @@ bool config_finish_relay(struct parse *p)
         return true;
     if (c->space == NULL)
         c->space = config_copy_text(CONFIG_DEFAULT_SPACE, strlen(CONFIG_DEFAULT_SPACE));
-    if (!refuse_store_settings(p) || !name_listeners(p))
-        return false;
-    note_elastic_settings(p);
-    return true;
+    return check_store_settings(p) && name_listeners(p);
 }

@@ -6,6 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
+const struct setting *config_last_setting(const struct parse *p, const char *name)
+{
+    for (size_t i = p->settings.count; i-- > 0;) {
+        if (strcmp(p->settings.items[i].name, name) == 0)
+            return &p->settings.items[i];
+    }
+    return NULL;
+}
+
 const char *config_label(const struct setting *s, char *text)
 {
     switch (s->source) {

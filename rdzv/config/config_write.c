@@ -1,9 +1,11 @@
-/* What the daemon prints on stdout: help, version, and the settings in effect. */
+/* What the daemon prints on stdout: help, version, the settings in effect, and the table of all. */
 #include "proto/utf8.h"
 #include "rdzv/config/config_internal.h"
 #include "rdzv/config/units.h"
 
+#include <cjson/cJSON.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define HELP_COLUMN 39
@@ -195,8 +197,8 @@ static void write_metrics(FILE *out, const struct config *c)
 /* What would be refused when it is read beside the rest is not written. */
 static bool has_effect(const struct config *c, const struct option *o)
 {
-    return (!config_is_relay(c) || !config_is_of_store(o)) &&
-           (c->journal.url == NULL || !config_is_for_files(o));
+    return (!config_is_relay(c) || o->on_relay == RELAY_TAKES) &&
+           (c->journal.url == NULL || !o->is_for_files);
 }
 
 void config_write_effective(FILE *out, const struct config *c)
@@ -232,7 +234,9 @@ void config_write_check(FILE *out, const struct config *c)
     config_write_effective(out, c);
 }
 
-const char *config_default(const struct config *defaults, const struct option *o, char *text)
+/* What counts while the option is not given, as it is given; NULL: nothing. `text` has
+ * UNITS_TEXT_MAX bytes. */
+static const char *default_of(const struct config *defaults, const struct option *o, char *text)
 {
     const struct string_list *list;
 
@@ -284,8 +288,6 @@ static void write_may_be_off(FILE *out)
 
 void config_write_help(FILE *out, const struct config *config)
 {
-    const char *group = NULL;
-
     fputs("Usage: rdzvd [--FLAG=VALUE ...]\n"
           "\n"
           "A rendezvous store: torch's c10d TCPStore and etcd's v2 API on one port.\n"
@@ -295,13 +297,13 @@ void config_write_help(FILE *out, const struct config *config)
     for (size_t i = 0; i < config_option_count; i++) {
         const struct option *o = &config_options[i];
         char text[UNITS_TEXT_MAX];
-        const char *unset = config_default(config, o, text);
+        const char *unset = default_of(config, o, text);
         int written;
 
         if (o->help == NULL)
             continue;
-        if (o->group != group)
-            fprintf(out, "\n%s:\n", group = o->group);
+        if (o->group != NULL)
+            fprintf(out, "\n%s:\n", o->group);
         written = fprintf(out, "  --%s%s%s", o->name, o->value_name == NULL ? "" : "=",
                           o->value_name == NULL ? "" : o->value_name);
         fprintf(out, "%*s%s", written < HELP_COLUMN ? HELP_COLUMN - written : 1, "", o->help);
@@ -330,4 +332,94 @@ void config_write_version(FILE *out, const struct config *config, const char *ve
                 version);
     else
         fprintf(out, "rdzvd %s\n", version);
+}
+
+/* --- The table of settings, as JSON. --- */
+
+/* What may be given for it, with blanks between: for completion. "@files" and "@folders" are names
+ * that the shell knows; "" is what nobody can guess. */
+static void write_words(const struct option *o, char *words, size_t cap)
+{
+    size_t at = 0;
+
+    words[0] = '\0';
+    if (o->kind == OPTION_FILE || strstr(o->name, "-file") != NULL)
+        snprintf(words, cap, "@files");
+    else if (o->value_name != NULL && strcmp(o->value_name, "DIR") == 0)
+        snprintf(words, cap, "@folders");
+    for (size_t i = 0; o->choices != NULL && o->choices[i] != NULL; i++)
+        at += (size_t)snprintf(words + at, cap - at, "%s%s", at > 0 ? " " : "", o->choices[i]);
+    if (o->may_be_off)
+        snprintf(words + at, cap - at, o->may_be_auto ? "off auto" : "off");
+}
+
+/* The type that a file's value has, for a person. */
+static const char *type_of(const struct option *o)
+{
+    switch (o->kind) {
+    case OPTION_LISTEN:
+    case OPTION_URLS:
+    case OPTION_ORIGINS:
+    case OPTION_NAMES:
+        return "text, or a list of texts";
+    case OPTION_DURATION:
+        return "duration";
+    case OPTION_SIZE:
+        return "size";
+    case OPTION_COUNT:
+        return "number";
+    case OPTION_SWITCH:
+    case OPTION_CHOICE:
+        return "word";
+    case OPTION_TEXT:
+    case OPTION_FILE:
+    case OPTION_ACTION:
+        break;
+    }
+    return "text";
+}
+
+static bool describe_option(cJSON *to, const struct config *config, const struct option *o,
+                            const char *group)
+{
+    char text[UNITS_TEXT_MAX], words[100];
+    const char *unset = default_of(config, o, text);
+    bool action = o->kind == OPTION_ACTION || strncmp(o->name, "check-", 6) == 0;
+
+    write_words(o, words, sizeof words);
+    return cJSON_AddStringToObject(to, "group", group) != NULL &&
+           cJSON_AddStringToObject(to, "name", o->name) != NULL &&
+           (o->value_name == NULL || cJSON_AddStringToObject(to, "value", o->value_name) != NULL) &&
+           cJSON_AddStringToObject(to, "help", o->help) != NULL &&
+           cJSON_AddStringToObject(to, "type", type_of(o)) != NULL &&
+           cJSON_AddStringToObject(to, "words", words) != NULL &&
+           (unset == NULL || cJSON_AddStringToObject(to, "default", unset) != NULL) &&
+           cJSON_AddBoolToObject(to, "repeatable", o->kind == OPTION_LISTEN) != NULL &&
+           cJSON_AddBoolToObject(to, "in_file", !action && o->kind != OPTION_FILE) != NULL;
+}
+
+bool config_describe(FILE *out, const struct config *config)
+{
+    cJSON *all = cJSON_CreateArray();
+    const char *group = NULL;
+    char *text = NULL;
+    bool ok = all != NULL;
+
+    for (size_t i = 0; ok && i < config_option_count; i++) {
+        cJSON *one;
+
+        if (config_options[i].help == NULL)
+            continue;
+        if (config_options[i].group != NULL)
+            group = config_options[i].group;
+        one = cJSON_CreateObject();
+        ok = cJSON_AddItemToArray(all, one) &&
+             describe_option(one, config, &config_options[i], group);
+    }
+    if (ok)
+        text = cJSON_Print(all);
+    cJSON_Delete(all);
+    ok = text != NULL && fprintf(out, "%s\n", text) > 0;
+    free(text);
+    return ok;
 }

@@ -1,8 +1,10 @@
 /* What etcd's flags become here, and the checks that etcd makes across them before it starts. */
+#define OPENSSL_API_COMPAT 0x10101000L /* SHA1() fetches a provider, and keeps 130 KB for that */
 #include "rdzv/config/config_internal.h"
-#include "rdzv/config/etcd_url.h"
 #include "store/memory/xalloc.h"
 
+#include <inttypes.h>
+#include <openssl/sha.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -324,4 +326,46 @@ bool etcd_flags_finish(struct draft *d)
                     "%s, but this daemon serves the v2 API all the same",
                     d->v2_from == NULL ? "is not given" : "is false");
     return true;
+}
+
+/* --- Ids: as etcd 3.4 has them, etcdserver/api/membership/member.go and cluster.go. --- */
+
+/* The first eight bytes of its SHA-1. */
+static uint64_t sha1_u64(struct slice in)
+{
+    unsigned char digest[SHA_DIGEST_LENGTH];
+    uint64_t id = 0;
+    SHA_CTX sha;
+
+    SHA1_Init(&sha);
+    SHA1_Update(&sha, in.ptr, in.len);
+    SHA1_Final(digest, &sha);
+    for (size_t i = 0; i < sizeof id; i++)
+        id = id << 8 | digest[i];
+    return id;
+}
+
+void etcd_ids(const struct config *config, uint64_t *member, uint64_t *cluster)
+{
+    const struct string_list *urls = &config->advertise_peer_urls;
+    size_t cap = strlen(config->initial_cluster_token);
+    uint8_t member_bytes[8];
+    struct writer w;
+
+    for (size_t i = 0; i < urls->count; i++)
+        cap += strlen(urls->items[i]);
+    w = (struct writer){.ptr = xcalloc(1, cap + 1), .cap = cap};
+    for (size_t i = 0; i < urls->count; i++)
+        writer_str(&w, urls->items[i]);
+    writer_str(&w, config->initial_cluster_token);
+    *member = sha1_u64((struct slice){w.ptr, w.len});
+    for (size_t i = 0; i < 8; i++)
+        member_bytes[i] = (uint8_t)(*member >> (56 - 8 * i));
+    *cluster = sha1_u64((struct slice){member_bytes, sizeof member_bytes});
+    free(w.ptr);
+}
+
+void etcd_format_id(uint64_t id, char text[17])
+{
+    snprintf(text, 17, "%" PRIx64, id);
 }

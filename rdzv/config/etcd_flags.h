@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum etcd_flag_type {
     ETCD_TYPE_STRING,
@@ -38,3 +39,19 @@ const struct etcd_flag *etcd_flag_at(size_t index);
 bool etcd_flag_value_ok(enum etcd_flag_type type, const char *text);
 /* Go's strconv.ParseBool. */
 bool etcd_flag_parse_bool(const char *text, bool *out);
+
+/* --- URLs of etcd's flags and members: what etcd refuses of them. --- */
+
+/* The pieces point into the URL. Of unix:// and unixs:// there is only the scheme. */
+struct etcd_url {
+    const char *scheme, *host;
+    size_t scheme_len, host_len;
+    uint16_t port;
+};
+
+/* NULL when the URL is one that etcd may listen on or advertise; then *out, which may be NULL, has
+ * its pieces. Else what is wrong, with a hint. */
+const char *etcd_url_check(const char *url, struct etcd_url *out);
+
+/* Case ignored. */
+bool etcd_url_scheme_is(const struct etcd_url *url, const char *scheme);

@@ -52,37 +52,36 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-static enum units_result parse_number(const char *text, size_t *at, struct number *out)
+/* Takes it off the text. */
+static enum units_result take_number(const char **text, struct number *out)
 {
     struct number n = {.scale = 1};
-    size_t i = *at;
+    const char *c = *text;
 
-    if (!is_digit(text[i]))
+    if (!is_digit(*c))
         return UNITS_NOT_A_NUMBER;
-    for (; is_digit(text[i]); i++) {
-        uint64_t digit = (uint64_t)(text[i] - '0');
+    for (; is_digit(*c); c++) {
+        uint64_t digit = (uint64_t)(*c - '0');
 
         if (n.whole > ((uint64_t)INT64_MAX - digit) / 10)
             return UNITS_TOO_BIG;
         n.whole = n.whole * 10 + digit;
     }
-    if (text[i] == '.') {
-        i++;
-        if (!is_digit(text[i])) {
-            *at = i;
+    if (*c == '.') {
+        c++;
+        if (!is_digit(*c))
             return UNITS_NOT_A_NUMBER;
-        }
-        for (; is_digit(text[i]); i++) {
+        for (; is_digit(*c); c++) {
             if (n.scale == 1000000) {
-                if (text[i] != '0')
+                if (*c != '0')
                     return UNITS_TOO_FINE;
                 continue;
             }
-            n.part = n.part * 10 + (uint64_t)(text[i] - '0');
+            n.part = n.part * 10 + (uint64_t)(*c - '0');
             n.scale *= 10;
         }
     }
-    *at = i;
+    *text = c;
     *out = n;
     return UNITS_OK;
 }
@@ -105,46 +104,46 @@ static enum units_result add_product(struct number n, uint64_t factor, uint64_t 
     return UNITS_OK;
 }
 
-static enum units_result parse_duration(const char *text, uint64_t *out_ms, size_t *at)
+enum units_result units_parse_duration(const char *text, uint64_t *out_ms)
 {
+    const char *rest = text;
     uint64_t sum = 0;
 
     do {
-        size_t start = *at, unit, len = 0;
+        bool is_first = rest == text;
         uint64_t factor = 0;
         struct number n;
-        enum units_result result = parse_number(text, at, &n);
+        enum units_result result = take_number(&rest, &n);
+        size_t len = 0;
 
         if (result != UNITS_OK)
             return result;
-        unit = *at;
-        while (is_letter(text[unit + len]))
+        while (is_letter(rest[len]))
             len++;
         for (size_t i = 0; i < COUNT(duration_units); i++) {
             if (strlen(duration_units[i].name) == len &&
-                memcmp(duration_units[i].name, text + unit, len) == 0)
+                memcmp(duration_units[i].name, rest, len) == 0)
                 factor = duration_units[i].factor;
         }
-        if (len == 0 && text[unit] == '\0' && start == 0)
+        if (rest[0] == '\0' && is_first)
             factor = 1000; /* a number alone: seconds */
         if (factor == 0)
             return UNITS_BAD_UNIT;
-        *at = start;
         result = add_product(n, factor, &sum);
         if (result != UNITS_OK)
             return result;
-        *at = unit + len;
-    } while (text[*at] != '\0');
+        rest += len;
+    } while (*rest != '\0');
     *out_ms = sum;
     return UNITS_OK;
 }
 
-static enum units_result parse_size(const char *text, uint64_t *out_bytes, size_t *at)
+enum units_result units_parse_size(const char *text, uint64_t *out_bytes)
 {
     uint64_t factor = 0, sum = 0;
+    const char *unit = text;
     struct number n;
-    enum units_result result = parse_number(text, at, &n);
-    const char *unit = text + *at;
+    enum units_result result = take_number(&unit, &n);
 
     if (result != UNITS_OK)
         return result;
@@ -157,68 +156,39 @@ static enum units_result parse_size(const char *text, uint64_t *out_bytes, size_
     if (factor == 0)
         return unit[1] == '\0' && strchr("kKmMgGtT", *unit) != NULL ? UNITS_AMBIGUOUS
                                                                     : UNITS_BAD_UNIT;
-    *at = 0;
     result = add_product(n, factor, &sum);
     if (result == UNITS_OK)
         *out_bytes = sum;
     return result;
 }
 
-enum units_result units_parse_duration(const char *text, uint64_t *out_ms, size_t *at)
-{
-    size_t place = 0;
-    enum units_result result = parse_duration(text, out_ms, &place);
-
-    if (result != UNITS_OK && at != NULL)
-        *at = place;
-    return result;
-}
-
-enum units_result units_parse_size(const char *text, uint64_t *out_bytes, size_t *at)
-{
-    size_t place = 0;
-    enum units_result result = parse_size(text, out_bytes, &place);
-
-    if (result != UNITS_OK && at != NULL)
-        *at = place;
-    return result;
-}
-
 const char *units_duration_hint(enum units_result result)
 {
-    switch (result) {
-    case UNITS_OK:
-        return "";
-    case UNITS_NOT_A_NUMBER:
-        return "not a duration; write a number and a unit, such as 500ms, 30s or 2m";
-    case UNITS_BAD_UNIT:
-        return "no unit of time; use ms, s, m, h or d, as in 500ms, 30s or 1h30m";
-    case UNITS_TOO_FINE:
-        return "finer than a millisecond; round it to whole milliseconds";
-    case UNITS_AMBIGUOUS:
-    case UNITS_TOO_BIG:
-        break;
-    }
-    return "longer than can be counted; give a smaller number";
+    static const char *const hints[] = {
+        [UNITS_OK] = "",
+        [UNITS_NOT_A_NUMBER] =
+            "not a duration; write a number and a unit, such as 500ms, 30s or 2m",
+        [UNITS_BAD_UNIT] = "no unit of time; use ms, s, m, h or d, as in 500ms, 30s or 1h30m",
+        [UNITS_TOO_FINE] = "finer than a millisecond; round it to whole milliseconds",
+        [UNITS_TOO_BIG] = "longer than can be counted; give a smaller number",
+    };
+
+    return hints[result];
 }
 
 const char *units_size_hint(enum units_result result)
 {
-    switch (result) {
-    case UNITS_OK:
-        return "";
-    case UNITS_NOT_A_NUMBER:
-        return "not a size; write a number and a unit, such as 64KiB, 8MiB or 4GiB";
-    case UNITS_BAD_UNIT:
-        return "no unit of size; use B, KiB, MiB, GiB or TiB, as in 64KiB, 8MiB or 4GiB";
-    case UNITS_AMBIGUOUS:
-        return "could mean 1000s or 1024s; add iB (as in 8MiB) or B (as in 8MB)";
-    case UNITS_TOO_FINE:
-        return "not a whole number of bytes; round it";
-    case UNITS_TOO_BIG:
-        break;
-    }
-    return "more than can be counted; give a smaller number";
+    static const char *const hints[] = {
+        [UNITS_OK] = "",
+        [UNITS_NOT_A_NUMBER] = "not a size; write a number and a unit, such as 64KiB, 8MiB or 4GiB",
+        [UNITS_BAD_UNIT] =
+            "no unit of size; use B, KiB, MiB, GiB or TiB, as in 64KiB, 8MiB or 4GiB",
+        [UNITS_AMBIGUOUS] = "could mean 1000s or 1024s; add iB (as in 8MiB) or B (as in 8MB)",
+        [UNITS_TOO_FINE] = "not a whole number of bytes; round it",
+        [UNITS_TOO_BIG] = "more than can be counted; give a smaller number",
+    };
+
+    return hints[result];
 }
 
 const char *units_format_duration(uint64_t ms, char *text)

@@ -23,10 +23,9 @@ enum units_result {
 
 #define UNITS_TEXT_MAX 48 /* room for anything the two format functions write, NUL included */
 
-/* *out is untouched unless UNITS_OK comes back. *at is where in `text` the trouble is (always set
- * on an error; may be NULL). */
-enum units_result units_parse_duration(const char *text, uint64_t *out_ms, size_t *at);
-enum units_result units_parse_size(const char *text, uint64_t *out_bytes, size_t *at);
+/* *out is untouched unless UNITS_OK comes back. */
+enum units_result units_parse_duration(const char *text, uint64_t *out_ms);
+enum units_result units_parse_size(const char *text, uint64_t *out_bytes);
 
 /* A hint for a result that is not UNITS_OK: "write 8MiB or 8MB". */
 const char *units_duration_hint(enum units_result result);

@@ -6,7 +6,8 @@
 #include <ctype.h>
 
 #include "proto/json.h"
-#include "rdzv/config/etcd_ids.h"
+#include "rdzv/config/config.h"
+#include "rdzv/config/etcd_flags.h"
 #include "rdzv/engine/log.h"
 
 /* --- Reading. --- */

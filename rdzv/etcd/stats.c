@@ -4,7 +4,7 @@
 #include "rdzv/etcd/handlers.h"
 
 #include "proto/json.h"
-#include "rdzv/config/etcd_ids.h"
+#include "rdzv/config/config.h"
 
 /* value / one with its fraction, without zeros at the end, and its unit. */
 static void write_fraction(struct writer *w, uint64_t value, uint64_t one, const char *unit)

@@ -2,7 +2,7 @@
  * endpoint's name are tried. */
 #pragma once
 
-#include "rdzv/config/endpoints_file.h"
+#include "rdzv/config/endpoints.h"
 #include "rdzv/net/resolve.h"
 
 /* --- Endpoints: those of --journal, or those of a file, which is read again before each try: when

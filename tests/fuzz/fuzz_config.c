@@ -14,7 +14,7 @@
 
 #include "rdzv/config/config.h"
 #include "rdzv/config/config_file.h"
-#include "rdzv/config/endpoints_file.h"
+#include "rdzv/config/endpoints.h"
 #include "tests/fuzz/fuzz.h"
 
 /* What the parser of files itself promises. */

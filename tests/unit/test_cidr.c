@@ -1,5 +1,5 @@
 /* Networks: which texts are some, and which addresses lie in them. */
-#include "rdzv/config/cidr.h"
+#include "rdzv/config/config.h"
 
 #include <arpa/inet.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* What a command line, an environment and a file mean together. Both front ends: our own flags, and
  * etcd's. What means nothing is in test_config_refusals.c. */
 #include "rdzv/config/config.h"
-#include "rdzv/config/endpoints_file.h"
+#include "rdzv/config/endpoints.h"
 
 #include "rdzv/config/etcd_flags.h"
 #include "tests/unit/config_start.h"

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "rdzv/config/etcd_ids.h"
+#include "rdzv/config/config.h"
 #include "rdzv/etcd/handlers.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

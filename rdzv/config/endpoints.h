@@ -1,9 +1,13 @@
-/* The text of --journal-endpoints-file: HOST:PORT, one in a line; empty lines, and what is behind
- * `#`, are for people. Pure, and without memory of its own. */
+/* HOST:PORT, as settings name servers, and a file of them (--journal-endpoints-file): one in a
+ * line; empty lines, and what is behind `#`, are for people. Pure. */
 #pragma once
 
 #include "rdzv/config/config.h"
 #include "rdzv/config/config_file.h"
+
+/* One HOST:PORT, [ADDRESS]:PORT; false: it is none. `host` is a part of `text`, without brackets.
+ */
+bool endpoint_split(const char *text, size_t len, struct slice *host, uint16_t *port);
 
 /* A cluster of etcd has 3 or 5 members; a file that is longer is none of these. */
 #define ENDPOINTS_MAX      32u

@@ -1,0 +1,16 @@
+/* The name that a user probably meant, for "did you mean". */
+#pragma once
+
+#include <stddef.h>
+
+struct nearest {
+    const char *name;  /* as the user wrote it */
+    const char *found; /* the nearest candidate so far; NULL: none is near */
+    size_t distance;   /* a candidate has to be nearer than this */
+};
+
+struct nearest nearest_to(const char *name);
+void nearest_try(struct nearest *n, const char *candidate);
+
+/* Of `names`, which end with NULL; NULL when none is near. */
+const char *nearest_name(const char *name, const char *const *names);
