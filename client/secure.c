@@ -7,9 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/tls/tls_context.h"
-#include "proto/tls/tls_hint.h"
-#include "proto/tls/tls_names.h"
+#include "proto/tls/tls.h"
 
 static bool copy_text(char **out, const char *text)
 {

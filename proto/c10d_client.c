@@ -100,7 +100,7 @@ struct answer {
     struct c10d_progress *progress;
 };
 
-static enum parse_result parse_blob(struct answer *a, struct slice *out)
+static enum parse_result read_answer_blob(struct answer *a, struct slice *out)
 {
     uint64_t len;
 
@@ -146,7 +146,7 @@ static enum parse_result parse_items(struct answer *a, uint64_t count, size_t st
     a->r.at = p->at;
     for (; p->left > 0; p->left--) {
         struct slice blob;
-        enum parse_result result = parse_blob(a, &blob);
+        enum parse_result result = read_answer_blob(a, &blob);
 
         if (result != PARSE_DONE)
             return result;
@@ -159,7 +159,7 @@ static enum parse_result parse_items(struct answer *a, uint64_t count, size_t st
     return PARSE_DONE;
 }
 
-static enum parse_result parse_list(struct answer *a, struct c10d_reply *reply)
+static enum parse_result read_answer_list(struct answer *a, struct c10d_reply *reply)
 {
     enum parse_result result = parse_number(a, reply);
 
@@ -174,7 +174,7 @@ static enum parse_result parse_popped(struct answer *a, struct c10d_reply *reply
 {
     enum parse_result result = parse_number(a, reply);
 
-    return result == PARSE_DONE && reply->number > 0 ? parse_blob(a, &reply->value) : result;
+    return result == PARSE_DONE && reply->number > 0 ? read_answer_blob(a, &reply->value) : result;
 }
 
 static enum parse_result parse_nonce(struct answer *a, struct c10d_reply *reply)
@@ -193,7 +193,7 @@ static enum parse_result parse_answer(struct answer *a, enum c10d_op op, uint64_
     switch (op) {
     case C10D_GET:
     case C10D_COMPARE_SET:
-        return parse_blob(a, &reply->value);
+        return read_answer_blob(a, &reply->value);
     case C10D_ADD:
     case C10D_GETNUMKEYS:
     case C10D_DELETE_KEY:
@@ -209,7 +209,7 @@ static enum parse_result parse_answer(struct answer *a, enum c10d_op op, uint64_
     case C10D_MULTI_GET:
         return parse_items(a, asked, 0, reply);
     case C10D_LIST_KEYS:
-        return parse_list(a, reply);
+        return read_answer_list(a, reply);
     case C10D_QUEUE_POP:
         return parse_popped(a, reply);
     case C10D_PING:

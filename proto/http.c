@@ -43,7 +43,7 @@ static bool is_fold(struct slice s, const char *lower_case)
     return lower_case[s.len] == '\0';
 }
 
-static struct slice trim(struct slice s)
+static struct slice trim_spaces(struct slice s)
 {
     while (s.len > 0 && http_is_space(s.ptr[0]))
         s = slice_from(s, 1);
@@ -53,7 +53,7 @@ static struct slice trim(struct slice s)
 }
 
 /* Splits s at the first `c`: false when there is none. */
-static bool cut(struct slice s, char c, struct slice *before, struct slice *after)
+static bool split_at(struct slice s, char c, struct slice *before, struct slice *after)
 {
     const uint8_t *at = s.len == 0 ? NULL : memchr(s.ptr, c, s.len);
 
@@ -64,7 +64,7 @@ static bool cut(struct slice s, char c, struct slice *before, struct slice *afte
     return true;
 }
 
-static void refuse(struct http_refusal *why, const char *status, const char *reason)
+static void refuse_with(struct http_refusal *why, const char *status, const char *reason)
 {
     *why = (struct http_refusal){.status = status, .body = status, .reason = reason};
 }
@@ -97,7 +97,7 @@ static const char *split_request_line(struct slice line, struct request_line *ou
 {
     struct slice rest, version;
 
-    if (!cut(line, ' ', &out->method, &rest) || !cut(rest, ' ', &out->target, &version))
+    if (!split_at(line, ' ', &out->method, &rest) || !split_at(rest, ' ', &out->target, &version))
         return "malformed request line";
     if (!parse_version(version, &out->major, &out->minor))
         return "malformed HTTP version";
@@ -127,17 +127,17 @@ static bool check_request_line(const struct http_parser *p, struct slice line,
                              : "not HTTP/1";
     if (fault != NULL) {
         if (p->later)
-            refuse(why, TEXT_400, fault);
+            refuse_with(why, TEXT_400, fault);
         else
             refuse_silently(why, fault);
         return false;
     }
     if (!is_token(r.method)) {
-        refuse(why, TEXT_400, "invalid method");
+        refuse_with(why, TEXT_400, "invalid method");
         return false;
     }
     if (!parse_target(&r, &target)) {
-        refuse(why, TEXT_400, "malformed target");
+        refuse_with(why, TEXT_400, "malformed target");
         return false;
     }
     return true;
@@ -169,7 +169,7 @@ bool http_next_header(struct slice *rest, struct http_header *out)
         text = (struct slice){rest->ptr, start + text.len};
         *rest = slice_from(*rest, end);
         /* Go passes over a header without a name. */
-        if (cut(text, ':', &out->name, &value) && out->name.len > 0) {
+        if (split_at(text, ':', &out->name, &value) && out->name.len > 0) {
             out->value = header_value(value);
             return true;
         }
@@ -222,11 +222,11 @@ static bool next_element(struct slice *list, struct slice *out)
 
     if (list->ptr == NULL)
         return false;
-    if (!cut(*list, ',', out, &after)) {
+    if (!split_at(*list, ',', out, &after)) {
         *out = *list;
         after = (struct slice){0};
     }
-    *out = trim(*out);
+    *out = trim_spaces(*out);
     *list = after;
     return true;
 }
@@ -339,7 +339,8 @@ static void gather_one(struct gathered *g, const struct http_header *h)
     if (k == KNOWN_CONNECTION)
         g->close = g->close || list_has(h->value, "close");
     else if (k == KNOWN_CONTENT_LENGTH)
-        g->lengths_vary = g->lengths_vary || !slice_equal(trim(g->first[k]), trim(h->value));
+        g->lengths_vary =
+            g->lengths_vary || !slice_equal(trim_spaces(g->first[k]), trim_spaces(h->value));
     else if (k == KNOWN_TRAILER)
         g->bad_trailer = g->bad_trailer || announces_bad_trailer(h->value);
 }
@@ -366,8 +367,8 @@ static enum http_method method_of(struct slice s)
 
 /* The length of the body. Of Transfer-Encoding and Content-Length, the former wins; HTTP/1.0 has
  * only the latter. */
-static bool frame_body(const struct gathered *g, const struct request_line *r,
-                       struct http_head *head, struct http_refusal *why)
+static bool frame_request_body(const struct gathered *g, const struct request_line *r,
+                               struct http_head *head, struct http_refusal *why)
 {
     bool chunked =
         g->count[KNOWN_TRANSFER_ENCODING] > 0 && (r->major > 1 || r->minor > 0) && r->major > 0;
@@ -376,21 +377,21 @@ static bool frame_body(const struct gathered *g, const struct request_line *r,
     if (chunked) {
         if (g->count[KNOWN_TRANSFER_ENCODING] > 1 ||
             !is_fold(g->first[KNOWN_TRANSFER_ENCODING], "chunked")) {
-            refuse(why, "501 Not Implemented", "unsupported transfer encoding");
+            refuse_with(why, "501 Not Implemented", "unsupported transfer encoding");
             why->body = "Unsupported transfer encoding";
             return false;
         }
         if (g->bad_trailer) {
-            refuse(why, TEXT_400, "bad trailer announced");
+            refuse_with(why, TEXT_400, "bad trailer announced");
             return false;
         }
         head->body = HTTP_BODY_CHUNKED;
         return true;
     }
-    length = trim(g->first[KNOWN_CONTENT_LENGTH]); /* an empty one is as none */
+    length = trim_spaces(g->first[KNOWN_CONTENT_LENGTH]); /* an empty one is as none */
     if (g->lengths_vary ||
         (length.len != 0 && !slice_to_u64(length, INT64_MAX, &head->content_length))) {
-        refuse(why, TEXT_400, "bad Content-Length");
+        refuse_with(why, TEXT_400, "bad Content-Length");
         return false;
     }
     head->body = head->content_length > 0 ? HTTP_BODY_LENGTH : HTTP_BODY_NONE;
@@ -407,15 +408,15 @@ static bool check_gathered(const struct gathered *g, const struct request_line *
                       !(preface && g->total == 0);
 
     if (r->major != 1 && !preface)
-        refuse(why, TEXT_505, "unsupported HTTP version");
+        refuse_with(why, TEXT_505, "unsupported HTTP version");
     else if (needs_host && g->count[KNOWN_HOST] == 0)
-        refuse(why, TEXT_HOST, "missing Host header");
+        refuse_with(why, TEXT_HOST, "missing Host header");
     else if (!is_host_value(g->first[KNOWN_HOST]))
-        refuse(why, TEXT_400 ": malformed Host header", "malformed Host header");
+        refuse_with(why, TEXT_400 ": malformed Host header", "malformed Host header");
     else if (g->bad_name)
-        refuse(why, TEXT_400 ": invalid header name", "invalid header name");
+        refuse_with(why, TEXT_400 ": invalid header name", "invalid header name");
     else if (g->bad_value || (g->bad_framing && !chunked))
-        refuse(why, TEXT_400 ": invalid header value", "invalid header value");
+        refuse_with(why, TEXT_400 ": invalid header value", "invalid header value");
     else
         return true;
     return false;
@@ -455,10 +456,10 @@ static bool decode_head(struct slice line, struct slice headers, struct http_hea
     while (http_next_header(&rest, &h))
         gather_one(&g, &h);
     if (g.count[KNOWN_HOST] > 1) {
-        refuse(why, TEXT_400, "several Host headers");
+        refuse_with(why, TEXT_400, "several Host headers");
         return false;
     }
-    if (!frame_body(&g, &r, &head, why))
+    if (!frame_request_body(&g, &r, &head, why))
         return false;
     if (!check_gathered(&g, &r, head.body == HTTP_BODY_CHUNKED, why))
         return false;
@@ -523,14 +524,14 @@ enum parse_result http_parse_head(struct http_parser *p, struct slice in,
             const char *fault = http_check_header_line(line, p->line == p->headers);
 
             if (fault != NULL) {
-                refuse(why, TEXT_400, fault);
+                refuse_with(why, TEXT_400, fault);
                 return PARSE_BAD;
             }
         }
         p->line = p->searched = end;
     }
     if (in.len >= limits->head_max) {
-        refuse(why, TEXT_431, "head too long");
+        refuse_with(why, TEXT_431, "head too long");
         return PARSE_BAD;
     }
     p->searched = head.len > p->searched ? head.len : p->searched;
@@ -546,7 +547,7 @@ void http_refuse_unfinished(const struct http_parser *p, struct slice in, struct
     if (!p->later && p->headers == 0 && (split_request_line(in, &r) != NULL || r.major != 1))
         refuse_silently(why, "unfinished request line");
     else
-        refuse(why, TEXT_400, "unfinished head");
+        refuse_with(why, TEXT_400, "unfinished head");
 }
 
 void http_write_refusal(struct writer *w, const struct http_refusal *why)

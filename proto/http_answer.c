@@ -3,12 +3,12 @@
 
 #include "proto/http_line.h"
 
-static bool is_digit(uint8_t c)
+static bool is_status_digit(uint8_t c)
 {
     return c >= '0' && c <= '9';
 }
 
-static struct slice trim(struct slice s)
+static struct slice trim_answer(struct slice s)
 {
     while (s.len > 0 && http_is_blank(s.ptr[0]))
         s = slice_from(s, 1);
@@ -26,7 +26,7 @@ bool http_name_is(struct slice name, const char *lower)
     return lower[name.len] == '\0';
 }
 
-static bool is_same(struct slice a, struct slice b)
+static bool is_same_name(struct slice a, struct slice b)
 {
     for (size_t i = 0; i < a.len && a.len == b.len; i++) {
         if (http_lower(a.ptr[i]) != http_lower(b.ptr[i]))
@@ -42,7 +42,8 @@ bool http_list_names(struct slice list, struct slice token)
     for (size_t i = 0; i <= list.len && list.len > 0; i++) {
         if (i < list.len && list.ptr[i] != ',')
             continue;
-        if (token.len > 0 && is_same(trim((struct slice){list.ptr + start, i - start}), token))
+        if (token.len > 0 &&
+            is_same_name(trim_answer((struct slice){list.ptr + start, i - start}), token))
             return true;
         start = i + 1;
     }
@@ -66,10 +67,10 @@ bool http_is_hop_by_hop(struct slice name)
 /* "HTTP/1.1 200 OK", with or without words at its end. */
 static bool parse_status(struct slice line, struct http_answer *out)
 {
-    if (line.len < 12 || !slice_starts_with(line, slice_str("HTTP/1.")) || !is_digit(line.ptr[7]) ||
-        line.ptr[8] != ' ' || line.ptr[9] == '0' || !is_digit(line.ptr[9]) ||
-        !is_digit(line.ptr[10]) || !is_digit(line.ptr[11]) ||
-        (line.len > 12 && line.ptr[12] != ' '))
+    if (line.len < 12 || !slice_starts_with(line, slice_str("HTTP/1.")) ||
+        !is_status_digit(line.ptr[7]) || line.ptr[8] != ' ' || line.ptr[9] == '0' ||
+        !is_status_digit(line.ptr[9]) || !is_status_digit(line.ptr[10]) ||
+        !is_status_digit(line.ptr[11]) || (line.len > 12 && line.ptr[12] != ' '))
         return false;
     out->minor = line.ptr[7] - '0';
     out->status = (line.ptr[9] - '0') * 100u + (line.ptr[10] - '0') * 10u + (line.ptr[11] - '0');
@@ -120,7 +121,7 @@ static bool read_headers(struct http_answer *a)
 }
 
 /* False: its end is where the connection ends, and so would be the end of one that broke. */
-static bool frame_body(struct http_answer *a, bool to_head)
+static bool frame_answer_body(struct http_answer *a, bool to_head)
 {
     if (to_head || a->status < 200 || a->status == 204 || a->status == 304) {
         a->body = HTTP_BODY_NONE;
@@ -132,8 +133,8 @@ static bool frame_body(struct http_answer *a, bool to_head)
     return a->has_length;
 }
 
-static enum parse_result decode(struct slice head, size_t first, bool to_head,
-                                struct http_answer *out)
+static enum parse_result decode_answer(struct slice head, size_t first, bool to_head,
+                                       struct http_answer *out)
 {
     struct http_answer a = {0};
     size_t last = head.len - (head.ptr[head.len - 2] == '\r' ? 2 : 1);
@@ -142,7 +143,7 @@ static enum parse_result decode(struct slice head, size_t first, bool to_head,
         return PARSE_BAD;
     a.headers = (struct slice){head.ptr + first, last - first};
     a.keep_alive = a.minor > 0;
-    if (!check_lines(a.headers) || !read_headers(&a) || !frame_body(&a, to_head))
+    if (!check_lines(a.headers) || !read_headers(&a) || !frame_answer_body(&a, to_head))
         return PARSE_BAD;
     *out = a;
     return PARSE_DONE;
@@ -178,5 +179,5 @@ enum parse_result http_parse_answer(struct slice in, size_t head_max, bool to_he
         return PARSE_MORE;
     *searched = 0;
     *size = end;
-    return decode((struct slice){in.ptr, end}, http_line_end(in, 0), to_head, out);
+    return decode_answer((struct slice){in.ptr, end}, http_line_end(in, 0), to_head, out);
 }

@@ -72,7 +72,7 @@ static inline uint64_t find_below(uint64_t word, uint8_t limit)
 
 /* True when each of eight bytes is ASCII that stands for itself. `<` and `>` differ in one bit, and
  * so do `"` and `&`. */
-static inline bool is_plain(uint64_t word)
+static inline bool has_plain_bytes(uint64_t word)
 {
     uint64_t found =
         word | find_below(word, 0x20) | find_below((word | EACH(0x02)) ^ EACH('>'), 1) |
@@ -127,7 +127,7 @@ size_t json_text_part(struct writer *w, struct slice text, size_t at)
         for (; left >= WORD && end - out >= WORD; left -= WORD, at += WORD, out += WORD) {
             uint64_t word = bytes_get_u64(text.ptr + at);
 
-            if (!is_plain(word))
+            if (!has_plain_bytes(word))
                 break;
             bytes_put_u64(out, word);
         }
@@ -163,7 +163,7 @@ size_t json_text_len(struct slice text)
         const struct escape *e = &escapes[text.ptr[at]];
         size_t len = 1;
 
-        if (text.len - at >= WORD && is_plain(bytes_get_u64(text.ptr + at))) {
+        if (text.len - at >= WORD && has_plain_bytes(bytes_get_u64(text.ptr + at))) {
             len = WORD;
             e = NULL;
         } else if (e->len == 0) {

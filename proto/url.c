@@ -9,7 +9,7 @@ static bool is_alpha(uint8_t c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-static bool is_digit(uint8_t c)
+static bool is_port_digit(uint8_t c)
 {
     return c >= '0' && c <= '9';
 }
@@ -122,18 +122,18 @@ static uint8_t next_byte(struct slice s, size_t *at, bool plus_is_space)
 }
 
 /* Nothing in it stands for something else. */
-static bool is_plain(struct slice s, bool plus_is_space)
+static bool is_unescaped(struct slice s, bool plus_is_space)
 {
     return find_byte(s, '%') == s.len && !(plus_is_space && find_byte(s, '+') < s.len);
 }
 
 /* Reading never falls behind writing, so `out` may be the escaped bytes themselves. */
-static struct slice unescape(struct slice s, bool plus_is_space, uint8_t *out)
+static struct slice unescape_into(struct slice s, bool plus_is_space, uint8_t *out)
 {
     const uint8_t *in = s.ptr, *end;
     uint8_t *to = out;
 
-    if (s.len == 0 || is_plain(s, plus_is_space)) {
+    if (s.len == 0 || is_unescaped(s, plus_is_space)) {
         if (s.len > 0)
             memmove(out, s.ptr, s.len);
         return (struct slice){out, s.len};
@@ -164,7 +164,7 @@ static bool take_scheme(struct slice *rest, bool *taken)
             *rest = slice_from(*rest, i + 1);
             return *taken;
         }
-        if (!is_alpha(c) && (i == 0 || !(is_digit(c) || c == '+' || c == '-' || c == '.')))
+        if (!is_alpha(c) && (i == 0 || !(is_port_digit(c) || c == '+' || c == '-' || c == '.')))
             break;
     }
     return true;
@@ -237,7 +237,7 @@ bool url_parse_target(struct slice raw, bool authority, struct url_target *out)
 
 struct slice url_unescape_path(struct slice escaped, uint8_t *out)
 {
-    return unescape(escaped, false, out);
+    return unescape_into(escaped, false, out);
 }
 
 /* Removes `//`, `.` and `..` from a path that starts with a slash, in place. */
@@ -422,7 +422,7 @@ bool url_next_param(struct slice *rest, struct url_param *out)
 }
 
 /* True when the unescaped bytes of `escaped` are exactly `name`. */
-static bool is_named(struct slice escaped, const char *name)
+static bool is_param_named(struct slice escaped, const char *name)
 {
     size_t at = 0;
 
@@ -448,7 +448,7 @@ bool url_find_params(struct slice form, struct slice query, const char *const *n
             if (seen++ == URL_PARAMS_MAX)
                 return false;
             for (size_t n = 0; n < count; n++) {
-                if (values[n].ptr == NULL && is_named(p.name, names[n]))
+                if (values[n].ptr == NULL && is_param_named(p.name, names[n]))
                     values[n] = p.value;
             }
         }
@@ -473,10 +473,10 @@ size_t url_value_len(struct slice escaped)
 
 bool url_is_plain_value(struct slice escaped)
 {
-    return is_plain(escaped, true);
+    return is_unescaped(escaped, true);
 }
 
 struct slice url_unescape_value(struct slice escaped, uint8_t *out)
 {
-    return unescape(escaped, true, out);
+    return unescape_into(escaped, true, out);
 }

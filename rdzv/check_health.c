@@ -18,7 +18,7 @@ struct target {
     char request[512];
 };
 
-static int64_t now_ms(void)
+static int64_t health_now_ms(void)
 {
     struct timespec t;
 
@@ -27,7 +27,7 @@ static int64_t now_ms(void)
 }
 
 /* The path is sent as it stands: it has to be text without blanks. */
-static bool write_request(const char *path, struct target *out)
+static bool write_health_request(const char *path, struct target *out)
 {
     for (const char *p = path; *p != '\0'; p++) {
         if (*p <= ' ' || *p > '~')
@@ -61,7 +61,7 @@ static bool split(const char *url, struct target *out)
         return false;
     memcpy(out->host, host, len);
     out->host[len] = '\0';
-    return write_request(url + whole, out);
+    return write_health_request(url + whole, out);
 }
 
 /* 0, or -errno. */
@@ -71,14 +71,14 @@ static int wait_for(int fd, short events, int64_t deadline)
     int ready;
 
     do {
-        int64_t left = deadline - now_ms();
+        int64_t left = deadline - health_now_ms();
 
         ready = poll(&p, 1, left > 0 ? (int)left : 0);
     } while (ready < 0 && errno == EINTR);
     return ready < 0 ? -errno : ready == 0 ? -ETIMEDOUT : 0;
 }
 
-static int dial(int fd, const struct addrinfo *to, int64_t deadline)
+static int dial_address(int fd, const struct addrinfo *to, int64_t deadline)
 {
     int error = 0;
     socklen_t len = sizeof error;
@@ -118,13 +118,13 @@ static int read_status(int fd, int64_t deadline)
     return (head[9] - '0') * 100 + (head[10] - '0') * 10 + (head[11] - '0');
 }
 
-static int ask(const struct addrinfo *to, const char *request, int64_t deadline)
+static int ask_address(const struct addrinfo *to, const char *request, int64_t deadline)
 {
     int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), result;
 
     if (fd < 0)
         return -errno;
-    result = dial(fd, to, deadline);
+    result = dial_address(fd, to, deadline);
     /* It fits into an empty buffer. */
     if (result == 0 && send(fd, request, strlen(request), MSG_NOSIGNAL) < 0)
         result = -errno;
@@ -137,7 +137,7 @@ static int ask(const struct addrinfo *to, const char *request, int64_t deadline)
 bool check_health(const char *url, FILE *out)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-    int64_t deadline = now_ms() + PATIENCE_MS;
+    int64_t deadline = health_now_ms() + PATIENCE_MS;
     int result, len = (int)strcspn(url, "/");
     struct addrinfo *list = NULL;
     struct target target;
@@ -152,7 +152,7 @@ bool check_health(const char *url, FILE *out)
         return false;
     }
     for (const struct addrinfo *to = list; to != NULL && result != 200; to = to->ai_next)
-        result = ask(to, target.request, deadline);
+        result = ask_address(to, target.request, deadline);
     freeaddrinfo(list);
     if (result < 0)
         fprintf(out, "%.*s: %s\n", len, url, strerror(-result));

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "rdzv/check_health.h"
-#include "rdzv/memory_limit.h"
+#include "rdzv/memory.h"
 #include "rdzv/notify.h"
 #include "rdzv/server.h"
 #include "store/memory/account.h"
@@ -176,7 +176,7 @@ static int run_servers(struct config *config, struct server *server)
     return code;
 }
 
-static int run(struct config *config)
+static int run_daemon(struct config *config)
 {
     struct server *server;
     int code;
@@ -229,7 +229,7 @@ int main(int argc, char **argv)
         code = check_health(config.check_health, stdout) ? 0 : 1;
         break;
     case CONFIG_RUN:
-        code = run(&config);
+        code = run_daemon(&config);
         break;
     }
     config_free(&config);

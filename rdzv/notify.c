@@ -47,7 +47,7 @@ int notify_send(const char *address, const char *state)
 }
 
 /* A decimal number and nothing else, up to max. */
-static bool parse_count(const char *text, unsigned long max, unsigned long *out)
+static bool parse_env_number(const char *text, unsigned long max, unsigned long *out)
 {
     char *end;
     unsigned long value;
@@ -145,8 +145,8 @@ int notify_take_sockets(const struct notify_env *env, struct notify_socket **soc
     struct notify_socket *taken;
     unsigned long pid, n;
 
-    if (!parse_count(env->listen_pid, INT32_MAX, &pid) || pid != (unsigned long)env->self ||
-        !parse_count(env->listen_fds, SOCKETS_MAX, &n) || n == 0) {
+    if (!parse_env_number(env->listen_pid, INT32_MAX, &pid) || pid != (unsigned long)env->self ||
+        !parse_env_number(env->listen_fds, SOCKETS_MAX, &n) || n == 0) {
         *sockets = NULL;
         *count = 0;
         return 0;

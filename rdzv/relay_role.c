@@ -1,17 +1,16 @@
-/* A relay: what it does beside what every server does. See role.h for the contract. */
-#include "rdzv/config/config.h"
-#include "rdzv/role.h"
-#include "rdzv/routes.h"
+/* A relay: what it does beside what every server does. See server.h for the contract. */
 #include "rdzv/server.h"
 
+#include "rdzv/routes.h"
+
 /* It keeps no keys, so its engine has none. */
-static void set_options(const struct config *config, struct engine_options *options)
+static void relay_set_options(const struct config *config, struct engine_options *options)
 {
     (void)config;
     (void)options;
 }
 
-static void init(struct server *s)
+static void relay_role_init(struct server *s)
 {
     forwards_init(&s->forwards, &s->net, s->config, s->engine.options.seed, &s->http.cluster_id);
     etcd_ids(s->config, &s->http.member_id, &s->http.cluster_id); /* until the store has said */
@@ -25,50 +24,50 @@ static int open_files(struct server *s)
     return forwards_open(&s->forwards, s->config);
 }
 
-static int begin(struct server *s)
+static int relay_role_begin(struct server *s)
 {
     return forwards_start(&s->forwards) ? 0 : -1;
 }
 
-static void tick(struct server *s)
+static void relay_role_tick(struct server *s)
 {
     forwards_tick(&s->forwards);
 }
 
-static bool end_iteration(struct server *s)
+static bool relay_end_iteration(struct server *s)
 {
     return forwards_flush(&s->forwards);
 }
 
 /* What clients have sent before they went is confirmed, or --drain-timeout ends it. */
-static bool may_stop(struct server *s)
+static bool relay_may_stop(struct server *s)
 {
     return forwards_are_done(&s->forwards);
 }
 
-static void stop(struct server *s)
+static void relay_role_stop(struct server *s)
 {
     (void)s;
 }
 
-static uint64_t end_ms(const struct server *s)
+static uint64_t relay_end_ms(const struct server *s)
 {
     (void)s;
     return 0;
 }
 
-static void fini(struct server *s)
+static void relay_role_fini(struct server *s)
 {
     forwards_fini(&s->forwards);
 }
 
-const struct role relay_role = {.options = set_options,
-                                .init = init,
+const struct role relay_role = {.options = relay_set_options,
+                                .init = relay_role_init,
                                 .open = open_files,
-                                .begin = begin,
-                                .tick = tick,
-                                .end_iteration = end_iteration,
-                                .may_stop = may_stop,
-                                .stop = stop,
-                                .end_ms = end_ms,
-                                .fini = fini};
+                                .begin = relay_role_begin,
+                                .tick = relay_role_tick,
+                                .end_iteration = relay_end_iteration,
+                                .may_stop = relay_may_stop,
+                                .stop = relay_role_stop,
+                                .end_ms = relay_end_ms,
+                                .fini = relay_role_fini};

@@ -34,7 +34,7 @@ const struct http_route http_routes[] = {
     {.path = NULL},
 };
 
-static void pass_on(struct http_route *route)
+static void pass_route_on(struct http_route *route)
 {
     route->handle = forwards_http_handle;
     route->flags &= ~(unsigned)ROUTE_IS_PROBE;    /* it takes a descriptor more */
@@ -42,7 +42,7 @@ static void pass_on(struct http_route *route)
     route->flags |= ROUTE_CHEAP;
 }
 
-static void refuse(struct http_route *route)
+static void refuse_route(struct http_route *route)
 {
     route->handle = standby_refuse_handle;
     route->flags &= ~(unsigned)ROUTE_USES_STORE;
@@ -57,9 +57,9 @@ void routes_stand_by(struct http_route out[STATS_ROUTES], bool passes_on)
         if (out[i].standby != NULL)
             out[i].handle = out[i].standby;
         else if (!passes_on)
-            refuse(&out[i]);
+            refuse_route(&out[i]);
         else if (out[i].handle != admin_page_handle)
-            pass_on(&out[i]);
+            pass_route_on(&out[i]);
     }
     assert(i < STATS_ROUTES);
     out[i] = (struct http_route){.path = NULL};

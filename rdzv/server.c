@@ -8,7 +8,7 @@
 
 #include "rdzv/engine/log.h"
 #include "rdzv/http/access.h"
-#include "rdzv/memory_hooks.h"
+#include "rdzv/memory.h"
 #include "rdzv/net/handshake.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/transport.h"
@@ -84,7 +84,7 @@ static void on_drain_timeout(evutil_socket_t fd, short what, void *arg)
 }
 
 /* No new connections; those that are open get what is queued for them, and are closed. */
-static void drain(struct server *s, int number)
+static void drain_server(struct server *s, int number)
 {
     const struct timeval patience = timeval_of_ms(s->config->drain_timeout_ms);
 
@@ -105,7 +105,7 @@ static void on_signal(void *arg, int number)
     struct server *s = arg;
 
     if (number == SIGTERM || number == SIGINT)
-        drain(s, number);
+        drain_server(s, number);
     else if (number == SIGHUP && s->net.handshakes.certificate.context != NULL)
         certificate_reload(&s->net.handshakes.certificate);
     else
@@ -120,7 +120,7 @@ static void on_signal(void *arg, int number)
 /* --- The iteration. --- */
 
 /* True: the next iteration waits for nothing. */
-static bool end_iteration(struct server *s)
+static bool end_server_iteration(struct server *s)
 {
     uint64_t now_ns;
     bool goes_on;
@@ -138,12 +138,6 @@ static bool end_iteration(struct server *s)
     return goes_on;
 }
 
-void server_begin_anew(struct server *s)
-{
-    s->anew = !s->net.draining;
-    s->stop = true;
-}
-
 int server_run(struct server *s)
 {
     const struct stats *stats = &s->engine.stats;
@@ -159,7 +153,7 @@ int server_run(struct server *s)
         transport_end_reading(&s->net);
         if (transport_has_deferred(&s->net))
             transport_run_deferred(&s->net);
-        goes_on = end_iteration(s);
+        goes_on = end_server_iteration(s);
     }
     if (s->anew && !s->net.draining) /* it may have been told to stop in the same iteration */
         return SERVER_ANEW;

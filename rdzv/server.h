@@ -1,16 +1,82 @@
 /* The daemon as a whole: the engine, the protocols above it, signals, timers, and the iteration of
- * the loop. What a store does and what a relay does is its role (role.h). Everything that happens
+ * the loop. What a store does and what a relay does is its role. Everything that happens
  * in an iteration is read, applied and queued by callbacks; what has an order, waking, committing,
  * answering and closing, happens at the end of it (transport_end_iteration()). */
 #pragma once
 
+#include "rdzv/admin/monitor.h"
+#include "rdzv/admin/status.h"
+#include "rdzv/c10d/session.h"
+#include "rdzv/config/config.h"
+#include "rdzv/engine/data_dir.h"
+#include "rdzv/engine/engine.h"
 #include "rdzv/engine/heap.h"
+#include "rdzv/etcd3/journal_etcd.h"
 #include "rdzv/http/access.h"
 #include "rdzv/http/session.h"
 #include "rdzv/net/net.h"
 #include "rdzv/relay/forward.h"
+#include "rdzv/relay/link.h"
+#include "rdzv/rendezvous/rendezvous.h"
 #include "rdzv/signals.h"
-#include "rdzv/store_role.h"
+
+struct server;
+
+/* What a daemon does with what its clients ask: a store carries it out, a relay passes it on. The
+ * server has one role, chosen by the configuration, and calls it at these points. */
+struct role {
+    /* What the engine is made with, beside clock and seed. */
+    void (*options)(const struct config *config, struct engine_options *options);
+
+    /* Engine and net are there: sets what they are served with, s->protocols and the rest. */
+    void (*init)(struct server *s);
+
+    /* Before and after the listeners open. 0, or -1 after it logged why not. */
+    int (*open)(struct server *s);
+    int (*begin)(struct server *s);
+
+    /* Once a second. */
+    void (*tick)(struct server *s);
+
+    /* The end of an iteration, when all answers are queued. True: there is more to do, so that the
+     * loop must not sleep. */
+    bool (*end_iteration)(struct server *s);
+
+    /* The daemon is to stop, and has no connections any more: true when it may. */
+    bool (*may_stop)(struct server *s);
+
+    /* The daemon ends: all connections are going to be closed. */
+    void (*stop)(struct server *s);
+
+    /* They were cut off, since --drain-timeout is over: how long it may take until may_stop(). 0:
+     * it need not be awaited. */
+    uint64_t (*end_ms)(const struct server *s);
+
+    /* All of them are closed. */
+    void (*fini)(struct server *s);
+};
+
+extern const struct role store_role, relay_role;
+
+/* The parts of a server that keeps the keys. */
+struct store_parts {
+    struct data_dir data;
+    struct journal_etcd *etcd; /* NULL: the journal is no cluster */
+    struct protocol standby_protocol;
+    const struct protocol *standby_protocols[4]; /* while another replica leads */
+    struct http_route standby_routes[STATS_ROUTES];
+    struct rendezvous rendezvous;
+    struct c10d c10d;
+    struct relay_links links;
+    struct status_feeds status_feeds;
+    struct monitor monitor;
+    struct protocol link_protocol, c10d_protocol;
+    struct event expiry; /* the next TTL */
+    struct event kept;   /* the journal has made progress; with a data directory */
+    uint64_t
+        refuses_since_ms;    /* the journal takes no changes; engine_lived_ms(), 0: it takes them */
+    int64_t expiry_armed_ns; /* the TTL that `expiry` is set for; 0: none */
+};
 
 struct server {
     const struct config *config;
@@ -46,5 +112,11 @@ int server_init(struct server *s, const struct config *config);
  * has is of no use any more, and returns SERVER_ANEW: another one is to begin in its place. */
 #define SERVER_ANEW (-1)
 int server_run(struct server *s);
-void server_begin_anew(struct server *s);
 void server_fini(struct server *s);
+
+/* For a role whose state is of no use any more. */
+static inline void server_begin_anew(struct server *s)
+{
+    s->anew = !s->net.draining;
+    s->stop = true;
+}

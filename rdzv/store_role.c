@@ -1,13 +1,12 @@
-/* A store: what it does beside what every server does. See role.h for the contract. */
-#include "rdzv/store_role.h"
+/* A store: what it does beside what every server does. See server.h for the contract. */
+
+#include "rdzv/server.h"
 
 #include <stdio.h>
 
-#include "rdzv/config/config.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/transport.h"
 #include "rdzv/routes.h"
-#include "rdzv/server.h"
 
 /* A TTL's timer never sleeps longer than etcd's sweep, so that a step of the clock is noticed. */
 #define EXPIRY_SLEEP_MAX_NS INT64_C(500000000)
@@ -136,7 +135,7 @@ static void serve_clients(struct server *s)
 /* Without changes no agent gets its heartbeats through: when they are taken again, that time is
  * given to all of them before any request that was held back goes on. Clients without a relay have
  * been dropped. */
-static void note_refusal(struct server *s)
+static void note_journal_refusal(struct server *s)
 {
     struct store_parts *store = &s->store;
     uint64_t since = store->refuses_since_ms, now;
@@ -193,7 +192,7 @@ static void on_kept(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     engine_poll_journal(&s->engine);
-    note_refusal(s);
+    note_journal_refusal(s);
 }
 
 static int open_data(struct server *s)
@@ -206,7 +205,7 @@ static int open_data(struct server *s)
     return data_dir_open(&s->store.data, &options, &s->engine);
 }
 
-static int open_store(struct server *s)
+static int open_journal(struct server *s)
 {
     const struct engine_journal *journal = &s->engine.options.journal;
 
@@ -221,14 +220,14 @@ static int open_store(struct server *s)
 
 /* --- Beginning and end. --- */
 
-static void set_options(const struct config *config, struct engine_options *options)
+static void store_set_options(const struct config *config, struct engine_options *options)
 {
     options->key_groups = rendezvous_key_groups(config);
     options->space_bytes_max = config->limits.space_bytes_max;
     options->space_idle_timeout_ms = config->space_idle_timeout_ms;
 }
 
-static void init(struct server *s)
+static void store_role_init(struct server *s)
 {
     struct store_parts *store = &s->store;
     struct c10d_hooks hooks;
@@ -257,20 +256,20 @@ static void init(struct server *s)
                      &s->http);
 }
 
-static int begin(struct server *s)
+static int store_role_begin(struct server *s)
 {
     if (s->store.etcd == NULL)
         serve_clients(s);
     return forwards_start(&s->forwards) ? 0 : -1;
 }
 
-static void tick(struct server *s)
+static void store_role_tick(struct server *s)
 {
     rendezvous_tick(&s->store.rendezvous);
     relay_links_tick(&s->store.links);
     engine_tick_journal(&s->engine);
     forwards_tick(&s->forwards);
-    note_refusal(s);
+    note_journal_refusal(s);
 }
 
 /* What only a store with a journal has to do. True: there is more. */
@@ -284,19 +283,19 @@ static bool work_journal(struct server *s)
     return engine_work_journal(&s->engine) || goes_on;
 }
 
-static bool end_iteration(struct server *s)
+static bool store_end_iteration(struct server *s)
 {
     bool has_journal = s->engine.options.journal.commit != NULL, goes_on;
 
     if (s->engine.expiry_moved)
         arm_expiry(s);
     if (has_journal)
-        note_refusal(s);
+        note_journal_refusal(s);
     goes_on = relay_links_have_work(&s->store.links) && relay_links_work(&s->store.links);
     return (has_journal && work_journal(s)) || goes_on;
 }
 
-static bool may_stop(struct server *s)
+static bool store_may_stop(struct server *s)
 {
     if (s->store.etcd != NULL && !journal_etcd_finish(s->store.etcd))
         return false;
@@ -304,19 +303,19 @@ static bool may_stop(struct server *s)
 }
 
 /* Sessions of relays outlive the process, if there is a journal. */
-static void stop(struct server *s)
+static void store_role_stop(struct server *s)
 {
     relay_links_stop(&s->store.links);
 }
 
 /* A leader gives its lease back. */
-static uint64_t end_ms(const struct server *s)
+static uint64_t store_end_ms(const struct server *s)
 {
     return s->store.etcd != NULL && journal_etcd_stats(s->store.etcd)->leads ? JOURNAL_ETCD_END_MS
                                                                              : 0;
 }
 
-static void fini(struct server *s)
+static void store_role_fini(struct server *s)
 {
     struct store_parts *store = &s->store;
 
@@ -330,13 +329,13 @@ static void fini(struct server *s)
         event_del(&store->kept);
 }
 
-const struct role store_role = {.options = set_options,
-                                .init = init,
-                                .open = open_store,
-                                .begin = begin,
-                                .tick = tick,
-                                .end_iteration = end_iteration,
-                                .may_stop = may_stop,
-                                .stop = stop,
-                                .end_ms = end_ms,
-                                .fini = fini};
+const struct role store_role = {.options = store_set_options,
+                                .init = store_role_init,
+                                .open = open_journal,
+                                .begin = store_role_begin,
+                                .tick = store_role_tick,
+                                .end_iteration = store_end_iteration,
+                                .may_stop = store_may_stop,
+                                .stop = store_role_stop,
+                                .end_ms = store_end_ms,
+                                .fini = store_role_fini};

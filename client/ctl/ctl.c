@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "proto/tls/tls_context.h"
+#include "proto/tls/tls.h"
 
 enum ctl_exit ctl_say(enum ctl_exit code, const char *format, ...)
 {

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "client/ctl/store.h"
-#include "proto/tls/tls_hint.h"
+#include "proto/tls/tls.h"
 
 #define TIMEOUT_MS 10000
 #define READY_MS   2000 /* for /readyz, when something else was not answered */

@@ -10,11 +10,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "proto/tls/tls_names.h"
-
 /* --- The socket, as OpenSSL sees it. Its own way to it would raise SIGPIPE. --- */
 
-static int fd_of(BIO *bio)
+static int socket_of(BIO *bio)
 {
     return (int)(intptr_t)BIO_get_data(bio);
 }
@@ -26,7 +24,7 @@ static bool is_temporary(ssize_t n)
 
 static int bio_write(BIO *bio, const char *bytes, size_t len, size_t *written)
 {
-    ssize_t n = send(fd_of(bio), bytes, len, MSG_NOSIGNAL);
+    ssize_t n = send(socket_of(bio), bytes, len, MSG_NOSIGNAL);
 
     BIO_clear_retry_flags(bio);
     if (is_temporary(n))
@@ -37,7 +35,7 @@ static int bio_write(BIO *bio, const char *bytes, size_t len, size_t *written)
 
 static int bio_read(BIO *bio, char *bytes, size_t len, size_t *got)
 {
-    ssize_t n = recv(fd_of(bio), bytes, len, 0);
+    ssize_t n = recv(socket_of(bio), bytes, len, 0);
 
     BIO_clear_retry_flags(bio);
     if (is_temporary(n))
@@ -100,7 +98,7 @@ static BIO *bio_new(int fd)
 
 static _Thread_local char refused_name[TLS_WHY_MAX - 60];
 
-static void put_name(X509 *certificate, char *text, size_t size)
+static void put_certificate_name(X509 *certificate, char *text, size_t size)
 {
     BIO *bio = BIO_new(BIO_s_mem());
     int len = 0;
@@ -142,7 +140,7 @@ static void put_names(X509 *certificate)
     strcat(refused_name, ")");
 }
 
-static bool is_mismatch(int error)
+static bool is_name_mismatch(int error)
 {
     return error == X509_V_ERR_HOSTNAME_MISMATCH || error == X509_V_ERR_IP_ADDRESS_MISMATCH;
 }
@@ -153,8 +151,8 @@ int tls_verified(int is_fine, X509_STORE_CTX *verification)
 
     if (is_fine || certificate == NULL)
         return is_fine;
-    put_name(certificate, refused_name, 120);
-    if (is_mismatch(X509_STORE_CTX_get_error(verification)))
+    put_certificate_name(certificate, refused_name, 120);
+    if (is_name_mismatch(X509_STORE_CTX_get_error(verification)))
         put_names(certificate);
     return is_fine;
 }
@@ -185,7 +183,7 @@ static bool is_too_bare(const SSL *ssl)
 }
 
 /* TLS 1.3 hides what a record holds, and OpenSSL tells it on its own. */
-static bool is_record(int version, int type, const uint8_t *first)
+static bool is_record_head(int version, int type, const uint8_t *first)
 {
     return type == SSL3_RT_INNER_CONTENT_TYPE ||
            (type == SSL3_RT_HEADER &&
@@ -205,7 +203,7 @@ void tls_noted(int sent, int version, int type, const void *bytes, size_t len, S
 
     (void)len;
     (void)arg;
-    if (sent || used < 0 || !is_record(version, type, first))
+    if (sent || used < 0 || !is_record_head(version, type, first))
         return;
     if (*first != SSL3_RT_APPLICATION_DATA)
         note_used_up(ssl, used + DATA_FOR_ONE);

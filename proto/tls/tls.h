@@ -1,9 +1,11 @@
 /* TLS over one non-blocking socket, of either side: handshake, bytes in, bytes out, and in words
  * why it did not go on. No events, no buffers of its own: the caller watches the socket, and
- * OpenSSL keeps what is half a record. tls_context.h makes the contexts. */
+ * OpenSSL keeps what is half a record. */
 #pragma once
 
+#include <arpa/inet.h>
 #include <openssl/ssl.h>
+#include <openssl/x509.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -58,3 +60,61 @@ void tls_end(SSL *ssl);
 
 /* The same, and frees it. Takes NULL. */
 void tls_free(SSL *ssl);
+
+/* --- Contexts. What connections are made of, of either side, from files: versions, ciphers, our
+ * certificate, and whose we take. Sessions are resumed by tickets, whose keys are a context's own:
+ * a context made anew, of other files, trusts nobody for what an older one has found.
+ * --- */
+
+struct tls_files {
+    const char *cert; /* ours, and those between it and its CA, in PEM; NULL: none */
+    const char *key;
+    const char *ca;  /* whose certificates we take; NULL: see below; TLS_CA_SYSTEM */
+    const char *crl; /* those that are taken no more, of each of these CAs; NULL: none */
+};
+
+#define TLS_CA_SYSTEM "system" /* the CAs that the machine trusts */
+
+/* Of a server. Without a CA, clients are asked for no certificate; with one, all have to show one,
+ * unless `optional`. NULL, and `why` names the file and what is wrong with it. */
+SSL_CTX *tls_server_context(const struct tls_files *files, bool optional, char why[TLS_WHY_MAX]);
+
+/* Of a client, which takes no server without a certificate of the CA (none: TLS_CA_SYSTEM). `alpn`
+ * is the protocol that it asks for: "http/1.1", "h2"; NULL: none. */
+SSL_CTX *tls_client_context(const struct tls_files *files, const char *alpn, char why[TLS_WHY_MAX]);
+
+/* When its own certificate ends, in seconds since 1970; 0: it has none. */
+int64_t tls_context_expires(SSL_CTX *context);
+
+/* --- The names that a certificate is for. --- */
+
+/* One name: borrowed from the certificate, or written into `room`. */
+struct tls_name {
+    const char *text; /* `len` bytes, none of them NUL */
+    size_t len;
+    bool ignores_case;
+    char room[INET6_ADDRSTRLEN];
+};
+
+/* False: no more names are wanted. */
+typedef bool tls_name_fn(const struct tls_name *name, void *arg);
+
+/* Calls `take` for each DNS name, address, URI and e-mail address of the SAN, or, where there is
+ * none of these, for the common name. */
+void tls_each_name(X509 *certificate, tls_name_fn *take, void *arg);
+
+/* --- What a client can do about a TLS connection that did not come about. --- */
+
+/* `why` is what tls_why() says, or what libcurl says where it uses OpenSSL. A clause, "is its CA
+ * the one that was given?", or NULL: no remedy is known. Static text. */
+const char *tls_hint(const char *why);
+
+/* Of which of this client's settings that is a matter. */
+enum tls_matter {
+    TLS_MATTER_NONE, /* of none that is known */
+    TLS_MATTER_CA,   /* whose certificates it takes */
+    TLS_MATTER_NAME, /* which name it expects */
+    TLS_MATTER_OURS, /* its own certificate, which the server does not take, or misses */
+};
+
+enum tls_matter tls_hint_matter(const char *why);

@@ -1,5 +1,5 @@
-/* TLS contexts from files. See tls_context.h for the contract. */
-#include "proto/tls/tls_context.h"
+/* TLS contexts from files. See tls.h for the contract. */
+#include "proto/tls/tls.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -12,7 +12,7 @@
 /* Of TLS 1.2: with forward secrecy, and with no attack that is known. TLS 1.3 has no others. */
 static const char ciphers[] = "ECDHE+AESGCM:ECDHE+CHACHA20";
 
-static bool fail(char why[TLS_WHY_MAX], const char *file, const char *text)
+static bool fail_with_file(char why[TLS_WHY_MAX], const char *file, const char *text)
 {
     unsigned long code = ERR_peek_error();
     const char *reason = ERR_reason_error_string(code);
@@ -40,7 +40,7 @@ static int no_password(char *text, int size, int writing, void *arg)
 static const char not_its_key[] = "key values mismatch: it is not the key of the certificate";
 
 /* OpenSSL compares a key with the certificate when it reads it. */
-static bool is_mismatch(void)
+static bool is_key_mismatch(void)
 {
     unsigned long code = ERR_peek_error();
 
@@ -54,11 +54,11 @@ static bool load_own(SSL_CTX *context, const struct tls_files *files, char why[T
     if (files->cert == NULL)
         return true;
     if (SSL_CTX_use_certificate_chain_file(context, files->cert) != 1)
-        return fail(why, files->cert, NULL);
+        return fail_with_file(why, files->cert, NULL);
     if (SSL_CTX_use_PrivateKey_file(context, files->key, SSL_FILETYPE_PEM) != 1)
-        return fail(why, files->key, is_mismatch() ? not_its_key : NULL);
+        return fail_with_file(why, files->key, is_key_mismatch() ? not_its_key : NULL);
     if (SSL_CTX_check_private_key(context) != 1)
-        return fail(why, files->key, not_its_key);
+        return fail_with_file(why, files->key, not_its_key);
     return true;
 }
 
@@ -68,7 +68,7 @@ static bool load_crl(SSL_CTX *context, const char *file, char why[TLS_WHY_MAX])
     X509_LOOKUP *lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file());
 
     if (lookup == NULL || X509_load_crl_file(lookup, file, X509_FILETYPE_PEM) < 1)
-        return fail(why, file, NULL);
+        return fail_with_file(why, file, NULL);
     return X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) == 1;
 }
 
@@ -76,9 +76,9 @@ static bool load_ca(SSL_CTX *context, const struct tls_files *files, char why[TL
 {
     if (strcmp(files->ca, TLS_CA_SYSTEM) == 0) {
         if (SSL_CTX_set_default_verify_paths(context) != 1)
-            return fail(why, "the CAs of the machine", NULL);
+            return fail_with_file(why, "the CAs of the machine", NULL);
     } else if (SSL_CTX_load_verify_file(context, files->ca) != 1) {
-        return fail(why, files->ca, NULL);
+        return fail_with_file(why, files->ca, NULL);
     }
     return files->crl == NULL || load_crl(context, files->crl, why);
 }
@@ -142,7 +142,7 @@ SSL_CTX *tls_server_context(const struct tls_files *files, bool optional, char w
     SSL_CTX *context = new_context(TLS_server_method());
 
     if (context == NULL) {
-        fail(why, "TLS", NULL);
+        fail_with_file(why, "TLS", NULL);
         return NULL;
     }
     SSL_CTX_set_session_id_context(context, id, sizeof id - 1);
@@ -178,7 +178,7 @@ SSL_CTX *tls_client_context(const struct tls_files *files, const char *alpn, cha
             return context;
     }
     if (context == NULL)
-        fail(why, "TLS", NULL);
+        fail_with_file(why, "TLS", NULL);
     SSL_CTX_free(context);
     return NULL;
 }

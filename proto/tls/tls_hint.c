@@ -1,5 +1,5 @@
-/* Remedies for faults of TLS. See tls_hint.h for the contract. */
-#include "proto/tls/tls_hint.h"
+/* Remedies for faults of TLS. See tls.h for the contract. */
+#include "proto/tls/tls.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static const struct {
 };
 
 /* The row, or the number of rows. */
-static size_t find(const char *why)
+static size_t find_hint(const char *why)
 {
     size_t i = 0;
 
@@ -70,14 +70,14 @@ static size_t find(const char *why)
 
 const char *tls_hint(const char *why)
 {
-    size_t i = find(why);
+    size_t i = find_hint(why);
 
     return i < sizeof hints / sizeof hints[0] ? hints[i].hint : NULL;
 }
 
 enum tls_matter tls_hint_matter(const char *why)
 {
-    size_t i = find(why);
+    size_t i = find_hint(why);
 
     return i < sizeof hints / sizeof hints[0] ? hints[i].matter : TLS_MATTER_NONE;
 }

@@ -1,5 +1,5 @@
-/* Names of certificates. See tls_names.h for the contract. */
-#include "proto/tls/tls_names.h"
+/* Names of certificates. See tls.h for the contract. */
+#include "proto/tls/tls.h"
 
 #include <openssl/x509v3.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* What agents' changes of a rendezvous state have to do with each other. See torch_merge.h. */
 #include "proto/torch/torch_merge.h"
 
-static bool same_places(const struct torch_node *a, const struct torch_node *b)
+static bool is_same_place(const struct torch_node *a, const struct torch_node *b)
 {
     return a->participant == b->participant && a->waiting == b->waiting &&
            a->redundant == b->redundant && a->has_heartbeat == b->has_heartbeat &&
@@ -38,7 +38,7 @@ bool torch_merge_heartbeat(const struct torch_state *expected, const struct torc
                 return false;
             continue;
         }
-        if (!same_places(&expected->nodes[i], &desired->nodes[k]))
+        if (!is_same_place(&expected->nodes[i], &desired->nodes[k]))
             return false;
         if (desired->nodes[k].has_heartbeat &&
             desired->nodes[k].heartbeat_us != expected->nodes[i].heartbeat_us) {
@@ -90,7 +90,7 @@ bool torch_merge_rebase(const struct torch_state *expected, struct torch_state *
         const struct torch_node *was = &expected->nodes[i], *is = &now->nodes[i];
         struct torch_node *next;
 
-        if (torch_node_compare(was, is) != 0 || !same_places(was, is))
+        if (torch_node_compare(was, is) != 0 || !is_same_place(was, is))
             return false;
         if (!is->has_heartbeat || is->heartbeat_us == was->heartbeat_us)
             continue;

@@ -1,5 +1,5 @@
-/* Equal addresses and times of a state. See torch_once.h. */
-#include "proto/torch/torch_once.h"
+/* Equal addresses and times of a state. See torch_state_internal.h. */
+#include "proto/torch/torch_state_internal.h"
 
 #include <stdlib.h>
 

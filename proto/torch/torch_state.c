@@ -5,11 +5,20 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "proto/torch/torch_state_memory.h"
-#include "proto/torch/torch_time.h"
+#include "proto/torch/torch_state_internal.h"
 
 /* So many addresses more than nodes may be in memory before they are worth the reading. */
 #define INSERTED_MOST 64
+
+#define TORCH_RENDEZVOUS "torch.distributed.elastic.rendezvous.dynamic_rendezvous"
+
+const struct torch_class_name torch_classes[TORCH_CLASSES] = {
+    [TORCH_STATE_CLASS] = {TORCH_RENDEZVOUS, "_RendezvousState"},
+    [TORCH_NODE_CLASS] = {TORCH_RENDEZVOUS, "_NodeDesc"},
+    [TORCH_DATETIME_CLASS] = {"datetime", "datetime"},
+    [TORCH_TIMEZONE_CLASS] = {"datetime", "timezone"},
+    [TORCH_TIMEDELTA_CLASS] = {"datetime", "timedelta"},
+};
 
 struct torch_memory torch_memory = {.alloc = malloc, .grow = reallocarray, .free = free};
 
@@ -115,7 +124,7 @@ int torch_node_compare(const struct torch_node *a, const struct torch_node *b)
 }
 
 /* Where *who is, or where it would be. */
-static size_t place_of(const struct torch_state *s, const struct torch_node *who, bool *found)
+static size_t place_of_node(const struct torch_state *s, const struct torch_node *who, bool *found)
 {
     size_t low = 0, high = s->count;
 
@@ -137,12 +146,12 @@ static size_t place_of(const struct torch_state *s, const struct torch_node *who
 struct torch_node *torch_state_find(const struct torch_state *s, const struct torch_node *who)
 {
     bool found;
-    size_t place = place_of(s, who, &found);
+    size_t place = place_of_node(s, who, &found);
 
     return found ? &s->nodes[place] : NULL;
 }
 
-static bool make_room(struct torch_state *s)
+static bool make_node_room(struct torch_state *s)
 {
     size_t cap = s->cap + s->cap / 2 + 4;
     struct torch_node *nodes = torch_memory.grow(s->nodes, cap, sizeof *nodes);
@@ -157,7 +166,7 @@ static bool make_room(struct torch_state *s)
 bool torch_state_insert(struct torch_state *s, const struct torch_node *who, struct torch_node **at)
 {
     bool found;
-    size_t place = place_of(s, who, &found);
+    size_t place = place_of_node(s, who, &found);
     struct torch_block *block;
 
     assert(who->addr.len <= TORCH_ADDR_MAX);
@@ -165,7 +174,7 @@ bool torch_state_insert(struct torch_state *s, const struct torch_node *who, str
         *at = &s->nodes[place];
         return true;
     }
-    if (s->count == s->cap && !make_room(s))
+    if (s->count == s->cap && !make_node_room(s))
         return false;
     block = torch_block_new(who->addr.len);
     if (block == NULL)

@@ -10,10 +10,8 @@
 #include <stdlib.h>
 
 #include "proto/base64.h"
-#include "proto/torch/pickle_read.h"
-#include "proto/torch/torch_state_memory.h"
-#include "proto/torch/torch_state_names.h"
-#include "proto/torch/torch_time.h"
+#include "proto/torch/pickle.h"
+#include "proto/torch/torch_state_internal.h"
 
 /* What the memo holds. */
 enum kind {
@@ -40,7 +38,7 @@ struct reading {
 
 /* --- Parts. --- */
 
-static bool pass(struct reading *r, enum pickle_op op)
+static bool pass_op(struct reading *r, enum pickle_op op)
 {
     return pickle_pass(&r->pickle, op);
 }
@@ -50,7 +48,7 @@ static bool memoize(struct reading *r, enum kind kind, size_t value)
     return pickle_memoize(&r->pickle, kind, value);
 }
 
-static bool read_name(struct reading *r, const char *name)
+static bool read_attribute(struct reading *r, const char *name)
 {
     struct slice s;
 
@@ -66,26 +64,28 @@ static bool read_class(struct reading *r, enum torch_class which)
     if (r->has_class[which])
         return false;
     r->has_class[which] = true;
-    return read_name(r, torch_classes[which].module) && read_name(r, torch_classes[which].name) &&
-           pass(r, PICKLE_STACK_GLOBAL) && memoize(r, KIND_CLASS, which);
+    return read_attribute(r, torch_classes[which].module) &&
+           read_attribute(r, torch_classes[which].name) && pass_op(r, PICKLE_STACK_GLOBAL) &&
+           memoize(r, KIND_CLASS, which);
 }
 
 /* An object made without arguments, and the start of its attributes. */
-static bool start_object(struct reading *r, enum torch_class which, enum kind kind, size_t value)
+static bool begin_read_object(struct reading *r, enum torch_class which, enum kind kind,
+                              size_t value)
 {
-    return read_class(r, which) && pass(r, PICKLE_EMPTY_TUPLE) && pass(r, PICKLE_NEWOBJ) &&
-           memoize(r, kind, value) && pass(r, PICKLE_EMPTY_DICT) && memoize(r, KIND_PLAIN, 0) &&
-           pass(r, PICKLE_MARK);
+    return read_class(r, which) && pass_op(r, PICKLE_EMPTY_TUPLE) && pass_op(r, PICKLE_NEWOBJ) &&
+           memoize(r, kind, value) && pass_op(r, PICKLE_EMPTY_DICT) && memoize(r, KIND_PLAIN, 0) &&
+           pass_op(r, PICKLE_MARK);
 }
 
-static bool end_object(struct reading *r)
+static bool end_read_object(struct reading *r)
 {
-    return pass(r, PICKLE_SETITEMS) && pass(r, PICKLE_BUILD);
+    return pass_op(r, PICKLE_SETITEMS) && pass_op(r, PICKLE_BUILD);
 }
 
 /* --- Nodes. --- */
 
-static struct torch_node *add_node(struct reading *r)
+static struct torch_node *append_node(struct reading *r)
 {
     if (r->count == r->cap) {
         size_t cap = r->cap == 0 ? 16 : r->cap * 2;
@@ -118,7 +118,7 @@ static bool read_addr_name(struct reading *r, bool first)
     return r->fqdn == fqdn;
 }
 
-static bool read_node(struct reading *r, struct torch_node **out)
+static bool read_node_desc(struct reading *r, struct torch_node **out)
 {
     struct torch_node *node;
     uint32_t index;
@@ -127,15 +127,16 @@ static bool read_node(struct reading *r, struct torch_node **out)
         *out = &r->nodes[index];
         return true;
     }
-    if (!start_object(r, TORCH_NODE_CLASS, KIND_NODE, r->count) ||
+    if (!begin_read_object(r, TORCH_NODE_CLASS, KIND_NODE, r->count) ||
         !read_addr_name(r, r->count == 0))
         return false;
-    node = add_node(r);
+    node = append_node(r);
     if (node == NULL || !pickle_string(&r->pickle, &node->addr) || node->addr.len > TORCH_ADDR_MAX)
         return false;
     *out = node;
-    return read_name(r, "pid") && pickle_int(&r->pickle, &node->pid) && read_name(r, "local_id") &&
-           pickle_int(&r->pickle, &node->local_id) && end_object(r);
+    return read_attribute(r, "pid") && pickle_int(&r->pickle, &node->pid) &&
+           read_attribute(r, "local_id") && pickle_int(&r->pickle, &node->local_id) &&
+           end_read_object(r);
 }
 
 /* --- Times. --- */
@@ -157,9 +158,9 @@ static bool read_utc(struct reading *r)
         if (!pickle_int(&r->pickle, &part) || part != 0)
             return false;
     }
-    return pass(r, PICKLE_TUPLE3) && memoize(r, KIND_PLAIN, 0) && pass(r, PICKLE_REDUCE) &&
-           memoize(r, KIND_PLAIN, 0) && pass(r, PICKLE_TUPLE1) && memoize(r, KIND_PLAIN, 0) &&
-           pass(r, PICKLE_REDUCE) && memoize(r, KIND_UTC, 0);
+    return pass_op(r, PICKLE_TUPLE3) && memoize(r, KIND_PLAIN, 0) && pass_op(r, PICKLE_REDUCE) &&
+           memoize(r, KIND_PLAIN, 0) && pass_op(r, PICKLE_TUPLE1) && memoize(r, KIND_PLAIN, 0) &&
+           pass_op(r, PICKLE_REDUCE) && memoize(r, KIND_UTC, 0);
 }
 
 static bool read_time(struct reading *r, int64_t *us)
@@ -171,25 +172,25 @@ static bool read_time(struct reading *r, int64_t *us)
         r->shares_times = true;
         return torch_time_read(r->pickle.in.ptr + place, us);
     }
-    if (!read_class(r, TORCH_DATETIME_CLASS) || !pass(r, PICKLE_SHORT_BINBYTES) ||
+    if (!read_class(r, TORCH_DATETIME_CLASS) || !pass_op(r, PICKLE_SHORT_BINBYTES) ||
         !pickle_take(&r->pickle, 1, &len) || len.ptr[0] != TORCH_TIME_SIZE ||
         !pickle_take(&r->pickle, TORCH_TIME_SIZE, &bytes) || !torch_time_read(bytes.ptr, us) ||
         !memoize(r, KIND_PLAIN, 0))
         return false;
-    if (pass(r, PICKLE_TUPLE1)) {
+    if (pass_op(r, PICKLE_TUPLE1)) {
         r->naive = true;
     } else {
-        if (!read_utc(r) || !pass(r, PICKLE_TUPLE2))
+        if (!read_utc(r) || !pass_op(r, PICKLE_TUPLE2))
             return false;
         r->aware = true;
     }
-    return memoize(r, KIND_PLAIN, 0) && pass(r, PICKLE_REDUCE) &&
+    return memoize(r, KIND_PLAIN, 0) && pass_op(r, PICKLE_REDUCE) &&
            memoize(r, KIND_TIME, (size_t)(bytes.ptr - r->pickle.in.ptr));
 }
 
 static bool read_deadline(struct reading *r, struct torch_state *s)
 {
-    if (pass(r, PICKLE_NONE))
+    if (pass_op(r, PICKLE_NONE))
         return true;
     s->has_deadline = true;
     return read_time(r, &s->deadline_us);
@@ -209,7 +210,7 @@ static bool read_participant(struct reading *r)
 {
     struct torch_node *node;
 
-    return read_node(r, &node) && set_flag(&node->participant) &&
+    return read_node_desc(r, &node) && set_flag(&node->participant) &&
            pickle_int(&r->pickle, &node->rank);
 }
 
@@ -217,7 +218,7 @@ static bool read_heartbeat(struct reading *r)
 {
     struct torch_node *node;
 
-    return read_node(r, &node) && set_flag(&node->has_heartbeat) &&
+    return read_node_desc(r, &node) && set_flag(&node->has_heartbeat) &&
            read_time(r, &node->heartbeat_us);
 }
 
@@ -225,14 +226,14 @@ static bool read_waiting(struct reading *r)
 {
     struct torch_node *node;
 
-    return read_node(r, &node) && set_flag(&node->waiting);
+    return read_node_desc(r, &node) && set_flag(&node->waiting);
 }
 
 static bool read_redundant(struct reading *r)
 {
     struct torch_node *node;
 
-    return read_node(r, &node) && set_flag(&node->redundant);
+    return read_node_desc(r, &node) && set_flag(&node->redundant);
 }
 
 typedef bool (*read_item)(struct reading *);
@@ -240,8 +241,8 @@ typedef bool (*read_item)(struct reading *);
 /* The batches of at most 1000 items in which CPython writes a container. */
 static bool read_batches(struct reading *r, read_item item, enum pickle_op end)
 {
-    while (pass(r, PICKLE_MARK)) {
-        while (!pass(r, end)) {
+    while (pass_op(r, PICKLE_MARK)) {
+        while (!pass_op(r, end)) {
             if (!item(r))
                 return false;
         }
@@ -253,19 +254,19 @@ static bool read_dict(struct reading *r, read_item item)
 {
     int next;
 
-    if (!pass(r, PICKLE_EMPTY_DICT) || !memoize(r, KIND_PLAIN, 0))
+    if (!pass_op(r, PICKLE_EMPTY_DICT) || !memoize(r, KIND_PLAIN, 0))
         return false;
     /* A single item has no mark. It starts with a reference, to a node, to the class, or to the
      * module's name, which are all known by now; what follows a dict does not. */
     next = pickle_peek(&r->pickle);
     if (next == PICKLE_BINGET || next == PICKLE_LONG_BINGET)
-        return item(r) && pass(r, PICKLE_SETITEM);
+        return item(r) && pass_op(r, PICKLE_SETITEM);
     return read_batches(r, item, PICKLE_SETITEMS);
 }
 
 static bool read_set(struct reading *r, read_item item)
 {
-    return pass(r, PICKLE_EMPTY_SET) && memoize(r, KIND_PLAIN, 0) &&
+    return pass_op(r, PICKLE_EMPTY_SET) && memoize(r, KIND_PLAIN, 0) &&
            read_batches(r, item, PICKLE_ADDITEMS);
 }
 
@@ -280,7 +281,7 @@ static bool read_redundancy_list(struct reading *r, struct torch_state *s)
         return true;
     s->has_redundancy = true;
     return slice_is(name, "redundancy_list") && read_set(r, read_redundant) &&
-           read_name(r, "last_heartbeats");
+           read_attribute(r, "last_heartbeats");
 }
 
 /* --- The whole. --- */
@@ -291,26 +292,26 @@ static bool read_pickle(struct reading *r, struct torch_state *s)
 
     if (!pickle_begin(p, &s->protocol))
         return false;
-    if (!start_object(r, TORCH_STATE_CLASS, KIND_PLAIN, 0))
+    if (!begin_read_object(r, TORCH_STATE_CLASS, KIND_PLAIN, 0))
         return false;
-    if (!read_name(r, "round") || !pickle_int(p, &s->round))
+    if (!read_attribute(r, "round") || !pickle_int(p, &s->round))
         return false;
-    if (!read_name(r, "complete") || !pickle_bool(p, &s->complete))
+    if (!read_attribute(r, "complete") || !pickle_bool(p, &s->complete))
         return false;
-    if (!read_name(r, "deadline") || !read_deadline(r, s))
+    if (!read_attribute(r, "deadline") || !read_deadline(r, s))
         return false;
-    if (!read_name(r, "closed") || !pickle_bool(p, &s->closed))
+    if (!read_attribute(r, "closed") || !pickle_bool(p, &s->closed))
         return false;
-    if (!read_name(r, "participants") || !read_dict(r, read_participant))
+    if (!read_attribute(r, "participants") || !read_dict(r, read_participant))
         return false;
-    if (!read_name(r, "wait_list") || !read_set(r, read_waiting))
+    if (!read_attribute(r, "wait_list") || !read_set(r, read_waiting))
         return false;
     if (!read_redundancy_list(r, s) || !read_dict(r, read_heartbeat))
         return false;
-    return end_object(r) && pass(r, PICKLE_STOP) && p->at == p->in.len;
+    return end_read_object(r) && pass_op(r, PICKLE_STOP) && p->at == p->in.len;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_read_nodes(const void *a, const void *b)
 {
     return torch_node_compare(a, b);
 }
@@ -338,7 +339,7 @@ static bool settle_nodes(struct reading *r)
     while (sorted < r->count && torch_node_compare(&r->nodes[sorted - 1], &r->nodes[sorted]) <= 0)
         sorted++;
     if (sorted < r->count)
-        qsort(r->nodes, r->count, sizeof *r->nodes, compare);
+        qsort(r->nodes, r->count, sizeof *r->nodes, compare_read_nodes);
     for (size_t i = 1; i < r->count; i++) {
         if (torch_node_compare(&r->nodes[count - 1], &r->nodes[i]) != 0)
             r->nodes[count++] = r->nodes[i];

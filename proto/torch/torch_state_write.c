@@ -8,10 +8,8 @@
 #include <stdlib.h>
 
 #include "proto/base64.h"
-#include "proto/torch/pickle_write.h"
-#include "proto/torch/torch_once.h"
-#include "proto/torch/torch_state_names.h"
-#include "proto/torch/torch_time.h"
+#include "proto/torch/pickle.h"
+#include "proto/torch/torch_state_internal.h"
 
 #define BATCH 1000 /* items of a container between two marks */
 
@@ -45,7 +43,7 @@ static void numbered(struct writing *w, enum pickle_op code)
     pickle_number(&w->pickle);
 }
 
-static void put_name(struct writing *w, enum name name, const char *text)
+static void put_attribute(struct writing *w, enum name name, const char *text)
 {
     if (w->names[name] != TORCH_UNWRITTEN)
         pickle_reference(&w->pickle, w->names[name]);
@@ -62,14 +60,14 @@ static void put_class(struct writing *w, enum torch_class which)
         return;
     }
     pickle_next_object(&w->pickle);
-    put_name(w, ours ? NAME_RENDEZVOUS : NAME_DATETIME, torch_classes[which].module);
+    put_attribute(w, ours ? NAME_RENDEZVOUS : NAME_DATETIME, torch_classes[which].module);
     pickle_put_string(&w->pickle, slice_str(torch_classes[which].name));
     op(w, PICKLE_STACK_GLOBAL);
     w->classes[which] = pickle_number(&w->pickle);
 }
 
 /* An object without its attributes; returns its number. */
-static uint32_t start_object(struct writing *w, enum torch_class which)
+static uint32_t begin_written_object(struct writing *w, enum torch_class which)
 {
     uint32_t number;
 
@@ -84,7 +82,7 @@ static uint32_t start_object(struct writing *w, enum torch_class which)
     return number;
 }
 
-static void end_object(struct writing *w)
+static void end_written_object(struct writing *w)
 {
     op(w, PICKLE_SETITEMS);
     op(w, PICKLE_BUILD);
@@ -112,7 +110,7 @@ static void put_utc(struct writing *w)
     w->utc = pickle_number(&w->pickle);
 }
 
-static void put_time(struct writing *w, int64_t us)
+static void put_datetime(struct writing *w, int64_t us)
 {
     uint8_t bytes[1 + TORCH_TIME_SIZE] = {TORCH_TIME_SIZE};
     uint32_t *number = torch_once_time(&w->once, us), own;
@@ -156,14 +154,14 @@ static void put_node(struct writing *w, size_t i)
         pickle_reference(&w->pickle, *number);
         return;
     }
-    *number = start_object(w, TORCH_NODE_CLASS);
-    put_name(w, NAME_ADDR, w->state->fqdn ? "fqdn" : "addr");
+    *number = begin_written_object(w, TORCH_NODE_CLASS);
+    put_attribute(w, NAME_ADDR, w->state->fqdn ? "fqdn" : "addr");
     put_addr(w, i);
-    put_name(w, NAME_PID, "pid");
+    put_attribute(w, NAME_PID, "pid");
     pickle_put_int(&w->pickle, node->pid);
-    put_name(w, NAME_LOCAL_ID, "local_id");
+    put_attribute(w, NAME_LOCAL_ID, "local_id");
     pickle_put_int(&w->pickle, node->local_id);
-    end_object(w);
+    end_written_object(w);
 }
 
 /* --- Lists of nodes. --- */
@@ -174,7 +172,7 @@ struct list {
     void (*put)(struct writing *, const struct torch_node *); /* what belongs to the key */
 };
 
-static bool is_participant(const struct torch_node *node)
+static bool is_listed_participant(const struct torch_node *node)
 {
     return node->participant;
 }
@@ -199,15 +197,15 @@ static void put_rank(struct writing *w, const struct torch_node *node)
     pickle_put_int(&w->pickle, node->rank);
 }
 
-static void put_heartbeat(struct writing *w, const struct torch_node *node)
+static void put_node_heartbeat(struct writing *w, const struct torch_node *node)
 {
-    put_time(w, node->heartbeat_us);
+    put_datetime(w, node->heartbeat_us);
 }
 
-static const struct list participants = {"participants", is_participant, put_rank};
+static const struct list participants = {"participants", is_listed_participant, put_rank};
 static const struct list wait_list = {"wait_list", is_waiting, NULL};
 static const struct list redundancy_list = {"redundancy_list", is_redundant, NULL};
-static const struct list last_heartbeats = {"last_heartbeats", has_heartbeat, put_heartbeat};
+static const struct list last_heartbeats = {"last_heartbeats", has_heartbeat, put_node_heartbeat};
 
 static void put_item(struct writing *w, const struct list *list, size_t i)
 {
@@ -266,18 +264,18 @@ static void put_bool(struct writing *w, const char *name, bool value)
     pickle_put_op(&w->pickle, value ? PICKLE_NEWTRUE : PICKLE_NEWFALSE);
 }
 
-static void put_state(struct writing *w)
+static void put_state_object(struct writing *w)
 {
     const struct torch_state *s = w->state;
 
     pickle_start(&w->pickle, s->protocol);
-    start_object(w, TORCH_STATE_CLASS);
+    begin_written_object(w, TORCH_STATE_CLASS);
     pickle_put_string(&w->pickle, slice_str("round"));
     pickle_put_int(&w->pickle, s->round);
     put_bool(w, "complete", s->complete);
     pickle_put_string(&w->pickle, slice_str("deadline"));
     if (s->has_deadline)
-        put_time(w, s->deadline_us);
+        put_datetime(w, s->deadline_us);
     else
         pickle_put_op(&w->pickle, PICKLE_NONE);
     put_bool(w, "closed", s->closed);
@@ -286,7 +284,7 @@ static void put_state(struct writing *w)
     if (s->has_redundancy)
         put_list(w, &redundancy_list);
     put_list(w, &last_heartbeats);
-    end_object(w);
+    end_written_object(w);
     pickle_stop(&w->pickle);
 }
 
@@ -302,7 +300,7 @@ static size_t size_limit(const struct writing *w)
 }
 
 /* At *text, as torch_state_write() gives it. */
-static bool encode(struct slice pickle, uint8_t **text, size_t *len)
+static bool encode_base64(struct slice pickle, uint8_t **text, size_t *len)
 {
     *len = base64_size(pickle.len);
     *text = malloc(*len);
@@ -326,9 +324,9 @@ bool torch_state_write(const struct torch_state *s, uint8_t **text, size_t *len)
     if (out->ptr != NULL) {
         memset(w.names, 0xff, sizeof w.names);
         memset(w.classes, 0xff, sizeof w.classes);
-        put_state(&w);
+        put_state_object(&w);
         assert(out->len <= out->cap);
-        ok = encode((struct slice){out->ptr, out->len}, text, len);
+        ok = encode_base64((struct slice){out->ptr, out->len}, text, len);
     }
     free(out->ptr);
     torch_once_fini(&w.once);

@@ -1,8 +1,8 @@
 /* Datetimes as Python pickles them: year, month, day, hour, minute, second and microsecond, the
- * first byte of each first. See torch_time.h.
+ * first byte of each first. See torch_state_internal.h.
  *
  * Upstream: CPython 3.14, Modules/_datetimemodule.c, datetime_getstate(). */
-#include "proto/torch/torch_time.h"
+#include "proto/torch/torch_state_internal.h"
 
 #define SECOND INT64_C(1000000)
 #define DAY    (86400 * SECOND)

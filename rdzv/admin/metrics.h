@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "rdzv/admin/run_walk.h"
-#include "rdzv/engine/durations.h"
+#include "rdzv/engine/stats.h"
 #include "rdzv/http/reply.h"
 
 /* --- Lines, metrics_daemon.c. --- */

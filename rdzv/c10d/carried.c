@@ -1,5 +1,5 @@
-/* Sessions that are carried. See carried.h for the contract. */
-#include "rdzv/c10d/carried.h"
+/* Sessions that are carried. See session.h and requests.h for the contract. */
+#include "rdzv/c10d/requests.h"
 
 /* --- Requests, each of which counts once. --- */
 
@@ -74,21 +74,6 @@ void carried_end(struct c10d *c10d, struct conn *c, const struct c10d_request *r
         tell_carrier(c, req, changes);
     blob_unref(c10d->popped);
     c10d->popped = NULL;
-}
-
-void carried_note_arrived(struct conn *c, const struct c10d_request *req)
-{
-    const struct carrier_result result = {.changed = true, .waits = true, .key = req->key};
-
-    c->carrier->functions->done(c, &result);
-}
-
-void carried_note_popped(const struct conn *c, const struct store_result *result)
-{
-    struct c10d *c10d = c10d_of(c);
-
-    c10d->popped = result->value;
-    c10d->popped_of = (uint64_t)result->count;
 }
 
 void carried_keep_binding(struct conn *c, struct slice key)

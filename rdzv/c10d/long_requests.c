@@ -1,5 +1,4 @@
-/* Requests that take more than one turn. See long_requests.h for the contract. */
-#include "rdzv/c10d/long_requests.h"
+/* Requests that take more than one turn. See requests.h for the contract. */
 
 #include <string.h>
 
@@ -130,7 +129,7 @@ bool c10d_begin_long(struct conn *c, const struct c10d_request *req, const uint8
     return false;
 }
 
-static void move(struct slice *s, const uint8_t *from, const uint8_t *to)
+static void move_slice(struct slice *s, const uint8_t *from, const uint8_t *to)
 {
     if (s->ptr != NULL)
         s->ptr = to + (s->ptr - from);
@@ -147,10 +146,10 @@ struct c10d_request c10d_long_request(struct conn *c, const uint8_t *start, size
         return req;
     *size = job->size;
     req = job->request;
-    move(&req.key, job->start, start);
-    move(&req.expected, job->start, start);
-    move(&req.value, job->start, start);
-    move(&req.items, job->start, start);
+    move_slice(&req.key, job->start, start);
+    move_slice(&req.expected, job->start, start);
+    move_slice(&req.value, job->start, start);
+    move_slice(&req.items, job->start, start);
     return req;
 }
 

@@ -1,11 +1,8 @@
 /* c10d on a connection: reads requests, gives each its turn, and charges for it. See session.h for
  * the contract. */
-#include "rdzv/c10d/session.h"
 
 #include <string.h>
 
-#include "rdzv/c10d/carried.h"
-#include "rdzv/c10d/long_requests.h"
 #include "rdzv/c10d/requests.h"
 
 /* What is charged to a peer's budget beside the bytes of request and answer: finding a key costs
@@ -18,7 +15,7 @@
 #define CHEAP_SIZE (16u << 10)
 #define CHEAP_LIST 1024u
 
-static void end(struct conn *c)
+static void end_c10d(struct conn *c)
 {
     struct c10d_session *s = c10d_session(c);
     const struct c10d_hooks *hooks = &c10d_of(c)->hooks;
@@ -97,7 +94,7 @@ static enum protocol_result end_carried(struct conn *c, enum carried carried)
 }
 
 /* One more turn of the request that has begun. The daemon may have waited for its end. */
-static enum protocol_result go_on(struct conn *c, const struct c10d_request *req)
+static enum protocol_result run_next_turn(struct conn *c, const struct c10d_request *req)
 {
     struct c10d *c10d = c10d_of(c); /* the session may end with this turn */
     bool is_carried = c->carrier != NULL;
@@ -148,8 +145,8 @@ static void charge(struct conn *c, const struct c10d_request *req, size_t size,
 
 /* One whole request of `size` bytes, which begins there. One that is held pays each time that it is
  * shown: it may be done already, and only its answer be held. */
-static enum protocol_result run_request(struct conn *c, const struct c10d_request *req,
-                                        const uint8_t *start, size_t size)
+static enum protocol_result run_c10d_request(struct conn *c, const struct c10d_request *req,
+                                             const uint8_t *start, size_t size)
 {
     struct c10d *c10d = c10d_of(c); /* the session may end with this request */
     struct engine *engine = c10d->engine;
@@ -198,7 +195,7 @@ static enum protocol_result resume_request(struct conn *c, const uint8_t *start,
         conn_wait_for_costly(c);
         return PROTOCOL_DEFERRED;
     }
-    result = go_on(c, &req);
+    result = run_next_turn(c, &req);
     conn_end_costly(c);
     return result;
 }
@@ -222,15 +219,15 @@ static inline enum protocol_result take_request(struct conn *c, const struct c10
     enum protocol_result result = large ? begin_large(c, req, size) : PROTOCOL_MORE;
 
     if (result == PROTOCOL_MORE)
-        result = run_request(c, req, start, size);
+        result = run_c10d_request(c, req, start, size);
     if (large)
         conn_end_costly(c);
     return result;
 }
 
 /* Reads the next request and carries it out. PARSE_DONE: *result says what came of it. */
-static inline enum parse_result next_request(struct conn *c, struct slice in, size_t *size,
-                                             enum protocol_result *result)
+static inline enum parse_result read_next_request(struct conn *c, struct slice in, size_t *size,
+                                                  enum protocol_result *result)
 {
     struct c10d_session *s = c10d_session(c);
     struct c10d_refusal refusal;
@@ -246,8 +243,8 @@ static inline enum parse_result next_request(struct conn *c, struct slice in, si
     return parsed;
 }
 
-static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t len,
-                                          struct protocol_progress *progress)
+static enum protocol_result read_c10d_requests(struct conn *c, uint8_t *in, size_t len,
+                                               struct protocol_progress *progress)
 {
     while (progress->used < len) {
         struct slice rest = {in + progress->used, len - progress->used};
@@ -263,7 +260,7 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
                 return PROTOCOL_PAUSED;
             if (!conn_has_budget(c))
                 return PROTOCOL_DEFERRED;
-            parsed = next_request(c, rest, &size, &result);
+            parsed = read_next_request(c, rest, &size, &result);
             if (parsed == PARSE_BAD)
                 return PROTOCOL_ENDED;
             if (parsed == PARSE_MORE) {
@@ -281,7 +278,7 @@ static enum protocol_result read_requests(struct conn *c, uint8_t *in, size_t le
     return PROTOCOL_MORE;
 }
 
-static void resume(struct conn *c, struct wake *w)
+static void resume_woken(struct conn *c, struct wake *w)
 {
     if (w->kind != WAKE_WAITER) {
         c10d_tell_watches(c);
@@ -295,8 +292,8 @@ static void resume(struct conn *c, struct wake *w)
 /* --- The protocol. --- */
 
 /* At most five bytes tell the version. */
-static enum parse_result begin(const struct protocol *p, struct conn *c, struct slice in,
-                               struct protocol_progress *progress, const char **why)
+static enum parse_result begin_c10d(const struct protocol *p, struct conn *c, struct slice in,
+                                    struct protocol_progress *progress, const char **why)
 {
     struct c10d *c10d = p->arg;
     enum c10d_version version = C10D_LEGACY;
@@ -319,7 +316,7 @@ static enum parse_result begin(const struct protocol *p, struct conn *c, struct 
     return PARSE_DONE;
 }
 
-static const char *version_name(const struct conn *c)
+static const char *version_name_of(const struct conn *c)
 {
     const struct c10d_session *s = (const struct c10d_session *)(const void *)c->session.bytes;
 
@@ -328,7 +325,7 @@ static const char *version_name(const struct conn *c)
 
 bool c10d_is_spoken(const struct conn *c)
 {
-    return c->protocol != NULL && c->protocol->begin == begin;
+    return c->protocol != NULL && c->protocol->begin == begin_c10d;
 }
 
 void c10d_init(struct c10d *c10d, const struct config *config, struct engine *engine,
@@ -344,10 +341,10 @@ struct protocol c10d_protocol(struct c10d *c10d)
 {
     return (struct protocol){.name = "c10d",
                              .arg = c10d,
-                             .begin = begin,
-                             .read = read_requests,
+                             .begin = begin_c10d,
+                             .read = read_c10d_requests,
                              .is_busy = c10d_is_busy,
-                             .resume = resume,
-                             .end = end,
-                             .version = version_name};
+                             .resume = resume_woken,
+                             .end = end_c10d,
+                             .version = version_name_of};
 }

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "rdzv/c10d/carried.h"
-
 #define WATCHES_MAX 1024u /* of one connection: each change of a key walks them */
 
 #define EVENTS_AT_A_TIME 256

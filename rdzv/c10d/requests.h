@@ -1,8 +1,38 @@
-/* What each request of a c10d client does, and how it is answered: for protocol.c, which reads the
- * requests, and long_requests.c. */
+/* What the files of this folder share: protocol.c reads the requests; requests.c carries out what
+ * takes one turn, long_requests.c what takes several, so that others are not kept waiting; and
+ * carried.c sees to it that each request of a carried session counts once. */
 #pragma once
 
 #include "rdzv/c10d/session.h"
+
+/* Whose keys this connection uses: those of a worker store, or with 0 the space's own. */
+static inline uint64_t c10d_worker_store(struct conn *c)
+{
+    const struct c10d_session *s = c10d_session(c);
+
+    return s->role == C10D_WORKER ? s->bound.worker_store : 0;
+}
+
+static inline struct keymap *c10d_keys(struct conn *c)
+{
+    return space_keys(conn_space(c)->store, c10d_worker_store(c));
+}
+
+/* A request has begun, and takes more turns. */
+static inline bool c10d_is_busy(const struct conn *c)
+{
+    const struct c10d_session *s = (const struct c10d_session *)(const void *)c->session.bytes;
+
+    return s->busy != C10D_IDLE;
+}
+
+/* That request, if there is one, is let go of. */
+void c10d_end_work(struct conn *c);
+
+/* Waits at a barrier at which it is counted already. */
+void c10d_await_barrier(struct conn *c, const struct c10d_request *req);
+
+/* --- requests.c --- */
 
 /* What telling a client of a change is charged to a peer's budget, and what else ready_list.work
  * counts. */
@@ -46,3 +76,60 @@ void c10d_tell_watches(struct conn *c);
 
 /* It watches no key any more. */
 void c10d_drop_watches(struct conn *c);
+
+/* --- long_requests.c: each is carried out at one moment all the same. --- */
+
+/* How a large request is carried out; C10D_IDLE: in one turn, as all others, and C10D_LISTS: by
+ * c10d_list_keys(). Of agents, the next request may depend on what becomes of this one. */
+enum c10d_busy c10d_turns_of(struct conn *c, const struct c10d_request *req, size_t size);
+
+/* Begins one of `size` bytes, which starts there. False: memory is short, and the session has
+ * ended. */
+bool c10d_begin_long(struct conn *c, const struct c10d_request *req, const uint8_t *start,
+                     size_t size, enum c10d_busy busy);
+
+/* The request that has begun, now that its bytes start there, and its size. */
+struct c10d_request c10d_long_request(struct conn *c, const uint8_t *start, size_t *size);
+
+/* One more turn of it; c10d_is_busy() says whether it takes another. The session may have ended
+ * then. */
+void c10d_run_long(struct conn *c, const struct c10d_request *req);
+
+/* LIST_KEYS, which is done in one turn, or has begun then. */
+void c10d_list_keys(struct conn *c, const struct c10d_request *req);
+
+/* --- carried.c, of connections that have a carrier. --- */
+
+/* What is to be done with a request. */
+enum carried {
+    CARRIED_PROCEED,
+    CARRIED_ENDED, /* nothing any more */
+    CARRIED_HELD,  /* it is shown again after input_unpark() */
+};
+
+/* Before a turn of a request. *changes is for carried_end(). */
+enum carried carried_begin(struct conn *c, const struct c10d_request *req, uint64_t *changes);
+
+/* Behind a turn of a request, with which the session may have ended. */
+void carried_end(struct c10d *c10d, struct conn *c, const struct c10d_request *req,
+                 uint64_t changes);
+
+/* The request has taken that element off a queue; the carrier is told when the request is done. */
+static inline void carried_note_popped(const struct conn *c, const struct store_result *result)
+{
+    c10d_of(c)->popped = result->value;
+    c10d_of(c)->popped_of = (uint64_t)result->count;
+}
+
+/* A BARRIER has been counted, and its session is about to be dropped since it cannot wait for it.
+ */
+static inline void carried_note_arrived(struct conn *c, const struct c10d_request *req)
+{
+    const struct carrier_result result = {.changed = true, .waits = true, .key = req->key};
+
+    c->carrier->functions->done(c, &result);
+}
+
+/* The session has just named its first key: the carrier has to know whose keys it uses when it
+ * brings the session again. If it cannot keep that of a worker, the session ends. */
+void carried_keep_binding(struct conn *c, struct slice key);

@@ -95,6 +95,11 @@ static inline struct c10d_session *c10d_session(struct conn *c)
     return (struct c10d_session *)(void *)c->session.bytes;
 }
 
+static inline struct c10d *c10d_of(const struct conn *c)
+{
+    return c->protocol->arg;
+}
+
 /* True when c10d is what this connection speaks. */
 bool c10d_is_spoken(const struct conn *c);
 
@@ -105,37 +110,6 @@ void c10d_reply_blob(struct conn *c, struct blob *value);
 /* For hooks: a command that failed ends the connection, since the protocol has no error answer. */
 void c10d_reject(struct conn *c, enum store_status status, struct slice key);
 
-/* --- What the files of this folder share. --- */
-
-static inline struct c10d *c10d_of(const struct conn *c)
-{
-    return c->protocol->arg;
-}
-
-/* Whose keys this connection uses: those of a worker store, or with 0 the space's own. */
-static inline uint64_t c10d_worker_store(struct conn *c)
-{
-    const struct c10d_session *s = c10d_session(c);
-
-    return s->role == C10D_WORKER ? s->bound.worker_store : 0;
-}
-
-static inline struct keymap *c10d_keys(struct conn *c)
-{
-    return space_keys(conn_space(c)->store, c10d_worker_store(c));
-}
-
-/* A request has begun, and takes more turns. */
-static inline bool c10d_is_busy(const struct conn *c)
-{
-    const struct c10d_session *s = (const struct c10d_session *)(const void *)c->session.bytes;
-
-    return s->busy != C10D_IDLE;
-}
-
-/* That request, if there is one, is let go of. */
-void c10d_end_work(struct conn *c);
-
 /* An open WAIT or BARRIER; it waits no more. */
 static inline bool c10d_waits(struct conn *c)
 {
@@ -143,5 +117,24 @@ static inline bool c10d_waits(struct conn *c)
 }
 void c10d_drop_wait(struct conn *c);
 
-/* Waits at a barrier at which it is counted already. */
-void c10d_await_barrier(struct conn *c, const struct c10d_request *req);
+/* --- Sessions without a socket, for those who carry them (net/carrier.h): each of their requests
+ * counts once. --- */
+
+/* Begins the session of a carried connection; `p` is the protocol of this c10d. `pinged`: the
+ * carrier has answered a PING. */
+void c10d_begin_carried(const struct protocol *p, struct conn *c, enum c10d_version version,
+                        bool pinged);
+
+/* It is known from before a start. `worker_store`: whose keys it uses; 0: those of the space.
+ * False: those keys are not there. */
+bool c10d_restore(struct conn *c, uint64_t worker_store);
+
+/* A request that has begun, and takes more turns, begins anew: its bytes come again. What it waits
+ * for stays. */
+void c10d_rewind(struct conn *c);
+
+/* Says whether the session's relay is there. False: it is no agent's, and its run does not care. */
+bool c10d_set_presence(struct conn *c, enum c10d_presence presence);
+
+/* All sessions of the space from before a start that come back at all are here again. */
+void c10d_note_returned(const struct protocol *p, struct engine_space *space);

@@ -7,7 +7,7 @@
 #include "proto/bytes.h"
 #include "store/memory/xalloc.h"
 
-static void cut(struct cidr *c)
+static void clear_host_bits(struct cidr *c)
 {
     for (size_t i = 0; i < 16; i++) {
         size_t kept = c->bits > 8 * i ? c->bits - 8 * i : 0;
@@ -39,12 +39,12 @@ static bool parse_one(const char *text, size_t len, struct cidr *out)
         !slice_to_u64((struct slice){(const uint8_t *)slash + 1, len - host_len - 1}, most, &bits))
         return false;
     c.bits = (uint8_t)(128 - most + bits);
-    cut(&c);
+    clear_host_bits(&c);
     *out = c;
     return true;
 }
 
-static bool is_blank(char c)
+static bool is_cidr_blank(char c)
 {
     return c == ' ' || c == '\t';
 }
@@ -56,9 +56,9 @@ bool cidr_list_parse(const char *text, struct cidr_list *out)
     for (;;) {
         size_t len = strcspn(text, ","), start = 0, end = len;
 
-        while (start < end && is_blank(text[start]))
+        while (start < end && is_cidr_blank(text[start]))
             start++;
-        while (end > start && is_blank(text[end - 1]))
+        while (end > start && is_cidr_blank(text[end - 1]))
             end--;
         list.items = xrealloc(list.items, (list.count + 1) * sizeof *list.items);
         if (!parse_one(text + start, end - start, &list.items[list.count++])) {

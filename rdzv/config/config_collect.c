@@ -92,7 +92,7 @@ static bool read_flag(struct parse *p, int argc, char *const argv[], int *i)
     return true;
 }
 
-static bool read_arguments(struct parse *p, int argc, char *const argv[])
+static bool collect_arguments(struct parse *p, int argc, char *const argv[])
 {
     for (int i = 1; i < argc; i++) {
         const struct setting *last;
@@ -181,7 +181,7 @@ static const struct setting *find_argument(const struct parse *p, const char *na
     return NULL;
 }
 
-static bool is_said_otherwise(const struct setting *s, const struct setting *before)
+static bool contradicts(const struct setting *s, const struct setting *before)
 {
     const char *other = other_name(s->name);
 
@@ -196,7 +196,7 @@ bool config_check_pairs(struct parse *p)
 
     for (size_t i = 0; i < p->settings.count; i++) {
         for (size_t j = 0; j < i; j++) {
-            if (is_said_otherwise(&p->settings.items[i], &p->settings.items[j]))
+            if (contradicts(&p->settings.items[i], &p->settings.items[j]))
                 return config_fail(&p->draft, &p->settings.items[i],
                                    "sets what %s sets, to another value; keep one of the two",
                                    config_label(&p->settings.items[j], label));
@@ -477,7 +477,7 @@ bool config_collect(struct parse *p, int argc, char *const argv[], char *const e
     struct setting etcd_file = {.name = "config-file", .source = SETTING_ENVIRONMENT};
     size_t arguments;
 
-    if (!read_arguments(p, argc, argv))
+    if (!collect_arguments(p, argc, argv))
         return false;
     if (config_last_setting(p, "help") != NULL)
         return true;

@@ -25,7 +25,7 @@ struct walk {
 #define ENTRIES_MAX 1000
 #define VALUES_MAX  10000
 
-static struct config_place place_of(yaml_mark_t mark)
+static struct config_place place_of_mark(yaml_mark_t mark)
 {
     return (struct config_place){(unsigned)mark.line + 1, (unsigned)mark.column + 1};
 }
@@ -55,7 +55,7 @@ static struct config_place place_of_offset(const struct walk *w, size_t offset)
 }
 
 /* libyaml's own words for bytes that are no YAML, with a hint for the usual reasons. */
-static bool fail_syntax(struct walk *w)
+static bool fail_libyaml(struct walk *w)
 {
     const char *problem = w->parser.problem == NULL ? "out of memory" : w->parser.problem;
     const char *hint = "";
@@ -74,21 +74,21 @@ static bool fail_syntax(struct walk *w)
     else if (strstr(problem, "could not find expected ':'") != NULL ||
              strstr(problem, "did not find expected") != NULL)
         hint = "; settings are lines of `key: value`";
-    return fail(w, place_of(w->parser.problem_mark), "%s%s", problem, hint);
+    return fail(w, place_of_mark(w->parser.problem_mark), "%s%s", problem, hint);
 }
 
-static bool next(struct walk *w)
+static bool next_event(struct walk *w)
 {
     yaml_event_delete(&w->event);
     memset(&w->event, 0, sizeof w->event);
     if (!yaml_parser_parse(&w->parser, &w->event))
-        return fail_syntax(w);
+        return fail_libyaml(w);
     return true;
 }
 
 static struct config_place here(const struct walk *w)
 {
-    return place_of(w->event.start_mark);
+    return place_of_mark(w->event.start_mark);
 }
 
 /* What no settings file needs, and what makes two readers of it disagree. */
@@ -138,11 +138,11 @@ static void add_value(struct walk *w, struct config_entry *entry)
     };
 }
 
-static bool read_list(struct walk *w, struct config_entry *entry)
+static bool read_entry_list(struct walk *w, struct config_entry *entry)
 {
     entry->list = true;
     for (;;) {
-        if (!next(w) || !check_plain(w))
+        if (!next_event(w) || !check_plain(w))
             return false;
         if (w->event.type == YAML_SEQUENCE_END_EVENT)
             return true;
@@ -196,7 +196,7 @@ static bool read_mapping(struct walk *w, const char *parent)
         struct config_entry entry = {0};
         size_t index = w->file.count;
 
-        if (!next(w) || !check_plain(w))
+        if (!next_event(w) || !check_plain(w))
             return false;
         if (w->event.type == YAML_MAPPING_END_EVENT)
             return true;
@@ -209,12 +209,12 @@ static bool read_mapping(struct walk *w, const char *parent)
         w->file.entries = xrealloc(w->file.entries, (w->file.count + 1) * sizeof *w->file.entries);
         w->file.entries[w->file.count++] = entry; /* from here on config_file_free() has it */
 
-        if (!next(w) || !check_plain(w))
+        if (!next_event(w) || !check_plain(w))
             return false;
         if (w->event.type == YAML_SCALAR_EVENT) {
             add_value(w, &w->file.entries[index]);
         } else if (w->event.type == YAML_SEQUENCE_START_EVENT) {
-            if (!read_list(w, &w->file.entries[index]))
+            if (!read_entry_list(w, &w->file.entries[index]))
                 return false;
         } else if (parent[0] != '\0') {
             return fail(w, here(w), "%s: a value is expected, not a mapping", entry.key);
@@ -226,13 +226,14 @@ static bool read_mapping(struct walk *w, const char *parent)
     }
 }
 
-static bool read_stream(struct walk *w)
+static bool read_documents(struct walk *w)
 {
-    if (!next(w) || !next(w)) /* the stream's start, then a document's or the stream's end */
+    if (!next_event(w) ||
+        !next_event(w)) /* the stream's start, then a document's or the stream's end */
         return false;
     if (w->event.type == YAML_STREAM_END_EVENT)
         return true;
-    if (!next(w) || !check_plain(w))
+    if (!next_event(w) || !check_plain(w))
         return false;
     if (w->event.type == YAML_MAPPING_START_EVENT) {
         if (!read_mapping(w, ""))
@@ -240,7 +241,7 @@ static bool read_stream(struct walk *w)
     } else if (w->event.type != YAML_SCALAR_EVENT || w->event.data.scalar.length > 0) {
         return fail(w, here(w), "settings are expected, as lines of `key: value`");
     }
-    if (!next(w) || !next(w)) /* the document's end, then the stream's */
+    if (!next_event(w) || !next_event(w)) /* the document's end, then the stream's */
         return false;
     if (w->event.type != YAML_STREAM_END_EVENT)
         return fail(w, here(w), "a second document starts here; a file holds one");
@@ -257,7 +258,7 @@ bool config_file_parse(const uint8_t *bytes, size_t len, struct config_file *out
     if (!yaml_parser_initialize(&w.parser))
         abort(); /* out of memory before the first byte */
     yaml_parser_set_input_string(&w.parser, bytes, len);
-    ok = read_stream(&w);
+    ok = read_documents(&w);
     yaml_event_delete(&w.event);
     yaml_parser_delete(&w.parser);
     if (ok)

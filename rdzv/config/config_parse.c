@@ -80,7 +80,7 @@ static bool apply_settings(struct parse *p)
 }
 
 /* What can only be judged when everything is there. */
-static bool finish(struct parse *p)
+static bool finish_config(struct parse *p)
 {
     struct draft *d = &p->draft;
     struct config *c = &d->config;
@@ -148,7 +148,7 @@ bool config_parse(int argc, char *const argv[], char *const environment[], struc
         p.draft.config.action = CONFIG_HELP;
         p.draft.config.etcd_mode = p.as_etcd;
     } else {
-        ok = ok && config_check_pairs(&p) && apply_settings(&p) && finish(&p);
+        ok = ok && config_check_pairs(&p) && apply_settings(&p) && finish_config(&p);
     }
 
     if (ok) {

@@ -39,7 +39,7 @@ static void write_escaped(FILE *out, const char *text)
     }
 }
 
-static void write_quoted(FILE *out, const char *text)
+static void write_quoted_yaml(FILE *out, const char *text)
 {
     fputc('"', out);
     write_escaped(out, text);
@@ -50,7 +50,7 @@ static void write_list(FILE *out, const struct string_list *list)
 {
     for (size_t i = 0; i < list->count; i++) {
         fputs(i == 0 ? "[" : ", ", out);
-        write_quoted(out, list->items[i]);
+        write_quoted_yaml(out, list->items[i]);
     }
     fputc(']', out);
 }
@@ -92,7 +92,7 @@ static const char *chosen(const struct config *c, const struct option *o)
 }
 
 /* The value of an option as YAML, on the rest of its line. False if there is nothing to say. */
-static bool write_value(FILE *out, const struct config *c, const struct option *o)
+static bool write_option(FILE *out, const struct config *c, const struct option *o)
 {
     const char *field = (const char *)c + o->offset;
     char text[UNITS_TEXT_MAX];
@@ -115,7 +115,7 @@ static bool write_value(FILE *out, const struct config *c, const struct option *
         if (string == NULL)
             return false;
         fprintf(out, "%s: ", o->name);
-        write_quoted(out, string);
+        write_quoted_yaml(out, string);
         fputc('\n', out);
         return true;
     case OPTION_URLS:
@@ -206,7 +206,7 @@ void config_write_effective(FILE *out, const struct config *c)
     write_listeners(out, c);
     for (size_t i = 0; i < config_option_count; i++) {
         if (has_effect(c, &config_options[i]))
-            write_value(out, c, &config_options[i]);
+            write_option(out, c, &config_options[i]);
     }
     write_metrics(out, c);
     if (!c->etcd_mode)
@@ -214,9 +214,9 @@ void config_write_effective(FILE *out, const struct config *c)
     fputs("initial-advertise-peer-urls: ", out);
     write_list(out, &c->advertise_peer_urls);
     fputs("\ninitial-cluster: ", out);
-    write_quoted(out, c->initial_cluster);
+    write_quoted_yaml(out, c->initial_cluster);
     fputs("\ninitial-cluster-token: ", out);
-    write_quoted(out, c->initial_cluster_token);
+    write_quoted_yaml(out, c->initial_cluster_token);
     fputs("\nenable-v2: true\n", out);
 }
 
@@ -354,7 +354,7 @@ static void write_words(const struct option *o, char *words, size_t cap)
 }
 
 /* The type that a file's value has, for a person. */
-static const char *type_of(const struct option *o)
+static const char *option_type_name(const struct option *o)
 {
     switch (o->kind) {
     case OPTION_LISTEN:
@@ -391,7 +391,7 @@ static bool describe_option(cJSON *to, const struct config *config, const struct
            cJSON_AddStringToObject(to, "name", o->name) != NULL &&
            (o->value_name == NULL || cJSON_AddStringToObject(to, "value", o->value_name) != NULL) &&
            cJSON_AddStringToObject(to, "help", o->help) != NULL &&
-           cJSON_AddStringToObject(to, "type", type_of(o)) != NULL &&
+           cJSON_AddStringToObject(to, "type", option_type_name(o)) != NULL &&
            cJSON_AddStringToObject(to, "words", words) != NULL &&
            (unset == NULL || cJSON_AddStringToObject(to, "default", unset) != NULL) &&
            cJSON_AddBoolToObject(to, "repeatable", o->kind == OPTION_LISTEN) != NULL &&

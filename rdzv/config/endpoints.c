@@ -77,7 +77,8 @@ bool config_read_endpoints(const char *text, const char *end, struct upstream_sp
 
 /* --- A file of them. --- */
 
-static bool fail_at(struct config_file_error *error, unsigned line, size_t column, const char *why)
+static bool fail_at_line(struct config_file_error *error, unsigned line, size_t column,
+                         const char *why)
 {
     error->at = (struct config_place){line, (unsigned)column};
     snprintf(error->text, sizeof error->text, "%s", why);
@@ -123,19 +124,19 @@ bool endpoints_file_parse(struct slice text, struct endpoint_set *out,
 {
     out->count = 0;
     if (text.len > ENDPOINTS_FILE_MAX)
-        return fail_at(error, 1, 1, "the file is longer than 16 KiB");
+        return fail_at_line(error, 1, 1, "the file is longer than 16 KiB");
     for (unsigned line = 1; text.len > 0; line++) {
         const uint8_t *end = memchr(text.ptr, '\n', text.len);
         size_t len = end == NULL ? text.len : (size_t)(end - text.ptr), skipped;
         struct slice one = trim_line((struct slice){text.ptr, len}, &skipped);
 
         if (one.len > 0 && out->count == ENDPOINTS_MAX)
-            return fail_at(error, line, skipped + 1, "there are more than 32 endpoints");
+            return fail_at_line(error, line, skipped + 1, "there are more than 32 endpoints");
         if (one.len > 0 && !add_endpoint(out, one))
-            return fail_at(error, line, skipped + 1,
-                           "write HOST:PORT, one in a line, such as etcd-0.etcd:2379 or "
-                           "[fd00::1]:2379");
+            return fail_at_line(error, line, skipped + 1,
+                                "write HOST:PORT, one in a line, such as etcd-0.etcd:2379 or "
+                                "[fd00::1]:2379");
         text = slice_from(text, end == NULL ? len : len + 1);
     }
-    return out->count > 0 || fail_at(error, 1, 1, "there is no endpoint in the file");
+    return out->count > 0 || fail_at_line(error, 1, 1, "there is no endpoint in the file");
 }

@@ -10,7 +10,7 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-static bool check_value(struct draft *d, const struct setting *s)
+static bool check_etcd_value(struct draft *d, const struct setting *s)
 {
     static const char *const expected[] = {[ETCD_TYPE_BOOL] = "true or false",
                                            [ETCD_TYPE_INT] = "a whole number",
@@ -127,7 +127,7 @@ bool etcd_flag_apply(struct draft *d, const struct setting *setting)
 
     if (s.value == NULL)
         s.value = "true";
-    if (!check_value(d, &s))
+    if (!check_etcd_value(d, &s))
         return false;
     if (s.etcd->ignored == NULL)
         return apply_honoured(d, setting->value == NULL ? &s : setting);
@@ -143,7 +143,7 @@ bool etcd_flag_apply(struct draft *d, const struct setting *setting)
     return true;
 }
 
-static bool is_literal(const char *host)
+static bool is_literal_address(const char *host)
 {
     return config_is_address(AF_INET, host, strlen(host)) ||
            config_is_address(AF_INET6, host, strlen(host));
@@ -173,7 +173,7 @@ static bool add_url_listener(struct draft *d, const struct setting *from, const 
              parts.host);
     if (strcmp(host, "localhost") == 0)
         strcpy(host, "127.0.0.1");
-    if (!is_literal(host))
+    if (!is_literal_address(host))
         return config_fail_check(d, from,
                                  "expected IP in URL for binding (%s); write an address "
                                  "of this machine, localhost, or 0.0.0.0 for all",
@@ -246,7 +246,7 @@ static bool certainly_differ(const char *a, const char *b)
         snprintf(host, sizeof host, "%.*s", (int)(url->host_len < 63 ? url->host_len : 63),
                  url->host);
         /* etcd leaves localhost unresolved, so it equals no address. */
-        if (strcmp(host, "localhost") != 0 && !is_literal(host))
+        if (strcmp(host, "localhost") != 0 && !is_literal_address(host))
             literal = false;
     }
     return literal;

@@ -42,7 +42,7 @@ struct number {
     uint64_t scale;
 };
 
-static bool is_digit(char c)
+static bool is_decimal_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
@@ -53,14 +53,14 @@ static bool is_letter(char c)
 }
 
 /* Takes it off the text. */
-static enum units_result take_number(const char **text, struct number *out)
+static enum units_result take_decimal(const char **text, struct number *out)
 {
     struct number n = {.scale = 1};
     const char *c = *text;
 
-    if (!is_digit(*c))
+    if (!is_decimal_digit(*c))
         return UNITS_NOT_A_NUMBER;
-    for (; is_digit(*c); c++) {
+    for (; is_decimal_digit(*c); c++) {
         uint64_t digit = (uint64_t)(*c - '0');
 
         if (n.whole > ((uint64_t)INT64_MAX - digit) / 10)
@@ -69,9 +69,9 @@ static enum units_result take_number(const char **text, struct number *out)
     }
     if (*c == '.') {
         c++;
-        if (!is_digit(*c))
+        if (!is_decimal_digit(*c))
             return UNITS_NOT_A_NUMBER;
-        for (; is_digit(*c); c++) {
+        for (; is_decimal_digit(*c); c++) {
             if (n.scale == 1000000) {
                 if (*c != '0')
                     return UNITS_TOO_FINE;
@@ -113,7 +113,7 @@ enum units_result units_parse_duration(const char *text, uint64_t *out_ms)
         bool is_first = rest == text;
         uint64_t factor = 0;
         struct number n;
-        enum units_result result = take_number(&rest, &n);
+        enum units_result result = take_decimal(&rest, &n);
         size_t len = 0;
 
         if (result != UNITS_OK)
@@ -143,7 +143,7 @@ enum units_result units_parse_size(const char *text, uint64_t *out_bytes)
     uint64_t factor = 0, sum = 0;
     const char *unit = text;
     struct number n;
-    enum units_result result = take_number(&unit, &n);
+    enum units_result result = take_decimal(&unit, &n);
 
     if (result != UNITS_OK)
         return result;

@@ -185,7 +185,7 @@ static bool has_no_time(const struct heap *h, uint64_t now_ns, size_t resident, 
 }
 
 /* So many bytes of holes are to be there at least, now that there are so many. */
-static size_t least(const struct heap *h, uint64_t now_ns, size_t holes, size_t worth)
+static size_t least_holes(const struct heap *h, uint64_t now_ns, size_t holes, size_t worth)
 {
     size_t part = 0;
 
@@ -212,7 +212,7 @@ void heap_trim(struct heap *h, uint64_t now_ns, size_t worth)
     fresh = holes - h->left;
     if (goes_hole_by_hole(h, now_ns, fresh))
         return;
-    if (has_no_time(h, now_ns, resident, fresh) || fresh < least(h, now_ns, fresh, worth))
+    if (has_no_time(h, now_ns, resident, fresh) || fresh < least_holes(h, now_ns, fresh, worth))
         h->sortings = 0;
     else if (h->sortings++ < SORTINGS_MOST && !are_holes_sorted())
         h->next_ns = now_ns; /* it goes on in the next iteration */
@@ -222,7 +222,7 @@ void heap_trim(struct heap *h, uint64_t now_ns, size_t worth)
 
 /* The account is far smaller than at the last look: the next one should not wait, as what is given
  * back at once takes its time. */
-static bool is_due(const struct heap *h, uint64_t now_ns)
+static bool is_trim_due(const struct heap *h, uint64_t now_ns)
 {
     return now_ns >= h->next_ns ||
            (h->total > account.total && h->total - account.total > HEAP_WORTH);
@@ -236,7 +236,7 @@ void heap_look_now(struct heap *h, uint64_t now_ns)
 
     if (account.total > h->sorted || (has_shrunk && !goes_on))
         h->sorted = account.total;
-    if (!is_due(h, now_ns) || (goes_on && h->postponed++ < SORTINGS_MOST))
+    if (!is_trim_due(h, now_ns) || (goes_on && h->postponed++ < SORTINGS_MOST))
         return;
     h->postponed = 0;
     heap_trim(h, now_ns, h->sortings == 0 && !h->ticked ? HEAP_WORTH : HEAP_WORTH_QUIET);

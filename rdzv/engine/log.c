@@ -68,7 +68,7 @@ static uint64_t system_now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static uint64_t now_ms(void)
+static uint64_t log_now_ms(void)
 {
     return state.now_ms == NULL ? system_now_ms() : state.now_ms();
 }
@@ -91,7 +91,7 @@ uint64_t log_suppressed(void)
     return state.suppressed;
 }
 
-static void put(struct line *line, const char *text, size_t len)
+static void put_raw(struct line *line, const char *text, size_t len)
 {
     if (line->full || len > line->cap - line->len) {
         line->full = true;
@@ -101,9 +101,9 @@ static void put(struct line *line, const char *text, size_t len)
     line->len += len;
 }
 
-static void put_text(struct line *line, const char *text)
+static void put_log_text(struct line *line, const char *text)
 {
-    put(line, text, strlen(text));
+    put_raw(line, text, strlen(text));
 }
 
 __attribute__((format(printf, 2, 3))) static void put_format(struct line *line, const char *format,
@@ -117,7 +117,7 @@ __attribute__((format(printf, 2, 3))) static void put_format(struct line *line, 
     len = vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if (len > 0)
-        put(line, text, (size_t)len);
+        put_raw(line, text, (size_t)len);
 }
 
 /* Code points that change how a terminal or an editor shows what stands around them. */
@@ -134,19 +134,19 @@ static void put_escaped_byte(struct line *line, uint8_t byte)
 
     switch (byte) {
     case '"':
-        put_text(line, "\\\"");
+        put_log_text(line, "\\\"");
         break;
     case '\\':
-        put_text(line, "\\\\");
+        put_log_text(line, "\\\\");
         break;
     case '\n':
-        put_text(line, "\\n");
+        put_log_text(line, "\\n");
         break;
     case '\r':
-        put_text(line, "\\r");
+        put_log_text(line, "\\r");
         break;
     case '\t':
-        put_text(line, "\\t");
+        put_log_text(line, "\\t");
         break;
     default:
         if (!json)
@@ -160,18 +160,18 @@ static void put_escaped_byte(struct line *line, uint8_t byte)
 
 static void put_quoted(struct line *line, struct slice value)
 {
-    put_text(line, "\"");
+    put_log_text(line, "\"");
     for (size_t i = 0; i < value.len;) {
         uint8_t byte = value.ptr[i];
         uint32_t point = 0;
         size_t len = utf8_decode(slice_from(value, i), &point);
 
         if (len > 1 && !disturbs_display(point)) {
-            put(line, (const char *)value.ptr + i, len);
+            put_raw(line, (const char *)value.ptr + i, len);
         } else if (len > 1 && state.format == LOG_FORMAT_JSON) {
             put_format(line, "\\u%04x", point); /* they are all below U+10000 */
         } else if (byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\') {
-            put(line, (const char *)value.ptr + i, 1);
+            put_raw(line, (const char *)value.ptr + i, 1);
             len = 1;
         } else {
             put_escaped_byte(line, byte);
@@ -179,7 +179,7 @@ static void put_quoted(struct line *line, struct slice value)
         }
         i += len;
     }
-    put_text(line, "\"");
+    put_log_text(line, "\"");
 }
 
 static bool needs_quotes(struct slice value)
@@ -194,7 +194,7 @@ static bool needs_quotes(struct slice value)
 }
 
 /* At most LOG_VALUE_MAX bytes, and not half a character. */
-static struct slice cut(struct slice value)
+static struct slice cut_value(struct slice value)
 {
     size_t len = LOG_VALUE_MAX;
 
@@ -205,40 +205,40 @@ static struct slice cut(struct slice value)
     return (struct slice){value.ptr, len};
 }
 
-static void put_bytes(struct line *line, struct slice value)
+static void put_quoted_value(struct line *line, struct slice value)
 {
-    struct slice shown = cut(value);
+    struct slice shown = cut_value(value);
 
     if (state.format == LOG_FORMAT_LOGFMT && !needs_quotes(shown)) {
-        put(line, (const char *)shown.ptr, shown.len);
+        put_raw(line, (const char *)shown.ptr, shown.len);
         if (shown.len < value.len)
-            put_text(line, "...");
+            put_log_text(line, "...");
         return;
     }
     put_quoted(line, shown);
     if (shown.len < value.len && !line->full) {
         line->len--; /* behind the last character, inside the quotes */
-        put_text(line, "...\"");
+        put_log_text(line, "...\"");
     }
 }
 
-static void put_key(struct line *line, const char *key)
+static void put_field_key(struct line *line, const char *key)
 {
     bool json = state.format == LOG_FORMAT_JSON;
 
     if (line->begun)
-        put_text(line, json ? "," : " ");
+        put_log_text(line, json ? "," : " ");
     line->begun = true;
-    put_text(line, json ? "\"" : "");
-    put_text(line, key);
-    put_text(line, json ? "\":" : "=");
+    put_log_text(line, json ? "\"" : "");
+    put_log_text(line, key);
+    put_log_text(line, json ? "\":" : "=");
 }
 
 static void put_field(struct line *line, const struct log_field *field)
 {
     size_t start = line->len;
 
-    put_key(line, field->key);
+    put_field_key(line, field->key);
     switch (field->kind) {
     case LOG_KIND_U64:
         put_format(line, "%" PRIu64, field->as.u64);
@@ -247,17 +247,17 @@ static void put_field(struct line *line, const struct log_field *field)
         put_format(line, "%" PRId64, field->as.i64);
         break;
     case LOG_KIND_BOOL:
-        put_text(line, field->as.flag ? "true" : "false");
+        put_log_text(line, field->as.flag ? "true" : "false");
         break;
     case LOG_KIND_BYTES:
-        put_bytes(line, field->as.bytes);
+        put_quoted_value(line, field->as.bytes);
         break;
     }
     if (line->full)
         line->len = start;
 }
 
-static void put_time(struct line *line, uint64_t ms)
+static void put_log_time(struct line *line, uint64_t ms)
 {
     time_t seconds = (time_t)(ms / 1000);
     struct tm tm;
@@ -265,7 +265,7 @@ static void put_time(struct line *line, uint64_t ms)
 
     gmtime_r(&seconds, &tm);
     text[strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm)] = '\0';
-    put_key(line, "time");
+    put_field_key(line, "time");
     if (state.format == LOG_FORMAT_JSON)
         put_format(line, "\"%s.%03uZ\"", text, (unsigned)(ms % 1000));
     else
@@ -290,8 +290,8 @@ static bool write_line(const struct line *line)
     return !state.torn;
 }
 
-static void write_event(uint64_t now, enum log_level level, const char *event, uint64_t suppressed,
-                        const struct log_field *fields)
+static void write_event_line(uint64_t now, enum log_level level, const char *event,
+                             uint64_t suppressed, const struct log_field *fields)
 {
     struct line line;
     bool json = state.format == LOG_FORMAT_JSON;
@@ -300,10 +300,10 @@ static void write_event(uint64_t now, enum log_level level, const char *event, u
     line.cap = sizeof line.text - TAIL_MAX;
     line.full = line.begun = false;
     if (state.torn)
-        put_text(&line, "\n");
+        put_log_text(&line, "\n");
     if (json)
-        put_text(&line, "{");
-    put_time(&line, now);
+        put_log_text(&line, "{");
+    put_log_time(&line, now);
     put_field(&line, &(struct log_field){.key = "level",
                                          .kind = LOG_KIND_BYTES,
                                          .as.bytes = slice_str(level_names[level])});
@@ -323,7 +323,7 @@ static void write_event(uint64_t now, enum log_level level, const char *event, u
 
         put_field(&line, &note);
     }
-    put_text(&line, json ? "}\n" : "\n");
+    put_log_text(&line, json ? "}\n" : "\n");
     if (!write_line(&line))
         state.dropped++;
 }
@@ -346,7 +346,7 @@ static struct limit *find_limit(const char *kind, const struct rate *rate, uint6
 }
 
 /* Whether a line of that kind may pass; a line that may not is counted. */
-static bool take_token(struct limit *limit, enum log_level level, uint64_t now)
+static bool take_limit_token(struct limit *limit, enum log_level level, uint64_t now)
 {
     const struct rate *rate = limit->rate;
     /* The wall clock may jump, back too: that must not underflow. */
@@ -377,7 +377,7 @@ static void report_dropped(uint64_t now)
 
     if (before == state.reported)
         return;
-    write_event(now, LOG_WARN, "log_dropped", 0, fields);
+    write_event_line(now, LOG_WARN, "log_dropped", 0, fields);
     if (state.dropped == before)
         state.reported = before;
     else
@@ -388,21 +388,21 @@ void log_write_(enum log_level level, enum log_rate rate, const char *kind, cons
                 const struct log_field *fields)
 {
     int saved = errno;
-    uint64_t now = now_ms(), suppressed;
+    uint64_t now = log_now_ms(), suppressed;
     struct limit *limit = find_limit(kind, &rates[rate], now);
 
-    if (!take_token(limit, level, now))
+    if (!take_limit_token(limit, level, now))
         return;
     suppressed = limit->suppressed;
     limit->suppressed = 0;
     report_dropped(now);
-    write_event(now, level, event, suppressed, fields);
+    write_event_line(now, level, event, suppressed, fields);
     errno = saved;
 }
 
 void log_tick(void)
 {
-    uint64_t now = now_ms();
+    uint64_t now = log_now_ms();
 
     report_dropped(now);
     for (size_t i = 0; i < state.limit_count; i++) {
@@ -414,7 +414,7 @@ void log_tick(void)
             continue;
         limit->suppressed = 0;
         if (limit->level >= log_lowest_)
-            write_event(now, limit->level, "log_suppressed", suppressed, fields);
+            write_event_line(now, limit->level, "log_suppressed", suppressed, fields);
     }
 }
 

@@ -45,8 +45,8 @@ static struct batch *batch_of(struct engine *e)
     return e->options.journal.commit != NULL ? &e->batch : NULL;
 }
 
-static enum store_status change(struct engine *e, struct engine_space *space,
-                                const struct change *c)
+static enum store_status change_session(struct engine *e, struct engine_space *space,
+                                        const struct change *c)
 {
     enum store_status status = store_change(&e->store, space->store, c, batch_of(e));
 
@@ -89,7 +89,7 @@ void engine_session_done(struct engine *e, struct engine_space *space, uint64_t 
                                       .blob = popped}};
 
     batch_let_go(&e->batch);
-    if (change(e, space, &c) != STORE_OK)
+    if (change_session(e, space, &c) != STORE_OK)
         abort(); /* it was not prepared, or cannot be what became of the request */
 }
 
@@ -116,7 +116,7 @@ enum store_status engine_session_bind(struct engine *e, struct engine_space *spa
     if (status == STORE_OK)
         status = prepare_memory(e, space, id);
     if (status == STORE_OK)
-        status = change(e, space, &c);
+        status = change_session(e, space, &c);
     if (status == STORE_OK)
         tell_unbound(e, space, before);
     return status;
@@ -127,7 +127,8 @@ bool engine_session_set_memo(struct engine *e, struct engine_space *space, uint6
 {
     const struct change c = {.kind = CHANGE_SESSION_MEMO, .memo = {id, memo}};
 
-    return session_memo_fits(&space->store->sessions, &c.memo) && change(e, space, &c) == STORE_OK;
+    return session_memo_fits(&space->store->sessions, &c.memo) &&
+           change_session(e, space, &c) == STORE_OK;
 }
 
 bool engine_session_end(struct engine *e, struct engine_space *space, uint64_t id)
@@ -139,7 +140,7 @@ bool engine_session_end(struct engine *e, struct engine_space *space, uint64_t i
     if (session == NULL)
         return true;
     worker_store = session->worker_store;
-    if (change(e, space, &c) != STORE_OK)
+    if (change_session(e, space, &c) != STORE_OK)
         return false;
     tell_unbound(e, space, worker_store);
     return true;

@@ -7,7 +7,6 @@
 
 #include "proto/json.h"
 #include "rdzv/config/config.h"
-#include "rdzv/config/etcd_flags.h"
 #include "rdzv/engine/log.h"
 
 /* --- Reading. --- */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "proto/tls/tls_hint.h"
+#include "proto/tls/tls.h"
 #include "rdzv/etcd3/grpc_session.h"
 #include "rdzv/net/net.h"
 #include "rdzv/net/peer.h"

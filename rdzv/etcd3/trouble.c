@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "proto/tls/tls_hint.h"
+#include "proto/tls/tls.h"
 
 #define WANTS_TLS  "if etcd speaks TLS, give its CA with --journal-ca=FILE"
 #define WANTS_USER "give a user of etcd with --journal-user=NAME and --journal-password-file=FILE"

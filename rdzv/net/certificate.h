@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "proto/tls/tls_context.h"
+#include "proto/tls/tls.h"
 #include "rdzv/config/config.h"
 
 /* --- Whether files have been replaced or written: by a rename, by a symbolic link that leads

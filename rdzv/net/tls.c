@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "proto/tls/tls_names.h"
+#include "proto/tls/tls.h"
 
 /* --- What is sent and received. --- */
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "proto/relay.h"
-#include "rdzv/c10d/carried.h"
+#include "rdzv/c10d/session.h"
 #include "rdzv/http/session.h"
 #include "rdzv/relay/greeting.h"
 #include "store/memory/table.h"

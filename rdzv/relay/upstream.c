@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "proto/tls/tls_hint.h"
+#include "proto/tls/tls.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/net/tls.h"
 

@@ -215,11 +215,11 @@ def events():
     """The names of the events in the log: the first text in a call, and the other one of `? :`."""
     found = set()
     for path, text in source().items():
-        for call in re.finditer(r"\b(log_event|log_limited|log_limited_as|write_event)\(", text):
+        for call in re.finditer(r"\b(log_event|log_limited|log_limited_as|write_event_line)\(", text):
             name = 2 if call.group(1) == "log_limited_as" else 1
             names = [re.findall(r'"(\w+)"', a) for a in arguments(text, call.end())[name:3]]
             names = next((n for n in names if n), [])
-            check(names or call.group(1) == "write_event", path + ": a log call without a name")
+            check(names or call.group(1) == "write_event_line", path + ": a log call without a name")
             found.update(names)
     return found
 

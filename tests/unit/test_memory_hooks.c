@@ -1,5 +1,5 @@
 /* What libraries take of memory: it is counted, and what a client makes large is refused. */
-#include "rdzv/memory_hooks.h"
+#include "rdzv/memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

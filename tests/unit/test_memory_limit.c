@@ -1,5 +1,5 @@
 /* How much memory the process may take: settings, cgroups of both versions, the machine. */
-#include "rdzv/memory_limit.h"
+#include "rdzv/memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

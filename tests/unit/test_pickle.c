@@ -8,8 +8,7 @@
 
 #include <cmocka.h>
 
-#include "proto/torch/pickle_read.h"
-#include "proto/torch/pickle_write.h"
+#include "proto/torch/pickle.h"
 #include "tests/unit/exact.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

@@ -14,7 +14,6 @@
 #include <cmocka.h>
 
 #include "proto/tls/tls.h"
-#include "proto/tls/tls_hint.h"
 #include "tests/support/tls_pair.h"
 
 /* --- Words. --- */

@@ -10,11 +10,10 @@
 #include <cmocka.h>
 
 #include "proto/base64.h"
-#include "proto/torch/pickle_write.h"
+#include "proto/torch/pickle.h"
 #include "proto/torch/torch_merge.h"
 #include "proto/torch/torch_state.h"
-#include "proto/torch/torch_state_names.h"
-#include "proto/torch/torch_time.h"
+#include "proto/torch/torch_state_internal.h"
 
 #define ROUNDS     3000
 #define TEXTS_MAX  24  /* different addresses, and times */

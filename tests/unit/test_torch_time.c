@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "proto/torch/torch_time.h"
+#include "proto/torch/torch_state_internal.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 

@@ -1,5 +1,5 @@
-/* How much memory the process may take: what the setting says, or else most of what its container,
- * or the machine, has. */
+/* The process's memory: how much it may take, and that what libraries take goes through the account
+ * (store/memory/account.h), too. */
 #pragma once
 
 #include <stdint.h>
@@ -19,3 +19,11 @@ struct memory_limit memory_limit_find(uint64_t setting, const char *root, uint64
 
 /* The memory of this machine; 0: unknown. */
 uint64_t memory_of_machine(void);
+
+/* Once, before any of them has taken some; again does nothing. libevent's is counted alone: it
+ * grows with connections, which are refused before. OpenSSL, cJSON and the reader of torch's
+ * states are refused what is over the limit. */
+void memory_hooks_set(void);
+
+/* No connection is left: the buffers that were kept for their records are given back. */
+void memory_hooks_give_back(void);

@@ -1,5 +1,5 @@
-/* Opcodes of a pickle. See pickle_read.h. */
-#include "proto/torch/pickle_read.h"
+/* Opcodes of a pickle, read and written. See pickle.h for the contract. */
+#include "proto/torch/pickle.h"
 
 #include <stdlib.h>
 
@@ -58,7 +58,7 @@ bool pickle_take(struct pickle_reader *r, size_t len, struct slice *out)
 }
 
 /* `len` bytes as an unsigned number; len is at most 8. */
-static bool take_number(struct pickle_reader *r, size_t len, uint64_t *out)
+static bool take_unsigned(struct pickle_reader *r, size_t len, uint64_t *out)
 {
     struct slice bytes;
     uint64_t v = 0;
@@ -76,7 +76,7 @@ static bool take_long(struct pickle_reader *r, int64_t *out)
 {
     uint64_t len, v, sign;
 
-    if (!take_number(r, 1, &len) || len == 0 || len > 8 || !take_number(r, (size_t)len, &v))
+    if (!take_unsigned(r, 1, &len) || len == 0 || len > 8 || !take_unsigned(r, (size_t)len, &v))
         return false;
     sign = UINT64_C(1) << (8 * len - 1);
     *out = (int64_t)((v ^ sign) - sign);
@@ -91,19 +91,19 @@ bool pickle_int(struct pickle_reader *r, int64_t *out)
     switch (pickle_peek(r)) {
     case PICKLE_BININT1:
         r->at++;
-        if (!take_number(r, 1, &v))
+        if (!take_unsigned(r, 1, &v))
             return false;
         *out = (int64_t)v;
         return true;
     case PICKLE_BININT2:
         r->at++;
-        if (!take_number(r, 2, &v) || v <= UINT8_MAX)
+        if (!take_unsigned(r, 2, &v) || v <= UINT8_MAX)
             return false;
         *out = (int64_t)v;
         return true;
     case PICKLE_BININT:
         r->at++;
-        if (!take_number(r, 4, &v))
+        if (!take_unsigned(r, 4, &v))
             return false;
         *out = (int32_t)v;
         return *out < 0 || *out > UINT16_MAX;
@@ -133,7 +133,7 @@ bool pickle_bool(struct pickle_reader *r, bool *out)
     return true;
 }
 
-static bool is_utf8(struct slice s)
+static bool is_pickle_text(struct slice s)
 {
     size_t at = 0, n;
     uint32_t point;
@@ -155,7 +155,7 @@ static bool take_string(struct pickle_reader *r, int op, struct slice *out)
 {
     uint64_t len;
 
-    if (!take_number(r, op == PICKLE_BINUNICODE ? 4 : 1, &len))
+    if (!take_unsigned(r, op == PICKLE_BINUNICODE ? 4 : 1, &len))
         return false;
     if (op == PICKLE_BINUNICODE && len <= UINT8_MAX)
         return false;
@@ -185,10 +185,11 @@ bool pickle_string(struct pickle_reader *r, struct slice *out)
     if (op != PICKLE_SHORT_BINUNICODE && op != PICKLE_BINUNICODE)
         return false;
     place = (uint32_t)r->at++;
-    return take_string(r, op, out) && is_utf8(*out) && pickle_memoize(r, PICKLE_STRING, place);
+    return take_string(r, op, out) && is_pickle_text(*out) &&
+           pickle_memoize(r, PICKLE_STRING, place);
 }
 
-static bool make_room(struct pickle_reader *r)
+static bool make_memo_room(struct pickle_reader *r)
 {
     size_t cap = r->memo_cap == 0 ? 64 : r->memo_cap * 2;
     struct pickle_ref *memo = reallocarray(r->memo, cap, sizeof *memo);
@@ -204,7 +205,7 @@ static bool make_room(struct pickle_reader *r)
 
 bool pickle_memoize(struct pickle_reader *r, uint32_t kind, size_t value)
 {
-    if (!pickle_pass(r, PICKLE_MEMOIZE) || (r->memo_count == r->memo_cap && !make_room(r)))
+    if (!pickle_pass(r, PICKLE_MEMOIZE) || (r->memo_count == r->memo_cap && !make_memo_room(r)))
         return false;
     r->memo[r->memo_count++] = (struct pickle_ref){kind, (uint32_t)value};
     return true;
@@ -225,4 +226,109 @@ bool pickle_get(struct pickle_reader *r, uint32_t kind, uint32_t *value)
     r->at += len + 1;
     *value = r->memo[i].value;
     return true;
+}
+
+/* --- Writing: save_long, memo_put, memo_get, _Pickler_Write and _Pickler_OpcodeBoundary of
+ * CPython.
+ * --- */
+
+#define FRAME_LEAST 4
+
+/* A frame that would be shorter than four bytes, which only the last one can be, has no header. */
+void pickle_end_frame(struct pickle_writer *w)
+{
+    size_t len = w->out.len - w->frame;
+    bool fits = w->out.len <= w->out.cap;
+    uint8_t *content = fits ? w->out.ptr + w->frame : NULL;
+
+    if (len < FRAME_LEAST) {
+        if (fits)
+            memmove(content - PICKLE_FRAME_HEADER, content, len);
+        w->out.len -= PICKLE_FRAME_HEADER;
+    } else if (fits) {
+        bytes_put_u64(content - 8, len);
+    }
+    w->frame = 0;
+}
+
+void pickle_start(struct pickle_writer *w, uint8_t protocol)
+{
+    writer_u8(&w->out, PICKLE_PROTO);
+    writer_u8(&w->out, protocol);
+}
+
+void pickle_stop(struct pickle_writer *w)
+{
+    pickle_op(w, PICKLE_STOP); /* which begins a frame if none is open */
+    pickle_end_frame(w);
+}
+
+void pickle_start_frame(struct pickle_writer *w)
+{
+    static const uint8_t header[PICKLE_FRAME_HEADER] = {PICKLE_FRAME};
+
+    writer_put(&w->out, header, sizeof header);
+    w->frame = w->out.len;
+}
+
+void pickle_argument(struct pickle_writer *w, const void *bytes, size_t len)
+{
+    writer_put(&w->out, bytes, len);
+}
+
+uint32_t pickle_number(struct pickle_writer *w)
+{
+    pickle_op(w, PICKLE_MEMOIZE);
+    return w->memoed++;
+}
+
+/* An opcode and the `len` low bytes of v. */
+static void put_opcode_number(struct pickle_writer *w, enum pickle_op op, uint64_t v, size_t len)
+{
+    uint8_t bytes[8];
+
+    bytes_put_u64(bytes, v);
+    pickle_op(w, op);
+    pickle_argument(w, bytes, len);
+}
+
+void pickle_reference(struct pickle_writer *w, uint32_t number)
+{
+    pickle_next_object(w);
+    if (number <= UINT8_MAX)
+        put_opcode_number(w, PICKLE_BINGET, number, 1);
+    else
+        put_opcode_number(w, PICKLE_LONG_BINGET, number, 4);
+}
+
+void pickle_put_int(struct pickle_writer *w, int64_t v)
+{
+    uint8_t len = 5;
+
+    pickle_next_object(w);
+    if (v >= 0 && v <= UINT8_MAX) {
+        put_opcode_number(w, PICKLE_BININT1, (uint64_t)v, 1);
+    } else if (v >= 0 && v <= UINT16_MAX) {
+        put_opcode_number(w, PICKLE_BININT2, (uint64_t)v, 2);
+    } else if (v >= INT32_MIN && v <= INT32_MAX) {
+        put_opcode_number(w, PICKLE_BININT, (uint64_t)v, 4);
+    } else {
+        while (len < 8 && (v < -(INT64_C(1) << (8 * len - 1)) || v >= INT64_C(1) << (8 * len - 1)))
+            len++;
+        pickle_op(w, PICKLE_LONG1);
+        pickle_argument(w, &len, 1);
+        for (uint8_t i = 0; i < len; i++)
+            writer_u8(&w->out, (uint8_t)((uint64_t)v >> (8 * i)));
+    }
+}
+
+uint32_t pickle_put_string(struct pickle_writer *w, struct slice s)
+{
+    pickle_next_object(w);
+    if (s.len <= UINT8_MAX)
+        put_opcode_number(w, PICKLE_SHORT_BINUNICODE, s.len, 1);
+    else
+        put_opcode_number(w, PICKLE_BINUNICODE, s.len, 4);
+    pickle_argument(w, s.ptr, s.len);
+    return pickle_number(w);
 }

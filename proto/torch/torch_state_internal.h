@@ -1,0 +1,90 @@
+/* What the reader and the writer of a rendezvous state share. */
+#pragma once
+
+#include "proto/torch/torch_state.h"
+
+/* --- The memory that addresses point into: torch_state.c. --- */
+
+struct torch_block {
+    struct torch_block *next;
+    size_t users; /* states whose list begins with it, and blocks before it */
+    uint8_t bytes[];
+};
+
+/* See torch_state_set_memory(). */
+extern struct torch_memory torch_memory;
+
+/* With one user, and no next one. NULL: no memory. Freed by the last state in whose list it is, or
+ * with torch_memory.free(). */
+struct torch_block *torch_block_new(size_t size);
+
+/* --- The classes that a pickled state is made of. --- */
+
+enum torch_class {
+    TORCH_STATE_CLASS,
+    TORCH_NODE_CLASS,
+    TORCH_DATETIME_CLASS,
+    TORCH_TIMEZONE_CLASS,
+    TORCH_TIMEDELTA_CLASS,
+    TORCH_CLASSES,
+};
+
+struct torch_class_name {
+    const char *module;
+    const char *name;
+};
+
+extern const struct torch_class_name torch_classes[TORCH_CLASSES];
+
+/* --- The ten bytes in which Python pickles a datetime, and microseconds since 1970: torch_time.c.
+ * --- */
+
+#define TORCH_TIME_SIZE 10
+
+#define TORCH_TIME_MIN (-62135596800 * 1000000)     /* the start of the year 1 */
+#define TORCH_TIME_MAX (253402300800 * 1000000 - 1) /* the end of the year 9999 */
+
+/* False: no time that there is, or one that is marked as the second of two (`fold`). */
+bool torch_time_read(const uint8_t bytes[TORCH_TIME_SIZE], int64_t *us);
+
+/* Of a time out of range it writes the nearest that is within. */
+void torch_time_write(int64_t us, uint8_t bytes[TORCH_TIME_SIZE]);
+
+/* --- What of a state its writer writes once and refers to from then on: nodes, addresses and times
+ * that are equal, whatever objects they were (torch_once.c). Without this, one string that a
+ * hostile or odd text refers to a thousand times would be written a thousand times. --- */
+
+#define TORCH_UNWRITTEN UINT32_MAX
+
+struct torch_once_node {
+    uint32_t number;
+    uint32_t addr;  /* of the address; valid in the first node that has it */
+    uint32_t first; /* which node that is */
+};
+
+struct torch_once_time {
+    int64_t us;
+    uint32_t number;
+};
+
+/* Numbers are those of the pickle's memo; what has none yet is TORCH_UNWRITTEN. */
+struct torch_once {
+    struct torch_once_node *nodes; /* one for each node of the state */
+    struct torch_once_time *times; /* in order; NULL: each time is written anew */
+    size_t time_count;
+    size_t addr_bytes; /* of all addresses that differ */
+};
+
+/* Valid while the state stays as it is; ends with torch_once_fini(). False: no memory, and there is
+ * nothing to end. Takes n log n steps when the state shares times, else n. */
+bool torch_once_init(struct torch_once *o, const struct torch_state *s);
+void torch_once_fini(struct torch_once *o);
+
+/* Where the number of a node's address is. */
+static inline uint32_t *torch_once_addr(struct torch_once *o, size_t node)
+{
+    return &o->nodes[o->nodes[node].first].addr;
+}
+
+/* Where the number of a time of the state is; NULL: it gets none. */
+uint32_t *torch_once_time(struct torch_once *o, int64_t us);
