@@ -63,7 +63,7 @@ static bool add_token(const struct ctl *ctl, struct curl_slist **headers,
     if (file != NULL)
         fclose(file);
     if (!got) {
-        failure->is_ours = true;
+        failure->fault = FAULT_FILE;
         snprintf(failure->text, sizeof failure->text, "--token-file: %.300s %s%s", ctl->token_file,
                  error == 0 ? "is empty" : "cannot be read: ", error == 0 ? "" : strerror(error));
         return false;
@@ -136,7 +136,7 @@ static void set_curl_options(CURL *curl, const struct ctl *ctl, const char *meth
         set_tls(curl, ctl);
 }
 
-static bool is_of_tls(CURLcode code, const char *words)
+static enum http_fault fault_of(const struct ctl *ctl, CURLcode code, const char *words)
 {
     switch (code) {
     case CURLE_PEER_FAILED_VERIFICATION:
@@ -144,40 +144,37 @@ static bool is_of_tls(CURLcode code, const char *words)
     case CURLE_SSL_CERTPROBLEM:
     case CURLE_SSL_CLIENTCERT:
     case CURLE_SSL_CACERT_BADFILE:
-        return true;
-    default: /* of TLS 1.3, a server judges a client's certificate behind the handshake */
-        return strstr(words, " alert ") != NULL;
+        return FAULT_TLS;
+    case CURLE_OPERATION_TIMEDOUT:
+    case CURLE_ABORTED_BY_CALLBACK: /* see on_progress() */
+        return FAULT_LATE;
+    case CURLE_RECV_ERROR: /* with TLS 1.3, a server judges a client's certificate this late */
+        return ctl->tls && strstr(words, " alert ") != NULL ? FAULT_TLS : FAULT_SILENT;
+    case CURLE_GOT_NOTHING:
+    case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+        return FAULT_SILENT;
+    default:
+        return ctl->tls && strstr(words, " alert ") != NULL ? FAULT_TLS : FAULT_CONNECTION;
     }
-}
-
-/* If TLS fails, the remedy follows the cause. */
-static void describe_tls(const char *words, struct http_failure *failure)
-{
-    const char *hint = tls_hint(words);
-
-    failure->is_tls = true;
-    snprintf(failure->text, sizeof failure->text, "%s%s%s", words, hint == NULL ? "" : "; ",
-             hint == NULL ? "" : hint);
 }
 
 /* Curl's words for a refused connection name neither the cause nor the remedy. */
 static void describe_failure(const struct ctl *ctl, CURL *curl, CURLcode code, const char *words,
                              struct http_failure *failure)
 {
+    const char *hint;
     long error = 0;
 
     if (words[0] == '\0')
         words = curl_easy_strerror(code);
-    if (ctl->tls && is_of_tls(code, words)) {
-        describe_tls(words, failure);
-        return;
-    }
-    failure->is_silent = code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR ||
-                         code == CURLE_WEIRD_SERVER_REPLY || code == CURLE_UNSUPPORTED_PROTOCOL;
-    failure->is_late = code == CURLE_OPERATION_TIMEDOUT;
+    failure->fault = fault_of(ctl, code, words);
     curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &error);
-    snprintf(failure->text, sizeof failure->text, "%s",
-             code == CURLE_COULDNT_CONNECT && error != 0 ? strerror((int)error) : words);
+    if (code == CURLE_COULDNT_CONNECT && error != 0)
+        words = strerror((int)error);
+    hint = failure->fault == FAULT_TLS ? tls_hint(words) : NULL;
+    snprintf(failure->text, sizeof failure->text, "%s%s%s", words, hint == NULL ? "" : "; ",
+             hint == NULL ? "" : hint);
 }
 
 static bool perform(const struct ctl *ctl, CURL *curl, struct http_answer *out,
@@ -223,8 +220,11 @@ static bool http_begin(const struct ctl *ctl, const char *method, const char *pa
     set_curl_options(call->curl, ctl, method, url, timeout_ms);
     free(url);
     /* Curl's message about such a file names no option. */
-    failure->is_ours = !ctl_check_tls_files(ctl, failure->text);
-    if (failure->is_ours || (ctl->token_file != NULL && !add_token(ctl, &call->headers, failure)))
+    if (!ctl_check_tls_files(ctl, failure->text)) {
+        failure->fault = FAULT_FILE;
+        return false;
+    }
+    if (ctl->token_file != NULL && !add_token(ctl, &call->headers, failure))
         return false;
     curl_easy_setopt(call->curl, CURLOPT_HTTPHEADER, call->headers);
     curl_easy_setopt(call->curl, CURLOPT_CONNECT_TO, call->connect_to);
@@ -311,19 +311,22 @@ static enum ctl_exit say_late(const struct ctl *ctl)
 
 static enum ctl_exit say_failure(const struct ctl *ctl, const struct http_failure *failure)
 {
-    if (failure->is_late)
+    switch (failure->fault) {
+    case FAULT_LATE:
         return say_late(ctl);
-    if (failure->is_ours)
+    case FAULT_FILE:
         return ctl_say(CTL_USAGE, "%s", failure->text);
-    if (failure->is_tls)
+    case FAULT_TLS:
         return ctl_say(CTL_UNREACHABLE, "no TLS with %s: %s" STORE_TLS_OPTIONS, ctl->server,
                        failure->text);
-    if (failure->is_silent)
-        return ctl_say(
-            CTL_UNREACHABLE,
-            "what listens at %s does not answer HTTP (%s); torch's own store does not: is "
-            "rdzvd there?",
-            ctl->server, failure->text);
+    case FAULT_SILENT:
+        return ctl_say(CTL_UNREACHABLE,
+                       "what listens at %s does not answer HTTP (%s); torch's own store does not: "
+                       "is rdzvd there?",
+                       ctl->server, failure->text);
+    case FAULT_CONNECTION:
+        break;
+    }
     return ctl_say(CTL_UNREACHABLE,
                    "no rdzvd at %s: %s; is it started with --listen? Use -s HOST:PORT", ctl->server,
                    failure->text);
@@ -505,7 +508,6 @@ static enum ctl_exit say_end(const struct ctl *ctl, struct stream *s, CURLcode c
     if (code == CURLE_OK)
         return ctl_say(CTL_UNREACHABLE, "%s has ended the stream", ctl->server);
     describe_failure(ctl, s->curl, code, words, &failure);
-    failure.is_late |= code == CURLE_ABORTED_BY_CALLBACK;
     return say_failure(ctl, &failure);
 }
 

@@ -15,11 +15,16 @@ struct http_answer {
 };
 
 /* Why there is no answer. */
+enum http_fault {
+    FAULT_CONNECTION, /* no connection, or it is lost */
+    FAULT_SILENT, /* connected, but the server does not answer HTTP: torch's own store, perhaps */
+    FAULT_LATE,   /* the time is over */
+    FAULT_TLS,    /* connected, but TLS failed */
+    FAULT_FILE,   /* nothing was sent: a file that an option names cannot be used */
+};
+
 struct http_failure {
-    bool is_silent; /* connected, and then nothing of HTTP came: a store of torch's, perhaps */
-    bool is_late;   /* the time was over */
-    bool is_tls;    /* connected, and TLS did not come about */
-    bool is_ours;   /* nothing was asked: a file that an option names is of no use */
+    enum http_fault fault;
     char text[CTL_TLS_WHY_MAX]; /* a clause without a name: "connection refused" */
 };
 

@@ -423,8 +423,9 @@ enum ctl_exit run_health(const struct ctl *ctl)
 
     if (!http_try(ctl, "GET", ctl->ready ? "/readyz?verbose" : "/livez",
                   ctl_timeout(ctl, HEALTH_TIMEOUT_MS), &answer, &failure))
-        return failure.is_ours ? ctl_say(CTL_USAGE, "%s", failure.text)
-                               : ctl_say(CTL_UNREACHABLE, "%s: %s", ctl->server, failure.text);
+        return failure.fault == FAULT_FILE
+                   ? ctl_say(CTL_USAGE, "%s", failure.text)
+                   : ctl_say(CTL_UNREACHABLE, "%s: %s", ctl->server, failure.text);
     if (http_wants_tls(ctl, &answer)) {
         code = ctl_say(CTL_FAILED, "%s: " HTTP_WANTS_TLS, ctl->server);
     } else {
