@@ -85,16 +85,22 @@ struct queue {
     uint64_t number; /* of its first element: they grow along the list of queues */
 };
 
+/* Where a walk stands that sees the keys as they are at one moment, in the order in which they
+ * came, while keys come and go; see keymap_entry.h. */
+struct key_cursor {
+    struct entry *next; /* comes next; NULL: the walk is at its end */
+    uint64_t moment;    /* keymap.changes at that time: keys with higher numbers came later */
+};
+
 /* The answer to LIST_KEYS as it is at one moment, in the making or whole. */
 struct key_list {
-    struct lazy lazy;   /* once it has no reader any more; the first member */
-    uint64_t moment;    /* keymap.changes at that time */
-    uint64_t count;     /* of keys */
-    uint64_t askers;    /* who waits for it: those who asked before that moment */
-    struct entry *next; /* is written next, unless it came later; NULL: none */
-    size_t size;        /* of the bytes in all chunks */
-    size_t written;     /* of them */
-    size_t freed;       /* of chunks: so many are let go of */
+    struct lazy lazy;         /* once it has no reader any more; the first member */
+    struct key_cursor cursor; /* of those that are not written yet */
+    uint64_t count;           /* of keys */
+    uint64_t askers;          /* who waits for it: those who asked before its moment */
+    size_t size;              /* of the bytes in all chunks */
+    size_t written;           /* of them */
+    size_t freed;             /* of chunks: so many are let go of */
     size_t chunk_count;
     struct blob *chunks[];
 };
@@ -270,14 +276,6 @@ static inline const struct entry *key_picks_entry(const struct key_picks *p, siz
     if (i + 32 < p->count)
         __builtin_prefetch(&p->entries[i + 32]->value);
     return p->entries[i];
-}
-
-/* The value that the key has now; those of the next ones are fetched, too. */
-static inline struct blob *key_picks_value(const struct key_picks *p, size_t i)
-{
-    if (i + 16 < p->count)
-        __builtin_prefetch(p->entries[i + 16]->value);
-    return key_picks_entry(p, i)->value;
 }
 
 /* The moment of a MULTI_GET: the values that are held are those that the keys have now. They are

@@ -161,6 +161,32 @@ void keymap_put_picks(struct keymap *m, struct key_picks *p);
 void keymap_end_waiters(struct keymap *m);
 void keymap_end_picks(struct keymap *m);
 
+/* --- A walk over the keys of one moment. --- */
+
+/* Goes on with `e`, if that was there at the moment. */
+static inline void key_cursor_move(struct key_cursor *c, struct entry *e)
+{
+    c->next = e != NULL && e->number <= c->moment ? e : NULL;
+}
+
+static inline struct key_cursor key_cursor_begin(const struct keymap *m)
+{
+    return (struct key_cursor){.next = TAILQ_FIRST(&m->entries), .moment = m->changes};
+}
+
+/* A key that has a value was there at the moment, and the walk has not come past it. */
+static inline bool key_cursor_expects(const struct key_cursor *c, const struct entry *e)
+{
+    return c->next != NULL && e->number >= c->next->number && e->number <= c->moment;
+}
+
+/* A key goes, which is still in the list. */
+static inline void key_cursor_loses(struct key_cursor *c, const struct entry *e)
+{
+    if (e == c->next)
+        key_cursor_move(c, TAILQ_NEXT(e, order));
+}
+
 /* The list that there is goes; who waits for it begins anew. */
 void keymap_forget_list(struct keymap *m);
 

@@ -59,11 +59,10 @@ static bool begin_list(struct keymap *m)
     if (l == NULL)
         return false;
     l->lazy.free_some = free_chunk;
-    l->moment = m->changes;
+    l->cursor = key_cursor_begin(m);
     l->count = m->present;
     l->size = size;
     l->chunk_count = chunks;
-    l->next = TAILQ_FIRST(&m->entries);
     l->askers = m->list_askers;
     m->list = l;
     return true;
@@ -108,24 +107,18 @@ static bool put_key(struct key_list *l, const struct entry *e)
     return put(l, (struct slice){len, sizeof len}) && put(l, e->node.key);
 }
 
-/* The next key that is to be written; NULL: all are. */
-static struct entry *next_of(const struct key_list *l)
-{
-    return l->next != NULL && l->next->number <= l->moment ? l->next : NULL;
-}
-
 /* False: memory is short. */
 static bool write_some(struct key_list *l, size_t max)
 {
     size_t bytes = l->written;
     struct entry *e;
 
-    for (; max > 0 && l->written - bytes < CHUNK_SIZE && (e = next_of(l)) != NULL; max--) {
+    for (; max > 0 && l->written - bytes < CHUNK_SIZE && (e = l->cursor.next) != NULL; max--) {
         if (!put_key(l, e))
             return false;
-        l->next = TAILQ_NEXT(e, order);
+        key_cursor_move(&l->cursor, TAILQ_NEXT(e, order));
     }
-    assert(next_of(l) != NULL || is_whole(l));
+    assert(l->cursor.next != NULL || is_whole(l));
     return true;
 }
 
@@ -140,11 +133,9 @@ void keymap_list_changed(struct keymap *m)
 void keymap_list_goes(struct keymap *m, struct entry *e)
 {
     struct key_list *l = m->list;
-    const struct entry *next = is_whole(l) ? NULL : next_of(l);
-    bool is_missing = next != NULL && e->number >= next->number && e->number <= l->moment;
+    bool is_missing = key_cursor_expects(&l->cursor, e);
 
-    if (e == l->next)
-        l->next = TAILQ_NEXT(e, order);
+    key_cursor_loses(&l->cursor, e);
     if (is_missing && (!reserve_has_spare(m->reserve) || !put_key(l, e)))
         keymap_forget_list(m); /* who asks for it begins anew, and is told then */
     else
@@ -161,7 +152,7 @@ size_t keymap_list_size(const struct keymap *m)
 uint64_t keymap_ask_list(struct keymap *m)
 {
     m->list_askers++;
-    if (m->list != NULL && m->list->moment == m->changes)
+    if (m->list != NULL && m->list->cursor.moment == m->changes)
         m->list->askers++;
     return m->changes;
 }
@@ -171,10 +162,10 @@ void keymap_leave_list(struct keymap *m, uint64_t ticket)
     struct key_list *l = m->list;
 
     m->list_askers--;
-    if (l == NULL || l->moment < ticket)
+    if (l == NULL || l->cursor.moment < ticket)
         return;
     l->askers--;
-    if (l->askers == 0 && (!is_whole(l) || l->moment != m->changes))
+    if (l->askers == 0 && (!is_whole(l) || l->cursor.moment != m->changes))
         keymap_forget_list(m);
 }
 
@@ -182,7 +173,8 @@ enum store_status keymap_make_list(struct keymap *m, uint64_t ticket, size_t max
                                    const struct key_list **out)
 {
     *out = NULL;
-    if (m->list != NULL && is_whole(m->list) && m->list->moment < ticket && m->list->askers == 0)
+    if (m->list != NULL && is_whole(m->list) && m->list->cursor.moment < ticket &&
+        m->list->askers == 0)
         keymap_forget_list(m);
     if (m->list == NULL && !begin_list(m))
         return STORE_NO_MEMORY;
@@ -190,7 +182,7 @@ enum store_status keymap_make_list(struct keymap *m, uint64_t ticket, size_t max
         keymap_forget_list(m);
         return STORE_NO_MEMORY;
     }
-    if (is_whole(m->list) && m->list->moment >= ticket)
+    if (is_whole(m->list) && m->list->cursor.moment >= ticket)
         *out = m->list;
     return STORE_OK;
 }

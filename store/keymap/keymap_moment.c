@@ -13,11 +13,6 @@ struct held_picks {
 
 /* --- Where it stands. --- */
 
-static struct entry *entry_or_end(const struct keymap_moment *k, struct entry *e)
-{
-    return e != NULL && e->number <= k->changes ? e : NULL;
-}
-
 static struct queue *queue_or_end(const struct keymap_moment *k, struct queue *q)
 {
     return q != NULL && q->number <= k->pushes ? q : NULL;
@@ -32,9 +27,8 @@ void keymap_moment_begin(struct keymap_moment *k, struct keymap *m, struct snaps
         .name = name,
         .worker_store = worker_store,
         .snapshot = snapshot,
-        .changes = m->changes,
+        .keys = key_cursor_begin(m),
         .pushes = m->pushes,
-        .next = TAILQ_FIRST(&m->entries),
         .queue = TAILQ_FIRST(&m->queue_order),
     };
     TAILQ_INIT(&k->entries);
@@ -46,8 +40,7 @@ void keymap_moment_begin(struct keymap_moment *k, struct keymap *m, struct snaps
 /* The key has a value. Once the snapshot has failed, where it stood may be gone. */
 static bool is_missing(const struct keymap_moment *k, const struct entry *e)
 {
-    return !k->ahead->failed && k->next != NULL && e->number >= k->next->number &&
-           e->number <= k->changes && e->snapshot != k->snapshot;
+    return !k->ahead->failed && key_cursor_expects(&k->keys, e) && e->snapshot != k->snapshot;
 }
 
 /* --- Writing. --- */
@@ -72,8 +65,8 @@ static struct change push_of(const struct keymap_moment *k, const struct queue *
 
 static bool write_keys(struct keymap_moment *k, struct batch *out, size_t bytes)
 {
-    while (out->len < bytes && k->next != NULL) {
-        struct entry *e = k->next, *next = TAILQ_NEXT(e, order);
+    while (out->len < bytes && k->keys.next != NULL) {
+        struct entry *e = k->keys.next, *next = TAILQ_NEXT(e, order);
 
         if (next != NULL)
             __builtin_prefetch(next->value);
@@ -83,7 +76,7 @@ static bool write_keys(struct keymap_moment *k, struct batch *out, size_t bytes)
             if (!batch_add(out, k->name, &change))
                 return false;
         }
-        k->next = entry_or_end(k, next);
+        key_cursor_move(&k->keys, next);
     }
     return true;
 }
@@ -181,8 +174,8 @@ void keymap_moment_changes(struct keymap_moment *k, struct entry *e, bool overwr
 void keymap_moment_loses(struct keymap_moment *k, struct entry *e)
 {
     keymap_moment_changes(k, e, false);
-    if (e == k->next && !k->ahead->failed)
-        k->next = entry_or_end(k, TAILQ_NEXT(e, order));
+    if (!k->ahead->failed)
+        key_cursor_loses(&k->keys, e);
 }
 
 struct held_picks *keymap_moment_holds(struct keymap_moment *k, struct key_picks *p)
@@ -190,7 +183,7 @@ struct held_picks *keymap_moment_holds(struct keymap_moment *k, struct key_picks
     size_t size = sizeof(struct held_picks) + (p->count + 7) / 8;
     struct held_picks *held;
 
-    if (k->ahead->failed || k->next == NULL || !may_keep(k))
+    if (k->ahead->failed || k->keys.next == NULL || !may_keep(k))
         return NULL;
     held = account_request_zeroed(ACCOUNT_SNAPSHOT, account_class_of(size), size);
     if (held == NULL) {
@@ -242,8 +235,8 @@ void keymap_moment_pops(struct keymap_moment *k, struct queue *q)
 bool keymap_moment_takes(struct keymap_moment *k, struct entry_list *entries,
                          struct queue_list *queues, size_t bytes)
 {
-    if (k->ahead->failed || (k->next == NULL && k->queue == NULL) || !TAILQ_EMPTY(&k->entries) ||
-        !TAILQ_EMPTY(&k->queues))
+    if (k->ahead->failed || (k->keys.next == NULL && k->queue == NULL) ||
+        !TAILQ_EMPTY(&k->entries) || !TAILQ_EMPTY(&k->queues))
         return false;
     TAILQ_CONCAT(&k->entries, entries, order);
     TAILQ_CONCAT(&k->queues, queues, order);

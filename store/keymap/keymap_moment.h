@@ -19,10 +19,9 @@ struct keymap_moment {
     const char *name; /* of the space */
     uint64_t worker_store;
     uint32_t snapshot;         /* its number: entries that have it are written */
-    uint64_t changes;          /* keymap.changes at that moment: keys above it came later */
-    uint64_t pushes;           /* the same of elements and their queues */
-    struct entry *next;        /* is written next; NULL: all are */
-    struct queue *queue;       /* the same */
+    struct key_cursor keys;    /* of those that are not written yet */
+    uint64_t pushes;           /* keymap.pushes then: elements and queues above it came later */
+    struct queue *queue;       /* is written next; NULL: all are */
     struct element *first;     /* of that queue; NULL: none of its elements is written yet */
     struct entry_list entries; /* were forgotten since, and may not be written */
     struct queue_list queues;
@@ -40,7 +39,7 @@ bool keymap_moment_write(struct keymap_moment *k, struct batch *out, size_t byte
 
 static inline bool keymap_moment_is_written(const struct keymap_moment *k)
 {
-    return k->next == NULL && k->queue == NULL && STAILQ_EMPTY(&k->picks);
+    return k->keys.next == NULL && k->queue == NULL && STAILQ_EMPTY(&k->picks);
 }
 
 /* Ends it, before its time or after it; its keys that were forgotten meanwhile go to `forgotten`.

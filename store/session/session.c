@@ -1,8 +1,10 @@
-/* How sessions are kept, changed and ended. See session.h for the contract. */
+/* How sessions are kept, changed, ended, and written into a snapshot. See session.h for the
+ * contract. */
 #include "store/session/session.h"
 
 #include <assert.h>
 
+#include "store/disk/snapshot_ahead.h"
 #include "store/keymap/worker_store.h"
 
 void sessions_init(struct sessions *s, struct keymap *keys, struct worker_stores *worker_stores,
@@ -64,6 +66,121 @@ static struct keymap *keys_of(const struct session *session)
     return keys_numbered(session->home, session->worker_store);
 }
 
+/* --- One moment, in a snapshot. --- */
+
+void session_moment_begin(struct session_moment *m, struct sessions *s,
+                          struct snapshot_ahead *ahead, const char *name, uint32_t snapshot)
+{
+    *m = (struct session_moment){.sessions = s,
+                                 .ahead = ahead,
+                                 .name = name,
+                                 .snapshot = snapshot,
+                                 .next = TAILQ_FIRST(&s->list)};
+    s->moment = m;
+}
+
+void session_moment_end(struct session_moment *m)
+{
+    if (m->sessions != NULL)
+        m->sessions->moment = NULL;
+    m->sessions = NULL;
+    m->next = NULL;
+}
+
+static struct change session_state_of(const struct session *session)
+{
+    return (struct change){
+        .kind = CHANGE_SNAPSHOT_SESSION,
+        .session_state = {.id = session->id,
+                          .number = session->number,
+                          .flags = session->flags,
+                          .is_worker = session->is_worker,
+                          .worker_store = session->worker_store,
+                          .answer = {session->answer, session->answer_len},
+                          .memo = session->memo != NULL ? blob_slice(session->memo)
+                                                        : (struct slice){0}},
+    };
+}
+
+/* The key of the barrier in which it stands, or the element of its answer; false: neither. */
+static bool session_holds(const struct session *session, struct change *out)
+{
+    struct slice barrier = session_barrier(session);
+
+    *out = (struct change){
+        .kind = CHANGE_SNAPSHOT_HELD,
+        .put = {.key = session->node.key,
+                .value = session->popped != NULL ? blob_slice(session->popped) : barrier},
+    };
+    return session->popped != NULL || !session_passed(session);
+}
+
+/* A copy of a key is a value of the snapshot's own: it may be longer than what is encoded at once.
+ */
+static void session_moment_keep_held(struct session_moment *m, const struct session *session,
+                                     const struct change *held)
+{
+    struct blob *value = session->popped != NULL ? blob_ref(session->popped)
+                                                 : blob_new(ACCOUNT_SNAPSHOT, held->put.value);
+
+    if (value == NULL)
+        m->ahead->failed = true;
+    else
+        ahead_put(m->ahead, m->name, held, value, false);
+    blob_unref(value);
+}
+
+/* It is going to change. */
+static void session_moment_keep(struct session_moment *m, struct session *session)
+{
+    const struct change state = session_state_of(session);
+    struct change held;
+
+    if (session->snapshot == m->snapshot || m->ahead->failed)
+        return;
+    session->snapshot = m->snapshot;
+    ahead_put(m->ahead, m->name, &state, NULL, false);
+    if (session_holds(session, &held))
+        session_moment_keep_held(m, session, &held);
+}
+
+/* It goes. */
+static void session_moment_lose(struct session_moment *m, struct session *session)
+{
+    session_moment_keep(m, session);
+    if (m->next == session)
+        m->next = TAILQ_NEXT(session, order);
+}
+
+static bool write_session(const struct session_moment *m, const struct session *session,
+                          struct batch *out)
+{
+    const struct change state = session_state_of(session);
+    struct change held;
+
+    return batch_add(out, m->name, &state) &&
+           (!session_holds(session, &held) || batch_add(out, m->name, &held));
+}
+
+/* What passing over one that is written already counts for: it takes a cache miss. */
+#define PASSED_SIZE 8u
+
+bool session_moment_write(struct session_moment *m, struct batch *out, size_t bytes)
+{
+    size_t passed = 0;
+
+    for (; m->next != NULL && out->len + passed < bytes; m->next = TAILQ_NEXT(m->next, order)) {
+        if (m->next->snapshot == m->snapshot) {
+            passed += PASSED_SIZE;
+            continue;
+        }
+        if (!write_session(m, m->next, out))
+            return false;
+        m->next->snapshot = m->snapshot;
+    }
+    return true;
+}
+
 /* --- Memory. --- */
 
 enum store_status session_prepare(struct sessions *s, uint64_t id)
@@ -86,7 +203,7 @@ size_t session_memory(const struct sessions *s, uint64_t id)
 static void note_change(struct session *session)
 {
     if (session->home->moment != NULL)
-        session_moment_changes(session->home->moment, session);
+        session_moment_keep(session->home->moment, session);
 }
 
 /* The barrier in which it stands opens. */
@@ -114,7 +231,8 @@ static struct session *session_new(struct sessions *s, uint64_t id)
     return session;
 }
 
-struct session *session_get_or_create(struct sessions *s, uint64_t id)
+/* The session, made if there is none. */
+static struct session *session_get_or_create(struct sessions *s, uint64_t id)
 {
     struct session *session = session_find(s, id);
 
@@ -262,7 +380,7 @@ void session_set_memo(struct sessions *s, const struct session_memo *c)
 void session_end(struct sessions *s, struct session *session)
 {
     if (s->moment != NULL)
-        session_moment_loses(s->moment, session);
+        session_moment_lose(s->moment, session);
     keymap_depart(keys_of(session), waiter_of(session));
     keep_popped(session, NULL);
     keep_memo(session, NULL);

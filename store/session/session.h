@@ -109,9 +109,6 @@ bool session_memo_fits(const struct sessions *s, const struct session_memo *c);
 /* What a change takes of the reserve at most if it is about this session. */
 size_t session_memory(const struct sessions *s, uint64_t id);
 
-/* The session, made when there is none. */
-struct session *session_get_or_create(struct sessions *s, uint64_t id);
-
 /* True when the request may be the next one that has changed something. */
 bool session_can_be_done(const struct sessions *s, const struct session_done *c);
 void session_do(struct sessions *s, const struct session_done *c);
@@ -153,7 +150,3 @@ bool session_moment_write(struct session_moment *m, struct batch *out, size_t by
 
 /* Before its time or after it; also twice. */
 void session_moment_end(struct session_moment *m);
-
-/* For session.c: it is going to change; it goes. */
-void session_moment_changes(struct session_moment *m, struct session *session);
-void session_moment_loses(struct session_moment *m, struct session *session);

@@ -20,7 +20,7 @@ void tree_snapshot_open(struct tree_snapshot *s, struct tree *t)
     t->keeps_past = true;
 }
 
-bool tree_snapshot_sees(const struct tree_snapshot *s, const struct node *n)
+static bool tree_snapshot_sees(const struct tree_snapshot *s, const struct node *n)
 {
     return n->created <= s->index &&
            !(n->past != NULL && n->past->removed && n->past->until <= s->index);
@@ -113,11 +113,19 @@ static struct tree_past *add_past(struct tree *t, struct node *n)
     return p;
 }
 
+static void close_all(struct tree *t)
+{
+    struct tree_snapshot *s;
+
+    while ((s = TAILQ_FIRST(&t->snapshots)) != NULL)
+        tree_snapshot_close(s);
+}
+
 /* Changes come before those who only read. */
 static void spare_memory(struct tree *t)
 {
     if (!account_has_room(ACCOUNT_ORDINARY, reserve_cost(sizeof(struct tree_past))))
-        tree_snapshots_close(t);
+        close_all(t);
 }
 
 bool tree_past_holds(const struct tree *t, const struct node *n)
@@ -176,21 +184,13 @@ void tree_snapshot_close(struct tree_snapshot *s)
     update_keeps_past(t);
 }
 
-void tree_snapshots_close(struct tree *t)
-{
-    struct tree_snapshot *s;
-
-    while ((s = TAILQ_FIRST(&t->snapshots)) != NULL)
-        tree_snapshot_close(s);
-}
-
 void tree_snapshots_overtake(struct tree *t)
 {
     struct tree_snapshot *s;
 
     TAILQ_FOREACH(s, &t->snapshots, entry)
         s->overtaken = true;
-    tree_snapshots_close(t);
+    close_all(t);
 }
 
 bool tree_past_is_due(const struct tree *t)

@@ -57,16 +57,11 @@ void tree_snapshot_open(struct tree_snapshot *s, struct tree *t);
 /* Closes it, unless it is closed. */
 void tree_snapshot_close(struct tree_snapshot *s);
 
-/* Closes all of the tree, since memory is short: they are lost. */
-void tree_snapshots_close(struct tree *t);
-
-/* The same before a change of which no past is kept. */
+/* Closes all of the tree before a change of which no past is kept. */
 void tree_snapshots_overtake(struct tree *t);
 
-/* True when it sees the node. One that it sees stays where it is until the snapshot is closed. */
-bool tree_snapshot_sees(const struct tree_snapshot *s, const struct node *n);
-
-/* A node that it sees, as it was then; NULL in *value: a directory. Borrowed. */
+/* A node that it sees, as it was then; NULL in *value: a directory. Borrowed: the node stays where
+ * it is until the snapshot is closed. */
 void tree_snapshot_view(const struct tree_snapshot *s, const struct node *n, int64_t now_ns,
                         struct etcd_node *out, struct blob **value);
 

@@ -25,7 +25,7 @@ static struct key_picks *begin(struct fixture *w, const char *const *keys, bool 
 
 static void check_pick(const struct key_picks *p, size_t i, const char *value)
 {
-    const struct blob *b = key_picks_value(p, i);
+    const struct blob *b = key_picks_entry(p, i)->value;
 
     if (value == NULL)
         assert_null(b);
