@@ -31,7 +31,7 @@ bool run_records_name(const struct run_records *r, uint64_t worker_store)
     return false;
 }
 
-static size_t size_of(struct slice key, struct slice address)
+static size_t run_record_size(struct slice key, struct slice address)
 {
     return sizeof(struct run_record) + key.len + address.len;
 }
@@ -40,16 +40,16 @@ bool run_records_have_room(const struct run_records *r, const struct run_put *c)
 {
     const struct run_record *old = run_records_find(r, c->key);
 
-    return quota_has_room(r->quota, old == NULL ? 0 : size_of(old->node.key, old->address),
-                          size_of(c->key, c->address));
+    return quota_has_room(r->quota, old == NULL ? 0 : run_record_size(old->node.key, old->address),
+                          run_record_size(c->key, c->address));
 }
 
 size_t run_records_memory(const struct run_put *c)
 {
-    return reserve_cost(size_of(c->key, c->address));
+    return reserve_cost(run_record_size(c->key, c->address));
 }
 
-static struct slice keep(uint8_t *at, struct slice s)
+static struct slice copy_behind(uint8_t *at, struct slice s)
 {
     if (s.len != 0)
         memcpy(at, s.ptr, s.len);
@@ -59,13 +59,13 @@ static struct slice keep(uint8_t *at, struct slice s)
 static struct run_record *record_new(struct run_records *r, const struct run_put *c)
 {
     struct run_record *record =
-        reserve_alloc(r->reserve, ACCOUNT_RUNS, size_of(c->key, c->address));
+        reserve_alloc(r->reserve, ACCOUNT_RUNS, run_record_size(c->key, c->address));
     uint8_t *bytes = (uint8_t *)(record + 1);
 
     *record = (struct run_record){
-        .node = {.key = keep(bytes, c->key)},
+        .node = {.key = copy_behind(bytes, c->key)},
         .placement = c->placement,
-        .address = keep(bytes + c->key.len, c->address),
+        .address = copy_behind(bytes + c->key.len, c->address),
         .port = c->port,
         .worker_store = c->worker_store,
         .round = c->round,
@@ -75,10 +75,10 @@ static struct run_record *record_new(struct run_records *r, const struct run_put
 
 static void record_remove(struct run_records *r, struct run_record *record)
 {
-    quota_keep(r->quota, &r->bytes, 0, size_of(record->node.key, record->address));
+    quota_keep(r->quota, &r->bytes, 0, run_record_size(record->node.key, record->address));
     TAILQ_REMOVE(&r->list, record, order);
     table_remove(&r->table, &record->node);
-    account_free(ACCOUNT_RUNS, record, size_of(record->node.key, record->address));
+    account_free(ACCOUNT_RUNS, record, run_record_size(record->node.key, record->address));
 }
 
 void run_records_put(struct run_records *r, const struct run_put *c)
@@ -92,7 +92,7 @@ void run_records_put(struct run_records *r, const struct run_put *c)
         record_remove(r, old);
     }
     table_add(&r->table, &record->node);
-    quota_keep(r->quota, &r->bytes, size_of(c->key, c->address), 0);
+    quota_keep(r->quota, &r->bytes, run_record_size(c->key, c->address), 0);
 }
 
 void run_records_delete(struct run_records *r, struct slice key)

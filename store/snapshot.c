@@ -114,7 +114,7 @@ static struct space_state state_of(const struct space *space)
 }
 
 /* Worker stores first: the state has the last number there was, and run records name them. */
-static void put_state(struct snapshot *s, const struct space *space)
+static void put_space_state(struct snapshot *s, const struct space *space)
 {
     struct change change = {.kind = CHANGE_WORKER_STORE_OPEN};
     const struct run_record *run;
@@ -155,7 +155,7 @@ static bool begin_space(struct snapshot *s, struct space *space)
     struct space_moment *m = &s->spaces[s->space_count++];
 
     m->space = space;
-    put_state(s, space);
+    put_space_state(s, space);
     if (!hold_events(&m->events, &space->tree.hub))
         return false;
     tree_snapshot_open(&m->tree, &space->tree);
@@ -403,7 +403,7 @@ static enum snapshot_state state_now(const struct snapshot *s)
 }
 
 /* What is kept comes first: it may be the older part of a queue. */
-static bool write_some(struct snapshot *s, struct batch *out, size_t bytes)
+static bool snapshot_write_some(struct snapshot *s, struct batch *out, size_t bytes)
 {
     size_t steps = 0;
 
@@ -422,7 +422,7 @@ enum snapshot_state snapshot_write(struct snapshot *s, size_t bytes, struct batc
     enum snapshot_state state = state_now(s);
 
     batch_begin(out, 0);
-    if (state == SNAPSHOT_GOES_ON && !write_some(s, out, bytes))
+    if (state == SNAPSHOT_GOES_ON && !snapshot_write_some(s, out, bytes))
         state = SNAPSHOT_FAILED;
     if (state != SNAPSHOT_GOES_ON) {
         s->ahead.failed = true;
@@ -478,7 +478,7 @@ static void snapshot_free(struct snapshot *s)
     account_free(ACCOUNT_SNAPSHOT, s, sizeof *s);
 }
 
-static size_t free_some(struct lazy_free *f, struct lazy *l, size_t count)
+static size_t snapshot_free_some(struct lazy_free *f, struct lazy *l, size_t count)
 {
     struct snapshot *s = (struct snapshot *)l;
     size_t before = s->ahead.bytes;
@@ -509,7 +509,7 @@ void snapshot_end(struct snapshot *s)
     close_moments(s);
     if (s->store->snapshot == s)
         s->store->snapshot = NULL;
-    s->lazy.free_some = free_some;
+    s->lazy.free_some = snapshot_free_some;
     lazy_free_add(&s->store->lazy_free, &s->lazy, s->ahead.bytes);
 }
 

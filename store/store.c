@@ -188,8 +188,8 @@ bool store_can_apply(struct store *s, struct space *space, const struct change *
     return part->can_apply(space, change) && reserve_hold(&s->reserve, part->memory(space, change));
 }
 
-static inline void apply(struct store *s, struct space *space, const struct change *change,
-                         struct store_result *out)
+static inline void apply_change(struct store *s, struct space *space, const struct change *change,
+                                struct store_result *out)
 {
     parts[change_part(change->kind)]->apply(space, change, out);
     if (space->quota.max != 0)
@@ -200,7 +200,7 @@ static inline void apply(struct store *s, struct space *space, const struct chan
 void store_apply(struct store *s, struct space *space, const struct change *change,
                  struct store_result *out)
 {
-    apply(s, space, change, out);
+    apply_change(s, space, change, out);
 }
 
 bool store_execute(struct store *s, struct space *space, const struct command *command,
@@ -216,7 +216,7 @@ bool store_execute(struct store *s, struct space *space, const struct command *c
         reserve_settle(&s->reserve);
         return false;
     }
-    apply(s, space, &change, out);
+    apply_change(s, space, &change, out);
     if (account_is_short() && change_part(change.kind) == PART_TREE)
         store_spare_history(s);
     return true;
@@ -236,7 +236,7 @@ enum store_status store_change(struct store *s, struct space *space, const struc
         reserve_settle(&s->reserve);
         return batch->refuses ? STORE_READ_ONLY : STORE_NO_MEMORY;
     }
-    apply(s, space, change, &out);
+    apply_change(s, space, change, &out);
     return STORE_OK;
 }
 

@@ -79,7 +79,7 @@ declare -A SUBFOLDERS=(
     [deploy/emit]='yaml template kube emit' [deploy/check]='yaml template kube check'
     [deploy/import]='yaml template kube emit import'
     [deploy/rewrite]='yaml template kube emit check rewrite'
-    [store/memory]='memory' [store/change]='memory change tree' [store/disk]='memory change disk'
+    [store/memory]='memory' [store/change]='memory change' [store/disk]='memory change disk'
     [store/keymap]='memory change disk keymap' [store/session]='memory change disk keymap session'
     [store/tree]='memory change disk tree'
     [rdzv/engine]='engine' [rdzv/config]='engine config' [rdzv/net]='engine config net'

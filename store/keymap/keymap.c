@@ -138,7 +138,7 @@ struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *val
 }
 
 /* A value that was there. */
-static inline void let_go(struct keymap *m, struct blob *old)
+static inline void value_let_go(struct keymap *m, struct blob *old)
 {
     if (old->refs > 1) {
         blob_leave(old, ACCOUNT_ANSWERS);
@@ -153,7 +153,7 @@ static void entry_swap(struct keymap *m, struct entry *e, struct blob *value)
     struct blob *old = exchange(m, e, value);
 
     if (old != NULL)
-        let_go(m, old);
+        value_let_go(m, old);
 }
 
 /* --- Reads. --- */
@@ -183,7 +183,7 @@ bool keymap_exists_since(const struct keymap *m, struct slice key, struct keymap
 
 /* --- Changes. --- */
 
-static void wake(struct keymap *m, struct entry *e, enum key_wakes wakes)
+static void entry_wake(struct keymap *m, struct entry *e, enum key_wakes wakes)
 {
     if (wakes == WAKES_BARRIER)
         keymap_open_barrier(m, e);
@@ -192,14 +192,14 @@ static void wake(struct keymap *m, struct entry *e, enum key_wakes wakes)
 }
 
 /* Before each change of an entry's value. */
-static inline void note_change(struct keymap *m, struct entry *e, bool overwritten)
+static inline void entry_note_change(struct keymap *m, struct entry *e, bool overwritten)
 {
     if (m->moment != NULL)
         keymap_moment_changes(m->moment, e, overwritten);
 }
 
 /* The value as it is going to be kept. */
-static inline struct blob *value_of(struct keymap *m, const struct key_put *c)
+static inline struct blob *value_to_keep(struct keymap *m, const struct key_put *c)
 {
     struct slice value = c->value;
     struct blob *b;
@@ -213,13 +213,13 @@ static inline struct blob *value_of(struct keymap *m, const struct key_put *c)
     return b;
 }
 
-static void put_value(struct keymap *m, struct entry *e, const struct key_put *c)
+static void entry_put_value(struct keymap *m, struct entry *e, const struct key_put *c)
 {
     struct slice value = c->value;
     bool fits = entry_fits(e, value.len);
     struct blob *b = e->value;
 
-    note_change(m, e, fits);
+    entry_note_change(m, e, fits);
     if (fits) {
         m->picked_changes += e->pins != 0; /* they know how long it was */
         keymap_keep_bytes(m, value.len, b->len);
@@ -228,16 +228,16 @@ static void put_value(struct keymap *m, struct entry *e, const struct key_put *c
             memmove(b->bytes, value.ptr, value.len);
         return;
     }
-    entry_swap(m, e, value_of(m, c));
+    entry_swap(m, e, value_to_keep(m, c));
 }
 
 /* Of a key of which nothing is known: nobody waits for it, or watches it. */
-static void put_new(struct keymap *m, const struct key_put *c)
+static void entry_put_new(struct keymap *m, const struct key_put *c)
 {
     struct entry *e = entry_create(m, c->key, c->hash, c->groups);
 
-    note_change(m, e, false);
-    entry_begin(m, e, value_of(m, c));
+    entry_note_change(m, e, false);
+    entry_begin(m, e, value_to_keep(m, c));
 }
 
 static void apply_put(struct keymap *m, const struct key_put *c)
@@ -245,7 +245,7 @@ static void apply_put(struct keymap *m, const struct key_put *c)
     struct entry *e = c->entry;
 
     if (e == NULL && c->looked_up) {
-        put_new(m, c);
+        entry_put_new(m, c);
         return;
     }
     if (e == NULL)
@@ -253,8 +253,8 @@ static void apply_put(struct keymap *m, const struct key_put *c)
     if (!c->unwatched) /* before, while the old value is there */
         keymap_notify(m, e, e->value == NULL ? KEYMAP_CREATED : KEYMAP_UPDATED, entry_value(e),
                       c->value);
-    put_value(m, e, c);
-    wake(m, e, c->wakes);
+    entry_put_value(m, e, c);
+    entry_wake(m, e, c->wakes);
 }
 
 static struct entry *entry_at(const struct keymap *m, struct entry *known, struct slice key)
@@ -276,7 +276,7 @@ APART static void apply_patch(struct keymap *m, const struct key_patch *c)
     bool fits = patch_fits(e, c);
     struct blob *b;
 
-    note_change(m, e, fits);
+    entry_note_change(m, e, fits);
     if (fits) {
         if (c->bytes.len != 0)
             memmove(e->value->bytes + c->offset, c->bytes.ptr, c->bytes.len);
@@ -294,7 +294,7 @@ APART static void apply_patch(struct keymap *m, const struct key_patch *c)
         keymap_notify(m, e, KEYMAP_UPDATED, old, blob_slice(b));
         entry_swap(m, e, b);
     }
-    wake(m, e, c->wakes);
+    entry_wake(m, e, c->wakes);
 }
 
 /* True when `len` bytes more have room behind what is there, which no other holds. */
@@ -309,7 +309,7 @@ static inline void append_in_place(struct keymap *m, struct entry *e, struct sli
     struct blob *b = e->value;
     size_t len = b->len;
 
-    note_change(m, e, true);
+    entry_note_change(m, e, true);
     m->picked_changes += e->pins != 0;
     blob_leave_spare(b, b->spare - more.len);
     keymap_keep_bytes(m, more.len, 0);
@@ -323,7 +323,7 @@ static inline void append_to_copy(struct keymap *m, struct entry *e, struct slic
     size_t len = old.len + more.len, spare = append_spare(old.len, len);
     struct blob *b;
 
-    note_change(m, e, false);
+    entry_note_change(m, e, false);
     b = reserve_blob_alloc(m->reserve, m->kind, len + spare);
     blob_leave_spare(b, spare);
     if (old.len != 0) {
@@ -366,7 +366,7 @@ static void entry_delete(struct keymap *m, struct entry *e)
     m->present_bytes -= e->node.key.len;
     keymap_keep_bytes(m, 0, entry_allocated(e) + old->len);
     keymap_wait_bytes(m, entry_allocated(e), 0);
-    let_go(m, old);
+    value_let_go(m, old);
     keymap_release(m, e);
 }
 
@@ -553,7 +553,7 @@ static bool nothing_forgotten(const struct forgotten_keys *keys)
     return TAILQ_EMPTY(&keys->entries) && TAILQ_EMPTY(&keys->queues);
 }
 
-static size_t free_forgotten(struct lazy_free *f, struct lazy *l, size_t count)
+static size_t forgotten_keys_free_some(struct lazy_free *f, struct lazy *l, size_t count)
 {
     struct forgotten_keys *keys = (struct forgotten_keys *)l;
     size_t bytes = !TAILQ_EMPTY(&keys->entries) ? free_entry(keys, TAILQ_FIRST(&keys->entries))
@@ -569,7 +569,8 @@ static size_t free_forgotten(struct lazy_free *f, struct lazy *l, size_t count)
 
 void forgotten_keys_init(struct forgotten_keys *keys, struct lazy_free *f)
 {
-    *keys = (struct forgotten_keys){.lazy = {.free_some = free_forgotten}, .lazy_free = f};
+    *keys =
+        (struct forgotten_keys){.lazy = {.free_some = forgotten_keys_free_some}, .lazy_free = f};
     TAILQ_INIT(&keys->entries);
     TAILQ_INIT(&keys->queues);
 }
@@ -584,7 +585,7 @@ void forgotten_keys_add(struct forgotten_keys *keys, struct entry_list *entries,
 }
 
 /* An entry that a client waits for stays, without its value, when all others go with `old`. */
-static void keep(struct keymap *m, struct table *old, struct entry *e)
+static void keep_waited_entry(struct keymap *m, struct table *old, struct entry *e)
 {
     if (keymap_find(m, e->node.key) == e)
         return; /* another client waits for it, too */
@@ -603,14 +604,14 @@ static void keep_waited(struct keymap *m, struct table *old)
     TAILQ_FOREACH(w, &m->open_waiters, entry) {
         for (uint64_t i = 0; i < w->count; i++) {
             if (w->links[i].at != NULL)
-                keep(m, old, w->links[i].at);
+                keep_waited_entry(m, old, w->links[i].at);
         }
     }
     TAILQ_FOREACH(watch, &m->watches, all)
-        keep(m, old, watch->at);
+        keep_waited_entry(m, old, watch->at);
     TAILQ_FOREACH(p, &m->picks, entry) {
         for (size_t i = p->freed; i < p->count; i++)
-            keep(m, old, p->entries[i]);
+            keep_waited_entry(m, old, p->entries[i]);
     }
 }
 

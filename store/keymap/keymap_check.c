@@ -21,7 +21,7 @@ struct place {
     size_t groups; /* that a new entry would be in; 0 where there is one */
 };
 
-static inline struct place look_up(const struct keymap *m, struct slice key)
+static inline struct place place_look_up(const struct keymap *m, struct slice key)
 {
     struct place at = {.key = key};
 
@@ -37,7 +37,7 @@ static size_t key_cost(const struct place *at)
 }
 
 /* True when a value of that length fits there, in the place of what is there. */
-static bool has_room(const struct keymap *m, const struct place *at, size_t len)
+static bool place_has_room(const struct keymap *m, const struct place *at, size_t len)
 {
     const struct entry *e = at->entry;
 
@@ -173,8 +173,8 @@ static inline bool is_patch(struct slice old, struct slice value, struct key_pat
            is_patch_of_large(old, value, out);
 }
 
-static void put_value(const struct place *at, struct slice value, struct blob *blob,
-                      enum key_wakes wakes, struct change *out)
+static void change_put(const struct place *at, struct slice value, struct blob *blob,
+                       enum key_wakes wakes, struct change *out)
 {
     out->kind = CHANGE_KEY_PUT;
     out->put = (struct key_put){.key = at->key,
@@ -188,13 +188,13 @@ static void put_value(const struct place *at, struct slice value, struct blob *b
 }
 
 /* The value takes the place of what is there. */
-static void put(const struct place *at, const struct command *c, enum key_wakes wakes,
-                struct change *out)
+static void change_put_or_patch(const struct place *at, const struct command *c,
+                                enum key_wakes wakes, struct change *out)
 {
     struct key_patch patch;
 
     if (!is_patch(entry_value(at->entry), c->value, &patch)) {
-        put_value(at, c->value, c->blob, wakes, out);
+        change_put(at, c->value, c->blob, wakes, out);
         return;
     }
     out->kind = CHANGE_KEY_PATCH;
@@ -205,21 +205,22 @@ static void put(const struct place *at, const struct command *c, enum key_wakes 
     out->patch = patch;
 }
 
-static void put_number(const struct place *at, int64_t v, enum key_wakes wakes, struct change *out)
+static void change_put_number(const struct place *at, int64_t v, enum key_wakes wakes,
+                              struct change *out)
 {
-    put_value(at, format_number(v, out->number), NULL, wakes, out);
+    change_put(at, format_number(v, out->number), NULL, wakes, out);
 }
 
 /* --- Each command. --- */
 
-static enum store_status check_set(const struct keymap *m, const struct command *c,
-                                   struct change *change)
+static enum store_status check_key_set(const struct keymap *m, const struct command *c,
+                                       struct change *change)
 {
-    struct place at = look_up(m, c->key);
+    struct place at = place_look_up(m, c->key);
 
-    if (!has_room(m, &at, c->value.len))
+    if (!place_has_room(m, &at, c->value.len))
         return STORE_FULL;
-    put(&at, c, WAKES_WAITERS, change);
+    change_put_or_patch(&at, c, WAKES_WAITERS, change);
     return STORE_OK;
 }
 
@@ -229,14 +230,14 @@ static enum store_status number_at(const struct keymap *m, const struct place *a
     *out = 0;
     if (is_present(at->entry))
         return keymap_parse_number(entry_value(at->entry), out) ? STORE_OK : STORE_NOT_A_NUMBER;
-    return has_room(m, at, CHANGE_NUMBER_MAX) ? STORE_OK : STORE_FULL;
+    return place_has_room(m, at, CHANGE_NUMBER_MAX) ? STORE_OK : STORE_FULL;
 }
 
 /* Adds to the decimal text at `key` (absent: 0) as strtoll reads it. */
 static enum store_status check_add(const struct keymap *m, const struct command *c,
                                    struct change *change, struct store_result *out)
 {
-    struct place at = look_up(m, c->key);
+    struct place at = place_look_up(m, c->key);
     int64_t now;
     enum store_status status = number_at(m, &at, &now);
 
@@ -244,37 +245,37 @@ static enum store_status check_add(const struct keymap *m, const struct command 
         return status;
     /* Wraps at 64 bits, as torch's does in practice. */
     out->number = (int64_t)((uint64_t)now + (uint64_t)c->number);
-    put_number(&at, out->number, WAKES_WAITERS, change);
+    change_put_number(&at, out->number, WAKES_WAITERS, change);
     return STORE_OK;
 }
 
 static enum store_status check_compare_set(const struct keymap *m, const struct command *c,
                                            struct change *change, struct store_result *out)
 {
-    struct place at = look_up(m, c->key);
+    struct place at = place_look_up(m, c->key);
 
     if (!is_present(at.entry))
         /* The one outcome that wakes; libuv's wakes on all. */
-        return c->expected.len != 0 ? STORE_ABSENT : check_set(m, c, change);
+        return c->expected.len != 0 ? STORE_ABSENT : check_key_set(m, c, change);
     if (!slice_equal(entry_value(at.entry), c->expected)) {
         out->value = at.entry->value;
         return STORE_MISMATCH;
     }
-    if (!has_room(m, &at, c->value.len))
+    if (!place_has_room(m, &at, c->value.len))
         return STORE_FULL;
-    put(&at, c, WAKES_NONE, change);
+    change_put_or_patch(&at, c, WAKES_NONE, change);
     return STORE_OK;
 }
 
 static enum store_status check_append(const struct keymap *m, const struct command *c,
                                       struct change *change)
 {
-    struct place at = look_up(m, c->key);
+    struct place at = place_look_up(m, c->key);
     size_t len = entry_value(at.entry).len + c->value.len;
 
     if (c->number != 0 && len > (uint64_t)c->number)
         return STORE_TOO_LONG;
-    if (!has_room(m, &at, len))
+    if (!place_has_room(m, &at, len))
         return STORE_FULL;
     change->kind = CHANGE_KEY_APPEND;
     change->append = (struct key_append){.key = c->key, .bytes = c->value, .entry = at.entry};
@@ -317,7 +318,7 @@ static enum store_status check_push(const struct keymap *m, const struct command
 static enum store_status check_barrier(const struct keymap *m, const struct command *c,
                                        struct change *change, struct store_result *out)
 {
-    struct place at = look_up(m, c->key);
+    struct place at = place_look_up(m, c->key);
     int64_t count;
     enum store_status status = number_at(m, &at, &count);
 
@@ -327,15 +328,15 @@ static enum store_status check_barrier(const struct keymap *m, const struct comm
     out->open = count >= c->number;
     if (!out->open && !quota_may_wait(m->quota, WAITER_COST))
         return STORE_FULL;
-    put_number(&at, count, out->open ? WAKES_BARRIER : WAKES_NONE, change);
+    change_put_number(&at, count, out->open ? WAKES_BARRIER : WAKES_NONE, change);
     change->put.unwatched = true;
     if (out->open)
         change->kind = CHANGE_BARRIER_OPEN;
     return STORE_OK;
 }
 
-static enum store_status check_delete(const struct keymap *m, struct slice key,
-                                      struct change *change)
+static enum store_status check_key_delete(const struct keymap *m, struct slice key,
+                                          struct change *change)
 {
     change->kind = CHANGE_KEY_DELETE;
     change->delete = (struct key_delete){.key = key, .entry = keymap_find(m, key)};
@@ -355,7 +356,7 @@ enum store_status keymap_check(const struct keymap *m, const struct command *c,
 {
     switch (c->kind) {
     case COMMAND_KEY_SET:
-        return check_set(m, c, change);
+        return check_key_set(m, c, change);
     case COMMAND_KEY_ADD:
         return check_add(m, c, change, out);
     case COMMAND_KEY_COMPARE_SET:
@@ -363,7 +364,7 @@ enum store_status keymap_check(const struct keymap *m, const struct command *c,
     case COMMAND_KEY_APPEND:
         return check_append(m, c, change);
     case COMMAND_KEY_DELETE:
-        return check_delete(m, c->key, change);
+        return check_key_delete(m, c->key, change);
     case COMMAND_KEY_MULTI_SET:
         return check_multi_set(m, c, change);
     case COMMAND_QUEUE_PUSH:

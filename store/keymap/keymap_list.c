@@ -19,7 +19,7 @@ static size_t list_size(size_t chunks)
     return sizeof(struct key_list) + chunks * sizeof(struct blob *);
 }
 
-static bool is_whole(const struct key_list *l)
+static bool list_is_whole(const struct key_list *l)
 {
     return l->written == l->size;
 }
@@ -84,7 +84,7 @@ static uint8_t *next_room(struct key_list *l, size_t *len)
     return (*chunk)->bytes + at;
 }
 
-static bool put(struct key_list *l, struct slice s)
+static bool list_put_bytes(struct key_list *l, struct slice s)
 {
     while (s.len > 0) {
         size_t len = s.len;
@@ -99,26 +99,26 @@ static bool put(struct key_list *l, struct slice s)
     return true;
 }
 
-static bool put_key(struct key_list *l, const struct entry *e)
+static bool list_put_key(struct key_list *l, const struct entry *e)
 {
     uint8_t len[8];
 
     bytes_put_u64(len, e->node.key.len);
-    return put(l, (struct slice){len, sizeof len}) && put(l, e->node.key);
+    return list_put_bytes(l, (struct slice){len, sizeof len}) && list_put_bytes(l, e->node.key);
 }
 
 /* False: memory is short. */
-static bool write_some(struct key_list *l, size_t max)
+static bool list_write_some(struct key_list *l, size_t max)
 {
     size_t bytes = l->written;
     struct entry *e;
 
     for (; max > 0 && l->written - bytes < CHUNK_SIZE && (e = l->cursor.next) != NULL; max--) {
-        if (!put_key(l, e))
+        if (!list_put_key(l, e))
             return false;
         key_cursor_move(&l->cursor, TAILQ_NEXT(e, order));
     }
-    assert(l->cursor.next != NULL || is_whole(l));
+    assert(l->cursor.next != NULL || list_is_whole(l));
     return true;
 }
 
@@ -126,7 +126,7 @@ static bool write_some(struct key_list *l, size_t max)
 
 void keymap_list_changed(struct keymap *m)
 {
-    if (is_whole(m->list) && m->list->askers == 0)
+    if (list_is_whole(m->list) && m->list->askers == 0)
         keymap_forget_list(m);
 }
 
@@ -136,7 +136,7 @@ void keymap_list_goes(struct keymap *m, struct entry *e)
     bool is_missing = key_cursor_expects(&l->cursor, e);
 
     key_cursor_loses(&l->cursor, e);
-    if (is_missing && (!reserve_has_spare(m->reserve) || !put_key(l, e)))
+    if (is_missing && (!reserve_has_spare(m->reserve) || !list_put_key(l, e)))
         keymap_forget_list(m); /* who asks for it begins anew, and is told then */
     else
         keymap_list_changed(m);
@@ -165,7 +165,7 @@ void keymap_leave_list(struct keymap *m, uint64_t ticket)
     if (l == NULL || l->cursor.moment < ticket)
         return;
     l->askers--;
-    if (l->askers == 0 && (!is_whole(l) || l->cursor.moment != m->changes))
+    if (l->askers == 0 && (!list_is_whole(l) || l->cursor.moment != m->changes))
         keymap_forget_list(m);
 }
 
@@ -173,16 +173,16 @@ enum store_status keymap_make_list(struct keymap *m, uint64_t ticket, size_t max
                                    const struct key_list **out)
 {
     *out = NULL;
-    if (m->list != NULL && is_whole(m->list) && m->list->cursor.moment < ticket &&
+    if (m->list != NULL && list_is_whole(m->list) && m->list->cursor.moment < ticket &&
         m->list->askers == 0)
         keymap_forget_list(m);
     if (m->list == NULL && !begin_list(m))
         return STORE_NO_MEMORY;
-    if (!is_whole(m->list) && !write_some(m->list, max)) {
+    if (!list_is_whole(m->list) && !list_write_some(m->list, max)) {
         keymap_forget_list(m);
         return STORE_NO_MEMORY;
     }
-    if (is_whole(m->list) && m->list->cursor.moment >= ticket)
+    if (list_is_whole(m->list) && m->list->cursor.moment >= ticket)
         *out = m->list;
     return STORE_OK;
 }
@@ -191,7 +191,7 @@ void keymap_trim(struct keymap *m)
 {
     const struct key_list *l = m->list;
 
-    if (l != NULL && is_whole(l) && l->askers == 0 &&
+    if (l != NULL && list_is_whole(l) && l->askers == 0 &&
         (l->chunk_count == 0 || l->chunks[l->chunk_count - 1]->refs == 1))
         keymap_forget_list(m);
 }

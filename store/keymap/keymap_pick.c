@@ -19,7 +19,7 @@ static size_t picks_size(size_t room, bool with_values)
            room * (sizeof(struct entry *) + (with_values ? sizeof(struct blob *) : 0));
 }
 
-static void let_go(struct keymap *m, struct key_picks *p)
+static void picks_let_go_of_next(struct keymap *m, struct key_picks *p)
 {
     struct entry *e = p->entries[p->freed];
 
@@ -42,7 +42,7 @@ static size_t free_pick(struct lazy_free *f, struct lazy *lazy, size_t count)
     uint64_t told = ready->work;
 
     if (p->freed < p->count) {
-        let_go(p->map, p);
+        picks_let_go_of_next(p->map, p);
         told = ready->work - told;
         return told < count ? 1 + (size_t)told : count;
     }
@@ -165,14 +165,14 @@ void keymap_end_picks(struct keymap *m)
 /* --- The moment. --- */
 
 /* None of the keys has changed since it was picked. */
-static bool is_unchanged(const struct key_picks *p)
+static bool picks_are_unchanged(const struct key_picks *p)
 {
     return p->changes == p->map->picked_changes;
 }
 
 void key_picks_take_values(struct key_picks *p)
 {
-    if (is_unchanged(p))
+    if (picks_are_unchanged(p))
         return;
     for (size_t i = 0; i < p->count; i++) {
         struct blob *now = key_picks_entry(p, i)->value;
@@ -231,7 +231,7 @@ static inline void notify_put(struct keymap *m, struct entry *e, const struct bl
 void keymap_put_picks(struct keymap *m, struct key_picks *p)
 {
     struct held_picks *held = m->moment == NULL ? NULL : keymap_moment_holds(m->moment, p);
-    bool is_known = is_unchanged(p) && !p->has_shared;
+    bool is_known = picks_are_unchanged(p) && !p->has_shared;
 
     p->tells = held == NULL; /* until they are written, none is let go of */
     if (is_known)

@@ -188,7 +188,7 @@ enum store_status keymap_wait_add(struct keymap *m, struct waiter **w, uint64_t 
 #define MOVED_AT_ONCE 4096
 
 /* The other one takes its place: in the lists of the keys, too, some of which have counted. */
-static void take_over(struct keymap *m, struct waiter *w, struct waiter *old)
+static void waiter_take_over(struct keymap *m, struct waiter *w, struct waiter *old)
 {
     for (uint64_t i = 0; i < old->count; i++) {
         struct wait_link *link = &old->links[i];
@@ -208,7 +208,7 @@ __attribute__((noinline)) static struct waiter *waiter_fit(struct keymap *m, str
 
     if (fitting == NULL)
         return w;
-    take_over(m, fitting, w);
+    waiter_take_over(m, fitting, w);
     keymap_cancel(m, w);
     return fitting;
 }
@@ -272,7 +272,7 @@ static void unlink_wait(struct keymap *m, struct waiter *w, struct wait_link *li
 }
 
 /* Ends some registrations, or if there are none, the waiter: false. */
-static bool free_some(struct keymap *m, struct waiter *w, uint64_t max)
+static bool waiter_free_some(struct keymap *m, struct waiter *w, uint64_t max)
 {
     if (w->count > 0) {
         uint64_t count = w->count;
@@ -307,7 +307,7 @@ static size_t free_ended(struct lazy_free *f, struct lazy *l, size_t count)
         else
             lazy_free_count(f, l, waiter_bytes(w));
     }
-    free_some(m, w, 1);
+    waiter_free_some(m, w, 1);
     return 1;
 }
 
@@ -324,7 +324,7 @@ void keymap_cancel(struct keymap *m, struct waiter *w)
         lazy_free_add(keymap_lazy_free(m), &m->ended, waiter_bytes(w));
         return;
     }
-    while (free_some(m, w, UINT64_MAX))
+    while (waiter_free_some(m, w, UINT64_MAX))
         continue;
 }
 
@@ -372,7 +372,7 @@ void keymap_end_waiters(struct keymap *m)
     TAILQ_INIT(&m->ended_waiters);
     while ((w = TAILQ_FIRST(&m->open_waiters)) != NULL) {
         assert(w->wake.kind == WAKE_ENDED);
-        while (free_some(m, w, UINT64_MAX))
+        while (waiter_free_some(m, w, UINT64_MAX))
             continue;
     }
 }

@@ -15,7 +15,7 @@ void worker_stores_fini(struct worker_stores *w)
 }
 
 /* The place of the first one whose id is not below this one. */
-static size_t place_of(const struct worker_stores *w, uint64_t id)
+static size_t worker_stores_place(const struct worker_stores *w, uint64_t id)
 {
     size_t low = 0, high = w->count;
 
@@ -32,7 +32,7 @@ static size_t place_of(const struct worker_stores *w, uint64_t id)
 
 struct worker_store *worker_stores_find(const struct worker_stores *w, uint64_t id)
 {
-    size_t at = place_of(w, id);
+    size_t at = worker_stores_place(w, id);
 
     return at < w->count && w->items[at]->id == id ? w->items[at] : NULL;
 }
@@ -62,7 +62,7 @@ struct worker_store *worker_stores_open(struct worker_stores *w, uint64_t id)
 
 void worker_stores_drop(struct worker_stores *w, uint64_t id)
 {
-    size_t at = place_of(w, id);
+    size_t at = worker_stores_place(w, id);
 
     keymap_fini(&w->items[at]->keys);
     account_free(ACCOUNT_WORKER_STORES, w->items[at], sizeof *w->items[at]);

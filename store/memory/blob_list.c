@@ -25,7 +25,7 @@ void blob_list_free(struct blob_list *l, struct lazy_free *f)
     blob_list_init(l, l->kind);
 }
 
-static bool widen(struct blob_list *l)
+static bool blob_list_widen(struct blob_list *l)
 {
     size_t cap = l->cap == 0 ? FIRST_ITEMS : 2 * l->cap;
     struct blob **wider;
@@ -72,7 +72,7 @@ void blob_list_add(struct blob_list *l, size_t least)
     seal(l);
     if (size < least + sizeof *b)
         size = least + sizeof *b;
-    b = l->failed || !widen(l) ? NULL : alloc(l->kind, size);
+    b = l->failed || !blob_list_widen(l) ? NULL : alloc(l->kind, size);
     if (b == NULL) {
         l->failed = true;
         return;

@@ -15,7 +15,7 @@ void reserve_fini(struct reserve *r)
     *r = (struct reserve){0};
 }
 
-static bool take(struct reserve *r, size_t size)
+static bool reserve_take(struct reserve *r, size_t size)
 {
     void *block = malloc(size);
 
@@ -28,12 +28,12 @@ static bool take(struct reserve *r, size_t size)
 
 bool reserve_grow(struct reserve *r, size_t need)
 {
-    return take(r, need < RESERVE_STANDING ? RESERVE_STANDING : need);
+    return reserve_take(r, need < RESERVE_STANDING ? RESERVE_STANDING : need);
 }
 
 bool reserve_grow_little(struct reserve *r, size_t need)
 {
-    return take(r, need + RESERVE_SLACK);
+    return reserve_take(r, need + RESERVE_SLACK);
 }
 
 /* Not by making a large block less, which would still have pages of its own: the standing one is a

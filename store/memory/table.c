@@ -116,7 +116,7 @@ static struct table_node *find_in(struct table_node *n, uint64_t hash, struct sl
     return NULL;
 }
 
-static struct table_node *find(const struct table *t, struct slice key, uint64_t hash)
+static struct table_node *find_in_either(const struct table *t, struct slice key, uint64_t hash)
 {
     struct table_node *found = find_in(t->buckets[hash & t->mask], hash, key);
 
@@ -125,13 +125,13 @@ static struct table_node *find(const struct table *t, struct slice key, uint64_t
 
 struct table_node *table_find(const struct table *t, struct slice key)
 {
-    return t->count == 0 ? NULL : find(t, key, hash_bytes(key, t->seed));
+    return t->count == 0 ? NULL : find_in_either(t, key, hash_bytes(key, t->seed));
 }
 
 struct table_node *table_find_hashed(const struct table *t, struct slice key, uint64_t *hash)
 {
     *hash = hash_bytes(key, t->seed);
-    return find(t, key, *hash);
+    return find_in_either(t, key, *hash);
 }
 
 uint64_t table_hash(const struct table *t, struct slice key)
@@ -141,7 +141,7 @@ uint64_t table_hash(const struct table *t, struct slice key)
 
 struct table_node *table_find_like(const struct table *t, const struct table_node *node)
 {
-    return find(t, node->key, node->hash);
+    return find_in_either(t, node->key, node->hash);
 }
 
 /* The link that leads to the node. */
@@ -159,7 +159,7 @@ static struct table_node **find_link(struct table *t, const struct table_node *n
     return link;
 }
 
-static bool is_moved(const struct table *t, const struct table_node *node)
+static bool node_is_moved(const struct table *t, const struct table_node *node)
 {
     const struct table_node *n = t->buckets[node->hash & t->mask];
 
@@ -172,7 +172,7 @@ struct table_node *table_find_next(const struct table *t, const struct table_nod
 {
     struct table_node *found = find_in(node->next, node->hash, node->key);
 
-    if (found == NULL && t->old != NULL && is_moved(t, node))
+    if (found == NULL && t->old != NULL && node_is_moved(t, node))
         found = find_in(t->old[node->hash & t->old_mask], node->hash, node->key);
     return found;
 }

@@ -200,7 +200,7 @@ size_t session_memory(const struct sessions *s, uint64_t id)
 }
 
 /* Before each change of a session. */
-static void note_change(struct session *session)
+static void session_note_change(struct session *session)
 {
     if (session->home->moment != NULL)
         session_moment_keep(session->home->moment, session);
@@ -209,7 +209,7 @@ static void note_change(struct session *session)
 /* The barrier in which it stands opens. */
 static void passes(struct arrival *a)
 {
-    note_change((struct session *)((char *)a - offsetof(struct session, arrival)));
+    session_note_change((struct session *)((char *)a - offsetof(struct session, arrival)));
 }
 
 static struct session *session_new(struct sessions *s, uint64_t id)
@@ -247,7 +247,7 @@ static size_t cost_of(const struct blob *b)
 }
 
 /* Takes the reference. */
-static void keep_popped(struct session *session, struct blob *b)
+static void session_keep_popped(struct session *session, struct blob *b)
 {
     struct sessions *s = session->home;
 
@@ -259,7 +259,7 @@ static void keep_popped(struct session *session, struct blob *b)
 }
 
 /* Takes the only reference. */
-static void keep_memo(struct session *session, struct blob *b)
+static void session_keep_memo(struct session *session, struct blob *b)
 {
     struct sessions *s = session->home;
 
@@ -304,11 +304,11 @@ void session_do(struct sessions *s, const struct session_done *c)
     struct keymap *keys = keys_of(session);
     bool arrived = c->flags == RELAY_ARRIVED;
 
-    note_change(session);
+    session_note_change(session);
     keymap_depart(keys, waiter_of(session));
-    keep_popped(session, !c->popped        ? NULL
-                         : c->blob != NULL ? blob_ref(c->blob)
-                                           : keymap_take_popped(keys));
+    session_keep_popped(session, !c->popped        ? NULL
+                                 : c->blob != NULL ? blob_ref(c->blob)
+                                                   : keymap_take_popped(keys));
     set_answer(session, arrived ? (struct slice){0} : c->answer);
     session->number = c->number;
     session->flags = c->flags;
@@ -343,7 +343,7 @@ void session_bind(struct sessions *s, const struct session_bind *c)
 {
     struct session *session = session_get_or_create(s, c->id);
 
-    note_change(session);
+    session_note_change(session);
     count_use(session, false);
     session->is_worker = c->is_worker;
     session->worker_store = c->worker_store;
@@ -373,8 +373,8 @@ void session_set_memo(struct sessions *s, const struct session_memo *c)
 {
     struct session *session = session_find(s, c->id);
 
-    note_change(session);
-    keep_memo(session, memo_blob(s, c->bytes));
+    session_note_change(session);
+    session_keep_memo(session, memo_blob(s, c->bytes));
 }
 
 void session_end(struct sessions *s, struct session *session)
@@ -382,8 +382,8 @@ void session_end(struct sessions *s, struct session *session)
     if (s->moment != NULL)
         session_moment_lose(s->moment, session);
     keymap_depart(keys_of(session), waiter_of(session));
-    keep_popped(session, NULL);
-    keep_memo(session, NULL);
+    session_keep_popped(session, NULL);
+    session_keep_memo(session, NULL);
     count_use(session, false);
     quota_keep(s->quota, &s->bytes, 0, SESSION_COST);
     TAILQ_REMOVE(&s->list, session, order);
@@ -410,7 +410,7 @@ bool session_load(struct sessions *s, const struct session_state *state)
     session->number = state->number;
     session->flags = state->flags;
     set_answer(session, state->answer);
-    keep_memo(session, memo_blob(s, state->memo));
+    session_keep_memo(session, memo_blob(s, state->memo));
     reserve_settle(s->reserve);
     return true;
 }
@@ -430,7 +430,7 @@ bool session_load_held(struct sessions *s, const struct key_put *held)
     if (arrived)
         keymap_arrive_anew(keys_of(session), held->value, waiter_of(session), &session->arrival);
     else
-        keep_popped(session, reserve_blob(s->reserve, ACCOUNT_SESSIONS, held->value));
+        session_keep_popped(session, reserve_blob(s->reserve, ACCOUNT_SESSIONS, held->value));
     reserve_settle(s->reserve);
     return true;
 }

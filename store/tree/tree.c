@@ -176,7 +176,7 @@ static void uncount(struct tree *t, const struct node *top)
 
 /* A directory with all below it, which is in no list. Its nodes stay in the table until they are
  * freed; they are told from others by having no way up to the root. */
-static void drop(struct tree *t, struct node *top)
+static void drop_directory(struct tree *t, struct node *top)
 {
     TAILQ_INSERT_TAIL(&t->dead, top, sibling);
     top->parent = NULL;
@@ -186,11 +186,11 @@ static void drop(struct tree *t, struct node *top)
 }
 
 /* Takes a directory off the tree. */
-static void cut(struct tree *t, struct node *top)
+static void cut_directory(struct tree *t, struct node *top)
 {
     uncount(t, top);
     TAILQ_REMOVE(&top->parent->children, top, sibling);
-    drop(t, top);
+    drop_directory(t, top);
 }
 
 /* The same for a node that snapshots may see. */
@@ -234,7 +234,7 @@ static size_t free_dead(struct tree *t, size_t count, size_t *bytes)
 }
 
 /* A few nodes. */
-static size_t free_some(struct lazy_free *f, struct lazy *l, size_t count)
+static size_t tree_free_some(struct lazy_free *f, struct lazy *l, size_t count)
 {
     struct tree *t = (struct tree *)((char *)l - offsetof(struct tree, lazy));
     size_t freed, bytes;
@@ -496,13 +496,13 @@ static void remove_node(struct tree *t, struct node *n, enum etcd_action action,
         remove_all(t, n, e);
     } else {
         tell_all(t, n, e);
-        cut(t, n);
+        cut_directory(t, n);
     }
     publish(t, e, out);
 }
 
 /* Of so many nodes no past is kept: those who see one lose it. */
-static void postpone(struct tree *t, int64_t by_ns)
+static void postpone_deadlines(struct tree *t, int64_t by_ns)
 {
     tree_snapshots_overtake(t);
     expiry_postpone(&t->expiry, by_ns);
@@ -514,7 +514,7 @@ void tree_apply(struct tree *t, const struct change *change, struct tree_result 
     const struct tree_put *put = &change->tree_put;
 
     if (change->kind == CHANGE_TREE_POSTPONE)
-        postpone(t, change->by_ns);
+        postpone_deadlines(t, change->by_ns);
     else if (change->kind == CHANGE_TREE_REMOVE)
         remove_node(t, gone->node != NULL ? gone->node : tree_find(t, gone->path), gone->action,
                     gone->now_ns, out);
@@ -541,7 +541,7 @@ uint64_t tree_clear(struct tree *t, int64_t now_ns)
     if (t->keeps_past)
         tree_past_bury(t, old);
     else
-        drop(t, old);
+        drop_directory(t, old);
     publish(t, e, &result);
     return count;
 }
@@ -594,7 +594,7 @@ void tree_init(struct tree *t, struct ready_list *ready, struct reserve *reserve
 {
     *t = (struct tree){
         .index = TREE_FIRST_INDEX, .quota = quota, .reserve = reserve, .cut_from = CUT_FROM};
-    t->lazy.free_some = free_some;
+    t->lazy.free_some = tree_free_some;
     TAILQ_INIT(&t->dead);
     TAILQ_INIT(&t->snapshots);
     STAILQ_INIT(&t->pasts);

@@ -11,8 +11,8 @@
 /* 2000-01-01: set and create take a deadline before it for "none", as etcd does. */
 #define EARLIEST_DEADLINE_NS INT64_C(946684800000000000)
 
-static bool fail(struct tree *t, enum etcd_action action, enum etcd_code code, struct slice path,
-                 struct tree_result *out)
+static bool tree_fail(struct tree *t, enum etcd_action action, enum etcd_code code,
+                      struct slice path, struct tree_result *out)
 {
     if (action != ETCD_EXPIRE)
         t->failed[tree_counter_of(action)]++;
@@ -23,9 +23,9 @@ static bool fail(struct tree *t, enum etcd_action action, enum etcd_code code, s
 void tree_refuse(struct tree *t, const struct change *change, struct tree_result *out)
 {
     if (change->kind == CHANGE_TREE_REMOVE)
-        fail(t, change->tree_remove.action, ETCD_INTERNAL, change->tree_remove.path, out);
+        tree_fail(t, change->tree_remove.action, ETCD_INTERNAL, change->tree_remove.path, out);
     else
-        fail(t, change->tree_put.action, ETCD_INTERNAL, change->tree_put.path, out);
+        tree_fail(t, change->tree_put.action, ETCD_INTERNAL, change->tree_put.path, out);
 }
 
 bool tree_path_fits(struct slice path)
@@ -42,8 +42,8 @@ bool tree_path_fits(struct slice path)
 /* True when the node fits into the space, in place of `old` if there is one, with the directories
  * above it when `parents` are missing. A node keeps its whole path, so a deep path costs more than
  * it is long. */
-static bool has_room(const struct tree *t, struct slice path, const struct node *old, bool parents,
-                     size_t value_len)
+static bool node_has_room(const struct tree *t, struct slice path, const struct node *old,
+                          bool parents, size_t value_len)
 {
     size_t more = NODE_COST + path.len + value_len;
     size_t less = old == NULL ? 0 : NODE_COST + path.len + blob_slice(old->value).len;
@@ -70,7 +70,7 @@ static enum etcd_code why_not_put(const struct tree *t, const struct tree_put *c
         return ETCD_KEY_EXISTS;
     if (c->node != NULL && c->node->value == NULL)
         return ETCD_NOT_A_FILE;
-    if (!has_room(t, c->path, c->node, c->parent == NULL, value_len))
+    if (!node_has_room(t, c->path, c->node, c->parent == NULL, value_len))
         return ETCD_INTERNAL;
     *where = tree_parent_path(c->path);
     if (c->parent != NULL)
@@ -103,18 +103,18 @@ static bool check_new(struct tree *t, const struct command *c, struct slice path
     };
     code = why_not_put(t, &change->tree_put, keep_value ? blob_slice(old->value).len : value.len,
                        &where);
-    return code == ETCD_OK || fail(t, action, code, where, out);
+    return code == ETCD_OK || tree_fail(t, action, code, where, out);
 }
 
-static bool check_set(struct tree *t, const struct command *c, struct change *change,
-                      struct tree_result *out)
+static bool check_tree_set(struct tree *t, const struct command *c, struct change *change,
+                           struct tree_result *out)
 {
     struct slice where;
     struct node *old;
     enum etcd_code code = tree_walk(t, c->key, &old, &where);
 
     if (code == ETCD_NOT_A_DIRECTORY || (code != ETCD_OK && c->refresh))
-        return fail(t, ETCD_SET, code, where, out);
+        return tree_fail(t, ETCD_SET, code, where, out);
     return check_new(t, c, c->key, ETCD_SET, old, change, out);
 }
 
@@ -128,7 +128,7 @@ static bool check_create_in_order(struct tree *t, const struct command *c, struc
     struct slice whole;
 
     if (path == NULL)
-        return fail(t, ETCD_CREATE, ETCD_INTERNAL, c->key, out);
+        return tree_fail(t, ETCD_CREATE, ETCD_INTERNAL, c->key, out);
     t->in_order_path = path;
     t->in_order_room = base + name_len + 1;
     if (base != 0)
@@ -145,8 +145,8 @@ static bool check_change(struct tree *t, const struct command *c, struct node *n
 {
     bool keep_value = n->value == NULL || c->refresh;
 
-    if (!keep_value && !has_room(t, c->key, n, false, c->value.len))
-        return fail(t, action, ETCD_INTERNAL, c->key, out);
+    if (!keep_value && !node_has_room(t, c->key, n, false, c->value.len))
+        return tree_fail(t, action, ETCD_INTERNAL, c->key, out);
     change->kind = CHANGE_TREE_PUT;
     change->tree_put = (struct tree_put){
         .action = action,
@@ -171,15 +171,15 @@ static bool check_update(struct tree *t, const struct command *c, struct change 
         tree_is_root(c->key) ? ETCD_ROOT_READ_ONLY : tree_walk(t, c->key, &n, &where);
 
     if (code == ETCD_OK && n->value == NULL && c->value.len != 0)
-        return fail(t, ETCD_UPDATE, ETCD_NOT_A_FILE, c->key, out);
+        return tree_fail(t, ETCD_UPDATE, ETCD_NOT_A_FILE, c->key, out);
     if (code != ETCD_OK)
-        return fail(t, ETCD_UPDATE, code, where, out);
+        return tree_fail(t, ETCD_UPDATE, code, where, out);
     return check_change(t, c, n, ETCD_UPDATE, change, out);
 }
 
 /* True when the node is a key that is what the command compares with; else *out is filled. */
-static bool compare(struct tree *t, const struct command *c, enum etcd_action action,
-                    struct node **n, struct tree_result *out)
+static bool compare_node(struct tree *t, const struct command *c, enum etcd_action action,
+                         struct node **n, struct tree_result *out)
 {
     struct slice where = c->key;
     enum etcd_code code = tree_walk(t, c->key, n, &where);
@@ -191,12 +191,12 @@ static bool compare(struct tree *t, const struct command *c, enum etcd_action ac
         where = tree_is_root(c->key) ? (struct slice){0} : c->key;
     }
     if (code != ETCD_OK)
-        return fail(t, action, code, where, out);
+        return tree_fail(t, action, code, where, out);
     value_differs = c->expected.len != 0 && !slice_equal(c->expected, blob_slice((*n)->value));
     index_differs = c->prev_index != 0 && c->prev_index != (*n)->modified;
     if (!value_differs && !index_differs)
         return true;
-    fail(t, action, ETCD_COMPARE_FAILED, c->key, out);
+    tree_fail(t, action, ETCD_COMPARE_FAILED, c->key, out);
     out->value_differs = value_differs;
     out->index_differs = index_differs;
     out->actual_value = blob_slice((*n)->value);
@@ -210,8 +210,8 @@ static bool check_swap(struct tree *t, const struct command *c, struct change *c
     struct node *n;
 
     if (tree_is_root(c->key))
-        return fail(t, ETCD_COMPARE_AND_SWAP, ETCD_ROOT_READ_ONLY, c->key, out);
-    return compare(t, c, ETCD_COMPARE_AND_SWAP, &n, out) &&
+        return tree_fail(t, ETCD_COMPARE_AND_SWAP, ETCD_ROOT_READ_ONLY, c->key, out);
+    return compare_node(t, c, ETCD_COMPARE_AND_SWAP, &n, out) &&
            check_change(t, c, n, ETCD_COMPARE_AND_SWAP, change, out);
 }
 
@@ -225,8 +225,8 @@ static bool removal(enum etcd_action action, struct node *n, int64_t now_ns, str
     return true;
 }
 
-static bool check_delete(struct tree *t, const struct command *c, struct change *change,
-                         struct tree_result *out)
+static bool check_tree_delete(struct tree *t, const struct command *c, struct change *change,
+                              struct tree_result *out)
 {
     struct slice where = c->key;
     struct node *n;
@@ -241,7 +241,7 @@ static bool check_delete(struct tree *t, const struct command *c, struct change 
             code = ETCD_DIRECTORY_NOT_EMPTY;
     }
     return code == ETCD_OK ? removal(ETCD_DELETE, n, c->now_ns, change)
-                           : fail(t, ETCD_DELETE, code, where, out);
+                           : tree_fail(t, ETCD_DELETE, code, where, out);
 }
 
 static bool check_swap_delete(struct tree *t, const struct command *c, struct change *change,
@@ -249,7 +249,7 @@ static bool check_swap_delete(struct tree *t, const struct command *c, struct ch
 {
     struct node *n;
 
-    return compare(t, c, ETCD_COMPARE_AND_DELETE, &n, out) &&
+    return compare_node(t, c, ETCD_COMPARE_AND_DELETE, &n, out) &&
            removal(ETCD_COMPARE_AND_DELETE, n, c->now_ns, change);
 }
 
@@ -265,7 +265,7 @@ bool tree_check(struct tree *t, const struct command *c, struct change *change,
 {
     switch (c->kind) {
     case COMMAND_TREE_SET:
-        return check_set(t, c, change, out);
+        return check_tree_set(t, c, change, out);
     case COMMAND_TREE_CREATE:
         return check_new(t, c, c->key, ETCD_CREATE, tree_find(t, c->key), change, out);
     case COMMAND_TREE_CREATE_IN_ORDER:
@@ -275,7 +275,7 @@ bool tree_check(struct tree *t, const struct command *c, struct change *change,
     case COMMAND_TREE_COMPARE_AND_SWAP:
         return check_swap(t, c, change, out);
     case COMMAND_TREE_DELETE:
-        return check_delete(t, c, change, out);
+        return check_tree_delete(t, c, change, out);
     case COMMAND_TREE_COMPARE_AND_DELETE:
         return check_swap_delete(t, c, change, out);
     case COMMAND_TREE_POSTPONE:

@@ -34,7 +34,7 @@ bool tree_load_event(struct tree *t, const struct event_state *state)
 }
 
 /* The directory that the node is to be in; NULL: there can be no such node. */
-static struct node *find_place(const struct tree *t, const struct node_state *state)
+static struct node *node_place(const struct tree *t, const struct node_state *state)
 {
     struct node *dir;
 
@@ -47,7 +47,7 @@ static struct node *find_place(const struct tree *t, const struct node_state *st
 }
 
 /* The event that made the value has it, too. */
-static struct blob *value_of(struct tree *t, const struct node_state *state)
+static struct blob *loaded_value(struct tree *t, const struct node_state *state)
 {
     struct tree_event *e = watch_find_event(&t->hub, state->modified, state->path, state->value);
 
@@ -61,13 +61,13 @@ static struct blob *value_of(struct tree *t, const struct node_state *state)
 
 bool tree_load_node(struct tree *t, const struct node_state *state)
 {
-    struct node *dir = find_place(t, state), *n;
+    struct node *dir = node_place(t, state), *n;
 
     if (dir == NULL || !reserve_hold(t->reserve, reserve_cost(sizeof *n + state->path.len) +
                                                      reserve_blob_cost(state->value.len) +
                                                      expiry_memory(&t->expiry)))
         return false;
-    n = tree_add_node(t, dir, state->path, value_of(t, state), state->created);
+    n = tree_add_node(t, dir, state->path, loaded_value(t, state), state->created);
     n->modified = state->modified;
     if (state->expires_ns != 0)
         expiry_add_again(&t->expiry, &n->expiry, state->expires_ns, state->deadline);

@@ -46,7 +46,7 @@ bool tree_is_hidden(const struct node *n)
     return n->by_path.key.ptr[name] == '_'; /* a name is never empty, except the root's */
 }
 
-static int by_key(const void *a, const void *b)
+static int node_by_key(const void *a, const void *b)
 {
     const struct node *const *left = a, *const *right = b;
 
@@ -79,7 +79,7 @@ static struct node **children(const struct node *n, bool sorted, size_t *room)
             list[count++] = child;
     }
     if (sorted)
-        qsort(list, count, sizeof(struct node *), by_key);
+        qsort(list, count, sizeof(struct node *), node_by_key);
     return list;
 }
 
@@ -92,7 +92,7 @@ struct level {
     struct level *above;
 };
 
-static struct level *descend(const struct node *dir, bool sorted, struct level *above)
+static struct level *listing_descend(const struct node *dir, bool sorted, struct level *above)
 {
     struct level *l = account_request(ACCOUNT_ANSWERS, ACCOUNT_SMALL, sizeof *l);
 
@@ -110,7 +110,7 @@ static struct level *descend(const struct node *dir, bool sorted, struct level *
 static void write_children(const struct node *top, bool recursive, bool sorted, int64_t now_ns,
                            struct writer *w, bool *ok)
 {
-    struct level *l = descend(top, sorted, NULL);
+    struct level *l = listing_descend(top, sorted, NULL);
 
     *ok = l != NULL;
     while (l != NULL) {
@@ -136,7 +136,7 @@ static void write_children(const struct node *top, bool recursive, bool sorted, 
         tree_node_view(n, now_ns, &shown);
         etcd_write_node_open(w, &shown);
         if (n->value == NULL && recursive) {
-            struct level *below = descend(n, sorted, l);
+            struct level *below = listing_descend(n, sorted, l);
 
             if (below == NULL)
                 *ok = false;

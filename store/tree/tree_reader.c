@@ -49,7 +49,7 @@ bool tree_is_small(const struct tree *t, const struct node *n)
 
 /* --- Levels. --- */
 
-static bool descend(struct tree_reader *r, const struct node *dir)
+static bool reader_descend(struct tree_reader *r, const struct node *dir)
 {
     struct level *l = account_request(ACCOUNT_ANSWERS, ACCOUNT_SMALL, sizeof *l);
 
@@ -109,13 +109,13 @@ static bool visit(struct tree_reader *r, const struct node *n, bool descends, co
     if (!shown.dir)
         return true;
     if (descends)
-        return descend(r, n);
+        return reader_descend(r, n);
     etcd_write_node_close(blob_list_room(&r->out, ETCD_NODE_ROOM(0)), &shown);
     return true;
 }
 
 /* A part of a long value, as much as a blob takes. */
-static int64_t write_value(struct tree_reader *r)
+static int64_t write_value_part(struct tree_reader *r)
 {
     size_t from = r->value_at;
     struct writer *w = blob_list_room(&r->out, 16);
@@ -179,7 +179,7 @@ static bool next_sorted(struct tree_reader *r, int64_t *work, const struct node 
 }
 
 /* One child, or the end of a directory. False: memory is short. */
-static bool go_on(struct tree_reader *r, int64_t *work)
+static bool reader_step(struct tree_reader *r, int64_t *work)
 {
     struct level *l = r->level;
     const struct node *n;
@@ -200,13 +200,13 @@ static bool go_on(struct tree_reader *r, int64_t *work)
     return visit(r, n, r->recursive, first ? ",\"nodes\":[" : ",");
 }
 
-static bool run(struct tree_reader *r, int64_t work)
+static bool reader_run_slice(struct tree_reader *r, int64_t work)
 {
     while (work > 0 && !r->out.failed) {
         if (r->value != NULL) {
-            work -= write_value(r);
+            work -= write_value_part(r);
         } else if (r->level != NULL) {
-            if (!go_on(r, &work))
+            if (!reader_step(r, &work))
                 return false;
         } else {
             writer_str(blob_list_room(&r->out, 2), "}\n");
@@ -219,7 +219,7 @@ static bool run(struct tree_reader *r, int64_t work)
 
 enum tree_read tree_reader_run(struct tree_reader *r, int64_t work_ns)
 {
-    if (r->snapshot.closed || !run(r, work_ns))
+    if (r->snapshot.closed || !reader_run_slice(r, work_ns))
         return TREE_READ_FAILED;
     if (!r->done)
         return TREE_READ_MORE;

@@ -53,7 +53,7 @@ void tree_snapshot_view(const struct tree_snapshot *s, const struct node *n, int
 
 /* Where a walk goes on is a node that it sees, which stays, or one that was removed before: who
  * frees that has to know of the walk. */
-static void set_next(struct tree_snapshot *s, struct node *n)
+static void walk_set_next(struct tree_snapshot *s, struct node *n)
 {
     if (s->next != NULL && !tree_snapshot_sees(s, s->next))
         s->next->past->next_to--;
@@ -64,7 +64,7 @@ static void set_next(struct tree_snapshot *s, struct node *n)
 
 void tree_snapshot_walk(struct tree_snapshot *s, const struct node *dir, const struct node *after)
 {
-    set_next(s, after == NULL ? TAILQ_FIRST(&dir->children) : TAILQ_NEXT(after, sibling));
+    walk_set_next(s, after == NULL ? TAILQ_FIRST(&dir->children) : TAILQ_NEXT(after, sibling));
 }
 
 /* Children are in the order in which they were made. */
@@ -78,16 +78,16 @@ struct node *tree_snapshot_next(struct tree_snapshot *s, int64_t *work)
         *work -= PASS_COST;
     }
     if (n == NULL || n->created > s->index || !sees) {
-        set_next(s, n);
+        walk_set_next(s, n);
         return NULL;
     }
-    set_next(s, TAILQ_NEXT(n, sibling));
+    walk_set_next(s, TAILQ_NEXT(n, sibling));
     return n;
 }
 
 /* --- What was. --- */
 
-static struct tree_snapshot *newest(const struct tree *t)
+static struct tree_snapshot *newest_snapshot(const struct tree *t)
 {
     return TAILQ_LAST(&t->snapshots, tree_snapshot_list);
 }
@@ -97,7 +97,7 @@ static bool is_seen(const struct tree *t, const struct node *n)
 {
     uint64_t since = n->past != NULL ? n->past->until : n->created;
 
-    return !TAILQ_EMPTY(&t->snapshots) && newest(t)->index >= since;
+    return !TAILQ_EMPTY(&t->snapshots) && newest_snapshot(t)->index >= since;
 }
 
 static struct tree_past *add_past(struct tree *t, struct node *n)
@@ -177,7 +177,7 @@ void tree_snapshot_close(struct tree_snapshot *s)
     if (s->closed)
         return;
     s->closed = true;
-    set_next(s, NULL);
+    walk_set_next(s, NULL);
     TAILQ_REMOVE(&t->snapshots, s, entry);
     if (tree_past_is_due(t))
         tree_free_later(t);
@@ -202,13 +202,13 @@ bool tree_past_is_due(const struct tree *t)
 }
 
 /* The walks that are at this node, which goes, are at the one behind it. */
-static void pass_on(struct tree *t, const struct tree_past *p)
+static void pass_walks_on(struct tree *t, const struct tree_past *p)
 {
     struct tree_snapshot *s;
 
     TAILQ_FOREACH(s, &t->snapshots, entry) {
         if (s->next == p->node)
-            set_next(s, TAILQ_NEXT(p->node, sibling));
+            walk_set_next(s, TAILQ_NEXT(p->node, sibling));
     }
     assert(p->next_to == 0);
 }
@@ -238,7 +238,7 @@ size_t tree_past_release(struct tree *t)
     STAILQ_REMOVE_HEAD(&t->pasts, entry);
     assert(p->older == NULL);
     if (p->next_to != 0)
-        pass_on(t, p);
+        pass_walks_on(t, p);
     if (p->newer != NULL)
         p->newer->older = NULL;
     else

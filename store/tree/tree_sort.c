@@ -33,14 +33,14 @@ static int order(const struct node *a, const struct node *b)
     return slice_compare(a->by_path.key, b->by_path.key);
 }
 
-static int by_key(const void *a, const void *b)
+static int sort_by_key(const void *a, const void *b)
 {
     return order(*(const struct node *const *)a, *(const struct node *const *)b);
 }
 
 /* --- Collecting. --- */
 
-static bool widen(struct tree_sort *s)
+static bool sort_widen(struct tree_sort *s)
 {
     size_t cap = s->cap == 0 ? FIRST_CAP : 2 * s->cap;
     const struct node **wider;
@@ -69,7 +69,7 @@ static bool collect(struct tree_sort *s, struct tree_snapshot *walk, int64_t *wo
         *work -= COLLECT_COST;
         if (tree_is_hidden(n))
             continue;
-        if (!widen(s))
+        if (!sort_widen(s))
             return false;
         if (s->count > 0 && order(s->list[s->count - 1], n) > 0)
             s->in_order = false;
@@ -82,7 +82,7 @@ static bool collect(struct tree_sort *s, struct tree_snapshot *walk, int64_t *wo
 
 /* --- Sorting. --- */
 
-static size_t least(size_t a, size_t b)
+static size_t smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -91,7 +91,7 @@ static size_t least(size_t a, size_t b)
 static void begin_pair(struct tree_sort *s, size_t start)
 {
     s->start = s->left = s->write = start;
-    s->right = least(start + s->width, s->count);
+    s->right = smaller(start + s->width, s->count);
 }
 
 /* False: memory is short. */
@@ -110,9 +110,9 @@ static bool begin_merging(struct tree_sort *s)
 
 static bool sort_run(struct tree_sort *s, int64_t *work)
 {
-    size_t len = least(RUN, s->count - s->start);
+    size_t len = smaller(RUN, s->count - s->start);
 
-    qsort((void *)(uintptr_t)(s->list + s->start), len, sizeof(struct node *), by_key);
+    qsort((void *)(uintptr_t)(s->list + s->start), len, sizeof(struct node *), sort_by_key);
     s->start += len;
     *work -= RUN_COST;
     return s->start < s->count || begin_merging(s);
@@ -131,10 +131,10 @@ static void end_pass(struct tree_sort *s)
     begin_pair(s, 0);
 }
 
-static void merge(struct tree_sort *s, int64_t *work)
+static void merge_pair(struct tree_sort *s, int64_t *work)
 {
-    size_t middle = least(s->start + s->width, s->count);
-    size_t end = least(s->start + 2 * s->width, s->count);
+    size_t middle = smaller(s->start + s->width, s->count);
+    size_t end = smaller(s->start + 2 * s->width, s->count);
 
     while (s->write<end && * work> 0) {
         bool left = s->right == end ||
@@ -161,7 +161,7 @@ bool tree_sort_run(struct tree_sort *s, struct tree_snapshot *walk, int64_t *wor
         else if (s->step == TREE_SORT_RUNS)
             ok = sort_run(s, work);
         else
-            merge(s, work);
+            merge_pair(s, work);
     }
     return ok;
 }
