@@ -604,19 +604,18 @@ static bool load_record(struct store *s, const struct record *r)
 
 bool snapshot_load(struct store *s, struct slice batch_bytes)
 {
-    struct record_batch batch;
-    bool ok = !s->loading.is_done && record_decode(batch_bytes, &batch);
+    struct record_reader reader;
+    struct record record;
+    bool ok = !s->loading.is_done;
 
-    if (!ok)
-        return false;
-    for (size_t i = 0; ok && i < batch.count; i++) {
-        ok = !s->loading.is_done && load_record(s, &batch.records[i]);
+    record_reader_init(&reader, batch_bytes);
+    while (ok && record_next(&reader, &record)) {
+        ok = !s->loading.is_done && load_record(s, &record);
         s->loading.records++;
     }
-    if (batch.time_ns > s->loading.time_ns)
-        s->loading.time_ns = batch.time_ns;
-    record_free(&batch);
-    return ok;
+    if (reader.time_ns > s->loading.time_ns)
+        s->loading.time_ns = reader.time_ns;
+    return ok && !reader.failed;
 }
 
 int64_t snapshot_time(const struct store *s)

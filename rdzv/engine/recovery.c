@@ -60,18 +60,20 @@ static bool recovery_take_record(struct recovery *r, const struct record *record
 
 bool recovery_take_batch(struct recovery *r, struct slice bytes)
 {
-    struct record_batch batch;
-    bool ok = true;
+    struct record_reader reader;
+    struct record record;
 
-    if (!record_decode(bytes, &batch))
-        return recovery_trouble(r, "a batch cannot be read by this version, or memory is short");
-    for (size_t i = 0; ok && i < batch.count; i++)
-        ok = recovery_take_record(r, &batch.records[i]);
-    if (batch.time_ns != 0)
-        r->last_ns = batch.time_ns;
+    record_reader_init(&reader, bytes);
+    while (record_next(&reader, &record)) {
+        if (!recovery_take_record(r, &record))
+            return false;
+    }
+    if (reader.failed)
+        return recovery_trouble(r, "a batch cannot be read by this version");
+    if (reader.time_ns != 0)
+        r->last_ns = reader.time_ns;
     r->batches++;
-    record_free(&batch);
-    return ok;
+    return true;
 }
 
 void recovery_end(struct recovery *r, uint64_t last)

@@ -98,7 +98,7 @@ struct journal_report {
     char passed_over[JOURNAL_NAME_SIZE]; /* a damaged snapshot that an older one with all journals
                                             replaced; else empty */
     uint64_t snapshot;                   /* number of the last batch in it; 0: there is none */
-    uint64_t snapshot_bytes, parts;
+    uint64_t snapshot_bytes;
     uint64_t batches, batch_bytes; /* behind the snapshot, payloads alone */
     size_t segments;               /* read */
     uint64_t last; /* number of the last batch, in the snapshot or behind it; 0: none */

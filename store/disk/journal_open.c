@@ -258,12 +258,11 @@ static const char lacks_parts[] = "ends before all of the store has come";
 
 /* What frames of a snapshot say, in order, up to its end. NULL: it is whole. Each part is handed to
  * the reader, if there is one. */
-static const char *walk_parts(struct frame_file *f, const struct journal_reader *reader,
-                              uint64_t *parts, int *error)
+static const char *walk_parts(struct frame_file *f, const struct journal_reader *reader, int *error)
 {
     struct frame frame;
 
-    for (*parts = 0;; ++*parts) {
+    for (uint64_t part = 0;; part++) {
         enum frame_file_result result = frame_file_next(f, &frame, error);
 
         if (result == FRAME_FILE_ERROR)
@@ -272,7 +271,7 @@ static const char *walk_parts(struct frame_file *f, const struct journal_reader 
             return "has no end";
         if (result == FRAME_FILE_BAD)
             return "is damaged";
-        if (frame.number != *parts)
+        if (frame.number != part)
             return "has a part that is not the next one";
         if (frame.kind == FRAME_END)
             return reader == NULL || reader->parts_end == NULL || reader->parts_end(reader->arg)
@@ -291,7 +290,6 @@ static const char *walk_snapshot(struct journal_recovery *r, const struct journa
 {
     struct frame_file f;
     const char *what;
-    uint64_t parts;
 
     *offset = 0;
     if (!file->intact)
@@ -300,12 +298,10 @@ static const char *walk_snapshot(struct journal_recovery *r, const struct journa
     if (*error != 0)
         return UNREADABLE;
     f.key = frame_key(FILE_SNAPSHOT, file->number, r->id);
-    what = walk_parts(&f, reader, &parts, error);
+    what = walk_parts(&f, reader, error);
     *offset = f.at;
-    if (reader != NULL) {
+    if (reader != NULL)
         r->report->snapshot_bytes = f.size;
-        r->report->parts = parts;
-    }
     frame_file_close(&f);
     return what;
 }

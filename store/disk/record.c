@@ -594,60 +594,24 @@ static bool record_take(struct slice in, struct slice space, struct record *out)
 }
 
 /* A batch that was added to another one begins anew within it (batch_append()). */
-static bool batch_take_records(struct slice in, struct record_batch *b)
+bool record_next(struct record_reader *r, struct record *out)
 {
-    struct reader r = {.in = in};
-    struct slice space = {0};
     struct wire_field w;
 
-    while (!reader_is_done(&r)) {
-        if (!wire_take_field(&r, &w))
-            return false;
-        if (w.number == BATCH_NUMBER && w.type == WIRE_VARINT)
-            b->number = w.value;
-        else if (w.number == BATCH_TIME && w.type == WIRE_FIXED)
-            b->time_ns = (int64_t)w.value;
-        else if (w.number != BATCH_RECORD || w.type != WIRE_BYTES ||
-                 !record_take(w.bytes, space, &b->records[b->count++]))
-            return false;
-        if (b->count > 0)
-            space = b->records[b->count - 1].space;
+    while (!r->failed && !reader_is_done(&r->bytes)) {
+        if (!wire_take_field(&r->bytes, &w)) {
+            r->failed = true;
+        } else if (w.number == BATCH_NUMBER && w.type == WIRE_VARINT) {
+            r->number = w.value;
+        } else if (w.number == BATCH_TIME && w.type == WIRE_FIXED) {
+            r->time_ns = (int64_t)w.value;
+        } else if (w.number == BATCH_RECORD && w.type == WIRE_BYTES &&
+                   record_take(w.bytes, r->space, out)) {
+            r->space = out->space;
+            return true;
+        } else {
+            r->failed = true;
+        }
     }
-    return true;
-}
-
-static size_t count_records(struct slice in)
-{
-    struct reader r = {.in = in};
-    struct wire_field w;
-    size_t count = 0;
-
-    while (wire_take_field(&r, &w))
-        count += w.number == BATCH_RECORD;
-    return count;
-}
-
-/* The records, and behind them the bytes to which their slices point. */
-bool record_decode(struct slice in, struct record_batch *out)
-{
-    size_t size = count_records(in) * sizeof(struct record);
-    struct record_batch b = {.records = malloc(size + in.len + 1)};
-    uint8_t *bytes = (uint8_t *)b.records + size;
-
-    if (b.records == NULL)
-        return false;
-    if (in.len != 0)
-        memcpy(bytes, in.ptr, in.len);
-    if (!batch_take_records((struct slice){bytes, in.len}, &b)) {
-        free(b.records);
-        return false;
-    }
-    *out = b;
-    return true;
-}
-
-void record_free(struct record_batch *b)
-{
-    free(b->records);
-    *b = (struct record_batch){0};
+    return false;
 }

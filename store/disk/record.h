@@ -65,16 +65,21 @@ struct record {
     struct change change;
 };
 
-/* A decoded batch. Slices point into its own memory, which ends with record_free(). */
-struct record_batch {
+/* Reads a batch, change by change. */
+struct record_reader {
+    struct reader bytes;
     uint64_t number;
-    int64_t time_ns; /* of the commit; 0: unknown */
-    struct record *records;
-    size_t count;
+    int64_t time_ns;    /* of the commit, when all was read; 0: unknown */
+    struct slice space; /* of the last record */
+    bool failed;
 };
 
-/* False when the bytes are no batch, when they hold anything that is not known here, or when memory
- * is short; *out is then untouched. Whether a change can be applied to a store, store_can_apply()
- * knows. */
-bool record_decode(struct slice in, struct record_batch *out);
-void record_free(struct record_batch *b);
+static inline void record_reader_init(struct record_reader *r, struct slice batch)
+{
+    *r = (struct record_reader){.bytes = {.in = batch}};
+}
+
+/* The next record, whose slices point into the batch. False: there is none left, or r->failed: the
+ * bytes are no batch, or hold anything that is not known here. Whether a change can be applied to a
+ * store, store_can_apply() knows. */
+bool record_next(struct record_reader *r, struct record *out);

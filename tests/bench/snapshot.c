@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "store/store.h"
+#include "tests/support/record_batch.h"
 
 #define SLICE (64u << 10)
 #define VALUE 100

@@ -8,6 +8,7 @@
 #include "store/store.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/sim/dump.h"
+#include "tests/support/record_batch.h"
 
 static struct space *open_one(struct store *s, uint64_t seed)
 {

@@ -23,6 +23,7 @@
 #include "tests/sim/dump.h"
 #include "tests/sim/model.h"
 #include "tests/support/key_list.h"
+#include "tests/support/record_batch.h"
 
 #define SPACES        2
 #define EPISODE_STEPS 30000 /* at most; enough for events to leave the history */

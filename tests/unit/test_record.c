@@ -11,6 +11,7 @@
 
 #include "proto/record.pb-c.h"
 #include "store/store.h"
+#include "tests/support/record_batch.h"
 #include "tests/unit/exact.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -204,7 +205,7 @@ static void every_kind_comes_back_as_it_was(void **state)
         assert_int_equal(records.records[0].change.kind, changes[i].kind);
         expect_same_bytes(&records.records[0].change, &changes[i]);
         record_free(&records);
-        assert_null(records.records);
+        assert_null(records.bytes);
     }
 }
 

@@ -12,6 +12,7 @@
 
 #include "store/store.h"
 #include "tests/sim/dump.h"
+#include "tests/support/record_batch.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define SECOND   INT64_C(1000000000)

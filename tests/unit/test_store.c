@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "tests/support/record_batch.h"
+
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 #define BYTES(s)                            \
