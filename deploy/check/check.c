@@ -40,7 +40,7 @@ static void check_files(struct check *c, struct check_options *o, struct diag *d
         print_findings(c, o, check_ignore(c, d));
 }
 
-static int run_check(int argc, char **argv)
+static int check_run(int argc, char **argv)
 {
     struct check c = {0};
     struct check_options o = {0};
@@ -77,5 +77,5 @@ const struct verb verb_check = {
             "Exit codes: 0 nothing found; 1 findings; 2 the input or the arguments are wrong.",
     .options = check_option_table,
     .arguments = "@files",
-    .run = run_check,
+    .run = check_run,
 };

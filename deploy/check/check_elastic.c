@@ -30,7 +30,7 @@ void check_elastic_range(struct check *c, const struct job_run *r)
     if (r->settings[TORCHRUN_NNODES].node != NULL && r->nodes_max >= 0 &&
         (r->nodes_min > r->nodes_max || r->nodes_min == 0))
         check_report(c, check_at_setting(r, TORCHRUN_NNODES), "`%s` is not a valid range of nodes",
-                     check_value(r, TORCHRUN_NNODES));
+                     check_text_of(r, TORCHRUN_NNODES));
 }
 
 /* All pods of a PyTorchJob; -1: unknown. */

@@ -9,7 +9,7 @@
 void check_endpoint_form(struct check *c, const struct job_run *r)
 {
     const struct job_setting *s = &r->settings[TORCHRUN_RDZV_ENDPOINT];
-    const char *text = check_value(r, TORCHRUN_RDZV_ENDPOINT), *wrong = NULL;
+    const char *text = check_text_of(r, TORCHRUN_RDZV_ENDPOINT), *wrong = NULL;
 
     if (!job_is_dynamic(r) || !check_is_set(r, TORCHRUN_RDZV_ENDPOINT))
         return;
@@ -133,7 +133,8 @@ static const struct kube_pods *pods_behind(const struct check *c, const struct k
     return c->is_endpoint[o->index] ? kube_next_selected(&c->bundle, o, NULL) : NULL;
 }
 
-static void look_at_target(struct check *c, const struct yaml_node *port, const struct kube_pods *p)
+static void look_at_service_port(struct check *c, const struct yaml_node *port,
+                                 const struct kube_pods *p)
 {
     const struct yaml_node *target = kube_get(port, "targetPort");
     struct check_position at = check_at_first(port, "targetPort port");
@@ -156,7 +157,7 @@ void check_service_target_port(struct check *c, const struct kube_object *o)
     const struct kube_pods *p = pods_behind(c, o);
 
     for (size_t j = 0; p != NULL && j < yaml_length(ports); j++)
-        look_at_target(c, ports->items[j], p);
+        look_at_service_port(c, ports->items[j], p);
 }
 
 void check_headless_port_mapping(struct check *c, const struct kube_object *o)
@@ -414,7 +415,7 @@ static const struct kube_pods *pod_meant(struct check *c, const struct job_run *
 
 /* The name, as the cluster's DNS is asked for it, is in no file, and no file says what else may
  * know it. */
-static bool is_unknown(const struct job_run *r)
+static bool host_is_unknown(const struct job_run *r)
 {
     const struct kube_pods *p = r->container->pods;
 
@@ -437,8 +438,8 @@ static void report_pod(struct check *c, const struct job_run *r, const struct ku
 
 void check_endpoint_unknown(struct check *c, const struct job_run *r)
 {
-    const struct kube_pods *p = is_unknown(r) ? pod_meant(c, r) : NULL;
-    const struct kube_object *near = is_unknown(r) && p == NULL ? service_near(c, r) : NULL;
+    const struct kube_pods *p = host_is_unknown(r) ? pod_meant(c, r) : NULL;
+    const struct kube_object *near = host_is_unknown(r) && p == NULL ? service_near(c, r) : NULL;
 
     if (p != NULL)
         report_pod(c, r, p);

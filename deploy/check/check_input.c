@@ -34,14 +34,7 @@ static void add_file(struct finder *f, const char *path, bool named)
     f->files[f->count++] = (struct found_file){path, named};
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t len = strlen(text), end_len = strlen(end);
-
-    return len >= end_len && strcmp(text + len - end_len, end) == 0;
-}
-
-static bool is_excluded(const struct check_options *o, const char *path)
+static bool path_is_excluded(const struct check_options *o, const char *path)
 {
     while (strncmp(path, "./", 2) == 0)
         path += 2;
@@ -52,7 +45,7 @@ static bool is_excluded(const struct check_options *o, const char *path)
     return false;
 }
 
-static bool is_named(const struct check_options *o, const char *path)
+static bool path_is_named(const struct check_options *o, const char *path)
 {
     for (size_t i = 0; i < o->paths.count; i++) {
         if (strcmp(o->paths.list[i], path) == 0)
@@ -67,23 +60,24 @@ static void find_entry(struct finder *f, const char *path, int depth)
 {
     struct stat st;
 
-    if (is_excluded(f->options, path) || lstat(path, &st) != 0)
+    if (path_is_excluded(f->options, path) || lstat(path, &st) != 0)
         return;
     if (S_ISDIR(st.st_mode)) {
         find_in_folder(f, path, depth + 1);
         return;
     }
-    if (!ends_with(path, ".yaml") && !ends_with(path, ".yml") && !ends_with(path, ".json"))
+    if (!text_ends_with(path, ".yaml") && !text_ends_with(path, ".yml") &&
+        !text_ends_with(path, ".json"))
         return;
     /* A link to a folder could lead back; one to a file is read like a file. */
-    if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && !is_named(f->options, path))
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && !path_is_named(f->options, path))
         add_file(f, path, false);
 }
 
 static void find_in_folder(struct finder *f, const char *folder, int depth)
 {
     struct dirent **entries;
-    const char *between = ends_with(folder, "/") ? "" : "/";
+    const char *between = text_ends_with(folder, "/") ? "" : "/";
     int count = depth > FOLDERS_MAX ? 0 : scandir(folder, &entries, NULL, alphasort);
 
     if (count < 0) {
@@ -185,7 +179,7 @@ static bool read_found(struct check_options *o, struct yaml_file *out, const cha
 
     if (!read && out->is_template)
         o->skipped.templates++;
-    else if (!read && ends_with(path, ".json"))
+    else if (!read && text_ends_with(path, ".json"))
         o->skipped.others++; /* with comments, or of lines: no manifest */
     else
         diag_append(d, &said);

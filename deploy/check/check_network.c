@@ -203,7 +203,7 @@ static const char *inject(const struct kube_pods *p)
 }
 
 /* Some ports, or all, bypass the proxy. */
-static bool is_excluded(const struct kube_pods *p)
+static bool bypasses_proxy(const struct kube_pods *p)
 {
     return kube_get(p->meta, "annotations.traffic\\.sidecar\\.istio\\.io/excludeInboundPorts") !=
                NULL ||
@@ -211,7 +211,7 @@ static bool is_excluded(const struct kube_pods *p)
                NULL;
 }
 
-static bool takes_part(const struct check *c, const struct kube_pods *p)
+static bool has_run_or_store(const struct check *c, const struct kube_pods *p)
 {
     return job_runs_in(&c->jobs, p).count > 0 || job_store_in(&c->jobs, p) != NULL;
 }
@@ -228,13 +228,13 @@ static struct check_position at_pods(const struct kube_pods *p)
 
 static bool is_injected(const struct check *c, const struct kube_pods *p)
 {
-    if (p->host_network || is_excluded(p) || strcmp(inject(p), "false") == 0)
+    if (p->host_network || bypasses_proxy(p) || strcmp(inject(p), "false") == 0)
         return false;
     return strcmp(inject(p), "true") == 0 || is_injected_namespace(c, p->object->namespace);
 }
 
 void check_istio_injected(struct check *c, const struct kube_pods *p)
 {
-    if (is_injected(c, p) && takes_part(c, p))
+    if (is_injected(c, p) && has_run_or_store(c, p))
         check_report(c, at_pods(p), "Istio puts its proxy between these pods and the store");
 }

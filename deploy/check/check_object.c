@@ -134,7 +134,7 @@ static const char *group_of(struct check *c, const struct kube_object *o)
     return slash == NULL ? "" : arena_copy(&c->bundle.arena, api, (size_t)(slash - api));
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
     const struct kube_object *first = *(const struct kube_object *const *)a;
     const struct kube_object *second = *(const struct kube_object *const *)b;
@@ -154,7 +154,7 @@ void check_duplicate_object(struct check *c)
 
     for (size_t i = 0; i < c->bundle.count; i++)
         sorted[i] = c->bundle.objects[i];
-    qsort(sorted, c->bundle.count, sizeof *sorted, by_name);
+    qsort(sorted, c->bundle.count, sizeof *sorted, compare_names);
     for (size_t i = 1; i < c->bundle.count; i++) {
         const struct kube_object *a = sorted[i - 1], *b = sorted[i];
 

@@ -28,7 +28,7 @@ void check_options_fini(struct check_options *o)
 
 /* --- Words. --- */
 
-static void add_text(struct reading *r, struct check_texts *to, const char *text)
+static void append_word(struct reading *r, struct check_texts *to, const char *text)
 {
     to->list = arena_room(&r->options->arena, to->list, to->count, &to->cap, sizeof *to->list);
     to->list[to->count++] = text;
@@ -64,7 +64,7 @@ static void ignore_rule(struct reading *r, const char *id)
 }
 
 /* The index of the word among `names`, or -1. */
-static int index_of(const char *word, const char *const *names)
+static int word_index(const char *word, const char *const *names)
 {
     for (int i = 0; names[i] != NULL; i++) {
         if (strcmp(names[i], word) == 0)
@@ -78,7 +78,7 @@ static void choose_format(struct reading *r, const char *name)
     static const char *const names[] = {"text", "json", "sarif", "github", NULL};
     static void (*const printers[])(FILE * out, struct check * c) = {
         check_print_text, check_print_json, check_print_sarif, check_print_github};
-    int i = index_of(name, names);
+    int i = word_index(name, names);
 
     if (i < 0)
         fail(r, "there is no output %s: write text, json, sarif or github", name);
@@ -90,7 +90,7 @@ static void choose_severity(struct reading *r, const char *name)
 {
     static const char *const names[] = {
         [CHECK_NOTE] = "note", [CHECK_WARNING] = "warning", [CHECK_ERROR] = "error", NULL};
-    int i = index_of(name, names);
+    int i = word_index(name, names);
 
     if (i < 0)
         fail(r, "there is no severity %s: write error, warning or note", name);
@@ -109,7 +109,7 @@ static void choose_target(struct reading *r, const char *text)
     int i;
 
     snprintf(name, sizeof name, "%.*s", (int)strcspn(text, "="), text);
-    i = index_of(name, names);
+    i = word_index(name, names);
     if (i < 0) {
         fail(r,
              "there is no target %s: write kubernetes, training-operator, volcano, jobset "
@@ -126,12 +126,12 @@ static void choose_target(struct reading *r, const char *text)
 
 static void exclude(struct reading *r, const char *pattern)
 {
-    add_text(r, &r->options->excluded, pattern);
+    append_word(r, &r->options->excluded, pattern);
 }
 
 static void add_path(struct reading *r, const char *path)
 {
-    add_text(r, &r->options->paths, path);
+    append_word(r, &r->options->paths, path);
 }
 
 /* The words of the file, and the letters of the command line. */
@@ -244,7 +244,7 @@ static const char *config_path(int argc, char **argv)
     return path;
 }
 
-static void read_arguments(struct reading *r, int argc, char **argv)
+static void read_command_line(struct reading *r, int argc, char **argv)
 {
     int option;
 
@@ -273,7 +273,7 @@ void check_options_read(struct check_options *o, struct check *c, int argc, char
     memset(o->wanted, true, check_rule_count * sizeof *o->wanted);
     if (path != NULL)
         read_config(&r, path);
-    read_arguments(&r, argc, argv);
+    read_command_line(&r, argc, argv);
     if (o->paths.count == 0)
         options_error(d, "no file is given: name manifests, folders, or - for the standard input");
 }

@@ -350,8 +350,8 @@ static bool admits_to_journal(const struct kube_object *policy, const struct yam
     return admits && check_admits_port(rule, NULL, w->port);
 }
 
-static bool admits(struct policies *all, const struct kube_object *policy,
-                   const struct direction *d, const struct way *w, admits_function function)
+static bool policy_admits(struct policies *all, const struct kube_object *policy,
+                          const struct direction *d, const struct way *w, admits_function function)
 {
     const struct yaml_node *rules = kube_get(policy->spec, d->name);
 
@@ -364,9 +364,9 @@ static bool admits(struct policies *all, const struct kube_object *policy,
 
 /* The last policy that selects the pods for certain, if none of all that may select them admits the
  * way; NULL: one does, or no policy selects them. */
-static const struct kube_object *closed_by(struct policies *all, const struct direction *d,
-                                           const struct kube_pods *p, const struct way *w,
-                                           admits_function function)
+static const struct kube_object *policy_closing_way(struct policies *all, const struct direction *d,
+                                                    const struct kube_pods *p, const struct way *w,
+                                                    admits_function function)
 {
     struct check *c = all->c;
     struct kube_hits selections = check_selections_of(c, &d->policies, p);
@@ -378,7 +378,7 @@ static const struct kube_object *closed_by(struct policies *all, const struct di
         for (size_t k = 0; k < hits.count; k++) {
             const struct kube_object *policy = c->bundle.objects[hits.list[k]];
 
-            if (admits(all, policy, d, w, function))
+            if (policy_admits(all, policy, d, w, function))
                 return NULL;
             if (is_decided(kube_get(policy->spec, "podSelector"), p))
                 closed = policy;
@@ -413,14 +413,15 @@ static void look_at_store(struct policies *all, const struct way *w)
 {
     struct check *c = all->c;
     const struct kube_object *closed =
-        has_policy_of_plugin(w) ? NULL : closed_by(all, &all->in, w->to, w, admits_clients);
+        has_policy_of_plugin(w) ? NULL
+                                : policy_closing_way(all, &all->in, w->to, w, admits_clients);
 
     if (closed != NULL)
         check_report_on(c, closed, at_rules(closed, &all->in),
                         "no policy admits the pods of %s to %s%s, where they meet",
                         check_title(c, w->from->object), check_title(c, w->to->object),
                         at_port(all, w));
-    closed = closed_by(all, &all->out, w->from, w, admits_to_store);
+    closed = policy_closing_way(all, &all->out, w->from, w, admits_to_store);
     if (closed != NULL)
         check_report_on(c, closed, at_rules(closed, &all->out),
                         "no policy lets the pods of %s out to %s%s, where they meet",
@@ -432,7 +433,7 @@ static void look_at_dns(struct policies *all, const struct way *w)
 {
     struct check *c = all->c;
     const struct kube_object *closed =
-        asks_dns(w) ? closed_by(all, &all->out, w->from, w, admits_to_dns) : NULL;
+        asks_dns(w) ? policy_closing_way(all, &all->out, w->from, w, admits_to_dns) : NULL;
 
     if (closed != NULL)
         check_report_on(
@@ -533,7 +534,8 @@ static void look_at_journal(struct policies *all, const struct way *w)
 {
     struct check *c = all->c;
     const struct kube_object *closed =
-        w->from->host_network ? NULL : closed_by(all, &all->out, w->from, w, admits_to_journal);
+        w->from->host_network ? NULL
+                              : policy_closing_way(all, &all->out, w->from, w, admits_to_journal);
 
     if (closed != NULL)
         check_report_on(c, closed, check_at_key(closed->spec, "egress"),

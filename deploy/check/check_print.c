@@ -69,7 +69,7 @@ static const char *const podless_kinds[] = {
 };
 
 /* An object of another kind, in which neither pods nor templates of known kinds were found. */
-static bool is_unknown(const struct check *c, const struct kube_object *o)
+static bool kind_is_unknown(const struct check *c, const struct kube_object *o)
 {
     bool has_template =
         o->index + 1 < c->bundle.count && c->bundle.objects[o->index + 1]->wrapper == o;
@@ -86,7 +86,7 @@ static void print_unknown(FILE *out, const struct check *c)
     for (size_t i = 0; i < c->bundle.count; i++) {
         const struct kube_object *o = c->bundle.objects[i];
 
-        if (!is_unknown(c, o))
+        if (!kind_is_unknown(c, o))
             continue;
         unknown++;
         for (k = 0; k < count && strcmp(kinds[k], o->kind) != 0; k++)
@@ -199,29 +199,16 @@ void check_print_github(FILE *out, struct check *c)
 
 /* --- JSON. --- */
 
-/* A new mapping or sequence, as the value of a key or as an item. */
-static struct yaml_node *put_new(struct arena *a, struct yaml_node *to, const char *key,
-                                 enum yaml_kind kind)
-{
-    struct yaml_node *n = yaml_new(a, kind);
-
-    if (to->kind == YAML_SEQUENCE)
-        yaml_append(a, to, n);
-    else
-        yaml_put(a, to, key, n);
-    return n;
-}
-
 static void put_finding(struct arena *a, struct yaml_node *list, const struct check_finding *f)
 {
-    struct yaml_node *item = put_new(a, list, NULL, YAML_MAPPING), *object;
+    struct yaml_node *item = yaml_put_new(a, list, NULL, YAML_MAPPING), *object;
 
     yaml_put_text(a, item, "rule", f->rule->id);
     yaml_put_text(a, item, "severity", severity_names[f->rule->severity]);
     yaml_put_text(a, item, "file", f->file);
     yaml_put_number(a, item, "line", f->mark.line);
     yaml_put_number(a, item, "column", f->mark.column);
-    object = put_new(a, item, "object", YAML_MAPPING);
+    object = yaml_put_new(a, item, "object", YAML_MAPPING);
     yaml_put_text(a, object, "kind", f->object->kind);
     yaml_put_text(a, object, "name", f->object->name);
     yaml_put_text(a, object, "namespace", f->object->namespace);
@@ -234,13 +221,13 @@ void check_print_json(FILE *out, struct check *c)
 {
     struct arena *a = &c->bundle.arena;
     struct yaml_node *root = yaml_new(a, YAML_MAPPING), *sum;
-    struct yaml_node *list = put_new(a, root, "findings", YAML_SEQUENCE);
+    struct yaml_node *list = yaml_put_new(a, root, "findings", YAML_SEQUENCE);
     size_t counts[3];
 
     count_findings(c, counts);
     for (size_t i = 0; i < c->count; i++)
         put_finding(a, list, &c->findings[i]);
-    sum = put_new(a, root, "sum", YAML_MAPPING);
+    sum = yaml_put_new(a, root, "sum", YAML_MAPPING);
     yaml_put_number(a, sum, "errors", (long)counts[CHECK_ERROR]);
     yaml_put_number(a, sum, "warnings", (long)counts[CHECK_WARNING]);
     yaml_put_number(a, sum, "notes", (long)counts[CHECK_NOTE]);
@@ -284,38 +271,40 @@ static void put_uri(struct arena *a, struct yaml_node *object, const char *file)
 
 static void put_rules(struct arena *a, struct yaml_node *driver)
 {
-    struct yaml_node *rules = put_new(a, driver, "rules", YAML_SEQUENCE);
+    struct yaml_node *rules = yaml_put_new(a, driver, "rules", YAML_SEQUENCE);
 
     for (size_t i = 0; i < check_rule_count; i++) {
         const struct check_rule *r = &check_rules[i];
-        struct yaml_node *rule = put_new(a, rules, NULL, YAML_MAPPING);
+        struct yaml_node *rule = yaml_put_new(a, rules, NULL, YAML_MAPPING);
 
         yaml_put_text(a, rule, "id", r->id);
-        yaml_put_text(a, put_new(a, rule, "shortDescription", YAML_MAPPING), "text", r->title);
-        yaml_put_text(a, put_new(a, rule, "fullDescription", YAML_MAPPING), "text", r->why);
-        yaml_put_text(a, put_new(a, rule, "help", YAML_MAPPING), "text", r->remedy);
-        yaml_put_text(a, put_new(a, rule, "defaultConfiguration", YAML_MAPPING), "level",
+        yaml_put_text(a, yaml_put_new(a, rule, "shortDescription", YAML_MAPPING), "text", r->title);
+        yaml_put_text(a, yaml_put_new(a, rule, "fullDescription", YAML_MAPPING), "text", r->why);
+        yaml_put_text(a, yaml_put_new(a, rule, "help", YAML_MAPPING), "text", r->remedy);
+        yaml_put_text(a, yaml_put_new(a, rule, "defaultConfiguration", YAML_MAPPING), "level",
                       severity_names[r->severity]);
     }
 }
 
 static void put_result(struct arena *a, struct yaml_node *results, const struct check_finding *f)
 {
-    struct yaml_node *result = put_new(a, results, NULL, YAML_MAPPING), *location, *at;
+    struct yaml_node *result = yaml_put_new(a, results, NULL, YAML_MAPPING), *location, *at;
     const struct kube_object *o = f->object;
 
     yaml_put_text(a, result, "ruleId", f->rule->id);
     yaml_put_number(a, result, "ruleIndex", f->rule - check_rules);
     yaml_put_text(a, result, "level", severity_names[f->rule->severity]);
-    yaml_put_text(a, put_new(a, result, "message", YAML_MAPPING), "text",
+    yaml_put_text(a, yaml_put_new(a, result, "message", YAML_MAPPING), "text",
                   arena_text(a, "%s. Remedy: %s", f->text, f->rule->remedy));
-    location = put_new(a, put_new(a, result, "locations", YAML_SEQUENCE), NULL, YAML_MAPPING);
-    at = put_new(a, location, "physicalLocation", YAML_MAPPING);
-    put_uri(a, put_new(a, at, "artifactLocation", YAML_MAPPING), f->file);
-    at = put_new(a, at, "region", YAML_MAPPING);
+    location =
+        yaml_put_new(a, yaml_put_new(a, result, "locations", YAML_SEQUENCE), NULL, YAML_MAPPING);
+    at = yaml_put_new(a, location, "physicalLocation", YAML_MAPPING);
+    put_uri(a, yaml_put_new(a, at, "artifactLocation", YAML_MAPPING), f->file);
+    at = yaml_put_new(a, at, "region", YAML_MAPPING);
     yaml_put_number(a, at, "startLine", f->mark.line);
     yaml_put_number(a, at, "startColumn", f->mark.column);
-    at = put_new(a, put_new(a, location, "logicalLocations", YAML_SEQUENCE), NULL, YAML_MAPPING);
+    at = yaml_put_new(a, yaml_put_new(a, location, "logicalLocations", YAML_SEQUENCE), NULL,
+                      YAML_MAPPING);
     yaml_put_text(a, at, "name", o->name);
     yaml_put_text(a, at, "fullyQualifiedName",
                   arena_text(a, "%s%s%s/%s", o->namespace, *o->namespace == '\0' ? "" : "/",
@@ -330,13 +319,13 @@ void check_print_sarif(FILE *out, struct check *c)
 
     yaml_put_text(a, root, "$schema", "https://json.schemastore.org/sarif-2.1.0.json");
     yaml_put_text(a, root, "version", "2.1.0");
-    run = put_new(a, put_new(a, root, "runs", YAML_SEQUENCE), NULL, YAML_MAPPING);
-    driver = put_new(a, put_new(a, run, "tool", YAML_MAPPING), "driver", YAML_MAPPING);
+    run = yaml_put_new(a, yaml_put_new(a, root, "runs", YAML_SEQUENCE), NULL, YAML_MAPPING);
+    driver = yaml_put_new(a, yaml_put_new(a, run, "tool", YAML_MAPPING), "driver", YAML_MAPPING);
     yaml_put_text(a, driver, "name", "rdzv-manifest check");
     yaml_put_text(a, driver, "version", RDZV_VERSION);
     put_rules(a, driver);
     yaml_put_text(a, run, "columnKind", "unicodeCodePoints");
-    results = put_new(a, run, "results", YAML_SEQUENCE);
+    results = yaml_put_new(a, run, "results", YAML_SEQUENCE);
     for (size_t i = 0; i < c->count; i++)
         put_result(a, results, &c->findings[i]);
     yaml_write_json(out, root);

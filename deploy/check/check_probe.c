@@ -76,7 +76,7 @@ static bool has_known_ports(struct check *c, const struct check_probe *probe)
 
 /* The store listens at the port, or another container of the pod lists it: a proxy in front of the
  * store, say. */
-static bool is_served(const struct check_probe *probe, long port)
+static bool port_is_served(const struct check_probe *probe, long port)
 {
     const struct kube_pods *p = probe->store->container->pods;
     bool served = check_listener_at(&probe->listeners, port) != NULL;
@@ -106,7 +106,7 @@ static void look_at_port(struct check *c, const struct check_probe *probe,
     if (number < 0 && is_port_name(yaml_text(port)))
         check_report(c, check_at(port), "%s has no port named %s", container->name,
                      yaml_text(port));
-    else if (number > 0 && !is_served(probe, number))
+    else if (number > 0 && !port_is_served(probe, number))
         check_report(c, check_at(port), "%s does not listen at port %ld", container->name, number);
 }
 
@@ -139,7 +139,7 @@ void check_store_probe_port(struct check *c, const struct check_probe *probe)
     for (size_t i = 0; i < yaml_length(words); i++) {
         long port = asked_port(yaml_text(words->items[i]));
 
-        if (port > 0 && !is_served(probe, port))
+        if (port > 0 && !port_is_served(probe, port))
             check_report(c, check_at(words->items[i]), "%s does not listen at port %ld",
                          probe->store->container->name, port);
     }

@@ -147,11 +147,11 @@ static const char *meeting_place(struct check *c, const struct job_run *r)
     if (is_at_relay(r)) {
         job_relay_space(&c->jobs, r->store, &space);
         job_relay_upstream(&c->jobs, r->store, 0, &u);
-        return arena_text(&c->bundle.arena, "%s %s %s", check_value(r, TORCHRUN_RDZV_ID),
+        return arena_text(&c->bundle.arena, "%s %s %s", check_text_of(r, TORCHRUN_RDZV_ID),
                           u.setting.value.text == NULL ? "" : u.setting.value.text,
                           space.value.text);
     }
-    return arena_text(&c->bundle.arena, "%s %s %ld", check_value(r, TORCHRUN_RDZV_ID), r->host,
+    return arena_text(&c->bundle.arena, "%s %s %ld", check_text_of(r, TORCHRUN_RDZV_ID), r->host,
                       r->port);
 }
 
@@ -195,7 +195,7 @@ void check_id_shared(struct check *c, const struct job_run *r)
     if (other != NULL)
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ID),
                      "the rendezvous id `%s` is also used by %s, at the same endpoint",
-                     check_value(r, TORCHRUN_RDZV_ID), check_title(c, job_run_object(other)));
+                     check_text_of(r, TORCHRUN_RDZV_ID), check_title(c, job_run_object(other)));
 }
 
 /* --- The backend. --- */
@@ -346,7 +346,7 @@ typedef void (*entry_function)(struct check *c, const struct job_run *r, const c
 
 static void each_entry(struct check *c, const struct job_run *r, entry_function look)
 {
-    const char *conf = check_value(r, TORCHRUN_RDZV_CONF);
+    const char *conf = check_text_of(r, TORCHRUN_RDZV_CONF);
     struct rdzv_conf_entry e;
     size_t at = 0;
 
@@ -416,7 +416,7 @@ void check_flag_unknown(struct check *c, const struct job_run *r)
 /* The run has to find other nodes: by a rendezvous, or at a master elsewhere. */
 static bool looks_for_others(const struct job_run *r)
 {
-    const char *master = check_value(r, TORCHRUN_MASTER_ADDR);
+    const char *master = check_text_of(r, TORCHRUN_MASTER_ADDR);
 
     if (r->standalone || check_is_opaque(r))
         return false;
@@ -475,7 +475,8 @@ static bool meets_alone(struct check *c, const struct kube_object *o)
 
     for (size_t i = 1; i < runs.count; i++) {
         for (size_t k = 0; k < sizeof same / sizeof *same; k++) {
-            if (strcmp(check_value(runs.list[i], same[k]), check_value(runs.list[0], same[k])) != 0)
+            if (strcmp(check_text_of(runs.list[i], same[k]),
+                       check_text_of(runs.list[0], same[k])) != 0)
                 return false;
         }
     }

@@ -25,7 +25,7 @@ static const struct job_store *some_store(struct check *c, const struct kube_obj
 }
 
 /* The host is a name of the relay's own namespace: these files can be expected to have it. */
-static bool is_own_name(const struct kube_object *o, const char *host)
+static bool is_in_own_namespace(const struct kube_object *o, const char *host)
 {
     const char *dot = strchr(host, '.');
     size_t len = strlen(o->namespace);
@@ -34,8 +34,8 @@ static bool is_own_name(const struct kube_object *o, const char *host)
                            (dot[1 + len] == '\0' || strncmp(dot + 1 + len, ".svc", 4) == 0));
 }
 
-static void look_at_target(struct check *c, const struct job_store *relay,
-                           const struct job_upstream *u)
+static void look_at_upstream_target(struct check *c, const struct job_store *relay,
+                                    const struct job_upstream *u)
 {
     const struct kube_object *service = u->target.service, *o = check_store_object(relay);
     struct check_position at = check_at_option(relay, &u->setting);
@@ -65,8 +65,8 @@ void check_relay_upstream(struct check *c, const struct job_store *relay,
     else if (job_is_local(u->host))
         check_report(c, at, "the relay is its own upstream: %s is its own pod", u->host);
     else if (u->found)
-        look_at_target(c, relay, u);
-    else if (is_own_name(o, u->host) && store != NULL)
+        look_at_upstream_target(c, relay, u);
+    else if (is_in_own_namespace(o, u->host) && store != NULL)
         check_report(c, at, "no Service here is named %s; the store is %s in %s", u->host,
                      store->container->name, check_title(c, check_store_object(store)));
 }
@@ -77,7 +77,7 @@ void check_relay_without_store(struct check *c, const struct job_store *relay,
     const struct kube_object *o = check_store_object(relay);
 
     if (u->known && u->well_formed && !u->found && !job_is_local(u->host) &&
-        is_own_name(o, u->host) && some_store(c, o) == NULL)
+        is_in_own_namespace(o, u->host) && some_store(c, o) == NULL)
         check_report(c, check_at_option(relay, &u->setting),
                      "these files have neither a Service %s nor any rdzvd that is no relay",
                      u->host);

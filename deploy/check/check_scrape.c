@@ -61,7 +61,8 @@ static bool is_for_strangers(const struct check *c, const struct kube_object *po
 }
 
 /* A rule of the policy lets strangers in, at the port of the scrape; NULL: at any port. */
-static bool admits(const struct check *c, const struct kube_object *policy, const struct scrape *s)
+static bool policy_admits_scrape(const struct check *c, const struct kube_object *policy,
+                                 const struct scrape *s)
 {
     const struct yaml_node *ingress = kube_get(policy->spec, "ingress");
 
@@ -129,7 +130,7 @@ static void index_service(struct scrapes *all, const struct kube_object *o)
     }
 }
 
-static void index_objects(struct scrapes *all)
+static void index_for_scrapes(struct scrapes *all)
 {
     struct check *c = all->c;
 
@@ -152,34 +153,35 @@ static bool lets_strangers_in(struct scrapes *all, size_t selection)
     struct kube_hits hits = check_policies_of(all->c, &all->ingress, selection);
 
     for (size_t i = 0; i < hits.count && !s->strangers_known && !s->lets_strangers_in; i++)
-        s->lets_strangers_in = admits(all->c, all->c->bundle.objects[hits.list[i]], NULL);
+        s->lets_strangers_in =
+            policy_admits_scrape(all->c, all->c->bundle.objects[hits.list[i]], NULL);
     s->strangers_known = true;
     return s->lets_strangers_in;
 }
 
 /* The last of the policies with one selector if none of them admits the scrape; NULL: one does. */
-static const struct kube_object *closed_by(struct scrapes *all, size_t selection,
-                                           const struct scrape *s)
+static const struct kube_object *policy_closing_scrape(struct scrapes *all, size_t selection,
+                                                       const struct scrape *s)
 {
     struct check *c = all->c;
     struct kube_hits hits = check_policies_of(c, &all->ingress, selection);
 
     for (size_t i = 0; i < hits.count && lets_strangers_in(all, selection); i++) {
-        if (all->looks++ > LOOKS_MAX || admits(c, c->bundle.objects[hits.list[i]], s))
+        if (all->looks++ > LOOKS_MAX || policy_admits_scrape(c, c->bundle.objects[hits.list[i]], s))
             return NULL;
     }
     return c->bundle.objects[hits.list[hits.count - 1]];
 }
 
 /* Policies add up: one that admits it is enough. */
-static void look_at(struct scrapes *all, const struct scrape *s)
+static void look_at_scrape(struct scrapes *all, const struct scrape *s)
 {
     struct check *c = all->c;
     struct kube_hits hits = check_selections_of(c, &all->ingress, s->pods);
     const struct kube_object *closed = NULL;
 
     for (size_t i = 0; i < hits.count && !s->pods->host_network; i++) {
-        const struct kube_object *last = closed_by(all, hits.list[i], s);
+        const struct kube_object *last = policy_closing_scrape(all, hits.list[i], s);
 
         if (last == NULL)
             return;
@@ -203,7 +205,7 @@ static void look_at_annotations(struct scrapes *all, const struct kube_pods *p)
                        "the annotation prometheus.io/scrape"};
 
     if (strcmp(kube_text(notes, "prometheus\\.io/scrape"), "true") == 0)
-        look_at(all, &s);
+        look_at_scrape(all, &s);
 }
 
 /* The port of the pods behind a port of the Service. */
@@ -249,7 +251,7 @@ static void look_at_service(struct scrapes *all, const struct endpoint *e,
         struct scrape s = {p, port, check_title(all->c, e->monitor)};
 
         if (all->stores[p->index])
-            look_at(all, &s);
+            look_at_scrape(all, &s);
     }
 }
 
@@ -315,7 +317,7 @@ void check_scrape_blocked(struct check *c)
 
     if (c->jobs.store_count == 0)
         return;
-    index_objects(&all);
+    index_for_scrapes(&all);
     for (size_t i = 0; i < c->bundle.pod_count; i++) {
         if (all.stores[i])
             look_at_annotations(&all, c->bundle.pods[i]);

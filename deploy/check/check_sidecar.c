@@ -5,7 +5,7 @@
 
 /* --- Containers that do not end. --- */
 
-static bool waits_for_ever(struct check *c, const struct kube_container *container)
+static bool runs_for_ever(struct check *c, const struct kube_container *container)
 {
     static const char *const signs[] = {"sleep infinity", "sleep inf", "tail -f",      "tail -F",
                                         "while true;",    "while :;",  "while true\n", "while :\n"};
@@ -55,14 +55,14 @@ void check_sidecar_blocks_completion(struct check *c, const struct kube_containe
     if (container->init || !p->ends || count_regular(p) < 2 || is_main(c, container))
         return;
     if (job_store_kind(&c->bundle.arena, container) == JOB_STORE_NONE
-            ? waits_for_ever(c, container)
+            ? runs_for_ever(c, container)
             : !job_store_option(&c->jobs, container, "exit-when-idle", NULL, &found))
         check_report(c, check_at_first(container->node, "name"),
                      "the container %s never ends, so the pod never ends", container->name);
 }
 
 /* It says something and ends. */
-static bool has_ended(struct check *c, const struct kube_container *container)
+static bool only_prints(struct check *c, const struct kube_container *container)
 {
     static const char *const options[] = {"check-config", "check-data", "check-health", "help",
                                           "version"};
@@ -83,7 +83,7 @@ static bool is_never_ready(struct check *c, const struct kube_container *contain
     would_be.sidecar = true;
     return container->init && !container->sidecar &&
            job_store_kind(&c->bundle.arena, &would_be) != JOB_STORE_NONE &&
-           !has_ended(c, &would_be);
+           !only_prints(c, &would_be);
 }
 
 bool check_has_never_ready(struct check *c, const struct kube_pods *p)

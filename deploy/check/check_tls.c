@@ -70,7 +70,7 @@ void check_tls_relay(struct check *c, const struct job_store *relay, const struc
 
 static bool speaks_https(const struct job_run *r)
 {
-    const char *conf = check_value(r, TORCHRUN_RDZV_CONF);
+    const char *conf = check_text_of(r, TORCHRUN_RDZV_CONF);
     struct rdzv_conf_entry e;
 
     return rdzv_conf_find(conf, "protocol", &e) && e.end - e.value_start == 5 &&
@@ -113,8 +113,8 @@ void check_find_certificates(struct check *c)
     }
 }
 
-static const struct kube_object *certificate_of(struct check *c, const struct kube_object *user,
-                                                const char *secret)
+static const struct kube_object *
+certificate_with_secret(struct check *c, const struct kube_object *user, const char *secret)
 {
     struct kube_hits hits = kube_index_find(&c->index, user->namespace, secret, strlen(secret));
 
@@ -155,7 +155,8 @@ static void look_at_name(struct check *c, const struct job_store *s, const char 
 
     if (!side.known || !side.serves || !side.cert.value.known)
         return;
-    found = certificate_of(c, check_store_object(s), secret_at(s->container, side.cert.value.text));
+    found = certificate_with_secret(c, check_store_object(s),
+                                    secret_at(s->container, side.cert.value.text));
     if (found != NULL && !is_for(found, host))
         check_report_on(c, found, check_at_first(found->node, "spec.dnsNames spec.secretName"),
                         "%s comes by the name %s, which this certificate does not have",
@@ -215,7 +216,7 @@ static const struct kube_object *idle_certificate(struct check *c, const struct 
     return NULL;
 }
 
-static bool is_made(struct check *c, const struct kube_object *user, const char *secret)
+static bool secret_is_made(struct check *c, const struct kube_object *user, const char *secret)
 {
     struct kube_hits hits = kube_index_find(&c->bundle.named, "Secret", secret, strlen(secret));
 
@@ -223,7 +224,7 @@ static bool is_made(struct check *c, const struct kube_object *user, const char 
         if (kube_same_namespace(c->bundle.objects[hits.list[i]], user))
             return true;
     }
-    return certificate_of(c, user, secret) != NULL;
+    return certificate_with_secret(c, user, secret) != NULL;
 }
 
 static void look_at_secrets(struct check *c, const struct job_store *s,
@@ -236,7 +237,7 @@ static void look_at_secrets(struct check *c, const struct job_store *s,
         const char *path = check_option(c, s, files[i], &file);
         const char *secret = path != NULL && file.value.known ? secret_at(s->container, path) : "";
 
-        if (*secret == '\0' || is_made(c, check_store_object(s), secret))
+        if (*secret == '\0' || secret_is_made(c, check_store_object(s), secret))
             continue;
         check_report_on(c, check_store_object(s), check_at_option(s, &file),
                         "nothing here makes the Secret %s; %s makes %s, which no pod of its "

@@ -335,13 +335,6 @@ static void add_templates(struct kube_bundle *b, const struct yaml_node *node, s
     }
 }
 
-static bool kind_ends_with(const char *text, const char *end)
-{
-    size_t len = strlen(text), end_len = strlen(end);
-
-    return len >= end_len && strcmp(text + len - end_len, end) == 0;
-}
-
 /* An AppWrapper makes its parts in its own namespace, MCAD in `default`. */
 static const char *given_namespace(const struct kube_object *wrapper)
 {
@@ -355,7 +348,7 @@ static void bundle_add_node(struct kube_bundle *b, const struct yaml_node *node,
 
     if (node == NULL || node->kind != YAML_MAPPING || at.depth++ > NEST_MAX)
         return;
-    if (kind_ends_with(kind, "List") && kube_get(node, "items") != NULL) {
+    if (text_ends_with(kind, "List") && kube_get(node, "items") != NULL) {
         add_list(b, kube_get(node, "items"), NULL, at);
         return;
     }

@@ -7,15 +7,6 @@
 
 static struct yaml_node *schema_of(struct arena *a, const struct yaml_node *setting, bool null);
 
-static struct yaml_node *schema_put_new(struct arena *a, struct yaml_node *schema, const char *key,
-                                        enum yaml_kind kind)
-{
-    struct yaml_node *n = yaml_new(a, kind);
-
-    yaml_put(a, schema, key, n);
-    return n;
-}
-
 static void append_text(struct arena *a, struct yaml_node *list, const char *text)
 {
     yaml_append(a, list, yaml_new_text(a, text, strlen(text)));
@@ -26,7 +17,7 @@ static void append_text(struct arena *a, struct yaml_node *list, const char *tex
 static void put_types(struct arena *a, struct yaml_node *schema, const char *const *types,
                       bool null)
 {
-    struct yaml_node *list = schema_put_new(a, schema, "type", YAML_SEQUENCE);
+    struct yaml_node *list = yaml_put_new(a, schema, "type", YAML_SEQUENCE);
 
     for (; *types != NULL; types++)
         append_text(a, list, *types);
@@ -55,7 +46,7 @@ static void put_text_form(struct arena *a, struct yaml_node *schema,
         yaml_put_text(a, schema, "pattern", type == NULL ? NULL : type->pattern);
         return;
     }
-    list = schema_put_new(a, schema, "enum", YAML_SEQUENCE);
+    list = yaml_put_new(a, schema, "enum", YAML_SEQUENCE);
     for (size_t i = 0; i < values->count; i++)
         append_text(a, list, values->items[i]->text);
     if (null)
@@ -64,7 +55,7 @@ static void put_text_form(struct arena *a, struct yaml_node *schema,
 
 static void put_keys(struct arena *a, struct yaml_node *schema, const struct yaml_node *keys)
 {
-    struct yaml_node *properties = schema_put_new(a, schema, "properties", YAML_MAPPING);
+    struct yaml_node *properties = yaml_put_new(a, schema, "properties", YAML_MAPPING);
     struct yaml_node *list = NULL;
 
     for (size_t i = 0; keys != NULL && i < keys->count; i++) {
@@ -74,7 +65,7 @@ static void put_keys(struct arena *a, struct yaml_node *schema, const struct yam
 
         yaml_to_bool(yaml_get(setting, "required"), &required);
         if (required && list == NULL)
-            list = schema_put_new(a, schema, "required", YAML_SEQUENCE);
+            list = yaml_put_new(a, schema, "required", YAML_SEQUENCE);
         if (required)
             append_text(a, list, key);
         yaml_put(a, properties, key, schema_of(a, setting, !required));
@@ -86,7 +77,7 @@ static void put_map(struct arena *a, struct yaml_node *schema, const struct yaml
 {
     const char *name = yaml_text(yaml_path(setting, "key.type"));
     const struct value_type *key = name == NULL ? NULL : value_type_find(name);
-    struct yaml_node *names = schema_put_new(a, schema, "propertyNames", YAML_MAPPING);
+    struct yaml_node *names = yaml_put_new(a, schema, "propertyNames", YAML_MAPPING);
 
     yaml_put_text(a, names, "pattern", key == NULL ? NULL : key->pattern);
     yaml_put(a, schema, "additionalProperties", schema_of(a, yaml_get(setting, "each"), true));
@@ -129,7 +120,7 @@ static struct yaml_node *schema_of(struct arena *a, const struct yaml_node *sett
         put_kind(a, schema, setting, null);
         return schema;
     }
-    list = schema_put_new(a, schema, "anyOf", YAML_SEQUENCE);
+    list = yaml_put_new(a, schema, "anyOf", YAML_SEQUENCE);
     for (size_t i = 0; i < either->count; i++)
         yaml_append(a, list, schema_of(a, either->items[i], null));
     return schema;

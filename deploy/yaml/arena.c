@@ -119,6 +119,13 @@ bool text_is_one_of(const char *text, const char *const *words)
     return *words != NULL;
 }
 
+bool text_ends_with(const char *text, const char *end)
+{
+    size_t len = strlen(text), end_len = strlen(end);
+
+    return len >= end_len && strcmp(text + len - end_len, end) == 0;
+}
+
 void buf_add(struct buf *b, const char *text, size_t len)
 {
     if (b->len + len + 1 > b->cap) {

@@ -33,6 +33,7 @@ void arena_free(struct arena *a);
 
 /* Whether the text is one of the words, which end with NULL. */
 bool text_is_one_of(const char *text, const char *const *words);
+bool text_ends_with(const char *text, const char *end);
 
 /* A text that grows. */
 struct buf {

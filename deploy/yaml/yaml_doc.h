@@ -124,6 +124,9 @@ void yaml_append(struct arena *a, struct yaml_node *sequence, struct yaml_node *
 /* Replaces the value of the key, or adds the pair. NULL puts nothing. */
 void yaml_put(struct arena *a, struct yaml_node *mapping, const char *key,
               const struct yaml_node *value);
+/* Puts a new mapping or sequence: as the value of the key, or as the last item of a sequence. */
+struct yaml_node *yaml_put_new(struct arena *a, struct yaml_node *to, const char *key,
+                               enum yaml_kind kind);
 void yaml_put_text(struct arena *a, struct yaml_node *mapping, const char *key, const char *text);
 void yaml_put_plain(struct arena *a, struct yaml_node *mapping, const char *key, const char *text);
 void yaml_put_number(struct arena *a, struct yaml_node *mapping, const char *key, long number);

@@ -301,6 +301,18 @@ void yaml_put(struct arena *a, struct yaml_node *mapping, const char *key,
         yaml_add(a, mapping, yaml_new_plain(a, key), (struct yaml_node *)value);
 }
 
+struct yaml_node *yaml_put_new(struct arena *a, struct yaml_node *to, const char *key,
+                               enum yaml_kind kind)
+{
+    struct yaml_node *n = yaml_new(a, kind);
+
+    if (to->kind == YAML_SEQUENCE)
+        yaml_append(a, to, n);
+    else
+        yaml_put(a, to, key, n);
+    return n;
+}
+
 void yaml_put_text(struct arena *a, struct yaml_node *mapping, const char *key, const char *text)
 {
     if (text != NULL)
