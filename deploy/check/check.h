@@ -219,7 +219,7 @@ bool check_has_port(const struct kube_object *service, long number);
 /* An etcd without the v2 API, where no job meets: it serves other programs, and torch cannot use
  * it. */
 bool check_is_foreign(struct check *c, const struct job_store *store);
-/* The pods are Guaranteed, but for what their sidecars request. Init containers count. */
+/* The pods are Guaranteed if the requests of their sidecars are left out. Init containers count. */
 bool check_would_be_guaranteed(const struct kube_pods *p);
 
 /* An rdzvd or etcd of the pods would be a native sidecar, and is an init container that never ends.

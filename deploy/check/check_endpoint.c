@@ -361,7 +361,7 @@ static const struct kube_object *service_near(struct check *c, const struct job_
     return found;
 }
 
-/* Kinds that give their pods names, and no addresses for these names alone. */
+/* Kinds that give their pods names which have no address without a Service. */
 static bool has_named_pods(const struct kube_object *o)
 {
     return o->type == KUBE_STATEFULSET || o->type == KUBE_JOB || o->type == KUBE_JOBSET ||

@@ -104,6 +104,7 @@ static void run_on_store(struct check *c, const struct check_rule *rule, const s
 static void run_rule(struct check *c, const struct check_rule *rule)
 {
     c->rule = rule;
+    c->object = NULL;
     c->index = (struct kube_index){0};
     if (rule->bundle != NULL)
         rule->bundle(c);

@@ -1,5 +1,5 @@
 /* Finds and reads manifests. A repository has more YAML than manifests: values of charts,
- * kustomizations, files of compose and of CI. In a folder these are skipped; a file that somebody
+ * kustomizations, files of compose and of CI. In a folder these are skipped; a file that the user
  * names is meant. */
 #include "deploy/check/check_verb.h"
 
@@ -211,7 +211,7 @@ bool check_input_read(struct check_options *o, struct check *c, struct diag *d)
             continue;
         }
         if (!yaml_file_read(next, f.files[i].path, YAML_SIZE_MAX, d))
-            continue; /* and read the others: the user wants to know their errors, too */
+            continue; /* and read the others: the user wants to know their errors as well */
         refuse_non_objects(next, d);
         c->file_count++;
     }

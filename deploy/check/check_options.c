@@ -98,7 +98,7 @@ static void choose_severity(struct reading *r, const char *name)
         r->options->least = (enum check_severity)i;
 }
 
-/* `volcano=1.8`, `v1.8.2`; or the name alone. */
+/* `volcano=1.8`, `v1.8.2`; or only the name. */
 static void choose_target(struct reading *r, const char *text)
 {
     static const char *const names[] = {

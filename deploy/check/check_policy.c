@@ -32,7 +32,7 @@ struct policies {
     size_t looks;
 };
 
-/* --- What other rules about policies ask, too. --- */
+/* --- Questions that other rules ask as well. --- */
 
 bool check_policy_is_for(const struct kube_object *o, const char *direction)
 {

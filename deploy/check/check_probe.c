@@ -87,7 +87,7 @@ static bool port_is_served(const struct check_probe *probe, long port)
     return served;
 }
 
-/* The name of a port, of which the API server takes the form alone. */
+/* The name of a port; the API server checks only its form. */
 static bool is_port_name(const char *text)
 {
     return text != NULL && text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-")] == '\0' &&
@@ -149,7 +149,7 @@ void check_store_probe_port(struct check *c, const struct check_probe *probe)
 static const struct probe_path {
     const char *path;
     bool below;        /* and all paths below it */
-    bool with_metrics; /* the listeners of --listen-metrics-urls have it, too */
+    bool with_metrics; /* the listeners of --listen-metrics-urls have it as well */
     bool of_relays;    /* and those of a relay */
 } probe_paths[] = {
     {"/", false, false, false},

@@ -45,7 +45,7 @@ static void look_at_upstream_target(struct check *c, const struct job_store *rel
     else if (service != NULL && !check_has_port(service, u->port))
         check_report(c, at, "Service %s has no port %ld", service->name, u->port);
     else if (u->store != NULL && u->store->kind != JOB_STORE_RDZVD)
-        check_report(c, at, "%s is an etcd, and relays speak to rdzvd alone", u->host);
+        check_report(c, at, "%s is an etcd, and relays speak only to rdzvd", u->host);
     else if (u->store == NULL &&
              (service == NULL || kube_next_selected(&c->bundle, service, NULL) != NULL))
         check_report(c, at, "there is no rdzvd behind %s that could be the store", u->host);
@@ -172,10 +172,10 @@ void check_relay_space(struct check *c, const struct job_store *relay)
                      u.setting.value.text, first_u.setting.value.text);
     named = u.store == NULL ? NULL : listener_space(c, u.store, u.port);
     if (named != NULL && space.value.known && strcmp(named, space.value.text) != 0)
-        check_report(c, check_at_option(relay, space.node != NULL ? &space : &u.setting),
-                     "the store takes relays of the space %s alone at port %ld, and this one uses "
-                     "%s",
-                     named, u.port, space.value.text);
+        check_report(
+            c, check_at_option(relay, space.node != NULL ? &space : &u.setting),
+            "at port %ld the store takes only relays of the space %s, and this one uses %s", u.port,
+            named, space.value.text);
 }
 
 /* --- Where they listen. --- */

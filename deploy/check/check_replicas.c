@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where each of thousands of Services selects each of thousands of stores, no manifest of anybody
- * is at hand: a rule that has compared so many gives up, and says nothing. */
+/* No user has a manifest in which each of thousands of Services selects each of thousands of
+ * stores: a rule that has compared more than this gives up, and reports nothing. */
 #define LOOKS_MAX 100000u
 
 /* In "HOST:PORT,HOST:PORT/NAME", NAME may have the namespace of the pod, which the manifest leaves
@@ -28,7 +28,7 @@ const char *check_journal_of(struct check *c, const struct job_store *s, struct 
     return is_known(&out->value, journal) ? journal : NULL;
 }
 
-/* One of several with the same journal, in this object alone. */
+/* This object makes several stores with the same journal. */
 static bool is_replicated(struct check *c, const struct job_store *s)
 {
     struct job_setting journal;
@@ -92,11 +92,12 @@ void check_replicas_probe(struct check *c, const struct check_probe *probe)
     const struct kube_object *o = check_store_object(s);
     struct check_position at = check_at_first(probe->node, "httpGet.path exec");
     bool ready = strcmp(probe->name, "readinessProbe") == 0;
+    /* With --upstream, a replica that does not lead is ready as well. */
+    bool passes_on = check_option(c, s, "upstream", NULL) != NULL;
 
     if (!is_replicated(c, s) || !asks_for_leader(probe->node))
         return;
-    if (check_option(c, s, "upstream", NULL) !=
-        NULL) { /* a replica that does not lead is ready, too */
+    if (passes_on) {
         if (strcmp(probe->name, "livenessProbe") == 0)
             check_report(c, at,
                          "a replica that has no link to the leader fails it, and is restarted "
@@ -178,8 +179,8 @@ void check_replicas_no_budget(struct check *c, const struct job_store *s)
 
 /* --- Whose journal it is. --- */
 
-/* By index of pods: a number that those have in common to which one Service leads, so that whoever
- * comes finds the one that leads; 0: none does. NULL: there are too many. */
+/* By index of pods: a number that all pods behind one Service have in common, since its clients
+ * find the pod that leads among them; 0: no Service leads there. NULL: there are too many. */
 static size_t *find_groups(struct check *c)
 {
     size_t *groups = arena_alloc(&c->bundle.arena, (c->bundle.pod_count + 1) * sizeof *groups);

@@ -104,12 +104,13 @@ RULE("rdzv-endpoint-namespace", ERROR, "an endpoint whose Service is in another 
      "there.",
      "Give both the same metadata.namespace, or write SERVICE.NAMESPACE.svc as the host.",
      PER(run, endpoint_namespace))
-RULE("rdzv-endpoint-unknown", WARNING, "an endpoint whose name has no address",
-     "The name resolves only if something outside of these files has it. If not, each agent tries "
-     "for read_timeout (60 s) and ends with RendezvousConnectionError.",
-     "Write the name of a Service of the store. A pod has an address as POD.SERVICE alone, where "
-     "its subdomain names a headless Service.",
-     PER(bundle, find_unused_stores) PER(run, endpoint_unknown))
+RULE(
+    "rdzv-endpoint-unknown", WARNING, "an endpoint whose name has no address",
+    "The name resolves only if something outside of these files has it. If not, each agent tries "
+    "for read_timeout (60 s) and ends with RendezvousConnectionError.",
+    "Write the name of a Service of the store. A pod has an address only as POD.SERVICE, where its "
+    "subdomain names a headless Service.",
+    PER(bundle, find_unused_stores) PER(run, endpoint_unknown))
 RULE("service-selects-nothing", ERROR, "the endpoint's Service selects no pod",
      "The name of the Service resolves to no address, and each agent ends with "
      "RendezvousConnectionError.",
@@ -186,17 +187,18 @@ RULE("gang-above", ERROR, "a PyTorchJob with a gang that is larger than the job"
 RULE("elastic-restart-never", WARNING, "an elastic job whose pods do not restart",
      "A pod that fails stays failed, and no other pod takes its place.",
      "Set restartPolicy: OnFailure.", PER(run, elastic_restart_never))
-RULE("restarts-none", WARNING,
-     "torchrun without restarts, in a job whose containers or pods start again one by one",
-     "Without restarts (torch's default is 0), torchrun ends when one of its workers fails, and "
-     "closes the run. Its container starts again, and the closed run rejects it. The other nodes "
-     "hang until their collective times out (10 to 30 min). rdzvd ends the other nodes of a c10d "
-     "run within seconds, and all containers start again together; over etcd and etcd-v2 the other "
-     "nodes hang with rdzvd, too. In an elastic job over etcd, each node that joins also uses up "
-     "restarts of the others.",
-     "Set --max-restarts=100, PET_MAX_RESTARTS or elasticPolicy.maxRestarts: torchrun then starts "
-     "the workers again in the same container, within seconds.",
-     PER(run, restarts_none))
+RULE(
+    "restarts-none", WARNING,
+    "torchrun without restarts, in a job whose containers or pods start again one by one",
+    "Without restarts (torch's default is 0), torchrun ends when one of its workers fails, and "
+    "closes the run. Its container starts again, and the closed run rejects it. The other nodes "
+    "hang until their collective times out (10 to 30 min). rdzvd ends the other nodes of a c10d "
+    "run within seconds, and all containers start again together; over etcd and etcd-v2 the other "
+    "nodes hang with rdzvd as well. In an elastic job over etcd, each node that joins also uses up "
+    "restarts of the others.",
+    "Set --max-restarts=100, PET_MAX_RESTARTS or elasticPolicy.maxRestarts: torchrun then starts "
+    "the workers again in the same container, within seconds.",
+    PER(run, restarts_none))
 
 /* --- Variables. --- */
 RULE("option-env-conflict", WARNING, "an option and its variable have different values",
@@ -214,7 +216,7 @@ RULE("env-reserved", ERROR, "a variable that Trainer reserves for itself",
      "Set numNodes and numProcPerNode instead. PET_RDZV_* and PET_LOCAL_ADDR are free to use.",
      PER(object, env_reserved_in_job) PER(container, env_reserved))
 RULE("env-not-expanded", ERROR, "a reference to a variable that nothing replaces",
-     "Without a shell, $NAME stays as it is. $(NAME) stays as it is, too, if the container has no "
+     "Without a shell, $NAME stays as it is. So does $(NAME) if the container has no "
      "variable NAME. All jobs then share a run with a dollar sign in its id, or DNS is asked for a "
      "host of that name.",
      "Write $(NAME), and set NAME in the container's env.", PER(run, env_not_expanded))
@@ -285,7 +287,7 @@ RULE("store-probe-path", ERROR, "a probe of a path that rdzvd does not have",
      "rdzvd answers 404, so the probe always fails, and Kubernetes restarts the container again "
      "and again, or leaves the pod out of its Services.",
      "Probe with /readyz and /livez, or with /health as for etcd. The addresses of "
-     "--listen-metrics-urls have /metrics and, but for a relay, /health alone.",
+     "--listen-metrics-urls have only /metrics and, except those of a relay, /health.",
      PER(probe, store_probe_path))
 RULE("store-replicas", ERROR, "several stores behind one name",
      "Each agent reaches one of the stores at random. The stores share nothing, so the rendezvous "
@@ -329,10 +331,10 @@ RULE("tls-relay", ERROR, "a relay and a store that do not agree about TLS",
      "The store refuses the relay (event `refused`), or the relay the store (`upstream_failed`). "
      "It tries again without end, and the agents wait.",
      "With --cert of the store, give the relay --upstream-ca; with its --client-ca, "
-     "--upstream-cert and --upstream-key, too.",
+     "--upstream-cert and --upstream-key as well.",
      PER(upstream, tls_relay))
 RULE("tls-c10d", ERROR, "agents without TLS at a store that wants it",
-     "rdzvd with --cert takes plain text from its own pod alone, and torch's c10d clients speak "
+     "rdzvd with --cert takes plain text only from its own pod, and torch's c10d clients speak "
      "nothing else. They are refused, and try until join_timeout.",
      "Put a relay with --upstream-ca into each pod. With etcd's backends, set "
      "--rdzv-conf=protocol=https and the files. Or start rdzvd with --plaintext=on.",
@@ -342,7 +344,7 @@ RULE("tls-name", ERROR, "a certificate without the name by which clients come",
      "Add the name to dnsNames, or give relays --upstream-name.",
      PER(bundle, find_certificates) PER(upstream, tls_name_of_relay) PER(run, tls_name))
 RULE("tls-secret", ERROR, "a certificate from a Secret that nothing makes",
-     "The pod waits in ContainerCreating until somebody makes the Secret.",
+     "The pod waits in ContainerCreating until the Secret is made.",
      "Give the Certificate that Secret as secretName, in the namespace of the pod.",
      PER(bundle, tls_secret))
 RULE("tls-probe", ERROR, "a probe that does not speak as its port does",
@@ -411,7 +413,7 @@ RULE("volcano-gang-too-small", WARNING, "a gang that is smaller than the rendezv
      "sum of all tasks; if it is less, Volcano ignores those of the tasks.",
      PER(object, volcano_gang_too_small))
 RULE("volcano-evicted-loop", WARNING, "RestartTask on PodEvicted",
-     "RestartTask evicts pods, and that is the same event again. The loop goes on until maxRetry "
+     "RestartTask evicts pods, and that is the same event again. The loop continues until maxRetry "
      "is used up (volcano#4814).",
      "Remove the policy: the controller replaces evicted pods by itself.",
      PER(policy, volcano_evicted_loop))
@@ -454,7 +456,7 @@ RULE("sidecar-too-old", ERROR, "a native sidecar on a cluster or CRD that is too
 RULE("sidecar-not-guaranteed", WARNING, "a sidecar that takes the Guaranteed class from its pod",
      "A pod is Guaranteed only if every container has equal requests and limits for CPU and "
      "memory. Otherwise the training loses its exclusive CPUs.",
-     "Give the sidecar equal requests and limits, too.", PER(container, sidecar_not_guaranteed))
+     "Give the sidecar equal requests and limits as well.", PER(container, sidecar_not_guaranteed))
 RULE("rdzvd-as-root", ERROR, "an rdzvd that is root, though it must not be",
      "The container has runAsNonRoot: true and runAsUser: 0, each of its own or from its pod. The "
      "kubelet does not start it: the container stays in CreateContainerConfigError, and with a "
@@ -546,7 +548,7 @@ RULE("store-blocked", ERROR, "a NetworkPolicy that keeps agents from their store
      PER(bundle, store_blocked))
 RULE("scrape-blocked", WARNING, "a scrape that a NetworkPolicy keeps out",
      "Annotations or a ServiceMonitor tell Prometheus to scrape the store, and the store's "
-     "NetworkPolicy admits the pods of the job alone: there are no metrics, and an alert that the "
+     "NetworkPolicy admits only the pods of the job: there are no metrics, and an alert that the "
      "store is down.",
      "Admit the namespace of Prometheus to the port of the metrics: a rule in spec.ingress with "
      "from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]. Best "

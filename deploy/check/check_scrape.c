@@ -191,9 +191,8 @@ static void look_at_scrape(struct scrapes *all, const struct scrape *s)
     if (closed != NULL)
         check_report_on(
             c, closed, check_at_key(closed->spec, "ingress"),
-            "%s has Prometheus scrape %s%s%s, and this policy admits the job's pods alone",
-            s->asker, check_title(c, s->pods->object), *s->port == '\0' ? "" : " at port ",
-            s->port);
+            "%s has Prometheus scrape %s%s%s, and this policy admits only the job's pods", s->asker,
+            check_title(c, s->pods->object), *s->port == '\0' ? "" : " at port ", s->port);
 }
 
 /* --- What Prometheus is told. --- */

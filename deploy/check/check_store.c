@@ -122,7 +122,7 @@ static const char *port_owner(struct check *c, const struct job_store *s, long p
         if (check_lists_port(other, port))
             return other->name;
         if (other->init || check_uses_agent_store(c, other))
-            continue; /* then rdzvd alone listens on MASTER_PORT */
+            continue; /* then only rdzvd listens on MASTER_PORT */
         master = job_variable(&c->jobs, other, "MASTER_PORT");
         text = master == NULL         ? NULL
                : master->made != NULL ? master->made
@@ -286,7 +286,7 @@ void check_store_replicas(struct check *c, const struct job_store *s)
         check_report(c, at, "%ld stores behind one name, and they share nothing", p->replicas);
 }
 
-/* Nobody talks to the store but relays, which wait until it is back. */
+/* Only relays talk to the store, and they wait until it is back. */
 static bool may_restart(struct check *c, const struct job_store *s)
 {
     return job_runs_at(&c->jobs, s).count == 0 && c->is_behind_relay[s - c->jobs.stores] &&

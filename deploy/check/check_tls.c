@@ -12,7 +12,7 @@
 struct tls_side {
     bool known;       /* there is no settings file that may say more */
     bool serves;      /* it has a certificate */
-    bool takes_plain; /* from other pods, too */
+    bool takes_plain; /* from other pods as well */
     bool asks;        /* its clients have to show a certificate */
     struct job_setting cert;
 };
@@ -57,7 +57,7 @@ void check_tls_relay(struct check *c, const struct job_store *relay, const struc
         return;
     if (store.serves && !speaks && !store.takes_plain)
         check_report(c, check_at_option(relay, &u->setting),
-                     "the relay speaks plain text, which %s takes from its own pod alone", title);
+                     "the relay speaks plain text, which %s takes only from its own pod", title);
     else if (!store.serves && speaks)
         check_report(c, check_at_option(relay, &ca), "the relay speaks TLS, and %s has no --cert",
                      title);
@@ -88,7 +88,7 @@ void check_tls_c10d(struct check *c, const struct job_run *r)
     if (store.known && store.serves && !store.takes_plain &&
         (c10d || (!speaks_https(r) && !check_is_opaque(r))))
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
-                     "%s, and %s takes plain text from its own pod alone",
+                     "%s, and %s takes plain text only from its own pod",
                      c10d ? "torch's c10d clients have no TLS" : "the conf has no protocol=https",
                      check_title(c, check_store_object(r->store)));
 }
@@ -202,7 +202,7 @@ static void index_used(struct check *c, struct kube_index *out)
     }
 }
 
-/* A Certificate whose Secret nobody in its namespace uses: what somebody was to mount. */
+/* A Certificate whose Secret nothing in its namespace uses: probably the one that is missing. */
 static const struct kube_object *idle_certificate(struct check *c, const struct kube_index *used)
 {
     for (size_t i = 0; i < c->bundle.count; i++) {
@@ -277,11 +277,11 @@ void check_tls_probe(struct check *c, const struct check_probe *probe)
         check_report(c, at, "the kubelet speaks TLS, and %s has no --cert", container->name);
     else if (side.serves && !https && (l->tls || (!l->plain && !side.takes_plain)))
         check_report(c, at,
-                     "the kubelet speaks plain text, which %s takes at port %ld from its own pod "
-                     "alone",
+                     "the kubelet speaks plain text, which %s takes at port %ld only from its own "
+                     "pod",
                      container->name, port);
     else if (side.serves && https && l->plain)
-        check_report(c, at, "the kubelet speaks TLS, and port %ld plain text alone", port);
+        check_report(c, at, "the kubelet speaks TLS, and port %ld only plain text", port);
     else if (side.asks && https)
         check_report(c, at, "the kubelet has no certificate, and %s asks for one (--client-ca)",
                      container->name);

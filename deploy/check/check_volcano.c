@@ -155,7 +155,7 @@ static struct gang gang_of(const struct check *c, const struct job_run *r)
     return g;
 }
 
-/* How many pods of the run are in every gang, for the minimum of the job alone. */
+/* How many pods of the run are in every gang, if only the minimum of the job counts. */
 static long least_of_job(const struct gang *g)
 {
     return g->job > g->others ? g->job - g->others : 0;
