@@ -138,7 +138,7 @@ static bool input_format_find(struct input_format *out, struct emit_job *job,
     own = yaml_get(out->file, "settings");
     out->about = yaml_text(yaml_get(out->file, "about"));
     out->translated = yaml_get(out->file, "becomes") != NULL;
-    out->known = merge_values(&job->arena, settings, own);
+    out->known = merge_nodes(MERGE_VALUES, &job->arena, settings, own);
     /* If both describe a setting, the description of the format replaces ours as a whole. */
     for (size_t i = 0; own != NULL && i < own->count; i++)
         yaml_put(&job->arena, out->known, own->pairs[i].key->text, own->pairs[i].value);
@@ -169,7 +169,7 @@ static struct yaml_node *input_format_translate(const struct input_format *forma
         yaml_put(t->arena, rest, key, checked->pairs[i].value);
         rest->pairs[rest->count - 1].key = checked->pairs[i].key;
     }
-    return merge_values(t->arena, own, rest);
+    return merge_nodes(MERGE_VALUES, t->arena, own, rest);
 }
 
 /* --- Settings. --- */
@@ -191,7 +191,7 @@ static void set_option(struct job_maker *m, const char *option, const char *key,
         key = dot + 1;
     }
     yaml_put(m->arena, inner, key, scalar);
-    m->settings = merge_values(m->arena, m->settings, over);
+    m->settings = merge_nodes(MERGE_VALUES, m->arena, m->settings, over);
 }
 
 static bool check_settings(struct job_maker *m, const struct yaml_node *known,
@@ -289,8 +289,8 @@ static bool put_below(struct job_maker *m, const struct yaml_node *template)
     if (m->diag->errors > 0)
         return false;
     if (below != NULL)
-        below = merge_values(m->arena, below, m->off);
-    m->settings = merge_over_defaults(m->arena, below, m->settings);
+        below = merge_nodes(MERGE_VALUES, m->arena, below, m->off);
+    m->settings = merge_nodes(MERGE_OVER_DEFAULTS, m->arena, below, m->settings);
     m->given.vars = m->settings;
     return true;
 }
@@ -326,7 +326,8 @@ static bool choose_platform(struct job_maker *m)
                                 wish == NULL ? "appwrapper-v1beta2" : wish->text, wish, m->diag);
     if (m->platform == NULL)
         return false;
-    m->template.parts = merge_values(m->arena, m->template.parts, yaml_get(m->platform, "parts"));
+    m->template.parts =
+        merge_nodes(MERGE_VALUES, m->arena, m->template.parts, yaml_get(m->platform, "parts"));
     return put_below(m, yaml_get(m->platform, "defaults"));
 }
 

@@ -40,6 +40,9 @@ bool import_is_only_store(const struct job_view *jobs, const struct kube_pods *p
 /* Whether emit sets this variable itself, or torchrun takes the setting from elsewhere. */
 bool import_is_rendezvous(struct importer *m, const char *variable);
 
+/* Puts a key, unless the collection is empty. */
+void import_put_filled(struct importer *m, struct yaml_node *to, const char *key,
+                       const struct yaml_node *value);
 /* Puts a key, unless the value is NULL. */
 #define import_put(m, to, key, value)      yaml_put(&(m)->arena, to, key, value)
 #define import_put_text(m, to, key, text)  yaml_put_text(&(m)->arena, to, key, text)

@@ -7,6 +7,13 @@
 
 #include <string.h>
 
+void import_put_filled(struct importer *m, struct yaml_node *to, const char *key,
+                       const struct yaml_node *value)
+{
+    if (value->count > 0)
+        import_put(m, to, key, value);
+}
+
 bool import_is_store(struct importer *m, const struct kube_container *c)
 {
     enum job_store_kind kind = job_store_kind(&m->arena, c);
@@ -101,15 +108,12 @@ static bool is_part_of_id(struct importer *m, const char *variable)
 bool import_is_rendezvous(struct importer *m, const char *variable)
 {
     bool command = yaml_get(m->settings, "mainProgram") != NULL;
+    enum torchrun_option o = job_option_of(variable);
 
-    for (int o = 0; o < TORCHRUN_OPTIONS; o++) {
-        bool counts = o == TORCHRUN_NNODES || o == TORCHRUN_NPROC_PER_NODE;
-
-        if (o != TORCHRUN_MAX_RESTARTS && (command || !counts) &&
-            strcmp(job_variable_name((enum torchrun_option)o), variable) == 0)
-            return true;
-    }
-    return is_part_of_id(m, variable);
+    if (o == TORCHRUN_UNKNOWN || o == TORCHRUN_MAX_RESTARTS ||
+        (!command && (o == TORCHRUN_NNODES || o == TORCHRUN_NPROC_PER_NODE)))
+        return is_part_of_id(m, variable);
+    return true;
 }
 
 const struct yaml_node *import_place(const struct importer *m, enum torchrun_option option)
@@ -242,8 +246,7 @@ static void read_rdzv(struct importer *m)
     if (strcmp(r->backend, "etcd-v2") == 0 && rdzv->count > 0 &&
         (s == NULL || s->kind == JOB_STORE_RDZVD))
         import_put_text(m, rdzv, "protocol", "etcd-v2");
-    if (rdzv->count > 0)
-        import_put(m, m->settings, "rdzv", rdzv);
+    import_put_filled(m, m->settings, "rdzv", rdzv);
 }
 
 /* --- Numbers. --- */
@@ -386,10 +389,8 @@ static void read_container(struct importer *m)
     import_put(m, m->settings, "envFrom", kube_field(m->container, "envFrom"));
     import_put(m, rest, "ports", read_container_ports(m));
     claims = rest_of(m, kube_get(m->container->node, "resources"), amounts);
-    if (claims->count > 0)
-        import_put(m, rest, "resources", claims);
-    if (rest->count > 0)
-        import_put(m, m->settings, "container", rest);
+    import_put_filled(m, rest, "resources", claims);
+    import_put_filled(m, m->settings, "container", rest);
 }
 
 /* --- The pod. --- */
@@ -466,8 +467,7 @@ static void read_pod(struct importer *m)
     import_put_plain(m, m->settings, "shm", "false"); /* it is among the volumes, if it is there */
     if (m->job->type != KUBE_TRAINJOB || kube_get(m->pods->spec, "restartPolicy") != NULL)
         import_put_text(m, m->settings, "restartPolicy", m->pods->restart);
-    if (rest->count > 0)
-        import_put(m, m->settings, "pod", rest);
+    import_put_filled(m, m->settings, "pod", rest);
 }
 
 /* --- Labels and the like. --- */
@@ -489,10 +489,8 @@ static void read_labels(struct importer *m)
         import_put(m, m->settings, "queueName", queue);
     else if (is_wrapped(m) || m->job->type == KUBE_VOLCANO_JOB)
         import_put_plain(m, m->settings, "queueName", "null");
-    if (of_pods->count > 0)
-        import_put(m, m->settings, "podLabels", of_pods);
-    if (notes->count > 0)
-        import_put(m, m->settings, "podAnnotations", notes);
+    import_put_filled(m, m->settings, "podLabels", of_pods);
+    import_put_filled(m, m->settings, "podAnnotations", notes);
 }
 
 static void read_job_fields(struct importer *m)

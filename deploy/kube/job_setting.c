@@ -21,6 +21,15 @@ static const char *const variable_names[TORCHRUN_OPTIONS] = {
     [TORCHRUN_LOCAL_ADDR] = "PET_LOCAL_ADDR",
 };
 
+enum torchrun_option job_option_of(const char *variable)
+{
+    int o = 0;
+
+    while (o < TORCHRUN_OPTIONS && strcmp(variable, variable_names[o]) != 0)
+        o++;
+    return o < TORCHRUN_OPTIONS ? (enum torchrun_option)o : TORCHRUN_UNKNOWN;
+}
+
 const char *job_variable_name(enum torchrun_option option)
 {
     return option < TORCHRUN_OPTIONS ? variable_names[option] : "";
@@ -48,21 +57,19 @@ static void set_from_env(struct job_view *v, struct job_run *r)
     const struct job_variable *list = job_variables(v, r->container, &count);
 
     for (size_t i = 0; i < count; i++) {
-        for (int o = 0; o < TORCHRUN_OPTIONS; o++) {
-            struct job_setting s = {.from = JOB_FROM_ENV};
+        enum torchrun_option option = job_option_of(list[i].name);
+        struct job_setting s = {.from = JOB_FROM_ENV};
 
-            if (strcmp(list[i].name, variable_names[o]) != 0)
-                continue;
-            s.node = list[i].value != NULL    ? list[i].value
-                     : list[i].source != NULL ? list[i].source
-                                              : list[i].node;
-            s.end = list[i].value != NULL ? list[i].value->len : 0;
-            if (list[i].value != NULL)
-                s.written =
-                    (struct arg_text){.text = s.node->text, .node = s.node, .end = s.node->len};
-            s.value = job_variable_value(v, r->container, &list[i]);
-            set(v, r, (enum torchrun_option)o, s);
-        }
+        if (option == TORCHRUN_UNKNOWN)
+            continue;
+        s.node = list[i].value != NULL    ? list[i].value
+                 : list[i].source != NULL ? list[i].source
+                                          : list[i].node;
+        s.end = list[i].value != NULL ? list[i].value->len : 0;
+        if (list[i].value != NULL)
+            s.written = (struct arg_text){.text = s.node->text, .node = s.node, .end = s.node->len};
+        s.value = job_variable_value(v, r->container, &list[i]);
+        set(v, r, option, s);
     }
 }
 
@@ -167,18 +174,17 @@ static void set_from_operator(struct job_view *v, struct job_run *r)
 static void set_from_script(struct job_scope *scope, struct job_run *r)
 {
     for (size_t i = 0; i < scope->count; i++) {
-        for (int o = 0; o < TORCHRUN_OPTIONS; o++) {
-            const struct arg_text *text = &scope->assigned[i].value;
+        const struct arg_text *text = &scope->assigned[i].value;
+        enum torchrun_option option = job_option_of(scope->assigned[i].name);
 
-            if (strcmp(scope->assigned[i].name, variable_names[o]) == 0)
-                set(scope->view, r, (enum torchrun_option)o,
-                    (struct job_setting){.from = JOB_FROM_SCRIPT,
-                                         .node = text->node,
-                                         .start = text->start,
-                                         .end = text->end,
-                                         .written = *text,
-                                         .value = job_scope_value(scope, text)});
-        }
+        if (option != TORCHRUN_UNKNOWN)
+            set(scope->view, r, option,
+                (struct job_setting){.from = JOB_FROM_SCRIPT,
+                                     .node = text->node,
+                                     .start = text->start,
+                                     .end = text->end,
+                                     .written = *text,
+                                     .value = job_scope_value(scope, text)});
     }
 }
 

@@ -130,6 +130,8 @@ struct job_value job_variable_value(struct job_view *v, const struct kube_contai
 
 /* "PET_RDZV_ID" */
 const char *job_variable_name(enum torchrun_option option);
+/* The option that the variable sets; TORCHRUN_UNKNOWN: none. */
+enum torchrun_option job_option_of(const char *variable);
 
 /* The object whose pods contain the run. */
 const struct kube_object *job_run_object(const struct job_run *r);

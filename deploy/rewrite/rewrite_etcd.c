@@ -340,35 +340,22 @@ static bool may_lead_to_etcd(const struct etcd *e, const struct kube_object *o,
     return yaml_length(peers) == 0;
 }
 
-/* A policy that admits clients to etcd's port also has to admit them to c10d's. */
-static void rewrite_ingress(struct rewrite *w, const struct etcd *e, const struct kube_object *o)
+/* A policy that admits clients to etcd's port must admit them to c10d's too, and so must one of the
+ * clients let them out to it. */
+static void open_c10d_port(struct rewrite *w, const struct etcd *e, const struct kube_object *o,
+                           bool ingress)
 {
-    const struct yaml_node *rules = kube_get(o->spec, "ingress");
+    const struct yaml_node *rules = kube_get(o->spec, ingress ? "ingress" : "egress");
     size_t at;
 
     for (size_t r = 0; r < yaml_length(rules); r++) {
-        if (!has_etcd_port(e, rules->items[r], &at))
+        if (!has_etcd_port(e, rules->items[r], &at) ||
+            (!ingress && !may_lead_to_etcd(e, o, rules->items[r])))
             continue;
         edit_add_item(w, kube_get(rules->items[r], "ports"), at, false,
                       arena_text(&w->arena, "protocol: TCP\nport: %d\n", C10D_PORT));
-        rewrite_note(w, o->node, "%s: it now admits clients to port %d, too", rewrite_title(w, o),
-                     C10D_PORT);
-    }
-}
-
-/* The same of a policy of the clients. */
-static void rewrite_egress(struct rewrite *w, const struct etcd *e, const struct kube_object *o)
-{
-    const struct yaml_node *rules = kube_get(o->spec, "egress");
-    size_t at;
-
-    for (size_t r = 0; r < yaml_length(rules); r++) {
-        if (!has_etcd_port(e, rules->items[r], &at) || !may_lead_to_etcd(e, o, rules->items[r]))
-            continue;
-        edit_add_item(w, kube_get(rules->items[r], "ports"), at, false,
-                      arena_text(&w->arena, "protocol: TCP\nport: %d\n", C10D_PORT));
-        rewrite_note(w, o->node, "%s: it now lets its pods out to port %d, too",
-                     rewrite_title(w, o), C10D_PORT);
+        rewrite_note(w, o->node, "%s: it now %s to port %d, too", rewrite_title(w, o),
+                     ingress ? "admits clients" : "lets its pods out", C10D_PORT);
     }
 }
 
@@ -397,11 +384,11 @@ static void rewrite_policies(struct rewrite *w, const struct etcd *e)
         if (kube_same_namespace(o, e->object) &&
             kube_selects_by(kube_get(o->spec, "podSelector"), e->container->pods)) {
             w->edited[i] = true;
-            rewrite_ingress(w, e, o);
+            open_c10d_port(w, e, o, true);
         }
         if (is_of_clients(w, e, o)) {
             w->edited[i] = true;
-            rewrite_egress(w, e, o);
+            open_c10d_port(w, e, o, false);
         }
     }
 }

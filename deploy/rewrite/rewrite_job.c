@@ -375,12 +375,9 @@ void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const c
 /* A flag of torchrun needs no variable. */
 static bool is_said(const struct job_run *r, const char *name)
 {
-    for (int o = 0; r != NULL && o < TORCHRUN_OPTIONS; o++) {
-        if (r->settings[o].from != JOB_FROM_NOWHERE &&
-            strcmp(job_variable_name((enum torchrun_option)o), name) == 0)
-            return true;
-    }
-    return false;
+    enum torchrun_option option = job_option_of(name);
+
+    return r != NULL && option != TORCHRUN_UNKNOWN && r->settings[option].from != JOB_FROM_NOWHERE;
 }
 
 /* The job has an id, and this variable is nothing but a part of the one that emit would write. */

@@ -41,7 +41,7 @@ static struct yaml_node *store_part(struct rewrite *w, const struct store_settin
     set_number(w, rdzv, "etcdPort", s->etcd_port);
     yaml_put_plain(&w->arena, rdzv, "expect", s->of_one_job && s->expect == 0 ? "false" : NULL);
     set_number(w, rdzv, "expect", s->expect);
-    return merge_values(&w->arena, rdzv, w->options->wishes);
+    return merge_nodes(MERGE_VALUES, &w->arena, rdzv, w->options->wishes);
 }
 
 /* What is no business of the pod follows from the manifests. */

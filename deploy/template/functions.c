@@ -13,13 +13,11 @@ struct yaml_node *template_error(struct template_state *t, const struct yaml_nod
                                  const char *format, ...)
 {
     va_list args;
-    struct arena text = {0};
 
     va_start(args, format);
     if (!t->failed) /* the first error causes the others */
-        diag_error(t->diag, at->file, at->start, "%s", arena_vtext(&text, format, args));
+        diag_add(t->diag, DIAG_ERROR, at->file, at->start, format, args);
     va_end(args);
-    arena_free(&text);
     t->failed = true;
     return NULL;
 }
@@ -171,7 +169,7 @@ static struct yaml_node *fn_merge(const struct call *c)
     struct yaml_node *all = c->args[0];
 
     for (size_t i = 1; i < c->count; i++)
-        all = merge_values(c->arena, all, c->args[i]);
+        all = merge_nodes(MERGE_VALUES, c->arena, all, c->args[i]);
     return all;
 }
 

@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-enum lists { REPLACE, REPLACE_KEEP_NULLS, PATCH, OVER_DEFAULTS };
-
-static struct yaml_node *merge_nodes(struct arena *a, const struct yaml_node *base,
-                                     const struct yaml_node *over, enum lists how);
-
 static struct yaml_node *copy_shallow(struct arena *a, const struct yaml_node *from)
 {
     struct yaml_node *n = arena_alloc(a, sizeof *n);
@@ -35,7 +30,7 @@ static struct yaml_node *without_nulls(struct arena *a, const struct yaml_node *
 }
 
 static struct yaml_node *merge_mappings(struct arena *a, const struct yaml_node *base,
-                                        const struct yaml_node *over, enum lists how)
+                                        const struct yaml_node *over, enum merge how)
 {
     struct yaml_node *n = copy_shallow(a, over);
 
@@ -47,12 +42,12 @@ static struct yaml_node *merge_mappings(struct arena *a, const struct yaml_node 
         const struct yaml_pair *pair = &over->pairs[i];
         struct yaml_pair *below = yaml_get_pair(n, pair->key->text);
 
-        if (yaml_is_null(pair->value) && how != REPLACE_KEEP_NULLS)
+        if (yaml_is_null(pair->value) && how != MERGE_FILES)
             yaml_remove(n, pair->key->text);
         else if (below != NULL)
-            below->value = merge_nodes(a, below->value, pair->value, how);
+            below->value = merge_nodes(how, a, below->value, pair->value);
         else
-            yaml_add(a, n, pair->key, merge_nodes(a, NULL, pair->value, how));
+            yaml_add(a, n, pair->key, merge_nodes(how, a, NULL, pair->value));
     }
     return n;
 }
@@ -93,7 +88,7 @@ static struct yaml_node *merge_terms(struct arena *a, const struct yaml_node *ba
     struct yaml_node *n = copy_shallow(a, over);
 
     for (size_t i = 0; i < over->count; i++)
-        yaml_append(a, n, merge_nodes(a, base->items[0], over->items[i], PATCH));
+        yaml_append(a, n, merge_nodes(MERGE_PATCH, a, base->items[0], over->items[i]));
     return n;
 }
 
@@ -107,11 +102,11 @@ static bool are_terms(const struct yaml_node *base, const struct yaml_node *over
 }
 
 static struct yaml_node *merge_lists(struct arena *a, const struct yaml_node *base,
-                                     const struct yaml_node *over, enum lists how)
+                                     const struct yaml_node *over, enum merge how)
 {
     struct yaml_node *n = copy_shallow(a, over);
 
-    if (how == PATCH && are_terms(base, over))
+    if (how == MERGE_PATCH && are_terms(base, over))
         return merge_terms(a, base, over);
     for (size_t i = 0; i < base->count; i++)
         yaml_append(a, n, base->items[i]);
@@ -122,7 +117,7 @@ static struct yaml_node *merge_lists(struct arena *a, const struct yaml_node *ba
         for (size_t j = 0; j < base->count && !found; j++) {
             found = is_same_item(n->items[j], item);
             if (found)
-                n->items[j] = how == PATCH ? merge_nodes(a, n->items[j], item, how) : item;
+                n->items[j] = how == MERGE_PATCH ? merge_nodes(how, a, n->items[j], item) : item;
         }
         if (!found)
             yaml_append(a, n, item);
@@ -130,39 +125,15 @@ static struct yaml_node *merge_lists(struct arena *a, const struct yaml_node *ba
     return n;
 }
 
-static struct yaml_node *merge_nodes(struct arena *a, const struct yaml_node *base,
-                                     const struct yaml_node *over, enum lists how)
+struct yaml_node *merge_nodes(enum merge how, struct arena *a, const struct yaml_node *base,
+                              const struct yaml_node *over)
 {
     if (over == NULL)
         return (struct yaml_node *)base;
     if (base != NULL && base->kind == YAML_MAPPING && over->kind == YAML_MAPPING)
         return merge_mappings(a, base, over, how);
-    if (how != REPLACE && how != REPLACE_KEEP_NULLS && base != NULL &&
-        base->kind == YAML_SEQUENCE && over->kind == YAML_SEQUENCE)
+    if (how != MERGE_VALUES && how != MERGE_FILES && base != NULL && base->kind == YAML_SEQUENCE &&
+        over->kind == YAML_SEQUENCE)
         return merge_lists(a, base, over, how);
-    return how == REPLACE_KEEP_NULLS ? (struct yaml_node *)over : without_nulls(a, over);
-}
-
-struct yaml_node *merge_files(struct arena *a, const struct yaml_node *base,
-                              const struct yaml_node *over)
-{
-    return merge_nodes(a, base, over, REPLACE_KEEP_NULLS);
-}
-
-struct yaml_node *merge_values(struct arena *a, const struct yaml_node *base,
-                               const struct yaml_node *over)
-{
-    return merge_nodes(a, base, over, REPLACE);
-}
-
-struct yaml_node *merge_patch(struct arena *a, const struct yaml_node *base,
-                              const struct yaml_node *over)
-{
-    return merge_nodes(a, base, over, PATCH);
-}
-
-struct yaml_node *merge_over_defaults(struct arena *a, const struct yaml_node *base,
-                                      const struct yaml_node *over)
-{
-    return merge_nodes(a, base, over, OVER_DEFAULTS);
+    return how == MERGE_FILES ? (struct yaml_node *)over : without_nulls(a, over);
 }

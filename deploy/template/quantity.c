@@ -83,7 +83,7 @@ static void pull_along(struct arena *a, struct yaml_node *out, const struct yaml
         if (yaml_text(value) == NULL || amount_of(over, to, name) != NULL ||
             !follows(base, name, from, value->text))
             continue;
-        filled = merge_values(a, part, yaml_new(a, YAML_MAPPING));
+        filled = merge_nodes(MERGE_VALUES, a, part, yaml_new(a, YAML_MAPPING));
         yaml_put(a, filled, name, value);
         yaml_put(a, out, to, filled);
     }
@@ -94,7 +94,7 @@ struct yaml_node *quantity_fit(struct arena *a, const struct yaml_node *base,
 {
     struct yaml_node *out = yaml_new(a, YAML_MAPPING);
 
-    out = merge_values(a, merge_values(a, out, base), over);
+    out = merge_nodes(MERGE_VALUES, a, merge_nodes(MERGE_VALUES, a, out, base), over);
     pull_along(a, out, base, over, "requests", "limits");
     pull_along(a, out, base, over, "limits", "requests");
     return out;

@@ -80,9 +80,9 @@ static const struct yaml_node *merge_all(struct template_state *t, const struct 
     const struct yaml_node *list = template_fill(t, template, s);
 
     if (list == NULL || list->kind != YAML_SEQUENCE)
-        return merge_values(t->arena, base, list);
+        return merge_nodes(MERGE_VALUES, t->arena, base, list);
     for (size_t i = 0; i < list->count; i++)
-        base = merge_values(t->arena, base, list->items[i]);
+        base = merge_nodes(MERGE_VALUES, t->arena, base, list->items[i]);
     return base;
 }
 
@@ -111,9 +111,9 @@ static struct yaml_node *fill_body(struct template_state *t, const struct yaml_n
         base = merge_all(t, merge, base, s);
     own = fill_keys(t, node, s);
     if (base != NULL)
-        own = merge_values(t->arena, base, own);
+        own = merge_nodes(MERGE_VALUES, t->arena, base, own);
     if (patch != NULL)
-        own = merge_patch(t->arena, own, template_fill(t, patch, s));
+        own = merge_nodes(MERGE_PATCH, t->arena, own, template_fill(t, patch, s));
     return own->count > 0 ? own : NULL;
 }
 

@@ -63,7 +63,7 @@ bool userfile_add(struct userfile *u, const struct yaml_file *file, struct diag 
     }
     if (!is_narrow(root, d))
         return false;
-    u->settings = merge_files(&u->arena, u->settings, root);
+    u->settings = merge_nodes(MERGE_FILES, &u->arena, u->settings, root);
     return true;
 }
 

@@ -42,21 +42,13 @@ void diag_add(struct diag *d, enum diag_kind kind, const char *file, struct yaml
     d->entries[d->count++] = e;
 }
 
-void diag_error(struct diag *d, const char *file, struct yaml_mark mark, const char *format, ...)
+void diag_report(struct diag *d, enum diag_kind kind, const char *file, struct yaml_mark mark,
+                 const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    diag_add(d, DIAG_ERROR, file, mark, format, args);
-    va_end(args);
-}
-
-void diag_note(struct diag *d, const char *file, struct yaml_mark mark, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    diag_add(d, DIAG_NOTE, file, mark, format, args);
+    diag_add(d, kind, file, mark, format, args);
     va_end(args);
 }
 
@@ -65,10 +57,7 @@ void diag_append(struct diag *d, const struct diag *more)
     for (size_t i = 0; i < more->count; i++) {
         const struct diag_entry *e = &more->entries[i];
 
-        if (e->kind == DIAG_ERROR)
-            diag_error(d, e->file, e->mark, "%s", e->text);
-        else
-            diag_note(d, e->file, e->mark, "%s", e->text);
+        diag_report(d, e->kind, e->file, e->mark, "%s", e->text);
     }
 }
 

@@ -34,13 +34,12 @@ struct diag {
 };
 
 /* `format` has what is wrong and, after a colon, the remedy. File and text are copied. */
-void diag_error(struct diag *d, const char *file, struct yaml_mark mark, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-void diag_note(struct diag *d, const char *file, struct yaml_mark mark, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
+void diag_report(struct diag *d, enum diag_kind kind, const char *file, struct yaml_mark mark,
+                 const char *format, ...) __attribute__((format(printf, 5, 6)));
 void diag_add(struct diag *d, enum diag_kind kind, const char *file, struct yaml_mark mark,
               const char *format, va_list args) __attribute__((format(printf, 5, 0)));
+#define diag_error(d, ...) diag_report(d, DIAG_ERROR, __VA_ARGS__)
+#define diag_note(d, ...)  diag_report(d, DIAG_NOTE, __VA_ARGS__)
 
 /* Adds the entries of another one. */
 void diag_append(struct diag *d, const struct diag *more);

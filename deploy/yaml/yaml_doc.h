@@ -102,11 +102,11 @@ const char *yaml_text(const struct yaml_node *node);
 /* Whether it is a scalar with exactly this text. */
 bool yaml_is(const struct yaml_node *node, const char *text);
 
-/* diag_note() and diag_error() about a node. */
-void yaml_note(struct diag *d, const struct yaml_node *at, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-void yaml_error(struct diag *d, const struct yaml_node *at, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* The same as diag_report(), about a node. */
+void yaml_report(struct diag *d, enum diag_kind kind, const struct yaml_node *at,
+                 const char *format, ...) __attribute__((format(printf, 4, 5)));
+#define yaml_error(d, ...) yaml_report(d, DIAG_ERROR, __VA_ARGS__)
+#define yaml_note(d, ...)  yaml_report(d, DIAG_NOTE, __VA_ARGS__)
 
 /* --- What scalars mean. Collections and NULL have the type YAML_STRING and no value. --- */
 

@@ -87,21 +87,13 @@ bool yaml_is(const struct yaml_node *node, const char *text)
     return own != NULL && strcmp(own, text) == 0;
 }
 
-void yaml_note(struct diag *d, const struct yaml_node *at, const char *format, ...)
+void yaml_report(struct diag *d, enum diag_kind kind, const struct yaml_node *at,
+                 const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    diag_add(d, DIAG_NOTE, at->file, at->start, format, args);
-    va_end(args);
-}
-
-void yaml_error(struct diag *d, const struct yaml_node *at, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    diag_add(d, DIAG_ERROR, at->file, at->start, format, args);
+    diag_add(d, kind, at->file, at->start, format, args);
     va_end(args);
 }
 

@@ -223,16 +223,14 @@ static void errors_in_templates_have_a_place(void **state)
     }
 }
 
-static void check_merge(struct yaml_node *(*merge)(struct arena *, const struct yaml_node *,
-                                                   const struct yaml_node *),
-                        const char *base, const char *over, const char *expected)
+static void check_merge(enum merge how, const char *base, const char *over, const char *expected)
 {
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
     struct yaml_node *low = read(base), *high = read(over);
 
-    yaml_write(out, merge(&arena, low, high));
+    yaml_write(out, merge_nodes(how, &arena, low, high));
     fclose(out);
     assert_string_equal(text, expected);
     free(text);
@@ -242,15 +240,15 @@ static void check_merge(struct yaml_node *(*merge)(struct arena *, const struct 
 static void trees_merge_in_four_ways(void **state)
 {
     (void)state;
-    check_merge(merge_values, "{a: 1, b: {c: 1, d: 2}, e: [1]}",
+    check_merge(MERGE_VALUES, "{a: 1, b: {c: 1, d: 2}, e: [1]}",
                 "{b: {c: null, f: 3}, e: [2], g: {h: null}}",
                 "a: 1\nb:\n  d: 2\n  f: 3\ne:\n- 2\ng: {}\n");
-    check_merge(merge_files, "{a: 1, b: {c: 1, d: 2}}", "{a: null, b: {c: null}, g: {h: null}}",
+    check_merge(MERGE_FILES, "{a: 1, b: {c: 1, d: 2}}", "{a: null, b: {c: null}, g: {h: null}}",
                 "a: null\nb:\n  c: null\n  d: 2\ng:\n  h: null\n");
-    check_merge(merge_patch, "{l: [{name: a, x: 1}, {name: b}], m: [1]}",
+    check_merge(MERGE_PATCH, "{l: [{name: a, x: 1}, {name: b}], m: [1]}",
                 "{l: [{name: a, z: 2}, {name: c}], m: [2]}",
                 "l:\n- name: a\n  x: 1\n  z: 2\n- name: b\n- name: c\nm:\n- 1\n- 2\n");
-    check_merge(merge_over_defaults, "{l: [{name: a, x: 1}, {name: b}], m: [p, q]}",
+    check_merge(MERGE_OVER_DEFAULTS, "{l: [{name: a, x: 1}, {name: b}], m: [p, q]}",
                 "{l: [{name: a, z: 2}], m: [q, r]}",
                 "l:\n- name: a\n  z: 2\n- name: b\nm:\n- p\n- q\n- r\n");
 }
