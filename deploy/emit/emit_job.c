@@ -82,19 +82,12 @@ static bool is_foreign(const struct yaml_node *user, const struct yaml_node *set
 static void fail_format(const struct yaml_node *user, struct diag *d)
 {
     const struct yaml_node *first = user->pairs[0].key;
-    char list[200] = "", name[100];
-    size_t at = 0;
 
-    while (embedded_next("formats", &at, name, sizeof name) != NULL) {
-        size_t len = strlen(list);
-
-        snprintf(list + len, sizeof list - len, "%s%s", len == 0 ? "" : ", ", name);
-    }
-    diag_error(
-        d, first->file, first->start,
+    yaml_error(
+        d, first,
         "these settings are of no format that emit knows: it reads %s (see `rdzv-manifest list "
         "formats`), and --input-format NAME chooses one",
-        list);
+        embedded_names(&d->arena, "formats"));
 }
 
 /* A format with settings that are not ours wins, because its files may contain settings of ours,

@@ -20,6 +20,16 @@ const char *embedded_next(const char *kind, size_t *at, char *name, size_t size)
     return NULL;
 }
 
+const char *embedded_names(struct arena *a, const char *kind)
+{
+    struct buf list = {.arena = a};
+    char name[100];
+
+    for (size_t at = 0; embedded_next(kind, &at, name, sizeof name) != NULL;)
+        buf_print(&list, "%s%s", list.len == 0 ? "" : ", ", name);
+    return list.text;
+}
+
 const struct embedded_file *embedded_find(const char *kind, const char *name)
 {
     char path[200];
@@ -35,19 +45,11 @@ const struct embedded_file *embedded_find(const char *kind, const char *name)
 static void fail_unknown_file(const char *kind, const char *name, const struct yaml_node *where,
                               struct diag *d)
 {
-    char list[400] = "", one[100];
-    size_t at = 0;
-
-    while (embedded_next(kind, &at, one, sizeof one) != NULL) {
-        size_t len = strlen(list);
-
-        snprintf(list + len, sizeof list - len, "%s%s", len == 0 ? "" : ", ", one);
-    }
     diag_error(d, where == NULL ? NULL : where->file,
                where == NULL ? (struct yaml_mark){0} : where->start,
                "there is no %.*s %s: choose one of %s; or name a file, "
                "such as ./mine.yaml",
-               (int)strlen(kind) - 1, kind, name, list);
+               (int)strlen(kind) - 1, kind, name, embedded_names(&d->arena, kind));
 }
 
 static bool is_path(const char *name)

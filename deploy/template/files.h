@@ -32,6 +32,8 @@ void embedded_free(struct embedded *data);
 
 /* Walks through the names of a kind; NULL after the last one. *at starts at 0. */
 const char *embedded_next(const char *kind, size_t *at, char *name, size_t size);
+/* All of them, with commas between them. */
+const char *embedded_names(struct arena *a, const char *kind);
 
 /* --- The settings that the user gives: files, of which later ones win, and --set over all of
  * them. --- */
