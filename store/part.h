@@ -1,5 +1,5 @@
 /* What the store asks of each part of a space, so that a command takes one look-up to the code that
- * knows it. For store.c, which has the table, and for parts.c, which has its rows. */
+ * knows it. For store.c, which has the table, and for space.c, which has its rows. */
 #pragma once
 
 #include "store/space.h"

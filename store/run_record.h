@@ -41,7 +41,7 @@ struct run_record *run_records_find(const struct run_records *r, struct slice ke
 /* Whether a record names this worker store. */
 bool run_records_name(const struct run_records *r, uint64_t worker_store);
 
-/* --- Changes; for parts.c only. --- */
+/* --- Changes; for space.c only. --- */
 
 /* True when the record fits into the space, in the place of the one that there is. */
 bool run_records_have_room(const struct run_records *r, const struct run_put *c);

@@ -240,7 +240,7 @@ struct snapshot *snapshot_begin(struct store *store)
 
 /* --- Writing. Each returns false when memory is short. --- */
 
-static bool write_event(const struct tree_event *e, const char *name, struct batch *out)
+static bool snapshot_write_event(const struct tree_event *e, const char *name, struct batch *out)
 {
     const struct change change = {.kind = CHANGE_SNAPSHOT_EVENT,
                                   .event_state = {.action = e->action,
@@ -252,12 +252,12 @@ static bool write_event(const struct tree_event *e, const char *name, struct bat
     return batch_add(out, name, &change);
 }
 
-static bool write_events(struct space_moment *m, struct batch *out, size_t bytes)
+static bool snapshot_write_events(struct space_moment *m, struct batch *out, size_t bytes)
 {
     struct event_refs *e = &m->events;
 
     for (; out->len < bytes && e->next < e->count; let_go_of_event(e)) {
-        if (!write_event(e->items[e->next], m->space->name, out))
+        if (!snapshot_write_event(e->items[e->next], m->space->name, out))
             return false;
     }
     return true;
@@ -345,7 +345,7 @@ static bool write_space_part(struct snapshot *s, struct batch *out, size_t bytes
     struct space_moment *m = &s->spaces[s->at];
 
     if (s->phase == PHASE_EVENTS) {
-        if (!write_events(m, out, bytes))
+        if (!snapshot_write_events(m, out, bytes))
             return false;
         if (m->events.next == m->events.count)
             s->at++;

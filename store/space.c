@@ -1,7 +1,10 @@
-/* How a space is made, ended and measured. See space.h for the contract. */
+/* How a space is made, ended and measured; and its parts: its c10d keys, its etcd tree, its
+ * sessions, and the space as a whole with its worker stores and run records. See space.h and part.h
+ * for the contracts. */
 #include "store/space.h"
 
 #include "store/memory/xalloc.h"
+#include "store/part.h"
 
 struct space *space_new(const char *name, struct ready_list *ready, struct reserve *reserve,
                         struct forgotten_keys *forgotten, uint64_t seed, size_t bytes_max)
@@ -58,3 +61,312 @@ struct space_usage space_usage(const struct space *space)
         add_usage(&use, &space->worker_stores.items[i]->keys);
     return use;
 }
+
+/* --- What parts have in common. --- */
+
+static void say_no_memory(struct space *space, const struct change *change,
+                          struct store_result *out)
+{
+    (void)space;
+    (void)change;
+    *out = (struct store_result){.status = STORE_NO_MEMORY};
+}
+
+/* --- c10d keys, queues and barriers: of the space itself, or of a worker store. --- */
+
+static bool decide_keys(struct space *space, const struct command *c, struct change *change,
+                        struct store_result *out)
+{
+    const struct keymap *keys = space_keys(space, c->worker_store);
+
+    change->worker_store = c->worker_store;
+    out->status = keys == NULL ? STORE_ABSENT : keymap_check(keys, c, change, out);
+    return out->status == STORE_OK;
+}
+
+static bool can_apply_keys(struct space *space, const struct change *change)
+{
+    const struct keymap *keys = space_keys(space, change->worker_store);
+
+    return keys != NULL && keymap_can_apply(keys, change);
+}
+
+static size_t memory_for_keys(struct space *space, const struct change *change)
+{
+    return keymap_memory(space_keys(space, change->worker_store), change);
+}
+
+static void apply_keys(struct space *space, const struct change *change, struct store_result *out)
+{
+    keymap_apply(space_keys(space, change->worker_store), change, out);
+}
+
+const struct part part_keys = {
+    .decide = decide_keys,
+    .can_apply = can_apply_keys,
+    .memory = memory_for_keys,
+    .out_of_memory = say_no_memory,
+    .apply = apply_keys,
+};
+
+/* --- Commands about the etcd tree. --- */
+
+static bool decide_tree(struct space *space, const struct command *c, struct change *change,
+                        struct store_result *out)
+{
+    bool changes = tree_check(&space->tree, c, change, &out->tree);
+
+    out->count = changes && c->kind == COMMAND_TREE_EXPIRE;
+    if (!changes && out->tree.code == ETCD_INTERNAL)
+        out->status = tree_path_fits(out->tree.path) ? STORE_FULL : STORE_TOO_LONG;
+    return changes;
+}
+
+static bool can_apply_tree(struct space *space, const struct change *change)
+{
+    return tree_can_apply(&space->tree, change);
+}
+
+static size_t memory_for_tree(struct space *space, const struct change *change)
+{
+    if (change->kind == CHANGE_TREE_PUT && change->tree_put.expires_ns != 0)
+        expiry_make_room(&space->tree.expiry);
+    return tree_memory(&space->tree, change);
+}
+
+static void no_memory_for_tree(struct space *space, const struct change *change,
+                               struct store_result *out)
+{
+    say_no_memory(space, change, out);
+    tree_refuse(&space->tree, change, &out->tree);
+}
+
+static void apply_tree(struct space *space, const struct change *change, struct store_result *out)
+{
+    tree_apply(&space->tree, change, &out->tree);
+}
+
+const struct part part_tree = {
+    .decide = decide_tree,
+    .can_apply = can_apply_tree,
+    .memory = memory_for_tree,
+    .out_of_memory = no_memory_for_tree,
+    .apply = apply_tree,
+};
+
+/* --- Changes of sessions. No command is about them: the code that has carried out a request of a
+ * session says so itself, with store_change(). --- */
+
+static bool decide_session(struct space *space, const struct command *c, struct change *change,
+                           struct store_result *out)
+{
+    (void)space;
+    (void)c;
+    (void)change;
+    (void)out;
+    return false;
+}
+
+static bool can_apply_session(struct space *space, const struct change *change)
+{
+    switch (change->kind) {
+    case CHANGE_SESSION_DONE:
+        return session_can_be_done(&space->sessions, &change->done);
+    case CHANGE_SESSION_BIND:
+        return session_check_bind(&space->sessions, &change->bind) == STORE_OK;
+    case CHANGE_SESSION_MEMO:
+        return session_can_have_memo(&space->sessions, &change->memo);
+    case CHANGE_SESSION_END:
+        return session_find(&space->sessions, change->session) != NULL;
+    default:
+        return false;
+    }
+}
+
+static size_t memory_for_session(struct space *space, const struct change *change)
+{
+    switch (change->kind) {
+    case CHANGE_SESSION_DONE:
+        return session_memory(&space->sessions, change->done.id);
+    case CHANGE_SESSION_BIND:
+        return session_memory(&space->sessions, change->bind.id);
+    case CHANGE_SESSION_MEMO:
+        return reserve_blob_cost(change->memo.bytes.len);
+    default:
+        return 0;
+    }
+}
+
+static void apply_session(struct space *space, const struct change *change,
+                          struct store_result *out)
+{
+    struct sessions *s = &space->sessions;
+
+    (void)out;
+    if (change->kind == CHANGE_SESSION_DONE)
+        session_do(s, &change->done);
+    else if (change->kind == CHANGE_SESSION_BIND)
+        session_bind(s, &change->bind);
+    else if (change->kind == CHANGE_SESSION_MEMO)
+        session_set_memo(s, &change->memo);
+    else
+        session_end(s, session_find(s, change->session));
+}
+
+const struct part part_session = {
+    .decide = decide_session,
+    .can_apply = can_apply_session,
+    .memory = memory_for_session,
+    .out_of_memory = say_no_memory,
+    .apply = apply_session,
+};
+
+/* --- Commands about the space as a whole, its worker stores and its run records. --- */
+
+static bool is_empty(const struct space *space)
+{
+    const struct space_usage use = space_usage(space);
+
+    return use.keys + use.queues == 0 && TAILQ_EMPTY(&space->runs.list);
+}
+
+static enum store_status check_drop(const struct space *space, uint64_t id)
+{
+    const struct worker_store *store = worker_stores_find(&space->worker_stores, id);
+
+    if (store == NULL)
+        return STORE_ABSENT;
+    return store->keys.waiters != 0 || store->sessions != 0 || run_records_name(&space->runs, id)
+               ? STORE_IN_USE
+               : STORE_OK;
+}
+
+static bool worker_store_exists(const struct space *space, uint64_t id)
+{
+    return id == 0 || worker_stores_find(&space->worker_stores, id) != NULL;
+}
+
+static enum store_status check_run_put(const struct space *space, const struct command *c,
+                                       struct change *change)
+{
+    change->run_put = (struct run_put){
+        .key = c->key,
+        .placement = c->placement,
+        .address = c->value,
+        .port = c->port,
+        .worker_store = c->worker_store,
+        .round = c->number,
+    };
+    if (!worker_store_exists(space, c->worker_store))
+        return STORE_ABSENT;
+    return run_records_have_room(&space->runs, &change->run_put) ? STORE_OK : STORE_FULL;
+}
+
+static bool decide_space(struct space *space, const struct command *c, struct change *change,
+                         struct store_result *out)
+{
+    switch (c->kind) {
+    case COMMAND_SPACE_FORGET:
+        change->kind = CHANGE_SPACE_FORGET;
+        return !is_empty(space);
+    case COMMAND_SPACE_RESET:
+        change->kind = CHANGE_SPACE_RESET;
+        change->now_ns = c->now_ns;
+        return !is_empty(space) || space->tree.root->below != 0;
+    case COMMAND_WORKER_STORE_OPEN:
+        change->kind = CHANGE_WORKER_STORE_OPEN;
+        change->store_id = out->count = space->worker_stores.last_id + 1;
+        out->status = quota_has_room(&space->quota, 0, WORKER_STORE_COST) ? STORE_OK : STORE_FULL;
+        break;
+    case COMMAND_WORKER_STORE_DROP:
+        change->kind = CHANGE_WORKER_STORE_DROP;
+        change->store_id = c->worker_store;
+        out->status = check_drop(space, c->worker_store);
+        break;
+    case COMMAND_RUN_PUT:
+        change->kind = CHANGE_RUN_PUT;
+        out->status = check_run_put(space, c, change);
+        break;
+    case COMMAND_RUN_DELETE:
+        change->kind = CHANGE_RUN_DELETE;
+        change->name = c->key;
+        out->status = run_records_find(&space->runs, c->key) == NULL ? STORE_ABSENT : STORE_OK;
+        break;
+    default:
+        return false;
+    }
+    return out->status == STORE_OK;
+}
+
+static bool can_apply_space(struct space *space, const struct change *change)
+{
+    switch (change->kind) {
+    case CHANGE_SPACE_RESET:
+    case CHANGE_SPACE_FORGET:
+        return true;
+    case CHANGE_WORKER_STORE_OPEN:
+        return change->store_id > space->worker_stores.last_id && change->store_id < UINT64_MAX;
+    case CHANGE_WORKER_STORE_DROP:
+        return check_drop(space, change->store_id) == STORE_OK;
+    case CHANGE_RUN_PUT:
+        return worker_store_exists(space, change->run_put.worker_store);
+    case CHANGE_RUN_DELETE:
+        return run_records_find(&space->runs, change->name) != NULL;
+    default:
+        return false;
+    }
+}
+
+static size_t memory_for_space(struct space *space, const struct change *change)
+{
+    switch (change->kind) {
+    case CHANGE_SPACE_RESET:
+        return tree_clear_memory(&space->tree);
+    case CHANGE_WORKER_STORE_OPEN:
+        return worker_stores_memory(&space->worker_stores);
+    case CHANGE_RUN_PUT:
+        return run_records_memory(&change->run_put);
+    default:
+        return 0;
+    }
+}
+
+static uint64_t forget_keys(struct space *space)
+{
+    uint64_t gone = space->keys.present + space->keys.queues.count;
+
+    run_records_clear(&space->runs);
+    keymap_clear(&space->keys);
+    return gone + worker_stores_clear(&space->worker_stores);
+}
+
+static void apply_space(struct space *space, const struct change *change, struct store_result *out)
+{
+    switch (change->kind) {
+    case CHANGE_SPACE_RESET:
+        out->count = forget_keys(space) + tree_clear(&space->tree, change->now_ns);
+        break;
+    case CHANGE_SPACE_FORGET:
+        out->count = forget_keys(space);
+        break;
+    case CHANGE_WORKER_STORE_OPEN:
+        worker_stores_open(&space->worker_stores, change->store_id);
+        break;
+    case CHANGE_WORKER_STORE_DROP:
+        worker_stores_drop(&space->worker_stores, change->store_id);
+        break;
+    case CHANGE_RUN_PUT:
+        run_records_put(&space->runs, &change->run_put);
+        break;
+    default: /* CHANGE_RUN_DELETE */
+        run_records_delete(&space->runs, change->name);
+    }
+}
+
+const struct part part_space = {
+    .decide = decide_space,
+    .can_apply = can_apply_space,
+    .memory = memory_for_space,
+    .out_of_memory = say_no_memory,
+    .apply = apply_space,
+};

@@ -306,7 +306,7 @@ struct entry *keymap_walk_next(struct key_walk *walk);
 struct entry *keymap_walk_piece(struct key_walk *walk, uint32_t number);
 void keymap_walk_pause(struct keymap *m, const struct key_walk *walk);
 
-/* --- Changes; for parts.c only. --- */
+/* --- Changes; for space.c only. --- */
 
 /* Decides about a KEY_…, QUEUE_… or BARRIER command. STORE_OK: *change is what comes of it, and
  * *out says as much of the result as is known before it is applied. Else nothing is to change:

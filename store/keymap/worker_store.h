@@ -46,7 +46,7 @@ static inline struct keymap *worker_stores_keys(const struct worker_stores *w, s
     return store == NULL ? NULL : &store->keys;
 }
 
-/* --- Changes; for parts.c only. --- */
+/* --- Changes; for space.c only. --- */
 
 /* What each costs by itself. */
 #define WORKER_STORE_COST sizeof(struct worker_store)

@@ -259,7 +259,7 @@ static void session_keep_popped(struct session *session, struct blob *b)
 }
 
 /* Takes the only reference. */
-static void session_keep_memo(struct session *session, struct blob *b)
+static void session_replace_memo(struct session *session, struct blob *b)
 {
     struct sessions *s = session->home;
 
@@ -374,7 +374,7 @@ void session_set_memo(struct sessions *s, const struct session_memo *c)
     struct session *session = session_find(s, c->id);
 
     session_note_change(session);
-    session_keep_memo(session, memo_blob(s, c->bytes));
+    session_replace_memo(session, memo_blob(s, c->bytes));
 }
 
 void session_end(struct sessions *s, struct session *session)
@@ -383,7 +383,7 @@ void session_end(struct sessions *s, struct session *session)
         session_moment_lose(s->moment, session);
     keymap_depart(keys_of(session), waiter_of(session));
     session_keep_popped(session, NULL);
-    session_keep_memo(session, NULL);
+    session_replace_memo(session, NULL);
     count_use(session, false);
     quota_keep(s->quota, &s->bytes, 0, SESSION_COST);
     TAILQ_REMOVE(&s->list, session, order);
@@ -410,7 +410,7 @@ bool session_load(struct sessions *s, const struct session_state *state)
     session->number = state->number;
     session->flags = state->flags;
     set_answer(session, state->answer);
-    session_keep_memo(session, memo_blob(s, state->memo));
+    session_replace_memo(session, memo_blob(s, state->memo));
     reserve_settle(s->reserve);
     return true;
 }

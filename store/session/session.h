@@ -101,7 +101,7 @@ enum store_status session_prepare(struct sessions *s, uint64_t id);
 /* Before a SESSION_MEMO: false when the space has no room for it, or there is no such session. */
 bool session_memo_fits(const struct sessions *s, const struct session_memo *c);
 
-/* --- Changes; for parts.c and snapshot.c only. --- */
+/* --- Changes; for space.c and snapshot.c only. --- */
 
 /* What each costs by itself. */
 #define SESSION_COST (sizeof(struct session) + sizeof(struct waiter) + sizeof(struct wait_link))

@@ -83,7 +83,7 @@ void tree_init(struct tree *t, struct ready_list *ready, struct reserve *reserve
 /* All watches are closed by now. */
 void tree_fini(struct tree *t);
 
-/* --- Changes; for parts.c only. --- */
+/* --- Changes; for space.c only. --- */
 
 /* Decides about a TREE_… command. True: *change is what comes of it; TREE_EXPIRE: the first node
  * that is due. False: nothing is to change, and *out says why. */
