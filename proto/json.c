@@ -153,30 +153,6 @@ void json_text(struct writer *w, struct slice text)
     }
 }
 
-/* --- Counting. --- */
-
-size_t json_text_len(struct slice text)
-{
-    size_t at = 0, sum = 0;
-
-    while (at < text.len) {
-        const struct escape *e = &escapes[text.ptr[at]];
-        size_t len = 1;
-
-        if (text.len - at >= WORD && has_plain_bytes(bytes_get_u64(text.ptr + at))) {
-            len = WORD;
-            e = NULL;
-        } else if (e->len == 0) {
-            e = NULL;
-        } else if (e->len == NOT_ASCII) {
-            e = find_escape((struct slice){text.ptr + at, text.len - at}, &len);
-        }
-        at += len;
-        sum += e == NULL ? len : e->len;
-    }
-    return sum;
-}
-
 void json_string(struct writer *w, struct slice text)
 {
     writer_u8(w, '"');

@@ -16,9 +16,6 @@ void json_text(struct writer *w, struct slice text);
  * written. */
 size_t json_text_part(struct writer *w, struct slice text, size_t at);
 
-/* What json_text() writes: so many bytes. */
-size_t json_text_len(struct slice text);
-
 void json_u64(struct writer *w, uint64_t v);
 void json_i64(struct writer *w, int64_t v);
 

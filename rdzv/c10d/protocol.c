@@ -323,11 +323,6 @@ static const char *version_name_of(const struct conn *c)
     return c10d_version_name((enum c10d_version)s->version);
 }
 
-bool c10d_is_spoken(const struct conn *c)
-{
-    return c->protocol != NULL && c->protocol->begin == begin_c10d;
-}
-
 void c10d_init(struct c10d *c10d, const struct config *config, struct engine *engine,
                const struct c10d_hooks *hooks)
 {

@@ -100,9 +100,6 @@ static inline struct c10d *c10d_of(const struct conn *c)
     return c->protocol->arg;
 }
 
-/* True when c10d is what this connection speaks. */
-bool c10d_is_spoken(const struct conn *c);
-
 /* For hooks: the answers of COMPARE_SET. */
 void c10d_reply_bytes(struct conn *c, struct slice value);
 void c10d_reply_blob(struct conn *c, struct blob *value);

@@ -21,7 +21,8 @@ static bool is_host_name(const char *text, size_t len)
     return len > 0 && len <= 253 && text[0] != '-' && text[0] != '.';
 }
 
-bool endpoint_split(const char *text, size_t len, struct slice *out, uint16_t *out_port)
+/* One HOST:PORT, [ADDRESS]:PORT; false: it is none. `out` is a part of `text`, without brackets. */
+static bool endpoint_split(const char *text, size_t len, struct slice *out, uint16_t *out_port)
 {
     const char *colon = memrchr(text, ':', len), *host = text;
     size_t host_len = colon == NULL ? 0 : (size_t)(colon - text);

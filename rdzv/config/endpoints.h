@@ -5,10 +5,6 @@
 #include "rdzv/config/config.h"
 #include "rdzv/config/config_file.h"
 
-/* One HOST:PORT, [ADDRESS]:PORT; false: it is none. `host` is a part of `text`, without brackets.
- */
-bool endpoint_split(const char *text, size_t len, struct slice *host, uint16_t *port);
-
 /* A cluster of etcd has 3 or 5 members; a file that is longer is none of these. */
 #define ENDPOINTS_MAX      32u
 #define ENDPOINTS_FILE_MAX 16384u

@@ -83,24 +83,3 @@ bool tls_peer_is_in_time(SSL *ssl)
 
     return certificate == NULL || X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0;
 }
-
-static bool tls_copy_name(const struct tls_name *name, void *arg)
-{
-    size_t len = name->len < TLS_NAME_MAX - 1 ? name->len : TLS_NAME_MAX - 1;
-    char *text = arg;
-
-    for (size_t i = 0; i < len; i++)
-        text[i] = (char)(name->text[i] > ' ' && name->text[i] < 0x7f ? name->text[i] : '_');
-    text[len] = '\0';
-    return false;
-}
-
-const char *tls_peer_name(SSL *ssl, char text[TLS_NAME_MAX])
-{
-    X509 *certificate = verified_certificate(ssl);
-
-    text[0] = '\0';
-    if (certificate != NULL)
-        tls_each_name(certificate, tls_copy_name, text);
-    return text;
-}

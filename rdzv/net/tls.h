@@ -34,8 +34,3 @@ bool tls_peer_is_one_of(SSL *ssl, const struct string_list *names);
 /* False: its certificate has expired. One that a resumed session names was verified when that
  * session began. */
 bool tls_peer_is_in_time(SSL *ssl);
-
-/* The first of these names, for logs: without what would end a line or a word. "" when there is
- * none. Returns `text`. */
-#define TLS_NAME_MAX 128
-const char *tls_peer_name(SSL *ssl, char text[TLS_NAME_MAX]);
