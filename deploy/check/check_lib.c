@@ -133,7 +133,7 @@ bool check_uses_agent_store(struct check *c, const struct kube_container *contai
 
 /* --- What leads where. --- */
 
-static void count_training_pods(struct check *c, const struct kube_pods *p)
+static void add_training_pods(struct check *c, const struct kube_pods *p)
 {
     long *count = &c->training_pods[p->object->index];
 
@@ -178,7 +178,7 @@ void check_find_links(struct check *c)
     c->users = arena_alloc(a, (c->jobs.store_count + 1) * sizeof *c->users);
     c->users_on_host = arena_alloc(a, (c->bundle.pod_count + 1) * sizeof *c->users_on_host);
     for (size_t i = 0; i < c->bundle.pod_count; i++)
-        count_training_pods(c, c->bundle.pods[i]);
+        add_training_pods(c, c->bundle.pods[i]);
     for (size_t i = 0; i < c->jobs.count; i++)
         link_run(c, c->jobs.runs[i]);
     for (size_t i = 0; i < c->jobs.store_count; i++)

@@ -114,7 +114,7 @@ void check_find_certificates(struct check *c)
 }
 
 static const struct kube_object *
-certificate_with_secret(struct check *c, const struct kube_object *user, const char *secret)
+certificate_naming_secret(struct check *c, const struct kube_object *user, const char *secret)
 {
     struct kube_hits hits = kube_index_find(&c->index, user->namespace, secret, strlen(secret));
 
@@ -155,8 +155,8 @@ static void look_at_name(struct check *c, const struct job_store *s, const char 
 
     if (!side.known || !side.serves || !side.cert.value.known)
         return;
-    found = certificate_with_secret(c, check_store_object(s),
-                                    secret_at(s->container, side.cert.value.text));
+    found = certificate_naming_secret(c, check_store_object(s),
+                                      secret_at(s->container, side.cert.value.text));
     if (found != NULL && !is_for(found, host))
         check_report_on(c, found, check_at_first(found->node, "spec.dnsNames spec.secretName"),
                         "%s comes by the name %s, which this certificate does not have",
@@ -224,7 +224,7 @@ static bool secret_is_made(struct check *c, const struct kube_object *user, cons
         if (kube_same_namespace(c->bundle.objects[hits.list[i]], user))
             return true;
     }
-    return certificate_with_secret(c, user, secret) != NULL;
+    return certificate_naming_secret(c, user, secret) != NULL;
 }
 
 static void look_at_secrets(struct check *c, const struct job_store *s,
