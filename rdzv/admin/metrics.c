@@ -323,7 +323,7 @@ static void write_store_counts(FILE *out, const struct net *n)
                  n->engine->options.space_bytes_max);
     write_links(out, stats);
     metric_counter(out, "rdzvd_torch_writes_merged_total",
-                   "Writes of torch's agents that were merged instead of refused.",
+                   "Writes of torch's agents that were done to the newest state.",
                    stats->writes_merged);
     metric_counter(out, "rdzvd_torch_rounds_completed_total",
                    "Rounds of torch's runs that were completed.", stats->rounds_completed);

@@ -300,7 +300,7 @@ static bool carry_out_command(struct live_run *run, const struct policy_output *
     }
 }
 
-/* --- Probes, ports and timers. --- */
+/* --- Probes and ports. --- */
 
 static void on_probed(void *arg, enum probe_answer answer)
 {
@@ -351,18 +351,6 @@ static void close_port(struct live_run *run)
     if (run->port != NULL)
         listen_close_one(run->port);
     run->port = NULL;
-}
-
-static void set_timer(struct live_run *run, uint64_t deadline_ms)
-{
-    uint64_t ms = clock_elapsed_ms(engine_now_ms(rdzv_of(run)->engine), deadline_ms);
-    const struct timeval later = {.tv_sec = (time_t)(ms / 1000),
-                                  .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
-
-    if (deadline_ms == 0)
-        evtimer_del(&run->timer);
-    else
-        net_add_event(&run->timer, &later);
 }
 
 /* --- Effects. --- */
@@ -421,9 +409,6 @@ static void carry_out_effect(struct live_run *run, const struct policy_output *o
         break;
     case POLICY_CLOSE_PORT:
         close_port(run);
-        break;
-    case POLICY_TIMER:
-        set_timer(run, o->deadline_ms);
         break;
     case POLICY_NOTE:
         note(run, o->note);

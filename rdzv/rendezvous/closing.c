@@ -234,12 +234,24 @@ void closing_note_failed(struct step *s, const struct agent *a)
 
 /* --- What waits. --- */
 
-void closing_keep(struct step *s, const struct agent *a)
+static void keep_close(struct step *s, const struct agent *a)
 {
     if (may_close(s->run, a))
         s->run->close_kept = CLOSE_KEPT_MEMBER;
     else if (s->run->close_kept == CLOSE_NOT_KEPT)
         s->run->close_kept = CLOSE_KEPT_OTHER;
+}
+
+bool closing_ask(struct step *s, struct agent *a)
+{
+    bool asked = a->closes;
+    enum close_verdict verdict;
+
+    a->closes = true;
+    verdict = closing_judge(s, a);
+    if (verdict == CLOSE_WAITS && !asked)
+        keep_close(s, a);
+    return verdict == CLOSE_COUNTS;
 }
 
 void closing_forget(struct run *run)
@@ -274,7 +286,6 @@ bool closing_settle(struct step *s)
         return false;
     explain_close_judged(s, true);
     s->out->counters.runs_closed++;
-    cas_queue_release(s);
     loss_clear_mark(s);
     return true;
 }

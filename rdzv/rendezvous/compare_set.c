@@ -1,16 +1,12 @@
-/* What a compare-and-set of the run's state becomes. See parts.h.
+/* Answers the compare-and-set of a run's state. See parts.h.
  *
- * Merging changes what a compare-and-set means: the store then holds a state that no agent sent. It
- * is done where nothing depends on it: a heartbeat goes into the newest state, whatever else has
- * changed; and heartbeats of others do not spoil the write of the agent that holds the write slot.
- * The agent is answered the state that came of it, takes that for a refusal, and finds all that it
- * wanted done. */
-#include <assert.h>
-
-#include "proto/torch/torch_merge.h"
+ * What an agent of torch wants (intent.h) is done to the newest state, unless the agent based it on
+ * something that is over: another round, or another place of its own node. Then the agent is shown
+ * the state anew, and decides again. Since an agent is never shown the value itself (agent_view.c),
+ * it takes each answer for the write of another agent, and finds all that it wanted done. */
 #include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/intent.h"
 #include "rdzv/rendezvous/parts.h"
-#include "rdzv/rendezvous/wish.h"
 
 /* --- What a state that was just written tells. --- */
 
@@ -44,7 +40,7 @@ static bool was_participant(const struct step *s, const struct agent *a)
 }
 
 /* It has taken participants out of the complete round, and not only left that by itself: silent
- * ones, or its own predecessor, of which nobody knows that it is gone. */
+ * ones, or its own predecessor, whose end is not known here. */
 static bool has_taken_out(const struct step *s, const struct agent *by)
 {
     const struct torch_state *before = &s->run->view.before, *state = &s->run->view.state;
@@ -83,26 +79,7 @@ void compare_set_completed(struct step *s, struct agent *a, bool by_us)
     s->run->completed_ms = s->now->ms;
     begin_round(s->run);
     closing_forget(s->run); /* it has gone on */
-    crowd_drop(s->run);
     worker_store_on_completed(s, a);
-}
-
-/* Which node the agent is, and what time it is there: told by what it has made of what it had read.
- * What was put of that may have heartbeats of other nodes in it, which came meanwhile. What is not
- * read is put as it is. */
-static void learn_node(struct step *s, struct agent *a, const struct wish *wish)
-{
-    const struct run_view *v = &s->run->view;
-    const struct torch_node *node =
-        wish->from != NULL ? wish->writer : wish_writer(a, &v->before, &v->state);
-
-    if (node == NULL)
-        return;
-    skew_learn(s, a, node->heartbeat_us);
-    if (!a->has_node || torch_node_compare(node, &a->node) != 0) {
-        run_remember_node(s->run, a, node);
-        memo_keep(s, a);
-    }
 }
 
 /* Whether its node is in the complete round. A node that rdzvd has put on the wait list still
@@ -133,14 +110,12 @@ void compare_set_written(struct step *s, struct agent *a)
     explain_change(s, a);
     if (has_taken_out(s, a))
         owed_keys_put(s);
-    if (state->closed) {
+    if (state->closed)
         s->out->counters.runs_closed += !before->closed;
-        cas_queue_release(s);
-    }
     if (state->complete && !(before->complete && before->round == state->round))
         compare_set_completed(s, a, false);
     else
-        last_call_begun(s, a);
+        last_call_begun(s);
     if (s->run->failed && !before->closed)
         loss_end_run(s);
     else if (!s->run->failed && (!s->run->view.state.complete || s->run->view.state.closed))
@@ -148,147 +123,291 @@ void compare_set_written(struct step *s, struct agent *a)
     last_call_end(s, a);
 }
 
-/* --- Compare-and-set. --- */
+/* --- An intent, on the newest state. --- */
 
-/* What torch's first compare-and-set puts there. */
-#define NOBODY_YET "Y2FuaW1hZGFt"
+enum outcome {
+    OUTCOME_DONE,
+    OUTCOME_REFUSED,
+    OUTCOME_LATER,   /* its turn comes: numbers.c */
+    OUTCOME_IGNORED, /* the agent must believe that it is done */
+    OUTCOME_NO_ROOM,
+};
 
-/* Puts the heartbeat into the state that there is, in our own text, which differs from the one
- * before in a few bytes alone. */
-static bool put_heartbeat(struct step *s, const struct wish *wish)
+/* The node is known by the first write of its agent. */
+static void note_node(struct step *s, struct agent *a, const struct intent *in)
 {
-    size_t at = (size_t)(wish->beat - s->run->view.state.nodes);
-    int64_t beat_us = wish->beat_us;
+    if (a->has_node && torch_node_compare(&in->own, &a->node) == 0)
+        return;
+    run_remember_node(s->run, a, &in->own);
+    memo_keep(s, a);
+}
+
+static const struct torch_node *place_now(const struct step *s, const struct intent *in)
+{
+    const struct torch_node *own = torch_state_find(&s->run->view.state, &in->own);
+
+    return explain_role(own) == NULL ? NULL : own;
+}
+
+/* A container that was started again may come before the connection of its predecessor has ended:
+ * as torch's agent does at first, it takes that out of the run. Then it is shown the state anew. */
+static bool take_out_predecessor(struct step *s, struct agent *a, const struct intent *in)
+{
     struct torch_state next;
     bool ok;
 
-    if (!step_read_state(s, &next))
+    if (a->has_node || in->was != NULL || place_now(s, in) == NULL || !step_read_state(s, &next))
         return false;
-    assert(at < next.count);
-    next.nodes[at].heartbeat_us = beat_us;
-    ok = step_put_state(s, &next, wish->desired.len);
+    loss_take_out(&next, torch_state_find(&next, &in->own));
+    ok = step_put_state(s, &next, 0);
     torch_state_free(&next);
+    if (ok)
+        compare_set_written(s, a);
     return ok;
 }
 
-/* Puts a heartbeat, whether the value is the one that the agent expects or not; or what the holder
- * of the write slot wants, if others have only sent heartbeats since. */
-static bool merge(struct step *s, struct wish *wish, bool matches, bool holds_slot)
+/* The agent has decided by the same round, and its node is where it was. How many others there are
+ * counts if it was shown their number: a number of 0 says that it need not know. */
+static bool is_current(const struct step *s, const struct intent *in)
 {
-    if (wish->beat != NULL && put_heartbeat(s, wish))
-        return true;
-    return !matches && holds_slot && wish->from != NULL &&
-           torch_merge_rebase(wish->from, &wish->to, &s->run->view.state) &&
-           step_put_state(s, &wish->to, wish->desired.len);
+    const struct run_view *v = &s->run->view;
+    size_t shown = torch_state_participants(&in->from);
+
+    if (in->from.round != v->state.round || in->from.complete != v->state.complete ||
+        !intent_same_place(in->was, place_now(s, in)))
+        return false;
+    if (in->kind == INTENT_WAIT || in->kind == INTENT_SPARE)
+        return shown == 0 || shown == v->participants;
+    return in->kind != INTENT_COMPLETE || shown <= v->participants;
 }
 
-/* The agent has written what it made of the whole state: if it waits now, there was room for it. */
-static void written_whole(struct step *s, struct agent *a)
+static bool change_own(const struct agent *a, const struct intent *in, struct torch_state *next)
 {
-    bool asked_in = a->asks_in;
+    struct torch_node *node;
 
-    compare_set_written(s, a);
-    if (a->asks_in && !asked_in && s->run->view.state.complete)
-        let_in_note_room(s->run, a, s->run->view.participants + 1);
-}
-
-/* Of a closed run no agent writes anything any more. */
-void compare_set_refuse(struct step *s, struct agent *a, bool expects_nothing)
-{
-    const struct write_slot *slot = &s->run->slot;
-    struct slice text;
-
-    if (expects_nothing) /* torch's agents do not look at this one */
-        step_agent(s, POLICY_ANSWER_CURRENT, a);
-    else if (shown_joining(s, a, &text))
-        step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;
-    else
-        shown_answer_newest(s, a);
-    if (s->run->view.is_state && s->run->view.state.closed)
-        cas_queue_release(s);
-    else if (!expects_nothing && (slot->holder == NULL || slot->holder == a))
-        cas_queue_grant(s, a);
-}
-
-/* `is_news`: there is more in what was put than the agent knows, or it has completed the round and
- * is about to read its rank. */
-static void answer(struct step *s, struct agent *a, const struct wish *wish, bool is_news)
-{
-    if (wish->answer.ptr != NULL) {
-        step_agent(s, POLICY_ANSWER_VALUE, a)->value = wish->answer;
-        explain_close_ignored(s, a);
-    } else if (long_look_hold_answer(s, a)) {
-        return;
-    } else if (is_news) {
-        shown_answer_newest(s, a);
-    } else {
-        shown_answer_whole(s, a);
+    if (in->kind == INTENT_LEAVE) {
+        node = torch_state_find(next, &in->own);
+        if (node != NULL)
+            loss_take_out(next, node);
+        return node != NULL;
     }
+    if (!torch_state_insert(next, &in->own, &node))
+        return false;
+    node->participant = in->is->participant;
+    node->waiting = in->is->waiting;
+    node->redundant = in->is->redundant;
+    node->rank = 0;
+    node->has_heartbeat = true;
+    node->heartbeat_us = agent_clock_to_ours(a, in->is->heartbeat_us);
+    return true;
+}
+
+static bool change(const struct agent *a, const struct intent *in, struct torch_state *next)
+{
+    switch (in->kind) {
+    case INTENT_CLOSE:
+        next->closed = true;
+        return true;
+    case INTENT_COMPLETE:
+        torch_state_complete(next);
+        return true;
+    default:
+        break;
+    }
+    if (!change_own(a, in, next))
+        return false;
+    if (in->kind == INTENT_JOIN && in->to.has_deadline && !in->from.has_deadline) {
+        next->has_deadline = true;
+        next->deadline_us = agent_clock_to_ours(a, in->to.deadline_us);
+    }
+    if (in->kind == INTENT_JOIN && in->to.complete)
+        torch_state_complete(next);
+    return true;
+}
+
+/* The first agent that joins brings the dialect of the state. */
+static bool read_state(const struct step *s, const struct intent *in, struct torch_state *next)
+{
+    return s->run->view.is_state ? step_read_state(s, next) : torch_state_copy(&in->to, next);
+}
+
+static enum outcome put(struct step *s, struct agent *a, const struct intent *in)
+{
+    uint64_t completion = s->run->view.completions;
+    bool was_in = in->was != NULL && in->was->participant && s->run->view.state.complete;
+    size_t shown = torch_state_participants(&in->from);
+    struct torch_state next;
+    bool ok;
+
+    if (!read_state(s, in, &next))
+        return OUTCOME_REFUSED;
+    ok = change(a, in, &next) &&
+         step_put_state(s, &next, TORCH_STATE_GROWTH(s->value.len) + in->wanted_len);
+    torch_state_free(&next);
+    if (!ok)
+        return s->is_full ? OUTCOME_NO_ROOM : OUTCOME_REFUSED;
+    if (in->kind == INTENT_WAIT && shown != 0) /* so MAX is more */
+        let_in_note_room(s->run, a, shown + 1);
+    if (in->kind == INTENT_LEAVE && was_in)
+        a->has_left = completion;
+    compare_set_written(s, a);
+    return OUTCOME_DONE;
 }
 
 /* A participant sends a heartbeat of a complete round only when it has read its rank there, also
  * where it reads no key for that (TORCH_ELASTIC_WORKER_IDENTICAL). */
-static void note_beat(const struct run *run, struct agent *a, const struct wish *wish)
+static enum outcome beat(struct step *s, struct agent *a, const struct intent *in)
 {
-    const struct torch_state *state = &run->view.state;
+    const struct run_view *v = &s->run->view;
+    const struct torch_node *node = place_now(s, in);
+    int64_t us = agent_clock_to_ours(a, in->is->heartbeat_us);
 
-    if (wish->beat != NULL && wish->beat->participant && wish->from->complete &&
-        wish->from->round == state->round && a->has_seen == run->view.completions)
-        a->has_ranks_of = run->view.completions;
+    if (node == NULL || !node->has_heartbeat)
+        return OUTCOME_REFUSED;
+    a->is_back = false;
+    if (us > node->heartbeat_us)
+        step_note_beat(s, node, us);
+    if (node->participant && in->is->participant && in->from.complete &&
+        in->from.round == v->state.round && a->has_seen == v->completions)
+        a->has_ranks_of = v->completions;
+    return OUTCOME_DONE;
 }
 
-/* As torch's store does it, and with merging:
- *
- *   key       expected value   the agent is answered                  write slot
- *   absent    not empty        what it expected: torch wants it so    passed on
- *                              an agent of a run that was forgotten
- *                              since: no node has joined. It would ask
- *                              again for ever.
- *   absent    empty            what it wanted, which is put           passed on
- *   there     the same         what it wanted, which is put           passed on
- *   there     another, merged  the merged state                       passed on
- *   there     another          the newest state: it is refused        granted, if it is free
- *   no room                    nothing: its connection ends           passed on with its end
- */
-static void put_or_refuse(struct step *s, struct agent *a, struct wish *wish)
+static enum outcome join(struct step *s, struct agent *a, const struct intent *in)
 {
-    bool absent = s->value.ptr == NULL, expects_nothing = wish->expected.len == 0;
-    bool matches = absent ? expects_nothing : slice_equal(s->value, wish->expected);
-    bool was_complete = s->run->view.state.complete;
-    bool merged = !absent && merge(s, wish, matches, s->run->slot.holder == a);
+    bool tells = in->to.complete || (in->to.has_deadline && !in->from.has_deadline);
+    enum outcome outcome;
+
+    switch (numbers_judge(s, a, in->number, tells)) {
+    case NUMBER_LATER:
+        return OUTCOME_LATER;
+    case NUMBER_REFUSED:
+        return OUTCOME_REFUSED;
+    case NUMBER_COUNTS:
+        break;
+    }
+    outcome = put(s, a, in);
+    if (outcome == OUTCOME_DONE)
+        numbers_joined(s, a, in->number);
+    return outcome;
+}
+
+static enum outcome apply(struct step *s, struct agent *a, const struct intent *in)
+{
+    if (in->kind == INTENT_CLOSE) {
+        if (!s->run->view.state.closed && !closing_ask(s, a))
+            return OUTCOME_IGNORED;
+        return put(s, a, in);
+    }
+    if (take_out_predecessor(s, a, in)) {
+        note_node(s, a, in);
+        return OUTCOME_REFUSED;
+    }
+    note_node(s, a, in);
+    if (in->kind == INTENT_HEARTBEAT)
+        return beat(s, a, in);
+    if (in->to.complete && !in->from.complete)
+        loss_drop_silent(s); /* all nodes of the new round must live now */
+    a->is_back = false;      /* it trains no more, and may see that it is in no list */
+    if (s->run->view.state.closed && in->kind != INTENT_LEAVE)
+        return OUTCOME_REFUSED;
+    if (!is_current(s, in))
+        return OUTCOME_REFUSED;
+    return in->kind == INTENT_JOIN ? join(s, a, in) : put(s, a, in);
+}
+
+static void carry_out(struct step *s, const struct policy_event *event, const struct intent *in)
+{
+    struct agent *a = event->agent;
+
+    switch (apply(s, a, in)) {
+    case OUTCOME_DONE:
+        s->out->counters.writes_merged++;
+        if (!long_look_hold_answer(s, a))
+            agent_view_answer(s, a);
+        break;
+    case OUTCOME_REFUSED:
+        agent_view_answer(s, a);
+        break;
+    case OUTCOME_LATER:
+        step_hold(s, a);
+        break;
+    case OUTCOME_NO_ROOM:
+        step_agent(s, POLICY_NO_ROOM, a);
+        break;
+    case OUTCOME_IGNORED:
+        step_agent(s, POLICY_ANSWER_VALUE, a)->value = event->desired;
+        explain_close_ignored(s, a);
+        break;
+    }
+}
+
+/* --- A literal compare-and-set. --- */
+
+/* What torch's first compare-and-set puts there. */
+#define NOBODY_YET "Y2FuaW1hZGFt"
+
+static void note_written(struct step *s, struct agent *a)
+{
+    const struct run_view *v = &s->run->view;
+    const struct torch_node *own = v->is_state ? intent_writer(&v->before, &v->state) : NULL;
+
+    if (own != NULL && explain_role(run_node_of(s->run, a)) == NULL) {
+        agent_clock_learn(s, a, own->heartbeat_us);
+        run_remember_node(s->run, a, own);
+        memo_keep(s, a);
+    }
+    compare_set_written(s, a);
+}
+
+/* As torch's store does it:
+ *
+ *   key       expected value   the answer
+ *   absent    not empty        what was expected: torch wants it so. An agent of a run that was
+ *                              forgotten since would ask again for ever: no node has joined.
+ *   absent    empty            what was wanted, which is put
+ *   there     the same         the same
+ *   there     another          what there is: it is refused
+ *   no room                    none: the connection ends
+ */
+static void put_literally(struct step *s, const struct policy_event *event)
+{
+    struct agent *a = event->agent;
+    bool absent = s->value.ptr == NULL, expects_nothing = event->expected.len == 0;
+    bool matches = absent ? expects_nothing : slice_equal(s->value, event->expected);
 
     if (absent && !matches && a->is_introduced && step_put_value(s, slice_str(NOBODY_YET))) {
         step_agent(s, POLICY_ANSWER_CURRENT, a);
     } else if (absent && !matches) {
-        step_agent(s, POLICY_ANSWER_VALUE, a)->value =
-            wish->expected; /* torch's store wants it so */
-    } else if (!matches && !merged) {
-        compare_set_refuse(s, a, expects_nothing);
-        return;
-    } else if (!merged && !step_put_value(s, wish->desired)) {
+        step_agent(s, POLICY_ANSWER_VALUE, a)->value = event->expected;
+    } else if (!matches && expects_nothing) { /* torch's agents do not look at this answer */
+        step_agent(s, POLICY_ANSWER_CURRENT, a);
+    } else if (!matches) {
+        agent_view_answer(s, a);
+    } else if (!step_put_value(s, event->desired)) {
         step_agent(s, POLICY_NO_ROOM, a);
-        return;
     } else {
-        s->out->counters.writes_merged += merged && !matches;
-        learn_node(s, a, wish);
-        note_beat(s->run, a, wish);
-        written_whole(s, a);
-        answer(s, a, wish, merged || (!was_complete && s->run->view.state.complete));
+        note_written(s, a);
+        numbers_leave(s->run, a);
+        if (expects_nothing || !a->is_introduced)
+            step_agent(s, POLICY_ANSWER_CURRENT, a);
+        else
+            agent_view_answer(s, a);
     }
-    cas_queue_yield(s, a);
 }
 
-/* The compare-and-set that makes the key expects nothing, and its failure makes no agent try again;
- * a heartbeat can be merged, so neither needs the slot. */
-static bool needs_slot(const struct wish *wish)
+/* The value is a state, or torch's text for none. */
+static bool has_intents(const struct step *s)
 {
-    return wish->expected.len != 0 && wish->beat == NULL;
+    const struct run_view *v = &s->run->view;
+
+    return !v->unread && (v->is_state || (s->value.ptr != NULL && run_view_is_sentinel(s->value)));
 }
 
 void compare_set(struct step *s, const struct policy_event *event)
 {
     struct agent *a = event->agent;
-    struct wish wish;
+    struct intent in = {0};
 
     /* With one that expects nothing every agent of every release introduces itself. */
     a->is_introduced = a->is_introduced || event->expected.len == 0;
@@ -298,17 +417,16 @@ void compare_set(struct step *s, const struct policy_event *event)
     }
     if (!repair_restore(s, a) || long_look_answer(s, a))
         return;
-    if (shown_write(s, event) || crowd_write(s, event))
-        return;
-    step_put_beats(s);
-    shown_drop(a);
-    wish_read(s, a, event->expected, event->desired, &wish);
-    skew_learn_from(s, a, &wish);
-    if (needs_slot(&wish) && cas_queue_should_hold(s, a))
-        step_hold(s, a);
-    else if (!skew_restore(s, a, &wish))
-        compare_set_refuse(s, a, false);
-    else
-        put_or_refuse(s, a, &wish);
-    wish_free(&wish);
+    agent_view_drop(a);
+    if (a->is_introduced && has_intents(s))
+        intent_read(a, event->expected, event->desired, &in);
+    if (in.is != NULL && in.is->has_heartbeat)
+        agent_clock_learn(s, a, in.is->heartbeat_us); /* also of one that takes itself for dead */
+    if (in.kind != INTENT_UNKNOWN) {
+        carry_out(s, event, &in);
+    } else {
+        step_put_beats(s);
+        put_literally(s, event);
+    }
+    intent_free(&in);
 }

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "proto/torch/torch_merge.h"
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/gone.h"
+#include "rdzv/rendezvous/intent.h"
 #include "rdzv/rendezvous/node_text.h"
 
 #define V2_PREFIX  "/torch/elastic/rendezvous/"
@@ -233,7 +233,7 @@ static struct etcd_member *next_members(struct etcd_run *r, const struct torch_s
                                         const struct etcd_writer *by, int64_t now_us)
 {
     const struct torch_node *writer =
-        r->backend == BACKEND_ETCD_V2 && by != NULL ? torch_merge_writer(&r->state, next) : NULL;
+        r->backend == BACKEND_ETCD_V2 && by != NULL ? intent_writer(&r->state, next) : NULL;
     struct etcd_member *members =
         account_request_zeroed(ACCOUNT_RUNS, account_class_of(next->count * sizeof *members),
                                next->count * sizeof *members);

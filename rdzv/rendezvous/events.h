@@ -25,7 +25,6 @@ enum policy_event_kind {
     RUN_LOOKED,          /* a client that is no agent is about to look at the run's key */
     RUN_PROBED,          /* the answer to POLICY_PROBE */
     RUN_PORT_OPENED,     /* the answer to POLICY_OPEN_PORT; `port` 0: it failed */
-    RUN_TIMER,           /* POLICY_TIMER has come */
     RUN_TICK,            /* once a second */
     RUN_STOOD_STILL,     /* the process did, for `still_ms` */
     RUN_FORGET,          /* forget it now, on request */
@@ -108,7 +107,6 @@ enum policy_output_kind {
     POLICY_OPEN_PORT,  /* a port of its own, beside the one that `agent` has come to: `port` if it
                           is free; 0, or not free: any of --worker-ports */
     POLICY_CLOSE_PORT, /* neither of these two any more */
-    POLICY_TIMER,      /* RUN_TIMER is due at `deadline_ms`, and not before; 0: it is not */
     POLICY_NOTE,       /* for the log, see explain.h */
 };
 
@@ -120,7 +118,6 @@ struct policy_output {
     struct slice key, value; /* borrowed: from the output's memory, the event, or the run */
     struct view_record record;
     uint64_t worker_store;
-    uint64_t deadline_ms;
     uint16_t port;
     const char *reason;
     const struct note *note;

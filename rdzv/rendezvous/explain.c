@@ -63,16 +63,11 @@ static bool is_replaced(const struct agent *by, const struct torch_node *old, in
     return !by->has_node && old->has_heartbeat && age_us < TORCH_DEAD_MS * 1000;
 }
 
-/* The age of a node's heartbeat, by the clock of its own agent where that is known. */
-static int64_t heartbeat_age_us(const struct step *s, const struct torch_node *node,
-                                const struct agent *a)
+static int64_t heartbeat_age_us(const struct step *s, const struct torch_node *node)
 {
     int64_t age_us = s->now->wall_ns / 1000;
 
-    if (__builtin_sub_overflow(age_us, node->heartbeat_us, &age_us) ||
-        (a != NULL && __builtin_add_overflow(age_us, a->clock_ahead_us, &age_us)))
-        return INT64_MAX;
-    return age_us;
+    return __builtin_sub_overflow(age_us, node->heartbeat_us, &age_us) ? INT64_MAX : age_us;
 }
 
 /* It left by itself, was started again, or another agent has not heard of it for torch's 15 s. */
@@ -80,7 +75,7 @@ static void note_departure(struct step *s, const struct torch_node *old, const s
 {
     const struct run_view *v = &s->run->view;
     const struct agent *a = run_agent_of(s->run, old);
-    int64_t age_us = heartbeat_age_us(s, old, a);
+    int64_t age_us = heartbeat_age_us(s, old);
     bool itself = by->has_node && torch_node_compare(&by->node, old) == 0;
     struct note *note = explain_note(s, itself                         ? NOTE_NODE_LEFT
                                         : is_replaced(by, old, age_us) ? NOTE_NODE_REPLACED
@@ -155,15 +150,14 @@ static void note_complete(struct step *s)
     }
 }
 
-static void note_last_call(struct step *s, const struct agent *by)
+static void note_last_call(struct step *s)
 {
     const struct torch_state *now = &s->run->view.state;
     struct note *note = explain_note(s, NOTE_LAST_CALL);
-    int64_t now_us, left_us;
+    int64_t left_us;
 
     note->number = torch_state_participants(now);
-    if (step_agent_time(s, by, &now_us) &&
-        !__builtin_sub_overflow(now->deadline_us, now_us, &left_us))
+    if (!__builtin_sub_overflow(now->deadline_us, s->now->wall_ns / 1000, &left_us))
         note->ms = left_us / 1000;
 }
 
@@ -176,7 +170,7 @@ void explain_change(struct step *s, const struct agent *by)
         explain_note(s, NOTE_RUN_STARTED);
     note_nodes(s, by);
     if (now->has_deadline && !before->has_deadline)
-        note_last_call(s, by);
+        note_last_call(s);
     if (now->complete && !(before->complete && before->round == now->round))
         note_complete(s);
     if (now->closed && !before->closed) {
@@ -235,6 +229,5 @@ void explain_disconnect(struct step *s, const struct agent *a)
     note->reason = a->gone ? "its relay has closed the link and not come back, so both have ended"
                    : s->run->settings->drop_disconnected
                        ? "its connection ended, so its agent has"
-                       : "its connection ended; the others presume it dead when its heartbeat is "
-                         "15s old";
+                       : "its connection ended; it is taken out when its heartbeat is 15s old";
 }

@@ -91,7 +91,7 @@ static struct node_facts look(const struct run_facts *f, const struct torch_node
     if (a == NULL)
         return (struct node_facts){0};
     return (struct node_facts){
-        .connected = true, .joined_us = conn_agent_of(a)->joined_us, .ahead_us = a->clock_ahead_us};
+        .connected = true, .joined_us = conn_agent_of(a)->joined_us, .ahead_us = a->clock.ahead_us};
 }
 
 static const char *peer(const struct run_facts *f, const struct torch_node *node,

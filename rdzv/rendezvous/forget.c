@@ -12,11 +12,9 @@ void forget_end_run(struct step *s)
     run->shares_roles = run->was_told = run->failed = false;
     run->finishing_round = -1;
     closing_forget(run);
-    crowd_drop(run);
     run_view_update(&run->view, (struct slice){0});
     s->value = (struct slice){0};
     worker_store_release(s);
-    cas_queue_release(s);
     rejoin_release_waiting(s);
 }
 

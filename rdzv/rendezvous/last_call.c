@@ -9,8 +9,6 @@
 /* An agent that waits for the next round looks once a second whether that has begun, and joins it.
  */
 #define JOINS_US INT64_C(2000000)
-/* Before now by any clock that an agent may have. */
-#define PAST_US (INT64_C(24) * 3600 * 1000000)
 
 /* How many nodes a round is to have; 0: unknown. */
 static uint64_t wanted(const struct run *run)
@@ -67,12 +65,12 @@ static bool put_deadline(struct step *s, int64_t deadline_us)
 static void end_now(struct step *s, uint64_t wanted)
 {
     const struct torch_state *state = &s->run->view.state;
-    int64_t past_us = s->now->wall_ns / 1000 - PAST_US;
+    int64_t now_us = s->now->wall_ns / 1000;
     size_t participants = s->run->view.participants;
     struct note *note;
 
-    if (state->deadline_us <= past_us + PAST_US / 2 || participants < wanted ||
-        !all_have_joined(s->run, participants) || !put_deadline(s, past_us))
+    if (state->deadline_us <= now_us || participants < wanted ||
+        !all_have_joined(s->run, participants) || !put_deadline(s, now_us))
         return;
     note = explain_note(s, NOTE_LAST_CALL_ENDED);
     note->number = participants;
@@ -95,16 +93,13 @@ static bool is_new(const struct run_view *v)
     return !v->before.has_deadline || v->before.deadline_us != v->state.deadline_us;
 }
 
-/* The latest time that it may be, by the agent's clock. */
-static int64_t latest_us(const struct step *s, const struct agent *by)
+static int64_t latest_us(const struct step *s)
 {
     uint64_t wait_ms = s->run->settings->regroup_wait_ms;
-    int64_t now_us;
 
-    if (wait_ms == 0 || wait_ms > INT64_MAX / 2000 || !s->run->view.has_completed ||
-        !step_agent_time(s, by, &now_us))
+    if (wait_ms == 0 || wait_ms > INT64_MAX / 2000 || !s->run->view.has_completed)
         return INT64_MAX;
-    return now_us + (int64_t)wait_ms * 1000;
+    return s->now->wall_ns / 1000 + (int64_t)wait_ms * 1000;
 }
 
 static bool does_any_wait(const struct torch_state *state)
@@ -118,29 +113,24 @@ static bool does_any_wait(const struct torch_state *state)
 
 /* The earliest: a round that is completed before those who wait have joined it is over as soon as
  * its nodes see them, and so is the next one. */
-static int64_t earliest_us(const struct step *s, const struct agent *by)
+static int64_t earliest_us(const struct step *s)
 {
-    int64_t now_us;
-
-    if (!does_any_wait(&s->run->view.state) || !step_agent_time(s, by, &now_us))
-        return INT64_MIN;
-    return now_us + JOINS_US;
+    return does_any_wait(&s->run->view.state) ? s->now->wall_ns / 1000 + JOINS_US : INT64_MIN;
 }
 
-void last_call_begun(struct step *s, const struct agent *by)
+void last_call_begun(struct step *s)
 {
     int64_t set_us = s->run->view.state.deadline_us, deadline_us = set_us, most_us, least_us;
 
     if (!is_in_last_call(s) || !is_new(&s->run->view))
         return;
     s->run->enough = s->run->view.participants; /* it is set by the node that makes them MIN */
-    most_us = latest_us(s, by);
-    least_us = earliest_us(s, by);
+    most_us = latest_us(s);
+    least_us = earliest_us(s);
     if (deadline_us > most_us)
         deadline_us = most_us;
     if (deadline_us < least_us)
         deadline_us = least_us;
-    deadline_us = skew_deadline(by, deadline_us);
     if (deadline_us != set_us)
         put_deadline(s, deadline_us);
 }

@@ -73,7 +73,7 @@ static bool may_be_let_in(const struct step *s, const struct agent *a,
                           const struct torch_node *node)
 {
     return a->asks_in && !a->away && !a->closes && node->has_heartbeat &&
-           (a->queued || a->look == LOOK_LONG ||
+           (a->holds_join || a->look == LOOK_LONG || a->look == LOOK_NUMBER ||
             clock_elapsed_ms(a->heard_ms, s->now->ms) < LOOKS_MS);
 }
 
@@ -150,7 +150,7 @@ bool let_in_waiting(struct step *s, uint64_t wanted, struct agent *by)
     waiting = count_waiting(&v->state);
     nodes = v->participants + waiting;
     if (nodes < wanted || run->enough == 0 || nodes < run->enough || nodes > run->room_for ||
-        !are_all_here(s, nodes) || presence_is_one_silent(s) || !step_read_state(s, &next))
+        !are_all_here(s, nodes) || presence_is_participant_lost(s) || !step_read_state(s, &next))
         return false;
     make_participants(&next);
     torch_state_complete(&next);

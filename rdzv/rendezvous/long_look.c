@@ -8,8 +8,7 @@
  * than LONG_MS and the time to the next tick, in which it cannot be told to end. It sends no
  * heartbeat meanwhile, and needs none: see presence.c.
  *
- * It is not held when it is to act by itself: a last call is about to be over, or the agent is to
- * presume a silent participant dead. */
+ * It is not held when the agent must act by itself, because a last call is about to be over. */
 #include "rdzv/rendezvous/parts.h"
 
 #define LONG_MS 2000
@@ -24,7 +23,7 @@ static bool is_call_over(const struct step *s, int64_t in_us)
 
     return state->has_deadline &&
            (__builtin_sub_overflow(state->deadline_us, s->now->wall_ns / 1000, &left_us) ||
-            left_us < in_us);
+            left_us <= in_us);
 }
 
 /* As those who look have seen it. */
@@ -39,7 +38,7 @@ bool long_look_should_hold(struct step *s, struct agent *a)
 {
     if (a->look == LOOK_LONG)
         return true;
-    if (is_call_over(s, CALL_US) || !shown_may_wait(s, a))
+    if (is_call_over(s, CALL_US) || !agent_view_may_wait(s, a))
         return false;
     if (s->run->looking == 0)
         note_round(s->run);
@@ -73,7 +72,7 @@ bool long_look_answer(struct step *s, struct agent *a)
     a->look = LOOK_FREE;
     if (s->value.ptr == NULL)
         return false; /* the run is gone: as of any write to it */
-    shown_answer(s, a);
+    agent_view_answer(s, a);
     return true;
 }
 
@@ -165,7 +164,7 @@ void long_look_on_tick(struct step *s)
 
     if (run->looking == 0)
         return;
-    if (presence_is_any_silent(s) || (is_call_over(s, CALL_US) && !is_call_over(s, 0))) {
+    if ((is_call_over(s, CALL_US) && !is_call_over(s, 0))) {
         answer_all(s);
         return;
     }

@@ -129,7 +129,7 @@ static bool is_there_otherwise(struct run *run, struct agent *gone)
     if (!gone->is_listed)
         return true;
     TAILQ_FOREACH(a, &run->agents, entry) {
-        if (a != gone && a->has_node && !a->away && skew_is_same(a, gone) &&
+        if (a != gone && a->has_node && !a->away && agent_clock_is_same(a, gone) &&
             torch_node_compare(&a->node, &gone->node) == 0)
             return run_list_again(run, gone, a);
     }
@@ -280,12 +280,33 @@ void loss_on_restore(struct step *s)
     torch_state_free(&next);
 }
 
-/* --- Nodes that are silent, and connected. --- */
+/* --- Nodes that are lost without the end of a connection. --- */
+
+static bool is_any_outside(const struct run *run)
+{
+    const struct agent *a;
+
+    TAILQ_FOREACH(a, &run->agents, entry) {
+        const struct torch_node *node = run_node_of(run, a);
+
+        if (node == NULL || !node->participant)
+            return true;
+    }
+    return false;
+}
+
+/* Without --silent-node-timeout, a lost node stays while all nodes train: if its agent comes back,
+ * it has its place. It stays no longer if a node asks for one: in an open round, or if an agent is
+ * there that is in no round. */
+static bool is_pruned(const struct run *run)
+{
+    return run->settings->silent_node_ms != 0 || !run->view.state.complete ||
+           run->view.waiting != 0 || is_any_outside(run);
+}
 
 static bool is_overdue(const struct step *s, const struct torch_node *node)
 {
-    return explain_role(node) != NULL &&
-           presence_silent_ms(s, node) >= s->run->settings->silent_node_ms;
+    return explain_role(node) != NULL && !loss_is_mark(node) && presence_is_lost(s, node);
 }
 
 static bool is_any_overdue(const struct step *s)
@@ -308,19 +329,33 @@ static void note_silent(struct step *s, const struct torch_node *node)
     note->node = explain_node(s, node);
     note->previous = explain_role(node);
     note->ms = (int64_t)presence_silent_ms(s, node);
-    note->reason = "nothing has come of its agent for --silent-node-timeout";
+    note->reason = note->agent == NULL ? "no agent of it is connected, and its heartbeat is 15s old"
+                   : s->run->settings->silent_node_ms != 0
+                       ? "nothing has come of its agent for --silent-node-timeout"
+                       : "nothing has come of its agent for 15s";
 }
 
-/* Should it only have slept, it is put back when it asks again, as one that the others presumed
- * dead: see repair.c. Nodes whose workers have ended well wait for each other, for five minutes in
- * one request, and none of them is missed. */
+/* True: the survivors are to meet without this node. Without --silent-node-timeout, a participant
+ * has silent_restart_ms to come back. */
+static bool is_missed(const struct run *run, const struct torch_state *next,
+                      const struct torch_node *node)
+{
+    if (node->waiting)
+        return lacks_participants(run, next) && run->settings->restart_on_loss != RESTART_NEVER;
+    return node->participant && run->settings->silent_node_ms != 0 &&
+           run->settings->restart_on_loss == RESTART_WHEN_SILENT;
+}
+
+/* Should an agent only have slept, it is put back when it asks again: see repair.c. Nodes whose
+ * workers have ended well wait for each other, for five minutes in one request, and none of them is
+ * missed. */
 void loss_drop_silent(struct step *s)
 {
     const struct run *run = s->run;
     struct torch_state next;
     bool missed = false;
 
-    if (run->settings->silent_node_ms == 0 || !step_is_open(s) ||
+    if (!step_is_open(s) || !is_pruned(run) || run->agent_count == 0 ||
         run->finishing_round == run->view.state.round || !is_any_overdue(s) ||
         !step_read_state(s, &next))
         return;
@@ -328,46 +363,27 @@ void loss_drop_silent(struct step *s)
         if (!is_overdue(s, &next.nodes[i]))
             continue;
         note_silent(s, &next.nodes[i]);
-        missed = missed || next.nodes[i].participant ||
-                 (next.nodes[i].waiting && lacks_participants(run, &next));
+        missed = missed || is_missed(run, &next, &next.nodes[i]);
         loss_take_out(&next, &next.nodes[i]);
     }
-    put_without(s, &next, missed && run->settings->restart_on_loss == RESTART_WHEN_SILENT,
-                "one of them is silent for --silent-node-timeout");
+    put_without(s, &next, missed,
+                run->settings->silent_node_ms != 0
+                    ? "one of them is silent for --silent-node-timeout"
+                    : "a node that waited is silent for 15s");
     torch_state_free(&next);
+    owed_keys_put(s);
 }
 
 /* --- A node that is silent for longer. --- */
 
-/* True: the others have presumed one of them dead, or are about to. */
+/* True: one of them was taken out, or is silent. */
 static bool misses_a_node(const struct step *s)
 {
     const struct run_view *v = &s->run->view;
 
     if (!v->has_completed || v->last_completed.round != v->state.round)
         return false;
-    return lacks_participants(s->run, &v->state) || presence_misses_heartbeats(s);
-}
-
-/* A node that waits, and whose heartbeat is too old, is hidden from the participants (meeting.c),
- * so none of their agents takes it out as torch's would. */
-static void drop_stale_waiting(struct step *s)
-{
-    const struct run_view *v = &s->run->view;
-    struct torch_state next;
-
-    if (v->waiting == 0 || !v->state.complete || !step_is_open(s) || s->run->agent_count == 0 ||
-        !presence_is_too_old(s, &v->state.nodes[v->waiting - 1]) || !step_read_state(s, &next))
-        return;
-    for (size_t i = 0; i < next.count; i++) {
-        if (next.nodes[i].waiting && presence_is_too_old(s, &next.nodes[i]))
-            loss_take_out(&next, &next.nodes[i]);
-    }
-    put_without(s, &next,
-                lacks_participants(s->run, &next) &&
-                    s->run->settings->restart_on_loss != RESTART_NEVER,
-                "a node that waited has been silent for 15s");
-    torch_state_free(&next);
+    return lacks_participants(s->run, &v->state) || presence_is_participant_lost(s);
 }
 
 void loss_on_tick(struct step *s)
@@ -375,7 +391,6 @@ void loss_on_tick(struct step *s)
     struct run *run = s->run;
     struct torch_state next;
 
-    drop_stale_waiting(s);
     if (run->settings->restart_on_loss != RESTART_WHEN_SILENT || !step_is_open(s) ||
         run->agent_count == 0 || !should_tell(run, &run->view.state) || !misses_a_node(s)) {
         run->missing_since_ms = 0;

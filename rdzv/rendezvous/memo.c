@@ -23,12 +23,12 @@ void memo_keep(struct step *s, struct agent *a)
     if (memo == NULL)
         return;
     memo[0] = MEMO_VERSION;
-    bytes_put_u64(memo + 1, (uint64_t)a->clock_ahead_us);
+    bytes_put_u64(memo + 1, (uint64_t)a->clock.ahead_us);
     bytes_put_u64(memo + MEMO_ROUND, (uint64_t)(a->has_finished ? a->finished_round : -1));
     memcpy(memo + MEMO_HEAD, a->by_node.key.ptr, a->by_node.key.len);
     o = step_agent(s, POLICY_KEEP_MEMO, a);
     o->value = (struct slice){memo, len};
-    a->kept_ahead_us = a->clock_ahead_us;
+    a->clock.kept_us = a->clock.ahead_us;
 }
 
 /* It was a participant when the round was completed, and may have been presumed dead since. Most
@@ -60,10 +60,9 @@ void memo_recall(struct step *s, struct agent *a, struct slice memo)
     if (!a->has_node)
         return;
     a->is_introduced = a->is_back = true;
-    a->kept_ahead_us = (int64_t)bytes_get_u64(memo.ptr + 1);
+    agent_clock_recall(a, (int64_t)bytes_get_u64(memo.ptr + 1));
     recall_round(s->run, a);
     finished_round = (int64_t)bytes_get_u64(memo.ptr + MEMO_ROUND);
     if (finished_round >= 0)
         closing_recall_finished(s->run, a, finished_round);
-    skew_recall(s, a, a->kept_ahead_us);
 }

@@ -12,76 +12,57 @@ void compare_set(struct step *s, const struct policy_event *event);
 void compare_set_written(struct step *s, struct agent *a);
 /* That agent has just completed a round; `by_us`: rdzvd has, in its place. */
 void compare_set_completed(struct step *s, struct agent *a, bool by_us);
-/* The agent learns the newest state, and holds the write slot if it is free. */
-void compare_set_refuse(struct step *s, struct agent *a, bool expects_nothing);
 
-/* --- shown.c --- */
+/* --- agent_view.c --- */
 
-/* What the agent is shown in place of the value; ptr NULL: the value itself. Valid until the next
- * call for that agent. */
-struct slice shown_make(struct step *s, struct agent *a);
-/* Answers the agent: with that, or with the value. */
-void shown_answer(struct step *s, struct agent *a);
-/* Answers it with the value, in its own clock if that is wrong. */
-void shown_answer_whole(struct step *s, struct agent *a);
-/* Answers a write: the same; or, if the agent is about to read its rank in a round that has lost a
- * node since, or of which one looks silent, with the round as it was completed. */
-void shown_answer_newest(struct step *s, struct agent *a);
-/* The agent looks at the state. */
-void shown_look(struct step *s, struct agent *a);
+/* Answers a compare-and-set of the agent with what it is shown. */
+void agent_view_answer(struct step *s, struct agent *a);
+/* The same for its look; without an output the agent reads the value itself. */
+void agent_view_look(struct step *s, struct agent *a);
 /* True: it would be shown that it waits, or has joined, and nothing that makes it act. */
-bool shown_may_wait(struct step *s, const struct agent *a);
+bool agent_view_may_wait(struct step *s, const struct agent *a);
+/* True: it would be shown an open round that it can join. */
+bool agent_view_is_joining(struct step *s, const struct agent *a);
 /* The agent asks for a key of that round. */
-void shown_asked(struct step *s, struct agent *a, int64_t round);
-/* It is not shown that any more, so nothing is taken as relative to it. */
-void shown_drop(struct agent *a);
+void agent_view_note_asked(struct step *s, struct agent *a, int64_t round);
+/* Its next look makes a text again. */
+void agent_view_drop(struct agent *a);
 /* The agent no longer exists. */
-void shown_forget(struct step *s, const struct agent *a);
+void agent_view_forget(struct step *s, const struct agent *a);
 
-/* --- shown_write.c --- */
+/* --- numbers.c --- */
 
-/* True: what the agent expects is what it was shown, and not the value; it is answered. */
-bool shown_write(struct step *s, const struct policy_event *event);
+/* The number as which the agent joins the open round, from 1. */
+uint64_t numbers_give(struct step *s, struct agent *a);
+/* True: too many agents have a number; its look is held. */
+bool numbers_should_hold_look(struct step *s, struct agent *a);
+enum number_verdict {
+    NUMBER_COUNTS,
+    NUMBER_LATER, /* its write is held until the numbers before it have been tried */
+    NUMBER_REFUSED,
+};
+/* The agent joins as that number; `tells`: it says that this is MIN or MAX. */
+enum number_verdict numbers_judge(struct step *s, struct agent *a, uint64_t number, bool tells);
+/* It has joined. */
+void numbers_joined(struct step *s, struct agent *a, uint64_t number);
+/* The agent joins no more; its held request comes again. */
+void numbers_leave(struct run *run, struct agent *a);
+/* After each event: those whose turn it is go on. */
+void numbers_check(struct step *s);
+/* Once a second: the number of an agent that does not write goes to another one. */
+void numbers_on_tick(struct step *s);
 
-/* True: the agent is shown a crowd to join, `text`, which lives as long as the outputs. */
-bool shown_joining(struct step *s, struct agent *a, struct slice *text);
+/* --- agent_clock.c --- */
 
-/* --- crowd.c --- */
-
-/* What an agent is shown to which the other nodes are but a number: one that is about to join,
- * whose node is `own` if it waits, and one of the complete round that looks for its rank. The texts
- * live as long as the outputs, or until the next one. False: no memory. */
-bool crowd_show_joining(struct step *s, const struct agent *a, const struct torch_node *own,
-                        struct slice *text);
-bool crowd_show_ranked(struct step *s, const struct torch_node *own, struct slice *text);
-/* No more agents are about to join this round; or that one does not exist any more. */
-void crowd_drop(struct run *run);
-void crowd_forget(struct run *run, const struct agent *a);
-/* True: the agent was shown the first of these, and is answered, or held. */
-bool crowd_write(struct step *s, const struct policy_event *event);
-
-/* --- skew.c --- */
-
-struct wish;
-
-/* A heartbeat of the agent has come, and tells what time it is there. */
-void skew_learn(struct step *s, struct agent *a, int64_t heartbeat_us);
-/* The same, if there is one in what it wants to write. */
-void skew_learn_from(struct step *s, struct agent *a, const struct wish *wish);
+/* A heartbeat of the agent has come, by its clock, and tells what time it is there. */
+void agent_clock_learn(struct step *s, struct agent *a, int64_t heartbeat_us);
+/* The same was so before a start of the daemon. */
+void agent_clock_recall(struct agent *a, int64_t ahead_us);
 /* They may be on one machine. */
-bool skew_is_same(const struct agent *a, const struct agent *b);
-/* The agent no longer exists. */
-void skew_forget(struct step *s, struct agent *a);
-/* Its clock was ahead by that before a start of the daemon: its node's heartbeat is moved there. */
-void skew_recall(struct step *s, struct agent *a, int64_t ahead_us);
-/* True: the agent is to see this text and not the value, which has times of other clocks. It lives
- * as long as the outputs. */
-bool skew_show(struct step *s, struct agent *a, struct slice *text);
-/* Moves back what the agent has made of such a text. False: it has seen other times than those that
- * there are, and is to be refused. */
-bool skew_restore(struct step *s, struct agent *a, struct wish *wish);
-/* A deadline that the agent has set, by our clock. */
-int64_t skew_deadline(const struct agent *a, int64_t deadline_us);
+bool agent_clock_is_same(const struct agent *a, const struct agent *b);
+/* A time of ours by the agent's clock, and the other way round. */
+int64_t agent_clock_from_ours(const struct agent *a, int64_t our_us);
+int64_t agent_clock_to_ours(const struct agent *a, int64_t agents_us);
 
 /* --- memo.c --- */
 
@@ -113,30 +94,12 @@ enum close_verdict {
     CLOSE_WAITS,   /* the same, until closing_settle() */
 };
 enum close_verdict closing_judge(const struct step *s, const struct agent *a);
-/* CLOSE_WAITS: the agent has asked. */
-void closing_keep(struct step *s, const struct agent *a);
+/* The agent asks to close the run. False: it may not, or not yet. */
+bool closing_ask(struct step *s, struct agent *a);
 void closing_forget(struct run *run);
 /* All agents are back that come back after a start: what waits is judged. True: the run is closed.
  */
 bool closing_settle(struct step *s);
-
-/* --- cas_queue.c --- */
-
-/* For a compare-and-set that needs the slot. True: the agent is queued, and its request is held. */
-bool cas_queue_should_hold(struct step *s, struct agent *a);
-/* This agent has just been answered the newest state, and is expected to write. */
-void cas_queue_grant(struct step *s, struct agent *a);
-/* Passes the slot to the first in the queue, whose request is shown again. */
-void cas_queue_pass(struct step *s);
-/* The agent has written, or asks for something else: passes the slot on if it holds it. */
-void cas_queue_yield(struct step *s, const struct agent *a);
-/* All who are queued go on at once. */
-void cas_queue_release(struct step *s);
-/* The agent no longer waits, writes or exists. */
-void cas_queue_leave(struct step *s, struct agent *a);
-/* Passes the slot on if the holder's time is over. `timer`: RUN_TIMER has come, and is asked for
- * again if it was early. */
-void cas_queue_check_time(struct step *s, bool timer);
 
 /* --- rejoin.c --- */
 
@@ -158,27 +121,17 @@ void rejoin_reject_overdue(struct step *s);
 
 /* --- presence.c --- */
 
-/* By how much a clock may be wrong that is taken for right: see skew.c. */
-#define CLOCKS_US INT64_C(6000000)
-
 /* The agent asks; `waits`: for a key, so that the reply may take long. */
 void presence_heard(struct step *s, struct agent *a, bool waits);
 /* No agent could ask for anything for that long: none was silent. */
 void presence_stood_still(struct step *s, uint64_t still_ms);
-/* Once a second: moves on the heartbeats of agents that are connected and live. */
-void presence_refresh(struct step *s);
 /* How long nothing has come of the node's agent, which is connected, and waits for no reply; 0: it
  * is not, or waits. */
 uint64_t presence_silent_ms(const struct step *s, const struct torch_node *node);
-/* A participant has a heartbeat that is too old for torch, and its agent waits for nothing. */
-bool presence_misses_heartbeats(const struct step *s);
-/* That node has a heartbeat that is too old for torch, by its agent's clock if it is connected. */
-bool presence_is_too_old(const struct step *s, const struct torch_node *node);
-/* A participant has one; the second: as of the last second; the third: it may be so by the clock of
- * an agent, or soon. */
-bool presence_is_one_silent(const struct step *s);
-bool presence_is_any_silent(struct step *s);
-bool presence_may_one_look_silent(const struct step *s);
+/* The node of the state is silent for too long, or has no agent and an old heartbeat; the second: a
+ * participant is. */
+bool presence_is_lost(const struct step *s, const struct torch_node *node);
+bool presence_is_participant_lost(const struct step *s);
 /* True: the agent was there before a start, its node is not, and whether it has workers is not
  * known. */
 bool presence_is_stranger(const struct step *s, const struct agent *a);
@@ -194,7 +147,7 @@ void loss_on_rejoin(struct step *s);
 void loss_on_start(struct step *s, bool agents_return);
 /* All who come back have done so: nodes whose agents are not connected are lost. */
 void loss_on_restore(struct step *s);
-/* Once a second: takes out the nodes that are silent for silent_node_ms, and tells the others. */
+/* Once a second, and before a round is completed: takes out the nodes that are lost. */
 void loss_drop_silent(struct step *s);
 /* Once a second: tells the others of a node that is silent for silent_restart_ms. */
 void loss_on_tick(struct step *s);
@@ -217,9 +170,9 @@ void owed_keys_put_exit(struct step *s, int64_t round);
 
 /* Ends the last call if no node is missing. `by`: has just written; NULL: an agent has gone. */
 void last_call_end(struct step *s, struct agent *by);
-/* That agent has written the state, and may have set the deadline: it is put by our clock,
- * --regroup-wait may shorten it, and nodes that wait have the time to join. */
-void last_call_begun(struct step *s, const struct agent *by);
+/* An agent has written the state, and may have set the deadline: --regroup-wait may shorten it, and
+ * nodes that wait have the time to join. */
+void last_call_begun(struct step *s);
 
 /* True: in a round that has begun, agents that wait are let in if all others join, as far as it is
  * known how many nodes a round may have. */
@@ -305,13 +258,8 @@ void pace_on_tick(struct step *s);
 
 /* Moves heartbeats and the deadline on by the time in which no agent could write. */
 void repair_shift_heartbeats(struct step *s, uint64_t still_ms);
-/* After a start: makes heartbeats younger by torch's interval, since the next ones may have come,
- * and rdzvd had not put them yet (step.h) when it ended. One that was younger than that stays as it
- * is: moved on, it would keep its agent from sending the next one. What is by the clock of an agent
- * that is not back yet is put by ours. */
-void repair_add_lost_beats(struct step *s, uint64_t away_ms);
-/* The agent asks, so its node lives, whatever the state says. May put the state: what points into
- * the view is void then. False: its connection ends. */
+/* The agent asks, so its node lives: if it was taken out of the state, it is put back. May put the
+ * state: what points into the view is void then. False: its connection ends. */
 bool repair_restore(struct step *s, struct agent *a);
 
 /* --- forget.c --- */

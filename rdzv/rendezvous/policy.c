@@ -12,6 +12,7 @@ static void look_leave(struct run *run, struct agent *a)
     long_look_leave(run, a);
     meeting_leave(run, a);
     pace_leave(run, a);
+    numbers_leave(run, a);
 }
 
 static void connected(struct step *s, const struct policy_event *event)
@@ -27,14 +28,12 @@ static void disconnected(struct step *s, const struct policy_event *event)
 
     if (!event->daemon_drains && !a->gone)
         explain_disconnect(s, a);
-    cas_queue_leave(s, a);
     look_leave(s->run, a);
     rejoin_leave(s, a);
     worker_store_leave(s, a);
     if (!event->daemon_drains)
         loss_on_disconnect(s, a);
-    skew_forget(s, a);
-    shown_forget(s, a);
+    agent_view_forget(s, a);
     run_forget_node(s->run, a);
     if (!event->daemon_drains)
         last_call_end(s, NULL);
@@ -46,7 +45,6 @@ static void away(struct step *s, const struct policy_event *event)
     presence_heard(s, event->agent, event->agent->waits);
     event->agent->away = true;
     event->agent->has_seen = 0; /* the answer may be lost that has shown it the round */
-    cas_queue_leave(s, event->agent);
     look_leave(s->run, event->agent);
     rejoin_drop_request(s, event->agent);
 }
@@ -64,7 +62,7 @@ static void gone(struct step *s, const struct policy_event *event)
     worker_store_leave(s, a);
     loss_on_disconnect(s, a);
     run_unlist(s->run, a);
-    shown_forget(s, a);
+    agent_view_forget(s, a);
     last_call_end(s, NULL);
 }
 
@@ -106,9 +104,8 @@ static void asked(struct step *s, const struct policy_event *event)
 {
     presence_heard(s, event->agent, event->waits);
     agent_note_asked(event->agent, s->now->ms);
-    cas_queue_yield(s, event->agent);
     if (event->round_key.ptr != NULL)
-        shown_asked(s, event->agent, event->round);
+        agent_view_note_asked(s, event->agent, event->round);
 }
 
 static void looked(struct step *s, const struct policy_event *event)
@@ -122,10 +119,11 @@ static void looked(struct step *s, const struct policy_event *event)
     if (is_again)
         a->look = LOOK_FREE;
     if (!is_again &&
-        (long_look_should_hold(s, a) || meeting_should_hold(s, a) || pace_should_hold(s, a)))
+        (long_look_should_hold(s, a) || meeting_should_hold(s, a) || pace_should_hold(s, a) ||
+         (agent_view_is_joining(s, a) && numbers_should_hold_look(s, a))))
         step_hold(s, a);
     else
-        shown_look(s, a);
+        agent_view_look(s, a);
 }
 
 static void set_round_key(struct step *s, const struct policy_event *event)
@@ -156,9 +154,7 @@ static void restored(struct step *s, const struct policy_event *event)
     s->run->idle_since_ms = s->now->ms;
     s->run->awaits_agents = event->agents_return;
     loss_on_start(s, event->agents_return);
-    if (event->agents_return)
-        repair_add_lost_beats(s, event->still_ms);
-    else
+    if (!event->agents_return)
         loss_on_restore(s);
     repair_shift_heartbeats(s, event->still_ms);
     worker_store_on_restore(s);
@@ -227,12 +223,6 @@ static void run_looked(struct step *s, const struct policy_event *event)
     step_put_beats(s);
 }
 
-static void timer(struct step *s, const struct policy_event *event)
-{
-    (void)event;
-    cas_queue_check_time(s, true);
-}
-
 static void put_beats(struct step *s)
 {
     if (s->run->view.has_beats &&
@@ -247,7 +237,6 @@ static void tick(struct step *s, const struct policy_event *event)
         return;
     rejoin_reject_overdue(s);
     worker_store_on_tick(s);
-    presence_refresh(s);
     if (s->run->unnamed_since_ms != 0)
         drop_absent(s);
     loss_drop_silent(s);
@@ -255,9 +244,9 @@ static void tick(struct step *s, const struct policy_event *event)
     long_look_on_tick(s);
     meeting_on_tick(s);
     pace_on_tick(s);
+    numbers_on_tick(s);
     closing_on_tick(s);
     put_beats(s);
-    cas_queue_check_time(s, false); /* if its timer could not be set */
 }
 
 static void stood_still(struct step *s, const struct policy_event *event)
@@ -293,7 +282,6 @@ static void (*const answers[])(struct step *, const struct policy_event *) = {
     [RUN_LOOKED] = run_looked,
     [RUN_PROBED] = worker_store_on_probed,
     [RUN_PORT_OPENED] = worker_store_on_port_opened,
-    [RUN_TIMER] = timer,
     [RUN_TICK] = tick,
     [RUN_STOOD_STILL] = stood_still,
     [RUN_FORGET] = forget,
@@ -309,4 +297,5 @@ void policy_step(struct run *run, const struct policy_event *event, const struct
     answers[event->kind](&s, event);
     long_look_check(&s);
     meeting_check(&s);
+    numbers_check(&s);
 }

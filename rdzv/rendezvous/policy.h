@@ -5,17 +5,16 @@
  * An unmodified torchrun then survives what default torch does not:
  *  - workers of torch 2.5 and later find their store at rdzvd, with fresh keys in each round
  *    (worker_store.c; torch keeps the address of the first round and the keys of all rounds);
- *  - agents write the state one after the other (cas_queue.c), and heartbeats merge
- *    (compare_set.c);
- *  - heartbeats are shifted over a time in which rdzvd stood still, and a node that the others
- *    presumed dead and that comes back is put where it belongs (repair.c);
+ *  - what an agent wants with a write (intent.h) is done to the newest state (compare_set.c), and
+ *    agents that join together write once each (numbers.c);
+ *  - times are shifted over a time in which rdzvd stood still, and a node that was taken for dead
+ *    and comes back is put where it belongs (repair.c);
  *  - a node whose connection has ended is dead at once, and the others are told (loss.c,
- *    owed_keys.c); one that is connected is not presumed dead (presence.c);
+ *    owed_keys.c); one that is connected and silent is taken out later (presence.c);
  *  - the last call ends when no node is missing (last_call.c), nodes that wait are let in at that
  *    moment (let_in.c), and are told at once (long_look.c);
  *  - nodes that a complete round has no room for do not make its nodes meet again (spares.c);
- *  - while a round is complete, an agent is shown of the state what concerns it (shown.c,
- *    shown_write.c); of a large one that it joins, how many have joined (crowd.c);
+ *  - an agent is shown its own node and the number of the others, in its own clock (agent_view.c);
  *  - a closed run that all its agents have left is forgotten (forget.c), and an agent that comes
  *    too early for the next one is held until then (rejoin.c);
  *  - notes tell what happened to which node (explain.c).

@@ -1,19 +1,37 @@
-/* Keeps the heartbeats of nodes that live. An agent of torch sends none while it waits for a reply,
- * such as for the ranks of a round, which may take a minute; and the others presume it dead when
- * its last one is 15 s old. Here it is known when each agent has last asked, and whether it waits
- * for a reply: its node's heartbeat is moved on to then. A frozen process asks for nothing, so its
- * heartbeat grows as old as torch wants, or as --silent-node-timeout. */
+/* Which nodes live. An agent of torch sends no heartbeat while it waits for a reply, such as for
+ * the ranks of a round, which may take a minute. Here it is known when each agent has last asked,
+ * and whether it waits for a reply. A frozen process asks for nothing: it is lost after
+ * --silent-node-timeout, or torch's 15 s. If no agent of a node is connected, its last heartbeat
+ * counts, which is in the state by our clock. */
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
-/* Younger heartbeats are good as they are: agents send one each 5 s. */
-#define STALE_US INT64_C(7000000)
-/* What a heartbeat is moved on by, at least. */
-#define STEP_US INT64_C(1000000)
+/* A held request is one that waits, too. */
+static bool waits_for_reply(const struct step *s, const struct agent *a)
+{
+    if (a->away)
+        return false;
+    return a->holds_join || a->waiting || (a->look != LOOK_FREE && a->look != LOOK_RELEASED) ||
+           (a->waits && clock_elapsed_ms(a->heard_ms, s->now->ms) < TORCH_READ_TIMEOUT_MS);
+}
+
+/* How long the agent is silent at most, of late: 30 s if its job has a keep_alive_interval of that.
+ */
+static void note_silence(struct step *s, struct agent *a)
+{
+    uint64_t ms = clock_elapsed_ms(a->heard_ms, s->now->ms);
+
+    if (a->silence_ms < ms)
+        a->silence_ms = ms;
+    else
+        a->silence_ms -= (a->silence_ms - ms) / 8;
+}
 
 void presence_heard(struct step *s, struct agent *a, bool waits)
 {
+    if (a->heard_ms != 0 && !waits_for_reply(s, a))
+        note_silence(s, a);
     a->heard_ms = s->now->ms;
     a->waits = waits;
 }
@@ -30,15 +48,6 @@ void presence_stood_still(struct step *s, uint64_t still_ms)
     }
 }
 
-/* A held request is one that waits, too. */
-static bool waits_for_reply(const struct step *s, const struct agent *a)
-{
-    if (a->away)
-        return false;
-    return a->queued || a->waiting || (a->look != LOOK_FREE && a->look != LOOK_RELEASED) ||
-           (a->waits && clock_elapsed_ms(a->heard_ms, s->now->ms) < TORCH_READ_TIMEOUT_MS);
-}
-
 uint64_t presence_silent_ms(const struct step *s, const struct torch_node *node)
 {
     const struct agent *a = run_agent_of(s->run, node);
@@ -46,126 +55,33 @@ uint64_t presence_silent_ms(const struct step *s, const struct torch_node *node)
     return a == NULL || waits_for_reply(s, a) ? 0 : clock_elapsed_ms(a->heard_ms, s->now->ms);
 }
 
-/* How long ago the agent lived, as far as the others are to know: one that is silent lives until
- * silent_node_ms are over, also where that is longer than they would wait. */
-static uint64_t lived_ago_ms(const struct step *s, const struct agent *a)
+/* Torch takes a node for dead after three intervals without a heartbeat. */
+static uint64_t limit_ms(const struct run *run, const struct agent *a)
 {
-    uint64_t ago_ms = clock_elapsed_ms(a->heard_ms, s->now->ms);
-
-    if (waits_for_reply(s, a) || (s->run->settings->silent_node_ms > TORCH_DEAD_MS &&
-                                  ago_ms < s->run->settings->silent_node_ms))
-        return 0;
-    return ago_ms;
+    if (run->settings->silent_node_ms != 0)
+        return run->settings->silent_node_ms;
+    return a->silence_ms * 3 > TORCH_DEAD_MS ? a->silence_ms * 3 : TORCH_DEAD_MS;
 }
 
-/* When the node of this heartbeat is known to have lived, by its agent's clock. False: its agent is
- * not connected, or nothing newer is known. */
-static bool lived_at(const struct step *s, const struct torch_node *node, int64_t *us)
+bool presence_is_lost(const struct step *s, const struct torch_node *node)
 {
     const struct agent *a = run_agent_of(s->run, node);
-    uint64_t ago_ms;
-    int64_t now_us;
 
-    if (a == NULL || !node->has_heartbeat || !step_agent_time(s, a, &now_us) ||
-        node->heartbeat_us >= now_us - STALE_US)
-        return false;
-    ago_ms = lived_ago_ms(s, a);
-    if (ago_ms > TORCH_READ_TIMEOUT_MS)
-        return false;
-    *us = now_us - (int64_t)ago_ms * 1000;
-    return *us - STEP_US > node->heartbeat_us;
+    if (a != NULL)
+        return presence_silent_ms(s, node) >= limit_ms(s->run, a);
+    return !s->run->awaits_agents && s->run->unnamed_since_ms == 0 && node->has_heartbeat &&
+           node->heartbeat_us < s->now->wall_ns / 1000 - TORCH_DEAD_MS * INT64_C(1000);
 }
 
-static bool is_any_stale(const struct step *s)
-{
-    const struct torch_state *state = &s->run->view.state;
-    int64_t us;
-
-    for (size_t i = 0; i < state->count; i++) {
-        if (lived_at(s, &state->nodes[i], &us))
-            return true;
-    }
-    return false;
-}
-
-void presence_refresh(struct step *s)
-{
-    struct torch_state next;
-    int64_t us;
-
-    if (!step_is_open(s) || !is_any_stale(s) || !step_read_state(s, &next))
-        return;
-    for (size_t i = 0; i < next.count; i++) {
-        if (lived_at(s, &next.nodes[i], &us))
-            next.nodes[i].heartbeat_us = us;
-    }
-    step_put_state(s, &next, 0);
-    torch_state_free(&next);
-}
-
-/* The node has a heartbeat older than this, by its agent's clock if it is connected. */
-static bool is_older(const struct step *s, const struct torch_node *node, int64_t us)
-{
-    const struct agent *a = run_agent_of(s->run, node);
-    int64_t now_us = s->now->wall_ns / 1000;
-
-    if (a != NULL && !step_agent_time(s, a, &now_us))
-        return false;
-    return node->has_heartbeat && node->heartbeat_us < now_us - us;
-}
-
-bool presence_is_too_old(const struct step *s, const struct torch_node *node)
-{
-    return is_older(s, node, TORCH_DEAD_MS * INT64_C(1000));
-}
-
-bool presence_misses_heartbeats(const struct step *s)
+bool presence_is_participant_lost(const struct step *s)
 {
     const struct torch_state *state = &s->run->view.state;
 
     for (size_t i = 0; i < state->count; i++) {
-        const struct torch_node *node = &state->nodes[i];
-        const struct agent *a;
-
-        if (!node->participant || !presence_is_too_old(s, node))
-            continue;
-        a = run_agent_of(s->run, node);
-        if (a == NULL || !waits_for_reply(s, a))
+        if (state->nodes[i].participant && presence_is_lost(s, &state->nodes[i]))
             return true;
     }
     return false;
-}
-
-static bool is_one_older(const struct step *s, int64_t us)
-{
-    const struct torch_state *state = &s->run->view.state;
-
-    for (size_t i = 0; i < state->count; i++) {
-        if (state->nodes[i].participant && is_older(s, &state->nodes[i], us))
-            return true;
-    }
-    return false;
-}
-
-bool presence_is_one_silent(const struct step *s)
-{
-    return is_one_older(s, TORCH_DEAD_MS * INT64_C(1000));
-}
-
-bool presence_may_one_look_silent(const struct step *s)
-{
-    return is_one_older(s, TORCH_DEAD_MS * INT64_C(1000) - CLOCKS_US);
-}
-
-bool presence_is_any_silent(struct step *s)
-{
-    struct run *run = s->run;
-
-    if (clock_elapsed_ms(run->silent_checked_ms, s->now->ms) >= 1000) {
-        run->is_any_silent = presence_is_one_silent(s);
-        run->silent_checked_ms = s->now->ms;
-    }
-    return run->is_any_silent;
 }
 
 bool presence_is_stranger(const struct step *s, const struct agent *a)

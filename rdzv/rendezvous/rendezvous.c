@@ -4,7 +4,6 @@
 
 #include "store/memory/xalloc.h"
 
-#define CROWD_LEAST       16    /* of fewer nodes the state is short, and says who they are */
 #define SILENT_RESTART_MS 60000 /* --restart-on-loss=silent: so long nothing has come of a node */
 
 struct rendezvous_space *shell_space_of(struct rendezvous *r, struct engine_space *space)
@@ -80,7 +79,6 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
                      .drop_disconnected = !config_disables(config, CONFIG_DROP_DISCONNECTED),
                      .end_last_call = !config_disables(config, CONFIG_END_LAST_CALL),
                      .silent_node_ms = c->silent_node_ms,
-                     .crowd_least = CROWD_LEAST,
                      .restart_on_loss = (enum restart_on_loss)c->restart_on_loss,
                      .silent_restart_ms = SILENT_RESTART_MS,
                      .regroup_wait_ms = c->regroup_wait_ms,

@@ -1,15 +1,8 @@
-/* Puts nodes that live, and that the others presume dead, back to where they belong; and keeps them
- * from being presumed dead when rdzvd itself stood still. An agent of torch removes a node whose
- * heartbeat is 15 s old by the agent's clock, and that node never finds out: it goes on alone. */
-#include <assert.h>
-
+/* Puts nodes that live, and that were taken for dead, back to where they belong; and moves times on
+ * when rdzvd itself stood still. */
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
-
-/* A heartbeat that is late, while the node is not presumed dead yet. One that is two intervals old
- * is usual: agents begin to send them one interval after a round is complete. */
-#define STALE_US ((2 * TORCH_HEARTBEAT_MS + 2000) * 1000)
 
 /* --- rdzvd stood still. --- */
 
@@ -52,41 +45,6 @@ void repair_shift_heartbeats(struct step *s, uint64_t still_ms)
                    "heartbeat";
 }
 
-/* --- rdzvd was killed. --- */
-
-/* The latest heartbeat that the agent may have sent before the end. It sends none before the last
- * one is an interval old, so none has followed one that was younger then. */
-static int64_t with_lost_beat(int64_t at_us, int64_t ended_us)
-{
-    int64_t interval_us = TORCH_HEARTBEAT_MS * INT64_C(1000);
-
-    return at_us < ended_us - interval_us ? at_us + interval_us : at_us;
-}
-
-/* By the clock of an agent whose clock is wrong, or of a node that is dead: whichever it is, the
- * agent has the time to come back. */
-static int64_t in_our_clock(int64_t at_us, int64_t ended_us)
-{
-    bool is_ours =
-        at_us >= ended_us - TORCH_DEAD_MS * INT64_C(1000) && at_us <= ended_us + CLOCKS_US;
-
-    return is_ours ? at_us : ended_us;
-}
-
-void repair_add_lost_beats(struct step *s, uint64_t away_ms)
-{
-    int64_t ended_us = s->now->wall_ns / 1000 - to_us(away_ms);
-    struct torch_state next;
-
-    if (!step_is_open(s) || s->run->view.state.count == 0 || !step_read_state(s, &next))
-        return;
-    for (size_t i = 0; i < next.count; i++)
-        next.nodes[i].heartbeat_us =
-            in_our_clock(with_lost_beat(next.nodes[i].heartbeat_us, ended_us), ended_us);
-    step_put_state(s, &next, 0);
-    torch_state_free(&next);
-}
-
 /* --- A node was away. --- */
 
 static void note_repaired(struct step *s, const struct agent *a, const char *action,
@@ -100,23 +58,6 @@ static void note_repaired(struct step *s, const struct agent *a, const char *act
     note->round = a->round;
     note->action = action;
     note->reason = reason;
-}
-
-/* The node itself asks, so it lives, however old the heartbeat is that it left behind: torch would
- * have it presume itself dead when it sees that. */
-static void revive(struct step *s, struct agent *a, const struct torch_node *node, int64_t now_us)
-{
-    size_t at = (size_t)(node - s->run->view.state.nodes);
-    struct torch_state next;
-
-    if (!node->has_heartbeat || node->heartbeat_us >= now_us - STALE_US ||
-        !step_read_state(s, &next))
-        return;
-    assert(at < next.count);
-    next.nodes[at].heartbeat_us = now_us;
-    if (step_put_state(s, &next, 0))
-        note_repaired(s, a, "has a fresh heartbeat", "it was away, and it lives");
-    torch_state_free(&next);
 }
 
 enum place { PLACE_NONE, PLACE_TAKEN, PLACE_FOUND };
@@ -171,19 +112,15 @@ static void put_back(struct step *s, struct agent *a, const struct torch_node *b
 
 bool repair_restore(struct step *s, struct agent *a)
 {
-    struct torch_node back = a->node;
-    const struct torch_node *at;
+    struct torch_node back = {.addr = a->node.addr,
+                              .pid = a->node.pid,
+                              .local_id = a->node.local_id,
+                              .has_heartbeat = true,
+                              .heartbeat_us = s->now->wall_ns / 1000};
     struct policy_output *close;
 
-    if (!step_is_open(s) || !a->has_node || !step_agent_time(s, a, &back.heartbeat_us))
+    if (!step_is_open(s) || !a->has_node || torch_state_find(&s->run->view.state, &a->node) != NULL)
         return true;
-    at = torch_state_find(&s->run->view.state, &a->node);
-    if (at != NULL) {
-        revive(s, a, at, back.heartbeat_us);
-        return true;
-    }
-    back.participant = back.waiting = back.redundant = false;
-    back.has_heartbeat = true;
     switch (find_place(s->run, a, &back)) {
     case PLACE_NONE:
         break;

@@ -16,14 +16,13 @@ void run_init(struct run *run, struct slice key, const struct policy_settings *s
     TAILQ_INIT(&run->rejoining);
     TAILQ_INIT(&run->gone);
     table_init(&run->by_node, ACCOUNT_RUNS, seed, NULL);
-    cas_queue_init(&run->slot);
+    numbers_init(&run->numbers);
 }
 
 void run_fini(struct run *run)
 {
     assert(TAILQ_EMPTY(&run->agents) && TAILQ_EMPTY(&run->rejoining) && TAILQ_EMPTY(&run->gone));
     worker_store_fini(&run->endpoint);
-    crowd_fini(&run->crowd);
     table_fini(&run->by_node);
     run_view_fini(&run->view);
 }
@@ -49,7 +48,7 @@ uint64_t run_due_ms(const struct run *run)
 
     if (!run->idle || run->unnamed_since_ms != 0 || run->view.unread || run->view.has_beats ||
         run_is_unused(run) || !TAILQ_EMPTY(&run->agents) || !TAILQ_EMPTY(&run->rejoining) ||
-        run->slot.deadline_ms != 0 || run->endpoint.own_port != 0)
+        run->endpoint.own_port != 0)
         return 0;
     if (run->failed)
         return 0;
@@ -116,8 +115,8 @@ void run_forget_node(struct run *run, struct agent *a)
 {
     run_unlist(run, a);
     account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)a->by_node.key.ptr);
-    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)a->shown.ptr);
-    a->shown = (struct slice){0};
+    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)a->view.text.ptr);
+    a->view.text = (struct slice){0};
     a->by_node = (struct table_node){0};
     a->node = (struct torch_node){0};
     a->has_node = false;

@@ -17,9 +17,8 @@ struct policy_settings {
     bool end_failed_runs;    /* when an agent has closed it whose workers failed, all others end */
     bool drop_disconnected;  /* a node whose agent's connection ended is taken out at once */
     bool end_last_call;      /* the last call ends when no node is missing */
-    uint64_t silent_node_ms; /* a node whose agent is silent for so long is taken out; 0: the
-                                others presume it dead after torch's 15 s */
-    size_t crowd_least;      /* of so many nodes agents that join are shown the number: crowd.c */
+    uint64_t silent_node_ms; /* a node whose agent is silent for so long is taken out; 0: after
+                                torch's 15 s, if a node waits or the round is open */
     enum restart_on_loss restart_on_loss;
     uint64_t silent_restart_ms;
     uint64_t regroup_wait_ms;    /* the last call of later rounds is not longer; 0: as long as the
@@ -41,6 +40,7 @@ enum agent_look {
     LOOK_LONG,     /* its look is held until its round changes: long_look.c */
     LOOK_GATHERED, /* its look is held until all participants look: meeting.c */
     LOOK_SHIFTED,  /* its look is held for a second: pace.c */
+    LOOK_NUMBER,   /* its look is held until it can have a number: numbers.c */
     LOOK_RELEASED, /* its look was held, comes again, and is answered */
 };
 
@@ -64,6 +64,23 @@ struct agent_pace {
     bool may_beat;        /* LOOK_GATHERED: that may be the GET of its heartbeat */
 };
 
+/* Its clock, compared with ours: see agent_clock.c. */
+struct agent_clock {
+    bool is_known;            /* a heartbeat has come: `beat_us` */
+    int64_t ahead_us;         /* ours plus this is its own */
+    int64_t beat_us;          /* by its own clock */
+    int64_t kept_us;          /* ahead_us as its memo has it */
+    uint64_t asked_ms;        /* when its last request came; 0: none has */
+    uint64_t asked_before_ms; /* the one before; 0: none */
+};
+
+/* What an agent was shown last, if it may be shown the same again. */
+struct agent_view {
+    struct slice text; /* owned; ptr NULL: nothing */
+    uint64_t changes;  /* by view.changes then */
+    uint64_t until_ms; /* until then, if nothing has changed */
+};
+
 /* A connection of an agent. The caller makes it, zero but for the first five members, and keeps it
  * from AGENT_CONNECTED until AGENT_DISCONNECTED. */
 struct agent {
@@ -77,9 +94,7 @@ struct agent {
     bool away;                 /* its relay is not there: it is silent, and not disconnected */
     bool gone;                 /* the same, and taken for dead: it counts as disconnected */
     TAILQ_ENTRY(agent) entry;  /* in run.gone while `gone`, or run.rejoining, or run.agents */
-    TAILQ_ENTRY(agent) queue;  /* in run.slot.queue while `queued` */
     struct table_node by_node; /* in run.by_node while `is_listed` */
-    bool queued;
     bool rejoining;            /* the run was closed when it came: see rejoin.c */
     bool waiting;              /* its first request is held until that run is forgotten */
     bool rejected;             /* it has waited for too long, and learns that the run is closed */
@@ -90,6 +105,7 @@ struct agent {
     bool closes;            /* it has asked to close the run, see close_needs_all */
     bool waits;             /* the last that it asked for is a key that may not be there yet */
     uint64_t heard_ms;      /* when it asked for that */
+    uint64_t silence_ms;    /* the usual time between two requests, the longest of late */
     struct torch_node node; /* its address points into by_node.key, which is owned */
     uint64_t nodes;         /* how many nodes are in the completed round it is in; 0: in none */
     int64_t round;          /* that round */
@@ -97,7 +113,6 @@ struct agent {
     bool asks_in;           /* it waits for the next round, by a write of its own */
     bool was_put_in_line;   /* it waits by a write of rdzvd's, and may still train: repair.c */
     uint64_t shown_wait_ms; /* the same: it was shown that then; 0: not yet */
-    int64_t clock_ahead_us; /* its clock, compared with ours, as its heartbeats tell */
     bool has_workers;       /* it has got their ranks in the round `workers_round`, see closing.c */
     int64_t workers_round;
     bool has_finished; /* its workers have ended well in the round `finished_round` */
@@ -109,41 +124,34 @@ struct agent {
     bool owes_answer;        /* the same: it was a write, which is done */
     struct agent_pace pace;
 
-    /* What is wrong with its clock: see skew.c. */
-    uint64_t asked_ms;        /* when its last request came; 0: none has */
-    uint64_t asked_before_ms; /* the one before; 0: none */
-    bool is_held;             /* the last one is held, and comes again */
-    bool is_introduced;    /* it has asked for the key to be made, as torch's agents do at first */
-    bool sees_far;         /* it was shown heartbeats that suit any clock */
-    bool has_clock;        /* a heartbeat has come: `clock_beat_us` */
-    int64_t clock_beat_us; /* by its clock */
-    int64_t kept_ahead_us; /* as is kept over a start: see memo.c */
-    int64_t skew_us;       /* 0: nothing */
+    bool is_held;       /* its last request is held, and comes again */
+    bool is_introduced; /* it has asked for the key to be made, as torch's agents do at first */
+    struct agent_clock clock;
 
-    /* What it is shown in place of the state: see shown.c. */
+    /* What it is shown of the state: agent_view.c. */
     uint64_t has_ranks_of; /* a completed round, by view.completions: it has read who it is in
                               there; 0: none */
     uint64_t has_seen;     /* the same: it has been shown that the round is complete */
-    uint64_t told_rank;    /* the same: it was shown how that was completed; of a large one, if it
-                              lacks one or    one looks silent */
-    uint64_t told_ms;      /* when it was */
     uint64_t has_left;     /* the same: it was a participant, and has left by itself */
-    struct slice shown; /* what it was shown last, owned; ptr NULL: the value itself, or nothing */
-    bool sees_crowd;    /* it was shown that it may join one: see crowd.c */
-    uint64_t shown_changes;  /* view.changes then */
-    uint64_t shown_until_ms; /* it may be shown that again until then, if nothing has changed */
+    struct agent_view view;
+
+    /* It is about to join an open round: numbers.c. */
+    uint64_t number;          /* as this participant; 0: it is not */
+    bool holds_join;          /* it has written that, and its request is held */
+    TAILQ_ENTRY(agent) queue; /* in run.numbers.agents while it has a number */
 };
 
 TAILQ_HEAD(agent_list, agent);
 
-/* Who may write the state: see cas_queue.c. */
-struct write_slot {
-    struct agent *holder; /* knows the newest state and is about to write; NULL: no agent */
-    struct agent_list queue;
-    size_t queued; /* how many */
-    uint64_t granted_ms;
-    uint64_t deadline_ms; /* the holder loses the slot then */
-    uint64_t usual_us;    /* what agents of this run need */
+/* Agents that are about to join the open round: see numbers.c. */
+struct numbers {
+    struct agent_list agents; /* that have a number, the lowest first */
+    size_t count;             /* how many */
+    size_t held;              /* of so many the write is held, since `since_ms` or later */
+    size_t looks;             /* so many have none yet: LOOK_NUMBER */
+    uint64_t tried;           /* an agent has joined the round as each number up to this */
+    uint64_t since_ms;        /* no agent has joined since then */
+    int64_t round;
 };
 
 /* Where the workers of the run find their store: see worker_store.c. */
@@ -160,14 +168,6 @@ struct worker_endpoint {
     bool pending_open; /* the same: a worker store for the newest round */
     bool is_owed; /* nothing is decided, and agents have rdzvd's place, since agent 0 was lost */
     int64_t owed_round; /* in that round */
-};
-
-/* What was last shown of a crowd, for all who are shown the same: see crowd.c. */
-struct crowd_text {
-    struct slice text;         /* owned; ptr NULL: none */
-    uint64_t changes;          /* view.changes then */
-    const struct agent *agent; /* whose node is in it; NULL: no agent's */
-    int64_t heartbeat_us;      /* of that node */
 };
 
 /* The nodes of a complete round are to meet again: see meeting.c. */
@@ -193,8 +193,8 @@ enum close_kept {
     CLOSE_KEPT_MEMBER, /* of one that may */
 };
 
-/* One of the agents is shown the whole state, and not all: see shown.c. */
-struct turn {
+/* One of the agents completes the round: see agent_view.c. */
+struct completer {
     const struct agent *agent; /* NULL: none, or it is gone */
     uint64_t since_ms;
 };
@@ -228,20 +228,15 @@ struct run {
     bool failed;               /* an agent has closed it whose workers have failed: closing.c */
     uint64_t completed_ms;     /* when the last round was completed */
     uint64_t missing_since_ms; /* a participant is not heard of; 0: none */
-    struct turn completer;     /* who is to complete the round */
-    struct turn pruner;        /* who is to presume the silent dead */
-    size_t skewed;             /* how many agents have a skew */
-    uint64_t beats_since_ms;   /* view.has_beats: since then */
-    bool is_any_silent;        /* a participant was, at `silent_checked_ms` */
-    uint64_t silent_checked_ms;
-    size_t looking; /* so many agents look long, in that round: */
+    struct completer completer;
+    uint64_t beats_since_ms; /* view.has_beats: since then */
+    size_t looking;          /* so many agents look long, in that round: */
     int64_t looking_in;
     bool looking_complete;
     bool looking_over; /* one of them is to complete it, as its last call is over */
     struct meeting meeting;
     size_t shifting; /* so many agents' heartbeats are being put off: pace.c */
-    struct write_slot slot;
-    struct crowd_text crowd;
+    struct numbers numbers;
     struct worker_endpoint endpoint;
 };
 
@@ -266,8 +261,8 @@ uint64_t run_due_ms(const struct run *run);
 static inline void agent_note_asked(struct agent *a, uint64_t now_ms)
 {
     if (!a->is_held) {
-        a->asked_before_ms = a->asked_ms;
-        a->asked_ms = now_ms;
+        a->clock.asked_before_ms = a->clock.asked_ms;
+        a->clock.asked_ms = now_ms;
     }
     a->is_held = false;
 }
@@ -296,7 +291,6 @@ void run_list(struct run *run, struct agent *a);
 /* Of two agents of one node, `a` counts from now on, and no more the one that did. True. */
 bool run_list_again(struct run *run, struct agent *before, struct agent *a);
 
-/* Parts of run_init() and run_fini(), in cas_queue.c, crowd.c and worker_store.c. */
-void cas_queue_init(struct write_slot *slot);
-void crowd_fini(struct crowd_text *crowd);
+/* Parts of run_init() and run_fini(), in numbers.c and worker_store.c. */
+void numbers_init(struct numbers *n);
 void worker_store_fini(struct worker_endpoint *e);

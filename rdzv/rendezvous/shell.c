@@ -38,13 +38,6 @@ void shell_update_due(struct live_run *run)
     expiry_add(due, &run->due, at_ns);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd;
-    (void)what;
-    shell_step(arg, (struct policy_event){.kind = RUN_TIMER});
-}
-
 struct live_run *shell_need_run(struct rendezvous_space *home, struct slice key)
 {
     struct run_view *found = run_views_find(&home->runs, key);
@@ -68,7 +61,6 @@ struct live_run *shell_need_run(struct rendezvous_space *home, struct slice key)
         account_heap_free(ACCOUNT_RUNS, run);
         return NULL;
     }
-    evtimer_assign(&run->timer, r->net->base, on_timer, run);
     run_views_add(&home->runs, &run->run.view);
     run->run.view.unread = live_run_value(run) != NULL; /* there was no memory for it before */
     return run;
@@ -90,7 +82,6 @@ void shell_free_run(struct live_run *run)
         listen_close_one(run->port);
     if (home->shared == run)
         home->shared = NULL;
-    evtimer_del(&run->timer);
     expiry_remove(&home->rdzv->due, &run->due);
     shell_end_sweep(run);
     run_views_remove(&home->runs, &run->run.view);
@@ -154,8 +145,7 @@ static struct verdict step(struct live_run *run, struct policy_event event)
     struct verdict verdict;
     uint64_t changes;
 
-    if (event.kind == RUN_CHANGED ||
-        (event.kind == AGENT_COMPARE_SET && !slice_equal(event.expected, event.agent->shown)))
+    if (event.kind == RUN_CHANGED)
         engine->work += now.value.len; /* it is read, however little of it is new */
     changes = run->run.view.changes;
     policy_step(&run->run, &event, &now, &out);

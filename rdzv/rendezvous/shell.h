@@ -38,8 +38,7 @@ struct rendezvous {
 struct live_run {
     struct run run; /* the first member; its key's bytes follow this struct */
     struct rendezvous_space *home;
-    struct expiry_node due; /* in rdzv->due */
-    struct event timer;
+    struct expiry_node due;          /* in rdzv->due */
     struct probe *probe;             /* asks whether agent 0 hosts a store */
     struct listener *port;           /* of its own; NULL: none */
     struct worker_use *worker_store; /* for new sessions; NULL: none */

@@ -9,11 +9,6 @@ struct policy_text {
     uint8_t *bytes;
 };
 
-bool step_agent_time(const struct step *s, const struct agent *a, int64_t *us)
-{
-    return !__builtin_add_overflow(s->now->wall_ns / 1000, a->clock_ahead_us, us);
-}
-
 bool step_read_state(const struct step *s, struct torch_state *out)
 {
     const struct run_view *v = &s->run->view;
@@ -143,7 +138,8 @@ static bool put_text(struct step *s, struct slice value)
     size_t after = value.len + (s->value.ptr == NULL ? s->now->key_cost + v->node.key.len : 0);
     struct policy_output *put;
 
-    if (after > before && after - before > s->room)
+    s->is_full = after > before && after - before > s->room;
+    if (s->is_full)
         return false;
     take_room(s, before, after);
     put = step_emit(s, POLICY_PUT);

@@ -13,15 +13,13 @@ struct step {
     /* What `now` said, after the commands so far. */
     struct slice value; /* of the run's key; ptr NULL: it has none */
     size_t room;
+    bool is_full; /* the last command failed, since the space has no room for it */
 };
 
 static inline bool step_is_open(const struct step *s)
 {
     return s->run->view.is_state && !s->run->view.state.closed;
 }
-
-/* Microseconds since 1970 by the clock of that agent. False: out of range. */
-bool step_agent_time(const struct step *s, const struct agent *a, int64_t *us);
 
 /* A copy of the run's state with all its heartbeats, to be changed and put; each node is where it
  * is in view.state. False: it has none, or no memory. */

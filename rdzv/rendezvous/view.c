@@ -28,8 +28,7 @@ void run_view_fini(struct run_view *v)
     clear(v);
 }
 
-/* What torch's first compare-and-set puts there: no node has joined yet. */
-static bool is_sentinel(struct slice value)
+bool run_view_is_sentinel(struct slice value)
 {
     return slice_is(value, "Y2FuaW1hZGFt");
 }
@@ -91,7 +90,7 @@ static void take(struct run_view *v, struct slice value, struct torch_state next
         return;
     }
     v->is_state = is_state;
-    v->exists = v->is_state || is_sentinel(value) || run_view_has_record(v);
+    v->exists = v->is_state || run_view_is_sentinel(value) || run_view_has_record(v);
     torch_state_free(&v->before);
     v->before = v->state;
     v->state = next;

@@ -57,6 +57,9 @@ void run_view_update(struct run_view *v, struct slice value);
 /* The same, of a value that torch_state_write() has made of that state: it is not read again. */
 void run_view_adopt(struct run_view *v, struct slice value, const struct torch_state *state);
 
+/* The text that torch's first compare-and-set puts there: no node has joined yet. */
+bool run_view_is_sentinel(struct slice value);
+
 /* Copies the record. False: no memory, nothing has changed. */
 bool run_view_set_record(struct run_view *v, const struct view_record *record);
 

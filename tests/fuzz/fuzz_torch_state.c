@@ -1,5 +1,5 @@
 /* Rendezvous states: what is read of a value has to be in order, and the same after it was written
- * and read again; and what is written, changed or merged is not much longer than what was read. An
+ * and read again; and what is written or changed is not much longer than what was read. An
  * input that starts as a pickle does is put into base64 first; any other one is a value as it is.
  */
 #include <stdbool.h>
@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "proto/base64.h"
-#include "proto/torch/torch_merge.h"
 #include "proto/torch/torch_state.h"
 #include "proto/utf8.h"
 #include "tests/fuzz/fuzz.h"
@@ -96,37 +95,6 @@ static void change(struct torch_state *s, size_t read, size_t size)
     CHECK(len <= TORCH_STATE_GROWTH(read) + 256);
 }
 
-/* Another round, which others' heartbeats do not spoil; then the last node's own heartbeat. */
-static void merge(struct slice value)
-{
-    struct torch_state expected, desired, now;
-    struct torch_node *node;
-    size_t now_len, len;
-    int64_t us;
-
-    CHECK(torch_state_read(value, &expected) == TORCH_STATE_OK);
-    CHECK(torch_state_read(value, &desired) == TORCH_STATE_OK);
-    CHECK(torch_state_read(value, &now) == TORCH_STATE_OK);
-    desired.round ^= 1;
-    for (size_t i = 0; i < now.count; i++) {
-        if (now.nodes[i].has_heartbeat && now.nodes[i].heartbeat_us < INT64_C(1) << 57)
-            now.nodes[i].heartbeat_us += (int64_t)i;
-    }
-    free(write_and_read(&now, &now_len));
-    CHECK(torch_merge_rebase(&expected, &desired, &now));
-    free(write_and_read(&desired, &len));
-    CHECK(len <= TORCH_STATE_GROWTH(value.len + now_len));
-    desired.round = expected.round;
-    if (torch_merge_heartbeat(&expected, &desired, &now, &node, &us)) {
-        node->heartbeat_us = us;
-        free(write_and_read(&now, &len));
-        CHECK(len <= TORCH_STATE_GROWTH(value.len + now_len));
-    }
-    torch_state_free(&expected);
-    torch_state_free(&desired);
-    torch_state_free(&now);
-}
-
 static void try_value(struct slice value, size_t size)
 {
     struct torch_state s;
@@ -144,7 +112,6 @@ static void try_value(struct slice value, size_t size)
     free(same);
     change(&s, value.len, size);
     torch_state_free(&s);
-    merge(value);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -133,7 +133,6 @@ static void check_worlds(struct job *job)
 static void check_held(const struct pod *p)
 {
     const struct model_link *link = p->link;
-    const struct run *run = &p->job->run->run;
     uint64_t since;
 
     if (link == NULL || !link->held)
@@ -141,11 +140,9 @@ static void check_held(const struct pod *p)
     since = link->held_since_ms;
     if (sim.stalled_until_ms > since)
         since = sim.stalled_until_ms;
-    if (link->agent.queued && (run->slot.holder == NULL || run->slot.deadline_ms == 0 ||
-                               p->job->run->timer_ms != run->slot.deadline_ms))
-        sim_fail("%s is queued, and no timer runs", p->name);
-    if (link->agent.queued && sim_now() > since && sim_now() - since > QUEUED_MS)
-        sim_fail("%s has been queued for too long", p->name);
+    if ((link->agent.holds_join || link->agent.look == LOOK_NUMBER) && sim_now() > since &&
+        sim_now() - since > QUEUED_MS)
+        sim_fail("%s waits for its number for too long", p->name);
     if (link->agent.look == LOOK_LONG && sim_now() > since && sim_now() - since > LOOKS_MS)
         sim_fail("%s looks for too long", p->name);
     if (link->agent.look == LOOK_GATHERED && sim_now() > since && sim_now() - since > GATHER_MS)

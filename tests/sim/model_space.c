@@ -132,7 +132,7 @@ static void hold(struct model_link *link)
     if (!link->held)
         link->held_since_ms = s->now.ms;
     link->held = true;
-    if (!link->agent.waiting && !link->agent.queued && link->agent.look == LOOK_FREE)
+    if (!link->agent.waiting && !link->agent.holds_join && link->agent.look == LOOK_FREE)
         s->fail("held for no reason");
 }
 
@@ -192,9 +192,6 @@ static void carry_out_effect(struct model_run *r, const struct policy_output *o)
         break;
     case POLICY_CLOSE_PORT:
         close_port(r);
-        break;
-    case POLICY_TIMER:
-        r->timer_ms = o->deadline_ms;
         break;
     default:
         break;
@@ -449,7 +446,7 @@ void model_begin_again(struct model_space *s, uint64_t away_ms, bool agents_retu
 
         run_views_remove(&s->views, &r->run.view);
         run_fini(&r->run);
-        r->timer_ms = r->probe_ms = 0;
+        r->probe_ms = 0;
         r->own_port = 0;
         begin_run(s, r);
         set_record(r, &r->run.view);
@@ -683,10 +680,6 @@ void model_run_due(struct model_space *s)
     for (size_t i = 0; i < s->run_count; i++) {
         struct model_run *r = &s->runs[i];
 
-        if (r->timer_ms != 0 && r->timer_ms <= s->now.ms) {
-            r->timer_ms = 0;
-            step(r, (struct policy_event){.kind = RUN_TIMER});
-        }
         if (r->probe_ms != 0 && r->probe_ms <= s->now.ms) {
             r->probe_ms = 0;
             step(r, (struct policy_event){.kind = RUN_PROBED, .probed = r->probe_result});
@@ -701,8 +694,6 @@ uint64_t model_next_ms(const struct model_space *s)
     for (size_t i = 0; i < s->run_count; i++) {
         const struct model_run *r = &s->runs[i];
 
-        if (r->timer_ms != 0 && r->timer_ms < next)
-            next = r->timer_ms;
         if (r->probe_ms != 0 && r->probe_ms < next)
             next = r->probe_ms;
     }

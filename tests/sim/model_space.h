@@ -1,5 +1,5 @@
 /* The daemon as far as the policy of rendezvous needs one: the real store, runs and their
- * views, timers, probes and ports, with a clock in hand. It carries out what the policy gives out,
+ * views, probes and ports, with a clock in hand. It carries out what the policy gives out,
  * and checks that this is what policy.h promises. */
 #pragma once
 
@@ -32,7 +32,6 @@ struct model_run {
     struct model_space *space;
     char key[64];
     uint64_t incarnation; /* how often it has been forgotten */
-    uint64_t timer_ms;    /* 0: none */
     uint64_t probe_ms;    /* the same */
     enum probe_result probe_result;
     uint16_t own_port;

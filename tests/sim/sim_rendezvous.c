@@ -225,8 +225,6 @@ static void begin_job(struct job *job, struct model_run *run)
 /* One after the other: compilers differ in the order of initializers. */
 static void draw_settings(struct policy_settings *settings)
 {
-    static const size_t crowd_least[] = {16, 1, 2}; /* the daemon's, which no job here has */
-
     (void)sim_draw(4); /* of a setting that is gone, as below: seeds keep their sequences */
     settings->own_worker_ports = sim_draw(4) == 0;
     settings->closed_run_ttl_ms = sim_draw(3) * 2500;
@@ -240,7 +238,7 @@ static void draw_settings(struct policy_settings *settings)
     settings->close_from_members = sim_draw(4) != 0;
     settings->silent_node_ms = sim_draw(3) == 0 ? 6000 + sim_draw(20000) : 0;
     (void)sim_draw(4);
-    settings->crowd_least = crowd_least[sim_draw(3)];
+    (void)sim_draw(3);
     (void)sim_draw(4);
     settings->end_failed_runs = sim_draw(4) != 0;
 }
@@ -261,10 +259,9 @@ static void tell_settings(const struct policy_settings *s)
              s->own_worker_ports, s->drop_disconnected, s->restart_on_loss, s->end_last_call,
              s->close_from_members, s->end_failed_runs);
     sim_tell("closed_run_ttl %" PRIu64 " closed_run_wait %" PRIu64 " silent_node %" PRIu64
-             " silent_restart %" PRIu64 " regroup_wait %" PRIu64 " expected_nodes %" PRIu64
-             " crowd_least %zu",
+             " silent_restart %" PRIu64 " regroup_wait %" PRIu64 " expected_nodes %" PRIu64,
              s->closed_run_ttl_ms, s->closed_run_wait_ms, s->silent_node_ms, s->silent_restart_ms,
-             s->regroup_wait_ms, s->expected_nodes, s->crowd_least);
+             s->regroup_wait_ms, s->expected_nodes);
 }
 
 static void begin(uint64_t seed)
@@ -347,7 +344,6 @@ static const struct policy_settings defaults = {.closed_run_ttl_ms = 5000,
                                                 .restart_on_loss = RESTART_WHEN_SILENT,
                                                 .silent_restart_ms = 60000,
                                                 .end_last_call = true,
-                                                .crowd_least = 16,
                                                 .close_from_members = true,
                                                 .end_failed_runs = true};
 static const struct policy_settings bare = {.closed_run_ttl_ms = 5000, .closed_run_wait_ms = 45000};

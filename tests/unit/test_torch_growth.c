@@ -11,7 +11,6 @@
 
 #include "proto/base64.h"
 #include "proto/torch/pickle.h"
-#include "proto/torch/torch_merge.h"
 #include "proto/torch/torch_state.h"
 #include "proto/torch/torch_state_internal.h"
 
@@ -334,49 +333,10 @@ static void what_is_written_is_not_much_longer_than_what_was_read(void **state)
     print_message("the longest, beside what was read: %.2f\n", most);
 }
 
-/* What an agent wants with its write slot, of a state with nodes and times that are shared, while
- * each other node has sent a heartbeat of its own. */
-static void try_merge(const struct shape *shape)
-{
-    struct slice text = odd_text(shape);
-    struct torch_state expected, desired, now;
-    size_t now_len, len;
-
-    assert_int_equal(torch_state_read(text, &expected), TORCH_STATE_OK);
-    assert_int_equal(torch_state_read(text, &desired), TORCH_STATE_OK);
-    assert_int_equal(torch_state_read(text, &now), TORCH_STATE_OK);
-    desired.round++;
-    for (size_t i = 0; i < now.count; i++)
-        now.nodes[i].heartbeat_us += now.nodes[i].has_heartbeat ? (int64_t)i : 0;
-    now_len = written_len(&now);
-    assert_true(torch_merge_rebase(&expected, &desired, &now));
-    len = written_len(&desired);
-    if (len > TORCH_STATE_GROWTH(text.len + now_len))
-        fail_msg("%zu and %zu bytes become %zu", text.len, now_len, len);
-    torch_state_free(&expected);
-    torch_state_free(&desired);
-    torch_state_free(&now);
-    free((void *)(uintptr_t)text.ptr);
-}
-
-static void what_is_merged_is_not_much_longer_than_the_two_of_which_it_came(void **state)
-{
-    (void)state;
-    for (unsigned round = 0; round < ROUNDS; round++) {
-        struct shape shape;
-
-        seed = round;
-        chance(1);
-        shape = random_shape();
-        try_merge(&shape);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_not_much_longer_than_what_was_read),
-        cmocka_unit_test(what_is_merged_is_not_much_longer_than_the_two_of_which_it_came),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -335,30 +335,6 @@ static void all_are_answered_when_the_run_is_closed_or_gone(void **state)
     }
 }
 
-/* One of those who wait presumes it dead. */
-static void those_who_wait_see_the_silent(void **state)
-{
-    struct torch_state st;
-    struct agent *c;
-    struct scene s;
-
-    (void)state;
-    c = begin(&s, 2);
-    scene_cas(&s, &s.agents[0], scene_get(&s, ""), scene_beating(&s, scene_get(&s, ""), "a"));
-    scene_pass(&s, 13900);
-    scene_say_node(&s, &s.agents[0], "a");
-    scene_say_node(&s, c, "c");
-    assert_true(is_held(&s, c));
-    tick(&s, 1200);
-    assert_true(goes_on(&s, c));
-    st = scene_state(scene_look(&s, c));
-    assert_true(scene_node(&st, "b")->participant);
-    torch_state_free(&st);
-    scene_pass(&s, 1000);
-    assert_false(is_held(&s, c));
-    scene_fini(&s);
-}
-
 static void one_that_goes_looks_no_more(void **state)
 {
     static const enum policy_event_kind kinds[] = {AGENT_DISCONNECTED, AGENT_AWAY};
@@ -426,7 +402,6 @@ int main(void)
         cmocka_unit_test(one_that_is_to_complete_the_round_looks_as_ever),
         cmocka_unit_test(one_completes_the_round_when_nobody_is_missing),
         cmocka_unit_test(all_are_answered_when_the_run_is_closed_or_gone),
-        cmocka_unit_test(those_who_wait_see_the_silent),
         cmocka_unit_test(one_that_goes_looks_no_more),
         cmocka_unit_test(one_that_trains_is_answered),
     };

@@ -208,7 +208,7 @@ static void after_a_start_the_first_look_is_not_held(void **state)
         assert_false(is_held(&s, 2));
         assert_false(is_waiting_in(scene_look(&s, &s.agents[3])));
     }
-    beat(&s, 2);
+    scene_say_node(&s, &s.agents[2], "a");
     scene_pass(&s, 1000);
     assert_true(is_held(&s, 2)); /* no heartbeat is due */
     assert_true(is_held(&s, 3)); /* this agent looks once a second */
@@ -438,6 +438,7 @@ static void one_of_which_nothing_is_known_gets_the_longest(void **state)
 
     (void)state;
     scene_init(&s);
+    s.settings.silent_node_ms = 60000;
     scene_meet(&s, 2);
     for (size_t i = 0; i < 2; i++)
         read_ranks(&s, i, 0);
@@ -457,6 +458,7 @@ static void one_that_has_no_ranks_yet_gets_more(void **state)
 
     (void)state;
     scene_init(&s);
+    s.settings.silent_node_ms = 60000;
     scene_meet(&s, 2);
     read_ranks(&s, 0, 0);
     come(&s);

@@ -59,7 +59,6 @@ static void one_whose_node_was_gone_before_joins_anew(void **state)
     seen = scene_look(&s, b);
     assert_true(scene_names(scene_cas(&s, b, seen, scene_waiting(&s, seen, "b")), "b"));
     assert_true(scene_node_now(&s, "a").participant && scene_node_now(&s, "b").waiting);
-    assert_true(sees_that_one_waits(&s, a));
     scene_fini(&s);
 }
 
@@ -103,15 +102,14 @@ static void a_clock_that_is_wrong_is_known(void **state)
             scene_beat(&st, "b", scene_now_us(&s) + ahead);
             scene_cas(&s, &s.agents[1], now, scene_text(&s, &st));
         }
-        assert_int_equal(s.agents[1].skew_us, ahead);
+        assert_int_equal(s.agents[1].clock.ahead_us, ahead);
+        scene_event(&s, RUN_LOOKED, NULL); /* puts the heartbeats into the value */
         scene_restart(&s, true);
         a = scene_return(&s, &s.agents[0]);
         assert_in_range(scene_node_now(&s, "b").heartbeat_us, scene_now_us(&s) - 6 * SECOND,
                         scene_now_us(&s));
         b = scene_return(&s, &s.agents[1]);
-        assert_int_equal(b->skew_us, ahead);
-        assert_in_range(scene_node_now(&s, "b").heartbeat_us, scene_now_us(&s) + ahead - 6 * SECOND,
-                        scene_now_us(&s) + ahead);
+        assert_int_equal(b->clock.ahead_us, ahead);
         scene_event(&s, RUN_RETURNED, NULL);
         scene_pass(&s, 1000);
         scene_event(&s, RUN_TICK, NULL);
@@ -162,7 +160,7 @@ static void a_clock_that_is_set_is_kept_anew(void **state)
         assert_int_equal(scene_count(&s, POLICY_KEEP_MEMO), ms == 2000);
     }
     scene_restart(&s, true);
-    assert_int_equal(scene_return(&s, &s.agents[0])->clock_ahead_us, 2 * SECOND);
+    assert_int_equal(scene_return(&s, &s.agents[0])->clock.ahead_us, 2 * SECOND);
     scene_fini(&s);
 }
 

@@ -1,129 +1,148 @@
-/* Heartbeats of agents that are connected, and cannot or do not send any. */
+/* Which nodes live: presence.c. */
+#include "rdzv/rendezvous/parts.h"
 #include "tests/unit/rendezvous/scene.h"
 
-static int64_t age_us(const struct scene *s, const char *name)
+static bool is_lost(struct scene *s, const char *name)
 {
-    struct torch_state st = scene_state_now(s);
-    int64_t at_us = scene_node(&st, name)->heartbeat_us;
+    const struct step step = {.run = &s->run, .now = &s->now};
+    const struct torch_node who = {.addr = slice_str(name), .pid = 100};
+    const struct torch_node *node = torch_state_find(&s->run.view.state, &who);
 
-    torch_state_free(&st);
-    return scene_now_us(s) - at_us;
+    assert_non_null(node);
+    return presence_is_lost(&step, node);
 }
 
-static void tick(struct scene *s, uint64_t ms)
+static void ask(struct scene *s, struct agent *a, bool waits)
 {
-    scene_pass(s, ms);
-    scene_event(s, RUN_TICK, NULL);
+    scene_step(s, (struct policy_event){.kind = AGENT_ASKED, .agent = a, .waits = waits});
 }
 
-/* It waits for the ranks of its round. */
-static void who_waits_for_a_key_lives(void **state)
-{
-    struct scene s;
-
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 2);
-    scene_step(&s,
-               (struct policy_event){.kind = AGENT_ASKED, .agent = &s.agents[0], .waits = true});
-    tick(&s, 6000);
-    assert_int_equal(age_us(&s, "a"), 6 * SECOND);
-    tick(&s, 6000);
-    assert_int_equal(age_us(&s, "a"), 0);
-    assert_int_equal(age_us(&s, "b"), 12 * SECOND);
-    tick(&s, 40000);
-    assert_int_equal(age_us(&s, "a"), 0);
-    tick(&s, 20000); /* torch waits for no reply for longer than a minute */
-    assert_int_equal(age_us(&s, "a"), 20 * SECOND);
-    scene_fini(&s);
-}
-
-/* Its relay is away: whether it lives cannot be known, and it is not disconnected. */
-static void who_is_away_is_silent(void **state)
+static void one_that_is_silent_is_lost_after_15_s(void **state)
 {
     struct scene s;
 
     (void)state;
     scene_init(&s);
     scene_meet(&s, 2);
-    scene_step(&s,
-               (struct policy_event){.kind = AGENT_ASKED, .agent = &s.agents[0], .waits = true});
-    tick(&s, 9000);
-    assert_int_equal(age_us(&s, "a"), 0);
-    scene_event(&s, AGENT_AWAY, &s.agents[0]);
-    tick(&s, 9000);
-    assert_int_equal(age_us(&s, "a"), 9 * SECOND);
-    assert_int_equal(scene_participants(&s), 2);
-    scene_event(&s, AGENT_BACK, &s.agents[0]);
-    tick(&s, 9000);
-    assert_int_equal(age_us(&s, "a"), 0); /* it waits for the same again */
-    scene_event(&s, AGENT_ASKED, &s.agents[0]);
-    scene_event(&s, AGENT_AWAY, &s.agents[0]);
-    scene_event(&s, AGENT_BACK, &s.agents[0]);
-    tick(&s, 9000);
-    assert_int_equal(age_us(&s, "a"), 9 * SECOND);
+    scene_pass(&s, 4000);
+    ask(&s, &s.agents[0], false);
+    scene_pass(&s, 4000);
+    ask(&s, &s.agents[0], false);
+    scene_pass(&s, 7000);
+    assert_false(is_lost(&s, "a"));
+    assert_true(is_lost(&s, "b"));
+    scene_pass(&s, 8000);
+    assert_true(is_lost(&s, "a"));
     scene_fini(&s);
 }
 
-/* The write slot and a place in its queue are for those who can write. */
-static void who_is_away_holds_up_no_other(void **state)
-{
-    struct scene s;
-
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 3);
-    scene_cas(&s, &s.agents[0], "x", "y"); /* holds the slot */
-    assert_null(scene_cas(&s, &s.agents[1], "x", "y"));
-    assert_null(scene_cas(&s, &s.agents[2], "x", "y"));
-    scene_event(&s, AGENT_AWAY, &s.agents[1]);
-    assert_false(s.agents[1].queued);
-    scene_event(&s, AGENT_AWAY, &s.agents[0]);
-    assert_true(scene_has(&s, POLICY_RESUME, &s.agents[2]));
-    scene_fini(&s);
-}
-
-/* When it was heard of last, it lived: a frozen agent is as old as that. */
-static void who_asks_lived_then(void **state)
+/* keep_alive_interval is 10 s: torch's agents take it for dead after 30. */
+static void one_that_asks_seldom_is_lost_later(void **state)
 {
     struct scene s;
 
     (void)state;
     scene_init(&s);
     scene_meet(&s, 1);
-    scene_pass(&s, 7000);
-    scene_event(&s, AGENT_ASKED, &s.agents[0]);
-    tick(&s, 3000);
-    assert_int_equal(age_us(&s, "a"), 3 * SECOND);
-    tick(&s, 8000);
-    assert_int_equal(age_us(&s, "a"), 11 * SECOND);
+    scene_pass(&s, 10000);
+    ask(&s, &s.agents[0], false);
+    scene_pass(&s, 29000);
+    assert_false(is_lost(&s, "a"));
+    scene_pass(&s, 1000);
+    assert_true(is_lost(&s, "a"));
     scene_fini(&s);
 }
 
-static void who_is_queued_lives(void **state)
+static void the_setting_is_the_limit(void **state)
 {
     struct scene s;
 
     (void)state;
     scene_init(&s);
-    scene_meet(&s, 3);
-    scene_cas(&s, &s.agents[0], "x", "y"); /* holds the slot */
-    assert_null(scene_cas(&s, &s.agents[1], "x", "y"));
-    assert_true(s.agents[1].queued);
-    scene_pass(&s, 8000);
-    s.run.slot.deadline_ms = s.now.ms + 1000;
-    scene_event(&s, RUN_TICK, NULL);
-    assert_int_equal(age_us(&s, "b"), 0);
-    assert_int_equal(age_us(&s, "c"), 8 * SECOND);
+    scene_meet(&s, 1);
+    s.settings.silent_node_ms = 30000;
+    scene_pass(&s, 29000);
+    assert_false(is_lost(&s, "a"));
+    scene_pass(&s, 1000);
+    assert_true(is_lost(&s, "a"));
+    scene_fini(&s);
+}
+
+/* Torch waits a minute for a reply. */
+static void one_that_waits_for_a_reply_lives(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 1);
+    ask(&s, &s.agents[0], true);
+    scene_pass(&s, 59000);
+    assert_false(is_lost(&s, "a"));
+    scene_pass(&s, 2000);
+    assert_true(is_lost(&s, "a"));
+    scene_fini(&s);
+}
+
+static void one_that_is_away_is_silent(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 1);
+    ask(&s, &s.agents[0], true);
+    scene_event(&s, AGENT_AWAY, &s.agents[0]);
+    scene_pass(&s, 16000);
+    assert_true(is_lost(&s, "a"));
+    scene_event(&s, AGENT_BACK, &s.agents[0]);
+    assert_false(is_lost(&s, "a"));
+    scene_fini(&s);
+}
+
+/* No agent of it is connected. */
+static void an_old_heartbeat_counts_for_a_node_without_an_agent(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.drop_disconnected = false;
+    scene_meet(&s, 2);
+    scene_disconnect(&s, &s.agents[1]);
+    scene_pass(&s, 14000);
+    assert_false(is_lost(&s, "b"));
+    scene_pass(&s, 2000);
+    assert_true(is_lost(&s, "b"));
+    s.run.awaits_agents = true; /* it may come back after a start of the daemon */
+    assert_false(is_lost(&s, "b"));
+    s.run.awaits_agents = false;
+    scene_fini(&s);
+}
+
+static void none_was_silent_while_rdzvd_stood_still(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 1);
+    scene_pass(&s, 20000);
+    scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = 18000});
+    assert_false(is_lost(&s, "a"));
     scene_fini(&s);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_waits_for_a_key_lives),     cmocka_unit_test(who_is_away_is_silent),
-        cmocka_unit_test(who_is_away_holds_up_no_other), cmocka_unit_test(who_asks_lived_then),
-        cmocka_unit_test(who_is_queued_lives),
+        cmocka_unit_test(one_that_is_silent_is_lost_after_15_s),
+        cmocka_unit_test(one_that_asks_seldom_is_lost_later),
+        cmocka_unit_test(the_setting_is_the_limit),
+        cmocka_unit_test(one_that_waits_for_a_reply_lives),
+        cmocka_unit_test(one_that_is_away_is_silent),
+        cmocka_unit_test(an_old_heartbeat_counts_for_a_node_without_an_agent),
+        cmocka_unit_test(none_was_silent_while_rdzvd_stood_still),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -115,32 +115,6 @@ static void a_node_is_put_back_into_its_round(void **state)
     scene_fini(&s);
 }
 
-/* Its node lives now; the holder's next write fails once more. */
-static void a_repair_does_not_wait_for_the_slot(void **state)
-{
-    const char *seen, *next;
-    struct torch_state st;
-    struct scene s;
-
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 3);
-    st = scene_state_now(&s);
-    seen = scene_text(&s, &st);
-    st = scene_state(seen);
-    st.round = 1;
-    next = scene_text(&s, &st);
-    prune(&s, 2, "b");
-    assert_non_null(scene_cas(&s, &s.agents[0], seen, next)); /* fails, and holds the slot */
-    assert_ptr_equal(s.run.slot.holder, &s.agents[0]);
-    assert_null(scene_cas(&s, &s.agents[1], seen, next));
-    assert_true(scene_has(&s, POLICY_HOLD, &s.agents[1]));
-    assert_int_equal(scene_count(&s, POLICY_PUT), 1);
-    assert_int_equal(s.run.view.state.count, 3);
-    assert_ptr_equal(s.run.slot.holder, &s.agents[0]);
-    scene_fini(&s);
-}
-
 static void a_node_is_put_back_when_there_is_room(void **state)
 {
     struct scene s;
@@ -234,34 +208,6 @@ static void a_node_waits_when_the_new_round_was_not_full(void **state)
     scene_fini(&s);
 }
 
-/* Else it would presume itself dead, and never say again that it lives. */
-static void a_node_that_comes_back_late_has_a_fresh_heartbeat(void **state)
-{
-    static const struct {
-        int64_t age;
-        bool revived;
-    } cases[] = {{20 * SECOND, true}, {10 * SECOND, false}};
-
-    (void)state;
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        struct torch_state st;
-        struct scene s;
-        int64_t at_us;
-
-        scene_init(&s);
-        scene_meet(&s, 2);
-        at_us = scene_now_us(&s) - cases[i].age;
-        st = scene_state_now(&s);
-        scene_beat(&st, "a", at_us);
-        scene_put_state(&s, &st);
-        scene_event(&s, AGENT_LOOKED, &s.agents[0]);
-        assert_int_equal(scene_node_now(&s, "a").heartbeat_us,
-                         cases[i].revived ? scene_now_us(&s) : at_us);
-        assert_int_equal(s.out.counters.runs_repaired, cases[i].revived);
-        scene_fini(&s);
-    }
-}
-
 static void a_node_that_left_by_itself_is_not_put_back(void **state)
 {
     struct scene s;
@@ -308,12 +254,10 @@ int main(void)
         cmocka_unit_test(a_stall_of_ages_does_not_overflow),
         cmocka_unit_test(a_stall_does_not_make_a_state_much_longer),
         cmocka_unit_test(a_node_is_put_back_into_its_round),
-        cmocka_unit_test(a_repair_does_not_wait_for_the_slot),
         cmocka_unit_test(a_node_is_put_back_when_there_is_room),
         cmocka_unit_test(a_node_waits_when_a_smaller_round_has_begun),
         cmocka_unit_test(a_node_that_was_replaced_is_closed),
         cmocka_unit_test(a_node_waits_when_the_new_round_was_not_full),
-        cmocka_unit_test(a_node_that_comes_back_late_has_a_fresh_heartbeat),
         cmocka_unit_test(a_node_that_left_by_itself_is_not_put_back),
         cmocka_unit_test(a_node_waits_when_no_round_is_complete),
     };

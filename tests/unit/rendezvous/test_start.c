@@ -132,43 +132,6 @@ static void after_a_start_the_others_are_told(void **state)
         scene_fini(&s);
     }
 }
-
-/* Heartbeats are put together, each HEARTBEATS_MS: what came since is lost with rdzvd. No agent
- * sends one sooner after another one, so of "b" none was lost. The clocks of "d" and "e" are wrong,
- * and not known yet. The daemon was away for `away_ms`: no heartbeat is from then. */
-static void check_lost_heartbeats(uint64_t away_ms)
-{
-    static const int64_t age_us[] = {14 * SECOND, 3 * SECOND, -2 * SECOND, 60 * SECOND,
-                                     -60 * SECOND};
-    struct torch_state st;
-    struct scene s;
-
-    scene_init(&s);
-    scene_meet(&s, COUNT(age_us));
-    st = scene_state_now(&s);
-    for (size_t i = 0; i < COUNT(age_us); i++)
-        scene_node(&st, scene_name(i))->heartbeat_us = scene_now_us(&s) - age_us[i];
-    scene_put(&s, "", scene_text(&s, &st));
-    scene_pass(&s, away_ms);
-    scene_step(&s, (struct policy_event){
-                       .kind = RUN_RESTORED, .agents_return = true, .still_ms = away_ms});
-    st = scene_state_now(&s);
-    assert_int_equal(scene_node(&st, "a")->heartbeat_us, scene_now_us(&s) - 9 * SECOND);
-    assert_int_equal(scene_node(&st, "b")->heartbeat_us, scene_now_us(&s) - 3 * SECOND);
-    assert_int_equal(scene_node(&st, "c")->heartbeat_us, scene_now_us(&s) + 2 * SECOND);
-    assert_int_equal(scene_node(&st, "d")->heartbeat_us, scene_now_us(&s));
-    assert_int_equal(scene_node(&st, "e")->heartbeat_us, scene_now_us(&s));
-    torch_state_free(&st);
-    scene_fini(&s);
-}
-
-static void after_a_start_heartbeats_may_have_been_lost(void **state)
-{
-    (void)state;
-    check_lost_heartbeats(0);
-    check_lost_heartbeats(20000);
-}
-
 /* The others had no time to see that a node waits before the daemon ended, and it does not come
  * back. */
 static void who_was_told_before_a_start_is_told_again(void **state)
@@ -229,7 +192,6 @@ int main(void)
         cmocka_unit_test(after_a_start_one_of_whom_nothing_is_known_is_awaited),
         cmocka_unit_test(after_a_start_a_tick_misses_nodes_of_a_run_without_agents),
         cmocka_unit_test(after_a_start_the_others_are_told),
-        cmocka_unit_test(after_a_start_heartbeats_may_have_been_lost),
         cmocka_unit_test(who_was_told_before_a_start_is_told_again),
         cmocka_unit_test(who_has_met_since_the_start_is_told_nothing),
     };

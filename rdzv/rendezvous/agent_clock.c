@@ -1,0 +1,81 @@
+/* By how much the clock of an agent is ahead of ours.
+ *
+ * Torch's agents compare the times in a state with their own clocks: one that is 15 s ahead of the
+ * others takes them all for dead, and the deadline of a last call means something else to each. So
+ * the state has all times by our clock. What an agent writes is converted when it comes, and what
+ * an agent is shown is converted back (agent_view.c). The clock of an agent is known by its first
+ * heartbeat; after a start of the daemon, that of one behind a relay by its memo (memo.c). */
+#include "rdzv/rendezvous/parts.h"
+
+/* So much may be the network's. */
+#define NEAR_US INT64_C(5000000)
+/* A change of that is worth a memo. */
+#define STEP_US INT64_C(1000000)
+
+static bool is_near(int64_t a, int64_t b, int64_t by_us)
+{
+    int64_t apart;
+
+    return !__builtin_sub_overflow(a, b, &apart) && apart <= by_us && apart >= -by_us;
+}
+
+bool agent_clock_is_same(const struct agent *a, const struct agent *b)
+{
+    return is_near(a->clock.ahead_us, b->clock.ahead_us, NEAR_US);
+}
+
+static int64_t add(int64_t at_us, int64_t by_us)
+{
+    if (__builtin_add_overflow(at_us, by_us, &at_us))
+        return by_us < 0 ? INT64_MIN : INT64_MAX;
+    return at_us;
+}
+
+int64_t agent_clock_from_ours(const struct agent *a, int64_t our_us)
+{
+    return add(our_us, a->clock.ahead_us);
+}
+
+int64_t agent_clock_to_ours(const struct agent *a, int64_t agents_us)
+{
+    int64_t us;
+
+    return __builtin_sub_overflow(agents_us, a->clock.ahead_us, &us) ? agents_us : us;
+}
+
+/* A heartbeat may have been under way for long, such as while rdzvd stood still or the network did,
+ * so it makes the clock look as if it was behind. But the agent has sent it after its request
+ * before, so by no more than the time since. Of what the clock may be ahead by then, that is taken
+ * which is nearest to what it was taken for. */
+static int64_t ahead_by(const struct step *s, const struct agent *a, int64_t heartbeat_us)
+{
+    int64_t was_us = a->clock.is_known ? a->clock.ahead_us : 0, least_us, most_us;
+
+    if (__builtin_sub_overflow(heartbeat_us, s->now->wall_ns / 1000, &least_us))
+        return 0;
+    if (was_us < least_us)
+        return least_us;
+    if (a->clock.asked_before_ms == 0)
+        return was_us; /* it may have come before a start */
+    most_us = add(least_us, (int64_t)clock_elapsed_ms(a->clock.asked_before_ms, s->now->ms) * 1000);
+    return was_us > most_us ? most_us : was_us;
+}
+
+void agent_clock_learn(struct step *s, struct agent *a, int64_t heartbeat_us)
+{
+    struct agent_clock *c = &a->clock;
+
+    if (c->is_known && heartbeat_us == c->beat_us)
+        return;
+    c->beat_us = heartbeat_us;
+    c->ahead_us = ahead_by(s, a, heartbeat_us);
+    c->is_known = true;
+    if (!is_near(c->ahead_us, c->kept_us, STEP_US))
+        memo_keep(s, a);
+}
+
+void agent_clock_recall(struct agent *a, int64_t ahead_us)
+{
+    a->clock.kept_us = a->clock.ahead_us = ahead_us;
+    a->clock.is_known = true;
+}

@@ -1,0 +1,383 @@
+/* The state as an agent is shown it: the only place that makes a text for an agent.
+ *
+ * Problem: the state has all nodes in it, with times by each writer's clock. If each of N agents
+ * reads all of it each second, the work grows with the square of N. An agent also takes a node for
+ * dead if that node's heartbeat is 15 s old by its own clock, and takes it out of the run. So one
+ * wrong clock, or one frozen agent, ends a healthy run.
+ *
+ * Remedy: an agent is shown its own node and, of the others, only their number. That is all that
+ * torch uses of them (dynamic_rendezvous.py, 1.13 to 2.14): it counts the participants, and the
+ * nodes that wait. An anonymous participant has no heartbeat, so no agent takes it for dead; rdzvd
+ * itself takes out a node that is lost (loss.c). All times in a view are by the agent's clock, and
+ * all times in the state by ours.
+ *
+ *   the agent             is shown, beside its own node
+ *   joins an open round   a participant for each that has a lower number (numbers.c)
+ *   has joined it         a deadline far away; when the last call is over, one agent is shown all
+ *                         participants and a deadline that has passed, so that it completes the
+ * round looks for its rank    the round as it was completed: torch 1.13 makes an IndexError of a
+ * rank that is not below the number of nodes trains                a node that waits, once all
+ * participants are to meet (meeting.c) waits                 nothing is a spare, or new    a
+ * participant for each that there is: torch compares that with MAX has left the round    nothing:
+ * so it adds itself to the wait list
+ *
+ * An agent that is back after a start, whose node is in no list and may still train, is shown a
+ * complete round for which a node waits: so it joins again in any case.
+ *
+ * A client that has not asked for the key to be made, as all agents of torch do, is a tool: it is
+ * shown the value itself. */
+#include "rdzv/rendezvous/policy.h"
+
+#include "proto/torch/torch_timing.h"
+#include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/parts.h"
+
+#define ANONYMOUS_ADDR "rdzvd.a-node"
+
+/* An older heartbeat is shown as if it was so old: the agent asks, so it lives, and must not take
+ * itself for dead. A younger one is shown as it is, so that the agent sends the next one. */
+#define OLD_US ((TORCH_HEARTBEAT_MS + 500) * INT64_C(1000))
+/* If no node waits, the view of a participant stays the same for so long. */
+#define GLANCE_MS TORCH_HEARTBEAT_MS
+/* How long one agent has to complete a round before another one may, too. */
+#define COMPLETER_MS   2000
+#define LOOKS_AGAIN_MS 900
+/* A deadline in the past, or in the future, by any clock. */
+#define FAR_US (INT64_C(10) * 365 * 24 * 3600 * 1000000)
+
+enum place {
+    PLACE_JOINING,
+    PLACE_JOINED,
+    PLACE_COMPLETING, /* the same, and it is to complete the round */
+    PLACE_RANKED,     /* a participant that has not read its rank yet */
+    PLACE_TRAINING,
+    PLACE_WAITING,
+    PLACE_OUTSIDE, /* a new one, or a spare */
+    PLACE_LEFT,
+    PLACE_STRANGER,
+};
+
+/* --- Where the agent is. --- */
+
+/* NULL: it is in no list. */
+static const struct torch_node *own_node(const struct step *s, const struct agent *a)
+{
+    const struct torch_node *own = run_node_of(s->run, a);
+
+    return explain_role(own) == NULL ? NULL : own;
+}
+
+static bool is_last_call_over(const struct step *s)
+{
+    const struct torch_state *state = &s->run->view.state;
+
+    return state->has_deadline && state->deadline_us <= s->now->wall_ns / 1000;
+}
+
+/* One agent is enough, and all of them would read the whole number. */
+static bool is_completer(struct step *s, const struct agent *a)
+{
+    struct completer *c = &s->run->completer;
+
+    if (!is_last_call_over(s) || s->run->view.state.closed)
+        return false;
+    if (c->agent == NULL || clock_elapsed_ms(c->since_ms, s->now->ms) >= COMPLETER_MS)
+        *c = (struct completer){a, s->now->ms};
+    return c->agent == a;
+}
+
+static enum place place_in_open_round(struct step *s, const struct agent *a,
+                                      const struct torch_node *own)
+{
+    if (own == NULL || !own->participant)
+        return PLACE_JOINING;
+    return is_completer(s, a) ? PLACE_COMPLETING : PLACE_JOINED;
+}
+
+static enum place place_of(struct step *s, const struct agent *a, const struct torch_node *own)
+{
+    const struct run_view *v = &s->run->view;
+
+    if (presence_is_stranger(s, a))
+        return PLACE_STRANGER;
+    if (!v->state.complete)
+        return place_in_open_round(s, a, own);
+    if (own != NULL && own->participant)
+        return a->has_ranks_of == v->completions ? PLACE_TRAINING : PLACE_RANKED;
+    if (own != NULL && own->waiting)
+        return PLACE_WAITING;
+    return own == NULL && a->has_left == v->completions ? PLACE_LEFT : PLACE_OUTSIDE;
+}
+
+/* --- Its text. --- */
+
+/* The round as it was completed, unless the agent has another place there by now. */
+static size_t others_as_completed(const struct run_view *v, const struct torch_node *own)
+{
+    const struct torch_node *was = NULL;
+
+    if (v->has_completed && v->last_completed.round == v->state.round)
+        was = torch_state_find(&v->last_completed, own);
+    if (was != NULL && was->participant && was->rank == own->rank)
+        return torch_state_participants(&v->last_completed) - 1;
+    return v->participants - 1;
+}
+
+static size_t count_others(struct step *s, struct agent *a, enum place place,
+                           const struct torch_node *own)
+{
+    const struct run_view *v = &s->run->view;
+
+    switch (place) {
+    case PLACE_JOINING:
+        return v->state.closed ? 0 : (size_t)numbers_give(s, a) - 1;
+    case PLACE_COMPLETING:
+        return v->participants - 1;
+    case PLACE_RANKED:
+        return others_as_completed(v, own);
+    case PLACE_OUTSIDE:
+        return v->participants;
+    default:
+        return 0;
+    }
+}
+
+static const struct torch_node *shown_waiting(const struct step *s, enum place place)
+{
+    if (place == PLACE_STRANGER)
+        return &loss_mark;
+    if (s->run->failed && s->run->settings->end_failed_runs)
+        return &loss_mark; /* also an agent that is in no list may still train */
+    if ((place == PLACE_TRAINING || place == PLACE_RANKED) && meeting_is_open(s->run))
+        return meeting_waiting(s);
+    return NULL;
+}
+
+/* In the order of a state. */
+static void add(struct torch_state *state, const struct torch_node *node)
+{
+    size_t at = state->count++;
+
+    for (; at > 0 && torch_node_compare(node, &state->nodes[at - 1]) < 0; at--)
+        state->nodes[at] = state->nodes[at - 1];
+    state->nodes[at] = *node;
+}
+
+/* Its heartbeat by its own clock. An agent that looks for its rank would not find it if it took
+ * itself for dead, after it was frozen: it is shown a new one. */
+static void add_own(const struct step *s, const struct agent *a, enum place place,
+                    const struct torch_node *own, struct torch_state *state)
+{
+    int64_t least_us = s->now->wall_ns / 1000 - (place == PLACE_RANKED ? 0 : OLD_US);
+    struct torch_node node = *own;
+
+    if (node.has_heartbeat)
+        node.heartbeat_us =
+            agent_clock_from_ours(a, node.heartbeat_us < least_us ? least_us : node.heartbeat_us);
+    add(state, &node);
+}
+
+/* Torch 1.13 wants a deadline, if MIN is 1. */
+static void set_deadline(const struct step *s, enum place place, struct torch_state *state)
+{
+    state->has_deadline = place == PLACE_JOINED || place == PLACE_COMPLETING;
+    state->deadline_us = s->now->wall_ns / 1000 + (place == PLACE_COMPLETING ? -FAR_US : FAR_US);
+}
+
+static bool write(struct step *s, struct agent *a, enum place place, const struct torch_node *own,
+                  struct slice *text)
+{
+    const struct torch_node *waiting = shown_waiting(s, place);
+    size_t others = count_others(s, a, place, own);
+    size_t size = (others + 2) * sizeof(struct torch_node);
+    struct torch_state state = s->run->view.state;
+    bool ok;
+
+    state.nodes = account_request(ACCOUNT_RUNS, account_class_of(size), size);
+    if (state.nodes == NULL)
+        return false;
+    state.count = others;
+    state.shares_times = false;
+    state.complete = state.complete || place == PLACE_STRANGER;
+    set_deadline(s, place, &state);
+    for (size_t i = 0; i < others; i++)
+        state.nodes[i] = (struct torch_node){
+            .addr = slice_str(ANONYMOUS_ADDR), .pid = (int64_t)i, .participant = true};
+    if (own != NULL)
+        add_own(s, a, place, own, &state);
+    if (waiting != NULL)
+        add(&state, &(struct torch_node){.addr = waiting->addr,
+                                         .pid = waiting->pid,
+                                         .local_id = waiting->local_id,
+                                         .waiting = true});
+    ok = step_write_state(s, &state, SIZE_MAX / 2, text);
+    account_free(ACCOUNT_RUNS, state.nodes, size);
+    return ok;
+}
+
+/* --- The same text once more, without a step. --- */
+
+void agent_view_drop(struct agent *a)
+{
+    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)a->view.text.ptr);
+    a->view.text = (struct slice){0};
+}
+
+/* Until when nothing but a change of the value changes what it is shown. */
+static uint64_t kept_until(const struct step *s, const struct agent *a, enum place place)
+{
+    uint64_t now_ms = s->now->ms;
+
+    if (place == PLACE_TRAINING && s->run->meeting.phase != MEETING_GATHERS)
+        return now_ms + (s->run->view.waiting == 0 ? GLANCE_MS : 1000);
+    if (place == PLACE_WAITING && !a->asks_in)
+        return now_ms + 1000;
+    return now_ms; /* it is large, or its next look is to be held */
+}
+
+/* Without memory, the next look makes a text again. */
+static void keep(const struct step *s, struct agent *a, enum place place, struct slice text)
+{
+    uint8_t *copy = (uint8_t *)(uintptr_t)a->view.text.ptr;
+
+    a->view.changes = s->run->view.changes;
+    a->view.until_ms = kept_until(s, a, place);
+    if (a->view.until_ms == s->now->ms) {
+        agent_view_drop(a);
+        return;
+    }
+    if (a->view.text.len != text.len || copy == NULL) {
+        agent_view_drop(a);
+        copy = account_heap_request(ACCOUNT_RUNS, account_class_of(text.len), text.len);
+        if (copy == NULL)
+            return;
+    }
+    memcpy(copy, text.ptr, text.len);
+    a->view.text = (struct slice){copy, text.len};
+}
+
+struct slice policy_glance(struct run *run, struct agent *a, bool waits, uint64_t now_ms)
+{
+    if (a->view.text.ptr == NULL || a->view.changes != run->view.changes ||
+        now_ms >= a->view.until_ms)
+        return (struct slice){0};
+    a->heard_ms = now_ms;
+    a->waits = waits;
+    agent_note_asked(a, now_ms);
+    if (!waits)
+        pace_note_get(run, a, now_ms);
+    return a->view.text;
+}
+
+/* --- What the agent knows by it. --- */
+
+static void note_seen(const struct step *s, struct agent *a)
+{
+    if (!s->run->view.is_state || !s->run->view.state.complete ||
+        a->has_seen == s->run->view.completions)
+        return;
+    a->has_seen = s->run->view.completions;
+    pace_note_seen(s->run, a, s->now->ms);
+}
+
+/* An agent of torch that has seen itself in the complete round has its rank, and reads the state
+ * again only while it trains. It looks no sooner than a second later. Most ask for a key of the
+ * round before (TORCH_ELASTIC_WORKER_IDENTICAL: none). */
+static void note_looks_again(const struct step *s, struct agent *a)
+{
+    const struct run_view *v = &s->run->view;
+    const struct torch_node *own = own_node(s, a);
+
+    if (v->is_state && v->state.complete && own != NULL && own->participant &&
+        a->has_seen == v->completions && a->has_ranks_of != v->completions &&
+        clock_elapsed_ms(a->pace.seen_ms, s->now->ms) >= LOOKS_AGAIN_MS)
+        a->has_ranks_of = v->completions;
+}
+
+void agent_view_note_asked(struct step *s, struct agent *a, int64_t round)
+{
+    const struct run_view *v = &s->run->view;
+
+    if (!v->is_state || !v->state.complete || v->state.round != round)
+        return;
+    note_seen(s, a);
+    a->has_ranks_of = v->completions;
+}
+
+/* --- Answers. --- */
+
+static bool has_view(const struct step *s, const struct agent *a)
+{
+    return a->is_introduced && s->run->view.is_state && !s->run->view.unread;
+}
+
+/* False: it is shown the value itself. */
+static bool make(struct step *s, struct agent *a, struct slice *text)
+{
+    const struct torch_node *own;
+    enum place place;
+
+    if (!has_view(s, a))
+        return false;
+    own = own_node(s, a);
+    place = place_of(s, a, own);
+    if (!write(s, a, place, own, text))
+        return false;
+    if (place == PLACE_WAITING && a->was_put_in_line)
+        let_in_note_told(a, s->now->ms);
+    keep(s, a, place, *text);
+    return true;
+}
+
+void agent_view_answer(struct step *s, struct agent *a)
+{
+    struct slice text;
+
+    if (make(s, a, &text)) {
+        step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;
+    } else {
+        agent_view_drop(a);
+        step_put_beats(s);
+        step_agent(s, POLICY_ANSWER_CURRENT, a);
+    }
+    note_seen(s, a);
+}
+
+void agent_view_look(struct step *s, struct agent *a)
+{
+    struct slice text;
+
+    note_looks_again(s, a);
+    if (make(s, a, &text)) {
+        step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;
+    } else {
+        agent_view_drop(a);
+        step_put_beats(s);
+    }
+    note_seen(s, a);
+}
+
+/* What rdzvd itself has put on the wait list trains (repair.c), and does not wait for anything. */
+bool agent_view_may_wait(struct step *s, const struct agent *a)
+{
+    enum place place;
+
+    if (!has_view(s, a) || s->run->view.state.closed)
+        return false;
+    place = place_of(s, a, own_node(s, a));
+    return place == PLACE_JOINED || (place == PLACE_WAITING && a->asks_in);
+}
+
+bool agent_view_is_joining(struct step *s, const struct agent *a)
+{
+    const struct run_view *v = &s->run->view;
+
+    return a->is_introduced && v->exists && !v->unread && !v->state.closed &&
+           place_of(s, a, own_node(s, a)) == PLACE_JOINING;
+}
+
+void agent_view_forget(struct step *s, const struct agent *a)
+{
+    if (s->run->completer.agent == a)
+        s->run->completer.agent = NULL;
+}

@@ -1,0 +1,170 @@
+/* Reads what an agent wants from what it writes. See intent.h. */
+#include "rdzv/rendezvous/intent.h"
+
+#include "rdzv/rendezvous/explain.h"
+
+const struct torch_node *intent_writer(const struct torch_state *from, const struct torch_state *to)
+{
+    const struct torch_node *writer = NULL;
+
+    for (size_t i = 0; i < to->count; i++) {
+        const struct torch_node *node = &to->nodes[i], *old;
+
+        if (!node->has_heartbeat)
+            continue;
+        old = torch_state_find(from, node);
+        if (old != NULL && old->has_heartbeat && old->heartbeat_us == node->heartbeat_us)
+            continue;
+        if (writer != NULL)
+            return NULL;
+        writer = node;
+    }
+    return writer;
+}
+
+/* --- The differences of the two states. --- */
+
+bool intent_same_place(const struct torch_node *a, const struct torch_node *b)
+{
+    if (a == NULL || b == NULL)
+        return a == b;
+    return a->participant == b->participant && a->waiting == b->waiting &&
+           a->redundant == b->redundant;
+}
+
+/* NULL: in no list, as a node is that has left the redundancy list. */
+static const struct torch_node *listed(const struct torch_state *state,
+                                       const struct torch_node *node)
+{
+    const struct torch_node *found = torch_state_find(state, node);
+
+    return explain_role(found) == NULL ? NULL : found;
+}
+
+static bool same_beat(const struct torch_node *a, const struct torch_node *b)
+{
+    return a->has_heartbeat == b->has_heartbeat &&
+           (!a->has_heartbeat || a->heartbeat_us == b->heartbeat_us);
+}
+
+/* All nodes but the agent's own are as they were. Both states have the same order of nodes. A round
+ * that is completed gives them ranks. */
+static bool same_others(const struct intent *in)
+{
+    size_t k = 0;
+
+    for (size_t i = 0; i < in->from.count; i++) {
+        const struct torch_node *node = &in->from.nodes[i];
+
+        if (torch_node_compare(node, &in->own) == 0)
+            continue;
+        if (k < in->to.count && torch_node_compare(&in->to.nodes[k], &in->own) == 0)
+            k++;
+        if (k == in->to.count || torch_node_compare(node, &in->to.nodes[k]) != 0 ||
+            !intent_same_place(node, &in->to.nodes[k]) || !same_beat(node, &in->to.nodes[k]))
+            return false;
+        k++;
+    }
+    if (k < in->to.count && torch_node_compare(&in->to.nodes[k], &in->own) == 0)
+        k++;
+    return k == in->to.count;
+}
+
+static bool same_round(const struct intent *in)
+{
+    return in->from.round == in->to.round && in->from.complete == in->to.complete;
+}
+
+static bool is_only(const struct torch_node *node, bool in_its_list)
+{
+    return in_its_list && node->participant + node->waiting + node->redundant == 1;
+}
+
+/* Torch counts those that it has been shown: if there is no other participant, the round is over
+ * for it when it leaves. */
+static bool leaves(const struct intent *in)
+{
+    if (in->was == NULL || in->is != NULL || in->to.closed != in->from.closed)
+        return false;
+    return same_round(in) || (in->from.complete && in->was->participant && !in->to.complete &&
+                              in->from.round < INT64_MAX && in->to.round == in->from.round + 1);
+}
+
+static bool joins(const struct intent *in)
+{
+    return !in->from.complete && in->from.round == in->to.round && in->is != NULL &&
+           is_only(in->is, in->is->participant) && in->is->has_heartbeat &&
+           (in->was == NULL || !in->was->participant);
+}
+
+static bool completes(const struct intent *in)
+{
+    return !in->from.complete && in->to.complete && in->from.round == in->to.round &&
+           in->was != NULL && in->is != NULL && in->was->participant && in->is->participant;
+}
+
+/* On the wait list or the redundancy list. */
+static bool enlists(const struct intent *in)
+{
+    return in->was == NULL && in->is != NULL && in->is->has_heartbeat &&
+           (is_only(in->is, in->is->waiting) || is_only(in->is, in->is->redundant));
+}
+
+static enum intent_kind kind_of(const struct intent *in)
+{
+    if (!same_others(in) || (in->from.closed && !in->to.closed))
+        return INTENT_UNKNOWN;
+    if (in->to.closed && !in->from.closed)
+        return same_round(in) && intent_same_place(in->was, in->is) ? INTENT_CLOSE : INTENT_UNKNOWN;
+    if (leaves(in))
+        return INTENT_LEAVE;
+    if (joins(in))
+        return INTENT_JOIN;
+    if (completes(in))
+        return INTENT_COMPLETE;
+    if (!same_round(in))
+        return INTENT_UNKNOWN;
+    if (enlists(in))
+        return in->is->waiting ? INTENT_WAIT : INTENT_SPARE;
+    return in->was != NULL && intent_same_place(in->was, in->is) && in->is->has_heartbeat
+               ? INTENT_HEARTBEAT
+               : INTENT_UNKNOWN;
+}
+
+/* An agent stays the node that it is. One that is not known yet shows it by its heartbeat. */
+static bool find_own(const struct agent *a, struct intent *in)
+{
+    const struct torch_node *own = a->has_node ? torch_state_find(&in->to, &a->node) : NULL;
+
+    if (own == NULL && a->has_node)
+        own = torch_state_find(&in->from, &a->node);
+    if (own == NULL)
+        own = intent_writer(&in->from, &in->to);
+    if (own == NULL)
+        return false;
+    in->own = *own;
+    in->was = listed(&in->from, &in->own);
+    in->is = listed(&in->to, &in->own);
+    return true;
+}
+
+void intent_read(const struct agent *a, struct slice shown, struct slice wanted, struct intent *out)
+{
+    *out = (struct intent){.wanted_len = wanted.len};
+    if ((!run_view_is_sentinel(shown) && torch_state_read(shown, &out->from) != TORCH_STATE_OK) ||
+        torch_state_read(wanted, &out->to) != TORCH_STATE_OK)
+        return;
+    if (find_own(a, out))
+        out->kind = kind_of(out);
+    else if (out->to.closed && !out->from.closed && same_round(out) &&
+             out->from.count == out->to.count)
+        out->kind = INTENT_CLOSE;
+    if (out->kind == INTENT_JOIN)
+        out->number = torch_state_participants(&out->to);
+}
+
+void intent_free(struct intent *in)
+{
+    torch_state_free(&in->from);
+    torch_state_free(&in->to);
+}
