@@ -252,7 +252,7 @@ static void read_rdzv(struct importer *m)
 /* --- Numbers. --- */
 
 /* The pods that train; 0: their number is not known, as of a Pod, which is one of several. */
-static long count_training_pods(struct importer *m)
+static long count_pods_of_runs(struct importer *m)
 {
     long sum = 0;
 
@@ -280,7 +280,7 @@ static bool is_told_by_operator(const struct importer *m)
 static void read_numbers(struct importer *m, bool writes_command)
 {
     const struct job_setting *procs = &m->run->settings[TORCHRUN_NPROC_PER_NODE];
-    long pods = count_training_pods(m), low = m->run->nodes_min, high = m->run->nodes_max;
+    long pods = count_pods_of_runs(m), low = m->run->nodes_min, high = m->run->nodes_max;
 
     if (low > 0 && high > low) {
         struct yaml_node *nodes = yaml_new(&m->arena, YAML_MAPPING);

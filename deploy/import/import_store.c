@@ -193,8 +193,8 @@ static void read_journal(struct importer *m, const struct job_store *s, struct y
 
 /* --- TLS. --- */
 
-static const struct kube_object *
-certificate_with_secret(struct importer *m, const struct job_store *s, const char *secret)
+static const struct kube_object *issued_certificate(struct importer *m, const struct job_store *s,
+                                                    const char *secret)
 {
     for (size_t i = 0; i < m->bundle.count; i++) {
         const struct kube_object *o = m->bundle.objects[i];
@@ -241,7 +241,7 @@ static void read_tls(struct importer *m, const struct job_store *s, struct yaml_
     if (cert == NULL)
         return;
     secret = kube_text(kube_secret_at(s->container, cert), "secretName");
-    made = certificate_with_secret(m, s, secret);
+    made = issued_certificate(m, s, secret);
     client = client_secret(m);
     if (made != NULL) {
         issuer = yaml_new(&m->arena, YAML_MAPPING);

@@ -78,7 +78,7 @@ static bool fail_event(struct yaml_builder *r)
     return false;
 }
 
-static bool next_event(struct yaml_builder *r)
+static bool read_event(struct yaml_builder *r)
 {
     yaml_event_delete(&r->event);
     memset(&r->event, 0, sizeof r->event);
@@ -193,7 +193,7 @@ static bool build_items(struct yaml_builder *r, struct yaml_node *n, unsigned de
     for (;;) {
         struct yaml_node *item;
 
-        if (!next_event(r))
+        if (!read_event(r))
             return false;
         if (r->event.type == YAML_SEQUENCE_END_EVENT)
             return true;
@@ -305,7 +305,7 @@ static bool build_pairs(struct yaml_builder *r, struct yaml_node *n, unsigned de
     for (;;) {
         struct yaml_pair pair = {0};
 
-        if (!next_event(r))
+        if (!read_event(r))
             return false;
         if (r->event.type == YAML_MAPPING_END_EVENT)
             return check_keys(r, n) && merge_keys(r, n);
@@ -314,7 +314,7 @@ static bool build_pairs(struct yaml_builder *r, struct yaml_node *n, unsigned de
             return false;
         if (pair.key->kind != YAML_SCALAR)
             return fail_at(r, pair.key->start, "a collection is no key: write `key: value`");
-        if (!next_event(r))
+        if (!read_event(r))
             return false;
         pair.value = build_node(r, depth + 1);
         if (pair.value == NULL)
@@ -393,10 +393,10 @@ static bool build_document(struct yaml_builder *r, size_t *cap)
     if (version != NULL && (version->major != 1 || version->minor > 2))
         return fail_at(r, file_mark(r, r->event.start_mark), "not a version of YAML: remove %YAML");
     r->anchor_count = 0;
-    if (!next_event(r))
+    if (!read_event(r))
         return false;
     doc.root = build_node(r, 0);
-    if (doc.root == NULL || !next_event(r)) /* the document's end */
+    if (doc.root == NULL || !read_event(r)) /* the document's end */
         return false;
     doc.end = file_mark(r, r->event.end_mark).offset; /* of `...`, if there is one */
     if (is_nothing(doc.root))
@@ -435,10 +435,10 @@ static bool build_stream(struct yaml_builder *r)
 {
     size_t cap = 0;
 
-    if (!next_event(r)) /* the stream's start */
+    if (!read_event(r)) /* the stream's start */
         return false;
     for (;;) {
-        if (!next_event(r))
+        if (!read_event(r))
             return false;
         if (r->event.type == YAML_STREAM_END_EVENT)
             break;
