@@ -268,6 +268,7 @@ static bool decide_space(struct space *space, const struct command *c, struct ch
     switch (c->kind) {
     case COMMAND_SPACE_FORGET:
         change->kind = CHANGE_SPACE_FORGET;
+        change->now_ns = 0; /* its record has one, which says nothing */
         return !is_empty(space);
     case COMMAND_SPACE_RESET:
         change->kind = CHANGE_SPACE_RESET;
