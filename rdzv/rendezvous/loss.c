@@ -304,9 +304,13 @@ static bool is_pruned(const struct run *run)
            run->view.waiting != 0 || is_any_outside(run);
 }
 
+/* Agents whose workers have ended well wait for each other, for five minutes in one request. */
 static bool is_overdue(const struct step *s, const struct torch_node *node)
 {
-    return explain_role(node) != NULL && !loss_is_mark(node) && presence_is_lost(s, node);
+    const struct run *run = s->run;
+
+    return explain_role(node) != NULL && !loss_is_mark(node) && presence_is_lost(s, node) &&
+           (run->finishing_round != run->view.state.round || run_agent_of(run, node) == NULL);
 }
 
 static bool is_any_overdue(const struct step *s)
@@ -346,17 +350,14 @@ static bool is_missed(const struct run *run, const struct torch_state *next,
            run->settings->restart_on_loss == RESTART_WHEN_SILENT;
 }
 
-/* Should an agent only have slept, it is put back when it asks again: see repair.c. Nodes whose
- * workers have ended well wait for each other, for five minutes in one request, and none of them is
- * missed. */
+/* Should an agent only have slept, it is put back when it asks again: see repair.c. */
 void loss_drop_silent(struct step *s)
 {
     const struct run *run = s->run;
     struct torch_state next;
     bool missed = false;
 
-    if (!step_is_open(s) || !is_pruned(run) || run->agent_count == 0 ||
-        run->finishing_round == run->view.state.round || !is_any_overdue(s) ||
+    if (!step_is_open(s) || !is_pruned(run) || run->agent_count == 0 || !is_any_overdue(s) ||
         !step_read_state(s, &next))
         return;
     for (size_t i = 0; i < next.count; i++) {
