@@ -86,10 +86,16 @@ static struct reply reply_at(uint64_t index)
         .status = 200, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_KEYS, .index = index};
 }
 
+/* --- A large one, in slices. What one slice finds is a whole reply; more is sent piece by piece.
+ * ---
+ */
+
 struct get_job {
     struct http_job job;
     struct tree_reader *reader;
     uint64_t index; /* of the tree when it began */
+    bool begun;     /* the head has been sent */
+    bool chunked;
 };
 
 static void get_job_free(struct http_job *job)
@@ -100,22 +106,56 @@ static void get_job_free(struct http_job *job)
     account_free(ACCOUNT_ANSWERS, j, sizeof *j);
 }
 
+/* Part of the reply has been sent: no error can be. */
+static enum http_job_state get_job_fail(const struct get_job *j, const struct http_request *r)
+{
+    if (j->begun)
+        conn_drop(r->conn, DROP_NO_MEMORY, "no memory for its answers, see --memory-limit",
+                  r->path);
+    else
+        reply_no_memory(r);
+    return HTTP_JOB_DONE;
+}
+
+/* Sends a piece; true when there is no more to be sent. */
+static bool get_job_send(struct get_job *j, const struct http_request *r, struct blob *piece,
+                         bool last)
+{
+    struct reply reply = reply_at(j->index);
+    bool has_body = r->head->method != HTTP_HEAD;
+
+    if (last && !j->begun) {
+        reply.shared = piece;
+        reply_send(r, &reply);
+        return true;
+    }
+    if (!j->begun)
+        j->chunked = reply_begin_stream(r, &reply);
+    j->begun = true;
+    if (has_body)
+        reply_stream_put(r->conn, j->chunked, piece);
+    if (last && has_body)
+        reply_stream_end(r->conn, j->chunked);
+    return last || !has_body;
+}
+
 static enum http_job_state get_job_run(struct http_job *job, const struct http_request *r)
 {
     struct get_job *j = (struct get_job *)job;
-    struct reply reply = reply_at(j->index);
+    int64_t work_ns = HTTP_SLICE_NS;
+    bool done = false;
 
-    switch (tree_reader_run(j->reader, HTTP_SLICE_NS)) {
-    case TREE_READ_MORE:
-        return HTTP_JOB_GOES_ON;
-    case TREE_READ_DONE:
-        reply.parts = tree_reader_result(j->reader);
-        reply_send(r, &reply);
-        return HTTP_JOB_DONE;
-    default:
-        reply_no_memory(r);
-        return HTTP_JOB_DONE;
+    while (work_ns > 0 && !done) {
+        struct blob *piece;
+        enum tree_read result = tree_reader_run(j->reader, &work_ns, &piece);
+
+        if (result == TREE_READ_FAILED)
+            return get_job_fail(j, r);
+        if (piece != NULL)
+            done = get_job_send(j, r, piece, result == TREE_READ_DONE);
+        blob_unref(piece);
     }
+    return done ? HTTP_JOB_DONE : HTTP_JOB_GOES_ON;
 }
 
 static void get_job_start(const struct http_request *r, const struct node *n,
@@ -130,14 +170,16 @@ static void get_job_start(const struct http_request *r, const struct node *n,
     }
     *j = (struct get_job){.job = {.run = get_job_run, .free = get_job_free}, .index = t->index};
     j->reader = tree_reader_open(t, n, q->recursive, q->sorted, engine_wall_ns(http_engine(r)));
-    if (j->reader == NULL)
+    if (j->reader == NULL) {
         reply_no_memory(r);
-    else if (get_job_run(&j->job, r) == HTTP_JOB_GOES_ON) {
+    } else if (get_job_run(&j->job, r) == HTTP_JOB_GOES_ON) {
         http_start_job(r, &j->job, HTTP_JOB_GOES_ON);
         return;
     }
     get_job_free(&j->job);
 }
+
+/* --- The whole of reads. --- */
 
 static void reply_small_node(const struct http_request *r, const struct node *n,
                              const struct etcd_request *q)

@@ -2,6 +2,7 @@
 #include "rdzv/http/reply.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -152,25 +153,6 @@ void reply_write_head(struct writer *w, const struct http_request *r, const stru
         writer_str(w, "Connection: keep-alive\r\n");
 }
 
-static size_t body_len(const struct reply *reply)
-{
-    if (reply->parts != NULL)
-        return blob_list_len(reply->parts);
-    return reply->shared != NULL ? reply->shared->len : reply->body.len;
-}
-
-static void put_body(struct conn *c, const struct reply *reply)
-{
-    if (reply->parts != NULL) {
-        for (size_t i = 0; i < reply->parts->count; i++)
-            conn_put_blob(c, reply->parts->items[i]);
-    } else if (reply->shared != NULL) {
-        conn_put_blob(c, reply->shared);
-    } else {
-        conn_put(c, reply->body.ptr, reply->body.len);
-    }
-}
-
 void reply_send(const struct http_request *r, const struct reply *reply)
 {
     size_t room = REPLY_HEAD_ROOM + r->head->origin.len;
@@ -188,7 +170,8 @@ void reply_send(const struct http_request *r, const struct reply *reply)
     reply_write_head(&w, r, reply);
     if (reply->status != 204 && reply->status != 304 &&
         !(reply->status == 301 && r->head->method == HTTP_HEAD))
-        header_u64(&w, "Content-Length: ", body_len(reply));
+        header_u64(
+            &w, "Content-Length: ", reply->shared != NULL ? reply->shared->len : reply->body.len);
     assert(w.len + 2 <= w.cap);
     if (reply->location.len != 0) {
         conn_put(r->conn, head, w.len);
@@ -199,8 +182,10 @@ void reply_send(const struct http_request *r, const struct reply *reply)
     }
     writer_str(&w, "\r\n");
     conn_put(r->conn, head, w.len);
-    if (r->head->method != HTTP_HEAD)
-        put_body(r->conn, reply);
+    if (r->head->method != HTTP_HEAD && reply->shared != NULL)
+        conn_put_blob(r->conn, reply->shared);
+    else if (r->head->method != HTTP_HEAD)
+        conn_put(r->conn, reply->body.ptr, reply->body.len);
     if (head != small)
         account_free(ACCOUNT_ANSWERS, head, room);
 }
@@ -224,6 +209,26 @@ bool reply_begin_stream(const struct http_request *r, const struct reply *reply)
     assert(w.len <= w.cap);
     conn_put(r->conn, small, w.len);
     return chunked;
+}
+
+void reply_stream_put(struct conn *c, bool chunked, struct blob *b)
+{
+    char size[24];
+
+    snprintf(size, sizeof size, "%zx\r\n", b->len);
+    if (chunked)
+        conn_put(c, size, strlen(size));
+    conn_put_blob(c, b);
+    if (chunked)
+        conn_put(c, "\r\n", 2);
+}
+
+void reply_stream_end(struct conn *c, bool chunked)
+{
+    if (chunked)
+        conn_put(c, "0\r\n\r\n", 5);
+    else
+        conn_finish(c);
 }
 
 void reply_unavailable(const struct http_request *r, const char *message)

@@ -6,7 +6,7 @@
 
 #include "proto/http.h"
 #include "rdzv/net/conn.h"
-#include "store/memory/blob_list.h"
+#include "store/memory/blob.h"
 
 struct backoff;
 struct forwards;
@@ -102,7 +102,6 @@ struct reply {
     struct slice location; /* of a 301; empty: none */
     struct slice body;     /* copied; a HEAD gets its length and not the bytes */
     struct blob *shared;   /* the body instead of `body`, sent by reference when it is large */
-    const struct blob_list *parts; /* the same, in many */
 };
 
 #define HTTP_JSON "application/json"
@@ -119,6 +118,10 @@ void reply_write_head(struct writer *w, const struct http_request *r, const stru
 /* The head of a reply whose body comes bit by bit, in chunks that the caller frames: true. False,
  * of HTTP/1.0: without frames, and the end of the connection is that of the body. */
 bool reply_begin_stream(const struct http_request *r, const struct reply *reply);
+
+/* One chunk more of it; its end, behind which a connection without frames is finished. */
+void reply_stream_put(struct conn *c, bool chunked, struct blob *b);
+void reply_stream_end(struct conn *c, bool chunked);
 
 /* The daemon cannot do now what was asked: 503 and a message, which JSON takes as it is; below
  * /v2/keys an error as etcd's. The other one: for want of memory. */

@@ -10,14 +10,13 @@
 
 struct blob {
     uint32_t refs;
-    uint32_t spare : 27; /* bytes there is room for behind `len` */
-    uint32_t paged : 1;  /* has pages of its own, see account_request_pages() */
+    uint32_t spare : 28; /* bytes there is room for behind `len` */
     uint32_t kind : 4;   /* enum account_kind: whom it is held for */
     size_t len;
     uint8_t bytes[];
 };
 
-#define BLOB_SPARE_MAX 0x7ffffffu
+#define BLOB_SPARE_MAX 0xfffffffu
 _Static_assert(ACCOUNT_KINDS <= 16, "a kind has four bits");
 
 /* Memory for a blob of that length becomes one, of one reference; the caller writes its bytes. */
@@ -72,10 +71,7 @@ static inline struct blob *blob_ref(struct blob *b)
 /* For blob_unref(). */
 static inline void blob_free(struct blob *b)
 {
-    if (b->paged)
-        account_free_pages((enum account_kind)b->kind, b, blob_size(b));
-    else
-        account_free((enum account_kind)b->kind, b, blob_size(b));
+    account_free((enum account_kind)b->kind, b, blob_size(b));
 }
 
 static inline void blob_unref(struct blob *b)

@@ -13,6 +13,12 @@
 /* A value up to this is written together with its node. */
 #define SHORT_VALUE 4096
 
+/* The text is written to pieces of this size: any node fits into one, but for a long value. */
+#define PIECE_SIZE (64u << 10)
+_Static_assert(64 + ETCD_NODE_ROOM(TREE_PATH_MAX) + 6 * SHORT_VALUE + ETCD_NODE_ROOM(0) <=
+                   PIECE_SIZE,
+               "a node fits");
+
 /* Nanoseconds, about. */
 #define NODE_COST_NS 400
 #define BYTE_COST_NS 2 /* of a value */
@@ -28,8 +34,10 @@ struct level {
 
 struct tree_reader {
     struct tree_snapshot snapshot;
-    struct blob_list out;
-    struct lazy_free *lazy_free; /* of the tree: frees what is written and not sent */
+    struct blob *piece; /* is being written; NULL: none */
+    struct writer w;    /* its room */
+    struct blob *full;  /* the piece before it, which nobody has taken yet; NULL: none */
+    bool failed;        /* memory was short */
     bool recursive;
     bool sorted;
     bool done;
@@ -45,6 +53,50 @@ bool tree_is_small(const struct tree *t, const struct node *n)
     if (n->value != NULL)
         return n->value->len <= SMALL_BYTES;
     return n->below <= SMALL_BELOW && n->below_bytes <= SMALL_BYTES && !t->keeps_past;
+}
+
+/* --- Pieces. --- */
+
+/* The piece has as many bytes as were written to it. */
+static struct blob *take_piece(struct tree_reader *r)
+{
+    struct blob *piece = r->piece;
+
+    blob_leave_spare(piece, r->w.cap - r->w.len);
+    r->piece = NULL;
+    r->w = (struct writer){0};
+    return piece;
+}
+
+/* A writer with room for `len` bytes in one piece. When memory is short, one without room, which
+ * counts. One step fills no more than one piece. */
+static struct writer *room_for(struct tree_reader *r, size_t len)
+{
+    if (r->w.cap - r->w.len >= len)
+        return &r->w;
+    if (r->piece != NULL) {
+        assert(r->full == NULL);
+        r->full = take_piece(r);
+    }
+    r->piece = r->failed ? NULL : blob_alloc(ACCOUNT_ANSWERS, PIECE_SIZE);
+    if (r->piece != NULL)
+        r->w = (struct writer){.ptr = r->piece->bytes, .cap = PIECE_SIZE};
+    else
+        r->failed = true;
+    return &r->w;
+}
+
+/* The last piece may be small, and may be queued for long. False: memory is short. */
+static bool shrink_last(struct tree_reader *r)
+{
+    struct blob *b =
+        account_realloc(ACCOUNT_ANSWERS, r->piece, blob_size(r->piece), sizeof *b + r->w.len);
+
+    if (b == NULL)
+        return false;
+    r->piece = blob_begin(b, ACCOUNT_ANSWERS, r->w.len);
+    r->w.cap = r->w.len;
+    return true;
 }
 
 /* --- Levels. --- */
@@ -79,7 +131,7 @@ static void leave_level(struct tree_reader *r)
 static void write_short(struct tree_reader *r, const struct etcd_node *shown, const char *before,
                         size_t value_len)
 {
-    struct writer *w = blob_list_room(&r->out, 64 + ETCD_NODE_ROOM(shown->key.len) + 6 * value_len);
+    struct writer *w = room_for(r, 64 + ETCD_NODE_ROOM(shown->key.len) + 6 * value_len);
 
     writer_str(w, before);
     etcd_write_node_open(w, shown);
@@ -96,7 +148,7 @@ static bool visit(struct tree_reader *r, const struct node *n, bool descends, co
 
     tree_snapshot_view(&r->snapshot, n, r->now_ns, &shown, &value);
     if (shown.value.len > SHORT_VALUE) {
-        struct writer *w = blob_list_room(&r->out, 64 + ETCD_NODE_ROOM(shown.key.len));
+        struct writer *w = room_for(r, 64 + ETCD_NODE_ROOM(shown.key.len));
 
         writer_str(w, before);
         etcd_write_node_begin(w, &shown);
@@ -110,7 +162,7 @@ static bool visit(struct tree_reader *r, const struct node *n, bool descends, co
         return true;
     if (descends)
         return reader_descend(r, n);
-    etcd_write_node_close(blob_list_room(&r->out, ETCD_NODE_ROOM(0)), &shown);
+    etcd_write_node_close(room_for(r, ETCD_NODE_ROOM(0)), &shown);
     return true;
 }
 
@@ -118,11 +170,13 @@ static bool visit(struct tree_reader *r, const struct node *n, bool descends, co
 static int64_t write_value_part(struct tree_reader *r)
 {
     size_t from = r->value_at;
-    struct writer *w = blob_list_room(&r->out, 16);
+    struct writer *w = room_for(r, 16);
 
+    if (r->full != NULL)
+        return 0; /* the rest may fill the new piece, and its end needs another one */
     r->value_at = json_text_part(w, r->shown.value, from);
     if (r->value_at == r->shown.value.len) {
-        w = blob_list_room(&r->out, ETCD_NODE_ROOM(0));
+        w = room_for(r, ETCD_NODE_ROOM(0));
         etcd_write_node_rest(w, &r->shown);
         etcd_write_node_close(w, &r->shown);
         blob_leave(r->value, ACCOUNT_HISTORY);
@@ -134,7 +188,7 @@ static int64_t write_value_part(struct tree_reader *r)
 static void close_directory(struct tree_reader *r)
 {
     struct level *l = r->level;
-    struct writer *w = blob_list_room(&r->out, ETCD_NODE_ROOM(0));
+    struct writer *w = room_for(r, ETCD_NODE_ROOM(0));
     struct etcd_node shown;
     struct blob *value;
 
@@ -200,37 +254,38 @@ static bool reader_step(struct tree_reader *r, int64_t *work)
     return visit(r, n, r->recursive, first ? ",\"nodes\":[" : ",");
 }
 
-static bool reader_run_slice(struct tree_reader *r, int64_t work)
+/* False: memory is short. */
+static bool reader_run_slice(struct tree_reader *r, int64_t *work)
 {
-    while (work > 0 && !r->out.failed) {
+    while (*work > 0 && r->full == NULL && !r->done && !r->failed) {
         if (r->value != NULL) {
-            work -= write_value_part(r);
+            *work -= write_value_part(r);
         } else if (r->level != NULL) {
-            if (!reader_step(r, &work))
+            if (!reader_step(r, work))
                 return false;
         } else {
-            writer_str(blob_list_room(&r->out, 2), "}\n");
+            writer_str(room_for(r, 2), "}\n");
             r->done = true;
-            return blob_list_end(&r->out);
         }
     }
-    return !r->out.failed;
+    return !r->failed;
 }
 
-enum tree_read tree_reader_run(struct tree_reader *r, int64_t work_ns)
+enum tree_read tree_reader_run(struct tree_reader *r, int64_t *work_ns, struct blob **piece)
 {
+    *piece = NULL;
     if (r->snapshot.closed || !reader_run_slice(r, work_ns))
         return TREE_READ_FAILED;
-    if (!r->done)
+    if (r->full != NULL || !r->done) {
+        *piece = r->full;
+        r->full = NULL;
         return TREE_READ_MORE;
+    }
+    if (!shrink_last(r))
+        return TREE_READ_FAILED;
+    *piece = take_piece(r);
     tree_snapshot_close(&r->snapshot);
     return TREE_READ_DONE;
-}
-
-const struct blob_list *tree_reader_result(const struct tree_reader *r)
-{
-    assert(r->done);
-    return &r->out;
 }
 
 struct tree_reader *tree_reader_open(struct tree *t, const struct node *n, bool recursive,
@@ -240,11 +295,9 @@ struct tree_reader *tree_reader_open(struct tree *t, const struct node *n, bool 
 
     if (r == NULL)
         return NULL;
-    *r = (struct tree_reader){
-        .lazy_free = t->lazy_free, .recursive = recursive, .sorted = sorted, .now_ns = now_ns};
-    blob_list_init(&r->out, ACCOUNT_ANSWERS);
+    *r = (struct tree_reader){.recursive = recursive, .sorted = sorted, .now_ns = now_ns};
     tree_snapshot_open(&r->snapshot, t);
-    if (!visit(r, n, true, "{\"action\":\"get\",\"node\":") || r->out.failed) {
+    if (!visit(r, n, true, "{\"action\":\"get\",\"node\":") || r->failed) {
         tree_reader_close(r);
         return NULL;
     }
@@ -258,7 +311,8 @@ void tree_reader_close(struct tree_reader *r)
     while (r->level != NULL)
         leave_level(r);
     blob_leave(r->value, ACCOUNT_HISTORY);
-    blob_list_free(&r->out, r->lazy_free);
+    blob_unref(r->piece);
+    blob_unref(r->full);
     tree_snapshot_close(&r->snapshot);
     account_free(ACCOUNT_ANSWERS, r, sizeof *r);
 }

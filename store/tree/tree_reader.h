@@ -5,7 +5,6 @@
  * is the reader that fails, and never a change. */
 #pragma once
 
-#include "store/memory/blob_list.h"
 #include "store/tree/tree.h"
 
 /* True: the node is so small that tree_write_get() takes it in one piece. A larger one, or one
@@ -18,18 +17,16 @@ struct tree_reader;
 struct tree_reader *tree_reader_open(struct tree *t, const struct node *n, bool recursive,
                                      bool sorted, int64_t now_ns);
 
-/* Ends it before its time, or after it; frees what it has written, as far as nobody else refers to
- * that. Takes NULL. */
+/* Ends it before its time, or after it. Takes NULL. */
 void tree_reader_close(struct tree_reader *r);
 
 enum tree_read {
     TREE_READ_MORE,
-    TREE_READ_DONE,   /* tree_reader_result() has all of it; the snapshot is closed */
+    TREE_READ_DONE,   /* that was all; the snapshot is closed */
     TREE_READ_FAILED, /* memory is short */
 };
 
-/* Goes on for about that many nanoseconds. */
-enum tree_read tree_reader_run(struct tree_reader *r, int64_t work_ns);
-
-/* Lives as long as the reader. */
-const struct blob_list *tree_reader_result(const struct tree_reader *r);
+/* Goes on until a piece of some 64 KiB is full, or for about *work_ns nanoseconds, of which it
+ * takes off what it has used. *piece is the next piece of the text, whose reference passes to the
+ * caller; NULL: none is full yet. With TREE_READ_DONE it is the last one. */
+enum tree_read tree_reader_run(struct tree_reader *r, int64_t *work_ns, struct blob **piece);

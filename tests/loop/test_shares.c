@@ -183,16 +183,13 @@ static void gets_of_a_large_value_are_sliced(void **state)
     for (int i = 0; i < CLIENTS; i++)
         clients[i] = loop_connect(&loop, false);
     for (int i = 0; i < CLIENTS; i++) {
-        static const char get[] = "HEAD /v2/keys/large HTTP/1.1\r\nHost: x\r\n\r\n";
+        static const char get[] = "GET /v2/keys/large HTTP/1.1\r\nHost: x\r\n\r\n";
 
         assert_int_equal(write(clients[i], get, strlen(get)), strlen(get));
     }
     for (int i = 0; i < 2; i++) { /* each takes a slice at most in an iteration, and needs some */
-        char byte;
-
         loop_iterate(&loop);
-        assert_int_equal(recv(clients[0], &byte, 1, 0), -1);
-        assert_int_equal(errno, EAGAIN);
+        assert_int_equal(loop_conn(&loop, clients[0])->input, INPUT_DEFERRED);
     }
     assert_in_range(http_requests(), 1, CLIENTS);
     for (int i = 0; i < CLIENTS; i++)
@@ -392,12 +389,14 @@ static void a_deferred_request_may_close_the_last_deferred_peer(void **state)
     static const char forget[] =
         "DELETE /rdzv/v1/spaces/default/runs/job HTTP/1.1\r\nHost: x\r\n"
         "Authorization: Bearer token\r\n\r\n"
-        "GET /v2/keys/k HTTP/1.1\r\nHost: x\r\n\r\n" /* as much as a budget */
+        "GET /v2/keys/k HTTP/1.1\r\nHost: x\r\n\r\n"
+        "GET /v2/keys/k HTTP/1.1\r\nHost: x\r\n\r\n"
+        "GET /v2/keys/k HTTP/1.1\r\nHost: x\r\n\r\n" /* together as much as a budget */
         "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n";
     static const char join[] = "\2\x15\0\0\0\0\0\0\0/torch.rendezvous.job\0\0\0\0\0\0\0\0"
                                "\x0c\0\0\0\0\0\0\0Y2FuaW1hZGFt";
     static const char look[] = "\3\x15\0\0\0\0\0\0\0/torch.rendezvous.job";
-    static char value[2 << 20];
+    static char value[30 << 10];
     const struct command put = {.kind = COMMAND_TREE_SET,
                                 .key = slice_str("/k"),
                                 .value = {(uint8_t *)value, sizeof value}};
@@ -429,8 +428,8 @@ static void a_deferred_request_may_close_the_last_deferred_peer(void **state)
     LOOP_UNTIL(&loop, loop_conn(&loop, agent) == NULL);
     assert_int_equal(loop_expect_answer(&loop, http, body, sizeof body), 200);
     assert_string_equal(body, "{\"run\":\"job\",\"removed\":1}\n");
-    assert_int_equal(loop_expect_answer(&loop, http, body, sizeof body), 200);
-    assert_int_equal(loop_expect_answer(&loop, http, body, sizeof body), 200);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(loop_expect_answer(&loop, http, body, sizeof body), 200);
     close(agent);
     loop_leave(&loop, http);
     loop_close(&loop);

@@ -422,7 +422,7 @@ def plain(node):
 
 def tree(port):
     got, _ = ask(port, "http", http("GET", "/v2/keys/?recursive=true"))
-    head, _, body = got.partition(b"\r\n\r\n")
+    head, _, body = without_chunks(got).partition(b"\r\n\r\n")
     return int(re.search(rb"X-Etcd-Index: (\d+)", head).group(1)), plain(json.loads(body)["node"])
 
 

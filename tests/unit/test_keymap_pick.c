@@ -205,15 +205,14 @@ static void many_values_are_set_at_once(void **state)
     assert_int_equal(account.bytes[ACCOUNT_KEYS] + account.bytes[ACCOUNT_WAITERS], 0);
 }
 
-/* A value that has pages of its own. */
+/* A value that has a page to itself. */
 static struct blob *paged(const char *text)
 {
     const size_t size = (size_t)sysconf(_SC_PAGESIZE), room = size - sizeof(struct blob);
-    struct blob *b = account_request_pages(ACCOUNT_KEYS, size);
+    struct blob *b = account_taken(ACCOUNT_KEYS, aligned_alloc(size, size), size);
 
     assert_non_null(b);
     blob_begin(b, ACCOUNT_KEYS, room);
-    b->paged = true;
     memcpy(b->bytes, text, strlen(text));
     blob_leave_spare(b, room - strlen(text));
     return b;

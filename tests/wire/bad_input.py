@@ -699,18 +699,23 @@ def a_large_tree_is_read_as_one_moment(options):
 
 
 def read_tree(reader, status=b" 200 "):
-    """The index and the keys of the next answer."""
-    while b"\r\n\r\n" not in reader.got:
-        reader.wait_for(len(reader.got) + 1, "a head")
-    head, _, _ = bytes(reader.got).partition(b"\r\n\r\n")
-    check(status in head, "answered %s" % head)
-    length = int(re.search(rb"Content-Length: (\d+)", head).group(1))
-    size = len(head) + 4 + length
-    reader.wait_for(size, "a body")
-    body = json.loads(bytes(reader.got[len(head) + 4:size]))
-    del reader.got[:size]
+    """The index and the keys of the next answer, which comes in chunks."""
+    def take(end, what):
+        while end not in reader.got:
+            reader.wait_for(len(reader.got) + 1, what)
+        taken, _, rest = bytes(reader.got).partition(end)
+        reader.got[:] = rest
+        return taken
+
+    head, body, size = take(b"\r\n\r\n", "a head"), b"", None
+    check(status in head and b"Transfer-Encoding: chunked" in head, "answered %s" % head)
+    while size != 0:
+        size = int(take(b"\r\n", "a chunk"), 16)
+        reader.wait_for(size + 2, "a chunk")
+        body += reader.got[:size]
+        del reader.got[:size + 2]
     index = int(re.search(rb"X-Etcd-Index: (\d+)", head).group(1))
-    return index, [node["key"] for node in body["node"]["nodes"]]
+    return index, [node["key"] for node in json.loads(body)["node"]["nodes"]]
 
 
 def whole_directory_goes_while_it_is_read(scene, reader, writer, get, base):
