@@ -342,35 +342,6 @@ static void a_large_run_goes_over_many_iterations(void **state)
     loop_close(&loop);
 }
 
-/* It waits for the write slot of its run, and has been read. */
-static void a_request_that_is_held_is_charged(void **state)
-{
-    static const char introduction[] = "\2\x15\0\0\0\0\0\0\0/torch.rendezvous.job\0\0\0\0\0\0\0\0"
-                                       "\x0c\0\0\0\0\0\0\0Y2FuaW1hZGFt";
-    static const char key[] = "\2\x15\0\0\0\0\0\0\0/torch.rendezvous.job\1\0\0\0\0\0\0\0x";
-    enum { VALUE = 20000, HEAD = sizeof key - 1 };
-    static uint8_t write[HEAD + 8 + VALUE];
-    int agents[2];
-
-    (void)state;
-    loop_open(&loop, NULL);
-    memcpy(write, key, HEAD);
-    bytes_put_u64(write + HEAD, VALUE);
-    for (size_t i = 0; i < 2; i++) {
-        agents[i] = loop_connect_modern(&loop);
-        loop_send(&loop, agents[i], introduction, sizeof introduction - 1);
-        loop_expect(&loop, agents[i], TEXT("\x0c\0\0\0\0\0\0\0Y2FuaW1hZGFt"));
-    }
-    loop_send(&loop, agents[0], write, sizeof write); /* it is refused, and may write next */
-    loop_expect(&loop, agents[0], TEXT("\x0c\0\0\0\0\0\0\0Y2FuaW1hZGFt"));
-    loop_send(&loop, agents[1], write, sizeof write);
-    assert_int_equal(loop_conn(&loop, agents[1])->input, INPUT_PARKED);
-    assert_in_range(loop_conn(&loop, agents[1])->charged, sizeof write, CONN_BUDGET);
-    for (size_t i = 0; i < 2; i++)
-        loop_leave(&loop, agents[i]);
-    loop_close(&loop);
-}
-
 /* --- Deferred connections. --- */
 
 /* The next requests of a peer find its budget used up. */
@@ -441,7 +412,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_peer_does_not_take_the_time_of_others),
         cmocka_unit_test(what_a_request_walks_is_charged),
-        cmocka_unit_test(a_request_that_is_held_is_charged),
         cmocka_unit_test(bodies_wait_in_order),
         cmocka_unit_test(gets_of_a_large_value_are_sliced),
         cmocka_unit_test(a_value_that_is_set_many_times_at_once_is_read_once),
