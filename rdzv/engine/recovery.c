@@ -70,6 +70,7 @@ bool recovery_take_batch(struct recovery *r, struct slice bytes)
     }
     if (reader.failed)
         return recovery_trouble(r, "a batch cannot be read by this version");
+    lazy_free_run(&r->engine->store.lazy_free, SIZE_MAX); /* no client waits yet */
     if (reader.time_ns != 0)
         r->last_ns = reader.time_ns;
     r->batches++;
