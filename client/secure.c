@@ -53,7 +53,7 @@ enum rdzv_status secure_open(const struct secure *s, int fd, const char *host, S
 void secure_why(SSL *ssl, char why[SECURE_WHY_MAX])
 {
     char text[TLS_WHY_MAX];
-    const char *hint = tls_hint(tls_why(ssl, text));
+    const char *hint = tls_hint(tls_why(ssl, text))->text;
 
     snprintf(why, SECURE_WHY_MAX, "TLS: %s%s%s", text, hint == NULL ? "" : "; ",
              hint == NULL ? "" : hint);

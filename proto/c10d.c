@@ -27,32 +27,40 @@ static const struct {
     [C10D_MODERN] = {"c10d-modern", modern_ops, sizeof modern_ops},
 };
 
-static const char *const op_names[C10D_OP_COUNT] = {
-    [C10D_VALIDATE] = "VALIDATE",
-    [C10D_SET] = "SET",
-    [C10D_COMPARE_SET] = "COMPARE_SET",
-    [C10D_GET] = "GET",
-    [C10D_ADD] = "ADD",
-    [C10D_CHECK] = "CHECK",
-    [C10D_WAIT] = "WAIT",
-    [C10D_GETNUMKEYS] = "GETNUMKEYS",
-    [C10D_DELETE_KEY] = "DELETE_KEY",
-    [C10D_APPEND] = "APPEND",
-    [C10D_MULTI_GET] = "MULTI_GET",
-    [C10D_MULTI_SET] = "MULTI_SET",
-    [C10D_CANCEL_WAIT] = "CANCEL_WAIT",
-    [C10D_PING] = "PING",
-    [C10D_QUEUE_PUSH] = "QUEUE_PUSH",
-    [C10D_QUEUE_POP] = "QUEUE_POP",
-    [C10D_QUEUE_LEN] = "QUEUE_LEN",
-    [C10D_LIST_KEYS] = "LIST_KEYS",
-    [C10D_BARRIER] = "BARRIER",
-    [C10D_WATCH_KEY] = "WATCH_KEY",
+static const struct {
+    const char *name;
+    unsigned parts; /* enum c10d_part */
+} ops[C10D_OP_COUNT] = {
+    [C10D_VALIDATE] = {"VALIDATE", 0},
+    [C10D_SET] = {"SET", C10D_HAS_KEY | C10D_HAS_VALUE},
+    [C10D_COMPARE_SET] = {"COMPARE_SET", C10D_HAS_KEY | C10D_HAS_EXPECTED | C10D_HAS_VALUE},
+    [C10D_GET] = {"GET", C10D_HAS_KEY},
+    [C10D_ADD] = {"ADD", C10D_HAS_KEY | C10D_HAS_NUMBER},
+    [C10D_CHECK] = {"CHECK", C10D_HAS_KEYS},
+    [C10D_WAIT] = {"WAIT", C10D_HAS_KEYS},
+    [C10D_GETNUMKEYS] = {"GETNUMKEYS", 0},
+    [C10D_DELETE_KEY] = {"DELETE_KEY", C10D_HAS_KEY},
+    [C10D_APPEND] = {"APPEND", C10D_HAS_KEY | C10D_HAS_VALUE},
+    [C10D_MULTI_GET] = {"MULTI_GET", C10D_HAS_KEYS},
+    [C10D_MULTI_SET] = {"MULTI_SET", C10D_HAS_PAIRS},
+    [C10D_CANCEL_WAIT] = {"CANCEL_WAIT", 0},
+    [C10D_PING] = {"PING", C10D_HAS_NONCE},
+    [C10D_QUEUE_PUSH] = {"QUEUE_PUSH", C10D_HAS_KEY | C10D_HAS_VALUE},
+    [C10D_QUEUE_POP] = {"QUEUE_POP", C10D_HAS_KEY},
+    [C10D_QUEUE_LEN] = {"QUEUE_LEN", C10D_HAS_KEY},
+    [C10D_LIST_KEYS] = {"LIST_KEYS", 0},
+    [C10D_BARRIER] = {"BARRIER", C10D_HAS_KEY | C10D_HAS_NUMBER},
+    [C10D_WATCH_KEY] = {"WATCH_KEY", C10D_HAS_KEY},
 };
 
 const char *c10d_op_name(enum c10d_op op)
 {
-    return (unsigned)op < C10D_OP_COUNT ? op_names[op] : "?";
+    return (unsigned)op < C10D_OP_COUNT ? ops[op].name : "?";
+}
+
+unsigned c10d_op_parts(enum c10d_op op)
+{
+    return ops[op].parts;
 }
 
 const char *c10d_version_name(enum c10d_version version)
@@ -184,44 +192,25 @@ static enum parse_result parse_list(struct parse *p, bool pairs, struct c10d_pro
 static enum parse_result parse_body(struct parse *p, struct c10d_progress *progress,
                                     struct c10d_request *req)
 {
-    switch (req->op) {
-    case C10D_GETNUMKEYS:
-    case C10D_CANCEL_WAIT:
-    case C10D_LIST_KEYS:
-        return PARSE_DONE;
-    case C10D_GET:
-    case C10D_DELETE_KEY:
-    case C10D_QUEUE_POP:
-    case C10D_QUEUE_LEN:
-    case C10D_WATCH_KEY:
-        return parse_key(p, &req->key);
-    case C10D_SET:
-    case C10D_APPEND:
-    case C10D_QUEUE_PUSH:
-        TRY(parse_key(p, &req->key));
-        return parse_value(p, &req->value);
-    case C10D_COMPARE_SET:
-        TRY(parse_key(p, &req->key));
-        TRY(parse_value(p, &req->expected));
-        return parse_value(p, &req->value);
-    case C10D_ADD:
-    case C10D_BARRIER:
-        TRY(parse_key(p, &req->key));
-        return parse_i64(p, &req->number);
-    case C10D_CHECK:
-    case C10D_WAIT:
-    case C10D_MULTI_GET:
-        return parse_list(p, false, progress, req);
-    case C10D_MULTI_SET:
-        return parse_list(p, true, progress, req);
-    case C10D_PING:
-        return reader_u32(&p->r, &req->nonce) ? PARSE_DONE : PARSE_MORE;
-    case C10D_VALIDATE:
-    case C10D_OP_COUNT:
-        break;
+    unsigned parts = c10d_op_parts(req->op);
+
+    if (req->op == ABSENT) {
+        p->refusal = (struct c10d_refusal){.reason = "unknown opcode"};
+        return PARSE_BAD;
     }
-    p->refusal = (struct c10d_refusal){.reason = "unknown opcode"};
-    return PARSE_BAD;
+    if (parts & C10D_HAS_KEY)
+        TRY(parse_key(p, &req->key));
+    if (parts & C10D_HAS_EXPECTED)
+        TRY(parse_value(p, &req->expected));
+    if (parts & C10D_HAS_VALUE)
+        TRY(parse_value(p, &req->value));
+    if (parts & C10D_HAS_NUMBER)
+        TRY(parse_i64(p, &req->number));
+    if (parts & (C10D_HAS_KEYS | C10D_HAS_PAIRS))
+        TRY(parse_list(p, (parts & C10D_HAS_PAIRS) != 0, progress, req));
+    if (parts & C10D_HAS_NONCE && !reader_u32(&p->r, &req->nonce))
+        return PARSE_MORE;
+    return PARSE_DONE;
 }
 
 enum parse_result c10d_parse(struct slice in, enum c10d_version version,

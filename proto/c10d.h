@@ -38,6 +38,20 @@ enum c10d_op {
     C10D_OP_COUNT,
 };
 
+/* What stands behind the opcode, in this order. */
+enum c10d_part {
+    C10D_HAS_KEY = 1,
+    C10D_HAS_EXPECTED = 2,
+    C10D_HAS_VALUE = 4,
+    C10D_HAS_NUMBER = 8,
+    C10D_HAS_KEYS = 16,  /* a list */
+    C10D_HAS_PAIRS = 32, /* a list of keys, each with its value */
+    C10D_HAS_NONCE = 64,
+};
+
+/* A set of those. */
+unsigned c10d_op_parts(enum c10d_op op);
+
 /* Answer bytes (u8). */
 enum {
     C10D_READY = 0,

@@ -45,48 +45,23 @@ void c10d_write_hello(struct writer *w, uint32_t nonce)
 
 void c10d_write_request(struct writer *w, const struct c10d_request *req)
 {
+    unsigned parts = c10d_op_parts(req->op);
+
     writer_u8(w, (uint8_t)req->op);
-    switch (req->op) {
-    case C10D_GET:
-    case C10D_DELETE_KEY:
-    case C10D_QUEUE_POP:
-    case C10D_QUEUE_LEN:
+    if (parts & C10D_HAS_KEY)
         c10d_write_blob(w, req->key);
-        break;
-    case C10D_SET:
-    case C10D_APPEND:
-    case C10D_QUEUE_PUSH:
-        c10d_write_blob(w, req->key);
-        c10d_write_blob(w, req->value);
-        break;
-    case C10D_COMPARE_SET:
-        c10d_write_blob(w, req->key);
+    if (parts & C10D_HAS_EXPECTED)
         c10d_write_blob(w, req->expected);
+    if (parts & C10D_HAS_VALUE)
         c10d_write_blob(w, req->value);
-        break;
-    case C10D_ADD:
-    case C10D_BARRIER:
-        c10d_write_blob(w, req->key);
+    if (parts & C10D_HAS_NUMBER)
         write_u64(w, (uint64_t)req->number);
-        break;
-    case C10D_CHECK:
-    case C10D_WAIT:
-    case C10D_MULTI_GET:
-    case C10D_MULTI_SET:
+    if (parts & (C10D_HAS_KEYS | C10D_HAS_PAIRS)) {
         write_u64(w, req->count);
         writer_slice(w, req->items);
-        break;
-    case C10D_PING:
-        write_u32(w, req->nonce);
-        break;
-    case C10D_VALIDATE: /* opens a connection, see c10d_write_hello() */
-    case C10D_GETNUMKEYS:
-    case C10D_CANCEL_WAIT:
-    case C10D_LIST_KEYS:
-    case C10D_WATCH_KEY:
-    case C10D_OP_COUNT:
-        break;
     }
+    if (parts & C10D_HAS_NONCE)
+        write_u32(w, req->nonce);
 }
 
 bool c10d_is_answered(enum c10d_op op)

@@ -4,6 +4,8 @@
  * in tests/unit/test_http.c. */
 #include "proto/http.h"
 
+#include <strings.h>
+
 #include "proto/http_line.h"
 
 #define TEXT_400  "400 Bad Request"
@@ -34,13 +36,13 @@ static bool is_token(struct slice s)
     return s.len > 0;
 }
 
-static bool is_fold(struct slice s, const char *lower_case)
+bool http_name_is(struct slice name, const char *lower)
 {
-    for (size_t i = 0; i < s.len; i++) {
-        if (lower_case[i] == '\0' || http_lower(s.ptr[i]) != (uint8_t)lower_case[i])
+    for (size_t i = 0; i < name.len; i++) {
+        if (lower[i] == '\0' || http_lower(name.ptr[i]) != (uint8_t)lower[i])
             return false;
     }
-    return lower_case[s.len] == '\0';
+    return lower[name.len] == '\0';
 }
 
 static struct slice trim_spaces(struct slice s)
@@ -183,7 +185,7 @@ bool http_find_header(const struct http_head *head, const char *lower_case, stru
     struct http_header h;
 
     while (http_next_header(&rest, &h)) {
-        if (is_fold(h.name, lower_case)) {
+        if (http_name_is(h.name, lower_case)) {
             *value = h.value;
             return true;
         }
@@ -231,12 +233,13 @@ static bool next_element(struct slice *list, struct slice *out)
     return true;
 }
 
-static bool list_has(struct slice list, const char *lower_case)
+bool http_list_names(struct slice list, struct slice token)
 {
     struct slice element;
 
     while (next_element(&list, &element)) {
-        if (is_fold(element, lower_case))
+        if (element.len == token.len && token.len > 0 &&
+            strncasecmp((const char *)element.ptr, (const char *)token.ptr, token.len) == 0)
             return true;
     }
     return false;
@@ -252,7 +255,7 @@ static bool words_have(struct slice s, const char *lower_case)
     for (size_t i = 0; i <= s.len; i++) {
         if (i < s.len && s.ptr[i] != ',' && !http_is_space(s.ptr[i]))
             continue;
-        if (is_fold((struct slice){s.ptr + start, i - start}, lower_case))
+        if (http_name_is((struct slice){s.ptr + start, i - start}, lower_case))
             return true;
         start = i + 1;
     }
@@ -262,8 +265,9 @@ static bool words_have(struct slice s, const char *lower_case)
 /* Header names that may not stand in a Trailer header. */
 static bool announces_bad_trailer(struct slice list)
 {
-    return list_has(list, "transfer-encoding") || list_has(list, "trailer") ||
-           list_has(list, "content-length");
+    return http_list_names(list, slice_str("transfer-encoding")) ||
+           http_list_names(list, slice_str("trailer")) ||
+           http_list_names(list, slice_str("content-length"));
 }
 
 /* The headers that mean something to this reader. */
@@ -303,7 +307,7 @@ static enum known known_header(struct slice name)
 #undef NAME
     enum known k = 0;
 
-    while (k < KNOWN_HEADERS && (name.len != names[k].len || !is_fold(name, names[k].text)))
+    while (k < KNOWN_HEADERS && (name.len != names[k].len || !http_name_is(name, names[k].text)))
         k++;
     return k;
 }
@@ -337,7 +341,7 @@ static void gather_one(struct gathered *g, const struct http_header *h)
         g->bad_value = g->bad_value || bad_value;
 
     if (k == KNOWN_CONNECTION)
-        g->close = g->close || list_has(h->value, "close");
+        g->close = g->close || http_list_names(h->value, slice_str("close"));
     else if (k == KNOWN_CONTENT_LENGTH)
         g->lengths_vary =
             g->lengths_vary || !slice_equal(trim_spaces(g->first[k]), trim_spaces(h->value));
@@ -376,7 +380,7 @@ static bool frame_request_body(const struct gathered *g, const struct request_li
 
     if (chunked) {
         if (g->count[KNOWN_TRANSFER_ENCODING] > 1 ||
-            !is_fold(g->first[KNOWN_TRANSFER_ENCODING], "chunked")) {
+            !http_name_is(g->first[KNOWN_TRANSFER_ENCODING], "chunked")) {
             refuse_with(why, "501 Not Implemented", "unsupported transfer encoding");
             why->body = "Unsupported transfer encoding";
             return false;

@@ -105,6 +105,12 @@ bool http_next_header(struct slice *rest, struct http_header *out);
 /* The first header of that name (given in lower case), case ignored. */
 bool http_find_header(const struct http_head *head, const char *lower, struct slice *value);
 
+/* Is `name` that name (given in lower case)? */
+bool http_name_is(struct slice name, const char *lower);
+
+/* Is `token` in a comma-separated list, case ignored? */
+bool http_list_names(struct slice list, struct slice token);
+
 /* The whole reply: status line, headers, body. Nothing when it is silent. */
 void http_write_refusal(struct writer *w, const struct http_refusal *why);
 

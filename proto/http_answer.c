@@ -8,48 +8,6 @@ static bool is_status_digit(uint8_t c)
     return c >= '0' && c <= '9';
 }
 
-static struct slice trim_answer(struct slice s)
-{
-    while (s.len > 0 && http_is_blank(s.ptr[0]))
-        s = slice_from(s, 1);
-    while (s.len > 0 && http_is_blank(s.ptr[s.len - 1]))
-        s.len--;
-    return s;
-}
-
-bool http_name_is(struct slice name, const char *lower)
-{
-    for (size_t i = 0; i < name.len; i++) {
-        if (lower[i] == '\0' || http_lower(name.ptr[i]) != (uint8_t)lower[i])
-            return false;
-    }
-    return lower[name.len] == '\0';
-}
-
-static bool is_same_name(struct slice a, struct slice b)
-{
-    for (size_t i = 0; i < a.len && a.len == b.len; i++) {
-        if (http_lower(a.ptr[i]) != http_lower(b.ptr[i]))
-            return false;
-    }
-    return a.len == b.len;
-}
-
-bool http_list_names(struct slice list, struct slice token)
-{
-    size_t start = 0;
-
-    for (size_t i = 0; i <= list.len && list.len > 0; i++) {
-        if (i < list.len && list.ptr[i] != ',')
-            continue;
-        if (token.len > 0 &&
-            is_same_name(trim_answer((struct slice){list.ptr + start, i - start}), token))
-            return true;
-        start = i + 1;
-    }
-    return false;
-}
-
 bool http_is_hop_by_hop(struct slice name)
 {
     static const char *const names[] = {

@@ -32,9 +32,3 @@ enum parse_result http_parse_answer(struct slice in, size_t head_max, bool to_he
  * Connection, Keep-Alive, Proxy-Connection, TE, Trailer, Transfer-Encoding, Upgrade. What else a
  * Connection header names is not looked at here. */
 bool http_is_hop_by_hop(struct slice name);
-
-/* Is `name` that name (given in lower case)? */
-bool http_name_is(struct slice name, const char *lower);
-
-/* Is `token` in a comma-separated list, case ignored? */
-bool http_list_names(struct slice list, struct slice token);

@@ -35,16 +35,6 @@ static size_t find_byte(struct slice s, char c)
     return at == NULL ? s.len : (size_t)(at - s.ptr);
 }
 
-/* The same from the end. */
-static size_t find_last_byte(struct slice s, char c)
-{
-    for (size_t i = s.len; i > 0; i--) {
-        if (s.ptr[i - 1] == (uint8_t)c)
-            return i - 1;
-    }
-    return s.len;
-}
-
 /* True when two hexadecimal digits follow the '%' at s.ptr[at]. */
 static bool is_escape(struct slice s, size_t at)
 {
@@ -185,10 +175,10 @@ static bool has_control(struct slice s)
 static struct slice take_host(struct slice *rest)
 {
     struct slice authority = {rest->ptr, find_byte(*rest, '/')};
-    size_t at = find_last_byte(authority, '@');
+    const uint8_t *at = authority.len == 0 ? NULL : memrchr(authority.ptr, '@', authority.len);
 
     *rest = slice_from(*rest, authority.len);
-    return at == authority.len ? authority : slice_from(authority, at + 1);
+    return at == NULL ? authority : slice_from(authority, (size_t)(at - authority.ptr) + 1);
 }
 
 bool url_parse_target(struct slice raw, bool authority, struct url_target *out)
@@ -291,7 +281,9 @@ static void write_escape(struct writer *w, uint8_t c, const char *digits)
     writer_u8(w, (uint8_t)digits[c & 15]);
 }
 
-void url_write_path(struct writer *w, struct slice path)
+/* path, escaped as the path of a URL: upper-case hex, and only letters, digits and
+ * `$&+,/:;=@-_.~` left alone. */
+static void url_write_path(struct writer *w, struct slice path)
 {
     for (size_t i = 0; i < path.len; i++) {
         uint8_t c = path.ptr[i];

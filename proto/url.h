@@ -28,10 +28,6 @@ struct slice url_clean_path(struct slice escaped, uint8_t *out, bool *moved);
 /* The same without cleaning, for CONNECT, which Go does not redirect. Needs escaped.len bytes. */
 struct slice url_unescape_path(struct slice escaped, uint8_t *out);
 
-/* path, escaped as the path of a URL: upper-case hex, and only letters, digits and
- * `$&+,/:;=@-_.~` left alone. */
-void url_write_path(struct writer *w, struct slice path);
-
 /* A redirect to a cleaned path, with the query as it came: the value of the `Location` header, and
  * the page for a GET. */
 void url_write_location(struct writer *w, struct slice path, struct slice query);

@@ -172,7 +172,7 @@ static void describe_failure(const struct ctl *ctl, CURL *curl, CURLcode code, c
     curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &error);
     if (code == CURLE_COULDNT_CONNECT && error != 0)
         words = strerror((int)error);
-    hint = failure->fault == FAULT_TLS ? tls_hint(words) : NULL;
+    hint = failure->fault == FAULT_TLS ? tls_hint(words)->text : NULL;
     snprintf(failure->text, sizeof failure->text, "%s%s%s", words, hint == NULL ? "" : "; ",
              hint == NULL ? "" : hint);
 }

@@ -105,11 +105,7 @@ void tls_each_name(X509 *certificate, tls_name_fn *take, void *arg);
 
 /* --- What a client can do about a TLS connection that did not come about. --- */
 
-/* `why` is what tls_why() says, or what libcurl says where it uses OpenSSL. A clause, "is its CA
- * the one that was given?", or NULL: no remedy is known. Static text. */
-const char *tls_hint(const char *why);
-
-/* Of which of this client's settings that is a matter. */
+/* Of which of this client's settings the fault is a matter. */
 enum tls_matter {
     TLS_MATTER_NONE, /* of none that is known */
     TLS_MATTER_CA,   /* whose certificates it takes */
@@ -117,4 +113,11 @@ enum tls_matter {
     TLS_MATTER_OURS, /* its own certificate, which the server does not take, or misses */
 };
 
-enum tls_matter tls_hint_matter(const char *why);
+struct tls_hint {
+    const char *words; /* of the fault */
+    const char *text;  /* a clause, "is its CA the one that was given?"; NULL: no remedy is known */
+    enum tls_matter matter;
+};
+
+/* `why` is what tls_why() says, or what libcurl says where it uses OpenSSL. Static. */
+const struct tls_hint *tls_hint(const char *why);

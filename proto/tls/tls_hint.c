@@ -10,11 +10,9 @@
 #define NAME   "connect by a name that it has, or say which name to expect"
 #define OURS   "the server takes clients of its own CA alone: give such a certificate, and its key"
 
-/* OpenSSL's words for the fault -> what to do. The first that is found counts. */
-static const struct {
-    const char *words, *hint;
-    enum tls_matter matter;
-} hints[] = {
+/* OpenSSL's words for the fault -> what to do. The first that is found counts; the last row is
+ * found in every text. */
+static const struct tls_hint hints[] = {
     {"unable to get local issuer certificate", OF_CA, TLS_MATTER_CA},
     {"unable to get issuer certificate", OF_CA, TLS_MATTER_CA},
     {"unable to verify the first certificate", OF_CA, TLS_MATTER_CA},
@@ -56,28 +54,14 @@ static const struct {
     {"unexpected message", NO_TLS, TLS_MATTER_NONE},
     {"record layer failure", NO_TLS, TLS_MATTER_NONE},
     {"connection ended", NO_TLS, TLS_MATTER_NONE},
+    {"", NULL, TLS_MATTER_NONE},
 };
 
-/* The row, or the number of rows. */
-static size_t find_hint(const char *why)
+const struct tls_hint *tls_hint(const char *why)
 {
-    size_t i = 0;
+    const struct tls_hint *h = hints;
 
-    while (i < sizeof hints / sizeof hints[0] && strstr(why, hints[i].words) == NULL)
-        i++;
-    return i;
-}
-
-const char *tls_hint(const char *why)
-{
-    size_t i = find_hint(why);
-
-    return i < sizeof hints / sizeof hints[0] ? hints[i].hint : NULL;
-}
-
-enum tls_matter tls_hint_matter(const char *why)
-{
-    size_t i = find_hint(why);
-
-    return i < sizeof hints / sizeof hints[0] ? hints[i].matter : TLS_MATTER_NONE;
+    while (strstr(why, h->words) == NULL)
+        h++;
+    return h;
 }

@@ -147,7 +147,7 @@ static bool grpc_watch(struct grpc *g, bool writes)
 static const char *grpc_tls_fault(struct grpc *g)
 {
     char text[TLS_WHY_MAX];
-    const char *hint = tls_hint(tls_why(g->ssl, text));
+    const char *hint = tls_hint(tls_why(g->ssl, text))->text;
 
     snprintf(g->why, sizeof g->why, "is not to be had with TLS: %s%s%s", text,
              hint == NULL ? "" : "; ", hint == NULL ? "" : hint);

@@ -71,7 +71,7 @@ const char *trouble_hint(const struct config_journal *config, const struct troub
                  "again at each login",
                  config->user, config->password_file);
     else if (strstr(reason, "with TLS: ") != NULL)
-        snprintf(out, TROUBLE_HINT_MAX, "%s", settings_of_tls[tls_hint_matter(reason)]);
+        snprintf(out, TROUBLE_HINT_MAX, "%s", settings_of_tls[tls_hint(reason)->matter]);
     else if (trouble->code < 0 && is_about_endpoint(reason))
         snprintf(out, TROUBLE_HINT_MAX, "does etcd run there, and is %s right?",
                  config->endpoints_file != NULL ? "--journal-endpoints-file" : "--journal");

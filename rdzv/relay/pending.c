@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "proto/c10d_client.h"
+
 static size_t request_memory(uint32_t pieces)
 {
     return sizeof(struct relay_request) + pieces * sizeof(struct blob *);
@@ -21,46 +23,16 @@ void pending_init(struct pending *p)
     TAILQ_INIT(&p->list);
 }
 
-void pending_fini(struct pending *p)
-{
-    struct relay_request *q;
-
-    while ((q = TAILQ_FIRST(&p->list)) != NULL)
-        pending_remove(p, q);
-}
-
 /* Whether the store answers, whether it has changed something for sure when it is done, and whether
  * it may be done twice. */
 static void describe_request(struct relay_request *q, const struct c10d_request *req)
 {
-    q->has_answer = true;
-    q->repeatable = true;
-    switch (req->op) {
-    case C10D_SET:
-    case C10D_MULTI_SET:
-        q->has_answer = false;
-        break;
-    case C10D_MULTI_GET:
-        q->has_answer = req->count > 0; /* else it has no bytes */
-        break;
-    case C10D_APPEND:
-    case C10D_QUEUE_PUSH:
-        q->has_answer = q->repeatable = false;
-        q->changes = true;
-        break;
-    case C10D_ADD:
-    case C10D_BARRIER:
-        q->changes = true;
-        q->repeatable = false;
-        break;
-    case C10D_QUEUE_POP:
-    case C10D_DELETE_KEY:
-        q->repeatable = false;
-        break;
-    default:
-        break;
-    }
-    q->wanted = q->has_answer;
+    bool is_empty = req->op == C10D_MULTI_GET && req->count == 0; /* its answer has no bytes */
+
+    q->has_answer = q->wanted = c10d_is_answered(req->op) && !is_empty;
+    q->changes = req->op == C10D_APPEND || req->op == C10D_QUEUE_PUSH || req->op == C10D_ADD ||
+                 req->op == C10D_BARRIER;
+    q->repeatable = !q->changes && req->op != C10D_QUEUE_POP && req->op != C10D_DELETE_KEY;
 }
 
 struct relay_request *pending_add(struct pending *p, const struct c10d_request *req,

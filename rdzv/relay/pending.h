@@ -40,7 +40,6 @@ struct pending {
 };
 
 void pending_init(struct pending *p);
-void pending_fini(struct pending *p);
 
 /* True for requests that may be answered much later: they are no burden until then. */
 static inline bool pending_waits(const struct relay_request *q)

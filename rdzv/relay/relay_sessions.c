@@ -2,6 +2,8 @@
  * contract, and relay_frames.c for the link. */
 #include "rdzv/relay/relay.h"
 
+#include "proto/c10d_client.h"
+
 /* Of a long request, so much is copied in one turn. */
 #define TAKEN_AT_A_TIME (1u << 20)
 
@@ -243,10 +245,9 @@ static bool all_have_room(const struct relay *r, size_t size)
 static enum relay_hold hold_of(const struct relay_client *s, const struct c10d_request *req,
                                size_t size)
 {
-    bool silent = req->op == C10D_SET || req->op == C10D_MULTI_SET || req->op == C10D_APPEND ||
-                  req->op == C10D_QUEUE_PUSH;
+    bool is_silent = !c10d_is_answered(req->op);
 
-    if (s->asked != NULL || ((silent || size > RELAY_WINDOW_BYTES) && !window_is_open(s, size)))
+    if (s->asked != NULL || ((is_silent || size > RELAY_WINDOW_BYTES) && !window_is_open(s, size)))
         return HELD_BY_ITSELF;
     return all_have_room(s->relay, size) ? HELD_NOT : HELD_BY_ALL;
 }

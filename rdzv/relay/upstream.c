@@ -46,6 +46,11 @@ static uint64_t since_ms(const struct upstream *u, uint64_t then)
     return clock_elapsed_ms(then, lived_ms(u));
 }
 
+static struct upstream_times upstream_times(const struct upstream *u)
+{
+    return u->config->upstream_count > 1 || u->count > 1 ? UPSTREAM_ONE_OF : UPSTREAM_ALONE;
+}
+
 /* --- States. --- */
 
 static void enter(struct upstream *u, enum upstream_state next)
@@ -542,14 +547,14 @@ static const char *upstream_tls_fault(const struct upstream *u, char why[UPSTREA
                                            [TLS_MATTER_OURS] =
                                                " (--upstream-cert and --upstream-key)"};
     char text[TLS_WHY_MAX];
-    const char *hint = tls_hint(tls_why(u->tls, text));
-    enum tls_matter matter = tls_hint_matter(text);
+    const struct tls_hint *hint = tls_hint(tls_why(u->tls, text));
 
     snprintf(why, UPSTREAM_REASON_MAX, "%s%.240s%s%s%s",
-             matter == TLS_MATTER_OURS
+             hint->matter == TLS_MATTER_OURS
                  ? "the store refuses this relay's certificate, or misses one: "
                  : "",
-             text, hint == NULL ? "" : "; ", hint == NULL ? "" : hint, settings[matter]);
+             text, hint->text == NULL ? "" : "; ", hint->text == NULL ? "" : hint->text,
+             settings[hint->matter]);
     return why;
 }
 
@@ -691,11 +696,6 @@ bool upstream_flush(struct upstream *u)
 }
 
 /* --- Time. --- */
-
-struct upstream_times upstream_times(const struct upstream *u)
-{
-    return u->config->upstream_count > 1 || u->count > 1 ? UPSTREAM_ONE_OF : UPSTREAM_ALONE;
-}
 
 /* What is in the socket counts, though libevent has not told it yet. */
 static void look_alive(struct upstream *u)

@@ -19,7 +19,7 @@ void journal_file_name(enum file_kind kind, uint64_t number, char out[JOURNAL_NA
              kind == FILE_JOURNAL ? JOURNAL_SEGMENT_NAME : JOURNAL_SNAPSHOT_NAME, number);
 }
 
-void journal_tmp_name(enum file_kind kind, uint64_t number, char out[JOURNAL_NAME_SIZE])
+static void journal_tmp_name(enum file_kind kind, uint64_t number, char out[JOURNAL_NAME_SIZE])
 {
     journal_file_name(kind, number, out);
     strcat(out, JOURNAL_TMP);

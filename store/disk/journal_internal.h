@@ -37,6 +37,5 @@ struct journal {
 };
 
 void journal_file_name(enum file_kind kind, uint64_t number, char out[JOURNAL_NAME_SIZE]);
-void journal_tmp_name(enum file_kind kind, uint64_t number, char out[JOURNAL_NAME_SIZE]);
 
 void journal_add_file(struct journal_files *files, uint64_t number);

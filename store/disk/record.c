@@ -197,30 +197,19 @@ static enum wire_type wire_type_of(const struct field *f)
     return f->type == BYTES ? WIRE_BYTES : f->type == FIXED ? WIRE_FIXED : WIRE_VARINT;
 }
 
-static size_t varint_size(uint64_t v)
+/* A batch without bytes only counts them. */
+static void batch_put_byte(struct batch *b, uint8_t byte)
 {
-    size_t size = 1;
-
-    for (; v > 0x7f; v >>= 7)
-        size++;
-    return size;
-}
-
-static size_t tag_size(uint64_t number)
-{
-    return number < 16 ? 1 : 2;
-}
-
-static size_t bytes_size(uint64_t number, size_t len)
-{
-    return tag_size(number) + varint_size(len) + len;
+    if (b->bytes != NULL)
+        b->bytes[b->len] = byte;
+    b->len++;
 }
 
 static void batch_put_varint(struct batch *b, uint64_t v)
 {
     for (; v > 0x7f; v >>= 7)
-        b->bytes[b->len++] = (uint8_t)(v | 0x80);
-    b->bytes[b->len++] = (uint8_t)v;
+        batch_put_byte(b, (uint8_t)(v | 0x80));
+    batch_put_byte(b, (uint8_t)v);
 }
 
 static void batch_put_tag(struct batch *b, uint64_t number, enum wire_type type)
@@ -237,7 +226,8 @@ static void batch_put_number(struct batch *b, uint64_t number, uint64_t v)
 static void batch_put_fixed(struct batch *b, uint64_t number, uint64_t v)
 {
     batch_put_tag(b, number, WIRE_FIXED);
-    bytes_put_u64(b->bytes + b->len, v);
+    if (b->bytes != NULL)
+        bytes_put_u64(b->bytes + b->len, v);
     b->len += 8;
 }
 
@@ -251,7 +241,8 @@ static void batch_put_length(struct batch *b, uint64_t number, size_t len)
 static void batch_put_bytes(struct batch *b, uint64_t number, struct slice s)
 {
     batch_put_length(b, number, s.len);
-    memcpy(b->bytes + b->len, s.ptr, s.len);
+    if (b->bytes != NULL)
+        memcpy(b->bytes + b->len, s.ptr, s.len);
     b->len += s.len;
 }
 
@@ -278,22 +269,6 @@ static uint64_t field_get(const struct field *f, const struct change *c)
     }
 }
 
-static size_t message_size(const struct message *m, const struct change *c)
-{
-    size_t size = 0;
-
-    for (const struct field *f = m->fields; f->number != 0; f++) {
-        uint64_t v = field_get(f, c);
-
-        if (v == 0)
-            continue;
-        size += tag_size(f->number) + (f->type == FIXED ? 8 : varint_size(v));
-        if (f->type == BYTES)
-            size += v;
-    }
-    return size;
-}
-
 static void message_put(const struct message *m, const struct change *c, struct batch *b)
 {
     for (const struct field *f = m->fields; f->number != 0; f++) {
@@ -311,25 +286,15 @@ static void message_put(const struct message *m, const struct change *c, struct 
     }
 }
 
-static size_t record_size(struct slice space, const struct change *c, size_t message)
-{
-    size_t size = bytes_size((uint64_t)c->kind, message);
-
-    if (space.len != 0)
-        size += bytes_size(RECORD_SPACE, space.len);
-    if (c->worker_store != 0)
-        size += tag_size(RECORD_WORKER_STORE) + varint_size(c->worker_store);
-    return size;
-}
-
-static void record_put(struct batch *b, struct slice space, const struct change *c, size_t message)
+/* All but the message of the change, which has so many bytes. */
+static void record_put_head(struct batch *b, struct slice space, const struct change *c,
+                            size_t message)
 {
     if (space.len != 0)
         batch_put_bytes(b, RECORD_SPACE, space);
     if (c->worker_store != 0)
         batch_put_number(b, RECORD_WORKER_STORE, c->worker_store);
     batch_put_length(b, (uint64_t)c->kind, message);
-    message_put(&messages[c->kind], c, b);
 }
 
 /* --- Batches. --- */
@@ -442,17 +407,21 @@ bool batch_append(struct batch *b, const struct batch *other)
 bool batch_add(struct batch *b, const char *space, const struct change *change)
 {
     struct slice name = b->space == space ? (struct slice){0} : slice_str(space);
-    size_t message, size;
+    const struct message *m = &messages[change->kind];
+    struct batch counted = {0};
+    size_t message;
 
     if (b->refuses)
         return false;
-    message = message_size(&messages[change->kind], change);
-    size = record_size(name, change, message);
-    if (!batch_make_room(b, size + 2 * (1 + VARINT_MAX) + TIME_SIZE))
+    message_put(m, change, &counted);
+    message = counted.len;
+    record_put_head(&counted, name, change, message);
+    if (!batch_make_room(b, counted.len + 2 * (1 + VARINT_MAX) + TIME_SIZE))
         return false;
     batch_put_begin(b);
-    batch_put_length(b, BATCH_RECORD, size);
-    record_put(b, name, change, message);
+    batch_put_length(b, BATCH_RECORD, counted.len);
+    record_put_head(b, name, change, message);
+    message_put(m, change, b);
     b->space = space;
     b->count++;
     return true;

@@ -38,19 +38,19 @@ static void each_fault_of_a_certificate_has_a_remedy(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
-        assert_non_null(tls_hint(X509_verify_cert_error_string(faults[i])));
-    assert_null(tls_hint("what nothing ever says"));
+        assert_non_null(tls_hint(X509_verify_cert_error_string(faults[i]))->text);
+    assert_null(tls_hint("what nothing ever says")->text);
 }
 
 static void a_fault_tells_which_setting_it_is_about(void **state)
 {
     (void)state;
-    assert_int_equal(tls_hint_matter("self-signed certificate"), TLS_MATTER_CA);
-    assert_int_equal(tls_hint_matter("hostname mismatch"), TLS_MATTER_NAME);
-    assert_int_equal(tls_hint_matter("tlsv1 alert unknown ca"), TLS_MATTER_OURS);
-    assert_int_equal(tls_hint_matter("sslv3 alert certificate expired"), TLS_MATTER_OURS);
-    assert_int_equal(tls_hint_matter("wrong version number"), TLS_MATTER_NONE);
-    assert_int_equal(tls_hint_matter("what nothing ever says"), TLS_MATTER_NONE);
+    assert_int_equal(tls_hint("self-signed certificate")->matter, TLS_MATTER_CA);
+    assert_int_equal(tls_hint("hostname mismatch")->matter, TLS_MATTER_NAME);
+    assert_int_equal(tls_hint("tlsv1 alert unknown ca")->matter, TLS_MATTER_OURS);
+    assert_int_equal(tls_hint("sslv3 alert certificate expired")->matter, TLS_MATTER_OURS);
+    assert_int_equal(tls_hint("wrong version number")->matter, TLS_MATTER_NONE);
+    assert_int_equal(tls_hint("what nothing ever says")->matter, TLS_MATTER_NONE);
 }
 
 static void each_alert_has_a_remedy(void **state)
@@ -72,7 +72,8 @@ static void each_alert_has_a_remedy(void **state)
     (void)state;
     OPENSSL_init_ssl(OPENSSL_INIT_LOAD_SSL_STRINGS, NULL);
     for (size_t i = 0; i < sizeof alerts / sizeof alerts[0]; i++)
-        assert_non_null(tls_hint(ERR_reason_error_string(ERR_PACK(ERR_LIB_SSL, 0, alerts[i]))));
+        assert_non_null(
+            tls_hint(ERR_reason_error_string(ERR_PACK(ERR_LIB_SSL, 0, alerts[i])))->text);
 }
 
 static void a_certificate_and_its_key_go_together(void **state)
