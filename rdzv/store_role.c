@@ -305,7 +305,7 @@ static bool store_may_stop(struct server *s)
 /* Sessions of relays outlive the process, if there is a journal. */
 static void store_role_stop(struct server *s)
 {
-    relay_links_stop(&s->store.links);
+    s->store.links.stopping = true;
 }
 
 /* A leader gives its lease back. */

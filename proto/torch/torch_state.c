@@ -20,6 +20,13 @@ const struct torch_class_name torch_classes[TORCH_CLASSES] = {
     [TORCH_TIMEDELTA_CLASS] = {"datetime", "timedelta"},
 };
 
+const size_t torch_list_flags[TORCH_LISTS] = {
+    [TORCH_PARTICIPANTS] = offsetof(struct torch_node, participant),
+    [TORCH_WAIT_LIST] = offsetof(struct torch_node, waiting),
+    [TORCH_REDUNDANCY_LIST] = offsetof(struct torch_node, redundant),
+    [TORCH_LAST_HEARTBEATS] = offsetof(struct torch_node, has_heartbeat),
+};
+
 struct torch_memory torch_memory = {.alloc = malloc, .grow = reallocarray, .free = free};
 
 void torch_state_set_memory(const struct torch_memory *memory)

@@ -36,6 +36,20 @@ struct torch_class_name {
 
 extern const struct torch_class_name torch_classes[TORCH_CLASSES];
 
+/* --- The lists of nodes that a state has; those of participants and of heartbeats are dicts. ---
+ */
+
+enum torch_list {
+    TORCH_PARTICIPANTS,
+    TORCH_WAIT_LIST,
+    TORCH_REDUNDANCY_LIST,
+    TORCH_LAST_HEARTBEATS,
+    TORCH_LISTS,
+};
+
+/* Where in struct torch_node the bool is that says that the node is in the list. */
+extern const size_t torch_list_flags[TORCH_LISTS];
+
 /* --- The ten bytes in which Python pickles a datetime, and microseconds since 1970: torch_time.c.
  * --- */
 

@@ -198,59 +198,35 @@ static bool read_deadline(struct reading *r, struct torch_state *s)
 
 /* --- Lists of nodes. A node that is named in one twice is left to neither of the two. --- */
 
-static bool set_flag(bool *flag)
-{
-    bool was = *flag;
-
-    *flag = true;
-    return !was;
-}
-
-static bool read_participant(struct reading *r)
+static bool read_item(struct reading *r, enum torch_list list)
 {
     struct torch_node *node;
+    bool *is_in;
 
-    return read_node_desc(r, &node) && set_flag(&node->participant) &&
-           pickle_int(&r->pickle, &node->rank);
+    if (!read_node_desc(r, &node))
+        return false;
+    is_in = (bool *)((char *)node + torch_list_flags[list]);
+    if (*is_in)
+        return false;
+    *is_in = true;
+    return list == TORCH_PARTICIPANTS      ? pickle_int(&r->pickle, &node->rank)
+           : list == TORCH_LAST_HEARTBEATS ? read_time(r, &node->heartbeat_us)
+                                           : true;
 }
-
-static bool read_heartbeat(struct reading *r)
-{
-    struct torch_node *node;
-
-    return read_node_desc(r, &node) && set_flag(&node->has_heartbeat) &&
-           read_time(r, &node->heartbeat_us);
-}
-
-static bool read_waiting(struct reading *r)
-{
-    struct torch_node *node;
-
-    return read_node_desc(r, &node) && set_flag(&node->waiting);
-}
-
-static bool read_redundant(struct reading *r)
-{
-    struct torch_node *node;
-
-    return read_node_desc(r, &node) && set_flag(&node->redundant);
-}
-
-typedef bool (*read_item)(struct reading *);
 
 /* The batches of at most 1000 items in which CPython writes a container. */
-static bool read_batches(struct reading *r, read_item item, enum pickle_op end)
+static bool read_batches(struct reading *r, enum torch_list list, enum pickle_op end)
 {
     while (pass_op(r, PICKLE_MARK)) {
         while (!pass_op(r, end)) {
-            if (!item(r))
+            if (!read_item(r, list))
                 return false;
         }
     }
     return true;
 }
 
-static bool read_dict(struct reading *r, read_item item)
+static bool read_dict(struct reading *r, enum torch_list list)
 {
     int next;
 
@@ -260,14 +236,14 @@ static bool read_dict(struct reading *r, read_item item)
      * module's name, which are all known by now; what follows a dict does not. */
     next = pickle_peek(&r->pickle);
     if (next == PICKLE_BINGET || next == PICKLE_LONG_BINGET)
-        return item(r) && pass_op(r, PICKLE_SETITEM);
-    return read_batches(r, item, PICKLE_SETITEMS);
+        return read_item(r, list) && pass_op(r, PICKLE_SETITEM);
+    return read_batches(r, list, PICKLE_SETITEMS);
 }
 
-static bool read_set(struct reading *r, read_item item)
+static bool read_set(struct reading *r, enum torch_list list)
 {
     return pass_op(r, PICKLE_EMPTY_SET) && memoize(r, KIND_PLAIN, 0) &&
-           read_batches(r, item, PICKLE_ADDITEMS);
+           read_batches(r, list, PICKLE_ADDITEMS);
 }
 
 /* What stands between wait_list and last_heartbeats in the releases that have it. */
@@ -280,7 +256,7 @@ static bool read_redundancy_list(struct reading *r, struct torch_state *s)
     if (slice_is(name, "last_heartbeats"))
         return true;
     s->has_redundancy = true;
-    return slice_is(name, "redundancy_list") && read_set(r, read_redundant) &&
+    return slice_is(name, "redundancy_list") && read_set(r, TORCH_REDUNDANCY_LIST) &&
            read_attribute(r, "last_heartbeats");
 }
 
@@ -302,11 +278,11 @@ static bool read_pickle(struct reading *r, struct torch_state *s)
         return false;
     if (!read_attribute(r, "closed") || !pickle_bool(p, &s->closed))
         return false;
-    if (!read_attribute(r, "participants") || !read_dict(r, read_participant))
+    if (!read_attribute(r, "participants") || !read_dict(r, TORCH_PARTICIPANTS))
         return false;
-    if (!read_attribute(r, "wait_list") || !read_set(r, read_waiting))
+    if (!read_attribute(r, "wait_list") || !read_set(r, TORCH_WAIT_LIST))
         return false;
-    if (!read_redundancy_list(r, s) || !read_dict(r, read_heartbeat))
+    if (!read_redundancy_list(r, s) || !read_dict(r, TORCH_LAST_HEARTBEATS))
         return false;
     return end_read_object(r) && pass_op(r, PICKLE_STOP) && p->at == p->in.len;
 }

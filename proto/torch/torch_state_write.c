@@ -166,62 +166,30 @@ static void put_node(struct writing *w, size_t i)
 
 /* --- Lists of nodes. --- */
 
-struct list {
-    const char *name;
-    bool (*has)(const struct torch_node *);
-    void (*put)(struct writing *, const struct torch_node *); /* what belongs to the key */
-};
-
-static bool is_listed_participant(const struct torch_node *node)
+static bool is_in_list(const struct torch_node *node, enum torch_list list)
 {
-    return node->participant;
+    return *(const bool *)((const char *)node + torch_list_flags[list]);
 }
 
-static bool is_waiting(const struct torch_node *node)
+static void put_item(struct writing *w, enum torch_list list, size_t i)
 {
-    return node->waiting;
-}
+    const struct torch_node *node = &w->state->nodes[i];
 
-static bool is_redundant(const struct torch_node *node)
-{
-    return node->redundant;
-}
-
-static bool has_heartbeat(const struct torch_node *node)
-{
-    return node->has_heartbeat;
-}
-
-static void put_rank(struct writing *w, const struct torch_node *node)
-{
-    pickle_put_int(&w->pickle, node->rank);
-}
-
-static void put_node_heartbeat(struct writing *w, const struct torch_node *node)
-{
-    put_datetime(w, node->heartbeat_us);
-}
-
-static const struct list participants = {"participants", is_listed_participant, put_rank};
-static const struct list wait_list = {"wait_list", is_waiting, NULL};
-static const struct list redundancy_list = {"redundancy_list", is_redundant, NULL};
-static const struct list last_heartbeats = {"last_heartbeats", has_heartbeat, put_node_heartbeat};
-
-static void put_item(struct writing *w, const struct list *list, size_t i)
-{
     put_node(w, i);
-    if (list->put != NULL)
-        list->put(w, &w->state->nodes[i]);
+    if (list == TORCH_PARTICIPANTS)
+        pickle_put_int(&w->pickle, node->rank);
+    else if (list == TORCH_LAST_HEARTBEATS)
+        put_datetime(w, node->heartbeat_us);
 }
 
 /* All in batches, of which each full one is followed by another, if need be an empty one. */
-static void put_batches(struct writing *w, const struct list *list, enum pickle_op end)
+static void put_batches(struct writing *w, enum torch_list list, enum pickle_op end)
 {
     size_t in_batch = 0;
 
     op(w, PICKLE_MARK);
     for (size_t i = 0; i < w->state->count; i++) {
-        if (!list->has(&w->state->nodes[i]))
+        if (!is_in_list(&w->state->nodes[i], list))
             continue;
         put_item(w, list, i);
         if (++in_batch == BATCH) {
@@ -233,19 +201,21 @@ static void put_batches(struct writing *w, const struct list *list, enum pickle_
     op(w, end);
 }
 
-static void put_list(struct writing *w, const struct list *list)
+static void put_list(struct writing *w, enum torch_list list)
 {
+    static const char *const names[TORCH_LISTS] = {"participants", "wait_list", "redundancy_list",
+                                                   "last_heartbeats"};
     const struct torch_state *s = w->state;
-    bool dict = list->put != NULL;
+    bool dict = list == TORCH_PARTICIPANTS || list == TORCH_LAST_HEARTBEATS;
     size_t count = 0, last = 0;
 
     for (size_t i = 0; i < s->count; i++) {
-        if (list->has(&s->nodes[i])) {
+        if (is_in_list(&s->nodes[i], list)) {
             count++;
             last = i;
         }
     }
-    pickle_put_string(&w->pickle, slice_str(list->name));
+    pickle_put_string(&w->pickle, slice_str(names[list]));
     pickle_put_op(&w->pickle, dict ? PICKLE_EMPTY_DICT : PICKLE_EMPTY_SET);
     pickle_number(&w->pickle);
     if (dict && count == 1) {
@@ -279,11 +249,11 @@ static void put_state_object(struct writing *w)
     else
         pickle_put_op(&w->pickle, PICKLE_NONE);
     put_bool(w, "closed", s->closed);
-    put_list(w, &participants);
-    put_list(w, &wait_list);
+    put_list(w, TORCH_PARTICIPANTS);
+    put_list(w, TORCH_WAIT_LIST);
     if (s->has_redundancy)
-        put_list(w, &redundancy_list);
-    put_list(w, &last_heartbeats);
+        put_list(w, TORCH_REDUNDANCY_LIST);
+    put_list(w, TORCH_LAST_HEARTBEATS);
     end_written_object(w);
     pickle_stop(&w->pickle);
 }

@@ -89,11 +89,6 @@ static void journal_tick(void *arg)
         engine_commit_time(j->engine);
 }
 
-static bool journal_work(void *arg)
-{
-    return snapshot_out_work(arg);
-}
-
 static void close_journal(void *arg)
 {
     struct journal_etcd *j = arg;
@@ -177,7 +172,7 @@ int journal_etcd_open(struct journal_etcd **out, const struct journal_etcd_optio
                                                       .is_cut_off = is_cut_off,
                                                       .fd = -1,
                                                       .tick = journal_tick,
-                                                      .work = journal_work,
+                                                      .work = snapshot_out_work,
                                                       .close = close_journal,
                                                       .arg = j};
     engine->journal_etcd = j;

@@ -290,7 +290,7 @@ void follow_note_leading(struct journal_etcd *j);
 
 /* --- snapshot_out.c --- */
 
-bool snapshot_out_work(struct journal_etcd *j);
+bool snapshot_out_work(void *arg);
 void snapshot_out_pump(struct journal_etcd *j);
 void snapshot_out_drop(struct journal_etcd *j);
 

@@ -128,8 +128,9 @@ static bool wants_parts(const struct snapshot_out *o)
            o->stream.len < 2 * CHUNK_SIZE;
 }
 
-bool snapshot_out_work(struct journal_etcd *j)
+bool snapshot_out_work(void *arg)
 {
+    struct journal_etcd *j = arg;
     const struct clock *clock = j->engine->options.clock;
     struct snapshot_out *o = &j->out;
     uint64_t until_ns;

@@ -135,9 +135,3 @@ void relay_dropped_tick(struct relay_links *all, uint64_t now_ms)
             relay_session_bury(s, false);
     }
 }
-
-void relay_dropped_fini(struct relay_links *all)
-{
-    while (!TAILQ_EMPTY(&all->dropped))
-        relay_session_bury(TAILQ_FIRST(&all->dropped), false);
-}

@@ -67,10 +67,10 @@ static void follow_link(struct forward *forward)
     if (number == forward->link_number)
         return;
     if (forward->link_number != 0)
-        relay_http_store_is_gone(&forward->http);
+        store_conn_lose_all(&forward->http);
     forward->link_number = number;
     if (linked)
-        relay_http_store_is_there(&forward->http);
+        relay_http_try_held(&forward->http);
 }
 
 void forwards_http_handle(const struct http_request *r)

@@ -44,12 +44,6 @@ uint32_t greeting_version(const Rdzv__RelayHello *hello, char why[GREETING_WHY_M
     return 0;
 }
 
-void greeting_welcome(Rdzv__RelayWelcome *welcome, uint32_t version)
-{
-    welcome->version = version;
-    welcome->release = greeting_data(RDZV_VERSION);
-}
-
 bool greeting_is_spoken(const Rdzv__RelayWelcome *welcome)
 {
     return welcome->version >= RELAY_VERSION_MIN && welcome->version <= RELAY_VERSION_MAX;
@@ -65,12 +59,6 @@ const char *greeting_text(ProtobufCBinaryData text, const char *none, char *out,
     if (n == 0)
         snprintf(out, size, "%s", none);
     return out;
-}
-
-void greeting_put_journal(Rdzv__RelayWelcome *welcome, const struct greeting_journal *journal)
-{
-    welcome->journal = greeting_data(journal->name);
-    welcome->journal_cluster = journal->cluster;
 }
 
 struct greeting_journal greeting_journal_of(const Rdzv__RelayWelcome *welcome)

@@ -31,16 +31,11 @@ size_t greeting_write_hello(uint8_t out[GREETING_HELLO_MAX], Rdzv__RelayHello *h
  * is too old. */
 uint32_t greeting_version(const Rdzv__RelayHello *hello, char why[GREETING_WHY_MAX]);
 
-/* Fills in that version and the release, which is static. */
-void greeting_welcome(Rdzv__RelayWelcome *welcome, uint32_t version);
-
 /* True: this build speaks the version that the store has taken. */
 bool greeting_is_spoken(const Rdzv__RelayWelcome *welcome);
 
-/* Says that the store keeps its state there. The message borrows the name. */
-void greeting_put_journal(Rdzv__RelayWelcome *welcome, const struct greeting_journal *journal);
-
-/* What the store has said of that, for logs, too; empty where it has said nothing. */
+/* Where the store has said that it keeps its state, for logs, too; empty where it has said nothing.
+ */
 struct greeting_journal greeting_journal_of(const Rdzv__RelayWelcome *welcome);
 
 /* False: these are two journals, so that a store of the one knows nothing of what a store of the

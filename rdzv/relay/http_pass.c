@@ -586,8 +586,8 @@ void relay_http_pass(struct relay_http *h, const struct http_request *r)
 
 /* --- All of them. --- */
 
-/* Those that are held try again, each once. */
-static void try_held(struct relay_http *h)
+/* Each once. */
+void relay_http_try_held(struct relay_http *h)
 {
     uint64_t now = relay_http_now_ms(h), wait = h->options.wait_ms;
     struct http_pass *last = TAILQ_LAST(&h->held, http_pass_list), *p;
@@ -615,7 +615,7 @@ static void relay_http_on_timer(evutil_socket_t fd, short what, void *arg)
     net_spend(h->options.net, 0);
     h->timer_set = false;
     dials = store_conn_tick(h);
-    try_held(h);
+    relay_http_try_held(h);
     if (dials || !TAILQ_EMPTY(&h->held))
         relay_http_set_timer(h);
 }
@@ -634,14 +634,9 @@ void relay_http_init(struct relay_http *h, const struct relay_http_options *opti
 void relay_http_fini(struct relay_http *h)
 {
     assert(TAILQ_EMPTY(&h->held) && TAILQ_EMPTY(&h->busy));
-    store_conn_drop_idle(h);
+    store_conn_lose_all(h);
     if (h->timer_set)
         event_del(&h->timer);
-}
-
-void relay_http_store_is_there(struct relay_http *h)
-{
-    try_held(h);
 }
 
 void relay_http_give_up(struct relay_http *h)
@@ -654,10 +649,4 @@ void relay_http_give_up(struct relay_http *h)
         else
             pass_give_up(p);
     }
-}
-
-void relay_http_store_is_gone(struct relay_http *h)
-{
-    store_conn_drop_idle(h);
-    store_conn_lose_all(h);
 }

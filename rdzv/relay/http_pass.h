@@ -39,10 +39,7 @@ void relay_http_fini(struct relay_http *h);
 void relay_http_pass(struct relay_http *h, const struct http_request *r);
 
 /* A store is there: requests that are held go on. */
-void relay_http_store_is_there(struct relay_http *h);
+void relay_http_try_held(struct relay_http *h);
 
 /* Requests that are held get a 503 now, and watches end. */
 void relay_http_give_up(struct relay_http *h);
-
-/* The store has gone, though its connections may not show that yet: what can be sent again, is. */
-void relay_http_store_is_gone(struct relay_http *h);

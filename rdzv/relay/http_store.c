@@ -457,16 +457,12 @@ bool store_conn_tick(struct relay_http *h)
     return some;
 }
 
-void store_conn_drop_idle(struct relay_http *h)
-{
-    while (!TAILQ_EMPTY(&h->idle))
-        free_conn(TAILQ_FIRST(&h->idle));
-}
-
 void store_conn_lose_all(struct relay_http *h)
 {
     struct store_conn *c, *next;
 
+    while (!TAILQ_EMPTY(&h->idle))
+        free_conn(TAILQ_FIRST(&h->idle));
     for (c = TAILQ_FIRST(&h->busy); c != NULL; c = next) {
         next = TAILQ_NEXT(c, entry);
         if (c->user != NULL && c->user->calls->may_lose(c->user))

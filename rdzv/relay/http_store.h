@@ -118,8 +118,6 @@ void store_conn_drop(struct store_user *u);
 /* Looks after connections that are being dialed; for a timer. True: there are some. */
 bool store_conn_tick(struct relay_http *h);
 
-/* Frees those that nobody uses. */
-void store_conn_drop_idle(struct relay_http *h);
-
-/* Those whose users may lose them are lost. */
+/* The store has gone, though its connections may not show that yet: those that nobody uses are
+ * freed, and those whose users may lose them are lost. */
 void store_conn_lose_all(struct relay_http *h);

@@ -70,8 +70,10 @@ static void put_welcome(struct relay_link *link, uint32_t version)
     uint8_t payload[CONN_VIA_MAX + GREETING_RELEASE_MAX + GREETING_JOURNAL_MAX + 128];
     struct relay_frame frame = {.kind = RELAY_WELCOME};
 
-    greeting_welcome(&message, version);
-    greeting_put_journal(&message, &link->all->journal);
+    message.version = version;
+    message.release = greeting_data(RDZV_VERSION);
+    message.journal = greeting_data(link->all->journal.name);
+    message.journal_cluster = link->all->journal.cluster;
     message.store = greeting_data(link->all->store_name);
     message.session_timeout_ms = config->session_timeout_ms;
     message.value_max = config->limits.value_max;
@@ -502,7 +504,7 @@ static bool sweep_space(struct relay_links *all, struct engine_space *space,
     struct session *s = swept_next(all, space), *next;
 
     for (; s != NULL; s = next) {
-        bool is_here = relay_session_is_here(all, space, s->id);
+        bool is_here = relay_session_of_id(all, space, s->id) != NULL;
 
         next = engine_session_next(space, s);
         all->sweep.session = s->id;
@@ -658,13 +660,9 @@ void relay_links_start(struct relay_links *all)
 
 void relay_links_fini(struct relay_links *all)
 {
-    relay_dropped_fini(all);
+    while (!TAILQ_EMPTY(&all->dropped))
+        relay_session_bury(TAILQ_FIRST(&all->dropped), false);
     while (!TAILQ_EMPTY(&all->lost))
         free_lost_link(TAILQ_FIRST(&all->lost));
     table_fini(&all->sessions);
-}
-
-void relay_links_stop(struct relay_links *all)
-{
-    all->stopping = true;
 }

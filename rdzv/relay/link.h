@@ -51,9 +51,6 @@ void relay_links_fini(struct relay_links *all);
 /* The table that links get; `all` outlives it. */
 struct protocol relay_link_protocol(struct relay_links *all);
 
-/* The daemon ends: connections that are closed from now on end no session. */
-void relay_links_stop(struct relay_links *all);
-
 /* The journal takes changes again: some of the requests that waited for that go on, those that have
  * waited longest. True: there are more of them. */
 bool relay_links_go_on(struct relay_links *all);

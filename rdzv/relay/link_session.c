@@ -614,8 +614,8 @@ static void make_key(uint8_t key[16], const struct engine_space *space, uint64_t
     bytes_put_u64(key + 8, (uint64_t)(uintptr_t)space);
 }
 
-static struct relay_session *session_of_id(const struct relay_links *all,
-                                           const struct engine_space *space, uint64_t id)
+struct relay_session *relay_session_of_id(const struct relay_links *all,
+                                          const struct engine_space *space, uint64_t id)
 {
     struct table_node *node;
     uint8_t key[16];
@@ -623,12 +623,6 @@ static struct relay_session *session_of_id(const struct relay_links *all,
     make_key(key, space, id);
     node = table_find(&all->sessions, (struct slice){key, sizeof key});
     return node == NULL ? NULL : (void *)((uint8_t *)node - offsetof(struct relay_session, by_id));
-}
-
-bool relay_session_is_here(const struct relay_links *all, const struct engine_space *space,
-                           uint64_t id)
-{
-    return session_of_id(all, space, id) != NULL;
 }
 
 struct relay_session *relay_session_find(struct relay_link *link, uint32_t channel)
@@ -740,13 +734,13 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const struct 
     struct relay_links *all = link->all;
     uint32_t max = all->config->limits.connections_max;
     bool is_new, was_dropped;
-    struct relay_session *s = session_of_id(all, link->space, o->id);
+    struct relay_session *s = relay_session_of_id(all, link->space, o->id);
 
     if (is_stale(s, o))
         return;
     if (s != NULL && s->link != NULL && !relay_session_was_dropped(s))
         take_session_over(s);
-    s = session_of_id(all, link->space, o->id); /* what was about to end has ended */
+    s = relay_session_of_id(all, link->space, o->id); /* what was about to end has ended */
     was_dropped = s != NULL && relay_session_was_dropped(s);
     is_new = s == NULL || was_dropped;
     if (!is_new) {

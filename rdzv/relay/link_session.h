@@ -209,9 +209,8 @@ void relay_session_leave_channel(struct relay_session *s);
 /* Frees everything of it except its record. */
 void relay_session_free(struct relay_session *s);
 
-/* Once a second; at the end of all links. */
+/* Once a second. */
 void relay_dropped_tick(struct relay_links *all, uint64_t now_ms);
-void relay_dropped_fini(struct relay_links *all);
 
 /* --- link_session.c --- */
 
@@ -248,9 +247,9 @@ void relay_session_give_up(struct relay_session *s);
 /* It has been detached for too long. */
 void relay_session_time_out(struct relay_session *s);
 
-/* True when one with that id is here. */
-bool relay_session_is_here(const struct relay_links *all, const struct engine_space *space,
-                           uint64_t id);
+/* NULL: none with that id is here. */
+struct relay_session *relay_session_of_id(const struct relay_links *all,
+                                          const struct engine_space *space, uint64_t id);
 
 /* Queues a frame of a link without regard to commits; the payload is copied. */
 void relay_link_put(struct relay_link *link, const struct relay_frame *frame);

@@ -177,7 +177,9 @@ static inline bool relay_has_output(const struct relay *r)
 /* A frame of a session has come. NULL, or why the link has to end. */
 const char *relay_receive(struct relay *r, const struct relay_frame *frame);
 
-/* Once a second. */
+/* Once a second, and when memory is free: clients that waited for it try again. Sessions whose
+ * clients have gone stay, however long the link is away: after a restart, the store waits for these
+ * sessions. */
 void relay_tick(struct relay *r);
 
 /* Nothing is left that a store has to be told. */

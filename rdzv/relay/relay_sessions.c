@@ -399,8 +399,7 @@ static void resume_client(struct relay_client *s)
         s->relay->calls->go_on(s->client);
 }
 
-/* Clients that waited for memory try again. */
-static void release_held(struct relay *r)
+void relay_tick(struct relay *r)
 {
     struct relay_client *s;
 
@@ -412,7 +411,7 @@ void relay_let_go_on(struct relay_client *s)
 {
     if (s->held == HELD_BY_ITSELF)
         resume_client(s);
-    release_held(s->relay);
+    relay_tick(s->relay);
 }
 
 /* --- The end. --- */
@@ -454,13 +453,6 @@ void relay_leave(struct relay_client *s)
         q->wanted = false;
     s->asked = NULL;
     relay_finish(s);
-}
-
-/* Sessions whose clients have gone stay, however long the link is away: after a restart, the store
- * waits for these sessions. */
-void relay_tick(struct relay *r)
-{
-    release_held(r);
 }
 
 bool relay_is_done(const struct relay *r)

@@ -115,7 +115,7 @@ static int accept_one(struct scene *s)
 {
     int fd;
 
-    LOOP_UNTIL(&s->loop, (relay_http_store_is_there(&s->forward.http),
+    LOOP_UNTIL(&s->loop, (relay_http_try_held(&s->forward.http),
                           (fd = accept4(s->listening, NULL, NULL, SOCK_NONBLOCK)) >= 0));
     return fd;
 }
@@ -245,7 +245,7 @@ static void test_held_while_away(void **state)
     loop_send_text(&s.loop, client, GET("/v2/keys/a"));
     loop_expect_silence(&s.loop, client);
     open_store(&s);
-    relay_http_store_is_there(&s.forward.http);
+    relay_http_try_held(&s.forward.http);
     store = welcome(&s);
     expect_text(&s, store, GET("/v2/keys/a"));
     /* A read is sent again. */
@@ -623,7 +623,7 @@ static void test_store_is_gone(void **state)
     loop_send_text(&s.loop, writer, PUT(""));
     of_writer = welcome(&s);
     expect_text(&s, of_writer, PUT(""));
-    relay_http_store_is_gone(&s.forward.http);
+    store_conn_lose_all(&s.forward.http);
     loop_expect_end(&s.loop, of_watcher);
     store = welcome(&s);
     expect_text(&s, store, WATCH_REQUEST(ZEROS_18 "42", "wait=true"));
