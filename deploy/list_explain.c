@@ -4,11 +4,11 @@
 #include "deploy/template/files.h"
 #include "deploy/template/schema.h"
 #include "deploy/verbs.h"
-#include "deploy/yaml/diag.h"
+#include "deploy/yaml/options.h"
 
 #include <string.h>
 
-static bool list_kind(const char *kind, struct diag *d)
+static void list_kind(const char *kind, struct diag *d)
 {
     size_t at = 0;
     char name[100];
@@ -27,9 +27,8 @@ static bool list_kind(const char *kind, struct diag *d)
                    i + 1 == supported->count ? "\n" : "");
         embedded_free(&data);
         if (file == NULL)
-            return false;
+            return;
     }
-    return true;
 }
 
 static const char *type_name(const struct yaml_node *setting)
@@ -102,41 +101,18 @@ static void print_setting(const char *name, const struct yaml_node *setting, int
         print_setting(keys->pairs[i].key->text, keys->pairs[i].value, indent + 4);
 }
 
-static bool list_settings(struct diag *d)
+/* With `schema` for editors, as JSON Schema. */
+static void list_settings(bool schema, struct diag *d)
 {
     struct embedded data = {0};
     const struct yaml_node *settings = embedded_load(&data, "", "settings", NULL, d);
 
-    puts("settings:");
-    for (size_t i = 0; settings != NULL && i < settings->count; i++)
-        print_setting(settings->pairs[i].key->text, settings->pairs[i].value, 2);
-    embedded_free(&data);
-    return settings != NULL;
-}
-
-static int end_verb(struct diag *d)
-{
-    int code = diag_exit(d);
-
-    diag_print(d, stderr);
-    diag_free(d);
-    return code;
-}
-
-static void list_rules(void)
-{
-    puts("rules:");
-    check_print_rules(stdout);
-}
-
-/* Settings once more, for editors. */
-static void list_schema(struct diag *d)
-{
-    struct embedded data = {0};
-    const struct yaml_node *settings = embedded_load(&data, "", "settings", NULL, d);
-
-    if (settings != NULL)
+    if (schema && settings != NULL)
         schema_print_json(stdout, settings);
+    if (!schema)
+        puts("settings:");
+    for (size_t i = 0; !schema && settings != NULL && i < settings->count; i++)
+        print_setting(settings->pairs[i].key->text, settings->pairs[i].value, 2);
     embedded_free(&data);
 }
 
@@ -148,26 +124,29 @@ static int run_verb_list(int argc, char **argv)
     bool known = argc == 1;
 
     if (argc == 2 && strcmp(argv[1], "schema") == 0) {
-        list_schema(&d);
-        return end_verb(&d);
+        list_settings(true, &d);
+        return diag_end(&d);
     }
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds && argc <= 2; i++) {
         if (argc == 2 && strcmp(argv[1], kinds[i]) != 0)
             continue;
         known = true;
-        if (strcmp(kinds[i], "settings") == 0)
-            list_settings(&d);
-        else if (strcmp(kinds[i], "rules") == 0)
-            list_rules();
-        else
+        if (strcmp(kinds[i], "settings") == 0) {
+            list_settings(false, &d);
+        } else if (strcmp(kinds[i], "rules") == 0) {
+            puts("rules:");
+            check_print_rules(stdout);
+        } else {
             list_kind(kinds[i], &d);
+        }
     }
     if (!known)
-        diag_error(&d, NULL, (struct yaml_mark){0},
-                   "%s: nothing to list: write platforms, profiles, placements, formats, settings, "
-                   "rules or schema",
-                   argv[argc - 1]);
-    return end_verb(&d);
+        options_error(
+            &d,
+            "%s: nothing to list: write platforms, profiles, placements, formats, settings, "
+            "rules or schema",
+            argv[argc - 1]);
+    return diag_end(&d);
 }
 
 /* Finds `name` or `name.name`, in mappings and in lists of mappings. NULL: there is none, and an
@@ -187,10 +166,10 @@ static const struct yaml_node *find_setting(const struct yaml_node *settings, co
         if (setting == NULL) {
             near = schema_nearest(keys, name);
             if (near != NULL)
-                diag_error(d, NULL, (struct yaml_mark){0}, "%s: did you mean %s?", name, near);
+                options_error(d, "%s: did you mean %s?", name, near);
             else
-                diag_error(d, NULL, (struct yaml_mark){0},
-                           "%s: there is no such setting: see `rdzv-manifest list settings`", name);
+                options_error(d, "%s: there is no such setting: see `rdzv-manifest list settings`",
+                              name);
             return NULL;
         }
         path += len;
@@ -219,16 +198,16 @@ static int run_explain(int argc, char **argv)
     }
     settings = embedded_load(&data, "", "settings", NULL, &d);
     if (argc != 2 || argv[1][0] == '\0') {
-        diag_error(&d, NULL, (struct yaml_mark){0},
-                   "one name is expected: write a setting or a rule, as in `rdzv-manifest explain "
-                   "numPods`");
+        options_error(
+            &d, "one name is expected: write a setting or a rule, as in `rdzv-manifest explain "
+                "numPods`");
     } else if (settings != NULL) {
         setting = find_setting(settings, argv[1], &d);
         if (setting != NULL)
             print_setting(argv[1], setting, 0);
     }
     embedded_free(&data);
-    return end_verb(&d);
+    return diag_end(&d);
 }
 
 const struct verb verb_list = {

@@ -50,9 +50,8 @@ static int check_run(int argc, char **argv)
     check_options_read(&o, &c, argc, argv, &d);
     if (d.errors == 0)
         check_files(&c, &o, &d);
-    diag_print(&d, stderr);
-    code = d.errors > 0 ? 2 : c.count > 0;
-    diag_free(&d);
+    code = diag_end(&d);
+    code = code == 0 ? c.count > 0 : code;
     check_fini(&c);
     check_options_fini(&o);
     return code;

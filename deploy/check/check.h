@@ -188,11 +188,6 @@ void check_find_links(struct check *c);
 struct check_selected *check_selected(struct check *c, const struct kube_object *o,
                                       const struct yaml_node *selector);
 
-/* A list contains this text. */
-bool check_has_item(const struct yaml_node *list, const char *text);
-
-bool check_is_set(const struct job_run *r, enum torchrun_option option);
-const char *check_text_of(const struct job_run *r, enum torchrun_option option);
 /* The text of a setting as it is written, before variables are replaced. */
 const char *check_written(struct check *c, const struct job_setting *s);
 /* The command may have options that cannot be seen. */

@@ -30,7 +30,7 @@ void check_elastic_range(struct check *c, const struct job_run *r)
     if (r->settings[TORCHRUN_NNODES].node != NULL && r->nodes_max >= 0 &&
         (r->nodes_min > r->nodes_max || r->nodes_min == 0))
         check_report(c, check_at_setting(r, TORCHRUN_NNODES), "`%s` is not a valid range of nodes",
-                     check_text_of(r, TORCHRUN_NNODES));
+                     job_text(r, TORCHRUN_NNODES));
 }
 
 /* All pods of a PyTorchJob; -1: unknown. */
@@ -42,8 +42,7 @@ static long pods_of(const struct kube_object *o)
     if (parts == NULL || parts->kind != YAML_MAPPING || parts->count == 0)
         return -1;
     for (size_t i = 0; i < parts->count && sum >= 0; i++) {
-        const struct yaml_node *part = parts->pairs[i].value;
-        long some = kube_get(part, "replicas") == NULL ? 1 : kube_int(part, "replicas", -1);
+        long some = kube_replicas(parts->pairs[i].value);
 
         sum = some < 0 ? -1 : sum + some;
     }
@@ -106,7 +105,7 @@ static bool has_no_restarts(const struct job_run *r)
 {
     const struct job_value *number = &r->settings[TORCHRUN_MAX_RESTARTS].value;
 
-    return has_torchs_defaults(r) && (!check_is_set(r, TORCHRUN_MAX_RESTARTS) ||
+    return has_torchs_defaults(r) && (!job_is_set(r, TORCHRUN_MAX_RESTARTS) ||
                                       (number->known && strcmp(number->text, "0") == 0));
 }
 

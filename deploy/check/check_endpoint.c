@@ -9,9 +9,9 @@
 void check_endpoint_form(struct check *c, const struct job_run *r)
 {
     const struct job_setting *s = &r->settings[TORCHRUN_RDZV_ENDPOINT];
-    const char *text = check_text_of(r, TORCHRUN_RDZV_ENDPOINT), *wrong = NULL;
+    const char *text = job_text(r, TORCHRUN_RDZV_ENDPOINT), *wrong = NULL;
 
-    if (!job_is_dynamic(r) || !check_is_set(r, TORCHRUN_RDZV_ENDPOINT))
+    if (!job_is_dynamic(r) || !job_is_set(r, TORCHRUN_RDZV_ENDPOINT))
         return;
     if (strstr(text, "://") != NULL)
         wrong = "a scheme";
@@ -28,7 +28,7 @@ void check_endpoint_form(struct check *c, const struct job_run *r)
 
 void check_endpoint_localhost(struct check *c, const struct job_run *r)
 {
-    bool said = check_is_set(r, TORCHRUN_RDZV_ENDPOINT);
+    bool said = job_is_set(r, TORCHRUN_RDZV_ENDPOINT);
     bool alone =
         r->store != NULL && r->store->kind != JOB_STORE_RELAY && r->container->pods->replicas != 1;
 
@@ -191,8 +191,8 @@ void check_not_ready_pod(struct check *c, const struct job_run *r)
         return;
     plugins = kube_get(o->spec, "plugins");
     svc = yaml_get(plugins, "svc");
-    if (o->type == KUBE_VOLCANO_JOB && !check_has_item(svc, "--publish-not-ready-addresses=true") &&
-        !check_has_item(svc, "--publish-not-ready-addresses"))
+    if (o->type == KUBE_VOLCANO_JOB && !yaml_contains(svc, "--publish-not-ready-addresses=true") &&
+        !yaml_contains(svc, "--publish-not-ready-addresses"))
         check_report_on(c, o, check_at_key(plugins, "svc"),
                         "the svc plugin publishes the name %s only once its pod is Ready", r->host);
     if (o->type == KUBE_JOBSET &&

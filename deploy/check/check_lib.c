@@ -17,15 +17,6 @@ const char *check_title(struct check *c, const struct kube_object *o)
     return arena_text(&c->bundle.arena, "%s %s", o->kind, *o->name == '\0' ? "?" : o->name);
 }
 
-bool check_has_item(const struct yaml_node *list, const char *text)
-{
-    for (size_t i = 0; i < yaml_length(list); i++) {
-        if (yaml_is(list->items[i], text))
-            return true;
-    }
-    return false;
-}
-
 bool check_lists_port(const struct kube_container *container, long port)
 {
     const struct yaml_node *ports = kube_get(container->node, "ports");
@@ -38,16 +29,6 @@ bool check_lists_port(const struct kube_container *container, long port)
 }
 
 /* --- Questions about runs and stores. --- */
-
-bool check_is_set(const struct job_run *r, enum torchrun_option option)
-{
-    return r->settings[option].from != JOB_FROM_NOWHERE;
-}
-
-const char *check_text_of(const struct job_run *r, enum torchrun_option option)
-{
-    return r->settings[option].value.text;
-}
 
 const char *check_written(struct check *c, const struct job_setting *s)
 {

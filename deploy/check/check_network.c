@@ -131,7 +131,7 @@ void check_host_network_plugin(struct check *c, const struct job_run *r)
 
     if (o->type == KUBE_VOLCANO_JOB && svc != NULL && s != NULL && check_store_object(s) == o &&
         r->container->pods->host_network && !s->container->pods->host_network &&
-        !check_has_item(svc, "--disable-network-policy=true"))
+        !yaml_contains(svc, "--disable-network-policy=true"))
         check_report(
             c, check_at_key(plugins, "svc"),
             "the NetworkPolicy of the svc plugin blocks pods on the host network from the store");

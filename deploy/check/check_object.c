@@ -100,7 +100,7 @@ void check_pvc_access_mode(struct check *c, const struct kube_object *o)
     long pods;
 
     if (o->type != KUBE_CLAIM || yaml_length(modes) == 0 || *o->name == '\0' ||
-        check_has_item(modes, "ReadWriteMany") || check_has_item(modes, "ReadOnlyMany"))
+        yaml_contains(modes, "ReadWriteMany") || yaml_contains(modes, "ReadOnlyMany"))
         return;
     pods = count_mounting(c, o);
     if (pods > 1)

@@ -40,7 +40,7 @@ bool check_policy_is_for(const struct kube_object *o, const char *direction)
     bool by_default = strcmp(direction, "Ingress") == 0 || kube_get(o->spec, "egress") != NULL;
 
     return o->type == KUBE_NETWORK_POLICY &&
-           (yaml_length(types) == 0 ? by_default : check_has_item(types, direction));
+           (yaml_length(types) == 0 ? by_default : yaml_contains(types, direction));
 }
 
 static const char *number_key(struct check *c, size_t number)
@@ -401,7 +401,7 @@ static bool has_policy_of_plugin(const struct way *w)
     const struct kube_object *o = w->to->object;
 
     return o == w->from->object && o->type == KUBE_VOLCANO_JOB && kube_has_plugin(o, "svc") &&
-           !check_has_item(kube_get(o->spec, "plugins.svc"), "--disable-network-policy=true");
+           !yaml_contains(kube_get(o->spec, "plugins.svc"), "--disable-network-policy=true");
 }
 
 static const char *at_port(struct policies *all, const struct way *w)

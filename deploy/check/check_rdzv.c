@@ -42,7 +42,7 @@ static bool has_id(const struct job_run *r)
 {
     const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
 
-    return check_is_set(r, TORCHRUN_RDZV_ID) &&
+    return job_is_set(r, TORCHRUN_RDZV_ID) &&
            (!id->known || (*id->text != '\0' && strcmp(id->text, "none") != 0));
 }
 
@@ -54,7 +54,7 @@ static const char *endpoint_name(const struct job_run *r)
 void check_id_missing(struct check *c, const struct job_run *r)
 {
     enum torchrun_option at =
-        check_is_set(r, TORCHRUN_RDZV_ID) ? TORCHRUN_RDZV_ID : TORCHRUN_RDZV_BACKEND;
+        job_is_set(r, TORCHRUN_RDZV_ID) ? TORCHRUN_RDZV_ID : TORCHRUN_RDZV_BACKEND;
 
     if (meets_elsewhere(c, r) && !has_id(r) && !check_is_opaque(r))
         check_report(c, check_at_setting(r, at),
@@ -147,11 +147,11 @@ static const char *meeting_place(struct check *c, const struct job_run *r)
     if (is_at_relay(r)) {
         job_relay_space(&c->jobs, r->store, &space);
         job_relay_upstream(&c->jobs, r->store, 0, &u);
-        return arena_text(&c->bundle.arena, "%s %s %s", check_text_of(r, TORCHRUN_RDZV_ID),
+        return arena_text(&c->bundle.arena, "%s %s %s", job_text(r, TORCHRUN_RDZV_ID),
                           u.setting.value.text == NULL ? "" : u.setting.value.text,
                           space.value.text);
     }
-    return arena_text(&c->bundle.arena, "%s %s %ld", check_text_of(r, TORCHRUN_RDZV_ID), r->host,
+    return arena_text(&c->bundle.arena, "%s %s %ld", job_text(r, TORCHRUN_RDZV_ID), r->host,
                       r->port);
 }
 
@@ -195,7 +195,7 @@ void check_id_shared(struct check *c, const struct job_run *r)
     if (other != NULL)
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ID),
                      "the rendezvous id `%s` is also used by %s, at the same endpoint",
-                     check_text_of(r, TORCHRUN_RDZV_ID), check_title(c, job_run_object(other)));
+                     job_text(r, TORCHRUN_RDZV_ID), check_title(c, job_run_object(other)));
 }
 
 /* --- The backend. --- */
@@ -234,7 +234,7 @@ void check_backend_missing(struct check *c, const struct job_run *r)
 {
     const struct job_store *store = r->store;
 
-    if (r->args == NULL || check_is_set(r, TORCHRUN_RDZV_BACKEND) || r->standalone ||
+    if (r->args == NULL || job_is_set(r, TORCHRUN_RDZV_BACKEND) || r->standalone ||
         check_is_opaque(r) || !job_is_multi_node(r))
         return;
     if (store == NULL && c->idle_store != NULL && is_meant_for(c, c->idle_store, r))
@@ -346,7 +346,7 @@ typedef void (*entry_function)(struct check *c, const struct job_run *r, const c
 
 static void each_entry(struct check *c, const struct job_run *r, entry_function look)
 {
-    const char *conf = check_text_of(r, TORCHRUN_RDZV_CONF);
+    const char *conf = job_text(r, TORCHRUN_RDZV_CONF);
     struct rdzv_conf_entry e;
     size_t at = 0;
 
@@ -416,7 +416,7 @@ void check_flag_unknown(struct check *c, const struct job_run *r)
 /* The run has to find other nodes: by a rendezvous, or at a master elsewhere. */
 static bool looks_for_others(const struct job_run *r)
 {
-    const char *master = check_text_of(r, TORCHRUN_MASTER_ADDR);
+    const char *master = job_text(r, TORCHRUN_MASTER_ADDR);
 
     if (r->standalone || check_is_opaque(r))
         return false;
@@ -429,7 +429,7 @@ void check_nodes_missing(struct check *c, const struct job_run *r)
 {
     long pods = c->training_pods[job_run_object(r)->index];
 
-    if (r->args != NULL && !check_is_set(r, TORCHRUN_NNODES) && looks_for_others(r) && pods > 1)
+    if (r->args != NULL && !job_is_set(r, TORCHRUN_NNODES) && looks_for_others(r) && pods > 1)
         check_report(c, check_at_run(r),
                      "no --nnodes: each of the %ld pods assumes that it is the only node", pods);
 }
@@ -447,8 +447,8 @@ static bool is_in_gang(const struct job_run *r)
 void check_gang_alone(struct check *c, const struct job_run *r)
 {
     if (r->args != NULL && is_in_gang(r) && !looks_for_others(r) && !r->standalone &&
-        !check_is_opaque(r) && !check_is_set(r, TORCHRUN_NNODES) &&
-        !check_is_set(r, TORCHRUN_MASTER_ADDR))
+        !check_is_opaque(r) && !job_is_set(r, TORCHRUN_NNODES) &&
+        !job_is_set(r, TORCHRUN_MASTER_ADDR))
         check_report(c, check_at_run(r),
                      "no --nnodes and no backend: each of the %ld pods of the gang trains alone",
                      r->container->pods->replicas);
@@ -475,8 +475,7 @@ static bool meets_alone(struct check *c, const struct kube_object *o)
 
     for (size_t i = 1; i < runs.count; i++) {
         for (size_t k = 0; k < sizeof same / sizeof *same; k++) {
-            if (strcmp(check_text_of(runs.list[i], same[k]),
-                       check_text_of(runs.list[0], same[k])) != 0)
+            if (strcmp(job_text(runs.list[i], same[k]), job_text(runs.list[0], same[k])) != 0)
                 return false;
         }
     }
@@ -519,7 +518,7 @@ void check_local_addr_missing(struct check *c, const struct job_run *r)
     const struct kube_pods *p = r->container->pods;
     bool named = p->host_prefix != NULL || job_run_object(r)->type == KUBE_RUNTIME;
 
-    if (job_is_dynamic(r) && job_is_multi_node(r) && !check_is_set(r, TORCHRUN_LOCAL_ADDR) &&
+    if (job_is_dynamic(r) && job_is_multi_node(r) && !job_is_set(r, TORCHRUN_LOCAL_ADDR) &&
         !check_is_opaque(r) && (p->host_network || !named))
         check_report(
             c, check_at_run(r),

@@ -1,7 +1,6 @@
 /* A rule about Prometheus: it comes from outside of the job, and policies keep strangers out. */
 #include "deploy/check/check.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Policies that let strangers in at other ports are compared with each scrape; beyond this the rule
@@ -16,25 +15,6 @@ struct scrape {
 };
 
 /* --- What a policy lets in. --- */
-
-/* The number of a port, or of the container port with that name; -1: there is none. */
-static long port_number(const struct scrape *s)
-{
-    char *end;
-    long number = strtol(s->port, &end, 10);
-
-    if (*s->port != '\0' && *end == '\0')
-        return number;
-    for (size_t i = 0; i < s->pods->count; i++) {
-        const struct yaml_node *ports = kube_get(s->pods->containers[i].node, "ports");
-
-        for (size_t k = 0; k < yaml_length(ports); k++) {
-            if (strcmp(kube_text(ports->items[k], "name"), s->port) == 0)
-                return kube_int(ports->items[k], "containerPort", -1);
-        }
-    }
-    return -1;
-}
 
 /* A selector that matches pods of these files is meant for them, unless it matches all. */
 static bool is_for_others(const struct check *c, const struct kube_object *policy,
@@ -61,13 +41,15 @@ static bool is_for_strangers(const struct check *c, const struct kube_object *po
 }
 
 /* A rule of the policy lets strangers in, at the port of the scrape; NULL: at any port. */
-static bool policy_admits_scrape(const struct check *c, const struct kube_object *policy,
+static bool policy_admits_scrape(struct check *c, const struct kube_object *policy,
                                  const struct scrape *s)
 {
     const struct yaml_node *ingress = kube_get(policy->spec, "ingress");
+    long port =
+        s == NULL ? -1 : kube_port_number(yaml_new_plain(&c->bundle.arena, s->port), s->pods, NULL);
 
     for (size_t i = 0; i < yaml_length(ingress); i++) {
-        if ((s == NULL || check_admits_port(ingress->items[i], s->pods, port_number(s))) &&
+        if ((s == NULL || check_admits_port(ingress->items[i], s->pods, port)) &&
             is_for_strangers(c, policy, ingress->items[i]))
             return true;
     }

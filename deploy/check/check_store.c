@@ -333,7 +333,7 @@ static bool counts_for_jobset(const struct kube_object *o, const char *role)
     const struct yaml_node *targets = kube_get(o->spec, "successPolicy.targetReplicatedJobs");
     bool any = strcmp(kube_text(o->spec, "successPolicy.operator"), "Any") == 0;
 
-    return yaml_length(targets) == 0 ? !any : check_has_item(targets, role);
+    return yaml_length(targets) == 0 ? !any : yaml_contains(targets, role);
 }
 
 static bool completes(const struct yaml_node *of)

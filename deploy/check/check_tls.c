@@ -70,7 +70,7 @@ void check_tls_relay(struct check *c, const struct job_store *relay, const struc
 
 static bool speaks_https(const struct job_run *r)
 {
-    const char *conf = check_text_of(r, TORCHRUN_RDZV_CONF);
+    const char *conf = job_text(r, TORCHRUN_RDZV_CONF);
     struct rdzv_conf_entry e;
 
     return rdzv_conf_find(conf, "protocol", &e) && e.end - e.value_start == 5 &&

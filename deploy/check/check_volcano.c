@@ -10,15 +10,9 @@ static struct check_position at_job(const struct kube_object *o)
 
 /* --- Minima. --- */
 
-/* -1: unknown, since something fills it in later. */
-static long task_replicas(const struct yaml_node *task)
-{
-    return kube_get(task, "replicas") == NULL ? 1 : kube_int(task, "replicas", -1);
-}
-
 static void look_at_task_replicas(struct check *c, const struct yaml_node *task)
 {
-    long replicas = task_replicas(task), least = kube_int(task, "minAvailable", 0);
+    long replicas = kube_replicas(task), least = kube_int(task, "minAvailable", 0);
 
     if (replicas >= 0 && least > replicas)
         check_report(c, check_at_first(task, "minAvailable"),
@@ -34,7 +28,7 @@ void check_volcano_min_above(struct check *c, const struct kube_object *o)
     if (o->type != KUBE_VOLCANO_JOB)
         return;
     for (size_t j = 0; j < yaml_length(tasks); j++) {
-        long some = task_replicas(tasks->items[j]);
+        long some = kube_replicas(tasks->items[j]);
 
         look_at_task_replicas(c, tasks->items[j]);
         sum = some < 0 || sum < 0 ? -1 : sum + some;
@@ -101,7 +95,7 @@ static long minimum_of(const struct yaml_node *task)
     if (kube_get(task, "minAvailable") != NULL)
         return kube_int(task, "minAvailable", -1);
     return parts > 0 ? parts * kube_int(task, "partitionPolicy.partitionSize", 0)
-                     : task_replicas(task);
+                     : kube_replicas(task);
 }
 
 /* Whether two runs of one job may be parts of one. */
@@ -129,7 +123,7 @@ static bool is_task_of(const struct check *c, const struct job_run *r, const str
 
 static void add_task(struct gang *g, const struct kube_pods *p, bool trains)
 {
-    long replicas = task_replicas(p->part), least = minimum_of(p->part);
+    long replicas = kube_replicas(p->part), least = minimum_of(p->part);
 
     g->known = g->known && replicas >= 0 && least >= 0 && kube_get(p->part, "dependsOn") == NULL;
     g->tasks += least;
@@ -253,7 +247,7 @@ void check_volcano_gang_too_small(struct check *c, const struct kube_object *o)
 static bool names_event(const struct yaml_node *policy, const char *event)
 {
     return strcmp(kube_text(policy, "event"), event) == 0 ||
-           check_has_item(kube_get(policy, "events"), event);
+           yaml_contains(kube_get(policy, "events"), event);
 }
 
 static bool acts(const struct yaml_node *policy, const char *action)
@@ -292,7 +286,7 @@ static const struct job_run *stale_run(struct check *c, const struct kube_object
 
         if (forgets_closed_runs(c, r))
             continue;
-        if (job_is_dynamic(r) && !check_owns_store(c, r) && check_is_set(r, TORCHRUN_RDZV_ID) &&
+        if (job_is_dynamic(r) && !check_owns_store(c, r) && job_is_set(r, TORCHRUN_RDZV_ID) &&
             !has_version(id) && (id->known || id->field_count > 0))
             return r;
     }

@@ -102,52 +102,43 @@ static void read_emit_arguments(struct emit_arguments *o, int argc, char **argv,
         options_error(d, "there are no settings: give a file with -f FILE");
 }
 
-static void print_json_list(FILE *out, const struct emit_job *job, struct arena *a)
+static void print_yaml(FILE *out, const struct yaml_node *documents)
 {
-    struct yaml_node *list = job->documents;
-
-    if (list->count == 1) {
-        yaml_write_json(out, list->items[0]);
-        return;
-    }
-    list = yaml_new(a, YAML_MAPPING);
-    yaml_put(a, list, "apiVersion", yaml_new_text(a, "v1", 2));
-    yaml_put(a, list, "kind", yaml_new_text(a, "List", 4));
-    yaml_put(a, list, "items", job->documents);
-    yaml_write_json(out, list);
-}
-
-static void print_documents(FILE *out, struct emit_job *job, bool json)
-{
-    if (json) {
-        print_json_list(out, job, &job->arena);
-        return;
-    }
-    for (size_t i = 0; i < job->documents->count; i++) {
+    for (size_t i = 0; i < documents->count; i++) {
         if (i > 0)
             fputs("---\n", out);
-        yaml_write(out, job->documents->items[i]);
+        yaml_write(out, documents->items[i]);
     }
 }
 
-/* Prints how the file differs from what emit would write there. */
-static void print_diff(struct emit_arguments *o, struct emit_job *job, struct diag *d)
+static void print_json(FILE *out, const struct yaml_node *documents)
 {
-    struct yaml_file old;
-    char *text = NULL;
-    size_t len = 0;
-    FILE *out;
+    struct arena a = {0};
+    struct yaml_node *list = yaml_new(&a, YAML_MAPPING);
 
+    yaml_put_text(&a, list, "apiVersion", "v1");
+    yaml_put_text(&a, list, "kind", "List");
+    yaml_put(&a, list, "items", documents);
+    yaml_write_json(out, documents->count == 1 ? documents->items[0] : list);
+    arena_free(&a);
+}
+
+/* Prints the documents, or how the file differs from what emit would write there. */
+static void print_result(struct emit_arguments *o, struct emit_job *job, struct diag *d)
+{
+    void (*print)(FILE * out, const struct yaml_node *documents) =
+        o->json ? print_json : print_yaml;
+    struct yaml_file old;
+    const char *text;
+
+    if (o->compared == NULL) {
+        print(stdout, job->documents);
+        return;
+    }
     if (!yaml_file_read(&old, o->compared, YAML_SIZE_MAX, d))
         return;
-    out = open_memstream(&text, &len);
-    if (out == NULL)
-        abort();
-    print_documents(out, job, o->json);
-    if (fclose(out) != 0)
-        abort();
-    o->differs = text_diff_print_lines(stdout, old.name, old.bytes, old.len, text, len);
-    free(text);
+    text = yaml_text_of(&job->arena, job->documents, print);
+    o->differs = text_diff_print_lines(stdout, old.name, old.bytes, old.len, text, strlen(text));
     yaml_file_free(&old);
 }
 
@@ -157,12 +148,8 @@ static void emit(struct emit_arguments *o, struct diag *d)
     struct emit_job job = {0};
 
     if (userfile_read(&user, o->files, o->file_count, o->sets, o->set_count, d) &&
-        emit_job_make(&job, &user, &o->job, d)) {
-        if (o->compared != NULL)
-            print_diff(o, &job, d);
-        else
-            print_documents(stdout, &job, o->json);
-    }
+        emit_job_make(&job, &user, &o->job, d))
+        print_result(o, &job, d);
     emit_job_free(&job);
     userfile_free(&user);
 }
@@ -182,9 +169,8 @@ static int run_emit(int argc, char **argv)
     read_emit_arguments(&o, argc, argv, &d);
     if (d.errors == 0)
         emit(&o, &d);
-    diag_print(&d, stderr);
-    code = d.errors == 0 && o.differs ? 1 : diag_exit(&d);
-    diag_free(&d);
+    code = diag_end(&d);
+    code = code == 0 ? o.differs : code;
     free(o.files);
     free(o.sets);
     free(o.profiles);

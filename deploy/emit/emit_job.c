@@ -332,11 +332,8 @@ static void note_unused(struct job_maker *m)
     for (size_t i = 0; i < m->settings->count; i++) {
         const struct yaml_node *key = m->settings->pairs[i].key;
         const struct yaml_node *only = yaml_get(yaml_get(m->known, key->text), "only");
-        bool used = only == NULL || platform == NULL;
 
-        for (size_t j = 0; !used && j < only->count; j++)
-            used = yaml_is(only->items[j], platform);
-        if (!used)
+        if (only != NULL && platform != NULL && !yaml_contains(only, platform))
             diag_note(m->diag, key->file, key->start, "%s: %s has no use for it: remove it",
                       key->text, platform);
     }
@@ -363,8 +360,7 @@ static bool fail_placement(struct job_maker *m, const struct yaml_node *wish, co
 static bool choose_placement(struct job_maker *m)
 {
     const struct yaml_node *wish = yaml_path(m->settings, "rdzv.placement"), *name = wish;
-    const struct yaml_node *placements = yaml_get(m->platform, "placements"), *meant, *supported;
-    bool is_supported = false;
+    const struct yaml_node *placements = yaml_get(m->platform, "placements"), *meant;
 
     if (name == NULL)
         name = template_fill(&m->template, yaml_get(placements, "default"), &m->vars);
@@ -379,13 +375,9 @@ static bool choose_placement(struct job_maker *m)
     if (m->placement == NULL)
         return false;
     m->placement_name = yaml_text(yaml_get(m->placement, "placement"));
-    supported = yaml_get(placements, "supported");
-    for (size_t i = 0; supported != NULL && i < supported->count; i++)
-        is_supported = is_supported || yaml_is(supported->items[i],
-                                               m->placement_name == NULL ? "" : m->placement_name);
-    return is_supported ? true
-                        : fail_placement(
-                              m, wish, m->placement_name == NULL ? name->text : m->placement_name);
+    return (m->placement_name != NULL &&
+            yaml_contains(yaml_get(placements, "supported"), m->placement_name)) ||
+           fail_placement(m, wish, m->placement_name == NULL ? name->text : m->placement_name);
 }
 
 /* --- Variables and checks. --- */

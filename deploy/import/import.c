@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 bool import_look(struct importer *m)
 {
@@ -73,7 +72,6 @@ static bool read_files(struct importer *m, char **paths, size_t count)
 
 static int run_import(int argc, char **argv)
 {
-    static char *stream[] = {"-"};
     struct diag d = {0};
     struct importer m = {.diag = &d};
     char **paths;
@@ -87,24 +85,14 @@ static int run_import(int argc, char **argv)
         else if (option == 'P')
             m.platform = optarg;
     }
-    paths = argv + optind;
-    count = (size_t)(argc - optind);
-    if (count == 0 && isatty(STDIN_FILENO) == 0) {
-        paths = stream;
-        count = 1;
-    }
-    if (count == 0)
-        options_error(&d, "no file is given: name manifests, or - for the standard input");
+    count = options_files(argc, argv, &paths, &d);
     if (d.errors == 0 && read_files(&m, paths, count) && import_run(&m))
         yaml_write(stdout, m.settings);
-    diag_print(&d, stderr);
     for (size_t i = 0; i < m.file_count; i++)
         yaml_file_free(&m.files[i]);
     kube_free(&m.bundle);
     arena_free(&m.arena);
-    option = diag_exit(&d);
-    diag_free(&d);
-    return option;
+    return diag_end(&d);
 }
 
 const struct verb verb_import = {

@@ -126,7 +126,7 @@ const struct yaml_node *import_place(const struct importer *m, enum torchrun_opt
 /* What the conf says to c10d; is_host is emit's. */
 static struct yaml_node *read_conf(struct importer *m)
 {
-    const char *conf = m->run->settings[TORCHRUN_RDZV_CONF].value.text;
+    const char *conf = job_text(m->run, TORCHRUN_RDZV_CONF);
     int backend = rdzv_conf_backend(m->run->backend);
     struct yaml_node *out = yaml_new(&m->arena, YAML_MAPPING);
     struct rdzv_conf_entry e;
@@ -234,7 +234,7 @@ static void read_rdzv(struct importer *m)
         import_put_text(m, rdzv, "placement", "external");
         import_put_text(m, rdzv, "endpoint", arena_text(&m->arena, "%s:%ld", r->host, r->port));
         if (r->settings[TORCHRUN_RDZV_ID].value.known)
-            import_put_text(m, rdzv, "id", r->settings[TORCHRUN_RDZV_ID].value.text);
+            import_put_text(m, rdzv, "id", job_text(r, TORCHRUN_RDZV_ID));
         import_client_tls(m, rdzv);
         import_note(m, import_place(m, TORCHRUN_RDZV_ENDPOINT),
                     "the job meets at %s, which is not in these files, and the user file leaves it "
@@ -360,26 +360,13 @@ static const struct yaml_node *read_container_ports(struct importer *m)
     return list->count > 0 ? list : NULL;
 }
 
-/* The fields that no setting has taken. */
-static struct yaml_node *rest_of(struct importer *m, const struct yaml_node *from,
-                                 const char *const *taken)
-{
-    struct yaml_node *out = yaml_new(&m->arena, YAML_MAPPING);
-
-    for (size_t i = 0; from != NULL && from->kind == YAML_MAPPING && i < from->count; i++) {
-        if (!text_is_one_of(from->pairs[i].key->text, taken))
-            import_put(m, out, from->pairs[i].key->text, from->pairs[i].value);
-    }
-    return out;
-}
-
 static void read_container(struct importer *m)
 {
     static const char *const taken[] = {
         "name",      "image",   "imagePullPolicy", "command", "args", "env",
         "resources", "envFrom", "workingDir",      "ports",   NULL};
     static const char *const amounts[] = {"requests", "limits", NULL};
-    struct yaml_node *rest = rest_of(m, m->container->node, taken);
+    struct yaml_node *rest = yaml_without(&m->arena, m->container->node, taken);
     struct yaml_node *claims;
 
     import_put(m, m->settings, "workingDir", kube_field(m->container, "workingDir"));
@@ -388,7 +375,7 @@ static void read_container(struct importer *m)
     import_put(m, m->settings, "environmentVariables", read_variables(m));
     import_put(m, m->settings, "envFrom", kube_field(m->container, "envFrom"));
     import_put(m, rest, "ports", read_container_ports(m));
-    claims = rest_of(m, kube_get(m->container->node, "resources"), amounts);
+    claims = yaml_without(&m->arena, kube_get(m->container->node, "resources"), amounts);
     import_put_filled(m, rest, "resources", claims);
     import_put_filled(m, m->settings, "container", rest);
 }
@@ -425,35 +412,23 @@ static const struct yaml_node *read_volumes(struct importer *m)
 
 static void read_pod(struct importer *m)
 {
-    static const char *const as_they_are[] = {
-        "hostNetwork",
-        "hostIPC",
-        "serviceAccountName",
-        "nodeSelector",
-        "tolerations",
-        "schedulerName",
-        "terminationGracePeriodSeconds",
-        "imagePullSecrets",
-    };
-    static const char *const taken[] = {"hostNetwork",
-                                        "hostIPC",
-                                        "serviceAccountName",
-                                        "nodeSelector",
-                                        "tolerations",
-                                        "schedulerName",
-                                        "terminationGracePeriodSeconds",
-                                        "imagePullSecrets",
-                                        "restartPolicy",
-                                        "containers",
-                                        "initContainers",
-                                        "volumes",
-                                        "priorityClassName",
-                                        NULL};
+    static const char *const as_they_are[] = {"hostNetwork",
+                                              "hostIPC",
+                                              "serviceAccountName",
+                                              "nodeSelector",
+                                              "tolerations",
+                                              "schedulerName",
+                                              "terminationGracePeriodSeconds",
+                                              "imagePullSecrets",
+                                              NULL};
+    static const char *const taken[] = {"restartPolicy", "containers",        "initContainers",
+                                        "volumes",       "priorityClassName", NULL};
     static const char *const words[] = {"low", "default", "high", NULL};
-    struct yaml_node *rest = rest_of(m, m->pods->spec, taken);
+    struct yaml_node *others = yaml_without(&m->arena, m->pods->spec, as_they_are);
+    struct yaml_node *rest = yaml_without(&m->arena, others, taken);
     const struct yaml_node *priority = kube_get(m->pods->spec, "priorityClassName");
 
-    for (size_t i = 0; i < sizeof as_they_are / sizeof *as_they_are; i++)
+    for (size_t i = 0; as_they_are[i] != NULL; i++)
         import_put(m, m->settings, as_they_are[i], kube_get(m->pods->spec, as_they_are[i]));
     if (priority != NULL && text_is_one_of(kube_text(priority, ""), words))
         import_put(m, rest, "priorityClassName", priority); /* these would mean other names */
@@ -480,8 +455,8 @@ static void read_labels(struct importer *m)
     const struct kube_object *top = kube_top(m->job);
     const struct yaml_node *labels = kube_get(top->node, "metadata.labels");
     const struct yaml_node *queue = yaml_get(labels, QUEUE);
-    struct yaml_node *of_pods = rest_of(m, kube_get(m->pods->meta, "labels"), taken);
-    struct yaml_node *notes = rest_of(m, kube_get(m->pods->meta, "annotations"), none);
+    struct yaml_node *of_pods = yaml_without(&m->arena, kube_get(m->pods->meta, "labels"), taken);
+    struct yaml_node *notes = yaml_without(&m->arena, kube_get(m->pods->meta, "annotations"), none);
 
     if (queue == NULL && m->job->type == KUBE_VOLCANO_JOB)
         queue = kube_get(m->job->spec, "queue");

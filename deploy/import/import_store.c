@@ -74,12 +74,8 @@ static struct yaml_node *others_of(struct importer *m, const struct yaml_node *a
                                         "rdzvd",
                                         "sidecar.istio.io/inject",
                                         NULL};
-    struct yaml_node *out = yaml_new(&m->arena, YAML_MAPPING);
+    struct yaml_node *out = yaml_without(&m->arena, all, usual);
 
-    for (size_t i = 0; all != NULL && all->kind == YAML_MAPPING && i < all->count; i++) {
-        if (!text_is_one_of(all->pairs[i].key->text, usual))
-            import_put(m, out, all->pairs[i].key->text, all->pairs[i].value);
-    }
     return out->count > 0 ? out : NULL;
 }
 
@@ -327,7 +323,7 @@ void import_relays(struct importer *m, struct yaml_node *rdzv)
 
 void import_client_tls(struct importer *m, struct yaml_node *rdzv)
 {
-    const char *conf = m->run->settings[TORCHRUN_RDZV_CONF].value.text, *secret = client_secret(m);
+    const char *conf = job_text(m->run, TORCHRUN_RDZV_CONF), *secret = client_secret(m);
     struct yaml_node *tls = yaml_new(&m->arena, YAML_MAPPING);
     struct rdzv_conf_entry e;
 

@@ -126,13 +126,6 @@ static long all_pods(const struct kube_bundle *b, const struct kube_object *o)
     return sum;
 }
 
-static long count_replicas(const struct yaml_node *replica)
-{
-    return replica == NULL                         ? 0
-           : kube_get(replica, "replicas") == NULL ? 1
-                                                   : kube_int(replica, "replicas", -1);
-}
-
 /* min:max, or the number of all pods. */
 static const char *nodes_of_pytorchjob(struct arena *a, const struct kube_bundle *b,
                                        const struct kube_object *o)
@@ -141,7 +134,8 @@ static const char *nodes_of_pytorchjob(struct arena *a, const struct kube_bundle
     const char *low = kube_get(policy, "minReplicas") == NULL ? "maxReplicas" : "minReplicas";
     const char *high = kube_get(policy, "maxReplicas") == NULL ? "minReplicas" : "maxReplicas";
     bool none = kube_get(policy, low) == NULL;
-    long workers = count_replicas(kube_get(o->spec, "pytorchReplicaSpecs.Worker"));
+    const struct yaml_node *worker = kube_get(o->spec, "pytorchReplicaSpecs.Worker");
+    long workers = worker == NULL ? 0 : kube_replicas(worker);
     long from = none ? workers : kube_int(policy, low, -1);
     long to = none ? workers : kube_int(policy, high, -1);
 

@@ -213,16 +213,14 @@ static void set_from_flags(struct job_scope *scope, struct job_run *r)
 
 /* --- What the settings come to. --- */
 
-static const char *setting_text(const struct job_run *r, enum torchrun_option option)
-{
-    const char *text = r->settings[option].value.text;
-
-    return text == NULL ? "" : text;
-}
-
-static bool is_set(const struct job_run *r, enum torchrun_option option)
+bool job_is_set(const struct job_run *r, enum torchrun_option option)
 {
     return r->settings[option].from != JOB_FROM_NOWHERE;
+}
+
+const char *job_text(const struct job_run *r, enum torchrun_option option)
+{
+    return r->settings[option].value.text;
 }
 
 static long read_count(const char *text, const char **end)
@@ -236,10 +234,10 @@ static long read_count(const char *text, const char **end)
 
 static void find_nodes(struct job_run *r)
 {
-    const char *text = setting_text(r, TORCHRUN_NNODES), *end;
+    const char *text = job_text(r, TORCHRUN_NNODES), *end;
 
     r->nodes_min = r->nodes_max = 1;
-    if (!is_set(r, TORCHRUN_NNODES))
+    if (!job_is_set(r, TORCHRUN_NNODES))
         return;
     r->nodes_min = read_count(text, &end);
     if (*end == ':')
@@ -281,7 +279,7 @@ static void find_master(struct job_view *v, struct job_run *r)
 static void split_endpoint(struct arena *a, struct job_run *r)
 {
     const struct job_setting *s = &r->settings[TORCHRUN_RDZV_ENDPOINT];
-    const char *text = trim_blanks(a, setting_text(r, TORCHRUN_RDZV_ENDPOINT)),
+    const char *text = trim_blanks(a, job_text(r, TORCHRUN_RDZV_ENDPOINT)),
                *colon = strrchr(text, ':');
     const char *bracket = strchr(text, ']'), *end = "";
     long own = strncmp(r->backend, "etcd", 4) == 0 ? 2379 : 29400;
@@ -359,13 +357,14 @@ static void conclude(struct job_view *v, struct job_run *r)
         if (r->settings[o].value.text == NULL)
             r->settings[o].value.text = "";
     }
-    r->standalone = is_yes(setting_text(r, TORCHRUN_STANDALONE));
+    r->standalone = is_yes(job_text(r, TORCHRUN_STANDALONE));
     r->backend = backend->from == JOB_FROM_NOWHERE ? "static"
                  : backend->value.known            ? backend->value.text
                                                    : "";
     find_nodes(r);
     split_endpoint(&v->bundle->arena, r);
-    if (strcmp(r->backend, "static") == 0 && !is_set(r, TORCHRUN_RDZV_ENDPOINT) && !r->standalone)
+    if (strcmp(r->backend, "static") == 0 && !job_is_set(r, TORCHRUN_RDZV_ENDPOINT) &&
+        !r->standalone)
         find_master(v, r);
     r->local = job_is_local(r->host);
     r->own_name = is_name_of_pod(&r->settings[TORCHRUN_RDZV_ENDPOINT].value);
@@ -400,7 +399,8 @@ bool job_is_dynamic(const struct job_run *r)
 
 bool job_endpoint_is_computed(const struct job_run *r)
 {
-    return strchr(r->host, '$') != NULL || (*r->host == '\0' && is_set(r, TORCHRUN_RDZV_ENDPOINT));
+    return strchr(r->host, '$') != NULL ||
+           (*r->host == '\0' && job_is_set(r, TORCHRUN_RDZV_ENDPOINT));
 }
 
 bool job_is_elastic(const struct job_run *r)

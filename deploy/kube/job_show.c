@@ -54,11 +54,11 @@ static struct yaml_node *show_run(struct arena *a, const struct job_run *r)
     show_text(a, out, "role", r->container->pods->role);
     show_text(a, out, "container", r->container->name);
     show_text(a, out, "backend", r->standalone ? "standalone" : r->backend);
-    show_text(a, out, "endpoint", r->settings[TORCHRUN_RDZV_ENDPOINT].value.text);
+    show_text(a, out, "endpoint", job_text(r, TORCHRUN_RDZV_ENDPOINT));
     show_text(a, out, "host", r->host);
     show_number(a, out, "port", r->port);
-    show_text(a, out, "id", r->settings[TORCHRUN_RDZV_ID].value.text);
-    show_text(a, out, "conf", r->settings[TORCHRUN_RDZV_CONF].value.text);
+    show_text(a, out, "id", job_text(r, TORCHRUN_RDZV_ID));
+    show_text(a, out, "conf", job_text(r, TORCHRUN_RDZV_CONF));
     show_number(a, out, "nodesMin", r->nodes_min);
     show_number(a, out, "nodesMax", r->nodes_max);
     if (r->found)

@@ -133,6 +133,10 @@ const char *job_variable_name(enum torchrun_option option);
 /* The option that the variable sets; TORCHRUN_UNKNOWN: none. */
 enum torchrun_option job_option_of(const char *variable);
 
+/* Whether a setting is written anywhere, and its value: "" if it is not. */
+bool job_is_set(const struct job_run *r, enum torchrun_option option);
+const char *job_text(const struct job_run *r, enum torchrun_option option);
+
 /* The object whose pods contain the run. */
 const struct kube_object *job_run_object(const struct job_run *r);
 

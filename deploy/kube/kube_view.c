@@ -41,6 +41,11 @@ long kube_int(const struct yaml_node *node, const char *path, long otherwise)
                                                                                       : (long)value;
 }
 
+long kube_replicas(const struct yaml_node *part)
+{
+    return kube_get(part, "replicas") == NULL ? 1 : kube_int(part, "replicas", -1);
+}
+
 bool kube_true(const struct yaml_node *node, const char *path)
 {
     bool value;

@@ -205,6 +205,9 @@ struct kube_target {
 bool kube_find_host(const struct kube_bundle *b, const struct kube_object *from, const char *host,
                     struct kube_target *out);
 
+/* How many pods a part of a job has, by its `replicas`; -1: unknown, since something fills it in
+ * later. */
+long kube_replicas(const struct yaml_node *part);
 /* The Master of a PyTorchJob, or NULL. */
 const struct yaml_node *kube_master(const struct kube_object *o);
 /* The type of an object, by its apiVersion and kind. */

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define IMAGE "registry.example/rdzvd:0.1.0"
 
@@ -102,24 +101,16 @@ static void read_options(int argc, char **argv, struct rewrite *w, struct rewrit
             read_choice(o, option, optarg, d);
     }
     o->wishes = d->errors == 0 ? store_wishes(w, wishes) : NULL;
-    o->paths = argv + optind;
-    o->path_count = (size_t)(argc - optind);
 }
 
 static void read_rewrite_arguments(int argc, char **argv, struct rewrite *w,
                                    struct rewrite_options *o)
 {
-    static char *stream[] = {"-"};
     struct diag *d = w->diag;
 
     *o = (struct rewrite_options){.image = IMAGE};
     read_options(argc, argv, w, o);
-    if (o->path_count == 0 && isatty(STDIN_FILENO) == 0) {
-        o->paths = stream; /* behind helm */
-        o->path_count = 1;
-    }
-    if (o->path_count == 0)
-        options_error(d, "no file is given: name manifests, or - for the standard input");
+    o->path_count = options_files(argc, argv, &o->paths, d);
     if (o->relay && o->keep_backend)
         options_error(d,
                       "relays are for jobs that move to c10d: leave out --keep-backend, or --rdzv");
@@ -378,9 +369,8 @@ static int run_rewrite(int argc, char **argv)
     read_rewrite_arguments(argc, argv, &w, &options);
     if (d.errors == 0)
         code = rewrite_and_print(&w, &options);
-    diag_print(&d, stderr);
     rewrite_free(&w);
-    diag_free(&d);
+    diag_end(&d);
     return code;
 }
 

@@ -3,6 +3,7 @@
 
 #include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/store_settings.h"
+#include "deploy/yaml/options.h"
 
 #include <string.h>
 
@@ -116,9 +117,7 @@ static const struct kube_object *other_user(const struct rewrite *w, const struc
     for (size_t i = 0; i < w->bundle.count; i++) {
         const struct kube_object *o = w->bundle.objects[i];
 
-        if (o == e->object || w->trains[i] || o->type == KUBE_SERVICE ||
-            o->type == KUBE_NETWORK_POLICY || o->type == KUBE_APPWRAPPER || o->type == KUBE_MCAD ||
-            !kube_same_namespace(o, e->object))
+        if (!etcd_may_be_named_by(w, e, o))
             continue;
         for (size_t k = 0; k < e->service_count; k++) {
             if (strcmp(e->services[k]->name, o->name) != 0 &&
@@ -185,8 +184,7 @@ size_t etcd_find(struct rewrite *w, struct etcd **out)
             (*out)[count++] = e;
     }
     if (meant == 0 && w->options->etcd != NULL)
-        diag_error(w->diag, NULL, (struct yaml_mark){0}, "there is no etcd named %s",
-                   w->options->etcd);
+        options_error(w->diag, "there is no etcd named %s", w->options->etcd);
     return w->diag->errors > 0 ? 0 : count;
 }
 
@@ -420,18 +418,6 @@ static void rewrite_around(struct rewrite *w, const struct etcd *e, bool c10d)
 
 /* --- The store in its place. --- */
 
-/* The mapping without a key. */
-static struct yaml_node *without(struct rewrite *w, const struct yaml_node *m, const char *key)
-{
-    struct yaml_node *out = yaml_new(&w->arena, YAML_MAPPING);
-
-    for (size_t i = 0; m != NULL && m->kind == YAML_MAPPING && i < m->count; i++) {
-        if (strcmp(m->pairs[i].key->text, key) != 0)
-            yaml_put(&w->arena, out, m->pairs[i].key->text, m->pairs[i].value);
-    }
-    return out;
-}
-
 /* The fields that say where it may run and what it may pull, not what etcd did there. */
 static struct yaml_node *pod_fields(struct rewrite *w, const struct etcd *e)
 {
@@ -442,12 +428,8 @@ static struct yaml_node *pod_fields(struct rewrite *w, const struct etcd *e)
     };
     struct yaml_node *out = yaml_new(&w->arena, YAML_MAPPING);
 
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-        const struct yaml_node *value = kube_get(e->container->pods->spec, fields[i]);
-
-        if (value != NULL)
-            yaml_put(&w->arena, out, fields[i], value);
-    }
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        yaml_put(&w->arena, out, fields[i], kube_get(e->container->pods->spec, fields[i]));
     return out;
 }
 
@@ -542,10 +524,10 @@ static const char *address_of(struct rewrite *w, const struct etcd *e)
 static void put_annotations(struct rewrite *w, struct yaml_node *found, const char *key,
                             const struct yaml_node *meta)
 {
-    const struct yaml_node *all = kube_get(meta, "annotations");
-    struct yaml_node *kept = without(w, all, "kubectl.kubernetes.io/last-applied-configuration");
+    static const char *const old[] = {"kubectl.kubernetes.io/last-applied-configuration",
+                                      "deployment.kubernetes.io/revision", NULL};
+    struct yaml_node *kept = yaml_without(&w->arena, kube_get(meta, "annotations"), old);
 
-    kept = without(w, kept, "deployment.kubernetes.io/revision");
     if (kept->count > 0)
         yaml_put(&w->arena, found, key, kept);
 }
@@ -553,6 +535,7 @@ static void put_annotations(struct rewrite *w, struct yaml_node *found, const ch
 /* In the form that storeWorkload of parts.yaml expects. */
 static struct yaml_node *describe_found(struct rewrite *w, const struct etcd *e, const char *kind)
 {
+    static const char *const own[] = {"rdzvd", NULL};
     const struct kube_pods *p = e->container->pods;
     struct yaml_node *found = yaml_new(&w->arena, YAML_MAPPING);
     struct yaml_node *ports = yaml_new(&w->arena, YAML_SEQUENCE);
@@ -560,8 +543,8 @@ static struct yaml_node *describe_found(struct rewrite *w, const struct etcd *e,
 
     yaml_put_text(&w->arena, found, "kind", kind);
     yaml_put(a, found, "labels",
-             without(w, yaml_path(e->object->node, "metadata.labels"), "rdzvd"));
-    yaml_put(a, found, "podLabels", without(w, kube_get(p->meta, "labels"), "rdzvd"));
+             yaml_without(a, yaml_path(e->object->node, "metadata.labels"), own));
+    yaml_put(a, found, "podLabels", yaml_without(a, kube_get(p->meta, "labels"), own));
     put_annotations(w, found, "annotations", p->meta);
     put_annotations(w, found, "objectAnnotations", yaml_path(e->object->node, "metadata"));
     yaml_put(a, found, "podFields", pod_fields(w, e));

@@ -147,15 +147,13 @@ static bool is_static_at_own_pod(const struct rewrite_job *j, const struct job_r
         return false;
     if (j->object->type == KUBE_PYTORCHJOB)
         return j->policy == NULL && kube_get(j->object->spec, "pytorchReplicaSpecs.Worker") != NULL;
-    return j->object->type == KUBE_TRAINJOB ||
-           r->settings[TORCHRUN_MASTER_ADDR].from != JOB_FROM_NOWHERE;
+    return j->object->type == KUBE_TRAINJOB || job_is_set(r, TORCHRUN_MASTER_ADDR);
 }
 
 /* A training pod serves the endpoint, or all pods look for rank 0 at one of them. */
 static bool is_told(const struct rewrite_job *j, const struct job_run *r)
 {
-    return r->settings[TORCHRUN_RDZV_ENDPOINT].from != JOB_FROM_NOWHERE ||
-           is_static_at_own_pod(j, r);
+    return job_is_set(r, TORCHRUN_RDZV_ENDPOINT) || is_static_at_own_pod(j, r);
 }
 
 bool rewrite_is_self_hosted(const struct rewrite_job *j)
@@ -171,7 +169,7 @@ bool rewrite_is_self_hosted(const struct rewrite_job *j)
 
 enum rewrite_restarts rewrite_restarts_of(const struct job_run *r)
 {
-    if (r->settings[TORCHRUN_MAX_RESTARTS].from != JOB_FROM_NOWHERE || !job_is_multi_node(r))
+    if (job_is_set(r, TORCHRUN_MAX_RESTARTS) || !job_is_multi_node(r))
         return RESTARTS_KEPT;
     if (job_run_object(r)->type == KUBE_CONFIG_MAP)
         return RESTARTS_OF_UNKNOWN_PODS;
@@ -290,7 +288,7 @@ void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const stru
             setting_add(w, r, endpoint, TORCHRUN_RDZV_BACKEND, "c10d");
         if (conf->from == JOB_FROM_NOWHERE)
             setting_add(w, r, endpoint, TORCHRUN_RDZV_CONF, conf_of_c10d(w));
-        if (r->settings[TORCHRUN_RDZV_ID].from == JOB_FROM_NOWHERE && *j->object->name != '\0')
+        if (!job_is_set(r, TORCHRUN_RDZV_ID) && *j->object->name != '\0')
             setting_add(w, r, endpoint, TORCHRUN_RDZV_ID, j->object->name);
     }
     if (is_editable(endpoint) && !rewrite_obeys_policy(j, r) &&

@@ -157,6 +157,16 @@ static const char *platform_or_pods(const struct kube_object *o)
     return platform == NULL ? "pods" : platform;
 }
 
+/* The first run of the job that meets at the etcd, or NULL. */
+static const struct job_run *first_run_at(const struct etcd *e, const struct rewrite_job *j)
+{
+    for (size_t i = 0; i < j->count; i++) {
+        if (etcd_serves(e, j->runs[i]))
+            return j->runs[i];
+    }
+    return NULL;
+}
+
 /* Whether the job got relays to the store that comes in the place of the etcd. */
 static bool relays_to_etcd(struct rewrite *w, const struct rewrite_job *j, const struct etcd *e)
 {
@@ -175,10 +185,7 @@ static bool relays_to_etcd(struct rewrite *w, const struct rewrite_job *j, const
                      *o->name == '\0' ? "what its space is to be called" : "which pods run it");
         return false;
     }
-    for (size_t i = 0; i < j->count && s.endpoint == NULL; i++) {
-        if (etcd_serves(e, j->runs[i]))
-            s.endpoint = arena_text(&w->arena, "%s:%d", j->runs[i]->host, C10D_PORT);
-    }
+    s.endpoint = arena_text(&w->arena, "%s:%d", first_run_at(e, j)->host, C10D_PORT);
     if (can_have_relays(w, j) && rewrite_open_store(w, o, &s, &job))
         give_relays(w, j, e, &job, s.endpoint);
     emit_job_free(&job);
@@ -202,15 +209,6 @@ static void note_unknown_endpoint(struct rewrite *w, const struct rewrite_job *j
             rewrite_title(w, j->object), backend);
         return;
     }
-}
-
-static bool meets_at(const struct etcd *e, const struct rewrite_job *j)
-{
-    for (size_t i = 0; i < j->count; i++) {
-        if (etcd_serves(e, j->runs[i]))
-            return true;
-    }
-    return false;
 }
 
 /* Notes once what happens to the restarts of the runs that move. */
@@ -284,7 +282,7 @@ static struct etcd *join_etcds(struct etcd *etcds, size_t count, const struct re
     struct etcd *first = NULL;
 
     for (size_t k = 0; k < count; k++) {
-        if (!meets_at(&etcds[k], j))
+        if (first_run_at(&etcds[k], j) == NULL)
             continue;
         for (size_t i = 0; i < j->count; i++) {
             if (etcd_serves(&etcds[k], j->runs[i]))
@@ -487,8 +485,7 @@ static void note_store(struct rewrite *w, const struct rewrite_job *j, const cha
                      host ? "a policy cannot select pods on the host network"
                           : "rewrite does not know the label of its pods");
     for (size_t i = 0; i < j->count; i++)
-        is_static =
-            is_static && j->runs[i]->settings[TORCHRUN_RDZV_BACKEND].from == JOB_FROM_NOWHERE;
+        is_static = is_static && !job_is_set(j->runs[i], TORCHRUN_RDZV_BACKEND);
     if (is_static)
         rewrite_note(
             w, o->node,
@@ -548,7 +545,7 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
         for (size_t i = 0; i < j->count; i++) {
             const struct job_run *r = j->runs[i];
 
-            if (r->hosted && r->settings[TORCHRUN_RDZV_ENDPOINT].from == JOB_FROM_NOWHERE)
+            if (r->hosted && !job_is_set(r, TORCHRUN_RDZV_ENDPOINT))
                 rewrite_add_variables(w, r->container, r, variables_of(w, &job, r));
         }
         if (w->options->relay)

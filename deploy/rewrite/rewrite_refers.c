@@ -48,6 +48,15 @@ static const struct yaml_node *named_in(const struct yaml_node *n, const char *k
     return found;
 }
 
+/* Jobs have their own notes, Services and policies their edits. */
+bool etcd_may_be_named_by(const struct rewrite *w, const struct etcd *e,
+                          const struct kube_object *o)
+{
+    return o != e->object && !w->trains[o->index] && o->type != KUBE_SERVICE &&
+           o->type != KUBE_NETWORK_POLICY && o->type != KUBE_APPWRAPPER && o->type != KUBE_MCAD &&
+           kube_same_namespace(o, e->object);
+}
+
 const struct yaml_node *etcd_named_in(const struct yaml_node *n, const char *service)
 {
     return named_in(n, "", service);
@@ -167,12 +176,8 @@ void note_referrers(struct rewrite *w, const struct etcd *e, const char *kind)
         const struct kube_object *o = w->bundle.objects[i];
         struct referrer r = {w, e, kind, o};
 
-        /* Jobs have their own notes, Services and policies their edits. */
-        if (o == e->object || w->trains[i] || o->type == KUBE_SERVICE ||
-            o->type == KUBE_NETWORK_POLICY || o->type == KUBE_APPWRAPPER || o->type == KUBE_MCAD ||
-            !kube_same_namespace(o, e->object))
-            continue;
-        if (!note_scaler(&r) && !note_monitor(&r) && !note_route(&r))
+        if (etcd_may_be_named_by(w, e, o) && !note_scaler(&r) && !note_monitor(&r) &&
+            !note_route(&r))
             note_mention(&r);
     }
 }

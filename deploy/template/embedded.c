@@ -1,6 +1,8 @@
 /* Finds data files by name, and parses them. */
 #include "deploy/template/files.h"
 
+#include "deploy/yaml/options.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +70,7 @@ struct yaml_node *embedded_load(struct embedded *data, const char *kind, const c
     bool ok;
 
     if (data->count == sizeof data->files / sizeof *data->files) {
-        diag_error(d, NULL, (struct yaml_mark){0}, "too many files: give fewer profiles");
+        options_error(d, "too many files: give fewer profiles");
         return NULL;
     }
     if (!own && built_in == NULL) {

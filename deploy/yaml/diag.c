@@ -104,6 +104,15 @@ void diag_free(struct diag *d)
     *d = (struct diag){0};
 }
 
+int diag_end(struct diag *d)
+{
+    int code = diag_exit(d);
+
+    diag_print(d, stderr);
+    diag_free(d);
+    return code;
+}
+
 /* --- Lines. --- */
 
 void text_wrap(FILE *out, const char *label, int indent, const char *text)

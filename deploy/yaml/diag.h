@@ -56,6 +56,9 @@ int diag_exit(const struct diag *d);
 
 void diag_free(struct diag *d);
 
+/* At the end of a verb: prints all to stderr, frees it, and returns the exit code. */
+int diag_end(struct diag *d);
+
 /* --- Texts in lines of at most 100 columns, for a terminal. --- */
 
 /* Prints the words of the text behind `indent` blanks, as many on a line as fit, and ends the last

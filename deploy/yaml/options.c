@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The table as getopt_long() wants it: `letters` begins with `:`, so that a lacking value is told
  * from an unknown option. */
@@ -73,5 +74,19 @@ int options_next(int argc, char **argv, const struct verb_option *options, struc
         options_error(d, "%s takes no value: remove the = and the value", word);
     else
         refuse_unknown(word, argv[0], options, d);
+    return 0;
+}
+
+size_t options_files(int argc, char **argv, char ***files, struct diag *d)
+{
+    static char *stream[] = {"-"};
+
+    *files = argv + optind;
+    if (argc > optind)
+        return (size_t)(argc - optind);
+    *files = stream; /* behind helm */
+    if (isatty(STDIN_FILENO) == 0)
+        return 1;
+    options_error(d, "no file is given: name manifests, or - for the standard input");
     return 0;
 }

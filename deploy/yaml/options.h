@@ -28,3 +28,7 @@ int options_next(int argc, char **argv, const struct verb_option *options, struc
 
 /* An error of the command line: `format` has what is wrong and, after a colon, the remedy. */
 #define options_error(d, ...) diag_error(d, NULL, (struct yaml_mark){0}, __VA_ARGS__)
+
+/* The files behind the options; without any, standard input, unless that is a terminal: then 0, and
+ * an error in d. Returns how many. */
+size_t options_files(int argc, char **argv, char ***files, struct diag *d);

@@ -102,6 +102,9 @@ const char *yaml_text(const struct yaml_node *node);
 /* Whether it is a scalar with exactly this text. */
 bool yaml_is(const struct yaml_node *node, const char *text);
 
+/* Whether a sequence has such a scalar. */
+bool yaml_contains(const struct yaml_node *sequence, const char *text);
+
 /* The same as diag_report(), about a node. */
 void yaml_report(struct diag *d, enum diag_kind kind, const struct yaml_node *at,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
@@ -134,3 +137,7 @@ void yaml_put_number(struct arena *a, struct yaml_node *mapping, const char *key
 void yaml_add(struct arena *a, struct yaml_node *mapping, struct yaml_node *key,
               struct yaml_node *value);
 bool yaml_remove(struct yaml_node *mapping, const char *key);
+/* A new mapping: the old one without these keys, the last of which NULL follows. Of NULL, and of
+ * another kind of node, an empty one. */
+struct yaml_node *yaml_without(struct arena *a, const struct yaml_node *mapping,
+                               const char *const *keys);

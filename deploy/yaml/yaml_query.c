@@ -87,6 +87,15 @@ bool yaml_is(const struct yaml_node *node, const char *text)
     return own != NULL && strcmp(own, text) == 0;
 }
 
+bool yaml_contains(const struct yaml_node *sequence, const char *text)
+{
+    for (size_t i = 0; i < yaml_length(sequence); i++) {
+        if (yaml_is(sequence->items[i], text))
+            return true;
+    }
+    return false;
+}
+
 void yaml_report(struct diag *d, enum diag_kind kind, const struct yaml_node *at,
                  const char *format, ...)
 {
@@ -333,4 +342,17 @@ bool yaml_remove(struct yaml_node *mapping, const char *key)
     memmove(pair, pair + 1, (mapping->count - index - 1) * sizeof *pair);
     mapping->count--;
     return true;
+}
+
+struct yaml_node *yaml_without(struct arena *a, const struct yaml_node *mapping,
+                               const char *const *keys)
+{
+    struct yaml_node *out = yaml_new(a, YAML_MAPPING);
+
+    for (size_t i = 0; mapping != NULL && mapping->kind == YAML_MAPPING && i < mapping->count;
+         i++) {
+        if (!text_is_one_of(mapping->pairs[i].key->text, keys))
+            yaml_put(a, out, mapping->pairs[i].key->text, mapping->pairs[i].value);
+    }
+    return out;
 }

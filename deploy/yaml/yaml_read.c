@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -206,18 +207,18 @@ static bool build_items(struct yaml_builder *r, struct yaml_node *n, unsigned de
     }
 }
 
-static uint32_t hash_text(const char *text, size_t len)
+/* In the order of tsearch(): by length, then by bytes. */
+static int compare_keys(const void *left, const void *right)
 {
-    uint32_t h = 2166136261u;
+    const struct yaml_node *a = left, *b = right;
 
-    for (size_t i = 0; i < len; i++)
-        h = (h ^ (unsigned char)text[i]) * 16777619u;
-    return h ^ h >> 15;
+    return a->len != b->len ? (a->len > b->len) - (a->len < b->len)
+                            : memcmp(a->text, b->text, a->len);
 }
 
-static bool same_text(const struct yaml_node *a, const struct yaml_node *b)
+static void keep_key(void *key)
 {
-    return a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
+    (void)key; /* it is the file's */
 }
 
 static bool fail_twice(struct yaml_builder *r, const struct yaml_node *first,
@@ -229,39 +230,21 @@ static bool fail_twice(struct yaml_builder *r, const struct yaml_node *first,
     return false;
 }
 
-/* Small mappings are searched key by key, large ones through a table: one mapping may be a whole
- * file. */
+/* One mapping may be a whole file, so its keys are searched in a tree. */
 static bool check_keys(struct yaml_builder *r, const struct yaml_node *n)
 {
-    size_t size = 64;
-    struct yaml_node **table;
+    void *seen = NULL;
     bool ok = true;
 
-    if (n->count <= 16) {
-        for (size_t i = 1; i < n->count; i++) {
-            for (size_t j = 0; j < i; j++) {
-                if (same_text(n->pairs[i].key, n->pairs[j].key))
-                    return fail_twice(r, n->pairs[j].key, n->pairs[i].key);
-            }
-        }
-        return true;
-    }
-    while (size < n->count * 2)
-        size *= 2;
-    table = calloc(size, sizeof *table);
-    if (table == NULL)
-        abort();
     for (size_t i = 0; i < n->count && ok; i++) {
-        struct yaml_node *key = n->pairs[i].key;
-        size_t slot = hash_text(key->text, key->len) & (size - 1);
+        const struct yaml_node *key = n->pairs[i].key;
+        const struct yaml_node **first = tsearch(key, &seen, compare_keys);
 
-        while (table[slot] != NULL && !same_text(table[slot], key))
-            slot = (slot + 1) & (size - 1);
-        if (table[slot] != NULL)
-            ok = fail_twice(r, table[slot], key);
-        table[slot] = key;
+        if (first == NULL)
+            abort();
+        ok = *first == key || fail_twice(r, *first, key);
     }
-    free(table);
+    tdestroy(seen, keep_key);
     return ok;
 }
 
