@@ -34,7 +34,7 @@ static void write_run_node(struct writer *w, const struct torch_state *state,
     json_member(w, "addr", node->addr);
     json_member_i64(w, "pid", node->pid);
     json_member_i64(w, "local_id", node->local_id);
-    json_member_str(w, "role", run_status_role(node));
+    json_member_str(w, "role", node_role_text(node));
     if (node->participant && state->complete)
         json_member_i64(w, "rank", node->rank);
     if (node->has_heartbeat)
@@ -167,7 +167,7 @@ static void write_next_missing(struct runs_job *t)
     }
     node = &t->last_completed.nodes[t->next++];
     if (!node->participant || run_agent_of(t->run, node) != NULL ||
-        explain_role(torch_state_find(&t->state, node)) != NULL)
+        node_role(torch_state_find(&t->state, node)) != NULL)
         return;
     write_run_node(&t->body.w, &t->last_completed, node, NULL);
 }

@@ -31,7 +31,7 @@ static void write_status_node(struct writer *w, const struct run_facts *f,
     const struct node_facts known = f->look(f, node);
 
     write_name(w, f, node);
-    json_member_str(w, "role", run_status_role(node));
+    json_member_str(w, "role", node_role_text(node));
     if (node->participant && (f->state->complete || f->backend == BACKEND_ETCD))
         json_member_i64(w, "rank", node->rank);
     json_member_known(w, "since", known.joined_us);

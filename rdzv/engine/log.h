@@ -91,6 +91,14 @@ void log_write_(enum log_level level, enum log_rate rate, const char *kind, cons
             log_write_((level), (rate), (kind), (event), (const struct log_field[]){__VA_ARGS__}); \
     } while (0)
 
+/* log_event() with an array of fields, whose last one has no key. */
+static inline void log_event_fields(enum log_level level, const char *name,
+                                    const struct log_field *fields)
+{
+    if (level >= log_lowest_)
+        log_write_(level, LOG_RATE_EVENT, name, name, fields);
+}
+
 static inline struct log_field log_bytes(const char *key, struct slice value)
 {
     return (struct log_field){.key = key, .kind = LOG_KIND_BYTES, .as.bytes = value};

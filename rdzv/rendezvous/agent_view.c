@@ -64,7 +64,7 @@ static const struct torch_node *own_node(const struct step *s, const struct agen
 {
     const struct torch_node *own = run_node_of(s->run, a);
 
-    return explain_role(own) == NULL ? NULL : own;
+    return node_role(own) == NULL ? NULL : own;
 }
 
 static bool is_last_call_over(const struct step *s)

@@ -5,10 +5,9 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/net/input.h"
 #include "rdzv/net/probe.h"
-#include "rdzv/rendezvous/explain_log.h"
+#include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/shell.h"
 
-#define PROBE_MS        1000
 #define SWEPT_AT_A_TIME 512
 
 static struct rendezvous *rdzv_of(const struct live_run *run)
@@ -300,26 +299,9 @@ static bool carry_out_command(struct live_run *run, const struct policy_output *
     }
 }
 
-/* --- Probes and ports. --- */
+/* --- Ports. --- */
 
-static void on_probed(void *arg, enum probe_answer answer)
-{
-    struct live_run *run = arg;
-
-    run->probe = NULL;
-    shell_step(run, (struct policy_event){.kind = RUN_PROBED,
-                                          .probed = answer == PROBE_REFUSED ? PROBED_REFUSED
-                                                                            : PROBED_UNKNOWN});
-}
-
-static bool start_probe(struct live_run *run, const struct policy_output *o)
-{
-    run->probe = probe_start(rdzv_of(run)->net->base, conn_of(o->agent)->peer.address, o->port,
-                             PROBE_MS, on_probed, run);
-    return run->probe != NULL;
-}
-
-static uint16_t open_port(struct live_run *run, const struct agent *by, uint16_t preferred)
+uint16_t carry_out_open_port(struct live_run *run, const struct agent *by, uint16_t preferred)
 {
     const struct config_elastic *config = &rdzv_of(run)->config->elastic;
 
@@ -369,9 +351,12 @@ static void answer_agent(struct live_run *run, const struct policy_output *o)
 static void note(struct live_run *run, const struct note *n)
 {
     int64_t now_us = engine_wall_ns(rdzv_of(run)->engine) / 1000;
+    struct note logged = *n;
     char peer[CONN_PEER_MAX];
 
-    explain_log(run->home->space->store->name, run->run.view.id, n, run->keys_forgotten);
+    if (n->kind == NOTE_RUN_FORGOTTEN)
+        logged.number = run->keys_forgotten;
+    explain_log(run->home->space->store->name, run->run.view.id, &logged);
     history_note(&run->history, &run->run, n,
                  n->agent == NULL ? NULL : conn_peer(conn_of(n->agent), peer), now_us);
     history_count(&run->history, &rdzv_of(run)->engine->stats);
@@ -418,30 +403,6 @@ static void carry_out_effect(struct live_run *run, const struct policy_output *o
     }
 }
 
-/* What may cause another step of this run comes when all others are carried out: then no output is
- * left that speaks of an agent which is gone. */
-static void carry_out_last(struct live_run *run, const struct policy_output *o)
-{
-    switch (o->kind) {
-    case POLICY_NO_ROOM:
-        c10d_reject(conn_of(o->agent), STORE_FULL, run->run.view.node.key);
-        break;
-    case POLICY_CLOSE:
-        conn_drop(conn_of(o->agent), DROP_RUN, o->reason, o->value);
-        break;
-    case POLICY_PROBE:
-        if (!start_probe(run, o))
-            shell_step(run, (struct policy_event){.kind = RUN_PROBED, .probed = PROBED_UNKNOWN});
-        break;
-    case POLICY_OPEN_PORT:
-        shell_step(run, (struct policy_event){.kind = RUN_PORT_OPENED,
-                                              .port = open_port(run, o->agent, o->port)});
-        break;
-    default:
-        break;
-    }
-}
-
 struct verdict carry_out(struct live_run *run, const struct policy_out *out)
 {
     struct stats *stats = &rdzv_of(run)->engine->stats;
@@ -459,7 +420,5 @@ struct verdict carry_out(struct live_run *run, const struct policy_out *out)
         if (!carry_out_command(run, &out->items[i]))
             carry_out_effect(run, &out->items[i], &verdict);
     }
-    for (size_t i = 0; i < out->count; i++)
-        carry_out_last(run, &out->items[i]);
     return verdict;
 }

@@ -44,7 +44,7 @@ static bool was_participant(const struct step *s, const struct agent *a)
 static bool has_taken_out(const struct step *s, const struct agent *by)
 {
     const struct torch_state *before = &s->run->view.before, *state = &s->run->view.state;
-    bool leaves = was_participant(s, by) && explain_role(run_node_of(s->run, by)) == NULL;
+    bool leaves = was_participant(s, by) && node_role(run_node_of(s->run, by)) == NULL;
 
     return before->complete && state->complete && before->round == state->round &&
            s->run->view.participants < torch_state_participants(before) && !leaves;
@@ -146,7 +146,7 @@ static const struct torch_node *place_now(const struct step *s, const struct int
 {
     const struct torch_node *own = torch_state_find(&s->run->view.state, &in->own);
 
-    return explain_role(own) == NULL ? NULL : own;
+    return node_role(own) == NULL ? NULL : own;
 }
 
 /* A container that was started again may come before the connection of its predecessor has ended:
@@ -352,7 +352,7 @@ static void note_written(struct step *s, struct agent *a)
     const struct run_view *v = &s->run->view;
     const struct torch_node *own = v->is_state ? intent_writer(&v->before, &v->state) : NULL;
 
-    if (own != NULL && explain_role(run_node_of(s->run, a)) == NULL) {
+    if (own != NULL && node_role(run_node_of(s->run, a)) == NULL) {
         agent_clock_learn(s, a, own->heartbeat_us);
         run_remember_node(s->run, a, own);
         memo_keep(s, a);

@@ -7,9 +7,7 @@
 
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
-#include "rdzv/rendezvous/gone.h"
 #include "rdzv/rendezvous/intent.h"
-#include "rdzv/rendezvous/node_text.h"
 
 #define V2_PREFIX  "/torch/elastic/rendezvous/"
 #define ETCD_KEY   "/rdzv/active_version"
@@ -58,8 +56,7 @@ void etcd_run_init(struct etcd_run *r, struct slice path)
 
 static void drop_peer(struct etcd_member *m)
 {
-    if (m->peer != NULL)
-        account_free(ACCOUNT_RUNS, m->peer, strlen(m->peer) + 1);
+    account_heap_free(ACCOUNT_RUNS, m->peer);
     m->peer = NULL;
 }
 
@@ -215,14 +212,6 @@ static bool read_value(const struct etcd_run *r, struct slice value, bool has_tt
 
 /* --- Members. --- */
 
-static char *copy_peer(const char *peer)
-{
-    size_t size = strlen(peer) + 1;
-    char *text = account_request(ACCOUNT_RUNS, ACCOUNT_ORDINARY, size);
-
-    return text == NULL ? NULL : memcpy(text, peer, size);
-}
-
 static size_t index_of(const struct torch_state *state, const struct torch_node *node)
 {
     return (size_t)(node - state->nodes);
@@ -240,7 +229,7 @@ static struct etcd_member *next_members(struct etcd_run *r, const struct torch_s
 
     for (size_t i = 0; members != NULL && i < next->count; i++) {
         const struct torch_node *old = torch_state_find(&r->state, &next->nodes[i]);
-        bool fresh = old == NULL || explain_role(old) == NULL;
+        bool fresh = old == NULL || node_role(old) == NULL;
 
         if (old != NULL) {
             struct etcd_member *m = &r->members[index_of(&r->state, old)];
@@ -253,7 +242,8 @@ static struct etcd_member *next_members(struct etcd_run *r, const struct torch_s
         if (by != NULL && (&next->nodes[i] == writer ||
                            (fresh && r->backend == BACKEND_ETCD && next->nodes[i].addr.len > 0))) {
             drop_peer(&members[i]);
-            members[i].peer = copy_peer(by->peer);
+            members[i].peer =
+                account_heap_copy(ACCOUNT_RUNS, ACCOUNT_ORDINARY, by->peer, strlen(by->peer));
         }
     }
     return members;
@@ -298,7 +288,7 @@ static void note_departures(struct etcd_run *r, const struct torch_state *next, 
     for (size_t i = 0; r->is_state && i < r->state.count; i++) {
         const struct torch_node *old = &r->state.nodes[i];
 
-        if (explain_role(old) != NULL && explain_role(torch_state_find(next, old)) == NULL)
+        if (node_role(old) != NULL && node_role(torch_state_find(next, old)) == NULL)
             note_departure(r, old, now_us);
     }
 }
@@ -311,7 +301,7 @@ static void note_arrivals(struct etcd_run *r, const struct torch_state *next)
         const struct torch_node *node = &next->nodes[i];
         const struct torch_node *old = r->is_state ? torch_state_find(&r->state, node) : NULL;
 
-        if (explain_role(node) != NULL && explain_role(old) != explain_role(node))
+        if (node_role(node) != NULL && node_role(old) != node_role(node))
             history_join(&r->history, node_text(node, name), node->waiting);
     }
 }
@@ -411,27 +401,6 @@ static void forget_completed(struct etcd_run *r)
     r->has_completed = false;
 }
 
-/* The state as it is, for later. False: memory is short. */
-static bool keep_completed(struct etcd_run *r, const struct torch_state *state)
-{
-    struct torch_state copy = {.round = state->round, .complete = true}, gone = {0};
-    struct torch_node *at;
-    bool ok = true;
-
-    for (size_t i = 0; i < state->count && ok; i++)
-        ok = torch_state_insert(&copy, &state->nodes[i], &at);
-    ok = ok && (!r->has_completed || gone_next(&r->gone, &r->last_completed, state, &gone));
-    if (!ok) {
-        torch_state_free(&copy);
-        return false;
-    }
-    forget_completed(r);
-    r->last_completed = copy;
-    r->gone = gone;
-    r->has_completed = true;
-    return true;
-}
-
 static void put_reading(struct etcd_run *r, const struct reading *next, struct etcd_member *members)
 {
     drop_members(r->members, r->member_room);
@@ -453,9 +422,12 @@ bool etcd_run_update(struct etcd_run *r, struct slice value, bool has_ttl,
 
     if (!read_value(r, value, has_ttl, by, &next))
         return false;
-    if (is_completed(r, &next) && !keep_completed(r, &next.state)) {
-        torch_state_free(&next.state);
-        return false;
+    if (is_completed(r, &next)) {
+        if (!nodes_keep_completed(&next.state, r->has_completed, &r->last_completed, &r->gone)) {
+            torch_state_free(&next.state);
+            return false;
+        }
+        r->has_completed = true;
     }
     if (next.state.closed)
         forget_completed(r); /* who comes next is of another job */

@@ -69,7 +69,7 @@ struct etcd_run {
     size_t member_room;
     struct torch_state last_completed; /* of this job: not once the run is closed */
     bool has_completed;
-    struct torch_state gone; /* those without which it was completed, see gone.h */
+    struct torch_state gone; /* those without which it was completed, see nodes.h */
     struct history history;
     struct etcd_meeting meeting;
 };

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "proto/torch/torch_timing.h"
-#include "rdzv/rendezvous/node_text.h"
 #include "rdzv/rendezvous/parts.h"
 
 #define RANKS_SHOWN   16
@@ -29,22 +28,6 @@ const char *explain_node(struct step *s, const struct torch_node *node)
     return text == NULL ? "unknown" : node_text(node, text);
 }
 
-const char *explain_role(const struct torch_node *node)
-{
-    return node == NULL        ? NULL
-           : node->participant ? "participant"
-           : node->waiting     ? "waiting"
-           : node->redundant   ? "spare"
-                               : NULL;
-}
-
-static const char *role_text(const struct torch_node *node)
-{
-    const char *role = explain_role(node);
-
-    return role == NULL ? "none" : role;
-}
-
 static void note_arrival(struct step *s, const struct torch_node *node,
                          const struct torch_node *old)
 {
@@ -52,8 +35,8 @@ static void note_arrival(struct step *s, const struct torch_node *node,
 
     note->agent = run_agent_of(s->run, node);
     note->node = explain_node(s, node);
-    note->role = role_text(node);
-    note->previous = role_text(old);
+    note->role = node_role_text(node);
+    note->previous = node_role_text(old);
 }
 
 /* Torch's first step is to leave the round it may still be in. A container that was started again
@@ -85,7 +68,7 @@ static void note_departure(struct step *s, const struct torch_node *old, const s
     note->by = by;
     note->node = explain_node(s, old);
     note->by_node = by->has_node ? explain_node(s, &by->node) : "unknown";
-    note->previous = role_text(old);
+    note->previous = node_role_text(old);
     note->ms = old->has_heartbeat ? age_us / 1000 : -1;
     if (itself)
         note->reason = v->state.round != v->before.round ? "all nodes meet again in a new round"
@@ -109,9 +92,9 @@ static void note_nodes(struct step *s, const struct agent *by)
         const struct torch_node *old = order <= 0 ? &before->nodes[i++] : NULL;
         const struct torch_node *node = order >= 0 ? &now->nodes[k++] : NULL;
 
-        if (explain_role(node) == explain_role(old))
+        if (node_role(node) == node_role(old))
             continue;
-        if (explain_role(node) != NULL)
+        if (node_role(node) != NULL)
             note_arrival(s, node, old);
         else
             note_departure(s, old, by);
@@ -174,7 +157,7 @@ void explain_change(struct step *s, const struct agent *by)
     if (now->complete && !(before->complete && before->round == now->round))
         note_complete(s);
     if (now->closed && !before->closed) {
-        note = explain_note(s, NOTE_RUN_CLOSED);
+        note = explain_note(s, s->run->failed ? NOTE_RUN_FAILED : NOTE_RUN_CLOSED);
         note->by = by;
         note->by_node = by->has_node ? explain_node(s, &by->node) : "unknown";
         if (s->run->failed)
@@ -219,13 +202,13 @@ void explain_disconnect(struct step *s, const struct agent *a)
     if (!step_is_open(s) || !a->has_node || s->run->ending)
         return;
     node = torch_state_find(&s->run->view.state, &a->node);
-    if (explain_role(node) == NULL)
+    if (node_role(node) == NULL)
         return;
     s->out->counters.nodes_disconnected++;
     note = explain_note(s, NOTE_NODE_DISCONNECTED);
     note->agent = a;
     note->node = explain_node(s, node);
-    note->previous = role_text(node);
+    note->previous = node_role_text(node);
     note->reason = a->gone ? "its relay has closed the link and not come back, so both have ended"
                    : s->run->settings->drop_disconnected
                        ? "its connection ended, so its agent has"

@@ -1,5 +1,5 @@
 /* What happened to a run and its nodes, as notes: made from the state before a change and the one
- * after it, or by the part of the policy that did something. explain_log.h writes them. */
+ * after it, or by the part of the policy that did something. explain_log.c writes them. */
 #pragma once
 
 #include "rdzv/rendezvous/step.h"
@@ -7,6 +7,7 @@
 enum note_kind {
     NOTE_RUN_STARTED,
     NOTE_RUN_CLOSED,
+    NOTE_RUN_FAILED, /* the same, since workers of a node have failed */
     NOTE_RUN_FORGOTTEN,
     NOTE_NODE_JOINED,
     NOTE_NODE_LEFT,
@@ -32,6 +33,7 @@ enum note_kind {
     NOTE_WORKER_STORE_ASSIGNED,
     NOTE_WORKER_STORE_EXTERNAL,
     NOTE_WORKER_STORE_FAILED,
+    NOTE_KINDS,
 };
 
 /* What a kind does not use stays zero. Texts live as long as the outputs. */
@@ -47,12 +49,15 @@ struct note {
     const char *action;
     const char *text; /* ranks, an address */
     int64_t round;
-    uint64_t number; /* nodes, participants, agents, a port, max_wait_ms */
+    uint64_t number; /* nodes, participants, agents, keys, a port, max_wait_ms */
     uint64_t let_in; /* so many of them waited */
     uint64_t late;   /* so many have not looked */
     int64_t ms;      /* heartbeat_age_ms, ends_in_ms, shifted, held_ms */
     bool closed;
 };
+
+/* Writes the note of that run R as one line of the log. */
+void explain_log(const char *space, struct slice run, const struct note *note);
 
 /* An empty note among the outputs, in which `kind` and `round` are filled; never NULL: when memory
  * is short, it is one that nobody reads. */
@@ -69,12 +74,9 @@ void explain_close_judged(struct step *s, bool counts);
 /* An agent's connection has ended, or it is `gone`. */
 void explain_disconnect(struct step *s, const struct agent *a);
 
-/* "host/pid/local id": how torch tells nodes apart; lives as long as the outputs. */
+/* node_text() that lives as long as the outputs. */
 const char *explain_node(struct step *s, const struct torch_node *node);
 
 /* True: it is no node, but the mark that tells the others that one is lost, see loss.c. */
 bool loss_is_mark(const struct torch_node *node);
 extern const struct torch_node loss_mark;
-
-/* Where a node of a state is; NULL: it is in none. */
-const char *explain_role(const struct torch_node *node);

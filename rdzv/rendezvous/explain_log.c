@@ -1,322 +1,164 @@
-/* Notes of the policy as lines of the log. See explain_log.h. */
-#include "rdzv/rendezvous/explain_log.h"
+/* Notes of the policy as lines of the log: a table of the fields that each kind of note has, behind
+ * the space and the run. See explain.h. */
+#include <assert.h>
 
 #include "rdzv/engine/log.h"
+#include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/shell.h"
 
+#define FIELDS_MAX 6 /* of a note, in one line */
+
 struct line {
-    const char *space;
-    struct slice run;
-    const struct note *note;
-    uint64_t keys;
-    char peer[CONN_PEER_MAX];
-    char by[CONN_PEER_MAX];
+    enum log_level level;
+    const char *event;
+    struct {
+        const char *key; /* NULL: no more fields */
+        enum {
+            TEXT,
+            SIGNED,
+            COUNT,
+            FLAG,
+            PEER,      /* of an agent; without one, it is empty */
+            LOST_PEER, /* the same, but "disconnected" */
+        } kind;
+        size_t at; /* the offset of the value in struct note */
+    } fields[FIELDS_MAX];
 };
 
-#define RUN(l)      log_str("space", (l)->space), log_bytes("run", (l)->run)
-#define RUN_NODE(l) RUN(l), log_i64("round", (l)->note->round), log_str("node", (l)->note->node)
-
-static const char *peer_text_of(const struct agent *a, char text[CONN_PEER_MAX], const char *none)
-{
-    return a == NULL ? none : conn_peer(conn_of(a), text);
-}
-
-static void run_started(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_INFO, "run_started", RUN(l), log_i64("round", n->round));
-}
-
-static void run_closed(struct line *l)
-{
-    const struct note *n = l->note;
-
-    if (n->reason != NULL)
-        log_event(LOG_WARN, "run_failed", RUN(l), log_i64("round", n->round),
-                  log_str("by", n->by_node), log_str("peer", peer_text_of(n->by, l->peer, "")),
-                  log_str("reason", n->reason));
-    else
-        log_event(LOG_INFO, "run_closed", RUN(l), log_i64("round", n->round),
-                  log_str("by", n->by_node), log_str("peer", peer_text_of(n->by, l->peer, "")));
-}
-
-static void run_forgotten(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_INFO, "run_forgotten", RUN(l), log_bool("closed", n->closed),
-              log_u64("keys", l->keys), log_str("reason", n->reason));
-}
-
-static void node_joined(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_INFO, "node_joined", RUN_NODE(l),
-              log_str("peer", peer_text_of(n->agent, l->peer, "")), log_str("role", n->role),
-              log_str("previous", n->previous));
-}
-
-static void node_left(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_INFO, "node_left", RUN_NODE(l),
-              log_str("peer", peer_text_of(n->agent, l->peer, "")),
-              log_str("previous", n->previous), log_str("reason", n->reason));
-}
-
-static void node_replaced(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_INFO, "node_left", RUN_NODE(l),
-              log_str("peer", peer_text_of(n->agent, l->peer, "disconnected")),
-              log_str("previous", n->previous), log_str("reason", n->reason),
-              log_str("by", peer_text_of(n->by, l->by, "")));
-}
-
-static void node_presumed_dead(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_WARN, "node_presumed_dead", RUN_NODE(l),
-              log_str("peer", peer_text_of(n->agent, l->peer, "disconnected")),
-              log_str("previous", n->previous), log_i64("heartbeat_age_ms", n->ms),
-              log_str("by", n->by_node));
-}
-
-static void node_silent(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_WARN, "node_silent", RUN_NODE(l),
-              log_str("peer", peer_text_of(n->agent, l->peer, "disconnected")),
-              log_str("previous", n->previous), log_i64("silent_ms", n->ms),
-              log_str("reason", n->reason));
-}
-
-static void node_disconnected(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_WARN, "node_disconnected", RUN_NODE(l),
-              log_str("peer", peer_text_of(n->agent, l->peer, "")),
-              log_str("previous", n->previous), log_str("reason", n->reason));
-}
-
-static void last_call(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_INFO, "last_call", RUN(l), log_i64("round", n->round),
-              log_u64("participants", n->number), log_i64("ends_in_ms", n->ms));
-}
-
-static void nodes_restarted(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_WARN, "nodes_restarted", RUN(l), log_i64("round", n->round),
-              log_u64("nodes", n->number), log_str("reason", n->reason));
-}
-
-static void last_call_ended(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_INFO, "last_call_ended", RUN(l), log_i64("round", n->round),
-              log_u64("participants", n->number), log_str("reason", n->reason));
-}
-
-static void nodes_let_in(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_INFO, "nodes_let_in", RUN(l), log_i64("round", n->round),
-              log_u64("nodes", n->let_in), log_u64("participants", n->number),
-              log_str("reason", n->reason));
-}
-
-static void nodes_meet(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_INFO, "nodes_meet", RUN(l), log_i64("round", n->round),
-              log_u64("participants", n->number), log_u64("late", n->late),
-              log_i64("held_ms", n->ms), log_str("waiting", n->node), log_str("reason", n->reason));
-}
-
-static void exit_barrier_ended(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_WARN, "exit_barrier_ended", RUN(l), log_i64("round", n->round),
-              log_u64("lost", n->number), log_str("reason", n->reason));
-}
-
-static void round_complete(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_INFO, "round_complete", RUN(l), log_i64("round", n->round),
-              log_u64("nodes", n->number), log_str("ranks", n->text));
-}
-
-static void heartbeats_shifted(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_WARN, "repaired", RUN(l), log_u64("heartbeats_shifted_ms", n->number),
-              log_str("reason", n->reason));
-}
-
-static void shift_failed(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_ERROR, "repair_failed", RUN(l), log_u64("heartbeats_shifted_ms", n->number),
-              log_str("reason", n->reason));
-}
-
-static void node_repaired(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_WARN, "repaired", RUN(l), log_str("node", n->node),
-              log_str("peer", peer_text_of(n->agent, l->peer, "")), log_i64("round", n->round),
-              log_str("action", n->action), log_str("reason", n->reason));
-}
-
-static void nodes_lost(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_WARN, "nodes_lost", RUN(l), log_i64("round", n->round),
-              log_u64("nodes", n->number), log_str("reason", n->reason));
-}
-
-static void agents_waiting(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_INFO, "agents_waiting", RUN(l),
-              log_str("first", peer_text_of(n->agent, l->peer, "")),
-              log_u64("max_wait_ms", n->number), log_str("reason", n->reason));
-}
-
-static void agents_rejected(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_WARN, "agents_rejected", RUN(l), log_u64("agents", n->number),
-              log_str("reason", n->reason));
-}
-
-static void close_deferred(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_INFO, "close_deferred", RUN(l), log_str("by", n->node),
-              log_str("peer", peer_text_of(n->agent, l->peer, "")), log_str("reason", n->reason));
-}
-
-static void close_ignored(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_INFO, "close_ignored", RUN(l), log_str("by", n->node),
-              log_str("reason", n->reason));
-}
-
-static void worker_store_assigned(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_INFO, "worker_store_assigned", RUN(l), log_str("address", n->text),
-              log_u64("port", n->number), log_str("reason", n->reason));
-}
-
-static void worker_store_external(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_INFO, "worker_store_external", RUN(l), log_str("reason", n->reason));
-}
-
-static void worker_store_failed(struct line *l)
-{
-    const struct note *n = l->note;
-
-    log_event(LOG_ERROR, "repair_failed", RUN(l), log_str("reason", n->reason));
-}
-
-/* Without a default, so that a new kind does not compile before it has a line. */
-static void (*line_of(enum note_kind kind))(struct line *)
-{
-    switch (kind) {
-    case NOTE_RUN_STARTED:
-        return run_started;
-    case NOTE_RUN_CLOSED:
-        return run_closed;
-    case NOTE_RUN_FORGOTTEN:
-        return run_forgotten;
-    case NOTE_NODE_JOINED:
-        return node_joined;
-    case NOTE_NODE_LEFT:
-        return node_left;
-    case NOTE_NODE_REPLACED:
-        return node_replaced;
-    case NOTE_NODE_PRESUMED_DEAD:
-        return node_presumed_dead;
-    case NOTE_NODE_SILENT:
-        return node_silent;
-    case NOTE_NODE_DISCONNECTED:
-        return node_disconnected;
-    case NOTE_NODES_RESTARTED:
-        return nodes_restarted;
-    case NOTE_NODES_LOST:
-        return nodes_lost;
-    case NOTE_LAST_CALL:
-        return last_call;
-    case NOTE_LAST_CALL_ENDED:
-        return last_call_ended;
-    case NOTE_NODES_LET_IN:
-        return nodes_let_in;
-    case NOTE_MEETING:
-        return nodes_meet;
-    case NOTE_EXIT_BARRIER_ENDED:
-        return exit_barrier_ended;
-    case NOTE_ROUND_COMPLETE:
-        return round_complete;
-    case NOTE_HEARTBEATS_SHIFTED:
-        return heartbeats_shifted;
-    case NOTE_SHIFT_FAILED:
-        return shift_failed;
-    case NOTE_NODE_REPAIRED:
-        return node_repaired;
-    case NOTE_AGENTS_WAITING:
-        return agents_waiting;
-    case NOTE_AGENTS_REJECTED:
-        return agents_rejected;
-    case NOTE_CLOSE_WAITS:
-        return close_deferred;
-    case NOTE_CLOSE_IGNORED:
-        return close_ignored;
-    case NOTE_WORKER_STORE_ASSIGNED:
-        return worker_store_assigned;
-    case NOTE_WORKER_STORE_EXTERNAL:
-        return worker_store_external;
-    case NOTE_WORKER_STORE_FAILED:
-        return worker_store_failed;
+#define FIELD(kind, key, member)                 \
+    {                                            \
+        key, kind, offsetof(struct note, member) \
     }
-    abort();
+#define ROUND    FIELD(SIGNED, "round", round)
+#define NODE     ROUND, FIELD(TEXT, "node", node)
+#define PREVIOUS FIELD(TEXT, "previous", previous)
+#define REASON   FIELD(TEXT, "reason", reason)
+
+static const struct line lines[NOTE_KINDS] = {
+    [NOTE_RUN_STARTED] = {LOG_INFO, "run_started", {ROUND}},
+    [NOTE_RUN_CLOSED] = {LOG_INFO,
+                         "run_closed",
+                         {ROUND, FIELD(TEXT, "by", by_node), FIELD(PEER, "peer", by)}},
+    [NOTE_RUN_FAILED] = {LOG_WARN,
+                         "run_failed",
+                         {ROUND, FIELD(TEXT, "by", by_node), FIELD(PEER, "peer", by), REASON}},
+    [NOTE_RUN_FORGOTTEN] = {LOG_INFO,
+                            "run_forgotten",
+                            {FIELD(FLAG, "closed", closed), FIELD(COUNT, "keys", number), REASON}},
+    [NOTE_NODE_JOINED] = {LOG_INFO,
+                          "node_joined",
+                          {NODE, FIELD(PEER, "peer", agent), FIELD(TEXT, "role", role), PREVIOUS}},
+    [NOTE_NODE_LEFT] = {LOG_INFO,
+                        "node_left",
+                        {NODE, FIELD(PEER, "peer", agent), PREVIOUS, REASON}},
+    [NOTE_NODE_REPLACED] = {LOG_INFO,
+                            "node_left",
+                            {NODE, FIELD(LOST_PEER, "peer", agent), PREVIOUS, REASON,
+                             FIELD(PEER, "by", by)}},
+    [NOTE_NODE_PRESUMED_DEAD] = {LOG_WARN,
+                                 "node_presumed_dead",
+                                 {NODE, FIELD(LOST_PEER, "peer", agent), PREVIOUS,
+                                  FIELD(SIGNED, "heartbeat_age_ms", ms),
+                                  FIELD(TEXT, "by", by_node)}},
+    [NOTE_NODE_SILENT] = {LOG_WARN,
+                          "node_silent",
+                          {NODE, FIELD(LOST_PEER, "peer", agent), PREVIOUS,
+                           FIELD(SIGNED, "silent_ms", ms), REASON}},
+    [NOTE_NODE_DISCONNECTED] = {LOG_WARN,
+                                "node_disconnected",
+                                {NODE, FIELD(PEER, "peer", agent), PREVIOUS, REASON}},
+    [NOTE_NODES_RESTARTED] = {LOG_WARN,
+                              "nodes_restarted",
+                              {ROUND, FIELD(COUNT, "nodes", number), REASON}},
+    [NOTE_NODES_LOST] = {LOG_WARN, "nodes_lost", {ROUND, FIELD(COUNT, "nodes", number), REASON}},
+    [NOTE_LAST_CALL] = {LOG_INFO,
+                        "last_call",
+                        {ROUND, FIELD(COUNT, "participants", number),
+                         FIELD(SIGNED, "ends_in_ms", ms)}},
+    [NOTE_LAST_CALL_ENDED] = {LOG_INFO,
+                              "last_call_ended",
+                              {ROUND, FIELD(COUNT, "participants", number), REASON}},
+    [NOTE_NODES_LET_IN] = {LOG_INFO,
+                           "nodes_let_in",
+                           {ROUND, FIELD(COUNT, "nodes", let_in),
+                            FIELD(COUNT, "participants", number), REASON}},
+    [NOTE_MEETING] = {LOG_INFO,
+                      "nodes_meet",
+                      {ROUND, FIELD(COUNT, "participants", number), FIELD(COUNT, "late", late),
+                       FIELD(SIGNED, "held_ms", ms), FIELD(TEXT, "waiting", node), REASON}},
+    [NOTE_EXIT_BARRIER_ENDED] = {LOG_WARN,
+                                 "exit_barrier_ended",
+                                 {ROUND, FIELD(COUNT, "lost", number), REASON}},
+    [NOTE_ROUND_COMPLETE] = {LOG_INFO,
+                             "round_complete",
+                             {ROUND, FIELD(COUNT, "nodes", number), FIELD(TEXT, "ranks", text)}},
+    [NOTE_HEARTBEATS_SHIFTED] = {LOG_WARN,
+                                 "repaired",
+                                 {FIELD(COUNT, "heartbeats_shifted_ms", number), REASON}},
+    [NOTE_SHIFT_FAILED] = {LOG_ERROR,
+                           "repair_failed",
+                           {FIELD(COUNT, "heartbeats_shifted_ms", number), REASON}},
+    [NOTE_NODE_REPAIRED] = {LOG_WARN,
+                            "repaired",
+                            {FIELD(TEXT, "node", node), FIELD(PEER, "peer", agent), ROUND,
+                             FIELD(TEXT, "action", action), REASON}},
+    [NOTE_AGENTS_WAITING] = {LOG_INFO,
+                             "agents_waiting",
+                             {FIELD(PEER, "first", agent), FIELD(COUNT, "max_wait_ms", number),
+                              REASON}},
+    [NOTE_AGENTS_REJECTED] = {LOG_WARN,
+                              "agents_rejected",
+                              {FIELD(COUNT, "agents", number), REASON}},
+    [NOTE_CLOSE_WAITS] = {LOG_INFO,
+                          "close_deferred",
+                          {FIELD(TEXT, "by", node), FIELD(PEER, "peer", agent), REASON}},
+    [NOTE_CLOSE_IGNORED] = {LOG_INFO, "close_ignored", {FIELD(TEXT, "by", node), REASON}},
+    [NOTE_WORKER_STORE_ASSIGNED] = {LOG_INFO,
+                                    "worker_store_assigned",
+                                    {FIELD(TEXT, "address", text), FIELD(COUNT, "port", number),
+                                     REASON}},
+    [NOTE_WORKER_STORE_EXTERNAL] = {LOG_INFO, "worker_store_external", {REASON}},
+    [NOTE_WORKER_STORE_FAILED] = {LOG_ERROR, "repair_failed", {REASON}},
+};
+
+static struct log_field peer_field(const char *key, const struct agent *a, const char *none,
+                                   char text[CONN_PEER_MAX])
+{
+    return log_str(key, a == NULL ? none : conn_peer(conn_of(a), text));
 }
 
-void explain_log(const char *space, struct slice run, const struct note *note, uint64_t keys)
+void explain_log(const char *space, struct slice run, const struct note *note)
 {
-    struct line l = {.space = space, .run = run, .note = note, .keys = keys};
+    const struct line *line = &lines[note->kind];
+    struct log_field fields[2 + FIELDS_MAX + 1] = {log_str("space", space), log_bytes("run", run)};
+    char peers[FIELDS_MAX][CONN_PEER_MAX];
 
-    line_of(note->kind)(&l);
+    assert(line->event != NULL);
+    for (size_t i = 0; i < FIELDS_MAX && line->fields[i].key != NULL; i++) {
+        const char *key = line->fields[i].key;
+        const void *value = (const char *)note + line->fields[i].at;
+        struct log_field *out = &fields[2 + i];
+
+        switch (line->fields[i].kind) {
+        case TEXT:
+            *out = log_str(key, *(const char *const *)value);
+            break;
+        case SIGNED:
+            *out = log_i64(key, *(const int64_t *)value);
+            break;
+        case COUNT:
+            *out = log_u64(key, *(const uint64_t *)value);
+            break;
+        case FLAG:
+            *out = log_bool(key, *(const bool *)value);
+            break;
+        case PEER:
+            *out = peer_field(key, *(const struct agent *const *)value, "", peers[i]);
+            break;
+        case LOST_PEER:
+            *out = peer_field(key, *(const struct agent *const *)value, "disconnected", peers[i]);
+            break;
+        }
+    }
+    log_event_fields(line->level, line->event, fields);
 }

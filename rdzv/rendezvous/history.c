@@ -5,68 +5,43 @@
 #include <stdio.h>
 
 #include "rdzv/rendezvous/explain.h"
-#include "rdzv/rendezvous/node_text.h"
 #include "store/memory/account.h"
 
 /* --- Texts and lists. --- */
 
-static char *copy(const char *text)
+static char *copy_text(const char *text)
 {
-    size_t size = strlen(text) + 1;
-    char *made = account_request(ACCOUNT_RUNS, ACCOUNT_ORDINARY, size);
-
-    return made == NULL ? NULL : memcpy(made, text, size);
+    return account_heap_copy(ACCOUNT_RUNS, ACCOUNT_ORDINARY, text, strlen(text));
 }
 
-static void drop(char **text)
+static void drop_text(char **text)
 {
-    if (*text != NULL)
-        account_free(ACCOUNT_RUNS, *text, strlen(*text) + 1);
+    account_heap_free(ACCOUNT_RUNS, *text);
     *text = NULL;
 }
 
 /* In the place of what there was, which stays when memory is short. */
-static void put(char **text, const char *next)
+static void replace_text(char **text, const char *next)
 {
-    char *made = copy(next);
+    char *made = copy_text(next);
 
     if (made == NULL)
         return;
-    drop(text);
+    drop_text(text);
     *text = made;
 }
 
-#define FIRST_ROOM 4
-
-/* Room for one more in a list of `max` at most. False: it has that many, or memory is short. */
-static bool widen(void **items, size_t *room, size_t count, size_t size, size_t max)
+static void end_round(void *item)
 {
-    size_t next = *room == 0 ? FIRST_ROOM : 2 * *room;
-    void *wider;
-
-    if (count < *room)
-        return true;
-    if (next > max)
-        next = max;
-    if (next == *room)
-        return false;
-    wider = account_resize(ACCOUNT_RUNS, ACCOUNT_ORDINARY, *items, *room * size, next * size);
-    if (wider == NULL)
-        return false;
-    *items = wider;
-    *room = next;
-    return true;
+    drop_text(&((struct history_round *)item)->why);
 }
 
-static void end_round(struct history_round *r)
+static void end_loss(void *item)
 {
-    drop(&r->why);
-}
+    struct history_loss *l = item;
 
-static void end_loss(struct history_loss *l)
-{
-    drop(&l->node);
-    drop(&l->peer);
+    drop_text(&l->node);
+    drop_text(&l->peer);
 }
 
 void history_fini(struct history *h)
@@ -75,42 +50,56 @@ void history_fini(struct history *h)
         end_round(&h->rounds[i]);
     for (size_t i = 0; i < h->loss_count; i++)
         end_loss(&h->losses[i]);
-    account_free(ACCOUNT_RUNS, h->rounds, h->room * sizeof *h->rounds);
-    account_free(ACCOUNT_RUNS, h->losses, h->loss_room * sizeof *h->losses);
-    drop(&h->left);
-    drop(&h->failed);
+    account_heap_free(ACCOUNT_RUNS, h->rounds);
+    account_heap_free(ACCOUNT_RUNS, h->losses);
+    drop_text(&h->left);
+    drop_text(&h->failed);
     *h = (struct history){0};
 }
 
-/* A new last one, all zeros; the first makes room for it. NULL: memory is short. */
+#define FIRST_ROOM 4
+
+/* Makes room for one more item behind the last. A list that has `max` items, or gets no memory for
+ * more, loses its first one, which `end` ends. Returns the list, which may have moved; *room 0: it
+ * has no memory at all. */
+static void *make_room(void *items, size_t *count, size_t *room, size_t size, size_t max,
+                       void (*end)(void *item))
+{
+    size_t next = *room == 0 ? FIRST_ROOM : 2 * *room < max ? 2 * *room : max;
+    void *wider = NULL;
+
+    if (*count < *room)
+        return items;
+    if (next > *room)
+        wider = account_heap_resize(ACCOUNT_RUNS, ACCOUNT_ORDINARY, items, next * size);
+    if (wider != NULL) {
+        *room = next;
+        return wider;
+    }
+    if (*count > 0) {
+        end(items);
+        memmove(items, (char *)items + size, --*count * size);
+    }
+    return items;
+}
+
+/* A new last one, all zeros. NULL: memory is short. */
 static struct history_round *add_round(struct history *h)
 {
-    void *items = h->rounds;
-    bool wider = widen(&items, &h->room, h->count, sizeof *h->rounds, HISTORY_ROUNDS);
-
-    h->rounds = items;
-    if (!wider && h->count == 0)
+    h->rounds =
+        make_room(h->rounds, &h->count, &h->room, sizeof *h->rounds, HISTORY_ROUNDS, end_round);
+    if (h->room == 0)
         return NULL;
-    if (!wider) {
-        end_round(&h->rounds[0]);
-        memmove(h->rounds, h->rounds + 1, --h->count * sizeof *h->rounds);
-    }
     h->rounds[h->count] = (struct history_round){0};
     return &h->rounds[h->count++];
 }
 
 static struct history_loss *add_loss(struct history *h)
 {
-    void *items = h->losses;
-    bool wider = widen(&items, &h->loss_room, h->loss_count, sizeof *h->losses, HISTORY_LOSSES);
-
-    h->losses = items;
-    if (!wider && h->loss_count == 0)
+    h->losses = make_room(h->losses, &h->loss_count, &h->loss_room, sizeof *h->losses,
+                          HISTORY_LOSSES, end_loss);
+    if (h->loss_room == 0)
         return NULL;
-    if (!wider) {
-        end_loss(&h->losses[0]);
-        memmove(h->losses, h->losses + 1, --h->loss_count * sizeof *h->losses);
-    }
     h->losses[h->loss_count] = (struct history_loss){0};
     return &h->losses[h->loss_count++];
 }
@@ -140,7 +129,7 @@ static void add_reason(struct history_round *r, const char *why)
     else
         snprintf(text, sizeof text, "%s; %s", r->why, why);
     if (r->why == NULL || strlen(r->why) < sizeof text - 1)
-        put(&r->why, text);
+        replace_text(&r->why, text);
     r->left = false;
 }
 
@@ -195,32 +184,34 @@ void history_complete(struct history *h, uint64_t nodes, bool reached_max, int64
         h->min = nodes;
 }
 
-void history_blame(struct history *h, const char *format, ...)
+__attribute__((format(printf, 3, 0))) static void add_reason_text(struct history *h, bool is_only,
+                                                                  const char *format, va_list args)
 {
     struct history_round *r = standing(h);
     char text[HISTORY_TEXT_MAX];
+
+    if (r == NULL || (is_only && r->why != NULL))
+        return;
+    vsnprintf(text, sizeof text, format, args);
+    add_reason(r, text);
+}
+
+void history_blame(struct history *h, const char *format, ...)
+{
     va_list args;
 
-    if (r == NULL || r->why != NULL)
-        return;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    add_reason_text(h, true, format, args);
     va_end(args);
-    put(&r->why, text);
 }
 
 void history_add(struct history *h, const char *format, ...)
 {
-    struct history_round *r = standing(h);
-    char text[HISTORY_TEXT_MAX];
     va_list args;
 
-    if (r == NULL)
-        return;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    add_reason_text(h, false, format, args);
     va_end(args);
-    add_reason(r, text);
 }
 
 /* --- Counting. --- */
@@ -273,7 +264,7 @@ void history_leave(struct history *h, const char *node, int64_t now_us)
         return;
     history_blame(h, "%s left the round by itself", node_words(node, words));
     note_fault(h, now_us);
-    put(&h->left, node);
+    replace_text(&h->left, node);
     r->left = r->why != NULL && h->left != NULL;
 }
 
@@ -291,7 +282,7 @@ static void tell_failure(struct history *h, const char *node)
         snprintf(text, sizeof text,
                  "a worker of %s failed: its agent left the round and joined again",
                  node_words(node, words));
-        put(&r->why, text);
+        replace_text(&r->why, text);
         r->left = false;
     }
 }
@@ -325,8 +316,8 @@ void history_lose(struct history *h, const char *node, enum loss_kind kind, cons
         note_fault(h, now_us);
     if (l == NULL)
         return;
-    l->node = copy(node);
-    l->peer = peer == NULL ? NULL : copy(peer);
+    l->node = copy_text(node);
+    l->peer = peer == NULL ? NULL : copy_text(peer);
     l->kind = kind;
     l->at_us = now_us;
 }
@@ -379,7 +370,7 @@ static void note_closed(struct history *h, const struct run *run, const struct n
     const char *node = node_words(note->by_node, words);
 
     if (run->failed)
-        put(&h->failed, note->by_node);
+        replace_text(&h->failed, note->by_node);
     if (run->failed)
         snprintf(why, sizeof why, "workers of %s failed, and its agent had no restart left", node);
     else
@@ -392,7 +383,7 @@ static void note_forgotten(struct history *h, const struct note *note, int64_t n
 {
     char why[HISTORY_TEXT_MAX];
 
-    drop(&h->failed);
+    drop_text(&h->failed);
     snprintf(why, sizeof why, "the run was forgotten: %s", note->reason);
     history_end(h, why, now_us);
 }
@@ -441,6 +432,7 @@ void history_note(struct history *h, const struct run *run, const struct note *n
         history_complete(h, note->number, run->reached_max && !run->completed_by_us, now_us);
         break;
     case NOTE_RUN_CLOSED:
+    case NOTE_RUN_FAILED:
         note_closed(h, run, note, now_us);
         break;
     case NOTE_RUN_FORGOTTEN:

@@ -38,7 +38,7 @@ static const struct torch_node *listed(const struct torch_state *state,
 {
     const struct torch_node *found = torch_state_find(state, node);
 
-    return explain_role(found) == NULL ? NULL : found;
+    return node_role(found) == NULL ? NULL : found;
 }
 
 static bool same_beat(const struct torch_node *a, const struct torch_node *b)

@@ -217,7 +217,7 @@ static size_t take_out_absent(const struct run *run, struct torch_state *state)
     for (size_t i = 0; i < state->count; i++) {
         struct torch_node *node = &state->nodes[i];
 
-        if (explain_role(node) == NULL || run_agent_of(run, node) != NULL || loss_is_mark(node))
+        if (node_role(node) == NULL || run_agent_of(run, node) != NULL || loss_is_mark(node))
             continue;
         loss_take_out(state, node);
         gone++;
@@ -309,7 +309,7 @@ static bool is_overdue(const struct step *s, const struct torch_node *node)
 {
     const struct run *run = s->run;
 
-    return explain_role(node) != NULL && !loss_is_mark(node) && presence_is_lost(s, node) &&
+    return node_role(node) != NULL && !loss_is_mark(node) && presence_is_lost(s, node) &&
            (run->finishing_round != run->view.state.round || run_agent_of(run, node) == NULL);
 }
 
@@ -331,7 +331,7 @@ static void note_silent(struct step *s, const struct torch_node *node)
     s->out->counters.nodes_silent++;
     note->agent = run_agent_of(s->run, node);
     note->node = explain_node(s, node);
-    note->previous = explain_role(node);
+    note->previous = node_role(node);
     note->ms = (int64_t)presence_silent_ms(s, node);
     note->reason = note->agent == NULL ? "no agent of it is connected, and its heartbeat is 15s old"
                    : s->run->settings->silent_node_ms != 0

@@ -87,5 +87,5 @@ bool presence_is_participant_lost(const struct step *s)
 bool presence_is_stranger(const struct step *s, const struct agent *a)
 {
     return a->is_back && a->nodes == 0 && step_is_open(s) &&
-           explain_role(run_node_of(s->run, a)) == NULL;
+           node_role(run_node_of(s->run, a)) == NULL;
 }

@@ -1,28 +1,10 @@
-/* The rendezvous of all spaces: how it begins and ends, and what it hears of the engine. See
- * rendezvous.h. */
+/* The rendezvous of all spaces: how it begins, is restored and ends, and what the engine reports to
+ * it, such as keys of runs that clients have set. See rendezvous.h. */
 #include "rdzv/rendezvous/rendezvous.h"
 
-#include "store/memory/xalloc.h"
+#include "store/session/session.h"
 
 #define SILENT_RESTART_MS 60000 /* --restart-on-loss=silent: so long nothing has come of a node */
-
-struct rendezvous_space *shell_space_of(struct rendezvous *r, struct engine_space *space)
-{
-    struct rendezvous_space *home = space->rendezvous;
-
-    if (home != NULL)
-        return home;
-    home = xcalloc(1, sizeof *home);
-    home->rdzv = r;
-    home->space = space;
-    run_views_init(&home->runs, r->engine->options.seed);
-    etcd_runs_init(&home->etcd_runs, r->engine, &space->store->tree, r->net);
-    TAILQ_INIT(&home->worker_stores_missed);
-    table_init(&home->worker_stores, ACCOUNT_RUNS, r->engine->options.seed, NULL);
-    TAILQ_INSERT_TAIL(&r->spaces, home, entry);
-    space->rendezvous = home;
-    return home;
-}
 
 void rendezvous_add_spaces(struct rendezvous *r)
 {
@@ -31,6 +13,87 @@ void rendezvous_add_spaces(struct rendezvous *r)
     TAILQ_FOREACH(space, &r->engine->spaces, entry)
         shell_space_of(r, space);
 }
+
+/* --- Changes that are not the policy's: keys of runs that clients set or delete. --- */
+
+/* The state of a run, or what may become one, is there, has changed or is gone. */
+static void run_changed(struct rendezvous_space *home, struct run_view *v, struct slice key)
+{
+    struct live_run *run = v == NULL ? shell_need_run(home, key) : live_run_of(v);
+
+    if (run != NULL && run->steps == 0) /* else the run's own step has done it */
+        shell_step(run, (struct policy_event){.kind = RUN_CHANGED});
+}
+
+/* The key is one of agents. */
+static void key_changed(struct rendezvous_space *home, struct slice key)
+{
+    struct run_view *v = run_views_find(&home->runs, key);
+
+    if (v == NULL && (run_views_owner(&home->runs, key) != NULL ||
+                      keymap_get(&home->space->store->keys, key) == NULL))
+        return; /* of a round, or gone */
+    run_changed(home, v, key);
+}
+
+static void entry_changed(struct rendezvous_space *home, const struct entry *e)
+{
+    struct run_view *v = run_views_find_entry(&home->runs, e);
+
+    if (v != NULL || (run_views_entry_owner(&home->runs, e) == NULL && e->value != NULL))
+        run_changed(home, v, e->node.key);
+}
+
+/* Of several values for one key the last is there: it is read once, not once for each. */
+static void keys_set(struct rendezvous_space *home, struct slice pairs)
+{
+    const struct keymap *keys = &home->space->store->keys;
+    struct slice key, value;
+
+    while (c10d_next_blob(&pairs, &key) && c10d_next_blob(&pairs, &value)) {
+        if (is_agents_key(key) && slice_equal(blob_slice(keymap_get(keys, key)), value))
+            key_changed(home, key);
+    }
+}
+
+/* The same of many keys, and long ones: they were found before. */
+static void picks_set(struct rendezvous_space *home, const struct key_picks *picks)
+{
+    for (size_t i = 0; i < picks->grouped_count; i++) {
+        const struct key_pick *pick = &picks->grouped[i];
+
+        if (is_agents_key(pick->entry->node.key) && pick->entry->value == pick->value)
+            entry_changed(home, pick->entry);
+    }
+}
+
+static void keys_changed(struct rendezvous_space *home, const struct command *command)
+{
+    if (command->kind != COMMAND_KEY_MULTI_SET) {
+        if (is_agents_key(command->key))
+            key_changed(home, command->key);
+    } else if (command->picks == NULL) {
+        keys_set(home, command->items);
+    } else {
+        picks_set(home, command->picks);
+    }
+}
+
+static void on_applied(void *arg, struct engine_space *space, const struct command *command)
+{
+    struct rendezvous_space *home = shell_space_of(arg, space);
+
+    if (command_part(command->kind) == PART_KEYS && command->worker_store == 0 && !home->forgets)
+        keys_changed(home, command);
+    else if (command_part(command->kind) == PART_TREE && etcd_runs_concerns(command->key))
+        etcd_runs_changed(&home->etcd_runs, command->key);
+    else if (command->kind == COMMAND_SPACE_RESET || command->kind == COMMAND_SPACE_FORGET)
+        shell_step_space(home, (struct policy_event){.kind = RUN_CHANGED});
+    if (command->kind == COMMAND_SPACE_RESET)
+        etcd_runs_reset(&home->etcd_runs);
+}
+
+/* --- Begin and end. --- */
 
 static bool holds_request(void *arg, const struct http_request *r, struct slice key,
                           struct slice value, uint64_t prev_index)
@@ -96,7 +159,7 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
     evtimer_assign(&r->ticker, net->base, shell_on_ticker, r);
     if (c->fixes)
         engine->observer = (struct engine_observer){
-            .applied = shell_applied, .resumed = on_resumed, .unbound = on_unbound, .arg = r};
+            .applied = on_applied, .resumed = on_resumed, .unbound = on_unbound, .arg = r};
 }
 
 void rendezvous_fini(struct rendezvous *r)
@@ -116,4 +179,110 @@ void rendezvous_fini(struct rendezvous *r)
     }
     evtimer_del(&r->ticker);
     expiry_fini(&r->due);
+}
+
+/* --- After a start: runs are made anew from the keys, records and worker stores that the data
+ * directory held. --- */
+
+/* Worker stores that no run names were about to go, with their last session. A session of a relay
+ * outlives the start, so those to which one is bound stay; see on_unbound(). */
+
+static void restore_worker_stores(struct rendezvous_space *home)
+{
+    const struct worker_stores *stores = &home->space->store->worker_stores;
+
+    for (size_t i = 0; i < stores->count; i++) {
+        struct worker_use *use = worker_use_restore(home, stores->items[i]->id);
+
+        if (use != NULL)
+            use->ended = true; /* until a run names it */
+    }
+}
+
+static void drop_unnamed(struct rendezvous_space *home)
+{
+    const struct worker_stores *stores = &home->space->store->worker_stores;
+
+    for (size_t i = stores->count; i-- > 0;) {
+        struct worker_use *use = worker_use_find(home, stores->items[i]->id);
+
+        if (use != NULL && use->ended)
+            worker_use_end(home, use);
+    }
+}
+
+/* What the store keeps of the run beside its keys. */
+static void restore_record(struct live_run *run)
+{
+    const struct run_record *found =
+        run_records_find(&run->home->space->store->runs, run->run.view.node.key);
+    struct view_record record;
+
+    if (found == NULL)
+        return;
+    record = (struct view_record){.placement = found->placement,
+                                  .address = found->address,
+                                  .port = found->port,
+                                  .worker_store = found->worker_store,
+                                  .round = found->round};
+    if (!run_view_set_record(&run->run.view, &record))
+        return;
+    run->worker_store = worker_use_find(run->home, record.worker_store);
+    if (run->worker_store != NULL)
+        run->worker_store->ended = false;
+}
+
+/* Agents behind relays go on with the sessions that they had. */
+static bool agents_return(const struct rendezvous_space *home)
+{
+    const struct session *s = engine_session_next(home->space, NULL);
+
+    while (s != NULL && s->is_worker)
+        s = engine_session_next(home->space, s);
+    return s != NULL;
+}
+
+static void restore_run(struct rendezvous_space *home, struct slice key, uint64_t away_ms)
+{
+    struct live_run *run = shell_need_run(home, key);
+
+    if (run == NULL)
+        return;
+    restore_record(run);
+    run->history.known_us = engine_wall_ns(home->rdzv->engine) / 1000;
+    shell_step(run, (struct policy_event){.kind = RUN_RESTORED,
+                                          .agents_return = agents_return(home),
+                                          .still_ms = away_ms});
+}
+
+/* Keys that look like one of a round come last: of which run they are, those before have told. */
+static void restore_runs(struct rendezvous_space *home, bool of_rounds, uint64_t away_ms)
+{
+    const struct entry *e, *next;
+
+    for (e = TAILQ_FIRST(&home->space->store->keys.entries); e != NULL; e = next) {
+        struct slice key = e->node.key;
+        size_t lengths[RUN_FRONTS_MAX];
+
+        next = TAILQ_NEXT(e, order);
+        if (is_agents_key(key) && (run_key_fronts(key, lengths) > 0) == of_rounds &&
+            run_views_owner(&home->runs, key) == NULL)
+            restore_run(home, key, away_ms);
+    }
+}
+
+void rendezvous_restore(struct rendezvous *r, uint64_t away_ms)
+{
+    struct rendezvous_space *home;
+
+    if (!r->config->elastic.fixes)
+        return;
+    r->restored_ms = engine_lived_ms(r->engine);
+    TAILQ_FOREACH(home, &r->spaces, entry) {
+        restore_worker_stores(home);
+        restore_runs(home, false, away_ms);
+        restore_runs(home, true, away_ms);
+        drop_unnamed(home);
+        etcd_runs_restore(&home->etcd_runs);
+    }
 }

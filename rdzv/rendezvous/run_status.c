@@ -6,7 +6,6 @@
 
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
-#include "rdzv/rendezvous/node_text.h"
 
 static const struct history_round *newest_round(const struct run_facts *f)
 {
@@ -35,13 +34,6 @@ int64_t run_status_since_us(const struct run_facts *f)
                                 : 0;
 }
 
-const char *run_status_role(const struct torch_node *node)
-{
-    const char *role = explain_role(node);
-
-    return role == NULL ? "none" : role;
-}
-
 /* The heartbeat is by the clock of the node's agent. */
 bool run_status_is_silent(const struct run_facts *f, const struct torch_node *node,
                           const struct node_facts *known)
@@ -57,7 +49,7 @@ bool run_status_is_silent(const struct run_facts *f, const struct torch_node *no
 
 bool run_status_counts(const struct run_facts *f, const struct torch_node *node)
 {
-    return explain_role(node) != NULL && !loss_is_mark(node) &&
+    return node_role(node) != NULL && !loss_is_mark(node) &&
            (!f->failed || f->look(f, node).connected);
 }
 
@@ -106,7 +98,7 @@ static void add_missing(const struct run_facts *f, struct run_survey *out,
 
 static bool is_there(const struct torch_state *state, const struct torch_node *node)
 {
-    return explain_role(torch_state_find(state, node)) != NULL;
+    return node_role(torch_state_find(state, node)) != NULL;
 }
 
 /* Nodes of one address, of both states: from each index to before its end. */
@@ -145,7 +137,7 @@ static bool is_gone(const struct run_facts *f, const struct torch_node *node)
 static bool is_unchanged(const struct run_facts *f, const struct address_group *g)
 {
     return g->now_end - g->now == 1 && g->then_end - g->then == 1 &&
-           explain_role(&f->state->nodes[g->now]) != NULL &&
+           node_role(&f->state->nodes[g->now]) != NULL &&
            torch_node_compare(&f->state->nodes[g->now], &f->last_completed->nodes[g->then]) == 0;
 }
 
@@ -163,7 +155,7 @@ static void compare_group(const struct run_facts *f, const struct address_group 
         const struct torch_node *node = &state->nodes[i];
         const struct torch_node *old = torch_state_find(then, node);
 
-        newcomers += explain_role(node) != NULL && (old == NULL || !old->participant);
+        newcomers += node_role(node) != NULL && (old == NULL || !old->participant);
     }
     for (size_t i = g->then; i < g->then_end; i++)
         gone += is_gone(f, &then->nodes[i]);
@@ -352,8 +344,7 @@ static void hint_awaited(const struct run_facts *f, struct hints *h)
     for (size_t i = 0; i < f->state->count; i++) {
         const struct torch_node *node = &f->state->nodes[i];
 
-        unclaimed +=
-            explain_role(node) != NULL && !loss_is_mark(node) && !f->look(f, node).connected;
+        unclaimed += node_role(node) != NULL && !loss_is_mark(node) && !f->look(f, node).connected;
     }
     if (unclaimed > f->agents_unnamed)
         hint(h,

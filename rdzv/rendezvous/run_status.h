@@ -54,9 +54,6 @@ struct run_facts {
 const char *run_status_name(const struct run_facts *f);
 int64_t run_status_since_us(const struct run_facts *f);
 
-/* "participant", "waiting", "spare", "none". */
-const char *run_status_role(const struct torch_node *node);
-
 /* A node of the state that has not been heard of for as long as torch waits. */
 bool run_status_is_silent(const struct run_facts *f, const struct torch_node *node,
                           const struct node_facts *known);

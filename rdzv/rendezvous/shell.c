@@ -3,6 +3,27 @@
 
 #include "rdzv/net/listen.h"
 #include "rdzv/net/probe.h"
+#include "store/memory/xalloc.h"
+
+#define PROBE_MS 1000
+
+struct rendezvous_space *shell_space_of(struct rendezvous *r, struct engine_space *space)
+{
+    struct rendezvous_space *home = space->rendezvous;
+
+    if (home != NULL)
+        return home;
+    home = xcalloc(1, sizeof *home);
+    home->rdzv = r;
+    home->space = space;
+    run_views_init(&home->runs, r->engine->options.seed);
+    etcd_runs_init(&home->etcd_runs, r->engine, &space->store->tree, r->net);
+    TAILQ_INIT(&home->worker_stores_missed);
+    table_init(&home->worker_stores, ACCOUNT_RUNS, r->engine->options.seed, NULL);
+    TAILQ_INSERT_TAIL(&r->spaces, home, entry);
+    space->rendezvous = home;
+    return home;
+}
 
 /* In nanoseconds, which the heap wants, and never due at the tick that is going on. */
 static int64_t due_ns(const struct live_run *run)
@@ -137,6 +158,47 @@ static void give_up(struct live_run *run, const struct policy_event *event)
         conn_drop(conn_of(event->agent), DROP_NO_MEMORY, "out of memory", run->run.view.node.key);
 }
 
+static void on_probed(void *arg, enum probe_answer answer)
+{
+    struct live_run *run = arg;
+
+    run->probe = NULL;
+    shell_step(run, (struct policy_event){.kind = RUN_PROBED,
+                                          .probed = answer == PROBE_REFUSED ? PROBED_REFUSED
+                                                                            : PROBED_UNKNOWN});
+}
+
+static bool start_probe(struct live_run *run, const struct policy_output *o)
+{
+    run->probe = probe_start(run->home->rdzv->net->base, conn_of(o->agent)->peer.address, o->port,
+                             PROBE_MS, on_probed, run);
+    return run->probe != NULL;
+}
+
+/* Outputs that may cause another step of this run come after all others: then no output is left
+ * that speaks of an agent which is gone. */
+static void go_on(struct live_run *run, const struct policy_output *o)
+{
+    switch (o->kind) {
+    case POLICY_NO_ROOM:
+        c10d_reject(conn_of(o->agent), STORE_FULL, run->run.view.node.key);
+        break;
+    case POLICY_CLOSE:
+        conn_drop(conn_of(o->agent), DROP_RUN, o->reason, o->value);
+        break;
+    case POLICY_PROBE:
+        if (!start_probe(run, o))
+            shell_step(run, (struct policy_event){.kind = RUN_PROBED, .probed = PROBED_UNKNOWN});
+        break;
+    case POLICY_OPEN_PORT:
+        shell_step(run, (struct policy_event){.kind = RUN_PORT_OPENED,
+                                              .port = carry_out_open_port(run, o->agent, o->port)});
+        break;
+    default:
+        break;
+    }
+}
+
 static struct verdict step(struct live_run *run, struct policy_event event)
 {
     struct engine *engine = run->home->rdzv->engine;
@@ -152,6 +214,8 @@ static struct verdict step(struct live_run *run, struct policy_event event)
     if (run->run.view.changes != changes)
         engine->work += now.value.len; /* the next one is written */
     verdict = carry_out(run, &out);
+    for (size_t i = 0; i < out.count; i++)
+        go_on(run, &out.items[i]);
     run->stale = run->stale || run->run.view.unread;
     if (out.failed)
         give_up(run, &event);

@@ -1,6 +1,6 @@
 /* What connects the policy to the daemon: runs, agents and worker stores as the shell keeps them.
  * shell.c keeps the runs and takes their steps, carry_out.c carries out what comes of one. What
- * happens comes from sessions.c, changed.c and ticks.c. */
+ * happens comes from sessions.c, rendezvous.c and ticks.c. */
 #pragma once
 
 #include "rdzv/c10d/session.h"
@@ -151,10 +151,6 @@ void shell_give_time(struct live_run *run);
  * next command. */
 struct policy_now shell_now(const struct live_run *run);
 
-/* For struct engine_observer; `arg` is the struct rendezvous. The engine calls it after each
- * command that it has applied. */
-void shell_applied(void *arg, struct engine_space *space, const struct command *command);
-
 /* For rdzv->ticker; `arg` is the struct rendezvous. */
 void shell_on_ticker(evutil_socket_t fd, short what, void *arg);
 
@@ -162,8 +158,12 @@ void shell_on_ticker(evutil_socket_t fd, short what, void *arg);
  * it had when this began are gone. */
 bool shell_sweep(struct live_run *run);
 
-/* Carries out what a step gave out. */
+/* Carries out the outputs of a step, except those that may cause another step. */
 struct verdict carry_out(struct live_run *run, const struct policy_out *out);
+
+/* Opens a port for the workers of the run; `by` and `preferred` as for POLICY_OPEN_PORT. 0: none.
+ */
+uint16_t carry_out_open_port(struct live_run *run, const struct agent *by, uint16_t preferred);
 
 /* A session of that worker store ends. */
 void worker_use_leave(struct rendezvous_space *home, uint64_t id);

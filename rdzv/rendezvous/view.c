@@ -4,14 +4,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "rdzv/rendezvous/gone.h"
-
 void run_view_init(struct run_view *v, struct slice key)
 {
     *v = (struct run_view){.node = {.key = key}, .id = slice_from(key, strlen(RUN_PREFIX))};
 }
 
-static void clear(struct run_view *v)
+void run_view_fini(struct run_view *v)
 {
     torch_state_free(&v->state);
     torch_state_free(&v->before);
@@ -21,11 +19,6 @@ static void clear(struct run_view *v)
     v->record = (struct view_record){0};
     v->exists = v->is_state = v->has_completed = v->unread = v->has_beats = false;
     v->waiting = v->participants = 0;
-}
-
-void run_view_fini(struct run_view *v)
-{
-    clear(v);
 }
 
 bool run_view_is_sentinel(struct slice value)
@@ -41,18 +34,8 @@ bool run_view_has_record(const struct run_view *v)
 /* False: no memory. */
 static bool note_completed(struct run_view *v, const struct torch_state *state)
 {
-    struct torch_state completed, gone = {0};
-
-    if (!torch_state_copy(state, &completed))
+    if (!nodes_keep_completed(state, v->has_completed, &v->last_completed, &v->gone))
         return false;
-    if (v->has_completed && !gone_next(&v->gone, &v->last_completed, state, &gone)) {
-        torch_state_free(&completed);
-        return false;
-    }
-    torch_state_free(&v->gone);
-    v->gone = gone;
-    torch_state_free(&v->last_completed);
-    v->last_completed = completed;
     v->has_completed = true;
     v->completions++;
     return true;
@@ -107,7 +90,7 @@ void run_view_update(struct run_view *v, struct slice value)
     v->changes++;
     v->has_beats = false;
     if (value.ptr == NULL) {
-        clear(v);
+        run_view_fini(v);
         return;
     }
     status = torch_state_read(value, &next);
@@ -134,12 +117,11 @@ void run_view_adopt(struct run_view *v, struct slice value, const struct torch_s
 
 bool run_view_set_record(struct run_view *v, const struct view_record *record)
 {
-    uint8_t *address = account_heap_request(ACCOUNT_RUNS, ACCOUNT_SMALL, record->address.len + 1);
+    uint8_t *address =
+        account_heap_copy(ACCOUNT_RUNS, ACCOUNT_SMALL, record->address.ptr, record->address.len);
 
     if (address == NULL)
         return false;
-    if (record->address.len != 0)
-        memcpy(address, record->address.ptr, record->address.len);
     account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)v->record.address.ptr);
     v->record = *record;
     v->record.address.ptr = address;

@@ -456,12 +456,10 @@ static int place_of(const struct run_view *v, const struct policy_event *event)
 
 static bool propose(struct worker_endpoint *e, int place, struct slice value)
 {
-    uint8_t *copy = account_heap_request(ACCOUNT_RUNS, ACCOUNT_SMALL, value.len + 1);
+    uint8_t *copy = account_heap_copy(ACCOUNT_RUNS, ACCOUNT_SMALL, value.ptr, value.len);
 
     if (copy == NULL)
         return false;
-    if (value.len != 0)
-        memcpy(copy, value.ptr, value.len);
     account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)e->proposed[place].ptr);
     e->proposed[place] = (struct slice){copy, value.len};
     return true;

@@ -2,6 +2,7 @@
 #include "store/memory/account.h"
 
 #include <malloc.h>
+#include <string.h>
 #include <sys/mman.h>
 
 struct account account = {
@@ -131,6 +132,19 @@ void *account_heap_request_zeroed(enum account_kind kind, enum account_class cla
 void *account_heap_resize(enum account_kind kind, enum account_class class, void *old, size_t len)
 {
     return account_has_room(class, len) ? account_heap_realloc(kind, old, len) : account_refused();
+}
+
+void *account_heap_copy(enum account_kind kind, enum account_class class, const void *bytes,
+                        size_t len)
+{
+    char *copy = account_heap_request(kind, class, len + 1);
+
+    if (copy == NULL)
+        return NULL;
+    if (len != 0)
+        memcpy(copy, bytes, len);
+    copy[len] = '\0';
+    return copy;
 }
 
 void account_heap_free(enum account_kind kind, void *p)

@@ -164,6 +164,9 @@ void *account_heap_realloc(enum account_kind kind, void *old, size_t len);
 void *account_heap_request(enum account_kind kind, enum account_class class, size_t len);
 void *account_heap_request_zeroed(enum account_kind kind, enum account_class class, size_t len);
 void *account_heap_resize(enum account_kind kind, enum account_class class, void *old, size_t len);
+/* A copy of the bytes, with a 0 behind them. */
+void *account_heap_copy(enum account_kind kind, enum account_class class, const void *bytes,
+                        size_t len);
 void account_heap_free(enum account_kind kind, void *p);
 
 /* Pages of their own, outside malloc(): they go back to the system one by one. malloc() does so

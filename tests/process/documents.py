@@ -221,6 +221,7 @@ def events():
             names = next((n for n in names if n), [])
             check(names or call.group(1) == "write_event_line", path + ": a log call without a name")
             found.update(names)
+        found.update(re.findall(r'\{LOG_\w+,\s*"(\w+)"', text))  # rows of a table
     return found
 
 
@@ -233,7 +234,7 @@ def log_events_are_those_of_the_source():
 @case
 def log_fields_are_those_of_the_source():
     real = {name for text in source().values()
-            for name in re.findall(r'\blog_(?:str|bytes|u64|i64|bool|errno)\(\s*"(\w+)"', text)}
+            for name in re.findall(r'\b(?:log_(?:str|bytes|u64|i64|bool|errno)\(|FIELD\(\w+,)\s*"(\w+)"', text)}
     text = section(DAEMON, "Log events")
     table = [name for row in rows(text) for name in re.findall(r"`(\w+)`", row[3])]
     every = {name for name in re.findall(r"`(\w+)[`=]", text) if name in real}

@@ -43,7 +43,7 @@ static void the_others_see_it_at_once_when_one_fails(void **state)
     train(&s, 3);
     close_run(&s, 1);
     assert_true(s.run.failed);
-    assert_non_null(scene_note(&s, NOTE_RUN_CLOSED)->reason);
+    assert_non_null(scene_note(&s, NOTE_RUN_FAILED)->reason);
     for (size_t i = 0; i < 3; i += 2) {
         struct torch_state st = scene_state(scene_look(&s, &s.agents[i]));
 

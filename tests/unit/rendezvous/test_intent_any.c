@@ -225,7 +225,7 @@ static void change_both(struct pair *p, const char *value)
 /* Nodes that are silent may be there or not: whoever sees the state presumes them dead. */
 static bool counts(const struct scene *s, const struct torch_node *node)
 {
-    return explain_role(node) != NULL && node->heartbeat_us > scene_now_us(s) - 15 * SECOND;
+    return node_role(node) != NULL && node->heartbeat_us > scene_now_us(s) - 15 * SECOND;
 }
 
 static void includes(const struct side *a, const struct side *b)

@@ -1,6 +1,49 @@
-/* Nodes that a run goes on without. See gone.h for the contract. Everything is read in the order of
- * nodes, each state once. */
-#include "rdzv/rendezvous/gone.h"
+/* Nodes of a run: their text, their role, and those that the run goes on without. See nodes.h for
+ * the contract. */
+#include "rdzv/rendezvous/nodes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *node_text(const struct torch_node *node, char text[NODE_TEXT_MAX])
+{
+    snprintf(text, NODE_TEXT_MAX, "%.*s/%lld/%lld",
+             (int)(node->addr.len < 255 ? node->addr.len : 255), (const char *)node->addr.ptr,
+             (long long)node->pid, (long long)node->local_id);
+    return text;
+}
+
+const char *node_words(const char *node, char words[NODE_TEXT_MAX])
+{
+    const char *last = strrchr(node, '/');
+    const char *pid = last == NULL ? NULL : memrchr(node, '/', (size_t)(last - node));
+
+    if (pid == NULL)
+        snprintf(words, NODE_TEXT_MAX, "%.300s", node);
+    else
+        snprintf(words, NODE_TEXT_MAX, "%.*s (pid %.*s)", (int)(pid - node), node,
+                 (int)(last - pid - 1), pid + 1);
+    return words;
+}
+
+const char *node_role(const struct torch_node *node)
+{
+    return node == NULL        ? NULL
+           : node->participant ? "participant"
+           : node->waiting     ? "waiting"
+           : node->redundant   ? "spare"
+                               : NULL;
+}
+
+const char *node_role_text(const struct torch_node *node)
+{
+    const char *role = node_role(node);
+
+    return role == NULL ? "none" : role;
+}
+
+/* --- Nodes that a run goes on without. Everything is read in the order of nodes, each state once.
+ * --- */
 
 struct cursor {
     const struct torch_state *state;
@@ -107,4 +150,22 @@ bool gone_next(const struct torch_state *gone, const struct torch_state *then,
     else
         torch_state_free(&next);
     return ok;
+}
+
+bool nodes_keep_completed(const struct torch_state *now, bool had, struct torch_state *last,
+                          struct torch_state *gone)
+{
+    struct torch_state completed, next = {0};
+
+    if (!torch_state_copy(now, &completed))
+        return false;
+    if (had && !gone_next(gone, last, now, &next)) {
+        torch_state_free(&completed);
+        return false;
+    }
+    torch_state_free(gone);
+    torch_state_free(last);
+    *gone = next;
+    *last = completed;
+    return true;
 }

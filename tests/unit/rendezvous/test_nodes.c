@@ -1,5 +1,5 @@
 /* Nodes that rounds go on without: who makes up for whom. */
-#include "rdzv/rendezvous/gone.h"
+#include "rdzv/rendezvous/nodes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
