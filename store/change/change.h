@@ -69,7 +69,8 @@ enum key_wakes {
     WAKES_BARRIER, /* those who wait in the barrier, and for the key to exist */
 };
 
-/* KEY_PUT, BARRIER_OPEN: the key has this value now. */
+/* KEY_PUT, BARRIER_OPEN: the key has this value now. KEY_APPEND: these bytes stand behind those
+ * that were there. QUEUE_PUSH: the queue of that name has one element more. */
 struct key_put {
     struct slice key;
     struct slice value;
@@ -93,13 +94,6 @@ struct key_patch {
     enum key_wakes wakes; /* live */
 };
 
-/* KEY_APPEND: the bytes stand behind what was there. */
-struct key_append {
-    struct slice key;
-    struct slice bytes;
-    struct entry *entry; /* live */
-};
-
 /* KEY_DELETE. */
 struct key_delete {
     struct slice key;
@@ -110,12 +104,6 @@ struct key_delete {
 struct key_put_all {
     struct slice pairs;
     struct key_picks *picks; /* live: the same, found and prepared; NULL: not */
-};
-
-/* QUEUE_PUSH. */
-struct queue_push {
-    struct slice queue;
-    struct slice value;
 };
 
 struct queue_pop {
@@ -233,10 +221,8 @@ struct change {
     union {
         struct key_put put;
         struct key_patch patch;
-        struct key_append append;
         struct key_delete delete;
         struct key_put_all put_all;
-        struct queue_push push;
         struct queue_pop pop;
         struct slice name; /* RUN_DELETE: what goes */
         struct tree_put tree_put;

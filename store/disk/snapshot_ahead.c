@@ -53,15 +53,10 @@ static struct blob *copy_of(struct blob *value, bool overwritten)
     return overwritten ? blob_new(ACCOUNT_SNAPSHOT, blob_slice(value)) : blob_ref(value);
 }
 
-static struct slice ahead_key(const struct change *change)
-{
-    return change->kind == CHANGE_QUEUE_PUSH ? change->push.queue : change->put.key;
-}
-
 static bool ahead_put_large(struct snapshot_ahead *a, const char *name, const struct change *change,
                             struct blob *value, bool overwritten)
 {
-    struct slice key = ahead_key(change);
+    struct slice key = change->put.key;
     size_t size = sizeof(struct ahead_item) + key.len;
     struct ahead_item *item = account_request(ACCOUNT_SNAPSHOT, ACCOUNT_ORDINARY, size);
     struct blob *kept = item == NULL ? NULL : copy_of(value, overwritten);
@@ -86,7 +81,7 @@ static bool ahead_put_large(struct snapshot_ahead *a, const char *name, const st
 void ahead_put(struct snapshot_ahead *a, const char *name, const struct change *change,
                struct blob *value, bool overwritten)
 {
-    bool large = value != NULL && value->len + ahead_key(change).len > SMALL_VALUE;
+    bool large = value != NULL && value->len + change->put.key.len > SMALL_VALUE;
 
     if (a->failed)
         return;
@@ -97,14 +92,11 @@ void ahead_put(struct snapshot_ahead *a, const char *name, const struct change *
 static bool write_item(const struct ahead_item *item, struct batch *out)
 {
     struct change change = {.kind = item->kind, .worker_store = item->worker_store};
-    struct slice key = {item->bytes, item->key_len};
 
     if (item->value == NULL)
         return batch_append(out, &item->batch);
-    if (item->kind == CHANGE_QUEUE_PUSH)
-        change.push = (struct queue_push){.queue = key, .value = blob_slice(item->value)};
-    else
-        change.put = (struct key_put){.key = key, .value = blob_slice(item->value)};
+    change.put =
+        (struct key_put){.key = {item->bytes, item->key_len}, .value = blob_slice(item->value)};
     return batch_add(out, item->name, &change);
 }
 

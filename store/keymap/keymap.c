@@ -335,15 +335,15 @@ static inline void append_to_copy(struct keymap *m, struct entry *e, struct slic
     entry_swap(m, e, b);
 }
 
-APART static void apply_append(struct keymap *m, const struct key_append *c)
+APART static void apply_append(struct keymap *m, const struct key_put *c)
 {
     struct entry *e = c->entry != NULL ? c->entry : keymap_get_or_make(m, c->key);
 
-    keymap_notify(m, e, KEYMAP_APPENDED, (struct slice){0}, c->bytes);
-    if (append_fits(e, c->bytes.len))
-        append_in_place(m, e, c->bytes);
+    keymap_notify(m, e, KEYMAP_APPENDED, (struct slice){0}, c->value);
+    if (append_fits(e, c->value.len))
+        append_in_place(m, e, c->value);
     else
-        append_to_copy(m, e, c->bytes);
+        append_to_copy(m, e, c->value);
     keymap_wake_all(m, e);
 }
 
@@ -422,7 +422,7 @@ void keymap_apply(struct keymap *m, const struct change *change, struct store_re
         apply_patch(m, &change->patch);
         break;
     case CHANGE_KEY_APPEND:
-        apply_append(m, &change->append);
+        apply_append(m, &change->put);
         break;
     case CHANGE_KEY_DELETE:
         entry_delete(m, entry_at(m, change->delete.entry, change->delete.key));
@@ -434,7 +434,7 @@ void keymap_apply(struct keymap *m, const struct change *change, struct store_re
             apply_put_all(m, change->put_all.pairs);
         break;
     case CHANGE_QUEUE_PUSH:
-        keymap_push(m, &change->push);
+        keymap_push(m, &change->put);
         break;
     case CHANGE_BARRIER_OPEN:
         apply_open(m, &change->put);
@@ -470,12 +470,12 @@ APART static size_t patch_memory(const struct keymap *m, const struct key_patch 
                : reserve_blob_cost(entry_value(e).len + c->bytes.len);
 }
 
-static size_t append_memory(const struct keymap *m, const struct key_append *c)
+static size_t append_memory(const struct keymap *m, const struct key_put *c)
 {
     const struct entry *e = entry_at(m, c->entry, c->key);
-    size_t old = entry_value(e).len, len = old + c->bytes.len, blob;
+    size_t old = entry_value(e).len, len = old + c->value.len, blob;
 
-    if (append_fits(e, c->bytes.len))
+    if (append_fits(e, c->value.len))
         return 0;
     blob = reserve_blob_cost(len + append_spare(old, len));
     return e != NULL ? blob : blob + entry_memory(m, c->key);
@@ -500,11 +500,11 @@ size_t keymap_memory(const struct keymap *m, const struct change *change)
     case CHANGE_KEY_PATCH:
         return patch_memory(m, &change->patch);
     case CHANGE_KEY_APPEND:
-        return append_memory(m, &change->append);
+        return append_memory(m, &change->put);
     case CHANGE_KEY_PUT_ALL:
         return change->put_all.picks != NULL ? 0 : put_all_memory(m, change->put_all.pairs);
     case CHANGE_QUEUE_PUSH:
-        return keymap_push_memory(&change->push);
+        return keymap_push_memory(&change->put);
     default:
         return 0;
     }

@@ -278,7 +278,7 @@ static enum store_status check_append(const struct keymap *m, const struct comma
     if (!place_has_room(m, &at, len))
         return STORE_FULL;
     change->kind = CHANGE_KEY_APPEND;
-    change->append = (struct key_append){.key = c->key, .bytes = c->value, .entry = at.entry};
+    change->put = (struct key_put){.key = c->key, .value = c->value, .entry = at.entry};
     return STORE_OK;
 }
 
@@ -308,7 +308,7 @@ static enum store_status check_push(const struct keymap *m, const struct command
     if (!quota_has_room(m->quota, 0, ENTRY_COST + c->key.len + ELEMENT_COST + c->value.len))
         return STORE_FULL;
     change->kind = CHANGE_QUEUE_PUSH;
-    change->push = (struct queue_push){.queue = c->key, .value = c->value};
+    change->put = (struct key_put){.key = c->key, .value = c->value};
     return STORE_OK;
 }
 

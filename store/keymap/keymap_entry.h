@@ -212,8 +212,8 @@ static inline void keymap_note_gone(struct keymap *m, struct entry *e)
 /* NULL when there is none; an empty queue does not exist. */
 struct queue *keymap_find_queue(const struct keymap *m, struct slice name);
 
-size_t keymap_push_memory(const struct queue_push *c);
-void keymap_push(struct keymap *m, const struct queue_push *c);
+size_t keymap_push_memory(const struct key_put *c);
+void keymap_push(struct keymap *m, const struct key_put *c);
 
 /* The oldest element, off its queue; the reference passes to the caller. Ends the queue when it was
  * the last. */

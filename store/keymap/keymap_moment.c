@@ -45,22 +45,12 @@ static bool is_missing(const struct keymap_moment *k, const struct entry *e)
 
 /* --- Writing. --- */
 
-static struct change put_of(const struct keymap_moment *k, const struct entry *e,
+static struct change put_of(const struct keymap_moment *k, enum change_kind kind, struct slice key,
                             const struct blob *value)
 {
-    return (struct change){.kind = CHANGE_KEY_PUT,
+    return (struct change){.kind = kind,
                            .worker_store = k->worker_store,
-                           .put = {.key = e->node.key, .value = blob_slice(value)}};
-}
-
-static struct change push_of(const struct keymap_moment *k, const struct queue *q,
-                             const struct element *element)
-{
-    return (struct change){
-        .kind = CHANGE_QUEUE_PUSH,
-        .worker_store = k->worker_store,
-        .push = {.queue = q->node.key, .value = blob_slice(element->value)},
-    };
+                           .put = {.key = key, .value = blob_slice(value)}};
 }
 
 static bool write_keys(struct keymap_moment *k, struct batch *out, size_t bytes)
@@ -71,7 +61,7 @@ static bool write_keys(struct keymap_moment *k, struct batch *out, size_t bytes)
         if (next != NULL)
             __builtin_prefetch(next->value);
         if (e->snapshot != k->snapshot) {
-            const struct change change = put_of(k, e, e->value);
+            const struct change change = put_of(k, CHANGE_KEY_PUT, e->node.key, e->value);
 
             if (!batch_add(out, k->name, &change))
                 return false;
@@ -97,7 +87,8 @@ static bool write_queues(struct keymap_moment *k, struct batch *out, size_t byte
         struct element *element = k->first != NULL ? k->first : STAILQ_FIRST(&k->queue->elements);
 
         if (element->number <= k->pushes) {
-            const struct change change = push_of(k, k->queue, element);
+            const struct change change =
+                put_of(k, CHANGE_QUEUE_PUSH, k->queue->node.key, element->value);
 
             if (!batch_add(out, k->name, &change))
                 return false;
@@ -131,7 +122,8 @@ static bool write_picks(struct keymap_moment *k, struct batch *out, size_t bytes
             continue;
         }
         if (held->is_kept[i / 8] & 1u << i % 8) {
-            const struct change change = put_of(k, held->picks->entries[i], held->picks->values[i]);
+            const struct change change = put_of(
+                k, CHANGE_KEY_PUT, held->picks->entries[i]->node.key, held->picks->values[i]);
 
             if (!batch_add(out, k->name, &change))
                 return false;
@@ -166,7 +158,7 @@ void keymap_moment_changes(struct keymap_moment *k, struct entry *e, bool overwr
 
     if (e->value == NULL || !is_missing(k, e) || !may_keep(k))
         return;
-    change = put_of(k, e, e->value);
+    change = put_of(k, CHANGE_KEY_PUT, e->node.key, e->value);
     ahead_put(k->ahead, k->name, &change, e->value, overwritten);
     mark(k, e);
 }
@@ -222,7 +214,7 @@ void keymap_moment_pops(struct keymap_moment *k, struct queue *q)
     struct element *element = STAILQ_FIRST(&q->elements);
 
     if (is_element_missing(k, q, element) && may_keep(k)) {
-        const struct change change = push_of(k, q, element);
+        const struct change change = put_of(k, CHANGE_QUEUE_PUSH, q->node.key, element->value);
 
         ahead_put(k->ahead, k->name, &change, element->value, false);
         if (q == k->queue)
@@ -254,7 +246,8 @@ static void keep_picks(struct keymap_moment *k, const struct held_picks *held)
     k->ahead->failed = k->ahead->failed || p->count - held->next > PICKS_KEPT_MAX;
     for (size_t i = held->next; i < p->count && may_keep(k); i++) {
         if (held->is_kept[i / 8] & 1u << i % 8) {
-            const struct change change = put_of(k, p->entries[i], p->values[i]);
+            const struct change change =
+                put_of(k, CHANGE_KEY_PUT, p->entries[i]->node.key, p->values[i]);
 
             ahead_put(k->ahead, k->name, &change, p->values[i], false);
         }

@@ -33,24 +33,24 @@ static struct queue *queue_get_or_create(struct keymap *m, struct slice name)
     return q;
 }
 
-size_t keymap_push_memory(const struct queue_push *c)
+size_t keymap_push_memory(const struct key_put *c)
 {
-    return reserve_cost(sizeof(struct queue) + c->queue.len) +
-           reserve_cost(sizeof(struct element)) + reserve_blob_cost(c->value.len);
+    return reserve_cost(sizeof(struct queue) + c->key.len) + reserve_cost(sizeof(struct element)) +
+           reserve_blob_cost(c->value.len);
 }
 
-void keymap_push(struct keymap *m, const struct queue_push *c)
+void keymap_push(struct keymap *m, const struct key_put *c)
 {
     struct element *element = reserve_alloc(m->reserve, m->kind, sizeof *element);
     struct queue *q;
 
     element->number = ++m->pushes;
-    q = queue_get_or_create(m, c->queue);
+    q = queue_get_or_create(m, c->key);
     element->value = reserve_blob(m->reserve, m->kind, c->value);
     STAILQ_INSERT_TAIL(&q->elements, element, entry);
     q->len++;
     keymap_keep_bytes(m, ELEMENT_COST + c->value.len, 0);
-    keymap_wake_one(m, c->queue);
+    keymap_wake_one(m, c->key);
 }
 
 struct blob *keymap_pop(struct keymap *m, struct queue *q)
