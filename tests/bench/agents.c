@@ -27,7 +27,7 @@
 #define LIMIT_MS   300000 /* no phase takes longer */
 #define ADDR_TAIL  "-worker-0.training.team-a.svc.cluster.local"
 
-enum awaited { AWAITS_NOTHING, AWAITS_PING, AWAITS_WAIT, AWAITS_BLOB };
+enum awaited { AWAITS_NOTHING, AWAITS_PING, AWAITS_WAIT, AWAITS_BLOB, AWAITS_ROLES };
 
 struct peer {
     struct model_agent agent;
@@ -161,6 +161,45 @@ static void set_round_key(struct peer *p)
     answer(p, slice_str(""));
 }
 
+/* Agent 0 reads the roles of all, and sets the ranks of all workers. */
+static void round_key_of(const struct peer *p, const char *name, size_t rank, char *out,
+                         size_t size)
+{
+    snprintf(out, size, "%s.%lld/torchelastic/%s/%zu", bench.run_key, (long long)p->agent.round,
+             name, rank);
+}
+
+static void gather_roles(struct peer *p)
+{
+    size_t count = p->agent.world_size, size = count * (8 + sizeof p->key);
+    struct writer w = {.ptr = malloc(size), .cap = size};
+    struct c10d_request req = {.op = C10D_WAIT, .count = count};
+    char key[sizeof p->key];
+
+    if (w.ptr == NULL)
+        err(1, "malloc");
+    for (size_t i = 0; i < count; i++) {
+        round_key_of(p, "role_info", i, key, sizeof key);
+        c10d_write_blob(&w, slice_str(key));
+    }
+    req.items = (struct slice){w.ptr, w.len};
+    ask(p, &req);
+    free(w.ptr);
+    p->awaited = AWAITS_ROLES;
+}
+
+static void set_ranks(struct peer *p)
+{
+    char key[sizeof p->key];
+
+    for (size_t i = 0; i < p->agent.world_size; i++) {
+        round_key_of(p, "assigned_ranks", i, key, sizeof key);
+        ask(p, &(struct c10d_request){
+                   .op = C10D_SET, .key = slice_str(key), .value = slice_str("[0, 1, 0, 1]")});
+    }
+    answer(p, slice_str(""));
+}
+
 /* Lets it go on until it waits for an answer or for time. */
 static void act(struct peer *p)
 {
@@ -177,6 +216,10 @@ static void act(struct peer *p)
             snprintf(p->key, sizeof p->key, "%s", bench.run_key);
         if (a->request == REQUEST_SET)
             set_round_key(p);
+        else if (a->request == REQUEST_GATHER)
+            gather_roles(p);
+        else if (a->request == REQUEST_RANK)
+            set_ranks(p);
         else if (a->request == REQUEST_COMPARE_SET)
             compare_set(p);
         else
@@ -189,8 +232,10 @@ static void act(struct peer *p)
 /* How many of the bytes that are here are the answer; 0: it is not whole. */
 static size_t answer_size(const struct peer *p)
 {
-    static const enum c10d_op ops[] = {
-        [AWAITS_PING] = C10D_PING, [AWAITS_WAIT] = C10D_WAIT, [AWAITS_BLOB] = C10D_GET};
+    static const enum c10d_op ops[] = {[AWAITS_PING] = C10D_PING,
+                                       [AWAITS_WAIT] = C10D_WAIT,
+                                       [AWAITS_BLOB] = C10D_GET,
+                                       [AWAITS_ROLES] = C10D_WAIT};
     static const struct c10d_reply_limits limits = {.value_max = 64u << 20};
     struct c10d_progress progress = {0};
     struct c10d_reply reply;
@@ -218,6 +263,8 @@ static void take(struct peer *p, size_t size)
     if (was == AWAITS_WAIT) {
         ask(p, &get);
         p->awaited = AWAITS_BLOB;
+    } else if (was == AWAITS_ROLES) {
+        answer(p, slice_str(""));
     } else if (was == AWAITS_BLOB) {
         answer(p, (struct slice){p->in + 8, size - 8});
     }
@@ -350,7 +397,8 @@ static void start_peer(struct peer *p, size_t i, uint16_t port, const struct mod
 
 int main(int argc, char **argv)
 {
-    struct model_settings how = {.last_call_ms = 30000, .sharing = SHARING_ONCE};
+    struct model_settings how = {
+        .last_call_ms = 30000, .monitor_ms = 1000, .max_restarts = 100, .sharing = SHARING_ONCE};
     uint64_t steady_ms;
 
     if (argc != 4)
