@@ -1,11 +1,291 @@
-/* The verb check: reads arguments and files, and prints what check_bundle() finds. */
+/* The verb check: reads arguments and files, and prints what check_bundle() finds. The file of
+ * options and the command line have the same words, and go through the same functions; the command
+ * line comes second, and wins. */
 #include "deploy/check/check.h"
 
 #include "deploy/check/check_verb.h"
 #include "deploy/kube/job_view.h"
 #include "deploy/verbs.h"
+#include "deploy/yaml/diag.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Where a word is written; NULL: on the command line. */
+struct reading {
+    struct check_options *options;
+    struct check *check;
+    struct diag *diag;
+    const struct yaml_node *at;
+};
+
+#define fail(r, ...)                                              \
+    diag_error((r)->diag, (r)->at == NULL ? NULL : (r)->at->file, \
+               (r)->at == NULL ? (struct yaml_mark){0} : (r)->at->start, __VA_ARGS__)
+
+static void check_options_fini(struct check_options *o)
+{
+    if (o->config.bytes != NULL)
+        yaml_file_free(&o->config);
+    arena_free(&o->arena);
+}
+
+/* --- Words. --- */
+
+static void append_word(struct reading *r, struct check_texts *to, const char *text)
+{
+    to->list = arena_room(&r->options->arena, to->list, to->count, &to->cap, sizeof *to->list);
+    to->list[to->count++] = text;
+}
+
+static void choose_rule(struct reading *r, const char *id, bool want)
+{
+    struct check_options *o = r->options;
+    const struct check_rule *rule = check_rule_named(id);
+    const char *near = check_rule_near(id);
+
+    if (rule == NULL && near != NULL)
+        fail(r, "there is no rule %s: did you mean %s?", id, near);
+    else if (rule == NULL)
+        fail(r, "there is no rule %s: see `rdzv-manifest list rules`", id);
+    if (rule == NULL)
+        return;
+    if (want && !o->chosen) {
+        memset(o->wanted, 0, check_rule_count * sizeof *o->wanted);
+        o->chosen = true;
+    }
+    o->wanted[rule - check_rules] = want;
+}
+
+static void only_rule(struct reading *r, const char *id)
+{
+    choose_rule(r, id, true);
+}
+
+static void ignore_rule(struct reading *r, const char *id)
+{
+    choose_rule(r, id, false);
+}
+
+/* The index of the word among `names`, or -1. */
+static int word_index(const char *word, const char *const *names)
+{
+    for (int i = 0; names[i] != NULL; i++) {
+        if (strcmp(names[i], word) == 0)
+            return i;
+    }
+    return -1;
+}
+
+static void choose_format(struct reading *r, const char *name)
+{
+    static const char *const names[] = {"text", "json", "sarif", "github", NULL};
+    static void (*const printers[])(FILE * out, struct check * c) = {
+        check_print_text, check_print_json, check_print_sarif, check_print_github};
+    int i = word_index(name, names);
+
+    if (i < 0)
+        fail(r, "there is no output %s: write text, json, sarif or github", name);
+    else
+        r->options->print = printers[i];
+}
+
+static void choose_severity(struct reading *r, const char *name)
+{
+    static const char *const names[] = {
+        [CHECK_NOTE] = "note", [CHECK_WARNING] = "warning", [CHECK_ERROR] = "error", NULL};
+    int i = word_index(name, names);
+
+    if (i < 0)
+        fail(r, "there is no severity %s: write error, warning or note", name);
+    else
+        r->options->least = (enum check_severity)i;
+}
+
+/* `volcano=1.8`, `v1.8.2`; or only the name. */
+static void choose_target(struct reading *r, const char *text)
+{
+    static const char *const names[] = {
+        "kubernetes", "training-operator", "volcano", "jobset", "istio", NULL};
+    const char *equals = strchr(text, '='), *version = equals == NULL ? NULL : equals + 1;
+    char name[32];
+    struct check_target target = {.given = true, .major = -1};
+    int i;
+
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(text, "="), text);
+    i = word_index(name, names);
+    if (i < 0) {
+        fail(r,
+             "there is no target %s: write kubernetes, training-operator, volcano, jobset "
+             "or istio",
+             name);
+    } else if (version != NULL &&
+               sscanf(version + (*version == 'v'), "%5d.%5d", &target.major, &target.minor) != 2) {
+        fail(r, "--target %s: this is no version: write one like 1.8", text);
+    } else {
+        target.name = names[i];
+        r->check->targets[i] = target;
+    }
+}
+
+static void exclude(struct reading *r, const char *pattern)
+{
+    append_word(r, &r->options->excluded, pattern);
+}
+
+static void add_path(struct reading *r, const char *path)
+{
+    append_word(r, &r->options->paths, path);
+}
+
+/* The words of the file, and the letters of the command line. */
+static const struct {
+    const char *key;
+    int letter;
+    bool list;
+    void (*take)(struct reading *r, const char *word);
+} keys[] = {
+    {"rules", 'r', true, only_rule},       {"ignore", 'i', true, ignore_rule},
+    {"exclude", 'x', true, exclude},       {"targets", 't', true, choose_target},
+    {"files", 0, true, add_path},          {"severity", 's', false, choose_severity},
+    {"output", 'o', false, choose_format},
+};
+
+/* --- The file. --- */
+
+static void read_pair(struct reading *r, const struct yaml_pair *pair)
+{
+    struct nearest n = nearest_to(pair->key->text);
+    const struct yaml_node *value = pair->value;
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        nearest_try(&n, keys[i].key);
+        if (strcmp(keys[i].key, pair->key->text) != 0)
+            continue;
+        r->at = value;
+        if (!keys[i].list && yaml_text(value) != NULL)
+            keys[i].take(r, value->text);
+        else if (!keys[i].list || value->kind != YAML_SEQUENCE)
+            fail(r, "%s: a %s is expected: see deploy/README.md", keys[i].key,
+                 keys[i].list ? "list" : "word");
+        for (size_t j = 0; keys[i].list && j < yaml_length(value); j++) {
+            r->at = value->items[j];
+            if (yaml_text(r->at) != NULL)
+                keys[i].take(r, r->at->text);
+            else
+                fail(r, "%s: a list of words is expected: see deploy/README.md", keys[i].key);
+        }
+        return;
+    }
+    r->at = pair->key;
+    fail(r, "%s: there is no such key: %s%s%s", pair->key->text,
+         n.found == NULL ? "write rules, ignore, exclude, targets, files, severity or output"
+                         : "did you mean ",
+         n.found == NULL ? "" : n.found, n.found == NULL ? "" : "?");
+}
+
+static void read_config(struct reading *r, const char *path)
+{
+    struct yaml_file *f = &r->options->config;
+    const struct yaml_node *root;
+
+    if (!yaml_file_read(f, path, YAML_USER_MAX, r->diag)) {
+        f->bytes = NULL;
+        return;
+    }
+    root = f->count == 0 ? NULL : f->docs[0].root;
+    if (f->count > 1 || (root != NULL && root->kind != YAML_MAPPING)) {
+        diag_error(r->diag, f->name, (struct yaml_mark){0, 1, 1},
+                   "one document of `key: value` is expected: see deploy/README.md");
+        return;
+    }
+    for (size_t i = 0; root != NULL && i < root->count; i++)
+        read_pair(r, &root->pairs[i]);
+    r->at = NULL;
+}
+
+/* --- The command line. --- */
+
+static const struct verb_option check_option_table[] = {
+    {"output", 'o', true, "FORMAT",
+     "text (the default), json, sarif (SARIF 2.1.0), or github (the annotations of its workflows)",
+     "text json sarif github"},
+    {"rule", 'r', false, "RULE", "only this rule; repeatable", "@rules"},
+    {"ignore", 'i', false, "RULE", "all rules but this one; repeatable", "@rules"},
+    {"severity", 's', false, "LEVEL", "error; warning (and errors); note (all, the default)",
+     "error warning note"},
+    {"target", 't', false, "WHAT[=VERSION]",
+     "also what breaks on that: kubernetes=1.28, training-operator=1.7, volcano=1.8, jobset=0.6, "
+     "istio; repeatable",
+     "kubernetes= training-operator= volcano= jobset= istio"},
+    {"exclude", 'x', false, "PATTERN",
+     "no file or folder of a folder that is like this; repeatable", NULL},
+    {"config", 'c', false, "FILE",
+     "rules, ignore, severity, targets, exclude, files and output as YAML; without it " CHECK_CONFIG
+     ", if that is there",
+     "@files"},
+    {"no-config", 'n', false, NULL, "no such file", NULL},
+    {"show", 'S', false, NULL, "print what check sees in the files, as JSON, and apply no rule",
+     NULL},
+    {0},
+};
+
+/* The file that the arguments name; NULL: none. Whatever is wrong with them is said later. */
+static const char *config_path(int argc, char **argv)
+{
+    const char *path = access(CHECK_CONFIG, F_OK) == 0 ? CHECK_CONFIG : NULL;
+    struct diag ignored = {0};
+    int option;
+
+    optind = 0;
+    while ((option = options_next(argc, argv, check_option_table, &ignored)) >= 0) {
+        if (option == 'c')
+            path = optarg;
+        else if (option == 'n')
+            path = NULL;
+    }
+    diag_free(&ignored);
+    return path;
+}
+
+static void read_command_line(struct reading *r, int argc, char **argv)
+{
+    int option;
+
+    optind = 0;
+    while ((option = options_next(argc, argv, check_option_table, r->diag)) >= 0) {
+        for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+            if (keys[i].letter == option)
+                keys[i].take(r, optarg);
+        }
+        r->options->show = r->options->show || option == 'S';
+    }
+    if (optind < argc)
+        r->options->paths.count = 0; /* files of the command line, and not those of the config */
+    for (int i = optind; i < argc; i++)
+        add_path(r, argv[i]);
+}
+
+/* Reads the arguments of the verb over the file that they name, or CHECK_CONFIG. Targets go into c.
+ * Errors are in d. */
+static void check_options_read(struct check_options *o, struct check *c, int argc, char **argv,
+                               struct diag *d)
+{
+    struct reading r = {o, c, d, NULL};
+    const char *path = config_path(argc, argv);
+
+    o->print = check_print_text;
+    o->wanted = arena_alloc(&o->arena, check_rule_count * sizeof *o->wanted);
+    memset(o->wanted, true, check_rule_count * sizeof *o->wanted);
+    if (path != NULL)
+        read_config(&r, path);
+    read_command_line(&r, argc, argv);
+    if (o->paths.count == 0)
+        options_error(d, "no file is given: name manifests, folders, or - for the standard input");
+}
+
+/* --- The verb. --- */
 
 static void check_fini(struct check *c)
 {

@@ -34,15 +34,6 @@ struct check_options {
     bool show;
 };
 
-/* The options of the command line. */
-extern const struct verb_option check_option_table[];
-
-/* Reads the arguments of the verb over the file that they name, or CHECK_CONFIG. Targets go into c.
- * Errors are in d. */
-void check_options_read(struct check_options *o, struct check *c, int argc, char **argv,
-                        struct diag *d);
-void check_options_fini(struct check_options *o);
-
 /* --- The manifests: files, and folders with all that is in them. --- */
 
 /* Reads all files into c->files. A file that is named holds Kubernetes objects and nothing else; of

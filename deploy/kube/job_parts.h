@@ -35,6 +35,3 @@ bool job_made_variable(struct job_view *v, const struct kube_container *c, const
 
 /* Reads all settings of a run, and its backend, its nodes and its endpoint from them. */
 void job_read_settings(struct job_scope *scope, struct job_run *r);
-
-/* Finds the targets of the endpoints of all runs, and what these runs are to each other. */
-void job_link(struct job_view *v);

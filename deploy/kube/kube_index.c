@@ -1,4 +1,4 @@
-/* A hash table of lists. See kube_index.h for the contract. */
+/* A hash table of lists. See kube_view.h for the contract. */
 #include "deploy/kube/kube_view.h"
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* Finds the owners of objects in their bundle. See kube_owner.h for the contract. */
+/* Finds the owners of objects in their bundle. See kube_view.h for the contract. */
 #include "deploy/kube/kube_view.h"
 
 #include <string.h>

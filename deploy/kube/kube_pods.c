@@ -337,6 +337,11 @@ static void find_train(struct pods_maker *m, const struct kube_object *o)
     }
 }
 
+static void find_jobset(struct pods_maker *m, const struct kube_object *o)
+{
+    find_replicated(m, o, o, o->spec);
+}
+
 /* The runtime of a TrainJob in the bundle is handled with that TrainJob. */
 static void find_runtime(struct pods_maker *m, const struct kube_object *o)
 {
@@ -361,9 +366,10 @@ static void find_used(struct pods_maker *m)
 /* --- Other trainers. --- */
 
 /* A map from the role to `replicas` and `template`, or a list of these with their names. */
-static void find_replicas(struct pods_maker *m, const struct kube_object *o,
-                          const struct yaml_node *specs)
+static void find_replicas(struct pods_maker *m, const struct kube_object *o)
 {
+    const struct yaml_node *specs =
+        kube_get(o->spec, o->type == KUBE_KUBEDL_JOB ? "pytorchReplicaSpecs" : "replicaSpecs");
     bool map = specs != NULL && specs->kind == YAML_MAPPING;
 
     for (size_t i = 0; specs != NULL && specs->kind != YAML_SCALAR && i < specs->count; i++) {
@@ -406,9 +412,9 @@ static void find_leader_workers(struct pods_maker *m, const struct kube_object *
     }
 }
 
-/* An unknown kind: any mapping that has a list of containers. */
-static void find_unknown(struct pods_maker *m, const struct kube_object *o,
-                         const struct yaml_node *node, const struct yaml_node *around)
+/* The pods of an unknown kind: any mapping that has a list of containers. */
+static void find_containers(struct pods_maker *m, const struct kube_object *o,
+                            const struct yaml_node *node, const struct yaml_node *around)
 {
     const struct yaml_node *first = yaml_at(kube_get(node, "containers"), 0);
 
@@ -424,8 +430,34 @@ static void find_unknown(struct pods_maker *m, const struct kube_object *o,
         return;
     }
     for (size_t i = 0; i < node->count; i++)
-        find_unknown(m, o, yaml_child(node, i), node);
+        find_containers(m, o, yaml_child(node, i), node);
 }
+
+static void find_unknown(struct pods_maker *m, const struct kube_object *o)
+{
+    find_containers(m, o, o->node, NULL);
+}
+
+/* --- All of them. --- */
+
+/* By type; NULL, or none: the object makes no pods. */
+static void (*const finders[])(struct pods_maker *m, const struct kube_object *o) = {
+    [KUBE_OTHER] = find_unknown,
+    [KUBE_POD] = find_pod,
+    [KUBE_DEPLOYMENT] = find_workload,
+    [KUBE_STATEFULSET] = find_workload,
+    [KUBE_JOB] = find_batch_job,
+    [KUBE_JOBSET] = find_jobset,
+    [KUBE_VOLCANO_JOB] = find_volcano,
+    [KUBE_PYTORCHJOB] = find_pytorchjob,
+    [KUBE_TRAINJOB] = find_train,
+    [KUBE_RUNTIME] = find_runtime,
+    [KUBE_DLROVER] = find_replicas,
+    [KUBE_ELASTIC_JOB] = find_replicas,
+    [KUBE_HYPERPOD_JOB] = find_replicas,
+    [KUBE_KUBEDL_JOB] = find_replicas,
+    [KUBE_LEADER_WORKER] = find_leader_workers,
+};
 
 static void bundle_index_objects(struct kube_bundle *b)
 {
@@ -467,55 +499,8 @@ void kube_find_pods(struct kube_bundle *b)
         struct kube_object *o = b->objects[i];
 
         o->first_pods = b->pod_count;
-        switch (o->type) {
-        case KUBE_POD:
-            find_pod(&m, o);
-            break;
-        case KUBE_DEPLOYMENT:
-        case KUBE_STATEFULSET:
-            find_workload(&m, o);
-            break;
-        case KUBE_JOB:
-            find_batch_job(&m, o);
-            break;
-        case KUBE_JOBSET:
-            find_replicated(&m, o, o, o->spec);
-            break;
-        case KUBE_VOLCANO_JOB:
-            find_volcano(&m, o);
-            break;
-        case KUBE_PYTORCHJOB:
-            find_pytorchjob(&m, o);
-            break;
-        case KUBE_TRAINJOB:
-            find_train(&m, o);
-            break;
-        case KUBE_RUNTIME:
-            find_runtime(&m, o);
-            break;
-        case KUBE_DLROVER:
-        case KUBE_ELASTIC_JOB:
-        case KUBE_HYPERPOD_JOB:
-            find_replicas(&m, o, kube_get(o->spec, "replicaSpecs"));
-            break;
-        case KUBE_KUBEDL_JOB:
-            find_replicas(&m, o, kube_get(o->spec, "pytorchReplicaSpecs"));
-            break;
-        case KUBE_LEADER_WORKER:
-            find_leader_workers(&m, o);
-            break;
-        case KUBE_OTHER:
-            find_unknown(&m, o, o->node, NULL);
-            break;
-        case KUBE_SERVICE:
-        case KUBE_CONFIG_MAP:
-        case KUBE_CLAIM:
-        case KUBE_NAMESPACE:
-        case KUBE_NETWORK_POLICY:
-        case KUBE_APPWRAPPER:
-        case KUBE_MCAD:
-            break;
-        }
+        if (o->type < sizeof finders / sizeof *finders && finders[o->type] != NULL)
+            finders[o->type](&m, o);
         o->pods_count = b->pod_count - o->first_pods;
     }
     index_pods(b);

@@ -1,4 +1,4 @@
-/* Which of its pods a job starts again after a failure. See kube_restart.h for the contract. */
+/* Which of its pods a job starts again after a failure. See kube_view.h for the contract. */
 #include "deploy/kube/kube_view.h"
 
 #include <string.h>

@@ -34,21 +34,6 @@ void etcd_want(struct etcd *e, const struct job_run *r);
 /* Replaces it by rdzvd, and edits its Services. `c10d`: the jobs will use that protocol. */
 void etcd_replace(struct rewrite *w, const struct etcd *e, bool c10d);
 
-/* --- What else refers to an etcd: autoscalers, monitors, ingresses, and texts. --- */
-
-/* The first scalar within a node that names the Service as an address: NAME or NAME.NAMESPACE...
- * with a port behind it, or as the whole value of a variable like ETCD_HOST. NULL: none. */
-const struct yaml_node *etcd_named_in(const struct yaml_node *n, const char *service);
-
-/* Whether it is an object of another kind than those that rewrite itself looks after, in the etcd's
- * namespace. */
-bool etcd_may_be_named_by(const struct rewrite *w, const struct etcd *e,
-                          const struct kube_object *o);
-
-/* Notes each object that refers to the etcd, or to a Service that leads to it, and what becomes of
- * that once rdzvd is there as a workload of this kind. rewrite changes none of them. */
-void note_referrers(struct rewrite *w, const struct etcd *e, const char *kind);
-
 /* --- Jobs. --- */
 
 /* Handles jobs that meet at these etcds: they move to c10d, or stay as they are. */

@@ -56,19 +56,6 @@ void barrier_list_note(struct barrier_list *list, const struct keymap *map,
 /* ,"barriers":[{"key":…,"arrived":…,"size":…,"absent":[rank,…],"absent_nodes":[address,…]},…] */
 void barrier_list_write(struct writer *w, const struct barrier_list *list);
 
-/* --- The workers of a run whose store is at rdzvd, status_workers.c: their number, as their agents
- * have told each other, and their nodes, by the addresses of their connections. --- */
-
-/* The world size of the round that the worker store is for. `keys`: those of agents. 0: its agents
- * have not said. */
-uint64_t status_workers_count(const struct run *run, const struct keymap *keys);
-
-/* The nodes of the round that have fewer workers waiting for that key than they run, at most `max`.
- * 0 unless these are exactly the `short_of` that are missing, and no two nodes have one address. */
-size_t status_workers_absent(const struct run *run, const struct keymap *keys,
-                             const struct entry *at, uint64_t short_of, struct slice *nodes,
-                             size_t max);
-
 /* --- The whole text, status_text.c, written in slices. Each run is written in one slice, so it is
  * consistent. --- */
 
