@@ -33,7 +33,7 @@ static const char *why_not(enum store_status status)
 
 /* The policy has seen that the keys have room; memory may be short, and run records have a limit of
  * their own. What a deletion does not find is gone already. */
-static bool apply(struct live_run *run, const struct command *command)
+static bool apply_command(struct live_run *run, const struct command *command)
 {
     bool deletes = command->kind == COMMAND_KEY_DELETE || command->kind == COMMAND_RUN_DELETE;
     struct store_result result;
@@ -51,31 +51,34 @@ struct blob *live_run_value(const struct live_run *run)
     return keymap_get(&run->home->space->store->keys, run->run.view.node.key);
 }
 
-static void put(struct live_run *run, const struct policy_output *o)
+static void put_value(struct live_run *run, const struct policy_output *o)
 {
-    if (!apply(run, &(struct command){.kind = COMMAND_KEY_SET, .key = o->key, .value = o->value}))
+    if (!apply_command(
+            run, &(struct command){.kind = COMMAND_KEY_SET, .key = o->key, .value = o->value}))
         run->stale = true;
 }
 
 static void put_record(struct live_run *run, const struct view_record *record)
 {
-    apply(run, &(struct command){.kind = COMMAND_RUN_PUT,
-                                 .key = run->run.view.node.key,
-                                 .placement = record->placement,
-                                 .value = record->address,
-                                 .port = record->port,
-                                 .worker_store = record->worker_store,
-                                 .number = record->round});
+    apply_command(run, &(struct command){.kind = COMMAND_RUN_PUT,
+                                         .key = run->run.view.node.key,
+                                         .placement = record->placement,
+                                         .value = record->address,
+                                         .port = record->port,
+                                         .worker_store = record->worker_store,
+                                         .number = record->round});
 }
 
 static void delete_record(struct live_run *run)
 {
-    apply(run, &(struct command){.kind = COMMAND_RUN_DELETE, .key = run->run.view.node.key});
+    apply_command(run,
+                  &(struct command){.kind = COMMAND_RUN_DELETE, .key = run->run.view.node.key});
 }
 
 static void forget_key(struct live_run *run, struct slice key)
 {
-    run->keys_forgotten += apply(run, &(struct command){.kind = COMMAND_KEY_DELETE, .key = key});
+    run->keys_forgotten +=
+        apply_command(run, &(struct command){.kind = COMMAND_KEY_DELETE, .key = key});
 }
 
 /* A key of its rounds: of all that begin as they do, one that is not of a longer run. */
@@ -188,7 +191,7 @@ static void open_worker_store(struct live_run *run, uint64_t id)
         run->stale = true;
         return;
     }
-    if (!apply(run, &(struct command){.kind = COMMAND_WORKER_STORE_OPEN})) {
+    if (!apply_command(run, &(struct command){.kind = COMMAND_WORKER_STORE_OPEN})) {
         account_free(ACCOUNT_RUNS, use, sizeof *use);
         return;
     }
@@ -269,36 +272,6 @@ void worker_uses_fini(struct rendezvous_space *home)
     table_fini(&home->worker_stores);
 }
 
-static bool carry_out_command(struct live_run *run, const struct policy_output *o)
-{
-    switch (o->kind) {
-    case POLICY_PUT:
-        put(run, o);
-        return true;
-    case POLICY_PUT_IF_ABSENT:
-        if (keymap_get(&run->home->space->store->keys, o->key) == NULL)
-            put(run, o);
-        return true;
-    case POLICY_PUT_RECORD:
-        put_record(run, &o->record);
-        return true;
-    case POLICY_FORGET_RUN:
-        forget_run(run);
-        return true;
-    case POLICY_DELETE_RECORD:
-        delete_record(run);
-        return true;
-    case POLICY_OPEN_WORKER_STORE:
-        open_worker_store(run, o->worker_store);
-        return true;
-    case POLICY_DROP_WORKER_STORE:
-        end_worker_store(run, o->worker_store);
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* --- Ports. --- */
 
 uint16_t carry_out_open_port(struct live_run *run, const struct agent *by, uint16_t preferred)
@@ -335,20 +308,10 @@ static void close_port(struct live_run *run)
     run->port = NULL;
 }
 
-/* --- Effects. --- */
-
-static void answer_agent(struct live_run *run, const struct policy_output *o)
-{
-    struct conn *c = conn_of(o->agent);
-
-    if (o->kind == POLICY_ANSWER_CURRENT)
-        c10d_reply_blob(c, live_run_value(run));
-    else
-        c10d_reply_bytes(c, o->value);
-}
+/* --- All outputs. --- */
 
 /* For the log, and for those who ask later. */
-static void note(struct live_run *run, const struct note *n)
+static void carry_out_note(struct live_run *run, const struct note *n)
 {
     int64_t now_us = engine_wall_ns(rdzv_of(run)->engine) / 1000;
     struct note logged = *n;
@@ -364,13 +327,38 @@ static void note(struct live_run *run, const struct note *n)
         conn_agent_of(n->agent)->joined_us = now_us;
 }
 
-static void carry_out_effect(struct live_run *run, const struct policy_output *o,
-                             struct verdict *verdict)
+static void carry_out_one(struct live_run *run, const struct policy_output *o,
+                          struct verdict *verdict)
 {
     switch (o->kind) {
+    case POLICY_PUT:
+        put_value(run, o);
+        break;
+    case POLICY_PUT_IF_ABSENT:
+        if (keymap_get(&run->home->space->store->keys, o->key) == NULL)
+            put_value(run, o);
+        break;
+    case POLICY_PUT_RECORD:
+        put_record(run, &o->record);
+        break;
+    case POLICY_FORGET_RUN:
+        forget_run(run);
+        break;
+    case POLICY_DELETE_RECORD:
+        delete_record(run);
+        break;
+    case POLICY_OPEN_WORKER_STORE:
+        open_worker_store(run, o->worker_store);
+        break;
+    case POLICY_DROP_WORKER_STORE:
+        end_worker_store(run, o->worker_store);
+        break;
     case POLICY_ANSWER_CURRENT:
+        c10d_reply_blob(conn_of(o->agent), live_run_value(run));
+        verdict->answers = true;
+        break;
     case POLICY_ANSWER_VALUE:
-        answer_agent(run, o);
+        c10d_reply_bytes(conn_of(o->agent), o->value);
         verdict->answers = true;
         break;
     case POLICY_HOLD:
@@ -396,7 +384,7 @@ static void carry_out_effect(struct live_run *run, const struct policy_output *o
         close_port(run);
         break;
     case POLICY_NOTE:
-        note(run, o->note);
+        carry_out_note(run, o->note);
         break;
     default:
         break;
@@ -416,9 +404,7 @@ struct verdict carry_out(struct live_run *run, const struct policy_out *out)
     stats->nodes_disconnected += out->counters.nodes_disconnected;
     stats->nodes_silent += out->counters.nodes_silent;
     stats->restarts_asked += out->counters.restarts_asked;
-    for (size_t i = 0; i < out->count; i++) {
-        if (!carry_out_command(run, &out->items[i]))
-            carry_out_effect(run, &out->items[i], &verdict);
-    }
+    for (size_t i = 0; i < out->count; i++)
+        carry_out_one(run, &out->items[i], &verdict);
     return verdict;
 }

@@ -1,5 +1,15 @@
-/* Meetings over `etcd-v2`. See etcd_meeting.h. */
-#include "rdzv/rendezvous/etcd_meeting.h"
+/* Lets the nodes of a round over `etcd-v2` end their workers in the same moment, as meeting.c does
+ * it over c10d. Here every agent reads and writes the whole state, so no node can be hidden: the
+ * write by which a node begins to wait is held, and the next read of each participant, until all of
+ * them read. Then the write is carried out, and all reads are answered.
+ *
+ * An agent sends no heartbeat while its read is held, and nothing else can tell the others that it
+ * lives, so the hold is shorter than over c10d: agents with a --monitor-interval of more than 5 s
+ * are not waited for. An agent that has not written since rdzvd was started is not waited for
+ * either. Nothing is held if the state has more than 16 KiB.
+ *
+ * Upstream: EtcdRendezvousBackend (rendezvous/etcd_rendezvous_backend.py), 1.13 to 2.14. */
+#include "rdzv/rendezvous/etcd_runs.h"
 
 #include "proto/torch/torch_timing.h"
 #include "rdzv/http/session.h"
@@ -91,7 +101,7 @@ static bool hold(struct etcd_run *run, const struct http_request *r, struct etcd
     return true;
 }
 
-static void release(struct etcd_run *run, bool writes)
+static void wake_held(struct etcd_run *run, bool writes)
 {
     struct held_request *h;
 
@@ -110,7 +120,7 @@ static bool is_participant(const struct etcd_run *run, size_t i)
 
 /* The participant that has written by this connection last. A client has several connections: if no
  * participant has written by this one, the only participant from the same host. NULL: none. */
-static struct etcd_member *member_of(struct etcd_run *run, const struct conn *c)
+static struct etcd_member *participant_of_conn(struct etcd_run *run, const struct conn *c)
 {
     struct etcd_member *found = NULL;
     char peer[CONN_PEER_MAX], host[PEER_HOST_MAX];
@@ -134,17 +144,17 @@ static struct etcd_member *member_of(struct etcd_run *run, const struct conn *c)
 }
 
 /* The thread that looks at the workers waits, as pace.c says it. */
-static bool is_gathered(const struct etcd_member *m, uint64_t now_ms)
+static bool does_member_look(const struct etcd_member *m, uint64_t now_ms)
 {
     uint64_t usual_ms = m->interval_ms != 0 ? m->interval_ms : TORCH_HEARTBEAT_MS;
 
     return m->held != NULL && (!m->may_beat || clock_elapsed_ms(m->held_ms, now_ms) >= usual_ms);
 }
 
-static bool are_all_gathered(const struct etcd_run *run, uint64_t now_ms)
+static bool do_all_participants_look(const struct etcd_run *run, uint64_t now_ms)
 {
     for (size_t i = 0; i < run->state.count; i++) {
-        if (is_participant(run, i) && !is_gathered(&run->members[i], now_ms))
+        if (is_participant(run, i) && !does_member_look(&run->members[i], now_ms))
             return false;
     }
     return true;
@@ -164,7 +174,7 @@ static void note_look(struct etcd_member *m, uint64_t now_ms)
         m->wrote_ms = now_ms;
 }
 
-static uint64_t longest_wait_ms(const struct etcd_run *run)
+static uint64_t longest_hold_ms(const struct etcd_run *run)
 {
     uint64_t usual_ms = 0, wait_ms;
 
@@ -178,7 +188,7 @@ static uint64_t longest_wait_ms(const struct etcd_run *run)
 
 /* --- The meeting. --- */
 
-static bool does_any_wait(const struct torch_state *state)
+static bool has_waiting_node(const struct torch_state *state)
 {
     for (size_t i = 0; i < state->count; i++) {
         if (state->nodes[i].waiting)
@@ -191,21 +201,21 @@ static bool does_any_wait(const struct torch_state *state)
 static bool may_meet(const struct etcd_run *run)
 {
     return run->is_state && run->state.complete && !run->state.closed &&
-           !does_any_wait(&run->state) && torch_state_participants(&run->state) > 0;
+           !has_waiting_node(&run->state) && torch_state_participants(&run->state) > 0;
 }
 
-static void end(struct etcd_run *run)
+static void end_meeting(struct etcd_run *run)
 {
     run->meeting.phase = ETCD_MEETING_NONE;
-    release(run, true);
-    release(run, false);
+    wake_held(run, true);
+    wake_held(run, false);
 }
 
 static void let_writes_go(struct etcd_run *run, uint64_t now_ms)
 {
     run->meeting.phase = ETCD_MEETING_WRITES;
     run->meeting.until_ms = now_ms + WRITE_MS;
-    release(run, true);
+    wake_held(run, true);
 }
 
 void etcd_meeting_check(struct etcd_run *run, uint64_t now_ms)
@@ -216,16 +226,16 @@ void etcd_meeting_check(struct etcd_run *run, uint64_t now_ms)
         return;
     if (!may_meet(run) || (m->phase == ETCD_MEETING_GATHERS && m->writes == 0) ||
         (m->phase == ETCD_MEETING_WRITES && now_ms >= m->until_ms))
-        end(run);
+        end_meeting(run);
     else if (m->phase == ETCD_MEETING_GATHERS &&
-             (are_all_gathered(run, now_ms) || now_ms >= m->until_ms))
+             (do_all_participants_look(run, now_ms) || now_ms >= m->until_ms))
         let_writes_go(run, now_ms);
 }
 
 static bool holds_look(struct etcd_run *run, const struct http_request *r)
 {
     uint64_t now_ms = engine_now_ms(http_engine(r));
-    struct etcd_member *m = may_meet(run) ? member_of(run, r->conn) : NULL;
+    struct etcd_member *m = may_meet(run) ? participant_of_conn(run, r->conn) : NULL;
 
     if (m == NULL)
         return false;
@@ -251,7 +261,7 @@ static bool begins_to_wait(struct engine *engine, const struct etcd_run *run, st
     if (torch_state_read(value, &next) != TORCH_STATE_OK)
         return false;
     begins = next.complete && !next.closed && next.round == run->state.round &&
-             torch_state_participants(&next) > 0 && does_any_wait(&next);
+             torch_state_participants(&next) > 0 && has_waiting_node(&next);
     torch_state_free(&next);
     return begins;
 }
@@ -260,16 +270,16 @@ static bool holds_write(struct etcd_run *run, const struct http_request *r, stru
                         uint64_t prev_index)
 {
     struct etcd_meeting *m = &run->meeting;
-    struct etcd_member *member = member_of(run, r->conn);
+    struct etcd_member *member = participant_of_conn(run, r->conn);
     uint64_t now_ms = engine_now_ms(http_engine(r));
 
     if (member != NULL)
         member->wrote_ms = now_ms;
     if (prev_index != run->modified || m->phase == ETCD_MEETING_WRITES ||
-        !begins_to_wait(http_engine(r), run, value) || are_all_gathered(run, now_ms))
+        !begins_to_wait(http_engine(r), run, value) || do_all_participants_look(run, now_ms))
         return false;
     if (m->phase == ETCD_MEETING_NONE)
-        m->until_ms = now_ms + longest_wait_ms(run);
+        m->until_ms = now_ms + longest_hold_ms(run);
     if (!hold(run, r, NULL))
         return false;
     m->phase = ETCD_MEETING_GATHERS;

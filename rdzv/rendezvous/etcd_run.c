@@ -129,26 +129,13 @@ static void name_nodes(const struct etcd_run *r, int64_t version, struct torch_n
         nodes[old].addr = slice_str(by->host);
 }
 
-/* False: memory is short. In their order, each is put behind the last one. */
-static bool insert_nodes(struct torch_state *state, struct torch_node *nodes, size_t count)
-{
-    struct torch_node *at;
-
-    qsort(nodes, count, sizeof *nodes, compare_nodes);
-    for (size_t i = 0; i < count; i++) {
-        if (!torch_state_insert(state, &nodes[i], &at))
-            return false;
-    }
-    return true;
-}
-
-/* The same. */
+/* False: memory is short. In their order, each node is put behind the last one. */
 static bool add_nodes(const struct etcd_run *r, struct torch_state *state, size_t count,
                       const struct etcd_writer *by)
 {
     size_t len = count * sizeof(struct torch_node);
-    struct torch_node *nodes;
-    bool ok;
+    struct torch_node *nodes, *at;
+    bool ok = true;
 
     if (count == 0)
         return true;
@@ -156,7 +143,9 @@ static bool add_nodes(const struct etcd_run *r, struct torch_state *state, size_
     if (nodes == NULL)
         return false;
     name_nodes(r, state->round, nodes, count, by);
-    ok = insert_nodes(state, nodes, count);
+    qsort(nodes, count, sizeof *nodes, compare_nodes);
+    for (size_t i = 0; i < count && ok; i++)
+        ok = torch_state_insert(state, &nodes[i], &at);
     account_free(ACCOUNT_RUNS, nodes, len);
     return ok;
 }
@@ -265,7 +254,7 @@ static const char *words(const struct etcd_run *r, const struct torch_node *node
 }
 
 /* The others take a node out whose heartbeat is too old; or it has left. */
-static void note_departure(struct etcd_run *r, const struct torch_node *old, int64_t now_us)
+static void note_node_gone(struct etcd_run *r, const struct torch_node *old, int64_t now_us)
 {
     const char *from = r->members[index_of(&r->state, old)].peer;
     char text[NODE_TEXT_MAX], name[NODE_TEXT_MAX];
@@ -289,7 +278,7 @@ static void note_departures(struct etcd_run *r, const struct torch_state *next, 
         const struct torch_node *old = &r->state.nodes[i];
 
         if (node_role(old) != NULL && node_role(torch_state_find(next, old)) == NULL)
-            note_departure(r, old, now_us);
+            note_node_gone(r, old, now_us);
     }
 }
 
@@ -361,7 +350,7 @@ static bool is_completed(const struct etcd_run *r, const struct reading *next)
            !(r->is_state && r->state.complete && r->state.round == next->state.round);
 }
 
-static void note_closed(struct etcd_run *r, const struct etcd_writer *by, int64_t now_us)
+static void note_run_closed(struct etcd_run *r, const struct etcd_writer *by, int64_t now_us)
 {
     char why[HISTORY_TEXT_MAX];
 
@@ -378,7 +367,7 @@ static void note_changes(struct etcd_run *r, const struct reading *next,
     bool had_call = same_round && (r->state.has_deadline || r->is_last_call);
 
     if (state->closed) {
-        note_closed(r, by, now_us);
+        note_run_closed(r, by, now_us);
         return;
     }
     if (r->backend == BACKEND_ETCD_V2)
@@ -468,7 +457,8 @@ void etcd_run_mark(struct etcd_run *r, size_t i, bool gone, int64_t now_us)
 
 /* --- How it stands. --- */
 
-static const struct etcd_member *member_of(const struct run_facts *f, const struct torch_node *node)
+static const struct etcd_member *member_of_node(const struct run_facts *f,
+                                                const struct torch_node *node)
 {
     const struct etcd_run *r = f->arg;
     const struct torch_node *found = torch_state_find(&r->state, node);
@@ -476,18 +466,18 @@ static const struct etcd_member *member_of(const struct run_facts *f, const stru
     return found == NULL ? NULL : &r->members[index_of(&r->state, found)];
 }
 
-static struct node_facts look(const struct run_facts *f, const struct torch_node *node)
+static struct node_facts etcd_node_facts(const struct run_facts *f, const struct torch_node *node)
 {
-    const struct etcd_member *m = member_of(f, node);
+    const struct etcd_member *m = member_of_node(f, node);
 
     return m == NULL ? (struct node_facts){0}
                      : (struct node_facts){.gone = m->gone, .joined_us = m->joined_us};
 }
 
-static const char *peer(const struct run_facts *f, const struct torch_node *node,
-                        char text[STATUS_PEER_MAX])
+static const char *etcd_node_peer(const struct run_facts *f, const struct torch_node *node,
+                                  char text[STATUS_PEER_MAX])
 {
-    const struct etcd_member *m = member_of(f, node);
+    const struct etcd_member *m = member_of_node(f, node);
 
     (void)text;
     return m == NULL ? NULL : m->peer;
@@ -507,7 +497,7 @@ void etcd_run_facts(const struct etcd_run *r, uint64_t expected, int64_t now_us,
                               .gone = &r->gone,
                               .history = &r->history,
                               .expected = expected,
-                              .look = look,
-                              .peer = peer,
+                              .look = etcd_node_facts,
+                              .peer = etcd_node_peer,
                               .arg = r};
 }

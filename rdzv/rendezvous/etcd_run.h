@@ -1,6 +1,6 @@
 /* A run of torchrun over etcd's API, as the one key tells of it that its agents change: the state
  * of `etcd-v2`, which is c10d's, or the JSON of the older `etcd`. It is shown (run_status.h), and
- * agents of `etcd-v2` meet together (etcd_meeting.h). Knows no tree, no connection and no clock.
+ * agents of `etcd-v2` meet together (etcd_meeting.c). Knows no tree, no connection and no clock.
  *
  * Upstream: torch/distributed/elastic/rendezvous/etcd_rendezvous_backend.py, etcd_rendezvous.py
  * (1.13 to 2.14). */

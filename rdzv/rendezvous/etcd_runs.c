@@ -1,8 +1,6 @@
 /* Runs over etcd's API. See etcd_runs.h for the contract. */
 #include "rdzv/rendezvous/etcd_runs.h"
 
-#include "rdzv/rendezvous/etcd_meeting.h"
-
 /* A tick takes no longer than so many nanoseconds, and one run. */
 #define TICK_NS 2000000u
 

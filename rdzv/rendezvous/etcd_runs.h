@@ -56,3 +56,14 @@ void etcd_runs_look(struct etcd_runs *runs, struct etcd_run *run);
  * take NULL. */
 void etcd_runs_pin(struct etcd_run *run);
 void etcd_runs_unpin(struct etcd_runs *runs, struct etcd_run *run);
+
+/* --- etcd_meeting.c: the nodes of a round over `etcd-v2` end their workers together. --- */
+
+/* The request reads the key of the run, if the pointer of `value` is NULL. Otherwise it replaces
+ * the value of index `prev_index` by `value`. True: a job has been started for it (http/session.h),
+ * which handles it again later, and has pinned the run until then. */
+bool etcd_meeting_holds(struct etcd_run *run, const struct http_request *r, struct slice value,
+                        uint64_t prev_index);
+
+/* The run has changed, or a second has passed; `now_ms` is monotonic. */
+void etcd_meeting_check(struct etcd_run *run, uint64_t now_ms);

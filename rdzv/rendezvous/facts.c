@@ -84,7 +84,7 @@ void rendezvous_unpin(const struct run *run)
         shell_free_run(live);
 }
 
-static struct node_facts look(const struct run_facts *f, const struct torch_node *node)
+static struct node_facts agent_facts(const struct run_facts *f, const struct torch_node *node)
 {
     const struct agent *a = run_agent_of(f->arg, node);
 
@@ -94,8 +94,8 @@ static struct node_facts look(const struct run_facts *f, const struct torch_node
         .connected = true, .joined_us = conn_agent_of(a)->joined_us, .ahead_us = a->clock.ahead_us};
 }
 
-static const char *peer(const struct run_facts *f, const struct torch_node *node,
-                        char text[STATUS_PEER_MAX])
+static const char *agent_peer(const struct run_facts *f, const struct torch_node *node,
+                              char text[STATUS_PEER_MAX])
 {
     const struct agent *a = run_agent_of(f->arg, node);
 
@@ -193,8 +193,8 @@ void rendezvous_facts(const struct run *run, struct run_facts *out)
                               .agents_waiting = run->waiting_count,
                               .agents_unnamed = count_unnamed(run),
                               .awaited_ms = awaited_ms(live),
-                              .look = look,
-                              .peer = peer,
+                              .look = agent_facts,
+                              .peer = agent_peer,
                               .arg = run};
     find_doubled(run, engine_now_ms(live->home->rdzv->engine), out);
 }

@@ -9,39 +9,39 @@
 
 /* --- Texts and lists. --- */
 
-static char *copy_text(const char *text)
+static char *history_copy_text(const char *text)
 {
     return account_heap_copy(ACCOUNT_RUNS, ACCOUNT_ORDINARY, text, strlen(text));
 }
 
-static void drop_text(char **text)
+static void history_drop_text(char **text)
 {
     account_heap_free(ACCOUNT_RUNS, *text);
     *text = NULL;
 }
 
 /* In the place of what there was, which stays when memory is short. */
-static void replace_text(char **text, const char *next)
+static void history_replace_text(char **text, const char *next)
 {
-    char *made = copy_text(next);
+    char *made = history_copy_text(next);
 
     if (made == NULL)
         return;
-    drop_text(text);
+    history_drop_text(text);
     *text = made;
 }
 
 static void end_round(void *item)
 {
-    drop_text(&((struct history_round *)item)->why);
+    history_drop_text(&((struct history_round *)item)->why);
 }
 
 static void end_loss(void *item)
 {
     struct history_loss *l = item;
 
-    drop_text(&l->node);
-    drop_text(&l->peer);
+    history_drop_text(&l->node);
+    history_drop_text(&l->peer);
 }
 
 void history_fini(struct history *h)
@@ -52,8 +52,8 @@ void history_fini(struct history *h)
         end_loss(&h->losses[i]);
     account_heap_free(ACCOUNT_RUNS, h->rounds);
     account_heap_free(ACCOUNT_RUNS, h->losses);
-    drop_text(&h->left);
-    drop_text(&h->failed);
+    history_drop_text(&h->left);
+    history_drop_text(&h->failed);
     *h = (struct history){0};
 }
 
@@ -62,8 +62,8 @@ void history_fini(struct history *h)
 /* Makes room for one more item behind the last. A list that has `max` items, or gets no memory for
  * more, loses its first one, which `end` ends. Returns the list, which may have moved; *room 0: it
  * has no memory at all. */
-static void *make_room(void *items, size_t *count, size_t *room, size_t size, size_t max,
-                       void (*end)(void *item))
+static void *history_make_room(void *items, size_t *count, size_t *room, size_t size, size_t max,
+                               void (*end)(void *item))
 {
     size_t next = *room == 0 ? FIRST_ROOM : 2 * *room < max ? 2 * *room : max;
     void *wider = NULL;
@@ -86,8 +86,8 @@ static void *make_room(void *items, size_t *count, size_t *room, size_t size, si
 /* A new last one, all zeros. NULL: memory is short. */
 static struct history_round *add_round(struct history *h)
 {
-    h->rounds =
-        make_room(h->rounds, &h->count, &h->room, sizeof *h->rounds, HISTORY_ROUNDS, end_round);
+    h->rounds = history_make_room(h->rounds, &h->count, &h->room, sizeof *h->rounds, HISTORY_ROUNDS,
+                                  end_round);
     if (h->room == 0)
         return NULL;
     h->rounds[h->count] = (struct history_round){0};
@@ -96,8 +96,8 @@ static struct history_round *add_round(struct history *h)
 
 static struct history_loss *add_loss(struct history *h)
 {
-    h->losses = make_room(h->losses, &h->loss_count, &h->loss_room, sizeof *h->losses,
-                          HISTORY_LOSSES, end_loss);
+    h->losses = history_make_room(h->losses, &h->loss_count, &h->loss_room, sizeof *h->losses,
+                                  HISTORY_LOSSES, end_loss);
     if (h->loss_room == 0)
         return NULL;
     h->losses[h->loss_count] = (struct history_loss){0};
@@ -129,7 +129,7 @@ static void add_reason(struct history_round *r, const char *why)
     else
         snprintf(text, sizeof text, "%s; %s", r->why, why);
     if (r->why == NULL || strlen(r->why) < sizeof text - 1)
-        replace_text(&r->why, text);
+        history_replace_text(&r->why, text);
     r->left = false;
 }
 
@@ -264,7 +264,7 @@ void history_leave(struct history *h, const char *node, int64_t now_us)
         return;
     history_blame(h, "%s left the round by itself", node_words(node, words));
     note_fault(h, now_us);
-    replace_text(&h->left, node);
+    history_replace_text(&h->left, node);
     r->left = r->why != NULL && h->left != NULL;
 }
 
@@ -282,7 +282,7 @@ static void tell_failure(struct history *h, const char *node)
         snprintf(text, sizeof text,
                  "a worker of %s failed: its agent left the round and joined again",
                  node_words(node, words));
-        replace_text(&r->why, text);
+        history_replace_text(&r->why, text);
         r->left = false;
     }
 }
@@ -316,8 +316,8 @@ void history_lose(struct history *h, const char *node, enum loss_kind kind, cons
         note_fault(h, now_us);
     if (l == NULL)
         return;
-    l->node = copy_text(node);
-    l->peer = peer == NULL ? NULL : copy_text(peer);
+    l->node = history_copy_text(node);
+    l->peer = peer == NULL ? NULL : history_copy_text(peer);
     l->kind = kind;
     l->at_us = now_us;
 }
@@ -336,7 +336,8 @@ const struct history_loss *history_find_loss(const struct history *h, const stru
 
 /* --- Notes of the policy. --- */
 
-static void note_lost(struct history *h, const struct note *note, const char *peer, int64_t now_us)
+static void history_note_lost(struct history *h, const struct note *note, const char *peer,
+                              int64_t now_us)
 {
     char words[NODE_TEXT_MAX], by[NODE_TEXT_MAX];
     const char *node = node_words(note->node, words);
@@ -363,14 +364,14 @@ static void note_lost(struct history *h, const struct note *note, const char *pe
     history_lose(h, note->node, kind, peer, now_us);
 }
 
-static void note_closed(struct history *h, const struct run *run, const struct note *note,
-                        int64_t now_us)
+static void history_note_closed(struct history *h, const struct run *run, const struct note *note,
+                                int64_t now_us)
 {
     char words[NODE_TEXT_MAX], why[HISTORY_TEXT_MAX];
     const char *node = node_words(note->by_node, words);
 
     if (run->failed)
-        replace_text(&h->failed, note->by_node);
+        history_replace_text(&h->failed, note->by_node);
     if (run->failed)
         snprintf(why, sizeof why, "workers of %s failed, and its agent had no restart left", node);
     else
@@ -379,16 +380,16 @@ static void note_closed(struct history *h, const struct run *run, const struct n
     history_end(h, why, now_us);
 }
 
-static void note_forgotten(struct history *h, const struct note *note, int64_t now_us)
+static void history_note_forgotten(struct history *h, const struct note *note, int64_t now_us)
 {
     char why[HISTORY_TEXT_MAX];
 
-    drop_text(&h->failed);
+    history_drop_text(&h->failed);
     snprintf(why, sizeof why, "the run was forgotten: %s", note->reason);
     history_end(h, why, now_us);
 }
 
-static void note_left(struct history *h, const struct note *note, int64_t now_us)
+static void history_note_left(struct history *h, const struct note *note, int64_t now_us)
 {
     history_leave(h, note->node, now_us);
     history_reach(h, note->round, now_us);
@@ -406,13 +407,13 @@ void history_note(struct history *h, const struct run *run, const struct note *n
         history_join(h, note->node, strcmp(note->role, "waiting") == 0);
         break;
     case NOTE_NODE_LEFT:
-        note_left(h, note, now_us);
+        history_note_left(h, note, now_us);
         break;
     case NOTE_NODE_DISCONNECTED:
     case NOTE_NODE_SILENT:
     case NOTE_NODE_PRESUMED_DEAD:
     case NOTE_NODE_REPLACED:
-        note_lost(h, note, peer, now_us);
+        history_note_lost(h, note, peer, now_us);
         history_reach(h, note->round, now_us);
         break;
     case NOTE_NODES_RESTARTED:
@@ -433,10 +434,10 @@ void history_note(struct history *h, const struct run *run, const struct note *n
         break;
     case NOTE_RUN_CLOSED:
     case NOTE_RUN_FAILED:
-        note_closed(h, run, note, now_us);
+        history_note_closed(h, run, note, now_us);
         break;
     case NOTE_RUN_FORGOTTEN:
-        note_forgotten(h, note, now_us);
+        history_note_forgotten(h, note, now_us);
         break;
     default:
         break;

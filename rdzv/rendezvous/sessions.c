@@ -144,26 +144,6 @@ static enum c10d_verdict on_compare_set(struct conn_agent *a, const struct c10d_
     return verdict.holds ? C10D_HELD : C10D_ANSWERED;
 }
 
-/* SET of a key, ADD to it: some keys of the rounds of the agent's own run are the policy's matter.
- */
-static enum c10d_verdict on_change(struct conn_agent *a, const struct c10d_request *req)
-{
-    struct policy_event event = {.kind = AGENT_ASKED, .agent = &a->agent, .desired = req->value};
-    const struct conn *c = a->conn;
-    const struct run_view *v =
-        run_views_find_round(&a->run->home->runs, req->key, &event.round, &event.round_key);
-
-    if (v == &a->run->run.view) {
-        event.kind = req->op == C10D_SET ? AGENT_SET_ROUND_KEY : AGENT_ADD_ROUND_KEY;
-        event.exists = keymap_get(&a->run->home->space->store->keys, req->key) != NULL;
-    } else {
-        event.round_key = (struct slice){0};
-    }
-    if (!shell_step(a->run, event).passes && event.kind == AGENT_SET_ROUND_KEY)
-        return C10D_ANSWERED;
-    return conn_is_open(c) ? C10D_PROCEED : C10D_ANSWERED;
-}
-
 /* GET or WAIT of the run's own key. */
 static enum c10d_verdict on_look(struct conn_agent *a, bool waits)
 {
@@ -189,20 +169,38 @@ static enum c10d_verdict on_look(struct conn_agent *a, bool waits)
     return C10D_ANSWERED;
 }
 
+/* What the request is to the policy if its key is one of a round of the agent's own run. A GET of a
+ * key without a value waits for it, as any other request. */
+static enum policy_event_kind round_key_event(enum c10d_op op, bool exists)
+{
+    return op == C10D_SET             ? AGENT_SET_ROUND_KEY
+           : op == C10D_ADD           ? AGENT_ADD_ROUND_KEY
+           : op == C10D_GET && exists ? AGENT_GET_ROUND_KEY
+                                      : AGENT_ASKED;
+}
+
 /* Any other request. */
 static enum c10d_verdict on_other(struct conn_agent *a, const struct c10d_request *req,
                                   struct slice key)
 {
-    struct policy_event event = {
-        .kind = AGENT_ASKED, .agent = &a->agent, .waits = req->op == C10D_WAIT};
+    struct policy_event event = {.kind = AGENT_ASKED,
+                                 .agent = &a->agent,
+                                 .desired = req->value,
+                                 .waits = req->op == C10D_WAIT};
     const struct rendezvous_space *home = a->run->home;
     const struct conn *c = a->conn;
+    struct verdict verdict;
 
-    if (run_views_find_round(&home->runs, key, &event.round, &event.round_key) != &a->run->run.view)
+    if (run_views_find_round(&home->runs, key, &event.round, &event.round_key) ==
+        &a->run->run.view) {
+        event.exists = keymap_get(&home->space->store->keys, key) != NULL;
+        event.kind = round_key_event(req->op, event.exists);
+    } else {
         event.round_key = (struct slice){0};
-    else if (req->op == C10D_GET && keymap_get(&home->space->store->keys, key) != NULL)
-        event.kind = AGENT_GET_ROUND_KEY;
-    shell_step(a->run, event);
+    }
+    verdict = shell_step(a->run, event);
+    if (event.kind == AGENT_SET_ROUND_KEY && !verdict.passes)
+        return C10D_ANSWERED;
     return conn_is_open(c) ? C10D_PROCEED : C10D_ANSWERED;
 }
 
@@ -215,8 +213,6 @@ static enum c10d_verdict on_request(void *arg, struct conn *c, const struct c10d
     engine_note_alive(((struct rendezvous *)arg)->engine);
     if (req->op == C10D_COMPARE_SET)
         return own ? on_compare_set(a, req) : C10D_PROCEED;
-    if (req->op == C10D_SET || req->op == C10D_ADD)
-        return on_change(a, req);
     if (own && (req->op == C10D_GET || req->op == C10D_WAIT))
         return on_look(a, req->op == C10D_WAIT);
     return on_other(a, req, key);

@@ -101,7 +101,7 @@ static bool put_record_places(struct step *s, const struct view_record *record)
 }
 
 /* Returns the address as a text that lives as long as the outputs; NULL: no memory, no change. */
-static const char *put_record(struct step *s, const struct view_record *record)
+static const char *keep_record(struct step *s, const struct view_record *record)
 {
     uint8_t *address = step_alloc(s, record->address.len + 1);
     struct policy_output *put;
@@ -194,7 +194,7 @@ static void decide_worker0(struct step *s, const char *reason)
         postpone(s, WORKER_STORE_WORKER0, reason);
         return;
     }
-    if (put_record(s, &record) == NULL)
+    if (keep_record(s, &record) == NULL)
         return;
     if (worker_store != 0)
         step_emit(s, POLICY_DROP_WORKER_STORE)->worker_store = worker_store;
@@ -216,7 +216,7 @@ static void decide_rdzvd(struct step *s)
         postpone(s, WORKER_STORE_RDZVD, reason);
         return;
     }
-    address = put_record(s, &record);
+    address = keep_record(s, &record);
     if (address == NULL)
         return;
     s->run->endpoint.pending = WORKER_STORE_UNKNOWN;
@@ -354,7 +354,7 @@ static void open_store(struct step *s, bool moved)
     record.worker_store = s->now->next_worker_store;
     record.round = v->last_completed.round;
     step_emit(s, POLICY_OPEN_WORKER_STORE)->worker_store = record.worker_store;
-    address = put_record(s, &record);
+    address = keep_record(s, &record);
     if (address == NULL)
         old = record.worker_store; /* no memory: the one before stays */
     s->run->endpoint.pending_open = address == NULL;
@@ -438,7 +438,7 @@ void worker_store_on_tick(struct step *s)
 /* Which of the two keys of a round an agent sets; PLACES: another key, or an agent or a run that is
  * left alone. Of older rounds once it is decided that the store is here: an agent that was away
  * would else keep a place that is half ours and half its own, for as long as it lives. */
-static int place_of(const struct run_view *v, const struct policy_event *event)
+static int place_set_by(const struct run_view *v, const struct policy_event *event)
 {
     bool is_older =
         event->round < v->last_completed.round && v->record.placement == WORKER_STORE_RDZVD;
@@ -508,7 +508,7 @@ static bool put_older_place(struct step *s, int64_t round, int place)
 void worker_store_intercept_set(struct step *s, const struct policy_event *event)
 {
     struct worker_endpoint *e = &s->run->endpoint;
-    int place = place_of(&s->run->view, event);
+    int place = place_set_by(&s->run->view, event);
 
     if (place == PLACES)
         note_other_key(s, event);
