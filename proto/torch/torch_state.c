@@ -100,7 +100,7 @@ bool torch_state_settle(struct torch_state *s)
 
     if (!s->has_deadline)
         s->deadline_us = 0;
-    if (s->shares_times || !is_writable(s->deadline_us))
+    if (!is_writable(s->deadline_us))
         return false;
     for (size_t i = 0; i < s->count; i++) {
         struct torch_node node = s->nodes[i];

@@ -36,8 +36,6 @@ struct torch_state {
     bool aware;          /* times carry UTC; 2.6 and later */
     bool has_redundancy; /* 2.3 and later */
     uint8_t protocol;    /* of the pickle: 4, or 5 from Python 3.14 on */
-    bool shares_times;   /* the text has one time for several nodes, which no torch writes: then
-                            equal times are written once, which else would only cost time */
 
     struct torch_node *nodes; /* named anywhere; in torch_node_compare()'s order, each once */
     size_t count;

@@ -19,7 +19,6 @@ enum kind {
     KIND_STRING = PICKLE_STRING,
     KIND_CLASS, /* its value is an enum torch_class */
     KIND_NODE,  /* an index in `nodes` */
-    KIND_TIME,  /* the place of its ten bytes */
     KIND_UTC,
 };
 
@@ -33,7 +32,6 @@ struct reading {
     bool aware;                    /* some time does */
     bool has_class[TORCH_CLASSES]; /* it has a number; it is not spelled again */
     bool has_utc;
-    bool shares_times; /* some time is referred to */
 };
 
 /* --- Parts. --- */
@@ -163,15 +161,11 @@ static bool read_utc(struct reading *r)
            pass_op(r, PICKLE_REDUCE) && memoize(r, KIND_UTC, 0);
 }
 
+/* No torch writes one time for two nodes: one that is referred to is none of its states. */
 static bool read_time(struct reading *r, int64_t *us)
 {
     struct slice len, bytes;
-    uint32_t place;
 
-    if (pickle_get(&r->pickle, KIND_TIME, &place)) {
-        r->shares_times = true;
-        return torch_time_read(r->pickle.in.ptr + place, us);
-    }
     if (!read_class(r, TORCH_DATETIME_CLASS) || !pass_op(r, PICKLE_SHORT_BINBYTES) ||
         !pickle_take(&r->pickle, 1, &len) || len.ptr[0] != TORCH_TIME_SIZE ||
         !pickle_take(&r->pickle, TORCH_TIME_SIZE, &bytes) || !torch_time_read(bytes.ptr, us) ||
@@ -184,8 +178,7 @@ static bool read_time(struct reading *r, int64_t *us)
             return false;
         r->aware = true;
     }
-    return memoize(r, KIND_PLAIN, 0) && pass_op(r, PICKLE_REDUCE) &&
-           memoize(r, KIND_TIME, (size_t)(bytes.ptr - r->pickle.in.ptr));
+    return memoize(r, KIND_PLAIN, 0) && pass_op(r, PICKLE_REDUCE) && memoize(r, KIND_PLAIN, 0);
 }
 
 static bool read_deadline(struct reading *r, struct torch_state *s)
@@ -333,7 +326,6 @@ static bool read_state(struct reading *r, struct torch_state *s)
         return false;
     s->fqdn = r->count > 0 ? r->fqdn : !s->has_redundancy;
     s->aware = r->aware || (!r->naive && s->has_redundancy);
-    s->shares_times = r->shares_times;
     s->nodes = r->nodes;
     s->count = r->count;
     s->cap = r->cap;

@@ -23,10 +23,22 @@ enum name {
     NAMES,
 };
 
+#define UNWRITTEN UINT32_MAX
+
+/* Nodes and addresses that are equal are written once and referred to from then on, whatever
+ * objects they were. Without this, one string that a hostile or odd text refers to a thousand times
+ * would be written a thousand times. */
+struct written_node {
+    uint32_t number; /* in the pickle's memo, or UNWRITTEN; the same of the next one */
+    uint32_t addr;   /* of the address; valid in the first node that has it */
+    uint32_t first;  /* which node that is */
+};
+
 struct writing {
     struct pickle_writer pickle;
     const struct torch_state *state;
-    struct torch_once once;
+    struct written_node *nodes; /* one for each of the state */
+    size_t addr_bytes;          /* of all addresses that differ */
     uint32_t names[NAMES];
     uint32_t classes[TORCH_CLASSES];
     uint32_t utc;
@@ -45,7 +57,7 @@ static void numbered(struct writing *w, enum pickle_op code)
 
 static void put_attribute(struct writing *w, enum name name, const char *text)
 {
-    if (w->names[name] != TORCH_UNWRITTEN)
+    if (w->names[name] != UNWRITTEN)
         pickle_reference(&w->pickle, w->names[name]);
     else
         w->names[name] = pickle_put_string(&w->pickle, slice_str(text));
@@ -55,7 +67,7 @@ static void put_class(struct writing *w, enum torch_class which)
 {
     bool ours = which == TORCH_STATE_CLASS || which == TORCH_NODE_CLASS;
 
-    if (w->classes[which] != TORCH_UNWRITTEN) {
+    if (w->classes[which] != UNWRITTEN) {
         pickle_reference(&w->pickle, w->classes[which]);
         return;
     }
@@ -91,7 +103,7 @@ static void end_written_object(struct writing *w)
 /* timezone.utc. */
 static void put_utc(struct writing *w)
 {
-    if (w->utc != TORCH_UNWRITTEN) {
+    if (w->utc != UNWRITTEN) {
         pickle_reference(&w->pickle, w->utc);
         return;
     }
@@ -113,12 +125,7 @@ static void put_utc(struct writing *w)
 static void put_datetime(struct writing *w, int64_t us)
 {
     uint8_t bytes[1 + TORCH_TIME_SIZE] = {TORCH_TIME_SIZE};
-    uint32_t *number = torch_once_time(&w->once, us), own;
 
-    if (number != NULL && *number != TORCH_UNWRITTEN) {
-        pickle_reference(&w->pickle, *number);
-        return;
-    }
     torch_time_write(us, bytes + 1);
     pickle_next_object(&w->pickle);
     put_class(w, TORCH_DATETIME_CLASS);
@@ -129,17 +136,14 @@ static void put_datetime(struct writing *w, int64_t us)
     if (w->state->aware)
         put_utc(w);
     numbered(w, w->state->aware ? PICKLE_TUPLE2 : PICKLE_TUPLE1);
-    op(w, PICKLE_REDUCE);
-    own = pickle_number(&w->pickle);
-    if (number != NULL)
-        *number = own;
+    numbered(w, PICKLE_REDUCE);
 }
 
 static void put_addr(struct writing *w, size_t i)
 {
-    uint32_t *number = torch_once_addr(&w->once, i);
+    uint32_t *number = &w->nodes[w->nodes[i].first].addr;
 
-    if (*number != TORCH_UNWRITTEN)
+    if (*number != UNWRITTEN)
         pickle_reference(&w->pickle, *number);
     else
         *number = pickle_put_string(&w->pickle, w->state->nodes[i].addr);
@@ -148,9 +152,9 @@ static void put_addr(struct writing *w, size_t i)
 static void put_node(struct writing *w, size_t i)
 {
     const struct torch_node *node = &w->state->nodes[i];
-    uint32_t *number = &w->once.nodes[i].number;
+    uint32_t *number = &w->nodes[i].number;
 
-    if (*number != TORCH_UNWRITTEN) {
+    if (*number != UNWRITTEN) {
         pickle_reference(&w->pickle, *number);
         return;
     }
@@ -228,6 +232,28 @@ static void put_list(struct writing *w, enum torch_list list)
 
 /* --- The whole. --- */
 
+static bool same_addr(struct slice a, struct slice b)
+{
+    return a.len == b.len && (a.ptr == b.ptr || slice_equal(a, b));
+}
+
+/* In the order of nodes those that share an address are neighbours. False: no memory. */
+static bool find_addresses(struct writing *w)
+{
+    const struct torch_node *nodes = w->state->nodes;
+    uint32_t first = 0;
+
+    w->nodes = malloc(w->state->count * sizeof *w->nodes + 1);
+    for (size_t i = 0; w->nodes != NULL && i < w->state->count; i++) {
+        if (i == 0 || !same_addr(nodes[i].addr, nodes[first].addr)) {
+            first = (uint32_t)i;
+            w->addr_bytes += nodes[i].addr.len;
+        }
+        w->nodes[i] = (struct written_node){UNWRITTEN, UNWRITTEN, first};
+    }
+    return w->nodes != NULL;
+}
+
 static void put_bool(struct writing *w, const char *name, bool value)
 {
     pickle_put_string(&w->pickle, slice_str(name));
@@ -264,7 +290,7 @@ static void put_state_object(struct writing *w)
  * frames. */
 static size_t size_limit(const struct writing *w)
 {
-    size_t size = 1024 + w->state->count * 112 + w->once.addr_bytes;
+    size_t size = 1024 + w->state->count * 112 + w->addr_bytes;
 
     return size + size / 1024;
 }
@@ -282,12 +308,12 @@ static bool encode_base64(struct slice pickle, uint8_t **text, size_t *len)
 
 bool torch_state_write(const struct torch_state *s, uint8_t **text, size_t *len)
 {
-    struct writing w = {.state = s, .utc = TORCH_UNWRITTEN};
+    struct writing w = {.state = s, .utc = UNWRITTEN};
     struct writer *out = &w.pickle.out;
     bool ok = false;
 
     *text = NULL;
-    if (!torch_once_init(&w.once, s))
+    if (!find_addresses(&w))
         return false;
     out->cap = size_limit(&w);
     out->ptr = malloc(out->cap);
@@ -299,6 +325,6 @@ bool torch_state_write(const struct torch_state *s, uint8_t **text, size_t *len)
         ok = encode_base64((struct slice){out->ptr, out->len}, text, len);
     }
     free(out->ptr);
-    torch_once_fini(&w.once);
+    free(w.nodes);
     return ok;
 }

@@ -197,7 +197,6 @@ static bool write(struct step *s, struct agent *a, enum place place, const struc
     if (state.nodes == NULL)
         return false;
     state.count = others;
-    state.shares_times = false;
     state.complete = state.complete || place == PLACE_STRANGER;
     set_deadline(s, place, &state);
     for (size_t i = 0; i < others; i++)

@@ -1,4 +1,4 @@
-/* CRC32C by instruction or by tables. See crc32c.h for the contract. */
+/* CRC32C by instruction or by a table. See crc32c.h for the contract. */
 #include "store/disk/crc32c.h"
 
 #include <endian.h>
@@ -10,50 +10,36 @@
 
 #define POLYNOMIAL 0x82f63b78u /* reflected */
 
-/* table[k][b]: the checksum of the byte b with k zero bytes behind it. */
-static uint32_t table[8][256];
+/* The checksum of each byte. */
+static uint32_t table[256];
 
-__attribute__((constructor)) static void fill_tables(void)
+__attribute__((constructor)) static void fill_table(void)
 {
     for (uint32_t b = 0; b < 256; b++) {
         uint32_t crc = b;
 
         for (int bit = 0; bit < 8; bit++)
             crc = crc >> 1 ^ ((crc & 1) != 0 ? POLYNOMIAL : 0);
-        table[0][b] = crc;
-    }
-    for (int k = 1; k < 8; k++) {
-        for (int b = 0; b < 256; b++)
-            table[k][b] = table[k - 1][b] >> 8 ^ table[0][table[k - 1][b] & 0xff];
+        table[b] = crc;
     }
 }
 
-static uint64_t load_le64(const uint8_t *p)
+uint32_t crc32c_by_table(uint32_t before, const void *bytes, size_t len)
+{
+    const uint8_t *p = bytes;
+    uint32_t crc = ~before;
+
+    for (; len > 0; len--, p++)
+        crc = crc >> 8 ^ table[(crc ^ *p) & 0xff];
+    return ~crc;
+}
+
+static inline uint64_t load_le64(const uint8_t *p)
 {
     uint64_t v;
 
     memcpy(&v, p, sizeof v);
     return le64toh(v);
-}
-
-static uint32_t step_by_table(uint32_t crc, uint64_t v)
-{
-    v ^= crc;
-    return table[7][v & 0xff] ^ table[6][v >> 8 & 0xff] ^ table[5][v >> 16 & 0xff] ^
-           table[4][v >> 24 & 0xff] ^ table[3][v >> 32 & 0xff] ^ table[2][v >> 40 & 0xff] ^
-           table[1][v >> 48 & 0xff] ^ table[0][v >> 56];
-}
-
-uint32_t crc32c_by_tables(uint32_t before, const void *bytes, size_t len)
-{
-    const uint8_t *p = bytes;
-    uint32_t crc = ~before;
-
-    for (; len >= 8; len -= 8, p += 8)
-        crc = step_by_table(crc, load_le64(p));
-    for (; len > 0; len--, p++)
-        crc = crc >> 8 ^ table[0][(crc ^ *p) & 0xff];
-    return ~crc;
 }
 
 #if defined(__x86_64__)
@@ -108,7 +94,7 @@ static uint32_t by_hardware(uint32_t before, const uint8_t *p, size_t len)
 
 #else
 
-#define HARDWARE_NAME "tables"
+#define HARDWARE_NAME "table"
 
 static bool has_hardware(void)
 {
@@ -117,17 +103,17 @@ static bool has_hardware(void)
 
 static uint32_t by_hardware(uint32_t before, const uint8_t *p, size_t len)
 {
-    return crc32c_by_tables(before, p, len);
+    return crc32c_by_table(before, p, len);
 }
 
 #endif
 
 uint32_t crc32c(uint32_t before, const void *bytes, size_t len)
 {
-    return has_hardware() ? by_hardware(before, bytes, len) : crc32c_by_tables(before, bytes, len);
+    return has_hardware() ? by_hardware(before, bytes, len) : crc32c_by_table(before, bytes, len);
 }
 
 const char *crc32c_kind(void)
 {
-    return has_hardware() ? HARDWARE_NAME : "tables";
+    return has_hardware() ? HARDWARE_NAME : "table";
 }

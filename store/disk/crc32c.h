@@ -1,5 +1,5 @@
 /* CRC32C (Castagnoli), the checksum of the journal: by the processor's instruction where it has one
- * (x86-64 with SSE 4.2, arm64 with CRC), else by tables. */
+ * (x86-64 with SSE 4.2, arm64 with CRC), else by a table. */
 #pragma once
 
 #include <stddef.h>
@@ -8,8 +8,8 @@
 /* Goes on from the checksum of what stands before; that of nothing is 0. */
 uint32_t crc32c(uint32_t before, const void *bytes, size_t len);
 
-/* By tables, on any processor: for tests and measurements. */
-uint32_t crc32c_by_tables(uint32_t before, const void *bytes, size_t len);
+/* By a table, on any processor: for tests and measurements. */
+uint32_t crc32c_by_table(uint32_t before, const void *bytes, size_t len);
 
-/* "sse4.2", "arm64" or "tables": what crc32c() uses here. */
+/* "sse4.2", "arm64" or "table": what crc32c() uses here. */
 const char *crc32c_kind(void);

@@ -281,7 +281,7 @@ static bool same_states(const struct torch_state *a, const struct torch_state *b
         a->closed != b->closed || a->has_deadline != b->has_deadline ||
         (a->has_deadline && a->deadline_us != b->deadline_us) || a->fqdn != b->fqdn ||
         a->aware != b->aware || a->has_redundancy != b->has_redundancy ||
-        a->protocol != b->protocol || a->shares_times != b->shares_times)
+        a->protocol != b->protocol)
         return false;
     for (size_t i = 0; i < a->count; i++) {
         const struct torch_node *x = &a->nodes[i], *y = &b->nodes[i];

@@ -1245,7 +1245,6 @@ static struct torch_state unsettled(unsigned i)
     s.nodes[1].has_heartbeat = i & 8;
     s.has_deadline = i & 16;
     s.deadline_us = i & 32 ? INT64_MAX : 1790000000000001;
-    s.shares_times = i & 64;
     s.fqdn = i & 128;
     s.has_redundancy = s.aware = !s.fqdn;
     return s;
@@ -1268,7 +1267,6 @@ static void a_settled_state_is_what_is_read_of_its_text(void **state)
             assert_true(torch_state_write(&s, &text, &len));
             assert_int_equal(read_text((struct slice){text, len}, &again), TORCH_STATE_OK);
             assert_same(&copy, &again);
-            assert_int_equal(copy.shares_times, again.shares_times);
             torch_state_free(&again);
             free(text);
             settled++;
@@ -1276,7 +1274,7 @@ static void a_settled_state_is_what_is_read_of_its_text(void **state)
         torch_state_free(&copy);
         torch_state_free(&s);
     }
-    assert_in_range(settled, 60, 127);
+    assert_in_range(settled, 100, 255);
 }
 
 /* Nodes come and go for weeks, and no address stays for ever. */
