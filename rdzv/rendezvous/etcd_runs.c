@@ -147,14 +147,10 @@ void etcd_runs_changed(struct etcd_runs *runs, struct slice path)
     struct etcd_run *run;
     struct etcd_writer by;
 
-    if (exists && n->value->len > ETCD_RUN_READ_AT_ONCE)
-        find_or_add(runs, path); /* the next tick reads it */
-    if (exists && n->value->len > ETCD_RUN_READ_AT_ONCE)
-        return;
     run = exists ? find_or_add(runs, path)
                  : (struct etcd_run *)(void *)table_find(&runs->table, path);
-    if (run == NULL)
-        return;
+    if (run == NULL || (exists && n->value->len > ETCD_RUN_READ_AT_ONCE))
+        return; /* the next tick reads a long value */
     read_run(runs, run, writer(runs, &by, host, peer));
     etcd_meeting_check(run, engine_now_ms(runs->engine));
 }

@@ -389,12 +389,6 @@ static void history_note_forgotten(struct history *h, const struct note *note, i
     history_end(h, why, now_us);
 }
 
-static void history_note_left(struct history *h, const struct note *note, int64_t now_us)
-{
-    history_leave(h, note->node, now_us);
-    history_reach(h, note->round, now_us);
-}
-
 void history_note(struct history *h, const struct run *run, const struct note *note,
                   const char *peer, int64_t now_us)
 {
@@ -407,7 +401,8 @@ void history_note(struct history *h, const struct run *run, const struct note *n
         history_join(h, note->node, strcmp(note->role, "waiting") == 0);
         break;
     case NOTE_NODE_LEFT:
-        history_note_left(h, note, now_us);
+        history_leave(h, note->node, now_us);
+        history_reach(h, note->round, now_us);
         break;
     case NOTE_NODE_DISCONNECTED:
     case NOTE_NODE_SILENT:

@@ -60,22 +60,28 @@ void worker_store_release(struct step *s)
 
 /* --- What agents read. --- */
 
-/* The two keys of the last completed round; both or none. False: the space has no room. */
-static bool put_places(struct step *s, const struct slice places[PLACES])
+/* The keys of the round for the places that are not NULL; all or none. False: the space has no
+ * room.
+ */
+static bool put_places(struct step *s, enum policy_output_kind kind, int64_t round,
+                       const struct slice places[PLACES])
 {
     const struct run_view *v = &s->run->view;
     size_t key_room = v->node.key.len + RUN_KEY_ROOM, cost = 0;
     struct slice keys[PLACES], values[PLACES];
 
     for (int i = 0; i < PLACES; i++) {
-        uint8_t *key = step_alloc(s, key_room), *value = step_alloc(s, places[i].len);
+        uint8_t *key, *value;
 
+        if (places[i].ptr == NULL)
+            continue;
+        key = step_alloc(s, key_room);
+        value = step_alloc(s, places[i].len);
         if (key == NULL || value == NULL)
             return false;
-        if (places[i].len != 0)
-            memcpy(value, places[i].ptr, places[i].len);
+        memcpy(value, places[i].ptr, places[i].len);
         keys[i].ptr = key;
-        keys[i].len = run_view_round_key(v, v->last_completed.round, place_names[i], key);
+        keys[i].len = run_view_round_key(v, round, place_names[i], key);
         values[i] = (struct slice){value, places[i].len};
         cost += s->now->key_cost + keys[i].len + values[i].len;
     }
@@ -83,21 +89,25 @@ static bool put_places(struct step *s, const struct slice places[PLACES])
         return false;
     s->room -= s->room == SIZE_MAX ? 0 : cost;
     for (int i = 0; i < PLACES; i++) {
-        struct policy_output *put = step_emit(s, POLICY_PUT);
+        struct policy_output *put;
 
+        if (places[i].ptr == NULL)
+            continue;
+        put = step_emit(s, kind);
         put->key = keys[i];
         put->value = values[i];
     }
     return true;
 }
 
-/* What the record says, as the two values. */
+/* The address and port of the record, as the keys of the last completed round. */
 static bool put_record_places(struct step *s, const struct view_record *record)
 {
     char port[PORT_TEXT_MAX];
 
     snprintf(port, sizeof port, "%u", record->port);
-    return put_places(s, (struct slice[PLACES]){record->address, slice_str(port)});
+    return put_places(s, POLICY_PUT, s->run->view.last_completed.round,
+                      (struct slice[PLACES]){record->address, slice_str(port)});
 }
 
 /* Returns the address as a text that lives as long as the outputs; NULL: no memory, no change. */
@@ -190,7 +200,8 @@ static void decide_worker0(struct step *s, const char *reason)
     uint64_t worker_store = v->record.worker_store;
 
     if (v->has_completed && e->proposed[PLACE_ADDR].ptr != NULL &&
-        e->proposed[PLACE_PORT].ptr != NULL && !put_places(s, e->proposed)) {
+        e->proposed[PLACE_PORT].ptr != NULL &&
+        !put_places(s, POLICY_PUT, v->last_completed.round, e->proposed)) {
         postpone(s, WORKER_STORE_WORKER0, reason);
         return;
     }
@@ -486,23 +497,13 @@ static void ask(struct step *s, struct agent *agent0)
 /* An older round may be without its keys. False: the space has no room. */
 static bool put_older_place(struct step *s, int64_t round, int place)
 {
-    const struct run_view *v = &s->run->view;
-    uint8_t *key = step_alloc(s, v->node.key.len + RUN_KEY_ROOM);
-    char *port = (char *)step_alloc(s, PORT_TEXT_MAX);
-    struct policy_output *put;
-    size_t len, cost;
+    const struct view_record *record = &s->run->view.record;
+    struct slice places[PLACES] = {{0}};
+    char port[PORT_TEXT_MAX];
 
-    if (key == NULL || port == NULL)
-        return false;
-    snprintf(port, PORT_TEXT_MAX, "%u", v->record.port);
-    len = run_view_round_key(v, round, place_names[place], key);
-    cost = s->now->key_cost + len + v->record.address.len + PORT_TEXT_MAX;
-    if (cost > s->room)
-        return false;
-    put = step_emit(s, POLICY_PUT_IF_ABSENT);
-    put->key = (struct slice){key, len};
-    put->value = place == PLACE_ADDR ? v->record.address : slice_str(port);
-    return true;
+    snprintf(port, sizeof port, "%u", record->port);
+    places[place] = place == PLACE_ADDR ? record->address : slice_str(port);
+    return put_places(s, POLICY_PUT_IF_ABSENT, round, places);
 }
 
 void worker_store_intercept_set(struct step *s, const struct policy_event *event)
