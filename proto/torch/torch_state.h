@@ -100,7 +100,8 @@ bool torch_state_insert(struct torch_state *s, const struct torch_node *who,
  * list and has no heartbeat is left out; times before the year 1 and after 9999, which torch cannot
  * hold, become the nearest it can. False: no memory.
  *
- * Of a state that was read it has at most TORCH_STATE_GROWTH() of the bytes that were read: all
- * that is equal is written once, but its number may take four bytes where the reader met one. */
+ * Of a state that was read it has at most TORCH_STATE_GROWTH() of the bytes that were read: equal
+ * nodes and addresses are written once, but their numbers may take four bytes where the reader met
+ * one. */
 #define TORCH_STATE_GROWTH(len) ((len) + (len) / 3 + 2048)
 bool torch_state_write(const struct torch_state *s, uint8_t **text, size_t *len);

@@ -597,8 +597,7 @@ static void attach(struct relay_session *s, struct relay_link *link, uint32_t ch
     relay_session_enter(s, RELAYED_OPENING);
     s->link = link;
     s->channel = channel;
-    bytes_put_u32(s->channel_key, channel);
-    s->by_channel.key = (struct slice){s->channel_key, sizeof s->channel_key};
+    s->by_channel.key = (struct slice){(const uint8_t *)&s->channel, sizeof s->channel};
     table_add(&link->channels, &s->by_channel);
     TAILQ_INSERT_TAIL(&link->sessions, s, entry);
     memcpy(s->via, link->name, sizeof s->via);
@@ -628,12 +627,10 @@ struct relay_session *relay_session_of_id(const struct relay_links *all,
 struct relay_session *relay_session_find(struct relay_link *link, uint32_t channel)
 {
     struct table_node *node;
-    uint8_t key[4];
 
     if (link->last != NULL && link->last->channel == channel)
         return link->last;
-    bytes_put_u32(key, channel);
-    node = table_find(&link->channels, (struct slice){key, sizeof key});
+    node = table_find(&link->channels, (struct slice){(const uint8_t *)&channel, sizeof channel});
     if (node == NULL)
         return NULL;
     link->last = (void *)((uint8_t *)node - offsetof(struct relay_session, by_channel));

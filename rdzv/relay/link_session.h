@@ -132,9 +132,8 @@ enum relay_session_record {
 struct relay_session {
     struct carrier carrier; /* the first member */
     struct table_node by_id;
-    struct table_node by_channel; /* while it is in a link */
-    uint8_t id_key[16];           /* the id, and the space */
-    uint8_t channel_key[4];
+    struct table_node by_channel;       /* while it is in a link */
+    uint8_t id_key[16];                 /* the id, and the space */
     TAILQ_ENTRY(relay_session) entry;   /* in link->sessions or all->detached */
     TAILQ_ENTRY(relay_session) waiting; /* in link->blocked */
     TAILQ_ENTRY(relay_session) holds;   /* in all->held while is_held */
