@@ -193,6 +193,11 @@ static void print_value(const struct ctl *ctl, const char *key, const struct rdz
     fflush(stdout);
 }
 
+static struct rdzv_bytes bytes_of_text(const char *text)
+{
+    return (struct rdzv_bytes){text, strlen(text)};
+}
+
 static enum rdzv_status wait_for_keys(struct rdzv_client *c, const char *const *keys, size_t count,
                                       int64_t timeout_ms)
 {
@@ -201,7 +206,7 @@ static enum rdzv_status wait_for_keys(struct rdzv_client *c, const char *const *
         .kind = RDZV_WAIT, .keys = list, .count = count, .timeout_ms = timeout_ms};
 
     for (size_t i = 0; i < count; i++)
-        list[i] = store_text(keys[i]);
+        list[i] = bytes_of_text(keys[i]);
     return rdzv_call(c, &op, NULL);
 }
 
@@ -226,12 +231,15 @@ enum ctl_exit run_wait(const struct ctl *ctl, struct rdzv_client *c)
 {
     int64_t left_ms = ctl_timeout(ctl, RDZV_FOREVER);
     enum rdzv_status status = RDZV_OK;
+    enum ctl_exit code;
 
     if (ctl->timeout_ms >= 0)
         status = ping_store(ctl, c, &left_ms);
     if (status != RDZV_OK)
         return store_failed(c, status);
-    return store_waited(c, wait_for_keys(c, ctl->args, ctl->arg_count, left_ms));
+    status = wait_for_keys(c, ctl->args, ctl->arg_count, left_ms);
+    code = store_failed(c, status);
+    return status == RDZV_TIMEOUT ? CTL_MISSING : code; /* its time was up: a key is missing */
 }
 
 /* In Python, torch names this key without the slash. */
@@ -252,7 +260,7 @@ static enum ctl_exit say_absent(struct rdzv_client *c, const char *key)
 
 enum ctl_exit run_get(const struct ctl *ctl, struct rdzv_client *c)
 {
-    const struct rdzv_op op = {.kind = RDZV_GET, .key = store_text(ctl->args[0])};
+    const struct rdzv_op op = {.kind = RDZV_GET, .key = bytes_of_text(ctl->args[0])};
     enum ctl_exit code = ctl->wait ? run_wait(ctl, c) : CTL_FINE;
     const struct rdzv_result *result;
     enum rdzv_status status;
@@ -288,7 +296,7 @@ static void print_change(const struct ctl *ctl, const struct rdzv_bytes *value,
 enum ctl_exit run_watch(const struct ctl *ctl, struct rdzv_client *c)
 {
     int64_t interval = ctl->interval_ms >= 0 ? ctl->interval_ms : INTERVAL_MS;
-    const struct rdzv_op op = {.kind = RDZV_GET, .key = store_text(ctl->args[0])};
+    const struct rdzv_op op = {.kind = RDZV_GET, .key = bytes_of_text(ctl->args[0])};
     struct rdzv_bytes last = {0};
     enum rdzv_status status;
 
@@ -331,11 +339,11 @@ static char *read_input(size_t *len)
 
 enum ctl_exit run_set(const struct ctl *ctl, struct rdzv_client *c)
 {
-    struct rdzv_op op = {.kind = RDZV_SET, .key = store_text(ctl->args[0])};
+    struct rdzv_op op = {.kind = RDZV_SET, .key = bytes_of_text(ctl->args[0])};
     enum ctl_exit code;
     char *input = NULL;
 
-    op.value = store_text(ctl->args[1]);
+    op.value = bytes_of_text(ctl->args[1]);
     if (strcmp(ctl->args[1], "-") == 0) {
         input = read_input(&op.value.len);
         op.value.ptr = input;
@@ -362,7 +370,7 @@ static bool parse_addend(const char *text, int64_t *out)
 
 enum ctl_exit run_add(const struct ctl *ctl, struct rdzv_client *c)
 {
-    struct rdzv_op op = {.kind = RDZV_ADD, .key = store_text(ctl->args[0]), .number = 1};
+    struct rdzv_op op = {.kind = RDZV_ADD, .key = bytes_of_text(ctl->args[0]), .number = 1};
     const struct rdzv_result *result;
     enum ctl_exit code;
 
@@ -381,7 +389,7 @@ enum ctl_exit run_delete(const struct ctl *ctl, struct rdzv_client *c)
     enum ctl_exit code = CTL_FINE;
 
     for (size_t i = 0; i < ctl->arg_count && code <= CTL_MISSING; i++) {
-        const struct rdzv_op op = {.kind = RDZV_DELETE, .key = store_text(ctl->args[i])};
+        const struct rdzv_op op = {.kind = RDZV_DELETE, .key = bytes_of_text(ctl->args[i])};
         enum rdzv_status status = rdzv_call(c, &op, NULL);
         enum ctl_exit one = store_failed(c, status);
 

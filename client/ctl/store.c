@@ -71,15 +71,3 @@ enum ctl_exit store_failed(struct rdzv_client *c, enum rdzv_status status)
                    : status == RDZV_TLS         ? STORE_TLS_OPTIONS
                                                 : "");
 }
-
-enum ctl_exit store_waited(struct rdzv_client *c, enum rdzv_status status)
-{
-    enum ctl_exit code = store_failed(c, status);
-
-    return status == RDZV_TIMEOUT ? CTL_MISSING : code;
-}
-
-struct rdzv_bytes store_text(const char *text)
-{
-    return (struct rdzv_bytes){text, strlen(text)};
-}

@@ -16,7 +16,3 @@ enum ctl_exit store_run(const struct ctl *ctl,
 
 /* The code for the last call that blocked, after a line on stderr unless it is RDZV_OK. */
 enum ctl_exit store_failed(struct rdzv_client *c, enum rdzv_status status);
-/* The same of a WAIT: when its time was up, a key is missing. */
-enum ctl_exit store_waited(struct rdzv_client *c, enum rdzv_status status);
-
-struct rdzv_bytes store_text(const char *text);

@@ -270,13 +270,27 @@ static const struct kube_object *maker_of(struct check *c, const struct kube_obj
     return maker;
 }
 
+/* The Service that a controller makes for the object, or "". */
+static const char *made_service(const struct kube_object *o)
+{
+    const char *subdomain;
+
+    if (o->type == KUBE_VOLCANO_JOB)
+        return kube_has_plugin(o, "svc") ? o->name : "";
+    if (o->type == KUBE_JOBSET) {
+        subdomain = kube_text(o->spec, "network.subdomain");
+        return *subdomain != '\0' ? subdomain : o->name;
+    }
+    return o->type == KUBE_TRAINJOB ? o->name : "";
+}
+
 void check_find_made_services(struct check *c)
 {
     for (size_t i = 0; i < c->bundle.count; i++) {
         const struct kube_object *o = c->bundle.objects[i];
 
-        if (*kube_made_service(o) != '\0')
-            kube_index_add(&c->bundle.arena, &c->index, o->namespace, kube_made_service(o), i);
+        if (*made_service(o) != '\0')
+            kube_index_add(&c->bundle.arena, &c->index, o->namespace, made_service(o), i);
     }
 }
 

@@ -14,7 +14,9 @@ struct check_position check_at(const struct yaml_node *node)
 
 struct check_position check_at_key(const struct yaml_node *mapping, const char *key)
 {
-    return check_at(kube_key(mapping, key));
+    const struct yaml_pair *pair = yaml_get_pair(mapping, key);
+
+    return check_at(pair == NULL ? mapping : pair->key);
 }
 
 struct check_position check_at_first(const struct yaml_node *node, const char *paths)

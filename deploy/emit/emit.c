@@ -102,7 +102,7 @@ static void read_emit_arguments(struct emit_arguments *o, int argc, char **argv,
         options_error(d, "there are no settings: give a file with -f FILE");
 }
 
-static void print_yaml(FILE *out, const struct yaml_node *documents)
+static void emit_print_yaml(FILE *out, const struct yaml_node *documents)
 {
     for (size_t i = 0; i < documents->count; i++) {
         if (i > 0)
@@ -111,7 +111,7 @@ static void print_yaml(FILE *out, const struct yaml_node *documents)
     }
 }
 
-static void print_json(FILE *out, const struct yaml_node *documents)
+static void emit_print_json(FILE *out, const struct yaml_node *documents)
 {
     struct arena a = {0};
     struct yaml_node *list = yaml_new(&a, YAML_MAPPING);
@@ -124,10 +124,10 @@ static void print_json(FILE *out, const struct yaml_node *documents)
 }
 
 /* Prints the documents, or how the file differs from what emit would write there. */
-static void print_result(struct emit_arguments *o, struct emit_job *job, struct diag *d)
+static void emit_print_result(struct emit_arguments *o, struct emit_job *job, struct diag *d)
 {
     void (*print)(FILE * out, const struct yaml_node *documents) =
-        o->json ? print_json : print_yaml;
+        o->json ? emit_print_json : emit_print_yaml;
     struct yaml_file old;
     const char *text;
 
@@ -149,7 +149,7 @@ static void emit(struct emit_arguments *o, struct diag *d)
 
     if (userfile_read(&user, o->files, o->file_count, o->sets, o->set_count, d) &&
         emit_job_make(&job, &user, &o->job, d))
-        print_result(o, &job, d);
+        emit_print_result(o, &job, d);
     emit_job_free(&job);
     userfile_free(&user);
 }

@@ -33,16 +33,9 @@ const struct yaml_node *import_place(const struct importer *m, enum torchrun_opt
 #define import_note(m, ...)  yaml_note((m)->diag, __VA_ARGS__)
 #define import_error(m, ...) yaml_error((m)->diag, __VA_ARGS__)
 
-/* Whether a container is rdzvd or a relay, which emit writes itself. */
-bool import_is_store(struct importer *m, const struct kube_container *c);
-/* Whether these pods have a store, and do not train. */
-bool import_is_only_store(const struct job_view *jobs, const struct kube_pods *p);
 /* Whether emit sets this variable itself, or torchrun takes the setting from elsewhere. */
 bool import_is_rendezvous(struct importer *m, const char *variable);
 
-/* Puts a key, unless the collection is empty. */
-void import_put_filled(struct importer *m, struct yaml_node *to, const char *key,
-                       const struct yaml_node *value);
 /* Puts a key, unless the value is NULL. */
 #define import_put(m, to, key, value)      yaml_put(&(m)->arena, to, key, value)
 #define import_put_text(m, to, key, text)  yaml_put_text(&(m)->arena, to, key, text)
@@ -70,10 +63,9 @@ const char *import_restarts(const struct importer *m);
 /* Whether it is one of several replicas, whose state is in etcd. */
 bool import_is_replica(struct importer *m, const struct job_store *s);
 
-/* Whether the job has relays to one store that other files have. */
-bool import_is_relayed_elsewhere(struct importer *m);
-/* Puts the placement of such a job into `rdzv`, and how its relays get there. */
-void import_relays(struct importer *m, struct yaml_node *rdzv);
+/* If the job has relays to one store that other files have: puts its placement into `rdzv`, and how
+ * its relays get there. False: it has none. */
+bool import_relays(struct importer *m, struct yaml_node *rdzv);
 
 /* Puts the TLS of agents on etcd-v2 to such a store into `rdzv`, if emit has written it. */
 void import_client_tls(struct importer *m, struct yaml_node *rdzv);

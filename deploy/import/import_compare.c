@@ -107,6 +107,12 @@ static size_t compare_option(struct importer *m, const struct job_run *made,
 
 /* --- The gang. --- */
 
+/* Whether these pods have a store, and do not train. */
+static bool are_only_store(const struct job_view *jobs, const struct kube_pods *p)
+{
+    return job_server_in(jobs, p) != NULL && job_runs_in(jobs, p).count == 0;
+}
+
 /* For how many of the pods that train the scheduler waits. */
 struct gang {
     const struct yaml_node *node, *task_node; /* NULL: nothing is written */
@@ -137,7 +143,7 @@ static struct gang find_gang(struct job_view *jobs, const struct kube_object *jo
 
         if (kube_top(p->object) != top)
             continue;
-        if (import_is_only_store(jobs, p)) {
+        if (are_only_store(jobs, p)) {
             stores += p->replicas;
             continue;
         }
@@ -244,7 +250,7 @@ static bool is_store_part(const struct importer *m, const struct yaml_node *item
         const struct kube_pods *p = m->bundle.pods[m->job->first_pods + i];
 
         if (p->part == item)
-            return import_is_only_store(&m->jobs, p);
+            return are_only_store(&m->jobs, p);
     }
     return false;
 }

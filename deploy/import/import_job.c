@@ -7,23 +7,20 @@
 
 #include <string.h>
 
-void import_put_filled(struct importer *m, struct yaml_node *to, const char *key,
+/* Puts a key, unless the collection is empty. */
+static void put_filled(struct importer *m, struct yaml_node *to, const char *key,
                        const struct yaml_node *value)
 {
     if (value->count > 0)
         import_put(m, to, key, value);
 }
 
-bool import_is_store(struct importer *m, const struct kube_container *c)
+/* Whether a container is rdzvd or a relay, which emit writes itself. */
+static bool is_our_store(struct importer *m, const struct kube_container *c)
 {
     enum job_store_kind kind = job_store_kind(&m->arena, c);
 
     return kind == JOB_STORE_RDZVD || kind == JOB_STORE_RELAY;
-}
-
-bool import_is_only_store(const struct job_view *jobs, const struct kube_pods *p)
-{
-    return job_server_in(jobs, p) != NULL && job_runs_in(jobs, p).count == 0;
 }
 
 /* --- The job. --- */
@@ -228,9 +225,7 @@ static void read_rdzv(struct importer *m)
         import_put(m, rdzv, "resources", kube_field(s->container, "resources"));
         read_address(m, s, rdzv);
         import_store(m, s, rdzv);
-    } else if (s == NULL && import_is_relayed_elsewhere(m)) {
-        import_relays(m, rdzv);
-    } else if (is_elsewhere(r)) {
+    } else if ((s != NULL || !import_relays(m, rdzv)) && is_elsewhere(r)) {
         import_put_text(m, rdzv, "placement", "external");
         import_put_text(m, rdzv, "endpoint", arena_text(&m->arena, "%s:%ld", r->host, r->port));
         if (r->settings[TORCHRUN_RDZV_ID].value.known)
@@ -246,7 +241,7 @@ static void read_rdzv(struct importer *m)
     if (strcmp(r->backend, "etcd-v2") == 0 && rdzv->count > 0 &&
         (s == NULL || s->kind == JOB_STORE_RDZVD))
         import_put_text(m, rdzv, "protocol", "etcd-v2");
-    import_put_filled(m, m->settings, "rdzv", rdzv);
+    put_filled(m, m->settings, "rdzv", rdzv);
 }
 
 /* --- Numbers. --- */
@@ -376,8 +371,8 @@ static void read_container(struct importer *m)
     import_put(m, m->settings, "envFrom", kube_field(m->container, "envFrom"));
     import_put(m, rest, "ports", read_container_ports(m));
     claims = yaml_without(&m->arena, kube_get(m->container->node, "resources"), amounts);
-    import_put_filled(m, rest, "resources", claims);
-    import_put_filled(m, m->settings, "container", rest);
+    put_filled(m, rest, "resources", claims);
+    put_filled(m, m->settings, "container", rest);
 }
 
 /* --- The pod. --- */
@@ -390,7 +385,7 @@ static struct yaml_node *other_containers(struct importer *m, const char *key)
     for (size_t i = 0; i < m->pods->count; i++) {
         const struct kube_container *c = &m->pods->containers[i];
 
-        if (c->init == init && c != m->container && !import_is_store(m, c))
+        if (c->init == init && c != m->container && !is_our_store(m, c))
             yaml_append(&m->arena, list, (struct yaml_node *)c->node);
     }
     return list->count > 0 ? list : NULL;
@@ -442,7 +437,7 @@ static void read_pod(struct importer *m)
     import_put_plain(m, m->settings, "shm", "false"); /* it is among the volumes, if it is there */
     if (m->job->type != KUBE_TRAINJOB || kube_get(m->pods->spec, "restartPolicy") != NULL)
         import_put_text(m, m->settings, "restartPolicy", m->pods->restart);
-    import_put_filled(m, m->settings, "pod", rest);
+    put_filled(m, m->settings, "pod", rest);
 }
 
 /* --- Labels and the like. --- */
@@ -464,8 +459,8 @@ static void read_labels(struct importer *m)
         import_put(m, m->settings, "queueName", queue);
     else if (is_wrapped(m) || m->job->type == KUBE_VOLCANO_JOB)
         import_put_plain(m, m->settings, "queueName", "null");
-    import_put_filled(m, m->settings, "podLabels", of_pods);
-    import_put_filled(m, m->settings, "podAnnotations", notes);
+    put_filled(m, m->settings, "podLabels", of_pods);
+    put_filled(m, m->settings, "podAnnotations", notes);
 }
 
 static void read_job_fields(struct importer *m)

@@ -289,23 +289,16 @@ void import_store(struct importer *m, const struct job_store *s, struct yaml_nod
 
 /* --- Relays to a store of other files. --- */
 
-bool import_is_relayed_elsewhere(struct importer *m)
-{
-    const struct job_store *relay = m->run->store;
-    struct job_upstream first, second;
-
-    return relay != NULL && job_relay_upstream(&m->jobs, relay, 0, &first) && first.known &&
-           first.well_formed && !job_relay_upstream(&m->jobs, relay, 1, &second);
-}
-
-void import_relays(struct importer *m, struct yaml_node *rdzv)
+bool import_relays(struct importer *m, struct yaml_node *rdzv)
 {
     const struct job_store *relay = m->run->store;
     struct yaml_node *tls = yaml_new(&m->arena, YAML_MAPPING);
     long port = m->run->port, usual = strcmp(m->run->backend, "c10d") == 0 ? 29400 : 2379;
-    struct job_upstream up;
+    struct job_upstream up, second;
 
-    job_relay_upstream(&m->jobs, relay, 0, &up);
+    if (relay == NULL || !job_relay_upstream(&m->jobs, relay, 0, &up) || !up.known ||
+        !up.well_formed || job_relay_upstream(&m->jobs, relay, 1, &second))
+        return false;
     import_put_text(m, rdzv, "placement", "relay");
     import_put_text(m, rdzv, "endpoint", up.text);
     import_put_text(m, rdzv, "id", written_id(m));
@@ -313,12 +306,13 @@ void import_relays(struct importer *m, struct yaml_node *rdzv)
     if (port > 0 && port != usual)
         yaml_put_number(&m->arena, rdzv, "relayPort", port);
     if (flag(m, relay, "upstream-ca") == NULL)
-        return;
+        return true;
     import_put_text(m, tls, "clientSecret", client_secret(m));
     if (flag(m, relay, "upstream-cert") == NULL)
         import_put_plain(m, tls, "clientCertificates", "false");
     import_put_text(m, tls, "serverName", flag(m, relay, "upstream-name"));
     import_put(m, rdzv, "tls", tls);
+    return true;
 }
 
 void import_client_tls(struct importer *m, struct yaml_node *rdzv)

@@ -14,6 +14,8 @@ enum made_when {
     MADE_IN_TRAINER,   /* the container `node` of a runtime with the torch policy */
 };
 
+#define MASTER "pytorchReplicaSpecs.Master"
+
 #define OF(type)     (1u << (type))
 #define OF_TRAINER   (OF(KUBE_TRAINJOB) | OF(KUBE_RUNTIME))
 #define OF_PYTORCH   (OF(KUBE_PYTORCHJOB) | OF(KUBE_KUBEDL_JOB))
@@ -91,7 +93,7 @@ static bool gets(const struct made_row *row, const struct kube_container *c)
         return false;
     switch (row->when) {
     case MADE_WITH_MASTER:
-        return kube_master(o) != NULL;
+        return kube_get(o->spec, MASTER) != NULL;
     case MADE_WITH_POLICY:
         return policy != NULL && (row->key == NULL || kube_get(policy, row->key) != NULL);
     case MADE_WITH_PLUGIN:
@@ -147,7 +149,7 @@ static const char *nodes_of_pytorchjob(struct arena *a, const struct kube_bundle
 static const char *value_in_pytorchjob(struct arena *a, const struct kube_bundle *b,
                                        const struct kube_object *o, const char *name)
 {
-    const struct yaml_node *master = kube_master(o);
+    const struct yaml_node *master = kube_get(o->spec, MASTER);
     long all = all_pods(b, o), each = kube_int(o->spec, "nprocPerNode", 1);
 
     if (strcmp(name, "PYTHONUNBUFFERED") == 0)

@@ -53,13 +53,6 @@ bool kube_true(const struct yaml_node *node, const char *path)
     return yaml_to_bool(kube_get(node, path), &value) && value;
 }
 
-const struct yaml_node *kube_key(const struct yaml_node *mapping, const char *key)
-{
-    const struct yaml_pair *pair = yaml_get_pair(mapping, key);
-
-    return pair == NULL ? mapping : pair->key;
-}
-
 const struct yaml_node *kube_item(const struct yaml_node *list, const char *key, const char *text)
 {
     for (size_t i = 0; i < yaml_length(list); i++) {
@@ -405,11 +398,6 @@ void kube_free(struct kube_bundle *b)
     *b = (struct kube_bundle){0};
 }
 
-const struct yaml_node *kube_master(const struct kube_object *o)
-{
-    return kube_get(o->spec, "pytorchReplicaSpecs.Master");
-}
-
 bool kube_has_plugin(const struct kube_object *o, const char *name)
 {
     static const char *const bringers[] = {"pytorch", "tensorflow", "mpi", "ray"};
@@ -422,17 +410,4 @@ bool kube_has_plugin(const struct kube_object *o, const char *name)
             return true;
     }
     return false;
-}
-
-const char *kube_made_service(const struct kube_object *o)
-{
-    const char *subdomain;
-
-    if (o->type == KUBE_VOLCANO_JOB)
-        return kube_has_plugin(o, "svc") ? o->name : "";
-    if (o->type == KUBE_JOBSET) {
-        subdomain = kube_text(o->spec, "network.subdomain");
-        return *subdomain != '\0' ? subdomain : o->name;
-    }
-    return o->type == KUBE_TRAINJOB ? o->name : "";
 }

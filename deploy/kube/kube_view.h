@@ -141,10 +141,6 @@ bool kube_true(const struct yaml_node *node, const char *path);
  * says the same. It is no YAML. */
 const char *kube_print(struct arena *a, const struct yaml_node *node);
 
-/* The key of a mapping, for findings about its value as a whole; the mapping if the key is not
- * there. */
-const struct yaml_node *kube_key(const struct yaml_node *mapping, const char *key);
-
 /* The first item of a list whose field of that key has the text, or NULL. */
 const struct yaml_node *kube_item(const struct yaml_node *list, const char *key, const char *text);
 
@@ -208,8 +204,6 @@ bool kube_find_host(const struct kube_bundle *b, const struct kube_object *from,
 /* How many pods a part of a job has, by its `replicas`; -1: unknown, since something fills it in
  * later. */
 long kube_replicas(const struct yaml_node *part);
-/* The Master of a PyTorchJob, or NULL. */
-const struct yaml_node *kube_master(const struct kube_object *o);
 /* The type of an object, by its apiVersion and kind. */
 enum kube_type kube_type_of(const struct yaml_node *object);
 
@@ -225,9 +219,6 @@ bool kube_is_template(const struct kube_object *o);
 
 /* Whether a Volcano Job has a plugin: pytorch, tensorflow, mpi and ray bring svc. */
 bool kube_has_plugin(const struct kube_object *o, const char *name);
-
-/* The Service that a controller makes for the object, or "". */
-const char *kube_made_service(const struct kube_object *o);
 
 /* The last part of a path: torchrun, of `/usr/bin/torchrun`. */
 const char *kube_base_name(const char *path);

@@ -63,7 +63,8 @@ static size_t part_end(const struct job_setting *s, size_t from, size_t to)
                                    : s->written.at[to - 1] + 1;
 }
 
-bool setting_has_part(const struct job_setting *s, size_t from, size_t to)
+/* Whether the bytes of the part stand together where it is written, without quotes in them. */
+static bool setting_has_part(const struct job_setting *s, size_t from, size_t to)
 {
     return part_end(s, from, to) - part_start(s, from) == to - from;
 }

@@ -8,9 +8,6 @@
 void setting_write(struct rewrite *w, const struct job_run *r, const struct job_setting *s,
                    const char *value);
 
-/* Whether bytes [from, to) of the text as it is written stand together, with no quotes between. */
-bool setting_has_part(const struct job_setting *s, size_t from, size_t to);
-
 /* Sets a new value for such a part. False: quotes stand within it, and nothing is done. */
 bool setting_write_part(struct rewrite *w, const struct job_setting *s, size_t from, size_t to,
                         const char *value);

@@ -78,7 +78,7 @@ void admin_runs_handle(const struct http_request *r, struct engine_space *space,
 /* status.c: how the runs stand, for operators and for the status page.
  *     GET /rdzv/v1/status               the daemon, and each space that may be seen here
  *     GET /rdzv/v1/spaces/NAME/status   one of these spaces
- * Each with ?watch=true: server-sent events, see status_feed.c. `space` and `name` as above. */
+ * Each with ?watch=true: server-sent events, see status.h. `space` and `name` as above. */
 void admin_status_handle(const struct http_request *r);
 void admin_space_status_handle(const struct http_request *r, struct engine_space *space,
                                struct slice name);

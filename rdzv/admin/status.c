@@ -1,10 +1,257 @@
-/* /rdzv/v1/status. See handlers.h for the contract. */
+/* /rdzv/v1/status, at once and as a stream. See handlers.h for the contract. */
 #include "rdzv/admin/status.h"
 
 #include "rdzv/admin/handlers.h"
+#include "rdzv/admin/json_member.h"
 #include "rdzv/http/access.h"
 
 #define ROUNDS_OF_ALL 5 /* of each run, if the answer is about all spaces, and in a stream */
+
+/* --- Streams. --- */
+
+#define STATUS_MS   500  /* between two texts */
+#define SHARE       20   /* of the time that passes, rendering takes at most this part */
+#define COUNTERS_MS 1000 /* between two of those */
+
+struct status_feed {
+    struct event_stream stream; /* the first member */
+    TAILQ_ENTRY(status_feed) entry;
+    struct status_feeds *feeds;
+    struct status_scope scope;
+    struct status_text text; /* while is_making */
+    bool is_making;
+    struct blob *newest;  /* the event as it is sent; NULL: none yet */
+    size_t head_len;      /* of it: what is different each time */
+    uint64_t spent_ns;    /* what the text has taken so far */
+    uint64_t due_ms;      /* when the next one may begin */
+    uint64_t counters_ms; /* when the next counters are due */
+};
+
+static struct status_feed *feed_of(struct event_stream *s)
+{
+    return (struct status_feed *)(void *)s; /* its first member */
+}
+
+void status_feeds_init(struct status_feeds *feeds, struct net *net)
+{
+    feeds->net = net;
+    TAILQ_INIT(&feeds->list);
+}
+
+static uint64_t feed_now_ms(const struct status_feed *f)
+{
+    return engine_now_ms(f->scope.net->engine);
+}
+
+/* --- Counters. --- */
+
+static void write_counters(struct writer *w, const struct status_scope *scope)
+{
+    const struct stats *stats = &scope->net->engine->stats;
+    const struct engine_space *space;
+
+    json_open(w, '{');
+    json_member_time(w, "now", engine_wall_ns(scope->net->engine) / 1000);
+    if (scope->has_requests) {
+        json_member_u64(w, "c10d_requests", stats_c10d_requests(stats));
+        json_member_u64(w, "http_requests", stats->http_requests);
+    }
+    json_list(w, "spaces");
+    TAILQ_FOREACH(space, &scope->net->engine->spaces, entry) {
+        if (scope->space != NULL && scope->space != space)
+            continue;
+        json_open(w, '{');
+        json_member_str(w, "name", space->store->name);
+        status_write_counters(w, space);
+        writer_u8(w, '}');
+    }
+    writer_str(w, "]}");
+}
+
+static void send_counters_to(struct event_client *client, void *event)
+{
+    if (!event_client_is_blocked(client) && conn_can_push(client->conn))
+        event_client_send(client, event);
+}
+
+static void send_counters(struct status_feed *f)
+{
+    struct reply_body body;
+    struct blob *event;
+
+    reply_body_begin(&body);
+    write_counters(&body.w, &f->scope);
+    event = event_make_of_body("counters", &body);
+    f->counters_ms = feed_now_ms(f) + COUNTERS_MS;
+    if (event != NULL)
+        event_stream_each(&f->stream, send_counters_to, event);
+    blob_unref(event);
+}
+
+/* --- Texts. --- */
+
+/* True: the event says the same as the last one, except in its head. */
+static bool says_the_same(const struct status_feed *f, const struct blob *event, size_t head_len)
+{
+    return f->newest != NULL && slice_equal(slice_from(blob_slice(f->newest), f->head_len),
+                                            slice_from(blob_slice(event), head_len));
+}
+
+/* Sends the newest text to a client, now or when it has read what comes before. */
+static void send_text(struct event_client *client)
+{
+    client->is_behind = event_client_is_blocked(client);
+    if (client->is_behind || !conn_can_push(client->conn))
+        return;
+    client->has_text = true;
+    event_client_send(client, feed_of(client->stream)->newest);
+}
+
+static void send_news(struct event_client *client, void *news)
+{
+    if (*(const bool *)news || !client->has_text)
+        send_text(client);
+}
+
+static void feed_drained(struct event_client *client)
+{
+    if (client->is_behind)
+        send_text(client);
+}
+
+static void end_text(struct status_feed *f)
+{
+    size_t head_len = event_head_len("status") + f->text.head_len;
+    struct blob *event = event_make_of_body("status", &f->text.body);
+    bool news = false;
+
+    status_text_end(&f->text);
+    f->is_making = false;
+    if (event != NULL) {
+        news = !says_the_same(f, event, head_len);
+        blob_unref(f->newest);
+        f->newest = event;
+        f->head_len = head_len;
+    }
+    /* Sends the text to new clients, and to every client if it has changed. */
+    if (f->newest != NULL)
+        event_stream_each(&f->stream, send_news, &news);
+}
+
+/* --- Time. --- */
+
+/* A part of the text, or the first one. */
+static void feed_write_text(struct status_feed *f)
+{
+    const struct clock *clock = f->scope.net->engine->options.clock;
+    uint64_t began_ns = clock_monotonic_ns(clock), took_ns;
+    bool is_whole;
+
+    if (!f->is_making)
+        status_text_begin(&f->text, &f->scope);
+    f->spent_ns = f->is_making ? f->spent_ns : 0;
+    f->is_making = true;
+    is_whole = status_text_go_on(&f->text, HTTP_SLICE_NS);
+    if (is_whole)
+        end_text(f);
+    took_ns = clock_monotonic_ns(clock) - began_ns;
+    net_spend(f->stream.net, took_ns);
+    f->spent_ns += took_ns;
+    if (!is_whole)
+        return;
+    f->due_ms =
+        feed_now_ms(f) +
+        (f->spent_ns * SHARE / 1000000 > STATUS_MS ? f->spent_ns * SHARE / 1000000 : STATUS_MS);
+}
+
+static uint64_t feed_wait_ms(struct event_stream *s)
+{
+    const struct status_feed *f = feed_of(s);
+    uint64_t due = f->due_ms < f->counters_ms ? f->due_ms : f->counters_ms;
+
+    return f->is_making ? 0 : clock_elapsed_ms(feed_now_ms(f), due);
+}
+
+static void feed_tick(struct event_stream *s)
+{
+    struct status_feed *f = feed_of(s);
+
+    if (f->is_making || feed_now_ms(f) >= f->due_ms)
+        feed_write_text(f);
+    if (feed_now_ms(f) >= f->counters_ms)
+        send_counters(f);
+}
+
+/* --- Life. --- */
+
+static void feed_free(struct event_stream *s)
+{
+    struct status_feed *f = feed_of(s);
+
+    if (f->is_making) {
+        status_text_end(&f->text);
+        reply_body_drop(&f->text.body);
+    }
+    evtimer_del(&s->timer);
+    TAILQ_REMOVE(&f->feeds->list, f, entry);
+    blob_unref(f->newest);
+    account_free(ACCOUNT_WATCHES, f, sizeof *f);
+}
+
+static bool feed_is_of(const struct status_feed *f, const struct status_scope *scope)
+{
+    return f->scope.space == scope->space && f->scope.is_single == scope->is_single;
+}
+
+static struct status_feed *feed_find_or_add(struct status_feeds *feeds,
+                                            const struct status_scope *scope)
+{
+    static const struct event_stream_calls calls = {
+        .tick = feed_tick, .wait_ms = feed_wait_ms, .idle = feed_free, .drained = feed_drained};
+    struct status_feed *f;
+
+    TAILQ_FOREACH(f, &feeds->list, entry) {
+        if (feed_is_of(f, scope))
+            return f;
+    }
+    f = account_request_zeroed(ACCOUNT_WATCHES, ACCOUNT_SMALL, sizeof *f);
+    if (f == NULL)
+        return NULL;
+    f->feeds = feeds;
+    f->scope = *scope;
+    f->counters_ms = feed_now_ms(f) + COUNTERS_MS;
+    event_stream_init(&f->stream, feeds->net, &calls);
+    TAILQ_INSERT_TAIL(&feeds->list, f, entry);
+    return f;
+}
+
+/* The first text that the client gets is one that is begun from now on; or the newest, if the other
+ * clients get none that is newer. */
+static void feed_serve(struct status_feed *f, struct event_client *client)
+{
+    if (f->newest != NULL)
+        send_text(client);
+    else if (!f->is_making && !event_stream_arm(&f->stream))
+        event_stream_end_replies(&f->stream); /* the feed stays for clients that ask again */
+}
+
+/* The reply ends when its client leaves. Clients of one space, with or without the daemon, share a
+ * feed, so the rest of their scopes must be the same. */
+static void status_feed_join(const struct http_request *r, const struct status_scope *scope)
+{
+    struct event_client *client = event_client_new();
+    struct status_feed *f = client == NULL ? NULL : feed_find_or_add(r->http->status_feeds, scope);
+
+    if (f == NULL) {
+        event_client_free(client);
+        reply_no_memory(r);
+        return;
+    }
+    event_stream_join(&f->stream, client, r);
+    feed_serve(f, client);
+}
+
+/* --- At once. --- */
 
 struct status_job {
     struct http_job job;

@@ -88,7 +88,7 @@ void status_text_end(struct status_text *t);
 /* ,"keys":…,"bytes":… and so on of a space: what changes all the time. */
 void status_write_counters(struct writer *w, const struct engine_space *space);
 
-/* --- ?watch=true, status_feed.c: server-sent events for pages that stay open.
+/* --- ?watch=true, status.c: server-sent events for pages that stay open.
  *
  *     event: status      the whole, as JSON in one line: at once, and then when something has
  * changed event: counters    what changes all the time, once a second: also the sign that rdzvd is
@@ -108,7 +108,3 @@ struct status_feeds {
 };
 
 void status_feeds_init(struct status_feeds *feeds, struct net *net);
-
-/* The reply ends when its client leaves. Clients of one space, with or without the daemon, share a
- * feed, so the rest of their scopes must be the same. */
-void status_feed_join(const struct http_request *r, const struct status_scope *scope);
