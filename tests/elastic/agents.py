@@ -168,9 +168,10 @@ class Agent(Peer):
             return False
         own = [(s.round, s.complete, s.closed, self.node in s.participants,
                 self.node in s.wait_list, self.node in s.redundancy_list,
-                s.last_heartbeats.get(self.node)) for s in (seen, wanted)]
-        if own[0] != own[1]:
-            return False
+                self.node in s.last_heartbeats) for s in (seen, wanted)]
+        if own[0] != own[1] or (self.node in seen.last_heartbeats and
+                                seen.last_heartbeats[self.node] < wanted.last_heartbeats[self.node]):
+            return False  # a view may show a newer heartbeat than the agent has sent
         for state in (seen, wanted):
             state.__dict__.pop("last_heartbeats")
         return seen.__dict__ == wanted.__dict__ or self.is_short(seen) or self.is_short(wanted)
