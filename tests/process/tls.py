@@ -149,12 +149,12 @@ def until(function, what, timeout=30):
 @case
 def curl_over_https():
     with daemon() as d:
-        big = "x" * 5_000_000
+        big = "x" * 1_000_000
         with tempfile.NamedTemporaryFile("w") as f:
             f.write("value=" + big)
             f.flush()
             code, out, err = curl(d.port, "/v2/keys/big", "-XPUT", "--data-binary", "@" + f.name, "--http1.1")
-        check(code == 0 and big in out, "PUT of 5 MB: %d %s" % (code, err))
+        check(code == 0 and big in out, "PUT of 1 MB: %d %s" % (code, err))
         code, out, err = curl(d.port, "/v2/keys/big")
         check(code == 0 and big in out, "GET of 5 MB: %d %s" % (code, err))
         code, out, err = curl(d.port, "/version", "-v", "--tls-max", "1.2")
@@ -773,7 +773,7 @@ def a_relay_over_tls():
         sender.start()
         same([peer.number() for _ in range(count)], list(range(1, count + 1)), "pipelined ADDs")
         sender.join()
-        value = "x" * 3_000_000
+        value = "x" * 1_000_000
         with tempfile.NamedTemporaryFile("w") as f:
             f.write("value=" + value)
             f.flush()
