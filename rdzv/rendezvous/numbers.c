@@ -15,9 +15,10 @@
  * Without it, a round could go past MAX, or reach MIN and wait for ever.
  *
  * If an agent does not write, its number goes to the agent that holds the highest one: once a
- * second, or at once if its connection has ended. MOST agents have a number at a time, so that a
- * text is not much longer than the state; the looks of further agents are held. Before the first
- * agent has written, nothing tells the dialect of the state, so one agent only has a number. */
+ * second, or at once if its connection has ended. If none of them writes, all make room. MOST
+ * agents have a number at a time, so that a text is not much longer than the state; the looks of
+ * further agents are held. Before the first agent has written, nothing tells the dialect of the
+ * state, so one agent only has a number. */
 #include "rdzv/rendezvous/parts.h"
 
 #define MOST        128
@@ -231,8 +232,10 @@ void numbers_on_tick(struct step *s)
 
     if (first == NULL || clock_elapsed_ms(n->since_ms, s->now->ms) < PATIENCE_MS)
         return;
-    if (n->held > 0)
+    if (n->held > 0) {
         move_last(s);
-    else if (n->looks > 0)
-        drop(n, first);
+        return;
+    }
+    while (n->looks > 0 && (first = TAILQ_FIRST(&n->agents)) != NULL)
+        drop(n, first); /* none of them writes, and others wait for a number */
 }

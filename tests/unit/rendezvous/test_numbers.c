@@ -238,6 +238,23 @@ static void so_many_have_one_and_the_looks_of_others_are_held(void **state)
     scene_fini(&s);
 }
 
+/* They look, and do not join. */
+static void those_that_do_not_write_make_room(void **state)
+{
+    static struct scene s;
+
+    (void)state;
+    begin(&s, NUMBERS + 3);
+    for (size_t i = 1; i < NUMBERS + 3; i++)
+        scene_event(&s, AGENT_LOOKED, &s.agents[i]);
+    assert_true(scene_has(&s, POLICY_HOLD, &s.agents[NUMBERS + 2]));
+    scene_pass(&s, 1000);
+    scene_event(&s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(&s, POLICY_RESUME), 2);
+    assert_int_equal(count_in(scene_look(&s, &s.agents[NUMBERS + 2])), 1);
+    scene_fini(&s);
+}
+
 static void when_the_round_is_over_none_waits(void **state)
 {
     const char *seen[4];
@@ -279,6 +296,7 @@ int main(void)
         cmocka_unit_test(one_writes_the_first_state),
         cmocka_unit_test(another_one_does_if_that_does_not),
         cmocka_unit_test(so_many_have_one_and_the_looks_of_others_are_held),
+        cmocka_unit_test(those_that_do_not_write_make_room),
         cmocka_unit_test(when_the_round_is_over_none_waits),
         cmocka_unit_test(one_that_is_away_has_no_number),
     };
