@@ -294,6 +294,8 @@ static enum outcome join(struct step *s, struct agent *a, const struct intent *i
 
 static enum outcome apply(struct step *s, struct agent *a, const struct intent *in)
 {
+    if (!s->run->view.is_state && in->from.count != 0)
+        return OUTCOME_REFUSED; /* it was shown a run that was forgotten since */
     if (in->kind == INTENT_CLOSE) {
         if (!s->run->view.state.closed && !closing_ask(s, a))
             return OUTCOME_IGNORED;

@@ -380,6 +380,23 @@ static void a_write_of_another_round_changes_nothing(void **state)
     scene_fini(&s);
 }
 
+/* Nothing of it is in the run that has begun in the meantime. */
+static void a_write_of_a_forgotten_run_changes_nothing(void **state)
+{
+    struct scene s;
+    const char *seen;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    seen = scene_look(&s, &s.agents[1]);
+    scene_change(&s, SENTINEL);
+    assert_string_equal(scene_cas(&s, &s.agents[1], seen, scene_closing(&s, seen)), SENTINEL);
+    assert_string_equal(scene_cas(&s, &s.agents[1], seen, scene_beating(&s, seen, "b")), SENTINEL);
+    assert_string_equal(scene_get(&s, ""), SENTINEL);
+    scene_fini(&s);
+}
+
 /* An agent joins or waits by a number of others that is not true any more. */
 static void one_that_waits_by_another_number_decides_again(void **state)
 {
@@ -419,6 +436,7 @@ int main(void)
         cmocka_unit_test(a_tool_writes_literally),
         cmocka_unit_test(the_same_is_shown_again_until_anything_changes),
         cmocka_unit_test(a_write_of_another_round_changes_nothing),
+        cmocka_unit_test(a_write_of_a_forgotten_run_changes_nothing),
         cmocka_unit_test(one_that_waits_by_another_number_decides_again),
     };
 
