@@ -768,8 +768,9 @@ def manifests_of_etcd_start_it():
     port = free_port()
     url = "http://127.0.0.1:%d" % port
     # As in torchelastic's Kubernetes samples, and the usual single-node StatefulSet.
+    data = tempfile.TemporaryDirectory()  # /var/lib/etcd there
     lines = [
-        ["--data-dir", "/var/lib/etcd", "--enable-v2", "--listen-client-urls", url,
+        ["--data-dir", data.name, "--enable-v2", "--listen-client-urls", url,
          "--advertise-client-urls", url, "--initial-cluster-state", "new"],
         ["--name", "etcd-server", "--enable-v2=true", "-listen-client-urls=" + url,
          "--listen-peer-urls=http://0.0.0.0:2380", "--advertise-client-urls=" + url,
@@ -784,6 +785,7 @@ def manifests_of_etcd_start_it():
             with started(argv, argv0=name) as server:
                 status, text = http_get(port, "/health")
                 check((status, text) == (200, '{"health":"true"}'), text)
+    data.cleanup()
 
 
 @case
