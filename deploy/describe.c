@@ -74,10 +74,15 @@ int main(void)
     struct embedded data = {0};
     struct diag d = {0};
     struct yaml_node *all = yaml_new(&a, YAML_MAPPING);
+    int code;
 
     yaml_put(&a, all, "verbs", describe_verbs(&a));
     yaml_put(&a, all, "lists", describe_lists(&a, embedded_load(&data, "", "settings", NULL, &d)));
     yaml_write_json(stdout, all);
     diag_print(&d, stderr);
-    return fflush(stdout) == 0 ? diag_exit(&d) : 1;
+    code = fflush(stdout) == 0 ? diag_exit(&d) : 1;
+    embedded_free(&data);
+    diag_free(&d);
+    arena_free(&a);
+    return code;
 }

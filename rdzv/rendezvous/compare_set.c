@@ -358,6 +358,7 @@ static void note_written(struct step *s, struct agent *a)
         agent_clock_learn(s, a, own->heartbeat_us);
         run_remember_node(s->run, a, own);
         memo_keep(s, a);
+        a->is_introduced = a->is_introduced || a->returns; /* it has, before a start */
     }
     compare_set_written(s, a);
 }
