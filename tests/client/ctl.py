@@ -298,6 +298,7 @@ def status_that_is_watched_counts_a_last_call_down():
         agent.leave()
 
         def join(state):
+            state.wait_list.discard(agent.node)
             state.participants[agent.node] = 0
             state.deadline = ts.now() + datetime.timedelta(seconds=300)
             agent.beat(state)
