@@ -178,18 +178,18 @@ def fixed_states():
     yield "one address object", state
     state, texts = filled(0), ["x" * 500 + end for end in ("yz", "yz")]
     assert texts[0] is not texts[1]
-    time = datetime.datetime(2026, 11, 21, tzinfo=ZONE)
+    def time():  # torch makes a new one for each node
+        return datetime.datetime(2026, 11, 21, tzinfo=ZONE)
     for i in range(300):
         node = _NodeDesc(texts[i % 2], 1, i)
         state.participants[node] = i
-        state.last_heartbeats[node] = time
-    yield "an address of two objects, and one time", state
-    yield "these, with that deadline", changed(copy.deepcopy(state), deadline=time)
+        state.last_heartbeats[node] = time()
+    yield "an address of two objects, and equal times", state
+    yield "these, with that deadline", changed(copy.deepcopy(state), deadline=time())
     state = filled(5, kinds="p")
-    now = datetime.datetime(2026, 11, 21, tzinfo=ZONE)
     for node in state.participants:
-        state.last_heartbeats[_NodeDesc(*[getattr(node, a) for a in node.__dict__])] = now
-    yield "nodes and a time of several objects", changed(state, deadline=now)
+        state.last_heartbeats[_NodeDesc(*[getattr(node, a) for a in node.__dict__])] = time()
+    yield "nodes of several objects, and equal times", changed(state, deadline=time())
     for time in (datetime.datetime.min, datetime.datetime.max, EPOCH,
                  datetime.datetime(1969, 12, 31, 23, 59, 59, 999999),
                  datetime.datetime(2000, 2, 29), datetime.datetime(2100, 3, 1),
