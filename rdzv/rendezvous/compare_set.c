@@ -346,9 +346,6 @@ static void carry_out(struct step *s, const struct policy_event *event, const st
 
 /* --- A literal compare-and-set. --- */
 
-/* What torch's first compare-and-set puts there. */
-#define NOBODY_YET "Y2FuaW1hZGFt"
-
 static void note_written(struct step *s, struct agent *a)
 {
     const struct run_view *v = &s->run->view;
@@ -379,7 +376,7 @@ static void put_literally(struct step *s, const struct policy_event *event)
     bool absent = s->value.ptr == NULL, expects_nothing = event->expected.len == 0;
     bool matches = absent ? expects_nothing : slice_equal(s->value, event->expected);
 
-    if (absent && !matches && a->is_introduced && step_put_value(s, slice_str(NOBODY_YET))) {
+    if (absent && !matches && a->is_introduced && step_put_value(s, slice_str(RUN_SENTINEL))) {
         step_agent(s, POLICY_ANSWER_CURRENT, a);
     } else if (absent && !matches) {
         step_agent(s, POLICY_ANSWER_VALUE, a)->value = event->expected;

@@ -14,11 +14,12 @@
  * neither begun the last call nor completed the round with that, unless it did so here as well.
  * Without it, a round could go past MAX, or reach MIN and wait for ever.
  *
- * If an agent does not write, its number goes to the agent that holds the highest one: once a
- * second, or at once if its connection has ended. If none of them writes, all make room. MOST
- * agents have a number at a time, so that a text is not much longer than the state; the looks of
- * further agents are held. Before the first agent has written, nothing tells the dialect of the
- * state, so one agent only has a number. */
+ * If no agent joins for a second, those that have a number and have not written lose it; an agent
+ * whose connection has ended loses it at once. The agent with the highest number whose write is
+ * held is then refused, and joins in place of the missing one. MOST agents have a number at a time,
+ * so that a text is not much longer than the state; the looks of further agents are held. Before
+ * the first agent has written, nothing tells the dialect of the state, so one agent only has a
+ * number. */
 #include "rdzv/rendezvous/parts.h"
 
 #define MOST        128
@@ -178,11 +179,11 @@ static void end(struct step *s)
     resume_looks(s, SIZE_MAX);
 }
 
-/* The agent with the highest number whose write is held joins as the next number instead. */
+/* No agent has the next number: the one with the highest number whose write is held gets it. */
 static void move_last(struct step *s)
 {
     struct numbers *n = &s->run->numbers;
-    struct agent *a, *first = TAILQ_FIRST(&n->agents);
+    struct agent *a;
 
     TAILQ_FOREACH_REVERSE(a, &n->agents, agent_list, queue)
     {
@@ -191,8 +192,6 @@ static void move_last(struct step *s)
     }
     if (a == NULL || !resume_join(s, a))
         return;
-    if (first != a && first->number == joined(s) + 1)
-        drop(n, first);
     drop(n, a);
     a->number = joined(s) + 1;
     n->count++;
@@ -210,7 +209,8 @@ void numbers_check(struct step *s)
         n->tried = 0;
         return;
     }
-    if (n->round != v->state.round || v->state.complete || v->state.closed) {
+    if (n->round != v->state.round || v->state.complete || v->state.closed || !v->exists ||
+        (!v->is_state && n->held > 0)) { /* or the run was forgotten */
         end(s);
         n->round = v->state.round;
         return;
@@ -225,17 +225,20 @@ void numbers_check(struct step *s)
         resume_looks(s, most(s) - n->count);
 }
 
+/* The numbers of all agents that have not written go to others at once: if a rack of machines is
+ * frozen, the held writes must not wait a second for each of them. One that writes later is refused
+ * once. */
 void numbers_on_tick(struct step *s)
 {
     struct numbers *n = &s->run->numbers;
-    struct agent *first = TAILQ_FIRST(&n->agents);
+    struct agent *a, *next;
 
-    if (first == NULL || clock_elapsed_ms(n->since_ms, s->now->ms) < PATIENCE_MS)
+    if ((n->held == 0 && n->looks == 0) || clock_elapsed_ms(n->since_ms, s->now->ms) < PATIENCE_MS)
         return;
-    if (n->held > 0) {
-        move_last(s);
-        return;
+    for (a = TAILQ_FIRST(&n->agents); a != NULL; a = next) {
+        next = TAILQ_NEXT(a, queue);
+        if (!a->holds_join)
+            drop(n, a);
     }
-    while (n->looks > 0 && (first = TAILQ_FIRST(&n->agents)) != NULL)
-        drop(n, first); /* none of them writes, and others wait for a number */
+    n->since_ms = s->now->ms;
 }

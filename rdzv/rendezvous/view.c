@@ -23,7 +23,7 @@ void run_view_fini(struct run_view *v)
 
 bool run_view_is_sentinel(struct slice value)
 {
-    return slice_is(value, "Y2FuaW1hZGFt");
+    return slice_is(value, RUN_SENTINEL);
 }
 
 bool run_view_has_record(const struct run_view *v)

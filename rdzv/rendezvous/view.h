@@ -58,6 +58,7 @@ void run_view_update(struct run_view *v, struct slice value);
 void run_view_adopt(struct run_view *v, struct slice value, const struct torch_state *state);
 
 /* The text that torch's first compare-and-set puts there: no node has joined yet. */
+#define RUN_SENTINEL "Y2FuaW1hZGFt"
 bool run_view_is_sentinel(struct slice value);
 
 /* Copies the record. False: no memory, nothing has changed. */

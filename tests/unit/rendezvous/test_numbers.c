@@ -238,6 +238,46 @@ static void so_many_have_one_and_the_looks_of_others_are_held(void **state)
     scene_fini(&s);
 }
 
+/* Three of six are frozen: the writes of the others wait for one tick, and not for three. */
+static void several_that_do_not_write_cost_one_tick(void **state)
+{
+    const char *seen[7];
+    struct scene s;
+
+    (void)state;
+    begin(&s, 7);
+    for (size_t i = 1; i < 7; i++)
+        seen[i] = scene_look(&s, &s.agents[i]);
+    for (size_t i = 2; i < 7; i += 2)
+        assert_true(join(&s, i, seen[i])); /* "b", "d" and "f" do not write */
+    scene_pass(&s, 1000);
+    scene_event(&s, RUN_TICK, NULL);
+    for (int turns = 0; turns < 12; turns++) {
+        for (size_t i = 2; i < 7; i += 2) {
+            if (has_joined(&s, i) || s.agents[i].holds_join)
+                continue;
+            seen[i] = scene_copy(
+                scene_cas(&s, &s.agents[i], seen[i], scene_joined(&s, seen[i], scene_name(i))));
+        }
+    }
+    assert_int_equal(scene_participants(&s), 4);
+    scene_fini(&s);
+}
+
+/* The key is deleted under agents whose writes are held. */
+static void when_the_run_is_gone_none_waits(void **state)
+{
+    const char *seen[4];
+    struct scene s;
+
+    (void)state;
+    hold_two(&s, seen);
+    scene_change(&s, SENTINEL);
+    assert_true(scene_has(&s, POLICY_RESUME, &s.agents[2]));
+    assert_true(scene_has(&s, POLICY_RESUME, &s.agents[3]));
+    scene_fini(&s);
+}
+
 /* They look, and do not join. */
 static void those_that_do_not_write_make_room(void **state)
 {
@@ -296,6 +336,8 @@ int main(void)
         cmocka_unit_test(one_writes_the_first_state),
         cmocka_unit_test(another_one_does_if_that_does_not),
         cmocka_unit_test(so_many_have_one_and_the_looks_of_others_are_held),
+        cmocka_unit_test(several_that_do_not_write_cost_one_tick),
+        cmocka_unit_test(when_the_run_is_gone_none_waits),
         cmocka_unit_test(those_that_do_not_write_make_room),
         cmocka_unit_test(when_the_round_is_over_none_waits),
         cmocka_unit_test(one_that_is_away_has_no_number),
