@@ -208,7 +208,7 @@ static struct verdict step(struct live_run *run, struct policy_event event)
     uint64_t changes;
 
     if (event.kind == RUN_CHANGED)
-        engine->work += now.value.len; /* it is read, however little of it is new */
+        engine->work += now.value.len;   /* it is read, however little of it is new */
     if (event.kind == AGENT_COMPARE_SET) /* both texts are read: of a large round, each is large */
         engine->work += event.expected.len + event.desired.len;
     changes = run->run.view.changes;
