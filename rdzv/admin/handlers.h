@@ -59,21 +59,14 @@ void admin_page_handle(const struct http_request *r);
  * and what is below a space. */
 void admin_spaces_handle(const struct http_request *r);
 
-/* runs.c: the runs of torch over c10d.
- *     GET /rdzv/v1/spaces/NAME/runs       {"runs":[{"id":…,"state":…,"round":…,"nodes_joined":…,
- *                                         "last_call_ends":…,"worker_store":…,"address":…,
- *                                         "port":…,"agents":…,"agents_waiting":…,
- *                                         "nodes":[{"addr":…,"pid":…,"local_id":…,"role":…,
- *                                         "rank":…,"heartbeat":…,"peer":…},…]},…]}
- *     GET /rdzv/v1/spaces/NAME/runs/R     one of them
- *     DELETE /rdzv/v1/spaces/NAME/runs/R  forgets a run and ends its agents' connections:
- *                                         {"run":R,"removed":N}, N being its keys
- * A node without a peer has no connection: its agent is gone, or has not written since rdzvd
- * started.
- * `rest` is the path behind "runs": empty, or "/R". `space` is NULL if there is no space with that
- * `name`. */
-void admin_runs_handle(const struct http_request *r, struct engine_space *space, struct slice name,
-                       struct slice rest);
+/* runs.c: one run of torch over c10d.
+ *     GET /rdzv/v1/spaces/NAME/runs/ID?rank=N  the node of its round with that rank, as the status
+ *                                              lists nodes: of a run with more nodes than it lists
+ *     DELETE /rdzv/v1/spaces/NAME/runs/ID      forgets the run and ends its agents' connections:
+ *                                              {"run":ID,"removed":N}, N being its keys
+ * `space` is NULL if there is no space with that `name`. */
+void admin_run_handle(const struct http_request *r, struct engine_space *space, struct slice name,
+                      struct slice id);
 
 /* status.c: how the runs stand, for operators and for the status page.
  *     GET /rdzv/v1/status               the daemon, and each space that may be seen here

@@ -87,30 +87,22 @@ static struct engine_space *find_space_shown(const struct http_request *r, struc
     return space == r->space || http_shows_all_spaces(r) ? space : NULL;
 }
 
-/* "NAME", "NAME/status", or "NAME/runs…". A space's name holds no '/'. */
+/* "NAME", "NAME/status", or "NAME/runs/ID". A space's name holds no '/'. */
 static void handle_below(const struct http_request *r, struct slice path)
 {
-    static const char runs[] = "/runs";
+    static const char runs[] = "/runs/";
     const uint8_t *slash = memchr(path.ptr, '/', path.len);
     struct slice name = {path.ptr, slash == NULL ? path.len : (size_t)(slash - path.ptr)};
     struct slice rest = slice_from(path, name.len);
 
-    if (rest.len == 0) {
+    if (rest.len == 0)
         handle_space(r, name);
-        return;
-    }
-    if (slice_is(rest, "/status")) {
+    else if (slice_is(rest, "/status"))
         admin_space_status_handle(r, find_space_shown(r, name), name);
-        return;
-    }
-    if (slice_starts_with(rest, slice_str(runs))) {
-        rest = slice_from(rest, strlen(runs));
-        if (rest.len == 0 || (rest.len > 1 && rest.ptr[0] == '/')) {
-            admin_runs_handle(r, find_space_shown(r, name), name, rest);
-            return;
-        }
-    }
-    reply_not_found(r);
+    else if (slice_starts_with(rest, slice_str(runs)) && rest.len > strlen(runs))
+        admin_run_handle(r, find_space_shown(r, name), name, slice_from(rest, strlen(runs)));
+    else
+        reply_not_found(r);
 }
 
 void admin_spaces_handle(const struct http_request *r)

@@ -22,6 +22,10 @@ struct status_form {
 uint64_t status_run_write(struct writer *w, const struct run_facts *f,
                           const struct status_form *form);
 
+/* One of its nodes. */
+void status_node_write(struct writer *w, const struct run_facts *f, const struct torch_node *node,
+                       const struct status_form *form);
+
 /* --- Clients that wait for keys that are not written yet, status_waits.c. --- */
 
 /* ,"waits":[…],"waits_count":N,"absent_keys":[…],"barriers":[…] of a run over c10d; and of clients

@@ -25,8 +25,8 @@ static void write_peer(struct writer *w, const struct run_facts *f, const struct
         json_member_str(w, "peer", peer);
 }
 
-static void write_status_node(struct writer *w, const struct run_facts *f,
-                              const struct torch_node *node, const struct status_form *form)
+void status_node_write(struct writer *w, const struct run_facts *f, const struct torch_node *node,
+                       const struct status_form *form)
 {
     const struct node_facts known = f->look(f, node);
 
@@ -78,7 +78,7 @@ static uint64_t write_nodes(struct writer *w, const struct run_facts *f, uint64_
         if (!run_status_counts(f, node) || (!all && letter_of(f, node) == 'p'))
             continue;
         listed++;
-        write_status_node(w, f, node, form);
+        status_node_write(w, f, node, form);
     }
     writer_u8(w, ']');
     if (!all) {

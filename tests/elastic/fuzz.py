@@ -250,7 +250,7 @@ class Fuzz:
                         h = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
                         path = "/rdzv/v1/spaces/" + rng.choice(["default", "other"])
                         h.request(*rng.choice([
-                            ("DELETE", path), ("GET", path + "/runs"),
+                            ("DELETE", path), ("GET", path + "/status"),
                             ("DELETE", path + "/runs/" + rng.choice(["j", "k", "j.0%2Fx"]))]),
                             headers=OPERATOR)
                         h.getresponse().read()

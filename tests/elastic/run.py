@@ -87,8 +87,8 @@ def http_request(port, method, path):
 def await_agents(port, count):
     """Returns once the daemon has seen that so many agents are left of all runs."""
     while True:
-        runs = json.loads(http_request(port, "GET", "/rdzv/v1/spaces/default/runs")[1])["runs"]
-        if sum(r["agents"] for r in runs) == count:
+        runs = json.loads(http_request(port, "GET", "/rdzv/v1/spaces/default/status")[1])["runs"]
+        if sum(r.get("agents", 0) for r in runs) == count:
             return
 
 
@@ -1610,6 +1610,7 @@ def get_json(port, path):
 def runs_tell_who_is_missing():
     with daemon() as server:
         here = "/rdzv/v1/spaces/default/runs"
+        get_run = lambda: get_json(server.port, "/rdzv/v1/spaces/default/status")["runs"][0]
         a, b = (Agent(server.port, "job", name) for name in "ab")
         a.join()
 
@@ -1618,26 +1619,30 @@ def runs_tell_who_is_missing():
             b.beat(state)
             state.deadline = ts.now() + datetime.timedelta(seconds=30)
         b.write(last_call)
-        run = get_json(server.port, here + "/job")
-        check(run["last_call_ends"].endswith("Z") and run["state"] == "joining", run)
+        run = get_run()
+        check(run["last_call_ends"].endswith("Z") and run["state"] == "last_call", run)
         check(not any("rank" in n for n in run["nodes"]), "no ranks before a round is complete")
         b.write(complete_round)
-        run = get_json(server.port, here + "/job")
+        run = get_run()
         same([(n["addr"], n["rank"], n["peer"]) for n in run["nodes"]],
              [("a", 0, a.name), ("b", 1, b.name)], "nodes")
         check("last_call_ends" not in run, run)
         b.close()
         await_agents(server.port, 1)
-        runs = get_json(server.port, here)["runs"]
-        same([("peer" in n, n["role"]) for n in runs[0]["nodes"]], [(True, "participant")],
+        run = get_run()
+        same([("peer" in n, n["role"]) for n in run["nodes"]], [(True, "participant")],
              "a is there")
-        same([(n["addr"], n["rank"]) for n in runs[0]["missing"]], [("b", 1)], "b is missing")
+        same([(n["addr"], n["rank"]) for n in run["missing"]], [("b", 1)], "b is missing")
+        node = get_json(server.port, here + "/job?rank=0")
+        same((node["addr"], node["peer"], node["role"]), ("a", a.name, "participant"), "of rank 0")
+        for path, status in (("?rank=1", 404), ("?rank=x", 400), ("", 400)):
+            same(http_request(server.port, "GET", here + "/job" + path)[0], status, path)
         a.read()
         a.finish(0)
         a.close_run()
         early = knock(server, "c")
         server.wait_log(r"event=agents_waiting .*run=job .*max_wait_ms=45000 ")
-        run = get_json(server.port, here + "/job")
+        run = get_run()
         same((run["agents"], run["agents_waiting"], run["state"]), (1, 1, "closed"), "who is there")
         check(early.is_silent(a), "held")
         metrics = http_request(server.port, "GET", "/metrics")[1].decode()
@@ -1664,7 +1669,7 @@ def times_of_any_year_are_told():
                 state.last_heartbeats[node] = datetime.datetime.fromisoformat(text + "+00:00")
             state.deadline = datetime.datetime.fromisoformat(times[-1] + "+00:00")
         tool_write(a, beat_at_all_times)
-        run = get_json(server.port, "/rdzv/v1/spaces/default/runs/job")
+        run = get_json(server.port, "/rdzv/v1/spaces/default/status")["runs"][0]
         same(run["last_call_ends"], times[-1] + "Z", "last call")
         same([n["heartbeat"] for n in run["nodes"] if n["addr"] != "a"],
              [text + "Z" for text in times], "heartbeats")

@@ -455,7 +455,7 @@ def a_run_goes_on_with_new_agents():
         worker.ping()
         daemon = store.again()
         daemon.wait_log("event=nodes_lost .*run=job .*nodes=2")
-        runs = json.loads(ask(store.port, "GET", "/rdzv/v1/spaces/default/runs")[2])
+        runs = json.loads(ask(store.port, "GET", "/rdzv/v1/spaces/default/status")[2])
         check("job" in json.dumps(runs), "%r" % runs)
         again = [Agent(store.port, "job", name) for name in ("c", "d")]
         state = agents.rejoin(again)

@@ -283,9 +283,8 @@ REQUESTS = {
     "http_page": ([], http("GET", "/")),
     "http_status": ([], http("GET", "/rdzv/v1/status", headers=OPERATOR_HEADERS)),
     "http_space_status": ([], http("GET", "/rdzv/v1/spaces/default/status")),
-    "http_runs": ([], http("GET", "/rdzv/v1/spaces/default/runs", headers=OPERATOR_HEADERS)),
-    "http_run": ([http("PUT", RUN_V2, b"value=" + quoted(JOINED))],
-                 http("GET", "/rdzv/v1/spaces/default/runs/r", headers=OPERATOR_HEADERS)),
+    "http_node": ([http("PUT", RUN_V2, b"value=" + quoted(JOINED))],
+                  http("GET", "/rdzv/v1/spaces/default/runs/r?rank=0", headers=OPERATOR_HEADERS)),
     "http_forget_run": ([http("PUT", RUN_V2, b"value=" + quoted(JOINED))],
                         http("DELETE", "/rdzv/v1/spaces/default/runs/r", headers=OPERATOR_HEADERS)),
     "http_monitor": ([], http("GET", "/rdzv/v1/monitor", headers=OPERATOR_HEADERS)),
@@ -444,9 +443,10 @@ def keys(port):
 
 def runs(port):
     """What is known of them, but for times and for who is connected."""
-    got = ask(port, "http", http("GET", "/rdzv/v1/spaces/default/runs", headers=OPERATOR_HEADERS))
-    return re.sub(rb'"(peer|address|heartbeat|heartbeat_age_ms|port|agents)":("[^"]*"|\d+|null),?', b"",
-                  got[0].partition(b"\r\n\r\n")[2])
+    got = ask(port, "http", http("GET", "/rdzv/v1/spaces/default/status", headers=OPERATOR_HEADERS))
+    listed = json.loads(got[0].partition(b"\r\n\r\n")[2])["runs"]
+    return [(r["id"], r["backend"], r["state"], r.get("round"), r["participants"], r["waiting"],
+             [(n["addr"], n["role"], n.get("rank")) for n in r["nodes"]]) for r in listed]
 
 
 def state(port):

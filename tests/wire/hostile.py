@@ -130,7 +130,7 @@ class Client:
             "agent": lambda: COMPARE_SET + text(PREFIX + b"r") + text(b"") + text(say.states[5]),
             "look": lambda: say.look(rng),
             "metrics": lambda: say.http("GET", "/metrics"),
-            "runs": lambda: say.http("GET", "/rdzv/v1/spaces/one/runs"),
+            "runs": lambda: say.http("GET", "/rdzv/v1/spaces/one/status"),
             "watch": lambda: say.watch(rng),
             "http": lambda: say.any_http(rng),
             "auth": lambda: say.auth(rng),

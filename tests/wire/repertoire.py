@@ -288,10 +288,10 @@ class Repertoire:
         if what < 0.06:
             return self.http("DELETE", "/rdzv/v1/spaces/" + space, headers=headers)
         if what < 0.2:
-            return self.http(rng.choice(("DELETE", "GET")), "/rdzv/v1/spaces/%s/runs/%s" % (
+            return self.http(rng.choice(("DELETE", "GET")), "/rdzv/v1/spaces/%s/runs/%s?rank=0" % (
                 space, rng.choice(("r", "s", "r.0%2Fx", "", "none"))), headers=headers)
         if what < 0.3:
-            return self.http("GET", rng.choice(("/rdzv/v1/spaces", "/rdzv/v1/spaces/%s/runs" % space)),
+            return self.http("GET", rng.choice(("/rdzv/v1/spaces", "/rdzv/v1/spaces/%s/status" % space)),
                              headers=headers)
         if what < 0.4:
             return self.status(rng, headers)

@@ -256,15 +256,8 @@ class Run {
     this.fold.focus({preventScroll: true});
   }
 
-  async lookUp(rank) {
-    const key = `${this.run.round} ${this.run.since}`;
-    if (this.namesOf !== key) {
-      this.namesOf = key;
-      this.names = getJson(`/rdzv/v1/spaces/${encodeURIComponent(this.space)}/runs/${encodeURIComponent(this.id)}`);
-    }
-    const answer = await this.names;
-    if (answer === null) this.namesOf = null;
-    return answer === null ? null : answer.nodes.find((node) => node.rank === rank) || null;
+  lookUp(rank) {
+    return getJson(`/rdzv/v1/spaces/${encodeURIComponent(this.space)}/runs/${encodeURIComponent(this.id)}?rank=${rank}`);
   }
 }
 
