@@ -222,7 +222,7 @@ struct config {
     struct string_list advertise_client_urls; /* "http://localhost:2379" */
     bool advertise_default;                   /* no setting names them, so they may be wrong */
     struct string_list advertise_peer_urls;   /* "http://localhost:2380" */
-    char *initial_cluster;                    /* "NAME=PEER-URL,..." as given or as etcd fills it */
+    char *initial_cluster;                    /* "NAME=PEER-URL,..." as given, or NULL */
     char *initial_cluster_token;              /* "etcd-cluster" */
     struct string_list cors;                  /* origins, or `*` alone; empty: none */
     struct string_list host_whitelist;        /* names, or `*` alone; empty: any, but on loopback

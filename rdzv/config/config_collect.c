@@ -9,15 +9,6 @@
 #include <string.h>
 #include <strings.h>
 
-static const struct option *find_option(const char *name, size_t len)
-{
-    for (size_t i = 0; i < config_option_count; i++) {
-        if (strlen(config_options[i].name) == len && memcmp(config_options[i].name, name, len) == 0)
-            return &config_options[i];
-    }
-    return NULL;
-}
-
 /* The known name that is nearest to a wrong one, or NULL if none is near. A flag that only etcd has
  * is near at distance 1 alone, because --help does not list it. */
 static const char *suggest_name(const char *name)
@@ -75,7 +66,8 @@ static bool read_flag(struct parse *p, int argc, char *const argv[], int *i)
     if (len == 0 || word[0] == '-')
         return config_fail(&p->draft, NULL, "%s is no flag; write --name or --name=value",
                            config_show(argv[*i]).text);
-    s.option = strcmp(name, "h") == 0 ? find_option("help", 4) : find_option(word, len);
+    s.option =
+        strcmp(name, "h") == 0 ? config_find_option("help", 4) : config_find_option(word, len);
     s.etcd = etcd_flag_find(word, len);
     if (s.option == NULL && s.etcd == NULL)
         return fail_unknown_name(p, &s, name, "--");
@@ -152,20 +144,16 @@ static bool split_variable(const char *variable, char *name, size_t cap, const c
     return true;
 }
 
-/* Names of ours and of etcd for one and the same thing. */
+/* Our name of what is etcd's, and the other way round; NULL: there is no other name. */
 static const char *other_name(const char *name)
 {
-    static const char *const pairs[][2] = {{"cert", "cert-file"},
-                                           {"key", "key-file"},
-                                           {"client-ca", "trusted-ca-file"},
-                                           {"crl", "client-crl-file"},
-                                           {"client-names", "client-cert-allowed-hostname"}};
+    const struct etcd_flag *flag;
 
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        if (strcmp(name, pairs[i][0]) == 0)
-            return pairs[i][1];
-        if (strcmp(name, pairs[i][1]) == 0)
-            return pairs[i][0];
+    for (size_t i = 0; (flag = etcd_flag_at(i)) != NULL; i++) {
+        if (flag->own != NULL && strcmp(name, flag->own) == 0)
+            return flag->name;
+        if (strcmp(name, flag->name) == 0)
+            return flag->own;
     }
     return NULL;
 }
@@ -228,7 +216,7 @@ static bool read_environment(struct parse *p, char *const environment[])
         if (!is_variable_flag(s.etcd))
             continue;
         s.name = s.etcd->name;
-        s.option = find_option(name, strlen(name));
+        s.option = config_find_option(name, strlen(name));
         if (!counts) {
             config_note(c, CONFIG_NOTE_WARNING, config_label(&s, label),
                         "not used, since --listen is given and no flag of etcd's is");
@@ -280,7 +268,7 @@ static bool takes_list(const struct setting *s)
     if (s->option != NULL)
         return s->option->kind == OPTION_LISTEN || s->option->kind == OPTION_URLS ||
                s->option->kind == OPTION_ORIGINS || s->option->kind == OPTION_NAMES;
-    return s->etcd->type == ETCD_TYPE_URLS || s->etcd->type == ETCD_TYPE_LIST;
+    return s->etcd->type == ETCD_TYPE_LIST;
 }
 
 /* Joins a list of the file into the one comma-separated value that a flag would have. The file's
@@ -367,7 +355,7 @@ static bool add_entries(struct parse *p, bool etcd_file)
         s.etcd = etcd_file ? find_grouped(entry->key) : NULL;
         if (s.etcd == NULL)
             s.etcd = etcd_flag_find(entry->key, len);
-        s.option = find_option(entry->key, len);
+        s.option = config_find_option(entry->key, len);
         if (s.option != NULL && (s.option->kind == OPTION_FILE || s.option->kind == OPTION_ACTION))
             return config_fail(&p->draft, &s, "belongs on the command line, not into a file");
         if (s.etcd != NULL && strcmp(s.etcd->name, "config-file") == 0)

@@ -52,6 +52,9 @@ struct option {
 extern const struct option config_options[];
 extern const size_t config_option_count;
 
+/* NULL: there is none of that name. */
+const struct option *config_find_option(const char *name, size_t len);
+
 enum setting_source { SETTING_FILE, SETTING_ENVIRONMENT, SETTING_ARGUMENT };
 
 /* One value for one flag, from one place. All text is borrowed from argv, the environment or the
@@ -82,7 +85,6 @@ struct draft {
     const struct setting *client_urls_from; /* NULL: not given */
     const struct setting *metrics_urls_from;
     const struct setting *advertise_from;
-    const struct setting *peers_from;
     const struct setting *cluster_from;
     const struct setting *listen_from; /* the last --listen */
     const struct setting *v2_from;

@@ -233,6 +233,15 @@ const struct option config_options[] = {
 
 const size_t config_option_count = sizeof config_options / sizeof config_options[0];
 
+const struct option *config_find_option(const char *name, size_t len)
+{
+    for (size_t i = 0; i < config_option_count; i++) {
+        if (strlen(config_options[i].name) == len && memcmp(config_options[i].name, name, len) == 0)
+            return &config_options[i];
+    }
+    return NULL;
+}
+
 static bool is_off(const char *text)
 {
     return strcmp(text, "off") == 0 || strcmp(text, "none") == 0;
@@ -379,6 +388,8 @@ static bool apply_names(struct draft *d, const struct setting *s, struct string_
     const struct option *o = s->option;
 
     string_list_free(list);
+    if (s->value[0] == '\0' && s->etcd != NULL && s->etcd->own != NULL)
+        return true; /* none, to etcd */
     string_list_split(list, s->value);
     for (size_t i = 0; i < list->count; i++) {
         if (o->choices != NULL && !is_choice(o, list->items[i]))
@@ -400,7 +411,7 @@ static bool apply_text(struct draft *d, const struct setting *s, char **field)
 
     if (problem != NULL)
         return config_fail(d, s, "%s: %s", config_show(s->value).text, problem);
-    if (s->value[0] == '\0' && o->left_out != NULL)
+    if (s->value[0] == '\0' && o->left_out != NULL && s->etcd == NULL)
         return config_fail(d, s, "is empty; write %s, or leave the setting out: then %s",
                            o->value_name, o->left_out);
     free(*field);

@@ -213,8 +213,10 @@ void config_write_effective(FILE *out, const struct config *c)
         return;
     fputs("initial-advertise-peer-urls: ", out);
     write_list(out, &c->advertise_peer_urls);
-    fputs("\ninitial-cluster: ", out);
-    write_quoted_yaml(out, c->initial_cluster);
+    if (c->initial_cluster != NULL) {
+        fputs("\ninitial-cluster: ", out);
+        write_quoted_yaml(out, c->initial_cluster);
+    }
     fputs("\ninitial-cluster-token: ", out);
     write_quoted_yaml(out, c->initial_cluster_token);
     fputs("\nenable-v2: true\n", out);

@@ -12,18 +12,14 @@
 
 static bool check_etcd_value(struct draft *d, const struct setting *s)
 {
-    static const char *const expected[] = {[ETCD_TYPE_BOOL] = "true or false",
-                                           [ETCD_TYPE_INT] = "a whole number",
-                                           [ETCD_TYPE_UINT] = "a whole number, not negative",
-                                           [ETCD_TYPE_DURATION] =
-                                               "a duration with units, such as 5s or 100ms"};
     const struct etcd_flag *flag = s->etcd;
     const char *choices = flag->choices;
+    bool is_true;
     size_t len;
 
-    if (!etcd_flag_value_ok(flag->type, s->value))
-        return config_fail(d, s, "invalid value %s; write %s", config_show(s->value).text,
-                           expected[flag->type]);
+    if (flag->type == ETCD_TYPE_BOOL && !etcd_flag_parse_bool(s->value, &is_true))
+        return config_fail(d, s, "invalid value %s; write true or false",
+                           config_show(s->value).text);
     if (choices == NULL)
         return true;
     for (; *choices != '\0'; choices += len + (choices[len] == '|')) {
@@ -83,10 +79,8 @@ static bool apply_honoured(struct draft *d, const struct setting *s)
         d->metrics_urls_from = s;
         return config_read_urls(d, s, &d->metrics_urls);
     }
-    if (strcmp(s->name, "initial-advertise-peer-urls") == 0) {
-        d->peers_from = s;
+    if (strcmp(s->name, "initial-advertise-peer-urls") == 0)
         return config_read_urls(d, s, &c->advertise_peer_urls);
-    }
     if (strcmp(s->name, "initial-cluster") == 0) {
         d->cluster_from = s;
         replace_text(&c->initial_cluster, s->value);
@@ -99,18 +93,6 @@ static bool apply_honoured(struct draft *d, const struct setting *s)
         c->log_level = LOG_DEBUG;
     } else if (strcmp(s->name, "logger") == 0 && !d->log_format_given) {
         c->log_format = strcmp(s->value, "zap") == 0 ? LOG_FORMAT_JSON : LOG_FORMAT_LOGFMT;
-    } else if (strcmp(s->name, "cert-file") == 0) {
-        replace_text(&c->tls.cert, s->value);
-    } else if (strcmp(s->name, "key-file") == 0) {
-        replace_text(&c->tls.key, s->value);
-    } else if (strcmp(s->name, "trusted-ca-file") == 0) {
-        replace_text(&c->tls.client_ca, s->value);
-    } else if (strcmp(s->name, "client-crl-file") == 0) {
-        replace_text(&c->tls.crl, s->value);
-    } else if (strcmp(s->name, "client-cert-allowed-hostname") == 0) {
-        string_list_free(&c->tls.client_names);
-        if (s->value[0] != '\0')
-            string_list_split(&c->tls.client_names, s->value);
     } else if (strcmp(s->name, "log-outputs") == 0) {
         apply_log_outputs(d, s);
     } else if (strcmp(s->name, "initial-cluster-state") == 0 && strcmp(s->value, "existing") == 0) {
@@ -127,20 +109,16 @@ bool etcd_flag_apply(struct draft *d, const struct setting *setting)
 
     if (s.value == NULL)
         s.value = "true";
+    if (s.etcd->ignored != NULL) {
+        note_ignored(d, &s);
+        return true;
+    }
     if (!check_etcd_value(d, &s))
         return false;
-    if (s.etcd->ignored == NULL)
+    if (s.etcd->own == NULL)
         return apply_honoured(d, setting->value == NULL ? &s : setting);
-    if (s.etcd->type == ETCD_TYPE_URLS) {
-        struct string_list urls = {0};
-        bool ok = config_read_urls(d, &s, &urls);
-
-        string_list_free(&urls);
-        if (!ok)
-            return false;
-    }
-    note_ignored(d, &s);
-    return true;
+    s.option = config_find_option(s.etcd->own, strlen(s.etcd->own));
+    return config_apply_option(d, &s);
 }
 
 static bool is_literal_address(const char *host)
@@ -209,100 +187,44 @@ static bool add_url_listeners(struct draft *d)
     return true;
 }
 
-/* What etcd makes of no --initial-cluster: NAME=PEER-URL,... for the advertised peer URLs, except
- * that under the default name it stays at the default URL. */
-static char *default_cluster(const struct config *c)
-{
-    size_t len = 1;
-    char *text;
-
-    if (strcmp(c->name, "default") == 0)
-        return config_copy_text("default=http://localhost:2380", 29);
-    for (size_t i = 0; i < c->advertise_peer_urls.count; i++)
-        len += strlen(c->name) + strlen(c->advertise_peer_urls.items[i]) + 2;
-    text = xcalloc(len, 1);
-    for (size_t i = 0, at = 0; i < c->advertise_peer_urls.count; i++)
-        at += (size_t)sprintf(text + at, "%s%s=%s", i > 0 ? "," : "", c->name,
-                              c->advertise_peer_urls.items[i]);
-    return text;
-}
-
-/* Do two peer URLs certainly name different places? Host names are not resolved. */
-static bool certainly_differ(const char *a, const char *b)
-{
-    struct etcd_url one = {0}, two = {0};
-    char host[64];
-    bool literal = true;
-
-    (void)etcd_url_check(a, &one);
-    (void)etcd_url_check(b, &two);
-    if (one.scheme_len != two.scheme_len || one.port != two.port)
-        return true;
-    if (one.host_len == two.host_len && strncasecmp(one.host, two.host, one.host_len) == 0)
-        return false;
-    for (int i = 0; i < 2; i++) {
-        const struct etcd_url *url = i == 0 ? &one : &two;
-
-        snprintf(host, sizeof host, "%.*s", (int)(url->host_len < 63 ? url->host_len : 63),
-                 url->host);
-        /* etcd leaves localhost unresolved, so it equals no address. */
-        if (strcmp(host, "localhost") != 0 && !is_literal_address(host))
-            literal = false;
-    }
-    return literal;
-}
-
-/* --initial-cluster names this member once and no other, and agrees with what it advertises. */
+/* --initial-cluster names this member, and no other. */
 static bool check_cluster(struct draft *d)
 {
-    struct config *c = &d->config;
-    const struct setting *from = d->cluster_from != NULL ? d->cluster_from : d->peers_from;
-    struct string_list entries = {0}, own = {0};
+    const struct config *c = &d->config;
+    struct string_list entries = {0};
     const char *other = NULL;
-    bool ok = true;
+    bool is_named = false, ok = true;
 
     string_list_split(&entries, c->initial_cluster);
     for (size_t i = 0; ok && i < entries.count; i++) {
-        char *equals = strchr(entries.items[i], '=');
-        const char *url = equals == NULL ? "" : equals + 1;
-        const char *problem = entries.items[i][0] == '\0' ? NULL : etcd_url_check(url, NULL);
+        char *name = entries.items[i], *equals = strchr(name, '=');
+        const char *problem = etcd_url_check(equals == NULL ? "" : equals + 1, NULL);
 
-        if (entries.items[i][0] == '\0')
+        if (name[0] == '\0')
             continue;
         if (problem != NULL) {
-            ok = config_fail_check(d, from, "%s: %s, as in NAME=http://HOST:2380",
-                                   config_show(entries.items[i]).text, problem);
+            ok = config_fail_check(d, d->cluster_from, "%s: %s, as in NAME=http://HOST:2380",
+                                   config_show(name).text, problem);
             break;
         }
         *equals = '\0';
-        if (strcmp(entries.items[i], c->name) == 0)
-            string_list_add(&own, url, strlen(url));
+        if (strcmp(name, c->name) == 0)
+            is_named = true;
         else
-            other = entries.items[i];
+            other = name;
     }
-    if (ok && own.count == 0)
-        ok = config_fail_check(d, from,
+    if (ok && !is_named)
+        ok = config_fail_check(d, d->cluster_from,
                                "couldn't find local name %s in the initial cluster "
                                "configuration; write --initial-cluster %s=%s, or give another "
                                "--name",
                                config_show(c->name).text, c->name, c->advertise_peer_urls.items[0]);
     if (ok && other != NULL)
-        ok = config_fail_check(d, from,
+        ok = config_fail_check(d, d->cluster_from,
                                "names %s beside %s, but this is a cluster of one; run one, "
                                "and point all clients at it",
                                config_show(other).text, config_show(c->name).text);
-    string_list_sort(&own);
-    for (size_t i = 0; ok && i < own.count; i++) {
-        if (own.count != c->advertise_peer_urls.count ||
-            certainly_differ(own.items[i], c->advertise_peer_urls.items[i]))
-            ok = config_fail_check(
-                d, from,
-                "--initial-cluster has %s=%s but missing from "
-                "--initial-advertise-peer-urls=%s; make the two agree, or leave both out",
-                c->name, own.items[i], c->advertise_peer_urls.items[0]);
-    }
     string_list_free(&entries);
-    string_list_free(&own);
     return ok;
 }
 
@@ -317,9 +239,7 @@ bool etcd_flags_finish(struct draft *d)
                                  "--advertise-client-urls is required when "
                                  "--listen-client-urls is set explicitly; name the URLs by which "
                                  "clients reach this process");
-    if (c->initial_cluster == NULL)
-        c->initial_cluster = default_cluster(c);
-    if (c->etcd_mode && !check_cluster(d))
+    if (c->initial_cluster != NULL && !check_cluster(d))
         return false;
     if (c->etcd_mode && !d->v2)
         config_note(c, CONFIG_NOTE_WARNING, "--enable-v2",

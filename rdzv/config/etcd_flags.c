@@ -1,4 +1,4 @@
-/* The table of etcd's flags, and how Go reads their values. See etcd_flags.h for the contract. */
+/* The table of etcd's flags, and what etcd refuses of URLs. See etcd_flags.h for the contract. */
 #include "rdzv/config/etcd_flags.h"
 
 #include <stdint.h>
@@ -16,123 +16,117 @@ static const char own_log[] = ETCD_OWN_LOG;
 static const char long_ago[] = "etcd itself has ignored it for years";
 static const char experiment[] = "an experiment of etcd's v3 side";
 
-#define STRING   ETCD_TYPE_STRING
-#define BOOL     ETCD_TYPE_BOOL
-#define INT      ETCD_TYPE_INT
-#define UINT     ETCD_TYPE_UINT
-#define DURATION ETCD_TYPE_DURATION
-#define URLS     ETCD_TYPE_URLS
-#define LIST     ETCD_TYPE_LIST
-#define ANCIENT  ETCD_TYPE_ANCIENT
+#define TAKEN(flag, kind)        .name = (flag), .type = ETCD_TYPE_##kind
+#define IGNORED(flag, kind, why) TAKEN(flag, kind), .ignored = (why)
 
 static const struct etcd_flag flags[] = {
     /* Honoured; those that config_options.c knows under the same name are applied there. */
-    {"name", STRING, NULL, NULL},
-    {"data-dir", STRING, NULL, NULL},
-    {"listen-client-urls", URLS, NULL, NULL},
-    {"advertise-client-urls", URLS, NULL, NULL},
-    {"listen-metrics-urls", URLS, NULL, NULL},
-    {"initial-advertise-peer-urls", URLS, NULL, NULL},
-    {"initial-cluster", STRING, NULL, NULL},
-    {"initial-cluster-token", STRING, NULL, NULL},
-    {"initial-cluster-state", STRING, NULL, "new|existing"},
-    {"enable-v2", BOOL, NULL, NULL},
-    {"cors", LIST, NULL, NULL},
-    {"host-whitelist", LIST, NULL, NULL},
-    {"config-file", STRING, NULL, NULL},
-    {"log-level", STRING, NULL, NULL},
-    {"logger", STRING, NULL, "capnslog|zap"},
-    {"log-outputs", LIST, NULL, NULL},
-    {"debug", BOOL, NULL, NULL},
-    {"version", BOOL, NULL, NULL},
+    {TAKEN("name", TEXT)},
+    {TAKEN("data-dir", TEXT)},
+    {TAKEN("listen-client-urls", LIST)},
+    {TAKEN("advertise-client-urls", LIST)},
+    {TAKEN("listen-metrics-urls", LIST)},
+    {TAKEN("initial-advertise-peer-urls", LIST)},
+    {TAKEN("initial-cluster", TEXT)},
+    {TAKEN("initial-cluster-token", TEXT)},
+    {TAKEN("initial-cluster-state", TEXT), .choices = "new|existing"},
+    {TAKEN("enable-v2", BOOL)},
+    {TAKEN("cors", LIST)},
+    {TAKEN("host-whitelist", LIST)},
+    {TAKEN("config-file", TEXT)},
+    {TAKEN("log-level", TEXT)},
+    {TAKEN("logger", TEXT), .choices = "capnslog|zap"},
+    {TAKEN("log-outputs", LIST)},
+    {TAKEN("debug", BOOL)},
+    {TAKEN("version", BOOL)},
 
-    {"wal-dir", STRING, no_raft, NULL},
-    {"snapshot-count", UINT, no_raft, NULL},
-    {"heartbeat-interval", UINT, no_raft, NULL},
-    {"election-timeout", UINT, no_raft, NULL},
-    {"initial-election-tick-advance", BOOL, no_raft, NULL},
-    {"max-snapshots", UINT, no_raft, NULL},
-    {"max-wals", UINT, no_raft, NULL},
-    {"strict-reconfig-check", BOOL, no_raft, NULL},
-    {"pre-vote", BOOL, no_raft, NULL},
-    {"force-new-cluster", BOOL, no_raft, NULL},
-    {"unsafe-no-fsync", BOOL, no_disk, NULL},
-    {"quota-backend-bytes", INT, no_grpc, NULL},
-    {"backend-batch-interval", DURATION, no_grpc, NULL},
-    {"backend-batch-limit", INT, no_grpc, NULL},
-    {"max-txn-ops", UINT, no_grpc, NULL},
-    {"max-request-bytes", UINT, "etcd does not apply it to its v2 API either", NULL},
-    {"max-concurrent-streams", UINT, no_grpc, NULL},
-    {"grpc-keepalive-min-time", DURATION, no_grpc, NULL},
-    {"grpc-keepalive-interval", DURATION, no_grpc, NULL},
-    {"grpc-keepalive-timeout", DURATION, no_grpc, NULL},
-    {"enable-grpc-gateway", BOOL, no_grpc, NULL},
-    {"auto-compaction-retention", STRING, no_grpc, NULL},
-    {"auto-compaction-mode", STRING, no_grpc, NULL},
+    {IGNORED("wal-dir", TEXT, no_raft)},
+    {IGNORED("snapshot-count", TEXT, no_raft)},
+    {IGNORED("heartbeat-interval", TEXT, no_raft)},
+    {IGNORED("election-timeout", TEXT, no_raft)},
+    {IGNORED("initial-election-tick-advance", BOOL, no_raft)},
+    {IGNORED("max-snapshots", TEXT, no_raft)},
+    {IGNORED("max-wals", TEXT, no_raft)},
+    {IGNORED("strict-reconfig-check", BOOL, no_raft)},
+    {IGNORED("pre-vote", BOOL, no_raft)},
+    {IGNORED("force-new-cluster", BOOL, no_raft)},
+    {IGNORED("unsafe-no-fsync", BOOL, no_disk)},
+    {IGNORED("quota-backend-bytes", TEXT, no_grpc)},
+    {IGNORED("backend-batch-interval", TEXT, no_grpc)},
+    {IGNORED("backend-batch-limit", TEXT, no_grpc)},
+    {IGNORED("max-txn-ops", TEXT, no_grpc)},
+    {IGNORED("max-request-bytes", TEXT, "etcd does not apply it to its v2 API either")},
+    {IGNORED("max-concurrent-streams", TEXT, no_grpc)},
+    {IGNORED("grpc-keepalive-min-time", TEXT, no_grpc)},
+    {IGNORED("grpc-keepalive-interval", TEXT, no_grpc)},
+    {IGNORED("grpc-keepalive-timeout", TEXT, no_grpc)},
+    {IGNORED("enable-grpc-gateway", BOOL, no_grpc)},
+    {IGNORED("auto-compaction-retention", TEXT, no_grpc)},
+    {IGNORED("auto-compaction-mode", TEXT, no_grpc)},
 
-    {"listen-peer-urls", URLS, no_peers, NULL},
-    {"peer-cert-file", STRING, no_peers, NULL},
-    {"peer-key-file", STRING, no_peers, NULL},
-    {"peer-client-cert-auth", BOOL, no_peers, NULL},
-    {"peer-trusted-ca-file", STRING, no_peers, NULL},
-    {"peer-cert-allowed-cn", STRING, no_peers, NULL},
-    {"peer-cert-allowed-hostname", STRING, no_peers, NULL},
-    {"peer-auto-tls", BOOL, no_peers, NULL},
-    {"peer-crl-file", STRING, no_peers, NULL},
-    {"discovery", STRING, no_discovery, NULL},
-    {"discovery-fallback", STRING, no_discovery, "exit|proxy"},
-    {"discovery-proxy", STRING, no_discovery, NULL},
-    {"discovery-srv", STRING, no_discovery, NULL},
-    {"discovery-srv-name", STRING, no_discovery, NULL},
+    {IGNORED("listen-peer-urls", LIST, no_peers)},
+    {IGNORED("peer-cert-file", TEXT, no_peers)},
+    {IGNORED("peer-key-file", TEXT, no_peers)},
+    {IGNORED("peer-client-cert-auth", BOOL, no_peers)},
+    {IGNORED("peer-trusted-ca-file", TEXT, no_peers)},
+    {IGNORED("peer-cert-allowed-cn", TEXT, no_peers)},
+    {IGNORED("peer-cert-allowed-hostname", TEXT, no_peers)},
+    {IGNORED("peer-auto-tls", BOOL, no_peers)},
+    {IGNORED("peer-crl-file", TEXT, no_peers)},
+    {IGNORED("discovery", TEXT, no_discovery)},
+    {IGNORED("discovery-fallback", TEXT, no_discovery)},
+    {IGNORED("discovery-proxy", TEXT, no_discovery)},
+    {IGNORED("discovery-srv", TEXT, no_discovery)},
+    {IGNORED("discovery-srv-name", TEXT, no_discovery)},
 
-    {"cert-file", STRING, NULL, NULL},
-    {"key-file", STRING, NULL, NULL},
-    {"client-cert-auth", BOOL, NULL, NULL},
-    {"trusted-ca-file", STRING, NULL, NULL},
-    {"client-crl-file", STRING, NULL, NULL},
-    {"client-cert-allowed-hostname", STRING, NULL, NULL},
-    {"auto-tls", BOOL, "no certificate is made here: give --cert-file and --key-file", NULL},
-    {"cipher-suites", LIST,
-     "TLS 1.2 and 1.3 are spoken, with AEAD ciphers and forward secrecy alone", NULL},
+    {TAKEN("cert-file", TEXT), .own = "cert"},
+    {TAKEN("key-file", TEXT), .own = "key"},
+    {TAKEN("client-cert-auth", BOOL)},
+    {TAKEN("trusted-ca-file", TEXT), .own = "client-ca"},
+    {TAKEN("client-crl-file", TEXT), .own = "crl"},
+    {TAKEN("client-cert-allowed-hostname", TEXT), .own = "client-names"},
+    {IGNORED("auto-tls", BOOL, "no certificate is made here: give --cert-file and --key-file")},
+    {IGNORED("cipher-suites", LIST,
+             "TLS 1.2 and 1.3 are spoken, with AEAD ciphers and forward secrecy alone")},
 
-    {"auth-token", STRING, no_auth, NULL},
-    {"auth-token-ttl", UINT, no_auth, NULL},
-    {"bcrypt-cost", UINT, no_auth, NULL},
-    {"enable-pprof", BOOL, "there is no Go runtime to profile", NULL},
-    {"metrics", STRING, "there is one level of detail", NULL},
-    {"log-output", LIST, own_log, NULL},
-    {"log-package-levels", STRING, own_log, NULL},
+    {IGNORED("auth-token", TEXT, no_auth)},
+    {IGNORED("auth-token-ttl", TEXT, no_auth)},
+    {IGNORED("bcrypt-cost", TEXT, no_auth)},
+    {IGNORED("enable-pprof", BOOL, "there is no Go runtime to profile")},
+    {IGNORED("metrics", TEXT, "there is one level of detail")},
+    {IGNORED("log-output", LIST, own_log)},
+    {IGNORED("log-package-levels", TEXT, own_log)},
 
-    {"proxy", STRING, no_proxy, "off|readonly|on"},
-    {"proxy-failure-wait", UINT, no_proxy, NULL},
-    {"proxy-refresh-interval", UINT, no_proxy, NULL},
-    {"proxy-dial-timeout", UINT, no_proxy, NULL},
-    {"proxy-write-timeout", UINT, no_proxy, NULL},
-    {"proxy-read-timeout", UINT, no_proxy, NULL},
+    {IGNORED("proxy", TEXT, no_proxy)},
+    {IGNORED("proxy-failure-wait", TEXT, no_proxy)},
+    {IGNORED("proxy-refresh-interval", TEXT, no_proxy)},
+    {IGNORED("proxy-dial-timeout", TEXT, no_proxy)},
+    {IGNORED("proxy-write-timeout", TEXT, no_proxy)},
+    {IGNORED("proxy-read-timeout", TEXT, no_proxy)},
 
-    {"experimental-initial-corrupt-check", BOOL, experiment, NULL},
-    {"experimental-corrupt-check-time", DURATION, experiment, NULL},
-    {"experimental-enable-v2v3", STRING, experiment, NULL},
-    {"experimental-backend-bbolt-freelist-type", STRING, experiment, NULL},
-    {"experimental-enable-lease-checkpoint", BOOL, experiment, NULL},
-    {"experimental-compaction-batch-limit", INT, experiment, NULL},
-    {"experimental-peer-skip-client-san-verification", BOOL, experiment, NULL},
-    {"experimental-watch-progress-notify-interval", DURATION, experiment, NULL},
-    {"experimental-warning-apply-duration", DURATION, experiment, NULL},
+    {IGNORED("experimental-initial-corrupt-check", BOOL, experiment)},
+    {IGNORED("experimental-corrupt-check-time", TEXT, experiment)},
+    {IGNORED("experimental-enable-v2v3", TEXT, experiment)},
+    {IGNORED("experimental-backend-bbolt-freelist-type", TEXT, experiment)},
+    {IGNORED("experimental-enable-lease-checkpoint", BOOL, experiment)},
+    {IGNORED("experimental-compaction-batch-limit", TEXT, experiment)},
+    {IGNORED("experimental-peer-skip-client-san-verification", BOOL, experiment)},
+    {IGNORED("experimental-watch-progress-notify-interval", TEXT, experiment)},
+    {IGNORED("experimental-warning-apply-duration", TEXT, experiment)},
 
     /* Of etcd 0.4 and before. */
-    {"snapshot", ANCIENT, long_ago, NULL},
-    {"v", ANCIENT, long_ago, NULL},
-    {"vv", ANCIENT, long_ago, NULL},
-    {"force", ANCIENT, long_ago, NULL},
-    {"max-result-buffer", ANCIENT, long_ago, NULL},
-    {"max-retry-attempts", ANCIENT, long_ago, NULL},
-    {"retry-interval", ANCIENT, long_ago, NULL},
-    {"cluster-active-size", ANCIENT, long_ago, NULL},
-    {"cluster-remove-delay", ANCIENT, long_ago, NULL},
-    {"cluster-sync-interval", ANCIENT, long_ago, NULL},
-    {"peer-heartbeat-interval", ANCIENT, long_ago, NULL},
-    {"peer-election-timeout", ANCIENT, long_ago, NULL},
+    {IGNORED("snapshot", ANCIENT, long_ago)},
+    {IGNORED("v", ANCIENT, long_ago)},
+    {IGNORED("vv", ANCIENT, long_ago)},
+    {IGNORED("force", ANCIENT, long_ago)},
+    {IGNORED("max-result-buffer", ANCIENT, long_ago)},
+    {IGNORED("max-retry-attempts", ANCIENT, long_ago)},
+    {IGNORED("retry-interval", ANCIENT, long_ago)},
+    {IGNORED("cluster-active-size", ANCIENT, long_ago)},
+    {IGNORED("cluster-remove-delay", ANCIENT, long_ago)},
+    {IGNORED("cluster-sync-interval", ANCIENT, long_ago)},
+    {IGNORED("peer-heartbeat-interval", ANCIENT, long_ago)},
+    {IGNORED("peer-election-timeout", ANCIENT, long_ago)},
 };
 
 #define FLAG_COUNT (sizeof flags / sizeof flags[0])
@@ -151,70 +145,6 @@ const struct etcd_flag *etcd_flag_at(size_t index)
     return index < FLAG_COUNT ? &flags[index] : NULL;
 }
 
-/* ParseInt with base 0: 0x, 0o, 0b or 0 in front, `_` between digits, up to 64 bits. */
-static bool is_go_integer(const char *text, bool is_signed)
-{
-    static const char digits[] = "0123456789abcdef";
-    unsigned base = 10;
-    uint64_t value = 0, most = is_signed ? INT64_MAX : UINT64_MAX;
-    bool any = false;
-
-    if (is_signed && (*text == '-' || *text == '+'))
-        text++;
-    if (text[0] == '0' && text[1] != '\0') {
-        char c = (char)(text[1] | 0x20);
-
-        base = c == 'x' ? 16 : c == 'b' ? 2 : 8;
-        text += c == 'x' || c == 'b' || c == 'o' ? 2 : 1;
-    }
-    for (; *text != '\0'; text++) {
-        const char *at = *text == '_' ? NULL : strchr(digits, *text >= 'A' ? *text | 0x20 : *text);
-
-        if (*text == '_' && any)
-            continue;
-        if (at == NULL || at - digits >= (ptrdiff_t)base)
-            return false;
-        if (value > (most - (uint64_t)(at - digits)) / base)
-            return false;
-        value = value * base + (uint64_t)(at - digits);
-        any = true;
-    }
-    return any;
-}
-
-/* ParseDuration: signed, decimal fractions, units down to ns; a bare 0 is the only bare number. */
-static bool is_go_duration(const char *text)
-{
-    static const char *const units[] = {"ns", "us", "µs", "μs", "ms", "s", "m", "h"};
-
-    if (*text == '-' || *text == '+')
-        text++;
-    if (strcmp(text, "0") == 0)
-        return true;
-    do {
-        size_t whole = strspn(text, "0123456789"), part = 0, unit = 0;
-
-        text += whole;
-        if (*text == '.') {
-            part = strspn(++text, "0123456789");
-            text += part;
-        }
-        if (whole + part == 0)
-            return false;
-        /* The longest that fits, since m begins ms. */
-        for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-            size_t len = strlen(units[i]);
-
-            if (len > unit && strncmp(text, units[i], len) == 0)
-                unit = len;
-        }
-        if (unit == 0)
-            return false;
-        text += unit;
-    } while (*text != '\0');
-    return true;
-}
-
 bool etcd_flag_parse_bool(const char *text, bool *out)
 {
     static const char *const words[] = {"0", "f", "F", "FALSE", "false", "False",
@@ -227,28 +157,6 @@ bool etcd_flag_parse_bool(const char *text, bool *out)
         }
     }
     return false;
-}
-
-bool etcd_flag_value_ok(enum etcd_flag_type type, const char *text)
-{
-    bool value;
-
-    switch (type) {
-    case ETCD_TYPE_BOOL:
-        return etcd_flag_parse_bool(text, &value);
-    case ETCD_TYPE_INT:
-        return is_go_integer(text, true);
-    case ETCD_TYPE_UINT:
-        return is_go_integer(text, false);
-    case ETCD_TYPE_DURATION:
-        return is_go_duration(text);
-    case ETCD_TYPE_STRING:
-    case ETCD_TYPE_URLS:
-    case ETCD_TYPE_LIST:
-    case ETCD_TYPE_ANCIENT:
-        break;
-    }
-    return true;
 }
 
 /* --- URLs. --- */

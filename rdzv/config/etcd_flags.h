@@ -1,5 +1,5 @@
 /* Every flag of etcd 3.4: its type, whether rdzvd honours or ignores it, and why. Knows nothing of
- * struct config: etcd_apply.c carries the flags out. */
+ * struct config: etcd_apply.c carries the flags out. The value of an ignored flag is not read. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,15 +7,11 @@
 #include <stdint.h>
 
 enum etcd_flag_type {
-    ETCD_TYPE_STRING,
+    ETCD_TYPE_TEXT, /* a number or a duration is one, too */
     ETCD_TYPE_BOOL,
-    ETCD_TYPE_INT,      /* Go's int, base prefixes and all */
-    ETCD_TYPE_UINT,     /* Go's uint64 */
-    ETCD_TYPE_DURATION, /* Go's duration: 1h2m3.5s, no bare numbers but 0 */
-    ETCD_TYPE_URLS,     /* separated by commas */
-    ETCD_TYPE_LIST,     /* words, separated by commas */
-    ETCD_TYPE_ANCIENT,  /* of etcd 0.4: a boolean to Go, so it does not take the next word; with any
-                           =value */
+    ETCD_TYPE_LIST,    /* words or URLs, separated by commas */
+    ETCD_TYPE_ANCIENT, /* of etcd 0.4: a boolean to Go, so it does not take the next word; with any
+                          =value */
 };
 
 /* Reasons that etcd_apply.c gives too. */
@@ -27,6 +23,7 @@ struct etcd_flag {
     enum etcd_flag_type type;
     const char *ignored; /* why it has no effect here; NULL: it has */
     const char *choices; /* "a|b": the only legal values; NULL: any of the type */
+    const char *own; /* our own flag that sets the same; NULL: there is none, or it has this name */
 };
 
 /* NULL where etcd 3.4 has no such flag. */
@@ -34,9 +31,6 @@ const struct etcd_flag *etcd_flag_find(const char *name, size_t len);
 /* The index-th flag, NULL behind the last. */
 const struct etcd_flag *etcd_flag_at(size_t index);
 
-/* Whether Go's flag package would take `text` for a flag of that type (of STRING, URLS, LIST
- * and ANCIENT anything). */
-bool etcd_flag_value_ok(enum etcd_flag_type type, const char *text);
 /* Go's strconv.ParseBool. */
 bool etcd_flag_parse_bool(const char *text, bool *out);
 

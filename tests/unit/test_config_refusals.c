@@ -379,19 +379,6 @@ static const struct {
     {{.words = {"--enable-v2=maybe"}},
      2,
      "--enable-v2: invalid value \"maybe\"; write true or false"},
-    {{.words = {"--snapshot-count=abc"}},
-     2,
-     "--snapshot-count: invalid value \"abc\"; write a whole number, not negative"},
-    {{.words = {"--snapshot-count", "-1"}},
-     2,
-     "--snapshot-count: invalid value \"-1\"; write a whole number, not negative"},
-    {{.words = {"--backend-batch-limit=1.5"}},
-     2,
-     "--backend-batch-limit: invalid value \"1.5\"; write a whole number"},
-    {{.words = {"--grpc-keepalive-timeout=5"}},
-     2,
-     "--grpc-keepalive-timeout: invalid value \"5\"; write a duration with units, such as 5s or "
-     "100ms"},
     {{.words = {"--initial-cluster-state=foo"}},
      2,
      "--initial-cluster-state: invalid value \"foo\"; must be one of new|existing"},
@@ -399,13 +386,6 @@ static const struct {
      1,
      "--logger: invalid value \"foo\"; must be one of capnslog|zap"},
     {{.words = {"/etcd", "--name="}}, 1, "--name: is empty; give the member a name"},
-    {{.words = {"--proxy=foo"}},
-     2,
-     "--proxy: invalid value \"foo\"; must be one of off|readonly|on"},
-    {{.words = {"--listen-peer-urls=foo"}},
-     2,
-     "--listen-peer-urls: \"foo\": URL scheme must be http, https, unix, or unixs; write "
-     "http://HOST:PORT"},
     {{.words = {"/etcd", "--name=b"}, .environment = {"ETCD_NAME=a"}},
      1,
      "ETCD_NAME: conflicting environment variable is shadowed by corresponding command-line flag "
@@ -430,20 +410,6 @@ static const struct {
      1,
      "--initial-cluster: names \"b\" beside \"default\", but this is a cluster of one; run one, "
      "and point all clients at it"},
-    {{.words = {"--initial-advertise-peer-urls=http://10.0.0.1:2380"}},
-     1,
-     "--initial-advertise-peer-urls: --initial-cluster has default=http://localhost:2380 but "
-     "missing from --initial-advertise-peer-urls=http://10.0.0.1:2380; make the two agree, or "
-     "leave both out"},
-    {{.words = {"--initial-advertise-peer-urls=http://10.0.0.1:2380",
-                "--initial-cluster=default=http://10.0.0.2:2380"}},
-     1,
-     "--initial-cluster: --initial-cluster has default=http://10.0.0.2:2380 but missing from "
-     "--initial-advertise-peer-urls=http://10.0.0.1:2380; make the two agree, or leave both out"},
-    {{.words = {"/etcd", "--name=a,b"}},
-     1,
-     "\"a\": URL scheme must be http, https, unix, or unixs; write http://HOST:PORT, as in "
-     "NAME=http://HOST:2380"},
 
     /* Files. */
     {{.words = {"--config=/nonexistent"}},
