@@ -198,7 +198,7 @@ static void add_c10d_run(struct metric_spaces *m)
         rendezvous_facts(run, &facts);
         add_run_figures(m, &facts);
     }
-    m->into->gauges[SPACE_QUEUED_WRITES] += run->numbers.held;
+    m->into->gauges[SPACE_QUEUED_WRITES] += run->held[HELD_JOIN];
 }
 
 static void add_etcd_run(struct metric_spaces *m)

@@ -109,9 +109,9 @@ static uint64_t write_wait_keys(struct writer *w, const struct waiter *waiter)
 static void write_agent(struct writer *w, const struct run *run, const struct agent *a)
 {
     const struct torch_node *node =
-        a->has_node ? torch_state_find(&run->view.state, &a->node) : NULL;
+        agent_has_node(a) ? torch_state_find(&run->view.state, &a->node) : NULL;
 
-    if (!a->has_node)
+    if (!agent_has_node(a))
         return;
     json_member(w, "node", a->node.addr);
     json_member_i64(w, "pid", a->node.pid);

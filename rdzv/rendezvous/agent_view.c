@@ -229,7 +229,7 @@ static uint64_t kept_until(const struct step *s, const struct agent *a, enum pla
 
     if (place == PLACE_TRAINING && s->run->meeting.phase != MEETING_GATHERS)
         return now_ms + (s->run->view.waiting == 0 ? GLANCE_MS : 1000);
-    if (place == PLACE_WAITING && !a->asks_in)
+    if (place == PLACE_WAITING && a->line != LINE_ASKED)
         return now_ms + 1000;
     return now_ms; /* it is large, or its next look is to be held */
 }
@@ -257,12 +257,12 @@ static void keep(const struct step *s, struct agent *a, enum place place, struct
 
 struct slice policy_glance(struct run *run, struct agent *a, bool waits, uint64_t now_ms)
 {
-    if (a->view.text.ptr == NULL || a->view.changes != run->view.changes ||
+    if (a->held != HELD_NONE || a->view.text.ptr == NULL || a->view.changes != run->view.changes ||
         now_ms >= a->view.until_ms)
         return (struct slice){0};
     a->heard_ms = now_ms;
     a->waits = waits;
-    agent_note_asked(a, now_ms);
+    agent_note_asked(run, a, false, now_ms);
     if (!waits)
         pace_note_get(run, a, now_ms);
     return a->view.text;
@@ -307,7 +307,7 @@ void agent_view_note_asked(struct step *s, struct agent *a, int64_t round)
 
 static bool has_view(const struct step *s, const struct agent *a)
 {
-    return a->is_introduced && s->run->view.is_state && !s->run->view.unread;
+    return agent_is_introduced(a) && s->run->view.is_state && !s->run->view.unread;
 }
 
 /* False: it is shown the value itself. */
@@ -322,7 +322,7 @@ static bool make(struct step *s, struct agent *a, struct slice *text)
     place = place_of(s, a, own);
     if (!write(s, a, place, own, text))
         return false;
-    if (place == PLACE_WAITING && a->was_put_in_line)
+    if (place == PLACE_WAITING && a->line == LINE_PUT)
         let_in_note_told(a, s->now->ms);
     keep(s, a, place, *text);
     return true;
@@ -364,14 +364,14 @@ bool agent_view_may_wait(struct step *s, const struct agent *a)
     if (!has_view(s, a) || s->run->view.state.closed)
         return false;
     place = place_of(s, a, own_node(s, a));
-    return place == PLACE_JOINED || (place == PLACE_WAITING && a->asks_in);
+    return place == PLACE_JOINED || (place == PLACE_WAITING && a->line == LINE_ASKED);
 }
 
 bool agent_view_is_joining(struct step *s, const struct agent *a)
 {
     const struct run_view *v = &s->run->view;
 
-    return a->is_introduced && v->exists && !v->unread && !v->state.closed &&
+    return agent_is_introduced(a) && v->exists && !v->unread && !v->state.closed &&
            place_of(s, a, own_node(s, a)) == PLACE_JOINING;
 }
 

@@ -30,7 +30,6 @@
 
 static void note_workers(struct agent *a, int64_t round)
 {
-    a->has_workers = true;
     a->workers_round = round;
 }
 
@@ -92,7 +91,7 @@ static bool others_go_on(const struct run *run, const struct agent *a)
 /* After a start, an agent may still come back, or may be back without a known node. */
 static bool others_may_go_on(const struct run *run)
 {
-    return run->awaits_agents || run->unnamed_since_ms != 0;
+    return run->start != START_OVER;
 }
 
 static bool runs_workers(const struct run *run, const struct agent *a)
@@ -100,7 +99,7 @@ static bool runs_workers(const struct run *run, const struct agent *a)
     const struct torch_node *node = run_node_of(run, a);
 
     return run->view.state.complete && node != NULL && node->participant &&
-           (!run->shares_roles || (a->has_workers && a->workers_round == run->view.state.round));
+           (!run->shares_roles || a->workers_round == run->view.state.round);
 }
 
 static bool may_close(const struct run *run, const struct agent *a)
@@ -126,21 +125,17 @@ enum close_verdict closing_judge(const struct step *s, const struct agent *a)
 
 static bool has_finished(const struct run *run, const struct agent *a)
 {
-    return a->has_finished && a->finished_round == run->view.state.round;
+    return a->finished_round == run->view.state.round;
 }
 
 void closing_recall_finished(struct run *run, struct agent *a, int64_t round)
 {
-    bool is_new = !a->has_finished || a->finished_round != round;
+    bool is_new = a->finished_round != round;
 
-    a->has_finished = true;
     a->finished_round = round;
-    if (run->finishing_round < round) {
-        run->finishing_round = round;
-        run->finished = 0;
-        run->released = false;
-    }
-    run->finished += is_new && round == run->finishing_round;
+    if (run->finishing.round < round)
+        run->finishing = (struct finishing){.round = round};
+    run->finishing.count += is_new && round == run->finishing.round;
 }
 
 /* A key of a round that has not begun is no agent's of torch: if it counted, each agent that
@@ -151,7 +146,7 @@ void closing_note_finished(struct step *s, struct agent *a, int64_t round, struc
         return;
     closing_recall_finished(s->run, a, round);
     memo_keep(s, a);
-    if (round < s->run->finishing_round) /* the others have met without it, and have finished */
+    if (round < s->run->finishing.round) /* the others have met without it, and have finished */
         owed_keys_put_exit(s, round);
 }
 
@@ -182,13 +177,13 @@ static bool may_any_finish(const struct run *run)
 /* The other agents meet, or have met, without the finished ones. */
 static bool is_round_over(const struct run *run)
 {
-    return run->view.state.round > run->finishing_round ||
-           run->view.last_completed.round > run->finishing_round;
+    return run->view.state.round > run->finishing.round ||
+           run->view.last_completed.round > run->finishing.round;
 }
 
 static bool are_others_lost(const struct run *run)
 {
-    return run->view.last_completed.round == run->finishing_round && !others_may_go_on(run) &&
+    return run->view.last_completed.round == run->finishing.round && !others_may_go_on(run) &&
            !may_any_finish(run);
 }
 
@@ -197,13 +192,14 @@ static void note_released(struct step *s)
 {
     const struct run *run = s->run;
     size_t nodes = torch_state_participants(&run->view.last_completed);
-    size_t lost = is_round_over(run) || nodes < run->finished ? 0 : nodes - run->finished;
+    size_t lost =
+        is_round_over(run) || nodes < run->finishing.count ? 0 : nodes - run->finishing.count;
     struct note *note;
 
     if (lost == 0 && !is_round_over(run))
         return;
     note = explain_note(s, NOTE_EXIT_BARRIER_ENDED);
-    note->round = run->finishing_round;
+    note->round = run->finishing.round;
     note->number = lost;
     note->reason = lost == 0 ? "the other nodes have met again without those that have ended well"
                              : "the other nodes are lost, so those that have ended well wait no "
@@ -214,11 +210,12 @@ void closing_on_tick(struct step *s)
 {
     struct run *run = s->run;
 
-    if (run->finishing_round < 0 || run->released || run->agent_count == 0 || !run->view.is_state ||
-        !run->view.has_completed || !(is_round_over(run) || are_others_lost(run)))
+    if (run->finishing.round < 0 || run->finishing.released || run->agent_count == 0 ||
+        !run->view.is_state || !run->view.has_completed ||
+        !(is_round_over(run) || are_others_lost(run)))
         return;
-    owed_keys_put_exit(s, run->finishing_round);
-    run->released = true;
+    owed_keys_put_exit(s, run->finishing.round);
+    run->finishing.released = true;
     note_released(s);
 }
 

@@ -34,7 +34,7 @@ static void begin_round(struct run *run)
 static bool was_participant(const struct step *s, const struct agent *a)
 {
     const struct torch_node *node =
-        a->has_node ? torch_state_find(&s->run->view.before, &a->node) : NULL;
+        agent_has_node(a) ? torch_state_find(&s->run->view.before, &a->node) : NULL;
 
     return node != NULL && node->participant;
 }
@@ -54,27 +54,26 @@ static bool has_taken_out(const struct step *s, const struct agent *by)
  * joins, or, when the last call after MIN is over, with one by which none joins. Where MAX is
  * unknown, a node that was replaced while it was away, and comes back, is let wait for the next
  * round, which then tells MAX. */
-static void note_limits(struct step *s, const struct agent *by)
+static void note_limits(struct step *s, const struct agent *by, bool by_us)
 {
     struct run *run = s->run;
     uint64_t nodes = run->view.participants;
 
-    if (run->completed_by_us) {
-        run->reached_max = run->max_nodes == nodes;
+    if (by_us) {
+        run->fill = run->max_nodes == nodes ? FILL_MAX_LET_IN : FILL_BELOW_MAX;
         return;
     }
     run->enough = nodes;
-    run->reached_max = !was_participant(s, by);
-    if (run->reached_max)
+    run->fill = was_participant(s, by) ? FILL_BELOW_MAX : FILL_MAX;
+    if (run->fill == FILL_MAX)
         run->max_nodes = nodes;
 }
 
 void compare_set_completed(struct step *s, struct agent *a, bool by_us)
 {
     s->out->counters.rounds_completed++;
-    s->run->completed_by_us = by_us;
-    s->run->was_told = false;
-    note_limits(s, a);
+    s->run->was_meeting = false;
+    note_limits(s, a, by_us);
     spares_make(s);
     s->run->completed_ms = s->now->ms;
     begin_round(s->run);
@@ -89,7 +88,7 @@ static void note_round(struct run *run, struct agent *a)
     const struct torch_state *state = &run->view.state;
     const struct torch_node *node = run_node_of(run, a);
 
-    if (node != NULL && node->waiting && a->was_put_in_line)
+    if (node != NULL && node->waiting && a->line == LINE_PUT)
         return;
     if (node == NULL || !node->participant || !state->complete)
         a->nodes = 0;
@@ -101,7 +100,7 @@ void compare_set_written(struct step *s, struct agent *a)
 {
     const struct torch_state *before = &s->run->view.before, *state = &s->run->view.state;
 
-    a->is_back = false;
+    agent_note_wrote(a);
     if (!s->run->view.is_state)
         return;
     note_round(s->run, a);
@@ -136,7 +135,7 @@ enum outcome {
 /* The node is known by the first write of its agent. */
 static void note_node(struct step *s, struct agent *a, const struct intent *in)
 {
-    if (a->has_node && torch_node_compare(&in->own, &a->node) == 0)
+    if (agent_has_node(a) && torch_node_compare(&in->own, &a->node) == 0)
         return;
     run_remember_node(s->run, a, &in->own);
     memo_keep(s, a);
@@ -156,7 +155,8 @@ static bool take_out_predecessor(struct step *s, struct agent *a, const struct i
     struct torch_state next;
     bool ok;
 
-    if (a->has_node || in->was != NULL || place_now(s, in) == NULL || !step_read_state(s, &next))
+    if (agent_has_node(a) || in->was != NULL || place_now(s, in) == NULL ||
+        !step_read_state(s, &next))
         return false;
     loss_take_out(&next, torch_state_find(&next, &in->own));
     ok = step_put_state(s, &next, 0);
@@ -264,7 +264,7 @@ static enum outcome beat(struct step *s, struct agent *a, const struct intent *i
 
     if (node == NULL || !node->has_heartbeat)
         return OUTCOME_REFUSED;
-    a->is_back = false;
+    agent_note_wrote(a);
     if (us > node->heartbeat_us)
         step_note_beat(s, node, us);
     if (node->participant && in->is->participant && in->from.complete &&
@@ -310,7 +310,7 @@ static enum outcome apply(struct step *s, struct agent *a, const struct intent *
         return beat(s, a, in);
     if (in->to.complete && !in->from.complete)
         loss_drop_silent(s); /* all nodes of the new round must live now */
-    a->is_back = false;      /* it trains no more, and may see that it is in no list */
+    agent_note_wrote(a);     /* it trains no more, and may see that it is in no list */
     if (s->run->view.state.closed && in->kind != INTENT_LEAVE)
         return OUTCOME_REFUSED;
     if (!is_current(s, in))
@@ -325,14 +325,16 @@ static void carry_out(struct step *s, const struct policy_event *event, const st
     switch (apply(s, a, in)) {
     case OUTCOME_DONE:
         s->out->counters.writes_merged++;
-        if (!long_look_hold_answer(s, a))
+        if (long_look_should_hold_answer(s, a))
+            step_agent(s, POLICY_HOLD, a);
+        else
             agent_view_answer(s, a);
         break;
     case OUTCOME_REFUSED:
         agent_view_answer(s, a);
         break;
     case OUTCOME_LATER:
-        step_hold(s, a);
+        step_agent(s, POLICY_HOLD, a);
         break;
     case OUTCOME_NO_ROOM:
         step_agent(s, POLICY_NO_ROOM, a);
@@ -355,7 +357,8 @@ static void note_written(struct step *s, struct agent *a)
         agent_clock_learn(s, a, own->heartbeat_us);
         run_remember_node(s->run, a, own);
         memo_keep(s, a);
-        a->is_introduced = a->is_introduced || a->returns; /* it has, before a start */
+        if (a->origin == ORIGIN_UNNAMED) /* it has asked for the key before a start */
+            agent_set_origin(a, ORIGIN_AGENT);
     }
     compare_set_written(s, a);
 }
@@ -376,7 +379,8 @@ static void put_literally(struct step *s, const struct policy_event *event)
     bool absent = s->value.ptr == NULL, expects_nothing = event->expected.len == 0;
     bool matches = absent ? expects_nothing : slice_equal(s->value, event->expected);
 
-    if (absent && !matches && a->is_introduced && step_put_value(s, slice_str(RUN_SENTINEL))) {
+    if (absent && !matches && agent_is_introduced(a) &&
+        step_put_value(s, slice_str(RUN_SENTINEL))) {
         step_agent(s, POLICY_ANSWER_CURRENT, a);
     } else if (absent && !matches) {
         step_agent(s, POLICY_ANSWER_VALUE, a)->value = event->expected;
@@ -388,8 +392,8 @@ static void put_literally(struct step *s, const struct policy_event *event)
         step_agent(s, POLICY_NO_ROOM, a);
     } else {
         note_written(s, a);
-        numbers_leave(s->run, a);
-        if (expects_nothing || !a->is_introduced)
+        numbers_drop(s->run, a);
+        if (expects_nothing || !agent_is_introduced(a))
             step_agent(s, POLICY_ANSWER_CURRENT, a);
         else
             agent_view_answer(s, a);
@@ -404,21 +408,26 @@ static bool has_intents(const struct step *s)
     return !v->unread && (v->is_state || (s->value.ptr != NULL && run_view_is_sentinel(s->value)));
 }
 
-void compare_set(struct step *s, const struct policy_event *event)
+void compare_set(struct step *s, const struct policy_event *event, bool is_done)
 {
     struct agent *a = event->agent;
     struct intent in = {0};
 
     /* With one that expects nothing every agent of every release introduces itself. */
-    a->is_introduced = a->is_introduced || event->expected.len == 0;
+    if (event->expected.len == 0 && !agent_is_introduced(a))
+        agent_set_origin(a, ORIGIN_AGENT);
     if (event->expected.len == 0 && rejoin_should_hold(s, a)) {
-        step_hold(s, a);
+        step_agent(s, POLICY_HOLD, a);
         return;
     }
-    if (!repair_restore(s, a) || long_look_answer(s, a))
+    if (!repair_restore(s, a))
         return;
+    if (is_done && s->value.ptr != NULL) { /* else the run is gone: as any write to it */
+        agent_view_answer(s, a);
+        return;
+    }
     agent_view_drop(a);
-    if (a->is_introduced && has_intents(s))
+    if (agent_is_introduced(a) && has_intents(s))
         intent_read(a, event->expected, event->desired, &in);
     if (in.is != NULL && in.is->has_heartbeat)
         agent_clock_learn(s, a, in.is->heartbeat_us); /* also of one that takes itself for dead */

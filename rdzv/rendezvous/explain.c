@@ -43,7 +43,7 @@ static void note_arrival(struct step *s, const struct torch_node *node,
  * has the name and the pid that it had before, and so it takes its own place there away. */
 static bool is_replaced(const struct agent *by, const struct torch_node *old, int64_t age_us)
 {
-    return !by->has_node && old->has_heartbeat && age_us < TORCH_DEAD_MS * 1000;
+    return !agent_has_node(by) && old->has_heartbeat && age_us < TORCH_DEAD_MS * 1000;
 }
 
 static int64_t heartbeat_age_us(const struct step *s, const struct torch_node *node)
@@ -59,7 +59,7 @@ static void note_departure(struct step *s, const struct torch_node *old, const s
     const struct run_view *v = &s->run->view;
     const struct agent *a = run_agent_of(s->run, old);
     int64_t age_us = heartbeat_age_us(s, old);
-    bool itself = by->has_node && torch_node_compare(&by->node, old) == 0;
+    bool itself = agent_has_node(by) && torch_node_compare(&by->node, old) == 0;
     struct note *note = explain_note(s, itself                         ? NOTE_NODE_LEFT
                                         : is_replaced(by, old, age_us) ? NOTE_NODE_REPLACED
                                                                        : NOTE_NODE_PRESUMED_DEAD);
@@ -67,7 +67,7 @@ static void note_departure(struct step *s, const struct torch_node *old, const s
     note->agent = itself ? by : a;
     note->by = by;
     note->node = explain_node(s, old);
-    note->by_node = by->has_node ? explain_node(s, &by->node) : "unknown";
+    note->by_node = agent_has_node(by) ? explain_node(s, &by->node) : "unknown";
     note->previous = node_role_text(old);
     note->ms = old->has_heartbeat ? age_us / 1000 : -1;
     if (itself)
@@ -159,7 +159,7 @@ void explain_change(struct step *s, const struct agent *by)
     if (now->closed && !before->closed) {
         note = explain_note(s, s->run->failed ? NOTE_RUN_FAILED : NOTE_RUN_CLOSED);
         note->by = by;
-        note->by_node = by->has_node ? explain_node(s, &by->node) : "unknown";
+        note->by_node = agent_has_node(by) ? explain_node(s, &by->node) : "unknown";
         if (s->run->failed)
             note->reason = "workers of this node have failed, and its agent has no restart left";
     }
@@ -178,7 +178,7 @@ void explain_close_ignored(struct step *s, const struct agent *a)
     struct note *note = explain_note(s, waits ? NOTE_CLOSE_WAITS : NOTE_CLOSE_IGNORED);
 
     note->agent = a;
-    note->node = a->has_node ? explain_node(s, &a->node) : "unknown";
+    note->node = agent_has_node(a) ? explain_node(s, &a->node) : "unknown";
     note->reason = waits ? "since rdzvd was started, not all agents are back that may come back: "
                            "the close counts when it is known that it may"
                          : ignored_because(s->run);
@@ -199,7 +199,7 @@ void explain_disconnect(struct step *s, const struct agent *a)
     const struct torch_node *node;
     struct note *note;
 
-    if (!step_is_open(s) || !a->has_node || s->run->ending)
+    if (!step_is_open(s) || !agent_has_node(a) || s->run->ending)
         return;
     node = torch_state_find(&s->run->view.state, &a->node);
     if (node_role(node) == NULL)
@@ -209,7 +209,8 @@ void explain_disconnect(struct step *s, const struct agent *a)
     note->agent = a;
     note->node = explain_node(s, node);
     note->previous = node_role_text(node);
-    note->reason = a->gone ? "its relay has closed the link and not come back, so both have ended"
+    note->reason = a->link == LINK_GONE
+                       ? "its relay has closed the link and not come back, so both have ended"
                    : s->run->settings->drop_disconnected
                        ? "its connection ended, so its agent has"
                        : "its connection ended; it is taken out when its heartbeat is 15s old";

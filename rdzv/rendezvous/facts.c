@@ -133,7 +133,7 @@ void rendezvous_etcd_facts(const struct engine_space *space, struct etcd_run *ru
  * one's connection, and not one whose place it has taken. */
 static bool is_second(const struct agent *a, uint64_t now_ms)
 {
-    return a->has_node && !a->is_listed && a->is_introduced &&
+    return a->naming == NAMING_SHADOWED && agent_is_introduced(a) &&
            clock_elapsed_ms(a->heard_ms, now_ms) < TORCH_DEAD_MS;
 }
 
@@ -143,7 +143,7 @@ static size_t count_unnamed(const struct run *run)
     size_t count = 0;
 
     TAILQ_FOREACH(a, &run->agents, entry)
-        count += agent_is_unnamed(a);
+        count += a->origin == ORIGIN_UNNAMED;
     return count;
 }
 
@@ -154,7 +154,7 @@ static uint64_t awaited_ms(const struct live_run *live)
     uint64_t waited_ms = clock_elapsed_ms(r->restored_ms, engine_lived_ms(r->engine));
     uint64_t most_ms = r->config->session_timeout_ms;
 
-    if (!live->run.awaits_agents)
+    if (live->run.start != START_AWAITED)
         return 0;
     return most_ms > waited_ms ? most_ms - waited_ms : 1;
 }
@@ -190,7 +190,7 @@ void rendezvous_facts(const struct run *run, struct run_facts *out)
                               .history = &live->history,
                               .expected = run->settings->expected_nodes,
                               .agents = run->agent_count,
-                              .agents_waiting = run->waiting_count,
+                              .agents_waiting = run->held[HELD_REJOIN],
                               .agents_unnamed = count_unnamed(run),
                               .awaited_ms = awaited_ms(live),
                               .look = agent_facts,

@@ -9,8 +9,8 @@ void forget_end_run(struct step *s)
 
     if (run->view.record.worker_store != 0)
         step_emit(s, POLICY_DROP_WORKER_STORE)->worker_store = run->view.record.worker_store;
-    run->shares_roles = run->was_told = run->failed = false;
-    run->finishing_round = -1;
+    run->shares_roles = run->was_meeting = run->failed = false;
+    run->finishing.round = ROUND_NONE;
     closing_forget(run);
     run_view_update(&run->view, (struct slice){0});
     s->value = (struct slice){0};
@@ -51,7 +51,7 @@ static const char *why_forget(const struct run *run, const struct policy_now *no
     const struct policy_settings *settings = run->settings;
     uint64_t idle_ms = clock_elapsed_ms(run->idle_since_ms, now->ms);
 
-    if (!run->idle || run->awaits_agents || !run->view.exists || now->refuses)
+    if (run->agent_count > 0 || run->start == START_AWAITED || !run->view.exists || now->refuses)
         return NULL;
     if (run->failed)
         return "it has failed, and all its agents have ended";

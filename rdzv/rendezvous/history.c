@@ -376,7 +376,7 @@ static void history_note_closed(struct history *h, const struct run *run, const 
         snprintf(why, sizeof why, "workers of %s failed, and its agent had no restart left", node);
     else
         snprintf(why, sizeof why, "%s closed the run%s", node,
-                 run->finishing_round == note->round ? ": its workers have ended well" : "");
+                 run->finishing.round == note->round ? ": its workers have ended well" : "");
     history_end(h, why, now_us);
 }
 
@@ -425,7 +425,7 @@ void history_note(struct history *h, const struct run *run, const struct note *n
         break;
     case NOTE_ROUND_COMPLETE:
         history_reach(h, note->round, now_us);
-        history_complete(h, note->number, run->reached_max && !run->completed_by_us, now_us);
+        history_complete(h, note->number, run->fill == FILL_MAX, now_us);
         break;
     case NOTE_RUN_CLOSED:
     case NOTE_RUN_FAILED:

@@ -134,9 +134,9 @@ static enum intent_kind kind_of(const struct intent *in)
 /* An agent stays the node that it is. One that is not known yet shows it by its heartbeat. */
 static bool find_own(const struct agent *a, struct intent *in)
 {
-    const struct torch_node *own = a->has_node ? torch_state_find(&in->to, &a->node) : NULL;
+    const struct torch_node *own = agent_has_node(a) ? torch_state_find(&in->to, &a->node) : NULL;
 
-    if (own == NULL && a->has_node)
+    if (own == NULL && agent_has_node(a))
         own = torch_state_find(&in->from, &a->node);
     if (own == NULL)
         own = intent_writer(&in->from, &in->to);

@@ -30,13 +30,14 @@
 void let_in_note_wait(const struct step *s, struct agent *a)
 {
     const struct run_view *v = &s->run->view;
-    const struct torch_node *was = a->has_node ? torch_state_find(&v->before, &a->node) : NULL;
+    const struct torch_node *was =
+        agent_has_node(a) ? torch_state_find(&v->before, &a->node) : NULL;
     const struct torch_node *is = run_node_of(s->run, a);
 
     if (is == NULL || !is->waiting)
-        a->asks_in = a->was_put_in_line = false;
+        agent_set_line(a, LINE_NONE);
     else if (was == NULL || !was->waiting)
-        a->asks_in = true;
+        agent_set_line(a, LINE_ASKED);
 }
 
 /* The thread of the heartbeat may have asked, each 5 s, while the agent looks at its workers more
@@ -48,8 +49,7 @@ void let_in_note_told(struct agent *a, uint64_t now_ms)
     if (a->shown_wait_ms == 0 || ago_ms > ASKS_AGAIN_MOST_MS)
         a->shown_wait_ms = now_ms;
     else if (ago_ms >= ASKS_AGAIN_LEAST_MS)
-        a->asks_in = true;
-    a->was_put_in_line = !a->asks_in;
+        agent_set_line(a, LINE_ASKED);
 }
 
 void let_in_note_room(struct run *run, struct agent *a, uint64_t nodes)
@@ -72,9 +72,9 @@ static size_t count_waiting(const struct torch_state *state)
 static bool may_be_let_in(const struct step *s, const struct agent *a,
                           const struct torch_node *node)
 {
-    return a->asks_in && !a->away && !a->closes && node->has_heartbeat &&
-           (a->holds_join || a->look == LOOK_LONG || a->look == LOOK_NUMBER ||
-            clock_elapsed_ms(a->heard_ms, s->now->ms) < LOOKS_MS);
+    return a->line == LINE_ASKED && a->link == LINK_HERE && !a->closes && node->has_heartbeat &&
+           (a->held == HELD_JOIN || a->held == HELD_LONG || a->held == HELD_LONG_ANSWER ||
+            a->held == HELD_NUMBER || clock_elapsed_ms(a->heard_ms, s->now->ms) < LOOKS_MS);
 }
 
 /* Each node that has joined or waits has an agent, and each agent such a node; and one of them has
@@ -118,7 +118,7 @@ static void forget_asked(struct run *run)
     struct agent *a;
 
     TAILQ_FOREACH(a, &run->agents, entry)
-        a->asks_in = false;
+        agent_set_line(a, LINE_NONE);
 }
 
 /* Ranks are written for each node, and times in another order, which makes a longer text. */

@@ -26,96 +26,62 @@ static bool is_call_over(const struct step *s, int64_t in_us)
             left_us <= in_us);
 }
 
-/* As those who look have seen it. */
+/* As the agents whose looks are held have seen it. */
 static void note_round(struct run *run)
 {
-    run->looking_in = run->view.state.round;
-    run->looking_complete = run->view.state.complete;
-    run->looking_over = false;
+    run->looking.round = run->view.state.round;
+    run->looking.phase = run->view.state.complete ? LOOKING_COMPLETE : LOOKING_OPEN;
+}
+
+static bool is_any_held(const struct run *run)
+{
+    return run->held[HELD_LONG] > 0 || run->held[HELD_LONG_ANSWER] > 0;
+}
+
+static bool is_held(const struct agent *a)
+{
+    return a->held == HELD_LONG || a->held == HELD_LONG_ANSWER;
+}
+
+static bool hold(struct step *s, struct agent *a, enum agent_held why)
+{
+    if (is_call_over(s, CALL_US) || !agent_view_may_wait(s, a))
+        return false;
+    if (!is_any_held(s->run))
+        note_round(s->run);
+    agent_hold(s, a, why);
+    return true;
 }
 
 bool long_look_should_hold(struct step *s, struct agent *a)
 {
-    if (a->look == LOOK_LONG)
-        return true;
-    if (is_call_over(s, CALL_US) || !agent_view_may_wait(s, a))
-        return false;
-    if (s->run->looking == 0)
-        note_round(s->run);
-    a->look = LOOK_LONG;
-    a->looks_since_ms = s->now->ms;
-    s->run->looking++;
-    return true;
+    return hold(s, a, HELD_LONG);
 }
 
-bool long_look_hold_answer(struct step *s, struct agent *a)
+bool long_look_should_hold_answer(struct step *s, struct agent *a)
 {
     const struct torch_node *own = run_node_of(s->run, a);
 
     long_look_check(s); /* before it is one of them: the write may have begun a round */
-    if (own == NULL || !own->waiting || !long_look_should_hold(s, a))
-        return false;
-    a->owes_answer = true;
-    step_hold(s, a);
-    return true;
+    return own != NULL && own->waiting && hold(s, a, HELD_LONG_ANSWER);
 }
 
-bool long_look_answer(struct step *s, struct agent *a)
+static void release_all(struct step *s)
 {
-    if (!a->owes_answer)
-        return false;
-    if (a->look == LOOK_LONG) { /* it is not time yet */
-        step_hold(s, a);
-        return true;
-    }
-    a->owes_answer = false;
-    a->look = LOOK_FREE;
-    if (s->value.ptr == NULL)
-        return false; /* the run is gone: as of any write to it */
-    agent_view_answer(s, a);
-    return true;
-}
-
-void long_look_leave(struct run *run, struct agent *a)
-{
-    run->looking -= a->look == LOOK_LONG;
-    if (a->look == LOOK_LONG)
-        a->look = LOOK_FREE;
-    a->owes_answer = false;
-}
-
-/* Without memory, the next tick tries again. */
-static void answer(struct step *s, struct agent *a)
-{
-    bool owes_answer = a->owes_answer;
-
-    if (!step_resume(s, a))
-        return;
-    long_look_leave(s->run, a);
-    a->look = LOOK_RELEASED;
-    a->owes_answer = owes_answer;
-}
-
-static void answer_all(struct step *s)
-{
-    struct agent *a;
-
-    TAILQ_FOREACH(a, &s->run->agents, entry) {
-        if (a->look == LOOK_LONG)
-            answer(s, a);
-    }
+    agent_release_all(s, HELD_LONG, SIZE_MAX);
+    agent_release_all(s, HELD_LONG_ANSWER, SIZE_MAX);
 }
 
 /* The last call is over: one of those who have joined completes the round. The others would learn
  * nothing, and sleep for a second. */
-static void answer_one(struct step *s)
+static void release_one(struct step *s)
 {
     struct agent *a;
 
     TAILQ_FOREACH(a, &s->run->agents, entry) {
-        if (a->look != LOOK_LONG)
+        if (!is_held(a))
             continue;
-        answer(s, a);
+        agent_release(s, a);
         return;
     }
 }
@@ -137,15 +103,15 @@ void long_look_check(struct step *s)
     struct run *run = s->run;
     const struct torch_state *state = &run->view.state;
 
-    if (run->looking == 0)
+    if (!is_any_held(run))
         return;
-    if (!step_is_open(s) || state->round != run->looking_in ||
-        state->complete != run->looking_complete) {
+    if (!step_is_open(s) || state->round != run->looking.round ||
+        state->complete != (run->looking.phase == LOOKING_COMPLETE)) {
         if (!stays_held(s))
-            answer_all(s);
-    } else if (!run->looking_over && is_call_over(s, 0)) {
-        run->looking_over = true;
-        answer_one(s);
+            release_all(s);
+    } else if (run->looking.phase == LOOKING_OPEN && is_call_over(s, 0)) {
+        run->looking.phase = LOOKING_CALL_OVER;
+        release_one(s);
     }
 }
 
@@ -162,17 +128,17 @@ void long_look_on_tick(struct step *s)
     struct run *run = s->run;
     struct agent *a;
 
-    if (run->looking == 0)
+    if (!is_any_held(run))
         return;
     if ((is_call_over(s, CALL_US) && !is_call_over(s, 0))) {
-        answer_all(s);
+        release_all(s);
         return;
     }
     if (is_call_over(s, 0))
-        answer_one(s);
+        release_one(s);
     TAILQ_FOREACH(a, &run->agents, entry) {
-        if (a->look == LOOK_LONG &&
-            (is_to_join(run, a) || clock_elapsed_ms(a->looks_since_ms, s->now->ms) >= LONG_MS))
-            answer(s, a);
+        if (is_held(a) &&
+            (is_to_join(run, a) || clock_elapsed_ms(a->held_since_ms, s->now->ms) >= LONG_MS))
+            agent_release(s, a);
     }
 }

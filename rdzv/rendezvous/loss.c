@@ -69,8 +69,9 @@ static bool somebody_waits(const struct torch_state *state)
  * start their agents may come back later. */
 static bool have_to_meet(const struct run *run, const struct torch_state *state)
 {
-    return state->complete && !state->closed && run->finishing_round != state->round &&
-           (run->agent_count > 0 || run->awaits_agents) && torch_state_participants(state) > 0;
+    return state->complete && !state->closed && run->finishing.round != state->round &&
+           (run->agent_count > 0 || run->start == START_AWAITED) &&
+           torch_state_participants(state) > 0;
 }
 
 /* The nodes that are left have to meet and do not know it. */
@@ -126,11 +127,11 @@ static bool is_there_otherwise(struct run *run, struct agent *gone)
 {
     struct agent *a;
 
-    if (!gone->is_listed)
+    if (gone->naming != NAMING_LISTED)
         return true;
     TAILQ_FOREACH(a, &run->agents, entry) {
-        if (a != gone && a->has_node && !a->away && agent_clock_is_same(a, gone) &&
-            torch_node_compare(&a->node, &gone->node) == 0)
+        if (a != gone && agent_has_node(a) && a->link == LINK_HERE &&
+            agent_clock_is_same(a, gone) && torch_node_compare(&a->node, &gone->node) == 0)
             return run_list_again(run, gone, a);
     }
     return false;
@@ -184,7 +185,7 @@ void loss_on_disconnect(struct step *s, struct agent *gone)
     struct torch_state next;
     struct torch_node *node;
 
-    if (!gone->has_node || is_there_otherwise(s->run, gone) ||
+    if (!agent_has_node(gone) || is_there_otherwise(s->run, gone) ||
         !s->run->settings->drop_disconnected || !step_is_open(s) || s->run->ending ||
         torch_state_find(&s->run->view.state, &gone->node) == NULL || !step_read_state(s, &next))
         return;
@@ -231,10 +232,10 @@ void loss_on_start(struct step *s, bool agents_return)
 {
     const struct run_view *v = &s->run->view;
 
-    s->run->was_told = v->is_state && v->state.complete && v->waiting != 0;
+    s->run->was_meeting = v->is_state && v->state.complete && v->waiting != 0;
     s->run->failed =
         v->is_state && v->state.closed && torch_state_find(&v->state, &loss_mark) != NULL;
-    if (!agents_return || !s->run->was_told)
+    if (!agents_return || !s->run->was_meeting)
         loss_clear_mark(s);
 }
 
@@ -259,24 +260,25 @@ static bool drops_absent(const struct policy_settings *settings)
 
 void loss_on_restore(struct step *s)
 {
-    bool was_told = s->run->was_told, missed;
+    bool was_meeting = s->run->was_meeting, missed;
     struct torch_state next;
     size_t before, gone;
 
-    s->run->was_told = false;
+    s->run->was_meeting = false;
     if (!step_is_open(s) || !step_read_state(s, &next))
         return;
     before = torch_state_participants(&next);
     gone = drops_absent(s->run->settings) ? take_out_absent(s->run, &next) : 0;
-    missed = (was_told || torch_state_participants(&next) < before) &&
+    missed = (was_meeting || torch_state_participants(&next) < before) &&
              s->run->settings->restart_on_loss != RESTART_NEVER;
     note_lost(s, gone);
-    if (was_told && missed && have_to_meet(s->run, &next) && somebody_waits(&next))
+    if (was_meeting && missed && have_to_meet(s->run, &next) && somebody_waits(&next))
         set_mark(&next); /* the nodes that wait may leave before each agent has looked */
-    if (gone > 0 || was_told || (missed && should_tell(s->run, &next)))
+    if (gone > 0 || was_meeting || (missed && should_tell(s->run, &next)))
         put_without(s, &next, missed,
-                    was_told ? "they were about to meet when rdzvd ended"
-                             : "the agent of one of them has not come back after a start of rdzvd");
+                    was_meeting
+                        ? "they were about to meet when rdzvd ended"
+                        : "the agent of one of them has not come back after a start of rdzvd");
     torch_state_free(&next);
 }
 
@@ -310,7 +312,7 @@ static bool is_overdue(const struct step *s, const struct torch_node *node)
     const struct run *run = s->run;
 
     return node_role(node) != NULL && !loss_is_mark(node) && presence_is_lost(s, node) &&
-           (run->finishing_round != run->view.state.round || run_agent_of(run, node) == NULL);
+           (run->finishing.round != run->view.state.round || run_agent_of(run, node) == NULL);
 }
 
 static bool is_any_overdue(const struct step *s)

@@ -66,7 +66,7 @@ static bool is_due(const struct step *s)
     return v->is_state && !v->unread && v->state.complete && v->participants != 0 &&
            (v->state.closed
                 ? run->failed
-                : run->finishing_round != v->state.round || run->meeting.phase == MEETING_OPEN) &&
+                : run->finishing.round != v->state.round || run->meeting.phase == MEETING_OPEN) &&
            meeting_waiting(s) != NULL;
 }
 
@@ -76,10 +76,10 @@ static bool is_awaited(const struct run *run, const struct agent *a)
 {
     const struct torch_node *node;
 
-    if (a->away)
+    if (a->link != LINK_HERE)
         return false;
-    if (!a->is_listed)
-        return !a->has_node && a->has_ranks_of == run->view.completions;
+    if (a->naming != NAMING_LISTED)
+        return a->naming == NAMING_NONE && a->has_ranks_of == run->view.completions;
     node = run_node_of(run, a);
     return node != NULL && node->participant;
 }
@@ -105,9 +105,9 @@ static bool is_gathered(const struct run *run, const struct agent *a, uint64_t n
 {
     uint64_t wait_ms = usual_ms(run, a, now_ms);
 
-    return a->look == LOOK_GATHERED &&
+    return a->held == HELD_GATHERED &&
            (!a->pace.may_beat ||
-            (wait_ms != 0 && clock_elapsed_ms(a->pace.held_ms, now_ms) >= wait_ms));
+            (wait_ms != 0 && clock_elapsed_ms(a->held_since_ms, now_ms) >= wait_ms));
 }
 
 /* `next` is the first agent that was not gathered at the step before. So all steps of one meeting
@@ -165,7 +165,7 @@ static uint64_t longest_wait_ms(struct run *run, uint64_t now_ms)
 /* An agent without the ranks of its workers waits for another agent, and then starts them. */
 static bool starts_workers(const struct run *run, const struct agent *a)
 {
-    return run->shares_roles && !(a->has_workers && a->workers_round == run->view.state.round);
+    return run->shares_roles && a->workers_round != run->view.state.round;
 }
 
 static bool does_any_start(const struct run *run)
@@ -211,14 +211,11 @@ static void release(struct step *s)
 {
     struct agent *a;
 
-    if (s->run->meeting.held == 0)
+    if (s->run->held[HELD_GATHERED] == 0)
         return;
     TAILQ_FOREACH(a, &s->run->agents, entry) {
-        if (a->look != LOOK_GATHERED || !step_resume(s, a))
-            continue;
-        a->look = LOOK_RELEASED;
-        pace_note_released(a, s->now->ms);
-        s->run->meeting.held--;
+        if (a->held == HELD_GATHERED && agent_release(s, a))
+            pace_note_released(a, s->now->ms);
     }
 }
 
@@ -238,7 +235,7 @@ static void note_open(struct step *s, size_t late)
 
     note->number = s->run->view.participants;
     note->late = late;
-    note->ms = s->run->meeting.held == 0
+    note->ms = s->run->held[HELD_GATHERED] == 0
                    ? 0
                    : (int64_t)clock_elapsed_ms(s->run->meeting.since_ms, s->now->ms);
     note->node = explain_node(s, meeting_waiting(s));
@@ -272,9 +269,10 @@ void meeting_check(struct step *s)
         gather(s);
     if (m->phase == MEETING_GATHERS &&
         (s->run->view.state.closed ||
-         (m->held != 0 ? are_all_gathered(s) || is_time_over(s)
-                       : s->run->agent_count != 0 &&
-                             clock_elapsed_ms(m->since_ms, s->now->ms) >= NONE_LOOKS_MS)))
+         (s->run->held[HELD_GATHERED] != 0
+              ? are_all_gathered(s) || is_time_over(s)
+              : s->run->agent_count != 0 &&
+                    clock_elapsed_ms(m->since_ms, s->now->ms) >= NONE_LOOKS_MS)))
         open(s, NULL);
 }
 
@@ -290,29 +288,21 @@ void meeting_on_tick(struct step *s)
 bool meeting_should_hold(struct step *s, struct agent *a)
 {
     struct meeting *m = &s->run->meeting;
-    bool is_new = a->look == LOOK_FREE;
 
-    if (a->look == LOOK_SHIFTED)
-        return false;
-    if (is_new)
-        pace_note_get(s->run, a, s->now->ms);
+    pace_note_get(s->run, a, s->now->ms);
     meeting_check(s);
     if (m->phase != MEETING_GATHERS || !is_awaited(s->run, a) ||
-        a->has_seen != s->run->view.completions ||
-        (is_new && (pace_is_unknown(a) || starts_workers(s->run, a))))
+        a->has_seen != s->run->view.completions || pace_is_unknown(a) || starts_workers(s->run, a))
         return false;
-    if (is_new) {
-        if (m->held++ == 0) {
-            m->since_ms = s->now->ms;
-            m->until_ms = s->now->ms + longest_wait_ms(s->run, s->now->ms);
-        }
-        a->look = LOOK_GATHERED;
-        pace_note_held(a, s->now->ms);
+    if (s->run->held[HELD_GATHERED] == 0) {
+        m->since_ms = s->now->ms;
+        m->until_ms = s->now->ms + longest_wait_ms(s->run, s->now->ms);
     }
+    agent_hold(s, a, HELD_GATHERED);
+    pace_note_held(a, s->now->ms);
     if (!are_all_gathered(s))
         return true;
-    a->look = LOOK_FREE;
-    m->held--;
+    agent_drop_held(s->run, a);
     open(s, a);
     return false;
 }
@@ -325,12 +315,6 @@ void meeting_note_back(struct run *run)
 
 void meeting_leave(struct run *run, struct agent *a)
 {
-    struct meeting *m = &run->meeting;
-
-    if (m->next == a)
-        m->next = TAILQ_NEXT(a, entry);
-    if (a->look == LOOK_GATHERED)
-        m->held--;
-    if (a->look == LOOK_GATHERED || a->look == LOOK_RELEASED)
-        a->look = LOOK_FREE;
+    if (run->meeting.next == a)
+        run->meeting.next = TAILQ_NEXT(a, entry);
 }

@@ -25,18 +25,12 @@
 #define MOST        128
 #define PATIENCE_MS 900
 
-void numbers_init(struct numbers *n)
-{
-    *n = (struct numbers){0};
-    TAILQ_INIT(&n->agents);
-}
-
-static void drop(struct numbers *n, struct agent *a)
+void numbers_drop(struct run *run, struct agent *a)
 {
     if (a->number == 0)
         return;
-    TAILQ_REMOVE(&n->agents, a, queue);
-    n->count--;
+    TAILQ_REMOVE(&run->numbers.agents, a, queue);
+    run->numbers.count--;
     a->number = 0;
 }
 
@@ -79,25 +73,21 @@ static void give(struct step *s, struct agent *a)
 
 uint64_t numbers_give(struct step *s, struct agent *a)
 {
-    drop(&s->run->numbers, a);
+    numbers_drop(s->run, a);
     give(s, a);
     return a->number;
 }
 
 bool numbers_should_hold_look(struct step *s, struct agent *a)
 {
-    struct numbers *n = &s->run->numbers;
-
     if (a->number > joined(s))
         return false;
-    if (a->look != LOOK_NUMBER && n->count < most(s)) {
+    if (s->run->numbers.count < most(s)) {
         if (!s->run->view.is_state)
             numbers_give(s, a); /* else it gets one with its view */
         return false;
     }
-    if (a->look != LOOK_NUMBER)
-        n->looks++;
-    a->look = LOOK_NUMBER;
+    agent_hold(s, a, HELD_NUMBER);
     return true;
 }
 
@@ -110,9 +100,9 @@ enum number_verdict numbers_judge(struct step *s, struct agent *a, uint64_t numb
         return NUMBER_COUNTS;
     if (number < next || number != a->number || TAILQ_FIRST(&n->agents)->number > next)
         return NUMBER_REFUSED; /* the last: no agent has the next number, so this one gets it */
-    if (n->held++ == 0)
+    if (s->run->held[HELD_JOIN] == 0)
         n->since_ms = s->now->ms;
-    a->holds_join = true;
+    agent_hold(s, a, HELD_JOIN);
     return NUMBER_LATER;
 }
 
@@ -123,45 +113,13 @@ void numbers_joined(struct step *s, struct agent *a, uint64_t number)
     if (n->tried < number && number <= joined(s))
         n->tried = number;
     n->since_ms = s->now->ms;
-    drop(n, a);
+    numbers_drop(s->run, a);
 }
 
 /* Without memory the next tick tries again. */
 static bool resume_join(struct step *s, struct agent *a)
 {
-    if (!a->holds_join)
-        return true;
-    if (!step_resume(s, a))
-        return false;
-    a->holds_join = false;
-    s->run->numbers.held--;
-    return true;
-}
-
-static void resume_looks(struct step *s, size_t count)
-{
-    struct agent *a;
-
-    if (s->run->numbers.looks == 0 || count == 0)
-        return;
-    TAILQ_FOREACH(a, &s->run->agents, entry) {
-        if (a->look != LOOK_NUMBER || !step_resume(s, a))
-            continue;
-        a->look = LOOK_RELEASED;
-        s->run->numbers.looks--;
-        if (--count == 0)
-            return;
-    }
-}
-
-void numbers_leave(struct run *run, struct agent *a)
-{
-    drop(&run->numbers, a);
-    run->numbers.held -= a->holds_join;
-    a->holds_join = false;
-    run->numbers.looks -= a->look == LOOK_NUMBER;
-    if (a->look == LOOK_NUMBER)
-        a->look = LOOK_FREE;
+    return a->held != HELD_JOIN || agent_release(s, a);
 }
 
 /* No agent joins this round any more: each is shown what there is. */
@@ -173,10 +131,10 @@ static void end(struct step *s)
     for (a = TAILQ_FIRST(&n->agents); a != NULL; a = next) {
         next = TAILQ_NEXT(a, queue);
         if (resume_join(s, a))
-            drop(n, a);
+            numbers_drop(s->run, a);
     }
     n->tried = 0;
-    resume_looks(s, SIZE_MAX);
+    agent_release_all(s, HELD_NUMBER, SIZE_MAX);
 }
 
 /* No agent has the next number: the one with the highest number whose write is held gets it. */
@@ -187,12 +145,12 @@ static void move_last(struct step *s)
 
     TAILQ_FOREACH_REVERSE(a, &n->agents, agent_list, queue)
     {
-        if (a->holds_join)
+        if (a->held == HELD_JOIN)
             break;
     }
     if (a == NULL || !resume_join(s, a))
         return;
-    drop(n, a);
+    numbers_drop(s->run, a);
     a->number = joined(s) + 1;
     n->count++;
     TAILQ_INSERT_HEAD(&n->agents, a, queue);
@@ -203,26 +161,27 @@ void numbers_check(struct step *s)
 {
     struct numbers *n = &s->run->numbers;
     const struct run_view *v = &s->run->view;
+    const size_t *held = s->run->held;
     struct agent *a;
 
-    if (n->count == 0 && n->looks == 0) {
+    if (n->count == 0 && held[HELD_NUMBER] == 0) {
         n->tried = 0;
         return;
     }
     if (n->round != v->state.round || v->state.complete || v->state.closed || !v->exists ||
-        (!v->is_state && n->held > 0)) { /* or the run was forgotten */
+        (!v->is_state && held[HELD_JOIN] > 0)) { /* or the run was forgotten */
         end(s);
         n->round = v->state.round;
         return;
     }
     while ((a = TAILQ_FIRST(&n->agents)) != NULL && a->number <= joined(s) && resume_join(s, a))
-        drop(n, a);
-    if (a != NULL && a->holds_join && (a->number == joined(s) + 1 || joined(s) < n->tried))
+        numbers_drop(s->run, a);
+    if (a != NULL && a->held == HELD_JOIN && (a->number == joined(s) + 1 || joined(s) < n->tried))
         resume_join(s, a);
-    else if (a != NULL && n->held > 0 && a->number > joined(s) + 1)
+    else if (a != NULL && held[HELD_JOIN] > 0 && a->number > joined(s) + 1)
         move_last(s);
     if (n->count < most(s))
-        resume_looks(s, most(s) - n->count);
+        agent_release_all(s, HELD_NUMBER, most(s) - n->count);
 }
 
 /* The numbers of all agents that have not written go to others at once: if a rack of machines is
@@ -233,12 +192,13 @@ void numbers_on_tick(struct step *s)
     struct numbers *n = &s->run->numbers;
     struct agent *a, *next;
 
-    if ((n->held == 0 && n->looks == 0) || clock_elapsed_ms(n->since_ms, s->now->ms) < PATIENCE_MS)
+    if ((s->run->held[HELD_JOIN] == 0 && s->run->held[HELD_NUMBER] == 0) ||
+        clock_elapsed_ms(n->since_ms, s->now->ms) < PATIENCE_MS)
         return;
     for (a = TAILQ_FIRST(&n->agents); a != NULL; a = next) {
         next = TAILQ_NEXT(a, queue);
-        if (!a->holds_join)
-            drop(n, a);
+        if (a->held != HELD_JOIN)
+            numbers_drop(s->run, a);
     }
     n->since_ms = s->now->ms;
 }

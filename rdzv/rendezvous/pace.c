@@ -45,14 +45,14 @@ void pace_note_write(const struct run *run, struct agent *a, uint64_t now_ms)
 
     if (p->round != run->view.completions)
         return;
-    if (p->has_beaten && since_ms >= BEAT_LEAST_MS) {
+    if (p->beats > 0 && since_ms >= BEAT_LEAST_MS) {
         uint64_t longer_ms = since_ms > p->gap_ms ? since_ms : p->gap_ms;
 
         if (p->gap_ms != 0 && longer_ms < beat_ms(p))
             p->beat_ms = longer_ms;
         p->gap_ms = since_ms;
     }
-    p->has_beaten = true;
+    p->beats = 1;
     p->asked_ms = 0;
     p->wrote_ms = now_ms;
 }
@@ -94,7 +94,6 @@ void pace_note_get(const struct run *run, struct agent *a, uint64_t now_ms)
 
 void pace_note_held(struct agent *a, uint64_t now_ms)
 {
-    a->pace.held_ms = now_ms;
     a->pace.may_beat = may_beat(&a->pace, now_ms);
 }
 
@@ -108,7 +107,7 @@ void pace_note_released(struct agent *a, uint64_t now_ms)
 static bool is_proven(const struct agent *a, uint8_t shifts, uint64_t now_ms)
 {
     const struct agent_pace *p = &a->pace;
-    uint64_t until_ms = a->look == LOOK_GATHERED ? p->held_ms : now_ms;
+    uint64_t until_ms = a->held == HELD_GATHERED ? a->held_since_ms : now_ms;
 
     return p->shifts >= shifts && clock_elapsed_ms(p->shifted_ms, until_ms) >= PROVEN_MS;
 }
@@ -132,7 +131,7 @@ static uint64_t last_beat_ms(const struct run *run, const struct agent *a, uint6
 {
     if (a->pace.round == run->view.completions)
         return a->pace.wrote_ms;
-    return a->is_back ? 0 : now_ms;
+    return a->origin == ORIGIN_RETURNED ? 0 : now_ms;
 }
 
 void pace_note_seen(const struct run *run, struct agent *a, uint64_t now_ms)
@@ -154,37 +153,24 @@ bool pace_should_hold(struct step *s, struct agent *a)
 {
     struct agent_pace *p = &a->pace;
 
-    if (a->look == LOOK_SHIFTED)
-        return true;
-    if (s->run->view.state.closed || s->run->finishing_round == s->run->view.state.round ||
+    if (s->run->view.state.closed || s->run->finishing.round == s->run->view.state.round ||
         p->interval_ms != 0 || p->asked_ms == 0 || p->wrote_ms == 0 || !may_beat(p, s->now->ms) ||
         p->shifts == SHIFTS || (p->shifts != 0 && !is_proven(a, p->shifts, s->now->ms)))
         return false;
-    a->look = LOOK_SHIFTED;
-    p->held_ms = s->now->ms;
-    s->run->shifting++;
+    agent_hold(s, a, HELD_SHIFTED);
     return true;
-}
-
-void pace_leave(struct run *run, struct agent *a)
-{
-    run->shifting -= a->look == LOOK_SHIFTED;
-    if (a->look == LOOK_SHIFTED)
-        a->look = LOOK_FREE;
 }
 
 void pace_on_tick(struct step *s)
 {
     struct agent *a;
 
-    if (s->run->shifting == 0)
+    if (s->run->held[HELD_SHIFTED] == 0)
         return;
     TAILQ_FOREACH(a, &s->run->agents, entry) {
-        if (a->look != LOOK_SHIFTED || clock_elapsed_ms(a->pace.held_ms, s->now->ms) < SHIFT_MS ||
-            !step_resume(s, a))
+        if (a->held != HELD_SHIFTED || clock_elapsed_ms(a->held_since_ms, s->now->ms) < SHIFT_MS ||
+            !agent_release(s, a))
             continue;
-        s->run->shifting--;
-        a->look = LOOK_RELEASED;
         a->pace.shifted_ms = s->now->ms;
         a->pace.shifts++;
         a->pace.asked_ms = 0;

@@ -4,10 +4,20 @@
 
 #include "rdzv/rendezvous/step.h"
 
+/* --- agent.c --- */
+
+/* Its request is held from now on, for that reason. The caller answers the event with
+ * POLICY_HOLD. */
+void agent_hold(struct step *s, struct agent *a, enum agent_held why);
+/* The held request is shown again. False: no memory, it is still held; try again. */
+bool agent_release(struct step *s, struct agent *a);
+/* The same for up to `most` agents of run.agents that are held for that reason. */
+void agent_release_all(struct step *s, enum agent_held why, size_t most);
+
 /* --- compare_set.c --- */
 
-/* Answers AGENT_COMPARE_SET. */
-void compare_set(struct step *s, const struct policy_event *event);
+/* Answers AGENT_COMPARE_SET. `is_done`: its answer was held, and the write is done. */
+void compare_set(struct step *s, const struct policy_event *event, bool is_done);
 /* The agent has written the state. */
 void compare_set_written(struct step *s, struct agent *a);
 /* That agent has just completed a round; `by_us`: rdzvd has, in its place. */
@@ -45,8 +55,8 @@ enum number_verdict {
 enum number_verdict numbers_judge(struct step *s, struct agent *a, uint64_t number, bool tells);
 /* It has joined. */
 void numbers_joined(struct step *s, struct agent *a, uint64_t number);
-/* The agent joins no more; its held request comes again. */
-void numbers_leave(struct run *run, struct agent *a);
+/* The agent joins no more. */
+void numbers_drop(struct run *run, struct agent *a);
 /* After each event: those whose turn it is go on. */
 void numbers_check(struct step *s);
 /* Once a second: the number of an agent that does not write goes to another one. */
@@ -66,10 +76,17 @@ int64_t agent_clock_to_ours(const struct agent *a, int64_t agents_us);
 
 /* --- memo.c --- */
 
-/* It is known which node the agent is, or its clock is another one than it was taken for. */
+/* What is kept of an agent over a start of the daemon. */
+struct memo {
+    struct torch_node node; /* its address is in the memo's bytes */
+    int64_t ahead_us;       /* its clock, compared with ours */
+    int64_t finished_round; /* its workers have ended well in that round; or ROUND_NONE */
+};
+
+/* Keeps it, since the node of the agent, its clock or its round has become another one. */
 void memo_keep(struct step *s, struct agent *a);
-/* The agent is connected, and that was kept of it before a start; what is no memo says nothing. */
-void memo_recall(struct step *s, struct agent *a, struct slice memo);
+/* False: the bytes are no memo. */
+bool memo_read(struct slice memo, struct memo *out);
 
 /* --- closing.c --- */
 
@@ -106,8 +123,6 @@ bool closing_settle(struct step *s);
 /* A new agent is counted among those of its run, or as one that comes for a closed run. */
 void rejoin_enter(struct step *s, struct agent *a);
 void rejoin_leave(struct step *s, struct agent *a);
-/* Its held request is no more; it comes again. */
-void rejoin_drop_request(struct step *s, struct agent *a);
 /* One that is taken for dead is counted nowhere; and where it was before, when it is back. */
 void rejoin_set_aside(struct step *s, struct agent *a);
 void rejoin_take_back(struct step *s, struct agent *a);
@@ -202,12 +217,7 @@ void spares_make(struct step *s);
 /* True: the agent looks, and is answered later: its look is held. */
 bool long_look_should_hold(struct step *s, struct agent *a);
 /* The same of one that has just written the state, if it waits: its answer is held. */
-bool long_look_hold_answer(struct step *s, struct agent *a);
-/* That write is shown again: true, and the agent is answered what there is by now. False: there was
- * none, or the run is gone. */
-bool long_look_answer(struct step *s, struct agent *a);
-/* It looks no more. */
-void long_look_leave(struct run *run, struct agent *a);
+bool long_look_should_hold_answer(struct step *s, struct agent *a);
 /* After each event: all whose looks are held are answered if the round has become another one. */
 void long_look_check(struct step *s);
 /* Once a second: those are who have looked for long enough. */
@@ -249,8 +259,6 @@ bool pace_is_unknown(const struct agent *a);
 uint64_t pace_interval_ms(const struct agent *a, uint64_t now_ms);
 /* The agent looks. True: it is not known how often it does, and its look is held to find out. */
 bool pace_should_hold(struct step *s, struct agent *a);
-/* It looks no more. */
-void pace_leave(struct run *run, struct agent *a);
 /* Once a second: those looks are answered. */
 void pace_on_tick(struct step *s);
 

@@ -7,28 +7,63 @@
 
 /* --- Agents. --- */
 
-static void look_leave(struct run *run, struct agent *a)
+/* Its held request, if there is one, does not come again. */
+static void drop_request(struct run *run, struct agent *a)
 {
-    long_look_leave(run, a);
     meeting_leave(run, a);
-    pace_leave(run, a);
-    numbers_leave(run, a);
+    numbers_drop(run, a);
+    agent_drop_held(run, a);
+}
+
+/* It was a participant when the round was completed, and may have been presumed dead since. Most
+ * likely its workers run. */
+static void recall_round(struct run *run, struct agent *a)
+{
+    const struct run_view *v = &run->view;
+    const struct torch_node *then =
+        v->has_completed ? torch_state_find(&v->last_completed, &a->node) : NULL;
+
+    if (then == NULL || !then->participant)
+        return;
+    a->nodes = torch_state_participants(&v->last_completed);
+    a->round = a->workers_round = v->last_completed.round;
+    let_in_note_room(run, a, a->nodes);
+}
+
+/* That was kept of the agent before a start of the daemon. */
+static void recall(struct step *s, struct agent *a, struct slice bytes)
+{
+    struct memo memo;
+
+    if (!memo_read(bytes, &memo))
+        return;
+    run_remember_node(s->run, a, &memo.node);
+    if (!agent_has_node(a))
+        return;
+    agent_set_origin(a, ORIGIN_RETURNED);
+    agent_clock_recall(a, memo.ahead_us);
+    recall_round(s->run, a);
+    if (memo.finished_round >= 0)
+        closing_recall_finished(s->run, a, memo.finished_round);
 }
 
 static void connected(struct step *s, const struct policy_event *event)
 {
-    presence_heard(s, event->agent, false);
-    memo_recall(s, event->agent, event->memo);
-    rejoin_enter(s, event->agent);
+    struct agent *a = event->agent;
+
+    a->workers_round = a->finished_round = ROUND_NONE;
+    presence_heard(s, a, false);
+    recall(s, a, event->memo);
+    rejoin_enter(s, a);
 }
 
 static void disconnected(struct step *s, const struct policy_event *event)
 {
     struct agent *a = event->agent;
 
-    if (!event->daemon_drains && !a->gone)
+    if (!event->daemon_drains && a->link != LINK_GONE)
         explain_disconnect(s, a);
-    look_leave(s->run, a);
+    drop_request(s->run, a);
     rejoin_leave(s, a);
     worker_store_leave(s, a);
     if (!event->daemon_drains)
@@ -42,11 +77,12 @@ static void disconnected(struct step *s, const struct policy_event *event)
 /* It was there until now. What it waits for it waits for again when it is back. */
 static void away(struct step *s, const struct policy_event *event)
 {
-    presence_heard(s, event->agent, event->agent->waits);
-    event->agent->away = true;
-    event->agent->has_seen = 0; /* the answer may be lost that has shown it the round */
-    look_leave(s->run, event->agent);
-    rejoin_drop_request(s, event->agent);
+    struct agent *a = event->agent;
+
+    presence_heard(s, a, a->waits);
+    agent_set_link(a, LINK_AWAY);
+    a->has_seen = 0; /* the answer may be lost that has shown it the round */
+    drop_request(s->run, a);
 }
 
 /* As disconnected(), but that it is kept who it is: it may be back. */
@@ -56,7 +92,7 @@ static void gone(struct step *s, const struct policy_event *event)
 
     if (!s->run->settings->drop_disconnected)
         return;
-    look_leave(s->run, a);
+    drop_request(s->run, a);
     rejoin_set_aside(s, a);
     explain_disconnect(s, a);
     worker_store_leave(s, a);
@@ -69,7 +105,7 @@ static void gone(struct step *s, const struct policy_event *event)
 /* Its predecessor, which ended without a word, was taken for another connection of the node. */
 static void list_again(struct step *s, struct agent *a)
 {
-    struct agent *other = a->has_node ? run_agent_of(s->run, &a->node) : NULL;
+    struct agent *other = agent_has_node(a) ? run_agent_of(s->run, &a->node) : NULL;
 
     if (other != NULL && presence_silent_ms(s, &a->node) >= TORCH_DEAD_MS)
         run_list_again(s->run, other, a);
@@ -84,26 +120,33 @@ static void back(struct step *s, const struct policy_event *event)
 
     presence_heard(s, a, a->waits);
     meeting_note_back(s->run);
-    a->away = false;
-    if (!a->gone)
-        return;
-    rejoin_take_back(s, a);
-    list_again(s, a);
+    if (a->link == LINK_GONE) {
+        rejoin_take_back(s, a);
+        list_again(s, a);
+    }
+    agent_set_link(a, LINK_HERE);
 }
 
 static void asked_to_compare(struct step *s, const struct policy_event *event)
 {
-    presence_heard(s, event->agent, false);
-    agent_note_asked(event->agent, s->now->ms);
-    pace_note_write(s->run, event->agent, s->now->ms);
-    compare_set(s, event);
+    struct agent *a = event->agent;
+    enum agent_held was;
+
+    presence_heard(s, a, false);
+    was = agent_note_asked(s->run, a, true, s->now->ms);
+    if (was == HELD_NONE)
+        pace_note_write(s->run, a, s->now->ms);
+    if (agent_is_held(a))
+        step_agent(s, POLICY_HOLD, a);
+    else
+        compare_set(s, event, was == HELD_RELEASED_ANSWER);
 }
 
 /* Whatever else an agent asks for, it looks again before it writes. */
 static void asked(struct step *s, const struct policy_event *event)
 {
     presence_heard(s, event->agent, event->waits);
-    agent_note_asked(event->agent, s->now->ms);
+    agent_note_asked(s->run, event->agent, false, s->now->ms);
     if (event->round_key.ptr != NULL)
         agent_view_note_asked(s, event->agent, event->round);
 }
@@ -111,17 +154,16 @@ static void asked(struct step *s, const struct policy_event *event)
 static void looked(struct step *s, const struct policy_event *event)
 {
     struct agent *a = event->agent;
-    bool is_again = a->look == LOOK_RELEASED;
+    bool is_new = a->held == HELD_NONE;
 
     asked(s, event);
     if (!repair_restore(s, a) || event->waits)
         return;
-    if (is_again)
-        a->look = LOOK_FREE;
-    if (!is_again &&
-        (long_look_should_hold(s, a) || meeting_should_hold(s, a) || pace_should_hold(s, a) ||
-         (agent_view_is_joining(s, a) && numbers_should_hold_look(s, a))))
-        step_hold(s, a);
+    if (agent_is_held(a) ||
+        (is_new &&
+         (long_look_should_hold(s, a) || meeting_should_hold(s, a) || pace_should_hold(s, a) ||
+          (agent_view_is_joining(s, a) && numbers_should_hold_look(s, a)))))
+        step_agent(s, POLICY_HOLD, a);
     else
         agent_view_look(s, a);
 }
@@ -152,7 +194,7 @@ static void restored(struct step *s, const struct policy_event *event)
 {
     run_view_update(&s->run->view, s->value);
     s->run->idle_since_ms = s->now->ms;
-    s->run->awaits_agents = event->agents_return;
+    s->run->start = event->agents_return ? START_AWAITED : START_OVER;
     loss_on_start(s, event->agents_return);
     if (!event->agents_return)
         loss_on_restore(s);
@@ -171,7 +213,7 @@ static bool is_any_unnamed(const struct step *s)
     if (clock_elapsed_ms(s->run->unnamed_since_ms, s->now->ms) >= SAYS_MS)
         return false;
     TAILQ_FOREACH(a, &s->run->agents, entry) {
-        if (agent_is_unnamed(a))
+        if (a->origin == ORIGIN_UNNAMED)
             return true;
     }
     return false;
@@ -181,7 +223,7 @@ static void drop_absent(struct step *s)
 {
     if (is_any_unnamed(s))
         return;
-    s->run->unnamed_since_ms = 0;
+    s->run->start = START_OVER;
     if (!closing_settle(s))
         loss_on_restore(s);
     worker_store_on_returned(s);
@@ -190,7 +232,7 @@ static void drop_absent(struct step *s)
 static void returned(struct step *s, const struct policy_event *event)
 {
     (void)event;
-    s->run->awaits_agents = false;
+    s->run->start = START_UNNAMED;
     s->run->unnamed_since_ms = s->now->ms;
     drop_absent(s);
 }
@@ -237,7 +279,7 @@ static void tick(struct step *s, const struct policy_event *event)
         return;
     rejoin_reject_overdue(s);
     worker_store_on_tick(s);
-    if (s->run->unnamed_since_ms != 0)
+    if (s->run->start == START_UNNAMED)
         drop_absent(s);
     loss_drop_silent(s);
     loss_on_tick(s);
@@ -254,8 +296,7 @@ static void stood_still(struct step *s, const struct policy_event *event)
     presence_stood_still(s, event->still_ms);
     repair_shift_heartbeats(s, event->still_ms);
     s->run->missing_since_ms = 0; /* no node could be heard of */
-    if (s->run->unnamed_since_ms != 0)
-        s->run->unnamed_since_ms += event->still_ms;
+    s->run->unnamed_since_ms += event->still_ms;
 }
 
 static void forget(struct step *s, const struct policy_event *event)

@@ -10,10 +10,9 @@
 /* A held request is one that waits, too. */
 static bool waits_for_reply(const struct step *s, const struct agent *a)
 {
-    if (a->away)
-        return false;
-    return a->holds_join || a->waiting || (a->look != LOOK_FREE && a->look != LOOK_RELEASED) ||
-           (a->waits && clock_elapsed_ms(a->heard_ms, s->now->ms) < TORCH_READ_TIMEOUT_MS);
+    return a->link == LINK_HERE &&
+           (agent_is_held(a) ||
+            (a->waits && clock_elapsed_ms(a->heard_ms, s->now->ms) < TORCH_READ_TIMEOUT_MS));
 }
 
 /* How long the agent is silent at most, of late: 30 s if its job has a keep_alive_interval of that.
@@ -30,7 +29,7 @@ static void note_silence(struct step *s, struct agent *a)
 
 void presence_heard(struct step *s, struct agent *a, bool waits)
 {
-    if (a->heard_ms != 0 && !waits_for_reply(s, a))
+    if (a->heard_ms != 0 && a->held == HELD_NONE && !waits_for_reply(s, a))
         note_silence(s, a);
     a->heard_ms = s->now->ms;
     a->waits = waits;
@@ -69,7 +68,7 @@ bool presence_is_lost(const struct step *s, const struct torch_node *node)
 
     if (a != NULL)
         return presence_silent_ms(s, node) >= limit_ms(s->run, a);
-    return !s->run->awaits_agents && s->run->unnamed_since_ms == 0 && node->has_heartbeat &&
+    return s->run->start == START_OVER && node->has_heartbeat &&
            node->heartbeat_us < s->now->wall_ns / 1000 - TORCH_DEAD_MS * INT64_C(1000);
 }
 
@@ -86,6 +85,6 @@ bool presence_is_participant_lost(const struct step *s)
 
 bool presence_is_stranger(const struct step *s, const struct agent *a)
 {
-    return a->is_back && a->nodes == 0 && step_is_open(s) &&
+    return a->origin == ORIGIN_RETURNED && a->nodes == 0 && step_is_open(s) &&
            node_role(run_node_of(s->run, a)) == NULL;
 }

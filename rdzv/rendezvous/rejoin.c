@@ -21,62 +21,54 @@ static void count_in(struct run *run, struct agent *a)
 {
     TAILQ_INSERT_TAIL(&run->agents, a, entry);
     run->agent_count++;
-    run->idle = run->ending = false;
+    run->ending = false;
+}
+
+static void enter(struct run *run, struct agent *a)
+{
+    if (a->standing == STANDING_MEMBER)
+        count_in(run, a);
+    else
+        TAILQ_INSERT_TAIL(&run->rejoining, a, entry);
 }
 
 void rejoin_enter(struct step *s, struct agent *a)
 {
-    a->rejoining = is_closed(s->run) && !a->has_node;
-    if (a->rejoining)
-        TAILQ_INSERT_TAIL(&s->run->rejoining, a, entry);
-    else
-        count_in(s->run, a);
-}
-
-static void stop_waiting(struct run *run, struct agent *a)
-{
-    if (a->waiting)
-        run->waiting_count--;
-    a->waiting = false;
+    agent_set_standing(a, is_closed(s->run) && !agent_has_node(a) ? STANDING_REJOINS
+                                                                  : STANDING_MEMBER);
+    enter(s->run, a);
 }
 
 void rejoin_leave(struct step *s, struct agent *a)
 {
     struct run *run = s->run;
+    bool counts = a->link != LINK_GONE && a->standing == STANDING_MEMBER;
 
-    TAILQ_REMOVE(a->gone ? &run->gone : a->rejoining ? &run->rejoining : &run->agents, a, entry);
-    stop_waiting(run, a);
-    if (a->gone || a->rejoining || --run->agent_count > 0)
+    TAILQ_REMOVE(a->link == LINK_GONE ? &run->gone
+                 : counts             ? &run->agents
+                                      : &run->rejoining,
+                 a, entry);
+    if (!counts || --run->agent_count > 0)
         return;
-    run->idle = true;
     run->idle_since_ms = s->now->ms;
     run->enough = run->max_nodes = run->room_for = 0; /* those who come may have other limits */
-}
-
-void rejoin_drop_request(struct step *s, struct agent *a)
-{
-    stop_waiting(s->run, a);
 }
 
 void rejoin_set_aside(struct step *s, struct agent *a)
 {
     rejoin_leave(s, a);
-    a->gone = true;
+    agent_set_link(a, LINK_GONE);
     TAILQ_INSERT_TAIL(&s->run->gone, a, entry);
 }
 
 /* One that was in a run which was closed since is not one that comes for a closed run. */
 void rejoin_take_back(struct step *s, struct agent *a)
 {
-    struct run *run = s->run;
-
     rejoin_leave(s, a);
-    a->gone = false;
-    a->rejoining = a->rejoining && is_closed(run);
-    if (a->rejoining)
-        TAILQ_INSERT_TAIL(&run->rejoining, a, entry);
-    else
-        count_in(run, a);
+    agent_set_link(a, LINK_HERE);
+    if (!is_closed(s->run))
+        agent_set_standing(a, STANDING_MEMBER);
+    enter(s->run, a);
 }
 
 bool rejoin_should_hold(struct step *s, struct agent *a)
@@ -85,11 +77,9 @@ bool rejoin_should_hold(struct step *s, struct agent *a)
     uint64_t wait_ms = run->settings->closed_run_wait_ms;
     struct note *note;
 
-    if (!a->rejoining || a->rejected || wait_ms == 0 || !is_closed(run))
+    if (a->standing != STANDING_REJOINS || wait_ms == 0 || !is_closed(run))
         return false;
-    if (a->waiting)
-        return true;
-    if (run->waiting_count == 0) { /* one note for all who wait at the same time */
+    if (run->held[HELD_REJOIN] == 0) { /* one note for all who wait at the same time */
         note = explain_note(s, NOTE_AGENTS_WAITING);
         note->agent = a;
         note->number = wait_ms;
@@ -98,10 +88,9 @@ bool rejoin_should_hold(struct step *s, struct agent *a)
                         : "the run is closed: they begin it anew when all agents that were in it "
                           "have been gone for --closed-run-ttl";
     }
-    a->waiting = true;
-    if (a->waiting_since_ms == 0)
-        a->waiting_since_ms = s->now->ms;
-    run->waiting_count++;
+    if (a->rejoins_since_ms == 0)
+        a->rejoins_since_ms = s->now->ms;
+    agent_hold(s, a, HELD_REJOIN);
     return true;
 }
 
@@ -111,12 +100,11 @@ void rejoin_release_waiting(struct step *s)
     struct agent *a;
 
     while ((a = TAILQ_FIRST(&run->rejoining)) != NULL) {
-        if (a->waiting && !step_resume(s, a))
+        if (a->held == HELD_REJOIN && !agent_release(s, a))
             return; /* no memory; the next tick tries again */
         TAILQ_REMOVE(&run->rejoining, a, entry);
-        stop_waiting(run, a);
-        a->rejoining = false;
-        a->waiting_since_ms = 0;
+        agent_set_standing(a, STANDING_MEMBER);
+        a->rejoins_since_ms = 0;
         count_in(run, a);
     }
 }
@@ -131,12 +119,11 @@ void rejoin_reject_overdue(struct step *s)
     if (!is_closed(run))
         rejoin_release_waiting(s);
     TAILQ_FOREACH(a, &run->rejoining, entry) {
-        if (!a->waiting ||
-            clock_elapsed_ms(a->waiting_since_ms, s->now->ms) < run->settings->closed_run_wait_ms ||
-            !step_resume(s, a))
+        if (a->held != HELD_REJOIN ||
+            clock_elapsed_ms(a->rejoins_since_ms, s->now->ms) < run->settings->closed_run_wait_ms ||
+            !agent_release(s, a))
             continue;
-        stop_waiting(run, a);
-        a->rejected = true;
+        agent_set_standing(a, STANDING_REJECTED);
         count++;
     }
     if (count == 0)

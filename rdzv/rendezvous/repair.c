@@ -81,7 +81,8 @@ static enum place find_place(const struct run *run, const struct agent *a, struc
         back->rank = then->rank;
         return PLACE_FOUND;
     }
-    if (v->state.complete && run->reached_max && torch_state_participants(&v->state) >= a->nodes)
+    if (v->state.complete && run->fill != FILL_BELOW_MAX &&
+        torch_state_participants(&v->state) >= a->nodes)
         return PLACE_TAKEN;
     back->waiting = true;
     return PLACE_FOUND;
@@ -100,9 +101,7 @@ static void put_back(struct step *s, struct agent *a, const struct torch_node *b
         *at = *back;
         at->addr = addr;
         if (step_put_state(s, &next, 0)) {
-            a->asks_in = false;
-            a->was_put_in_line = back->waiting;
-            a->shown_wait_ms = 0;
+            agent_set_line(a, back->waiting ? LINE_PUT : LINE_NONE);
             note_repaired(s, a, back->participant ? "is a participant again" : "waits to be let in",
                           "other nodes presumed it dead, and it lives");
         }
@@ -119,7 +118,8 @@ bool repair_restore(struct step *s, struct agent *a)
                               .heartbeat_us = s->now->wall_ns / 1000};
     struct policy_output *close;
 
-    if (!step_is_open(s) || !a->has_node || torch_state_find(&s->run->view.state, &a->node) != NULL)
+    if (!step_is_open(s) || !agent_has_node(a) ||
+        torch_state_find(&s->run->view.state, &a->node) != NULL)
         return true;
     switch (find_place(s->run, a, &back)) {
     case PLACE_NONE:

@@ -7,16 +7,15 @@ void run_init(struct run *run, struct slice key, const struct policy_settings *s
               uint64_t seed, uint64_t now_ms)
 {
     *run = (struct run){.settings = settings,
-                        .idle = true,
                         .idle_since_ms = now_ms,
-                        .reached_max = true,
-                        .finishing_round = -1};
+                        .fill = FILL_MAX,
+                        .finishing = {.round = ROUND_NONE}};
     run_view_init(&run->view, key);
     TAILQ_INIT(&run->agents);
     TAILQ_INIT(&run->rejoining);
     TAILQ_INIT(&run->gone);
     table_init(&run->by_node, ACCOUNT_RUNS, seed, NULL);
-    numbers_init(&run->numbers);
+    TAILQ_INIT(&run->numbers.agents);
 }
 
 void run_fini(struct run *run)
@@ -36,7 +35,7 @@ bool run_is_unused(const struct run *run)
 bool run_keeps_port(const struct run *run)
 {
     return run->view.exists && !run->view.state.closed &&
-           (!run->idle || run->awaits_agents || !TAILQ_EMPTY(&run->gone));
+           (run->agent_count > 0 || run->start == START_AWAITED || !TAILQ_EMPTY(&run->gone));
 }
 
 /* Only a run that all agents have left, and that has no port to give back, waits for nothing but
@@ -46,11 +45,9 @@ uint64_t run_due_ms(const struct run *run)
     const struct policy_settings *settings = run->settings;
     uint64_t ttl_ms = settings->idle_run_ttl_ms == 0 ? UINT64_MAX : settings->idle_run_ttl_ms;
 
-    if (!run->idle || run->unnamed_since_ms != 0 || run->view.unread || run->view.has_beats ||
-        run_is_unused(run) || !TAILQ_EMPTY(&run->agents) || !TAILQ_EMPTY(&run->rejoining) ||
+    if (run->agent_count > 0 || run->start == START_UNNAMED || run->view.unread ||
+        run->view.has_beats || run->failed || run_is_unused(run) || !TAILQ_EMPTY(&run->rejoining) ||
         run->endpoint.own_port != 0)
-        return 0;
-    if (run->failed)
         return 0;
     if (run->view.state.closed && settings->closed_run_ttl_ms < ttl_ms)
         ttl_ms = settings->closed_run_ttl_ms;
@@ -83,7 +80,7 @@ bool run_node_of_key(struct slice key, struct torch_node *out)
 
 const struct torch_node *run_node_of(const struct run *run, const struct agent *a)
 {
-    return a->has_node ? torch_state_find(&run->view.state, &a->node) : NULL;
+    return agent_has_node(a) ? torch_state_find(&run->view.state, &a->node) : NULL;
 }
 
 struct agent *run_agent_of(const struct run *run, const struct torch_node *node)
@@ -96,19 +93,24 @@ struct agent *run_agent_of(const struct run *run, const struct torch_node *node)
                : (struct agent *)(void *)((uint8_t *)found - offsetof(struct agent, by_node));
 }
 
+static void add_to_listed(struct run *run, struct agent *a)
+{
+    table_add(&run->by_node, &a->by_node);
+    a->naming = NAMING_LISTED;
+}
+
 void run_unlist(struct run *run, struct agent *a)
 {
-    if (a->is_listed)
-        table_remove(&run->by_node, &a->by_node);
-    a->is_listed = false;
+    if (a->naming != NAMING_LISTED)
+        return;
+    table_remove(&run->by_node, &a->by_node);
+    a->naming = NAMING_SHADOWED;
 }
 
 void run_list(struct run *run, struct agent *a)
 {
-    if (!a->has_node || a->is_listed || run_agent_of(run, &a->node) != NULL)
-        return;
-    table_add(&run->by_node, &a->by_node);
-    a->is_listed = true;
+    if (a->naming == NAMING_SHADOWED && run_agent_of(run, &a->node) == NULL)
+        add_to_listed(run, a);
 }
 
 void run_forget_node(struct run *run, struct agent *a)
@@ -119,36 +121,28 @@ void run_forget_node(struct run *run, struct agent *a)
     a->view.text = (struct slice){0};
     a->by_node = (struct table_node){0};
     a->node = (struct torch_node){0};
-    a->has_node = false;
-}
-
-/* A container that was started again may come before its old connection has ended. */
-static void take_place_of(struct run *run, const struct torch_node *node)
-{
-    struct agent *old = run_agent_of(run, node);
-
-    if (old != NULL)
-        run_unlist(run, old);
+    a->naming = NAMING_NONE;
 }
 
 bool run_list_again(struct run *run, struct agent *before, struct agent *a)
 {
     run_unlist(run, before);
-    table_add(&run->by_node, &a->by_node);
-    return a->is_listed = true;
+    add_to_listed(run, a);
+    return true;
 }
 
 void run_remember_node(struct run *run, struct agent *a, const struct torch_node *node)
 {
     uint8_t *key = account_heap_request(ACCOUNT_RUNS, ACCOUNT_SMALL, NODE_HEAD + node->addr.len);
+    struct agent *old = run_agent_of(run, node);
 
     if (key == NULL)
         return;
-    take_place_of(run, node);
+    if (old != NULL) /* a container that was started again comes before its old connection ends */
+        run_unlist(run, old);
     run_forget_node(run, a);
     a->by_node.key = (struct slice){key, node_key(node, key)};
     a->node = *node;
     a->node.addr = slice_from(a->by_node.key, NODE_HEAD);
-    table_add(&run->by_node, &a->by_node);
-    a->has_node = a->is_listed = true;
+    add_to_listed(run, a);
 }

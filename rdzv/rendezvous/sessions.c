@@ -21,7 +21,7 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
     a->conn = c;
     a->agent.pings = c10d_session(c)->pinged;
     a->agent.relayed = conn_is_carried(c);
-    a->agent.returns = c10d_session(c)->role == C10D_RESUMED;
+    a->agent.origin = c10d_session(c)->role == C10D_RESUMED ? ORIGIN_UNNAMED : ORIGIN_TOOL;
     if (conn_local(c, &local)) {
         peer_host(&local, a->agent.local_host);
         a->agent.local_port = local.port;
@@ -35,7 +35,8 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
 /* No agent of it is here, nor may one come back after a start, nor do its workers go on. */
 static bool is_left(const struct live_run *run)
 {
-    return run->run.idle && !run->run.awaits_agents && run->worker_store->sessions == 0;
+    return run->run.agent_count == 0 && run->run.start != START_AWAITED &&
+           run->worker_store->sessions == 0;
 }
 
 /* The worker store that a worker finds: that of the run whose port it came to, or of the run that

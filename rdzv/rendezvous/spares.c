@@ -22,7 +22,7 @@ static struct agent *waiting_agent(const struct run *run, const struct torch_nod
 {
     struct agent *a = node->waiting ? run_agent_of(run, node) : NULL;
 
-    return a == NULL || a->was_put_in_line ? NULL : a;
+    return a == NULL || a->line == LINE_PUT ? NULL : a;
 }
 
 static bool is_any_left(const struct run *run)
@@ -82,7 +82,7 @@ static void note_all(struct step *s)
         if (then != NULL)
             make_spare(completed, then);
         note_spare(s, a);
-        a->asks_in = false;
+        agent_set_line(a, LINE_NONE);
     }
 }
 
@@ -91,7 +91,7 @@ void spares_make(struct step *s)
     struct torch_state next;
     bool ok;
 
-    if (!s->run->reached_max || !is_any_left(s->run) || !step_read_state(s, &next))
+    if (s->run->fill == FILL_BELOW_MAX || !is_any_left(s->run) || !step_read_state(s, &next))
         return;
     make_all(s->run, &next);
     ok = step_put_state(s, &next, 0);

@@ -51,17 +51,6 @@ struct policy_output *step_agent(struct step *s, enum policy_output_kind kind, s
     return o;
 }
 
-void step_hold(struct step *s, struct agent *a)
-{
-    a->is_held = true;
-    step_agent(s, POLICY_HOLD, a);
-}
-
-bool step_resume(struct step *s, struct agent *a)
-{
-    return step_agent(s, POLICY_RESUME, a) != &s->out->lost;
-}
-
 bool step_own(struct step *s, uint8_t *text)
 {
     struct policy_text *t = malloc(sizeof *t);

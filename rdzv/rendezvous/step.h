@@ -32,11 +32,6 @@ bool step_read_state(const struct step *s, struct torch_state *out);
 struct policy_output *step_emit(struct step *s, enum policy_output_kind kind);
 struct policy_output *step_agent(struct step *s, enum policy_output_kind kind, struct agent *a);
 
-/* The request is held: it is shown again when step_resume() is called. */
-void step_hold(struct step *s, struct agent *a);
-/* The agent's held request is shown again. False: no memory, it is still held; try again. */
-bool step_resume(struct step *s, struct agent *a);
-
 /* Memory that lives as long as the outputs; NULL when there is none. */
 uint8_t *step_alloc(struct step *s, size_t len);
 /* The outputs own `text`, from malloc(), from now on. False: no memory, it is freed. */

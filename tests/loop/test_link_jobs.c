@@ -51,10 +51,10 @@ static void an_agent_lives_while_its_relay_is_away(void **state)
     assert_true(a->pings);
     hand_lose_link(fd);
     assert_int_equal(run->run.agent_count, 1);
-    assert_true(a->away);
+    assert_int_equal(a->link, LINK_AWAY);
     fd = hand_connect();
     hand_resume(fd, 1, 11, RELAY_KNOWN | RELAY_TOOK, 1, NOTHING);
-    assert_false(a->away);
+    assert_int_equal(a->link, LINK_HERE);
     hand_request(fd, 1, 2, TEXT(GET_RUN));
     hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 2, TEXT(THE_VALUE));
     hand_send(fd, RELAY_CLOSE, 0, 1, 0, NOTHING);
@@ -129,15 +129,15 @@ static void an_agent_ends_with_its_relay(void **state)
         a = &the_agent()->agent;
         run = the_agent()->run;
         rows[i].end(fd);
-        assert_true(a->away);
+        assert_int_equal(a->link, LINK_AWAY);
         hand_tick_after(RELAY_RETURN_MS - 100);
-        assert_false(a->gone);
+        assert_int_not_equal(a->link, LINK_GONE);
         hand_tick_after(100);
-        assert_int_equal(a->gone, rows[i].is_awaited);
+        assert_int_equal(a->link == LINK_GONE, rows[i].is_awaited);
         assert_int_equal(run->run.agent_count, !rows[i].is_awaited);
         fd = hand_connect(); /* it comes back after all */
         hand_resume(fd, 1, 11, RELAY_KNOWN | RELAY_TOOK, 1, NOTHING);
-        assert_false(a->gone);
+        assert_int_not_equal(a->link, LINK_GONE);
         assert_int_equal(run->run.agent_count, 1);
         hand_request(fd, 1, 2, TEXT(GET_RUN));
         hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 2, TEXT(THE_VALUE));
@@ -145,7 +145,7 @@ static void an_agent_ends_with_its_relay(void **state)
         fd = hand_connect(); /* or in time */
         hand_resume(fd, 1, 11, RELAY_KNOWN | RELAY_TOOK, 1, NOTHING);
         hand_tick_after(RELAY_RETURN_MS);
-        assert_false(a->gone);
+        assert_int_not_equal(a->link, LINK_GONE);
         hand_lose_link(fd);
         loop_close(&loop);
     }
@@ -176,14 +176,13 @@ static void after_a_start_sessions_are_counted_that_come_back(void **state)
     hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 2, TEXT(THE_VALUE));
     hand_tick_after(0);
     assert_int_equal(TAILQ_FIRST(&loop.server.engine.spaces)->sessions_missing, 1);
-    assert_true(the_agent()->run->run.awaits_agents);
+    assert_int_equal(the_agent()->run->run.start, START_AWAITED);
     hand_resume(fd, 2, 12, RELAY_KNOWN | RELAY_TOOK, 1, NOTHING);
     hand_send(fd, RELAY_CLOSE, 0, 2, 0, NOTHING); /* its client has ended meanwhile */
     hand_expect_nothing(fd);
     hand_tick_after(0);
     assert_int_equal(TAILQ_FIRST(&loop.server.engine.spaces)->sessions_missing, 0);
-    assert_false(the_agent()->run->run.awaits_agents);
-    assert_true(the_agent()->run->run.unnamed_since_ms != 0); /* it has not said who it is */
+    assert_int_equal(the_agent()->run->run.start, START_UNNAMED); /* it has not said who it is */
     hand_lose_link(fd);
     hand_store_close();
 }

@@ -65,7 +65,7 @@ static bool is_ours(const struct pod *p)
 
     if (strcmp(failure, MODEL_RANK_TOO_HIGH) == 0)
         return settings->drop_disconnected && v->has_completed && p->link != NULL &&
-               p->link->agent.has_node && v->last_completed.round == p->agent.round &&
+               agent_has_node(&p->link->agent) && v->last_completed.round == p->agent.round &&
                (int64_t)torch_state_participants(&v->last_completed) > p->agent.rank;
     if (strcmp(failure, MODEL_NO_ADDRESS) == 0)
         return settings->restart_on_loss == RESTART_WHEN_SILENT && lacks_agent_0(p) &&
@@ -140,14 +140,15 @@ static void check_held(const struct pod *p)
     since = link->held_since_ms;
     if (sim.stalled_until_ms > since)
         since = sim.stalled_until_ms;
-    if ((link->agent.holds_join || link->agent.look == LOOK_NUMBER) && sim_now() > since &&
+    if ((link->agent.held == HELD_JOIN || link->agent.held == HELD_NUMBER) && sim_now() > since &&
         sim_now() - since > QUEUED_MS)
         sim_fail("%s waits for its number for too long", p->name);
-    if (link->agent.look == LOOK_LONG && sim_now() > since && sim_now() - since > LOOKS_MS)
+    if ((link->agent.held == HELD_LONG || link->agent.held == HELD_LONG_ANSWER) &&
+        sim_now() > since && sim_now() - since > LOOKS_MS)
         sim_fail("%s looks for too long", p->name);
-    if (link->agent.look == LOOK_GATHERED && sim_now() > since && sim_now() - since > GATHER_MS)
+    if (link->agent.held == HELD_GATHERED && sim_now() > since && sim_now() - since > GATHER_MS)
         sim_fail("%s waits for the others to look for too long", p->name);
-    if (link->agent.waiting && sim_now() > since &&
+    if (link->agent.held == HELD_REJOIN && sim_now() > since &&
         sim_now() - since > sim.space.settings.closed_run_wait_ms + 2000)
         sim_fail("%s has waited for a closed run for too long", p->name);
 }
@@ -168,7 +169,7 @@ static void check_spares(struct job *job)
         const struct torch_node *node =
             p->link == NULL ? NULL : run_node_of(&job->run->run, &p->link->agent);
 
-        if (node != NULL && node->waiting && !p->link->agent.was_put_in_line)
+        if (node != NULL && node->waiting && p->link->agent.line != LINE_PUT)
             sim_fail("%s waits for a round that has room for no more", p->name);
     }
 }

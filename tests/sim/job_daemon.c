@@ -142,7 +142,7 @@ static void end_stall(void)
 
 static bool is_missing(const struct model_link *link)
 {
-    return link != NULL && link->agent.returns && !link->bound;
+    return link != NULL && link->agent.origin == ORIGIN_UNNAMED && !link->bound;
 }
 
 /* Of an agent it is known as soon as it asks for something. */

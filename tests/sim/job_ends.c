@@ -97,7 +97,7 @@ static bool has_any_left(const struct pod *p)
  */
 static bool is_any_loss_unnoticed(const struct job *job)
 {
-    if (job->run->run.awaits_agents || job->run->run.unnamed_since_ms != 0)
+    if (job->run->run.start != START_OVER)
         return true; /* after a start, agents may still come back */
     for (size_t i = 0; i < job->pod_count; i++) {
         const struct pod *p = &job->pods[i];

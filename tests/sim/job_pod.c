@@ -101,7 +101,7 @@ static const struct pod *who_trains_on(const struct job *job, const struct pod *
             other->agent.phase != MODEL_TRAINING ||
             (other->link->agent.nodes == 0 && other->link->bound))
             continue;
-        if (!other->link->agent.gone)
+        if (other->link->agent.link != LINK_GONE)
             return other;
         *dead = true;
     }
@@ -159,7 +159,7 @@ void job_note_close(struct job *job)
 /* The node of its name is its own, and not its predecessor's. */
 static bool is_its_own(const struct pod *p)
 {
-    return p->link->agent.has_node || (!p->link->bound && p->memo.len != 0);
+    return agent_has_node(&p->link->agent) || (!p->link->bound && p->memo.len != 0);
 }
 
 /* An agent that ends by an error, its own or of its workers, wants to close the run: only one that

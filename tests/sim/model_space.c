@@ -132,7 +132,7 @@ static void hold(struct model_link *link)
     if (!link->held)
         link->held_since_ms = s->now.ms;
     link->held = true;
-    if (!link->agent.waiting && !link->agent.holds_join && link->agent.look == LOOK_FREE)
+    if (!agent_is_held(&link->agent))
         s->fail("held for no reason");
 }
 
@@ -140,7 +140,7 @@ static void resume(struct model_link *link)
 {
     bool held = link->held;
 
-    if (!held && !link->agent.away)
+    if (!held && link->agent.link == LINK_HERE)
         link->run->space->fail("resumed, and not held");
     link->held = false;
     if (held && link->up)
@@ -478,7 +478,7 @@ struct model_link *model_link_again(struct model_run *run, void *owner, bool pin
 {
     struct model_link *link = model_link_new(run, owner, pings, true);
 
-    link->agent.returns = true;
+    link->agent.origin = ORIGIN_UNNAMED;
     link->memo = *memo;
     return link;
 }

@@ -298,7 +298,7 @@ struct agent *scene_return(struct scene *s, const struct agent *was)
     struct agent *a = new_agent(s, true);
     struct policy_event event = {.kind = AGENT_CONNECTED, .agent = a};
 
-    a->returns = true;
+    a->origin = ORIGIN_UNNAMED;
     if (was != NULL)
         event.memo = (struct slice){s->memos[was - s->agents].bytes, s->memos[was - s->agents].len};
     scene_step(s, event);
@@ -347,7 +347,8 @@ static const char *answer_to(struct scene *s, const struct agent *a)
 
 static bool is_held_long(const struct scene *s, const struct agent *a)
 {
-    return !s->has_long_looks && a->look == LOOK_LONG && scene_has(s, POLICY_HOLD, a);
+    return !s->has_long_looks && (a->held == HELD_LONG || a->held == HELD_LONG_ANSWER) &&
+           scene_has(s, POLICY_HOLD, a);
 }
 
 /* It is answered as if its time were over. What the step before has put out stays. */
@@ -355,8 +356,9 @@ static void end_long_look(struct scene *s, struct policy_event event, struct pol
 {
     *before = s->out;
     s->out = (struct policy_out){0};
-    s->run.looking--;
-    event.agent->look = LOOK_RELEASED;
+    s->run.held[event.agent->held]--;
+    event.agent->held = event.agent->held == HELD_LONG ? HELD_RELEASED : HELD_RELEASED_ANSWER;
+    s->run.held[event.agent->held]++;
     scene_step(s, event);
 }
 
@@ -589,7 +591,7 @@ void scene_say_node(struct scene *s, struct agent *a, const char *name)
 
     scene_beat(&state, name, scene_now_us(s) + 1);
     scene_cas(s, a, now, scene_text(s, &state));
-    assert_true(a->has_node);
+    assert_true(agent_has_node(a));
 }
 
 void scene_remove(struct torch_state *state, const char *name)

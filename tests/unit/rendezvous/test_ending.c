@@ -276,7 +276,7 @@ static void an_agent_that_finishes_an_older_round_waits_for_nobody(void **state)
     scene_event(&s, AGENT_BACK, &s.agents[0]);
     scene_set(&s, &s.agents[0], 0, "torchelastic/agent/terminal_state/num_members", "1");
     assert_non_null(scene_get(&s, LAST_MEMBER));
-    assert_int_equal(s.run.finishing_round, 1);
+    assert_int_equal(s.run.finishing.round, 1);
     assert_null(exit_key(&s, ".1/torchelastic/agent/terminal_state/last_member"));
     scene_disconnect(&s, &s.agents[2]);
     assert_non_null(exit_key(&s, ".1/torchelastic/agent/terminal_state/last_member"));
@@ -292,7 +292,7 @@ static void a_key_of_a_round_that_has_not_begun_ends_no_barrier(void **state)
     scene_set(&s, &s.agents[1], INT64_MAX, "torchelastic/agent/terminal_state/num_members", "1");
     scene_finish(&s, 0);
     assert_null(exit_key(&s, LAST_MEMBER)); /* "b" still trains */
-    assert_int_equal(s.run.finishing_round, 0);
+    assert_int_equal(s.run.finishing.round, 0);
     scene_fini(&s);
 }
 

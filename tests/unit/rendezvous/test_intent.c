@@ -119,7 +119,7 @@ static void a_write_tells_what_it_is_for(void **state)
     for (size_t i = 0; i < COUNT(rows); i++) {
         const char *name = own[strstr(rows[i].wanted, "a:") == NULL && rows[i].shown != NULL &&
                                strstr(rows[i].shown, "a:") == NULL];
-        const struct agent known = {.has_node = true,
+        const struct agent known = {.naming = NAMING_LISTED,
                                     .node = {.addr = slice_str(name), .pid = 100}};
         uint64_t number;
         enum intent_kind kind = read_row(&rows[i], &known, &number);

@@ -157,7 +157,7 @@ static void serve(struct side *side)
     const char *answer;
 
     if (!side->has_view)
-        side->agent->is_introduced = false; /* as a tool */
+        side->agent->origin = ORIGIN_TOOL; /* as a tool */
     if (m->request == REQUEST_LOOK) {
         answer = scene_look(s, side->agent);
     } else if (m->phase == MODEL_INTRODUCING) {
@@ -320,7 +320,7 @@ static void wait_first(struct pair *p, size_t nodes)
 
     run_side(&p->with, 2000);
     run_side(&p->without, 2000);
-    assert_true(p->with.agent->has_node && p->without.agent->has_node);
+    assert_true(agent_has_node(p->with.agent) && agent_has_node(p->without.agent));
     st = scene_state(any_text(p, nodes, p->with.scene.run.view.state.round + 1, draw(8) == 0));
     scene_node(&st, name)->waiting = true;
     scene_beat(&st, name, scene_node_now(&p->with.scene, name).heartbeat_us);

@@ -51,7 +51,7 @@ static void one_that_waits_is_answered_when_it_is_let_in(void **state)
     scene_join(&s, 0);
     assert_true(s.run.view.state.complete);
     assert_true(goes_on(&s, b));
-    assert_int_equal(s.run.looking, 0);
+    assert_int_equal(s.run.held[HELD_LONG] + s.run.held[HELD_LONG_ANSWER], 0);
     st = scene_state(scene_look(&s, b));
     assert_true(st.complete && scene_node(&st, "b")->participant);
     torch_state_free(&st);
@@ -84,7 +84,7 @@ static void no_write_is_answered_before_its_time(void **state)
     (void)state;
     b = begin_to_wait(&s, &now, &write);
     assert_null(scene_cas(&s, b, now, write)); /* whatever has shown it again */
-    assert_int_equal(s.run.looking, 1);
+    assert_int_equal(s.run.held[HELD_LONG] + s.run.held[HELD_LONG_ANSWER], 1);
     scene_leave(&s, 0);
     scene_join(&s, 0);
     assert_true(goes_on(&s, b));
@@ -163,14 +163,14 @@ static void a_write_that_comes_again_is_a_write(void **state)
     (void)state;
     b = begin_to_wait(&s, &now, &write);
     scene_event(&s, AGENT_AWAY, b);
-    assert_false(b->owes_answer);
+    assert_int_equal(b->held, HELD_NONE);
     scene_event(&s, AGENT_BACK, b);
     answer = scene_cas(&s, b, now, write);
     assert_non_null(answer); /* it is refused: the state is another one */
     st = scene_state(answer);
     assert_true(scene_node(&st, "b")->waiting);
     torch_state_free(&st);
-    assert_int_equal(s.run.looking, 0);
+    assert_int_equal(s.run.held[HELD_LONG] + s.run.held[HELD_LONG_ANSWER], 0);
     scene_fini(&s);
 }
 
@@ -330,7 +330,7 @@ static void all_are_answered_when_the_run_is_closed_or_gone(void **state)
         else
             scene_cas(&s, &s.agents[0], now, scene_closing(&s, now));
         assert_true(goes_on(&s, b) || scene_has(&s, POLICY_CLOSE, b));
-        assert_int_equal(s.run.looking, 0);
+        assert_int_equal(s.run.held[HELD_LONG] + s.run.held[HELD_LONG_ANSWER], 0);
         scene_fini(&s);
     }
 }
@@ -350,7 +350,7 @@ static void one_that_goes_looks_no_more(void **state)
             scene_event(&s, AGENT_AWAY, b);
         else
             scene_disconnect(&s, b);
-        assert_int_equal(s.run.looking, 0);
+        assert_int_equal(s.run.held[HELD_LONG] + s.run.held[HELD_LONG_ANSWER], 0);
         tick(&s, 5000);
         assert_false(goes_on(&s, b));
         if (kinds[i] == AGENT_AWAY) {

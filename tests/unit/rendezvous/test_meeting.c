@@ -104,7 +104,7 @@ static void all_are_answered_when_the_last_one_looks(void **state)
     assert_true(is_held(&s, 0));
     scene_pass(&s, 400);
     assert_true(is_held(&s, 1));
-    assert_int_equal(s.run.meeting.held, 2);
+    assert_int_equal(s.run.held[HELD_GATHERED], 2);
     scene_pass(&s, 300);
     assert_true(is_called(&s, 2)); /* it is not held: nothing would resume it */
     note = scene_note(&s, NOTE_MEETING);
@@ -114,7 +114,7 @@ static void all_are_answered_when_the_last_one_looks(void **state)
     assert_int_equal(note->ms, 700);
     assert_true(scene_has(&s, POLICY_RESUME, &s.agents[0]));
     assert_true(scene_has(&s, POLICY_RESUME, &s.agents[1]));
-    assert_int_equal(s.run.meeting.held, 0);
+    assert_int_equal(s.run.held[HELD_GATHERED], 0);
     assert_true(is_called(&s, 0));
     assert_true(is_called(&s, 1));
     scene_fini(&s);
@@ -140,7 +140,7 @@ static void a_look_that_comes_again_stays_held(void **state)
     come(&s);
     assert_true(is_held(&s, 0));
     assert_true(is_held(&s, 0));
-    assert_int_equal(s.run.meeting.held, 1);
+    assert_int_equal(s.run.held[HELD_GATHERED], 1);
     assert_true(is_called(&s, 1));
     scene_fini(&s);
 }
@@ -350,7 +350,7 @@ static void a_slow_agent_gets_its_time(void **state)
     beat(&s, 0);
     assert_true(is_held(&s, 0));
     tick_each_second(&s, &s.agents[2], 29);
-    assert_int_equal(s.run.meeting.held, 1);
+    assert_int_equal(s.run.held[HELD_GATHERED], 1);
     beat(&s, 1);
     assert_true(is_called(&s, 1));
     scene_fini(&s);
@@ -445,7 +445,7 @@ static void one_of_which_nothing_is_known_gets_the_longest(void **state)
     come(&s);
     assert_true(is_held(&s, 0));
     tick_each_second(&s, &s.agents[2], 39);
-    assert_int_equal(s.run.meeting.held, 1);
+    assert_int_equal(s.run.held[HELD_GATHERED], 1);
     tick(&s, 1000);
     assert_true(is_released(&s, 0));
     scene_fini(&s);
@@ -465,7 +465,7 @@ static void one_that_has_no_ranks_yet_gets_more(void **state)
     scene_look(&s, &s.agents[0]);
     assert_true(is_held(&s, 0));
     tick_each_second(&s, &s.agents[2], 44);
-    assert_int_equal(s.run.meeting.held, 1);
+    assert_int_equal(s.run.held[HELD_GATHERED], 1);
     tick(&s, 1000);
     assert_true(is_released(&s, 0));
     scene_fini(&s);
@@ -502,7 +502,7 @@ static void one_that_is_held_may_leave(void **state)
     come(&s);
     assert_true(is_held(&s, 0));
     scene_disconnect(&s, &s.agents[0]);
-    assert_int_equal(s.run.meeting.held, 0);
+    assert_int_equal(s.run.held[HELD_GATHERED], 0);
     assert_true(is_held(&s, 1));
     assert_true(is_called(&s, 2));
     scene_fini(&s);

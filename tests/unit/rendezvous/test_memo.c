@@ -32,7 +32,7 @@ static void an_agent_is_its_node_when_it_asks_again(void **state)
     scene_meet(&s, 2);
     scene_restart(&s, true);
     a = scene_return(&s, &s.agents[1]);
-    assert_true(a->has_node && a->is_listed && slice_is(a->node.addr, "b"));
+    assert_true(a->naming == NAMING_LISTED && slice_is(a->node.addr, "b"));
     assert_int_equal(a->nodes, 2);
     assert_int_equal(s.run.room_for, 2);
     assert_false(sees_that_one_waits(&s, a));
@@ -137,7 +137,7 @@ static void what_is_no_memo_says_nothing(void **state)
         scene_meet(&s, 1);
         s.memos[0] = memos[i];
         scene_restart(&s, true);
-        assert_false(scene_return(&s, &s.agents[0])->has_node);
+        assert_false(agent_has_node(scene_return(&s, &s.agents[0])));
         scene_fini(&s);
     }
 }
@@ -179,7 +179,7 @@ static void of_one_without_a_relay_nothing_is_kept(void **state)
     a->relayed = false;
     now = scene_get(&s, "");
     scene_cas(&s, a, now, scene_waiting(&s, now, "b"));
-    assert_true(a->has_node);
+    assert_true(agent_has_node(a));
     assert_int_equal(s.memos[1].len, 0);
     scene_fini(&s);
 }

@@ -254,7 +254,7 @@ static void several_that_do_not_write_cost_one_tick(void **state)
     scene_event(&s, RUN_TICK, NULL);
     for (int turns = 0; turns < 12; turns++) {
         for (size_t i = 2; i < 7; i += 2) {
-            if (has_joined(&s, i) || s.agents[i].holds_join)
+            if (has_joined(&s, i) || s.agents[i].held == HELD_JOIN)
                 continue;
             seen[i] = scene_copy(
                 scene_cas(&s, &s.agents[i], seen[i], scene_joined(&s, seen[i], scene_name(i))));

@@ -36,7 +36,7 @@ static void the_first_that_joins_is_known(void **state)
     next = scene_joined(&s, SENTINEL, "a");
     scene_cas(&s, &s.agents[0], SENTINEL, next);
     assert_string_equal(scene_get(&s, ""), next); /* in torch's own form */
-    assert_true(s.agents[0].has_node && slice_is(s.agents[0].node.addr, "a"));
+    assert_true(agent_has_node(&s.agents[0]) && slice_is(s.agents[0].node.addr, "a"));
     assert_ptr_equal(run_agent_of(&s.run, &s.agents[0].node), &s.agents[0]);
     scene_fini(&s);
 }
@@ -289,7 +289,7 @@ static void an_agent_whose_clock_is_behind_its_predecessors_is_known(void **stat
     scene_cas(&s, scene_connect(&s, true), "", SENTINEL);
     now = scene_look(&s, &s.agents[2]);
     scene_cas(&s, &s.agents[2], now, scene_waiting(&s, now, "b"));
-    assert_true(s.agents[2].has_node && s.agents[2].is_listed);
+    assert_true(s.agents[2].naming == NAMING_LISTED);
     assert_false(scene_node_now(&s, "b").participant); /* as torch's agent takes itself out first */
     assert_non_null(scene_note(&s, NOTE_NODE_REPLACED));
     scene_fini(&s);
@@ -336,10 +336,10 @@ static void a_run_whose_key_is_deleted_keeps_nothing(void **state)
     scene_event(&s, RUN_CHANGED, NULL);
     assert_false(s.has_record);
     assert_int_equal(scene_count(&s, POLICY_DROP_WORKER_STORE), 1);
-    s.agents[0].is_introduced = false;
+    s.agents[0].origin = ORIGIN_TOOL;
     assert_string_equal(scene_cas(&s, &s.agents[0], "stale", "x"), "stale");
     assert_null(scene_get(&s, ""));
-    s.agents[0].is_introduced = true; /* torch's agent would ask again for ever */
+    s.agents[0].origin = ORIGIN_AGENT; /* torch's agent would ask again for ever */
     assert_string_equal(scene_cas(&s, &s.agents[0], "stale", "x"), SENTINEL);
     scene_fini(&s);
 }

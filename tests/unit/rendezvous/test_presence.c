@@ -114,9 +114,9 @@ static void an_old_heartbeat_counts_for_a_node_without_an_agent(void **state)
     assert_false(is_lost(&s, "b"));
     scene_pass(&s, 2000);
     assert_true(is_lost(&s, "b"));
-    s.run.awaits_agents = true; /* it may come back after a start of the daemon */
+    s.run.start = START_AWAITED; /* it may come back after a start of the daemon */
     assert_false(is_lost(&s, "b"));
-    s.run.awaits_agents = false;
+    s.run.start = START_OVER;
     scene_fini(&s);
 }
 

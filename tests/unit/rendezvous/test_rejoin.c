@@ -34,10 +34,10 @@ static void an_agent_that_comes_for_it_waits_until_it_is_forgotten(void **state)
         assert_null(knock(&s, early[i]));
         assert_int_equal(scene_note(&s, NOTE_AGENTS_WAITING) != NULL, i == 0);
     }
-    assert_int_equal(s.run.waiting_count, 2);
+    assert_int_equal(s.run.held[HELD_REJOIN], 2);
     assert_int_equal(s.run.agent_count, 1);
     scene_disconnect(&s, &s.agents[0]);
-    assert_true(s.run.idle); /* those who wait keep it from nothing */
+    assert_int_equal(s.run.agent_count, 0); /* those who wait keep it from nothing */
     scene_pass(&s, 5000);
     scene_event(&s, RUN_TICK, NULL);
     assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 1);
@@ -71,7 +71,7 @@ static void a_request_that_comes_again_is_held_no_longer(void **state)
     assert_null(knock(&s, early));
     scene_pass(&s, 10000);
     scene_event(&s, AGENT_AWAY, early);
-    assert_int_equal(s.run.waiting_count, 0);
+    assert_int_equal(s.run.held[HELD_REJOIN], 0);
     scene_pass(&s, s.settings.closed_run_wait_ms);
     scene_event(&s, RUN_TICK, NULL);
     assert_false(scene_has(&s, POLICY_RESUME, early));
@@ -100,7 +100,7 @@ static void it_learns_that_the_run_is_closed_after_its_time(void **state)
     assert_int_equal(scene_note(&s, NOTE_AGENTS_REJECTED)->number, 1);
     assert_non_null(strstr(scene_note(&s, NOTE_AGENTS_REJECTED)->reason, "connected"));
     assert_string_equal(knock(&s, early), scene_get(&s, ""));
-    assert_int_equal(s.run.waiting_count, 0);
+    assert_int_equal(s.run.held[HELD_REJOIN], 0);
     /* It is still no reason to keep the run. */
     scene_disconnect(&s, &s.agents[0]);
     scene_pass(&s, 5000);
@@ -151,7 +151,7 @@ static void an_agent_that_waits_may_leave(void **state)
     early = scene_connect(&s, true);
     knock(&s, early);
     scene_disconnect(&s, early);
-    assert_int_equal(s.run.waiting_count, 0);
+    assert_int_equal(s.run.held[HELD_REJOIN], 0);
     assert_true(TAILQ_EMPTY(&s.run.rejoining));
     scene_fini(&s);
 }
@@ -195,7 +195,7 @@ static void an_agent_that_waited_before_a_start_waits_on(void **state)
     scene_restart(&s, true);
     early = scene_return(&s, &s.agents[1]);
     assert_null(knock(&s, early));
-    assert_true(s.run.idle);
+    assert_int_equal(s.run.agent_count, 0);
     scene_event(&s, RUN_RETURNED, NULL);
     pass_ttl(&s);
     assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 1);

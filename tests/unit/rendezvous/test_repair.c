@@ -202,7 +202,7 @@ static void a_node_waits_when_the_new_round_was_not_full(void **state)
     scene_complete(&st);
     scene_beat(&st, "c", scene_now_us(&s) + 1);
     scene_cas(&s, c, now, scene_text(&s, &st));
-    assert_false(s.run.reached_max);
+    assert_int_equal(s.run.fill, FILL_BELOW_MAX);
     scene_event(&s, AGENT_LOOKED, &s.agents[1]);
     assert_true(scene_node_now(&s, "b").waiting);
     scene_fini(&s);

@@ -52,7 +52,7 @@ static void who_is_left_over_is_a_spare(void **state)
     (void)state;
     begin_again(&s);
     assert_int_equal(waiting_in(complete(&s)), 0);
-    assert_true(s.run.view.state.complete && s.run.reached_max);
+    assert_true(s.run.view.state.complete && s.run.fill != FILL_BELOW_MAX);
     assert_int_equal(scene_participants(&s), 2);
     assert_int_equal(scene_waiting_nodes(&s), 0);
     assert_true(scene_node_now(&s, "a").redundant && scene_node_now(&s, "a").has_heartbeat);
@@ -120,7 +120,7 @@ static void nobody_is_a_spare_of_a_round_that_has_room(void **state)
     st = scene_state(now);
     scene_complete(&st); /* its last call is over */
     scene_cas(&s, &s.agents[1], now, scene_text(&s, &st));
-    assert_true(s.run.view.state.complete && !s.run.reached_max);
+    assert_true(s.run.view.state.complete && s.run.fill == FILL_BELOW_MAX);
     assert_int_equal(scene_waiting_nodes(&s), 2);
     scene_fini(&s);
 }
@@ -132,8 +132,7 @@ static void a_node_that_was_put_back_is_no_spare(void **state)
 
     (void)state;
     begin_again(&s);
-    s.agents[0].asks_in = false; /* as repair.c leaves it */
-    s.agents[0].was_put_in_line = true;
+    s.agents[0].line = LINE_PUT; /* as repair.c leaves it */
     complete(&s);
     assert_true(scene_node_now(&s, "a").waiting);
     scene_fini(&s);

@@ -131,7 +131,7 @@ static struct run_facts facts_of(const struct play *p)
                               .history = &p->history,
                               .expected = p->s.settings.expected_nodes,
                               .agents = p->s.run.agent_count,
-                              .agents_waiting = p->s.run.waiting_count,
+                              .agents_waiting = p->s.run.held[HELD_REJOIN],
                               .look = look,
                               .peer = peer,
                               .arg = &p->s.run};

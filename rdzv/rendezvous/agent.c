@@ -1,0 +1,136 @@
+/* The states of an agent, and the legal moves between them. See agent.h. */
+#include <assert.h>
+
+#include "rdzv/rendezvous/parts.h"
+
+#define MOVE(to) (1u << (to))
+
+void agent_set_origin(struct agent *a, enum agent_origin next)
+{
+    static const unsigned legal[] = {
+        [ORIGIN_TOOL] = MOVE(ORIGIN_RETURNED) | MOVE(ORIGIN_AGENT),
+        [ORIGIN_UNNAMED] = MOVE(ORIGIN_RETURNED) | MOVE(ORIGIN_AGENT),
+        [ORIGIN_RETURNED] = MOVE(ORIGIN_AGENT),
+        [ORIGIN_AGENT] = MOVE(ORIGIN_AGENT),
+    };
+
+    assert(legal[a->origin] & MOVE(next));
+    a->origin = next;
+}
+
+void agent_note_wrote(struct agent *a)
+{
+    if (a->origin == ORIGIN_RETURNED)
+        agent_set_origin(a, ORIGIN_AGENT);
+}
+
+void agent_set_link(struct agent *a, enum agent_link next)
+{
+    static const unsigned legal[] = {
+        [LINK_HERE] = MOVE(LINK_HERE) | MOVE(LINK_AWAY),
+        [LINK_AWAY] = MOVE(LINK_HERE) | MOVE(LINK_AWAY) | MOVE(LINK_GONE),
+        [LINK_GONE] = MOVE(LINK_HERE) | MOVE(LINK_AWAY),
+    };
+
+    assert(legal[a->link] & MOVE(next));
+    a->link = next;
+}
+
+void agent_set_standing(struct agent *a, enum agent_standing next)
+{
+    static const unsigned legal[] = {
+        [STANDING_MEMBER] = MOVE(STANDING_MEMBER) | MOVE(STANDING_REJOINS),
+        [STANDING_REJOINS] = MOVE(STANDING_MEMBER) | MOVE(STANDING_REJECTED),
+        [STANDING_REJECTED] = MOVE(STANDING_MEMBER),
+    };
+
+    assert(legal[a->standing] & MOVE(next));
+    a->standing = next;
+}
+
+void agent_set_line(struct agent *a, enum agent_line next)
+{
+    a->line = next;
+    a->shown_wait_ms = 0;
+}
+
+/* --- Its request that is answered later. --- */
+
+static void set_held(struct run *run, struct agent *a, enum agent_held next)
+{
+    const unsigned released = MOVE(HELD_RELEASED) | MOVE(HELD_NONE);
+    const unsigned legal[HELD_KINDS] = {
+        [HELD_NONE] = MOVE(HELD_LONG) | MOVE(HELD_LONG_ANSWER) | MOVE(HELD_GATHERED) |
+                      MOVE(HELD_SHIFTED) | MOVE(HELD_NUMBER) | MOVE(HELD_JOIN) | MOVE(HELD_REJOIN),
+        [HELD_LONG] = released,
+        [HELD_LONG_ANSWER] = MOVE(HELD_RELEASED_ANSWER) | MOVE(HELD_NONE),
+        [HELD_GATHERED] = released,
+        [HELD_SHIFTED] = released,
+        [HELD_NUMBER] = released,
+        [HELD_JOIN] = released,
+        [HELD_REJOIN] = released,
+        [HELD_RELEASED] = MOVE(HELD_NONE),
+        [HELD_RELEASED_ANSWER] = MOVE(HELD_NONE),
+    };
+
+    assert(legal[a->held] & MOVE(next));
+    if (a->held != HELD_NONE)
+        run->held[a->held]--;
+    if (next != HELD_NONE)
+        run->held[next]++;
+    a->held = next;
+}
+
+void agent_drop_held(struct run *run, struct agent *a)
+{
+    if (a->held != HELD_NONE)
+        set_held(run, a, HELD_NONE);
+}
+
+static bool is_write(enum agent_held held)
+{
+    return held == HELD_LONG_ANSWER || held == HELD_JOIN || held == HELD_REJOIN;
+}
+
+enum agent_held agent_note_asked(struct run *run, struct agent *a, bool writes, uint64_t now_ms)
+{
+    enum agent_held was;
+
+    if (agent_is_held(a) && is_write(a->held) != writes)
+        agent_drop_held(run, a);
+    was = a->held;
+    if (was == HELD_NONE) {
+        a->clock.asked_before_ms = a->clock.asked_ms;
+        a->clock.asked_ms = now_ms;
+    } else if (!agent_is_held(a)) {
+        set_held(run, a, HELD_NONE);
+    }
+    return was;
+}
+
+void agent_hold(struct step *s, struct agent *a, enum agent_held why)
+{
+    set_held(s->run, a, why);
+    a->held_since_ms = s->now->ms;
+}
+
+bool agent_release(struct step *s, struct agent *a)
+{
+    if (step_agent(s, POLICY_RESUME, a) == &s->out->lost)
+        return false;
+    set_held(s->run, a, a->held == HELD_LONG_ANSWER ? HELD_RELEASED_ANSWER : HELD_RELEASED);
+    return true;
+}
+
+void agent_release_all(struct step *s, enum agent_held why, size_t most)
+{
+    struct agent *a;
+
+    if (s->run->held[why] == 0)
+        return;
+    TAILQ_FOREACH(a, &s->run->agents, entry) {
+        if (most == 0)
+            return;
+        most -= a->held == why && agent_release(s, a);
+    }
+}

@@ -1,0 +1,195 @@
+/* An agent of a run as the policy knows it: one connection of torch's elastic agent.
+ *
+ * Each state below is an enum that agent.c writes, by one function with a table of legal moves.
+ * run.h has the lists in which a run keeps its agents. */
+#pragma once
+
+#include "rdzv/rendezvous/view.h"
+
+struct run;
+
+#define AGENT_HOST_MAX 46
+
+/* --- States. --- */
+
+/* What tells that a connection is an agent's. */
+enum agent_origin {
+    ORIGIN_TOOL,     /* nothing yet: it has not asked for the key to be made, as all agents do */
+    ORIGIN_UNNAMED,  /* its relay has brought it over a start of the daemon, and its node is not
+                        known */
+    ORIGIN_RETURNED, /* the same, its memo names its node, and it has not written the state since */
+    ORIGIN_AGENT,    /* it has asked for the key, or has written since a start */
+};
+
+/* The connection, behind a relay also while the relay is not there. */
+enum agent_link {
+    LINK_HERE,
+    LINK_AWAY, /* its relay is not there: it is silent, and not disconnected */
+    LINK_GONE, /* the same, and taken for dead: it counts as disconnected, in run.gone */
+};
+
+/* Whether the run counts it among its agents. See rejoin.c. */
+enum agent_standing {
+    STANDING_MEMBER,
+    STANDING_REJOINS,  /* the run was closed when it came: in run.rejoining */
+    STANDING_REJECTED, /* the same, it has waited for too long, and learns that the run is closed */
+};
+
+/* What is known of its node. Of two agents with one node, the later one counts. */
+enum agent_naming {
+    NAMING_NONE,
+    NAMING_SHADOWED, /* its node is known, and another agent counts for it */
+    NAMING_LISTED,   /* it counts for its node: in run.by_node */
+};
+
+/* How its node has come onto the wait list. See let_in.c. */
+enum agent_line {
+    LINE_NONE,  /* it is not there, or the agent must not be let in */
+    LINE_PUT,   /* rdzvd has put it there, and its agent may not know, and still train */
+    LINE_ASKED, /* the agent waits by its own wish */
+};
+
+/* Its request that is answered later. */
+enum agent_held {
+    HELD_NONE,
+    HELD_LONG,            /* a look, until its round changes: long_look.c */
+    HELD_LONG_ANSWER,     /* the same, of a write that is done */
+    HELD_GATHERED,        /* a look, until all participants look: meeting.c */
+    HELD_SHIFTED,         /* a look, for a second: pace.c */
+    HELD_NUMBER,          /* a look, until the agent can have a number: numbers.c */
+    HELD_JOIN,            /* a write, until it is its number's turn: numbers.c */
+    HELD_REJOIN,          /* its first request, until the closed run is forgotten: rejoin.c */
+    HELD_RELEASED,        /* it comes again as it was held: a look is answered, a write is judged */
+    HELD_RELEASED_ANSWER, /* it comes again, is done, and is answered */
+    HELD_KINDS,
+};
+
+/* --- Times. --- */
+
+/* How often an agent looks while it trains, and when its heartbeat may come: see pace.c. Times are
+ * monotonic; 0: not known. */
+struct agent_pace {
+    uint64_t round;       /* by view.completions; all times down to wrote_ms are of that round */
+    uint64_t seen_ms;     /* then it saw that the round is complete */
+    uint64_t shifted_ms;  /* since then its heartbeats come later */
+    uint8_t shifts;       /* so many times */
+    uint8_t beats;        /* 1: a heartbeat has come */
+    uint64_t asked_ms;    /* its last GET came then, and no write has followed yet */
+    uint64_t looked_ms;   /* its last look came then: a GET that no write has followed */
+    uint64_t wrote_ms;    /* its last heartbeat came then, or it saw that the round is complete;
+                             0: not known, since it is back after a start */
+    uint64_t interval_ms; /* usual time between two looks, in all rounds */
+    uint64_t beat_ms;     /* the same of two heartbeats, if below torch's interval */
+    uint64_t gap_ms;      /* between the last two writes of that round; 0: there were no two */
+    bool was_in;          /* it saw that before, too: a start, or its relay's absence, is between */
+    bool may_beat;        /* HELD_GATHERED: that may be the GET of its heartbeat */
+};
+
+/* Its clock, compared with ours: see agent_clock.c. */
+struct agent_clock {
+    bool is_known;            /* a heartbeat has come: `beat_us` */
+    int64_t ahead_us;         /* ours plus this is its own */
+    int64_t beat_us;          /* by its own clock */
+    int64_t kept_us;          /* ahead_us as its memo has it */
+    uint64_t asked_ms;        /* when its last request came; 0: none has */
+    uint64_t asked_before_ms; /* the one before; 0: none */
+};
+
+/* What an agent was shown last, if it may be shown the same again. */
+struct agent_view {
+    struct slice text; /* owned; ptr NULL: nothing */
+    uint64_t changes;  /* by view.changes then */
+    uint64_t until_ms; /* until then, if nothing has changed */
+};
+
+/* --- The agent. --- */
+
+#define ROUND_NONE (-1)
+
+/* The caller makes it, zero except for the first members, and keeps it from AGENT_CONNECTED until
+ * AGENT_DISCONNECTED. */
+struct agent {
+    bool pings;                      /* torch 2.5 or later */
+    bool relayed;                    /* it is behind a relay, so it outlives the daemon: memo.c */
+    char local_host[AGENT_HOST_MAX]; /* the address by which it has reached rdzvd; "": unknown */
+    uint16_t local_port;             /* the same; 0: unknown */
+    enum agent_origin origin;        /* ORIGIN_TOOL or ORIGIN_UNNAMED */
+
+    /* The policy's own. */
+    enum agent_link link;
+    enum agent_standing standing;
+    enum agent_naming naming;
+    enum agent_line line;
+    enum agent_held held;
+    TAILQ_ENTRY(agent) entry;  /* in run.gone, run.rejoining, or run.agents */
+    struct table_node by_node; /* in run.by_node while NAMING_LISTED */
+    struct torch_node node;    /* unless NAMING_NONE; its address points into by_node.key, which is
+                                  owned */
+    uint64_t held_since_ms;    /* the request that is held, or was held last */
+    uint64_t rejoins_since_ms; /* since then, its first request was held first; 0: it was not */
+    uint64_t shown_wait_ms;    /* LINE_PUT: it was shown that then; 0: not yet */
+
+    /* When it asks. */
+    bool waits;          /* the last that it asked for is a key that may not be there yet */
+    uint64_t heard_ms;   /* when it asked for that */
+    uint64_t silence_ms; /* the usual time between two requests, the longest of late */
+    struct agent_pace pace;
+    struct agent_clock clock;
+
+    /* Its rounds. */
+    bool closes;            /* it has asked to close the run, see close_needs_all */
+    uint64_t nodes;         /* how many nodes are in the completed round it is in; 0: in none */
+    int64_t round;          /* that round */
+    uint64_t room_for;      /* its MAX or less: see let_in.c */
+    int64_t workers_round;  /* it has got their ranks in that round, see closing.c; or ROUND_NONE */
+    int64_t finished_round; /* its workers have ended well in that round; or ROUND_NONE */
+
+    /* What it is shown of the state: agent_view.c. */
+    uint64_t has_ranks_of; /* a completed round, by view.completions: it has read who it is in
+                              there; 0: none */
+    uint64_t has_seen;     /* the same: it has been shown that the round is complete */
+    uint64_t has_left;     /* the same: it was a participant, and has left by itself */
+    struct agent_view view;
+
+    /* It is about to join an open round: numbers.c. */
+    uint64_t number;          /* as this participant; 0: it is not */
+    TAILQ_ENTRY(agent) queue; /* in run.numbers.agents while it has a number */
+};
+
+TAILQ_HEAD(agent_list, agent);
+
+/* --- The states are written here only. A move that is not legal is a defect of the daemon, and
+ * ends it in a build with assertions. --- */
+
+void agent_set_origin(struct agent *a, enum agent_origin next);
+void agent_set_link(struct agent *a, enum agent_link next);
+void agent_set_standing(struct agent *a, enum agent_standing next);
+void agent_set_line(struct agent *a, enum agent_line next);
+
+/* The agent has written the state, or trains no more: so much is known of it again after a start.
+ */
+void agent_note_wrote(struct agent *a);
+
+/* The agent asks for something; `writes`: a compare-and-set. Returns what its held request was:
+ * HELD_NONE if this is another one. A request that was released is held no longer. */
+enum agent_held agent_note_asked(struct run *run, struct agent *a, bool writes, uint64_t now_ms);
+
+/* The request is not held any longer, and does not come again: its agent has left, or it is
+ * answered in this step. */
+void agent_drop_held(struct run *run, struct agent *a);
+
+static inline bool agent_is_held(const struct agent *a)
+{
+    return a->held != HELD_NONE && a->held < HELD_RELEASED;
+}
+
+/* It is an agent, no tool. */
+static inline bool agent_is_introduced(const struct agent *a)
+{
+    return a->origin >= ORIGIN_RETURNED;
+}
+
+static inline bool agent_has_node(const struct agent *a)
+{
+    return a->naming != NAMING_NONE;
+}
