@@ -8,120 +8,6 @@
 #include "rdzv/rendezvous/intent.h"
 #include "rdzv/rendezvous/parts.h"
 
-/* --- What a state that was just written tells. --- */
-
-/* Its node is in the complete round. */
-static void enter_round(struct run *run, struct agent *a)
-{
-    a->nodes = torch_state_participants(&run->view.last_completed);
-    a->round = run->view.state.round;
-    let_in_note_room(run, a, a->nodes);
-}
-
-/* All who are in the round that has just been completed have the same workers from now on. */
-static void begin_round(struct run *run)
-{
-    const struct torch_state *state = &run->view.state;
-
-    for (size_t i = 0; i < state->count; i++) {
-        struct agent *a = run_agent_of(run, &state->nodes[i]);
-
-        if (a != NULL && state->nodes[i].participant)
-            enter_round(run, a);
-    }
-}
-
-static bool was_participant(const struct step *s, const struct agent *a)
-{
-    const struct torch_node *node =
-        agent_has_node(a) ? torch_state_find(&s->run->view.before, &a->node) : NULL;
-
-    return node != NULL && node->participant;
-}
-
-/* It has taken participants out of the complete round, and not only left that by itself: silent
- * ones, or its own predecessor, whose end is not known here. */
-static bool has_taken_out(const struct step *s, const struct agent *by)
-{
-    const struct torch_state *before = &s->run->view.before, *state = &s->run->view.state;
-    bool leaves = was_participant(s, by) && node_role(run_node_of(s->run, by)) == NULL;
-
-    return before->complete && state->complete && before->round == state->round &&
-           s->run->view.participants < torch_state_participants(before) && !leaves;
-}
-
-/* MIN and MAX are in no message. Torch completes a round with the write by which the MAX-th node
- * joins, or, when the last call after MIN is over, with one by which none joins. Where MAX is
- * unknown, a node that was replaced while it was away, and comes back, is let wait for the next
- * round, which then tells MAX. */
-static void note_limits(struct step *s, const struct agent *by, bool by_us)
-{
-    struct run *run = s->run;
-    uint64_t nodes = run->view.participants;
-
-    if (by_us) {
-        run->fill = run->max_nodes == nodes ? FILL_MAX_LET_IN : FILL_BELOW_MAX;
-        return;
-    }
-    run->enough = nodes;
-    run->fill = was_participant(s, by) ? FILL_BELOW_MAX : FILL_MAX;
-    if (run->fill == FILL_MAX)
-        run->max_nodes = nodes;
-}
-
-void compare_set_completed(struct step *s, struct agent *a, bool by_us)
-{
-    s->out->counters.rounds_completed++;
-    s->run->was_meeting = false;
-    note_limits(s, a, by_us);
-    spares_make(s);
-    s->run->completed_ms = s->now->ms;
-    begin_round(s->run);
-    closing_forget(s->run); /* it has gone on */
-    worker_store_on_completed(s, a);
-}
-
-/* Whether its node is in the complete round. A node that rdzvd has put on the wait list still
- * trains in its last one. */
-static void note_round(struct run *run, struct agent *a)
-{
-    const struct torch_state *state = &run->view.state;
-    const struct torch_node *node = run_node_of(run, a);
-
-    if (node != NULL && node->waiting && a->line == LINE_PUT)
-        return;
-    if (node == NULL || !node->participant || !state->complete)
-        a->nodes = 0;
-    else if (a->nodes == 0)
-        enter_round(run, a);
-}
-
-void compare_set_written(struct step *s, struct agent *a)
-{
-    const struct torch_state *before = &s->run->view.before, *state = &s->run->view.state;
-
-    agent_note_wrote(a);
-    if (!s->run->view.is_state)
-        return;
-    note_round(s->run, a);
-    let_in_note_wait(s, a);
-    closing_note_failed(s, a);
-    explain_change(s, a);
-    if (has_taken_out(s, a))
-        owed_keys_put(s);
-    if (state->closed)
-        s->out->counters.runs_closed += !before->closed;
-    if (state->complete && !(before->complete && before->round == state->round))
-        compare_set_completed(s, a, false);
-    else
-        last_call_begun(s);
-    if (s->run->failed && !before->closed)
-        loss_end_run(s);
-    else if (!s->run->failed && (!s->run->view.state.complete || s->run->view.state.closed))
-        loss_clear_mark(s);
-    last_call_end(s, a);
-}
-
 /* --- An intent, on the newest state. --- */
 
 enum outcome {
@@ -162,7 +48,7 @@ static bool take_out_predecessor(struct step *s, struct agent *a, const struct i
     ok = step_put_state(s, &next, 0);
     torch_state_free(&next);
     if (ok)
-        compare_set_written(s, a);
+        round_written(s, a);
     return ok;
 }
 
@@ -202,14 +88,15 @@ static bool change_own(const struct agent *a, const struct intent *in, struct to
     return true;
 }
 
-static bool change(const struct agent *a, const struct intent *in, struct torch_state *next)
+static bool change(const struct run *run, const struct agent *a, const struct intent *in,
+                   struct torch_state *next)
 {
     switch (in->kind) {
     case INTENT_CLOSE:
         next->closed = true;
         return true;
     case INTENT_COMPLETE:
-        torch_state_complete(next);
+        round_decide(run, ROUND_CALL_OVER, next);
         return true;
     default:
         break;
@@ -221,7 +108,7 @@ static bool change(const struct agent *a, const struct intent *in, struct torch_
         next->deadline_us = agent_clock_to_ours(a, in->to.deadline_us);
     }
     if (in->kind == INTENT_JOIN && in->to.complete)
-        torch_state_complete(next);
+        round_decide(run, ROUND_HAS_MAX, next);
     return true;
 }
 
@@ -241,7 +128,7 @@ static enum outcome put(struct step *s, struct agent *a, const struct intent *in
 
     if (!read_state(s, in, &next))
         return OUTCOME_REFUSED;
-    ok = change(a, in, &next) &&
+    ok = change(s->run, a, in, &next) &&
          step_put_state(s, &next, TORCH_STATE_GROWTH(s->value.len) + in->wanted_len);
     torch_state_free(&next);
     if (!ok)
@@ -250,7 +137,7 @@ static enum outcome put(struct step *s, struct agent *a, const struct intent *in
         let_in_note_room(s->run, a, shown + 1);
     if (in->kind == INTENT_LEAVE && was_in)
         a->has_left = completion;
-    compare_set_written(s, a);
+    round_written(s, a);
     return OUTCOME_DONE;
 }
 
@@ -360,7 +247,7 @@ static void note_written(struct step *s, struct agent *a)
         if (a->origin == ORIGIN_UNNAMED) /* it has asked for the key before a start */
             agent_set_origin(a, ORIGIN_AGENT);
     }
-    compare_set_written(s, a);
+    round_written(s, a);
 }
 
 /* As torch's store does it:

@@ -60,7 +60,8 @@ static void note_departure(struct step *s, const struct torch_node *old, const s
     const struct agent *a = run_agent_of(s->run, old);
     int64_t age_us = heartbeat_age_us(s, old);
     bool itself = agent_has_node(by) && torch_node_compare(&by->node, old) == 0;
-    struct note *note = explain_note(s, itself                         ? NOTE_NODE_LEFT
+    bool has_no_place = old->waiting && v->state.complete && !v->before.complete;
+    struct note *note = explain_note(s, itself || has_no_place         ? NOTE_NODE_LEFT
                                         : is_replaced(by, old, age_us) ? NOTE_NODE_REPLACED
                                                                        : NOTE_NODE_PRESUMED_DEAD);
 
@@ -70,7 +71,10 @@ static void note_departure(struct step *s, const struct torch_node *old, const s
     note->by_node = agent_has_node(by) ? explain_node(s, &by->node) : "unknown";
     note->previous = node_role_text(old);
     note->ms = old->has_heartbeat ? age_us / 1000 : -1;
-    if (itself)
+    if (has_no_place)
+        note->reason = "the round has as many nodes as it may have; the node waits until one of "
+                       "them leaves";
+    else if (itself)
         note->reason = v->state.round != v->before.round ? "all nodes meet again in a new round"
                        : v->state.closed                 ? "the run is closed"
                        : meeting_is_open(s->run)         ? "to meet the other nodes again"

@@ -77,15 +77,18 @@ static void end_now(struct step *s, uint64_t wanted)
     note->reason = "all nodes that are connected have joined, as many as the round is to have";
 }
 
-void last_call_end(struct step *s, struct agent *by)
+bool last_call_end(struct step *s)
 {
-    uint64_t nodes;
+    uint64_t nodes = wanted(s->run);
 
-    if (!s->run->settings->end_last_call || !step_is_open(s) || s->run->view.state.complete)
-        return;
-    nodes = wanted(s->run);
-    if (nodes != 0 && !let_in_waiting(s, nodes, by) && is_in_last_call(s))
+    if (!s->run->settings->end_last_call || !step_is_open(s) || s->run->view.state.complete ||
+        nodes == 0)
+        return false;
+    if (let_in_waiting(s, nodes))
+        return !s->run->view.unread;
+    if (is_in_last_call(s))
         end_now(s, nodes);
+    return false;
 }
 
 static bool is_new(const struct run_view *v)

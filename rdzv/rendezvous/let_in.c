@@ -101,26 +101,6 @@ static bool are_all_here(const struct step *s, size_t nodes)
     return have_room;
 }
 
-static void make_participants(struct torch_state *state)
-{
-    for (size_t i = 0; i < state->count; i++) {
-        struct torch_node *node = &state->nodes[i];
-
-        if (!node->waiting)
-            continue;
-        node->waiting = false;
-        node->participant = true;
-    }
-}
-
-static void forget_asked(struct run *run)
-{
-    struct agent *a;
-
-    TAILQ_FOREACH(a, &run->agents, entry)
-        agent_set_line(a, LINE_NONE);
-}
-
 /* Ranks are written for each node, and times in another order, which makes a longer text. */
 static bool put(struct step *s, const struct torch_state *next)
 {
@@ -137,9 +117,9 @@ static void note_let_in(struct step *s, size_t nodes, size_t waiting)
                    "round had";
 }
 
-bool let_in_waiting(struct step *s, uint64_t wanted, struct agent *by)
+bool let_in_waiting(struct step *s, uint64_t wanted)
 {
-    struct run *run = s->run;
+    const struct run *run = s->run;
     const struct run_view *v = &run->view;
     struct torch_state next;
     size_t waiting, nodes;
@@ -152,17 +132,10 @@ bool let_in_waiting(struct step *s, uint64_t wanted, struct agent *by)
     if (nodes < wanted || run->enough == 0 || nodes < run->enough || nodes > run->room_for ||
         !are_all_here(s, nodes) || presence_is_participant_lost(s) || !step_read_state(s, &next))
         return false;
-    make_participants(&next);
-    torch_state_complete(&next);
+    round_decide(run, ROUND_LET_IN, &next);
     ok = put(s, &next);
     torch_state_free(&next);
-    if (!ok || v->unread)
-        return ok;
-    forget_asked(run);
-    if (by == NULL)
-        by = TAILQ_FIRST(&run->agents);
-    note_let_in(s, nodes, waiting);
-    explain_change(s, by);
-    compare_set_completed(s, by, true);
-    return true;
+    if (ok && !v->unread)
+        note_let_in(s, nodes, waiting);
+    return ok;
 }

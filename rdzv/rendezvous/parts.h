@@ -18,10 +18,23 @@ void agent_release_all(struct step *s, enum agent_held why, size_t most);
 
 /* Answers AGENT_COMPARE_SET. `is_done`: its answer was held, and the write is done. */
 void compare_set(struct step *s, const struct policy_event *event, bool is_done);
+
+/* --- round_content.c --- */
+
+enum round_way {
+    ROUND_HAS_MAX,   /* an agent joins as node MAX */
+    ROUND_CALL_OVER, /* the last call is over */
+    ROUND_LET_IN,    /* rdzvd lets in all nodes that wait */
+};
+/* Makes the open round of `next` a complete one. */
+void round_decide(const struct run *run, enum round_way way, struct torch_state *next);
+
+/* --- round.c --- */
+
 /* The agent has written the state. */
-void compare_set_written(struct step *s, struct agent *a);
-/* That agent has just completed a round; `by_us`: rdzvd has, in its place. */
-void compare_set_completed(struct step *s, struct agent *a, bool by_us);
+void round_written(struct step *s, struct agent *a);
+/* Ends the last call if no node is missing. `by`: has just written; NULL: an agent has gone. */
+void round_end_last_call(struct step *s, struct agent *by);
 
 /* --- agent_view.c --- */
 
@@ -183,8 +196,8 @@ void owed_keys_put_exit(struct step *s, int64_t round);
 
 /* --- last_call.c --- */
 
-/* Ends the last call if no node is missing. `by`: has just written; NULL: an agent has gone. */
-void last_call_end(struct step *s, struct agent *by);
+/* If no node is missing, ends the last call. True: rdzvd has completed the round by that. */
+bool last_call_end(struct step *s);
 /* An agent has written the state, and may have set the deadline: --regroup-wait may shorten it, and
  * nodes that wait have the time to join. */
 void last_call_begun(struct step *s);
@@ -203,14 +216,8 @@ void let_in_note_told(struct agent *a, uint64_t now_ms);
 /* Its MAX is that at least. */
 void let_in_note_room(struct run *run, struct agent *a, uint64_t nodes);
 /* The round is open. If all agents that are connected have joined or wait, and are `wanted` at
- * least: lets those in that wait, and completes the round for `by`; NULL: for one of them. False:
- * nothing was done. */
-bool let_in_waiting(struct step *s, uint64_t wanted, struct agent *by);
-
-/* --- spares.c --- */
-
-/* A round has just been completed: if it has MAX nodes, those who wait become spares. */
-void spares_make(struct step *s);
+ * least: lets those in that wait, and completes the round. False: nothing was done. */
+bool let_in_waiting(struct step *s, uint64_t wanted);
 
 /* --- long_look.c --- */
 

@@ -71,7 +71,7 @@ static void disconnected(struct step *s, const struct policy_event *event)
     agent_view_forget(s, a);
     run_forget_node(s->run, a);
     if (!event->daemon_drains)
-        last_call_end(s, NULL);
+        round_end_last_call(s, NULL);
 }
 
 /* It was there until now. What it waits for it waits for again when it is back. */
@@ -99,7 +99,7 @@ static void gone(struct step *s, const struct policy_event *event)
     loss_on_disconnect(s, a);
     run_unlist(s->run, a);
     agent_view_forget(s, a);
-    last_call_end(s, NULL);
+    round_end_last_call(s, NULL);
 }
 
 /* Its predecessor, which ended without a word, was taken for another connection of the node. */
