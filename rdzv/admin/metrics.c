@@ -324,9 +324,9 @@ static void write_store_counts(FILE *out, const struct net *n)
     write_links(out, stats);
     metric_counter(out, "rdzvd_torch_writes_merged_total",
                    "Writes of torch's agents that were done to the newest state.",
-                   stats->writes_merged);
+                   stats->jobs.writes_merged);
     metric_counter(out, "rdzvd_torch_rounds_completed_total",
-                   "Rounds of torch's runs that were completed.", stats->rounds_completed);
+                   "Rounds of torch's runs that were completed.", stats->jobs.rounds_completed);
     metric_head(out, "rdzvd_torch_round_seconds", "histogram",
                 "From the begin of a round until it was complete, over all backends.");
     metric_durations(out, "rdzvd_torch_round_seconds", "", &stats->rounds, RECOVERY_FIRST_NS);
@@ -335,21 +335,22 @@ static void write_store_counts(FILE *out, const struct net *n)
     metric_durations(out, "rdzvd_torch_recovery_seconds", "", &stats->recoveries,
                      RECOVERY_FIRST_NS);
     metric_counter(out, "rdzvd_torch_runs_closed_total", "Runs that an agent has closed.",
-                   stats->runs_closed);
+                   stats->jobs.runs_closed);
     metric_counter(out, "rdzvd_torch_runs_failed_total",
-                   "Runs that an agent has closed because its workers failed.", stats->runs_failed);
+                   "Runs that an agent has closed because its workers failed.",
+                   stats->jobs.runs_failed);
     metric_counter(out, "rdzvd_torch_nodes_disconnected_total",
                    "Agents whose connection ended while their run was open.",
-                   stats->nodes_disconnected);
+                   stats->jobs.nodes_disconnected);
     metric_counter(out, "rdzvd_torch_nodes_silent_total",
                    "Nodes that were taken out of their run for --silent-node-timeout.",
-                   stats->nodes_silent);
+                   stats->jobs.nodes_silent);
     metric_counter(out, "rdzvd_torch_restarts_total",
                    "Rounds whose nodes were made to meet again because one was lost.",
-                   stats->restarts_asked);
+                   stats->jobs.restarts_asked);
     metric_counter(out, "rdzvd_torch_runs_repaired_total",
                    "Times that a run's state was repaired; the log says what and why.",
-                   stats->runs_repaired);
+                   stats->jobs.runs_repaired);
     write_journal(out, n->engine);
 }
 

@@ -67,6 +67,31 @@ enum refusal_reason {
 #define SYNC_FIRST_NS     1000000u   /* as etcd's */
 #define RECOVERY_FIRST_NS 500000000u /* and of rounds */
 
+/* Of elastic jobs: what a step of their policy does; see rendezvous/. */
+struct policy_counters {
+    uint64_t writes_merged;    /* compare-and-sets of agents, see rendezvous/ */
+    uint64_t rounds_completed; /* of all runs */
+    uint64_t runs_closed;
+    uint64_t runs_failed;        /* of them */
+    uint64_t runs_repaired;      /* lines `repaired` in the log */
+    uint64_t nodes_disconnected; /* agents that went while their run was open */
+    uint64_t nodes_silent;       /* nodes that were taken out, since nothing came of them */
+    uint64_t restarts_asked;     /* rounds whose nodes were made to meet again */
+};
+
+static inline void policy_counters_add(struct policy_counters *sum,
+                                       const struct policy_counters *more)
+{
+    sum->writes_merged += more->writes_merged;
+    sum->rounds_completed += more->rounds_completed;
+    sum->runs_closed += more->runs_closed;
+    sum->runs_failed += more->runs_failed;
+    sum->runs_repaired += more->runs_repaired;
+    sum->nodes_disconnected += more->nodes_disconnected;
+    sum->nodes_silent += more->nodes_silent;
+    sum->restarts_asked += more->restarts_asked;
+}
+
 struct stats {
     uint64_t accepted;
     uint64_t refused[REFUSAL_REASONS];
@@ -86,14 +111,7 @@ struct stats {
     uint64_t sessions_detached;                      /* the same, without their relay */
     uint64_t sessions_resumed;
     uint64_t sessions_timed_out;
-    uint64_t writes_merged;    /* compare-and-sets of agents, see rendezvous/ */
-    uint64_t rounds_completed; /* of all runs */
-    uint64_t runs_closed;
-    uint64_t runs_failed;        /* of them */
-    uint64_t runs_repaired;      /* lines `repaired` in the log */
-    uint64_t nodes_disconnected; /* agents that went while their run was open */
-    uint64_t nodes_silent;       /* nodes that were taken out, since nothing came of them */
-    uint64_t restarts_asked;     /* rounds whose nodes were made to meet again */
+    struct policy_counters jobs;
     struct durations rounds;     /* from the begin of a round until it is complete */
     struct durations recoveries; /* from when a node was lost until a round is complete again */
 };

@@ -55,7 +55,7 @@ static void put_value(struct live_run *run, const struct policy_output *o)
 {
     if (!apply_command(
             run, &(struct command){.kind = COMMAND_KEY_SET, .key = o->key, .value = o->value}))
-        run->stale = true;
+        run->run.view.unread = true;
 }
 
 static void put_record(struct live_run *run, const struct view_record *record)
@@ -81,19 +81,8 @@ static void forget_key(struct live_run *run, struct slice key)
         apply_command(run, &(struct command){.kind = COMMAND_KEY_DELETE, .key = key});
 }
 
-/* A key of its rounds: of all that begin as they do, one that is not of a longer run. */
-static void forget_round_key(struct live_run *run, const struct entry *e)
-{
-    struct rendezvous_space *home = run->home;
-
-    home->forgets = true;
-    if (run_views_owns(&home->runs, &run->run.view, e->node.key))
-        forget_key(run, e->node.key);
-    home->forgets = false;
-}
-
-/* The first piece gives the walk its number. While a run is swept, agents may come back to it:
- * then it is not forgotten, and the next time begins anew. */
+/* A walk through the keys of the rounds, in pieces, has a number. If agents come back to the run
+ * meanwhile, it is not forgotten, and the next walk begins anew. */
 static void begin_sweep(struct live_run *run)
 {
     struct rendezvous *r = rdzv_of(run);
@@ -107,43 +96,36 @@ static void begin_sweep(struct live_run *run)
     run->keys_forgotten = 0;
 }
 
+/* Of all keys that begin as its own do, some are of a run with a longer name. */
 bool shell_sweep(struct live_run *run)
 {
-    struct keymap *keys = &run->home->space->store->keys;
-    const struct entry *e = NULL;
+    struct rendezvous_space *home = run->home;
+    struct keymap *keys = &home->space->store->keys;
+    const struct entry *e;
     struct key_walk walk;
 
     begin_sweep(run);
+    home->forgets = true;
     keymap_walk_group(keys, run->run.view.node.key, &walk);
     for (int i = 0; i < SWEPT_AT_A_TIME; i++) {
         e = keymap_walk_piece(&walk, run->sweep);
         if (e == NULL)
-            return true;
-        forget_round_key(run, e);
+            break;
+        if (run_views_owns(&home->runs, &run->run.view, e->node.key))
+            forget_key(run, e->node.key);
     }
     keymap_walk_pause(keys, &walk);
+    home->forgets = false;
     return walk.next == NULL;
 }
 
-static void forget_round_keys(struct live_run *run)
-{
-    const struct entry *e;
-    struct key_walk walk;
-
-    keymap_walk_group(&run->home->space->store->keys, run->run.view.node.key, &walk);
-    while ((e = keymap_walk_next(&walk)) != NULL)
-        forget_round_key(run, e);
-}
-
-/* Its own key, those of its rounds unless they have been swept, and its record. */
+/* Its own key, those of its rounds, most of which may have been swept, and its record. */
 static void forget_run(struct live_run *run)
 {
     struct rendezvous_space *home = run->home;
 
-    if (run->sweep == 0) {
-        run->keys_forgotten = 0;
-        forget_round_keys(run);
-    }
+    while (!shell_sweep(run))
+        continue;
     run->sweep = 0;
     home->forgets = true;
     if (live_run_value(run) != NULL)
@@ -154,122 +136,41 @@ static void forget_run(struct live_run *run)
 
 /* --- Worker stores. --- */
 
-struct worker_use *worker_use_find(const struct rendezvous_space *home, uint64_t id)
+struct worker_store *live_run_worker_store(const struct live_run *run)
 {
-    uint8_t key[sizeof id];
-
-    bytes_put_u64(key, id);
-    return (struct worker_use *)table_find(&home->worker_stores, (struct slice){key, sizeof key});
+    return worker_stores_find(&run->home->space->store->worker_stores,
+                              run->run.view.record.worker_store);
 }
 
-static void free_use(struct rendezvous_space *home, struct worker_use *use)
+/* The store keeps it while a record names it, or a relay's session is bound to it. */
+void shell_drop_if_unused(struct rendezvous_space *home, const struct worker_store *w)
 {
-    if (use->missed)
-        TAILQ_REMOVE(&home->worker_stores_missed, use, entry);
-    table_remove(&home->worker_stores, &use->node);
-    account_free(ACCOUNT_RUNS, use, sizeof *use);
-}
-
-/* Nothing is in the table yet. */
-static struct worker_use *new_use(uint64_t id)
-{
-    struct worker_use *use = account_request_zeroed(ACCOUNT_RUNS, ACCOUNT_SMALL, sizeof *use);
-
-    if (use == NULL)
-        return NULL;
-    use->id = id;
-    bytes_put_u64(use->key, id);
-    use->node.key = (struct slice){use->key, sizeof use->key};
-    return use;
-}
-
-static void open_worker_store(struct live_run *run, uint64_t id)
-{
-    struct worker_use *use = new_use(id);
-
-    if (use == NULL) {
-        run->stale = true;
-        return;
-    }
-    if (!apply_command(run, &(struct command){.kind = COMMAND_WORKER_STORE_OPEN})) {
-        account_free(ACCOUNT_RUNS, use, sizeof *use);
-        return;
-    }
-    table_add(&run->home->worker_stores, &use->node);
-    run->worker_store = use;
-}
-
-struct worker_use *worker_use_restore(struct rendezvous_space *home, uint64_t id)
-{
-    struct worker_use *use = new_use(id);
-
-    if (use != NULL)
-        table_add(&home->worker_stores, &use->node);
-    return use;
-}
-
-static void drop_if_unused(struct rendezvous_space *home, struct worker_use *use)
-{
-    const struct command command = {.kind = COMMAND_WORKER_STORE_DROP, .worker_store = use->id};
+    const struct command command = {.kind = COMMAND_WORKER_STORE_DROP, .worker_store = w->id};
     struct store_result result;
 
-    if (!use->ended || use->sessions > 0)
+    if (!w->ended || w->users > 0)
         return;
     engine_apply(home->rdzv->engine, home->space, &command, &result);
-    if (result.status == STORE_READ_ONLY && !use->missed) {
-        TAILQ_INSERT_TAIL(&home->worker_stores_missed, use, entry);
-        use->missed = true;
-    } else if (result.status != STORE_READ_ONLY && result.status != STORE_IN_USE) {
-        free_use(home, use); /* else a record still names it, or sessions of relays */
-    }
+    home->misses_drops = home->misses_drops || result.status == STORE_READ_ONLY;
 }
 
-void worker_uses_retry(struct rendezvous_space *home)
+void shell_drop_unused(struct rendezvous_space *home)
 {
-    struct worker_use *use;
+    const struct worker_stores *all = &home->space->store->worker_stores;
 
-    while (engine_takes_changes(home->rdzv->engine) &&
-           (use = TAILQ_FIRST(&home->worker_stores_missed)) != NULL) {
-        TAILQ_REMOVE(&home->worker_stores_missed, use, entry);
-        use->missed = false;
-        drop_if_unused(home, use);
-    }
-}
-
-void worker_use_end(struct rendezvous_space *home, struct worker_use *use)
-{
-    use->ended = true;
-    drop_if_unused(home, use);
+    home->misses_drops = false;
+    for (size_t i = all->count; i-- > 0;)
+        shell_drop_if_unused(home, all->items[i]);
 }
 
 static void end_worker_store(struct live_run *run, uint64_t id)
 {
-    struct worker_use *use = worker_use_find(run->home, id);
+    struct worker_store *w = worker_stores_find(&run->home->space->store->worker_stores, id);
 
-    if (use == NULL)
+    if (w == NULL)
         return;
-    if (run->worker_store == use)
-        run->worker_store = NULL;
-    worker_use_end(run->home, use);
-}
-
-void worker_use_leave(struct rendezvous_space *home, uint64_t id)
-{
-    struct worker_use *use = worker_use_find(home, id);
-
-    use->sessions--;
-    drop_if_unused(home, use);
-}
-
-void worker_uses_fini(struct rendezvous_space *home)
-{
-    for (uint64_t id = home->space->store->worker_stores.last_id; id > 0; id--) {
-        struct worker_use *use = worker_use_find(home, id);
-
-        if (use != NULL)
-            free_use(home, use);
-    }
-    table_fini(&home->worker_stores);
+    w->ended = true;
+    shell_drop_if_unused(run->home, w);
 }
 
 /* --- Ports. --- */
@@ -328,7 +229,7 @@ static void carry_out_note(struct live_run *run, const struct note *n)
 }
 
 static void carry_out_one(struct live_run *run, const struct policy_output *o,
-                          struct verdict *verdict)
+                          enum c10d_verdict *verdict)
 {
     switch (o->kind) {
     case POLICY_PUT:
@@ -348,24 +249,24 @@ static void carry_out_one(struct live_run *run, const struct policy_output *o,
         delete_record(run);
         break;
     case POLICY_OPEN_WORKER_STORE:
-        open_worker_store(run, o->worker_store);
+        apply_command(run, &(struct command){.kind = COMMAND_WORKER_STORE_OPEN});
         break;
     case POLICY_DROP_WORKER_STORE:
         end_worker_store(run, o->worker_store);
         break;
     case POLICY_ANSWER_CURRENT:
         c10d_reply_blob(conn_of(o->agent), live_run_value(run));
-        verdict->answers = true;
+        *verdict = C10D_ANSWERED;
         break;
     case POLICY_ANSWER_VALUE:
         c10d_reply_bytes(conn_of(o->agent), o->value);
-        verdict->answers = true;
+        *verdict = C10D_ANSWERED;
         break;
     case POLICY_HOLD:
-        verdict->holds = true;
+        *verdict = C10D_HELD;
         break;
-    case POLICY_PASS:
-        verdict->passes = true;
+    case POLICY_SWALLOW:
+        *verdict = C10D_ANSWERED;
         break;
     case POLICY_RESUME:
         input_unpark(conn_of(o->agent));
@@ -391,19 +292,11 @@ static void carry_out_one(struct live_run *run, const struct policy_output *o,
     }
 }
 
-struct verdict carry_out(struct live_run *run, const struct policy_out *out)
+enum c10d_verdict carry_out(struct live_run *run, const struct policy_out *out)
 {
-    struct stats *stats = &rdzv_of(run)->engine->stats;
-    struct verdict verdict = {0};
+    enum c10d_verdict verdict = C10D_PROCEED;
 
-    stats->writes_merged += out->counters.writes_merged;
-    stats->rounds_completed += out->counters.rounds_completed;
-    stats->runs_closed += out->counters.runs_closed;
-    stats->runs_failed += out->counters.runs_failed;
-    stats->runs_repaired += out->counters.runs_repaired;
-    stats->nodes_disconnected += out->counters.nodes_disconnected;
-    stats->nodes_silent += out->counters.nodes_silent;
-    stats->restarts_asked += out->counters.restarts_asked;
+    policy_counters_add(&rdzv_of(run)->engine->stats.jobs, &out->counters);
     for (size_t i = 0; i < out->count; i++)
         carry_out_one(run, &out->items[i], &verdict);
     return verdict;

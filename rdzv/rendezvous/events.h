@@ -1,6 +1,7 @@
 /* What the policy sees of a run, and what it gives out for that. */
 #pragma once
 
+#include "rdzv/engine/stats.h"
 #include "rdzv/rendezvous/run.h"
 
 /* --- Events. --- */
@@ -122,19 +123,6 @@ struct policy_output {
     const char *reason;
     const struct note *note;
 };
-
-struct policy_counters {
-    uint64_t writes_merged;
-    uint64_t rounds_completed;
-    uint64_t runs_closed;
-    uint64_t runs_failed; /* of them */
-    uint64_t runs_repaired;
-    uint64_t nodes_disconnected;
-    uint64_t nodes_silent;
-    uint64_t restarts_asked; /* nodes were told to meet again, since one is lost */
-};
-
-void policy_counters_add(struct policy_counters *sum, const struct policy_counters *more);
 
 /* Filled by policy_step(), emptied by policy_out_clear(). Begins as {0}. */
 struct policy_out {

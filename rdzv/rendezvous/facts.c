@@ -76,12 +76,10 @@ void rendezvous_pin(const struct run *run)
 
 void rendezvous_unpin(const struct run *run)
 {
-    struct live_run *live = live_of(run);
-
-    if (run == NULL || --live->pins > 0 || live->steps > 0)
+    if (run == NULL)
         return;
-    if (run_is_unused(run))
-        shell_free_run(live);
+    live_of(run)->pins--;
+    shell_free_if_unused(live_of(run));
 }
 
 static struct node_facts agent_facts(const struct run_facts *f, const struct torch_node *node)

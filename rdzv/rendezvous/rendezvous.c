@@ -112,14 +112,11 @@ static void on_resumed(void *arg, uint64_t paused_ms)
     rendezvous_stood_still(arg, paused_ms);
 }
 
-/* A worker store that was about to go may have waited for this session alone. */
+/* A worker store that has ended may have waited for this session only. */
 static void on_unbound(void *arg, struct engine_space *space, uint64_t worker_store)
 {
-    struct rendezvous_space *home = shell_space_of(arg, space);
-    struct worker_use *use = worker_use_find(home, worker_store);
-
-    if (use != NULL && use->ended)
-        worker_use_end(home, use);
+    shell_drop_if_unused(shell_space_of(arg, space),
+                         worker_stores_find(&space->store->worker_stores, worker_store));
 }
 
 const struct key_groups *rendezvous_key_groups(const struct config *config)
@@ -154,7 +151,6 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
                      .advertise_port = c->advertise_port}};
     r->gate = (struct key_gate){.holds = holds_request, .arg = r};
     TAILQ_INIT(&r->spaces);
-    TAILQ_INIT(&r->sweeping);
     expiry_init(&r->due, &engine->store.reserve);
     evtimer_assign(&r->ticker, net->base, shell_on_ticker, r);
     if (c->fixes)
@@ -170,7 +166,6 @@ void rendezvous_fini(struct rendezvous *r)
     while ((home = TAILQ_FIRST(&r->spaces)) != NULL) {
         while ((v = TAILQ_FIRST(&home->runs.list)) != NULL)
             shell_free_run(live_run_of(v));
-        worker_uses_fini(home);
         run_views_fini(&home->runs);
         etcd_runs_fini(&home->etcd_runs);
         TAILQ_REMOVE(&r->spaces, home, entry);
@@ -184,39 +179,13 @@ void rendezvous_fini(struct rendezvous *r)
 /* --- After a start: runs are made anew from the keys, records and worker stores that the data
  * directory held. --- */
 
-/* Worker stores that no run names were about to go, with their last session. A session of a relay
- * outlives the start, so those to which one is bound stay; see on_unbound(). */
-
-static void restore_worker_stores(struct rendezvous_space *home)
-{
-    const struct worker_stores *stores = &home->space->store->worker_stores;
-
-    for (size_t i = 0; i < stores->count; i++) {
-        struct worker_use *use = worker_use_restore(home, stores->items[i]->id);
-
-        if (use != NULL)
-            use->ended = true; /* until a run names it */
-    }
-}
-
-static void drop_unnamed(struct rendezvous_space *home)
-{
-    const struct worker_stores *stores = &home->space->store->worker_stores;
-
-    for (size_t i = stores->count; i-- > 0;) {
-        struct worker_use *use = worker_use_find(home, stores->items[i]->id);
-
-        if (use != NULL && use->ended)
-            worker_use_end(home, use);
-    }
-}
-
 /* What the store keeps of the run beside its keys. */
 static void restore_record(struct live_run *run)
 {
     const struct run_record *found =
         run_records_find(&run->home->space->store->runs, run->run.view.node.key);
     struct view_record record;
+    struct worker_store *w;
 
     if (found == NULL)
         return;
@@ -225,11 +194,9 @@ static void restore_record(struct live_run *run)
                                   .port = found->port,
                                   .worker_store = found->worker_store,
                                   .round = found->round};
-    if (!run_view_set_record(&run->run.view, &record))
-        return;
-    run->worker_store = worker_use_find(run->home, record.worker_store);
-    if (run->worker_store != NULL)
-        run->worker_store->ended = false;
+    w = run_view_set_record(&run->run.view, &record) ? live_run_worker_store(run) : NULL;
+    if (w != NULL)
+        w->ended = false;
 }
 
 /* Agents behind relays go on with the sessions that they had. */
@@ -271,6 +238,20 @@ static void restore_runs(struct rendezvous_space *home, bool of_rounds, uint64_t
     }
 }
 
+/* Worker stores that no run names were about to go with their last session. A session of a relay
+ * outlives the start: the worker stores to which one is bound stay, see on_unbound(). */
+static void restore_space(struct rendezvous_space *home, uint64_t away_ms)
+{
+    const struct worker_stores *stores = &home->space->store->worker_stores;
+
+    for (size_t i = 0; i < stores->count; i++)
+        stores->items[i]->ended = true; /* until a run names it */
+    restore_runs(home, false, away_ms);
+    restore_runs(home, true, away_ms);
+    shell_drop_unused(home);
+    etcd_runs_restore(&home->etcd_runs);
+}
+
 void rendezvous_restore(struct rendezvous *r, uint64_t away_ms)
 {
     struct rendezvous_space *home;
@@ -278,11 +259,6 @@ void rendezvous_restore(struct rendezvous *r, uint64_t away_ms)
     if (!r->config->elastic.fixes)
         return;
     r->restored_ms = engine_lived_ms(r->engine);
-    TAILQ_FOREACH(home, &r->spaces, entry) {
-        restore_worker_stores(home);
-        restore_runs(home, false, away_ms);
-        restore_runs(home, true, away_ms);
-        drop_unnamed(home);
-        etcd_runs_restore(&home->etcd_runs);
-    }
+    TAILQ_FOREACH(home, &r->spaces, entry)
+        restore_space(home, away_ms);
 }

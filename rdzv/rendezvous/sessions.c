@@ -1,11 +1,6 @@
 /* Sessions of c10d as events of the policy: who is an agent, who a worker, and what they ask. */
 #include "rdzv/rendezvous/rendezvous.h"
 
-static struct slice memo_of(const struct conn *c)
-{
-    return conn_is_carried(c) ? c->carrier->functions->memo(c) : (struct slice){0};
-}
-
 static void bind_agent(struct rendezvous_space *home, struct conn *c, struct slice key,
                        bool compared)
 {
@@ -28,41 +23,46 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
     }
     c10d_session(c)->role = C10D_AGENT;
     c10d_session(c)->bound.agent = a;
-    shell_step(run, (struct policy_event){
-                        .kind = AGENT_CONNECTED, .agent = &a->agent, .memo = memo_of(c)});
+    shell_step(run, (struct policy_event){.kind = AGENT_CONNECTED,
+                                          .agent = &a->agent,
+                                          .memo = a->agent.relayed ? c->carrier->functions->memo(c)
+                                                                   : (struct slice){0}});
 }
 
-/* No agent of it is here, nor may one come back after a start, nor do its workers go on. */
-static bool is_left(const struct live_run *run)
+static void bind_to(struct conn *c, struct worker_store *w)
 {
-    return run->run.agent_count == 0 && run->run.start != START_AWAITED &&
-           run->worker_store->sessions == 0;
+    w->users++;
+    c10d_session(c)->role = C10D_WORKER;
+    c10d_session(c)->bound.worker_store = w->id;
 }
 
 /* The worker store that a worker finds: that of the run whose port it came to, or of the run that
- * shares the agents' port, which other clients come to as well. */
+ * shares the agents' port, which other clients come to as well: not if no agent of the run is here,
+ * nor may come back after a start, nor do its workers go on. */
 static void bind_worker(const struct rendezvous_space *home, struct conn *c)
 {
     bool own_port = c->listener->temporary;
     const struct live_run *run = own_port ? c->listener->owner : home->shared;
+    struct worker_store *w = run == NULL ? NULL : live_run_worker_store(run);
 
-    if (run == NULL || run->worker_store == NULL || (!own_port && is_left(run)))
-        return;
-    run->worker_store->sessions++;
-    c10d_session(c)->role = C10D_WORKER;
-    c10d_session(c)->bound.worker_store = run->worker_store->id;
+    if (w != NULL &&
+        (own_port || run->run.agent_count > 0 || run->run.start == START_AWAITED || w->users > 0))
+        bind_to(c, w);
+}
+
+static struct worker_store *find_worker_store(struct conn *c, uint64_t id)
+{
+    return worker_stores_find(&conn_space(c)->store->worker_stores, id);
 }
 
 /* One that has not been used since the start, at least until its session ends. */
 static void rebind_session(void *arg, struct conn *c, uint64_t worker_store)
 {
-    struct worker_use *use = worker_use_find(shell_space_of(arg, conn_space(c)), worker_store);
+    struct worker_store *w = find_worker_store(c, worker_store);
 
-    if (use == NULL)
-        return;
-    use->sessions++;
-    c10d_session(c)->role = C10D_WORKER;
-    c10d_session(c)->bound.worker_store = worker_store;
+    (void)arg;
+    if (w != NULL)
+        bind_to(c, w);
 }
 
 static void set_presence(void *arg, struct conn *c, enum c10d_presence presence)
@@ -123,7 +123,10 @@ static void unbind_session(void *arg, struct conn *c)
     struct rendezvous *r = arg;
 
     if (c10d_session(c)->role == C10D_WORKER) {
-        worker_use_leave(shell_space_of(r, conn_space(c)), c10d_session(c)->bound.worker_store);
+        struct worker_store *w = find_worker_store(c, c10d_session(c)->bound.worker_store);
+
+        w->users--;
+        shell_drop_if_unused(shell_space_of(r, conn_space(c)), w);
     } else {
         struct conn_agent *a = c10d_session(c)->bound.agent;
 
@@ -134,36 +137,27 @@ static void unbind_session(void *arg, struct conn *c)
     }
 }
 
-static enum c10d_verdict on_compare_set(struct conn_agent *a, const struct c10d_request *req)
+/* What follows of the request; nothing if the step has ended the connection. */
+static enum c10d_verdict step_request(struct conn_agent *a, struct policy_event event)
 {
-    const struct verdict verdict =
-        shell_step(a->run, (struct policy_event){.kind = AGENT_COMPARE_SET,
-                                                 .agent = &a->agent,
-                                                 .expected = req->expected,
-                                                 .desired = req->value});
+    const struct conn *c = a->conn;
+    enum c10d_verdict verdict;
 
-    return verdict.holds ? C10D_HELD : C10D_ANSWERED;
+    event.agent = &a->agent;
+    verdict = shell_step(a->run, event);
+    return verdict == C10D_PROCEED && !conn_is_open(c) ? C10D_ANSWERED : verdict;
 }
 
 /* GET or WAIT of the run's own key. */
 static enum c10d_verdict on_look(struct conn_agent *a, bool waits)
 {
-    bool is_behind = a->run->still_ms != a->run->home->rdzv->still_ms;
+    const struct rendezvous *r = a->run->home->rdzv;
     struct slice shown = {0};
-    const struct conn *c = a->conn;
 
-    if (!is_behind)
-        shown = policy_glance(&a->run->run, &a->agent, waits,
-                              engine_now_ms(a->run->home->rdzv->engine));
-    if (shown.ptr == NULL) {
-        const struct verdict verdict = shell_step(
-            a->run,
-            (struct policy_event){.kind = AGENT_LOOKED, .agent = &a->agent, .waits = waits});
-
-        if (verdict.holds)
-            return C10D_HELD;
-        return verdict.answers || !conn_is_open(c) ? C10D_ANSWERED : C10D_PROCEED;
-    }
+    if (a->run->still_ms == r->still_ms)
+        shown = policy_glance(&a->run->run, &a->agent, waits, engine_now_ms(r->engine));
+    if (shown.ptr == NULL)
+        return step_request(a, (struct policy_event){.kind = AGENT_LOOKED, .waits = waits});
     if (waits)
         return C10D_PROCEED;
     c10d_reply_bytes(a->conn, shown);
@@ -184,13 +178,9 @@ static enum policy_event_kind round_key_event(enum c10d_op op, bool exists)
 static enum c10d_verdict on_other(struct conn_agent *a, const struct c10d_request *req,
                                   struct slice key)
 {
-    struct policy_event event = {.kind = AGENT_ASKED,
-                                 .agent = &a->agent,
-                                 .desired = req->value,
-                                 .waits = req->op == C10D_WAIT};
+    struct policy_event event = {
+        .kind = AGENT_ASKED, .desired = req->value, .waits = req->op == C10D_WAIT};
     const struct rendezvous_space *home = a->run->home;
-    const struct conn *c = a->conn;
-    struct verdict verdict;
 
     if (run_views_find_round(&home->runs, key, &event.round, &event.round_key) ==
         &a->run->run.view) {
@@ -199,10 +189,7 @@ static enum c10d_verdict on_other(struct conn_agent *a, const struct c10d_reques
     } else {
         event.round_key = (struct slice){0};
     }
-    verdict = shell_step(a->run, event);
-    if (event.kind == AGENT_SET_ROUND_KEY && !verdict.passes)
-        return C10D_ANSWERED;
-    return conn_is_open(c) ? C10D_PROCEED : C10D_ANSWERED;
+    return step_request(a, event);
 }
 
 static enum c10d_verdict on_request(void *arg, struct conn *c, const struct c10d_request *req,
@@ -213,7 +200,10 @@ static enum c10d_verdict on_request(void *arg, struct conn *c, const struct c10d
 
     engine_note_alive(((struct rendezvous *)arg)->engine);
     if (req->op == C10D_COMPARE_SET)
-        return own ? on_compare_set(a, req) : C10D_PROCEED;
+        return !own ? C10D_PROCEED
+                    : step_request(a, (struct policy_event){.kind = AGENT_COMPARE_SET,
+                                                            .expected = req->expected,
+                                                            .desired = req->value});
     if (own && (req->op == C10D_GET || req->op == C10D_WAIT))
         return on_look(a, req->op == C10D_WAIT);
     return on_other(a, req, key);

@@ -18,20 +18,14 @@ struct rendezvous_space *shell_space_of(struct rendezvous *r, struct engine_spac
     home->space = space;
     run_views_init(&home->runs, r->engine->options.seed);
     etcd_runs_init(&home->etcd_runs, r->engine, &space->store->tree, r->net);
-    TAILQ_INIT(&home->worker_stores_missed);
-    table_init(&home->worker_stores, ACCOUNT_RUNS, r->engine->options.seed, NULL);
     TAILQ_INSERT_TAIL(&r->spaces, home, entry);
     space->rendezvous = home;
     return home;
 }
 
-/* In nanoseconds, which the heap wants, and never due at the tick that is going on. */
-static int64_t due_ns(const struct live_run *run)
+/* In nanoseconds, which the heap wants. */
+static int64_t due_ns(uint64_t ms)
 {
-    uint64_t ms = run_due_ms(&run->run), ticked_ms = run->home->rdzv->ticked_ms;
-
-    if (ms <= ticked_ms)
-        ms = ticked_ms + 1;
     return ms > INT64_MAX / 1000000 ? INT64_MAX : (int64_t)ms * 1000000;
 }
 
@@ -42,21 +36,28 @@ static bool add_due(struct live_run *run)
 
     if (!reserve_hold(reserve, expiry_memory(&r->due)))
         return false;
-    expiry_add(&r->due, &run->due, due_ns(run));
+    expiry_add(&r->due, &run->due, due_ns(run_due_ms(&run->run)));
     reserve_settle(reserve);
     return true;
 }
 
 /* The heap has its room already. */
-void shell_update_due(struct live_run *run)
+void shell_set_due(struct live_run *run, uint64_t ms)
 {
     struct expiry *due = &run->home->rdzv->due;
-    int64_t at_ns = due_ns(run);
 
-    if (run->due.at_ns == at_ns)
+    if (run->due.at_ns == due_ns(ms))
         return;
     expiry_remove(due, &run->due);
-    expiry_add(due, &run->due, at_ns);
+    expiry_add(due, &run->due, due_ns(ms));
+}
+
+/* Never due at the tick that is going on. */
+void shell_update_due(struct live_run *run)
+{
+    uint64_t ms = run_due_ms(&run->run), next_ms = run->home->rdzv->ticked_ms + 1;
+
+    shell_set_due(run, ms > next_ms ? ms : next_ms);
 }
 
 struct live_run *shell_need_run(struct rendezvous_space *home, struct slice key)
@@ -87,13 +88,6 @@ struct live_run *shell_need_run(struct rendezvous_space *home, struct slice key)
     return run;
 }
 
-void shell_end_sweep(struct live_run *run)
-{
-    if (run->is_sweeping)
-        TAILQ_REMOVE(&run->home->rdzv->sweeping, run, sweeping);
-    run->is_sweeping = false;
-}
-
 void shell_free_run(struct live_run *run)
 {
     struct rendezvous_space *home = run->home;
@@ -104,11 +98,18 @@ void shell_free_run(struct live_run *run)
     if (home->shared == run)
         home->shared = NULL;
     expiry_remove(&home->rdzv->due, &run->due);
-    shell_end_sweep(run);
     run_views_remove(&home->runs, &run->run.view);
     history_fini(&run->history);
     run_fini(&run->run);
     account_heap_free(ACCOUNT_RUNS, run);
+}
+
+bool shell_free_if_unused(struct live_run *run)
+{
+    if (run->steps > 0 || run->pins > 0 || !run_is_unused(&run->run))
+        return false;
+    shell_free_run(run);
+    return true;
 }
 
 /* --- Steps. --- */
@@ -144,16 +145,14 @@ struct policy_now shell_now(const struct live_run *run)
 /* Of an agent, that wants an answer: the view has to be right. */
 static bool is_request(enum policy_event_kind kind)
 {
-    return kind == AGENT_COMPARE_SET || kind == AGENT_SET_ROUND_KEY ||
-           kind == AGENT_ADD_ROUND_KEY || kind == AGENT_GET_ROUND_KEY || kind == AGENT_LOOKED ||
-           kind == AGENT_ASKED;
+    return kind >= AGENT_COMPARE_SET && kind <= AGENT_ADD_ROUND_KEY;
 }
 
 /* Memory was short for what a step came to: the agent that asked gets no answer, and the view is
  * made anew. */
 static void give_up(struct live_run *run, const struct policy_event *event)
 {
-    run->stale = true;
+    run->run.view.unread = true;
     if (event->agent != NULL && event->kind != AGENT_DISCONNECTED)
         conn_drop(conn_of(event->agent), DROP_NO_MEMORY, "out of memory", run->run.view.node.key);
 }
@@ -199,12 +198,12 @@ static void go_on(struct live_run *run, const struct policy_output *o)
     }
 }
 
-static struct verdict step(struct live_run *run, struct policy_event event)
+static enum c10d_verdict step(struct live_run *run, struct policy_event event)
 {
     struct engine *engine = run->home->rdzv->engine;
     const struct policy_now now = shell_now(run);
     struct policy_out out = {0};
-    struct verdict verdict;
+    enum c10d_verdict verdict;
     uint64_t changes;
 
     if (event.kind == RUN_CHANGED)
@@ -218,7 +217,6 @@ static struct verdict step(struct live_run *run, struct policy_event event)
     verdict = carry_out(run, &out);
     for (size_t i = 0; i < out.count; i++)
         go_on(run, &out.items[i]);
-    run->stale = run->stale || run->run.view.unread;
     if (out.failed)
         give_up(run, &event);
     policy_out_clear(&out);
@@ -227,12 +225,10 @@ static struct verdict step(struct live_run *run, struct policy_event event)
 
 static void leave(struct live_run *run)
 {
-    if (run->stale)
+    if (run->run.view.unread)
         step(run, (struct policy_event){.kind = RUN_CHANGED});
-    run->stale = false;
-    if (--run->steps == 0 && run->pins == 0 && run_is_unused(&run->run))
-        shell_free_run(run);
-    else
+    run->steps--;
+    if (!shell_free_if_unused(run))
         shell_update_due(run);
 }
 
@@ -246,17 +242,10 @@ static void give_time(struct live_run *run)
         step(run, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = still_ms});
 }
 
-void shell_give_time(struct live_run *run)
-{
-    run->steps++;
-    give_time(run);
-    leave(run);
-}
-
 /* The time comes before the event, but behind a change that has been made already. */
-struct verdict shell_step(struct live_run *run, struct policy_event event)
+enum c10d_verdict shell_step(struct live_run *run, struct policy_event event)
 {
-    struct verdict verdict = {0};
+    enum c10d_verdict verdict = C10D_PROCEED;
 
     run->steps++;
     if (run->run.view.unread && event.kind != RUN_CHANGED)

@@ -99,18 +99,6 @@ void policy_out_clear(struct policy_out *out)
     *out = (struct policy_out){0};
 }
 
-void policy_counters_add(struct policy_counters *sum, const struct policy_counters *more)
-{
-    sum->writes_merged += more->writes_merged;
-    sum->rounds_completed += more->rounds_completed;
-    sum->runs_closed += more->runs_closed;
-    sum->runs_failed += more->runs_failed;
-    sum->runs_repaired += more->runs_repaired;
-    sum->nodes_disconnected += more->nodes_disconnected;
-    sum->nodes_silent += more->nodes_silent;
-    sum->restarts_asked += more->restarts_asked;
-}
-
 /* --- Commands. --- */
 
 static void take_room(struct step *s, size_t before, size_t after)

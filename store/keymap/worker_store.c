@@ -53,8 +53,7 @@ struct worker_store *worker_stores_open(struct worker_stores *w, uint64_t id)
     w->items[w->count++] = store;
     w->last_id = id;
     quota_keep(w->quota, &w->bytes, WORKER_STORE_COST, 0);
-    store->id = id;
-    store->sessions = 0;
+    *store = (struct worker_store){.id = id};
     keymap_init(&store->keys, ACCOUNT_WORKER_STORES, w->ready, w->reserve, w->seed, w->quota);
     store->keys.forgotten = w->forgotten;
     return store;

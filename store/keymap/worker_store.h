@@ -8,6 +8,8 @@
 struct worker_store {
     uint64_t id;       /* from 1 on, in order of creation within the space */
     uint64_t sessions; /* that are bound to it; see session.h */
+    uint64_t users;    /* the daemon's own: its clients that use it now */
+    bool ended;        /* the same: for no new clients; it goes with the last one */
     struct keymap keys;
 };
 

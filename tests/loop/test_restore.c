@@ -62,19 +62,17 @@ static uint64_t take_all(void *arg, struct batch *batch)
 static void a_worker_store_goes_when_that_can_be_done(void **state)
 {
     struct engine *e = &loop.server.engine;
-    struct worker_use *use;
+    struct worker_store *w;
     uint64_t id;
 
     (void)state;
     loop_open(&loop, NULL);
     id = open_one();
-    use = worker_use_restore(the_space()->rendezvous, id);
-    assert_non_null(use);
-    use->sessions = 1;
-    use->ended = true;
+    w = worker_stores_find(&the_space()->store->worker_stores, id);
+    w->ended = true;
     e->options.journal.commit = take_all;
     e->batch.refuses = true;
-    worker_use_leave(the_space()->rendezvous, id);
+    shell_drop_if_unused(the_space()->rendezvous, w);
     rendezvous_tick(&loop.server.store.rendezvous);
     assert_true(is_there(id));
     e->batch.refuses = false;
