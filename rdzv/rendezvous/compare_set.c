@@ -228,7 +228,7 @@ static void carry_out(struct step *s, const struct policy_event *event, const st
         break;
     case OUTCOME_IGNORED:
         step_agent(s, POLICY_ANSWER_VALUE, a)->value = event->desired;
-        explain_close_ignored(s, a);
+        explain_close_ignored(s, a, closing_judge(s, a) == CLOSE_WAITS);
         break;
     }
 }

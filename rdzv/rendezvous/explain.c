@@ -176,9 +176,8 @@ static const char *ignored_because(const struct run *run)
                : "its workers are in no round, and others go on";
 }
 
-void explain_close_ignored(struct step *s, const struct agent *a)
+void explain_close_ignored(struct step *s, const struct agent *a, bool waits)
 {
-    bool waits = closing_judge(s, a) == CLOSE_WAITS;
     struct note *note = explain_note(s, waits ? NOTE_CLOSE_WAITS : NOTE_CLOSE_IGNORED);
 
     note->agent = a;

@@ -66,8 +66,9 @@ struct note *explain_note(struct step *s, enum note_kind kind);
 /* What has changed from view.before to view.state, and that `by` did it. */
 void explain_change(struct step *s, const struct agent *by);
 
-/* The agent has asked to close the run, and may not, or it is not known yet whether it may. */
-void explain_close_ignored(struct step *s, const struct agent *a);
+/* The agent has asked to close the run, and may not; `waits`: it is not known yet whether it may.
+ */
+void explain_close_ignored(struct step *s, const struct agent *a, bool waits);
 /* Now it is known, of agents of which it was not known which nodes they are. */
 void explain_close_judged(struct step *s, bool counts);
 

@@ -35,11 +35,6 @@
 /* No agent looks: each is silent, or starts its workers, which torch gives up after a minute. */
 #define NONE_LOOKS_MS 90000
 
-bool meeting_is_open(const struct run *run)
-{
-    return run->meeting.phase == MEETING_OPEN && run->meeting.completion == run->view.completions;
-}
-
 /* Torch does not count a node that waits once its heartbeat is too old. If the node ends while the
  * meeting is open, the mark stands in for it: some agents have already been shown that it waits. */
 const struct torch_node *meeting_waiting(const struct step *s)

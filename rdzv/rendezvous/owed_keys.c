@@ -5,6 +5,7 @@
  * SimpleElasticAgent._assign_worker_ranks() (2.4 and later), _share_and_gather() and
  * store.synchronize() (before). */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "proto/torch/torch_timing.h"
@@ -13,63 +14,17 @@
 /* A larger round waits: so many keys would keep all others waiting. */
 #define NODES_MOST 16384
 
-static void owe_in(struct step *s, int64_t round, const char *name, const char *value)
+/* Without room or memory, agents wait for the key as long as torch does. */
+__attribute__((format(printf, 4, 5))) static void owe(struct step *s, int64_t round,
+                                                      const char *value, const char *format, ...)
 {
-    const struct run_view *v = &s->run->view;
-    uint8_t *key = step_alloc(s, v->node.key.len + RUN_KEY_ROOM);
-    uint8_t *copy = step_alloc(s, strlen(value));
-    struct policy_output *put;
-    size_t len, cost;
+    char name[RUN_KEY_ROOM];
+    va_list args;
 
-    if (key == NULL || copy == NULL)
-        return;
-    memcpy(copy, value, strlen(value));
-    len = run_view_round_key(v, round, name, key);
-    cost = s->now->key_cost + len + strlen(value);
-    if (cost > s->room)
-        return; /* they wait for their time */
-    if (s->room != SIZE_MAX)
-        s->room -= cost;
-    put = step_emit(s, POLICY_PUT_IF_ABSENT);
-    put->key = (struct slice){key, len};
-    put->value = (struct slice){copy, strlen(value)};
-}
-
-static void owe(struct step *s, const char *name, const char *value)
-{
-    owe_in(s, s->run->view.last_completed.round, name, value);
-}
-
-static void owe_ranked(struct step *s, const char *name, int64_t rank, const char *value)
-{
-    char text[RUN_KEY_ROOM];
-
-    snprintf(text, sizeof text, name, rank);
-    owe(s, text, value);
-}
-
-static void owe_role(struct step *s, int64_t rank, bool each_reads_all)
-{
-    char role[96];
-
-    snprintf(role, sizeof role,
-             "{\"role\": \"default\", \"rank\": %" PRId64 ", \"local_world_size\": 1}", rank);
-    if (!each_reads_all) {
-        owe_ranked(s, "torchelastic/role_info/%" PRId64, rank, role);
-        return;
-    }
-    owe_ranked(s, "torchelastic/role_info%" PRId64, rank, role);
-    owe_ranked(s, "torchelastic/role_info%" PRId64 ".FIN", rank, "FIN");
-}
-
-static void owe_ranks(struct step *s, size_t nodes)
-{
-    for (size_t i = 0; i < nodes; i++) {
-        char ranks[96];
-
-        snprintf(ranks, sizeof ranks, "[%zu, %zu, %zu, %zu]", i, nodes, i, nodes);
-        owe_ranked(s, "torchelastic/assigned_ranks/%" PRId64, (int64_t)i, ranks);
-    }
+    va_start(args, format);
+    vsnprintf(name, sizeof name, format, args);
+    va_end(args);
+    step_put_round_key(s, POLICY_PUT_IF_ABSENT, round, name, slice_str(value));
 }
 
 /* Each agent reads what each other wrote: torch before 2.4. The state tells 2.3 and later by its
@@ -96,14 +51,39 @@ static bool worker_zero_listens(const struct run *run)
 
 /* Agents whose workers listen read where in each round, and get a place that is none. The others
  * read it once in their life. */
-static void owe_place(struct step *s)
+static void owe_place(struct step *s, int64_t round)
 {
     if (!worker_zero_listens(s->run)) {
         worker_store_owe_place(s);
         return;
     }
-    owe(s, "MASTER_ADDR", "localhost");
-    owe(s, "MASTER_PORT", "1");
+    owe(s, round, "localhost", "MASTER_ADDR");
+    owe(s, round, "1", "MASTER_PORT");
+}
+
+static void owe_role(struct step *s, int64_t round, int64_t rank)
+{
+    char role[96];
+
+    snprintf(role, sizeof role,
+             "{\"role\": \"default\", \"rank\": %" PRId64 ", \"local_world_size\": 1}", rank);
+    if (each_reads_all(s->run)) {
+        owe(s, round, role, "torchelastic/role_info%" PRId64, rank);
+        owe(s, round, "FIN", "torchelastic/role_info%" PRId64 ".FIN", rank);
+    }
+    if (agent_zero_reads_all(s->run))
+        owe(s, round, role, "torchelastic/role_info/%" PRId64, rank);
+}
+
+/* What agent 0 tells each of the nodes. */
+static void owe_ranks(struct step *s, int64_t round, size_t nodes)
+{
+    for (size_t i = 0; i < nodes; i++) {
+        char ranks[96];
+
+        snprintf(ranks, sizeof ranks, "[%zu, %zu, %zu, %zu]", i, nodes, i, nodes);
+        owe(s, round, ranks, "torchelastic/assigned_ranks/%zu", i);
+    }
 }
 
 /* In the first minute an agent may also be about to ask; and after a start, to ask again. */
@@ -135,15 +115,12 @@ void owed_keys_put(struct step *s)
 
         if (!then->nodes[i].participant || (now != NULL && now->participant))
             continue;
-        if (each_reads_all(s->run))
-            owe_role(s, rank, true);
-        if (agent_zero_reads_all(s->run))
-            owe_role(s, rank, false);
+        owe_role(s, then->round, rank);
         if (rank != 0)
             continue;
-        owe_place(s);
+        owe_place(s, then->round);
         if (agent_zero_reads_all(s->run))
-            owe_ranks(s, torch_state_participants(then));
+            owe_ranks(s, then->round, torch_state_participants(then));
     }
 }
 
@@ -155,14 +132,15 @@ void owed_keys_put_exit(struct step *s, int64_t round)
     const struct torch_state *then = &s->run->view.last_completed;
 
     if (agent_zero_reads_all(s->run))
-        owe_in(s, round, "torchelastic/agent/terminal_state/last_member", "<val_ignored>");
+        owe(s, round, "<val_ignored>", "torchelastic/agent/terminal_state/last_member");
     if (!each_reads_all(s->run) || round != then->round)
         return;
     for (size_t i = 0; i < then->count && i < NODES_MOST; i++) {
+        int64_t rank = then->nodes[i].rank;
+
         if (!then->nodes[i].participant)
             continue;
-        owe_ranked(s, "torchelastic/agent/terminal_state%" PRId64, then->nodes[i].rank, "lost");
-        owe_ranked(s, "torchelastic/agent/terminal_state%" PRId64 ".FIN", then->nodes[i].rank,
-                   "FIN");
+        owe(s, round, "lost", "torchelastic/agent/terminal_state%" PRId64, rank);
+        owe(s, round, "FIN", "torchelastic/agent/terminal_state%" PRId64 ".FIN", rank);
     }
 }

@@ -232,8 +232,6 @@ void long_look_on_tick(struct step *s);
 
 /* --- meeting.c --- */
 
-/* True: the participants are shown that a node waits. False: it is hidden from them. */
-bool meeting_is_open(const struct run *run);
 /* A participant looks. True: it is answered when all of them look: its look is held. */
 bool meeting_should_hold(struct step *s, struct agent *a);
 /* The node that the participants are shown then; NULL: none that lives. Valid until the view

@@ -9,7 +9,8 @@ void run_init(struct run *run, struct slice key, const struct policy_settings *s
     *run = (struct run){.settings = settings,
                         .idle_since_ms = now_ms,
                         .fill = FILL_MAX,
-                        .finishing = {.round = ROUND_NONE}};
+                        .finishing = {.round = ROUND_NONE},
+                        .endpoint = {.owed_round = ROUND_NONE}};
     run_view_init(&run->view, key);
     TAILQ_INIT(&run->agents);
     TAILQ_INIT(&run->rejoining);
@@ -21,7 +22,7 @@ void run_init(struct run *run, struct slice key, const struct policy_settings *s
 void run_fini(struct run *run)
 {
     assert(TAILQ_EMPTY(&run->agents) && TAILQ_EMPTY(&run->rejoining) && TAILQ_EMPTY(&run->gone));
-    worker_store_fini(&run->endpoint);
+    worker_endpoint_forget(&run->endpoint);
     table_fini(&run->by_node);
     run_view_fini(&run->view);
 }

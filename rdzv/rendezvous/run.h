@@ -14,21 +14,36 @@ struct numbers {
     int64_t round;
 };
 
-/* Where the workers of the run find their store: see worker_store.c. */
-struct worker_endpoint {
-    struct slice proposed[2]; /* MASTER_ADDR and MASTER_PORT as agent 0 says; owned; NULL: unsaid */
-    bool probing;             /* the host of agent 0 is being asked */
-    const struct agent *asked; /* that agent 0; NULL: it is gone, and with it what listened there */
-    bool opening_port;         /* a port of the run's own has been asked for */
-    uint16_t own_port;         /* 0: none */
-    uint16_t last_port;   /* the own port that was given back while the run was left; 0: none was */
-    uint16_t agents_port; /* the one that agent 0 connects to */
-    enum worker_store_placement pending; /* decided while the space had no room for it */
-    const char *pending_reason;
-    bool pending_open; /* the same: a worker store for the newest round */
-    bool is_owed; /* nothing is decided, and agents have rdzvd's place, since agent 0 was lost */
-    int64_t owed_round; /* in that round */
+/* What is being done about the place where the workers of the run find their store. */
+enum worker_endpoint_state {
+    ENDPOINT_RESTS,         /* nothing */
+    ENDPOINT_PROBES,        /* the host of agent 0 is asked */
+    ENDPOINT_OPENS_PORT,    /* a port of the run's own has been asked for */
+    ENDPOINT_LACKS_RDZVD,   /* it is to be rdzvd, and the space has no room for its keys */
+    ENDPOINT_LACKS_WORKER0, /* the same, of worker 0 */
+    ENDPOINT_LACKS_STORE,   /* the same, of a worker store for the newest round */
 };
+
+/* See worker_store.c. */
+struct worker_endpoint {
+    enum worker_endpoint_state state;
+    struct slice proposed[2]; /* MASTER_ADDR and MASTER_PORT as agent 0 says; owned; NULL: unsaid */
+    const struct agent *asked; /* PROBES: agent 0; NULL: it is gone, and with it what listened */
+    const char *why_worker0;   /* LACKS_WORKER0 */
+    int64_t owed_round; /* nothing is decided, and agents have rdzvd's place, since agent 0 of that
+                           round was lost; or ROUND_NONE */
+    uint16_t own_port;  /* 0: none */
+    uint16_t last_port; /* the own port that was given back while the run was left; 0: none was */
+};
+
+/* Drops what agent 0 says. */
+static inline void worker_endpoint_forget(struct worker_endpoint *e)
+{
+    for (int i = 0; i < 2; i++) {
+        account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)e->proposed[i].ptr);
+        e->proposed[i] = (struct slice){0};
+    }
+}
 
 /* The nodes of a complete round are to meet again: see meeting.c. */
 struct meeting {
@@ -123,6 +138,12 @@ struct run {
     struct worker_endpoint endpoint;
 };
 
+/* True: the participants are shown that a node waits. False: it is hidden from them. */
+static inline bool meeting_is_open(const struct run *run)
+{
+    return run->meeting.phase == MEETING_OPEN && run->meeting.completion == run->view.completions;
+}
+
 /* `key`, the settings and what `run` is in live as long as the run. */
 void run_init(struct run *run, struct slice key, const struct policy_settings *settings,
               uint64_t seed, uint64_t now_ms);
@@ -157,6 +178,3 @@ void run_unlist(struct run *run, struct agent *a);
 void run_list(struct run *run, struct agent *a);
 /* Of two agents of one node, `a` counts from now on, and no more the one that did. True. */
 bool run_list_again(struct run *run, struct agent *before, struct agent *a);
-
-/* A part of run_fini(), in worker_store.c. */
-void worker_store_fini(struct worker_endpoint *e);

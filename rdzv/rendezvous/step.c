@@ -126,6 +126,29 @@ static bool put_text(struct step *s, struct slice value)
     return true;
 }
 
+bool step_put_round_key(struct step *s, enum policy_output_kind kind, int64_t round,
+                        const char *name, struct slice value)
+{
+    const struct run_view *v = &s->run->view;
+    uint8_t *key = step_alloc(s, v->node.key.len + RUN_KEY_ROOM);
+    uint8_t *copy = step_alloc(s, value.len);
+    struct policy_output *put;
+    size_t len, cost;
+
+    if (key == NULL || copy == NULL)
+        return false;
+    memcpy(copy, value.ptr, value.len);
+    len = run_view_round_key(v, round, name, key);
+    cost = s->now->key_cost + len + value.len;
+    if (cost > s->room)
+        return false;
+    take_room(s, 0, cost);
+    put = step_emit(s, kind);
+    put->key = (struct slice){key, len};
+    put->value = (struct slice){copy, value.len};
+    return true;
+}
+
 bool step_put_value(struct step *s, struct slice value)
 {
     if (!put_text(s, value))

@@ -54,6 +54,11 @@ bool step_put_value(struct step *s, struct slice value);
  * agent. False: no room, no memory, or the text is too long; nothing has changed. */
 bool step_put_state(struct step *s, const struct torch_state *next, size_t sent);
 
+/* Puts that key of one of the run's rounds; POLICY_PUT, POLICY_PUT_IF_ABSENT. False: no room, or no
+ * memory. */
+bool step_put_round_key(struct step *s, enum policy_output_kind kind, int64_t round,
+                        const char *name, struct slice value);
+
 /* --- Heartbeats. A value has those of all nodes, so one heartbeat costs as much as there are
  * nodes. Those that come while no other change does are kept in the view at first, and put
  * together. --- */

@@ -21,93 +21,85 @@
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
+#include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define PORT_TEXT_MAX 6
-#define FULL          "the space is full, see --space-limit"
 
 enum { PLACE_ADDR, PLACE_PORT, PLACES };
 
 static const char *const place_names[PLACES] = {"MASTER_ADDR", "MASTER_PORT"};
 
-static void forget_proposal(struct worker_endpoint *e)
+/* --- States. --- */
+
+static void endpoint_enter(struct worker_endpoint *e, enum worker_endpoint_state next)
 {
-    for (int i = 0; i < PLACES; i++) {
-        account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)e->proposed[i].ptr);
-        e->proposed[i] = (struct slice){0};
-    }
+    static const unsigned legal[] = {
+        [ENDPOINT_RESTS] = 1u << ENDPOINT_PROBES | 1u << ENDPOINT_OPENS_PORT |
+                           1u << ENDPOINT_LACKS_RDZVD | 1u << ENDPOINT_LACKS_WORKER0 |
+                           1u << ENDPOINT_LACKS_STORE,
+        [ENDPOINT_PROBES] = 1u << ENDPOINT_RESTS,
+        [ENDPOINT_OPENS_PORT] = 1u << ENDPOINT_RESTS,
+        [ENDPOINT_LACKS_RDZVD] = 1u << ENDPOINT_RESTS | 1u << ENDPOINT_LACKS_WORKER0,
+        [ENDPOINT_LACKS_WORKER0] = 1u << ENDPOINT_RESTS,
+        [ENDPOINT_LACKS_STORE] =
+            1u << ENDPOINT_RESTS | 1u << ENDPOINT_PROBES | 1u << ENDPOINT_LACKS_WORKER0,
+    };
+
+    assert(e->state == next || legal[e->state] & 1u << next);
+    e->state = next;
 }
 
-void worker_store_fini(struct worker_endpoint *e)
+/* Drops all that agents have said, and what is being done about it. */
+static void endpoint_rest(struct step *s)
 {
-    forget_proposal(e);
+    struct worker_endpoint *e = &s->run->endpoint;
+
+    if (e->state == ENDPOINT_PROBES)
+        step_emit(s, POLICY_CANCEL_PROBE);
+    worker_endpoint_forget(e);
+    e->owed_round = ROUND_NONE;
+    endpoint_enter(e, ENDPOINT_RESTS);
 }
 
 void worker_store_release(struct step *s)
 {
     struct worker_endpoint *e = &s->run->endpoint;
+    bool has_port =
+        e->own_port != 0 || e->state == ENDPOINT_OPENS_PORT || s->now->share == PORT_IS_OURS;
 
-    if (e->probing)
-        step_emit(s, POLICY_CANCEL_PROBE);
-    if (e->own_port != 0 || e->opening_port || s->now->share == PORT_IS_OURS)
+    endpoint_rest(s);
+    if (has_port)
         step_emit(s, POLICY_CLOSE_PORT);
-    forget_proposal(e);
-    e->probing = e->opening_port = e->pending_open = e->is_owed = false;
     e->own_port = e->last_port = 0;
-    e->pending = WORKER_STORE_UNKNOWN;
 }
 
 /* --- What agents read. --- */
 
-/* The keys of the round for the places that are not NULL; all or none. False: the space has no
- * room.
- */
+/* The two keys of that round; both or none. False: the space has no room. */
 static bool put_places(struct step *s, enum policy_output_kind kind, int64_t round,
                        const struct slice places[PLACES])
 {
-    const struct run_view *v = &s->run->view;
-    size_t key_room = v->node.key.len + RUN_KEY_ROOM, cost = 0;
-    struct slice keys[PLACES], values[PLACES];
+    size_t count = s->out->count, room = s->room;
 
     for (int i = 0; i < PLACES; i++) {
-        uint8_t *key, *value;
-
-        if (places[i].ptr == NULL)
+        if (step_put_round_key(s, kind, round, place_names[i], places[i]))
             continue;
-        key = step_alloc(s, key_room);
-        value = step_alloc(s, places[i].len);
-        if (key == NULL || value == NULL)
-            return false;
-        memcpy(value, places[i].ptr, places[i].len);
-        keys[i].ptr = key;
-        keys[i].len = run_view_round_key(v, round, place_names[i], key);
-        values[i] = (struct slice){value, places[i].len};
-        cost += s->now->key_cost + keys[i].len + values[i].len;
-    }
-    if (cost > s->room)
+        s->out->count = count;
+        s->room = room;
         return false;
-    s->room -= s->room == SIZE_MAX ? 0 : cost;
-    for (int i = 0; i < PLACES; i++) {
-        struct policy_output *put;
-
-        if (places[i].ptr == NULL)
-            continue;
-        put = step_emit(s, kind);
-        put->key = keys[i];
-        put->value = values[i];
     }
     return true;
 }
 
-/* The address and port of the record, as the keys of the last completed round. */
-static bool put_record_places(struct step *s, const struct view_record *record)
+/* The same of the address and port of the record. */
+static bool put_record_places(struct step *s, enum policy_output_kind kind, int64_t round,
+                              const struct view_record *record)
 {
     char port[PORT_TEXT_MAX];
 
     snprintf(port, sizeof port, "%u", record->port);
-    return put_places(s, POLICY_PUT, s->run->view.last_completed.round,
-                      (struct slice[PLACES]){record->address, slice_str(port)});
+    return put_places(s, kind, round, (struct slice[PLACES]){record->address, slice_str(port)});
 }
 
 /* Returns the address as a text that lives as long as the outputs; NULL: no memory, no change. */
@@ -131,19 +123,18 @@ static const char *keep_record(struct step *s, const struct view_record *record)
 
 /* --- The endpoint. --- */
 
-/* Without --advertise: the address by which agents have reached us, and rather one that is not
- * loopback, which means nothing on another machine. */
-static const char *guess_host(const struct run *run)
+/* The agent whose connection tells by which address rdzvd is reached: rather not by loopback, which
+ * means nothing on another machine. NULL: it is not known. */
+static const struct agent *find_witness(const struct run *run)
 {
-    const char *found = NULL;
-    const struct agent *a;
+    const struct agent *a, *found = NULL;
 
     TAILQ_FOREACH(a, &run->agents, entry) {
         bool loopback = strncmp(a->local_host, "127.", 4) == 0 || strcmp(a->local_host, "::1") == 0;
 
         if (a->local_host[0] == '\0' || (found != NULL && loopback))
             continue;
-        found = a->local_host;
+        found = a;
         if (!loopback)
             break;
     }
@@ -154,18 +145,21 @@ static const char *guess_host(const struct run *run)
 static const char *find_endpoint(const struct run *run, struct view_record *record)
 {
     const struct policy_settings *settings = run->settings;
-    const struct worker_endpoint *e = &run->endpoint;
-    const char *host =
-        settings->advertise_host != NULL ? settings->advertise_host : guess_host(run);
+    const struct agent *witness = find_witness(run);
+    const char *host = settings->advertise_host;
+    uint16_t own_port = run->endpoint.own_port;
 
+    if (host == NULL && witness != NULL)
+        host = witness->local_host;
     record->placement = WORKER_STORE_RDZVD;
-    record->port = e->own_port != 0                ? e->own_port
+    record->port = own_port != 0                   ? own_port
                    : settings->advertise_port != 0 ? settings->advertise_port
-                                                   : e->agents_port;
+                   : witness != NULL               ? witness->local_port
+                                                   : 0;
     if (host == NULL || record->port == 0)
         return NULL;
     record->address = slice_str(host);
-    return e->own_port != 0 ? "a port of its own: --worker-ports, or another run has the agents'"
+    return own_port != 0 ? "a port of its own: --worker-ports, or another run has the agents'"
            : settings->advertise_host != NULL
                ? "--advertise says so"
                : "agents reach rdzvd by this address, see --advertise";
@@ -173,14 +167,14 @@ static const char *find_endpoint(const struct run *run, struct view_record *reco
 
 /* --- Deciding. --- */
 
-static void postpone(struct step *s, enum worker_store_placement placement, const char *reason)
+/* The space has no room now: the tick tries again. */
+static void postpone(struct step *s, enum worker_endpoint_state next)
 {
     struct worker_endpoint *e = &s->run->endpoint;
 
-    if (e->pending == WORKER_STORE_UNKNOWN)
-        explain_note(s, NOTE_WORKER_STORE_FAILED)->reason = FULL;
-    e->pending = placement;
-    e->pending_reason = reason;
+    if (e->state == ENDPOINT_RESTS)
+        explain_note(s, NOTE_WORKER_STORE_FAILED)->reason = "the space is full, see --space-limit";
+    endpoint_enter(e, next);
 }
 
 static void note_assigned(struct step *s, const char *address, uint16_t port, const char *reason)
@@ -192,6 +186,11 @@ static void note_assigned(struct step *s, const char *address, uint16_t port, co
     note->reason = reason;
 }
 
+static bool has_proposal(const struct worker_endpoint *e)
+{
+    return e->proposed[PLACE_ADDR].ptr != NULL && e->proposed[PLACE_PORT].ptr != NULL;
+}
+
 static void decide_worker0(struct step *s, const char *reason)
 {
     struct run_view *v = &s->run->view;
@@ -199,10 +198,10 @@ static void decide_worker0(struct step *s, const char *reason)
     const struct view_record record = {.placement = WORKER_STORE_WORKER0, .round = v->record.round};
     uint64_t worker_store = v->record.worker_store;
 
-    if (v->has_completed && e->proposed[PLACE_ADDR].ptr != NULL &&
-        e->proposed[PLACE_PORT].ptr != NULL &&
+    if (v->has_completed && has_proposal(e) &&
         !put_places(s, POLICY_PUT, v->last_completed.round, e->proposed)) {
-        postpone(s, WORKER_STORE_WORKER0, reason);
+        e->why_worker0 = reason;
+        postpone(s, ENDPOINT_LACKS_WORKER0);
         return;
     }
     if (keep_record(s, &record) == NULL)
@@ -223,16 +222,14 @@ static void decide_rdzvd(struct step *s)
         decide_worker0(s, "rdzvd does not know its own address, see --advertise");
         return;
     }
-    if (v->has_completed && !put_record_places(s, &record)) {
-        postpone(s, WORKER_STORE_RDZVD, reason);
+    if (v->has_completed && !put_record_places(s, POLICY_PUT, v->last_completed.round, &record)) {
+        postpone(s, ENDPOINT_LACKS_RDZVD);
         return;
     }
     address = keep_record(s, &record);
     if (address == NULL)
         return;
-    s->run->endpoint.pending = WORKER_STORE_UNKNOWN;
-    s->run->endpoint.is_owed = false;
-    forget_proposal(&s->run->endpoint);
+    endpoint_rest(s);
     note_assigned(s, address, record.port, reason);
 }
 
@@ -248,25 +245,21 @@ static void decide_rdzvd(struct step *s)
 
 static bool is_undecided(const struct run *run)
 {
-    const struct worker_endpoint *e = &run->endpoint;
+    enum worker_endpoint_state state = run->endpoint.state;
 
     return run->view.record.placement == WORKER_STORE_UNKNOWN &&
-           run->view.record.worker_store != 0 && !e->probing && e->pending == WORKER_STORE_UNKNOWN;
+           run->view.record.worker_store != 0 &&
+           (state == ENDPOINT_RESTS || state == ENDPOINT_LACKS_STORE);
 }
 
 void worker_store_owe_place(struct step *s)
 {
-    struct worker_endpoint *e = &s->run->endpoint;
     struct view_record record = s->run->view.record;
-    const struct agent *a = TAILQ_FIRST(&s->run->agents);
+    int64_t round = s->run->view.last_completed.round;
 
-    if (e->agents_port == 0 && a != NULL)
-        e->agents_port = a->local_port; /* the daemon was started since the round was complete */
-    if (!is_undecided(s->run) || find_endpoint(s->run, &record) == NULL ||
-        !put_record_places(s, &record))
-        return;
-    e->is_owed = true;
-    e->owed_round = s->run->view.last_completed.round;
+    if (is_undecided(s->run) && find_endpoint(s->run, &record) != NULL &&
+        put_record_places(s, POLICY_PUT, round, &record))
+        s->run->endpoint.owed_round = round;
 }
 
 /* What agent 0 had said before the start is lost, unless it was decided then: it does not say it
@@ -284,7 +277,7 @@ static bool is_next_silent(const struct run *run)
 {
     const struct torch_state *state = &run->view.state;
 
-    return run->endpoint.is_owed && is_undecided(run) && state->complete &&
+    return run->endpoint.owed_round != ROUND_NONE && is_undecided(run) && state->complete &&
            state->round > run->endpoint.owed_round;
 }
 
@@ -310,11 +303,13 @@ void worker_store_on_probed(struct step *s, const struct policy_event *event)
 {
     struct run *run = s->run;
 
-    run->endpoint.probing = false;
+    if (run->endpoint.state != ENDPOINT_PROBES)
+        return;
+    endpoint_enter(&run->endpoint, ENDPOINT_RESTS);
     if (!run->view.exists || run->view.record.placement != WORKER_STORE_UNKNOWN)
         return;
     if (TAILQ_EMPTY(&run->agents)) /* none is left to ask, or to be answered */
-        forget_proposal(&run->endpoint);
+        worker_endpoint_forget(&run->endpoint);
     else if (event->probed == PROBED_REFUSED && run->endpoint.asked != NULL)
         decide_worker0(s, "agent 0 hosts no store: worker 0 will "
                           "(TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1)");
@@ -337,18 +332,10 @@ void worker_store_leave(struct step *s, const struct agent *a)
 
 /* --- A store for each round. --- */
 
-static void postpone_open(struct step *s)
-{
-    struct worker_endpoint *e = &s->run->endpoint;
-
-    if (!e->pending_open)
-        explain_note(s, NOTE_WORKER_STORE_FAILED)->reason = FULL;
-    e->pending_open = true;
-}
-
 /* Opens one for the last completed round. `moved`: the run may have another port than before. */
 static void open_store(struct step *s, bool moved)
 {
+    struct worker_endpoint *e = &s->run->endpoint;
     struct run_view *v = &s->run->view;
     struct view_record record = v->record, next = v->record;
     const char *reason = NULL, *address;
@@ -358,8 +345,9 @@ static void open_store(struct step *s, bool moved)
         reason = find_endpoint(s->run, &next);
     if (reason != NULL)
         record = next;
-    if (record.placement == WORKER_STORE_RDZVD && !put_record_places(s, &record)) {
-        postpone_open(s);
+    if (record.placement == WORKER_STORE_RDZVD &&
+        !put_record_places(s, POLICY_PUT, v->last_completed.round, &record)) {
+        postpone(s, ENDPOINT_LACKS_STORE);
         return;
     }
     record.worker_store = s->now->next_worker_store;
@@ -368,7 +356,8 @@ static void open_store(struct step *s, bool moved)
     address = keep_record(s, &record);
     if (address == NULL)
         old = record.worker_store; /* no memory: the one before stays */
-    s->run->endpoint.pending_open = address == NULL;
+    if (e->state == ENDPOINT_RESTS || e->state == ENDPOINT_LACKS_STORE)
+        endpoint_enter(e, address == NULL ? ENDPOINT_LACKS_STORE : ENDPOINT_RESTS);
     if (old != 0)
         step_emit(s, POLICY_DROP_WORKER_STORE)->worker_store = old;
     if (address != NULL && reason != NULL)
@@ -380,10 +369,9 @@ void worker_store_on_completed(struct step *s, struct agent *by)
     struct run *run = s->run;
     struct worker_endpoint *e = &run->endpoint;
 
-    if (!by->pings || run->view.record.placement == WORKER_STORE_WORKER0 || e->opening_port)
+    if (!by->pings || run->view.record.placement == WORKER_STORE_WORKER0 ||
+        e->state == ENDPOINT_OPENS_PORT || e->state == ENDPOINT_LACKS_WORKER0)
         return;
-    if (e->agents_port == 0)
-        e->agents_port = by->local_port;
     if (e->own_port != 0 || s->now->share == PORT_IS_OURS) {
         open_store(s, false);
     } else if (e->last_port == 0 && !run->settings->own_worker_ports &&
@@ -391,7 +379,8 @@ void worker_store_on_completed(struct step *s, struct agent *by)
         step_emit(s, POLICY_SHARE_PORT);
         open_store(s, true);
     } else {
-        e->opening_port = true;
+        endpoint_rest(s); /* if it had a port, all agents have left since */
+        endpoint_enter(e, ENDPOINT_OPENS_PORT);
         step_agent(s, POLICY_OPEN_PORT, by)->port = e->last_port;
     }
 }
@@ -400,19 +389,18 @@ void worker_store_on_port_opened(struct step *s, const struct policy_event *even
 {
     struct worker_endpoint *e = &s->run->endpoint;
 
-    if (!e->opening_port) { /* the run has ended since */
+    if (e->state != ENDPOINT_OPENS_PORT) { /* the run has ended since */
         if (event->port != 0)
             step_emit(s, POLICY_CLOSE_PORT);
         return;
     }
-    e->opening_port = false;
+    endpoint_enter(e, ENDPOINT_RESTS);
     e->own_port = event->port;
     e->last_port = 0;
-    if (e->own_port != 0) {
+    if (e->own_port != 0)
         open_store(s, true);
-        return;
-    }
-    decide_worker0(s, "there is no port for them, see --worker-ports");
+    else
+        decide_worker0(s, "there is no port for them, see --worker-ports");
 }
 
 /* It would else hold a descriptor until the run is forgotten. */
@@ -422,6 +410,7 @@ static void give_port_back(struct step *s)
 
     if (e->own_port == 0 || s->now->own_port_in_use || run_keeps_port(s->run))
         return;
+    endpoint_rest(s);
     step_emit(s, POLICY_CLOSE_PORT);
     e->last_port = e->own_port;
     e->own_port = 0;
@@ -430,16 +419,15 @@ static void give_port_back(struct step *s)
 void worker_store_on_tick(struct step *s)
 {
     struct run *run = s->run;
-    struct worker_endpoint *e = &run->endpoint;
 
     give_port_back(s);
     if (!run->view.exists || TAILQ_EMPTY(&run->agents))
         return;
-    if (e->pending == WORKER_STORE_RDZVD)
+    if (run->endpoint.state == ENDPOINT_LACKS_RDZVD)
         decide_rdzvd(s);
-    else if (e->pending == WORKER_STORE_WORKER0)
-        decide_worker0(s, e->pending_reason);
-    if (e->pending_open)
+    else if (run->endpoint.state == ENDPOINT_LACKS_WORKER0)
+        decide_worker0(s, run->endpoint.why_worker0);
+    else if (run->endpoint.state == ENDPOINT_LACKS_STORE)
         open_store(s, true);
     decide_if_silent(s);
 }
@@ -483,47 +471,32 @@ static void ask(struct step *s, struct agent *agent0)
     struct policy_output *probe;
     uint64_t port;
 
-    e->agents_port = agent0->local_port;
     if (!slice_to_u64(e->proposed[PLACE_PORT], UINT16_MAX, &port) || port == 0) {
         decide_worker0(s, "MASTER_PORT is no port");
         return;
     }
-    e->probing = true;
+    endpoint_enter(e, ENDPOINT_PROBES);
     e->asked = agent0;
     probe = step_agent(s, POLICY_PROBE, agent0);
     probe->port = (uint16_t)port;
 }
 
-/* An older round may be without its keys. False: the space has no room. */
-static bool put_older_place(struct step *s, int64_t round, int place)
-{
-    const struct view_record *record = &s->run->view.record;
-    struct slice places[PLACES] = {{0}};
-    char port[PORT_TEXT_MAX];
-
-    snprintf(port, sizeof port, "%u", record->port);
-    places[place] = place == PLACE_ADDR ? record->address : slice_str(port);
-    return put_places(s, POLICY_PUT_IF_ABSENT, round, places);
-}
-
 void worker_store_intercept_set(struct step *s, const struct policy_event *event)
 {
+    const struct run_view *v = &s->run->view;
     struct worker_endpoint *e = &s->run->endpoint;
-    int place = place_set_by(&s->run->view, event);
+    int place = place_set_by(v, event);
 
     if (place == PLACES)
         note_other_key(s, event);
-    if (place != PLACES && event->round < s->run->view.last_completed.round &&
-        !put_older_place(s, event->round, place))
-        place = PLACES;
-    if (place == PLACES || (s->run->view.record.placement == WORKER_STORE_UNKNOWN &&
-                            !propose(e, place, event->desired))) {
+    if (place == PLACES ||
+        (event->round < v->last_completed.round && /* which may be without its keys */
+         !put_record_places(s, POLICY_PUT_IF_ABSENT, event->round, &v->record)) ||
+        (v->record.placement == WORKER_STORE_UNKNOWN && !propose(e, place, event->desired))) {
         step_emit(s, POLICY_PASS);
         return;
     }
     step_emit(s, POLICY_SWALLOW);
-    if (s->run->view.record.placement == WORKER_STORE_UNKNOWN &&
-        e->pending == WORKER_STORE_UNKNOWN && !e->probing && e->proposed[PLACE_ADDR].ptr != NULL &&
-        e->proposed[PLACE_PORT].ptr != NULL)
+    if (is_undecided(s->run) && has_proposal(e))
         ask(s, event->agent);
 }
