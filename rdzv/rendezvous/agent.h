@@ -1,7 +1,7 @@
 /* An agent of a run as the policy knows it: one connection of torch's elastic agent.
  *
- * Each state below is an enum that agent.c writes, by one function with a table of legal moves.
- * run.h has the lists in which a run keeps its agents. */
+ * Each state below is an enum that agent_states.c writes, by one function with a table of legal
+ * moves. run.h has the lists in which a run keeps its agents. */
 #pragma once
 
 #include "rdzv/rendezvous/view.h"

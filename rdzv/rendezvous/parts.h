@@ -4,7 +4,7 @@
 
 #include "rdzv/rendezvous/step.h"
 
-/* --- agent.c --- */
+/* --- agent_states.c --- */
 
 /* Its request is held from now on, for that reason. The caller answers the event with
  * POLICY_HOLD. */
