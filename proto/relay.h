@@ -69,8 +69,8 @@ enum relay_kind {
     RELAY_CLOSE,     /* relay: the client has gone, and so the session ends; or it has heard
                         ENDED. It has no answer */
     RELAY_ENDED,     /* store: it has ended the session, and why, as text; relay: CLOSE */
-    RELAY_PING,      /* either: answered by RELAY_PONG with the same number */
-    RELAY_PONG,
+    RELAY_PING,      /* relay: answered by RELAY_PONG with the same number */
+    RELAY_PONG,      /* store */
     RELAY_KINDS,
 };
 

@@ -217,20 +217,8 @@ static inline uint64_t engine_changes(const struct engine *e)
     return e->changes + e->batch_changes;
 }
 
-/* Slices and blobs are borrowed until the next engine_session_…(). */
-struct engine_session_state {
-    uint64_t number;     /* the last request that has changed anything; 0: none */
-    uint8_t flags;       /* RELAY_ANSWERED, RELAY_TOOK, RELAY_ARRIVED */
-    struct slice answer; /* with RELAY_ANSWERED */
-    struct blob *popped; /* behind it, blob_counted(): the answer of a QUEUE_POP; NULL: nothing */
-    uint64_t worker_store;
-    bool is_worker;
-    struct slice memo; /* what was kept with it; empty: nothing */
-};
-
-/* False: there is none of that id. */
-bool engine_session_find(const struct engine *e, const struct engine_space *space, uint64_t id,
-                         struct engine_session_state *out);
+/* What the store knows of a session, until the next engine_session_…(); NULL: nothing. */
+const struct session *engine_session_find(const struct engine_space *space, uint64_t id);
 
 /* Before a request that may change something: room for its engine_session_done(). `key`: of a
  * BARRIER; of others empty. STORE_NO_MEMORY, STORE_FULL, STORE_READ_ONLY: it is to be refused. */
@@ -255,11 +243,6 @@ enum store_status engine_session_bind(struct engine *e, struct engine_space *spa
  * is short, or no change is taken at present; nothing has changed. */
 bool engine_session_set_memo(struct engine *e, struct engine_space *space, uint64_t id,
                              struct slice memo);
-
-/* Of a session with RELAY_ARRIVED whose client has sent its BARRIER again: true, it has opened
- * since and the client passes; false, the client waits there, and has been counted. */
-bool engine_session_barrier_is_open(const struct engine *e, const struct engine_space *space,
-                                    uint64_t id);
 
 /* Forgets a session; of one that there is not it does nothing. False: no change is taken at
  * present, and the session stays. */

@@ -5,33 +5,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
-bool engine_session_find(const struct engine *e, const struct engine_space *space, uint64_t id,
-                         struct engine_session_state *out)
+const struct session *engine_session_find(const struct engine_space *space, uint64_t id)
 {
-    const struct session *session = session_find(&space->store->sessions, id);
-
-    (void)e;
-    if (session == NULL)
-        return false;
-    *out = (struct engine_session_state){
-        .number = session->number,
-        .flags = session->flags,
-        .answer = {session->answer, session->answer_len},
-        .popped = session->popped,
-        .worker_store = session->worker_store,
-        .is_worker = session->is_worker,
-        .memo = session->memo != NULL ? blob_slice(session->memo) : (struct slice){0},
-    };
-    return true;
-}
-
-bool engine_session_barrier_is_open(const struct engine *e, const struct engine_space *space,
-                                    uint64_t id)
-{
-    const struct session *session = session_find(&space->store->sessions, id);
-
-    (void)e;
-    return session == NULL || session_passed(session);
+    return session_find(&space->store->sessions, id);
 }
 
 struct session *engine_session_next(const struct engine_space *space, const struct session *after)

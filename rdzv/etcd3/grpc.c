@@ -72,7 +72,7 @@ static uint64_t pause_ms(const struct grpc *g)
 static void grpc_close_socket(struct grpc *g)
 {
     if (g->fd >= 0)
-        addresses_note_failure(&g->failed, &g->addresses[g->at - 1]);
+        g->failed = g->addresses[g->at - 1];
     tls_free(g->ssl);
     g->ssl = NULL;
     if (g->fd >= 0)
@@ -312,18 +312,26 @@ static void grpc_connect_next(struct grpc *g)
     grpc_disconnect(g, "cannot be reached");
 }
 
+/* Begins behind the address that failed last: the name's servers, or /etc/hosts, may list them in
+ * one order for ever, and the first one may be of a member that takes connections and says nothing.
+ */
 static void grpc_on_resolved(void *arg, const union resolve_address *addresses, size_t count,
                              const char *why)
 {
     struct grpc *g = arg;
+    size_t first = 0;
 
     g->resolve = NULL;
     if (count == 0) {
         grpc_disconnect(g, why);
         return;
     }
-    memcpy(g->addresses, addresses, count * sizeof *addresses);
-    addresses_sort(&g->failed, g->addresses, count);
+    for (size_t i = 0; i < count; i++) {
+        if (memcmp(&addresses[i], &g->failed, resolve_address_len(&addresses[i])) == 0)
+            first = i + 1;
+    }
+    for (size_t i = 0; i < count; i++)
+        g->addresses[i] = addresses[(first + i) % count];
     g->address_count = count;
     g->at = 0;
     grpc_connect_next(g);

@@ -11,6 +11,7 @@
 #include "rdzv/engine/clock.h"
 #include "rdzv/etcd3/endpoints.h"
 #include "rdzv/net/certificate.h"
+#include "rdzv/net/resolve.h"
 
 /* The longest message that an answer may be, and the longest text of a status. */
 #define GRPC_ANSWER_MAX ((size_t)16 << 20)

@@ -14,8 +14,8 @@ struct grpc {
     size_t target;                                /* the endpoint */
     union resolve_address addresses[RESOLVE_MAX]; /* its */
     size_t address_count, at;
-    size_t tried; /* of its addresses, since it is the target */
-    struct failed_addresses failed;
+    size_t tried;                 /* of its addresses, since it is the target */
+    union resolve_address failed; /* the address that failed last */
     struct resolve *resolve;
     int fd;                      /* -1: none */
     SSL *ssl;                    /* NULL: plain text, or not yet */

@@ -302,14 +302,6 @@ void http_wake_job(struct conn *c)
     input_unpark(c);
 }
 
-struct slice http_job_body(const struct conn *c)
-{
-    const struct http_session *h = http_session_of(c);
-
-    assert(h->job != NULL && c->in != NULL);
-    return (struct slice){input_bytes(c).ptr + h->head_len, h->body_len};
-}
-
 /* --- Endpoints. --- */
 
 /* Most requests name one key, or a page of the daemon that is quickly made; of others their routes

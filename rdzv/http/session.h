@@ -88,10 +88,6 @@ void http_start_job(const struct http_request *r, struct http_job *job, enum htt
 /* The job of this connection, which waits, is called in the next iteration. */
 void http_wake_job(struct conn *c);
 
-/* The body of its request, until anything else happens to the connection; for a job that waits, and
- * is not being called. */
-struct slice http_job_body(const struct conn *c);
-
 /* For a job that goes on by handling its request again, from the beginning and with what it has
  * found out (http_request's `job`). False: that waits for a costly turn, HTTP_JOB_GOES_ON. */
 bool http_handle_again(const struct http_request *r, struct http_job *job);

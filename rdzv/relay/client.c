@@ -32,9 +32,11 @@ static const struct client *client_of_const_conn(const struct conn *c)
     return (const struct client *)(const void *)c->session.bytes;
 }
 
-static struct relay_front *front_of(const struct conn *c)
+static struct relay *relay_of_conn(const struct conn *c)
 {
-    return c->protocol->arg;
+    struct forward *forward = c->protocol->arg;
+
+    return &forward->relay;
 }
 
 /* --- What the session asks for. --- */
@@ -121,7 +123,7 @@ static enum protocol_result end_take(struct conn *c, enum relay_taken taken, siz
     switch (taken) {
     case RELAY_TAKEN:
         progress->used += size;
-        front_of(c)->engine->stats.c10d_requests[client_of_conn(c)->op]++;
+        conn_net(c)->engine->stats.c10d_requests[client_of_conn(c)->op]++;
         return PROTOCOL_MORE;
     case RELAY_TAKING:
         progress->need = progress->used + size;
@@ -142,7 +144,7 @@ static enum protocol_result client_next_request(struct conn *c, struct slice in,
                                                 struct protocol_progress *progress)
 {
     struct client *client = client_of_conn(c);
-    const struct relay *relay = front_of(c)->relay;
+    const struct relay *relay = relay_of_conn(c);
     struct c10d_refusal refusal;
     struct c10d_request req;
     size_t size;
@@ -174,7 +176,7 @@ static enum protocol_result client_next_request(struct conn *c, struct slice in,
 static enum protocol_result client_read_requests(struct conn *c, uint8_t *in, size_t len,
                                                  struct protocol_progress *progress)
 {
-    front_of(c)->relay->now_ns = clock_monotonic_ns(front_of(c)->engine->options.clock);
+    relay_of_conn(c)->now_ns = clock_monotonic_ns(conn_net(c)->engine->options.clock);
     while (progress->used < len) {
         size_t before = progress->used;
         enum protocol_result result;
@@ -195,10 +197,10 @@ static enum protocol_result client_read_requests(struct conn *c, uint8_t *in, si
 static enum parse_result client_begin(const struct protocol *p, struct conn *c, struct slice in,
                                       struct protocol_progress *progress, const char **why)
 {
-    struct relay_front *clients = p->arg;
+    struct forward *forward = p->arg;
     enum c10d_version version = C10D_LEGACY;
     size_t size = 0;
-    enum parse_result result = c10d_detect(in, clients->config->legacy, &version, &size);
+    enum parse_result result = c10d_detect(in, forward->upstream.config->legacy, &version, &size);
     struct relay_client *session;
     struct peer local = {0};
 
@@ -211,7 +213,7 @@ static enum parse_result client_begin(const struct protocol *p, struct conn *c, 
     if (result != PARSE_DONE)
         return result;
     conn_local(c, &local);
-    session = relay_client_new(clients->relay, version, &c->peer, &local, c);
+    session = relay_client_new(&forward->relay, version, &c->peer, &local, c);
     if (session == NULL) {
         conn_drop(c, DROP_NO_MEMORY, "no memory for one more session, see --memory-limit",
                   (struct slice){0});
@@ -222,7 +224,7 @@ static enum parse_result client_begin(const struct protocol *p, struct conn *c, 
     memset(&c->session, 0, sizeof c->session);
     client_of_conn(c)->session = session;
     client_of_conn(c)->version = (uint8_t)version;
-    engine_session_began(clients->engine, conn_space(c));
+    engine_session_began(conn_net(c)->engine, conn_space(c));
     return PARSE_DONE;
 }
 
@@ -259,7 +261,7 @@ static void client_end(struct conn *c)
     client_of_conn(c)->session = NULL;
     if (session != NULL)
         relay_leave(session);
-    engine_session_ended(front_of(c)->engine, conn_space(c));
+    engine_session_ended(conn_net(c)->engine, conn_space(c));
 }
 
 static const char *client_version_name(const struct conn *c)
@@ -267,11 +269,11 @@ static const char *client_version_name(const struct conn *c)
     return c10d_version_name((enum c10d_version)client_of_const_conn(c)->version);
 }
 
-struct protocol relay_client_protocol(struct relay_front *clients)
+struct protocol relay_client_protocol(struct forward *forward)
 {
     return (struct protocol){.name = "c10d",
                              .runs_ahead = true,
-                             .arg = clients,
+                             .arg = forward,
                              .begin = client_begin,
                              .read = client_read_requests,
                              .eof = client_eof,

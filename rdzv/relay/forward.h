@@ -12,31 +12,12 @@
 #include "rdzv/relay/http_pass.h"
 #include "rdzv/relay/upstream.h"
 
-/* --- c10d of clients: client.c cuts their bytes into requests, which the client's session keeps
- * and sends upstream (relay.h). VALIDATE and PING are answered there. --- */
-
-/* What all clients of a relay share. */
-struct relay_front {
-    const struct config *config;
-    struct relay *relay;
-    struct engine *engine;
-};
-
-/* What the sessions need of a client, which is a struct conn. */
-extern const struct relay_calls relay_client_calls;
-
-/* The table that connections get; `clients` outlives it. */
-struct protocol relay_client_protocol(struct relay_front *clients);
-
-/* --- All of it. --- */
-
 #define FORWARD_HOST_NAME_ROOM 256
 
 /* Of one space. */
 struct forward {
     const char *space;
     struct relay relay;
-    struct relay_front clients;
     struct upstream upstream;
     struct relay_http http;
     uint64_t link_number;            /* the link that `http` knows of; 0: none */
@@ -52,6 +33,17 @@ struct forwards {
     char host_name[FORWARD_HOST_NAME_ROOM];
     struct protocol protocol;
 };
+
+/* --- c10d of clients: client.c cuts their bytes into requests, which the client's session keeps
+ * and sends upstream (relay.h). VALIDATE and PING are answered there. --- */
+
+/* What the sessions need of a client, which is a struct conn. */
+extern const struct relay_calls relay_client_calls;
+
+/* The table that connections get; `forward` outlives it. */
+struct protocol relay_client_protocol(struct forward *forward);
+
+/* --- All of it. --- */
 
 /* `net` and `config` outlive it. `cluster_id` is what HTTP answers of this daemon itself say, and
  * becomes the store's; NULL: it stays what it is. */

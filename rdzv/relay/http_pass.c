@@ -18,9 +18,6 @@
 #define ANSWER_HEAD_MAX (16u << 10)           /* a store's are some hundred bytes long */
 #define ANSWER_ROOM     (2 * ANSWER_HEAD_MAX) /* a blank behind each colon, and what is added */
 
-/* A body of this length is kept with its head; a longer one stays in the client's input. */
-#define SMALL_BODY 4096u
-
 enum pass_state {
     PASS_HELD,
     PASS_DIALING,
@@ -38,10 +35,8 @@ struct http_pass {
     TAILQ_ENTRY(http_pass) entry; /* in relay->held while PASS_HELD */
     uint64_t held_ms;             /* since when it has waited for a store; 0: it has one */
 
-    uint8_t *request; /* the head, and a small body; of request_len bytes, in room for more */
-    size_t request_room, request_len;
-    size_t body_left; /* bytes of a body that stays in the input of the client */
-    size_t sent;      /* of both */
+    uint8_t *request; /* the head and the body */
+    size_t request_len, sent;
 
     uint8_t state;
     uint8_t body; /* enum http_body, of the answer */
@@ -144,17 +139,15 @@ static void pass_hold(struct http_pass *p)
 
 static void pass_send_some(struct http_pass *p)
 {
-    size_t head = p->sent < p->request_len ? p->sent : p->request_len, n;
-    struct slice first = {p->request + head, p->request_len - head}, body = {0};
+    size_t n;
 
-    if (p->body_left > 0)
-        body = slice_from(http_job_body(p->client), p->sent - head);
-    if (!store_conn_send(&p->user, first, body, &n)) {
+    if (!store_conn_send(&p->user, slice_from((struct slice){p->request, p->request_len}, p->sent),
+                         &n)) {
         pass_lost(&p->user, "it does not take the request");
         return;
     }
     p->sent += n;
-    if (p->sent < p->request_len + p->body_left)
+    if (p->sent < p->request_len)
         return;
     p->state = PASS_ANSWERING;
     if (p->ended)
@@ -168,10 +161,7 @@ static void pass_begin_sending(struct http_pass *p)
     p->in_body = false;
     p->searched = 0;
     p->chunks = (struct http_chunks){0};
-    if (p->body_left > 0) /* the endpoint may not have returned: the body is not there yet */
-        store_conn_wait_writable(&p->user);
-    else
-        pass_send_some(p);
+    pass_send_some(p);
 }
 
 /* Not in relay->held. */
@@ -476,7 +466,7 @@ static void free_pass(struct http_job *job)
 
     leave_held(p);
     store_conn_drop(&p->user);
-    account_free(ACCOUNT_INPUT, p->request, p->request_room);
+    account_free(ACCOUNT_INPUT, p->request, p->request_len);
     account_free(ACCOUNT_SESSIONS, p, sizeof *p);
 }
 
@@ -541,20 +531,15 @@ static void pass_read_request(struct http_pass *p, const struct http_request *r)
 /* False: there is no memory. */
 static bool keep_request(struct http_pass *p, const struct http_request *r)
 {
-    size_t small = r->body.len <= SMALL_BODY ? r->body.len : 0;
     struct writer w = {0};
 
-    relay_write_request(&w, r->head, r->body.len, p->is_watch);
-    p->request_room = w.len + small;
-    p->request = account_request(ACCOUNT_INPUT, account_class_of(p->request_room), p->request_room);
+    relay_write_request(&w, r->head, r->body, p->is_watch);
+    p->request_len = w.len;
+    p->request = account_request(ACCOUNT_INPUT, account_class_of(w.len), w.len);
     if (p->request == NULL)
         return false;
-    w = (struct writer){.ptr = p->request, .cap = p->request_room};
-    relay_write_request(&w, r->head, r->body.len, p->is_watch);
-    if (small > 0)
-        writer_slice(&w, r->body);
-    p->request_len = w.len;
-    p->body_left = r->body.len - small;
+    w = (struct writer){.ptr = p->request, .cap = p->request_len};
+    relay_write_request(&w, r->head, r->body, p->is_watch);
     if (p->is_watch)
         relay_set_wait_index(p->request, p->request_len, p->trace.asked);
     return true;
@@ -613,7 +598,6 @@ static void relay_http_on_timer(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     net_spend(h->options.net, 0);
-    h->timer_set = false;
     dials = store_conn_tick(h);
     relay_http_try_held(h);
     if (dials || !TAILQ_EMPTY(&h->held))
@@ -635,8 +619,7 @@ void relay_http_fini(struct relay_http *h)
 {
     assert(TAILQ_EMPTY(&h->held) && TAILQ_EMPTY(&h->busy));
     store_conn_lose_all(h);
-    if (h->timer_set)
-        event_del(&h->timer);
+    evtimer_del(&h->timer);
 }
 
 void relay_http_give_up(struct relay_http *h)

@@ -377,41 +377,24 @@ enum store_got store_conn_get(struct relay_http *h, struct store_user *u, bool o
     return got;
 }
 
-/* What the socket takes of one piece. False: the connection is broken. */
-static bool store_conn_send_piece(struct store_conn *c, struct slice piece, size_t *sent)
-{
-    while (piece.len > 0) {
-        size_t len = c->tls != NULL && piece.len > TLS_RECORD_MAX ? TLS_RECORD_MAX : piece.len;
-        ssize_t n = tls_or_send(c->tls, store_conn_fd(c), piece.ptr, len);
-
-        if (n < 0)
-            return errno == EAGAIN || errno == EINTR;
-        piece = slice_from(piece, (size_t)n);
-        *sent += (size_t)n;
-    }
-    return true;
-}
-
-bool store_conn_send(struct store_user *u, struct slice first, struct slice second, size_t *sent)
+bool store_conn_send(struct store_user *u, struct slice bytes, size_t *sent)
 {
     struct store_conn *c = u->conn;
-    bool ok;
+    ssize_t n = 0;
 
     *sent = 0;
-    ok = store_conn_send_piece(c, first, sent) &&
-         (*sent < first.len || store_conn_send_piece(c, second, sent));
-    c->writing = *sent < first.len + second.len;
-    if (ok && store_conn_watch(c))
+    while (n >= 0 && *sent < bytes.len) {
+        size_t len = bytes.len - *sent;
+
+        n = tls_or_send(c->tls, store_conn_fd(c), bytes.ptr + *sent,
+                        c->tls != NULL && len > TLS_RECORD_MAX ? TLS_RECORD_MAX : len);
+        *sent += n > 0 ? (size_t)n : 0;
+    }
+    c->writing = *sent < bytes.len;
+    if ((n >= 0 || errno == EAGAIN || errno == EINTR) && store_conn_watch(c))
         return true;
     free_conn(c);
     return false;
-}
-
-void store_conn_wait_writable(struct store_user *u)
-{
-    u->conn->writing = true;
-    if (!store_conn_watch(u->conn))
-        store_conn_lose(u->conn, "the kernel does not watch it any more");
 }
 
 void store_conn_send_end(struct store_user *u)

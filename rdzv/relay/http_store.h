@@ -48,7 +48,6 @@ struct relay_http {
     size_t idle_count;
     struct http_pass_list held; /* requests without a connection */
     struct event timer;
-    bool timer_set;
 };
 
 #define RELAY_HTTP_TIMER_MS 100u
@@ -58,8 +57,8 @@ static inline void relay_http_set_timer(struct relay_http *h)
 {
     const struct timeval later = {.tv_usec = RELAY_HTTP_TIMER_MS * 1000};
 
-    if (!h->timer_set)
-        h->timer_set = net_add_event(&h->timer, &later);
+    if (!evtimer_pending(&h->timer, NULL))
+        net_add_event(&h->timer, &later);
 }
 
 /* --- Connections. --- */
@@ -99,12 +98,10 @@ enum store_got {
  * the store which, once for all of its requests. */
 enum store_got store_conn_get(struct relay_http *h, struct store_user *u, bool over_tls);
 
-/* Sends what the socket takes of two pieces. False: the connection is lost (lost() is not called,
- * `conn` is NULL). */
-bool store_conn_send(struct store_user *u, struct slice first, struct slice second, size_t *sent);
-
-/* calls->writable() follows. */
-void store_conn_wait_writable(struct store_user *u);
+/* Sends what the socket takes. False: the connection is lost (lost() is not called, `conn` is
+ * NULL).
+ */
+bool store_conn_send(struct store_user *u, struct slice bytes, size_t *sent);
 
 /* No more requests: the store answers what it has, and closes. */
 void store_conn_send_end(struct store_user *u);

@@ -80,7 +80,7 @@ void relay_set_wait_index(uint8_t *request, size_t len, uint64_t index)
     }
 }
 
-void relay_write_request(struct writer *w, const struct http_head *head, size_t body_len,
+void relay_write_request(struct writer *w, const struct http_head *head, struct slice body,
                          bool watch)
 {
     struct slice host;
@@ -92,12 +92,13 @@ void relay_write_request(struct writer *w, const struct http_head *head, size_t 
     if (!http_find_header(head, "host", &host)) /* one of HTTP/1.0 */
         writer_str(w, "Host: \r\n");
     write_passed_headers(w, head->headers, "content-length", "expect");
-    if (body_len != 0) {
+    if (body.len != 0) {
         writer_str(w, "Content-Length: ");
-        json_u64(w, body_len);
+        json_u64(w, body.len);
         writer_str(w, "\r\n");
     }
     writer_str(w, "\r\n");
+    writer_slice(w, body);
 }
 
 void relay_write_answer(struct writer *w, unsigned minor, bool keep_alive,

@@ -7,10 +7,10 @@
 /* --- Heads: header fields that are about one connection stay here (RFC 9110, 7.6.1), since each
  * side of the relay has connections of its own, kept open by rules of its own. --- */
 
-/* The head of a request, as the relay sends it: HTTP/1.1, the Host as it came, and the length of
- * the body if there is one. `watch`: with a waitIndex of 0, which is none, before all of its query,
- * where the first one counts. */
-void relay_write_request(struct writer *w, const struct http_head *head, size_t body_len,
+/* A request as the relay sends it: HTTP/1.1, the Host as it came, and the length of the body if
+ * there is one. `watch`: with a waitIndex of 0, which is none, before all of its query, where the
+ * first one counts. */
+void relay_write_request(struct writer *w, const struct http_head *head, struct slice body,
                          bool watch);
 
 /* Sets the waitIndex of such a head, in place. */

@@ -308,8 +308,6 @@ static const char *take_frame(struct relay_link *link, const struct relay_frame 
     case RELAY_PING:
         relay_link_put(link, &(struct relay_frame){.kind = RELAY_PONG, .number = frame->number});
         return NULL;
-    case RELAY_PONG:
-        return NULL;
     default:
         return "a frame that no relay sends";
     }

@@ -277,22 +277,22 @@ static enum carrier_verdict refuse_request(struct relay_session *s, const char *
 static enum carrier_verdict begin_again(struct relay_session *s, uint64_t number,
                                         struct slice barrier)
 {
-    struct engine_session_state state = {0};
+    const struct session *record = engine_session_find(s->space, s->id);
+    uint64_t last = record == NULL ? 0 : record->number;
 
-    engine_session_find(s->all->engine, conn_space(s->conn), s->id, &state);
-    if (number >= state.number && s->waits == number && c10d_waits(s->conn))
+    if (number >= last && s->waits == number && c10d_waits(s->conn))
         return CARRIER_REPEATED;
-    if (number >= state.number && s->stopped == number) {
+    if (number >= last && s->stopped == number) {
         reply_stop(s);
         return CARRIER_REPEATED;
     }
     c10d_drop_wait(s->conn);
     s->waits = s->stopped = 0;
-    if (number > state.number)
+    if (number > last)
         return CARRIER_PROCEED;
-    if (number < state.number || (state.flags & RELAY_ARRIVED) == 0 || barrier.ptr == NULL)
+    if (number < last || (record->flags & RELAY_ARRIVED) == 0 || barrier.ptr == NULL)
         return refuse_request(s, "a request that has been carried out is sent again");
-    if (!engine_session_barrier_is_open(s->all->engine, conn_space(s->conn), s->id))
+    if (!session_passed(record))
         return CARRIER_WAITS_AGAIN;
     reply_stop(s);
     return CARRIER_REPEATED;
@@ -431,11 +431,10 @@ static void session_keep_memo(struct conn *c, struct slice memo)
 static struct slice memo(const struct conn *c)
 {
     const struct relay_session *s = relay_session_of(c);
-    struct engine_session_state state = {0};
+    const struct session *record =
+        s->record >= RECORD_RESTORED ? engine_session_find(s->space, s->id) : NULL;
 
-    if (s->record >= RECORD_RESTORED)
-        engine_session_find(s->all->engine, s->space, s->id, &state);
-    return state.memo;
+    return record == NULL || record->memo == NULL ? (struct slice){0} : blob_slice(record->memo);
 }
 
 static void local(const struct conn *c, struct peer *out)
@@ -575,19 +574,20 @@ void relay_session_give_up(struct relay_session *s)
 /* What the relay has to know before it sends the rest again. */
 static void prepare_opened(struct relay_session *s)
 {
-    struct engine_session_state state = {0};
+    const struct session *record = engine_session_find(s->space, s->id);
 
-    if (engine_session_find(s->all->engine, conn_space(s->conn), s->id, &state))
+    if (record != NULL)
         note_kept(s);
     else
         set_record(s, RECORD_NONE);
-    s->received = s->carried = s->done = s->told = s->changed = s->opened_number = state.number;
-    s->opened_flags = (uint8_t)(state.flags | known(s));
+    s->opened_number = record == NULL ? 0 : record->number;
+    s->opened_flags = record == NULL ? 0 : record->flags | RELAY_KNOWN;
+    s->received = s->carried = s->done = s->told = s->changed = s->opened_number;
     conn_note_output(s->conn);
-    if (state.flags & RELAY_ANSWERED) {
-        conn_put(s->conn, state.answer.ptr, state.answer.len);
-        if (state.popped != NULL)
-            conn_share_counted(s->conn, state.popped);
+    if (s->opened_flags & RELAY_ANSWERED) {
+        conn_put(s->conn, record->answer, record->answer_len);
+        if (record->popped != NULL)
+            conn_share_counted(s->conn, record->popped);
         note_answers(s);
     }
 }
@@ -678,15 +678,15 @@ static struct relay_session *session_make(struct relay_link *link, const struct 
  * record does not say yet which agent it belongs to. */
 static bool restore(struct relay_session *s, bool was_dropped)
 {
-    struct engine_session_state state;
+    const struct session *record = engine_session_find(s->space, s->id);
 
-    if (!engine_session_find(s->all->engine, s->space, s->id, &state))
+    if (record == NULL)
         return true;
     if (!was_dropped)
         set_record(s, s->space->sessions_missing > 0 ? RECORD_MISSING : RECORD_RESTORED);
-    if (state.is_worker)
+    if (record->is_worker)
         stop_missing(s);
-    return c10d_restore(s->conn, state.is_worker ? state.worker_store : 0);
+    return c10d_restore(s->conn, record->is_worker ? record->worker_store : 0);
 }
 
 static void refuse_open(struct relay_link *link, uint32_t channel, const char *why)

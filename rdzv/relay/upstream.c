@@ -479,15 +479,6 @@ static void on_refused(struct upstream *u, const struct relay_frame *frame)
     upstream_fail(u, text);
 }
 
-/* What a store that reads nothing may ask is bounded. */
-static const char *pong(struct upstream *u, uint64_t number)
-{
-    if (u->out.bytes > 2 * QUEUED_MAX)
-        return "the store reads nothing, and asks on";
-    upstream_put_frame(u, &(struct relay_frame){.kind = RELAY_PONG, .number = number});
-    return NULL;
-}
-
 static void upstream_on_frame(struct upstream *u, const struct relay_frame *frame)
 {
     const char *why = NULL;
@@ -498,8 +489,6 @@ static void upstream_on_frame(struct upstream *u, const struct relay_frame *fram
         on_refused(u, frame);
     else if (u->state == UPSTREAM_GREETS)
         upstream_fail(u, "no answer to HELLO, but something else");
-    else if (frame->kind == RELAY_PING)
-        why = pong(u, frame->number);
     else if (frame->kind != RELAY_PONG)
         why = relay_receive(u->relay, frame);
     if (why != NULL)

@@ -88,7 +88,8 @@ void sessions_fini(struct sessions *s);
 struct session *session_find(const struct sessions *s, uint64_t id);
 
 /* Whether the barrier in which the session stood has opened, or is no more. Of a session with
- * RELAY_ARRIVED. */
+ * RELAY_ARRIVED: if its client sends the BARRIER again, it passes, or else waits there, and has
+ * been counted. */
 bool session_passed(const struct session *session);
 
 /* The key of the barrier in which it stands; none: it does not. */

@@ -182,9 +182,8 @@ static void drop_session(int fd, uint32_t channel, uint64_t id)
 static bool is_recorded(uint64_t id)
 {
     const struct engine *e = &loop.server.engine;
-    struct engine_session_state state;
 
-    return engine_session_find(e, TAILQ_FIRST(&e->spaces), id, &state);
+    return engine_session_find(TAILQ_FIRST(&e->spaces), id) != NULL;
 }
 
 static const struct relay_links *the_links(void)

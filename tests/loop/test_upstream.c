@@ -275,34 +275,6 @@ static void limits_are_such_as_a_store_can_have(void **state)
     end(fd);
 }
 
-/* A store that asks and asks, and never reads what it is answered. */
-static void a_store_that_does_not_read_loses_its_relay(void **state)
-{
-    uint8_t pings[RELAY_HEAD_SIZE * 1000];
-    size_t most = 0, at = 0;
-    int fd;
-
-    (void)state;
-    begin();
-    fd = take_hello(0);
-    welcome(fd, 60000);
-    for (size_t i = 0; i < 1000; i++)
-        relay_put_head(pings + i * RELAY_HEAD_SIZE,
-                       &(struct relay_frame){.kind = RELAY_PING, .number = i});
-    for (int i = 0; i < 10000 && upstream()->state == UPSTREAM_CONNECTED; i++) {
-        ssize_t n = send(fd, pings + at, sizeof pings - at, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-        if (n > 0)
-            at = (at + (size_t)n) % sizeof pings;
-        loop_iterate(&loop);
-        if (upstream()->out.bytes > most)
-            most = upstream()->out.bytes;
-    }
-    assert_int_not_equal(upstream()->state, UPSTREAM_CONNECTED);
-    assert_in_range(most, 1, 4u << 20);
-    end(fd);
-}
-
 /* The store was heard in an iteration in which the relay was then stopped: lived time goes back to
  * the beginning of that iteration. */
 static void a_pause_of_the_relay_is_no_silence_of_the_store(void **state)
@@ -354,7 +326,6 @@ int main(void)
         cmocka_unit_test(a_relay_waits_at_one_replica_when_none_leads),
         cmocka_unit_test(the_refusal_of_the_one_that_leads_stays),
         cmocka_unit_test(limits_are_such_as_a_store_can_have),
-        cmocka_unit_test(a_store_that_does_not_read_loses_its_relay),
         cmocka_unit_test(a_pause_of_the_relay_is_no_silence_of_the_store),
         cmocka_unit_test(a_try_without_its_timer_ends_all_the_same),
     };

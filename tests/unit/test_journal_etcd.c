@@ -722,34 +722,6 @@ static void the_address_that_failed_last_comes_last(void **state)
     assert_int_equal(servers[2].requests, 4);
 }
 
-static void addresses_are_sorted_by_their_failures(void **state)
-{
-    union resolve_address a[3 * RESOLVE_MAX] = {0}, list[4];
-    struct failed_addresses f = {0};
-
-    (void)state;
-    for (size_t i = 0; i < 3 * RESOLVE_MAX; i++) {
-        a[i].in4.sin_family = AF_INET;
-        a[i].in4.sin_port = (in_port_t)i;
-    }
-    memcpy(list, a, sizeof list);
-    addresses_sort(&f, list, 4);
-    assert_memory_equal(list, a, sizeof list);
-    addresses_note_failure(&f, &a[0]);
-    addresses_note_failure(&f, &a[2]);
-    addresses_note_failure(&f, &a[0]);
-    addresses_sort(&f, list, 4);
-    assert_memory_equal(&list[0], &a[1], sizeof a[0]);
-    assert_memory_equal(&list[1], &a[3], sizeof a[0]);
-    assert_memory_equal(&list[2], &a[2], sizeof a[0]);
-    assert_memory_equal(&list[3], &a[0], sizeof a[0]);
-    for (size_t i = 1; i < 3 * RESOLVE_MAX; i++)
-        addresses_note_failure(&f, &a[i]);
-    assert_int_equal(f.count, RESOLVE_MAX);
-    addresses_sort(&f, list, 4);
-    assert_memory_equal(&list[0], &a[1], sizeof a[0]); /* all of them are forgotten */
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -769,7 +741,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(silence_is_unclear, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lost_connection_is_unclear, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_goaway_is_heeded, set_up, tear_down),
-        cmocka_unit_test(addresses_are_sorted_by_their_failures),
         cmocka_unit_test_setup_teardown(the_address_that_failed_last_comes_last, set_up_name,
                                         tear_down),
     };

@@ -249,12 +249,12 @@ static bool request(uint64_t id, uint64_t number, const struct command *c)
     return true;
 }
 
-static struct engine_session_state state_of(uint64_t id)
+static const struct session *state_of(uint64_t id)
 {
-    struct engine_session_state state;
+    const struct session *session = engine_session_find(space, id);
 
-    assert_true(engine_session_find(&engine, space, id, &state));
-    return state;
+    assert_non_null(session);
+    return session;
 }
 
 /* --- What is known comes back. --- */
@@ -313,16 +313,16 @@ static const struct {
 
 static void expect_state(size_t row, uint64_t number)
 {
-    struct engine_session_state state = state_of(ID);
+    const struct session *state = state_of(ID);
 
-    assert_true(state.number == number);
-    assert_int_equal(state.flags, requests[row].flags);
-    assert_int_equal(state.answer.len, requests[row].len);
+    assert_true(state->number == number);
+    assert_int_equal(state->flags, requests[row].flags);
+    assert_int_equal(state->answer_len, requests[row].len);
     if (requests[row].len != 0)
-        assert_memory_equal(state.answer.ptr, requests[row].answer, requests[row].len);
-    assert_int_equal(state.popped != NULL, requests[row].popped != NULL);
-    if (state.popped != NULL)
-        assert_true(slice_is(blob_slice(state.popped), requests[row].popped));
+        assert_memory_equal(state->answer, requests[row].answer, requests[row].len);
+    assert_int_equal(state->popped != NULL, requests[row].popped != NULL);
+    if (state->popped != NULL)
+        assert_true(slice_is(blob_slice(state->popped), requests[row].popped));
 }
 
 static void what_was_done_last_is_known_after_each_start(void **state)
@@ -351,13 +351,12 @@ static void what_was_done_last_is_known_after_each_start(void **state)
 static void reads_and_refusals_are_not_recorded(void **state)
 {
     const struct command add = {.kind = COMMAND_KEY_ADD, .key = slice_str("n"), .number = 5};
-    struct engine_session_state found;
 
     (void)state;
     begin();
-    assert_false(engine_session_find(&engine, space, ID, &found));
+    assert_null(engine_session_find(space, ID));
     assert_true(request(ID, 1, &(struct command){.kind = COMMAND_KEY_DELETE, .key = add.key}));
-    assert_false(engine_session_find(&engine, space, ID, &found));
+    assert_null(engine_session_find(space, ID));
     assert_null(engine_session_next(space, NULL));
     assert_true(request(ID, 2, &add));
     assert_true(request(ID, 3,
@@ -366,8 +365,8 @@ static void reads_and_refusals_are_not_recorded(void **state)
                                           .expected = slice_str("4"),
                                           .value = slice_str("6")}));
     assert_true(request(ID, 4, &(struct command){.kind = COMMAND_QUEUE_POP, .key = add.key}));
-    assert_true(state_of(ID).number == 2 && state_of(ID).flags == RELAY_ANSWERED);
-    assert_int_equal(bytes_get_u64(state_of(ID).answer.ptr), 5);
+    assert_true(state_of(ID)->number == 2 && state_of(ID)->flags == RELAY_ANSWERED);
+    assert_int_equal(bytes_get_u64(state_of(ID)->answer), 5);
     end();
 }
 
@@ -422,18 +421,18 @@ static void an_element_is_written_once(void **state)
         assert_true(
             request(ID, i, &(struct command){.kind = COMMAND_QUEUE_POP, .key = slice_str("q")}));
         bytes[LARGE - 1] = i;
-        assert_true(slice_equal(blob_slice(state_of(ID).popped), (struct slice){bytes, LARGE}));
+        assert_true(slice_equal(blob_slice(state_of(ID)->popped), (struct slice){bytes, LARGE}));
     }
     assert_in_range(journal_bytes() - before, 1, 200);
     assert_in_range(account.bytes[ACCOUNT_SESSIONS], LARGE, LARGE + 4096);
     assert_in_range(account.bytes[ACCOUNT_KEYS], 0, 4096);
     restart_from_journal();
-    assert_true(slice_equal(blob_slice(state_of(ID).popped), (struct slice){bytes, LARGE}));
+    assert_true(slice_equal(blob_slice(state_of(ID)->popped), (struct slice){bytes, LARGE}));
     restart_from_snapshot();
-    assert_true(slice_equal(blob_slice(state_of(ID).popped), (struct slice){bytes, LARGE}));
+    assert_true(slice_equal(blob_slice(state_of(ID)->popped), (struct slice){bytes, LARGE}));
     assert_in_range(space->store->sessions.bytes, LARGE, LARGE + 4096);
     assert_true(request(ID, 3, &(struct command){.kind = COMMAND_KEY_SET, .key = slice_str("k")}));
-    assert_null(state_of(ID).popped);
+    assert_null(state_of(ID)->popped);
     assert_in_range(account.bytes[ACCOUNT_SESSIONS], 1, 4096);
     end();
     free(bytes);
@@ -494,7 +493,7 @@ static void barrier_step(char what, uint64_t *number, uint64_t worker_store)
     else if (what == 'S')
         restart_from_snapshot();
     else if (what == 'o' || what == 'w')
-        assert_int_equal(engine_session_barrier_is_open(&engine, space, ID), what == 'o');
+        assert_int_equal(session_passed(engine_session_find(space, ID)), what == 'o');
     else
         assert_int_equal(count_of(worker_store), what - '0');
 }
@@ -515,7 +514,7 @@ static void a_barrier_counts_a_session_once_and_lets_it_through(void **state)
         for (const char *p = text; *p != '\0'; p++) {
             barrier_step(*p, &number, worker_store);
             if (text[0] != 'a' && number != 0)
-                assert_int_equal(state_of(ID).flags, RELAY_ARRIVED);
+                assert_int_equal(state_of(ID)->flags, RELAY_ARRIVED);
         }
         end();
     }
@@ -565,7 +564,7 @@ static void clients_wait_beside_sessions(void **state)
     assert_ptr_equal(engine_next_ready(&engine), &w->wake);
     assert_null(engine_next_ready(&engine));
     keymap_cancel(&space->store->keys, w);
-    assert_true(engine_session_barrier_is_open(&engine, space, ID));
+    assert_true(session_passed(engine_session_find(space, ID)));
     assert_true(TAILQ_EMPTY(&space->store->keys.open_waiters));
     end();
 }
@@ -609,8 +608,8 @@ static void a_worker_store_stays_while_a_session_is_bound_to_it(void **state)
     assert_int_equal(drop(first), STORE_IN_USE);
     restart_from_snapshot();
     assert_int_equal(drop(first), STORE_IN_USE);
-    assert_true(state_of(2).is_worker && state_of(2).worker_store == first);
-    assert_true(!state_of(3).is_worker && state_of(3).worker_store == 0);
+    assert_true(state_of(2)->is_worker && state_of(2)->worker_store == first);
+    assert_true(!state_of(3)->is_worker && state_of(3)->worker_store == 0);
     engine.observer = (struct engine_observer){.unbound = on_unbound, .arg = &engine};
     unbound = 0;
     assert_true(engine_session_end(&engine, space, 3));
@@ -637,7 +636,7 @@ static void who_stands_in_a_barrier_is_bound_to_its_keys(void **state)
     assert_true(arrive(false, 2, &number, 0));
     assert_int_equal(engine_session_bind(&engine, space, ID, true, worker_store), STORE_OK);
     restart_from_journal();
-    assert_true(state_of(ID).worker_store == worker_store);
+    assert_true(state_of(ID)->worker_store == worker_store);
     end();
 }
 
@@ -658,19 +657,19 @@ static void a_memo_is_there_after_a_start(void **state)
     assert_true(engine_session_set_memo(&engine, space, ID, slice_str("a memo")));
     assert_int_equal(space->store->sessions.bytes, bytes + sizeof(struct blob) + 6);
     restart_from_journal();
-    assert_true(slice_is(state_of(ID).memo, "a memo"));
+    assert_true(slice_is(blob_slice(state_of(ID)->memo), "a memo"));
     restart_from_snapshot();
-    assert_true(slice_is(state_of(ID).memo, "a memo"));
+    assert_true(slice_is(blob_slice(state_of(ID)->memo), "a memo"));
     assert_int_equal(space->store->sessions.bytes, bytes + sizeof(struct blob) + 6);
     assert_false(
         engine_session_set_memo(&engine, space, ID, (struct slice){longest, sizeof longest}));
     assert_true(
         engine_session_set_memo(&engine, space, ID, (struct slice){longest, SESSION_MEMO_MAX}));
     restart_from_snapshot();
-    assert_int_equal(state_of(ID).memo.len, SESSION_MEMO_MAX);
+    assert_int_equal(state_of(ID)->memo->len, SESSION_MEMO_MAX);
     assert_true(engine_session_set_memo(&engine, space, ID, none));
     restart_from_journal();
-    assert_int_equal(state_of(ID).memo.len, 0);
+    assert_null(state_of(ID)->memo);
     assert_int_equal(space->store->sessions.bytes, bytes);
     end();
 }
@@ -706,7 +705,6 @@ static void what_was_prepared_finds_room(void **state)
 static bool try_refusal(long k, size_t *refusals)
 {
     const struct command add = {.kind = COMMAND_KEY_ADD, .key = slice_str("n"), .number = 1};
-    struct engine_session_state found;
 
     refused = false;
     for (uint64_t i = 1; i <= 20; i++) {
@@ -716,10 +714,10 @@ static bool try_refusal(long k, size_t *refusals)
         if (!request(i, i, &add)) {
             ++*refusals;
             assert_true(engine_changes(&engine) == changes);
-            assert_false(engine_session_find(&engine, space, i, &found));
+            assert_null(engine_session_find(space, i));
         } else {
             /* a refused ADD is an error, which leaves no record either */
-            assert_int_equal(engine_session_find(&engine, space, i, &found),
+            assert_int_equal(engine_session_find(space, i) != NULL,
                              engine_changes(&engine) != changes);
         }
         countdown = 0;
@@ -799,10 +797,10 @@ static void each_is_found_whichever_have_ended(void **state)
         assert_true(engine_session_end(&engine, space, i * ID));
     restart_from_journal();
     for (uint64_t i = 1; i <= MANY; i++) {
-        struct engine_session_state found;
+        const struct session *found = engine_session_find(space, i * ID);
 
-        assert_int_equal(engine_session_find(&engine, space, i * ID, &found), i % 3 != 1);
-        assert_true(i % 3 == 1 || found.is_worker == (i % 2 == 0));
+        assert_int_equal(found != NULL, i % 3 != 1);
+        assert_true(found == NULL || found->is_worker == (i % 2 == 0));
     }
     for (const struct session *s = NULL; (s = engine_session_next(space, s)) != NULL;)
         seen++;
