@@ -39,9 +39,6 @@ struct carrier_functions {
     /* Before each turn of a request. `changes`: it may change something. `barrier`: the key of a
      * BARRIER; else empty. */
     enum carrier_verdict (*begin)(struct conn *c, bool changes, struct slice barrier);
-    /* The next request may be here for the second time, so what the session waits for stays until
-     * begin() has seen it. */
-    bool (*may_repeat)(const struct conn *c);
     /* The journal takes no changes at present, and the request may make one: its input is parked,
      * and input_unpark() is called when the journal takes changes again. */
     void (*hold)(struct conn *c);
@@ -56,8 +53,6 @@ struct carrier_functions {
     void (*keep_memo)(struct conn *c, struct slice memo);
     /* What was kept last before the start, borrowed until the session changes; empty: nothing. */
     struct slice (*memo)(const struct conn *c);
-    /* The address by which the client has reached the relay. */
-    void (*local)(const struct conn *c, struct peer *out);
     /* True while somebody carries it, with whom it ends when the daemon stops. */
     bool (*is_attached)(const struct conn *c);
     /* The connection is closed, and the carrier is let go of. */
@@ -68,6 +63,9 @@ struct carrier_functions {
 struct carrier {
     const struct carrier_functions *functions;
     const char *via;    /* who carries it, for logs; NULL: nobody */
+    struct peer local;  /* the address by which the client has reached the relay */
+    bool may_repeat;    /* the next request may be here for the second time, so what the session
+                           waits for stays until begin() has seen it */
     const char *reason; /* why the connection ends; static. NULL: it does not */
     bool is_dropped;    /* conn_drop() ended it, for */
     enum drop_reason why;

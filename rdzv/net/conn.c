@@ -190,7 +190,7 @@ bool conn_local(const struct conn *c, struct peer *out)
 {
     if (!conn_is_carried(c))
         return peer_local(conn_fd(c), out);
-    c->carrier->functions->local(c, out);
+    *out = c->carrier->local;
     return !peer_is_unix(out);
 }
 

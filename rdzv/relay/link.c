@@ -546,7 +546,6 @@ static void note_returned(struct relay_links *all, bool all_of_them)
         if (!space->misses_sessions || (space->sessions_missing > 0 && !all_of_them))
             continue;
         space->misses_sessions = false;
-        all->missed--;
         c10d_note_returned(all->c10d, space);
     }
 }
@@ -607,8 +606,7 @@ void relay_links_tick(struct relay_links *all)
     relay_dropped_tick(all, now);
     if (all->sweeps && away_from_link_ms(all, all->started_ms, now) >= timeout)
         all->sweeps = !sweep(all);
-    if (all->missed > 0)
-        note_returned(all, !all->sweeps);
+    note_returned(all, !all->sweeps);
 }
 
 /* --- Beginning and end. --- */
@@ -652,14 +650,13 @@ void relay_links_start(struct relay_links *all)
         for (s = engine_session_next(space, NULL); s != NULL; s = engine_session_next(space, s))
             space->sessions_missing++;
         space->misses_sessions = space->sessions_missing > 0;
-        all->missed += space->misses_sessions;
     }
 }
 
 void relay_links_fini(struct relay_links *all)
 {
     while (!TAILQ_EMPTY(&all->dropped))
-        relay_session_bury(TAILQ_FIRST(&all->dropped), false);
+        relay_session_free(TAILQ_FIRST(&all->dropped));
     while (!TAILQ_EMPTY(&all->lost))
         free_lost_link(TAILQ_FIRST(&all->lost));
     table_fini(&all->sessions);

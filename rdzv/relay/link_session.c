@@ -14,6 +14,129 @@ static struct relay_session *relay_session_of(const struct conn *c)
     return (struct relay_session *)(void *)c->carrier; /* the first member */
 }
 
+/* --- States. --- */
+
+#define IN_LINK (1u << RELAYED_OPENING | 1u << RELAYED_OPEN | 1u << RELAYED_CLOSING)
+#define NO_LINK (1u << RELAYED_DETACHED | 1u << RELAYED_AWAITED)
+#define DROPPED (1u << RELAYED_DROPPED)
+#define FREED   (1u << RELAYED_NONE)
+
+/* 1: the move is into the set of states, -1: out of it. */
+static int crosses(unsigned set, unsigned from, unsigned to)
+{
+    return ((set & 1u << to) != 0) - ((set & 1u << from) != 0);
+}
+
+static void change_lists(struct relay_session *s, unsigned from, unsigned to)
+{
+    struct relay_links *all = s->all;
+    struct stats *stats = &all->engine->stats;
+    int in_link = crosses(IN_LINK, from, to), no_link = crosses(NO_LINK, from, to);
+    int awaited = crosses(1u << RELAYED_AWAITED, from, to), dropped = crosses(DROPPED, from, to);
+
+    if (awaited < 0)
+        TAILQ_REMOVE(&all->awaited, s, returns);
+    if (no_link < 0)
+        TAILQ_REMOVE(&all->detached, s, entry);
+    if (dropped < 0)
+        TAILQ_REMOVE(&all->dropped, s, returns);
+    if (no_link > 0)
+        TAILQ_INSERT_TAIL(&all->detached, s, entry);
+    if (awaited > 0)
+        TAILQ_INSERT_TAIL(&all->awaited, s, returns);
+    if (dropped > 0)
+        TAILQ_INSERT_TAIL(&all->dropped, s, returns);
+    stats->sessions_attached += (uint64_t)in_link;
+    stats->sessions_detached += (uint64_t)no_link;
+    all->dropped_count += (size_t)dropped;
+}
+
+static void session_enter(struct relay_session *s, enum relay_session_state next)
+{
+    static const unsigned legal[] = {
+        [RELAYED_NONE] = 1u << RELAYED_OPENING,
+        [RELAYED_OPENING] =
+            1u << RELAYED_OPEN | 1u << RELAYED_CLOSING | 1u << RELAYED_DETACHED | DROPPED | FREED,
+        [RELAYED_OPEN] = 1u << RELAYED_CLOSING | 1u << RELAYED_DETACHED | DROPPED | FREED,
+        [RELAYED_CLOSING] = FREED,
+        [RELAYED_DETACHED] = 1u << RELAYED_OPENING | 1u << RELAYED_AWAITED | DROPPED | FREED,
+        [RELAYED_AWAITED] = 1u << RELAYED_OPENING | 1u << RELAYED_DETACHED | DROPPED | FREED,
+        [RELAYED_DROPPED] = FREED,
+    };
+
+    assert(legal[s->state] & 1u << next);
+    change_lists(s, s->state, next);
+    s->state = (uint8_t)next;
+}
+
+static void session_leave_channel(struct relay_session *s)
+{
+    struct relay_link *link = s->link;
+
+    TAILQ_REMOVE(&link->sessions, s, entry);
+    table_remove(&link->channels, &s->by_channel);
+    if (link->last == s)
+        link->last = NULL;
+    s->link = NULL;
+}
+
+void relay_session_free(struct relay_session *s)
+{
+    session_enter(s, RELAYED_NONE);
+    if (s->link != NULL)
+        session_leave_channel(s);
+    table_remove(&s->all->sessions, &s->by_id);
+    account_free(ACCOUNT_SESSIONS, s, sizeof *s);
+}
+
+/* --- Sessions that the store has dropped by itself: their records are kept until their relays
+ * know. --- */
+
+/* Frees the session and ends its record, now or as soon as the journal takes that. */
+static void relayed_session_end(struct relay_session *s)
+{
+    struct relay_links *all = s->all;
+    struct engine_space *space = s->space;
+    uint64_t id = s->id;
+
+    relay_session_free(s);
+    if (!engine_session_end(all->engine, space, id))
+        relay_links_sweep_anew(all);
+}
+
+/* The store has dropped it, and its relay may not know. */
+static bool is_dropped_unheard(const struct relay_session *s)
+{
+    return s->record != RECORD_NONE && s->state != RELAYED_CLOSING && s->carrier.is_dropped &&
+           s->carrier.why != DROP_RUN;
+}
+
+/* The connection of the session has been closed. */
+static void relayed_session_end_or_keep(struct relay_session *s)
+{
+    struct relay_links *all = s->all;
+
+    if (!is_dropped_unheard(s)) {
+        relayed_session_end(s);
+        return;
+    }
+    if (all->dropped_count == RELAY_DROPPED_MAX)
+        relayed_session_end(TAILQ_FIRST(&all->dropped));
+    session_enter(s, RELAYED_DROPPED);
+}
+
+void relay_dropped_tick(struct relay_links *all, uint64_t now_ms)
+{
+    struct relay_session *s, *next;
+
+    for (s = TAILQ_FIRST(&all->dropped); s != NULL; s = next) {
+        next = TAILQ_NEXT(s, returns);
+        if (s->link == NULL &&
+            clock_elapsed_ms(s->detached_ms, now_ms) >= all->config->session_timeout_ms)
+            relayed_session_end(s);
+    }
+}
+
 /* --- Frames. --- */
 
 static void link_put_head(struct relay_link *link, const struct relay_frame *frame)
@@ -110,7 +233,7 @@ static void put_opened(struct relay_session *s)
     struct relay_frame frame = {
         .kind = RELAY_OPENED, .flags = s->opened_flags, .number = s->opened_number};
 
-    relay_session_enter(s, RELAYED_OPEN);
+    session_enter(s, RELAYED_OPEN);
     if (frame.flags & RELAY_ANSWERED)
         session_put_bytes(s, frame);
     else
@@ -305,13 +428,13 @@ static enum carrier_verdict session_begin_request(struct conn *c, bool changes,
 {
     struct relay_session *s = relay_session_of(c);
     enum carrier_verdict verdict = CARRIER_PROCEED;
-    bool is_first = s->is_fresh;
+    bool is_first = s->carrier.may_repeat;
     enum store_status status;
 
     note_answers(s);
     if (s->carried >= s->received)
         return refuse_request(s, "two requests in one frame");
-    s->is_fresh = false;
+    s->carrier.may_repeat = false;
     if (is_first)
         verdict = begin_again(s, s->carried + 1, barrier);
     if (verdict != CARRIER_PROCEED || !changes)
@@ -323,11 +446,6 @@ static enum carrier_verdict session_begin_request(struct conn *c, bool changes,
         return CARRIER_PROCEED;
     c10d_reject(c, status, barrier);
     return CARRIER_REFUSED;
-}
-
-static bool session_may_repeat(const struct conn *c)
-{
-    return relay_session_of(c)->is_fresh;
 }
 
 static void session_hold(struct conn *c)
@@ -402,7 +520,7 @@ static bool woken(struct conn *c)
 
     s->stopped = s->waits;
     s->waits = 0;
-    if (!relay_session_has_link(s) || s->is_fresh)
+    if (!relay_session_has_link(s) || s->carrier.may_repeat)
         return false; /* it is answered when the relay sends it again */
     s->done = s->stopped;
     return true;
@@ -437,11 +555,6 @@ static struct slice memo(const struct conn *c)
     return record == NULL || record->memo == NULL ? (struct slice){0} : blob_slice(record->memo);
 }
 
-static void local(const struct conn *c, struct peer *out)
-{
-    *out = relay_session_of(c)->local;
-}
-
 /* The number of the request that a frame brings a part of. */
 static const char *take_request_number(struct relay_session *s, const struct relay_frame *frame)
 {
@@ -449,7 +562,7 @@ static const char *take_request_number(struct relay_session *s, const struct rel
 
     if (frame->number == 0 || (s->is_partial && frame->number != next))
         return "a frame of another request within a request";
-    if (s->is_fresh && s->received == s->carried && !s->is_partial) {
+    if (s->carrier.may_repeat && s->received == s->carried && !s->is_partial) {
         s->received = s->carried = frame->number - 1;
         return NULL;
     }
@@ -511,19 +624,17 @@ static void closed(struct conn *c)
     if (all->stopping || all->net->draining)
         relay_session_free(s);
     else
-        relay_session_end(s);
+        relayed_session_end_or_keep(s);
 }
 
 static const struct carrier_functions functions = {.send = send_session,
                                                    .begin = session_begin_request,
-                                                   .may_repeat = session_may_repeat,
                                                    .hold = session_hold,
                                                    .done = done,
                                                    .woken = woken,
                                                    .bound = bound,
                                                    .keep_memo = session_keep_memo,
                                                    .memo = memo,
-                                                   .local = local,
                                                    .is_attached = is_attached,
                                                    .closed = closed};
 
@@ -534,9 +645,9 @@ static void list_detached(struct relay_session *s, const struct relay_link *link
     bool is_lost = link->conn == NULL;
 
     s->detached_ms = is_lost ? link->lost_ms : engine_lived_ms(all->engine);
-    relay_session_enter(s, RELAYED_DETACHED);
+    session_enter(s, RELAYED_DETACHED);
     if (c10d_set_presence(s->conn, C10D_AWAY) && is_lost && link->peer_left)
-        relay_session_enter(s, RELAYED_AWAITED);
+        session_enter(s, RELAYED_AWAITED);
 }
 
 void relay_session_detach(struct relay_session *s)
@@ -546,7 +657,7 @@ void relay_session_detach(struct relay_session *s)
     struct conn *c = s->conn;
 
     if (relay_session_was_dropped(s)) {
-        relay_session_leave_channel(s);
+        session_leave_channel(s);
         s->detached_ms = engine_lived_ms(all->engine);
         return;
     }
@@ -557,7 +668,7 @@ void relay_session_detach(struct relay_session *s)
     note_answers(s);
     stop_holding(s);
     stop_sending(s);
-    relay_session_leave_channel(s);
+    session_leave_channel(s);
     c10d_rewind(c);
     conn_forget_bytes(c);
     forget_answers(s);
@@ -567,7 +678,7 @@ void relay_session_detach(struct relay_session *s)
 
 void relay_session_give_up(struct relay_session *s)
 {
-    relay_session_enter(s, RELAYED_DETACHED);
+    session_enter(s, RELAYED_DETACHED);
     c10d_set_presence(s->conn, C10D_GONE);
 }
 
@@ -594,14 +705,14 @@ static void prepare_opened(struct relay_session *s)
 
 static void attach(struct relay_session *s, struct relay_link *link, uint32_t channel)
 {
-    relay_session_enter(s, RELAYED_OPENING);
+    session_enter(s, RELAYED_OPENING);
     s->link = link;
     s->channel = channel;
     s->by_channel.key = (struct slice){(const uint8_t *)&s->channel, sizeof s->channel};
     table_add(&link->channels, &s->by_channel);
     TAILQ_INSERT_TAIL(&link->sessions, s, entry);
     memcpy(s->via, link->name, sizeof s->via);
-    s->is_fresh = true;
+    s->carrier.may_repeat = true;
     prepare_opened(s);
 }
 
@@ -666,7 +777,7 @@ static struct relay_session *session_make(struct relay_link *link, const struct 
     s->all = all;
     s->space = link->space;
     s->id = o->id;
-    s->local = o->local;
+    s->carrier.local = o->local;
     make_key(s->id_key, link->space, o->id);
     s->by_id.key = (struct slice){s->id_key, sizeof s->id_key};
     table_add(&all->sessions, &s->by_id);
@@ -712,26 +823,12 @@ static void take_session_over(struct relay_session *s)
     relay_session_detach(s);
 }
 
-/* One that is not here, or was dropped: then it is made anew, and the engine knows the rest. */
-static struct relay_session *make_again(struct relay_link *link, const struct relay_opening *o,
-                                        struct relay_session *dropped)
-{
-    struct relay_session *s;
-
-    if (dropped != NULL)
-        relay_session_bury(dropped, false);
-    s = session_make(link, o);
-    if (s == NULL && dropped != NULL)
-        relay_links_sweep_anew(link->all);
-    return s;
-}
-
 void relay_session_open(struct relay_link *link, uint32_t channel, const struct relay_opening *o)
 {
     struct relay_links *all = link->all;
     uint32_t max = all->config->limits.connections_max;
-    bool is_new, was_dropped;
     struct relay_session *s = relay_session_of_id(all, link->space, o->id);
+    bool is_new, was_dropped;
 
     if (is_stale(s, o))
         return;
@@ -739,10 +836,15 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const struct 
         take_session_over(s);
     s = relay_session_of_id(all, link->space, o->id); /* what was about to end has ended */
     was_dropped = s != NULL && relay_session_was_dropped(s);
-    is_new = s == NULL || was_dropped;
+    if (was_dropped) { /* it is made anew, and the engine knows the rest */
+        relay_session_free(s);
+        relay_links_sweep_anew(all); /* its record ends if there is no room for the session */
+        s = NULL;
+    }
+    is_new = s == NULL;
     if (!is_new) {
         s->conn->peer = seen_from_here(link, o);
-        s->local = o->local;
+        s->carrier.local = o->local;
     } else if (max != 0 && all->net->conn_count - all->net->probation_count >= max) {
         refuse_open(link, channel,
                     "the store has as many connections as it may, see "
@@ -752,7 +854,7 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const struct 
         refuse_open(link, channel, "its relay has as many clients as one may have");
         return;
     } else {
-        s = make_again(link, o, s);
+        s = session_make(link, o);
     }
     if (s == NULL) {
         refuse_open(link, channel, "the store has no memory for it, see --memory-limit");
@@ -774,11 +876,11 @@ void relay_session_close(struct relay_session *s)
     struct conn *c = s->conn;
 
     if (relay_session_was_dropped(s)) {
-        relay_session_bury(s, true);
+        relayed_session_end(s);
         return;
     }
     if (s->state != RELAYED_CLOSING)
-        relay_session_enter(s, RELAYED_CLOSING);
+        session_enter(s, RELAYED_CLOSING);
     if (c->end == CONN_PEER_ENDED)
         return; /* it has said so before */
     if (c->end == CONN_OPEN && (c->input == INPUT_DEFERRED || c->input == INPUT_PAUSED)) {

@@ -1,6 +1,6 @@
 /* What a store keeps of links, and of the sessions of relays' clients: connections whose bytes go
- * in the frames of a link. Internal to link.c, which has the links, to link_session.c, which has
- * the sessions, and to detached.c, which has their states. */
+ * in the frames of a link. Internal to link.c, which has the links, and to link_session.c, which
+ * has the sessions. */
 #pragma once
 
 #include "proto/relay.h"
@@ -61,7 +61,6 @@ struct relay_links {
                           * relay could come back */
     uint64_t started_ms; /* engine_lived_ms() of relay_links_start(): --session-timeout of sessions
                             that only the engine knows begins */
-    size_t missed;       /* spaces that miss sessions from before the start */
     bool sweeps;         /* there may be some */
     struct {
         struct engine_space *space; /* NULL: the first */
@@ -102,7 +101,7 @@ struct link_answer {
     size_t bytes;
 };
 
-/* Where a session is. Only relay_session_enter() writes it. */
+/* Where a session is. Only session_enter() of link_session.c writes it. */
 enum relay_session_state {
     RELAYED_NONE,     /* it is being made, or freed */
     RELAYED_OPENING,  /* in a link; the relay must hear that it is open */
@@ -111,7 +110,6 @@ enum relay_session_state {
     RELAYED_DETACHED, /* without a link: in all->detached */
     RELAYED_AWAITED,  /* the same; its relay has closed the link: also in all->awaited */
     RELAYED_DROPPED,  /* without its connection: in all->dropped */
-    RELAYED_DUE,      /* the same; its record must end, as soon as the journal takes that */
 };
 
 /* Its turn in a link that is full. Only set_turn() of link_session.c writes it. */
@@ -130,7 +128,7 @@ enum relay_session_record {
 };
 
 struct relay_session {
-    struct carrier carrier; /* the first member */
+    struct carrier carrier; /* the first member; may_repeat until a request comes after OPEN */
     struct table_node by_id;
     struct table_node by_channel;       /* while it is in a link */
     uint8_t id_key[16];                 /* the id, and the space */
@@ -142,7 +140,6 @@ struct relay_session {
     struct relay_link *link; /* NULL: it has none */
     struct engine_space *space;
     struct conn *conn;    /* NULL: it was dropped */
-    struct peer local;    /* where the client came to */
     uint64_t detached_ms; /* without a link since then; engine_lived_ms() */
     uint64_t id;
     uint64_t link_number; /* of the last link that has opened it; see struct RelayOpen */
@@ -162,7 +159,6 @@ struct relay_session {
     uint64_t told;    /* so much of that the relay has been told */
     uint64_t waits;   /* a WAIT or BARRIER that is open; 0: none */
     uint64_t stopped; /* one that has been answered, and was the last request; 0: none */
-    bool is_fresh;    /* no request has come since it was opened */
     bool is_partial;  /* the rest of a request comes in the next frame */
     bool is_held;     /* in all->held */
     struct link_answer answers[2]; /* what is queued */
@@ -190,28 +186,11 @@ static inline bool relay_session_has_link(const struct relay_session *s)
     return s->link != NULL && s->link->conn != NULL;
 }
 
-/* --- detached.c --- */
-
-/* Moves the session to the next state, and to the lists of that state. */
-void relay_session_enter(struct relay_session *s, enum relay_session_state next);
-
-/* The connection of the session has been closed. Ends the record, or keeps it for a relay that may
- * not know. */
-void relay_session_end(struct relay_session *s);
-
-/* One that was dropped ends; `and_record`: with what the engine has of it. */
-void relay_session_bury(struct relay_session *s, bool and_record);
-
-/* Removes it from its link. */
-void relay_session_leave_channel(struct relay_session *s);
-
 /* Frees everything of it except its record. */
 void relay_session_free(struct relay_session *s);
 
 /* Once a second. */
 void relay_dropped_tick(struct relay_links *all, uint64_t now_ms);
-
-/* --- link_session.c --- */
 
 /* A relay opens a session. `open` is checked. False: the store has no room for the session, and has
  * told the relay. */
