@@ -3,11 +3,15 @@
  * frames and frames into answers; sockets are the matter of client.h and upstream.h. */
 #pragma once
 
+#include <sys/queue.h>
+
+#include "proto/c10d.h"
+#include "proto/relay.h"
 #include "proto/relay.pb-c.h"
 #include "rdzv/engine/stats.h"
 #include "rdzv/net/outq.h"
 #include "rdzv/net/peer.h"
-#include "rdzv/relay/pending.h"
+#include "store/memory/blob.h"
 #include "store/memory/table.h"
 
 /* Requests of all clients that may be kept, in bytes: beyond that, clients that have some kept
@@ -24,6 +28,36 @@ struct relay_calls {
     /* The session has ended: so has the client to go. */
     void (*end)(void *client, enum drop_reason why, const char *reason);
 };
+
+/* A request that the store has not confirmed yet: it is kept as the client sent it, in the pieces
+ * in which it goes upstream, so that it can be sent again. */
+struct relay_request {
+    TAILQ_ENTRY(relay_request) entry; /* in its session's, in their order */
+    uint64_t number;
+    uint64_t since_ns; /* when it came, by relay->now_ns */
+    size_t size;       /* bytes of the request */
+    size_t filled;     /* of those: are here */
+    size_t value_at;   /* COMPARE_SET: where the desired value begins */
+    size_t value_len;
+    uint32_t piece_count;
+    uint32_t sent;   /* pieces that the present link was given */
+    uint8_t op;      /* enum c10d_op */
+    bool has_answer; /* the store answers it */
+    bool wanted;     /* and the client gets the answer */
+    bool changes;    /* when it is carried out, something has changed for sure */
+    bool repeatable; /* what came of it is the same when it is carried out twice */
+    bool was_sent;   /* a link was given the last piece of it */
+    bool given_up;   /* a WAIT whose client waits no more, but the link has a part of it */
+    struct blob *pieces[];
+};
+
+TAILQ_HEAD(relay_request_list, relay_request);
+
+/* True for requests that may be answered much later: they are no burden until then. */
+static inline bool relay_request_waits(const struct relay_request *q)
+{
+    return q->op == C10D_WAIT || q->op == C10D_BARRIER;
+}
 
 /* How far a session is on the present link. */
 enum relay_client_state {
@@ -47,7 +81,8 @@ struct relay_client {
     struct table_node node;          /* in relay->channels while it is not SESSION_AWAY */
     struct relay *relay;
     void *client; /* NULL: it has gone, and the store is told when all is confirmed */
-    struct pending pending;
+    struct relay_request_list requests;
+    size_t silent, silent_bytes;   /* of these: requests without an answer */
     struct relay_request *filling; /* the last one, while its bytes are being taken over */
     struct relay_request *asked;   /* the last one whose answer the client waits for */
     struct relay_request *open;    /* the last one with an answer that this link was given */
@@ -151,7 +186,7 @@ void relay_stop_waiting(struct relay_client *s);
 /* The client waits for an answer that comes by itself. */
 static inline bool relay_is_asked(const struct relay_client *s)
 {
-    return s->asked != NULL && !pending_waits(s->asked);
+    return s->asked != NULL && !relay_request_waits(s->asked);
 }
 
 /* The client has gone; the session is the relay's own from now on. */

@@ -59,16 +59,20 @@ static void send_open(struct relay_client *s, struct outq *q, struct out_pool *p
 static void send_piece(struct relay_client *s, struct relay_request *req, struct outq *q,
                        struct out_pool *pool)
 {
-    struct relay_frame frame;
-    bool again = req->was_sent;
-    struct blob *piece = pending_next_piece(req, &frame);
+    struct blob *piece = req->pieces[req->sent++];
+    bool is_last = req->sent == req->piece_count;
+    struct relay_frame frame = {.kind = RELAY_REQUEST,
+                                .flags = is_last ? 0 : RELAY_MORE,
+                                .number = req->number,
+                                .payload = blob_slice(piece)};
 
     s->has_sent = true;
     put_on_link(q, pool, s, &frame);
     outq_put_blob(q, pool, piece);
-    if (req->sent < req->piece_count)
+    if (!is_last)
         return;
-    s->relay->stats.resumed += again;
+    s->relay->stats.resumed += req->was_sent;
+    req->was_sent = true;
     if (req->given_up) {
         relay_drop_request(s, req);
         relay_let_go_on(s); /* a PING may wait for this */
@@ -156,6 +160,7 @@ static void answer_open_cancel(struct relay_client *s)
 void relay_link_down(struct relay *r)
 {
     struct relay_client *s, *next;
+    struct relay_request *q;
 
     if (!r->link)
         return;
@@ -173,7 +178,8 @@ void relay_link_down(struct relay *r)
         s->has_sent = false;
         s->open = NULL;
         relay_drop_answer(&s->answer);
-        pending_rewind(&s->pending);
+        TAILQ_FOREACH(q, &s->requests, entry)
+            q->sent = 0;
         relay_take_back_given_up(s);
         answer_open_cancel(s);
         relay_let_go_on(s);
@@ -203,12 +209,14 @@ static bool keep_piece(struct answer_so_far *a, struct slice bytes)
     return piece != NULL;
 }
 
-/* The client waits for the answer to that request. */
-static bool is_answer_wanted(const struct relay_client *s, uint64_t number)
+/* The request of that number, if the client waits for its answer; NULL: it does not. */
+static const struct relay_request *wanted_request(const struct relay_client *s, uint64_t number)
 {
-    const struct relay_request *q = pending_find(&s->pending, number);
+    const struct relay_request *q = TAILQ_FIRST(&s->requests);
 
-    return q != NULL && q->wanted && s->client != NULL;
+    while (q != NULL && q->number < number)
+        q = TAILQ_NEXT(q, entry);
+    return q != NULL && q->number == number && q->wanted && s->client != NULL ? q : NULL;
 }
 
 /* One more piece of an answer that is not whole. Nobody reads what is not wanted, and of one that
@@ -251,14 +259,14 @@ static bool confirm(struct relay_client *s, uint64_t number, bool answered)
     struct relay_request *q;
     bool lacks = false;
 
-    while ((q = pending_first(&s->pending)) != NULL && q->number <= number) {
-        if (!pending_waits(q)) {
+    while ((q = TAILQ_FIRST(&s->requests)) != NULL && q->number <= number) {
+        if (!relay_request_waits(q)) {
             r->stats.confirmed++;
             r->stats.confirmed_ns += r->now_ns - q->since_ns;
         }
         s->recorded = s->recorded || q->changes;
         lacks = lacks || !q->was_sent ||
-                (q->wanted && (q->number < number || !answered) && !pending_waits(q));
+                (q->wanted && (q->number < number || !answered) && !relay_request_waits(q));
         relay_drop_request(s, q);
     }
     return !lacks;
@@ -282,7 +290,7 @@ static void note_confirmed(struct relay_client *s, const struct relay_frame *fra
 
 static const char *receive_answer(struct relay_client *s, const struct relay_frame *frame)
 {
-    bool wanted = is_answer_wanted(s, frame->number), confirmed;
+    bool wanted = wanted_request(s, frame->number) != NULL, confirmed;
 
     if (frame->flags & RELAY_MORE) {
         collect_answer(s, frame, wanted);
@@ -320,7 +328,7 @@ static bool has_sent_unrepeatable(const struct relay_client *s)
 {
     const struct relay_request *q;
 
-    TAILQ_FOREACH(q, &s->pending.list, entry) {
+    TAILQ_FOREACH(q, &s->requests, entry) {
         if (q->was_sent && !q->repeatable)
             return true;
     }
@@ -344,7 +352,7 @@ static bool has_gone_back(const struct relay_client *s, const struct relay_frame
 /* Its client has gone, and nothing of it is left to be carried out. */
 static bool is_over(const struct relay_client *s)
 {
-    return s->client == NULL && s->pending.count == 0;
+    return s->client == NULL && TAILQ_EMPTY(&s->requests);
 }
 
 /* Why a session cannot go on with what the store says of it; NULL: it can. What the store has never
@@ -395,14 +403,13 @@ static void deliver_desired(struct relay_client *s, const struct relay_request *
 /* The store has carried out the requests up to that one. False: the client cannot be told. */
 static bool resume_from(struct relay_client *s, const struct relay_frame *frame, uint8_t flags)
 {
-    const struct relay_request *q = pending_find(&s->pending, frame->number);
-    bool wanted = is_answer_wanted(s, frame->number);
+    const struct relay_request *q = wanted_request(s, frame->number);
 
     if (flags & RELAY_ARRIVED && frame->number != 0) /* it is sent again, and counts once */
         return confirm(s, frame->number - 1, false);
-    if (wanted && flags & RELAY_TOOK && q->op == C10D_COMPARE_SET)
+    if (q != NULL && flags & RELAY_TOOK && q->op == C10D_COMPARE_SET)
         deliver_desired(s, q);
-    else if (wanted && flags & RELAY_ANSWERED && !deliver_answer(s, frame))
+    else if (q != NULL && flags & RELAY_ANSWERED && !deliver_answer(s, frame))
         return false;
     return confirm(s, frame->number, (flags & (RELAY_ANSWERED | RELAY_TOOK)) != 0);
 }
@@ -410,12 +417,16 @@ static bool resume_from(struct relay_client *s, const struct relay_frame *frame,
 /* What the client was promised cannot be kept, so it has to learn of it. */
 static void lose_session(struct relay_client *s, enum relay_loss loss, const char *why)
 {
+    const struct relay_request *q;
     char peer[PEER_TEXT_MAX];
+    uint64_t unconfirmed = 0;
 
+    TAILQ_FOREACH(q, &s->requests, entry)
+        unconfirmed++;
     s->relay->stats.lost[loss]++;
     log_limited(LOG_WARN, "session_lost", log_str("peer", peer_text(&s->peer, peer)),
                 log_str("protocol", c10d_version_name((enum c10d_version)s->version)),
-                log_u64("unconfirmed", s->pending.count), log_str("reason", why));
+                log_u64("unconfirmed", unconfirmed), log_str("reason", why));
     relay_abandon(s, DROP_UPSTREAM, why);
 }
 
@@ -435,7 +446,7 @@ static const char *receive_opened(struct relay_client *s, const struct relay_fra
     }
     if (flags & RELAY_MORE) { /* a long answer: the rest follows in ANSWER frames */
         s->recorded = true;
-        collect_answer(s, frame, is_answer_wanted(s, frame->number));
+        collect_answer(s, frame, wanted_request(s, frame->number) != NULL);
         return NULL;
     }
     if (flags & RELAY_KNOWN && frame->number != 0) {

@@ -5,7 +5,7 @@
 #include "proto/c10d_client.h"
 
 /* Of a long request, so much is copied in one turn. */
-#define TAKEN_AT_A_TIME (1u << 20)
+#define TAKEN_AT_A_TIME (16 * RELAY_PAYLOAD_MAX)
 
 /* A shorter one is taken though the requests of all fill their room. */
 #define ALWAYS_TAKEN (64u << 10)
@@ -58,7 +58,7 @@ struct relay_client *relay_client_new(struct relay *r, enum c10d_version version
     s->version = (uint8_t)version;
     s->peer = *peer;
     s->local = *local;
-    pending_init(&s->pending);
+    TAILQ_INIT(&s->requests);
     TAILQ_INSERT_TAIL(&r->sessions, s, entry);
     r->session_count++;
     return s;
@@ -69,7 +69,7 @@ struct relay_client *relay_client_new(struct relay *r, enum c10d_version version
 struct relay_request *relay_next_request(const struct relay_client *s)
 {
     struct relay_request *q =
-        s->open != NULL ? TAILQ_NEXT(s->open, entry) : TAILQ_FIRST(&s->pending.list);
+        s->open != NULL ? TAILQ_NEXT(s->open, entry) : TAILQ_FIRST(&s->requests);
 
     while (q != NULL && q->sent == q->piece_count)
         q = TAILQ_NEXT(q, entry);
@@ -84,7 +84,7 @@ bool relay_can_send(const struct relay_client *s)
         return s->opened || relay_next_request(s) != NULL;
     if (s->state == SESSION_ASKING)
         return false;
-    return relay_next_request(s) != NULL || (s->client == NULL && s->pending.count == 0);
+    return relay_next_request(s) != NULL || (s->client == NULL && TAILQ_EMPTY(&s->requests));
 }
 
 void relay_queue(struct relay_client *s)
@@ -127,8 +127,8 @@ void relay_forget(struct relay_client *s)
 {
     struct relay *r = s->relay;
 
-    while (pending_first(&s->pending) != NULL)
-        relay_drop_request(s, pending_first(&s->pending));
+    while (TAILQ_FIRST(&s->requests) != NULL)
+        relay_drop_request(s, TAILQ_FIRST(&s->requests));
     relay_drop_answer(&s->answer);
     unqueue(s);
     set_hold(s, HELD_NOT);
@@ -147,14 +147,19 @@ void relay_abandon(struct relay_client *s, enum drop_reason why, const char *rea
     s->client = NULL;
     set_hold(s, HELD_NOT);
     relay_drop_answer(&s->answer);
-    while (pending_first(&s->pending) != NULL)
-        relay_drop_request(s, pending_first(&s->pending));
+    while (TAILQ_FIRST(&s->requests) != NULL)
+        relay_drop_request(s, TAILQ_FIRST(&s->requests));
     relay_finish(s);
     if (client != NULL)
         r->calls->end(client, why, reason);
 }
 
 /* --- Requests. --- */
+
+static size_t request_memory(uint32_t pieces)
+{
+    return sizeof(struct relay_request) + pieces * sizeof(struct blob *);
+}
 
 static void forget_pointers(struct relay_client *s, const struct relay_request *q)
 {
@@ -171,23 +176,55 @@ void relay_drop_request(struct relay_client *s, struct relay_request *q)
     struct relay *r = s->relay;
 
     r->pending_count--;
-    r->pending_bytes -= pending_waits(q) ? 0 : q->size;
+    r->pending_bytes -= relay_request_waits(q) ? 0 : q->size;
+    s->silent -= !q->has_answer;
+    s->silent_bytes -= q->has_answer ? 0 : q->size;
     forget_pointers(s, q);
-    pending_remove(&s->pending, q);
+    TAILQ_REMOVE(&s->requests, q, entry);
+    for (uint32_t i = 0; i < q->piece_count; i++)
+        blob_unref(q->pieces[i]);
+    account_free(ACCOUNT_INPUT, q, request_memory(q->piece_count));
 }
 
+/* Whether the store answers, whether it has changed something for sure when it is done, and whether
+ * it may be done twice. */
+static void describe_request(struct relay_request *q, const struct c10d_request *req)
+{
+    bool is_empty = req->op == C10D_MULTI_GET && req->count == 0; /* its answer has no bytes */
+
+    q->op = (uint8_t)req->op;
+    q->has_answer = q->wanted = c10d_is_answered(req->op) && !is_empty;
+    q->changes = req->op == C10D_APPEND || req->op == C10D_QUEUE_PUSH || req->op == C10D_ADD ||
+                 req->op == C10D_BARRIER;
+    q->repeatable = !q->changes && req->op != C10D_QUEUE_POP && req->op != C10D_DELETE_KEY;
+}
+
+/* A request of `size` bytes that begins at `start`, of which none is here yet. NULL: memory is
+ * short. */
 static struct relay_request *add_request(struct relay_client *s, const struct c10d_request *req,
                                          const uint8_t *start, size_t size)
 {
+    uint32_t pieces = (uint32_t)((size + RELAY_PAYLOAD_MAX - 1) / RELAY_PAYLOAD_MAX);
     struct relay *r = s->relay;
-    struct relay_request *q = pending_add(&s->pending, req, start, size, s->last + 1);
+    struct relay_request *q =
+        account_request_zeroed(ACCOUNT_INPUT, account_class_of(size), request_memory(pieces));
 
     if (q == NULL)
         return NULL;
-    s->last++;
-    r->pending_count++;
-    r->pending_bytes += pending_waits(q) ? 0 : size;
+    describe_request(q, req);
+    q->number = ++s->last;
     q->since_ns = r->now_ns;
+    q->size = size;
+    q->piece_count = pieces;
+    if (req->op == C10D_COMPARE_SET && req->value.len != 0) {
+        q->value_at = (size_t)(req->value.ptr - start);
+        q->value_len = req->value.len;
+    }
+    TAILQ_INSERT_TAIL(&s->requests, q, entry);
+    r->pending_count++;
+    r->pending_bytes += relay_request_waits(q) ? 0 : size;
+    s->silent += !q->has_answer;
+    s->silent_bytes += q->has_answer ? 0 : size;
     return q;
 }
 
@@ -198,18 +235,31 @@ static void drop_last(struct relay_client *s, struct relay_request *q)
     s->last--;
 }
 
-/* The bytes of a request that was added. */
+/* Takes over bytes of a request that was added. False: memory is short. */
+static bool copy_some(struct relay_request *q, const uint8_t *start)
+{
+    for (size_t max = TAKEN_AT_A_TIME; q->filled < q->size && max > 0; max -= RELAY_PAYLOAD_MAX) {
+        size_t left = q->size - q->filled;
+        size_t len = left < RELAY_PAYLOAD_MAX ? left : RELAY_PAYLOAD_MAX;
+        struct blob *piece = blob_new(ACCOUNT_INPUT, (struct slice){start + q->filled, len});
+
+        if (piece == NULL)
+            return false;
+        q->pieces[q->filled / RELAY_PAYLOAD_MAX] = piece;
+        q->filled += len;
+    }
+    return true;
+}
+
 static enum relay_taken fill_request(struct relay_client *s, struct relay_request *q,
                                      const uint8_t *start)
 {
-    bool more = false;
-
     s->filling = NULL;
-    if (!pending_fill(q, start, TAKEN_AT_A_TIME, &more)) {
+    if (!copy_some(q, start)) {
         drop_last(s, q);
         return RELAY_NO_MEMORY;
     }
-    if (more) {
+    if (q->filled < q->size) {
         s->filling = q;
         return RELAY_TAKING;
     }
@@ -230,10 +280,8 @@ enum relay_taken relay_take_more(struct relay_client *s, const uint8_t *start, s
  * yet, so much of it and no more. */
 static bool window_is_open(const struct relay_client *s, size_t size)
 {
-    const struct pending *p = &s->pending;
-
-    return p->silent == 0 || (p->silent < RELAY_WINDOW && p->silent_bytes <= RELAY_WINDOW_BYTES &&
-                              size <= RELAY_WINDOW_BYTES - p->silent_bytes);
+    return s->silent == 0 || (s->silent < RELAY_WINDOW && s->silent_bytes <= RELAY_WINDOW_BYTES &&
+                              size <= RELAY_WINDOW_BYTES - s->silent_bytes);
 }
 
 static bool all_have_room(const struct relay *r, size_t size)
@@ -264,12 +312,11 @@ static struct relay_request *add_cancel(struct relay_client *s)
     static const uint8_t cancel = 12; /* of the one version that has BARRIERs */
     const struct c10d_request req = {.op = C10D_CANCEL_WAIT};
     struct relay_request *q = add_request(s, &req, &cancel, 1);
-    bool more;
 
     if (q == NULL)
         return NULL;
     q->wanted = false;
-    if (pending_fill(q, &cancel, 1, &more))
+    if (copy_some(q, &cancel))
         return q;
     drop_last(s, q);
     return NULL;
@@ -282,7 +329,7 @@ static bool may_pass_number_on(const struct relay_client *s, const struct relay_
     if (waits->sent != 0)
         return false; /* it is this link's */
     return !waits->was_sent ||
-           (s->state == SESSION_OPEN && (s->has_sent || waits != pending_first(&s->pending)));
+           (s->state == SESSION_OPEN && (s->has_sent || waits != TAILQ_FIRST(&s->requests)));
 }
 
 /* It goes as if it had never come: a link is given the numbers of a session without gaps. */
@@ -300,7 +347,7 @@ static void take_back(struct relay_client *s, struct relay_request *waits)
 
 void relay_close_gaps(struct relay_client *s)
 {
-    struct relay_request *q = pending_first(&s->pending);
+    struct relay_request *q = TAILQ_FIRST(&s->requests);
     uint64_t number;
 
     if (q == NULL)
@@ -328,7 +375,7 @@ void relay_take_back_given_up(struct relay_client *s)
 {
     struct relay_request *q, *next;
 
-    for (q = pending_first(&s->pending); q != NULL; q = next) {
+    for (q = TAILQ_FIRST(&s->requests); q != NULL; q = next) {
         next = TAILQ_NEXT(q, entry);
         if (q->given_up)
             take_back(s, q);
@@ -365,12 +412,12 @@ static enum relay_taken cancel_here(struct relay_client *s)
 enum relay_taken relay_take(struct relay_client *s, const struct c10d_request *req,
                             const uint8_t *start, size_t size)
 {
-    bool waits = s->asked != NULL && pending_waits(s->asked);
+    bool waits = s->asked != NULL && relay_request_waits(s->asked);
     struct relay_request *q;
 
     if (req->op == C10D_CANCEL_WAIT && waits && !s->relay->link)
         return cancel_here(s);
-    if (req->op == C10D_CANCEL_WAIT && s->pending.count == 0) {
+    if (req->op == C10D_CANCEL_WAIT && TAILQ_EMPTY(&s->requests)) {
         relay_answer_cancel(s);
         return RELAY_TAKEN;
     }
@@ -386,7 +433,7 @@ enum relay_taken relay_take(struct relay_client *s, const struct c10d_request *r
 bool relay_may_pong(struct relay_client *s)
 {
     s->pings = true;
-    if (s->relay->welcomed && s->pending.count == 0)
+    if (s->relay->welcomed && TAILQ_EMPTY(&s->requests))
         return true;
     set_hold(s, HELD_BY_ITSELF);
     return false;
@@ -418,7 +465,7 @@ void relay_let_go_on(struct relay_client *s)
 
 void relay_stop_waiting(struct relay_client *s)
 {
-    if (s->asked == NULL || !pending_waits(s->asked))
+    if (s->asked == NULL || !relay_request_waits(s->asked))
         return;
     if (!relay_give_up(s, s->asked)) {
         relay_abandon(s, DROP_NO_MEMORY, "no memory to end its wait, see --memory-limit");
@@ -429,7 +476,7 @@ void relay_stop_waiting(struct relay_client *s)
 
 void relay_finish(struct relay_client *s)
 {
-    if (s->client != NULL || s->pending.count > 0)
+    if (s->client != NULL || !TAILQ_EMPTY(&s->requests))
         return;
     if (!s->opened)
         relay_forget(s);
@@ -449,7 +496,7 @@ void relay_leave(struct relay_client *s)
     q = s->asked;
     if (q != NULL && (q->op == C10D_WAIT || (q->op == C10D_BARRIER && !relay_give_up(s, q))))
         relay_drop_request(s, q); /* CLOSE ends it, also where a part of it was sent */
-    TAILQ_FOREACH(q, &s->pending.list, entry)
+    TAILQ_FOREACH(q, &s->requests, entry)
         q->wanted = false;
     s->asked = NULL;
     relay_finish(s);
@@ -463,7 +510,7 @@ bool relay_is_done(const struct relay *r)
 /* Since when the store should have confirmed it; UINT64_MAX: it need not. */
 static uint64_t owed_since_ns(const struct relay *r, const struct relay_request *q)
 {
-    if (!pending_waits(q))
+    if (!relay_request_waits(q))
         return q->since_ns;
     if (q->sent == q->piece_count)
         return UINT64_MAX;
@@ -477,11 +524,11 @@ uint64_t relay_lag_ns(const struct relay *r)
     uint64_t oldest = r->now_ns;
 
     TAILQ_FOREACH(s, &r->sessions, entry) {
-        TAILQ_FOREACH(q, &s->pending.list, entry) {
+        TAILQ_FOREACH(q, &s->requests, entry) {
             uint64_t since = owed_since_ns(r, q);
 
             oldest = since < oldest ? since : oldest;
-            if (!pending_waits(q))
+            if (!relay_request_waits(q))
                 break; /* those behind it came later */
         }
     }
