@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <yaml.h>
 
@@ -308,4 +309,39 @@ int config_file_read(const char *path, uint8_t **bytes, size_t *len)
     *bytes = buffer;
     *len = filled;
     return 0;
+}
+
+ssize_t plain_file_read(const char *path, uint8_t *out, size_t cap)
+{
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), error = EINVAL;
+    struct stat about;
+    ssize_t n = -1;
+
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &about) == 0 && (S_ISREG(about.st_mode) || S_ISDIR(about.st_mode))) {
+        n = read(fd, out, cap);
+        error = errno;
+    }
+    close(fd);
+    errno = error;
+    return n;
+}
+
+bool secret_file_read(const char *path, uint8_t *out, size_t cap, struct slice *secret)
+{
+    ssize_t n = plain_file_read(path, out, cap);
+
+    if (n < 0)
+        return false;
+    if ((size_t)n == cap) {
+        errno = EFBIG;
+        return false;
+    }
+    while (n > 0 && memchr(" \t\r\n", out[n - 1], 4) != NULL)
+        n--;
+    out[n] = '\0';
+    *secret = (struct slice){out, (size_t)n};
+    errno = ENODATA;
+    return n > 0;
 }

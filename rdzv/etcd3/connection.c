@@ -2,11 +2,10 @@
  * journal_etcd_internal.h. */
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "rdzv/config/config_file.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/etcd3/journal_etcd_internal.h"
 
@@ -264,24 +263,6 @@ void journal_send(struct journal_etcd *j, struct journal_call *call,
 static const char password_hint[] =
     "write the password into that file, readable for rdzvd; it is read anew for each login";
 
-/* The file's text without white space at its end. False with errno. */
-static bool read_password(const char *path, char out[PASSWORD_MAX])
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t len = fd < 0 ? -1 : read(fd, out, PASSWORD_MAX - 1);
-    int error = errno;
-
-    if (fd >= 0)
-        close(fd);
-    errno = error;
-    if (len < 0)
-        return false;
-    while (len > 0 && strchr(" \t\r\n", out[len - 1]) != NULL)
-        len--;
-    out[len] = '\0';
-    return true;
-}
-
 /* The password's file cannot be read. */
 static void note_password(struct journal_etcd *j, int error)
 {
@@ -299,11 +280,12 @@ static void note_password(struct journal_etcd *j, int error)
 /* At the start, before etcd may be there. */
 static void check_password(struct journal_etcd *j)
 {
-    char password[PASSWORD_MAX];
+    uint8_t password[PASSWORD_MAX];
+    struct slice secret;
 
     if (j->options.config->user == NULL)
         return;
-    if (!read_password(j->options.config->password_file, password))
+    if (!secret_file_read(j->options.config->password_file, password, sizeof password, &secret))
         note_password(j, errno);
     explicit_bzero(password, sizeof password);
 }
@@ -333,18 +315,19 @@ static void log_in(struct journal_etcd *j)
     const struct config_journal *c = j->options.config;
     struct journal_call *login = &j->connection.login;
     Etcd3__AuthenticateRequest request = ETCD3__AUTHENTICATE_REQUEST__INIT;
-    char password[PASSWORD_MAX] = "";
+    uint8_t password[PASSWORD_MAX] = "";
+    struct slice secret;
 
     if (j->connection.logs_in || journal_now_ms(j) < j->connection.login_ms)
         return;
     j->connection.login_ms = journal_now_ms(j) + AGAIN_MS;
-    if (!read_password(c->password_file, password)) {
+    if (!secret_file_read(c->password_file, password, sizeof password, &secret)) {
         note_password(j, errno);
         journal_note_reason(j);
         return;
     }
     request.name = c->user;
-    request.password = password;
+    request.password = (char *)password;
     grpc_set_token(j->connection.grpc, NULL);
     if (message_write(&login->request, &request.base))
         start_call(j, login, &etcd_login, on_login, TRY_MS);

@@ -2,36 +2,17 @@
 #include "rdzv/etcd3/endpoints.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "rdzv/engine/log.h"
-
-/* Reads the file, up to one byte more than it may have. -1 with errno. Never waits for a writer. */
-static ssize_t read_endpoints(const char *path, uint8_t bytes[ENDPOINTS_FILE_MAX + 1])
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), error;
-    ssize_t n = fd < 0 ? -1 : 0;
-    size_t len = 0;
-
-    while (fd >= 0 && len < ENDPOINTS_FILE_MAX + 1 &&
-           (n = read(fd, bytes + len, ENDPOINTS_FILE_MAX + 1 - len)) > 0)
-        len += (size_t)n;
-    error = errno;
-    if (fd >= 0)
-        close(fd);
-    errno = error;
-    return n < 0 ? -1 : (ssize_t)len;
-}
 
 /* Into the set that is not in use. False: `why` says where it is wrong. */
 static bool parse_endpoints(struct endpoints *e, char why[sizeof e->wrong])
 {
     static uint8_t bytes[ENDPOINTS_FILE_MAX + 1]; /* one thread, and no call from within */
     struct config_file_error error;
-    ssize_t len = read_endpoints(e->file, bytes);
+    ssize_t len = plain_file_read(e->file, bytes, sizeof bytes);
 
     if (len < 0)
         snprintf(why, sizeof e->wrong, "%.250s: %s", e->file, strerror(errno));

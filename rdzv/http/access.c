@@ -3,12 +3,10 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "rdzv/config/config_file.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/net/refusal.h"
 #include "rdzv/net/tls.h"
@@ -16,47 +14,6 @@
 /* --- The token of a file. --- */
 
 static const char scheme[] = "Bearer ";
-
-static bool token_is_space(uint8_t byte)
-{
-    return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
-}
-
-/* Never waits: what is no plain file is not read. */
-static ssize_t read_plain(const char *path, uint8_t *out, size_t cap)
-{
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), error = EINVAL;
-    struct stat about;
-    ssize_t n = -1;
-
-    if (fd < 0)
-        return -1;
-    if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode)) {
-        n = read(fd, out, cap);
-        error = errno;
-    }
-    close(fd);
-    errno = error;
-    return n;
-}
-
-/* False with errno. */
-static bool read_token(const char *path, uint8_t out[TOKEN_FILE_MAX + 1], struct slice *token)
-{
-    ssize_t n = read_plain(path, out, TOKEN_FILE_MAX + 1);
-
-    if (n < 0)
-        return false;
-    if (n > TOKEN_FILE_MAX) {
-        errno = EFBIG;
-        return false;
-    }
-    while (n > 0 && token_is_space(out[n - 1]))
-        n--;
-    errno = ENODATA;
-    *token = (struct slice){out, (size_t)n};
-    return n > 0;
-}
 
 /* Looks at every byte of what was sent, whatever the first difference. `right` is not empty. */
 static bool token_is_same(struct slice sent, struct slice right)
@@ -80,7 +37,7 @@ enum token_result token_check(const char *path, struct slice authorization)
     uint8_t text[TOKEN_FILE_MAX + 1];
     struct slice right;
 
-    if (read_token(path, text, &right))
+    if (secret_file_read(path, text, sizeof text, &right))
         result = token_is_same(slice_from(authorization, strlen(scheme)), right) ? TOKEN_RIGHT
                                                                                  : TOKEN_WRONG;
     explicit_bzero(text, sizeof text);
@@ -91,7 +48,7 @@ bool token_file_is_usable(const char *path)
 {
     uint8_t text[TOKEN_FILE_MAX + 1];
     struct slice token;
-    bool usable = read_token(path, text, &token);
+    bool usable = secret_file_read(path, text, sizeof text, &token);
     int error = errno;
 
     explicit_bzero(text, sizeof text);
