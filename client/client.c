@@ -272,7 +272,7 @@ enum rdzv_status rdzv_client_new(const char *address, const struct rdzv_options 
     const struct rdzv_options *o = options != NULL ? options : &none;
     const char *prefix = o->key_prefix != NULL ? o->key_prefix : TORCH_PREFIX;
     enum rdzv_status status;
-    struct rdzv_address where;
+    struct address where;
     struct rdzv_client *c;
 
     if (!address_parse(address, &where) || strlen(prefix) > PREFIX_MAX)

@@ -2,9 +2,9 @@
  * and blocking.c. */
 #pragma once
 
-#include "client/lookup.h"
 #include "client/request.h"
 #include "client/secure.h"
+#include "proto/lookup.h"
 
 enum link_state {
     LINK_DOWN,
@@ -29,7 +29,7 @@ struct link_calls {
 /* The connection: bytes in both directions, and what answers. */
 struct link {
     const struct link_calls *calls;
-    struct rdzv_address address;
+    struct address address;
     struct secure secure;
     char tls_text[SECURE_PEER_MAX];
     struct c10d_reply_limits limits;

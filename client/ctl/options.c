@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/lookup.h"
+#include "proto/lookup.h"
 
 #define DEFAULT_SERVER "localhost:29400"
 #define DEFAULT_PORT   ":29400"
@@ -86,7 +86,7 @@ static bool take_output(struct parse *p, const char *text)
 static bool take_server(struct parse *p, const char *given)
 {
     struct ctl *ctl = p->ctl;
-    struct rdzv_address address;
+    struct address address;
     char text[sizeof ctl->server];
     size_t len;
 

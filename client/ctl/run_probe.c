@@ -13,7 +13,7 @@
 #include "client/ctl/print.h"
 #include "client/ctl/run.h"
 #include "client/ctl/store.h"
-#include "client/lookup.h"
+#include "proto/lookup.h"
 
 #define LATENCY_COUNT        20
 #define LATENCY_INTERVAL_MS  100
@@ -145,7 +145,7 @@ static void show_addresses(const struct addrinfo *list, char *out, size_t size)
 static bool preflight_look_up(const struct ctl *ctl, struct preflight *p)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-    struct rdzv_address address;
+    struct address address;
     struct addrinfo *list = NULL;
     char shown[300];
     int error;

@@ -8,8 +8,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "proto/thread.h"
 #include "rdzv/engine/journal_writer_internal.h"
-#include "rdzv/engine/thread.h"
 #include "store/memory/account.h"
 
 #define PENDING_MAX ((size_t)64 << 20)

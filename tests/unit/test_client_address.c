@@ -1,5 +1,5 @@
 /* Addresses of stores, as users write them. */
-#include "client/lookup.h"
+#include "proto/lookup.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ static void host_and_port_are_told_apart(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(good); i++) {
-        struct rdzv_address a;
+        struct address a;
 
         assert_true(address_parse(good[i].text, &a));
         assert_string_equal(a.host, good[i].host);
@@ -41,14 +41,14 @@ static void others_are_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(bad); i++) {
-        struct rdzv_address a = {.host = "kept"};
+        struct address a = {.host = "kept"};
 
         assert_false(address_parse(bad[i], &a));
         assert_string_equal(a.host, "kept");
     }
     memset(long_one, 'a', sizeof long_one);
     strcpy(long_one + 260, ":80");
-    assert_false(address_parse(long_one, &(struct rdzv_address){0}));
+    assert_false(address_parse(long_one, &(struct address){0}));
 }
 
 int main(void)

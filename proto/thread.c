@@ -1,5 +1,5 @@
 /* How every thread is started. See thread.h for the contract. */
-#include "rdzv/engine/thread.h"
+#include "proto/thread.h"
 
 #include <signal.h>
 

@@ -1,4 +1,4 @@
-/* The address of a store: from text, and by its host name. Names are looked up in a thread, since
+/* The address of a server: from text, and by its host name. Names are looked up in a thread, since
  * getaddrinfo() may block for long. */
 #pragma once
 
@@ -6,26 +6,27 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct rdzv_address {
+struct address {
     char host[256]; /* a name, or digits without brackets */
     char port[6];
 };
 
 /* "HOST:PORT" or "[::1]:PORT". False: it is neither; *out is untouched. */
-bool address_parse(const char *text, struct rdzv_address *out);
+bool address_parse(const char *text, struct address *out);
 
 struct lookup;
 
 /* Starts it; *fd becomes readable when it has ended, and is the lookup's. NULL: no memory, thread
  * or descriptor; errno says which. */
-struct lookup *lookup_start(const struct rdzv_address *address, int *fd);
+struct lookup *lookup_start(const struct address *address, int *fd);
 
 /* After *fd was readable: 0 and *list, which the caller gives to freeaddrinfo(), or a code for
- * gai_strerror(). Ends the lookup. */
+ * gai_strerror() and NULL. Ends the lookup. */
 int lookup_finish(struct lookup *l, struct addrinfo **list);
 
-/* Ends it whether or not the name was found. NULL is allowed. */
+/* Ends it whether or not the name was found; the thread ends when the system answers it. NULL is
+ * allowed. */
 void lookup_cancel(struct lookup *l);
 
 /* An address of digits is none to look up: 0 and *list at once, or EAI_NONAME. Never blocks. */
-int lookup_digits(const struct rdzv_address *address, struct addrinfo **list);
+int lookup_digits(const struct address *address, struct addrinfo **list);

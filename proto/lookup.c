@@ -1,0 +1,137 @@
+/* HOST:PORT from text, and getaddrinfo() in a detached thread that may outlive its caller; see
+ * lookup.h. */
+#include "proto/lookup.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "proto/thread.h"
+
+/* --- HOST:PORT. --- */
+
+static bool is_port(const char *text)
+{
+    size_t len = strlen(text);
+    long port;
+
+    if (len == 0 || len > 5 || strspn(text, "0123456789") != len)
+        return false;
+    port = strtol(text, NULL, 10);
+    return port > 0 && port <= 65535;
+}
+
+bool address_parse(const char *text, struct address *out)
+{
+    const char *colon = strrchr(text, ':'), *host = text;
+    size_t len = colon == NULL ? 0 : (size_t)(colon - text);
+    struct address a = {0};
+
+    if (len > 2 && host[0] == '[' && host[len - 1] == ']') {
+        host++;
+        len -= 2;
+    } else if (strcspn(text, ":[]") < len) {
+        return false; /* an IPv6 address without its brackets */
+    }
+    if (len == 0 || len >= sizeof a.host || !is_port(colon + 1) || memchr(host, '/', len) != NULL)
+        return false;
+    memcpy(a.host, host, len);
+    strcpy(a.port, colon + 1);
+    *out = a;
+    return true;
+}
+
+/* --- Names. --- */
+
+/* The libraries that getaddrinfo() loads need some, and sanitizers more. */
+#define STACK_SIZE (1u << 20)
+
+/* What the thread and its caller share. The thread has it until it has written `fd`; the last one
+ * to let go frees it. */
+struct lookup {
+    struct address address;
+    int fd;   /* an eventfd */
+    int held; /* by how many; atomic */
+    int error;
+    struct addrinfo *list; /* NULL: there is none, or the caller has taken it */
+};
+
+/* An address that this machine has no route to is tried like any other: AI_ADDRCONFIG would leave
+ * out loopback on a machine that has nothing else yet. */
+static int find_addresses(const struct address *address, int flags, struct addrinfo **list)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | flags};
+
+    *list = NULL;
+    return getaddrinfo(address->host, address->port, &hints, list);
+}
+
+int lookup_digits(const struct address *address, struct addrinfo **list)
+{
+    return find_addresses(address, AI_NUMERICHOST, list);
+}
+
+static void lookup_let_go(struct lookup *l)
+{
+    if (__atomic_sub_fetch(&l->held, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    if (l->list != NULL)
+        freeaddrinfo(l->list);
+    if (l->fd >= 0)
+        close(l->fd);
+    free(l);
+}
+
+static void *lookup_run(void *arg)
+{
+    struct lookup *l = arg;
+
+    l->error = find_addresses(&l->address, 0, &l->list);
+    eventfd_write(l->fd, 1);
+    lookup_let_go(l);
+    return NULL;
+}
+
+struct lookup *lookup_start(const struct address *address, int *fd)
+{
+    struct lookup *l = calloc(1, sizeof *l);
+    pthread_t thread;
+    int error;
+
+    if (l == NULL)
+        return NULL;
+    l->address = *address;
+    l->held = 2;
+    l->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    error = l->fd < 0 ? errno : thread_start(&thread, STACK_SIZE, lookup_run, l);
+    if (error != 0) {
+        l->held = 1;
+        lookup_let_go(l);
+        errno = error;
+        return NULL;
+    }
+    pthread_detach(thread);
+    *fd = l->fd;
+    return l;
+}
+
+int lookup_finish(struct lookup *l, struct addrinfo **list)
+{
+    eventfd_t count;
+    int error;
+
+    eventfd_read(l->fd, &count); /* from here on, what the thread wrote before is seen */
+    error = l->error;
+    *list = l->list;
+    l->list = NULL;
+    lookup_let_go(l);
+    return error;
+}
+
+void lookup_cancel(struct lookup *l)
+{
+    if (l != NULL)
+        lookup_let_go(l);
+}
