@@ -138,7 +138,7 @@ static void emit_print_result(struct emit_arguments *o, struct emit_job *job, st
     if (!yaml_file_read(&old, o->compared, YAML_SIZE_MAX, d))
         return;
     text = yaml_text_of(&job->arena, job->documents, print);
-    o->differs = text_diff_print_lines(stdout, old.name, old.bytes, old.len, text, strlen(text));
+    o->differs = text_diff_print(stdout, old.name, old.bytes, old.len, text, strlen(text));
     yaml_file_free(&old);
 }
 

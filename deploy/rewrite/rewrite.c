@@ -225,7 +225,7 @@ static void note_faults(struct rewrite *w)
 
     c.files = arena_alloc(&w->arena, w->file_count * sizeof *c.files);
     for (size_t i = 0; i < w->file_count; i++)
-        c.files[i] = w->files[i].result.count > 0 ? w->files[i].again : w->files[i].yaml;
+        c.files[i] = w->files[i].edits.count > 0 ? w->files[i].again : w->files[i].yaml;
     check_bundle(&c, NULL);
     for (size_t i = 0; i < c.count; i++) {
         const struct check_finding *f = &c.findings[i];
@@ -276,7 +276,8 @@ static void print_diffs(const struct rewrite *w)
     for (size_t i = 0; i < w->file_count; i++) {
         const struct rewrite_file *f = &w->files[i];
 
-        text_diff_print(stdout, f->yaml.name, f->yaml.name, f->yaml.bytes, f->yaml.len, &f->result);
+        text_diff_print(stdout, f->yaml.name, f->yaml.bytes, f->yaml.len, f->result.bytes,
+                        f->result.len);
     }
 }
 

@@ -707,7 +707,7 @@ static bool is_still_yaml(struct rewrite *w, struct rewrite_file *f)
     bool ok = yaml_file_parse(&f->again, f->path, f->result.bytes, f->result.len, &d);
 
     if (!ok)
-        diag_error(w->diag, f->yaml.name, mark_of(f, f->result.regions[0].old_start),
+        diag_error(w->diag, f->yaml.name, mark_of(f, f->edits.list[0].at),
                    "the edits do not fit this text (line %u would be: %s): write it in a plainer "
                    "style",
                    d.entries[0].mark.line, d.entries[0].text);
@@ -738,5 +738,5 @@ bool edit_apply(struct rewrite *w, struct rewrite_file *f)
                    "two changes meet here: write what stands here on lines of its own");
         return false;
     }
-    return f->result.count == 0 || is_still_yaml(w, f);
+    return f->edits.count == 0 || is_still_yaml(w, f);
 }

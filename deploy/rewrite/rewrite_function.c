@@ -154,7 +154,7 @@ void rewrite_function_print(FILE *out, struct rewrite *w)
 {
     struct rewrite_file *f = &w->files[0];
     const struct yaml_file *now =
-        w->diag->errors == 0 && f->result.count > 0 ? &f->again : &f->yaml;
+        w->diag->errors == 0 && f->edits.count > 0 ? &f->again : &f->yaml;
     const struct yaml_node *root = now->docs[0].root, *list = results_of(w);
     struct yaml_node *both;
     size_t at = root->end.offset;

@@ -19,7 +19,7 @@ struct steps {
 
 static struct yaml_file *file_now(struct rewrite_file *f)
 {
-    return f->result.count > 0 ? &f->again : &f->yaml;
+    return f->edits.count > 0 ? &f->again : &f->yaml;
 }
 
 /* --- Objects before and after. --- */

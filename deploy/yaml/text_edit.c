@@ -74,14 +74,11 @@ bool text_edits_apply(struct text_edits *e, struct arena *a, const char *bytes, 
     for (size_t i = 0; i < e->count; i++)
         size += e->list[i].text_len; /* more than enough: removed bytes are not subtracted */
     r.bytes = arena_alloc(a, size + 1);
-    r.regions = arena_alloc(a, (e->count + 1) * sizeof *r.regions);
     for (size_t i = 0; i < e->count; i++) {
         const struct text_edit *edit = &e->list[i];
 
         memcpy(r.bytes + r.len, bytes + from, edit->at - from);
         r.len += edit->at - from;
-        r.regions[r.count++] =
-            (struct text_region){edit->at, edit->at + edit->len, r.len, r.len + edit->text_len};
         memcpy(r.bytes + r.len, edit->text, edit->text_len);
         r.len += edit->text_len;
         from = edit->at + edit->len;

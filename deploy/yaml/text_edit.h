@@ -20,33 +20,20 @@ struct text_edits {
     size_t count, cap;
 };
 
-/* Where an edit was made, in the old and in the new text. */
-struct text_region {
-    size_t old_start, old_end;
-    size_t new_start, new_end;
-};
-
 struct text_result {
     char *bytes; /* a NUL behind them */
     size_t len;
-    struct text_region *regions; /* in order, not touching each other */
-    size_t count;
 };
 
 /* The text is copied. An edit that is in the list already is not made twice. */
 void text_edits_add(struct text_edits *e, struct arena *a, size_t at, size_t len, const char *text,
                     size_t text_len);
 
-/* Applies the edits, sorting the list; *out lies in the arena. False: two edits change the same
- * bytes, at *where. */
+/* Applies the edits, sorting the list and dropping repetitions; *out lies in the arena. False: two
+ * edits change the same bytes, at *where. */
 bool text_edits_apply(struct text_edits *e, struct arena *a, const char *bytes, size_t len,
                       struct text_result *out, size_t *where);
 
-/* Prints how the edited text differs, and nothing if it does not. The texts differ only within the
- * regions of the result. */
-void text_diff_print(FILE *out, const char *old_name, const char *new_name, const char *old_bytes,
-                     size_t old_len, const struct text_result *result);
-
-/* Prints how any two texts differ, which both have the name; false if they do not. */
-bool text_diff_print_lines(FILE *out, const char *name, const char *old_bytes, size_t old_len,
-                           const char *new_bytes, size_t new_len);
+/* Prints how two texts differ, which both have the name; false if they do not. */
+bool text_diff_print(FILE *out, const char *name, const char *old_bytes, size_t old_len,
+                     const char *new_bytes, size_t new_len);

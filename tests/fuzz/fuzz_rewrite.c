@@ -25,18 +25,20 @@ static void check_rest(const struct rewrite_file *f)
 {
     size_t old_at = 0, new_at = 0;
 
-    for (size_t i = 0; i <= f->result.count; i++) {
-        const struct text_region *r = i < f->result.count ? &f->result.regions[i] : NULL;
-        size_t old_end = r == NULL ? f->yaml.len : r->old_start;
-        size_t new_end = r == NULL ? f->result.len : r->new_start;
+    for (size_t i = 0; i <= f->edits.count; i++) {
+        const struct text_edit *e = i < f->edits.count ? &f->edits.list[i] : NULL;
+        size_t old_end = e == NULL ? f->yaml.len : e->at, between = old_end - old_at;
 
-        CHECK(old_end >= old_at && new_end - new_at == old_end - old_at);
-        CHECK(memcmp(f->yaml.bytes + old_at, f->result.bytes + new_at, old_end - old_at) == 0);
-        if (r != NULL) {
-            old_at = r->old_end;
-            new_at = r->new_end;
+        CHECK(old_end >= old_at && f->result.len - new_at >= between);
+        CHECK(memcmp(f->yaml.bytes + old_at, f->result.bytes + new_at, between) == 0);
+        new_at += between;
+        if (e != NULL) {
+            CHECK(memcmp(f->result.bytes + new_at, e->text, e->text_len) == 0);
+            old_at = e->at + e->len;
+            new_at += e->text_len;
         }
     }
+    CHECK(new_at == f->result.len);
 }
 
 static void check_diff(const struct rewrite_file *f)
@@ -46,7 +48,7 @@ static void check_diff(const struct rewrite_file *f)
     FILE *out = open_memstream(&text, &size);
 
     CHECK(out != NULL);
-    text_diff_print(out, "old", "new", f->yaml.bytes, f->yaml.len, &f->result);
+    text_diff_print(out, "file", f->yaml.bytes, f->yaml.len, f->result.bytes, f->result.len);
     fclose(out);
     CHECK((size > 0) == rewrite_changed(f));
     free(text);

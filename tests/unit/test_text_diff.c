@@ -1,4 +1,4 @@
-/* deploy/yaml/text_diff: the hunks of edits, and random edits whose diff gives the new text back.
+/* deploy/yaml/text_diff: hunks, and random edits whose diff gives the new text back.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@ static char *diff_of(const char *old, size_t len, const struct text_result *resu
     FILE *out = open_memstream(&text, &size);
 
     assert_non_null(out);
-    text_diff_print(out, "a", "b", old, len, result);
+    text_diff_print(out, "a", old, len, result->bytes, result->len);
     fclose(out);
     return text;
 }
@@ -63,7 +63,7 @@ static void edits_become_hunks(void **state)
                            cases[i].edits[j].text, strlen(cases[i].edits[j].text));
         assert_true(text_edits_apply(&edits, &arena, cases[i].old, len, &result, &where));
         text = diff_of(cases[i].old, len, &result);
-        assert_string_equal(text + (*text == '\0' ? 0 : strlen("--- a\n+++ b\n")), cases[i].hunks);
+        assert_string_equal(text + (*text == '\0' ? 0 : strlen("--- a\n+++ a\n")), cases[i].hunks);
         free(text);
         arena_free(&arena);
     }
@@ -137,7 +137,7 @@ static void diffs_give_the_new_text_back(void **state)
         }
         assert_true(text_edits_apply(&edits, &arena, old, len, &result, &where));
         diff = diff_of(old, len, &result);
-        assert_true(apply(old, *diff == '\0' ? diff : diff + strlen("--- a\n+++ b\n"), new));
+        assert_true(apply(old, *diff == '\0' ? diff : diff + strlen("--- a\n+++ a\n"), new));
         assert_string_equal(new, result.bytes);
         free(diff);
         arena_free(&arena);
