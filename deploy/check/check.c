@@ -8,7 +8,6 @@
 #include "deploy/verbs.h"
 #include "deploy/yaml/diag.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -291,7 +290,6 @@ static void check_fini(struct check *c)
 {
     for (size_t i = 0; i < c->file_count; i++)
         yaml_file_free(&c->files[i]);
-    free(c->files);
     kube_free(&c->bundle);
 }
 

@@ -5,113 +5,18 @@
 
 #include "deploy/yaml/options.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <fnmatch.h>
+#include <fts.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define FOLDERS_MAX 64 /* in each other */
-
-struct found_file {
-    const char *path;
-    bool named; /* by the user, and not found in a folder */
-};
-
 struct finder {
     struct check_options *options;
+    struct check *check;
     struct diag *diag;
-    struct found_file *files;
-    size_t count, cap;
+    size_t cap; /* of the check's files */
 };
-
-/* --- Names. --- */
-
-static void add_file(struct finder *f, const char *path, bool named)
-{
-    f->files = arena_room(&f->options->arena, f->files, f->count, &f->cap, sizeof *f->files);
-    f->files[f->count++] = (struct found_file){path, named};
-}
-
-static bool path_is_excluded(const struct check_options *o, const char *path)
-{
-    while (strncmp(path, "./", 2) == 0)
-        path += 2;
-    for (size_t i = 0; i < o->excluded.count; i++) {
-        if (fnmatch(o->excluded.list[i], path, 0) == 0)
-            return true;
-    }
-    return false;
-}
-
-static bool path_is_named(const struct check_options *o, const char *path)
-{
-    for (size_t i = 0; i < o->paths.count; i++) {
-        if (strcmp(o->paths.list[i], path) == 0)
-            return true;
-    }
-    return false;
-}
-
-static void find_in_folder(struct finder *f, const char *folder, int depth);
-
-static void find_entry(struct finder *f, const char *path, int depth)
-{
-    struct stat st;
-
-    if (path_is_excluded(f->options, path) || lstat(path, &st) != 0)
-        return;
-    if (S_ISDIR(st.st_mode)) {
-        find_in_folder(f, path, depth + 1);
-        return;
-    }
-    if (!text_ends_with(path, ".yaml") && !text_ends_with(path, ".yml") &&
-        !text_ends_with(path, ".json"))
-        return;
-    /* A link to a folder could lead back; one to a file is read like a file. */
-    if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && !path_is_named(f->options, path))
-        add_file(f, path, false);
-}
-
-static void find_in_folder(struct finder *f, const char *folder, int depth)
-{
-    struct dirent **entries;
-    const char *between = text_ends_with(folder, "/") ? "" : "/";
-    int count = depth > FOLDERS_MAX ? 0 : scandir(folder, &entries, NULL, alphasort);
-
-    if (count < 0) {
-        diag_error(f->diag, folder, (struct yaml_mark){0}, "cannot be read: %s", strerror(errno));
-        return;
-    }
-    for (int i = 0; i < count; i++) {
-        if (entries[i]->d_name[0] != '.') /* .git, .github, . and .. */
-            find_entry(
-                f, arena_text(&f->options->arena, "%s%s%s", folder, between, entries[i]->d_name),
-                depth);
-        free(entries[i]);
-    }
-    if (depth <= FOLDERS_MAX)
-        free(entries);
-}
-
-static void find_all(struct finder *f)
-{
-    for (size_t i = 0; i < f->options->paths.count; i++) {
-        const char *path = f->options->paths.list[i];
-        struct stat st;
-        size_t before = f->count;
-
-        if (strcmp(path, "-") == 0 || stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
-            add_file(f, path, true);
-            continue;
-        }
-        find_in_folder(f, path, 0);
-        if (f->count == before && f->diag->errors == 0)
-            diag_error(f->diag, path, (struct yaml_mark){0},
-                       "no .yaml, .yml or .json in this folder: name one with manifests");
-    }
-}
 
 /* --- Contents. --- */
 
@@ -170,50 +75,129 @@ static void refuse_non_objects(const struct yaml_file *f, struct diag *d)
                    "no Kubernetes object in it: name a file of manifests, or pipe them to -");
 }
 
-/* Reads a file of a folder; false: it is skipped, or faulty, which d says. */
-static bool read_found(struct check_options *o, struct yaml_file *out, const char *path,
-                       struct diag *d)
+/* Room for the next file, which joins the others once it is counted. */
+static struct yaml_file *next_file(struct finder *f)
 {
-    struct diag said = {0};
-    bool read = yaml_file_read(out, path, YAML_SIZE_MAX, &said);
+    struct check *c = f->check;
 
-    if (!read && out->is_template)
-        o->skipped.templates++;
+    c->files = arena_room(&f->options->arena, c->files, c->file_count, &f->cap, sizeof *c->files);
+    return &c->files[c->file_count];
+}
+
+static void read_named(struct finder *f, const char *path)
+{
+    struct yaml_file *file = next_file(f);
+
+    if (!yaml_file_read(file, path, YAML_SIZE_MAX, f->diag))
+        return; /* and read the others: the user wants to know their errors as well */
+    refuse_non_objects(file, f->diag);
+    f->check->file_count++;
+}
+
+/* A file of a folder: it may be skipped. */
+static void read_found(struct finder *f, const char *path)
+{
+    struct check_skipped *skipped = &f->options->skipped;
+    struct yaml_file *file = next_file(f);
+    struct diag said = {0};
+    bool read = yaml_file_read(file, path, YAML_SIZE_MAX, &said);
+
+    if (!read && file->is_template)
+        skipped->templates++;
     else if (!read && text_ends_with(path, ".json"))
-        o->skipped.others++; /* with comments, or of lines: no manifest */
+        skipped->others++; /* with comments, or of lines: no manifest */
     else
-        diag_append(d, &said);
+        diag_append(f->diag, &said);
     diag_free(&said);
     if (!read)
-        return false;
-    if (!is_kustomization(out) && count_objects(out) > 0) {
-        refuse_non_objects(out, d);
-        return true;
+        return;
+    if (!is_kustomization(file) && count_objects(file) > 0) {
+        refuse_non_objects(file, f->diag);
+        f->check->file_count++;
+        return;
     }
-    *(is_kustomization(out) ? &o->skipped.kustomizations : &o->skipped.others) += 1;
-    yaml_file_free(out);
+    *(is_kustomization(file) ? &skipped->kustomizations : &skipped->others) += 1;
+    yaml_file_free(file);
+}
+
+/* --- Files and folders. --- */
+
+static bool path_is_excluded(const struct check_options *o, const char *path)
+{
+    while (strncmp(path, "./", 2) == 0)
+        path += 2;
+    for (size_t i = 0; i < o->excluded.count; i++) {
+        if (fnmatch(o->excluded.list[i], path, 0) == 0)
+            return true;
+    }
     return false;
+}
+
+static bool path_is_named(const struct check_options *o, const char *path)
+{
+    for (size_t i = 0; i < o->paths.count; i++) {
+        if (strcmp(o->paths.list[i], path) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool has_yaml_name(const char *path)
+{
+    return text_ends_with(path, ".yaml") || text_ends_with(path, ".yml") ||
+           text_ends_with(path, ".json");
+}
+
+static int compare_entries(const FTSENT **a, const FTSENT **b)
+{
+    return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+/* A link to a folder could lead back; one to a file is read like a file. */
+static void read_folder(struct finder *f, const char *folder)
+{
+    char *const roots[] = {arena_copy(&f->options->arena, folder, strlen(folder)), NULL};
+    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, compare_entries);
+    FTSENT *e;
+    struct stat st;
+    size_t seen = 0;
+
+    if (tree == NULL)
+        abort();
+    while ((e = fts_read(tree)) != NULL) {
+        const char *path = e->fts_path;
+
+        if (e->fts_level > 0 && (e->fts_name[0] == '.' || path_is_excluded(f->options, path))) {
+            fts_set(tree, e, FTS_SKIP); /* .git and .github, among others */
+        } else if (e->fts_info == FTS_DNR) {
+            seen++;
+            diag_error(f->diag, path, (struct yaml_mark){0}, "cannot be read: %s",
+                       strerror(e->fts_errno));
+        } else if (e->fts_info != FTS_D && e->fts_info != FTS_DP && has_yaml_name(path) &&
+                   stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+                   !path_is_named(f->options, path)) {
+            seen++;
+            read_found(f, arena_copy(&f->options->arena, path, e->fts_pathlen));
+        }
+    }
+    fts_close(tree);
+    if (seen == 0)
+        diag_error(f->diag, folder, (struct yaml_mark){0},
+                   "no .yaml, .yml or .json in this folder: name one with manifests");
 }
 
 bool check_input_read(struct check_options *o, struct check *c, struct diag *d)
 {
-    struct finder f = {.options = o, .diag = d};
+    struct finder f = {.options = o, .check = c, .diag = d};
 
-    find_all(&f);
-    c->files = calloc(f.count + 1, sizeof *c->files);
-    if (c->files == NULL)
-        abort();
-    for (size_t i = 0; i < f.count; i++) {
-        struct yaml_file *next = &c->files[c->file_count];
+    for (size_t i = 0; i < o->paths.count; i++) {
+        const char *path = o->paths.list[i];
+        struct stat st;
 
-        if (!f.files[i].named) {
-            c->file_count += read_found(o, next, f.files[i].path, d);
-            continue;
-        }
-        if (!yaml_file_read(next, f.files[i].path, YAML_SIZE_MAX, d))
-            continue; /* and read the others: the user wants to know their errors as well */
-        refuse_non_objects(next, d);
-        c->file_count++;
+        if (strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+            read_folder(&f, path);
+        else
+            read_named(&f, path);
     }
     if (d->errors == 0 && c->file_count == 0)
         options_error(d, "no file of %s holds a Kubernetes object: name a folder of manifests",

@@ -127,42 +127,20 @@ void check_storage_class_nil(struct check *c, const struct kube_object *o)
         look_at_class(c, kube_get(claims->items[j], "spec"));
 }
 
-static const char *group_of(struct check *c, const struct kube_object *o)
-{
-    const char *api = kube_text(o->node, "apiVersion"), *slash = strchr(api, '/');
-
-    return slash == NULL ? "" : arena_copy(&c->bundle.arena, api, (size_t)(slash - api));
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    const struct kube_object *first = *(const struct kube_object *const *)a;
-    const struct kube_object *second = *(const struct kube_object *const *)b;
-    int order = strcmp(first->name, second->name);
-
-    if (order == 0)
-        order = strcmp(first->kind, second->kind);
-    if (order == 0)
-        order = strcmp(first->namespace, second->namespace);
-    return order != 0 ? order : (first->index > second->index) - (first->index < second->index);
-}
-
 void check_duplicate_object(struct check *c)
 {
-    const struct kube_object **sorted =
-        arena_alloc(&c->bundle.arena, (c->bundle.count + 1) * sizeof *sorted);
+    for (size_t i = 0; i < c->bundle.count; i++) {
+        const struct kube_object *o = c->bundle.objects[i];
+        const char *api = kube_text(o->node, "apiVersion"), *slash = strchr(api, '/');
+        int group = slash == NULL ? 0 : (int)(slash - api);
+        const char *what = arena_text(&c->bundle.arena, "%s %.*s %s", o->kind, group, api, o->name);
 
-    for (size_t i = 0; i < c->bundle.count; i++)
-        sorted[i] = c->bundle.objects[i];
-    qsort(sorted, c->bundle.count, sizeof *sorted, compare_names);
-    for (size_t i = 1; i < c->bundle.count; i++) {
-        const struct kube_object *a = sorted[i - 1], *b = sorted[i];
-
-        if (*a->name != '\0' && *a->kind != '\0' && strcmp(a->name, b->name) == 0 &&
-            strcmp(a->kind, b->kind) == 0 && kube_same_namespace(a, b) &&
-            strcmp(group_of(c, a), group_of(c, b)) == 0)
-            check_report_on(c, b, check_at_first(b->node, "metadata.name"),
-                            "%s %s is defined a second time", b->kind, b->name);
+        if (*o->name == '\0' || *o->kind == '\0')
+            continue;
+        if (kube_index_find(&c->index, o->namespace, what, strlen(what)).count > 0)
+            check_report_on(c, o, check_at_first(o->node, "metadata.name"),
+                            "%s %s is defined a second time", o->kind, o->name);
+        kube_index_add(&c->bundle.arena, &c->index, o->namespace, what, i);
     }
 }
 

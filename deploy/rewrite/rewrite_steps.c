@@ -4,7 +4,6 @@
 
 #include "deploy/kube/kube_view.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum step { STEP_STOP, STEP_DELETE, STEP_WAIT };
@@ -13,8 +12,8 @@ struct steps {
     struct rewrite *w;
     FILE *out;
     struct kube_bundle after;
-    const struct kube_object **sorted; /* those of `after`, by kind, namespace and name */
-    size_t printed;                    /* in this step */
+    struct kube_index twins; /* objects of `after`, by kind and name */
+    size_t printed;          /* in this step */
 };
 
 static struct yaml_file *file_now(struct rewrite_file *f)
@@ -24,25 +23,18 @@ static struct yaml_file *file_now(struct rewrite_file *f)
 
 /* --- Objects before and after. --- */
 
-static int compare_objects(const void *a, const void *b)
-{
-    const struct kube_object *x = *(const struct kube_object *const *)a;
-    const struct kube_object *y = *(const struct kube_object *const *)b;
-    int order = strcmp(x->kind, y->kind);
-
-    if (order == 0)
-        order = strcmp(kube_text(x->node, "apiVersion"), kube_text(y->node, "apiVersion"));
-    if (order == 0)
-        order = strcmp(x->namespace, y->namespace);
-    return order != 0 ? order : strcmp(x->name, y->name);
-}
-
 static const struct kube_object *twin(const struct steps *s, const struct kube_object *o)
 {
-    const struct kube_object **found =
-        bsearch(&o, s->sorted, s->after.count, sizeof(struct kube_object *), compare_objects);
+    struct kube_hits hits = kube_index_find(&s->twins, o->kind, o->name, strlen(o->name));
 
-    return found == NULL ? NULL : *found;
+    for (size_t i = 0; i < hits.count; i++) {
+        const struct kube_object *new = s->after.objects[hits.list[i]];
+
+        if (kube_same_namespace(o, new) &&
+            strcmp(kube_text(o->node, "apiVersion"), kube_text(new->node, "apiVersion")) == 0)
+            return new;
+    }
+    return NULL;
 }
 
 /* The bytes of an object in its file. */
@@ -207,11 +199,8 @@ void rewrite_steps_print(FILE *out, struct rewrite *w)
         kube_free(&s.after);
         return;
     }
-    s.sorted = arena_alloc(&w->arena, (s.after.count + 1) * sizeof *s.sorted);
     for (size_t i = 0; i < s.after.count; i++)
-        s.sorted[i] = s.after.objects[i];
-    if (s.after.count > 0)
-        qsort(s.sorted, s.after.count, sizeof *s.sorted, compare_objects);
+        kube_index_add(&w->arena, &s.twins, s.after.objects[i]->kind, s.after.objects[i]->name, i);
     print_step(&s, STEP_STOP, "# These jobs end, and begin again from their last checkpoint.");
     print_step(&s, STEP_DELETE, "# The new files have no such object, or no apply can change it.");
     print_apply(&s);
