@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define BACKUPS_MAX 1000
+#define COPY_MAX    (1 << 30) /* bytes at a time */
 
 static char *path_text(const char *format, const char *path, int n)
 {
@@ -20,25 +22,11 @@ static char *path_text(const char *format, const char *path, int n)
     return out;
 }
 
-static int write_all(int fd, const char *bytes, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(fd, bytes, len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return -1;
-        bytes += n;
-        len -= (size_t)n;
-    }
-    return 0;
-}
-
 /* Writes the new contents into a file of its own, with the permissions of the old one. */
 static bool write_aside(struct save *s)
 {
     struct stat st;
+    FILE *out;
     int fd, ok;
 
     s->target = realpath(s->path, NULL);
@@ -57,40 +45,35 @@ static bool write_aside(struct save *s)
     }
     /* Only root can keep the owner; anybody can keep the permissions. */
     ok = fchown(fd, st.st_uid, st.st_gid);
-    ok = fchmod(fd, st.st_mode & 07777) == 0 && write_all(fd, s->bytes, s->len) == 0 &&
+    ok = fchmod(fd, st.st_mode & 07777) == 0;
+    out = fdopen(fd, "w");
+    ok = ok && out != NULL && fwrite(s->bytes, 1, s->len, out) == s->len && fflush(out) == 0 &&
          fsync(fd) == 0;
-    if (close(fd) < 0)
-        ok = 0;
-    return ok != 0;
+    return (out != NULL ? fclose(out) : close(fd)) == 0 && ok;
 }
 
 /* A copy, for file systems without hard links. */
 static bool copy_to(const char *from, const char *to)
 {
-    int in = open(from, O_RDONLY | O_CLOEXEC), out, err;
-    char part[65536];
-    ssize_t n = -1;
+    int in = open(from, O_RDONLY | O_CLOEXEC), out = -1, err;
     struct stat st;
+    ssize_t n = -1;
 
-    if (in < 0 || fstat(in, &st) < 0)
-        return false;
-    out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st.st_mode & 07777);
-    while (out >= 0 && (n = read(in, part, sizeof part)) > 0) {
-        if (write_all(out, part, (size_t)n) < 0)
-            n = -1;
-        if (n < 0)
-            break;
-    }
-    if (out >= 0 && n == 0)
+    if (in >= 0 && fstat(in, &st) == 0)
+        out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st.st_mode & 07777);
+    while (out >= 0 && (n = sendfile(out, in, NULL, COPY_MAX)) > 0)
+        ;
+    if (n == 0)
         n = fsync(out);
     err = errno;
-    close(in);
+    if (in >= 0)
+        close(in);
     if (out >= 0)
         close(out);
     if (out >= 0 && n < 0)
         unlink(to);
     errno = err;
-    return out >= 0 && n == 0;
+    return n == 0;
 }
 
 /* The first free name: an older backup is never overwritten. */

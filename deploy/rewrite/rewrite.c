@@ -58,26 +58,17 @@ static const struct verb_option rewrite_options[] = {
 
 /* --- Arguments. --- */
 
-/* An option with a value of a few words, or of any text. */
+/* Sets the option, one of those with a value. */
 static void read_choice(struct rewrite_options *o, int option, const char *word, struct diag *d)
 {
-    static const struct {
-        int id;
-        const char *name, *wrong, *remedy;
-    } choices[] = {
-        {'b', "backend", "there is no backend ", "write c10d or etcd-v2"},
-        {'f', "from", "--from ", "write etcd or c10d"},
-        {'r', "rdzv", "--rdzv ", "write service, relay or replicas; emit has other placements"},
-        {'w', "wiring", "there is no wiring ", "write torchrun or agent-store"},
-        {'m', "metrics", "--metrics ", "write annotations; emit makes a ServiceMonitor, too"},
-        {'e', "etcd", "", ""},
-        {'i', "image", "", ""},
-    };
+    const struct verb_option *v = rewrite_options;
+    const char *instead;
 
-    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
-        if (choices[i].id == option && !rewrite_choose(o, choices[i].name, word))
-            options_error(d, "%s%s: %s", choices[i].wrong, word, choices[i].remedy);
-    }
+    while (v->id != option)
+        v++;
+    instead = rewrite_choose(o, v->name, word);
+    if (instead != NULL)
+        options_error(d, "--%s %s: write %s", v->name, word, instead);
 }
 
 static void read_options(int argc, char **argv, struct rewrite *w, struct rewrite_options *o)
@@ -97,7 +88,7 @@ static void read_options(int argc, char **argv, struct rewrite *w, struct rewrit
         o->exit_code = o->exit_code || option == 'x';
         if (option == 'S')
             userfile_set(&w->arena, &wishes, optarg, d);
-        else
+        else if (optarg != NULL && option != 0)
             read_choice(o, option, optarg, d);
     }
     o->wishes = d->errors == 0 ? store_wishes(w, wishes) : NULL;

@@ -22,41 +22,16 @@ bool rewrite_is_function(const struct rewrite *w)
 
 /* --- Options. --- */
 
-static bool take_flag(const struct yaml_node *value, bool *flag)
+static void refuse_option(struct rewrite *w, const struct yaml_node *key, const char *instead)
 {
-    bool set;
-
-    if (!yaml_to_bool(value, &set)) {
-        if (!yaml_is(value, "true") && !yaml_is(value, "false")) /* of a ConfigMap, in quotes */
-            return false;
-        set = yaml_is(value, "true");
-    }
-    *flag = set;
-    return true;
-}
-
-static void refuse_option(struct rewrite *w, const struct yaml_node *key)
-{
-    static const struct {
-        const char *key, *values;
-    } options[] = {
-        {"image", "the image of rdzvd"}, {"etcd", "the name of an etcd"},
-        {"rdzv", "relay or service"},    {"backend", "c10d or etcd-v2"},
-        {"from", "etcd or c10d"},        {"wiring", "agent-store or torchrun"},
-        {"metrics", "annotations"},      {"keep-backend", "true or false"},
-        {"keep-kind", "true or false"},
-    };
-
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        if (yaml_is(key, options[i].key)) {
-            rewrite_error(w, key, "%s of functionConfig: write %s", key->text, options[i].values);
-            return;
-        }
-    }
-    rewrite_error(w, key,
-                  "%s: functionConfig takes image, etcd, rdzv, backend, from, wiring, metrics, "
-                  "keep-backend and keep-kind, with the values of rewrite's options",
-                  key->text);
+    if (*instead != '\0')
+        rewrite_error(w, key, "%s of functionConfig: write %s", key->text,
+                      yaml_is(key, "rdzv") ? "relay or service" : instead);
+    else
+        rewrite_error(w, key,
+                      "%s: functionConfig takes image, etcd, rdzv, backend, from, wiring, metrics, "
+                      "keep-backend and keep-kind, with the values of rewrite's options",
+                      key->text);
 }
 
 void rewrite_function_options(struct rewrite *w, struct rewrite_options *o)
@@ -67,16 +42,17 @@ void rewrite_function_options(struct rewrite *w, struct rewrite_options *o)
     if (data == NULL)
         data = yaml_get(config, "spec");
     for (size_t i = 0; data != NULL && data->kind == YAML_MAPPING && i < data->count; i++) {
-        const char *key = data->pairs[i].key->text, *word = yaml_text(data->pairs[i].value);
-        /* Replicas need --set, which functionConfig has not. */
-        bool taken = word != NULL && strcmp(word, "replicas") != 0 && rewrite_choose(o, key, word);
+        const struct yaml_node *key = data->pairs[i].key, *value = data->pairs[i].value;
+        const char *word = yaml_text(value), *instead;
+        bool set;
 
-        if (strcmp(key, "keep-backend") == 0)
-            taken = take_flag(data->pairs[i].value, &o->keep_backend);
-        else if (strcmp(key, "keep-kind") == 0)
-            taken = take_flag(data->pairs[i].value, &o->keep_kind);
-        if (!taken)
-            refuse_option(w, data->pairs[i].key);
+        if (strncmp(key->text, "keep-", 5) == 0 && yaml_to_bool(value, &set))
+            word = set ? "true" : "false";
+        if (word != NULL && strcmp(word, "replicas") == 0)
+            word = NULL; /* they need --set, which functionConfig has not */
+        instead = rewrite_choose(o, key->text, word);
+        if (instead != NULL)
+            refuse_option(w, key, instead);
     }
 }
 
@@ -134,27 +110,12 @@ static struct yaml_node *results_of(struct rewrite *w)
     return list;
 }
 
-/* On one line: tabs are no blanks of YAML, which others read this as. In strings they are escaped.
- */
-static const char *json_on_one_line(struct rewrite *w, const struct yaml_node *tree)
-{
-    char *text = yaml_text_of(&w->arena, tree, yaml_write_json), *end = text;
-
-    for (const char *p = text; *p != '\0'; p++) {
-        if (*p != '\n' && *p != '\t')
-            *end++ = *p;
-    }
-    *end = '\0';
-    return text;
-}
-
 /* Puts the results behind the last key of the list; those that an earlier function left there stay
  * alone. */
 void rewrite_function_print(FILE *out, struct rewrite *w)
 {
     struct rewrite_file *f = &w->files[0];
-    const struct yaml_file *now =
-        w->diag->errors == 0 && f->edits.count > 0 ? &f->again : &f->yaml;
+    const struct yaml_file *now = w->diag->errors == 0 && f->edits.count > 0 ? &f->again : &f->yaml;
     const struct yaml_node *root = now->docs[0].root, *list = results_of(w);
     struct yaml_node *both;
     size_t at = root->end.offset;
@@ -166,7 +127,7 @@ void rewrite_function_print(FILE *out, struct rewrite *w)
     if (root->style == YAML_FLOW) {
         at--; /* before the closing brace */
         fwrite(now->bytes, 1, at, out);
-        fprintf(out, "%s\"results\": %s", root->count > 0 ? ", " : "", json_on_one_line(w, list));
+        fprintf(out, "%s\"results\": %s", root->count > 0 ? ", " : "", rewrite_json(w, list));
     } else {
         while (at < now->len && now->bytes[at - 1] != '\n') /* a comment may stand there */
             at++;

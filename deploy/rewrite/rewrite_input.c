@@ -16,41 +16,66 @@ const char *rewrite_title(struct rewrite *w, const struct kube_object *o)
 
 /* --- Options. --- */
 
-bool rewrite_choose(struct rewrite_options *o, const char *name, const char *word)
-{
-    static const char *const placements[] = {"service", "relay", "replicas", NULL};
-    static const char *const backends[] = {"c10d", "etcd-v2", NULL};
-    static const char *const stores[] = {"c10d", "etcd", NULL};
-    static const char *const wirings[] = {"torchrun", "agent-store", NULL};
+struct choice {
+    const char *name;
+    const char *words[4]; /* none: any text */
+    const char *instead;
+};
 
-    if (strcmp(name, "image") == 0) {
-        o->image = word;
-    } else if (strcmp(name, "etcd") == 0) {
-        o->etcd = word;
-    } else if (strcmp(name, "metrics") == 0 && strcmp(word, "annotations") == 0) {
-        o->metrics = word;
-    } else if (strcmp(name, "rdzv") == 0 && text_is_one_of(word, placements)) {
+static const struct choice choices[] = {
+    {"image", {NULL}, "the image of rdzvd"},
+    {"etcd", {NULL}, "the name of an etcd"},
+    {"rdzv",
+     {"service", "relay", "replicas"},
+     "service, relay or replicas; emit has other placements"},
+    {"backend", {"c10d", "etcd-v2"}, "c10d or etcd-v2"},
+    {"from", {"etcd", "c10d"}, "etcd or c10d"},
+    {"wiring", {"torchrun", "agent-store"}, "torchrun or agent-store"},
+    {"metrics", {"annotations"}, "annotations; emit makes a ServiceMonitor, too"},
+    {"keep-backend", {"true", "false"}, "true or false"},
+    {"keep-kind", {"true", "false"}, "true or false"},
+};
+
+const char *rewrite_choose(struct rewrite_options *o, const char *name, const char *word)
+{
+    const struct choice *c = choices, *end = choices + sizeof choices / sizeof *choices;
+
+    while (c < end && strcmp(c->name, name) != 0)
+        c++;
+    if (c == end)
+        return "";
+    if (word == NULL || (c->words[0] != NULL && !text_is_one_of(word, c->words)))
+        return c->instead;
+    if (strcmp(name, "rdzv") == 0) {
         o->replicas = strcmp(word, "replicas") == 0;
         o->relay = strcmp(word, "service") != 0;
-    } else if (strcmp(name, "backend") == 0 && text_is_one_of(word, backends)) {
-        o->keep_backend = word[0] == 'e';
-    } else if (strcmp(name, "from") == 0 && text_is_one_of(word, stores)) {
-        *(word[0] == 'e' ? &o->from_etcd : &o->from_c10d) = true;
-    } else if (strcmp(name, "wiring") == 0 && text_is_one_of(word, wirings)) {
-        o->agent_store = word[0] == 'a';
-    } else {
-        return false;
     }
-    return true;
+    if (strcmp(name, "image") == 0)
+        o->image = word;
+    else if (strcmp(name, "etcd") == 0)
+        o->etcd = word;
+    else if (strcmp(name, "metrics") == 0)
+        o->metrics = word;
+    else if (strcmp(name, "backend") == 0)
+        o->keep_backend = strcmp(word, "etcd-v2") == 0;
+    else if (strcmp(name, "from") == 0)
+        *(strcmp(word, "etcd") == 0 ? &o->from_etcd : &o->from_c10d) = true;
+    else if (strcmp(name, "wiring") == 0)
+        o->agent_store = strcmp(word, "agent-store") == 0;
+    else if (strcmp(name, "keep-backend") == 0)
+        o->keep_backend = strcmp(word, "true") == 0;
+    else if (strcmp(name, "keep-kind") == 0)
+        o->keep_kind = strcmp(word, "true") == 0;
+    return NULL;
 }
 
 /* --- Files. --- */
 
-static void start_file(struct rewrite_file *f)
+static const char *eol_of(const struct yaml_file *f)
 {
-    const char *nl = memchr(f->yaml.bytes, '\n', f->yaml.len);
+    const char *nl = memchr(f->bytes, '\n', f->len);
 
-    f->eol = nl != NULL && nl > f->yaml.bytes && nl[-1] == '\r' ? "\r\n" : "\n";
+    return nl != NULL && nl > f->bytes && nl[-1] == '\r' ? "\r\n" : "\n";
 }
 
 /* Pods of a job, and the like: what their controllers make next is made of the rewritten job. */
@@ -66,10 +91,12 @@ static void leave_made(struct rewrite *w)
                   made == 1 ? "it" : "them");
 }
 
-static bool read_bundle(struct rewrite *w)
+bool rewrite_look(struct rewrite *w)
 {
-    for (size_t i = 0; i < w->file_count; i++)
+    for (size_t i = 0; i < w->file_count; i++) {
+        w->files[i].eol = eol_of(&w->files[i].yaml);
         kube_add_file(&w->bundle, &w->files[i].yaml);
+    }
     if (w->bundle.overflow)
         diag_error(w->diag, w->files[0].path, (struct yaml_mark){0},
                    "more than %d objects, all files together: rewrite them in parts",
@@ -99,23 +126,9 @@ bool rewrite_read(struct rewrite *w)
         struct rewrite_file *f = &w->files[w->file_count];
 
         f->path = o->paths[w->file_count];
-        if (yaml_file_read(&f->yaml, f->path, YAML_SIZE_MAX, w->diag))
-            start_file(f);
-        else
-            ok = false;
+        ok = yaml_file_read(&f->yaml, f->path, YAML_SIZE_MAX, w->diag) && ok;
     }
-    return ok && read_bundle(w);
-}
-
-bool rewrite_parse(struct rewrite *w, const char *name, const char *bytes, size_t len)
-{
-    w->files = arena_alloc(&w->arena, sizeof *w->files);
-    w->files->path = name;
-    if (!yaml_file_parse(&w->files->yaml, name, bytes, len, w->diag))
-        return false;
-    w->file_count = 1;
-    start_file(w->files);
-    return read_bundle(w);
+    return ok && rewrite_look(w);
 }
 
 void rewrite_free(struct rewrite *w)

@@ -23,9 +23,9 @@ struct rewrite_options {
     const struct yaml_node *wishes; /* settings of rdzv.* for the pod of the store, or NULL */
 };
 
-/* Sets an option that has a value: image, etcd, metrics, rdzv, backend, from or wiring. False:
- * there is none of that name, or it has no such value. */
-bool rewrite_choose(struct rewrite_options *o, const char *name, const char *word);
+/* Sets an option that has a value, or a switch to `true` or `false`. Returns NULL or, after a wrong
+ * word (or none: NULL), what to write instead; "" if there is no option of that name. */
+const char *rewrite_choose(struct rewrite_options *o, const char *name, const char *word);
 
 struct rewrite_file {
     struct yaml_file yaml;
@@ -51,10 +51,10 @@ struct rewrite {
     const char **store_of; /* by index of objects: the name of the store that a job got */
 };
 
-/* Reads and parses the files. False: there is an error in diag. */
+/* Reads and parses the files, and looks into them. False: there is an error in diag. */
 bool rewrite_read(struct rewrite *w);
-/* The same for one file whose bytes are given. */
-bool rewrite_parse(struct rewrite *w, const char *name, const char *bytes, size_t len);
+/* The same for files that are parsed already. */
+bool rewrite_look(struct rewrite *w);
 void rewrite_free(struct rewrite *w);
 
 /* Whether the file has a new text, and another one. */

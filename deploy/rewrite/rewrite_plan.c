@@ -349,18 +349,6 @@ void move_from_etcds(struct rewrite *w, struct etcd *etcds, size_t count, bool c
 
 /* --- From worker 0. --- */
 
-static const char *json_without_tabs(struct rewrite *w, const struct yaml_node *tree)
-{
-    char *text = yaml_text_of(&w->arena, tree, yaml_write_json);
-
-    *strrchr(text, '\n') = '\0';
-    for (char *p = text; *p != '\0'; p++) {
-        if (*p == '\t') /* in texts they are escaped; YAML has none between values */
-            *p = ' ';
-    }
-    return text;
-}
-
 static bool is_json(const struct rewrite_file *f)
 {
     static const char blanks[] = " \t\r\n";
@@ -376,7 +364,7 @@ static void make_list(struct rewrite *w, const struct kube_object *o,
     const char *text = "{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [\n";
 
     for (size_t i = 0; i < yaml_length(documents); i++)
-        text = arena_text(&w->arena, "%s%s,\n", text, json_without_tabs(w, documents->items[i]));
+        text = arena_text(&w->arena, "%s%s,\n", text, rewrite_json(w, documents->items[i]));
     edit_wrap(w, o->node, text, "]}");
 }
 

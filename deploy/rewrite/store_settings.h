@@ -32,3 +32,5 @@ const struct yaml_node *store_wishes(struct rewrite *w, const struct yaml_node *
 
 /* Writes the tree in block style. */
 const char *rewrite_text(struct rewrite *w, const struct yaml_node *tree);
+/* The same as JSON, without a newline behind it and without tabs, which are no blanks of YAML. */
+const char *rewrite_json(struct rewrite *w, const struct yaml_node *tree);

@@ -59,9 +59,14 @@ static void rewrite_bytes(const struct rewrite_options *options, const char *byt
                           bool again)
 {
     struct diag d = {0};
-    struct rewrite w = {.diag = &d, .options = options};
+    struct rewrite_file file = {.path = "input"};
+    struct rewrite w = {.diag = &d, .options = options, .files = &file, .file_count = 1};
 
-    if (!rewrite_parse(&w, "input", bytes, len)) {
+    if (!yaml_file_parse(&file.yaml, "input", bytes, len, &d)) {
+        w.file_count = 0;
+        CHECK(!again);
+        check_errors(&d);
+    } else if (!rewrite_look(&w)) {
         CHECK(!again);
         check_errors(&d);
     } else {
