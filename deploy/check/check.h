@@ -119,7 +119,6 @@ struct check {
     struct check_target targets[CHECK_TARGETS];
     /* What leads where, found before the first rule runs: */
     bool *is_endpoint;            /* by index of objects: a run, or a relay, dials this Service */
-    long *training_pods;          /* by index of objects: how many start torch; -1: unknown */
     bool *is_behind_relay;        /* by number of a store: a relay leads to it */
     const struct job_run **users; /* by number of a store: the first run that meets there, or behind
                                      a relay of it */

@@ -114,14 +114,6 @@ bool check_uses_agent_store(struct check *c, const struct kube_container *contai
 
 /* --- What leads where. --- */
 
-static void add_training_pods(struct check *c, const struct kube_pods *p)
-{
-    long *count = &c->training_pods[p->object->index];
-
-    if (job_runs_in(&c->jobs, p).count > 0 && *count >= 0)
-        *count = p->replicas < 0 ? -1 : *count + p->replicas;
-}
-
 static void link_run(struct check *c, const struct job_run *r)
 {
     const struct job_store *s = job_store_behind(&c->jobs, r->store);
@@ -154,12 +146,9 @@ void check_find_links(struct check *c)
     struct arena *a = &c->bundle.arena;
 
     c->is_endpoint = arena_alloc(a, c->bundle.count + 1);
-    c->training_pods = arena_alloc(a, (c->bundle.count + 1) * sizeof *c->training_pods);
     c->is_behind_relay = arena_alloc(a, c->jobs.store_count + 1);
     c->users = arena_alloc(a, (c->jobs.store_count + 1) * sizeof *c->users);
     c->users_on_host = arena_alloc(a, (c->bundle.pod_count + 1) * sizeof *c->users_on_host);
-    for (size_t i = 0; i < c->bundle.pod_count; i++)
-        add_training_pods(c, c->bundle.pods[i]);
     for (size_t i = 0; i < c->jobs.count; i++)
         link_run(c, c->jobs.runs[i]);
     for (size_t i = 0; i < c->jobs.store_count; i++)

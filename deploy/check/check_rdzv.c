@@ -427,7 +427,7 @@ static bool looks_for_others(const struct job_run *r)
 
 void check_nodes_missing(struct check *c, const struct job_run *r)
 {
-    long pods = c->training_pods[job_run_object(r)->index];
+    long pods = job_training_pods(&c->jobs, job_run_object(r));
 
     if (r->args != NULL && !job_is_set(r, TORCHRUN_NNODES) && looks_for_others(r) && pods > 1)
         check_report(c, check_at_run(r),
@@ -457,7 +457,7 @@ void check_gang_alone(struct check *c, const struct job_run *r)
 void check_nodes_too_many(struct check *c, const struct job_run *r)
 {
     const struct kube_object *o = job_run_object(r);
-    long pods = c->training_pods[o->index];
+    long pods = job_training_pods(&c->jobs, o);
 
     if (o->type != KUBE_POD && o->type != KUBE_RUNTIME && pods > 0 && r->nodes_min > pods &&
         r->settings[TORCHRUN_NNODES].node != NULL)
@@ -485,6 +485,7 @@ static bool meets_alone(struct check *c, const struct kube_object *o)
 void check_nodes_too_few(struct check *c, const struct kube_object *o)
 {
     struct job_view_runs runs = job_runs_of(&c->jobs, o);
+    long pods = job_training_pods(&c->jobs, o);
 
     if (kube_is_template(o) || o->type == KUBE_RUNTIME)
         return;
@@ -492,12 +493,11 @@ void check_nodes_too_few(struct check *c, const struct kube_object *o)
         const struct job_run *r = runs.list[i];
 
         if (!job_is_dynamic(r) || r->nodes_max < 2 || r->nodes_min > r->nodes_max ||
-            c->training_pods[o->index] <= r->nodes_max ||
-            r->settings[TORCHRUN_NNODES].node == NULL || !meets_alone(c, o))
+            pods <= r->nodes_max || r->settings[TORCHRUN_NNODES].node == NULL || !meets_alone(c, o))
             continue;
         check_report(c, check_at_setting(r, TORCHRUN_NNODES),
-                     "%ld pods start torchrun, but at most %ld nodes can take part",
-                     c->training_pods[o->index], r->nodes_max);
+                     "%ld pods start torchrun, but at most %ld nodes can take part", pods,
+                     r->nodes_max);
         return;
     }
 }

@@ -6,7 +6,6 @@
 #include "deploy/yaml/text_edit.h"
 #include "deploy/yaml/yaml_write.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const struct verb_option emit_options[] = {
@@ -158,23 +157,17 @@ static int run_emit(int argc, char **argv)
 {
     struct diag d = {0};
     struct emit_arguments o = {
-        .files = calloc((size_t)argc, sizeof *o.files),
-        .sets = calloc((size_t)argc, sizeof *o.sets),
-        .profiles = calloc((size_t)argc, sizeof *o.profiles),
+        .files = arena_alloc(&d.arena, (size_t)argc * sizeof *o.files),
+        .sets = arena_alloc(&d.arena, (size_t)argc * sizeof *o.sets),
+        .profiles = arena_alloc(&d.arena, (size_t)argc * sizeof *o.profiles),
     };
     int code;
 
-    if (o.files == NULL || o.sets == NULL || o.profiles == NULL)
-        abort();
     read_emit_arguments(&o, argc, argv, &d);
     if (d.errors == 0)
         emit(&o, &d);
     code = diag_end(&d);
-    code = code == 0 ? o.differs : code;
-    free(o.files);
-    free(o.sets);
-    free(o.profiles);
-    return code;
+    return code == 0 ? o.differs : code;
 }
 
 const struct verb verb_emit = {

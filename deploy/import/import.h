@@ -54,6 +54,9 @@ bool import_run(struct importer *m);
  * where that would not mean the same. Returns whether it was mainProgram; errors are in diag. */
 bool import_command(struct importer *m);
 
+/* Whether emit sets the option in every case, so that the user file has no place for it. */
+bool import_is_of_rendezvous(enum torchrun_option o);
+
 /* The number that the setting `restarts` gets, instead of the option of a command that emit writes;
  * NULL: none. */
 const char *import_restarts(const struct importer *m);

@@ -3,17 +3,17 @@
 #include "deploy/import/import.h"
 
 #include "deploy/kube/kube_view.h"
+#include "deploy/kube/shell_words.h"
 #include "deploy/yaml/arena.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Emit sets these. */
-static bool is_of_rendezvous(enum torchrun_option o)
+/* Emit writes these in every case: all except those of the command and of restarts. */
+bool import_is_of_rendezvous(enum torchrun_option o)
 {
-    return o == TORCHRUN_RDZV_BACKEND || o == TORCHRUN_RDZV_ENDPOINT || o == TORCHRUN_RDZV_ID ||
-           o == TORCHRUN_RDZV_CONF || o == TORCHRUN_STANDALONE || o == TORCHRUN_NODE_RANK ||
-           o == TORCHRUN_MASTER_ADDR || o == TORCHRUN_MASTER_PORT || o == TORCHRUN_LOCAL_ADDR;
+    return o < TORCHRUN_OPTIONS && o != TORCHRUN_NNODES && o != TORCHRUN_NPROC_PER_NODE &&
+           o != TORCHRUN_MAX_RESTARTS;
 }
 
 /* The platforms for which `restarts` is a number of their own, too. */
@@ -71,27 +71,11 @@ static bool goes(const struct importer *m, const struct yaml_node *word, bool wh
     for (size_t i = 0; i < args->count; i++) {
         const struct torchrun_flag *f = &args->flags[i];
 
-        if ((is_of_rendezvous(f->option) || (whole && is_of_command(m, f->option))) &&
+        if ((import_is_of_rendezvous(f->option) || (whole && is_of_command(m, f->option))) &&
             (f->flag.node == word || (f->separate && f->value.node == word)))
             return true;
     }
     return false;
-}
-
-/* As a shell reads it as one word. */
-static const char *quoted(struct importer *m, const char *word)
-{
-    struct buf b = {.arena = &m->arena};
-
-    if (*word != '\0' &&
-        word[strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-                          "_-+=:,./@%")] == '\0')
-        return word;
-    buf_add(&b, "'", 1);
-    for (; *word != '\0'; word++)
-        buf_print(&b, *word == '\'' ? "'\\''" : "%c", *word);
-    buf_add(&b, "'", 1);
-    return b.text;
 }
 
 /* torchrun, or python -m torch.distributed.run, and nothing before it. */
@@ -115,18 +99,22 @@ static const char *program_of_words(struct importer *m, const struct arg_word *w
         if (strpbrk(words[i].text, "\n") != NULL || strstr(words[i].text, "$(") != NULL)
             return NULL;
         if (!goes(m, words[i].node, true))
-            buf_print(&b, "%s%s", b.len > 0 ? " " : "", quoted(m, words[i].text));
+            buf_print(&b, "%s%s", b.len > 0 ? " " : "", shell_quote(&m->arena, words[i].text));
     }
     return b.text;
 }
 
-static void put_words(struct importer *m, const char *key)
+/* The list without these options; `text` becomes the text of the script in it, if there is one. */
+static void put_words(struct importer *m, const char *key, const struct yaml_node *script,
+                      const char *text)
 {
     const struct yaml_node *old = kube_field(m->container, key);
     struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE);
 
     for (size_t i = 0; i < yaml_length(old); i++) {
-        if (!goes(m, old->items[i], false))
+        if (old->items[i] == script)
+            yaml_append(&m->arena, list, yaml_new_text(&m->arena, text, strlen(text)));
+        else if (!goes(m, old->items[i], false))
             yaml_append(&m->arena, list, old->items[i]);
     }
     if (old != NULL)
@@ -176,7 +164,7 @@ static const char *cut_script(struct importer *m, const struct yaml_node *script
              k++) {
             const struct torchrun_flag *f = &r->args->flags[k];
 
-            if (!is_of_rendezvous(f->option))
+            if (!import_is_of_rendezvous(f->option))
                 continue;
             if (f->flag.node != script || (f->separate && f->value.node != script))
                 import_error(m, f->flag.node,
@@ -194,24 +182,6 @@ static const char *cut_script(struct importer *m, const struct yaml_node *script
     }
     buf_add(&b, script->text + at, script->len - at);
     return b.text;
-}
-
-static void put_script(struct importer *m, const struct yaml_node *script)
-{
-    static const char *const keys[] = {"command", "args"};
-    const char *text = cut_script(m, script);
-
-    for (size_t k = 0; k < 2; k++) {
-        const struct yaml_node *old = kube_field(m->container, keys[k]);
-        struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE);
-
-        for (size_t i = 0; i < yaml_length(old); i++)
-            yaml_append(&m->arena, list,
-                        old->items[i] == script ? yaml_new_text(&m->arena, text, strlen(text))
-                                                : old->items[i]);
-        if (old != NULL)
-            import_put(m, m->settings, keys[k], list);
-    }
 }
 
 /* A line that is torchrun and nothing else, of the plainest words, as mainProgram; NULL: it is more
@@ -236,7 +206,7 @@ static const char *program_of_script(struct importer *m, const struct yaml_node 
         for (size_t i = 0; i < args->count; i++) {
             const struct torchrun_flag *f = &args->flags[i];
 
-            if ((is_of_rendezvous(f->option) || is_of_command(m, f->option)) &&
+            if ((import_is_of_rendezvous(f->option) || is_of_command(m, f->option)) &&
                 f->flag.node == script && f->flag.start == at)
                 cut = cut_of(script, f);
         }
@@ -266,7 +236,7 @@ static void refuse_assignments(struct importer *m)
         const struct job_setting *s = &m->run->settings[o];
 
         for (; s != NULL; s = s->weaker) {
-            if (s->from == JOB_FROM_SCRIPT && is_of_rendezvous((enum torchrun_option)o))
+            if (s->from == JOB_FROM_SCRIPT && import_is_of_rendezvous((enum torchrun_option)o))
                 import_error(m, s->node,
                              "the script sets %s, and would undo what emit sets: remove that from "
                              "the script first",
@@ -279,7 +249,7 @@ bool import_command(struct importer *m)
 {
     size_t count, script;
     const struct arg_word *words = job_words(&m->arena, m->container, &count, &script);
-    const char *program = NULL;
+    const char *program = NULL, *rest;
     const struct yaml_node *text = words != NULL && script < count ? words[script].node : NULL;
 
     refuse_assignments(m);
@@ -296,12 +266,9 @@ bool import_command(struct importer *m)
         import_put_text(m, m->settings, "mainProgram", program);
         return true;
     }
-    if (text != NULL) {
-        put_script(m, text);
-    } else {
-        put_words(m, "command");
-        put_words(m, "args");
-    }
+    rest = text == NULL ? NULL : cut_script(m, text);
+    put_words(m, "command", text, rest);
+    put_words(m, "args", text, rest);
     if (m->run->settings[TORCHRUN_NNODES].from == JOB_FROM_FLAG)
         import_note(m, m->run->settings[TORCHRUN_NNODES].node,
                     "this command stays as it is, and --nnodes with it: change it where you change "

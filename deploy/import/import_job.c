@@ -107,10 +107,9 @@ bool import_is_rendezvous(struct importer *m, const char *variable)
     bool command = yaml_get(m->settings, "mainProgram") != NULL;
     enum torchrun_option o = job_option_of(variable);
 
-    if (o == TORCHRUN_UNKNOWN || o == TORCHRUN_MAX_RESTARTS ||
-        (!command && (o == TORCHRUN_NNODES || o == TORCHRUN_NPROC_PER_NODE)))
-        return is_part_of_id(m, variable);
-    return true;
+    return import_is_of_rendezvous(o) ||
+           (command && (o == TORCHRUN_NNODES || o == TORCHRUN_NPROC_PER_NODE)) ||
+           is_part_of_id(m, variable);
 }
 
 const struct yaml_node *import_place(const struct importer *m, enum torchrun_option option)
@@ -246,25 +245,6 @@ static void read_rdzv(struct importer *m)
 
 /* --- Numbers. --- */
 
-/* The pods that train; 0: their number is not known, as of a Pod, which is one of several. */
-static long count_pods_of_runs(struct importer *m)
-{
-    long sum = 0;
-
-    if (m->job->type == KUBE_POD)
-        return 0;
-    for (size_t i = 0; i < m->job->pods_count; i++) {
-        const struct kube_pods *p = m->bundle.pods[m->job->first_pods + i];
-
-        if (job_runs_in(&m->jobs, p).count == 0)
-            continue;
-        if (p->replicas < 0)
-            return 0;
-        sum += p->replicas;
-    }
-    return sum;
-}
-
 /* nprocPerNode, which emit's PyTorchJob has, too. */
 static bool is_told_by_operator(const struct importer *m)
 {
@@ -275,8 +255,11 @@ static bool is_told_by_operator(const struct importer *m)
 static void read_numbers(struct importer *m, bool writes_command)
 {
     const struct job_setting *procs = &m->run->settings[TORCHRUN_NPROC_PER_NODE];
-    long pods = count_pods_of_runs(m), low = m->run->nodes_min, high = m->run->nodes_max;
+    long pods = job_training_pods(&m->jobs, m->job), low = m->run->nodes_min,
+         high = m->run->nodes_max;
 
+    if (m->job->type == KUBE_POD)
+        pods = -1; /* it is one of several */
     if (low > 0 && high > low) {
         struct yaml_node *nodes = yaml_new(&m->arena, YAML_MAPPING);
 

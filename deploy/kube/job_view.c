@@ -554,6 +554,19 @@ struct job_view_runs job_runs_of(const struct job_view *v, const struct kube_obj
     return out;
 }
 
+long job_training_pods(const struct job_view *v, const struct kube_object *o)
+{
+    long sum = 0;
+
+    for (size_t i = 0; i < o->pods_count && sum >= 0; i++) {
+        const struct kube_pods *p = v->bundle->pods[o->first_pods + i];
+
+        if (job_runs_in(v, p).count > 0)
+            sum = p->replicas < 0 ? -1 : sum + p->replicas;
+    }
+    return sum;
+}
+
 struct job_view_runs job_runs_at(const struct job_view *v, const struct job_store *s)
 {
     return v->of_store[s - v->stores];

@@ -161,6 +161,8 @@ const struct job_store *job_store_in(const struct job_view *v, const struct kube
 /* The runs in the containers of these pods, and those in the containers of the object. */
 struct job_view_runs job_runs_in(const struct job_view *v, const struct kube_pods *p);
 struct job_view_runs job_runs_of(const struct job_view *v, const struct kube_object *o);
+/* How many pods of the object start torch; -1: that is not known. */
+long job_training_pods(const struct job_view *v, const struct kube_object *o);
 /* The runs whose store it is. */
 struct job_view_runs job_runs_at(const struct job_view *v, const struct job_store *s);
 

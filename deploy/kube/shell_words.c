@@ -418,3 +418,18 @@ void shell_read(struct arena *a, const char *text, size_t len, struct shell_scri
     r.pos = r.len;
     end_command(&r);
 }
+
+const char *shell_quote(struct arena *a, const char *word)
+{
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=:,./@%";
+    struct buf b = {.arena = a};
+
+    if (*word != '\0' && word[strspn(word, plain)] == '\0')
+        return word;
+    buf_add(&b, "'", 1);
+    for (; *word != '\0'; word++)
+        buf_print(&b, *word == '\'' ? "'\\''" : "%c", *word);
+    buf_add(&b, "'", 1);
+    return b.text;
+}

@@ -30,3 +30,6 @@ struct shell_script {
 
 /* *out lies in the arena, and does not point into the text. */
 void shell_read(struct arena *a, const char *text, size_t len, struct shell_script *out);
+
+/* The word as a shell reads it: in quotes where it needs them. */
+const char *shell_quote(struct arena *a, const char *word);

@@ -165,33 +165,40 @@ static size_t move_jobs(struct rewrite *w)
     return found;
 }
 
+/* Whether an object of the result is a job that moved. */
 static bool is_rewritten(const struct rewrite *w, const struct kube_object *o)
 {
-    for (size_t i = 0; i < w->moved_count; i++) {
-        if (strcmp(w->moved[i]->kind, o->kind) == 0 && strcmp(w->moved[i]->name, o->name) == 0 &&
-            kube_same_namespace(w->moved[i], o))
+    for (size_t i = 0; i < w->bundle.count; i++) {
+        const struct kube_object *before = w->bundle.objects[i];
+
+        if (w->moved[i] && strcmp(before->kind, o->kind) == 0 &&
+            strcmp(before->name, o->name) == 0 && kube_same_namespace(before, o))
             return true;
     }
     return false;
 }
 
-static bool is_store_blocked(const struct check_finding *f)
+/* What check finds in the files before or after the rewrite. The caller frees the bundle. */
+static struct check check_files(struct rewrite *w, bool after, const bool *wanted)
 {
-    return strcmp(f->rule->id, "store-blocked") == 0;
+    struct check c = {.file_count = w->file_count};
+
+    c.files = arena_alloc(&w->arena, w->file_count * sizeof *c.files);
+    for (size_t i = 0; i < w->file_count; i++)
+        c.files[i] = after && w->files[i].edits.count > 0 ? w->files[i].again : w->files[i].yaml;
+    check_bundle(&c, wanted);
+    return c;
 }
 
 /* Whether the policy kept agents from their store before. */
-static bool was_closed(struct rewrite *w, const struct kube_object *policy)
+static bool was_closed(struct rewrite *w, const struct check_rule *rule,
+                       const struct kube_object *policy)
 {
-    struct check c = {.file_count = w->file_count};
     bool *wanted = arena_alloc(&w->arena, check_rule_count), found = false;
+    struct check c;
 
-    for (size_t i = 0; i < check_rule_count; i++)
-        wanted[i] = strcmp(check_rules[i].id, "store-blocked") == 0;
-    c.files = arena_alloc(&w->arena, w->file_count * sizeof *c.files);
-    for (size_t i = 0; i < w->file_count; i++)
-        c.files[i] = w->files[i].yaml;
-    check_bundle(&c, wanted);
+    wanted[rule - check_rules] = true;
+    c = check_files(w, false, wanted);
     for (size_t i = 0; i < c.count; i++)
         found = found || (strcmp(c.findings[i].object->name, policy->name) == 0 &&
                           kube_same_namespace(c.findings[i].object, policy));
@@ -212,19 +219,15 @@ static void refuse_closed_store(struct rewrite *w, const struct check_finding *f
 /* Notes the faults of the rewritten jobs that they had before. */
 static void note_faults(struct rewrite *w)
 {
-    struct check c = {.file_count = w->file_count};
+    struct check c = check_files(w, true, NULL);
 
-    c.files = arena_alloc(&w->arena, w->file_count * sizeof *c.files);
-    for (size_t i = 0; i < w->file_count; i++)
-        c.files[i] = w->files[i].edits.count > 0 ? w->files[i].again : w->files[i].yaml;
-    check_bundle(&c, NULL);
     for (size_t i = 0; i < c.count; i++) {
         const struct check_finding *f = &c.findings[i];
+        bool blocked = strcmp(f->rule->id, "store-blocked") == 0;
 
-        if (is_store_blocked(f) && !was_closed(w, f->object))
+        if (blocked && !was_closed(w, f->rule, f->object))
             refuse_closed_store(w, f);
-        else if (f->rule->severity >= CHECK_WARNING &&
-                 (is_store_blocked(f) || is_rewritten(w, f->object)))
+        else if (f->rule->severity >= CHECK_WARNING && (blocked || is_rewritten(w, f->object)))
             diag_note(w->diag, f->file, f->mark, "%s: %s (%s, in the result)",
                       rewrite_title(w, f->object), f->text, f->rule->id);
     }
@@ -237,7 +240,7 @@ size_t rewrite_run(struct rewrite *w)
 
     for (size_t i = 0; i < w->file_count && w->diag->errors == 0; i++)
         edit_apply(w, &w->files[i]);
-    if (w->moved_count > 0 && w->diag->errors == 0)
+    if (memchr(w->moved, true, w->bundle.count) != NULL && w->diag->errors == 0)
         note_faults(w);
     return found;
 }

@@ -15,14 +15,9 @@ static bool edit_is_space(char c)
 
 /* Replaces `len` bytes of the file by the text, which is copied. */
 static void edit_bytes(struct rewrite *w, struct rewrite_file *f, size_t at, size_t len,
-                       const char *text, size_t text_len)
+                       const char *text)
 {
-    text_edits_add(&f->edits, &w->arena, at, len, text, text_len);
-}
-
-static void insert(struct rewrite *w, struct rewrite_file *f, size_t at, const struct buf *text)
-{
-    edit_bytes(w, f, at, 0, text->text, text->len);
+    text_edits_add(&f->edits, &w->arena, at, len, text, strlen(text));
 }
 
 /* --- Where lines begin and end. --- */
@@ -48,11 +43,7 @@ static size_t behind_line(const struct rewrite_file *f, const struct yaml_node *
 
 static bool is_blank_between(const struct rewrite_file *f, size_t from, size_t to)
 {
-    for (; from < to; from++) {
-        if (f->yaml.bytes[from] != ' ')
-            return false;
-    }
-    return true;
+    return from + strspn(f->yaml.bytes + from, " ") >= to;
 }
 
 /* --- Writing blocks. --- */
@@ -93,7 +84,7 @@ static void insert_lines(struct rewrite *w, struct rewrite_file *f, size_t at, s
         drop_eol(lines); /* the file still ends without a newline */
     }
     buf_add(&text, lines->text, lines->len);
-    insert(w, f, at, &text);
+    edit_bytes(w, f, at, 0, text.text);
 }
 
 /* True, with an error in the diag: other places share the value. */
@@ -132,6 +123,21 @@ static const char *to_flow(struct rewrite *w, const struct yaml_node *n, const c
     return out.text == NULL ? "" : out.text;
 }
 
+/* Adds the block to a flow collection: before or behind this part of it, or as the first one
+ * (NULL). */
+static void add_to_flow(struct rewrite *w, const struct yaml_node *collection,
+                        const struct yaml_node *beside, bool before, const char *block)
+{
+    const char *text = to_flow(w, collection, block, collection->kind == YAML_MAPPING);
+    size_t at = beside == NULL ? collection->start.offset + 1
+                : before       ? beside->start.offset
+                               : beside->end.offset;
+
+    if (beside != NULL)
+        text = arena_text(&w->arena, before ? "%s, " : ", %s", text);
+    edit_bytes(w, rewrite_file_of(w, collection), at, 0, text);
+}
+
 void edit_add_pair(struct rewrite *w, const struct yaml_node *mapping,
                    const struct yaml_pair *after, const char *block)
 {
@@ -142,13 +148,7 @@ void edit_add_pair(struct rewrite *w, const struct yaml_node *mapping,
     if (edit_refuse_alias(w, mapping))
         return;
     if (mapping->style == YAML_FLOW) {
-        if (mapping->count == 0) {
-            buf_print(&out, "%s", to_flow(w, mapping, block, true));
-            edit_bytes(w, f, mapping->start.offset + 1, 0, out.text, out.len);
-            return;
-        }
-        buf_print(&out, ", %s", to_flow(w, mapping, block, true));
-        insert(w, f, after->value->end.offset, &out);
+        add_to_flow(w, mapping, mapping->count == 0 ? NULL : after->value, false, block);
         return;
     }
     indent = mapping->pairs[0].key->start.column - 1;
@@ -167,12 +167,12 @@ void edit_add_pair_before(struct rewrite *w, const struct yaml_node *mapping,
     if (edit_refuse_alias(w, mapping))
         return;
     if (mapping->style == YAML_FLOW) {
-        buf_print(&out, "%s, ", to_flow(w, mapping, block, true));
-    } else {
-        edit_add_block(f, &out, block, indent, "");
-        buf_spaces(&out, indent);
+        add_to_flow(w, mapping, before->key, true, block);
+        return;
     }
-    insert(w, f, before->key->start.offset, &out);
+    edit_add_block(f, &out, block, indent, "");
+    buf_spaces(&out, indent);
+    edit_bytes(w, f, before->key->start.offset, 0, out.text);
 }
 
 /* After the comma that follows, or before the one in front. */
@@ -188,7 +188,7 @@ static void remove_from_flow(struct rewrite *w, struct rewrite_file *f, size_t s
         at++;
         while (at < f->yaml.len && bytes[at] == ' ')
             at++;
-        edit_bytes(w, f, start, at - start, "", 0);
+        edit_bytes(w, f, start, at - start, "");
         return;
     }
     at = start;
@@ -196,7 +196,7 @@ static void remove_from_flow(struct rewrite *w, struct rewrite_file *f, size_t s
         at--;
     if (at > lowest && bytes[at - 1] == ',')
         start = at - 1;
-    edit_bytes(w, f, start, end - start, "", 0);
+    edit_bytes(w, f, start, end - start, "");
 }
 
 void edit_remove_pair(struct rewrite *w, const struct yaml_node *mapping,
@@ -216,10 +216,10 @@ void edit_remove_pair(struct rewrite *w, const struct yaml_node *mapping,
     if (mapping->style == YAML_FLOW) {
         remove_from_flow(w, f, start, pair->value->end.offset, mapping->start.offset);
     } else if (is_blank_between(f, line, start)) {
-        edit_bytes(w, f, line, behind_line(f, pair->value) - line, "", 0);
+        edit_bytes(w, f, line, behind_line(f, pair->value) - line, "");
     } else if (pair < mapping->pairs + mapping->count - 1 && !pair[1].merged) {
         /* The first pair of an item: the next pair moves up to the dash. */
-        edit_bytes(w, f, start, pair[1].key->start.offset - start, "", 0);
+        edit_bytes(w, f, start, pair[1].key->start.offset - start, "");
     } else {
         rewrite_error(w, pair->key,
                       "%s is all there is here, and cannot be taken out: remove it "
@@ -230,25 +230,20 @@ void edit_remove_pair(struct rewrite *w, const struct yaml_node *mapping,
 
 /* --- Items. --- */
 
-/* The offset of the dash of the item; SIZE_MAX if something stands between them. */
-static size_t dash_of(const struct rewrite_file *f, const struct yaml_node *item)
+/* False, with an error in the diag: something stands between the item and its dash. */
+static bool find_dash(struct rewrite *w, const struct rewrite_file *f, const struct yaml_node *item,
+                      size_t *dash)
 {
     size_t at = item->start.offset;
 
     while (at > 0 && edit_is_space(f->yaml.bytes[at - 1]))
         at--;
-    return at > 0 && f->yaml.bytes[at - 1] == '-' ? at - 1 : SIZE_MAX;
-}
-
-static bool find_dash(struct rewrite *w, const struct rewrite_file *f, const struct yaml_node *item,
-                      size_t *dash)
-{
-    *dash = dash_of(f, item);
-    if (*dash == SIZE_MAX)
-        rewrite_error(w, item,
-                      "something stands between this item and its dash: write them on one "
-                      "line");
-    return *dash != SIZE_MAX;
+    *dash = at - 1;
+    if (at > 0 && f->yaml.bytes[at - 1] == '-')
+        return true;
+    rewrite_error(w, item,
+                  "something stands between this item and its dash: write them on one line");
+    return false;
 }
 
 /* The text of the item beside `like`: in block style, or in flow style like it. */
@@ -272,17 +267,9 @@ void edit_add_item(struct rewrite *w, const struct yaml_node *sequence, size_t i
 
     if (edit_refuse_alias(w, sequence))
         return;
-    if (sequence->count == 0) { /* `[]` */
-        buf_print(&out, "%s", to_flow(w, sequence, block, false));
-        insert(w, f, sequence->start.offset + 1, &out);
-        return;
-    }
-    like = sequence->items[index];
+    like = yaml_at(sequence, index);
     if (sequence->style == YAML_FLOW) {
-        const char *text = to_flow(w, sequence, block, false);
-
-        buf_print(&out, before ? "%s, " : ", %s", text);
-        insert(w, f, before ? like->start.offset : like->end.offset, &out);
+        add_to_flow(w, sequence, like, before, block);
         return;
     }
     if (!find_dash(w, f, like, &dash))
@@ -318,7 +305,7 @@ void edit_remove_item(struct rewrite *w, const struct yaml_node *sequence, size_
         return;
     line = edit_line_start(f, dash);
     if (is_blank_between(f, line, dash))
-        edit_bytes(w, f, line, behind_line(f, item) - line, "", 0);
+        edit_bytes(w, f, line, behind_line(f, item) - line, "");
     else
         rewrite_error(w, item, "this list begins within a line: write it on lines of its own");
 }
@@ -339,7 +326,7 @@ void edit_replace(struct rewrite *w, const struct yaml_node *n, const char *bloc
         if (f->yaml.bytes[n->end.offset - 1] != '\n')
             drop_eol(&out);
     }
-    edit_bytes(w, f, n->start.offset, n->end.offset - n->start.offset, out.text, out.len);
+    edit_bytes(w, f, n->start.offset, n->end.offset - n->start.offset, out.text);
 }
 
 /* Where the document's own `---` begins, if it has one. */
@@ -359,15 +346,15 @@ static void remove_marker(struct rewrite *w, struct rewrite_file *f, const struc
         end++;
     else
         end = at + 3;
-    edit_bytes(w, f, at, end - at, "", 0);
+    edit_bytes(w, f, at, end - at, "");
 }
 
 void edit_wrap(struct rewrite *w, const struct yaml_node *n, const char *before, const char *behind)
 {
     struct rewrite_file *f = rewrite_file_of(w, n);
 
-    edit_bytes(w, f, n->start.offset, 0, before, strlen(before));
-    edit_bytes(w, f, n->end.offset, 0, behind, strlen(behind));
+    edit_bytes(w, f, n->start.offset, 0, before);
+    edit_bytes(w, f, n->end.offset, 0, behind);
 }
 
 void edit_remove_document(struct rewrite *w, const struct yaml_doc *doc)
@@ -382,7 +369,7 @@ void edit_remove_document(struct rewrite *w, const struct yaml_doc *doc)
         remove_marker(w, f, doc);
     else if (next < f->yaml.docs + f->yaml.count && next->marked)
         remove_marker(w, f, next);
-    edit_bytes(w, f, start, end - start, "", 0);
+    edit_bytes(w, f, start, end - start, "");
 }
 
 void edit_add_documents(struct rewrite *w, const struct yaml_doc *before, const char *documents)
@@ -397,7 +384,7 @@ void edit_add_documents(struct rewrite *w, const struct yaml_doc *before, const 
     edit_add_block(f, &out, documents, 0, "");
     if (!before->marked)
         edit_add_block(f, &out, "---\n", 0, "");
-    insert(w, f, at == 0 && bom ? 3 : at, &out);
+    edit_bytes(w, f, at == 0 && bom ? 3 : at, 0, out.text);
 }
 
 /* --- Scalars, and parts of them, in the style of the old ones. --- */
@@ -455,17 +442,7 @@ void edit_value(struct rewrite *w, const struct yaml_node *n, const char *text)
             f->yaml.bytes[n->end.offset - 1] == '\n')
             buf_add(&out, f->eol, strlen(f->eol));
     }
-    edit_bytes(w, f, start, n->end.offset - start, out.text, out.len);
-}
-
-/* The indentation of the line of a block scalar that has the offset. */
-static size_t indent_at(const struct rewrite_file *f, size_t at)
-{
-    size_t start = edit_line_start(f, at), n = 0;
-
-    while (f->yaml.bytes[start + n] == ' ')
-        n++;
-    return n;
+    edit_bytes(w, f, start, n->end.offset - start, out.text);
 }
 
 /* ` \`, the newline and the blanks after it become one blank. */
@@ -491,13 +468,12 @@ static void add_folded(struct buf *out, const char *text, enum yaml_style style)
 static size_t block_indent(const struct rewrite_file *f, const struct yaml_node *n, size_t at,
                            size_t offset)
 {
-    size_t start = at, own = 0, all;
+    size_t start = at, own, all;
 
     while (start > 0 && n->text[start - 1] != '\n')
         start--;
-    while (n->text[start + own] == ' ')
-        own++;
-    all = indent_at(f, offset);
+    own = strspn(n->text + start, " ");
+    all = strspn(f->yaml.bytes + edit_line_start(f, offset), " ");
     return all > own ? all - own : 0;
 }
 
@@ -574,7 +550,7 @@ void edit_part(struct rewrite *w, const struct yaml_node *n, size_t from, size_t
     } else {
         add_folded(&out, text, n->style);
     }
-    edit_bytes(w, f, start, end - start, out.text == NULL ? "" : out.text, out.len);
+    edit_bytes(w, f, start, end - start, out.text == NULL ? "" : out.text);
 }
 
 /* --- The new text: anchors. --- */
@@ -597,15 +573,6 @@ static size_t count_uses(const struct yaml_node *anchored, const struct yaml_nod
     for (size_t i = 0; n->kind != YAML_SCALAR && !n->alias && i < n->count; i++)
         count += count_uses(anchored, yaml_child(n, i));
     return count;
-}
-
-static bool is_moved_job(const struct rewrite *w, const struct kube_object *o)
-{
-    for (size_t i = 0; i < w->moved_count; i++) {
-        if (w->moved[i] == o)
-            return true;
-    }
-    return false;
 }
 
 /* The uses of the node that belong to containers that start torch. */
@@ -640,7 +607,7 @@ static bool need_all_the_same(const struct rewrite *w, const struct rewrite_file
     for (size_t i = 0; i < w->bundle.pod_count; i++) {
         const struct kube_pods *p = w->bundle.pods[i];
 
-        if (is_moved_job(w, p->object) && p->part->file == anchored->file)
+        if (w->moved[p->object->index] && p->part->file == anchored->file)
             good += count_good(w, p, anchored);
     }
     return uses == good;

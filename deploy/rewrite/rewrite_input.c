@@ -112,7 +112,7 @@ bool rewrite_look(struct rewrite *w)
         w->trains[job_run_object(w->jobs.runs[i])->index] = true;
     w->restarted = arena_alloc(&w->arena, w->bundle.count + 1);
     w->edited = arena_alloc(&w->arena, w->bundle.count + 1);
-    w->moved = arena_alloc(&w->arena, (2 * w->bundle.count + 1) * sizeof(struct kube_object *));
+    w->moved = arena_alloc(&w->arena, w->bundle.count + 1);
     return !w->bundle.overflow;
 }
 

@@ -43,8 +43,7 @@ struct rewrite {
     size_t file_count;
     struct kube_bundle bundle;
     struct job_view jobs;
-    const struct kube_object **moved; /* jobs that meet at rdzvd after the rewrite */
-    size_t moved_count;
+    bool *moved;     /* by index of objects: jobs that meet at rdzvd after the rewrite */
     bool *trains;    /* by index of objects: those with runs */
     bool *restarted; /* by index of objects: jobs that stay as they are, and lose their store */
     bool *edited;    /* by index of objects: Services and policies that have their edits */

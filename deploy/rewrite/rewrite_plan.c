@@ -10,11 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add_moved(struct rewrite *w, const struct kube_object *o)
-{
-    w->moved[w->moved_count++] = o;
-}
-
 /* --- Whole jobs. --- */
 
 /* Whether the run moves: from the etcd, or (NULL) from worker 0. */
@@ -329,7 +324,7 @@ static void move_one(struct rewrite *w, const struct rewrite_job *j, struct etcd
         move_runs(w, j, e, relayed ? "localhost" : NULL);
     else
         note_shared_store(w, j);
-    add_moved(w, j->object);
+    w->moved[j->object->index] = true;
 }
 
 void move_from_etcds(struct rewrite *w, struct etcd *etcds, size_t count, bool c10d)
@@ -443,17 +438,17 @@ static const char *free_name(struct rewrite *w, const struct kube_object *job)
  * An object of another kind is another job, but its store would have the same labels. */
 static const char *given_before(struct rewrite *w, const struct kube_object *job)
 {
-    for (size_t i = 0; i < w->moved_count; i++) {
-        const struct kube_object *o = w->moved[i];
+    for (size_t i = 0; i < w->bundle.count; i++) {
+        const struct kube_object *o = w->bundle.objects[i];
 
-        if (strcmp(o->name, job->name) != 0 || !kube_same_namespace(o, job) ||
-            w->store_of[o->index] == NULL)
+        if (!w->moved[i] || w->store_of[i] == NULL || strcmp(o->name, job->name) != 0 ||
+            !kube_same_namespace(o, job))
             continue;
         if (o->type != job->type)
             rewrite_error(w, job->node,
                           "%s has the name of %s, and the stores of both would have it: rename one",
                           rewrite_title(w, job), rewrite_title(w, o));
-        return w->store_of[o->index];
+        return w->store_of[i];
     }
     return NULL;
 }
@@ -541,7 +536,7 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
         move_runs(w, j, NULL, w->options->relay ? "localhost" : name);
     }
     emit_job_free(&job);
-    add_moved(w, o);
+    w->moved[o->index] = true;
 }
 
 size_t move_self_hosted(struct rewrite *w, bool look)
@@ -660,7 +655,7 @@ static void give_agent_store(struct rewrite *w, const struct kube_object *o,
                      rewrite_title(w, o), port);
     }
     emit_job_free(&job);
-    add_moved(w, o);
+    w->moved[o->index] = true;
 }
 
 /* Whether torchrun, a policy or a variable already sets the endpoint. */

@@ -3,6 +3,7 @@
 #include "deploy/rewrite/rewrite.h"
 
 #include "deploy/kube/kube_view.h"
+#include "deploy/kube/shell_words.h"
 
 #include <string.h>
 
@@ -72,8 +73,8 @@ static bool is_job(const struct kube_object *o)
 
 static bool has_moved_part(const struct steps *s, const struct kube_object *o)
 {
-    for (size_t i = 0; i < s->w->moved_count; i++) {
-        if (kube_top(s->w->moved[i]) == o)
+    for (size_t i = 0; i < s->w->bundle.count; i++) {
+        if (s->w->moved[i] && kube_top(s->w->bundle.objects[i]) == o)
             return true;
     }
     return false;
@@ -111,22 +112,14 @@ static bool is_rolled_out(const struct kube_object *o)
 
 /* --- Commands. --- */
 
-static void put_word(FILE *out, const char *word)
+/* A name as a shell reads it, on one line. */
+static void put_word(const struct steps *s, const char *word)
 {
-    static const char plain[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._/@%+=:,";
-    bool quoted = *word == '\0' || word[strspn(word, plain)] != '\0';
+    char *text = arena_copy(&s->w->arena, word, strlen(word));
 
-    if (quoted)
-        fputc('\'', out);
-    for (; *word != '\0'; word++) {
-        if (*word == '\'')
-            fputs("'\\''", out);
-        else
-            fputc((unsigned char)*word < ' ' ? '?' : *word, out);
-    }
-    if (quoted)
-        fputc('\'', out);
+    for (char *p = text; *p != '\0'; p++)
+        *p = (unsigned char)*p < ' ' ? '?' : *p;
+    fputs(shell_quote(&s->w->arena, text), s->out);
 }
 
 /* `job.batch.volcano.sh/train -n ml`: the group tells Jobs of different makers apart. */
@@ -137,12 +130,12 @@ static void print_object(struct steps *s, const struct kube_object *o)
 
     for (char *p = kind; *p != '\0'; p++)
         *p = *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p;
-    put_word(s->out, slash == NULL ? arena_text(&s->w->arena, "%s/%s", kind, o->name)
-                                   : arena_text(&s->w->arena, "%s.%.*s/%s", kind,
-                                                (int)(slash - version), version, o->name));
+    put_word(s, slash == NULL ? arena_text(&s->w->arena, "%s/%s", kind, o->name)
+                              : arena_text(&s->w->arena, "%s.%.*s/%s", kind, (int)(slash - version),
+                                           version, o->name));
     if (*o->namespace != '\0') {
         fputs(" -n ", s->out);
-        put_word(s->out, o->namespace);
+        put_word(s, o->namespace);
     }
     fputc('\n', s->out);
 }
@@ -179,7 +172,7 @@ static void print_apply(struct steps *s)
     fputs("kubectl apply", s->out);
     for (size_t i = 0; i < w->file_count; i++) {
         fputs(" -f ", s->out);
-        put_word(s->out, w->files[i].path);
+        put_word(s, w->files[i].path);
     }
     fputc('\n', s->out);
 }
