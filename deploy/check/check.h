@@ -18,19 +18,12 @@ enum check_severity {
 
 struct check;
 
-/* Where a store listens; none at all: it uses its defaults. */
-struct check_listeners {
-    struct job_listener list[JOB_LISTENERS_MAX];
-    size_t count;
-    bool all; /* there are no others */
-};
-
 /* A probe of a store, with all that is known of where the store listens. */
 struct check_probe {
     const struct job_store *store;
     const char *name; /* startupProbe, readinessProbe or livenessProbe */
     const struct yaml_node *node;
-    struct check_listeners listeners; /* for clients and others */
+    struct job_listeners listeners; /* for clients and others */
 };
 
 typedef void check_per_bundle(struct check *c);
@@ -198,10 +191,6 @@ const struct kube_object *check_store_object(const struct job_store *s);
 /* The value of an option of an rdzvd, or NULL; `out` may be NULL. */
 const char *check_option(struct check *c, const struct job_store *s, const char *name,
                          struct job_setting *out);
-/* The listeners of a store for clients; with `peers`, all. */
-struct check_listeners check_listeners_of(struct check *c, const struct job_store *s, bool peers);
-/* The one at the port, or NULL. */
-const struct job_listener *check_listener_at(const struct check_listeners *l, long port);
 /* The container uses the store that rdzvd serves for its agent (TORCHELASTIC_USE_AGENT_STORE). */
 bool check_uses_agent_store(struct check *c, const struct kube_container *container);
 /* The container lists the port. */

@@ -65,14 +65,14 @@ static const char *port_list(struct check *c, const struct kube_object *service)
  * defaults. */
 static bool is_deaf(struct check *c, const struct job_store *s, long port)
 {
-    struct check_listeners l;
+    struct job_listeners l;
 
     if (s == NULL || port <= 0)
         return false;
-    l = check_listeners_of(c, s, true);
+    l = job_store_listeners(&c->jobs, s, true);
     if (l.all && l.count == 0)
         return port != 2379 && port != 2380 && (s->kind == JOB_STORE_ETCD || port != 29400);
-    return l.all && check_listener_at(&l, port) == NULL;
+    return l.all && job_listener_at(&l, port) == NULL;
 }
 
 void check_endpoint_port(struct check *c, const struct job_run *r)

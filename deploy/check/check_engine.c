@@ -78,7 +78,7 @@ static void run_on_pods(struct check *c, const struct check_rule *rule, const st
 static void run_on_probes(struct check *c, const struct check_rule *rule, const struct job_store *s)
 {
     static const char *const names[] = {"startupProbe", "readinessProbe", "livenessProbe"};
-    struct check_probe probe = {.store = s, .listeners = check_listeners_of(c, s, true)};
+    struct check_probe probe = {.store = s, .listeners = job_store_listeners(&c->jobs, s, true)};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         probe.name = names[i];

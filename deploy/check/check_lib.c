@@ -69,23 +69,6 @@ const char *check_option(struct check *c, const struct job_store *s, const char 
     return found.value.text;
 }
 
-struct check_listeners check_listeners_of(struct check *c, const struct job_store *s, bool peers)
-{
-    struct check_listeners l;
-
-    l.all = job_store_listeners(&c->jobs, s, peers, l.list, &l.count);
-    return l;
-}
-
-const struct job_listener *check_listener_at(const struct check_listeners *l, long port)
-{
-    for (size_t i = 0; i < l->count; i++) {
-        if (l->list[i].port == port)
-            return &l->list[i];
-    }
-    return NULL;
-}
-
 bool check_has_port(const struct kube_object *service, long number)
 {
     const struct yaml_node *ports = kube_get(service->spec, "ports");

@@ -26,12 +26,12 @@ void check_host_network_dns(struct check *c, const struct kube_pods *p)
 static bool is_claim(struct check *c, const struct kube_pods *p, long port)
 {
     const struct job_store *s = job_store_in(&c->jobs, p);
-    struct check_listeners l;
+    struct job_listeners l;
 
     if (s == NULL || s->kind != JOB_STORE_RELAY)
         return false;
-    l = check_listeners_of(c, s, false);
-    return check_listener_at(&l, port) != NULL;
+    l = job_store_listeners(&c->jobs, s, false);
+    return job_listener_at(&l, port) != NULL;
 }
 
 void check_host_network_port(struct check *c, const struct kube_container *container)
@@ -149,7 +149,7 @@ static bool is_claimed(const struct kube_pods *p, long port)
 
 static void look_at_relay(struct check *c, const struct job_store *s)
 {
-    struct check_listeners l = check_listeners_of(c, s, false);
+    struct job_listeners l = job_store_listeners(&c->jobs, s, false);
 
     for (size_t i = 0; i < l.count; i++) {
         if (!is_claimed(s->container->pods, l.list[i].port))

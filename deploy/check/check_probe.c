@@ -60,7 +60,7 @@ void check_store_probe_loopback(struct check *c, const struct check_probe *probe
 static bool has_known_ports(struct check *c, const struct check_probe *probe)
 {
     const struct job_store *s = probe->store;
-    struct check_listeners clients = check_listeners_of(c, s, false);
+    struct job_listeners clients = job_store_listeners(&c->jobs, s, false);
     struct job_setting found;
 
     if (!clients.all || clients.count == 0 ||
@@ -79,7 +79,7 @@ static bool has_known_ports(struct check *c, const struct check_probe *probe)
 static bool port_is_served(const struct check_probe *probe, long port)
 {
     const struct kube_pods *p = probe->store->container->pods;
-    bool served = check_listener_at(&probe->listeners, port) != NULL;
+    bool served = job_listener_at(&probe->listeners, port) != NULL;
 
     for (size_t i = 0; i < p->count && !served; i++)
         served = &p->containers[i] != probe->store->container &&
@@ -208,7 +208,7 @@ void check_store_probe_path(struct check *c, const struct check_probe *probe)
 
     if (get == NULL || s->kind == JOB_STORE_ETCD || !has_known_ports(c, probe) ||
         *kube_text(get, "host") != '\0' || strpbrk(path, "%${}#") != NULL ||
-        check_listener_at(&probe->listeners, port) == NULL)
+        job_listener_at(&probe->listeners, port) == NULL)
         return;
     if (len == 0) { /* Kubernetes' default */
         path = "/";

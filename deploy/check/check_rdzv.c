@@ -10,11 +10,6 @@
 /* Of runs at places of one name, in as many namespaces, so many are compared with each other. */
 #define PLACE_USERS_MAX 50
 
-static bool is_etcd(const struct job_run *r)
-{
-    return strncmp(r->backend, "etcd", 4) == 0;
-}
-
 static bool is_at_relay(const struct job_run *r)
 {
     return r->store != NULL && r->store->kind == JOB_STORE_RELAY;
@@ -32,9 +27,9 @@ static bool is_kept_apart(struct check *c, const struct job_run *r)
 
 static bool meets_elsewhere(struct check *c, const struct job_run *r)
 {
-    bool known = is_etcd(r) || !job_endpoint_is_computed(r);
+    bool known = job_is_etcd(r) || !job_endpoint_is_computed(r);
 
-    return job_is_dynamic(r) && known && (is_etcd(r) || job_is_multi_node(r)) &&
+    return job_is_dynamic(r) && known && (job_is_etcd(r) || job_is_multi_node(r)) &&
            !is_kept_apart(c, r);
 }
 
@@ -202,13 +197,8 @@ void check_id_shared(struct check *c, const struct job_run *r)
 
 static bool is_idle(const struct check *c, const struct job_store *s)
 {
-    struct job_view_runs runs = job_runs_at(&c->jobs, s);
-
-    for (size_t i = 0; i < runs.count; i++) {
-        if (job_is_dynamic(runs.list[i]))
-            return false;
-    }
-    return s->kind != JOB_STORE_RELAY;
+    return s->kind != JOB_STORE_RELAY &&
+           job_first_run(job_runs_at(&c->jobs, s), job_is_dynamic) == NULL;
 }
 
 void check_find_idle_store(struct check *c)

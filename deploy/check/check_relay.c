@@ -182,7 +182,7 @@ void check_relay_space(struct check *c, const struct job_store *relay)
 
 void check_relay_listens_outside(struct check *c, const struct job_store *s)
 {
-    struct check_listeners l = check_listeners_of(c, s, false);
+    struct job_listeners l = job_store_listeners(&c->jobs, s, false);
 
     for (size_t i = 0; i < l.count && s->kind == JOB_STORE_RELAY; i++) {
         if (!l.list[i].local)

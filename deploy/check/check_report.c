@@ -83,21 +83,14 @@ static size_t file_index(const struct check *c, const char *name)
     return i;
 }
 
-static const struct yaml_file *file_of(const struct check *c, const struct yaml_node *node)
-{
-    size_t i = file_index(c, node->file);
-
-    return i == c->file_count ? NULL : &c->files[i];
-}
-
 static struct yaml_mark position_mark(const struct check *c, struct check_position at)
 {
-    const struct yaml_file *file = file_of(c, at.node);
+    size_t file = file_index(c, at.node->file);
     bool block = at.node->style == YAML_LITERAL || at.node->style == YAML_FOLDED;
 
-    if (file == NULL || at.node->kind != YAML_SCALAR || (at.at == 0 && !block))
+    if (file == c->file_count || at.node->kind != YAML_SCALAR || (at.at == 0 && !block))
         return at.node->start;
-    return scalar_position(file, at.node, at.at);
+    return scalar_position(&c->files[file], at.node, at.at);
 }
 
 /* --- Reports. --- */

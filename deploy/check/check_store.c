@@ -24,24 +24,12 @@ static bool is_on(const char *text)
     return *text == '\0' || strcasecmp(text, "true") == 0 || strcmp(text, "1") == 0;
 }
 
-/* A job uses the v2 API there. */
-static bool is_asked_for_v2(struct check *c, const struct job_store *s)
-{
-    struct job_view_runs runs = job_runs_at(&c->jobs, s);
-
-    for (size_t i = 0; i < runs.count; i++) {
-        if (strncmp(runs.list[i]->backend, "etcd", 4) == 0)
-            return true;
-    }
-    return false;
-}
-
 void check_etcd_no_v2(struct check *c, const struct job_store *s)
 {
     const char *tag = job_etcd_tag(&c->bundle.arena, s->container);
     struct check_position at = check_at_first(s->container->node, "image");
     struct job_setting enable;
-    bool asked = is_asked_for_v2(c, s);
+    bool asked = job_first_run(job_runs_at(&c->jobs, s), job_is_etcd) != NULL;
     bool enabled =
         job_store_option(&c->jobs, s->container, "enable-v2", "ETCD_ENABLE_V2", &enable) &&
         is_on(enable.value.text);
@@ -61,7 +49,7 @@ void check_etcd_no_v2(struct check *c, const struct job_store *s)
 
 void check_etcd_advertise(struct check *c, const struct job_store *s)
 {
-    struct check_listeners l = check_listeners_of(c, s, false);
+    struct job_listeners l = job_store_listeners(&c->jobs, s, false);
     struct job_setting advertise;
 
     if (s->kind != JOB_STORE_ETCD || check_is_foreign(c, s) || !l.all || l.count == 0 ||
@@ -81,21 +69,21 @@ void check_etcd_advertise(struct check *c, const struct job_store *s)
 
 /* --- Where they listen. --- */
 
+static bool comes_from_outside(const struct job_run *r)
+{
+    return !r->local;
+}
+
 /* Other pods use the store. */
 static bool is_reached(struct check *c, const struct job_store *s)
 {
-    struct job_view_runs runs = job_runs_at(&c->jobs, s);
-
-    for (size_t i = 0; i < runs.count; i++) {
-        if (!runs.list[i]->local)
-            return true;
-    }
-    return job_is_selected(&c->jobs, s->container->pods);
+    return job_first_run(job_runs_at(&c->jobs, s), comes_from_outside) != NULL ||
+           job_is_selected(&c->jobs, s->container->pods);
 }
 
 void check_store_listens_locally(struct check *c, const struct job_store *s)
 {
-    struct check_listeners l = check_listeners_of(c, s, false);
+    struct job_listeners l = job_store_listeners(&c->jobs, s, false);
     bool outside = false;
 
     for (size_t i = 0; i < l.count; i++)
@@ -136,7 +124,7 @@ static const char *port_owner(struct check *c, const struct job_store *s, long p
 
 void check_store_port_clash(struct check *c, const struct job_store *s)
 {
-    struct check_listeners l = check_listeners_of(c, s, true);
+    struct job_listeners l = job_store_listeners(&c->jobs, s, true);
 
     /* On the host network, another container claims a relay's port of the node. */
     if (!l.all || (s->kind == JOB_STORE_RELAY && s->container->pods->host_network))
@@ -164,13 +152,7 @@ enum data_place {
 
 static bool has_claim_template(const struct kube_object *o, const char *name)
 {
-    const struct yaml_node *claims = kube_get(o->spec, "volumeClaimTemplates");
-    size_t i = 0;
-
-    while (i < yaml_length(claims) &&
-           strcmp(kube_text(claims->items[i], "metadata.name"), name) != 0)
-        i++;
-    return i < yaml_length(claims);
+    return kube_item(kube_get(o->spec, "volumeClaimTemplates"), "metadata.name", name) != NULL;
 }
 
 static enum data_place place_of_volume(const struct kube_pods *p, const char *name)

@@ -82,7 +82,7 @@ void check_tls_c10d(struct check *c, const struct job_run *r)
     bool c10d = strcmp(r->backend, "c10d") == 0;
     struct tls_side store;
 
-    if (r->store == NULL || r->local || (!c10d && strncmp(r->backend, "etcd", 4) != 0))
+    if (r->store == NULL || r->local || (!c10d && !job_is_etcd(r)))
         return;
     store = side_of(c, r->store);
     if (store.known && store.serves && !store.takes_plain &&
@@ -174,7 +174,7 @@ void check_tls_name_of_relay(struct check *c, const struct job_store *relay,
 
 void check_tls_name(struct check *c, const struct job_run *r)
 {
-    if (r->store != NULL && strncmp(r->backend, "etcd", 4) == 0 && speaks_https(r))
+    if (r->store != NULL && job_is_etcd(r) && speaks_https(r))
         look_at_name(c, r->store, r->host);
 }
 
@@ -266,7 +266,7 @@ void check_tls_probe(struct check *c, const struct check_probe *probe)
     const struct kube_container *container = probe->store->container;
     const struct yaml_node *get = kube_get(probe->node, "httpGet");
     long port = kube_port_number(kube_get(get, "port"), container->pods, container);
-    const struct job_listener *l = check_listener_at(&probe->listeners, port);
+    const struct job_listener *l = job_listener_at(&probe->listeners, port);
     struct tls_side side = side_of(c, probe->store);
     bool https = strcmp(kube_text(get, "scheme"), "HTTPS") == 0;
     struct check_position at = check_at_first(get, "scheme port");

@@ -40,13 +40,7 @@ void check_volcano_min_above(struct check *c, const struct kube_object *o)
 
 static const struct job_run *elastic_run(const struct check *c, const struct kube_object *o)
 {
-    struct job_view_runs runs = job_runs_of(&c->jobs, o);
-
-    for (size_t i = 0; i < runs.count; i++) {
-        if (job_is_elastic(runs.list[i]))
-            return runs.list[i];
-    }
-    return NULL;
+    return job_first_run(job_runs_of(&c->jobs, o), job_is_elastic);
 }
 
 void check_volcano_min_zero(struct check *c, const struct kube_object *o)

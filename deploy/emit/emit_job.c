@@ -20,6 +20,7 @@ struct job_maker {
     const struct yaml_node *found; /* the workload that the store replaces; NULL: none */
     const char *file;              /* errors about missing settings name it */
     struct yaml_node *known;       /* our settings */
+    struct yaml_node *format;      /* of the user file: one of data/formats */
     struct yaml_node *settings;
     struct yaml_node *off; /* those of ours that the user has set to null, and nothing else */
     struct yaml_node *model, *platform, *placement;
@@ -28,13 +29,6 @@ struct job_maker {
 };
 
 /* --- The format in which a user file is written: recognised by its keys, and translated. --- */
-
-struct input_format {
-    const char *about;
-    struct yaml_node *file;  /* of data/formats */
-    bool translated;         /* it has settings that are not ours */
-    struct yaml_node *known; /* all settings that the user file may contain */
-};
 
 /* A mapping in which each of the keys is null: settings that are absent. */
 static struct yaml_node *input_format_nulls(struct arena *a, const struct yaml_node *keys)
@@ -90,79 +84,63 @@ static void fail_format(const struct yaml_node *user, struct diag *d)
         embedded_names(&d->arena, "formats"));
 }
 
-/* A format with settings that are not ours wins, because its files may contain settings of ours,
- * too. */
-static struct yaml_node *recognise(struct embedded *data, const struct yaml_node *user,
-                                   const struct yaml_node *settings, struct diag *d)
+/* Finds the format of the user file by its keys. A format with settings that are not ours wins,
+ * because its files may contain settings of ours, too. NULL: there is an error in the diag. */
+static struct yaml_node *recognise(struct job_maker *m)
 {
+    struct embedded *data = &m->job->data;
     struct yaml_node *format, *ours = NULL;
     char name[100];
     size_t at = 0;
 
     while (embedded_next("formats", &at, name, sizeof name) != NULL) {
-        format = embedded_load(data, "formats", name, NULL, d);
+        format = embedded_load(data, "formats", name, NULL, m->diag);
         if (format == NULL)
             return NULL;
-        if (!is_recognised(user, format))
+        if (!is_recognised(m->settings, format))
             continue;
         if (yaml_get(format, "becomes") != NULL)
             return format;
         ours = format;
     }
-    if (is_foreign(user, settings)) {
-        fail_format(user, d);
+    if (is_foreign(m->settings, m->known)) {
+        fail_format(m->settings, m->diag);
         return NULL;
     }
-    return ours != NULL ? ours : embedded_load(data, "formats", "fms", NULL, d);
+    return ours != NULL ? ours : embedded_load(data, "formats", "fms", NULL, m->diag);
 }
 
-/* Finds the format by its name or, if that is NULL, by the keys of the user file. `settings`
- * describes our own. False: there is an error in d. */
-static bool input_format_find(struct input_format *out, struct emit_job *job,
-                              const struct yaml_node *user, const struct yaml_node *settings,
-                              const char *name, struct diag *d)
+/* All settings that a user file of the format may contain. If both describe a setting, the
+ * description of the format replaces ours as a whole. */
+static struct yaml_node *settings_of_format(struct job_maker *m)
 {
-    const struct yaml_node *own;
+    const struct yaml_node *own = yaml_get(m->format, "settings");
+    struct yaml_node *known = merge_nodes(MERGE_VALUES, m->arena, m->known, own);
 
-    out->file = name != NULL ? embedded_load(&job->data, "formats", name, NULL, d)
-                             : recognise(&job->data, user, settings, d);
-    if (out->file == NULL)
-        return false;
-    own = yaml_get(out->file, "settings");
-    out->about = yaml_text(yaml_get(out->file, "about"));
-    out->translated = yaml_get(out->file, "becomes") != NULL;
-    out->known = merge_nodes(MERGE_VALUES, &job->arena, settings, own);
-    /* If both describe a setting, the description of the format replaces ours as a whole. */
     for (size_t i = 0; own != NULL && i < own->count; i++)
-        yaml_put(&job->arena, out->known, own->pairs[i].key->text, own->pairs[i].value);
-    return true;
+        yaml_put(m->arena, known, own->pairs[i].key->text, own->pairs[i].value);
+    return known;
 }
 
-/* Checked settings of the format, as settings of our own; NULL after errors in t->diag. */
-static struct yaml_node *input_format_translate(const struct input_format *format,
-                                                struct template_state *t,
-                                                const struct yaml_node *checked,
-                                                const struct yaml_node *settings)
+/* The checked settings of the format become settings of our own. False after errors. */
+static bool replace_by_own(struct job_maker *m)
 {
-    struct scope absent = {input_format_nulls(t->arena, format->known), NULL};
-    struct scope given = {(struct yaml_node *)checked, &absent};
-    const struct yaml_node *foreign = yaml_get(format->file, "settings");
-    struct yaml_node *own, *rest;
+    const struct yaml_node *foreign = yaml_get(m->format, "settings");
+    struct yaml_node *own = template_fill(&m->template, yaml_get(m->format, "becomes"), &m->given);
+    struct yaml_node *rest = yaml_new(m->arena, YAML_MAPPING);
 
-    own = template_fill(t, yaml_get(format->file, "becomes"), &given);
     if (own == NULL)
-        return NULL;
+        return false;
     /* A setting of ours in the user file wins over what the format makes of the others. */
-    rest = yaml_new(t->arena, YAML_MAPPING);
-    for (size_t i = 0; i < checked->count; i++) {
-        const char *key = checked->pairs[i].key->text;
+    for (size_t i = 0; i < m->settings->count; i++) {
+        const struct yaml_pair *pair = &m->settings->pairs[i];
 
-        if (yaml_get(foreign, key) != NULL || yaml_get(settings, key) == NULL)
-            continue;
-        yaml_put(t->arena, rest, key, checked->pairs[i].value);
-        rest->pairs[rest->count - 1].key = checked->pairs[i].key;
+        if (yaml_get(foreign, pair->key->text) == NULL &&
+            yaml_get(m->known, pair->key->text) != NULL)
+            yaml_add(m->arena, rest, pair->key, pair->value);
     }
-    return merge_nodes(MERGE_VALUES, t->arena, own, rest);
+    m->settings = merge_nodes(MERGE_VALUES, m->arena, own, rest);
+    return m->diag->errors == 0;
 }
 
 /* --- Settings. --- */
@@ -242,29 +220,33 @@ static void note_nulls(struct job_maker *m, const struct yaml_node *foreign)
 /* Translates the settings from the input format to our own. */
 static bool translate(struct job_maker *m)
 {
-    struct input_format format;
+    const char *name = m->options->input_format;
+    const struct yaml_node *foreign;
+    struct yaml_node *known;
 
-    if (!input_format_find(&format, m->job, m->settings, m->known, m->options->input_format,
-                           m->diag))
+    m->format =
+        name == NULL ? recognise(m) : embedded_load(&m->job->data, "formats", name, NULL, m->diag);
+    if (m->format == NULL)
         return false;
-    diag_note(m->diag, NULL, (struct yaml_mark){0}, "read as %s", format.about);
-    note_nulls(m, yaml_get(format.file, "settings"));
-    if (!format.translated)
+    diag_note(m->diag, NULL, (struct yaml_mark){0}, "read as %s",
+              yaml_text(yaml_get(m->format, "about")));
+    foreign = yaml_get(m->format, "settings");
+    note_nulls(m, foreign);
+    if (yaml_get(m->format, "becomes") == NULL)
         return check_settings(m, m->known, NULL);
-    if (!check_settings(m, format.known, yaml_get(format.file, "settings")))
+    known = settings_of_format(m);
+    if (!check_settings(m, known, foreign))
         return false;
-    if (yaml_is(yaml_get(format.file, "needs"), "release") &&
+    if (yaml_is(yaml_get(m->format, "needs"), "release") &&
         yaml_get(m->settings, "release") == NULL) {
         diag_error(m->diag, m->file, (struct yaml_mark){0, 1, 1},
                    "release is missing: give the name that helm would get, as --release my-run");
         return false;
     }
-    m->absent.vars = input_format_nulls(m->arena, format.known);
-    if (!run_checks(m, yaml_get(format.file, "checks"), false, &m->given) ||
-        !run_checks(m, yaml_get(format.file, "notes"), true, &m->given) || m->diag->errors > 0)
-        return false;
-    m->settings = input_format_translate(&format, &m->template, m->settings, m->known);
-    return m->settings != NULL && m->diag->errors == 0;
+    m->absent.vars = input_format_nulls(m->arena, known);
+    return run_checks(m, yaml_get(m->format, "checks"), false, &m->given) &&
+           run_checks(m, yaml_get(m->format, "notes"), true, &m->given) && m->diag->errors == 0 &&
+           replace_by_own(m);
 }
 
 /* Puts the settings of a profile or platform below those that are set. */

@@ -391,6 +391,11 @@ bool job_is_multi_node(const struct job_run *r)
     return r->container->pods->replicas != 1;
 }
 
+bool job_is_etcd(const struct job_run *r)
+{
+    return strncmp(r->backend, "etcd", 4) == 0;
+}
+
 bool job_is_dynamic(const struct job_run *r)
 {
     return !r->standalone && (strcmp(r->backend, "c10d") == 0 || strcmp(r->backend, "etcd") == 0 ||

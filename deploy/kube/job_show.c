@@ -74,17 +74,15 @@ static struct yaml_node *show_store(struct job_view *v, const struct job_store *
 {
     struct arena *a = &v->bundle->arena;
     struct yaml_node *out = yaml_new(a, YAML_MAPPING), *ports = yaml_new(a, YAML_SEQUENCE);
-    struct job_listener l[JOB_LISTENERS_MAX];
     struct job_upstream u;
     struct job_setting space;
-    size_t count;
+    struct job_listeners l = job_store_listeners(v, s, false);
 
     show_object(a, out, s->container->pods->object);
     show_text(a, out, "container", s->container->name);
     show_text(a, out, "store", store_kind(s->kind));
-    job_store_listeners(v, s, false, l, &count);
-    for (size_t i = 0; i < count; i++)
-        yaml_append(a, ports, yaml_new_plain(a, arena_text(a, "%ld", l[i].port)));
+    for (size_t i = 0; i < l.count; i++)
+        yaml_append(a, ports, yaml_new_plain(a, arena_text(a, "%ld", l.list[i].port)));
     yaml_put(a, out, "ports", ports);
     if (!job_relay_upstream(v, s, 0, &u))
         return out;

@@ -373,8 +373,7 @@ static void read_addresses(struct job_listener *out, size_t *count, const struct
     }
 }
 
-bool job_store_listeners(struct job_view *v, const struct job_store *s, bool peers,
-                         struct job_listener *out, size_t *count)
+struct job_listeners job_store_listeners(struct job_view *v, const struct job_store *s, bool peers)
 {
     static const struct {
         const char *option, *variable;
@@ -385,25 +384,34 @@ bool job_store_listeners(struct job_view *v, const struct job_store *s, bool pee
         {"listen-peer-urls", "ETCD_LISTEN_PEER_URLS", true},
         {"listen-metrics-urls", "ETCD_LISTEN_METRICS_URLS", true},
     };
+    struct job_listeners l = {.count = 0};
     struct job_setting found;
-    bool known = true;
 
-    *count = 0;
     if (job_store_option(v, s->container, "config", NULL, &found) ||
         job_store_option(v, s->container, "config-file", "ETCD_CONFIG_FILE", &found))
-        return false;
+        return l;
+    l.all = true;
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
         for (size_t n = 0; (peers || !sources[i].peer) && n < JOB_LISTENERS_MAX; n++) {
             if (!job_store_nth_option(v, s->container, sources[i].option, sources[i].variable, n,
                                       &found))
                 break;
-            known = known && found.value.known;
-            read_addresses(out, count, &found, sources[i].option);
+            l.all = l.all && found.value.known;
+            read_addresses(l.list, &l.count, &found, sources[i].option);
             if (found.from != JOB_FROM_FLAG)
                 break;
         }
     }
-    return known;
+    return l;
+}
+
+const struct job_listener *job_listener_at(const struct job_listeners *l, long port)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        if (l->list[i].port == port)
+            return &l->list[i];
+    }
+    return NULL;
 }
 
 /* --- Relays: rdzvd with --upstream, and the store that it leads to. --- */

@@ -554,6 +554,15 @@ struct job_view_runs job_runs_of(const struct job_view *v, const struct kube_obj
     return out;
 }
 
+const struct job_run *job_first_run(struct job_view_runs runs, bool (*is)(const struct job_run *r))
+{
+    for (size_t i = 0; i < runs.count; i++) {
+        if (is(runs.list[i]))
+            return runs.list[i];
+    }
+    return NULL;
+}
+
 long job_training_pods(const struct job_view *v, const struct kube_object *o)
 {
     long sum = 0;

@@ -144,6 +144,8 @@ const struct kube_object *job_run_object(const struct job_run *r);
 bool job_is_multi_node(const struct job_run *r);
 /* c10d, etcd, etcd-v2. */
 bool job_is_dynamic(const struct job_run *r);
+/* etcd, etcd-v2. */
+bool job_is_etcd(const struct job_run *r);
 /* No manifest says where the endpoint leads: the pod computes it when it runs. */
 bool job_endpoint_is_computed(const struct job_run *r);
 /* What emit and rewrite set as --max-restarts: usualRestarts of deploy/data/model.yaml. */
@@ -161,6 +163,8 @@ const struct job_store *job_store_in(const struct job_view *v, const struct kube
 /* The runs in the containers of these pods, and those in the containers of the object. */
 struct job_view_runs job_runs_in(const struct job_view *v, const struct kube_pods *p);
 struct job_view_runs job_runs_of(const struct job_view *v, const struct kube_object *o);
+/* The first of the runs that is so, or NULL. */
+const struct job_run *job_first_run(struct job_view_runs runs, bool (*is)(const struct job_run *r));
 /* How many pods of the object start torch; -1: that is not known. */
 long job_training_pods(const struct job_view *v, const struct kube_object *o);
 /* The runs whose store it is. */
@@ -204,10 +208,16 @@ struct job_listener {
     struct job_setting setting;
 };
 #define JOB_LISTENERS_MAX 8
-/* The listeners for clients; with `peers`, all. False: not all are visible (there is a settings
- * file, or a variable of the cluster). None at all: the store uses its defaults. */
-bool job_store_listeners(struct job_view *v, const struct job_store *s, bool peers,
-                         struct job_listener *out, size_t *count);
+/* Where a store listens; nowhere: it uses its defaults. */
+struct job_listeners {
+    struct job_listener list[JOB_LISTENERS_MAX];
+    size_t count;
+    bool all; /* there are no others: no settings file, and no variable of the cluster */
+};
+/* The listeners for clients; with `peers`, all. */
+struct job_listeners job_store_listeners(struct job_view *v, const struct job_store *s, bool peers);
+/* The one at the port, or NULL. */
+const struct job_listener *job_listener_at(const struct job_listeners *l, long port);
 
 /* --- Relays. --- */
 

@@ -53,10 +53,10 @@ bool kube_true(const struct yaml_node *node, const char *path)
     return yaml_to_bool(kube_get(node, path), &value) && value;
 }
 
-const struct yaml_node *kube_item(const struct yaml_node *list, const char *key, const char *text)
+const struct yaml_node *kube_item(const struct yaml_node *list, const char *path, const char *text)
 {
     for (size_t i = 0; i < yaml_length(list); i++) {
-        if (yaml_is(yaml_get(list->items[i], key), text))
+        if (yaml_is(kube_get(list->items[i], path), text))
             return list->items[i];
     }
     return NULL;

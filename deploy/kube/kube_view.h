@@ -141,8 +141,8 @@ bool kube_true(const struct yaml_node *node, const char *path);
  * says the same. It is no YAML. */
 const char *kube_print(struct arena *a, const struct yaml_node *node);
 
-/* The first item of a list whose field of that key has the text, or NULL. */
-const struct yaml_node *kube_item(const struct yaml_node *list, const char *key, const char *text);
+/* The first item of a list that has the text at the path, or NULL. */
+const struct yaml_node *kube_item(const struct yaml_node *list, const char *path, const char *text);
 
 /* A field of a container; `over` wins. */
 const struct yaml_node *kube_field(const struct kube_container *c, const char *key);

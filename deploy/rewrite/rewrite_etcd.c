@@ -199,32 +199,29 @@ static bool is_candidate(const struct job_store *s)
 /* Every client port once, and the port for other members. */
 static bool read_client_ports(struct rewrite *w, struct etcd *e, const struct job_store *s)
 {
-    struct job_listener l[JOB_LISTENERS_MAX];
-    size_t count;
+    struct job_listeners l = job_store_listeners(&w->jobs, s, true);
 
     e->peer_port = 2380;
-    job_store_listeners(&w->jobs, s, true, l, &count);
-    for (size_t i = count; i > 0; i--) {
-        if (strcmp(l[i - 1].option, "listen-peer-urls") == 0)
-            e->peer_port = l[i - 1].port;
+    for (size_t i = l.count; i > 0; i--) {
+        if (strcmp(l.list[i - 1].option, "listen-peer-urls") == 0)
+            e->peer_port = l.list[i - 1].port;
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < l.count; i++) {
+        long port = l.list[i].port > 0 && l.list[i].port <= 65535 ? l.list[i].port : ETCD_PORT;
         size_t k = 0;
 
-        if (strcmp(l[i].option, "listen-client-urls") != 0)
+        if (strcmp(l.list[i].option, "listen-client-urls") != 0)
             continue;
-        if (l[i].tls) {
+        if (l.list[i].tls) {
             rewrite_error(w, e->container->node,
                           "this etcd serves TLS, which rdzvd does not: leave it, or serve http "
                           "inside of the cluster");
             return false;
         }
-        if (l[i].port <= 0 || l[i].port > 65535)
-            l[i].port = ETCD_PORT;
-        while (k < e->port_count && e->ports[k] != l[i].port)
+        while (k < e->port_count && e->ports[k] != port)
             k++;
         if (k == e->port_count)
-            e->ports[e->port_count++] = l[i].port;
+            e->ports[e->port_count++] = port;
     }
     if (e->port_count == 0)
         e->ports[e->port_count++] = ETCD_PORT;

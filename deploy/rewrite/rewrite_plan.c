@@ -193,15 +193,13 @@ static bool relays_to_etcd(struct rewrite *w, const struct rewrite_job *j, const
 static void note_unknown_endpoint(struct rewrite *w, const struct rewrite_job *j)
 {
     for (size_t i = 0; i < j->count; i++) {
-        const char *backend = j->runs[i]->backend;
-
-        if (strncmp(backend, "etcd", 4) != 0 || j->runs[i]->found)
+        if (!job_is_etcd(j->runs[i]) || j->runs[i]->found)
             continue;
         rewrite_note(
             w, j->object->node,
             "%s meets over %s at an endpoint that leads to nothing in these files: rewrite "
             "leaves it as it is",
-            rewrite_title(w, j->object), backend);
+            rewrite_title(w, j->object), j->runs[i]->backend);
         return;
     }
 }
