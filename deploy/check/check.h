@@ -89,18 +89,30 @@ enum check_target_name {
     CHECK_TARGETS,
 };
 
+/* In the order of the bundle. */
+struct check_policies {
+    const struct kube_object **list;
+    size_t count, cap;
+};
+
 /* What a selector selects, looked up once for all objects with the same selector: in a file where
  * each policy selects every pod, the pods of each policy by itself would be the square of its
  * length. */
 struct check_selected {
     const struct kube_pods **list; /* in the order of the bundle */
     size_t count, cap;
-    size_t index;               /* a number of its own */
     size_t on_host;             /* how many of them are on the host network */
     const struct job_run *user; /* see check_network.c */
     bool user_known;
     bool has_budget;                         /* see check_replicas.c */
     bool strangers_known, lets_strangers_in; /* see check_scrape.c */
+    bool is_of_policies;
+    struct check_policies ingress, egress; /* the NetworkPolicies that have it, by direction */
+};
+
+struct check_selections {
+    struct check_selected **list;
+    size_t count, cap;
 };
 
 struct check {
@@ -116,11 +128,15 @@ struct check {
     const struct job_run **users; /* by number of a store: the first run that meets there, or behind
                                      a relay of it */
     const struct job_run **users_on_host; /* by index of pods: the same, on the host network */
+    struct check_selections *selections;  /* by index of pods: those of policies */
+    bool has_odd_policies; /* others add to those of Kubernetes, or templates hide what they select
+                            */
     /* The rule that runs now: */
     const struct check_rule *rule;
     const struct kube_object *object;   /* that it examines; none while its `bundle` runs */
     size_t run_number;                  /* if it examines a run: which one */
     struct kube_index index;            /* for its own use, empty before its `bundle` runs */
+    size_t looks;                       /* how many policies it has compared with something */
     bool *marks;                        /* the same; its `bundle` allocates them */
     const struct job_store *idle_store; /* see check_find_idle_store() */
     /* All rules: */
@@ -216,22 +232,10 @@ bool check_next_endpoint(struct check *c, const char **at, const char **host, lo
 
 /* --- NetworkPolicies: see check_policy.c. --- */
 
-/* Policies of one direction, by what they select. */
-struct check_policies {
-    struct kube_index policies;   /* by the number of their selection */
-    struct kube_index selections; /* by the number of the pods */
-};
-
 /* It is a NetworkPolicy for "Ingress", or for "Egress". */
 bool check_policy_is_for(const struct kube_object *o, const char *direction);
-/* `pods`: by index, those that will be asked for. */
-void check_index_policy(struct check *c, struct check_policies *all, const struct kube_object *o,
-                        const bool *pods);
-/* The selections that contain the pods; the policies, as objects, of a selection. */
-struct kube_hits check_selections_of(struct check *c, const struct check_policies *all,
-                                     const struct kube_pods *p);
-struct kube_hits check_policies_of(struct check *c, const struct check_policies *all,
-                                   size_t selection);
+/* Finds what policies select: see struct check. */
+void check_find_policies(struct check *c);
 /* Whether a rule of a policy admits a port of pods (NULL: they are not in these files). A policy
  * sees the port of the pod, whatever port its Service has. -1: it is not known. */
 bool check_admits_port(const struct yaml_node *rule, const struct kube_pods *p, long port);

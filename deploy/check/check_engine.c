@@ -106,19 +106,20 @@ static void run_rule(struct check *c, const struct check_rule *rule)
     c->rule = rule;
     c->object = NULL;
     c->index = (struct kube_index){0};
+    c->looks = 0;
     if (rule->bundle != NULL)
         rule->bundle(c);
     for (size_t i = 0; i < c->bundle.count; i++)
         run_on_object(c, rule, c->bundle.objects[i]);
     for (size_t i = 0; i < c->bundle.pod_count; i++)
         run_on_pods(c, rule, c->bundle.pods[i]);
-    for (size_t i = 0; i < c->jobs.store_count; i++)
-        run_on_store(c, rule, &c->jobs.stores[i]);
     for (size_t i = 0; i < c->jobs.count && rule->run != NULL; i++) {
         c->object = job_run_object(c->jobs.runs[i]);
         c->run_number = i;
         rule->run(c, c->jobs.runs[i]);
     }
+    for (size_t i = 0; i < c->jobs.store_count; i++)
+        run_on_store(c, rule, &c->jobs.stores[i]);
 }
 
 static int by_place(const void *a, const void *b)
@@ -142,6 +143,7 @@ bool check_bundle(struct check *c, const bool *wanted)
     kube_find_pods(&c->bundle);
     job_find(&c->jobs, &c->bundle);
     check_find_links(c);
+    check_find_policies(c);
     for (size_t i = 0; i < check_rule_count; i++) {
         if (wanted == NULL || wanted[i])
             run_rule(c, &check_rules[i]);

@@ -154,7 +154,6 @@ struct check_selected *check_selected(struct check *c, const struct kube_object 
         return c->selected[hits.list[0]];
     c->selected = arena_room(a, c->selected, index, &c->selected_cap, sizeof *c->selected);
     s = c->selected[index] = arena_alloc(a, sizeof *s);
-    s->index = index;
     while ((p = kube_next_selected_by(&c->bundle, o, selector, p)) != NULL) {
         s->list = arena_room(a, s->list, s->count, &s->cap, sizeof *s->list);
         s->list[s->count++] = p;

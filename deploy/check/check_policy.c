@@ -19,19 +19,6 @@ struct way {
     const char *namespace;             /* of the host of a journal; "": not known */
 };
 
-/* The policies of one direction, which the API calls ingress or egress. */
-struct direction {
-    const char *name;
-    struct check_policies policies;
-};
-
-struct policies {
-    struct check *c;
-    struct direction in, out;
-    bool *dials; /* by index of pods: those that stand in a way */
-    size_t looks;
-};
-
 /* --- Questions that other rules ask as well. --- */
 
 bool check_policy_is_for(const struct kube_object *o, const char *direction)
@@ -43,41 +30,43 @@ bool check_policy_is_for(const struct kube_object *o, const char *direction)
            (yaml_length(types) == 0 ? by_default : yaml_contains(types, direction));
 }
 
-static const char *number_key(struct check *c, size_t number)
+static void add_policy(struct check *c, struct check_policies *to, const struct kube_object *o)
 {
-    return arena_text(&c->bundle.arena, "%zu", number);
+    to->list = arena_room(&c->bundle.arena, to->list, to->count, &to->cap, sizeof *to->list);
+    to->list[to->count++] = o;
 }
 
-static struct kube_hits hits_of(struct check *c, const struct kube_index *index, size_t number)
+/* Notes at the pods that a policy with the selector selects them. */
+static void link_pods(struct check *c, struct check_selected *s)
 {
-    const char *key = number_key(c, number);
+    for (size_t i = 0; i < s->count && !s->is_of_policies; i++) {
+        struct check_selections *of = &c->selections[s->list[i]->index];
 
-    return kube_index_find(index, "", key, strlen(key));
+        of->list = arena_room(&c->bundle.arena, of->list, of->count, &of->cap, sizeof *of->list);
+        of->list[of->count++] = s;
+    }
+    s->is_of_policies = true;
 }
 
-struct kube_hits check_selections_of(struct check *c, const struct check_policies *all,
-                                     const struct kube_pods *p)
+void check_find_policies(struct check *c)
 {
-    return hits_of(c, &all->selections, p->index);
-}
+    c->selections =
+        arena_alloc(&c->bundle.arena, (c->bundle.pod_count + 1) * sizeof *c->selections);
+    for (size_t i = 0; i < c->bundle.count; i++) {
+        const struct kube_object *o = c->bundle.objects[i];
+        struct check_selected *s;
 
-struct kube_hits check_policies_of(struct check *c, const struct check_policies *all,
-                                   size_t selection)
-{
-    return hits_of(c, &all->policies, selection);
-}
-
-void check_index_policy(struct check *c, struct check_policies *all, const struct kube_object *o,
-                        const bool *pods)
-{
-    struct check_selected *s = check_selected(c, o, kube_get(o->spec, "podSelector"));
-    bool first = check_policies_of(c, all, s->index).count == 0;
-
-    kube_index_add(&c->bundle.arena, &all->policies, "", number_key(c, s->index), o->index);
-    for (size_t i = 0; i < s->count && first; i++) {
-        if (pods[s->list[i]->index])
-            kube_index_add(&c->bundle.arena, &all->selections, "", number_key(c, s->list[i]->index),
-                           s->index);
+        c->has_odd_policies =
+            c->has_odd_policies || (text_ends_with(o->kind, "NetworkPolicy") &&
+                                    (o->type != KUBE_NETWORK_POLICY || o->templated));
+        if (o->type != KUBE_NETWORK_POLICY)
+            continue;
+        s = check_selected(c, o, kube_get(o->spec, "podSelector"));
+        link_pods(c, s);
+        if (check_policy_is_for(o, "Ingress"))
+            add_policy(c, &s->ingress, o);
+        if (check_policy_is_for(o, "Egress"))
+            add_policy(c, &s->egress, o);
     }
 }
 
@@ -350,35 +339,35 @@ static bool admits_to_journal(const struct kube_object *policy, const struct yam
     return admits && check_admits_port(rule, NULL, w->port);
 }
 
-static bool policy_admits(struct policies *all, const struct kube_object *policy,
-                          const struct direction *d, const struct way *w, admits_function function)
+static bool policy_admits(struct check *c, const struct kube_object *policy, const char *direction,
+                          const struct way *w, admits_function function)
 {
-    const struct yaml_node *rules = kube_get(policy->spec, d->name);
+    const struct yaml_node *rules = kube_get(policy->spec, direction);
 
     for (size_t i = 0; i < yaml_length(rules); i++) {
-        if (all->looks++ > LOOKS_MAX || function(policy, rules->items[i], w))
+        if (c->looks++ > LOOKS_MAX || function(policy, rules->items[i], w))
             return true;
     }
-    return all->looks++ > LOOKS_MAX;
+    return c->looks++ > LOOKS_MAX;
 }
 
-/* The last policy that selects the pods for certain, if none of all that may select them admits the
- * way; NULL: one does, or no policy selects them. */
-static const struct kube_object *policy_closing_way(struct policies *all, const struct direction *d,
+/* The last policy of a direction that selects the pods for certain, if none of all that may select
+ * them admits the way; NULL: one does, or no policy selects them. */
+static const struct kube_object *policy_closing_way(struct check *c, const char *direction,
                                                     const struct kube_pods *p, const struct way *w,
                                                     admits_function function)
 {
-    struct check *c = all->c;
-    struct kube_hits selections = check_selections_of(c, &d->policies, p);
+    const struct check_selections *of = &c->selections[p->index];
     const struct kube_object *closed = NULL;
 
-    for (size_t i = 0; i < selections.count; i++) {
-        struct kube_hits hits = check_policies_of(c, &d->policies, selections.list[i]);
+    for (size_t i = 0; i < of->count && !c->has_odd_policies; i++) {
+        const struct check_policies *policies =
+            strcmp(direction, "ingress") == 0 ? &of->list[i]->ingress : &of->list[i]->egress;
 
-        for (size_t k = 0; k < hits.count; k++) {
-            const struct kube_object *policy = c->bundle.objects[hits.list[k]];
+        for (size_t k = 0; k < policies->count; k++) {
+            const struct kube_object *policy = policies->list[k];
 
-            if (policy_admits(all, policy, d, w, function))
+            if (policy_admits(c, policy, direction, w, function))
                 return NULL;
             if (is_decided(kube_get(policy->spec, "podSelector"), p))
                 closed = policy;
@@ -387,10 +376,10 @@ static const struct kube_object *policy_closing_way(struct policies *all, const 
     return closed;
 }
 
-static struct check_position at_rules(const struct kube_object *policy, const struct direction *d)
+static struct check_position at_rules(const struct kube_object *policy, const char *direction)
 {
     return check_at_key(policy->spec,
-                        kube_get(policy->spec, d->name) != NULL ? d->name : "podSelector");
+                        kube_get(policy->spec, direction) != NULL ? direction : "podSelector");
 }
 
 /* --- Ways. --- */
@@ -404,53 +393,50 @@ static bool has_policy_of_plugin(const struct way *w)
            !yaml_contains(kube_get(o->spec, "plugins.svc"), "--disable-network-policy=true");
 }
 
-static const char *at_port(struct policies *all, const struct way *w)
+static const char *at_port(struct check *c, const struct way *w)
 {
-    return w->port < 0 ? "" : arena_text(&all->c->bundle.arena, " at port %ld", w->port);
+    return w->port < 0 ? "" : arena_text(&c->bundle.arena, " at port %ld", w->port);
 }
 
-static void look_at_store(struct policies *all, const struct way *w)
+static void look_at_store(struct check *c, const struct way *w)
 {
-    struct check *c = all->c;
     const struct kube_object *closed =
-        has_policy_of_plugin(w) ? NULL
-                                : policy_closing_way(all, &all->in, w->to, w, admits_clients);
+        has_policy_of_plugin(w) ? NULL : policy_closing_way(c, "ingress", w->to, w, admits_clients);
 
     if (closed != NULL)
-        check_report_on(c, closed, at_rules(closed, &all->in),
+        check_report_on(c, closed, at_rules(closed, "ingress"),
                         "no policy admits the pods of %s to %s%s, where they meet",
                         check_title(c, w->from->object), check_title(c, w->to->object),
-                        at_port(all, w));
-    closed = policy_closing_way(all, &all->out, w->from, w, admits_to_store);
+                        at_port(c, w));
+    closed = policy_closing_way(c, "egress", w->from, w, admits_to_store);
     if (closed != NULL)
-        check_report_on(c, closed, at_rules(closed, &all->out),
+        check_report_on(c, closed, at_rules(closed, "egress"),
                         "no policy lets the pods of %s out to %s%s, where they meet",
                         check_title(c, w->from->object), check_title(c, w->to->object),
-                        at_port(all, w));
+                        at_port(c, w));
 }
 
-static void look_at_dns(struct policies *all, const struct way *w)
+static void look_at_dns(struct check *c, const struct way *w)
 {
-    struct check *c = all->c;
     const struct kube_object *closed =
-        asks_dns(w) ? policy_closing_way(all, &all->out, w->from, w, admits_to_dns) : NULL;
+        asks_dns(w) ? policy_closing_way(c, "egress", w->from, w, admits_to_dns) : NULL;
 
     if (closed != NULL)
         check_report_on(
-            c, closed, at_rules(closed, &all->out),
+            c, closed, at_rules(closed, "egress"),
             "no policy lets the pods of %s out to DNS (port 53 over UDP), which has the "
             "address of %s",
             check_title(c, w->from->object), w->host);
 }
 
 /* Policies have no effect on the host network: another rule says so. */
-static void look_at_way(struct policies *all, const struct way *w)
+static void look_at_way(struct check *c, const struct way *w)
 {
     if (w->from->host_network || !has_known_labels(w->from) || w->from == w->to)
         return;
     if (w->to != NULL && !w->to->host_network && has_known_labels(w->to))
-        look_at_store(all, w);
-    look_at_dns(all, w);
+        look_at_store(c, w);
+    look_at_dns(c, w);
 }
 
 /* The port of the store's pods behind the port that is dialed. */
@@ -469,25 +455,16 @@ static long port_of_pods(const struct kube_object *service, const struct kube_po
     return -1; /* another rule says that it has no such port */
 }
 
-typedef void (*way_function)(struct policies *all, const struct way *w);
-
-static void each_relay(struct policies *all, way_function look)
+void check_relay_blocked(struct check *c, const struct job_store *relay,
+                         const struct job_upstream *u)
 {
-    struct job_upstream u;
+    struct way w = {.from = relay->container->pods, .host = u->known ? u->host : "", .port = -1};
 
-    for (size_t i = 0; i < all->c->jobs.store_count; i++) {
-        const struct job_store *s = &all->c->jobs.stores[i];
-
-        for (size_t n = 0; job_relay_upstream(&all->c->jobs, s, n, &u); n++) {
-            struct way w = {.from = s->container->pods, .host = u.known ? u.host : "", .port = -1};
-
-            if (u.store != NULL && u.target.reach != KUBE_ELSEWHERE)
-                w.to = u.store->container->pods;
-            if (w.to != NULL)
-                w.port = port_of_pods(u.target.service, w.to, u.port);
-            look(all, &w);
-        }
-    }
+    if (u->store != NULL && u->target.reach != KUBE_ELSEWHERE)
+        w.to = u->store->container->pods;
+    if (w.to != NULL)
+        w.port = port_of_pods(u->target.service, w.to, u->port);
+    look_at_way(c, &w);
 }
 
 /* The pods at which a run meets, in these files, or NULL. */
@@ -498,104 +475,34 @@ static const struct kube_pods *met_in(const struct job_run *r)
     return r->store != NULL ? r->store->container->pods : r->hosted ? r->target.pods : NULL;
 }
 
-static void each_way(struct policies *all, way_function look)
+void check_run_blocked(struct check *c, const struct job_run *r)
 {
-    for (size_t i = 0; i < all->c->jobs.count; i++) {
-        const struct job_run *r = all->c->jobs.runs[i];
-        struct way w = {.from = r->container->pods, .to = met_in(r), .host = r->host, .port = -1};
+    struct way w = {.from = r->container->pods, .to = met_in(r), .host = r->host, .port = -1};
 
-        if (!job_is_dynamic(r) || r->local || r->own_name)
-            continue;
-        if (w.to != NULL)
-            w.port = port_of_pods(r->target.service, w.to, r->port);
-        look(all, &w);
-    }
-    each_relay(all, look);
+    if (!job_is_dynamic(r) || r->local || r->own_name)
+        return;
+    if (w.to != NULL)
+        w.port = port_of_pods(r->target.service, w.to, r->port);
+    look_at_way(c, &w);
 }
 
 /* The ways of replicas to the endpoints of their journal. */
-static void each_journal(struct policies *all, way_function look)
+void check_journal_blocked(struct check *c, const struct job_store *s)
 {
-    struct check *c = all->c;
     struct job_setting journal;
+    const char *at = check_journal_of(c, s, &journal);
+    struct way w = {.from = s->container->pods};
 
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const char *at = check_journal_of(c, &c->jobs.stores[i], &journal);
-        struct way w = {.from = c->jobs.stores[i].container->pods};
+    while (at != NULL && check_next_endpoint(c, &at, &w.host, &w.port)) {
+        const struct kube_object *closed = NULL;
 
-        while (at != NULL && check_next_endpoint(c, &at, &w.host, &w.port)) {
-            w.namespace = namespace_of(c, w.from->object, w.host);
-            look(all, &w);
-        }
+        w.namespace = namespace_of(c, w.from->object, w.host);
+        if (!w.from->host_network)
+            closed = policy_closing_way(c, "egress", w.from, &w, admits_to_journal);
+        if (closed != NULL)
+            check_report_on(c, closed, check_at_key(closed->spec, "egress"),
+                            "the replicas of %s keep their state at %s:%ld, and this policy does "
+                            "not let them there",
+                            check_title(c, w.from->object), w.host, w.port);
     }
-}
-
-static void look_at_journal(struct policies *all, const struct way *w)
-{
-    struct check *c = all->c;
-    const struct kube_object *closed =
-        w->from->host_network ? NULL
-                              : policy_closing_way(all, &all->out, w->from, w, admits_to_journal);
-
-    if (closed != NULL)
-        check_report_on(c, closed, check_at_key(closed->spec, "egress"),
-                        "the replicas of %s keep their state at %s:%ld, and this policy does not "
-                        "let them there",
-                        check_title(c, w->from->object), w->host, w->port);
-}
-
-/* --- Finding the policies. --- */
-
-static void mark_pods(struct policies *all, const struct way *w)
-{
-    all->dials[w->from->index] = true;
-    if (w->to != NULL)
-        all->dials[w->to->index] = true;
-}
-
-/* False: other policies add to those of Kubernetes, or templates hide whom they select. */
-static bool index_policies(struct policies *all)
-{
-    static const char suffix[] = "NetworkPolicy";
-
-    for (size_t i = 0; i < all->c->bundle.count; i++) {
-        const struct kube_object *o = all->c->bundle.objects[i];
-        size_t len = strlen(o->kind);
-
-        if (len < sizeof suffix - 1 || strcmp(o->kind + len - sizeof suffix + 1, suffix) != 0)
-            continue;
-        if (o->type != KUBE_NETWORK_POLICY || o->templated)
-            return false;
-        if (check_policy_is_for(o, "Ingress"))
-            check_index_policy(all->c, &all->in.policies, o, all->dials);
-        if (check_policy_is_for(o, "Egress"))
-            check_index_policy(all->c, &all->out.policies, o, all->dials);
-    }
-    return true;
-}
-
-typedef void (*ways_function)(struct policies *all, way_function look);
-
-static void look_at_ways(struct check *c, ways_function each, way_function look)
-{
-    struct policies all = {
-        .c = c,
-        .in = {.name = "ingress"},
-        .out = {.name = "egress"},
-        .dials = arena_alloc(&c->bundle.arena, c->bundle.pod_count + 1),
-    };
-
-    each(&all, mark_pods);
-    if (index_policies(&all))
-        each(&all, look);
-}
-
-void check_store_blocked(struct check *c)
-{
-    look_at_ways(c, each_way, look_at_way);
-}
-
-void check_journal_blocked(struct check *c)
-{
-    look_at_ways(c, each_journal, look_at_journal);
 }

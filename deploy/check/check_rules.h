@@ -320,7 +320,7 @@ RULE("journal-files", ERROR, "an rdzvd with a journal in etcd and one in files",
 RULE("journal-blocked", ERROR, "a NetworkPolicy that keeps replicas from etcd",
      "No replica reaches etcd, so none leads: /readyz is 503, and agents wait without end.",
      "Admit the endpoints of --journal in spec.egress, with their ports, beside DNS.",
-     PER(bundle, journal_blocked))
+     PER(store, journal_blocked))
 RULE("journal-shared", ERROR, "the stores of two jobs on one journal",
      "Stores with one journal are replicas of each other, and one of them leads for all. The "
      "clients of the other job come to one that never leads.",
@@ -545,7 +545,7 @@ RULE("store-blocked", ERROR, "a NetworkPolicy that keeps agents from their store
      "Admit the pods of the job in spec.ingress of a policy of the store, at its port. Where a "
      "policy of the job has egress, admit the store's pods at that port (that of the pod, not of "
      "the Service), and port 53 over UDP and TCP to DNS.",
-     PER(bundle, store_blocked))
+     PER(run, run_blocked) PER(upstream, relay_blocked))
 RULE("scrape-blocked", WARNING, "a scrape that a NetworkPolicy keeps out",
      "Annotations or a ServiceMonitor tell Prometheus to scrape the store, and the store's "
      "NetworkPolicy admits only the pods of the job: there are no metrics, and an alert that the "

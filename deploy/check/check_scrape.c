@@ -59,9 +59,7 @@ static bool policy_admits_scrape(struct check *c, const struct kube_object *poli
 /* What the rule looks up, so that it need not go through all objects for each of them. */
 struct scrapes {
     struct check *c;
-    struct check_policies ingress;
-    bool *stores; /* by index of pods: there is a store */
-    size_t looks;
+    bool *stores;               /* by index of pods: there is a store */
     struct kube_index services; /* see index_service() */
     struct kube_index looked;   /* endpoints, and pods of Services, by all that matters here */
 };
@@ -123,48 +121,41 @@ static void index_for_scrapes(struct scrapes *all)
 
         if (o->type == KUBE_SERVICE)
             index_service(all, o);
-        else if (check_policy_is_for(o, "Ingress"))
-            check_index_policy(c, &all->ingress, o, all->stores);
     }
 }
 
 /* Whether one of the policies with a selector lets strangers in, at any port. */
-static bool lets_strangers_in(struct scrapes *all, size_t selection)
+static bool lets_strangers_in(struct check *c, struct check_selected *s)
 {
-    struct check_selected *s = all->c->selected[selection];
-    struct kube_hits hits = check_policies_of(all->c, &all->ingress, selection);
-
-    for (size_t i = 0; i < hits.count && !s->strangers_known && !s->lets_strangers_in; i++)
-        s->lets_strangers_in =
-            policy_admits_scrape(all->c, all->c->bundle.objects[hits.list[i]], NULL);
+    for (size_t i = 0; i < s->ingress.count && !s->strangers_known && !s->lets_strangers_in; i++)
+        s->lets_strangers_in = policy_admits_scrape(c, s->ingress.list[i], NULL);
     s->strangers_known = true;
     return s->lets_strangers_in;
 }
 
 /* The last of the policies with one selector if none of them admits the scrape; NULL: one does. */
-static const struct kube_object *policy_closing_scrape(struct scrapes *all, size_t selection,
+static const struct kube_object *policy_closing_scrape(struct check *c, struct check_selected *of,
                                                        const struct scrape *s)
 {
-    struct check *c = all->c;
-    struct kube_hits hits = check_policies_of(c, &all->ingress, selection);
-
-    for (size_t i = 0; i < hits.count && lets_strangers_in(all, selection); i++) {
-        if (all->looks++ > LOOKS_MAX || policy_admits_scrape(c, c->bundle.objects[hits.list[i]], s))
+    for (size_t i = 0; i < of->ingress.count && lets_strangers_in(c, of); i++) {
+        if (c->looks++ > LOOKS_MAX || policy_admits_scrape(c, of->ingress.list[i], s))
             return NULL;
     }
-    return c->bundle.objects[hits.list[hits.count - 1]];
+    return of->ingress.list[of->ingress.count - 1];
 }
 
 /* Policies add up: one that admits it is enough. */
-static void look_at_scrape(struct scrapes *all, const struct scrape *s)
+static void look_at_scrape(struct check *c, const struct scrape *s)
 {
-    struct check *c = all->c;
-    struct kube_hits hits = check_selections_of(c, &all->ingress, s->pods);
+    const struct check_selections *of = &c->selections[s->pods->index];
     const struct kube_object *closed = NULL;
 
-    for (size_t i = 0; i < hits.count && !s->pods->host_network; i++) {
-        const struct kube_object *last = policy_closing_scrape(all, hits.list[i], s);
+    for (size_t i = 0; i < of->count && !s->pods->host_network; i++) {
+        const struct kube_object *last;
 
+        if (of->list[i]->ingress.count == 0)
+            continue;
+        last = policy_closing_scrape(c, of->list[i], s);
         if (last == NULL)
             return;
         if (closed == NULL || last->index > closed->index)
@@ -186,7 +177,7 @@ static void look_at_annotations(struct scrapes *all, const struct kube_pods *p)
                        "the annotation prometheus.io/scrape"};
 
     if (strcmp(kube_text(notes, "prometheus\\.io/scrape"), "true") == 0)
-        look_at_scrape(all, &s);
+        look_at_scrape(all->c, &s);
 }
 
 /* The port of the pods behind a port of the Service. */
@@ -232,7 +223,7 @@ static void look_at_service(struct scrapes *all, const struct endpoint *e,
         struct scrape s = {p, port, check_title(all->c, e->monitor)};
 
         if (all->stores[p->index])
-            look_at_scrape(all, &s);
+            look_at_scrape(all->c, &s);
     }
 }
 
