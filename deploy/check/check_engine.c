@@ -109,10 +109,10 @@ static void run_rule(struct check *c, const struct check_rule *rule)
     c->looks = 0;
     if (rule->bundle != NULL)
         rule->bundle(c);
-    for (size_t i = 0; i < c->bundle.count; i++)
-        run_on_object(c, rule, c->bundle.objects[i]);
     for (size_t i = 0; i < c->bundle.pod_count; i++)
         run_on_pods(c, rule, c->bundle.pods[i]);
+    for (size_t i = 0; i < c->bundle.count; i++)
+        run_on_object(c, rule, c->bundle.objects[i]);
     for (size_t i = 0; i < c->jobs.count && rule->run != NULL; i++) {
         c->object = job_run_object(c->jobs.runs[i]);
         c->run_number = i;

@@ -36,18 +36,16 @@ static const char *source_name(enum job_from from)
 
 void check_option_env_conflict(struct check *c, const struct job_run *r)
 {
-    for (int o = 0; o < TORCHRUN_OPTIONS; o++) {
+    for (enum torchrun_option o = 0; o < TORCHRUN_OPTIONS; o++) {
         const struct job_setting *s = &r->settings[o], *weaker = s->weaker;
 
         if (weaker == NULL || s->from != JOB_FROM_FLAG || !s->value.known || !weaker->value.known ||
-            same_value((enum torchrun_option)o, s->value.text, weaker->value.text) ||
+            same_value(o, s->value.text, weaker->value.text) ||
             (o == TORCHRUN_NNODES && is_range_up_to(r, weaker)))
             continue;
-        check_report(c, check_at_setting(r, (enum torchrun_option)o),
-                     "--%s is %s here, but %s sets %s=%s",
-                     torchrun_option_name((enum torchrun_option)o),
-                     *s->value.text == '\0' ? "(empty)" : s->value.text, source_name(weaker->from),
-                     job_variable_name((enum torchrun_option)o), weaker->value.text);
+        check_report(c, check_at_setting(r, o), "--%s is %s here, but %s sets %s=%s",
+                     torchrun_option_name(o), *s->value.text == '\0' ? "(empty)" : s->value.text,
+                     source_name(weaker->from), job_variable_name(o), weaker->value.text);
     }
 }
 
@@ -60,20 +58,17 @@ static bool is_harmless(struct check *c, const struct kube_container *container,
     const char *text = yaml_text(v->value);
     const struct job_variable *winner = job_variable(&c->jobs, container, v->name);
     struct job_view_runs runs = job_runs_in(&c->jobs, container->pods);
+    enum torchrun_option option = job_option_of(v->name);
 
     if (winner != NULL && winner->made != NULL && text != NULL && strcmp(winner->made, text) == 0)
         return true;
     for (size_t i = 0; i < runs.count; i++) {
         const struct job_run *r = runs.list[i];
 
-        for (int o = 0; o < TORCHRUN_OPTIONS; o++) {
-            const struct job_setting *s = &r->settings[o];
-
-            if (r->container == container && s->from == JOB_FROM_OPERATOR && text != NULL &&
-                strcmp(job_variable_name((enum torchrun_option)o), v->name) == 0 &&
-                strcmp(s->value.text, text) == 0)
-                return true;
-        }
+        if (r->container == container && option < TORCHRUN_OPTIONS && text != NULL &&
+            r->settings[option].from == JOB_FROM_OPERATOR &&
+            strcmp(r->settings[option].value.text, text) == 0)
+            return true;
     }
     return false;
 }

@@ -553,7 +553,7 @@ RULE("scrape-blocked", WARNING, "a scrape that a NetworkPolicy keeps out",
      "Admit the namespace of Prometheus to the port of the metrics: a rule in spec.ingress with "
      "from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]. Best "
      "give the metrics a port of their own (--listen-metrics-urls), where nothing can be written.",
-     PER(bundle, scrape_blocked))
+     PER(bundle, find_services) PER(pods, scrape_of_pods) PER(object, scrape_of_monitor))
 RULE("istio-injected", ERROR, "Istio's proxy between agents and their store",
      "The proxy holds connections back while it starts, closes idle connections, and takes an "
      "unknown protocol for HTTP. This rule looks at namespaces that the bundle labels for Istio; "

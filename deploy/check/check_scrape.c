@@ -56,73 +56,62 @@ static bool policy_admits_scrape(struct check *c, const struct kube_object *poli
     return false;
 }
 
-/* What the rule looks up, so that it need not go through all objects for each of them. */
-struct scrapes {
-    struct check *c;
-    bool *stores;               /* by index of pods: there is a store */
-    struct kube_index services; /* see index_service() */
-    struct kube_index looked;   /* endpoints, and pods of Services, by all that matters here */
-};
+/* --- Services, found by namespace, name of a port, and label, each of which "" leaves open. --- */
 
 static const char *label_key(struct check *c, const char *key, const char *value)
 {
     return arena_text(&c->bundle.arena, "%s=%s", key, value);
 }
 
-/* Services are found by namespace, name of a port, and label, each of which "" leaves open. */
 static const char *service_scope(struct check *c, const char *namespace, const char *port)
 {
     return arena_text(&c->bundle.arena, "%s %s", namespace, port);
 }
 
-static void index_labels(struct scrapes *all, const struct kube_object *o, const char *scope)
+static void index_labels(struct check *c, const struct kube_object *o, const char *scope)
 {
     const struct yaml_node *labels = kube_get(o->node, "metadata.labels");
-    struct arena *a = &all->c->bundle.arena;
+    struct arena *a = &c->bundle.arena;
 
-    kube_index_add(a, &all->services, scope, "", o->index);
+    kube_index_add(a, &c->index, scope, "", o->index);
     for (size_t i = 0; labels != NULL && labels->kind == YAML_MAPPING && i < labels->count; i++) {
         const char *text = yaml_text(labels->pairs[i].value);
 
         if (text != NULL)
-            kube_index_add(a, &all->services, scope,
-                           label_key(all->c, labels->pairs[i].key->text, text), o->index);
+            kube_index_add(a, &c->index, scope, label_key(c, labels->pairs[i].key->text, text),
+                           o->index);
     }
 }
 
-static void index_port(struct scrapes *all, const struct kube_object *o, const char *port)
+static void index_port(struct check *c, const struct kube_object *o, const char *port)
 {
-    index_labels(all, o, service_scope(all->c, "", port));
+    index_labels(c, o, service_scope(c, "", port));
     if (*o->namespace != '\0')
-        index_labels(all, o, service_scope(all->c, o->namespace, port));
+        index_labels(c, o, service_scope(c, o->namespace, port));
 }
 
-static void index_service(struct scrapes *all, const struct kube_object *o)
+static void index_service(struct check *c, const struct kube_object *o)
 {
     const struct yaml_node *ports = kube_get(o->spec, "ports");
 
-    index_port(all, o, "");
+    index_port(c, o, "");
     for (size_t i = 0; i < yaml_length(ports); i++) {
         const char *name = kube_text(ports->items[i], "name");
 
         if (*name != '\0')
-            index_port(all, o, name);
+            index_port(c, o, name);
     }
 }
 
-static void index_for_scrapes(struct scrapes *all)
+void check_find_services(struct check *c)
 {
-    struct check *c = all->c;
-
-    for (size_t i = 0; i < c->bundle.pod_count; i++)
-        all->stores[i] = job_store_in(&c->jobs, c->bundle.pods[i]) != NULL;
     for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-
-        if (o->type == KUBE_SERVICE)
-            index_service(all, o);
+        if (c->bundle.objects[i]->type == KUBE_SERVICE)
+            index_service(c, c->bundle.objects[i]);
     }
 }
+
+/* --- Policies. --- */
 
 /* Whether one of the policies with a selector lets strangers in, at any port. */
 static bool lets_strangers_in(struct check *c, struct check_selected *s)
@@ -170,14 +159,15 @@ static void look_at_scrape(struct check *c, const struct scrape *s)
 
 /* --- What Prometheus is told. --- */
 
-static void look_at_annotations(struct scrapes *all, const struct kube_pods *p)
+void check_scrape_of_pods(struct check *c, const struct kube_pods *p)
 {
     const struct yaml_node *notes = kube_get(p->meta, "annotations");
     struct scrape s = {p, kube_text(notes, "prometheus\\.io/port"),
                        "the annotation prometheus.io/scrape"};
 
-    if (strcmp(kube_text(notes, "prometheus\\.io/scrape"), "true") == 0)
-        look_at_scrape(all->c, &s);
+    if (job_store_in(&c->jobs, p) != NULL &&
+        strcmp(kube_text(notes, "prometheus\\.io/scrape"), "true") == 0)
+        look_at_scrape(c, &s);
 }
 
 /* The port of the pods behind a port of the Service. */
@@ -191,14 +181,13 @@ static const char *target_port(const struct kube_object *service, const char *na
 
 /* Whether these pods, or this endpoint, come for the first time: again they would find the same, in
  * the same places. Namespaces have no space in them, ports neither. */
-static bool is_first(struct scrapes *all, const char *scope, const char *what, const char *port)
+static bool is_first(struct check *c, const char *scope, const char *what, const char *port)
 {
-    struct arena *a = &all->c->bundle.arena;
-    const char *text = arena_text(a, "%s %s", port, what);
-    bool first = kube_index_find(&all->looked, scope, text, strlen(text)).count == 0;
+    const char *text = arena_text(&c->bundle.arena, "%s %s %s", scope, port, what);
+    bool first = kube_index_find(&c->index, "looked", text, strlen(text)).count == 0;
 
     if (first)
-        kube_index_add(a, &all->looked, scope, text, 0);
+        kube_index_add(&c->bundle.arena, &c->index, "looked", text, 0);
     return first;
 }
 
@@ -210,92 +199,75 @@ struct endpoint {
     const char *port, *direct;
 };
 
-static void look_at_service(struct scrapes *all, const struct endpoint *e,
+static void look_at_service(struct check *c, const struct endpoint *e,
                             const struct kube_object *service)
 {
     const char *port = *e->port == '\0' ? e->direct : target_port(service, e->port);
     const struct kube_pods *p = NULL;
 
-    if (!is_first(all, service->namespace,
-                  kube_print(&all->c->bundle.arena, kube_get(service->spec, "selector")), port))
+    if (!is_first(c, service->namespace,
+                  kube_print(&c->bundle.arena, kube_get(service->spec, "selector")), port))
         return;
-    while ((p = kube_next_selected(&all->c->bundle, service, p)) != NULL) {
-        struct scrape s = {p, port, check_title(all->c, e->monitor)};
+    while ((p = kube_next_selected(&c->bundle, service, p)) != NULL) {
+        struct scrape s = {p, port, check_title(c, e->monitor)};
 
-        if (all->stores[p->index])
-            look_at_scrape(all->c, &s);
+        if (job_store_in(&c->jobs, p) != NULL)
+            look_at_scrape(c, &s);
     }
 }
 
 /* In one namespace; "": in all. */
-static void look_in(struct scrapes *all, const struct endpoint *e, const char *namespace)
+static void look_in(struct check *c, const struct endpoint *e, const char *namespace)
 {
-    struct check *c = all->c;
     const char *scope = service_scope(c, namespace, e->port), *label = "";
     const struct yaml_node *wanted = e->wanted;
     struct kube_hits hits;
 
-    if (!is_first(all, scope, kube_print(&c->bundle.arena, wanted), e->direct))
+    if (!is_first(c, scope, kube_print(&c->bundle.arena, wanted), e->direct))
         return;
     if (wanted != NULL && wanted->kind == YAML_MAPPING && wanted->count > 0 &&
         yaml_text(wanted->pairs[0].value) != NULL)
         label = label_key(c, wanted->pairs[0].key->text, wanted->pairs[0].value->text);
-    hits = kube_index_find(&all->services, scope, label, strlen(label));
+    hits = kube_index_find(&c->index, scope, label, strlen(label));
     for (size_t i = 0; i < hits.count; i++) {
         const struct kube_object *service = c->bundle.objects[hits.list[i]];
 
         if (kube_has_labels(service, wanted))
-            look_at_service(all, e, service);
+            look_at_service(c, e, service);
     }
 }
 
 /* A monitor selects Services of its own namespace, of those that it names, or of any. */
-static void look_at_endpoint(struct scrapes *all, const struct endpoint *e)
+static void look_at_endpoint(struct check *c, const struct endpoint *e)
 {
     const struct yaml_node *spec = e->monitor->spec;
     const struct yaml_node *names = kube_get(spec, "namespaceSelector.matchNames");
 
     if (strcmp(kube_text(spec, "namespaceSelector.any"), "true") == 0) {
-        look_in(all, e, "");
+        look_in(c, e, "");
         return;
     }
     for (size_t i = 0; i < yaml_length(names); i++) {
         const char *name = yaml_text(names->items[i]);
 
         if (name != NULL && *name != '\0')
-            look_in(all, e, name);
+            look_in(c, e, name);
     }
     if (yaml_length(names) == 0)
-        look_in(all, e, e->monitor->namespace);
+        look_in(c, e, e->monitor->namespace);
 }
 
-static void look_at_monitor(struct scrapes *all, const struct kube_object *monitor)
+void check_scrape_of_monitor(struct check *c, const struct kube_object *o)
 {
-    const struct yaml_node *endpoints = kube_get(monitor->spec, "endpoints");
+    const struct yaml_node *endpoints =
+        strcmp(o->kind, "ServiceMonitor") == 0 ? kube_get(o->spec, "endpoints") : NULL;
 
     for (size_t i = 0; i < yaml_length(endpoints); i++) {
         const struct yaml_node *at = endpoints->items[i];
         const char *port = kube_text(at, "port");
-        struct endpoint e = {monitor, kube_get(monitor->spec, "selector.matchLabels"), port,
+        struct endpoint e = {o, kube_get(o->spec, "selector.matchLabels"), port,
                              *port != '\0' ? "" : kube_text(at, "targetPort")};
 
-        look_at_endpoint(all, &e);
-    }
-}
-
-void check_scrape_blocked(struct check *c)
-{
-    struct scrapes all = {.c = c, .stores = arena_alloc(&c->bundle.arena, c->bundle.pod_count + 1)};
-
-    if (c->jobs.store_count == 0)
-        return;
-    index_for_scrapes(&all);
-    for (size_t i = 0; i < c->bundle.pod_count; i++) {
-        if (all.stores[i])
-            look_at_annotations(&all, c->bundle.pods[i]);
-    }
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        if (strcmp(c->bundle.objects[i]->kind, "ServiceMonitor") == 0)
-            look_at_monitor(&all, c->bundle.objects[i]);
+        look_at_endpoint(c, &e);
     }
 }

@@ -232,15 +232,15 @@ static const char *program_of_script(struct importer *m, const struct yaml_node 
 /* Variables that the script sets win over those of emit. */
 static void refuse_assignments(struct importer *m)
 {
-    for (int o = 0; o < TORCHRUN_OPTIONS; o++) {
+    for (enum torchrun_option o = 0; o < TORCHRUN_OPTIONS; o++) {
         const struct job_setting *s = &m->run->settings[o];
 
         for (; s != NULL; s = s->weaker) {
-            if (s->from == JOB_FROM_SCRIPT && import_is_of_rendezvous((enum torchrun_option)o))
+            if (s->from == JOB_FROM_SCRIPT && import_is_of_rendezvous(o))
                 import_error(m, s->node,
                              "the script sets %s, and would undo what emit sets: remove that from "
                              "the script first",
-                             job_variable_name((enum torchrun_option)o));
+                             job_variable_name(o));
         }
     }
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #define NOTES_MAX 40
-#define DEPTH_MAX 100
 
 /* What emit makes of the settings, read as any manifest is. */
 struct import_made {
@@ -36,11 +35,6 @@ static void made_read(struct import_made *made, const struct importer *m,
         if (o->type != KUBE_RUNTIME && strcmp(o->name, m->job->name) == 0)
             made->run = import_workers_run(&made->jobs, o);
     }
-}
-
-static void made_free(struct import_made *made)
-{
-    kube_free(&made->bundle);
 }
 
 /* --- The fields. --- */
@@ -283,10 +277,10 @@ static void note_difference(struct comparison *c, const struct yaml_node *at, co
 }
 
 static void compare_values(struct comparison *c, const struct yaml_node *old,
-                           const struct yaml_node *new, const char *path, int depth);
+                           const struct yaml_node *new, const char *path);
 
 static void compare_mappings(struct comparison *c, const struct yaml_node *old,
-                             const struct yaml_node *new, const char *path, int depth)
+                             const struct yaml_node *new, const char *path)
 {
     for (size_t i = 0; i < old->count; i++) {
         const char *key = old->pairs[i].key->text;
@@ -295,9 +289,9 @@ static void compare_mappings(struct comparison *c, const struct yaml_node *old,
         if (is_left_out(c, old, key) || yaml_is_null(old->pairs[i].value))
             continue;
         if (strcmp(key, "elasticPolicy") == 0) /* emit may do without one */
-            compare_mappings(c, old->pairs[i].value, yaml_get(new, key), at, depth);
+            compare_mappings(c, old->pairs[i].value, yaml_get(new, key), at);
         else
-            compare_values(c, old->pairs[i].value, yaml_get(new, key), at, depth);
+            compare_values(c, old->pairs[i].value, yaml_get(new, key), at);
     }
 }
 
@@ -321,10 +315,8 @@ static const struct yaml_node *partner(const struct yaml_node *old, size_t index
 }
 
 static void compare_values(struct comparison *c, const struct yaml_node *old,
-                           const struct yaml_node *new, const char *path, int depth)
+                           const struct yaml_node *new, const char *path)
 {
-    if (depth > DEPTH_MAX)
-        return;
     if (new == NULL || new->kind != old->kind) {
         if (old->kind == YAML_SCALAR || old->count > 0)
             note_difference(c, old, path, NULL);
@@ -336,7 +328,7 @@ static void compare_values(struct comparison *c, const struct yaml_node *old,
         return;
     }
     if (old->kind == YAML_MAPPING) {
-        compare_mappings(c, old, new, path, depth + 1);
+        compare_mappings(c, old, new, path);
         return;
     }
     for (size_t i = 0; i < old->count; i++) {
@@ -345,7 +337,7 @@ static void compare_values(struct comparison *c, const struct yaml_node *old,
                                        : arena_text(&c->m->arena, "%s[%s]", path, name);
 
         if (!is_left_out_item(c, old->items[i]))
-            compare_values(c, old->items[i], partner(old, i, new, path), at, depth + 1);
+            compare_values(c, old->items[i], partner(old, i, new, path), at);
     }
 }
 
@@ -372,7 +364,7 @@ static void compare_job(struct comparison *c)
     const struct kube_pods *pods = c->made.run == NULL ? NULL : c->made.run->container->pods;
 
     if (new != NULL) {
-        compare_values(c, m->job->node, new->node, "", 0);
+        compare_values(c, m->job->node, new->node, "");
         return;
     }
     c->count++;
@@ -381,9 +373,9 @@ static void compare_job(struct comparison *c)
                 "pods",
                 m->job->kind);
     if (pods != NULL && m->pods->meta != NULL)
-        compare_values(c, m->pods->meta, pods->meta, "template.metadata", 0);
+        compare_values(c, m->pods->meta, pods->meta, "template.metadata");
     if (pods != NULL)
-        compare_values(c, m->pods->spec, pods->spec, "template.spec", 0);
+        compare_values(c, m->pods->spec, pods->spec, "template.spec");
 }
 
 /* The AppWrapper around the job, without its parts. */
@@ -400,9 +392,9 @@ static void compare_wrapper(struct comparison *c)
                     top->kind);
         return;
     }
-    compare_values(c, top->node, new->node, "", 0);
+    compare_values(c, top->node, new->node, "");
     if (job != NULL && job->entry != NULL)
-        compare_values(c, c->m->job->entry, job->entry, "", 0);
+        compare_values(c, c->m->job->entry, job->entry, "");
 }
 
 /* Objects that emit does not write: who imports a job keeps their manifests. */
@@ -439,7 +431,7 @@ size_t import_compare(struct importer *m, const struct yaml_node *documents)
         bool part = kube_top(o) == kube_top(m->job) && o != kube_top(o) && o != m->job;
 
         if (new != NULL && (part || o->type == KUBE_RUNTIME))
-            compare_values(&c, o->node, new->node, "", 0);
+            compare_values(&c, o->node, new->node, "");
     }
     if (c.count > NOTES_MAX)
         import_note(m, m->job->node,
@@ -447,6 +439,6 @@ size_t import_compare(struct importer *m, const struct yaml_node *documents)
                     c.count - NOTES_MAX);
     c.count += compare_numbers(m, &c.made);
     note_others(&c);
-    made_free(&c.made);
+    kube_free(&c.made.bundle);
     return c.count;
 }

@@ -171,7 +171,7 @@ static bool is_rewritten(const struct rewrite *w, const struct kube_object *o)
     for (size_t i = 0; i < w->bundle.count; i++) {
         const struct kube_object *before = w->bundle.objects[i];
 
-        if (w->moved[i] && strcmp(before->kind, o->kind) == 0 &&
+        if (w->marks[i].moved && strcmp(before->kind, o->kind) == 0 &&
             strcmp(before->name, o->name) == 0 && kube_same_namespace(before, o))
             return true;
     }
@@ -240,7 +240,7 @@ size_t rewrite_run(struct rewrite *w)
 
     for (size_t i = 0; i < w->file_count && w->diag->errors == 0; i++)
         edit_apply(w, &w->files[i]);
-    if (memchr(w->moved, true, w->bundle.count) != NULL && w->diag->errors == 0)
+    if (w->has_moved && w->diag->errors == 0)
         note_faults(w);
     return found;
 }

@@ -607,7 +607,7 @@ static bool need_all_the_same(const struct rewrite *w, const struct rewrite_file
     for (size_t i = 0; i < w->bundle.pod_count; i++) {
         const struct kube_pods *p = w->bundle.pods[i];
 
-        if (w->moved[p->object->index] && p->part->file == anchored->file)
+        if (w->marks[p->object->index].moved && p->part->file == anchored->file)
             good += count_good(w, p, anchored);
     }
     return uses == good;

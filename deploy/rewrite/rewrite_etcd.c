@@ -58,7 +58,7 @@ static const struct yaml_node *named_in(const struct yaml_node *n, const char *k
 /* Jobs have their own notes, Services and policies their edits. */
 static bool may_refer(const struct rewrite *w, const struct etcd *e, const struct kube_object *o)
 {
-    return o != e->object && !w->trains[o->index] && o->type != KUBE_SERVICE &&
+    return o != e->object && !w->marks[o->index].trains && o->type != KUBE_SERVICE &&
            o->type != KUBE_NETWORK_POLICY && o->type != KUBE_APPWRAPPER && o->type != KUBE_MCAD &&
            kube_same_namespace(o, e->object);
 }
@@ -117,11 +117,11 @@ static bool note_monitor(const struct referrer *r)
 }
 
 /* The name of a Service in the backend of an Ingress, or of a route of a gateway. */
-static const struct yaml_node *find_backend(const struct yaml_node *n, const char *name, int depth)
+static const struct yaml_node *find_backend(const struct yaml_node *n, const char *name)
 {
     const struct yaml_node *found = NULL;
 
-    if (n == NULL || n->kind == YAML_SCALAR || n->alias || depth > 12)
+    if (n == NULL || n->kind == YAML_SCALAR || n->alias)
         return NULL;
     for (size_t i = 0; i < n->count && found == NULL; i++) {
         const struct yaml_node *value = yaml_child(n, i);
@@ -129,7 +129,7 @@ static const struct yaml_node *find_backend(const struct yaml_node *n, const cha
 
         if ((strcmp(key, "name") == 0 || strcmp(key, "serviceName") == 0) && yaml_is(value, name))
             return value;
-        found = find_backend(value, name, depth + 1);
+        found = find_backend(value, name);
     }
     return found;
 }
@@ -141,7 +141,7 @@ static bool note_route(const struct referrer *r)
                  (len > 5 && strcmp(r->object->kind + len - 5, "Route") == 0);
 
     for (size_t i = 0; route && i < r->etcd->service_count; i++) {
-        const struct yaml_node *at = find_backend(r->object->spec, r->etcd->services[i]->name, 0);
+        const struct yaml_node *at = find_backend(r->object->spec, r->etcd->services[i]->name);
 
         if (at == NULL)
             continue;
@@ -551,15 +551,15 @@ static void rewrite_policies(struct rewrite *w, const struct etcd *e)
     for (size_t i = 0; i < w->bundle.count; i++) {
         const struct kube_object *o = w->bundle.objects[i];
 
-        if (o->type != KUBE_NETWORK_POLICY || w->edited[i])
+        if (o->type != KUBE_NETWORK_POLICY || w->marks[i].edited)
             continue;
         if (kube_same_namespace(o, e->object) &&
             kube_selects_by(kube_get(o->spec, "podSelector"), e->container->pods)) {
-            w->edited[i] = true;
+            w->marks[i].edited = true;
             open_c10d_port(w, e, o, true);
         }
         if (is_of_clients(w, e, o)) {
-            w->edited[i] = true;
+            w->marks[i].edited = true;
             open_c10d_port(w, e, o, false);
         }
     }
@@ -579,9 +579,9 @@ static void rewrite_around(struct rewrite *w, const struct etcd *e, bool c10d)
     for (size_t i = 0; i < e->service_count; i++) {
         const struct kube_object *s = e->services[i];
 
-        if (w->edited[s->index])
+        if (w->marks[s->index].edited)
             continue; /* it selects an earlier etcd, too */
-        w->edited[s->index] = true;
+        w->marks[s->index].edited = true;
         rewrite_service(w, e, s,
                         c10d && (yaml_length(kube_get(s->spec, "ports")) > 1 ||
                                  kube_is_headless(s) || is_wanted_service(e, s)));

@@ -106,13 +106,9 @@ bool rewrite_look(struct rewrite *w)
         kube_find_pods(&w->bundle);
         job_find(&w->jobs, &w->bundle);
     }
-    w->store_of = arena_alloc(&w->arena, (w->bundle.count + 1) * sizeof *w->store_of);
-    w->trains = arena_alloc(&w->arena, w->bundle.count + 1);
+    w->marks = arena_alloc(&w->arena, (w->bundle.count + 1) * sizeof *w->marks);
     for (size_t i = 0; i < w->jobs.all_count; i++)
-        w->trains[job_run_object(w->jobs.runs[i])->index] = true;
-    w->restarted = arena_alloc(&w->arena, w->bundle.count + 1);
-    w->edited = arena_alloc(&w->arena, w->bundle.count + 1);
-    w->moved = arena_alloc(&w->arena, w->bundle.count + 1);
+        w->marks[job_run_object(w->jobs.runs[i])->index].trains = true;
     return !w->bundle.overflow;
 }
 

@@ -35,6 +35,14 @@ struct rewrite_file {
     struct yaml_file again; /* the result, parsed again; empty if nothing was edited */
 };
 
+struct rewrite_mark {
+    bool trains;       /* it has runs */
+    bool moved;        /* a job that meets at rdzvd after the rewrite */
+    bool restarted;    /* a job that stays as it is, and loses its store */
+    bool edited;       /* a Service or policy that has its edits */
+    const char *store; /* the name of the one that a job got, or NULL */
+};
+
 struct rewrite {
     struct arena arena;
     struct diag *diag;
@@ -43,11 +51,8 @@ struct rewrite {
     size_t file_count;
     struct kube_bundle bundle;
     struct job_view jobs;
-    bool *moved;     /* by index of objects: jobs that meet at rdzvd after the rewrite */
-    bool *trains;    /* by index of objects: those with runs */
-    bool *restarted; /* by index of objects: jobs that stay as they are, and lose their store */
-    bool *edited;    /* by index of objects: Services and policies that have their edits */
-    const char **store_of; /* by index of objects: the name of the store that a job got */
+    struct rewrite_mark *marks; /* by index of objects */
+    bool has_moved;             /* one of them */
 };
 
 /* Reads and parses the files, and looks into them. False: there is an error in diag. */

@@ -10,6 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void mark_moved(struct rewrite *w, const struct kube_object *o)
+{
+    w->marks[o->index].moved = w->has_moved = true;
+}
+
 /* --- Whole jobs. --- */
 
 /* Whether the run moves: from the etcd, or (NULL) from worker 0. */
@@ -309,7 +314,7 @@ static void move_one(struct rewrite *w, const struct rewrite_job *j, struct etcd
                      c10d ? "rewrite moves it to c10d" : "rewrite leaves it on etcd-v2, as it is");
     e->fixed += fixed != NULL;
     if (fixed != NULL) {
-        w->restarted[kube_top(j->object)->index] = !kube_is_template(j->object);
+        w->marks[kube_top(j->object)->index].restarted = !kube_is_template(j->object);
         e->direct++;
         return;
     }
@@ -322,7 +327,7 @@ static void move_one(struct rewrite *w, const struct rewrite_job *j, struct etcd
         move_runs(w, j, e, relayed ? "localhost" : NULL);
     else
         note_shared_store(w, j);
-    w->moved[j->object->index] = true;
+    mark_moved(w, j->object);
 }
 
 void move_from_etcds(struct rewrite *w, struct etcd *etcds, size_t count, bool c10d)
@@ -439,14 +444,14 @@ static const char *given_before(struct rewrite *w, const struct kube_object *job
     for (size_t i = 0; i < w->bundle.count; i++) {
         const struct kube_object *o = w->bundle.objects[i];
 
-        if (!w->moved[i] || w->store_of[i] == NULL || strcmp(o->name, job->name) != 0 ||
+        if (!w->marks[i].moved || w->marks[i].store == NULL || strcmp(o->name, job->name) != 0 ||
             !kube_same_namespace(o, job))
             continue;
         if (o->type != job->type)
             rewrite_error(w, job->node,
                           "%s has the name of %s, and the stores of both would have it: rename one",
                           rewrite_title(w, job), rewrite_title(w, o));
-        return w->store_of[i];
+        return w->marks[i].store;
     }
     return NULL;
 }
@@ -518,7 +523,7 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
         can_have_relays(w, j);
     if (w->diag->errors > 0 || (before == NULL && has_store_already(w, o)))
         return;
-    w->store_of[o->index] = name;
+    w->marks[o->index].store = name;
     if (rewrite_open_store(w, o, &s, &job)) {
         if (before == NULL)
             put_in_front(w, o, emit_job_part(&job, "documents"));
@@ -534,7 +539,7 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
         move_runs(w, j, NULL, w->options->relay ? "localhost" : name);
     }
     emit_job_free(&job);
-    w->moved[o->index] = true;
+    mark_moved(w, o);
 }
 
 size_t move_self_hosted(struct rewrite *w, bool look)
@@ -653,7 +658,7 @@ static void give_agent_store(struct rewrite *w, const struct kube_object *o,
                      rewrite_title(w, o), port);
     }
     emit_job_free(&job);
-    w->moved[o->index] = true;
+    mark_moved(w, o);
 }
 
 /* Whether torchrun, a policy or a variable already sets the endpoint. */

@@ -74,7 +74,7 @@ static bool is_job(const struct kube_object *o)
 static bool has_moved_part(const struct steps *s, const struct kube_object *o)
 {
     for (size_t i = 0; i < s->w->bundle.count; i++) {
-        if (s->w->moved[i] && kube_top(s->w->bundle.objects[i]) == o)
+        if (s->w->marks[i].moved && kube_top(s->w->bundle.objects[i]) == o)
             return true;
     }
     return false;
@@ -85,7 +85,7 @@ static bool is_stopped(const struct steps *s, const struct kube_object *o)
 {
     const struct kube_object *new = twin(s, o);
 
-    return has_moved_part(s, o) || s->w->restarted[o->index] ||
+    return has_moved_part(s, o) || s->w->marks[o->index].restarted ||
            (is_job(o) && (new == NULL || is_changed(s, o, new)));
 }
 
