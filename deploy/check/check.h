@@ -138,6 +138,7 @@ struct check {
     struct kube_index index;            /* for its own use, empty before its `bundle` runs */
     size_t looks;                       /* how many policies it has compared with something */
     bool *marks;                        /* the same; its `bundle` allocates them */
+    size_t *groups;                     /* see check_replicas.c: find_groups() */
     const struct job_store *idle_store; /* see check_find_idle_store() */
     /* All rules: */
     struct kube_index reported;       /* the places of findings */

@@ -180,26 +180,28 @@ void check_replicas_no_budget(struct check *c, const struct job_store *s)
 /* --- Whose journal it is. --- */
 
 /* By index of pods: a number that all pods behind one Service have in common, since its clients
- * find the pod that leads among them; 0: no Service leads there. NULL: there are too many. */
+ * find the pod that leads among them; 0: no Service leads there. If there are too many, all pods
+ * have one number. */
 static size_t *find_groups(struct check *c)
 {
     size_t *groups = arena_alloc(&c->bundle.arena, (c->bundle.pod_count + 1) * sizeof *groups);
     size_t looks = 0;
 
-    for (size_t i = 0; i < c->bundle.count; i++) {
+    for (size_t i = 0; i < c->bundle.count && looks <= LOOKS_MAX; i++) {
         const struct kube_object *o = c->bundle.objects[i];
         const struct kube_pods *p = NULL;
         size_t group = i + 1;
 
-        while (o->type == KUBE_SERVICE && (p = kube_next_selected(&c->bundle, o, p)) != NULL) {
-            if (++looks > LOOKS_MAX)
-                return NULL;
+        while (o->type == KUBE_SERVICE && looks++ <= LOOKS_MAX &&
+               (p = kube_next_selected(&c->bundle, o, p)) != NULL) {
             if (groups[p->index] == 0)
                 groups[p->index] = group;
             else
                 group = groups[p->index];
         }
     }
+    for (size_t i = 0; i < c->bundle.pod_count && looks > LOOKS_MAX; i++)
+        groups[i] = 1;
     return groups;
 }
 
@@ -234,28 +236,19 @@ static const struct job_store *first_with(struct check *c, const struct job_stor
     return first;
 }
 
-void check_journal_shared(struct check *c)
+void check_journal_shared(struct check *c, const struct job_store *s)
 {
-    const size_t *groups = NULL;
+    struct job_setting journal;
+    const struct job_store *first = check_journal_of(c, s, &journal) == NULL ? s : first_with(c, s);
+    size_t group = s->container->pods->index, other = first->container->pods->index;
 
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i], *first;
-        struct job_setting journal;
-
-        if (check_journal_of(c, s, &journal) == NULL)
-            continue;
-        first = first_with(c, s);
-        if (check_store_object(first) == check_store_object(s))
-            continue;
-        if (groups == NULL)
-            groups = find_groups(c);
-        if (groups == NULL)
-            return;
-        if (groups[s->container->pods->index] == 0 ||
-            groups[first->container->pods->index] != groups[s->container->pods->index])
-            check_report_on(c, check_store_object(s), check_at_option(s, &journal),
-                            "%s has the same journal, so one of the two leads for both; but no "
-                            "Service leads to both",
-                            check_title(c, check_store_object(first)));
-    }
+    if (check_store_object(first) == check_store_object(s))
+        return;
+    if (c->groups == NULL)
+        c->groups = find_groups(c);
+    if (c->groups[group] == 0 || c->groups[other] != c->groups[group])
+        check_report(c, check_at_option(s, &journal),
+                     "%s has the same journal, so one of the two leads for both; but no Service "
+                     "leads to both",
+                     check_title(c, check_store_object(first)));
 }

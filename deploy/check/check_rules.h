@@ -326,7 +326,7 @@ RULE("journal-shared", ERROR, "the stores of two jobs on one journal",
      "clients of the other job come to one that never leads.",
      "Give each job a NAME of its own in --journal=etcd://HOSTS/NAME, or lead both through one "
      "Service.",
-     PER(bundle, journal_shared))
+     PER(store, journal_shared))
 RULE("tls-relay", ERROR, "a relay and a store that do not agree about TLS",
      "The store refuses the relay (event `refused`), or the relay the store (`upstream_failed`). "
      "It tries again without end, and the agents wait.",

@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-#define CHANGES_MAX 32
-
 /* As emit has it: see moreConf in model.yaml. */
 #define RELAYED_CONF    "read_timeout=" RELAYED_TIMEOUT
 #define RELAYED_TIMEOUT "900"
@@ -202,14 +200,9 @@ struct conf_change {
 
 /* What becomes of one conf. */
 struct conf_plan {
-    struct conf_change list[CHANGES_MAX]; /* in their order */
-    size_t count;
-    bool is_host;  /* it has that key */
-    bool waits;    /* it has read_timeout, or needs none */
-    bool changes;  /* an entry that is there */
-    bool removes;  /* an entry goes, so that the commas change, too */
-    bool overflow; /* there are more changes */
-    struct buf text;
+    struct conf_change *list; /* in their order */
+    size_t count, cap;
+    bool changes; /* an entry that is there */
 };
 
 /* What becomes of a key on the way from the old backend. */
@@ -226,18 +219,11 @@ static enum fate fate_of(const char *key, size_t len, int old, bool has_join_tim
     return strncmp(key, "timeout", len) == 0 && !has_join_timeout ? IS_RENAMED : IS_REMOVED;
 }
 
-/* is_host=0 comes first, and together with what changes there. */
-static void plan_change(struct conf_plan *p, size_t from, size_t to, const char *text)
+static void plan_change(struct rewrite *w, struct conf_plan *p, size_t from, size_t to,
+                        const char *text)
 {
-    struct conf_change *first = p->list;
-
-    if (p->count == 1 && first->to == 0 && from == 0)
-        *first =
-            (struct conf_change){from, to, arena_text(p->text.arena, "%s%s", first->text, text)};
-    else if (p->count == CHANGES_MAX)
-        p->overflow = true;
-    else
-        p->list[p->count++] = (struct conf_change){from, to, text};
+    p->list = arena_room(&w->arena, p->list, p->count, &p->cap, sizeof *p->list);
+    p->list[p->count++] = (struct conf_change){from, to, text};
 }
 
 static void note_removed(struct rewrite *w, const struct yaml_node *at, const char *key, size_t len)
@@ -247,53 +233,66 @@ static void note_removed(struct rewrite *w, const struct yaml_node *at, const ch
 }
 
 /* `all` is the conf with the values of variables. */
-static void plan_conf(struct rewrite *w, const struct yaml_node *at, const char *conf,
-                      const char *all, int old, struct conf_plan *p)
+static struct conf_plan plan_conf(struct rewrite *w, const struct yaml_node *at, const char *conf,
+                                  const char *all, int old)
 {
+    struct conf_plan p = {.count = 0};
     struct rdzv_conf_entry e;
-    bool join = rdzv_conf_find(conf, "join_timeout", &e);
-    size_t i = 0;
+    bool join = rdzv_conf_find(conf, "join_timeout", &e), lacks_host, gap = false;
+    size_t i = 0, kept = 0; /* up to here it stays, as a whole or in part */
 
-    *p = (struct conf_plan){.text = {.arena = &w->arena},
-                            .is_host = rdzv_conf_find(all, "is_host", &e),
-                            .waits = !w->options->relay || rdzv_conf_find(all, "read_timeout", &e)};
-    if (!p->is_host) {
-        buf_print(&p->text, "is_host=0");
-        plan_change(p, 0, 0, *conf == '\0' ? "is_host=0" : "is_host=0,");
-    }
+    lacks_host = !rdzv_conf_find(all, "is_host", &e);
+    if (lacks_host)
+        plan_change(w, &p, 0, 0, "is_host=0,");
     while (rdzv_conf_next(conf, &i, &e)) {
-        const char *key = conf + e.start, *between = p->text.len > 0 ? "," : "";
+        const char *key = conf + e.start;
         size_t len = e.key_end - e.start;
         enum fate fate = fate_of(key, len, old, join);
 
         if (fate == IS_REMOVED) {
             note_removed(w, at, key, len);
-            p->changes = p->removes = true;
-        } else if (fate == IS_RENAMED) {
-            p->changes = true;
-            plan_change(p, e.start, e.key_end, "join_timeout");
-            buf_print(&p->text, "%sjoin_timeout%.*s", between, (int)(e.end - e.key_end),
-                      conf + e.key_end);
+            p.changes = gap = true;
+            continue;
+        }
+        if (gap)
+            plan_change(w, &p, kept, e.start, kept > 0 ? "," : "");
+        gap = false;
+        kept = e.end;
+        if (fate == IS_RENAMED) {
+            p.changes = true;
+            plan_change(w, &p, e.start, e.key_end, "join_timeout");
         } else if (len == 7 && memcmp(key, "is_host", 7) == 0 && !rdzv_conf_is_false(conf, &e)) {
-            p->changes = true;
-            plan_change(p, e.start, e.end, "is_host=0");
-            buf_print(&p->text, "%sis_host=0", between);
-        } else {
-            buf_print(&p->text, "%s%.*s", between, (int)(e.end - e.start), key);
+            p.changes = true;
+            plan_change(w, &p, e.start, e.end, "is_host=0");
         }
     }
-    if (!p->waits) {
-        buf_print(&p->text, ",%s", RELAYED_CONF);
-        plan_change(p, strlen(conf), strlen(conf), "," RELAYED_CONF);
-    }
+    if (gap)
+        plan_change(w, &p, kept, strlen(conf), "");
+    if (lacks_host && kept == 0)
+        p.list[0].text = "is_host=0"; /* and nothing else is left */
+    if (w->options->relay && !rdzv_conf_find(all, "read_timeout", &e))
+        plan_change(w, &p, strlen(conf), strlen(conf), "," RELAYED_CONF);
+    return p;
 }
 
-/* Each change on its own or, where entries go, the whole; false: quotes stand within, and nothing
- * is done. */
+/* The conf with all changes. */
+static const char *conf_after(struct rewrite *w, const char *conf, const struct conf_plan *p)
+{
+    struct buf out = {.arena = &w->arena};
+    size_t at = 0;
+
+    for (size_t i = 0; i < p->count; i++) {
+        buf_add(&out, conf + at, p->list[i].from - at);
+        buf_print(&out, "%s", p->list[i].text);
+        at = p->list[i].to;
+    }
+    buf_print(&out, "%s", conf + at);
+    return out.text;
+}
+
+/* Each change by itself; false: quotes stand within one, and nothing is done. */
 static bool write_conf(struct rewrite *w, const struct job_setting *s, const struct conf_plan *p)
 {
-    if (p->removes || p->overflow)
-        return setting_write_part(w, s, 0, strlen(s->written.text), p->text.text);
     for (size_t i = 0; i < p->count; i++) {
         if (!setting_has_part(s, p->list[i].from, p->list[i].to))
             return false;
@@ -312,18 +311,17 @@ void conf_move(struct rewrite *w, const struct job_run *r, const struct job_sett
 {
     const char *conf = s->written.text, *all = s->value.text;
     int old = rdzv_conf_backend(r->backend);
-    struct conf_plan p, behind;
+    struct conf_plan p = plan_conf(w, s->node, conf, all, old), behind;
 
-    plan_conf(w, s->node, conf, all, old, &p);
     if (!p.changes && strcmp(conf, all) != 0) {
-        plan_conf(w, s->node, all, all, old, &behind);
+        behind = plan_conf(w, s->node, all, all, old);
         if (behind.changes) { /* an entry comes with a variable */
-            setting_write(w, r, s, behind.text.text);
+            setting_write(w, r, s, conf_after(w, all, &behind));
             return;
         }
     }
-    if ((p.changes || !p.is_host || !p.waits) && !write_conf(w, s, &p))
-        setting_write(w, r, s, p.text.text);
+    if (p.count > 0 && !write_conf(w, s, &p))
+        setting_write(w, r, s, conf_after(w, conf, &p));
 }
 
 /* --- In an elasticPolicy. --- */
