@@ -51,7 +51,8 @@ struct policy_output *step_agent(struct step *s, enum policy_output_kind kind, s
     return o;
 }
 
-bool step_own(struct step *s, uint8_t *text)
+/* The outputs own `text`, from malloc(), from now on. False: no memory, it is freed. */
+static bool own_text(struct step *s, uint8_t *text)
 {
     struct policy_text *t = malloc(sizeof *t);
 
@@ -74,7 +75,7 @@ bool step_write_state(struct step *s, const struct torch_state *state, size_t so
         return false;
     *text = (struct slice){bytes, len};
     if (len <= sources + STATE_SLACK)
-        return step_own(s, bytes);
+        return own_text(s, bytes);
     free(bytes);
     return false;
 }
@@ -83,7 +84,7 @@ uint8_t *step_alloc(struct step *s, size_t len)
 {
     uint8_t *bytes = malloc(len + 1);
 
-    return bytes != NULL && step_own(s, bytes) ? bytes : NULL;
+    return bytes != NULL && own_text(s, bytes) ? bytes : NULL;
 }
 
 void policy_out_clear(struct policy_out *out)

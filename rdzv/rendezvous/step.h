@@ -34,8 +34,6 @@ struct policy_output *step_agent(struct step *s, enum policy_output_kind kind, s
 
 /* Memory that lives as long as the outputs; NULL when there is none. */
 uint8_t *step_alloc(struct step *s, size_t len);
-/* The outputs own `text`, from malloc(), from now on. False: no memory, it is freed. */
-bool step_own(struct step *s, uint8_t *text);
 
 /* The text of a state, which the outputs own. False: no memory; or it has over STATE_SLACK bytes
  * more than the `sources` it was made of, so that no agent can have us write more than agents send.
