@@ -210,7 +210,7 @@ static bool answer_some(struct conn *c, struct c10d_job *job)
     return job->answered == p->count;
 }
 
-/* All its keys are found. False: the answer takes more turns. */
+/* All its keys are found. False: it takes more turns. */
 static bool finish_job(struct conn *c, const struct c10d_request *req)
 {
     struct c10d_job *job = c10d_session(c)->work.job;
@@ -230,6 +230,8 @@ static bool finish_job(struct conn *c, const struct c10d_request *req)
         c10d_reply_wait(c, STORE_OK);
         break;
     default: /* C10D_MULTI_SET */
+        if (!key_picks_are_kept(p))
+            return false;
         c10d_apply(c, &command, &result);
     }
     return true;

@@ -649,8 +649,6 @@ void keymap_clear(struct keymap *m)
 
 void keymap_fini(struct keymap *m)
 {
-    if (m->moment != NULL)
-        keymap_moment_drops_picks(m->moment);
     keymap_end_picks(m);
     keymap_end_waiters(m);
     keymap_clear(m);

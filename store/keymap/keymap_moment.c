@@ -3,14 +3,6 @@
 
 #include "store/keymap/keymap_entry.h"
 
-/* Picks whose keys have changed; they hold what was there before. */
-struct held_picks {
-    STAILQ_ENTRY(held_picks) entry;
-    struct key_picks *picks;
-    size_t next;
-    uint8_t is_kept[]; /* a bit for each key: its value is to be written */
-};
-
 /* --- Where it stands. --- */
 
 static struct queue *queue_or_end(const struct keymap_moment *k, struct queue *q)
@@ -33,7 +25,6 @@ void keymap_moment_begin(struct keymap_moment *k, struct keymap *m, struct snaps
     };
     TAILQ_INIT(&k->entries);
     TAILQ_INIT(&k->queues);
-    STAILQ_INIT(&k->picks);
     m->moment = k;
 }
 
@@ -98,44 +89,9 @@ static bool write_queues(struct keymap_moment *k, struct batch *out, size_t byte
     return true;
 }
 
-static void let_go_of_picks(struct keymap_moment *k)
-{
-    struct held_picks *held = STAILQ_FIRST(&k->picks);
-    struct key_picks *p = held->picks;
-
-    STAILQ_REMOVE_HEAD(&k->picks, entry);
-    account_free(ACCOUNT_SNAPSHOT, held, sizeof *held + (p->count + 7) / 8);
-    p->is_held = false;
-    if (p->is_ended)
-        keymap_pick_end(p);
-}
-
-static bool write_picks(struct keymap_moment *k, struct batch *out, size_t bytes)
-{
-    struct held_picks *held;
-
-    while (out->len < bytes && (held = STAILQ_FIRST(&k->picks)) != NULL) {
-        size_t i = held->next;
-
-        if (i == held->picks->count) {
-            let_go_of_picks(k);
-            continue;
-        }
-        if (held->is_kept[i / 8] & 1u << i % 8) {
-            const struct change change = put_of(
-                k, CHANGE_KEY_PUT, held->picks->entries[i]->node.key, held->picks->values[i]);
-
-            if (!batch_add(out, k->name, &change))
-                return false;
-        }
-        held->next++;
-    }
-    return true;
-}
-
 bool keymap_moment_write(struct keymap_moment *k, struct batch *out, size_t bytes)
 {
-    return write_picks(k, out, bytes) && write_keys(k, out, bytes) && write_queues(k, out, bytes);
+    return write_keys(k, out, bytes) && write_queues(k, out, bytes);
 }
 
 /* --- Changes. --- */
@@ -168,35 +124,6 @@ void keymap_moment_loses(struct keymap_moment *k, struct entry *e)
     keymap_moment_changes(k, e, false);
     if (!k->ahead->failed)
         key_cursor_loses(&k->keys, e);
-}
-
-struct held_picks *keymap_moment_holds(struct keymap_moment *k, struct key_picks *p)
-{
-    size_t size = sizeof(struct held_picks) + (p->count + 7) / 8;
-    struct held_picks *held;
-
-    if (k->ahead->failed || k->keys.next == NULL || !may_keep(k))
-        return NULL;
-    held = account_request_zeroed(ACCOUNT_SNAPSHOT, account_class_of(size), size);
-    if (held == NULL) {
-        k->ahead->failed = true;
-        return NULL;
-    }
-    held->picks = p;
-    p->is_held = true;
-    STAILQ_INSERT_TAIL(&k->picks, held, entry);
-    return held;
-}
-
-/* The same key twice is kept once. */
-void keymap_moment_pick(const struct keymap_moment *k, struct held_picks *held, size_t i)
-{
-    struct entry *e = held->picks->entries[i];
-
-    if (e->value == NULL || !is_missing(k, e))
-        return;
-    mark(k, e);
-    held->is_kept[i / 8] |= (uint8_t)(1u << i % 8);
 }
 
 /* The element is the first of its queue. */
@@ -236,30 +163,6 @@ bool keymap_moment_takes(struct keymap_moment *k, struct entry_list *entries,
     return true;
 }
 
-/* So many keys are kept at once; the snapshot fails for more, as that would take milliseconds. */
-#define PICKS_KEPT_MAX 4096
-
-static void keep_picks(struct keymap_moment *k, const struct held_picks *held)
-{
-    const struct key_picks *p = held->picks;
-
-    k->ahead->failed = k->ahead->failed || p->count - held->next > PICKS_KEPT_MAX;
-    for (size_t i = held->next; i < p->count && may_keep(k); i++) {
-        if (held->is_kept[i / 8] & 1u << i % 8) {
-            const struct change change =
-                put_of(k, CHANGE_KEY_PUT, p->entries[i]->node.key, p->values[i]);
-
-            ahead_put(k->ahead, k->name, &change, p->values[i], false);
-        }
-    }
-}
-
-void keymap_moment_drops_picks(struct keymap_moment *k)
-{
-    for (; !STAILQ_EMPTY(&k->picks); let_go_of_picks(k))
-        keep_picks(k, STAILQ_FIRST(&k->picks));
-}
-
 void keymap_moment_leaves(struct keymap_moment *k)
 {
     k->map->moment = NULL;
@@ -268,8 +171,6 @@ void keymap_moment_leaves(struct keymap_moment *k)
 
 void keymap_moment_end(struct keymap_moment *k, struct forgotten_keys *forgotten)
 {
-    while (!STAILQ_EMPTY(&k->picks))
-        let_go_of_picks(k);
     forgotten_keys_add(forgotten, &k->entries, &k->queues, k->bytes);
     if (k->map != NULL)
         k->map->moment = NULL;

@@ -10,9 +10,6 @@
 #include "store/disk/snapshot_ahead.h"
 #include "store/keymap/keymap.h"
 
-struct held_picks;
-STAILQ_HEAD(held_picks_list, held_picks);
-
 struct keymap_moment {
     struct keymap *map; /* has a pointer to this; NULL: it has ended, or this has */
     struct snapshot_ahead *ahead;
@@ -26,7 +23,6 @@ struct keymap_moment {
     struct entry_list entries; /* were forgotten since, and may not be written */
     struct queue_list queues;
     size_t bytes; /* what these counted for */
-    struct held_picks_list picks;
 };
 
 /* `name` lives longer. */
@@ -39,7 +35,7 @@ bool keymap_moment_write(struct keymap_moment *k, struct batch *out, size_t byte
 
 static inline bool keymap_moment_is_written(const struct keymap_moment *k)
 {
-    return k->keys.next == NULL && k->queue == NULL && STAILQ_EMPTY(&k->picks);
+    return k->keys.next == NULL && k->queue == NULL;
 }
 
 /* Ends it, before its time or after it; its keys that were forgotten meanwhile go to `forgotten`.
@@ -54,11 +50,6 @@ void keymap_moment_changes(struct keymap_moment *k, struct entry *e, bool overwr
 /* A key is going to lose its value; it is still in the list. */
 void keymap_moment_loses(struct keymap_moment *k, struct entry *e);
 
-/* The keys of these picks are going to change: the picks are held until they are written, and each
- * of the keys is told before it changes. NULL: there is no need. */
-struct held_picks *keymap_moment_holds(struct keymap_moment *k, struct key_picks *p);
-void keymap_moment_pick(const struct keymap_moment *k, struct held_picks *held, size_t i);
-
 /* The oldest element of a queue is going to go, and the queue with it when it is the last. */
 void keymap_moment_pops(struct keymap_moment *k, struct queue *q);
 
@@ -66,6 +57,5 @@ void keymap_moment_pops(struct keymap_moment *k, struct queue *q);
 bool keymap_moment_takes(struct keymap_moment *k, struct entry_list *entries,
                          struct queue_list *queues, size_t bytes);
 
-/* The keymap ends: before its picks go, and when all else has. */
-void keymap_moment_drops_picks(struct keymap_moment *k);
+/* The keymap has ended. */
 void keymap_moment_leaves(struct keymap_moment *k);

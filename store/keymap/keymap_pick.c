@@ -142,12 +142,29 @@ bool keymap_pick_value(struct key_picks *p, struct slice key, struct slice value
            note_grouped(p, e, b);
 }
 
+/* So many keys are kept for a snapshot at a time. */
+#define KEPT_AT_A_TIME 1024u
+
+/* The snapshot may have begun after the keys were picked, or a later one may have. */
+bool key_picks_are_kept(struct key_picks *p)
+{
+    struct keymap_moment *k = p->map->moment;
+
+    if (k == NULL)
+        return true;
+    if (p->kept_for != k->snapshot) {
+        p->kept_for = k->snapshot;
+        p->kept = 0;
+    }
+    for (size_t n = 0; n < KEPT_AT_A_TIME && p->kept < p->count; n++)
+        keymap_moment_changes(k, p->entries[p->kept++], false);
+    return p->kept == p->count;
+}
+
 /* Before all else that is freed: clients may wait for the keys. */
 void keymap_pick_end(struct key_picks *p)
 {
-    if (p != NULL && p->is_held)
-        p->is_ended = true;
-    else if (p != NULL)
+    if (p != NULL)
         lazy_free_add_first(keymap_lazy_free(p->map), &p->lazy,
                             sizeof *p + p->room * sizeof(struct entry *));
 }
@@ -230,22 +247,19 @@ static inline void notify_put(struct keymap *m, struct entry *e, const struct bl
  * the keys are let go of, and of one that goes before that, then: it has been there. */
 void keymap_put_picks(struct keymap *m, struct key_picks *p)
 {
-    struct held_picks *held = m->moment == NULL ? NULL : keymap_moment_holds(m->moment, p);
     bool is_known = picks_are_unchanged(p) && !p->has_shared;
 
-    p->tells = held == NULL; /* until they are written, none is let go of */
+    while (!key_picks_are_kept(p))
+        continue;
+    p->tells = true;
     if (is_known)
         keymap_keep_bytes(m, p->more, p->less);
     for (size_t i = 0; i < p->count; i++) {
         struct entry *e = p->entries[i];
 
         prefetch_put(p, i, is_known);
-        if (held != NULL)
-            keymap_moment_pick(m->moment, held, i);
         notify_put(m, e, p->values[i]);
         p->values[i] = put_pick(m, e, p->values[i], is_known);
-        if (!p->tells)
-            keymap_wake_all(m, e);
     }
     m->picked_changes++;
 }

@@ -129,9 +129,9 @@ const struct node *tree_peek(const struct tree *t, struct slice path);
 /* The get that was counted last is going to come again. */
 void tree_take_back_get(struct tree *t);
 
-/* {"action":"get","node":{…}} and a newline: a key, or a directory with its visible children. False
- * when memory for sorting is short. */
-bool tree_write_get(const struct tree *t, const struct node *n, bool recursive, bool sorted,
+/* {"action":"get","node":{…}} and a newline: a key, or a directory with its visible children, all
+ * at once; see tree_is_small(). False: memory is short. */
+bool tree_write_get(struct tree *t, const struct node *n, bool recursive, bool sorted,
                     int64_t now_ns, struct writer *w);
 
 /* Starts a watch; `since` 0 means from now on. See watch_open(). */

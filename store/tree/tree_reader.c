@@ -316,3 +316,39 @@ void tree_reader_close(struct tree_reader *r)
     tree_snapshot_close(&r->snapshot);
     account_free(ACCOUNT_ANSWERS, r, sizeof *r);
 }
+
+/* --- The whole at once. --- */
+
+static void write_key(const struct node *n, int64_t now_ns, struct writer *w)
+{
+    struct etcd_node shown;
+
+    tree_node_view(n, now_ns, &shown);
+    writer_str(w, "{\"action\":\"get\",\"node\":");
+    etcd_write_node_open(w, &shown);
+    etcd_write_node_close(w, &shown);
+    writer_str(w, "}\n");
+}
+
+bool tree_write_get(struct tree *t, const struct node *n, bool recursive, bool sorted,
+                    int64_t now_ns, struct writer *w)
+{
+    enum tree_read state = TREE_READ_MORE;
+    struct tree_reader *r;
+
+    if (n->value != NULL) {
+        write_key(n, now_ns, w);
+        return true;
+    }
+    r = tree_reader_open(t, n, recursive, sorted, now_ns);
+    while (r != NULL && state == TREE_READ_MORE) {
+        int64_t work_ns = INT64_MAX;
+        struct blob *piece;
+
+        state = tree_reader_run(r, &work_ns, &piece);
+        writer_slice(w, blob_slice(piece));
+        blob_unref(piece);
+    }
+    tree_reader_close(r);
+    return state == TREE_READ_DONE;
+}

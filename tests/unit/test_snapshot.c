@@ -1092,22 +1092,17 @@ static void many_keys_may_change_at_once(void **state)
         text = dump_snapshot_text(&s);
         snapshot = snapshot_begin(&s);
         set_many(&s, 1, MANY / 2);
-        assert_in_range(account.bytes[ACCOUNT_SNAPSHOT], 1, 100000); /* they are not copied */
+        assert_in_range(account.bytes[ACCOUNT_SNAPSHOT], 1, 500000); /* a few bytes beside each */
         o.command = (struct command){.kind = kinds[i], .worker_store = 1};
         if (kinds[i] != COMMAND_NONE)
             carry_out(&s, &o, NULL);
         while (result == SNAPSHOT_GOES_ON)
             result = write_slice(snapshot, l, 20000);
         snapshot_end(snapshot);
-        if (kinds[i] == COMMAND_WORKER_STORE_DROP) {
-            assert_int_equal(result, SNAPSHOT_FAILED); /* see PICKS_KEPT_MAX */
-            free(text);
-        } else {
-            open_store(&loaded, 2);
-            assert_true(load(&loaded, l));
-            expect_same_text(text, dump_snapshot_text(&loaded), "many keys", i);
-            store_fini(&loaded);
-        }
+        open_store(&loaded, 2);
+        assert_true(load(&loaded, l));
+        expect_same_text(text, dump_snapshot_text(&loaded), "many keys", i);
+        store_fini(&loaded);
         store_fini(&s);
         slices_free(l);
         free(l);
