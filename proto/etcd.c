@@ -82,25 +82,12 @@ static struct slice short_value(struct slice escaped, uint8_t *buf, size_t cap)
     return url_unescape_value(escaped, buf);
 }
 
-static bool parse_bool(struct slice s, bool *out)
-{
-    static const char *const yes[] = {"1", "t", "T", "TRUE", "true", "True"};
-    static const char *const no[] = {"0", "f", "F", "FALSE", "false", "False"};
-
-    for (size_t i = 0; i < 6; i++) {
-        if (slice_is(s, yes[i]) || slice_is(s, no[i])) {
-            *out = slice_is(s, yes[i]);
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool take_bool(struct params *p, enum param param, bool *out)
 {
     uint8_t buf[8];
 
-    return !is_given(p, param) || parse_bool(short_value(p->value[param], buf, sizeof buf), out) ||
+    return !is_given(p, param) ||
+           etcd_parse_bool(short_value(p->value[param], buf, sizeof buf), out) ||
            refuse_value(p, ETCD_INVALID_FIELD, param);
 }
 

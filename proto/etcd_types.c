@@ -42,6 +42,20 @@ const char *etcd_action_name(enum etcd_action action)
     return action_names[action];
 }
 
+bool etcd_parse_bool(struct slice text, bool *out)
+{
+    static const char *const words[] = {"0", "f", "F", "FALSE", "false", "False",
+                                        "1", "t", "T", "TRUE",  "true",  "True"};
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (slice_is(text, words[i])) {
+            *out = i >= 6;
+            return true;
+        }
+    }
+    return false;
+}
+
 static size_t error_slot(enum etcd_code code)
 {
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {

@@ -19,6 +19,9 @@ enum etcd_action {
 /* The text that "action" shows. Static. */
 const char *etcd_action_name(enum etcd_action action);
 
+/* A boolean of a parameter or a flag, as Go's strconv.ParseBool reads it. False: it is none. */
+bool etcd_parse_bool(struct slice text, bool *out);
+
 /* etcd's errorCode numbers. */
 enum etcd_code {
     ETCD_OK = 0,

@@ -7,7 +7,7 @@
 /* A part gets the commands and changes that command_part() and change_part() give to it. */
 struct part {
     /* Decides about a command, see store_check(); what comes of it is a change of the same part.
-     * *out comes as zeros, and change->worker_store as 0. */
+     * *out comes as zeros, and change->worker_store as 0. NULL: no command is about this part. */
     bool (*decide)(struct space *space, const struct command *command, struct change *change,
                    struct store_result *out);
 
@@ -16,10 +16,6 @@ struct part {
 
     /* What apply() takes of the reserve at most. */
     size_t (*memory)(struct space *space, const struct change *change);
-
-    /* There is no memory for a change that was checked: *out becomes what says so. */
-    void (*out_of_memory)(struct space *space, const struct change *change,
-                          struct store_result *out);
 
     /* Carries out a change for which the memory is held. */
     void (*apply)(struct space *space, const struct change *change, struct store_result *out);

@@ -62,16 +62,6 @@ struct space_usage space_usage(const struct space *space)
     return use;
 }
 
-/* --- What parts have in common. --- */
-
-static void say_no_memory(struct space *space, const struct change *change,
-                          struct store_result *out)
-{
-    (void)space;
-    (void)change;
-    *out = (struct store_result){.status = STORE_NO_MEMORY};
-}
-
 /* --- c10d keys, queues and barriers: of the space itself, or of a worker store. --- */
 
 static bool decide_keys(struct space *space, const struct command *c, struct change *change,
@@ -105,7 +95,6 @@ const struct part part_keys = {
     .decide = decide_keys,
     .can_apply = can_apply_keys,
     .memory = memory_for_keys,
-    .out_of_memory = say_no_memory,
     .apply = apply_keys,
 };
 
@@ -134,13 +123,6 @@ static size_t memory_for_tree(struct space *space, const struct change *change)
     return tree_memory(&space->tree, change);
 }
 
-static void no_memory_for_tree(struct space *space, const struct change *change,
-                               struct store_result *out)
-{
-    say_no_memory(space, change, out);
-    tree_refuse(&space->tree, change, &out->tree);
-}
-
 static void apply_tree(struct space *space, const struct change *change, struct store_result *out)
 {
     tree_apply(&space->tree, change, &out->tree);
@@ -150,22 +132,11 @@ const struct part part_tree = {
     .decide = decide_tree,
     .can_apply = can_apply_tree,
     .memory = memory_for_tree,
-    .out_of_memory = no_memory_for_tree,
     .apply = apply_tree,
 };
 
 /* --- Changes of sessions. No command is about them: the code that has carried out a request of a
  * session says so itself, with store_change(). --- */
-
-static bool decide_session(struct space *space, const struct command *c, struct change *change,
-                           struct store_result *out)
-{
-    (void)space;
-    (void)c;
-    (void)change;
-    (void)out;
-    return false;
-}
 
 static bool can_apply_session(struct space *space, const struct change *change)
 {
@@ -214,10 +185,8 @@ static void apply_session(struct space *space, const struct change *change,
 }
 
 const struct part part_session = {
-    .decide = decide_session,
     .can_apply = can_apply_session,
     .memory = memory_for_session,
-    .out_of_memory = say_no_memory,
     .apply = apply_session,
 };
 
@@ -368,6 +337,5 @@ const struct part part_space = {
     .decide = decide_space,
     .can_apply = can_apply_space,
     .memory = memory_for_space,
-    .out_of_memory = say_no_memory,
     .apply = apply_space,
 };

@@ -160,8 +160,17 @@ static const struct part *const parts[] = {
     [PART_SESSION] = &part_session,
 };
 
-static inline bool check(struct store *s, struct space *space, const struct command *command,
-                         struct change *change, struct store_result *out)
+/* There is no memory for a change that was checked: *out becomes what says so. */
+static void say_no_memory(struct space *space, const struct change *change,
+                          struct store_result *out)
+{
+    *out = (struct store_result){.status = STORE_NO_MEMORY};
+    if (change_part(change->kind) == PART_TREE)
+        tree_refuse(&space->tree, change, &out->tree);
+}
+
+bool store_check(struct store *s, struct space *space, const struct command *command,
+                 struct change *change, struct store_result *out)
 {
     const struct part *part = parts[command_part(command->kind)];
 
@@ -171,14 +180,8 @@ static inline bool check(struct store *s, struct space *space, const struct comm
         return false;
     if (has_memory(s, change, part->memory(space, change)))
         return true;
-    part->out_of_memory(space, change, out);
+    say_no_memory(space, change, out);
     return false;
-}
-
-bool store_check(struct store *s, struct space *space, const struct command *command,
-                 struct change *change, struct store_result *out)
-{
-    return check(s, space, command, change, out);
 }
 
 bool store_can_apply(struct store *s, struct space *space, const struct change *change)
@@ -188,8 +191,8 @@ bool store_can_apply(struct store *s, struct space *space, const struct change *
     return part->can_apply(space, change) && reserve_hold(&s->reserve, part->memory(space, change));
 }
 
-static inline void apply_change(struct store *s, struct space *space, const struct change *change,
-                                struct store_result *out)
+void store_apply(struct store *s, struct space *space, const struct change *change,
+                 struct store_result *out)
 {
     parts[change_part(change->kind)]->apply(space, change, out);
     if (space->quota.max != 0)
@@ -197,26 +200,20 @@ static inline void apply_change(struct store *s, struct space *space, const stru
     reserve_settle(&s->reserve);
 }
 
-void store_apply(struct store *s, struct space *space, const struct change *change,
-                 struct store_result *out)
-{
-    apply_change(s, space, change, out);
-}
-
 bool store_execute(struct store *s, struct space *space, const struct command *command,
                    struct batch *batch, struct store_result *out)
 {
     struct change change;
 
-    if (!check(s, space, command, &change, out))
+    if (!store_check(s, space, command, &change, out))
         return false;
     if (batch != NULL && !batch_add(batch, space->name, &change)) {
-        parts[command_part(command->kind)]->out_of_memory(space, &change, out);
+        say_no_memory(space, &change, out);
         out->status = batch->refuses ? STORE_READ_ONLY : out->status;
         reserve_settle(&s->reserve);
         return false;
     }
-    apply_change(s, space, &change, out);
+    store_apply(s, space, &change, out);
     if (account_is_short() && change_part(change.kind) == PART_TREE)
         store_spare_history(s);
     return true;
@@ -236,7 +233,7 @@ enum store_status store_change(struct store *s, struct space *space, const struc
         reserve_settle(&s->reserve);
         return batch->refuses ? STORE_READ_ONLY : STORE_NO_MEMORY;
     }
-    apply_change(s, space, change, &out);
+    store_apply(s, space, change, &out);
     return STORE_OK;
 }
 

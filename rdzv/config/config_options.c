@@ -1,4 +1,5 @@
 /* Our own flags: the table of them, and how each kind of value gets into struct config. */
+#include "proto/etcd_types.h"
 #include "rdzv/config/config_internal.h"
 #include "rdzv/config/units.h"
 #include "store/memory/xalloc.h"
@@ -329,7 +330,7 @@ static bool parse_choice(struct draft *d, const struct setting *s, unsigned *out
             return true;
         }
     }
-    if (o->kind == OPTION_SWITCH && etcd_flag_parse_bool(s->value, &flag)) {
+    if (o->kind == OPTION_SWITCH && etcd_parse_bool(slice_str(s->value), &flag)) {
         *out = flag;
         return true;
     }
@@ -464,7 +465,7 @@ bool config_apply_option(struct draft *d, const struct setting *s)
     case OPTION_FILE:
         return true; /* config_collect() has read it */
     case OPTION_ACTION:
-        if (s->value != NULL && !etcd_flag_parse_bool(s->value, &flag))
+        if (s->value != NULL && !etcd_parse_bool(slice_str(s->value), &flag))
             return config_fail(d, s, "%s: takes no value", config_show(s->value).text);
         if (s->value == NULL || flag)
             d->config.action = s->option->action;

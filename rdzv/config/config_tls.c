@@ -1,4 +1,5 @@
 /* Reads --plaintext and --allow, and checks which files of TLS go together. */
+#include "proto/etcd_types.h"
 #include "rdzv/config/config_internal.h"
 
 #include <stdlib.h>
@@ -177,8 +178,8 @@ bool config_finish_tls(struct parse *p)
     struct config_tls *t = &d->config.tls;
     const struct setting *auth = config_last_setting(p, "client-cert-auth");
     bool wants_auth =
-        auth != NULL &&
-        (auth->value == NULL || (etcd_flag_parse_bool(auth->value, &wants_auth) && wants_auth));
+        auth != NULL && (auth->value == NULL ||
+                         (etcd_parse_bool(slice_str(auth->value), &wants_auth) && wants_auth));
 
     drop_empty_texts(p);
     if (t->cert != NULL && t->key == NULL)

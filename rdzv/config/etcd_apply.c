@@ -1,5 +1,6 @@
 /* What etcd's flags become here, and the checks that etcd makes across them before it starts. */
 #define OPENSSL_API_COMPAT 0x10101000L /* SHA1() fetches a provider, and keeps 130 KB for that */
+#include "proto/etcd_types.h"
 #include "rdzv/config/config_internal.h"
 #include "store/memory/xalloc.h"
 
@@ -17,7 +18,7 @@ static bool check_etcd_value(struct draft *d, const struct setting *s)
     bool is_true;
     size_t len;
 
-    if (flag->type == ETCD_TYPE_BOOL && !etcd_flag_parse_bool(s->value, &is_true))
+    if (flag->type == ETCD_TYPE_BOOL && !etcd_parse_bool(slice_str(s->value), &is_true))
         return config_fail(d, s, "invalid value %s; write true or false",
                            config_show(s->value).text);
     if (choices == NULL)
@@ -70,7 +71,7 @@ static bool apply_honoured(struct draft *d, const struct setting *s)
     bool flag = s->etcd->type == ETCD_TYPE_BOOL;
 
     if (flag)
-        etcd_flag_parse_bool(s->value, &flag);
+        etcd_parse_bool(slice_str(s->value), &flag);
     if (strcmp(s->name, "listen-client-urls") == 0) {
         d->client_urls_from = s;
         return config_read_urls(d, s, &d->client_urls);

@@ -145,20 +145,6 @@ const struct etcd_flag *etcd_flag_at(size_t index)
     return index < FLAG_COUNT ? &flags[index] : NULL;
 }
 
-bool etcd_flag_parse_bool(const char *text, bool *out)
-{
-    static const char *const words[] = {"0", "f", "F", "FALSE", "false", "False",
-                                        "1", "t", "T", "TRUE",  "true",  "True"};
-
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strcmp(text, words[i]) == 0) {
-            *out = i >= 6;
-            return true;
-        }
-    }
-    return false;
-}
-
 /* --- URLs. --- */
 
 bool etcd_url_scheme_is(const struct etcd_url *url, const char *scheme)

@@ -31,9 +31,6 @@ const struct etcd_flag *etcd_flag_find(const char *name, size_t len);
 /* The index-th flag, NULL behind the last. */
 const struct etcd_flag *etcd_flag_at(size_t index);
 
-/* Go's strconv.ParseBool. */
-bool etcd_flag_parse_bool(const char *text, bool *out);
-
 /* --- URLs of etcd's flags and members: what etcd refuses of them. --- */
 
 /* The pieces point into the URL. Of unix:// and unixs:// there is only the scheme. */

@@ -237,7 +237,7 @@ static void start_watch(const struct http_request *r, struct slice key,
         reply_not_kept(r, STORE_FULL);
         return;
     }
-    code = tree_watch(t, key, q->recursive, q->stream, q->wait_index, r->conn, &watch);
+    code = watch_open(&t->hub, key, q->recursive, q->stream, q->wait_index, r->conn, &watch);
     if (code == ETCD_OK) {
         http_start_watch(r, watch, t->index);
     } else if (code == ETCD_INTERNAL) {
@@ -246,7 +246,7 @@ static void start_watch(const struct http_request *r, struct slice key,
         char cause[128];
 
         snprintf(cause, sizeof cause, "the requested history has been cleared [%llu/%llu]",
-                 (unsigned long long)watch_oldest(&t->hub), (unsigned long long)q->wait_index);
+                 (unsigned long long)t->hub.oldest, (unsigned long long)q->wait_index);
         keys_reply_error(r, ETCD_INDEX_CLEARED, slice_str(cause), t->index);
     }
 }

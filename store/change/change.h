@@ -70,7 +70,8 @@ enum key_wakes {
 };
 
 /* KEY_PUT, BARRIER_OPEN: the key has this value now. KEY_APPEND: these bytes stand behind those
- * that were there. QUEUE_PUSH: the queue of that name has one element more. */
+ * that were there. KEY_DELETE: it has none any more. QUEUE_PUSH: the queue of that name has one
+ * element more. */
 struct key_put {
     struct slice key;
     struct slice value;
@@ -92,12 +93,6 @@ struct key_patch {
     struct blob *blob;    /* live: the whole new value, as command.blob */
     struct entry *entry;  /* live */
     enum key_wakes wakes; /* live */
-};
-
-/* KEY_DELETE. */
-struct key_delete {
-    struct slice key;
-    struct entry *entry; /* live */
 };
 
 /* KEY_PUT_ALL: a checked list of blobs: key, value, key, value. */
@@ -221,7 +216,6 @@ struct change {
     union {
         struct key_put put;
         struct key_patch patch;
-        struct key_delete delete;
         struct key_put_all put_all;
         struct queue_pop pop;
         struct slice name; /* RUN_DELETE: what goes */

@@ -44,8 +44,6 @@ static inline uint64_t load_le64(const uint8_t *p)
 
 #if defined(__x86_64__)
 
-#define HARDWARE_NAME "sse4.2"
-
 static bool has_hardware(void)
 {
     return __builtin_cpu_supports("sse4.2");
@@ -65,7 +63,6 @@ __attribute__((target("sse4.2"))) static uint32_t by_hardware(uint32_t before, c
 
 #elif defined(__aarch64__)
 
-#define HARDWARE_NAME "arm64"
 #define HWCAP_HAS_CRC (1ul << 7) /* HWCAP_CRC32 of the kernel's asm/hwcap.h */
 
 static unsigned long hwcap;
@@ -94,8 +91,6 @@ static uint32_t by_hardware(uint32_t before, const uint8_t *p, size_t len)
 
 #else
 
-#define HARDWARE_NAME "table"
-
 static bool has_hardware(void)
 {
     return false;
@@ -111,9 +106,4 @@ static uint32_t by_hardware(uint32_t before, const uint8_t *p, size_t len)
 uint32_t crc32c(uint32_t before, const void *bytes, size_t len)
 {
     return has_hardware() ? by_hardware(before, bytes, len) : crc32c_by_table(before, bytes, len);
-}
-
-const char *crc32c_kind(void)
-{
-    return has_hardware() ? HARDWARE_NAME : "table";
 }

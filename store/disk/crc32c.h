@@ -10,6 +10,3 @@ uint32_t crc32c(uint32_t before, const void *bytes, size_t len);
 
 /* By a table, on any processor: for tests and measurements. */
 uint32_t crc32c_by_table(uint32_t before, const void *bytes, size_t len);
-
-/* "sse4.2", "arm64" or "table": what crc32c() uses here. */
-const char *crc32c_kind(void);

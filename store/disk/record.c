@@ -76,7 +76,7 @@ static const struct message messages[] = {
                                      {3, U64, AT(patch.removed)},
                                      {4, BYTES, AT(patch.bytes)}}},
     [CHANGE_KEY_APPEND] = {.fields = {{1, BYTES, AT(put.key)}, {2, BYTES, AT(put.value)}}},
-    [CHANGE_KEY_DELETE] = {.fields = {{1, BYTES, AT(delete.key)}}},
+    [CHANGE_KEY_DELETE] = {.fields = {{1, BYTES, AT(put.key)}}},
     [CHANGE_KEY_PUT_ALL] = {.fields = {{1, BYTES, AT(put_all.pairs)}}, are_pairs},
     [CHANGE_QUEUE_PUSH] = {.fields = {{1, BYTES, AT(put.key)}, {2, BYTES, AT(put.value)}}},
     [CHANGE_QUEUE_POP] = {.fields = {{1, BYTES, AT(pop.queue)}}},

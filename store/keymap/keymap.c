@@ -205,7 +205,7 @@ static inline struct blob *value_to_keep(struct keymap *m, const struct key_put 
     struct blob *b;
 
     if (c->blob != NULL)
-        return blob_adopt(blob_ref(c->blob), m->kind);
+        return blob_hold(blob_ref(c->blob), m->kind);
     b = reserve_blob_alloc(m->reserve, m->kind, entry_room(value.len));
     if (value.len != 0)
         memcpy(b->bytes, value.ptr, value.len);
@@ -282,7 +282,7 @@ APART static void apply_patch(struct keymap *m, const struct key_patch *c)
             memmove(e->value->bytes + c->offset, c->bytes.ptr, c->bytes.len);
     } else if (c->blob != NULL) {
         keymap_notify(m, e, KEYMAP_UPDATED, old, blob_slice(c->blob));
-        entry_swap(m, e, blob_adopt(blob_ref(c->blob), m->kind));
+        entry_swap(m, e, blob_hold(blob_ref(c->blob), m->kind));
     } else {
         b = reserve_blob_alloc(m->reserve, m->kind, old.len - c->removed + c->bytes.len);
         if (c->offset != 0)
@@ -425,7 +425,7 @@ void keymap_apply(struct keymap *m, const struct change *change, struct store_re
         apply_append(m, &change->put);
         break;
     case CHANGE_KEY_DELETE:
-        entry_delete(m, entry_at(m, change->delete.entry, change->delete.key));
+        entry_delete(m, entry_at(m, change->put.entry, change->put.key));
         break;
     case CHANGE_KEY_PUT_ALL:
         if (change->put_all.picks != NULL)

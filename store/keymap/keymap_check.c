@@ -339,8 +339,8 @@ static enum store_status check_key_delete(const struct keymap *m, struct slice k
                                           struct change *change)
 {
     change->kind = CHANGE_KEY_DELETE;
-    change->delete = (struct key_delete){.key = key, .entry = keymap_find(m, key)};
-    return is_present(change->delete.entry) ? STORE_OK : STORE_ABSENT;
+    change->put = (struct key_put){.key = key, .entry = keymap_find(m, key)};
+    return is_present(change->put.entry) ? STORE_OK : STORE_ABSENT;
 }
 
 static enum store_status check_pop(const struct keymap *m, struct slice queue,
@@ -392,7 +392,7 @@ bool keymap_can_apply(const struct keymap *m, const struct change *change)
         e = keymap_find(m, change->patch.key);
         return is_present(e) && patch_is_inside(entry_value(e), &change->patch);
     case CHANGE_KEY_DELETE:
-        return is_present(keymap_find(m, change->delete.key));
+        return is_present(keymap_find(m, change->put.key));
     case CHANGE_QUEUE_POP:
         return keymap_find_queue(m, change->pop.queue) != NULL;
     default:

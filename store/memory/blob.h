@@ -80,11 +80,12 @@ static inline void blob_unref(struct blob *b)
         blob_free(b);
 }
 
-/* It is held for `kind` from now on. */
-static inline void blob_hold(struct blob *b, enum account_kind kind)
+/* The blob, which is held for `kind` from now on. */
+static inline struct blob *blob_hold(struct blob *b, enum account_kind kind)
 {
     account_move((enum account_kind)b->kind, kind, blob_size(b));
     b->kind = (unsigned)kind & 15u;
+    return b;
 }
 
 /* One holder lets go of it; when there are others, it is held for `kind` from now on. */
@@ -93,14 +94,6 @@ static inline void blob_leave(struct blob *b, enum account_kind kind)
     if (b != NULL && b->refs > 1 && b->kind != (unsigned)kind)
         blob_hold(b, kind);
     blob_unref(b);
-}
-
-/* A blob of one reference is held for `kind` from now on; gives the blob. */
-static inline struct blob *blob_adopt(struct blob *b, enum account_kind kind)
-{
-    account_move((enum account_kind)b->kind, kind, blob_size(b));
-    b->kind = (unsigned)kind & 15u;
-    return b;
 }
 
 /* The length in eight bytes, and then the bytes: what c10d sends of a value. `len` is where it has

@@ -133,7 +133,3 @@ void tree_take_back_get(struct tree *t);
  * at once; see tree_is_small(). False: memory is short. */
 bool tree_write_get(struct tree *t, const struct node *n, bool recursive, bool sorted,
                     int64_t now_ns, struct writer *w);
-
-/* Starts a watch; `since` 0 means from now on. See watch_open(). */
-enum etcd_code tree_watch(struct tree *t, struct slice path, bool recursive, bool stream,
-                          uint64_t since, void *owner, struct watch **out);

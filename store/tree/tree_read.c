@@ -73,11 +73,3 @@ bool tree_next_expiry(struct tree *t, int64_t *at_ns)
     *at_ns = first->at_ns;
     return true;
 }
-
-enum etcd_code tree_watch(struct tree *t, struct slice path, bool recursive, bool stream,
-                          uint64_t since, void *owner, struct watch **out)
-{
-    if (since == 0)
-        since = t->index + 1;
-    return watch_open(&t->hub, path, recursive, stream, since, owner, out);
-}

@@ -360,11 +360,6 @@ bool watch_load(struct watch_hub *h, const struct event_state *state)
 
 /* --- Watching. --- */
 
-uint64_t watch_oldest(const struct watch_hub *h)
-{
-    return h->oldest;
-}
-
 /* The history's rules differ from the hub's: hidden names are not looked at, and a removed
  * directory matches each watched path that begins with its path as plain text. Clients of etcd see
  * both. */
@@ -430,7 +425,9 @@ enum etcd_code watch_open(struct watch_hub *h, struct slice key, bool recursive,
     struct tree_event *past = NULL;
     struct watch *w;
 
-    if (since < watch_oldest(h))
+    if (since == 0)
+        since = h->last + 1;
+    if (since < h->oldest)
         return ETCD_INDEX_CLEARED;
     past = find_past(h, key, recursive, since);
     w = watch_alloc(sizeof *w);

@@ -109,15 +109,12 @@ bool watch_load(struct watch_hub *h, const struct event_state *state);
 struct tree_event *watch_find_event(const struct watch_hub *h, uint64_t index, struct slice key,
                                     struct slice value);
 
-/* The oldest index that is kept. */
-uint64_t watch_oldest(const struct watch_hub *h);
-
 /* True when the space lets one more client wait. */
 bool watch_has_room(const struct watch_hub *h, struct slice key);
 
-/* Starts a watch on `key` from index `since` on. ETCD_INDEX_CLEARED: `since` is older than what is
- * kept. ETCD_INTERNAL: memory is short. A past event is queued at
- * once, and then the watch is not registered. */
+/* Starts a watch on `key` from index `since` on; 0: from now on. ETCD_INDEX_CLEARED: `since` is
+ * older than what is kept. ETCD_INTERNAL: memory is short. A past event is queued at once, and then
+ * the watch is not registered. */
 enum etcd_code watch_open(struct watch_hub *h, struct slice key, bool recursive, bool stream,
                           uint64_t since, void *owner, struct watch **out);
 

@@ -167,8 +167,8 @@ int main(int argc, char **argv)
 
     if (fs == NULL)
         die(why);
-    bench_crc(crc32c_kind(), crc32c, 60);
-    bench_crc(crc32c_kind(), crc32c, 1 << 20);
+    bench_crc("as it comes", crc32c, 60);
+    bench_crc("as it comes", crc32c, 1 << 20);
     bench_crc("table", crc32c_by_table, 60);
     bench_crc("table", crc32c_by_table, 1 << 20);
     j = open_journal(fs, &report);

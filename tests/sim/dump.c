@@ -144,7 +144,7 @@ static void dump_tree(FILE *out, struct tree *t)
     dump_node(out, t->root);
     fprintf(out, "index=%" PRIu64 " last=%" PRIu64 " tree_bytes=%zu expired=%" PRIu64 "\n",
             t->index, t->hub.last, t->bytes, t->expired);
-    for (uint64_t i = watch_oldest(&t->hub); i <= t->hub.last; i++) {
+    for (uint64_t i = t->hub.oldest; i <= t->hub.last; i++) {
         struct tree_event *e = t->hub.history[i % HISTORY_EVENTS];
         struct writer w = {0};
         char *text;

@@ -947,7 +947,8 @@ static void step_watch(struct sim *sim, size_t space)
 
     if (sim->watching_count == WATCHES_MAX)
         end_watch(sim, below(sim, WATCHES_MAX));
-    code = tree_watch(t, slice_str(path), recursive, stream, since, (void *)(uintptr_t)id, &watch);
+    code = watch_open(&t->hub, slice_str(path), recursive, stream, since, (void *)(uintptr_t)id,
+                      &watch);
     if (!model_watch(&sim->models[space], id, path, recursive, stream, since)) {
         CHECK((code == ETCD_INDEX_CLEARED || (sim->limited && code == ETCD_INTERNAL)) &&
               watch == NULL);

@@ -3,6 +3,7 @@
 #include "rdzv/config/config.h"
 #include "rdzv/config/endpoints.h"
 
+#include "proto/etcd_types.h"
 #include "rdzv/config/etcd_flags.h"
 #include "tests/unit/config_start.h"
 
@@ -498,10 +499,10 @@ static void booleans_are_read_as_go_does(void **state)
     (void)state;
     for (size_t i = 0; i < 6; i++) {
         for (int wanted = 0; wanted < 2; wanted++) {
-            assert_true(etcd_flag_parse_bool(good[wanted][i], &value));
+            assert_true(etcd_parse_bool(slice_str(good[wanted][i]), &value));
             assert_int_equal(value, wanted);
         }
-        assert_false(etcd_flag_parse_bool(bad[i], &value));
+        assert_false(etcd_parse_bool(slice_str(bad[i]), &value));
     }
 }
 

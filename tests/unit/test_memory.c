@@ -194,8 +194,8 @@ static void open_subject(struct subject *t, uint64_t seed)
     if (keymap_watch(&t->space->keys, slice_str("/new"), &t->subscription, &t->key_watch) !=
         STORE_OK)
         t->key_watch = NULL;
-    assert_int_equal(tree_watch(&t->space->tree, slice_str("/"), true, true, 0, NULL, &t->watch),
-                     ETCD_OK);
+    assert_int_equal(
+        watch_open(&t->space->tree.hub, slice_str("/"), true, true, 0, NULL, &t->watch), ETCD_OK);
 }
 
 static void close_subject(struct subject *t)

@@ -40,7 +40,7 @@ static const struct change changes[] = {
     {.kind = CHANGE_KEY_PATCH,
      .patch = {.key = BYTES("/k"), .offset = UINT64_MAX, .removed = UINT64_MAX}},
     {.kind = CHANGE_KEY_APPEND, .put = {.key = BYTES("/k"), .value = BYTES("more")}},
-    {.kind = CHANGE_KEY_DELETE, .delete = {.key = BYTES("/k")}},
+    {.kind = CHANGE_KEY_DELETE, .put = {.key = BYTES("/k")}},
     {.kind = CHANGE_KEY_PUT_ALL, .put_all = {.pairs = BYTES(PAIRS)}},
     {.kind = CHANGE_KEY_PUT_ALL},
     {.kind = CHANGE_QUEUE_PUSH, .put = {.key = BYTES("/q"), .value = BYTES("")}},
@@ -691,7 +691,7 @@ static void paths_that_no_request_can_have_are_refused(void **state)
 static void what_finds_nothing_to_change_is_refused(void **state)
 {
     static const struct change rows[] = {
-        {.kind = CHANGE_KEY_DELETE, .delete = {.key = BYTES("/none")}},
+        {.kind = CHANGE_KEY_DELETE, .put = {.key = BYTES("/none")}},
         {.kind = CHANGE_KEY_PATCH, .patch = {.key = BYTES("/none")}},
         {.kind = CHANGE_KEY_PATCH, .patch = {.key = BYTES("/k"), .offset = 13}},
         {.kind = CHANGE_KEY_PATCH, .patch = {.key = BYTES("/k"), .offset = 1, .removed = 12}},

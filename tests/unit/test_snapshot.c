@@ -971,7 +971,7 @@ static void where_memory_is_short_the_history_begins_later(void **state)
     assert_true(load(&loaded, l));
     account_set_limit(0);
     t = &store_find_space(&loaded, slice_str(space_names[0]))->tree;
-    assert_in_range(watch_oldest(&t->hub), t->index - 60, t->index + 1);
+    assert_in_range(t->hub.oldest, t->index - 60, t->index + 1);
     o.command.value = (struct slice){some_bytes, 10};
     carry_out(&loaded, &o, NULL);
     assert_non_null(t->hub.history[t->index]);

@@ -407,7 +407,8 @@ static void who_was_woken_first_is_ready_first_whatever_his_space(void **state)
     b = store_space(&s, "b");
     assert_int_equal(keymap_wait(&a->keys, (struct slice){keys, 10}, 1, &owner_a, &in_a), STORE_OK);
     assert_int_equal(keymap_wait(&b->keys, (struct slice){keys, 10}, 1, &owner_b, &in_b), STORE_OK);
-    assert_int_equal(tree_watch(&a->tree, slice_str("/k"), false, true, 0, &owner_a, &watch), 0);
+    assert_int_equal(watch_open(&a->tree.hub, slice_str("/k"), false, true, 0, &owner_a, &watch),
+                     0);
     assert_null(store_next_ready(&s));
     apply(&s, b, COMMAND(.kind = COMMAND_KEY_SET, .key = BYTES("/k")));
     apply(&s, a, COMMAND(.kind = COMMAND_TREE_SET, .key = BYTES("/k")));

@@ -840,16 +840,16 @@ static void who_watches_below_is_told_of_a_clearing(void **state)
     must(&w, COMMAND_TREE_SET, "/a/b/c", "1", NONE);
     must(&w, COMMAND_TREE_SET, "/_h/x", "1", NONE);
     for (size_t i = 0; i < COUNT(rows); i++)
-        assert_int_equal(
-            tree_watch(&w.t, slice_str(rows[i].path), rows[i].recursive, true, 0, &w, &watches[i]),
-            ETCD_OK);
+        assert_int_equal(watch_open(&w.t.hub, slice_str(rows[i].path), rows[i].recursive, true, 0,
+                                    &w, &watches[i]),
+                         ETCD_OK);
     assert_int_equal(tree_clear(&w.t, NOW), 5);
     for (size_t i = 0; i < COUNT(rows); i++) {
         if (watches[i]->subscription.queued != rows[i].told)
             fail_msg("%s was told %u times", rows[i].path, watches[i]->subscription.queued);
         watch_close(&w.t.hub, watches[i]);
     }
-    assert_int_equal(tree_watch(&w.t, slice_str("/a/b/c"), false, false, w.t.index, &w, &past),
+    assert_int_equal(watch_open(&w.t.hub, slice_str("/a/b/c"), false, false, w.t.index, &w, &past),
                      ETCD_OK);
     assert_int_equal(past->subscription.queued, 1); /* the history has it, too */
     watch_close(&w.t.hub, past);
@@ -916,8 +916,10 @@ static void a_large_directory_goes_at_once_and_is_freed_in_slices(void **state)
     assert_int_equal(w.t.count, 3 + 2 * COUNT);
     assert_int_equal(w.t.root->below, 2 + 2 * COUNT);
     assert_int_equal(w.t.root->below_bytes, w.t.bytes - w.bytes);
-    assert_int_equal(tree_watch(&w.t, slice_str("/d/7/k"), false, false, 0, &w, &inside), ETCD_OK);
-    assert_int_equal(tree_watch(&w.t, slice_str("/d/7/q"), false, false, 0, &w, &missing), ETCD_OK);
+    assert_int_equal(watch_open(&w.t.hub, slice_str("/d/7/k"), false, false, 0, &w, &inside),
+                     ETCD_OK);
+    assert_int_equal(watch_open(&w.t.hub, slice_str("/d/7/q"), false, false, 0, &w, &missing),
+                     ETCD_OK);
     must(&w, COMMAND_TREE_DELETE, "/d", "", WITH(.recursive = true));
     assert_int_equal(w.t.count, 2);
     assert_int_equal(w.t.root->below_bytes, w.t.bytes - w.bytes);

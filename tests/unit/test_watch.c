@@ -96,7 +96,7 @@ static struct watch *watch(struct fixture *w, const char *path, bool recursive, 
     struct slice p = exact(path, strlen(path));
     struct watch *out = NULL;
 
-    assert_int_equal(tree_watch(&w->t, p, recursive, stream, since, w, &out), ETCD_OK);
+    assert_int_equal(watch_open(&w->t.hub, p, recursive, stream, since, w, &out), ETCD_OK);
     assert_ptr_equal(out->subscription.wake.owner, w);
     exact_free(p);
     return out;
@@ -501,29 +501,29 @@ static void the_last_thousand_events_are_kept(void **state)
 
     (void)state;
     fixture_init(&w);
-    assert_int_equal(watch_oldest(&w.t.hub), 1);
+    assert_int_equal(w.t.hub.oldest, 1);
     make(&w, "SET /first"); /* 4 */
     while (w.t.index < 1000)
         make(&w, "SET /k");
-    assert_int_equal(watch_oldest(&w.t.hub), 1);
+    assert_int_equal(w.t.hub.oldest, 1);
     watching = watch(&w, "/first", false, false, 1);
     assert_string_equal(told(watching), "set /first 4\n");
     watch_close(&w.t.hub, watching);
 
     while (w.t.index < 1003)
         make(&w, "SET /k");
-    assert_int_equal(watch_oldest(&w.t.hub), 4);
+    assert_int_equal(w.t.hub.oldest, 4);
     watching = watch(&w, "/first", false, false, 4);
     assert_string_equal(told(watching), "set /first 4\n");
     watch_close(&w.t.hub, watching);
     watching = NULL;
-    assert_int_equal(tree_watch(&w.t, slice_str("/first"), false, false, 3, NULL, &watching),
+    assert_int_equal(watch_open(&w.t.hub, slice_str("/first"), false, false, 3, NULL, &watching),
                      ETCD_INDEX_CLEARED);
     assert_null(watching);
 
     make(&w, "SET /k"); /* 1004 */
-    assert_int_equal(watch_oldest(&w.t.hub), 5);
-    assert_int_equal(tree_watch(&w.t, slice_str("/first"), false, false, 4, NULL, &watching),
+    assert_int_equal(w.t.hub.oldest, 5);
+    assert_int_equal(watch_open(&w.t.hub, slice_str("/first"), false, false, 4, NULL, &watching),
                      ETCD_INDEX_CLEARED);
     watching = watch(&w, "/first", false, false, 5);
     assert_string_equal(told(watching), "");
@@ -535,7 +535,7 @@ static void the_last_thousand_events_are_kept(void **state)
     watch_close(&w.t.hub, watching);
     for (int i = 0; i < 2500; i++)
         make(&w, "SET /k");
-    assert_int_equal(watch_oldest(&w.t.hub), 3505 - 999);
+    assert_int_equal(w.t.hub.oldest, 3505 - 999);
     fixture_fini(&w);
 }
 
@@ -560,12 +560,12 @@ static void the_history_is_bounded_in_bytes(void **state)
         assert_in_range(w.t.hub.bytes, len, HISTORY_BYTES_MAX);
     }
     /* Each of them holds its value and the one before. */
-    assert_int_equal(watch_oldest(&w.t.hub), w.t.index - 2);
-    assert_int_equal(tree_watch(&w.t, slice_str("/k"), false, false, 4, NULL, &watching),
+    assert_int_equal(w.t.hub.oldest, w.t.index - 2);
+    assert_int_equal(watch_open(&w.t.hub, slice_str("/k"), false, false, 4, NULL, &watching),
                      ETCD_INDEX_CLEARED);
     for (int i = 0; i < 2000; i++)
         make(&w, "SET /k");
-    assert_int_equal(watch_oldest(&w.t.hub), w.t.index - 999);
+    assert_int_equal(w.t.hub.oldest, w.t.index - 999);
     fixture_fini(&w);
     free(large);
 }
