@@ -130,6 +130,6 @@ const struct node *tree_peek(const struct tree *t, struct slice path);
 void tree_take_back_get(struct tree *t);
 
 /* {"action":"get","node":{…}} and a newline: a key, or a directory with its visible children, all
- * at once; see tree_is_small(). False: memory is short. */
+ * at once; see tree_is_small(). False: memory is short for sorting them. */
 bool tree_write_get(struct tree *t, const struct node *n, bool recursive, bool sorted,
                     int64_t now_ns, struct writer *w);

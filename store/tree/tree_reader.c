@@ -319,28 +319,55 @@ void tree_reader_close(struct tree_reader *r)
 
 /* --- The whole at once. --- */
 
-static void write_key(const struct node *n, int64_t now_ns, struct writer *w)
+/* The first of these children of `dir` that a listing shows. */
+static const struct node *first_shown(const struct node *dir, const struct node *child)
 {
-    struct etcd_node shown;
+    size_t name = tree_is_root(dir->by_path.key) ? 1 : dir->by_path.key.len + 1;
 
-    tree_node_view(n, now_ns, &shown);
-    writer_str(w, "{\"action\":\"get\",\"node\":");
-    etcd_write_node_open(w, &shown);
-    etcd_write_node_close(w, &shown);
-    writer_str(w, "}\n");
+    while (child != NULL && (child->by_path.key.ptr[name] == '_' || tree_is_removed(child)))
+        child = TAILQ_NEXT(child, sibling);
+    return child;
 }
 
-bool tree_write_get(struct tree *t, const struct node *n, bool recursive, bool sorted,
-                    int64_t now_ns, struct writer *w)
+/* In order of creation, with the nodes' own links: so it takes no memory. */
+static void write_children(const struct node *top, bool recursive, int64_t now_ns, struct writer *w)
 {
-    enum tree_read state = TREE_READ_MORE;
-    struct tree_reader *r;
+    const struct node *dir = top, *n = first_shown(top, TAILQ_FIRST(&top->children));
+    bool first = true; /* of its directory */
+    struct etcd_node shown;
 
-    if (n->value != NULL) {
-        write_key(n, now_ns, w);
-        return true;
+    for (;;) {
+        if (n == NULL) { /* the directory is through */
+            if (!first)
+                writer_u8(w, ']');
+            if (dir == top)
+                return;
+            n = dir;
+            dir = dir->parent;
+            tree_node_view(n, now_ns, &shown);
+        } else {
+            writer_str(w, first ? ",\"nodes\":[" : ",");
+            tree_node_view(n, now_ns, &shown);
+            etcd_write_node_open(w, &shown);
+            if (shown.dir && recursive) {
+                dir = n;
+                n = first_shown(dir, TAILQ_FIRST(&dir->children));
+                first = true;
+                continue;
+            }
+        }
+        etcd_write_node_close(w, &shown);
+        first = false;
+        n = first_shown(dir, TAILQ_NEXT(n, sibling));
     }
-    r = tree_reader_open(t, n, recursive, sorted, now_ns);
+}
+
+static bool write_sorted(struct tree *t, const struct node *n, bool recursive, int64_t now_ns,
+                         struct writer *w)
+{
+    struct tree_reader *r = tree_reader_open(t, n, recursive, true, now_ns);
+    enum tree_read state = TREE_READ_MORE;
+
     while (r != NULL && state == TREE_READ_MORE) {
         int64_t work_ns = INT64_MAX;
         struct blob *piece;
@@ -351,4 +378,21 @@ bool tree_write_get(struct tree *t, const struct node *n, bool recursive, bool s
     }
     tree_reader_close(r);
     return state == TREE_READ_DONE;
+}
+
+bool tree_write_get(struct tree *t, const struct node *n, bool recursive, bool sorted,
+                    int64_t now_ns, struct writer *w)
+{
+    struct etcd_node shown;
+
+    if (n->value == NULL && sorted)
+        return write_sorted(t, n, recursive, now_ns, w);
+    tree_node_view(n, now_ns, &shown);
+    writer_str(w, "{\"action\":\"get\",\"node\":");
+    etcd_write_node_open(w, &shown);
+    if (shown.dir)
+        write_children(n, recursive, now_ns, w);
+    etcd_write_node_close(w, &shown);
+    writer_str(w, "}\n");
+    return true;
 }
