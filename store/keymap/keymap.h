@@ -130,7 +130,7 @@ struct key_picks {
     struct key_pick *grouped; /* MULTI_SET: those that begin as keys that are found in groups */
     size_t grouped_count;
     size_t grouped_room;
-    bool tells; /* the keys are there: who waits for one is told when it is let go of */
+    bool tells;        /* the keys are there: who waits for one is told when it is let go of */
     uint32_t kept_for; /* the number of a snapshot, which has the first `kept` of the keys */
     size_t kept;
     struct entry *entries[]; /* and the values */
@@ -267,8 +267,8 @@ bool keymap_pick(struct key_picks *p, struct slice key);
 /* The same, for a MULTI_SET. */
 bool keymap_pick_value(struct key_picks *p, struct slice key, struct slice value);
 
-/* Before a MULTI_SET is carried out: a snapshot that is being written keeps some more of its keys as
- * they are now. True: it has all of them, or there is none. */
+/* Before a MULTI_SET is carried out: a snapshot that is being written keeps some more of its keys
+ * as they are now. True: it has all of them, or there is none. */
 bool key_picks_are_kept(struct key_picks *p);
 
 /* Lets go of them, in slices. Takes NULL. */
