@@ -48,13 +48,12 @@ struct snapshot {
     struct lazy lazy; /* once it has ended; the first member */
     struct store *store;
     struct snapshot_ahead ahead;
-    struct space_moment *spaces;
-    size_t space_count; /* that have begun */
-    size_t space_room;
+    size_t size;                 /* with the two arrays */
+    struct space_moment *spaces; /* behind it */
+    size_t space_count;          /* that have begun */
     struct keymap_moment *keymaps;
     size_t keymap_count; /* that have begun */
-    size_t keymap_room;
-    uint64_t records; /* in the batches that are written */
+    uint64_t records;    /* in the batches that are written */
     enum phase phase;
     size_t at; /* of the spaces or keymaps */
 };
@@ -170,52 +169,27 @@ static bool begin_space(struct snapshot *s, struct space *space)
     return !s->ahead.failed;
 }
 
-static size_t count_keymaps(const struct store *store, size_t *spaces)
-{
-    const struct space *space;
-    size_t count = 0;
-
-    *spaces = 0;
-    TAILQ_FOREACH(space, &store->spaces, entry) {
-        ++*spaces;
-        count += 1 + space->worker_stores.count;
-    }
-    return count;
-}
-
-static void *request(size_t len)
-{
-    return account_request_zeroed(ACCOUNT_SNAPSHOT, account_class_of(len), len);
-}
-
-static size_t spaces_size(size_t count)
-{
-    return (count + 1) * sizeof(struct space_moment);
-}
-
-static size_t keymaps_size(size_t count)
-{
-    return (count + 1) * sizeof(struct keymap_moment);
-}
-
-/* Room for all that is to come; NULL: memory is short. */
+/* Room for all that is to come, in one block; NULL: memory is short. */
 static struct snapshot *snapshot_new(struct store *store)
 {
-    struct snapshot *s = request(sizeof *s);
+    size_t spaces = 0, keymaps = 0, size;
+    const struct space *space;
+    struct snapshot *s;
 
+    TAILQ_FOREACH(space, &store->spaces, entry) {
+        spaces++;
+        keymaps += 1 + space->worker_stores.count;
+    }
+    size = sizeof *s + spaces * sizeof *s->spaces + keymaps * sizeof *s->keymaps;
+    s = account_request_zeroed(ACCOUNT_SNAPSHOT, account_class_of(size), size);
     if (s == NULL)
         return NULL;
     s->store = store;
+    s->size = size;
+    s->spaces = (struct space_moment *)(s + 1);
+    s->keymaps = (struct keymap_moment *)(s->spaces + spaces);
     ahead_init(&s->ahead);
-    s->keymap_room = count_keymaps(store, &s->space_room);
-    s->spaces = request(spaces_size(s->space_room));
-    s->keymaps = request(keymaps_size(s->keymap_room));
-    if (s->spaces != NULL && s->keymaps != NULL)
-        return s;
-    account_free(ACCOUNT_SNAPSHOT, s->spaces, spaces_size(s->space_room));
-    account_free(ACCOUNT_SNAPSHOT, s->keymaps, keymaps_size(s->keymap_room));
-    account_free(ACCOUNT_SNAPSHOT, s, sizeof *s);
-    return NULL;
+    return s;
 }
 
 struct snapshot *snapshot_begin(struct store *store)
@@ -471,13 +445,6 @@ void snapshot_yield(struct snapshot *s, size_t need)
     close_moments(s);
 }
 
-static void snapshot_free(struct snapshot *s)
-{
-    account_free(ACCOUNT_SNAPSHOT, s->spaces, spaces_size(s->space_room));
-    account_free(ACCOUNT_SNAPSHOT, s->keymaps, keymaps_size(s->keymap_room));
-    account_free(ACCOUNT_SNAPSHOT, s, sizeof *s);
-}
-
 static size_t snapshot_free_some(struct lazy_free *f, struct lazy *l, size_t count)
 {
     struct snapshot *s = (struct snapshot *)l;
@@ -498,7 +465,7 @@ static size_t snapshot_free_some(struct lazy_free *f, struct lazy *l, size_t cou
         free_events(e);
     }
     lazy_free_remove(f, l);
-    snapshot_free(s);
+    account_free(ACCOUNT_SNAPSHOT, s, s->size);
     return 1;
 }
 

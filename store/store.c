@@ -48,7 +48,7 @@ struct space *store_space(struct store *s, const char *name)
         return space;
     space = space_new(name, &s->ready, &s->reserve, &s->forgotten, s->options.seed,
                       s->options.space_bytes_max);
-    keymap_group_by(&space->keys, s->options.key_groups);
+    space->keys.groups_of = s->options.key_groups;
     TAILQ_INSERT_TAIL(&s->spaces, space, entry);
     return space;
 }

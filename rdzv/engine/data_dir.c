@@ -121,23 +121,14 @@ static const char *data_dir_refuses(void *arg)
 
 /* --- The start. --- */
 
-static bool take_part(void *arg, struct slice bytes)
-{
-    return recovery_take_snapshot(arg, bytes);
-}
-
-static bool end_parts(void *arg)
-{
-    return recovery_end_snapshot(arg);
-}
-
 static bool take_batch(void *arg, uint64_t number, struct slice bytes)
 {
     (void)number;
     return recovery_take_batch(arg, bytes);
 }
 
-#define READER .part = take_part, .parts_end = end_parts, .batch = take_batch
+#define READER \
+    .part = recovery_take_snapshot, .parts_end = recovery_end_snapshot, .batch = take_batch
 
 static uint64_t random_id(void)
 {

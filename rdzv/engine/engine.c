@@ -65,11 +65,6 @@ void engine_apply(struct engine *e, struct engine_space *space, const struct com
         e->observer.applied(e->observer.arg, space, command);
 }
 
-struct wake *engine_next_ready(struct engine *e)
-{
-    return store_next_ready(&e->store);
-}
-
 /* --- The commit. --- */
 
 void engine_commit(struct engine *e)

@@ -3,7 +3,7 @@
  * simulations drive an engine with a clock of their own.
  *
  * An iteration reads and applies requests (engine_apply()), collects whom the changes woke
- * (engine_next_ready()), and commits (engine_commit()). An answer may be sent once everything that
+ * (store_next_ready()), and commits (engine_commit()). An answer may be sent once everything that
  * it may show is committed: who queues one keeps engine_watermark(), and sends when
  * engine_is_committed() says so. */
 #pragma once
@@ -145,9 +145,6 @@ uint64_t engine_lived_ms(const struct engine *e);
  * iteration. See store_execute(). */
 void engine_apply(struct engine *e, struct engine_space *space, const struct command *command,
                   struct store_result *out);
-
-/* The next one who was woken, taken off the list; NULL when there is none. */
-struct wake *engine_next_ready(struct engine *e);
 
 /* --- The commit. --- */
 

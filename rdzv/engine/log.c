@@ -130,32 +130,18 @@ static bool disturbs_display(uint32_t point)
 /* One byte that cannot stand for itself. */
 static void put_escaped_byte(struct line *line, uint8_t byte)
 {
+    static const char bytes[] = "\"\\\n\r\t", letters[] = "\"\\nrt";
+    const char *known = byte == 0 ? NULL : strchr(bytes, byte);
     bool json = state.format == LOG_FORMAT_JSON;
 
-    switch (byte) {
-    case '"':
-        put_log_text(line, "\\\"");
-        break;
-    case '\\':
-        put_log_text(line, "\\\\");
-        break;
-    case '\n':
-        put_log_text(line, "\\n");
-        break;
-    case '\r':
-        put_log_text(line, "\\r");
-        break;
-    case '\t':
-        put_log_text(line, "\\t");
-        break;
-    default:
-        if (!json)
-            put_format(line, "\\x%02x", byte);
-        else if (byte < 0x80)
-            put_format(line, "\\u%04x", byte);
-        else
-            put_format(line, "\\\\x%02x", byte); /* no text: shown as the characters \xNN */
-    }
+    if (known != NULL)
+        put_format(line, "\\%c", letters[known - bytes]);
+    else if (!json)
+        put_format(line, "\\x%02x", byte);
+    else if (byte < 0x80)
+        put_format(line, "\\u%04x", byte);
+    else
+        put_format(line, "\\\\x%02x", byte); /* no text: shown as the characters \xNN */
 }
 
 static void put_quoted(struct line *line, struct slice value)

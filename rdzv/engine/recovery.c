@@ -14,15 +14,19 @@ static bool recovery_trouble(struct recovery *r, const char *trouble)
     return false;
 }
 
-bool recovery_take_snapshot(struct recovery *r, struct slice bytes)
+bool recovery_take_snapshot(void *recovery, struct slice bytes)
 {
+    struct recovery *r = recovery;
+
     if (!snapshot_load(&r->engine->store, bytes))
         return recovery_trouble(r, "a part of the snapshot cannot be read, or memory is short");
     return true;
 }
 
-bool recovery_end_snapshot(struct recovery *r)
+bool recovery_end_snapshot(void *recovery)
 {
+    struct recovery *r = recovery;
+
     return snapshot_is_loaded(&r->engine->store) ||
            recovery_trouble(r, "the snapshot has not come to its end");
 }

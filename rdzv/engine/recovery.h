@@ -19,12 +19,12 @@ struct recovery {
 void recovery_begin(struct recovery *r, struct engine *engine);
 
 /* A frame of a snapshot, and a batch. False: it is none, it does not fit to what came before, or
- * memory is short; r->trouble says which. */
-bool recovery_take_snapshot(struct recovery *r, struct slice bytes);
+ * memory is short; its `trouble` says which. As struct journal_reader wants them. */
+bool recovery_take_snapshot(void *recovery, struct slice bytes);
 bool recovery_take_batch(struct recovery *r, struct slice bytes);
 
 /* Between these: false when the snapshot has not said that this was all of it; the same. */
-bool recovery_end_snapshot(struct recovery *r);
+bool recovery_end_snapshot(void *recovery);
 
 /* All that there is has come, up to the batch `last`, in a snapshot or behind it: the engine goes
  * on behind that, and r->last_ns is right. */

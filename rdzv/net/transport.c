@@ -336,7 +336,7 @@ static void wake_some(struct net *n)
         struct conn *c;
         bool idle;
 
-        w = engine_next_ready(n->engine);
+        w = store_next_ready(&n->engine->store);
         if (w == NULL)
             return;
         c = w->owner;

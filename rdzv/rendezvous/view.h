@@ -99,7 +99,7 @@ static inline bool is_agents_key(struct slice key)
 #define RUN_FRONTS_MAX KEY_GROUPS_MAX
 size_t run_key_fronts(struct slice key, size_t lengths[RUN_FRONTS_MAX]);
 
-/* By these fronts, for keymap_group_by(). */
+/* By these fronts, for struct key_groups. */
 extern const struct key_groups run_key_groups;
 
 /* The view of that key, or NULL. It may be of a run that does not exist yet. */

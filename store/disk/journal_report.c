@@ -58,6 +58,16 @@ static void say_opened(const struct journal_report *r, const char *path, char *o
                  r->passed_over);
 }
 
+/* What follows the name of the file and what is wrong with it. */
+static const char *const advice[] = {
+    [JOURNAL_NEW_VERSION] = ": it was written by a newer release. Start that one, or use another "
+                            "directory. Nothing was changed.",
+    [JOURNAL_OLD_VERSION] = ": it was written by an older rdzvd. Move the directory away, or use "
+                            "another one: rdzvd then starts empty. Nothing was changed.",
+    [JOURNAL_OTHER_ID] = " than the files beside it. Move away what does not belong here. Nothing "
+                         "was changed.",
+};
+
 void journal_report_text(const struct journal_report *r, const char *path, char *out, size_t size)
 {
     switch (r->status) {
@@ -80,28 +90,11 @@ void journal_report_text(const struct journal_report *r, const char *path, char 
                  "another one.",
                  path, r->file, r->what, r->offset);
         break;
-    case JOURNAL_NEW_VERSION:
-        snprintf(out, size,
-                 "%s/%s %s: it was written by a newer release. Start that one, or use another "
-                 "directory. Nothing was changed.",
-                 path, r->file, r->what);
-        break;
-    case JOURNAL_OLD_VERSION:
-        snprintf(out, size,
-                 "%s/%s %s: it was written by an older rdzvd. Move the directory away, or use "
-                 "another one: rdzvd then starts empty. Nothing was changed.",
-                 path, r->file, r->what);
-        break;
-    case JOURNAL_OTHER_ID:
-        snprintf(
-            out, size,
-            "%s/%s %s than the files beside it. Move away what does not belong here. Nothing was "
-            "changed.",
-            path, r->file, r->what);
-        break;
     case JOURNAL_ERROR:
         snprintf(out, size, "%s: %s %s: %s. Nothing was lost: mend that, and start again.", path,
                  r->file, r->what, strerror(r->error));
         break;
+    default:
+        snprintf(out, size, "%s/%s %s%s", path, r->file, r->what, advice[r->status]);
     }
 }

@@ -43,7 +43,7 @@ struct key_watch {
 
 TAILQ_HEAD(wait_links, wait_link);
 
-/* A key's place in a group, see keymap_group_by(). */
+/* A key's place in a group, see struct key_groups. */
 struct key_link {
     struct table_node node;       /* the prefix; in the table if this is the first of the group */
     struct key_link *prev, *next; /* a ring */
@@ -174,7 +174,8 @@ struct keymap {
     struct table keys;
     struct table queues;
     struct table groups;                /* the first key_link of each */
-    const struct key_groups *groups_of; /* NULL: no key is in a group */
+    const struct key_groups *groups_of; /* NULL: no key is in a group; is set before the first key,
+                                           which is then found by each of its groups, too */
     struct entry_list entries;          /* those that have a value, in order of creation */
     struct queue_list queue_order;
     struct ready_list *ready; /* the store's, as is the reserve */
@@ -203,9 +204,6 @@ struct keymap {
 
 void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *ready,
                  struct reserve *reserve, uint64_t seed, struct quota *quota);
-
-/* Before the first key: each key that has a value is found by each of its groups, too. */
-void keymap_group_by(struct keymap *m, const struct key_groups *groups_of);
 
 /* By now all waiters and watches are ended. */
 void keymap_fini(struct keymap *m);

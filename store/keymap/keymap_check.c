@@ -1,8 +1,5 @@
 /* Decides what comes of the commands that change c10d keys: limits, comparisons, numbers. Nothing
  * is changed here. See keymap.h for the contract. */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "proto/c10d.h"
 #include "store/keymap/keymap_entry.h"
 
@@ -46,62 +43,33 @@ static bool place_has_room(const struct keymap *m, const struct place *at, size_
 
 /* --- Numbers. --- */
 
-/* What this store has written itself, and most clients write: digits alone, not too many. */
-static bool parse_plain(struct slice text, int64_t *out)
-{
-    int64_t v = 0;
-
-    if (text.len == 0 || text.len > 18)
-        return false;
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.ptr[i] < '0' || text.ptr[i] > '9')
-            return false;
-        v = v * 10 + (text.ptr[i] - '0');
-    }
-    *out = v;
-    return true;
-}
-
 /* So much of a value is looked at. Millions of blanks, or zeros, before a number would have each
  * ADD look at all of them. */
 #define NUMBER_TEXT_MAX 4096
 
+static bool is_strtoll_blank(uint8_t c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
 bool keymap_parse_number(struct slice text, int64_t *out)
 {
-    char copy[CHANGE_NUMBER_MAX + 1], *end;
-    size_t start = 0, len;
-    long long v;
+    size_t len = text.len < NUMBER_TEXT_MAX ? text.len : NUMBER_TEXT_MAX, at = 0, begin;
+    bool is_negative = false;
+    uint64_t v = 0;
 
-    if (parse_plain(text, out))
-        return true;
-    /* strtoll skips any number of blanks and of leading zeros; the copy need not hold them. */
-    if (text.len > NUMBER_TEXT_MAX)
-        text.len = NUMBER_TEXT_MAX;
-    while (start < text.len &&
-           (text.ptr[start] == ' ' || (text.ptr[start] >= '\t' && text.ptr[start] <= '\r')))
-        start++;
-    text = slice_from(text, start);
-    len = text.len < CHANGE_NUMBER_MAX ? text.len : CHANGE_NUMBER_MAX;
-    if (len == CHANGE_NUMBER_MAX) {
-        size_t sign = text.ptr[0] == '-' || text.ptr[0] == '+' ? 1 : 0, zeros = sign;
-
-        while (zeros + 1 < text.len && text.ptr[zeros] == '0' && text.ptr[zeros + 1] >= '0' &&
-               text.ptr[zeros + 1] <= '9')
-            zeros++;
-        copy[0] = sign ? (char)text.ptr[0] : '+';
-        len = text.len - zeros < CHANGE_NUMBER_MAX - 1 ? text.len - zeros : CHANGE_NUMBER_MAX - 1;
-        memcpy(copy + 1, text.ptr + zeros, len);
-        len++;
-    } else if (len != 0) {
-        memcpy(copy, text.ptr, len);
+    while (at < len && is_strtoll_blank(text.ptr[at]))
+        at++;
+    if (at < len && (text.ptr[at] == '-' || text.ptr[at] == '+'))
+        is_negative = text.ptr[at++] == '-';
+    for (begin = at; at < len && text.ptr[at] >= '0' && text.ptr[at] <= '9'; at++) {
+        if (__builtin_mul_overflow(v, 10u, &v) ||
+            __builtin_add_overflow(v, (unsigned)text.ptr[at] - '0', &v))
+            return false;
     }
-    copy[len] = '\0';
-
-    errno = 0;
-    v = strtoll(copy, &end, 10);
-    if (end == copy || errno == ERANGE)
+    if (at == begin || v > (uint64_t)INT64_MAX + is_negative)
         return false;
-    *out = v;
+    *out = (int64_t)(is_negative ? 0 - v : v);
     return true;
 }
 

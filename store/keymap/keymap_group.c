@@ -6,11 +6,6 @@
  * turns, before all of them get their values at one moment. */
 #include "store/keymap/keymap_entry.h"
 
-void keymap_group_by(struct keymap *m, const struct key_groups *groups_of)
-{
-    m->groups_of = groups_of;
-}
-
 size_t keymap_count_named(const struct keymap *m, struct slice key)
 {
     size_t lengths[KEY_GROUPS_MAX];

@@ -5,11 +5,6 @@
 
 /* --- Where it stands. --- */
 
-static struct queue *queue_or_end(const struct keymap_moment *k, struct queue *q)
-{
-    return q != NULL && q->number <= k->pushes ? q : NULL;
-}
-
 void keymap_moment_begin(struct keymap_moment *k, struct keymap *m, struct snapshot_ahead *ahead,
                          const char *name, uint64_t worker_store, uint32_t snapshot)
 {
@@ -69,7 +64,9 @@ static void pass_element(struct keymap_moment *k, struct element *element)
     if (k->first != NULL && k->first->number <= k->pushes)
         return;
     k->first = NULL;
-    k->queue = queue_or_end(k, TAILQ_NEXT(k->queue, order));
+    k->queue = TAILQ_NEXT(k->queue, order);
+    if (k->queue != NULL && k->queue->number > k->pushes)
+        k->queue = NULL;
 }
 
 static bool write_queues(struct keymap_moment *k, struct batch *out, size_t bytes)

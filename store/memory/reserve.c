@@ -40,12 +40,7 @@ bool reserve_grow_little(struct reserve *r, size_t need)
  * piece of the heap, where small pieces can take its place. */
 void reserve_restore(struct reserve *r)
 {
-    void *block = malloc(RESERVE_STANDING);
-
-    if (block == NULL)
-        return;
-    free(r->block);
-    *r = (struct reserve){block, RESERVE_STANDING};
+    reserve_take(r, RESERVE_STANDING);
 }
 
 /* malloc() has none. */

@@ -98,12 +98,12 @@ __attribute__((noinline)) static uint64_t hash_long(uint64_t h, struct slice key
 
 /* Eight bytes a step. Keys of one job share long prefixes and differ in a digit, which is what the
  * multiplications are for; the seed keeps peers from choosing keys that collide. */
-static uint64_t hash_bytes(struct slice key, uint64_t seed)
+uint64_t table_hash(const struct table *t, struct slice key)
 {
-    uint64_t h = seed ^ mix(key.len ^ ODD1, ODD2);
+    uint64_t h = t->seed ^ mix(key.len ^ ODD1, ODD2);
 
-    return key.len >= LONG_KEY ? hash_long(h, key, seed)
-                               : hash_rest(h, key, key.ptr, key.len, seed);
+    return key.len >= LONG_KEY ? hash_long(h, key, t->seed)
+                               : hash_rest(h, key, key.ptr, key.len, t->seed);
 }
 
 /* The first of these nodes that has the key. */
@@ -125,18 +125,13 @@ static struct table_node *find_in_either(const struct table *t, struct slice key
 
 struct table_node *table_find(const struct table *t, struct slice key)
 {
-    return t->count == 0 ? NULL : find_in_either(t, key, hash_bytes(key, t->seed));
+    return t->count == 0 ? NULL : find_in_either(t, key, table_hash(t, key));
 }
 
 struct table_node *table_find_hashed(const struct table *t, struct slice key, uint64_t *hash)
 {
-    *hash = hash_bytes(key, t->seed);
+    *hash = table_hash(t, key);
     return find_in_either(t, key, *hash);
-}
-
-uint64_t table_hash(const struct table *t, struct slice key)
-{
-    return hash_bytes(key, t->seed);
 }
 
 struct table_node *table_find_like(const struct table *t, const struct table_node *node)
@@ -269,7 +264,7 @@ void table_expect(struct table *t, size_t count)
 
 void table_add(struct table *t, struct table_node *node)
 {
-    table_add_hashed(t, node, hash_bytes(node->key, t->seed));
+    table_add_hashed(t, node, table_hash(t, node->key));
 }
 
 void table_add_hashed(struct table *t, struct table_node *node, uint64_t hash)

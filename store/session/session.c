@@ -246,26 +246,17 @@ static size_t cost_of(const struct blob *b)
     return b == NULL ? 0 : sizeof *b + b->len;
 }
 
-/* Takes the reference. */
-static void session_keep_popped(struct session *session, struct blob *b)
+/* `b` takes the place of one that the session keeps: of its element, or its memo. Takes the
+ * reference. */
+static void session_replace(struct session *session, struct blob **kept, struct blob *b)
 {
     struct sessions *s = session->home;
 
-    quota_keep(s->quota, &s->bytes, cost_of(b), cost_of(session->popped));
-    blob_leave(session->popped, ACCOUNT_ANSWERS);
-    session->popped = b;
+    quota_keep(s->quota, &s->bytes, cost_of(b), cost_of(*kept));
+    blob_leave(*kept, ACCOUNT_ANSWERS);
+    *kept = b;
     if (b != NULL)
         blob_hold(b, ACCOUNT_SESSIONS);
-}
-
-/* Takes the only reference. */
-static void session_replace_memo(struct session *session, struct blob *b)
-{
-    struct sessions *s = session->home;
-
-    quota_keep(s->quota, &s->bytes, cost_of(b), cost_of(session->memo));
-    blob_unref(session->memo);
-    session->memo = b;
 }
 
 static void set_answer(struct session *session, struct slice answer)
@@ -306,9 +297,10 @@ void session_do(struct sessions *s, const struct session_done *c)
 
     session_note_change(session);
     keymap_depart(keys, waiter_of(session));
-    session_keep_popped(session, !c->popped        ? NULL
-                                 : c->blob != NULL ? blob_ref(c->blob)
-                                                   : keymap_take_popped(keys));
+    session_replace(session, &session->popped,
+                    !c->popped        ? NULL
+                    : c->blob != NULL ? blob_ref(c->blob)
+                                      : keymap_take_popped(keys));
     set_answer(session, arrived ? (struct slice){0} : c->answer);
     session->number = c->number;
     session->flags = c->flags;
@@ -374,7 +366,7 @@ void session_set_memo(struct sessions *s, const struct session_memo *c)
     struct session *session = session_find(s, c->id);
 
     session_note_change(session);
-    session_replace_memo(session, memo_blob(s, c->bytes));
+    session_replace(session, &session->memo, memo_blob(s, c->bytes));
 }
 
 void session_end(struct sessions *s, struct session *session)
@@ -382,8 +374,8 @@ void session_end(struct sessions *s, struct session *session)
     if (s->moment != NULL)
         session_moment_lose(s->moment, session);
     keymap_depart(keys_of(session), waiter_of(session));
-    session_keep_popped(session, NULL);
-    session_replace_memo(session, NULL);
+    session_replace(session, &session->popped, NULL);
+    session_replace(session, &session->memo, NULL);
     count_use(session, false);
     quota_keep(s->quota, &s->bytes, 0, SESSION_COST);
     TAILQ_REMOVE(&s->list, session, order);
@@ -410,7 +402,7 @@ bool session_load(struct sessions *s, const struct session_state *state)
     session->number = state->number;
     session->flags = state->flags;
     set_answer(session, state->answer);
-    session_replace_memo(session, memo_blob(s, state->memo));
+    session_replace(session, &session->memo, memo_blob(s, state->memo));
     reserve_settle(s->reserve);
     return true;
 }
@@ -430,7 +422,8 @@ bool session_load_held(struct sessions *s, const struct key_put *held)
     if (arrived)
         keymap_arrive_anew(keys_of(session), held->value, waiter_of(session), &session->arrival);
     else
-        session_keep_popped(session, reserve_blob(s->reserve, ACCOUNT_SESSIONS, held->value));
+        session_replace(session, &session->popped,
+                        reserve_blob(s->reserve, ACCOUNT_SESSIONS, held->value));
     reserve_settle(s->reserve);
     return true;
 }

@@ -75,7 +75,7 @@ static void every_group_is_what_a_walk_over_all_keys_finds(void **state)
 
     (void)state;
     fixture_init(&w, 0);
-    keymap_group_by(&w.m, &groups);
+    w.m.groups_of = &groups;
     for (int i = 0; i < 5000; i++) {
         char room[16];
         struct slice key = some_key(&seed, room);
@@ -113,7 +113,7 @@ static void the_key_that_was_just_given_may_be_deleted(void **state)
         unsigned at = 0;
 
         fixture_init(&w, 0);
-        keymap_group_by(&w.m, &groups);
+        w.m.groups_of = &groups;
         for (unsigned i = 0; i < 5; i++) {
             char key[8];
 
@@ -201,7 +201,7 @@ static void a_walk_in_pieces_sees_once_what_stays(void **state)
         struct fixture w;
 
         fixture_init(&w, 0);
-        keymap_group_by(&w.m, &groups);
+        w.m.groups_of = &groups;
         for (unsigned i = 0; i < OLD; i++)
             set_numbered(&w, i);
         if (number % 2 == 0)
@@ -229,7 +229,7 @@ static void links_count_for_the_limit(void **state)
 
     (void)state;
     fixture_init(&w, 1000);
-    keymap_group_by(&w.m, &groups);
+    w.m.groups_of = &groups;
     assert_int_equal(keymap_key_cost(&w.m, s("a/b/c")),
                      sizeof(struct entry) + 2 * sizeof(struct key_link) + 5);
     set(&w, "a/b/c", "v");

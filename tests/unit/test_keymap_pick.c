@@ -403,7 +403,7 @@ static void keys_in_groups_are_known(void **state)
 
     (void)state;
     fixture_init(&w, 0);
-    keymap_group_by(&w.m, &groups_of);
+    w.m.groups_of = &groups_of;
     p = keymap_pick_begin(&w.m, KEYS + 1, true);
     for (int i = 0; i < KEYS; i++) {
         snprintf(key, sizeof key, i % 5 < 2 ? "/g/%d" : "/other/%d", i);

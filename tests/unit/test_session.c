@@ -561,8 +561,8 @@ static void clients_wait_beside_sessions(void **state)
                      STORE_OK);
     assert_int_equal(space->store->keys.waiters, 1);
     assert_true(arrive(false, 2, &number, 0));
-    assert_ptr_equal(engine_next_ready(&engine), &w->wake);
-    assert_null(engine_next_ready(&engine));
+    assert_ptr_equal(store_next_ready(&engine.store), &w->wake);
+    assert_null(store_next_ready(&engine.store));
     keymap_cancel(&space->store->keys, w);
     assert_true(session_passed(engine_session_find(space, ID)));
     assert_true(TAILQ_EMPTY(&space->store->keys.open_waiters));

@@ -72,7 +72,7 @@ static void check_entry(const struct run_views *views, struct slice key)
     ready_list_init(&ready);
     reserve_init(&reserve);
     keymap_init(&m, ACCOUNT_KEYS, &ready, &reserve, views->table.seed, &quota);
-    keymap_group_by(&m, &run_key_groups);
+    m.groups_of = &run_key_groups;
     p = keymap_pick_begin(&m, 1, false);
     assert_true(p != NULL && keymap_pick(p, key));
     assert_ptr_equal(run_views_find_entry(views, p->entries[0]), run_views_find(views, key));
