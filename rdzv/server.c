@@ -127,8 +127,7 @@ static bool end_server_iteration(struct server *s)
 
     transport_end_iteration(&s->net);
     now_ns = clock_monotonic_ns(s->engine.options.clock);
-    if (engine_is_alive(&s->engine, clock_ms_of(now_ns)))
-        transport_end_iteration(&s->net); /* the rendezvous may have written */
+    engine_note_iteration(&s->engine, clock_ms_of(now_ns));
     goes_on = s->role->end_iteration(s);
     heap_look(&s->heap, now_ns);
     goes_on = transport_has_work(&s->net) || heap_has_work(&s->heap) || goes_on;

@@ -71,10 +71,8 @@ struct store_parts {
     struct status_feeds status_feeds;
     struct monitor monitor;
     struct protocol link_protocol, c10d_protocol;
-    struct event expiry; /* the next TTL */
-    struct event kept;   /* the journal has made progress; with a data directory */
-    uint64_t
-        refuses_since_ms;    /* the journal takes no changes; engine_lived_ms(), 0: it takes them */
+    struct event expiry;     /* the next TTL */
+    struct event kept;       /* the journal has made progress; with a data directory */
     int64_t expiry_armed_ns; /* the TTL that `expiry` is set for; 0: none */
 };
 

@@ -132,26 +132,21 @@ static void serve_clients(struct server *s)
 
 /* --- The journal. --- */
 
-/* Without changes no agent gets its heartbeats through: when they are taken again, that time is
- * given to all of them before any request that was held back goes on. Clients without a relay have
- * been dropped. */
+/* Without changes no agent gets its heartbeats through, so that time does not count for them.
+ * Clients without a relay have been dropped. */
 static void note_journal_refusal(struct server *s)
 {
     struct store_parts *store = &s->store;
-    uint64_t since = store->refuses_since_ms, now;
+    bool refuses = !engine_takes_changes(&s->engine);
 
-    if (engine_takes_changes(&s->engine) == (since == 0))
-        return;
-    now = engine_lived_ms(&s->engine);
-    store->refuses_since_ms = since == 0 ? now : 0;
-    if (since != 0)
-        rendezvous_stood_still(&store->rendezvous, now - since);
+    if (refuses != (store->rendezvous.refuses_since_ms != 0))
+        rendezvous_note_refusal(&store->rendezvous, refuses);
 }
 
 /* True: there are more of them. */
 static bool let_held_go_on(struct store_parts *store)
 {
-    return store->refuses_since_ms == 0 && relay_links_hold_some(&store->links) &&
+    return store->rendezvous.refuses_since_ms == 0 && relay_links_hold_some(&store->links) &&
            relay_links_go_on(&store->links);
 }
 

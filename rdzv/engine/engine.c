@@ -191,8 +191,6 @@ void engine_note_alive(struct engine *e)
         return;
     e->paused_ms += paused;
     log_event(LOG_INFO, "resumed", log_u64("paused_ms", paused));
-    if (e->observer.resumed != NULL)
-        e->observer.resumed(e->observer.arg, paused);
 }
 
 uint64_t engine_lived_ms(const struct engine *e)

@@ -48,8 +48,6 @@ struct engine_observer {
     /* Called from engine_apply(), after a command has changed something. May apply commands of its
      * own. */
     void (*applied)(void *arg, struct engine_space *space, const struct command *command);
-    /* Called from engine_note_alive(), when the process has been paused for that long. */
-    void (*resumed)(void *arg, uint64_t paused_ms);
     /* Called from engine_session_end() and engine_session_bind(): no session is bound to this
      * worker store any more, so that it may be dropped now. */
     void (*unbound)(void *arg, struct engine_space *space, uint64_t worker_store);
@@ -124,16 +122,13 @@ static inline uint64_t engine_now_ms(const struct engine *e)
 /* Before anything that depends on how long a pause took. */
 void engine_note_alive(struct engine *e);
 
-/* The same at the end of each iteration, which is at that time of engine_now_ms(). True: there was
- * a pause, and whoever observes the engine may have changed something. */
-static inline bool engine_is_alive(struct engine *e, uint64_t now_ms)
+/* The same at the end of each iteration, which is at that time of engine_now_ms(). */
+static inline void engine_note_iteration(struct engine *e, uint64_t now_ms)
 {
-    if (clock_elapsed_ms(e->alive_ms, now_ms) < ENGINE_PAUSE_MS) {
+    if (clock_elapsed_ms(e->alive_ms, now_ms) < ENGINE_PAUSE_MS)
         e->alive_ms = now_ms;
-        return false;
-    }
-    engine_note_alive(e);
-    return true;
+    else
+        engine_note_alive(e);
 }
 
 /* As engine_now_ms(), by a clock that stands while the process is paused: for what others have to

@@ -91,7 +91,8 @@ struct agent_clock {
     int64_t ahead_us;         /* ours plus this is its own */
     int64_t beat_us;          /* by its own clock */
     int64_t kept_us;          /* ahead_us as its memo has it */
-    uint64_t asked_ms;        /* when its last request came; 0: none has */
+    uint64_t asked_ms;        /* when its last request came, monotonic, also while no agent could
+                                 write; 0: none has */
     uint64_t asked_before_ms; /* the one before; 0: none */
 };
 

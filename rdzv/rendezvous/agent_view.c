@@ -67,19 +67,12 @@ static const struct torch_node *own_node(const struct step *s, const struct agen
     return node_role(own) == NULL ? NULL : own;
 }
 
-static bool is_last_call_over(const struct step *s)
-{
-    const struct torch_state *state = &s->run->view.state;
-
-    return state->has_deadline && state->deadline_us <= s->now->wall_ns / 1000;
-}
-
 /* One agent is enough, and all of them would read the whole number. */
 static bool is_completer(struct step *s, const struct agent *a)
 {
     struct completer *c = &s->run->completer;
 
-    if (!is_last_call_over(s) || s->run->view.state.closed)
+    if (!last_call_is_over(s, 0) || s->run->view.state.closed)
         return false;
     if (c->agent == NULL || clock_elapsed_ms(c->since_ms, s->now->ms) >= COMPLETER_MS)
         *c = (struct completer){a, s->now->ms};

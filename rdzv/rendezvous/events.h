@@ -19,7 +19,7 @@ enum policy_event_kind {
                           */
     AGENT_SET_ROUND_KEY, /* SET of `round_key`, a key of one of the run's rounds, to `desired` */
     AGENT_ADD_ROUND_KEY, /* ADD to such a key */
-    RUN_RESTORED,        /* the daemon has just started, `still_ms` after the one before it had
+    RUN_RESTORED,        /* the daemon has just started, `away_ms` after the one before it had
                             ended, and the run is in its keys */
     RUN_RETURNED,        /* some time later: agents that were to come back have done so */
     RUN_CHANGED,         /* something else has changed the run's key, or deleted it */
@@ -27,7 +27,6 @@ enum policy_event_kind {
     RUN_PROBED,          /* the answer to POLICY_PROBE */
     RUN_PORT_OPENED,     /* the answer to POLICY_OPEN_PORT; `port` 0: it failed */
     RUN_TICK,            /* once a second */
-    RUN_STOOD_STILL,     /* the process did, for `still_ms` */
     RUN_FORGET,          /* forget it now, on request */
 };
 
@@ -57,12 +56,13 @@ struct policy_event {
     struct slice memo;  /* AGENT_CONNECTED: of the last POLICY_KEEP_MEMO before a start */
     enum probe_result probed;
     uint16_t port;
-    uint64_t still_ms;
+    uint64_t away_ms;
 };
 
 /* How things stand when an event comes: the clocks, and what the store and the space say. */
 struct policy_now {
-    uint64_t ms;                /* monotonic */
+    uint64_t ms;                /* monotonic; it stands while no agent can write */
+    uint64_t still_ms;          /* for so long in all it has stood */
     int64_t wall_ns;            /* since 1970 */
     struct slice value;         /* of the run's key; ptr NULL: it has none */
     size_t room;                /* bytes that the space can still take; SIZE_MAX: no limit */

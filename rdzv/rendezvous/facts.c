@@ -194,5 +194,5 @@ void rendezvous_facts(const struct run *run, struct run_facts *out)
                               .look = agent_facts,
                               .peer = agent_peer,
                               .arg = run};
-    find_doubled(run, engine_now_ms(live->home->rdzv->engine), out);
+    find_doubled(run, shell_now_ms(live->home->rdzv), out);
 }

@@ -49,6 +49,29 @@ static bool is_in_last_call(const struct step *s)
     return step_is_open(s) && !state->complete && state->has_deadline;
 }
 
+/* The state has the deadline by the wall clock. rdzvd ends the last call by its own clock, which
+ * stands while no agent can write. */
+void last_call_note(struct step *s)
+{
+    const struct torch_state *state = &s->run->view.state;
+    struct last_call *call = &s->run->last_call;
+    int64_t left_us;
+
+    if (!state->has_deadline || call->deadline_us == state->deadline_us)
+        return;
+    call->deadline_us = state->deadline_us;
+    call->ends_ms = s->now->ms;
+    if (!__builtin_sub_overflow(state->deadline_us, s->now->wall_ns / 1000, &left_us) &&
+        left_us > 0)
+        call->ends_ms += (uint64_t)left_us / 1000;
+}
+
+bool last_call_is_over(struct step *s, uint64_t in_ms)
+{
+    last_call_note(s);
+    return s->run->view.state.has_deadline && s->run->last_call.ends_ms <= s->now->ms + in_ms;
+}
+
 static bool put_deadline(struct step *s, int64_t deadline_us)
 {
     struct torch_state next;
@@ -64,12 +87,11 @@ static bool put_deadline(struct step *s, int64_t deadline_us)
 
 static void end_now(struct step *s, uint64_t wanted)
 {
-    const struct torch_state *state = &s->run->view.state;
     int64_t now_us = s->now->wall_ns / 1000;
     size_t participants = s->run->view.participants;
     struct note *note;
 
-    if (state->deadline_us <= now_us || participants < wanted ||
+    if (last_call_is_over(s, 0) || participants < wanted ||
         !all_have_joined(s->run, participants) || !put_deadline(s, now_us))
         return;
     note = explain_note(s, NOTE_LAST_CALL_ENDED);
@@ -135,5 +157,14 @@ void last_call_begun(struct step *s)
     if (deadline_us < least_us)
         deadline_us = least_us;
     if (deadline_us != set_us)
+        put_deadline(s, deadline_us);
+}
+
+void last_call_put_off(struct step *s, uint64_t away_ms)
+{
+    int64_t away_us = away_ms < INT64_MAX / 1000 ? (int64_t)away_ms * 1000 : INT64_MAX, deadline_us;
+
+    if (is_in_last_call(s) &&
+        !__builtin_add_overflow(s->run->view.state.deadline_us, away_us, &deadline_us))
         put_deadline(s, deadline_us);
 }

@@ -14,17 +14,7 @@
 #define LONG_MS 2000
 /* The agents complete the round themselves when the last call is over: by then all look as often as
  * ever. */
-#define CALL_US INT64_C(3000000)
-
-static bool is_call_over(const struct step *s, int64_t in_us)
-{
-    const struct torch_state *state = &s->run->view.state;
-    int64_t left_us;
-
-    return state->has_deadline &&
-           (__builtin_sub_overflow(state->deadline_us, s->now->wall_ns / 1000, &left_us) ||
-            left_us <= in_us);
-}
+#define CALL_MS 3000
 
 /* As the agents whose looks are held have seen it. */
 static void note_round(struct run *run)
@@ -45,7 +35,7 @@ static bool is_held(const struct agent *a)
 
 static bool hold(struct step *s, struct agent *a, enum agent_held why)
 {
-    if (is_call_over(s, CALL_US) || !agent_view_may_wait(s, a))
+    if (last_call_is_over(s, CALL_MS) || !agent_view_may_wait(s, a))
         return false;
     if (!is_any_held(s->run))
         note_round(s->run);
@@ -109,7 +99,7 @@ void long_look_check(struct step *s)
         state->complete != (run->looking.phase == LOOKING_COMPLETE)) {
         if (!stays_held(s))
             release_all(s);
-    } else if (run->looking.phase == LOOKING_OPEN && is_call_over(s, 0)) {
+    } else if (run->looking.phase == LOOKING_OPEN && last_call_is_over(s, 0)) {
         run->looking.phase = LOOKING_CALL_OVER;
         release_one(s);
     }
@@ -130,11 +120,11 @@ void long_look_on_tick(struct step *s)
 
     if (!is_any_held(run))
         return;
-    if ((is_call_over(s, CALL_US) && !is_call_over(s, 0))) {
+    if ((last_call_is_over(s, CALL_MS) && !last_call_is_over(s, 0))) {
         release_all(s);
         return;
     }
-    if (is_call_over(s, 0))
+    if (last_call_is_over(s, 0))
         release_one(s);
     TAILQ_FOREACH(a, &run->agents, entry) {
         if (is_held(a) &&

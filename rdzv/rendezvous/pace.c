@@ -161,6 +161,14 @@ bool pace_should_hold(struct step *s, struct agent *a)
     return true;
 }
 
+void pace_forget_shifts(struct run *run)
+{
+    struct agent *a;
+
+    TAILQ_FOREACH(a, &run->agents, entry)
+        a->pace.shifts = 0;
+}
+
 void pace_on_tick(struct step *s)
 {
     struct agent *a;

@@ -151,8 +151,6 @@ void rejoin_reject_overdue(struct step *s);
 
 /* The agent asks; `waits`: for a key, so that the reply may take long. */
 void presence_heard(struct step *s, struct agent *a, bool waits);
-/* No agent could ask for anything for that long: none was silent. */
-void presence_stood_still(struct step *s, uint64_t still_ms);
 /* How long nothing has come of the node's agent, which is connected, and waits for no reply; 0: it
  * is not, or waits. */
 uint64_t presence_silent_ms(const struct step *s, const struct torch_node *node);
@@ -201,6 +199,13 @@ bool last_call_end(struct step *s);
 /* An agent has written the state, and may have set the deadline: --regroup-wait may shorten it, and
  * nodes that wait have the time to join. */
 void last_call_begun(struct step *s);
+
+/* After each event: a new deadline of the state is noted. */
+void last_call_note(struct step *s);
+/* The last call is over in so many ms, or was before. */
+bool last_call_is_over(struct step *s, uint64_t in_ms);
+/* No agent could write for that long, before a start: the last call ends so much later. */
+void last_call_put_off(struct step *s, uint64_t away_ms);
 
 /* True: in a round that has begun, agents that wait are let in if all others join, as far as it is
  * known how many nodes a round may have. */
@@ -264,13 +269,13 @@ bool pace_is_unknown(const struct agent *a);
 uint64_t pace_interval_ms(const struct agent *a, uint64_t now_ms);
 /* The agent looks. True: it is not known how often it does, and its look is held to find out. */
 bool pace_should_hold(struct step *s, struct agent *a);
+/* Both threads of each agent have waited while rdzvd stood still, and go on at the same moment. */
+void pace_forget_shifts(struct run *run);
 /* Once a second: those looks are answered. */
 void pace_on_tick(struct step *s);
 
 /* --- repair.c --- */
 
-/* Moves heartbeats and the deadline on by the time in which no agent could write. */
-void repair_shift_heartbeats(struct step *s, uint64_t still_ms);
 /* The agent asks, so its node lives: if it was taken out of the state, it is put back. May put the
  * state: what points into the view is void then. False: its connection ends. */
 bool repair_restore(struct step *s, struct agent *a);

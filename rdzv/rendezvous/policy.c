@@ -198,7 +198,7 @@ static void restored(struct step *s, const struct policy_event *event)
     loss_on_start(s, event->agents_return);
     if (!event->agents_return)
         loss_on_restore(s);
-    repair_shift_heartbeats(s, event->still_ms);
+    last_call_put_off(s, event->away_ms);
     worker_store_on_restore(s);
 }
 
@@ -291,14 +291,6 @@ static void tick(struct step *s, const struct policy_event *event)
     put_beats(s);
 }
 
-static void stood_still(struct step *s, const struct policy_event *event)
-{
-    presence_stood_still(s, event->still_ms);
-    repair_shift_heartbeats(s, event->still_ms);
-    s->run->missing_since_ms = 0; /* no node could be heard of */
-    s->run->unnamed_since_ms += event->still_ms;
-}
-
 static void forget(struct step *s, const struct policy_event *event)
 {
     (void)event;
@@ -324,7 +316,6 @@ static void (*const answers[])(struct step *, const struct policy_event *) = {
     [RUN_PROBED] = worker_store_on_probed,
     [RUN_PORT_OPENED] = worker_store_on_port_opened,
     [RUN_TICK] = tick,
-    [RUN_STOOD_STILL] = stood_still,
     [RUN_FORGET] = forget,
 };
 
@@ -335,7 +326,11 @@ void policy_step(struct run *run, const struct policy_event *event, const struct
 {
     struct step s = {.run = run, .now = now, .out = out, .value = now->value, .room = now->room};
 
+    if (run->still_ms != now->still_ms)
+        pace_forget_shifts(run);
+    run->still_ms = now->still_ms;
     answers[event->kind](&s, event);
+    last_call_note(&s);
     long_look_check(&s);
     meeting_check(&s);
     numbers_check(&s);

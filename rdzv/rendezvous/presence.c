@@ -35,18 +35,6 @@ void presence_heard(struct step *s, struct agent *a, bool waits)
     a->waits = waits;
 }
 
-void presence_stood_still(struct step *s, uint64_t still_ms)
-{
-    struct agent *a;
-
-    TAILQ_FOREACH(a, &s->run->agents, entry) {
-        uint64_t ago_ms = clock_elapsed_ms(a->heard_ms, s->now->ms);
-
-        a->heard_ms += still_ms < ago_ms ? still_ms : ago_ms;
-        a->pace.shifts = 0; /* both threads of the agent waited, and go on at the same moment */
-    }
-}
-
 uint64_t presence_silent_ms(const struct step *s, const struct torch_node *node)
 {
     const struct agent *a = run_agent_of(s->run, node);

@@ -107,11 +107,6 @@ const struct key_gate *rendezvous_key_gate(const struct rendezvous *r)
     return r->config->elastic.fixes ? &r->gate : NULL;
 }
 
-static void on_resumed(void *arg, uint64_t paused_ms)
-{
-    rendezvous_stood_still(arg, paused_ms);
-}
-
 /* A worker store that has ended may have waited for this session only. */
 static void on_unbound(void *arg, struct engine_space *space, uint64_t worker_store)
 {
@@ -154,8 +149,8 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
     expiry_init(&r->due, &engine->store.reserve);
     evtimer_assign(&r->ticker, net->base, shell_on_ticker, r);
     if (c->fixes)
-        engine->observer = (struct engine_observer){
-            .applied = on_applied, .resumed = on_resumed, .unbound = on_unbound, .arg = r};
+        engine->observer =
+            (struct engine_observer){.applied = on_applied, .unbound = on_unbound, .arg = r};
 }
 
 void rendezvous_fini(struct rendezvous *r)
@@ -219,7 +214,7 @@ static void restore_run(struct rendezvous_space *home, struct slice key, uint64_
     run->history.known_us = engine_wall_ns(home->rdzv->engine) / 1000;
     shell_step(run, (struct policy_event){.kind = RUN_RESTORED,
                                           .agents_return = agents_return(home),
-                                          .still_ms = away_ms});
+                                          .away_ms = away_ms});
 }
 
 /* Keys that look like one of a round come last: of which run they are, those before have told. */

@@ -21,9 +21,8 @@ void rendezvous_add_spaces(struct rendezvous *r);
  * none could write meanwhile. */
 void rendezvous_restore(struct rendezvous *r, uint64_t away_ms);
 
-/* For so long no agent could write: that time is given to each run before anything else happens to
- * it, and to all that have agents within some iterations. */
-void rendezvous_stood_still(struct rendezvous *r, uint64_t still_ms);
+/* The store takes no changes from now on; or takes them again. To be called when that changes. */
+void rendezvous_note_refusal(struct rendezvous *r, bool refuses);
 
 /* All sessions have ended. */
 void rendezvous_fini(struct rendezvous *r);

@@ -1,51 +1,6 @@
-/* Puts nodes that live, and that were taken for dead, back to where they belong; and moves times on
- * when rdzvd itself stood still. */
-#include "proto/torch/torch_timing.h"
+/* Puts nodes that live, and that were taken for dead, back to where they belong. */
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
-
-/* --- rdzvd stood still. --- */
-
-static void add_time(int64_t *at_us, int64_t more_us)
-{
-    if (__builtin_add_overflow(*at_us, more_us, at_us))
-        *at_us = INT64_MAX;
-}
-
-static int64_t to_us(uint64_t ms)
-{
-    return ms < INT64_MAX / 1000 ? (int64_t)ms * 1000 : INT64_MAX;
-}
-
-static void shift(struct torch_state *state, uint64_t ms)
-{
-    int64_t us = to_us(ms);
-
-    for (size_t i = 0; i < state->count; i++)
-        add_time(&state->nodes[i].heartbeat_us, us);
-    if (state->has_deadline)
-        add_time(&state->deadline_us, us);
-}
-
-void repair_shift_heartbeats(struct step *s, uint64_t still_ms)
-{
-    struct torch_state next;
-    struct note *note;
-    bool ok;
-
-    if (!step_is_open(s) || s->run->view.state.count == 0 || !step_read_state(s, &next))
-        return;
-    shift(&next, still_ms);
-    ok = step_put_state(s, &next, 0);
-    torch_state_free(&next);
-    s->out->counters.runs_repaired += ok;
-    note = explain_note(s, ok ? NOTE_HEARTBEATS_SHIFTED : NOTE_SHIFT_FAILED);
-    note->number = still_ms;
-    note->reason = "rdzvd stood still or was away for this long, so no agent could send a "
-                   "heartbeat";
-}
-
-/* --- A node was away. --- */
 
 static void note_repaired(struct step *s, const struct agent *a, const char *action,
                           const char *reason)

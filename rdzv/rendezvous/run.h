@@ -100,6 +100,12 @@ struct looking {
     enum { LOOKING_OPEN, LOOKING_CALL_OVER, LOOKING_COMPLETE } phase;
 };
 
+/* When the last call is over. */
+struct last_call {
+    int64_t deadline_us; /* as the state has it */
+    uint64_t ends_ms;    /* the same, monotonic */
+};
+
 struct run {
     struct run_view view; /* the first member */
     const struct policy_settings *settings;
@@ -109,6 +115,7 @@ struct run {
     struct agent_list gone;      /* LINK_GONE: neither are these */
     size_t agent_count;          /* 0: no agent is connected, since `idle_since_ms` */
     size_t held[HELD_KINDS];     /* so many requests of agents are held, by their kind */
+    uint64_t still_ms;           /* policy_now.still_ms, when an event came last */
     struct table by_node;        /* agents that have a node; of two with one node, the later */
     uint64_t idle_since_ms;
     enum run_start start;
@@ -131,6 +138,7 @@ struct run {
     bool failed; /* an agent has closed it whose workers have failed: closing.c */
 
     uint64_t beats_since_ms; /* view.has_beats: since then */
+    struct last_call last_call;
     struct completer completer;
     struct looking looking; /* while looks are held: HELD_LONG, HELD_LONG_ANSWER */
     struct meeting meeting;

@@ -152,10 +152,8 @@ static enum c10d_verdict step_request(struct conn_agent *a, struct policy_event 
 static enum c10d_verdict on_look(struct conn_agent *a, bool waits)
 {
     const struct rendezvous *r = a->run->home->rdzv;
-    struct slice shown = {0};
+    struct slice shown = policy_glance(&a->run->run, &a->agent, waits, shell_now_ms(r));
 
-    if (a->run->still_ms == r->still_ms)
-        shown = policy_glance(&a->run->run, &a->agent, waits, engine_now_ms(r->engine));
     if (shown.ptr == NULL)
         return step_request(a, (struct policy_event){.kind = AGENT_LOOKED, .waits = waits});
     if (waits)

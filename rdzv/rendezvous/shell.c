@@ -75,9 +75,8 @@ struct live_run *shell_need_run(struct rendezvous_space *home, struct slice key)
     name = (uint8_t *)(run + 1);
     memcpy(name, key.ptr, key.len);
     run_init(&run->run, (struct slice){name, key.len}, &r->settings, r->engine->options.seed,
-             engine_now_ms(r->engine));
+             shell_now_ms(r));
     run->home = home;
-    run->still_ms = r->still_ms;
     if (!add_due(run)) {
         run_fini(&run->run);
         account_heap_free(ACCOUNT_RUNS, run);
@@ -123,14 +122,23 @@ static enum port_share share_of(const struct live_run *run)
     return shared == NULL || !run_keeps_port(&shared->run) ? PORT_IS_FREE : PORT_IS_TAKEN;
 }
 
+uint64_t shell_now_ms(const struct rendezvous *r)
+{
+    uint64_t ms = r->refuses_since_ms != 0 ? r->refuses_since_ms : engine_lived_ms(r->engine);
+
+    return ms - r->refused_ms;
+}
+
 struct policy_now shell_now(const struct live_run *run)
 {
-    const struct engine *engine = run->home->rdzv->engine;
+    const struct rendezvous *r = run->home->rdzv;
+    const struct engine *engine = r->engine;
     const struct space *store = run->home->space->store;
     struct blob *value = live_run_value(run);
 
     return (struct policy_now){
-        .ms = engine_now_ms(engine),
+        .ms = shell_now_ms(r),
+        .still_ms = engine->paused_ms + r->refused_ms,
         .wall_ns = engine_wall_ns(engine),
         .value = value == NULL ? (struct slice){0} : (struct slice){value->bytes, value->len},
         .room = quota_room(&store->quota),
@@ -232,17 +240,6 @@ static void leave(struct live_run *run)
         shell_update_due(run);
 }
 
-/* Gives the run what it has not been given of the time in which no agent could write. */
-static void give_time(struct live_run *run)
-{
-    uint64_t still_ms = run->home->rdzv->still_ms - run->still_ms;
-
-    run->still_ms += still_ms;
-    if (still_ms != 0)
-        step(run, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = still_ms});
-}
-
-/* The time comes before the event, but behind a change that has been made already. */
 enum c10d_verdict shell_step(struct live_run *run, struct policy_event event)
 {
     enum c10d_verdict verdict = C10D_PROCEED;
@@ -250,13 +247,10 @@ enum c10d_verdict shell_step(struct live_run *run, struct policy_event event)
     run->steps++;
     if (run->run.view.unread && event.kind != RUN_CHANGED)
         step(run, (struct policy_event){.kind = RUN_CHANGED});
-    if (event.kind != RUN_CHANGED)
-        give_time(run);
     if (run->run.view.unread && is_request(event.kind))
         give_up(run, &event);
     else
         verdict = step(run, event);
-    give_time(run);
     leave(run);
     return verdict;
 }

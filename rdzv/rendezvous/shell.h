@@ -25,8 +25,9 @@ struct rendezvous {
     uint64_t restored_ms; /* when the store had come from a data directory, as engine_lived_ms() */
     struct key_gate gate; /* of requests over etcd's API */
     struct event ticker;  /* that tick goes on in the next iteration */
-    uint64_t still_ms;    /* for so long in all no agent could write */
-    uint32_t sweeps;      /* so many have begun: keys of runs are deleted in pieces */
+    uint64_t refused_ms;  /* for so long in all the store took no changes */
+    uint64_t refuses_since_ms; /* it takes none, as engine_lived_ms(); 0: it takes them */
+    uint32_t sweeps;           /* so many have begun: keys of runs are deleted in pieces */
 };
 
 struct live_run {
@@ -36,7 +37,6 @@ struct live_run {
     struct probe *probe;    /* asks whether agent 0 hosts a store */
     struct listener *port;  /* of its own; NULL: none */
     struct history history;
-    uint64_t still_ms;       /* so much of rdzv->still_ms the run has been given, or began behind */
     uint64_t keys_forgotten; /* by the last POLICY_FORGET_RUN */
     uint32_t sweep;          /* the number of that which goes on, see shell_sweep(); 0: none */
     uint64_t sweep_since_ms; /* the run has been idle since then */
@@ -77,6 +77,10 @@ static inline struct conn *conn_of(const struct agent *a)
 {
     return conn_agent_of(a)->conn;
 }
+
+/* The clock of the policy: it stands while the process is paused, and while the store takes no
+ * changes, since no agent can write then. */
+uint64_t shell_now_ms(const struct rendezvous *r);
 
 /* The value of its key, borrowed until the next command; NULL: none. */
 struct blob *live_run_value(const struct live_run *run);

@@ -1,7 +1,5 @@
-/* Time as the event of runs: their ticks, and time in which no agent could write. */
+/* Time as the event of runs: their ticks, and the clock that they go by. */
 #include "rdzv/rendezvous/rendezvous.h"
-
-#include "proto/torch/torch_timing.h"
 
 /* A tick looks at so many runs, for so long at most, before others have their turn. */
 #define RUNS_PER_ITERATION 200
@@ -15,14 +13,13 @@ static void go_on_later(struct rendezvous *r)
     net_add_event(&r->ticker, &at_once);
 }
 
-/* What is shorter than the interval of heartbeats hurts no node. */
-void rendezvous_stood_still(struct rendezvous *r, uint64_t still_ms)
+void rendezvous_note_refusal(struct rendezvous *r, bool refuses)
 {
-    if (still_ms < TORCH_HEARTBEAT_MS)
-        return;
-    r->still_ms += still_ms;
-    r->ticked_ms = engine_now_ms(r->engine);
-    go_on_later(r);
+    uint64_t now = engine_lived_ms(r->engine);
+
+    if (!refuses)
+        r->refused_ms += now - r->refuses_since_ms;
+    r->refuses_since_ms = refuses ? now : 0;
 }
 
 static struct live_run *next_due(const struct rendezvous *r)
@@ -76,7 +73,7 @@ void rendezvous_tick(struct rendezvous *r)
 {
     struct rendezvous_space *home;
 
-    r->ticked_ms = engine_now_ms(r->engine);
+    r->ticked_ms = shell_now_ms(r);
     step_due(r);
     TAILQ_FOREACH(home, &r->spaces, entry) {
         etcd_runs_tick(&home->etcd_runs);

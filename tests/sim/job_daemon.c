@@ -5,7 +5,7 @@
 #include "tests/sim/job_net.h"
 #include "tests/sim/job_pod.h"
 
-#define STALL_LEAST 5000 /* what the daemon calls a stall, as in the shell */
+#define STALL_LEAST 2000 /* ENGINE_PAUSE_MS */
 #define LINKS_MAX   (MODEL_RUNS * PODS + ORPHANS_MAX)
 
 /* Of nodes that are at rest, a stall costs none its place; nor does an end of the daemon, if relays
@@ -25,6 +25,7 @@ void daemon_stall(void)
     note_rest();
     sim.stalled_since_ms = sim_now();
     sim.stalled_until_ms = sim_now() + ms;
+    model_stall(&sim.space);
 }
 
 /* --- It ends. --- */
@@ -123,7 +124,6 @@ void daemon_end(void)
 
 /* --- It goes on. --- */
 
-/* It tells all runs how long it stood still before it serves any agent. */
 static void end_stall(void)
 {
     uint64_t ms = sim_now() - sim.stalled_since_ms;
@@ -135,8 +135,8 @@ static void end_stall(void)
         sim.has_ended = false;
         sim.returned_ms = sim.agents_return ? sim_now() + SESSION_MS : 0;
         model_begin_again(&sim.space, ms, sim.agents_return);
-    } else if (ms >= STALL_LEAST) {
-        model_stalled(&sim.space, ms);
+    } else {
+        model_stalled(&sim.space, ms >= STALL_LEAST ? ms : 0);
     }
 }
 

@@ -240,9 +240,16 @@ static void check_answers(const struct model_space *s, const struct policy_event
         s->fail("a SET has %zu verdicts", verdicts);
 }
 
+/* The clock of the policy. */
+static uint64_t model_lived_ms(const struct model_space *s)
+{
+    return (s->still_since_ms != 0 ? s->still_since_ms : s->now.ms) - s->still_ms;
+}
+
 static void step_into(struct model_run *r, struct policy_event *event, struct policy_out *out)
 {
     struct model_space *s = r->space;
+    struct policy_now now;
     bool opens_port = false;
 
     s->now.value = model_value(r);
@@ -250,7 +257,10 @@ static void step_into(struct model_run *r, struct policy_event *event, struct po
     s->now.key_cost = KEY_COST;
     s->now.next_worker_store = s->space->worker_stores.last_id + 1;
     s->now.share = share_of(r);
-    policy_step(&r->run, event, &s->now, out);
+    now = s->now;
+    now.ms = model_lived_ms(s);
+    now.still_ms = s->still_ms;
+    policy_step(&r->run, event, &now, out);
     s->steps++;
     check_answers(s, event, out);
     for (size_t i = 0; i < out->count; i++) {
@@ -369,7 +379,7 @@ static void check_view(struct model_run *r)
 
 static void begin_run(struct model_space *s, struct model_run *r)
 {
-    run_init(&r->run, slice_str(r->key), &s->settings, s->seed, s->now.ms);
+    run_init(&r->run, slice_str(r->key), &s->settings, s->seed, model_lived_ms(s));
     run_views_add(&s->views, &r->run.view);
 }
 
@@ -451,7 +461,7 @@ void model_begin_again(struct model_space *s, uint64_t away_ms, bool agents_retu
         begin_run(s, r);
         set_record(r, &r->run.view);
         step(r, (struct policy_event){
-                    .kind = RUN_RESTORED, .agents_return = agents_return, .still_ms = away_ms});
+                    .kind = RUN_RESTORED, .agents_return = agents_return, .away_ms = away_ms});
     }
 }
 
@@ -525,7 +535,7 @@ void model_look(struct model_link *link)
     struct slice shown;
 
     bind(link);
-    shown = policy_glance(&link->run->run, &link->agent, false, s->now.ms);
+    shown = policy_glance(&link->run->run, &link->agent, false, model_lived_ms(s));
     if (shown.ptr != NULL) {
         s->looks_shown++;
         s->reply(link, shown);
@@ -665,7 +675,7 @@ void model_tick(struct model_space *s)
 {
     for (size_t i = 0; i < s->run_count; i++) {
         struct policy_event event = {.kind = RUN_TICK};
-        bool due = run_due_ms(&s->runs[i].run) <= s->now.ms;
+        bool due = run_due_ms(&s->runs[i].run) <= model_lived_ms(s);
         struct policy_out out = {0};
 
         step_into(&s->runs[i], &event, &out);
@@ -700,10 +710,15 @@ uint64_t model_next_ms(const struct model_space *s)
     return next;
 }
 
+void model_stall(struct model_space *s)
+{
+    s->still_since_ms = s->now.ms;
+}
+
 void model_stalled(struct model_space *s, uint64_t ms)
 {
-    for (size_t i = 0; i < s->run_count; i++)
-        step(&s->runs[i], (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = ms});
+    s->still_since_ms = 0;
+    s->still_ms += ms;
 }
 
 void model_forget(struct model_run *run)

@@ -46,6 +46,8 @@ struct model_run {
 struct model_space {
     struct policy_settings settings;
     struct policy_now now;
+    uint64_t still_ms;       /* for so long in all the daemon has stood still */
+    uint64_t still_since_ms; /* it does; 0: it does not */
     uint64_t seed;
     struct store store;
     struct space *space;
@@ -100,6 +102,8 @@ void model_tick(struct model_space *s);
 void model_run_due(struct model_space *s);
 /* The earliest of them; UINT64_MAX: none. */
 uint64_t model_next_ms(const struct model_space *s);
+/* The clock of the policy stands from now on; and goes on, after so long. */
+void model_stall(struct model_space *s);
 void model_stalled(struct model_space *s, uint64_t ms);
 /* The daemon ends, and with it these links, which are freed. `killed`: it has not seen any of them
  * end, so its keys are as they were. */

@@ -52,6 +52,12 @@ void scene_pass(struct scene *s, uint64_t ms)
     s->now.wall_ns += (int64_t)ms * 1000000;
 }
 
+void scene_stand_still(struct scene *s, uint64_t ms)
+{
+    s->now.still_ms += ms;
+    s->now.wall_ns += (int64_t)ms * 1000000;
+}
+
 int64_t scene_now_us(const struct scene *s)
 {
     return s->now.wall_ns / 1000;

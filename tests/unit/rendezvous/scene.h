@@ -55,6 +55,8 @@ void scene_init(struct scene *s);
 void scene_fini(struct scene *s);
 
 void scene_pass(struct scene *s, uint64_t ms);
+/* The same of time in which no agent could write. */
+void scene_stand_still(struct scene *s, uint64_t ms);
 int64_t scene_now_us(const struct scene *s);
 
 /* --- Events. Each returns after its commands are carried out. --- */

@@ -157,6 +157,43 @@ static void stays_when_told_so(void **state)
     scene_fini(&s);
 }
 
+/* rdzvd stands still for longer than the last call has left, or is started again after so long. */
+static void time_in_which_no_agent_could_write_does_not_count(void **state)
+{
+    struct torch_state st;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    leave_all(&s, 2);
+    scene_disconnect(&s, &s.agents[1]);
+    scene_connect(&s, true);
+    scene_join(&s, 0);
+    assert_int_equal(left_us(&s), SCENE_CALL);
+    for (int passed = 0; passed < 2; passed++) {
+        scene_event(&s, RUN_TICK, NULL);
+        scene_stand_still(&s, SCENE_CALL / 1000 + 1000);
+        st = scene_state(scene_look(&s, &s.agents[0]));
+        assert_true(st.has_deadline && st.deadline_us > scene_now_us(&s));
+        torch_state_free(&st);
+    }
+    scene_pass(&s, SCENE_CALL / 1000);
+    st = scene_state(scene_look(&s, &s.agents[0]));
+    assert_true(st.has_deadline && st.deadline_us < scene_now_us(&s));
+    torch_state_free(&st);
+    scene_fini(&s);
+
+    scene_init(&s);
+    scene_meet(&s, 2);
+    leave_all(&s, 2);
+    scene_join(&s, 0);
+    scene_step(
+        &s, (struct policy_event){.kind = RUN_RESTORED, .agents_return = true, .away_ms = 60000});
+    assert_int_equal(left_us(&s), SCENE_CALL + 60 * SECOND);
+    scene_fini(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +204,7 @@ int main(void)
         cmocka_unit_test(is_long_enough_for_those_who_wait),
         cmocka_unit_test(is_shortened_for_a_clock_that_is_behind),
         cmocka_unit_test(stays_when_told_so),
+        cmocka_unit_test(time_in_which_no_agent_could_write_does_not_count),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -127,8 +127,8 @@ static void none_was_silent_while_rdzvd_stood_still(void **state)
     (void)state;
     scene_init(&s);
     scene_meet(&s, 1);
-    scene_pass(&s, 20000);
-    scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = 18000});
+    scene_pass(&s, 2000);
+    scene_stand_still(&s, 18000);
     assert_false(is_lost(&s, "a"));
     scene_fini(&s);
 }

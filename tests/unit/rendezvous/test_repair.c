@@ -1,4 +1,4 @@
-/* Heartbeats over a time in which rdzvd stood still, and nodes that the others presumed dead. */
+/* Nodes that the others presumed dead. */
 #include "rdzv/rendezvous/step.h"
 #include "tests/unit/rendezvous/scene.h"
 
@@ -14,82 +14,6 @@ static void prune(struct scene *s, size_t by, const char *names)
         scene_remove(&st, (const char[]){*names, '\0'});
     scene_beat(&st, scene_name(by), scene_now_us(s));
     scene_cas(s, &s->agents[by], now, scene_text(s, &st));
-}
-
-static void a_stall_moves_heartbeats_and_the_deadline(void **state)
-{
-    struct scene s;
-    struct torch_state st;
-    int64_t beat_us, deadline_us;
-
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 2);
-    st = scene_state_now(&s);
-    deadline_us = st.deadline_us = scene_now_us(&s) + 30 * SECOND;
-    st.has_deadline = true;
-    scene_put_state(&s, &st);
-    beat_us = scene_node_now(&s, "a").heartbeat_us;
-    scene_pass(&s, 6000);
-    scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = 6000});
-    assert_int_equal(scene_node_now(&s, "a").heartbeat_us, beat_us + 6 * SECOND);
-    assert_int_equal(scene_node_now(&s, "b").heartbeat_us, beat_us + 6 * SECOND);
-    assert_int_equal(s.run.view.state.deadline_us, deadline_us + 6 * SECOND);
-    assert_int_equal(scene_note(&s, NOTE_HEARTBEATS_SHIFTED)->number, 6000);
-    assert_int_equal(s.out.counters.runs_repaired, 1);
-    scene_fini(&s);
-}
-
-static void a_stall_leaves_other_runs_alone(void **state)
-{
-    struct scene s;
-    struct torch_state st;
-
-    (void)state;
-    scene_init(&s);
-    scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = 6000});
-    assert_int_equal(s.out.count, 0);
-    scene_meet(&s, 1);
-    st = scene_state_now(&s);
-    st.closed = true;
-    scene_put_state(&s, &st);
-    scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = 6000});
-    assert_int_equal(s.out.count, 0);
-    scene_fini(&s);
-}
-
-/* However long: the writer gives the last time that torch can hold. */
-static void a_stall_of_ages_does_not_overflow(void **state)
-{
-    struct scene s;
-
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 1);
-    scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = UINT64_MAX});
-    assert_true(scene_node_now(&s, "a").heartbeat_us > scene_now_us(&s));
-    scene_fini(&s);
-}
-
-/* A state that only an odd agent can have written stays as it is, rather than grow. */
-static void a_stall_does_not_make_a_state_much_longer(void **state)
-{
-    (void)state;
-    for (int grows = 0; grows < 2; grows++) {
-        const char *terse;
-        struct scene s;
-
-        scene_init(&s);
-        scene_meet(&s, 2);
-        terse = scene_terse(&s, grows ? STATE_SLACK / 4 + 300 : STATE_SLACK / 4 - 300);
-        scene_change(&s, terse);
-        scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = 6000});
-        assert_int_equal(scene_count(&s, POLICY_PUT), !grows);
-        assert_int_equal(strcmp(scene_get(&s, ""), terse) == 0, grows);
-        assert_int_equal(scene_note(&s, NOTE_SHIFT_FAILED) != NULL, grows);
-        assert_int_equal(s.out.counters.runs_repaired, !grows);
-        scene_fini(&s);
-    }
 }
 
 static void a_node_is_put_back_into_its_round(void **state)
@@ -249,10 +173,6 @@ static void a_node_waits_when_no_round_is_complete(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stall_moves_heartbeats_and_the_deadline),
-        cmocka_unit_test(a_stall_leaves_other_runs_alone),
-        cmocka_unit_test(a_stall_of_ages_does_not_overflow),
-        cmocka_unit_test(a_stall_does_not_make_a_state_much_longer),
         cmocka_unit_test(a_node_is_put_back_into_its_round),
         cmocka_unit_test(a_node_is_put_back_when_there_is_room),
         cmocka_unit_test(a_node_waits_when_a_smaller_round_has_begun),

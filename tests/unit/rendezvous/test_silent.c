@@ -183,8 +183,7 @@ static void nobody_was_silent_while_rdzvd_stood_still(void **state)
     s.settings.silent_node_ms = 8000;
     scene_meet(&s, 2);
     pass_silent(&s, 3, 1);
-    scene_pass(&s, 20000);
-    scene_step(&s, (struct policy_event){.kind = RUN_STOOD_STILL, .still_ms = 20000});
+    scene_stand_still(&s, 20000);
     scene_event(&s, RUN_TICK, NULL);
     assert_int_equal(scene_participants(&s), 2);
     pass_silent(&s, 4, 1);
