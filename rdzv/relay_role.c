@@ -3,13 +3,6 @@
 
 #include "rdzv/routes.h"
 
-/* It keeps no keys, so its engine has none. */
-static void relay_set_options(const struct config *config, struct engine_options *options)
-{
-    (void)config;
-    (void)options;
-}
-
 static void relay_role_init(struct server *s)
 {
     forwards_init(&s->forwards, &s->net, s->config, s->engine.options.seed, &s->http.cluster_id);
@@ -45,29 +38,16 @@ static bool relay_may_stop(struct server *s)
     return forwards_are_done(&s->forwards);
 }
 
-static void relay_role_stop(struct server *s)
-{
-    (void)s;
-}
-
-static uint64_t relay_end_ms(const struct server *s)
-{
-    (void)s;
-    return 0;
-}
-
 static void relay_role_fini(struct server *s)
 {
     forwards_fini(&s->forwards);
 }
 
-const struct role relay_role = {.options = relay_set_options,
-                                .init = relay_role_init,
+/* It keeps no keys, so its engine has no options. */
+const struct role relay_role = {.init = relay_role_init,
                                 .open = open_files,
                                 .begin = relay_role_begin,
                                 .tick = relay_role_tick,
                                 .end_iteration = relay_end_iteration,
                                 .may_stop = relay_may_stop,
-                                .stop = relay_role_stop,
-                                .end_ms = relay_end_ms,
                                 .fini = relay_role_fini};

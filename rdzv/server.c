@@ -65,7 +65,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 static void on_drain_timeout(evutil_socket_t fd, short what, void *arg)
 {
     struct server *s = arg;
-    const struct timeval more = timeval_of_ms(s->role->end_ms(s));
+    const struct timeval more = timeval_of_ms(s->role->end_ms == NULL ? 0 : s->role->end_ms(s));
 
     (void)fd;
     (void)what;
@@ -215,7 +215,8 @@ int server_init(struct server *s, const struct config *config)
     memory_hooks_set();
     *s = (struct server){.config = config};
     s->role = config_is_relay(config) ? &relay_role : &store_role;
-    s->role->options(config, &options);
+    if (s->role->options != NULL)
+        s->role->options(config, &options);
     s->base = new_base();
     engine_init(&s->engine, &options);
     heap_init(&s->heap);
@@ -234,7 +235,8 @@ int server_init(struct server *s, const struct config *config)
 
 void server_fini(struct server *s)
 {
-    s->role->stop(s);
+    if (s->role->stop != NULL)
+        s->role->stop(s);
     transport_close_all(&s->net, "the daemon stops");
     s->role->fini(s);
     listen_free_all(&s->net); /* after the runs, some of which have one of their own */

@@ -25,7 +25,7 @@ struct server;
 /* What a daemon does with what its clients ask: a store carries it out, a relay passes it on. The
  * server has one role, chosen by the configuration, and calls it at these points. */
 struct role {
-    /* What the engine is made with, beside clock and seed. */
+    /* What the engine is made with, beside clock and seed. NULL: nothing. */
     void (*options)(const struct config *config, struct engine_options *options);
 
     /* Engine and net are there: sets what they are served with, s->protocols and the rest. */
@@ -45,11 +45,11 @@ struct role {
     /* The daemon is to stop, and has no connections any more: true when it may. */
     bool (*may_stop)(struct server *s);
 
-    /* The daemon ends: all connections are going to be closed. */
+    /* The daemon ends: all connections are going to be closed. NULL: nothing is to be done. */
     void (*stop)(struct server *s);
 
-    /* They were cut off, since --drain-timeout is over: how long it may take until may_stop(). 0:
-     * it need not be awaited. */
+    /* They were cut off, since --drain-timeout is over: how long it may take until may_stop(). 0,
+     * or NULL: it need not be awaited. */
     uint64_t (*end_ms)(const struct server *s);
 
     /* All of them are closed. */

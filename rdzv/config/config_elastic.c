@@ -8,15 +8,9 @@
 
 #include "proto/torch/torch_timing.h"
 
-/* Digits of a port from 1 to 65535, to the end. */
 static bool read_port(const char *text, size_t len, uint16_t *out)
 {
-    uint64_t port;
-
-    if (!slice_to_u64((struct slice){(const uint8_t *)text, len}, UINT16_MAX, &port) || port == 0)
-        return false;
-    *out = (uint16_t)port;
-    return true;
+    return config_read_port(text, len, out) && *out != 0;
 }
 
 static bool is_every_address(const char *host, size_t len)
@@ -47,8 +41,7 @@ const char *config_check_advertise(struct config *c, const char *text)
             len = (size_t)(colon - text);
             port = colon + 1;
         }
-        if (len == 0 || len > 253 || host[0] == '-' || host[0] == '.' ||
-            strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") < len)
+        if (!config_is_host_name(host, len))
             return "this is no host; write HOST or HOST:PORT as workers can reach it, such as "
                    "job-rdzv.default.svc:29400";
     }

@@ -126,6 +126,10 @@ void config_clear_listeners(struct config *c);
 bool config_check_overlaps(struct draft *d);
 /* Whether the len bytes are a numeric address of that family, AF_INET or AF_INET6. */
 bool config_is_address(int family, const char *text, size_t len);
+/* Whether they may be the name of a host; of an address of IPv4 as well. */
+bool config_is_host_name(const char *text, size_t len);
+/* Digits of a port, 0 as well, and nothing else. */
+bool config_read_port(const char *text, size_t len, uint16_t *out);
 
 /* config_elastic.c; see struct option */
 const char *config_check_advertise(struct config *c, const char *text);

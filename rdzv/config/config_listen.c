@@ -75,6 +75,29 @@ bool config_is_address(int family, const char *text, size_t len)
     return inet_pton(family, copy, &address) == 1;
 }
 
+/* The text ends with nothing that is known: it may be a part of a file. */
+bool config_is_host_name(const char *text, size_t len)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+
+    for (size_t i = 0; i < len; i++) {
+        if (memchr(letters, text[i], sizeof letters - 1) == NULL)
+            return false;
+    }
+    return len > 0 && len <= 253 && text[0] != '-' && text[0] != '.';
+}
+
+bool config_read_port(const char *text, size_t len, uint16_t *out)
+{
+    uint64_t port;
+
+    if (!slice_to_u64((struct slice){(const uint8_t *)text, len}, UINT16_MAX, &port))
+        return false;
+    *out = (uint16_t)port;
+    return true;
+}
+
 /* NULL, or what is wrong with a host that is not in brackets. */
 static const char *check_host(const char *host, size_t len)
 {
@@ -84,9 +107,7 @@ static const char *check_host(const char *host, size_t len)
         return "an IPv6 address stands in brackets, as in [::1]:29400";
     if (strspn(host, "0123456789.") >= len)
         return "this is no IPv4 address; write four numbers from 0 to 255";
-    if (len > 253 ||
-        strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") < len ||
-        host[0] == '-' || host[0] == '.')
+    if (!config_is_host_name(host, len))
         return "this is no host name; write ADDR:PORT, such as 127.0.0.1:29400 or *:29400";
     return NULL;
 }
@@ -126,22 +147,6 @@ static const char *split_listen(const char *text, const char **host, size_t *hos
         return "there is no port; write ADDR:PORT, such as 127.0.0.1:29400";
     ++*port;
     return text[0] == '[' ? NULL : check_host(*host, *host_len);
-}
-
-/* Up to the end of the text or a slash. */
-static bool parse_port(const char *text, uint16_t *out)
-{
-    unsigned value = 0;
-    size_t len = strcspn(text, "/");
-
-    if (len == 0 || len > 5 || strspn(text, "0123456789") < len)
-        return false;
-    for (size_t i = 0; i < len; i++)
-        value = value * 10 + (unsigned)(text[i] - '0');
-    if (value > UINT16_MAX)
-        return false;
-    *out = (uint16_t)value;
-    return true;
 }
 
 /* `path` is all that stands behind "unix:". */
@@ -191,7 +196,7 @@ bool config_apply_listen(struct draft *d, const struct setting *s)
         return apply_unix(d, s, text);
     wire = take_wire(&text);
     problem = split_listen(text, &host, &host_len, &port, &space);
-    if (problem == NULL && !parse_port(port, &number))
+    if (problem == NULL && !config_read_port(port, strcspn(port, "/"), &number))
         problem = "the port is a number from 0 to 65535; write ADDR:PORT";
     if (problem != NULL)
         return config_fail(d, s, "%s: %s", config_show(s->value).text, problem);

@@ -8,41 +8,25 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* The text ends with nothing that is known: it may be a part of a file. */
-static bool is_host_name(const char *text, size_t len)
-{
-    static const char letters[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
-
-    for (size_t i = 0; i < len; i++) {
-        if (memchr(letters, text[i], sizeof letters - 1) == NULL)
-            return false;
-    }
-    return len > 0 && len <= 253 && text[0] != '-' && text[0] != '.';
-}
-
 /* One HOST:PORT, [ADDRESS]:PORT; false: it is none. `out` is a part of `text`, without brackets. */
 static bool endpoint_split(const char *text, size_t len, struct slice *out, uint16_t *out_port)
 {
     const char *colon = memrchr(text, ':', len), *host = text;
     size_t host_len = colon == NULL ? 0 : (size_t)(colon - text);
-    uint64_t port;
+    uint16_t port;
 
-    if (colon == NULL ||
-        !slice_to_u64((struct slice){(const uint8_t *)colon + 1, len - host_len - 1}, UINT16_MAX,
-                      &port) ||
-        port == 0)
+    if (colon == NULL || !config_read_port(colon + 1, len - host_len - 1, &port) || port == 0)
         return false;
     if (host_len > 2 && host[0] == '[' && host[host_len - 1] == ']') {
         host++;
         host_len -= 2;
         if (!config_is_address(AF_INET6, host, host_len))
             return false;
-    } else if (!is_host_name(host, host_len)) {
+    } else if (!config_is_host_name(host, host_len)) {
         return false;
     }
     *out = (struct slice){(const uint8_t *)host, host_len};
-    *out_port = (uint16_t)port;
+    *out_port = port;
     return true;
 }
 

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "proto/bytes.h"
+
 static const char no_raft[] = "there is no raft log here: one process holds the state";
 static const char no_peers[] = ETCD_HAS_NO_PEERS;
 static const char no_grpc[] = "there is no v3 (gRPC) API here";
@@ -157,16 +159,11 @@ bool etcd_url_scheme_is(const struct etcd_url *url, const char *scheme)
 static bool split_address(const char *text, const char *end, struct etcd_url *out)
 {
     const char *colon = memrchr(text, ':', (size_t)(end - text));
-    unsigned port = 0;
+    uint64_t port;
 
-    if (colon == NULL || colon + 1 == end || end - colon > 6)
-        return false;
-    for (const char *c = colon + 1; c < end; c++) {
-        if (*c < '0' || *c > '9')
-            return false;
-        port = port * 10 + (unsigned)(*c - '0');
-    }
-    if (port > UINT16_MAX)
+    if (colon == NULL ||
+        !slice_to_u64((struct slice){(const uint8_t *)colon + 1, (size_t)(end - colon) - 1},
+                      UINT16_MAX, &port))
         return false;
     out->port = (uint16_t)port;
     out->host = text;
