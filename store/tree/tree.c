@@ -310,21 +310,14 @@ static struct node *make_directories(struct tree *t, struct node *top, struct sl
 /* The directory that `path` lies in; the missing ones on the way are made. */
 static struct node *get_or_create_parent(struct tree *t, struct slice path)
 {
-    struct slice above = tree_parent_path(path);
-    struct node *n = tree_find(t, above), *next;
+    struct slice above = tree_parent_path(path), at = above;
+    struct node *n = tree_find(t, at);
 
-    if (n != NULL)
-        return n;
-    n = t->root;
-    for (size_t i = 2; i <= above.len; i++) {
-        if (i < above.len && above.ptr[i] != '/')
-            continue;
-        next = tree_find_in(t, n, (struct slice){path.ptr, i});
-        if (next == NULL)
-            return make_directories(t, n, above);
-        n = next;
+    while (n == NULL) {
+        at = tree_parent_path(at);
+        n = tree_find(t, at);
     }
-    return n;
+    return at.len == above.len ? n : make_directories(t, n, above);
 }
 
 /* --- Deadlines. --- */

@@ -101,17 +101,18 @@ static bool shrink_last(struct tree_reader *r)
 
 /* --- Levels. --- */
 
-static bool reader_descend(struct tree_reader *r, const struct node *dir)
+static void reader_descend(struct tree_reader *r, const struct node *dir)
 {
     struct level *l = account_request(ACCOUNT_ANSWERS, ACCOUNT_SMALL, sizeof *l);
 
-    if (l == NULL)
-        return false;
+    if (l == NULL) {
+        r->failed = true;
+        return;
+    }
     *l = (struct level){.dir = dir, .above = r->level};
     if (r->sorted)
         tree_sort_init(&l->sort);
     r->level = l;
-    return true;
 }
 
 static void leave_level(struct tree_reader *r)
@@ -141,7 +142,7 @@ static void write_short(struct tree_reader *r, const struct etcd_node *shown, co
 
 /* A node and what stands before it; of a directory its first half, of a long value the beginning.
  */
-static bool visit(struct tree_reader *r, const struct node *n, bool descends, const char *before)
+static void visit(struct tree_reader *r, const struct node *n, bool descends, const char *before)
 {
     struct etcd_node shown;
     struct blob *value;
@@ -155,15 +156,13 @@ static bool visit(struct tree_reader *r, const struct node *n, bool descends, co
         r->shown = shown;
         r->value = blob_ref(value);
         r->value_at = 0;
-        return true;
+        return;
     }
     write_short(r, &shown, before, shown.value.len);
-    if (!shown.dir)
-        return true;
-    if (descends)
-        return reader_descend(r, n);
-    etcd_write_node_close(room_for(r, ETCD_NODE_ROOM(0)), &shown);
-    return true;
+    if (shown.dir && descends)
+        reader_descend(r, n);
+    else if (shown.dir)
+        etcd_write_node_close(room_for(r, ETCD_NODE_ROOM(0)), &shown);
 }
 
 /* A part of a long value, as much as a blob takes. */
@@ -216,42 +215,34 @@ static const struct node *next_unsorted(struct tree_reader *r, int64_t *work)
     return n == NULL || tree_is_hidden(n) ? NULL : n;
 }
 
-/* False: memory is short. */
-static bool next_sorted(struct tree_reader *r, int64_t *work, const struct node **n)
+static const struct node *next_sorted(struct tree_reader *r, int64_t *work)
 {
     struct level *l = r->level;
 
-    *n = NULL;
     if (!l->begun)
         tree_snapshot_walk(&r->snapshot, l->dir, NULL);
     l->begun = true;
-    if (!tree_sort_is_ready(&l->sort) && !tree_sort_run(&l->sort, &r->snapshot, work))
-        return false; /* no directory below it is open until they are sorted */
-    if (tree_sort_is_ready(&l->sort))
-        *n = tree_sort_next(&l->sort);
-    return true;
+    if (!tree_sort_is_ready(&l->sort)) /* no directory below it is open until they are sorted */
+        r->failed = !tree_sort_run(&l->sort, &r->snapshot, work);
+    return tree_sort_is_ready(&l->sort) ? tree_sort_next(&l->sort) : NULL;
 }
 
-/* One child, or the end of a directory. False: memory is short. */
-static bool reader_step(struct tree_reader *r, int64_t *work)
+/* One child, or the end of a directory. */
+static void reader_step(struct tree_reader *r, int64_t *work)
 {
     struct level *l = r->level;
-    const struct node *n;
+    const struct node *n = r->sorted ? next_sorted(r, work) : next_unsorted(r, work);
     bool first = l->at == NULL;
 
-    if (!r->sorted)
-        n = next_unsorted(r, work);
-    else if (!next_sorted(r, work, &n))
-        return false;
-    if (n == NULL && *work <= 0)
-        return true; /* it has looked at many, and goes on later */
+    if (r->failed || (n == NULL && *work <= 0))
+        return; /* it has looked at many, and goes on later */
     *work -= NODE_COST_NS;
     if (n == NULL) {
         close_directory(r);
-        return true;
+        return;
     }
     l->at = n;
-    return visit(r, n, r->recursive, first ? ",\"nodes\":[" : ",");
+    visit(r, n, r->recursive, first ? ",\"nodes\":[" : ",");
 }
 
 /* False: memory is short. */
@@ -261,8 +252,7 @@ static bool reader_run_slice(struct tree_reader *r, int64_t *work)
         if (r->value != NULL) {
             *work -= write_value_part(r);
         } else if (r->level != NULL) {
-            if (!reader_step(r, work))
-                return false;
+            reader_step(r, work);
         } else {
             writer_str(room_for(r, 2), "}\n");
             r->done = true;
@@ -297,7 +287,8 @@ struct tree_reader *tree_reader_open(struct tree *t, const struct node *n, bool 
         return NULL;
     *r = (struct tree_reader){.recursive = recursive, .sorted = sorted, .now_ns = now_ns};
     tree_snapshot_open(&r->snapshot, t);
-    if (!visit(r, n, true, "{\"action\":\"get\",\"node\":") || r->failed) {
+    visit(r, n, true, "{\"action\":\"get\",\"node\":");
+    if (r->failed) {
         tree_reader_close(r);
         return NULL;
     }

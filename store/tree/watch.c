@@ -15,17 +15,23 @@ struct watch_point {
 
 /* --- Events. --- */
 
+/* Memory with room for the key becomes an event. */
+static struct tree_event *event_begin(struct tree_event *e, enum etcd_action action,
+                                      struct slice key)
+{
+    *e = (struct tree_event){.refs = 1, .action = action};
+    if (key.len != 0)
+        memcpy(e->key, key.ptr, key.len);
+    e->node.key = e->prev.key = (struct slice){e->key, key.len};
+    return e;
+}
+
 struct tree_event *tree_event_new(struct reserve *reserve, enum etcd_action action,
                                   struct slice key)
 {
     struct tree_event *e = reserve_alloc(reserve, ACCOUNT_HISTORY, sizeof *e + key.len);
 
-    *e = (struct tree_event){.refs = 1, .action = action};
-    if (key.len != 0)
-        memcpy(e->key, key.ptr, key.len);
-    e->node.key = (struct slice){e->key, key.len};
-    e->prev.key = e->node.key;
-    return e;
+    return event_begin(e, action, key);
 }
 
 struct tree_event *tree_event_ref(struct tree_event *e)
@@ -320,17 +326,13 @@ static struct tree_event *event_of(const struct watch_hub *h, const struct event
 
     if (e == NULL)
         return NULL;
-    *e = (struct tree_event){
-        .refs = 1,
-        .action = state->action,
-        .has_prev = state->has_prev,
-        .refresh = state->refresh,
-        .node = state->node,
-        .prev = state->prev,
-    };
-    if (key.len != 0)
-        memcpy(e->key, key.ptr, key.len);
-    e->node.key = e->prev.key = (struct slice){e->key, key.len};
+    event_begin(e, state->action, key);
+    key = e->node.key;
+    e->has_prev = state->has_prev;
+    e->refresh = state->refresh;
+    e->node = state->node;
+    e->prev = state->prev;
+    e->node.key = e->prev.key = key;
     if (load_values(h, e))
         return e;
     tree_event_unref(e);
