@@ -61,6 +61,11 @@ static void read_word(struct emit_arguments *o, int option, const char *word, st
 
 static void read_flags(struct emit_arguments *o, int argc, char **argv, struct diag *d)
 {
+    const char **words[128] = {
+        ['P'] = &o->job.platform, ['r'] = &o->job.placement,    ['b'] = &o->job.protocol,
+        ['R'] = &o->job.release,  ['F'] = &o->job.input_format, ['x'] = &o->job.suffix,
+        ['d'] = &o->compared,
+    };
     int option;
 
     optind = 0;
@@ -73,20 +78,8 @@ static void read_flags(struct emit_arguments *o, int argc, char **argv, struct d
             o->profiles[o->profile_count++] = optarg;
         else if (option == 'o' || option == 'S')
             read_word(o, option, optarg, d);
-        else if (option == 'P')
-            o->job.platform = optarg;
-        else if (option == 'r')
-            o->job.placement = optarg;
-        else if (option == 'b')
-            o->job.protocol = optarg;
-        else if (option == 'R')
-            o->job.release = optarg;
-        else if (option == 'F')
-            o->job.input_format = optarg;
-        else if (option == 'x')
-            o->job.suffix = optarg;
-        else if (option == 'd')
-            o->compared = optarg;
+        else if (words[option] != NULL)
+            *words[option] = optarg;
     }
     o->job.profiles = o->profiles;
     o->job.profile_count = o->profile_count;

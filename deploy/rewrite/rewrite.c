@@ -5,7 +5,6 @@
 #include "deploy/check/check.h"
 #include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/rewrite_plan.h"
-#include "deploy/rewrite/store_settings.h"
 #include "deploy/verbs.h"
 #include "deploy/yaml/options.h"
 #include "deploy/yaml/text_edit.h"
@@ -73,22 +72,22 @@ static void read_choice(struct rewrite_options *o, int option, const char *word,
 
 static void read_options(int argc, char **argv, struct rewrite *w, struct rewrite_options *o)
 {
+    bool *switches[128] = {
+        ['k'] = &o->keep_backend, ['K'] = &o->keep_kind, ['d'] = &o->diff,
+        ['p'] = &o->in_place,     ['s'] = &o->show,      ['P'] = &o->plan,
+        ['x'] = &o->exit_code,
+    };
     struct yaml_node *wishes = NULL;
     struct diag *d = w->diag;
     int option;
 
     optind = 0;
     while ((option = options_next(argc, argv, rewrite_options, d)) >= 0) {
-        o->keep_backend = o->keep_backend || option == 'k';
-        o->keep_kind = o->keep_kind || option == 'K';
-        o->diff = o->diff || option == 'd';
-        o->in_place = o->in_place || option == 'p';
-        o->show = o->show || option == 's';
-        o->plan = o->plan || option == 'P';
-        o->exit_code = o->exit_code || option == 'x';
-        if (option == 'S')
+        if (switches[option] != NULL)
+            *switches[option] = true;
+        else if (option == 'S')
             userfile_set(&w->arena, &wishes, optarg, d);
-        else if (optarg != NULL && option != 0)
+        else if (option != 0)
             read_choice(o, option, optarg, d);
     }
     o->wishes = d->errors == 0 ? store_wishes(w, wishes) : NULL;

@@ -2,7 +2,6 @@
 #include "deploy/rewrite/rewrite_plan.h"
 
 #include "deploy/rewrite/rewrite_edit.h"
-#include "deploy/rewrite/store_settings.h"
 #include "deploy/yaml/options.h"
 
 #include <string.h>

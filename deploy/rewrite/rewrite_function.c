@@ -1,7 +1,7 @@
 /* Reads functionConfig, and writes FunctionResults. */
 #include "deploy/rewrite/rewrite.h"
 
-#include "deploy/rewrite/store_settings.h"
+#include "deploy/rewrite/rewrite_plan.h"
 #include "deploy/yaml/yaml_write.h"
 
 #include <stdlib.h>

@@ -3,8 +3,7 @@
 
 #include "deploy/kube/kube_view.h"
 #include "deploy/rewrite/rewrite_edit.h"
-#include "deploy/rewrite/rewrite_setting.h"
-#include "deploy/rewrite/store_settings.h"
+#include "deploy/rewrite/rewrite_plan.h"
 #include "deploy/yaml/yaml_write.h"
 
 #include <string.h>

@@ -4,7 +4,6 @@
 #include "deploy/check/check.h"
 #include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/rewrite_job.h"
-#include "deploy/rewrite/store_settings.h"
 #include "deploy/yaml/yaml_write.h"
 
 #include <stdlib.h>

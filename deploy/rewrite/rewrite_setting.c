@@ -1,7 +1,7 @@
 /* Edits a setting where it is written: in a list, in a script, or in variables. A conf is edited
  * entry by entry, so that quotes and substitutions of a shell stay as they are; only where quotes
  * stand within an entry, the whole conf is written anew. */
-#include "deploy/rewrite/rewrite_setting.h"
+#include "deploy/rewrite/rewrite_job.h"
 
 #include "deploy/kube/rdzv_conf.h"
 #include "deploy/rewrite/rewrite_edit.h"

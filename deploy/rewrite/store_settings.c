@@ -1,5 +1,5 @@
 /* Writes settings as a user file has them; the templates make the manifests. */
-#include "deploy/rewrite/store_settings.h"
+#include "deploy/rewrite/rewrite_plan.h"
 
 #include "deploy/template/schema.h"
 #include "deploy/template/values.h"
