@@ -13,36 +13,29 @@
 #define BACKUPS_MAX 1000
 #define COPY_MAX    (1 << 30) /* bytes at a time */
 
-static char *path_text(const char *format, const char *path, int n)
-{
-    char *out = NULL;
-
-    if (asprintf(&out, format, path, n) < 0)
-        abort();
-    return out;
-}
-
 /* Writes the new contents into a file of its own, with the permissions of the old one. */
-static bool write_aside(struct save *s)
+static bool write_aside(struct arena *a, struct save *s)
 {
+    char *target = realpath(s->path, NULL), *temp;
     struct stat st;
     FILE *out;
     int fd, ok;
 
-    s->target = realpath(s->path, NULL);
-    if (s->target == NULL || stat(s->target, &st) < 0)
+    if (target == NULL)
+        return false;
+    s->target = arena_copy(a, target, strlen(target));
+    free(target);
+    if (stat(s->target, &st) < 0)
         return false;
     if (!S_ISREG(st.st_mode)) {
         errno = EINVAL;
         return false;
     }
-    s->temp = path_text("%s.XXXXXX", s->target, 0);
-    fd = mkstemp(s->temp);
-    if (fd < 0) {
-        free(s->temp);
-        s->temp = NULL;
+    temp = arena_text(a, "%s.XXXXXX", s->target);
+    fd = mkstemp(temp);
+    if (fd < 0)
         return false;
-    }
+    s->temp = temp;
     /* Only root can keep the owner; anybody can keep the permissions. */
     ok = fchown(fd, st.st_uid, st.st_gid);
     ok = fchmod(fd, st.st_mode & 07777) == 0;
@@ -77,54 +70,55 @@ static bool copy_to(const char *from, const char *to)
 }
 
 /* The first free name: an older backup is never overwritten. */
-static bool keep_old(struct save *s)
+static bool keep_old(struct arena *a, struct save *s)
 {
     for (int n = 1; n <= BACKUPS_MAX; n++) {
-        s->backup = path_text(n == 1 ? "%s.bak" : "%s.bak.%d", s->target, n);
-        if (link(s->target, s->backup) == 0)
+        const char *name =
+            n == 1 ? arena_text(a, "%s.bak", s->target) : arena_text(a, "%s.bak.%d", s->target, n);
+
+        if (link(s->target, name) == 0 ||
+            ((errno == EPERM || errno == EOPNOTSUPP || errno == EMLINK) &&
+             copy_to(s->target, name))) {
+            s->backup = name;
             return true;
-        if (errno == EPERM || errno == EOPNOTSUPP || errno == EMLINK) {
-            if (copy_to(s->target, s->backup))
-                return true;
         }
-        free(s->backup);
-        s->backup = NULL;
         if (errno != EEXIST)
             return false;
     }
     return false;
 }
 
-const char *save_files(struct save *list, size_t count)
+/* The path of the file that failed, or NULL. */
+static const char *write_and_rename(struct arena *a, struct save *list, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (!write_aside(&list[i]))
+        if (!write_aside(a, &list[i]))
             return list[i].path;
     }
     for (size_t i = 0; i < count; i++) {
-        if (!keep_old(&list[i]))
+        if (!keep_old(a, &list[i]))
             return list[i].path;
     }
     for (size_t i = 0; i < count; i++) {
         if (rename(list[i].temp, list[i].target) < 0)
             return list[i].path;
-        free(list[i].temp);
         list[i].temp = NULL;
     }
     return NULL;
 }
 
-void save_fini(struct save *list, size_t count)
+const char *save_files(struct arena *a, struct save *list, size_t count)
 {
+    const char *failed = write_and_rename(a, list, count);
+    int err = errno;
+
     for (size_t i = 0; i < count; i++) {
-        if (list[i].temp != NULL) { /* it was not renamed to the target */
-            unlink(list[i].temp);
-            if (list[i].backup != NULL)
-                unlink(list[i].backup);
-        }
-        free(list[i].temp);
-        free(list[i].target);
-        free(list[i].backup);
-        list[i].temp = list[i].target = list[i].backup = NULL;
+        if (list[i].temp == NULL)
+            continue; /* it is the target now, or was not made */
+        unlink(list[i].temp);
+        if (list[i].backup != NULL)
+            unlink(list[i].backup);
     }
+    errno = err;
+    return failed;
 }

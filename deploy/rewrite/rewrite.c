@@ -287,14 +287,13 @@ static void save_changed(struct rewrite *w)
             list[count++] =
                 (struct save){.path = f->path, .bytes = f->result.bytes, .len = f->result.len};
     }
-    failed = save_files(list, count);
+    failed = save_files(&w->arena, list, count);
     if (failed != NULL)
         diag_error(w->diag, failed, (struct yaml_mark){0}, "cannot be written: %s",
                    strerror(errno));
     for (size_t i = 0; failed == NULL && i < count; i++)
         diag_note(w->diag, list[i].path, (struct yaml_mark){0}, "written; the old one is %s",
                   list[i].backup);
-    save_fini(list, count);
 }
 
 static void print_result(struct rewrite *w)
