@@ -203,8 +203,6 @@ const char *check_written(struct check *c, const struct job_setting *s);
 bool check_is_opaque(const struct job_run *r);
 /* The store starts and ends with the job, so no other job sees its state. */
 bool check_owns_store(struct check *c, const struct job_run *r);
-/* The object with the container of a store. */
-const struct kube_object *check_store_object(const struct job_store *s);
 /* The value of an option of an rdzvd, or NULL; `out` may be NULL. */
 const char *check_option(struct check *c, const struct job_store *s, const char *name,
                          struct job_setting *out);

@@ -87,7 +87,7 @@ void check_endpoint_port(struct check *c, const struct job_run *r)
                      port_list(c, service));
     else if (service == NULL && is_deaf(c, r->store, r->port))
         check_report(c, at, "%s in %s does not listen on port %ld", r->store->container->name,
-                     check_title(c, check_store_object(r->store)), r->port);
+                     check_title(c, job_store_object(r->store)), r->port);
 }
 
 void check_endpoint_namespace(struct check *c, const struct job_run *r)

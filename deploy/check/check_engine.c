@@ -92,7 +92,7 @@ static void run_on_store(struct check *c, const struct check_rule *rule, const s
 {
     struct job_upstream u;
 
-    c->object = check_store_object(s);
+    c->object = job_store_object(s);
     if (rule->store != NULL)
         rule->store(c, s);
     for (size_t n = 0; rule->upstream != NULL && job_relay_upstream(&c->jobs, s, n, &u); n++)

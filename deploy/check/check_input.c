@@ -53,22 +53,19 @@ static void refuse_non_objects(const struct yaml_file *f, struct diag *d)
 
     for (size_t i = 0; i < f->count; i++) {
         const struct yaml_node *root = f->docs[i].root;
-        const char *missing = NULL;
+        bool has_kind = *kube_text(root, "kind") != '\0';
+        bool has_version = *kube_text(root, "apiVersion") != '\0';
 
         if (root == NULL || (root->kind == YAML_SCALAR && yaml_is_null(root)))
             continue;
         seen++;
-        if (root->kind != YAML_MAPPING)
-            missing = "apiVersion and kind";
-        else if (*kube_text(root, "apiVersion") == '\0')
-            missing = *kube_text(root, "kind") == '\0' ? "apiVersion and kind" : "apiVersion";
-        else if (*kube_text(root, "kind") == '\0')
-            missing = "kind";
-        if (missing != NULL)
+        if (!has_kind || !has_version)
             diag_error(
                 d, f->name, root->start,
                 "this is no Kubernetes object, it has no %s: give check what kubectl apply accepts",
-                missing);
+                has_kind      ? "apiVersion"
+                : has_version ? "kind"
+                              : "apiVersion and kind");
     }
     if (seen == 0)
         diag_error(d, f->name, (struct yaml_mark){0, 1, 1},

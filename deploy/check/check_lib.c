@@ -49,12 +49,7 @@ bool check_owns_store(struct check *c, const struct job_run *r)
 
     if (r->hosted)
         return true;
-    return store != NULL && kube_top(check_store_object(store)) == kube_top(job_run_object(r));
-}
-
-const struct kube_object *check_store_object(const struct job_store *s)
-{
-    return s->container->pods->object;
+    return store != NULL && kube_top(job_store_object(store)) == kube_top(job_run_object(r));
 }
 
 const char *check_option(struct check *c, const struct job_store *s, const char *name,

@@ -129,7 +129,7 @@ void check_host_network_plugin(struct check *c, const struct job_run *r)
     const struct yaml_node *plugins = kube_get(o->spec, "plugins"), *svc = yaml_get(plugins, "svc");
     const struct job_store *s = r->store;
 
-    if (o->type == KUBE_VOLCANO_JOB && svc != NULL && s != NULL && check_store_object(s) == o &&
+    if (o->type == KUBE_VOLCANO_JOB && svc != NULL && s != NULL && job_store_object(s) == o &&
         r->container->pods->host_network && !s->container->pods->host_network &&
         !yaml_contains(svc, "--disable-network-policy=true"))
         check_report(

@@ -92,9 +92,9 @@ static bool names_its_job(struct check *c, const struct job_run *r, const char *
 /* The store has the labels with which emit and rewrite give one to a job. */
 static bool is_labelled_for(const struct job_store *store, const struct kube_object *o)
 {
-    const struct yaml_node *labels = yaml_path(check_store_object(store)->node, "metadata.labels");
+    const struct yaml_node *labels = yaml_path(job_store_object(store)->node, "metadata.labels");
 
-    return kube_same_namespace(check_store_object(store), o) &&
+    return kube_same_namespace(job_store_object(store), o) &&
            strcmp(kube_text(labels, "app\\.kubernetes\\.io/name"), "rdzvd") == 0 &&
            strcmp(kube_text(labels, "app\\.kubernetes\\.io/instance"), o->name) == 0;
 }
@@ -215,7 +215,7 @@ static bool is_meant_for(struct check *c, const struct job_store *s, const struc
 {
     const struct kube_object *o = job_run_object(r);
 
-    return kube_same_namespace(check_store_object(s), o) &&
+    return kube_same_namespace(job_store_object(s), o) &&
            (is_labelled_for(s, o) || job_runs_of(&c->jobs, kube_top(o)).count == c->jobs.count ||
             job_runs_of(&c->jobs, o).count == c->jobs.count);
 }
@@ -231,7 +231,7 @@ void check_backend_missing(struct check *c, const struct job_run *r)
         store = c->idle_store;
     if (store != NULL)
         check_report(c, check_at_run(r), "torchrun has no backend, so it does not use %s in %s",
-                     store->container->name, check_title(c, check_store_object(store)));
+                     store->container->name, check_title(c, job_store_object(store)));
     else if (job_is_elastic(r))
         check_report(c, check_at_setting(r, TORCHRUN_NNODES),
                      "%ld to %ld nodes, but without a backend torchrun cannot use a range",

@@ -11,7 +11,7 @@ void check_find_rdzvds(struct check *c)
         const struct job_store *s = &c->jobs.stores[i];
 
         if (s->kind == JOB_STORE_RDZVD)
-            kube_index_add(&c->bundle.arena, &c->index, "", check_store_object(s)->namespace, i);
+            kube_index_add(&c->bundle.arena, &c->index, "", job_store_object(s)->namespace, i);
     }
 }
 
@@ -37,7 +37,7 @@ static bool is_in_own_namespace(const struct kube_object *o, const char *host)
 static void look_at_upstream_target(struct check *c, const struct job_store *relay,
                                     const struct job_upstream *u)
 {
-    const struct kube_object *service = u->target.service, *o = check_store_object(relay);
+    const struct kube_object *service = u->target.service, *o = job_store_object(relay);
     struct check_position at = check_at_option(relay, &u->setting);
 
     if (u->target.reach == KUBE_ELSEWHERE)
@@ -54,7 +54,7 @@ static void look_at_upstream_target(struct check *c, const struct job_store *rel
 void check_relay_upstream(struct check *c, const struct job_store *relay,
                           const struct job_upstream *u)
 {
-    const struct kube_object *o = check_store_object(relay);
+    const struct kube_object *o = job_store_object(relay);
     const struct job_store *store = some_store(c, o);
     struct check_position at = check_at_option(relay, &u->setting);
 
@@ -68,13 +68,13 @@ void check_relay_upstream(struct check *c, const struct job_store *relay,
         look_at_upstream_target(c, relay, u);
     else if (is_in_own_namespace(o, u->host) && store != NULL)
         check_report(c, at, "no Service here is named %s; the store is %s in %s", u->host,
-                     store->container->name, check_title(c, check_store_object(store)));
+                     store->container->name, check_title(c, job_store_object(store)));
 }
 
 void check_relay_without_store(struct check *c, const struct job_store *relay,
                                const struct job_upstream *u)
 {
-    const struct kube_object *o = check_store_object(relay);
+    const struct kube_object *o = job_store_object(relay);
 
     if (u->known && u->well_formed && !u->found && !job_is_local(u->host) &&
         is_in_own_namespace(o, u->host) && some_store(c, o) == NULL)
@@ -134,7 +134,7 @@ static const char *listener_space(struct check *c, const struct job_store *store
 /* The first relay of the same job, so that all are compared with one. */
 static const struct job_store *first_relay(const struct check *c, const struct job_store *relay)
 {
-    const struct kube_object *o = check_store_object(relay);
+    const struct kube_object *o = job_store_object(relay);
 
     for (size_t i = 0; i < o->pods_count; i++) {
         const struct kube_pods *p = c->bundle.pods[o->first_pods + i];

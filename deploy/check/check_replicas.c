@@ -89,7 +89,7 @@ static bool asks_for_leader(const struct yaml_node *probe)
 void check_replicas_probe(struct check *c, const struct check_probe *probe)
 {
     const struct job_store *s = probe->store;
-    const struct kube_object *o = check_store_object(s);
+    const struct kube_object *o = job_store_object(s);
     struct check_position at = check_at_first(probe->node, "httpGet.path exec");
     bool ready = strcmp(probe->name, "readinessProbe") == 0;
     /* With --upstream, a replica that does not lead is ready as well. */
@@ -172,7 +172,7 @@ void check_find_budgets(struct check *c)
 void check_replicas_no_budget(struct check *c, const struct job_store *s)
 {
     if (is_replicated(c, s) && !c->marks[s->container->pods->index])
-        check_report(c, check_at_first(check_store_object(s)->node, "kind"),
+        check_report(c, check_at_first(job_store_object(s)->node, "kind"),
                      "no PodDisruptionBudget selects the replicas: drains may take all of them at "
                      "once");
 }
@@ -211,7 +211,7 @@ static const char *where(struct check *c, const struct job_store *s, const char 
     bool whole = *host == '[' || strchr(host, '.') != NULL;
 
     return arena_text(&c->bundle.arena, "%s:%ld %s", host, port,
-                      whole ? "" : check_store_object(s)->namespace);
+                      whole ? "" : job_store_object(s)->namespace);
 }
 
 /* The first store with the name of this journal at one of its endpoints; itself, if there is none
@@ -242,7 +242,7 @@ void check_journal_shared(struct check *c, const struct job_store *s)
     const struct job_store *first = check_journal_of(c, s, &journal) == NULL ? s : first_with(c, s);
     size_t group = s->container->pods->index, other = first->container->pods->index;
 
-    if (check_store_object(first) == check_store_object(s))
+    if (job_store_object(first) == job_store_object(s))
         return;
     if (c->groups == NULL)
         c->groups = find_groups(c);
@@ -250,5 +250,5 @@ void check_journal_shared(struct check *c, const struct job_store *s)
         check_report(c, check_at_option(s, &journal),
                      "%s has the same journal, so one of the two leads for both; but no Service "
                      "leads to both",
-                     check_title(c, check_store_object(first)));
+                     check_title(c, job_store_object(first)));
 }

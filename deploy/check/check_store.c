@@ -116,7 +116,7 @@ static const char *port_owner(struct check *c, const struct job_store *s, long p
                : master->made != NULL ? master->made
                                       : yaml_text(master->value);
         if ((text != NULL && strtol(text, NULL, 10) == port) ||
-            (check_store_object(s)->type == KUBE_TRAINJOB && port == 29500))
+            (job_store_object(s)->type == KUBE_TRAINJOB && port == 29500))
             return "MASTER_PORT";
     }
     return NULL;
@@ -277,7 +277,7 @@ static bool may_restart(struct check *c, const struct job_store *s)
 
 void check_store_rolling_update(struct check *c, const struct job_store *s)
 {
-    const struct kube_object *o = check_store_object(s);
+    const struct kube_object *o = job_store_object(s);
 
     if (!is_own_workload(s) || is_cluster(c, s) || check_is_foreign(c, s))
         return;
@@ -293,7 +293,7 @@ void check_store_rolling_update(struct check *c, const struct job_store *s)
 
 void check_store_bare_pod(struct check *c, const struct job_store *s)
 {
-    const struct kube_object *o = check_store_object(s);
+    const struct kube_object *o = job_store_object(s);
 
     if (is_own_workload(s) && !check_is_foreign(c, s) && o->type == KUBE_POD &&
         o->wrapper == NULL && kube_get(o->node, "metadata.ownerReferences") == NULL)
@@ -335,7 +335,7 @@ static bool counts_for_volcano(const struct kube_object *o)
 
 void check_store_blocks_completion(struct check *c, const struct job_store *s)
 {
-    const struct kube_object *o = check_store_object(s);
+    const struct kube_object *o = job_store_object(s);
 
     if (is_own_workload(s) && check_option(c, s, "exit-when-idle", NULL) == NULL &&
         ((o->type == KUBE_JOBSET && counts_for_jobset(o, s->container->pods->role)) ||

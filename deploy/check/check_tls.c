@@ -52,7 +52,7 @@ void check_tls_relay(struct check *c, const struct job_store *relay, const struc
     if (u->store == NULL || check_option(c, relay, "config", NULL) != NULL)
         return;
     store = side_of(c, u->store);
-    title = check_title(c, check_store_object(u->store));
+    title = check_title(c, job_store_object(u->store));
     if (!store.known)
         return;
     if (store.serves && !speaks && !store.takes_plain)
@@ -90,7 +90,7 @@ void check_tls_c10d(struct check *c, const struct job_run *r)
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
                      "%s, and %s takes plain text only from its own pod",
                      c10d ? "torch's c10d clients have no TLS" : "the conf has no protocol=https",
-                     check_title(c, check_store_object(r->store)));
+                     check_title(c, job_store_object(r->store)));
 }
 
 /* --- Certificates. --- */
@@ -155,7 +155,7 @@ static void look_at_name(struct check *c, const struct job_store *s, const char 
 
     if (!side.known || !side.serves || !side.cert.value.known)
         return;
-    found = certificate_naming_secret(c, check_store_object(s),
+    found = certificate_naming_secret(c, job_store_object(s),
                                       secret_at(s->container, side.cert.value.text));
     if (found != NULL && !is_for(found, host))
         check_report_on(c, found, check_at_first(found->node, "spec.dnsNames spec.secretName"),
@@ -237,9 +237,9 @@ static void look_at_secrets(struct check *c, const struct job_store *s,
         const char *path = check_option(c, s, files[i], &file);
         const char *secret = path != NULL && file.value.known ? secret_at(s->container, path) : "";
 
-        if (*secret == '\0' || secret_is_made(c, check_store_object(s), secret))
+        if (*secret == '\0' || secret_is_made(c, job_store_object(s), secret))
             continue;
-        check_report_on(c, check_store_object(s), check_at_option(s, &file),
+        check_report_on(c, job_store_object(s), check_at_option(s, &file),
                         "nothing here makes the Secret %s; %s makes %s, which no pod of its "
                         "namespace has",
                         secret, check_title(c, idle), kube_text(idle->spec, "secretName"));

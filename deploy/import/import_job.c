@@ -150,7 +150,7 @@ static struct yaml_node *read_conf(struct importer *m)
 
 static const char *placement_of(struct importer *m, const struct job_store *s)
 {
-    const struct kube_object *o = s->container->pods->object;
+    const struct kube_object *o = job_store_object(s);
 
     if (import_is_replica(m, s))
         return "replicas";
@@ -184,8 +184,8 @@ static void read_address(struct importer *m, const struct job_store *s, struct y
     const struct kube_object *service = r->target.service;
     bool relay = r->store->kind == JOB_STORE_RELAY, c10d = strcmp(r->backend, "c10d") == 0;
     long port = r->port;
-    const char *name = s->container->pods->object == m->job ? import_store_name(m)
-                                                            : s->container->pods->object->name;
+    const char *name =
+        job_store_object(s) == m->job ? import_store_name(m) : job_store_object(s)->name;
     struct job_upstream up;
 
     if (relay && job_relay_upstream(&m->jobs, r->store, 0, &up)) {
@@ -196,7 +196,7 @@ static void read_address(struct importer *m, const struct job_store *s, struct y
         c10d = true; /* relays speak it to their store */
     }
     if (service != NULL && strcmp(service->name, name) != 0 &&
-        (s->container->init || s->container->pods->object != m->job))
+        (s->container->init || job_store_object(s) != m->job))
         import_put_text(m, rdzv, "serviceName", service->name);
     if (port > 0 && port != (c10d ? 29400 : 2379))
         yaml_put_number(&m->arena, rdzv, c10d ? "port" : "etcdPort", port);

@@ -15,11 +15,6 @@ static const char *flag(struct importer *m, const struct job_store *s, const cha
     return job_store_option(&m->jobs, s->container, name, NULL, &found) ? found.value.text : NULL;
 }
 
-static const struct kube_object *object_of(const struct job_store *s)
-{
-    return s->container->pods->object;
-}
-
 bool import_is_replica(struct importer *m, const struct job_store *s)
 {
     const char *journal = flag(m, s, "journal");
@@ -118,7 +113,7 @@ static struct yaml_node *read_etcd_tls(struct importer *m, const struct job_stor
         import_note(m, s->container->node,
                     "%s: its --journal-ca is in no Secret, and the user file needs one: set "
                     "rdzv.journal.tls",
-                    object_of(s)->name);
+                    job_store_object(s)->name);
     if (secret == NULL)
         return NULL;
     import_put(m, out, "secret", kube_get(secret, "secretName"));
@@ -131,7 +126,7 @@ static struct yaml_node *read_etcd_tls(struct importer *m, const struct job_stor
 static void read_url(struct importer *m, const struct job_store *s, struct yaml_node *journal)
 {
     const char *text = flag(m, s, "journal") + strlen(SCHEME), *slash = strchr(text, '/');
-    const char *namespace = object_of(s)->namespace;
+    const char *namespace = job_store_object(s)->namespace;
     struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE);
     const char *usual = /* as emit writes it */
         arena_text(&m->arena, "%s.%s", *namespace == '\0' ? "$(POD_NAMESPACE)" : namespace,
@@ -158,7 +153,7 @@ static const struct yaml_node *read_namespace(struct importer *m, const struct j
         const struct kube_object *o = m->bundle.objects[i];
         const struct yaml_node *egress = kube_get(o->spec, "egress");
 
-        if (o->type != KUBE_NETWORK_POLICY || !kube_same_namespace(o, object_of(s)) ||
+        if (o->type != KUBE_NETWORK_POLICY || !kube_same_namespace(o, job_store_object(s)) ||
             !kube_selects_by(kube_get(o->spec, "podSelector"), s->container->pods))
             continue;
         for (size_t k = 0; k < yaml_length(egress); k++) {
@@ -195,7 +190,7 @@ static const struct kube_object *issued_certificate(struct importer *m, const st
     for (size_t i = 0; i < m->bundle.count; i++) {
         const struct kube_object *o = m->bundle.objects[i];
 
-        if (strcmp(o->kind, "Certificate") == 0 && kube_same_namespace(o, object_of(s)) &&
+        if (strcmp(o->kind, "Certificate") == 0 && kube_same_namespace(o, job_store_object(s)) &&
             strcmp(kube_text(o->spec, "secretName"), secret) == 0)
             return o;
     }
@@ -229,7 +224,7 @@ static const char *client_name(struct importer *m, const struct job_store *s, bo
 
 static void read_tls(struct importer *m, const struct job_store *s, struct yaml_node *rdzv)
 {
-    const char *cert = flag(m, s, "cert"), *store = object_of(s)->name, *secret, *client;
+    const char *cert = flag(m, s, "cert"), *store = job_store_object(s)->name, *secret, *client;
     struct yaml_node *tls = yaml_new(&m->arena, YAML_MAPPING), *issuer;
     const struct kube_object *made;
     bool asks = flag(m, s, "client-ca") != NULL;
@@ -278,7 +273,7 @@ void import_store(struct importer *m, const struct job_store *s, struct yaml_nod
     import_put_text(m, rdzv, "id", written_id(m));
     if (!s->container->init)
         read_wishes(m, s->container->pods, rdzv);
-    if (object_of(s) == m->job)
+    if (job_store_object(s) == m->job)
         return;
     read_own_pod(m, s->container->pods, rdzv);
     if (import_is_replica(m, s))

@@ -181,6 +181,11 @@ void job_find_stores(struct job_view *v)
     }
 }
 
+const struct kube_object *job_store_object(const struct job_store *s)
+{
+    return s->container->pods->object;
+}
+
 const struct job_store *job_store_in(const struct job_view *v, const struct kube_pods *p)
 {
     size_t first = v->first_store[p->index];

@@ -157,6 +157,8 @@ bool job_is_local(const char *host);
 bool job_is_elastic(const struct job_run *r);
 
 enum job_store_kind job_store_kind(struct arena *a, const struct kube_container *c);
+/* The object with the container of a store. */
+const struct kube_object *job_store_object(const struct job_store *s);
 /* The store in these pods, or NULL; a relay counts. */
 const struct job_store *job_store_in(const struct job_view *v, const struct kube_pods *p);
 

@@ -188,7 +188,7 @@ static void note_referrers(struct rewrite *w, const struct etcd *e, const char *
 /* Only these can be replaced by another workload. */
 static bool is_candidate(const struct job_store *s)
 {
-    const struct kube_object *o = s->container->pods->object;
+    const struct kube_object *o = job_store_object(s);
 
     return s->kind == JOB_STORE_ETCD && !s->container->init &&
            (o->type == KUBE_POD || o->type == KUBE_STATEFULSET || o->type == KUBE_JOB ||
@@ -342,7 +342,7 @@ size_t etcd_find(struct rewrite *w, struct etcd **out)
     *out = arena_alloc(&w->arena, (w->jobs.store_count + 1) * sizeof **out);
     for (size_t i = 0; i < w->jobs.store_count && w->diag->errors == 0; i++) {
         const struct job_store *s = &w->jobs.stores[i];
-        struct etcd e = {.object = s->container->pods->object, .container = s->container};
+        struct etcd e = {.object = job_store_object(s), .container = s->container};
         const char *why = NULL;
 
         if (!is_candidate(s) || !is_chosen(w, e.object) || kube_is_template(e.object))

@@ -391,20 +391,18 @@ static void put_in_front(struct rewrite *w, const struct kube_object *o,
 
 static bool is_taken(struct rewrite *w, const struct kube_object *job, const char *name)
 {
-    static const char *const kinds[] = {"StatefulSet", "Deployment", "PodDisruptionBudget",
-                                        "NetworkPolicy"};
-    size_t len = strlen(name);
-    bool taken = kube_index_find(&w->bundle.services, arena_text(&w->arena, "%s.", job->namespace),
-                                 name, len)
-                     .count > 0;
+    static const char *const kinds[] = {"Service", "StatefulSet", "Deployment",
+                                        "PodDisruptionBudget", "NetworkPolicy"};
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        struct kube_hits hits = kube_index_find(&w->bundle.named, kinds[i], name, len);
+        struct kube_hits hits = kube_index_find(&w->bundle.named, kinds[i], name, strlen(name));
 
-        for (size_t k = 0; k < hits.count; k++)
-            taken = taken || kube_same_namespace(w->bundle.objects[hits.list[k]], job);
+        for (size_t k = 0; k < hits.count; k++) {
+            if (kube_same_namespace(w->bundle.objects[hits.list[k]], job))
+                return true;
+        }
     }
-    return taken;
+    return false;
 }
 
 /* A store with the label that the job's store would have: the new Service would select it, too. */
