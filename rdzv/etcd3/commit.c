@@ -341,13 +341,8 @@ void commit_begin(struct journal_etcd *j)
 
 void commit_end(struct journal_etcd *j)
 {
-    struct pending *p;
-
     evtimer_del(&j->commit.coalesced);
-    while ((p = TAILQ_FIRST(&j->commit.pending)) != NULL) {
-        TAILQ_REMOVE(&j->commit.pending, p, entry);
-        pending_free(p);
-    }
+    pending_free_all(&j->commit.pending);
     account_free(ACCOUNT_JOURNAL, j->commit.spare, sizeof *j->commit.spare);
     message_fini(&j->commit.call.request);
 }

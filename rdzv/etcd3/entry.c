@@ -51,7 +51,7 @@ bool entry_decode(struct slice value, struct log_entry *out)
     return true;
 }
 
-static enum log_fault fault_of(uint64_t version)
+static enum log_fault version_fault(uint64_t version)
 {
     return version > ENTRY_VERSION_MAX                   ? LOG_IS_NEWER
            : version < ENTRY_VERSION_MIN && version != 0 ? LOG_IS_OLDER
@@ -60,7 +60,7 @@ static enum log_fault fault_of(uint64_t version)
 
 enum log_fault entry_fault(struct slice value)
 {
-    return value.len < ENTRY_HEADER ? LOG_IS_NONE : fault_of(value.ptr[0]);
+    return value.len < ENTRY_HEADER ? LOG_IS_NONE : version_fault(value.ptr[0]);
 }
 
 /* --- Head and snapshot: numbers of a fixed width, in hexadecimal, apart by spaces. Only a text
@@ -129,7 +129,7 @@ enum log_fault pointer_fault(struct slice value)
 
     if (value.len == POINTER_LEN)
         return LOG_IS_OLDER;
-    return read_pointer(value, &pointer) ? fault_of(pointer.version) : LOG_IS_NONE;
+    return read_pointer(value, &pointer) ? version_fault(pointer.version) : LOG_IS_NONE;
 }
 
 bool pointer_decode(struct slice value, struct snapshot_pointer *out)

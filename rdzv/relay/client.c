@@ -247,13 +247,6 @@ static bool client_is_busy(const struct conn *c)
     return s != NULL && s->relay->link && relay_is_asked(s);
 }
 
-/* Nothing here waits for the local store. */
-static void client_woken(struct conn *c, struct wake *wake)
-{
-    (void)c;
-    (void)wake;
-}
-
 static void client_end(struct conn *c)
 {
     struct relay_client *session = client_of_conn(c)->session;
@@ -278,7 +271,6 @@ struct protocol relay_client_protocol(struct forward *forward)
                              .read = client_read_requests,
                              .eof = client_eof,
                              .is_busy = client_is_busy,
-                             .resume = client_woken,
                              .end = client_end,
                              .version = client_version_name};
 }

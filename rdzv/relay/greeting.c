@@ -18,7 +18,7 @@ size_t greeting_write_hello(uint8_t out[GREETING_HELLO_MAX], Rdzv__RelayHello *h
 
     hello->version_min = RELAY_VERSION_MIN;
     hello->version_max = RELAY_VERSION_MAX;
-    hello->release = greeting_data(RDZV_VERSION);
+    hello->release = greeting_field(RDZV_VERSION);
     len = rdzv__relay_hello__get_packed_size(hello);
     assert(len <= GREETING_HELLO_MAX - head); /* a space, a host, a release and some numbers */
     memcpy(out, RELAY_MAGIC, RELAY_MAGIC_SIZE);
@@ -49,15 +49,11 @@ bool greeting_is_spoken(const Rdzv__RelayWelcome *welcome)
     return welcome->version >= RELAY_VERSION_MIN && welcome->version <= RELAY_VERSION_MAX;
 }
 
-const char *greeting_text(ProtobufCBinaryData text, const char *none, char *out, size_t size)
+const char *greeting_text(const char *text, const char *none, char *out, size_t size)
 {
-    size_t n = text.len < size - 1 ? text.len : size - 1;
-
-    for (size_t i = 0; i < n; i++)
-        out[i] = text.data[i] > ' ' && text.data[i] < 0x7f ? (char)text.data[i] : '_';
-    out[n] = '\0';
-    if (n == 0)
-        snprintf(out, size, "%s", none);
+    snprintf(out, size, "%s", text[0] == '\0' ? none : text);
+    for (char *c = out; *c != '\0'; c++)
+        *c = *c > ' ' && *c < 0x7f ? *c : '_';
     return out;
 }
 
@@ -95,7 +91,7 @@ static bool has_room_for_space(const struct net *n)
 }
 
 /* False: --relay-names lists names for this space, and the certificate has none of them. */
-static bool may_use(const struct conn *c, struct slice space)
+static bool may_use(const struct conn *c, const char *space)
 {
     const struct string_list *list = &conn_net(c)->handshakes.config->relay_names;
     bool bound = false;
@@ -104,7 +100,7 @@ static bool may_use(const struct conn *c, struct slice space)
         char *item = list->items[i], *name = strchr(item, '=') + 1;
         const struct string_list one = {.items = &name, .count = 1};
 
-        if (space.len != (size_t)(name - item) - 1 || memcmp(space.ptr, item, space.len) != 0)
+        if (strlen(space) != (size_t)(name - item) - 1 || memcmp(space, item, strlen(space)) != 0)
             continue;
         if (c->tls != NULL && tls_peer_is_one_of(c->tls, &one))
             return true;
@@ -132,27 +128,24 @@ static const char *why_not_made(const struct net *n)
     return NULL;
 }
 
-struct engine_space *greeting_space(struct conn *c, struct slice name,
+struct engine_space *greeting_space(struct conn *c, const char *name,
                                     char why[GREETING_SPACE_WHY_MAX])
 {
     const struct listen_spec *spec = c->listener->spec;
-    char text[SPACE_NAME_MAX + 1] = "";
     struct engine_space *space;
     const char *not_made;
 
-    if (name.len > 0 && name.len <= SPACE_NAME_MAX && memchr(name.ptr, 0, name.len) == NULL)
-        memcpy(text, name.ptr, name.len);
-    if (!config_space_name_ok(text)) {
+    if (!config_space_name_ok(name)) {
         snprintf(why, GREETING_SPACE_WHY_MAX, "what the relay asks for is no name of a space");
         return NULL;
     }
-    if (spec->space_named && strcmp(text, spec->space) != 0) {
+    if (spec->space_named && strcmp(name, spec->space) != 0) {
         snprintf(
             why, GREETING_SPACE_WHY_MAX,
             "the relay has --space=%.64s, and this listener of the store takes relays of space "
             "%.64s alone: change the relay's --space, or let the store listen without a space "
             "(--listen=ADDR:PORT)",
-            text, spec->space);
+            name, spec->space);
         return NULL;
     }
     if (!may_use(c, name)) {
@@ -160,15 +153,15 @@ struct engine_space *greeting_space(struct conn *c, struct slice name,
             why, GREETING_SPACE_WHY_MAX,
             "the relay's certificate has none of the names that --relay-names of the store has "
             "for space %.64s",
-            text);
+            name);
         return NULL;
     }
-    space = engine_find_space(conn_net(c)->engine, name);
+    space = engine_find_space(conn_net(c)->engine, slice_str(name));
     if (space != NULL)
         return space;
     not_made = why_not_made(conn_net(c));
     if (not_made == NULL)
-        return make_space(c, text);
+        return make_space(c, name);
     snprintf(why, GREETING_SPACE_WHY_MAX, "%s", not_made);
     return NULL;
 }

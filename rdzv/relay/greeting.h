@@ -16,10 +16,10 @@ struct greeting_journal {
     uint64_t cluster;                /* etcd's id of the cluster that it is on; 0: not known */
 };
 
-/* A text as a field of a message, which borrows it. */
-static inline ProtobufCBinaryData greeting_data(const char *text)
+/* A text as a field of a message that is sent, which borrows it. */
+static inline char *greeting_field(const char *text)
 {
-    return (ProtobufCBinaryData){.len = strlen(text), .data = (uint8_t *)(uintptr_t)text};
+    return (char *)(uintptr_t)text;
 }
 
 /* Writes what a connection of a relay begins with: RELAY_MAGIC and that HELLO, of which the
@@ -44,10 +44,9 @@ bool greeting_is_same_journal(const struct greeting_journal *a, const struct gre
 
 /* A text that the other side has sent, for logs: of so many bytes at most, without what would end a
  * line or a word, and `none` where nothing was said. Returns `out`. */
-const char *greeting_text(ProtobufCBinaryData text, const char *none, char *out, size_t size);
+const char *greeting_text(const char *text, const char *none, char *out, size_t size);
 
-static inline const char *greeting_release(ProtobufCBinaryData release,
-                                           char out[GREETING_RELEASE_MAX])
+static inline const char *greeting_release(const char *release, char out[GREETING_RELEASE_MAX])
 {
     return greeting_text(release, "unknown", out, GREETING_RELEASE_MAX);
 }
@@ -62,5 +61,5 @@ static inline const char *greeting_release(ProtobufCBinaryData release,
 /* A listener with a named space takes only relays of that space. Any other listener takes relays of
  * any space, and makes a space that does not exist (event space_made). NULL, and `why`, for the one
  * who runs the store as well as for him who runs the relay: it is refused. */
-struct engine_space *greeting_space(struct conn *c, struct slice name,
+struct engine_space *greeting_space(struct conn *c, const char *name,
                                     char why[GREETING_SPACE_WHY_MAX]);

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "proto/etcd.h"
 #include "rdzv/engine/log.h"
@@ -206,11 +207,9 @@ static bool pass_may_repeat(const struct http_pass *p)
     return !p->begun && (p->repeatable || p->state != PASS_ANSWERING);
 }
 
-static bool pass_may_lose(const struct store_user *u)
+static bool pass_may_lose(struct store_user *u)
 {
-    const struct http_pass *p =
-        (const struct http_pass *)(const void *)((const char *)u -
-                                                 offsetof(struct http_pass, user));
+    const struct http_pass *p = pass_of_user(u);
 
     return p->tracing || pass_may_repeat(p);
 }
@@ -297,20 +296,16 @@ static void learn_cluster(const struct http_pass *p, const struct http_answer *a
 {
     struct slice rest = a->headers;
     struct http_header h;
-    uint64_t id = 0;
 
+    if (p->relay->options.cluster_id == NULL)
+        return;
     while (http_next_header(&rest, &h)) {
-        if (!http_name_is(h.name, "x-etcd-cluster-id") || h.value.len > 16)
-            continue;
-        for (size_t i = 0; i < h.value.len; i++) {
-            uint8_t c = h.value.ptr[i];
+        char id[17] = "";
 
-            if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
-                return;
-            id = id << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-        }
-        if (p->relay->options.cluster_id != NULL)
-            *p->relay->options.cluster_id = id;
+        if (!http_name_is(h.name, "x-etcd-cluster-id") || h.value.len == 0 || h.value.len > 16)
+            continue;
+        memcpy(id, h.value.ptr, h.value.len);
+        *p->relay->options.cluster_id = strtoull(id, NULL, 16);
     }
 }
 

@@ -104,6 +104,12 @@ static bool store_conn_watch(struct store_conn *c)
     return true;
 }
 
+static void store_conn_watch_or_lose(struct store_conn *c)
+{
+    if (!store_conn_watch(c))
+        store_conn_lose(c, "the kernel does not watch it any more");
+}
+
 /* --- The greeting. --- */
 
 static bool store_conn_greet(struct store_conn *c)
@@ -113,8 +119,8 @@ static bool store_conn_greet(struct store_conn *c)
     uint8_t bytes[GREETING_HELLO_MAX];
     size_t len;
 
-    hello.space = greeting_data(o->space);
-    hello.name = greeting_data(o->name);
+    hello.space = greeting_field(o->space);
+    hello.name = greeting_field(o->name);
     hello.http = true;
     hello.http_over_tls = c->over_tls;
     len = greeting_write_hello(bytes, &hello);
@@ -127,21 +133,18 @@ static bool read_welcome(struct store_conn *c, struct slice in, size_t *used)
     struct relay_frame frame;
     size_t size;
 
-    switch (relay_parse(in, &frame, &size)) {
-    case PARSE_MORE:
+    enum parse_result result = relay_parse(in, &frame, &size);
+
+    if (result != PARSE_DONE)
+        return result == PARSE_MORE;
+    if (frame.kind == RELAY_WELCOME) {
+        *used = size;
+        c->state = OPEN;
         return true;
-    case PARSE_DONE:
-        if (frame.kind == RELAY_WELCOME) {
-            *used = size;
-            c->state = OPEN;
-            return true;
-        }
-        if (frame.kind == RELAY_REFUSED)
-            log_limited(LOG_WARN, "relay_http_refused", log_bytes("reason", frame.payload));
-        return false;
-    default:
-        return false;
     }
+    if (frame.kind == RELAY_REFUSED)
+        log_limited(LOG_WARN, "relay_http_refused", log_bytes("reason", frame.payload));
+    return false;
 }
 
 /* --- Receiving. --- */
@@ -228,8 +231,7 @@ static void store_conn_receive(struct store_conn *c)
 
     if (c->user != NULL && c->state == OPEN && !c->user->calls->has_room(c->user)) {
         c->paused = true;
-        if (!store_conn_watch(c))
-            store_conn_lose(c, "the kernel does not watch it any more");
+        store_conn_watch_or_lose(c);
         return;
     }
     if (before > 0)
@@ -411,8 +413,7 @@ void store_conn_unpause(struct store_user *u)
     if (c == NULL || !c->paused)
         return;
     c->paused = false;
-    if (!store_conn_watch(c))
-        store_conn_lose(c, "the kernel does not watch it any more");
+    store_conn_watch_or_lose(c);
 }
 
 void store_conn_drop(struct store_user *u)

@@ -85,7 +85,7 @@ struct store_user_calls {
     /* The connection has gone; `conn` is NULL already. */
     void (*lost)(struct store_user *u, const char *why);
     /* True: that would do no harm. */
-    bool (*may_lose)(const struct store_user *u);
+    bool (*may_lose)(struct store_user *u);
 };
 
 enum store_got {

@@ -53,13 +53,11 @@ static void link_refuse(struct relay_link *link, const char *why)
 static const char *why_refused(struct relay_link *link, const Rdzv__RelayHello *hello,
                                char why[GREETING_SPACE_WHY_MAX])
 {
-    const struct slice name = {hello->space.data, hello->space.len};
-
     if (conn_net(link->conn)->draining)
         return "the store stops";
     if (link->conn->listener->temporary)
         return "this port is for the workers of one run alone";
-    link->space = greeting_space(link->conn, name, why);
+    link->space = greeting_space(link->conn, hello->space, why);
     return link->space == NULL ? why : NULL;
 }
 
@@ -71,10 +69,10 @@ static void put_welcome(struct relay_link *link, uint32_t version)
     struct relay_frame frame = {.kind = RELAY_WELCOME};
 
     message.version = version;
-    message.release = greeting_data(RDZV_VERSION);
-    message.journal = greeting_data(link->all->journal.name);
+    message.release = greeting_field(RDZV_VERSION);
+    message.journal = link->all->journal.name;
     message.journal_cluster = link->all->journal.cluster;
-    message.store = greeting_data(link->all->store_name);
+    message.store = link->all->store_name;
     message.session_timeout_ms = config->session_timeout_ms;
     message.value_max = config->limits.value_max;
     frame.payload = (struct slice){payload, rdzv__relay_welcome__pack(&message, payload)};
@@ -241,18 +239,15 @@ static bool is_sent_on(struct relay_link *link, const struct relay_frame *frame)
 /* --- Open. --- */
 
 /* From a text; zero, as of a Unix socket, when it is no address. */
-static struct peer peer_from(ProtobufCBinaryData host, uint32_t port)
+static struct peer peer_from(const char *host, uint32_t port)
 {
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
     struct sockaddr_in in = {.sin_family = AF_INET};
-    char text[PEER_HOST_MAX] = "";
     struct peer p = {0};
 
-    if (host.len < sizeof text && host.len != 0)
-        memcpy(text, host.data, host.len);
-    if (inet_pton(AF_INET, text, &in.sin_addr) == 1)
+    if (inet_pton(AF_INET, host, &in.sin_addr) == 1)
         p = peer_of((const struct sockaddr *)(const void *)&in);
-    else if (inet_pton(AF_INET6, text, &in6.sin6_addr) == 1)
+    else if (inet_pton(AF_INET6, host, &in6.sin6_addr) == 1)
         p = peer_of((const struct sockaddr *)(const void *)&in6);
     p.port = port <= UINT16_MAX ? (uint16_t)port : 0;
     return p;

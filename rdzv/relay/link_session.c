@@ -800,12 +800,17 @@ static bool restore(struct relay_session *s, bool was_dropped)
     return c10d_restore(s->conn, record->is_worker ? record->worker_store : 0);
 }
 
-static void refuse_open(struct relay_link *link, uint32_t channel, const char *why)
+/* NULL: there is room for one more session. */
+static const char *why_no_room(const struct relay_link *link)
 {
-    const struct relay_frame frame = {
-        .kind = RELAY_ENDED, .channel = channel, .payload = slice_str(why)};
+    const struct relay_links *all = link->all;
+    uint32_t max = all->config->limits.connections_max;
 
-    relay_link_put(link, &frame);
+    if (max != 0 && all->net->conn_count - all->net->probation_count >= max)
+        return "the store has as many connections as it may, see --connection-limit";
+    if (link->channels.count >= all->clients_max)
+        return "its relay has as many clients as one may have";
+    return NULL;
 }
 
 /* The OPEN comes late, on a link that the relay has replaced. That link will end by itself; until
@@ -826,8 +831,9 @@ static void take_session_over(struct relay_session *s)
 void relay_session_open(struct relay_link *link, uint32_t channel, const struct relay_opening *o)
 {
     struct relay_links *all = link->all;
-    uint32_t max = all->config->limits.connections_max;
     struct relay_session *s = relay_session_of_id(all, link->space, o->id);
+    struct relay_frame refusal = {.kind = RELAY_ENDED, .channel = channel};
+    const char *why = NULL;
     bool is_new, was_dropped;
 
     if (is_stale(s, o))
@@ -842,22 +848,17 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const struct 
         s = NULL;
     }
     is_new = s == NULL;
-    if (!is_new) {
+    if (is_new) {
+        why = why_no_room(link);
+        s = why == NULL ? session_make(link, o) : NULL;
+    } else {
         s->conn->peer = seen_from_here(link, o);
         s->carrier.local = o->local;
-    } else if (max != 0 && all->net->conn_count - all->net->probation_count >= max) {
-        refuse_open(link, channel,
-                    "the store has as many connections as it may, see "
-                    "--connection-limit");
-        return;
-    } else if (link->channels.count >= all->clients_max) {
-        refuse_open(link, channel, "its relay has as many clients as one may have");
-        return;
-    } else {
-        s = session_make(link, o);
     }
     if (s == NULL) {
-        refuse_open(link, channel, "the store has no memory for it, see --memory-limit");
+        refusal.payload =
+            slice_str(why != NULL ? why : "the store has no memory for it, see --memory-limit");
+        relay_link_put(link, &refusal);
         return;
     }
     s->link_number = o->link;

@@ -39,9 +39,9 @@ static void send_open(struct relay_client *s, struct outq *q, struct out_pool *p
     table_add(&r->channels, &s->node);
     open.session = s->id;
     open.c10d_version = s->version;
-    open.peer_host = greeting_data(peer_host(&s->peer, peer));
+    open.peer_host = greeting_field(peer_host(&s->peer, peer));
     open.peer_port = s->peer.port;
-    open.local_host = greeting_data(peer_host(&s->local, local));
+    open.local_host = greeting_field(peer_host(&s->local, local));
     open.local_port = s->local.port;
     open.resumes = s->opened;
     open.pings = s->pings;

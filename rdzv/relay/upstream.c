@@ -53,7 +53,7 @@ static struct upstream_times upstream_times(const struct upstream *u)
 
 /* --- States. --- */
 
-static void enter(struct upstream *u, enum upstream_state next)
+static void upstream_enter(struct upstream *u, enum upstream_state next)
 {
     static const unsigned legal[] = {
         [UPSTREAM_WAITS] = 1u << UPSTREAM_LOOKS_UP,
@@ -185,7 +185,7 @@ static void wait_for_next_round(struct upstream *u)
     if (u->failures < FAILURES_MOST)
         u->failures++;
     u->jitter = u->jitter * 1664525u + 1013904223u;
-    enter(u, UPSTREAM_WAITS);
+    upstream_enter(u, UPSTREAM_WAITS);
     upstream_arm(u, upstream_retry_ms(u->refused ? FAILURES_MOST : u->failures, u->jitter >> 8));
     u->tried = 0;
     u->refused = false;
@@ -246,7 +246,7 @@ static void upstream_on_resolved(void *arg, const union resolve_address *address
         memcpy(u->addresses, addresses, count * sizeof *addresses);
         u->count = count;
         u->at = 0;
-        enter(u, UPSTREAM_CONNECTS);
+        upstream_enter(u, UPSTREAM_CONNECTS);
         upstream_connect_next(u);
         return;
     }
@@ -260,7 +260,7 @@ static void upstream_look_up(struct upstream *u)
     const struct upstream_spec *spec = &u->config->upstreams[u->target];
 
     name_target(u);
-    enter(u, UPSTREAM_LOOKS_UP);
+    upstream_enter(u, UPSTREAM_LOOKS_UP);
     u->tried++;
     u->resolve = resolve_start(u->net->base, spec->host, spec->port, upstream_on_resolved, u);
     if (u->resolve == NULL) {
@@ -274,7 +274,7 @@ static void next_try(struct upstream *u)
 {
     if (u->at + 1 < u->count) {
         u->at++;
-        enter(u, UPSTREAM_CONNECTS);
+        upstream_enter(u, UPSTREAM_CONNECTS);
         upstream_connect_next(u);
         return;
     }
@@ -304,7 +304,7 @@ static void upstream_lose(struct upstream *u, const char *why)
         u->failures = 0;
     else
         u->failures = u->failures < FAILURES_MOST ? u->failures + 1 : FAILURES_MOST;
-    enter(u, UPSTREAM_WAITS);
+    upstream_enter(u, UPSTREAM_WAITS);
     upstream_arm(u, upstream_retry_ms(u->failures, u->jitter >> 8));
 }
 
@@ -357,8 +357,8 @@ static void say_hello(struct upstream *u)
 
     gethostname(name, sizeof name - 1);
     hello.waits = u->waits;
-    hello.space = greeting_data(u->space);
-    hello.name = greeting_data(name);
+    hello.space = greeting_field(u->space);
+    hello.name = name;
     outq_put(&u->out, &u->net->pool, bytes, greeting_write_hello(bytes, &hello));
 }
 
@@ -416,23 +416,22 @@ static void on_welcome(struct upstream *u, struct slice payload)
     const char *why = why_not_there(u, w, text, sizeof text);
 
     if (why != NULL) {
-        if (w != NULL)
-            rdzv__relay_welcome__free_unpacked(w, NULL);
+        rdzv__relay_welcome__free_unpacked(w, NULL);
         if (why == text)
             write_note(u, &u->refusal, why);
         upstream_fail(u, why);
         return;
     }
     evtimer_del(&u->timer);
-    enter(u, UPSTREAM_CONNECTED);
+    upstream_enter(u, UPSTREAM_CONNECTED);
     u->said.text[0] = u->refusal.text[0] = '\0';
     u->version = w->version;
     greeting_release(w->release, u->release);
     u->reconnects += u->relay->welcomed;
     log_event(LOG_INFO, "upstream_connected", log_str("address", u->where),
-              log_bytes("store", (struct slice){w->store.data, w->store.len}),
-              log_str("release", u->release), log_u64("frames", u->version),
-              log_str("space", u->space), log_u64("connections", u->relay->session_count),
+              log_str("store", w->store), log_str("release", u->release),
+              log_u64("frames", u->version), log_str("space", u->space),
+              log_u64("connections", u->relay->session_count),
               log_u64("unconfirmed", u->relay->pending_count));
     relay_link_up(u->relay, w);
     rdzv__relay_welcome__free_unpacked(w, NULL);
@@ -584,7 +583,7 @@ static void upstream_receive(struct upstream *u)
 
 static void upstream_greet(struct upstream *u)
 {
-    enter(u, UPSTREAM_GREETS);
+    upstream_enter(u, UPSTREAM_GREETS);
     u->heard_ms = lived_ms(u);
     upstream_arm(u, GREET_MS);
     say_hello(u);
@@ -621,7 +620,7 @@ static void on_connect(struct upstream *u)
             upstream_fail(u, "no memory for TLS, see --memory-limit");
             return;
         }
-        enter(u, UPSTREAM_SECURES);
+        upstream_enter(u, UPSTREAM_SECURES);
         upstream_arm(u, GREET_MS);
         upstream_shake_hands(u);
     }

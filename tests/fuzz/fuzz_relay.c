@@ -58,8 +58,7 @@ static void say_hello(int i)
     uint8_t payload[64];
 
     hello.version_min = hello.version_max = RELAY_VERSION_MAX;
-    hello.space.data = (uint8_t *)(uintptr_t) "default";
-    hello.space.len = 7;
+    hello.space = (char *)(uintptr_t) "default";
     frame.payload = (struct slice){payload, rdzv__relay_hello__pack(&hello, payload)};
     send_bytes(i, (const uint8_t *)RELAY_MAGIC, RELAY_MAGIC_SIZE);
     send_frame(i, &frame);

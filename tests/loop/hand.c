@@ -77,8 +77,8 @@ static int say_hello(const char *space, uint32_t min, uint32_t max, bool waits)
     hello.version_min = min;
     hello.version_max = max;
     hello.waits = waits;
-    hello.space = (ProtobufCBinaryData){strlen(space), (uint8_t *)(uintptr_t)space};
-    hello.name = (ProtobufCBinaryData){6, (uint8_t *)(uintptr_t) "node-7"};
+    hello.space = (char *)(uintptr_t)space;
+    hello.name = (char *)(uintptr_t) "node-7";
     loop_send(&loop, fd, TEXT(RELAY_MAGIC));
     hand_send(fd, RELAY_HELLO, 0, 0, 0, payload, rdzv__relay_hello__pack(&hello, payload));
     return fd;
@@ -122,9 +122,9 @@ void hand_send_open_of(int fd, uint64_t link, uint32_t channel, uint64_t id, boo
 
     open.session = id;
     open.c10d_version = spoken;
-    open.peer_host = (ProtobufCBinaryData){9, (uint8_t *)(uintptr_t) "127.0.0.1"};
+    open.peer_host = (char *)(uintptr_t) "127.0.0.1";
     open.peer_port = 7;
-    open.local_host = (ProtobufCBinaryData){9, (uint8_t *)(uintptr_t) "127.0.0.1"};
+    open.local_host = (char *)(uintptr_t) "127.0.0.1";
     open.local_port = 29400;
     open.resumes = resumes;
     open.pings = true;

@@ -42,7 +42,7 @@ static int take_link(char space[64])
     assert_int_equal(frame.kind, RELAY_HELLO);
     hello = rdzv__relay_hello__unpack(NULL, frame.payload.len, frame.payload.ptr);
     assert_non_null(hello);
-    snprintf(space, 64, "%.*s", (int)hello->space.len, (const char *)hello->space.data);
+    snprintf(space, 64, "%s", hello->space);
     rdzv__relay_hello__free_unpacked(hello, NULL);
     return fd;
 }
