@@ -101,10 +101,10 @@ BUGS = [
         "    if (!confirm(s, frame->number, false))",
         "    if (!confirm(s, frame->number + 1, false))", relayed=True),
     Bug("a relay sends nothing again", "rdzv/relay/relay_frames.c",
-        "        pending_rewind(&s->pending);\n", "", relayed=True),
+        "            q->sent = 0;\n", "            ;\n", relayed=True),
     Bug("a BARRIER that is sent again counts again", "rdzv/relay/link_session.c",
-        "    if (number > state.number)\n        return CARRIER_PROCEED;",
-        "    if (number > state.number || barrier.ptr != NULL)\n        return CARRIER_PROCEED;",
+        "    if (number > last)\n        return CARRIER_PROCEED;",
+        "    if (number > last || barrier.ptr != NULL)\n        return CARRIER_PROCEED;",
         relayed=True),
     # The journal on etcd.
     Bug("a leader without its lease commits", "rdzv/etcd3/commit.c",
