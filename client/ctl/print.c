@@ -9,16 +9,26 @@
 
 /* --- Members of a JSON object. --- */
 
+const cJSON *member_item(const cJSON *object, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, name);
+}
+
+double member_double(const cJSON *object, const char *name)
+{
+    const cJSON *item = member_item(object, name);
+
+    return cJSON_IsNumber(item) ? item->valuedouble : 0;
+}
+
 long member_number(const cJSON *object, const char *name)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-
-    return cJSON_IsNumber(item) ? (long)item->valuedouble : 0;
+    return (long)member_double(object, name);
 }
 
 const char *member_text(const cJSON *object, const char *name)
 {
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
+    const char *text = cJSON_GetStringValue(member_item(object, name));
 
     return text == NULL ? "" : text;
 }

@@ -33,7 +33,9 @@ void text_names(FILE *out, const char *const *names, size_t count, size_t most);
 
 /* --- Members of a JSON object. --- */
 
-/* 0, and "", if there is none. */
+/* NULL, 0, and "", if there is none; and a number that is not whole. */
+const cJSON *member_item(const cJSON *object, const char *name);
+double member_double(const cJSON *object, const char *name);
 long member_number(const cJSON *object, const char *name);
 const char *member_text(const cJSON *object, const char *name);
 /* For how long: "4m10s"; "" if it is not said. */

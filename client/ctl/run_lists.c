@@ -18,11 +18,6 @@ struct view {
 
 typedef enum ctl_exit show_fn(const struct view *view);
 
-static const cJSON *member(const cJSON *object, const char *name)
-{
-    return cJSON_GetObjectItemCaseSensitive(object, name);
-}
-
 /* The caller frees it. */
 static char *status_path(const struct ctl *ctl, bool streamed)
 {
@@ -43,7 +38,7 @@ static cJSON *as_all(cJSON *json)
 {
     cJSON *all;
 
-    if (cJSON_IsArray(member(json, "spaces")))
+    if (cJSON_IsArray(member_item(json, "spaces")))
         return json;
     all = ctl_memory(cJSON_CreateObject());
     cJSON_AddStringToObject(all, "now", member_text(json, "now"));
@@ -88,9 +83,9 @@ static bool keep_run(cJSON *spaces, const char *id)
  * none. */
 static void warn_of_token(const struct ctl *ctl, const cJSON *json)
 {
-    const cJSON *first = cJSON_GetArrayItem(member(json, "spaces"), 0);
+    const cJSON *first = cJSON_GetArrayItem(member_item(json, "spaces"), 0);
 
-    if (ctl->token_file != NULL && cJSON_IsFalse(member(json, "all_spaces")))
+    if (ctl->token_file != NULL && cJSON_IsFalse(member_item(json, "all_spaces")))
         ctl_say(CTL_FINE,
                 "%s does not take the token in %s (--token-file) for an operator's: it shows only "
                 "space %s, that of this listener",
@@ -106,7 +101,7 @@ static enum ctl_exit show_all(const struct ctl *ctl, cJSON *json, show_fn *fn)
     if (ctl->watch && isatty(STDOUT_FILENO))
         fputs("\033[H\033[2J", stdout); /* home, and an empty screen */
     warn_of_token(ctl, json);
-    view.spaces = member(json, "spaces");
+    view.spaces = member_item(json, "spaces");
     view.now_us = text_time_us(member_text(json, "now"));
     if (ctl->arg_count > 0 &&
         !keep_run(cJSON_GetObjectItemCaseSensitive(json, "spaces"), ctl->args[0]))
@@ -147,7 +142,7 @@ static void add_seconds_left(cJSON *json)
         {
             int64_t left_us = text_time_us(member_text(run, "last_call_ends")) - now_us;
 
-            if (member(run, "last_call_ends") != NULL)
+            if (member_item(run, "last_call_ends") != NULL)
                 cJSON_AddNumberToObject(run, "seconds_left",
                                         left_us > 0 ? (double)left_us / 1e6 : 0);
         }
@@ -284,12 +279,12 @@ static struct shown_run *all_runs(const struct view *view, size_t *count)
 
     *count = 0;
     cJSON_ArrayForEach(space, view->spaces) *count +=
-        (size_t)cJSON_GetArraySize(member(space, "runs"));
+        (size_t)cJSON_GetArraySize(member_item(space, "runs"));
     runs = ctl_memory(calloc(*count + 1, sizeof *runs));
     *count = 0;
     cJSON_ArrayForEach(space, view->spaces)
     {
-        cJSON_ArrayForEach(run, member(space, "runs"))
+        cJSON_ArrayForEach(run, member_item(space, "runs"))
         {
             runs[*count] = (struct shown_run){member_text(space, "name"), run, *count};
             ++*count;
@@ -448,13 +443,14 @@ static long missing_in(const cJSON *space)
     const cJSON *run;
     long missing = 0;
 
-    cJSON_ArrayForEach(run, member(space, "runs")) missing += member_number(run, "missing_count");
+    cJSON_ArrayForEach(run, member_item(space, "runs")) missing +=
+        member_number(run, "missing_count");
     return missing;
 }
 
 static void cell_runs(struct table *t, const cJSON *space, const char *runs)
 {
-    table_printf(t, "%d", cJSON_GetArraySize(member(space, runs)));
+    table_printf(t, "%d", cJSON_GetArraySize(member_item(space, runs)));
 }
 
 static void cell_missing(struct table *t, const cJSON *space, const char *runs)
@@ -474,7 +470,7 @@ static cJSON *spaces_alone(const cJSON *spaces)
 
     cJSON_ArrayForEach(space, list)
     {
-        int runs = cJSON_GetArraySize(member(space, "runs"));
+        int runs = cJSON_GetArraySize(member_item(space, "runs"));
 
         for (size_t i = 0; i < 5; i++) {
             static const char *const lists[] = {"runs", "waits", "waits_count", "absent_keys",
@@ -519,7 +515,7 @@ static void add_waits(cJSON *list, const cJSON *owner, const char *space, const 
 {
     const cJSON *wait;
 
-    cJSON_ArrayForEach(wait, member(owner, "waits"))
+    cJSON_ArrayForEach(wait, member_item(owner, "waits"))
     {
         cJSON *copy = ctl_memory(cJSON_Duplicate(wait, true));
 
@@ -553,7 +549,7 @@ static void sort_by_age(cJSON *list)
 
 static void cell_wait_keys(struct table *t, const cJSON *wait, const char *keys)
 {
-    const char *first = cJSON_GetStringValue(cJSON_GetArrayItem(member(wait, keys), 0));
+    const char *first = cJSON_GetStringValue(cJSON_GetArrayItem(member_item(wait, keys), 0));
     long count = member_number(wait, "key_count");
 
     if (count > 1)
@@ -576,7 +572,7 @@ static enum ctl_exit print_waiters(const struct view *view)
 
     cJSON_ArrayForEach(space, view->spaces)
     {
-        cJSON_ArrayForEach(run, member(space, "runs"))
+        cJSON_ArrayForEach(run, member_item(space, "runs"))
             add_waits(list, run, member_text(space, "name"), member_text(run, "id"));
         if (view->ctl->arg_count == 0)
             add_waits(list, space, member_text(space, "name"), NULL);

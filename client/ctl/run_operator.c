@@ -65,11 +65,10 @@ static void say_more(struct monitoring *m, bool now)
 static void print_requests(struct monitoring *m, const cJSON *json)
 {
     const cJSON *request;
-    double all = cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(json, "c10d_requests")) +
-                 cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(json, "http_requests"));
-    double shown = cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(json, "shown"));
+    double all = member_double(json, "c10d_requests") + member_double(json, "http_requests");
+    double shown = member_double(json, "shown");
 
-    cJSON_ArrayForEach(request, cJSON_GetObjectItemCaseSensitive(json, "requests"))
+    cJSON_ArrayForEach(request, member_item(json, "requests"))
     {
         if (m->left == 0)
             return;
@@ -146,8 +145,7 @@ static enum ctl_exit delete_path(const struct ctl *ctl, char *path, const char *
     if (code != CTL_FINE)
         return code;
     json = cJSON_Parse(answer.body);
-    printf("%s: %.0f keys removed\n", what,
-           cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(json, "removed")));
+    printf("%s: %.0f keys removed\n", what, member_double(json, "removed"));
     cJSON_Delete(json);
     free(answer.body);
     return CTL_FINE;

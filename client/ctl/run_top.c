@@ -160,11 +160,6 @@ static void print_role_hint(const char *role)
         puts("It is a relay, and has no spaces: `rdzvctl spaces` asks its store");
 }
 
-static double top_number(const cJSON *json, const char *name)
-{
-    return cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(json, name));
-}
-
 static void print_top(const struct ctl *ctl, const cJSON *json)
 {
     static const struct table_column columns[] = {{"SPACE", "name", cell_text},
@@ -180,17 +175,16 @@ static void print_top(const struct ctl *ctl, const cJSON *json)
     struct table t;
     char memory[32];
 
-    text_bytes(top_number(json, "resident_bytes"), memory, sizeof memory);
+    text_bytes(member_double(json, "resident_bytes"), memory, sizeof memory);
     printf("%.0f c10d and %.0f HTTP requests/s, %.1f connects/s; %.0f connections, %.0f relays\n",
-           top_number(json, "c10d_requests_per_second"),
-           top_number(json, "http_requests_per_second"),
-           top_number(json, "connections_accepted_per_second"), top_number(json, "connections"),
-           top_number(json, "relay_links"));
-    printf("%.0f %% of a core, %s of memory\n\n", top_number(json, "cpu_seconds_per_second") * 100,
-           memory);
+           member_double(json, "c10d_requests_per_second"),
+           member_double(json, "http_requests_per_second"),
+           member_double(json, "connections_accepted_per_second"),
+           member_double(json, "connections"), member_double(json, "relay_links"));
+    printf("%.0f %% of a core, %s of memory\n\n",
+           member_double(json, "cpu_seconds_per_second") * 100, memory);
     table_begin(&t, columns, 0);
-    cJSON_ArrayForEach(space, cJSON_GetObjectItemCaseSensitive(json, "spaces"))
-        table_add_json(&t, STYLE_PLAIN, space);
+    cJSON_ArrayForEach(space, member_item(json, "spaces")) table_add_json(&t, STYLE_PLAIN, space);
     table_print(&t, stdout, "", ctl->colour);
     print_role_hint(member_text(json, "role"));
 }

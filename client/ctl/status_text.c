@@ -10,11 +10,6 @@
 #define WAITS_MOST   5
 #define ROUNDS_MOST  5
 
-static const cJSON *list(const cJSON *object, const char *name)
-{
-    return cJSON_GetObjectItemCaseSensitive(object, name);
-}
-
 static bool has_member(const cJSON *object, const char *name)
 {
     return cJSON_HasObjectItem(object, name);
@@ -165,7 +160,7 @@ static void print_absent_nodes(FILE *out, const struct ctl *ctl, const cJSON *ab
 
 static void print_missing(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
 {
-    const cJSON *missing = list(run, "missing");
+    const cJSON *missing = member_item(run, "missing");
     long count = member_number(run, "missing_count"), named = cJSON_GetArraySize(missing);
     char line[96];
 
@@ -183,7 +178,7 @@ static void print_missing(FILE *out, const struct ctl *ctl, const cJSON *run, in
 /* These nodes were in an earlier round, and the others have met without them since then. */
 static void print_gone(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
 {
-    const cJSON *gone = list(run, "gone");
+    const cJSON *gone = member_item(run, "gone");
     long count = member_number(run, "gone_count"), named = cJSON_GetArraySize(gone);
 
     if (count == 0)
@@ -206,7 +201,7 @@ static void print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, co
     int shown = 0;
 
     table_begin(&t, columns, 0);
-    cJSON_ArrayForEach(key, list(owner, "absent_keys"))
+    cJSON_ArrayForEach(key, member_item(owner, "absent_keys"))
     {
         if (shown++ == WAITS_MOST && ctl->output != OUTPUT_WIDE)
             break;
@@ -223,10 +218,10 @@ static void print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, co
 
 static void print_absent(FILE *out, const cJSON *barrier)
 {
-    const cJSON *rank, *node, *names = list(barrier, "absent_nodes");
+    const cJSON *rank, *node, *names = member_item(barrier, "absent_nodes");
     const char *before = "; absent: rank ";
 
-    cJSON_ArrayForEach(rank, list(barrier, "absent"))
+    cJSON_ArrayForEach(rank, member_item(barrier, "absent"))
     {
         fprintf(out, "%s%ld", before, (long)rank->valuedouble);
         before = ", ";
@@ -246,7 +241,7 @@ static void print_barriers(FILE *out, const struct ctl *ctl, const cJSON *owner,
 {
     const cJSON *barrier;
 
-    cJSON_ArrayForEach(barrier, list(owner, "barriers"))
+    cJSON_ArrayForEach(barrier, member_item(owner, "barriers"))
     {
         const char *key = member_text(barrier, "key");
 
@@ -267,7 +262,7 @@ static void print_hints(FILE *out, const struct ctl *ctl, const cJSON *run)
 {
     const cJSON *hint;
 
-    cJSON_ArrayForEach(hint, list(run, "hints"))
+    cJSON_ArrayForEach(hint, member_item(run, "hints"))
     {
         const char *text = cJSON_GetStringValue(hint);
 
@@ -282,7 +277,7 @@ static void print_hints(FILE *out, const struct ctl *ctl, const cJSON *run)
 static void cell_role(struct table *t, const cJSON *node, const char *member)
 {
     table_printf(t, "%s%s", member_text(node, member),
-                 cJSON_IsTrue(list(node, "silent")) ? ", silent" : "");
+                 cJSON_IsTrue(member_item(node, "silent")) ? ", silent" : "");
 }
 
 static void print_every_node(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
@@ -296,8 +291,8 @@ static void print_every_node(FILE *out, const struct ctl *ctl, const cJSON *run,
     struct table t;
 
     table_begin(&t, columns, now_us);
-    cJSON_ArrayForEach(node, list(run, "nodes"))
-        table_add_json(&t, cJSON_IsTrue(list(node, "silent")) ? STYLE_BAD : STYLE_PLAIN, node);
+    cJSON_ArrayForEach(node, member_item(run, "nodes")) table_add_json(
+        &t, cJSON_IsTrue(member_item(node, "silent")) ? STYLE_BAD : STYLE_PLAIN, node);
     if (t.rows > 0)
         table_print(&t, out, "    ", ctl->colour);
 }
@@ -305,13 +300,14 @@ static void print_every_node(FILE *out, const struct ctl *ctl, const cJSON *run,
 /* The nodes of one role, in short; silent nodes are listed as silent only. */
 static void print_role(FILE *out, const cJSON *run, const char *role, const char *title)
 {
-    const cJSON *nodes = list(run, "nodes"), *node;
+    const cJSON *nodes = member_item(run, "nodes"), *node;
     const char **names = ctl_memory(calloc((size_t)cJSON_GetArraySize(nodes) + 1, sizeof *names));
     size_t count = 0;
 
     cJSON_ArrayForEach(node, nodes)
     {
-        const char *is = cJSON_IsTrue(list(node, "silent")) ? "silent" : member_text(node, "role");
+        const char *is =
+            cJSON_IsTrue(member_item(node, "silent")) ? "silent" : member_text(node, "role");
         const char *addr = member_text(node, "addr");
 
         if (strcmp(is, role) == 0)
@@ -344,7 +340,7 @@ static void print_nodes(FILE *out, const struct ctl *ctl, const cJSON *run, int6
 static void cell_took(struct table *t, const cJSON *round, const char *member)
 {
     if (has_member(round, member))
-        table_printf(t, "%.1fs", cJSON_GetNumberValue(list(round, member)));
+        table_printf(t, "%.1fs", member_double(round, member));
     else
         table_cell(t, NULL);
 }
@@ -369,7 +365,7 @@ static void print_rounds(FILE *out, const struct ctl *ctl, const cJSON *run, int
     int shown = 0;
 
     table_begin(&t, columns, now_us);
-    cJSON_ArrayForEach(round, list(run, "rounds"))
+    cJSON_ArrayForEach(round, member_item(run, "rounds"))
     {
         if (member_text(round, "why")[0] == '\0')
             continue; /* it has not ended */
@@ -407,8 +403,8 @@ void status_print_rest(FILE *out, const struct ctl *ctl, const cJSON *space, int
     const char *name = member_text(space, "name");
 
     (void)now_us;
-    if (cJSON_GetArraySize(list(space, "absent_keys")) == 0 &&
-        cJSON_GetArraySize(list(space, "barriers")) == 0)
+    if (cJSON_GetArraySize(member_item(space, "absent_keys")) == 0 &&
+        cJSON_GetArraySize(member_item(space, "barriers")) == 0)
         return;
     text_styled(out, STYLE_HEAD, ctl->colour, "SPACE ");
     text_safe(out, name, strlen(name), 200);
