@@ -18,6 +18,7 @@
 #pragma once
 
 #include "proto/c10d.h"
+#include "rdzv/config/elastic_settings.h"
 #include "rdzv/engine/log.h"
 
 #include <stdbool.h>
@@ -161,30 +162,6 @@ struct config_tls {
     struct config_plaintext plaintext_for;
 };
 
-/* What rdzvd does for runs of torch's rendezvous. */
-struct config_elastic {
-    bool fixes; /* repair what torch breaks in elastic jobs; false: a plain store, as torch's */
-    char *advertise;          /* as given; NULL: guess from the agents' connections */
-    char *advertise_host;     /* of that: the host that workers get, without brackets */
-    uint16_t advertise_port;  /* 0: that of the listener */
-    char *worker_ports;       /* as given; NULL: workers share the agents' port */
-    uint16_t worker_port_low; /* 0: none */
-    uint16_t worker_port_high;
-    uint64_t closed_run_ttl_ms; /* a closed run without a connected agent is forgotten after this */
-    uint64_t closed_run_wait_ms; /* an agent that comes for a closed run waits up to this for a new
-                                    one; 0: not at all */
-    uint64_t idle_run_ttl_ms; /* an open run without a connected agent is forgotten after this; 0:
-                                 never */
-    uint64_t silent_node_ms;  /* a node is dead when its agent is silent for so long; 0: torch's
-                                 agents see to that */
-    unsigned restart_on_loss; /* enum restart_on_loss */
-    uint64_t regroup_wait_ms; /* 0: the last call is as long as the agents say */
-    uint32_t expected_nodes;  /* of the first round; 0: unknown */
-    bool end_failed_runs;     /* if an agent closes its run since its workers failed, all end */
-    bool close_needs_all;     /* a run is closed only when every agent of its completed round that
-                                 is connected has asked for it */
-};
-
 /* Something the log should say once at start. */
 struct config_note {
     enum config_note_kind {
@@ -239,7 +216,7 @@ struct config {
     uint64_t session_timeout_ms;    /* of sessions without their relay */
     uint64_t exit_when_idle_ms;     /* 0: off */
     uint64_t drain_timeout_ms;      /* from SIGTERM until connections that are left get dropped */
-    struct config_elastic elastic;
+    struct policy_settings elastic;
     struct config_limits limits;
 
     enum log_format log_format;

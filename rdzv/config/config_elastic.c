@@ -50,7 +50,7 @@ const char *config_check_advertise(struct config *c, const char *text)
     c->elastic.advertise_port = 0;
     if (port != NULL && !read_port(port, strlen(port), &c->elastic.advertise_port))
         return "the port is not a number from 1 to 65535";
-    free(c->elastic.advertise_host);
+    free((void *)(uintptr_t)c->elastic.advertise_host);
     c->elastic.advertise_host = config_copy_text(host, len);
     return NULL;
 }
@@ -82,9 +82,13 @@ bool config_disables(const struct config *config, const char *name)
     return false;
 }
 
-void config_note_elastic(struct config *c)
+void config_finish_elastic(struct config *c)
 {
-    const struct config_elastic *e = &c->elastic;
+    struct policy_settings *e = &c->elastic;
+
+    e->close_from_members = !config_disables(c, CONFIG_CLOSE_FROM_MEMBERS);
+    e->drop_disconnected = !config_disables(c, CONFIG_DROP_DISCONNECTED);
+    e->end_last_call = !config_disables(c, CONFIG_END_LAST_CALL);
 
     if (!e->fixes && e->advertise != NULL)
         config_note(c, CONFIG_NOTE_IGNORED, "--advertise", "--elastic-fixes is off");

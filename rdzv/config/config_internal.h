@@ -135,7 +135,7 @@ bool config_read_port(const char *text, size_t len, uint16_t *out);
 const char *config_check_advertise(struct config *c, const char *text);
 const char *config_check_worker_ports(struct config *c, const char *text);
 /* Notes what does not go together. */
-void config_note_elastic(struct config *c);
+void config_finish_elastic(struct config *c);
 
 /* config_journal.c; see struct option */
 const char *config_check_journal(struct config *c, const char *text);

@@ -20,7 +20,8 @@ static void set_defaults(struct config *c)
                 .closed_run_ttl_ms = 5000,
                 .closed_run_wait_ms = 45000,
                 .idle_run_ttl_ms = UINT64_C(24) * 3600 * 1000,
-                .restart_on_loss = 2, /* RESTART_WHEN_SILENT */
+                .restart_on_loss = RESTART_WHEN_SILENT,
+                .silent_restart_ms = 60000,
                 .end_failed_runs = true,
             },
         .limits =
@@ -115,7 +116,7 @@ static bool finish_config(struct parse *p)
         return false;
 
     c->advertise_default = d->advertise_from == NULL;
-    config_note_elastic(c);
+    config_finish_elastic(c);
     return true;
 }
 
@@ -199,7 +200,7 @@ void config_free(struct config *c)
     free(c->journal.name);
     cidr_list_free(&c->tls.plaintext_for.networks);
     cidr_list_free(&c->allowed);
-    free(c->elastic.advertise_host);
+    free((void *)(uintptr_t)c->elastic.advertise_host);
     string_list_free(&c->advertise_peer_urls);
     free(c->initial_cluster);
     free(c->initial_cluster_token);

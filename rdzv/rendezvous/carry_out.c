@@ -177,7 +177,7 @@ static void end_worker_store(struct live_run *run, uint64_t id)
 
 uint16_t carry_out_open_port(struct live_run *run, const struct agent *by, uint16_t preferred)
 {
-    const struct config_elastic *config = &rdzv_of(run)->config->elastic;
+    const struct policy_settings *settings = run->run.settings;
 
     if (conn_is_carried(conn_of(by))) {
         log_event(LOG_WARN, "worker_port_failed", log_str("space", run->home->space->store->name),
@@ -190,8 +190,8 @@ uint16_t carry_out_open_port(struct live_run *run, const struct agent *by, uint1
     run->port =
         preferred == 0 ? NULL : listen_open_like(conn_of(by)->listener, preferred, preferred, run);
     if (run->port == NULL)
-        run->port = listen_open_like(conn_of(by)->listener, config->worker_port_low,
-                                     config->worker_port_high, run);
+        run->port = listen_open_like(conn_of(by)->listener, settings->worker_port_low,
+                                     settings->worker_port_high, run);
     if (run->port != NULL)
         return listen_port(run->port);
     log_event(LOG_ERROR, "worker_port_failed", log_str("space", run->home->space->store->name),

@@ -255,7 +255,7 @@ static void note_lost(struct step *s, size_t gone)
  * an agent that is started again must not take itself for the one that was in it. */
 static bool drops_absent(const struct policy_settings *settings)
 {
-    return settings->drop_disconnected || settings->own_worker_ports;
+    return settings->drop_disconnected || settings->worker_port_low != 0;
 }
 
 void loss_on_restore(struct step *s)

@@ -4,8 +4,6 @@
 
 #include "store/session/session.h"
 
-#define SILENT_RESTART_MS 60000 /* --restart-on-loss=silent: so long nothing has come of a node */
-
 void rendezvous_add_spaces(struct rendezvous *r)
 {
     struct engine_space *space;
@@ -122,33 +120,13 @@ const struct key_groups *rendezvous_key_groups(const struct config *config)
 void rendezvous_init(struct rendezvous *r, const struct config *config, struct engine *engine,
                      struct net *net)
 {
-    const struct config_elastic *c = &config->elastic;
-
     *r = (struct rendezvous){
-        .config = config,
-        .engine = engine,
-        .net = net,
-        .settings = {.close_needs_all = c->close_needs_all,
-                     .close_from_members = !config_disables(config, CONFIG_CLOSE_FROM_MEMBERS),
-                     .end_failed_runs = c->end_failed_runs,
-                     .drop_disconnected = !config_disables(config, CONFIG_DROP_DISCONNECTED),
-                     .end_last_call = !config_disables(config, CONFIG_END_LAST_CALL),
-                     .silent_node_ms = c->silent_node_ms,
-                     .restart_on_loss = (enum restart_on_loss)c->restart_on_loss,
-                     .silent_restart_ms = SILENT_RESTART_MS,
-                     .regroup_wait_ms = c->regroup_wait_ms,
-                     .expected_nodes = c->expected_nodes,
-                     .own_worker_ports = c->worker_port_low != 0,
-                     .closed_run_ttl_ms = c->closed_run_ttl_ms,
-                     .closed_run_wait_ms = c->closed_run_wait_ms,
-                     .idle_run_ttl_ms = c->idle_run_ttl_ms,
-                     .advertise_host = c->advertise_host,
-                     .advertise_port = c->advertise_port}};
+        .config = config, .engine = engine, .net = net, .settings = config->elastic};
     r->gate = (struct key_gate){.holds = holds_request, .arg = r};
     TAILQ_INIT(&r->spaces);
     expiry_init(&r->due, &engine->store.reserve);
     evtimer_assign(&r->ticker, net->base, shell_on_ticker, r);
-    if (c->fixes)
+    if (config->elastic.fixes)
         engine->observer =
             (struct engine_observer){.applied = on_applied, .unbound = on_unbound, .arg = r};
 }

@@ -2,8 +2,8 @@
  * workers find their store. */
 #pragma once
 
+#include "rdzv/config/elastic_settings.h"
 #include "rdzv/rendezvous/agent.h"
-#include "rdzv/rendezvous/settings.h"
 
 /* Agents that are about to join the open round: see numbers.c. */
 struct numbers {

@@ -320,7 +320,7 @@ void worker_store_on_probed(struct step *s, const struct policy_event *event)
 void worker_store_on_restore(struct step *s)
 {
     if (s->run->view.record.placement == WORKER_STORE_RDZVD && s->now->share == PORT_IS_FREE &&
-        !s->run->settings->own_worker_ports)
+        s->run->settings->worker_port_low == 0)
         step_emit(s, POLICY_SHARE_PORT);
 }
 
@@ -374,7 +374,7 @@ void worker_store_on_completed(struct step *s, struct agent *by)
         return;
     if (e->own_port != 0 || s->now->share == PORT_IS_OURS) {
         open_store(s, false);
-    } else if (e->last_port == 0 && !run->settings->own_worker_ports &&
+    } else if (e->last_port == 0 && run->settings->worker_port_low == 0 &&
                s->now->share == PORT_IS_FREE) {
         step_emit(s, POLICY_SHARE_PORT);
         open_store(s, true);

@@ -226,7 +226,7 @@ static void begin_job(struct job *job, struct model_run *run)
 static void draw_settings(struct policy_settings *settings)
 {
     (void)sim_draw(4); /* of a setting that is gone, as below: seeds keep their sequences */
-    settings->own_worker_ports = sim_draw(4) == 0;
+    settings->worker_port_low = sim_draw(4) == 0 ? 31000 : 0;
     settings->closed_run_ttl_ms = sim_draw(3) * 2500;
     settings->closed_run_wait_ms = sim_draw(4) == 0 ? 0 : 20000;
     settings->drop_disconnected = sim_draw(4) != 0;
@@ -234,7 +234,7 @@ static void draw_settings(struct policy_settings *settings)
     settings->restart_on_loss = (enum restart_on_loss)(2 - sim_draw(4) % 3);
     settings->end_last_call = sim_draw(4) != 0;
     settings->regroup_wait_ms = sim_draw(2) == 0 ? 0 : 2000 + sim_draw(2000);
-    settings->expected_nodes = sim_draw(3);
+    settings->expected_nodes = (uint32_t)sim_draw(3);
     settings->close_from_members = sim_draw(4) != 0;
     settings->silent_node_ms = sim_draw(3) == 0 ? 6000 + sim_draw(20000) : 0;
     (void)sim_draw(4);
@@ -248,18 +248,18 @@ static void draw_settings(struct policy_settings *settings)
  * then is brought back by its view, or by restart_on_loss. */
 static bool draw_relays_return(const struct policy_settings *settings)
 {
-    return sim_draw(3) == 0 && sim.job_count == 1 && !settings->own_worker_ports &&
+    return sim_draw(3) == 0 && sim.job_count == 1 && settings->worker_port_low == 0 &&
            settings->restart_on_loss == RESTART_WHEN_SILENT;
 }
 
 static void tell_settings(const struct policy_settings *s)
 {
-    sim_tell("own_worker_ports %d drop_disconnected %d restart_on_loss %d end_last_call %d "
+    sim_tell("worker_port_low %d drop_disconnected %d restart_on_loss %d end_last_call %d "
              "close_from_members %d end_failed_runs %d",
-             s->own_worker_ports, s->drop_disconnected, s->restart_on_loss, s->end_last_call,
+             s->worker_port_low, s->drop_disconnected, s->restart_on_loss, s->end_last_call,
              s->close_from_members, s->end_failed_runs);
     sim_tell("closed_run_ttl %" PRIu64 " closed_run_wait %" PRIu64 " silent_node %" PRIu64
-             " silent_restart %" PRIu64 " regroup_wait %" PRIu64 " expected_nodes %" PRIu64,
+             " silent_restart %" PRIu64 " regroup_wait %" PRIu64 " expected_nodes %" PRIu32,
              s->closed_run_ttl_ms, s->closed_run_wait_ms, s->silent_node_ms, s->silent_restart_ms,
              s->regroup_wait_ms, s->expected_nodes);
 }

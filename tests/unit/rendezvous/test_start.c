@@ -31,7 +31,7 @@ static void after_a_start_a_round_with_a_port_of_its_own_is_over(void **state)
 
         scene_init(&s);
         s.settings.drop_disconnected = false;
-        s.settings.own_worker_ports = own;
+        s.settings.worker_port_low = own ? 31000 : 0;
         scene_meet(&s, 2);
         scene_restart(&s, false);
         assert_int_equal(scene_participants(&s), own ? 0 : 2);

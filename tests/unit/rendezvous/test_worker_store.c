@@ -240,7 +240,7 @@ static void a_run_has_a_port_of_its_own(void **state)
     (void)state;
     for (int own = 0; own < 2; own++) { /* --worker-ports, or another run has the agents' */
         scene_init(&s);
-        s.settings.own_worker_ports = own == 1;
+        s.settings.worker_port_low = own == 1 ? 31000 : 0;
         s.share = own == 1 ? PORT_IS_FREE : PORT_IS_TAKEN;
         scene_meet(&s, 2);
         open_port(&s, 31000);
@@ -264,7 +264,7 @@ static void a_run_that_is_left_gives_its_port_back(void **state)
 
     (void)state;
     scene_init(&s);
-    s.settings.own_worker_ports = true;
+    s.settings.worker_port_low = 31000;
     scene_meet(&s, 2);
     open_port(&s, 31000);
     settle(&s);
@@ -298,7 +298,7 @@ static void without_a_port_worker_0_hosts_the_store(void **state)
 
     (void)state;
     scene_init(&s);
-    s.settings.own_worker_ports = true;
+    s.settings.worker_port_low = 31000;
     scene_meet(&s, 2);
     open_port(&s, 0);
     assert_int_equal(s.record.placement, WORKER_STORE_WORKER0);

@@ -1,4 +1,4 @@
-/* The settings of runs, as --help names them. */
+/* The settings of elastic jobs, as --help names them. The policy of rendezvous/ goes by them. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,6 +12,7 @@ enum restart_on_loss {
 };
 
 struct policy_settings {
+    bool fixes; /* repair what torch breaks in elastic jobs; false: a plain store, as torch's */
     bool close_needs_all;    /* one agent alone does not close the run for the others */
     bool close_from_members; /* a node whose workers are not in the newest round does not */
     bool end_failed_runs;    /* when an agent has closed it whose workers failed, all others end */
@@ -23,11 +24,14 @@ struct policy_settings {
     uint64_t silent_restart_ms;
     uint64_t regroup_wait_ms;    /* the last call of later rounds is not longer; 0: as long as the
                                     agents say */
-    uint64_t expected_nodes;     /* of the run's first round; 0: unknown */
-    bool own_worker_ports;       /* --worker-ports: no run shares the port of the agents */
+    uint32_t expected_nodes;     /* of the run's first round; 0: unknown */
     uint64_t closed_run_ttl_ms;  /* a closed run without agents is forgotten after this */
     uint64_t closed_run_wait_ms; /* how long an agent that comes for a closed run is held; 0: not */
     uint64_t idle_run_ttl_ms;    /* an open run without agents is forgotten after this; 0: never */
-    const char *advertise_host;  /* what workers connect to; NULL: a guess, from the agents */
+    char *advertise;             /* as given; NULL: guess from the agents' connections */
+    const char *advertise_host;  /* of that: what workers connect to, without brackets; owned */
     uint16_t advertise_port;     /* 0: the port that the agents connect to */
+    char *worker_ports;          /* as given; NULL: workers share the agents' port */
+    uint16_t worker_port_low;    /* 0: none; else no run shares the port of the agents */
+    uint16_t worker_port_high;
 };
