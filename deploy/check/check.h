@@ -160,7 +160,7 @@ struct check_position check_at(const struct yaml_node *node);
 struct check_position check_at_key(const struct yaml_node *mapping, const char *key);
 /* The value of the first of the paths (separated by blanks) that exists, else the node. */
 struct check_position check_at_first(const struct yaml_node *node, const char *paths);
-struct check_position check_at_text(const struct arg_text *text);
+struct check_position check_at_text(const struct arg_word *text);
 /* Where a setting is written; if it is not, the torchrun command or the container. */
 struct check_position check_at_setting(const struct job_run *r, enum torchrun_option option);
 struct check_position check_at_run(const struct job_run *r);
@@ -202,7 +202,7 @@ const char *check_written(struct check *c, const struct job_setting *s);
 /* The command may have options that cannot be seen. */
 bool check_is_opaque(const struct job_run *r);
 /* The store starts and ends with the job, so no other job sees its state. */
-bool check_owns_store(struct check *c, const struct job_run *r);
+bool check_owns_store(const struct job_run *r);
 /* The value of an option of an rdzvd, or NULL; `out` may be NULL. */
 const char *check_option(struct check *c, const struct job_store *s, const char *name,
                          struct job_setting *out);

@@ -115,7 +115,7 @@ void check_service_selects_nothing(struct check *c, const struct kube_object *o)
     const struct yaml_node *selector = kube_get(o->spec, "selector");
 
     if (o->type == KUBE_SERVICE && selector != NULL && c->is_endpoint[o->index] &&
-        kube_next_selected(&c->bundle, o, NULL) == NULL)
+        kube_first_selected(&c->bundle, o) == NULL)
         check_report(
             c, check_at_key(o->spec, "selector"),
             "clients of a store use Service %s, but its selector matches no pod of these files",
@@ -130,7 +130,7 @@ static const struct kube_pods *pods_behind(const struct check *c, const struct k
 
     if (s != NULL)
         return s->container->pods;
-    return c->is_endpoint[o->index] ? kube_next_selected(&c->bundle, o, NULL) : NULL;
+    return c->is_endpoint[o->index] ? kube_first_selected(&c->bundle, o) : NULL;
 }
 
 static void look_at_service_port(struct check *c, const struct yaml_node *port,

@@ -45,7 +45,7 @@ void check_option_env_conflict(struct check *c, const struct job_run *r)
             continue;
         check_report(c, check_at_setting(r, o), "--%s is %s here, but %s sets %s=%s",
                      torchrun_option_name(o), *s->value.text == '\0' ? "(empty)" : s->value.text,
-                     source_name(weaker->from), job_variable_name(o), weaker->value.text);
+                     source_name(weaker->from), torchrun_option_variable(o), weaker->value.text);
     }
 }
 
@@ -58,7 +58,7 @@ static bool is_harmless(struct check *c, const struct kube_container *container,
     const char *text = yaml_text(v->value);
     const struct job_variable *winner = job_variable(&c->jobs, container, v->name);
     struct job_view_runs runs = job_runs_in(&c->jobs, container->pods);
-    enum torchrun_option option = job_option_of(v->name);
+    enum torchrun_option option = torchrun_option_of_variable(v->name);
 
     if (winner != NULL && winner->made != NULL && text != NULL && strcmp(winner->made, text) == 0)
         return true;
@@ -173,7 +173,7 @@ static void look_at_text(struct check *c, const struct job_run *r, const char *t
 void check_env_not_expanded(struct check *c, const struct job_run *r)
 {
     for (size_t i = 0; r->args != NULL && i < r->args->count; i++) {
-        const struct arg_text *value = &r->args->flags[i].value;
+        const struct arg_word *value = &r->args->flags[i].value;
 
         if (value->text != NULL && !value->shell)
             look_at_text(c, r, value->text, check_at_text(value), "there is no shell here");

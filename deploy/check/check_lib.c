@@ -43,9 +43,9 @@ bool check_is_opaque(const struct job_run *r)
     return r->args != NULL && r->args->opaque;
 }
 
-bool check_owns_store(struct check *c, const struct job_run *r)
+bool check_owns_store(const struct job_run *r)
 {
-    const struct job_store *store = job_store_behind(&c->jobs, r->store);
+    const struct job_store *store = job_store_behind(r->store);
 
     if (r->hosted)
         return true;
@@ -77,7 +77,7 @@ bool check_has_port(const struct kube_object *service, long number)
 
 bool check_is_foreign(struct check *c, const struct job_store *store)
 {
-    return store->kind == JOB_STORE_ETCD && job_runs_at(&c->jobs, store).count == 0 &&
+    return store->kind == JOB_STORE_ETCD && store->runs.count == 0 &&
            job_etcd_lacks_v2(&c->jobs, store);
 }
 
@@ -94,7 +94,7 @@ bool check_uses_agent_store(struct check *c, const struct kube_container *contai
 
 static void link_run(struct check *c, const struct job_run *r)
 {
-    const struct job_store *s = job_store_behind(&c->jobs, r->store);
+    const struct job_store *s = job_store_behind(r->store);
 
     if (r->found && r->target.service != NULL)
         c->is_endpoint[r->target.service->index] = true;
@@ -108,7 +108,7 @@ static void link_run(struct check *c, const struct job_run *r)
 
 static void link_relay(struct check *c, const struct job_store *relay)
 {
-    const struct job_store *behind = job_store_behind(&c->jobs, relay);
+    const struct job_store *behind = job_store_behind(relay);
     struct job_upstream u;
 
     for (size_t n = 0; job_relay_upstream(&c->jobs, relay, n, &u); n++) {
@@ -142,14 +142,16 @@ struct check_selected *check_selected(struct check *c, const struct kube_object 
     const char *text = kube_print(a, selector);
     struct kube_hits hits = kube_index_find(&c->selectors, o->namespace, text, strlen(text));
     size_t index = c->selectors.count;
-    const struct kube_pods *p = NULL;
+    struct kube_selection pods;
+    const struct kube_pods *p;
     struct check_selected *s;
 
     if (hits.count > 0)
         return c->selected[hits.list[0]];
     c->selected = arena_room(a, c->selected, index, &c->selected_cap, sizeof *c->selected);
     s = c->selected[index] = arena_alloc(a, sizeof *s);
-    while ((p = kube_next_selected_by(&c->bundle, o, selector, p)) != NULL) {
+    pods = kube_select_by(&c->bundle, o, selector);
+    while ((p = kube_select_next(&pods)) != NULL) {
         s->list = arena_room(a, s->list, s->count, &s->cap, sizeof *s->list);
         s->list[s->count++] = p;
         s->on_host += p->host_network;

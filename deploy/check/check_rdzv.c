@@ -20,9 +20,8 @@ static bool is_kept_apart(struct check *c, const struct job_run *r)
 {
     struct job_setting space;
 
-    return check_owns_store(c, r) ||
-           (is_at_relay(r) && job_relay_space(&c->jobs, r->store, &space) &&
-            strcmp(space.value.text, "default") != 0);
+    return check_owns_store(r) || (is_at_relay(r) && job_relay_space(&c->jobs, r->store, &space) &&
+                                   strcmp(space.value.text, "default") != 0);
 }
 
 static bool meets_elsewhere(struct check *c, const struct job_run *r)
@@ -101,7 +100,7 @@ static bool is_labelled_for(const struct job_store *store, const struct kube_obj
 
 void check_id_fixed(struct check *c, const struct job_run *r)
 {
-    const struct job_store *store = job_store_behind(&c->jobs, r->store);
+    const struct job_store *store = job_store_behind(r->store);
     const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
 
     /* No job is made from the Pod that a controller made of a job. */
@@ -195,17 +194,16 @@ void check_id_shared(struct check *c, const struct job_run *r)
 
 /* --- The backend. --- */
 
-static bool is_idle(const struct check *c, const struct job_store *s)
+static bool is_idle(const struct job_store *s)
 {
-    return s->kind != JOB_STORE_RELAY &&
-           job_first_run(job_runs_at(&c->jobs, s), job_is_dynamic) == NULL;
+    return s->kind != JOB_STORE_RELAY && job_first_run(s->runs, job_is_dynamic) == NULL;
 }
 
 void check_find_idle_store(struct check *c)
 {
     c->idle_store = NULL;
     for (size_t i = 0; i < c->jobs.store_count && c->idle_store == NULL; i++) {
-        if (is_idle(c, &c->jobs.stores[i]))
+        if (is_idle(&c->jobs.stores[i]))
             c->idle_store = &c->jobs.stores[i];
     }
 }

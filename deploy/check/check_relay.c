@@ -47,7 +47,7 @@ static void look_at_upstream_target(struct check *c, const struct job_store *rel
     else if (u->store != NULL && u->store->kind != JOB_STORE_RDZVD)
         check_report(c, at, "%s is an etcd, and relays speak only to rdzvd", u->host);
     else if (u->store == NULL &&
-             (service == NULL || kube_next_selected(&c->bundle, service, NULL) != NULL))
+             (service == NULL || kube_first_selected(&c->bundle, service) != NULL))
         check_report(c, at, "there is no rdzvd behind %s that could be the store", u->host);
 }
 

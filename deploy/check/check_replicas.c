@@ -189,11 +189,12 @@ static size_t *find_groups(struct check *c)
 
     for (size_t i = 0; i < c->bundle.count && looks <= LOOKS_MAX; i++) {
         const struct kube_object *o = c->bundle.objects[i];
-        const struct kube_pods *p = NULL;
+        struct kube_selection pods = kube_select(&c->bundle, o);
+        const struct kube_pods *p;
         size_t group = i + 1;
 
         while (o->type == KUBE_SERVICE && looks++ <= LOOKS_MAX &&
-               (p = kube_next_selected(&c->bundle, o, p)) != NULL) {
+               (p = kube_select_next(&pods)) != NULL) {
             if (groups[p->index] == 0)
                 groups[p->index] = group;
             else

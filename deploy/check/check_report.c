@@ -39,7 +39,7 @@ struct check_position check_at_first(const struct yaml_node *node, const char *p
     return check_at(node);
 }
 
-struct check_position check_at_text(const struct arg_text *text)
+struct check_position check_at_text(const struct arg_word *text)
 {
     return (struct check_position){text->node, text->start};
 }

@@ -20,8 +20,9 @@ struct scrape {
 static bool is_for_others(const struct check *c, const struct kube_object *policy,
                           const struct yaml_node *selector)
 {
-    return selector == NULL || selector->count == 0 ||
-           kube_next_selected_by(&c->bundle, policy, selector, NULL) == NULL;
+    struct kube_selection pods = kube_select_by(&c->bundle, policy, selector);
+
+    return selector == NULL || selector->count == 0 || kube_select_next(&pods) == NULL;
 }
 
 /* Pods of another namespace, or pods that are not in these files: one of them may be Prometheus. */
@@ -203,12 +204,13 @@ static void look_at_service(struct check *c, const struct endpoint *e,
                             const struct kube_object *service)
 {
     const char *port = *e->port == '\0' ? e->direct : target_port(service, e->port);
-    const struct kube_pods *p = NULL;
+    struct kube_selection pods = kube_select(&c->bundle, service);
+    const struct kube_pods *p;
 
     if (!is_first(c, service->namespace,
                   kube_print(&c->bundle.arena, kube_get(service->spec, "selector")), port))
         return;
-    while ((p = kube_next_selected(&c->bundle, service, p)) != NULL) {
+    while ((p = kube_select_next(&pods)) != NULL) {
         struct scrape s = {p, port, check_title(c, e->monitor)};
 
         if (job_store_in(&c->jobs, p) != NULL)

@@ -29,7 +29,7 @@ void check_etcd_no_v2(struct check *c, const struct job_store *s)
     const char *tag = job_etcd_tag(&c->bundle.arena, s->container);
     struct check_position at = check_at_first(s->container->node, "image");
     struct job_setting enable;
-    bool asked = job_first_run(job_runs_at(&c->jobs, s), job_is_etcd) != NULL;
+    bool asked = job_first_run(s->runs, job_is_etcd) != NULL;
     bool enabled =
         job_store_option(&c->jobs, s->container, "enable-v2", "ETCD_ENABLE_V2", &enable) &&
         is_on(enable.value.text);
@@ -77,7 +77,7 @@ static bool comes_from_outside(const struct job_run *r)
 /* Other pods use the store. */
 static bool is_reached(struct check *c, const struct job_store *s)
 {
-    return job_first_run(job_runs_at(&c->jobs, s), comes_from_outside) != NULL ||
+    return job_first_run(s->runs, comes_from_outside) != NULL ||
            job_is_selected(&c->jobs, s->container->pods);
 }
 
@@ -271,7 +271,7 @@ void check_store_replicas(struct check *c, const struct job_store *s)
 /* Only relays talk to the store, and they wait until it is back. */
 static bool may_restart(struct check *c, const struct job_store *s)
 {
-    return job_runs_at(&c->jobs, s).count == 0 && c->is_behind_relay[s - c->jobs.stores] &&
+    return s->runs.count == 0 && c->is_behind_relay[s - c->jobs.stores] &&
            data_of(c, s).place == DATA_ON_VOLUME;
 }
 

@@ -280,7 +280,7 @@ static const struct job_run *stale_run(struct check *c, const struct kube_object
 
         if (forgets_closed_runs(c, r))
             continue;
-        if (job_is_dynamic(r) && !check_owns_store(c, r) && job_is_set(r, TORCHRUN_RDZV_ID) &&
+        if (job_is_dynamic(r) && !check_owns_store(r) && job_is_set(r, TORCHRUN_RDZV_ID) &&
             !has_version(id) && (id->known || id->field_count > 0))
             return r;
     }

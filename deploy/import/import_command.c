@@ -3,8 +3,8 @@
 #include "deploy/import/import.h"
 
 #include "deploy/kube/kube_view.h"
-#include "deploy/kube/shell_words.h"
 #include "deploy/yaml/arena.h"
+#include "deploy/yaml/shell_words.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -240,7 +240,7 @@ static void refuse_assignments(struct importer *m)
                 import_error(m, s->node,
                              "the script sets %s, and would undo what emit sets: remove that from "
                              "the script first",
-                             job_variable_name(o));
+                             torchrun_option_variable(o));
         }
     }
 }

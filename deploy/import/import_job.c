@@ -105,7 +105,7 @@ static bool is_part_of_id(struct importer *m, const char *variable)
 bool import_is_rendezvous(struct importer *m, const char *variable)
 {
     bool command = yaml_get(m->settings, "mainProgram") != NULL;
-    enum torchrun_option o = job_option_of(variable);
+    enum torchrun_option o = torchrun_option_of_variable(variable);
 
     return import_is_of_rendezvous(o) ||
            (command && (o == TORCHRUN_NNODES || o == TORCHRUN_NPROC_PER_NODE)) ||
@@ -212,7 +212,7 @@ static bool is_elsewhere(const struct job_run *r)
 
 static void read_rdzv(struct importer *m)
 {
-    const struct job_store *s = job_store_behind(&m->jobs, m->run->store);
+    const struct job_store *s = job_store_behind(m->run->store);
     struct yaml_node *rdzv = yaml_new(&m->arena, YAML_MAPPING);
     const struct job_run *r = m->run;
 
@@ -292,7 +292,7 @@ static void take_from_operator(struct importer *m, enum torchrun_option option,
     if (s->from != JOB_FROM_OPERATOR || !s->value.known)
         return;
     item = yaml_new(&m->arena, YAML_MAPPING);
-    import_put_text(m, item, "name", job_variable_name(option));
+    import_put_text(m, item, "name", torchrun_option_variable(option));
     import_put_text(m, item, "value", s->value.text);
     yaml_append(&m->arena, list, item);
 }

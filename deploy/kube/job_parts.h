@@ -2,16 +2,11 @@
 #pragma once
 
 #include "deploy/kube/job_view.h"
-#include "deploy/kube/shell_words.h"
-
-/* A word of the script that `outer` is, as a word of the scalar that holds it. */
-struct arg_word job_inner_word(struct arena *a, const struct arg_word *outer,
-                               const struct shell_word *w);
 
 /* The assignments that a script has made up to here. */
 struct job_assignment {
     const char *name;
-    struct arg_text value;
+    struct arg_word value;
 };
 
 struct job_scope {
@@ -22,12 +17,14 @@ struct job_scope {
     struct kube_index names; /* their indices by name */
 };
 
-void job_scope_assign(struct job_scope *s, const char *name, struct arg_text value);
+void job_scope_assign(struct job_scope *s, const char *name, struct arg_word value);
 /* Finds the value of a word that is nothing but `$NAME`, at the place where it is written. */
-bool job_scope_find(const struct job_scope *s, const struct arg_word *word, struct arg_text *out);
-struct job_value job_scope_value(const struct job_scope *s, const struct arg_text *text);
+bool job_scope_find(const struct job_scope *s, const struct arg_word *word, struct arg_word *out);
+struct job_value job_scope_value(const struct job_scope *s, const struct arg_word *text);
 
 void job_find_stores(struct job_view *v);
+/* The store behind each relay. */
+void job_find_behind(struct job_view *v);
 
 /* Whether the controller of the container's object sets the variable. */
 bool job_made_variable(struct job_view *v, const struct kube_container *c, const char *name,

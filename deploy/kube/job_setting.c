@@ -6,35 +6,6 @@
 
 /* --- Where they are said, the weakest source first. --- */
 
-static const char *const variable_names[TORCHRUN_OPTIONS] = {
-    [TORCHRUN_NNODES] = "PET_NNODES",
-    [TORCHRUN_NPROC_PER_NODE] = "PET_NPROC_PER_NODE",
-    [TORCHRUN_RDZV_BACKEND] = "PET_RDZV_BACKEND",
-    [TORCHRUN_RDZV_ENDPOINT] = "PET_RDZV_ENDPOINT",
-    [TORCHRUN_RDZV_ID] = "PET_RDZV_ID",
-    [TORCHRUN_RDZV_CONF] = "PET_RDZV_CONF",
-    [TORCHRUN_STANDALONE] = "PET_STANDALONE",
-    [TORCHRUN_MAX_RESTARTS] = "PET_MAX_RESTARTS",
-    [TORCHRUN_NODE_RANK] = "PET_NODE_RANK",
-    [TORCHRUN_MASTER_ADDR] = "PET_MASTER_ADDR",
-    [TORCHRUN_MASTER_PORT] = "PET_MASTER_PORT",
-    [TORCHRUN_LOCAL_ADDR] = "PET_LOCAL_ADDR",
-};
-
-enum torchrun_option job_option_of(const char *variable)
-{
-    int o = 0;
-
-    while (o < TORCHRUN_OPTIONS && strcmp(variable, variable_names[o]) != 0)
-        o++;
-    return o < TORCHRUN_OPTIONS ? (enum torchrun_option)o : TORCHRUN_UNKNOWN;
-}
-
-const char *job_variable_name(enum torchrun_option option)
-{
-    return option < TORCHRUN_OPTIONS ? variable_names[option] : "";
-}
-
 static void set(struct job_view *v, struct job_run *r, enum torchrun_option option,
                 struct job_setting setting)
 {
@@ -57,7 +28,7 @@ static void set_from_env(struct job_view *v, struct job_run *r)
     const struct job_variable *list = job_variables(v, r->container, &count);
 
     for (size_t i = 0; i < count; i++) {
-        enum torchrun_option option = job_option_of(list[i].name);
+        enum torchrun_option option = torchrun_option_of_variable(list[i].name);
         struct job_setting s = {.from = JOB_FROM_ENV};
 
         if (option == TORCHRUN_UNKNOWN)
@@ -67,7 +38,7 @@ static void set_from_env(struct job_view *v, struct job_run *r)
                                           : list[i].node;
         s.end = list[i].value != NULL ? list[i].value->len : 0;
         if (list[i].value != NULL)
-            s.written = (struct arg_text){.text = s.node->text, .node = s.node, .end = s.node->len};
+            s.written = arg_word_of(s.node);
         s.value = job_variable_value(v, r->container, &list[i]);
         set(v, r, option, s);
     }
@@ -174,8 +145,8 @@ static void set_from_operator(struct job_view *v, struct job_run *r)
 static void set_from_script(struct job_scope *scope, struct job_run *r)
 {
     for (size_t i = 0; i < scope->count; i++) {
-        const struct arg_text *text = &scope->assigned[i].value;
-        enum torchrun_option option = job_option_of(scope->assigned[i].name);
+        const struct arg_word *text = &scope->assigned[i].value;
+        enum torchrun_option option = torchrun_option_of_variable(scope->assigned[i].name);
 
         if (option != TORCHRUN_UNKNOWN)
             set(scope->view, r, option,
@@ -192,7 +163,7 @@ static void set_from_flags(struct job_scope *scope, struct job_run *r)
 {
     for (size_t i = 0; r->args != NULL && i < r->args->count; i++) {
         const struct torchrun_flag *f = &r->args->flags[i];
-        const struct arg_text *text = f->value.text == NULL ? &f->flag : &f->value;
+        const struct arg_word *text = f->value.text == NULL ? &f->flag : &f->value;
         struct job_setting s = {.from = JOB_FROM_FLAG,
                                 .node = text->node,
                                 .start = text->start,

@@ -89,8 +89,8 @@ static struct yaml_node *show_store(struct job_view *v, const struct job_store *
     job_relay_space(v, s, &space);
     show_text(a, out, "upstream", u.setting.value.text);
     show_text(a, out, "space", space.value.text);
-    if (job_store_behind(v, s) != NULL)
-        show_text(a, out, "leadsTo", job_store_behind(v, s)->container->pods->object->name);
+    if (job_store_behind(s) != NULL)
+        show_text(a, out, "leadsTo", job_store_behind(s)->container->pods->object->name);
     return out;
 }
 

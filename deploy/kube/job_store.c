@@ -99,21 +99,17 @@ static struct store_words words_in_script(struct arena *a, const struct arg_word
 {
     struct shell_script s;
 
-    shell_read(a, script->text, script->len, &s);
+    shell_read(a, script, &s);
     for (size_t i = 0; i < s.count; i++) {
         const struct shell_command *c = &s.commands[i];
-        struct arg_word *words = arena_alloc(a, (c->count + 1) * sizeof *words);
-        enum job_store_kind kind;
-        size_t first;
+        size_t first = program_of(c->words, c->count);
+        enum job_store_kind kind =
+            first == c->count ? JOB_STORE_NONE : program_kind(c->words[first].text);
 
-        for (size_t j = 0; j < c->count; j++)
-            words[j] = job_inner_word(a, script, &c->words[j]);
-        first = program_of(words, c->count);
-        kind = first == c->count ? JOB_STORE_NONE : program_kind(words[first].text);
-        if (kind == JOB_STORE_RDZVD && relays(words, c->count))
+        if (kind == JOB_STORE_RDZVD && relays(c->words, c->count))
             kind = JOB_STORE_RELAY;
         if (kind != JOB_STORE_NONE)
-            return (struct store_words){kind, words + first, c->count - first};
+            return (struct store_words){kind, c->words + first, c->count - first};
     }
     return (struct store_words){0};
 }
@@ -168,7 +164,8 @@ void job_find_stores(struct job_view *v)
         const struct kube_pods *p = v->bundle->pods[i];
 
         for (size_t j = 0; j < p->count; j++) {
-            struct job_store store = {job_store_kind(a, &p->containers[j]), &p->containers[j]};
+            struct job_store store = {.kind = job_store_kind(a, &p->containers[j]),
+                                      .container = &p->containers[j]};
 
             if (store.kind == JOB_STORE_NONE)
                 continue;
@@ -207,9 +204,16 @@ const struct job_store *job_server_in(const struct job_view *v, const struct kub
 const struct job_store *job_server_behind(const struct job_view *v,
                                           const struct kube_object *service)
 {
-    const struct kube_pods *p = kube_next_among(v->bundle, &v->servers, service, NULL);
+    struct kube_selection s = kube_select_among(v->bundle, &v->servers, service);
+    const struct kube_pods *p = kube_select_next(&s);
 
     return p == NULL ? NULL : job_server_in(v, p);
+}
+
+const struct job_store *job_server_at(const struct job_view *v, const struct kube_target *target)
+{
+    return target->pods != NULL ? job_server_in(v, target->pods)
+                                : job_server_behind(v, target->service);
 }
 
 /* Services that have the same selector, as those of one store may, select the same. */
@@ -220,7 +224,8 @@ static void find_selected(struct job_view *v)
 
     for (size_t i = 0; i < b->count; i++) {
         const struct kube_object *o = b->objects[i];
-        const struct kube_pods *some = NULL;
+        const struct kube_pods *some;
+        struct kube_selection servers;
         const char *selector;
 
         if (o->type != KUBE_SERVICE)
@@ -229,7 +234,8 @@ static void find_selected(struct job_view *v)
         if (kube_index_find(&known, o->namespace, selector, strlen(selector)).count > 0)
             continue;
         kube_index_add(&v->bundle->arena, &known, o->namespace, selector, i);
-        while ((some = kube_next_among(b, &v->servers, o, some)) != NULL)
+        servers = kube_select_among(b, &v->servers, o);
+        while ((some = kube_select_next(&servers)) != NULL)
             v->selected[some->index] = true;
     }
 }
@@ -246,7 +252,7 @@ bool job_is_selected(struct job_view *v, const struct kube_pods *p)
 /* --- Options. --- */
 
 static struct job_setting store_setting(struct job_view *v, const struct kube_container *c,
-                                        struct arg_text text, bool empty)
+                                        struct arg_word text, bool empty)
 {
     struct job_scope scope = {.view = v, .container = c};
     struct job_setting s = {
@@ -273,9 +279,9 @@ bool job_store_nth_option(struct job_view *v, const struct kube_container *c, co
             continue;
         if (*rest == '=')
             *out = store_setting(
-                v, c, arg_text_of(&w.words[i], (size_t)(rest + 1 - w.words[i].text)), false);
+                v, c, arg_word_from(&w.words[i], (size_t)(rest + 1 - w.words[i].text)), false);
         else
-            *out = store_setting(v, c, arg_text_of(&w.words[next ? i + 1 : i], 0), !next);
+            *out = store_setting(v, c, arg_word_from(&w.words[next ? i + 1 : i], 0), !next);
         return true;
     }
     found = variable == NULL || index > 0 ? NULL : job_variable(v, c, variable);
@@ -338,22 +344,9 @@ bool job_etcd_lacks_v2(struct job_view *v, const struct job_store *s)
 
 /* --- Where they listen. --- */
 
-static void add_listener(struct job_listener *out, size_t *count, const char *host, size_t len,
-                         const char *port, struct job_listener l)
-{
-    char copy[64];
-
-    if (*count == JOB_LISTENERS_MAX)
-        return;
-    snprintf(copy, sizeof copy, "%.*s", (int)(len < sizeof copy ? len : sizeof copy - 1), host);
-    l.local = job_is_local(copy);
-    l.port = strtol(port, NULL, 10);
-    out[(*count)++] = l;
-}
-
 /* "http://0.0.0.0:2379,http://...", "0.0.0.0:29400/space" or "tls:0.0.0.0:29400" */
-static void read_addresses(struct job_listener *out, size_t *count, const struct job_setting *s,
-                           const char *option)
+static void add_listeners(struct arena *a, struct job_listeners *l, const struct job_setting *s,
+                          const char *option)
 {
     const char *text = s->value.text;
 
@@ -370,10 +363,15 @@ static void read_addresses(struct job_listener *out, size_t *count, const struct
             if (*p == ':')
                 colon = p;
         }
-        if (colon != NULL)
-            add_listener(
-                out, count, start, (size_t)(colon - start), colon + 1,
-                (struct job_listener){.setting = *s, .option = option, .tls = tls, .plain = plain});
+        if (colon != NULL && l->count < JOB_LISTENERS_MAX)
+            l->list[l->count++] = (struct job_listener){
+                .local = job_is_local(arena_copy(a, start, (size_t)(colon - start))),
+                .tls = tls,
+                .plain = plain,
+                .port = strtol(colon + 1, NULL, 10),
+                .option = option,
+                .setting = *s,
+            };
         text += len + (text[len] == ',');
     }
 }
@@ -402,7 +400,7 @@ struct job_listeners job_store_listeners(struct job_view *v, const struct job_st
                                       &found))
                 break;
             l.all = l.all && found.value.known;
-            read_addresses(l.list, &l.count, &found, sources[i].option);
+            add_listeners(&v->bundle->arena, &l, &found, sources[i].option);
             if (found.from != JOB_FROM_FLAG)
                 break;
         }
@@ -422,26 +420,15 @@ const struct job_listener *job_listener_at(const struct job_listeners *l, long p
 /* --- Relays: rdzvd with --upstream, and the store that it leads to. --- */
 
 /* "HOST:PORT" into its parts; false: it is none. */
-static bool split_upstream(struct arena *a, const char *text, size_t len, struct job_upstream *out)
+static bool split_upstream(struct arena *a, struct job_upstream *out)
 {
-    const char *copy = arena_copy(a, text, len), *colon = strrchr(copy, ':');
+    const char *colon = strrchr(out->text, ':');
     char *end;
 
-    out->text = copy;
-    out->host = colon == NULL ? "" : arena_copy(a, copy, (size_t)(colon - copy));
+    out->host = colon == NULL ? "" : arena_copy(a, out->text, (size_t)(colon - out->text));
     out->port = colon == NULL ? -1 : strtol(colon + 1, &end, 10);
-    return colon != NULL && colon > copy && end > colon + 1 && *end == '\0' && out->port > 0 &&
+    return colon != NULL && colon > out->text && end > colon + 1 && *end == '\0' && out->port > 0 &&
            out->port < 65536 && strpbrk(out->host, "/ ") == NULL;
-}
-
-static void find_upstream(struct job_view *v, const struct kube_object *from,
-                          struct job_upstream *out)
-{
-    out->found = kube_find_host(v->bundle, from, out->host, &out->target);
-    if (!out->found)
-        return;
-    out->store = out->target.pods != NULL ? job_server_in(v, out->target.pods)
-                                          : job_server_behind(v, out->target.service);
 }
 
 bool job_relay_upstream(struct job_view *v, const struct job_store *relay, size_t index,
@@ -449,7 +436,6 @@ bool job_relay_upstream(struct job_view *v, const struct job_store *relay, size_
 {
     struct arena *a = &v->bundle->arena;
     const char *text;
-    size_t len;
 
     *out = (struct job_upstream){.port = -1};
     if (relay->kind != JOB_STORE_RELAY ||
@@ -460,35 +446,31 @@ bool job_relay_upstream(struct job_view *v, const struct job_store *relay, size_
         if (*text++ == '\0')
             return false;
     }
-    len = strcspn(text, ",");
+    out->text = arena_copy(a, text, strcspn(text, ","));
     out->known = out->setting.value.known;
-    out->well_formed = split_upstream(a, text, len, out);
-    if (out->known && out->well_formed)
-        find_upstream(v, relay->container->pods->object, out);
+    out->well_formed = split_upstream(a, out);
+    out->found = out->known && out->well_formed &&
+                 kube_find_host(v->bundle, relay->container->pods->object, out->host, &out->target);
+    if (out->found)
+        out->store = job_server_at(v, &out->target);
     return true;
 }
 
-/* What is known of a relay, once somebody has asked. */
-struct job_store_behind {
-    bool known;
-    const struct job_store *store;
-};
-
-const struct job_store *job_store_behind(struct job_view *v, const struct job_store *s)
+void job_find_behind(struct job_view *v)
 {
-    struct job_store_behind *found;
     struct job_upstream u;
 
-    if (s == NULL || s->kind != JOB_STORE_RELAY)
-        return s;
-    if (v->behind == NULL)
-        v->behind = arena_alloc(&v->bundle->arena, v->store_count * sizeof *v->behind);
-    found = &v->behind[s - v->stores];
-    for (size_t i = 0; !found->known && found->store == NULL && job_relay_upstream(v, s, i, &u);
-         i++)
-        found->store = u.store;
-    found->known = true;
-    return found->store;
+    for (size_t i = 0; i < v->store_count; i++) {
+        struct job_store *s = &v->stores[i];
+
+        for (size_t n = 0; s->behind == NULL && job_relay_upstream(v, s, n, &u); n++)
+            s->behind = u.store;
+    }
+}
+
+const struct job_store *job_store_behind(const struct job_store *s)
+{
+    return s != NULL && s->kind == JOB_STORE_RELAY ? s->behind : s;
 }
 
 bool job_relay_space(struct job_view *v, const struct job_store *relay, struct job_setting *out)

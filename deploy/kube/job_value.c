@@ -362,7 +362,7 @@ static struct job_value evaluate(const struct job_scope *scope, const char *text
     return expansion_result(&e);
 }
 
-struct job_value job_scope_value(const struct job_scope *s, const struct arg_text *text)
+struct job_value job_scope_value(const struct job_scope *s, const struct arg_word *text)
 {
     return evaluate(s, text->text, text->shell && text->expands);
 }
@@ -380,7 +380,7 @@ struct job_value job_variable_value(struct job_view *v, const struct kube_contai
 
 /* --- Scripts. --- */
 
-void job_scope_assign(struct job_scope *s, const char *name, struct arg_text value)
+void job_scope_assign(struct job_scope *s, const char *name, struct arg_word value)
 {
     s->assigned =
         arena_room(&s->view->bundle->arena, s->assigned, s->count, &s->cap, sizeof *s->assigned);
@@ -388,7 +388,7 @@ void job_scope_assign(struct job_scope *s, const char *name, struct arg_text val
     s->assigned[s->count++] = (struct job_assignment){name, value};
 }
 
-bool job_scope_find(const struct job_scope *s, const struct arg_word *word, struct arg_text *out)
+bool job_scope_find(const struct job_scope *s, const struct arg_word *word, struct arg_word *out)
 {
     const char *name;
     size_t name_len;
@@ -408,7 +408,6 @@ bool job_scope_find(const struct job_scope *s, const struct arg_word *word, stru
         job_variable(s->view, s->container, arena_copy(&s->view->bundle->arena, name, name_len));
     if (variable == NULL || variable->value == NULL)
         return false;
-    *out = (struct arg_text){
-        .text = variable->value->text, .node = variable->value, .end = variable->value->len};
+    *out = arg_word_of(variable->value);
     return true;
 }

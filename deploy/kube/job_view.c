@@ -112,7 +112,7 @@ static bool differs_elsewhere(const struct job_scope *scope, const struct branch
 }
 
 static void assign(struct job_scope *scope, const struct branches *b, const char *name,
-                   struct arg_text value)
+                   struct arg_word value)
 {
     bool before =
         is_assigned(scope, name) || job_variable(scope->view, scope->container, name) != NULL;
@@ -122,6 +122,7 @@ static void assign(struct job_scope *scope, const struct branches *b, const char
     if (differs_elsewhere(scope, b, name, value.text)) {
         /* What refers to itself is unknown. */
         value.text = arena_text(&scope->view->bundle->arena, "$%s", name);
+        value.len = strlen(value.text);
         value.shell = value.expands = true;
     }
     job_scope_assign(scope, name, value);
@@ -142,7 +143,7 @@ static size_t read_assignments(struct job_scope *scope, const struct branches *b
         if (len == 0 && words[i].text[0] != '-')
             break;
         if (len > 0)
-            assign(scope, b, arena_copy(a, words[i].text, len), arg_text_of(&words[i], len + 1));
+            assign(scope, b, arena_copy(a, words[i].text, len), arg_word_from(&words[i], len + 1));
     }
     return i;
 }
@@ -157,9 +158,8 @@ static bool may_hold_torchrun(const char *text)
 static void push_expanded(struct job_scope *scope, struct arg_list *list, struct arg_word word)
 {
     struct arena *a = &scope->view->bundle->arena;
-    struct arg_text text;
+    struct arg_word text;
     struct shell_script inner;
-    struct arg_word outer;
 
     if (!job_scope_find(scope, &word, &text) ||
         (text.text[0] != '-' &&
@@ -167,12 +167,10 @@ static void push_expanded(struct job_scope *scope, struct arg_list *list, struct
         push_word(a, list, word);
         return;
     }
-    outer = (struct arg_word){.text = text.text, .node = text.node, .start = text.start};
-    outer.at = text.at;
-    shell_read(a, text.text, strlen(text.text), &inner);
+    shell_read(a, &text, &inner);
     for (size_t i = 0; i < inner.count; i++) {
         for (size_t j = 0; j < inner.commands[i].count; j++)
-            push_word(a, list, job_inner_word(a, &outer, &inner.commands[i].words[j]));
+            push_word(a, list, inner.commands[i].words[j]);
     }
 }
 
@@ -259,12 +257,11 @@ static bool is_test(const struct shell_command *c)
 /* `depth` counts `bash -c` within a script. */
 static bool find_in_script(struct job_scope *scope, const struct arg_word *whole, int depth)
 {
-    struct arena *a = &scope->view->bundle->arena;
     struct shell_script script;
     struct branches b = {0};
     bool found = false;
 
-    shell_read(a, whole->text, whole->len, &script);
+    shell_read(&scope->view->bundle->arena, whole, &script);
     for (size_t i = 0; i < script.count; i++) {
         struct arg_list list = {0};
         const struct shell_command *c = &script.commands[i];
@@ -272,7 +269,7 @@ static bool find_in_script(struct job_scope *scope, const struct arg_word *whole
         size_t skip;
 
         for (size_t j = 0; j < c->count; j++)
-            push_expanded(scope, &list, job_inner_word(a, whole, &c->words[j]));
+            push_expanded(scope, &list, c->words[j]);
         skip = read_keywords(&b, scope, list.words, list.count);
         b.tested = c->maybe && i > 0 && is_test(c - 1);
         skip += read_assignments(scope, &b, list.words + skip, list.count - skip);
@@ -332,14 +329,14 @@ static void find_scripts(struct job_view *v, const struct kube_object *map)
 
     for (size_t i = 0; data != NULL && data->kind == YAML_MAPPING && i < data->count; i++) {
         const struct yaml_node *text = data->pairs[i].value;
-        struct arg_word whole = {
-            .text = text->text, .len = text->len, .node = text, .end = text->len};
+        struct arg_word whole;
         struct kube_container *c;
         struct kube_pods *p;
         struct job_scope scope = {.view = v};
 
         if (text->kind != YAML_SCALAR || !may_hold_torchrun(text->text))
             continue;
+        whole = arg_word_of(text);
         c = arena_alloc(a, sizeof *c);
         p = arena_alloc(a, sizeof *p);
         *p = (struct kube_pods){.object = map, .role = "", .part = data, .spec = data};
@@ -416,10 +413,7 @@ static const struct job_store *store_of(const struct job_view *v, const struct j
         return NULL; /* it is not known whose pods run the script */
     if (r->local)
         return job_store_in(v, r->container->pods);
-    if (!r->found)
-        return NULL;
-    return r->target.pods != NULL ? job_server_in(v, r->target.pods)
-                                  : job_server_behind(v, r->target.service);
+    return r->found ? job_server_at(v, &r->target) : NULL;
 }
 
 /* --- Masters. --- */
@@ -515,22 +509,21 @@ static void group_by_pods(struct job_view *v)
 
 static void group_by_store(struct job_view *v)
 {
-    struct arena *a = &v->bundle->arena;
-
-    v->of_store = arena_alloc(a, (v->store_count + 1) * sizeof *v->of_store);
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < v->count; i++) {
             const struct job_store *s = v->runs[i]->store;
+            struct job_view_runs *group = s == NULL ? NULL : &v->stores[s - v->stores].runs;
 
-            if (s == NULL)
-                continue;
-            if (pass == 1)
-                v->of_store[s - v->stores].list[v->of_store[s - v->stores].count] = v->runs[i];
-            v->of_store[s - v->stores].count++;
+            if (group != NULL && pass == 1)
+                group->list[group->count] = v->runs[i];
+            if (group != NULL)
+                group->count++;
         }
         for (size_t i = 0; i < v->store_count && pass == 0; i++) {
-            v->of_store[i].list = arena_alloc(a, (v->of_store[i].count + 1) * sizeof(void *));
-            v->of_store[i].count = 0;
+            struct job_view_runs *group = &v->stores[i].runs;
+
+            group->list = arena_alloc(&v->bundle->arena, group->count * sizeof(void *));
+            group->count = 0;
         }
     }
 }
@@ -576,11 +569,6 @@ long job_training_pods(const struct job_view *v, const struct kube_object *o)
     return sum;
 }
 
-struct job_view_runs job_runs_at(const struct job_view *v, const struct job_store *s)
-{
-    return v->of_store[s - v->stores];
-}
-
 static void job_link(struct job_view *v)
 {
     for (size_t i = 0; i < v->all_count; i++) {
@@ -590,6 +578,7 @@ static void job_link(struct job_view *v)
     find_masters(v);
     group_by_pods(v);
     group_by_store(v);
+    job_find_behind(v);
 }
 
 /* --- All of it. --- */

@@ -35,7 +35,7 @@ struct job_setting {
     const struct yaml_node
         *node;         /* the scalar (or `valueFrom`) that sets it; NULL: nothing is written */
     size_t start, end; /* its bytes in the scalar's text */
-    struct arg_text written;          /* the same as it is written; text NULL: none */
+    struct arg_word written;          /* the same as it is written; text NULL: none */
     const struct torchrun_flag *flag; /* in a torchrun command: the option whose value it is */
     struct job_value value;           /* text "" if nothing is set */
     const struct job_setting *weaker; /* the next source that sets it, or NULL */
@@ -72,18 +72,20 @@ struct job_run {
     const struct job_store *store; /* the store at the endpoint, if it is in the bundle, or NULL */
 };
 
+/* Runs in the order of the bundle. */
+struct job_view_runs {
+    struct job_run **list;
+    size_t count;
+};
+
 /* A container that serves as a store or, with --upstream and no --journal, in front of one. */
 enum job_store_kind { JOB_STORE_NONE, JOB_STORE_RDZVD, JOB_STORE_RELAY, JOB_STORE_ETCD };
 
 struct job_store {
     enum job_store_kind kind;
     const struct kube_container *container;
-};
-
-/* Runs in the order of the bundle. */
-struct job_view_runs {
-    struct job_run **list;
-    size_t count;
+    struct job_view_runs runs;      /* in containers, that meet there */
+    const struct job_store *behind; /* of a relay: see job_store_behind() */
 };
 
 struct job_view {
@@ -95,10 +97,8 @@ struct job_view {
     size_t store_count, store_cap;
     size_t *first_store;       /* by index of pods: their first store, counted from 1; 0: none */
     struct kube_index servers; /* the pods with a store that is no relay, by label */
-    struct job_view_runs *of_pods;   /* by index of pods: their runs in containers */
-    struct job_view_runs *of_store;  /* by number of a store: the runs that meet there */
-    bool *selected;                  /* by index of pods: see job_is_selected() */
-    struct job_store_behind *behind; /* by number of a store: see job_store_behind() */
+    struct job_view_runs *of_pods; /* by index of pods: their runs in containers */
+    bool *selected;                /* by index of pods: see job_is_selected() */
     /* The variables of the last container. */
     const struct kube_container *variables_of;
     const struct job_variable *variables;
@@ -127,11 +127,6 @@ const char *job_made_by(const struct kube_container *c, const char *name);
 
 struct job_value job_variable_value(struct job_view *v, const struct kube_container *c,
                                     const struct job_variable *variable);
-
-/* "PET_RDZV_ID" */
-const char *job_variable_name(enum torchrun_option option);
-/* The option that the variable sets; TORCHRUN_UNKNOWN: none. */
-enum torchrun_option job_option_of(const char *variable);
 
 /* Whether a setting is written anywhere, and its value: "" if it is not. */
 bool job_is_set(const struct job_run *r, enum torchrun_option option);
@@ -169,8 +164,6 @@ struct job_view_runs job_runs_of(const struct job_view *v, const struct kube_obj
 const struct job_run *job_first_run(struct job_view_runs runs, bool (*is)(const struct job_run *r));
 /* How many pods of the object start torch; -1: that is not known. */
 long job_training_pods(const struct job_view *v, const struct kube_object *o);
-/* The runs whose store it is. */
-struct job_view_runs job_runs_at(const struct job_view *v, const struct job_store *s);
 
 /* The first one there that is no relay, or NULL: other pods reach no relay, which listens on
  * loopback. */
@@ -182,6 +175,8 @@ bool job_is_selected(struct job_view *v, const struct kube_pods *p);
 /* The first such store behind a Service, or NULL. */
 const struct job_store *job_server_behind(const struct job_view *v,
                                           const struct kube_object *service);
+/* The one that a host name leads to, or NULL. */
+const struct job_store *job_server_at(const struct job_view *v, const struct kube_target *target);
 
 /* The value of an option of a store: from its words, `--name=value` or `--name value`, or from the
  * variable (NULL: it has none). False: it is not set. A switch has the value "". */
@@ -241,7 +236,7 @@ bool job_relay_upstream(struct job_view *v, const struct job_store *relay, size_
                         struct job_upstream *out);
 /* Where what the container is told ends up: the store itself or, if it is a relay, the first store
  * of the bundle that it leads to, or NULL. NULL for NULL. */
-const struct job_store *job_store_behind(struct job_view *v, const struct job_store *s);
+const struct job_store *job_store_behind(const struct job_store *s);
 /* The space that a relay uses; false: it is not written, and so `default`. */
 bool job_relay_space(struct job_view *v, const struct job_store *relay, struct job_setting *out);
 

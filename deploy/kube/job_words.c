@@ -47,39 +47,10 @@ const struct arg_word *job_words(struct arena *a, const struct kube_container *c
         words = arena_grow(a, words, *count * sizeof *words, (cap + list->count) * sizeof *words);
         cap += list->count;
         for (size_t i = 0; i < list->count; i++) {
-            const struct yaml_node *item = list->items[i];
-
-            if (item->kind == YAML_SCALAR)
-                words[(*count)++] = (struct arg_word){
-                    .text = item->text, .len = item->len, .node = item, .end = item->len};
+            if (list->items[i]->kind == YAML_SCALAR)
+                words[(*count)++] = arg_word_of(list->items[i]);
         }
     }
     *script = find_script(words, *count);
     return words;
-}
-
-struct arg_word job_inner_word(struct arena *a, const struct arg_word *outer,
-                               const struct shell_word *w)
-{
-    struct arg_word out = {
-        .text = w->text,
-        .len = w->len,
-        .node = outer->node,
-        .at = w->at,
-        .start = w->start,
-        .end = w->end,
-        .shell = true,
-        .expands = w->expands,
-    };
-    size_t *at;
-
-    if (outer->at == NULL && outer->start == 0)
-        return out;
-    at = arena_alloc(a, (w->len + 1) * sizeof *at);
-    for (size_t i = 0; i <= w->len; i++)
-        at[i] = outer->at == NULL ? outer->start + w->at[i] : outer->at[w->at[i]];
-    out.at = at;
-    out.start = outer->at == NULL ? outer->start + w->start : outer->at[w->start];
-    out.end = outer->at == NULL ? outer->start + w->end : outer->at[w->end - 1] + 1;
-    return out;
 }

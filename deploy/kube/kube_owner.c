@@ -3,13 +3,10 @@
 
 #include <string.h>
 
-enum shown { SHOWN_UNKNOWN, SHOWN_NO, SHOWN_YES };
-
 struct owners {
     struct kube_bundle *bundle;
     struct kube_index named; /* objects by kind and name */
-    char *shown;             /* by index of objects: enum shown, see shows_pods() */
-    bool *made;              /* by index of objects */
+    bool *shown, *made;      /* by index of objects: see shows_pods(); the result */
 };
 
 const struct yaml_node *kube_controller(const struct kube_object *o)
@@ -41,46 +38,31 @@ static bool may_own(const struct kube_object *owner, const struct kube_object *o
     return owner != o && (*owner->namespace == '\0' || kube_same_namespace(owner, o));
 }
 
-static bool is_referenced(const struct kube_object *owner, const struct kube_object *o,
-                          const struct yaml_node *reference)
+/* The object of this kind and name that may own `o`; `api` has its group, `uid` may be empty. */
+static const struct kube_object *find_owner(const struct owners *w, const struct kube_object *o,
+                                            const char *api, const char *kind, const char *uid,
+                                            const char *name, size_t len)
 {
-    const char *uid = kube_text(reference, "uid");
-    const char *owner_uid = kube_text(owner->node, "metadata.uid");
+    struct kube_hits hits = kube_index_find(&w->named, kind, name, len);
 
-    return may_own(owner, o) &&
-           same_group(kube_text(owner->node, "apiVersion"), kube_text(reference, "apiVersion")) &&
-           (*uid == '\0' || *owner_uid == '\0' || strcmp(uid, owner_uid) == 0);
+    for (size_t i = 0; i < hits.count; i++) {
+        const struct kube_object *owner = w->bundle->objects[hits.list[i]];
+        const char *own = kube_text(owner->node, "metadata.uid");
+
+        if (may_own(owner, o) && same_group(kube_text(owner->node, "apiVersion"), api) &&
+            (*uid == '\0' || *own == '\0' || strcmp(uid, own) == 0))
+            return owner;
+    }
+    return NULL;
 }
 
 static const struct kube_object *find_direct(const struct owners *w, const struct kube_object *o,
                                              const struct yaml_node *reference)
 {
     const char *name = kube_text(reference, "name");
-    struct kube_hits hits =
-        kube_index_find(&w->named, kube_text(reference, "kind"), name, strlen(name));
 
-    for (size_t i = 0; i < hits.count; i++) {
-        const struct kube_object *owner = w->bundle->objects[hits.list[i]];
-
-        if (is_referenced(owner, o, reference))
-            return owner;
-    }
-    return NULL;
-}
-
-static const struct kube_object *find_typed(const struct owners *w, const struct kube_object *o,
-                                            const char *kind, enum kube_type type, const char *name,
-                                            size_t len)
-{
-    struct kube_hits hits = kube_index_find(&w->named, kind, name, len);
-
-    for (size_t i = 0; i < hits.count; i++) {
-        const struct kube_object *owner = w->bundle->objects[hits.list[i]];
-
-        if (owner->type == type && may_own(owner, o))
-            return owner;
-    }
-    return NULL;
+    return find_owner(w, o, kube_text(reference, "apiVersion"), kube_text(reference, "kind"),
+                      kube_text(reference, "uid"), name, strlen(name));
 }
 
 /* The owner's owner, where only that one is in the bundle: the JobSet of a Pod whose Job is not
@@ -89,12 +71,11 @@ static const struct kube_object *find_indirect(const struct owners *w, const str
                                                const struct yaml_node *reference)
 {
     static const struct {
-        const char *label, *kind;
-        enum kube_type type;
+        const char *label, *api, *kind;
     } labels[] = {
-        {"jobset\\.sigs\\.k8s\\.io/jobset-name", "JobSet", KUBE_JOBSET},
-        {"jobset\\.sigs\\.k8s\\.io/jobset-name", "TrainJob", KUBE_TRAINJOB},
-        {"leaderworkerset\\.sigs\\.k8s\\.io/name", "LeaderWorkerSet", KUBE_LEADER_WORKER},
+        {"jobset\\.sigs\\.k8s\\.io/jobset-name", "jobset.x-k8s.io/", "JobSet"},
+        {"jobset\\.sigs\\.k8s\\.io/jobset-name", "trainer.kubeflow.org/", "TrainJob"},
+        {"leaderworkerset\\.sigs\\.k8s\\.io/name", "leaderworkerset.x-k8s.io/", "LeaderWorkerSet"},
     };
     const struct yaml_node *given = kube_get(o->node, "metadata.labels");
     const char *set = kube_text(reference, "name"), *hash = strrchr(set, '-');
@@ -105,13 +86,13 @@ static const struct kube_object *find_indirect(const struct owners *w, const str
 
         owner = *name == '\0'
                     ? NULL
-                    : find_typed(w, o, labels[i].kind, labels[i].type, name, strlen(name));
+                    : find_owner(w, o, labels[i].api, labels[i].kind, "", name, strlen(name));
         if (owner != NULL)
             return owner;
     }
     if (strcmp(kube_text(reference, "kind"), "ReplicaSet") != 0 || hash == NULL)
         return NULL;
-    return find_typed(w, o, "Deployment", KUBE_DEPLOYMENT, set, (size_t)(hash - set));
+    return find_owner(w, o, "apps/", "Deployment", "", set, (size_t)(hash - set));
 }
 
 /* --- What an owner shows. --- */
@@ -141,20 +122,14 @@ static bool has_runtime(const struct owners *w, const struct kube_object *train)
 
 /* What check sees of its pods is all that they are. A TrainJob has most of that from its runtime;
  * an object of an unknown kind may name an image and no more. */
-static bool shows_pods(struct owners *w, const struct kube_object *owner)
+static bool shows_pods(const struct owners *w, const struct kube_object *owner)
 {
-    char *shown = &w->shown[owner->index];
-
-    if (owner->type != KUBE_OTHER && owner->type != KUBE_TRAINJOB)
-        return true;
-    if (*shown == SHOWN_UNKNOWN)
-        *shown = (owner->type == KUBE_OTHER ? has_containers(owner->spec) : has_runtime(w, owner))
-                     ? SHOWN_YES
-                     : SHOWN_NO;
-    return *shown == SHOWN_YES;
+    return owner->type == KUBE_OTHER      ? has_containers(owner->spec)
+           : owner->type == KUBE_TRAINJOB ? has_runtime(w, owner)
+                                          : true;
 }
 
-static bool is_made_by_owner(struct owners *w, const struct kube_object *o)
+static bool is_made_by_owner(const struct owners *w, const struct kube_object *o)
 {
     const struct yaml_node *reference = kube_controller(o);
     const struct kube_object *owner;
@@ -169,7 +144,7 @@ static bool is_made_by_owner(struct owners *w, const struct kube_object *o)
     if (owner == NULL)
         return false;
     if (o->type == KUBE_POD || kube_makes_pods(o->type))
-        return shows_pods(w, owner);
+        return w->shown[owner->index];
     return owner->type != KUBE_OTHER; /* nothing says that an unknown kind makes this Service */
 }
 
@@ -178,10 +153,12 @@ size_t kube_drop_made(struct kube_bundle *b)
     struct owners w = {.bundle = b};
     size_t kept = 0, before = b->count;
 
-    w.shown = arena_alloc(&b->arena, before + 1);
+    w.shown = arena_alloc(&b->arena, (before + 1) * sizeof *w.shown);
     w.made = arena_alloc(&b->arena, (before + 1) * sizeof *w.made);
     for (size_t i = 0; i < before; i++)
         kube_index_add(&b->arena, &w.named, b->objects[i]->kind, b->objects[i]->name, i);
+    for (size_t i = 0; i < before; i++)
+        w.shown[i] = shows_pods(&w, b->objects[i]);
     for (size_t i = 0; i < before; i++)
         w.made[i] = is_made_by_owner(&w, b->objects[i]);
     for (size_t i = 0; i < before; i++) {

@@ -190,42 +190,6 @@ static void find_volcano(struct pods_maker *m, const struct kube_object *o)
     }
 }
 
-static const char *lower_case(struct arena *a, const char *text)
-{
-    char *copy = arena_copy(a, text, strlen(text));
-
-    for (char *c = copy; *c != '\0'; c++)
-        *c = (char)(*c >= 'A' && *c <= 'Z' ? *c + 'a' - 'A' : *c);
-    return copy;
-}
-
-static void find_pytorchjob(struct pods_maker *m, const struct kube_object *o)
-{
-    const struct yaml_node *specs = kube_get(o->spec, "pytorchReplicaSpecs");
-
-    for (size_t i = 0; specs != NULL && specs->kind == YAML_MAPPING && i < specs->count; i++) {
-        const struct yaml_node *part = specs->pairs[i].value;
-        struct kube_pods *p = make_pods(m, o, part, kube_get(part, "template"), NULL);
-
-        if (p == NULL)
-            continue;
-        p->role = specs->pairs[i].key->text;
-        set_replicas(p, part, "replicas", 1);
-        p->restart = kube_text(part, "restartPolicy");
-        if (*p->restart == '\0')
-            p->restart = "OnFailure"; /* whatever the template says */
-        add_made_label(m, "training.kubeflow.org/job-name", o->name);
-        add_made_label(m, "training.kubeflow.org/operator-name", NULL);
-        add_made_label(m, "training.kubeflow.org/replica-type",
-                       lower_case(&m->bundle->arena, p->role));
-        add_made_label(m, "training.kubeflow.org/replica-index", NULL);
-        if (strcmp(p->role, "Master") == 0)
-            add_made_label(m, "training.kubeflow.org/job-role", "master");
-        p->host_prefix = arena_text(&m->bundle->arena, "%s-%s-", o->name,
-                                    lower_case(&m->bundle->arena, p->role));
-    }
-}
-
 /* What JobSet, and the Jobs that it makes, add to each pod. */
 static void add_labels_of_each(struct pods_maker *m)
 {
@@ -365,25 +329,52 @@ static void find_used(struct pods_maker *m)
 
 /* --- Other trainers. --- */
 
+static const char *lower_case(struct arena *a, const char *text)
+{
+    char *copy = arena_copy(a, text, strlen(text));
+
+    for (char *c = copy; *c != '\0'; c++)
+        *c = (char)(*c >= 'A' && *c <= 'Z' ? *c + 'a' - 'A' : *c);
+    return copy;
+}
+
+/* What the Training Operator adds to the pods of a PyTorchJob. */
+static void add_operator_labels(struct pods_maker *m, const struct kube_pods *p,
+                                const char *replica_type)
+{
+    add_made_label(m, "training.kubeflow.org/job-name", p->object->name);
+    add_made_label(m, "training.kubeflow.org/operator-name", NULL);
+    add_made_label(m, "training.kubeflow.org/replica-type", replica_type);
+    add_made_label(m, "training.kubeflow.org/replica-index", NULL);
+    if (strcmp(p->role, "Master") == 0)
+        add_made_label(m, "training.kubeflow.org/job-role", "master");
+}
+
 /* A map from the role to `replicas` and `template`, or a list of these with their names. */
 static void find_replicas(struct pods_maker *m, const struct kube_object *o)
 {
+    bool pytorch = o->type == KUBE_PYTORCHJOB || o->type == KUBE_KUBEDL_JOB;
     const struct yaml_node *specs =
-        kube_get(o->spec, o->type == KUBE_KUBEDL_JOB ? "pytorchReplicaSpecs" : "replicaSpecs");
+        kube_get(o->spec, pytorch ? "pytorchReplicaSpecs" : "replicaSpecs");
     bool map = specs != NULL && specs->kind == YAML_MAPPING;
 
     for (size_t i = 0; specs != NULL && specs->kind != YAML_SCALAR && i < specs->count; i++) {
         const struct yaml_node *part = yaml_child(specs, i);
         struct kube_pods *p = make_pods(m, o, part, kube_get(part, "template"), NULL);
+        const char *lower;
 
         if (p == NULL)
             continue;
         p->role = map ? specs->pairs[i].key->text : kube_text(part, "name");
         set_replicas(p, part, "replicas", 1);
+        if (o->type == KUBE_PYTORCHJOB)
+            p->restart = "OnFailure"; /* whatever the template says */
         if (*kube_text(part, "restartPolicy") != '\0')
             p->restart = kube_text(part, "restartPolicy");
-        p->host_prefix = arena_text(&m->bundle->arena, "%s-%s-", o->name,
-                                    lower_case(&m->bundle->arena, p->role));
+        lower = lower_case(&m->bundle->arena, p->role);
+        if (o->type == KUBE_PYTORCHJOB)
+            add_operator_labels(m, p, lower);
+        p->host_prefix = arena_text(&m->bundle->arena, "%s-%s-", o->name, lower);
     }
 }
 
@@ -449,7 +440,7 @@ static void (*const finders[])(struct pods_maker *m, const struct kube_object *o
     [KUBE_JOB] = find_batch_job,
     [KUBE_JOBSET] = find_jobset,
     [KUBE_VOLCANO_JOB] = find_volcano,
-    [KUBE_PYTORCHJOB] = find_pytorchjob,
+    [KUBE_PYTORCHJOB] = find_replicas,
     [KUBE_TRAINJOB] = find_train,
     [KUBE_RUNTIME] = find_runtime,
     [KUBE_DLROVER] = find_replicas,

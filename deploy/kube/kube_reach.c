@@ -58,11 +58,9 @@ static bool expression_matches(const struct yaml_node *e, const struct kube_pods
     return label == NULL; /* DoesNotExist */
 }
 
-bool kube_selects_by(const struct yaml_node *selector, const struct kube_pods *p)
+static bool selects(const struct yaml_node *labels, const struct yaml_node *expressions,
+                    const struct kube_pods *p)
 {
-    const struct yaml_node *labels = kube_get(selector, "matchLabels");
-    const struct yaml_node *expressions = kube_get(selector, "matchExpressions");
-
     if (labels != NULL && (labels->kind != YAML_MAPPING || !labels_match(labels, p)))
         return false;
     for (size_t i = 0; i < yaml_length(expressions); i++) {
@@ -70,6 +68,11 @@ bool kube_selects_by(const struct yaml_node *selector, const struct kube_pods *p
             return false;
     }
     return true;
+}
+
+bool kube_selects_by(const struct yaml_node *selector, const struct kube_pods *p)
+{
+    return selects(kube_get(selector, "matchLabels"), kube_get(selector, "matchExpressions"), p);
 }
 
 bool kube_has_labels(const struct kube_object *o, const struct yaml_node *wanted)
@@ -113,110 +116,75 @@ void kube_index_labels(struct arena *a, struct kube_index *labelled, const struc
     }
 }
 
-/* The pods that have one of the selector's labels, and those whose value of it is not known. */
-struct labelled_pods {
-    struct kube_hits exact, any;
-};
-
-/* For the label that the fewest pods have. */
-static struct labelled_pods fewest(const struct kube_index *labelled, const char *namespace,
-                                   const struct yaml_node *selector)
+/* The pods of the label that the fewest of them have, or all of the namespace. A label whose value
+ * differs for each of some pods narrows nothing. */
+static struct kube_hits find_candidates(const struct kube_index *labelled, const char *namespace,
+                                        const struct yaml_node *labels)
 {
     struct arena scratch = {0};
-    struct labelled_pods best = {0};
+    struct kube_hits best = kube_index_find(labelled, namespace, "", 0);
 
-    for (size_t i = 0; i < selector->count; i++) {
-        const char *key = selector->pairs[i].key->text;
-        const char *value = yaml_text(selector->pairs[i].value);
+    for (size_t i = 0; labels != NULL && i < labels->count; i++) {
+        const char *key = labels->pairs[i].key->text, *value = yaml_text(labels->pairs[i].value);
         char bytes[LABEL_MAX];
         const char *name =
             label_name(&scratch, bytes, sizeof bytes, key, value == NULL ? "" : value);
-        struct labelled_pods found = {
-            .exact = kube_index_find(labelled, namespace, name, strlen(name)),
-            .any = kube_index_find(labelled, namespace, key, strlen(key)),
-        };
+        struct kube_hits found = kube_index_find(labelled, namespace, name, strlen(name));
 
-        if (i == 0 || found.exact.count + found.any.count < best.exact.count + best.any.count)
+        if (found.count < best.count &&
+            kube_index_find(labelled, namespace, key, strlen(key)).count == 0)
             best = found;
     }
     arena_free(&scratch);
     return best;
 }
 
-/* The first place in the list of a number that is not below this one. */
-static size_t first_hit_from(const struct kube_hits *hits, size_t number)
-{
-    size_t low = 0, high = hits->count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (hits->list[middle] < number)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* The next pods of a namespace that may have these labels (NULL: that are there). */
-static const struct kube_pods *next_candidate(const struct kube_bundle *b,
-                                              const struct kube_index *labelled,
-                                              const char *namespace, const struct yaml_node *labels,
-                                              const struct kube_pods *after)
-{
-    size_t from = after == NULL ? 0 : after->index + 1, exact, any;
-    struct labelled_pods some = {.exact = kube_index_find(labelled, namespace, "", 0)};
-
-    if (labels != NULL && labels->count > 0)
-        some = fewest(labelled, namespace, labels);
-    exact = first_hit_from(&some.exact, from);
-    any = first_hit_from(&some.any, from);
-    if (exact < some.exact.count &&
-        (any == some.any.count || some.exact.list[exact] <= some.any.list[any]))
-        return b->pods[some.exact.list[exact]];
-    return any < some.any.count ? b->pods[some.any.list[any]] : NULL;
-}
-
-const struct kube_pods *kube_next_among(const struct kube_bundle *b,
+struct kube_selection kube_select_among(const struct kube_bundle *b,
                                         const struct kube_index *labelled,
-                                        const struct kube_object *service,
-                                        const struct kube_pods *after)
+                                        const struct kube_object *service)
 {
     const struct yaml_node *selector = kube_get(service->spec, "selector");
-    const struct kube_pods *p = after;
+    struct kube_selection s = {.bundle = b, .labels = selector};
 
-    if (selector == NULL || selector->kind != YAML_MAPPING)
-        return NULL;
-    while ((p = next_candidate(b, labelled, service->namespace, selector, p)) != NULL) {
-        if (kube_selects(selector, p))
+    if (selector != NULL && selector->kind == YAML_MAPPING && selector->count > 0)
+        s.candidates = find_candidates(labelled, service->namespace, selector);
+    return s;
+}
+
+struct kube_selection kube_select(const struct kube_bundle *b, const struct kube_object *service)
+{
+    return kube_select_among(b, &b->labelled, service);
+}
+
+struct kube_selection kube_select_by(const struct kube_bundle *b, const struct kube_object *o,
+                                     const struct yaml_node *selector)
+{
+    struct kube_selection s = {.bundle = b,
+                               .labels = kube_get(selector, "matchLabels"),
+                               .expressions = kube_get(selector, "matchExpressions")};
+
+    if (s.labels == NULL || s.labels->kind == YAML_MAPPING)
+        s.candidates = find_candidates(&b->labelled, o->namespace, s.labels);
+    return s;
+}
+
+const struct kube_pods *kube_select_next(struct kube_selection *s)
+{
+    while (s->at < s->candidates.count) {
+        const struct kube_pods *p = s->bundle->pods[s->candidates.list[s->at++]];
+
+        if (selects(s->labels, s->expressions, p))
             return p;
     }
     return NULL;
 }
 
-const struct kube_pods *kube_next_selected_by(const struct kube_bundle *b,
-                                              const struct kube_object *o,
-                                              const struct yaml_node *selector,
-                                              const struct kube_pods *after)
+const struct kube_pods *kube_first_selected(const struct kube_bundle *b,
+                                            const struct kube_object *service)
 {
-    const struct yaml_node *labels = kube_get(selector, "matchLabels");
-    const struct kube_pods *p = after;
+    struct kube_selection s = kube_select(b, service);
 
-    if (labels != NULL && labels->kind != YAML_MAPPING)
-        return NULL;
-    while ((p = next_candidate(b, &b->labelled, o->namespace, labels, p)) != NULL) {
-        if (kube_selects_by(selector, p))
-            return p;
-    }
-    return NULL;
-}
-
-const struct kube_pods *kube_next_selected(const struct kube_bundle *b,
-                                           const struct kube_object *service,
-                                           const struct kube_pods *after)
-{
-    return kube_next_among(b, &b->labelled, service, after);
+    return kube_select_next(&s);
 }
 
 /* --- Names. --- */
@@ -290,12 +258,14 @@ static bool is_pod_behind(const struct kube_bundle *b, const struct kube_object 
                           const char *host, const char **namespace, size_t *namespace_len)
 {
     const char *dot = strchr(host, '.');
-    const struct kube_pods *p = NULL;
+    const struct kube_pods *p;
+    struct kube_selection behind;
 
     if (dot == NULL || !name_matches(dot + 1, service->name, namespace, namespace_len) ||
         !kube_is_headless(service))
         return false;
-    while ((p = kube_next_selected(b, service, p)) != NULL) {
+    behind = kube_select(b, service);
+    while ((p = kube_select_next(&behind)) != NULL) {
         size_t len = strlen(p->object->name);
 
         if (p->host_prefix == NULL && len > 0 && strncmp(host, p->object->name, len) == 0)
@@ -329,70 +299,51 @@ static void search_keep(struct host_search *s, struct kube_target other, size_t 
     }
 }
 
-static void try_service(struct host_search *s, const struct kube_object *o)
-{
-    const char *namespace;
-    size_t len;
-    enum kube_reach reach;
-
-    if ((name_matches(s->host, o->name, &namespace, &len) ||
-         is_pod_behind(s->bundle, o, s->host, &namespace, &len)) &&
-        namespace_matches(o, s->from, namespace, len, &reach))
-        search_keep(s, (struct kube_target){.service = o, .reach = reach}, o->index);
-}
-
-static void try_pods(struct host_search *s, const struct kube_pods *p)
-{
-    const char *namespace;
-    size_t len;
-    enum kube_reach reach;
-
-    if (pod_matches(p, s->host, &namespace, &len) &&
-        namespace_matches(p->object, s->from, namespace, len, &reach))
-        search_keep(s, (struct kube_target){.pods = p, .reach = reach}, p->index);
-}
-
 static void try_hits(struct host_search *s, struct kube_hits hits, bool services)
 {
     for (size_t i = 0; i < hits.count; i++) {
-        const struct kube_target *best = &s->best;
+        struct kube_target t = {.service = services ? s->bundle->objects[hits.list[i]] : NULL,
+                                .pods = services ? NULL : s->bundle->pods[hits.list[i]]};
+        const struct kube_object *o = services ? t.service : t.pods->object;
+        const char *namespace;
+        size_t len;
+        bool matches = services ? name_matches(s->host, o->name, &namespace, &len) ||
+                                      is_pod_behind(s->bundle, o, s->host, &namespace, &len)
+                                : pod_matches(t.pods, s->host, &namespace, &len);
 
-        if (services)
-            try_service(s, s->bundle->objects[hits.list[i]]);
-        else
-            try_pods(s, s->bundle->pods[hits.list[i]]);
-        if ((services ? best->service != NULL && best->service->index == hits.list[i]
-                      : best->pods != NULL && best->pods->index == hits.list[i]) &&
-            best->reach == KUBE_REACHED)
+        if (!matches || !namespace_matches(o, s->from, namespace, len, &t.reach))
+            continue;
+        search_keep(s, t, hits.list[i]);
+        if (t.reach == KUBE_REACHED)
             return; /* the others come later */
     }
+}
+
+static void try_namespace(struct host_search *s, const char *namespace, size_t namespace_len,
+                          const char *name, size_t len, bool services)
+{
+    const struct kube_index *index = services ? &s->bundle->services : &s->bundle->hosts;
+    char scope[256]; /* a longer one is none of Kubernetes */
+
+    snprintf(scope, sizeof scope, "%.*s.", (int)namespace_len, namespace);
+    try_hits(s, kube_index_find(index, scope, name, len), services);
 }
 
 /* All that have this name: in the namespace of the one who asks, in none, in that of the host
  * name, and, if nothing was found yet, anywhere. */
 static void try_name(struct host_search *s, const char *name, size_t len, bool services)
 {
-    const struct kube_index *index = services ? &s->bundle->services : &s->bundle->hosts;
-    struct kube_hits anywhere = kube_index_find(index, "", name, len);
-    const char *dots[] = {strchr(s->host, '.'), NULL};
+    struct kube_hits anywhere =
+        kube_index_find(services ? &s->bundle->services : &s->bundle->hosts, "", name, len);
+    const char *dot = strchr(s->host, '.');
 
-    if (anywhere.count == 0)
-        return;
     if (anywhere.count > 4) {
-        struct arena scratch = {0};
-
-        dots[1] = dots[0] == NULL ? NULL : strchr(dots[0] + 1, '.');
-        try_hits(s,
-                 kube_index_find(index, arena_text(&scratch, "%s.", s->from->namespace), name, len),
-                 services);
-        try_hits(s, kube_index_find(index, ".", name, len), services);
-        for (size_t i = 0; i < 2 && dots[i] != NULL; i++) {
-            const char *namespace = dots[i] + 1;
-            char *scope = arena_text(&scratch, "%.*s.", (int)strcspn(namespace, "."), namespace);
-
-            try_hits(s, kube_index_find(index, scope, name, len), services);
+        try_namespace(s, s->from->namespace, strlen(s->from->namespace), name, len, services);
+        try_namespace(s, "", 0, name, len, services);
+        for (size_t i = 0; i < 2 && dot != NULL; i++) {
+            try_namespace(s, dot + 1, strcspn(dot + 1, "."), name, len, services);
+            dot = strchr(dot + 1, '.');
         }
-        arena_free(&scratch);
         if (s->best.service != NULL || s->best.pods != NULL)
             return;
     }
@@ -414,13 +365,8 @@ bool kube_find_host(const struct kube_bundle *b, const struct kube_object *from,
             try_name(&s, host, i, true);
         if (end || host[i - 1] == '-')
             try_name(&s, host, i, false);
-    }
-    for (const char *end = dot == NULL ? NULL : dot + 1;
-         end != NULL && *end != '\0' && end < host + 253; end++) {
-        if (end > dot + 1 && (*end == '.'))
-            try_name(&s, dot + 1, (size_t)(end - dot - 1), true);
-        if (end[1] == '\0')
-            try_name(&s, dot + 1, (size_t)(end + 1 - dot - 1), true);
+        if (end && dot != NULL && host + i > dot + 1) /* the Service of POD.SERVICE */
+            try_name(&s, dot + 1, (size_t)(host + i - dot - 1), true);
     }
     *out = s.best;
     return s.best.service != NULL || s.best.pods != NULL;

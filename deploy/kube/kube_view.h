@@ -120,7 +120,7 @@ struct kube_bundle {
     /* With the scope "" in any namespace, with "NAMESPACE." in that one: */
     struct kube_index services; /* by name */
     struct kube_index hosts;    /* pods by host_prefix */
-    struct kube_index labelled; /* pods by namespace and label: see kube_next_selected() */
+    struct kube_index labelled; /* pods by namespace and label: see kube_select() */
 };
 
 /* The caller keeps the files, longer than the bundle. */
@@ -159,24 +159,32 @@ bool kube_selects(const struct yaml_node *selector, const struct kube_pods *p);
 bool kube_selects_by(const struct yaml_node *selector, const struct kube_pods *p);
 /* Whether an object has all labels of a matchLabels; an empty one, or none, wants nothing. */
 bool kube_has_labels(const struct kube_object *o, const struct yaml_node *wanted);
-/* Pods of the Service's namespace that it selects; the next one behind `after` (NULL: the first).
- */
-const struct kube_pods *kube_next_selected(const struct kube_bundle *b,
-                                           const struct kube_object *service,
-                                           const struct kube_pods *after);
 
-/* The same of a selector with matchLabels and matchExpressions, of an object's namespace. */
-const struct kube_pods *kube_next_selected_by(const struct kube_bundle *b,
-                                              const struct kube_object *o,
-                                              const struct yaml_node *selector,
-                                              const struct kube_pods *after);
-/* kube_next_selected() among some pods of the bundle: `labelled` has had kube_index_labels() for
+/* Pods of one namespace that a selector selects. */
+struct kube_selection {
+    const struct kube_bundle *bundle;
+    const struct yaml_node *labels, *expressions;
+    struct kube_hits candidates;
+    size_t at; /* among these */
+};
+
+/* Those that a Service selects: start with this one, */
+struct kube_selection kube_select(const struct kube_bundle *b, const struct kube_object *service);
+/* or, for some pods of the bundle only, with this one: `labelled` has had kube_index_labels() for
  * each of them, in their order. */
-const struct kube_pods *kube_next_among(const struct kube_bundle *b,
+struct kube_selection kube_select_among(const struct kube_bundle *b,
                                         const struct kube_index *labelled,
-                                        const struct kube_object *service,
-                                        const struct kube_pods *after);
+                                        const struct kube_object *service);
 void kube_index_labels(struct arena *a, struct kube_index *labelled, const struct kube_pods *p);
+/* Those of an object's namespace, by a selector with matchLabels and matchExpressions. */
+struct kube_selection kube_select_by(const struct kube_bundle *b, const struct kube_object *o,
+                                     const struct yaml_node *selector);
+/* The next one, or NULL. */
+const struct kube_pods *kube_select_next(struct kube_selection *s);
+
+/* The first one that a Service selects, or NULL. */
+const struct kube_pods *kube_first_selected(const struct kube_bundle *b,
+                                            const struct kube_object *service);
 
 /* The mount that holds a file or folder: the one with the longest path, or NULL. */
 const struct yaml_node *kube_mount_of(const struct kube_container *container, const char *path);

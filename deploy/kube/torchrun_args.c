@@ -7,41 +7,41 @@
 #include <string.h>
 
 static const struct {
-    const char *name;
+    const char *name, *variable; /* variable NULL: nothing here asks for it */
     enum torchrun_option option;
     bool takes_value;
 } options[] = {
-    {"nnodes", TORCHRUN_NNODES, true},
-    {"nproc_per_node", TORCHRUN_NPROC_PER_NODE, true},
-    {"rdzv_backend", TORCHRUN_RDZV_BACKEND, true},
-    {"rdzv_endpoint", TORCHRUN_RDZV_ENDPOINT, true},
-    {"rdzv_id", TORCHRUN_RDZV_ID, true},
-    {"rdzv_conf", TORCHRUN_RDZV_CONF, true},
-    {"standalone", TORCHRUN_STANDALONE, false},
-    {"max_restarts", TORCHRUN_MAX_RESTARTS, true},
-    {"node_rank", TORCHRUN_NODE_RANK, true},
-    {"master_addr", TORCHRUN_MASTER_ADDR, true},
-    {"master_port", TORCHRUN_MASTER_PORT, true},
-    {"local_addr", TORCHRUN_LOCAL_ADDR, true},
-    {"monitor_interval", TORCHRUN_OTHER, true},
-    {"start_method", TORCHRUN_OTHER, true},
-    {"role", TORCHRUN_OTHER, true},
-    {"module", TORCHRUN_OTHER, false},
-    {"no_python", TORCHRUN_OTHER, false},
-    {"run_path", TORCHRUN_OTHER, false},
-    {"log_dir", TORCHRUN_OTHER, true},
-    {"redirects", TORCHRUN_OTHER, true},
-    {"tee", TORCHRUN_OTHER, true},
-    {"local_ranks_filter", TORCHRUN_OTHER, true},
-    {"duplicate_stdout_filters", TORCHRUN_OTHER, true},
-    {"duplicate_stderr_filters", TORCHRUN_OTHER, true},
-    {"logs_specs", TORCHRUN_OTHER, true},
-    {"numa_binding", TORCHRUN_OTHER, true},
-    {"signals_to_handle", TORCHRUN_OTHER, true},
-    {"event_log_handler", TORCHRUN_OTHER, true},
-    {"virtual_local_rank", TORCHRUN_OTHER, false},
-    {"use_env", TORCHRUN_OTHER, false},
-    {"help", TORCHRUN_OTHER, false},
+    {"nnodes", "PET_NNODES", TORCHRUN_NNODES, true},
+    {"nproc_per_node", "PET_NPROC_PER_NODE", TORCHRUN_NPROC_PER_NODE, true},
+    {"rdzv_backend", "PET_RDZV_BACKEND", TORCHRUN_RDZV_BACKEND, true},
+    {"rdzv_endpoint", "PET_RDZV_ENDPOINT", TORCHRUN_RDZV_ENDPOINT, true},
+    {"rdzv_id", "PET_RDZV_ID", TORCHRUN_RDZV_ID, true},
+    {"rdzv_conf", "PET_RDZV_CONF", TORCHRUN_RDZV_CONF, true},
+    {"standalone", "PET_STANDALONE", TORCHRUN_STANDALONE, false},
+    {"max_restarts", "PET_MAX_RESTARTS", TORCHRUN_MAX_RESTARTS, true},
+    {"node_rank", "PET_NODE_RANK", TORCHRUN_NODE_RANK, true},
+    {"master_addr", "PET_MASTER_ADDR", TORCHRUN_MASTER_ADDR, true},
+    {"master_port", "PET_MASTER_PORT", TORCHRUN_MASTER_PORT, true},
+    {"local_addr", "PET_LOCAL_ADDR", TORCHRUN_LOCAL_ADDR, true},
+    {"monitor_interval", NULL, TORCHRUN_OTHER, true},
+    {"start_method", NULL, TORCHRUN_OTHER, true},
+    {"role", NULL, TORCHRUN_OTHER, true},
+    {"module", NULL, TORCHRUN_OTHER, false},
+    {"no_python", NULL, TORCHRUN_OTHER, false},
+    {"run_path", NULL, TORCHRUN_OTHER, false},
+    {"log_dir", NULL, TORCHRUN_OTHER, true},
+    {"redirects", NULL, TORCHRUN_OTHER, true},
+    {"tee", NULL, TORCHRUN_OTHER, true},
+    {"local_ranks_filter", NULL, TORCHRUN_OTHER, true},
+    {"duplicate_stdout_filters", NULL, TORCHRUN_OTHER, true},
+    {"duplicate_stderr_filters", NULL, TORCHRUN_OTHER, true},
+    {"logs_specs", NULL, TORCHRUN_OTHER, true},
+    {"numa_binding", NULL, TORCHRUN_OTHER, true},
+    {"signals_to_handle", NULL, TORCHRUN_OTHER, true},
+    {"event_log_handler", NULL, TORCHRUN_OTHER, true},
+    {"virtual_local_rank", NULL, TORCHRUN_OTHER, false},
+    {"use_env", NULL, TORCHRUN_OTHER, false},
+    {"help", NULL, TORCHRUN_OTHER, false},
 };
 
 #define OPTION_COUNT (sizeof options / sizeof *options)
@@ -51,25 +51,18 @@ const char *torchrun_option_name(enum torchrun_option option)
     return option < TORCHRUN_OPTIONS ? options[option].name : "";
 }
 
-struct arg_text arg_text_of(const struct arg_word *word, size_t from)
+const char *torchrun_option_variable(enum torchrun_option option)
 {
-    struct arg_text out = {
-        .text = word->text + from,
-        .node = word->node,
-        .at = word->at == NULL ? NULL : word->at + from,
-        /* A value in quotes starts at the quote, which is not part of the text. */
-        .start = from == 0          ? word->start
-                 : word->at == NULL ? word->start + from
-                                    : word->at[from - 1] + 1,
-        .end = word->end,
-        .shell = word->shell,
-        .expands = word->expands,
-    };
+    return option < TORCHRUN_OPTIONS ? options[option].variable : "";
+}
 
-    /* Quotes around the whole word, `"--name=value"`, are not part of the value. */
-    if (from > 0 && word->at != NULL && word->at[from - 1] - word->start != from - 1)
-        out.end = word->at[word->len - 1] + 1;
-    return out;
+enum torchrun_option torchrun_option_of_variable(const char *variable)
+{
+    int o = 0;
+
+    while (o < TORCHRUN_OPTIONS && strcmp(variable, options[o].variable) != 0)
+        o++;
+    return o < TORCHRUN_OPTIONS ? options[o].option : TORCHRUN_UNKNOWN;
 }
 
 /* --- Finding torchrun. --- */
@@ -203,17 +196,17 @@ static void parse_long(struct arena *a, const struct arg_word *words, size_t cou
     index = len == 0 ? OPTION_COUNT : option_index(name, len);
     *out = (struct torchrun_flag){
         .option = index == OPTION_COUNT ? TORCHRUN_UNKNOWN : options[index].option,
-        .flag = arg_text_of(&words[0], 0),
+        .flag = arg_word_from(&words[0], 0),
     };
     *used = 1;
     out->of_accelerate = index == OPTION_COUNT ? accelerate_option(name) : out->option;
     if (index == OPTION_COUNT)
         out->nearest = nearest_option(name);
     if (equals != NULL) {
-        out->value = arg_text_of(&words[0], len + 3);
+        out->value = arg_word_from(&words[0], len + 3);
     } else if (count > 1 &&
                (index == OPTION_COUNT ? words[1].text[0] != '-' : options[index].takes_value)) {
-        out->value = arg_text_of(&words[1], 0);
+        out->value = arg_word_from(&words[1], 0);
         out->separate = true;
         *used = 2;
     }
@@ -228,7 +221,7 @@ static void parse_short(const struct arg_word *words, size_t count, struct torch
 
     *out = (struct torchrun_flag){
         .option = strchr("mrth", letter) != NULL ? TORCHRUN_OTHER : TORCHRUN_UNKNOWN,
-        .flag = arg_text_of(&words[0], 0),
+        .flag = arg_word_from(&words[0], 0),
     };
     *used = takes_value && count > 1 ? 2 : 1;
 }
@@ -255,7 +248,7 @@ void torchrun_parse(struct arena *a, const struct arg_word *words, size_t count,
 {
     size_t i = first;
 
-    *out = (struct torchrun_args){.command = arg_text_of(&words[first > 0 ? first - 1 : 0], 0)};
+    *out = (struct torchrun_args){.command = arg_word_from(&words[first > 0 ? first - 1 : 0], 0)};
     out->flags = arena_alloc(a, (count - first + 1) * sizeof *out->flags);
     while (i < count) {
         const char *text = words[i].text;

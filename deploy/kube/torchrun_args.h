@@ -3,31 +3,10 @@
  * abbreviations. */
 #pragma once
 
-#include "deploy/yaml/arena.h"
-#include "deploy/yaml/yaml_doc.h"
+#include "deploy/yaml/shell_words.h"
 
 #include <stdbool.h>
 #include <stddef.h>
-
-/* One word of a command, from a list in YAML or from a script in one of its scalars. */
-struct arg_word {
-    const char *text; /* NUL-terminated; quotes of the shell are gone */
-    size_t len;
-    const struct yaml_node *node; /* the scalar that contains it */
-    const size_t *at;             /* text[i] is byte at[i] of the scalar's text; NULL: byte i */
-    size_t start, end;            /* in the scalar's text, quotes included */
-    bool shell;                   /* a shell reads it and expands it */
-    bool expands;                 /* it contains an expansion */
-};
-
-/* A piece of a scalar, and its place. */
-struct arg_text {
-    const char *text;
-    const struct yaml_node *node;
-    const size_t *at;  /* as in arg_word */
-    size_t start, end; /* in the text of the node; quotes of the shell included */
-    bool shell, expands;
-};
 
 enum torchrun_option {
     TORCHRUN_NNODES,
@@ -49,11 +28,15 @@ enum torchrun_option {
 
 /* "rdzv_endpoint" */
 const char *torchrun_option_name(enum torchrun_option option);
+/* "PET_RDZV_ENDPOINT" */
+const char *torchrun_option_variable(enum torchrun_option option);
+/* The option that the variable sets; TORCHRUN_UNKNOWN: none. */
+enum torchrun_option torchrun_option_of_variable(const char *variable);
 
 struct torchrun_flag {
     enum torchrun_option option;
-    struct arg_text flag;  /* the word with the name, `--rdzv-id=...` */
-    struct arg_text value; /* text NULL: it has none */
+    struct arg_word flag;  /* the word with the name, `--rdzv-id=...` */
+    struct arg_word value; /* text NULL: it has none */
     bool separate;         /* the value is a word of its own */
     enum torchrun_option
         of_accelerate;   /* to `accelerate launch`; TORCHRUN_UNKNOWN: nothing known */
@@ -61,7 +44,7 @@ struct torchrun_flag {
 };
 
 struct torchrun_args {
-    struct arg_text command; /* the word `torchrun`, or the module's name behind -m */
+    struct arg_word command; /* the word `torchrun`, or the module's name behind -m */
     struct torchrun_flag *flags;
     size_t count;
     const struct arg_word *program; /* the training script, or NULL */
@@ -83,6 +66,3 @@ size_t torchrun_find_option(const struct arg_word *words, size_t count);
 /* Reads the words from words[first] on. */
 void torchrun_parse(struct arena *a, const struct arg_word *words, size_t count, size_t first,
                     struct torchrun_args *out);
-
-/* The part of a word after its first `from` bytes. */
-struct arg_text arg_text_of(const struct arg_word *word, size_t from);

@@ -60,7 +60,7 @@ static void edit_add_block(const struct rewrite_file *f, struct buf *out, const 
         if (line == block) {
             buf_add(out, lead, strlen(lead));
         } else if (len > 0) {
-            buf_spaces(out, indent);
+            buf_print(out, "%*s", (int)indent, "");
         }
         buf_add(out, line, len);
         buf_add(out, f->eol, strlen(f->eol));
@@ -152,7 +152,7 @@ void edit_add_pair(struct rewrite *w, const struct yaml_node *mapping,
         return;
     }
     indent = mapping->pairs[0].key->start.column - 1;
-    buf_spaces(&out, indent);
+    buf_print(&out, "%*s", (int)indent, "");
     edit_add_block(f, &out, block, indent, "");
     insert_lines(w, f, behind_line(f, after->value), &out);
 }
@@ -171,7 +171,7 @@ void edit_add_pair_before(struct rewrite *w, const struct yaml_node *mapping,
         return;
     }
     edit_add_block(f, &out, block, indent, "");
-    buf_spaces(&out, indent);
+    buf_print(&out, "%*s", (int)indent, "");
     edit_bytes(w, f, before->key->start.offset, 0, out.text);
 }
 
@@ -250,7 +250,7 @@ static bool find_dash(struct rewrite *w, const struct rewrite_file *f, const str
 static void add_item_lines(struct rewrite *w, const struct rewrite_file *f, struct buf *out,
                            const struct yaml_node *like, const char *block, size_t column)
 {
-    buf_spaces(out, column);
+    buf_print(out, "%*s", (int)column, "");
     if (like->style == YAML_FLOW && like->kind == YAML_MAPPING)
         buf_print(out, "- %s%s", to_flow(w, like, block, false), f->eol);
     else
@@ -540,7 +540,7 @@ void edit_part(struct rewrite *w, const struct yaml_node *n, size_t from, size_t
         for (const char *p = text; *p != '\0'; p++) {
             if (*p == '\n') {
                 buf_add(&out, f->eol, strlen(f->eol));
-                buf_spaces(&out, p[1] == '\n' ? 0 : indent);
+                buf_print(&out, "%*s", (int)(p[1] == '\n' ? 0 : indent), "");
             } else {
                 buf_add(&out, p, 1);
             }

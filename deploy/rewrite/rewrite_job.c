@@ -372,7 +372,7 @@ void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const c
 /* A flag of torchrun needs no variable. */
 static bool is_said(const struct job_run *r, const char *name)
 {
-    enum torchrun_option option = job_option_of(name);
+    enum torchrun_option option = torchrun_option_of_variable(name);
 
     return r != NULL && option != TORCHRUN_UNKNOWN && r->settings[option].from != JOB_FROM_NOWHERE;
 }
@@ -381,7 +381,7 @@ static bool is_said(const struct job_run *r, const char *name)
 static bool is_variable_of_id(const struct job_run *r, const struct yaml_node *env,
                               const char *name)
 {
-    const char *id = job_variable_name(TORCHRUN_RDZV_ID), *part;
+    const char *id = torchrun_option_variable(TORCHRUN_RDZV_ID), *part;
 
     for (size_t i = 0; is_said(r, id) && i < yaml_length(env); i++) {
         part = strstr(kube_text(env->items[i], "value"), name);

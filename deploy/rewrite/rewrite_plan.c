@@ -484,7 +484,7 @@ static struct yaml_node *variables_of(struct rewrite *w, struct emit_job *job,
     struct yaml_node *env = emit_job_part(job, "runEnv");
     struct yaml_node *restarts = yaml_new(&w->arena, YAML_MAPPING);
 
-    yaml_put_text(&w->arena, restarts, "name", job_variable_name(TORCHRUN_MAX_RESTARTS));
+    yaml_put_text(&w->arena, restarts, "name", torchrun_option_variable(TORCHRUN_MAX_RESTARTS));
     yaml_put_text(&w->arena, restarts, "value", JOB_USUAL_RESTARTS);
     if (rewrite_restarts_of(r) == RESTARTS_ADDED)
         yaml_append(&w->arena, env, restarts);

@@ -104,7 +104,7 @@ static void add_word(struct rewrite *w, const struct yaml_node *list, size_t ind
 }
 
 /* The blanks and continued lines before a word, as the script has them. */
-static const char *gap_before(struct rewrite *w, const struct arg_text *word)
+static const char *gap_before(struct rewrite *w, const struct arg_word *word)
 {
     const char *text = word->node->text;
     size_t from = word->start;
@@ -121,7 +121,7 @@ static void add_flag(struct rewrite *w, const struct job_run *r, const struct to
                      enum torchrun_option option, const char *value)
 {
     static const char *const keys[] = {"command", "args"};
-    const struct arg_text *last = beside->separate ? &beside->value : &beside->flag;
+    const struct arg_word *last = beside->separate ? &beside->value : &beside->flag;
     char *flag = arena_text(&w->arena, "--%s", torchrun_option_name(option));
 
     *strchr(flag, '_') = *strpbrk(beside->flag.text + 2, "-_"); /* --rdzv- or --rdzv_ */
@@ -177,7 +177,7 @@ static void add_variable(struct rewrite *w, const struct job_run *r,
 void setting_add(struct rewrite *w, const struct job_run *r, const struct job_setting *beside,
                  enum torchrun_option option, const char *value)
 {
-    const char *name = job_variable_name(option);
+    const char *name = torchrun_option_variable(option);
 
     if (beside->flag != NULL) {
         add_flag(w, r, beside->flag, option, value);

@@ -3,7 +3,7 @@
 #include "deploy/rewrite/rewrite.h"
 
 #include "deploy/kube/kube_view.h"
-#include "deploy/kube/shell_words.h"
+#include "deploy/yaml/shell_words.h"
 
 #include <string.h>
 

@@ -1,146 +1,21 @@
-/* Splits command lines as sh does, as long as no shell is needed to understand them, and escapes
- * them so that Kubernetes passes them on unchanged. */
+/* What a command line consists of, as sh reads it, and its text escaped so that Kubernetes passes
+ * it on unchanged. */
 #include "deploy/template/values.h"
 
-#include <stdio.h>
-#include <stdlib.h>
+#include "deploy/yaml/shell_words.h"
+
 #include <string.h>
 
-static struct yaml_node *split_words(struct arena *a, const struct yaml_node *line)
+static struct yaml_node *words_of(struct arena *a, const struct shell_script *s)
 {
     struct yaml_node *words = yaml_new(a, YAML_SEQUENCE);
-    char *word = arena_alloc(a, line->len + 1); /* no word is longer than the line */
-    size_t len = 0;
-    bool open = false; /* a word has begun, perhaps with empty quotes only */
-    char quote = '\0';
 
-    for (const char *p = line->text;; p++) {
-        char c = *p;
+    for (size_t i = 0; s->count > 0 && i < s->commands[0].count; i++) {
+        const struct arg_word *w = &s->commands[0].words[i];
 
-        if (quote == '\0' && (c == '\0' || c == ' ' || c == '\t')) {
-            if (open)
-                yaml_append(a, words, yaml_new_text(a, word, len));
-            open = false;
-            len = 0;
-            if (c == '\0')
-                return words;
-            continue;
-        }
-        if (c == '\0')
-            return NULL;
-        if (c == quote) {
-            quote = '\0';
-            continue;
-        }
-        if (quote == '\0' && (c == '\'' || c == '"')) {
-            quote = c;
-            open = true;
-            continue;
-        }
-        if (quote == '\0' && strchr("$`;|&<>()*?[]{}!~#\n\r", c) != NULL)
-            return NULL;
-        if (quote == '"' && strchr("$`", c) != NULL)
-            return NULL;
-        if (c == '\\' && quote != '\'') {
-            if (p[1] == '\0' || p[1] == '\n')
-                return NULL;
-            if (quote == '\0' || strchr("$`\"\\", p[1]) != NULL)
-                c = *++p;
-        }
-        word[len++] = c;
-        open = true;
+        yaml_append(a, words, yaml_new_text(a, w->text, w->len));
     }
-}
-
-/* A walk along the first command of a line. */
-struct command_walk {
-    const char *text, *at;
-    char *closers; /* what closes each open quote and substitution, the outermost first */
-    size_t depth;
-    const char *outermost; /* the first byte of the outermost open one */
-};
-
-static char closer(const struct command_walk *w)
-{
-    return w->depth == 0 ? '\0' : w->closers[w->depth - 1];
-}
-
-/* Steps over `len` bytes, which begin something that `close` ends. */
-static void open_part(struct command_walk *w, char close, size_t len)
-{
-    if (w->depth == 0)
-        w->outermost = w->at;
-    w->closers[w->depth++] = close;
-    w->at += len;
-}
-
-/* Within "", also within a ${} there, ' is an ordinary character. */
-static bool single_quotes_count(const struct command_walk *w)
-{
-    bool brace = closer(w) == '}' && w->depth > 1 && w->closers[w->depth - 2] == '"';
-
-    return closer(w) != '"' && !brace;
-}
-
-static bool opens_part(struct command_walk *w)
-{
-    char c = *w->at, next = w->at[1];
-    bool quoted = closer(w) == '"';
-
-    if (c == '`' || (c == '"' && !quoted) || (c == '\'' && single_quotes_count(w)))
-        open_part(w, c, 1);
-    else if (c == '$' && (next == '(' || next == '{'))
-        open_part(w, next == '(' ? ')' : '}', 2);
-    else if (!quoted && (c == '<' || c == '>') && next == '(')
-        open_part(w, ')', 2);
-    else if (c == '(' && closer(w) == ')')
-        open_part(w, ')', 1);
-    else
-        return false;
-    return true;
-}
-
-static bool begins_comment(const struct command_walk *w)
-{
-    return *w->at == '#' && (w->at == w->text || strchr(" \t\n", w->at[-1]) != NULL);
-}
-
-/* An & or | of >&2 and >| belongs to a redirection. */
-static bool ends_command(const struct command_walk *w)
-{
-    bool redirects = w->at > w->text && (w->at[-1] == '>' || (w->at[-1] == '<' && *w->at == '&'));
-
-    return *w->at == '\n' || *w->at == ';' || ((*w->at == '&' || *w->at == '|') && !redirects);
-}
-
-/* Goes to what ends the first command, or to the end of the line. */
-static void walk_command(struct command_walk *w)
-{
-    while (*w->at != '\0') {
-        if (closer(w) == '\'') {
-            w->depth -= *w->at++ == '\'';
-        } else if (*w->at == '\\') {
-            w->at += w->at[1] == '\0' ? 1 : 2;
-        } else if (*w->at == closer(w)) {
-            w->depth--;
-            w->at++;
-        } else if (!opens_part(w)) {
-            if (w->depth == 0 && begins_comment(w))
-                w->at += strcspn(w->at, "\n");
-            else if (w->depth == 0 && ends_command(w))
-                return;
-            else
-                w->at++;
-        }
-    }
-}
-
-/* What is open at the end of the walk; NULL: nothing. */
-static const char *open_text(struct arena *a, const struct command_walk *w)
-{
-    if (w->depth == 0)
-        return NULL;
-    return arena_copy(a, w->outermost, strchr("$<>", *w->outermost) != NULL ? 2 : 1);
+    return words;
 }
 
 static const char *break_text(struct arena *a, const char *at)
@@ -150,32 +25,24 @@ static const char *break_text(struct arena *a, const char *at)
     return *at == '\n' ? "newline" : arena_copy(a, at, *at != ';' && at[1] == *at ? 2 : 1);
 }
 
-static const char *script_open(struct arena *a, const struct yaml_node *script,
-                               struct command_walk *w)
-{
-    size_t escapes = 0;
-
-    if (strstr(script->text, "<<") != NULL)
-        return NULL;
-    for (; *w->at != '\0'; walk_command(w))
-        w->at++;
-    while (escapes < script->len && script->text[script->len - 1 - escapes] == '\\')
-        escapes++;
-    return w->depth == 0 && escapes % 2 == 1 ? "\\" : open_text(a, w);
-}
-
 struct yaml_node *command_line_parts(struct arena *a, const struct yaml_node *line)
 {
-    struct yaml_node *parts = yaml_new(a, YAML_MAPPING), *words = split_words(a, line);
-    struct command_walk w = {.text = line->text, .at = line->text};
+    struct yaml_node *parts = yaml_new(a, YAML_MAPPING);
+    struct arg_word whole = arg_word_of(line);
+    struct shell_script s;
+    const char *open = NULL;
 
-    if (words != NULL)
-        yaml_put(a, parts, "words", words);
-    w.closers = arena_alloc(a, line->len + 1); /* each byte opens at most one part */
-    walk_command(&w);
-    yaml_put_text(a, parts, "break", break_text(a, w.at));
-    yaml_put_text(a, parts, "open", open_text(a, &w));
-    yaml_put_text(a, parts, "scriptOpen", script_open(a, line, &w));
+    shell_read(a, &whole, &s);
+    if (!s.active)
+        yaml_put(a, parts, "words", words_of(a, &s));
+    if (s.open < line->len)
+        open =
+            arena_copy(a, line->text + s.open, strchr("$<>", line->text[s.open]) == NULL ? 1 : 2);
+    yaml_put_text(a, parts, "break", break_text(a, line->text + s.first_end));
+    if (s.first_end == line->len && open != NULL && *open != '\\')
+        yaml_put_text(a, parts, "open", open);
+    if (strstr(line->text, "<<") == NULL)
+        yaml_put_text(a, parts, "scriptOpen", open);
     return parts;
 }
 
@@ -190,26 +57,16 @@ static bool is_variable(const char *p)
 
 struct yaml_node *command_line_escape(struct arena *a, struct yaml_node *text)
 {
-    const char *p = text->text;
-    char *out, *at;
+    struct buf out = {.arena = a};
 
-    if (strchr(p, '$') == NULL)
-        return text;
-    at = out = arena_alloc(a, 2 * text->len + 1);
-    while (*p != '\0') {
-        size_t run = strspn(p, "$");
-        bool twice = run > 1 || (run == 1 && p[1] == '(' && is_variable(p + 2));
+    for (const char *p = text->text; *p != '\0';) {
+        size_t plain = strcspn(p, "$"), run = strspn(p + plain, "$");
+        const char *next = p + plain + run;
 
-        for (size_t i = 0; i < run; i++) {
-            *at++ = '$';
-            if (twice)
-                *at++ = '$';
-        }
-        p += run;
-        if (*p != '\0')
-            *at++ = *p++;
+        buf_add(&out, p, plain + run);
+        if (run > 1 || (run == 1 && *next == '(' && is_variable(next + 1)))
+            buf_add(&out, p + plain, run); /* once more */
+        p = next;
     }
-    if ((size_t)(at - out) == text->len)
-        return text;
-    return yaml_new_text(a, out, (size_t)(at - out));
+    return out.len == text->len ? text : yaml_new_text(a, out.text, out.len);
 }

@@ -2,7 +2,6 @@
  * See template.h for the contract. */
 #include "deploy/template/template.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -349,50 +348,32 @@ static const char *find_close(const char *p)
 struct yaml_node *expr_interpolate(struct template_state *t, const struct yaml_node *text,
                                    const struct scope *s)
 {
-    const char *p = text->text;
-    char *out = NULL;
-    size_t size = 0;
-    FILE *stream;
-    struct yaml_node *result;
+    struct buf out = {.arena = t->arena};
+    const char *p = text->text, *close = strncmp(p, "${", 2) == 0 ? find_close(p) : NULL;
 
-    if (strstr(p, "${") == NULL)
-        return yaml_new_text(t->arena, p, text->len);
-    if (p[0] == '$' && p[1] == '{') {
-        const char *close = find_close(p);
-
-        if (close != NULL && close[1] == '\0')
-            return expr_eval(t, p + 2, (size_t)(close - p - 2), s, text);
-    }
-    stream = open_memstream(&out, &size);
-    if (stream == NULL)
-        return template_error(t, text, "out of memory: free some memory");
-    while (*p != '\0' && !t->failed) {
-        const char *close;
+    if (close != NULL && close[1] == '\0')
+        return expr_eval(t, p + 2, (size_t)(close - p - 2), s, text);
+    while (*p != '\0') {
+        bool kept = strncmp(p, "$${", 3) == 0; /* it stands for ${ */
         const struct yaml_node *value;
 
-        if (strncmp(p, "$${", 3) == 0) {
-            fputs("${", stream);
-            p += 3;
-            continue;
-        }
-        if (strncmp(p, "${", 2) != 0) {
-            fputc(*p++, stream);
+        if (kept || strncmp(p, "${", 2) != 0) {
+            buf_add(&out, p + kept, 1 + kept);
+            p += kept ? 3 : 1;
             continue;
         }
         close = find_close(p);
-        if (close == NULL) {
-            template_error(t, text, "a ${ does not end in }: mend the template");
-            break;
-        }
+        if (close == NULL)
+            return template_error(t, text, "a ${ does not end in }: mend the template");
         value = expr_eval(t, p + 2, (size_t)(close - p - 2), s, text);
         if (value != NULL && value->kind != YAML_SCALAR)
-            template_error(t, text, "a collection stands inside of a text: mend the template");
-        else if (value != NULL)
-            fwrite(value->text, 1, value->len, stream);
+            return template_error(t, text,
+                                  "a collection stands inside of a text: mend the template");
+        if (t->failed)
+            return NULL;
+        if (value != NULL)
+            buf_add(&out, value->text, value->len);
         p = close + 1;
     }
-    fclose(stream);
-    result = yaml_new_text(t->arena, out, size);
-    free(out);
-    return t->failed ? NULL : result;
+    return yaml_new_text(t->arena, out.len == 0 ? "" : out.text, out.len);
 }

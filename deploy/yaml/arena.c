@@ -151,9 +151,3 @@ void buf_print(struct buf *b, const char *format, ...)
     va_end(args);
     buf_add(b, text, strlen(text));
 }
-
-void buf_spaces(struct buf *b, size_t n)
-{
-    while (n-- > 0)
-        buf_add(b, " ", 1);
-}

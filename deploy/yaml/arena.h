@@ -44,4 +44,3 @@ struct buf {
 
 void buf_add(struct buf *b, const char *text, size_t len);
 void buf_print(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void buf_spaces(struct buf *b, size_t n);

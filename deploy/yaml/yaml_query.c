@@ -148,35 +148,23 @@ static bool int_digits(const char *text, char *digits, size_t size, bool *negati
     return len > 0;
 }
 
-/* [-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)? without regard to `_` */
+/* A decimal number without regard to `_`, or one of the words. */
 static bool is_float(const char *text)
 {
-    size_t digits = 0;
+    char digits[128], *end;
+    size_t len = 0;
 
     if (text_is_one_of(text, odd_floats))
         return true;
-    if (*text == '-' || *text == '+')
-        text++;
-    if (*text == '_')
+    if (text[strspn(text, "0123456789_+-.eE")] != '\0' || text[strspn(text, "+-")] == '_')
         return false;
-    for (; (*text >= '0' && *text <= '9') || *text == '_'; text++)
-        digits += *text != '_';
-    if (*text == '.') {
-        for (text++; (*text >= '0' && *text <= '9') || *text == '_'; text++)
-            digits += *text != '_';
+    for (; *text != '\0' && len < sizeof digits - 1; text++) {
+        if (*text != '_')
+            digits[len++] = *text;
     }
-    if (digits == 0)
-        return false;
-    if (*text == 'e' || *text == 'E') {
-        text++;
-        if (*text == '-' || *text == '+')
-            text++;
-        if (*text < '0' || *text > '9')
-            return false;
-        while (*text >= '0' && *text <= '9')
-            text++;
-    }
-    return *text == '\0';
+    digits[len] = '\0';
+    strtod(digits, &end);
+    return len > 0 && *end == '\0' && *text == '\0';
 }
 
 static const char *core_tag(const struct yaml_node *node)

@@ -4,11 +4,9 @@
 #include "deploy/yaml/yaml_position.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <yaml.h>
 
 struct anchor {
@@ -21,8 +19,9 @@ struct yaml_builder {
     struct yaml_file *file;
     struct diag *diag;
     yaml_parser_t parser;
-    yaml_event_t event; /* the current one; zeroed if there is none */
-    struct yaml_positions places;
+    yaml_event_t event;     /* the current one; zeroed if there is none */
+    size_t base;            /* bytes of the byte order mark, which libyaml does not get */
+    size_t byte, character; /* the same place: see file_mark() */
     struct anchor *anchors; /* of the current document */
     size_t anchor_count, anchor_cap;
     size_t nodes;    /* made so far */
@@ -35,9 +34,26 @@ static bool fail_at(struct yaml_builder *r, struct yaml_mark at, const char *wha
     return false;
 }
 
-static struct yaml_mark file_mark(const struct yaml_builder *r, yaml_mark_t mark)
+static bool is_inside_character(const struct yaml_builder *r)
 {
-    return yaml_positions_mark(&r->places, mark.index, mark.line, mark.column);
+    return r->byte < r->file->len && ((unsigned char)r->file->bytes[r->byte] & 0xc0) == 0x80;
+}
+
+/* libyaml counts characters behind the byte order mark. Its marks move forward through the file,
+ * and back by one node at most, so the byte is near that of the last mark. */
+static struct yaml_mark file_mark(struct yaml_builder *r, yaml_mark_t mark)
+{
+    for (; r->character < mark.index && r->byte < r->file->len; r->character++) {
+        do
+            r->byte++;
+        while (is_inside_character(r));
+    }
+    for (; r->character > mark.index; r->character--) {
+        do
+            r->byte--;
+        while (is_inside_character(r));
+    }
+    return (struct yaml_mark){r->byte, (unsigned)mark.line + 1, (unsigned)mark.column + 1};
 }
 
 /* libyaml's message for bytes that are not YAML, with a remedy for the usual causes. */
@@ -66,7 +82,7 @@ static bool fail_event(struct yaml_builder *r)
 
     if (p->error == YAML_READER_ERROR) {
         at = yaml_mark_forward((struct yaml_mark){0, 1, 1}, r->file->bytes,
-                               r->places.base + p->problem_offset);
+                               r->base + p->problem_offset);
         remedy = "write the file as UTF-8 text";
         if (strstr(problem, "control characters") != NULL)
             remedy = "remove this character";
@@ -438,12 +454,12 @@ static bool build_docs(struct yaml_file *f, struct diag *d)
     struct yaml_builder r = {.file = f, .diag = d};
     bool ok;
 
-    yaml_positions_init(&r.places, &f->arena, f->bytes, f->len);
+    r.base = r.byte = f->len >= 3 && memcmp(f->bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     if (!yaml_parser_initialize(&r.parser))
         abort(); /* out of memory before the first byte */
     yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&r.parser, (const unsigned char *)f->bytes + r.places.base,
-                                 f->len - r.places.base);
+    yaml_parser_set_input_string(&r.parser, (const unsigned char *)f->bytes + r.base,
+                                 f->len - r.base);
     ok = build_stream(&r);
     yaml_event_delete(&r.event);
     yaml_parser_delete(&r.parser);
@@ -517,38 +533,20 @@ bool yaml_file_parse(struct yaml_file *out, const char *name, const char *bytes,
     return file_finish(out, &f, d);
 }
 
-/* All bytes of fd, or NULL and errno; EFBIG if there are more than `max`. */
-static char *read_descriptor(int fd, size_t max, size_t *len)
+/* All bytes and a NUL, or more than `max` of them. The caller asks ferror(). */
+static char *read_bytes(FILE *in, size_t max, size_t *len)
 {
-    size_t cap = 64 << 10, filled = 0;
-    char *bytes = malloc(cap + 1);
-    ssize_t n = 1;
+    char *bytes = NULL;
+    size_t cap = 64 << 10;
 
-    while (bytes != NULL && n != 0 && filled <= max) {
-        if (filled == cap) {
-            char *more = realloc(bytes, (cap *= 2) + 1);
-
-            if (more == NULL)
-                abort();
-            bytes = more;
-        }
-        n = read(fd, bytes + filled, cap - filled);
-        if (n > 0)
-            filled += (size_t)n;
-        else if (n < 0 && errno != EINTR)
-            break;
-    }
-    if (bytes == NULL)
-        abort();
-    if (n < 0 || filled > max) {
-        int err = n < 0 ? errno : EFBIG;
-
-        free(bytes);
-        errno = err;
-        return NULL;
-    }
-    bytes[filled] = '\0';
-    *len = filled;
+    do {
+        cap *= 2;
+        bytes = realloc(bytes, cap);
+        if (bytes == NULL)
+            abort();
+        *len += fread(bytes + *len, 1, cap - 1 - *len, in);
+    } while (*len == cap - 1 && *len <= max);
+    bytes[*len] = '\0';
     return bytes;
 }
 
@@ -556,21 +554,22 @@ bool yaml_file_read(struct yaml_file *out, const char *path, size_t size_max, st
 {
     bool standard = strcmp(path, "-") == 0;
     const char *name = standard ? "<stdin>" : path;
-    int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC), err;
+    FILE *in = standard ? stdin : fopen(path, "re");
     struct yaml_file f = {0};
+    bool failed;
 
     *out = f;
-    f.bytes = fd < 0 ? NULL : read_descriptor(fd, size_max, &f.len);
-    err = errno;
-    if (fd >= 0 && !standard)
-        close(fd);
-    if (f.bytes == NULL && err == EFBIG) {
+    f.bytes = in == NULL ? NULL : read_bytes(in, size_max, &f.len);
+    failed = in == NULL || ferror(in);
+    if (failed)
+        diag_error(d, name, (struct yaml_mark){0}, "cannot be read: %s", strerror(errno));
+    else if (f.len > size_max)
         diag_error(d, name, (struct yaml_mark){0}, "more than %zu MiB: give it in parts",
                    size_max >> 20);
-        return false;
-    }
-    if (f.bytes == NULL) {
-        diag_error(d, name, (struct yaml_mark){0}, "cannot be read: %s", strerror(err));
+    if (in != NULL && !standard)
+        fclose(in);
+    if (failed || f.len > size_max) {
+        free(f.bytes);
         return false;
     }
     f.name = arena_copy(&f.arena, name, strlen(name));

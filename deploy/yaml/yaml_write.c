@@ -79,6 +79,50 @@ static bool may_be_plain(const char *text, size_t len)
     return true;
 }
 
+/* The same in flow style. This is stricter than it has to be: files that are edited are read by
+ * more programs. */
+static bool may_be_plain_in_flow(const char *text, size_t len)
+{
+    static const char chars[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./:=+$@%";
+
+    return may_be_plain(text, len) && strspn(text, chars) == len &&
+           strchr("-.:=+@%", *text) == NULL;
+}
+
+void scalar_add_quoted(struct buf *out, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        unsigned char c = (unsigned char)*text;
+
+        if (c == '"' || c == '\\')
+            buf_print(out, "\\%c", c);
+        else if (c == '\n')
+            buf_print(out, "\\n");
+        else if (c < 0x20 || c == 0x7f)
+            buf_print(out, "\\u%04x", c);
+        else
+            buf_add(out, text, 1);
+    }
+}
+
+static void scalar_add_string(struct buf *out, const char *text)
+{
+    buf_add(out, "\"", 1);
+    scalar_add_quoted(out, text);
+    buf_add(out, "\"", 1);
+}
+
+const char *scalar_text(struct arena *a, const char *text)
+{
+    struct buf out = {.arena = a};
+
+    if (may_be_plain_in_flow(text, strlen(text)))
+        return text;
+    scalar_add_string(&out, text);
+    return out.text;
+}
+
 /* The length of one UTF-8 character that YAML may show as it is, and its code; 0 if it must be
  * escaped. */
 static size_t printable(const unsigned char *p, uint32_t *code)
@@ -336,6 +380,66 @@ void yaml_write_json(FILE *out, const struct yaml_node *root)
     fputc('\n', out);
     cJSON_free(text);
     cJSON_Delete(json);
+}
+
+/* --- Flow style. --- */
+
+static void flow_print_scalar(struct buf *out, const struct yaml_node *n, struct flow_style style)
+{
+    if (yaml_type(n) != YAML_STRING)
+        buf_print(out, "%s", n->len == 0 ? "null" : n->text);
+    else if (n->style == YAML_PLAIN && !style.json && may_be_plain_in_flow(n->text, n->len))
+        buf_add(out, n->text, n->len);
+    else
+        scalar_add_string(out, n->text);
+}
+
+static void flow_print(struct buf *out, const struct yaml_node *n, struct flow_style style);
+
+static void flow_print_inside(struct buf *out, const struct yaml_node *n, struct flow_style style)
+{
+    for (size_t i = 0; i < n->count; i++) {
+        if (i > 0)
+            buf_add(out, ", ", 2);
+        if (n->kind == YAML_SEQUENCE) {
+            flow_print(out, n->items[i], style);
+            continue;
+        }
+        flow_print_scalar(out, n->pairs[i].key, style);
+        buf_add(out, ": ", 2);
+        flow_print(out, n->pairs[i].value, style);
+    }
+}
+
+static void flow_print(struct buf *out, const struct yaml_node *n, struct flow_style style)
+{
+    bool mapping = n->kind == YAML_MAPPING;
+    const char *space = style.spaced && n->count > 0 ? " " : "";
+
+    if (n->kind == YAML_SCALAR) {
+        flow_print_scalar(out, n, style);
+        return;
+    }
+    buf_print(out, "%s%s", mapping ? "{" : "[", space);
+    flow_print_inside(out, n, style);
+    buf_print(out, "%s%s", space, mapping ? "}" : "]");
+}
+
+bool flow_print_block(struct buf *out, const char *block, struct flow_style style, bool bare)
+{
+    struct diag d = {0};
+    struct yaml_file f;
+    bool ok = yaml_file_parse(&f, "", block, strlen(block), &d);
+
+    diag_free(&d);
+    if (!ok)
+        return false;
+    if (bare)
+        flow_print_inside(out, f.docs[0].root, style);
+    else
+        flow_print(out, f.docs[0].root, style);
+    yaml_file_free(&f);
+    return true;
 }
 
 /* --- Either as a text. --- */

@@ -10,7 +10,7 @@
 
 #include "deploy/check/check.h"
 #include "deploy/check/check_verb.h"
-#include "deploy/kube/shell_words.h"
+#include "deploy/yaml/shell_words.h"
 #include "deploy/yaml/yaml_position.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -62,11 +62,11 @@ static void check_words(const uint8_t *data, size_t size)
     char *text = arena_copy(&arena, (const char *)data, size);
     size_t behind = 0;
 
-    shell_read(&arena, text, size, &script);
+    shell_read(&arena, &(struct arg_word){.text = text, .len = size}, &script);
     for (size_t i = 0; i < script.count; i++) {
         CHECK(script.commands[i].count > 0);
         for (size_t j = 0; j < script.commands[i].count; j++) {
-            const struct shell_word *w = &script.commands[i].words[j];
+            const struct arg_word *w = &script.commands[i].words[j];
 
             CHECK(w->start >= behind && w->end >= w->start && w->end <= size);
             CHECK(w->at[w->len] == w->end && w->text[w->len] == '\0');

@@ -420,7 +420,7 @@ static void relays_lead_to_their_store(void **state)
         if (strcmp(u.host, cases[i].host) != 0 || u.known != cases[i].known ||
             u.well_formed != cases[i].well_formed || u.port != cases[i].port)
             fail_msg("%s: %s, %ld, %d, %d", cases[i].args, u.host, u.port, u.known, u.well_formed);
-        if (job_store_behind(&view, &view.stores[1]) != (cases[i].store ? &view.stores[0] : NULL))
+        if (job_store_behind(&view.stores[1]) != (cases[i].store ? &view.stores[0] : NULL))
             fail_msg("%s leads elsewhere", cases[i].args);
         assert_int_equal(job_relay_upstream(&view, &view.stores[1], 1, &u),
                          strchr(cases[i].args, ',') != NULL && strstr(cases[i].args, "t:1"));
@@ -429,11 +429,11 @@ static void relays_lead_to_their_store(void **state)
                          strstr(cases[i].args, "--space") != NULL);
         assert_string_equal(space.value.text, strstr(cases[i].args, "--space") ? "x" : "default");
         assert_ptr_equal(view.runs[0]->store, &view.stores[1]);
-        assert_ptr_equal(job_store_behind(&view, &view.stores[0]), &view.stores[0]);
+        assert_ptr_equal(job_store_behind(&view.stores[0]), &view.stores[0]);
         assert_false(job_relay_upstream(&view, &view.stores[0], 0, &u));
         end(state);
     }
-    assert_null(job_store_behind(&view, NULL));
+    assert_null(job_store_behind(NULL));
 }
 
 /* A replica passes clients on while it does not lead: a store, however its words are given. */
@@ -451,7 +451,7 @@ static void replicas_that_pass_on_are_stores(void **state)
         look(text);
         assert_int_equal(view.store_count, 2);
         assert_int_equal(view.stores[1].kind, JOB_STORE_RDZVD);
-        assert_ptr_equal(job_store_behind(&view, &view.stores[1]), &view.stores[1]);
+        assert_ptr_equal(job_store_behind(&view.stores[1]), &view.stores[1]);
         end(state);
     }
 }

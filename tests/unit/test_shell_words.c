@@ -1,5 +1,5 @@
-/* deploy/kube/shell_words: which words a script has, and where each of their bytes stands. */
-#include "deploy/kube/shell_words.h"
+/* deploy/yaml/shell_words: which words a script has, and where each of their bytes stands. */
+#include "deploy/yaml/shell_words.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ static void assert_words(const char *text, const char *expected)
     char found[1024] = "";
     size_t len = 0;
 
-    shell_read(&arena, text, strlen(text), &script);
+    shell_read(&arena, &(struct arg_word){.text = text, .len = strlen(text)}, &script);
     for (size_t i = 0; i < script.count; i++) {
         for (size_t j = 0; j < script.commands[i].count; j++)
             len += (size_t)snprintf(found + len, sizeof found - len, "%s|",
@@ -78,10 +78,10 @@ static void bytes_know_where_they_stand(void **state)
 {
     static const char text[] = "x \\\n --a=\"b \\\"c\" 'd'";
     struct shell_script script;
-    const struct shell_word *w;
+    const struct arg_word *w;
 
     (void)state;
-    shell_read(&arena, text, sizeof text - 1, &script);
+    shell_read(&arena, &(struct arg_word){.text = text, .len = sizeof text - 1}, &script);
     assert_int_equal(script.count, 1);
     assert_int_equal(script.commands[0].count, 3);
     w = &script.commands[0].words[1];
@@ -105,7 +105,8 @@ static void only_what_a_shell_replaces_expands(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct shell_script script;
 
-        shell_read(&arena, cases[i].text, strlen(cases[i].text), &script);
+        shell_read(&arena, &(struct arg_word){.text = cases[i].text, .len = strlen(cases[i].text)},
+                   &script);
         assert_int_equal(script.commands[0].words[0].expands, cases[i].expands);
     }
 }
@@ -123,7 +124,8 @@ static void commands_behind_operators_may_not_run(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct shell_script script;
 
-        shell_read(&arena, cases[i].text, strlen(cases[i].text), &script);
+        shell_read(&arena, &(struct arg_word){.text = cases[i].text, .len = strlen(cases[i].text)},
+                   &script);
         assert_int_equal(script.count, strlen(cases[i].maybe));
         for (size_t j = 0; j < script.count; j++)
             assert_int_equal(script.commands[j].maybe, cases[i].maybe[j] == '1');
@@ -138,7 +140,7 @@ static void depth_has_an_end(void **state)
     (void)state;
     for (size_t i = 0; i + 2 < sizeof text; i += 2)
         memcpy(text + i, "$(", 2);
-    shell_read(&arena, text, strlen(text), &script);
+    shell_read(&arena, &(struct arg_word){.text = text, .len = strlen(text)}, &script);
     assert_true(script.count > 0);
 }
 

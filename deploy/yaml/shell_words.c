@@ -1,15 +1,44 @@
 /* Splits a shell script into the words of its commands, in one pass; $( ), ${ } and ` ` are skipped
  * as a whole. See shell_words.h for the contract. */
-#include "deploy/kube/shell_words.h"
+#include "deploy/yaml/shell_words.h"
 
 #include <string.h>
 
 /* Deeper substitutions are read as plain text, so that recursion ends. */
 #define DEPTH_MAX 50
 
+struct arg_word arg_word_of(const struct yaml_node *scalar)
+{
+    return (struct arg_word){
+        .text = scalar->text, .len = scalar->len, .node = scalar, .end = scalar->len};
+}
+
+struct arg_word arg_word_from(const struct arg_word *word, size_t from)
+{
+    struct arg_word out = {
+        .text = word->text + from,
+        .len = word->len - from,
+        .node = word->node,
+        .at = word->at == NULL ? NULL : word->at + from,
+        /* A value in quotes starts at the quote, which is not part of the text. */
+        .start = from == 0          ? word->start
+                 : word->at == NULL ? word->start + from
+                                    : word->at[from - 1] + 1,
+        .end = word->end,
+        .shell = word->shell,
+        .expands = word->expands,
+    };
+
+    /* Quotes around the whole word, `"--name=value"`, are not part of the value. */
+    if (from > 0 && word->at != NULL && word->at[from - 1] - word->start != from - 1)
+        out.end = word->at[word->len - 1] + 1;
+    return out;
+}
+
 struct shell_reader {
     struct arena *arena;
-    const char *text;
+    const struct arg_word *script;
+    const char *text; /* of the script */
     size_t len, pos;
     struct shell_script *out;
     struct shell_command command; /* the current one */
@@ -17,6 +46,7 @@ struct shell_reader {
     size_t *at;
     size_t word_len, word_cap, word_start;
     bool in_word, expands;
+    bool ran_out;        /* the text ended before a quote or substitution */
     bool drop_next;      /* the next word is the target of a redirection */
     const char *heredoc; /* the word that ends the text after the current line, or NULL */
     size_t heredoc_len;
@@ -74,10 +104,15 @@ static size_t word_end(const struct shell_reader *r)
     return end > least ? end : least;
 }
 
+/* The place of a byte of the script in the scalar that contains the script. */
+static size_t place_of(const struct shell_reader *r, size_t i)
+{
+    return r->script->at == NULL ? r->script->start + i : r->script->at[i];
+}
+
 static void end_word(struct shell_reader *r)
 {
     struct shell_command *c = &r->command;
-    struct shell_word word;
     size_t *at;
 
     if (!r->in_word)
@@ -88,21 +123,23 @@ static void end_word(struct shell_reader *r)
         return;
     }
     at = arena_alloc(r->arena, (r->word_len + 1) * sizeof *at);
-    if (r->word_len > 0)
-        memcpy(at, r->at, r->word_len * sizeof *at);
-    at[r->word_len] = word_end(r);
-    word = (struct shell_word){
-        .start = r->word_start,
-        .end = at[r->word_len],
+    for (size_t i = 0; i < r->word_len; i++)
+        at[i] = place_of(r, r->at[i]);
+    at[r->word_len] = place_of(r, word_end(r) - 1) + 1;
+    c->words = arena_room(r->arena, c->words, c->count, &c->cap, sizeof *c->words);
+    c->words[c->count++] = (struct arg_word){
         .text = arena_copy(r->arena, r->word, r->word_len),
         .len = r->word_len,
+        .node = r->script->node,
         .at = at,
+        .start = place_of(r, r->word_start),
+        .end = at[r->word_len],
+        .shell = true,
         .expands = r->expands,
     };
-    c->words = arena_room(r->arena, c->words, c->count, &c->cap, sizeof *c->words);
-    c->words[c->count++] = word;
 }
 
+/* At an operator, a newline, or the end of the text. */
 static void end_command(struct shell_reader *r)
 {
     struct shell_script *s = r->out;
@@ -118,55 +155,64 @@ static void end_command(struct shell_reader *r)
 
 /* --- What is passed over as a whole. Each returns the place behind it. --- */
 
-static size_t skip_substitution(const struct shell_reader *r, size_t i, int depth);
+static size_t skip_substitution(struct shell_reader *r, size_t i, int depth, bool quoted);
 
-static size_t skip_single(const struct shell_reader *r, size_t i)
+/* i is at the closing byte, or behind the text. */
+static size_t skip_close(struct shell_reader *r, size_t i)
 {
-    const char *end = memchr(r->text + i, '\'', r->len - i);
-
-    return end == NULL ? r->len : (size_t)(end - r->text) + 1;
+    r->ran_out = r->ran_out || i >= r->len;
+    return i < r->len ? i + 1 : r->len;
 }
 
 /* i is behind the opening quote. */
-static size_t skip_double(const struct shell_reader *r, size_t i, int depth)
+static size_t skip_single(struct shell_reader *r, size_t i)
+{
+    const char *end = memchr(r->text + i, '\'', r->len - i);
+
+    return skip_close(r, end == NULL ? r->len : (size_t)(end - r->text));
+}
+
+static size_t skip_double(struct shell_reader *r, size_t i, int depth)
 {
     while (i < r->len && r->text[i] != '"') {
         if (r->text[i] == '\\')
             i += 2;
         else if (r->text[i] == '$' || r->text[i] == '`')
-            i = skip_substitution(r, i, depth);
+            i = skip_substitution(r, i, depth, true);
         else
             i++;
     }
-    return i < r->len ? i + 1 : r->len;
+    return skip_close(r, i);
 }
 
-/* i is behind the opening parenthesis or brace. */
-static size_t skip_group(const struct shell_reader *r, size_t i, char open, char close, int depth)
+/* i is behind the opening parenthesis or brace. `quoted`: ' is an ordinary character. */
+static size_t skip_group(struct shell_reader *r, size_t i, char close, int depth, bool quoted)
 {
-    int nested = 1;
+    char open = close == ')' ? '(' : '{';
+    int nested = 0;
 
-    while (i < r->len && nested > 0) {
+    while (i < r->len && (r->text[i] != close || nested > 0)) {
         char c = r->text[i];
 
         if (c == '\\') {
             i += 2;
-        } else if (c == '\'') {
+        } else if (c == '\'' && !quoted) {
             i = skip_single(r, i + 1);
         } else if (c == '"') {
             i = skip_double(r, i + 1, depth);
         } else if (c == '$' || c == '`') {
-            i = skip_substitution(r, i, depth);
+            i = skip_substitution(r, i, depth, false);
         } else {
             nested += (c == open) - (c == close);
             i++;
         }
     }
-    return i < r->len ? i : r->len;
+    return skip_close(r, i);
 }
 
-/* At a $ or `. Returns the place after what it begins, which may be that character alone. */
-static size_t skip_substitution(const struct shell_reader *r, size_t i, int depth)
+/* At a $ or `. Returns the place after what it begins, which may be that character alone.
+ * `quoted`: it is in "". */
+static size_t skip_substitution(struct shell_reader *r, size_t i, int depth, bool quoted)
 {
     char next = i + 1 < r->len ? r->text[i + 1] : '\0';
 
@@ -175,22 +221,22 @@ static size_t skip_substitution(const struct shell_reader *r, size_t i, int dept
     if (r->text[i] == '`') {
         for (i++; i < r->len && r->text[i] != '`'; i++)
             i += r->text[i] == '\\';
-        return i < r->len ? i + 1 : r->len;
+        return skip_close(r, i);
     }
     if (next == '(')
-        return skip_group(r, i + 2, '(', ')', depth + 1);
+        return skip_group(r, i + 2, ')', depth + 1, false);
     if (next == '{')
-        return skip_group(r, i + 2, '{', '}', depth + 1);
+        return skip_group(r, i + 2, '}', depth + 1, quoted);
     return i + 1;
 }
 
 /* --- The pieces of a word. --- */
 
-static void read_substitution(struct shell_reader *r)
+static void read_substitution(struct shell_reader *r, bool quoted)
 {
-    size_t end = skip_substitution(r, r->pos, 0);
+    size_t end = skip_substitution(r, r->pos, 0, quoted);
 
-    r->expands = true;
+    r->expands = r->out->active = true;
     put_range(r, r->pos, end);
     r->pos = end;
 }
@@ -210,29 +256,32 @@ static void read_double(struct shell_reader *r)
         char next = peek_byte(r, 1);
 
         if (r->text[r->pos] == '\\' && next == '\n') {
+            r->out->active = true;
             r->pos += 2;
         } else if (r->text[r->pos] == '\\' && next != '\0' && strchr("\"\\$`", next) != NULL) {
             put_byte(r, r->pos + 1);
             r->pos += 2;
         } else if (r->text[r->pos] == '$' || r->text[r->pos] == '`') {
-            read_substitution(r);
+            read_substitution(r, true);
         } else {
             put_byte(r, r->pos++);
         }
     }
-    r->pos += r->pos < r->len;
+    r->pos = skip_close(r, r->pos);
 }
 
 static void read_backslash(struct shell_reader *r)
 {
     if (peek_byte(r, 1) == '\n' || (peek_byte(r, 1) == '\r' && peek_byte(r, 2) == '\n')) {
+        r->out->active = true;
         r->pos += peek_byte(r, 1) == '\n' ? 2 : 3;
         return;
     }
     begin_word(r);
-    if (r->pos + 1 < r->len)
+    r->ran_out = r->pos + 1 == r->len;
+    if (!r->ran_out)
         put_byte(r, r->pos + 1);
-    r->pos = r->pos + 2 < r->len ? r->pos + 2 : r->len;
+    r->pos += r->ran_out ? 1 : 2;
 }
 
 /* --- What is no word. --- */
@@ -298,7 +347,7 @@ static void read_redirection(struct shell_reader *r)
     if (peek_byte(r, 1) == '(') { /* <(command): a word with an unknown value */
         begin_word(r);
         r->expands = true;
-        r->pos = skip_group(r, r->pos + 2, '(', ')', 1);
+        r->pos = skip_group(r, r->pos + 2, ')', 1, false);
         put_range(r, r->word_start, r->pos);
         return;
     }
@@ -354,6 +403,10 @@ static void read_one(struct shell_reader *r)
 {
     char c = r->text[r->pos];
 
+    if (strchr("$`;|&<>()*?[]{}!~#\n\r", c) != NULL)
+        r->out->active = true;
+    if (strchr("\n;&|", c) != NULL && r->out->first_end == r->len)
+        r->out->first_end = r->pos;
     switch (c) {
     case ' ':
     case '\t':
@@ -394,7 +447,7 @@ static void read_one(struct shell_reader *r)
     case '$':
     case '`':
         begin_word(r);
-        read_substitution(r);
+        read_substitution(r, false);
         break;
     case '#':
         if (r->in_word)
@@ -408,15 +461,21 @@ static void read_one(struct shell_reader *r)
     }
 }
 
-void shell_read(struct arena *a, const char *text, size_t len, struct shell_script *out)
+void shell_read(struct arena *a, const struct arg_word *script, struct shell_script *out)
 {
-    struct shell_reader r = {.arena = a, .text = text, .len = len, .out = out};
+    struct shell_reader r = {
+        .arena = a, .script = script, .text = script->text, .len = script->len, .out = out};
+    size_t start = 0;
 
-    *out = (struct shell_script){0};
-    while (r.pos < r.len)
+    *out = (struct shell_script){.first_end = r.len, .open = r.len};
+    while (r.pos < r.len) {
+        start = r.pos;
         read_one(&r);
-    r.pos = r.len;
+    }
     end_command(&r);
+    if (r.ran_out)
+        out->open = start;
+    out->active = out->active || r.ran_out;
 }
 
 const char *shell_quote(struct arena *a, const char *word)
