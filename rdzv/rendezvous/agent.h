@@ -14,7 +14,8 @@ struct run;
 
 /* What tells that a connection is an agent's. */
 enum agent_origin {
-    ORIGIN_TOOL,     /* nothing yet: it has not asked for the key to be made, as all agents do */
+    ORIGIN_TOOL,     /* nothing yet: no request to make the key has come, with which torch's agents
+                        begin */
     ORIGIN_UNNAMED,  /* its relay has brought it over a start of the daemon, and its node is not
                         known */
     ORIGIN_RETURNED, /* the same, its memo names its node, and it has not written the state since */
@@ -44,7 +45,7 @@ enum agent_naming {
 
 /* How its node has come onto the wait list. See let_in.c. */
 enum agent_line {
-    LINE_NONE,  /* it is not there, or the agent must not be let in */
+    LINE_NONE,  /* the node is on no wait list, or rdzvd must not let it in */
     LINE_PUT,   /* rdzvd has put it there, and its agent may not know, and still train */
     LINE_ASKED, /* the agent waits by its own wish */
 };
@@ -131,7 +132,7 @@ struct agent {
     uint64_t shown_wait_ms;    /* LINE_PUT: it was shown that then; 0: not yet */
 
     /* When it asks. */
-    bool waits;          /* the last that it asked for is a key that may not be there yet */
+    bool waits;          /* its last request waits for a key that may have no value yet */
     uint64_t heard_ms;   /* when it asked for that */
     uint64_t silence_ms; /* the usual time between two requests, the longest of late */
     struct agent_pace pace;
@@ -175,8 +176,8 @@ void agent_note_wrote(struct agent *a);
  * HELD_NONE if this is another one. A request that was released is held no longer. */
 enum agent_held agent_note_asked(struct run *run, struct agent *a, bool writes, uint64_t now_ms);
 
-/* The request is not held any longer, and does not come again: its agent has left, or it is
- * answered in this step. */
+/* Ends the hold of a request that does not come again: the agent has left, or this step answers the
+ * request. */
 void agent_drop_held(struct run *run, struct agent *a);
 
 static inline bool agent_is_held(const struct agent *a)

@@ -45,8 +45,8 @@ int64_t agent_clock_to_ours(const struct agent *a, int64_t agents_us)
 
 /* A heartbeat may have been under way for long, such as while rdzvd stood still or the network did,
  * so it makes the clock look as if it was behind. But the agent has sent it after its request
- * before, so by no more than the time since. Of what the clock may be ahead by then, that is taken
- * which is nearest to what it was taken for. */
+ * before, so by no more than the time since. These two limits leave a range for the difference of
+ * the clocks; rdzvd takes the value in it that is nearest to the former one. */
 static int64_t ahead_by(const struct step *s, const struct agent *a, int64_t heartbeat_us)
 {
     int64_t was_us = a->clock.is_known ? a->clock.ahead_us : 0, least_us, most_us;

@@ -224,7 +224,7 @@ static uint64_t kept_until(const struct step *s, const struct agent *a, enum pla
         return now_ms + (s->run->view.waiting == 0 ? GLANCE_MS : 1000);
     if (place == PLACE_WAITING && a->line != LINE_ASKED)
         return now_ms + 1000;
-    return now_ms; /* it is large, or its next look is to be held */
+    return now_ms; /* the text is large, or the next look must be held */
 }
 
 /* Without memory, the next look makes a text again. */

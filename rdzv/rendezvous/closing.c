@@ -2,15 +2,15 @@
  * (launcher/api.py, launch_agent(); 2.3 to 2.7: then, too), whether its workers are done, have
  * failed for the last time, or it could not even start them; and then no agent joins any more. So a
  * close counts from an agent whose workers run in the newest round: a participant of that round,
- * complete, that has got their ranks. All others may leave, and the run goes on for those who are
- * in it.
+ * complete, that has got their ranks. Any other agent may leave, and the run goes on for the
+ * participants.
  *
  * Ranks: the agents of a round tell each other their roles and read the ranks that follow from them
  * (api.py, _assign_worker_ranks()), unless TORCH_ELASTIC_WORKER_IDENTICAL is 1: then no agent of
  * the run does, and a participant counts.
  *
- * After a start it is not known who goes on, until all are back. What cannot be judged yet is kept,
- * and judged then.
+ * After a start, rdzvd does not know which agents go on until all are back. A close that it cannot
+ * judge yet is kept, and judged then.
  *
  * A run that is closed has ended well, or has failed. An agent whose workers have ended well says
  * so at torch's exit barrier, before it closes the run. A participant that closes the run and has
@@ -146,7 +146,8 @@ void closing_note_finished(struct step *s, struct agent *a, int64_t round, struc
         return;
     closing_recall_finished(s->run, a, round);
     memo_keep(s, a);
-    if (round < s->run->finishing.round) /* the others have met without it, and have finished */
+    if (round <
+        s->run->finishing.round) /* the other nodes have met without this one, and have finished */
         owed_keys_put_exit(s, round);
 }
 

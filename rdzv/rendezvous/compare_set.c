@@ -197,7 +197,7 @@ static enum outcome apply(struct step *s, struct agent *a, const struct intent *
         return beat(s, a, in);
     if (in->to.complete && !in->from.complete)
         loss_drop_silent(s); /* all nodes of the new round must live now */
-    agent_note_wrote(a);     /* it trains no more, and may see that it is in no list */
+    agent_note_wrote(a);     /* the agent trains no more, and may see that its node is in no list */
     if (s->run->view.state.closed && in->kind != INTENT_LEAVE)
         return OUTCOME_REFUSED;
     if (!is_current(s, in))

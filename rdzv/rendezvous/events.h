@@ -32,7 +32,7 @@ enum policy_event_kind {
 
 enum probe_result {
     PROBED_REFUSED, /* no process listens there */
-    PROBED_UNKNOWN, /* one listens, or there was no answer that tells */
+    PROBED_UNKNOWN, /* a process listens, or no clear answer came */
 };
 
 /* Which run of a space uses the agents' port for its workers. */

@@ -1,4 +1,5 @@
-/* The end of a run: when it is forgotten, and what goes with it. See parts.h. */
+/* The end of a run: when rdzvd forgets it, and the keys, agents and stores that go with the run.
+ * See parts.h. */
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 #include "rdzv/rendezvous/policy.h"
@@ -67,8 +68,8 @@ bool policy_forgets(const struct run *run, const struct policy_now *now)
     return why_forget(run, now) != NULL;
 }
 
-/* So would those who were taken for dead, and some of them know where their workers meet for all
- * their life. */
+/* Agents that were taken for dead would take the next run for theirs as well, and agents of
+ * torch 2.6 and later keep the address of the worker store for life. */
 bool forget_if_left(struct step *s)
 {
     const char *reason = why_forget(s->run, s->now);

@@ -47,8 +47,8 @@ static bool same_beat(const struct torch_node *a, const struct torch_node *b)
            (!a->has_heartbeat || a->heartbeat_us == b->heartbeat_us);
 }
 
-/* All nodes but the agent's own are as they were. Both states have the same order of nodes. A round
- * that is completed gives them ranks. */
+/* All nodes except the agent's own are as they were. Both states have the same order of nodes. A
+ * round that is completed gives them ranks. */
 static bool same_others(const struct intent *in)
 {
     size_t k = 0;
@@ -80,8 +80,8 @@ static bool is_only(const struct torch_node *node, bool in_its_list)
     return in_its_list && node->participant + node->waiting + node->redundant == 1;
 }
 
-/* Torch counts those that it has been shown: if there is no other participant, the round is over
- * for it when it leaves. */
+/* Torch counts those that it has been shown: an agent that sees no other participant ends the round
+ * when it leaves. */
 static bool leaves(const struct intent *in)
 {
     if (in->was == NULL || in->is != NULL || in->to.closed != in->from.closed)
@@ -131,7 +131,8 @@ static enum intent_kind kind_of(const struct intent *in)
                : INTENT_UNKNOWN;
 }
 
-/* An agent stays the node that it is. One that is not known yet shows it by its heartbeat. */
+/* An agent stays the node that it is. An agent whose node is not known yet shows its node by its
+ * heartbeat. */
 static bool find_own(const struct agent *a, struct intent *in)
 {
     const struct torch_node *own = agent_has_node(a) ? torch_state_find(&in->to, &a->node) : NULL;

@@ -9,7 +9,7 @@
 #include "rdzv/rendezvous/run.h"
 
 enum intent_kind {
-    INTENT_UNKNOWN, /* it says something else, or it is not torch's */
+    INTENT_UNKNOWN, /* the text wants something else, or is not torch's */
     INTENT_HEARTBEAT,
     INTENT_JOIN,  /* the open round, as participant `number` */
     INTENT_WAIT,  /* for the next round */
@@ -34,7 +34,7 @@ void intent_read(const struct agent *a, struct slice shown, struct slice wanted,
                  struct intent *out);
 void intent_free(struct intent *intent);
 
-/* The node that has another heartbeat in `to` than in `from`, from which `to` was made: the
+/* The node whose heartbeat differs between `from` and `to`: the
  * writer's own, since an agent writes no other heartbeat. NULL: there is none, or more than one. */
 const struct torch_node *intent_writer(const struct torch_state *from,
                                        const struct torch_state *to);

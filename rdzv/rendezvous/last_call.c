@@ -1,8 +1,8 @@
 /* The last call: torch's agents wait for more nodes, by default for 30 s, once MIN have joined a
  * round, however many there are to come. Here it is known who is connected, and how many the last
  * round had. When all of these have joined, the deadline is set to the past, so that the agents
- * complete the round at their next look, and themselves see to MIN and MAX. When some of them have
- * joined, and all others wait for this round, let_in.c completes it. */
+ * complete the round at their next look, and themselves see to MIN and MAX. When some nodes have
+ * joined, and all other nodes wait for this round, let_in.c completes the round. */
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
@@ -26,7 +26,7 @@ bool last_call_may_let_in(const struct run *run)
            run->agent_count <= run->room_for;
 }
 
-/* Every agent that is connected has joined, so nobody is about to. */
+/* Every connected agent has joined, so no agent is about to join. */
 static bool all_have_joined(const struct run *run, size_t participants)
 {
     const struct agent *a;

@@ -3,7 +3,7 @@
  * When the nodes of a round meet again, each but the last of them leaves it and waits, as new nodes
  * do; the last one begins the next round, and joins it. The others find out at their next look, up
  * to a second later, and join then; and an agent that has joined before the last one finds the
- * round complete at the look after that. But a node that waits has said that it wants to be in that
+ * round complete at the look after that. But a node on the wait list has asked for a place in that
  * round. So when every agent that is connected for the run has joined or waits, and they are at
  * least as many as the last round had, rdzvd makes those that wait participants and completes the
  * round, as torch's _add_to_participants() and _mark_rendezvous_complete() do it: the agent whose
@@ -77,8 +77,8 @@ static bool may_be_let_in(const struct step *s, const struct agent *a,
             a->held == HELD_NUMBER || clock_elapsed_ms(a->heard_ms, s->now->ms) < LOOKS_MS);
 }
 
-/* Each node that has joined or waits has an agent, and each agent such a node; and one of them has
- * room for so many. */
+/* Each node that has joined or waits has an agent, and each agent such a node; and the MAX of one
+ * of the agents allows so many nodes. */
 static bool are_all_here(const struct step *s, size_t nodes)
 {
     const struct run *run = s->run;

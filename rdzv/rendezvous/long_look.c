@@ -105,7 +105,7 @@ void long_look_check(struct step *s)
     }
 }
 
-/* It is to join, since it was not let in. */
+/* The agent must join the round itself, since rdzvd has not let its node in. */
 static bool is_to_join(const struct run *run, const struct agent *a)
 {
     const struct torch_node *node = run_node_of(run, a);

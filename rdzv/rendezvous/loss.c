@@ -1,4 +1,4 @@
-/* What becomes of a run when one of its nodes is lost.
+/* Takes lost nodes out of a run, and makes the other nodes meet again.
  *
  * An agent of torch ends when its connection to the store ends (it never connects again), so its
  * node is dead at that moment, long before its heartbeat is 15 s old. It is taken out at once, as
@@ -65,7 +65,7 @@ static bool somebody_waits(const struct torch_state *state)
     return false;
 }
 
-/* True: the nodes that are left in this complete round cannot go on without the others. After a
+/* True: the participants left in this complete round cannot go on without the lost nodes. After a
  * start their agents may come back later. */
 static bool have_to_meet(const struct run *run, const struct torch_state *state)
 {
@@ -74,7 +74,7 @@ static bool have_to_meet(const struct run *run, const struct torch_state *state)
            torch_state_participants(state) > 0;
 }
 
-/* The nodes that are left have to meet and do not know it. */
+/* The participants must meet again, and no node on the wait list shows them that. */
 static bool should_tell(const struct run *run, const struct torch_state *state)
 {
     return have_to_meet(run, state) && !somebody_waits(state);
@@ -94,7 +94,7 @@ static void set_mark(struct torch_state *next)
     struct torch_node *at;
 
     if (torch_state_insert(next, &loss_mark, &at))
-        at->waiting = true; /* it may be in the state still, and out of all lists */
+        at->waiting = true; /* the mark may be in the state already, in no list */
 }
 
 static void tell_survivors(struct step *s, const char *why)
@@ -121,8 +121,8 @@ void loss_end_run(struct step *s)
 
 /* --- A node whose connection has ended. --- */
 
-/* Another connection of the same node: a clone of the agent's store, or its successor. One that is
- * away, or has another clock, was its predecessor, and nobody has heard of it since. */
+/* Another connection of the same node: a clone of the agent's store, or its successor. A connection
+ * that is away, or whose clock differs, was the predecessor's, and nothing has come of it since. */
 static bool is_there_otherwise(struct run *run, struct agent *gone)
 {
     struct agent *a;
@@ -170,7 +170,8 @@ static void put_without(struct step *s, struct torch_state *next, bool missed, c
         owed_keys_put(s);
 }
 
-/* One that waits is missed, too, when it was what told the others of one that is lost. */
+/* A node on the wait list is missed as well if the others have learned of an earlier loss only by
+ * that node. */
 static void remove_lost(struct step *s, struct torch_state *next, struct torch_node *node)
 {
     bool missed = node->participant || (node->waiting && lacks_participants(s->run, next));
@@ -379,7 +380,7 @@ void loss_drop_silent(struct step *s)
 
 /* --- A node that is silent for longer. --- */
 
-/* True: one of them was taken out, or is silent. */
+/* True: a participant was taken out, or is silent. */
 static bool misses_a_node(const struct step *s)
 {
     const struct run_view *v = &s->run->view;

@@ -1,5 +1,5 @@
-/* Nodes of a run: their text, their role, and those that the run goes on without. See nodes.h for
- * the contract. */
+/* Nodes of a run: their text, their role, and the absent nodes, without which the run goes on. See
+ * nodes.h for the contract. */
 #include "rdzv/rendezvous/nodes.h"
 
 #include <stdio.h>
@@ -73,7 +73,7 @@ static const struct torch_node *next_of(struct cursor *a, struct cursor *b)
     return order < 0 ? x : y;
 }
 
-/* Participants of one of two states that are not in the third. False: no memory. */
+/* The participants of `gone` and `then` that do not take part in `now`. False: no memory. */
 static bool add_absent(struct torch_state *out, const struct torch_state *gone,
                        const struct torch_state *then, const struct torch_state *now)
 {

@@ -124,7 +124,7 @@ void owed_keys_put(struct step *s)
     }
 }
 
-/* The keys of those who have finished are there already. Upstream: barrier() of
+/* Agents that have finished have written their own keys already. Upstream: barrier() of
  * elastic/utils/store.py, by which each finished agent waits for the last one, for 300 s;
  * before 2.4 for each by its rank. */
 void owed_keys_put_exit(struct step *s, int64_t round)

@@ -6,7 +6,7 @@
 
 /* --- agent_states.c --- */
 
-/* Its request is held from now on, for that reason. The caller answers the event with
+/* Begins to hold the agent's request, for that reason. The caller answers the event with
  * POLICY_HOLD. */
 void agent_hold(struct step *s, struct agent *a, enum agent_held why);
 /* The held request is shown again. False: no memory, it is still held; try again. */
@@ -112,8 +112,8 @@ void closing_note_read(struct agent *a, int64_t round, struct slice name);
 void closing_note_finished(struct step *s, struct agent *a, int64_t round, struct slice name);
 /* The same was so before a start of the daemon. */
 void closing_recall_finished(struct run *run, struct agent *a, int64_t round);
-/* Once a second, since it searches all nodes: if all agents that have not finished are lost, those
- * that have finished wait for them no longer. */
+/* Once a second, since it searches all nodes: if all agents without finished workers are lost, the
+ * finished agents wait for them no longer. */
 void closing_on_tick(struct step *s);
 /* The agent has written the state: if that has closed the run, it may have failed. */
 void closing_note_failed(struct step *s, const struct agent *a);
@@ -136,7 +136,7 @@ bool closing_settle(struct step *s);
 /* A new agent is counted among those of its run, or as one that comes for a closed run. */
 void rejoin_enter(struct step *s, struct agent *a);
 void rejoin_leave(struct step *s, struct agent *a);
-/* One that is taken for dead is counted nowhere; and where it was before, when it is back. */
+/* An agent that is taken for dead leaves its list; when it is back, it returns to that list. */
 void rejoin_set_aside(struct step *s, struct agent *a);
 void rejoin_take_back(struct step *s, struct agent *a);
 /* True: its compare-and-set, which expects nothing, waits until the run is forgotten, or for
@@ -164,8 +164,8 @@ bool presence_is_stranger(const struct step *s, const struct agent *a);
 
 /* --- loss.c --- */
 
-/* The connection of that agent has ended, or is taken to have, and it is counted out: takes its
- * node out of the run, and tells the others. */
+/* The agent's connection has ended, or is taken for ended: takes its node out of the run, and makes
+ * the other nodes meet. */
 void loss_on_disconnect(struct step *s, struct agent *gone);
 /* An agent begins with new workers in the round in which it had some: the others meet with it. */
 void loss_on_rejoin(struct step *s);

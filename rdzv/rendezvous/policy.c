@@ -7,7 +7,7 @@
 
 /* --- Agents. --- */
 
-/* Its held request, if there is one, does not come again. */
+/* The agent's held request does not come again. */
 static void drop_request(struct run *run, struct agent *a)
 {
     meeting_leave(run, a);
@@ -74,7 +74,7 @@ static void disconnected(struct step *s, const struct policy_event *event)
         round_end_last_call(s, NULL);
 }
 
-/* It was there until now. What it waits for it waits for again when it is back. */
+/* The agent was there until now. When it is back, its relay sends its pending request again. */
 static void away(struct step *s, const struct policy_event *event)
 {
     struct agent *a = event->agent;
@@ -85,7 +85,7 @@ static void away(struct step *s, const struct policy_event *event)
     drop_request(s->run, a);
 }
 
-/* As disconnected(), but that it is kept who it is: it may be back. */
+/* As disconnected(), except that rdzvd keeps the agent's node: the agent may be back. */
 static void gone(struct step *s, const struct policy_event *event)
 {
     struct agent *a = event->agent;

@@ -36,6 +36,6 @@ void policy_step(struct run *run, const struct policy_event *event, const struct
 /* All agents have left the run for so long that the next RUN_TICK forgets it. */
 bool policy_forgets(const struct run *run, const struct policy_now *now);
 
-/* For AGENT_LOOKED, which is most of what agents do: what it is shown, as at its last look. Then no
- * step is needed; ptr NULL: one is. */
+/* A look is the most frequent request of agents: if its answer is the same as the last time,
+ * returns that text, and no step is needed. ptr NULL: the caller must step AGENT_LOOKED. */
 struct slice policy_glance(struct run *run, struct agent *a, bool waits, uint64_t now_ms);

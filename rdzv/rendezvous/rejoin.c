@@ -61,7 +61,8 @@ void rejoin_set_aside(struct step *s, struct agent *a)
     TAILQ_INSERT_TAIL(&s->run->gone, a, entry);
 }
 
-/* One that was in a run which was closed since is not one that comes for a closed run. */
+/* An agent that was a member before the run was closed does not count as one that comes for a
+ * closed run. */
 void rejoin_take_back(struct step *s, struct agent *a)
 {
     rejoin_leave(s, a);

@@ -195,7 +195,8 @@ static void restore_run(struct rendezvous_space *home, struct slice key, uint64_
                                           .away_ms = away_ms});
 }
 
-/* Keys that look like one of a round come last: of which run they are, those before have told. */
+/* Keys that look like one of a round come last: the keys of runs, which come before, tell to which
+ * run they belong. */
 static void restore_runs(struct rendezvous_space *home, bool of_rounds, uint64_t away_ms)
 {
     const struct entry *e, *next;

@@ -14,7 +14,7 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
 /* For struct engine_options: how a run finds its keys. */
 const struct key_groups *rendezvous_key_groups(const struct config *config);
 
-/* Once the listeners are there: what it keeps of a space is made, while there is memory. */
+/* Once the listeners are there: makes the rendezvous part of each space, while there is memory. */
 void rendezvous_add_spaces(struct rendezvous *r);
 
 /* The store has come from a data directory, and was away for that long: no agent is connected, and
@@ -53,7 +53,7 @@ uint64_t rendezvous_forget(const struct run *run);
 const struct conn *rendezvous_conn_of(const struct run *run, const struct torch_node *node);
 
 /* A run that is pinned stays where it is, and rendezvous_next() may be asked of it, whatever
- * happens meanwhile. It may have ended when it is unpinned, and then it goes. NULL: nothing is
+ * happens meanwhile. If the run has ended meanwhile, rendezvous_unpin() frees it. NULL: nothing is
  * done. */
 void rendezvous_pin(const struct run *run);
 void rendezvous_unpin(const struct run *run);

@@ -84,14 +84,14 @@ enum run_fill {
 enum run_start {
     START_OVER,
     START_AWAITED, /* not all are back that may come back */
-    START_UNNAMED, /* all are, and it is not known of each which node it is */
+    START_UNNAMED, /* all are back, and the node of at least one agent is not known */
 };
 
 /* A round in which the workers of an agent have ended well: see closing.c. */
 struct finishing {
     int64_t round; /* ROUND_NONE: there is none */
     size_t count;  /* so many agents have finished, also those that are gone since */
-    bool released; /* they do not wait for the others, which are lost */
+    bool released; /* the finished agents no longer wait for the others, which are lost */
 };
 
 /* The round as the agents whose looks are held have seen it: see long_look.c. */
@@ -133,7 +133,7 @@ struct run {
 
     /* Its end. */
     enum close_kept close_kept; /* START_AWAITED, START_UNNAMED: an agent wanted to close it */
-    bool shares_roles; /* its agents tell each other what they need to know to rank their workers */
+    bool shares_roles;          /* its agents exchange their roles by keys, to rank their workers */
     struct finishing finishing;
     bool failed; /* an agent has closed it whose workers have failed: closing.c */
 
@@ -184,5 +184,5 @@ bool run_node_of_key(struct slice key, struct torch_node *out);
 /* It counts for its node no more; again, unless another one does. */
 void run_unlist(struct run *run, struct agent *a);
 void run_list(struct run *run, struct agent *a);
-/* Of two agents of one node, `a` counts from now on, and no more the one that did. True. */
+/* Of two agents of one node, `a` counts from now on, and `before` no longer. Returns true. */
 bool run_list_again(struct run *run, struct agent *before, struct agent *a);

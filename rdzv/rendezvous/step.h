@@ -57,9 +57,9 @@ bool step_put_state(struct step *s, const struct torch_state *next, size_t sent)
 bool step_put_round_key(struct step *s, enum policy_output_kind kind, int64_t round,
                         const char *name, struct slice value);
 
-/* --- Heartbeats. A value has those of all nodes, so one heartbeat costs as much as there are
- * nodes. Those that come while no other change does are kept in the view at first, and put
- * together. --- */
+/* --- Heartbeats. A value has the heartbeats of all nodes, so writing one costs time for each node.
+ * Those that come while no other change does are kept in the view at first, and put together. ---
+ */
 
 /* A node of view.state has a heartbeat; its value follows, after HEARTBEATS_MS at the latest. */
 #define HEARTBEATS_MS 5000

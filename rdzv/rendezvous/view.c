@@ -41,7 +41,7 @@ static bool note_completed(struct run_view *v, const struct torch_state *state)
     return true;
 }
 
-/* A round that was to be completed, and then its value could not be kept. */
+/* Forgets a round that the view had completed, and whose value the store could not keep. */
 static void forget_unkept_round(struct run_view *v)
 {
     const struct torch_state *state = &v->state, *last = &v->last_completed;
@@ -62,7 +62,7 @@ static size_t first_waiting(const struct torch_state *state)
     return 0;
 }
 
-/* Takes the state: what a value says that is none has no nodes. */
+/* Takes the state; the state of a value that is no state has no nodes. */
 static void take(struct run_view *v, struct slice value, struct torch_state next, bool is_state)
 {
     v->has_beats = false;

@@ -32,10 +32,10 @@ struct run_view {
     struct torch_state state;
     struct torch_state before;         /* the state before the last change; empty at first */
     bool has_completed;                /* `last_completed` is a round */
-    struct torch_state last_completed; /* the last round that was completed, as it was then */
+    struct torch_state last_completed; /* the last complete round, at its completion */
     struct torch_state gone;           /* those without which it was completed, see nodes.h */
 
-    bool has_beats; /* nodes of `state` have heartbeats that the value does not have yet */
+    bool has_beats; /* `state` has newer heartbeats than the value */
     size_t waiting; /* the first node of `state` that waits is the one before; 0: none does */
     size_t participants;
     uint64_t changes;     /* how often the value has changed */
