@@ -111,8 +111,8 @@ struct agent_view {
 /* The caller makes it, zero except for the first members, and keeps it from AGENT_CONNECTED until
  * AGENT_DISCONNECTED. */
 struct agent {
-    bool pings;                      /* torch 2.5 or later */
-    bool relayed;                    /* it is behind a relay, so it outlives the daemon: memo.c */
+    bool pings;   /* torch 2.5 or later */
+    bool relayed; /* it is behind a relay, so it outlives the daemon: resume_hint.c */
     char local_host[AGENT_HOST_MAX]; /* the address by which it has reached rdzvd; "": unknown */
     uint16_t local_port;             /* the same; 0: unknown */
     enum agent_origin origin;        /* ORIGIN_TOOL or ORIGIN_UNNAMED */

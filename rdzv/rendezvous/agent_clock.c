@@ -4,7 +4,8 @@
  * others takes them all for dead, and the deadline of a last call means something else to each. So
  * the state has all times by our clock. What an agent writes is converted when it comes, and what
  * an agent is shown is converted back (agent_view.c). The clock of an agent is known by its first
- * heartbeat; after a start of the daemon, that of one behind a relay by its memo (memo.c). */
+ * heartbeat; after a start of the daemon, that of one behind a relay by its memo (resume_hint.c).
+ */
 #include "rdzv/rendezvous/parts.h"
 
 /* So much may be the network's. */
@@ -73,7 +74,7 @@ void agent_clock_learn(struct step *s, struct agent *a, int64_t heartbeat_us)
     c->ahead_us = ahead_by(s, a, heartbeat_us);
     c->is_known = true;
     if (!is_near(c->ahead_us, c->kept_us, STEP_US))
-        memo_keep(s, a);
+        resume_hint_keep(s, a);
 }
 
 void agent_clock_recall(struct agent *a, int64_t ahead_us)

@@ -145,10 +145,10 @@ void closing_note_finished(struct step *s, struct agent *a, int64_t round, struc
     if (!slice_starts_with(name, slice_str(EXIT_KEYS)) || round > s->run->view.state.round)
         return;
     closing_recall_finished(s->run, a, round);
-    memo_keep(s, a);
+    resume_hint_keep(s, a);
     if (round <
         s->run->finishing.round) /* the other nodes have met without this one, and have finished */
-        owed_keys_put_exit(s, round);
+        placeholder_keys_put_exit(s, round);
 }
 
 /* A node without an agent is lost. An open run has taken it out by now, if it may; a closed one has
@@ -215,7 +215,7 @@ void closing_on_tick(struct step *s)
         !run->view.is_state || !run->view.has_completed ||
         !(is_round_over(run) || are_others_lost(run)))
         return;
-    owed_keys_put_exit(s, run->finishing.round);
+    placeholder_keys_put_exit(s, run->finishing.round);
     run->finishing.released = true;
     note_released(s);
 }

@@ -24,7 +24,7 @@ static void note_node(struct step *s, struct agent *a, const struct intent *in)
     if (agent_has_node(a) && torch_node_compare(&in->own, &a->node) == 0)
         return;
     run_remember_node(s->run, a, &in->own);
-    memo_keep(s, a);
+    resume_hint_keep(s, a);
 }
 
 static const struct torch_node *place_now(const struct step *s, const struct intent *in)
@@ -205,7 +205,7 @@ static enum outcome apply(struct step *s, struct agent *a, const struct intent *
     return in->kind == INTENT_JOIN ? join(s, a, in) : put(s, a, in);
 }
 
-static void carry_out(struct step *s, const struct policy_event *event, const struct intent *in)
+static void effects_apply(struct step *s, const struct policy_event *event, const struct intent *in)
 {
     struct agent *a = event->agent;
 
@@ -243,7 +243,7 @@ static void note_written(struct step *s, struct agent *a)
     if (own != NULL && node_role(run_node_of(s->run, a)) == NULL) {
         agent_clock_learn(s, a, own->heartbeat_us);
         run_remember_node(s->run, a, own);
-        memo_keep(s, a);
+        resume_hint_keep(s, a);
         if (a->origin == ORIGIN_UNNAMED) /* it has asked for the key before a start */
             agent_set_origin(a, ORIGIN_AGENT);
     }
@@ -319,7 +319,7 @@ void compare_set(struct step *s, const struct policy_event *event, bool is_done)
     if (in.is != NULL && in.is->has_heartbeat)
         agent_clock_learn(s, a, in.is->heartbeat_us); /* also of one that takes itself for dead */
     if (in.kind != INTENT_UNKNOWN) {
-        carry_out(s, event, &in);
+        effects_apply(s, event, &in);
     } else {
         step_put_beats(s);
         put_literally(s, event);

@@ -3,8 +3,8 @@
 #include <assert.h>
 
 #include "rdzv/engine/log.h"
+#include "rdzv/rendezvous/driver.h"
 #include "rdzv/rendezvous/explain.h"
-#include "rdzv/rendezvous/shell.h"
 
 #define FIELDS_MAX 6 /* of a note, in one line */
 

@@ -167,7 +167,7 @@ static void put_without(struct step *s, struct torch_state *next, bool missed, c
     if (tell)
         tell_survivors(s, why);
     if (meet)
-        owed_keys_put(s);
+        placeholder_keys_put(s);
 }
 
 /* A node on the wait list is missed as well if the others have learned of an earlier loss only by
@@ -375,7 +375,7 @@ void loss_drop_silent(struct step *s)
                     ? "one of them is silent for --silent-node-timeout"
                     : "a node that waited is silent for 15s");
     torch_state_free(&next);
-    owed_keys_put(s);
+    placeholder_keys_put(s);
 }
 
 /* --- A node that is silent for longer. --- */

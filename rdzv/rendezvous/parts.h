@@ -87,19 +87,19 @@ bool agent_clock_is_same(const struct agent *a, const struct agent *b);
 int64_t agent_clock_from_ours(const struct agent *a, int64_t our_us);
 int64_t agent_clock_to_ours(const struct agent *a, int64_t agents_us);
 
-/* --- memo.c --- */
+/* --- resume_hint.c --- */
 
 /* What is kept of an agent over a start of the daemon. */
-struct memo {
+struct resume_hint {
     struct torch_node node; /* its address is in the memo's bytes */
     int64_t ahead_us;       /* its clock, compared with ours */
     int64_t finished_round; /* its workers have ended well in that round; or ROUND_NONE */
 };
 
 /* Keeps it, since the node of the agent, its clock or its round has become another one. */
-void memo_keep(struct step *s, struct agent *a);
+void resume_hint_keep(struct step *s, struct agent *a);
 /* False: the bytes are no memo. */
-bool memo_read(struct slice memo, struct memo *out);
+bool resume_hint_read(struct slice memo, struct resume_hint *out);
 
 /* --- closing.c --- */
 
@@ -184,13 +184,13 @@ void loss_take_out(struct torch_state *state, struct torch_node *node);
 /* The round is over, or the run: the mark goes that made the nodes meet again. */
 void loss_clear_mark(struct step *s);
 
-/* --- owed_keys.c --- */
+/* --- placeholder_keys.c --- */
 
 /* Puts the keys for which agents wait whose round has just lost a node. */
-void owed_keys_put(struct step *s);
+void placeholder_keys_put(struct step *s);
 /* Puts the keys of the exit barrier of that round that lost nodes owe those who have finished; of a
  * round before the last one, only those of torch 2.4 and later. */
-void owed_keys_put_exit(struct step *s, int64_t round);
+void placeholder_keys_put_exit(struct step *s, int64_t round);
 
 /* --- last_call.c --- */
 

@@ -33,9 +33,9 @@ static void recall_round(struct run *run, struct agent *a)
 /* That was kept of the agent before a start of the daemon. */
 static void recall(struct step *s, struct agent *a, struct slice bytes)
 {
-    struct memo memo;
+    struct resume_hint memo;
 
-    if (!memo_read(bytes, &memo))
+    if (!resume_hint_read(bytes, &memo))
         return;
     run_remember_node(s->run, a, &memo.node);
     if (!agent_has_node(a))

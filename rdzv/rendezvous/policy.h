@@ -10,7 +10,7 @@
  *  - times are shifted over a time in which rdzvd stood still, and a node that was taken for dead
  *    and comes back is put where it belongs (repair.c);
  *  - a node whose connection has ended is dead at once, and the others are told (loss.c,
- *    owed_keys.c); one that is connected and silent is taken out later (presence.c);
+ *    placeholder_keys.c); one that is connected and silent is taken out later (presence.c);
  *  - the last call ends when no node is missing (last_call.c), nodes that wait are let in at that
  *    moment (let_in.c), and are told at once (long_look.c);
  *  - nodes that a complete round has no room for do not make its nodes meet again (spares.c);

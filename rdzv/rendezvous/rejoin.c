@@ -8,7 +8,7 @@
  * learn what torch would have told them.
  *
  * An agent that its relay brings back over a start, and that has written the state before, was in
- * the run (memo.c); another one had come for the next one. */
+ * the run (resume_hint.c); another one had come for the next one. */
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 

@@ -9,7 +9,7 @@ void rendezvous_add_spaces(struct rendezvous *r)
     struct engine_space *space;
 
     TAILQ_FOREACH(space, &r->engine->spaces, entry)
-        shell_space_of(r, space);
+        driver_space_of(r, space);
 }
 
 /* --- Changes that are not the policy's: keys of runs that clients set or delete. --- */
@@ -17,10 +17,10 @@ void rendezvous_add_spaces(struct rendezvous *r)
 /* The state of a run, or what may become one, is there, has changed or is gone. */
 static void run_changed(struct rendezvous_space *home, struct run_view *v, struct slice key)
 {
-    struct live_run *run = v == NULL ? shell_need_run(home, key) : live_run_of(v);
+    struct live_run *run = v == NULL ? driver_need_run(home, key) : live_run_of(v);
 
     if (run != NULL && run->steps == 0) /* else the run's own step has done it */
-        shell_step(run, (struct policy_event){.kind = RUN_CHANGED});
+        driver_step(run, (struct policy_event){.kind = RUN_CHANGED});
 }
 
 /* The key is one of agents. */
@@ -79,14 +79,14 @@ static void keys_changed(struct rendezvous_space *home, const struct command *co
 
 static void on_applied(void *arg, struct engine_space *space, const struct command *command)
 {
-    struct rendezvous_space *home = shell_space_of(arg, space);
+    struct rendezvous_space *home = driver_space_of(arg, space);
 
     if (command_part(command->kind) == PART_KEYS && command->worker_store == 0 && !home->forgets)
         keys_changed(home, command);
     else if (command_part(command->kind) == PART_TREE && etcd_runs_concerns(command->key))
         etcd_runs_changed(&home->etcd_runs, command->key);
     else if (command->kind == COMMAND_SPACE_RESET || command->kind == COMMAND_SPACE_FORGET)
-        shell_step_space(home, (struct policy_event){.kind = RUN_CHANGED});
+        driver_step_space(home, (struct policy_event){.kind = RUN_CHANGED});
     if (command->kind == COMMAND_SPACE_RESET)
         etcd_runs_reset(&home->etcd_runs);
 }
@@ -97,7 +97,7 @@ static bool holds_request(void *arg, const struct http_request *r, struct slice 
                           struct slice value, uint64_t prev_index)
 {
     return etcd_runs_concerns(key) &&
-           etcd_runs_hold(&shell_space_of(arg, r->space)->etcd_runs, r, key, value, prev_index);
+           etcd_runs_hold(&driver_space_of(arg, r->space)->etcd_runs, r, key, value, prev_index);
 }
 
 const struct key_gate *rendezvous_key_gate(const struct rendezvous *r)
@@ -108,8 +108,8 @@ const struct key_gate *rendezvous_key_gate(const struct rendezvous *r)
 /* A worker store that has ended may have waited for this session only. */
 static void on_unbound(void *arg, struct engine_space *space, uint64_t worker_store)
 {
-    shell_drop_if_unused(shell_space_of(arg, space),
-                         worker_stores_find(&space->store->worker_stores, worker_store));
+    effects_drop_if_unused(driver_space_of(arg, space),
+                           worker_stores_find(&space->store->worker_stores, worker_store));
 }
 
 const struct key_groups *rendezvous_key_groups(const struct config *config)
@@ -125,7 +125,7 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
     r->gate = (struct key_gate){.holds = holds_request, .arg = r};
     TAILQ_INIT(&r->spaces);
     expiry_init(&r->due, &engine->store.reserve);
-    evtimer_assign(&r->ticker, net->base, shell_on_ticker, r);
+    evtimer_assign(&r->ticker, net->base, driver_on_ticker, r);
     if (config->elastic.fixes)
         engine->observer =
             (struct engine_observer){.applied = on_applied, .unbound = on_unbound, .arg = r};
@@ -138,7 +138,7 @@ void rendezvous_fini(struct rendezvous *r)
 
     while ((home = TAILQ_FIRST(&r->spaces)) != NULL) {
         while ((v = TAILQ_FIRST(&home->runs.list)) != NULL)
-            shell_free_run(live_run_of(v));
+            driver_free_run(live_run_of(v));
         run_views_fini(&home->runs);
         etcd_runs_fini(&home->etcd_runs);
         TAILQ_REMOVE(&r->spaces, home, entry);
@@ -184,15 +184,15 @@ static bool agents_return(const struct rendezvous_space *home)
 
 static void restore_run(struct rendezvous_space *home, struct slice key, uint64_t away_ms)
 {
-    struct live_run *run = shell_need_run(home, key);
+    struct live_run *run = driver_need_run(home, key);
 
     if (run == NULL)
         return;
     restore_record(run);
     run->history.known_us = engine_wall_ns(home->rdzv->engine) / 1000;
-    shell_step(run, (struct policy_event){.kind = RUN_RESTORED,
-                                          .agents_return = agents_return(home),
-                                          .away_ms = away_ms});
+    driver_step(run, (struct policy_event){.kind = RUN_RESTORED,
+                                           .agents_return = agents_return(home),
+                                           .away_ms = away_ms});
 }
 
 /* Keys that look like one of a round come last: the keys of runs, which come before, tell to which
@@ -222,7 +222,7 @@ static void restore_space(struct rendezvous_space *home, uint64_t away_ms)
         stores->items[i]->ended = true; /* until a run names it */
     restore_runs(home, false, away_ms);
     restore_runs(home, true, away_ms);
-    shell_drop_unused(home);
+    effects_drop_unused(home);
     etcd_runs_restore(&home->etcd_runs);
 }
 

@@ -4,8 +4,8 @@
  * With --elastic-fixes=off none of this runs: no session is bound, and every key is plain. */
 #pragma once
 
+#include "rdzv/rendezvous/driver.h"
 #include "rdzv/rendezvous/run_status.h"
-#include "rdzv/rendezvous/shell.h"
 
 /* All three outlive it. Observes the engine. */
 void rendezvous_init(struct rendezvous *r, const struct config *config, struct engine *engine,

@@ -111,7 +111,7 @@ void round_written(struct step *s, struct agent *a)
     closing_note_failed(s, a);
     explain_change(s, a);
     if (has_taken_out(s, a))
-        owed_keys_put(s);
+        placeholder_keys_put(s);
     if (state->closed)
         s->out->counters.runs_closed += !before->closed;
     if (state->complete && !(before->complete && before->round == state->round))

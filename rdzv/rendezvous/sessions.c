@@ -5,7 +5,7 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
                        bool compared)
 {
     struct slice run_key = run_key_of(&home->runs, key, compared);
-    struct live_run *run = shell_need_run(home, run_key);
+    struct live_run *run = driver_need_run(home, run_key);
     struct conn_agent *a =
         run == NULL ? NULL : account_request_zeroed(ACCOUNT_RUNS, ACCOUNT_SMALL, sizeof *a);
     struct peer local;
@@ -23,10 +23,10 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
     }
     c10d_session(c)->role = C10D_AGENT;
     c10d_session(c)->bound.agent = a;
-    shell_step(run, (struct policy_event){.kind = AGENT_CONNECTED,
-                                          .agent = &a->agent,
-                                          .memo = a->agent.relayed ? c->carrier->functions->memo(c)
-                                                                   : (struct slice){0}});
+    driver_step(run, (struct policy_event){.kind = AGENT_CONNECTED,
+                                           .agent = &a->agent,
+                                           .memo = a->agent.relayed ? c->carrier->functions->memo(c)
+                                                                    : (struct slice){0}});
 }
 
 static void bind_to(struct conn *c, struct worker_store *w)
@@ -72,12 +72,12 @@ static void set_presence(void *arg, struct conn *c, enum c10d_presence presence)
     struct conn_agent *a = c10d_session(c)->bound.agent;
 
     (void)arg;
-    shell_step(a->run, (struct policy_event){.kind = kinds[presence], .agent = &a->agent});
+    driver_step(a->run, (struct policy_event){.kind = kinds[presence], .agent = &a->agent});
 }
 
 static void on_returned(void *arg, struct engine_space *space)
 {
-    shell_step_space(shell_space_of(arg, space), (struct policy_event){.kind = RUN_RETURNED});
+    driver_step_space(driver_space_of(arg, space), (struct policy_event){.kind = RUN_RETURNED});
 }
 
 /* Torch's agents begin with a compare-and-set of their run's key. Who begins with a look at it,
@@ -102,12 +102,12 @@ static void note_looking(struct rendezvous_space *home, struct conn *c, struct s
 
     c10d_session(c)->role = C10D_UNBOUND;
     if (v != NULL && v->has_beats)
-        shell_step(live_run_of(v), (struct policy_event){.kind = RUN_LOOKED});
+        driver_step(live_run_of(v), (struct policy_event){.kind = RUN_LOOKED});
 }
 
 static void bind_session(void *arg, struct conn *c, struct slice key, enum c10d_op op)
 {
-    struct rendezvous_space *home = shell_space_of(arg, conn_space(c));
+    struct rendezvous_space *home = driver_space_of(arg, conn_space(c));
 
     engine_note_alive(((struct rendezvous *)arg)->engine);
     if (is_agents_key(key) && only_looks(home, c, key, op))
@@ -126,13 +126,13 @@ static void unbind_session(void *arg, struct conn *c)
         struct worker_store *w = find_worker_store(c, c10d_session(c)->bound.worker_store);
 
         w->users--;
-        shell_drop_if_unused(shell_space_of(r, conn_space(c)), w);
+        effects_drop_if_unused(driver_space_of(r, conn_space(c)), w);
     } else {
         struct conn_agent *a = c10d_session(c)->bound.agent;
 
-        shell_step(a->run, (struct policy_event){.kind = AGENT_DISCONNECTED,
-                                                 .agent = &a->agent,
-                                                 .daemon_drains = r->net->draining});
+        driver_step(a->run, (struct policy_event){.kind = AGENT_DISCONNECTED,
+                                                  .agent = &a->agent,
+                                                  .daemon_drains = r->net->draining});
         account_free(ACCOUNT_RUNS, a, sizeof *a);
     }
 }
@@ -144,7 +144,7 @@ static enum c10d_verdict step_request(struct conn_agent *a, struct policy_event 
     enum c10d_verdict verdict;
 
     event.agent = &a->agent;
-    verdict = shell_step(a->run, event);
+    verdict = driver_step(a->run, event);
     return verdict == C10D_PROCEED && !conn_is_open(c) ? C10D_ANSWERED : verdict;
 }
 
@@ -152,7 +152,7 @@ static enum c10d_verdict step_request(struct conn_agent *a, struct policy_event 
 static enum c10d_verdict on_look(struct conn_agent *a, bool waits)
 {
     const struct rendezvous *r = a->run->home->rdzv;
-    struct slice shown = policy_glance(&a->run->run, &a->agent, waits, shell_now_ms(r));
+    struct slice shown = policy_glance(&a->run->run, &a->agent, waits, driver_now_ms(r));
 
     if (shown.ptr == NULL)
         return step_request(a, (struct policy_event){.kind = AGENT_LOOKED, .waits = waits});

@@ -35,15 +35,15 @@ static struct live_run *next_due(const struct rendezvous *r)
  * of them. False: that goes on, after the other runs that are due. */
 static bool step_tick(struct live_run *run)
 {
-    const struct policy_now now = shell_now(run);
+    const struct policy_now now = driver_now(run);
 
     if (!policy_forgets(&run->run, &now)) {
         run->sweep = 0;
-    } else if (!shell_sweep(run)) {
-        shell_set_due(run, run->home->rdzv->ticked_ms);
+    } else if (!effects_sweep_keys(run)) {
+        driver_set_due(run, run->home->rdzv->ticked_ms);
         return false;
     }
-    shell_step(run, (struct policy_event){.kind = RUN_TICK});
+    driver_step(run, (struct policy_event){.kind = RUN_TICK});
     return true;
 }
 
@@ -62,7 +62,7 @@ static void step_due(struct rendezvous *r)
     }
 }
 
-void shell_on_ticker(evutil_socket_t fd, short what, void *arg)
+void driver_on_ticker(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
@@ -73,11 +73,11 @@ void rendezvous_tick(struct rendezvous *r)
 {
     struct rendezvous_space *home;
 
-    r->ticked_ms = shell_now_ms(r);
+    r->ticked_ms = driver_now_ms(r);
     step_due(r);
     TAILQ_FOREACH(home, &r->spaces, entry) {
         etcd_runs_tick(&home->etcd_runs);
         if (home->misses_drops && engine_takes_changes(r->engine))
-            shell_drop_unused(home);
+            effects_drop_unused(home);
     }
 }

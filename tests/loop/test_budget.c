@@ -980,7 +980,7 @@ static void make_due(void)
     struct live_run *run;
 
     for (run = next_run(NULL); run != NULL; run = next_run(run))
-        shell_set_due(run, 0);
+        driver_set_due(run, 0);
 }
 
 /* A tick comes to all runs that are due, but not in one iteration. */

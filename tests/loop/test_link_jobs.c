@@ -11,7 +11,7 @@
 
 #include "proto/relay.h"
 #include "rdzv/relay/link_session.h"
-#include "rdzv/rendezvous/shell.h"
+#include "rdzv/rendezvous/driver.h"
 #include "tests/loop/hand.h"
 
 #define RUN_KEY   "/torch.rendezvous.job"

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "rdzv/rendezvous/shell.h"
+#include "rdzv/rendezvous/driver.h"
 #include "tests/loop/harness.h"
 
 static struct loop loop; /* large */
@@ -72,7 +72,7 @@ static void a_worker_store_goes_when_that_can_be_done(void **state)
     w->ended = true;
     e->options.journal.commit = take_all;
     e->batch.refuses = true;
-    shell_drop_if_unused(the_space()->rendezvous, w);
+    effects_drop_if_unused(the_space()->rendezvous, w);
     rendezvous_tick(&loop.server.store.rendezvous);
     assert_true(is_there(id));
     e->batch.refuses = false;

@@ -1,5 +1,5 @@
-/* What connects the policy to the daemon: runs, agents and worker stores as the shell keeps them.
- * shell.c keeps the runs and takes their steps, carry_out.c carries out what comes of one. What
+/* What connects the policy to the daemon: runs, agents and worker stores as the driver keeps them.
+ * driver.c keeps the runs and takes their steps, effects.c carries out what comes of one. What
  * happens comes from sessions.c, rendezvous.c and ticks.c. */
 #pragma once
 
@@ -38,7 +38,7 @@ struct live_run {
     struct listener *port;  /* of its own; NULL: none */
     struct history history;
     uint64_t keys_forgotten; /* by the last POLICY_FORGET_RUN */
-    uint32_t sweep;          /* the number of that which goes on, see shell_sweep(); 0: none */
+    uint32_t sweep; /* the number of that which goes on, see effects_sweep_keys(); 0: none */
     uint64_t sweep_since_ms; /* the run has been idle since then */
     unsigned steps;          /* open ones: it is not freed before they end */
     unsigned pins;           /* the same: whoever goes through all runs will come to it */
@@ -80,7 +80,7 @@ static inline struct conn *conn_of(const struct agent *a)
 
 /* The clock of the policy: it stands while the process is paused, and while the store takes no
  * changes, since no agent can write then. */
-uint64_t shell_now_ms(const struct rendezvous *r);
+uint64_t driver_now_ms(const struct rendezvous *r);
 
 /* The value of its key, borrowed until the next command; NULL: none. */
 struct blob *live_run_value(const struct live_run *run);
@@ -89,48 +89,48 @@ struct blob *live_run_value(const struct live_run *run);
 struct worker_store *live_run_worker_store(const struct live_run *run);
 
 /* What the rendezvous keeps of that space, made when it is asked for first. */
-struct rendezvous_space *shell_space_of(struct rendezvous *r, struct engine_space *space);
+struct rendezvous_space *driver_space_of(struct rendezvous *r, struct engine_space *space);
 
 /* The run of that key, made when there is none. NULL: no memory. */
-struct live_run *shell_need_run(struct rendezvous_space *home, struct slice key);
+struct live_run *driver_need_run(struct rendezvous_space *home, struct slice key);
 
 /* It must not be in a step, nor pinned. */
-void shell_free_run(struct live_run *run);
+void driver_free_run(struct live_run *run);
 
 /* Frees the run if nothing is left of it, and no step and no walk needs it. */
-bool shell_free_if_unused(struct live_run *run);
+bool driver_free_if_unused(struct live_run *run);
 
 /* When the tick comes to the run next: then, by the monotonic clock; or by how the run stands. */
-void shell_set_due(struct live_run *run, uint64_t ms);
-void shell_update_due(struct live_run *run);
+void driver_set_due(struct live_run *run, uint64_t ms);
+void driver_update_due(struct live_run *run);
 
 /* One step of the policy, from the event to the last of its outputs. The run may be freed when this
  * returns, if nothing is left of it. Returns what the outputs say of the request that is the event.
  */
-enum c10d_verdict shell_step(struct live_run *run, struct policy_event event);
+enum c10d_verdict driver_step(struct live_run *run, struct policy_event event);
 
 /* The same event for each run of the space. */
-void shell_step_space(struct rendezvous_space *home, struct policy_event event);
+void driver_step_space(struct rendezvous_space *home, struct policy_event event);
 
 /* What the policy is told of the time, the store and the run. Its slices are borrowed until the
  * next command. */
-struct policy_now shell_now(const struct live_run *run);
+struct policy_now driver_now(const struct live_run *run);
 
 /* For rdzv->ticker; `arg` is the struct rendezvous. */
-void shell_on_ticker(evutil_socket_t fd, short what, void *arg);
+void driver_on_ticker(evutil_socket_t fd, short what, void *arg);
 
 /* Deletes some of the keys of the rounds of a run that is about to be forgotten. True: those that
  * it had when this began are gone. */
-bool shell_sweep(struct live_run *run);
+bool effects_sweep_keys(struct live_run *run);
 
 /* Carries out the outputs of a step, except those that may cause another step. */
-enum c10d_verdict carry_out(struct live_run *run, const struct policy_out *out);
+enum c10d_verdict effects_apply(struct live_run *run, const struct policy_out *out);
 
 /* Opens a port for the workers of the run; `by` and `preferred` as for POLICY_OPEN_PORT. 0: none.
  */
-uint16_t carry_out_open_port(struct live_run *run, const struct agent *by, uint16_t preferred);
+uint16_t effects_open_port(struct live_run *run, const struct agent *by, uint16_t preferred);
 
 /* Drops the worker store if it has ended and no client uses it; or all of the space that are so.
  * While the store takes no changes, home->misses_drops is set. */
-void shell_drop_if_unused(struct rendezvous_space *home, const struct worker_store *w);
-void shell_drop_unused(struct rendezvous_space *home);
+void effects_drop_if_unused(struct rendezvous_space *home, const struct worker_store *w);
+void effects_drop_unused(struct rendezvous_space *home);

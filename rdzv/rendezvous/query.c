@@ -55,7 +55,7 @@ uint64_t rendezvous_forget(const struct run *run)
 
     rendezvous_pin(run); /* it stays until its keys are counted */
     live->sweep = 0;     /* now, and all of it */
-    shell_step(live, (struct policy_event){.kind = RUN_FORGET});
+    driver_step(live, (struct policy_event){.kind = RUN_FORGET});
     keys = live->keys_forgotten;
     rendezvous_unpin(run);
     return keys;
@@ -79,7 +79,7 @@ void rendezvous_unpin(const struct run *run)
     if (run == NULL)
         return;
     live_of(run)->pins--;
-    shell_free_if_unused(live_of(run));
+    driver_free_if_unused(live_of(run));
 }
 
 static struct node_facts agent_facts(const struct run_facts *f, const struct torch_node *node)
@@ -194,5 +194,5 @@ void rendezvous_facts(const struct run *run, struct run_facts *out)
                               .look = agent_facts,
                               .peer = agent_peer,
                               .arg = run};
-    find_doubled(run, shell_now_ms(live->home->rdzv), out);
+    find_doubled(run, driver_now_ms(live->home->rdzv), out);
 }

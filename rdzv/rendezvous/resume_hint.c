@@ -12,7 +12,7 @@
     9u /* where the round stands in which its workers have ended well, or ROUND_NONE */
 #define MEMO_HEAD 17u /* the version, by how many us its clock is ahead, and that round */
 
-void memo_keep(struct step *s, struct agent *a)
+void resume_hint_keep(struct step *s, struct agent *a)
 {
     size_t len = MEMO_HEAD + a->by_node.key.len;
     struct policy_output *o;
@@ -32,7 +32,7 @@ void memo_keep(struct step *s, struct agent *a)
     a->clock.kept_us = a->clock.ahead_us;
 }
 
-bool memo_read(struct slice memo, struct memo *out)
+bool resume_hint_read(struct slice memo, struct resume_hint *out)
 {
     if (memo.len < MEMO_HEAD || memo.ptr[0] != MEMO_VERSION ||
         !run_node_of_key(slice_from(memo, MEMO_HEAD), &out->node))

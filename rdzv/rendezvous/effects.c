@@ -1,12 +1,12 @@
 /* What the policy gives out becomes commands of the store, answers to agents, and timers, probes
- * and ports. See shell.h. */
+ * and ports. See driver.h. */
 #include <errno.h>
 
 #include "rdzv/engine/log.h"
 #include "rdzv/net/input.h"
 #include "rdzv/net/probe.h"
+#include "rdzv/rendezvous/driver.h"
 #include "rdzv/rendezvous/explain.h"
-#include "rdzv/rendezvous/shell.h"
 
 #define SWEPT_AT_A_TIME 512
 
@@ -97,7 +97,7 @@ static void begin_sweep(struct live_run *run)
 }
 
 /* Of all keys that begin as its own do, some are of a run with a longer name. */
-bool shell_sweep(struct live_run *run)
+bool effects_sweep_keys(struct live_run *run)
 {
     struct rendezvous_space *home = run->home;
     struct keymap *keys = &home->space->store->keys;
@@ -124,7 +124,7 @@ static void forget_run(struct live_run *run)
 {
     struct rendezvous_space *home = run->home;
 
-    while (!shell_sweep(run))
+    while (!effects_sweep_keys(run))
         continue;
     run->sweep = 0;
     home->forgets = true;
@@ -143,7 +143,7 @@ struct worker_store *live_run_worker_store(const struct live_run *run)
 }
 
 /* The store keeps it while a record names it, or a relay's session is bound to it. */
-void shell_drop_if_unused(struct rendezvous_space *home, const struct worker_store *w)
+void effects_drop_if_unused(struct rendezvous_space *home, const struct worker_store *w)
 {
     const struct command command = {.kind = COMMAND_WORKER_STORE_DROP, .worker_store = w->id};
     struct store_result result;
@@ -154,13 +154,13 @@ void shell_drop_if_unused(struct rendezvous_space *home, const struct worker_sto
     home->misses_drops = home->misses_drops || result.status == STORE_READ_ONLY;
 }
 
-void shell_drop_unused(struct rendezvous_space *home)
+void effects_drop_unused(struct rendezvous_space *home)
 {
     const struct worker_stores *all = &home->space->store->worker_stores;
 
     home->misses_drops = false;
     for (size_t i = all->count; i-- > 0;)
-        shell_drop_if_unused(home, all->items[i]);
+        effects_drop_if_unused(home, all->items[i]);
 }
 
 static void end_worker_store(struct live_run *run, uint64_t id)
@@ -170,12 +170,12 @@ static void end_worker_store(struct live_run *run, uint64_t id)
     if (w == NULL)
         return;
     w->ended = true;
-    shell_drop_if_unused(run->home, w);
+    effects_drop_if_unused(run->home, w);
 }
 
 /* --- Ports. --- */
 
-uint16_t carry_out_open_port(struct live_run *run, const struct agent *by, uint16_t preferred)
+uint16_t effects_open_port(struct live_run *run, const struct agent *by, uint16_t preferred)
 {
     const struct policy_settings *settings = run->run.settings;
 
@@ -212,7 +212,7 @@ static void close_port(struct live_run *run)
 /* --- All outputs. --- */
 
 /* For the log, and for those who ask later. */
-static void carry_out_note(struct live_run *run, const struct note *n)
+static void effects_note(struct live_run *run, const struct note *n)
 {
     int64_t now_us = engine_wall_ns(rdzv_of(run)->engine) / 1000;
     struct note logged = *n;
@@ -228,8 +228,8 @@ static void carry_out_note(struct live_run *run, const struct note *n)
         conn_agent_of(n->agent)->joined_us = now_us;
 }
 
-static void carry_out_one(struct live_run *run, const struct policy_output *o,
-                          enum c10d_verdict *verdict)
+static void effects_apply_one(struct live_run *run, const struct policy_output *o,
+                              enum c10d_verdict *verdict)
 {
     switch (o->kind) {
     case POLICY_PUT:
@@ -285,19 +285,19 @@ static void carry_out_one(struct live_run *run, const struct policy_output *o,
         close_port(run);
         break;
     case POLICY_NOTE:
-        carry_out_note(run, o->note);
+        effects_note(run, o->note);
         break;
     default:
         break;
     }
 }
 
-enum c10d_verdict carry_out(struct live_run *run, const struct policy_out *out)
+enum c10d_verdict effects_apply(struct live_run *run, const struct policy_out *out)
 {
     enum c10d_verdict verdict = C10D_PROCEED;
 
     policy_counters_add(&rdzv_of(run)->engine->stats.jobs, &out->counters);
     for (size_t i = 0; i < out->count; i++)
-        carry_out_one(run, &out->items[i], &verdict);
+        effects_apply_one(run, &out->items[i], &verdict);
     return verdict;
 }

@@ -1,5 +1,5 @@
-/* Runs as the daemon keeps them, and the steps of their policy. See shell.h. */
-#include "rdzv/rendezvous/shell.h"
+/* Runs as the daemon keeps them, and the steps of their policy. See driver.h. */
+#include "rdzv/rendezvous/driver.h"
 
 #include "rdzv/net/listen.h"
 #include "rdzv/net/probe.h"
@@ -7,7 +7,7 @@
 
 #define PROBE_MS 1000
 
-struct rendezvous_space *shell_space_of(struct rendezvous *r, struct engine_space *space)
+struct rendezvous_space *driver_space_of(struct rendezvous *r, struct engine_space *space)
 {
     struct rendezvous_space *home = space->rendezvous;
 
@@ -42,7 +42,7 @@ static bool add_due(struct live_run *run)
 }
 
 /* The heap has its room already. */
-void shell_set_due(struct live_run *run, uint64_t ms)
+void driver_set_due(struct live_run *run, uint64_t ms)
 {
     struct expiry *due = &run->home->rdzv->due;
 
@@ -53,14 +53,14 @@ void shell_set_due(struct live_run *run, uint64_t ms)
 }
 
 /* Never due at the tick that is going on. */
-void shell_update_due(struct live_run *run)
+void driver_update_due(struct live_run *run)
 {
     uint64_t ms = run_due_ms(&run->run), next_ms = run->home->rdzv->ticked_ms + 1;
 
-    shell_set_due(run, ms > next_ms ? ms : next_ms);
+    driver_set_due(run, ms > next_ms ? ms : next_ms);
 }
 
-struct live_run *shell_need_run(struct rendezvous_space *home, struct slice key)
+struct live_run *driver_need_run(struct rendezvous_space *home, struct slice key)
 {
     struct run_view *found = run_views_find(&home->runs, key);
     struct rendezvous *r = home->rdzv;
@@ -75,7 +75,7 @@ struct live_run *shell_need_run(struct rendezvous_space *home, struct slice key)
     name = (uint8_t *)(run + 1);
     memcpy(name, key.ptr, key.len);
     run_init(&run->run, (struct slice){name, key.len}, &r->settings, r->engine->options.seed,
-             shell_now_ms(r));
+             driver_now_ms(r));
     run->home = home;
     if (!add_due(run)) {
         run_fini(&run->run);
@@ -87,7 +87,7 @@ struct live_run *shell_need_run(struct rendezvous_space *home, struct slice key)
     return run;
 }
 
-void shell_free_run(struct live_run *run)
+void driver_free_run(struct live_run *run)
 {
     struct rendezvous_space *home = run->home;
 
@@ -103,11 +103,11 @@ void shell_free_run(struct live_run *run)
     account_heap_free(ACCOUNT_RUNS, run);
 }
 
-bool shell_free_if_unused(struct live_run *run)
+bool driver_free_if_unused(struct live_run *run)
 {
     if (run->steps > 0 || run->pins > 0 || !run_is_unused(&run->run))
         return false;
-    shell_free_run(run);
+    driver_free_run(run);
     return true;
 }
 
@@ -122,14 +122,14 @@ static enum port_share share_of(const struct live_run *run)
     return shared == NULL || !run_keeps_port(&shared->run) ? PORT_IS_FREE : PORT_IS_TAKEN;
 }
 
-uint64_t shell_now_ms(const struct rendezvous *r)
+uint64_t driver_now_ms(const struct rendezvous *r)
 {
     uint64_t ms = r->refuses_since_ms != 0 ? r->refuses_since_ms : engine_lived_ms(r->engine);
 
     return ms - r->refused_ms;
 }
 
-struct policy_now shell_now(const struct live_run *run)
+struct policy_now driver_now(const struct live_run *run)
 {
     const struct rendezvous *r = run->home->rdzv;
     const struct engine *engine = r->engine;
@@ -137,7 +137,7 @@ struct policy_now shell_now(const struct live_run *run)
     struct blob *value = live_run_value(run);
 
     return (struct policy_now){
-        .ms = shell_now_ms(r),
+        .ms = driver_now_ms(r),
         .still_ms = engine->paused_ms + r->refused_ms,
         .wall_ns = engine_wall_ns(engine),
         .value = value == NULL ? (struct slice){0} : (struct slice){value->bytes, value->len},
@@ -170,9 +170,9 @@ static void on_probed(void *arg, enum probe_answer answer)
     struct live_run *run = arg;
 
     run->probe = NULL;
-    shell_step(run, (struct policy_event){.kind = RUN_PROBED,
-                                          .probed = answer == PROBE_REFUSED ? PROBED_REFUSED
-                                                                            : PROBED_UNKNOWN});
+    driver_step(run, (struct policy_event){.kind = RUN_PROBED,
+                                           .probed = answer == PROBE_REFUSED ? PROBED_REFUSED
+                                                                             : PROBED_UNKNOWN});
 }
 
 static bool start_probe(struct live_run *run, const struct policy_output *o)
@@ -195,11 +195,11 @@ static void go_on(struct live_run *run, const struct policy_output *o)
         break;
     case POLICY_PROBE:
         if (!start_probe(run, o))
-            shell_step(run, (struct policy_event){.kind = RUN_PROBED, .probed = PROBED_UNKNOWN});
+            driver_step(run, (struct policy_event){.kind = RUN_PROBED, .probed = PROBED_UNKNOWN});
         break;
     case POLICY_OPEN_PORT:
-        shell_step(run, (struct policy_event){.kind = RUN_PORT_OPENED,
-                                              .port = carry_out_open_port(run, o->agent, o->port)});
+        driver_step(run, (struct policy_event){.kind = RUN_PORT_OPENED,
+                                               .port = effects_open_port(run, o->agent, o->port)});
         break;
     default:
         break;
@@ -209,7 +209,7 @@ static void go_on(struct live_run *run, const struct policy_output *o)
 static enum c10d_verdict step(struct live_run *run, struct policy_event event)
 {
     struct engine *engine = run->home->rdzv->engine;
-    const struct policy_now now = shell_now(run);
+    const struct policy_now now = driver_now(run);
     struct policy_out out = {0};
     enum c10d_verdict verdict;
     uint64_t changes;
@@ -222,7 +222,7 @@ static enum c10d_verdict step(struct live_run *run, struct policy_event event)
     policy_step(&run->run, &event, &now, &out);
     if (run->run.view.changes != changes)
         engine->work += now.value.len; /* the next one is written */
-    verdict = carry_out(run, &out);
+    verdict = effects_apply(run, &out);
     for (size_t i = 0; i < out.count; i++)
         go_on(run, &out.items[i]);
     if (out.failed)
@@ -236,11 +236,11 @@ static void leave(struct live_run *run)
     if (run->run.view.unread)
         step(run, (struct policy_event){.kind = RUN_CHANGED});
     run->steps--;
-    if (!shell_free_if_unused(run))
-        shell_update_due(run);
+    if (!driver_free_if_unused(run))
+        driver_update_due(run);
 }
 
-enum c10d_verdict shell_step(struct live_run *run, struct policy_event event)
+enum c10d_verdict driver_step(struct live_run *run, struct policy_event event)
 {
     enum c10d_verdict verdict = C10D_PROCEED;
 
@@ -256,7 +256,7 @@ enum c10d_verdict shell_step(struct live_run *run, struct policy_event event)
 }
 
 /* A step of one run may end another, but not the one that comes next. */
-void shell_step_space(struct rendezvous_space *home, struct policy_event event)
+void driver_step_space(struct rendezvous_space *home, struct policy_event event)
 {
     struct run_view *v, *next;
 
@@ -264,7 +264,7 @@ void shell_step_space(struct rendezvous_space *home, struct policy_event event)
         next = TAILQ_NEXT(v, order);
         if (next != NULL)
             live_run_of(next)->pins++;
-        shell_step(live_run_of(v), event);
+        driver_step(live_run_of(v), event);
         if (next != NULL)
             live_run_of(next)->pins--;
     }

@@ -101,7 +101,7 @@ static bool may_be_waited_for(const struct step *s)
     return false;
 }
 
-void owed_keys_put(struct step *s)
+void placeholder_keys_put(struct step *s)
 {
     const struct run_view *v = &s->run->view;
     const struct torch_state *then = &v->last_completed;
@@ -127,7 +127,7 @@ void owed_keys_put(struct step *s)
 /* Agents that have finished have written their own keys already. Upstream: barrier() of
  * elastic/utils/store.py, by which each finished agent waits for the last one, for 300 s;
  * before 2.4 for each by its rank. */
-void owed_keys_put_exit(struct step *s, int64_t round)
+void placeholder_keys_put_exit(struct step *s, int64_t round)
 {
     const struct torch_state *then = &s->run->view.last_completed;
 
