@@ -298,30 +298,35 @@ static bool is_any_outside(const struct run *run)
     return false;
 }
 
-/* Without --silent-node-timeout, a lost node stays while all nodes train: if its agent comes back,
- * it has its place. It stays no longer if a node asks for one: in an open round, or if an agent is
- * there that is in no round. */
-static bool is_pruned(const struct run *run)
+/* For so long at least, a node must be silent to be taken out. UINT64_MAX: it stays. Without
+ * --silent-node-timeout, a lost node has its place again if its agent comes back, and the others
+ * are notified after a minute. A node that asks for a place does not wait so long: in an open
+ * round, or if an agent is there that is in no round. */
+static uint64_t patience_ms(const struct run *run)
 {
-    return run->settings->silent_node_ms != 0 || !run->view.state.complete ||
-           run->view.waiting != 0 || is_any_outside(run);
+    if (run->settings->silent_node_ms != 0 || !run->view.state.complete || run->view.waiting != 0 ||
+        is_any_outside(run))
+        return 0;
+    return run->settings->restart_on_loss == RESTART_WHEN_SILENT ? run->settings->silent_restart_ms
+                                                                 : UINT64_MAX;
 }
 
 /* Agents whose workers have ended well wait for each other, for five minutes in one request. */
-static bool is_overdue(const struct step *s, const struct torch_node *node)
+static bool is_overdue(const struct step *s, const struct torch_node *node, uint64_t patience_ms)
 {
     const struct run *run = s->run;
 
-    return node_role(node) != NULL && !loss_is_mark(node) && presence_is_lost(s, node) &&
+    return node_role(node) != NULL && !loss_is_mark(node) &&
+           presence_is_lost(s, node, patience_ms) &&
            (run->finishing.round != run->view.state.round || run_agent_of(run, node) == NULL);
 }
 
-static bool is_any_overdue(const struct step *s)
+static bool is_any_overdue(const struct step *s, uint64_t patience_ms)
 {
     const struct torch_state *state = &s->run->view.state;
 
     for (size_t i = 0; i < state->count; i++) {
-        if (is_overdue(s, &state->nodes[i]))
+        if (is_overdue(s, &state->nodes[i], patience_ms))
             return true;
     }
     return false;
@@ -336,76 +341,44 @@ static void note_silent(struct step *s, const struct torch_node *node)
     note->node = explain_node(s, node);
     note->previous = node_role(node);
     note->ms = (int64_t)presence_silent_ms(s, node);
-    note->reason = note->agent == NULL ? "no agent of it is connected, and its heartbeat is 15s old"
-                   : s->run->settings->silent_node_ms != 0
-                       ? "nothing has come of its agent for --silent-node-timeout"
-                       : "nothing has come of its agent for 15s";
+    note->reason =
+        note->agent == NULL ? "no agent of it is connected, and its heartbeat is old"
+        : s->run->settings->silent_node_ms != 0
+            ? "nothing has come of its agent for --silent-node-timeout"
+        : node->waiting || !s->run->view.state.complete
+            ? "nothing has come of its agent for 15s, and the round waits for it"
+            : "nothing has come of its agent for 15s and a node asks for a place, or for "
+              "a minute";
 }
 
-/* True: the survivors are to meet without this node. Without --silent-node-timeout, a participant
- * has silent_restart_ms to come back. */
+/* True: the survivors must meet without this node. */
 static bool is_missed(const struct run *run, const struct torch_state *next,
                       const struct torch_node *node)
 {
     if (node->waiting)
         return lacks_participants(run, next) && run->settings->restart_on_loss != RESTART_NEVER;
-    return node->participant && run->settings->silent_node_ms != 0 &&
-           run->settings->restart_on_loss == RESTART_WHEN_SILENT;
+    return node->participant && run->settings->restart_on_loss == RESTART_WHEN_SILENT;
 }
 
 /* Should an agent only have slept, it is put back when it asks again: see repair.c. */
 void loss_drop_silent(struct step *s)
 {
     const struct run *run = s->run;
+    uint64_t patience = patience_ms(run);
     struct torch_state next;
     bool missed = false;
 
-    if (!step_is_open(s) || !is_pruned(run) || run->agent_count == 0 || !is_any_overdue(s) ||
-        !step_read_state(s, &next))
+    if (!step_is_open(s) || patience == UINT64_MAX || run->agent_count == 0 ||
+        !is_any_overdue(s, patience) || !step_read_state(s, &next))
         return;
     for (size_t i = 0; i < next.count; i++) {
-        if (!is_overdue(s, &next.nodes[i]))
+        if (!is_overdue(s, &next.nodes[i], patience))
             continue;
         note_silent(s, &next.nodes[i]);
         missed = missed || is_missed(run, &next, &next.nodes[i]);
         loss_take_out(&next, &next.nodes[i]);
     }
-    put_without(s, &next, missed,
-                run->settings->silent_node_ms != 0
-                    ? "one of them is silent for --silent-node-timeout"
-                    : "a node that waited is silent for 15s");
+    put_without(s, &next, missed, "one of them is silent: see node_silent");
     torch_state_free(&next);
     placeholder_keys_put(s);
-}
-
-/* --- A node that is silent for longer. --- */
-
-/* True: a participant was taken out, or is silent. */
-static bool misses_a_node(const struct step *s)
-{
-    const struct run_view *v = &s->run->view;
-
-    if (!v->has_completed || v->last_completed.round != v->state.round)
-        return false;
-    return lacks_participants(s->run, &v->state) || presence_is_participant_lost(s);
-}
-
-void loss_on_tick(struct step *s)
-{
-    struct run *run = s->run;
-    struct torch_state next;
-
-    if (run->settings->restart_on_loss != RESTART_WHEN_SILENT || !step_is_open(s) ||
-        run->agent_count == 0 || !should_tell(run, &run->view.state) || !misses_a_node(s)) {
-        run->missing_since_ms = 0;
-        return;
-    }
-    if (run->missing_since_ms == 0)
-        run->missing_since_ms = s->now->ms;
-    if (clock_elapsed_ms(run->missing_since_ms, s->now->ms) + TORCH_DEAD_MS <
-            run->settings->silent_restart_ms ||
-        !step_read_state(s, &next))
-        return;
-    put_without(s, &next, true, "one of them has been silent for a minute");
-    torch_state_free(&next);
 }

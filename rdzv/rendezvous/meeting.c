@@ -46,7 +46,7 @@ const struct torch_node *meeting_waiting(const struct step *s)
     for (size_t i = v->waiting == 0 ? v->state.count : v->waiting - 1; i < v->state.count; i++) {
         const struct torch_node *node = &v->state.nodes[i];
 
-        if (node->waiting && !presence_is_lost(s, node))
+        if (node->waiting && !presence_is_lost(s, node, 0))
             return node;
     }
     return meeting_is_open(s->run) ? &loss_mark : NULL;

@@ -154,9 +154,9 @@ void presence_heard(struct step *s, struct agent *a, bool waits);
 /* How long nothing has come of the node's agent, which is connected, and waits for no reply; 0: it
  * is not, or waits. */
 uint64_t presence_silent_ms(const struct step *s, const struct torch_node *node);
-/* The node of the state is silent for too long, or has no agent and an old heartbeat; the second: a
- * participant is. */
-bool presence_is_lost(const struct step *s, const struct torch_node *node);
+/* The node of the state is silent for too long, and for `least_ms` at least, or has no agent and an
+ * old heartbeat; the second: a participant is. */
+bool presence_is_lost(const struct step *s, const struct torch_node *node, uint64_t least_ms);
 bool presence_is_participant_lost(const struct step *s);
 /* True: the agent was there before a start, its node is not, and whether it has workers is not
  * known. */
@@ -175,8 +175,6 @@ void loss_on_start(struct step *s, bool agents_return);
 void loss_on_restore(struct step *s);
 /* Once a second, and before a round is completed: takes out the nodes that are lost. */
 void loss_drop_silent(struct step *s);
-/* Once a second: tells the others of a node that is silent for silent_restart_ms. */
-void loss_on_tick(struct step *s);
 /* The run has failed: the others are shown that it is closed. */
 void loss_end_run(struct step *s);
 /* Takes the node out, and ends the round if no participant is left, as torch does it. */

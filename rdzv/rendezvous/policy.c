@@ -282,7 +282,6 @@ static void tick(struct step *s, const struct policy_event *event)
     if (s->run->start == START_UNNAMED)
         drop_absent(s);
     loss_drop_silent(s);
-    loss_on_tick(s);
     long_look_on_tick(s);
     meeting_on_tick(s);
     pace_on_tick(s);

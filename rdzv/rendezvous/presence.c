@@ -50,14 +50,17 @@ static uint64_t limit_ms(const struct run *run, const struct agent *a)
     return a->silence_ms * 3 > TORCH_DEAD_MS ? a->silence_ms * 3 : TORCH_DEAD_MS;
 }
 
-bool presence_is_lost(const struct step *s, const struct torch_node *node)
+bool presence_is_lost(const struct step *s, const struct torch_node *node, uint64_t least_ms)
 {
     const struct agent *a = run_agent_of(s->run, node);
+    uint64_t most_ms = a == NULL ? TORCH_DEAD_MS : limit_ms(s->run, a);
 
+    if (most_ms < least_ms)
+        most_ms = least_ms;
     if (a != NULL)
-        return presence_silent_ms(s, node) >= limit_ms(s->run, a);
+        return presence_silent_ms(s, node) >= most_ms;
     return s->run->start == START_OVER && node->has_heartbeat &&
-           node->heartbeat_us < s->now->wall_ns / 1000 - TORCH_DEAD_MS * INT64_C(1000);
+           node->heartbeat_us < s->now->wall_ns / 1000 - (int64_t)most_ms * 1000;
 }
 
 bool presence_is_participant_lost(const struct step *s)
@@ -65,7 +68,7 @@ bool presence_is_participant_lost(const struct step *s)
     const struct torch_state *state = &s->run->view.state;
 
     for (size_t i = 0; i < state->count; i++) {
-        if (state->nodes[i].participant && presence_is_lost(s, &state->nodes[i]))
+        if (state->nodes[i].participant && presence_is_lost(s, &state->nodes[i], 0))
             return true;
     }
     return false;

@@ -129,7 +129,6 @@ struct run {
     uint64_t room_for;     /* MAX or less, of the agents that were connected since it was idle */
     uint64_t enough;       /* MIN or more; 0: unknown */
     uint64_t completed_ms; /* when the last round was completed */
-    uint64_t missing_since_ms; /* a participant is not heard of; 0: none */
 
     /* Its end. */
     enum close_kept close_kept; /* START_AWAITED, START_UNNAMED: an agent wanted to close it */

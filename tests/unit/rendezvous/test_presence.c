@@ -9,7 +9,7 @@ static bool is_lost(struct scene *s, const char *name)
     const struct torch_node *node = torch_state_find(&s->run.view.state, &who);
 
     assert_non_null(node);
-    return presence_is_lost(&step, node);
+    return presence_is_lost(&step, node, 0);
 }
 
 static void ask(struct scene *s, struct agent *a, bool waits)
