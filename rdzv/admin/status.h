@@ -1,4 +1,4 @@
-/* The JSON of /rdzv/v1/status, and its streams: shared by the files status*.c. README.md says what
+/* The JSON of /rdzv/v1/status, and its streams: shared by the files status*.c. API.md says what
  * each member means. */
 #pragma once
 

@@ -3,8 +3,8 @@ And the names of settings in what the fuzzer of settings files mixes.
 
     documents.py [--update] [NAME...]     all cases, or those with one of these words in their name
 
---update first writes the generated tables of rdzv/README.md (settings, metrics) anew; read them
-before they are committed. The daemon is $RDZVD, else the one in build/.
+--update first writes the generated tables (settings in rdzv/config/README.md, metrics in
+rdzv/admin/METRICS.md) anew; read them before they are committed. The daemon is $RDZVD, else the one in build/.
 """
 
 import glob
@@ -22,10 +22,13 @@ from agents import meet  # noqa: E402
 from cases import case, check  # noqa: E402
 from servers import ROOT, Rdzvd, rdzvd_binary  # noqa: E402
 
-DAEMON = os.path.join("rdzv", "README.md")
+CONFIG = os.path.join("rdzv", "config", "README.md")
+API = os.path.join("rdzv", "admin", "API.md")
+METRICS = os.path.join("rdzv", "admin", "METRICS.md")
+EVENTS = os.path.join("rdzv", "admin", "EVENTS.md")
 TESTS = os.path.join("tests", "README.md")
 
-# Options in rdzv/README.md that are not rdzvd's: those of torchrun, and of etcd.
+# Options in the daemon's documents that are not rdzvd's: those of torchrun, and of etcd.
 FOREIGN = re.compile(r"--(nnodes|nproc-per-node|max-restarts|monitor-interval|rdzv-\w+|enable-v2|config-file|"
                      r"listen-(client|metrics)-urls|cert-file|key-file|trusted-ca-file|client-cert-auth|"
                      r"client-crl-file|client-cert-allowed-hostname|"
@@ -42,6 +45,14 @@ def section(path, heading):
     found = re.search(r"^## %s\n(.*?)(?=^## |\Z)" % re.escape(heading), read(path), re.M | re.S)
     check(found, "%s has no section %r" % (path, heading))
     return found.group(1)
+
+
+def documents(*folders):
+    """All documents in these folders; without one, also those at the top."""
+    found = [] if folders else glob.glob(os.path.join(ROOT, "*.md"))
+    for folder in folders or ("client", "deploy", "proto", "rdzv", "store", "tests"):
+        found += glob.glob(os.path.join(ROOT, folder, "**", "*.md"), recursive=True)
+    return sorted(os.path.relpath(path, ROOT) for path in found)
 
 
 def rows(text):
@@ -135,26 +146,26 @@ def replica_metrics_table():
     return table_of_metrics("".join("# HELP " + block for block in own))
 
 
-TABLES = {"settings": settings_table, "metrics": metrics_table, "relay-metrics": relay_metrics_table,
-          "replica-metrics": replica_metrics_table}
+TABLES = {"settings": (CONFIG, settings_table), "metrics": (METRICS, metrics_table),
+          "relay-metrics": (METRICS, relay_metrics_table), "replica-metrics": (METRICS, replica_metrics_table)}
 MARKED = r"(<!-- %s: [^\n]*-->\n)(.*?)(<!-- end -->)"
 
 
 def update():
-    text = read(DAEMON)
-    for name, make in TABLES.items():
-        text = re.sub(MARKED % name, lambda m, t=make(): m.group(1) + t + "\n" + m.group(3), text,
+    for name, (path, make) in TABLES.items():
+        text = re.sub(MARKED % name, lambda m, t=make(): m.group(1) + t + "\n" + m.group(3), read(path),
                       flags=re.S)
-    with open(os.path.join(ROOT, DAEMON), "w", encoding="utf-8") as f:
-        f.write(text)
+        with open(os.path.join(ROOT, path), "w", encoding="utf-8") as f:
+            f.write(text)
 
 
 def check_table(name):
-    found = re.search(MARKED % name, read(DAEMON), re.S)
-    check(found, "%s has no generated table of %s" % (DAEMON, name))
-    have, want = found.group(2).splitlines(), TABLES[name]().splitlines()
+    path, make = TABLES[name]
+    found = re.search(MARKED % name, read(path), re.S)
+    check(found, "%s has no generated table of %s" % (path, name))
+    have, want = found.group(2).splitlines(), make().splitlines()
     check(have == want, "%s, %s: run documents.py --update\n  missing: %s\n  too many: %s" % (
-        DAEMON, name, "\n    ".join(x for x in want if x not in have) or "none",
+        path, name, "\n    ".join(x for x in want if x not in have) or "none",
         "\n    ".join(x for x in have if x not in want) or "none"))
 
 
@@ -173,8 +184,9 @@ def metrics_are_those_that_are_printed():
 @case
 def options_that_are_named_exist():
     known = {name for _, name, *_ in options()}
-    for flag in re.findall(r"`(--[a-z0-9-]+)", read(DAEMON)):
-        check(flag[2:] in known or FOREIGN.match(flag), "%s names %s" % (DAEMON, flag))
+    for path in documents("rdzv", "store"):
+        for flag in re.findall(r"`(--[a-z0-9-]+)", read(path)):
+            check(flag[2:] in known or FOREIGN.match(flag), "%s names %s" % (path, flag))
 
 
 @case
@@ -227,7 +239,7 @@ def events():
 
 @case
 def log_events_are_those_of_the_source():
-    table = rows(section(DAEMON, "Log events"))
+    table = rows(read(EVENTS))
     same([name for row in table for name in re.findall(r"`(\w+)`", row[0])], events(), "events")
 
 
@@ -235,7 +247,7 @@ def log_events_are_those_of_the_source():
 def log_fields_are_those_of_the_source():
     real = {name for text in source().values()
             for name in re.findall(r'\b(?:log_(?:str|bytes|u64|i64|bool|errno)\(|FIELD\(\w+,)\s*"(\w+)"', text)}
-    text = section(DAEMON, "Log events")
+    text = read(EVENTS)
     table = [name for row in rows(text) for name in re.findall(r"`(\w+)`", row[3])]
     every = {name for name in re.findall(r"`(\w+)[`=]", text) if name in real}
     same(every.union(table), real, "fields")
@@ -245,7 +257,7 @@ def log_fields_are_those_of_the_source():
 def http_paths_are_those_of_the_routes():
     routes = re.findall(r'\{"(/[^"]*)", ROUTE_', read(os.path.join("rdzv", "routes.c")))
     check(routes, "rdzv/routes.c has no route")
-    paths = [path for row in rows(section(DAEMON, "HTTP API"))
+    paths = [path for row in rows(read(API).split("\n## ")[0])
              for path in re.findall(r"`(?:[A-Z]+ )?(/[^`?]*)", row[0])]
     for path in paths:
         check(any(path == r or path.startswith(r + "/") for r in routes), "no route: " + path)
@@ -259,7 +271,7 @@ def reasons_are_those_of_the_source():
                                ("admin/metrics_daemon.c", "rdzvd_connections_dropped_total")):
         text = read(os.path.join("rdzv", source_file))
         real = re.findall(r"\[(?:REFUSAL|DROP)_\w+\] = \{?\"(\w+)\"", text)
-        below = section(DAEMON, "Metrics").split("The `reason` of `%s`" % table)[1]
+        below = read(METRICS).split("The `reason` of `%s`" % table)[1]
         same(re.findall(r"^\| `(\w+)` \|", below.split("\n\nThe `reason`")[0], re.M), real, "reasons")
 
 
@@ -289,10 +301,7 @@ def anchors(path):
 
 @case
 def links_lead_somewhere():
-    found = glob.glob(os.path.join(ROOT, "*.md"))
-    for folder in ("client", "deploy", "proto", "rdzv", "store", "tests"):
-        found += glob.glob(os.path.join(ROOT, folder, "**", "*.md"), recursive=True)
-    for path in sorted(os.path.relpath(f, ROOT) for f in found):
+    for path in documents():
         for link in re.findall(r"\]\(([^)\s]+)\)", read(path)):
             if re.match(r"\w+:", link):
                 continue
@@ -300,6 +309,19 @@ def links_lead_somewhere():
             target = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
             check(os.path.exists(os.path.join(ROOT, target)), "%s: no file %s" % (path, link))
             check(not anchor or anchor in anchors(target), "%s: no heading %s" % (path, link))
+
+
+@case
+def documents_that_the_source_names_exist():
+    known = documents()
+    name = re.compile(r"(?<![\w/.-])((?:client|deploy|proto|rdzv|store|tests)/[\w/.-]*\.md)(?:#([\w-]+))?")
+    files = [path for folder in ("client", "deploy", "proto", "rdzv", "store", "tests")
+             for path in glob.glob(os.path.join(ROOT, folder, "**", "*.*"), recursive=True)
+             if re.search(r"\.(c|h|py|sh|in|html|js|ya?ml|build)$", path)]
+    for path in sorted(os.path.relpath(f, ROOT) for f in files):
+        for document, anchor in name.findall(read(path)):
+            check(document in known, "%s: no document %s" % (path, document))
+            check(not anchor or anchor in anchors(document), "%s: no heading %s#%s" % (path, document, anchor))
 
 
 if __name__ == "__main__":
