@@ -93,7 +93,7 @@ static enum run_state run_state_of(const struct run_facts *f)
  * have the same. */
 static bool has_good_name(const struct metric_spaces *m, const struct run_facts *f)
 {
-    struct slice rest = f->id, name;
+    struct slice rest = f->view->id, name;
     uint32_t point;
     size_t len;
 
@@ -107,7 +107,7 @@ static bool has_good_name(const struct metric_spaces *m, const struct run_facts 
     for (size_t i = 0; i < m->run_count; i++) {
         name = (struct slice){m->runs[i].name, m->runs[i].name_len};
         if (m->runs[i].space == m->walk.space && m->runs[i].backend == f->backend &&
-            slice_equal(name, f->id))
+            slice_equal(name, f->view->id))
             return false;
     }
     return true;
@@ -180,10 +180,10 @@ static void add_run_figures(struct metric_spaces *m, const struct run_facts *f)
     *run = (struct listed_run){.space = m->walk.space,
                                .backend = f->backend,
                                .state = state,
-                               .name_len = f->id.len,
-                               .round = f->is_state ? f->state->round : 0,
+                               .name_len = f->view->id.len,
+                               .round = f->view->is_state ? f->view->state.round : 0,
                                .figures = figures};
-    memcpy(run->name, f->id.ptr, f->id.len);
+    memcpy(run->name, f->view->id.ptr, f->view->id.len);
 }
 
 /* --- Slices. --- */
@@ -206,7 +206,7 @@ static void add_etcd_run(struct metric_spaces *m)
     struct run_facts facts;
 
     rendezvous_etcd_facts(m->walk.space, m->walk.etcd_run, &facts);
-    if (m->walk.etcd_run->exists)
+    if (m->walk.etcd_run->view.exists)
         add_run_figures(m, &facts);
 }
 

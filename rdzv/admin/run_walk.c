@@ -38,7 +38,7 @@ static void run_walk_step(struct run_walk *w)
         run_walk_point_at_etcd(w, rendezvous_etcd_first(w->space));
         break;
     case WALK_ETCD_RUN:
-        run_walk_point_at_etcd(w, TAILQ_NEXT(w->etcd_run, order));
+        run_walk_point_at_etcd(w, etcd_run_next(w->etcd_run));
         break;
     case WALK_SPACE_END:
         w->space = w->only != NULL ? NULL : TAILQ_NEXT(w->space, entry);

@@ -10,8 +10,10 @@ static const struct reply ok = {.status = 200, .content_type = HTTP_JSON, .no_st
 /* NULL: no node of the round has that rank. */
 static const struct torch_node *find_rank(const struct run_facts *f, uint64_t rank)
 {
-    for (size_t i = 0; f->is_state && f->state->complete && i < f->state->count; i++) {
-        const struct torch_node *node = &f->state->nodes[i];
+    const struct torch_state *state = &f->view->state;
+
+    for (size_t i = 0; state->complete && i < state->count; i++) {
+        const struct torch_node *node = &state->nodes[i];
 
         if (node->participant && node->rank == (int64_t)rank && run_status_counts(f, node))
             return node;

@@ -28,16 +28,14 @@ static void write_peer(struct writer *w, const struct run_facts *f, const struct
 void status_node_write(struct writer *w, const struct run_facts *f, const struct torch_node *node,
                        const struct status_form *form)
 {
-    const struct node_facts known = f->look(f, node);
-
     write_name(w, f, node);
     json_member_str(w, "role", node_role_text(node));
-    if (node->participant && (f->state->complete || f->backend == BACKEND_ETCD))
+    if (node->participant && (f->view->state.complete || f->backend == BACKEND_ETCD))
         json_member_i64(w, "rank", node->rank);
-    json_member_known(w, "since", known.joined_us);
+    json_member_known(w, "since", f->look(f, node).joined_us);
     if (node->has_heartbeat && !form->streamed)
         json_member_time(w, "heartbeat", node->heartbeat_us);
-    if (run_status_is_silent(f, node, &known))
+    if (run_status_is_silent(f, node))
         writer_str(w, ",\"silent\":true");
     write_peer(w, f, node);
     writer_u8(w, '}');
@@ -45,21 +43,19 @@ void status_node_write(struct writer *w, const struct run_facts *f, const struct
 
 static char letter_of(const struct run_facts *f, const struct torch_node *node)
 {
-    const struct node_facts known = f->look(f, node);
-
-    return run_status_is_silent(f, node, &known) ? 's'
-           : node->participant                   ? 'p'
-           : node->waiting                       ? 'w'
-                                                 : 'r';
+    return run_status_is_silent(f, node) ? 's'
+           : node->participant           ? 'p'
+           : node->waiting               ? 'w'
+                                         : 'r';
 }
 
 static void write_map(struct writer *w, const struct run_facts *f)
 {
     json_name(w, "node_map");
     writer_u8(w, '"');
-    for (size_t i = 0; i < f->state->count; i++) {
-        if (run_status_counts(f, &f->state->nodes[i]))
-            writer_u8(w, (uint8_t)letter_of(f, &f->state->nodes[i]));
+    for (size_t i = 0; i < f->view->state.count; i++) {
+        if (run_status_counts(f, &f->view->state.nodes[i]))
+            writer_u8(w, (uint8_t)letter_of(f, &f->view->state.nodes[i]));
     }
     writer_u8(w, '"');
 }
@@ -72,8 +68,8 @@ static uint64_t write_nodes(struct writer *w, const struct run_facts *f, uint64_
     uint64_t listed = 0;
 
     json_list(w, "nodes");
-    for (size_t i = 0; f->is_state && i < f->state->count && listed < form->nodes; i++) {
-        const struct torch_node *node = &f->state->nodes[i];
+    for (size_t i = 0; i < f->view->state.count && listed < form->nodes; i++) {
+        const struct torch_node *node = &f->view->state.nodes[i];
 
         if (!run_status_counts(f, node) || (!all && letter_of(f, node) == 'p'))
             continue;
@@ -89,11 +85,11 @@ static uint64_t write_nodes(struct writer *w, const struct run_facts *f, uint64_
 }
 
 static void write_missing_nodes(struct writer *w, const struct run_facts *f, const char *name,
-                                const struct missing_node *nodes, size_t count)
+                                const struct missing_list *list)
 {
     json_list(w, name);
-    for (size_t i = 0; i < count; i++) {
-        const struct missing_node *m = &nodes[i];
+    for (size_t i = 0; i < list->listed; i++) {
+        const struct missing_node *m = &list->nodes[i];
 
         write_name(w, f, m->node);
         if (m->has_rank)
@@ -129,9 +125,14 @@ static void write_round(struct writer *w, const struct history_round *r)
 
 static void write_history(struct writer *w, const struct history *h, size_t max)
 {
+    const struct history_round *r;
+
     json_list(w, "rounds");
-    for (size_t i = 0; i < h->count && i < max; i++)
-        write_round(w, &h->rounds[h->count - 1 - i]);
+    LIST_FOREACH(r, &h->rounds, entry) {
+        if (max-- == 0)
+            break;
+        write_round(w, r);
+    }
     writer_u8(w, ']');
 }
 
@@ -153,10 +154,11 @@ static void write_deadline(struct writer *w, const struct run_facts *f,
 {
     int64_t left_us;
 
-    if (!f->is_state || !f->state->has_deadline || f->state->complete || f->state->closed)
+    if (!f->view->is_state || !f->view->state.has_deadline || f->view->state.complete ||
+        f->view->state.closed)
         return;
-    json_member_time(w, "last_call_ends", f->state->deadline_us);
-    if (!form->streamed && !__builtin_sub_overflow(f->state->deadline_us, f->now_us, &left_us))
+    json_member_time(w, "last_call_ends", f->view->state.deadline_us);
+    if (!form->streamed && !__builtin_sub_overflow(f->view->state.deadline_us, f->now_us, &left_us))
         json_member_seconds(w, "seconds_left", left_us < 0 ? 0 : left_us);
 }
 
@@ -164,8 +166,8 @@ static void write_numbers(struct writer *w, const struct run_facts *f, const str
 {
     const struct history *h = f->history;
 
-    if (f->is_state)
-        json_member_i64(w, "round", f->state->round);
+    if (f->view->is_state)
+        json_member_i64(w, "round", f->view->state.round);
     if (h->min != 0)
         json_member_u64(w, "min", h->min);
     if (h->max != 0)
@@ -188,7 +190,7 @@ uint64_t status_run_write(struct writer *w, const struct run_facts *f,
 
     run_status_survey(f, &survey);
     json_open(w, '{');
-    json_member(w, "id", f->id);
+    json_member(w, "id", f->view->id);
     json_member_str(w, "backend", backends[f->backend]);
     json_member_str(w, "state", run_status_name(f));
     json_member_known(w, "since", run_status_since_us(f));
@@ -201,10 +203,10 @@ uint64_t status_run_write(struct writer *w, const struct run_facts *f,
         json_member_u64(w, "agents_waiting", f->agents_waiting);
     }
     listed = write_nodes(w, f, survey.nodes, form);
-    write_missing_nodes(w, f, "missing", survey.missing, survey.missing_listed);
+    write_missing_nodes(w, f, "missing", &survey.missing);
     json_member_u64(w, "missing_count", survey.missing_count);
-    write_missing_nodes(w, f, "gone", survey.gone, survey.gone_listed);
-    json_member_u64(w, "gone_count", survey.gone_count);
+    write_missing_nodes(w, f, "gone", &survey.gone);
+    json_member_u64(w, "gone_count", survey.gone.count);
     write_hints(w, f, &survey);
     json_member_known(w, "known_since", f->history->known_us);
     write_history(w, f->history, form->rounds);

@@ -131,7 +131,7 @@ static void write_etcd_run(struct status_text *t)
     struct run_facts facts;
 
     rendezvous_etcd_facts(t->walk.space, run, &facts);
-    if ((run->exists || run->history.count > 0) && takes_run(t)) {
+    if ((run->view.exists || run->history.count > 0) && takes_run(t)) {
         begin_run(t, &facts);
         writer_u8(&t->body.w, '}');
     }

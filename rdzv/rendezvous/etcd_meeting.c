@@ -13,13 +13,11 @@
 
 #include "proto/torch/torch_timing.h"
 #include "rdzv/http/session.h"
-#include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/parts.h"
 
 /* An agent presumes another one dead 15 s after its last heartbeat, and sends its own each 5 s. */
 #define HOLD_MOST_MS 8000
 #define SLACK_MS     2000
-/* A heartbeat may come so much before its interval is over, by our clock. */
-#define BEAT_EARLY_MS 200
 /* From the release of a write on: its client may have to read the state and write once more. */
 #define WRITE_MS 1000
 
@@ -115,7 +113,7 @@ static void wake_held(struct etcd_run *run, bool writes)
 
 static bool is_participant(const struct etcd_run *run, size_t i)
 {
-    return run->state.nodes[i].participant && run->members[i].peer != NULL;
+    return run->view.state.nodes[i].participant && run->members[i].peer != NULL;
 }
 
 /* The participant that has written by this connection last. A client has several connections: if no
@@ -128,7 +126,7 @@ static struct etcd_member *participant_of_conn(struct etcd_run *run, const struc
 
     conn_peer(c, peer);
     len = strlen(peer_host(&c->peer, host));
-    for (size_t i = 0; i < run->state.count; i++) {
+    for (size_t i = 0; i < run->view.state.count; i++) {
         const char *text = run->members[i].peer;
 
         if (!is_participant(run, i))
@@ -146,41 +144,37 @@ static struct etcd_member *participant_of_conn(struct etcd_run *run, const struc
 /* The thread that looks at the workers waits, as pace.c says it. */
 static bool does_member_look(const struct etcd_member *m, uint64_t now_ms)
 {
-    uint64_t usual_ms = m->interval_ms != 0 ? m->interval_ms : TORCH_HEARTBEAT_MS;
+    const struct agent_pace *p = &m->pace;
+    uint64_t usual_ms = p->interval_ms != 0 ? p->interval_ms : TORCH_HEARTBEAT_MS;
 
-    return m->held != NULL && (!m->may_beat || clock_elapsed_ms(m->held_ms, now_ms) >= usual_ms);
+    return m->held != NULL && (!p->may_beat || clock_elapsed_ms(m->held_ms, now_ms) >= usual_ms);
 }
 
 static bool do_all_participants_look(const struct etcd_run *run, uint64_t now_ms)
 {
-    for (size_t i = 0; i < run->state.count; i++) {
+    for (size_t i = 0; i < run->view.state.count; i++) {
         if (is_participant(run, i) && !does_member_look(&run->members[i], now_ms))
             return false;
     }
     return true;
 }
 
-/* The longest interval of late counts. */
-static void note_look(struct etcd_member *m, uint64_t now_ms)
+static void note_look(struct agent_pace *p, uint64_t now_ms)
 {
-    uint64_t interval_ms = clock_elapsed_ms(m->looked_ms, now_ms);
-
-    if (m->looked_ms != 0 && m->interval_ms < interval_ms)
-        m->interval_ms = interval_ms;
-    else if (m->looked_ms != 0)
-        m->interval_ms -= (m->interval_ms - interval_ms) / 16;
-    m->looked_ms = now_ms;
-    if (m->wrote_ms == 0)
-        m->wrote_ms = now_ms;
+    if (p->looked_ms != 0)
+        pace_note_interval(p, clock_elapsed_ms(p->looked_ms, now_ms));
+    p->looked_ms = now_ms;
+    if (p->wrote_ms == 0)
+        p->wrote_ms = now_ms;
 }
 
 static uint64_t longest_hold_ms(const struct etcd_run *run)
 {
     uint64_t usual_ms = 0, wait_ms;
 
-    for (size_t i = 0; i < run->state.count; i++) {
-        if (is_participant(run, i) && usual_ms < run->members[i].interval_ms)
-            usual_ms = run->members[i].interval_ms;
+    for (size_t i = 0; i < run->view.state.count; i++) {
+        if (is_participant(run, i) && usual_ms < run->members[i].pace.interval_ms)
+            usual_ms = run->members[i].pace.interval_ms;
     }
     wait_ms = usual_ms + usual_ms / 2 + SLACK_MS;
     return usual_ms != 0 && wait_ms < HOLD_MOST_MS ? wait_ms : HOLD_MOST_MS;
@@ -188,20 +182,13 @@ static uint64_t longest_hold_ms(const struct etcd_run *run)
 
 /* --- The meeting. --- */
 
-static bool has_waiting_node(const struct torch_state *state)
-{
-    for (size_t i = 0; i < state->count; i++) {
-        if (state->nodes[i].waiting)
-            return true;
-    }
-    return false;
-}
-
 /* A node that waits would make the participants meet. */
 static bool may_meet(const struct etcd_run *run)
 {
-    return run->is_state && run->state.complete && !run->state.closed &&
-           !has_waiting_node(&run->state) && torch_state_participants(&run->state) > 0;
+    const struct run_view *v = &run->view;
+
+    return v->is_state && v->state.complete && !v->state.closed && v->waiting == 0 &&
+           v->participants > 0;
 }
 
 static void end_meeting(struct etcd_run *run)
@@ -240,13 +227,22 @@ static bool holds_look(struct etcd_run *run, const struct http_request *r)
     if (m == NULL)
         return false;
     if (m->held == NULL)
-        note_look(m, now_ms);
+        note_look(&m->pace, now_ms);
     if (run->meeting.phase == ETCD_MEETING_NONE || m->held != NULL || !hold(run, r, m))
         return false;
     m->held_ms = now_ms;
-    m->may_beat = clock_elapsed_ms(m->wrote_ms, now_ms) + BEAT_EARLY_MS >= TORCH_HEARTBEAT_MS;
+    m->pace.may_beat = pace_may_beat(&m->pace, now_ms);
     etcd_meeting_check(run, now_ms);
     return true;
+}
+
+static bool has_waiting_node(const struct torch_state *state)
+{
+    for (size_t i = 0; i < state->count; i++) {
+        if (state->nodes[i].waiting)
+            return true;
+    }
+    return false;
 }
 
 /* It makes a node wait that others have to meet for. */
@@ -260,7 +256,7 @@ static bool begins_to_wait(struct engine *engine, const struct etcd_run *run, st
     engine->work += value.len;
     if (torch_state_read(value, &next) != TORCH_STATE_OK)
         return false;
-    begins = next.complete && !next.closed && next.round == run->state.round &&
+    begins = next.complete && !next.closed && next.round == run->view.state.round &&
              torch_state_participants(&next) > 0 && has_waiting_node(&next);
     torch_state_free(&next);
     return begins;
@@ -274,7 +270,7 @@ static bool holds_write(struct etcd_run *run, const struct http_request *r, stru
     uint64_t now_ms = engine_now_ms(http_engine(r));
 
     if (member != NULL)
-        member->wrote_ms = now_ms;
+        member->pace.wrote_ms = now_ms;
     if (prev_index != run->modified || m->phase == ETCD_MEETING_WRITES ||
         !begins_to_wait(http_engine(r), run, value) || do_all_participants_look(run, now_ms))
         return false;
@@ -289,7 +285,7 @@ static bool holds_write(struct etcd_run *run, const struct http_request *r, stru
 bool etcd_meeting_holds(struct etcd_run *run, const struct http_request *r, struct slice value,
                         uint64_t prev_index)
 {
-    if (run->backend != BACKEND_ETCD_V2 || !run->exists ||
+    if (run->backend != BACKEND_ETCD_V2 || !run->view.exists ||
         (r->job != NULL && r->job->run == run_job))
         return false;
     return value.ptr == NULL ? holds_look(run, r) : holds_write(run, r, value, prev_index);

@@ -6,10 +6,7 @@
  * (1.13 to 2.14). */
 #pragma once
 
-#include <sys/queue.h>
-
 #include "rdzv/rendezvous/run_status.h"
-#include "store/memory/table.h"
 
 /* A value up to this is read at once: with a request of that length, it takes as long as that. */
 #define ETCD_RUN_READ_AT_ONCE (16u << 10)
@@ -25,13 +22,10 @@ struct etcd_member {
     int64_t joined_us;
     bool gone; /* `etcd`: its keep-alive key is not there */
 
-    /* `etcd-v2`: its look at the state, see etcd_meeting.c. */
-    const struct held_request *held; /* NULL: none is held */
-    uint64_t looked_ms;              /* the last one came then; 0: none has */
-    uint64_t interval_ms;            /* usually so long passes between two; 0: unknown */
-    uint64_t wrote_ms;               /* its last write came then, or its first look */
-    uint64_t held_ms;                /* since then it is held, and: */
-    bool may_beat;                   /* that may be the read before a heartbeat: see pace.c */
+    /* `etcd-v2`: see etcd_meeting.c. */
+    const struct held_request *held; /* its look at the state; NULL: none is held */
+    uint64_t held_ms;                /* the same: since then */
+    struct agent_pace pace;          /* looked_ms, interval_ms, wrote_ms, may_beat */
 };
 
 TAILQ_HEAD(held_request_list, held_request);
@@ -49,32 +43,22 @@ struct etcd_meeting {
 };
 
 struct etcd_run {
-    struct table_node node; /* the path of its key; its bytes follow this struct */
-    TAILQ_ENTRY(etcd_run) order;
+    struct run_view view; /* the first member; its key, the path, follows this struct. `etcd`: a
+                             node's pid is its rank, its local id the version */
     enum run_backend backend;
-    struct slice id;   /* part of the path */
-    struct slice root; /* `etcd`: the same, the directory of the run */
-    bool exists;       /* the key does */
+    struct slice root; /* `etcd`: part of the path, the directory of the run */
     uint64_t modified; /* the index of the change that was read last */
     uint64_t expired;  /* the tree's, when the keep-alive keys were looked at */
     unsigned pins;     /* it is not freed before they end */
 
-    /* What is read. */
-    bool is_state;
     bool is_last_call;           /* `etcd`: joinable, and so many have joined as are needed */
     bool is_confirmed;           /* `etcd`: final, so each node has a keep-alive key */
     uint64_t waiting;            /* `etcd`: nodes that wait; nothing tells which */
-    struct torch_state state;    /* `etcd`: a node's pid is its rank, its local id the version */
-    struct etcd_member *members; /* of each node */
+    struct etcd_member *members; /* of each node of view.state */
     size_t member_room;
-    struct torch_state last_completed; /* of this job: not once the run is closed */
-    bool has_completed;
-    struct torch_state gone; /* those without which it was completed, see nodes.h */
     struct history history;
     struct etcd_meeting meeting;
 };
-
-TAILQ_HEAD(etcd_run_list, etcd_run);
 
 /* Which run a path is the key of. False: of none. `etcd`: any prefix before run_ID. */
 bool etcd_run_parse(struct slice path, enum run_backend *backend, struct slice *id,
@@ -85,8 +69,8 @@ void etcd_run_init(struct etcd_run *r, struct slice path);
 void etcd_run_fini(struct etcd_run *r);
 
 /* The key has that value now; ptr NULL: it is gone. `has_ttl`: it expires unless it is written
- * again. `by`: who has written it; NULL: not known. False: memory is short, and nothing has
- * changed. */
+ * again. `by`: who has written it; NULL: not known. False: memory is short, and the value has to be
+ * read again. */
 bool etcd_run_update(struct etcd_run *r, struct slice value, bool has_ttl,
                      const struct etcd_writer *by, int64_t now_us);
 

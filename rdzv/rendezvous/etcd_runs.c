@@ -11,25 +11,23 @@ void etcd_runs_init(struct etcd_runs *runs, struct engine *engine, struct tree *
                     const struct net *net)
 {
     *runs = (struct etcd_runs){.engine = engine, .tree = tree, .net = net};
-    table_init(&runs->table, ACCOUNT_RUNS, engine->options.seed, NULL);
-    TAILQ_INIT(&runs->list);
+    run_views_init(&runs->views, engine->options.seed);
 }
 
 static void free_run(struct etcd_runs *runs, struct etcd_run *run)
 {
-    table_remove(&runs->table, &run->node);
-    TAILQ_REMOVE(&runs->list, run, order);
+    run_views_remove(&runs->views, &run->view);
     etcd_run_fini(run);
-    account_free(ACCOUNT_RUNS, run, sizeof *run + run->node.key.len);
+    account_free(ACCOUNT_RUNS, run, sizeof *run + run->view.node.key.len);
 }
 
 void etcd_runs_fini(struct etcd_runs *runs)
 {
-    struct etcd_run *run;
+    struct run_view *v;
 
-    while ((run = TAILQ_FIRST(&runs->list)) != NULL)
-        free_run(runs, run);
-    table_fini(&runs->table);
+    while ((v = TAILQ_FIRST(&runs->views.list)) != NULL)
+        free_run(runs, etcd_run_of(v));
+    run_views_fini(&runs->views);
 }
 
 /* --- One run. --- */
@@ -43,7 +41,7 @@ static int64_t now_us(const struct etcd_runs *runs)
  * while its directory is. */
 static bool has_ended(const struct etcd_runs *runs, const struct etcd_run *run)
 {
-    return !run->exists &&
+    return !run->view.exists &&
            (run->backend == BACKEND_ETCD_V2 || tree_peek(runs->tree, run->root) == NULL);
 }
 
@@ -59,7 +57,7 @@ static void check_keep_alives(struct etcd_runs *runs, struct etcd_run *run)
     path = account_request(ACCOUNT_RUNS, ACCOUNT_ORDINARY, room);
     if (path == NULL)
         return; /* the next look tries again */
-    for (size_t i = 0; i < run->state.count; i++) {
+    for (size_t i = 0; i < run->view.state.count; i++) {
         size_t len = etcd_run_keep_alive(run, i, path);
         bool gone = tree_peek(t, (struct slice){(const uint8_t *)path, len}) == NULL;
 
@@ -71,13 +69,13 @@ static void check_keep_alives(struct etcd_runs *runs, struct etcd_run *run)
 
 static void read_run(struct etcd_runs *runs, struct etcd_run *run, const struct etcd_writer *by)
 {
-    const struct node *n = tree_peek(runs->tree, run->node.key);
+    const struct node *n = tree_peek(runs->tree, run->view.node.key);
     bool exists = n != NULL && n->value != NULL;
     struct slice value = exists ? blob_slice(n->value) : (struct slice){0};
 
     if (run->is_confirmed)
         check_keep_alives(runs, run); /* first: whose key has expired may be why it was changed */
-    if (exists != run->exists || (exists && n->modified != run->modified)) {
+    if (exists != run->view.exists || (exists && n->modified != run->modified)) {
         runs->engine->work += value.len * (run->backend == BACKEND_ETCD ? JSON_WEIGHT : 1);
         if (!etcd_run_update(run, value, exists && n->expiry.at_ns != 0, by, now_us(runs)))
             return;
@@ -108,7 +106,7 @@ void etcd_runs_unpin(struct etcd_runs *runs, struct etcd_run *run)
 /* NULL: it is no run, or there is no memory for it. */
 static struct etcd_run *find_or_add(struct etcd_runs *runs, struct slice path)
 {
-    struct etcd_run *run = (struct etcd_run *)(void *)table_find(&runs->table, path);
+    struct etcd_run *run = etcd_run_of(run_views_find(&runs->views, path));
     enum run_backend backend;
     struct slice id, root;
     uint8_t *name;
@@ -121,8 +119,7 @@ static struct etcd_run *find_or_add(struct etcd_runs *runs, struct slice path)
     name = (uint8_t *)(run + 1);
     memcpy(name, path.ptr, path.len);
     etcd_run_init(run, (struct slice){name, path.len});
-    table_add(&runs->table, &run->node);
-    TAILQ_INSERT_TAIL(&runs->list, run, order);
+    run_views_add(&runs->views, &run->view);
     return run;
 }
 
@@ -147,8 +144,7 @@ void etcd_runs_changed(struct etcd_runs *runs, struct slice path)
     struct etcd_run *run;
     struct etcd_writer by;
 
-    run = exists ? find_or_add(runs, path)
-                 : (struct etcd_run *)(void *)table_find(&runs->table, path);
+    run = exists ? find_or_add(runs, path) : etcd_run_of(run_views_find(&runs->views, path));
     if (run == NULL || (exists && n->value->len > ETCD_RUN_READ_AT_ONCE))
         return; /* the next tick reads a long value */
     read_run(runs, run, writer(runs, &by, host, peer));
@@ -158,17 +154,17 @@ void etcd_runs_changed(struct etcd_runs *runs, struct slice path)
 bool etcd_runs_hold(struct etcd_runs *runs, const struct http_request *r, struct slice path,
                     struct slice value, uint64_t prev_index)
 {
-    struct etcd_run *run = (struct etcd_run *)(void *)table_find(&runs->table, path);
+    struct etcd_run *run = etcd_run_of(run_views_find(&runs->views, path));
 
     return run != NULL && etcd_meeting_holds(run, r, value, prev_index);
 }
 
 void etcd_runs_reset(struct etcd_runs *runs)
 {
-    struct etcd_run *run = TAILQ_FIRST(&runs->list), *next;
+    struct etcd_run *run = etcd_run_of(TAILQ_FIRST(&runs->views.list)), *next;
 
     for (; run != NULL; run = next) {
-        next = TAILQ_NEXT(run, order);
+        next = etcd_run_next(run);
         etcd_runs_pin(run);
         etcd_runs_look(runs, run);
         etcd_runs_unpin(runs, run);
@@ -206,19 +202,19 @@ void etcd_runs_tick(struct etcd_runs *runs)
 {
     const struct clock *clock = runs->engine->options.clock;
     uint64_t until = clock_monotonic_ns(clock) + TICK_NS;
-    size_t count = runs->table.count;
+    size_t count = runs->views.table.count;
 
     for (size_t i = 0; i < count; i++) {
         struct etcd_run *run = runs->next;
 
         if (run == NULL)
-            run = TAILQ_FIRST(&runs->list);
+            run = etcd_run_of(TAILQ_FIRST(&runs->views.list));
         if (run == NULL || clock_monotonic_ns(clock) >= until)
             return;
         etcd_runs_pin(run);
         etcd_runs_look(runs, run);
         etcd_meeting_check(run, engine_now_ms(runs->engine));
-        set_next(runs, TAILQ_NEXT(run, order));
+        set_next(runs, etcd_run_next(run));
         etcd_runs_unpin(runs, run);
     }
 }

@@ -8,12 +8,22 @@
 
 struct etcd_runs {
     struct engine *engine;
-    struct tree *tree;     /* of the space */
-    const struct net *net; /* knows who sends the request that is carried out */
-    struct table table;
-    struct etcd_run_list list; /* in order of discovery */
-    struct etcd_run *next;     /* pinned: the next tick goes on with it. NULL: with the first */
+    struct tree *tree;      /* of the space */
+    const struct net *net;  /* knows who sends the request that is carried out */
+    struct run_views views; /* each of an etcd_run, in order of discovery */
+    struct etcd_run *next;  /* pinned: the next tick goes on with it. NULL: with the first */
 };
+
+/* Views are the first members of their runs. The second: the one behind it. */
+static inline struct etcd_run *etcd_run_of(struct run_view *v)
+{
+    return (struct etcd_run *)(void *)v;
+}
+
+static inline struct etcd_run *etcd_run_next(const struct etcd_run *run)
+{
+    return etcd_run_of(TAILQ_NEXT(&run->view, order));
+}
 
 /* All of them outlive it. */
 void etcd_runs_init(struct etcd_runs *runs, struct engine *engine, struct tree *tree,

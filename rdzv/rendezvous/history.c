@@ -9,11 +9,6 @@
 
 /* --- Texts and lists. --- */
 
-static char *history_copy_text(const char *text)
-{
-    return account_heap_copy(ACCOUNT_RUNS, ACCOUNT_ORDINARY, text, strlen(text));
-}
-
 static void history_drop_text(char **text)
 {
     account_heap_free(ACCOUNT_RUNS, *text);
@@ -23,7 +18,7 @@ static void history_drop_text(char **text)
 /* In the place of what there was, which stays when memory is short. */
 static void history_replace_text(char **text, const char *next)
 {
-    char *made = history_copy_text(next);
+    char *made = account_heap_copy(ACCOUNT_RUNS, ACCOUNT_ORDINARY, next, strlen(next));
 
     if (made == NULL)
         return;
@@ -31,90 +26,70 @@ static void history_replace_text(char **text, const char *next)
     *text = made;
 }
 
-static void end_round(void *item)
+static void take_out_round(struct history_round *r)
 {
-    history_drop_text(&((struct history_round *)item)->why);
+    LIST_REMOVE(r, entry);
+    history_drop_text(&r->why);
+    history_drop_text(&r->left);
 }
 
-static void end_loss(void *item)
+/* The newest round. If the list has all that it may have, or gets no memory for more, the oldest
+ * one becomes the newest. */
+static void add_round(struct history *h, int64_t round, int64_t now_us)
 {
-    struct history_loss *l = item;
+    struct history_round *r = NULL;
 
-    history_drop_text(&l->node);
-    history_drop_text(&l->peer);
+    if (h->count < HISTORY_ROUNDS)
+        r = account_request(ACCOUNT_RUNS, ACCOUNT_ORDINARY, sizeof *r);
+    if (r != NULL) {
+        h->count++;
+    } else {
+        for (r = LIST_FIRST(&h->rounds); r != NULL && LIST_NEXT(r, entry) != NULL;)
+            r = LIST_NEXT(r, entry);
+        if (r == NULL)
+            return;
+        take_out_round(r);
+    }
+    *r = (struct history_round){.round = round, .began_us = now_us};
+    LIST_INSERT_HEAD(&h->rounds, r, entry);
+}
+
+static void drop_loss(struct history *h, struct history_loss *l)
+{
+    LIST_REMOVE(l, entry);
+    h->loss_count--;
+    account_heap_free(ACCOUNT_RUNS, l);
+}
+
+static void drop_oldest_loss(struct history *h)
+{
+    struct history_loss *l = LIST_FIRST(&h->losses);
+
+    while (LIST_NEXT(l, entry) != NULL)
+        l = LIST_NEXT(l, entry);
+    drop_loss(h, l);
 }
 
 void history_fini(struct history *h)
 {
-    for (size_t i = 0; i < h->count; i++)
-        end_round(&h->rounds[i]);
-    for (size_t i = 0; i < h->loss_count; i++)
-        end_loss(&h->losses[i]);
-    account_heap_free(ACCOUNT_RUNS, h->rounds);
-    account_heap_free(ACCOUNT_RUNS, h->losses);
-    history_drop_text(&h->left);
+    struct history_round *r;
+
+    while ((r = LIST_FIRST(&h->rounds)) != NULL) {
+        take_out_round(r);
+        account_free(ACCOUNT_RUNS, r, sizeof *r);
+    }
+    while (!LIST_EMPTY(&h->losses))
+        drop_loss(h, LIST_FIRST(&h->losses));
     history_drop_text(&h->failed);
     *h = (struct history){0};
 }
 
-#define FIRST_ROOM 4
-
-/* Makes room for one more item behind the last. A list that has `max` items, or gets no memory for
- * more, loses its first one, which `end` ends. Returns the list, which may have moved; *room 0: it
- * has no memory at all. */
-static void *history_make_room(void *items, size_t *count, size_t *room, size_t size, size_t max,
-                               void (*end)(void *item))
-{
-    size_t next = *room == 0 ? FIRST_ROOM : 2 * *room < max ? 2 * *room : max;
-    void *wider = NULL;
-
-    if (*count < *room)
-        return items;
-    if (next > *room)
-        wider = account_heap_resize(ACCOUNT_RUNS, ACCOUNT_ORDINARY, items, next * size);
-    if (wider != NULL) {
-        *room = next;
-        return wider;
-    }
-    if (*count > 0) {
-        end(items);
-        memmove(items, (char *)items + size, --*count * size);
-    }
-    return items;
-}
-
-/* A new last one, all zeros. NULL: memory is short. */
-static struct history_round *add_round(struct history *h)
-{
-    h->rounds = history_make_room(h->rounds, &h->count, &h->room, sizeof *h->rounds, HISTORY_ROUNDS,
-                                  end_round);
-    if (h->room == 0)
-        return NULL;
-    h->rounds[h->count] = (struct history_round){0};
-    return &h->rounds[h->count++];
-}
-
-static struct history_loss *add_loss(struct history *h)
-{
-    h->losses = history_make_room(h->losses, &h->loss_count, &h->loss_room, sizeof *h->losses,
-                                  HISTORY_LOSSES, end_loss);
-    if (h->loss_room == 0)
-        return NULL;
-    h->losses[h->loss_count] = (struct history_loss){0};
-    return &h->losses[h->loss_count++];
-}
-
 /* --- Rounds. --- */
-
-static struct history_round *newest(const struct history *h)
-{
-    return h->count == 0 ? NULL : &h->rounds[h->count - 1];
-}
 
 /* The newest one, if it is complete and goes on. */
 static struct history_round *standing(const struct history *h)
 {
-    struct history_round *r = newest(h);
+    struct history_round *r = LIST_FIRST(&h->rounds);
 
     return r != NULL && r->completed_us != 0 && r->ended_us == 0 ? r : NULL;
 }
@@ -130,12 +105,12 @@ static void add_reason(struct history_round *r, const char *why)
         snprintf(text, sizeof text, "%s; %s", r->why, why);
     if (r->why == NULL || strlen(r->why) < sizeof text - 1)
         history_replace_text(&r->why, text);
-    r->left = false;
+    history_drop_text(&r->left);
 }
 
 void history_end(struct history *h, const char *why, int64_t now_us)
 {
-    struct history_round *r = newest(h);
+    struct history_round *r = LIST_FIRST(&h->rounds);
 
     if (r == NULL || r->ended_us != 0)
         return;
@@ -148,17 +123,13 @@ void history_end(struct history *h, const char *why, int64_t now_us)
 
 void history_reach(struct history *h, int64_t round, int64_t now_us)
 {
-    struct history_round *r = newest(h);
+    struct history_round *r = LIST_FIRST(&h->rounds);
 
     if (r != NULL && r->round == round && r->ended_us == 0)
         return;
     history_end(h, NULL, now_us);
-    r = add_round(h);
-    if (r == NULL)
-        return;
-    r->round = round;
-    r->began_us = now_us;
     h->had_last_call = false;
+    add_round(h, round, now_us);
 }
 
 void history_last_call(struct history *h, uint64_t nodes)
@@ -170,13 +141,13 @@ void history_last_call(struct history *h, uint64_t nodes)
 /* Torch begins a last call when MIN have joined, unless that completes the round. */
 void history_complete(struct history *h, uint64_t nodes, bool reached_max, int64_t now_us)
 {
-    struct history_round *r = newest(h);
+    struct history_round *r = LIST_FIRST(&h->rounds);
 
     if (r == NULL)
         return;
     r->completed_us = now_us;
     r->nodes = nodes;
-    h->is_uncounted = true;
+    h->is_uncounted = h->was_complete = true;
     if (!reached_max)
         return;
     h->max = nodes;
@@ -184,53 +155,28 @@ void history_complete(struct history *h, uint64_t nodes, bool reached_max, int64
         h->min = nodes;
 }
 
-__attribute__((format(printf, 3, 0))) static void add_reason_text(struct history *h, bool is_only,
-                                                                  const char *format, va_list args)
+void history_add_reason(struct history *h, enum history_reason which, const char *format, ...)
 {
     struct history_round *r = standing(h);
     char text[HISTORY_TEXT_MAX];
+    va_list args;
 
-    if (r == NULL || (is_only && r->why != NULL))
+    if (r == NULL || (which == REASON_FIRST && r->why != NULL))
         return;
+    va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
+    va_end(args);
     add_reason(r, text);
-}
-
-void history_blame(struct history *h, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    add_reason_text(h, true, format, args);
-    va_end(args);
-}
-
-void history_add(struct history *h, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    add_reason_text(h, false, format, args);
-    va_end(args);
 }
 
 /* --- Counting. --- */
 
-static bool has_been_complete(const struct history *h)
-{
-    for (size_t i = h->count; i-- > 0;) {
-        if (h->rounds[i].completed_us != 0)
-            return true;
-    }
-    return false;
-}
-
 /* The first one counts, of those that the next complete round makes good. */
 static void note_fault(struct history *h, int64_t now_us)
 {
-    const struct history_round *r = newest(h);
+    const struct history_round *r = LIST_FIRST(&h->rounds);
 
-    if (h->fault_us == 0 && r != NULL && r->ended_us == 0 && has_been_complete(h))
+    if (h->fault_us == 0 && r != NULL && r->ended_us == 0 && h->was_complete)
         h->fault_us = now_us;
 }
 
@@ -241,7 +187,7 @@ static uint64_t ns_between(int64_t from_us, int64_t to_us)
 
 void history_count(struct history *h, struct stats *stats)
 {
-    const struct history_round *r = newest(h);
+    const struct history_round *r = LIST_FIRST(&h->rounds);
 
     if (!h->is_uncounted)
         return;
@@ -262,37 +208,39 @@ void history_leave(struct history *h, const char *node, int64_t now_us)
 
     if (r == NULL || r->why != NULL)
         return;
-    history_blame(h, "%s left the round by itself", node_words(node, words));
+    history_add_reason(h, REASON_FIRST, "%s left the round by itself", node_words(node, words));
     note_fault(h, now_us);
-    history_replace_text(&h->left, node);
-    r->left = r->why != NULL && h->left != NULL;
+    if (r->why != NULL)
+        history_replace_text(&r->left, node);
 }
 
 /* Who leaves a round for no reason that was there before, and joins again, has workers that
  * failed: an agent does so after that, and when another node waits. */
 static void tell_failure(struct history *h, const char *node)
 {
+    struct history_round *r = LIST_FIRST(&h->rounds);
     char text[HISTORY_TEXT_MAX], words[NODE_TEXT_MAX];
 
-    for (size_t i = h->count < 2 ? 0 : h->count - 2; i < h->count; i++) {
-        struct history_round *r = &h->rounds[i];
-
-        if (!r->left || h->left == NULL || strcmp(h->left, node) != 0)
+    for (int i = 0; i < 2 && r != NULL; i++, r = LIST_NEXT(r, entry)) {
+        if (r->left == NULL || strcmp(r->left, node) != 0)
             continue;
         snprintf(text, sizeof text,
                  "a worker of %s failed: its agent left the round and joined again",
                  node_words(node, words));
         history_replace_text(&r->why, text);
-        r->left = false;
+        history_drop_text(&r->left);
     }
 }
 
 /* Who joins is lost no more. */
 static void forget_losses(struct history *h, const char *node)
 {
-    for (size_t i = 0; i < h->loss_count; i++) {
-        if (h->losses[i].node != NULL && strcmp(h->losses[i].node, node) == 0)
-            end_loss(&h->losses[i]);
+    struct history_loss *l, *next;
+
+    for (l = LIST_FIRST(&h->losses); l != NULL; l = next) {
+        next = LIST_NEXT(l, entry);
+        if (strcmp(l->node, node) == 0)
+            drop_loss(h, l);
     }
 }
 
@@ -303,33 +251,40 @@ void history_join(struct history *h, const char *node, bool waits)
     forget_losses(h, node);
     tell_failure(h, node);
     if (waits)
-        history_blame(h, "%s came, and the others meet again to let it in",
-                      node_words(node, words));
+        history_add_reason(h, REASON_FIRST, "%s came, and the others meet again to let it in",
+                           node_words(node, words));
 }
 
 void history_lose(struct history *h, const char *node, enum loss_kind kind, const char *peer,
                   int64_t now_us)
 {
-    struct history_loss *l = add_loss(h);
+    size_t node_size = strlen(node) + 1, peer_size = peer == NULL ? 0 : strlen(peer) + 1;
+    struct history_loss *l;
 
     if (kind != LOSS_LEFT)
         note_fault(h, now_us);
+    if (h->loss_count == HISTORY_LOSSES)
+        drop_oldest_loss(h);
+    l = account_heap_request(ACCOUNT_RUNS, ACCOUNT_ORDINARY, sizeof *l + node_size + peer_size);
     if (l == NULL)
         return;
-    l->node = history_copy_text(node);
-    l->peer = peer == NULL ? NULL : history_copy_text(peer);
-    l->kind = kind;
-    l->at_us = now_us;
+    *l = (struct history_loss){.at_us = now_us, .kind = kind};
+    memcpy(l->node, node, node_size);
+    if (peer != NULL)
+        l->peer = memcpy(l->node + node_size, peer, peer_size);
+    LIST_INSERT_HEAD(&h->losses, l, entry);
+    h->loss_count++;
 }
 
 const struct history_loss *history_find_loss(const struct history *h, const struct torch_node *who)
 {
+    const struct history_loss *l;
     char text[NODE_TEXT_MAX];
 
     node_text(who, text);
-    for (size_t i = h->loss_count; i-- > 0;) {
-        if (h->losses[i].node != NULL && strcmp(h->losses[i].node, text) == 0)
-            return &h->losses[i];
+    LIST_FOREACH(l, &h->losses, entry) {
+        if (strcmp(l->node, text) == 0)
+            return l;
     }
     return NULL;
 }
@@ -345,20 +300,21 @@ static void history_note_lost(struct history *h, const struct note *note, const 
 
     switch (note->kind) {
     case NOTE_NODE_DISCONNECTED:
-        history_add(h, "%s was lost: its connection ended", node);
+        history_add_reason(h, REASON_ALSO, "%s was lost: its connection ended", node);
         kind = LOSS_DISCONNECTED;
         break;
     case NOTE_NODE_REPLACED:
-        history_add(h, "%s was started again under the same name", node);
+        history_add_reason(h, REASON_ALSO, "%s was started again under the same name", node);
         kind = LOSS_REPLACED;
         break;
     case NOTE_NODE_SILENT:
-        history_add(h, "%s was lost: nothing came of it for %lld s", node,
-                    (long long)note->ms / 1000);
+        history_add_reason(h, REASON_ALSO, "%s was lost: nothing came of it for %lld s", node,
+                           (long long)note->ms / 1000);
         break;
     default:
-        history_add(h, "%s was lost: its last heartbeat was %lld s old, and %s took it out", node,
-                    (long long)note->ms / 1000, node_words(note->by_node, by));
+        history_add_reason(h, REASON_ALSO,
+                           "%s was lost: its last heartbeat was %lld s old, and %s took it out",
+                           node, (long long)note->ms / 1000, node_words(note->by_node, by));
         break;
     }
     history_lose(h, note->node, kind, peer, now_us);
@@ -412,12 +368,13 @@ void history_note(struct history *h, const struct run *run, const struct note *n
         history_reach(h, note->round, now_us);
         break;
     case NOTE_NODES_RESTARTED:
-        history_add(h, "rdzvd told the other nodes (%llu) to meet again",
-                    (unsigned long long)note->number);
+        history_add_reason(h, REASON_ALSO, "rdzvd told the other nodes (%llu) to meet again",
+                           (unsigned long long)note->number);
         break;
     case NOTE_NODES_LOST:
-        history_add(h, "%llu nodes did not come back after rdzvd was started again",
-                    (unsigned long long)note->number);
+        history_add_reason(h, REASON_ALSO,
+                           "%llu nodes did not come back after rdzvd was started again",
+                           (unsigned long long)note->number);
         break;
     case NOTE_LAST_CALL:
         history_reach(h, note->round, now_us);

@@ -15,11 +15,12 @@ struct note;
 
 /* Times are microseconds since 1970; 0: not yet, or rdzvd has not seen it. */
 struct history_round {
+    LIST_ENTRY(history_round) entry;
     int64_t round;
     int64_t began_us, completed_us, ended_us;
     uint64_t nodes; /* participants when it was completed */
     char *why;      /* why it ended, or is about to; owned. NULL: nothing has happened to it */
-    bool left;      /* `why` is that a node left, and what comes next may tell more */
+    char *left;     /* `why` is only that this node left, so what comes next may tell more; owned */
 };
 
 /* How a node was lost. */
@@ -31,21 +32,22 @@ enum loss_kind {
 };
 
 struct history_loss {
-    char *node; /* "host/pid/local id"; owned, as is the next */
-    char *peer; /* whom it was connected as; NULL: not known */
+    LIST_ENTRY(history_loss) entry;
     int64_t at_us;
     enum loss_kind kind;
+    const char *peer; /* whom it was connected as, behind `node`; NULL: not known */
+    char node[];      /* "host/pid/local id" */
 };
 
-/* Begins as zeros. The newest is the last. */
+/* Begins as zeros. The newest is the first. */
 struct history {
-    struct history_round *rounds;
-    size_t count, room;
-    struct history_loss *losses;
-    size_t loss_count, loss_room;
+    LIST_HEAD(, history_round) rounds;
+    size_t count;
+    LIST_HEAD(, history_loss) losses;
+    size_t loss_count;
     uint64_t min, max;  /* nodes that torchrun was started for, as rounds have shown; 0: unknown */
     bool had_last_call; /* the newest round has had one */
-    char *left;         /* the node that history_round.left is about; owned */
+    bool was_complete;  /* a round has been complete */
     char *failed;       /* the node whose workers have failed for the last time; owned */
     int64_t known_us;   /* the run was there before; since then it is seen. 0: from its begin on */
     int64_t fault_us;   /* since then it lacks a node that it had; 0: it does not */
@@ -67,12 +69,13 @@ void history_count(struct history *h, struct stats *stats);
 /* The newest round has a last call, since so many have joined. */
 void history_last_call(struct history *h, uint64_t nodes);
 
-/* Why the newest round, if it is complete, is not going to last, unless that is known already. */
-__attribute__((format(printf, 2, 3))) void history_blame(struct history *h, const char *format,
-                                                         ...);
-
-/* The same, beside any other reason. */
-__attribute__((format(printf, 2, 3))) void history_add(struct history *h, const char *format, ...);
+/* Why the newest round, if it is complete, is not going to last. */
+enum history_reason {
+    REASON_FIRST, /* unless a reason is known already */
+    REASON_ALSO,  /* beside any other reason */
+};
+__attribute__((format(printf, 3, 4))) void
+history_add_reason(struct history *h, enum history_reason which, const char *format, ...);
 
 /* The newest round has ended, with the run; `why` may be NULL. */
 void history_end(struct history *h, const char *why, int64_t now_us);

@@ -57,14 +57,12 @@ void pace_note_write(const struct run *run, struct agent *a, uint64_t now_ms)
     p->wrote_ms = now_ms;
 }
 
-/* The agent may be about to send a heartbeat. */
-static bool may_beat(const struct agent_pace *p, uint64_t now_ms)
+bool pace_may_beat(const struct agent_pace *p, uint64_t now_ms)
 {
     return p->wrote_ms == 0 || clock_elapsed_ms(p->wrote_ms, now_ms) + BEAT_EARLY_MS >= beat_ms(p);
 }
 
-/* The longest interval of late counts, so that one look that came early does not hide it. */
-static void note_interval(struct agent_pace *p, uint64_t interval_ms)
+void pace_note_interval(struct agent_pace *p, uint64_t interval_ms)
 {
     if (interval_ms > MEETING_HOLD_MS)
         interval_ms = MEETING_HOLD_MS;
@@ -83,10 +81,10 @@ void pace_note_get(const struct run *run, struct agent *a, uint64_t now_ms)
         a->has_left == run->view.completions)
         return;
     if (p->asked_ms != 0 && p->looked_ms != 0)
-        note_interval(p, clock_elapsed_ms(p->looked_ms, p->asked_ms));
+        pace_note_interval(p, clock_elapsed_ms(p->looked_ms, p->asked_ms));
     else if (p->interval_ms == 0 && !p->was_in &&
-             !may_beat(p, now_ms)) /* the first look, or soon after */
-        note_interval(p, clock_elapsed_ms(p->seen_ms, now_ms));
+             !pace_may_beat(p, now_ms)) /* the first look, or soon after */
+        pace_note_interval(p, clock_elapsed_ms(p->seen_ms, now_ms));
     if (p->asked_ms != 0)
         p->looked_ms = p->asked_ms;
     p->asked_ms = now_ms;
@@ -94,7 +92,7 @@ void pace_note_get(const struct run *run, struct agent *a, uint64_t now_ms)
 
 void pace_note_held(struct agent *a, uint64_t now_ms)
 {
-    a->pace.may_beat = may_beat(&a->pace, now_ms);
+    a->pace.may_beat = pace_may_beat(&a->pace, now_ms);
 }
 
 void pace_note_released(struct agent *a, uint64_t now_ms)
@@ -154,8 +152,9 @@ bool pace_should_hold(struct step *s, struct agent *a)
     struct agent_pace *p = &a->pace;
 
     if (s->run->view.state.closed || s->run->finishing.round == s->run->view.state.round ||
-        p->interval_ms != 0 || p->asked_ms == 0 || p->wrote_ms == 0 || !may_beat(p, s->now->ms) ||
-        p->shifts == SHIFTS || (p->shifts != 0 && !is_proven(a, p->shifts, s->now->ms)))
+        p->interval_ms != 0 || p->asked_ms == 0 || p->wrote_ms == 0 ||
+        !pace_may_beat(p, s->now->ms) || p->shifts == SHIFTS ||
+        (p->shifts != 0 && !is_proven(a, p->shifts, s->now->ms)))
         return false;
     agent_hold(s, a, HELD_SHIFTED);
     return true;

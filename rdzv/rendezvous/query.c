@@ -107,7 +107,7 @@ struct etcd_run *rendezvous_etcd_first(const struct engine_space *space)
 {
     const struct rendezvous_space *home = space->rendezvous;
 
-    return home == NULL ? NULL : TAILQ_FIRST(&home->etcd_runs.list);
+    return home == NULL ? NULL : etcd_run_of(TAILQ_FIRST(&home->etcd_runs.views.list));
 }
 
 void rendezvous_etcd_unpin(const struct engine_space *space, struct etcd_run *run)
@@ -174,18 +174,13 @@ static void find_doubled(const struct run *run, uint64_t now_ms, struct run_fact
 void rendezvous_facts(const struct run *run, struct run_facts *out)
 {
     const struct live_run *live = live_of(run);
-    const struct run_view *v = &run->view;
 
     *out = (struct run_facts){.backend = BACKEND_C10D,
-                              .id = v->id,
+                              .view = &run->view,
+                              .history = &live->history,
                               .now_us = engine_wall_ns(live->home->rdzv->engine) / 1000,
-                              .is_state = v->is_state,
                               .failed = run->failed,
                               .ends_failed = run->settings->end_failed_runs,
-                              .state = &v->state,
-                              .last_completed = v->has_completed ? &v->last_completed : NULL,
-                              .gone = &v->gone,
-                              .history = &live->history,
                               .expected = run->settings->expected_nodes,
                               .agents = run->agent_count,
                               .agents_waiting = run->held[HELD_REJOIN],

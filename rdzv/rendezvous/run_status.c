@@ -7,43 +7,40 @@
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 
-static const struct history_round *newest_round(const struct run_facts *f)
-{
-    return f->history->count == 0 ? NULL : &f->history->rounds[f->history->count - 1];
-}
-
 const char *run_status_name(const struct run_facts *f)
 {
-    return !f->is_state                                ? "empty"
-           : f->failed                                 ? "failed"
-           : f->state->closed                          ? "closed"
-           : f->state->complete                        ? "complete"
-           : f->state->has_deadline || f->is_last_call ? "last_call"
-                                                       : "joining";
+    const struct torch_state *state = &f->view->state;
+
+    return !f->view->is_state                       ? "empty"
+           : f->failed                              ? "failed"
+           : state->closed                          ? "closed"
+           : state->complete                        ? "complete"
+           : state->has_deadline || f->is_last_call ? "last_call"
+                                                    : "joining";
 }
 
 int64_t run_status_since_us(const struct run_facts *f)
 {
-    const struct history_round *r = newest_round(f);
+    const struct history_round *r = LIST_FIRST(&f->history->rounds);
 
-    if (!f->is_state || r == NULL)
+    if (!f->view->is_state || r == NULL)
         return 0;
-    return f->state->closed     ? r->ended_us
-           : f->state->complete ? r->completed_us
-           : r->ended_us == 0   ? r->began_us
-                                : 0;
+    return f->view->state.closed     ? r->ended_us
+           : f->view->state.complete ? r->completed_us
+           : r->ended_us == 0        ? r->began_us
+                                     : 0;
 }
 
 /* The heartbeat is by the clock of the node's agent. */
-bool run_status_is_silent(const struct run_facts *f, const struct torch_node *node,
-                          const struct node_facts *known)
+bool run_status_is_silent(const struct run_facts *f, const struct torch_node *node)
 {
+    const struct node_facts known = f->look(f, node);
     int64_t age_us;
 
-    if (known->gone)
+    if (known.gone)
         return true;
     return node->has_heartbeat && !__builtin_sub_overflow(f->now_us, node->heartbeat_us, &age_us) &&
-           !__builtin_add_overflow(age_us, known->ahead_us, &age_us) &&
+           !__builtin_add_overflow(age_us, known.ahead_us, &age_us) &&
            age_us >= TORCH_DEAD_MS * INT64_C(1000);
 }
 
@@ -55,50 +52,41 @@ bool run_status_counts(const struct run_facts *f, const struct torch_node *node)
 
 /* --- Who is missing. --- */
 
-static const char *loss_name(enum loss_kind kind)
+static void add_absent(const struct run_facts *f, struct missing_list *list,
+                       const struct torch_node *node)
 {
     static const char *const names[] = {[LOSS_DISCONNECTED] = "disconnected",
                                         [LOSS_SILENT] = "silent",
                                         [LOSS_REPLACED] = "replaced",
                                         [LOSS_LEFT] = "left"};
+    const struct history_loss *loss;
+    struct missing_node *m;
 
-    return names[kind];
+    if (list->count++ >= MISSING_LISTED)
+        return;
+    loss = history_find_loss(f->history, node);
+    m = &list->nodes[list->listed++];
+    *m = (struct missing_node){.node = node, .why = "left", .has_rank = node->participant};
+    if (loss == NULL)
+        return;
+    m->why = names[loss->kind];
+    m->since_us = loss->at_us;
+    m->peer = loss->peer;
 }
 
-static struct missing_node absent(const struct run_facts *f, const struct torch_node *node)
-{
-    const struct history_loss *loss = history_find_loss(f->history, node);
-    struct missing_node m = {.node = node, .why = "left", .has_rank = node->participant};
-
-    if (loss != NULL) {
-        m.why = loss_name(loss->kind);
-        m.since_us = loss->at_us;
-        m.peer = loss->peer;
-    }
-    return m;
-}
-
-static void add_missing(const struct run_facts *f, struct run_survey *out,
-                        const struct torch_node *node, bool is_silent)
+static void add_silent(const struct run_facts *f, struct missing_list *list,
+                       const struct torch_node *node)
 {
     struct missing_node *m;
 
-    out->missing_found++;
-    if (out->missing_listed == MISSING_LISTED)
+    add_absent(f, list, node);
+    if (list->count > MISSING_LISTED)
         return;
-    m = &out->missing[out->missing_listed++];
-    *m = absent(f, node);
-    if (!is_silent)
-        return;
+    m = &list->nodes[list->listed - 1];
     m->why = "silent";
-    m->has_rank = node->participant && f->state->complete;
+    m->has_rank = node->participant && f->view->state.complete;
     if (node->has_heartbeat)
         m->since_us = node->heartbeat_us;
-}
-
-static bool is_there(const struct torch_state *state, const struct torch_node *node)
-{
-    return node_role(torch_state_find(state, node)) != NULL;
 }
 
 /* Nodes of one address, of both states: from each index to before its end. */
@@ -119,9 +107,8 @@ static size_t end_of_address(const struct torch_state *state, size_t i, struct s
 
 static bool is_between_rounds(const struct run_facts *f, const struct torch_node *node)
 {
-    const struct history_loss *loss;
+    const struct history_loss *loss = history_find_loss(f->history, node);
 
-    loss = history_find_loss(f->history, node);
     if (f->backend == BACKEND_C10D)
         return f->look(f, node).connected && (loss == NULL || loss->kind != LOSS_SILENT);
     return loss != NULL && loss->kind == LOSS_LEFT && f->now_us - loss->at_us < BETWEEN_ROUNDS_US;
@@ -130,58 +117,50 @@ static bool is_between_rounds(const struct run_facts *f, const struct torch_node
 /* Who was in a completed round, and is not there. */
 static bool is_gone(const struct run_facts *f, const struct torch_node *node)
 {
-    return node->participant && !is_there(f->state, node) && !is_between_rounds(f, node);
+    return node->participant && node_role(torch_state_find(&f->view->state, node)) == NULL &&
+           !is_between_rounds(f, node);
 }
 
 /* What nearly all are: the one node of its address is there. */
-static bool is_unchanged(const struct run_facts *f, const struct address_group *g)
+static bool is_unchanged(const struct run_view *v, const struct address_group *g)
 {
     return g->now_end - g->now == 1 && g->then_end - g->then == 1 &&
-           node_role(&f->state->nodes[g->now]) != NULL &&
-           torch_node_compare(&f->state->nodes[g->now], &f->last_completed->nodes[g->then]) == 0;
+           node_role(&v->state.nodes[g->now]) != NULL &&
+           torch_node_compare(&v->state.nodes[g->now], &v->last_completed.nodes[g->then]) == 0;
 }
 
 /* Those who came to that address since make up for as many who went; the ones of which it is known
  * that they were lost are the last to be made up for. */
 static void compare_group(const struct run_facts *f, const struct address_group *g,
-                          struct run_survey *out)
+                          struct missing_list *missing)
 {
-    const struct torch_state *state = f->state, *then = f->last_completed;
-    size_t newcomers = 0, gone = 0;
+    const struct torch_state *state = &f->view->state, *then = &f->view->last_completed;
+    size_t newcomers = 0;
 
-    if (is_unchanged(f, g))
-        return;
     for (size_t i = g->now; i < g->now_end; i++) {
         const struct torch_node *node = &state->nodes[i];
         const struct torch_node *old = torch_state_find(then, node);
 
         newcomers += node_role(node) != NULL && (old == NULL || !old->participant);
     }
-    for (size_t i = g->then; i < g->then_end; i++)
-        gone += is_gone(f, &then->nodes[i]);
-    if (gone <= newcomers)
-        return;
-    gone -= newcomers;
-    if (out->missing_listed == MISSING_LISTED) {
-        out->missing_found += gone;
-        return;
-    }
-    for (int lost = 1; lost >= 0; lost--) {
-        for (size_t i = g->then; i < g->then_end && gone > 0; i++) {
+    for (int lost = 0; lost <= 1; lost++) {
+        for (size_t i = g->then; i < g->then_end; i++) {
             const struct torch_node *node = &then->nodes[i];
 
             if (!is_gone(f, node) || (history_find_loss(f->history, node) != NULL) != lost)
                 continue;
-            add_missing(f, out, node, false);
-            gone--;
+            if (newcomers > 0)
+                newcomers--;
+            else
+                add_absent(f, missing, node);
         }
     }
 }
 
 /* Both states are in the order of addresses. */
-static void compare_rounds(const struct run_facts *f, struct run_survey *out)
+static void compare_rounds(const struct run_facts *f, struct missing_list *missing)
 {
-    const struct torch_state *state = f->state, *then = f->last_completed;
+    const struct torch_state *state = &f->view->state, *then = &f->view->last_completed;
     struct address_group g = {0};
 
     while (g.then < then->count) {
@@ -191,7 +170,8 @@ static void compare_rounds(const struct run_facts *f, struct run_survey *out)
             g.now++;
         g.now_end = end_of_address(state, g.now, addr);
         g.then_end = end_of_address(then, g.then, addr);
-        compare_group(f, &g, out);
+        if (!is_unchanged(f->view, &g))
+            compare_group(f, &g, missing);
         g.now = g.now_end;
         g.then = g.then_end;
     }
@@ -201,28 +181,23 @@ static void compare_rounds(const struct run_facts *f, struct run_survey *out)
  * other explains that, are missing. */
 static void add_gone(const struct run_facts *f, struct run_survey *out)
 {
-    for (size_t i = 0; i < f->gone->count; i++) {
-        const struct torch_node *node = &f->gone->nodes[i];
+    const struct torch_state *gone = &f->view->gone;
 
-        if (!is_gone(f, node))
-            continue;
-        if (out->missing_found < out->missing_count)
-            add_missing(f, out, node, false);
-        else if (out->gone_count++ < MISSING_LISTED)
-            out->gone[out->gone_listed++] = absent(f, node);
+    for (size_t i = 0; i < gone->count; i++) {
+        if (is_gone(f, &gone->nodes[i]))
+            add_absent(f, out->missing.count < out->missing_count ? &out->missing : &out->gone,
+                       &gone->nodes[i]);
     }
 }
 
 static void count_node(const struct run_facts *f, const struct torch_node *node,
                        struct run_survey *out)
 {
-    const struct node_facts known = f->look(f, node);
-
     out->nodes++;
-    if (run_status_is_silent(f, node, &known)) {
+    if (run_status_is_silent(f, node)) {
         out->silent++;
-        if (!f->state->closed)
-            add_missing(f, out, node, true);
+        if (!f->view->state.closed)
+            add_silent(f, &out->missing, node);
     } else if (node->participant) {
         out->participants++;
     } else if (node->waiting) {
@@ -240,26 +215,26 @@ static void raise_to(uint64_t *count, uint64_t wanted, uint64_t there)
 
 void run_status_survey(const struct run_facts *f, struct run_survey *out)
 {
+    const struct run_view *v = f->view;
     uint64_t there;
 
     memset(out, 0, offsetof(struct run_survey, missing));
-    out->missing_listed = out->missing_found = out->gone_listed = 0;
-    out->missing_count = out->gone_count = 0;
-    for (size_t i = 0; f->is_state && i < f->state->count; i++) {
-        if (run_status_counts(f, &f->state->nodes[i]))
-            count_node(f, &f->state->nodes[i], out);
+    out->missing.listed = out->missing.count = out->gone.listed = out->gone.count = 0;
+    for (size_t i = 0; i < v->state.count; i++) {
+        if (run_status_counts(f, &v->state.nodes[i]))
+            count_node(f, &v->state.nodes[i], out);
     }
     there = out->participants + out->waiting;
     out->waiting += f->unnamed_waiting; /* participants, or others */
-    if (f->is_state && f->state->closed)
+    if (v->state.closed)
         return; /* all are to go */
-    if (f->is_state && f->last_completed != NULL)
-        compare_rounds(f, out);
-    out->missing_count = out->missing_found;
+    if (v->is_state && v->has_completed)
+        compare_rounds(f, &out->missing);
+    out->missing_count = out->missing.count;
     raise_to(&out->missing_count, f->expected, there + out->spares);
-    if (!f->is_state || !f->state->complete)
+    if (!v->state.complete)
         raise_to(&out->missing_count, f->history->min, there);
-    if (f->is_state)
+    if (v->is_state)
         add_gone(f, out);
 }
 
@@ -341,10 +316,10 @@ static void hint_awaited(const struct run_facts *f, struct hints *h)
 
     if (f->awaited_ms == 0)
         return;
-    for (size_t i = 0; i < f->state->count; i++) {
-        const struct torch_node *node = &f->state->nodes[i];
+    for (size_t i = 0; i < f->view->state.count; i++) {
+        const struct torch_node *node = &f->view->state.nodes[i];
 
-        unclaimed += node_role(node) != NULL && !loss_is_mark(node) && !f->look(f, node).connected;
+        unclaimed += run_status_counts(f, node) && !f->look(f, node).connected;
     }
     if (unclaimed > f->agents_unnamed)
         hint(h,
@@ -361,15 +336,15 @@ static void hint_open(const struct run_facts *f, const struct run_survey *survey
     if (there + survey->spares == 0 && f->agents == 0 &&
         (f->backend == BACKEND_C10D || survey->silent > 0))
         hint(h, "keys of an earlier run: none of its agents is here");
-    else if (f->expected > there && !f->state->complete)
+    else if (f->expected > there && !f->view->state.complete)
         hint(h, "nodes that have joined: %llu of %llu (--expect)", (unsigned long long)there,
              (unsigned long long)f->expected);
-    else if (f->expected == 0 && f->history->min == 0 && !f->state->complete)
+    else if (f->expected == 0 && f->history->min == 0 && !f->view->state.complete)
         hint(h,
              "nodes that have joined: %llu; how many the agents wait for is in none of their "
              "messages, so that --expect has to tell rdzvd",
              (unsigned long long)there);
-    if (f->state->complete && survey->waiting > 0)
+    if (f->view->state.complete && survey->waiting > 0)
         hint(h,
              "nodes that wait for the next round: %llu; it begins when the workers of this one "
              "have been stopped",
@@ -388,9 +363,9 @@ size_t run_status_hints(const struct run_facts *f, const struct run_survey *surv
         hint_doubled(f, &h);
     if (f->failed)
         hint_failed(f, &h);
-    else if (f->is_state && f->state->closed)
+    else if (f->view->state.closed)
         hint_closed(f, &h);
-    else if (f->is_state)
+    else if (f->view->is_state)
         hint_open(f, survey, &h);
     else if (f->agents > 0)
         hint(&h, "clients that are connected: %zu; none has joined yet", f->agents);

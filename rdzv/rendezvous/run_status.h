@@ -24,23 +24,19 @@ struct node_facts {
 
 struct run_facts {
     enum run_backend backend;
-    struct slice id;
-    int64_t now_us;
-    bool is_state;                   /* `state` says something */
-    bool is_last_call;               /* etcd: it has one, and does not say until when */
-    bool failed;                     /* c10d: it is closed, since workers of a node have failed */
-    bool ends_failed;                /* the same: then rdzvd makes the others end */
-    uint64_t unnamed_waiting;        /* etcd: nodes that wait; the state does not have them */
-    const struct torch_state *state; /* as the keys say */
-    const struct torch_state *last_completed; /* the last round that was, as it was; NULL: none */
-    const struct torch_state *gone;           /* those without which it was completed */
+    const struct run_view *view;
     const struct history *history;
-    uint64_t expected;     /* --expect; 0: unknown */
-    size_t agents;         /* c10d: connections */
-    size_t agents_waiting; /* those who came when it was closed */
-    size_t agents_unnamed; /* c10d: those of which it is not known since a start which nodes they
-                              are */
-    uint64_t awaited_ms;   /* c10d: others may come back after a start for so long; 0: none */
+    int64_t now_us;
+    bool is_last_call;        /* etcd: it has one, and does not say until when */
+    bool failed;              /* c10d: it is closed, since workers of a node have failed */
+    bool ends_failed;         /* the same: then rdzvd makes the others end */
+    uint64_t unnamed_waiting; /* etcd: nodes that wait; the state does not have them */
+    uint64_t expected;        /* --expect; 0: unknown */
+    size_t agents;            /* c10d: connections */
+    size_t agents_waiting;    /* those who came when it was closed */
+    size_t agents_unnamed;    /* c10d: those of which it is not known since a start which nodes they
+                                 are */
+    uint64_t awaited_ms;      /* c10d: others may come back after a start for so long; 0: none */
     const struct torch_node *doubled;   /* c10d: two agents are there as this node; NULL: none */
     char doubled_peer[STATUS_PEER_MAX]; /* the one that node->peer is not */
     struct node_facts (*look)(const struct run_facts *f, const struct torch_node *node);
@@ -55,14 +51,13 @@ const char *run_status_name(const struct run_facts *f);
 int64_t run_status_since_us(const struct run_facts *f);
 
 /* A node of the state that has not been heard of for as long as torch waits. */
-bool run_status_is_silent(const struct run_facts *f, const struct torch_node *node,
-                          const struct node_facts *known);
+bool run_status_is_silent(const struct run_facts *f, const struct torch_node *node);
 
 /* A node of the state that counts: not the mark of rdzvd; in a failed run, only one whose agent has
  * not ended. */
 bool run_status_counts(const struct run_facts *f, const struct torch_node *node);
 
-#define MISSING_LISTED 256 /* nodes, and as many that are gone */
+#define MISSING_LISTED 256 /* nodes of one list */
 
 struct missing_node {
     const struct torch_node *node; /* of the state, or of a completed round */
@@ -72,17 +67,21 @@ struct missing_node {
     int64_t since_us; /* 0: not known */
 };
 
+struct missing_list {
+    struct missing_node nodes[MISSING_LISTED];
+    size_t listed;
+    uint64_t count; /* also of those that are not listed */
+};
+
 /* Everything is borrowed from the facts. */
 struct run_survey {
     uint64_t nodes;                         /* in any list */
     uint64_t participants, waiting, spares; /* of them, without those that are silent */
     uint64_t silent;
-    struct missing_node missing[MISSING_LISTED]; /* nodes that were there and are gone */
-    size_t missing_listed, missing_found;
-    uint64_t missing_count; /* those, or so many as are short of what is expected, or of MIN */
-    struct missing_node gone[MISSING_LISTED]; /* nodes that nobody waits for: the run goes on */
-    size_t gone_listed;
-    uint64_t gone_count;
+    uint64_t
+        missing_count; /* of `missing`, or so many as are short of what is expected, or of MIN */
+    struct missing_list missing; /* nodes that were there and are gone */
+    struct missing_list gone;    /* nodes that nobody waits for: the run goes on */
 };
 
 /* Who came in the place of a node that is gone, at the same address, makes up for it. Of those

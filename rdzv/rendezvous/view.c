@@ -46,7 +46,7 @@ static void forget_unkept_round(struct run_view *v)
 {
     const struct torch_state *state = &v->state, *last = &v->last_completed;
 
-    if (!v->has_completed || last->round < state->round ||
+    if (!v->is_state || !v->has_completed || last->round < state->round ||
         (last->round == state->round && state->complete))
         return;
     torch_state_free(&v->last_completed);
@@ -62,8 +62,7 @@ static size_t first_waiting(const struct torch_state *state)
     return 0;
 }
 
-/* Takes the state; the state of a value that is no state has no nodes. */
-static void take(struct run_view *v, struct slice value, struct torch_state next, bool is_state)
+void run_view_take(struct run_view *v, struct slice value, struct torch_state next, bool is_state)
 {
     v->has_beats = false;
     v->unread = next.complete && !(v->state.complete && v->state.round == next.round) &&
@@ -97,7 +96,7 @@ void run_view_update(struct run_view *v, struct slice value)
     if (status == TORCH_STATE_NO_MEMORY)
         v->unread = true;
     else
-        take(v, value, next, status == TORCH_STATE_OK);
+        run_view_take(v, value, next, status == TORCH_STATE_OK);
 }
 
 void run_view_adopt(struct run_view *v, struct slice value, const struct torch_state *state)
@@ -111,7 +110,7 @@ void run_view_adopt(struct run_view *v, struct slice value, const struct torch_s
         run_view_update(v, value);
     } else {
         v->changes++;
-        take(v, value, next, true);
+        run_view_take(v, value, next, true);
     }
 }
 

@@ -57,6 +57,9 @@ void run_view_update(struct run_view *v, struct slice value);
 /* The same, of a value that torch_state_write() has made of that state: it is not read again. */
 void run_view_adopt(struct run_view *v, struct slice value, const struct torch_state *state);
 
+/* The value says that state, which is the view's from now on; an empty one if it says none. */
+void run_view_take(struct run_view *v, struct slice value, struct torch_state next, bool is_state);
+
 /* The text that torch's first compare-and-set puts there: no node has joined yet. */
 #define RUN_SENTINEL "Y2FuaW1hZGFt"
 bool run_view_is_sentinel(struct slice value);

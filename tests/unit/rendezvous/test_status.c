@@ -117,18 +117,12 @@ static const char *peer(const struct run_facts *f, const struct torch_node *node
 
 static struct run_facts facts_of(const struct play *p)
 {
-    const struct run_view *v = &p->s.run.view;
-
     return (struct run_facts){.backend = BACKEND_C10D,
-                              .id = v->id,
+                              .view = &p->s.run.view,
+                              .history = &p->history,
                               .now_us = scene_now_us(&p->s),
-                              .is_state = v->is_state,
                               .failed = p->s.run.failed,
                               .ends_failed = p->s.settings.end_failed_runs,
-                              .state = &v->state,
-                              .last_completed = v->has_completed ? &v->last_completed : NULL,
-                              .gone = &v->gone,
-                              .history = &p->history,
                               .expected = p->s.settings.expected_nodes,
                               .agents = p->s.run.agent_count,
                               .agents_waiting = p->s.run.held[HELD_REJOIN],
@@ -543,7 +537,7 @@ static void rounds_are_the_newest_first_and_no_more_than_a_hundred(void **state)
     for (int i = 0; i < 1000; i++)
         history_lose(&p.history, "a/1/0", LOSS_SILENT, "peer", i);
     assert_int_equal(p.history.loss_count, HISTORY_LOSSES);
-    assert_int_equal(p.history.losses[HISTORY_LOSSES - 1].at_us, 999);
+    assert_int_equal(LIST_FIRST(&p.history.losses)->at_us, 999);
     end(&p);
 }
 
@@ -557,9 +551,10 @@ static void a_reason_has_an_end(void **state)
     history_reach(&p.history, 0, 1);
     history_complete(&p.history, 9, false, 2);
     for (int i = 0; i < 1000; i++)
-        history_add(&p.history, "reason number %d", i);
-    assert_int_equal(strlen(p.history.rounds[0].why), HISTORY_TEXT_MAX - 1);
-    assert_memory_equal(p.history.rounds[0].why, "reason number 0; reason number 1; ", 34);
+        history_add_reason(&p.history, REASON_ALSO, "reason number %d", i);
+    assert_int_equal(strlen(LIST_FIRST(&p.history.rounds)->why), HISTORY_TEXT_MAX - 1);
+    assert_memory_equal(LIST_FIRST(&p.history.rounds)->why, "reason number 0; reason number 1; ",
+                        34);
     end(&p);
 }
 
@@ -622,7 +617,7 @@ static void a_recovery_lasts_from_the_loss_to_the_round(void **state)
 static void many_nodes_are_a_letter_each(void **state)
 {
     const struct status_form form = {.streamed = true, .rounds = 1, .nodes = STATUS_NODES_LISTED};
-    struct torch_state many = {.complete = true};
+    struct run_view view = {.is_state = true, .state = {.complete = true}};
     struct history history = {0};
     struct play p;
     struct run_facts facts;
@@ -642,10 +637,9 @@ static void many_nodes_are_a_letter_each(void **state)
         struct torch_node *at;
 
         snprintf(name, sizeof name, "n%04d", i);
-        assert_true(torch_state_insert(&many, &who, &at));
+        assert_true(torch_state_insert(&view.state, &who, &at));
     }
-    facts.is_state = true;
-    facts.state = &many;
+    facts.view = &view;
     facts.history = &history;
     json = cJSON_Parse(text_of(&facts, &form));
     assert_non_null(json);
@@ -659,7 +653,7 @@ static void many_nodes_are_a_letter_each(void **state)
     assert_int_equal(num(json, "participants"), 998);
     assert_string_equal(str(item(json, "missing", 0), "why"), "silent");
     cJSON_Delete(json);
-    torch_state_free(&many);
+    run_view_fini(&view);
     end(&p);
 }
 
@@ -715,7 +709,7 @@ static void a_run_of_etcd_v2(void **state)
     (void)state;
     scene_init(&s);
     etcd_run_init(&r, slice_str("/torch/elastic/rendezvous/train"));
-    assert_true(slice_is(r.id, "train"));
+    assert_true(slice_is(r.view.id, "train"));
     value = scene_joined(&s, SENTINEL, "a");
     put(&r, value, true, &from_a, scene_now_us(&s));
     value = changed(&s, value, b_joins_for_a_last_call);
@@ -809,7 +803,7 @@ static void a_run_of_etcd(void **state)
 
     (void)state;
     begin_etcd(&r);
-    assert_true(slice_is(r.id, "train"));
+    assert_true(slice_is(r.view.id, "train"));
     json = shown_etcd(&r, 3 * SECOND);
     assert_string_equal(str(json, "backend"), "etcd");
     assert_string_equal(str(json, "state"), "joining");
