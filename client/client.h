@@ -19,8 +19,8 @@ struct link;
 
 /* What the owner of a connection is notified of. */
 struct link_calls {
-    /* The connection is lost, or there can be none: the owner closes it, and ends requests with
-     * `sent` if they may have been carried out, else with `unsent`. */
+    /* The connection was lost, or connecting failed. The owner closes the link. It ends requests
+     * with `sent` if the store may have carried them out, else with `unsent`. */
     void (*lost)(struct link *l, enum rdzv_status sent, enum rdzv_status unsent, const char *why);
     void (*arrived)(struct link *l);  /* as many bytes of `in` as it needs */
     void (*can_send)(struct link *l); /* the store has greeted, or takes more */

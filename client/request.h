@@ -37,7 +37,7 @@ struct rdzv_request {
     struct c10d_progress progress;
 
     bool queued;    /* in the client's queue */
-    bool has_ended; /* `result` says how. If it is still queued, its answer has not come yet */
+    bool has_ended; /* `result` is set. A queued request may end before its answer arrives */
     bool in_ended;  /* its callback must be called */
     bool freed;     /* by the caller */
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Prints the licence of rdzv: an SPDX expression, NONE while none has been chosen. It stands in meson.build and
-# nowhere else; packages, SBOM, image and chart get it from here.
+# Prints the licence of rdzv: an SPDX expression, or NONE before the owner chooses a licence. It stands in meson.build
+# and nowhere else; packages, SBOM, image and chart get it from here.
 #
 #   deploy/license.sh          the expression
 #   deploy/license.sh debian   the paragraph of debian/copyright, with the text of the file LICENSE

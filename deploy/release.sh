@@ -30,7 +30,7 @@ export SOURCE_DATE_EPOCH
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/rdzv-release.XXXXXX")
 trap 'rm -rf "$WORK"' EXIT
 
-# archive FILE FOLDER...: of the current folder, with nothing of this machine or this day in it
+# archive FILE FOLDER...: archives folders of the current folder, the same bytes on every machine and day
 archive()
 {
     local file=$1

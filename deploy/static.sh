@@ -3,12 +3,12 @@
 #
 #   deploy/static.sh ARCHITECTURE FOLDER      amd64 or arm64; FOLDER/rdzvd and FOLDER/rdzv-manifest
 #
-# All libraries, glibc too, are those of the Debian that it runs on, for ARCHITECTURE: they are unpacked
-# into a folder of their own and not installed, so no root is needed. Six are compiled from their source
-# packages: cJSON, which has no static library there; libevent, libnghttp2, libprotobuf-c and libyaml, of which
-# rdzvd then has only the functions that it calls; and OpenSSL without old protocols,
-# ciphers and curves, which takes a third off the image. What was unpacked and compiled is kept in $RDZV_CACHE, else
-# $XDG_CACHE_HOME/rdzv, else ~/.cache/rdzv; FOLDER/packages lists it, for an SBOM.
+# All libraries, also glibc, come from the running Debian release, built for ARCHITECTURE. The script unpacks them into
+# a separate folder instead of installing them, so it needs no root. Six are compiled from their source packages: cJSON,
+# which has no static library there; libevent, libnghttp2, libprotobuf-c and libyaml, of which rdzvd then has only the
+# functions that it calls; and OpenSSL without old protocols, ciphers and curves, which takes a third off the image.
+# What was unpacked and compiled is kept in $RDZV_CACHE, else $XDG_CACHE_HOME/rdzv, else ~/.cache/rdzv; FOLDER/packages
+# lists it, for an SBOM.
 #
 # A mirror may lack the source of the newest version, and then this ends: what was fixed in it would be missing.
 # With RDZV_OLDER_SOURCES=yes the newest source that is there is taken; FOLDER/packages has its version.

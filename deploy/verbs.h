@@ -1,5 +1,5 @@
-/* The verbs of rdzv-manifest. Each stands beside what it does, as one row: the parser, --help, the
- * manual page and the completions of shells all read it. */
+/* The verbs of rdzv-manifest. Each verb is one row, defined in the file of its code. The parser,
+ * --help, the manual page and the shell completions read these rows. */
 #pragma once
 
 #include "deploy/yaml/options.h"
@@ -24,6 +24,6 @@ extern const struct verb verb_check;
 extern const struct verb verb_list;
 extern const struct verb verb_explain;
 
-/* All of them, in the order in which --help lists them. */
+/* All verbs in the order of --help. */
 extern const struct verb *const verbs[];
 extern const size_t verb_count;

@@ -65,7 +65,7 @@ build()
     fi
 }
 
-# aside NAME COMMAND…: beside what follows, until `joined`, which shows what it had to say.
+# aside NAME COMMAND…: runs COMMAND in the background; `joined` waits for it and prints its output.
 aside()
 {
     [ "$LIST" = no ] || return 0

@@ -173,10 +173,10 @@ check_arrows() {
     done < <(c_files | grep '\.c$')
 }
 
-# A file and its header are one module. Modules of one folder that need each other in a circle are
-# read as one: so many may be in one, by their includes and by the symbols that their objects need.
+# A file and its header are one module. A reader must read the modules of a circle together, so a circle of includes or
+# of symbols has at most so many modules.
 CIRCLE_MAX=6
-# Within these folders there is no circle of includes at all.
+# These folders must have no circle of includes.
 ONE_WAY=' store/memory store/change store/session rdzv/engine rdzv/config rdzv/net rdzv/c10d rdzv/http rdzv/etcd rdzv/rendezvous rdzv/relay rdzv/admin '
 
 # "MODULE MODULE": the first one includes the second one, in the same folder.
@@ -264,7 +264,7 @@ check_headers() {
         sed -nE '/^\/dev\/null:/d; /:1$/!s/:[0-9]+$//p')
 }
 
-# Each header by itself, with what it includes and nothing before it.
+# Each header must compile as the first include of a file.
 check_compile() {
     local path flags
     mkdir -p "$scratch/proto"
@@ -366,8 +366,8 @@ check_format() {
         LC_ALL=C sort -t: -u -k1,1 >>"$violations"
 }
 
-# Of no machine but the reader's, and of nobody who or what wrote it. (The brackets keep these
-# patterns from finding themselves.)
+# No file may name paths of the author's machine, package mirrors, or the way the text was written. (The brackets keep
+# these patterns from matching this script.)
 check_itself() {
     text_files | forbid 'a path of somebody'\''s machine' \
         -P '(^|[^[:alnum:]_./-])/(wor[k]|hom[e](?!/(kubernetes/bin/|data$))|roo[t]|Use[r]s)/[[:alnum:]_.]'
@@ -380,7 +380,7 @@ check_itself() {
 
 # --- Proof that they can fail. ---
 
-# Plants one violation in the current folder, which is a copy, and prints what has to be said of it.
+# Plants one violation in the current folder, a copy of the tree, and prints the text that the check must report.
 plant() {
     case $1 in
     layout) mkdir src && echo '/* A folder that nobody asked for. */' >src/a.c && echo 'src:1: the top' ;;
@@ -456,7 +456,8 @@ include() { # FILE WHAT [HASH]: one more, behind its last one
     sed -i "$(grep -n '#include' "$1" | tail -n 1 | cut -d: -f1)a ${3:-#}include $2" "$1"
 }
 
-# All that is planted for one check is planted in one copy; what it says of each has to be there.
+# Plants all violations of a check in one copy of the tree, and runs the check there: its output must contain the text
+# of every planted violation.
 self_test() {
     local self=$PWD/tests/tidy.sh copy="$scratch/copy" failed=0 check planted output
     local plants wanted text

@@ -83,7 +83,7 @@ TCPStore puts a / before each. While a run is alive, rdzvd takes rdzvctl for one
 delete, wait and watch then work on the workers' keys, and keys lists the agents' keys."""
 
 COMMANDS = [
-    Command("status", "[RUN]", 0, 1, "runs", "watch interval", "which nodes are missing, and what everyone waits for",
+    Command("status", "[RUN]", 0, 1, "runs", "watch interval", "missing nodes, and the keys that clients wait for",
             """Shows each run (one rendezvous of torch, named by --rdzv-id): first the missing nodes and those that are
             gone, without which the others go on, then what clients wait for, then the nodes that are there, then
             why earlier rounds ended. Runs that wait for missing nodes come first; runs that all nodes have left
@@ -109,8 +109,8 @@ COMMANDS = [
             ("waiters", "all of them, those that wait longest first"),
             ("waiters JOB", "those of one run")),
     Command("top", "", 0, 0, "", "watch interval", "requests per second, connections, memory, spaces",
-            """Reads /metrics twice, --interval apart, and prints what happened in between. With --watch, it goes on
-            until you end it.""",
+            """Reads /metrics twice, --interval apart, and prints what happened in between. With --watch, rdzvctl
+            repeats this until you stop it.""",
             ("top -w", "a screen that is kept up to date"),
             ("top -o json", "one sample for a script")),
     Command("monitor", "", 0, 0, "", "count", "who asks the store for what, just now",
@@ -143,7 +143,7 @@ COMMANDS = [
             ("add /counter", "one more"),
             ("add /counter -5", "five less")),
     Command("delete", "KEY...", 1, MANY, "keys", "", "delete keys",
-            """Deletes the keys, and prints those that were there. If one was absent, rdzvctl exits
+            """Deletes the keys, and prints the names of keys that existed. If a key was absent, rdzvctl exits
             with 1.""" + OF_KEYS,
             ("delete /ready /config", "two of them")),
     Command("wait", "KEY...", 1, MANY, "keys", "", "wait until all keys are there",
@@ -198,10 +198,10 @@ COMMANDS = [
 # Of those, the commands that run with a client of c10d.
 OVER_C10D = "keys get set add delete wait watch latency".split()
 
-ABOUT = paragraphs("""rdzvctl shows what a rendezvous store of PyTorch knows: which nodes of a job are there, which are
-    missing, and what everyone waits for. It also reads and writes keys, and checks whether this machine can use the
-    store. Commands about runs, spaces and operators need rdzvd. Commands about keys, latency and preflight also work
-    with torch's own store.""")
+ABOUT = paragraphs("""rdzvctl asks a rendezvous store of PyTorch about a job: its nodes, the missing nodes, and the
+    keys that clients wait for. It also reads and writes keys, and checks whether this machine can use the store.
+    Commands about runs, spaces and operators need rdzvd. Commands about keys, latency and preflight also work with
+    torch's own store.""")
 
 # As enum ctl_exit has them.
 EXITS = ["fine",

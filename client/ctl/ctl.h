@@ -60,7 +60,7 @@ void ctl_pause(int64_t ms);
 #define CTL_TLS_WHY_MAX 600
 
 /* The files of --cacert, --cert and --key, before the store is asked: their faults are none of the
- * store's. True: they can be used, or TLS is not spoken. False: `why` names the option, its file,
+ * store's. True: the files are usable, or TLS is off. False: `why` names the option, its file,
  * the fault, and what to give. */
 bool ctl_check_tls_files(const struct ctl *ctl, char why[CTL_TLS_WHY_MAX]);
 

@@ -251,8 +251,8 @@ static bool check_command(struct parse *p)
     return true;
 }
 
-/* Options with files for TLS switch TLS on, except if the address says http://. Variables are meant
- * for all servers, and some of those may be plain. */
+/* Options with files for TLS switch TLS on, except if the address says http://. Variables like
+ * RDZVCTL_CACERT apply to every server; a server without TLS ignores them. */
 static bool decide_tls(struct parse *p)
 {
     struct ctl *ctl = p->ctl;

@@ -225,8 +225,8 @@ static enum rdzv_status ping_store(const struct ctl *ctl, struct rdzv_client *c,
     return status;
 }
 
-/* Waits for all keys of the command line. Without --timeout, rdzvctl waits for as long as it takes,
- * also for a store that does not answer. */
+/* Waits for all keys of the command line. Without --timeout, rdzvctl waits forever, also for a
+ * store that does not answer. */
 enum ctl_exit run_wait(const struct ctl *ctl, struct rdzv_client *c)
 {
     int64_t left_ms = ctl_timeout(ctl, RDZV_FOREVER);
@@ -317,8 +317,8 @@ enum ctl_exit run_watch(const struct ctl *ctl, struct rdzv_client *c)
 
 /* --- set, add, delete --- */
 
-/* All of standard input; the caller frees it. NULL: it could not be read to its end, and stderr
- * says so. */
+/* All of standard input; the caller frees it. NULL: reading failed, and an error message was
+ * printed. */
 static char *read_input(size_t *len)
 {
     char *bytes = NULL, part[16384];

@@ -175,7 +175,7 @@ static void print_missing(FILE *out, const struct ctl *ctl, const cJSON *run, in
                           : (count == 1 ? "node has" : "nodes have"));
 }
 
-/* These nodes were in an earlier round, and the others have met without them since then. */
+/* Prints the nodes that took part in an earlier round but not in the latest one. */
 static void print_gone(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
 {
     const cJSON *gone = member_item(run, "gone");

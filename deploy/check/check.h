@@ -43,8 +43,8 @@ struct check_rule {
     const char *title;  /* what it finds */
     const char *why;    /* what happens then */
     const char *remedy; /* how to mend it */
-    /* What it is about: each function is called for everything of its kind, in this order; NULL:
-     * the rule is not about that kind. */
+    /* The functions of the rule, called in this order: each for every item of its kind. NULL: the
+     * rule ignores this kind. */
     check_per_bundle *bundle; /* once, for all files together; also finds what the others look up */
     check_per_object *object;
     check_per_policy *policy; /* of a Volcano Job and of its tasks */
@@ -129,8 +129,9 @@ struct check {
                                      a relay of it */
     const struct job_run **users_on_host; /* by index of pods: the same, on the host network */
     struct check_selections *selections;  /* by index of pods: those of policies */
-    bool has_odd_policies; /* others add to those of Kubernetes, or templates hide what they select
-                            */
+    bool
+        has_odd_policies; /* a CNI's own policies admit more traffic, or a template hides a selector
+                           */
     /* The rule that runs now: */
     const struct check_rule *rule;
     const struct kube_object *object;   /* that it examines; none while its `bundle` runs */
@@ -231,7 +232,7 @@ bool check_next_endpoint(struct check *c, const char **at, const char **host, lo
 
 /* --- NetworkPolicies: see check_policy.c. --- */
 
-/* It is a NetworkPolicy for "Ingress", or for "Egress". */
+/* Whether `o` is a NetworkPolicy that restricts `direction`, "Ingress" or "Egress". */
 bool check_policy_is_for(const struct kube_object *o, const char *direction);
 /* Finds what policies select: see struct check. */
 void check_find_policies(struct check *c);

@@ -250,8 +250,8 @@ static bool is_replica_name(const struct kube_pods *p, const char *name)
     return *end == '\0' && index >= 0 && (p->replicas < 0 || index < p->replicas);
 }
 
-/* Whose controller makes a Service of this name: by names of Services, and by names of pods without
- * their index. */
+/* The object whose controller creates the Service `o`. Index keys: the names of such Services, and
+ * the names of pods without their index. */
 static const struct kube_object *maker_of(struct check *c, const struct kube_object *o)
 {
     size_t len = strlen(o->name);

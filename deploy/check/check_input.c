@@ -45,8 +45,9 @@ static bool is_kustomization(const struct yaml_file *f)
            strncmp(kube_text(f->docs[0].root, "apiVersion"), "kustomize.config.k8s.io/", 24) == 0;
 }
 
-/* Without this, a document that is no manifest would pass as one without faults. Empty documents
- * between `---` lines are common, but a file of nothing else is the wrong file or a broken pipe. */
+/* Refuses documents that are no Kubernetes objects: check would otherwise find no faults there and
+ * report success. Empty documents between `---` lines are common, but a file of nothing else is the
+ * wrong file or a broken pipe. */
 static void refuse_non_objects(const struct yaml_file *f, struct diag *d)
 {
     size_t seen = 0;

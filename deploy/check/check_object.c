@@ -146,7 +146,8 @@ void check_duplicate_object(struct check *c)
 
 /* --- AppWrappers. --- */
 
-/* Marks the AppWrappers with pods that end. One that has none is a service, and will stay. */
+/* Marks the AppWrappers that contain pods of a job, which end. An AppWrapper without such pods is a
+ * service that runs forever. */
 void check_find_ending_wrappers(struct check *c)
 {
     c->marks = arena_alloc(&c->bundle.arena, c->bundle.count + 1);

@@ -252,8 +252,8 @@ static bool may_be_host(const struct kube_object *policy, const struct yaml_node
 
 /* --- Names. --- */
 
-/* The ports at which the DNS of a cluster listens; OpenShift and others have their own. A name is
- * one of ports that are not in these files. */
+/* The ports at which the DNS of a cluster listens; OpenShift and others have their own. A port name
+ * always matches, since the DNS pods are not in these files. */
 static bool is_dns_port(const struct yaml_node *port)
 {
     static const long numbers[] = {53, 5353, 8053, 1053, 10053};
@@ -452,7 +452,7 @@ static long port_of_pods(const struct kube_object *service, const struct kube_po
         if (kube_int(ports->items[i], "port", -1) == dialed)
             return target == NULL ? dialed : kube_port_number(target, p, NULL);
     }
-    return -1; /* another rule says that it has no such port */
+    return -1; /* another rule reports the missing port */
 }
 
 void check_relay_blocked(struct check *c, const struct job_store *relay,

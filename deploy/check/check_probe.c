@@ -1,4 +1,5 @@
-/* Rules about the probes of stores: that they are there, and that what they ask for is served. */
+/* Rules about the probes of stores: a store has probes, and serves the path and port that each
+ * probe requests. */
 #include "deploy/check/check.h"
 
 #include <stdlib.h>

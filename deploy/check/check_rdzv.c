@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Of runs at places of one name, in as many namespaces, so many are compared with each other. */
+/* Bounds the comparisons of runs whose endpoints have the same name in different namespaces. */
 #define PLACE_USERS_MAX 50
 
 static bool is_at_relay(const struct job_run *r)
@@ -162,8 +162,8 @@ static bool share_an_id(struct check *c, const struct job_run *a, const struct j
     return known && same && !is_one_job(c, job_run_object(a), job_run_object(b));
 }
 
-/* Of the runs before this one that may meet with it, one that does; of every place the index has
- * the first run of each of its first jobs. */
+/* An earlier run that may share the store and the id of `r`. The index maps a meeting place to
+ * runs: the first run of each of the first PLACE_USERS_MAX jobs there. */
 static const struct job_run *earlier_user(struct check *c, const struct job_run *r)
 {
     const char *place = meeting_place(c, r);
@@ -422,7 +422,7 @@ void check_nodes_missing(struct check *c, const struct job_run *r)
                      "no --nnodes: each of the %ld pods assumes that it is the only node", pods);
 }
 
-/* Volcano places these pods together or not at all. */
+/* Whether Volcano schedules all pods of the run together (a gang). */
 static bool is_in_gang(const struct job_run *r)
 {
     const struct kube_object *o = job_run_object(r);

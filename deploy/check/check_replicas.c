@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* No user has a manifest in which each of thousands of Services selects each of thousands of
- * stores: a rule that has compared more than this gives up, and reports nothing. */
+/* A bound against hostile manifests, where thousands of Services each select thousands of stores: a
+ * rule that exceeds this number of comparisons reports nothing. */
 #define LOOKS_MAX 100000u
 
 /* In "HOST:PORT,HOST:PORT/NAME", NAME may have the namespace of the pod, which the manifest leaves
- * open: it is the same one for all objects that name none. */
+ * open: all objects without a namespace go to the same namespace. */
 static bool is_known(const struct job_value *value, const char *journal)
 {
     return value->known ||
@@ -180,8 +180,8 @@ void check_replicas_no_budget(struct check *c, const struct job_store *s)
 /* --- Whose journal it is. --- */
 
 /* By index of pods: a number that all pods behind one Service have in common, since its clients
- * find the pod that leads among them; 0: no Service leads there. If there are too many, all pods
- * have one number. */
+ * find the pod that leads among them; 0: no Service leads there. Beyond LOOKS_MAX comparisons, all
+ * pods get the same number. */
 static size_t *find_groups(struct check *c)
 {
     size_t *groups = arena_alloc(&c->bundle.arena, (c->bundle.pod_count + 1) * sizeof *groups);

@@ -1,5 +1,6 @@
-/* The rules of the verb check, as data: what each finds, what breaks then, how to mend it, and what
- * it is about. This file is included several times, each time with another meaning of RULE().
+/* The rules of the verb check, as data: for each rule its fault, the consequence, the remedy, and
+ * the objects that it examines. This file is included several times, each time with another meaning
+ * of RULE().
  *
  * To add a rule: write its function into the check_*.c of its subject, and add its row here. PER()
  * names what the engine calls the function for: see struct check_rule. Put a
@@ -296,9 +297,9 @@ RULE("store-replicas", ERROR, "several stores behind one name",
      "--journal=etcd://HOST:2379,.../NAME.",
      PER(store, store_replicas))
 RULE("replicas-probe", ERROR, "replicas whose probes wait for each of them to lead",
-     "/readyz of an rdzvd with --journal and no --upstream is 200 of the replica that leads, and "
-     "of no other. A startup or liveness probe restarts the others again and again, and a rolling "
-     "update waits for them without end.",
+     "Without --upstream, only the replica that leads answers /readyz with 200. A startup or "
+     "liveness probe restarts the others again and again, and a rolling update waits for them "
+     "without end.",
      "Probe with /livez at the start. As the readiness probe, take /readyz?exclude=leader where "
      "relays find the leader; where the Service has to lead to it, leave /readyz, and set "
      "strategy: {type: Recreate}, or podManagementPolicy: Parallel. Or give all replicas "
@@ -322,8 +323,8 @@ RULE("journal-blocked", ERROR, "a NetworkPolicy that keeps replicas from etcd",
      "Admit the endpoints of --journal in spec.egress, with their ports, beside DNS.",
      PER(store, journal_blocked))
 RULE("journal-shared", ERROR, "the stores of two jobs on one journal",
-     "Stores with one journal are replicas of each other, and one of them leads for all. The "
-     "clients of the other job come to one that never leads.",
+     "Stores with the same journal elect one leader among them, so only one of the two stores "
+     "serves. The clients of the other job reach a replica that never leads.",
      "Give each job a NAME of its own in --journal=etcd://HOSTS/NAME, or lead both through one "
      "Service.",
      PER(store, journal_shared))
@@ -422,8 +423,8 @@ RULE("volcano-pending-timeout", WARNING, "RestartPod or RestartTask on PodPendin
      "Use AbortJob or RestartJob with the timeout, or no policy.",
      PER(policy, volcano_pending_timeout))
 RULE("volcano-restart-pod", WARNING, "RestartPod on a Volcano that is too old for it",
-     "Volcano before 1.11 has no such action. Volcano before 1.16 deletes the PodGroup and makes "
-     "it again (volcano#5385). This rule needs --target volcano=VERSION.",
+     "Volcano before 1.11 does not know RestartPod. Volcano before 1.16 deletes the PodGroup and "
+     "makes it again (volcano#5385). This rule needs --target volcano=VERSION.",
      "Set restartPolicy: OnFailure, and remove the policy.", PER(policy, volcano_restart_pod))
 RULE("volcano-max-retry", WARNING, "restarts of pods that use up maxRetry",
      "Each RestartPod and RestartTask counts towards maxRetry of the whole job (3 by default), and "
@@ -579,5 +580,5 @@ RULE("storage-class-nil", ERROR, "a storage class named nil",
      "No storage class has that name, and the claim stays Pending.",
      "Remove storageClassName: then the default class is used.", PER(object, storage_class_nil))
 RULE("duplicate-object", ERROR, "the same object twice",
-     "The later object replaces the earlier one.", "Give one of them another name, or remove it.",
+     "The later object replaces the earlier one.", "Rename one of the two objects, or remove it.",
      PER(bundle, duplicate_object))

@@ -25,7 +25,8 @@ static bool is_for_others(const struct check *c, const struct kube_object *polic
     return selector == NULL || selector->count == 0 || kube_select_next(&pods) == NULL;
 }
 
-/* Pods of another namespace, or pods that are not in these files: one of them may be Prometheus. */
+/* Whether a rule admits pods of another namespace, or pods outside these files: Prometheus may be
+ * among them. */
 static bool is_for_strangers(const struct check *c, const struct kube_object *policy,
                              const struct yaml_node *rule)
 {
@@ -239,7 +240,7 @@ static void look_in(struct check *c, const struct endpoint *e, const char *names
     }
 }
 
-/* A monitor selects Services of its own namespace, of those that it names, or of any. */
+/* A monitor selects Services in its own namespace, in `matchNames`, or in every namespace. */
 static void look_at_endpoint(struct check *c, const struct endpoint *e)
 {
     const struct yaml_node *spec = e->monitor->spec;

@@ -143,7 +143,7 @@ void check_store_port_clash(struct check *c, const struct job_store *s)
 enum data_place {
     DATA_UNKNOWN,
     DATA_IN_MEMORY,
-    DATA_NOWHERE,      /* its mount names a volume that is not there */
+    DATA_NOWHERE,      /* its mount names a volume that does not exist */
     DATA_IN_CONTAINER, /* lost when the container restarts */
     DATA_IN_POD,       /* lost with the pod */
     DATA_ON_VOLUME,
@@ -258,7 +258,7 @@ void check_store_replicas(struct check *c, const struct job_store *s)
 
     if (!is_own_workload(s) || p->replicas <= 1 || is_cluster(c, s))
         return;
-    /* One claim for all pods, not one for each. */
+    /* All pods share one claim: there is no volumeClaimTemplate. */
     if (d.place == DATA_ON_VOLUME && !has_claim_template(p->object, d.volume))
         check_report(c, at,
                      "%ld stores with one volume: the first locks its --data-dir, and the others "

@@ -1,4 +1,5 @@
-/* Rules about TLS: who speaks it with whom, whose certificates there are, and for which names. */
+/* Rules about TLS: clients and stores that disagree about it, missing certificates, and names that
+ * a certificate lacks. */
 #include "deploy/check/check.h"
 
 #include "deploy/kube/rdzv_conf.h"
@@ -10,7 +11,7 @@
 
 /* How an rdzvd speaks TLS, as far as its flags say. */
 struct tls_side {
-    bool known;       /* there is no settings file that may say more */
+    bool known;       /* all settings are flags, none can come from a file */
     bool serves;      /* it has a certificate */
     bool takes_plain; /* from other pods as well */
     bool asks;        /* its clients have to show a certificate */

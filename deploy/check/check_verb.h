@@ -34,7 +34,7 @@ struct check_options {
     bool show;
 };
 
-/* --- The manifests: files, and folders with all that is in them. --- */
+/* --- Reading manifests from files and, recursively, from folders. --- */
 
 /* Reads all files into c->files. A file that is named holds Kubernetes objects and nothing else; of
  * a folder, files that hold none are skipped and counted. False: there are errors in d. */
@@ -53,7 +53,7 @@ void check_print_sarif(FILE *out, struct check *c);
 void check_print_github(FILE *out, struct check *c);
 /* One line: the number of findings. */
 void check_print_sum(FILE *out, const struct check *c);
-/* All rules: what each finds, what breaks then, and how to mend it. */
+/* Prints each rule: its fault, the consequence and the remedy. */
 void check_print_rules(FILE *out);
 /* One rule; false if there is none of that name. */
 bool check_print_rule(FILE *out, const char *id);

@@ -76,10 +76,10 @@ void check_volcano_min_success(struct check *c, const struct kube_object *o)
 struct gang {
     long job;      /* minAvailable of the job; by default the sum of those of the tasks */
     long tasks;    /* that sum; the default of a task is all its pods */
-    long trainers; /* the part of it that is of the tasks of one run */
+    long trainers; /* the part of `tasks` that belongs to the run */
     long others;   /* pods of the other tasks */
     bool written;  /* the job has a minAvailable */
-    bool known;    /* all of it is numbers, and no task waits for another one */
+    bool known;    /* every field is a number, and no task depends on another task */
 };
 
 static long minimum_of(const struct yaml_node *task)

@@ -401,7 +401,7 @@ static bool is_written_by_user(const struct yaml_node *place)
            strcmp(place->file, "parts.yaml") != 0;
 }
 
-/* Runs one entry of checks: or notes:, in a scope that has the variable of its $for. */
+/* Runs one entry of the lists `checks:` and `notes:`; `s` has the variable of the entry's $for. */
 static void run_one_check(struct job_maker *m, const struct yaml_node *check, bool note,
                           const struct scope *s)
 {

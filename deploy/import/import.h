@@ -61,9 +61,9 @@ bool import_is_of_rendezvous(enum torchrun_option o);
  * NULL: none. */
 const char *import_restarts(const struct importer *m);
 
-/* --- The settings of a store in its pod of its own: how it is kept, and who gets to it. --- */
+/* --- The settings of a store in its own pod: persistence and access. --- */
 
-/* Whether it is one of several replicas, whose state is in etcd. */
+/* Whether the store is one of several replicas that keep their state in etcd. */
 bool import_is_replica(struct importer *m, const struct job_store *s);
 
 /* If the job has relays to one store that other files have: puts its placement into `rdzv`, and how
@@ -82,6 +82,7 @@ void import_store(struct importer *m, const struct job_store *s, struct yaml_nod
 
 /* --- What a user file cannot say of a manifest. --- */
 
-/* Notes each part of the job's object that emit does not write as it is, for these documents of
- * emit; and the other objects of the files that are not among them. Returns how many parts. */
+/* Compares the files with `documents`, which emit has made. Notes each part of the job's object
+ * that differs, and each other object of the files that is missing from `documents`. Returns how
+ * many parts. */
 size_t import_compare(struct importer *m, const struct yaml_node *documents);

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Emit writes these in every case: all except those of the command and of restarts. */
+/* Whether emit always writes this option: every option except those of the command and of restarts.
+ */
 bool import_is_of_rendezvous(enum torchrun_option o)
 {
     return o < TORCHRUN_OPTIONS && o != TORCHRUN_NNODES && o != TORCHRUN_NPROC_PER_NODE &&
@@ -86,8 +87,8 @@ static bool is_plain_start(const struct arg_word *words, size_t first)
             strcmp(words[1].text, "-m") == 0);
 }
 
-/* The words behind torchrun as mainProgram; NULL: they are not all in view, or mean something to
- * Kubernetes. */
+/* The words behind torchrun as mainProgram; NULL: a word is unknown here, or Kubernetes would
+ * expand it. */
 static const char *program_of_words(struct importer *m, const struct arg_word *words, size_t count)
 {
     struct buf b = {.arena = &m->arena};
@@ -184,8 +185,8 @@ static const char *cut_script(struct importer *m, const struct yaml_node *script
     return b.text;
 }
 
-/* A line that is torchrun and nothing else, of the plainest words, as mainProgram; NULL: it is more
- * than that, and sh might read it otherwise than the shell that it was written for. */
+/* A script that consists of one torchrun command of plain words, as mainProgram. NULL: the script
+ * has more, and sh might expand it differently from the shell that the author used. */
 static const char *program_of_script(struct importer *m, const struct yaml_node *script)
 {
     struct buf b = {.arena = &m->arena};

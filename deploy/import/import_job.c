@@ -417,7 +417,7 @@ static void read_pod(struct importer *m)
     import_put(m, m->settings, "initContainers", other_containers(m, "initContainers"));
     import_put(m, rest, "containers", other_containers(m, "containers"));
     import_put(m, rest, "volumes", read_volumes(m));
-    import_put_plain(m, m->settings, "shm", "false"); /* it is among the volumes, if it is there */
+    import_put_plain(m, m->settings, "shm", "false"); /* `volumes` has the job's /dev/shm */
     if (m->job->type != KUBE_TRAINJOB || kube_get(m->pods->spec, "restartPolicy") != NULL)
         import_put_text(m, m->settings, "restartPolicy", m->pods->restart);
     put_filled(m, m->settings, "pod", rest);

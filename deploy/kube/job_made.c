@@ -1,5 +1,5 @@
-/* The variables that controllers set in containers: one table, of which all rules and values come.
- * See job_view.h for the contract. */
+/* The variables that controllers set in containers, in one table: every rule and every value comes
+ * from its rows. See job_view.h for the contract. */
 #include "deploy/kube/job_parts.h"
 
 #include <string.h>

@@ -30,5 +30,5 @@ void job_find_behind(struct job_view *v);
 bool job_made_variable(struct job_view *v, const struct kube_container *c, const char *name,
                        struct job_variable *out);
 
-/* Reads all settings of a run, and its backend, its nodes and its endpoint from them. */
+/* Reads all settings of a run, and derives the backend, the number of nodes and the endpoint. */
 void job_read_settings(struct job_scope *scope, struct job_run *r);

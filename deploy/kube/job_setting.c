@@ -230,7 +230,8 @@ static const char *trim_blanks(struct arena *a, const char *text)
     return arena_copy(a, text, len);
 }
 
-/* The address of rank 0 of a static job: as it is written, or as an operator sets it. */
+/* Finds the address of rank 0 of a static job: the manifest's own, or the variable that an operator
+ * sets. */
 static void find_master(struct job_view *v, struct job_run *r)
 {
     const struct job_setting *said = &r->settings[TORCHRUN_MASTER_ADDR];

@@ -79,8 +79,8 @@ static size_t read_keywords(struct branches *b, const struct job_scope *scope,
     return i;
 }
 
-/* Only one pod takes the value, as in `[ "$RANK" = 0 ] && HEAD=localhost`: its store is its own,
- * and all others find it by the value that the variable has elsewhere. A PET_ variable is the
+/* Whether only one pod takes the value, as in `[ "$RANK" = 0 ] && HEAD=localhost`. This pod hosts
+ * the store; the other pods reach it by another value of the variable. A PET_ variable is the
  * setting itself, and not only a part of it. */
 static bool is_of_one_pod(const char *name, const char *value)
 {
@@ -284,7 +284,8 @@ static bool find_in_script(struct job_scope *scope, const struct arg_word *whole
     return found;
 }
 
-/* There is no torchrun, but there are variables for it: a program that runs here may start it. */
+/* Finds a run in a container without a visible torchrun: its PET_ variables configure a torchrun
+ * that the container's program may start. */
 static void find_in_variables(struct job_scope *scope)
 {
     static const char *const names[] = {"PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT"};
@@ -421,7 +422,7 @@ static const struct job_store *store_of(const struct job_view *v, const struct j
 /* So many places of one object are remembered; the jobs that people write have one. */
 #define PLACES_MAX 8
 
-/* Runs of one object, one for each place at which they meet. */
+/* The runs of one object with different meeting places. */
 struct job_places {
     const struct job_run *list[PLACES_MAX];
     size_t count;

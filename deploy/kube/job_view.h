@@ -1,6 +1,6 @@
 /* How the containers of a bundle take part in the rendezvous of torch: torchrun commands in lists
  * and in scripts, PET_* variables, the elasticPolicy of a PyTorchJob, and the store at the
- * endpoint. Each setting has its source, its place and, as far as it is known, its value. */
+ * endpoint. Each setting has its source, its place in the file and, if known, its value. */
 #pragma once
 
 #include "deploy/kube/kube_view.h"
@@ -48,7 +48,7 @@ struct job_variable {
     const struct yaml_node *value;  /* a scalar, or NULL */
     const struct yaml_node *source; /* valueFrom, or NULL */
     bool is_made;                   /* a controller sets it; then there are no nodes */
-    const char *made;               /* to this; NULL: it is not known, or differs for each pod */
+    const char *made; /* the controller's value; NULL: unknown, or different in each pod */
 };
 
 /* A run: a torchrun command or, if a container has none, variables that a torchrun would read. */
@@ -67,8 +67,8 @@ struct job_run {
     bool local;                /* localhost */
     bool own_name;             /* its host is what the pod calls itself: $(hostname), its IP */
     bool hosted;               /* a training pod of this job serves the store */
-    bool misnamed;             /* or is meant to, but no pod has that name */
-    bool maybe_hosted;         /* or may, since the manifests do not say where the others meet */
+    bool misnamed;     /* a training pod should serve the store, but no pod has the host's name */
+    bool maybe_hosted; /* perhaps `hosted`: the manifests hide the endpoint of the other pods */
     const struct job_store *store; /* the store at the endpoint, if it is in the bundle, or NULL */
 };
 
@@ -121,8 +121,8 @@ const struct job_variable *job_variables(struct job_view *v, const struct kube_c
 const struct job_variable *job_variable(struct job_view *v, const struct kube_container *c,
                                         const char *name);
 
-/* Who sets the variable in this container, whatever is written for it: `elasticPolicy`, a plugin of
- * Volcano, `the operator`; NULL: nobody. */
+/* The controller that overrides this variable of the container: `elasticPolicy`, a plugin of
+ * Volcano, `the operator`; NULL: none. */
 const char *job_made_by(const struct kube_container *c, const char *name);
 
 struct job_value job_variable_value(struct job_view *v, const struct kube_container *c,
@@ -165,8 +165,8 @@ const struct job_run *job_first_run(struct job_view_runs runs, bool (*is)(const 
 /* How many pods of the object start torch; -1: that is not known. */
 long job_training_pods(const struct job_view *v, const struct kube_object *o);
 
-/* The first one there that is no relay, or NULL: other pods reach no relay, which listens on
- * loopback. */
+/* The first store in these pods except relays, or NULL. A relay listens on loopback, so other pods
+ * cannot reach it. */
 const struct job_store *job_server_in(const struct job_view *v, const struct kube_pods *p);
 
 /* Whether a Service selects these pods, which have such a store. */
@@ -224,7 +224,7 @@ struct job_upstream {
     const char *text;           /* this one: HOST:PORT */
     const char *host;
     long port;
-    bool known;       /* it has no variable that the manifests do not define */
+    bool known;       /* the manifests define every variable in the address */
     bool well_formed; /* it is HOST:PORT */
     bool found;       /* the host is something in the bundle: */
     struct kube_target target;
@@ -240,7 +240,7 @@ const struct job_store *job_store_behind(const struct job_store *s);
 /* The space that a relay uses; false: it is not written, and so `default`. */
 bool job_relay_space(struct job_view *v, const struct job_store *relay, struct job_setting *out);
 
-/* --- For users to read, and for tests to compare. --- */
+/* --- Output for users and tests. --- */
 
 /* Prints JSON: each run with its backend, endpoint, id, nodes and the target of its endpoint, and
  * each store with the ports at which it serves clients. */

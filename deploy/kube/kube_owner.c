@@ -120,8 +120,8 @@ static bool has_runtime(const struct owners *w, const struct kube_object *train)
                .count > 0;
 }
 
-/* What check sees of its pods is all that they are. A TrainJob has most of that from its runtime;
- * an object of an unknown kind may name an image and no more. */
+/* Whether the manifests show the owner's pods completely. The pods of a TrainJob come mostly from
+ * its runtime; an object of an unknown kind may name only an image. */
 static bool shows_pods(const struct owners *w, const struct kube_object *owner)
 {
     return owner->type == KUBE_OTHER      ? has_containers(owner->spec)

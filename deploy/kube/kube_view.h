@@ -18,7 +18,8 @@ struct kube_index {
     size_t bucket_count, count;
 };
 
-/* What was added to one pair, in that order; it moves when more is added to the pair. */
+/* The numbers added for one pair of scope and text, in order. Adding to the same pair may move the
+ * list. */
 struct kube_hits {
     const size_t *list;
     size_t count;
@@ -117,7 +118,7 @@ struct kube_bundle {
     struct kube_pods **pods;
     size_t pod_count, pod_cap;
     struct kube_index named; /* objects by their kind and name */
-    /* With the scope "" in any namespace, with "NAMESPACE." in that one: */
+    /* The scope "" finds objects in every namespace, "NAMESPACE." only in this one: */
     struct kube_index services; /* by name */
     struct kube_index hosts;    /* pods by host_prefix */
     struct kube_index labelled; /* pods by namespace and label: see kube_select() */
@@ -168,10 +169,9 @@ struct kube_selection {
     size_t at; /* among these */
 };
 
-/* Those that a Service selects: start with this one, */
+/* The pods that a Service selects, of the whole bundle */
 struct kube_selection kube_select(const struct kube_bundle *b, const struct kube_object *service);
-/* or, for some pods of the bundle only, with this one: `labelled` has had kube_index_labels() for
- * each of them, in their order. */
+/* or only of the pods that kube_index_labels() has added to `labelled`. */
 struct kube_selection kube_select_among(const struct kube_bundle *b,
                                         const struct kube_index *labelled,
                                         const struct kube_object *service);
@@ -196,7 +196,7 @@ bool kube_is_headless(const struct kube_object *service);
 /* Whether a host name without a namespace leads to an object. */
 enum kube_reach {
     KUBE_REACHED,   /* both have one namespace, or the host name has the right one */
-    KUBE_UNDECIDED, /* one of them has none, and gets that of the context of kubectl */
+    KUBE_UNDECIDED, /* one object has no namespace: kubectl's context decides */
     KUBE_ELSEWHERE, /* they have different namespaces */
 };
 
@@ -263,6 +263,6 @@ enum kube_restart kube_restart_of(const struct kube_pods *p);
 /* --- Files that something fills in before they are applied, as envsubst does: `name: ${JOB}`. ---
  */
 
-/* The first placeholder at a place where no shell and no Kubernetes would replace it; NULL: there
- * is none, and every $NAME of the file is what it says. */
+/* The first placeholder at a place where no shell and no Kubernetes would replace it; NULL: the
+ * file has no placeholder, and every $NAME is literal text. */
 const struct yaml_node *kube_find_placeholder(const struct yaml_file *file);

@@ -81,8 +81,8 @@ static bool may_precede(const char *text)
            strchr(text, '=') != NULL || strspn(text, "0123456789smh,.:") == strlen(text);
 }
 
-/* Profilers, runners and the like, which have arguments of any kind, and `$LAUNCHER`, which may be
- * one of them. */
+/* Profilers, runners and similar programs with arguments of their own, and `$LAUNCHER`, which may
+ * name such a program. */
 static bool wraps_anything(const char *text)
 {
     static const char *const names[] = {"nsys",   "ncu",     "numactl", "strace", "gdb",

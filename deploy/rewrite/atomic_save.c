@@ -114,7 +114,7 @@ const char *save_files(struct arena *a, struct save *list, size_t count)
 
     for (size_t i = 0; i < count; i++) {
         if (list[i].temp == NULL)
-            continue; /* it is the target now, or was not made */
+            continue; /* already renamed to its target, or never written */
         unlink(list[i].temp);
         if (list[i].backup != NULL)
             unlink(list[i].backup);

@@ -335,7 +335,7 @@ static size_t marker_of(const struct rewrite_file *f, const struct yaml_doc *doc
     return doc->marked ? edit_line_start(f, doc->body) : doc->body;
 }
 
-/* With its line, if nothing else is on it. */
+/* Removes the `---` of a document, and its whole line if the line has no other text. */
 static void remove_marker(struct rewrite *w, struct rewrite_file *f, const struct yaml_doc *doc)
 {
     size_t at = marker_of(f, doc), end = at + 3;

@@ -71,7 +71,7 @@ struct referrer {
     const struct kube_object *object;
 };
 
-/* An autoscaler: of any kind with a reference to its target. */
+/* Notes an autoscaler of the etcd: an object of any kind whose targetRef names it. */
 static bool note_scaler(const struct referrer *r)
 {
     static const char *const paths[] = {"targetRef", "scaleTargetRef"};

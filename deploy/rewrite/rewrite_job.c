@@ -92,7 +92,7 @@ const struct job_run *rewrite_job_merged(const struct rewrite_job *j, const stru
     return NULL;
 }
 
-/* The pods of the runs that are one with this one. */
+/* The number of pods in all runs that share the store and the id of `r`. */
 static long count_pods_with(const struct rewrite_job *j, const struct job_run *r)
 {
     const struct kube_pods *last = NULL;

@@ -76,7 +76,7 @@ const char *conf_of_c10d(const struct rewrite *w);
 /* `s` is a source of the run's conf that is written somewhere. */
 void conf_move(struct rewrite *w, const struct job_run *r, const struct job_setting *s);
 
-/* The same for rdzvConf of an elasticPolicy, whose backend was `backend`. If it is not there, its
- * lines go to `missing`. */
+/* The same for rdzvConf of an elasticPolicy, whose backend was `backend`. If the policy has no
+ * rdzvConf, the lines to add go to `missing`. */
 void conf_move_policy(struct rewrite *w, const struct yaml_node *policy, const char *backend,
                       struct buf *missing);

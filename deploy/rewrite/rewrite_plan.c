@@ -1,4 +1,5 @@
-/* Decides for each job what happens to it, and writes what it needs beside it. */
+/* Plans the change of each job: its new store, its new endpoint, and the objects that rewrite adds
+ * to the files. */
 #include "deploy/rewrite/rewrite_plan.h"
 
 #include "deploy/check/check.h"
@@ -116,7 +117,7 @@ static bool is_alias_of_earlier(const struct rewrite_job *j, size_t i)
     return false;
 }
 
-/* A container of rdzvd for these pods, which must not be root, as they may be. */
+/* A container of rdzvd for these pods. rdzvd must not run as root, even if the pods do. */
 static struct yaml_node *part_for_pods(struct emit_job *job, const struct kube_pods *p,
                                        const char *name)
 {
@@ -424,7 +425,7 @@ static bool has_store_already(struct rewrite *w, const struct kube_object *job)
     return false;
 }
 
-/* JOB-rdzv, or the first of JOB-rdzv-2 and so on that nobody has. */
+/* The first free name among JOB-rdzv, JOB-rdzv-2, JOB-rdzv-3… */
 static const char *free_name(struct rewrite *w, const struct kube_object *job)
 {
     const char *name = arena_text(&w->arena, "%s-rdzv", job->name);

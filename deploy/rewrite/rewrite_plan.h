@@ -1,4 +1,4 @@
-/* What happens to each etcd and to each job of the bundle. */
+/* The plan of rewrite for each etcd and each job of the bundle. */
 #pragma once
 
 #include "deploy/emit/emit_job.h"
@@ -22,9 +22,9 @@ struct etcd {
     size_t fixed;  /* those whose controller knows etcd alone */
 };
 
-/* The etcds to replace: those at which jobs of torch meet, and nobody else; with --etcd the one of
- * that name. Of the others a note says why they stay. Returns their number; none after an error,
- * which is in diag: one of them cannot be replaced. */
+/* The etcds to replace: only torch's jobs use them, or --etcd names them. A note explains why
+ * another etcd stays. Returns their number; 0 after an error in diag: an etcd cannot be replaced.
+ */
 size_t etcd_find(struct rewrite *w, struct etcd **out);
 
 /* Whether the endpoint of a run leads there. */
@@ -37,7 +37,8 @@ void etcd_replace(struct rewrite *w, const struct etcd *e, bool c10d);
 
 /* --- Jobs. --- */
 
-/* Handles jobs that meet at these etcds: they move to c10d, or stay as they are. */
+/* Moves the jobs of these etcds to c10d if `c10d` is set; otherwise leaves their protocol
+ * unchanged. */
 void move_from_etcds(struct rewrite *w, struct etcd *etcds, size_t count, bool c10d);
 
 /* Gives jobs whose worker 0 is the store one of their own; with `look`, only notes them. Returns
@@ -57,9 +58,9 @@ size_t move_to_agent_store(struct rewrite *w, bool look);
 struct store_settings {
     const char *platform, *placement, *protocol, *wiring;
     const char *name, *service, *advertise;
-    const char *endpoint; /* of a store that is not made with these settings */
+    const char *endpoint; /* address of a store that these settings do not create */
     long nodes, port, etcd_port;
-    bool of_one_job; /* so that it may expect the nodes of that */
+    bool of_one_job; /* then the store can expect `expect` nodes */
     long expect;     /* how many there are at first; 0: unknown */
     bool host_network;
     bool open;                         /* no NetworkPolicy */

@@ -43,7 +43,7 @@ static bool is_name_char(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Skips `text` if it comes next. If it is a word, it has to end there. */
+/* Skips `text` if it comes next. A word must not continue behind `text`. */
 static bool expr_take(struct expr_reader *w, const char *text)
 {
     size_t len = strlen(text);

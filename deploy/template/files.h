@@ -35,8 +35,8 @@ const char *embedded_next(const char *kind, size_t *at, char *name, size_t size)
 /* All of them, with commas between them. */
 const char *embedded_names(struct arena *a, const char *kind);
 
-/* --- The settings that the user gives: files, of which later ones win, and --set over all of
- * them. --- */
+/* --- The user's settings: a later file overrides an earlier file, and --set overrides all files.
+ * --- */
 
 struct userfile {
     struct arena arena;

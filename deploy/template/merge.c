@@ -74,7 +74,7 @@ static bool is_same_item(const struct yaml_node *a, const struct yaml_node *b)
     return key != NULL && yaml_is(yaml_get(a, key), yaml_get(b, key)->text);
 }
 
-/* A term of a node selector: terms are alternatives, and what stands in one has to hold together.
+/* A term of a node selector: a pod may match any term, but must match all expressions of this term.
  */
 static bool is_term(const struct yaml_node *item)
 {

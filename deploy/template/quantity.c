@@ -69,7 +69,8 @@ static bool follows(const struct yaml_node *base, const char *name, const char *
                       : quantity_value(given) < quantity_value(other);
 }
 
-/* Puts what `over` has in one part, and not in the other, into the other part of `out`. */
+/* For each quantity that `over` has in part `from` but not in part `to`, adjusts part `to` of
+ * `out`. */
 static void pull_along(struct arena *a, struct yaml_node *out, const struct yaml_node *base,
                        const struct yaml_node *over, const char *from, const char *to)
 {

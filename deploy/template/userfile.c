@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* No file of settings has more entries in one collection. Later steps compare entries in pairs. */
+/* The most entries in one collection of a settings file. Later steps compare entries in pairs. */
 #define ENTRIES_MAX 10000
 
 #define INDEX_MAX 1000
@@ -187,8 +187,8 @@ static struct yaml_node *read_set_value(struct set_reader *s)
     return list;
 }
 
-/* A copy of `old` with the value at the end of the path. It shares everything that is not on the
- * path. */
+/* A copy of `old` with the value at the end of the path. The copy shares all nodes outside the path
+ * with `old`. */
 static struct yaml_node *put_at_path(struct set_reader *s, const struct yaml_node *old,
                                      const struct part *parts, size_t count,
                                      struct yaml_node *value)

@@ -23,8 +23,7 @@ enum merge {
 struct yaml_node *merge_nodes(enum merge how, struct arena *a, const struct yaml_node *base,
                               const struct yaml_node *over);
 
-/* --- Quantities of Kubernetes, and what they are to each other in the resources of a container.
- * --- */
+/* --- Quantities of Kubernetes, and the requests and limits of a container. --- */
 
 /* The number that a quantity stands for; negative if it is none. */
 long double quantity_value(const char *text);

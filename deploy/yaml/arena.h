@@ -1,6 +1,5 @@
-/* Memory that is freed all at once, and texts that grow in it: a verb reads, builds, prints, and
- * ends. Nothing in an arena is freed alone, so trees may share nodes. If memory runs out, the
- * program aborts. */
+/* An arena: memory that a verb frees all at once at its end, and growing texts inside. Single
+ * blocks are never freed, so trees may share nodes. If memory runs out, the program aborts. */
 #pragma once
 
 #include <stdarg.h>

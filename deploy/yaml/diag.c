@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Users do not read more, and usually all errors have one cause. */
+/* Users read only the first errors, and most errors share one cause. */
 #define ERRORS_MAX 50
 
 #define COLUMNS 100

@@ -48,7 +48,8 @@ void diag_append(struct diag *d, const struct diag *more);
  * terminal. */
 void diag_put(FILE *out, const char *text);
 
-/* Prints all errors or, if there are none, all notes, one line each, in that way. */
+/* Prints one line for each error or, without errors, one line for each note, escaped by diag_put().
+ */
 void diag_print(const struct diag *d, FILE *out);
 
 /* The exit code so far: 2 after an error, else 0. */

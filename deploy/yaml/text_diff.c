@@ -149,7 +149,7 @@ static void print_hunk_lines(FILE *out, char sign, const struct lines *l, size_t
     }
 }
 
-/* Changes that are so near to each other that their contexts would meet. */
+/* Prints one hunk: changes so close that their lines of context touch. */
 static void print_hunk(FILE *out, const struct text_diff *d, const struct change *c, size_t count)
 {
     const struct lines *a = &d->old, *b = &d->new;

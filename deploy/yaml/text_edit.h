@@ -1,4 +1,4 @@
-/* Edits of bytes that leave all other bytes as they are: a list of replacements, applied at once.
+/* A list of replacements of byte ranges, applied at once; all other bytes stay unchanged.
  * And unified diffs, as `diff -u` prints them and `patch` reads them. */
 #pragma once
 

@@ -117,8 +117,8 @@ static struct yaml_node *new_node(struct yaml_builder *r, enum yaml_kind kind,
     return n;
 }
 
-/* From here on aliases find the node; but as long as it is open they must not. An anchor may be
- * defined again. */
+/* Registers the anchor of a node. An alias inside the node itself is an error while the node is
+ * `open`. An anchor may be defined again. */
 static void add_anchor(struct yaml_builder *r, const yaml_char_t *name, struct yaml_node *n,
                        bool open)
 {
@@ -533,7 +533,8 @@ bool yaml_file_parse(struct yaml_file *out, const char *name, const char *bytes,
     return file_finish(out, &f, d);
 }
 
-/* All bytes and a NUL, or more than `max` of them. The caller asks ferror(). */
+/* Reads all bytes and appends a NUL; stops after more than `max` bytes. The caller checks ferror().
+ */
 static char *read_bytes(FILE *in, size_t max, size_t *len)
 {
     char *bytes = NULL;

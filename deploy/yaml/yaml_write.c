@@ -79,8 +79,8 @@ static bool may_be_plain(const char *text, size_t len)
     return true;
 }
 
-/* The same in flow style. This is stricter than it has to be: files that are edited are read by
- * more programs. */
+/* Whether a text needs no quotes in flow style. Stricter than YAML, since other programs also read
+ * edited files. */
 static bool may_be_plain_in_flow(const char *text, size_t len)
 {
     static const char chars[] =

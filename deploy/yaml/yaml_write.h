@@ -1,5 +1,5 @@
-/* Writes trees as YAML, as a person would write it, and as JSON; and parts of both on one line, for
- * files that are edited. */
+/* Writes trees as human-style YAML or as JSON; also single values on one line, for edits of files.
+ */
 #pragma once
 
 #include "deploy/yaml/yaml_doc.h"

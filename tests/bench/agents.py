@@ -4,7 +4,7 @@
     agents.py [--build DIR] [--agents N,N…] [--seconds S] [--durable] [FLAG-OF-RDZVD]…
 
 The agents are those of bench_agents, a model of torch's: each looks at the state once a second, by
-a WAIT and a GET, and sends a heartbeat each 5 s. Bytes are those of c10d, in both directions. They
+a WAIT and a GET, and sends a heartbeat each 5 s. Bytes are c10d's, sent and received. They
 share the machine's cores with rdzvd, and reading the whole state is most of what they do in a join.
 With --durable rdzvd has a data directory, and what it writes to its journal is counted, too.
 Nothing here passes or fails.
@@ -26,7 +26,7 @@ def cpu_seconds(pid):
 
 
 def journal_bytes(folder):
-    """What is in the journal; it is shorter than any that would be followed by a snapshot."""
+    """Bytes in the journal, which stays too short to trigger a snapshot."""
     path = os.path.join(folder, "rdzvd")
     if not os.path.isdir(path):
         return 0

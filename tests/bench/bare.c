@@ -1,8 +1,8 @@
 /* bench_bare: the yardstick. A plain epoll loop that reads, counts bytes and writes an answer of
- * the right length: what any server on one thread has to pay, and nothing that a store does.
+ * the right length: the cost of any single-threaded server, without the work of a store.
  *
- * It knows requests by their length alone, and has to be told it; what arrives is never looked
- * at, but for the PING's nonce of the hello that starts a c10d connection. */
+ * The command line gives the length of a request, so the server only counts bytes. The only bytes
+ * that it reads are the nonce of the PING in the hello of a c10d connection. */
 #include "tests/bench/work.h"
 
 #include <arpa/inet.h>

@@ -26,7 +26,7 @@ struct drive *drive_new(const struct sockaddr_in *to, const struct work *w, unsi
 void drive_free(struct drive *d);
 
 /* Keeps every connection busy until `ns` have passed or `exchanges` were begun, then takes the
- * answers that are still due: when it returns, the server has nothing to do. */
+ * answers that are still due: after that the server is idle. */
 void drive_run(struct drive *d, uint64_t ns, uint64_t exchanges, struct drive_result *result);
 
 /* Opens `count` c10d connections that have said hello and then say nothing; their descriptors go

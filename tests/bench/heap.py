@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What rdzvd keeps of memory that it does not need any more: a million c10d keys, set and deleted ten times.
+"""How much freed memory rdzvd returns to the kernel: a million c10d keys, set and deleted ten times.
 
     heap.py [--keys N] [--rounds N] [--wait SECONDS] [RDZVD]
 

@@ -7,7 +7,7 @@ BASE and HEAD are two daemons, both built with --buildtype=release. For each cas
 twice under callgrind (of Debian's package valgrind), and answers SHORT and LONG requests of one
 client, one at a time; the difference of the two counts, by the difference in requests, is what one
 of them takes. The same two builds give the same figures within 0.5 %, whatever the machine does
-beside. What the kernel does, and cache misses, are not in them.
+beside. They exclude the kernel's instructions and cache misses.
 
 --keep leaves callgrind's files for callgrind_annotate(1) in DIR. Nothing here passes or fails.
 """

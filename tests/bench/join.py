@@ -50,7 +50,7 @@ class Load:
         self.process.stdin.flush()
 
     def stop(self):
-        """Ends it, and with it what it has forked for a trial that came to no end."""
+        """Kills the process, and with it the children of an unfinished trial."""
         self.process.kill()
         self.process.wait()
 

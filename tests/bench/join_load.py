@@ -82,7 +82,7 @@ class Notes:
 
 
 class Node:
-    """One node: a handler, its thread, and what was noted of it."""
+    """One node: a handler, its thread and its measurements."""
 
     def __init__(self, process, index):
         self.process, self.index = process, index
@@ -162,7 +162,7 @@ class Node:
 
 
 class Order:
-    """What all nodes are to do from a moment on: join, again (join once more), close."""
+    """An order to all nodes, valid from a moment on: join, again (join once more), close."""
 
     def __init__(self, name, at):
         self.name, self.at = name, at
@@ -211,7 +211,7 @@ class Process:
                            "at": now})
 
     def out(self, node):
-        """It has to join once more, since somebody waits."""
+        """The node must join once more, since another node waits."""
         with self.lock:
             self.inside.discard(node)
             self.send({"event": "in", "order": self.order.name, "count": len(self.inside),
@@ -242,7 +242,7 @@ class Process:
             self.write_trace()
 
     def sums(self, begin, end):
-        """What this process's nodes did from `begin` to `end`."""
+        """Sums of this process's nodes, measured from `begin` to `end`."""
         total = dict.fromkeys(("cas", "set", "get", "up", "down", "cas_seconds", "beats", "merged",
                                "one", "beat_cas", "not_fresh"), 0)
         total["cas_max"] = total["beat_max"] = 0.0

@@ -12,8 +12,8 @@ struct proc_time {
 /* All of these end the program with a message when the process cannot be read. */
 struct proc_time proc_time(pid_t pid);
 
-/* Anonymous memory in bytes (heap, stacks and whatever else is its own and no file's), read until
- * it stands still. */
+/* Anonymous memory in bytes (heap, stacks and other private pages without a file), read until the
+ * number is stable. */
 long proc_settled_memory(pid_t pid);
 unsigned proc_threads(pid_t pid);
 unsigned proc_files(pid_t pid);

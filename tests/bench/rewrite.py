@@ -3,9 +3,9 @@
 
     rewrite.py [--mebibytes 5] [--rounds 5]
 
-One etcd with its Services, and as many jobs as make up the size: first a bundle in which all of them
-meet at that etcd, then one in which none does. The program is $RDZV_MANIFEST, else the one built in
-build/; a build with sanitizers says nothing here.
+One etcd with its Services, and enough jobs to reach the size: first a bundle where every job meets at this etcd, then a
+bundle where every job meets elsewhere. The program is $RDZV_MANIFEST, else the one built in build/; a build with
+sanitizers says nothing here.
 """
 
 import argparse

@@ -50,9 +50,9 @@ RUN_KEYS_MAX = 4096  # the same of keys of runs
 
 
 def case(*flags):
-    """A generator that makes a state, yields what it is going to send, sends it, and returns when
-    all is answered; or yields again, and takes back what was meant to stay, so that it is seen whether
-    its memory goes with it. `flags` are for its daemon."""
+    """A generator that makes a state, yields a description of its requests, sends them, and returns after the last
+    answer. It may yield once more and then delete its state, to show whether rdzvd frees the memory. `flags` are for
+    its daemon."""
     def add(function):
         CASES[function.__name__.replace("_", "-")] = (function, flags)
         return function
@@ -123,7 +123,7 @@ class Scene:
 
 
 def send_all(sock, data):
-    """Sends all while it reads what comes, and then to the end. How many bytes came."""
+    """Sends all data while reading answers, then reads to the end. Returns the number of bytes read."""
     def send():
         try:
             sock.sendall(data)
@@ -174,7 +174,7 @@ def http_request(method, path, body=b"", headers=""):
 
 @case()
 def list_keys(s):
-    """LIST_KEYS again and again in one segment, while somebody WAITs for absent keys."""
+    """Thousands of LIST_KEYS in one segment, while a client WAITs for absent keys."""
     waiter = s.peer()
     waiter.send(agents.wait_request(*(b"absent/%d" % i for i in range(s.of(131072)))))
     waiter.send(b"\x0d....")  # read behind the WAIT
@@ -429,8 +429,8 @@ def appends(s):
 
 @case()
 def appends_to_held(s):
-    """Small APPENDs to a large value that somebody has asked for each time and not read, so that it has to
-    be copied."""
+    """Small APPENDs to a large value. A GET whose answer the client has not read precedes each APPEND, so rdzvd must
+    copy the value."""
     peers, size = [s.peer() for _ in range(4)], s.of(7 * MIB)
     peers[0].set(b"held", b"v" * size)
     peers[0].ping()
@@ -456,7 +456,7 @@ def delete_large(s):
 
 @case()
 def add_to_blanks(s):
-    """Many clients ADD to a value of blanks without an end. It is no number, so each of them goes."""
+    """Many clients ADD to 8 MB of blanks. This value is no number, so rdzvd closes each connection."""
     peers = [s.peer() for _ in range(s.of(300))]
     peers[0].set(b"blanks", b" " * s.of(8 * MIB - 1000))
     peers[0].ping()
@@ -621,13 +621,13 @@ def far(s):
 
 @case()
 def check_many(s):
-    """CHECK of as many keys as it may have, which all exist."""
+    """CHECK of the largest number of keys, all present."""
     yield from many(s, b"\x05", far(s), lambda _: 1)
 
 
 @case()
 def check_queues(s):
-    """CHECK of as many queues as it may have, while another queue comes and goes."""
+    """CHECK of the largest number of queues, while another queue comes and goes."""
     peer, other, count = s.peer(), s.peer(), s.of(KEYS_MAX)
     names = [b"queue/%d" % (i * 524287 % count) for i in range(count)]
     for first in range(0, count, 10000):
@@ -706,7 +706,7 @@ def come_and_go_waiting(s):
 
 @case()
 def wait_many(s):
-    """WAIT for as many keys as it may have: all but the last one exist. That one comes, and goes."""
+    """WAIT for the largest number of keys: only the last key is absent. A client sets and deletes that key."""
     total = s.of(1000000)
     with_keys(s, total)
     waiter, setter, count = s.peer(), s.peer(), s.of(KEYS_MAX)
@@ -743,7 +743,7 @@ def wait_absent(s):
 
 @case(SMALL_MEMORY)
 def set_awaited(s):
-    """MULTI_SET of as many keys as it may have, each of which 20 clients wait for."""
+    """MULTI_SET of the largest number of keys, while 20 clients wait for every key."""
     count = s.of(KEYS_MAX)
     keys = [b"round/%d" % k for k in range(count)]
     waiters, setter = [s.peer() for _ in range(20)], s.peer()
@@ -796,8 +796,8 @@ def set_many_and_a_run(s):
 
 @case()
 def set_many_of_run(s):
-    """The same of as many keys of a run as it may have, each of which looks as if it were of three
-    others, too; new ones and then old ones."""
+    """MULTI_SET of the largest number of keys of one run, first new keys and then existing keys. Each key's name also
+    matches the pattern of three other runs."""
     peer, count, state = s.peer(), s.of(RUN_KEYS_MAX), ts.State()
     state.participants[ts.Node("node", 1, 0)] = 0
     peer.set(RUN + b"job", ts.dumps(state))
@@ -850,7 +850,7 @@ def put(s, key, value):
 
 
 def read_until(s, peers, last):
-    """All of them at the same time, each until that has come. How many ended before."""
+    """Reads from all peers in parallel, from each until it has sent `last`. Returns how many peers closed before."""
     left, tails, early, poll = {p.fileno(): p for p in peers}, {}, 0, select.poll()
     for fd in left:
         poll.register(fd, select.POLLIN)
@@ -1012,7 +1012,7 @@ def recursive_get_by_ten(s):
 
 @case()
 def sorted_get(s):
-    """GET of one directory with many keys, by name, which is not the order they were made in."""
+    """GET of one directory with many keys, sorted by name; the keys were created in another order."""
     count = s.of(1000000)
     pipelined(s, (http_request("PUT", "/v2/keys/t/%d?value=v" % (i * 7919 % count))
                   for i in range(count)))
@@ -1082,7 +1082,8 @@ def ms(seconds):
 
 
 def fall_back(scene, before):
-    """All have gone: the memory, when it is as it was and stays so, or has had its time."""
+    """Closes all peers, and returns the memory once it is stable and back near `before`, or after FALLS_BACK
+    seconds."""
     scene.close_peers()
     deadline, now = time.monotonic() + max(1, min(1, scene.options.scale) * FALLS_BACK), None
     while time.monotonic() < deadline:

@@ -82,8 +82,8 @@ static void put_c10d(FILE *out, const struct c10d_request *req)
     free(bytes);
 }
 
-/* "/bench/000042" and as many letters as make the length: keys of one length, so that requests
- * have one too. */
+/* "/bench/000042" and as many letters as make the length: all keys have the same length, so all
+ * requests have, too. */
 static void make_key(const struct work *w, unsigned connection, char *key)
 {
     int n = snprintf(key, KEY_MAX, "/bench/%06u", connection % w->keys);

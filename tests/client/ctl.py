@@ -1,7 +1,7 @@
 """rdzvctl against a real rdzvd: every command, what it prints, its exit codes; and its help, manual page
 and completions against each other.
 
-    ctl.py [NAME...]     all cases, or those with one of these words in their name
+    ctl.py [NAME...]     all cases, or the cases whose name contains a NAME
 
 The daemon is $RDZVD, else that of build/; rdzvctl comes from the same build.
 """
@@ -254,7 +254,7 @@ def running(daemon, *args):
 
 
 def line_with(process, words):
-    """The next line of its output that has them, and those before."""
+    """Reads the process's output up to a line that contains `words`; returns all lines read."""
     found = []
     while not found or words not in found[-1]:
         found.append(process.stdout.readline())

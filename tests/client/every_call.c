@@ -62,7 +62,7 @@ static struct {
     struct rdzv_tls tls;
     struct rdzv_options options;
     bool queues, barrier;
-    bool brief; /* what else there is has nothing to do with TLS */
+    bool brief; /* skip the steps that are unrelated to TLS */
     bool hurt;  /* a call failed for want of memory: what comes after it may differ */
 } run;
 
@@ -73,7 +73,7 @@ static void expect_(const char *what, int line, bool is)
 }
 #define EXPECT(is) expect_(#is, __LINE__, is)
 
-/* The call has this status, or there was no memory for it: the rest of the step is left out. */
+/* Checks a call's status. False: an allocation failed inside the call, so the step must stop. */
 static bool status_(struct rdzv_client *c, const char *call, int line, enum rdzv_status got,
                     enum rdzv_status want)
 {
@@ -358,7 +358,8 @@ static void woken(struct rdzv_client *c)
     rdzv_request_free(wait);
 }
 
-/* A client that goes while requests are under way: they end, are not told, and can be freed. */
+/* Frees a client with pending requests: the requests end, their callbacks are not called, and the
+ * caller can free them. */
 static void left(struct rdzv_client *c)
 {
     struct told told = {0};

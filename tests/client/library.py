@@ -1,6 +1,6 @@
 """librdzv against real stores: rdzvd, and torch's own server in both its backends.
 
-    library.py [NAME...]     all cases, or those with one of these words in their name
+    library.py [NAME...]     all cases, or the cases whose name contains a NAME
 
 The daemon is $RDZVD, else that of build/; the programs come from the same build. One with sanitizers
 counts a leak as a failure.

@@ -1,6 +1,6 @@
-"""librdzv and rdzvctl over TLS, with a real rdzvd: what works, and what each fault is said to be.
+"""librdzv and rdzvctl over TLS, with a real rdzvd: connections that work, and the error message for each fault.
 
-    tls.py [NAME...]     all cases, or those with one of these words in their name
+    tls.py [NAME...]     all cases, or the cases whose name contains a NAME
 
 The daemon is $RDZVD, else that of build/; the programs come from the same build.
 """

@@ -31,7 +31,7 @@ FRAMING = ("Content-Length", "Transfer-Encoding")
 
 
 class Side:
-    """One server and what its answers are relative to."""
+    """One server, with the base of the indexes in its answers."""
 
     def __init__(self, server):
         self.name = server.name

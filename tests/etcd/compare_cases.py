@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the comparer itself: recorded pairs of answers, each with what it must say about them.
 
-    compare_cases.py [NAME...]     all cases, or those with one of these words in their name
+    compare_cases.py [NAME...]     all cases, or the cases whose name contains a NAME
 """
 
 import os

@@ -299,7 +299,7 @@ class Run:
         self.ask(Request("HEAD", b"/v2/keys/"))
 
     def auth(self):
-        """Asks for users and roles, of which there are none, and uses keys with credentials."""
+        """Requests users and roles, which do not exist, and accesses keys with credentials."""
         for _ in range(self.rng.randrange(8, 25)):
             request = self.admin.auth() if self.generator.chance(50) else self.generator.request(odd=1)
             if self.generator.chance(75):
@@ -442,7 +442,7 @@ class Run:
 
     @staticmethod
     def quiet(opened):
-        """Reads all watches until nothing has come on any of them for QUIET_S."""
+        """Reads all watches until every watch has been silent for QUIET_S."""
         while True:
             sockets = {}
             for watch in opened:

@@ -333,7 +333,7 @@ class Generator:
         return self.build("DELETE", path, params, query_only=True)
 
     def other(self, odd=4):
-        """Methods that are not for keys, and OPTIONS, which is for every path."""
+        """A request with a method that keys do not support, or OPTIONS, which every path supports."""
         method = self.rng.choice(METHODS)
         params = [(b"value", self.value())] if self.chance(50) else []
         return self.build(method, self.path(odd), params, query_only=method != "PATCH")

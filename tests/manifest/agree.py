@@ -29,7 +29,7 @@ def run(*args, data=""):
 
 
 def manifests():
-    """Every file; those that are no YAML, or no Kubernetes objects, among them."""
+    """Every file, also files that contain no YAML or no Kubernetes objects."""
     found = []
     for folder in (HERE, CORPUS):
         for base, _, files in os.walk(folder):
@@ -72,8 +72,8 @@ def hosted(seen):
 
 
 def rewrite_does_what_is_seen():
-    """The jobs that it moves are those that are seen at an etcd or at worker 0; in what comes out
-    they meet at rdzvd over c10d."""
+    """rewrite moves exactly the jobs that --show sees at an etcd or at worker 0; in its output they meet at rdzvd over
+    c10d."""
     moved = 0
     for path in manifests():
         if run("check", "--show", path)[0] == 2:
@@ -280,7 +280,7 @@ def launchers_and_scripts_are_read():
 
 
 def no_name_ends_it():
-    """Names that are no names, in files of JSON: an error, or quotes, and never an abort."""
+    """Invalid names in JSON files cause an error or get quotes, but never an abort."""
     for name in ("{h}", "a: b", "x'y", '"q', "#c", "- d", "[", "&a", "*a", "!t", "%x", "|", "\n", ""):
         for kind, api in (("Job", "batch.volcano.sh/v1alpha1"), ("PyTorchJob", "kubeflow.org/v1")):
             pods = {"template": {"spec": {"containers": [{

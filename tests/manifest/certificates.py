@@ -23,7 +23,7 @@ class Secrets:
         self.made[namespace, name] = {"tls.crt": cert, "tls.key": key, "ca.crt": self.ca.pem}
 
     def mount(self, folder, namespace, source):
-        """The files of a volume's `secret`. One that nobody has made leaves its pod waiting: KeyError."""
+        """The files of a volume's `secret`. A missing Secret leaves its pod waiting: KeyError."""
         files = self.made[namespace, source["secretName"]]
         items = source.get("items") or [{"key": key, "path": key} for key in files]
         for item in items:

@@ -12,7 +12,7 @@ them says the column: where TEXT begins. `# options: ...` in the head is for the
 Everything that is found must be expected, and the other way round; in the good twin nothing is.
 
 --update first writes the table of rules into deploy/README.md. $RDZV_MANIFEST names the tool, as
---tool does. What stands in ../shared is used when it is there.
+--tool does. Tests that need ../shared are skipped without it.
 """
 
 import argparse
@@ -99,7 +99,7 @@ def show(findings):
 # ---- the corpus
 
 def faults_are_found(tool):
-    """Each planted fault where it is, and nothing else."""
+    """check reports each planted fault at its line, and no other fault."""
     for name in tool.cases:
         path = os.path.join(CORPUS, name + ".bad.yaml")
         text = read(path)
@@ -135,7 +135,7 @@ def listed_rules(tool):
 
 
 def every_rule_has_a_case(tool):
-    """In the corpus, so that no rule is there that nothing holds to its word."""
+    """Each rule has a case in the corpus, so no rule stays untested."""
     rules = [rule[0] for rule in listed_rules(tool)]
     planted = {rule for name in names()
                for _, rule in expected(read(os.path.join(CORPUS, name + ".bad.yaml")))}
@@ -232,7 +232,7 @@ GUIDE = [
 
 
 def known_faults_of_the_guides(tool):
-    """The documents' own manifests: the faults that are known of them, and no others."""
+    """In the guides' own manifests, check reports exactly the known faults."""
     folder = os.path.join(SHARED, "seeds")
     if not os.path.isdir(folder):
         return "skip: ../shared is not there"
@@ -309,7 +309,7 @@ def rewritten_manifests_are_better(tool):
 
 
 def several_files_are_one_bundle(tool):
-    """The store in one file and the job in another are as good as both in one."""
+    """check gives the same findings for a store and a job in two files as in one file."""
     text = read(os.path.join(CORPUS, "endpoint-port.bad.yaml"))
     at = text.rindex("---\n")
     with tempfile.TemporaryDirectory() as folder:

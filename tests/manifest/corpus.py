@@ -1,14 +1,13 @@
 #!/usr/bin/python3
-"""Manifests that people really have: what check and rewrite make of each of them.
+"""Real manifests of other people: the output of check and rewrite for each file.
 
     corpus.py [--only NAME]...
 
-corpus.txt says of every file of ../shared/corpus/manifests what is right, as a person judged it who
-read the file: the rules that find something, and what rewrite changes. Beside that, of each file and
-of all of them as one bundle, in YAML, with CRLF, in JSON and in Lists: what comes out of rewrite has
-no fault that the input had not, and rewriting it again changes nothing. wild/ holds small manifests of
-the same kinds, so that a clone without ../shared tests the same; their expectations stand in their
-comments. $RDZV_MANIFEST names the tool.
+corpus.txt lists the right results for every file of ../shared/corpus/manifests, as a reader of the file judged them:
+the rules with findings, and the changes of rewrite. Further checks, for each file and for all files as one bundle, in
+YAML, with CRLF, in JSON and in Lists: the output of rewrite has no new fault, and a second rewrite changes nothing.
+wild/ holds small manifests of the same kinds, so that a clone without ../shared tests the same; their expectations
+stand in their comments. $RDZV_MANIFEST names the tool.
 """
 
 import argparse
@@ -168,9 +167,9 @@ EXPECT = re.compile(r"^# (rules|rewrite|says|unsaid|changed|kept): *(.*?)$", re.
 
 
 def wild_is_judged_right():
-    """The comments at the head of each file of wild/: `rules` that find something, what `rewrite`
-    changes, and what the output of both together `says`, or leaves `unsaid`; a piece of text that is
-    `changed`, so that it is not in the output, or `kept`."""
+    """The comments at the head of each file of wild/ hold: the `rules` with findings, the changes of `rewrite`, texts
+    that the messages of both must contain (`says`) or lack (`unsaid`), and texts that rewrite must replace (`changed`)
+    or keep (`kept`)."""
     files, wrong = sorted(os.listdir(WILD)), []
     check(len(files) >= 12, "only %d files" % len(files))
     for name in files:

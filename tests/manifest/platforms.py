@@ -39,7 +39,7 @@ class Pod:
         return [c for c in self._rdzvds() if not is_relay(c)]
 
     def relays(self):
-        """Those that run it in front of a store."""
+        """The containers that run rdzvd as a relay."""
         return [c for c in self._rdzvds() if is_relay(c)]
 
     def training(self):

@@ -177,8 +177,8 @@ spec:
 
 
 def a_relay_in_a_pod_of_root_has_a_user_of_its_own(_):
-    """Else it would be root, and demand not to be. A pod with another user, or none, may be one of OpenShift, which
-    refuses fixed users."""
+    """Without it, the relay would run as root although it demands runAsNonRoot. A pod with another user or without a
+    user may belong to OpenShift, which refuses fixed users."""
     for user, own in (("0", 65532), ("1000", None), ("null", None)):
         out, _ = rewrite(["--rdzv=relay", "-"], data=(ROOT % user).encode(), code=0)
         job = next(d for d in documents(out) if d["kind"] == "PyTorchJob")
@@ -194,7 +194,8 @@ def a_relay_in_a_pod_of_root_has_a_user_of_its_own(_):
 
 
 def a_master_moves_by_whatever_name_it_finds_itself(_):
-    """With its workers, if they meet at its pod and at its port; a worker that names itself meets with no other."""
+    """The workers move as well if their endpoint is the Master's pod and port; a worker that names itself meets no
+    other pod."""
     job = read(os.path.join(INPUTS, "masters.yaml")).decode()
     ip = job.replace("            command:", "            env:\n            - {name: POD_IP, valueFrom: "
                      "{fieldRef: {fieldPath: status.podIP}}}\n            command:", 1)
@@ -264,7 +265,7 @@ spec:
       - name: main
         image: trainer
 """
-# A line of script, and what becomes of it; =: nothing.
+# A line of script and its rewritten form; "=": unchanged.
 WORDS = [
     ("torchrun --rdzv-backend=etcd-v2 --rdzv-endpoint=meet:2379 --rdzv-id=1 t.py",
      "torchrun --rdzv-backend=c10d --rdzv-endpoint=meet:29400 --rdzv-conf=is_host=0 --rdzv-id=1 t.py"),
@@ -736,7 +737,7 @@ RUN = """\
 
 
 def runs_of_one_job_stay_apart(_):
-    """Two runs of a JobSet come to one store, which expects as many nodes as each of them has; with one id for both,
+    """Two runs of a JobSet share one store, which expects the number of nodes of each run; if both had the same id,
     they would be one run."""
     def job(*parts):
         return (RUNS + "".join(RUN % dict(zip(("name", "pods", "host", "id"), part)) for part in parts)).encode()
@@ -1072,7 +1073,7 @@ def in_place(_):
 
 
 def in_place_fails_whole(_):
-    """When one of the files cannot be written, none is."""
+    """If rewrite cannot write one of the files, it changes no file."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ("files-etcd.yaml", "files-jobs.yaml"):
             with open(os.path.join(folder, name), "wb") as f:
@@ -1130,7 +1131,8 @@ def spec_examples(_):
 
 
 def validator(_):
-    """No document is BAD to the one that knows the schemas and webhooks, but for cert-manager's, which it does not."""
+    """The validator, which knows schemas and webhooks, finds no BAD document. It does not know cert-manager's
+    Certificate, so the test removes these."""
     tool = os.path.join(SHARED, "tools", "validate_manifests.py")
     for name, _, _, out in golden_outputs():
         if b"kind: Certificate" in out:

@@ -42,9 +42,9 @@ from servers import Server  # noqa: E402
 NOBODY = 65532  # the USER of the image
 DONE = re.compile(r"trainer: rank=(\d+) world=(\d+) sum=(\d+) weight=(\S+)")
 
-# A root of the container's own: what it writes is gone with it, and no other pod sees it. The first
-# argument is an empty folder, the second the folder to work in, the third whether the root may be
-# written to, the fourth a list of `file target` to put there.
+# A root file system of the container's own: its files vanish with the container, and other pods cannot see them. The
+# first argument is an empty folder, the second the folder to work in, the third whether the root may be written to, the
+# fourth a list of `file target` to put there.
 BOX = r"""
 set -e
 exec >&2
@@ -77,7 +77,7 @@ exec chroot "$box/root" /bin/sh -c 'cd "$1" && shift && exec "$@"' sh "$cwd" "$@
 
 
 class Container:
-    """A process in a pod, with a root of its own. Its output is kept, and in a file too."""
+    """A process in a pod, with a root of its own. Its output is kept in memory and in a log file."""
 
     def __init__(self, run, node, title, argv, env, *, cwd="/", files=(), volumes=(),
                  writable=True):
@@ -280,8 +280,8 @@ class Run:
             done = self.check_inside(pod, *words[1:])
 
     def kill_store(self, pods):
-        """As a kubelet's node does it when memory ends; the store comes back, with its volume, or as one of
-        those that stand by."""
+        """Kills the store like the kernel does when memory ends. The store restarts with its volume, or a standby
+        replica takes over."""
         for started in self.containers:
             started.process.wait_log(r"trainer: counts, restarts=0", timeout=600)
         pod = self.leader(pods) if self.replicated else pods[0]
@@ -481,7 +481,7 @@ def scripts_of(words, cwd):
 
 
 class Case:
-    """What makes the manifest, and what is expected of it."""
+    """The command that makes a manifest, and the expected results of its job."""
 
     def __init__(self, name, argv, protocol="c10d", pods=0, entrypoint=("python", "/app/trainer.py"),
                  seconds=900, usual=True, stdin=None, killed=False):

@@ -1,11 +1,10 @@
 """The training script of the real runs: gloo on CPU, a toy model, and proof that all ranks met.
 
-Takes any arguments, as it stands in for scripts that take their own. Each rank says one line when
-it is done; run_real.py reads them and checks that no rank is missing and that all computed the same.
+Accepts any arguments, like the scripts that it replaces. Each rank prints one line at its end; run_real.py checks that
+every rank printed a line, and that all ranks computed the same.
 
-With COUNT_TO in its environment each rank says first that it counts, and adds one to a key of the
-job's store so many times, while run_real.py takes the store away: none of it may be lost or be
-counted twice.
+With COUNT_TO in its environment, each rank first prints a line, then adds 1 to a key of the job's store COUNT_TO times,
+while run_real.py kills the store: each ADD must count exactly once.
 """
 
 import datetime
@@ -20,7 +19,7 @@ STEPS = 5
 
 
 def count(each, world):
-    """The ranks add to one key and wait for each other at another one."""
+    """All ranks add to the key `counted`, and wait for the key `all`, which the last ADD sets."""
     store = dist.distributed_c10d._get_default_store()
     os.write(1, ("trainer: counts, restarts=%s\n" % os.environ["TORCHELASTIC_RESTART_COUNT"]).encode())
     for _ in range(each):

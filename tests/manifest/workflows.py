@@ -50,7 +50,7 @@ def put(folder, name, text):
         f.write(text)
 
 
-# A job with two faults: no id on a store that is not its own, and agents that may host it. JOB has a third one.
+# A job with two faults: it has no run id at a shared store, and its agents may host the store. JOB has a third fault.
 JOB = """\
 apiVersion: batch/v1
 kind: Job
@@ -178,7 +178,7 @@ def objects_ignore_rules():
         found, err = findings("a.yaml", cwd=folder)
         check("rdzv-id-missing" in rules(found) and "a.yaml:5:34: note: rdzv.dev/ignore: there is no rule "
               "rdzv-id-mising: did you mean rdzv-id-missing" in err, err)
-        # Of a wrapper, for all that is in it; all is ignored: exit 0.
+        # The annotation of an AppWrapper applies to all objects inside; every finding is ignored: exit 0.
         inner = "\n".join("      " + line for line in NODES.split("\n"))
         wrapper = ("apiVersion: workload.codeflare.dev/v1beta2\nkind: AppWrapper\nmetadata:\n  name: w\n"
                    "  annotations:\n    rdzv.dev/ignore: %s\nspec:\n  components:\n  - template:\n%s" % (
@@ -320,7 +320,7 @@ def plan_is_in_order():
         check(commands == ["kubectl delete pytorchjob.kubeflow.org/train -n ml", "kubectl delete pod/etcd-server -n ml",
                            "kubectl apply -f all.yaml", "kubectl rollout status statefulset.apps/etcd-server -n ml"],
               "\n".join(commands))
-        # The jobs stay as they are, but their store does not: they begin again, too.
+        # The manifests of the jobs stay unchanged, but the new store is empty: the plan also restarts the jobs.
         out, _ = run("rewrite", "--plan", "--keep-backend", "all.yaml", cwd=folder, code=0)
         check(b"kubectl delete pytorchjob.kubeflow.org/train -n ml\n" in out and
               out.index(b"pytorchjob") < out.index(b"pod/etcd-server") < out.index(b"kubectl apply"), out.decode())
@@ -508,7 +508,8 @@ def a_patch_narrows_the_node_selector():
 # ---- import
 
 def meaning(node):
-    """The same for two manifests that mean the same: lists of what has names are in no order, and nothing is as if absent."""
+    """A value that is equal for equivalent manifests: lists of named items lose their order, and empty values are
+    removed."""
     if isinstance(node, dict):
         return {k: meaning(v) for k, v in node.items() if v not in (None, {}, [])}
     if isinstance(node, list):
@@ -600,7 +601,8 @@ def rdzvds(node):
 
 
 def import_gives_the_store_back():
-    """How it is kept, and who gets to it: replicas, Secrets, certificates, relays to a store of other files."""
+    """import restores persistence and access of the store: replicas, Secrets, certificates, relays to a store in other
+    files."""
     texts = [ISSUED % ("true", "c10d"), ISSUED % ("false", "etcd-v2")]
     unnamed = [t.replace("namespace: ml\n", "").replace("  namespace: infra\n", "").replace("    prefix: team.train\n", "")
                for t in texts]
@@ -742,7 +744,7 @@ def import_compares_what_numbers_come_to():
     # Of a command that stays, no option says it; the operator does, also without a policy.
     fixed = re.sub(r"  elasticPolicy: .*\n", "", POLICY_JOB % '[sh, -c, "cd /x && torchrun t.py"]')
     user, notes = imported(fixed)
-    # But emit lets torchrun restart: the containers of this job start again one by one.
+    # emit lets torchrun restart, since the containers of this job restart one by one.
     check(user["procsPerNode"] == 4 and len(notes) == 1 and "torchrun has 0 restarts here, and 100 in the job" in notes[0], "%r\n%r" % (user, notes))
     for command, wanted in (("torchrun --max_restarts=7 t.py", 7), ("torchrun --max-restarts 0 t.py", 0), ("torchrun --max-restarts=100 t.py", None)):
         user, notes = imported(re.sub(r"  elasticPolicy: .*\n", "", POLICY_JOB % ("[%s]" % command.replace(" ", ", "))))
@@ -767,7 +769,7 @@ def import_compares_what_numbers_come_to():
 
 
 def import_says_what_plain_pods_need():
-    """Several Pods are no job by themselves: the remedy makes one of them, with all its nodes."""
+    """Several Pods form no job object: the proposed options turn them into one job with all nodes."""
     made, _ = run("emit", "-f", "-", stdin=b"{jobName: a, platform: pods, containerImage: 'b:1', numPods: 2, mainProgram: t.py}", code=0)
     _, said = run("import", stdin=made, code=2)
     check("several Pods run torchrun, a-pod0 and a-pod1 among them: name the first with --job, and what is to make" in said, said)
@@ -778,7 +780,7 @@ def import_says_what_plain_pods_need():
 
 
 def import_takes_public_jobs():
-    """Each job of the corpus that import takes: emit makes one of it in which check finds no error that the old one had not."""
+    """For each job of the corpus that import accepts, the manifest from emit has no error that the original lacks."""
     corpus = os.path.join(SHARED, "corpus", "manifests")
     if not os.path.isdir(corpus):
         raise Skip("../shared is not there")

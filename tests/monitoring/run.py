@@ -1,6 +1,6 @@
 """What Prometheus and Grafana are given: metrics, alerts and a dashboard, with a real Prometheus.
 
-    run.py [NAME...]     all cases, or those with one of these words in their name
+    run.py [NAME...]     all cases, or the cases whose name contains a NAME
 
 Each alert of deploy/monitoring/rules.yaml fires after a real fault. For that, its times are made
 shorter: see SCALE. The daemon is $RDZVD, else the one in build/. Prometheus and promtool are

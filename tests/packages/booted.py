@@ -1,9 +1,9 @@
 """rdzvd as a service of a booted systemd: in namespaces, a clean Debian with what `meson install` puts there.
 
-    booted.py [NAME...]     all cases, or those with one of these words in their name
+    booted.py [NAME...]     all cases, or the cases whose name contains a NAME
 
-The build is that of $RDZVD, else build/; it has to be complete, and without sanitizers, which need what the
-unit forbids. Needs root. What the machine runs in the clean Debian is thrown away: it lies over it in memory.
+The build is that of $RDZVD, else build/; it must be complete and have no sanitizers: the unit forbids system calls that
+sanitizers need. Needs root. What the machine runs in the clean Debian is thrown away: it lies over it in memory.
 """
 
 import json

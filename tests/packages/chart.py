@@ -1,7 +1,7 @@
 """The Helm chart against rdzv-manifest: the same store, object by object, for every kind of job; and what
 helm itself and the chart's own schema say.
 
-    chart.py [NAME...]     all cases, or those with one of these words in their name
+    chart.py [NAME...]     all cases, or the cases whose name contains a NAME
 
 helm is $HELM, else that of the path, else that of tests/support/install.sh; without one all is skipped.
 rdzv-manifest is $RDZV_MANIFEST, else that of build/.
@@ -51,7 +51,7 @@ def template(values, release="my-job", namespace="ml", code=0):
 
 
 def objects(text):
-    """By kind and name, without what has no meaning."""
+    """The objects by kind and name, without Helm's labels."""
     found = {}
     for o in yaml.safe_load_all(text):
         if o is None:

@@ -1,7 +1,7 @@
 """What `meson install` puts on a machine: every file at its place, manual pages and completions that say
 what the programs say, and units that systemd takes and that keep rdzvd in.
 
-    install.py [NAME...]     all cases, or those with one of these words in their name
+    install.py [NAME...]     all cases, or the cases whose name contains a NAME
 
 The build is that of $RDZVD, else build/; it has to be complete.
 """

@@ -1,5 +1,5 @@
-"""A machine in namespaces of its own: a clean Debian, booted by its systemd, with a network that has nobody else
-in it. What runs there is thrown away: it lies over the clean Debian in memory. Needs root."""
+"""A machine in namespaces of its own: a clean Debian, booted by its systemd, with a private network. Changes to its
+files lie in memory, over the clean Debian, and vanish at the end. Needs root."""
 
 import os
 import shutil

@@ -200,7 +200,7 @@ def a_new_user_finds_the_missing_node():
             lost = started[1].pid
             begin = time.monotonic()
             kill_node(started[1])
-            # As missing for as long as the others meet; then as gone.
+            # rdzvctl lists the node as missing until the others meet, then as gone.
             until("rdzvctl names it", lambda: re.search(r" disconnected .* %d " % lost, rdzvctl(machine).stdout),
                   lambda: rdzvctl(machine).stdout + told())
             by_rdzvctl = time.monotonic() - begin

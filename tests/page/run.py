@@ -1,6 +1,6 @@
 """The status page, in a real browser: Debian's Chromium without a window.
 
-    run.py [NAME...]        all cases, or those with one of these words in their name
+    run.py [NAME...]        all cases, or the cases whose name contains a NAME
 
 The jobs are scripted agents; tests/torch/status.py looks at the page of real ones. Accessibility is judged
 by axe-core, of npm, at a fixed version; where npm does not reach it, that case is skipped.
@@ -38,7 +38,7 @@ WATCH_ERRORS = """
 
 
 class Rdzvd(servers.Rdzvd):
-    """It has ended well, or as this test has ended it."""
+    """An rdzvd that must end with exit code 0, or be killed by the test."""
 
     def __exit__(self, *exc):
         code = self.process.poll() if self.process.poll() is not None else self.stop()

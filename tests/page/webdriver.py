@@ -1,7 +1,7 @@
 """A browser for tests: Debian's Chromium without a window, driven over the WebDriver protocol.
 
-`chromedriver` (package chromium-driver) is an HTTP server; what is said to it is W3C WebDriver, and
-Chrome's own protocol where that has no word for it. Python's standard library only.
+`chromedriver` (package chromium-driver) is an HTTP server. It takes W3C WebDriver commands, and commands of Chrome's
+own protocol for the rest. Python's standard library only.
 """
 
 import base64

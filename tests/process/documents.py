@@ -1,7 +1,7 @@
 """The documents against the programs: settings, log events, HTTP paths, metrics, test steps, links.
 And the names of settings in what the fuzzer of settings files mixes.
 
-    documents.py [--update] [NAME...]     all cases, or those with one of these words in their name
+    documents.py [--update] [NAME...]     all cases, or the cases whose name contains a NAME
 
 --update first writes the generated tables (settings in rdzv/config/README.md, metrics in
 rdzv/admin/METRICS.md) anew; read them before they are committed. The daemon is $RDZVD, else the one in build/.
@@ -140,7 +140,7 @@ def relay_metrics_table():
 
 
 def replica_metrics_table():
-    """Those that only a replica has, which need not reach its cluster for them."""
+    """The metrics that only a replica has. It prints them even if it cannot reach its etcd."""
     own = [block for block in printed_metrics("--journal=etcd://127.0.0.1:1/x").split("# HELP ")
            if block.startswith("rdzvd_journal_")]
     return table_of_metrics("".join("# HELP " + block for block in own))

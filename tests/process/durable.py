@@ -1,7 +1,7 @@
 """rdzvd with a data directory: what clients were answered is there after kill -9 and after SIGTERM;
-what is damaged is refused; a full disk refuses changes and loses nothing.
+rdzvd refuses damaged files; when the disk is full, it refuses changes and loses none.
 
-    durable.py [NAME...]     all cases, or those with one of these words in their name
+    durable.py [NAME...]     all cases, or the cases whose name contains a NAME
 
 $RDZV_SEED is the seed of what is random (1). Everything stays on loopback and in directories that
 the test made.

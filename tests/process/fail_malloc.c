@@ -1,5 +1,5 @@
-/* For no_memory.py: a malloc() that fails when it is told to. With LD_PRELOAD; the page in the file
- * $FAIL_MALLOC is shared with the test, which says which call is to fail. */
+/* For no_memory.py: a malloc() that fails on command, loaded with LD_PRELOAD. The test shares the
+ * page in the file $FAIL_MALLOC, and writes there which call must fail. */
 #include <errno.h>
 #include <malloc.h>
 #include <stdint.h>
@@ -8,7 +8,7 @@
 
 struct page {
     volatile int64_t left;   /* calls until the one that fails; 0: none does */
-    volatile int64_t all;    /* from then on there is only what is freed */
+    volatile int64_t all;    /* 1: after the failure, only freed bytes serve later calls */
     volatile int64_t failed; /* how many have */
     volatile int64_t least;  /* bytes: a call for less neither counts nor fails */
 };

@@ -1,7 +1,7 @@
 """Replicas that pass their clients on to the one that leads (--upstream beside --journal), on a real etcd v3
 cluster: clients go on when it changes who leads.
 
-    followers.py [NAME...]    all cases, or those with one of these words in their name
+    followers.py [NAME...]    all cases, or the cases whose name contains a NAME
     ETCD=forky followers.py   as replicas.py
 """
 
@@ -43,7 +43,7 @@ def passing(start, count, *flags):
 
 
 def again(start, replicas, at):
-    """One that was stopped begins anew at its port."""
+    """Starts a stopped replica again at its old port."""
     replicas[at] = start(*replicas[at].flags, port=replicas[at].port)
     return replicas[at]
 

@@ -1,8 +1,8 @@
 """A daemon with so little address space (ulimit -v) that malloc() soon fails, and a client that fills it
-with one kind of thing: the client is refused, and the daemon lives, has all that it acknowledged,
-answers those who are connected, and goes on when there is room again.
+with one kind of thing: rdzvd refuses the client's requests but lives, keeps all acknowledged changes, answers other
+clients, and accepts changes again when memory is free.
 
-    little_memory.py [NAME...]     all kinds of things, or those with one of these words
+    little_memory.py [NAME...]     all kinds of things, or the kinds whose name contains a NAME
 """
 
 import os

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Every kind of request, while the k-th allocation from its beginning on fails, for every k: the
-answer is the right one, or an error, or the connection ends; rdzvd lives, and what it keeps is what
-was there before the request, or after it.
+"""Every kind of request, while the k-th allocation from its beginning on fails, for every k: the answer is right or an
+error, or the connection ends; rdzvd lives, and its content is as before the request or as after it.
 
-    no_memory.py [--deep] [--relay] [NAME...]     all kinds of request, or those with one of these words
+    no_memory.py [--deep] [--relay] [NAME...]     all kinds of request, or the kinds whose name contains a NAME
 
---relay: the same of a relay that passes requests of HTTP on to a store, which has memory. --deep also
-lets there be no memory from the k-th on but what is freed. fail_malloc.c does it; sanitizers have a
-malloc() of their own, so with them there is nothing to test.
+--relay: allocations fail in a relay that passes HTTP requests on to a store with memory. --deep: all allocations from
+the k-th on also fail, except those that fit into memory freed since. fail_malloc.c makes them fail; sanitizers bring
+their own malloc(), so the test skips such builds.
 """
 
 import json
@@ -69,7 +68,7 @@ def put_pairs(*pairs):
 
 LEGACY_SET, LEGACY_COMPARE_SET, LEGACY_GET, LEGACY_ADD, LEGACY_CHECK, LEGACY_WAIT, LEGACY_COUNT, LEGACY_WATCH, \
     LEGACY_DELETE = (bytes([n]) for n in range(9))
-# Of a key that is not there the answer is what was expected.
+# If the key is absent, the answer of COMPARE_SET is the expected value.
 LEGACY_END = LEGACY_COMPARE_SET + text(b"absent") + text(END) + text(b"v")
 
 # ---- a relay
@@ -119,7 +118,8 @@ RUN = b"/torch.rendezvous.r"
 
 
 def states():
-    """What two agents write: one has joined, both have and the round is complete, one has closed."""
+    """The states that two agents write: the first agent joined; both joined and the round is complete; one agent closed
+    the run."""
     state, written = torch_state.State(), [SENTINEL]
     for name in ("node-a", "node-b"):
         node = torch_state.Node(name, 100, 0)
@@ -374,7 +374,8 @@ def is_watched(got):
 
 
 def dialect(kind, request):
-    """What opens a connection, when that is answered, what follows the request, and when all is."""
+    """The bytes that open a connection, a test for the end of their answer, the bytes behind the request, and a test
+    for the end of all answers."""
     if kind.startswith("c10d"):
         return HELLO, lambda got: got.endswith(PONG), PING + END, lambda got: got.endswith(END)
     if kind.startswith("legacy"):
@@ -400,8 +401,8 @@ def ask(port, kind, request, before=lambda: None):
 
 
 def timeless(got):
-    """Bytes with each state of torch in them as text that has whose heartbeats are known, and not of
-    when: rdzvd moves them on, and shows them by the clock of each agent."""
+    """The bytes with each state of torch replaced by a text that names the nodes with a heartbeat, but omits the times:
+    rdzvd moves heartbeats forward, and shifts them to the clock of each agent."""
     def text_of(found):
         try:
             s = torch_state.loads(found.group())
@@ -442,7 +443,7 @@ def keys(port):
 
 
 def runs(port):
-    """What is known of them, but for times and for who is connected."""
+    """The status of all runs, without times and connections."""
     got = ask(port, "http", http("GET", "/rdzv/v1/spaces/default/status", headers=OPERATOR_HEADERS))
     listed = json.loads(got[0].partition(b"\r\n\r\n")[2])["runs"]
     return [(r["id"], r["backend"], r["state"], r.get("round"), r["participants"], r["waiting"],
@@ -585,7 +586,7 @@ LITTLE_METRICS = "metrics_of_little"
 
 
 def try_metrics(lab):
-    """Metrics are answered while there is nothing larger than a page, but what is kept for them."""
+    """rdzvd answers /metrics even if no allocation of a page or more succeeds: it reserves memory for them."""
     with Client(lab.port) as c:
         for path, least in (("/health", 0), ("/metrics", 4096)):
             if least:

@@ -1,7 +1,7 @@
 """What operators and Prometheus see of the daemon's work: metrics by operation, their bounds, and the
 monitor. The names of metrics are documents.py's, alerts are tests/monitoring's.
 
-    observe.py [NAME...]     all cases, or those with one of these words in their name
+    observe.py [NAME...]     all cases, or the cases whose name contains a NAME
 """
 
 import http.client
@@ -144,7 +144,7 @@ class Stream:
         return name[7:-1], json.loads(data[6:])
 
     def until(self, wanted):
-        """All events up to the one that is wanted."""
+        """Reads events up to the first that `wanted` accepts; returns all."""
         found = []
         while not found or not wanted(found[-1]):
             found.append(self.event()[1])

@@ -1,11 +1,11 @@
 """Relays in front of a real store, which is killed, stopped and started again under its clients: they
 notice nothing, and everything happens once.
 
-    relay.py [NAME...]     all cases, or those with one of these words in their name
+    relay.py [NAME...]     all cases, or the cases whose name contains a NAME
 
-$RDZV_SEED is the seed of what is random (1). $RDZVD_OTHER is another release, for upgrades; without it, one
-that was built beside this one stands for it, and speaks a newer version of the frames, too. Everything stays on loopback and in directories that
-the test made.
+$RDZV_SEED is the seed of what is random (1). $RDZVD_OTHER is another release, for upgrades; without it, the
+test uses the build's second rdzvd, which also speaks a newer version of the frames. Everything stays on loopback and
+in directories that the test made.
 """
 
 import http.client
@@ -226,7 +226,7 @@ def a_client_that_leaves_while_the_link_is_away():
 
 
 class Load:
-    """Clients that count what they were told, so that it can be compared with what is there."""
+    """Clients that count their acknowledged changes, for a comparison with the store's content."""
 
     def __init__(self, ports, clients, mixed):
         self.stop = threading.Event()
@@ -449,8 +449,8 @@ def a_store_that_has_lost_its_memory():
 
 @case
 def a_store_that_has_gone_back():
-    """An older copy of its directory is put in its place: who had changed something since then is ended, and no
-    other. To be killed is not to go back."""
+    """An older copy of its directory replaces the current one: the store ends the clients that have changed keys since
+    then, and no others. A killed store does not go back."""
     with Store() as store, Relay(store) as relay:
         p, reads, early = Peer(relay.port), Peer(relay.port), Peer(relay.port)
         same(early.add(b"early", 1), 1, "ADD")
@@ -584,7 +584,8 @@ def a_pod_that_ends_at_once_is_lost():
 
 @case
 def a_run_keeps_its_port_while_its_agents_may_be_back():
-    """Their relay has gone, so they are taken for dead; workers of another run get a port of its own."""
+    """The agents' relay has ended, so the store presumes the agents dead; workers of another run still get another
+    port."""
     with Store() as store:
         relay = Relay(store)
         gone = dict(zip("ab", met(relay.port, relay.port)))
@@ -662,7 +663,7 @@ def full_disk(folder, store, relay):
 
 @case
 def an_agent_that_ends_while_the_store_is_away_is_lost():
-    """Its relay lives, and says so when the store is there again; nobody waits for --session-timeout."""
+    """The agent's relay lives, and reports the loss when the store is back, before --session-timeout."""
     with Store() as store, Relay(store) as relay:
         a, b = met(relay.port, relay.port)
         store.kill()
@@ -684,8 +685,8 @@ def ends(agent):
 
 @case
 def a_job_that_ends_while_the_store_is_away_is_over():
-    """Both agents ask at the start, and the first before the relay of the other is back: it is as if the
-    store had been there."""
+    """Both agents close the run when the store has started again, the first before the other's relay is back: the run
+    ends as if the store had never been away."""
     with Store("--closed-run-ttl=1s") as store, Relay(store) as first, Relay(store) as second:
         own = Peer(store.port)
         own.set(b"k", b"v")
@@ -829,7 +830,7 @@ def the_newest_frames_that_both_speak_are_spoken():
 
 @case
 def relays_of_another_release_come_one_at_a_time():
-    """Each with its pod, so its clients are new; those of the others go on."""
+    """Each relay comes with a new pod and new clients; the clients of the other relays continue."""
     with Store() as store, Relay(store) as stays:
         load, waits = Load((stays.port,), 3, True), Peer(stays.port)
         waits.send(wait_request(b"k"))
@@ -848,7 +849,7 @@ def relays_of_another_release_come_one_at_a_time():
 
 @case
 def a_store_that_is_too_new_refuses_and_clients_wait_for_another():
-    """Both ends say why, and who is to be upgraded."""
+    """Store and relay both log the reason, and which of them to upgrade."""
     wanted = (r"the relay \(rdzvd [0-9.]+\) speaks 1 to 1, the store \(rdzvd later\) 2 to 3; "
               "upgrade the relay")
     with Store() as store, Relay(store) as relay:

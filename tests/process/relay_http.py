@@ -1,6 +1,6 @@
 """HTTP through a relay, with kill -9 of its store in between: clients of etcd do not notice.
 
-    relay_http.py [NAME...]     all cases, or those with one of these words in their name
+    relay_http.py [NAME...]     all cases, or the cases whose name contains a NAME
 
 Needs Debian's python3-etcd, etcdctl and curl, as tests/etcd/ does. $RDZV_SEED is the seed of what is
 random (1). Everything stays on loopback and in directories that the test made.
@@ -184,7 +184,7 @@ def the_relay_shows_its_space():
 
 @case
 def a_body_is_no_request():
-    """One that no endpoint reads, and too long to be passed over: the connection ends behind the answer."""
+    """No endpoint reads this body, and it is too long to skip: rdzvd closes the connection after its answer."""
     with Scene() as s, socket.create_connection(("127.0.0.1", s.port), timeout=60) as c:
         c.sendall(b"PUT /v2/keys/k HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                   b"Content-Length: 300000\r\n\r\nGET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")

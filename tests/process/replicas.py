@@ -1,7 +1,7 @@
 """rdzvd on a real etcd v3 cluster (--journal): what clients were answered is there, whoever dies; who
 does not lead answers nothing.
 
-    replicas.py [NAME...]     all cases, or those with one of these words in their name
+    replicas.py [NAME...]     all cases, or the cases whose name contains a NAME
     replicas.py --all         the long ones, too
     ETCD=forky replicas.py    with the etcd of that suite of Debian (support/install.sh etcds)
 
@@ -110,7 +110,7 @@ def a_standby_refuses_clients(cluster, start):
 @case
 @with_cluster()
 def a_probe_tells_who_could_lead_from_who_could_not(cluster, start):
-    """`?exclude=leader`, of a rolling update: who stands by is ready then, and who cannot read the log is not."""
+    """`?exclude=leader`, for rolling updates: a standby replica is ready, a replica that cannot read the log is not."""
     def probe(replica, query):
         return subprocess.run([rdzvd_binary(), "--check-health=localhost:%d/readyz%s" % (replica.port, query)],
                               capture_output=True, timeout=20, check=False).returncode
@@ -148,9 +148,9 @@ def a_killed_leader_is_followed(cluster, start):
 
 
 def pause_beyond_the_lease(cluster, start, *asked, is_new=False):
-    """The leader is stopped with requests in its socket, and goes on when another replica leads and
-    has changed what they are about: it answers none of them, neither before it can hear of that from
-    etcd nor then."""
+    """The leader is stopped with requests in its socket, and continues after another replica became leader and changed
+    the same keys. It must answer none of the requests, neither before etcd tells it about the new leader nor
+    afterwards."""
     r, s = ready(start()), start()
     s.wait_ready(503, "stands by")
     client = Peer(r.port)
@@ -402,7 +402,7 @@ def sessions_outlive_an_etcd_that_is_away(cluster, start):
 @case
 @with_cluster()
 def members_stand_in_a_file(cluster, start):
-    """It is read again before each try; when it is wrong, what was read before stays."""
+    """rdzvd reads the file again before each attempt; if the file is invalid, the earlier members stay in use."""
     member, good = cluster.members[0], "# The members.\n\n127.0.0.1:%d # all of them\n" % cluster.members[0].port
     path = os.path.join(cluster.folder, "members")
     cluster.url = "etcd:///test"
@@ -534,8 +534,8 @@ def all_that_dies_at_random(cluster, start):
 
 
 class Deaf:
-    """A TCP proxy before a member, which may stop to pass on what the member answers, and then ends
-    those connections: what was asked is carried out, and nobody learns of it."""
+    """A TCP proxy before a member, which can swallow the member's answers and then end the connections: etcd has
+    carried out the requests, but the replica does not learn the result."""
 
     def __init__(self, member):
         self.member, self.deaf, self.lost = member, threading.Event(), 0

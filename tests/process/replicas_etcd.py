@@ -1,7 +1,7 @@
 """What etcd may do to replicas (--journal): refuse for want of space, take little, let others write, ask for users
-and certificates. What was promised holds, and rdzvd says what to do.
+and certificates. Acknowledged changes survive, and rdzvd logs a remedy.
 
-    replicas_etcd.py [NAME...]     all cases, or those with one of these words in their name
+    replicas_etcd.py [NAME...]     all cases, or the cases whose name contains a NAME
     ETCD=forky replicas_etcd.py    as replicas.py
 """
 
@@ -208,7 +208,8 @@ def a_user_without_a_right(cluster, start):
 @case
 @with_cluster(3)
 def most_members_are_away(cluster, start):
-    """Whichever member was asked last, /readyz says how many are away; the log says what to do once for each."""
+    """/readyz reports how many members are away, whichever member answered last; the log has one hint for each
+    endpoint."""
     for member in cluster.members[:2]:
         member.stop(signal.SIGKILL)
     r = start()
@@ -352,7 +353,7 @@ def over_tls_with_a_clients_certificate(cluster, start):
 
 
 def expired_alert():
-    """What etcd says to a client whose certificate has expired: that of 3.4 does not say what is wrong with it."""
+    """etcd's TLS alert for an expired client certificate: etcd 3.4 sends no specific alert."""
     return "alert bad certificate" if release() == "3.4" else "alert certificate expired"
 
 

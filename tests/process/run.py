@@ -1,6 +1,6 @@
 """rdzvd as a process: its command line, signals, listeners, settings and log.
 
-    run.py [NAME...]     all cases, or those with one of these words in their name
+    run.py [NAME...]     all cases, or the cases whose name contains a NAME
 
 The daemon is $RDZVD, else the one in build/. Everything stays on loopback.
 """
@@ -565,7 +565,7 @@ def a_token_makes_an_operator():
 
 @case
 def only_readers_read():
-    """With --read-token-file: probes, metrics and etcd's API are for all, as they were."""
+    """With --read-token-file, probes, metrics and etcd's API need no token, as before."""
     with tempfile.TemporaryDirectory() as folder:
         tokens = {name: os.path.join(folder, name) for name in ("read", "admin")}
         for name, path in tokens.items():
@@ -700,7 +700,7 @@ def a_unix_socket_is_taken_only_from_the_dead():
 
 
 def own_address():
-    """An address of this machine that is not loopback; None when it has none."""
+    """An address of this machine outside loopback, or None."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         try:
             s.connect(("192.0.2.1", 9))  # sends nothing
@@ -1021,7 +1021,7 @@ def shake(port, host):
 
 
 def fill(port, host, most):
-    """Connections until one is refused; that there is room for `most` of them is a failure."""
+    """Opens connections until rdzvd refuses one; fails after `most` connections."""
     held = []
     for _ in range(most):
         s = shake(port, host)

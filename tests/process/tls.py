@@ -1,7 +1,7 @@
 """TLS: one port with and without it, certificates of both sides, hostile handshakes, new certificates
 while it runs; with curl, python-etcd and OpenSSL's own client.
 
-    tls.py [NAME...]     all cases, or those with one of these words in their name
+    tls.py [NAME...]     all cases, or the cases whose name contains a NAME
 
 $RDZV_ETCD_PYTHON is a Python that has python-etcd (python3, else the virtual environment with torch).
 """
@@ -77,8 +77,8 @@ class TlsPeer(Peer):
         self.expect(PING[1:])
 
     def exchange(self, data, size):
-        """Sends all of it, and receives so many bytes meanwhile. From one thread: OpenSSL wants no two
-        at one connection, and Python 3.11 does not see to that."""
+        """Sends `data` and receives `size` bytes at the same time, in one thread: OpenSSL forbids two threads at one
+        connection, and Python 3.11 has no lock for this."""
         data, got, timeout = memoryview(data), bytearray(), self.socket.gettimeout()
         self.socket.setblocking(False)
         while data or len(got) < size:

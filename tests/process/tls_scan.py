@@ -1,7 +1,7 @@
 """What testssl.sh finds wrong with a listener that speaks TLS: nothing but what the certificate of a
 test has to be. Its checks are of protocols, ciphers, curves, renegotiation and known attacks.
 
-    tls_scan.py [NAME...]     all cases, or those with one of these words in their name
+    tls_scan.py [NAME...]     all cases, or the cases whose name contains a NAME
 
 It takes minutes, and is skipped where testssl.sh is not installed (support/install.sh scan).
 """
@@ -21,7 +21,7 @@ from servers import Rdzvd  # noqa: E402
 
 BAD = ("MEDIUM", "HIGH", "CRITICAL", "FATAL")
 
-# Of the test's certificate, which lives for 10 days, and whose CA tells nobody of what it has revoked.
+# Findings about the test's certificate, which expires after 10 days and whose CA publishes no revocations.
 OF_THE_TEST = {"cert_expirationStatus", "cert_notAfter", "cert_revocation"}
 
 # Looked at in any case: else a scan that stops early would find nothing.

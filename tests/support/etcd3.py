@@ -51,7 +51,7 @@ class Secure:
 
 
 class Member(Server):
-    """One etcd process, which can be ended and started again with what it has on disk."""
+    """One etcd process. A test can stop it, and start it again with its data directory."""
 
     def __init__(self, name, folder, client, peer, cluster, flags=(), secure=None, under=()):
         url = "%s://127.0.0.1:%d" % ("https" if secure else "http", client)
@@ -173,7 +173,7 @@ class Replica(Rdzvd):
         return wait_ready(self, status, says, timeout)
 
     def wait_warm(self, timeout=60):
-        """Until it has read all that is in the log: it leads, or could."""
+        """Waits until the replica has read the whole log, so it leads or could lead."""
         return wait_ready(self, timeout=timeout, query="?verbose&exclude=leader")
 
 

@@ -1,5 +1,5 @@
-"""A store that has something of each kind, and all that its clients can see of it: to compare what
-was there before a start with what is there after it.
+"""Fills a store with state of each kind, and reads every part that clients can see: tests compare the readings before
+and after a restart.
 """
 
 import http.client

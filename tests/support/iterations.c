@@ -1,6 +1,6 @@
 /* For iterations.py: how much CPU time each iteration of a daemon's loop takes, from one
  * epoll_wait() to the next. With LD_PRELOAD; the page in the file $ITERATIONS is shared with the
- * test. What other processes do to the machine does not show in it. */
+ * test. CPU time excludes other processes of the machine. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,7 +9,7 @@
 
 #include "tests/support/preload.h"
 
-#define KINDS 400 /* of 0.25 ms each, the last for all that is longer */
+#define KINDS 400 /* classes of 0.25 ms; the last class holds all longer iterations */
 
 /* Written here and read there, which may set it to zero at any time. */
 struct page {

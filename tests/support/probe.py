@@ -5,8 +5,7 @@ A wait may be the machine's doing: on a busy one, processes wait for a core. The
 process how long it ran and how long it stood in line for a core. What daemon and probe stood in line
 is not the daemon's doing, and what is left is so for as long as the daemon ran. Where it is allowed
 (to root), both get a core before all others, so that they hardly stand in line. A virtual machine may
-stand still, and count that as time that it ran: but the probe, which has to wake each millisecond,
-does not wake then.
+stand still, and count that as time that it ran: but then the probe, which should wake every millisecond, sleeps.
 
     with Probe(port, daemon's pid) as probe: …; waits = probe.end()
 """
@@ -63,7 +62,7 @@ class Line:
 
 
 class Asker:
-    """The connection, the ADDs that are on their way, and what became of all others."""
+    """The connection, its pending ADDs, and the results of the finished ADDs."""
 
     def __init__(self, port, pid):
         self.port = port

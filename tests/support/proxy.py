@@ -108,7 +108,7 @@ class Proxy:
             s.close()
 
     def cut_after(self, count):
-        """When so many bytes more have passed, in either direction."""
+        """Cuts all connections after `count` more bytes, sent or received."""
         with self.lock:
             self.left = count
 

@@ -1,4 +1,4 @@
-/* All records of a batch at once, for tests that look at them again. */
+/* Unpacks all records of a batch into memory, for tests that read the records several times. */
 #pragma once
 
 #include <stdlib.h>

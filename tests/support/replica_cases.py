@@ -63,7 +63,7 @@ def with_cluster(count=1, flags=(), secure=False):
 
 class Adder(threading.Thread):
     """Adds 1 to a key again and again, at whichever replica takes it. `known`: answers so far;
-    `lost`: requests of which no answer came, each of which may have counted."""
+    `lost`: requests without an answer, which the store may have carried out."""
 
     def __init__(self, *ports):
         super().__init__(daemon=True)
@@ -132,7 +132,7 @@ def write_until_snapshots(leader, count, size=MIB // 4):
 
 
 def state(replica):
-    """All that clients see of it but its own address."""
+    """The whole content that clients see, except the replica's own address."""
     seen = contents(replica.port)
     del seen["/v2/members"]
     return seen
@@ -178,8 +178,8 @@ def run_alone(path, name):
 
 
 def main(path):
-    """The exit code of a test file. All of its cases: they wait for the ends of leases more than for anything
-    else, so some at a time, each in a process of its own."""
+    """The exit code of a test file. Cases mostly wait for leases to expire, so several cases run in parallel, each in
+    its own process."""
     if len(sys.argv) > 1:
         return cases.run(os.path.relpath(path))
     names = [function.__name__ for function in cases.CASES]

@@ -46,9 +46,9 @@ def token_flag():
 class Ports:
     """Ports for servers that cannot be told port 0, or that come back at the port they had.
 
-    They are free, and nobody else's until this process ends: each is a byte of one file that all
-    tests of this user lock, and the kernel unlocks what a process leaves. They lie below those that
-    it gives to connections and to listeners on port 0."""
+    A port is free, and reserved until this process ends: to reserve it, a test locks one byte of a file that all tests
+    of this user share, and the kernel releases the locks of a dead process. The ports lie below the range that the
+    kernel assigns to connections and to listeners on port 0."""
 
     FIRST = 10000
 

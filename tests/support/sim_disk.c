@@ -22,7 +22,7 @@ struct content {
 
 struct inode {
     struct content now, stable;
-    uint8_t *dirty; /* of each sector of `now`: it is not known to be on the disk */
+    uint8_t *dirty; /* per sector of `now`: written since the last successful sync */
     size_t dirty_cap;
     bool used;
 };
@@ -231,8 +231,8 @@ static enum sim_fault begin_call(struct sim_disk *d)
     return d->fault;
 }
 
-/* For calls that are done wholly or not at all. 0: it is to be done. A process may die before or
- * after that. */
+/* Begins an atomic call. 0: the caller must carry it out. The process may die before or after the
+ * call. */
 static int begin_step(struct sim_disk *d)
 {
     enum sim_fault fault;

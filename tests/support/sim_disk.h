@@ -1,7 +1,7 @@
-/* A directory on a simulated disk, as a table of file functions: it counts calls, fails or ends the
- * process at any of them, and forgets or tears what was not synced when its power is cut.
+/* A directory on a simulated disk, as a table of file functions: it counts calls, can fail or end
+ * the process at each call, and forgets or tears unsynced bytes at a power cut.
  *
- * What it may do is what a disk and a kernel may do, at their worst: of the sectors (512 bytes)
+ * The simulated disk behaves like the worst permitted kernel and disk: of the sectors (512 bytes)
  * that were written since the last sync, any may be kept, lost or torn, and a file may have any
  * size between that of the last sync and the one it had; of the names that were made, renamed and
  * removed since the last sync of the directory, any may have come to pass. A sync that fails leaves
@@ -62,6 +62,7 @@ uint8_t *sim_disk_bytes(struct sim_disk *d, const char *name, size_t *len);
 /* Makes or replaces the file, as if it was synced; NULL removes it. */
 void sim_disk_put(struct sim_disk *d, const char *name, const void *bytes, size_t len);
 
-/* A copy of what is there as if it was synced; a checksum of all but the lock. */
+/* A copy of the directory in which every byte counts as synced; a checksum of all files except the
+ * lock. */
 struct sim_disk *sim_disk_copy(const struct sim_disk *d, uint64_t seed);
 uint64_t sim_disk_sum(const struct sim_disk *d);

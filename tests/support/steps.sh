@@ -1,4 +1,4 @@
-# Steps of a test run, some at a time: each with a log of its own, and one sum. For run.sh to source.
+# Runs the steps of a test run, several in parallel, each with its own log, and prints a summary. For run.sh to source.
 #
 #   step NAME COMMAND…       a step; the command may be a function
 #   job_step NAME COMMAND…   the same, of those that start elastic jobs, a dozen processes with torch

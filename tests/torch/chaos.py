@@ -8,9 +8,9 @@ Of nodes that are lost and not replaced no store knows that they do not come bac
 --regroup-wait=4s, and --expect for the first round. The seed chooses how many nodes begin, which
 faults happen, and when: also in the middle of a rendezvous, and while another fault lasts. The n-th
 sequence has seed + n. 2.6 gets what README.md says against torch's faults A and B, since any
-sequence may meet them. With --relays each pod has a relay, and the store a data directory: it is
-killed and started again, and so are relays, which ends their agents. With --joins nodes join and
-nothing else happens, up to 8 nodes, and no agent has a restart (--max-restarts=0).
+sequence may meet them. With --relays each pod has a relay, and the store a data directory: the store is killed and
+started again; relays are killed as well, and then their agents end. With --joins nodes join and nothing else happens,
+up to 8 nodes, and no agent has a restart (--max-restarts=0).
 
 Checked: when nothing has happened for a while, one world of all agents that live trains, and says
 how soon; no two worlds train at once; no agent ends of itself; the job ends with 0.
@@ -44,12 +44,11 @@ LONG = 25  # the longest time for which something stands still or is cut off
 FAULTS = {}
 
 # A: dynamic_rendezvous.py:1215 of 2.6, an AssertionError of a surviving agent that becomes rank 0.
-# B: its signal handler closes the run for all nodes (local_elastic_agent.py:374 of 2.6); with
-# --close-needs-all, only if no other agent is there, as a job does that is done. So none is told to
-# end while it is alone.
+# B: its signal handler closes the run for all nodes (local_elastic_agent.py:374 of 2.6); with --close-needs-all, only
+# the last agent closes the run, as at the end of a job. So no agent gets a SIGTERM while it is the only one.
 FAULTY = ("2.6",)
 
-# As the kubelet: an agent that was told to end has this time to do it. C: TailLog.stop() takes the
+# As the kubelet: seconds between the SIGTERM of an agent and its SIGKILL. C: TailLog.stop() takes the
 # exception of the signal for a failure of its own and goes on (multiprocessing/tail_log.py: 1.13
 # line 133, 2.13 line 153), so the agent restarts its workers instead.
 GRACE_SECONDS = 30
@@ -69,7 +68,7 @@ def fault(weight, name):
 
 
 class Sequence(PodRun):
-    """One job, its store, and what happens to them."""
+    """One job, its store, and the faults that strike them."""
 
     def __init__(self, options, torch, seed):
         super().__init__(options, "chaos", torch, "sequence", seed)
@@ -101,7 +100,7 @@ class Sequence(PodRun):
         return agent
 
     def new_name(self):
-        """Of a pod: no two have one name, as in a cluster. Torch takes agents of one host name, pid
+        """A new name for a pod: pods of a cluster have different names. Torch takes agents with the same host name, pid
         and local id for one node."""
         while True:
             name = "node-%d" % self.random.randrange(100, 1000)
@@ -136,8 +135,8 @@ class Sequence(PodRun):
         self.after(seconds, go_on)
 
     def end_told(self):
-        """Those who were told to end have ended, or are killed when their time is over: then, when
-        the last of them was."""
+        """Waits until each agent with a SIGTERM has ended, and kills it after its grace time. Returns the time of the
+        last kill."""
         killed = None
         for agent, end in self.ending.items():
             while agent.code is None and time.monotonic() < end:
@@ -155,7 +154,7 @@ class Sequence(PodRun):
         return killed
 
     def any_agent(self):
-        """One of those to whom nothing happens at the moment; None: there is none."""
+        """A random live agent without a current fault, or None."""
         agents = [a for a in self.live() if a not in self.idle]
         return self.random.choice(agents) if agents else None
 
@@ -369,7 +368,7 @@ def store_killed(s):
 
 @fault(1, "a relay killed")
 def relay_killed(s):
-    """Its agent has lost its store, and ends of that; another comes."""
+    """The relay's agent loses its store and therefore ends; a new agent joins."""
     agent = s.any_agent()
     if agent is None:
         return False

@@ -22,13 +22,13 @@ PRINT = threading.Lock()
 
 
 def out(text):
-    """Prints what one of several jobs has to say, in one piece."""
+    """Prints a text of one job in one piece, while other jobs print, too."""
     with PRINT:
         print(text, flush=True)
 
 
 class JobFailed(AssertionError):
-    """Something that had to happen did not, in time or at all; `word` is the short of it."""
+    """An expected event did not happen, or came too late; `word` is a short name of the failure."""
 
     def __init__(self, text, word="wrong"):
         super().__init__(text)
@@ -36,7 +36,7 @@ class JobFailed(AssertionError):
 
 
 class Agent:
-    """One torchrun with its workers; all it prints is kept, in a file too."""
+    """One torchrun with its workers; its output is kept in memory and in a log file."""
 
     def __init__(self, job, name, argv, env):
         self.job, self.name, self.killed = job, name, False
@@ -120,7 +120,7 @@ class Job:
         return "127.0.0.1:%d" % self.port
 
     def torchrun(self, name, endpoint, workers, *more):
-        """The words that start an agent: torchrun's, with `more` of its flags, and train.py's."""
+        """The command line of an agent: torchrun with the flags `more`, and train.py with its arguments."""
         # 1.13 knows only underscores; every release knows them.
         conf = [] if self.last_call_s is None else ["last_call_timeout=%d" % self.last_call_s]
         if self.backend == "c10d":
@@ -185,7 +185,7 @@ class Job:
             if agent.code is None:
                 agent.process.kill()
                 agent.process.wait()
-        # A worker whose agent was killed may not have said its pid yet, so all are looked at.
+        # A worker of a killed agent may not have printed its pid yet, so check every process.
         for name in os.listdir("/proc"):
             if name.isdigit():
                 self._end_worker(int(name))
@@ -242,8 +242,8 @@ class Job:
                 if e["event"] == "start" and int(e["rank"]) == rank][-1]
 
     def finish(self, world):
-        """Lets the training end, and checks its end: all ranks at one step with one model, all
-        agents that were not killed with exit code 0. Returns rank 0's last words."""
+        """Lets the training end, and checks that all ranks end at the same step with the same model, and all agents
+        with exit code 0, except killed agents. Returns rank 0's last event."""
         os.unlink(self.hold)
 
         def done():

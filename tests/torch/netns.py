@@ -1,8 +1,8 @@
 """Pods on this machine: each with an address, a host name and a network namespace of its own.
 
-The namespaces hang on a bridge that lies in one more namespace; nothing leads out of it, and all of
-it is gone when the process that made it is, however that ends. Where namespaces cannot be made,
-`Loopback` gives pods that are addresses 127.0.0.x and share the rest.
+The namespaces hang on a bridge that lies in one more namespace; the bridge has no link to the outside. All namespaces
+vanish when their creator ends, even by SIGKILL. Where namespaces cannot be made, `Loopback` gives pods that are
+addresses 127.0.0.x and share the rest.
 
 A pod outlives what runs in it, as on Kubernetes: `enter` starts something like a container, with
 processes of its own that all end with the first. Python's standard library only; needs root.
@@ -21,7 +21,7 @@ ESTABLISHED = "01"  # in /proc/net/tcp
 
 
 class NoNamespaces(Exception):
-    """This machine, or this user, may not make them; the text says what was refused."""
+    """This machine or user cannot create namespaces; the text names the refused operation."""
 
 
 def _children(pid):
@@ -104,8 +104,8 @@ class Pod:
         return False
 
     def enter(self, own_pids=True):
-        """The words in front of a command that is to run here. With processes of its own the
-        command is their first, as in a container; else it keeps the pid it is started with."""
+        """The words in front of a command that must run here. With `own_pids`, the command is process 1 of a new PID
+        namespace, as in a container; else its pid is an ordinary pid of the machine."""
         words = ["nsenter", "--target", str(self.holder.pid), "--net",
                  "unshare", "--mount", "--uts"]
         if own_pids:

@@ -243,7 +243,7 @@ def alone(worker):
 
 
 def gloo(worker):
-    """All ranks but 0 are in all_reduce all the time: rank 0 comes after its step_ms."""
+    """All other ranks wait in all_reduce most of the time: rank 0 joins only after its step_ms."""
     import datetime  # noqa: PLC0415
     import torch  # noqa: PLC0415
     import torch.distributed as dist  # noqa: PLC0415

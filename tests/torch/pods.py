@@ -154,8 +154,8 @@ class PodJob(Job):
     # -------------------------------------------------------- agents
 
     def prepare(self, pod, clock_ahead_s=0, flags=()):
-        """An agent in this pod, which may have had others before it: all but started. `flags` win
-        over those of the job."""
+        """Prepares an agent in this pod, without starting it. The pod may have had earlier agents. `flags` override the
+        job's flags."""
         name = "%s.%d" % (pod.name, len(self.agents))
         fifo = os.path.join(self.folder, name + ".fifo")
         os.mkfifo(fifo)
@@ -200,7 +200,7 @@ class PodJob(Job):
         os.kill(agent.pod.processes(agent.process)[inner], signal.SIGKILL)
 
     def kill_pod(self, agent):
-        """The agent, and with it all that ran in its container."""
+        """Kills the agent, its relay and all processes of its container."""
         agent.killed = True
         self.kill_relay(agent)
         agent.pod.kill(agent.process)
@@ -350,8 +350,8 @@ class PodRun:
             raise JobFailed("told to stop")
 
     def formed(self, job, size, old_may_go_on=False):
-        """Waits until a world of this size trains after the fault; true: a new one. Told is the
-        time until all its ranks were ready, without that in which its workers loaded torch."""
+        """Waits until a world of this size trains after the fault. Returns whether the world is new. Records the
+        seconds until all its ranks were ready, without the seconds that its workers needed to load torch."""
         world = job.wait_world(size, self.at, () if old_may_go_on else self.known)
         new = world.name not in self.known
         took = (world.began - world.loading if new else min(world.steps.values())) - self.at

@@ -197,7 +197,7 @@ def again_success(run):
 
 
 def failed_job(run):
-    """One that has failed, and all that is needed to submit it again."""
+    """A failed job, and everything to submit it again."""
     job = run.train("2:2", 2, max_restarts=0)
     again, agents = run.prepare_again(job)
     for agent in job.agents.values():
@@ -222,7 +222,7 @@ def again_at_once(run):
 
 @case("joiner-ends", "an agent gives up joining, which closes the run; then two more come (3:3)")
 def joiner_ends(run):
-    """It was in no round, so the others are to meet."""
+    """The agent took part in no round, so the others must meet."""
     job = run.new_job("3:3")
     pods = [run.network.pod("node-%d" % (i + 1)) for i in range(4)]
     ends = job.prepare(pods[0], flags=("--rdzv_conf=is_host=0,join_timeout=4",))
@@ -369,7 +369,7 @@ def relay_gone(run):
 @case("call-switched-off", "a node switched off, not replaced (1:2, `--regroup-wait=2s "
                            "--silent-node-timeout=6s`)")
 def call_switched_off(run):
-    """No packet says that it is gone, and it is silent."""
+    """The node falls silent, and no packet reports its end."""
     def switch_off(job, agent):
         run.link(agent.pod, False)
         job.kill_pod(agent)
@@ -378,7 +378,7 @@ def call_switched_off(run):
 
 @case("call-slept", "a node that was taken out while it stood still goes on (1:2, the same)")
 def call_slept(run):
-    """The other one goes on alone until it wakes."""
+    """The other node trains alone until the stopped node wakes."""
     job = default_call(run, "1:2", 2)
     asleep = job.agent_with(1)
     job.extend(FAULT_SECONDS)
@@ -484,7 +484,7 @@ def clock_behind(run):
 
 
 class Run(PodRun):
-    """One case, once: its network, its store, its jobs, and the worlds that each is to form."""
+    """One run of one case: its network, store and jobs, and the expected worlds of each job."""
 
     def __init__(self, options, torch, kind, name, seed):
         super().__init__(options, "repair", torch, name, seed, kind)
@@ -493,8 +493,8 @@ class Run(PodRun):
     # -------------------------------------------------------- for the cases
 
     def spare(self, job, name):
-        """An agent that is ready, in a new pod. If there is a pod of that name, the new one has
-        it when it is published."""
+        """Prepares an agent in a new pod. If a pod of that name exists, the new pod gets the name's address only when
+        it is published."""
         taken = any(a.pod.name == name for a in job.agents.values())
         agent = job.prepare(self.network.pod(name, publish=not taken))
         job.await_ready(agent)
@@ -614,13 +614,13 @@ class Run(PodRun):
         return "RDZVD=%s %s" % (rdzvd_binary(), " ".join(words))
 
     def torchs_own(self):
-        """What torch does to itself here, if this is what has happened."""
+        """The word for torch's own failure in this case, if the logs show it, or None."""
         word = TORCHS_OWN.get((self.torch.name, self.name))
         return word if word and any(word in job.logs() for job in self.jobs) else None
 
 
 def run(options, torch, kind, name, seed):
-    """What came of it, as it is written to the results."""
+    """Runs a case; returns its line of the results, or None after an interrupt."""
     if STOP.is_set():
         return None
     one = Run(options, torch, kind, name, seed)

@@ -16,12 +16,12 @@ again and again. Once all ranks train, each of these happens --faults times, in 
     etcd-moved      another member leads etcd's cluster
     compacted       etcd forgets all earlier revisions
 
-After each one, every rank has to do steps again, and the client has to be answered. Checked: each answer of the
-client is the one behind the last; every rank was started once; all agents end with 0, at one step with one model.
---followers: there are no relays. Each agent, and the client, comes to a replica more, which does not lead and passes it
-on; while the leader is struck, it is cut off from etcd, so that another one leads. At last all but these end: one of
-them leads then, with those that it passes on.
-It tells for each kind of fault how long the client waited.
+After each fault, every rank must make progress, and the client must get answers. Checked: each answer is the previous
+one plus 1; every rank started once; all agents end with exit code 0, at the same step with the same model.
+--followers: no relays. Each agent, and the client, has its own follower: a further replica that forwards requests to the
+leader. While a fault strikes the leader, the followers are cut off from etcd, so another replica becomes leader. At the
+end all other replicas stop, and a follower leads with its forwarded clients.
+It prints for each kind of fault how long the client waited.
 """
 
 import argparse
@@ -73,7 +73,7 @@ class Way:
 
 
 class Adder(threading.Thread):
-    """Adds 1 to a key, again and again, on one connection. `answered`: how often, and so the key's value."""
+    """Adds 1 to a key repeatedly on one connection. `answered`: the number of answers, which equals the key's value."""
 
     def __init__(self, port):
         super().__init__(daemon=True)
@@ -273,7 +273,7 @@ class Run:
         self.tell("%s: the client waited for %.2f s" % (name, self.adder.longest))
 
     def let_a_follower_lead(self):
-        """One of those that pass clients on, which it goes on to do."""
+        """Stops all other replicas, so a follower becomes leader and keeps its forwarded clients."""
         followers = list(self.store.relays.values())
         for r in followers:
             r.wait_warm()

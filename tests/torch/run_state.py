@@ -2,9 +2,9 @@
 
     run_state.py --tool STATE_TOOL [--torch NAME]... [--all] [--seed N]
 
-Each torch makes states; the tool has to say of each what torch says, and to take what is none for
-none. What it writes, as it was and changed, torch has to load as exactly that, to write again with
-the same bytes, and it may not be longer than torch's own. Prints the times of a state of 1000 nodes.
+Each torch release pickles states; the tool must read the same content from each, and reject bytes that are no state.
+Torch must load the states that the tool writes, unchanged and changed, with the same content, and write the same bytes
+again. The tool's bytes must not be longer than torch's. Prints the times of a state of 1000 nodes.
 """
 
 import argparse

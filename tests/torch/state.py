@@ -1,8 +1,8 @@
 """Makes rendezvous states with the torch that runs it, and reads them: run_state.py's hands in each
 release. What a state says is told as state_tool.c tells it.
 
-    state.py make SEED             one JSON object in a line for each state: its name, its value, and
-                                   what it says (`null`: it is to be taken for no state)
+    state.py make SEED             one JSON object in a line for each state: its name, its value and its
+                                   content (`null`: the tool must reject the value)
     state.py check                 reads lines of name, value and what it should say; prints one for
                                    each
     state.py corpus DIR RELEASE    small states for the fuzzer, one file each

@@ -2,9 +2,9 @@
 
     status.py [--torch NAME]... [--backend NAME]... [--tell] [--logs DIR]
 
-Three of four expected agents come and train; one of them is lost, and another one takes its place.
-At each step the status has to name who is not there, and in the end why the round did not last. Where there is a
-browser, the status page has to show the same.
+Three of four expected agents come and train; one agent is lost, and a new agent replaces it. At each step the status
+must name the missing nodes, and at the end the reason why the round ended. Where there is a browser, the status page
+has to show the same.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def run_of(server, job):
 
 
 def wait_run(server, job, condition, what):
-    """The run once it is as it should be."""
+    """Polls the status of the run until `condition` accepts it."""
     while True:
         run = run_of(server, job)
         if run is not None and condition(run):
@@ -74,8 +74,8 @@ def has_words(text, words):
 
 
 def rdzvctl_says(server, job, *words):
-    """`rdzvctl status` comes to print these words of the job, in this order: while one round follows the other, it
-    names for a moment also those who have not joined again."""
+    """Waits until `rdzvctl status` prints these words of the job in this order. Between two rounds, it briefly also
+    names nodes that have not joined again."""
     program = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary()))),
                            "client", "rdzvctl")
     while True:

@@ -2,9 +2,9 @@
 
     store_api.py HOST PORT [--against rdzvd|torch] [--case WORD]
 
-Runs under the Python of the torch release that is the client (1.13 to 2.14). What the release does
-not have is skipped, and said. --against torch leaves out what torch's own server of that release is
-known to do wrong. The server must be fresh: init_process_group's keys do not tell runs apart.
+Runs under the Python of the torch release that is the client (1.13 to 2.14). The program skips calls that the release
+lacks, and prints their names. --against torch leaves out what torch's own server of that release is known to do wrong.
+The server must be fresh: init_process_group's keys do not tell runs apart.
 
 Every case has a time limit; one that is over ends the program with the stacks of all threads.
 """
@@ -33,7 +33,7 @@ CASES = []
 
 
 class Skip(Exception):
-    """This release, or this server, has no such thing."""
+    """This torch release or this server does not support the call."""
 
 
 def case(function):

@@ -183,8 +183,8 @@ class Run(PodRun):
         return job
 
     def train(self, job, nodes):
-        """Starts an agent for each of these nodes, each of which may have a way to be started; returns when all
-        ranks train."""
+        """Starts an agent for each node; a node may be a pair with arguments of start_node(). Returns when all ranks
+        train."""
         begin = time.time()
         for node in nodes:
             node, how = node if isinstance(node, tuple) else (node, {})

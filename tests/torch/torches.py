@@ -81,10 +81,10 @@ TORCHES = {
 
 
 def choose(names, every=False):
-    """The releases to run: those named, else the default set, or all of them.
+    """The releases to run: the named releases, else all (`every`) or the default set.
 
-    One that is wanted and not there ends the program: a release that is left out in silence is a
-    test that cannot fail."""
+    A requested release that is not installed ends the program: a silently skipped release would be a test that cannot
+    fail."""
     names = names or (ALL if every else DEFAULT)
     for name in names:
         if name not in TORCHES:

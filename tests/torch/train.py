@@ -2,7 +2,7 @@
 
 Started by torchrun. The batch of a step depends on the step and the rank only, and a checkpoint
 file lets a restarted world go on where the last one was. Ends after --steps steps, or later: as
-long as the file --hold exists, it goes on. Says what it does in lines of the form
+long as the file --hold exists, it goes on. Reports its progress in lines of the form
 
     train: EVENT key=value ...        EVENT: start, step (every --tell steps), done
 

@@ -76,7 +76,7 @@ def quote(words):
 
 
 class LivePod:
-    """A pod that runs: which one of the task it is, where it lives, its container."""
+    """A running pod: its index in the task, its node and its container."""
 
     def __init__(self, index, spec, node):
         self.index, self.spec, self.node = index, spec, node

@@ -7,7 +7,7 @@ import tempfile
 
 import tool
 
-# Input, further arguments, expected output; and what ours has that the expected file has not.
+# Input, further arguments, expected output, and the additions of our output to the expected file.
 EXAMPLES = [
     (["fms/user_file.yaml"], [], "fms/expected-v1beta2.yaml"),
     (["fms/user_file.yaml"], ["--platform", "appwrapper-v1beta1", "--rdzv", "pod"],
@@ -46,7 +46,7 @@ def of_today(node):
 
 
 def in_todays_words(path, folder):
-    """A copy of a user file: the examples are older than some of its words."""
+    """A copy of a user file with today's names of settings: the examples use older names."""
     with open(path, encoding="utf-8") as f:
         text = re.sub(r"\bway: (?=[a-z])", "placement: ", f.read())
     if "platform: jobset" in text:  # there, service once meant a job of the JobSet

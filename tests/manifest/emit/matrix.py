@@ -281,8 +281,8 @@ def test(check, skip):
             with open(path, "wb") as f:
                 f.write(out)
             emitted[path] = replay
-            # Plain pods have no value that is new with each submission, and nothing says that they
-            # are one job; rdzvd forgets closed runs.
+            # Plain pods have no value that changes with each submission, and no owner that makes them one job; rdzvd
+            # forgets closed runs.
             ignore = ["--ignore", "rdzv-id-fixed", "--ignore", "rdzv-id-shared"]
             ignore = ignore if platform == "pods" else []
             code, out, err = tool.run("check", *ignore, path)

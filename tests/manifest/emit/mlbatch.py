@@ -22,7 +22,7 @@ def set_path(settings, path, value):
 
 
 def without(node):
-    """Without what says nothing: empty lists, and devices of which there are none."""
+    """A copy without empty values and without devices whose count is 0."""
     if isinstance(node, dict):
         out = {k: without(v) for k, v in node.items() if not (k.startswith("nvidia.com/") and v == 0)}
         return {k: v for k, v in out.items() if v not in ([], {}, None)}

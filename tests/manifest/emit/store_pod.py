@@ -57,7 +57,7 @@ def wishes(check):
         check(meta["labels"]["team"] == "vision" and meta["labels"]["rdzvd"] == "train" and
               meta["annotations"]["example.com/owner"] == "me", "%s: %r" % (args, meta))
         check(spec.get("automountServiceAccountToken") is False, "%s: a token" % args)
-        # The training pods get none of it, but for the secrets of an image that they have, too.
+        # The training pods get none of these settings, except the pull secrets if they also run the image.
         for other in templates(documents):
             if other in found:
                 continue
@@ -65,7 +65,7 @@ def wishes(check):
             check(secrets == ["of-job"] + ["of-store"] * (placement == "relay"), "%s: %r" % (args, secrets))
             check("nodeSelector" not in other["spec"] and other["spec"]["priorityClassName"] == "high-priority",
                   "%s: %r" % (args, other["spec"].get("nodeSelector")))
-        # And without wishes of its own, what is right for it of the job's.
+        # Without settings of its own, the store inherits the suitable settings of the job.
         spec = stores(emit(JOB, *args))[0]["spec"]
         check(spec.get("priorityClassName") == "high-priority" and
               spec.get("imagePullSecrets") == [{"name": "of-job"}] and "serviceAccountName" not in spec,

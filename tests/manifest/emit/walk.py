@@ -3,8 +3,8 @@ checker of manifests in ../shared/tools judges it as an API server and its webho
 for what breaks a rendezvous; what emit refuses has a place and a remedy.
 
 The settings come from data/settings.yaml, by their types, so a new one is walked over without a line here.
-$RDZV_SEED (1) begins the walk, $RDZV_WALK is how many manifests to reach (600). By itself, the file walks
-and prints what each failure is to be run again with:
+$RDZV_SEED (1) is the first seed, $RDZV_WALK the number of manifests (600). Run directly, this program walks and
+prints for each failure the arguments that reproduce it:
 
     walk.py [--seed N] [--first N] [--count N] [--at N]        --at: step N alone, with its input
 """
@@ -151,7 +151,7 @@ def mapping(rng, keys):
 
 
 def resources(rng):
-    """Requests and limits that have to do with each other, or not."""
+    """Random requests and limits, related or unrelated to each other."""
     names = ["cpu", "memory", "nvidia.com/gpu", "ephemeral-storage", "rdma/hca"]
     out = {part: {n: rng.choice([8, "8", "16", "1", "2"] if "/" in n else QUANTITIES)
                   for n in names if rng.random() < 0.4} for part in ("requests", "limits")}
