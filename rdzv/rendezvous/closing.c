@@ -146,8 +146,7 @@ void closing_note_finished(struct step *s, struct agent *a, int64_t round, struc
         return;
     closing_recall_finished(s->run, a, round);
     resume_hint_keep(s, a);
-    if (round <
-        s->run->finishing.round) /* the other nodes have met without this one, and have finished */
+    if (round < s->run->finishing.round) /* other nodes have finished a later round */
         placeholder_keys_put_exit(s, round);
 }
 

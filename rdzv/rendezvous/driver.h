@@ -91,7 +91,7 @@ struct worker_store *live_run_worker_store(const struct live_run *run);
 /* What the rendezvous keeps of that space, made when it is asked for first. */
 struct rendezvous_space *driver_space_of(struct rendezvous *r, struct engine_space *space);
 
-/* The run of that key, made when there is none. NULL: no memory. */
+/* Finds the run of that key, or makes it. NULL: no memory. */
 struct live_run *driver_need_run(struct rendezvous_space *home, struct slice key);
 
 /* It must not be in a step, nor pinned. */

@@ -103,8 +103,8 @@ static int compare_nodes(const void *a, const void *b)
     return torch_node_compare(a, b);
 }
 
-/* Fills in what is known of each. A node joins with a write of its own: of several new ones, it is
- * not known who they are. */
+/* Fills in what is known of each. A node joins with a write of its own; if several nodes are new at
+ * once, their names are unknown. */
 static void name_nodes(const struct torch_state *before, int64_t version, struct torch_node *nodes,
                        size_t count, const struct etcd_writer *by)
 {

@@ -11,7 +11,7 @@
 /* A value up to this is read at once: with a request of that length, it takes as long as that. */
 #define ETCD_RUN_READ_AT_ONCE (16u << 10)
 
-/* Who has changed a key: the address, and that with all that tells it apart. */
+/* The client that has changed a key: its address, and the address with the port. */
 struct etcd_writer {
     const char *host, *peer;
 };

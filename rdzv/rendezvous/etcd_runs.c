@@ -103,7 +103,7 @@ void etcd_runs_unpin(struct etcd_runs *runs, struct etcd_run *run)
 
 /* --- All of them. --- */
 
-/* NULL: it is no run, or there is no memory for it. */
+/* NULL: the key is not a run's, or memory is short. */
 static struct etcd_run *find_or_add(struct etcd_runs *runs, struct slice path)
 {
     struct etcd_run *run = etcd_run_of(run_views_find(&runs->views, path));

@@ -1,6 +1,6 @@
 /* The runs over etcd's API that a space has. They are found when their keys are written, and read
- * then if that is quick, and else once a second. Memory: ACCOUNT_RUNS; a run for which there is
- * none is not shown. */
+ * then if that is quick, and else once a second. Memory: ACCOUNT_RUNS; if memory is short, a run is
+ * not listed. */
 #pragma once
 
 #include "rdzv/http/reply.h"
@@ -62,7 +62,7 @@ void etcd_runs_tick(struct etcd_runs *runs);
 /* Reads what has changed since. */
 void etcd_runs_look(struct etcd_runs *runs, struct etcd_run *run);
 
-/* A pinned run stays where it is. It may have ended when it is unpinned, and then it goes. Both
+/* A pinned run stays where it is. If the run has ended meanwhile, etcd_runs_unpin() frees it. Both
  * take NULL. */
 void etcd_runs_pin(struct etcd_run *run);
 void etcd_runs_unpin(struct etcd_runs *runs, struct etcd_run *run);

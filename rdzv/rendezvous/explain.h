@@ -58,16 +58,16 @@ struct note {
 void explain_log(const char *space, struct slice run, const struct note *note);
 
 /* An empty note among the outputs, in which `kind` and `round` are filled; never NULL: when memory
- * is short, it is one that nobody reads. */
+ * is short, the note goes nowhere. */
 struct note *explain_note(struct step *s, enum note_kind kind);
 
-/* What has changed from view.before to view.state, and that `by` did it. */
+/* Notes the changes from view.before to view.state, as a write of `by`. */
 void explain_change(struct step *s, const struct agent *by);
 
 /* The agent has asked to close the run, and may not; `waits`: it is not known yet whether it may.
  */
 void explain_close_ignored(struct step *s, const struct agent *a, bool waits);
-/* Now it is known, of agents of which it was not known which nodes they are. */
+/* Notes the verdict on a close that was kept until the nodes of all agents were known. */
 void explain_close_judged(struct step *s, bool counts);
 
 /* An agent's connection has ended, or it is `gone`. */

@@ -15,7 +15,7 @@ static void history_drop_text(char **text)
     *text = NULL;
 }
 
-/* In the place of what there was, which stays when memory is short. */
+/* Replaces the text; when memory is short, the old text stays. */
 static void history_replace_text(char **text, const char *next)
 {
     char *made = account_heap_copy(ACCOUNT_RUNS, ACCOUNT_ORDINARY, next, strlen(next));

@@ -15,9 +15,8 @@ const char *node_role(const struct torch_node *node);
 /* "participant", "waiting", "spare", "none". */
 const char *node_role_text(const struct torch_node *node);
 
-/* --- The nodes without which a run goes on: they were in a round that was complete, and a later
- * one was completed without them. A function of three states; why and when a node was lost is in
- * the history. --- */
+/* --- The nodes without which a run goes on: nodes of a complete round that a later complete round
+ * lacks. A function of three states; why and when a node was lost is in the history. --- */
 
 /* A round was completed as `now`, and the one before as `then`; `gone` are those who were gone
  * until now. Makes *out those who are gone now, with their last rank, in the order of nodes:

@@ -19,7 +19,7 @@ enum worker_endpoint_state {
     ENDPOINT_RESTS,         /* nothing */
     ENDPOINT_PROBES,        /* the host of agent 0 is asked */
     ENDPOINT_OPENS_PORT,    /* a port of the run's own has been asked for */
-    ENDPOINT_LACKS_RDZVD,   /* it is to be rdzvd, and the space has no room for its keys */
+    ENDPOINT_LACKS_RDZVD,   /* rdzvd must be the place, and the space has no room for the keys */
     ENDPOINT_LACKS_WORKER0, /* the same, of worker 0 */
     ENDPOINT_LACKS_STORE,   /* the same, of a worker store for the newest round */
 };

@@ -114,7 +114,7 @@ static bool is_between_rounds(const struct run_facts *f, const struct torch_node
     return loss != NULL && loss->kind == LOSS_LEFT && f->now_us - loss->at_us < BETWEEN_ROUNDS_US;
 }
 
-/* Who was in a completed round, and is not there. */
+/* True: the node was in a completed round, and is absent. */
 static bool is_gone(const struct run_facts *f, const struct torch_node *node)
 {
     return node->participant && node_role(torch_state_find(&f->view->state, node)) == NULL &&
@@ -129,8 +129,8 @@ static bool is_unchanged(const struct run_view *v, const struct address_group *g
            torch_node_compare(&v->state.nodes[g->now], &v->last_completed.nodes[g->then]) == 0;
 }
 
-/* Those who came to that address since make up for as many who went; the ones of which it is known
- * that they were lost are the last to be made up for. */
+/* Each newcomer at that address makes up for one absent node; nodes with a noted loss are made up
+ * for last. */
 static void compare_group(const struct run_facts *f, const struct address_group *g,
                           struct missing_list *missing)
 {

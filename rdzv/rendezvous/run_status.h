@@ -1,5 +1,5 @@
-/* How a run stands, as people ask: which state it is in, who is missing and why, and what to look
- * at. A function of what its keys tell and of what rdzvd has seen, for all three backends of
+/* The status of a run: its state, its missing nodes with the reason of each, and a hint for the
+ * operator. A function of what its keys tell and of what rdzvd has seen, for all three backends of
  * torchrun; it knows no connection and no clock. */
 #pragma once
 
@@ -27,15 +27,14 @@ struct run_facts {
     const struct run_view *view;
     const struct history *history;
     int64_t now_us;
-    bool is_last_call;        /* etcd: it has one, and does not say until when */
+    bool is_last_call;        /* etcd: the last call has begun; its end is unknown */
     bool failed;              /* c10d: it is closed, since workers of a node have failed */
     bool ends_failed;         /* the same: then rdzvd makes the others end */
     uint64_t unnamed_waiting; /* etcd: nodes that wait; the state does not have them */
     uint64_t expected;        /* --expect; 0: unknown */
     size_t agents;            /* c10d: connections */
     size_t agents_waiting;    /* those who came when it was closed */
-    size_t agents_unnamed;    /* c10d: those of which it is not known since a start which nodes they
-                                 are */
+    size_t agents_unnamed;    /* c10d: agents back after a start, with an unknown node */
     uint64_t awaited_ms;      /* c10d: others may come back after a start for so long; 0: none */
     const struct torch_node *doubled;   /* c10d: two agents are there as this node; NULL: none */
     char doubled_peer[STATUS_PEER_MAX]; /* the one that node->peer is not */
@@ -78,8 +77,8 @@ struct run_survey {
     uint64_t nodes;                         /* in any list */
     uint64_t participants, waiting, spares; /* of them, without those that are silent */
     uint64_t silent;
-    uint64_t
-        missing_count; /* of `missing`, or so many as are short of what is expected, or of MIN */
+    uint64_t missing_count; /* the nodes in `missing`, or the number by which the run falls short of
+                               --expect or MIN */
     struct missing_list missing; /* nodes that were there and are gone */
     struct missing_list gone;    /* nodes that nobody waits for: the run goes on */
 };

@@ -80,8 +80,8 @@ static void on_returned(void *arg, struct engine_space *space)
     driver_step_space(driver_space_of(arg, space), (struct policy_event){.kind = RUN_RETURNED});
 }
 
-/* Torch's agents begin with a compare-and-set of their run's key. Who begins with a look at it,
- * such as rdzvctl watch, is none, and counts as none. But an agent that a relay has brought over a
+/* Torch's agents begin with a compare-and-set of their run's key. A client that begins with a look
+ * at that key, such as rdzvctl watch, is no agent. But an agent that a relay has brought over a
  * start of the daemon goes on with any request. */
 static bool only_looks(const struct rendezvous_space *home, struct conn *c, struct slice key,
                        enum c10d_op op)

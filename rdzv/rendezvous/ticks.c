@@ -31,8 +31,8 @@ static struct live_run *next_due(const struct rendezvous *r)
     return (struct live_run *)(void *)((uint8_t *)first - offsetof(struct live_run, due));
 }
 
-/* A run may have a million keys of its rounds: before it is forgotten, each iteration deletes some
- * of them. False: that goes on, after the other runs that are due. */
+/* A run may have a million keys of its rounds: each iteration deletes some keys, and then the run
+ * is forgotten. False: that goes on, after the other runs that are due. */
 static bool step_tick(struct live_run *run)
 {
     const struct policy_now now = driver_now(run);

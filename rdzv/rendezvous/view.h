@@ -105,7 +105,7 @@ size_t run_key_fronts(struct slice key, size_t lengths[RUN_FRONTS_MAX]);
 /* By these fronts, for struct key_groups. */
 extern const struct key_groups run_key_groups;
 
-/* The view of that key, or NULL. It may be of a run that does not exist yet. */
+/* The view of that key, or NULL. The run may not exist yet. */
 struct run_view *run_views_find(const struct run_views *views, struct slice key);
 
 /* The existing run that a round's key such as /torch.rendezvous.R.3/MASTER_ADDR belongs to; *rest

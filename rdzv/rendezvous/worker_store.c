@@ -50,7 +50,8 @@ static void endpoint_enter(struct worker_endpoint *e, enum worker_endpoint_state
     e->state = next;
 }
 
-/* Drops all that agents have said, and what is being done about it. */
+/* Drops the addresses that agents have proposed, and cancels the probe or the port that follows
+ * from them. */
 static void endpoint_rest(struct step *s)
 {
     struct worker_endpoint *e = &s->run->endpoint;
@@ -308,7 +309,8 @@ void worker_store_on_probed(struct step *s, const struct policy_event *event)
     endpoint_enter(&run->endpoint, ENDPOINT_RESTS);
     if (!run->view.exists || run->view.record.placement != WORKER_STORE_UNKNOWN)
         return;
-    if (TAILQ_EMPTY(&run->agents)) /* none is left to ask, or to be answered */
+    if (TAILQ_EMPTY(
+            &run->agents)) /* no agent is left that could be probed, or could read the answer */
         worker_endpoint_forget(&run->endpoint);
     else if (event->probed == PROBED_REFUSED && run->endpoint.asked != NULL)
         decide_worker0(s, "agent 0 hosts no store: worker 0 will "
