@@ -102,7 +102,7 @@ static void write_memory_account(FILE *out, const struct net *n)
     metric_gauge(out, "rdzvd_memory_limit_bytes", "What it may hold in all; 0: there is no limit.",
                  account.limit == SIZE_MAX ? 0 : account.limit);
     metric_gauge(out, "rdzvd_memory_removed_bytes",
-                 "Memory of what was removed that is not given back yet, about.",
+                 "Memory of removed keys that is not freed yet, estimated.",
                  n->engine->store.lazy_free.bytes);
     metric_counter(out, "rdzvd_memory_refused_total",
                    "Times that memory was refused, to keep the limit or since there was none.",

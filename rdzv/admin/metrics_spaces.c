@@ -358,7 +358,7 @@ void metric_spaces_write(FILE *out, const struct metric_spaces *m)
                      "Nodes that wait for the next round, or until a closed run is forgotten.",
                      RUN_WAITING);
     write_run_figure(out, m, "rdzvd_run_missing_nodes",
-                     "Nodes that a run lacks: lost ones, or so many as it is short of.",
+                     "Nodes that a run is missing: lost nodes, or the shortfall to its size.",
                      RUN_MISSING);
     write_run_figure(out, m, "rdzvd_run_silent_nodes",
                      "Nodes of a run whose last heartbeat is older than 15 s.", RUN_SILENT);

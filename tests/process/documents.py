@@ -312,6 +312,14 @@ def links_lead_somewhere():
 
 
 @case
+def documents_of_the_daemon_are_short():
+    for path in documents("rdzv", "store"):
+        check(len(read(path).encode()) <= 20 << 10, "%s has more than 20 KiB: split it, or shorten it" % path)
+        for line in re.sub(r"^```.*?^```$", "", read(path), flags=re.M | re.S).splitlines():
+            check(len(line) <= 140 or line.startswith("|"), "%s: a line of more than 140: %s" % (path, line))
+
+
+@case
 def documents_that_the_source_names_exist():
     known = documents()
     name = re.compile(r"(?<![\w/.-])((?:client|deploy|proto|rdzv|store|tests)/[\w/.-]*\.md)(?:#([\w-]+))?")
