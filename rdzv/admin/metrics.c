@@ -251,8 +251,8 @@ static void write_relay(FILE *out, const struct relay_sums *r)
                    "Requests that were sent again over a new link.", r->relay.resumed);
     metric_head(
         out, lost, "counter",
-        "Clients that were ended because of the store: it has ended their sessions, does not "
-        "know them any more, or has gone back to an older state.");
+        "Clients that a relay ended because the store has ended or lost their sessions, or has "
+        "returned to an older state.");
     for (int i = 0; i < LOSSES; i++)
         fprintf(out, "%s{reason=\"%s\"} %" PRIu64 "\n", lost, relay_loss_name((enum relay_loss)i),
                 r->relay.lost[i]);
