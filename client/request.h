@@ -65,8 +65,8 @@ enum request_answer {
     REQUEST_WRONG,    /* this is no answer to it */
 };
 
-/* Takes what it can of the answer at the start of `in`. Does not end a request that has ended
- * before, whose answer it takes and forgets. */
+/* Parses as much of the answer as `in` contains. If the request has already ended, its answer is
+ * parsed and dropped. */
 enum request_answer request_take(struct rdzv_request *r, struct slice in,
                                  const struct c10d_reply_limits *limits, size_t *used,
                                  size_t *size);

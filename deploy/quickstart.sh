@@ -10,7 +10,7 @@
 # Then a job comes to its store through relays, and the script kills the store with kill -9 and
 # starts it again, twenty times: no agent and no worker notices.
 #
-# The script ends what it started, and no other process. It keeps the logs with --keep, or if a step
+# The script ends only processes that it started. It keeps the logs with --keep, or if a step
 # fails. $BUILD names another build folder than build/. To install packages it needs root or sudo.
 set -euo pipefail
 

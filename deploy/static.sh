@@ -134,9 +134,9 @@ compile() # SYSROOT SOURCE FOLDER LIBRARY OPTIMIZATION [OPTION OF ./configure...
     ) >"$sysroot/log" 2>&1 || { tail -n 60 "$sysroot/log"; exit 1; }
 }
 
-# Takes from the tables of algorithms and curves what TLS 1.2 and 1.3 do not use: each entry brings its code along.
+# Removes algorithms and curves that TLS 1.2 and 1.3 do not use from OpenSSL's tables: each entry links its code.
 # Keys are read and never written, so no encoder stays. A session of TLS 1.3 is resumed with a key of HMAC. Curve448
-# has no table of its own; as its keys cannot be read, nothing calls what is left of it.
+# has no table of its own; since its keys cannot be read, its remaining functions are never called.
 trim_openssl() # SOURCE
 {
     local keep='SHA1|SHA2_(224|256|384|512)|AES_(128|256)_(ECB|CBC|CTR|GCM)|ChaCha20(_Poly1305)?|HMAC|HKDF|TLS1_3_KDF|TLS1_PRF'

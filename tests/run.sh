@@ -93,8 +93,8 @@ install_more()
     [ "$ALL" = no ] || { install_trees && install_etcds && install_scan && install_packages; }
 }
 
-# on_its_own COMMAND...: on a loopback of its own, where that may be made. Torch's programs take a
-# port for free that somebody else may get before them, and then write their keys there.
+# on_its_own COMMAND...: on a loopback of its own, where that may be made. Torch's programs choose a free port, but
+# another program may take this port first, and then they write their keys there.
 on_its_own()
 {
     if unshare --net true 2>/dev/null; then

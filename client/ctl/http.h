@@ -48,8 +48,8 @@ enum http_ready {
 
 enum http_ready http_ready(const struct ctl *ctl, int64_t timeout_ms, char why[HTTP_READY_MAX]);
 
-/* The same as http_try(), and says on stderr what went wrong and what to do: CTL_FINE, or what to
- * exit with. If the status is 400 or more, *out is not set. */
+/* Like http_try(), but prints an error and its remedy on stderr. Returns CTL_FINE or the exit code.
+ * If the status is 400 or more, *out is not set. */
 enum ctl_exit http_ask(const struct ctl *ctl, const char *method, const char *path,
                        struct http_answer *out);
 
@@ -62,9 +62,9 @@ enum ctl_exit http_json(const struct ctl *ctl, const char *path, cJSON **out);
  * are wanted. */
 typedef bool http_event_fn(void *arg, const char *event, const char *data);
 
-/* Calls `on_event` for each event until it returns false: then the result is CTL_FINE. The stream
- * of rdzvd says something each second; when nothing comes for ten, or at first for --timeout, or
- * when the stream ends, that is CTL_UNREACHABLE, and said on stderr, as is what else goes wrong. */
+/* Calls `on_event` for each event until it returns false, then returns CTL_FINE. rdzvd sends at
+ * least one line per second. If the stream ends, or is silent for ten seconds (before the first
+ * line: for --timeout), returns CTL_UNREACHABLE. Prints errors on stderr. */
 enum ctl_exit http_stream(const struct ctl *ctl, const char *path, http_event_fn *on_event,
                           void *arg);
 

@@ -61,7 +61,7 @@ void table_row(struct table *t, enum text_style style);
 /* The next cell of the row, made safe; NULL or "" is a dash. */
 void table_cell(struct table *t, const char *text);
 void table_printf(struct table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Prints it with its heads, each line behind `indent`, and frees what it holds. */
+/* Prints the table with its heads, each line behind `indent`, and frees the cells. */
 void table_print(struct table *t, FILE *out, const char *indent, bool colour);
 
 /* --- Tables whose rows are JSON objects. --- */
@@ -95,15 +95,15 @@ void text_styled(FILE *out, enum text_style style, bool colour, const char *text
 /* True: `-o json` or `-o yaml` was asked for, and `json` was printed so. */
 bool print_structured(const struct ctl *ctl, const cJSON *json);
 
-/* As one document of YAML: what a reader of YAML takes out is what was put in. */
+/* Prints one YAML document; a YAML parser reads the same values back. */
 void print_yaml(FILE *out, const cJSON *json);
 
 /* {"key": KEY, "value": "…"}, or "base64" in place of value where it is no text of UTF-8. The
  * caller gives it to cJSON_Delete(). */
 cJSON *print_pair(const char *key, size_t key_len, const char *value, size_t len);
 
-/* --- What /rdzv/v1/status says, as text that answers "which node is missing, and what does
- * everyone wait for" on one screen. --- */
+/* --- The answer of /rdzv/v1/status as text: the missing nodes and the awaited keys on one screen.
+ * --- */
 
 /* One run of the space `space`, as an element of "runs". `now_us` is the server's time. */
 void status_print_run(FILE *out, const struct ctl *ctl, const char *space, const cJSON *run,

@@ -1,5 +1,5 @@
-/* What each command of rdzvctl does; commands.py names them. Each prints its answer on stdout and
- * what went wrong on stderr. */
+/* The commands of rdzvctl, as commands.py names them. Each command prints its answer on stdout and
+ * errors on stderr. */
 #pragma once
 
 #include "client/ctl/ctl.h"

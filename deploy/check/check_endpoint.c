@@ -35,7 +35,7 @@ void check_endpoint_localhost(struct check *c, const struct job_run *r)
     if (!job_is_dynamic(r) || !job_is_multi_node(r) || !r->local || r->hosted || r->maybe_hosted ||
         (r->store != NULL && !alone) || (!said && check_is_opaque(r)) ||
         check_has_never_ready(c, r->container->pods))
-        return; /* the last: a store is there, and another rule says what is wrong with it */
+        return; /* the last: the store exists, and another rule reports its fault */
     if (alone)
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
                      "each pod meets at a store of its own: %s has no --upstream",
@@ -61,8 +61,8 @@ static const char *port_list(struct check *c, const struct kube_object *service)
     return *text == '\0' ? "" : arena_text(&c->bundle.arena, " (it has %s)", text);
 }
 
-/* Whether it is known that the store does not listen there. Without listeners it uses its
- * defaults. */
+/* Whether the store certainly does not listen at this port. A store without listeners in its flags
+ * uses the default ports. */
 static bool is_deaf(struct check *c, const struct job_store *s, long port)
 {
     struct job_listeners l;
@@ -397,7 +397,8 @@ static const struct kube_pods *pod_of(struct check *c, const struct kube_object 
     return NULL;
 }
 
-/* The pods of which one has this name: that of a Pod, or that of an object and an index. */
+/* The pods that include a pod of this name: a Pod's own name, or the name of an object with an
+ * index. */
 static const struct kube_pods *pod_named(struct check *c, const struct kube_object *from,
                                          const char *name, size_t len)
 {
@@ -427,8 +428,8 @@ static const struct kube_pods *pod_meant(struct check *c, const struct job_run *
     return p != NULL && r->host[len] == '.' && p->object != job_run_object(r) ? NULL : p;
 }
 
-/* The name, as the cluster's DNS is asked for it, is in no file, and no file says what else may
- * know it. */
+/* Whether no file defines the host name that pods look up in the cluster's DNS, or another source
+ * for it. */
 static bool host_is_unknown(const struct job_run *r)
 {
     const struct kube_pods *p = r->container->pods;

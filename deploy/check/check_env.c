@@ -1,4 +1,5 @@
-/* Rules about variables: which source wins, what replaces references, and in which order. */
+/* Rules about variables: the precedence of sources, and the expansion of references and its order.
+ */
 #include "deploy/check/check.h"
 
 #include <stdlib.h>

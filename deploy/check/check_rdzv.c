@@ -114,7 +114,7 @@ void check_id_fixed(struct check *c, const struct job_run *r)
             id->text, endpoint_name(r));
 }
 
-/* One controller made both, of an object that is not in the bundle. */
+/* Whether the same object, absent from the bundle, owns both. */
 static bool have_one_owner(const struct kube_object *a, const struct kube_object *b)
 {
     const struct yaml_node *of_a = kube_controller(a), *of_b = kube_controller(b);

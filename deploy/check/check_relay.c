@@ -1,9 +1,9 @@
-/* Rules about relays: where they lead, what they are told, and where they listen. */
+/* Rules about relays: their upstream stores, their settings and their listeners. */
 #include "deploy/check/check.h"
 
 #include <string.h>
 
-/* --- Where they lead. --- */
+/* --- The upstream of a relay. --- */
 
 void check_find_rdzvds(struct check *c)
 {

@@ -65,7 +65,7 @@ void check_journal_files(struct check *c, const struct job_store *s)
 
 /* --- Probes. --- */
 
-/* It is /readyz, and does not leave the leader out. */
+/* Whether a probe of this path succeeds only at the leader: /readyz without exclude=leader. */
 static bool is_of_leader(const char *path)
 {
     return strncmp(path, "/readyz", 7) == 0 && strstr(path, "exclude=leader") == NULL;

@@ -178,7 +178,7 @@ void check_sidecar_not_guaranteed(struct check *c, const struct kube_container *
 
 /* --- Whom it runs as. --- */
 
-/* A field of a security context: that of the container wins over that of its pod. */
+/* A field of the security context: the container's value overrides the pod's. */
 static const struct yaml_node *security(const struct kube_container *container, const char *name)
 {
     const struct yaml_node *own = kube_get(kube_field(container, "securityContext"), name);

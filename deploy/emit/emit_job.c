@@ -22,7 +22,7 @@ struct job_maker {
     struct yaml_node *known;       /* our settings */
     struct yaml_node *format;      /* of the user file: one of data/formats */
     struct yaml_node *settings;
-    struct yaml_node *off; /* those of ours that the user has set to null, and nothing else */
+    struct yaml_node *off; /* the settings that the user has set to null */
     struct yaml_node *model, *platform, *placement;
     const char *placement_name;
     struct scope absent, given, vars; /* from the outermost */
@@ -181,7 +181,7 @@ static bool check_settings(struct job_maker *m, const struct yaml_node *known,
 static bool run_checks(struct job_maker *m, const struct yaml_node *list, bool notes,
                        const struct scope *s);
 
-/* What is null in a mapping, and in the mappings below it; NULL: nothing. */
+/* The entries that are null in a mapping and in its nested mappings; NULL: none. */
 static struct yaml_node *nulls_of(struct arena *a, const struct yaml_node *settings)
 {
     struct yaml_node *nulls = NULL;
@@ -337,8 +337,8 @@ static bool fail_placement(struct job_maker *m, const struct yaml_node *wish, co
     return false;
 }
 
-/* Chooses the placement: that of the user or the default of the platform, and what it means on this
- * platform. */
+/* Chooses the placement: the user's or the platform's default, translated by the platform's table
+ * of placements. */
 static bool choose_placement(struct job_maker *m)
 {
     const struct yaml_node *wish = yaml_path(m->settings, "rdzv.placement"), *name = wish;

@@ -25,8 +25,8 @@ bool import_look(struct importer *m)
     return true;
 }
 
-/* What emit makes of the settings, which are printed after that: if it refuses them, its errors
- * name their places in the manifest. */
+/* Whether emit accepts the settings, before import prints them. If emit refuses them, its errors
+ * name places in the manifest. */
 static bool is_emitted(struct importer *m)
 {
     struct userfile user = {.settings = m->settings, .first = m->files[0].name};

@@ -7,7 +7,7 @@
 
 #define NOTES_MAX 40
 
-/* What emit makes of the settings, read as any manifest is. */
+/* The manifest that emit makes of the settings, read back like any manifest. */
 struct import_made {
     struct kube_bundle bundle;
     struct job_view jobs;
@@ -343,7 +343,7 @@ static void compare_values(struct comparison *c, const struct yaml_node *old,
 
 /* --- Objects. --- */
 
-/* What emit makes of this kind and name, in whatever wrapper. */
+/* The object of the same kind and name in the output of emit, inside any wrapper. */
 static const struct kube_object *made_of(const struct comparison *c, const struct kube_object *old)
 {
     for (size_t i = 0; i < c->made.bundle.count; i++) {

@@ -1,5 +1,5 @@
 /* Lists the variables of a container, and replaces references as Kubernetes and then a shell do.
- * What the manifests do not define stays as it is written. */
+ * References to undefined variables stay unchanged. */
 #include "deploy/kube/job_parts.h"
 
 #include <stdlib.h>

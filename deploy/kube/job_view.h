@@ -21,10 +21,9 @@ enum job_from {
 
 /* A text with its variables replaced, as far as the manifests define them. */
 struct job_value {
-    const char *text;                   /* unknown references stay as they are written */
-    bool known;                         /* all of it */
-    bool lacks_namespace;               /* all of it but the namespace of the pod, which the
-                                           manifest leaves to the user who applies it */
+    const char *text;     /* unknown references stay as they are written */
+    bool known;           /* all of it */
+    bool lacks_namespace; /* everything except the pod's namespace, which kubectl decides */
     const char *fields[JOB_FIELDS_MAX]; /* fields of the pod that are in it:
                                            "metadata.annotations['...']" */
     size_t field_count;
@@ -191,7 +190,7 @@ bool job_store_nth_option(struct job_view *v, const struct kube_container *c, co
 const char *job_etcd_tag(struct arena *a, const struct kube_container *c);
 /* Whether the tag is of etcd 3.MINOR or later: `v3.6.1`, `3.6`, `3.6.0-debian-12`, `latest`, "". */
 bool job_etcd_is_since(const char *tag, long minor);
-/* Whether it is known that this etcd has no v2 API: 3.4 turned it off, unless --enable-v2 is set.
+/* Whether this etcd certainly has no v2 API: etcd 3.4 and later need --enable-v2 for it.
  */
 bool job_etcd_lacks_v2(struct job_view *v, const struct job_store *s);
 

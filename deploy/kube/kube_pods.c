@@ -190,7 +190,7 @@ static void find_volcano(struct pods_maker *m, const struct kube_object *o)
     }
 }
 
-/* What JobSet, and the Jobs that it makes, add to each pod. */
+/* Adds the labels that JobSet and its Jobs set at each pod. */
 static void add_labels_of_each(struct pods_maker *m)
 {
     static const char *const keys[] = {

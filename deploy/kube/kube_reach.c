@@ -90,7 +90,7 @@ bool kube_has_labels(const struct kube_object *o, const struct yaml_node *wanted
 
 /* --- Selecting among many. --- */
 
-/* A prefix of 253 bytes, two names of 63, and what is between them. */
+/* Room for a prefix of 253 bytes, two names of 63 bytes, and separators. */
 #define LABEL_MAX 384
 
 /* In these bytes if they are enough. */
@@ -329,8 +329,8 @@ static void try_namespace(struct host_search *s, const char *namespace, size_t n
     try_hits(s, kube_index_find(index, scope, name, len), services);
 }
 
-/* All that have this name: in the namespace of the one who asks, in none, in that of the host
- * name, and, if nothing was found yet, anywhere. */
+/* Tries all objects of this name: in the namespace of the asking pod, without namespace, in the
+ * namespace of the host name, and, if nothing was found yet, in all namespaces. */
 static void try_name(struct host_search *s, const char *name, size_t len, bool services)
 {
     struct kube_hits anywhere =

@@ -151,8 +151,8 @@ const struct yaml_node *kube_secret_at(const struct kube_container *container, c
 
 /* --- Files with placeholders. --- */
 
-/* What stands under these keys may have variables of its own: of a shell, of Kubernetes, of a
- * program that reads the file. */
+/* Values of these keys may contain variables of a shell, of Kubernetes, or of a program that reads
+ * the file. */
 static bool may_have_variables(const char *key)
 {
     static const char *const keys[] = {

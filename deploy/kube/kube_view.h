@@ -69,8 +69,8 @@ struct kube_object {
     size_t item;                         /* its index there */
     size_t index;                        /* among the bundle's objects */
     size_t first_pods, pods_count;       /* its pods among the bundle's */
-    bool templated; /* it stands in a file with placeholders, which something fills in before it is
-                       applied */
+    bool templated; /* its file has placeholders, which a tool replaces before kubectl applies the
+                       file */
 };
 
 struct kube_label {
@@ -221,8 +221,8 @@ const char *kube_platform(enum kube_type type);
 /* Whether its controller makes pods of templates in it, unlike a Service or a Pod. */
 bool kube_makes_pods(enum kube_type type);
 
-/* Whether a controller makes it of a part of another object, as often as it likes, and fills in
- * what it likes. */
+/* Whether the object is a template inside another object, from which a controller makes any number
+ * of objects with values of its own. */
 bool kube_is_template(const struct kube_object *o);
 
 /* Whether a Volcano Job has a plugin: pytorch, tensorflow, mpi and ray bring svc. */
@@ -241,9 +241,9 @@ long kube_port_number(const struct yaml_node *port, const struct kube_pods *p,
 /* The reference of an object to the controller that made it, or NULL. */
 const struct yaml_node *kube_controller(const struct kube_object *o);
 
-/* A cluster prints a job beside the Pods and Services that its controller made of it. These say
- * again what the job says, so they would be second users of its names and ids. An object stays if
- * the bundle does not show what its owner makes. Call it between kube_add_file() and
+/* A cluster prints a job beside the Pods and Services that its controller made of it. These repeat
+ * the job's content, so check would count them as second users of the job's names and ids. An
+ * object stays if the bundle does not show its owner's pods. Call it between kube_add_file() and
  * kube_find_pods(). The result is the number of objects that were left out. */
 size_t kube_drop_made(struct kube_bundle *b);
 

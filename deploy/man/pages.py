@@ -80,7 +80,7 @@ def man(table, template, version):
     return re.sub(r"@(\w+)@", lambda m: version if m.group(1) == "version" else parts[m.group(1)], text)
 
 
-# ---- completion: both tables as contexts, each with its options and the words behind them
+# ---- completion: the tables of options as contexts, each option with its words for completion
 
 
 def contexts(table):

@@ -22,9 +22,9 @@ void rewrite_function_print(FILE *out, struct rewrite *w);
 
 /* --- What to do on the cluster after a rewrite. --- */
 
-/* Prints the commands in their order: the jobs that have to begin anew are deleted, then what the
- * new files do not have or no apply can change; then the files are applied, and the store is
- * awaited. The bundle is rewritten. */
+/* Prints the commands in order: first delete the jobs that must restart, then the objects that are
+ * absent from the new files or that kubectl apply cannot change; then apply the files, and wait for
+ * the store. Call it after the bundle was rewritten. */
 void rewrite_steps_print(FILE *out, struct rewrite *w);
 
 /* --- Files with new contents: none is ever half written, and the old contents are kept. --- */

@@ -464,7 +464,8 @@ static void add_folded(struct buf *out, const char *text, enum yaml_style style)
     }
 }
 
-/* The indentation of the value is that of its line, less what the value itself has there. */
+/* The indentation of the block: the blanks of its line in the file, minus the blanks that belong to
+ * the value. */
 static size_t block_indent(const struct rewrite_file *f, const struct yaml_node *n, size_t at,
                            size_t offset)
 {

@@ -170,8 +170,8 @@ static void note_mention(const struct referrer *r)
     }
 }
 
-/* Notes each object that refers to the etcd, or to a Service that leads to it, and what becomes of
- * that once rdzvd is there as a workload of this kind. rewrite changes none of them. */
+/* Notes each object that refers to the etcd or to its Service, and the effect when rdzvd, a
+ * workload of this kind, replaces the etcd. rewrite changes none of these objects. */
 static void note_referrers(struct rewrite *w, const struct etcd *e, const char *kind)
 {
     for (size_t i = 0; i < w->bundle.count; i++) {
@@ -310,7 +310,7 @@ static bool is_met_at(const struct rewrite *w, const struct etcd *e)
     return false;
 }
 
-/* Why it is not an etcd of torch alone, or NULL. */
+/* The reason why other programs than torch may use this etcd, or NULL. */
 static const char *why_not_torchs(struct rewrite *w, const struct etcd *e,
                                   const struct job_store *s)
 {
@@ -591,7 +591,8 @@ static void rewrite_around(struct rewrite *w, const struct etcd *e, bool c10d)
 
 /* --- The store in its place. --- */
 
-/* The fields that say where it may run and what it may pull, not what etcd did there. */
+/* The fields of the pod that decide where it runs and which images it can pull, without etcd's own
+ * fields. */
 static struct yaml_node *pod_fields(struct rewrite *w, const struct etcd *e)
 {
     static const char *const fields[] = {

@@ -38,9 +38,9 @@ struct rewrite_file {
 struct rewrite_mark {
     bool trains;       /* it has runs */
     bool moved;        /* a job that meets at rdzvd after the rewrite */
-    bool restarted;    /* a job that stays as it is, and loses its store */
+    bool restarted;    /* an unchanged job whose store is replaced */
     bool edited;       /* a Service or policy that has its edits */
-    const char *store; /* the name of the one that a job got, or NULL */
+    const char *store; /* the name of the store that the job got, or NULL */
 };
 
 struct rewrite {
@@ -67,7 +67,7 @@ bool rewrite_changed(const struct rewrite_file *f);
 /* The file that contains a node. */
 struct rewrite_file *rewrite_file_of(const struct rewrite *w, const struct yaml_node *n);
 
-/* Notes what was found or changed at this node, or what the user should know. */
+/* Notes a finding or a change at this node, or advice for the user. */
 #define rewrite_note(m, ...)  yaml_note((m)->diag, __VA_ARGS__)
 #define rewrite_error(m, ...) yaml_error((m)->diag, __VA_ARGS__)
 

@@ -105,7 +105,7 @@ static bool can_have_relays(struct rewrite *w, const struct rewrite_job *j)
     return why == NULL;
 }
 
-/* The pods are an alias of earlier ones, which get what these need. */
+/* Whether the pods are a YAML alias of earlier pods: edits of the earlier pods apply to both. */
 static bool is_alias_of_earlier(const struct rewrite_job *j, size_t i)
 {
     const struct yaml_node *spec = j->runs[i]->container->pods->spec;
@@ -355,7 +355,7 @@ static bool is_json(const struct rewrite_file *f)
     return *p == '{' && p[1 + strspn(p + 1, blanks)] == '"';
 }
 
-/* One object in JSON, and nothing else in the file: it becomes the last item of a List. */
+/* Turns a JSON file with a single object into a List, with this object as its last item. */
 static void make_list(struct rewrite *w, const struct kube_object *o,
                       const struct yaml_node *documents)
 {

@@ -44,7 +44,7 @@ static struct yaml_node *store_part(struct rewrite *w, const struct store_settin
     return merge_nodes(MERGE_VALUES, &w->arena, rdzv, w->options->wishes);
 }
 
-/* What is no business of the pod follows from the manifests. */
+/* Whether the user can set this field for the store; all other fields follow from the manifests. */
 static bool is_wish(const char *key)
 {
     static const char *const wishes[] = {"adminToken",

@@ -1,5 +1,4 @@
-/* What a command line consists of, as sh reads it, and its text escaped so that Kubernetes passes
- * it on unchanged. */
+/* Splits a command line like sh, and escapes its text so that Kubernetes passes it on unchanged. */
 #include "deploy/template/values.h"
 
 #include "deploy/yaml/shell_words.h"

@@ -1,4 +1,4 @@
-/* The functions of expressions, and what templates share with them: errors, truth, equality. No
+/* The functions of expressions, and errors, truth and equality, which templates also use. No
  * function changes its arguments. */
 #include "deploy/template/template.h"
 

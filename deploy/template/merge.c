@@ -81,7 +81,8 @@ static bool is_term(const struct yaml_node *item)
     return yaml_get(item, "matchExpressions") != NULL || yaml_get(item, "matchFields") != NULL;
 }
 
-/* A patch of the only term there is narrows it: one more term would let in what it keeps out. */
+/* A patch of a single term narrows this term: a second term would admit nodes that the first term
+ * excludes. */
 static struct yaml_node *merge_terms(struct arena *a, const struct yaml_node *base,
                                      const struct yaml_node *over)
 {

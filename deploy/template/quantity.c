@@ -43,7 +43,7 @@ static bool is_device(const char *name)
     return strchr(name, '/') != NULL;
 }
 
-/* Nothing may request more or less of it than its limit. */
+/* Whether a container's request of this resource must equal its limit. */
 static bool is_indivisible(const char *name)
 {
     return is_device(name) || strncmp(name, "hugepages-", 10) == 0;
@@ -69,8 +69,8 @@ static bool follows(const struct yaml_node *base, const char *name, const char *
                       : quantity_value(given) < quantity_value(other);
 }
 
-/* For each quantity that `over` has in part `from` but not in part `to`, adjusts part `to` of
- * `out`. */
+/* If `over` sets a quantity in one part only (requests or limits), and the other part must follow,
+ * sets it in part `to` of `out`, too. */
 static void pull_along(struct arena *a, struct yaml_node *out, const struct yaml_node *base,
                        const struct yaml_node *over, const char *from, const char *to)
 {

@@ -1,5 +1,5 @@
-/* The description of settings: settings.yaml, or `settings` of an input format, and what it is good
- * for. deploy/data/README.md says how settings are described. */
+/* The description of settings (settings.yaml, or `settings` of an input format), and its uses.
+ * deploy/data/README.md says how settings are described. */
 #pragma once
 
 #include "deploy/yaml/yaml_doc.h"

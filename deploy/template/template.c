@@ -197,7 +197,7 @@ static void fill_for(struct template_state *t, struct yaml_node *list, const str
     }
 }
 
-/* Appends an item, filled in; one item with $for or $concat yields any number of items. */
+/* Appends an item, filled in; an item with $for or $concat can expand to several items. */
 static void append_item(struct template_state *t, struct yaml_node *list,
                         const struct yaml_node *item, const struct scope *s)
 {

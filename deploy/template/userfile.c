@@ -93,7 +93,7 @@ static bool fail_set(struct set_reader *s, const char *text)
     return false;
 }
 
-/* The text up to one of `ends` that has no backslash in front. */
+/* The text before the first unescaped byte of `ends`. */
 static char *read_text(struct set_reader *s, const char *ends, size_t *len)
 {
     char *text = arena_alloc(s->arena, strlen(s->p) + 1);

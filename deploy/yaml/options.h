@@ -14,8 +14,8 @@ struct verb_option {
     bool letter;       /* `id` is also its letter: -f */
     const char *value; /* "FILE"; NULL: it takes none */
     const char *help;
-    /* How a shell completes its value: words with blanks between; "@files"; "@platforms" and so on,
-     * what `rdzv-manifest list` has under this name. NULL: not at all. */
+    /* How a shell completes the value: words separated by blanks; "@files"; or "@platforms" and so
+     * on, a list of `rdzv-manifest list`. NULL: no completion. */
     const char *words;
 };
 

@@ -26,7 +26,7 @@ struct arg_word arg_word_from(const struct arg_word *word, size_t from);
 struct shell_command {
     struct arg_word *words;
     size_t count, cap;
-    bool maybe; /* it is behind && or ||, and runs only if the one before it succeeds, or fails */
+    bool maybe; /* behind && or ||: runs only if the previous command succeeds or fails */
 };
 
 struct shell_script {

@@ -46,7 +46,7 @@ struct yaml_node {
     struct yaml_pair *pairs;  /* mapping, in the order of the file */
     struct yaml_node **items; /* sequence */
     size_t count, cap;        /* of pairs or items */
-    uint32_t weight;          /* nodes in it, itself and what aliases stand for included */
+    uint32_t weight;          /* number of nodes, including this node and the targets of aliases */
     const char *comment;      /* in trees that the program makes: written above the node */
 };
 

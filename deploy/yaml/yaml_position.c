@@ -174,8 +174,8 @@ static size_t count_spaces(const char *text, size_t len)
     return n;
 }
 
-/* The first line that is not empty shows the indentation: the blanks that it has here and not in
- * the value. */
+/* Finds the indentation from the first line that is not empty: its blanks in the file, minus its
+ * blanks in the value. */
 static size_t find_indent(const struct scalar_walk *w)
 {
     size_t pos = w->pos, v = 0, in_source, in_value;

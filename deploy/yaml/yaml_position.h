@@ -7,8 +7,8 @@
 /* The mark of a byte behind another one. This is slow: use it for one message. */
 struct yaml_mark yaml_mark_forward(struct yaml_mark from, const char *bytes, size_t offset);
 
-/* The place of byte `at` of the scalar's text. It is exact for every style but the folded ones:
- * there, joined lines are followed as far as the text shows how. The place of an alias is where the
- * alias is written. A node that no file contains has none (line 0). */
+/* The place of byte `at` of the scalar's text. The place is exact for every style except folded
+ * ones: there, the search follows joined lines as far as the text allows. The place of an alias is
+ * where the alias is written. A node that no file contains has none (line 0). */
 struct yaml_mark scalar_position(const struct yaml_file *f, const struct yaml_node *scalar,
                                  size_t at);

@@ -14,7 +14,7 @@ void yaml_write(FILE *out, const struct yaml_node *root);
 /* Writes indented JSON. Integers keep all digits, even if a double cannot hold them. */
 void yaml_write_json(FILE *out, const struct yaml_node *root);
 
-/* What `write`, one of these two, writes of the node. */
+/* The text that `write`, one of these two functions, writes for the node. */
 char *yaml_text_of(struct arena *a, const struct yaml_node *root,
                    void (*write)(FILE *out, const struct yaml_node *root));
 

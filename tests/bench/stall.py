@@ -850,7 +850,7 @@ def put(s, key, value):
 
 
 def read_until(s, peers, last):
-    """Reads from all peers in parallel, from each until it has sent `last`. Returns how many peers closed before."""
+    """Reads all peers in parallel until each has sent the bytes `last`. Returns how many peers closed before."""
     left, tails, early, poll = {p.fileno(): p for p in peers}, {}, 0, select.poll()
     for fd in left:
         poll.register(fd, select.POLLIN)

@@ -3,8 +3,8 @@
  *     every_call ADDRESS [--queues] [--barrier] [--memory] [--tls CA CERT KEY]
  *
  * --queues, --barrier: the store has them (old backends of torch's have not). --memory: all calls
- * once more for every k, while the k-th allocation of the library fails: each call does what it
- * should or says RDZV_NO_MEMORY. Prints what is wrong, or nothing. Exit 0 when nothing is. */
+ * once more for every k, while the k-th allocation of the library fails: each call succeeds or
+ * returns RDZV_NO_MEMORY. Prints failures; exits with 0 if there are none. */
 #include "client/rdzv_client.h"
 
 #include <err.h>

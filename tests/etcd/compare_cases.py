@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the comparer itself: recorded pairs of answers, each with what it must say about them.
+"""Tests the comparer itself: recorded pairs of answers, each with the expected verdict.
 
     compare_cases.py [NAME...]     all cases, or the cases whose name contains a NAME
 """

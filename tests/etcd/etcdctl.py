@@ -37,7 +37,7 @@ CLEARED = re.compile(r"\[(\d+)/(\d+)\]")
 
 
 class Step:
-    """One command: its arguments, the exit code it must have, and what goes to its input."""
+    """One command: its arguments, its expected exit code, and its input."""
 
     def __init__(self, *args, code=0, stdin="", unordered=False, own_words=False, options=()):
         self.args = list(args)
@@ -49,8 +49,8 @@ class Step:
 
 
 class During:
-    """A command that waits, and the steps that are taken meanwhile. It ends by itself, or is ended
-    when `lines` lines of output have come."""
+    """A command that waits, and the steps during its wait. The command ends by itself, or is killed after `lines` lines
+    of output."""
 
     def __init__(self, step, *meanwhile, lines=None, waits=True):
         self.step = step

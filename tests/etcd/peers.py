@@ -16,7 +16,7 @@ import wire  # noqa: E402
 
 REPORT = re.compile(r"runtime error:|Sanitizer")
 
-# What rdzvd does by itself only when it is called `etcd`.
+# Flags that rdzvd sets by itself only under the program name `etcd`.
 AS_ETCD = ("--cors=*", "--host-whitelist=*")
 
 # A real etcd syncs every write to disk: in a file system in memory that takes no time.

@@ -369,7 +369,7 @@ def job_spec():
 
 
 def live_jobset(name="js"):
-    """A JobSet with what its controller, and the controller of its Job, made of it."""
+    """A JobSet with the objects that its controller and the controller of its Job have created."""
     top, job = uid_of("JobSet", name, JOBSET), uid_of("Job", name + "-w-0", BATCH)
     labels = {"jobset.sigs.k8s.io/jobset-name": name}
     network = {"publishNotReadyAddresses": True, "enableDNSHostnames": True}
@@ -668,7 +668,7 @@ def unusable_input(tool):
 
 
 def no_manifest(tool):
-    """What holds no object, or a document that is none, is refused where it stands."""
+    """check refuses a file without objects, and a document that is no Kubernetes object, and names its place."""
     pod = b"apiVersion: v1\nkind: Pod\n"
     nothing, other = "no Kubernetes object in it: ", "this is no Kubernetes object, it has no %s: "
     for data, place, text in (

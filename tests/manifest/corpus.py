@@ -4,10 +4,10 @@
     corpus.py [--only NAME]...
 
 corpus.txt lists the right results for every file of ../shared/corpus/manifests, as a reader of the file judged them:
-the rules with findings, and the changes of rewrite. Further checks, for each file and for all files as one bundle, in
-YAML, with CRLF, in JSON and in Lists: the output of rewrite has no new fault, and a second rewrite changes nothing.
-wild/ holds small manifests of the same kinds, so that a clone without ../shared tests the same; their expectations
-stand in their comments. $RDZV_MANIFEST names the tool.
+the rules with findings, and the changes of rewrite. For each file and for the bundle of all files, the output of
+rewrite must have no new fault, and a second rewrite must change nothing. These tests run with YAML, CRLF, JSON and
+Lists. wild/ holds small manifests of the same kinds, so that a clone without ../shared tests the same; their
+expectations stand in their comments. $RDZV_MANIFEST names the tool.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """What a platform makes of a manifest: the pods, their names, and the variables that it adds.
 
-Pure: reads documents, starts nothing. What each platform sets is in the sources of its controllers;
-only what a pod can see is followed here. Standard library only.
+Pure: reads documents, starts nothing. The sources of a platform's controllers show the fields that it sets; this module
+models only fields that a pod can see. Standard library only.
 """
 
 import re

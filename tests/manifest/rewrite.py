@@ -857,7 +857,7 @@ def one_of_two(_):
 
 
 def apply_diff(old, diff):
-    """What `patch` makes of it, so that the diff is held to be true in every byte."""
+    """Applies a diff like `patch`, to prove that every byte of the diff is right."""
     lines, out, at = old.splitlines(True), [], 0
     body = diff.splitlines(True)
     i = 0
@@ -936,8 +936,8 @@ def add_noise(data, rng):
 
 
 def noise_stays(options):
-    """Every comment, blank line and byte of what is not rewritten is still there, and what is
-    rewritten comes out as without the noise."""
+    """rewrite keeps every comment, blank line and byte outside its edits, and its edits are the same as without the
+    noise."""
     for i in range(options.rounds):
         seed = options.seed + i
         rng = random.Random(seed)

@@ -540,7 +540,7 @@ def guide_cases():
                            stdin=both + "\n")
 
 
-# Public jobs of ten kinds, and what of them this machine cannot be: how large they are, what they fetch, an
+# Public jobs of ten kinds, with replacements for things that this machine lacks: their size, their downloads, an
 # image's own torchrun and PATH. TrainJobs come with the runtime that they name. Two pods of each remain, or three.
 SMALLER = [(r"--nproc_per_node=8\b", "--nproc_per_node=1"), (r"/usr/local/bin/torchrun", "torchrun"), (r'"-lc"', '"-c"'),
            (r"wget [^;\n]*(;|$)", ""), (r"apt-get update [^\n]*", ""), (r"git clone \S+", "true")]

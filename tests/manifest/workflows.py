@@ -27,7 +27,7 @@ TOOL = os.environ.get("RDZV_MANIFEST", os.path.join(ROOT, "build", "deploy", "rd
 
 
 class Skip(Exception):
-    """The rest of a test needs what is not there."""
+    """Skips the rest of a test, which needs a missing program or file."""
 
 
 def check(condition, text):
@@ -395,7 +395,7 @@ USER = "jobName: train\ncontainerImage: b:1\nplatform: job\nnumPods: 2\nmainProg
 
 
 def emit_shows_what_changes():
-    """--diff FILE is what diff -u says of the file and of what would be there; the exit code is that of diff."""
+    """--diff FILE prints the same as diff -u between the file and the new output, and exits like diff."""
     with tempfile.TemporaryDirectory() as folder:
         put(folder, "u.yaml", USER)
         out, _ = run("emit", "-f", "u.yaml", cwd=folder, code=0)
@@ -460,7 +460,7 @@ def schema_and_parser_agree():
     check(set(schema["properties"]) == set(walk.SETTINGS), "other settings")
 
     def emit(job):
-        """(whether emit takes it, the setting that it refuses for its form or None, what it says)"""
+        """(whether emit accepts the job, the setting with an invalid form or None, emit's messages)"""
         done = subprocess.run([TOOL, "emit", "-f", "-", "--input-format", "own"], capture_output=True,
                               input=json.dumps(job).encode(), timeout=60)
         said = [t for t in done.stderr.decode().split("\n") if t and ": note: " not in t]

@@ -1,5 +1,5 @@
-"""A Debian of this machine's release with nothing but what it has to have, systemd, and the libraries that our
-packages want. tests/support/install.sh makes it once."""
+"""A minimal Debian of this machine's release with systemd and the libraries that our packages need.
+tests/support/install.sh makes it once."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ INSTALL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "suppor
 
 
 def tree():
-    """Its folder. Others use it, too: change a copy of it, or what lies over it."""
+    """The folder of the clean Debian. Other tests share it: change a copy or an overlay."""
     done = subprocess.run(["bash", "-c", '. "$1"; debian_tree >&2; echo "$RDZV_CACHE_DIR/tree-clean"', "bash", INSTALL],
                           capture_output=True, text=True, timeout=3600)
     if done.returncode != 0:

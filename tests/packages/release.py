@@ -475,7 +475,7 @@ def the_sources_are_those_of_the_checkout():
 
 
 def make(tree, folder, parts):
-    # What is tested here does not depend on a mirror that has all sources already.
+    # These tests must not depend on a mirror that has all sources already.
     run(os.path.join(tree, "deploy", "release.sh"), folder, *parts, env=dict(os.environ, RDZV_OLDER_SOURCES="yes"))
 
 

@@ -261,7 +261,7 @@ def readers_at_a_follower_and_behind_a_relay(cluster, start):
 @case
 @with_cluster()
 def nobody_goes_in_circles(cluster, start):
-    """While nobody leads, a link's HELLO is answered by who gets it, and clients are held."""
+    """While no replica leads, each replica answers the HELLO of a link itself, and holds the requests of clients."""
     replicas = passing(start, 3)
     leader, first, second = replicas
     peers = [Peer(r.port) for r in (first, second)]
@@ -297,7 +297,7 @@ def tls_between_replicas(cluster, start):
 @case
 @with_cluster()
 def a_deposed_leader_cuts_its_clients_alone(cluster, start):
-    """A client of a follower waits for the next leader; those of the one that is stopped see the end."""
+    """A client of a follower waits for the next leader; the connections of the stopped leader's own clients end."""
     leader, follower = passing(start, 2)
     here, there = Peer(follower.port), Peer(leader.port)
     same(there.add(b"n", 1), 1, "an ADD at the leader")

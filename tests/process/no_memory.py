@@ -99,7 +99,7 @@ def is_welcome(got):
 
 
 def is_told(got, asked):
-    """The relay knows what became of all that it has sent."""
+    """Whether the relay has an answer for each request that it sent."""
     kinds = [(kind, flags & frames.MORE) for kind, flags, _ in frames_of(got)]
     return (frames.PONG, 0) in kinds and (
         not asked or (frames.ANSWER, 0) in kinds or (frames.ENDED, 0) in kinds)

@@ -436,7 +436,7 @@ def what_was_sent_behind_a_wait_counts_when_its_client_is_half_closed():
 
 @case
 def a_store_that_has_lost_its_memory():
-    """Without --data-dir: what clients were promised is gone, and they are ended rather than fooled."""
+    """Without --data-dir, acknowledged changes are lost, so the relay ends the clients."""
     with Store(durable=False) as store, Relay(store) as relay:
         p, fresh = Peer(relay.port), Peer(relay.port)
         same(p.add(b"n", 1), 1, "ADD")

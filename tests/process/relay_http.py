@@ -117,7 +117,7 @@ def get(port, path):
 
 
 class Later:
-    """A call in a thread of its own, and what came of it."""
+    """A call in its own thread, with its result or error."""
 
     def __init__(self, function, *args, **kwargs):
         self.result = self.error = None
@@ -184,7 +184,7 @@ def the_relay_shows_its_space():
 
 @case
 def a_body_is_no_request():
-    """No endpoint reads this body, and it is too long to skip: rdzvd closes the connection after its answer."""
+    """No endpoint reads a JSON body, and this body is too long to skip: rdzvd answers and closes the connection."""
     with Scene() as s, socket.create_connection(("127.0.0.1", s.port), timeout=60) as c:
         c.sendall(b"PUT /v2/keys/k HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                   b"Content-Length: 300000\r\n\r\nGET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -437,7 +437,7 @@ def members_stand_in_a_file(cluster, start):
 @case
 @with_cluster()
 def a_member_that_learns_is_left(cluster, start):
-    """It answers, at once and each time, that it cannot serve: its connection never fails by itself."""
+    """A learner of etcd answers every request at once with an error; its connection never fails by itself."""
     learner, path = cluster.add_learner(), os.path.join(cluster.folder, "members")
 
     def write(*members):

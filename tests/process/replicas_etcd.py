@@ -250,8 +250,8 @@ def keys_of_tokens(folder):
 
 @case
 def tokens_end_under_load():
-    """By their time, by a change of etcd's users, and with the user's password: changes go on, nobody else begins to
-    lead, and each counts once."""
+    """Tokens of etcd expire by time, by a change of etcd's users, and by a new password: changes continue, the leader
+    stays, and each change counts once."""
     with tempfile.TemporaryDirectory(prefix="rdzv-tokens-") as folder:
         with_cluster(3, keys_of_tokens(folder))(tokens_end)()
 
@@ -391,7 +391,8 @@ def put_files(pair, to):
 @case
 @with_cluster(3, secure=True)
 def certificates_are_rotated_under_load(cluster, start):
-    """Those of etcd's members and of rdzvd, which are signed anew; then each member begins anew with them."""
+    """The certificates of etcd's members and of rdzvd are signed again; then each member restarts with its new
+    certificate."""
     secure = cluster.secure
     own = secure.ca.path("own.pem"), secure.ca.path("own.key")
     put_files(secure.client, own)

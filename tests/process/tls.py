@@ -1,5 +1,5 @@
-"""TLS: one port with and without it, certificates of both sides, hostile handshakes, new certificates
-while it runs; with curl, python-etcd and OpenSSL's own client.
+"""TLS: one port for TLS and plain text, certificates of servers and clients, hostile handshakes, certificates replaced
+at run time; with curl, python-etcd and OpenSSL's own client.
 
     tls.py [NAME...]     all cases, or the cases whose name contains a NAME
 

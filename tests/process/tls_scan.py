@@ -1,5 +1,5 @@
-"""What testssl.sh finds wrong with a listener that speaks TLS: nothing but what the certificate of a
-test has to be. Its checks are of protocols, ciphers, curves, renegotiation and known attacks.
+"""The findings of testssl.sh at a listener with TLS: only findings that a test's certificate cannot avoid. Its checks
+are of protocols, ciphers, curves, renegotiation and known attacks.
 
     tls_scan.py [NAME...]     all cases, or the cases whose name contains a NAME
 

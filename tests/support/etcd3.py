@@ -124,7 +124,7 @@ class Cluster:
         return answer
 
     def add_learner(self):
-        """A member that has no vote: it answers each request that needs one with a refusal."""
+        """Adds a member without a vote, which refuses every request that needs a voting member."""
         port = free_ports(2)
         self.call("/v3/cluster/member/add",
                   {"peerURLs": ["http://127.0.0.1:%d" % (port + 1)], "isLearner": True})

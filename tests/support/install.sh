@@ -204,8 +204,7 @@ torch_tree()
     say "Debian $suite is there: $dir"
 }
 
-# A Debian of this machine's release with nothing but what it has to have, systemd, and the libraries that
-# our packages want.
+# A minimal Debian of this machine's release with systemd and the libraries that our packages need.
 debian_tree()
 {
     local dir=$RDZV_CACHE_DIR/tree-clean
@@ -231,7 +230,7 @@ debian_tree()
 }
 
 # etcd_release trixie|forky: the program alone, out of that suite's package; it needs nothing else.
-# apt checks the package as it does its own, with lists and a cache that are nobody else's.
+# apt verifies the package as usual, with separate lists and a separate cache.
 etcd_release()
 {
     local suite=$1 dir=$RDZV_CACHE_DIR/etcd-$1 options

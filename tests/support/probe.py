@@ -2,10 +2,10 @@
 not, and says for how long each of them waited.
 
 A wait may be the machine's doing: on a busy one, processes wait for a core. The kernel counts for each
-process how long it ran and how long it stood in line for a core. What daemon and probe stood in line
-is not the daemon's doing, and what is left is so for as long as the daemon ran. Where it is allowed
-(to root), both get a core before all others, so that they hardly stand in line. A virtual machine may
-stand still, and count that as time that it ran: but then the probe, which should wake every millisecond, sleeps.
+process how long it ran and how long it stood in line for a core. The time that daemon and probe stood in line is not
+the daemon's fault; of the rest, only as much counts as the daemon ran. Where it is allowed (to root), both get a core
+before all others, so that they hardly stand in line. A virtual machine may stand still, and count that as time that it
+ran: but then the probe, which should wake every millisecond, sleeps.
 
     with Probe(port, daemon's pid) as probe: …; waits = probe.end()
 """

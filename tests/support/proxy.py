@@ -1,5 +1,5 @@
-"""Stands between two programs, and does to their connections what networks do: ends or resets them,
-between two bytes too, and holds them up."""
+"""Stands between two programs, and disturbs their connections like a network: ends or resets them, also between two
+bytes, and delays them."""
 
 import socket
 import struct

@@ -648,7 +648,7 @@ void sim_disk_kill(struct sim_disk *d)
     collect(d);
 }
 
-/* What the disk has of a sector that was not synced. */
+/* Decides the disk's content of an unsynced sector: new, old or torn. */
 static void tear(struct sim_disk *d, struct inode *i, size_t s, uint64_t kept_of_8)
 {
     size_t from = s * SECTOR, end = i->now.len < i->stable.len ? i->now.len : i->stable.len;

@@ -95,7 +95,7 @@ finish()
     fi
 }
 
-# When the run is interrupted: what runs ends as if from a keyboard, with what it has started.
+# When the run is interrupted, sends SIGINT to all running steps and their children.
 end_steps()
 {
     local pid

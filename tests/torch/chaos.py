@@ -161,7 +161,7 @@ class Sequence(PodRun):
     # -------------------------------------------------------- checks
 
     def settle(self, what):
-        """All faults end, and one world of all who live trains."""
+        """Waits until all faults have ended and one world of all live agents trains."""
         if self.later:
             self.pause(max(t for t, *_ in self.later) - time.monotonic() + 0.01)
         names, begin = {a.name for a in self.live()}, time.time()
@@ -328,7 +328,7 @@ def frozen(s):
 
 @fault(1, "a node cut off")
 def cut(s):
-    """Not a node that trains alone: it would go on, and so would those who come meanwhile."""
+    """Spares a node that trains alone: it would continue, and agents that join meanwhile would form a second world."""
     agent = s.any_agent()
     if agent is None or not hasattr(agent.pod, "network") or len(s.live()) < 2:
         return False

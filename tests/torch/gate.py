@@ -15,8 +15,8 @@ import time
 
 
 def shift_clock(seconds):
-    """Before torch is loaded, which then finds a class that tells another time. It has the name of
-    the real one, so that both are the same to pickle, here and in the other agents."""
+    """Called before torch is loaded; torch then uses a datetime class with a shifted clock. The class has the real
+    one's name, so pickle treats both alike, here and in other agents."""
     real_time, ahead = time.time, datetime.timedelta(seconds=seconds)
 
     class Shifted(datetime.datetime):

@@ -1,8 +1,8 @@
 #!/bin/sh
 # in_tree.sh TREE COMMAND [ARG...]: runs a command inside a folder that is a whole Debian (made by
 # tests/support/install.sh trees), with this checkout and the temporary folder at their usual
-# paths. The command replaces this process: it keeps the pid, so that whoever started it can end
-# it, and nothing is left mounted when it is gone. Needs no root where user namespaces are open.
+# paths. The command replaces this process: it keeps the pid, so the caller can end it, and all mounts vanish with it.
+# Needs no root where user namespaces are open.
 set -eu
 
 if [ "${IN_TREE:-}" != "$1" ]; then

@@ -160,7 +160,7 @@ class Job:
         return pid
 
     def kill_agent(self, name):
-        """As if its machine were gone: the agent, which can then save nobody, and its workers."""
+        """Kills the agent and all its workers, as if their machine had failed."""
         agent = self.agents[name]
         agent.killed = True
         agent.process.kill()
@@ -169,8 +169,8 @@ class Job:
         self.wait(lambda: agent.code is not None, "the end of agent " + name)
 
     def _end_worker(self, pid):
-        """Kills a process if it is a worker of this job: it may be gone already, and its pid
-        somebody else's."""
+        """Kills a process if it is a worker of this job: the worker may have ended already, and another process may
+        have its pid."""
         try:
             with open("/proc/%d/cmdline" % pid, "rb") as f:
                 ours = self.own_word.encode() in f.read().split(b"\0")

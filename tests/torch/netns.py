@@ -4,7 +4,7 @@ The namespaces hang on a bridge that lies in one more namespace; the bridge has 
 vanish when their creator ends, even by SIGKILL. Where namespaces cannot be made, `Loopback` gives pods that are
 addresses 127.0.0.x and share the rest.
 
-A pod outlives what runs in it, as on Kubernetes: `enter` starts something like a container, with
+A pod outlives its processes, as on Kubernetes: `enter` starts something like a container, with
 processes of its own that all end with the first. Python's standard library only; needs root.
 """
 
@@ -170,7 +170,7 @@ class Network:
         self.switch.ip("link add bridge type bridge", "link set bridge up")
 
     def pod(self, name, aliases=(), publish=True):
-        """A new pod. One of the same name that was there before is gone, once it is published."""
+        """Makes a new pod. When it is published, its name no longer leads to an older pod of the same name."""
         self.count += 1
         pod = Pod(self, name, self.count, aliases)
         self.pods.append(pod)

@@ -79,7 +79,7 @@ class PodDurable:
 
 
 class PodRelay(Rdzvd):
-    """A relay in a pod, for what runs in it; it ends with the pod's agent."""
+    """A relay for the processes of a pod; it ends with the pod's agent."""
 
     def __init__(self, pod, upstream):
         own = hasattr(pod, "network")
@@ -123,7 +123,8 @@ class World:
 
     @property
     def last(self):
-        """All ranks do a step together: who stood still right behind one tells of it late."""
+        """The time of the last event. All ranks do a step together, so a rank that stood still after a step reports it
+        late."""
         return max([*self.starts.values(), *self.done.values()])
 
     @property
@@ -306,7 +307,7 @@ class Cases(dict):
 
 
 class PodRun:
-    """One case of a script, once: its folder, what it tells, and the faults that it measures.
+    """One run of one case of a script: its folder, its messages, and the times of its faults.
     A script's own class starts `store`, adds to `jobs`, and knows its again_command()."""
 
     def __init__(self, options, script, torch, name, seed, *words):

@@ -102,7 +102,7 @@ def worker_1(run):
 
 
 def agent_replaced(run, rank, name, end):
-    """`end` ends the agent of that rank; one in a pod of that name takes its place. The survivor
+    """Ends the agent of `rank` with `end`; a new agent in a pod called `name` replaces it. The survivor
     is node-1 or node-2."""
     job = run.train("2:2", 2)
     lost = job.agent_with(rank)
@@ -711,7 +711,7 @@ def chosen_cells(options):
 
 
 def missing_runs(cells, done, wanted, seed):
-    """What `done` lacks of that many runs of each cell: (runs that are there, cell, seed)."""
+    """The runs that `done` lacks for `wanted` runs of each cell: (runs that are there, cell, seed)."""
     missing = []
     for torch, kind, name in cells:
         seeds = [r["seed"] for r in done

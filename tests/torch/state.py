@@ -209,7 +209,7 @@ class Text(str):
 
 
 def foreign_states():
-    """Name and state, of what is not for certain a state of torch's."""
+    """Yields names and states that torch would not write, or only perhaps."""
     aware, naive = EPOCH.replace(tzinfo=UTC), EPOCH
     hour = datetime.timezone(datetime.timedelta(hours=1))
     yield "aware and naive times", changed(one(), deadline=naive if ZONE else aware)

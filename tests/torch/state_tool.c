@@ -160,7 +160,7 @@ static void measure(struct slice value, int64_t count)
     printf("%.1f %.1f\n", (between - start) / (double)count, (end - between) / (double)count);
 }
 
-/* What a request has between its name and its value. */
+/* Carries out one request; `arguments` is the text between its name and its value. */
 static void answer(const char *name, char *arguments, struct slice value)
 {
     struct torch_state s;

@@ -89,7 +89,7 @@ def rdzvctl_says(server, job, *words):
         time.sleep(0.1)
 
 
-# All that the page has shown, since what it shows of a moment may have gone when it is asked.
+# Records every text of the page, since a text may have changed before the test reads it.
 KEEP_SHOWN = """
   window.shown = [];
   new MutationObserver(() => shown.push(document.querySelector('main').textContent)).observe(

@@ -57,7 +57,7 @@ def seconds(s):
 
 
 def has_libuv():
-    """Queue calls are refused by a client that was told to do without libuv."""
+    """Whether this torch supports libuv: a client without it refuses queue calls."""
     try:
         dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, use_libuv=True)
     except (RuntimeError, TypeError):  # a build without it; a release without the word
@@ -271,7 +271,7 @@ def compare_set_rules():
     assert store.compare_set("k", "wrong", "second") == b"first"
     assert store.compare_set("k", "first", "second") == b"second"
     assert store.get("k") == b"second"
-    # Absent, something expected: the answer is what was expected, and nothing is made.
+    # If the key is absent and the expectation is not empty, the answer is the expectation, and no key is created.
     assert store.compare_set("absent", "expected", "new") == b"expected"
     times_out(lambda: store.wait(["absent"], seconds(0.3)), 0.3)
     # An empty value is equal to an empty expectation: RPC keeps its lock this way.
@@ -472,7 +472,7 @@ def wait_needs_every_key():
     def write():
         writer.set("c", "1")
         writer.set("a", "1")
-        # An answer of the same connection: a and c are applied, so who waits only for them is free.
+        # An answer of the same connection: a and c are applied, so a client that waits only for these keys continues.
         assert writer.add("n", 1) == 1
         connect(timeout=10).num_keys()
         assert not done.is_set()

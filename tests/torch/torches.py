@@ -1,4 +1,4 @@
-"""The torch releases tests can run: how each one's Python is started, and what it needs.
+"""The torch releases tests can run: the command and environment of each release's Python.
 
 tests/support/install.sh puts them on the machine. 2.6 and 2.14 live in Debian trees, in which a
 command runs through in_tree.sh. Python's standard library only.

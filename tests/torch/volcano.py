@@ -7,7 +7,7 @@
 The job comes out of rdzv-manifest ($RDZV_MANIFEST, else the one in build/): a Volcano Job in which
 worker 0 hosts the store, rewritten to rdzvd, with its command line as it stands; and for what needs
 an elastic one, a short user file that is emitted. Every pod is a network namespace (netns.py) with
-its address and host name. What the env and svc plugins add is in it: VC_TASK_INDEX, VC_WORKER_HOSTS,
+its address and host name. The pod has the additions of the env and svc plugins: VC_TASK_INDEX, VC_WORKER_HOSTS,
 VC_WORKER_NUM, the host list under /etc/volcano. A container that fails is started again in its pod
 (restartPolicy: OnFailure) with the kubelet's back-off; a pod that is deleted is made again under its
 name with another address; RestartTask makes all pods of the task again, RestartJob does and counts

@@ -8,7 +8,7 @@ import tool
 
 GOOD = "jobName: a\ncontainerImage: b\n"
 
-# Text behind GOOD (or with None first: instead of it), line:column, and part of what is said.
+# Text behind GOOD (or with None first: instead of it), line:column, and a part of the error message.
 CASES = [
     ("numPod: 4", "3:1", "numPod: did you mean numPods?"),
     ("numpods: 4", "3:1", "numpods: did you mean numPods?"),

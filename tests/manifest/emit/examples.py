@@ -1,5 +1,5 @@
-"""The examples beside this tree, in ../shared/spec/examples if they are there: what is emitted means
-the same as what is expected there."""
+"""The examples beside this tree, in ../shared/spec/examples if they are there: the output of emit must be equivalent to
+the expected files there."""
 
 import os
 import re

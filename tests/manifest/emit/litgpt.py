@@ -1,6 +1,6 @@
-"""Values of the LitGPT chart of each date, in ../shared/corpus/manifests/user: what emit makes of each means what
-its chart renders. The chart of 2024-02-28 lies beside them and is rendered here, by helm where that is installed;
-what the earlier ones render is written down below, as it was read in their templates."""
+"""Values of the LitGPT chart of each date, in ../shared/corpus/manifests/user: the output of emit must be equivalent to
+the chart's rendering. The chart of 2024-02-28 lies beside them and is rendered here, by helm where that is installed;
+the renderings of the earlier charts are written below, derived from their templates."""
 
 import os
 import re

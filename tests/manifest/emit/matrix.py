@@ -133,7 +133,7 @@ def agent_store_jobs():
 
 
 def check_config(args):
-    """rdzvd's own opinion of what it would be started with."""
+    """rdzvd's own errors about these arguments, or None."""
     if any(a.startswith("--upstream=") for a in args) and not tool.knows("--upstream"):
         return None
     done = subprocess.run([tool.RDZVD, *args, "--check-config"], stdin=subprocess.DEVNULL,
@@ -281,7 +281,7 @@ def test(check, skip):
             with open(path, "wb") as f:
                 f.write(out)
             emitted[path] = replay
-            # Plain pods have no value that changes with each submission, and no owner that makes them one job; rdzvd
+            # Plain pods have neither a value that changes with each submission nor a common owner; rdzvd
             # forgets closed runs.
             ignore = ["--ignore", "rdzv-id-fixed", "--ignore", "rdzv-id-shared"]
             ignore = ignore if platform == "pods" else []

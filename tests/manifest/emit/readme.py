@@ -1,4 +1,4 @@
-"""What deploy/README.md shows: its files, its emit commands, and what they print, line for line.
+"""The examples of deploy/README.md: its files, its emit commands, and their output, line by line.
 
 In the section Six stories a block that begins with `# NAME.yaml` is a file, `rdzv-manifest emit` in a
 block of sh runs with the files above it, and the next block that begins with `# after` holds lines

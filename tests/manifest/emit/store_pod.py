@@ -1,5 +1,5 @@
-"""The store's pod is the user's: what rdzv.* and the job say of it reaches it on every platform and with every
-placement that makes one. And the defaults that null switches off, and Kueue's label."""
+"""The user's settings for the store's pod, from rdzv.* and from the job, reach the pod on every platform and with every
+placement that has such a pod. Also: null switches a default off, and Kueue's label."""
 
 import json
 import re

@@ -66,7 +66,7 @@ def _item_key(item):
 
 
 def differences(want, got, path="", name=None):
-    """What is not the same in two trees, one line each."""
+    """The differences between two trees, one line each."""
     if isinstance(want, dict) and isinstance(got, dict):
         lines = []
         for key in list(want) + [k for k in got if k not in want]:

@@ -80,7 +80,7 @@ ANY = {
                   {"resourceFieldRef": {"resource": "limits.cpu"}}],
 }
 
-# What may be said of TLS that works, at least with some placements.
+# Valid settings of TLS, at least with some placements.
 TLS = [{"issuer": {"name": "ca"}}, {"issuer": {"name": "ca", "kind": "ClusterIssuer"}, "clientCertificates": False},
        {"secret": "store", "clientSecret": "relays", "clientName": "spiffe://c/relays"}, {"secret": "store"},
        {"clientSecret": "relays", "serverName": "rdzvd.infra"}, {"clientSecret": "relays", "clientCertificates": False}]
@@ -224,7 +224,7 @@ def replay(args, job):
 
 
 def refusal_problem(code, out, err):
-    """What is wrong with a refusal: each line has a place and, after a colon, what to do."""
+    """The fault of a refusal, or None: each line must have a place and, after a colon, a remedy."""
     told = err.decode().strip().split("\n")
     place = r"^(<stdin>:\d+:\d+|(--\w[\w-]* )?[\w./-]+:\d+:\d+): .+"
     if code != 2 or out != b"" or not all(re.search(place, t) for t in told):
