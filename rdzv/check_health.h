@@ -1,13 +1,13 @@
-/* Asks an rdzvd whether it lives, or is ready. For probes that cannot come over the network: a
- * kubelet dials the address of a pod, so what listens on loopback alone has to be asked from
- * inside; and it has no certificate to show, which a listener with --client-ca asks others than
- * loopback for. */
+/* Asks an rdzvd whether it lives, or is ready. Probes of a kubelet run this inside the pod in two
+ * cases. A kubelet dials the pod's address, so it cannot reach a listener on loopback. And a
+ * kubelet has no client certificate, which a listener with --client-ca requires except on loopback.
+ */
 #pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
 
 /* `url` is HOST:PORT/PATH, without a scheme. Sends GET with that path (and its query) to each
- * address of the host until one answers 200, and says in `out` what came back. False: none did
- * within two seconds, all in all, or this is no such URL. */
+ * address of the host until one answers 200, and writes the replies to `out`. False if no address
+ * answered 200 within two seconds in total, or if `url` has another form. */
 bool check_health(const char *url, FILE *out);

@@ -98,9 +98,9 @@ static void log_start(const struct config *config)
                                         : "with --sync=off, a restart starts empty"));
 }
 
-/* malloc() keeps small blocks that were freed apart, and joins all of them at once when it wants
- * memory in one piece: a million of them take it a quarter of a second. Without that it joins each
- * when it is freed. */
+/* malloc() puts small freed blocks into "fast bins", and joins all these blocks at once when it
+ * needs a large piece: with a million blocks that takes a quarter of a second. Without fast bins
+ * malloc() joins each block with its neighbours in free(). */
 static void keep_malloc_even(void)
 {
     mallopt(M_MXFAST, 0);
@@ -117,8 +117,8 @@ static void limit_memory(const struct config *config)
               log_str("reason", limit.reason));
 }
 
-/* Sockets that were passed on are closed with the server that has them: the next one needs them,
- * too. False, with errno: there is no descriptor left. */
+/* A server closes the sockets that systemd passed to the daemon, but the next server (SERVER_ANEW)
+ * needs these sockets as well, so duplicate them. False with errno if no descriptor is left. */
 static bool keep_sockets(struct config *config)
 {
     for (size_t i = 0; i < config->listener_count; i++) {

@@ -21,7 +21,8 @@
 
 #define CGROUP_PATH_MAX 4096
 
-/* The number in a file; UINT64_MAX: there is no such file, or it says `max`. */
+/* Reads the number in a file of a cgroup; UINT64_MAX if the file does not exist or contains `max`.
+ */
 static uint64_t read_cgroup_number(const char *root, const char *mount, const char *path,
                                    const char *file)
 {
@@ -171,11 +172,12 @@ static void state_free(void *p)
     account_heap_free(ACCOUNT_RUNS, p);
 }
 
-/* --- OpenSSL: a handshake, or a record. Small, since it holds no more than some of each. --- */
+/* --- OpenSSL: a handshake, or a record. ACCOUNT_SMALL: few handshakes and records exist at a time.
+ * --- */
 
-/* An idle connection has no buffers: OpenSSL takes one for each record that comes or goes, and
- * gives it back behind that (SSL_MODE_RELEASE_BUFFERS). Some are kept, so that malloc() is not
- * asked for 16 KiB each time. */
+/* An idle connection has no buffers: OpenSSL allocates a buffer for each record that it receives or
+ * sends, and frees this buffer behind the record (SSL_MODE_RELEASE_BUFFERS). RECORDS_KEPT freed
+ * buffers are kept for the next records, which saves a malloc() of 16 KiB for each record. */
 #define RECORD_LEAST ((size_t)16 << 10)
 #define RECORD_ROOM  ((size_t)17 << 10)
 #define RECORDS_KEPT 4

@@ -123,8 +123,8 @@ static bool is_made_up(const char *name)
            strcmp(name, "connection") == 0 || (len > 7 && strcmp(name + len - 7, ".socket") == 0);
 }
 
-/* The next of the colon-separated names; names that do not fit are left out, and so are those that
- * systemd made up. */
+/* Reads the next of the colon-separated names; a name that is too long or that systemd made up
+ * becomes "". */
 static const char *take_name(const char *names, char *out, size_t cap)
 {
     size_t len = strcspn(names, ":");

@@ -8,8 +8,8 @@
 #include <sys/types.h>
 
 /* Sends `state` ("READY=1\nSTATUS=serving", "STOPPING=1") to the datagram socket that `address`
- * names: a path, or @name for an abstract one. 0, also when `address` is NULL or empty, since then
- * systemd does not wait for it; else -errno. Waits no longer than a second. */
+ * names: a path, or @name for an abstract one. Returns 0 or -errno; also 0 if `address` is NULL or
+ * empty, because systemd does not wait for a notification then. Waits a second at most. */
 int notify_send(const char *address, const char *state);
 
 #define NOTIFY_FIRST_FD 3
@@ -30,8 +30,8 @@ struct notify_socket {
     char name[256]; /* FileDescriptorName=, or "" where systemd made it up */
 };
 
-/* The sockets that systemd passed to this very process. 0 with *count 0 when it passed none or
- * meant another process. -errno when one of them is no listening TCP socket; then *bad_fd names
- * it. The caller frees *sockets with free(). */
+/* The sockets that systemd passed to this very process. 0 with *count 0 if systemd passed no
+ * sockets or meant another process. -errno if a socket is no listening TCP socket; then *bad_fd
+ * names this socket. The caller frees *sockets with free(). */
 int notify_take_sockets(const struct notify_env *env, struct notify_socket **sockets, size_t *count,
                         int *bad_fd);

@@ -43,7 +43,7 @@ static void relay_role_fini(struct server *s)
     forwards_fini(&s->forwards);
 }
 
-/* It keeps no keys, so its engine has no options. */
+/* A relay keeps no keys, so its engine needs no options. */
 const struct role relay_role = {.init = relay_role_init,
                                 .open = open_files,
                                 .begin = relay_role_begin,

@@ -59,8 +59,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 /* --- The end. --- */
 
-/* Clients that do not read their answers are cut off, once. What the role has to do then is
- * bounded.
+/* --drain-timeout is over: cuts off the clients that do not read their answers, and gives the role
+ * role->end_ms() to finish.
  */
 static void on_drain_timeout(evutil_socket_t fd, short what, void *arg)
 {
@@ -83,7 +83,7 @@ static void on_drain_timeout(evutil_socket_t fd, short what, void *arg)
         s->stop = true;
 }
 
-/* No new connections; those that are open get what is queued for them, and are closed. */
+/* Accepts no new connections; sends the queued output of the open ones, and closes them. */
 static void drain_server(struct server *s, int number)
 {
     const struct timeval patience = timeval_of_ms(s->config->drain_timeout_ms);
@@ -239,7 +239,7 @@ void server_fini(struct server *s)
         s->role->stop(s);
     transport_close_all(&s->net, "the daemon stops");
     s->role->fini(s);
-    listen_free_all(&s->net); /* after the runs, some of which have one of their own */
+    listen_free_all(&s->net); /* after the runs, some of which own a listener */
     signals_close(&s->signals);
     if (s->base != NULL)
         event_base_free(s->base);

@@ -1,7 +1,7 @@
 /* The daemon as a whole: the engine, the protocols above it, signals, timers, and the iteration of
- * the loop. What a store does and what a relay does is its role. Everything that happens
- * in an iteration is read, applied and queued by callbacks; what has an order, waking, committing,
- * answering and closing, happens at the end of it (transport_end_iteration()). */
+ * the loop. The differences between a store and a relay are its role. In an iteration, callbacks
+ * read, apply and queue; steps that have an order (waking, committing, answering, closing) follow
+ * at its end (transport_end_iteration()). */
 #pragma once
 
 #include "rdzv/admin/monitor.h"
@@ -22,10 +22,10 @@
 
 struct server;
 
-/* What a daemon does with what its clients ask: a store carries it out, a relay passes it on. The
- * server has one role, chosen by the configuration, and calls it at these points. */
+/* How a daemon treats requests: a store carries them out, a relay passes them on to its store. The
+ * configuration chooses the role, and the server calls its functions at these points. */
 struct role {
-    /* What the engine is made with, beside clock and seed. NULL: nothing. */
+    /* Fills the options of the engine, except clock and seed. NULL: default options. */
     void (*options)(const struct config *config, struct engine_options *options);
 
     /* Engine and net are there: sets what they are served with, s->protocols and the rest. */
@@ -38,18 +38,19 @@ struct role {
     /* Once a second. */
     void (*tick)(struct server *s);
 
-    /* The end of an iteration, when all answers are queued. True: there is more to do, so that the
-     * loop must not sleep. */
+    /* The end of an iteration, when all answers are queued. True if work is left: then the loop
+     * must not sleep. */
     bool (*end_iteration)(struct server *s);
 
-    /* The daemon is to stop, and has no connections any more: true when it may. */
+    /* Called while the daemon stops and has no connections left: true if the role has finished,
+     * too. */
     bool (*may_stop)(struct server *s);
 
-    /* The daemon ends: all connections are going to be closed. NULL: nothing is to be done. */
+    /* Called when the daemon begins to stop, before all connections are closed. NULL: no action. */
     void (*stop)(struct server *s);
 
-    /* They were cut off, since --drain-timeout is over: how long it may take until may_stop(). 0,
-     * or NULL: it need not be awaited. */
+    /* --drain-timeout is over and clients were cut off: milliseconds that may_stop() may still
+     * take. 0, or NULL: it need not be awaited. */
     uint64_t (*end_ms)(const struct server *s);
 
     /* All of them are closed. */
@@ -97,7 +98,7 @@ struct server {
     struct signals signals;
     struct event tick;  /* once a second: log, deadlines, idle exit */
     struct event drain; /* the end of --drain-timeout */
-    bool cut_off;       /* those who had not read their answers when that was over */
+    bool cut_off; /* at the end of --drain-timeout, clients with unread answers were cut off */
     bool stop;
     bool anew;
 };
@@ -106,13 +107,13 @@ struct server {
  * server_fini() either way. `config` outlives the server. */
 int server_init(struct server *s, const struct config *config);
 
-/* Runs until SIGTERM or SIGINT (drained) or until idle, and returns the exit code; or until what it
- * has is of no use any more, and returns SERVER_ANEW: another one is to begin in its place. */
+/* Runs until SIGTERM or SIGINT (drained) or until idle, and returns the exit code; or until the
+ * role finds its state outdated, and returns SERVER_ANEW: the caller must start a new server. */
 #define SERVER_ANEW (-1)
 int server_run(struct server *s);
 void server_fini(struct server *s);
 
-/* For a role whose state is of no use any more. */
+/* Called by a role whose state is outdated: stops this server, and main() starts a new one. */
 static inline void server_begin_anew(struct server *s)
 {
     s->anew = !s->net.draining;

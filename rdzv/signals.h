@@ -21,5 +21,5 @@ struct signals {
 bool signals_open(struct signals *s, struct event_base *base, void (*tell)(void *arg, int number),
                   void *arg);
 
-/* Also of one that is all zeros, or was never opened. */
+/* Also accepts a struct that is all zeros or was never opened. */
 void signals_close(struct signals *s);

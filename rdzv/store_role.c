@@ -11,15 +11,16 @@
 /* A TTL's timer never sleeps longer than etcd's sweep, so that a step of the clock is noticed. */
 #define EXPIRY_SLEEP_MAX_NS INT64_C(500000000)
 
-/* So many nodes expire before the next look at the time; and nanoseconds that one of them takes,
- * and one client that is told, see iteration.h. */
+/* The number of nodes that expire between two looks at the clock; and the nanoseconds that an
+ * expired node and a notified client cost, see iteration.h. */
 #define EXPIRED_AT_A_TIME 32
 #define EXPIRY_COST       1000u
 #define TOLD_COST         128u
 
 /* --- TTLs. --- */
 
-/* True: there is more, which waits for the next iteration when this one has had its time. */
+/* Expires some nodes. True if more nodes are due; they wait for the next iteration if this one has
+ * used up its budget. */
 static bool expire_some(struct server *s)
 {
     const struct store *store = &s->engine.store;
@@ -63,7 +64,7 @@ __attribute__((noinline)) static void arm_expiry(struct server *s)
         wait = first < 0 ? 0 : EXPIRY_SLEEP_MAX_NS;
     if (wait < 0)
         wait = s->engine.batch.refuses ? EXPIRY_SLEEP_MAX_NS : 0;
-    wait += 999; /* not a microsecond early, or it would have to be set again */
+    wait += 999; /* rounded up: a timer that fires early must be set again */
     later = (struct timeval){.tv_sec = wait / 1000000000,
                              .tv_usec = (suseconds_t)(wait % 1000000000 / 1000)};
     if (!net_add_event(&s->store.expiry, &later)) { /* the next iteration tries again */
@@ -132,8 +133,8 @@ static void serve_clients(struct server *s)
 
 /* --- The journal. --- */
 
-/* Without changes no agent gets its heartbeats through, so that time does not count for them.
- * Clients without a relay have been dropped. */
+/* While the journal takes no changes, no heartbeat arrives, so this time does not count against
+ * agents. The engine has dropped clients that use no relay. */
 static void note_journal_refusal(struct server *s)
 {
     struct store_parts *store = &s->store;
@@ -272,7 +273,8 @@ static bool work_journal(struct server *s)
 {
     bool goes_on = let_held_go_on(&s->store);
 
-    if (s->net.draining) /* another replica leads only when this one has no clients any more */
+    if (s->net.draining) /* the next replica starts to lead only when this one has closed all
+                            clients */
         forwards_stop_waiting(&s->forwards);
     goes_on = forwards_flush(&s->forwards) || goes_on;
     return engine_work_journal(&s->engine) || goes_on;

@@ -13,10 +13,10 @@ struct conn;
 
 /* What the carrier says of a request that is about to be carried out. */
 enum carrier_verdict {
-    CARRIER_PROCEED,     /* it is carried out as any other, and carrier->done() is told */
+    CARRIER_PROCEED,     /* carry the request out; then call carrier->done() */
     CARRIER_REFUSED,     /* the connection has been dropped */
     CARRIER_WAITS_AGAIN, /* a BARRIER that was counted before: it waits, and is not counted */
-    CARRIER_REPEATED,    /* it is here for the second time, and all that there was to do is done */
+    CARRIER_REPEATED,    /* a repeated request that was carried out the first time */
 };
 
 /* What became of a request. */
@@ -30,8 +30,8 @@ struct carrier_result {
 };
 
 struct carrier_functions {
-    /* As outq_send(), of c->out and whatever else there is to be told; the commit that c->watermark
-     * names is done. */
+    /* Sends like outq_send(): c->out, and notices of the carrier's own. Called only when the commit
+     * that c->watermark names is done. */
     int (*send)(struct conn *c, size_t max);
 
     /* --- Only of a connection without a socket: --- */

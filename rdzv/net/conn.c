@@ -1,4 +1,4 @@
-/* One accepted connection: its states, its end, and what is queued for it. See conn.h for the
+/* One accepted connection: its states, its end, and its queue of output. See conn.h for the
  * contract. */
 #include "rdzv/net/conn.h"
 

@@ -1,6 +1,6 @@
-/* One connection, accepted or carried: who it is, how far its input, its output and its end have
- * come, and the queue of what is to be sent. It does not know which protocol it speaks: that is a
- * table of functions (protocol.h). input.h reads, transport.h sends. */
+/* One connection, accepted or carried: the address of its peer, the states of its input, its output
+ * and its end, and the queue of its answers. The protocol is a table of functions (protocol.h),
+ * which this file does not know. input.h reads, transport.h sends. */
 #pragma once
 
 #include "rdzv/net/carrier.h"
@@ -12,7 +12,7 @@
 
 /* What happens to the bytes that the peer sends. */
 enum conn_input {
-    INPUT_READY,    /* they are shown to the protocol as they come */
+    INPUT_READY,    /* bytes go to the protocol when they arrive */
     INPUT_SKIPPING, /* the same, and the protocol drops them: the peer owes the rest of a body */
     INPUT_PARKED,   /* they are kept: a watch is open, or a request is held */
     INPUT_HELD,     /* they are left in the socket: what came before has to wait for something */
@@ -91,9 +91,9 @@ struct conn {
     TAILQ_ENTRY(conn) deferred; /* in net->deferred or costly while INPUT_DEFERRED */
     uint64_t stalled_ms;        /* owes us bytes, or does not read, since then: engine_lived_ms() */
 
-    struct input *in; /* absent while there is none, as with all idle peers */
+    struct input *in; /* NULL while no received byte is kept, as with all idle peers */
     struct outq out;
-    uint64_t watermark;  /* the batch that what is queued depends on, see engine_watermark() */
+    uint64_t watermark;  /* the batch that the output depends on, see engine_watermark() */
     uint32_t charged_in; /* the iteration that `charged` is about: its low bits */
     uint32_t charged;    /* conn_charge() */
 };
@@ -108,7 +108,7 @@ static inline struct engine_space *conn_space(const struct conn *c)
     return c->space;
 }
 
-/* True: all that there is is a socket with plain text. */
+/* True if the connection is a socket with plain text: no carrier, no TLS. */
 static inline bool conn_is_bare(const struct conn *c)
 {
     return ((uintptr_t)c->carrier | (uintptr_t)c->tls) == 0;
@@ -133,8 +133,9 @@ static inline bool conn_is_http_alone(const struct conn *c)
 struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *peer,
                       event_callback_fn on_event);
 
-/* A connection without a socket, which speaks what its carrier says; that begins the session. It
- * counts as one of the listener of its carrier. NULL when memory is short. */
+/* Makes a connection without a socket and begins its session with the protocol that the carrier
+ * names. The listener of the carrier counts the connection as its own. NULL when memory is short.
+ */
 struct conn *conn_new_carried(struct listener *listener, struct engine_space *space,
                               const struct peer *peer, struct carrier *carrier);
 
@@ -169,17 +170,19 @@ void conn_fail(struct conn *c, int error);
 
 /* Ends a connection before its time: a line in the log (as many as log_limited() lets through) with
  * peer, protocol and `reason`, and one more in the counter of `why`.
- * `detail` is what it was about, such as the key; empty: nothing. Answers that were queued before
+ * `detail` names the object of the failed request, such as a key, or is empty. The queued answers
  * get one chance to be sent. */
 void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct slice detail);
 
 /* --- Probation. --- */
 
-/* It may ask for one probe. Few are there at a time: one more ends the oldest, at once. Nobody but
- * libevent may be at work on any of them. */
+/* Lets the connection ask for one probe and for nothing else. NET_PROBATION_MAX connections are on
+ * probation at a time: another one closes the oldest at once. So only a callback of libevent may
+ * call this: no function further up the stack may hold a connection on probation. */
 void conn_begin_probation(struct conn *c, enum refusal_reason why);
 
-/* It has asked for something else: that is counted and logged as a refusal. */
+/* Drops a connection on probation that asked for anything except a probe; counts and logs a
+ * refusal. */
 void conn_fail_probation(struct conn *c);
 
 /* No more requests; closes when what is queued has been sent. */
@@ -214,15 +217,15 @@ static inline void conn_note_independent(struct conn *c)
 /* The same, of what is committed. */
 void conn_flush_later(struct conn *c);
 
-/* The carrier has nobody to send it to: what is queued, and what is here of requests, is dropped.
- * The protocol has let go of both. */
+/* Drops the queued output and the received bytes, because the client of the carrier has gone. The
+ * protocol must hold no reference to either. */
 void conn_forget_bytes(struct conn *c);
 
-/* For conn_can_reply(): of a queue that is not empty, or broken. */
+/* The slow path of conn_can_reply(), for a queue that is not empty or that is broken. */
 bool conn_can_reply_more(const struct conn *c);
 
-/* True when there is room for one more answer. False: the output limit is reached, or memory is
- * short, and the protocol leaves its next request where it is (PROTOCOL_PAUSED). */
+/* True if the queue has room for another answer. False if the output limit is reached or memory is
+ * short: then the protocol leaves its next request in the input and returns PROTOCOL_PAUSED. */
 static inline bool conn_can_reply(const struct conn *c)
 {
     return (c->out.bytes == 0 && !c->out.broken) || conn_can_reply_more(c);
@@ -232,14 +235,14 @@ static inline bool conn_can_reply(const struct conn *c)
  * behind others it may not. */
 bool conn_has_room(const struct conn *c, size_t len);
 
-/* Called before something is sent that was not asked for just now; false: the peer does not read
- * what it was sent, and has been dropped. */
+/* Called before an event or a notice is queued, which answers no current request. False: the peer
+ * does not read its output, and this call has dropped the connection. */
 bool conn_can_push(struct conn *c);
 
-/* --- Budget: what one connection, and all of them, may cost in one iteration. --- */
+/* --- Budget: the time of one iteration that a connection may use, and that all may use. --- */
 
-/* Of one connection, see conn_charge(): some 60 us, so that a few dozen who send without a pause
- * are no more than one iteration. */
+/* The budget of one connection, see conn_charge(): about 60 us, so that a few dozen clients that
+ * send without a pause fit into one iteration. */
 #define CONN_BUDGET (1u << 16)
 
 /* False: the protocol leaves its next request where it is (PROTOCOL_DEFERRED). */

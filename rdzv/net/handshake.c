@@ -113,7 +113,8 @@ static const char *handshake_version(const struct conn *c)
     return "tls";
 }
 
-/* While it lasts, this is what the connection speaks. Its bytes never come this way. */
+/* The protocol of a connection during its handshake. It has no read(): transport calls
+ * handshake_run() instead. */
 static const struct protocol handshake_protocol = {
     .name = "tls", .end = handshake_end, .version = handshake_version};
 
@@ -239,7 +240,7 @@ static bool handshake_begin(struct conn *c)
     return handshake_go_on(c);
 }
 
-/* Nothing is taken from the socket: what is there is for TLS, or for a protocol. */
+/* Looks at the first byte and leaves it in the socket, for TLS or for the protocol. */
 static bool handshake_peek(struct conn *c)
 {
     uint8_t first = 0;

@@ -1,12 +1,14 @@
-/* How a connection begins where there is a certificate: its first byte says whether it speaks TLS,
- * and then there is a handshake, or it may speak plain text, or it is refused. Until that is
- * settled the connection is ours; then it goes on as any other, with or without conn.tls.
+/* How a connection begins if rdzvd has a certificate. The first byte says whether the client speaks
+ * TLS. If so, the handshake follows; if not, the settings allow or refuse plain text. Until then
+ * this file handles the connection; afterwards transport.c reads and sends, through conn.tls or
+ * through the bare socket.
  *
- * A handshake costs much more than the bytes that ask for it. So each step is a costly request
- * (conn_begin_costly()): in one iteration they have half a millisecond together, and wait for each
- * other in turn. HANDSHAKES_MAX are open at a time, each with its memory; one more ends the one
- * that has been open for longest, which is none of a client that goes on. Who is not done within
- * HANDSHAKE_MS is dropped. What OpenSSL allocates is counted (ACCOUNT_TLS) and may be refused. */
+ * A handshake costs far more time than the bytes that start it. So each step of a handshake is a
+ * costly request (conn_begin_costly()): all costly requests together get half a millisecond of each
+ * iteration, in turn. At most HANDSHAKES_MAX handshakes are open, because each of them holds
+ * memory; another one ends the oldest handshake, whose client has most likely stopped. A handshake
+ * that takes longer than HANDSHAKE_MS is dropped. OpenSSL's memory is counted (ACCOUNT_TLS), and an
+ * allocation may be refused. */
 #pragma once
 
 #include <stdbool.h>
@@ -29,5 +31,6 @@ void handshakes_tick(struct net *n);
  * and what has come for it may be received. */
 bool handshake_run(struct conn *c);
 
-/* A client speaks TLS, and there is no certificate: it is told so, in TLS, and in the log. */
+/* Refuses a client that speaks TLS to an rdzvd without a certificate: sends a TLS alert and logs
+ * it. */
 void handshake_refuse(struct conn *c);

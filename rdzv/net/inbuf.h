@@ -19,8 +19,8 @@ static inline size_t inbuf_size(size_t cap)
     return sizeof(struct input) + cap;
 }
 
-/* Gives it that room, or some more; `start` is 0, and nothing of what is there is lost. False, and
- * it stays as it is: memory is short. */
+/* Moves the bytes into a buffer with room for at least `cap` bytes; `start` becomes 0. False, with
+ * the buffer unchanged, if memory is short. */
 bool inbuf_resize(struct input **in, struct lazy_free *g, enum account_class class, size_t cap);
 
 void inbuf_free(struct input *in, struct lazy_free *g);

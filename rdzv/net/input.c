@@ -12,11 +12,12 @@
 /* A peer that sends on while its input is parked may be this far ahead. */
 #define PARKED_INPUT_MAX (1u << 20)
 
-/* Room made at a time for the rest of a request: what is here already, but at least this much. So
- * memory follows what a peer has sent, never what it has announced. */
+/* The buffer of an incomplete request doubles, and grows by INPUT_STEP at least. So memory follows
+ * the bytes that a peer has sent, never the length that it has announced. */
 #define INPUT_STEP (16u * 1024)
 
-/* And at most this much: it has to be received in one go, at so many bytes a nanosecond. */
+/* The buffer grows by INPUT_STEP_MOST at most, because one recv() fills all of the new room, at
+ * BYTES_A_NS bytes a nanosecond. */
 #define INPUT_STEP_MOST (256u << 10)
 #define BYTES_A_NS      4u
 
@@ -61,8 +62,9 @@ static bool input_keep_rest(struct conn *c, const uint8_t *rest, size_t len, siz
     return true;
 }
 
-/* What is left may stay for as long as a watch is open: not in the room of the large request that
- * was before it. Nothing is moved before as much has been done with as there is left to move. */
+/* Unread bytes may stay for as long as a watch is open, so they must not keep the buffer of the
+ * large request before them. Bytes are moved only when the finished part is longer than the rest:
+ * so each byte that arrives is moved about once. */
 static void compact(struct conn *c)
 {
     struct input *in = c->in;

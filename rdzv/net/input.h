@@ -23,13 +23,14 @@ void input_unpark(struct conn *c);
 /* A deferred connection goes on, with the budget of this iteration. */
 void input_run_deferred(struct conn *c);
 
-/* There is room for answers again. Or there is none, and the peer does not read. */
+/* Resumes a paused connection when its queue has room for answers, or drops the connection if the
+ * peer does not read. */
 void input_unpause(struct conn *c);
 
 /* The peer has sent its last byte, or all that came before it has now been carried out. */
 void input_on_eof(struct conn *c);
 
-/* What has come of requests that are not done with; c->in must not be NULL. */
+/* The received bytes of unfinished requests; c->in must not be NULL. */
 static inline struct slice input_bytes(const struct conn *c)
 {
     return (struct slice){c->in->bytes + c->in->start, c->in->len};

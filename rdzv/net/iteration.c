@@ -48,8 +48,8 @@ void latency_begin(struct latency *l)
 
 #define LATENCY_SAMPLES 8
 
-/* All iterations that took any time are looked at while there are samples. Else those that are not
- * among the shortest, and before there was one of these, the longest. */
+/* While samples are wanted, every iteration is measured. Otherwise only iterations longer than
+ * LATENCY_SHORT_NS are, or longer than the longest so far, if that is shorter. */
 static void latency_set_limit(struct latency *l)
 {
     uint64_t longest = l->stats->longest_iteration_ns;

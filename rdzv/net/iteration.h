@@ -19,10 +19,10 @@
  * all that is measured in one iteration has one limit, BUDGET_COSTLY_NS. */
 
 #define BUDGET_READ_NS     1000000u /* requests that have just come */
-#define BUDGET_DEFERRED_NS 500000u  /* those that did not get their turn in earlier iterations */
-#define BUDGET_COSTLY_NS   500000u  /* requests that may be long, in both of these parts */
+#define BUDGET_DEFERRED_NS 500000u  /* requests that earlier iterations deferred */
+#define BUDGET_COSTLY_NS   500000u  /* costly requests in the two parts above */
 #define BUDGET_END_NS      1000000u /* waking and sending */
-#define BUDGET_LATE_NS     500000u  /* more of that, for those who are sent to behind others */
+#define BUDGET_LATE_NS     500000u  /* the same, for notices and bulk output */
 #define BUDGET_SMALL_NS    500000u  /* each of the rest: closing, freeing */
 
 struct budget {
@@ -43,8 +43,9 @@ static inline void budget_begin_part(struct budget *b, uint64_t limit_ns)
     b->over = false;
 }
 
-/* An iteration begins, and with it its first part. `behind`: the last one has left clients who were
- * woken, so this one does no more than one costly request, which may wake more. */
+/* Begins an iteration with its first part. `behind`: the previous iteration had no time for all
+ * woken clients, so this one carries out one costly request at most, because each may wake more
+ * clients. */
 static inline void budget_begin_iteration(struct budget *b, bool behind)
 {
     b->costly_ns = behind ? BUDGET_COSTLY_NS - 1 : 0;

@@ -15,7 +15,7 @@
 #include "rdzv/net/refusal.h"
 
 #define ACCEPTS_MAX    256
-#define ACCEPTS_BEHIND 32   /* where those who are there already have asked more than was read */
+#define ACCEPTS_BEHIND 32   /* if connected clients have requests that were not read yet */
 #define ACCEPT_COST    5000 /* see iteration.h */
 #define PROBATION_COST 32   /* of those: it is served at once */
 #define RETRY_MS       100
@@ -162,8 +162,8 @@ static bool is_on_loopback(int fd)
     return peer_local(fd, &self) && peer_is_loopback(&self);
 }
 
-/* NULL with errno when there is no memory, or the kernel has no room to watch it; `fd` is closed
- * then. */
+/* NULL with errno if memory is short or the kernel cannot watch the socket; then `fd` has been
+ * closed. */
 static struct listener *listener_add(struct net *n, const struct listen_spec *spec, int fd,
                                      listen_accept_fn accept)
 {
@@ -247,13 +247,14 @@ static const char *hint_for(const struct listen_spec *spec, int error)
     }
 }
 
-/* True: the machine has no IPv6 that is switched on. */
+/* True if this error of socket() or bind() means that IPv6 is missing or disabled. */
 static bool lacks_ipv6(int error)
 {
     return error == EAFNOSUPPORT || error == EADDRNOTAVAIL;
 }
 
-/* Every address of the host; "" is [::] for both families, or 0.0.0.0 where there is no IPv6. */
+/* Opens every address of the host; the host "" means [::] for both families, or 0.0.0.0 on a
+ * machine without IPv6. */
 static int open_spec(struct net *n, const struct listen_spec *spec, listen_accept_fn accept)
 {
     static const char *const anywhere[] = {"::", "0.0.0.0"};
@@ -301,7 +302,7 @@ static int open_unix(struct net *n, const struct listen_spec *spec, listen_accep
     return 0;
 }
 
-/* What a setting names, or what was inherited for it. */
+/* Opens the listener of one setting, or takes over the inherited socket. */
 static int open_any(struct net *n, const struct listen_spec *spec, listen_accept_fn accept)
 {
     if (spec->fd >= 0)

@@ -10,14 +10,14 @@ struct unix_socket_file {
     ino_t inode;
 };
 
-/* Takes over a connection that was accepted. `why` is what is short when it is not
+/* Takes over an accepted connection. `why` names the resource that is short, unless `admission` is
  * ADMISSION_FULL. */
 struct listener;
 typedef void (*listen_accept_fn)(struct listener *l, int fd, const struct sockaddr *peer,
                                  enum admission admission, enum refusal_reason why);
 
-/* A listening socket. Lives as long as the net; a temporary one as long as it is open, owned, or
- * has connections, which point to it. */
+/* A listening socket. Lives as long as the net. A temporary listener lives while it is open, has an
+ * owner, or has connections, which point to it. */
 struct listener {
     TAILQ_ENTRY(listener) entry;
     struct event event;
@@ -33,11 +33,11 @@ struct listener {
     void *owner; /* of a temporary one: what it was opened for; NULL: that has gone */
 };
 
-/* Opens what the configuration names, or takes over what was inherited, and logs each address. 0,
- * or -1 after it logged why not and what to do. */
+/* Opens the listeners of the configuration, or takes over inherited sockets, and logs each address.
+ * Returns -1 after it logged the reason and a hint. */
 int listen_open_all(struct net *n, const struct config *config, listen_accept_fn accept);
 
-/* Once a second: tries again what the kernel had no room for. */
+/* Once a second: retries to watch the listeners that the kernel refused to watch. */
 void listen_tick(struct net *n);
 
 /* Stops accepting; the listeners themselves stay, as connections point to them. */
@@ -52,15 +52,15 @@ struct listener *listen_open_like(struct listener *like, uint16_t low, uint16_t 
 void listen_close_one(struct listener *l);
 void listen_conn_gone(struct listener *l);
 
-/* What the kernel knows of a listening socket over TCP: clients that it has turned away since its
- * queue was full, and those that are in the queue. False: it is closed, or is a Unix socket. */
+/* The kernel's counters of a listening TCP socket: clients turned away because the queue was full,
+ * and clients in the queue. False if the socket is closed or is a Unix socket. */
 struct listen_queue {
     uint64_t overflows;
     uint32_t length;
 };
 bool listen_queue(const struct listener *l, struct listen_queue *out);
 
-/* The address that it is bound to, as in "[::]:29400". */
+/* The bound address as a text such as "[::]:29400". */
 #define LISTEN_ADDRESS_MAX 80
 const char *listen_address(const struct listener *l, char text[LISTEN_ADDRESS_MAX]);
 
@@ -75,5 +75,5 @@ uint16_t listen_port(const struct listener *l);
  * a process that was killed has left there is replaced. */
 int unix_socket_listen(const char *path, struct unix_socket_file *file);
 
-/* Removes the file, if it is still that one. */
+/* Removes the file, unless another process has put its own file there. */
 void unix_socket_remove(const char *path, const struct unix_socket_file *file);

@@ -23,7 +23,7 @@ TAILQ_HEAD(handshake_list, handshake);
 
 /* How TLS begins, see handshake.h. */
 struct handshakes {
-    struct certificate certificate; /* without a context, all of this is not in use */
+    struct certificate certificate; /* if it has no context, rdzvd does not speak TLS */
     const struct config_tls *config;
     struct handshake_list open; /* the oldest first */
     size_t count;
@@ -36,7 +36,8 @@ struct net {
     struct event_base *base;
     struct engine *engine;
     const struct config_limits *limits;
-    /* Asked in order who speaks what has come in; NULL ends each list. */
+    /* Protocols in the order in which they look at a connection's first bytes; NULL ends each list.
+     */
     const struct protocol *const *protocols;
     const struct protocol *const *http_protocols; /* where HTTP alone is spoken */
 
@@ -50,12 +51,12 @@ struct net {
     struct conn_list conns;    /* all that are not closed */
     struct conn_list closed;   /* are freed at the end of the iteration */
     struct conn_list stalled;  /* owe the rest of a request, or do not read; the longest first */
-    uint64_t stalled_until_ms; /* those who are since then or before are being dropped; 0: none */
-    struct conn_list queued;   /* have output that is to be sent: answers */
-    struct conn_list told; /* the same, which nobody asked for just now: sent behind the answers */
-    struct conn_list bulk; /* the same, so much of it that they send when the others have sent */
-    uint64_t committed;    /* what the engine had committed when `uncommitted` was last looked at */
-    struct conn_list uncommitted; /* have output that shows what is not committed yet */
+    uint64_t stalled_until_ms; /* those stalled since then or earlier are dropped; 0: none */
+    struct conn_list queued;   /* have answers to send */
+    struct conn_list told;     /* have notices to send, behind the answers of all */
+    struct conn_list bulk;     /* have much to send, behind all others */
+    uint64_t committed; /* what the engine had committed when `uncommitted` was last looked at */
+    struct conn_list uncommitted; /* have output that shows an uncommitted change */
     /* They go on in a later iteration, first come first served: */
     struct conn_list deferred; /* have used up their budget, or found the iteration's used up */
     struct conn_list costly;   /* a costly request is the next */
@@ -64,7 +65,7 @@ struct net {
     const struct conn *measured;    /* carries out a costly request just now */
     const struct conn *served;      /* its HTTP request is carried out just now; NULL: none is */
     struct budget budget;
-    unsigned cut_off; /* so many iterations in a row had more to read than they had time for */
+    unsigned cut_off; /* number of iterations in a row that had no time to read all */
     struct latency latency;
     struct monitor *monitor; /* of requests; see admin/monitor.h. NULL: there is none */
     size_t conn_count;

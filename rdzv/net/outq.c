@@ -1,4 +1,4 @@
-/* What is still to be sent to one peer. See outq.h for the contract. */
+/* The queue of output for one peer. See outq.h for the contract. */
 #include "rdzv/net/outq.h"
 
 #include <assert.h>
@@ -168,10 +168,10 @@ void outq_fini(struct outq *q, struct out_pool *pool)
     outq_drop(q, pool, SIZE_MAX);
 }
 
-/* The last part of that kind with room for that much; a new one when there is none. A queue whose
- * part is full is going to be longer, so its next one of that kind is large. Behind another kind it
- * is not: between two values there are a few bytes, and a list of them must not take a page for
- * each. */
+/* Returns the last part if it has this kind and enough room, else appends a new part. If the last
+ * part has the same kind and is full, the queue is likely to grow, so the new part is large. Behind
+ * a part of another kind the new part is small: between two values of a list stand a few bytes,
+ * which must not take a page each. */
 static struct out_part *part_with(struct outq *q, struct out_pool *pool, enum part_kind kind,
                                   size_t room)
 {
@@ -219,7 +219,7 @@ void outq_put(struct outq *q, struct out_pool *pool, const void *bytes, size_t l
     }
 }
 
-/* What is sent of the blob that stands there. */
+/* The bytes to send of the blob at that place of the part. */
 static struct slice shown(const struct out_part *p, uint32_t at)
 {
     const struct blob *b = *blob_at(p, at);
@@ -298,7 +298,8 @@ static void advance(struct outq *q, struct out_pool *pool, size_t n)
     }
 }
 
-/* What the first part begins with, and of which blob it is; NULL: of none. */
+/* The first unsent bytes of the first part; *of becomes their blob, or NULL if the bytes are copied
+ * ones. */
 static struct slice first_bytes(const struct out_part *p, struct blob **of)
 {
     *of = p->kind == PART_COPIED ? NULL : *blob_at(p, p->start);
@@ -367,7 +368,8 @@ static bool offer_part(struct offer *o, const struct out_part *p)
     return true;
 }
 
-/* What is first, up to `max` > 0 bytes of it. Its room is large, and not set to zeros for that. */
+/* Collects the first bytes of the queue, at most `max` > 0, for sendmsg(). The caller does not zero
+ * the array of pieces, because it is large. */
 static void offer_front(struct offer *o, const struct outq *q, size_t max)
 {
     const struct out_part *p;

@@ -1,7 +1,17 @@
-/* What is still to be sent to one peer: small answers copied into chunks that are reused, large
- * values and events by reference, so that however many read one value there is one copy of it.
- * An empty queue owns nothing. What a peer does not read is memory that it holds, so it can be
- * refused: then the queue is broken, takes no more, and its connection has to end. */
+/* The queue of output for one peer: small answers are copied into chunks that are reused, large
+ * values and events are references, so all readers of a value share one copy. An empty queue owns
+ * nothing.
+ *
+ * The hard part is its bound. A peer that does not read makes rdzvd keep its answers, so a few
+ * clients could fill the memory of the store. A small fixed limit fails, because one value may be
+ * longer than the limit; a large one fails, because there are thousands of connections; and waiting
+ * for the peer fails, because events come from the writes of other clients. The invariants: each
+ * byte of a queue is counted in the account of memory, and a queue with a gap is `broken`. Three
+ * functions keep them. conn_can_reply() stops the protocol before it carries out a request, if the
+ * queue has reached the output limit or memory is short. conn_can_push() drops a peer that does not
+ * read its events. And if the account refuses memory for an answer, the queue becomes broken: it
+ * takes nothing more, and its connection must end, because its peer would read an answer with a
+ * hole. */
 #pragma once
 
 #include <sys/queue.h>
@@ -15,7 +25,7 @@ TAILQ_HEAD(out_list, out_part);
 struct outq {
     struct out_list parts;
     size_t bytes; /* not sent yet */
-    bool broken;  /* memory was short: something that was put is not there */
+    bool broken;  /* memory was short, so bytes are missing */
 };
 
 /* The most that outq_reserve() gives. */
@@ -42,8 +52,8 @@ void out_pool_trim(struct out_pool *pool);
 
 void outq_init(struct outq *q);
 
-/* Drops at most so many values and pieces of bytes, of a queue that is not used any more, and when
- * it has freed OUTQ_DROPPED_BYTES no more. True when it is empty. SIZE_MAX: all. */
+/* Frees at most `max` values and chunks of an abandoned queue, and stops after OUTQ_DROPPED_BYTES.
+ * True if the queue is empty then. SIZE_MAX frees all. */
 #define OUTQ_DROPPED_BYTES (1u << 20)
 bool outq_drop(struct outq *q, struct out_pool *pool, size_t max);
 
@@ -56,7 +66,8 @@ void outq_put(struct outq *q, struct out_pool *pool, const void *bytes, size_t l
 /* Room for `len` bytes (at most OUTQ_RESERVE_MAX) at the end, to be written by the caller now. */
 uint8_t *outq_reserve(struct outq *q, struct out_pool *pool, size_t len);
 
-/* A value: copied when it is small, else one more reference to it. NULL: nothing. */
+/* Appends a value: a small one is copied, a large one gets another reference. NULL appends nothing.
+ */
 void outq_put_blob(struct outq *q, struct out_pool *pool, struct blob *b);
 
 /* A value by reference, whatever its size; eight bytes of memory for each of many in a row. */
@@ -68,8 +79,8 @@ void outq_share_counted(struct outq *q, struct out_pool *pool, struct blob *b);
 /* Moves the first `len` bytes of one queue to the end of another; what is large is not copied. */
 void outq_move(struct outq *to, struct outq *from, struct out_pool *pool, size_t len);
 
-/* The last `len` bytes, borrowed until the queue changes. Empty when they do not lie in one piece,
- * as those of one outq_reserve() do; and of a broken queue. */
+/* The last `len` bytes, borrowed until the queue changes. Empty if the bytes do not lie in one
+ * piece (those of one outq_reserve() do), or if the queue is broken. */
 struct slice outq_tail(const struct outq *q, size_t len);
 
 /* The first bytes of the queue, `len` at most: where they lie, if that much lies in one piece, or

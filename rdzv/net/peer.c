@@ -81,7 +81,7 @@ const char *peer_text(const struct peer *p, char text[PEER_TEXT_MAX])
     return text;
 }
 
-/* Of ::1 all, or it would be that of Unix sockets. */
+/* All of ::1 counts, because its first half is zero, which stands for Unix sockets. */
 void peer_network(const struct peer *p, uint8_t network[16])
 {
     size_t len = is_mapped(p) || peer_is_loopback(p) ? 16 : 8;

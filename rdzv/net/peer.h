@@ -28,6 +28,7 @@ const char *peer_host(const struct peer *p, char text[PEER_HOST_MAX]);
 #define PEER_TEXT_MAX 64
 const char *peer_text(const struct peer *p, char text[PEER_TEXT_MAX]);
 
-/* What of an address stands for whoever is there: of IPv6 the network's half, since one host has
- * all of the other. Zero behind it. */
+/* The part of an address that a peer cannot choose: all of an IPv4 address, and the network's half
+ * of an IPv6 address, because one host may use all addresses of its network. The rest becomes zero.
+ */
 void peer_network(const struct peer *p, uint8_t network[16]);

@@ -13,8 +13,8 @@ enum probe_answer {
 
 struct probe;
 
-/* Asks, and calls `tell` once from the loop: never before this returns. The address is IPv6, or
- * IPv4 mapped into it. NULL when there are no means (no descriptor, no memory). */
+/* Starts to connect, and calls `tell` once from the loop, never before this returns. The address is
+ * IPv6, or IPv4 mapped into IPv6. NULL if no descriptor or no memory is left. */
 struct probe *probe_start(struct event_base *base, const uint8_t address[16], uint16_t port,
                           uint32_t patience_ms, void (*tell)(void *arg, enum probe_answer),
                           void *arg);

@@ -31,14 +31,15 @@ struct protocol {
     /* A client may send a request before it has read the last answer. If it may not, one that fills
      * its output queue does not read. */
     bool pipelines;
-    /* A client may send as much as it likes behind a request that is parked: what is more than some
-     * of it is not read until then. If it may not, it is dropped. */
+    /* True if a client may send any number of bytes behind a parked request: beyond a small buffer,
+     * the bytes stay in the socket until the request resumes. False: such a client is dropped. */
     bool runs_ahead;
     void *arg; /* the protocol's own */
 
-    /* Whether the protocol begins with these bytes, of which there is at least one. PARSE_DONE: the
-     * session has begun. PARSE_MORE: it may, with *need bytes. PARSE_BAD: it does not, and may say
-     * in *why what was seen; or the connection is dropped already. */
+    /* Decides by the first bytes of a connection (at least one) whether its client speaks this
+     * protocol. PARSE_DONE: yes, and the session has begun. PARSE_MORE: not clear before *need
+     * bytes are here. PARSE_BAD: no, and *why may name the foreign protocol; or this call has
+     * dropped the connection. */
     enum parse_result (*begin)(const struct protocol *p, struct conn *c, struct slice in,
                                struct protocol_progress *progress, const char **why);
 
@@ -50,19 +51,19 @@ struct protocol {
     /* The peer has sent its last byte. True: the connection stays open to send what is queued. */
     bool (*eof)(struct conn *c);
 
-    /* True: a request has begun and is not answered yet. The daemon, when it stops, waits for that.
-     * NULL: there is no such thing. */
+    /* True while a request is being carried out and has no answer yet: a daemon that stops waits
+     * for the answer. NULL if the protocol has no such requests. */
     bool (*is_busy)(const struct conn *c);
 
-    /* The daemon stops, and the session is not busy: a reply that goes on for ever gets its end.
-     * The connection is finished behind it. NULL: there are none of these. */
+    /* The daemon stops, and the session is not busy: ends an endless reply, such as a stream of
+     * events. The caller finishes the connection. NULL if the protocol has no endless replies. */
     void (*stop)(struct conn *c);
 
     /* A change woke something of this session: queues what it waited for. */
     void (*resume)(struct conn *c, struct wake *wake);
 
-    /* The peer did not read for a while, and now all that was queued for it is sent. NULL: the
-     * session does not wait for that. */
+    /* The peer, which had stopped reading, has now received the whole queue. NULL if sessions of
+     * the protocol do not wait for this. */
     void (*drained)(struct conn *c);
 
     /* Unregisters everything that the session waits for, and frees it. */

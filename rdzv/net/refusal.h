@@ -28,8 +28,8 @@ const char *refusal_name(enum refusal_reason why);
  *     the next quarter is for probes, and for Unix sockets;
  *     the last eighth is the daemon's own: /metrics reads files, a token is one.
  *
- * A probe is known by what it asks for, so whoever else comes is let in on probation: it may ask
- * for /health, /metrics and the like, once. */
+ * Only its request shows that a connection is a probe. So the reserve takes every connection on
+ * probation: the client may ask once for /health, /metrics and the like. */
 
 enum admission {
     ADMISSION_FULL,

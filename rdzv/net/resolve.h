@@ -1,6 +1,6 @@
-/* A name's addresses, found without stopping the loop: getaddrinfo() in a thread of its own, so
- * that all counts that this machine asks for other programs too: /etc/hosts, the search list of
- * resolv.conf, nsswitch.conf. */
+/* Finds a name's addresses without stopping the loop: getaddrinfo() runs in its own thread. So the
+ * answer follows /etc/hosts, the search list of resolv.conf, and nsswitch.conf, as in all other
+ * programs of the machine. */
 #pragma once
 
 #include <event2/event.h>

@@ -18,14 +18,15 @@
 #define CLOSE_COST   5000u
 #define FREE_COST    200u
 
-/* A connection with more than this to send waits until those with less have sent. */
+/* A connection with a longer queue waits until all shorter queues are sent. */
 #define BULK_FROM (64u << 10)
 
-/* What all of those send in one iteration, and one of them before the next has its turn. */
+/* Bytes that all long queues together send in one iteration, and that one of them sends in a row.
+ */
 #define BULK_SENT_MAX (16u << 20)
 #define BULK_TURN     (256u << 10)
 
-/* So much of what was queued for a closed connection goes for the cost of closing one. */
+/* Freeing this many values of a closed connection's queue costs as much as closing a connection. */
 #define DROPPED_AT_A_TIME 8
 
 /* So many things are freed before the next look at the time. */
@@ -90,13 +91,13 @@ static void after_send(struct conn *c, bool blocked, bool moved)
     conn_update_events(c);
 }
 
-/* What follows when not all is sent, or the connection is not merely open. */
+/* Ends a flush that left output in the queue, or whose connection is finishing or dropping. */
 static void end_flush(struct conn *c, int err, bool moved)
 {
     if ((err < 0 && err != -EAGAIN) || (err == -EAGAIN && c->end == CONN_DROPPING)) {
         conn_fail(c, -err);
     } else if (err == 0 && c->out.bytes > 0) {
-        conn_set_output(c, OUTPUT_BULK); /* the socket takes more, when it is its turn again */
+        conn_set_output(c, OUTPUT_BULK); /* the socket takes more: continue in turn */
         conn_update_stall(c, true);
     } else if (err == 0 && (c->end == CONN_FINISHING || c->end == CONN_DROPPING)) {
         conn_close(c, "done");
@@ -105,7 +106,7 @@ static void end_flush(struct conn *c, int err, bool moved)
     }
 }
 
-/* Past those who stand between it and its socket. */
+/* Sends through the carrier, if the connection has one, else through its socket. */
 static int send_through(struct conn *c, size_t max)
 {
     return c->carrier != NULL ? c->carrier->functions->send(c, max) : conn_send(c, max);
@@ -126,8 +127,8 @@ static void conn_flush(struct conn *c, size_t max)
         end_flush(c, err, c->out.bytes != before);
 }
 
-/* True: what the connection has to send waits, for the commit or until others have sent; or it is
- * not there, for want of memory, and the connection ends. */
+/* True if the output must wait, for its commit or for shorter queues, or if memory was short and
+ * the connection therefore ends. */
 static bool set_aside(struct conn *c)
 {
     if (c->out.broken && c->end != CONN_DROPPING) {
@@ -171,7 +172,8 @@ static void flush_told(struct net *n)
     }
 }
 
-/* Round robin: who has sent what is one turn's, and has more, goes to the end of the list. */
+/* Round robin: a connection that has sent BULK_TURN bytes and has more goes to the end of the list.
+ */
 static void flush_bulk(struct net *n)
 {
     size_t left = BULK_SENT_MAX;
@@ -213,7 +215,7 @@ static const char *why_stalled(const struct conn *c)
                                    : "half a request for too long, see --request-timeout";
 }
 
-/* There is something to read, or room to send: libevent may not have come to say so yet. */
+/* True if bytes arrived or the socket has room, which libevent may not have reported yet. */
 static bool stalled_goes_on(struct conn *c)
 {
     uint64_t since = c->stalled_ms;
@@ -262,9 +264,10 @@ static size_t most_held(const struct net *n)
     return most;
 }
 
-/* When little memory is left, those go who hold most of it and do not go on: who does not read its
- * answers, or has sent half a large request. Else their memory would be missing to all others until
- * --request-timeout. A sixteenth of the limit is to be free; then an eighth. */
+/* When less than a sixteenth of the memory limit is free, drops the connections that hold most
+ * memory and do not move: peers that do not read their answers, or that have sent half of a large
+ * request. Otherwise all other clients would lack this memory until --request-timeout. Stops when
+ * an eighth is free. */
 static void drop_holders(struct net *n)
 {
     size_t wanted = account.limit / 8, freed = 0, most;
@@ -348,10 +351,10 @@ static void wake_some(struct net *n)
     }
 }
 
-/* Wakes, commits and sends until there is no more to do or to be sent at once. Each step sends the
- * answers first: thousands who are told may take the kernel 0.1 ms each, when they do not read, and
- * who asks is not to wait for all of them. For that, those who are told, and those who have much to
- * send, have some time of their own. */
+/* Wakes, commits and sends until no work is left or the budget of the iteration is used up. Each
+ * step sends answers first, then notices, then long queues. A send to a client that does not read
+ * may take the kernel 0.1 ms, and a client that waits for an answer must not wait for thousands of
+ * notices. So notices and long queues have their own small budget. */
 static void serve(struct net *n)
 {
     struct engine *e = n->engine;
@@ -396,7 +399,8 @@ static bool has_freed_enough(size_t total)
     return freed_since(total) >= FREED_BYTES_MOST;
 }
 
-/* While memory is short, who asks for some is refused for what is only to be freed. */
+/* While memory is short, requests are refused although freed memory only waits for this loop; so
+ * free for three times as long. */
 static uint64_t freeing_ns(void)
 {
     return account_is_short() ? 3 * BUDGET_SMALL_NS : BUDGET_SMALL_NS;
@@ -427,9 +431,9 @@ static void free_forgotten(struct net *n, size_t total)
     }
 }
 
-/* Callbacks read, apply and queue. Whatever has an order happens here, after each pass of libevent:
- * those who were woken, the commit, the answers, and last the end of closed connections, so that
- * nothing above meets a freed one. What there is no time for is done in the next iteration. */
+/* Callbacks read, apply and queue. Steps that have an order happen here, after each pass of
+ * libevent: woken clients, the commit, the answers, and last the end of closed connections, so that
+ * no step above meets a freed connection. Work beyond the budget waits for the next iteration. */
 void transport_end_iteration(struct net *n)
 {
     struct engine *e = n->engine;
@@ -493,7 +497,7 @@ void transport_run_deferred(struct net *n)
 
     answer_first(n);
     run_cheap(n, BUDGET_DEFERRED_NS / part);
-    if (n->cut_off % part == 0) /* one of them may take as long as all reading does */
+    if (n->cut_off % part == 0) /* one slice may take as long as all reading */
         run_costly(n, BUDGET_COSTLY_NS);
 }
 

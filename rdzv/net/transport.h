@@ -13,7 +13,7 @@ static inline void transport_begin_iteration(struct net *n)
     budget_begin_iteration(&n->budget, !TAILQ_EMPTY(&n->engine->store.ready));
 }
 
-/* Behind it: libevent may have had more to call than there was time for. */
+/* After libevent's pass: notes whether the budget was used up before all callbacks ran. */
 static inline void transport_end_reading(struct net *n)
 {
     n->cut_off = n->budget.over ? n->cut_off + 1 : 0;
@@ -24,28 +24,28 @@ static inline bool transport_has_deferred(const struct net *n)
     return n->deferred_count > 0;
 }
 
-/* Those who were deferred in an earlier iteration go on, each with one budget of this one, and as
- * many as it has time for: less if reading was cut off, and none of the costly ones in most of such
- * iterations. What has been answered in this iteration is sent before. */
+/* Sends the answers of this iteration, then resumes connections that an earlier iteration deferred,
+ * each with a new budget, as many as the iteration has time for. If reading was cut off there is
+ * less time, and most such iterations carry out no costly request. */
 void transport_run_deferred(struct net *n);
 
-/* Serves those whom changes woke, commits, and sends what is committed, until there is no more to
- * do or the iteration has had its time; frees closed connections, and what the store has forgotten.
+/* Serves woken clients, commits, and sends committed answers, until no work is left or the budget
+ * is used up; frees closed connections, and memory that the store has put aside for lazy freeing.
  */
 void transport_end_iteration(struct net *n);
 
-/* Somebody is to be woken, something is to be committed, or there are answers to be sent. */
+/* True if a client must be woken, a change must be committed, or an answer must be sent. */
 static inline bool transport_has_answers(const struct net *n)
 {
     return n->engine->batch_changes != 0 || !TAILQ_EMPTY(&n->queued) ||
            !TAILQ_EMPTY(&n->engine->store.ready);
 }
 
-/* True: there is more to do, so the loop must not sleep. */
+/* True if work is left for the next iteration: then the loop must not sleep. */
 static inline bool transport_has_work(const struct net *n)
 {
     const struct store *s = &n->engine->store;
-    /* All of them are looked at in each iteration: without a branch for each. */
+    /* This runs in each iteration, so one OR over all lists saves a branch for each. */
     uint64_t there =
         (uint64_t)(uintptr_t)TAILQ_FIRST(&n->told) | (uint64_t)(uintptr_t)TAILQ_FIRST(&n->bulk) |
         (uint64_t)(uintptr_t)TAILQ_FIRST(&n->closed) |
@@ -56,15 +56,15 @@ static inline bool transport_has_work(const struct net *n)
 }
 
 /* Drops connections that have been stalled since `deadline_ms` (engine_lived_ms()) or earlier: at
- * the end of this iteration, and of the next ones. Whose bytes are here, or who reads again, goes
- * on, though libevent has not told it yet. */
+ * the end of this iteration, and of the next ones. A connection survives if its bytes have arrived
+ * or its peer reads again, even if libevent has not reported that yet. */
 void transport_drop_stalled(struct net *n, uint64_t deadline_ms);
 
-/* No new connections; those that are open get what is queued for them, and are closed. */
+/* Accepts no new connections; sends the queued output of the open ones, and closes them. */
 void transport_drain(struct net *n);
 
 /* Closes all connections; they are freed at the end of the iteration. */
 void transport_close_open(struct net *n, const char *reason);
 
-/* Closes and frees all connections, and what they are made of. */
+/* Closes and frees all connections, and the pools of their memory. */
 void transport_close_all(struct net *n, const char *reason);
