@@ -9,7 +9,8 @@
 /* An event of one line of data; NULL: there is no memory. It is counted as ACCOUNT_WATCHES. */
 struct blob *event_make(const char *name, struct slice data);
 
-/* The same of a text, which it drops. NULL: the text is not whole, or there is no memory. */
+/* The same with the text of `body`, which it frees. NULL if the text is incomplete or memory is
+ * short. */
 struct blob *event_make_of_body(const char *name, struct reply_body *body);
 
 /* How many bytes of it stand before the data. */

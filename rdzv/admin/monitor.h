@@ -1,12 +1,12 @@
 /* /rdzv/v1/monitor: which requests are carried out just now, as server-sent events, for operators.
  *
- *     event: requests    some of the last ones, ten times a second: who asked for what, when; and
- *                        how many there were in all
+ *     event: requests    a sample of the last requests, ten times a second: client, request, time;
+ * and the number of all requests
  *
- * It shows names of keys and lengths of values, and no values. It takes a sample: at most
+ * It shows names of keys and lengths of values, never the values. It takes a sample: at most
  * MONITOR_SAMPLES of each tenth of a second, and MONITOR_AT_ONCE of what one client sent at once.
- * While it has no client, and for the rest of a tenth that has had its sample, c10d's requests pass
- * as if there was no monitor: it stands in for the protocol's function that reads them. */
+ * Without a client of the monitor, and after the sample of the current tenth is full, c10d's
+ * requests skip the monitor: it stands in for the protocol's function that reads them. */
 #pragma once
 
 #include "rdzv/admin/event_stream.h"

@@ -79,7 +79,7 @@ static void handle_space(const struct http_request *r, struct slice name)
         reset_space(r, space);
 }
 
-/* NULL: there is no such space, or this client may not see it. */
+/* NULL if the space does not exist or this client may not see it. */
 static struct engine_space *find_space_shown(const struct http_request *r, struct slice name)
 {
     struct engine_space *space = engine_find_space(http_engine(r), name);

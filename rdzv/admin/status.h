@@ -60,8 +60,8 @@ void barrier_list_note(struct barrier_list *list, const struct keymap *map,
 /* ,"barriers":[{"key":…,"arrived":…,"size":…,"absent":[rank,…],"absent_nodes":[address,…]},…] */
 void barrier_list_write(struct writer *w, const struct barrier_list *list);
 
-/* --- The whole text, status_text.c, written in slices. Each run is written in one slice, so it is
- * consistent. --- */
+/* --- The whole text, status_text.c, written in slices. A run is written within one slice, so its
+ * numbers fit each other. --- */
 
 struct status_scope {
     const struct net *net;
@@ -94,9 +94,8 @@ void status_write_counters(struct writer *w, const struct engine_space *space);
 
 /* --- ?watch=true, status.c: server-sent events for pages that stay open.
  *
- *     event: status      the whole, as JSON in one line: at once, and then when something has
- * changed event: counters    what changes all the time, once a second: also the sign that rdzvd is
- * there
+ *     event: status      the whole status as one line of JSON: at the start, and after changes
+ *     event: counters    numbers that always change, once a second; they also show that rdzvd lives
  *
  * All clients of one scope share a feed. It renders its text once for all of them, in slices, at
  * most twice a second, and takes at most a twentieth of the time for that. A client that does not

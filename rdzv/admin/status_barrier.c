@@ -23,7 +23,7 @@
 
 #define KEY_MAX 1024 /* bytes of a key that is made here */
 
-#define NODES_COMPARED   128 /* with more nodes or workers, missing ones are not named */
+#define NODES_COMPARED   128 /* beyond these numbers, missing nodes and workers have no names */
 #define WORKERS_COMPARED 4096
 #define TEXT_MAX         1024
 
@@ -172,8 +172,8 @@ static uint64_t find_ranks(const struct barrier_list *list, const struct barrier
     return found;
 }
 
-/* --- The workers of a run whose store is at rdzvd: their number, as their agents have told each
- * other, and their nodes, by the addresses of their connections. --- */
+/* --- Workers of a run whose worker store is in rdzvd. Their number comes from the keys that the
+ * agents have set; their nodes come from the addresses of their connections. --- */
 
 static int64_t whole(const cJSON *item)
 {

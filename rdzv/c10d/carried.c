@@ -34,8 +34,8 @@ static void tell_carrier(struct conn *c, const struct c10d_request *req, uint64_
     c->carrier->functions->done(c, &result);
 }
 
-/* A client without a carrier is dropped instead, as the protocol has no error answer. A session
- * that has not named a key yet is bound by its first one, which is a change, too. */
+/* A client without a carrier is dropped instead, as the protocol has no error answer. The first key
+ * of an unbound session binds the session to a store, and this binding is a change, too. */
 static bool has_to_wait(struct conn *c, const struct c10d_request *req)
 {
     return !engine_takes_changes(c10d_of(c)->engine) &&

@@ -20,11 +20,12 @@
 #define LARGE_VALUE      (1u << 20)
 #define COPIED_AT_A_TIME (256u << 10)
 
-/* A request with many keys: all are found before it is carried out at one moment; or, of WAIT and
- * CHECK, are looked at as they are found. Or one with a large value, which is copied before. */
+/* A request with many keys or with a large value, in slices. The slices look up all keys, or copy
+ * the value; then the last slice carries the request out at one moment. Only WAIT and CHECK read
+ * each key when they find it. */
 struct c10d_job {
     struct key_picks *picks;
-    struct waiter *waiter;       /* of a WAIT, from the first key on that is not there */
+    struct waiter *waiter;       /* of a WAIT, made at its first missing key */
     struct keymap_time began;    /* of a CHECK */
     uint64_t left;               /* keys of a WAIT */
     struct blob *copy;           /* of the value */
@@ -33,7 +34,7 @@ struct c10d_job {
     size_t size;                 /* of the request */
     size_t done;                 /* bytes of its items, or of its value */
     size_t answered;             /* values of a MULTI_GET */
-    bool refuted;                /* a CHECK of a key that is not there: the others do not matter */
+    bool refuted;                /* of a CHECK: a key is missing, so skip the others */
 };
 
 void c10d_end_work(struct conn *c)

@@ -39,13 +39,14 @@ static struct slice first_key(const struct c10d_request *req)
     return req->key.ptr != NULL || !c10d_next_blob(&rest, &key) ? req->key : key;
 }
 
-/* It is known who the client is, and the hooks do not look at its requests. */
+/* True if the client is known to be no agent, so the rendezvous' hooks need not see its requests.
+ */
 static inline bool is_no_agent(const struct c10d_session *s)
 {
     return s->role == C10D_PLAIN || s->role == C10D_WORKER;
 }
 
-/* It waits for one of the space's keys, and stays with those. */
+/* True if the session waits for a key of the space, so it must not change to a worker store. */
 static bool uses_keys(const struct c10d_session *s)
 {
     return s->waiter != NULL || s->watches != NULL;
@@ -93,7 +94,7 @@ static enum protocol_result end_carried(struct conn *c, enum carried carried)
     return carried == CARRIED_HELD ? PROTOCOL_PARKED : end_turn(c);
 }
 
-/* One more turn of the request that has begun. The daemon may have waited for its end. */
+/* Runs the next slice of the request at the front. A stopping daemon may wait for its end. */
 static enum protocol_result run_next_turn(struct conn *c, const struct c10d_request *req)
 {
     struct c10d *c10d = c10d_of(c); /* the session may end with this turn */
@@ -143,8 +144,8 @@ static void charge(struct conn *c, const struct c10d_request *req, size_t size,
                        (engine->store.ready.work - before.told) * C10D_TOLD_COST);
 }
 
-/* One whole request of `size` bytes, which begins there. One that is held pays each time that it is
- * shown: it may be done already, and only its answer be held. */
+/* Carries out one whole request of `size` bytes at `start`. A held request is charged each time
+ * that it comes here: perhaps it was carried out before, and only its answer is held. */
 static enum protocol_result run_c10d_request(struct conn *c, const struct c10d_request *req,
                                              const uint8_t *start, size_t size)
 {

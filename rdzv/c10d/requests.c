@@ -1,4 +1,4 @@
-/* What each request does, and how it is answered. See requests.h for the contract. Torch's rules
+/* Carries out each request and answers it. See requests.h for the contract. Torch's rules
  * are in the comments of store/keymap/keymap.h and proto/c10d.h. */
 #include "rdzv/c10d/requests.h"
 
@@ -157,7 +157,7 @@ static void handle_delete(struct conn *c, const struct c10d_request *req)
         c10d_reply_i64(c, result.status == STORE_OK ? 1 : 0);
 }
 
-/* One APPEND is within --value-limit; what all of them make is to be, too. */
+/* The parser limits one APPEND to --value-limit; the store applies the same limit to the sum. */
 static void handle_append(struct conn *c, const struct c10d_request *req)
 {
     struct command command = {.kind = COMMAND_KEY_APPEND,

@@ -26,7 +26,7 @@ static inline bool c10d_is_busy(const struct conn *c)
     return s->busy != C10D_IDLE;
 }
 
-/* That request, if there is one, is let go of. */
+/* Ends the request that the session carries out or waits for, if any. */
 void c10d_end_work(struct conn *c);
 
 /* Waits at a barrier at which it is counted already. */
@@ -38,12 +38,13 @@ void c10d_await_barrier(struct conn *c, const struct c10d_request *req);
  * counts. */
 #define C10D_TOLD_COST 128u
 
-/* So many keys of elastic jobs may be in one MULTI_SET: of each it is found, at its one moment,
- * whose it is. torch's agents set one at a time, and workers have a store of their own. */
+/* The most keys of elastic jobs that one MULTI_SET may have. The request looks up the run that owns
+ * each key in one slice, so the number of keys needs a limit. torch's agents set one key at a time,
+ * and workers have their own store. */
 #define C10D_RUN_KEYS_AT_ONCE 4096
 
-/* By opcode, what the parser lets through, but for LIST_KEYS: carries the request out in one turn.
- * The session may have ended then. */
+/* Functions by opcode, for all opcodes that the parser accepts, except LIST_KEYS. Each carries the
+ * request out in one slice, and may end the session. */
 extern void (*const c10d_handlers[C10D_OP_COUNT])(struct conn *c, const struct c10d_request *req);
 
 static inline void c10d_reply_u8(struct conn *c, uint8_t v)
@@ -79,8 +80,8 @@ void c10d_drop_watches(struct conn *c);
 
 /* --- long_requests.c: each is carried out at one moment all the same. --- */
 
-/* How a large request is carried out; C10D_IDLE: in one turn, as all others, and C10D_LISTS: by
- * c10d_list_keys(). Of agents, the next request may depend on what becomes of this one. */
+/* Decides how a large request is carried out. C10D_IDLE: in one slice, like small requests.
+ * C10D_LISTS: by c10d_list_keys(). An agent's next request may depend on the result of this one. */
 enum c10d_busy c10d_turns_of(struct conn *c, const struct c10d_request *req, size_t size);
 
 /* Begins one of `size` bytes, which starts there. False: memory is short, and the session has
@@ -95,7 +96,7 @@ struct c10d_request c10d_long_request(struct conn *c, const uint8_t *start, size
  * then. */
 void c10d_run_long(struct conn *c, const struct c10d_request *req);
 
-/* LIST_KEYS, which is done in one turn, or has begun then. */
+/* Carries LIST_KEYS out in one slice, or begins its slices. */
 void c10d_list_keys(struct conn *c, const struct c10d_request *req);
 
 /* --- carried.c, of connections that have a carrier. --- */

@@ -7,7 +7,8 @@
 
 /* Whose c10d keys a session uses. */
 enum c10d_role {
-    C10D_UNBOUND, /* those of the space: it has named none yet, or has only looked at agents' */
+    C10D_UNBOUND, /* those of the space: the session has used no key yet, or has only read agents'
+                     keys */
     C10D_RESUMED, /* those of the space; whether it is an agent, its keys will tell */
     C10D_PLAIN,   /* those of the space */
     C10D_AGENT,   /* the same, as torch's agents */
@@ -130,7 +131,8 @@ bool c10d_restore(struct conn *c, uint64_t worker_store);
  * for stays. */
 void c10d_rewind(struct conn *c);
 
-/* Says whether the session's relay is there. False: it is no agent's, and its run does not care. */
+/* Notifies the run of an agent whether the session's relay is connected. False if the session is no
+ * agent's. */
 bool c10d_set_presence(struct conn *c, enum c10d_presence presence);
 
 /* All sessions of the space from before a start that come back at all are here again. */

@@ -9,8 +9,8 @@
  *
  * ETCD_* variables are read when the program is called `etcd`; or when a flag that only etcd has is
  * given; or when no --listen is given (by flag or file), so that a pod that runs `rdzvd` with
- * ETCD_LISTEN_CLIENT_URLS in its env does what its author meant. With --listen and no flag of
- * etcd's they are not read, and a note says so.
+ * ETCD_LISTEN_CLIENT_URLS in its env does what its author meant. If --listen and no flag of etcd's
+ * is given, rdzvd ignores ETCD_* variables and logs a note.
  *
  * Precedence, first wins: command line, ETCD_* environment (both for one flag: an error, as in
  * etcd), --config file, default. etcd's own --config-file ends etcd's flags and variables, as in
@@ -46,8 +46,8 @@ struct cidr_list {
     size_t count;
 };
 
-/* Commas between them, and blanks where one likes. An address alone is itself. False: one is none,
- * and *out is as it was. */
+/* Reads networks with commas between them; blanks are ignored. An address without a length is a
+ * network of one address. False if a part is no network; *out is unchanged. */
 bool cidr_list_parse(const char *text, struct cidr_list *out);
 void cidr_list_free(struct cidr_list *list);
 
@@ -98,7 +98,7 @@ struct config_client_tls {
 /* Where the journal is kept on an etcd v3 cluster. */
 struct config_journal {
     char *url;                       /* as given; NULL: it is not */
-    struct upstream_spec *endpoints; /* one at least, or they are in a file */
+    struct upstream_spec *endpoints; /* at least one, unless endpoints_file is set */
     size_t endpoint_count;
     char *endpoints_file; /* NULL: they are above */
     char *name;           /* of the journal: its keys are below /rdzvd/NAME/ */
@@ -129,9 +129,8 @@ enum config_sync {
 
 /* Checked before the bytes come. 0 means no limit where the comment says so, and nowhere else. */
 struct config_limits {
-    uint64_t value_max;          /* bytes of a c10d value or queue item; see c10d_limits_of() */
-    uint64_t output_max;         /* bytes queued for one peer that does not read; one reply may be
-                                    longer by itself */
+    uint64_t value_max;  /* bytes of a c10d value or queue item; see c10d_limits_of() */
+    uint64_t output_max; /* bytes queued for a peer that does not read; one reply may be longer */
     uint32_t connections_max;    /* 0: no limit but the descriptors */
     uint64_t memory_max;         /* bytes of the process; 0: no limit; CONFIG_AUTO */
     uint64_t space_bytes_max;    /* all that one space keeps; 0: no limit */
@@ -197,7 +196,7 @@ struct config {
     char *check_health; /* CONFIG_CHECK_HEALTH: HOST:PORT/PATH */
     enum config_sync sync;
     struct string_list advertise_client_urls; /* "http://localhost:2379" */
-    bool advertise_default;                   /* no setting names them, so they may be wrong */
+    bool advertise_default;                   /* the default, which may be unreachable */
     struct string_list advertise_peer_urls;   /* "http://localhost:2380" */
     char *initial_cluster;                    /* "NAME=PEER-URL,..." as given, or NULL */
     char *initial_cluster_token;              /* "etcd-cluster" */
@@ -250,7 +249,7 @@ static inline bool config_is_relay(const struct config *c)
     return c->upstream != NULL && c->journal.url == NULL;
 }
 
-/* It is one of several replicas, and passes clients on while another one leads. */
+/* True for a replica that relays its clients to the leader while another replica leads. */
 static inline bool config_passes_on(const struct config *c)
 {
     return c->upstream != NULL && c->journal.url != NULL;

@@ -458,7 +458,7 @@ static const char *find_variable(char *const environment[], const char *name)
     return NULL;
 }
 
-/* All settings in the order in which they apply: file, environment, command line. */
+/* Collects the settings in the order of application: file, environment, command line. */
 bool config_collect(struct parse *p, int argc, char *const argv[], char *const environment[])
 {
     const struct setting *file;

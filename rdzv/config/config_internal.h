@@ -1,6 +1,5 @@
-/* What the parts of config share while a struct config is being made: settings as they were given,
- * where each came from, and the draft they are applied to. For config*.c and
- * etcd_apply.c only. */
+/* What the parts of config share while a struct config is being made: the settings with their
+ * sources, and the draft that receives them. For config*.c and etcd_apply.c only. */
 #pragma once
 
 #include "rdzv/config/config.h"
@@ -38,7 +37,8 @@ struct option {
     enum config_action action;  /* OPTION_ACTION */
     enum option_on_relay on_relay;
     bool is_for_files; /* refused beside --journal, where no state is in files */
-    /* OPTION_TEXT: what is wrong with a value, or NULL and it is in the config too. */
+    /* OPTION_TEXT: stores the parsed value in the config and returns NULL, or returns the fault of
+     * the value. */
     const char *(*check)(struct config *c, const char *text);
     const char *group; /* of the help, where it begins; NULL: as the option before */
     const char *value_name;

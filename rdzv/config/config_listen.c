@@ -98,7 +98,7 @@ bool config_read_port(const char *text, size_t len, uint16_t *out)
     return true;
 }
 
-/* NULL, or what is wrong with a host that is not in brackets. */
+/* Returns the fault of a host without brackets, or NULL if it is valid. */
 static const char *check_host(const char *host, size_t len)
 {
     if (len == 0 || (len == 1 && host[0] == '*') || config_is_address(AF_INET, host, len))

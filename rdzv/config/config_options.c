@@ -21,8 +21,8 @@ static const char *const log_level_names[] = {"debug", "info", "warn", "error", 
 
 #define AT(member) offsetof(struct config, member)
 
-/* The beginning of a row; what else there is to say of the option follows. A group of the help
- * begins with a row that has its name. */
+/* The first fields of a row; more fields of the option may follow. A group of the help begins at
+ * the row with the group's name. */
 #define TEXT(flag, member, value, text) \
     .name = (flag), .kind = OPTION_TEXT, .offset = AT(member), .value_name = (value), .help = (text)
 #define NAMES(flag, member, value, text)                                               \

@@ -80,7 +80,7 @@ static bool apply_settings(struct parse *p)
     return true;
 }
 
-/* What can only be judged when everything is there. */
+/* Checks that need all settings together. */
 static bool finish_config(struct parse *p)
 {
     struct draft *d = &p->draft;

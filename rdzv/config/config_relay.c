@@ -22,7 +22,7 @@ const char *config_check_space(struct config *c, const char *text)
                                         "or `-`, a letter or digit first";
 }
 
-/* All of a relay's listeners are for the space that it has in its store. */
+/* Gives all listeners of a relay the space that the relay has in its store. */
 static bool name_listeners(struct parse *p)
 {
     struct config *c = &p->draft.config;

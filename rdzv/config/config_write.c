@@ -236,8 +236,8 @@ void config_write_check(FILE *out, const struct config *c)
     config_write_effective(out, c);
 }
 
-/* What counts while the option is not given, as it is given; NULL: nothing. `text` has
- * UNITS_TEXT_MAX bytes. */
+/* The default of the option, written as on the command line; NULL if the option has none. `text`
+ * has UNITS_TEXT_MAX bytes. */
 static const char *default_of(const struct config *defaults, const struct option *o, char *text)
 {
     const struct string_list *list;
@@ -338,8 +338,9 @@ void config_write_version(FILE *out, const struct config *config, const char *ve
 
 /* --- The table of settings, as JSON. --- */
 
-/* What may be given for it, with blanks between: for completion. "@files" and "@folders" are names
- * that the shell knows; "" is what nobody can guess. */
+/* Writes the possible values of the option with blanks between, for completion by the shell.
+ * "@files" and "@folders" stand for names of files and folders; "" means that the values are
+ * unknown. */
 static void write_words(const struct option *o, char *words, size_t cap)
 {
     size_t at = 0;

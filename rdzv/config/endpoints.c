@@ -75,8 +75,8 @@ static bool is_blank_byte(uint8_t c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* `line` from its first character on that is not blank, without a comment and what is blank at its
- * end; `*skipped` is how many were before. */
+/* Cuts blanks at both ends of the line, and its comment; `*skipped` becomes the number of blanks at
+ * the front. */
 static struct slice trim_line(struct slice line, size_t *skipped)
 {
     const uint8_t *comment = line.len == 0 ? NULL : memchr(line.ptr, '#', line.len);

@@ -1,11 +1,11 @@
-/* HOST:PORT, as settings name servers, and a file of them (--journal-endpoints-file): one in a
- * line; empty lines, and what is behind `#`, are for people. Pure. */
+/* Parses HOST:PORT, by which settings name servers, and the file of --journal-endpoints-file: one
+ * HOST:PORT in each line; empty lines and comments behind `#` are ignored. Pure. */
 #pragma once
 
 #include "rdzv/config/config.h"
 #include "rdzv/config/config_file.h"
 
-/* A cluster of etcd has 3 or 5 members; a file that is longer is none of these. */
+/* A cluster of etcd has 3 or 5 members, so a longer file is surely a wrong file. */
 #define ENDPOINTS_MAX      32u
 #define ENDPOINTS_FILE_MAX 16384u
 #define ENDPOINT_HOST_MAX  254u

@@ -40,8 +40,8 @@ struct etcd_url {
     uint16_t port;
 };
 
-/* NULL when the URL is one that etcd may listen on or advertise; then *out, which may be NULL, has
- * its pieces. Else what is wrong, with a hint. */
+/* Checks a URL that etcd may listen on or advertise. Returns NULL if it is valid, and sets *out
+ * (unless it is NULL) to its parts. Otherwise returns the fault with a hint. */
 const char *etcd_url_check(const char *url, struct etcd_url *out);
 
 /* Case ignored. */

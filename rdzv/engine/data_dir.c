@@ -97,15 +97,15 @@ static void poll_writer(void *arg)
     data_dir_note_refusal(d);
 }
 
-/* While TTLs run, a store to which nobody writes says each 5 s that it is there: else a start would
- * take all the time since the last change for time away, and give it to them. */
+/* While nodes with a TTL exist, an idle store writes the time into the journal every ALIVE_MS.
+ * Otherwise the next start would count all the time since the last change as downtime, and would
+ * extend all TTLs by it. */
 static void data_dir_tick(void *arg)
 {
     struct data_dir *d = arg;
     int64_t at_ns;
 
-    if (d->refuses) /* for want of memory, perhaps: then nobody else says that there is some again
-                     */
+    if (d->refuses) /* the writer does not signal that memory is back, so poll */
         poll_writer(d);
     if (clock_elapsed_ms(d->committed_ms, engine_now_ms(d->engine)) >= ALIVE_MS &&
         engine_next_expiry(d->engine, &at_ns))
@@ -275,7 +275,7 @@ static void note_overtaken(const struct data_dir *d)
                                 "the next one begins at once"));
 }
 
-/* True: one part was made and taken, and there is more. */
+/* Makes one part of the snapshot and gives it to the writer. True if more parts follow. */
 static bool data_dir_write_part(struct data_dir *d)
 {
     enum snapshot_state state;

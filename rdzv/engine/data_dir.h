@@ -1,7 +1,7 @@
-/* A data directory as the engine's journal: at the start, what it holds comes into the engine; then
- * each commit goes there, and now and then a snapshot of the store, written bit by bit. Says in the
- * log what it finds and does. No libevent: the loop polls a descriptor and gives it a share of each
- * iteration.
+/* A data directory as the engine's journal: at the start, its snapshot and its changes are loaded
+ * into the engine; afterwards it receives each commit, and now and then a snapshot of the store,
+ * written bit by bit. It logs the state of its files and each fault. No libevent: the loop polls a
+ * descriptor and gives it a share of each iteration.
  *
  * What is promised, and what happens when the disk fails: journal_writer.h. */
 #pragma once
@@ -25,8 +25,8 @@ struct data_dir {
     struct fs *fs;
     struct journal_writer *writer; /* NULL: there is no directory */
     struct snapshot *snapshot;     /* that is being written; NULL: none */
-    struct batch part;             /* of it: one that has not been taken yet, if it is not empty */
-    bool last_part;                /* it is the last one */
+    struct batch part; /* of the snapshot; not empty: the writer has not taken this part yet */
+    bool last_part;    /* it is the last one */
     uint64_t snapshot_after_ms; /* none is begun before that, since memory was short; 0: any time */
     uint64_t committed_ms;      /* the last commit */
     uint64_t snapshots, snapshot_failures; /* of the writer, as far as the log knows of them */

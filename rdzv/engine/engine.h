@@ -31,12 +31,12 @@ struct engine_space {
     TAILQ_ENTRY(engine_space) entry;
     struct space *store;
     uint64_t c10d_sessions; /* open ones */
-    uint64_t idle_since_ms; /* the last c10d session ended then; 0: one is open, none was, or
-                                 its keys have been forgotten since */
+    uint64_t idle_since_ms; /* when the last c10d session ended; 0 while a session is open, before
+                               the first session, and after the keys were forgotten */
     void *rendezvous;       /* what rendezvous/ keeps of this space; its own */
 
-    /* For relay/: sessions that a start has found, and of which nothing has come yet; and whether
-     * somebody is to be told when there are none. */
+    /* For relay/: the number of sessions that recovery has loaded and that no relay has opened yet;
+     * and whether the rendezvous still waits for the news that this number has become 0. */
     uint64_t sessions_missing;
     bool misses_sessions;
 };
@@ -48,8 +48,8 @@ struct engine_observer {
     /* Called from engine_apply(), after a command has changed something. May apply commands of its
      * own. */
     void (*applied)(void *arg, struct engine_space *space, const struct command *command);
-    /* Called from engine_session_end() and engine_session_bind(): no session is bound to this
-     * worker store any more, so that it may be dropped now. */
+    /* Called from engine_session_end() and engine_session_bind() when the last session of this
+     * worker store has left it, so that the observer may drop the worker store. */
     void (*unbound)(void *arg, struct engine_space *space, uint64_t worker_store);
     void *arg;
 };
@@ -66,7 +66,7 @@ struct engine {
                       request charges its client for what has come to it */
 
     uint64_t alive_ms;  /* when the process was last seen at work; 0: never */
-    uint64_t paused_ms; /* for how long it has been paused, in all */
+    uint64_t paused_ms; /* total time for which the process was paused */
 
     uint64_t uses;    /* open ones, see engine_use_began() */
     bool used;        /* there has been one */
@@ -96,7 +96,7 @@ void engine_init(struct engine *e, const struct engine_options *options);
 /* All sessions have ended. */
 void engine_fini(struct engine *e);
 
-/* The space of that name, made when there is none. */
+/* Finds the space of that name, or makes it. */
 struct engine_space *engine_space(struct engine *e, const char *name);
 /* NULL when there is none. */
 struct engine_space *engine_find_space(const struct engine *e, struct slice name);
@@ -131,9 +131,9 @@ static inline void engine_note_iteration(struct engine *e, uint64_t now_ms)
         engine_note_alive(e);
 }
 
-/* As engine_now_ms(), by a clock that stands while the process is paused: for what others have to
- * do within some time. Never 0. When a pause is noted, it goes back to the end of the last
- * iteration: so intervals of it are clock_elapsed_ms()'s. */
+/* As engine_now_ms(), but this clock stands while the process is paused: for deadlines of peers.
+ * Never 0. When the engine notices a pause, the clock goes back to the end of the last iteration,
+ * so compute intervals with clock_elapsed_ms(). */
 uint64_t engine_lived_ms(const struct engine *e);
 
 /* Carries out a command as a part of the open batch. Whom it woke is served at the end of the
@@ -191,7 +191,15 @@ static inline bool engine_work_journal(struct engine *e)
 
 /* --- Sessions of relays: store/session/session.h says what is kept of each. ---
  *
- * A request of a session that may change something is carried out so, all in one turn:
+ * The problem: an answer to ADD is lost with the link or with the store, and the relay cannot know
+ * whether the ADD was carried out. If the relay sends it again, the store may count twice; if it
+ * does not, the ADD may be lost. The obvious way, to note the number of a request when it has been
+ * carried out, fails if the store dies between the change and the note. The invariant: each batch
+ * of the journal that has a change of a session's request also has the record of this request, its
+ * number and its answer. So after any restart the store knows for each number whether it took
+ * effect, and repeats the answer. The caller (relay/link_session.c, through struct carrier) keeps
+ * the invariant by these steps, all in one slice, which no commit interrupts;
+ * engine_session_prepare() sees to it that the last step cannot fail:
  *
  *     engine_session_prepare()    else the request is refused, and nothing has changed
  *     before = engine_changes()
@@ -199,8 +207,8 @@ static inline bool engine_work_journal(struct engine *e)
  *     if engine_changes() != before, and the request was one of those that change something:
  *         engine_session_done()
  *
- * A request that takes several turns is prepared before each of them: what a turn has prepared is
- * good until its iteration ends. */
+ * A request of several slices is prepared before each of them, because the prepared memory is only
+ * reserved until the iteration ends. */
 
 /* How many changes have been applied. Those count too that others make of a request, as the
  * observer does: also a read can be followed by some, and a COMPARE_SET that was refused. */
@@ -219,8 +227,8 @@ enum store_status engine_session_prepare(struct engine *e, struct engine_space *
 
 /* The request has been carried out, and has changed something. `answer`: with RELAY_ANSWERED, up to
  * SESSION_ANSWER_MAX bytes, and of a QUEUE_POP the eight before the element, which is `popped`
- * (NULL: it was no QUEUE_POP). With RELAY_ARRIVED, the barrier's key. With RELAY_TOOK, or when
- * there was no answer, empty. */
+ * (NULL: it was no QUEUE_POP). With RELAY_ARRIVED, the barrier's key. Empty with RELAY_TOOK, and
+ * for a request without an answer. */
 void engine_session_done(struct engine *e, struct engine_space *space, uint64_t id, uint64_t number,
                          uint8_t flags, struct slice answer, struct blob *popped);
 
@@ -236,13 +244,13 @@ enum store_status engine_session_bind(struct engine *e, struct engine_space *spa
 bool engine_session_set_memo(struct engine *e, struct engine_space *space, uint64_t id,
                              struct slice memo);
 
-/* Forgets a session; of one that there is not it does nothing. False: no change is taken at
- * present, and the session stays. */
+/* Forgets a session; does nothing if the session does not exist. False: the journal takes no change
+ * at present, and the session stays. */
 bool engine_session_end(struct engine *e, struct engine_space *space, uint64_t id);
 
-/* All sessions of a space, those that a start has found too, in no order that means anything. The
- * one that `after` is may not have ended yet: ask for the next one before. NULL: the first; and
- * that was the last. */
+/* Iterates over all sessions of a space, in any order, including those that recovery has loaded.
+ * The session `after` must still exist, so ask for the next session before you end one. `after`
+ * NULL: returns the first session. Returns NULL behind the last. */
 struct session *engine_session_next(const struct engine_space *space, const struct session *after);
 
 /* --- Connections, and time. --- */
@@ -256,7 +264,7 @@ void engine_session_ended(struct engine *e, struct engine_space *space);
 void engine_use_began(struct engine *e);
 void engine_use_ended(struct engine *e);
 
-/* For how long the store has not been used; 0 while it is in use, and before its first use. */
+/* Milliseconds since the last use of the store ended; 0 during a use and before the first use. */
 uint64_t engine_unused_ms(const struct engine *e);
 
 /* Removes what has expired in etcd's trees, at most `max` nodes. True: there is more. */

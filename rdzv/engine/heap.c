@@ -13,9 +13,9 @@
 #define BYTES_A_NS 4u        /* given back: what takes longer than that is looking */
 #define HOLE_NS    500u      /* looking at one of a page or more */
 
-/* A request that no small hole fits, and that gets no pages of its own; and a row of holes was
- * short if it took less than this, and about as long as one look at it may be if it took more than
- * that. */
+/* SORTING_SIZE: a size that no small hole fits, but below malloc()'s limit for mmap(). If malloc()
+ * of this size takes less than SORTED_NS, its row of unsorted holes was short; if it takes more
+ * than LONG_ROW_NS, malloc() sorted as many holes as it sorts in a single call. */
 #define SORTING_SIZE  65000u
 #define SORTED_NS     15000u
 #define LONG_ROW_NS   200000u
@@ -29,7 +29,8 @@
 #define HOLLOW_TIME  700000u   /* ns */
 #define HOLLOW_LATER 15000000u /* ns */
 
-/* Looking at all holes takes that long: it must be worth more than an eighth of what is kept. */
+/* If the last look at all holes took longer than this, the next look must promise an eighth of the
+ * account's bytes. */
 #define LONG_LOOK_NS 2000000u
 
 void heap_init(struct heap *h)
@@ -93,7 +94,7 @@ static uint64_t sort_holes(void)
     return cpu_ns() - began_ns;
 }
 
-/* True: malloc() has no long row of small holes that it would have to look at one by one. */
+/* True if malloc() has sorted its freed blocks, so that the next large request is quick. */
 static bool are_holes_sorted(void)
 {
     uint64_t took = sort_holes();
@@ -122,8 +123,8 @@ static uint64_t give_back(struct heap *h, size_t resident, size_t holes)
 
 /* --- Hole by hole. --- */
 
-/* Gives the pages of a hole of that size back. False: there is none; what malloc() has found is no
- * hole, but new. */
+/* Gives the pages of a hole of that size back to the kernel. False if no such hole exists: malloc()
+ * extended the heap instead. */
 static bool give_back_hole(struct heap *h, size_t size)
 {
     const uintptr_t end = (uintptr_t)sbrk(0);
@@ -175,8 +176,8 @@ static bool goes_hole_by_hole(struct heap *h, uint64_t now_ns, size_t fresh)
 
 /* --- When. --- */
 
-/* Looking takes long, and somebody would wait for it. At most, all that is new are holes of one
- * page. */
+/* True if a look would take too long while clients wait. Its time is estimated for the worst case,
+ * in which all fresh bytes are holes of one page. */
 static bool has_no_time(const struct heap *h, uint64_t now_ns, size_t resident, size_t fresh)
 {
     if (h->looking_ns <= HEAP_LOOK_FREE_NS || h->quiet || resident > account.limit)
@@ -184,7 +185,8 @@ static bool has_no_time(const struct heap *h, uint64_t now_ns, size_t resident, 
     return now_ns < h->after_ns || h->looking_ns + fresh / h->page * HOLE_NS > HEAP_LOOK_MOST_NS;
 }
 
-/* So many bytes of holes are to be there at least, now that there are so many. */
+/* The least bytes of holes that make a look worth its time, given the bytes of holes that exist
+ * now. */
 static size_t least_holes(const struct heap *h, uint64_t now_ns, size_t holes, size_t worth)
 {
     size_t part = 0;

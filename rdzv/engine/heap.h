@@ -1,29 +1,30 @@
-/* What malloc() holds beyond what is asked of it. Values of all lengths that come and go leave
- * holes, and a heap gives back what is at its end alone: the process would stay several times as
- * large as what it keeps, and grow beyond --memory-limit, which counts what is kept. So the pages
- * of the holes are given back to the kernel from time to time.
+/* Gives memory that malloc() holds in holes back to the kernel. Values of all lengths that come and
+ * go leave holes in the heap, and malloc() itself returns only the end of the heap. So the process
+ * would stay several times as large as its data, and grow beyond --memory-limit, which counts only
+ * the data.
  *
- * malloc() offers that for the whole heap at once, holes that have been given back before included.
- * It takes some 0.15 ms for each MiB that goes, so it is done as soon as some MiB are to be had:
- * never much at once. And it takes some 0.5 us for each hole of a page or more, so if that was the
- * larger part of it, it waits for a thousand times as long as that took, unless the holes grow to a
- * quarter of what is kept; and if that is some milliseconds, until they are an eighth.
+ * malloc_trim() treats the whole heap at once, including holes whose pages the kernel has back
+ * already. It takes 0.15 ms for each MiB that it gives back, so it runs as soon as a few MiB have
+ * gathered: then each run is short. It also takes 0.5 us to look at each hole of a page or more. If
+ * looking was the larger part of the last run, the next one waits for a thousand times as long,
+ * unless the holes grow to a quarter of the data; if looking took some milliseconds, it waits until
+ * they are an eighth.
  *
- * It cannot be cut into parts. A client that deletes every second one of a million values leaves
- * holes that take a quarter of a second to look at. A look of some milliseconds is a wait that a
- * client may have now and then: it is made when so much time has passed since the last one that
- * it is a thousandth of it. One that would take more than HEAP_LOOK_MOST_NS, for all that is known,
- * waits for a second in which nobody asks for anything, or until the process is larger than
- * --memory-limit.
+ * malloc_trim() cannot be cut into slices. A client that deletes every second one of a million
+ * values leaves holes that take a quarter of a second to look at. Clients can bear a wait of some
+ * milliseconds now and then, so such a look may use a thousandth of the time. If a look is expected
+ * to take more than HEAP_LOOK_MOST_NS, it waits for a second without requests, or until the process
+ * is larger than --memory-limit.
  *
  * Large holes are another matter: malloc() finds one for a request of its size, and its pages can
  * be given back as long as the request has it. So where holes have many bytes, rdzvd asks for them
  * one by one, the largest first, a few MiB in each iteration, and keeps them until malloc() finds
  * no more: else it would find the same ones again. What is left is for malloc_trim().
  *
- * What was freed stands in a row, of which malloc() sorts up to 10,000 small holes into its lists
- * before it looks for a large one: some milliseconds when they are in no cache any more. So they
- * are sorted as they come, while they are, in each iteration that has freed some. */
+ * malloc() keeps freed blocks in an unsorted row. Before it looks for a large hole, it sorts up to
+ * 10,000 blocks of this row into its lists, which takes some milliseconds if the CPU's caches do
+ * not hold them. So each iteration that has freed blocks sorts them at its end, while they are in
+ * the caches. */
 #pragma once
 
 #include <stdbool.h>
@@ -35,7 +36,7 @@
 #define HEAP_HOLLOW_MAX 4096u
 
 struct heap {
-    int statm;           /* /proc/self/statm, -1: there is none, and nothing is ever given back */
+    int statm;           /* /proc/self/statm; -1: not readable, so no memory is given back */
     size_t page;         /* bytes */
     size_t own;          /* resident bytes that the account knows nothing of */
     size_t total;        /* of the account, at the last look */
@@ -43,7 +44,7 @@ struct heap {
     size_t held;         /* of the account, when it was last tried to give all back */
     size_t left;         /* holes that cannot be given back: the fewest since that was tried */
     uint64_t next_ns;    /* no look before that time */
-    uint64_t after_ns;   /* and no trying, unless there are far more holes */
+    uint64_t after_ns;   /* no malloc_trim() before, except if the holes have grown far */
     uint64_t looking_ns; /* how long looking at them took, the last time */
     unsigned sortings;   /* small holes that had to be sorted first: in so many iterations */
     unsigned postponed;  /* a look that is due, while holes are sorted: by so many iterations */
@@ -52,7 +53,7 @@ struct heap {
     size_t hollow_size; /* of those that are looked for next; 0: none are */
     uint64_t hollow_ns; /* none are looked for before that time */
     uint64_t requests;  /* that there had been at the last tick */
-    bool quiet;         /* and that were as many at the one before */
+    bool quiet;         /* the last second had no requests */
     bool ticked;        /* a second is over since the last look */
 };
 
@@ -65,13 +66,12 @@ size_t heap_resident(const struct heap *h);
 /* Gives holes of so many bytes back, if there are. */
 void heap_trim(struct heap *h, uint64_t now_ns, size_t worth);
 
-/* Bytes of holes that are worth it at any time; and that are once a second, when refilling them
- * does not count. */
+/* Bytes of holes that are worth a malloc_trim() at any time; and once a second, when the cost of
+ * new page faults does not matter. */
 #define HEAP_WORTH       (8u << 20)
 #define HEAP_WORTH_QUIET (256u << 10)
 
-/* Longer than that it does not look while there are clients to wait for it; and longer than the
- * second only now and then. */
+/* The longest look while clients are active; and the longest look that may run at any time. */
 #define HEAP_LOOK_MOST_NS 12000000u
 #define HEAP_LOOK_FREE_NS 4000000u
 
@@ -79,19 +79,19 @@ void heap_trim(struct heap *h, uint64_t now_ns, size_t worth);
  * what is worth it when there is time. */
 void heap_tick(struct heap *h, uint64_t requests);
 
-/* Holes of so many bytes are not sorted one by one. */
+/* If fewer bytes were freed since the last sort, the freed blocks stay unsorted. */
 #define HEAP_SORTED_BYTES (64u << 10)
 
 /* For heap_look(). */
 void heap_look_now(struct heap *h, uint64_t now_ns);
 
-/* True when holes have come since the last ones were sorted. */
+/* True if more than HEAP_SORTED_BYTES were freed since the last sort. */
 static inline bool heap_has_shrunk(const struct heap *h)
 {
     return h->sorted > account.total && h->sorted - account.total > HEAP_SORTED_BYTES;
 }
 
-/* True: there is more to do in the next iteration, and nothing to wait for. */
+/* True if the next iteration has more work here, so the loop must not sleep. */
 static inline bool heap_has_work(const struct heap *h)
 {
     return h->hollow_size != 0 || h->sortings != 0;

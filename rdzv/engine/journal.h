@@ -22,12 +22,13 @@ struct engine_journal {
      * commit(). */
     const char *(*refuses)(void *arg);
 
-    /* Whether another process takes them, and this one has all that is there and may take its place
-     * at any moment. NULL: there is no other. */
+    /* True if another process takes the changes, and this process has all committed changes and may
+     * take over at any moment. NULL: the journal has a single process. */
     bool (*stands_by)(void *arg);
 
-    /* Whether this one takes them, but has been without the others for so long that another one may
-     * have taken its place: who can go elsewhere is to go. NULL: there is no other. */
+    /* True if this process takes the changes, but has lost contact for so long that another process
+     * may have taken over: clients that can connect elsewhere must do so. NULL: the journal has a
+     * single process. */
     bool (*is_cut_off)(void *arg);
 
     /* Readable when poll() is to be called; -1: never. poll() takes note of what is durable now,

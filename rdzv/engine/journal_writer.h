@@ -7,7 +7,7 @@
  * --sync always: the thread appends and syncs all that has gathered, in one go; poll() then has the
  *   number up to which answers may go.
  *
- * Batches are kept in memory until they are synced. While more than a quarter of pending_max is
+ * Each batch stays in memory until its sync. While more than a quarter of pending_max is
  * kept, answers wait for the sync in mode batch, too, so that clients do not outrun the disk.
  *
  * Faults. When a write or sync fails, the writer is failed: journal_writer_refuses() says why, and
@@ -16,9 +16,9 @@
  * again each second (retry_ms): after a failed sync everything that is pending goes into a new
  * segment; when the disk is full the ballast is given up for it. Once all is kept and synced, and
  * the ballast is back, the writer is as before. A process that ends before that loses only what was
- * not answered, but for changes of mode batch that were answered before a sync failed: these
- * survive it only if the disk took them after all. While more than pending_max is kept, or memory
- * is short, changes are refused, too, until that is over; the writer itself goes on.
+ * not answered; in mode batch it may also lose changes that were answered before a sync failed,
+ * unless the disk took them after all. While the pending batches exceed pending_max, or memory is
+ * short, changes are refused as well, and the writer goes on.
  *
  * Memory: no commit can fail for want of it. A small batch is copied, a large one, or one for which
  * there is no memory, gives up its buffer; what that takes is kept aside beforehand, and while it
@@ -57,8 +57,8 @@ struct journal_writer_stats {
 
 struct journal_writer;
 
-/* Starts the thread. NULL, with errno: there is no memory or no room for a thread; the journal is
- * then still the caller's. */
+/* Starts the thread. NULL with errno if memory is short or no thread can start; then the caller
+ * still owns the journal. */
 struct journal_writer *journal_writer_start(const struct journal_writer_options *options);
 
 /* Readable when journal_writer_poll() is to be called. */

@@ -31,7 +31,7 @@ struct journal_writer {
     /* The lock's. */
     struct pending_list pending;
     struct pending *unwritten; /* the first one that was not appended; NULL: none */
-    uint64_t promised;         /* as durable as it has to be before it is answered */
+    uint64_t promised;         /* last batch that is durable enough to be answered */
     uint64_t sync_at_ns;       /* mode batch: when the next sync is due; 0: nothing to sync */
     bool failed;               /* see reason_now; the thread tries again at retry_at_ns */
     bool stop, clean;          /* the thread is to end; it ended the journal cleanly */
@@ -48,7 +48,7 @@ struct journal_writer {
     uint64_t snapshot_began_ns;
     struct pending_list parts;         /* of a snapshot */
     struct pending_list written_parts; /* the loop frees them */
-    size_t parts_bytes;                /* of `parts`, and of the one that is being written */
+    size_t parts_bytes;                /* of `parts` and of the part being written */
 
     /* Of whoever writes: the loop with the lock, in mode batch while nothing has failed; else the
      * thread. Even then, in mode batch, the thread has the lock when it gives it back. */

@@ -31,8 +31,9 @@ static int journal_writer_unlocked(struct journal_writer *w, int (*call)(struct 
 
 /* --- Faults. --- */
 
-/* The loop has to end a snapshot that failed while it writes one. One that it has ended goes like
- * one that it has abandoned: the next may begin when nothing is left of it. */
+/* If the snapshot is still growing, the loop must notice the failure and end it. If the loop has
+ * already handed over the last part, the snapshot counts as abandoned: the next snapshot may begin
+ * when its parts are freed. */
 static void fail_snapshot(struct journal_writer *w)
 {
     if (w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_NONE ||
@@ -230,7 +231,8 @@ static bool step_fault(struct journal_writer *w)
     return true;
 }
 
-/* What is left of one that has failed or was abandoned. */
+/* Gives the parts of a failed or abandoned snapshot to the loop, which frees them, and removes the
+ * file. */
 static bool clean_up_snapshot(struct journal_writer *w)
 {
     TAILQ_CONCAT(&w->written_parts, &w->parts, entry);

@@ -1,4 +1,4 @@
-/* Batches of the engine that its journal has taken, and that are not known to be kept. No commit
+/* Batches that the engine has handed to its journal, before they are durable. No commit
  * can fail for want of memory: a small batch is copied, a large one, or one for which there is no
  * memory, gives up its buffer; what that takes is a spare, kept aside beforehand. While the spare
  * is not there, a journal refuses changes. */

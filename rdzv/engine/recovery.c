@@ -31,7 +31,7 @@ bool recovery_end_snapshot(void *recovery)
            recovery_trouble(r, "the snapshot has not come to its end");
 }
 
-/* Spaces that no listener names may be there, too. */
+/* The journal may contain spaces that no listener names; those are made here. */
 static struct engine_space *space_of(struct recovery *r, struct slice name)
 {
     char text[SPACE_NAME_MAX + 1];

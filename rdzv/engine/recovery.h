@@ -18,12 +18,14 @@ struct recovery {
 /* The engine is empty. */
 void recovery_begin(struct recovery *r, struct engine *engine);
 
-/* A frame of a snapshot, and a batch. False: it is none, it does not fit to what came before, or
- * memory is short; its `trouble` says which. As struct journal_reader wants them. */
+/* Loads a frame of a snapshot, or a batch. False if the bytes are malformed, do not follow the
+ * frames before, or if memory is short; its `trouble` says which. As struct journal_reader wants
+ * them. */
 bool recovery_take_snapshot(void *recovery, struct slice bytes);
 bool recovery_take_batch(struct recovery *r, struct slice bytes);
 
-/* Between these: false when the snapshot has not said that this was all of it; the same. */
+/* Called between the frames and the batches. False if the snapshot lacks its last frame; `trouble`
+ * says so. */
 bool recovery_end_snapshot(void *recovery);
 
 /* All that there is has come, up to the batch `last`, in a snapshot or behind it: the engine goes

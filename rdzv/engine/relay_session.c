@@ -30,7 +30,7 @@ static enum store_status change_session(struct engine *e, struct engine_space *s
     return status;
 }
 
-/* Makes room in memory for a session that there is not yet. */
+/* Makes room in memory for a new session. */
 static enum store_status prepare_memory(struct engine *e, struct engine_space *space, uint64_t id)
 {
     struct sessions *s = &space->store->sessions;
@@ -66,7 +66,7 @@ void engine_session_done(struct engine *e, struct engine_space *space, uint64_t 
 
     batch_let_go(&e->batch);
     if (change_session(e, space, &c) != STORE_OK)
-        abort(); /* it was not prepared, or cannot be what became of the request */
+        abort(); /* the caller did not prepare it, or passed an impossible result */
 }
 
 /* A session was bound to this worker store; 0: to none. It may have been the last. */

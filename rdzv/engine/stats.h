@@ -29,14 +29,14 @@ static inline void durations_add(struct durations *d, uint64_t first_ns, uint64_
 
 /* Why the daemon ends a connection. */
 enum drop_reason {
-    DROP_MALFORMED,  /* bytes that are no request, or one that may not come now */
+    DROP_MALFORMED,  /* malformed bytes, or a request that is not allowed now */
     DROP_LIMIT,      /* more than a setting allows */
     DROP_STALLED,    /* half a request, or answers that the peer does not read */
     DROP_SPACE_FULL, /* --space-limit */
     DROP_READ_ONLY,  /* the journal takes no changes */
     DROP_NO_MEMORY,
     DROP_RUN,      /* an agent whose run was forgotten, or goes on without it */
-    DROP_UPSTREAM, /* of a relay: the store has ended its session, or does not know it any more */
+    DROP_UPSTREAM, /* of a relay: its store has ended or forgotten the session */
     DROP_REASONS,
 };
 
@@ -96,7 +96,7 @@ struct stats {
     uint64_t accepted;
     uint64_t refused[REFUSAL_REASONS];
     uint64_t closed;
-    uint64_t dropped[DROP_REASONS]; /* of those: by the daemon, for what the peer did or did not */
+    uint64_t dropped[DROP_REASONS]; /* of those: ended by the daemon, by reason */
     uint64_t c10d_requests[C10D_OP_COUNT];
     uint64_t http_requests;
     uint64_t http_operations[STATS_ROUTES][HTTP_METHODS]; /* of them, those that found a route */

@@ -65,8 +65,8 @@ static void handle_item(const struct http_request *r, struct slice name, bool us
                       name, slice_str(" does not exist."));
 }
 
-/* True for `prefix`, and for what is below it, whose name goes to *name; a slash at the end does
- * not count. */
+/* True if `path` is `prefix` or lies below it; *name becomes the name below it. A slash at the end
+ * of the path is ignored. */
 static bool below(struct slice path, const char *prefix, struct slice *name)
 {
     size_t len = strlen(prefix);

@@ -60,9 +60,9 @@ static void reply_not_kept(const struct http_request *r, enum store_status why)
 
 /* --- Reads. --- */
 
-/* Where torch's etcd-v2 backend keeps the agents' keys. The agents of 2.4 list it before any of
- * them has made it and take its absence for a fault (pytorch #132950), so it is there before its
- * time. */
+/* Where torch's etcd-v2 backend keeps the agents' keys. Agents of torch 2.4 list this directory
+ * before an agent has made it, and fail if it does not exist (pytorch #132950), so rdzvd shows an
+ * empty directory. */
 #define TORCH_STORE "/torch/elastic/store"
 
 static bool is_torch_store(const struct http_request *r, struct slice key)
@@ -117,7 +117,7 @@ static enum http_job_state get_job_fail(const struct get_job *j, const struct ht
     return HTTP_JOB_DONE;
 }
 
-/* Sends a piece; true when there is no more to be sent. */
+/* Sends a piece of the reply; true if the reply ends here. */
 static bool get_job_send(struct get_job *j, const struct http_request *r, struct blob *piece,
                          bool last)
 {
@@ -197,7 +197,7 @@ static void reply_small_node(const struct http_request *r, const struct node *n,
     reply_no_memory(r);
 }
 
-/* Replies with a node, or that there is none; or starts a job that does. */
+/* Replies with a node or with "key not found", or starts a job that replies in slices. */
 static void reply_get(const struct http_request *r, struct slice key, const struct etcd_request *q)
 {
     struct tree *t = &r->space->store->tree;

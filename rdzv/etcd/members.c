@@ -139,8 +139,8 @@ static bool is_url_of(const char *url, struct slice scheme, struct slice host)
     return slice_starts_with(text, scheme) && slice_equal(slice_from(text, scheme.len), host);
 }
 
-/* The URL that the client used comes first: python-etcd looks for it in the list when it has to
- * reconnect, and fails when it is not there. */
+/* The URL that the client used comes first: when python-etcd reconnects, it looks for this URL in
+ * the list, and fails if the list lacks it. */
 static void write_machines(struct writer *w, const struct http_request *r,
                            const struct string_list *urls)
 {

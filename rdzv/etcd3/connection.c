@@ -308,8 +308,8 @@ static void on_login(struct journal_etcd *j, const struct grpc_answer *a, const 
     }
 }
 
-/* Each connection begins with it: a member forgets its tokens when it restarts, and others do not
- * know them. */
+/* Each connection begins with a login, because a member of etcd forgets its tokens in a restart,
+ * and other members do not know them. */
 static void log_in(struct journal_etcd *j)
 {
     const struct config_journal *c = j->options.config;

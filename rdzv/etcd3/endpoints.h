@@ -8,7 +8,7 @@ struct endpoints {
     const struct upstream_spec *list; /* as of the last call */
     size_t count;                     /* 0: the file was never good yet */
     const char *file;                 /* NULL: they do not change */
-    struct endpoint_set sets[2];      /* of the file: the one in use, and one to read into */
+    struct endpoint_set sets[2]; /* of the file: the current set, and a buffer for the next set */
     unsigned used;
     char wrong[560]; /* what is wrong with the file, as the log says it; empty: nothing is */
 };

@@ -63,8 +63,8 @@ enum log_fault entry_fault(struct slice value)
     return value.len < ENTRY_HEADER ? LOG_IS_NONE : version_fault(value.ptr[0]);
 }
 
-/* --- Head and snapshot: numbers of a fixed width, in hexadecimal, apart by spaces. Only a text
- * that is what would be written for what it says is one. --- */
+/* --- Head and snapshot: numbers of a fixed width, in hexadecimal, apart by spaces. A text is
+ * accepted only if encoding its numbers again gives the same text. --- */
 
 static void copy_key_text(struct slice value, char *out, size_t size)
 {

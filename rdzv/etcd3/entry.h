@@ -39,7 +39,7 @@ struct log_entry {
 /* The checksum of an entry behind one with that checksum; of the first one that is 0. */
 uint32_t entry_chain(uint32_t before, const struct log_entry *e);
 void entry_encode(const struct log_entry *e, uint8_t header[ENTRY_HEADER]);
-/* False: the value is no entry, or its version is not one that this build reads. */
+/* False if the value is no entry, or has a version that this build does not read. */
 bool entry_decode(struct slice value, struct log_entry *out);
 
 /* Why an entry or a pointer could not be decoded. */
@@ -85,7 +85,7 @@ struct stream {
     size_t from, len, cap; /* the content: `len` bytes from `from` on */
 };
 
-/* Adds a piece. False: memory is short, and the stream is as it was. */
+/* Appends a piece. False if memory is short; then the stream is unchanged. */
 bool stream_put(struct stream *s, struct slice piece);
 
 /* The next whole batch, until the next stream_put(); false: it has not ended yet. */
@@ -96,6 +96,6 @@ static inline struct slice stream_bytes(const struct stream *s)
     return (struct slice){s->len == 0 ? NULL : s->bytes + s->from, s->len};
 }
 
-/* So many of its first bytes are done with. */
+/* Drops the first `len` bytes, whose batches are applied. */
 void stream_drop(struct stream *s, size_t len);
 void stream_fini(struct stream *s);

@@ -91,8 +91,8 @@ static bool refuse_log(struct journal_etcd *j, const char *why)
     return false;
 }
 
-/* A replica of a newer release leads. What is here is right as far as it goes, and clients that are
- * passed on may stay: this replica waits to be replaced. */
+/* A replica of a newer release leads. The state of this replica is valid up to its last entry, and
+ * relayed clients may stay: this replica waits for its upgrade. */
 static bool wait_for_upgrade(struct journal_etcd *j)
 {
     static const char why[] = "a newer rdzvd writes the log: upgrade this replica";
@@ -106,7 +106,7 @@ static bool wait_for_upgrade(struct journal_etcd *j)
     return false;
 }
 
-/* `none` says what is wrong if it is no version's. */
+/* Refuses a value of the log. `none` is the reason if the value fits no version at all. */
 static bool refuse_log_value(struct journal_etcd *j, enum log_fault fault, const char *none)
 {
     if (fault == LOG_IS_NEWER)
@@ -200,8 +200,8 @@ static void end_overtaken(struct journal_etcd *j, const char *why)
     journal_end(j);
 }
 
-/* A snapshot has to be loaded first: true. Who has read entries goes on to read them, as long as
- * the next one is there. */
+/* True if a snapshot must be loaded first. A replica that has read entries needs no snapshot as
+ * long as the next entry still exists. */
 static bool begins_to_load(struct journal_etcd *j, const Etcd3__RangeResponse *entries)
 {
     char next[KEY_MAX];
@@ -238,8 +238,9 @@ static bool take_pointer(struct journal_etcd *j, const Etcd3__KeyValue *kv)
     return true;
 }
 
-/* Where all was here a moment ago, batches that come were made since then, by the leader's clock. A
- * member of etcd that was slow may have kept some back, but not those of each look. */
+/* Estimates how far the leader's clock is ahead. If this replica had the whole log a moment ago,
+ * new batches were made since then, and each has the leader's time. A slow member of etcd may
+ * return a batch late now and then, but not in every read. */
 static void note_batches(struct journal_etcd *j)
 {
     uint64_t now_ms = lease_now_ms();

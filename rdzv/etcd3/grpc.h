@@ -54,8 +54,8 @@ struct grpc_options {
     size_t first;                /* which one is asked first */
     const struct clock *clock;
     const struct certificate *tls; /* that asks for "h2"; its context NULL: plain text */
-    /* A connection is there, and takes calls; or it is gone, after all calls have been told. Not
-     * from within grpc_start(). */
+    /* up: the connection takes calls. Not up: the connection is lost, and all its calls have ended.
+     * Never called from within grpc_start(). */
     void (*link)(void *arg, bool up);
     void *arg;
 };

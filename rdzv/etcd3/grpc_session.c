@@ -113,7 +113,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, cons
     return 0;
 }
 
-/* A stream that was broken off has no status that counts, whatever has come of it. */
+/* If the stream was reset, its status does not count, even if a part of it has arrived. */
 static int on_close(nghttp2_session *session, int32_t stream, uint32_t error, void *arg)
 {
     struct grpc_call *call = call_of(session, stream);

@@ -40,7 +40,8 @@ struct grpc {
 bool grpc_session_begin(struct grpc *g);
 void grpc_session_end(struct grpc *g);
 
-/* False: what came is no HTTP/2, or memory is short. Calls that end go to g->ended. */
+/* Reads received bytes. False if they are no HTTP/2, or if memory is short. Calls that end go to
+ * g->ended. */
 bool grpc_session_input(struct grpc *g, const uint8_t *bytes, size_t len);
 /* The next bytes to be sent, good until the session is used again; none: out->len is 0. */
 bool grpc_session_output(struct grpc *g, struct slice *out);
@@ -49,8 +50,8 @@ bool grpc_session_output(struct grpc *g, struct slice *out);
 bool grpc_session_submit(struct grpc *g, struct grpc_call *call, const char *path);
 void grpc_session_forget(struct grpc *g, struct grpc_call *call);
 
-/* The message of a call that has succeeded, into answer->message; when there is no whole one, the
- * answer is unclear. */
+/* Sets answer->message to the message of a successful call; if the message is incomplete, the
+ * answer becomes unclear. */
 void grpc_message(const struct grpc_call *call, struct grpc_answer *answer);
 
 /* For grpc_session.c's users: tells, and forgets the call before. */

@@ -52,7 +52,8 @@ static const char *journal_refuses(void *arg)
     return j->fault.reason[0] == '\0' ? NULL : j->fault.reason;
 }
 
-/* It has looked lately, and what it saw is applied. An election passes quickly. */
+/* True if this replica has read the log lately and has applied all of it. Also true during an
+ * election, which is short. */
 static bool stands_by(void *arg)
 {
     const struct journal_etcd *j = arg;

@@ -5,16 +5,26 @@
  * engine, and waits until nobody leads. Then it takes a lease, puts itself into the leader's key
  * under it, reads the rest of the log, writes that its epoch begins, and leads.
  *
- * The leader commits one transaction at a time, with all batches that have gathered meanwhile. Each
- * holds only while the leader's key has the revision under which this replica has put it, and while
- * the head of the log is the entry before: a leader that has lost its lease can commit nothing, and
- * of several copies of one transaction one counts. So a transaction whose outcome is unknown is
- * sent again, the same bytes, until etcd says which it was. Answers wait for it. They also wait
- * while the lease may have ended (JOURNAL_MARGIN_MS before etcd's own time): then another replica
- * may lead, and what is known here may be old.
+ * The problem: a leader may be paused for a minute, wake up, and still believe that it leads. Its
+ * clock and its lease cannot prevent this: between the look at the clock and the write, the process
+ * may be paused again. And if the connection breaks after a transaction was sent, the leader does
+ * not know whether etcd carried it out; a second copy could apply the changes twice.
  *
- * A leader whose transaction is refused, or whose lease has ended, has applied what may never have
- * been committed. It answers nothing more: options.ended() has all thrown away and begun anew.
+ * The invariant: the log is one chain of entries, and only the present leader extends it. etcd
+ * keeps it, because each transaction has two conditions: the leader's key still has the revision
+ * under which this replica put it there, and the head of the log is still the previous entry. The
+ * first condition stops a leader that has lost its lease; the second one lets only one copy of a
+ * transaction take effect. So if the outcome is unknown, the leader sends the same bytes again
+ * until etcd tells whether they took effect. The leader commits one transaction at a time, with all
+ * batches that have gathered meanwhile, and answers wait for it.
+ *
+ * The conditions protect writes, not reads: a leader without a lease could still answer GET from
+ * old state. The lease protects these: all answers also wait when the lease may have ended, which
+ * is JOURNAL_MARGIN_MS before etcd's own time.
+ *
+ * If etcd refuses a transaction, or if the lease has ended, the leader's engine holds changes that
+ * may never be committed. It sends no further answers: options.ended() makes the daemon drop all
+ * state and start again.
  *
  * Faults, as of the file journal: while etcd cannot be written, engine_refuses() says why, no
  * change is taken, and what was taken before is tried again, for as long as it takes. */
@@ -66,8 +76,8 @@ int journal_etcd_open(struct journal_etcd **out, const struct journal_etcd_optio
  * replica leads at once. True: that is done, or of no use. To be asked again until then. */
 bool journal_etcd_finish(struct journal_etcd *j);
 
-/* How long journal_etcd_finish() takes at most while etcd answers: one try to commit what there is,
- * and one to give the lease back. */
+/* How long journal_etcd_finish() takes at most while etcd answers: one try to commit the pending
+ * batches, and one to revoke the lease. */
 #define JOURNAL_ETCD_TRY_MS 1000u
 #define JOURNAL_ETCD_END_MS (2 * JOURNAL_ETCD_TRY_MS)
 

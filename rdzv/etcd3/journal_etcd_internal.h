@@ -45,7 +45,7 @@ enum journal_state {
     JOURNAL_LOADS,      /* reads a snapshot */
     JOURNAL_ASKS,       /* for a lease */
     JOURNAL_STANDS,     /* for election: puts itself into the leader's key */
-    JOURNAL_CATCHES_UP, /* has won, and reads what was committed before that */
+    JOURNAL_CATCHES_UP, /* has won, and reads the rest of the log */
     JOURNAL_BEGINS,     /* commits that its epoch begins */
     JOURNAL_LEADS,
     JOURNAL_ENDED, /* nothing more comes of it */
@@ -141,11 +141,12 @@ struct snapshot_out {
 
 /* How long a leader waits for more changes before it sends the next transaction.
  *
- * A transaction that is sent in the moment in which the one before is answered lacks the changes of
- * all clients that were answered just then and are about to ask again: each of them waits for two
- * transactions, the one that is under way when it asks, and its own. So the next one waits until as
- * many changes have come as the last one had, but for no longer than the last one took. Where that
- * many do not come, the next ones wait for none. */
+ * If the leader sends a transaction at the moment in which the previous one is answered, this
+ * transaction lacks the next changes of all clients that have just received their answers. Each of
+ * these clients then waits for two transactions: the one under way when its request arrives, and
+ * its own. So the next transaction waits until as many changes have gathered as the last one had,
+ * but not longer than the last one took. If fewer changes come, the following transactions do not
+ * wait. */
 struct coalesce {
     uint64_t taken;    /* changes so far */
     uint64_t sent;     /* how many of these are in transactions, */
@@ -167,7 +168,7 @@ struct journal_commit {
     /* The entry that is being committed. */
     bool open;            /* there is one */
     unsigned tries, lost; /* sent; and of these, without an outcome */
-    bool refused;         /* etcd has said that it does not take it now */
+    bool refused;         /* etcd has refused this transaction for now */
     uint64_t began_ms, began_ns;
     uint64_t again_ms; /* not before that */
     uint32_t chain;    /* its checksum */
@@ -226,8 +227,8 @@ bool connection_is_up(struct journal_etcd *j);
 void journal_send(struct journal_etcd *j, struct journal_call *call,
                   const struct etcd_method *method, journal_tell *tell, uint64_t patience_ms);
 
-/* A call has failed: what it means for the connection and the log. True: it was not carried out,
- * and says so itself. */
+/* Notes the failure of a call for the connection and the log. True if etcd's answer says that it
+ * has not carried out the call. */
 bool journal_note_failure(struct journal_etcd *j, const struct grpc_answer *a);
 void journal_note_success(struct journal_etcd *j);
 
@@ -307,8 +308,9 @@ void commit_end(struct journal_etcd *j);
 uint64_t commit_take(void *arg, struct batch *batch);
 void commit_pump(struct journal_etcd *j);
 
-/* For its tests. So many changes came; a transaction is made, of all that came, or of a part of it:
- * then there is enough for the next; it was answered, after so long. */
+/* Declared for tests. coalesce_take(): that many changes came. coalesce_send(): a transaction is
+ * sent with all waiting changes, or with a part of them, and then the next one need not wait.
+ * coalesce_answer(): etcd answered after that time. */
 void coalesce_take(struct coalesce *c, uint64_t changes);
 void coalesce_send(struct coalesce *c, bool all);
 void coalesce_answer(struct coalesce *c, uint64_t took_ns, uint64_t now_ns);

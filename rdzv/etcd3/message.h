@@ -46,7 +46,7 @@ void txn_init(struct txn *t);
 void txn_if_created(struct txn *t, struct slice key, int64_t revision);
 void txn_if_value(struct txn *t, struct slice key, struct slice value);
 
-/* From `key` up to `end`, which is not included; with an empty `end` that key alone. */
+/* Reads from `key` up to and without `end`; with an empty `end`, reads only `key`. */
 void txn_get(struct txn_branch *b, struct slice key, struct slice end, int64_t limit);
 void txn_delete(struct txn_branch *b, struct slice key, struct slice end);
 void txn_put(struct txn_branch *b, struct slice key, struct slice value, int64_t lease);

@@ -30,9 +30,9 @@ bool http_may_change_daemon(const struct http_request *r);
  * for metrics. Asked once for a request: a wrong token counts. */
 bool http_shows_all_spaces(const struct http_request *r);
 
-/* Are the numbers of the whole daemon shown, given whether all spaces are? They name no space, but
- * with several spaces they are about all of them: then they are shown only to clients that see all
- * spaces, and in the space of the first listener, for whoever watches the daemon. */
+/* Are the numbers of the whole daemon shown, given whether all spaces are? These numbers name no
+ * space, but they count the requests of all. With several spaces, only clients that may see all
+ * spaces get them, and clients of the first listener's space, because monitoring uses that one. */
 bool http_shows_daemon(const struct http_request *r, bool all_spaces);
 
 /* Once at the start: warns when a token's file is of no use. */

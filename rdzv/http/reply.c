@@ -313,7 +313,7 @@ static struct blob *reply_body_resize(struct blob *b, size_t cap)
  * it. */
 #define REPLY_BODY_GROW_PART 16
 
-/* To at least `len` bytes, and to twice what it was if there is room. */
+/* Grows the body to at least `len` bytes, and to twice its size if memory allows. */
 static void reply_body_grow(struct writer *w, size_t len)
 {
     struct reply_body *b = (struct reply_body *)w; /* its first member */
@@ -339,8 +339,8 @@ void reply_body_begin(struct reply_body *b)
     b->blob = NULL;
 }
 
-/* To what was written: it may be queued for long. What is little too large stays as it is. False:
- * memory is short. */
+/* Shrinks the body to its written length, because it may be queued for a long time. A body with
+ * little spare room stays as it is. False if memory is short. */
 static bool reply_body_shrink(struct reply_body *b)
 {
     size_t spare = b->blob->len - b->w.len;

@@ -123,8 +123,8 @@ bool reply_begin_stream(const struct http_request *r, const struct reply *reply)
 void reply_stream_put(struct conn *c, bool chunked, struct blob *b);
 void reply_stream_end(struct conn *c, bool chunked);
 
-/* The daemon cannot do now what was asked: 503 and a message, which JSON takes as it is; below
- * /v2/keys an error as etcd's. The other one: for want of memory. */
+/* Replies 503 and a message, which must need no escapes in JSON; below /v2/keys the body is an
+ * error as etcd's. reply_no_memory() is the same with a message about memory. */
 void reply_unavailable(const struct http_request *r, const char *message);
 void reply_no_memory(const struct http_request *r);
 

@@ -19,8 +19,8 @@
 /* A request is cheap up to this; it is not measured then. */
 #define CHEAP_SIZE (32u << 10)
 
-/* And each byte of its path is as much work as so many others: it may be all slashes, each of which
- * is a directory to look up, or to make. */
+/* A byte of the path counts as this many bytes of the body: a path of slashes names a directory for
+ * each byte, which the tree must look up or make. */
 #define PATH_WEIGHT 100u
 
 #define CHEAP_WATCHES 64u /* in the space of a change */
@@ -32,17 +32,17 @@ struct http_session {
     struct http_parser before; /* as it was before the present head, to read that head again */
     bool in_body;              /* the head has been read, its body has not all come */
     bool skipping; /* the reply has been sent, the rest of the body is read and dropped */
-    bool later; /* the request has not been handled: it is costly, and has to wait for its turn */
+    bool later;    /* the request is costly and still waits for its turn */
     size_t head_len;
     enum http_body body;
-    uint64_t length; /* of a body that is not chunked. While skipping: what is left of it,
-                        or what has been skipped of a chunked one */
+    uint64_t length; /* of a body that is not chunked. While skipping: the bytes left to skip, or,
+                        of a chunked body, the bytes skipped so far */
     struct http_chunks chunks;
     size_t body_len;      /* decoded bytes of a chunked body, right behind the head */
     size_t raw_at;        /* end of what has been decoded of it */
     bool is_whole;        /* the body has all come; the request may wait for its turn */
     bool closes;          /* what follows the head is no next request, whatever the head says */
-    struct http_job *job; /* the request has begun, and is not answered yet */
+    struct http_job *job; /* of a request that replies later */
     bool job_waits;       /* until http_wake_job() */
     struct watch_stream stream;
 };
@@ -163,7 +163,8 @@ static const struct http_route *route_of(const struct http_request *r)
     return http_find_route(r->http->routes, r->path, r->conn->listener->spec->metrics_only);
 }
 
-/* etcd says 421 to names that are not on its list; a browser that was misled gets a plain no. */
+/* etcd replies 421 to host names that are missing in its list; a browser that DNS rebinding has
+ * misled gets 403. */
 static void reply_unwelcome_host(const struct http_request *r)
 {
     bool listed = r->http->config->host_whitelist.count != 0;
@@ -613,7 +614,7 @@ static bool http_run_request(struct conn *c, const struct http_head *head, struc
 enum request_result {
     REQUEST_DONE,  /* the reply has been sent, or a watch is open */
     REQUEST_MORE,  /* more bytes are needed */
-    REQUEST_WAITS, /* it is whole, and waits for its turn or for its job */
+    REQUEST_WAITS, /* the whole request is here, and waits for its turn or for its job */
     REQUEST_BAD,   /* the connection is finishing or closed */
 };
 

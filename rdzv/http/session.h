@@ -20,10 +20,10 @@ enum http_route_kind {
 enum http_route_flags {
     ROUTE_USES_STORE = 1 << 0,           /* counts as a use, see --exit-when-idle */
     ROUTE_ON_METRICS_LISTENERS = 1 << 1, /* is served on --listen-metrics-urls, too */
-    ROUTE_IS_PROBE = 1 << 2,        /* is served when there is no room for more connections, too */
-    ROUTE_CHEAP = 1 << 3,           /* takes microseconds */
-    ROUTE_FOR_READERS = 1 << 4,     /* is refused to others, see access.h */
-    ROUTE_TAKES_ADDRESSES = 1 << 5, /* a Host that is an address, or localhost, is welcome */
+    ROUTE_IS_PROBE = 1 << 2,             /* is served even if all descriptors are in use */
+    ROUTE_CHEAP = 1 << 3,                /* takes microseconds */
+    ROUTE_FOR_READERS = 1 << 4,          /* is refused to others, see access.h */
+    ROUTE_TAKES_ADDRESSES = 1 << 5,      /* a Host that is an address, or localhost, is welcome */
 };
 
 struct http_route {
@@ -51,9 +51,9 @@ void reply_later(const struct http_request *r);
  * owns the watch from here on. */
 void http_start_watch(const struct http_request *r, struct watch *watch, uint64_t index);
 
-/* A job is a reply that is not finished when its endpoint returns: it is computed in slices, or
- * waits for something. The session keeps the job, and the request with it, and calls the job until
- * it is done. Requests behind it wait. */
+/* A job is a reply that its endpoint has not finished when it returns: the reply is computed in
+ * slices, or waits for an event. The session keeps the job and its request, and calls the job until
+ * it is done. Later requests of the connection wait. */
 
 enum http_job_state {
     HTTP_JOB_DONE,    /* it has replied, as an endpoint does */
@@ -75,8 +75,7 @@ struct http_job {
     /* As struct protocol's. NULL: the job does not wait for that. */
     void (*drained)(struct http_job *job);
     bool no_use;  /* it is no use of the store: see engine_use_began() */
-    bool endless; /* it may wait for ever, as a watch does: a daemon that stops does not wait for it
-                   */
+    bool endless; /* may wait without limit, as a watch; a daemon that stops ends it */
 };
 
 /* How long a slice may take: others get their turn between two of them. */

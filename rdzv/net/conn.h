@@ -271,12 +271,26 @@ static inline void conn_charge(struct conn *c, size_t cost)
     budget_spend(&conn_net(c)->budget, cost);
 }
 
-/* A request follows that may take long: it is measured, and charged, until conn_end_costly().
- * False: others were first, and the protocol leaves it where it is (PROTOCOL_DEFERRED). */
+/* Slow requests run in slices.
+ *
+ * The problem: one thread serves all clients, and a MULTI_GET of 100,000 keys or a recursive GET of
+ * a large tree takes many milliseconds, in which no heartbeat is read. A second thread would need
+ * locks around the whole store. And a request cannot simply stop in the middle and continue later:
+ * other clients would see half of it, and keys could disappear between two slices.
+ *
+ * So two rules hold. All slices of one iteration together take BUDGET_COSTLY_NS;
+ * conn_begin_costly() keeps this rule: it refuses a slice when the time is used up or other
+ * connections came first, and they continue in turn. And each request takes effect at one moment,
+ * however many slices it has; the protocol keeps this rule: its slices prepare (look keys up, copy
+ * the value) or render (write the answer from references and a fixed version), and one slice in
+ * between reads or changes the store (c10d/long_requests.c, jobs in http/session.h).
+ *
+ * conn_begin_costly() begins a slice, which is measured and charged until conn_end_costly(). False:
+ * the protocol leaves the request in the input and returns PROTOCOL_DEFERRED. */
 bool conn_begin_costly(struct conn *c);
 void conn_end_costly(struct conn *c);
 
-/* The same as when conn_begin_costly() says no: the request goes on in a costly turn to come. */
+/* As if conn_begin_costly() had returned false: the request continues in a later slice. */
 void conn_wait_for_costly(struct conn *c);
 
 /* --- For input.h and transport.h. --- */

@@ -45,7 +45,7 @@ static inline bool transport_has_answers(const struct net *n)
 static inline bool transport_has_work(const struct net *n)
 {
     const struct store *s = &n->engine->store;
-    /* This runs in each iteration, so one OR over all lists saves a branch for each. */
+    /* Each iteration runs this, so an OR of all lists saves many branches. */
     uint64_t there =
         (uint64_t)(uintptr_t)TAILQ_FIRST(&n->told) | (uint64_t)(uintptr_t)TAILQ_FIRST(&n->bulk) |
         (uint64_t)(uintptr_t)TAILQ_FIRST(&n->closed) |

@@ -5,7 +5,7 @@
 #include "rdzv/net/input.h"
 #include "rdzv/relay/forward.h"
 
-/* What is charged for a request beside its bytes, and for what is copied of a long one. */
+/* The charge for a request in addition to its bytes, and for each copied byte of a long request. */
 #define REQUEST_COST 300u
 #define BYTES_A_NS   8u
 

@@ -1,6 +1,6 @@
-/* Passing clients on: what takes the clients of this daemon to the store that leads, and the
- * answers back. A relay does nothing else; a replica with --upstream does so for those who come
- * while another one leads, until they go, whoever leads then.
+/* Passes the clients of this daemon on to the leading store, and the answers back. A relay passes
+ * all clients on. A replica with --upstream passes on the clients that connect while another
+ * replica leads; these clients stay relayed until they disconnect, even if the leader changes.
  *
  * Each space that a listener serves has its own: a link, its clients' sessions, its HTTP. Other
  * spaces have none: they are made for links, and a link is never passed on, so that two replicas
@@ -53,7 +53,7 @@ void forwards_init(struct forwards *f, struct net *net, const struct config *con
 /* Reads the files of TLS. 0, or -1 after it logged why not. */
 int forwards_open(struct forwards *f, const struct config *config);
 
-/* Begins to look for the store. False, with a line in the log, when there is no memory for it. */
+/* Begins to look for the store. False after it logged that memory is short. */
 bool forwards_start(struct forwards *f);
 
 /* All clients have gone. */
@@ -68,7 +68,7 @@ bool forwards_flush(struct forwards *f);
 /* Stores have been told all that clients had sent before they went. */
 bool forwards_are_done(const struct forwards *f);
 
-/* While the daemon stops: clients whose store is away are not kept until it is back. */
+/* Called while the daemon stops: ends the clients that wait for an absent store. */
 void forwards_stop_waiting(struct forwards *f);
 
 /* The endpoint for all that is not the daemon's own; struct http's `forwards` is set. */

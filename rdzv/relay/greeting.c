@@ -75,8 +75,8 @@ bool greeting_is_same_journal(const struct greeting_journal *a, const struct gre
 
 /* --- Which space a relay gets. --- */
 
-/* Counts all spaces, since the spaces from the start look alike: a listener has made at most one of
- * them. */
+/* Counts all spaces, because a space from the start does not show whether a listener or a relay
+ * made it; each listener has made one space at most. */
 static bool has_room_for_space(const struct net *n)
 {
     const struct engine_space *space;

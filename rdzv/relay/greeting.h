@@ -1,5 +1,5 @@
-/* How a relay and its store begin: what each says of itself in HELLO and WELCOME, and which version
- * of the frames, and which space, follows from that. A build speaks the versions from
+/* How a relay and its store begin: HELLO describes the relay, WELCOME the store, and both together
+ * decide the version of the frames and the space. A build speaks the versions from
  * RELAY_VERSION_MIN to RELAY_VERSION_MAX; of those that both speak, the store takes the newest. */
 #pragma once
 
@@ -12,8 +12,8 @@
 
 /* The journal that replicas share. */
 struct greeting_journal {
-    char name[GREETING_JOURNAL_MAX]; /* empty: there is none, or it is not known */
-    uint64_t cluster;                /* etcd's id of the cluster that it is on; 0: not known */
+    char name[GREETING_JOURNAL_MAX]; /* empty: no journal, or an unknown one */
+    uint64_t cluster;                /* etcd's id of the journal's cluster; 0: not known */
 };
 
 /* A text as a field of a message that is sent, which borrows it. */
@@ -27,8 +27,8 @@ static inline char *greeting_field(const char *text)
 #define GREETING_HELLO_MAX 1024u
 size_t greeting_write_hello(uint8_t out[GREETING_HELLO_MAX], Rdzv__RelayHello *hello);
 
-/* Which version to speak with that relay. 0: no version is spoken by both, and *why says which side
- * is too old. */
+/* Chooses the version to speak with that relay. 0 if both speak no common version; then `why` names
+ * the side that is too old. */
 uint32_t greeting_version(const Rdzv__RelayHello *hello, char why[GREETING_WHY_MAX]);
 
 /* True: this build speaks the version that the store has taken. */

@@ -24,7 +24,7 @@ enum pass_state {
     PASS_DIALING,
     PASS_SENDING,
     PASS_ANSWERING,
-    PASS_TOO_LATE, /* it was held for too long: its connection is told, when it is called next */
+    PASS_TOO_LATE, /* held for too long: the connection learns this at its next call */
     PASS_OVER,
 };
 
@@ -102,7 +102,7 @@ static void pass_finish(struct http_pass *p)
     end_body(p);
 }
 
-/* The client has an answer that is not whole, or none, and gets no more. */
+/* Ends a client whose answer is missing or incomplete and cannot be completed. */
 static void pass_cut(struct http_pass *p, const char *reason)
 {
     char peer[CONN_PEER_MAX];
@@ -465,7 +465,8 @@ static void free_pass(struct http_job *job)
     account_free(ACCOUNT_SESSIONS, p, sizeof *p);
 }
 
-/* Of a watch: the store ends it when it learns of that, and so does the answer. */
+/* The client of a watch has sent its last byte: passes this on to the store, which then ends the
+ * watch and its reply. */
 static void on_eof(struct http_job *job)
 {
     struct http_pass *p = pass_of_job(job);

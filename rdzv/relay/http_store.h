@@ -94,8 +94,8 @@ enum store_got {
     STORE_GOT_OPEN,   /* a request may be sent at once */
 };
 
-/* For a request of a client that speaks TLS with us, or of one that does not: a connection tells
- * the store which, once for all of its requests. */
+/* Gets a connection for a request. `over_tls`: the client speaks TLS with this relay. Each
+ * connection to the store carries one of the two kinds, which it names once in its HELLO. */
 enum store_got store_conn_get(struct relay_http *h, struct store_user *u, bool over_tls);
 
 /* Sends what the socket takes. False: the connection is lost (lost() is not called, `conn` is
@@ -115,6 +115,6 @@ void store_conn_drop(struct store_user *u);
 /* Looks after connections that are being dialed; for a timer. True: there are some. */
 bool store_conn_tick(struct relay_http *h);
 
-/* The store has gone, though its connections may not show that yet: those that nobody uses are
- * freed, and those whose users may lose them are lost. */
+/* Called when the store has gone, even if its connections do not show that yet: frees the unused
+ * connections, and calls lost() for those whose users can bear that. */
 void store_conn_lose_all(struct relay_http *h);

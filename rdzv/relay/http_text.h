@@ -23,8 +23,8 @@ void relay_write_answer(struct writer *w, unsigned minor, bool keep_alive,
 
 /* --- Watches. --- */
 
-/* How far a watch has come, as its relay sees it: what it takes to go on with it on a store that
- * was started again, so that its client gets each event once and whole.
+/* The progress of a watch as its relay sees it: enough to continue the watch on a restarted store,
+ * so that the client gets each event once and whole.
  *
  * The body of a watch is events, each one JSON object and a line feed; in no JSON text is another
  * line feed. An event's index is the first "modifiedIndex" in it, the one of its node: within a
@@ -38,10 +38,10 @@ struct watch_trace {
     uint64_t asked;    /* the waitIndex of the request; 0: none */
     uint64_t from;     /* the X-Etcd-Index of the first head */
     uint64_t last;     /* of the last whole event; 0: none */
-    uint64_t current;  /* of the event that is passing, as far as it has been read */
+    uint64_t current;  /* of the current event, as far as its digits have arrived */
     uint64_t partial;  /* bytes of it that have passed */
     uint32_t sum;      /* of those */
-    uint64_t skip;     /* bytes of it that the client has from before */
+    uint64_t skip;     /* bytes of the current event that the client already has */
     uint32_t skip_sum; /* of those */
     uint8_t matched;   /* characters of the name that were seen just now */
     uint8_t reading;   /* of the number */
@@ -53,7 +53,7 @@ uint64_t watch_trace_next(const struct watch_trace *t);
 /* The body begins anew, at the next event. */
 void watch_trace_restart(struct watch_trace *t);
 
-/* Takes off the front of *in what belongs to one event. *out is the part of it that the client has
- * not got. *whole: the event ends with it, and t->last is its index. False: this is not what was
- * expected, and the client cannot be served any further. */
+/* Takes the bytes of one event from the front of *in. *out becomes the part that the client lacks.
+ * *whole: the event ends here, and t->last is its index. False: the store sent another event than
+ * before its restart, so the client cannot continue. */
 bool watch_trace_take(struct watch_trace *t, struct slice *in, struct slice *out, bool *whole);

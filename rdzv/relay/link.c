@@ -96,7 +96,7 @@ static void free_link(struct relay_link *link)
     account_free(ACCOUNT_SESSIONS, link, sizeof *link);
 }
 
-/* HTTP follows the WELCOME: from here on it is a connection of HTTP in that space, and no link. */
+/* HTTP follows the WELCOME, so this link becomes an HTTP connection of that space. */
 static void become_http(struct relay_link *link, const Rdzv__RelayHello *hello, uint32_t version)
 {
     struct relay_links *all = link->all;
@@ -294,7 +294,7 @@ static const char *take_frame(struct relay_link *link, const struct relay_frame 
     case RELAY_REQUEST:
     case RELAY_CLOSE:
         s = relay_session_find(link, frame->channel);
-        if (s == NULL) /* it has ended, and the relay has not heard yet */
+        if (s == NULL) /* the session has ended, which the relay does not know yet */
             return frame->channel == 0 ? "a request on no channel" : NULL;
         if (frame->kind == RELAY_REQUEST)
             return relay_session_feed(s, frame, payload);
@@ -348,8 +348,7 @@ static enum protocol_result read_frames(struct conn *c, uint8_t *in, size_t len,
     return PROTOCOL_MORE;
 }
 
-/* --- Links that are lost: their sessions are detached bit by bit, as there may be 65,536 of them.
- * --- */
+/* --- Lost links. A link may have 65,536 sessions, so they are detached in slices. --- */
 
 static void free_lost_link(struct relay_link *link)
 {
@@ -369,8 +368,8 @@ static bool detach_one(struct relay_link *link)
     return s != NULL;
 }
 
-/* Its connection ends. Links are lost in order, so that their sessions are detached in that order,
- * too. */
+/* The link's connection ends. Later lost links wait behind earlier ones, so that sessions are
+ * detached in the order of the losses. */
 static void lose_link(struct relay_link *link)
 {
     struct relay_links *all = link->all;
@@ -489,8 +488,8 @@ struct sweep_budget {
     size_t ends, looks;
 };
 
-/* Sessions that a start has found, and that no relay has opened; and those whose end the journal
- * did not take. True: the space has no further sessions. */
+/* Ends sessions that recovery has loaded and no relay has opened, and sessions whose end the
+ * journal refused before. True if the space has no further sessions. */
 static bool sweep_space(struct relay_links *all, struct engine_space *space,
                         struct sweep_budget *left)
 {

@@ -2,20 +2,20 @@
  * clients of that relay, each as a connection without a socket (net/carrier.h), on which c10d and
  * everything above it work as on any other. proto/relay.h has the frames.
  *
- * A session outlives its link. When the link is lost, the session is detached: it goes on waiting
- * for what it waited for, what was queued for it and what was here of requests is thrown away, and
- * the relay asks again when it opens the session anew, in whatever link. If none does for
- * --session-timeout, the session ends as a client that has left. If the link was not merely silent
+ * A session outlives its link. When the link is lost, the session is detached: it keeps waiting for
+ * its keys, and its queued answers and incomplete requests are dropped. The relay sends these
+ * requests again when it opens the session anew, on any link. If no relay opens the session for
+ * --session-timeout, the session ends as if the client had left. If the link was not merely silent
  * but closed by the relay's side, the relay has probably ended, and its clients with it: an agent
  * is taken for dead after RELAY_RETURN_MS, and lives again when its session is opened anew. What
  * the engine keeps of a session (engine_session_find()) outlives the process, too; and the session
  * itself, if the store has dropped it and the relay may not know (link_session.h).
  *
  * HTTP that comes through relays begins as a link does, with RELAY_MAGIC and a HELLO, whose `http`
- * says that plain HTTP/1.1 follows the WELCOME. So a relay is let in, and gets its space, by one
- * rule, whatever it brings; and no field of HTTP says which space it is about, which any client
- * could send. Behind the WELCOME the connection is one of HTTP as others are, except that the relay
- * has looked at its Host header.
+ * says that plain HTTP/1.1 follows the WELCOME. So one rule admits a relay and gives it a space,
+ * for c10d and for HTTP; and no header of HTTP names the space, because any client could send such
+ * a header. Behind the WELCOME the connection is an ordinary HTTP connection, except that the relay
+ * has checked the Host header.
  *
  * An agent whose relay has ended while there was no store is missed only --session-timeout after
  * the start; until then its node grows old as torch's own clock has it. To take it for dead sooner
@@ -26,8 +26,7 @@
 
 #include "rdzv/relay/link_session.h"
 
-/* All of them outlive it, except `http`, which is what the listeners' own connections of HTTP have,
- * and is copied. */
+/* The arguments must outlive `all`, except `http`: the listeners' own HTTP, which is copied. */
 void relay_links_init(struct relay_links *all, const struct config *config, struct engine *engine,
                       struct net *net, const struct protocol *c10d, const struct http *http);
 
@@ -37,10 +36,10 @@ void relay_links_start(struct relay_links *all);
 
 /* This replica does not lead: until relay_links_lead(), relays are refused, or wait for that if
  * they want, for RELAY_STANDBY_MS at most. A relay that has lost its store asks each replica, and
- * if none leads, waits at one of them: it is welcome in the moment in which that leads; or is sent
- * on as soon as that knows that another one does (relay_links_send_on(), which says who). From
- * relay_links_lead() on, relays hear which journal the replicas share; an empty one: there are
- * none. */
+ * if none leads, waits at one of them: as soon as this replica leads, it welcomes the relay; as
+ * soon as this replica knows another leader, it sends the relay there (relay_links_send_on() names
+ * the leader). From relay_links_lead() on, WELCOME names the journal that the replicas share; an
+ * empty name means that no replicas exist. */
 void relay_links_stand_by(struct relay_links *all);
 void relay_links_lead(struct relay_links *all, const struct greeting_journal *journal);
 void relay_links_send_on(struct relay_links *all, const char *leader);
@@ -51,8 +50,8 @@ void relay_links_fini(struct relay_links *all);
 /* The table that links get; `all` outlives it. */
 struct protocol relay_link_protocol(struct relay_links *all);
 
-/* The journal takes changes again: some of the requests that waited for that go on, those that have
- * waited longest. True: there are more of them. */
+/* The journal takes changes again: resumes some of the requests that waited for it, the oldest
+ * first. True if more of them wait. */
 bool relay_links_go_on(struct relay_links *all);
 
 static inline bool relay_links_hold_some(const struct relay_links *all)

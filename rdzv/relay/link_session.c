@@ -178,10 +178,10 @@ static uint8_t known_of(const struct relay_session *s, uint64_t number)
     return known(s) | (number != 0 && number == s->changed ? RELAY_CHANGED : 0);
 }
 
-/* --- What is queued, and which request it answers. --- */
+/* --- Queued answers and their requests. --- */
 
-/* What has been queued since the last look answers the last request. Of a relay that keeps to its
- * rules there are never more than two: a WAIT that has ended, and its cancellation. */
+/* The bytes queued since the last call answer the last request. If the relay keeps to the protocol,
+ * a session has two queued answers at most: those to a finished WAIT and to its CANCEL_WAIT. */
 static void note_answers(struct relay_session *s)
 {
     size_t more = s->conn->out.bytes - s->noted;
@@ -320,7 +320,8 @@ static void put_next(struct relay_session *s)
         put_done(s, s->done);
 }
 
-/* So much of it that another session may have its turn, whatever `max` is. */
+/* Sends a limited part of the session's output, whatever `max` is, so that other sessions of the
+ * link get their turn. */
 static int send_session(struct conn *c, size_t max)
 {
     struct relay_session *s = relay_session_of(c);
@@ -521,7 +522,7 @@ static bool woken(struct conn *c)
     s->stopped = s->waits;
     s->waits = 0;
     if (!relay_session_has_link(s) || s->carrier.may_repeat)
-        return false; /* it is answered when the relay sends it again */
+        return false; /* the answer goes out when the relay repeats the request */
     s->done = s->stopped;
     return true;
 }
@@ -576,7 +577,7 @@ const char *relay_session_feed(struct relay_session *s, const struct relay_frame
     const char *wrong;
 
     if (relay_session_was_dropped(s) || c->end != CONN_OPEN)
-        return NULL; /* it ends, and the relay has not heard yet */
+        return NULL; /* the session is ending, which the relay does not know yet */
     wrong = take_request_number(s, frame);
     if (wrong != NULL) { /* the relay has lost count of this session; the others go on */
         conn_drop(c, DROP_MALFORMED, wrong, (struct slice){0});
@@ -820,7 +821,7 @@ static bool is_stale(const struct relay_session *s, const struct relay_opening *
     return s != NULL && o->link != 0 && o->link < s->link_number;
 }
 
-/* Another link has the session: its relay has not noticed yet that this link is lost. */
+/* Takes the session from its old link, whose loss the relay has noticed before this store. */
 static void take_session_over(struct relay_session *s)
 {
     if (relay_session_has_link(s))

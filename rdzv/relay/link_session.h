@@ -156,9 +156,9 @@ struct relay_session {
     uint64_t carried;
     uint64_t changed; /* the last one that changed anything; 0: none */
     uint64_t done;    /* no request up to this one has an answer left to come */
-    uint64_t told;    /* so much of that the relay has been told */
+    uint64_t told;    /* the value of `done` that the relay has received */
     uint64_t waits;   /* a WAIT or BARRIER that is open; 0: none */
-    uint64_t stopped; /* one that has been answered, and was the last request; 0: none */
+    uint64_t stopped; /* an answered WAIT or BARRIER that was the last request; 0: none */
     bool is_partial;  /* the rest of a request comes in the next frame */
     bool is_held;     /* in all->held */
     struct link_answer answers[2]; /* what is queued */
@@ -167,14 +167,14 @@ struct relay_session {
     uint8_t opened_flags;
 };
 
-/* A session that the store drops by itself, say for want of memory, has perhaps just changed
- * something, and its relay may lose RELAY_ENDED with the link: it would send that request again,
- * and to a store that knew nothing of the session. So the engine keeps its record until the relay
- * has answered by RELAY_CLOSE, or has been away for --session-timeout; if the relay opens the
- * session again before, it goes on with what it was answered. Meanwhile relay_session is here
- * without its connection, in all->dropped, and while its link lives in that. Of an agent whose run
- * was forgotten the record ends at once, so that it cannot come back. Beyond RELAY_DROPPED_MAX,
- * that of the first one ends, too. */
+/* The store may drop a session by itself, for example because memory is short. Perhaps its last
+ * request has just changed a key, and RELAY_ENDED is lost with the link: then the relay would send
+ * this request again, to a store that has forgotten the session. So the engine keeps the session's
+ * record until the relay has answered by RELAY_CLOSE, or has been away for --session-timeout; if
+ * the relay opens the session again before that, it receives the recorded answer. Meanwhile the
+ * relay_session stays without a connection in all->dropped, and in its link while the link lives.
+ * If the run of an agent was forgotten, the record ends at once, so that the agent cannot return.
+ * Beyond RELAY_DROPPED_MAX records, the oldest one ends, too. */
 static inline bool relay_session_was_dropped(const struct relay_session *s)
 {
     return s->conn == NULL;
@@ -210,13 +210,13 @@ struct relay_session *relay_session_find(struct relay_link *link, uint32_t chann
 const char *relay_session_feed(struct relay_session *s, const struct relay_frame *frame,
                                uint8_t *payload);
 
-/* The client has left. What it has asked for before is still carried out. */
+/* The client has left. The store still carries out the client's earlier requests. */
 void relay_session_close(struct relay_session *s);
 
-/* Its link is lost, or another one has it now. */
+/* Detaches the session, because its link is lost or another link has opened it. */
 void relay_session_detach(struct relay_session *s);
 
-/* What waited for the journal is shown to it again. */
+/* Resumes the request that waited for the journal. */
 void relay_session_release(struct relay_session *s);
 
 /* Its relay has not come back: its client is taken for dead. */

@@ -1,5 +1,5 @@
-/* What a relay knows of its clients' sessions: which requests the store has not confirmed, which
- * answers are on their way, and what has to be said again on the next link. It turns requests into
+/* The clients' sessions on the relay's side: which requests the store has not confirmed, which
+ * answers have partly arrived, and which frames the next link must repeat. It turns requests into
  * frames and frames into answers; sockets are the matter of client.h and upstream.h. */
 #pragma once
 
@@ -29,8 +29,8 @@ struct relay_calls {
     void (*end)(void *client, enum drop_reason why, const char *reason);
 };
 
-/* A request that the store has not confirmed yet: it is kept as the client sent it, in the pieces
- * in which it goes upstream, so that it can be sent again. */
+/* A request that the store has not confirmed yet. The relay keeps the client's bytes, in the pieces
+ * that go upstream, so that it can send them again. */
 struct relay_request {
     TAILQ_ENTRY(relay_request) entry; /* in its session's, in their order */
     uint64_t number;
@@ -62,7 +62,7 @@ static inline bool relay_request_waits(const struct relay_request *q)
 /* How far a session is on the present link. */
 enum relay_client_state {
     SESSION_AWAY,   /* the link does not know of it */
-    SESSION_ASKING, /* OPEN has been sent, and what is to be sent again depends on the reply */
+    SESSION_ASKING, /* OPEN has been sent; the reply decides which requests are repeated */
     SESSION_OPEN,
 };
 
@@ -78,9 +78,9 @@ struct relay_client {
     TAILQ_ENTRY(relay_client) entry; /* in relay->sessions */
     TAILQ_ENTRY(relay_client) sends; /* in relay->sending while `queued` */
     TAILQ_ENTRY(relay_client) helds; /* in relay->held while held == HELD_BY_ALL */
-    struct table_node node;          /* in relay->channels while it is not SESSION_AWAY */
+    struct table_node node;          /* in relay->channels, except in SESSION_AWAY */
     struct relay *relay;
-    void *client; /* NULL: it has gone, and the store is told when all is confirmed */
+    void *client; /* NULL: gone; CLOSE follows when all requests are confirmed */
     struct relay_request_list requests;
     size_t silent, silent_bytes;   /* of these: requests without an answer */
     struct relay_request *filling; /* the last one, while its bytes are being taken over */
@@ -221,8 +221,8 @@ void relay_tick(struct relay *r);
 bool relay_is_done(const struct relay *r);
 
 /* The age of the oldest request that a store should have confirmed by now; 0: there is none. A WAIT
- * or BARRIER counts until the present link was given it. Its age begins when it came, or when a
- * link that had it was lost. */
+ * or BARRIER counts until the present link was given it. The age counts from the arrival of the
+ * request, or from the loss of the link that had carried it. */
 uint64_t relay_lag_ns(const struct relay *r);
 
 /* The total time without a link since the first link. */
@@ -233,7 +233,7 @@ uint64_t relay_away_ns(const struct relay *r);
 /* The session has something to send now: it gets its turn. */
 void relay_queue(struct relay_client *s);
 
-/* A request is done with, whatever came of it. */
+/* Removes a request that needs no further frames, whether it succeeded or not. */
 void relay_drop_request(struct relay_client *s, struct relay_request *q);
 
 /* The client may try again what was held, if there is room for it now. */
@@ -257,8 +257,8 @@ void relay_finish(struct relay_client *s);
 
 void relay_forget(struct relay_client *s);
 
-/* The client has to go, and what it had open is forgotten; the store, which may know the session,
- * or keep its record until it hears that the relay knows of its end, is told by CLOSE. */
+/* Ends the client and forgets its requests. Sends CLOSE, because the store may still have the
+ * session, or may keep its record until the relay confirms the end. */
 void relay_abandon(struct relay_client *s, enum drop_reason why, const char *reason);
 
 /* The client gets CANCEL_WAIT's answer from the relay. */

@@ -219,8 +219,8 @@ static const struct relay_request *wanted_request(const struct relay_client *s, 
     return q != NULL && q->number == number && q->wanted && s->client != NULL ? q : NULL;
 }
 
-/* One more piece of an answer that is not whole. Nobody reads what is not wanted, and of one that
- * does not fit, however long it goes on, nothing is kept. */
+/* Adds a piece to an incomplete answer. An answer that no client wants is skipped, and an answer
+ * that is too long is dropped, however many pieces follow. */
 static void collect_answer(struct relay_client *s, const struct relay_frame *frame, bool wanted)
 {
     struct answer_so_far *a = &s->answer;
@@ -251,8 +251,9 @@ static bool deliver_answer(struct relay_client *s, const struct relay_frame *fra
     return true;
 }
 
-/* All requests up to this one are done. `answered`: it has got what it asked for. False: one of
- * them would wait for ever for its answer, or was never sent. */
+/* The store has carried out all requests up to `number`. `answered`: the client has the answer of
+ * this one. False: an earlier request still lacks its answer, which cannot come any more, or the
+ * relay never sent a request of this number. */
 static bool confirm(struct relay_client *s, uint64_t number, bool answered)
 {
     struct relay *r = s->relay;
@@ -302,7 +303,7 @@ static const char *receive_answer(struct relay_client *s, const struct relay_fra
         return NULL;
     }
     confirmed = confirm(s, frame->number, true);
-    if (s->state == SESSION_ASKING) /* it was the rest of what OPENED began with */
+    if (s->state == SESSION_ASKING) /* the last answer that OPENED announced */
         session_begin_sending(s);
     if (!confirmed)
         relay_abandon(s, DROP_UPSTREAM, "the store has left out an answer");
@@ -349,7 +350,7 @@ static bool has_gone_back(const struct relay_client *s, const struct relay_frame
     return opened->flags & RELAY_KNOWN && opened->number < s->changed;
 }
 
-/* Its client has gone, and nothing of it is left to be carried out. */
+/* True if the client has gone and has no unconfirmed requests. */
 static bool is_over(const struct relay_client *s)
 {
     return s->client == NULL && TAILQ_EMPTY(&s->requests);
@@ -414,7 +415,7 @@ static bool resume_from(struct relay_client *s, const struct relay_frame *frame,
     return confirm(s, frame->number, (flags & (RELAY_ANSWERED | RELAY_TOOK)) != 0);
 }
 
-/* What the client was promised cannot be kept, so it has to learn of it. */
+/* The store has lost changes that were answered to the client, so the client must fail. */
 static void lose_session(struct relay_client *s, enum relay_loss loss, const char *why)
 {
     const struct relay_request *q;

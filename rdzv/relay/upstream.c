@@ -161,9 +161,9 @@ static bool is_news(struct upstream *u, const char *why)
     return true;
 }
 
-/* For /readyz: of several replicas one leads, and what it says of the relay counts, not that the
- * others stand by. It is asked in each round: an address that has been silent for so long may not
- * be a replica any more. */
+/* For /readyz. One of several replicas leads; only its refusal counts, not that the others stand
+ * by. Each round of tries asks each address, so a refusal that was not repeated for SAID_AGAIN_MS
+ * is outdated: perhaps the address is no replica any more. */
 static bool upstream_is_refused(const struct upstream *u)
 {
     return u->refusal.text[0] != '\0' && since_ms(u, u->refusal.ms) < SAID_AGAIN_MS;

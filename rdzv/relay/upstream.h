@@ -95,7 +95,7 @@ SSL *upstream_secure(const struct upstream *u, int fd);
 #define UPSTREAM_RETRY_MOST_MS  1000u
 uint32_t upstream_retry_ms(uint32_t failures, uint32_t random);
 
-/* The first try begins. False, with a line in the log, when there is no memory for it. */
+/* Begins the first try to connect. False after it logged that memory is short. */
 bool upstream_start(struct upstream *u);
 
 /* Nothing is sent any more. */
