@@ -100,7 +100,7 @@ class Peer:
         return self.number()
 
     def ping(self):
-        """All that was sent before has had its effect once this returns."""
+        """Returns when all requests sent before have taken effect."""
         self.send(PING)
         self.expect(PING[1:])
 
@@ -160,8 +160,9 @@ class Agent(Peer):
 
     def finds_done(self, desired):
         """Whether the answer, which is another text, has all that it wanted: torch's agent looks at
-        the answer, for itself and not for the others, and goes on. An answer that names others, and
-        to one who was shown them, is the state: they are in it as it wanted them."""
+        the answer, for itself and not for the others, and goes on. If the answer names other nodes, and
+        the agent had been shown other nodes, the answer is the whole state: then it has the other nodes
+        as the agent wanted them."""
         try:
             seen, wanted = ts.loads(self.seen), ts.loads(desired)
         except Exception:
@@ -177,7 +178,7 @@ class Agent(Peer):
         return seen.__dict__ == wanted.__dict__ or self.is_short(seen) or self.is_short(wanted)
 
     def is_short(self, state):
-        """It names nobody else, or nodes that rdzvd has put in place of others."""
+        """True if the text names no other nodes, or only placeholders of rdzvd for other nodes."""
         others = (state.participants.keys() | state.wait_list | state.redundancy_list) - {self.node}
         return all(node.addr.startswith("rdzvd.") for node in others)
 

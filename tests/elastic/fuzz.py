@@ -31,7 +31,7 @@ DAEMON_STEPS = 5000  # of one daemon
 
 
 class Client:
-    """Never waits: reads what there is, and drops what it cannot send."""
+    """Never blocks: reads the bytes that have arrived, and drops the bytes that the socket does not take."""
 
     def __init__(self, port):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)

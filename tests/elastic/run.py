@@ -101,7 +101,7 @@ def whole(server, agent):
 
 
 def prune(agent, *others):
-    """The others are not in the state any more, as if they had been silent for torch's 15 s."""
+    """Removes the other agents' nodes from the state, as if they had been silent for torch's 15 s."""
     def change(state):
         for other in others:
             state.participants.pop(other.node, None)
@@ -520,7 +520,7 @@ def a_closed_run_is_kept_for_the_grace():
 
 @case
 def who_comes_for_a_closed_run_waits_until_it_is_forgotten():
-    """And is not taken for one of those who have to leave first."""
+    """And such an agent does not count among the agents that must leave first."""
     with daemon("--closed-run-ttl", "100ms") as server:
         a = closed_run(server)
         early = [knock(server, name) for name in "bcd"]
@@ -552,7 +552,7 @@ def who_waits_for_a_closed_run_is_told_after_closed_hold():
         early.seen = early.blob()
         check(early.state().closed and early.read().closed, "told that it is closed")
         server.wait_log(r"level=warn event=agents_rejected .*run=job agents=1 reason=.*connected")
-        # It is still no reason to keep the run.
+        # But a waiting agent is no reason to keep the closed run.
         a.close()
         server.wait_log(r"event=run_forgotten .*run=job ")
         same(Agent(server.port, "job", "c").seen, ts.SENTINEL, "the next run")
@@ -766,7 +766,8 @@ def join_value(agent):
 
 
 def join_all_at_once(agents):
-    """Each writes at once, and again from each answer; returns how often each has."""
+    """All agents send their write at once, and repeat it from each answer; returns the number of writes
+    of each agent."""
     ready = selectors.DefaultSelector()
     for a in agents:
         a.attempts = 1
@@ -810,8 +811,8 @@ def a_storm_of_stale_writers_takes_two_attempts_each():
 
 
 def held(server, *behind):
-    """One that has joined, one that is to join as the next, and one after it, whose write is held
-    with the requests behind it."""
+    """Three agents: the first has joined, b joins next, and c joins after b: rdzvd holds the write of c
+    and the requests behind it."""
     first = Agent(server.port, "job", "first")
     first.join()
     b, c = Agent(server.port, "job", "b"), Agent(server.port, "job", "c")
@@ -1055,7 +1056,7 @@ def an_agent_without_ranks_closes_nothing():
 
 
 def know_ranks(*agents):
-    """What every agent asks for once it has read its rank, and that it has those of its workers."""
+    """Sets the keys that each agent sets once it has read its own rank and the ranks of its workers."""
     for a in agents:
         a.set(a.round_key(a.state().round, b"torchelastic/role_info-%s.FIN" % a.node.addr.encode()), b"x")
         a.ping()
@@ -1247,7 +1248,7 @@ def one_taken_for_dead_is_put_back_into_its_round():
         age = abs((ts.now() - seen.last_heartbeats[b.node]).total_seconds())
         check(age < 5, "a fresh heartbeat: %s s" % age)
         server.wait_log(r"event=repaired .*node=b/100/0 .*round=0 action=\"is a participant again\"")
-        # By a heartbeat too: it fails or merges, and either way it is in.
+        # By a heartbeat too: the write fails or is merged, and in both cases the node is a participant.
         a.write(a.beat)
         same(whole(server, a).participants, ranks, "all of them, with their ranks")
 
@@ -1283,7 +1284,7 @@ def one_taken_for_dead_waits_when_a_smaller_round_has_begun():
 
 @case
 def one_taken_for_dead_waits_when_the_new_round_was_not_full():
-    """The last call had passed, so there is room for more than have met."""
+    """The last call was over before max nodes had met, so the round has free places."""
     with daemon() as server:
         a, b = meet(server.port, "job", ["a", "b"])
         prune(b, a)
@@ -1672,7 +1673,7 @@ STATUS = "/rdzv/v1/status"
 
 
 def status_of(port, run="job"):
-    """The run, and the space that it is in."""
+    """Returns the run's status, and the status of its space."""
     space = get_json(port, STATUS)["spaces"][0]
     runs = [r for r in space["runs"] if r["id"] == run]
     same(len(runs), 1, "runs of that name")
@@ -1680,8 +1681,8 @@ def status_of(port, run="job"):
 
 
 def await_space(port, condition):
-    """The space, once `condition` holds of it: what other connections have sent is read in
-    iterations of their own."""
+    """Waits until the status of the space fulfills `condition`, and returns it: rdzvd reads other
+    connections in iterations of their own."""
     deadline = time.monotonic() + 20
     while True:
         space = get_json(port, STATUS)["spaces"][0]
@@ -1853,7 +1854,7 @@ def etcd_put(port, path, value, **more):
 
 
 class EtcdAgent:
-    """An agent of the backend etcd-v2: what it has read last, and the index of that."""
+    """An agent of the backend etcd-v2, with the last state that it has read, and the index of this state."""
     PATH = "/v2/keys/torch/elastic/rendezvous/job"
 
     def __init__(self, port, name):
@@ -2063,7 +2064,7 @@ class Stream:
                 return lines[1][6:-1]
 
     def next_json(self):
-        """What the next status says: the space, if it is of one, else the first of all."""
+        """Returns the space of the next status; of a status with all spaces, the first space."""
         status = json.loads(self.next())
         return status if "name" in status else status["spaces"][0]
 
@@ -2144,7 +2145,7 @@ def a_node_that_a_round_has_no_room_for_is_a_spare_until_it_has():
 
 @case
 def who_waits_for_a_run_stays_with_the_keys_of_the_space():
-    """Whatever it names next: what it waits for is kept with the keys that it was looked for in."""
+    """The keys of the space keep its wait, whatever keys its later requests name."""
     with daemon() as server:
         both = meet(server.port, "job", "ab")
         settle(both)  # from now on, other clients get the keys of workers

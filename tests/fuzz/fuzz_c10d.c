@@ -17,7 +17,7 @@ static const struct c10d_limits all_limits[] = {
     {.value_max = 0, .request_max = 32},
 };
 
-/* How one stream is fed and what came of it. */
+/* One stream: how it is cut, and the result of parsing it. */
 struct reading {
     struct slice stream;
     const struct c10d_limits *limits;

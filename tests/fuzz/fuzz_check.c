@@ -17,7 +17,8 @@
 /* Trees that aliases make large take their time, and show nothing new. */
 #define WEIGHT_MAX 20000
 
-/* A byte that the styles write as it is. (In a file that is not ASCII there are more line ends.) */
+/* A byte that the styles write as it is. (A file with other characters may have more kinds of line
+ * ends.) */
 static bool stands_as_it_is(enum yaml_style style, char c)
 {
     return c > ' ' && c != '\'' && c < 0x7f &&

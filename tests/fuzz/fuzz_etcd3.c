@@ -12,7 +12,7 @@
 
 static size_t told;
 
-/* An answer is decoded as all that it may be. */
+/* Decodes the answer as each message that an answer may contain. */
 static void on_answer(void *arg, const struct grpc_answer *a)
 {
     Etcd3__TxnResponse *t;
@@ -81,7 +81,7 @@ static void receive(struct slice bytes)
     CHECK(told == CALLS);
 }
 
-/* What can be decoded is written as it was. */
+/* If a value can be decoded, encoding it again gives the same bytes. */
 static void read_values(struct slice bytes)
 {
     char text[POINTER_TEXT], head_text[HEAD_TEXT];

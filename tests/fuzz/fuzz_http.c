@@ -11,7 +11,7 @@
 #include "proto/http.h"
 #include "tests/fuzz/fuzz.h"
 
-/* How one stream is fed and what came of it. */
+/* One stream: how it is cut, and the result of parsing it. */
 struct reading {
     struct slice stream;
     struct http_limits limits;
@@ -68,7 +68,7 @@ static struct slice copy(struct slice s)
     return (struct slice){bytes, s.len};
 }
 
-/* More bytes than before, all of them in the end. */
+/* Feeds a few more bytes; repeated calls feed the whole stream. */
 static size_t more(struct reading *r, size_t have)
 {
     size_t all = r->stream.len - r->end;

@@ -45,7 +45,7 @@ static void set_u32(uint8_t *at, uint32_t v)
         at[i] = (uint8_t)(v >> 8 * i);
 }
 
-/* As if somebody had written these fields on purpose. */
+/* Repairs the checksums, as if an attacker had written the file. */
 static void make_right(uint8_t *bytes, size_t len, enum file_kind kind, uint64_t number)
 {
     uint32_t key = frame_key(kind, number, 1);

@@ -1,6 +1,6 @@
-/* Batches of changes: what is decoded is encoded to a batch that means the same, and what a store
- * can take it takes, whatever it holds by then, and a second store as well; and what is loaded from
- * them as from a snapshot is a store. */
+/* Batches of changes. If a batch can be decoded, encoding it again gives an equal batch. If a store
+ * accepts a batch, a replica of this store accepts it, too. Batches that are loaded as a snapshot
+ * give a valid store. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -20,7 +20,7 @@ static int links[LINKS]; /* -1: none */
 
 /* --- Links. --- */
 
-/* What the link is told is not looked at. It may have been dropped. */
+/* Reads and ignores the output of the link, which may have been dropped. */
 static void look_in(int i)
 {
     char bytes[16384];
@@ -190,7 +190,7 @@ static void take_step(struct slice *in)
 
 /* --- The store. --- */
 
-/* Somebody else is served: the value of a key that is not there. */
+/* The store still serves another client: GET of a missing key. */
 static void ask_directly(void)
 {
     static const char get[] = "\0\xce\xf7\x85\x3c" /* the handshake */

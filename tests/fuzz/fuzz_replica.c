@@ -50,7 +50,7 @@ static struct kept {
 } keys[KEYS_MAX]; /* sorted */
 static size_t key_count;
 static int64_t revision, lease_id;
-static bool foul; /* etcd has broken its rules, or somebody else has written */
+static bool foul; /* the simulated etcd has broken its rules, or a stranger has written */
 
 static void drop_key(size_t at)
 {
@@ -407,7 +407,7 @@ static struct engine_space *space(void)
     return engine_space(&engine, "default");
 }
 
-/* The counter has all that clients were told of, and nothing that they have not asked for. */
+/* The counter has all answered ADDs, and at most all requested ADDs. */
 static void check_counter(void)
 {
     const struct blob *value = keymap_get(&space()->store->keys, slice_str("n"));
@@ -415,7 +415,7 @@ static void check_counter(void)
 
     CHECK(value == NULL || slice_to_u64(blob_slice(value), UINT64_MAX, &number));
     CHECK(number >= known && number <= changes);
-    known = changes = number; /* what is not in it is lost for ever */
+    known = changes = number; /* ADDs beyond `number` are lost */
 }
 
 static void on_leads(void *arg)
@@ -648,7 +648,7 @@ static void lead_elsewhere(struct slice bytes)
     put(key_named("head"), slice_str(text), 0);
 }
 
-/* Somebody writes to the keys who has no business there. */
+/* A stranger writes to the keys of the journal. */
 static void meddle(void)
 {
     unsigned what = next_byte();

@@ -1,6 +1,6 @@
-/* Rendezvous states: what is read of a value has to be in order, and the same after it was written
- * and read again; and what is written or changed is not much longer than what was read. An
- * input that starts as a pickle does is put into base64 first; any other one is a value as it is.
+/* Rendezvous states. A state that was read from a value must be sorted, and equal after writing and
+ * reading it again; and a written or changed state must not be much longer than the input. An input
+ * that starts like a pickle is encoded in base64 first; every other input is the value itself.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* Runs a fuzzer's entry over files, and over the files in folders, so that a corpus is also a plain
  * test under any compiler. Names each file before it is run: the last name is the one that failed.
  *
- *   replay FILE_OR_FOLDER...    exits 0 when all were run, 2 when there was nothing to run */
+ *   replay FILE_OR_FOLDER...    exit code 0: all files were run; 2: no files were found */
 #include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>

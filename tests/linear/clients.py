@@ -79,7 +79,7 @@ class Connection:
         return row
 
     def finish(self, row, out):
-        """Its answer has come, and so has the effect of all before it."""
+        """The answer of this request has arrived, so all earlier requests have taken effect, too."""
         row["out"] = out
         ret = now()
         for r in self.open:
@@ -87,7 +87,7 @@ class Connection:
         self.open.clear()
 
     def settle(self):
-        """All that was sent before has had its effect once this returns."""
+        """Returns when all requests sent before have taken effect."""
         self.send(b"\x0d\1\2\3\4")
         if self.take(4) != b"\1\2\3\4":
             raise AssertionError("PING was answered with something else")
@@ -149,7 +149,8 @@ class Asker:
         return self.rng.choice([k for k in self.all_keys() if k[len(self.g) + 1] in initials])
 
     def fresh(self):
-        """A value that nobody else ever makes; some of them long, so that they become patches."""
+        """A value that no other client makes. Some values are long, so that the store records their
+        changes as patches."""
         self.made += 1
         name = ("%s.%d" % (self.name, self.made)).encode()
         if self.rng.random() < 0.3:
@@ -255,7 +256,7 @@ class Asker:
         keys = [self.c.blob().decode() for _ in range(self.c.number())]
         self.c.finish(row, sorted(keys))
 
-    # Those that may take long, and are then cancelled.
+    # Waits and barriers, which are cancelled after some time.
 
     def outcome(self, row, done, seconds):
         """True: it was not cancelled."""
@@ -537,8 +538,8 @@ class TreeClient(Runner):
 
 
 class Watcher(Runner):
-    """Long polls, one after the other, each from behind the last event; the first from `since`. It
-    ends when it has seen the last one."""
+    """Long polls, one after the other, each from behind the last event; the first from `since`. The
+    watcher ends when it has seen the last event of the run."""
 
     def __init__(self, run, name, since):
         super().__init__(run, name)
@@ -571,7 +572,7 @@ class Watcher(Runner):
 
 
 class Streamer(Runner):
-    """Streams, each from the moment on at which it was opened."""
+    """Streams of events; each begins at its opening."""
 
     def work(self):
         run = self.run_

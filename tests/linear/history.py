@@ -1,9 +1,9 @@
-"""The history of a run: what each client asked, when, and what it was answered; what was done to
-the daemon. One line of JSON each, so that a failing run can be kept and checked again.
+"""The history of a run: each client's requests and answers with their times, and the faults of the
+daemon. One line of JSON each, so that a failing run can be kept and checked again.
 
     {"k": "op", "p": 12, "call": 1, "ret": 9, "group": "g0", "op": "add", "args": [...], "out": 3}
-        A request of the c10d connection 12; of one connection, in the order in which they were
-        sent. `ret` null: no answer ever came. Times are CLOCK_MONOTONIC's nanoseconds.
+        A request of the c10d connection 12. Requests of a connection stand in the order of sending. `ret`
+        null: no answer ever came. Times are CLOCK_MONOTONIC's nanoseconds.
     {"k": "end", "p": 12, "opened": 0, "at": 20}     that connection ended, with requests open
     {"k": "etcd", "p": 3, "call": 1, "ret": 9, "method": ..., "path": ..., "form": {...},
      "status": 200, "index": 7, "body": {...}}       a request to the tree; status null: no answer,

@@ -1,8 +1,8 @@
-"""What c10d keys, queues, waits and barriers may do (spec: c10d-wire.md 3 and 4), and whether a
-history of them is one that they may have had.
+"""A model of c10d keys, queues, waits and barriers (spec: c10d-wire.md 3 and 4), by which search.py
+decides whether a history is possible.
 
-Keys are used in groups, and no request names keys of two, so that each group is checked by itself;
-those who count or list keys have a space of their own, which is one group.
+Clients use keys in groups, and no request names keys of two groups, so each group is checked by itself.
+Clients that count or list keys have their own space, which is a single group.
 """
 
 import re
@@ -135,7 +135,7 @@ class Keys:
     def _list(self, state, _, out):
         return self._answers(state, out, [k for k, _ in state[0]])
 
-    # Waits. Each begins, and ends in one of two ways.
+    # Waits. A wait begins, and later ends or is cancelled.
 
     def _wait(self, state, client, _, *names):
         missing = tuple(sorted({n for n in names if not _exists(state, n)}))

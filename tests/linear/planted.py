@@ -1,8 +1,8 @@
 """Bugs for the checker to find: each is a small change of the source, made in a copy of it. A row
 whose old text is no longer there has to be brought up to date; it fails until then.
 
-What is planted has to be what this checker is for: it survives the unit tests of a careless day and
-shows only when the store dies, or only in the order of answers.
+Plant only bugs that this checker is made for: bugs that careless unit tests miss, and that show only when
+the store dies, or only in the order of answers.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""What a run needs when the journal is on etcd (--mode etcd): one member, and one rdzvd on it, which
-are killed and stopped. It leads again when its lease has ended, so that each of its deaths takes
-some seconds.
+"""Processes of a run whose journal is on etcd (--mode etcd): one member of etcd and one rdzvd; the run
+kills and stops both. After its death, rdzvd leads again when its old lease has ended, which takes some
+seconds.
 
-Followed: with other replicas in the place of relays (--followers), each of which may lead, and passes its clients on
-while it does not."""
+Followed: replicas take the place of relays (--followers). Each replica may lead; the others relay
+their clients to the leader."""
 
 import os
 import signal
@@ -85,7 +85,7 @@ FOLLOWED_LEASE_S = 5
 
 
 class Followed(Replicated):
-    """`relays` are replicas: each has a port for its clients, which is another one in its next life, and one for links."""
+    """`relays` are replicas: each has a port for links, and a port for its clients, which changes with each start."""
 
     def first_start(self):
         self.ports, self.link_ports = [free_port() for _ in range(3)], [free_port() for _ in range(3)]

@@ -57,11 +57,12 @@ class Run:
         return ours[client % len(ours)].port
 
     def tree_port(self, client):
-        """Directly, in a run with relays too, but for those who are told to use them."""
+        """The port of a tree client. Also in a run with relays, tree clients connect to the store, unless
+        --http sends them to the relays."""
         return self.port_of(self.groups[0], client) if self.http else self.cluster.ports[0]
 
     def ask(self, method, path, form):
-        """One request to the tree, which is to succeed."""
+        """Sends one request to the tree, which must succeed."""
         client = clients.TreeClient(self, "t0")
         client.p, client.seen = self.history.connection(), {}
         c = http.client.HTTPConnection("127.0.0.1", self.tree_port(0), timeout=30)

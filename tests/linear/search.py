@@ -3,11 +3,10 @@ after the other of those that may come next, and never looks at the same state o
 the model twice.
 
 Why a search of our own: porcupine, the well-kept one, is no package of Debian bookworm, and
-neither Debian nor PyPI has another; Knossos and lincheck want a JVM. It is porcupine's algorithm,
-with three things that this history needs and porcupine does not have: a connection's requests stay
-in order (requests without an answer are sent ahead of others); of a connection that ended, the
-requests without an answer took effect up to some one of them; and a wait begins and ends at two
-moments.
+neither Debian nor PyPI has another; Knossos and lincheck want a JVM. It is porcupine's algorithm with
+three additions that this history needs: a connection's requests stay in order (requests without an answer
+are sent ahead of others); of a connection that ended, the requests without an answer took effect up to
+some one of them; and a wait begins and ends at two moments.
 
 Sound by construction: whatever the search leaves out is only a matter of speed (`reads` below).
 """
@@ -21,8 +20,8 @@ LATE = 50000000  # an answer that takes longer says little about when its reques
 class Step:
     """One moment at which a request takes effect: some time in [call, ret].
 
-    `guess`: when it probably came; those that came first are tried first. `reads`: its answer alone says that it changes nothing, so where it fits, it may be taken at
-    once. `data` is the model's."""
+    `guess`: when it probably came; those that came first are tried first. `reads`: its answer alone says
+    that it changes nothing, so where it fits, it may be taken at once. `data` is the model's."""
 
     __slots__ = ("call", "ret", "reads", "data", "guess")
 
@@ -36,9 +35,9 @@ class Step:
 
 
 class Client:
-    """The steps of one connection, in order. From `sure` on they are of requests whose outcome
-    nobody knows: some of them, from the first one on, took effect before `ended`, and then `gone`,
-    if there is one, tells the model that the connection is no more."""
+    """The steps of one connection, in order. From the step `sure` on, the outcome of the requests is
+    unknown: the first few of these requests (perhaps none, perhaps all) took effect before `ended`. Then
+    `gone`, unless it is None, tells the model that the connection has ended."""
 
     def __init__(self, name, steps, sure=None, gone=None, ended=INFINITE):
         self.name = name
@@ -73,7 +72,7 @@ class Search:
         return len(c.steps) + 1 if c.gone is not None else len(c.steps)
 
     def _due(self, c, at):
-        """Until when something more has to come of the client."""
+        """The time by which the client's next step must have happened."""
         if at < c.sure:
             return c.steps[at].ret
         if c.gone is not None and at <= len(c.steps):
@@ -87,8 +86,8 @@ class Search:
         return low
 
     def _horizon(self, places, low):
-        """When the next thing has to have happened; and the clients from there on do not matter
-        yet: they stand in the order in which they began."""
+        """The time by which the next step of any client must have happened; and the index from which on
+        clients begin later than this time. (Clients are sorted by their beginnings.)"""
         least = INFINITE
         for i in range(low, len(places)):
             c = self.clients[i]

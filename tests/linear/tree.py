@@ -40,7 +40,7 @@ def _deadline(text):
 
 
 def _plain(node):
-    """A node or event without what depends on when it is looked at."""
+    """A copy of a node or event without the fields that depend on the time of the request."""
     if not isinstance(node, dict):
         return node
     return {k: _plain(v) for k, v in node.items() if k not in ("expiration", "ttl")}
@@ -132,7 +132,7 @@ class Tree:
                 require(body["node"]["modifiedIndex"] == index, "%s", body)
                 self._change(index).learn(body, when)
 
-    # --- Watches: all that they were to be told, in order.
+    # --- Watches: each must see all its events, in order.
 
     def _check_watch(self, w):
         shown = [i for i in sorted(self.changes) if i >= w["start"] and self._is_below(i, w)]
@@ -227,8 +227,8 @@ class Tree:
             at = path.rfind("/")
 
     def _fits(self, row, c, old):
-        """True when that request, which was not answered, can have made the change: it was on its
-        way at that time, and asked for what was there."""
+        """True if that unanswered request may have made the change: the request was under way at that
+        time, and its conditions fit the old value."""
         form = row["form"]
         return self.asked <= row["until"] and row["call"] <= c.seen and (
             old is None or (form.get("prevValue", old.get("value")) == old.get("value") and

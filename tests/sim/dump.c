@@ -134,7 +134,7 @@ static void dump_node(FILE *out, const struct node *n)
     dump_bytes(out, "value", blob_slice(n->value));
     putc('\n', out);
     TAILQ_FOREACH(child, &n->children, sibling) {
-        if (!tree_is_removed(child)) /* else it is there for those who see the past */
+        if (!tree_is_removed(child)) /* removed nodes stay only for readers of an older version */
             dump_node(out, child);
     }
 }

@@ -11,6 +11,6 @@ void dump_store(FILE *out, struct store *s);
 /* The same in memory, which the caller frees. */
 char *dump_text(struct store *s);
 
-/* All that a snapshot of it has, in memory, too: counters as well, and c10d keys and queues in the
+/* The whole content of a snapshot of the store, including counters; c10d keys and queues in the
  * order of their names. */
 char *dump_snapshot_text(struct store *s);

@@ -153,8 +153,8 @@ static void check_held(const struct pod *p)
         sim_fail("%s has waited for a closed run for too long", p->name);
 }
 
-/* A round has just been completed: if it has room for no more nodes, none waits by a wish of its
- * own, for it would make the others meet again and again. */
+/* When a round has just been completed with MAX nodes, no node may ask for a place: such a node
+ * would make the others meet again and again. */
 static void check_spares(struct job *job)
 {
     const struct run_view *v = &job->run->run.view;
@@ -223,8 +223,8 @@ bool all_settled(void)
     return true;
 }
 
-/* The others are about to presume it dead: its agent was away for too long, and after a start of
- * the daemon it is not known any more which node it is. */
+/* True if the other agents will soon presume the node dead: its agent was away for too long, or the
+ * daemon has restarted and does not know which node the agent is. */
 static bool looks_dead(const struct job *job, const struct torch_node *node)
 {
     int64_t now_us = sim.space.now.wall_ns / 1000;
@@ -236,8 +236,8 @@ static bool looks_dead(const struct job *job, const struct torch_node *node)
     return node->has_heartbeat && node->heartbeat_us < now_us - TORCH_DEAD_MS * INT64_C(1000);
 }
 
-/* Nodes meet, or are about to: the workers of a round that has lost one fail; one that waits makes
- * all others meet again, and the next round may be completed with one that is gone, as long as its
+/* True if a job meets, or will soon. If a round has lost a node, its workers fail. A waiting node
+ * makes all others meet again, and the next round may be completed with a lost node while its
  * heartbeat is young. */
 static bool does_any_job_meet(void)
 {

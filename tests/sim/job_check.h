@@ -4,8 +4,8 @@
 
 #include "tests/sim/jobs.h"
 
-/* Of one that has entered a world, or whose workers have found their store: its ranks are unique,
- * and all its workers use one store, as no other world's do. */
+/* Called when a pod enters a world, or when its workers have found their store: ranks of a world
+ * are unique, and all workers of a world, and no others, use one store. */
 void check_world(const struct pod *p);
 /* Its agent has failed, and not by the daemon's doing. */
 void check_failure(const struct pod *p);
@@ -13,7 +13,7 @@ void check_failure(const struct pod *p);
 void check_restart(const struct pod *p);
 /* Its workers are about to end. */
 void check_end(const struct pod *p);
-/* After each event: all who are to end do so in time. */
+/* After each event: nodes that must end do so in time. */
 void check_ends(struct job *job);
 /* After each event. */
 void check_job(struct job *job);

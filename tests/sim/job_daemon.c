@@ -76,7 +76,8 @@ static void note_memos(void)
     }
 }
 
-/* What its connections were to the daemon that ends: agents behind relays open them again. */
+/* The pod has lost its connections to the daemon that ended; an agent behind a relay gets a new
+ * one. */
 static void reconnect(struct pod *p)
 {
     bool pings = p->job->settings.sharing != SHARING_OLD;

@@ -2,11 +2,12 @@
  * end together. See job_check.h.
  *
  * An agent uses a restart if it sees its workers fail (or closes the run if it has none left). Each
- * failure must have a real cause: a fault that was injected at that node or, if workers fail for
- * others of their world, at one of these. A meeting is no such cause. rdzvd holds the looks of the
- * agents for that, but not for ever, so this check excuses an agent that could not look in time: it
- * was frozen or cut off, or its relay or rdzvd was away, at a time when the meeting was due, or
- * just before: if it was presumed dead then, rdzvd does not wait for it until it asks again. */
+ * failure must have a real cause: a fault injected at that node, or, if workers fail with other
+ * nodes of their world, a fault injected at one of those nodes. A meeting is no such cause: rdzvd
+ * holds the polls of the agents to prevent such failures. It holds them for a limited time, so this
+ * check excuses an agent that could not poll in time: the agent was frozen or cut off, or its relay
+ * or rdzvd was away, when the meeting was due. The same holds just before a meeting, because rdzvd
+ * does not wait for an agent that is presumed dead until the agent asks again. */
 #include "tests/sim/job_check.h"
 #include "tests/sim/job_net.h"
 
@@ -79,7 +80,7 @@ static bool awaits_any(const struct pod *p)
     return false;
 }
 
-/* An agent that was in its world lives, and has left to meet again. */
+/* True if another agent of the pod's world lives and has left to meet again. */
 static bool has_any_left(const struct pod *p)
 {
     for (size_t i = 0; i < p->job->pod_count; i++) {
@@ -92,8 +93,8 @@ static bool has_any_left(const struct pod *p)
     return false;
 }
 
-/* rdzvd does not know yet that a node is lost, or that its agent is about to end: nothing comes of
- * it.
+/* True if rdzvd has not noticed the loss of a node, or an agent that will soon end, and so cannot
+ * react.
  */
 static bool is_any_loss_unnoticed(const struct job *job)
 {

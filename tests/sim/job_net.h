@@ -1,5 +1,5 @@
-/* What is between an agent and the daemon: a connection, which may be cut, lost, or kept by a relay
- * that has lost the daemon; and what is left of it when the agent's host is gone. */
+/* The network between an agent and the daemon: a connection, which may be cut, lost, or kept by a
+ * relay that has lost the daemon; and the daemon's end of a connection whose host is gone. */
 #pragma once
 
 #include "tests/sim/jobs.h"
@@ -14,24 +14,25 @@ uint64_t net_reachable_for(const struct pod *p);
 /* When its connection is whole again; in the past: it is. */
 uint64_t net_connected_ms(const struct pod *p);
 bool net_is_connected(const struct pod *p);
-/* With the daemon, or with a relay that does not know yet that the daemon has ended it. */
+/* True if the agent has a session with the daemon, or with a relay that has not learnt yet that the
+ * daemon ended this session. */
 bool net_has_session(const struct pod *p);
 
 /* Neither a request nor an answer is under way. */
 void net_clear(struct pod *p);
 /* The agent learns that its connection has ended, and fails. */
 void net_disconnect(struct pod *p, const char *reason);
-/* Answers those that wait for a key which is there by now, or for too long. */
+/* Answers agents that wait for a key, if the key exists now or the wait has timed out. */
 void net_answer_waits(struct job *job);
 /* What its relay does now. */
 void net_run_relay(struct pod *p);
 /* Ends the sessions of relays that have been away for too long. */
 void net_end_sessions(void);
 
-/* Nobody is at the other end of the link any more: the daemon notices after so long, and takes the
- * agent for dead at `give_up_ms`, if that is not 0. `link` may be NULL. */
+/* The peer of the link has gone: the daemon notices after `after_ms`, and presumes the agent dead
+ * at `give_up_ms` unless that is 0. `link` may be NULL. */
 void net_orphan(struct model_link *link, uint64_t after_ms, uint64_t give_up_ms);
-/* The daemon notices what is due, or all of it. */
+/* The daemon notices the lost peers that are due, or all lost peers. */
 void net_end_orphans(bool all);
 
 /* For model_space.h. */

@@ -81,8 +81,8 @@ void job_begin_again(struct job *job)
 
 /* --- Its requests. --- */
 
-/* It is a participant again by the request that it makes: it was taken for dead, and the round that
- * it was in goes on. */
+/* True if the request makes the agent's node a participant again: the node was presumed dead, and
+ * its round goes on. */
 static bool is_put_back(const struct pod *p)
 {
     const struct agent *a = &p->link->agent;
@@ -90,8 +90,8 @@ static bool is_put_back(const struct pod *p)
     return a->nodes != 0 && a->round == p->job->run->run.view.state.round;
 }
 
-/* Another one that trains, as far as the daemon can know; NULL: none does. `*dead`: one is taken
- * for dead, and goes on in vain. */
+/* Another pod that trains as far as the daemon can know; NULL if no pod does. `*dead`: a pod trains
+ * although it is presumed dead. */
 static const struct pod *who_trains_on(const struct job *job, const struct pod *p, bool *dead)
 {
     for (size_t i = 0; i < job->pod_count; i++) {
@@ -156,7 +156,7 @@ void job_note_close(struct job *job)
     }
 }
 
-/* The node of its name is its own, and not its predecessor's. */
+/* True if the node of this name belongs to this process and not to its predecessor. */
 static bool is_its_own(const struct pod *p)
 {
     return agent_has_node(&p->link->agent) || (!p->link->bound && p->memo.len != 0);

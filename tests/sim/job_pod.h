@@ -1,4 +1,4 @@
-/* The life of an agent's process and of its workers, and of the job that they are of. */
+/* The life of an agent's process, of its workers, and of their job. */
 #pragma once
 
 #include "tests/sim/jobs.h"

@@ -67,8 +67,8 @@ static const struct torch_node *node_of(const struct pod *p, const struct torch_
     return torch_state_find(state, &(struct torch_node){.addr = slice_str(p->name), .pid = 100});
 }
 
-/* True: a fault has ended its workers, of its own or of another node of its world. One that was
- * lost in a fault, and is not in the round any more, is such a fault to the others. */
+/* True if a fault has ended the workers, at this node or at another node of its world. A node that
+ * was lost in a fault and has left the round is such a fault to the other nodes. */
 static bool is_real_end(const struct pod *p)
 {
     const struct torch_node *node = node_of(p, &p->job->run->run.view.state);
@@ -220,7 +220,7 @@ uint64_t workers_next_ms(const struct pod *p)
 
 /* --- The good end. --- */
 
-/* It trains in that world, and nothing is about to end that. */
+/* True if the pod trains in that world and no fault is going to end its workers. */
 static bool trains_well(const struct pod *p, uint64_t world)
 {
     return p->training && p->world == world && p->break_ms == 0 && !p->hangs &&

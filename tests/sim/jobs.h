@@ -27,7 +27,7 @@ struct pod {
     char name[8];
     bool wanted;            /* it is started again when it fails */
     bool is_known;          /* the daemon has served its agent */
-    struct model_memo memo; /* what the daemon that has ended had kept of it */
+    struct model_memo memo; /* the resume hint that the previous daemon kept of the agent */
     uint64_t restart_ms;
     uint64_t frozen_until_ms, cut_until_ms;
     uint64_t away_since_ms, away_until_ms; /* its relay has no daemon; 0: it has */
@@ -45,11 +45,11 @@ struct pod {
 
     bool training;
     uint64_t world;         /* the incarnation of the run and the round; 0: none yet */
-    uint64_t worker_store;  /* that its workers use; 0: they have not come yet, or have their own */
+    uint64_t worker_store;  /* the store of its workers; 0: not connected yet, or their own store */
     uint64_t break_ms;      /* its workers fail then; 0: never */
     bool break_is_real;     /* the cause of that is a fault that was injected, and no meeting */
     uint64_t break_due_ms;  /* since then that meeting was due */
-    bool hangs;             /* its workers wait for others that are gone, for ever */
+    bool hangs;             /* its workers wait forever for workers of lost nodes */
     uint64_t done_ms;       /* its workers end well then; 0: they train on */
     uint64_t failures_seen; /* of agent.failures */
 };
@@ -69,7 +69,7 @@ struct job {
     struct pod pods[PODS];
     size_t pod_count;
     bool has_relays;    /* one at each pod */
-    bool relays_return; /* they outlive the daemon, and its agents with them */
+    bool relays_return; /* relays and their agents outlive the daemon */
     uint64_t split_since_ms;
     uint64_t completions;  /* rounds of which check_spares() has seen that they are complete */
     uint64_t told_changes; /* of the view, by tell_change() */
@@ -85,8 +85,9 @@ struct job {
     bool finishes;             /* the workers of a world end well, one node after the other */
     uint64_t finishing_faults; /* as many faults were injected before */
     bool finishes_alone;       /* no node is outside that world, and no meeting was due */
-    uint64_t all_lost_ms;      /* those that have not arrived are all lost, since then; 0: not */
-    uint64_t again_ms;         /* the job is done, and begins again then */
+    uint64_t
+        all_lost_ms;   /* since then, all nodes outside the exit barrier are lost; 0: some live */
+    uint64_t again_ms; /* the job is done, and begins again then */
 
     /* Its bad end: an agent of the newest round has closed the run, whose workers had failed, or by
      * an error of its own. 0: no agent has. */
@@ -124,7 +125,7 @@ struct sim {
     uint64_t tick_ms;
     uint64_t stalled_since_ms, stalled_until_ms;
     bool has_ended;       /* it does not stand still: it begins again then */
-    bool agents_return;   /* it knows sessions of relays when it begins again */
+    bool agents_return;   /* after its restart the daemon knows the relays' sessions */
     bool sessions_lost;   /* with their relays, before it began */
     uint64_t returned_ms; /* those sessions are here or lost then; 0: they are */
 

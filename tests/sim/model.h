@@ -94,7 +94,7 @@ struct model {
     size_t element_count;
     struct model_waiter *waiters; /* in order of arrival */
     size_t waiter_count;
-    uint64_t *ready; /* ids of those who were woken, in that order */
+    uint64_t *ready; /* ids of woken clients, in the order of waking */
     size_t ready_count;
 
     struct model_run *runs; /* in order of creation */
@@ -149,7 +149,7 @@ enum model_status model_barrier(struct model *m, const void *key, size_t len, in
 /* Keys and queues; returns how many. */
 size_t model_forget(struct model *m);
 
-/* False: all names exist, there is nothing to wait for. */
+/* False if all names exist, so that the client need not wait. */
 bool model_wait(struct model *m, uint64_t id, const struct pair *names, size_t count);
 void model_barrier_wait(struct model *m, uint64_t id, const void *key, size_t len);
 void model_cancel(struct model *m, uint64_t id);

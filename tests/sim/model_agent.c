@@ -208,7 +208,7 @@ static void apply(struct model_agent *a, enum action action, int64_t now_us)
     a->is_as_read = false;
 }
 
-/* --- Operations: what to do next, from what the state says. --- */
+/* --- Operations: the state decides the agent's next action. --- */
 
 static bool should_keep_alive(const struct torch_node *node, int64_t now_us)
 {

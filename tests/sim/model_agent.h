@@ -64,8 +64,8 @@ enum model_leave {
     MODEL_LEAVES_DONE,    /* its workers have ended well */
 };
 
-/* Failures. The other one: it took itself for dead, so it did not leave its round, and joins that
- * again. */
+/* Failures. MODEL_RANK_TOO_HIGH_AGAIN: the agent presumed itself dead, so it did not leave its
+ * round, and joins the same round again. */
 #define MODEL_RANK_TOO_HIGH       "IndexError: its rank is not below the number of nodes"
 #define MODEL_RANK_TOO_HIGH_AGAIN "IndexError: its rank in the round that it was in already"
 #define MODEL_NO_ADDRESS          "MASTER_ADDR or MASTER_PORT did not come within a minute"
@@ -98,8 +98,8 @@ struct model_agent {
 
     bool errs; /* it ends by an error of its own, and closes the run, whatever it does */
 
-    /* MODEL_TRAINING. The look and the heartbeat share a lock: while one of them waits for an
-     * answer, the other does not begin; but the agent looks at its workers without the lock. */
+    /* MODEL_TRAINING. The poll and the heartbeat share a lock: while the poll waits for its answer,
+     * no heartbeat begins, and the reverse; but the agent looks at its workers without the lock. */
     bool workers_failed, workers_done; /* the simulation says so, and the agent sees it later */
     uint64_t look_ms;                  /* when it looks at its workers next */
     bool looking; /* its workers run, and it asks how many nodes wait, or waits for the lock */

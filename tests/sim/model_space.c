@@ -344,8 +344,8 @@ static void note_value(struct model_run *r, struct slice value)
     memcpy(r->fresh_value, value.ptr, value.len);
 }
 
-/* The view that is made of the keys alone. It is made anew when they have changed, not at each
- * step: reading the value is most of what a simulation costs. */
+/* The view made only from the keys. It is made again when the keys have changed, not at each step,
+ * because reading the value takes most of the time of a simulation. */
 static const struct run_view *fresh_view(struct model_run *r)
 {
     struct slice value = model_value(r), noted = {r->fresh_value, r->fresh_len};

@@ -21,7 +21,7 @@ struct model_link {
     struct model_run *run;
     bool bound; /* it has named a key */
     bool held;  /* its request waits */
-    bool up;    /* false: the daemon has closed it, or is about to */
+    bool up;    /* false: the daemon has closed or will close it */
     uint64_t held_since_ms;
     struct model_memo memo;
     void *owner; /* NULL: its peer is gone, and the daemon has not noticed yet */
@@ -46,7 +46,7 @@ struct model_run {
 struct model_space {
     struct policy_settings settings;
     struct policy_now now;
-    uint64_t still_ms;       /* for so long in all the daemon has stood still */
+    uint64_t still_ms;       /* total time for which the daemon stood still */
     uint64_t still_since_ms; /* it does; 0: it does not */
     uint64_t seed;
     struct store store;
@@ -79,8 +79,8 @@ struct model_link *model_link_again(struct model_run *run, void *owner, bool pin
                                     const struct model_memo *memo);
 /* The daemon notices that the connection has ended. */
 void model_link_free(struct model_link *link);
-/* What becomes of the relay behind which the agent is (AGENT_AWAY, AGENT_GONE, AGENT_BACK). What
- * was asked and not answered is asked again. */
+/* The agent's relay disconnects, ends or returns (AGENT_AWAY, AGENT_GONE, AGENT_BACK). When it
+ * returns, it repeats the unanswered requests. */
 void model_presence(struct model_link *link, enum policy_event_kind kind);
 
 /* Requests of agents; each is answered by reply(), or held. */
@@ -105,8 +105,8 @@ uint64_t model_next_ms(const struct model_space *s);
 /* The clock of the policy stands from now on; and goes on, after so long. */
 void model_stall(struct model_space *s);
 void model_stalled(struct model_space *s, uint64_t ms);
-/* The daemon ends, and with it these links, which are freed. `killed`: it has not seen any of them
- * end, so its keys are as they were. */
+/* The daemon ends, and with it these links, which are freed. `killed`: the daemon has not noticed
+ * the end of these links, so the keys are unchanged. */
 void model_end(struct model_space *s, struct model_link *const *links, size_t count, bool killed);
 /* It begins anew from its keys, after so long. `agents_return`: it knows sessions of relays. */
 void model_begin_again(struct model_space *s, uint64_t away_ms, bool agents_return);

@@ -2,7 +2,7 @@
 """Bugs for sim_relay to find: each is a small change of the source, made in a copy of it, and has to
 be found within 20,000 worlds.
 
-    planted_relay.py [--worlds N] [NAME...]     all of them, or those with one of these words
+    planted_relay.py [--worlds N] [NAME...]     runs all bugs, or those whose name has one of these words
 
 Prints in which world each was found. A row whose old text is no longer there has to be brought up
 to date; it fails until then.

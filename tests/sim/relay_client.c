@@ -319,8 +319,8 @@ static bool take_pop(struct scripted *c)
     return true;
 }
 
-/* WAIT and BARRIER: 0 when they end, 1 when they are canceled, and 0 before the 1 when both came
- * to pass. */
+/* Answers of WAIT and BARRIER: 0 at the end, 1 after a cancellation; if the end and the
+ * cancellation cross, 0 and then 1. */
 static bool take_stop(struct scripted *c)
 {
     uint8_t byte;
@@ -482,7 +482,7 @@ void scripted_leave(struct scripted *c)
     c->state = CLIENT_NONE;
 }
 
-/* The connection on which nothing is said stays for as long as the other one does. */
+/* True if the client's second, silent connection has ended, which must outlive the first one. */
 static bool second_has_ended(const struct scripted *c)
 {
     uint8_t byte;

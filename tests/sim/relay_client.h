@@ -32,7 +32,8 @@ struct scripted {
     struct request asked;
     struct request given_up; /* that WAIT */
     bool canceled;
-    const char *missing; /* the store has lost that: it asks no more, and waits for its end */
+    const char
+        *missing; /* a key that the store has lost: the client sends no more, and expects its end */
     size_t out_len, in_len;
     uint8_t out[OUT_MAX], in[IN_MAX];
 };

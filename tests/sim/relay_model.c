@@ -54,7 +54,7 @@ static struct {
         uint64_t counters[COUNTERS];
         uint32_t cells[CELLS]; /* that it wanted, and that took effect */
         uint32_t value, pair, flags;
-    } told[IDS]; /* what that client knows to be done of its own */
+    } told[IDS]; /* its own changes that were answered */
 } m;
 
 void model_reset(unsigned participants)
@@ -437,7 +437,7 @@ static bool log_is_short(model_read_fn *read, unsigned log, unsigned id)
     return count < m.logs[log].done[id];
 }
 
-/* It does not stand in the chain that leads to what is there. */
+/* True if `told` is missing in the chain of values that leads to the present one. */
 static bool cell_is_older(model_read_fn *read, unsigned cell, uint32_t told)
 {
     uint32_t at = hexadecimal(read_numbered(read, 'x', cell));

@@ -37,7 +37,7 @@ enum kind {
     KINDS,
 };
 
-/* A request, and what was known when it was sent. */
+/* A request, and the client's knowledge when it sent the request. */
 struct request {
     enum kind kind;
     unsigned which; /* of its keys */
@@ -66,8 +66,8 @@ void model_waited(const struct request *r);
 /* Its client has gone: whether it was carried out, nobody knows. */
 void model_lost(unsigned id, const struct request *r);
 
-/* What that client was told to be done and is not there any more, as a text; NULL: all is. `read`
- * finds a key of the store, as it is now. */
+/* Names a change that was answered to that client and that the store has lost; NULL: the store has
+ * all. `read` reads a key of the store. */
 typedef struct slice model_read_fn(const char *key);
 const char *model_missing(unsigned id, model_read_fn *read);
 

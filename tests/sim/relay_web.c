@@ -415,7 +415,8 @@ static bool writers_are_done(void)
     return true;
 }
 
-/* What was in doubt may be made at any time. */
+/* True if the watchers have seen the newest key. Unanswered requests may still create keys later.
+ */
 static bool is_newest(void)
 {
     uint64_t newest = all.count == 0 ? 0 : all.items[all.count - 1].index;

@@ -1,7 +1,7 @@
-/* Clients of etcd's API in a simulated world: two create keys in order, one polls what comes, and
- * one has it streamed. Whatever dies, a key that was answered is there once, one of which nobody
- * knows once at most, one that was refused never; and a watch tells each of them once, in order,
- * and leaves none out, for as long as its connection lives. */
+/* Clients of etcd's API in a simulated world: two clients create keys in order, one polls for
+ * events, and one reads them as a stream. Whatever dies, an answered key exists once, an unanswered
+ * key once at most, a refused key never; and a watch tells each of them once, in order, and leaves
+ * none out, for as long as its connection lives. */
 #pragma once
 
 #include "tests/sim/world.h"
@@ -26,6 +26,6 @@ int web_home(unsigned i);
 /* It goes, whatever is open; what it asked for, nobody knows. */
 void web_leave(unsigned i);
 
-/* At the end, after each step: the first client reads all there is, and it is judged what all of
- * them have seen. True: that was done, and the one who polls has heard of all. */
+/* Called after each step of the end: the first client lists all keys, and the events of all clients
+ * are checked against the list. True when this is done and the polling client has seen all keys. */
 bool web_judge(void);

@@ -1,7 +1,6 @@
 /* The journal on a simulated disk, under seeded work: a process that dies, power that is cut and
- * calls that fail, each at every call of the work. After each: what was said to be synced is there;
- * what was appended is there when only the process died; and nothing is there that was not handed
- * over.
+ * calls that fail, each at every call of the work. After each fault: batches reported as synced
+ * exist; appended batches exist if only the process died; and no other batches exist.
  *
  *   sim_journal --seed N --count M [--work K --at CALL --kind NAME]
  *
@@ -316,12 +315,12 @@ static void forget(struct life *l)
 
 /* --- Cases. --- */
 
-/* What has to be there after the process has ended so. */
+/* Ends the process, and returns the last batch that must survive. */
 static uint64_t end_life(struct life *l, bool power)
 {
     bool trusted = !sim_disk_sync_failed(l->disk);
 
-    /* Dead already, or it dies here: nothing that it does reaches the disk any more. */
+    /* If the process is not dead yet, it dies here: its later calls do not reach the disk. */
     if (!sim_disk_is_dead(l->disk)) {
         sim_disk_fail(l->disk, SIM_DIE, 1, UINT64_MAX);
         sim_disk_fs(l->disk)->sync_dir(sim_disk_fs(l->disk));
@@ -387,7 +386,7 @@ static void die_at(uint64_t seed, uint64_t at, bool power)
 static const enum sim_fault fault_of[KINDS] = {
     [KIND_EIO] = SIM_EIO, [KIND_ENOSPC] = SIM_ENOSPC, [KIND_SHORT] = SIM_SHORT};
 
-/* Calls fail from that one on, for a while; the process works on, and then dies. */
+/* Some calls fail, beginning with call `at`; the process goes on, and dies later. */
 static void fail_at(uint64_t seed, uint64_t at, enum kind kind)
 {
     struct life l;

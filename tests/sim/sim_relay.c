@@ -1,16 +1,15 @@
 /* A store, two relays and their clients in one process, under a seed that has time, network, disk,
  * memory and chance in its hands (world.h): the store dies at any call of its disk, loses power, is
  * slow or stopped; the disk fails, or is full for some time; links break at any byte or hang;
- * relays die; memory fails. Whatever happens, clients of a relay see a store that does each request
- * once and in order, and forgets nothing (relay_model.h), or after a power cut in mode batch no
- * more than the last 100 ms, and then each whose requests it has forgotten is ended; none
- * of them is ended without a reason;
- * and at the end nothing is left of them.
+ * relays die; memory fails. Whatever happens, clients of a relay see a store that carries out each
+ * request once and in order, and forgets no change (relay_model.h). Only a power cut in mode batch
+ * may lose the changes of the last 100 ms, and then the relays end each client whose changes were
+ * lost. No client is ended without a reason, and at the end the store keeps no session.
  *
  *   sim_relay --seed N --count M [--every] [--at CALL] [--verbose]
  *
- * M worlds beginning with seed N. --every: each of them once more for each call of the disk in its
- * first life, in which the store then dies; --at repeats one of these. */
+ * Runs M worlds beginning with seed N. --every repeats each world for each call of the disk in the
+ * store's first life, and lets the store die at this call; --at repeats one of these runs. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -51,8 +50,8 @@ static struct {
     uint64_t seed, at;
     bool always;             /* --sync=always: power may be cut */
     bool loses;              /* --sync=batch, and power may be cut: then clients go, or are ended */
-    bool has_lost, is_over;  /* it was; the store is there again, and clients are no more */
-    bool legacy;             /* clients that come and go are those of torch 1.9 to 2.0 */
+    bool has_lost, is_over;  /* power was cut; the store is back, and its clients have ended */
+    bool legacy;             /* short-lived clients speak as torch 1.9 to 2.0 */
     bool has_webs;           /* there are clients of etcd's API */
     bool heals;              /* no more faults */
     bool may_end[PROCESSES]; /* clients of that process may be ended */
@@ -211,8 +210,9 @@ static void note_commits(void)
     world.commit_count++;
 }
 
-/* What a power cut has taken in mode batch was not older than SYNC_INTERVAL_MS, and a sync, when
- * the last process to run ended; what that has found at its start is as old as that. */
+/* In mode batch, a power cut may lose only batches that were younger than SYNC_INTERVAL_MS and a
+ * sync when the last process ended; batches that this process loaded at its start count from that
+ * start. */
 static void check_lost(uint64_t kept)
 {
     for (size_t i = 0; i < world.commit_count; i++) {
@@ -235,8 +235,8 @@ static struct slice read_key(const char *key)
     return value == NULL ? (struct slice){0} : blob_slice(value);
 }
 
-/* Who was told of something that is not there any more has to be ended by his relay. Of the others
- * nobody judges what they would be answered from now on: they go. */
+/* Each relay must end the clients whose answered changes were lost. The other clients leave,
+ * because their later answers cannot be judged. */
 static void end_clients(void)
 {
     world.is_over = true;
@@ -297,7 +297,7 @@ static void check_ended(void)
     }
 }
 
-/* All the time that it was away is given to those whose deadlines it keeps. */
+/* The store must extend deadlines by the whole time for which it was away. */
 static void check_away(const struct engine_found *d)
 {
     uint64_t away_ms = (world_now_ns - world.ended_ns) / MS;
@@ -436,7 +436,7 @@ static void kill_relay(int p)
     world.processes[p].starts_ns = world_now_ns + draw(1000) * MS;
 }
 
-/* It takes no changes then, and does not start where it finds no room. */
+/* While the disk is full, the store takes no changes, and a start fails if it needs room. */
 static void fill_disk(void)
 {
     sums.fills++;
@@ -784,7 +784,8 @@ static bool relays_are_empty(void)
     return true;
 }
 
-/* Sessions, dropped or not, that a relay has not closed, and which it may still speak of. */
+/* Counts sessions, dropped ones included, that no relay has closed: their relays may still send
+ * frames for them. */
 static size_t sessions_in_links(void)
 {
     const struct relay_links *links = &world.processes[STORE].server.store.links;
@@ -798,7 +799,7 @@ static size_t sessions_in_links(void)
     return count;
 }
 
-/* A store keeps no session for a relay that is there and has none. */
+/* The store keeps no session for a connected relay that has no clients. */
 static void check_links(void)
 {
     if (!relays_are_empty() || sessions_in_links() == 0)

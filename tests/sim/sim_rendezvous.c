@@ -4,9 +4,9 @@
  *
  * Each sequence is one or two jobs whose nodes join, leave, crash, freeze, lose their network or
  * their connection, fail, end well, and begin again, while rdzvd stands still, or ends, by itself
- * or killed, and begins anew from its keys. The nodes of some jobs have relays: these lose rdzvd
- * and come back, in time or too late, after they were taken for dead or not, or are lost with all
- * that they know. The workers of a node train together with those of its world. If others of the
+ * or killed, and begins anew from its keys. The nodes of some jobs have relays. A relay may lose
+ * rdzvd and return in time, or too late, when its agents are presumed dead; or it may end and lose
+ * all sessions. The workers of a node train together with those of its world. If others of the
  * world are gone, they fail at once (KIND gloo) or after seconds (late), or hang (nccl).
  *
  * After each event:
@@ -243,9 +243,9 @@ static void draw_settings(struct policy_settings *settings)
     settings->end_failed_runs = sim_draw(4) != 0;
 }
 
-/* What relays do not serve is a port of a run's own. And a daemon that begins again does not know
- * of which node a session is before its agent writes: one that the others have presumed dead by
- * then is brought back by its view, or by restart_on_loss. */
+/* Relays do not serve worker ports. And a restarted daemon does not know the node of a session
+ * before its agent writes: if the other agents have presumed this node dead by then, its view or
+ * restart_on_loss brings the node back. */
 static bool draw_relays_return(const struct policy_settings *settings)
 {
     return sim_draw(3) == 0 && sim.job_count == 1 && settings->worker_port_low == 0 &&

@@ -317,7 +317,7 @@ static void compare_trees(struct tree *a, struct tree *b)
              (const char *)x->json->bytes, (int)y->json->len, (const char *)y->json->bytes);
 }
 
-/* After a batch: what a change of it has touched is the same in both. */
+/* After a batch: the key or node that a change touched is equal in the store and in its replica. */
 static void compare_touched(struct sim *sim, const struct record *r)
 {
     struct space *a = store_find_space(&sim->store, r->space);
@@ -955,7 +955,8 @@ static void step_watch(struct sim *sim, size_t space)
         sim->tally[TALLY_TOO_OLD]++;
         return;
     }
-    if (code != ETCD_OK) { /* waiting takes all that it may, or there is no room for old events */
+    if (code !=
+        ETCD_OK) { /* watches have reached their limit, or old events need too much memory */
         CHECK(sim->limited && watch == NULL);
         model_unwatch(&sim->models[space], id);
         return;

@@ -75,7 +75,7 @@ uint64_t memory_failed(void)
     return failed;
 }
 
-/* While requests fail, what has been freed since the first of them is there. */
+/* While allocations fail, memory that was freed since the first failure is available. */
 static bool has_memory(size_t len)
 {
     if (!world_may_fail || world_current != failing || fail_calls == 0)
@@ -202,9 +202,9 @@ void world_seed(uint64_t seed)
     freed = 0;
 }
 
-/* --- The disk: sim_disk.h, but for the ballast, whose 4 MiB of zeros are a number here: while the
- * disk is full, there is no room for them, and what they had is enough for the rest. Each call
- * takes its time. --- */
+/* --- The disk: sim_disk.h, except the ballast: its 4 MiB of zeros are only a number here. While
+ * the disk is full, the ballast cannot be written, and its freed room is enough for all other
+ * files. Each call takes simulated time. --- */
 
 static struct fs disk;
 static int ballast = -1;
@@ -397,7 +397,7 @@ struct fs *__wrap_fs_posix_open(const char *path, enum fs_use use, int *error, c
     return &disk;
 }
 
-/* --- Segments and snapshots are small, and there are many. --- */
+/* --- Small segments and snapshots, so that each world has many files. --- */
 
 struct journal *__real_journal_open(const struct journal_options *options,
                                     const struct journal_reader *reader,

@@ -46,12 +46,12 @@ uint64_t memory_failed(void); /* that have, since memory_fail() */
 struct sim_disk;
 extern struct sim_disk *world_disk;
 void disk_new(uint64_t seed);
-/* Somebody else fills it, but for so many bytes; and removes that again. */
+/* Another program fills the disk except `room` bytes; disk_empty() removes its files. */
 void disk_fill(uint64_t room);
 void disk_empty(void);
 bool disk_is_full(void);
 
-/* --- Names: each look-up is answered by world_resolve(), when there is one of that process. --- */
+/* --- Names: world_resolve() answers the pending look-up of a process, if it has one. --- */
 
 bool world_resolve(int process, bool found);
 

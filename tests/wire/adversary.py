@@ -171,7 +171,7 @@ class Daemon:
             self.make_events(space)
 
     def make_events(self, space):
-        """What was emptied is freed bit by bit, so at first there may be no memory for them."""
+        """The store frees emptied spaces bit by bit, so memory for the events may be missing at first."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -384,7 +384,7 @@ class Attack:
             self.found.faults.append("refused without a limit that was reached: %s" % refused[0][2])
         for when, name, whom in refused:
             # Most lines about a flood of drops are held back; what is said of one must be right.
-            # (Ports come again: hostile ones had them before, or in other spaces.)
+            # (Ports are reused: hostile clients may have had this port before, or in another space.)
             lines = re.findall(r"time=(\S+) .*(event=dropped peer=%s protocol=\S+ "
                                r"space=(?:plain|job|probe) .*)" % re.escape(name), log) if name else []
             for at, said in lines:
@@ -426,7 +426,7 @@ def end_of(log):
 
 
 def run_seed(seed, options, daemon=None):
-    """One seed, with a daemon of its own or with that one. What was found."""
+    """Runs one seed against `daemon`, or against its own daemon if None. Returns the findings."""
     own = daemon is None
     attack = None
     try:

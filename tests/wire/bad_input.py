@@ -131,7 +131,7 @@ class Scene:
 
 # ---- half requests
 
-# What to send, what makes it whole, and what is answered then (None: something).
+# The first part of a request, the rest of it, and the answer (None: any answer).
 HALVES = [(fields(first), fields(rest), answer and fields(answer)) for first, rest, answer in (
     ('hex:00', 'u32:0x3c85f7ce M:PING u32:5', 'u32:5'),
     ('hex:00cef785', 'hex:3c M:PING u32:5', 'u32:5'),
@@ -451,8 +451,8 @@ def large_values_stay_as_they_are(options):
 
 
 def deep_paths_take_their_time(options):
-    """Each name of a path is a directory to look up, or to make: a few KB are thousands. Many of them
-    are not done in one iteration."""
+    """Each name of a path is a directory to look up, or to make: a few KB are thousands. Thousands of names
+    take more than one iteration."""
     path = b"/d" * 1000
     rounds = 60
     with Iterations() as iterations, Scene(options, env=iterations.environment()) as scene:
@@ -478,7 +478,7 @@ RUNS, RUN_NODES = 20, 2000
 
 
 def set_runs(scene):
-    """Runs of many nodes, none of which is connected, in a round that they have completed."""
+    """Sets runs of many unconnected nodes, each with a completed round."""
     state = torch_state.State()
     state.complete = True
     for i in range(RUN_NODES):
@@ -528,8 +528,8 @@ BEHIND_MAX = 1 << 20  # bytes of events that a watch may have queued
 
 
 def a_stream_that_is_told_much_has_no_gap(options):
-    """A stream is told of changes as fast as they come: all of them, or, if its client leaves more
-    than 1 MiB unread, all up to where it ends; its connection stays good then."""
+    """A stream delivers all changes, however fast they come. If its client leaves more than 1 MiB unread,
+    the stream ends after some event, without a gap before it, and the connection stays usable."""
     writers, told, last, before = 100, 0, 0, None
     put = b"PUT /v2/keys/s?noValueOnSuccess=true HTTP/1.1\r\nHost:\r\n\r\n"
     with Scene(options) as scene:
@@ -660,7 +660,7 @@ TREE = 20000
 
 def a_large_tree_is_read_as_one_moment(options):
     """GETs of a tree, while another client changes it in an order that the index tells; one client
-    goes away meanwhile. At the end all of it goes while it is read."""
+    goes away meanwhile. At the end the whole tree is deleted during a read."""
     def put(i):
         return "PUT /v2/keys/t/%05d?value=v HTTP/1.1\r\nHost: x\r\n\r\n" % i
 

@@ -65,7 +65,7 @@ class Client:
         return line
 
     def leave(self, rng, line):
-        """One of the ways to go, or to stay."""
+        """Closes or resets the connection, closes half of it, or lets it stay."""
         how = rng.choice(("close", "close", "reset", "half-close", "stay", "stay"))
         if how == "half-close":
             line.half_close()
@@ -82,7 +82,7 @@ class Client:
         return rng.choice(("all", "all", "all", "slow", "never"))
 
     def send_cut(self, rng, line, data):
-        """In segments, with or without a pause between them."""
+        """Sends the data in segments, with or without pauses."""
         view = memoryview(data)
         for _ in range(rng.choice((0, 1, 3, 10))):
             if len(view) < 2 or line.ended:
@@ -113,7 +113,7 @@ class Client:
         self.leave(rng, line)
 
     def flood(self, rng):
-        """One request, thousands of times at once: what costs most in the state that is there."""
+        """Sends one expensive request thousands of times at once."""
         what = rng.choice(("list", "count", "get", "multi", "add", "check", "look", "metrics", "runs",
                            "agent", "watch", "http", "waits", "auth", "status"))
         say, modern = self.say, True
@@ -188,7 +188,7 @@ class Client:
         self.leave(rng, line)
 
     def waiters(self, rng):
-        """Many who wait or watch; then they go, or what they wait for comes."""
+        """Opens many waits or watches; then the clients leave, or their keys are set."""
         modern = rng.random() < 0.5
         lines = []
         for _ in range(rng.choice((1, 5, 20))):
@@ -297,7 +297,7 @@ class Client:
         self.leave(rng, line)
 
     def operate(self, rng):
-        """What operators do, and what etcd has for users: mostly at the TCP ports, with and without a token."""
+        """Requests of operators, and of etcd's users and roles: mostly at the TCP ports, with and without a token."""
         socket_path = rng.random() < 0.3
         line = Line(self.swarm, self.orders["unix"], "all") if socket_path else self.open(rng)
         for _ in range(rng.choice((1, 3, 10))):

@@ -35,7 +35,7 @@ def main():
 
     import torch
     import torch.distributed as dist
-    # Before 2.2 there was only one backend, and no argument to choose it by.
+    # torch before 2.2 has a single backend, and no argument that selects a backend.
     options = {} if torch.__version__ < "2" else {"use_libuv": kind == "torch-libuv"}
     kept = []
     for space in spaces:

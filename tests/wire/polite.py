@@ -1,7 +1,7 @@
 """Well-behaved clients, as one process: workers and agents of torch jobs, and clients of etcd. Each of
 them knows what its own keys must hold, and compares every answer with that.
 
-    polite.py             its orders come as JSON on stdin; it ends, and says what it found, with stdin
+    polite.py             reads its orders as JSON from stdin; at the end of stdin it prints its findings and ends
 
 When a daemon has no memory left, it may refuse: it closes a c10d connection, and answers HTTP with an
 error. Then the client comes again, and finds either what was there before the request or what the
@@ -37,7 +37,7 @@ class Wrong(Exception):
 
 
 class Refused(Exception):
-    """The daemon has refused, and what was asked may have been done or not."""
+    """The daemon has refused the request, and may have carried it out or not."""
 
 
 class Unkept(Exception):
@@ -120,7 +120,7 @@ class Worker:
         return b"%s/queue/%d" % (self.name.encode(), self.queues)
 
     def value(self):
-        """Never empty: that is what GET says of a key that is not there."""
+        """Never empty, because GET answers a missing key with an empty value."""
         return bytes(self.rng.choices(b"abcdef\0\xff", k=self.rng.choice((1, 8, 20, 300, 2000))))
 
     def run(self):
@@ -173,7 +173,7 @@ class Worker:
     # Each step is one request, or a few.
 
     def hold(self, key, value):
-        """The request has been sent: until it is known to be done, both values may be."""
+        """The request has been sent: until its answer arrives, the key may have the old or the new value."""
         self.hope = (self.keys, key, value)
 
     def set(self):
@@ -223,7 +223,8 @@ class Worker:
         self.keys.pop(key, None)
 
     def many(self):
-        """MULTI_SET is one change: all of it is there or nothing, so one key tells."""
+        """MULTI_SET is one change: either all its keys have the new values or none has, so one key shows
+        the result."""
         key, value = self.key(b"key"), self.value()
         self.hold(key, value)
         self.peer.send(b"\x0b" + struct.pack("<Q", 2) + text(key) + text(b"first") + text(key) +
@@ -347,7 +348,8 @@ class Job:
         return state
 
     def write(self, agent, change):
-        """As torch does: again from each answer until it is its own, or has been merged with it."""
+        """As torch does: repeats the write from each answer, until the answer has the agent's own text or
+        the merge of it."""
         def act(a):
             for _ in range(1000):
                 state = self.look(a.state(), agent)
@@ -491,7 +493,7 @@ class Client:
         return "%s/%s" % (self.root, self.rng.choice(("a", "b", "c", "d/e", "d/f")))
 
     def value(self):
-        """As JSON less than 4 KiB: small answers are given when there is no memory for larger ones."""
+        """Less than 4 KiB as JSON, because the daemon sends small answers even when memory is short."""
         return "".join(self.rng.choices("abc\"<&\\é\t", k=self.rng.choice((0, 1, 20, 300, 500))))
 
     def seen(self, node, path, value, what):
@@ -638,14 +640,14 @@ class Client:
         same({p: n for p, n in got.items() if "/ttl" not in p}, self.nodes, "the listing of %s" % self.root)
 
     def live(self):
-        """Keys with a time to live are there for that time, and not for ever."""
+        """Keys with a TTL exist until their TTL ends, and then disappear."""
         path = "%s/ttl%d" % (self.root, self.rng.randrange(3))
         if path not in self.mortal:
             began = time.monotonic()
             try:
                 status, body = self.ask("PUT", path, {"value": "x", "ttl": 2})
             except (Unkept, Refused):
-                # It may be there or not. Somebody who knows that of all keys has to take it away.
+                # The key may exist or not. This client must know the state of all its keys, so it deletes the key.
                 self.until_answered(lambda: self.ask("DELETE", path))
                 return
             same(status in (200, 201), True, "PUT of %s: %r" % (path, body))

@@ -329,7 +329,7 @@ class Repertoire:
     # ---- whole conversations
 
     def conversation(self, rng):
-        """A valid one of any protocol, to be spoilt."""
+        """A valid conversation of any protocol, which the caller will damage."""
         what = rng.random()
         if what < 0.4:
             return rng.choice(VALID)

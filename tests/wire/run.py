@@ -185,7 +185,7 @@ class Play:
             return [line for line in self.daemon.log().split("\n") if about_a.search(line)]
 
         if pattern is None:
-            # A line of another peer that came later: all before it has been read from the pipe.
+            # A later line of another peer shows that all earlier lines have been read from the pipe.
             self.sync()
             mark = self.connect()
             mark.send(b"\x7f")
@@ -304,7 +304,7 @@ class Runner:
                                             1000 * (time.monotonic() - started)), flush=True)
 
     def stop(self, script, daemon):
-        """The daemon has to have outlived the cases; if not, its log says more than they do."""
+        """The daemon must survive all cases; if it did not, its log says more than the failed cases."""
         code = daemon.process.poll()
         if code is not None:
             problem = "the daemon ended with %d" % code

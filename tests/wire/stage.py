@@ -81,7 +81,7 @@ class Connection:
         return bool(poll.poll(max(0, deadline - time.monotonic()) * 1000))
 
     def _receive(self, deadline):
-        """Takes in what is there, waiting until `deadline` for the first of it. False: nothing."""
+        """Reads the available bytes; waits until `deadline` for the first byte. False if no byte came."""
         if self.ended or not self._wait(select.POLLIN, deadline):
             return False
         try:
@@ -97,7 +97,7 @@ class Connection:
         return True
 
     def _more(self, deadline, expected):
-        """Waits for more, or says what of `expected` is missing."""
+        """Waits for more bytes; if none come, fails with the missing part of `expected`."""
         if not self._receive(deadline):
             raise Unmet(expected, "%s, then %s" % (
                 show(self.got), self.ended or "silence for %g s" % self.patience))

@@ -156,7 +156,7 @@ class Swarm:
         self.advance(Script(generator))
 
     def advance(self, script):
-        """On to the next thing that it has to wait for."""
+        """Runs the script up to its next wait."""
         now = time.monotonic()
         while True:
             try:
