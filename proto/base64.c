@@ -19,12 +19,19 @@ static const uint8_t values[256] = {
     ['8'] = 0x7c, ['9'] = 0x7d, ['+'] = 0x7e, ['/'] = 0x7f,
 };
 
+/* Of every 12 bits: their two digits, the first one in the low byte. */
+static uint16_t pairs[1 << 12];
+
+__attribute__((constructor)) static void make_pairs(void)
+{
+    for (size_t i = 0; i < 1 << 12; i++)
+        pairs[i] = (uint16_t)(digits[i >> 6] | digits[i & 63] << 8);
+}
+
 /* 24 bits to four digits. */
 static inline void encode_bits(uint32_t bits, uint8_t out[4])
 {
-    bytes_put_u32(out, (uint32_t)digits[bits >> 18] | (uint32_t)digits[bits >> 12 & 63] << 8 |
-                           (uint32_t)digits[bits >> 6 & 63] << 16 |
-                           (uint32_t)digits[bits & 63] << 24);
+    bytes_put_u32(out, pairs[bits >> 12] | (uint32_t)pairs[bits & 0xfff] << 16);
 }
 
 void base64_encode(struct slice in, uint8_t *out)

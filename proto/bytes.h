@@ -111,14 +111,16 @@ static inline uint64_t bytes_get_u64(const uint8_t *p)
 
 static inline void bytes_put_u32(uint8_t *p, uint32_t v)
 {
-    for (int i = 0; i < 4; i++)
-        p[i] = (uint8_t)(v >> (8 * i));
+    p[0] = (uint8_t)v;
+    p[1] = (uint8_t)(v >> 8);
+    p[2] = (uint8_t)(v >> 16);
+    p[3] = (uint8_t)(v >> 24);
 }
 
 static inline void bytes_put_u64(uint8_t *p, uint64_t v)
 {
-    for (int i = 0; i < 8; i++)
-        p[i] = (uint8_t)(v >> (8 * i));
+    bytes_put_u32(p, (uint32_t)v);
+    bytes_put_u32(p + 4, (uint32_t)(v >> 32));
 }
 
 static inline bool reader_u8(struct reader *r, uint8_t *out)

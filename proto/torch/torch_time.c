@@ -7,6 +7,8 @@
 #define SECOND INT64_C(1000000)
 #define DAY    (86400 * SECOND)
 
+#define DAYS_OF_400_YEARS 146097
+
 /* Days from 1970 to the first day of the month. Years start in March here, so that the leap day is
  * the last of one. */
 static int64_t days_before(int64_t year, int64_t month)
@@ -26,7 +28,8 @@ bool torch_time_read(const uint8_t b[TORCH_TIME_SIZE], int64_t *us)
         second > 59 || part >= SECOND)
         return false;
     days = days_before(year, month);
-    if (day > (month < 12 ? days_before(year, month + 1) : days_before(year + 1, 1)) - days)
+    if (day > 28 &&
+        day > (month < 12 ? days_before(year, month + 1) : days_before(year + 1, 1)) - days)
         return false;
     *us = (days + day - 1) * DAY + ((hour * 60 + minute) * 60 + second) * SECOND + part;
     return true;
@@ -34,7 +37,7 @@ bool torch_time_read(const uint8_t b[TORCH_TIME_SIZE], int64_t *us)
 
 void torch_time_write(int64_t us, uint8_t b[TORCH_TIME_SIZE])
 {
-    int64_t days, part, year, month = 12;
+    int64_t days, part, day, year, of_400, month;
 
     if (us < TORCH_TIME_MIN)
         us = TORCH_TIME_MIN;
@@ -43,15 +46,20 @@ void torch_time_write(int64_t us, uint8_t b[TORCH_TIME_SIZE])
     days = us / DAY - (us % DAY < 0);
     part = us - days * DAY;
 
-    year = (days - days_before(1, 1)) / 366 + 1; /* never too late, and early by a few at most */
-    while (days >= days_before(year + 1, 1))
-        year++;
-    while (days < days_before(year, month))
-        month--;
+    day = days - days_before(0, 3); /* of 400 years, then of one, then of a month */
+    year = day / DAYS_OF_400_YEARS * 400;
+    day %= DAYS_OF_400_YEARS;
+    of_400 = (day - day / 1460 + day / 36524 - day / 146096) / 365;
+    year += of_400;
+    day -= 365 * of_400 + of_400 / 4 - of_400 / 100;
+    month = (5 * day + 2) / 153;
+    day -= (153 * month + 2) / 5;
+    year += month >= 10;
+    month += month < 10 ? 3 : -9;
     b[0] = (uint8_t)(year >> 8);
     b[1] = (uint8_t)year;
     b[2] = (uint8_t)month;
-    b[3] = (uint8_t)(days - days_before(year, month) + 1);
+    b[3] = (uint8_t)(day + 1);
     b[4] = (uint8_t)(part / (3600 * SECOND));
     b[5] = (uint8_t)(part / (60 * SECOND) % 60);
     b[6] = (uint8_t)(part / SECOND % 60);
