@@ -292,34 +292,53 @@ static void put_opcode_number(struct pickle_writer *w, enum pickle_op op, uint64
     pickle_argument(w, bytes, len);
 }
 
+/* Bytes that begin with an opcode, as one object. */
+static void put_object(struct pickle_writer *w, const uint8_t *bytes, const uint8_t *end)
+{
+    pickle_put_op(w, bytes[0]);
+    pickle_argument(w, bytes + 1, (size_t)(end - bytes - 1));
+}
+
 void pickle_reference(struct pickle_writer *w, uint32_t number)
 {
-    pickle_next_object(w);
-    if (number <= UINT8_MAX)
-        put_opcode_number(w, PICKLE_BINGET, number, 1);
-    else
-        put_opcode_number(w, PICKLE_LONG_BINGET, number, 4);
+    uint8_t bytes[5];
+
+    put_object(w, bytes, pickle_encode_reference(bytes, number));
+}
+
+uint8_t *pickle_encode_int(uint8_t *p, int64_t v)
+{
+    uint8_t len = 5;
+
+    if (v >= 0 && v <= UINT8_MAX) {
+        p[0] = PICKLE_BININT1;
+        p[1] = (uint8_t)v;
+        return p + 2;
+    }
+    if (v >= 0 && v <= UINT16_MAX) {
+        p[0] = PICKLE_BININT2;
+        p[1] = (uint8_t)v;
+        p[2] = (uint8_t)(v >> 8);
+        return p + 3;
+    }
+    if (v >= INT32_MIN && v <= INT32_MAX) {
+        p[0] = PICKLE_BININT;
+        bytes_put_u32(p + 1, (uint32_t)v);
+        return p + 5;
+    }
+    while (len < 8 && (v < -(INT64_C(1) << (8 * len - 1)) || v >= INT64_C(1) << (8 * len - 1)))
+        len++;
+    p[0] = PICKLE_LONG1;
+    p[1] = len;
+    bytes_put_u64(p + 2, (uint64_t)v);
+    return p + 2 + len;
 }
 
 void pickle_put_int(struct pickle_writer *w, int64_t v)
 {
-    uint8_t len = 5;
+    uint8_t bytes[10];
 
-    pickle_next_object(w);
-    if (v >= 0 && v <= UINT8_MAX) {
-        put_opcode_number(w, PICKLE_BININT1, (uint64_t)v, 1);
-    } else if (v >= 0 && v <= UINT16_MAX) {
-        put_opcode_number(w, PICKLE_BININT2, (uint64_t)v, 2);
-    } else if (v >= INT32_MIN && v <= INT32_MAX) {
-        put_opcode_number(w, PICKLE_BININT, (uint64_t)v, 4);
-    } else {
-        while (len < 8 && (v < -(INT64_C(1) << (8 * len - 1)) || v >= INT64_C(1) << (8 * len - 1)))
-            len++;
-        pickle_op(w, PICKLE_LONG1);
-        pickle_argument(w, &len, 1);
-        for (uint8_t i = 0; i < len; i++)
-            writer_u8(&w->out, (uint8_t)((uint64_t)v >> (8 * i)));
-    }
+    put_object(w, bytes, pickle_encode_int(bytes, v));
 }
 
 uint32_t pickle_put_string(struct pickle_writer *w, struct slice s)
