@@ -203,12 +203,17 @@ static bool make_memo_room(struct pickle_reader *r)
     return true;
 }
 
-bool pickle_memoize(struct pickle_reader *r, uint32_t kind, size_t value)
+bool pickle_memo_add(struct pickle_reader *r, uint32_t kind, size_t value)
 {
-    if (!pickle_pass(r, PICKLE_MEMOIZE) || (r->memo_count == r->memo_cap && !make_memo_room(r)))
+    if (r->memo_count == r->memo_cap && !make_memo_room(r))
         return false;
     r->memo[r->memo_count++] = (struct pickle_ref){kind, (uint32_t)value};
     return true;
+}
+
+bool pickle_memoize(struct pickle_reader *r, uint32_t kind, size_t value)
+{
+    return pickle_pass(r, PICKLE_MEMOIZE) && pickle_memo_add(r, kind, value);
 }
 
 bool pickle_get(struct pickle_reader *r, uint32_t kind, uint32_t *value)

@@ -99,10 +99,25 @@ static inline bool pickle_pass(struct pickle_reader *r, enum pickle_op op)
 bool pickle_take(struct pickle_reader *r, size_t len, struct slice *out);
 
 bool pickle_int(struct pickle_reader *r, int64_t *out);
+
+/* Passes these bytes, if they come next within the frame. Opcodes and references mean the same
+ * wherever they are: what has been read once need not be read again. */
+static inline bool pickle_pass_again(struct pickle_reader *r, struct slice bytes)
+{
+    if (bytes.len == 0 || r->end - r->at < bytes.len ||
+        memcmp(r->in.ptr + r->at, bytes.ptr, bytes.len) != 0)
+        return false;
+    r->at += bytes.len;
+    return true;
+}
+
 bool pickle_bool(struct pickle_reader *r, bool *out);
 
 /* A string of UTF-8, written here or referred to. The slice lies within the input. */
 bool pickle_string(struct pickle_reader *r, struct slice *out);
+
+/* Gives an object whose MEMOIZE has been passed the next number. */
+bool pickle_memo_add(struct pickle_reader *r, uint32_t kind, size_t value);
 
 /* Passes MEMOIZE, which gives the object before it the next number. */
 bool pickle_memoize(struct pickle_reader *r, uint32_t kind, size_t value);

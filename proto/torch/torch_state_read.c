@@ -22,9 +22,20 @@ enum kind {
     KIND_UTC,
 };
 
+/* What all nodes have in common, and all times: opcodes, and references to classes and names. */
+enum part {
+    PART_NODE, /* up to the name of the address */
+    PART_PID,
+    PART_LOCAL_ID,
+    PART_TIME,     /* up to its bytes */
+    PART_TIME_END, /* behind them */
+    PARTS,
+};
+
 struct reading {
     struct pickle_reader pickle;
-    struct torch_node *nodes; /* one for each object; several may name the same node */
+    struct slice parts[PARTS]; /* as they were read before, in the input; empty: not yet */
+    struct torch_node *nodes;  /* one for each object; several may name the same node */
     size_t count;
     size_t cap;
     bool fqdn;
@@ -51,6 +62,36 @@ static bool read_attribute(struct reading *r, const char *name)
     struct slice s;
 
     return pickle_string(&r->pickle, &s) && slice_is(s, name);
+}
+
+static bool pass_part(struct reading *r, enum part part)
+{
+    return pickle_pass_again(&r->pickle, r->parts[part]);
+}
+
+/* Keeps the part that the reader `from` was about to read, unless a frame ended in it, or more than
+ * `objects` of its objects got a number: then a class or a name was spelled there. */
+static void keep_part(struct reading *r, enum part part, const struct pickle_reader *from,
+                      size_t objects)
+{
+    const struct pickle_reader *p = &r->pickle;
+
+    if (p->end == from->end && p->memo_count == from->memo_count + objects)
+        r->parts[part] = (struct slice){p->in.ptr + from->at, p->at - from->at};
+}
+
+/* The name of an attribute of all nodes. */
+static bool read_node_attribute(struct reading *r, enum part part, const char *name)
+{
+    struct pickle_reader from;
+
+    if (pass_part(r, part))
+        return true;
+    from = r->pickle;
+    if (!read_attribute(r, name))
+        return false;
+    keep_part(r, part, &from, 0);
+    return true;
 }
 
 static bool read_class(struct reading *r, enum torch_class which)
@@ -116,6 +157,22 @@ static bool read_addr_name(struct reading *r, bool first)
     return r->fqdn == fqdn;
 }
 
+/* A node up to its address. */
+static bool begin_node(struct reading *r)
+{
+    struct pickle_reader from;
+
+    if (pass_part(r, PART_NODE))
+        return pickle_memo_add(&r->pickle, KIND_NODE, r->count) &&
+               pickle_memo_add(&r->pickle, KIND_PLAIN, 0);
+    from = r->pickle;
+    if (!begin_read_object(r, TORCH_NODE_CLASS, KIND_NODE, r->count) ||
+        !read_addr_name(r, r->count == 0))
+        return false;
+    keep_part(r, PART_NODE, &from, 2);
+    return true;
+}
+
 static bool read_node_desc(struct reading *r, struct torch_node **out)
 {
     struct torch_node *node;
@@ -125,16 +182,15 @@ static bool read_node_desc(struct reading *r, struct torch_node **out)
         *out = &r->nodes[index];
         return true;
     }
-    if (!begin_read_object(r, TORCH_NODE_CLASS, KIND_NODE, r->count) ||
-        !read_addr_name(r, r->count == 0))
+    if (!begin_node(r))
         return false;
     node = append_node(r);
     if (node == NULL || !pickle_string(&r->pickle, &node->addr) || node->addr.len > TORCH_ADDR_MAX)
         return false;
     *out = node;
-    return read_attribute(r, "pid") && pickle_int(&r->pickle, &node->pid) &&
-           read_attribute(r, "local_id") && pickle_int(&r->pickle, &node->local_id) &&
-           end_read_object(r);
+    return read_node_attribute(r, PART_PID, "pid") && pickle_int(&r->pickle, &node->pid) &&
+           read_node_attribute(r, PART_LOCAL_ID, "local_id") &&
+           pickle_int(&r->pickle, &node->local_id) && end_read_object(r);
 }
 
 /* --- Times. --- */
@@ -161,15 +217,35 @@ static bool read_utc(struct reading *r)
            pass_op(r, PICKLE_REDUCE) && memoize(r, KIND_UTC, 0);
 }
 
-/* No torch writes one time for two nodes: one that is referred to is none of its states. */
-static bool read_time(struct reading *r, int64_t *us)
+/* A time up to its bytes. */
+static bool begin_time(struct reading *r)
 {
-    struct slice len, bytes;
+    struct pickle_reader from;
+    struct slice len;
 
+    if (pass_part(r, PART_TIME))
+        return true;
+    from = r->pickle;
     if (!read_class(r, TORCH_DATETIME_CLASS) || !pass_op(r, PICKLE_SHORT_BINBYTES) ||
-        !pickle_take(&r->pickle, 1, &len) || len.ptr[0] != TORCH_TIME_SIZE ||
-        !pickle_take(&r->pickle, TORCH_TIME_SIZE, &bytes) || !torch_time_read(bytes.ptr, us) ||
-        !memoize(r, KIND_PLAIN, 0))
+        !pickle_take(&r->pickle, 1, &len) || len.ptr[0] != TORCH_TIME_SIZE)
+        return false;
+    keep_part(r, PART_TIME, &from, 0);
+    return true;
+}
+
+static bool end_time(struct reading *r)
+{
+    struct pickle_reader from;
+
+    if (pass_part(r, PART_TIME_END)) {
+        for (int i = 0; i < 3; i++) {
+            if (!pickle_memo_add(&r->pickle, KIND_PLAIN, 0))
+                return false;
+        }
+        return true;
+    }
+    from = r->pickle;
+    if (!memoize(r, KIND_PLAIN, 0))
         return false;
     if (pass_op(r, PICKLE_TUPLE1)) {
         r->naive = true;
@@ -178,7 +254,19 @@ static bool read_time(struct reading *r, int64_t *us)
             return false;
         r->aware = true;
     }
-    return memoize(r, KIND_PLAIN, 0) && pass_op(r, PICKLE_REDUCE) && memoize(r, KIND_PLAIN, 0);
+    if (!memoize(r, KIND_PLAIN, 0) || !pass_op(r, PICKLE_REDUCE) || !memoize(r, KIND_PLAIN, 0))
+        return false;
+    keep_part(r, PART_TIME_END, &from, 3);
+    return true;
+}
+
+/* No torch writes one time for two nodes: one that is referred to is none of its states. */
+static bool read_time(struct reading *r, int64_t *us)
+{
+    struct slice bytes;
+
+    return begin_time(r) && pickle_take(&r->pickle, TORCH_TIME_SIZE, &bytes) &&
+           torch_time_read(bytes.ptr, us) && end_time(r);
 }
 
 static bool read_deadline(struct reading *r, struct torch_state *s)
@@ -305,18 +393,18 @@ static bool settle_nodes(struct reading *r)
 {
     size_t sorted = 1, count = 1;
 
-    while (sorted < r->count && torch_node_compare(&r->nodes[sorted - 1], &r->nodes[sorted]) <= 0)
+    while (sorted < r->count && torch_node_compare(&r->nodes[sorted - 1], &r->nodes[sorted]) < 0)
         sorted++;
-    if (sorted < r->count)
-        qsort(r->nodes, r->count, sizeof *r->nodes, compare_read_nodes);
+    if (sorted >= r->count)
+        return true;
+    qsort(r->nodes, r->count, sizeof *r->nodes, compare_read_nodes);
     for (size_t i = 1; i < r->count; i++) {
         if (torch_node_compare(&r->nodes[count - 1], &r->nodes[i]) != 0)
             r->nodes[count++] = r->nodes[i];
         else if (!merge_node(&r->nodes[count - 1], &r->nodes[i]))
             return false;
     }
-    if (r->count > 0)
-        r->count = count;
+    r->count = count;
     return true;
 }
 

@@ -197,7 +197,8 @@ static uint8_t *encode_addr(struct writing *w, uint8_t *p, size_t i)
     *number = w->pickle.memoed++;
     *p++ = PICKLE_SHORT_BINUNICODE;
     *p++ = (uint8_t)addr.len;
-    memcpy(p, addr.ptr, addr.len);
+    if (addr.len > 0)
+        memcpy(p, addr.ptr, addr.len);
     p[addr.len] = PICKLE_MEMOIZE;
     return p + addr.len + 1;
 }
