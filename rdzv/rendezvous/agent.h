@@ -92,8 +92,7 @@ struct agent_clock {
     int64_t ahead_us;         /* ours plus this is its own */
     int64_t beat_us;          /* by its own clock */
     int64_t kept_us;          /* ahead_us as its memo has it */
-    uint64_t asked_ms;        /* when its last request came, monotonic, also while no agent could
-                                 write; 0: none has */
+    uint64_t asked_ms;        /* when its last request came; 0: none has */
     uint64_t asked_before_ms; /* the one before; 0: none */
 };
 
@@ -133,7 +132,7 @@ struct agent {
 
     /* When it asks. */
     bool waits;          /* its last request waits for a key that may have no value yet */
-    uint64_t heard_ms;   /* when it asked for that */
+    uint64_t heard_ms;   /* when it asked for that, as policy_now.lived_ms */
     uint64_t silence_ms; /* the usual time between two requests, the longest of late */
     struct agent_pace pace;
     struct agent_clock clock;

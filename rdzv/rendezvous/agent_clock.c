@@ -58,9 +58,7 @@ static int64_t ahead_by(const struct step *s, const struct agent *a, int64_t hea
         return least_us;
     if (a->clock.asked_before_ms == 0)
         return was_us; /* it may have come before a start */
-    most_us = add(
-        least_us,
-        (int64_t)clock_elapsed_ms(a->clock.asked_before_ms, s->now->ms + s->now->still_ms) * 1000);
+    most_us = add(least_us, (int64_t)clock_elapsed_ms(a->clock.asked_before_ms, s->now->ms) * 1000);
     return was_us > most_us ? most_us : was_us;
 }
 

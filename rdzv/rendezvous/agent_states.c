@@ -101,7 +101,7 @@ enum agent_held agent_note_asked(struct run *run, struct agent *a, bool writes, 
     was = a->held;
     if (was == HELD_NONE) {
         a->clock.asked_before_ms = a->clock.asked_ms;
-        a->clock.asked_ms = now_ms + run->still_ms;
+        a->clock.asked_ms = now_ms;
     } else if (!agent_is_held(a)) {
         set_held(run, a, HELD_NONE);
     }

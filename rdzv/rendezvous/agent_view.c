@@ -248,12 +248,13 @@ static void keep(const struct step *s, struct agent *a, enum place place, struct
     a->view.text = (struct slice){copy, text.len};
 }
 
-struct slice policy_glance(struct run *run, struct agent *a, bool waits, uint64_t now_ms)
+struct slice policy_glance(struct run *run, struct agent *a, bool waits, uint64_t now_ms,
+                           uint64_t lived_ms)
 {
     if (a->held != HELD_NONE || a->view.text.ptr == NULL || a->view.changes != run->view.changes ||
         now_ms >= a->view.until_ms)
         return (struct slice){0};
-    a->heard_ms = now_ms;
+    a->heard_ms = lived_ms;
     a->waits = waits;
     agent_note_asked(run, a, false, now_ms);
     if (!waits)

@@ -75,7 +75,7 @@ struct live_run *driver_need_run(struct rendezvous_space *home, struct slice key
     name = (uint8_t *)(run + 1);
     memcpy(name, key.ptr, key.len);
     run_init(&run->run, (struct slice){name, key.len}, &r->settings, r->engine->options.seed,
-             driver_now_ms(r));
+             engine_now_ms(r->engine));
     run->home = home;
     if (!add_due(run)) {
         run_fini(&run->run);
@@ -122,7 +122,7 @@ static enum port_share share_of(const struct live_run *run)
     return shared == NULL || !run_keeps_port(&shared->run) ? PORT_IS_FREE : PORT_IS_TAKEN;
 }
 
-uint64_t driver_now_ms(const struct rendezvous *r)
+uint64_t driver_lived_ms(const struct rendezvous *r)
 {
     uint64_t ms = r->refuses_since_ms != 0 ? r->refuses_since_ms : engine_lived_ms(r->engine);
 
@@ -137,8 +137,8 @@ struct policy_now driver_now(const struct live_run *run)
     struct blob *value = live_run_value(run);
 
     return (struct policy_now){
-        .ms = driver_now_ms(r),
-        .still_ms = engine->paused_ms + r->refused_ms,
+        .ms = engine_now_ms(engine),
+        .lived_ms = driver_lived_ms(r),
         .wall_ns = engine_wall_ns(engine),
         .value = value == NULL ? (struct slice){0} : (struct slice){value->bytes, value->len},
         .room = quota_room(&store->quota),

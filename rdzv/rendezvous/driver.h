@@ -78,9 +78,9 @@ static inline struct conn *conn_of(const struct agent *a)
     return conn_agent_of(a)->conn;
 }
 
-/* The clock of the policy: it stands while the process is paused, and while the store takes no
- * changes, since no agent can write then. */
-uint64_t driver_now_ms(const struct rendezvous *r);
+/* As policy_now.lived_ms: a clock that stands while the process is paused, and while the store
+ * takes no changes. */
+uint64_t driver_lived_ms(const struct rendezvous *r);
 
 /* The value of its key, borrowed until the next command; NULL: none. */
 struct blob *live_run_value(const struct live_run *run);

@@ -61,8 +61,9 @@ struct policy_event {
 
 /* How things stand when an event comes: the clocks, and what the store and the space say. */
 struct policy_now {
-    uint64_t ms;                /* monotonic; it stands while no agent can write */
-    uint64_t still_ms;          /* for so long in all it has stood */
+    uint64_t ms;                /* monotonic */
+    uint64_t lived_ms;          /* the same, by a clock that stands while no agent can write: for
+                                   the silence of agents, and for the last call */
     int64_t wall_ns;            /* since 1970 */
     struct slice value;         /* of the run's key; ptr NULL: it has none */
     size_t room;                /* bytes that the space can still take; SIZE_MAX: no limit */

@@ -60,7 +60,7 @@ void last_call_note(struct step *s)
     if (!state->has_deadline || call->deadline_us == state->deadline_us)
         return;
     call->deadline_us = state->deadline_us;
-    call->ends_ms = s->now->ms;
+    call->ends_ms = s->now->lived_ms;
     if (!__builtin_sub_overflow(state->deadline_us, s->now->wall_ns / 1000, &left_us) &&
         left_us > 0)
         call->ends_ms += (uint64_t)left_us / 1000;
@@ -69,7 +69,7 @@ void last_call_note(struct step *s)
 bool last_call_is_over(struct step *s, uint64_t in_ms)
 {
     last_call_note(s);
-    return s->run->view.state.has_deadline && s->run->last_call.ends_ms <= s->now->ms + in_ms;
+    return s->run->view.state.has_deadline && s->run->last_call.ends_ms <= s->now->lived_ms + in_ms;
 }
 
 static bool put_deadline(struct step *s, int64_t deadline_us)

@@ -74,7 +74,7 @@ static bool may_be_let_in(const struct step *s, const struct agent *a,
 {
     return a->line == LINE_ASKED && a->link == LINK_HERE && !a->closes && node->has_heartbeat &&
            (a->held == HELD_JOIN || a->held == HELD_LONG || a->held == HELD_LONG_ANSWER ||
-            a->held == HELD_NUMBER || clock_elapsed_ms(a->heard_ms, s->now->ms) < LOOKS_MS);
+            a->held == HELD_NUMBER || clock_elapsed_ms(a->heard_ms, s->now->lived_ms) < LOOKS_MS);
 }
 
 /* Each node that has joined or waits has an agent, and each agent such a node; and the MAX of one

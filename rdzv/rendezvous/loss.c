@@ -378,7 +378,10 @@ void loss_drop_silent(struct step *s)
         missed = missed || is_missed(run, &next, &next.nodes[i]);
         loss_take_out(&next, &next.nodes[i]);
     }
-    put_without(s, &next, missed, "one of them is silent: see node_silent");
+    put_without(s, &next, missed,
+                run->settings->silent_node_ms != 0
+                    ? "one of them is silent for --silent-node-timeout"
+                    : "one of them is silent for a minute, or for 15s and a node asks for a place");
     torch_state_free(&next);
     placeholder_keys_put(s);
 }

@@ -210,7 +210,7 @@ static bool is_any_unnamed(const struct step *s)
 {
     const struct agent *a;
 
-    if (clock_elapsed_ms(s->run->unnamed_since_ms, s->now->ms) >= SAYS_MS)
+    if (clock_elapsed_ms(s->run->unnamed_since_ms, s->now->lived_ms) >= SAYS_MS)
         return false;
     TAILQ_FOREACH(a, &s->run->agents, entry) {
         if (a->origin == ORIGIN_UNNAMED)
@@ -233,7 +233,7 @@ static void returned(struct step *s, const struct policy_event *event)
 {
     (void)event;
     s->run->start = START_UNNAMED;
-    s->run->unnamed_since_ms = s->now->ms;
+    s->run->unnamed_since_ms = s->now->lived_ms;
     drop_absent(s);
 }
 
@@ -325,9 +325,9 @@ void policy_step(struct run *run, const struct policy_event *event, const struct
 {
     struct step s = {.run = run, .now = now, .out = out, .value = now->value, .room = now->room};
 
-    if (run->still_ms != now->still_ms)
+    if (run->still_ms != now->ms - now->lived_ms)
         pace_forget_shifts(run);
-    run->still_ms = now->still_ms;
+    run->still_ms = now->ms - now->lived_ms;
     answers[event->kind](&s, event);
     last_call_note(&s);
     long_look_check(&s);

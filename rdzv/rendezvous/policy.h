@@ -38,4 +38,5 @@ bool policy_forgets(const struct run *run, const struct policy_now *now);
 
 /* A look is the most frequent request of agents: if its answer is the same as the last time,
  * returns that text, and no step is needed. ptr NULL: the caller must step AGENT_LOOKED. */
-struct slice policy_glance(struct run *run, struct agent *a, bool waits, uint64_t now_ms);
+struct slice policy_glance(struct run *run, struct agent *a, bool waits, uint64_t now_ms,
+                           uint64_t lived_ms);

@@ -12,14 +12,14 @@ static bool waits_for_reply(const struct step *s, const struct agent *a)
 {
     return a->link == LINK_HERE &&
            (agent_is_held(a) ||
-            (a->waits && clock_elapsed_ms(a->heard_ms, s->now->ms) < TORCH_READ_TIMEOUT_MS));
+            (a->waits && clock_elapsed_ms(a->heard_ms, s->now->lived_ms) < TORCH_READ_TIMEOUT_MS));
 }
 
 /* How long the agent is silent at most, of late: 30 s if its job has a keep_alive_interval of that.
  */
 static void note_silence(struct step *s, struct agent *a)
 {
-    uint64_t ms = clock_elapsed_ms(a->heard_ms, s->now->ms);
+    uint64_t ms = clock_elapsed_ms(a->heard_ms, s->now->lived_ms);
 
     if (a->silence_ms < ms)
         a->silence_ms = ms;
@@ -31,7 +31,7 @@ void presence_heard(struct step *s, struct agent *a, bool waits)
 {
     if (a->heard_ms != 0 && a->held == HELD_NONE && !waits_for_reply(s, a))
         note_silence(s, a);
-    a->heard_ms = s->now->ms;
+    a->heard_ms = s->now->lived_ms;
     a->waits = waits;
 }
 
@@ -39,7 +39,7 @@ uint64_t presence_silent_ms(const struct step *s, const struct torch_node *node)
 {
     const struct agent *a = run_agent_of(s->run, node);
 
-    return a == NULL || waits_for_reply(s, a) ? 0 : clock_elapsed_ms(a->heard_ms, s->now->ms);
+    return a == NULL || waits_for_reply(s, a) ? 0 : clock_elapsed_ms(a->heard_ms, s->now->lived_ms);
 }
 
 /* Torch takes a node for dead after three intervals without a heartbeat. */

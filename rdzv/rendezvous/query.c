@@ -189,5 +189,5 @@ void rendezvous_facts(const struct run *run, struct run_facts *out)
                               .look = agent_facts,
                               .peer = agent_peer,
                               .arg = run};
-    find_doubled(run, driver_now_ms(live->home->rdzv), out);
+    find_doubled(run, driver_lived_ms(live->home->rdzv), out);
 }

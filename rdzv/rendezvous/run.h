@@ -103,7 +103,7 @@ struct looking {
 /* When the last call is over. */
 struct last_call {
     int64_t deadline_us; /* as the state has it */
-    uint64_t ends_ms;    /* the same, monotonic */
+    uint64_t ends_ms;    /* the same, as policy_now.lived_ms */
 };
 
 struct run {
@@ -115,11 +115,11 @@ struct run {
     struct agent_list gone;      /* LINK_GONE: neither are these */
     size_t agent_count;          /* 0: no agent is connected, since `idle_since_ms` */
     size_t held[HELD_KINDS];     /* so many requests of agents are held, by their kind */
-    uint64_t still_ms;           /* policy_now.still_ms, when an event came last */
+    uint64_t still_ms;           /* for so long in all no agent could write, at the last event */
     struct table by_node;        /* agents that have a node; of two with one node, the later */
     uint64_t idle_since_ms;
     enum run_start start;
-    uint64_t unnamed_since_ms; /* START_UNNAMED */
+    uint64_t unnamed_since_ms; /* START_UNNAMED; as policy_now.lived_ms */
     bool was_meeting; /* when the daemon ended, the nodes of the round were about to meet */
     bool ending;      /* it is being forgotten on request: no node is missed */
 

@@ -152,7 +152,8 @@ static enum c10d_verdict step_request(struct conn_agent *a, struct policy_event 
 static enum c10d_verdict on_look(struct conn_agent *a, bool waits)
 {
     const struct rendezvous *r = a->run->home->rdzv;
-    struct slice shown = policy_glance(&a->run->run, &a->agent, waits, driver_now_ms(r));
+    struct slice shown =
+        policy_glance(&a->run->run, &a->agent, waits, engine_now_ms(r->engine), driver_lived_ms(r));
 
     if (shown.ptr == NULL)
         return step_request(a, (struct policy_event){.kind = AGENT_LOOKED, .waits = waits});

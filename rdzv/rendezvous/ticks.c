@@ -73,7 +73,7 @@ void rendezvous_tick(struct rendezvous *r)
 {
     struct rendezvous_space *home;
 
-    r->ticked_ms = driver_now_ms(r);
+    r->ticked_ms = engine_now_ms(r->engine);
     step_due(r);
     TAILQ_FOREACH(home, &r->spaces, entry) {
         etcd_runs_tick(&home->etcd_runs);

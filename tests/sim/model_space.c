@@ -240,7 +240,7 @@ static void check_answers(const struct model_space *s, const struct policy_event
         s->fail("a SET has %zu verdicts", verdicts);
 }
 
-/* The clock of the policy. */
+/* As policy_now.lived_ms. */
 static uint64_t model_lived_ms(const struct model_space *s)
 {
     return (s->still_since_ms != 0 ? s->still_since_ms : s->now.ms) - s->still_ms;
@@ -258,8 +258,7 @@ static void step_into(struct model_run *r, struct policy_event *event, struct po
     s->now.next_worker_store = s->space->worker_stores.last_id + 1;
     s->now.share = share_of(r);
     now = s->now;
-    now.ms = model_lived_ms(s);
-    now.still_ms = s->still_ms;
+    now.lived_ms = model_lived_ms(s);
     policy_step(&r->run, event, &now, out);
     s->steps++;
     check_answers(s, event, out);
@@ -379,7 +378,7 @@ static void check_view(struct model_run *r)
 
 static void begin_run(struct model_space *s, struct model_run *r)
 {
-    run_init(&r->run, slice_str(r->key), &s->settings, s->seed, model_lived_ms(s));
+    run_init(&r->run, slice_str(r->key), &s->settings, s->seed, s->now.ms);
     run_views_add(&s->views, &r->run.view);
 }
 
@@ -535,7 +534,7 @@ void model_look(struct model_link *link)
     struct slice shown;
 
     bind(link);
-    shown = policy_glance(&link->run->run, &link->agent, false, model_lived_ms(s));
+    shown = policy_glance(&link->run->run, &link->agent, false, s->now.ms, model_lived_ms(s));
     if (shown.ptr != NULL) {
         s->looks_shown++;
         s->reply(link, shown);
@@ -675,7 +674,7 @@ void model_tick(struct model_space *s)
 {
     for (size_t i = 0; i < s->run_count; i++) {
         struct policy_event event = {.kind = RUN_TICK};
-        bool due = run_due_ms(&s->runs[i].run) <= model_lived_ms(s);
+        bool due = run_due_ms(&s->runs[i].run) <= s->now.ms;
         struct policy_out out = {0};
 
         step_into(&s->runs[i], &event, &out);

@@ -102,7 +102,7 @@ void model_tick(struct model_space *s);
 void model_run_due(struct model_space *s);
 /* The earliest of them; UINT64_MAX: none. */
 uint64_t model_next_ms(const struct model_space *s);
-/* The clock of the policy stands from now on; and goes on, after so long. */
+/* The daemon stands still from now on; and goes on, after so long. */
 void model_stall(struct model_space *s);
 void model_stalled(struct model_space *s, uint64_t ms);
 /* The daemon ends, and with it these links, which are freed. `killed`: the daemon has not noticed

@@ -25,7 +25,9 @@ static size_t text_count;
 void scene_init(struct scene *s)
 {
     *s = (struct scene){.settings = scene_settings,
-                        .now = {.ms = 3600 * 1000, .wall_ns = INT64_C(1790000000) * 1000000000},
+                        .now = {.ms = 3600 * 1000,
+                                .lived_ms = 3600 * 1000,
+                                .wall_ns = INT64_C(1790000000) * 1000000000},
                         .room = SIZE_MAX,
                         .next_worker_store = 1};
     run_init(&s->run, slice_str(KEY), &s->settings, SEED, s->now.ms);
@@ -49,12 +51,13 @@ void scene_fini(struct scene *s)
 void scene_pass(struct scene *s, uint64_t ms)
 {
     s->now.ms += ms;
+    s->now.lived_ms += ms;
     s->now.wall_ns += (int64_t)ms * 1000000;
 }
 
 void scene_stand_still(struct scene *s, uint64_t ms)
 {
-    s->now.still_ms += ms;
+    s->now.ms += ms;
     s->now.wall_ns += (int64_t)ms * 1000000;
 }
 
@@ -394,7 +397,7 @@ const char *scene_cas(struct scene *s, struct agent *a, const char *expected, co
 
 const char *scene_look(struct scene *s, struct agent *a)
 {
-    struct slice shown = policy_glance(&s->run, a, false, s->now.ms);
+    struct slice shown = policy_glance(&s->run, a, false, s->now.ms, s->now.lived_ms);
     const struct policy_output *o;
     struct policy_out before;
 

@@ -346,13 +346,13 @@ static void the_same_is_shown_again_until_anything_changes(void **state)
     read_rank(&s, 0);
     scene_look(&s, &s.agents[0]);
     scene_pass(&s, 4000);
-    assert_non_null(policy_glance(&s.run, &s.agents[0], false, s.now.ms).ptr);
+    assert_non_null(policy_glance(&s.run, &s.agents[0], false, s.now.ms, s.now.lived_ms).ptr);
     scene_pass(&s, 1000);
-    assert_null(policy_glance(&s.run, &s.agents[0], false, s.now.ms).ptr);
+    assert_null(policy_glance(&s.run, &s.agents[0], false, s.now.ms, s.now.lived_ms).ptr);
     scene_look(&s, &s.agents[0]);
-    assert_non_null(policy_glance(&s.run, &s.agents[0], false, s.now.ms).ptr);
+    assert_non_null(policy_glance(&s.run, &s.agents[0], false, s.now.ms, s.now.lived_ms).ptr);
     scene_disconnect(&s, &s.agents[1]);
-    assert_null(policy_glance(&s.run, &s.agents[0], false, s.now.ms).ptr);
+    assert_null(policy_glance(&s.run, &s.agents[0], false, s.now.ms, s.now.lived_ms).ptr);
     scene_fini(&s);
 }
 

@@ -4,7 +4,7 @@
 /* True: its look is held. */
 static bool is_held(struct scene *s, struct agent *a)
 {
-    assert_null(policy_glance(&s->run, a, false, s->now.ms).ptr);
+    assert_null(policy_glance(&s->run, a, false, s->now.ms, s->now.lived_ms).ptr);
     scene_event(s, AGENT_LOOKED, a);
     return scene_has(s, POLICY_HOLD, a);
 }

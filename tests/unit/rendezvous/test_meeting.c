@@ -47,7 +47,7 @@ static bool is_held(struct scene *s, size_t i)
 {
     struct agent *a = &s->agents[i];
 
-    if (policy_glance(&s->run, a, false, s->now.ms).ptr != NULL)
+    if (policy_glance(&s->run, a, false, s->now.ms, s->now.lived_ms).ptr != NULL)
         return false;
     scene_event(s, AGENT_LOOKED, a);
     return scene_has(s, POLICY_HOLD, a);
