@@ -3,10 +3,10 @@
 
 static const uint8_t digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/* Of every 12 bits: their two digits, the first one in the low byte. */
+/* For each value of 12 bits: its two digits, the first in the low byte. */
 static uint16_t pairs[1 << 12];
 
-/* Of every character, as each of four digits: its bits in 24, or INVALID if it is no digit. */
+/* For each of the four places of a quad and each character: its bits of the 24, or INVALID. */
 #define INVALID (UINT32_C(1) << 31)
 static uint32_t values[4][256];
 
@@ -41,7 +41,7 @@ void base64_encode(struct slice in, uint8_t *out)
     }
 }
 
-/* Four digits to 24 bits, with INVALID if one of them is none. */
+/* Decodes four digits to 24 bits, with INVALID if a character is no digit. */
 static inline uint32_t decode_quad(const uint8_t *in)
 {
     return values[0][in[0]] | values[1][in[1]] | values[2][in[2]] | values[3][in[3]];

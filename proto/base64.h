@@ -13,6 +13,6 @@ static inline size_t base64_size(size_t len)
 void base64_encode(struct slice in, uint8_t *out);
 
 /* Writes at most in.len / 4 * 3 bytes to `out`, and how many to *len. False: `in` is no base64, and
- * `out` may hold anything. With `strict` it has to be what base64_encode() writes; without, the
- * bits that are left over in the last digit may say anything, as decoders commonly have it. */
+ * `out` may hold anything. With `strict`, only the text that base64_encode() would write is valid;
+ * without it, the unused bits of the last digit may have any value, as in most decoders. */
 bool base64_decode(struct slice in, bool strict, uint8_t *out, size_t *len);

@@ -163,7 +163,7 @@ struct writer {
     void (*grow)(struct writer *w, size_t len);
 };
 
-/* What does not fit: there is more room, or it is only counted. */
+/* Writes bytes that do not fit: grows the buffer, or only counts the bytes. */
 __attribute__((cold)) static inline void writer_overflow(struct writer *w, const void *bytes,
                                                          size_t n)
 {

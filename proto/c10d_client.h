@@ -33,7 +33,7 @@ struct c10d_reply {
     struct slice items; /* a list, checked; c10d_next_blob() walks it */
 };
 
-/* What a client still takes: a server that announces more is not to be believed. */
+/* The largest sizes that a client accepts. A server that announces more is broken or hostile. */
 struct c10d_reply_limits {
     size_t value_max; /* bytes of one value or key */
     size_t reply_max; /* bytes of a whole answer */

@@ -1,7 +1,7 @@
 /* HTTP/1.x as Go 1.19's net/http reads it, line by line, so that a fault is answered when its line
- * is complete. A head is looked at twice: each line is checked as it comes, and when the last one
- * is there, the whole is decoded. What is refused, and how, was seen on etcd 3.4.23: see the tables
- * in tests/unit/test_http.c. */
+ * is complete. The parser reads a head twice: it checks each line as it arrives, and decodes the
+ * whole head after the last line. It refuses the requests that etcd 3.4.23 refuses, with the same
+ * answers: see the tables in tests/unit/test_http.c. */
 #include "proto/http.h"
 
 #include <strings.h>
@@ -443,7 +443,7 @@ static bool keeps_alive(const struct gathered *g, const struct request_line *r)
     return !g->close && !words_have(g->first[KNOWN_CONNECTION], "close");
 }
 
-/* All lines are here and each is good by itself. */
+/* Decodes a complete head whose lines have been checked one by one. */
 static bool decode_head(struct slice line, struct slice headers, struct http_head *out,
                         struct http_refusal *why)
 {

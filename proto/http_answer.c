@@ -22,7 +22,7 @@ bool http_is_hop_by_hop(struct slice name)
     return false;
 }
 
-/* "HTTP/1.1 200 OK", with or without words at its end. */
+/* Parses "HTTP/1.1 200 OK"; the reason at the end is optional. */
 static bool parse_status(struct slice line, struct http_answer *out)
 {
     if (line.len < 12 || !slice_starts_with(line, slice_str("HTTP/1.")) ||

@@ -11,7 +11,7 @@ struct http_answer {
     unsigned minor;  /* HTTP/1.minor */
     bool keep_alive; /* another request may be sent behind it */
     enum http_body body;
-    uint64_t content_length; /* as announced, which to a HEAD is not what follows */
+    uint64_t content_length; /* as the head announces it; no body follows the answer to a HEAD */
     bool has_length;
     bool has_index;       /* X-Etcd-Index */
     uint64_t etcd_index;  /* that */
@@ -22,9 +22,9 @@ struct http_answer {
 /* Parses the head that starts at in.ptr[0]. `to_head`: the request was a HEAD, so that no body
  * follows, whatever the head says.
  * PARSE_DONE: *out is filled, *size is the length of the head with its empty line.
- * PARSE_MORE: call again, with the same start, when there are more than in.len bytes. The head is
- *   looked at from its start each time; *searched, 0 at first, says how far no end was found.
- * PARSE_BAD: it is no answer, is longer than head_max, or has a body whose end cannot be known. */
+ * PARSE_MORE: call again with the same start when more bytes have arrived. Each call parses the
+ * head from its start; *searched, 0 at first, says how far no end was found. PARSE_BAD: it is no
+ * answer, is longer than head_max, or has a body whose end cannot be known. */
 enum parse_result http_parse_answer(struct slice in, size_t head_max, bool to_head,
                                     size_t *searched, struct http_answer *out, size_t *size);
 

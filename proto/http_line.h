@@ -38,8 +38,8 @@ static inline struct slice http_line_text(struct slice in, size_t start, size_t 
     return (struct slice){in.ptr + start, len};
 }
 
-/* What Go checks of a line, which is not empty, before it has all of them; the rest can wait. A
- * line that begins with a blank goes on with the one before. NULL, or what Go says. */
+/* The checks that Go makes for a non-empty line before it has the whole head. A line that begins
+ * with a blank continues the line before it. Returns NULL, or Go's error text. */
 static inline const char *http_check_header_line(struct slice line, bool first)
 {
     if (http_is_blank(line.ptr[0]))

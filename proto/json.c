@@ -70,8 +70,8 @@ static inline uint64_t find_below(uint64_t word, uint8_t limit)
     return (word - EACH(limit)) & ~word;
 }
 
-/* True when each of eight bytes is ASCII that stands for itself. `<` and `>` differ in one bit, and
- * so do `"` and `&`. */
+/* True when each of the eight bytes is ASCII that JSON writes unchanged. `<` and `>` differ in one
+ * bit, like `"` and `&`, so one comparison finds both characters of a pair. */
 static inline bool has_plain_bytes(uint64_t word)
 {
     uint64_t found =
@@ -85,7 +85,7 @@ _Static_assert(('<' | 0x02) == '>' && ('"' | 0x04) == '&', "they differ in that 
 
 /* --- Writing. --- */
 
-/* Any character, or what stands for it, fits into this; and so much may be written behind it. */
+/* Room for the longest escape of a character, and for a whole word written in its place. */
 #define ROOM WORD
 
 /* One character. *at and *out move behind it. */

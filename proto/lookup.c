@@ -48,18 +48,18 @@ bool address_parse(const char *text, struct address *out)
 /* The libraries that getaddrinfo() loads need some, and sanitizers more. */
 #define STACK_SIZE (1u << 20)
 
-/* What the thread and its caller share. The thread has it until it has written `fd`; the last one
- * to let go frees it. */
+/* Memory that the thread and its caller share. The thread holds it until it has written `fd`; the
+ * last holder frees it. */
 struct lookup {
     struct address address;
     int fd;   /* an eventfd */
     int held; /* by how many; atomic */
     int error;
-    struct addrinfo *list; /* NULL: there is none, or the caller has taken it */
+    struct addrinfo *list; /* NULL: no address was found, or the caller has taken the list */
 };
 
-/* An address that this machine has no route to is tried like any other: AI_ADDRCONFIG would leave
- * out loopback on a machine that has nothing else yet. */
+/* Without AI_ADDRCONFIG, the list has addresses that this machine has no route to. With it, a
+ * machine without a network would not find its loopback address. */
 static int find_addresses(const struct address *address, int flags, struct addrinfo **list)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | flags};

@@ -42,11 +42,13 @@
 
 #define RELAY_HEAD_SIZE 20u
 
-/* A longer payload comes in several frames, all but the last with RELAY_MORE. So no session keeps
- * the others waiting, and no frame is too long to be received in one piece. */
+/* A longer payload comes in several frames, all but the last with RELAY_MORE. So a long payload
+ * does not delay the frames of other sessions, and the receiver's buffer has room for each frame.
+ */
 #define RELAY_PAYLOAD_MAX (64u << 10)
 
-/* HELLO and OPEN are names and numbers: what is longer is none, and is not decoded. */
+/* HELLO and OPEN contain only names and numbers: a longer payload is invalid, and is refused
+ * undecoded. */
 #define RELAY_MESSAGE_MAX 4096u
 
 /* Requests without an answer that a relay may have open in a session, and their bytes: one request
@@ -80,8 +82,8 @@ enum {
     RELAY_ANSWERED = 4, /* OPENED: the payload is the answer to `number` */
     RELAY_TOOK = 8,     /* OPENED: `number` was a COMPARE_SET that took effect: its answer is the
                            value that it wanted to set */
-    RELAY_ARRIVED = 16, /* OPENED: `number` was a BARRIER that waits: it is to be sent again, and is
-                           not counted again */
+    RELAY_ARRIVED = 16, /* OPENED: `number` was a BARRIER that waits: the relay must send it again,
+                           and the store does not count it again */
     RELAY_CHANGED = 32, /* ANSWER, DONE: `number` has changed something: if the session is opened
                            again, OPENED has this number, or a later one. Of the changes before a
                            frame, the last has had one of its own. Stores before 0.2 do not say so

@@ -1,5 +1,5 @@
-/* Targets, paths and form data as Go 1.19 reads them. What is refused and what is passed through
- * was seen on etcd 3.4.23; where it looks odd, tests/unit/test_url.c says what etcd answered. */
+/* Targets, paths and form data as Go 1.19 reads them. etcd 3.4.23 was observed to refuse and to
+ * accept the same texts; for odd cases, tests/unit/test_url.c has etcd's answers. */
 #include "proto/url.h"
 
 #include <stdio.h>
@@ -170,8 +170,8 @@ static bool has_control(struct slice s)
     return found != 0;
 }
 
-/* Takes `user@host:port` off the front of *rest; the host is what follows the last '@'. It is
- * compared and never resolved, so any bytes may be in it. */
+/* Takes `user@host:port` off the front of *rest; the host is what follows the last '@'. The host is
+ * compared and never resolved, so it may have any bytes. */
 static struct slice take_host(struct slice *rest)
 {
     struct slice authority = {rest->ptr, find_byte(*rest, '/')};
@@ -324,7 +324,8 @@ void url_write_moved_page(struct writer *w, struct slice path, struct slice quer
 {
     writer_str(w, "<a href=\"");
     for (size_t i = 0; i < path.len; i++) {
-        if (path.ptr[i] == '&') /* of what needs it, only this is still there after escaping */
+        if (path.ptr[i] == '&') /* the only character that needs HTML escaping and that
+                                   url_write_path() leaves unchanged */
             write_html(w, '&');
         else
             url_write_path(w, (struct slice){path.ptr + i, 1});
@@ -379,7 +380,7 @@ bool url_check_form(struct slice form, struct url_error *why)
     if (find_bad_escape(form) == form.len)
         return true;
     for (size_t n = 0; n < URL_PARAMS_MAX && url_next_param(&rest, &p); n++) {
-        size_t bad = find_bad_escape(p.name); /* one has it, and Go shows no more than that */
+        size_t bad = find_bad_escape(p.name); /* Go's message quotes only the first bad escape */
 
         if (bad < p.name.len) {
             describe_escape(p.name, bad, why);

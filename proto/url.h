@@ -53,12 +53,12 @@ struct url_param {
  * (`a=1&&b=2`) are passed over. */
 bool url_next_param(struct slice *rest, struct url_param *out);
 
-/* A client that sends more of them is not asking for anything, and to look at each takes time. */
+/* No client needs more parameters, and reading each of them takes time. */
 #define URL_PARAMS_MAX 10000
 
-/* For each of the names its first parameter in form, then in query: the value, still escaped; its
- * ptr is NULL where there is none, and only there. Both have passed url_check_form(). False: they
- * have more than URL_PARAMS_MAX parameters. */
+/* For each name: the escaped value of its first parameter in `form`, else in `query`; its ptr is
+ * NULL only if neither has the parameter. Both have passed url_check_form(). False: they have more
+ * than URL_PARAMS_MAX parameters. */
 bool url_find_params(struct slice form, struct slice query, const char *const *names, size_t count,
                      struct slice *values);
 
@@ -69,6 +69,6 @@ bool url_find_param(struct slice form, struct slice query, const char *name, str
  * which is never more than escaped.len, and may be the escaped bytes themselves. */
 size_t url_value_len(struct slice escaped);
 
-/* True when it is the bytes that it stands for. */
+/* True when unescaping would not change the value. */
 bool url_is_plain_value(struct slice escaped);
 struct slice url_unescape_value(struct slice escaped, uint8_t *out);

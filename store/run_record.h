@@ -1,6 +1,5 @@
-/* Run records: what is kept of each rendezvous beside its keys, which are torch's: where its
- * workers have their store. The store does not know what a run is; it keeps the record and lists
- * it. */
+/* A run record says for each rendezvous where its workers have their store. torch has no key for
+ * that. The store does not know what a run is; it keeps the record and lists it. */
 #pragma once
 
 #include "store/change/change.h"

@@ -20,7 +20,7 @@
 struct event_refs {
     struct tree_event **items;
     size_t count;
-    size_t next; /* those before it are written and let go of */
+    size_t next; /* events before this index are written and released */
 };
 
 struct space_moment {
@@ -169,7 +169,8 @@ static bool begin_space(struct snapshot *s, struct space *space)
     return !s->ahead.failed;
 }
 
-/* Room for all that is to come, in one block; NULL: memory is short. */
+/* Allocates the snapshot with the moments of all spaces and keymaps in one block; NULL: memory is
+ * short. */
 static struct snapshot *snapshot_new(struct store *store)
 {
     size_t spaces = 0, keymaps = 0, size;
@@ -524,7 +525,7 @@ static bool expect_keys(struct space *space, const struct change *change)
     return m != NULL;
 }
 
-/* One of the changes that a journal has, too. */
+/* Applies a change of a kind that a journal can also hold. */
 static bool load_change(struct store *s, struct space *space, const struct change *change)
 {
     struct store_result result = {0};

@@ -17,9 +17,9 @@
 struct store;
 struct snapshot;
 
-/* Takes time for each space, worker store, run record and event of etcd's, and none for what else
- * there is. One at a time. NULL: memory is short, there is another one, or the process has made
- * half a billion of them. */
+/* The time depends on the number of spaces, worker stores, run records and etcd events, and not on
+ * the number of keys. NULL: memory is short, another snapshot is open, or the process has made half
+ * a billion snapshots. */
 struct snapshot *snapshot_begin(struct store *s);
 
 enum snapshot_state {
@@ -39,19 +39,21 @@ enum snapshot_state snapshot_write(struct snapshot *s, size_t bytes, struct batc
  * lazy_free_run(). Takes NULL. Before store_fini(). */
 void snapshot_end(struct snapshot *s);
 
-/* For store.c: memory is short, and so much is looked for. A snapshot that keeps as much fails. */
+/* For store.c: memory is short by `need` bytes. A snapshot that holds at least as many bytes fails
+ * and frees them. */
 void snapshot_yield(struct snapshot *s, size_t need);
 
-/* Loads the next batch into a store, which was empty before the first one. The last of them has
- * said so when snapshot_is_loaded(). False: it is no batch of a snapshot, or not the next one, or
- * memory is short; the store is then of no use any more. A store that loads takes no commands.
+/* Loads the next batch into a store, which was empty before the first one. After the last batch,
+ * snapshot_is_loaded() is true. False: the bytes are no batch of a snapshot, the batch is not the
+ * next one, or memory is short; the caller must then discard the store. A store that is being
+ * loaded accepts no commands.
  *
  * Spaces are made as they come (store_space()). Loaded with another --space-limit than it had, a
  * space may be over it, as after a replay. c10d keys may come in another order than they had, and
  * LIST_KEYS then lists them so; all else is as it was. */
 bool snapshot_load(struct store *s, struct slice batch_bytes);
 
-/* All batches of a snapshot have been loaded. False while some are missing, and when none came. */
+/* True when all batches of a snapshot have been loaded; false without any batch. */
 bool snapshot_is_loaded(const struct store *s);
 
 /* When its last batch was written, as batch_end() was told; 0: it was not. */

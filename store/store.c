@@ -1,5 +1,5 @@
-/* The store: its spaces, and the one way in which they change. What a command means is known to the
- * part of the space that it is about; see part.h. See store.h for the contract. */
+/* The store: its spaces, and the only function that changes them. Each part of a space knows the
+ * meaning of its commands; see part.h. See store.h for the contract. */
 #include "store/store.h"
 
 #include "store/part.h"
@@ -55,7 +55,8 @@ struct space *store_space(struct store *s, const char *name)
 
 /* --- Memory. --- */
 
-/* Old events of etcd's trees go when there is nothing else to be had: clients know that they do. */
+/* Forgets an old event of etcd's trees when memory is short: clients of etcd expect that the
+ * history is limited. */
 static bool forget_event(struct store *s)
 {
     struct space *space;
@@ -94,8 +95,8 @@ static bool makes_room(const struct change *change)
             account_class_of(change->patch.bytes.len) == ACCOUNT_SMALL);
 }
 
-/* What a client that puts a large value into the tree is going to be answered: once the change is
- * made, it would be too late to find that there is no memory for that. */
+/* The size of the answer to a PUT of a large value. Memory for the answer is reserved before the
+ * change: after it, a refusal would come too late. */
 static inline size_t answer_size(const struct change *change)
 {
     const struct node *old = change->kind == CHANGE_TREE_PUT ? change->tree_put.node : NULL;
@@ -160,7 +161,7 @@ static const struct part *const parts[] = {
     [PART_SESSION] = &part_session,
 };
 
-/* There is no memory for a change that was checked: *out becomes what says so. */
+/* Memory is short for a checked change: *out becomes the refusal. */
 static void say_no_memory(struct space *space, const struct change *change,
                           struct store_result *out)
 {

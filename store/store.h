@@ -39,7 +39,8 @@ void store_init(struct store *s, const struct store_options *options);
 /* By now all waiters and watches are ended. */
 void store_fini(struct store *s);
 
-/* The space of that name, made when there is none. Spaces live as long as the store. */
+/* Returns the space of that name; creates it if it does not exist. Spaces live as long as the
+ * store. */
 struct space *store_space(struct store *s, const char *name);
 struct space *store_find_space(const struct store *s, struct slice name);
 
@@ -63,8 +64,8 @@ void store_apply(struct store *s, struct space *space, const struct change *chan
 bool store_execute(struct store *s, struct space *space, const struct command *command,
                    struct batch *batch, struct store_result *out);
 
-/* False while memory is short (see account_is_short()): old events of etcd's trees go until it is
- * not, or there are none. */
+/* False while memory is short (see account_is_short()): forgets old events of etcd's trees until
+ * memory suffices or no event is left. */
 bool store_spare_history(struct store *s);
 
 /* True when so many bytes may be taken; old events of etcd's trees go for it. Not from within a

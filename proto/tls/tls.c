@@ -128,7 +128,8 @@ static bool add_name(const struct tls_name *name, void *arg)
     return true;
 }
 
-/* "CN=server (localhost, 127.0.0.1)": of one that has other names than the one that is wanted. */
+/* "CN=server (localhost, 127.0.0.1)": the names of a certificate that was refused because it lacks
+ * the wanted name. */
 static void put_names(X509 *certificate)
 {
     size_t len = strlen(refused_name);

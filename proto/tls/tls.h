@@ -40,8 +40,9 @@ int tls_verified(int is_fine, X509_STORE_CTX *verification);
  * dozens of them (EPROTO). OpenSSL would go on for as long as they come. */
 void tls_noted(int sent, int version, int type, const void *bytes, size_t len, SSL *ssl, void *arg);
 
-/* As recv(): 0 is the peer's end, with or without its word for it: what is carried here has lengths
- * of its own. -1 with errno: EAGAIN, ENOMEM, EPROTO. */
+/* As recv(). 0: the peer has closed the connection, with a close_notify or without: our protocols
+ * have lengths of their own, so that a cut message is recognized. -1 with errno: EAGAIN, ENOMEM,
+ * EPROTO. */
 ssize_t tls_recv(SSL *ssl, void *bytes, size_t len);
 
 /* tls_recv() has more to say, which no event of the socket will tell. */
@@ -61,22 +62,22 @@ void tls_end(SSL *ssl);
 /* The same, and frees it. Takes NULL. */
 void tls_free(SSL *ssl);
 
-/* --- Contexts. What connections are made of, of either side, from files: versions, ciphers, our
- * certificate, and whose we take. Sessions are resumed by tickets, whose keys are a context's own:
- * a context made anew, of other files, trusts nobody for what an older one has found.
+/* --- Contexts. A context has the settings of connections: versions, ciphers, our certificate, and
+ * the CAs that we trust. Tickets resume sessions, and each context has its own ticket keys: after
+ * the files have changed, a new context checks the certificate of each client again.
  * --- */
 
 struct tls_files {
-    const char *cert; /* ours, and those between it and its CA, in PEM; NULL: none */
+    const char *cert; /* our certificate, then its intermediate CAs, in PEM; NULL: none */
     const char *key;
-    const char *ca;  /* whose certificates we take; NULL: see below; TLS_CA_SYSTEM */
-    const char *crl; /* those that are taken no more, of each of these CAs; NULL: none */
+    const char *ca;  /* the CAs that we trust; NULL: see below; TLS_CA_SYSTEM */
+    const char *crl; /* revoked certificates of each of these CAs; NULL: none */
 };
 
 #define TLS_CA_SYSTEM "system" /* the CAs that the machine trusts */
 
-/* Of a server. Without a CA, clients are asked for no certificate; with one, all have to show one,
- * unless `optional`. NULL, and `why` names the file and what is wrong with it. */
+/* The context of a server. Without a CA, the server requests no certificates; with a CA, each
+ * client must send a certificate, unless `optional`. NULL: `why` names the file and the fault. */
 SSL_CTX *tls_server_context(const struct tls_files *files, bool optional, char why[TLS_WHY_MAX]);
 
 /* Of a client, which takes no server without a certificate of the CA (none: TLS_CA_SYSTEM). `alpn`

@@ -9,7 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Of TLS 1.2: with forward secrecy, and with no attack that is known. TLS 1.3 has no others. */
+/* The ciphers of TLS 1.2 that have forward secrecy and no known attack. All ciphers of TLS 1.3 do.
+ */
 static const char ciphers[] = "ECDHE+AESGCM:ECDHE+CHACHA20";
 
 static bool fail_with_file(char why[TLS_WHY_MAX], const char *file, const char *text)
@@ -96,7 +97,7 @@ static SSL_CTX *new_context(const SSL_METHOD *method)
                                      SSL_OP_IGNORE_UNEXPECTED_EOF);
     /* An idle connection keeps no buffers; a queue that grows may have moved when it is sent. */
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    SSL_CTX_set_read_ahead(context, 1); /* one call for a record, and for all behind it */
+    SSL_CTX_set_read_ahead(context, 1); /* one recv() reads a record and the records behind it */
     SSL_CTX_set_default_passwd_cb(context, no_password);
     SSL_CTX_set_msg_callback(context, tls_noted);
     return context;

@@ -26,7 +26,7 @@ static bool take_address(struct tls_name *out, const ASN1_OCTET_STRING *address)
     return true;
 }
 
-/* False: it is of a kind that has no text. */
+/* False: names of this kind have no text. */
 static bool name_of(const GENERAL_NAME *general, struct tls_name *out)
 {
     switch (general->type) {

@@ -43,7 +43,7 @@ enum pickle_op {
 /* --- Reading. Only the spelling that CPython's own pickler writes is read: the shortest opcode for
  * each number, string and reference. --- */
 
-/* What a memoized object is, in the caller's words. Kind 0 is of what may not be referred to. */
+/* What a memoized object is, in the caller's words. Objects of kind 0 must not be referred to. */
 struct pickle_ref {
     uint32_t kind;
     uint32_t value;
@@ -52,9 +52,10 @@ struct pickle_ref {
 /* The one kind that this file knows: its value is where the string is in the input. */
 #define PICKLE_STRING 1
 
-/* Starts as {.in = bytes}, at most UINT32_MAX of them; ends with pickle_reader_fini(). Whoever gets
- * a false is done: what was asked for is not there, or there is no memory, which `no_memory` tells.
- * The memo takes at most 16 bytes for each MEMOIZE that has been passed. */
+/* Starts as {.in = bytes}, at most UINT32_MAX of them; ends with pickle_reader_fini(). After a
+ * false the caller must stop reading: the pickle does not have the expected opcode here, or, if
+ * `no_memory` is set, memory is short. The memo takes at most 16 bytes for each MEMOIZE that has
+ * been passed. */
 struct pickle_reader {
     struct slice in;
     size_t at;
@@ -70,11 +71,13 @@ void pickle_reader_fini(struct pickle_reader *r);
 /* Passes the start of a pickle; *protocol is 4 or 5. */
 bool pickle_begin(struct pickle_reader *r, uint8_t *protocol);
 
-/* Goes on where a frame ends, or none has begun; false: there is nothing. For pickle_peek(). */
+/* Enters the next frame at the end of a frame or at the start; false: the pickle ends here. For
+ * pickle_peek(). */
 bool pickle_next_frame(struct pickle_reader *r);
 
 /* Moves *at behind the frame that begins there, in a pickle of `len` bytes that has at least the
- * frame's `header` there. False: it is no frame, or a longer one than there is room for. */
+ * frame's `header` there. False: the header is no frame's, or the frame is longer than the pickle.
+ */
 #define PICKLE_FRAME_HEADER 9
 bool pickle_skip_frame(const uint8_t header[PICKLE_FRAME_HEADER], size_t len, size_t *at);
 
@@ -122,8 +125,8 @@ bool pickle_memo_add(struct pickle_reader *r, uint32_t kind, size_t value);
 /* Passes MEMOIZE, which gives the object before it the next number. */
 bool pickle_memoize(struct pickle_reader *r, uint32_t kind, size_t value);
 
-/* Passes a reference to an object of that kind; false, and nothing is passed, when something else
- * is there. */
+/* Passes a reference to an object of that kind. False: the next opcode is not such a reference, and
+ * the reader stays in front of it. */
 bool pickle_get(struct pickle_reader *r, uint32_t kind, uint32_t *value);
 
 /* --- Writing, as CPython's pickler does it, byte for byte: the shortest opcodes, every string and
@@ -145,8 +148,8 @@ void pickle_stop(struct pickle_writer *w);
 void pickle_start_frame(struct pickle_writer *w);
 void pickle_end_frame(struct pickle_writer *w);
 
-/* To be called before each object, be it written or referred to: between two objects, and nowhere
- * else, a frame that has become long enough ends. */
+/* Call this before each object or reference: CPython ends a frame that is long enough only between
+ * two objects. */
 static inline void pickle_next_object(struct pickle_writer *w)
 {
     if (w->frame != 0 && w->out.len - w->frame >= PICKLE_FRAME_ENOUGH)

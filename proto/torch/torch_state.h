@@ -40,15 +40,16 @@ struct torch_state {
     struct torch_node *nodes; /* named anywhere; in torch_node_compare()'s order, each once */
     size_t count;
 
-    size_t inserted; /* how many since it was read, or it or what it is a copy of was made: their
-                        addresses stay in its memory, whether the nodes do or not */
+    size_t
+        inserted; /* number of nodes inserted since the state, or the state that it copies, was read
+                     or made: their addresses stay in `memory`, even if the nodes are removed */
 
     size_t cap;                 /* private: of nodes */
     struct torch_block *memory; /* private: what the addresses point into; copies share it */
 };
 
-/* What states are kept in, instead of malloc(), reallocarray() and free(); for all that are read
- * and made from now on. No state is there yet. */
+/* Sets the allocator of all states, in place of malloc(), reallocarray() and free(). Must be called
+ * before the first state is made. */
 struct torch_memory {
     void *(*alloc)(size_t len);
     void *(*grow)(void *old, size_t count, size_t size);
@@ -63,7 +64,7 @@ enum torch_state_status {
 };
 
 /* Reads a value into *out, which keeps nothing of `value` and ends with torch_state_free(). Takes
- * time and memory in proportion to the value. The text that stands for "no state yet" is not one.
+ * time and memory in proportion to the value. The text that stands for "no state yet" is refused.
  */
 enum torch_state_status torch_state_read(struct slice value, struct torch_state *out);
 
@@ -72,9 +73,9 @@ void torch_state_free(struct torch_state *s);
 /* Makes *out the same state, which ends by itself. False: no memory, *out is untouched. */
 bool torch_state_copy(const struct torch_state *s, struct torch_state *out);
 
-/* Makes of a state what torch_state_read() would make of its text: without nodes that are in no
- * list, and with nothing behind what is not valid. False: the text does not say all of it, so it
- * has to be read. */
+/* Makes a state equal to the one that torch_state_read() would read from its text: removes nodes
+ * that are in no list, and clears the fields that are not valid. False: the text would not keep all
+ * fields, so the caller must write it and read it again. */
 bool torch_state_settle(struct torch_state *s);
 
 /* By address, pid and local id, as torch compares nodes: the order of ranks. */
@@ -90,14 +91,14 @@ size_t torch_state_participants(const struct torch_state *s);
  * _mark_rendezvous_complete() does it. */
 void torch_state_complete(struct torch_state *s);
 
-/* Adds *who, with all that it says, unless that node is there already; *at is the one in the state.
+/* Adds a copy of *who, unless the state has that node; *at is the state's node.
  * Copies the address, which may have TORCH_ADDR_MAX bytes. False: no memory, nothing has changed.
  */
 bool torch_state_insert(struct torch_state *s, const struct torch_node *who,
                         struct torch_node **at);
 
-/* The text that torch loads as this state: at *text, which the caller frees. A node that is in no
- * list and has no heartbeat is left out; times before the year 1 and after 9999, which torch cannot
+/* The text that torch loads as this state: at *text, which the caller frees. Omits nodes that are
+ * in no list and have no heartbeat; times before the year 1 and after 9999, which torch cannot
  * hold, become the nearest it can. False: no memory.
  *
  * Of a state that was read it has at most TORCH_STATE_GROWTH() of the bytes that were read: equal

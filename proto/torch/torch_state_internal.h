@@ -58,7 +58,8 @@ extern const size_t torch_list_flags[TORCH_LISTS];
 #define TORCH_TIME_MIN (-62135596800 * 1000000)     /* the start of the year 1 */
 #define TORCH_TIME_MAX (253402300800 * 1000000 - 1) /* the end of the year 9999 */
 
-/* False: no time that there is, or one that is marked as the second of two (`fold`). */
+/* False: the bytes are no valid time, or the time has the mark `fold` of the hour that is repeated
+ * when summer time ends. */
 bool torch_time_read(const uint8_t bytes[TORCH_TIME_SIZE], int64_t *us);
 
 /* Of a time out of range it writes the nearest that is within. */

@@ -1,7 +1,14 @@
 /* From a value to a rendezvous state. See torch_state.h.
  *
- * The shapes are asked for one after the other, as torch's classes and CPython's pickler have them:
- * there is no machine that runs the opcodes, and no depth but that of these functions.
+ * The problem: the value is a pickle, and a pickle is a program: Python's own reader imports and
+ * calls the functions that the opcodes name, and any client can write the key. A machine that runs
+ * only harmless opcodes is not enough: a short text can build deep or huge objects from references,
+ * and rdzvd would have to keep all that it does not understand. So each function below expects one
+ * shape that torch's classes and CPython's pickler write, and passes its opcodes in their order;
+ * there is no stack, and no recursion. The invariant: a text that is read is a state that torch can
+ * load, in the spelling of CPython; every other text is TORCH_STATE_NOT_MINE, and stays a value
+ * that rdzvd does not interpret. pickle.h refuses other spellings, and the functions here refuse
+ * other shapes.
  *
  * Upstream: torch 1.13 to 2.14, dynamic_rendezvous.py: _NodeDesc, _RendezvousState;
  * CPython 3.14, Modules/_pickle.c (save_dict, save_set, save_reduce) and _datetimemodule.c. */
@@ -217,7 +224,7 @@ static bool read_utc(struct reading *r)
            pass_op(r, PICKLE_REDUCE) && memoize(r, KIND_UTC, 0);
 }
 
-/* A time up to its bytes. */
+/* Reads a time up to its bytes. */
 static bool begin_time(struct reading *r)
 {
     struct pickle_reader from;
@@ -437,8 +444,8 @@ static size_t decoded_len(struct slice value)
     return value.len / 4 * 3 - padding;
 }
 
-/* A pickle is a chain of frames up to its end. Of a state that is cut off, or to which something
- * was appended, this says so without reading it: a client may append to a long one again and again.
+/* A pickle is a chain of frames up to its end. This finds a truncated state, or bytes behind a
+ * state, without reading the state: a client may append to a long state again and again.
  */
 static bool has_all_frames(struct slice value)
 {

@@ -25,9 +25,9 @@ enum name {
 
 #define UNWRITTEN UINT32_MAX
 
-/* Nodes and addresses that are equal are written once and referred to from then on, whatever
- * objects they were. Without this, one string that a hostile or odd text refers to a thousand times
- * would be written a thousand times. */
+/* Equal nodes and addresses are written once, and later places refer to them, even if the text that
+ * was read had several equal objects. Without this, one string that a hostile or odd text refers to
+ * a thousand times would be written a thousand times. */
 struct written_node {
     uint32_t number; /* in the pickle's memo, or UNWRITTEN; the same of the next one */
     uint32_t addr;   /* of the address; valid in the first node that has it */
@@ -277,7 +277,8 @@ static void put_item(struct writing *w, enum torch_list list, size_t i)
         put_datetime(w, node->heartbeat_us);
 }
 
-/* All in batches, of which each full one is followed by another, if need be an empty one. */
+/* Writes a list in batches, as CPython does: behind each full batch follows another batch, which
+ * may be empty. */
 static void put_batches(struct writing *w, enum torch_list list, enum pickle_op end)
 {
     size_t in_batch = 0;

@@ -69,15 +69,15 @@ enum key_wakes {
     WAKES_BARRIER, /* those who wait in the barrier, and for the key to exist */
 };
 
-/* KEY_PUT, BARRIER_OPEN: the key has this value now. KEY_APPEND: these bytes stand behind those
- * that were there. KEY_DELETE: it has none any more. QUEUE_PUSH: the queue of that name has one
- * element more. */
+/* KEY_PUT, BARRIER_OPEN: the key has this value now. KEY_APPEND: the value now ends with these
+ * bytes, behind the old ones. KEY_DELETE: the key is absent now. QUEUE_PUSH: the queue of that name
+ * has a new last element. */
 struct key_put {
     struct slice key;
     struct slice value;
     struct blob *blob;    /* live: command.blob */
     struct entry *entry;  /* live: where the key is; NULL: see looked_up */
-    bool looked_up;       /* live: it was looked for, so entry NULL means that there is none */
+    bool looked_up;       /* live: the key was looked up: entry NULL means that it has no entry */
     uint64_t hash;        /* live, if looked_up: of the key, see table_find_hashed() */
     size_t groups;        /* live, if looked_up and there is none: how many groups it will be in */
     enum key_wakes wakes; /* live */
@@ -163,7 +163,7 @@ struct node_state {
     uint64_t deadline;  /* expiry_node.order */
 };
 
-/* SNAPSHOT_EVENT: the key of both nodes is that of `node`. */
+/* SNAPSHOT_EVENT: `node` has the key for both nodes. */
 struct event_state {
     enum etcd_action action;
     bool refresh;

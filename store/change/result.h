@@ -27,7 +27,8 @@ struct tree_result {
     enum etcd_code code;
     struct tree_event *event;
     struct slice path;
-    /* ETCD_COMPARE_FAILED: what there is instead, and which of the two differs. */
+    /* ETCD_COMPARE_FAILED: the node's actual value and index, and which of them differs from the
+     * request. */
     bool value_differs;
     bool index_differs;
     struct slice actual_value;

@@ -11,7 +11,7 @@
 
 enum wake_kind {
     WAKE_WAITER,       /* a WAIT or BARRIER of c10d that is fulfilled */
-    WAKE_ENDED,        /* such a one whose client has gone, and which is not freed yet */
+    WAKE_ENDED,        /* a waiter whose client is lost, until it is freed */
     WAKE_ARRIVAL,      /* a session that stands in a barrier: nobody is woken. See session.h */
     WAKE_SUBSCRIPTION, /* a watch (etcd's or legacy WATCH_KEY) with something in its queue */
 };
@@ -33,8 +33,8 @@ struct wake {
 struct ready_list {
     struct wake *tqh_first;
     struct wake **tqh_last;
-    uint64_t work; /* what changes have cost beside themselves, in about 0.1 us: how often they told
-                      somebody that they are there, and READY_… */
+    uint64_t work; /* cost of the work that changes caused, in units of about 0.1 us: woken waiters,
+                      and READY_… */
 };
 
 static inline void ready_list_init(struct ready_list *list)
@@ -83,8 +83,9 @@ struct subscription {
 void subscription_init(struct subscription *s, void *owner);
 
 /* Queues one more reference to `bytes`. When it does not fit, when the reserve has no memory to
- * spare, and without bytes, the subscription is lost instead: what it misses is no part of a
- * change, and must not keep one from being applied. Behind an event that is missed none is queued.
+ * spare, and without bytes, the subscription is lost instead: an event for a watcher is no part of
+ * the change, and must not keep the change from being applied. After a lost event the subscription
+ * queues no more events.
  */
 void subscription_push(struct ready_list *ready, const struct reserve *reserve,
                        struct subscription *s, struct blob *bytes);

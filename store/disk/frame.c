@@ -1,4 +1,5 @@
-/* Headers and frames as bytes, and files of them. See frame.h for the contract. */
+/* Encodes headers and frames, and reads and writes files of frames. See frame.h for the contract.
+ */
 #include "store/disk/frame.h"
 
 #include <errno.h>
@@ -257,7 +258,7 @@ int frame_file_header(struct frame_file *f, struct slice *out)
     return error;
 }
 
-/* 1: from f->at on there are zeros alone, or nothing. */
+/* 1: the file has only zeros from f->at on, or ends there. */
 static int rest_is_zero(struct frame_file *f)
 {
     struct slice bytes = {0};
@@ -284,7 +285,7 @@ static enum frame_file_result end_or_bad(struct frame_file *f, int *error)
     return zero < 0 ? FRAME_FILE_ERROR : zero > 0 ? FRAME_FILE_END : FRAME_FILE_BAD;
 }
 
-/* Fetches as much as the frame says that it has, which is not more than the file has. */
+/* Reads the whole frame, as long as its header says, up to the end of the file. */
 static enum frame_result frame_file_decode(struct frame_file *f, struct frame *out, size_t *size,
                                            int *error)
 {

@@ -87,16 +87,16 @@ enum frame_result {
     FRAME_WHOLE,
     FRAME_MORE,       /* a good start: the frame has *size bytes. With an intact header *out has all
                          but the payload; with less than a header *size is FRAME_HEADER_SIZE */
-    FRAME_BAD_HEADER, /* what stands here is no frame of this file */
+    FRAME_BAD_HEADER, /* these bytes are not the header of a frame of this file */
     FRAME_BAD_PAYLOAD, /* its header is intact: *out and *size are as it says */
 };
 
 /* Takes bytes of a file from where a frame is expected. */
 enum frame_result frame_decode(uint32_t key, struct slice in, struct frame *out, size_t *size);
 
-/* Looks for the next intact header of a frame from *at on, byte by byte. True: it stands at *at,
- * and *out has all but the payload. False: there is none, and *at is the first byte that was not
- * looked at, since no header fits behind it. */
+/* Looks for the next intact header of a frame from *at on, byte by byte. True: *at is its offset,
+ * and *out has all fields except the payload. False: `in` has no header, and *at is the first byte
+ * at which a header would no longer fit. */
 bool frame_find(uint32_t key, struct slice in, size_t *at, struct frame *out);
 
 /* --- Writing a file. --- */
@@ -110,7 +110,7 @@ struct frame_writer {
     uint64_t end;    /* behind the last whole frame */
 };
 
-/* Makes the file. 0, or -errno: then it is not open, and was removed if that could be done. */
+/* Creates the file. 0, or -errno: then the file is not open, and was removed if possible. */
 int frame_writer_open(struct frame_writer *w, struct fs *fs, const char *name,
                       const struct file_header *header);
 void frame_writer_close(struct frame_writer *w);
@@ -118,8 +118,9 @@ void frame_writer_close(struct frame_writer *w);
 /* At most so many frames at once. */
 #define FRAMES_MAX (FS_PARTS_MAX / 2)
 
-/* Appends frames, by as few system calls as can be. 0, or -errno: then none of them, and what was
- * written is taken back. If not even that can be done, it is written over later. */
+/* Appends frames, by as few system calls as can be. 0, or -errno: then the file has none of the
+ * frames, because the bytes written so far are cut off again. If cutting fails too, later frames
+ * overwrite these bytes. */
 int frame_writer_put(struct frame_writer *w, const struct frame *frames, size_t count);
 
 /* Takes back all frames from there on. */
@@ -138,7 +139,7 @@ struct frame_file {
     size_t len, cap;
 };
 
-/* 0, or -errno. A file that was opened has to be closed. */
+/* 0, or -errno. The caller must close the file only after 0. */
 int frame_file_open(struct frame_file *f, struct fs *fs, const char *name);
 void frame_file_close(struct frame_file *f);
 
@@ -148,8 +149,8 @@ int frame_file_header(struct frame_file *f, struct slice *out);
 enum frame_file_result {
     FRAME_FILE_FRAME, /* *out; its payload is borrowed until the next call */
     FRAME_FILE_END,   /* nothing follows, or zeros alone */
-    FRAME_FILE_BAD, /* what stands at f->at is no whole frame; if its header is intact, *out has it,
-                       without the payload, else out->kind is 0 */
+    FRAME_FILE_BAD,   /* the bytes at f->at are no whole frame; if the header is intact, *out has it
+                         without the payload, else out->kind is 0 */
     FRAME_FILE_ERROR, /* *error has -errno */
 };
 

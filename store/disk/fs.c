@@ -14,8 +14,7 @@
 
 /* --- With any table. --- */
 
-/* What is left of the parts behind the first `done` bytes, which were written. The first one that
- * is not done is changed. */
+/* Returns the parts that remain after `done` written bytes. Shortens the first of them. */
 static struct slice *skip(struct slice *parts, size_t *count, size_t done)
 {
     while (*count > 0 && done >= parts->len) {
@@ -221,8 +220,8 @@ static int sync_parent(int dir)
     return error;
 }
 
-/* A process that made it may have died before its name was synced: so that is done again for one
- * that is there, as far as it can be done. */
+/* An earlier process may have created the directory and died before it synced the name. So the
+ * parent of an existing directory is synced again, if possible. */
 int fs_posix_make_dir(const char *path)
 {
     bool made = mkdir(path, 0700) == 0;

@@ -263,7 +263,7 @@ int journal_finish(struct journal *j)
     return error == 0 ? j->fs->sync(j->fs, j->tail.file) : error;
 }
 
-/* --- Writing again what is not known to be synced. --- */
+/* --- Writing unsynced batches again. --- */
 
 /* The first frame of a segment that is written anew: up to that batch, no other segment counts. It
  * says that these are synced, too: by the time that the file has its name, they are. */
@@ -458,7 +458,7 @@ static bool journal_has_ballast(struct journal *j)
     return size == JOURNAL_BALLAST_SIZE;
 }
 
-/* Not zeros, which some file systems do not keep. */
+/* Fills the file with random bytes: some file systems store no blocks for zeros. */
 static int journal_fill_ballast(struct journal *j, int file)
 {
     uint64_t block[8192], x = j->id | 1;

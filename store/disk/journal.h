@@ -21,6 +21,13 @@
  *   4. A segment or snapshot is removed only when a whole, synced, renamed snapshot makes it
  *      needless.
  *
+ * The problem of recovery: a bad frame is either the end of a write that a crash cut short, or
+ * damage to batches that were promised to be safe. A reader that stops at the first bad frame
+ * treats both alike, and in the second case it silently loses acknowledged changes. So frames carry
+ * a watermark, `durable`. The invariant: a frame says `durable` = D only after all batches up to D
+ * were synced, so a directory without batch D is certainly damaged. journal_sync_end() keeps it:
+ * only a sync that has succeeded raises the watermark.
+ *
  * Recovery takes the newest whole snapshot, then batches as long as their numbers follow. L is the
  * last one, D the highest `durable` of any intact header or frame, behind the end too. D > L:
  * something that was synced is missing or damaged, and the directory is refused, unchanged. Else
@@ -57,7 +64,7 @@ struct journal_options {
     struct fs *fs;         /* outlives the journal */
     uint64_t segment_size; /* a segment that is larger is followed by a new one; 0:
                               JOURNAL_SEGMENT_SIZE */
-    uint64_t new_id;       /* random: the id of a directory that has none yet */
+    uint64_t new_id;       /* random: the id for a new directory */
 };
 
 /* Who gets what is read. The bytes are borrowed for the call. False: the bytes are intact, but are
@@ -71,9 +78,9 @@ struct journal_reader {
 
 enum journal_status {
     JOURNAL_OPENED,
-    JOURNAL_LOCKED,      /* another process uses the directory */
-    JOURNAL_DAMAGED,     /* see file, offset and what */
-    JOURNAL_UNKNOWN,     /* the same; it is intact, and the reader does not take it */
+    JOURNAL_LOCKED,  /* another process uses the directory */
+    JOURNAL_DAMAGED, /* see file, offset and what */
+    JOURNAL_UNKNOWN, /* the same fields; the file is intact, and the reader refused its content */
     JOURNAL_NEW_VERSION, /* a file has a format that only a newer rdzvd knows */
     JOURNAL_OLD_VERSION, /* and one that only an older rdzvd knows */
     JOURNAL_OTHER_ID,    /* files of two directories are here */
@@ -105,8 +112,8 @@ struct journal_report {
     size_t copied; /* batches that were written again into the new segment */
 };
 
-/* A sentence or two for people: what happened and, unless it was opened, what to do. `path` names
- * the directory. */
+/* A sentence or two for people: the result, and the remedy if the directory was not opened. `path`
+ * names the directory. */
 void journal_report_text(const struct journal_report *r, const char *path, char *out, size_t size);
 
 struct journal;
@@ -117,8 +124,8 @@ struct journal;
 struct journal *journal_open(const struct journal_options *options,
                              const struct journal_reader *reader, struct journal_report *report);
 
-/* The same without a lock and without any change. False: see report->status. Of a directory that is
- * in use it may say that it is damaged. */
+/* The same without a lock and without any change. False: see report->status. If another process
+ * writes to the directory meanwhile, the report may wrongly say that it is damaged. */
 bool journal_check(struct fs *fs, const struct journal_reader *reader,
                    struct journal_report *report);
 
@@ -140,7 +147,7 @@ int journal_append(struct journal *j, const struct journal_batch *batches, size_
 
 struct journal_figures {
     uint64_t last;           /* the newest batch that was appended */
-    uint64_t durable;        /* the newest one that is known to be synced */
+    uint64_t durable;        /* the newest batch that was certainly synced */
     uint64_t snapshot;       /* the last batch in the newest snapshot; 0: there is none */
     uint64_t snapshot_bytes; /* of that snapshot; 0: there is none */
     uint64_t bytes_behind;   /* of the batches behind it */
@@ -160,7 +167,7 @@ struct journal_sync {
     size_t
         complete; /* these first files get no more batches: they are closed when they are synced */
     bool dir;     /* a segment was begun */
-    uint64_t number; /* all batches up to this one are synced when it succeeds */
+    uint64_t number; /* if the sync succeeds, all batches up to this number are durable */
 };
 
 /* False: there is nothing to sync, or a sync is under way. */
@@ -202,8 +209,8 @@ struct journal_snapshot {
  * journal. The next batch begins a new segment. */
 void journal_snapshot_begin(struct journal *j, uint64_t number, struct journal_snapshot *s);
 
-/* Adds a part, which is not empty. From time to time it syncs what is there, so that the sync at
- * the end is short. */
+/* Adds a part, which must not be empty. Syncs the file from time to time, so that the last sync is
+ * short. */
 int journal_snapshot_put(struct journal_snapshot *s, struct slice part);
 
 /* Syncs it and gives it its name. */

@@ -5,8 +5,8 @@
 
 struct journal_file {
     uint64_t number;   /* of the name */
-    bool intact;       /* its header is, and says the same */
-    uint64_t replaces; /* a segment: others that begin behind it, up to this batch, do not count */
+    bool intact;       /* its header is intact and has the same number */
+    uint64_t replaces; /* a segment: makes later segments that begin at or before this batch void */
 };
 
 struct journal_files {

@@ -1,5 +1,5 @@
-/* Opening and checking a data directory: what files it holds, what is in them, whether it may be
- * used, and the segment with which each start begins. See journal.h for the contract and the rules.
+/* Opening and checking a data directory: lists and reads the files, decides whether the directory
+ * may be used, and begins a new segment. See journal.h for the contract and the rules.
  */
 #include "store/disk/journal.h"
 
@@ -73,7 +73,7 @@ static void recovery_add_other(struct journal_recovery *r, const char *name)
     snprintf(r->others[r->other_count++], JOURNAL_NAME_SIZE, "%s", name);
 }
 
-/* What is not ours, as lost+found, stays as it is. */
+/* Files with other names, like lost+found, stay untouched. */
 static void recovery_note_name(void *arg, const char *name)
 {
     static const char *const prefixes[] = {
@@ -106,8 +106,8 @@ static int compare_files(const void *a, const void *b)
 /* --- Headers. --- */
 
 /* A segment that was written anew says in its first frame what it replaces, and that this is
- * synced: so a directory in which it does not count is refused, and what it replaces never counts
- * again. */
+ * synced: so a directory in which this segment is damaged is refused, and the replaced segments
+ * never count again. */
 static int read_replaced(struct frame_file *f, const struct file_header *header, uint64_t *replaces)
 {
     struct frame frame;
@@ -608,8 +608,8 @@ static struct journal *journal_new(const struct journal_options *options,
     return j;
 }
 
-/* Nobody else uses the directory: what was being written is nobody's, and what a snapshot has made
- * needless may still be there. What cannot be removed stays until the next start. */
+/* The lock is held, so no process still writes the *.tmp files: removes them, and the files that a
+ * newer snapshot makes needless. Files that cannot be removed stay until the next start. */
 static void clean_up(struct journal *j, const struct journal_recovery *r)
 {
     char name[JOURNAL_NAME_SIZE];

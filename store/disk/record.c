@@ -370,7 +370,7 @@ bool batch_keep(struct batch *b, size_t size)
 
 void batch_let_go(struct batch *b)
 {
-    if (b->bytes != NULL) /* else they were taken, with what was kept in them */
+    if (b->bytes != NULL) /* NULL: the caller took the bytes, with the kept room */
         b->cap += b->kept;
     b->kept = 0;
 }
@@ -391,7 +391,7 @@ bool batch_end(struct batch *b, int64_t time_ns)
     return true;
 }
 
-/* Messages that stand behind each other are one, with the records of both. */
+/* Two protobuf messages one behind the other are one message with the records of both. */
 bool batch_append(struct batch *b, const struct batch *other)
 {
     if (!batch_make_room(b, other->len + TIME_SIZE))
@@ -427,7 +427,8 @@ bool batch_add(struct batch *b, const char *space, const struct change *change)
     return true;
 }
 
-/* --- Bytes to changes. What is not known here is refused, and so is half of a message. --- */
+/* --- Bytes to changes. An unknown field makes the batch invalid, and so does a truncated message.
+ * --- */
 
 struct wire_field {
     uint64_t number;
@@ -526,7 +527,7 @@ static bool record_take_message(const struct message *m, struct slice in, struct
     return m->is_valid == NULL || m->is_valid(c);
 }
 
-/* Only of these there are some in a worker store. */
+/* Only changes of keys can name a worker store. */
 static bool may_have_worker_store(enum change_kind kind)
 {
     return change_part(kind) == PART_KEYS || kind == CHANGE_SNAPSHOT_KEYS;

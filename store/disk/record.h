@@ -13,7 +13,7 @@ struct batch {
     uint8_t *bytes;
     size_t len;
     size_t cap;
-    size_t kept;  /* bytes there are behind that, for what cannot be refused */
+    size_t kept;  /* bytes of `bytes` behind `cap`, for records that must not fail */
     bool refuses; /* whoever keeps batches takes no changes at present */
     bool fixed;   /* the memory is the caller's, and does not grow */
 };
@@ -44,9 +44,9 @@ void batch_let_go(struct batch *b);
 /* Adds all changes of another batch, of the same number. False when memory is short. */
 bool batch_append(struct batch *b, const struct batch *other);
 
-/* Writes down the wall clock (ns since 1970) before the commit; no change is added after that. Of a
- * batch with changes it does not fail: batch_add() has kept the room. False: memory is short for a
- * batch without changes, which then says nothing but the time. */
+/* Writes down the wall clock (ns since 1970) before the commit; no change is added after that.
+ * Cannot fail for a batch with changes: batch_add() has kept the room. False: memory is short for a
+ * batch that holds only the time. */
 bool batch_end(struct batch *b, int64_t time_ns);
 
 /* The encoded batch, until it changes. */

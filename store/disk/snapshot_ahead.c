@@ -1,7 +1,8 @@
 /* What a snapshot keeps before it writes it. See snapshot_ahead.h for the contract. */
 #include "store/disk/snapshot_ahead.h"
 
-/* With struct ahead_item, some pages: they go back to the system one by one. */
+/* A chunk has whole pages, its struct ahead_item included, so that each chunk returns to the system
+ * by itself. */
 #define CHUNK_SIZE (32u << 10)
 #define CHUNK_ROOM (CHUNK_SIZE - sizeof(struct ahead_item))
 

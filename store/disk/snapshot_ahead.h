@@ -3,7 +3,16 @@
  *
  * Small values are encoded at once, many in one chunk; of large ones a reference is kept, or a copy
  * where the change writes over the value. When memory is short the snapshot fails, and nothing
- * else. */
+ * else.
+ *
+ * The problem: a snapshot must show the store after one batch, and writing it takes many iterations
+ * in which clients change the store. Stopping the clients would stop all jobs; fork() would copy
+ * the page tables and could double the memory; a copy of all keys would double it for certain. So
+ * the snapshot walks the keys in slices, and each change first passes a key that the walk has not
+ * reached to ahead_put(). The invariant: at each time the file, `items` and the unreached keys
+ * together are the store of that batch, and each key is in exactly one of the three.
+ * keymap_moment.c and session.c keep it with a number: an entry that carries the snapshot's number
+ * is already written or kept. */
 #pragma once
 
 #include <sys/queue.h>
@@ -15,9 +24,9 @@ struct ahead_item;
 STAILQ_HEAD(ahead_list, ahead_item);
 
 struct snapshot_ahead {
-    struct ahead_list items; /* in the order in which they are to be written */
+    struct ahead_list items; /* in the order of writing */
     struct ahead_item *last; /* a chunk that may have room; NULL: none */
-    size_t bytes;            /* what is kept counts for */
+    size_t bytes;            /* size of the items */
     bool failed;             /* memory was short: nothing more is kept */
 };
 

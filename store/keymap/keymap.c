@@ -36,8 +36,8 @@ struct entry *keymap_find(const struct keymap *m, struct slice key)
     return (struct entry *)table_find(&m->keys, key); /* node is the first member */
 }
 
-/* Makes an entry without a value of memory with room for it. It is to get one at once, or to be
- * counted as what waits. */
+/* Makes an entry without a value in memory of the caller. The caller must set a value at once, or
+ * count the entry as waited for. */
 static inline struct entry *entry_make(struct keymap *m, struct entry *e, struct slice key,
                                        uint64_t hash, size_t groups)
 {
@@ -198,7 +198,7 @@ static inline void entry_note_change(struct keymap *m, struct entry *e, bool ove
         keymap_moment_changes(m->moment, e, overwritten);
 }
 
-/* The value as it is going to be kept. */
+/* The blob that the entry will keep: the command's own blob, or a copy of its bytes. */
 static inline struct blob *value_to_keep(struct keymap *m, const struct key_put *c)
 {
     struct slice value = c->value;
@@ -297,7 +297,7 @@ APART static void apply_patch(struct keymap *m, const struct key_patch *c)
     entry_wake(m, e, c->wakes);
 }
 
-/* True when `len` bytes more have room behind what is there, which no other holds. */
+/* True when the value has room for `len` more bytes and only the entry holds it. */
 static bool append_fits(const struct entry *e, size_t len)
 {
     return e != NULL && e->value != NULL && e->value->refs == 1 && e->value->spare >= len;
@@ -634,7 +634,7 @@ void keymap_clear(struct keymap *m)
 {
     struct table old = m->keys;
 
-    keymap_forget_list(m); /* it may be of any moment, so of one after this */
+    keymap_forget_list(m); /* a list may show any moment, also one after this change */
     if (old.buckets == &m->keys.first)
         old.buckets = &old.first;
     table_init(&m->keys, old.kind, old.seed, old.reserve);

@@ -23,10 +23,10 @@ struct wait_link {
 struct waiter {
     struct wake wake;
     TAILQ_ENTRY(waiter) entry;
-    uint64_t missing;  /* registrations that have not counted yet, and one more until all are made;
-                          0: fulfilled */
-    uint64_t count;    /* registrations there are */
-    uint64_t cap;      /* registrations there is room for */
+    uint64_t missing; /* keys that have not counted yet, plus 1 while keymap_wait() still adds keys;
+                         0: fulfilled */
+    uint64_t count;   /* registrations there are */
+    uint64_t cap;     /* registrations there is room for */
     uint64_t since_ms; /* the owner's: when it began to wait */
     int64_t size;      /* the same: of a BARRIER, how many are to come */
     bool barrier;      /* waits in the barrier lists of its entries */
@@ -58,9 +58,10 @@ struct entry {
     uint64_t number;           /* keymap.changes when it got it: they grow along that list */
     struct wait_links barrier; /* released by the count alone */
     struct blob *value;        /* NULL: absent; it is here only since a client waits for it */
-    unsigned snapshot : 29;    /* the number of the one that has its value already */
+    unsigned snapshot : 29;    /* the number of the snapshot that has written its value */
     unsigned group_count : 3;
-    uint32_t pins; /* of key_picks: it stays where it is, with a value or without */
+    uint32_t pins; /* number of key_picks that hold the entry: it stays in the table, also without a
+                      value */
     TAILQ_HEAD(, key_watch)
     watching;                  /* the moment of a MULTI_SET looks at no more of a key that has
                                   a value: mostly one line of the cache */
@@ -100,13 +101,13 @@ struct key_list {
     uint64_t askers;          /* who waits for it: those who asked before its moment */
     size_t size;              /* of the bytes in all chunks */
     size_t written;           /* of them */
-    size_t freed;             /* of chunks: so many are let go of */
+    size_t freed;             /* number of chunks released so far */
     size_t chunk_count;
     struct blob *chunks[];
 };
 
-/* A key that was picked, and what it is to be: it was the last of that key in its request if that
- * is what the key has then. */
+/* A picked key and its new value. A request may name a key twice: the pick counts if the key has
+ * this value after the MULTI_SET. */
 struct key_pick {
     struct entry *entry;
     const struct blob *value;
@@ -123,14 +124,14 @@ struct key_picks {
     size_t room;
     size_t count;
     size_t freed;             /* so many are let go of */
-    size_t cost;              /* of keys and values, as if none were there */
-    size_t more;              /* of values, for keys that had one */
-    size_t less;              /* of the values that these had */
+    size_t cost;              /* bytes of keys and values, reckoned as if all keys were new */
+    size_t more;              /* bytes of the new values of keys that had a value */
+    size_t less;              /* bytes of the old values of these keys */
     bool has_shared;          /* one of the keys was picked before, perhaps by the same request */
-    struct key_pick *grouped; /* MULTI_SET: those that begin as keys that are found in groups */
+    struct key_pick *grouped; /* MULTI_SET: the keys with the prefix of key_groups */
     size_t grouped_count;
     size_t grouped_room;
-    bool tells;        /* the keys are there: who waits for one is told when it is let go of */
+    bool tells;        /* the keys are set: releasing an entry wakes its waiters */
     uint32_t kept_for; /* the number of a snapshot, which has the first `kept` of the keys */
     size_t kept;
     struct entry *entries[]; /* and the values */
@@ -145,8 +146,7 @@ TAILQ_HEAD(key_watch_list, key_watch);
 
 struct keymap_moment;
 
-/* Entries and queues of any keymaps of a store, which these have forgotten and which are not freed
- * yet. */
+/* Entries and queues that keymaps of a store have forgotten, until lazy_free_run() frees them. */
 struct forgotten_keys {
     struct lazy lazy; /* the first member */
     struct lazy_free *lazy_free;
@@ -162,8 +162,9 @@ void forgotten_keys_init(struct forgotten_keys *keys, struct lazy_free *f);
 void forgotten_keys_add(struct forgotten_keys *keys, struct entry_list *entries,
                         struct queue_list *queues, size_t bytes);
 
-/* Which keys are found together. `name` says the groups of a key that begins with `prefix`, always
- * the same of the same key: the lengths of prefixes of it, of different ones. */
+/* Keys that keymap_walk_group() finds together. For a key that begins with `prefix`, `name` writes
+ * the lengths of the key's own prefixes that are its groups: no length twice, and the same lengths
+ * at each call. */
 #define KEY_GROUPS_MAX 4
 struct key_groups {
     struct slice prefix;
@@ -173,16 +174,16 @@ struct key_groups {
 struct keymap {
     struct table keys;
     struct table queues;
-    struct table groups;                /* the first key_link of each */
-    const struct key_groups *groups_of; /* NULL: no key is in a group; is set before the first key,
-                                           which is then found by each of its groups, too */
-    struct entry_list entries;          /* those that have a value, in order of creation */
+    struct table groups; /* the first key_link of each */
+    const struct key_groups
+        *groups_of;            /* set before the first key is added; NULL: keys have no groups */
+    struct entry_list entries; /* entries with a value, in order of creation */
     struct queue_list queue_order;
     struct ready_list *ready; /* the store's, as is the reserve */
     struct reserve *reserve;
     struct forgotten_keys *forgotten; /* of the store; NULL: all is freed at once */
     struct waiter_list open_waiters;
-    struct wake_list ended_waiters; /* whose clients have gone, and which are freed in slices */
+    struct wake_list ended_waiters; /* waiters of lost clients, until they are freed in slices */
     struct lazy ended;              /* of these */
     struct key_watch_list watches;
     struct picks_list picks;
@@ -196,9 +197,9 @@ struct keymap {
     struct key_list *list;        /* in the making, asked for, or still true; NULL: none */
     uint64_t list_askers;         /* who asked for one and has not left */
     uint64_t waiters;             /* open WAITs, BARRIERs and watches */
-    size_t bytes;                 /* of keys that have a value, and of queues */
-    size_t waiting_bytes; /* of waiters and watches, and of absent keys that they wait for */
-    struct quota *quota;  /* of the space: what of the two there may be */
+    size_t bytes;                 /* of keys with a value, and of queues */
+    size_t waiting_bytes; /* of waiters, watches, and the entries of absent keys with waiters */
+    struct quota *quota;  /* of the space: limits both sums */
     struct blob *popped;  /* by the last change that was decoded; see keymap_take_popped() */
 };
 
@@ -208,8 +209,8 @@ void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *re
 /* By now all waiters and watches are ended. */
 void keymap_fini(struct keymap *m);
 
-/* Forgets all keys and queues. Waiters go on waiting, with what has counted. Takes time for those
- * who wait, and none for what is forgotten. */
+/* Forgets all keys and queues. Waiters go on waiting, and keys that have counted stay counted. The
+ * time depends on the number of waiters, and not on the number of keys. */
 void keymap_clear(struct keymap *m);
 
 /* --- Reads. --- */
@@ -220,9 +221,9 @@ struct blob *keymap_get(const struct keymap *m, struct slice key);
 /* True when the key has a value or a queue of that name has an element: what WAIT and CHECK ask. */
 bool keymap_exists(const struct keymap *m, struct slice key);
 
-/* A time of the keymap, for a CHECK of many turns: when each key exists, and has done so since, all
- * existed at that time; and one of which that is not true was not there at some time since then. (A
- * value that went after a queue of its name had come would be taken for that.) */
+/* A time of the keymap, for a CHECK that reads its keys in many slices. If each key exists and has
+ * existed since that time, all keys existed at that time. Any other key was absent at some time
+ * since then. (A value that went after a queue of its name had come would be taken for that.) */
 struct keymap_time {
     uint64_t changes, pushes;
 };
@@ -254,19 +255,20 @@ enum store_status keymap_make_list(struct keymap *m, uint64_t ticket, size_t max
 /* Lets go of a list that nobody reads any more. Now and then. */
 void keymap_trim(struct keymap *m);
 
-/* --- Many keys at one moment: they are picked one by one, and change meanwhile. --- */
+/* --- Many keys at one moment: the request picks them one by one, while other clients change them.
+ * --- */
 
 /* NULL: memory is short. `with_values`: for a MULTI_SET or MULTI_GET. */
 struct key_picks *keymap_pick_begin(struct keymap *m, size_t count, bool with_values);
 
-/* One more key; false: memory is short. Of one that is `with_values`, the value is held, too. */
+/* Adds a key; false: memory is short. With `with_values`, the pick also holds the key's value. */
 bool keymap_pick(struct key_picks *p, struct slice key);
 
 /* The same, for a MULTI_SET. */
 bool keymap_pick_value(struct key_picks *p, struct slice key, struct slice value);
 
-/* Before a MULTI_SET is carried out: a snapshot that is being written keeps some more of its keys
- * as they are now. True: it has all of them, or there is none. */
+/* Before a MULTI_SET is carried out: an open snapshot copies the present values of some more of the
+ * picked keys. True: it has all of them, or no snapshot is open. */
 bool key_picks_are_kept(struct key_picks *p);
 
 /* Lets go of them, in slices. Takes NULL. */
@@ -303,8 +305,8 @@ void keymap_walk_group(const struct keymap *m, struct slice prefix, struct key_w
 struct entry *keymap_walk_next(struct key_walk *walk);
 
 /* The same in pieces, between which any keys may come and go: keymap_walk_group() begins a piece,
- * and keymap_walk_pause() ends it. Each walk has a number of its own, above 0. NULL: that was all
- * that there was when the walk began, and it has not gone since. */
+ * and keymap_walk_pause() ends it. Each walk has a number of its own, above 0. NULL: the walk has
+ * returned all keys that were in the group at its start and are still in it. */
 struct entry *keymap_walk_piece(struct key_walk *walk, uint32_t number);
 void keymap_walk_pause(struct keymap *m, const struct key_walk *walk);
 
@@ -312,8 +314,8 @@ void keymap_walk_pause(struct keymap *m, const struct key_walk *walk);
 
 /* Decides about a KEY_…, QUEUE_… or BARRIER command. STORE_OK: *change is what comes of it, and
  * *out says as much of the result as is known before it is applied. Else nothing is to change:
- * STORE_MISMATCH: out->value is what there is instead. STORE_ABSENT of a KEY_COMPARE_SET: there is
- * no key and `expected` is not empty; torch's clients are then answered `expected`. */
+ * STORE_MISMATCH: out->value is the key's present value. STORE_ABSENT: a KEY_COMPARE_SET expects a
+ * value, and the key is absent; torch's clients then receive `expected`. */
 enum store_status keymap_check(const struct keymap *m, const struct command *c,
                                struct change *change, struct store_result *out);
 
@@ -331,19 +333,20 @@ void keymap_apply(struct keymap *m, const struct change *change, struct store_re
 /* Registers for each key of `keys` (a checked list of `count` blobs) that does not exist now. NULL
  * with STORE_OK: all exist, there is nothing to wait for. The waiter is the caller's, who ends it
  * with keymap_cancel(), fulfilled or not. `owner` is found again in waiter->wake.owner. STORE_FULL:
- * waiting takes as much as it may. A BARRIER that has to wait has been checked for that before. */
+ * waiters of the space hold as many bytes as the limit allows. For a BARRIER, keymap_check() has
+ * checked this limit before. */
 enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t count, void *owner,
                               struct waiter **out);
 
-/* The same over many turns: *w is NULL at first, and each key is added, `room` is how many are
- * left. A key counts from then on when it exists, or as soon as it does. What comes of it is what
- * comes of a WAIT at one moment: when all have counted, each has existed since the first turn, so a
- * WAIT of that time is over; and as long as one is missing, it has not existed since the last turn,
- * so a WAIT of that time is not.
+/* The same over many slices. *w is NULL at first; each call adds a key, and `room` is the number of
+ * keys still to add. An added key counts at once if it exists, else as soon as it exists. The
+ * result is that of a WAIT in one step. When all keys have counted, each key has existed at some
+ * time since the first slice, so a WAIT registered in that slice is fulfilled. While a key has not
+ * counted, it has not existed since the last slice, so a WAIT registered in that slice still waits.
  *
- * *w is the caller's as soon as there is one, and is not woken before keymap_wait_end(), which
- * gives it back, or another one in its place; or NULL, when there is nothing to wait for.
- * STORE_NO_MEMORY and STORE_FULL: the caller is to end it. */
+ * The caller owns the waiter *w. It is not woken before keymap_wait_end(), which returns this
+ * waiter, a smaller one in its place, or NULL when all keys exist. After STORE_NO_MEMORY or
+ * STORE_FULL the caller must end *w. */
 enum store_status keymap_wait_add(struct keymap *m, struct waiter **w, uint64_t room, void *owner,
                                   struct slice key);
 struct waiter *keymap_wait_end(struct keymap *m, struct waiter *w);
@@ -351,7 +354,7 @@ struct waiter *keymap_wait_end(struct keymap *m, struct waiter *w);
 enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *owner,
                                       struct waiter **out);
 
-/* Ends a waiter: it counts no more, and is unregistered and freed, in slices if it is large. Takes
+/* Ends a waiter and unregisters it from its keys. A waiter with many keys is freed in slices. Takes
  * NULL. */
 void keymap_cancel(struct keymap *m, struct waiter *w);
 

@@ -33,7 +33,8 @@ static size_t key_cost(const struct place *at)
     return at->entry == NULL ? entry_size(at->groups, at->key.len) : entry_allocated(at->entry);
 }
 
-/* True when a value of that length fits there, in the place of what is there. */
+/* True when the space's quota has room for a value of `len` bytes in place of the key's present
+ * value. */
 static bool place_has_room(const struct keymap *m, const struct place *at, size_t len)
 {
     const struct entry *e = at->entry;
@@ -90,7 +91,8 @@ static struct slice format_number(int64_t v, uint8_t room[CHANGE_NUMBER_MAX])
 
 /* --- Outcomes. --- */
 
-/* From this length on it is looked for what two values have in common. */
+/* Values of at least this length are compared, so that the journal holds only the bytes that
+ * differ. */
 #define PATCH_VALUE_MIN 256
 
 static size_t common_start(struct slice a, struct slice b)

@@ -75,7 +75,8 @@ void keymap_name_links(const struct keymap *m, struct entry *e);
 void keymap_add_links(struct keymap *m, struct entry *e);
 void keymap_remove_links(struct keymap *m, struct entry *e);
 
-/* In how many groups a key is. Nearly all are in none, which one byte tells of most. */
+/* The number of groups of a key. Nearly all keys have no group; for most of them the comparison of
+ * the prefix's last byte shows it. */
 static inline size_t keymap_count_groups(const struct keymap *m, struct slice key)
 {
     const struct key_groups *g = m->groups_of;
@@ -121,8 +122,8 @@ static inline struct slice entry_value(const struct entry *e)
     return e == NULL ? (struct slice){0} : blob_slice(e->value);
 }
 
-/* True when the text can be written over what is there: one holder, and room that is not far too
- * large. ADD is the hot path, and allocates nothing after its first. */
+/* True when the text can overwrite the value in place: only the entry holds the blob, and its room
+ * is not far too large. ADD is the hot path, and allocates nothing after its first. */
 static inline bool entry_fits(const struct entry *e, size_t len)
 {
     const struct blob *b = e->value;
@@ -157,7 +158,7 @@ struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *val
 /* MULTI_SET of what was picked. */
 void keymap_put_picks(struct keymap *m, struct key_picks *p);
 
-/* The keymap ends: what is not freed yet of those who waited, and of requests, is freed. */
+/* The keymap ends: frees ended waiters and picks that are still on the lazy free's list. */
 void keymap_end_waiters(struct keymap *m);
 void keymap_end_picks(struct keymap *m);
 
@@ -222,7 +223,7 @@ struct blob *keymap_pop(struct keymap *m, struct queue *q);
 /* The key exists now: counts for all who wait for it. */
 void keymap_wake_all(struct keymap *m, struct entry *e);
 
-/* A queue of that name has one element more: counts for one. */
+/* A queue of that name has a new element: wakes one waiter. */
 void keymap_wake_one(struct keymap *m, struct slice name);
 
 /* As many have arrived as were to come. */

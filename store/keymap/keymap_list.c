@@ -1,8 +1,8 @@
 /* What LIST_KEYS answers, written bit by bit. See keymap.h for the contract.
  *
- * A list shows one moment, however long it takes to write it. Keys are in a list in the order in
- * which they came, each with a number, so it is known of each whether it was there at that moment
- * and whether it has been written. One that goes in between is written when it goes. Nothing is
+ * A list shows one moment, however long it takes to write it. Keys stand in the order of their
+ * creation, and each has a number. A key's number shows whether the key existed at that moment, and
+ * whether the list has it. A key that is deleted before its turn is written at once. Nothing is
  * copied beforehand, deleted keys leave nothing behind, and a change does no more than write its
  * own key. The price is eight bytes for each key, and that a key which goes stands before older
  * ones: clients get no promise of an order, as torch's own store gives none. */
@@ -137,7 +137,8 @@ void keymap_list_goes(struct keymap *m, struct entry *e)
 
     key_cursor_loses(&l->cursor, e);
     if (is_missing && (!reserve_has_spare(m->reserve) || !list_put_key(l, e)))
-        keymap_forget_list(m); /* who asks for it begins anew, and is told then */
+        keymap_forget_list(
+            m); /* the client's next step begins a new list, and reports that memory is short */
     else
         keymap_list_changed(m);
 }

@@ -1,10 +1,11 @@
 /* The c10d keys and queues of one keymap as they are at one moment, written bit by bit while they
  * change; for snapshot.c and keymap*.c.
  *
- * Keys stand in a list in the order in which they came, each with a number, and so do queues and
- * their elements: it is known of each whether it was there at the moment and whether it has been
- * written. What changes or goes before that is kept (snapshot_ahead.h), and a key that stays is
- * marked as written. What is forgotten as a whole is not looked at: its lists are handed over. */
+ * Keys, queues and elements stand in the order of their creation, and each has a number. The number
+ * shows whether a key existed at the moment, and whether the snapshot has it. Before a key changes
+ * or is deleted, the snapshot copies its old value (snapshot_ahead.h), and a key that stays is
+ * marked as written. When a keymap forgets all its keys, the snapshot takes over their lists
+ * without looking at a key. */
 #pragma once
 
 #include "store/disk/snapshot_ahead.h"
@@ -29,7 +30,7 @@ struct keymap_moment {
 void keymap_moment_begin(struct keymap_moment *k, struct keymap *m, struct snapshot_ahead *ahead,
                          const char *name, uint64_t worker_store, uint32_t snapshot);
 
-/* Adds what is not written yet to the batch, until that has about so many bytes. False: memory is
+/* Adds unwritten keys and elements to the batch until it has about `bytes` bytes. False: memory is
  * short. */
 bool keymap_moment_write(struct keymap_moment *k, struct batch *out, size_t bytes);
 

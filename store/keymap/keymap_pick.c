@@ -1,10 +1,14 @@
-/* Requests with many keys, of which all are to be seen, or changed, at one moment. See keymap.h for
+/* Requests with many keys, which must read or change all of them at one moment. See keymap.h for
  * the contract.
  *
- * What takes time is to find a key: a hash of its bytes, and memory that is in no cache. So the
- * keys are found first, over many turns, and their entries are held: an entry that is held stays in
- * the table, with a value or without one, and so does the entry of a key that is not there. What is
- * left for the one moment is a walk over entries, a few nanoseconds each. */
+ * Most of the time goes into finding a key: hashing its bytes, and reading memory that no cache
+ * holds. A MULTI_SET of a million keys in one step would stop all other clients, and one in several
+ * steps would let them see half of it. So the request first finds its keys, in many slices, and
+ * pins their entries. A pinned entry stays in the table even if its key is deleted; an absent key
+ * gets an entry without a value. Other clients may change the keys meanwhile, because the request
+ * has read and written no value yet. The last step reads or sets all values in one walk over the
+ * pinned entries, a few nanoseconds each. keymap_release() keeps this rule: it frees no entry with
+ * a pin. */
 #include <assert.h>
 
 #include "proto/c10d.h"
@@ -34,7 +38,7 @@ static void picks_let_go_of_next(struct keymap *m, struct key_picks *p)
     keymap_release(m, e);
 }
 
-/* Those who are told of its key count like what is freed. */
+/* Each waiter that is woken counts as one freed piece. */
 static size_t free_pick(struct lazy_free *f, struct lazy *lazy, size_t count)
 {
     struct key_picks *p = (struct key_picks *)lazy;
@@ -201,9 +205,9 @@ void key_picks_take_values(struct key_picks *p)
     }
 }
 
-/* What the moment of a MULTI_SET touches of the keys that come soon: entries, which are longer than
- * a line of the cache, and values. Where it is known what the values come to, those of keys that
- * have one are not looked at. */
+/* Prefetches the memory that the last step of a MULTI_SET will touch for the next keys: entries,
+ * which are longer than a line of the cache, and values. If the size of all old values is known,
+ * the step does not read them. */
 static inline void prefetch_put(const struct key_picks *p, size_t i, bool is_known)
 {
     const struct entry *e;
@@ -243,8 +247,9 @@ static inline void notify_put(struct keymap *m, struct entry *e, const struct bl
                               entry_value(e), blob_slice(value));
 }
 
-/* There may be millions who wait for its keys, 20 for each of them. They are told bit by bit, as
- * the keys are let go of, and of one that goes before that, then: it has been there. */
+/* Millions of clients may wait for these keys. So keymap_pick_end() wakes them in slices as it
+ * releases the entries. If a key is deleted before that, its waiters are woken at the deletion,
+ * because the key has existed. */
 void keymap_put_picks(struct keymap *m, struct key_picks *p)
 {
     bool is_known = picks_are_unchanged(p) && !p->has_shared;

@@ -1,5 +1,14 @@
-/* Those who wait for keys, queues and barriers, and those who watch a key. See keymap.h for the
- * contract. */
+/* Clients that wait for keys, queues and barriers, or watch a key. See keymap.h for the contract.
+ *
+ * The problem: a WAIT for 10,000 keys from each of 10,000 clients. Checking each waiter at each SET
+ * would take 10,000 lookups for one change. So a waiter has a wait_link in the list of each key
+ * that it lacks, and a SET visits only the links of its own key. WAIT asks whether a key has
+ * existed, and not whether all keys exist together: a link that has counted leaves its list for
+ * good, and a later DELETE does not bring it back. The invariant: `missing` is the number of links
+ * whose `at` is set, plus 1 while keys are still being added, and an entry with links stays in the
+ * table although it has no value. count_link() and keymap_release() keep it. A waiter with many
+ * links is unregistered in slices when its client is lost; it is WAKE_ENDED until then, so its
+ * links count, but wake no client. */
 #include <assert.h>
 
 #include "proto/c10d.h"
@@ -66,8 +75,8 @@ void keymap_notify_watches(struct keymap *m, struct entry *e, enum keymap_change
     blob_unref(b);
 }
 
-/* An element is there for one: the oldest waiter that lacks nothing else gets it. Those before it
- * that still lack another key have seen this one exist, which is all that WAIT counts. */
+/* Gives one element to the oldest waiter that waits for no other key. For the older waiters, which
+ * still wait for another key, this key also counts: WAIT counts only that a key has existed. */
 void keymap_wake_one(struct keymap *m, struct slice name)
 {
     struct entry *e = keymap_find(m, name);
@@ -107,8 +116,8 @@ static size_t waiter_cost(uint64_t count)
     return sizeof(struct waiter) + count * sizeof(struct wait_link);
 }
 
-/* A waiter with room for that many registrations. In the limit of bytes, it counts for those that
- * it has. */
+/* A waiter with room for `count` registrations. Only registrations that it has made count towards
+ * the space's quota. */
 static struct waiter *waiter_new(struct keymap *m, uint64_t count, void *owner)
 {
     struct waiter *w = account_request(ACCOUNT_WAITERS, ACCOUNT_ORDINARY, waiter_cost(count));
@@ -132,7 +141,7 @@ static struct waiter *waiter_begin(struct keymap *m, uint64_t count, void *owner
     return w;
 }
 
-/* One more registration, of a waiter that was made with room for it. */
+/* Registers the waiter at a key. waiter_new() made the room. */
 static void waiter_add(struct waiter *w, struct entry *e)
 {
     struct wait_link *link = &w->links[w->count++];
@@ -187,7 +196,8 @@ enum store_status keymap_wait_add(struct keymap *m, struct waiter **w, uint64_t 
 /* A waiter with so few registrations is moved when its room is far too large. */
 #define MOVED_AT_ONCE 4096
 
-/* The other one takes its place: in the lists of the keys, too, some of which have counted. */
+/* Moves the registrations of `old` that have not counted yet to `w`, also in the lists of the keys.
+ */
 static void waiter_take_over(struct keymap *m, struct waiter *w, struct waiter *old)
 {
     for (uint64_t i = 0; i < old->count; i++) {
@@ -201,7 +211,8 @@ static void waiter_take_over(struct keymap *m, struct waiter *w, struct waiter *
     }
 }
 
-/* Its room is for all keys that were asked for. If most of them are there, it is given back. */
+/* The waiter has room for all keys of the request. If most keys exist, a smaller waiter replaces
+ * it. */
 __attribute__((noinline)) static struct waiter *waiter_fit(struct keymap *m, struct waiter *w)
 {
     struct waiter *fitting = waiter_new(m, w->missing, w->wake.owner);
@@ -328,7 +339,7 @@ void keymap_cancel(struct keymap *m, struct waiter *w)
         continue;
 }
 
-/* It takes no memory, and is not one of the clients that wait. */
+/* The caller provides the waiter, and the number of waiting clients stays as it is. */
 static void arrive(struct keymap *m, struct entry *e, struct waiter *w, struct arrival *a)
 {
     *w = (struct waiter){.wake = {.kind = WAKE_ARRIVAL, .owner = a}, .cap = 1};

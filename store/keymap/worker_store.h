@@ -62,6 +62,6 @@ struct worker_store *worker_stores_open(struct worker_stores *w, uint64_t id);
 /* Frees one in which no client waits. */
 void worker_stores_drop(struct worker_stores *w, uint64_t id);
 
-/* Empties all: clients that still use them go on with no keys. Returns how many keys and queues
- * went. */
+/* Empties all worker stores; connected clients then find no keys. Returns the number of deleted
+ * keys and queues. */
 uint64_t worker_stores_clear(struct worker_stores *w);

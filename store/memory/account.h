@@ -1,9 +1,9 @@
 /* The account of memory: how many bytes the process holds for whom, and how many it may hold.
  *
- * Memory has one heap, so it has one account: it is the process's, as malloc() is, and all that a
- * client can make grow is taken through it. What is counted is what malloc() takes for each length,
- * its own part included, so the sum is what the process is large by, but for what it begins with
- * (some MiB) and what the kernel keeps in sockets.
+ * The process has one heap, so it has one account, and all memory that a client can make grow is
+ * allocated through it. Each allocation counts with the bytes that malloc() takes for its length,
+ * malloc()'s own header included. So the sum is the size of the process, except for the few MiB
+ * that it starts with and for the kernel's socket buffers.
  *
  * The limit (--memory-limit) is held by whoever takes: account_has_room() before a change is let
  * through, account_request() for everything that is no part of a change. A change that was let
@@ -31,16 +31,16 @@ enum account_kind {
     ACCOUNT_WORKER_STORES, /* the same of worker stores */
     ACCOUNT_TREES,         /* etcd's keys and directories, and their values */
     ACCOUNT_HISTORY,       /* etcd's events, and values that only they still hold */
-    ACCOUNT_RUNS,          /* run records, and what is known of each run */
+    ACCOUNT_RUNS,          /* run records, and the rendezvous' state of each run */
     ACCOUNT_WAITERS,       /* c10d's WAITs and BARRIERs */
-    ACCOUNT_WATCHES,       /* watches of both protocols, and what they have not been told yet */
-    ACCOUNT_ANSWERS,       /* what is queued for clients, or is being written for one */
-    ACCOUNT_INPUT,         /* requests that are not whole, or have to wait */
+    ACCOUNT_WATCHES,       /* watches of both protocols, and their events that are not sent yet */
+    ACCOUNT_ANSWERS,       /* answers that are queued for clients or being written */
+    ACCOUNT_INPUT,         /* requests that are incomplete or queued */
     ACCOUNT_SESSIONS,      /* connections and what protocols keep of them */
-    ACCOUNT_TLS,           /* what OpenSSL keeps of connections, and of certificates */
-    ACCOUNT_LOOP,          /* what libevent keeps of connections and timers */
+    ACCOUNT_TLS,           /* OpenSSL's memory for connections and certificates */
+    ACCOUNT_LOOP,          /* libevent's memory for connections and timers */
     ACCOUNT_JOURNAL,       /* batches that are not synced yet, parts of a snapshot on their way */
-    ACCOUNT_SNAPSHOT,      /* what a snapshot that is being written has to keep until then */
+    ACCOUNT_SNAPSHOT,      /* old values that an open snapshot has copied and not written yet */
     ACCOUNT_KINDS,
 };
 
@@ -55,8 +55,8 @@ struct account {
     size_t limit; /* SIZE_MAX: none */
     size_t low;   /* see account_is_short() */
     size_t bound[ACCOUNT_CLASSES];
-    uint64_t refused; /* how often there was no room, or malloc() had none */
-    bool watching;    /* the request that is carried out just now is of that class */
+    uint64_t refused; /* number of allocations that the limit or malloc() refused */
+    bool watching;    /* the current request belongs to that class */
     void *spare;      /* see account_keep_spare(); NULL: it is not there */
 };
 
@@ -94,8 +94,9 @@ static inline void account_end_watching(void)
     account.watching = false;
 }
 
-/* A piece of memory that is there to be given back, so that metrics can be read while malloc() has
- * nothing: it is given before they are written, and taken again behind that, or when there is some.
+/* A spare block of memory, so that a client can read metrics while malloc() refuses all requests.
+ * The server frees the block before it writes the metrics, and allocates it again afterwards or as
+ * soon as memory is available.
  */
 #define ACCOUNT_SPARE (256u << 10)
 void account_keep_spare(void);
@@ -118,10 +119,10 @@ static inline enum account_class account_class_of(size_t len)
     return len <= 4096 ? ACCOUNT_SMALL : ACCOUNT_ORDINARY;
 }
 
-/* For those below: there is no memory, which is counted. NULL. */
+/* For the functions below: counts a refused allocation, and returns NULL. */
 void *account_refused(void);
 
-/* `p`, of that length, is held from now on. */
+/* Counts the block `p` of `len` bytes. */
 static inline void *account_taken(enum account_kind kind, void *p, size_t len)
 {
     size_t size = account_cost(len);
@@ -151,7 +152,8 @@ static inline void account_free(enum account_kind kind, void *p, size_t len)
     free(p);
 }
 
-/* The same, and NULL too when there is no room. What is zeroed is zeroed. */
+/* The same, and they also return NULL when the limit of the class is reached. The variants with
+ * `zeroed` clear the memory. */
 void *account_request(enum account_kind kind, enum account_class class, size_t len);
 void *account_request_zeroed(enum account_kind kind, enum account_class class, size_t len);
 void *account_resize(enum account_kind kind, enum account_class class, void *old, size_t old_len,
@@ -169,15 +171,15 @@ void *account_heap_copy(enum account_kind kind, enum account_class class, const 
                         size_t len);
 void account_heap_free(enum account_kind kind, void *p);
 
-/* Pages of their own, outside malloc(): they go back to the system one by one. malloc() does so
- * with all that borders on each other at once, when nothing lies behind it any more, and that takes
- * some 0.1 ms for each MiB. `len` is best a multiple of pages. They are made more or fewer without
- * being copied, and fewer stay where they are. */
+/* Pages outside malloc(), so that the caller can return them to the system in small pieces. free()
+ * returns all adjacent free memory in one call, once nothing in use lies behind it, and such a call
+ * takes about 0.1 ms for each MiB. `len` should be a multiple of the page size. Resizing copies no
+ * bytes, and shrinking leaves the pages at their address. */
 void *account_request_pages(enum account_kind kind, size_t len);
 void *account_resize_pages(enum account_kind kind, void *old, size_t old_len, size_t len);
 void account_free_pages(enum account_kind kind, void *p, size_t len);
 
-/* It is held for another one from now on. */
+/* Moves the bytes of a block from one kind to another. */
 static inline void account_move(enum account_kind from, enum account_kind to, size_t len)
 {
     account.bytes[from] -= account_cost(len);

@@ -88,7 +88,7 @@ static inline struct blob *blob_hold(struct blob *b, enum account_kind kind)
     return b;
 }
 
-/* One holder lets go of it; when there are others, it is held for `kind` from now on. */
+/* Drops a reference; if other holders remain, the blob's bytes count as `kind` from now on. */
 static inline void blob_leave(struct blob *b, enum account_kind kind)
 {
     if (b != NULL && b->refs > 1 && b->kind != (unsigned)kind)
@@ -96,8 +96,8 @@ static inline void blob_leave(struct blob *b, enum account_kind kind)
     blob_unref(b);
 }
 
-/* The length in eight bytes, and then the bytes: what c10d sends of a value. `len` is where it has
- * to be for that, and a blob that has several holders does not change. */
+/* The value as c10d sends it: its length in eight bytes, then its bytes. `len` lies directly before
+ * the bytes, and a blob with several holders does not change. */
 static inline struct slice blob_counted(const struct blob *b)
 {
     _Static_assert(

@@ -68,7 +68,7 @@ void lazy_free_run(struct lazy_free *f, size_t count)
 
 /* --- Pages. --- */
 
-/* At the start of pages that have no other user any more. */
+/* The header of a free block of pages, at its start. */
 struct lazy_pages {
     struct lazy lazy; /* the first member */
     enum account_kind kind;

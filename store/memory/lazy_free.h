@@ -1,5 +1,13 @@
 /* Frees in many slices what was cut off from the store in one step, so that no client waits while
- * a million keys are forgotten. Nothing here is part of the store's state. */
+ * a million keys are forgotten. Nothing here is part of the store's state.
+ *
+ * The problem: free() of a million keys takes a second, and the server has one thread. Deleting the
+ * keys themselves in slices is wrong: between two slices, clients would see half of the keys. So
+ * the change cuts off the whole list, tree or value in one step, and passes it to lazy_free_add().
+ * The invariant: no command finds listed memory, so clients cannot observe when it is freed. Where
+ * a live list or table still has it (links of ended waiters, removed nodes of a tree), each reader
+ * recognizes and skips it. The module that lists the memory keeps this. Listed bytes count in the
+ * account until they are freed; transport.c frees a slice in each iteration. */
 #pragma once
 
 #include <stdbool.h>
@@ -37,11 +45,11 @@ static inline bool lazy_is_listed(const struct lazy *l)
     return l->bytes != 0;
 }
 
-/* Lists it behind the others, with about so many bytes; if it is listed already, it has so many
- * more. With `f` NULL it is freed at once. */
+/* Lists `l` last, with about `bytes` bytes; if `l` is listed already, adds `bytes` to it. With `f`
+ * NULL, frees it at once. */
 void lazy_free_add(struct lazy_free *f, struct lazy *l, size_t bytes);
 
-/* The same before the others: clients wait for it. */
+/* The same, but lists `l` first: clients wait for its end. */
 void lazy_free_add_first(struct lazy_free *f, struct lazy *l, size_t bytes);
 
 /* So many bytes of it are freed. */

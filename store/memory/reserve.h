@@ -22,7 +22,7 @@ struct reserve {
 void reserve_init(struct reserve *r);
 void reserve_fini(struct reserve *r);
 
-/* What one allocation of that length takes at most, with what malloc() adds to it. */
+/* The most that one allocation of `len` bytes takes, malloc()'s header included. */
 static inline size_t reserve_cost(size_t len)
 {
     return len + 64;
@@ -50,7 +50,8 @@ static inline bool reserve_hold(struct reserve *r, size_t need)
 /* For reserve_settle(). */
 void reserve_restore(struct reserve *r);
 
-/* The change is applied: what is held is the standing block again, as far as there is memory. */
+/* The change is applied: the reserve shrinks or grows back to its standing size, if memory is
+ * available. */
 static inline void reserve_settle(struct reserve *r)
 {
     if (r->size != RESERVE_STANDING)
@@ -64,8 +65,9 @@ static inline bool reserve_has_spare(const struct reserve *r)
     return r->size != 0;
 }
 
-/* As account_alloc(), account_realloc() and blob_alloc(), of what is held. They abort when more is
- * asked for than was held and there is none: then the cost was reckoned wrongly. */
+/* As account_alloc(), account_realloc() and blob_alloc(), out of the reserve. They abort if the
+ * caller needs more than it reserved and malloc() refuses: then the caller reckoned the cost
+ * wrongly. */
 void *reserve_give(struct reserve *r, enum account_kind kind, size_t len); /* for reserve_alloc() */
 
 static inline void *reserve_alloc(struct reserve *r, enum account_kind kind, size_t len)

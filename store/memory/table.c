@@ -5,9 +5,9 @@
 
 #define FIRST_BUCKETS 64
 
-/* So many buckets of the old array move with each node that is added: they have all moved long
- * before the new one is too small. Of one that is nearly empty, more do, with each node that is
- * removed, too: before there are so few that the next one is due. */
+/* Each added node moves this many buckets of the old array, so that all have moved long before the
+ * new array is too small. In a nearly empty table each added or removed node moves more buckets, so
+ * that all have moved before the table shrinks again. */
 #define MOVED_AT_A_TIME 4
 #define EMPTY_AT_A_TIME 16
 

@@ -67,8 +67,8 @@ static inline void table_keep_still(struct table *t, bool still)
     t->still = still;
 }
 
-/* All nodes are in one of these, until one is added, or removed from a table that is not kept
- * still. */
+/* Together the buckets hold all nodes. Adding a node may move others to other buckets; removing a
+ * node does so only in a table that is not kept still. */
 size_t table_bucket_count(const struct table *t);
 struct table_node *table_bucket(const struct table *t, size_t i);
 

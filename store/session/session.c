@@ -115,7 +115,8 @@ static bool session_holds(const struct session *session, struct change *out)
     return session->popped != NULL || !session_passed(session);
 }
 
-/* A copy of a key is a value of the snapshot's own: it may be longer than what is encoded at once.
+/* The snapshot holds the key's copy as a value of its own, because the key may be longer than the
+ * values that it encodes at once.
  */
 static void session_moment_keep_held(struct session_moment *m, const struct session *session,
                                      const struct change *held)

@@ -1,16 +1,25 @@
 /* Sessions of relays: what the store has to know of a client behind a relay so that each of its
  * requests is carried out exactly once, whoever of relay and store is restarted in between.
  *
+ * The problem: when a relay loses the store in the middle of a request, it cannot know whether the
+ * store has carried the request out. Sending an ADD again may count twice, and not sending it may
+ * count it never. A list of finished requests beside the keys does not help: a crash between the
+ * two writes makes one of them wrong. The invariant: the change of a request and its number are
+ * records of one batch, so the journal, a snapshot and a replica have both or neither.
+ * engine/relay_session.c keeps it: session_prepare() reserves the memory first, so that the number
+ * cannot fail after the change.
+ *
  * The relay numbers the requests of a session. A request that has changed anything is followed by
  * SESSION_DONE in the same batch: its number, and what it was answered. When the relay sends its
  * requests again, those up to that number have been carried out; those behind it have changed
  * nothing, or were never here, and are carried out now.
  *
- * Answers. Those of ADD, DELETE and of a BARRIER that opens are some bytes, which are kept. That of
- * QUEUE_POP ends with the element, of which a reference is kept: the journal does not write it
- * again, since the QUEUE_POP before it has taken the same element off the same queue (see
- * keymap_take_popped()); a snapshot writes it. Of a COMPARE_SET that took effect the relay knows
- * the answer. An answer is kept until the next SESSION_DONE of its session, or its end.
+ * Answers. The session keeps the answers of ADD, DELETE and of a BARRIER that opens, which have a
+ * few bytes. The answer of a QUEUE_POP ends with the element, and the session holds a reference to
+ * it. The journal does not write the element again, since the QUEUE_POP before it has taken the
+ * same element off the same queue (see keymap_take_popped()); a snapshot writes it. The relay
+ * itself knows the answer of a COMPARE_SET that took effect. An answer is kept until the next
+ * SESSION_DONE of its session, or its end.
  *
  * Barriers. A BARRIER that has to wait is SESSION_DONE with RELAY_ARRIVED and the key: it is
  * counted now. From then on the session stands in the barrier itself, beside the clients that wait
@@ -19,14 +28,15 @@
  * sends the request again is not counted again, and passes if the barrier has opened since it was
  * counted; else it waits for that. A barrier is of the keys that its session is bound to.
  *
- * Sessions stay when their space is reset or forgets its keys: their clients are connected, and
- * what was answered to them was. Those in a barrier wait on, as other clients do. A worker store is
- * not dropped while a session is bound to it.
+ * Sessions stay when their space is reset or forgets its keys, because their clients are still
+ * connected and have received their answers. Sessions in a barrier go on waiting, as other clients
+ * do. A worker store is not dropped while a session is bound to it.
  *
- * Memo. Some bytes that mean something to the daemon alone, and that it wants to know of the
- * session's client after a start.
+ * Memo. Some bytes that only the daemon understands: it stores what it must know about the
+ * session's client after a restart.
  *
- * How many there are is the matter of those who make them: each is a connection of a client. */
+ * This module does not limit the number of sessions: each session is a connection of a client, and
+ * its callers limit connections. */
 #pragma once
 
 #include "proto/relay.h"
@@ -56,7 +66,7 @@ struct session {
     uint64_t worker_store;  /* whose keys it uses; 0: the space's own */
     struct blob *popped;    /* the answer ends with it: its length in eight bytes, and the bytes */
     struct blob *memo;      /* NULL: none */
-    uint32_t snapshot;      /* the number of the one that has it already */
+    uint32_t snapshot;      /* the number of the snapshot that has this session */
     uint8_t flags;          /* RELAY_ANSWERED, RELAY_TOOK, RELAY_ARRIVED: what became of it */
     bool is_worker;
     uint8_t answer_len;
@@ -75,7 +85,7 @@ struct sessions {
     struct worker_stores *worker_stores;
     struct reserve *reserve;
     struct quota *quota; /* of the space */
-    size_t bytes;        /* of sessions, their memos, and of elements that they were answered */
+    size_t bytes;        /* of sessions, memos, and elements in kept answers */
 };
 
 void sessions_init(struct sessions *s, struct keymap *keys, struct worker_stores *worker_stores,
@@ -99,7 +109,8 @@ struct slice session_barrier(const struct session *session);
  * memory, and that the space has room for one session more. STORE_NO_MEMORY, STORE_FULL. */
 enum store_status session_prepare(struct sessions *s, uint64_t id);
 
-/* Before a SESSION_MEMO: false when the space has no room for it, or there is no such session. */
+/* Before a SESSION_MEMO: false if the space has no room for the memo, or the session does not
+ * exist. */
 bool session_memo_fits(const struct sessions *s, const struct session_memo *c);
 
 /* --- Changes; for space.c and snapshot.c only. --- */
@@ -122,11 +133,11 @@ void session_bind(struct sessions *s, const struct session_bind *c);
 bool session_can_have_memo(const struct sessions *s, const struct session_memo *c);
 void session_set_memo(struct sessions *s, const struct session_memo *c);
 
-/* Ends one that there is. */
+/* Ends a session of this space. */
 void session_end(struct sessions *s, struct session *session);
 
-/* A session as a snapshot has it, which there is not yet; what it holds. False: it does not fit, or
- * memory is short. */
+/* Loads a session from a snapshot, then the value that it holds. False: the fields contradict each
+ * other or the store, or memory is short. */
 bool session_load(struct sessions *s, const struct session_state *state);
 bool session_load_held(struct sessions *s, const struct key_put *held);
 
@@ -136,8 +147,9 @@ bool session_load_held(struct sessions *s, const struct key_put *held);
 struct session_moment {
     struct sessions *sessions; /* have a pointer to this; NULL: it has ended */
     struct snapshot_ahead *ahead;
-    const char *name;     /* of the space */
-    uint32_t snapshot;    /* its number: sessions that have it are written, or came later */
+    const char *name;  /* of the space */
+    uint32_t snapshot; /* its number: sessions with this number are written, or are newer than the
+                          snapshot */
     struct session *next; /* is written next; NULL: all are */
 };
 
@@ -145,7 +157,7 @@ struct session_moment {
 void session_moment_begin(struct session_moment *m, struct sessions *s,
                           struct snapshot_ahead *ahead, const char *name, uint32_t snapshot);
 
-/* Adds what is not written yet to the batch, until that has about so many bytes. False: memory is
+/* Adds unwritten sessions to the batch until it has about `bytes` bytes. False: memory is
  * short. */
 bool session_moment_write(struct session_moment *m, struct batch *out, size_t bytes);
 

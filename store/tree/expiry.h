@@ -39,7 +39,7 @@ void expiry_add_again(struct expiry *e, struct expiry_node *node, int64_t at_ns,
 /* Takes a node out; nothing happens when it is not in. */
 void expiry_remove(struct expiry *e, struct expiry_node *node);
 
-/* All deadlines come later by `by_ns`, which is more than 0; none of them becomes 0. */
+/* Moves all deadlines by `by_ns` (more than 0) into the future; no deadline becomes 0. */
 void expiry_postpone(struct expiry *e, int64_t by_ns);
 
 /* The earliest, or NULL. */

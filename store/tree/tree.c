@@ -20,8 +20,8 @@ static void count_below(struct tree *t, struct node *dir, size_t nodes, size_t b
     }
 }
 
-/* Makes a node and hangs it in, and does not count it. `value` NULL: a directory; else the
- * reference is taken. The parent is there and has no such child. */
+/* Creates a node below `parent`, without counting it. `value` NULL: a directory; else takes over
+ * the reference. `parent` exists and has no child of this name. */
 static struct node *node_make(struct tree *t, struct node *parent, struct slice path,
                               struct blob *value, uint64_t index)
 {
@@ -61,7 +61,7 @@ void tree_free_node(struct node *n)
     account_free(ACCOUNT_TREES, n, sizeof *n + n->by_path.key.len);
 }
 
-/* A node without children, that is counted no more. */
+/* Frees a node that has no children and is no longer counted. */
 static void node_release(struct tree *t, struct node *n, struct node_list *siblings)
 {
     assert(TAILQ_EMPTY(&n->children));
@@ -132,7 +132,7 @@ static void tell_all(struct tree *t, const struct node *top, struct tree_event *
     }
 }
 
-/* The first that is there of a node and those behind it. At most *left are looked at. */
+/* The first node from `n` on that is not removed. Looks at *left nodes at most. */
 static struct node *first_living(struct node *n, size_t *left)
 {
     for (; n != NULL && tree_is_removed(n) && *left > 0; --*left)
@@ -152,7 +152,8 @@ static struct node *next_below(const struct node *top, struct node *n, size_t *l
     return next;
 }
 
-/* The same one by one, when there are but few: else there are fewer who watch. */
+/* Notifies the watchers node by node, if the directory has few nodes; else the watched paths are
+ * fewer than the nodes. */
 static void tell_below(struct tree *t, struct node *top, struct tree_event *e)
 {
     size_t left = t->cut_from;
@@ -174,8 +175,8 @@ static void uncount(struct tree *t, const struct node *top)
     count_below(t, top->parent, -(top->below + 1), -(tree_node_cost(top) + top->below_bytes));
 }
 
-/* A directory with all below it, which is in no list. Its nodes stay in the table until they are
- * freed; they are told from others by having no way up to the root. */
+/* Drops a directory, which is in no list, with its subtree. The nodes stay in the table until they
+ * are freed; a lookup recognizes them because no path of parents leads from them to the root. */
 static void drop_directory(struct tree *t, struct node *top)
 {
     TAILQ_INSERT_TAIL(&t->dead, top, sibling);

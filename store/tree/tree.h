@@ -54,7 +54,7 @@ enum tree_counter {
 struct tree {
     struct table nodes;
     struct node *root;
-    size_t count; /* nodes, without those that were removed and are not freed yet */
+    size_t count; /* nodes, except removed ones that are not freed yet */
     uint64_t index;
     struct expiry expiry;
     struct watch_hub hub;
@@ -63,11 +63,12 @@ struct tree {
     uint64_t succeeded[TREE_COUNTERS];
     uint64_t failed[TREE_COUNTERS];
     uint64_t expired;
-    struct node_list dead; /* tops of what was removed and is not freed yet: of no parent */
-    size_t cuts;           /* those, and those that snapshots hold */
+    struct node_list
+        dead;    /* top nodes of removed subtrees until they are freed; they have no parent */
+    size_t cuts; /* those, and those that snapshots hold */
     struct tree_snapshot_list snapshots; /* see tree_snapshot.h */
     struct tree_past_list pasts;
-    size_t past_bytes;           /* what those counted for that are not in `lazy` yet */
+    size_t past_bytes;           /* bytes of those pasts that `lazy` does not have yet */
     bool keeps_past;             /* either is not empty: a change leaves something behind */
     struct lazy lazy;            /* of `dead` and `pasts` */
     struct lazy_free *lazy_free; /* frees them in slices; NULL: they are freed at once */

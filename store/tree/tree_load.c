@@ -3,7 +3,7 @@
 
 _Static_assert(SPACE_STATE_COUNTERS == TREE_COUNTERS, "a snapshot has each of them");
 
-/* A file may name any; what the history has no room for is not kept. */
+/* The oldest event to keep. The file may name any index, but the history has a limited size. */
 static uint64_t oldest_of(const struct space_state *state)
 {
     uint64_t least =
@@ -33,7 +33,8 @@ bool tree_load_event(struct tree *t, const struct event_state *state)
     return watch_load(&t->hub, state);
 }
 
-/* The directory that the node is to be in; NULL: there can be no such node. */
+/* The directory of the node; NULL: the snapshot is wrong, because the node exists already, has an
+ * impossible index or deadline, or its parent is no directory. */
 static struct node *node_place(const struct tree *t, const struct node_state *state)
 {
     struct node *dir;

@@ -5,7 +5,7 @@
 
 #define NODE_COST sizeof(struct node)
 
-/* For tree_find(): this one, or another of the same path, that has not been removed. */
+/* For tree_find(): from `n` on, the node of this path that has not been removed. */
 struct node *tree_find_living(const struct tree *t, struct node *n);
 
 static inline struct node *tree_find(const struct tree *t, struct slice path)
@@ -31,18 +31,19 @@ static inline bool tree_is_root(struct slice path)
     return path.len <= 1;
 }
 
-/* What a node counts for, without those below it. */
+/* The bytes of a node without its subtree. */
 static inline size_t tree_node_cost(const struct node *n)
 {
     return NODE_COST + n->by_path.key.len + blob_slice(n->value).len;
 }
 
-/* Makes a node and hangs it in. `value` NULL: a directory; else the reference is taken. The parent
- * is there and has no such child. */
+/* Creates and counts a node below `parent`. `value` NULL: a directory; else takes over the
+ * reference. `parent` exists and has no child of this name. */
 struct node *tree_add_node(struct tree *t, struct node *parent, struct slice path,
                            struct blob *value, uint64_t index);
 
-/* True: '/' before each component, no component empty, and no more of them than there may be. */
+/* True if each component follows a '/', no component is empty, and their number is within the
+ * limit. */
 bool tree_is_path(struct slice path);
 
 /* The memory of a node that is in no list, table or heap any more. */
@@ -58,8 +59,8 @@ struct slice tree_parent_path(struct slice path);
 enum etcd_code tree_walk(const struct tree *t, struct slice path, struct node **out,
                          struct slice *where);
 
-/* The node whose deadline is the earliest; NULL when none has one, or when those before it that
- * were removed are too many to look at. */
+/* The node with the earliest deadline. NULL: no node has a deadline, or too many removed nodes
+ * stand before it for one call. */
 struct node *tree_first_to_expire(struct tree *t);
 
 /* Which counter an action belongs to; an expiry to none. */

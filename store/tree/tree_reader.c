@@ -36,7 +36,7 @@ struct tree_reader {
     struct tree_snapshot snapshot;
     struct blob *piece; /* is being written; NULL: none */
     struct writer w;    /* its room */
-    struct blob *full;  /* the piece before it, which nobody has taken yet; NULL: none */
+    struct blob *full;  /* the finished piece until the caller takes it; NULL: none */
     bool failed;        /* memory was short */
     bool recursive;
     bool sorted;
@@ -68,8 +68,8 @@ static struct blob *take_piece(struct tree_reader *r)
     return piece;
 }
 
-/* A writer with room for `len` bytes in one piece. When memory is short, one without room, which
- * counts. One step fills no more than one piece. */
+/* A writer with room for `len` bytes in one piece. If memory is short, the writer has no room and
+ * only counts the bytes. One step fills no more than one piece. */
 static struct writer *room_for(struct tree_reader *r, size_t len)
 {
     if (r->w.cap - r->w.len >= len)
@@ -222,7 +222,7 @@ static const struct node *next_sorted(struct tree_reader *r, int64_t *work)
     if (!l->begun)
         tree_snapshot_walk(&r->snapshot, l->dir, NULL);
     l->begun = true;
-    if (!tree_sort_is_ready(&l->sort)) /* no directory below it is open until they are sorted */
+    if (!tree_sort_is_ready(&l->sort)) /* opens no subdirectory until the children are sorted */
         r->failed = !tree_sort_run(&l->sort, &r->snapshot, work);
     return tree_sort_is_ready(&l->sort) ? tree_sort_next(&l->sort) : NULL;
 }
@@ -235,7 +235,7 @@ static void reader_step(struct tree_reader *r, int64_t *work)
     bool first = l->at == NULL;
 
     if (r->failed || (n == NULL && *work <= 0))
-        return; /* it has looked at many, and goes on later */
+        return; /* the slice is used up: the next call goes on here */
     *work -= NODE_COST_NS;
     if (n == NULL) {
         close_directory(r);

@@ -51,8 +51,8 @@ void tree_snapshot_view(const struct tree_snapshot *s, const struct node *n, int
 
 /* --- Walking. --- */
 
-/* Where a walk goes on is a node that it sees, which stays, or one that was removed before: who
- * frees that has to know of the walk. */
+/* The next node of a walk is visible to the snapshot, and then it stays; or it was removed earlier,
+ * and then its `next_to` counts the walk, so that freeing the node moves the walk on. */
 static void walk_set_next(struct tree_snapshot *s, struct node *n)
 {
     if (s->next != NULL && !tree_snapshot_sees(s, s->next))
@@ -67,7 +67,7 @@ void tree_snapshot_walk(struct tree_snapshot *s, const struct node *dir, const s
     walk_set_next(s, after == NULL ? TAILQ_FIRST(&dir->children) : TAILQ_NEXT(after, sibling));
 }
 
-/* Children are in the order in which they were made. */
+/* Children stand in the order of their creation. */
 struct node *tree_snapshot_next(struct tree_snapshot *s, int64_t *work)
 {
     struct node *n = s->next;
@@ -201,7 +201,7 @@ bool tree_past_is_due(const struct tree *t)
            (TAILQ_EMPTY(&t->snapshots) || TAILQ_FIRST(&t->snapshots)->index >= oldest->until);
 }
 
-/* The walks that are at this node, which goes, are at the one behind it. */
+/* Before a node is freed: moves the walks that stand at it to its successor. */
 static void pass_walks_on(struct tree *t, const struct tree_past *p)
 {
     struct tree_snapshot *s;
@@ -213,7 +213,7 @@ static void pass_walks_on(struct tree *t, const struct tree_past *p)
     assert(p->next_to == 0);
 }
 
-/* The node leaves its directory. What is below one that was cut is freed bit by bit. */
+/* Takes the node out of its directory. The subtree of a cut directory is freed in slices. */
 static size_t unlink_node(struct tree *t, const struct tree_past *p)
 {
     struct node *n = p->node;

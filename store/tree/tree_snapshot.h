@@ -20,7 +20,7 @@ struct tree_past {
     uint64_t until;                  /* the index of the change: snapshots before it see this */
     bool removed;     /* the node is as it was then, and waits in its directory's list */
     bool cut;         /* the same, with what is below it */
-    uint32_t next_to; /* snapshots whose `next` is this removed node, which they do not see */
+    uint32_t next_to; /* snapshots whose `next` is this node, although they do not see it */
     struct node *dir; /* of a removed node; NULL: it was the root */
     struct blob *value;
     int64_t expires_ns;
@@ -60,8 +60,8 @@ void tree_snapshot_close(struct tree_snapshot *s);
 /* Closes all of the tree before a change of which no past is kept. */
 void tree_snapshots_overtake(struct tree *t);
 
-/* A node that it sees, as it was then; NULL in *value: a directory. Borrowed: the node stays where
- * it is until the snapshot is closed. */
+/* Reads a visible node as it was at the snapshot's index; NULL in *value: a directory. Borrowed:
+ * the node stays where it is until the snapshot is closed. */
 void tree_snapshot_view(const struct tree_snapshot *s, const struct node *n, int64_t now_ns,
                         struct etcd_node *out, struct blob **value);
 
@@ -75,20 +75,21 @@ static inline struct node *tree_snapshot_parent(const struct node *n)
     return tree_is_removed(n) ? n->past->dir : n->parent;
 }
 
-/* Walks the children of a directory that the snapshot sees, in order: from the first, when `after`
- * is NULL, or from behind one that it sees. tree_snapshot_next() gives the first that it sees of
- * those that come next; NULL with *work <= 0: it has looked at so many that it does not see, and
- * goes on when it is called again; else NULL: there are no more. One walk at a time. */
+/* Walks the children of a visible directory in order: from the first child if `after` is NULL, else
+ * from the child behind `after`. tree_snapshot_next() returns the next visible child. NULL with
+ * *work <= 0: the slice went into children that are not visible, and the next call goes on. NULL
+ * with *work > 0: the walk has ended. A snapshot has one walk at a time. */
 void tree_snapshot_walk(struct tree_snapshot *s, const struct node *dir, const struct node *after);
 struct node *tree_snapshot_next(struct tree_snapshot *s, int64_t *work);
 
 /* --- For changes, while tree->keeps_past. `index` of the change is the tree's next. Each takes one
  * struct tree_past of the reserve at most. --- */
 
-/* True: a node that is removed has to be buried. */
+/* True if a snapshot still needs the node: remove it with tree_past_bury(). */
 bool tree_past_holds(const struct tree *t, const struct node *n);
 
-/* Removes a node with all below it, which count no more, for those who see it. */
+/* Removes a node and its subtree from the tree and its counts, and keeps them for the snapshots
+ * that see them. */
 void tree_past_bury(struct tree *t, struct node *n);
 
 /* The node is going to change. */

@@ -103,7 +103,7 @@ struct slice watch_json(const struct blob *chunk)
     return (struct slice){chunk->bytes + start, chunk->len - start - 2};
 }
 
-/* Those who are still to be told hold them. */
+/* Subscriptions that still have to send the texts hold them from now on. */
 static void tree_event_let_go(struct tree_event *e)
 {
     blob_leave(e->json, ACCOUNT_WATCHES);
@@ -129,7 +129,7 @@ void watch_hub_fini(struct watch_hub *h)
     table_fini(&h->points);
 }
 
-/* As if it were the only one at its path. */
+/* The bytes of a watch, reckoned as if it were the only watch of its path. */
 static size_t watch_cost(struct slice key)
 {
     return sizeof(struct watch) + sizeof(struct watch_point) + key.len;
@@ -151,8 +151,8 @@ static void unregister(struct watch_hub *h, struct watch *w)
     }
 }
 
-/* True when a name below `watched` on the way to `key` is hidden. A watch may be deeper than the
- * key: it is then told of the directory that went. */
+/* True when a name below `watched` on the way to `key` is hidden. A watch below the key also gets
+ * the event when the removed key is a directory above it. */
 static bool is_hidden(struct slice watched, struct slice key)
 {
     size_t from = watched.len == 1 ? 0 : watched.len; /* the root's path is "/" */
@@ -306,7 +306,8 @@ static bool load_value(const struct watch_hub *h, struct etcd_node *n, struct bl
     return *value != NULL;
 }
 
-/* The value of its key before the event, and after it: a refresh keeps it, so that both are one. */
+/* Loads the values before and after the event. A refresh keeps the value, so both are the same
+ * blob. */
 static bool load_values(const struct watch_hub *h, struct tree_event *e)
 {
     if (!load_value(h, &e->prev, &e->prev_value))
