@@ -140,8 +140,8 @@ static void write_journal_files(FILE *out, const struct data_dir *data)
                    s->slowest_sync_ns);
     metric_gauge(out, "rdzvd_journal_uncovered_bytes", "Bytes that a start would replay.",
                  s->journal.bytes_behind);
-    metric_gauge(out, "rdzvd_journal_unsynced_bytes", "Bytes that no sync has covered yet.",
-                 s->pending_bytes);
+    metric_gauge(out, "rdzvd_journal_unsynced_bytes",
+                 "Bytes of the journal that are not synced yet.", s->pending_bytes);
     metric_gauge(out, "rdzvd_data_dir_free_bytes",
                  "Bytes that rdzvd may still take of the file system of --data-dir.", disk.free);
     metric_gauge(out, "rdzvd_data_dir_size_bytes", "Size of that file system.", disk.size);
@@ -156,7 +156,7 @@ static void write_journal_etcd(FILE *out, const struct engine *e)
                    s->batches);
     metric_counter(out, "rdzvd_journal_bytes_total", "Bytes of those.", s->bytes);
     metric_counter(out, "rdzvd_journal_commits_total",
-                   "Transactions with which etcd has taken them.", s->commits);
+                   "Transactions by which etcd has stored the batches.", s->commits);
     metric_counter(out, "rdzvd_journal_commits_repeated_total",
                    "Transactions that were sent once more, since no answer came.", s->repeats);
     metric_counter(out, "rdzvd_journal_failures_total", "Writes and syncs that failed, each try.",
@@ -173,8 +173,8 @@ static void write_journal_etcd(FILE *out, const struct engine *e)
                    s->snapshots);
     metric_gauge(out, "rdzvd_journal_uncovered_bytes", "Bytes that a start would replay.",
                  s->bytes_behind);
-    metric_gauge(out, "rdzvd_journal_unsynced_bytes", "Bytes that no sync has covered yet.",
-                 s->pending_bytes);
+    metric_gauge(out, "rdzvd_journal_unsynced_bytes",
+                 "Bytes of the journal that are not synced yet.", s->pending_bytes);
 }
 
 static void write_journal(FILE *out, const struct engine *e)
@@ -227,21 +227,22 @@ static void write_relay(FILE *out, const struct relay_sums *r)
     static const char trip[] = "rdzvd_relay_request_seconds";
     static const char lost[] = "rdzvd_relay_clients_lost_total";
 
-    metric_gauge(out, "rdzvd_relay_upstream_connected",
-                 "1 while the relay has a link to its store, a replica one for each space.",
-                 r->linked);
+    metric_gauge(
+        out, "rdzvd_relay_upstream_connected",
+        "Links to the store: 1 for a connected relay; 1 for each space of a replica that relays.",
+        r->linked);
     metric_counter(out, "rdzvd_relay_reconnects_total", "Links but the first.", r->reconnects);
     metric_seconds(out, "rdzvd_relay_away_seconds_total", "counter",
                    "How long the store was away, in all, since it was there for the first time.", 6,
                    r->away_ns);
-    metric_gauge(
-        out, "rdzvd_relay_clients",
-        "c10d clients of the relay, and those that have gone while the store has to be told.",
-        r->sessions);
+    metric_gauge(out, "rdzvd_relay_clients",
+                 "c10d clients of the relay, including clients that have left and whose store does "
+                 "not know it yet.",
+                 r->sessions);
     metric_gauge(out, "rdzvd_relay_unconfirmed_requests",
                  "Requests that the store has not confirmed, with open waits.", r->pending_count);
-    metric_gauge(out, "rdzvd_relay_unconfirmed_bytes", "Bytes of those, without open waits.",
-                 r->pending_bytes);
+    metric_gauge(out, "rdzvd_relay_unconfirmed_bytes",
+                 "Bytes of unconfirmed requests, without open waits.", r->pending_bytes);
     metric_seconds(
         out, "rdzvd_relay_lag_seconds", "gauge",
         "Age of the oldest request that the store should have confirmed by now: of waits, "
@@ -267,10 +268,9 @@ static void write_relay_http(FILE *out, const struct relay_http_stats *s)
     metric_counter(out, "rdzvd_relay_http_requests_total",
                    "HTTP requests that the relay has passed on, or holds.", s->requests);
     metric_counter(out, "rdzvd_relay_http_retried_total",
-                   "Times that one was sent again, since its connection to the store had broken.",
+                   "HTTP requests sent again after their connection to the store was lost.",
                    s->retried);
-    metric_counter(out, "rdzvd_relay_http_cut_total",
-                   "HTTP requests whose answer the relay could not give, or not all of it.",
+    metric_counter(out, "rdzvd_relay_http_cut_total", "HTTP requests without a complete answer.",
                    s->cut);
     metric_counter(out, "rdzvd_relay_http_unavailable_total",
                    "HTTP requests that the relay answered with 503 after 50 s without a store.",

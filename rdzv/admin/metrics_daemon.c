@@ -83,7 +83,7 @@ static void write_connections(FILE *out, const struct net *n)
     const struct stats *stats = &n->engine->stats;
 
     metric_gauge(out, "rdzvd_connections", "Open connections.", n->conn_count);
-    metric_gauge(out, "rdzvd_connections_limit", "How many there may be; 0: there is no limit.",
+    metric_gauge(out, "rdzvd_connections_limit", "Limit of open connections; 0: no limit.",
                  n->limits->connections_max);
     metric_counter(out, "rdzvd_connections_accepted_total", "Connections that were accepted.",
                    stats->accepted);
@@ -95,18 +95,19 @@ static void write_connections(FILE *out, const struct net *n)
 
 static void write_memory_account(FILE *out, const struct net *n)
 {
-    metric_head(out, "rdzvd_memory_bytes", "gauge", "Memory that rdzvd holds, by what for.");
+    metric_head(out, "rdzvd_memory_bytes", "gauge", "Memory that rdzvd holds, by purpose.");
     for (int i = 0; i < ACCOUNT_KINDS; i++)
         fprintf(out, "rdzvd_memory_bytes{kind=\"%s\"} %zu\n",
                 account_kind_name((enum account_kind)i), account.bytes[i]);
-    metric_gauge(out, "rdzvd_memory_limit_bytes", "What it may hold in all; 0: there is no limit.",
+    metric_gauge(out, "rdzvd_memory_limit_bytes", "Limit of rdzvd's memory; 0: no limit.",
                  account.limit == SIZE_MAX ? 0 : account.limit);
     metric_gauge(out, "rdzvd_memory_removed_bytes",
                  "Memory of removed keys that is not freed yet, estimated.",
                  n->engine->store.lazy_free.bytes);
-    metric_counter(out, "rdzvd_memory_refused_total",
-                   "Times that memory was refused, to keep the limit or since there was none.",
-                   account.refused);
+    metric_counter(
+        out, "rdzvd_memory_refused_total",
+        "Refused allocations, because of the limit or because the machine had no memory.",
+        account.refused);
 }
 
 static void write_iterations(FILE *out, const struct stats *stats)
@@ -140,7 +141,7 @@ static void write_tls(FILE *out, const struct handshakes *all)
                    "TLS handshakes of clients that failed, or took too long.", all->failed);
     metric_gauge(out, "rdzvd_tls_handshakes_open", "Handshakes that are under way.", all->count);
     metric_gauge(out, "rdzvd_tls_certificate_expiry_timestamp_seconds",
-                 "When the certificate of --cert ends, since 1970; 0: there is none.",
+                 "End of the certificate of --cert, in seconds since 1970; 0: no certificate.",
                  all->certificate.expires_s);
 }
 
@@ -176,8 +177,9 @@ static void write_requests(FILE *out, const struct stats *stats, const struct ht
         fprintf(out, "%s{protocol=\"c10d\",operation=\"%s\"} %" PRIu64 "\n", name,
                 c10d_op_name((enum c10d_op)op), stats->c10d_requests[op]);
     write_http_requests(out, name, stats, routes);
-    metric_head(out, durations, "histogram",
-                "How long requests took at most, without what they wait for: of some each second.");
+    metric_head(
+        out, durations, "histogram",
+        "Upper bound of the time that requests took, without waiting, from a sample each second.");
     metric_durations(out, durations, "protocol=\"c10d\"", &stats->c10d_durations, REQUEST_FIRST_NS);
     metric_durations(out, durations, "protocol=\"http\"", &stats->http_durations, REQUEST_FIRST_NS);
     metric_head(out, replies, "counter", "Responses over HTTP, by their status.");
@@ -254,7 +256,8 @@ void metrics_write_daemon(FILE *out, const struct http_request *r, const char *r
     const struct net *n = conn_net(r->conn);
     const struct stats *stats = &n->engine->stats;
 
-    metric_head(out, "rdzvd_build_info", "gauge", "Which rdzvd this is; the value is 1.");
+    metric_head(out, "rdzvd_build_info", "gauge",
+                "Version and role of this rdzvd; the value is 1.");
     fprintf(out, "rdzvd_build_info{version=\"%s\",role=\"%s\"} 1\n", RDZV_VERSION, role);
     metric_gauge(out, "rdzvd_ready", "1 while /readyz says so.", is_ready);
     write_connections(out, n);
@@ -264,8 +267,8 @@ void metrics_write_daemon(FILE *out, const struct http_request *r, const char *r
     metric_counter(out, "rdzvd_loop_iterations_total", "Iterations of the event loop.",
                    stats->loop_iterations);
     write_iterations(out, stats);
-    metric_counter(out, "rdzvd_log_lines_dropped_total", "Lines that could not be written in time.",
-                   log_dropped());
+    metric_counter(out, "rdzvd_log_lines_dropped_total",
+                   "Log lines dropped because stderr was too slow.", log_dropped());
     metric_counter(out, "rdzvd_log_lines_suppressed_total",
                    "Lines held back so as not to flood the log.", log_suppressed());
     write_memory_account(out, n);

@@ -274,7 +274,7 @@ static void write_gauges(FILE *out, const struct metric_spaces *m)
         [SPACE_WAITERS] = {"rdzvd_space_waiters", "Open WAITs, BARRIERs and watches of c10d."},
         [SPACE_WORKER_STORES] = {"rdzvd_space_worker_stores", "Worker stores of torch's runs."},
         [SPACE_QUEUED_WRITES] = {"rdzvd_space_queued_writes",
-                                 "Agents whose compare-and-set waits for that of another one."},
+                                 "Agents whose compare-and-set waits for another agent's."},
     };
 
     for (int i = 0; i < SPACE_GAUGES; i++)

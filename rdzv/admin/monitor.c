@@ -285,7 +285,7 @@ void admin_monitor_handle(const struct http_request *r)
     else if (!http_may_change_daemon(r))
         return; /* it has replied */
     else if (m->stream.client_count >= MONITOR_CLIENTS)
-        reply_unavailable(r, "There are as many monitors as there may be");
+        reply_unavailable(r, "Too many monitors are open");
     else
         monitor_join(r, m);
 }

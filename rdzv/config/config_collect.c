@@ -219,7 +219,7 @@ static bool read_environment(struct parse *p, char *const environment[])
         s.option = config_find_option(name, strlen(name));
         if (!counts) {
             config_note(c, CONFIG_NOTE_WARNING, config_label(&s, label),
-                        "not used, since --listen is given and no flag of etcd's is");
+                        "ignored, because --listen is given without a flag of etcd's");
             continue;
         }
         any = true;
@@ -299,7 +299,8 @@ static bool add_entry(struct parse *p, struct config_entry *entry, struct settin
         if (is_null(&entry->values[i])) {
             if (s.etcd_file)
                 return true; /* etcd's sample file leaves most of them empty */
-            return config_fail(&p->draft, &s, "there is no value; give one or remove the line");
+            return config_fail(&p->draft, &s,
+                               "the value is missing; write a value or remove the line");
         }
     }
     if (s.option != NULL && s.option->kind == OPTION_LISTEN) {
@@ -389,7 +390,7 @@ static bool read_file(struct parse *p, const struct setting *from, bool etcd_fil
 
     if (err < 0) {
         if (err == -EFBIG)
-            config_fail(&p->draft, from, "%s is longer than %d bytes; this is no file of settings",
+            config_fail(&p->draft, from, "%s is longer than %d bytes, so it is no file of settings",
                         config_show(from->value).text, CONFIG_FILE_MAX);
         else
             config_fail(&p->draft, from, "cannot read %s: %s", config_show(from->value).text,

@@ -69,7 +69,7 @@ bool config_finish_journal(struct parse *p)
 
         if (s->option != NULL && s->option->is_for_files)
             return config_fail(&p->draft, s,
-                               "is for files; with --journal=etcd://... all state is in etcd");
+                               "is for files; --journal=etcd://... keeps all state in etcd");
     }
     return true;
 }

@@ -123,5 +123,5 @@ bool endpoints_file_parse(struct slice text, struct endpoint_set *out,
                                 "[fd00::1]:2379");
         text = slice_from(text, end == NULL ? len : len + 1);
     }
-    return out->count > 0 || fail_at_line(error, 1, 1, "there is no endpoint in the file");
+    return out->count > 0 || fail_at_line(error, 1, 1, "the file has no endpoint");
 }

@@ -151,8 +151,8 @@ static void log_left_out(const struct data_dir *d, const struct journal_report *
         log_event(LOG_WARN, "journal_cut", log_str("data_dir", d->path),
                   log_str("file", report->torn_file), log_u64("offset", report->torn_offset),
                   log_u64("bytes", report->torn_bytes), log_u64("files", report->torn_files),
-                  log_str("reason", "not whole, and nothing says that it was synced: it is what "
-                                    "was written when the process or the machine ended"));
+                  log_str("reason", "incomplete, and no sync is recorded: the process or the "
+                                    "machine ended during the write"));
     if (report->passed_over[0] != '\0')
         log_event(LOG_WARN, "snapshot_passed_over", log_str("data_dir", d->path),
                   log_str("file", report->passed_over),
@@ -271,8 +271,8 @@ static enum snapshot_state data_dir_put_part(struct data_dir *d)
 static void note_overtaken(const struct data_dir *d)
 {
     log_event(LOG_WARN, "snapshot_failed", log_str("data_dir", d->path),
-              log_str("reason", "all times to live of etcd's keys were moved while it was written; "
-                                "the next one begins at once"));
+              log_str("reason", "all TTLs of etcd's keys were extended during the write; the next "
+                                "snapshot begins at once"));
 }
 
 /* Makes one part of the snapshot and gives it to the writer. True if more parts follow. */

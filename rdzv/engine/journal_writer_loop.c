@@ -37,7 +37,7 @@ static void journal_writer_note_reason(struct journal_writer *w)
                  "the disk is too slow: %zu bytes of changes wait to be synced",
                  w->now.pending_bytes);
     else if (w->spare == NULL)
-        snprintf(w->reason, sizeof w->reason, "there is no memory to keep changes in");
+        snprintf(w->reason, sizeof w->reason, "memory for changes is short");
     else
         w->reason[0] = '\0';
 }

@@ -28,7 +28,7 @@ bool recovery_end_snapshot(void *recovery)
     struct recovery *r = recovery;
 
     return snapshot_is_loaded(&r->engine->store) ||
-           recovery_trouble(r, "the snapshot has not come to its end");
+           recovery_trouble(r, "the snapshot is incomplete");
 }
 
 /* The journal may contain spaces that no listener names; those are made here. */
@@ -54,7 +54,7 @@ static bool recovery_take_record(struct recovery *r, const struct record *record
     if (space == NULL)
         return recovery_trouble(r, "a change names no space");
     if (!store_can_apply(&r->engine->store, space->store, &record->change))
-        return recovery_trouble(r, "a change does not fit to those before it, or memory is short");
+        return recovery_trouble(r, "a change contradicts earlier changes, or memory is short");
     store_apply(&r->engine->store, space->store, &record->change, &result);
     if (record->change.kind == CHANGE_QUEUE_POP)
         blob_unref(result.value);

@@ -263,10 +263,11 @@ static void committed(struct journal_etcd *j)
 
 static void disturbed(struct journal_etcd *j)
 {
-    log_event(LOG_ERROR, "journal_disturbed", log_str("journal", j->options.config->url),
-              log_u64("index", j->log.at.index),
-              log_str("reason", "somebody who does not lead has written to its keys in etcd"),
-              log_str("action", JOURNAL_ANEW));
+    log_event(
+        LOG_ERROR, "journal_disturbed", log_str("journal", j->options.config->url),
+        log_u64("index", j->log.at.index),
+        log_str("reason", "a process that does not lead has written to the journal's keys in etcd"),
+        log_str("action", JOURNAL_ANEW));
     journal_end(j);
 }
 

@@ -98,7 +98,7 @@ static void find_reason(struct journal_etcd *j)
         snprintf(out, REASON_MAX, "etcd is too slow: %zu bytes of changes wait to be committed",
                  j->stats.pending_bytes);
     else if (j->commit.spare == NULL)
-        snprintf(out, REASON_MAX, "there is no memory to keep changes in");
+        snprintf(out, REASON_MAX, "memory for changes is short");
 }
 
 void journal_note_reason(struct journal_etcd *j)

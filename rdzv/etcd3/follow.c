@@ -295,11 +295,13 @@ static void take_look(struct journal_etcd *j, const Etcd3__TxnResponse *t)
         j->stats.cluster = t->header->cluster_id;
     note_leader(j, leader);
     if (end.index < j->log.at.index) {
-        log_event(LOG_ERROR, "journal_went_back", log_str("journal", j->options.config->url),
-                  log_u64("index", j->log.at.index),
-                  log_str("reason", "the log in etcd ends before what was read of it: etcd was "
-                                    "restored, or its keys were removed"),
-                  log_str("action", JOURNAL_ANEW));
+        log_event(
+            LOG_ERROR, "journal_went_back", log_str("journal", j->options.config->url),
+            log_u64("index", j->log.at.index),
+            log_str(
+                "reason",
+                "the log in etcd is shorter than before: etcd was restored, or keys were removed"),
+            log_str("action", JOURNAL_ANEW));
         journal_end(j);
         return;
     }
@@ -386,7 +388,7 @@ static void on_chunks(struct journal_etcd *j, const struct grpc_answer *a, const
         return;
     }
     if (r->n_kvs == 0) {
-        end_overtaken(j, "the snapshot was replaced by another one while it was read");
+        end_overtaken(j, "the snapshot was replaced during the read");
         return;
     }
     journal_note_success(j);

@@ -110,7 +110,7 @@ static const char *write_snapshot_part(struct journal_etcd *j)
     enum snapshot_state state = snapshot_write(o->snapshot, PART_SIZE, &o->part);
 
     if (state == SNAPSHOT_OVERTAKEN)
-        return "all times to live of etcd's keys were moved while it was written";
+        return "all TTLs of etcd's keys were extended during the write";
     if (state == SNAPSHOT_FAILED || !batch_end(&o->part, engine_wall_ns(j->engine)))
         return NO_MEMORY;
     o->written = state == SNAPSHOT_DONE;

@@ -8,9 +8,8 @@
 
 #define WANTS_TLS  "if etcd speaks TLS, give its CA with --journal-ca=FILE"
 #define WANTS_USER "give a user of etcd with --journal-user=NAME and --journal-password-file=FILE"
-#define MAJORITY \
-    "start those of etcd's members that are down: without a majority of them, no member serves"
-#define SPACE "give etcd space: etcdctl compact, etcdctl defrag, then etcdctl alarm disarm"
+#define MAJORITY   "start the stopped members of etcd: without a majority, no member serves"
+#define SPACE      "give etcd space: etcdctl compact, etcdctl defrag, then etcdctl alarm disarm"
 
 /* Words of the reason -> what to do. The first that is found counts. */
 static const struct {

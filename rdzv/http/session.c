@@ -170,16 +170,16 @@ static void reply_unwelcome_host(const struct http_request *r)
     bool listed = r->http->config->host_whitelist.count != 0;
 
     refusal_note(&http_engine(r)->stats, REFUSAL_HOST, &r->conn->peer, r->head->host);
-    reply_send(r, &(struct reply){
-                      .status = listed ? 421 : 403,
-                      .content_type = HTTP_TEXT,
-                      .nosniff = true,
-                      .body = slice_str(
-                          listed ? "the Host header names none of --host-whitelist: add the name "
-                                   "to it, or use one that is there\n"
-                                 : "this listener is for this machine alone, and the Host header "
-                                   "is no address and not localhost: use one of these, or add the "
-                                   "name to --host-whitelist\n")});
+    reply_send(
+        r, &(struct reply){
+               .status = listed ? 421 : 403,
+               .content_type = HTTP_TEXT,
+               .nosniff = true,
+               .body = slice_str(listed ? "--host-whitelist lacks the name in the Host header: add "
+                                          "it, or use a listed name\n"
+                                        : "this listener serves only this machine, and the Host "
+                                          "header is neither an address nor localhost: use one of "
+                                          "these, or add the name to --host-whitelist\n")});
 }
 
 /* A probe that comes by address is no page's: a page has a name, and its browser says it. */
@@ -231,12 +231,12 @@ static bool has_room_for_route(const struct http_request *r, const struct http_r
         return true;
     }
     conn_fail_probation(r->conn);
-    reply_send(r, &(struct reply){
-                      .status = 503,
-                      .content_type = HTTP_TEXT,
-                      .nosniff = true,
-                      .body = slice_str("there is no room for more connections, but for probes; "
-                                        "the log says what is short\n")});
+    reply_send(r,
+               &(struct reply){.status = 503,
+                               .content_type = HTTP_TEXT,
+                               .nosniff = true,
+                               .body = slice_str("rdzvd takes only probes, because connections or "
+                                                 "descriptors are short; the log says which\n")});
     return false;
 }
 

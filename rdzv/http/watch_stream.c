@@ -71,7 +71,7 @@ static void watch_stream_lose(struct watch_stream *s, struct conn *c)
     s->watch->subscription.ended = s->watch->subscription.lost = true;
     log_limited(LOG_WARN, "watch_lost", log_str("peer", conn_peer(c, peer)),
                 log_str("space", conn_space(c)->store->name),
-                log_str("reason", "its client does not read events as fast as they come"));
+                log_str("reason", "the client reads events too slowly"));
 }
 
 void watch_stream_send(struct watch_stream *s, struct conn *c, int max)

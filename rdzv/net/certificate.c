@@ -112,8 +112,8 @@ int certificate_start(struct certificate *c)
     if (c->context == NULL) {
         log_event(LOG_ERROR, "certificate_failed",
                   log_str("setting", certificate_find_setting(c, why)), log_str("reason", why),
-                  log_str("hint", "name a file in PEM that rdzvd can read; a key has to be that of "
-                                  "its certificate, and without a password"));
+                  log_str("hint", "name a readable PEM file; the key must belong to the "
+                                  "certificate, and must have no password"));
         return -1;
     }
     if (c->is_server)

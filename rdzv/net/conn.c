@@ -104,7 +104,7 @@ void conn_update_events(struct conn *c)
                  event_get_callback(&c->event), c);
     if (mask != 0 && !net_add_event(&c->event, NULL)) {
         c->mask = 0;
-        conn_close(c, "the kernel does not watch it any more");
+        conn_close(c, "the kernel cannot watch the connection");
     } else if (c->tls != NULL && mask & EV_READ && tls_has_pending(c->tls)) {
         event_active(&c->event, EV_READ, 1);
     }
@@ -334,7 +334,7 @@ void conn_begin_probation(struct conn *c, enum refusal_reason why)
 
         if (oldest->probation == PROBATION_OPEN)
             conn_fail_probation(oldest);
-        conn_close(oldest, "there is no room for it");
+        conn_close(oldest, "connections or descriptors are short");
         conn_free(oldest); /* the next one needs its descriptor now */
     }
     c->probation = PROBATION_OPEN;

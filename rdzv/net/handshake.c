@@ -158,7 +158,7 @@ static bool handshake_settle(struct conn *c)
     const struct string_list *names = &all->config->client_names;
 
     if (names->count > 0 && has_certificate(c->tls) && !tls_peer_is_one_of(c->tls, names)) {
-        fail_softly(c, "its certificate has none of the names of --client-names");
+        fail_softly(c, "its certificate has no name of --client-names");
         return false;
     }
     if (SSL_session_reused(c->tls) == 1 && !tls_peer_is_in_time(c->tls)) {
@@ -229,7 +229,7 @@ static bool handshake_begin(struct conn *c)
     }
     if (all->count == HANDSHAKES_MAX)
         handshake_fail(TAILQ_FIRST(&all->open)->conn,
-                       "others began theirs, and this one did not go on");
+                       "too many open handshakes, and this one was the oldest");
     h->conn = c;
     h->since_ms = engine_lived_ms(n->engine);
     TAILQ_INSERT_TAIL(&all->open, h, entry);

@@ -126,7 +126,7 @@ static enum parse_result choose_protocol(struct conn *c, const uint8_t *in, size
     }
     if (result == PARSE_BAD && c->probation != PROBATION_NONE) {
         conn_fail_probation(c);
-        conn_close(c, "there is no room for it");
+        conn_close(c, "connections or descriptors are short");
     } else if (result == PARSE_BAD) {
         conn_drop(c, DROP_MALFORMED, why != NULL ? why : "this listener answers HTTP alone",
                   (struct slice){in, len < 16 ? len : 16});

@@ -230,8 +230,8 @@ static int complain(const struct listen_spec *spec, const char *why, const char 
 static const char *hint_for(const struct listen_spec *spec, int error)
 {
     if (spec->path != NULL)
-        return error == EEXIST ? "there is something at this path that is no socket: remove it, or "
-                                 "choose another path"
+        return error == EEXIST
+                   ? "the file at this path is no socket: remove it, or choose another path"
                : error == EADDRINUSE
                    ? "another process serves this socket: end it, or choose another path"
                    : "choose a path in a folder that rdzvd may write to";
@@ -239,7 +239,8 @@ static const char *hint_for(const struct listen_spec *spec, int error)
     case EADDRINUSE:
         return "another process has this port: end it, or choose another with --listen";
     case EADDRNOTAVAIL:
-        return "this machine has no such address: choose one that it has, or *:PORT for all";
+        return "this machine lacks this address: choose an address of this machine, or *:PORT for "
+               "all";
     case EACCES:
         return "ports below 1024 need a privilege: choose a higher one";
     default:
@@ -319,7 +320,7 @@ int listen_open_all(struct net *n, const struct config *config, listen_accept_fn
     }
     if (!TAILQ_EMPTY(&n->listeners))
         return 0;
-    log_event(LOG_ERROR, "listen_failed", log_str("reason", "no address could be listened on"),
+    log_event(LOG_ERROR, "listen_failed", log_str("reason", "no address could be opened"),
               log_str("hint", "name one with --listen"));
     return -1;
 }

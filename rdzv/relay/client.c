@@ -208,7 +208,7 @@ static enum parse_result client_begin(const struct protocol *p, struct conn *c, 
         progress->need = size;
     else if (result == PARSE_BAD)
         *why = relay_detect(in, &size) != PARSE_BAD
-                   ? "it is a relay, and so is this: its --upstream has to be a store"
+                   ? "a relay has connected to a relay: its --upstream must be a store"
                    : "no protocol spoken here begins so";
     if (result != PARSE_DONE)
         return result;

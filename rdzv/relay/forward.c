@@ -36,7 +36,7 @@ static enum parse_result forward_begin(const struct protocol *p, struct conn *c,
 
     if (forward != NULL)
         return forward->client_protocol.begin(&forward->client_protocol, c, in, progress, why);
-    *why = "this replica does not lead, and passes on no clients of this space";
+    *why = "this replica does not lead, and relays no clients of this space";
     return PARSE_BAD;
 }
 
@@ -78,7 +78,7 @@ void forwards_http_handle(const struct http_request *r)
     struct forward *forward = forward_of_conn(r->http->forwards, r->conn);
 
     if (forward == NULL)
-        reply_unavailable(r, "this replica does not lead, and passes on nothing of this space");
+        reply_unavailable(r, "this replica does not lead, and relays no requests of this space");
     else
         relay_http_pass(&forward->http, r);
 }

@@ -114,7 +114,7 @@ static struct engine_space *make_space(struct conn *c, const char *name)
     char peer[CONN_PEER_MAX];
 
     log_event(LOG_INFO, "space_made", log_str("space", name), log_str("peer", conn_peer(c, peer)),
-              log_str("reason", "a relay's --space names it, and there was none of that name"));
+              log_str("reason", "a relay names this new space in its --space"));
     return engine_space(conn_net(c)->engine, name);
 }
 
@@ -136,7 +136,7 @@ struct engine_space *greeting_space(struct conn *c, const char *name,
     const char *not_made;
 
     if (!config_space_name_ok(name)) {
-        snprintf(why, GREETING_SPACE_WHY_MAX, "what the relay asks for is no name of a space");
+        snprintf(why, GREETING_SPACE_WHY_MAX, "the relay's --space is no valid name");
         return NULL;
     }
     if (spec->space_named && strcmp(name, spec->space) != 0) {

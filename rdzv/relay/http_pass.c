@@ -144,7 +144,7 @@ static void pass_send_some(struct http_pass *p)
 
     if (!store_conn_send(&p->user, slice_from((struct slice){p->request, p->request_len}, p->sent),
                          &n)) {
-        pass_lost(&p->user, "it does not take the request");
+        pass_lost(&p->user, "the store's connection does not take the request");
         return;
     }
     p->sent += n;
@@ -269,7 +269,7 @@ static bool watch_put_events(struct http_pass *p, struct slice data)
         bool whole;
 
         if (!watch_trace_take(&p->trace, &data, &out, &whole)) {
-            pass_cut(p, "the watch does not go on where it was");
+            pass_cut(p, "the store cannot continue the watch");
             return false;
         }
         pass_put_body(p, out);

@@ -107,7 +107,7 @@ static bool store_conn_watch(struct store_conn *c)
 static void store_conn_watch_or_lose(struct store_conn *c)
 {
     if (!store_conn_watch(c))
-        store_conn_lose(c, "the kernel does not watch it any more");
+        store_conn_lose(c, "the kernel cannot watch the connection");
 }
 
 /* --- The greeting. --- */
@@ -307,7 +307,7 @@ static void store_conn_on_event(evutil_socket_t fd, short what, void *arg)
     } else if (what & EV_WRITE && c->user != NULL) {
         c->writing = false;
         if (!store_conn_watch(c))
-            store_conn_lose(c, "the kernel does not watch it any more");
+            store_conn_lose(c, "the kernel cannot watch the connection");
         else
             c->user->calls->writable(c->user);
     }

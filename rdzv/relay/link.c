@@ -56,7 +56,7 @@ static const char *why_refused(struct relay_link *link, const Rdzv__RelayHello *
     if (conn_net(link->conn)->draining)
         return "the store stops";
     if (link->conn->listener->temporary)
-        return "this port is for the workers of one run alone";
+        return "this port serves only the workers of one run";
     link->space = greeting_space(link->conn, hello->space, why);
     return link->space == NULL ? why : NULL;
 }
@@ -125,7 +125,7 @@ static const char *relay_take_hello(struct relay_link *link, struct slice payloa
     if (payload.len <= RELAY_MESSAGE_MAX)
         hello = rdzv__relay_hello__unpack(NULL, payload.len, payload.ptr);
     if (hello == NULL)
-        return "its first frame is no HELLO";
+        return "the first frame is not HELLO";
     greeting_text(hello->name, "a_relay", link->name, sizeof link->name);
     version = greeting_version(hello, no_version);
     if (version != 0)
@@ -287,7 +287,7 @@ static const char *take_frame(struct relay_link *link, const struct relay_frame 
 
     if (link->space == NULL)
         return frame->kind == RELAY_HELLO ? relay_take_hello(link, frame->payload)
-                                          : "its first frame is no HELLO";
+                                          : "the first frame is not HELLO";
     switch (frame->kind) {
     case RELAY_OPEN:
         return take_open(link, frame);

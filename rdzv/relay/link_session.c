@@ -415,7 +415,7 @@ static enum carrier_verdict begin_again(struct relay_session *s, uint64_t number
     if (number > last)
         return CARRIER_PROCEED;
     if (number < last || (record->flags & RELAY_ARRIVED) == 0 || barrier.ptr == NULL)
-        return refuse_request(s, "a request that has been carried out is sent again");
+        return refuse_request(s, "the relay has repeated a confirmed request");
     if (!session_passed(record))
         return CARRIER_WAITS_AGAIN;
     reply_stop(s);
@@ -810,7 +810,7 @@ static const char *why_no_room(const struct relay_link *link)
     if (max != 0 && all->net->conn_count - all->net->probation_count >= max)
         return "the store has as many connections as it may, see --connection-limit";
     if (link->channels.count >= all->clients_max)
-        return "its relay has as many clients as one may have";
+        return "its relay has reached the limit of clients";
     return NULL;
 }
 
@@ -825,7 +825,7 @@ static bool is_stale(const struct relay_session *s, const struct relay_opening *
 static void take_session_over(struct relay_session *s)
 {
     if (relay_session_has_link(s))
-        session_put_frame(s, RELAY_ENDED, 0, 0, slice_str("it has been opened again"));
+        session_put_frame(s, RELAY_ENDED, 0, 0, slice_str("another link has opened the session"));
     relay_session_detach(s);
 }
 

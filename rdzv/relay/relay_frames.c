@@ -369,8 +369,8 @@ static const char *why_lost(const struct relay_client *s, const struct relay_fra
     if (opened->flags & RELAY_KNOWN)
         return NULL;
     if (s->recorded)
-        return "the store does not know the session any more: it has lost its memory, or the "
-               "session was without its relay for longer than --session-timeout";
+        return "the store has forgotten the session: it has lost its state, or the relay was away "
+               "for longer than --session-timeout";
     if (has_sent_unrepeatable(s) && r->session_timeout_ms != 0 &&
         (r->now_ns - r->away_since_ns) / 1000000 >= r->session_timeout_ms)
         return "the session has timed out in the store while a request was open that must not be "
@@ -457,7 +457,7 @@ static const char *receive_opened(struct relay_client *s, const struct relay_fra
     knows = (flags & RELAY_KNOWN) == 0 || resume_from(s, frame, flags);
     session_begin_sending(s);
     if (!knows) {
-        lose_session(s, LOST_UNKNOWN, "the store does not know any more what it has answered");
+        lose_session(s, LOST_UNKNOWN, "the store has forgotten its answer");
         return NULL;
     }
     relay_drop_answer(&s->answer);

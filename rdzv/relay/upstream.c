@@ -487,7 +487,7 @@ static void upstream_on_frame(struct upstream *u, const struct relay_frame *fram
     else if (frame->kind == RELAY_REFUSED)
         on_refused(u, frame);
     else if (u->state == UPSTREAM_GREETS)
-        upstream_fail(u, "no answer to HELLO, but something else");
+        upstream_fail(u, "the answer to HELLO is not WELCOME");
     else if (frame->kind != RELAY_PONG)
         why = relay_receive(u->relay, frame);
     if (why != NULL)
@@ -509,8 +509,8 @@ static void take_frames(struct upstream *u)
         enum parse_result result = relay_parse(rest, &frame, &size);
 
         if (result == PARSE_BAD) {
-            upstream_fail(u, u->state == UPSTREAM_GREETS ? "this is no store for relays"
-                                                         : "bytes that are no frame");
+            upstream_fail(u, u->state == UPSTREAM_GREETS ? "the peer is not a store of rdzvd"
+                                                         : "malformed frames");
             return;
         }
         if (result == PARSE_MORE)
@@ -677,7 +677,7 @@ bool upstream_flush(struct upstream *u)
     if (u->state == UPSTREAM_CONNECTED && !u->wants_to_send)
         relay_send(u->relay, &u->out, &u->net->pool, QUEUED_MAX);
     if (u->out.broken) {
-        upstream_fail(u, "no memory for what is to be sent, see --memory-limit");
+        upstream_fail(u, "memory for output is short, see --memory-limit");
         return false;
     }
     return u->out.bytes > 0 && !u->wants_to_send && send_out(u);

@@ -628,7 +628,7 @@ def a_replica_that_does_not_lead_is_told_from_nothing():
 def who_misses_a_space_hears_where_it_may_be():
     with Rdzvd(token_flag()) as daemon, \
             Rdzvd("--upstream=127.0.0.1:%d" % daemon.port, "--space=jobb") as relay:
-        daemon.wait_log("event=space_made space=jobb .*--space names it")
+        daemon.wait_log("event=space_made space=jobb .*a relay names this new space")
         relay.wait_log("event=upstream_connected .*space=jobb")
         for command in ("status", "spaces"):
             has(rdzvctl(command, server=daemon)[0], "(only space default, that of this listener; operators")

@@ -331,7 +331,7 @@ static void a_link_has_so_many_sessions_at_most(void **state)
     hand_send_open(fd, 4, 4, false);
     frame = hand_next(fd);
     assert_int_equal(frame.kind, RELAY_ENDED);
-    assert_true(slice_is(frame.payload, "its relay has as many clients as one may have"));
+    assert_true(slice_is(frame.payload, "its relay has reached the limit of clients"));
     hand_send(fd, RELAY_CLOSE, 0, 1, 0, NOTHING);
     hand_open(fd, 5, 4);
     hand_lose_link(fd);

@@ -228,7 +228,7 @@ static void nothing_is_told_before_it_is_committed(void **state)
     hand_request(fd, 2, 2, TEXT(WAIT_J));
     hand_expect_nothing(fd); /* but PONG, which shows nothing */
     hand_send_open(other, 3, 12, true);
-    hand_expect(fd, RELAY_ENDED, 0, 2, 0, TEXT("it has been opened again"));
+    hand_expect(fd, RELAY_ENDED, 0, 2, 0, TEXT("another link has opened the session"));
     hand_expect_nothing(other);
     kept = UINT64_MAX;
     engine_committed(e, e->batch.number - 1);

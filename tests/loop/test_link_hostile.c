@@ -51,7 +51,7 @@ static void a_relay_is_refused(void **state)
         {"no version", "default", 2, 1, "no version of the frames in common"},
         {"space", "other", 1, 1,
          "--space=other, and this listener of the store takes relays of space default"},
-        {"name of a space", "../x", 1, 1, "is no name of a space"},
+        {"name of a space", "../x", 1, 1, "is no valid name"},
     };
 
     (void)state;
@@ -185,7 +185,7 @@ static void a_long_hello_or_open_is_not_decoded(void **state)
             loop_send(&loop, fd, TEXT(RELAY_MAGIC));
         }
         hand_send(fd, welcome ? RELAY_OPEN : RELAY_HELLO, 0, 2, 0, fields, sizeof fields);
-        expect_dropped(fd, welcome ? "an OPEN that no relay sends" : "no HELLO");
+        expect_dropped(fd, welcome ? "an OPEN that no relay sends" : "not HELLO");
         loop_close(&loop);
     }
 }
@@ -215,7 +215,7 @@ static void nor_is_one_before_http(void **state)
         fd = loop_connect(&loop, false);
         loop_send(&loop, fd, bytes, start + len);
         if (too_long)
-            expect_dropped(fd, "no HELLO");
+            expect_dropped(fd, "not HELLO");
         else
             assert_int_equal(hand_next(fd).kind, RELAY_WELCOME);
         if (!too_long)

@@ -443,7 +443,7 @@ def a_store_that_has_lost_its_memory():
         store.kill()
         store.start()
         p.expect_end()
-        relay.wait_log(r"event=session_lost .*has lost its memory")
+        relay.wait_log(r"event=session_lost .*has lost its state")
         same(fresh.add(b"n", 1), 1, "ADD of a client that had asked for nothing")
 
 
@@ -900,7 +900,7 @@ def a_relay_is_no_store_of_another():
     """An --upstream that leads to a relay, or back to itself: both ends say what is wrong."""
     with Store() as store, Relay(store) as relay, Relay("127.0.0.1:%d" % relay.port) as second:
         second.wait_log("event=upstream_failed .*is this a store, and no relay")
-        relay.wait_log("event=dropped .*its --upstream has to be a store")
+        relay.wait_log("event=dropped .*its --upstream must be a store")
         same(ask(second.port, "/readyz")[0], 503, "/readyz")
         same(Peer(relay.port).add(b"n", 1), 1, "ADD")
 
@@ -912,7 +912,7 @@ def what_is_no_store_is_not_taken_for_one():
     answers = in_thread(lambda: deaf.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 4))
     with Store() as store, Relay("127.0.0.1:%d" % deaf.getsockname()[1], store) as relay:
         same(Peer(relay.port).add(b"n", 1), 1, "ADD")
-        relay.wait_log("event=upstream_failed .*no store")
+        relay.wait_log("event=upstream_failed .*the peer is not a store")
     answers.finish()
     deaf.close()
 

@@ -593,7 +593,7 @@ static void faults_in_a_file_of_endpoints_have_a_place(void **state)
         unsigned line, column;
         const char *why;
     } bad[] = {
-        {"", 1, 1, "there is no endpoint"},         {"# a:1\n", 1, 1, "there is no endpoint"},
+        {"", 1, 1, "the file has no endpoint"},     {"# a:1\n", 1, 1, "the file has no endpoint"},
         {"a:1\n\n \tb\n", 3, 3, "write HOST:PORT"}, {"a:1 b:2", 1, 1, "write HOST:PORT"},
         {"http://a:1", 1, 1, "write HOST:PORT"},    {"a:1\na:65536", 2, 1, "write HOST:PORT"},
         {"a:1\n:1", 2, 1, "write HOST:PORT"},       {many, 33, 1, "more than 32"},

@@ -583,7 +583,7 @@ static void no_commit_fails_for_want_of_memory(void **state)
     assert_int_equal(journal_writer_commit(writer, &batch), number);
     no_memory = false;
     assert_null(batch.bytes);
-    assert_non_null(strstr(journal_writer_refuses(writer), "no memory"));
+    assert_non_null(strstr(journal_writer_refuses(writer), "memory for changes"));
     look();
     assert_null(journal_writer_refuses(writer));
     commit(10);

@@ -133,7 +133,7 @@ static void a_session_that_the_store_should_know_is_lost(void **state)
     link_down(s);
     channel = link_again(s);
     assert_true(s->a.ended);
-    assert_non_null(strstr(s->a.why, "does not know the session"));
+    assert_non_null(strstr(s->a.why, "has forgotten the session"));
     OPENED(s, 0, opened(s, true), 0, "");
     assert_true(s->b.ended); /* the store had said that it keeps a record */
     assert_int_equal(s->relay.stats.lost[LOST_UNKNOWN], 2);
