@@ -103,10 +103,10 @@ COMMANDS = [
             """A space is a complete set of keys, apart from all others. Operators see all spaces; other clients see
             the space of the listener that they ask.""",
             ("spaces", "keys, bytes, clients and runs of each")),
-    Command("waiters", "[RUN]", 0, 1, "runs", "watch interval", "who waits for which key, and since when",
+    Command("waiters", "[RUN]", 0, 1, "runs", "watch interval", "clients that wait for keys, and since when",
             """Lists the clients that wait for keys that are not written yet: those of RUN, or all. The store names at
             most 100 of a run.""",
-            ("waiters", "all of them, those that wait longest first"),
+            ("waiters", "every client, the longest wait first"),
             ("waiters JOB", "those of one run")),
     Command("top", "", 0, 0, "", "watch interval", "requests per second, connections, memory, spaces",
             """Reads /metrics twice, --interval apart, and prints what happened in between. With --watch, rdzvctl

@@ -254,7 +254,7 @@ static enum ctl_exit say_absent(struct rdzv_client *c, const char *key)
     if (key[0] != '/' && name.len < sizeof other && rdzv_call(c, &op, NULL) == RDZV_OK)
         return ctl_say(CTL_MISSING, "%s has no key %s; there is %s, as torch names it in the store",
                        rdzv_client_address(c), key, other);
-    return ctl_say(CTL_MISSING, "%s has no key %s; `rdzvctl keys` lists those that it has",
+    return ctl_say(CTL_MISSING, "%s has no key %s; `rdzvctl keys` lists the store's keys",
                    rdzv_client_address(c), key);
 }
 

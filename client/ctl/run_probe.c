@@ -170,7 +170,8 @@ static bool note_no_greeting(const struct ctl *ctl, struct preflight *p, const c
 
     if (http_ready(ctl, patience_ms(ctl, p, 1), why) != READY_NOT)
         return preflight_note(p, STEP_CONNECT, FAILED, "%s", message);
-    preflight_note(p, STEP_CONNECT, WARNS, "%s is there, and does not answer", ctl->server);
+    preflight_note(p, STEP_CONNECT, WARNS, "%s accepts connections but does not answer",
+                   ctl->server);
     return preflight_note(p, STEP_READY, FAILED, "%s", why);
 }
 

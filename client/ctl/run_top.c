@@ -157,7 +157,7 @@ static void print_role_hint(const char *role)
         puts("It is a replica that does not lead, and has no spaces: ask the one that leads, which "
              "`rdzvctl health --ready -o wide` names");
     if (strcmp(role, "relay") == 0)
-        puts("It is a relay, and has no spaces: `rdzvctl spaces` asks its store");
+        puts("This relay has no spaces: `rdzvctl spaces` asks its store");
 }
 
 static void print_top(const struct ctl *ctl, const cJSON *json)

@@ -103,8 +103,8 @@ void check_replicas_probe(struct check *c, const struct check_probe *probe)
                          "a replica that has no link to the leader fails it, and is restarted "
                          "under the clients that it holds");
     } else if (!ready) {
-        check_report(c, at,
-                     "a replica that stands by never passes it, and is restarted again and again");
+        check_report(
+            c, at, "standby replicas always fail it, and Kubernetes restarts them again and again");
     } else if (o->type == KUBE_STATEFULSET &&
                strcmp(kube_text(o->spec, "podManagementPolicy"), "Parallel") != 0) {
         check_report(c, at,

@@ -296,17 +296,19 @@ RULE("store-replicas", ERROR, "several stores behind one name",
      "Set replicas: 1, or let them share their state in an etcd v3 cluster: "
      "--journal=etcd://HOST:2379,.../NAME.",
      PER(store, store_replicas))
-RULE("replicas-probe", ERROR, "replicas whose probes wait for each of them to lead",
+RULE("replicas-probe", ERROR, "replicas whose probes succeed only at the leader",
      "Without --upstream, only the replica that leads answers /readyz with 200. A startup or "
      "liveness probe restarts the others again and again, and a rolling update waits for them "
      "without end.",
      "Probe with /livez at the start. As the readiness probe, take /readyz?exclude=leader where "
      "relays find the leader; where the Service has to lead to it, leave /readyz, and set "
      "strategy: {type: Recreate}, or podManagementPolicy: Parallel. Or give all replicas "
-     "--upstream, with the addresses of all: each then passes clients on, and is ready.",
+     "--upstream, with the addresses of all: then each replica forwards clients to the leader, and "
+     "is ready.",
      PER(probe, replicas_probe))
 RULE("replicas-one-node", NOTE, "replicas that may share a node",
-     "When that node is lost, so are all of them, and the job waits for new ones.",
+     "If this node is lost, every replica is lost, and the job waits until Kubernetes starts them "
+     "elsewhere.",
      "Set affinity.podAntiAffinity with topologyKey: kubernetes.io/hostname and the labels of the "
      "pods, or topologySpreadConstraints.",
      PER(store, replicas_one_node))
@@ -348,7 +350,7 @@ RULE("tls-secret", ERROR, "a certificate from a Secret that nothing makes",
      "The pod waits in ContainerCreating until the Secret is made.",
      "Give the Certificate that Secret as secretName, in the namespace of the pod.",
      PER(bundle, tls_secret))
-RULE("tls-probe", ERROR, "a probe that does not speak as its port does",
+RULE("tls-probe", ERROR, "a probe whose scheme differs from its port's",
      "The kubelet comes from the node, with plain text unless scheme is HTTPS, and never has a "
      "certificate. The probe always fails, and Kubernetes restarts the container again and again.",
      "Set scheme: HTTPS. With --client-ca, use exec probes: rdzvd "
@@ -422,7 +424,7 @@ RULE("volcano-pending-timeout", WARNING, "RestartPod or RestartTask on PodPendin
      "These actions do nothing for a pod that is pending (volcano#4743).",
      "Use AbortJob or RestartJob with the timeout, or no policy.",
      PER(policy, volcano_pending_timeout))
-RULE("volcano-restart-pod", WARNING, "RestartPod on a Volcano that is too old for it",
+RULE("volcano-restart-pod", WARNING, "RestartPod on an old Volcano",
      "Volcano before 1.11 does not know RestartPod. Volcano before 1.16 deletes the PodGroup and "
      "makes it again (volcano#5385). This rule needs --target volcano=VERSION.",
      "Set restartPolicy: OnFailure, and remove the policy.", PER(policy, volcano_restart_pod))
@@ -494,7 +496,7 @@ RULE("relay-without-store", WARNING, "a relay without a store",
      "check the file that has it.",
      PER(bundle, find_rdzvds) PER(upstream, relay_without_store))
 RULE("relay-settings", ERROR, "settings of a relay and of a store in one rdzvd",
-     "rdzvd is one or the other, and ends at once: --upstream without --journal makes it a relay, "
+     "rdzvd exits at once: --upstream without --journal makes it a relay, "
      "which has no --data-dir, no --sync and no spaces in --listen. Only a relay has --space.",
      "For a relay, set --upstream, --space and --listen=localhost:29400; for a store, leave out "
      "--upstream and --space; for replicas that pass clients on, leave out --space.",

@@ -16,7 +16,7 @@
 #define IMAGE "registry.example/rdzvd:0.1.0"
 
 static const struct verb_option rewrite_options[] = {
-    {"keep-backend", 'k', false, NULL, "leave the jobs on etcd-v2; without it they move to c10d",
+    {"keep-backend", 'k', false, NULL, "leave the jobs on etcd-v2 instead of moving them to c10d",
      NULL},
     {"backend", 'b', false, "NAME",
      "the same in the words of emit: c10d, or etcd-v2 for --keep-backend", "c10d etcd-v2"},
@@ -45,11 +45,10 @@ static const struct verb_option rewrite_options[] = {
     {"metrics", 'm', false, "annotations",
      "let Prometheus find the store's metrics, as rdzv.metrics of emit", "annotations"},
     {"diff", 'd', false, NULL, "print a unified diff instead of the files, and write none", NULL},
-    {"plan", 'P', false, NULL, "print what to delete, to apply and to wait for, in that order",
-     NULL},
+    {"plan", 'P', false, NULL, "print the commands that delete, apply and wait, in order", NULL},
     {"in-place", 'p', false, NULL, "write the files that change, and keep each old one as FILE.bak",
      NULL},
-    {"exit-code", 'x', false, NULL, "1 when there is nothing to rewrite, instead of 0", NULL},
+    {"exit-code", 'x', false, NULL, "exit with 1 instead of 0 if nothing needs a rewrite", NULL},
     {"show", 's', false, NULL, "print what rewrite sees in the files, as JSON, and rewrite nothing",
      NULL},
     {0},
@@ -374,9 +373,9 @@ const struct verb verb_rewrite = {
     .about =
         "Puts rdzvd in the place of an etcd pod, or of the store in worker 0.\n\n"
         "All files together are one bundle: the etcd may be in one file, its Services and the jobs "
-        "in others; - is the standard input, and so is no file at all. rewrite changes what has to "
-        "change, and leaves all other bytes as they are. It prints all files to standard output, "
-        "and what it found and did to standard error.",
+        "in others; - means standard input, and is the default. rewrite edits only "
+        "the necessary bytes. It prints all files to standard output, and notes about its changes "
+        "to standard error.",
     .more = "It is a post-renderer of helm (of Helm 3 with --post-renderer rdzv-manifest "
             "--post-renderer-args rewrite, of Helm 4 with the plugin deploy/helm/post-renderer), "
             "and a KRM function: of a ResourceList it takes its options from functionConfig, and "

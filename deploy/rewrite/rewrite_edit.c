@@ -119,7 +119,7 @@ static const char *to_flow(struct rewrite *w, const struct yaml_node *n, const c
     struct buf out = {.arena = &w->arena};
 
     if (!flow_print_block(&out, block, flow_style_of(rewrite_file_of(w, n), n), bare))
-        rewrite_error(w, n, "what is to be added does not fit here: write this in block style");
+        rewrite_error(w, n, "the added text does not fit here: write this in block style");
     return out.text == NULL ? "" : out.text;
 }
 
@@ -626,10 +626,11 @@ static void check_shared(struct rewrite *w, const struct rewrite_file *f, const 
 
         if (e->at < to && e->at + e->len > from && !(e->at <= from && e->at + e->len >= to) &&
             !need_all_the_same(w, f, n)) {
-            rewrite_error(w, n,
-                          "&%s is shared by every *%s, and would have to be changed for one "
-                          "of them: write it out",
-                          n->anchor, n->anchor);
+            rewrite_error(
+                w, n,
+                "&%s is shared by every *%s, but rewrite must change it for one of them: write "
+                "the text out",
+                n->anchor, n->anchor);
             return;
         }
     }

@@ -350,7 +350,7 @@ void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const c
         set_key(w, j->policy, "rdzvId", j->object->name, &missing);
         rewrite_note(
             w, j->policy,
-            "%s had no rdzvId, so its id was that of all jobs without one: rewrite sets the id to "
+            "%s had no rdzvId, and shared the default id with other jobs: rewrite sets the id to "
             "the name of the job",
             rewrite_title(w, j->object));
     }

@@ -74,7 +74,8 @@ static void refuse_merged_runs(struct rewrite *w, const struct rewrite_job *j)
 
     if (r != NULL)
         rewrite_error(w, r->container->node,
-                      "%s: %s meets in other pods than %s, and at one store they would be one run: "
+                      "%s: %s meets in other pods than %s, and with the same id at one store they "
+                      "would become one run: "
                       "give each an --rdzv_id of its own",
                       rewrite_title(w, j->object), part_of(r), part_of(with));
 }
@@ -416,10 +417,11 @@ static bool has_store_already(struct rewrite *w, const struct kube_object *job)
         if (w->jobs.stores[i].kind != JOB_STORE_RDZVD || !kube_same_namespace(p->object, job) ||
             strcmp(kube_text(labels, "rdzvd"), job->name) != 0)
             continue;
-        rewrite_error(w, p->object->node,
-                      "%s has a store already, this one, and does not use it: lead the job there, "
-                      "or remove it",
-                      rewrite_title(w, job));
+        rewrite_error(
+            w, p->object->node,
+            "%s already has this store, but does not use it: set the job's endpoint to it, or "
+            "remove it",
+            rewrite_title(w, job));
         return true;
     }
     return false;

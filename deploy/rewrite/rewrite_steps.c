@@ -188,7 +188,7 @@ void rewrite_steps_print(FILE *out, struct rewrite *w)
     }
     kube_drop_made(&s.after); /* as the bundle before */
     if (!changed) {
-        fputs("# Nothing changes, so there is nothing to do.\n", out);
+        fputs("# The files need no changes.\n", out);
         kube_free(&s.after);
         return;
     }

@@ -585,14 +585,14 @@ def a_relay_without_its_store_is_told_from_nothing():
         never = "upstream failed: no store was reached yet, at 127.0.0.1:%d" % port
         relay.wait_log("event=upstream_failed")
         out, _ = rdzvctl("preflight", "--timeout", "0s", server=relay, code=UNREACHABLE)
-        has(out, "c10d        warning: 127.0.0.1:%d is there, and does not answer" % relay.port, never)
+        has(out, "c10d        warning: 127.0.0.1:%d accepts connections but does not answer" % relay.port, never)
         for command in ("status", "spaces"):
             _, err = rdzvctl(command, "--timeout", "1s", server=relay, code=UNREACHABLE)
             has(err, "127.0.0.1:%d has not answered, since it is not ready: " % relay.port + never)
         with Rdzvd(listen=("127.0.0.1:%d" % port,)):
             relay.wait_log("event=upstream_connected")
             has(rdzvctl("preflight", server=relay)[0], "ready       ok")
-            has(rdzvctl("top", "--interval", "100ms", server=relay)[0], "It is a relay, and has no spaces")
+            has(rdzvctl("top", "--interval", "100ms", server=relay)[0], "This relay has no spaces")
         relay.wait_log("event=upstream_lost")
         out, _ = rdzvctl("preflight", "--timeout", "0s", server=relay, code=UNREACHABLE)
         has(out, "c10d        ok", "ready       failed: the store is away since ")
@@ -614,7 +614,7 @@ def a_replica_that_does_not_lead_is_told_from_nothing():
             _, err = rdzvctl(*command, server=replica, code=UNREACHABLE)
             has(err, "a replica that does not lead (see its /readyz)?", "`rdzvctl health --ready` says so")
         out, _ = rdzvctl("preflight", "--timeout", "0s", server=replica, code=UNREACHABLE)
-        has(out, "c10d        warning: 127.0.0.1:%d is there, and does not answer" % replica.port,
+        has(out, "c10d        warning: 127.0.0.1:%d accepts connections but does not answer" % replica.port,
             "ready       failed: journal failed: this replica does not lead")
         has(rdzvctl("top", "--interval", "100ms", server=replica)[0], "SPACE ",
             "It is a replica that does not lead, and has no spaces")

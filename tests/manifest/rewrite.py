@@ -752,7 +752,7 @@ def runs_of_one_job_stay_apart(_):
         same(str([a for a in args if a.startswith("--expect")]), str(want), str(parts))
     for word in (one, both):
         _, err = rewrite(["-"], data=job(("a", 2, "a", word), ("b", 4, "b", word)), code=2)
-        check("JobSet js: b meets in other pods than a, and at one store they would be one run: give each" in err.decode(), err.decode())
+        check("JobSet js: b meets in other pods than a, and with the same id at one store they would become one run: give each" in err.decode(), err.decode())
 
 
 # ------------------------------------------------------------ refusals

@@ -329,7 +329,7 @@ def plan_is_in_order():
         check(b"kubectl delete 'pytorchjob.kubeflow.org/t'\\''$(x)' -n ml\n" in out and
               b"kubectl apply -f -\n" in out, out.decode())
     out, _ = run("rewrite", "--plan", stdin=PLAIN.encode(), code=0)
-    check(out == b"# Nothing changes, so there is nothing to do.\n", out.decode())
+    check(out == b"# The files need no changes.\n", out.decode())
     # Nor can this one be changed.
     with open(os.path.join(HERE, "wild", "etcd-of-a-controller.yaml"), "rb") as f:
         out, _ = run("rewrite", "--plan", stdin=f.read(), code=0)
@@ -672,7 +672,7 @@ def import_leaves_the_old_rendezvous():
     # More than torchrun: the command stays, but for the rendezvous.
     out, said = run("import", stdin=(ETCD_JOB % ('bash, -c, "cd /x && torchrun %s t.py; rm -r /tmp/x"' % FLAGS)).encode(), code=0)
     check(yaml.safe_load(out)["command"][2] == "cd /x && torchrun --nnodes=2:4 --nproc_per_node=8 t.py; rm -r /tmp/x", out.decode())
-    check("--nnodes with it: change it where you change numPods" in said, said)
+    check("its --nnodes stay unchanged: change it where you change numPods" in said, said)
     for command, why in (('bash, -c, "PET_RDZV_ID=1 torchrun t.py"', "the script sets PET_RDZV_ID"), ("python3, t.py", "starts torchrun where import can see it")):
         data = (ETCD_JOB % command).replace("{name: PET_RDZV_BACKEND, value: etcd}", "{name: B, value: c}").encode()
         out, said = run("import", stdin=data, code=2)
