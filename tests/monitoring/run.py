@@ -35,7 +35,7 @@ FOLDER = os.path.join(ROOT, "deploy", "monitoring")
 RULES = os.path.join(FOLDER, "rules.yaml")
 DASHBOARD = os.path.join(FOLDER, "dashboard.json")
 
-# What is made shorter, so that nobody has to wait for an hour: each text, and what stands for it.
+# Shorter times for the alerts, so the test ends within minutes: each text and its replacement.
 SCALE = {
     "[1h]": "[2m]", "[15m]": "[1m]", "[10m]": "[1m]", "[5m]": "[1m]",
     **{"for: %s\n" % text: "for: 3s\n" for text in ("15s", "20s", "1m", "2m", "5m")},
@@ -99,7 +99,7 @@ class Prometheus(Server):
         os.rename(path + ".new", path)
 
     def watch(self, port):
-        """Scrapes that daemon from now on, and returns when it has."""
+        """Adds the daemon to Prometheus's targets, and waits for its first scrape."""
         self.targets.append("127.0.0.1:%d" % port)
         self.write("targets.json", json.dumps([{"targets": self.targets}]))
         until(lambda: self.query('up{instance="127.0.0.1:%d"} == 1' % port), "the first scrape")
@@ -200,7 +200,7 @@ def each_alert_has_its_texts_and_its_tests():
 # --- A healthy run. ---
 
 def traffic(peer):
-    """Some of each kind, for as long as the thing that is returned is not set."""
+    """Sends requests of each kind in a thread until the caller sets the returned event."""
     stop = threading.Event()
 
     def go_on():
