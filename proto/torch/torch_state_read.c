@@ -267,7 +267,8 @@ static bool end_time(struct reading *r)
     return true;
 }
 
-/* No torch writes one time for two nodes: one that is referred to is none of its states. */
+/* torch writes each node's time as an object of its own, so a text that refers to a time is none of
+ * torch's states. */
 static bool read_time(struct reading *r, int64_t *us)
 {
     struct slice bytes;

@@ -145,7 +145,7 @@ void hand_resume(int fd, uint32_t channel, uint64_t id, int flags, uint64_t numb
     hand_expect(fd, RELAY_OPENED, flags, channel, number, answer, len);
 }
 
-/* All that was sent so far has been carried out, and nothing but this has come of it. */
+/* Checks that the store has carried out all frames so far, and has sent no answer. */
 void hand_expect_nothing(int fd)
 {
     hand_send(fd, RELAY_PING, 0, 0, 99, NOTHING);
@@ -156,7 +156,7 @@ void hand_expect_nothing(int fd)
     hand_expect(fd, RELAY_PONG, 0, 0, 98, NOTHING);
 }
 
-/* What was sent so far has been carried out, whatever has come of it. */
+/* Waits until the store has carried out all frames so far, and ignores its answers. */
 void hand_expect_carried_out(int fd)
 {
     hand_send(fd, RELAY_PING, 0, 0, 97, NOTHING);

@@ -18,7 +18,7 @@ extern struct loop loop; /* the store */
 void hand_send(int fd, enum relay_kind kind, uint8_t flags, uint32_t channel, uint64_t number,
                const void *payload, size_t len);
 
-/* A whole request in one frame; or of any length, in as many frames as it takes. */
+/* Sends a whole request in one frame; or a request of any length, in several frames. */
 void hand_request(int fd, uint32_t channel, uint64_t number, const char *bytes, size_t len);
 void hand_request_in_parts(int fd, uint32_t channel, uint64_t number, const uint8_t *bytes,
                            size_t len);
@@ -35,13 +35,15 @@ struct relay_frame hand_next(int fd);
 void hand_expect_at(const char *file, int line, int fd, enum relay_kind kind, int flags,
                     uint32_t channel, uint64_t number, const char *payload, size_t len);
 
-/* All that was sent so far has been carried out: nothing has come of it, or whatever has. */
+/* Wait until the store has carried out all frames so far. The first checks that the store sent no
+ * answer; the second ignores answers. */
 void hand_expect_nothing(int fd);
 void hand_expect_carried_out(int fd);
 
 /* --- Links and sessions. --- */
 
-/* A connection that has said HELLO; or one that is welcome in the space `default`. */
+/* Opens a connection and sends HELLO; the last one also reads the welcome, in the space `default`.
+ */
 int hand_say_hello(const char *space, uint32_t min, uint32_t max);
 int hand_say_hello_and_wait(void); /* at a replica that does not lead; in the space `default` */
 int hand_connect(void);
@@ -57,7 +59,7 @@ void hand_send_open_of(int fd, uint64_t link, uint32_t channel, uint64_t id, boo
  */
 void hand_speak(enum c10d_version version);
 
-/* A new session; or one that was there before, of which the server says that. */
+/* Opens a new session; or opens a session again, and checks the store's report about it. */
 void hand_open(int fd, uint32_t channel, uint64_t id);
 void hand_resume(int fd, uint32_t channel, uint64_t id, int flags, uint64_t number,
                  const char *answer, size_t len);

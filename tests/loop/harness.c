@@ -119,7 +119,8 @@ int loop_dial(struct loop *l, bool slow)
     assert_true(fd >= 0);
     assert_int_equal(
         getsockname(event_get_fd(&listener->event), (struct sockaddr *)(void *)&address, &len), 0);
-    /* As torch's clients have it; else what is sent waits for the acknowledgement of what was. */
+    /* As torch's clients do; without it, later bytes wait until the server has acknowledged earlier
+     * ones. */
     assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), 0);
     if (slow)
         assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);

@@ -24,7 +24,8 @@ void loop_forget(struct loop *l);
 /* Nobody and nothing may be left behind: fails when a space still counts one who waits. */
 void loop_close(struct loop *l);
 
-/* Runs the loop once: what is there now is read, applied and answered, as in production. */
+/* Runs the loop once: reads, applies and answers the requests that have arrived, as in production.
+ */
 void loop_iterate(struct loop *l);
 
 /* A peer. Its socket does not block; its receive buffer is small when `slow`. */

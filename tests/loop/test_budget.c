@@ -1,5 +1,5 @@
-/* How much one iteration does, with a clock in hand: what there is no time for waits for the next,
- * in order, and cheap requests do not wait for costly ones. */
+/* The work of one iteration, with a simulated clock: requests beyond its time wait for the next
+ * iteration, in order, and fast requests do not wait for slow ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -70,8 +70,8 @@ static void expect_list(int fd, int count)
 
 /* --- Costly requests. --- */
 
-/* Each takes longer than an iteration has for all of them, so there is one an iteration, and one
- * more that goes first. */
+/* Each request takes longer than the time for slow requests, so each iteration carries out one,
+ * after the one that it continues. */
 static void costly_requests_have_one_budget(void **state)
 {
     enum { CLIENTS = 6 };
@@ -184,8 +184,8 @@ static void a_request_with_a_body_waits_whole(void **state)
 
 /* --- Many connections. --- */
 
-/* The clock says after each look that the time is over: a part of those who have sent something is
- * answered in each iteration, and in the end all are. */
+/* The simulated clock ends the iteration at each reading: each iteration answers some of the
+ * clients, and in the end all clients are answered. */
 static void who_is_not_read_in_time_is_read_in_the_next_iteration(void **state)
 {
     enum { CLIENTS = 200, REQUESTS = 120 }; /* of each about 10 us */
@@ -241,8 +241,8 @@ static void set_large(size_t len)
 }
 
 /* What is queued for all, of answers that are long. */
-/* Bytes of these clients' answers, of `each` one, that are not sent yet; also of those who have
- * asked and not been read. */
+/* Unsent bytes of these clients' answers, of `each` bytes; clients whose requests are unread count
+ * too. */
 static size_t to_send(const int *fds, size_t count, size_t each)
 {
     size_t sum = 0;
@@ -331,8 +331,7 @@ static void an_answer_of_many_values_holds_them(void **state)
     loop_close(&loop);
 }
 
-/* Who asks for the list of keys shares it with others, until a key comes; a second one waits until
- * there is room for it. */
+/* Clients share one list of keys until a key is added; a second list waits until it has room. */
 static void clients_share_the_list_of_keys(void **state)
 {
     enum { CLIENTS = 5, KEYS = 100000 };
@@ -360,7 +359,7 @@ static void clients_share_the_list_of_keys(void **state)
     assert_ptr_equal(keys->list, list);
     set_keys(e, KEYS, KEYS + 1);
     assert_null(keys->list);
-    expect_list(fds[0], KEYS); /* of the moment at which it was asked for */
+    expect_list(fds[0], KEYS); /* as the keys were when the client sent the request */
     expect_list(fds[0], KEYS + 1);
     for (int i = 0; i < CLIENTS; i++)
         loop_leave(&loop, fds[i]);
@@ -692,7 +691,8 @@ static void answers_go_before_what_nobody_asked_for(void **state)
     loop_close(&loop);
 }
 
-/* Who has something to send waits for its turn or for the socket, and nobody else does. */
+/* Each connection with unsent bytes waits for its turn or for its socket, and no other connection
+ * does. */
 static void check_output_states(struct net *n)
 {
     size_t listed = told(n), waiting = 0;
@@ -710,7 +710,7 @@ static void check_output_states(struct net *n)
     assert_int_equal(listed, waiting);
 }
 
-/* Those who are first in their list now have their turn in one iteration. */
+/* In one iteration the first connection of each list has its turn. */
 static void iterate_with_progress(struct net *n)
 {
     const struct conn *first_told = TAILQ_FIRST(&n->told), *first_bulk = TAILQ_FIRST(&n->bulk);
@@ -983,7 +983,7 @@ static void make_due(void)
         driver_set_due(run, 0);
 }
 
-/* A tick comes to all runs that are due, but not in one iteration. */
+/* A tick reaches all runs that are due, over several iterations. */
 static void a_tick_takes_several_iterations(void **state)
 {
     enum { RUNS = 1000, AT_A_TIME = 200 };
@@ -1001,7 +1001,7 @@ static void a_tick_takes_several_iterations(void **state)
     }
 
     make_due();
-    step_ns = 2000000; /* what one takes is more than an iteration has */
+    step_ns = 2000000; /* one run takes longer than an iteration */
     rendezvous_tick(rendezvous());
     assert_in_range(count_due(), RUNS - 3, RUNS - 1);
     step_ns = 0;

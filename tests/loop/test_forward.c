@@ -134,7 +134,8 @@ static void a_client_has_a_session_at_the_leader(void **state)
     end(leader);
 }
 
-/* What is here has no copy of the keys that it could answer from, also when it leads soon. */
+/* The standby's own store has no keys to answer from, so the session stays with its link, even if
+ * this replica leads soon. */
 static void who_came_before_it_leads_stays_with_its_link(void **state)
 {
     int leader, before, after;

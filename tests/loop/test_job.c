@@ -17,7 +17,7 @@
 
 static struct loop loop; /* large */
 
-/* What the jobs do next, and what was done. */
+/* The next states of the jobs, and a record of their calls. */
 static struct {
     enum http_job_state next[8]; /* of each call; then it is done */
     bool drops;                  /* the last call drops the connection */
@@ -236,7 +236,8 @@ static void a_job_may_start_another(void **state)
     close_loop();
 }
 
-/* The daemon is told to stop: what has begun is finished, what is behind it is not begun. */
+/* When the daemon receives the signal to stop, it finishes jobs that have begun, and begins no
+ * others. */
 static void a_daemon_that_stops_finishes_its_jobs(void **state)
 {
     int fd;

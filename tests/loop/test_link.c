@@ -1,5 +1,5 @@
-/* Links: what a relay may send, what it gets for it and when; and the sessions of its clients,
- * which are opened, move, end, and outlive a stop. */
+/* Links: the frames that a relay may send, and the store's answers; and the sessions of its
+ * clients, which are opened, move, end, and outlive a stop. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* A link is lost, or the store starts anew, and the relay comes back: it is told what has become of
- * each request, and each has happened once. */
+/* After a lost link or a restart of the store, the relay reconnects: the store reports the result
+ * of each request, and has carried out each request once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ static const struct deed {
     int flags;
     const char *answer;
     size_t answer_len;
-    const char *look; /* what shows that it has been carried out once */
+    const char *look; /* a read that shows that the change was carried out once */
     size_t look_len;
     const char *seen;
     size_t seen_len;
@@ -105,7 +105,8 @@ static void a_lost_answer_is_told_after_a_restart(void **state)
     }
 }
 
-/* The store has not got it, or it changed nothing: it is carried out when it is sent again. */
+/* If the store has not received the request, or the request changed nothing, the store carries out
+ * the second copy. */
 static void reads_and_refused_changes_are_sent_again(void **state)
 {
     static const struct {
@@ -141,7 +142,7 @@ static void reads_and_refused_changes_are_sent_again(void **state)
     }
 }
 
-/* What has been carried out is not, when it is sent again. */
+/* The store does not carry out the second copy of a request that it has carried out. */
 static void a_request_that_was_carried_out_is_not_carried_out_again(void **state)
 {
     int fd;
@@ -191,8 +192,8 @@ static const struct relay_links *the_links(void)
     return &loop.server.store.links;
 }
 
-/* The relay has not heard that it was dropped, nor of the element: it is told, and sends the rest
- * again, for which it is dropped once more. */
+/* The relay knows neither that its session was dropped nor the popped element. The store reports
+ * both; the relay sends the other requests again, and the session is dropped once more. */
 static void resume_dropped(int fd)
 {
     hand_resume(fd, 2, 11, RELAY_KNOWN | RELAY_ANSWERED, 3, TEXT(ONE ONE "e"));
@@ -377,7 +378,7 @@ static void a_wait_goes_on_without_its_link(void **state)
     }
 }
 
-/* One frame of each of these channels, in any order. */
+/* Expects one frame for each of the two channels, in any order. */
 static void expect_both(int fd, uint32_t one, enum relay_kind of_one, uint32_t two,
                         enum relay_kind of_two)
 {

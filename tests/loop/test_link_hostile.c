@@ -1,5 +1,5 @@
-/* Relays that keep to no rules: what they can send, and what becomes of them; the server serves
- * others, and keeps nothing. */
+/* Relays that break the protocol: the server closes their links, serves other clients, and keeps no
+ * memory of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -78,7 +78,7 @@ static void many_sessions_are_detached_over_several_iterations(void **state)
     close_all();
 }
 
-/* All of them have been away for as long. */
+/* All sessions of a lost link are detached at the same time. */
 static void they_have_lost_it_at_one_time(void **state)
 {
     const struct relay_session_list *detached = &loop.server.store.links.detached;
@@ -93,8 +93,8 @@ static void they_have_lost_it_at_one_time(void **state)
     close_all();
 }
 
-/* The last one has a WAIT that is over when its link is lost, and it is not detached yet. It is
- * answered when it has come back. */
+/* The last session has a WAIT. Its link is lost, the WAIT is fulfilled, and the session is not
+ * detached yet. The client receives the answer after the session has returned. */
 static void who_comes_back_before_its_turn_goes_on(void **state)
 {
     int fd = open_sessions(SESSIONS);

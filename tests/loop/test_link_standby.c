@@ -128,7 +128,7 @@ static void a_relay_may_go_while_it_waits(void **state)
     loop_close(&loop);
 }
 
-/* It is read, so that its end is seen; what it sends behind HELLO is bounded. */
+/* The standby reads the link, so that it sees its end; bytes behind HELLO are limited. */
 static void a_relay_that_says_more_is_dropped(void **state)
 {
     static const uint8_t zeros[1 << 16];

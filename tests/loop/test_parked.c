@@ -37,8 +37,8 @@ static void expect_chunked_event(struct loop *l, int fd, const char *event)
     "{\"action\":\"set\",\"node\":{\"key\":\"/k\",\"value\":\"1\",\"modifiedIndex\":4," \
     "\"createdIndex\":4}}\n"
 
-/* What is pipelined behind a watch waits for its end, in one segment with it or in its own, and
- * then goes on, although libevent has nothing more to say about it. */
+/* Requests pipelined behind a watch wait until the watch ends, in the same segment or in later
+ * ones. They then go on, although libevent reports no further event for the socket. */
 static void requests_behind_a_watch_wait_for_its_end(void **state)
 {
     static const char *const cuts[][4] = {

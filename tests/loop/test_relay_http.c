@@ -110,7 +110,7 @@ static void expect_bytes(struct scene *s, int fd, void *out, size_t len)
         ((uint8_t *)out)[i] = loop_next_byte(&s->loop, fd);
 }
 
-/* Those who are held do not wait for the timer. */
+/* Accepts the relay's next connection. Held clients try again without waiting for the timer. */
 static int accept_one(struct scene *s)
 {
     int fd;
@@ -356,8 +356,8 @@ static void test_half_an_answer(void **state)
     end(&s);
 }
 
-/* A body that is larger than what is kept with its head, both ways, and a client that does not
- * read: the store is not read then, either. */
+/* A body larger than the buffer of its head, in both directions. While the client does not read,
+ * the relay does not read from the store. */
 static void test_large_and_slow(void **state)
 {
     enum { LEN = 24 << 20 };
@@ -494,7 +494,7 @@ static void test_watch_of_an_old_client(void **state)
     end(&s);
 }
 
-/* A client that goes takes its watch with it, also while there is no store. */
+/* If a client disconnects, its watch ends, also while the store is away. */
 static void test_client_goes(void **state)
 {
     struct scene s = begin();

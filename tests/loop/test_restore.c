@@ -1,5 +1,5 @@
-/* What a start leaves of worker stores, in a whole server: those that no run names go, but for
- * those to which the session of a relay is bound. */
+/* Worker stores at the start of a whole server: it drops each store that no run names, except
+ * stores with a relay's session. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -242,7 +242,7 @@ static void a_value_that_is_set_many_times_at_once_is_read_once(void **state)
 
 /* --- Runs. --- */
 
-/* As long as no agent comes, nobody is in them. */
+/* Makes runs without agents. */
 static void make_runs(int count)
 {
     for (int i = 0; i < count; i++) {
@@ -262,8 +262,8 @@ static size_t runs_due_within(const struct expiry *due, uint64_t now_ms, uint64_
     return count;
 }
 
-/* A client may make many runs with one connection: those that no agent is in cost no tick anything
- * until their time is over. */
+/* A client may make many runs with one connection: runs without agents cost a tick no time until
+ * they are due. */
 static void a_tick_looks_at_runs_that_are_due(void **state)
 {
     const struct expiry *due = &loop.server.store.rendezvous.due;
@@ -309,7 +309,8 @@ static void many_runs_that_are_due_share_iterations(void **state)
     loop_close(&loop);
 }
 
-/* Until its keys are gone, the run is there: agents of the next one would take them for theirs. */
+/* The run exists until all of its keys are deleted, because agents of the next run would take the
+ * keys for their own. */
 static void a_large_run_goes_over_many_iterations(void **state)
 {
     static const char *const flags[] = {"--idle-run-ttl", "1ms", NULL};

@@ -1,5 +1,5 @@
-/* Peers that owe something: who do not read what they are answered, or send half a request. They
- * are cut when their time is over, and nobody else is. */
+/* Stalled peers, which do not read their answers or send half a request. The server closes their
+ * connections after the timeout, and no others. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -359,7 +359,7 @@ static void a_reader_that_stops_is_late(void **state)
     }
     while (recv(fd, bytes, sizeof bytes, 0) > 0)
         continue;
-    c->stalled_ms = 1; /* there is room again, which nobody has seen yet */
+    c->stalled_ms = 1; /* the socket has room again, and the server has not noticed it yet */
     transport_drop_stalled(&loop.server.net, 1);
     transport_end_iteration(&loop.server.net);
     assert_ptr_equal(loop_conn(&loop, fd), c);

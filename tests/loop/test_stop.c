@@ -20,8 +20,8 @@ static void on_byte(evutil_socket_t fd, short what, void *arg)
     server_begin_anew(arg);
 }
 
-/* Both are told in one pass of libevent, the one that was there first comes first: what a byte in
- * `ends` means to begin_anew, and SIGTERM. What server_run() has said. */
+/* libevent reports both events in one pass, in the order of their arrival: a byte in `ends`, which
+ * calls begin_anew, and SIGTERM. Returns the result of server_run(). */
 static int run_with_both(bool anew_first)
 {
     struct event event;

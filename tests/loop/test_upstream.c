@@ -1,5 +1,5 @@
-/* A relay's connection to its store: which address it goes to when one refuses, and what it takes
- * from a store that keeps to no rules. Names are looked up here: the store's has two addresses. */
+/* A relay's connection to its store: the next address after a refusal, and stores that break the
+ * protocol. Names are looked up here: the store's has two addresses. */
 #include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -197,8 +197,8 @@ static void replicas_that_stand_by_are_tried_again_soon(void **state)
     }
 }
 
-/* All are asked; then one of them may keep the relay waiting; and what it says is a reason to ask
- * all of them again. */
+/* The relay asks all replicas; then it waits at one of them, and the answer of that one makes it
+ * ask all of them again. */
 static void a_relay_waits_at_one_replica_when_none_leads(void **state)
 {
     static const struct {
@@ -239,7 +239,7 @@ static void refuse_next(int at, uint8_t flags, const char *why)
     close(fd);
 }
 
-/* What the one that leads refuses the relay for is not hidden by those that stand by. */
+/* The relay reports the leader's reason for the refusal, and not the answers of standbys. */
 static void the_refusal_of_the_one_that_leads_stays(void **state)
 {
     int fd;

@@ -27,7 +27,7 @@ static inline void fixture_init(struct fixture *w, size_t bytes_max)
     keymap_init(&w->m, ACCOUNT_KEYS, &w->ready, &w->reserve, 7, &w->quota);
 }
 
-/* Everything is gone, and nothing is counted any more. */
+/* Clears the keymap, and checks that all of its counts are 0. */
 static inline void fixture_fini(struct fixture *w)
 {
     assert_int_equal(w->m.waiters, 0);

@@ -1,4 +1,4 @@
-/* The account of memory: what is counted, by kind, and who is refused when. */
+/* The account of memory: the bytes of each kind, and the limit at which each class is refused. */
 #include "store/memory/account.h"
 
 #include <malloc.h>
@@ -249,7 +249,7 @@ static void a_full_tree_can_be_emptied(void **state)
     store_fini(&s);
 }
 
-/* Whoever asks for it, memory is counted for whom it is held. */
+/* Memory counts as the kind of its holder, whatever part of the server allocated it. */
 static void values_change_hands(void **state)
 {
     struct store_result out;

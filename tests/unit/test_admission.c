@@ -36,7 +36,8 @@ static void the_last_descriptors_are_kept(void **state)
     static const struct {
         uint64_t max;
         enum from from;
-        uint64_t full, probation; /* with that many left, and not with one less */
+        uint64_t full,
+            probation; /* admitted with this many free places, and refused with one fewer */
     } rows[] = {
         {1024, AFAR, 33, 5},    {1024, LOOPBACK, 13, 5}, {1024, UNIX, 5, 5},
         {1000000, AFAR, 33, 5}, {64, AFAR, 17, 3},       {64, LOOPBACK, 7, 3},

@@ -76,7 +76,8 @@ static void every_byte_in_every_place_comes_back(void **state)
     }
 }
 
-/* Each of the 256 in each place of a text: the 64 are digits, `=` ends it, all else is wrong. */
+/* Each of the 256 bytes in each place of a text: 64 are digits, `=` ends the text, and all others
+ * are refused. */
 static void other_characters_are_refused(void **state)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -1,4 +1,5 @@
-/* The time of an iteration, with a clock in hand: when it is read, and what is over when. */
+/* The time of an iteration, with a simulated clock: the test checks when the budget reads the
+ * clock, and when the time of a part or of the iteration ends. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -194,8 +194,8 @@ static void each_request_of_each_version_is_read(void **state)
     }
 }
 
-/* However the network cuts a request, every part of it asks for more, and for no more than the
- * rest; so it is with the progress of the parts before, and with none. */
+/* Each prefix of a request asks for more bytes, and for no more than the request still has; with
+ * the progress of earlier prefixes and without it. */
 static void every_prefix_asks_for_more(void **state)
 {
     (void)state;

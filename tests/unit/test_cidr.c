@@ -1,4 +1,4 @@
-/* Networks: which texts are some, and which addresses lie in them. */
+/* Networks: valid and invalid texts, and the addresses that lie in a network. */
 #include "rdzv/config/config.h"
 
 #include <arpa/inet.h>

@@ -9,7 +9,7 @@
 
 #define TOOK 1000000u
 
-/* A transaction of all that is there is sent and answered. */
+/* Sends one transaction with all pending requests, and answers it. */
 static void carry_out(struct coalesce *c, uint64_t now_ns)
 {
     coalesce_send(c, true);

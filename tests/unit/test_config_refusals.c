@@ -1,4 +1,5 @@
-/* Settings that mean nothing: what is said, and that no bytes and no words do worse than that. */
+/* Invalid settings: their error messages. Random bytes and random words cause an error message too,
+ * and never a crash. */
 #include "rdzv/config/config.h"
 
 #include "rdzv/config/config_file.h"

@@ -218,7 +218,7 @@ static void an_idle_space_forgets_its_keys_and_no_other_does(void **state)
     monotonic_ms += 30000;
     engine_tick(&engine);
     assert_false(has("k"));
-    set("k"); /* by HTTP, say: a space that has forgotten is not emptied again and again */
+    set("k"); /* as over HTTP: a space is emptied only once after its last session has ended */
     monotonic_ms += 60000;
     engine_tick(&engine);
     assert_true(has("k"));

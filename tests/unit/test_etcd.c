@@ -25,7 +25,7 @@ static bool parse(enum http_method method, const char *form, const char *query,
     if (!ok)
         assert_memory_equal(&r, &untouched, sizeof r);
     if (ok && out != NULL) {
-        *out = r; /* what is looked at behind this are numbers and lengths */
+        *out = r; /* after this only numbers and lengths are read */
         out->value.ptr = out->prev_value.ptr = NULL;
     }
     exact_free(f);

@@ -34,7 +34,7 @@ static struct item *least(struct item *items)
     return best;
 }
 
-/* All of them come later; none at 0, and none after the end of time. */
+/* Moves all deadlines into the future; no deadline becomes 0 or exceeds INT64_MAX. */
 static void postpone(struct expiry *e, struct item *items, int64_t by_ns)
 {
     expiry_postpone(e, by_ns);
@@ -71,7 +71,8 @@ static void the_first_is_the_earliest_and_then_the_oldest(void **state)
                 item->in = false;
                 count--;
             } else {
-                /* Few different ones, so that there are ties, and now and then the ends. */
+                /* Only a few different deadlines, so that some are equal; sometimes an extreme one.
+                 */
                 item->at_ns = next_random(&random) % 16 == 0 ? extremes[next_random(&random) % 4]
                                                              : (int64_t)(next_random(&random) % 20);
                 item->age = age++;
@@ -86,7 +87,7 @@ static void the_first_is_the_earliest_and_then_the_oldest(void **state)
                 fail_msg("seed %d, step %zu: another one comes first", (int)seed, step);
             assert_int_equal(e.count, count);
         }
-        /* Taken off one by one, they come in order. */
+        /* Removing the first node again and again returns all nodes in order. */
         for (; count > 0; count--) {
             struct item *best = least(items);
 

@@ -107,8 +107,8 @@ static void a_directory_is_made_for_its_owner_alone(void **state)
     fs->free(fs);
 }
 
-/* A power cut leaves a directory that has a name; also when who made it died before that was
- * synced. */
+/* The directory keeps its name after a power cut, also if its first process died before it synced
+ * the name. */
 static void the_name_of_a_directory_is_synced(void **state)
 {
     char outer[40];

@@ -100,7 +100,7 @@ static void large_holes_go_back(void **state)
     end_blocks(blocks, COUNT);
 }
 
-/* Bytes that are resident and nobody's, in one hole. */
+/* Makes one large hole of free memory that is still resident. */
 static void *make_large_hole(size_t size)
 {
     enum { BLOCK = 65000 };
@@ -113,7 +113,8 @@ static void *make_large_hole(size_t size)
         assert_non_null(blocks[i]);
         memset(blocks[i], 1, BLOCK);
     }
-    last = blocks[--count]; /* else all of it is at the heap's end, and free() gives it back */
+    last = blocks[--count]; /* a block behind the hole: without it, free() would return the hole to
+                               the system */
     for (size_t i = 0; i < count; i++)
         free(blocks[i]);
     free(blocks);
@@ -159,7 +160,8 @@ static void small_holes_are_sorted_bit_by_bit(void **state)
     end_blocks(blocks, COUNT);
 }
 
-/* In the iteration that makes them: so there is no long row when it is time to give back. */
+/* Holes are sorted in the iteration that makes them, so that no long list remains for the time of
+ * returning memory. */
 static void holes_are_sorted_as_they_come(void **state)
 {
     enum { COUNT = 400000, SIZE = 100, EACH = 4000 };
@@ -209,8 +211,8 @@ static void a_long_look_waits_for_more(void **state)
     free(block);
 }
 
-/* Who asks is not kept waiting; nobody asks in a quiet second; and a process that is too large does
- * not wait for one. */
+/* Clients' requests do not wait for a slow search of the heap, which runs in a quiet second. A
+ * process above its limit searches at once. */
 static void a_look_that_takes_too_long_waits_for_quiet(void **state)
 {
     enum { SIZE = 64 << 20 };

@@ -145,7 +145,7 @@ static void test_index(void **state)
     free(kept);
 }
 
-/* A head is no longer than that, whether its end is here or not. */
+/* A head longer than the limit is refused, complete or not. */
 static void test_limit(void **state)
 {
     static const char rest[] = "\r\nContent-Length: 0\r\n\r\n";

@@ -141,7 +141,8 @@ static enum parse_result read_padded(const char *before, size_t len, const char 
     return result;
 }
 
-/* Seen: a size line of 4095 bytes and trailers of 4096 are read, one more is not. */
+/* Observed limits of Go: it reads a size line of 4095 bytes and trailers of 4096 bytes, and refuses
+ * one byte more. */
 static void lines_and_trailers_of_chunks_have_limits(void **state)
 {
     const char *why;

@@ -104,7 +104,8 @@ static void test_where_it_begins(void **state)
     assert_int_equal(watch_trace_next(&t), 10);
 }
 
-/* A part of one event is not completed with another one, nor with one that is shorter. */
+/* An event that was sent in part is not completed with the bytes of another event, or of a shorter
+ * one. */
 static void test_another_event(void **state)
 {
     static const char *const others[] = {"{\"action\":\"sEt\",\"modifiedIndex\":12}\n",
@@ -122,7 +123,7 @@ static void test_another_event(void **state)
     }
 }
 
-/* What has no index is nothing that one could go on behind. */
+/* A watch cannot resume after an event without an index. */
 static void test_no_index(void **state)
 {
     struct watch_trace t = {.from = 11};

@@ -73,8 +73,8 @@ static bool resize(struct input **in, size_t cap)
     return inbuf_resize(in, &lazy_free, ACCOUNT_ORDINARY, cap);
 }
 
-/* It has the room that was asked for, and at most a page more; and that is what is counted, when
- * pages that it had before have gone. */
+/* The buffer has the requested room and at most a page more. The account counts this room once the
+ * lazy free has freed the earlier pages. */
 static void check_room(const struct input *in, size_t cap)
 {
     lazy_free_run(&lazy_free, SIZE_MAX);
@@ -131,7 +131,7 @@ static void a_stream_is_kept_however_it_is_cut(void **state)
     }
 }
 
-/* Pages that grow are not copied: there is never more than what was asked for. */
+/* Growing pages are not copied, so memory never holds a second copy of the buffer. */
 static void pages_grow_without_a_second_copy(void **state)
 {
     struct input *in = begin(1);

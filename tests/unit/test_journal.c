@@ -230,7 +230,8 @@ static void starts_without_changes_leave_no_files(void **state)
     assert_int_equal(list(disk).count, 2);
 }
 
-/* What no frame says is synced, is written again: the system may only seem to have it. */
+/* Batches above the watermark are written again at a start, because the system may have them only
+ * in memory. */
 static void what_may_not_be_synced_is_copied(void **state)
 {
     (void)state;
@@ -488,7 +489,7 @@ static void an_empty_newest_segment_is_no_damage(void **state)
 
 /* --- Damage. --- */
 
-/* Segments and a snapshot, all synced, and each says that what is before it is. */
+/* Makes segments and a snapshot, all synced; the watermark of each covers the files before it. */
 static void make_history(void)
 {
     must_open(disk, 0);
@@ -721,7 +722,7 @@ static void batches_that_the_reader_does_not_know_are_refused(void **state)
     assert_int_equal(sim_disk_sum(disk), sum);
 }
 
-/* Each file of it is whole, and what they say is not all that there was. */
+/* Each file is intact, but batches of the journal are missing. */
 static void a_snapshot_that_its_reader_misses_parts_of_is_refused(void **state)
 {
     uint64_t sum;
@@ -929,7 +930,7 @@ static void a_quota_that_is_used_up_is_a_full_disk(void **state)
     assert_int_equal(journal_ballast_make(journal), -EDQUOT);
 }
 
-/* Reads that fail are no damage, and nothing is changed for them. */
+/* A read error is not reported as damage, and the start changes no file because of it. */
 static void every_call_of_a_start_may_fail(void **state)
 {
     uint64_t calls;

@@ -20,7 +20,7 @@
 #include "rdzv/etcd3/message.h"
 #include "store/memory/account.h"
 
-/* --- Messages: as real servers were sent them, and as they answered. --- */
+/* --- Messages: recorded requests to real servers, and their answers. --- */
 
 static size_t from_hex(const char *hex, uint8_t *out)
 {

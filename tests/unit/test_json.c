@@ -109,8 +109,8 @@ static size_t mixed_text(uint8_t *out, size_t cap, unsigned *seed)
     return w.len;
 }
 
-/* In pieces of each length from the least one on: the same bytes, whole characters, and little room
- * left over. */
+/* Pieces of each length from the least on have the same bytes together, only whole characters, and
+ * little unused room. */
 static void a_text_is_written_in_pieces_of_any_length(void **state)
 {
     enum { TEXT = 3000 };

@@ -356,7 +356,7 @@ static void a_full_space_refuses_and_stays_as_it_was(void **state)
         check_value(&w, "/small", "s");
         check_value(&w, "/new", NULL);
         assert_true(sum == 99);
-        set(&w, "/small", "t"); /* what takes no more room than it frees still fits */
+        set(&w, "/small", "t"); /* a value no longer than the old one still fits */
         assert_int_equal(keymap_delete(&w.m, s("/small")), STORE_OK);
         set(&w, "/again", "s");
         fixture_fini(&w);
@@ -395,7 +395,8 @@ static void what_waits_is_counted_apart(void **state)
     assert_int_equal(w.m.waiting_bytes, waiting);
     assert_int_equal(keymap_set(&w.m, s("/key2"), s(big)), STORE_FULL);
     set(&w, "/key", "");
-    /* An arrival that would have to wait, and has no room for that, does not count. */
+    /* If a BARRIER must wait and the space has no room for its waiter, the barrier does not count
+     * it. */
     while (w.m.waiting_bytes + sizeof(struct waiter) + sizeof(struct wait_link) <= LIMIT)
         assert_int_equal(keymap_barrier_wait(&w.m, s("/key"), NULL, &waiters[count++]), STORE_OK);
     assert_int_equal(keymap_barrier(&w.m, s("/barrier"), 2, &open), STORE_FULL);
@@ -532,7 +533,7 @@ static void what_becomes_of_large_values_is_work(void **state)
     fixture_fini(&w);
 }
 
-/* Of a CHECK that takes its time: what it says was true at one moment of it. */
+/* The answer of a CHECK over many slices was true at one moment between its start and its end. */
 static void what_has_existed_since_a_time_existed_then(void **state)
 {
     struct keymap_time then;
@@ -585,7 +586,7 @@ static void an_append_keeps_to_its_limit(void **state)
     fixture_fini(&w);
 }
 
-/* Blanks and zeros without an end are not looked at again and again. */
+/* ADD reads only the first bytes of a value that has millions of blanks or zeros. */
 static void a_number_is_looked_for_in_the_first_bytes(void **state)
 {
     enum { SIZE = 1 << 20 };

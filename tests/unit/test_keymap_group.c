@@ -1,4 +1,4 @@
-/* Keys that are found by what they begin with: every group against a walk over all keys. */
+/* Groups of keys by prefix: compares each group with a walk over all keys. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -157,7 +157,7 @@ static void delete_numbered(struct fixture *w, unsigned i)
     keymap_delete(&w->m, s(key));
 }
 
-/* Whatever walks have turned the ring, it has all that there is. */
+/* The group has all of its keys, even after other walks have turned the ring. */
 static void check_walk(struct fixture *w, unsigned made, const bool *is_gone)
 {
     struct key_walk walk;

@@ -219,8 +219,8 @@ static void who_asks_later_waits_for_the_next_list(void **state)
     fixture_fini(&w);
 }
 
-/* A list that nobody waits for any more is not kept, and one that is true is, until it is trimmed
- * or a key comes. */
+/* A list without readers is freed. A complete list stays until keymap_trim() or until a key is
+ * added. */
 static void a_list_is_kept_for_as_long_as_it_is_of_use(void **state)
 {
     struct fixture w;

@@ -1,5 +1,5 @@
-/* Many keys at one moment: they are found one by one, and what counts is how they stand at the end,
- * whatever happens meanwhile. */
+/* Many keys at one moment: the request picks keys one by one, and reads or sets the values that
+ * they have at the end, whatever other clients change meanwhile. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +80,8 @@ static void values_are_those_of_the_last_moment(void **state)
     fixture_fini(&w);
 }
 
-/* Whatever becomes of the keys behind that moment: and each value is held for whom it was. */
+/* Taken values stay unchanged when the keys change later, and each value counts as the kind of its
+ * holder. */
 static void values_that_were_taken_stay(void **state)
 {
     const char *const keys[] = {"/stays", "/changes", "/goes", "/absent", "/stays", NULL};
@@ -113,7 +114,7 @@ static void values_that_were_taken_stay(void **state)
     fixture_fini(&w);
 }
 
-/* Those that were not meant to be answered are another moment's. */
+/* Values that a key had before the moment do not appear in the answer. */
 static void values_change_before_they_are_taken(void **state)
 {
     const char *const keys[] = {"/stays", "/changes", "/goes", "/comes", "/counts", NULL};
@@ -156,7 +157,8 @@ static enum store_status set_picked(struct fixture *w, struct key_picks *p)
     return execute(&w->m, &c, &r);
 }
 
-/* Nothing is seen of it before the moment, and all of it then: also by those who wait or watch. */
+/* Before the moment, clients see no new value; then they see all of them. The same holds for
+ * waiters and watches. */
 static void many_values_are_set_at_once(void **state)
 {
     const char *const keys[] = {"/old", "/new", "/twice", "/twice", NULL};
@@ -200,7 +202,8 @@ static void many_values_are_set_at_once(void **state)
     blob_unref(event);
     keymap_unwatch(&w.m, watch);
     subscription_fini(&w.ready, &subscription);
-    set(&w, "/new", "1234567890"); /* it has room for a number, as all values have */
+    set(&w, "/new",
+        "1234567890"); /* the blob has room for the text of a number, as all values have */
     fixture_fini(&w);
     assert_int_equal(account.bytes[ACCOUNT_KEYS] + account.bytes[ACCOUNT_WAITERS], 0);
 }
@@ -224,7 +227,7 @@ static void let_look(struct blob *b, bool may)
         mprotect(b, (size_t)sysconf(_SC_PAGESIZE), may ? PROT_READ | PROT_WRITE : PROT_NONE), 0);
 }
 
-/* 131,072 values are in no cache, neither those that go nor those that come. */
+/* No cache holds 131,072 values, so the last step must read neither old nor new values. */
 static void the_moment_does_not_look_at_values(void **state)
 {
     struct blob *before = paged("before"), *now = paged("now");
@@ -257,8 +260,8 @@ static void the_moment_does_not_look_at_values(void **state)
     assert_int_equal(account.bytes[ACCOUNT_KEYS] + account.bytes[ACCOUNT_WAITERS], 0);
 }
 
-/* Of each key when it is let go of; of one that goes before that, then; and nobody is told of one
- * who asked behind that. */
+/* Waiters are woken when their key is released, or earlier when it is deleted. A waiter that
+ * registers after the deletion is not woken. */
 static void who_waits_is_told_bit_by_bit(void **state)
 {
     static const char *const keys[] = {"/a", "/b", "/c", NULL};
@@ -331,7 +334,8 @@ static void who_waits_is_told_of_keys_that_were_cleared(void **state)
     fixture_fini(&w);
 }
 
-/* Whether the keys have changed since they were picked or not, and also when one is there twice. */
+/* The counts are right if keys change after they were picked, and if the request names a key twice.
+ */
 static void what_is_set_counts_as_if_set_one_by_one(void **state)
 {
     static const char *const keys[][3] = {{"/old", "/new", "/other"}, {"/old", "/new", "/old"}};
@@ -389,8 +393,8 @@ static void what_is_appended_to_meanwhile_counts(void **state)
     fixture_fini(&w);
 }
 
-/* Who asks which of the keys are in groups looks at those alone, however many others there are; of
- * those with one key the last is what the key has. */
+/* The request lists its picked keys with groups without reading the other keys. If it names a key
+ * twice, the last value counts. */
 static void keys_in_groups_are_known(void **state)
 {
     enum { KEYS = 100, GROUPED = 40 };

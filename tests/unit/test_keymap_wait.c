@@ -745,8 +745,8 @@ static struct waiter *begin_wait(struct fixture *w, uint64_t room, const char *n
     return waiter;
 }
 
-/* A key counts once, as it is when it is added or at any time after that; and the waiter is woken
- * when all are added, not before. */
+/* Each key counts once, at its registration or later. The waiter is not woken before all keys are
+ * registered. */
 static void a_wait_of_many_turns_counts_each_key_once(void **state)
 {
     struct waiter *waiter;
@@ -780,8 +780,8 @@ static void a_wait_of_many_turns_counts_each_key_once(void **state)
     assert_int_equal(account.bytes[ACCOUNT_WAITERS], 0);
 }
 
-/* It asked for far more keys than are missing: it keeps what it needs, and those that have counted
- * meanwhile count no more. */
+/* If most keys of the request exist, a smaller waiter replaces the first. Keys that have counted in
+ * the first are not counted again. */
 static void a_wait_gives_back_the_room_that_it_does_not_need(void **state)
 {
     struct waiter *waiter, *before, *behind;

@@ -46,7 +46,8 @@ static void waiting_for_events_does_not_count(void **state)
     assert_int_equal(stats.longest_iteration_ns, 7 * MS);
 }
 
-/* An iteration that goes on with what others left does not wait, whether anything is called or not.
+/* An iteration that continues queued work of earlier ones does not wait for events, with or without
+ * callbacks.
  */
 static void what_was_left_counts_from_the_end_of_the_last_one(void **state)
 {

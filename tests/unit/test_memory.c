@@ -138,7 +138,7 @@ static void make_values(void)
     }
 }
 
-/* --- A store with something of everything, and with some who look on. --- */
+/* --- A store with every kind of content, and with waiters and watches. --- */
 
 struct subject {
     struct store store;
@@ -219,8 +219,8 @@ static bool same(struct subject *a, struct subject *b)
     return is;
 }
 
-/* The same command again and again, with so many bytes left for all of them, and for a snapshot
- * that is open or not. Returns how many were carried out. */
+/* Repeats one command while `bytes` bytes are left for all of them, with an open snapshot or
+ * without. Returns the number of successful commands. */
 static size_t try_with(const struct command *c, long bytes, bool with_snapshot)
 {
     enum { TIMES = 2 };
@@ -284,7 +284,7 @@ static void whatever_is_left_a_command_is_whole_or_nothing(void **state)
     }
 }
 
-/* ADD on a key that there is takes no memory at all. */
+/* ADD on an existing key allocates no memory. */
 static void add_goes_on_without_memory(void **state)
 {
     const struct command c = {.kind = COMMAND_KEY_ADD, .key = BYTES("/number"), .number = 7};
@@ -314,7 +314,7 @@ static enum etcd_code change_key(struct subject *t, enum command_kind kind, int 
     return r.tree.code;
 }
 
-/* Whoever cleans up is let through: what that takes is had of the history, if of nothing else. */
+/* A deletion is never refused: if memory is short, the history gives up old events for it. */
 static void deletions_go_on_without_memory(void **state)
 {
     struct subject t;

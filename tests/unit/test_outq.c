@@ -176,7 +176,7 @@ static void over_the_limit_a_queue_is_broken(void **state)
     wire_close(&w);
 }
 
-/* However many peers read one value, there is one copy of it, until the last of them has it. */
+/* All peers that read a value share one copy, until the last peer has received it. */
 static void large_values_are_shared(void **state)
 {
     struct blob *b = value_of(LARGE, 'x');
@@ -261,7 +261,8 @@ static void one_part_may_go_in_two(void **state)
     wire_close(&w);
 }
 
-/* No more than was asked for, from the middle of a value on where that is where it ends. */
+/* A turn sends at most the given number of bytes; the next turn may continue in the middle of a
+ * value. */
 static void a_turn_sends_no_more_than_it_may(void **state)
 {
     static const size_t turns[] = {1, 4, 1000, 3, 7, 2000, 1};

@@ -1,5 +1,5 @@
-/* Opcodes of pickles: numbers, strings, references and frames are read as they are written, in the
- * one spelling that CPython has for each. */
+/* Opcodes of pickles: the reader accepts numbers, strings, references and frames only in the
+ * spelling of the writer, which is CPython's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -279,7 +279,8 @@ static void other_spellings_of_strings_are_refused(void **state)
     }
 }
 
-/* What is no string is not one by reference either, and a short reference is not spelled long. */
+/* A reference to another object is not accepted as a string, and a short reference in its long
+ * spelling is refused. */
 static void references_are_to_what_is_asked_for(void **state)
 {
     struct pickle_reader r =

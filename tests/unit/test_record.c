@@ -177,7 +177,7 @@ static struct slice encode(struct batch *b, const char *space, const struct chan
 
 /* --- What there is comes back. --- */
 
-/* What is written down is all that a change says, but for what is live. */
+/* Encoded changes have all fields of a change, except the live ones. */
 static void expect_same_bytes(const struct change *a, const struct change *b)
 {
     struct batch x, y;
@@ -417,7 +417,7 @@ static void every_field_was_written(void **state)
 
 /* --- Batches. --- */
 
-/* In its order, and in memory that is used again. */
+/* The batch keeps the order of the changes, and reuses its memory. */
 static void a_batch_has_all_changes_of_its_iteration(void **state)
 {
     struct batch batch;
@@ -528,7 +528,7 @@ static size_t try_bytes(struct store *s, struct slice bytes)
     return taken;
 }
 
-/* Each of the changes finds what it needs when those before it have been applied. */
+/* Each change needs the changes before it, so they must be applied in order. */
 static void they_apply_in_their_order(void **state)
 {
     struct store s;

@@ -1,5 +1,5 @@
-/* Frames between a relay and its store: whole, cut anywhere, refused; and that no other protocol
- * begins as they do. */
+/* Frames between a relay and its store: whole frames, truncated ones and invalid ones. No other
+ * protocol begins with the same bytes. */
 #include "proto/relay.h"
 
 #include <setjmp.h>

@@ -44,7 +44,8 @@ static void a_standby_answers_probes_and_refuses_the_rest(void **state)
     assert_ptr_equal(find(standby, "/rdzv/v1/status")->handle, standby_refuse_handle);
 }
 
-/* The page asks for what it shows; what tells of this process is not passed on. */
+/* A standby forwards the requests of the page, and answers the requests about its own process
+ * itself. */
 static void a_standby_that_passes_on_keeps_its_own(void **state)
 {
     struct http_route standby[STATS_ROUTES];

@@ -99,7 +99,7 @@ static void a_certificate_and_its_key_go_together(void **state)
 
 /* --- Two ends of a socket. --- */
 
-/* Reads what there is, and checks that the bytes count on from `at`. */
+/* Reads all received bytes, and checks that they continue the count from `at`. */
 static size_t take(struct tls_pair *p, size_t at)
 {
     uint8_t bytes[20000];
@@ -129,7 +129,7 @@ static void what_was_taken_arrives_once(void **state)
     while (sent < ALL || out->len > 0) {
         size_t left = ALL - sent, one = left < PIECE ? left : PIECE;
         struct iovec pieces[] = {{bytes + sent, one}, {bytes + sent + one, left - one}};
-        /* Now and then there is less to send than before. */
+        /* Sometimes a retry has fewer bytes to send than the refused call. */
         ssize_t n = secure_send(p.client, out, pieces, left == 0 ? 0 : refused % 3);
 
         assert_true(n >= 0 || errno == EAGAIN);

@@ -1,6 +1,6 @@
-/* Sessions of relays: what a store says of them after it was started again, from its journal and
- * from a snapshot, is what it said before; a barrier counts a session once, and lets it through
- * once it has opened, whatever came in between; and what was prepared cannot fail. */
+/* Sessions of relays: a store that is restarted from its journal or a snapshot has the same
+ * sessions as before; a barrier counts a session once, and lets it through once it has opened,
+ * whatever came in between; and what was prepared cannot fail. */
 #include "store/session/session.h"
 
 #include <inttypes.h>
@@ -162,7 +162,7 @@ static void restart_from_journal(void)
     expect_text(before);
 }
 
-/* From a snapshot alone: so small are its batches that each has one change. */
+/* Restarts from a snapshot without a journal; its batches are so small that each has one change. */
 static void restart_from_snapshot(void)
 {
     static struct batch parts[1000];
@@ -546,8 +546,8 @@ static void a_session_leaves_its_barrier(void **state)
     }
 }
 
-/* Clients wait in the same barrier. They are told in their order, and the sessions are none of
- * them. */
+/* Clients and sessions wait in the same barrier. The barrier wakes the clients in their order, and
+ * does not count sessions as clients. */
 static void clients_wait_beside_sessions(void **state)
 {
     uint64_t number = 0;

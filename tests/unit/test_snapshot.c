@@ -143,7 +143,7 @@ static void any_pairs(struct chance *r, struct order *o)
     o->command.items = (struct slice){o->items, w.len};
 }
 
-/* What is there but for a few bytes, which are written over it. */
+/* Sets a key to its present value with a few changed bytes. */
 static void change_little(struct chance *r, struct order *o, const struct space *space)
 {
     struct keymap *m = space_keys((struct space *)(uintptr_t)space, o->command.worker_store);
@@ -153,7 +153,7 @@ static void change_little(struct chance *r, struct order *o, const struct space 
         return;
     memcpy(o->changed, now.ptr, now.len);
     o->changed[below(r, now.len)] ^= (uint8_t)(1 + below(r, 255));
-    if (one_in(r, 3)) /* all of it, so that it is no patch */
+    if (one_in(r, 3)) /* all bytes differ, so that the change is no patch */
         for (size_t i = 0; i < now.len; i++)
             o->changed[i] ^= 0x55;
     o->command.kind = COMMAND_KEY_SET;
@@ -609,7 +609,7 @@ static void what_is_loaded_is_the_store_of_that_moment(void **state)
         try_seed(seed);
 }
 
-/* What was there with another limit is taken as it is, from a snapshot and from a journal. */
+/* With a lower limit than before, a snapshot and a journal are still loaded completely. */
 static void a_lower_limit_refuses_nothing_that_was_kept(void **state)
 {
     static struct run run;
@@ -945,7 +945,7 @@ static void events_and_keys_share_their_values(void **state)
     store_fini(&loaded);
 }
 
-/* There was more memory when the events were kept. */
+/* Loads a history with less memory than the store had when it kept the events. */
 static void where_memory_is_short_the_history_begins_later(void **state)
 {
     struct order o = {.command = {.kind = COMMAND_TREE_SET, .key = slice_str("/k")}};
@@ -993,8 +993,8 @@ static void postpone(struct store *s)
     batch_fini(&batch);
 }
 
-/* All deadlines of a tree move at once: a snapshot that has the tree already has those of its
- * moment, another one fails, and says that it was not for want of memory. */
+/* All deadlines of a tree move in one step. A snapshot that has already written the tree has the
+ * old deadlines; any other snapshot fails, and reports that memory was not the cause. */
 static void a_snapshot_has_the_deadlines_of_its_moment_or_fails(void **state)
 {
     struct order o = {.command = {.kind = COMMAND_TREE_SET,

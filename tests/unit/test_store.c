@@ -1,5 +1,5 @@
-/* The store as a whole: spaces apart from each other, what commands come to and how that is written
- * down, and who is ready. */
+/* The store as a whole: separate spaces, the results of commands, their records in the journal, and
+ * the list of woken clients. */
 #include "store/store.h"
 
 #include <setjmp.h>
@@ -336,7 +336,7 @@ static void what_is_forgotten_is_freed_in_slices(void **state)
     store_fini(&s); /* frees the rest */
 }
 
-/* The store reads no rendezvous state: what comes of one does not depend on who could parse it. */
+/* The store does not parse rendezvous states: valid and invalid ones are treated alike. */
 static void a_rendezvous_is_a_key_and_a_record_that_know_nothing_of_each_other(void **state)
 {
     const struct slice key = slice_str("/torch.rendezvous.job");

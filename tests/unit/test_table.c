@@ -307,8 +307,8 @@ static void another_seed_gives_other_chains(void **state)
     table_fini(&second);
 }
 
-/* What was looked for in vain is added without hashing it again; the first look finds an empty
- * table, and later ones tables that have grown since. */
+/* A key that a lookup did not find is added without hashing it again; the first lookup finds an
+ * empty table, and later ones tables that have grown since. */
 static void a_key_that_was_looked_for_is_added_with_its_hash(void **state)
 {
     struct item *items = calloc(ITEMS, sizeof *items);
@@ -333,7 +333,7 @@ static void a_key_that_was_looked_for_is_added_with_its_hash(void **state)
     free(items);
 }
 
-/* Long keys are hashed in several sums: each byte of them counts, and where it stands. */
+/* Long keys are hashed in several sums: the hash depends on each byte and on its position. */
 static void long_keys_that_differ_in_one_byte_have_other_hashes(void **state)
 {
     enum { LEN = 203 };

@@ -46,7 +46,7 @@ static void has_had_enough(SSL *to)
         assert_int_equal(errno, EPROTO);
         assert_string_equal(tls_why(to, why), "too many handshake messages or alerts, and no data");
     }
-    assert_true(tls_has_pending(to)); /* so that whoever asks again is told of the end */
+    assert_true(tls_has_pending(to)); /* the next tls_recv() reports the end */
 }
 
 static void new_keys_without_end_are_an_end(void **state)

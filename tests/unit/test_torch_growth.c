@@ -1,6 +1,6 @@
 /* How long what is written of a rendezvous state may be, beside what was read: random pickles that
  * say much in few bytes, by referring again and again to the same nodes and addresses, or that have
- * many objects for what is equal. Those that refer to a time are no states. */
+ * many objects for what is equal. Pickles that refer to a time are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 #define ROUNDS     3000
 #define TEXTS_MAX  24  /* different addresses, and times */
-#define COPIES_MAX 300 /* objects that are equal, before one is referred to again */
+#define COPIES_MAX 300 /* equal objects before a reference to one of them */
 #define NODES_MAX  600
 #define UNKNOWN    UINT32_MAX
 
@@ -141,7 +141,7 @@ static void put_new_time(struct odd *o, int64_t us)
     numbered(o, PICKLE_REDUCE);
 }
 
-/* One of the round's few times, or one more of its own. */
+/* Writes one of a few shared times, or a new time. */
 static void put_time(struct odd *o, unsigned node)
 {
     unsigned which;
@@ -193,8 +193,8 @@ static void put_node(struct odd *o, unsigned i, bool anew)
     pickle_op(&o->w, PICKLE_BUILD);
 }
 
-/* A list of nodes in an order of its own. Each is there once: of its nodes, those that other lists
- * have too may be other objects there, and, by their address, other nodes. */
+/* A list of nodes in an order of its own. The list names each node once. A node of several lists
+ * may be a different object in each list, and through its address a different node. */
 static void put_list(struct odd *o, unsigned list)
 {
     bool dict = list == 0 || list == 3;

@@ -1,5 +1,5 @@
-/* Rendezvous states: what is read of one, what is added and written, and over two thousand pickles
- * that are none. (That torch agrees is for torch/run_state.py.) */
+/* Rendezvous states: reading a state, adding nodes, writing it; and over two thousand pickles that
+ * are no states. (That torch agrees is for torch/run_state.py.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -657,7 +657,7 @@ static void parts_out_of_place_are_refused(void **state)
     }
 }
 
-/* With the frame's length as it was, and with one that fits. */
+/* Cuts the pickle, with the old length of the frame and with a matching one. */
 static void what_is_cut_is_refused(void **state)
 {
     struct pickle whole = intact();
@@ -757,7 +757,7 @@ static void frames_may_end_between_opcodes_only(void **state)
     free(whole.bytes);
 }
 
-/* A byte is another: whatever is still a state is one that can be written and read again. */
+/* Changes one byte: if the text is still a state, writing and reading it returns the same state. */
 static void other_bytes_are_refused_or_read_well(void **state)
 {
     struct pickle whole = intact();
@@ -883,7 +883,8 @@ static void a_shared_address_does_not_multiply(void **state)
     torch_state_free(&s);
 }
 
-/* Objects that are equal name one node: in different lists that is well, in one it is not. */
+/* Equal objects name the same node: two lists may both have it, but one list may not have it twice.
+ */
 #define NODE(name) "h\x0c)\x81\x94}\x94(h\x0f\x8c\x02" name "\x94h\x11M\x00\x01h\x12K\x02ub"
 #define LISTS(waiting, redundant)                                                  \
     BYTES("\x8f\x94(" waiting "\x90\x8c\x0fredundancy_list\x94\x8f\x94(" redundant \
@@ -968,7 +969,7 @@ static void only_what_python_encodes_is_decoded(void **state)
                 exact_free(other);
             }
         }
-        if (text.ptr[text.len - 1] == '=') { /* the bits that are left over have to be 0 */
+        if (text.ptr[text.len - 1] == '=') { /* the unused bits must be 0 */
             size_t last = text.len - (text.ptr[text.len - 2] == '=' ? 3 : 2);
 
             padded++;
@@ -1233,7 +1234,7 @@ static void a_copy_needs_memory(void **state)
     torch_state_free(&copy);
 }
 
-/* One of many, each with some of what a text does not keep. */
+/* Makes the state number `i`: each has some fields or nodes that its text does not keep. */
 static struct torch_state unsettled(unsigned i)
 {
     struct torch_state s = small_state();

@@ -33,7 +33,7 @@ static void fixture_init(struct fixture *w, size_t bytes_max)
     w->bytes = w->t.bytes;
 }
 
-/* Everything is gone, and nothing is counted any more. */
+/* Clears the tree, and checks that all of its counts are back at their start. */
 static void fixture_fini(struct fixture *w)
 {
     tree_clear(&w->t, NOW);
@@ -459,7 +459,7 @@ static void seconds_left_are_rounded_up(void **state)
     fixture_fini(&w);
 }
 
-/* What expires is told of in order of deadlines, each with an index of its own. */
+/* Nodes expire in the order of their deadlines; each expiry is an event with its own index. */
 static void nodes_go_in_order_of_their_deadlines(void **state)
 {
     struct tree_result r;
@@ -822,7 +822,7 @@ static void clearing_is_one_delete_of_the_root(void **state)
     fixture_fini(&w);
 }
 
-/* As of a directory that is removed with all below it: the same event for all, once for each. */
+/* As when a directory is removed with its subtree: each watch below gets the same event, once. */
 static void who_watches_below_is_told_of_a_clearing(void **state)
 {
     static const struct {
@@ -936,7 +936,7 @@ static void a_large_directory_goes_at_once_and_is_freed_in_slices(void **state)
         assert_int_equal(tree_get(&w.t, slice_str("/d/7/k"), &found, &where), ETCD_OK);
         assert_true(slice_is(blob_slice(found->value), "new"));
         while (tree_next_expiry(&w.t, &at) && at < NOW + 2 * SECOND)
-            ; /* deadlines of those who are gone are passed over */
+            ; /* skips the deadlines of removed nodes */
     }
     assert_int_equal(lazy_free.bytes, 0);
     assert_true(tree_next_expiry(&w.t, &at) && at == NOW + 2 * SECOND);

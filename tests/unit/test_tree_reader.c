@@ -360,7 +360,8 @@ static void delete_many(struct twins *w, const char *dir, int count)
     }
 }
 
-/* A thousand children: sorted in pieces that are merged, or as they come. */
+/* Thousands of children: sorted in pieces that are then merged, or in the order of their creation.
+ */
 static void a_large_directory_is_read_in_slices(void **state)
 {
     enum { CHILDREN = 3000 };

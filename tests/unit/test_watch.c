@@ -559,7 +559,7 @@ static void the_history_is_bounded_in_bytes(void **state)
         assert_int_equal(r.code, ETCD_OK);
         assert_in_range(w.t.hub.bytes, len, HISTORY_BYTES_MAX);
     }
-    /* Each of them holds its value and the one before. */
+    /* Each event holds its value and the previous one. */
     assert_int_equal(w.t.hub.oldest, w.t.index - 2);
     assert_int_equal(watch_open(&w.t.hub, slice_str("/k"), false, false, 4, NULL, &watching),
                      ETCD_INDEX_CLEARED);

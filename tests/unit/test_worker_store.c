@@ -1,4 +1,4 @@
-/* Worker stores: found by numbers that are never used again, each with keys of its own. */
+/* Worker stores: each has its own keys and a number that is never used again. */
 #include "store/keymap/worker_store.h"
 
 #include <setjmp.h>
@@ -111,7 +111,7 @@ static void they_share_the_limit_of_their_space(void **state)
     assert_int_equal(limited.kept, 0);
 }
 
-/* What SPACE_RESET does: those who are in there go on, with nothing. */
+/* As SPACE_RESET does: connected clients stay in their worker store, which is empty. */
 static void cleared_ones_stay(void **state)
 {
     static const uint8_t key[] = {2, 0, 0, 0, 0, 0, 0, 0, '/', 'k'};

@@ -304,7 +304,7 @@ static void a_bomb_of_anchors_is_refused(void **state)
     assert_non_null(strstr(diag.entries[0].text, "stand for more than"));
     diag_free(&diag);
 
-    /* The same by merging: what remains in the tree is what was counted. */
+    /* The same by merging: the limit counts the nodes that remain in the tree. */
     strcpy(text, "a0: &a0 {k: [1, 2, 3, 4, 5]}\n");
     for (int i = 1; i < 40; i++) {
         snprintf(line, sizeof line, "a%d: &a%d {<<: *a%d, x%d: *a%d}\n", i, i, i - 1, i, i - 1);

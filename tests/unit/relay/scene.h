@@ -13,7 +13,7 @@
 
 #define SECOND UINT64_C(1000000000)
 
-/* A client: what it has got, and what became of it. */
+/* A client: the bytes that it has received, and its end. */
 struct client {
     struct relay_client *session;
     uint8_t got[256u << 10];
@@ -29,7 +29,7 @@ struct scene {
     struct client a, b;
     int link[2];
     uint8_t bytes[512u << 10];
-    size_t len; /* of what the link was given and is not looked at yet */
+    size_t len; /* of the bytes that the relay sent to the link and the test has not read yet */
 };
 
 int set_up(void **state);

@@ -1,5 +1,5 @@
-/* A relay's sessions while the link is there: in which order requests go, and in which pieces, what
- * each client is answered, and how much of all is kept. */
+/* A relay's sessions while the link is up: the order and the pieces in which requests are sent, the
+ * answer of each client, and the memory that requests hold. */
 #include "tests/unit/relay/scene.h"
 
 /* --- One request after the other. --- */
@@ -226,7 +226,8 @@ static void lag_is_of_what_the_store_should_have_confirmed(void **state)
     assert_int_equal(relay_lag_ns(&s->relay), 3 * SECOND);
 }
 
-/* From when it came, or, of one that a link had, from when that was lost. */
+/* The lag counts from the arrival of the request, or from the loss of the link if the link had the
+ * request. */
 static void a_wait_without_its_link_lags(void **state)
 {
     struct scene *s = *state;

@@ -1,5 +1,5 @@
-/* A relay's sessions when the link was lost and is there again: what is sent once more, and which
- * clients have to go. */
+/* A relay's sessions after the link was lost and made again: the requests that the relay sends
+ * again, and the clients that it must close. */
 #include "tests/unit/relay/scene.h"
 
 static void what_was_done_is_not_sent_again(void **state)
@@ -238,7 +238,7 @@ static void a_request_without_its_answer_ends_the_client(void **state)
     assert_int_equal(s->relay.session_count, 1);
 }
 
-/* A store goes on and on with one answer. */
+/* A store sends an answer without an end. */
 static void an_answer_that_does_not_fit_takes_no_memory(void **state)
 {
     static const uint8_t bytes[RELAY_PAYLOAD_MAX];

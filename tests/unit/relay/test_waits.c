@@ -189,7 +189,7 @@ static void a_barrier_that_cannot_be_given_up_is_still_waited_for(void **state)
     closed(s, channel);
 }
 
-/* There may be memory for a request, and none for its bytes. */
+/* The memory may suffice for a request, and not for its bytes. */
 static void what_is_refused_has_no_number(void **state)
 {
     struct scene *s = *state;

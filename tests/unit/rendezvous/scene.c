@@ -360,7 +360,7 @@ static bool is_held_long(const struct scene *s, const struct agent *a)
            scene_has(s, POLICY_HOLD, a);
 }
 
-/* It is answered as if its time were over. What the step before has put out stays. */
+/* Answers the long poll as if its time were over. The output of the step before stays. */
 static void end_long_look(struct scene *s, struct policy_event event, struct policy_out *before)
 {
     *before = s->out;

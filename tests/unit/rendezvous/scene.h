@@ -124,9 +124,9 @@ const char *scene_text(struct scene *s, struct torch_state *state);
 /* A copy, freed by scene_fini(). */
 const char *scene_copy(const char *text);
 
-/* The value that there is and so many nodes more, in a text that is no shorter than ours, which has
- * some four bytes more for each of them: they share an address that torch's writer would have put
- * last, and that has a number of one byte here. */
+/* The present value with `nodes` more nodes, in a text that torch's writer would not produce:
+ * rdzvd's own text has about four bytes more for each node. The new nodes share an address that
+ * torch's writer would put last; here it comes first and has a number of one byte. */
 const char *scene_terse(struct scene *s, size_t nodes);
 
 /* The node in the state, put there if need be. */

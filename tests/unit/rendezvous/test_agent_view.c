@@ -155,7 +155,7 @@ static void one_that_trains_sees_itself(void **state)
     scene_fini(&s);
 }
 
-/* It reads no key for that, and looks again later than it would read its rank. */
+/* The agent reads no key for its rank, and polls again later than it would read its rank. */
 static void one_that_looks_again_has_its_rank(void **state)
 {
     struct scene s;
@@ -358,8 +358,8 @@ static void the_same_is_shown_again_until_anything_changes(void **state)
 
 /* --- Writes that are over. --- */
 
-/* It was frozen while the round went on: it is shown what there is, and nothing of what it wants is
- * done. */
+/* The agent was frozen while the round went on: it receives the present state, and rdzvd ignores
+ * its write. */
 static void a_write_of_another_round_changes_nothing(void **state)
 {
     struct scene s;
@@ -397,7 +397,7 @@ static void a_write_of_a_forgotten_run_changes_nothing(void **state)
     scene_fini(&s);
 }
 
-/* An agent joins or waits by a number of others that is not true any more. */
+/* An agent decides to join or to wait by an outdated number of other nodes. */
 static void one_that_waits_by_another_number_decides_again(void **state)
 {
     struct scene s;

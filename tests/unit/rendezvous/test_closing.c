@@ -49,7 +49,8 @@ static void whose_workers_run_closes(void **state)
     scene_fini(&s);
 }
 
-/* It gave up waiting for them, or torch 2.6 ended it when it was to become rank 0. */
+/* The agent timed out while it waited for its ranks, or torch 2.6 ended it when it was about to
+ * become rank 0. */
 static void who_has_no_ranks_closes_nothing(void **state)
 {
     struct scene s;
@@ -119,7 +120,8 @@ static void join(struct scene *s, const char *name)
     scene_cas(s, a, now == NULL ? "" : now, scene_joined(s, now == NULL ? SENTINEL : now, name));
 }
 
-/* Its join has timed out, or it was told to end (2.3 to 2.7): the round is not complete. */
+/* The agent's join has timed out, or a signal ended the agent (2.3 to 2.7): the round is not
+ * complete. */
 static void who_is_still_joining_closes_nothing(void **state)
 {
     struct scene s;
@@ -188,7 +190,7 @@ static void who_is_in_the_round_closes_it_before_all_are_back(void **state)
     scene_fini(&s);
 }
 
-/* --- After a start: who goes on is not known before all are back. --- */
+/* --- After a start: rdzvd does not know which agents go on before all are back. --- */
 
 /* As an agent whose workers ended while the daemon was away. */
 static bool returns_to_close(struct scene *s, size_t i, enum note_kind otherwise)
@@ -208,7 +210,8 @@ static void settled(const struct scene *s, bool closed)
     assert_int_equal(s->out.counters.runs_closed, closed);
 }
 
-/* The job has ended while the daemon was away: it is as if the daemon had been there. */
+/* The job has ended while the daemon was down: the run is closed as if the daemon had been running.
+ */
 static void who_was_in_the_round_before_a_start_closes_it(void **state)
 {
     struct scene s;
@@ -293,7 +296,7 @@ static void who_joins_closes_when_no_agent_comes_back(void **state)
     }
 }
 
-/* "b" is back, and meets "a" again, or not any more. */
+/* "b" reconnects, and joins a round with "a" or without "a". */
 static struct agent *b_meets(struct scene *s)
 {
     struct agent *b = scene_return(s, &s->agents[1]);
@@ -368,8 +371,8 @@ static void a_close_that_needs_all_waits_for_them(void **state)
     }
 }
 
-/* One of which a daemon of a release before has kept nothing may be any of the nodes; for a minute,
- * in which it would say so. */
+/* If an older daemon kept no hint for an agent, the agent may be any of the nodes for one minute,
+ * in which it would send its name. */
 static void one_of_whom_nothing_is_known_may_go_on(void **state)
 {
     (void)state;

@@ -208,7 +208,8 @@ static void torch_itself_ends_the_barrier_when_all_have_finished(void **state)
     scene_fini(&s);
 }
 
-/* Its workers have failed, and it has restarts left: it will not come to this barrier. */
+/* The node's workers have failed, and the node has restarts left: it will not enter this barrier.
+ */
 static void a_node_that_has_left_the_round_is_not_waited_for(void **state)
 {
     struct scene s;
@@ -256,7 +257,7 @@ static void those_at_the_barrier_are_known_after_a_start(void **state)
     scene_fini(&s);
 }
 
-/* It was cut off while the others met without it. */
+/* The agent was cut off while the other nodes made a round without it. */
 static void an_agent_that_finishes_an_older_round_waits_for_nobody(void **state)
 {
     struct scene s;

@@ -182,7 +182,7 @@ static void serve(struct side *side)
     model_agent_answer(m, slice_str(answer), s->now.ms, scene_now_us(s));
 }
 
-/* Until it is in a complete round, or for so long. */
+/* Runs one side until its agent is in a complete round, at most for `ms`. */
 static void run_side(struct side *side, uint64_t ms)
 {
     struct scene *s = &side->scene;
@@ -222,7 +222,7 @@ static void change_both(struct pair *p, const char *value)
     }
 }
 
-/* Nodes that are silent may be there or not: whoever sees the state presumes them dead. */
+/* The two sides may differ in silent nodes: each agent that reads the state presumes them dead. */
 static bool counts(const struct scene *s, const struct torch_node *node)
 {
     return node_role(node) != NULL && node->heartbeat_us > scene_now_us(s) - 15 * SECOND;

@@ -1,7 +1,7 @@
 /* The last call ends when no node is missing. */
 #include "tests/unit/rendezvous/scene.h"
 
-/* All who are there leave round 0, one after the other. */
+/* The first `count` nodes leave round 0, one after the other. */
 static void leave_all(struct scene *s, size_t count)
 {
     for (size_t i = 0; i < count; i++)

@@ -95,7 +95,7 @@ static void a_new_node_is_let_in(void **state)
     scene_fini(&s);
 }
 
-/* Each has seen that there is room for one. */
+/* Each of the two nodes has seen that the round has room for one node. */
 static void two_new_nodes_may_be_more_than_max(void **state)
 {
     struct scene s;
@@ -211,7 +211,7 @@ static void nobody_is_let_in_who_is_away(void **state)
     }
 }
 
-/* It is taken for dead, and the others are all. */
+/* The node is presumed dead, and the round is complete without it. */
 static void who_is_gone_is_not_missing(void **state)
 {
     struct scene s;

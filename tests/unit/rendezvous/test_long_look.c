@@ -135,7 +135,7 @@ static void delete_keys(struct scene *s)
     }
 }
 
-/* The run is forgotten meanwhile: the write is as any other that comes too late. */
+/* The run is forgotten meanwhile: rdzvd answers the write like any other late write. */
 static void a_write_is_answered_when_its_run_is_gone(void **state)
 {
     const char *now, *write;
@@ -213,7 +213,8 @@ static void one_that_cannot_be_let_in_joins_at_once(void **state)
     }
 }
 
-/* It cannot be told to end meanwhile, and is to say that it lives. */
+/* rdzvd holds no poll for long: a held agent cannot see a signal to end, and must send heartbeats.
+ */
 static void no_look_is_held_for_long(void **state)
 {
     struct agent *b;
@@ -361,8 +362,8 @@ static void one_that_goes_looks_no_more(void **state)
     }
 }
 
-/* The others have presumed it dead, and rdzvd has put it back as one that waits: it trains, until
- * it is shown that. Then it ends its workers, and waits as others do. */
+/* The other nodes have presumed the node dead, and rdzvd has put it back into the waiting list. The
+ * node trains until it reads this state; then it ends its workers, and waits as other nodes do. */
 static void one_that_trains_is_answered(void **state)
 {
     struct torch_state st;

@@ -1,4 +1,5 @@
-/* A node is lost when its agent disconnects: it is taken out, and the others are told. */
+/* A node is lost when its agent disconnects: rdzvd removes the node, and notifies the other agents.
+ */
 #include "tests/unit/rendezvous/scene.h"
 
 static void is_taken_out_at_once(void **state)
@@ -143,7 +144,8 @@ static void a_node_with_another_connection_lives(void **state)
     scene_fini(&s);
 }
 
-/* Its predecessor is not: that is away with its relay, or was on another machine. */
+/* The node is lost, but its predecessor is not: the predecessor's relay is away, or it ran on
+ * another machine. */
 static void a_node_whose_predecessor_is_still_connected_is_lost(void **state)
 {
     static const int64_t ahead_us[] = {0, 120 * SECOND};

@@ -1,5 +1,5 @@
-/* All nodes of a complete round end their workers in the same moment: the looks of its participants
- * are held until all of them look, and no node that waits is shown before. */
+/* All nodes of a complete round end their workers at the same moment: rdzvd holds the polls of the
+ * participants until all of them poll, and shows no waiting node before that. */
 #include "tests/unit/rendezvous/scene.h"
 
 static void read_ranks(struct scene *s, size_t i, int64_t round)
@@ -159,7 +159,7 @@ static void so_do_the_survivors_of_a_loss(void **state)
     scene_fini(&s);
 }
 
-/* One of them has seen it, so the others must still meet. */
+/* One participant has seen the waiting node, so the others must still join the new round. */
 static void the_node_that_waits_leaves_while_the_looks_are_answered(void **state)
 {
     struct agent *new;
@@ -451,7 +451,7 @@ static void one_of_which_nothing_is_known_gets_the_longest(void **state)
     scene_fini(&s);
 }
 
-/* Another one lets it wait for its ranks, until that one is lost. */
+/* Another node keeps this node waiting for its ranks, until the other node is lost. */
 static void one_that_has_no_ranks_yet_gets_more(void **state)
 {
     struct scene s;

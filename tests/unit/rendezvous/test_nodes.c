@@ -90,7 +90,7 @@ static void who_comes_makes_up_for_who_is_gone(void **state)
     }
 }
 
-/* Who only waits was in no round, and comes to none. */
+/* A node that only waits was in no round, and enters none. */
 static void only_participants_count(void **state)
 {
     struct torch_state gone = {0}, then = state_of("a1 b1 c1 d1"), now = state_of("a1 c1 e1");

@@ -165,7 +165,7 @@ static void the_number_of_one_that_does_not_write_is_another_ones(void **state)
     scene_fini(&s);
 }
 
-/* A node that joins is lost: the number that it had has been tried, and "d" may have it. */
+/* A joining node is lost: its number has been tried, and "d" may take the number. */
 static void a_number_that_was_tried_needs_no_other_try(void **state)
 {
     const char *seen[4];
@@ -310,7 +310,7 @@ static void when_the_round_is_over_none_waits(void **state)
     scene_fini(&s);
 }
 
-/* One that is away is not waited for, and asks again when it is back. */
+/* rdzvd does not wait for an agent that is away; the agent asks again when it is back. */
 static void one_that_is_away_has_no_number(void **state)
 {
     const char *seen[4];

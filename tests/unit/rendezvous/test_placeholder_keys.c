@@ -32,7 +32,7 @@ static void old_agents_get_a_place_too(void **state)
     scene_fini(&s);
 }
 
-/* Later ones read one in their life, so it is one where a store is. */
+/* Later agents read the address only once, so it must be the address of a running store. */
 static void later_agents_get_rdzvd_as_their_place(void **state)
 {
     struct scene s;

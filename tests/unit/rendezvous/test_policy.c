@@ -192,7 +192,8 @@ static void a_run_is_forgotten_when_that_can_be_done(void **state)
     scene_fini(&s);
 }
 
-/* Its relay has closed the link, so it was taken for dead; the next run of this name is not its. */
+/* The agent's relay has closed the link, so the agent was presumed dead; it must not enter the next
+ * run of this name. */
 static void who_was_taken_for_dead_ends_with_its_run(void **state)
 {
     struct scene s;
@@ -295,8 +296,8 @@ static void an_agent_whose_clock_is_behind_its_predecessors_is_known(void **stat
     scene_fini(&s);
 }
 
-/* Its host is gone, which nobody has noticed yet, and so is the other one: it takes both out, and
- * is the first of the next round. */
+/* The agent's old host and the other node are lost, and no agent has noticed it yet. The agent
+ * removes both nodes, and is the first node of the next round. */
 static void an_agent_that_takes_out_all_and_begins_anew_is_known(void **state)
 {
     struct scene s;

@@ -1,4 +1,5 @@
-/* Agents that come for a closed run: held until it is forgotten, or for their time. */
+/* Agents that join a closed run: rdzvd holds them until the run is forgotten, or until their time
+ * is over. */
 #include "tests/unit/rendezvous/scene.h"
 
 /* A run that agent "a" has closed and is still connected to. */
@@ -101,7 +102,7 @@ static void it_learns_that_the_run_is_closed_after_its_time(void **state)
     assert_non_null(strstr(scene_note(&s, NOTE_AGENTS_REJECTED)->reason, "connected"));
     assert_string_equal(knock(&s, early), scene_get(&s, ""));
     assert_int_equal(s.run.held[HELD_REJOIN], 0);
-    /* It is still no reason to keep the run. */
+    /* The rejected agent does not keep the run from being forgotten. */
     scene_disconnect(&s, &s.agents[0]);
     scene_pass(&s, 5000);
     scene_event(&s, RUN_TICK, NULL);

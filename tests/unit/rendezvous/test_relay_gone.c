@@ -105,7 +105,8 @@ static void who_comes_back_is_put_back(void **state)
     scene_fini(&s);
 }
 
-/* Nobody waits for it to join, and it does not keep the run from being forgotten. */
+/* No node waits for the lost agent to join, and the agent does not keep the run from being
+ * forgotten. */
 static void who_is_gone_is_counted_nowhere(void **state)
 {
     struct scene s;
@@ -129,7 +130,7 @@ static void who_is_gone_is_counted_nowhere(void **state)
     scene_fini(&s);
 }
 
-/* Its place was taken by another one of its name while it was gone. */
+/* Another agent of the same name took its place while the agent was away. */
 static void who_comes_back_behind_its_successor_does_not_count(void **state)
 {
     struct scene s;

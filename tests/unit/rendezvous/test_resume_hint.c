@@ -82,7 +82,8 @@ static void one_whose_node_is_gone_since_is_in_its_round(void **state)
     scene_fini(&s);
 }
 
-/* Its clock is ahead, or behind: it finds its own heartbeat as new as it is, and the others do. */
+/* The agent's clock is ahead or behind: the agent sees its own heartbeat with its right age, and
+ * the other agents do too. */
 static void a_clock_that_is_wrong_is_known(void **state)
 {
     (void)state;

@@ -98,7 +98,7 @@ static void a_node_that_only_slept_is_put_back(void **state)
     pass_silent(&s, 9, 1);
     assert_int_equal(scene_participants(&s), 1);
     scene_event(&s, AGENT_LOOKED, &s.agents[1]);
-    assert_int_equal(scene_participants(&s), 2); /* the round is there still, and so is the mark */
+    assert_int_equal(scene_participants(&s), 2); /* the round and its mark still exist */
     assert_int_equal(scene_waiting_nodes(&s), 1);
     node = torch_state_find(&s.run.view.state, &s.agents[1].node);
     assert_true(node->participant);

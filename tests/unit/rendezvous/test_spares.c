@@ -64,7 +64,8 @@ static void who_is_left_over_is_a_spare(void **state)
     scene_fini(&s);
 }
 
-/* Also "b", which sees the round as it was completed, and "c", which has completed it. */
+/* No agent sees the spare wait, and neither do "b", which reads the round at its completion, and
+ * "c", which completed it. */
 static void no_agent_sees_one_wait(void **state)
 {
     struct scene s;
@@ -134,7 +135,7 @@ static void a_node_that_was_put_back_is_no_spare(void **state)
     scene_fini(&s);
 }
 
-/* Then it is not known any more who waits by a wish of its own. */
+/* After a start rdzvd does not know which nodes wait by their own choice. */
 static void after_a_start_too_who_is_left_over_is_a_spare(void **state)
 {
     struct scene s;

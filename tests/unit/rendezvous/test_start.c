@@ -1,4 +1,5 @@
-/* The daemon has ended and begun again: who comes back, who is lost, and who is told. */
+/* After a restart of the daemon: the nodes that return, the nodes that are lost, and the agents
+ * that are notified. */
 #include "tests/unit/rendezvous/scene.h"
 
 /* An agent that comes back may not have seen the mark. When no agent can come back, it goes. */
@@ -40,7 +41,7 @@ static void after_a_start_a_round_with_a_port_of_its_own_is_over(void **state)
     }
 }
 
-/* Agents behind relays come back: who has not done so after a while is lost. */
+/* Agents behind relays reconnect: a node whose agent has not reconnected after a while is lost. */
 static void after_a_start_agents_of_relays_are_awaited(void **state)
 {
     struct scene s;
@@ -59,8 +60,8 @@ static void after_a_start_agents_of_relays_are_awaited(void **state)
     scene_fini(&s);
 }
 
-/* A daemon of a release before has kept nothing of it: it may be either of them, until it has said
- * so, or could have. */
+/* An older daemon kept no hint for the agent: the agent may be either node until it sends its name,
+ * or has had the time to send it. */
 static void after_a_start_one_of_whom_nothing_is_known_is_awaited(void **state)
 {
     (void)state;
@@ -107,7 +108,7 @@ static void after_a_start_a_tick_misses_nodes_of_a_run_without_agents(void **sta
     scene_fini(&s);
 }
 
-/* The others are told when a participant was one of them. */
+/* rdzvd notifies the other agents if a lost node was a participant. */
 static void after_a_start_the_others_are_told(void **state)
 {
     (void)state;

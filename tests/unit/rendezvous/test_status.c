@@ -378,7 +378,7 @@ static void a_lost_node_without_which_the_run_goes_on_is_gone(void **state)
     end(&p);
 }
 
-/* After a start: one that is back, and of which nothing is known, may be any of them. */
+/* After a start: an agent that is back without a hint may be any of the awaited nodes. */
 static void nodes_that_are_awaited_are_told_of(void **state)
 {
     struct run_survey survey;
@@ -491,7 +491,7 @@ static void a_closed_run(void **state)
     end(&p);
 }
 
-/* Its agent has ended, and the others' have not yet. */
+/* The failed node's agent has ended, and the other agents still run. */
 static void a_failed_run(void **state)
 {
     struct play p;

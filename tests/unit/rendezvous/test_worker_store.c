@@ -255,7 +255,7 @@ static void a_run_has_a_port_of_its_own(void **state)
     }
 }
 
-/* All agents have left, and so have their workers: the next round takes the same port again. */
+/* All agents and their workers have left: the next round uses the same port again. */
 static void a_run_that_is_left_gives_its_port_back(void **state)
 {
     struct agent *c;
@@ -306,7 +306,7 @@ static void without_a_port_worker_0_hosts_the_store(void **state)
     scene_fini(&s);
 }
 
-/* All of its agents were gone for a while, in which another run began. */
+/* All agents of the run were away for a while, and another run began meanwhile. */
 static void a_run_that_lost_the_port_gets_one_of_its_own(void **state)
 {
     struct scene s;
