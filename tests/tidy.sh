@@ -1,7 +1,7 @@
 #!/bin/bash
-# Holds the tree to its own rules: layout, include arrows, circles, headers, first lines, blanks, format, and
-# that it speaks of nothing but itself. Prints each violation as PATH:LINE: TEXT; exits 1 when there
-# is one.
+# Holds the tree to its own rules: layout, include arrows, circles, headers, first lines, blanks, format, plain
+# sentences, and no traces of how or where the text was written. Prints each violation as PATH:LINE: TEXT; exits
+# with 1 if there are violations.
 #
 #   tests/tidy.sh                 all checks
 #   tests/tidy.sh CHECK...        these
@@ -10,7 +10,7 @@
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 
-CHECKS=(layout arrows circles headers compile first-lines blanks built format itself)
+CHECKS=(layout arrows circles headers compile first-lines blanks built format itself prose)
 CC=${CC:-cc}
 violations=$(mktemp) && scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$violations" "$scratch"' EXIT
@@ -378,6 +378,18 @@ check_itself() {
         -iE '(language mode[l]|\bA[I]-generated|as an A[I]\b|co-authored-b[y]|\bissues? sho[w]\b)'
 }
 
+# Sentences that name nothing, see prose.py. Its limits may only fall: a limit must not be higher than in the last
+# two commits that changed the script.
+check_prose() {
+    local commit
+    local -a older=()
+    for commit in $(git -c safe.directory="$PWD" rev-list -n 2 HEAD -- tests/prose.py 2>/dev/null); do
+        git -c safe.directory="$PWD" show "$commit:tests/prose.py" >"$scratch/$commit.py" 2>/dev/null &&
+            older+=(--older "$scratch/$commit.py")
+    done
+    text_files | grep -E '\.(c|h|py|sh|md)$' | python3 tests/prose.py "${older[@]}" >>"$violations"
+}
+
 # --- Proof that they can fail. ---
 
 # Plants one violation in the current folder, a copy of the tree, and prints the text that the check must report.
@@ -427,6 +439,14 @@ plant() {
     itself-home) echo "see /hom""e/me/notes" >>README.md && echo "a path of somebody's machine" ;;
     itself-host) echo "from https://pyp""i.org/simple" >>README.md && echo 'a host that packages' ;;
     itself-writer) echo "Co-Authored-B""y: somebody" >>README.md && echo 'speaks of how' ;;
+    prose-c) echo "/* $(riddle) */" >>client/examples/hello.c && echo "hello.c:$(lines client/examples/hello.c): a riddle" ;;
+    prose-h) for _ in {1..20}; do printf '// %s\n\n' "$(riddle)"; done >>client/rdzv_client.h && echo 'client/ has' ;;
+    prose-py) riddle | sed 's/.*/"""&"""/' >client/examples/a.py && echo 'client/examples/a.py:1: a riddle' ;;
+    prose-sh) mkdir client/new && riddle | sed 's/^/# /' >client/new/a.sh && echo 'client/new/ has 1000 per 1,000' ;;
+    prose-md) riddle >>deploy/helm/rdzv/README.md && echo "rdzv/README.md:$(lines deploy/helm/rdzv/README.md): a riddle" ;;
+    prose-table) echo "| \`key\` | $(riddle) |" >>deploy/helm/rdzv/README.md && echo "rdzv/README.md:$(lines deploy/helm/rdzv/README.md): a riddle" ;;
+    prose-tree) sed -i 's/^TREE_LIMIT = .*/TREE_LIMIT = 0/' tests/prose.py && echo 'the tree has' ;;
+    prose-raised) raise_limit && echo 'the limit of FOLDER_LIMIT was 20 and is 21 now' ;;
     *) return 1 ;;
     esac
 }
@@ -452,6 +472,20 @@ plant_build() { # COUNT
     done >build/compile_commands.json
 }
 
+riddle() {
+    echo 'What is more than some of it is not read until then.'
+}
+
+lines() { # FILE
+    wc -l <"$1"
+}
+
+# A commit of the script as it is, and a higher limit in the file.
+raise_limit() {
+    git init -q && git add tests/prose.py && git -c user.name=tidy -c user.email=tidy commit -q -m limits &&
+        sed -i 's/^FOLDER_LIMIT = 20/FOLDER_LIMIT = 21/' tests/prose.py
+} >/dev/null 2>&1
+
 include() { # FILE WHAT [HASH]: one more, behind its last one
     sed -i "$(grep -n '#include' "$1" | tail -n 1 | cut -d: -f1)a ${3:-#}include $2" "$1"
 }
@@ -462,6 +496,7 @@ self_test() {
     local self=$PWD/tests/tidy.sh copy="$scratch/copy" failed=0 check planted output
     local plants wanted text
     plants=$(sed -n '/^plant() {/,/^}/s/^    \([a-z-]*\)) .*/\1/p' "$self")
+    command -v git >/dev/null || plants=$(grep -vx prose-raised <<<"$plants")
 
     for check in "${CHECKS[@]}"; do
         if [ "$check" = format ] && ! clang_format >/dev/null; then
