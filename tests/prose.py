@@ -18,15 +18,9 @@ import re
 import sys
 
 # Riddles per 1,000 sentences. A limit may only fall: rewrite the sentence, do not raise the number.
-TREE_LIMIT = 13  # all files together
+TREE_LIMIT = 5  # all files together
 FOLDER_LIMIT = 20  # a folder without a row here
-LIMITS = {
-    'proto/torch': 49,
-    'tests/loop': 128,
-    'tests/unit': 89,
-    'tests/unit/relay': 112,
-    'tests/unit/rendezvous': 121,
-}
+LIMITS = {}
 
 RIDDLE = 0.62
 FUNCTION_WORDS = frozenset('''

@@ -97,9 +97,9 @@ void torch_state_complete(struct torch_state *s);
 bool torch_state_insert(struct torch_state *s, const struct torch_node *who,
                         struct torch_node **at);
 
-/* The text that torch loads as this state: at *text, which the caller frees. Omits nodes that are
- * in no list and have no heartbeat; times before the year 1 and after 9999, which torch cannot
- * hold, become the nearest it can. False: no memory.
+/* The text that torch loads as this state: at *text, which the caller frees. Omits a node without a
+ * heartbeat that no list names; times before the year 1 and after 9999, which torch cannot hold,
+ * become the nearest it can. False: no memory.
  *
  * Of a state that was read it has at most TORCH_STATE_GROWTH() of the bytes that were read: equal
  * nodes and addresses are written once, but their numbers may take four bytes where the reader met

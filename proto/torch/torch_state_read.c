@@ -29,7 +29,8 @@ enum kind {
     KIND_UTC,
 };
 
-/* What all nodes have in common, and all times: opcodes, and references to classes and names. */
+/* The bytes that every node repeats, and those that every time repeats: opcodes, and references to
+ * classes and names. */
 enum part {
     PART_NODE, /* up to the name of the address */
     PART_PID,

@@ -175,9 +175,9 @@ static bool is_in_list(const struct torch_node *node, enum torch_list list)
     return *(const bool *)((const char *)node + torch_list_flags[list]);
 }
 
-/* --- An item at once. All but the first few of a state are alike: what nodes and times have in
- * common has been written, so that references to it suffice. Bytes are the same as from put_node()
- * and put_datetime(). --- */
+/* --- An item at once. All but the first few of a state are alike: the shared parts of nodes and
+ * times have been written, so references to these parts suffice. Bytes are the same as from
+ * put_node() and put_datetime(). --- */
 
 #define ITEM_MOST 128 /* bytes of an item, without a name */
 

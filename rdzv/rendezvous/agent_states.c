@@ -129,7 +129,7 @@ void agent_release_all(struct step *s, enum agent_held why, size_t most)
     if (s->run->held[why] == 0)
         return;
     TAILQ_FOREACH(a, &s->run->agents, entry) {
-        if (most == 0)
+        if (most == 0 || s->run->held[why] == 0)
             return;
         most -= a->held == why && agent_release(s, a);
     }
