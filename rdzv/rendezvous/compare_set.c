@@ -205,7 +205,7 @@ static enum outcome apply(struct step *s, struct agent *a, const struct intent *
     return in->kind == INTENT_JOIN ? join(s, a, in) : put(s, a, in);
 }
 
-static void effects_apply(struct step *s, const struct policy_event *event, const struct intent *in)
+static void answer_intent(struct step *s, const struct policy_event *event, const struct intent *in)
 {
     struct agent *a = event->agent;
 
@@ -295,6 +295,20 @@ static bool has_intents(const struct step *s)
     return !v->unread && (v->is_state || (s->value.ptr != NULL && run_view_is_sentinel(s->value)));
 }
 
+/* Whether the agent may close the run is judged as for any other agent. What else an agent writes
+ * whose node is not known, a tool may write as well. */
+static void read_intent(const struct step *s, const struct agent *a,
+                        const struct policy_event *event, struct intent *in)
+{
+    if (a->origin == ORIGIN_TOOL || !has_intents(s))
+        return;
+    intent_read(a, event->expected, event->desired, in);
+    if (a->origin != ORIGIN_UNNAMED || in->kind == INTENT_CLOSE)
+        return;
+    intent_free(in);
+    *in = (struct intent){0};
+}
+
 void compare_set(struct step *s, const struct policy_event *event, bool is_done)
 {
     struct agent *a = event->agent;
@@ -314,12 +328,11 @@ void compare_set(struct step *s, const struct policy_event *event, bool is_done)
         return;
     }
     agent_view_drop(a);
-    if (agent_is_introduced(a) && has_intents(s))
-        intent_read(a, event->expected, event->desired, &in);
+    read_intent(s, a, event, &in);
     if (in.is != NULL && in.is->has_heartbeat)
         agent_clock_learn(s, a, in.is->heartbeat_us); /* also of one that takes itself for dead */
     if (in.kind != INTENT_UNKNOWN) {
-        effects_apply(s, event, &in);
+        answer_intent(s, event, &in);
     } else {
         step_put_beats(s);
         put_literally(s, event);

@@ -371,6 +371,28 @@ static void a_close_that_needs_all_waits_for_them(void **state)
     }
 }
 
+/* An agent that had not written before the start fails: those that train go on. */
+static void one_of_whom_nothing_is_known_closes_no_run_of_others(void **state)
+{
+    struct agent *unnamed;
+    const char *now;
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    scene_restart(&s, true);
+    unnamed = scene_return(&s, NULL);
+    scene_return(&s, &s.agents[0]);
+    scene_return(&s, &s.agents[1]);
+    scene_event(&s, RUN_RETURNED, NULL);
+    now = scene_copy(scene_get(&s, ""));
+    scene_cas(&s, unnamed, now, scene_closing(&s, now));
+    assert_false(s.run.view.state.closed);
+    assert_non_null(scene_note(&s, NOTE_CLOSE_IGNORED));
+    scene_fini(&s);
+}
+
 /* If an older daemon kept no hint for an agent, the agent may be any of the nodes for one minute,
  * in which it would send its name. */
 static void one_of_whom_nothing_is_known_may_go_on(void **state)
@@ -431,6 +453,7 @@ int main(void)
         cmocka_unit_test(as_ever_when_told_so),
         cmocka_unit_test(who_was_in_the_round_before_a_start_closes_it),
         cmocka_unit_test(who_waits_closes_when_no_agent_comes_back),
+        cmocka_unit_test(one_of_whom_nothing_is_known_closes_no_run_of_others),
         cmocka_unit_test(one_of_whom_nothing_is_known_may_go_on),
     };
 
