@@ -74,7 +74,6 @@ struct agent_pace {
     uint64_t seen_ms;     /* then it saw that the round is complete */
     uint64_t shifted_ms;  /* since then its heartbeats come later */
     uint8_t shifts;       /* so many times */
-    uint8_t beats;        /* 1: a heartbeat has come */
     uint64_t asked_ms;    /* its last GET came then, and no write has followed yet */
     uint64_t looked_ms;   /* its last look came then: a GET that no write has followed */
     uint64_t wrote_ms;    /* its last heartbeat came then, or it saw that the round is complete;
@@ -82,6 +81,7 @@ struct agent_pace {
     uint64_t interval_ms; /* usual time between two looks, in all rounds */
     uint64_t beat_ms;     /* the same of two heartbeats, if below torch's interval */
     uint64_t gap_ms;      /* between the last two writes of that round; 0: there were no two */
+    bool has_beaten;      /* a heartbeat has come in that round */
     bool was_in;          /* it saw that before, too: a start, or its relay's absence, is between */
     bool may_beat;        /* HELD_GATHERED: that may be the GET of its heartbeat */
 };

@@ -119,8 +119,8 @@ struct policy_now driver_now(const struct live_run *run);
 /* For rdzv->ticker; `arg` is the struct rendezvous. */
 void driver_on_ticker(evutil_socket_t fd, short what, void *arg);
 
-/* Deletes some of the keys of the rounds of a run that is about to be forgotten. True: those that
- * it had when this began are gone. */
+/* Deletes some of the keys of the rounds of a run that is about to be forgotten. True: no key that
+ * existed at the begin of the sweep is left. */
 bool effects_sweep_keys(struct live_run *run);
 
 /* Carries out the outputs of a step, except those that may cause another step. */

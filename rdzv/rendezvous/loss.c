@@ -341,14 +341,12 @@ static void note_silent(struct step *s, const struct torch_node *node)
     note->node = explain_node(s, node);
     note->previous = node_role(node);
     note->ms = (int64_t)presence_silent_ms(s, node);
-    note->reason =
-        note->agent == NULL ? "no agent of it is connected, and its heartbeat is old"
-        : s->run->settings->silent_node_ms != 0
-            ? "nothing has come of its agent for --silent-node-timeout"
-        : node->waiting || !s->run->view.state.complete
-            ? "nothing has come of its agent for 15s, and the round waits for it"
-            : "nothing has come of its agent for 15s and a node asks for a place, or for "
-              "a minute";
+    note->reason = note->agent == NULL
+                       ? "no agent of the node is connected, and its heartbeat is old"
+                   : s->run->settings->silent_node_ms != 0
+                       ? "nothing has come of its agent for --silent-node-timeout"
+                       : "nothing has come of its agent for a minute, or for 15s while a node asks "
+                         "for a place";
 }
 
 /* True: the survivors must meet without this node. */

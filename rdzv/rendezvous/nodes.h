@@ -18,15 +18,15 @@ const char *node_role_text(const struct torch_node *node);
 /* --- The nodes without which a run goes on: nodes of a complete round that a later complete round
  * lacks. A function of three states; why and when a node was lost is in the history. --- */
 
-/* A round was completed as `now`, and the one before as `then`; `gone` are those who were gone
- * until now. Makes *out those who are gone now, with their last rank, in the order of nodes:
+/* A round was completed as `now`, and the round before as `then`; `gone` are the nodes absent until
+ * now. Makes *out the nodes absent from now on, with their last rank, in the order of nodes:
  *
- * - Who is in `now` is not gone.
- * - Each node of `now` that was in neither of the others makes up for one: for one of the same
- * address, or else for one of another, and there for those first who were gone before.
+ * - A participant of `now` is not absent.
+ * - Each newcomer, a participant of `now` that is in neither `then` nor `gone`, makes up for one
+ * absent node: for a node of the same address, or else of another address, nodes of `gone` first.
  *
- * So never more are gone than `now` has nodes less than the largest round had. False: no memory,
- * *out is untouched. */
+ * So the number of absent nodes never exceeds the number that `now` lacks against the largest
+ * round. False: no memory, *out is untouched. */
 bool gone_next(const struct torch_state *gone, const struct torch_state *then,
                const struct torch_state *now, struct torch_state *out);
 

@@ -45,14 +45,14 @@ void pace_note_write(const struct run *run, struct agent *a, uint64_t now_ms)
 
     if (p->round != run->view.completions)
         return;
-    if (p->beats > 0 && since_ms >= BEAT_LEAST_MS) {
+    if (p->has_beaten && since_ms >= BEAT_LEAST_MS) {
         uint64_t longer_ms = since_ms > p->gap_ms ? since_ms : p->gap_ms;
 
         if (p->gap_ms != 0 && longer_ms < beat_ms(p))
             p->beat_ms = longer_ms;
         p->gap_ms = since_ms;
     }
-    p->beats = 1;
+    p->has_beaten = true;
     p->asked_ms = 0;
     p->wrote_ms = now_ms;
 }

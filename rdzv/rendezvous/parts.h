@@ -136,7 +136,8 @@ bool closing_settle(struct step *s);
 /* A new agent is counted among those of its run, or as one that comes for a closed run. */
 void rejoin_enter(struct step *s, struct agent *a);
 void rejoin_leave(struct step *s, struct agent *a);
-/* An agent that is taken for dead leaves its list; when it is back, it returns to that list. */
+/* Moves an agent that is taken for dead to run.gone; and back to its former list when the agent is
+ * back. */
 void rejoin_set_aside(struct step *s, struct agent *a);
 void rejoin_take_back(struct step *s, struct agent *a);
 /* True: its compare-and-set, which expects nothing, waits until the run is forgotten, or for

@@ -263,8 +263,8 @@ void worker_store_owe_place(struct step *s)
         s->run->endpoint.owed_round = round;
 }
 
-/* What agent 0 had said before the start is lost, unless it was decided then: it does not say it
- * again, and all agents wait for it. */
+/* A proposal of agent 0 from before the start is lost, unless rdzvd had decided by then. Agent 0
+ * does not write the keys again, and all agents wait for these keys. */
 void worker_store_on_returned(struct step *s)
 {
     const struct agent *a = TAILQ_FIRST(&s->run->agents);

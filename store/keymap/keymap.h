@@ -268,7 +268,7 @@ bool keymap_pick(struct key_picks *p, struct slice key);
 bool keymap_pick_value(struct key_picks *p, struct slice key, struct slice value);
 
 /* Before a MULTI_SET is carried out: an open snapshot copies the present values of some more of the
- * picked keys. True: it has all of them, or no snapshot is open. */
+ * picked keys. True: the snapshot has copied every picked key, or no snapshot is open. */
 bool key_picks_are_kept(struct key_picks *p);
 
 /* Lets go of them, in slices. Takes NULL. */
@@ -306,7 +306,7 @@ struct entry *keymap_walk_next(struct key_walk *walk);
 
 /* The same in pieces, between which any keys may come and go: keymap_walk_group() begins a piece,
  * and keymap_walk_pause() ends it. Each walk has a number of its own, above 0. NULL: the walk has
- * returned all keys that were in the group at its start and are still in it. */
+ * ended; it has returned each key that the group had from the start to the end. */
 struct entry *keymap_walk_piece(struct key_walk *walk, uint32_t number);
 void keymap_walk_pause(struct keymap *m, const struct key_walk *walk);
 

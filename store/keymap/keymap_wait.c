@@ -6,9 +6,10 @@
  * existed, and not whether all keys exist together: a link that has counted leaves its list for
  * good, and a later DELETE does not bring it back. The invariant: `missing` is the number of links
  * whose `at` is set, plus 1 while keys are still being added, and an entry with links stays in the
- * table although it has no value. count_link() and keymap_release() keep it. A waiter with many
- * links is unregistered in slices when its client is lost; it is WAKE_ENDED until then, so its
- * links count, but wake no client. */
+ * table although it has no value. count_link() and keymap_release() keep it, except in
+ * waiter_take_over(), whose old waiter is cancelled at once. A waiter with many links is
+ * unregistered in slices when its client is lost; it is WAKE_ENDED until then, so its links count,
+ * but wake no client. */
 #include <assert.h>
 
 #include "proto/c10d.h"

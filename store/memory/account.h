@@ -33,7 +33,7 @@ enum account_kind {
     ACCOUNT_HISTORY,       /* etcd's events, and values that only they still hold */
     ACCOUNT_RUNS,          /* run records, and the rendezvous' state of each run */
     ACCOUNT_WAITERS,       /* c10d's WAITs and BARRIERs */
-    ACCOUNT_WATCHES,       /* watches of both protocols, and their events that are not sent yet */
+    ACCOUNT_WATCHES,       /* watches of both protocols, and unsent events of these watches */
     ACCOUNT_ANSWERS,       /* answers that are queued for clients or being written */
     ACCOUNT_INPUT,         /* requests that are incomplete or queued */
     ACCOUNT_SESSIONS,      /* connections and what protocols keep of them */

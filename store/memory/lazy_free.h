@@ -1,13 +1,13 @@
 /* Frees in many slices what was cut off from the store in one step, so that no client waits while
  * a million keys are forgotten. Nothing here is part of the store's state.
  *
- * The problem: free() of a million keys takes a second, and the server has one thread. Deleting the
- * keys themselves in slices is wrong: between two slices, clients would see half of the keys. So
- * the change cuts off the whole list, tree or value in one step, and passes it to lazy_free_add().
- * The invariant: no command finds listed memory, so clients cannot observe when it is freed. Where
- * a live list or table still has it (links of ended waiters, removed nodes of a tree), each reader
- * recognizes and skips it. The module that lists the memory keeps this. Listed bytes count in the
- * account until they are freed; transport.c frees a slice in each iteration. */
+ * The problem: free() of a million keys stalls every other client, since the server has one thread.
+ * Deleting the keys themselves in slices is wrong: between two slices, clients would see half of
+ * the keys. So the change cuts off the whole list, tree or value in one step, and passes it to
+ * lazy_free_add(). The invariant: no command finds listed memory, so clients cannot observe when it
+ * is freed. Where a live list or table still has it (links of ended waiters, removed nodes of a
+ * tree), each reader recognizes and skips it. The module that lists the memory keeps this. Listed
+ * bytes count in the account until they are freed; transport.c frees a slice in each iteration. */
 #pragma once
 
 #include <stdbool.h>

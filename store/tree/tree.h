@@ -68,7 +68,7 @@ struct tree {
     size_t cuts; /* those, and those that snapshots hold */
     struct tree_snapshot_list snapshots; /* see tree_snapshot.h */
     struct tree_past_list pasts;
-    size_t past_bytes;           /* bytes of those pasts that `lazy` does not have yet */
+    size_t past_bytes;           /* bytes of listed pasts; pasts passed to `lazy` do not count */
     bool keeps_past;             /* either is not empty: a change leaves something behind */
     struct lazy lazy;            /* of `dead` and `pasts` */
     struct lazy_free *lazy_free; /* frees them in slices; NULL: they are freed at once */
