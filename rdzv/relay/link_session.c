@@ -829,6 +829,23 @@ static void take_session_over(struct relay_session *s)
     relay_session_detach(s);
 }
 
+/* `dropped`: the session before, whose record the new one takes over; NULL: there is none. Without
+ * memory for the new session, the sweep ends the record. While the dropped session is there, the
+ * sweep leaves its record alone: if the record ended, a client whose answer was lost would have its
+ * change carried out twice. */
+static struct relay_session *open_new(struct relay_link *link, const struct relay_opening *o,
+                                      struct relay_session *dropped)
+{
+    struct relay_session *s;
+
+    if (dropped != NULL)
+        relay_session_free(dropped);
+    s = session_make(link, o);
+    if (s == NULL && dropped != NULL)
+        relay_links_sweep_anew(link->all);
+    return s;
+}
+
 void relay_session_open(struct relay_link *link, uint32_t channel, const struct relay_opening *o)
 {
     struct relay_links *all = link->all;
@@ -843,15 +860,10 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const struct 
         take_session_over(s);
     s = relay_session_of_id(all, link->space, o->id); /* what was about to end has ended */
     was_dropped = s != NULL && relay_session_was_dropped(s);
-    if (was_dropped) { /* it is made anew, and the engine knows the rest */
-        relay_session_free(s);
-        relay_links_sweep_anew(all); /* its record ends if there is no room for the session */
-        s = NULL;
-    }
-    is_new = s == NULL;
+    is_new = s == NULL || was_dropped;
     if (is_new) {
         why = why_no_room(link);
-        s = why == NULL ? session_make(link, o) : NULL;
+        s = why == NULL ? open_new(link, o, s) : NULL; /* refused: the dropped session stays */
     } else {
         s->conn->peer = seen_from_here(link, o);
         s->carrier.local = o->local;

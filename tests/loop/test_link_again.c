@@ -231,6 +231,32 @@ static void a_dropped_session_is_told_what_it_was_answered(void **state)
     loop_close(&loop);
 }
 
+/* The relay asks for the session while the store has no room for one more, and then again. */
+static void a_dropped_session_that_is_refused_keeps_its_record(void **state)
+{
+    int fd;
+
+    (void)state;
+    loop_open(&loop, (const char *const[]){"--connection-limit=3", NULL});
+    hand_tick_after(120000); /* longer than --session-timeout: a sweep would end the record at once */
+    fd = hand_connect();
+    drop_session(fd, 1, 11);
+    hand_lose_link(fd);
+    fd = hand_connect();
+    hand_open(fd, 5, 21);
+    hand_open(fd, 6, 22);
+    hand_send_open(fd, 7, 11, true);
+    assert_int_equal(hand_next(fd).kind, RELAY_ENDED);
+    hand_tick_after(2000);
+    assert_true(is_recorded(11));
+    hand_send(fd, RELAY_CLOSE, 0, 5, 0, NOTHING);
+    hand_send(fd, RELAY_CLOSE, 0, 6, 0, NOTHING);
+    hand_expect_nothing(fd);
+    hand_resume(fd, 2, 11, RELAY_KNOWN | RELAY_ANSWERED, 3, TEXT(ONE ONE "e"));
+    hand_lose_link(fd);
+    loop_close(&loop);
+}
+
 static void the_same_after_a_start(void **state)
 {
     int fd;
@@ -677,6 +703,7 @@ int main(void)
         cmocka_unit_test(reads_and_refused_changes_are_sent_again),
         cmocka_unit_test(a_request_that_was_carried_out_is_not_carried_out_again),
         cmocka_unit_test(a_dropped_session_is_told_what_it_was_answered),
+        cmocka_unit_test(a_dropped_session_that_is_refused_keeps_its_record),
         cmocka_unit_test(the_same_after_a_start),
         cmocka_unit_test(the_record_of_a_dropped_session_ends_in_time),
         cmocka_unit_test(records_of_dropped_sessions_have_a_bound),
