@@ -249,7 +249,9 @@ static void effects_apply_one(struct live_run *run, const struct policy_output *
         delete_record(run);
         break;
     case POLICY_OPEN_WORKER_STORE:
-        apply_command(run, &(struct command){.kind = COMMAND_WORKER_STORE_OPEN});
+        if (!apply_command(run, &(struct command){.kind = COMMAND_WORKER_STORE_OPEN}) &&
+            run->run.view.record.worker_store == o->worker_store)
+            run->run.view.record.worker_store = 0; /* the next run that opens one gets its number */
         break;
     case POLICY_DROP_WORKER_STORE:
         end_worker_store(run, o->worker_store);

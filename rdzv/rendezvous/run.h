@@ -21,7 +21,6 @@ enum worker_endpoint_state {
     ENDPOINT_OPENS_PORT,    /* a port of the run's own has been asked for */
     ENDPOINT_LACKS_RDZVD,   /* rdzvd must be the place, and the space has no room for the keys */
     ENDPOINT_LACKS_WORKER0, /* the same, of worker 0 */
-    ENDPOINT_LACKS_STORE,   /* the same, of a worker store for the newest round */
 };
 
 /* See worker_store.c. */
@@ -34,6 +33,8 @@ struct worker_endpoint {
                            round was lost; or ROUND_NONE */
     uint16_t own_port;  /* 0: none */
     uint16_t last_port; /* the own port that was given back while the run was left; 0: none was */
+    bool lacks_store; /* no worker store could be opened for the newest round: the tick tries again
+                       */
 };
 
 /* Drops what agent 0 says. */

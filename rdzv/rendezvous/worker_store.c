@@ -36,14 +36,11 @@ static void endpoint_enter(struct worker_endpoint *e, enum worker_endpoint_state
 {
     static const unsigned legal[] = {
         [ENDPOINT_RESTS] = 1u << ENDPOINT_PROBES | 1u << ENDPOINT_OPENS_PORT |
-                           1u << ENDPOINT_LACKS_RDZVD | 1u << ENDPOINT_LACKS_WORKER0 |
-                           1u << ENDPOINT_LACKS_STORE,
+                           1u << ENDPOINT_LACKS_RDZVD | 1u << ENDPOINT_LACKS_WORKER0,
         [ENDPOINT_PROBES] = 1u << ENDPOINT_RESTS,
         [ENDPOINT_OPENS_PORT] = 1u << ENDPOINT_RESTS,
         [ENDPOINT_LACKS_RDZVD] = 1u << ENDPOINT_RESTS | 1u << ENDPOINT_LACKS_WORKER0,
         [ENDPOINT_LACKS_WORKER0] = 1u << ENDPOINT_RESTS,
-        [ENDPOINT_LACKS_STORE] =
-            1u << ENDPOINT_RESTS | 1u << ENDPOINT_PROBES | 1u << ENDPOINT_LACKS_WORKER0,
     };
 
     assert(e->state == next || legal[e->state] & 1u << next);
@@ -70,6 +67,7 @@ void worker_store_release(struct step *s)
         e->own_port != 0 || e->state == ENDPOINT_OPENS_PORT || s->now->share == PORT_IS_OURS;
 
     endpoint_rest(s);
+    e->lacks_store = false;
     if (has_port)
         step_emit(s, POLICY_CLOSE_PORT);
     e->own_port = e->last_port = 0;
@@ -169,12 +167,17 @@ static const char *find_endpoint(const struct run *run, struct view_record *reco
 /* --- Deciding. --- */
 
 /* The space has no room now: the tick tries again. */
+static void note_full(struct step *s)
+{
+    explain_note(s, NOTE_WORKER_STORE_FAILED)->reason = "the space is full, see --space-limit";
+}
+
 static void postpone(struct step *s, enum worker_endpoint_state next)
 {
     struct worker_endpoint *e = &s->run->endpoint;
 
     if (e->state == ENDPOINT_RESTS)
-        explain_note(s, NOTE_WORKER_STORE_FAILED)->reason = "the space is full, see --space-limit";
+        note_full(s);
     endpoint_enter(e, next);
 }
 
@@ -246,11 +249,8 @@ static void decide_rdzvd(struct step *s)
 
 static bool is_undecided(const struct run *run)
 {
-    enum worker_endpoint_state state = run->endpoint.state;
-
     return run->view.record.placement == WORKER_STORE_UNKNOWN &&
-           run->view.record.worker_store != 0 &&
-           (state == ENDPOINT_RESTS || state == ENDPOINT_LACKS_STORE);
+           run->view.record.worker_store != 0 && run->endpoint.state == ENDPOINT_RESTS;
 }
 
 void worker_store_owe_place(struct step *s)
@@ -349,7 +349,9 @@ static void open_store(struct step *s, bool moved)
         record = next;
     if (record.placement == WORKER_STORE_RDZVD &&
         !put_record_places(s, POLICY_PUT, v->last_completed.round, &record)) {
-        postpone(s, ENDPOINT_LACKS_STORE);
+        if (!e->lacks_store)
+            note_full(s);
+        e->lacks_store = true;
         return;
     }
     record.worker_store = s->now->next_worker_store;
@@ -358,8 +360,7 @@ static void open_store(struct step *s, bool moved)
     address = keep_record(s, &record);
     if (address == NULL)
         old = record.worker_store; /* no memory: the one before stays */
-    if (e->state == ENDPOINT_RESTS || e->state == ENDPOINT_LACKS_STORE)
-        endpoint_enter(e, address == NULL ? ENDPOINT_LACKS_STORE : ENDPOINT_RESTS);
+    e->lacks_store = address == NULL;
     if (old != 0)
         step_emit(s, POLICY_DROP_WORKER_STORE)->worker_store = old;
     if (address != NULL && reason != NULL)
@@ -429,7 +430,7 @@ void worker_store_on_tick(struct step *s)
         decide_rdzvd(s);
     else if (run->endpoint.state == ENDPOINT_LACKS_WORKER0)
         decide_worker0(s, run->endpoint.why_worker0);
-    else if (run->endpoint.state == ENDPOINT_LACKS_STORE)
+    if (run->endpoint.lacks_store)
         open_store(s, true);
     decide_if_silent(s);
 }
