@@ -238,7 +238,8 @@ static void a_dropped_session_that_is_refused_keeps_its_record(void **state)
 
     (void)state;
     loop_open(&loop, (const char *const[]){"--connection-limit=3", NULL});
-    hand_tick_after(120000); /* longer than --session-timeout: a sweep would end the record at once */
+    hand_tick_after(
+        120000); /* longer than --session-timeout: a sweep would end the record at once */
     fd = hand_connect();
     drop_session(fd, 1, 11);
     hand_lose_link(fd);
