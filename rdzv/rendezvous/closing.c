@@ -267,19 +267,18 @@ bool closing_settle(struct step *s)
 {
     enum close_kept kept = s->run->close_kept;
     bool counts = kept != CLOSE_NOT_KEPT && counts_now(s->run);
-    struct torch_state next;
+    struct torch_state *next;
 
     closing_forget(s->run);
     if (kept == CLOSE_NOT_KEPT || !step_is_open(s))
         return false;
-    if (!counts || !step_read_state(s, &next)) {
+    next = counts ? step_edit(s) : NULL;
+    if (next == NULL) {
         explain_close_judged(s, false);
         return false;
     }
-    next.closed = true;
-    counts = step_put_state(s, &next, 0);
-    torch_state_free(&next);
-    if (!counts)
+    next->closed = true;
+    if (!step_put_edited(s, 0))
         return false;
     explain_close_judged(s, true);
     s->out->counters.runs_closed++;

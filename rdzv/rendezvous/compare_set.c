@@ -38,18 +38,16 @@ static const struct torch_node *place_now(const struct step *s, const struct int
  * as torch's agent does at first, it takes that out of the run. Then it is shown the state anew. */
 static bool take_out_predecessor(struct step *s, struct agent *a, const struct intent *in)
 {
-    struct torch_state next;
-    bool ok;
+    struct torch_state *next =
+        agent_has_node(a) || in->was != NULL || place_now(s, in) == NULL ? NULL : step_edit(s);
 
-    if (agent_has_node(a) || in->was != NULL || place_now(s, in) == NULL ||
-        !step_read_state(s, &next))
+    if (next == NULL)
         return false;
-    loss_take_out(&next, torch_state_find(&next, &in->own));
-    ok = step_put_state(s, &next, 0);
-    torch_state_free(&next);
-    if (ok)
-        round_written(s, a);
-    return ok;
+    loss_take_out(next, torch_state_find(next, &in->own));
+    if (!step_put_edited(s, 0))
+        return false;
+    round_written(s, a);
+    return true;
 }
 
 /* The agent has decided by the same round, and its node is where it was. How many others there are
@@ -112,26 +110,17 @@ static bool change(const struct run *run, const struct agent *a, const struct in
     return true;
 }
 
-/* The first agent that joins brings the dialect of the state. */
-static bool read_state(const struct step *s, const struct intent *in, struct torch_state *next)
-{
-    return s->run->view.is_state ? step_read_state(s, next) : torch_state_copy(&in->to, next);
-}
-
 static enum outcome put(struct step *s, struct agent *a, const struct intent *in)
 {
     uint64_t completion = s->run->view.completions;
     bool was_in = in->was != NULL && in->was->participant && s->run->view.state.complete;
     size_t shown = torch_state_participants(&in->from);
-    struct torch_state next;
-    bool ok;
+    /* the first agent that joins brings the dialect of the state */
+    struct torch_state *next = s->run->view.is_state ? step_edit(s) : step_edit_copy(s, &in->to);
 
-    if (!read_state(s, in, &next))
+    if (next == NULL || !change(s->run, a, in, next))
         return OUTCOME_REFUSED;
-    ok = change(s->run, a, in, &next) &&
-         step_put_state(s, &next, TORCH_STATE_GROWTH(s->value.len) + in->wanted_len);
-    torch_state_free(&next);
-    if (!ok)
+    if (!step_put_edited(s, TORCH_STATE_GROWTH(s->value.len) + in->wanted_len))
         return s->is_full ? OUTCOME_NO_ROOM : OUTCOME_REFUSED;
     if (in->kind == INTENT_WAIT && shown != 0) /* so MAX is more */
         let_in_note_room(s->run, a, shown + 1);

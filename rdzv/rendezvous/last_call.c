@@ -74,15 +74,12 @@ bool last_call_is_over(struct step *s, uint64_t in_ms)
 
 static bool put_deadline(struct step *s, int64_t deadline_us)
 {
-    struct torch_state next;
-    bool ok;
+    struct torch_state *next = step_edit(s);
 
-    if (!step_read_state(s, &next))
+    if (next == NULL)
         return false;
-    next.deadline_us = deadline_us;
-    ok = step_put_state(s, &next, 0);
-    torch_state_free(&next);
-    return ok;
+    next->deadline_us = deadline_us;
+    return step_put_edited(s, 0);
 }
 
 static void end_now(struct step *s, uint64_t wanted)

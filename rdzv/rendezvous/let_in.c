@@ -102,9 +102,9 @@ static bool are_all_here(const struct step *s, size_t nodes)
 }
 
 /* Ranks are written for each node, and times in another order, which makes a longer text. */
-static bool put(struct step *s, const struct torch_state *next)
+static bool put_edited(struct step *s)
 {
-    return step_put_state(s, next, TORCH_STATE_GROWTH(s->value.len) - s->value.len);
+    return step_put_edited(s, TORCH_STATE_GROWTH(s->value.len) - s->value.len);
 }
 
 static void note_let_in(struct step *s, size_t nodes, size_t waiting)
@@ -121,21 +121,20 @@ bool let_in_waiting(struct step *s, uint64_t wanted)
 {
     const struct run *run = s->run;
     const struct run_view *v = &run->view;
-    struct torch_state next;
+    struct torch_state *next;
     size_t waiting, nodes;
-    bool ok;
 
     if (v->waiting == 0)
         return false;
     waiting = count_waiting(&v->state);
     nodes = v->participants + waiting;
     if (nodes < wanted || run->enough == 0 || nodes < run->enough || nodes > run->room_for ||
-        !are_all_here(s, nodes) || presence_is_participant_lost(s) || !step_read_state(s, &next))
+        !are_all_here(s, nodes) || presence_is_participant_lost(s) || (next = step_edit(s)) == NULL)
         return false;
-    round_decide(run, ROUND_LET_IN, &next);
-    ok = put(s, &next);
-    torch_state_free(&next);
-    if (ok && !v->unread)
+    round_decide(run, ROUND_LET_IN, next);
+    if (!put_edited(s))
+        return false;
+    if (!v->unread)
         note_let_in(s, nodes, waiting);
-    return ok;
+    return true;
 }

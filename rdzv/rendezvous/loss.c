@@ -44,14 +44,11 @@ static bool clear_mark(struct torch_state *state)
 void loss_clear_mark(struct step *s)
 {
     const struct torch_state *state = &s->run->view.state;
-    struct torch_state next;
+    struct torch_state *next =
+        s->run->view.is_state && torch_state_find(state, &loss_mark) != NULL ? step_edit(s) : NULL;
 
-    if (!s->run->view.is_state || torch_state_find(state, &loss_mark) == NULL ||
-        !step_read_state(s, &next))
-        return;
-    if (clear_mark(&next))
-        step_put_state(s, &next, 0);
-    torch_state_free(&next);
+    if (next != NULL && clear_mark(next))
+        step_put_edited(s, 0);
 }
 
 /* --- The survivors. --- */
@@ -110,13 +107,12 @@ static void tell_survivors(struct step *s, const char *why)
  * these may leave before each agent has looked. */
 void loss_end_run(struct step *s)
 {
-    struct torch_state next;
+    struct torch_state *next = s->run->settings->end_failed_runs ? step_edit(s) : NULL;
 
-    if (!s->run->settings->end_failed_runs || !step_read_state(s, &next))
+    if (next == NULL)
         return;
-    set_mark(&next);
-    step_put_state(s, &next, 0);
-    torch_state_free(&next);
+    set_mark(next);
+    step_put_edited(s, 0);
 }
 
 /* --- A node whose connection has ended. --- */
@@ -151,10 +147,11 @@ void loss_take_out(struct torch_state *state, struct torch_node *node)
         state->round++;
 }
 
-/* Puts the state without the nodes that are lost. `missed`: those who are left cannot go on; they
- * are told, if nobody waits, and get what the lost ones owe them. */
-static void put_without(struct step *s, struct torch_state *next, bool missed, const char *why)
+/* Puts the edited state, without the nodes that are lost. `missed`: the nodes that are left cannot
+ * go on, so they get the mark, if no node waits, and the keys that the lost nodes owe them. */
+static void put_without(struct step *s, bool missed, const char *why)
 {
+    struct torch_state *next = &s->edited;
     bool meet = missed && have_to_meet(s->run, next);
     bool tell = meet && !somebody_waits(next);
 
@@ -162,7 +159,7 @@ static void put_without(struct step *s, struct torch_state *next, bool missed, c
         set_mark(next);
     if (!next->complete)
         clear_mark(next);
-    if (!step_put_state(s, next, 0))
+    if (!step_put_edited(s, 0))
         return;
     if (tell)
         tell_survivors(s, why);
@@ -177,23 +174,21 @@ static void remove_lost(struct step *s, struct torch_state *next, struct torch_n
     bool missed = node->participant || (node->waiting && lacks_participants(s->run, next));
 
     loss_take_out(next, node);
-    put_without(s, next, missed && s->run->settings->restart_on_loss != RESTART_NEVER,
+    put_without(s, missed && s->run->settings->restart_on_loss != RESTART_NEVER,
                 "the connection of one of them has ended");
 }
 
 void loss_on_disconnect(struct step *s, struct agent *gone)
 {
-    struct torch_state next;
-    struct torch_node *node;
+    struct torch_state *next;
 
     if (!agent_has_node(gone) || is_there_otherwise(s->run, gone) ||
         !s->run->settings->drop_disconnected || !step_is_open(s) || s->run->ending ||
-        torch_state_find(&s->run->view.state, &gone->node) == NULL || !step_read_state(s, &next))
+        torch_state_find(&s->run->view.state, &gone->node) == NULL)
         return;
-    node = torch_state_find(&next, &gone->node);
-    if (node != NULL)
-        remove_lost(s, &next, node);
-    torch_state_free(&next);
+    next = step_edit(s);
+    if (next != NULL)
+        remove_lost(s, next, torch_state_find(next, &gone->node));
 }
 
 /* An agent that was frozen for 15 s takes itself for dead. If its workers have failed, it takes its
@@ -201,13 +196,9 @@ void loss_on_disconnect(struct step *s, struct agent *gone)
  * look. */
 void loss_on_rejoin(struct step *s)
 {
-    struct torch_state next;
-
-    if (s->run->settings->restart_on_loss == RESTART_NEVER || !step_is_open(s) ||
-        !should_tell(s->run, &s->run->view.state) || !step_read_state(s, &next))
-        return;
-    put_without(s, &next, true, "the agent of one of them has started its workers again alone");
-    torch_state_free(&next);
+    if (s->run->settings->restart_on_loss != RESTART_NEVER && step_is_open(s) &&
+        should_tell(s->run, &s->run->view.state) && step_edit(s) != NULL)
+        put_without(s, true, "the agent of one of them has started its workers again alone");
 }
 
 /* --- All of them. --- */
@@ -262,25 +253,24 @@ static bool drops_absent(const struct policy_settings *settings)
 void loss_on_restore(struct step *s)
 {
     bool was_meeting = s->run->was_meeting, missed;
-    struct torch_state next;
+    struct torch_state *next = step_is_open(s) ? step_edit(s) : NULL;
     size_t before, gone;
 
     s->run->was_meeting = false;
-    if (!step_is_open(s) || !step_read_state(s, &next))
+    if (next == NULL)
         return;
-    before = torch_state_participants(&next);
-    gone = drops_absent(s->run->settings) ? take_out_absent(s->run, &next) : 0;
-    missed = (was_meeting || torch_state_participants(&next) < before) &&
+    before = torch_state_participants(next);
+    gone = drops_absent(s->run->settings) ? take_out_absent(s->run, next) : 0;
+    missed = (was_meeting || torch_state_participants(next) < before) &&
              s->run->settings->restart_on_loss != RESTART_NEVER;
     note_lost(s, gone);
-    if (was_meeting && missed && have_to_meet(s->run, &next) && somebody_waits(&next))
-        set_mark(&next); /* the nodes that wait may leave before each agent has looked */
-    if (gone > 0 || was_meeting || (missed && should_tell(s->run, &next)))
-        put_without(s, &next, missed,
+    if (was_meeting && missed && have_to_meet(s->run, next) && somebody_waits(next))
+        set_mark(next); /* the nodes that wait may leave before each agent has looked */
+    if (gone > 0 || was_meeting || (missed && should_tell(s->run, next)))
+        put_without(s, missed,
                     was_meeting
                         ? "they were about to meet when rdzvd ended"
                         : "the agent of one of them has not come back after a start of rdzvd");
-    torch_state_free(&next);
 }
 
 /* --- Nodes that are lost without the end of a connection. --- */
@@ -363,23 +353,22 @@ void loss_drop_silent(struct step *s)
 {
     const struct run *run = s->run;
     uint64_t patience = patience_ms(run);
-    struct torch_state next;
+    struct torch_state *next;
     bool missed = false;
 
     if (!step_is_open(s) || patience == UINT64_MAX || run->agent_count == 0 ||
-        !is_any_overdue(s, patience) || !step_read_state(s, &next))
+        !is_any_overdue(s, patience) || (next = step_edit(s)) == NULL)
         return;
-    for (size_t i = 0; i < next.count; i++) {
-        if (!is_overdue(s, &next.nodes[i], patience))
+    for (size_t i = 0; i < next->count; i++) {
+        if (!is_overdue(s, &next->nodes[i], patience))
             continue;
-        note_silent(s, &next.nodes[i]);
-        missed = missed || is_missed(run, &next, &next.nodes[i]);
-        loss_take_out(&next, &next.nodes[i]);
+        note_silent(s, &next->nodes[i]);
+        missed = missed || is_missed(run, next, &next->nodes[i]);
+        loss_take_out(next, &next->nodes[i]);
     }
-    put_without(s, &next, missed,
+    put_without(s, missed,
                 run->settings->silent_node_ms != 0
                     ? "one of them is silent for --silent-node-timeout"
                     : "one of them is silent for a minute, or for 15s and a node asks for a place");
-    torch_state_free(&next);
     placeholder_keys_put(s);
 }

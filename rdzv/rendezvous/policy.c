@@ -333,4 +333,5 @@ void policy_step(struct run *run, const struct policy_event *event, const struct
     long_look_check(&s);
     meeting_check(&s);
     numbers_check(&s);
+    torch_state_free(&s.edited);
 }

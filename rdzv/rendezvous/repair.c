@@ -45,23 +45,20 @@ static enum place find_place(const struct run *run, const struct agent *a, struc
 
 static void put_back(struct step *s, struct agent *a, const struct torch_node *back)
 {
-    struct torch_state next;
+    struct torch_state *next = step_edit(s);
     struct torch_node *at;
+    struct slice addr;
 
-    if (!step_read_state(s, &next))
+    if (next == NULL || !torch_state_insert(next, back, &at))
         return;
-    if (torch_state_insert(&next, back, &at)) {
-        struct slice addr = at->addr;
-
-        *at = *back;
-        at->addr = addr;
-        if (step_put_state(s, &next, 0)) {
-            agent_set_line(a, back->waiting ? LINE_PUT : LINE_NONE);
-            note_repaired(s, a, back->participant ? "is a participant again" : "waits to be let in",
-                          "other nodes presumed it dead, and it lives");
-        }
-    }
-    torch_state_free(&next);
+    addr = at->addr;
+    *at = *back;
+    at->addr = addr;
+    if (!step_put_edited(s, 0))
+        return;
+    agent_set_line(a, back->waiting ? LINE_PUT : LINE_NONE);
+    note_repaired(s, a, back->participant ? "is a participant again" : "waits to be let in",
+                  "other nodes presumed it dead, and it lives");
 }
 
 bool repair_restore(struct step *s, struct agent *a)

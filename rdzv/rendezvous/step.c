@@ -9,11 +9,17 @@ struct policy_text {
     uint8_t *bytes;
 };
 
-bool step_read_state(const struct step *s, struct torch_state *out)
+struct torch_state *step_edit(struct step *s)
 {
     const struct run_view *v = &s->run->view;
 
-    return v->is_state && !v->unread && torch_state_copy(&v->state, out);
+    return v->is_state && !v->unread ? step_edit_copy(s, &v->state) : NULL;
+}
+
+struct torch_state *step_edit_copy(struct step *s, const struct torch_state *state)
+{
+    torch_state_free(&s->edited);
+    return torch_state_copy(state, &s->edited) ? &s->edited : NULL;
 }
 
 /* --- Outputs. --- */
@@ -158,14 +164,15 @@ bool step_put_value(struct step *s, struct slice value)
     return true;
 }
 
-bool step_put_state(struct step *s, const struct torch_state *next, size_t sent)
+bool step_put_edited(struct step *s, size_t sent)
 {
     struct slice text;
+    bool ok = step_write_state(s, &s->edited, s->value.len + sent, &text) && put_text(s, text);
 
-    if (!step_write_state(s, next, s->value.len + sent, &text) || !put_text(s, text))
-        return false;
-    run_view_adopt(&s->run->view, text, next);
-    return true;
+    if (ok)
+        run_view_adopt(&s->run->view, text, &s->edited);
+    torch_state_free(&s->edited);
+    return ok;
 }
 
 /* --- Heartbeats. --- */
@@ -182,10 +189,6 @@ void step_note_beat(struct step *s, const struct torch_node *node, int64_t us)
 
 void step_put_beats(struct step *s)
 {
-    struct torch_state next;
-
-    if (!s->run->view.has_beats || !step_read_state(s, &next))
-        return;
-    step_put_state(s, &next, 0);
-    torch_state_free(&next);
+    if (s->run->view.has_beats && step_edit(s) != NULL)
+        step_put_edited(s, 0);
 }

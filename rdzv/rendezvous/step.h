@@ -14,16 +14,14 @@ struct step {
     struct slice value; /* of the run's key; ptr NULL: it has none */
     size_t room;
     bool is_full; /* the last command failed, since the space has no room for it */
+
+    struct torch_state edited; /* of step_edit() */
 };
 
 static inline bool step_is_open(const struct step *s)
 {
     return s->run->view.is_state && !s->run->view.state.closed;
 }
-
-/* A copy of the run's state with all its heartbeats, to be changed and put; each node is where it
- * is in view.state. False: it has none, or no memory. */
-bool step_read_state(const struct step *s, struct torch_state *out);
 
 /* --- Outputs. --- */
 
@@ -48,9 +46,17 @@ bool step_write_state(struct step *s, const struct torch_state *state, size_t so
 /* False: the space has no room, nothing has changed. `value` is borrowed. */
 bool step_put_value(struct step *s, struct slice value);
 
-/* Puts the text of a state that was made of the value that there is and of `sent` bytes of an
- * agent. False: no room, no memory, or the text is too long; nothing has changed. */
-bool step_put_state(struct step *s, const struct torch_state *next, size_t sent);
+/* --- The state: each change is made in a copy, which is put as a whole. --- */
+
+/* A copy of the run's state with all its heartbeats; each node is where it is in view.state. Valid
+ * until it is put, or the next one is made. NULL: the run has no state, or no memory. */
+struct torch_state *step_edit(struct step *s);
+/* The same of another state, of which the run's state is made. */
+struct torch_state *step_edit_copy(struct step *s, const struct torch_state *state);
+
+/* Puts the copy, which was made of the value that there is and of `sent` bytes of an agent, and
+ * ends it. False: no room, no memory, or its text is too long; nothing has changed. */
+bool step_put_edited(struct step *s, size_t sent);
 
 /* Puts that key of one of the run's rounds; POLICY_PUT, POLICY_PUT_IF_ABSENT. False: no room, or no
  * memory. */

@@ -34,7 +34,7 @@ bool run_view_has_record(const struct run_view *v)
 /* False: no memory. */
 static bool note_completed(struct run_view *v, const struct torch_state *state)
 {
-    if (!nodes_keep_completed(state, v->has_completed, &v->last_completed, &v->gone))
+    if (!absent_nodes_keep(state, v->has_completed, &v->last_completed, &v->gone))
         return false;
     v->has_completed = true;
     v->completions++;

@@ -27,10 +27,10 @@ const char *node_role_text(const struct torch_node *node);
  *
  * So the number of absent nodes never exceeds the number that `now` lacks against the largest
  * round. False: no memory, *out is untouched. */
-bool gone_next(const struct torch_state *gone, const struct torch_state *then,
-               const struct torch_state *now, struct torch_state *out);
+bool absent_nodes_next(const struct torch_state *gone, const struct torch_state *then,
+                       const struct torch_state *now, struct torch_state *out);
 
 /* A round was completed as `now`: it becomes *last, and *gone follows from them. `had`: *last was a
  * completed round. False: no memory, nothing has changed. */
-bool nodes_keep_completed(const struct torch_state *now, bool had, struct torch_state *last,
-                          struct torch_state *gone);
+bool absent_nodes_keep(const struct torch_state *now, bool had, struct torch_state *last,
+                       struct torch_state *gone);

@@ -1,6 +1,6 @@
 /* Nodes of a run: their text, their role, and the absent nodes, without which the run goes on. See
- * nodes.h for the contract. */
-#include "rdzv/rendezvous/nodes.h"
+ * torch_nodes.h for the contract. */
+#include "proto/torch/torch_nodes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -133,8 +133,8 @@ static void make_up_elsewhere(struct torch_state *out, const struct torch_state 
     }
 }
 
-bool gone_next(const struct torch_state *gone, const struct torch_state *then,
-               const struct torch_state *now, struct torch_state *out)
+bool absent_nodes_next(const struct torch_state *gone, const struct torch_state *then,
+                       const struct torch_state *now, struct torch_state *out)
 {
     const struct torch_state none = {0};
     struct torch_state candidates = {0}, next = {0};
@@ -152,14 +152,14 @@ bool gone_next(const struct torch_state *gone, const struct torch_state *then,
     return ok;
 }
 
-bool nodes_keep_completed(const struct torch_state *now, bool had, struct torch_state *last,
-                          struct torch_state *gone)
+bool absent_nodes_keep(const struct torch_state *now, bool had, struct torch_state *last,
+                       struct torch_state *gone)
 {
     struct torch_state completed, next = {0};
 
     if (!torch_state_copy(now, &completed))
         return false;
-    if (had && !gone_next(gone, last, now, &next)) {
+    if (had && !absent_nodes_next(gone, last, now, &next)) {
         torch_state_free(&completed);
         return false;
     }

@@ -1,5 +1,5 @@
 /* Nodes that rounds go on without: who makes up for whom. */
-#include "rdzv/rendezvous/nodes.h"
+#include "proto/torch/torch_nodes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,7 +79,7 @@ static void who_comes_makes_up_for_who_is_gone(void **state)
         struct torch_state now = state_of(cases[i].now), next;
         char text[128];
 
-        assert_true(gone_next(&gone, &then, &now, &next));
+        assert_true(absent_nodes_next(&gone, &then, &now, &next));
         if (strcmp(text_of(&next, text), cases[i].next) != 0)
             fail_msg("gone %s, then %s, now %s: gone %s", cases[i].gone, cases[i].then,
                      cases[i].now, text);
@@ -101,7 +101,7 @@ static void only_participants_count(void **state)
     then.nodes[3].participant = false; /* d1 */
     now.nodes[1].participant = false;  /* c1 */
     now.nodes[2].participant = false;  /* e1 */
-    assert_true(gone_next(&gone, &then, &now, &next));
+    assert_true(absent_nodes_next(&gone, &then, &now, &next));
     assert_string_equal(text_of(&next, text), "b1 c1");
     assert_int_equal(next.nodes[1].rank, 2);
     torch_state_free(&then);
@@ -134,7 +134,7 @@ static void without_memory_nothing_changes(void **state)
 
     (void)state;
     torch_state_set_memory(&failing);
-    while (blocks_left = room, !gone_next(&gone, &then, &now, &next)) {
+    while (blocks_left = room, !absent_nodes_next(&gone, &then, &now, &next)) {
         assert_int_equal(next.round, 77);
         room++;
     }
