@@ -12,6 +12,7 @@
 #include "rdzv/engine/engine.h"
 #include "rdzv/engine/heap.h"
 #include "rdzv/etcd3/journal_etcd.h"
+#include "rdzv/etcd_runs/etcd_runs.h"
 #include "rdzv/http/access.h"
 #include "rdzv/http/session.h"
 #include "rdzv/net/net.h"
@@ -67,6 +68,7 @@ struct store_parts {
     const struct protocol *standby_protocols[4]; /* while another replica leads */
     struct http_route standby_routes[STATS_ROUTES];
     struct rendezvous rendezvous;
+    struct etcd_rendezvous etcd_runs;
     struct c10d c10d;
     struct relay_links links;
     struct status_feeds status_feeds;

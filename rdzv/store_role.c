@@ -126,6 +126,7 @@ static void serve_clients(struct server *s)
     if (found->any) {
         engine_postpone_expiry(&s->engine, found->away_by_wall_ms);
         rendezvous_restore(&store->rendezvous, found->away_ms);
+        etcd_runs_restore(&store->etcd_runs);
         relay_links_start(&store->links);
     }
     relay_links_lead(&store->links, &journal);
@@ -238,7 +239,8 @@ static void store_role_init(struct server *s)
     hooks = rendezvous_hooks(&store->rendezvous);
     c10d_init(&store->c10d, s->config, &s->engine, &hooks);
     s->http.routes = http_routes;
-    s->http.key_gate = rendezvous_key_gate(&store->rendezvous);
+    etcd_runs_init(&store->etcd_runs, s->config, &s->engine, &s->net);
+    s->http.key_gate = etcd_runs_key_gate(&store->etcd_runs);
     status_feeds_init(&store->status_feeds, &s->net);
     s->http.status_feeds = &store->status_feeds;
     etcd_ids(s->config, &s->http.member_id, &s->http.cluster_id);
@@ -262,6 +264,7 @@ static int store_role_begin(struct server *s)
 static void store_role_tick(struct server *s)
 {
     rendezvous_tick(&s->store.rendezvous);
+    etcd_runs_tick(&s->store.etcd_runs);
     relay_links_tick(&s->store.links);
     engine_tick_journal(&s->engine);
     forwards_tick(&s->forwards);
@@ -322,6 +325,7 @@ static void store_role_fini(struct server *s)
     engine_commit_time(&s->engine);
     engine_close_journal(&s->engine);
     rendezvous_fini(&store->rendezvous);
+    etcd_runs_fini(&store->etcd_runs);
     if (event_initialized(&store->kept))
         event_del(&store->kept);
 }

@@ -205,7 +205,7 @@ static void add_etcd_run(struct metric_spaces *m)
 {
     struct run_facts facts;
 
-    rendezvous_etcd_facts(m->walk.space, m->walk.etcd_run, &facts);
+    etcd_runs_facts(m->walk.space, m->walk.etcd_run, &facts);
     if (m->walk.etcd_run->view.exists)
         add_run_figures(m, &facts);
 }

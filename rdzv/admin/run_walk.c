@@ -17,12 +17,9 @@ static void run_walk_point_at(struct run_walk *w, const struct run *run)
 
 static void run_walk_point_at_etcd(struct run_walk *w, struct etcd_run *run)
 {
-    struct etcd_run *before = w->etcd_run;
-
     etcd_runs_pin(run);
+    etcd_runs_unpin(w->space, w->etcd_run);
     w->etcd_run = run;
-    if (before != NULL)
-        rendezvous_etcd_unpin(w->space, before);
 }
 
 static void run_walk_step(struct run_walk *w)
@@ -35,7 +32,7 @@ static void run_walk_step(struct run_walk *w)
         w->at = WALK_RUN;
         if (w->run != NULL)
             return;
-        run_walk_point_at_etcd(w, rendezvous_etcd_first(w->space));
+        run_walk_point_at_etcd(w, etcd_runs_first(w->space));
         break;
     case WALK_ETCD_RUN:
         run_walk_point_at_etcd(w, etcd_run_next(w->etcd_run));

@@ -2,6 +2,7 @@
  * runs come and go meanwhile. */
 #pragma once
 
+#include "rdzv/etcd_runs/etcd_runs.h"
 #include "rdzv/rendezvous/rendezvous.h"
 
 enum run_walk_at {

@@ -130,7 +130,7 @@ static void write_etcd_run(struct status_text *t)
     struct etcd_run *run = t->walk.etcd_run;
     struct run_facts facts;
 
-    rendezvous_etcd_facts(t->walk.space, run, &facts);
+    etcd_runs_facts(t->walk.space, run, &facts);
     if ((run->view.exists || run->history.count > 0) && takes_run(t)) {
         begin_run(t, &facts);
         writer_u8(&t->body.w, '}');

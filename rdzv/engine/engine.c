@@ -59,10 +59,13 @@ void engine_apply(struct engine *e, struct engine_space *space, const struct com
     if (!store_execute(&e->store, space->store, command, batch, out))
         return;
     e->batch_changes++;
-    if (command_part(command->kind) != PART_KEYS)
-        e->expiry_moved = true;
     if (e->observer.applied != NULL)
         e->observer.applied(e->observer.arg, space, command);
+    if (command_part(command->kind) == PART_KEYS)
+        return;
+    e->expiry_moved = true;
+    if (e->tree_observer.applied != NULL)
+        e->tree_observer.applied(e->tree_observer.arg, space, command);
 }
 
 /* --- The commit. --- */

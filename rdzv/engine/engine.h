@@ -34,6 +34,7 @@ struct engine_space {
     uint64_t idle_since_ms; /* when the last c10d session ended; 0 while a session is open, before
                                the first session, and after the keys were forgotten */
     void *rendezvous;       /* what rendezvous/ keeps of this space; its own */
+    void *etcd_runs;        /* the same of etcd_runs/ */
 
     /* For relay/: the number of sessions that recovery has loaded and that no relay has opened yet;
      * and whether the rendezvous still waits for the news that this number has become 0. */
@@ -43,7 +44,7 @@ struct engine_space {
 
 TAILQ_HEAD(engine_space_list, engine_space);
 
-/* Who has to know of changes. */
+/* A room that follows the changes. */
 struct engine_observer {
     /* Called from engine_apply(), after a command has changed something. May apply commands of its
      * own. */
@@ -58,7 +59,8 @@ struct engine {
     struct engine_options options;
     struct store store;
     struct engine_space_list spaces;
-    struct engine_observer observer;
+    struct engine_observer observer;      /* of all changes */
+    struct engine_observer tree_observer; /* of all except those of c10d's keys */
     struct stats stats;
     int64_t started_ns;
 

@@ -86,6 +86,12 @@ struct agent_pace {
     bool may_beat;        /* HELD_GATHERED: that may be the GET of its heartbeat */
 };
 
+/* The agent may be about to send a heartbeat. */
+bool pace_may_beat(const struct agent_pace *p, uint64_t now_ms);
+/* So long passed between two looks. The longest of late counts, so that one look that came early
+ * does not hide it. */
+void pace_note_interval(struct agent_pace *p, uint64_t interval_ms);
+
 /* Its clock, compared with ours: see agent_clock.c. */
 struct agent_clock {
     bool is_known;            /* a heartbeat has come: `beat_us` */

@@ -17,7 +17,6 @@ struct rendezvous_space *driver_space_of(struct rendezvous *r, struct engine_spa
     home->rdzv = r;
     home->space = space;
     run_views_init(&home->runs, r->engine->options.seed);
-    etcd_runs_init(&home->etcd_runs, r->engine, &space->store->tree, r->net);
     TAILQ_INSERT_TAIL(&r->spaces, home, entry);
     space->rendezvous = home;
     return home;

@@ -5,7 +5,7 @@
 
 #include "rdzv/c10d/session.h"
 #include "rdzv/http/reply.h"
-#include "rdzv/rendezvous/etcd_runs.h"
+#include "rdzv/rendezvous/history.h"
 #include "rdzv/rendezvous/policy.h"
 #include "store/tree/expiry.h"
 
@@ -23,7 +23,6 @@ struct rendezvous {
     struct expiry due;    /* all runs, by when a tick may find something to do; monotonic */
     uint64_t ticked_ms;   /* the last tick is for runs that were due then */
     uint64_t restored_ms; /* when the store had come from a data directory, as engine_lived_ms() */
-    struct key_gate gate; /* of requests over etcd's API */
     struct event ticker;  /* that tick goes on in the next iteration */
     uint64_t refused_ms;  /* for so long in all the store took no changes */
     uint64_t refuses_since_ms; /* it takes none, as engine_lived_ms(); 0: it takes them */
@@ -56,10 +55,9 @@ struct rendezvous_space {
     TAILQ_ENTRY(rendezvous_space) entry;
     struct rendezvous *rdzv;
     struct engine_space *space;
-    struct run_views runs;      /* each the view of a live_run */
-    struct etcd_runs etcd_runs; /* over etcd's API */
-    struct live_run *shared;    /* whose workers use the agents' port; NULL: no run's */
-    bool misses_drops;          /* the store took no changes when worker stores were to go */
+    struct run_views runs;   /* each the view of a live_run */
+    struct live_run *shared; /* whose workers use the agents' port; NULL: no run's */
+    bool misses_drops;       /* the store took no changes when worker stores were to go */
     bool forgets; /* the keys of a run are being deleted: they are no changes to notice */
 };
 

@@ -258,11 +258,6 @@ void meeting_on_tick(struct step *s);
 void pace_note_seen(const struct run *run, struct agent *a, uint64_t now_ms);
 void pace_note_get(const struct run *run, struct agent *a, uint64_t now_ms);
 void pace_note_write(const struct run *run, struct agent *a, uint64_t now_ms);
-/* The agent may be about to send a heartbeat. */
-bool pace_may_beat(const struct agent_pace *p, uint64_t now_ms);
-/* So long passed between two looks. The longest of late counts, so that one look that came early
- * does not hide it. */
-void pace_note_interval(struct agent_pace *p, uint64_t interval_ms);
 /* Its look is held for a meeting; and no more. */
 void pace_note_held(struct agent *a, uint64_t now_ms);
 void pace_note_released(struct agent *a, uint64_t now_ms);

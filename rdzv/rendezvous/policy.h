@@ -13,7 +13,8 @@
  *    placeholder_keys.c); one that is connected and silent is taken out later (presence.c);
  *  - the last call ends when no node is missing (last_call.c), nodes that wait are let in at that
  *    moment (let_in.c), and are told at once (long_look.c);
- *  - nodes that a complete round has no room for do not make its nodes meet again (spares.c);
+ *  - nodes that a complete round has no room for do not make its nodes meet again
+ *    (round_content.c);
  *  - an agent is shown its own node and the number of the others, in its own clock (agent_view.c);
  *  - a closed run that all its agents have left is forgotten (forget.c), and an agent that comes
  *    too early for the next one is held until then (rejoin.c);

@@ -101,32 +101,6 @@ static const char *agent_peer(const struct run_facts *f, const struct torch_node
     return a == NULL ? NULL : conn_peer(conn_of(a), text);
 }
 
-/* --- Over etcd's API. --- */
-
-struct etcd_run *rendezvous_etcd_first(const struct engine_space *space)
-{
-    const struct rendezvous_space *home = space->rendezvous;
-
-    return home == NULL ? NULL : etcd_run_of(TAILQ_FIRST(&home->etcd_runs.views.list));
-}
-
-void rendezvous_etcd_unpin(const struct engine_space *space, struct etcd_run *run)
-{
-    struct rendezvous_space *home = space->rendezvous;
-
-    etcd_runs_unpin(&home->etcd_runs, run);
-}
-
-void rendezvous_etcd_facts(const struct engine_space *space, struct etcd_run *run,
-                           struct run_facts *out)
-{
-    struct rendezvous_space *home = space->rendezvous;
-
-    etcd_runs_look(&home->etcd_runs, run);
-    etcd_run_facts(run, home->rdzv->settings.expected_nodes,
-                   engine_wall_ns(home->rdzv->engine) / 1000, out);
-}
-
 /* A second agent of a node, which has begun as agents do, and is heard of: no clone of the first
  * one's connection, and not one whose place it has taken. */
 static bool is_second(const struct agent *a, uint64_t now_ms)

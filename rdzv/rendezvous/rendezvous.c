@@ -83,27 +83,11 @@ static void on_applied(void *arg, struct engine_space *space, const struct comma
 
     if (command_part(command->kind) == PART_KEYS && command->worker_store == 0 && !home->forgets)
         keys_changed(home, command);
-    else if (command_part(command->kind) == PART_TREE && etcd_runs_concerns(command->key))
-        etcd_runs_changed(&home->etcd_runs, command->key);
     else if (command->kind == COMMAND_SPACE_RESET || command->kind == COMMAND_SPACE_FORGET)
         driver_step_space(home, (struct policy_event){.kind = RUN_CHANGED});
-    if (command->kind == COMMAND_SPACE_RESET)
-        etcd_runs_reset(&home->etcd_runs);
 }
 
 /* --- Begin and end. --- */
-
-static bool holds_request(void *arg, const struct http_request *r, struct slice key,
-                          struct slice value, uint64_t prev_index)
-{
-    return etcd_runs_concerns(key) &&
-           etcd_runs_hold(&driver_space_of(arg, r->space)->etcd_runs, r, key, value, prev_index);
-}
-
-const struct key_gate *rendezvous_key_gate(const struct rendezvous *r)
-{
-    return r->config->elastic.fixes ? &r->gate : NULL;
-}
 
 /* A worker store that has ended may have waited for this session only. */
 static void on_unbound(void *arg, struct engine_space *space, uint64_t worker_store)
@@ -122,7 +106,6 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
 {
     *r = (struct rendezvous){
         .config = config, .engine = engine, .net = net, .settings = config->elastic};
-    r->gate = (struct key_gate){.holds = holds_request, .arg = r};
     TAILQ_INIT(&r->spaces);
     expiry_init(&r->due, &engine->store.reserve);
     evtimer_assign(&r->ticker, net->base, driver_on_ticker, r);
@@ -140,7 +123,6 @@ void rendezvous_fini(struct rendezvous *r)
         while ((v = TAILQ_FIRST(&home->runs.list)) != NULL)
             driver_free_run(live_run_of(v));
         run_views_fini(&home->runs);
-        etcd_runs_fini(&home->etcd_runs);
         TAILQ_REMOVE(&r->spaces, home, entry);
         home->space->rendezvous = NULL;
         free(home);
@@ -223,7 +205,6 @@ static void restore_space(struct rendezvous_space *home, uint64_t away_ms)
     restore_runs(home, false, away_ms);
     restore_runs(home, true, away_ms);
     effects_drop_unused(home);
-    etcd_runs_restore(&home->etcd_runs);
 }
 
 void rendezvous_restore(struct rendezvous *r, uint64_t away_ms)

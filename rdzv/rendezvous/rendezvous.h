@@ -30,9 +30,6 @@ void rendezvous_fini(struct rendezvous *r);
 /* What c10d sessions ask. Empty with --elastic-fixes=off. */
 struct c10d_hooks rendezvous_hooks(struct rendezvous *r);
 
-/* What holds requests of agents over etcd's API. NULL with --elastic-fixes=off. */
-const struct key_gate *rendezvous_key_gate(const struct rendezvous *r);
-
 /* Once a second. */
 void rendezvous_tick(struct rendezvous *r);
 
@@ -60,10 +57,3 @@ void rendezvous_unpin(const struct run *run);
 
 /* How the run stands; borrowed until anything changes. */
 void rendezvous_facts(const struct run *run, struct run_facts *out);
-
-/* The same of runs over etcd's API, of which the next one is behind run->order; etcd_runs_pin()
- * pins one. */
-struct etcd_run *rendezvous_etcd_first(const struct engine_space *space);
-void rendezvous_etcd_unpin(const struct engine_space *space, struct etcd_run *run);
-void rendezvous_etcd_facts(const struct engine_space *space, struct etcd_run *run,
-                           struct run_facts *out);

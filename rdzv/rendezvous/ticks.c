@@ -76,7 +76,6 @@ void rendezvous_tick(struct rendezvous *r)
     r->ticked_ms = engine_now_ms(r->engine);
     step_due(r);
     TAILQ_FOREACH(home, &r->spaces, entry) {
-        etcd_runs_tick(&home->etcd_runs);
         if (home->misses_drops && engine_takes_changes(r->engine))
             effects_drop_unused(home);
     }

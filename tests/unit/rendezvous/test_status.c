@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "rdzv/admin/status.h"
-#include "rdzv/rendezvous/etcd_run.h"
+#include "rdzv/etcd_runs/etcd_run.h"
 
 #define TEXT_MAX (1u << 20)
 

@@ -1,5 +1,5 @@
 /* A run over etcd's API. See etcd_run.h for the contract. */
-#include "rdzv/rendezvous/etcd_run.h"
+#include "rdzv/etcd_runs/etcd_run.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>

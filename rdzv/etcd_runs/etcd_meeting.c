@@ -9,11 +9,10 @@
  * either. Nothing is held if the state has more than 16 KiB.
  *
  * Upstream: EtcdRendezvousBackend (rendezvous/etcd_rendezvous_backend.py), 1.13 to 2.14. */
-#include "rdzv/rendezvous/etcd_runs.h"
+#include "rdzv/etcd_runs/etcd_runs.h"
 
 #include "proto/torch/torch_timing.h"
 #include "rdzv/http/session.h"
-#include "rdzv/rendezvous/parts.h"
 
 /* An agent presumes another one dead 15 s after its last heartbeat, and sends its own each 5 s. */
 #define HOLD_MOST_MS 8000
