@@ -52,7 +52,7 @@ static bool is_agents(const struct barrier_list *list, const struct keymap *map,
     int64_t round;
 
     return list->run != NULL && map == &list->space->store->keys && list->run->view.has_completed &&
-           is_agents_key(key) &&
+           torch_key_is_agents(key) &&
            run_views_find_round(&home->runs, key, &round, &rest) == &list->run->view &&
            round == list->run->view.last_completed.round;
 }
@@ -186,16 +186,16 @@ static int64_t whole(const cJSON *item)
 static cJSON *read_round_key(const struct run *run, const struct keymap *keys, const char *name,
                              int64_t rank)
 {
-    uint8_t key[TEXT_MAX + RUN_KEY_ROOM];
+    uint8_t key[TEXT_MAX + TORCH_KEY_ROOM];
     struct slice value;
     char full[64];
 
     if (run->view.node.key.len > TEXT_MAX)
         return NULL;
     snprintf(full, sizeof full, "torchelastic/%s/%lld", name, (long long)rank);
-    value = blob_slice(keymap_get(
-        keys,
-        (struct slice){key, run_view_round_key(&run->view, run->view.record.round, full, key)}));
+    value = blob_slice(
+        keymap_get(keys, (struct slice){key, torch_key_write(run->view.node.key,
+                                                             run->view.record.round, full, key)}));
     return value.len == 0 || value.len > TEXT_MAX
                ? NULL
                : cJSON_ParseWithLength((const char *)value.ptr, value.len);

@@ -21,17 +21,9 @@
  * containers start again, and the run begins anew as soon as the last agent has left it. Torch 2.3
  * and before goes to the exit barrier also after a failure, so there a run never fails to rdzvd.
  * Upstream: SimpleElasticAgent._invoke_run() and _exit_barrier() (agent/server/api.py). */
+#include "proto/torch/torch_keys.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
-
-#define ROLE_KEYS  "torchelastic/role_info" /* of 2.3 and before: role_info0, role_info0.FIN */
-#define RANKS_KEYS "torchelastic/assigned_ranks/"
-#define EXIT_KEYS  "torchelastic/agent/terminal_state" /* of the exit barrier */
-
-static void note_workers(struct agent *a, int64_t round)
-{
-    a->workers_round = round;
-}
 
 static bool ends_with(struct slice text, struct slice end)
 {
@@ -41,19 +33,19 @@ static bool ends_with(struct slice text, struct slice end)
 void closing_note_set(struct step *s, struct agent *a, int64_t round, struct slice name,
                       bool exists)
 {
-    if (!slice_starts_with(name, slice_str(ROLE_KEYS)))
+    if (!slice_starts_with(name, slice_str(TORCH_ROLE_KEYS)))
         return;
     s->run->shares_roles = true;
     if (exists && round == s->run->view.state.round)
         loss_on_rejoin(s);
     if (ends_with(name, slice_str(".FIN"))) /* it has read the roles of all */
-        note_workers(a, round);
+        a->workers_round = round;
 }
 
 void closing_note_read(struct agent *a, int64_t round, struct slice name)
 {
-    if (slice_starts_with(name, slice_str(RANKS_KEYS)))
-        note_workers(a, round);
+    if (slice_starts_with(name, slice_str(TORCH_RANKS_KEYS)))
+        a->workers_round = round;
 }
 
 /* Another agent is in its completed round, and does not want to close the run, too. */
@@ -142,7 +134,7 @@ void closing_recall_finished(struct run *run, struct agent *a, int64_t round)
  * finishes later would seem to have finished an older round, and would wait for nobody. */
 void closing_note_finished(struct step *s, struct agent *a, int64_t round, struct slice name)
 {
-    if (!slice_starts_with(name, slice_str(EXIT_KEYS)) || round > s->run->view.state.round)
+    if (!slice_starts_with(name, slice_str(TORCH_EXIT_KEYS)) || round > s->run->view.state.round)
         return;
     closing_recall_finished(s->run, a, round);
     resume_hint_keep(s, a);

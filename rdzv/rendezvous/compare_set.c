@@ -256,7 +256,7 @@ static void put_literally(struct step *s, const struct policy_event *event)
     bool matches = absent ? expects_nothing : slice_equal(s->value, event->expected);
 
     if (absent && !matches && agent_is_introduced(a) &&
-        step_put_value(s, slice_str(RUN_SENTINEL))) {
+        step_put_value(s, slice_str(TORCH_RUN_SENTINEL))) {
         step_agent(s, POLICY_ANSWER_CURRENT, a);
     } else if (absent && !matches) {
         step_agent(s, POLICY_ANSWER_VALUE, a)->value = event->expected;
@@ -281,7 +281,8 @@ static bool has_intents(const struct step *s)
 {
     const struct run_view *v = &s->run->view;
 
-    return !v->unread && (v->is_state || (s->value.ptr != NULL && run_view_is_sentinel(s->value)));
+    return !v->unread &&
+           (v->is_state || (s->value.ptr != NULL && slice_is(s->value, TORCH_RUN_SENTINEL)));
 }
 
 /* Whether the agent may close the run is judged as for any other agent. What else an agent writes

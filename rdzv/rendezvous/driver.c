@@ -141,7 +141,7 @@ struct policy_now driver_now(const struct live_run *run)
         .wall_ns = engine_wall_ns(engine),
         .value = value == NULL ? (struct slice){0} : (struct slice){value->bytes, value->len},
         .room = quota_room(&store->quota),
-        .key_cost = sizeof(struct entry) + RUN_FRONTS_MAX * sizeof(struct key_link),
+        .key_cost = sizeof(struct entry) + KEY_GROUPS_MAX * sizeof(struct key_link),
         .next_worker_store = store->worker_stores.last_id + 1,
         .share = share_of(run),
         .own_port_in_use = run->port != NULL && run->port->conns > 0,

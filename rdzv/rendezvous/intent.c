@@ -152,7 +152,8 @@ static bool find_own(const struct agent *a, struct intent *in)
 void intent_read(const struct agent *a, struct slice shown, struct slice wanted, struct intent *out)
 {
     *out = (struct intent){.wanted_len = wanted.len};
-    if ((!run_view_is_sentinel(shown) && torch_state_read(shown, &out->from) != TORCH_STATE_OK) ||
+    if ((!slice_is(shown, TORCH_RUN_SENTINEL) &&
+         torch_state_read(shown, &out->from) != TORCH_STATE_OK) ||
         torch_state_read(wanted, &out->to) != TORCH_STATE_OK)
         return;
     if (find_own(a, out))

@@ -18,7 +18,7 @@
 __attribute__((format(printf, 4, 5))) static void owe(struct step *s, int64_t round,
                                                       const char *value, const char *format, ...)
 {
-    char name[RUN_KEY_ROOM];
+    char name[TORCH_KEY_ROOM];
     va_list args;
 
     va_start(args, format);

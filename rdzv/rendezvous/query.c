@@ -27,7 +27,7 @@ const struct run *rendezvous_next(const struct run *run)
 const struct run *rendezvous_find(const struct engine_space *space, struct slice id)
 {
     const struct rendezvous_space *home = space->rendezvous;
-    const size_t prefix = strlen(RUN_PREFIX);
+    const size_t prefix = strlen(TORCH_RUN_PREFIX);
     uint8_t *key = NULL;
     struct run_view *v;
 
@@ -35,7 +35,7 @@ const struct run *rendezvous_find(const struct engine_space *space, struct slice
         key = account_request(ACCOUNT_ANSWERS, ACCOUNT_SMALL, prefix + id.len);
     if (key == NULL)
         return NULL;
-    memcpy(key, RUN_PREFIX, prefix);
+    memcpy(key, TORCH_RUN_PREFIX, prefix);
     if (id.len != 0)
         memcpy(key + prefix, id.ptr, id.len);
     v = run_views_find(&home->runs, (struct slice){key, prefix + id.len});

@@ -49,7 +49,7 @@ static void keys_set(struct rendezvous_space *home, struct slice pairs)
     struct slice key, value;
 
     while (c10d_next_blob(&pairs, &key) && c10d_next_blob(&pairs, &value)) {
-        if (is_agents_key(key) && slice_equal(blob_slice(keymap_get(keys, key)), value))
+        if (torch_key_is_agents(key) && slice_equal(blob_slice(keymap_get(keys, key)), value))
             key_changed(home, key);
     }
 }
@@ -60,7 +60,7 @@ static void picks_set(struct rendezvous_space *home, const struct key_picks *pic
     for (size_t i = 0; i < picks->grouped_count; i++) {
         const struct key_pick *pick = &picks->grouped[i];
 
-        if (is_agents_key(pick->entry->node.key) && pick->entry->value == pick->value)
+        if (torch_key_is_agents(pick->entry->node.key) && pick->entry->value == pick->value)
             entry_changed(home, pick->entry);
     }
 }
@@ -68,7 +68,7 @@ static void picks_set(struct rendezvous_space *home, const struct key_picks *pic
 static void keys_changed(struct rendezvous_space *home, const struct command *command)
 {
     if (command->kind != COMMAND_KEY_MULTI_SET) {
-        if (is_agents_key(command->key))
+        if (torch_key_is_agents(command->key))
             key_changed(home, command->key);
     } else if (command->picks == NULL) {
         keys_set(home, command->items);
@@ -185,10 +185,11 @@ static void restore_runs(struct rendezvous_space *home, bool of_rounds, uint64_t
 
     for (e = TAILQ_FIRST(&home->space->store->keys.entries); e != NULL; e = next) {
         struct slice key = e->node.key;
-        size_t lengths[RUN_FRONTS_MAX];
+        size_t lengths[KEY_GROUPS_MAX];
 
         next = TAILQ_NEXT(e, order);
-        if (is_agents_key(key) && (run_key_fronts(key, lengths) > 0) == of_rounds &&
+        if (torch_key_is_agents(key) &&
+            (torch_key_fronts(key, lengths, KEY_GROUPS_MAX) > 0) == of_rounds &&
             run_views_owner(&home->runs, key) == NULL)
             restore_run(home, key, away_ms);
     }

@@ -110,9 +110,9 @@ static void bind_session(void *arg, struct conn *c, struct slice key, enum c10d_
     struct rendezvous_space *home = driver_space_of(arg, conn_space(c));
 
     engine_note_alive(((struct rendezvous *)arg)->engine);
-    if (is_agents_key(key) && only_looks(home, c, key, op))
+    if (torch_key_is_agents(key) && only_looks(home, c, key, op))
         note_looking(home, c, key);
-    else if (is_agents_key(key))
+    else if (torch_key_is_agents(key))
         bind_agent(home, c, key, op == C10D_COMPARE_SET);
     else if (c10d_session(c)->role != C10D_RESUMED)
         bind_worker(home, c);

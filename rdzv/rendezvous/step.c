@@ -137,7 +137,7 @@ bool step_put_round_key(struct step *s, enum policy_output_kind kind, int64_t ro
                         const char *name, struct slice value)
 {
     const struct run_view *v = &s->run->view;
-    uint8_t *key = step_alloc(s, v->node.key.len + RUN_KEY_ROOM);
+    uint8_t *key = step_alloc(s, v->node.key.len + TORCH_KEY_ROOM);
     uint8_t *copy = step_alloc(s, value.len);
     struct policy_output *put;
     size_t len, cost;
@@ -145,7 +145,7 @@ bool step_put_round_key(struct step *s, enum policy_output_kind kind, int64_t ro
     if (key == NULL || copy == NULL)
         return false;
     memcpy(copy, value.ptr, value.len);
-    len = run_view_round_key(v, round, name, key);
+    len = torch_key_write(v->node.key, round, name, key);
     cost = s->now->key_cost + len + value.len;
     if (cost > s->room)
         return false;

@@ -1,12 +1,9 @@
 /* Runs as the keys of a space tell of them. See view.h for the contract. */
 #include "rdzv/rendezvous/view.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 void run_view_init(struct run_view *v, struct slice key)
 {
-    *v = (struct run_view){.node = {.key = key}, .id = slice_from(key, strlen(RUN_PREFIX))};
+    *v = (struct run_view){.node = {.key = key}, .id = slice_from(key, strlen(TORCH_RUN_PREFIX))};
 }
 
 void run_view_fini(struct run_view *v)
@@ -19,11 +16,6 @@ void run_view_fini(struct run_view *v)
     v->record = (struct view_record){0};
     v->exists = v->is_state = v->has_completed = v->unread = v->has_beats = false;
     v->waiting = v->participants = 0;
-}
-
-bool run_view_is_sentinel(struct slice value)
-{
-    return slice_is(value, RUN_SENTINEL);
 }
 
 bool run_view_has_record(const struct run_view *v)
@@ -72,7 +64,7 @@ void run_view_take(struct run_view *v, struct slice value, struct torch_state ne
         return;
     }
     v->is_state = is_state;
-    v->exists = v->is_state || run_view_is_sentinel(value) || run_view_has_record(v);
+    v->exists = v->is_state || slice_is(value, TORCH_RUN_SENTINEL) || run_view_has_record(v);
     torch_state_free(&v->before);
     v->before = v->state;
     v->state = next;
@@ -127,14 +119,6 @@ bool run_view_set_record(struct run_view *v, const struct view_record *record)
     return true;
 }
 
-size_t run_view_round_key(const struct run_view *v, int64_t round, const char *name, uint8_t *out)
-{
-    size_t len = v->node.key.len;
-
-    memcpy(out, v->node.key.ptr, len);
-    return len + (size_t)snprintf((char *)out + len, RUN_KEY_ROOM, ".%" PRId64 "/%s", round, name);
-}
-
 /* --- All runs of a space. --- */
 
 void run_views_init(struct run_views *views, uint64_t seed)
@@ -165,56 +149,26 @@ struct run_view *run_views_find(const struct run_views *views, struct slice key)
     return (struct run_view *)table_find(&views->table, key); /* node is the first member */
 }
 
-/* Reads the ".<digits>" before the '/' at `slash`; *dot is where it begins. */
-static bool read_round(struct slice key, size_t slash, size_t *dot, int64_t *round)
+static size_t key_fronts(struct slice key, size_t lengths[KEY_GROUPS_MAX])
 {
-    size_t at = slash;
-    uint64_t number;
-
-    while (at > 0 && key.ptr[at - 1] >= '0' && key.ptr[at - 1] <= '9')
-        at--;
-    if (at == 0 || key.ptr[at - 1] != '.' ||
-        !slice_to_u64((struct slice){key.ptr + at, slash - at}, INT64_MAX, &number))
-        return false;
-    *dot = at - 1;
-    *round = (int64_t)number;
-    return true;
-}
-
-size_t run_key_fronts(struct slice key, size_t lengths[RUN_FRONTS_MAX])
-{
-    size_t slash = key.len, count = 0, dot;
-    int64_t round;
-
-    if (!is_agents_key(key))
-        return 0;
-    while (slash-- > strlen(RUN_PREFIX) && count < RUN_FRONTS_MAX) {
-        if (key.ptr[slash] == '/' && read_round(key, slash, &dot, &round) &&
-            dot >= strlen(RUN_PREFIX))
-            lengths[count++] = dot;
-    }
-    return count;
+    return torch_key_fronts(key, lengths, KEY_GROUPS_MAX);
 }
 
 const struct key_groups run_key_groups = {
-    .prefix = {(const uint8_t *)RUN_PREFIX, sizeof RUN_PREFIX - 1}, .name = run_key_fronts};
+    .prefix = {(const uint8_t *)TORCH_RUN_PREFIX, sizeof TORCH_RUN_PREFIX - 1}, .name = key_fronts};
 
-/* R may hold dots, digits and slashes itself: what counts is the last ".<digits>/" whose front is
- * the key of a run. */
+/* The longest front that is the key of a run counts. */
 struct run_view *run_views_find_round(const struct run_views *views, struct slice key,
                                       int64_t *round, struct slice *rest)
 {
-    size_t lengths[RUN_FRONTS_MAX], count = run_key_fronts(key, lengths), dot;
+    size_t lengths[KEY_GROUPS_MAX], count = key_fronts(key, lengths);
 
     for (size_t i = 0; i < count; i++) {
         struct run_view *v = run_views_find(views, (struct slice){key.ptr, lengths[i]});
-        const uint8_t *slash;
 
         if (v == NULL || !v->exists)
             continue;
-        slash = memchr(key.ptr + lengths[i], '/', key.len - lengths[i]);
-        read_round(key, (size_t)(slash - key.ptr), &dot, round);
-        *rest = slice_from(key, (size_t)(slash - key.ptr) + 1);
+        torch_key_split(key, lengths[i], round, rest);
         return v;
     }
     return NULL;

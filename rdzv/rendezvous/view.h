@@ -6,11 +6,10 @@
 
 #include <sys/queue.h>
 
+#include "proto/torch/torch_keys.h"
 #include "proto/torch/torch_nodes.h"
 #include "store/change/command.h"
 #include "store/keymap/keymap.h"
-
-#define RUN_PREFIX "/torch.rendezvous." /* of the keys that torch's agents use; R follows */
 
 /* What the store keeps of a run beside its keys. */
 struct view_record {
@@ -60,20 +59,11 @@ void run_view_adopt(struct run_view *v, struct slice value, const struct torch_s
 /* The value says that state, which is the view's from now on; an empty one if it says none. */
 void run_view_take(struct run_view *v, struct slice value, struct torch_state next, bool is_state);
 
-/* The text that torch's first compare-and-set puts there: no node has joined yet. */
-#define RUN_SENTINEL "Y2FuaW1hZGFt"
-bool run_view_is_sentinel(struct slice value);
-
 /* Copies the record. False: no memory, nothing has changed. */
 bool run_view_set_record(struct run_view *v, const struct view_record *record);
 
 /* The record says something: the store keeps it. */
 bool run_view_has_record(const struct run_view *v);
-
-/* Writes "/torch.rendezvous.R.<round>/<name>" into `out`, which has RUN_KEY_ROOM bytes more than
- * the run's key; returns its length. */
-#define RUN_KEY_ROOM 128
-size_t run_view_round_key(const struct run_view *v, int64_t round, const char *name, uint8_t *out);
 
 /* --- All runs of a space. --- */
 
@@ -89,20 +79,7 @@ void run_views_fini(struct run_views *views);
 void run_views_add(struct run_views *views, struct run_view *v);
 void run_views_remove(struct run_views *views, struct run_view *v);
 
-/* True for every key that torch's agents use: workers never do. */
-static inline bool is_agents_key(struct slice key)
-{
-    return key.len >= sizeof RUN_PREFIX - 1 &&
-           memcmp(key.ptr, RUN_PREFIX, sizeof RUN_PREFIX - 1) == 0;
-}
-
-/* Which fronts of a key may be the key of a run that it belongs to, if it is one of a round: their
- * lengths, the longest first. No more than the last few are looked at, so that a key does not cost
- * more the more it looks like one. */
-#define RUN_FRONTS_MAX KEY_GROUPS_MAX
-size_t run_key_fronts(struct slice key, size_t lengths[RUN_FRONTS_MAX]);
-
-/* By these fronts, for struct key_groups. */
+/* By the fronts of a key, for struct engine_options. */
 extern const struct key_groups run_key_groups;
 
 /* The view of that key, or NULL. The run may not exist yet. */

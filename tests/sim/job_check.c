@@ -304,6 +304,7 @@ void tell_change(struct job *job)
                                 (int)(node->addr.len > 8 ? 8 : node->addr.len),
                                 (const char *)node->addr.ptr, list_of(node));
     }
-    sim_tell("  %s: round %" PRId64 "%s%s%s", job->run->key + sizeof RUN_PREFIX - 1, v->state.round,
-             v->state.complete ? " complete" : "", v->state.closed ? " closed" : "", text);
+    sim_tell("  %s: round %" PRId64 "%s%s%s", job->run->key + sizeof TORCH_RUN_PREFIX - 1,
+             v->state.round, v->state.complete ? " complete" : "", v->state.closed ? " closed" : "",
+             text);
 }

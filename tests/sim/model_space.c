@@ -392,7 +392,8 @@ void model_space_init(struct model_space *s, uint64_t seed, size_t run_count)
     run_views_init(&s->views, seed);
     for (size_t i = 0; i < run_count; i++) {
         s->runs[i].space = s;
-        snprintf(s->runs[i].key, sizeof s->runs[i].key, RUN_PREFIX "job%s", i == 0 ? "" : ".0/x");
+        snprintf(s->runs[i].key, sizeof s->runs[i].key, TORCH_RUN_PREFIX "job%s",
+                 i == 0 ? "" : ".0/x");
         begin_run(s, &s->runs[i]);
     }
 }
@@ -547,14 +548,14 @@ void model_look(struct model_link *link)
 }
 
 static struct slice round_key(const struct model_run *r, int64_t round, const char *name,
-                              uint8_t out[sizeof r->key + RUN_KEY_ROOM])
+                              uint8_t out[sizeof r->key + TORCH_KEY_ROOM])
 {
-    return (struct slice){out, run_view_round_key(&r->run.view, round, name, out)};
+    return (struct slice){out, torch_key_write(r->run.view.node.key, round, name, out)};
 }
 
 static const struct blob *find_key(const struct model_run *r, int64_t round, const char *name)
 {
-    uint8_t key[sizeof r->key + RUN_KEY_ROOM];
+    uint8_t key[sizeof r->key + TORCH_KEY_ROOM];
 
     return keymap_get(&r->space->space->keys, round_key(r, round, name, key));
 }
@@ -571,7 +572,7 @@ void model_set(struct model_link *link, int64_t round, const char *name, struct 
                                  .round = round,
                                  .round_key = slice_str(name),
                                  .desired = value};
-    uint8_t key[sizeof link->run->key + RUN_KEY_ROOM];
+    uint8_t key[sizeof link->run->key + TORCH_KEY_ROOM];
     struct policy_out out = {0};
 
     bind(link);
@@ -634,7 +635,7 @@ void model_gather(struct model_link *link, int64_t round, size_t nodes)
 void model_rank(struct model_link *link, int64_t round, size_t nodes)
 {
     struct model_run *r = link->run;
-    uint8_t key[sizeof r->key + RUN_KEY_ROOM];
+    uint8_t key[sizeof r->key + TORCH_KEY_ROOM];
     char name[NAME_ROOM];
 
     ask(link, AGENT_ASKED, round, "torchelastic/assigned_ranks/0", false);
@@ -648,7 +649,7 @@ void model_rank(struct model_link *link, int64_t round, size_t nodes)
 void model_add(struct model_link *link, int64_t round, const char *name)
 {
     struct model_run *r = link->run;
-    uint8_t key[sizeof r->key + RUN_KEY_ROOM];
+    uint8_t key[sizeof r->key + TORCH_KEY_ROOM];
     struct store_result sum;
     char text[24];
 

@@ -110,7 +110,7 @@ static void keys_of_rounds_belong_to_the_longest_run(void **state)
     (void)state;
     run_views_init(&views, 3);
     for (size_t i = 0; i < COUNT(ids); i++) {
-        snprintf(keys[i], sizeof keys[i], RUN_PREFIX "%s", ids[i]);
+        snprintf(keys[i], sizeof keys[i], TORCH_RUN_PREFIX "%s", ids[i]);
         run_view_init(&all[i], slice_str(keys[i]));
         run_view_update(&all[i], slice_str(SENTINEL));
         run_views_add(&views, &all[i]);
@@ -146,18 +146,19 @@ static void keys_of_rounds_belong_to_the_longest_run(void **state)
 /* A key of 8 KB may look like one of a round at every third byte. */
 static void no_more_than_a_few_fronts_of_a_key_are_looked_at(void **state)
 {
-    static const char key[] = RUN_PREFIX "j.1/.2/.x/.3/.4/.5/k";
-    size_t lengths[RUN_FRONTS_MAX], prefix = strlen(RUN_PREFIX);
+    static const char key[] = TORCH_RUN_PREFIX "j.1/.2/.x/.3/.4/.5/k";
+    size_t lengths[KEY_GROUPS_MAX], prefix = strlen(TORCH_RUN_PREFIX);
     struct run_view v;
     struct run_views views;
     struct slice rest;
     int64_t round = 0;
 
     (void)state;
-    assert_int_equal(run_key_fronts(slice_str(key), lengths), RUN_FRONTS_MAX);
-    assert_int_equal(lengths[0], strlen(RUN_PREFIX "j.1/.2/.x/.3/.4/"));
-    assert_int_equal(lengths[3], strlen(RUN_PREFIX "j.1/"));
-    assert_int_equal(run_key_fronts(slice_str("/torch.rendezvous.2/k"), lengths), 0);
+    assert_int_equal(torch_key_fronts(slice_str(key), lengths, KEY_GROUPS_MAX), KEY_GROUPS_MAX);
+    assert_int_equal(lengths[0], strlen(TORCH_RUN_PREFIX "j.1/.2/.x/.3/.4/"));
+    assert_int_equal(lengths[3], strlen(TORCH_RUN_PREFIX "j.1/"));
+    assert_int_equal(torch_key_fronts(slice_str("/torch.rendezvous.2/k"), lengths, KEY_GROUPS_MAX),
+                     0);
     assert_int_equal(run_key_fronts(slice_str("/torch.rendezvous..2/k"), lengths), 1);
     assert_int_equal(run_key_fronts(slice_str("other.2/k"), lengths), 0);
 
@@ -166,8 +167,9 @@ static void no_more_than_a_few_fronts_of_a_key_are_looked_at(void **state)
     run_view_update(&v, slice_str(SENTINEL));
     run_views_add(&views, &v);
     assert_null(run_views_find_round(&views, slice_str(key), &round, &rest));
-    assert_ptr_equal(
-        run_views_find_round(&views, slice_str(RUN_PREFIX "j.1/.2/.x/.3/.4/k"), &round, &rest), &v);
+    assert_ptr_equal(run_views_find_round(&views, slice_str(TORCH_RUN_PREFIX "j.1/.2/.x/.3/.4/k"),
+                                          &round, &rest),
+                     &v);
     assert_int_equal(round, 1);
     assert_true(slice_is(rest, ".2/.x/.3/.4/k"));
     run_views_remove(&views, &v);
@@ -177,13 +179,13 @@ static void no_more_than_a_few_fronts_of_a_key_are_looked_at(void **state)
 
 static void the_key_of_a_round_is_written_as_torch_does(void **state)
 {
-    uint8_t out[64 + RUN_KEY_ROOM];
+    uint8_t out[64 + TORCH_KEY_ROOM];
     struct run_view v;
     size_t len;
 
     (void)state;
     run_view_init(&v, slice_str("/torch.rendezvous.job"));
-    len = run_view_round_key(&v, INT64_MAX, "MASTER_PORT", out);
+    len = torch_key_write(v.node.key, INT64_MAX, "MASTER_PORT", out);
     assert_true(slice_is((struct slice){out, len},
                          "/torch.rendezvous.job.9223372036854775807/MASTER_PORT"));
     run_view_fini(&v);

@@ -1,0 +1,39 @@
+/* The keys of torch's agents, by their text: /torch.rendezvous.R has the state of run R, and
+ * /torch.rendezvous.R.N/NAME is a key of its round N. Upstream: C10dRendezvousBackend
+ * (rendezvous/c10d_rendezvous_backend.py), next_rendezvous() (rendezvous/dynamic_rendezvous.py). */
+#pragma once
+
+#include "proto/bytes.h"
+
+#define TORCH_RUN_PREFIX "/torch.rendezvous." /* R follows */
+
+/* The text that torch's first compare-and-set puts into the key of a run: no node has joined yet.
+ */
+#define TORCH_RUN_SENTINEL "Y2FuaW1hZGFt"
+
+/* The names of keys of a round, or their begin. */
+#define TORCH_ROLE_KEYS                                                       \
+    "torchelastic/role_info" /* of 2.3 and before: role_info0, role_info0.FIN \
+                              */
+#define TORCH_RANKS_KEYS "torchelastic/assigned_ranks/"
+#define TORCH_EXIT_KEYS  "torchelastic/agent/terminal_state" /* of the exit barrier */
+
+/* True for every key that agents use: workers never do. */
+static inline bool torch_key_is_agents(struct slice key)
+{
+    return key.len >= sizeof TORCH_RUN_PREFIX - 1 &&
+           memcmp(key.ptr, TORCH_RUN_PREFIX, sizeof TORCH_RUN_PREFIX - 1) == 0;
+}
+
+/* The fronts of a key that may be the key of its run, if it is the key of a round: up to `most`
+ * lengths, the longest first. R may hold dots, digits and slashes itself, so there may be several;
+ * with the bound, a key does not cost more the more it looks like one. Returns how many. */
+size_t torch_key_fronts(struct slice key, size_t *lengths, size_t most);
+
+/* Splits the key of a round behind one of its fronts: its round, and the name behind that. */
+void torch_key_split(struct slice key, size_t front, int64_t *round, struct slice *name);
+
+/* Writes the key of that round into `out`, which has TORCH_KEY_ROOM bytes more than the run's key;
+ * returns its length. */
+#define TORCH_KEY_ROOM 128
+size_t torch_key_write(struct slice run_key, int64_t round, const char *name, uint8_t *out);
