@@ -159,8 +159,9 @@ static void no_more_than_a_few_fronts_of_a_key_are_looked_at(void **state)
     assert_int_equal(lengths[3], strlen(TORCH_RUN_PREFIX "j.1/"));
     assert_int_equal(torch_key_fronts(slice_str("/torch.rendezvous.2/k"), lengths, KEY_GROUPS_MAX),
                      0);
-    assert_int_equal(run_key_fronts(slice_str("/torch.rendezvous..2/k"), lengths), 1);
-    assert_int_equal(run_key_fronts(slice_str("other.2/k"), lengths), 0);
+    assert_int_equal(torch_key_fronts(slice_str("/torch.rendezvous..2/k"), lengths, KEY_GROUPS_MAX),
+                     1);
+    assert_int_equal(torch_key_fronts(slice_str("other.2/k"), lengths, KEY_GROUPS_MAX), 0);
 
     run_views_init(&views, 3);
     run_view_init(&v, (struct slice){(const uint8_t *)key, prefix + 1});
