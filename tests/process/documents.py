@@ -29,7 +29,8 @@ EVENTS = os.path.join("rdzv", "admin", "EVENTS.md")
 TESTS = os.path.join("tests", "README.md")
 
 # Options in the daemon's documents that are not rdzvd's: those of torchrun, and of etcd.
-FOREIGN = re.compile(r"--(nnodes|nproc-per-node|max-restarts|monitor-interval|rdzv-\w+|enable-v2|config-file|"
+FOREIGN = re.compile(r"--(nnodes|nproc-per-node|local-addr|max-restarts|monitor-interval|rdzv-\w+|enable-v2|"
+                     r"config-file|"
                      r"listen-(client|metrics)-urls|cert-file|key-file|trusted-ca-file|client-cert-auth|"
                      r"client-crl-file|client-cert-allowed-hostname|"
                      r"auto-compaction-\w+|max-request-bytes|max-txn-ops)$")

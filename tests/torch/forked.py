@@ -1,10 +1,10 @@
-"""One process that has loaded torch, and forks an agent of torchrun for each request: an agent starts in
-milliseconds, and many agents share their memory.
+"""One process that has loaded torch, and forks an agent of torchrun, or a script, for each request: it starts in
+milliseconds, and many of them share their memory.
 
     forked.py            a request on its input is a line of JSON: {"argv": [...], "env": {...}, "output": PATH}.
                          It answers each with `started PID`, and says `ended PID STATUS` when an agent ends
 
-`argv` is that of `python -m torch.distributed.run`. `output` is a FIFO that somebody reads. All agents end with
+`argv` is that of `python -m torch.distributed.run`, or of `python SCRIPT.py`. `output` is a FIFO that somebody reads. All agents end with
 this process. The class Forks is its other side, for tests; it needs the standard library only.
 """
 
@@ -132,6 +132,9 @@ def become_agent(request):
 def run_agent():
     import runpy  # noqa: PLC0415
     import torch.distributed.elastic.multiprocessing.errors  # noqa: F401, PLC0415
+    if sys.argv[0].endswith(".py"):
+        runpy.run_path(sys.argv[0], run_name="__main__")
+        return
     runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)
 
 
