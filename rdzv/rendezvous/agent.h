@@ -106,6 +106,7 @@ struct agent_clock {
 struct agent_view {
     struct slice text; /* owned; ptr NULL: nothing */
     uint64_t changes;  /* by view.changes then */
+    size_t own;        /* its node in view.state then */
     uint64_t until_ms; /* until then, if nothing has changed */
 };
 

@@ -48,7 +48,8 @@ int64_t agent_clock_to_ours(const struct agent *a, int64_t agents_us)
  * so it makes the clock look as if it was behind. But the agent has sent it after its request
  * before, so by no more than the time since. These two limits leave a range for the difference of
  * the clocks; rdzvd takes the value in it that is nearest to the former one. */
-static int64_t ahead_by(const struct step *s, const struct agent *a, int64_t heartbeat_us)
+static int64_t ahead_by(const struct step *s, const struct agent *a, int64_t heartbeat_us,
+                        uint64_t asked_before_ms)
 {
     int64_t was_us = a->clock.is_known ? a->clock.ahead_us : 0, least_us, most_us;
 
@@ -56,10 +57,19 @@ static int64_t ahead_by(const struct step *s, const struct agent *a, int64_t hea
         return 0;
     if (was_us < least_us)
         return least_us;
-    if (a->clock.asked_before_ms == 0)
+    if (asked_before_ms == 0)
         return was_us; /* it may have come before a start */
-    most_us = add(least_us, (int64_t)clock_elapsed_ms(a->clock.asked_before_ms, s->now->ms) * 1000);
+    most_us = add(least_us, (int64_t)clock_elapsed_ms(asked_before_ms, s->now->ms) * 1000);
     return was_us > most_us ? most_us : was_us;
+}
+
+bool agent_clock_is_steady(const struct step *s, const struct agent *a, int64_t heartbeat_us,
+                           int64_t *us)
+{
+    int64_t ahead_us = ahead_by(s, a, heartbeat_us, a->clock.asked_ms);
+
+    return a->clock.is_known && is_near(ahead_us, a->clock.kept_us, STEP_US) &&
+           !__builtin_sub_overflow(heartbeat_us, ahead_us, us);
 }
 
 void agent_clock_learn(struct step *s, struct agent *a, int64_t heartbeat_us)
@@ -69,7 +79,7 @@ void agent_clock_learn(struct step *s, struct agent *a, int64_t heartbeat_us)
     if (c->is_known && heartbeat_us == c->beat_us)
         return;
     c->beat_us = heartbeat_us;
-    c->ahead_us = ahead_by(s, a, heartbeat_us);
+    c->ahead_us = ahead_by(s, a, heartbeat_us, c->asked_before_ms);
     c->is_known = true;
     if (!is_near(c->ahead_us, c->kept_us, STEP_US))
         resume_hint_keep(s, a);

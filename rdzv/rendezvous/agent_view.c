@@ -228,10 +228,12 @@ static uint64_t kept_until(const struct step *s, const struct agent *a, enum pla
 }
 
 /* Without memory, the next look makes a text again. */
-static void keep(const struct step *s, struct agent *a, enum place place, struct slice text)
+static void keep(const struct step *s, struct agent *a, enum place place,
+                 const struct torch_node *own, struct slice text)
 {
     uint8_t *copy = (uint8_t *)(uintptr_t)a->view.text.ptr;
 
+    a->view.own = own == NULL ? 0 : (size_t)(own - s->run->view.state.nodes);
     a->view.changes = s->run->view.changes;
     a->view.until_ms = kept_until(s, a, place);
     if (a->view.until_ms == s->now->ms) {
@@ -248,17 +250,46 @@ static void keep(const struct step *s, struct agent *a, enum place place, struct
     a->view.text = (struct slice){copy, text.len};
 }
 
+static bool is_kept(const struct run *run, const struct agent *a, uint64_t now_ms)
+{
+    return a->held == HELD_NONE && a->view.text.ptr != NULL &&
+           a->view.changes == run->view.changes && now_ms < a->view.until_ms;
+}
+
 struct slice policy_glance(struct run *run, struct agent *a, bool waits, uint64_t now_ms,
                            uint64_t lived_ms)
 {
-    if (a->held != HELD_NONE || a->view.text.ptr == NULL || a->view.changes != run->view.changes ||
-        now_ms >= a->view.until_ms)
+    if (!is_kept(run, a, now_ms))
         return (struct slice){0};
     a->heard_ms = lived_ms;
     a->waits = waits;
     agent_note_asked(run, a, false, now_ms);
     if (!waits)
         pace_note_get(run, a, now_ms);
+    return a->view.text;
+}
+
+/* A kept text has one time: the agent's heartbeat. With a new one, it is what make() would write.
+ */
+struct slice policy_heartbeat(struct run *run, struct agent *a, struct slice expected,
+                              struct slice desired, const struct policy_now *now)
+{
+    struct step s = {.run = run, .now = now};
+    const struct torch_node *own = &run->view.state.nodes[a->view.own];
+    int64_t agents_us, us;
+
+    if (!is_kept(run, a, now->ms) || !slice_equal(expected, a->view.text) ||
+        !torch_state_read_beat(expected, desired, &agents_us) ||
+        !agent_clock_is_steady(&s, a, agents_us, &us) || us <= own->heartbeat_us ||
+        us < now->wall_ns / 1000 - OLD_US)
+        return (struct slice){0};
+    presence_heard(&s, a, false);
+    agent_note_asked(run, a, true, now->ms);
+    pace_note_write(run, a, now->ms);
+    agent_clock_learn(&s, a, agents_us);
+    agent_note_wrote(a);
+    step_note_beat(&s, own, us);
+    memcpy((uint8_t *)(uintptr_t)a->view.text.ptr, desired.ptr, desired.len);
     return a->view.text;
 }
 
@@ -318,7 +349,7 @@ static bool make(struct step *s, struct agent *a, struct slice *text)
         return false;
     if (place == PLACE_WAITING && a->line == LINE_PUT)
         let_in_note_told(a, s->now->ms);
-    keep(s, a, place, *text);
+    keep(s, a, place, own, *text);
     return true;
 }
 

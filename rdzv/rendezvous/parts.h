@@ -77,6 +77,10 @@ void numbers_on_tick(struct step *s);
 
 /* --- agent_clock.c --- */
 
+/* True: that heartbeat, by the agent's clock, is *us by ours, and changes nothing that its memo
+ * has. The agent's request is not noted yet. */
+bool agent_clock_is_steady(const struct step *s, const struct agent *a, int64_t heartbeat_us,
+                           int64_t *us);
 /* A heartbeat of the agent has come, by its clock, and tells what time it is there. */
 void agent_clock_learn(struct step *s, struct agent *a, int64_t heartbeat_us);
 /* The same was so before a start of the daemon. */

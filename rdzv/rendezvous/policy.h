@@ -41,3 +41,8 @@ bool policy_forgets(const struct run *run, const struct policy_now *now);
  * returns that text, and no step is needed. ptr NULL: the caller must step AGENT_LOOKED. */
 struct slice policy_glance(struct run *run, struct agent *a, bool waits, uint64_t now_ms,
                            uint64_t lived_ms);
+
+/* The same for a heartbeat, the most frequent write: what the agent was shown last, with a new time
+ * of its own. Of `now`, only the times. ptr NULL: the caller must step AGENT_COMPARE_SET. */
+struct slice policy_heartbeat(struct run *run, struct agent *a, struct slice expected,
+                              struct slice desired, const struct policy_now *now);

@@ -163,6 +163,24 @@ static enum c10d_verdict on_look(struct conn_agent *a, bool waits)
     return C10D_ANSWERED;
 }
 
+/* Of the run's own key. */
+static enum c10d_verdict on_compare_set(struct conn_agent *a, const struct c10d_request *req)
+{
+    struct rendezvous *r = a->run->home->rdzv;
+    const struct policy_now now = {.ms = engine_now_ms(r->engine),
+                                   .lived_ms = driver_lived_ms(r),
+                                   .wall_ns = engine_wall_ns(r->engine)};
+    struct slice shown = policy_heartbeat(&a->run->run, &a->agent, req->expected, req->value, &now);
+
+    if (shown.ptr == NULL)
+        return step_request(a, (struct policy_event){.kind = AGENT_COMPARE_SET,
+                                                     .expected = req->expected,
+                                                     .desired = req->value});
+    r->engine->stats.jobs.writes_merged++;
+    c10d_reply_bytes(a->conn, shown);
+    return C10D_ANSWERED;
+}
+
 /* What the request is to the policy if its key is one of a round of the agent's own run. A GET of a
  * key without a value waits for it, as any other request. */
 static enum policy_event_kind round_key_event(enum c10d_op op, bool exists)
@@ -199,10 +217,7 @@ static enum c10d_verdict on_request(void *arg, struct conn *c, const struct c10d
 
     engine_note_alive(((struct rendezvous *)arg)->engine);
     if (req->op == C10D_COMPARE_SET)
-        return !own ? C10D_PROCEED
-                    : step_request(a, (struct policy_event){.kind = AGENT_COMPARE_SET,
-                                                            .expected = req->expected,
-                                                            .desired = req->value});
+        return own ? on_compare_set(a, req) : C10D_PROCEED;
     if (own && (req->op == C10D_GET || req->op == C10D_WAIT))
         return on_look(a, req->op == C10D_WAIT);
     return on_other(a, req, key);

@@ -520,7 +520,19 @@ static void bind(struct model_link *link)
 
 void model_compare_set(struct model_link *link, struct slice expected, struct slice desired)
 {
+    struct model_space *s = link->run->space;
+    struct policy_now now = {
+        .ms = s->now.ms, .lived_ms = model_lived_ms(s), .wall_ns = s->now.wall_ns};
+    struct slice shown;
+
     bind(link);
+    shown = policy_heartbeat(&link->run->run, &link->agent, expected, desired, &now);
+    if (shown.ptr != NULL) {
+        s->counters.writes_merged++;
+        s->heartbeats++;
+        s->reply(link, shown);
+        return;
+    }
     step(link->run, (struct policy_event){.kind = AGENT_COMPARE_SET,
                                           .agent = &link->agent,
                                           .expected = expected,

@@ -61,6 +61,7 @@ struct model_space {
     struct policy_counters counters;
     uint64_t steps;
     uint64_t looks_shown; /* without a step */
+    uint64_t heartbeats;  /* the same */
 
     /* What happens to connections. */
     void (*reply)(struct model_link *link, struct slice value); /* ptr NULL: there is no such key */

@@ -49,7 +49,7 @@ static const uint64_t settle_bounds_s[SETTLE_BUCKETS] = {1, 2, 4, 8, 16, 32, 64,
 static const char *const worker_names[WORKER_KINDS] = {"gloo", "late", "nccl"};
 
 static struct {
-    uint64_t sequences, steps, settle_most_ms, faults, looks_shown;
+    uint64_t sequences, steps, settle_most_ms, faults, looks_shown, heartbeats;
     uint64_t settled[SETTLE_BUCKETS]; /* how soon after the last fault */
     struct policy_counters counters;
 } totals;
@@ -321,6 +321,7 @@ static void end(void)
     totals.faults += sim.fault_count;
     totals.steps += sim.space.steps;
     totals.looks_shown += sim.space.looks_shown;
+    totals.heartbeats += sim.space.heartbeats;
     totals.sequences++;
     count_settled((sim.steady_since_ms != 0 ? sim.steady_since_ms : sim_now()) - sim.last_fault_ms);
     model_space_fini(&sim.space);
@@ -381,10 +382,12 @@ static void print_totals(uint64_t seed)
 {
     printf("%" PRIu64 " sequences from seed %" PRIu64 ": %" PRIu64 " events, %" PRIu64
            " faults, %" PRIu64 " rounds, %" PRIu64 " closes, %" PRIu64 " repairs, %" PRIu64
-           " merged writes, %" PRIu64 " looks without a step; settled within %.1f s\n",
+           " merged writes, %" PRIu64 " looks and %" PRIu64
+           " heartbeats without a step; settled within %.1f s\n",
            totals.sequences, seed, totals.steps, totals.faults, totals.counters.rounds_completed,
            totals.counters.runs_closed, totals.counters.runs_repaired,
-           totals.counters.writes_merged, totals.looks_shown, (double)totals.settle_most_ms / 1000);
+           totals.counters.writes_merged, totals.looks_shown, totals.heartbeats,
+           (double)totals.settle_most_ms / 1000);
     printf("seconds from the last fault to the round of all who live:");
     for (size_t i = 0; i < SETTLE_BUCKETS; i++)
         printf(" <= %" PRIu64 ": %.1f %%", settle_bounds_s[i],

@@ -1114,6 +1114,53 @@ static void all_that_can_be_said_is_written_and_read(void **state)
     }
 }
 
+/* The text of a state with one participant, whose heartbeat is the only time. Freed by the caller.
+ */
+static struct slice text_of_beat(bool is_new, int64_t pid, int64_t us)
+{
+    struct torch_state s = {.aware = is_new, .has_redundancy = is_new, .protocol = 4};
+    const struct torch_node who = {.addr = slice_str("node-7.training"),
+                                   .pid = pid,
+                                   .participant = true,
+                                   .has_heartbeat = true,
+                                   .heartbeat_us = us};
+    struct torch_node *at;
+    uint8_t *text;
+    size_t len;
+
+    s.complete = true;
+    assert_true(torch_state_insert(&s, &who, &at));
+    assert_true(torch_state_write(&s, &text, &len));
+    torch_state_free(&s);
+    return (struct slice){text, len};
+}
+
+static void a_heartbeat_is_read_by_the_difference(void **state)
+{
+    static const int64_t steps[] = {
+        1, 255, 256, 65536, 5000000, 61000000, INT64_C(40) * 86400000000};
+    int64_t us = INT64_C(1790000000) * 1000000, read;
+
+    (void)state;
+    for (size_t i = 0; i < 4000; i++) {
+        int64_t next = us + steps[i % COUNT(steps)];
+        struct slice was = text_of_beat(i % 2 == 0, 100, us),
+                     is = text_of_beat(i % 2 == 0, 100, next);
+        struct slice other = text_of_beat(i % 2 == 0, 101, next);
+
+        assert_true(torch_state_read_beat(was, is, &read));
+        assert_int_equal(read, next);
+        assert_false(torch_state_read_beat(was, other, &read));
+        assert_false(torch_state_read_beat(is, other, &read));
+        assert_false(torch_state_read_beat(is, is, &read));
+        assert_false(torch_state_read_beat(was, (struct slice){is.ptr, is.len - 4}, &read));
+        free((void *)(uintptr_t)was.ptr);
+        free((void *)(uintptr_t)is.ptr);
+        free((void *)(uintptr_t)other.ptr);
+        us = next;
+    }
+}
+
 static void who_is_in_no_list_is_left_out(void **state)
 {
     struct pickle p = intact();
@@ -1315,6 +1362,7 @@ int main(void)
         cmocka_unit_test(nodes_are_found_and_added_in_order),
         cmocka_unit_test(what_is_read_is_written_byte_for_byte),
         cmocka_unit_test(all_that_can_be_said_is_written_and_read),
+        cmocka_unit_test(a_heartbeat_is_read_by_the_difference),
         cmocka_unit_test(who_is_in_no_list_is_left_out),
         cmocka_unit_test(every_lack_of_memory_is_told),
         cmocka_unit_test(a_copy_lives_and_changes_by_itself),

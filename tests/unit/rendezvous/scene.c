@@ -385,7 +385,13 @@ const char *scene_cas(struct scene *s, struct agent *a, const char *expected, co
                                        .desired = slice_str(desired)};
     struct policy_out before;
     const char *answer;
+    struct slice shown = policy_heartbeat(&s->run, a, event.expected, event.desired, &s->now);
 
+    if (shown.ptr != NULL) {
+        policy_out_clear(&s->out);
+        s->out.counters.writes_merged++;
+        return keep(copy_text(shown));
+    }
     scene_step(s, event);
     if (!is_held_long(s, a))
         return answer_to(s, a);

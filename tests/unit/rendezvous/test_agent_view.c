@@ -356,6 +356,63 @@ static void the_same_is_shown_again_until_anything_changes(void **state)
     scene_fini(&s);
 }
 
+/* Nor does a heartbeat: its answer is what a step would write. */
+static void a_heartbeat_is_answered_with_its_own_text(void **state)
+{
+    struct scene s;
+    struct agent *a;
+    const char *seen, *beat;
+    struct slice shown;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    read_rank(&s, 0);
+    a = &s.agents[0];
+    scene_pass(&s, 1000);
+    seen = scene_look(&s, a);
+    beat = scene_beating(&s, seen, scene_name(0));
+    shown = policy_heartbeat(&s.run, a, slice_str(seen), slice_str(beat), &s.now);
+    assert_true(slice_is(shown, beat));
+    assert_int_equal(scene_node_now(&s, scene_name(0)).heartbeat_us, scene_now_us(&s));
+    assert_true(slice_is(policy_glance(&s.run, a, false, s.now.ms, s.now.lived_ms), beat));
+    a->view.until_ms = s.now.ms;
+    assert_string_equal(scene_look(&s, a), beat);
+    scene_fini(&s);
+}
+
+/* An old text, an old heartbeat, a change that is more than a heartbeat, and one by a clock that
+ * has moved need a step. */
+static void any_other_write_needs_a_step(void **state)
+{
+    struct scene s;
+    struct agent *a;
+    const char *old, *seen, *beat;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 2);
+    read_rank(&s, 0);
+    a = &s.agents[0];
+    old = scene_look(&s, a);
+    scene_pass(&s, 1000);
+    seen = scene_cas(&s, a, old, scene_beating(&s, old, scene_name(0)));
+    scene_pass(&s, 1000);
+    beat = scene_beating(&s, seen, scene_name(0));
+    for (size_t i = 0; i < 4; i++) {
+        const char *expected = i == 0 ? old : seen;
+        const char *desired = i == 1 ? old : i == 2 ? scene_closing(&s, beat) : beat;
+
+        if (i == 3)
+            s.now.wall_ns -= INT64_C(3000000000);
+        assert_null(
+            policy_heartbeat(&s.run, a, slice_str(expected), slice_str(desired), &s.now).ptr);
+    }
+    s.now.wall_ns += INT64_C(3000000000);
+    assert_non_null(policy_heartbeat(&s.run, a, slice_str(seen), slice_str(beat), &s.now).ptr);
+    scene_fini(&s);
+}
+
 /* --- Writes that are over. --- */
 
 /* The agent was frozen while the round went on: it receives the present state, and rdzvd ignores
@@ -435,6 +492,8 @@ int main(void)
         cmocka_unit_test(a_tool_sees_the_value),
         cmocka_unit_test(a_tool_writes_literally),
         cmocka_unit_test(the_same_is_shown_again_until_anything_changes),
+        cmocka_unit_test(a_heartbeat_is_answered_with_its_own_text),
+        cmocka_unit_test(any_other_write_needs_a_step),
         cmocka_unit_test(a_write_of_another_round_changes_nothing),
         cmocka_unit_test(a_write_of_a_forgotten_run_changes_nothing),
         cmocka_unit_test(one_that_waits_by_another_number_decides_again),
