@@ -394,10 +394,12 @@ def waits_for_nccl(r, scene):
     r.show(store=store.port)
 
 
-@row("Connection reset by peer. This is typically caused by a remote worker")
+@row("This is typically caused by a remote worker")
 def gloo_loses_worker(r, scene):
     store = scene.rdzvd()
-    agents = [scene.agent(store.port, nnodes="2:2", worker=python_worker("lose", 30)) for _ in range(2)]
+    agents = [scene.agent(store.port, nnodes="2:2", worker=python_worker("lose", 30),
+                          more=("--monitor-interval=5",))  # it ends a worker no sooner, so the worker says why it fails
+              for _ in range(2)]
     r.see(*[a.end() for a in agents])
     r.show(logs=[store])
 
