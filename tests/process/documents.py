@@ -1,4 +1,4 @@
-"""The documents against the programs: settings, log events, HTTP paths, metrics, test steps, links.
+"""The documents against the programs: settings, log events, HTTP paths, metrics, test steps, links, pictures.
 And the names of settings in what the fuzzer of settings files mixes.
 
     documents.py [--update] [NAME...]     all cases, or the cases whose name contains a NAME
@@ -310,6 +310,13 @@ def links_lead_somewhere():
             target = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
             check(os.path.exists(os.path.join(ROOT, target)), "%s: no file %s" % (path, link))
             check(not anchor or anchor in anchors(target), "%s: no heading %s" % (path, link))
+
+
+@case
+def pictures_are_those_of_their_script():
+    done = subprocess.run([sys.executable, os.path.join(ROOT, "tests", "pictures.py")], capture_output=True, text=True,
+                          check=False, timeout=60)
+    check(done.returncode == 0, done.stdout + done.stderr)
 
 
 @case
