@@ -21,7 +21,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
 
-from agents import Peer                      # noqa: E402
+from c10d import Peer                        # noqa: E402
 from etcd3 import Cluster, Replica           # noqa: E402
 from replica_cases import wait_for_leader    # noqa: E402
 from servers import Rdzvd, free_port         # noqa: E402

@@ -20,11 +20,11 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
 
-import agents   # noqa: E402
+from c10d import Peer, modern, number  # noqa: E402
 import servers  # noqa: E402
 
 MIB, AT_A_TIME, ADDS = 1 << 20, 5000, 60000
-ADD = b"\4" + agents.text(b"/counter") + (1).to_bytes(8, "little")
+ADD = modern.add(b"/counter", 1)
 SHAPES = (lambda rng: 32, lambda rng: rng.randint(1, 200),
           lambda rng: rng.randint(1, 2000) if rng.random() < 0.1 else 16)
 
@@ -40,22 +40,21 @@ def cpu_s(daemon):
                for t in os.listdir(tasks)) / 1e9
 
 
-def key(number):
-    return agents.text(b"/worker/key/%08d" % number)
+def key(i):
+    return b"/worker/key/%08d" % i
 
 
 def set_all(peer, count, size):
     for first in range(0, count, AT_A_TIME):
-        pairs = [key(i) + agents.text(b"v" * size()) for i in range(first, min(first + AT_A_TIME, count))]
-        peer.send(b"\x0b" + len(pairs).to_bytes(8, "little") + b"".join(pairs))
+        peer.send(modern.multi_set(*((key(i), b"v" * size()) for i in range(first, min(first + AT_A_TIME, count)))))
     peer.ping()
 
 
 def delete_all(peer, order):
     for first in range(0, len(order), AT_A_TIME):
         some = order[first:first + AT_A_TIME]
-        peer.send(b"".join(b"\x08" + key(i) for i in some))
-        peer.expect((1).to_bytes(8, "little") * len(some))
+        peer.send(b"".join(modern.delete(key(i)) for i in some))
+        peer.expect(number(1) * len(some))
 
 
 def main():
@@ -69,7 +68,7 @@ def main():
         os.environ["RDZVD"] = args.rdzvd
     rng = random.Random(1)
     with servers.Rdzvd() as daemon:
-        peer, empty = agents.Peer(daemon.port), resident(daemon)
+        peer, empty = Peer(daemon.port), resident(daemon)
         print("empty: %.1f MiB" % (empty / MIB))
         for number in range(args.rounds):
             began = cpu_s(daemon)

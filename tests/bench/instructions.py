@@ -16,14 +16,13 @@ import argparse
 import os
 import re
 import socket
-import struct
 import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
 
-import agents   # noqa: E402
+from c10d import NONCE, Peer, modern  # noqa: E402
 import servers  # noqa: E402
 
 VALUE = b"0123456789abcdef"
@@ -34,11 +33,6 @@ def key(i=0):
     return b"/default_pg/0//worker/%06d" % i
 
 
-def many(op, keys):
-    keys = list(keys)
-    return op + struct.pack("<Q", len(keys)) + b"".join(map(agents.text, keys))
-
-
 # --- Clients. ---
 
 class C10d:
@@ -47,7 +41,7 @@ class C10d:
     answer = 8
 
     def __init__(self, port):
-        self.peer = agents.Peer(port)
+        self.peer = Peer(port)
         self.prepare()
 
     def prepare(self):
@@ -66,14 +60,14 @@ class Add(C10d):
         pass
 
     def request(self, i):
-        return b"\4" + agents.text(key()) + struct.pack("<q", 1)
+        return modern.add(key(), 1)
 
 
 class Get(C10d):
     answer = 8 + len(VALUE)
 
     def request(self, i):
-        return agents.get_request(key())
+        return modern.get(key())
 
 
 class Set(C10d):
@@ -82,19 +76,19 @@ class Set(C10d):
     answer = 4
 
     def request(self, i):
-        return agents.set_request(key(), VALUE) + agents.PING
+        return modern.set(key(), VALUE) + modern.ping()
 
 
 class SetNew(Set):
     def request(self, i):
-        return agents.set_request(key(1 + i), VALUE) + agents.PING
+        return modern.set(key(1 + i), VALUE) + modern.ping()
 
 
 class Wait(C10d):
     answer = 1
 
     def request(self, i):
-        return agents.wait_request(key())
+        return modern.wait(key())
 
 
 class WaitLater(C10d):
@@ -103,14 +97,14 @@ class WaitLater(C10d):
     answer = 1 + 8
 
     def prepare(self):
-        self.setter = agents.Peer(self.peer.socket.getpeername()[1])
+        self.setter = Peer(self.peer.socket.getpeername()[1])
 
     def ask(self, i):
-        self.peer.send(agents.wait_request(key()) + agents.PING)
-        self.peer.expect(agents.PING[1:])
-        self.setter.send(agents.set_request(key(), VALUE))
-        self.peer.expect(b"\0")
-        self.setter.send(b"\x08" + agents.text(key()))
+        self.peer.send(modern.wait(key()) + modern.ping())
+        self.peer.expect(NONCE)
+        self.setter.set(key(), VALUE)
+        self.peer.expect_stop_waiting()
+        self.setter.send(modern.delete(key()))
         self.setter.number()
 
     def end(self):
@@ -122,19 +116,19 @@ class Check(C10d):
     answer = 1
 
     def request(self, i):
-        return many(b"\5", (key(), key()))
+        return modern.check(key(), key())
 
 
 class CountKeys(C10d):
     def request(self, i):
-        return b"\7"
+        return modern.count()
 
 
 class Delete(C10d):
     """Of a key that a SET in the same segment has made."""
 
     def request(self, i):
-        return agents.set_request(key(1), VALUE) + b"\x08" + agents.text(key(1))
+        return modern.set(key(1), VALUE) + modern.delete(key(1))
 
 
 class Append(C10d):
@@ -143,8 +137,7 @@ class Append(C10d):
     answer = 4
 
     def request(self, i):
-        return agents.set_request(key(), VALUE) + b"\x09" + agents.text(key()) + \
-            agents.text(OTHER) + agents.PING
+        return modern.set(key(), VALUE) + modern.append(key(), OTHER) + modern.ping()
 
 
 class MultiGet(C10d):
@@ -157,7 +150,7 @@ class MultiGet(C10d):
             self.peer.set(key(i), VALUE)
 
     def request(self, i):
-        return many(b"\x0a", (key(n) for n in range(8)))
+        return modern.multi_get(*(key(n) for n in range(8)))
 
 
 class MultiSet(C10d):
@@ -166,15 +159,14 @@ class MultiSet(C10d):
     answer = 4
 
     def request(self, i):
-        return b"\x0b" + struct.pack("<Q", 8) + b"".join(
-            agents.text(key(n)) + agents.text(VALUE) for n in range(8)) + agents.PING
+        return modern.multi_set(*((key(n), VALUE) for n in range(8))) + modern.ping()
 
 
 class Ping(C10d):
     answer = 4
 
     def request(self, i):
-        return agents.PING
+        return modern.ping()
 
 
 class Queue(C10d):
@@ -183,7 +175,7 @@ class Queue(C10d):
     answer = 8 + 8 + len(VALUE)
 
     def request(self, i):
-        return b"\x0e" + agents.text(b"queue") + agents.text(VALUE) + b"\x0f" + agents.text(b"queue")
+        return modern.push(b"queue", VALUE) + modern.pop(b"queue")
 
 
 class ListKeys(C10d):
@@ -196,7 +188,7 @@ class ListKeys(C10d):
             self.peer.set(key(i), VALUE)
 
     def request(self, i):
-        return b"\x11"
+        return modern.list_keys()
 
 
 class CompareSet(C10d):
@@ -204,7 +196,7 @@ class CompareSet(C10d):
 
     def request(self, i):
         old, new = (OTHER, VALUE) if i % 2 else (VALUE, OTHER)
-        return agents.cas_request(key(), old, new)
+        return modern.compare_set(key(), old, new)
 
 
 class Http:

@@ -21,23 +21,21 @@ import os
 import re
 import socket
 import statistics
-import struct
 import sys
 import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
-import agents as ag  # noqa: E402
+from c10d import modern  # noqa: E402
 from servers import OPERATOR, Rdzvd, token_flag  # noqa: E402
 
 
 def load(port, batch, ends):
     """One client: requests in batches, as a worker that joins sends them, until `ends` says so."""
-    ask = (ag.set_request(b"/key", b"0123456789abcdef") + b"\4" + ag.text(b"/n") + struct.pack("<q", 1) +
-           ag.get_request(b"/key")) * batch
+    ask = (modern.set(b"/key", b"0123456789abcdef") + modern.add(b"/n", 1) + modern.get(b"/key")) * batch
     with socket.create_connection(("127.0.0.1", port)) as s:
-        s.sendall(ag.VALIDATE)
+        s.sendall(modern.validate())
         while not ends():
             s.sendall(ask)
             left = batch * (8 + 8 + 16)

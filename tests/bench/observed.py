@@ -26,7 +26,6 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "page"))
 import scenes  # noqa: E402
-from agents import wait_request  # noqa: E402
 from servers import Rdzvd  # noqa: E402
 
 WATCH = b"GET /rdzv/v1/status?watch=true HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -75,7 +74,7 @@ class Observers:
             self.waiter.close()
         self.changes += 1
         self.waiter = scenes.Peer(self.server.port)
-        self.waiter.send(wait_request(b"never/%d" % self.changes))
+        self.waiter.wait(b"never/%d" % self.changes)
 
     def __enter__(self):
         return self

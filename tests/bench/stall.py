@@ -21,8 +21,6 @@ import os
 import resource
 import select
 import socket
-import struct
-import subprocess
 import sys
 import threading
 import time
@@ -33,6 +31,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", where) for where in ("support", "elastic", "wire")]
 
 import agents                # noqa: E402
+from c10d import NONCE, STOP_WAITING, Peer, modern  # noqa: E402
 import relay_frames as relay  # noqa: E402
 import servers               # noqa: E402
 import torch_state as ts     # noqa: E402
@@ -80,7 +79,7 @@ class Scene:
         return max(1, int(count * self.options.scale))
 
     def peer(self):
-        peer = agents.Peer(self.port)
+        peer = Peer(self.port)
         peer.socket.settimeout(self.options.patience)
         self.peers.append(peer)
         return peer
@@ -155,12 +154,12 @@ def multi_set(peer, pairs, most=100000):
     """In requests of some MB, of `most` keys, so that none is over a limit."""
     pairs, size, batch = iter(pairs), 0, []
     for key, value in pairs:
-        batch.append(agents.text(key) + agents.text(value))
+        batch.append((key, value))
         size += len(batch[-1])
         if size > 4 * MIB or len(batch) == most:
-            peer.send(b"\x0b" + struct.pack("<Q", len(batch)) + b"".join(batch))
+            peer.send(modern.multi_set(*batch))
             size, batch = 0, []
-    peer.send(b"\x0b" + struct.pack("<Q", len(batch)) + b"".join(batch))
+    peer.send(modern.multi_set(*batch))
     peer.ping()
 
 
@@ -176,20 +175,19 @@ def http_request(method, path, body=b"", headers=""):
 def list_keys(s):
     """Thousands of LIST_KEYS in one segment, while a client WAITs for absent keys."""
     waiter = s.peer()
-    waiter.send(agents.wait_request(*(b"absent/%d" % i for i in range(s.of(131072)))))
-    waiter.send(b"\x0d....")  # read behind the WAIT
-    waiter.expect(b"....")
+    waiter.wait(*(b"absent/%d" % i for i in range(s.of(131072))))
+    waiter.send(modern.ping())  # read behind the WAIT
+    waiter.expect(NONCE)
     peer, count = s.peer(), s.of(16000)
     yield "%d LIST_KEYS in %d bytes" % (count, count)
-    send_all(peer.socket, b"\x11" * count)
+    send_all(peer.socket, modern.list_keys() * count)
 
 
 @case()
 def multi_get(s):
     """MULTI_GET of keys that do not exist, many times."""
     peer, keys, count = s.peer(), s.of(100000), s.of(40)
-    request = b"\x0a" + struct.pack("<Q", keys) + b"".join(
-        agents.text(b"%d" % i) for i in range(keys))
+    request = modern.multi_get(*(b"%d" % i for i in range(keys)))
     yield "%d MULTI_GET of %d absent keys, %d bytes each" % (count, keys, len(request))
     send_all(peer.socket, request * count)
 
@@ -230,7 +228,7 @@ def closed_runs(s, count):
     value = ts.dumps(state)
     for i in range(count):
         peer = s.peer()
-        peer.send(agents.cas_request(RUN + b"closed-%d" % i, b"", value))
+        peer.send(modern.compare_set(RUN + b"closed-%d" % i, b"", value))
         peer.blob()
 
 
@@ -311,7 +309,7 @@ def many_runs(s):
     state = ts.dumps(ts.State())
     for first in range(0, count, 500):
         runs = range(first, min(count, first + 500))
-        peer.send(b"".join(agents.cas_request(RUN + b"%d" % i, b"", state) for i in runs))
+        peer.send(b"".join(modern.compare_set(RUN + b"%d" % i, b"", state) for i in runs))
         for _ in runs:
             peer.blob()
     time.sleep(3)
@@ -334,7 +332,7 @@ def add_keys(s, count):
     peer = s.peer()
     for first in range(0, count, 10000):
         keys = range(first, min(first + 10000, count))
-        peer.send(b"".join(b"\x01" + agents.text(b"some/key/%d" % i) + agents.text(b"v")
+        peer.send(b"".join(modern.set(b"some/key/%d" % i, b"v")
                            for i in keys))
         peer.ping()
 
@@ -400,7 +398,7 @@ def worker_rounds(s):
             agents_[0].say_where(number, b"agent-0.example", listening.getsockname()[1])
             where = [agent.ask_where(number) for agent in agents_][0]
             for _ in range(3):
-                worker = agents.Peer(where[1])
+                worker = Peer(where[1])
                 s.peers.append(worker)
                 try:
                     multi_set(worker, ((b"w/%d" % i, b"v" * 1000) for i in range(s.of(10000))))
@@ -422,7 +420,7 @@ def appends(s):
         state.participants[ts.Node("node-%d" % len(state.participants), 1, 0)] = 0
     peer.set(RUN + b"big", ts.dumps(state)[:size])
     peer.ping()
-    request = b"\x09" + agents.text(RUN + b"big") + agents.text(b"AAAA")
+    request = modern.append(RUN + b"big", b"AAAA")
     yield "%d APPENDs, %d bytes, to a value of %d" % (count, count * len(request), size)
     send_all(peer.socket, request * count)
 
@@ -434,7 +432,7 @@ def appends_to_held(s):
     peers, size = [s.peer() for _ in range(4)], s.of(7 * MIB)
     peers[0].set(b"held", b"v" * size)
     peers[0].ping()
-    request = (agents.get_request(b"held") + b"\x09" + agents.text(b"held") + agents.text(b"x")) * 6
+    request = (modern.get(b"held") + modern.append(b"held", b"x")) * 6
     yield "6 GETs and APPENDs by each of %d clients, to a value of %d bytes" % (len(peers), size)
     for peer in peers:
         peer.send(request)
@@ -448,7 +446,7 @@ def delete_large(s):
     for i in range(count):
         peer.set(b"large/%d" % i, b"v" * size)
     peer.ping()
-    request = b"".join(b"\x08" + agents.text(b"large/%d" % i) for i in range(count))
+    request = b"".join(modern.delete(b"large/%d" % i) for i in range(count))
     yield "%d DELETEs of values of %d bytes, %d bytes" % (count, size, len(request))
     peer.send(request)
     take(peer.socket, 8 * count)
@@ -462,7 +460,7 @@ def add_to_blanks(s):
     peers[0].ping()
     yield "an ADD by each of %d clients, to a value of 8 MB of blanks" % len(peers)
     for peer in peers:
-        peer.send(b"\x04" + agents.text(b"blanks") + struct.pack("<q", 1))
+        peer.send(modern.add(b"blanks", 1))
     for peer in peers:
         if peer.socket.recv(1):
             raise AssertionError("blanks are no number")
@@ -472,10 +470,6 @@ def add_to_blanks(s):
 
 def name_of(i, size=0):
     return (b"key/%07d" % i).ljust(size, b".")
-
-
-def keys_request(op, keys):
-    return op + struct.pack("<Q", len(keys)) + b"".join(map(agents.text, keys))
 
 
 def for_all(function, peers):
@@ -521,7 +515,7 @@ def delete(peer, keys):
     keys = list(keys)
     for first in range(0, len(keys), 10000):
         part = keys[first:first + 10000]
-        peer.send(b"".join(b"\x08" + agents.text(key) for key in part))
+        peer.send(b"".join(modern.delete(key) for key in part))
         take(peer.socket, 8 * len(part))
 
 
@@ -537,7 +531,7 @@ def lists(s, clients, each):
     yield "%d LIST_KEYS by each of %d clients; %d keys" % (each, clients, keys)
 
     def ask(peer):
-        peer.send(b"\x11" * each)
+        peer.send(modern.list_keys() * each)
         take(peer.socket, size * each)
     for_all(ask, peers)
 
@@ -572,14 +566,14 @@ def list_all_changing(s):
         i = 0
         while not ended.is_set():
             i += 1
-            key = agents.text(name_of(i * 7919 % keys))
-            changer.send((b"\x08" + key + b"\x01" + key + agents.text(b"v")) * 50)
+            key = name_of(i * 7919 % keys)
+            changer.send((modern.delete(key) + modern.set(key, b"v")) * 50)
             take(changer.socket, 50 * 8)
 
     thread = threading.Thread(target=change)
     thread.start()
     for _ in range(20):
-        peer.send(b"\x11")
+        peer.send(modern.list_keys())
         take(peer.socket, 8 + keys * (8 + len(name_of(0))) - (0 if peer.number() == keys else 19))
     ended.set()
     thread.join()
@@ -591,7 +585,7 @@ def list_unread(s):
     count = s.of(11500)
     with_keys(s, count, 8000)
     yield "20 LIST_KEYS of %d keys of 8000 bytes, nobody reads" % count
-    send_unread(s, s.peer().socket, b"\x11" * 20)
+    send_unread(s, s.peer().socket, modern.list_keys() * 20)
 
 
 def cold(s):
@@ -599,14 +593,14 @@ def cold(s):
     bytearray(256 * MIB)
 
 
-def many(s, op, keys, answer):
+def many(s, pack, keys, answer):
     """The same request, 10 times, of keys that lie far apart."""
     with_keys(s, s.of(1000000))
     with_keys(s, s.of(1000), 1000)
     peer, count = s.peer(), s.of(KEYS_MAX)
-    request = keys_request(op, [keys(i) for i in range(count)])
-    yield "10 times op %d of %d keys, %d bytes each; many keys in the store" % (
-        op[0], count, len(request))
+    request = pack(*(keys(i) for i in range(count)))
+    yield "10 times a %s of %d keys, %d bytes each; many keys in the store" % (
+        pack.__name__, count, len(request))
     for _ in range(10):
         cold(s)
         peer.send(request)
@@ -622,7 +616,7 @@ def far(s):
 @case()
 def check_many(s):
     """CHECK of the largest number of keys, all present."""
-    yield from many(s, b"\x05", far(s), lambda _: 1)
+    yield from many(s, modern.check, far(s), lambda _: 1)
 
 
 @case()
@@ -631,12 +625,12 @@ def check_queues(s):
     peer, other, count = s.peer(), s.peer(), s.of(KEYS_MAX)
     names = [b"queue/%d" % (i * 524287 % count) for i in range(count)]
     for first in range(0, count, 10000):
-        peer.send(b"".join(b"\x0e" + agents.text(name) + agents.text(b"v")
+        peer.send(b"".join(modern.push(name, b"v")
                            for name in names[first:first + 10000]))
     peer.ping()
     names.sort()
-    request, ended = keys_request(b"\x05", names), threading.Event()
-    flap = b"\x0e" + agents.text(b"other") + agents.text(b"v") + b"\x0f" + agents.text(b"other")
+    request, ended = modern.check(*names), threading.Event()
+    flap = modern.push(b"other", b"v") + modern.pop(b"other")
 
     def come_and_go():
         while not ended.is_set():
@@ -651,38 +645,38 @@ def check_queues(s):
         cold(s)
         peer.send(request)
         peer.socket.settimeout(None)
-        peer.expect(b"\0")
+        peer.expect_stop_waiting()
     ended.set()
     flapper.join()
     yield
     for first in range(0, count, 10000):
         part = names[first:first + 10000]
-        peer.send(b"".join(b"\x0f" + agents.text(name) for name in part))
+        peer.send(b"".join(modern.pop(name) for name in part))
         take(peer.socket, 17 * len(part))
 
 
 @case()
 def check_long(s):
     """CHECK of long keys, which all exist."""
-    yield from many(s, b"\x05", lambda i: name_of(i % s.of(1000), 1000), lambda _: 1)
+    yield from many(s, modern.check, lambda i: name_of(i % s.of(1000), 1000), lambda _: 1)
 
 
 @case()
 def get_many(s):
     """MULTI_GET of as many keys as it may have."""
-    yield from many(s, b"\x0a", far(s), lambda count: 9 * count)
+    yield from many(s, modern.multi_get, far(s), lambda count: 9 * count)
 
 
 @case()
 def get_absent(s):
     """The same of keys that do not exist."""
-    yield from many(s, b"\x0a", lambda i: b"absent/%d" % i, lambda count: 8 * count)
+    yield from many(s, modern.multi_get, lambda i: b"absent/%d" % i, lambda count: 8 * count)
 
 
 def come_and_go(s, request):
     """So many connections ask, and are closed in one moment, before they are answered; then the next
     ones come."""
-    count, data = s.of(500), agents.VALIDATE + agents.PING + request
+    count, data = s.of(500), modern.hello() + request
     yield "40 times %d connections, %d bytes each, that are closed before they are answered" % (
         count, len(data))
     for _ in range(40):
@@ -695,13 +689,13 @@ def come_and_go(s, request):
 @case()
 def come_and_go_cheap(s):
     """An ADD of each."""
-    yield from come_and_go(s, b"\x04" + agents.text(b"n") + struct.pack("<q", 1))
+    yield from come_and_go(s, modern.add(b"n", 1))
 
 
 @case()
 def come_and_go_waiting(s):
     """A WAIT for 1,000 absent keys of each."""
-    yield from come_and_go(s, keys_request(b"\x06", [b"absent/%d" % i for i in range(1000)]))
+    yield from come_and_go(s, modern.wait(*(b"absent/%d" % i for i in range(1000))))
 
 
 @case()
@@ -710,15 +704,15 @@ def wait_many(s):
     total = s.of(1000000)
     with_keys(s, total)
     waiter, setter, count = s.peer(), s.peer(), s.of(KEYS_MAX)
-    request = keys_request(b"\x06", [far(s)(i) for i in range(count - 1)] + [b"last"])
+    request = modern.wait(*(far(s)(i) for i in range(count - 1)), b"last")
     yield "10 WAITs of %d keys, %d bytes each; %d keys in the store" % (count, len(request), total)
     for _ in range(10):
         cold(s)
         waiter.send(request)
         settle(s, 0.2)
         setter.set(b"last", b"v")
-        waiter.expect(b"\0")
-        setter.send(b"\x08" + agents.text(b"last"))
+        waiter.expect_stop_waiting()
+        setter.send(modern.delete(b"last"))
         setter.number()
 
 
@@ -732,11 +726,10 @@ def wait_absent(s):
         count, total)
     for i in range(5):
         keys = [b"round/%d/%d" % (i, k) for k in range(count)]
-        waiter.send(keys_request(b"\x06", keys))
+        waiter.wait(*keys)
         settle(s, 0.2)
-        setter.send(b"\x0b" + struct.pack("<Q", count) +
-                    b"".join(agents.text(key) + agents.text(b"v") for key in keys))
-        waiter.expect(b"\0")
+        setter.send(modern.multi_set(*((key, b"v") for key in keys)))
+        waiter.expect_stop_waiting()
     yield
     delete(setter, (b"round/%d/%d" % (i, k) for i in range(5) for k in range(count)))
 
@@ -748,13 +741,12 @@ def set_awaited(s):
     keys = [b"round/%d" % k for k in range(count)]
     waiters, setter = [s.peer() for _ in range(20)], s.peer()
     for waiter in waiters:
-        waiter.send(b"\x06" + struct.pack("<Q", count) + b"".join(map(agents.text, keys)) + b"\x0d....")
-        waiter.expect(b"....")
+        waiter.send(modern.wait(*keys) + modern.ping())
+        waiter.expect(NONCE)
     yield "a MULTI_SET of %d keys, for each of which %d clients wait" % (count, len(waiters))
-    setter.send(b"\x0b" + struct.pack("<Q", count) +
-                b"".join(agents.text(key) + agents.text(b"v") for key in keys))
+    setter.send(modern.multi_set(*((key, b"v") for key in keys)))
     for waiter in waiters:
-        waiter.expect(b"\0")
+        waiter.expect_stop_waiting()
     yield
     delete(setter, keys)
 
@@ -770,8 +762,7 @@ def set_many(s):
     for keys in [[b"new/%d/%d" % (i, k) for k in range(count)] for i in range(5)] + [
             [far(s)(k) for k in range(count)]] * 5:
         cold(s)
-        peer.send(b"\x0b" + struct.pack("<Q", count) +
-                  b"".join(agents.text(key) + agents.text(b"value") for key in keys))
+        peer.send(modern.multi_set(*((key, b"value") for key in keys)))
         peer.ping()
     yield
     delete(peer, (b"new/%d/%d" % (i, k) for i in range(5) for k in range(count)))
@@ -787,8 +778,7 @@ def set_many_and_a_run(s):
     yield "10 MULTI_SETs of %d keys, the first of which is of a run; %d keys in the store" % (count, total)
     for _ in range(10):
         cold(s)
-        peer.send(b"\x0b" + struct.pack("<Q", count) +
-                  b"".join(agents.text(key) + agents.text(b"value") for key in keys))
+        peer.send(modern.multi_set(*((key, b"value") for key in keys)))
         peer.ping()
     yield
     delete(peer, [RUN + b"job"])
@@ -805,8 +795,7 @@ def set_many_of_run(s):
     yield "10 MULTI_SETs of %d keys of one run" % count
     for _ in range(10):
         cold(s)
-        peer.send(b"\x0b" + struct.pack("<Q", count) +
-                  b"".join(agents.text(key) + agents.text(b"value") for key in keys))
+        peer.send(modern.multi_set(*((key, b"value") for key in keys)))
         peer.ping()
     yield
     delete(peer, keys + [RUN + b"job"])
@@ -824,14 +813,14 @@ def wakes(s, request, answer, count):
         setter.set(b"wanted", b"v")
         for peer in peers:
             peer.expect(answer)
-        setter.send(b"\x08" + agents.text(b"wanted"))
+        setter.send(modern.delete(b"wanted"))
         setter.number()
 
 
 @case()
 def wake_waiters(s):
     """A key comes that many clients wait for."""
-    yield from wakes(s, agents.wait_request(b"wanted"), b"\0", s.of(9000))
+    yield from wakes(s, modern.wait(b"wanted"), STOP_WAITING, s.of(9000))
 
 
 def watchers(s, count, paths):
@@ -881,7 +870,7 @@ def lost_link(s):
     agents of one run. It comes back, and they with it; but for the last time, when they are given up."""
     count = s.of(65536)
     yield "10 links of %d sessions are lost" % count
-    look = keys_request(b"\x05", [RUN + b"job"])
+    look = modern.check(RUN + b"job")
     for turn in range(10):
         link = s.http()
         link.sendall(relay.hello(b"default"))
@@ -958,7 +947,7 @@ def get_unread(s):
     """MULTI_GET of one key again and again in the same request, and nobody reads."""
     peer, count = s.peer(), s.of(KEYS_MAX)
     peer.set(b"one", b"v" * 1000)
-    request = keys_request(b"\x0a", [b"one"] * count)
+    request = modern.multi_get(*[b"one"] * count)
     yield "20 MULTI_GETs of one key of 1000 bytes, %d times each, %d bytes" % (
         count, 20 * len(request))
     send_unread(s, peer.socket, request * 20)

@@ -19,7 +19,6 @@ import contextlib
 import os
 import socket
 import ssl
-import struct
 import subprocess
 import sys
 import tempfile
@@ -28,12 +27,12 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
 
-import agents   # noqa: E402
+from c10d import modern  # noqa: E402
 import certs    # noqa: E402
 import servers  # noqa: E402
 
 CONNECTIONS, EXCHANGES, CLIENTS = 32, 600, 500
-ADD = b"\4" + agents.text(b"/default_pg/0//worker/000000") + struct.pack("<q", 1)
+ADD = modern.add(b"/default_pg/0//worker/000000", 1)
 
 
 def cpu_us(daemon):
@@ -46,7 +45,7 @@ def dial(daemon, context, session=None):
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if context:
         s = context.wrap_socket(s, server_hostname="localhost", session=session)
-    s.sendall(agents.VALIDATE + ADD)
+    s.sendall(modern.validate() + ADD)
     take(s)
     return s
 
@@ -211,12 +210,11 @@ def per_mib_of_nginx(server, context):
 
 def per_mib(daemon, context):
     s = connect(daemon, context)
-    s.sendall(agents.VALIDATE + b"\1" + agents.text(b"large") + agents.text(os.urandom(MIB)) +
-              b"\4" + agents.text(b"n") + struct.pack("<q", 1))
+    s.sendall(modern.validate() + modern.set(b"large", os.urandom(MIB)) + modern.add(b"n", 1))
     take(s)
     before = cpu_us(daemon)
     for _ in range(LARGE_ANSWERS):
-        s.sendall(b"\3" + agents.text(b"large"))
+        s.sendall(modern.get(b"large"))
         left = 8 + MIB
         while left > 0:
             left -= len(s.recv(min(left, 1 << 16)))

@@ -24,7 +24,8 @@ for folder in ("support", "elastic"):
     sys.path.insert(0, os.path.join(HERE, "..", folder))
 import cases  # noqa: E402
 import torch_state as ts  # noqa: E402
-from agents import Peer, meet, read_together, rejoin, wait_request  # noqa: E402
+from agents import meet, read_together, rejoin  # noqa: E402
+from c10d import Peer  # noqa: E402
 from cases import case, check  # noqa: E402
 from disk import NEEDS_ROOT, fill_disk, put_ballast, small_disk  # noqa: E402
 from servers import ROOT, Rdzvd, free_port, rdzvd_binary, token_flag  # noqa: E402
@@ -139,7 +140,7 @@ def status_says_what_is_waited_for():
     with job(["node-a", "node-b"]) as (daemon, _):
         waiting = [Peer(daemon.port) for _ in range(3)]
         for peer in waiting:
-            peer.send(wait_request(b"/config/\x1b[31mred"))
+            peer.wait(b"/config/\x1b[31mred")
         waiting[0].send(b"")
         while "3 clients" not in rdzvctl("status", server=daemon)[0]:
             pass

@@ -1,127 +1,16 @@
-"""What torchrun's agents and workers say to a store, as scripts: TCPStore's requests over a socket,
-and an agent's changes of the rendezvous state. Nothing in here waits for time.
+"""Torchrun's agents as scripts: each changes the rendezvous state over a connection of its own. Nothing in here waits
+for time.
 """
 
 import os
-import socket
-import struct
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "support")]
 import torch_state as ts  # noqa: E402
+from c10d import Peer, modern  # noqa: E402
 
-VALIDATE = bytes.fromhex("00cef7853c")
-PING = bytes.fromhex("0d78563412")
 PREFIX = b"/torch.rendezvous."
-
-
-def text(s):
-    return struct.pack("<Q", len(s)) + s
-
-
-def set_request(key, value):
-    return b"\x01" + text(key) + text(value)
-
-
-def cas_request(key, expected, desired):
-    return b"\x02" + text(key) + text(expected) + text(desired)
-
-
-def get_request(key):
-    return b"\x03" + text(key)
-
-
-def wait_request(*keys):
-    return b"\x06" + struct.pack("<Q", len(keys)) + b"".join(map(text, keys))
-
-
-class Peer:
-    """A TCPStore client. `ping`: of 2.5 or later."""
-
-    def __init__(self, port, ping=True, host="127.0.0.1", source=None):
-        self.socket = socket.create_connection((host, port), timeout=20,
-                                               source_address=source and (source, 0))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.name = "%s:%d" % self.socket.getsockname()[:2]
-        self.send(VALIDATE + (PING if ping else b""))
-        if ping:
-            self.expect(PING[1:])
-
-    def send(self, data):
-        self.socket.sendall(data)
-
-    def take(self, n):
-        got = bytearray()
-        while len(got) < n:
-            more = self.socket.recv(n - len(got))
-            if not more:
-                raise EOFError("the server closed after %r" % bytes(got[:80]))
-            got += more
-        return bytes(got)
-
-    def expect(self, data):
-        got = self.take(len(data))
-        if got != data:
-            raise AssertionError("%r came, not %r" % (got, data))
-
-    def blob(self):
-        return self.take(struct.unpack("<Q", self.take(8))[0])
-
-    def number(self):
-        return struct.unpack("<q", self.take(8))[0]
-
-    def set(self, key, value):
-        self.send(set_request(key, value))
-
-    def cas(self, key, expected, desired):
-        self.send(cas_request(key, expected, desired))
-        return self.blob()
-
-    def get(self, key):
-        self.send(get_request(key))
-        return self.blob()
-
-    def wait_get(self, key):
-        """As TCPStore.get(): blocks until the key is there."""
-        self.send(wait_request(key))
-        self.expect(b"\0")
-        return self.get(key)
-
-    def add(self, key, delta):
-        self.send(b"\x04" + text(key) + struct.pack("<q", delta))
-        return self.number()
-
-    def check(self, *keys):
-        self.send(b"\x05" + struct.pack("<Q", len(keys)) + b"".join(map(text, keys)))
-        return self.take(1) == b"\0"
-
-    def count(self):
-        self.send(b"\x07")
-        return self.number()
-
-    def ping(self):
-        """Returns when all requests sent before have taken effect."""
-        self.send(PING)
-        self.expect(PING[1:])
-
-    def is_silent(self, other):
-        """True when the server has answered `other` since, and nothing has come here."""
-        other.count()
-        self.socket.setblocking(False)
-        try:
-            return self.socket.recv(1, socket.MSG_PEEK) is None
-        except BlockingIOError:
-            return True
-        finally:
-            self.socket.settimeout(20)
-
-    def expect_end(self):
-        got = self.socket.recv(1)
-        if got:
-            raise AssertionError("%r came, not the end" % got)
-
-    def close(self):
-        self.socket.close()
 
 
 class Agent(Peer):
@@ -145,10 +34,10 @@ class Agent(Peer):
         return self.state()
 
     def begin_to_read(self):
-        self.send(wait_request(self.key) + get_request(self.key))
+        self.send(modern.wait(self.key) + modern.get(self.key))
 
     def end_reading(self):
-        self.expect(b"\0")
+        self.expect_stop_waiting()
         self.seen = self.blob()
         return self.state()
 

@@ -20,8 +20,8 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import torch_state as ts  # noqa: E402
-from agents import (PING, PREFIX, VALIDATE, cas_request, get_request, set_request,  # noqa: E402
-                    text, wait_request)
+from agents import PREFIX  # noqa: E402
+from c10d import modern, read_number  # noqa: E402
 from servers import OPERATOR, Rdzvd, free_ports, token_flag  # noqa: E402
 
 RUNS = [b"j", b"k", b"j.0/x", b""]
@@ -68,7 +68,7 @@ class Client:
         at = self.got.rfind(b"gAS")
         if at < 8:
             return None
-        (size,) = struct.unpack("<Q", self.got[at - 8:at])
+        size = read_number(self.got[at - 8:at])
         value = bytes(self.got[at:at + size])
         return value if len(value) == size else None
 
@@ -152,7 +152,7 @@ class Fuzz:
 
     def wait(self, *keys):
         """A WAIT, mostly behind a CANCEL_WAIT, since a second WAIT is not allowed."""
-        return (b"\x0c" if self.rng.random() < 0.98 else b"") + wait_request(*keys)
+        return (modern.cancel_wait() if self.rng.random() < 0.98 else b"") + modern.wait(*keys)
 
     def round_of(self, value):
         """A round, mostly the current one."""
@@ -188,35 +188,35 @@ class Fuzz:
         known = c.last_state() or rng.choice(self.values)
         what = rng.randrange(24)
         if 20 <= what < 23:  # an agent of today's torch, doing what it should
-            return get_request(key) if rng.random() < 0.4 else \
-                cas_request(key, known, self.value(known))
+            return modern.get(key) if rng.random() < 0.4 else \
+                modern.compare_set(key, known, self.value(known))
         if what < 9:
             expected = rng.choice([known, known, known, rng.choice(self.values), b""])
-            return cas_request(key, expected, self.value(expected))
+            return modern.compare_set(key, expected, self.value(expected))
         if what < 12:
-            return get_request(key)
+            return modern.get(key)
         if what == 12:
-            return set_request(key, self.value(known))
+            return modern.set(key, self.value(known))
         if what < 17 or what == 23:
             where = b"%s.%d/MASTER_" % (key, self.round_of(known))
             port = rng.choice([store_port, store_port, 1, 99999])
-            return rng.choice([set_request(where + b"ADDR", b"agent-0") +
-                               set_request(where + b"PORT", b"%d" % port),
+            return rng.choice([modern.set(where + b"ADDR", b"agent-0") +
+                               modern.set(where + b"PORT", b"%d" % port),
                                self.wait(where + b"ADDR", where + b"PORT"),
-                               get_request(where + b"PORT")])
+                               modern.get(where + b"PORT")])
         if what == 17:
-            return b"\x08" + text(key)  # DELETE_KEY
+            return modern.delete(key)
         if what == 18:
-            return b"\x0b" + struct.pack("<Q", 1) + text(key) + text(self.value(known))
-        return b"\x0c" + PING + b"\x07"
+            return modern.multi_set((key, self.value(known)))
+        return modern.cancel_wait() + modern.ping() + modern.count()
 
     def worker_request(self):
         rng = self.rng
         key = b"/w%d" % rng.randrange(6)
-        return rng.choice([set_request(key, b"v" * rng.randrange(300)), get_request(key),
+        return rng.choice([modern.set(key, b"v" * rng.randrange(300)), modern.get(key),
                            self.wait(key), self.wait(key, b"/never"),
-                           b"\x04" + text(b"/n") + struct.pack("<q", 1), b"\x07", b"\x0c",
-                           b"\x08" + text(key)])
+                           modern.add(b"/n", 1), modern.count(), modern.cancel_wait(),
+                           modern.delete(key)])
 
     def one_daemon(self, steps, listening):
         rng = self.rng
@@ -234,10 +234,10 @@ class Fuzz:
                         c = Client(rng.choice(ports + server.ports))
                     except OSError:
                         continue
-                    c.send(VALIDATE + (PING if rng.random() < 0.8 else b""))
+                    c.send(modern.validate() + (modern.ping() if rng.random() < 0.8 else b""))
                     if rng.random() < 0.7:
                         c.key = PREFIX + rng.choice(RUNS)
-                        c.send(cas_request(c.key, b"", ts.SENTINEL))
+                        c.send(modern.compare_set(c.key, b"", ts.SENTINEL))
                     clients.append(c)
                     continue
                 c = rng.choice(clients)

@@ -20,7 +20,6 @@ import re
 import selectors
 import signal
 import socket
-import struct
 import sys
 import tempfile
 import threading
@@ -32,8 +31,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import fuzz  # noqa: E402
 import torch_state as ts  # noqa: E402
-from agents import (PING, PREFIX, Agent, Peer, cas_request, complete_round, get_request,  # noqa: E402
-                    meet, read_together, rejoin, set_request, text, tool_write, wait_request)
+from agents import PREFIX, Agent, complete_round, meet, read_together, rejoin, tool_write  # noqa: E402
+from c10d import NONCE, Peer, modern, number  # noqa: E402
 from cases import CASES, case, check  # noqa: E402
 from servers import OPERATOR, Rdzvd, free_port, free_ports, token_flag  # noqa: E402
 
@@ -146,7 +145,7 @@ def a_worker_that_waits_is_woken_by_its_own_round_alone():
         agents = meet(server.port, "job", ["a", "b"])
         settle(agents)
         old = Peer(server.port)
-        old.send(wait_request(b"/k"))
+        old.wait(b"/k")
         old_too = Peer(server.port)
         same(old_too.add(b"/n", 1), 1, "ADD")
         agents[0].leave()
@@ -156,7 +155,7 @@ def a_worker_that_waits_is_woken_by_its_own_round_alone():
         new.set(b"/k", b"new")
         check(old.is_silent(new), "woken by the next round's key")
         old_too.set(b"/k", b"old")
-        old.expect(b"\0")
+        old.expect_stop_waiting()
         same(old.get(b"/k"), b"old", "its own round's value")
 
 
@@ -164,11 +163,11 @@ def a_worker_that_waits_is_woken_by_its_own_round_alone():
 def a_worker_may_come_before_agent_0_has_said_anything():
     with daemon() as server:
         a, b = meet(server.port, "job", ["a", "b"])
-        b.send(wait_request(b.round_key(0, b"MASTER_ADDR")))
+        b.wait(b.round_key(0, b"MASTER_ADDR"))
         check(b.is_silent(a), "answered before anybody knows")
         with store_of_agent_0() as port:
             a.say_where(0, b"agent-0.example", port)
-            b.expect(b"\0")
+            b.expect_stop_waiting()
             same(b.get(b.round_key(0, b"MASTER_ADDR")), b"127.0.0.1", "MASTER_ADDR")
 
 
@@ -199,8 +198,8 @@ def the_guess_is_an_address_that_an_agent_came_by_and_not_loopback():
         b = Agent(server.port, "job", "b")
         b.close()
         b.socket = socket.create_connection((own, server.port), timeout=20)
-        b.send(bytes.fromhex("00cef7853c0d78563412"))
-        b.expect(bytes.fromhex("78563412"))
+        b.send(modern.hello())
+        b.expect(NONCE)
         rejoin([a, b])
         same(settle([a, b]), (own, server.port), "the guess")
 
@@ -245,7 +244,7 @@ def a_full_space_is_logged_and_nothing_half_told():
             with contextlib.suppress(EOFError, ConnectionError):  # the first that does not fit
                 filler = Peer(server.port)
                 while True:
-                    filler.send(b"\x09" + text(PREFIX + b"fill") + text(b"x" * size))
+                    filler.append(PREFIX + b"fill", b"x" * size)
                     filler.ping()
         with store_of_agent_0() as port:
             a.say_where(0, b"agent-0.example", port)
@@ -400,8 +399,7 @@ class Filler:
                 self.peers.pop()
 
     def make_room(self):
-        self.peers[-1].send(b"\x08" + text(b"/filler"))
-        same(self.peers[-1].take(1), b"\x01", "DELETE_KEY")
+        same(self.peers[-1].delete(b"/filler"), 1, "DELETE_KEY")
 
 
 @case
@@ -409,14 +407,14 @@ def what_a_full_space_could_not_take_is_said_later():
     with daemon("--space-limit", "20KiB") as server:
         filler = Filler(server.port)
         agents = meet(server.port, "job", ["a", "b"])
-        agents[1].send(wait_request(agents[1].round_key(0, b"MASTER_PORT")))
+        agents[1].wait(agents[1].round_key(0, b"MASTER_PORT"))
         filler.fill()
         with store_of_agent_0() as port:
             agents[0].say_where(0, b"a", port)
             server.wait_log(r"event=repair_failed space=default run=job reason=.*--space-limit")
         check(agents[1].is_silent(filler.peers[-1]), "nobody is told")
         filler.make_room()
-        agents[1].expect(b"\0")
+        agents[1].expect_stop_waiting()
         same(agents[1].ask_where(0)[1], server.port, "where the workers' store is")
         server.wait_log(r"event=worker_store_assigned .*run=job")
         same(server.log().count("event=repair_failed"), 1, "complaints")
@@ -506,7 +504,7 @@ def closed_run(server):
 def knock(server, name="b"):
     """An agent whose introduction is sent, and not answered yet."""
     agent = Agent(server.port, "job", name, meet=False)
-    agent.send(cas_request(agent.key, b"", ts.SENTINEL))
+    agent.send(modern.compare_set(agent.key, b"", ts.SENTINEL))
     return agent
 
 
@@ -640,7 +638,7 @@ def a_space_is_deleted_under_everybody():
         settle([a, b])
         worker, waiting = Peer(server.port), Peer(server.port)
         worker.set(b"/w", b"1")
-        waiting.send(wait_request(b"/never"))
+        waiting.wait(b"/never")
         worker.ping()
         other = settle(meet(server.port, "other", ["x", "y"]))[1]
         other_worker = Peer(other)
@@ -655,7 +653,7 @@ def a_space_is_deleted_under_everybody():
         same(a.cas(a.key, stale, b"x"), ts.SENTINEL, "else torch's agent asks again at once")
         same(a.get(a.key), ts.SENTINEL, "no node has joined")
         worker.set(b"/never", b"1")
-        waiting.expect(b"\0")
+        waiting.expect_stop_waiting()
         again = meet(server.port, "job", ["a", "b"])
         same(settle(again), ("127.0.0.1", server.port), "the job starts afresh")
         fresh = Peer(server.port)
@@ -772,7 +770,7 @@ def join_all_at_once(agents):
     for a in agents:
         a.attempts = 1
         a.wanted = join_value(a)
-        a.send(cas_request(a.key, a.seen, a.wanted))
+        a.send(modern.compare_set(a.key, a.seen, a.wanted))
         ready.register(a.socket, selectors.EVENT_READ, a)
     left = len(agents)
     while left:
@@ -786,7 +784,7 @@ def join_all_at_once(agents):
                 continue
             a.attempts += 1
             a.wanted = join_value(a)
-            a.send(cas_request(a.key, a.seen, a.wanted))
+            a.send(modern.compare_set(a.key, a.seen, a.wanted))
     return [a.attempts for a in agents]
 
 
@@ -817,7 +815,7 @@ def held(server, *behind):
     first.join()
     b, c = Agent(server.port, "job", "b"), Agent(server.port, "job", "c")
     same([len(a.read().participants) for a in (b, c)], [1, 2], "shown participants")
-    c.send(cas_request(c.key, c.seen, join_value(c)) + b"".join(behind))
+    c.send(modern.compare_set(c.key, c.seen, join_value(c)) + b"".join(behind))
     check(c.is_silent(first), "held")
     return first, b, c
 
@@ -876,10 +874,10 @@ def one_whose_join_is_held_may_leave():
 
 @case
 def requests_behind_a_held_one_are_answered_in_order():
-    none = get_request(b"/torch.rendezvous.none")
+    none = modern.get(b"/torch.rendezvous.none")
     with daemon() as server:
-        first, b, c = held(server, none, set_request(b"/torch.rendezvous.other.0/k", b"v"),
-                           get_request(b"/torch.rendezvous.other.0/k"), none[:-3])
+        first, b, c = held(server, none, modern.set(b"/torch.rendezvous.other.0/k", b"v"),
+                           modern.get(b"/torch.rendezvous.other.0/k"), none[:-3])
         b.join()
         c.seen = c.blob()
         check(c.node in c.state().participants, "COMPARE_SET")
@@ -894,7 +892,7 @@ def requests_behind_a_held_one_are_answered_in_order():
 def a_large_request_may_come_behind_a_held_one():
     with daemon() as server:
         _, b, c = held(server)
-        big = cas_request(b"/torch.rendezvous.none", b"stale", bytes(3 << 20))
+        big = modern.compare_set(b"/torch.rendezvous.none", b"stale", bytes(3 << 20))
         c.send(big[:1 << 16])
         b.join()
         c.seen = c.blob()
@@ -955,9 +953,9 @@ def a_silent_node_is_taken_out_and_put_back():
 def who_waits_for_the_ranks_of_a_lost_agent_0_goes_on():
     with daemon() as server:
         a, b = meet(server.port, "job", ["a", "b"])
-        b.send(wait_request(b.round_key(0, b"torchelastic/assigned_ranks/1")))
+        b.wait(b.round_key(0, b"torchelastic/assigned_ranks/1"))
         a.close()
-        b.expect(b"\0")
+        b.expect_stop_waiting()
         same(b.get(b.round_key(0, b"torchelastic/assigned_ranks/1")), b"[1, 2, 1, 2]", "ranks")
         check(b.read().wait_list, "and it is told to meet again")
 
@@ -987,9 +985,9 @@ def is_let_in_while_it_looks():
         a, = meet(server.port, "job", ["a"])
         b = Agent(server.port, "job", "b")
         b.wait_in_line()
-        b.send(wait_request(b.key))
-        b.expect(b"\0")
-        b.send(get_request(b.key))
+        b.wait(b.key)
+        b.expect_stop_waiting()
+        b.send(modern.get(b.key))
         check(b.is_silent(a), "it is answered while the round goes on")
         a.read()
         a.step_out()
@@ -1011,7 +1009,7 @@ def who_waits_is_answered_when_it_is_let_in():
         a, = meet(server.port, "job", ["a"])
         b = Agent(server.port, "job", "b")
         b.wait_in_line()
-        b.send(get_request(b.key))
+        b.send(modern.get(b.key))
         check(b.is_silent(a), "it is answered while the round goes on")
         began = time.monotonic()
         same(server.stop(), 0, "exit code")
@@ -1224,7 +1222,7 @@ def a_stop_of_the_daemon_ends_no_last_call():
 @case
 def a_held_answer_comes_after_a_stop_of_the_daemon():
     with daemon("--request-timeout=1s") as server:
-        _, b, c = held(server, get_request(b"/torch.rendezvous.none")[:-1])
+        _, b, c = held(server, modern.get(b"/torch.rendezvous.none")[:-1])
         os.kill(server.pid, signal.SIGSTOP)
         c.send(b"e")
         time.sleep(3)
@@ -1309,7 +1307,7 @@ def one_taken_for_dead_and_replaced_is_cut():
         b.leave()
         c = Agent(server.port, "job", "c")
         rejoin([b, c])
-        a.send(wait_request(a.key))
+        a.wait(a.key)
         a.expect_end()
         server.wait_log(r"event=dropped .*reason=\"?presumed dead and replaced.*detail=\"?a\"?")
         same(sorted(n.addr for n in whole(server, b).participants), ["b", "c"], "who is in")
@@ -1370,7 +1368,7 @@ def all_agents_of_a_round_are_called_at_once():
         new.wait_in_line()
         for a in agents[:2]:
             a.begin_to_read()
-            a.expect(b"\0")
+            a.expect_stop_waiting()
         check(are_silent(agents[:2], new), "two of three look: nobody is answered")
         agents[2].read()
         for a in agents[:2]:
@@ -1434,12 +1432,12 @@ def who_has_finished_does_not_wait_for_a_lost_node():
         know_ranks(a, b, c)
         last = a.round_key(0, b"torchelastic/agent/terminal_state/last_member")
         a.finish(0)
-        a.send(wait_request(last))
+        a.wait(last)
         c.close()
         server.wait_log(r"event=node_disconnected .*node=c/")
         check(a.is_silent(b), "b trains")
         b.finish(0)
-        a.expect(b"\0")
+        a.expect_stop_waiting()
         a.close_run()
         check(b.read().closed, "the run has ended well")
         server.wait_log(r"event=run_closed .*by=a/")
@@ -1698,7 +1696,7 @@ def await_status(port, condition):
 
 
 def barrier_request(key, size):
-    return b"\x12" + text(key) + struct.pack("<q", size)
+    return modern.barrier(key, size)
 
 
 @case
@@ -1706,17 +1704,17 @@ def the_status_says_who_waits_for_what():
     with daemon("--expect=3") as server:
         # Before there is a run: later, they would be taken for its workers.
         plain, other = Peer(server.port), Peer(server.port)
-        plain.send(wait_request(b"/a key", b"/" + 300 * b"k"))
+        plain.wait(b"/a key", b"/" + 300 * b"k")
         other.send(barrier_request(b"/meet", 3))
         early = Peer(server.port)
-        early.send(wait_request(PREFIX + b"not-yet"))
+        early.wait(PREFIX + b"not-yet")
         space = await_space(server.port, lambda s: len(s["waits"]) == 3)
         check([PREFIX.decode() + "not-yet"] in [w["keys"] for w in space["waits"]], space["waits"])
         early.close()
         await_space(server.port, lambda s: len(s["waits"]) == 2)
         a, b = meet(server.port, "job", ["a", "b"])
         a.set(a.round_key(0, b"torchelastic/role_info/0"), b"{}")
-        a.send(wait_request(*(a.round_key(0, b"torchelastic/role_info/%d" % i) for i in (0, 1))))
+        a.wait(*(a.round_key(0, b"torchelastic/role_info/%d" % i) for i in (0, 1)))
         run, space = await_status(server.port, lambda r: r["waits"])
         same((run["expect"], run["missing_count"], run["missing"]), (3, 1, []), "who is missing")
         wait = run["waits"][0]
@@ -1732,7 +1730,7 @@ def the_status_says_who_waits_for_what():
         same(space["waits_count"], 2, "how many")
         same(space["barriers"], [{"key": "/meet", "arrived": 1, "size": 3}], "a BARRIER")
         b.set(b.round_key(0, b"torchelastic/role_info/1"), b"{}")
-        a.expect(b"\0")
+        a.expect_stop_waiting()
         same(status_of(server.port)[0]["waits"], [], "nobody waits any more")
 
 
@@ -1743,7 +1741,7 @@ def the_status_says_who_is_not_at_the_exit_barrier():
         members = agents[0].round_key(0, b"torchelastic/agent/terminal_state/num_members")
         for agent in agents[0], agents[2]:
             agent.add(members, 1)
-            agent.send(wait_request(members.replace(b"num_members", b"last_member")))
+            agent.wait(members.replace(b"num_members", b"last_member"))
         run = await_status(server.port, lambda r: len(r["waits"]) == 2)[0]
         same(run["barriers"],
              [{"key": members.decode(), "arrived": 2, "size": 3, "absent": [1],
@@ -1769,7 +1767,7 @@ def the_status_says_which_node_is_not_at_a_barrier_of_workers():
         key = b"/default_pg/0//store_based_barrier_key:1"
         for w in workers:
             w.add(key, 1)
-            w.send(wait_request(key + b":last_worker"))
+            w.wait(key + b":last_worker")
         run = await_status(server.port, lambda r: len(r["waits"]) == 3)[0]
         same(run["barriers"], [{"key": key.decode(), "arrived": 3, "size": 4,
                                 "absent_nodes": ["b"]}], "who is not there")
@@ -2150,9 +2148,9 @@ def who_waits_for_a_run_stays_with_the_keys_of_the_space():
         both = meet(server.port, "job", "ab")
         settle(both)  # from now on, other clients get the keys of workers
         looker, other = Peer(server.port), Peer(server.port)
-        looker.send(wait_request(b"/torch.rendezvous.none"))
-        looker.send(set_request(b"of-the-space", b"v") + PING)
-        looker.expect(PING[1:])
+        looker.wait(b"/torch.rendezvous.none")
+        looker.send(modern.set(b"of-the-space", b"v") + modern.ping())
+        looker.expect(NONCE)
         other.set(b"of-workers", b"v")
         same(other.count(), 1, "the keys of workers")
         looker.close()
@@ -2180,9 +2178,9 @@ def who_only_looks_at_a_run_is_no_agent_of_it():
     with daemon("--expect=2", "--closed-run-ttl=1s") as server:
         key = PREFIX + b"job"
         early, late = Peer(server.port), Peer(server.port)
-        early.send(wait_request(key))
+        early.wait(key)
         a, b = Agent(server.port, "job", "a"), Agent(server.port, "job", "b")
-        early.expect(b"\x00")
+        early.expect_stop_waiting()
         late.wait_get(key)
         a.join()
         b.read()
@@ -2221,7 +2219,7 @@ def two_agents_that_are_one_node_are_told_apart():
 
 
 def delete_request(key):
-    return b"\x08" + text(key)
+    return modern.delete(key)
 
 
 @case
@@ -2230,7 +2228,7 @@ def runs_come_and_go_while_the_status_is_written():
     with daemon() as server:
         stream, writer = Stream(server.port), Peer(server.port)
         for _ in range(6):
-            writer.send(b"".join(set_request(key, ts.SENTINEL) for key in keys))
+            writer.send(b"".join(modern.set(key, ts.SENTINEL) for key in keys))
             writer.ping()
             reader = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
             reader.request("GET", STATUS, headers=OPERATOR)
@@ -2239,8 +2237,8 @@ def runs_come_and_go_while_the_status_is_written():
             runs = json.loads(reader.getresponse().read())["spaces"][0]["runs"]
             reader.close()
             same(len({r["id"] for r in runs}), len(runs), "no run twice")
-            same(writer.take(8 * len(keys)), len(keys) * struct.pack("<q", 1), "deleted")
-        writer.send(b"".join(set_request(key, ts.SENTINEL) for key in keys))
+            same(writer.take(8 * len(keys)), len(keys) * number(1), "deleted")
+        writer.send(b"".join(modern.set(key, ts.SENTINEL) for key in keys))
         told = json.loads(stream.until(lambda t: b'"runs_left_out":3500' in t))
         same(len(told["spaces"][0]["runs"]), 500, "runs in a stream")
 
@@ -2264,7 +2262,7 @@ def who_does_not_read_the_stream_gets_the_newest_then():
             other, waiting = Stream(server.port), []
             for i in range(8):
                 waiting.append(Peer(server.port))
-                waiting[-1].send(wait_request(b"/change-%d" % i))
+                waiting[-1].wait(b"/change-%d" % i)
                 other.until(lambda t, i=i: b"/change-%d" % i in t)
             texts, last = b"", b"/change-7"
             while last not in texts:

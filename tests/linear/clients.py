@@ -2,27 +2,26 @@
 
 import http.client
 import json
+import os
 import random
 import select
 import socket
 import struct
+import sys
 import threading
 import time
 import urllib.parse
 
-import history
-from history import now, shown
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import history  # noqa: E402
+from c10d import NONCE, STOP_WAITING, WAIT_CANCELED, READY, modern, read_number  # noqa: E402
+from history import now, shown  # noqa: E402
 
-HELLO = bytes.fromhex("00cef7853c")
 PATIENCE = 30  # seconds for an answer that has to come
 
 
-def text(s):
-    return struct.pack("<Q", len(s)) + s
-
-
 def names(*keys):
-    return struct.pack("<Q", len(keys)) + b"".join(text(k.encode()) for k in keys)
+    return [k.encode() for k in keys]
 
 
 class Ended(Exception):
@@ -43,7 +42,7 @@ class Connection:
         self.opened = now()
         self.p = h.connection()
         self.open = []  # rows without an answer yet
-        self.socket.sendall(HELLO)
+        self.socket.sendall(modern.validate())
 
     def send(self, data):
         try:
@@ -66,7 +65,7 @@ class Connection:
         return bytes(got)
 
     def number(self):
-        return struct.unpack("<q", self.take(8))[0]
+        return read_number(self.take(8))
 
     def blob(self):
         return self.take(self.number())
@@ -88,8 +87,8 @@ class Connection:
 
     def settle(self):
         """Returns when all requests sent before have taken effect."""
-        self.send(b"\x0d\1\2\3\4")
-        if self.take(4) != b"\1\2\3\4":
+        self.send(modern.ping())
+        if self.take(4) != NONCE:
             raise AssertionError("PING was answered with something else")
         ret = now()
         for r in self.open:
@@ -173,36 +172,35 @@ class Asker:
     def set(self):
         key = self.key()
         value = self.some_value(key)
-        self.silent("set", [key, shown(value)], b"\x01" + text(key.encode()) + text(value))
+        self.silent("set", [key, shown(value)], modern.set(key.encode(), value))
 
     def append(self):
         self.made += 1
         key, value = self.key("v"), b";%s.%d" % (self.name.encode(), self.made)
-        self.silent("append", [key, value.decode()], b"\x09" + text(key.encode()) + text(value))
+        self.silent("append", [key, value.decode()], modern.append(key.encode(), value))
 
     def multi_set(self):
         pairs = [(k, self.some_value(k)) for k in self.rng.sample(self.all_keys(), 2)]
         self.silent("multi_set", [[[k, shown(v)] for k, v in pairs]],
-                    b"\x0b" + struct.pack("<Q", 2) +
-                    b"".join(text(k.encode()) + text(v) for k, v in pairs))
+                    modern.multi_set(*((k.encode(), v) for k, v in pairs)))
 
     def push(self):
         queue, value = self.key("q"), self.fresh()
-        self.silent("push", [queue, shown(value)], b"\x0e" + text(queue.encode()) + text(value))
+        self.silent("push", [queue, shown(value)], modern.push(queue.encode(), value))
 
     # Answered ones.
 
     def add(self):
         key, delta = self.key("n"), self.rng.choice((1, 1, 1, 5, -3))
         row = self.c.begin(self.g, "add", [key, delta],
-                           b"\x04" + text(key.encode()) + struct.pack("<q", delta))
+                           modern.add(key.encode(), delta))
         self.c.finish(row, self.c.number())
 
     def get(self):
         self.get_key(self.key())
 
     def get_key(self, key):
-        row = self.c.begin(self.g, "get", [key], b"\x03" + text(key.encode()))
+        row = self.c.begin(self.g, "get", [key], modern.get(key.encode()))
         value = self.c.blob()
         self.c.finish(row, shown(value))
         self.seen[key] = value
@@ -211,19 +209,19 @@ class Asker:
 
     def multi_get(self):
         keys = self.rng.sample(self.all_keys(), 2)
-        row = self.c.begin(self.g, "multi_get", keys, b"\x0a" + names(*keys))
+        row = self.c.begin(self.g, "multi_get", keys, modern.multi_get(*names(*keys)))
         self.c.finish(row, [shown(self.c.blob()) for _ in keys])
 
     def check(self):
         keys = self.some_keys()
-        row = self.c.begin(self.g, "check", keys, b"\x05" + names(*keys))
-        self.c.finish(row, self.c.take(1) == b"\0")
+        row = self.c.begin(self.g, "check", keys, modern.check(*names(*keys)))
+        self.c.finish(row, self.c.take(1) == READY)
 
     def compare_set(self):
         key, desired = self.key("v"), self.fresh()
         expected = self.seen.get(key, b"")
         row = self.c.begin(self.g, "compare_set", [key, shown(expected), shown(desired)],
-                           b"\x02" + text(key.encode()) + text(expected) + text(desired))
+                           modern.compare_set(key.encode(), expected, desired))
         value = self.c.blob()
         self.c.finish(row, shown(value))
         self.seen[key] = value
@@ -232,27 +230,27 @@ class Asker:
         self.delete_key(self.key())
 
     def delete_key(self, key):
-        row = self.c.begin(self.g, "delete", [key], b"\x08" + text(key.encode()))
+        row = self.c.begin(self.g, "delete", [key], modern.delete(key.encode()))
         self.c.finish(row, self.c.number())
 
     def pop(self, queue=None):
         queue = queue or self.key("q")
-        row = self.c.begin(self.g, "pop", [queue], b"\x0f" + text(queue.encode()))
+        row = self.c.begin(self.g, "pop", [queue], modern.pop(queue.encode()))
         count = self.c.number()
         self.c.finish(row, [count] + ([shown(self.c.blob())] if count else []))
         return count
 
     def queue_len(self):
         queue = self.key("q")
-        row = self.c.begin(self.g, "queue_len", [queue], b"\x10" + text(queue.encode()))
+        row = self.c.begin(self.g, "queue_len", [queue], modern.queue_len(queue.encode()))
         self.c.finish(row, self.c.number())
 
     def count(self):
-        row = self.c.begin(self.g, "count", [], b"\x07")
+        row = self.c.begin(self.g, "count", [], modern.count())
         self.c.finish(row, self.c.number())
 
     def list(self):
-        row = self.c.begin(self.g, "list", [], b"\x11")
+        row = self.c.begin(self.g, "list", [], modern.list_keys())
         keys = [self.c.blob().decode() for _ in range(self.c.number())]
         self.c.finish(row, sorted(keys))
 
@@ -261,23 +259,23 @@ class Asker:
     def outcome(self, row, done, seconds):
         """True: it was not cancelled."""
         if self.c.has_come(seconds):
-            self.expect(b"\0")
+            self.expect(STOP_WAITING)
             self.c.finish(row, done)
             return True
         row["cancel"] = now()
-        self.c.send(b"\x0c")
+        self.c.send(modern.cancel_wait())
         first = self.c.take(1)
-        if first == b"\0":
-            self.expect(b"\1")
-        elif first != b"\1":
+        if first == STOP_WAITING:
+            self.expect(WAIT_CANCELED)
+        elif first != WAIT_CANCELED:
             raise AssertionError("%r ends a wait" % first)
-        if first == b"\1" and self.c.relayed:
+        if first == WAIT_CANCELED and self.c.relayed:
             # A relay cancels by itself while its store is away. That says nothing of what was asked
             # before, nor when a BARRIER is counted; the next answer does.
             row["out"] = "cancelled"
         else:
-            self.c.finish(row, done if first == b"\0" else "cancelled")
-        return first == b"\0"
+            self.c.finish(row, done if first == STOP_WAITING else "cancelled")
+        return first == STOP_WAITING
 
     def expect(self, byte):
         got = self.c.take(1)
@@ -289,7 +287,7 @@ class Asker:
 
     def wait(self):
         keys = self.some_keys()
-        row = self.c.begin(self.g, "wait", keys, b"\x06" + names(*keys))
+        row = self.c.begin(self.g, "wait", keys, modern.wait(*names(*keys)))
         if not self.outcome(row, "done", self.patience()):
             return
         if "/q" in keys[0]:
@@ -300,26 +298,24 @@ class Asker:
     def barrier(self):
         key, world = self.key("b"), self.rng.choice((2, 3, 4, 6))
         row = self.c.begin(self.g, "barrier", [key, world],
-                           b"\x12" + text(key.encode()) + struct.pack("<q", world))
+                           modern.barrier(key.encode(), world))
         self.outcome(row, "done", self.patience())
 
     def begin_alone(self):
         """A request whose answer nobody waits for."""
         key = self.rng.choice(self.all_keys())
         if "/q" in key and self.rng.random() < 0.5:
-            self.c.begin(self.g, "pop", [key], b"\x0f" + text(key.encode()))
+            self.c.begin(self.g, "pop", [key], modern.pop(key.encode()))
         elif "/n" in key:
-            self.c.begin(self.g, "add", [key, 7], b"\x04" + text(key.encode()) +
-                         struct.pack("<q", 7))
+            self.c.begin(self.g, "add", [key, 7], modern.add(key.encode(), 7))
         else:
-            self.c.begin(self.g, "wait", [key], b"\x06" + names(key))
+            self.c.begin(self.g, "wait", [key], modern.wait(key.encode()))
 
     # What must have no effect: a request that never became whole.
 
     def half(self):
         key, value = self.rng.choice(self.all_keys()), self.fresh()
-        whole = b"\x0b" + struct.pack("<Q", 2) + text(key.encode()) + text(value) + text(b"k") + \
-            text(b"never there")
+        whole = modern.multi_set((key.encode(), value), (b"k", b"never there"))
         self.c.send(whole[:self.rng.randrange(1, len(whole))])
 
 
@@ -402,10 +398,9 @@ class Filler(Runner):
         while not run.stopping() and n < 160:
             try:
                 with socket.create_connection(("127.0.0.1", run.fill_port), PATIENCE) as s:
-                    s.sendall(HELLO)
+                    s.sendall(modern.validate())
                     while not run.stopping() and n < 160:
-                        s.sendall(b"\x01" + text(b"fill/%d" % (n % 4)) + text(value) +
-                                  b"\x0d\x01\x02\x03\x04")
+                        s.sendall(modern.set(b"fill/%d" % (n % 4), value) + modern.ping())
                         if len(s.recv(4)) == 0:
                             break
                         n += 1

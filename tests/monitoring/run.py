@@ -27,6 +27,7 @@ for folder in ("support", "elastic", "linear"):
     sys.path.insert(0, os.path.join(HERE, "..", folder))
 import agents as ag  # noqa: E402
 import cases  # noqa: E402
+from c10d import Peer, modern  # noqa: E402
 from cases import case, check  # noqa: E402
 from faults import EIO, Disk, preload  # noqa: E402
 from servers import ROOT, Rdzvd, Server, free_port  # noqa: E402
@@ -228,7 +229,7 @@ def a_healthy_run_is_quiet():
             Watched("--data-dir", folder, "--memory-limit=1GiB", "--space-limit=100MiB") as store, \
             Watched("--upstream=127.0.0.1:%d" % store.port) as relay:
         agents = ag.meet(relay.port, "JOB", ["a", "b", "c"])
-        stop = traffic(ag.Peer(relay.port))
+        stop = traffic(Peer(relay.port))
         store.sees("sum_over_time(rdzvd_run_participants{}[1m]) >= 30", "ten scrapes of the run")
         fired = {a["labels"]["alertname"] for w in (store, relay)
                  for a in prometheus().alerts(w.port, ("firing", "pending"))}
@@ -260,7 +261,7 @@ def the_dashboard_shows_all():
     with tempfile.TemporaryDirectory() as folder, \
             Watched("--data-dir", folder, "--memory-limit=1GiB", "--space-limit=100MiB") as store, \
             Watched("--upstream=127.0.0.1:%d" % store.port) as relay:
-        stops = [traffic(ag.Peer(port)) for port in (store.port, relay.port)]
+        stops = [traffic(Peer(port)) for port in (store.port, relay.port)]
         lost, kept = ag.meet(store.port, "JOB", ["a", "b"])
         store.sees("rdzvd_torch_rounds_completed_total{} == 1", "the first round")
         lost.close()
@@ -316,7 +317,7 @@ def one_that_starts_again_and_again():
 @case
 def too_little_memory():
     with Watched("--memory-limit=32MiB") as w:
-        peer = ag.Peer(w.port, ping=False)
+        peer = Peer(w.port, ping=False)
         try:
             for i in range(1000):
                 peer.set(b"/%d" % i, bytes(64 << 10))
@@ -329,7 +330,7 @@ def too_little_memory():
 @case
 def a_space_that_is_nearly_full():
     with Watched("--space-limit=100KiB") as w:
-        ag.Peer(w.port).set(b"/large", bytes(96 << 10))
+        Peer(w.port).set(b"/large", bytes(96 << 10))
         w.fires("RdzvdSpaceNearLimit")
 
 
@@ -341,9 +342,9 @@ def an_iteration_that_takes_long():
 
         def flood():
             with socket.create_connection(("127.0.0.1", w.port)) as s:
-                s.sendall(ag.VALIDATE)
+                s.sendall(modern.validate())
                 while not stop.is_set():
-                    s.sendall(ag.get_request(b"/none") * 2000)
+                    s.sendall(modern.get(b"/none") * 2000)
                     left = 8 * 2000
                     while left > 0:
                         left -= len(s.recv(left))
@@ -371,7 +372,7 @@ def more_connections_than_there_may_be():
     with Watched("--connection-limit=20") as w:
         peers = [socket.create_connection(("127.0.0.1", w.port)) for _ in range(25)]
         for p in peers:
-            p.sendall(ag.VALIDATE)
+            p.sendall(modern.validate())
         w.fires("RdzvdConnectionsRefused", "RdzvdConnectionsNearLimit")
         for p in peers:
             p.close()
@@ -474,7 +475,7 @@ def a_disk_that_fails():
         disk, watched = on_bad_disk(folder)
         with watched as w:
             disk.set(sync_error=EIO)
-            ag.Peer(w.port).set(b"/key", b"value")
+            Peer(w.port).set(b"/key", b"value")
             w.fires("RdzvdJournalFailed", "RdzvdJournalFailures", "RdzvdNotReady")
             disk.heal()
             w.sees("rdzvd_ready{} == 1", "it goes on")
@@ -486,7 +487,7 @@ def a_disk_that_is_slow_and_full():
         disk, watched = on_bad_disk(folder)
         with watched as w:
             disk.set(sync_us=600000, free_percent=5)
-            stop = traffic(ag.Peer(w.port))
+            stop = traffic(Peer(w.port))
             w.fires("RdzvdJournalIsSlow", "RdzvdDiskNearlyFull")
             stop.set()
 
@@ -496,9 +497,9 @@ def a_disk_that_is_slow_and_full():
 @case
 def a_store_that_does_not_answer_its_relay():
     with Rdzvd() as store, Watched("--upstream=127.0.0.1:%d" % store.port) as relay:
-        peer = ag.Peer(relay.port)
+        peer = Peer(relay.port)
         store.process.send_signal(signal.SIGSTOP)
-        peer.send(b"\4" + ag.text(b"/sum") + (1).to_bytes(8, "little"))
+        peer.send(modern.add(b"/sum", 1))
         relay.fires("RdzvdRelayLags")
         store.stop(signal.SIGKILL)
         relay.fires("RdzvdRelayIsCutOff")
@@ -509,7 +510,7 @@ def a_store_that_has_lost_its_memory():
     port = free_port()
     with Watched("--upstream=127.0.0.1:%d" % port) as relay:
         with Rdzvd(listen=("127.0.0.1:%d" % port,)):
-            peer = ag.Peer(relay.port)
+            peer = Peer(relay.port)
             peer.add(b"/sum", 1)
             relay.sees('sum(rdzvd_relay_clients_lost_total{}) == 0', "nobody is lost")
         with Rdzvd(listen=("127.0.0.1:%d" % port,)):
@@ -521,7 +522,7 @@ def a_store_that_has_lost_its_memory():
 def a_relay_that_does_not_come_back():
     with Watched() as store:
         with Rdzvd("--upstream=127.0.0.1:%d" % store.port) as relay:
-            peer = ag.Peer(relay.port)
+            peer = Peer(relay.port)
             peer.add(b"/sum", 1)
             store.sees('rdzvd_relay_sessions{} == 1', "a session")
             relay.stop(signal.SIGKILL)

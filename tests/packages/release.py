@@ -33,7 +33,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "support"))
 sys.path.insert(0, os.path.join(HERE, "..", "elastic"))
 import cases  # noqa: E402
 import clean_debian  # noqa: E402
-from agents import Peer  # noqa: E402
+from c10d import Peer  # noqa: E402
 from cases import case, check  # noqa: E402
 from servers import ROOT, Rdzvd, free_port  # noqa: E402
 

@@ -19,7 +19,7 @@ import time
 
 import scenes
 import webdriver
-from agents import Agent, rejoin, wait_request
+from agents import Agent, rejoin
 
 import cases
 import servers
@@ -195,8 +195,8 @@ def it_says_who_waits_for_which_key():
     with Rdzvd() as server:
         agents = three_of_four(server)
         peer = scenes.Peer(server.port)
-        peer.send(wait_request(b"who/writes/this"))
-        agents["a"].send(wait_request(scenes.run_key("job", "agents/wait/for/this")))
+        peer.wait(b"who/writes/this")
+        agents["a"].wait(scenes.run_key("job", "agents/wait/for/this"))
         b = Window.open(server.url)
         b.wait_text("who/writes/this")
         b.wait_text("agents/wait/for/this")
@@ -250,8 +250,8 @@ def names_are_text_and_no_markup():
         agent.join()
         lost = Agent(server.port, HOSTILE, "x" + HOSTILE, pid=2)
         lost.join(complete=True)
-        agent.send(wait_request(scenes.run_key(HOSTILE, HOSTILE)))
-        scenes.Peer(server.port).send(wait_request(HOSTILE.encode()))
+        agent.wait(scenes.run_key(HOSTILE, HOSTILE))
+        scenes.Peer(server.port).wait(HOSTILE.encode())
         lost.close()
         b = Window.open(server.url)
         b.wait_text("is missing")
@@ -377,7 +377,7 @@ def axe_finds_nothing():
                 b.wait_text("No runs yet")
                 judge(b, program, where + ", empty")
                 agents = three_of_four(server)
-                agents["a"].send(wait_request(scenes.run_key("job", "some/key")))
+                agents["a"].wait(scenes.run_key("job", "some/key"))
                 agents["c"].close()
                 crowd = scenes.Crowd(server.port, "crowd", 600)
                 b.wait_text("its connection ended")

@@ -7,7 +7,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tests", "elastic"))
 sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 import torch_state as ts  # noqa: E402
-from agents import Agent, Peer  # noqa: E402,F401
+from agents import Agent  # noqa: E402,F401
+from c10d import Peer  # noqa: E402,F401
 
 
 def name_of(i):

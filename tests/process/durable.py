@@ -27,10 +27,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
 import agents  # noqa: E402
 import cases  # noqa: E402
-from agents import Agent, Peer, meet, text  # noqa: E402
+from agents import Agent, meet  # noqa: E402
+from c10d import Peer  # noqa: E402
 from cases import case, check  # noqa: E402
 from disk import NEEDS_ROOT, fill_disk, put_ballast, small_disk  # noqa: E402
-from filled import ask, contents, fill, goes_on, keys_of, pop, push, put, same, without_ttl  # noqa: E402
+from filled import ask, contents, fill, goes_on, put, same  # noqa: E402
 from servers import Rdzvd, free_port, rdzvd_binary, token_flag  # noqa: E402
 
 MODES = ("batch", "always")

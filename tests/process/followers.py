@@ -9,7 +9,6 @@ import http.client
 import os
 import signal
 import socket
-import struct
 import sys
 import time
 
@@ -17,7 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
 import certs  # noqa: E402
 import replica_cases  # noqa: E402
-from agents import Peer, text as c10d_text  # noqa: E402
+from c10d import Peer, modern  # noqa: E402
 from cases import case, check  # noqa: E402
 from filled import ask, put, same  # noqa: E402
 from replica_cases import Adder, leads, metric, ready, until_end, with_cluster  # noqa: E402
@@ -82,10 +81,10 @@ def a_follower_passes_clients_on(cluster, start):
     there.set(b"k", b"v")
     there.ping()
     same(here.get(b"k"), b"v", "what the leader was told")
-    here.send(b"\x06" + struct.pack("<Q", 1) + c10d_text(b"later"))
+    here.wait(b"later")
     check(here.is_silent(there), "a WAIT has ended before its key came")
     there.set(b"later", b"now")
-    here.expect(b"\0")
+    here.expect_stop_waiting()
     same(ask(follower.port, "GET", "/health")[0], 200, "/health")
     put(follower.port, "/a", "value=1")
     same(ask(leader.port, "GET", "/v2/keys/a")[2], ask(follower.port, "GET", "/v2/keys/a")[2], "a key of etcd")
@@ -107,11 +106,11 @@ def a_followers_clients_outlive_leaders(cluster, start):
     replicas = passing(start, 2)
     leader, follower = replicas
     peer, waits, count = Peer(follower.port), Peer(follower.port), 0
-    waits.send(b"\x06" + struct.pack("<Q", 1) + c10d_text(b"later"))
+    waits.wait(b"later")
     for _ in range(50):
         count += 1
         same(peer.add(b"count", 1), count, "an ADD at a follower")
-    peer.send(b"\x04" + c10d_text(b"count") + struct.pack("<q", 1))
+    peer.send(modern.add(b"count", 1))
     leader.stop(signal.SIGKILL)
     count += 1
     same(peer.number(), count, "the ADD that the leader's death met")
@@ -125,7 +124,7 @@ def a_followers_clients_outlive_leaders(cluster, start):
     same(metric(follower, "rdzvd_relay_clients"), 2, "clients that are passed on, but those that came later")
     check(waits.is_silent(direct), "a WAIT has ended before its key came")
     direct.set(b"later", b"now")
-    waits.expect(b"\0")
+    waits.expect_stop_waiting()
     third = ready(again(start, replicas, 0))
     moved = Peer(third.port)
     same(moved.add(b"count", 0), count, "at the replica that has come back")
@@ -147,7 +146,7 @@ def a_chain_of_leaders(cluster, start):
         leader = until_one_leads(*replicas)
         if leader is last:  # its turn came early: it goes on with a link to itself
             break
-        peer.send(b"\x04" + c10d_text(b"count") + struct.pack("<q", 1))
+        peer.send(modern.add(b"count", 1))
         count += 1
         leader.stop(signal.SIGKILL)
         same(peer.number(), count, "an ADD over a leader's death")
@@ -268,7 +267,7 @@ def nobody_goes_in_circles(cluster, start):
     cluster.members[0].pause()
     leader.stop(signal.SIGKILL)
     for peer in peers:
-        peer.send(b"\x04" + c10d_text(b"n") + struct.pack("<q", 1))
+        peer.send(modern.add(b"n", 1))
     for r in first, second:
         r.wait_log("event=upstream_lost")
         r.wait_ready(503, "[-]journal failed", timeout=30)

@@ -8,21 +8,19 @@ clients, and accepts changes again when memory is free.
 import os
 import re
 import socket
-import struct
 import subprocess
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", folder) for folder in ("support", "elastic")]
+from c10d import NONCE, modern  # noqa: E402
+import torch_state  # noqa: E402
 from servers import Rdzvd, Server, rdzvd_binary  # noqa: E402
 
 ROOM = (1500, 4000, 9000, 14000)  # KiB beyond what it begins with
 MOST = 400  # batches of a client: more than fits into any of these
 PATIENCE = 30
-
-
-def text(b):
-    return struct.pack("<Q", len(b)) + b
 
 
 def put(path, body, kind="application/x-www-form-urlencoded"):
@@ -32,12 +30,12 @@ def put(path, body, kind="application/x-www-form-urlencoded"):
 
 # How a thing is asked for, how many are asked for at a time, and what says how many there are.
 KINDS = {
-    "set": (lambda n: b"\x01" + text(b"key/%d" % n) + text(b"v" * 200), 100, "rdzvd_space_keys"),
-    "set_large": (lambda n: b"\x01" + text(b"key/%d" % n) + text(b"v" * 70000), 5, "rdzvd_space_keys"),
-    "add": (lambda n: b"\x04" + text(b"key/%d" % n) + struct.pack("<q", 1), 500, "rdzvd_space_keys"),
-    "push": (lambda n: b"\x0e" + text(b"queue/%d" % n) + text(b"v" * 200), 100, "rdzvd_space_queues"),
-    "push_one": (lambda n: b"\x0e" + text(b"queue") + text(b"v" * 200), 100, None),
-    "runs": (lambda n: b"\x01" + text(b"/torch.rendezvous.%d" % n) + text(b"Y2FuaW1hZGFt"), 100,
+    "set": (lambda n: modern.set(b"key/%d" % n, b"v" * 200), 100, "rdzvd_space_keys"),
+    "set_large": (lambda n: modern.set(b"key/%d" % n, b"v" * 70000), 5, "rdzvd_space_keys"),
+    "add": (lambda n: modern.add(b"key/%d" % n, 1), 500, "rdzvd_space_keys"),
+    "push": (lambda n: modern.push(b"queue/%d" % n, b"v" * 200), 100, "rdzvd_space_queues"),
+    "push_one": (lambda n: modern.push(b"queue", b"v" * 200), 100, None),
+    "runs": (lambda n: modern.set(b"/torch.rendezvous.%d" % n, torch_state.SENTINEL), 100,
              "rdzvd_space_keys"),
     "put": (lambda n: put(b"/v2/keys/d/%d" % n, b"value=" + b"v" * 200), 50, None),
     "put_large": (lambda n: put(b"/v2/keys/d/%d" % n, b"value=" + b"v" * 70000), 5, None),
@@ -67,8 +65,8 @@ class Client:
         self.got = b""
         self.c10d = c10d
         if c10d:
-            self.socket.sendall(b"\0\xce\xf7\x85\x3c\x0dhey!")
-            self.until(lambda got: got == b"hey!")
+            self.socket.sendall(modern.hello())
+            self.until(lambda got: got == NONCE)
 
     def until(self, done):
         self.got = b""

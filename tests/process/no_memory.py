@@ -26,32 +26,18 @@ for folder in ("support", "elastic", "wire"):
 import relay_frames as frames  # noqa: E402
 import torch_state  # noqa: E402
 from agents import complete_round  # noqa: E402
+from c10d import blob, legacy, modern, read_number  # noqa: E402
 from servers import Rdzvd, OPERATOR, rdzvd_binary, token_flag  # noqa: E402
 
 LIBRARY = os.path.join(os.path.dirname(os.path.abspath(rdzvd_binary())), "..", "tests",
                        "libfail_malloc.so")
 CALLS_MOST = 400
 STATE = re.compile(rb"gA[A-Za-z0-9+/]{60,}=*")  # a pickle in base64, of any protocol
-SENTINEL = b"Y2FuaW1hZGFt"  # what torch's first compare-and-set writes
 
 # ---- c10d
 
 
-def text(b):
-    return struct.pack("<Q", len(b)) + b
-
-
-def number(n):
-    return struct.pack("<q", n)
-
-
-def many(*items):
-    return struct.pack("<Q", len(items)) + b"".join(text(i) for i in items)
-
-
-SET, COMPARE_SET, GET, ADD, CHECK, WAIT, COUNT, DELETE, APPEND, MULTI_GET, MULTI_SET, CANCEL, PING, \
-    PUSH, POP, QUEUE_LEN, LIST, BARRIER = (bytes([n]) for n in range(1, 19))
-HELLO = b"\0" + struct.pack("<I", 0x3C85F7CE) + PING + b"hey!"
+HELLO = modern.hello(b"hey!")
 PONG = b"hey!"
 END = b"!end"  # no letter of base64 begins it: a state may stand before it
 BIG = b"v" * 5000
@@ -60,16 +46,10 @@ LARGE_FORM = b"%41v+" * 60000  # 300,000 bytes, which are decoded
 MANY = [(b"k%d" % i + b"." * 60, b"v") for i in range(270)]  # its requests take several turns
 
 
-def put_pairs(*pairs):
-    return MULTI_SET + struct.pack("<Q", len(pairs)) + b"".join(text(k) + text(v) for k, v in pairs)
-
-
 # ---- c10d as torch 1.x speaks it
 
-LEGACY_SET, LEGACY_COMPARE_SET, LEGACY_GET, LEGACY_ADD, LEGACY_CHECK, LEGACY_WAIT, LEGACY_COUNT, LEGACY_WATCH, \
-    LEGACY_DELETE = (bytes([n]) for n in range(9))
 # If the key is absent, the answer of COMPARE_SET is the expected value.
-LEGACY_END = LEGACY_COMPARE_SET + text(b"absent") + text(END) + text(b"v")
+LEGACY_END = legacy.compare_set(b"absent", END, b"v")
 
 # ---- a relay
 
@@ -120,7 +100,7 @@ RUN = b"/torch.rendezvous.r"
 def states():
     """The states that two agents write: the first agent joined; both joined and the round is complete; one agent closed
     the run."""
-    state, written = torch_state.State(), [SENTINEL]
+    state, written = torch_state.State(), [torch_state.SENTINEL]
     for name in ("node-a", "node-b"):
         node = torch_state.Node(name, 100, 0)
         state.participants[node] = 0
@@ -136,7 +116,7 @@ CREATED, JOINED, COMPLETE, CLOSED = states()
 
 
 def swap(old, new):
-    return COMPARE_SET + text(RUN) + text(old) + text(new)
+    return modern.compare_set(RUN, old, new)
 
 
 # ---- HTTP
@@ -164,66 +144,65 @@ RANKS = b'{"status": "%s", "version": "1", "participants": [0, 1]}'
 # The kinds of request: what is there before, and what is asked. c10d: a PING follows each request.
 REQUESTS = {
     "c10d_hello": ([], b""),
-    "c10d_set": ([], SET + text(b"new") + text(b"value")),
-    "c10d_set_big": ([], SET + text(b"new") + text(BIG)),
-    "c10d_set_again": ([SET + text(b"k") + text(b"old")], SET + text(b"k") + text(BIG)),
-    "c10d_set_large": ([], SET + text(b"new") + text(LARGE)),
-    "c10d_set_large_again": ([SET + text(b"k") + text(LARGE)], SET + text(b"k") + text(LARGE[:-1] + b"w" * 99)),
-    "c10d_compare_set_large": ([SET + text(b"k") + text(b"old")],
-                               COMPARE_SET + text(b"k") + text(b"old") + text(LARGE)),
-    "c10d_multi_set_large": ([SET + text(b"k1") + text(b"old")],
-                             put_pairs((b"k0", LARGE), (b"k1", LARGE), (b"k2", b"v"))),
-    "c10d_append_large": ([SET + text(b"k") + text(LARGE)], APPEND + text(b"k") + text(LARGE)),
-    "c10d_push_large": ([], PUSH + text(b"q") + text(LARGE)),
-    "c10d_add": ([], ADD + text(b"n") + number(7)),
-    "c10d_add_again": ([ADD + text(b"n") + number(7)], ADD + text(b"n") + number(7)),
-    "c10d_compare_set": ([], COMPARE_SET + text(b"k") + text(b"") + text(BIG)),
-    "c10d_compare_set_again": ([SET + text(b"k") + text(b"old")],
-                               COMPARE_SET + text(b"k") + text(b"old") + text(BIG)),
-    "c10d_append": ([SET + text(b"k") + text(b"old")], APPEND + text(b"k") + text(b"new" * 30)),
-    "c10d_delete": ([SET + text(b"k") + text(b"old")], DELETE + text(b"k")),
-    "c10d_get": ([SET + text(b"k") + text(BIG)], GET + text(b"k")),
-    "c10d_multi_get": ([SET + text(b"k") + text(BIG)], MULTI_GET + many(*[b"k"] * 50)),
-    "c10d_multi_set": ([], put_pairs(*[(b"k%d" % i, b"v" * 50) for i in range(10)])),
-    "c10d_many_get": ([put_pairs(*MANY)], MULTI_GET + many(*[k for k, _ in MANY])),
-    "c10d_many_set": ([put_pairs(*MANY)], put_pairs(*[(k, b"new") for k, _ in MANY])),
-    "c10d_many_set_of_run": ([swap(b"", CREATED), put_pairs(*MANY)], put_pairs(
+    "c10d_set": ([], modern.set(b"new", b"value")),
+    "c10d_set_big": ([], modern.set(b"new", BIG)),
+    "c10d_set_again": ([modern.set(b"k", b"old")], modern.set(b"k", BIG)),
+    "c10d_set_large": ([], modern.set(b"new", LARGE)),
+    "c10d_set_large_again": ([modern.set(b"k", LARGE)], modern.set(b"k", LARGE[:-1] + b"w" * 99)),
+    "c10d_compare_set_large": ([modern.set(b"k", b"old")],
+                               modern.compare_set(b"k", b"old", LARGE)),
+    "c10d_multi_set_large": ([modern.set(b"k1", b"old")],
+                             modern.multi_set((b"k0", LARGE), (b"k1", LARGE), (b"k2", b"v"))),
+    "c10d_append_large": ([modern.set(b"k", LARGE)], modern.append(b"k", LARGE)),
+    "c10d_push_large": ([], modern.push(b"q", LARGE)),
+    "c10d_add": ([], modern.add(b"n", 7)),
+    "c10d_add_again": ([modern.add(b"n", 7)], modern.add(b"n", 7)),
+    "c10d_compare_set": ([], modern.compare_set(b"k", b"", BIG)),
+    "c10d_compare_set_again": ([modern.set(b"k", b"old")],
+                               modern.compare_set(b"k", b"old", BIG)),
+    "c10d_append": ([modern.set(b"k", b"old")], modern.append(b"k", b"new" * 30)),
+    "c10d_delete": ([modern.set(b"k", b"old")], modern.delete(b"k")),
+    "c10d_get": ([modern.set(b"k", BIG)], modern.get(b"k")),
+    "c10d_multi_get": ([modern.set(b"k", BIG)], modern.multi_get(*[b"k"] * 50)),
+    "c10d_multi_set": ([], modern.multi_set(*[(b"k%d" % i, b"v" * 50) for i in range(10)])),
+    "c10d_many_get": ([modern.multi_set(*MANY)], modern.multi_get(*[k for k, _ in MANY])),
+    "c10d_many_set": ([modern.multi_set(*MANY)], modern.multi_set(*[(k, b"new") for k, _ in MANY])),
+    "c10d_many_set_of_run": ([swap(b"", CREATED), modern.multi_set(*MANY)], modern.multi_set(
         (RUN, COMPLETE), *[(RUN + b"/%d" % i, b"v") for i in range(20)], *MANY)),
-    "c10d_many_check": ([put_pairs(*MANY)], CHECK + many(*[k for k, _ in MANY])),
-    "c10d_many_wait": ([put_pairs(*MANY)], WAIT + many(b"absent", *[k for k, _ in MANY]) + CANCEL),
-    "c10d_wait": ([], WAIT + many(b"a", b"b") + CANCEL),
-    "c10d_barrier": ([], BARRIER + text(b"b") + number(2) + BARRIER[:0] + CANCEL),
-    "c10d_push": ([], PUSH + text(b"q") + text(b"element")),
-    "c10d_pop": ([PUSH + text(b"q") + text(BIG)], POP + text(b"q")),
-    "c10d_queue_len": ([PUSH + text(b"q") + text(BIG)], QUEUE_LEN + text(b"q")),
-    "c10d_list": ([put_pairs(*[(b"k%d" % i * 20, b"v") for i in range(50)])], LIST),
+    "c10d_many_check": ([modern.multi_set(*MANY)], modern.check(*[k for k, _ in MANY])),
+    "c10d_many_wait": ([modern.multi_set(*MANY)], modern.wait(b"absent", *[k for k, _ in MANY]) + modern.cancel_wait()),
+    "c10d_wait": ([], modern.wait(b"a", b"b") + modern.cancel_wait()),
+    "c10d_barrier": ([], modern.barrier(b"b", 2) + modern.cancel_wait()),
+    "c10d_push": ([], modern.push(b"q", b"element")),
+    "c10d_pop": ([modern.push(b"q", BIG)], modern.pop(b"q")),
+    "c10d_queue_len": ([modern.push(b"q", BIG)], modern.queue_len(b"q")),
+    "c10d_list": ([modern.multi_set(*[(b"k%d" % i * 20, b"v") for i in range(50)])], modern.list_keys()),
     "c10d_agent": ([], swap(b"", CREATED)),
     "c10d_agent_joins": ([swap(b"", CREATED)], swap(CREATED, JOINED)),
     "c10d_agent_completes": ([swap(b"", CREATED), swap(CREATED, JOINED)], swap(JOINED, COMPLETE)),
     "c10d_agent_closes": ([swap(b"", COMPLETE)], swap(COMPLETE, CLOSED)),
-    "c10d_agent_looks": ([swap(b"", COMPLETE)], GET + text(RUN)),
-    "c10d_run_set": ([SET + text(b"k") + text(b"v")], SET + text(RUN) + text(COMPLETE)),
-    "legacy_set": ([], LEGACY_SET + text(b"k") + text(BIG)),
-    "legacy_add": ([], LEGACY_ADD + text(b"k") + number(7)),
-    "legacy_get": ([LEGACY_SET + text(b"k") + text(BIG)], LEGACY_GET + text(b"k")),
-    "legacy_wait": ([LEGACY_SET + text(b"k") + text(b"v")], LEGACY_WAIT + many(b"k")),
-    "legacy_watch": ([], LEGACY_WATCH + text(b"k")),
-    "legacy_watch_two": ([LEGACY_SET + text(b"k") + text(b"v")],
-                         LEGACY_WATCH + text(b"k") + LEGACY_WATCH + text(b"l")),
-    "legacy_watched": ([LEGACY_SET + text(b"k") + text(b"old")],
-                       LEGACY_WATCH + text(b"k") + LEGACY_SET + text(b"k") + text(BIG)
-                       + LEGACY_DELETE + text(b"k")),
+    "c10d_agent_looks": ([swap(b"", COMPLETE)], modern.get(RUN)),
+    "c10d_run_set": ([modern.set(b"k", b"v")], modern.set(RUN, COMPLETE)),
+    "legacy_set": ([], legacy.set(b"k", BIG)),
+    "legacy_add": ([], legacy.add(b"k", 7)),
+    "legacy_get": ([legacy.set(b"k", BIG)], legacy.get(b"k")),
+    "legacy_wait": ([legacy.set(b"k", b"v")], legacy.wait(b"k")),
+    "legacy_watch": ([], legacy.watch(b"k")),
+    "legacy_watch_two": ([legacy.set(b"k", b"v")],
+                         legacy.watch(b"k") + legacy.watch(b"l")),
+    "legacy_watched": ([legacy.set(b"k", b"old")],
+                       legacy.watch(b"k") + legacy.set(b"k", BIG) + legacy.delete(b"k")),
     "link_hello": ([], b""),
     "link_open": ([], link()),
     "link_close": ([], link() + frames.frame(frames.CLOSE, b"", CHANNEL)),
-    "link_set": ([], link(SET + text(b"new") + text(BIG), GET + text(b"new"))),
-    "link_set_large": ([], link(SET + text(b"new") + text(LARGE), ADD + text(b"n") + number(7))),
-    "link_compare_set": ([SET + text(b"k") + text(b"old")],
-                         link(COMPARE_SET + text(b"k") + text(b"old") + text(BIG))),
-    "link_get_large": ([SET + text(b"k") + text(LARGE)], link(GET + text(b"k"))),
-    "link_many_set": ([put_pairs(*MANY)], link(put_pairs(*[(k, b"new") for k, _ in MANY]),
-                                               QUEUE_LEN + text(b"q"))),
-    "link_wait": ([], link(WAIT + many(b"a", b"b")) + frames.request(CANCEL, CHANNEL, 2)),
+    "link_set": ([], link(modern.set(b"new", BIG), modern.get(b"new"))),
+    "link_set_large": ([], link(modern.set(b"new", LARGE), modern.add(b"n", 7))),
+    "link_compare_set": ([modern.set(b"k", b"old")],
+                         link(modern.compare_set(b"k", b"old", BIG))),
+    "link_get_large": ([modern.set(b"k", LARGE)], link(modern.get(b"k"))),
+    "link_many_set": ([modern.multi_set(*MANY)], link(modern.multi_set(*[(k, b"new") for k, _ in MANY]),
+                                               modern.queue_len(b"q"))),
+    "link_wait": ([], link(modern.wait(b"a", b"b")) + frames.request(modern.cancel_wait(), CHANNEL, 2)),
     "link_agent_joins": ([swap(b"", CREATED)], link(swap(CREATED, JOINED))),
     "http_put": ([], http("PUT", "/v2/keys/a/b/c?value=v")),
     "http_put_form": ([], http("PUT", "/v2/keys/a", b"value=" + BIG)),
@@ -370,14 +349,14 @@ def is_event(got):
 def is_watched(got):
     """Events stand behind the answers, in the order of the changes: one of SET, one of DELETE."""
     answers, end, events = got.partition(END)
-    return end and events.endswith(text(BIG) + text(b""))
+    return end and events.endswith(blob(BIG) + blob(b""))
 
 
 def dialect(kind, request):
     """The bytes that open a connection, a test for the end of their answer, the bytes behind the request, and a test
     for the end of all answers."""
     if kind.startswith("c10d"):
-        return HELLO, lambda got: got.endswith(PONG), PING + END, lambda got: got.endswith(END)
+        return HELLO, lambda got: got.endswith(PONG), modern.ping(END), lambda got: got.endswith(END)
     if kind.startswith("legacy"):
         return (b"", lambda got: True, LEGACY_END,
                 is_watched if kind == "legacy_watched" else lambda got: got.endswith(END))
@@ -429,17 +408,17 @@ def tree(port):
 def blobs(got, count):
     at, items = 0, []
     for _ in range(count):
-        size = struct.unpack("<Q", got[at:at + 8])[0]
+        size = read_number(got[at:at + 8])
         items.append(got[at + 8:at + 8 + size])
         at += 8 + size
     return items
 
 
 def keys(port):
-    got, _ = ask(port, "c10d", LIST)
-    names = blobs(got[8:], struct.unpack("<q", got[:8])[0])
-    values = blobs(ask(port, "c10d", MULTI_GET + many(*names))[0], len(names)) if names else []
-    return names, [timeless(value) for value in values], ask(port, "c10d", QUEUE_LEN + text(b"q"))[0]
+    got, _ = ask(port, "c10d", modern.list_keys())
+    names = blobs(got[8:], read_number(got[:8]))
+    values = blobs(ask(port, "c10d", modern.multi_get(*names))[0], len(names)) if names else []
+    return names, [timeless(value) for value in values], ask(port, "c10d", modern.queue_len(b"q"))[0]
 
 
 def runs(port):

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import socket
-import struct
 import sys
 import time
 import urllib.parse
@@ -19,6 +18,7 @@ sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "e
 import agents as ag  # noqa: E402
 import cases  # noqa: E402
 import torch_state as ts  # noqa: E402
+from c10d import Peer, modern  # noqa: E402
 from cases import case, check  # noqa: E402
 from servers import OPERATOR, Rdzvd, token_flag  # noqa: E402
 
@@ -46,7 +46,7 @@ def values(port):
 @case
 def requests_are_counted_by_operation():
     with Rdzvd() as daemon:
-        peer = ag.Peer(daemon.port)
+        peer = Peer(daemon.port)
         peer.set(b"/a", b"1")
         peer.add(b"/n", 1)
         peer.add(b"/n", 1)
@@ -118,7 +118,7 @@ def spaces_over_the_bound_are_summed():
     with Rdzvd(*flags[2:], token_flag(), listen=("127.0.0.1:0/s0",)) as daemon:
         found = daemon.wait_log(r"event=listening address=\S+:(\d+) space=(\w+)", timeout=60, count=120)
         last = [int(m.group(1)) for m in found if m.group(2) == "s119"][0]
-        peers = [ag.Peer(last)]
+        peers = [Peer(last)]
         peers[0].set(b"/key", b"value")
         text = ask(daemon.port, "GET", "/metrics", headers=OPERATOR)[1]
         keys = dict(re.findall(r'(?m)^rdzvd_space_keys\{space="(\w*)"\} (\d+)$', text))
@@ -168,9 +168,9 @@ def the_monitor_shows_who_asks_for_what():
     with Rdzvd(token_flag()) as daemon:
         stream = Stream(daemon.port)
         same(stream.answer.getheader("Content-Type"), "text/event-stream", "type")
-        peer = ag.Peer(daemon.port)
+        peer = Peer(daemon.port)
         peer.set(b"/secret-key", b"SECRET-VALUE")
-        peer.send(ag.wait_request(b"/secret-key", b"/other"))
+        peer.wait(b"/secret-key", b"/other")
         ask(daemon.port, "PUT", "/v2/keys/x", "value=SECRET-VALUE",
             {"Content-Type": "application/x-www-form-urlencoded"})
         events = stream.until(lambda e: any(r["operation"] == "PUT" for r in e["requests"]))
@@ -195,8 +195,8 @@ def the_monitor_takes_a_sample_and_says_so():
     with Rdzvd(token_flag()) as daemon:
         stream = Stream(daemon.port)
         with socket.create_connection(("127.0.0.1", daemon.port), timeout=60) as s:
-            s.sendall(ag.VALIDATE)
-            request = b"\4" + ag.text(b"/n") + struct.pack("<q", 1)
+            s.sendall(modern.validate())
+            request = modern.add(b"/n", 1)
             for _ in range(20):
                 s.sendall(request * (count // 20))
                 left = 8 * (count // 20)
@@ -216,7 +216,7 @@ def the_monitor_takes_a_sample_and_says_so():
 @case
 def who_leaves_ends_the_monitor():
     with Rdzvd(token_flag()) as daemon:
-        peer = ag.Peer(daemon.port)
+        peer = Peer(daemon.port)
         for _ in range(20):
             streams = [Stream(daemon.port) for _ in range(8)]
             same(ask(daemon.port, "GET", "/rdzv/v1/monitor", headers=OPERATOR)[0], 503, "a ninth")

@@ -16,7 +16,6 @@ import re
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -26,8 +25,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
 import cases  # noqa: E402
-from agents import PING, PREFIX, VALIDATE, Agent, Peer, get_request, meet, rejoin, set_request, text  # noqa: E402
-from agents import wait_request  # noqa: E402
+from agents import PREFIX, Agent, meet, rejoin  # noqa: E402
+from c10d import NONCE, WAIT_CANCELED, Peer, legacy, modern, number  # noqa: E402
 from cases import case, check  # noqa: E402
 from disk import NEEDS_ROOT, fill_disk, put_ballast, small_disk  # noqa: E402
 from proxy import Proxy  # noqa: E402
@@ -36,7 +35,6 @@ import torch_state  # noqa: E402
 
 SEED = int(os.environ.get("RDZV_SEED", "1"))
 MIB = 1 << 20
-CANCEL = b"\x0c"
 
 
 def same(got, wanted, what):
@@ -155,13 +153,13 @@ def clients_that_start_before_the_store_wait():
         check("[-]upstream failed: no store was reached yet" in body, body)
         same(ask(relay.port, "/livez")[0], 200, "/livez")
         late = socket.create_connection(("127.0.0.1", relay.port), timeout=20)
-        late.sendall(VALIDATE + PING)
-        legacy = socket.create_connection(("127.0.0.1", relay.port), timeout=20)
-        legacy.sendall(b"\x03" + text(b"n") + struct.pack("<q", 4))
+        late.sendall(modern.hello())
+        old = socket.create_connection(("127.0.0.1", relay.port), timeout=20)
+        old.sendall(legacy.add(b"n", 4))
         until(lambda: metric(relay.port, "rdzvd_relay_unconfirmed_requests") == 1, "the ADD is held")
         store.start()
-        same(late.recv(4, socket.MSG_WAITALL), PING[1:], "PING's answer")
-        same(legacy.recv(8, socket.MSG_WAITALL), struct.pack("<q", 4), "ADD's answer")
+        same(late.recv(4, socket.MSG_WAITALL), NONCE, "PING's answer")
+        same(old.recv(8, socket.MSG_WAITALL), number(4), "ADD's answer")
         same(ask(relay.port, "/readyz")[0], 200, "/readyz")
         same(metric(relay.port, "rdzvd_relay_upstream_connected"), 1, "upstream_connected")
         store.kill()
@@ -172,7 +170,7 @@ def clients_that_start_before_the_store_wait():
         same(metric(relay.port, "rdzvd_relay_upstream_connected"), 0, "upstream_connected")
         same(Peer(relay.port).socket.fileno() > 0, True, "PING is answered without a link from now on")
         late.close()
-        legacy.close()
+        old.close()
 
 
 @case
@@ -186,13 +184,13 @@ def ipv4_and_ipv6_are_accepted():
 def a_wait_that_is_cancelled_while_the_store_is_away():
     with Store() as store, Relay(store) as relay:
         p, other = Peer(relay.port), Peer(relay.port)
-        p.send(wait_request(b"k"))
+        p.wait(b"k")
         other.set(b"seen", b"1")
         other.ping()
         store.kill()
         relay.lost()
-        p.send(CANCEL)
-        p.expect(b"\x01")
+        p.send(modern.cancel_wait())
+        p.expect(WAIT_CANCELED)
         store.start()
         p.set(b"k", b"v")
         same(p.wait_get(b"k"), b"v", "GET")
@@ -203,7 +201,7 @@ def a_wait_that_is_cancelled_while_the_store_is_away():
 def a_client_that_leaves_while_the_link_is_away():
     with Store() as store, Relay(store) as relay:
         waits, writes = Peer(relay.port), Peer(relay.port)
-        waits.send(wait_request(b"never"))
+        waits.wait(b"never")
         writes.add(b"n", 1)
         store.kill()
         relay.lost()
@@ -250,7 +248,7 @@ class Load:
                 p.add(b"sum", 1)
                 self.tell("added", 1)
             elif kind == "append":
-                p.send(b"\x09" + text(b"text" + part) + text(mark))
+                p.append(b"text" + part, mark)
                 self.tell("appended", 1)
             elif kind == "cas":
                 while True:
@@ -259,10 +257,10 @@ class Load:
                         break
                 self.tell("cas", 1)
             elif kind == "push":
-                p.send(b"\x0e" + text(b"queue") + text(mark))
+                p.push(b"queue", mark)
                 self.tell("pushed", 1)
             elif kind == "pop":
-                p.send(b"\x0f" + text(b"queue"))
+                p.send(modern.pop(b"queue"))
                 if p.number() > 0:
                     with self.lock:
                         self.popped.append(p.blob())
@@ -290,7 +288,7 @@ class Load:
             same(len(set(marks)), count, "different parts of " + key.decode())
         left = []
         while True:
-            p.send(b"\x0f" + text(b"queue"))
+            p.send(modern.pop(b"queue"))
             if p.number() == 0:
                 break
             left.append(p.blob())
@@ -338,7 +336,7 @@ def killed_while_clients_wait():
     with Store() as store, Relay(store) as relay:
         waiters = [Peer(relay.port) for _ in range(20)]
         for p in waiters:
-            p.send(wait_request(b"a", b"b"))
+            p.wait(b"a", b"b")
         writer = Peer(relay.port)
         writer.set(b"a", b"1")
         writer.ping()
@@ -349,7 +347,7 @@ def killed_while_clients_wait():
         check(waiters[0].is_silent(writer), "a WAIT was answered early")
         writer.set(b"b", b"2")
         for p in waiters:
-            p.expect(b"\0")
+            p.expect_stop_waiting()
             same(p.get(b"b"), b"2", "GET")
         for p in waiters:
             check(p.is_silent(writer), "a WAIT was answered twice")
@@ -358,7 +356,7 @@ def killed_while_clients_wait():
 @case
 def killed_while_a_barrier_gathers():
     def barrier(p):
-        p.send(b"\x12" + text(b"all") + struct.pack("<q", 6))
+        p.send(modern.barrier(b"all", 6))
 
     with Store() as store, Relay(store) as relay:
         peers = [Peer(relay.port) for _ in range(6)]
@@ -376,7 +374,7 @@ def killed_while_a_barrier_gathers():
         barrier(peers[5])
         store.start()
         for p in peers:
-            p.expect(b"\0")
+            p.expect_stop_waiting()
         same(other.get(b"all"), b"6", "those who have arrived")
 
 
@@ -386,13 +384,12 @@ def answers_that_are_lost_with_the_store_are_told_once():
     with Store() as store, Relay(store) as relay:
         p = Peer(relay.port)
         for i in range(10):
-            p.send(b"\x04" + text(b"n") + struct.pack("<q", 1))
+            p.send(modern.add(b"n", 1))
             time.sleep(0.001 * (i % 3))
             store.kill()
             store.start()
             same(p.number(), i + 1, "ADD")
-            p.send(b"\x08" + text(b"n%d" % i))
-            same(p.number(), 0, "DELETE_KEY")
+            same(p.delete(b"n%d" % i), 0, "DELETE_KEY")
 
 
 @case
@@ -400,7 +397,7 @@ def a_client_that_has_sent_and_gone():
     with Store() as store, Relay(store) as relay:
         for i in range(30):
             p = Peer(relay.port)
-            p.send(b"".join(b"\x09" + text(b"log") + text(b"%d.%d " % (i, j)) for j in range(50)))
+            p.send(b"".join(modern.append(b"log", b"%d.%d " % (i, j)) for j in range(50)))
             p.close()
             if i % 10 == 5:
                 store.kill()
@@ -420,10 +417,9 @@ def what_was_sent_behind_a_wait_counts_when_its_client_is_half_closed():
     with Store() as store, Relay(store) as relay:
         keys = [b"%d" % i + b"k" * 8000 for i in range(12)]  # in two frames
         for name, port in (("store", store.port), ("relay", relay.port)):
-            for wait in (wait_request(b"never"), wait_request(*keys)):
+            for wait in (modern.wait(b"never"), modern.wait(*keys)):
                 p = Peer(port)
-                p.send(wait + b"\x01" + text(b"behind") + text(name.encode()) + b"\x04" + text(b"n") +
-                       struct.pack("<q", 1))
+                p.send(wait + modern.set(b"behind", name.encode()) + modern.add(b"n", 1))
                 p.socket.shutdown(socket.SHUT_WR)
                 p.socket.recv(100)
                 p.close()
@@ -482,7 +478,7 @@ def a_store_that_has_gone_back():
 def a_wait_without_its_store_lags():
     with Store() as store, Relay(store) as relay:
         p, other = Peer(relay.port), Peer(relay.port)
-        p.send(wait_request(b"k"))
+        p.wait(b"k")
         until(lambda: metric(store.port, 'rdzvd_space_waiters{space="default"}') == 1, "it waits")
         same(metric(relay.port, "rdzvd_relay_lag_seconds"), 0, "lag")
         store.kill()
@@ -492,7 +488,7 @@ def a_wait_without_its_store_lags():
         relay.linked(2)
         until(lambda: metric(relay.port, "rdzvd_relay_lag_seconds") == 0, "it waits again")
         other.set(b"k", b"v")
-        p.expect(b"\0")
+        p.expect_stop_waiting()
 
 
 # --- A link that is slow, dead, or somewhere else.
@@ -504,7 +500,7 @@ def a_store_that_stands_still():
         p = Peer(relay.port)
         p.add(b"n", 1)
         store.daemon.process.send_signal(signal.SIGSTOP)
-        p.send(b"\x04" + text(b"n") + struct.pack("<q", 1))
+        p.send(modern.add(b"n", 1))
         started = time.monotonic()
         relay.wait_log("event=upstream_lost .*nothing has come from the store for 15s", timeout=25)
         check(time.monotonic() - started > 13, "too soon")
@@ -783,8 +779,8 @@ def store_is_replaced(binaries):
         with Relay(store) as one, Relay(store, binary=OTHER) as two:
             load = Load((one.port, two.port), 6, True)
             waits, gathers, comes = Peer(one.port), Peer(two.port), Peer(one.port)
-            waits.send(wait_request(b"a", b"b"))
-            gathers.send(b"\x12" + text(b"all") + struct.pack("<q", 2))
+            waits.wait(b"a", b"b")
+            gathers.send(modern.barrier(b"all", 2))
             comes.set(b"a", b"1")
             comes.ping()
             for i, binary in enumerate(binaries):
@@ -793,10 +789,10 @@ def store_is_replaced(binaries):
                 for relay in (one, two):
                     relay.linked(i + 2)
             comes.set(b"b", b"2")
-            waits.expect(b"\0")
-            comes.send(b"\x12" + text(b"all") + struct.pack("<q", 2))
-            gathers.expect(b"\0")
-            comes.expect(b"\0")
+            waits.expect_stop_waiting()
+            comes.send(modern.barrier(b"all", 2))
+            gathers.expect_stop_waiting()
+            comes.expect_stop_waiting()
             load.finish()
             check(load.added > 0, "no ADDs")
             load.compare(two.port)
@@ -833,14 +829,14 @@ def relays_of_another_release_come_one_at_a_time():
     """Each relay comes with a new pod and new clients; the clients of the other relays continue."""
     with Store() as store, Relay(store) as stays:
         load, waits = Load((stays.port,), 3, True), Peer(stays.port)
-        waits.send(wait_request(b"k"))
+        waits.wait(b"k")
         for binary in (OTHER, None, OTHER):
             with Relay(store, binary=binary) as relay:
                 same(Peer(relay.port).add(b"pods", 0) >= 0, True, "ADD")
                 Peer(relay.port).add(b"pods", 1)
         same(Peer(stays.port).add(b"pods", 0), 3, "what they added")
         Peer(stays.port).set(b"k", b"v")
-        waits.expect(b"\0")
+        waits.expect_stop_waiting()
         load.finish()
         load.compare(stays.port)
         stays.linked()
@@ -855,10 +851,10 @@ def a_store_that_is_too_new_refuses_and_clients_wait_for_another():
     with Store() as store, Relay(store) as relay:
         p, waits = Peer(relay.port), Peer(relay.port)
         same(p.add(b"n", 1), 1, "ADD")
-        waits.send(wait_request(b"k"))
+        waits.wait(b"k")
         store.kill(signal.SIGTERM)
         store.start(binary=build("later"))
-        p.send(b"\x04" + text(b"n") + struct.pack("<q", 1))
+        p.send(modern.add(b"n", 1))
         relay.wait_log("event=upstream_refused .*" + wanted)
         store.daemon.wait_log("event=refused .*" + wanted)
         status, body = ask(relay.port, "/readyz?verbose")
@@ -868,7 +864,7 @@ def a_store_that_is_too_new_refuses_and_clients_wait_for_another():
         store.start()
         same(p.number(), 2, "ADD")
         p.set(b"k", b"v")
-        waits.expect(b"\0")
+        waits.expect_stop_waiting()
         check("session_lost" not in relay.log() and "dropped" not in relay.log(), relay.log())
 
 
@@ -930,7 +926,7 @@ def who_does_not_read_holds_nobody():
         slow = []
         for _ in range(10):
             p = Peer(relay.port)
-            p.send(get_request(b"large") * 5)
+            p.send(modern.get(b"large") * 5)
             slow.append(p)
         for _ in range(200):
             writer.add(b"n", 1)
@@ -948,7 +944,7 @@ def a_client_that_writes_faster_than_the_store_is_there():
         store.kill()
         relay.lost()
         size, count = 64 << 10, 400
-        writing = in_thread(lambda: [fast.send(b"\x0e" + text(b"q") + text(b"%08d" % i + b"x" * size))
+        writing = in_thread(lambda: [fast.send(modern.push(b"q", b"%08d" % i + b"x" * size))
                                      for i in range(count)])
         until(lambda: metric(relay.port, "rdzvd_relay_unconfirmed_bytes") > 500 << 10, "the window is full")
         check(metric(relay.port, "rdzvd_relay_unconfirmed_bytes") <= MIB, "more than the window")
@@ -957,7 +953,7 @@ def a_client_that_writes_faster_than_the_store_is_there():
         writing.finish()
         fast.ping()
         for i in range(count):
-            other.send(b"\x0f" + text(b"q"))
+            other.send(modern.pop(b"q"))
             same(other.number(), count - i, "length")
             same(other.blob()[:8], b"%08d" % i, "element")
 
@@ -967,7 +963,7 @@ def requests_that_are_sent_ahead_stay_in_order():
     with Store() as store, Relay(store) as relay:
         p, count = Peer(relay.port), 20000
         sending = in_thread(lambda: p.send(b"".join(
-            set_request(b"k", b"%d" % i) + get_request(b"k") for i in range(count))))
+            modern.set(b"k", b"%d" % i) + modern.get(b"k") for i in range(count))))
         for i in range(count):
             same(p.blob(), b"%d" % i, "GET")
             if i == count // 2:
@@ -1010,14 +1006,14 @@ def many_clients_cost_little():
         before = sum(metric(relay.port, 'rdzvd_memory_bytes{kind="%s"}' % k) for k in ("sessions", "loop"))
         peers = [Peer(relay.port) for _ in range(2000)]
         for p in peers:
-            p.send(b"\x04" + text(b"n") + struct.pack("<q", 1))
+            p.send(modern.add(b"n", 1))
         same(sorted(p.number() for p in peers), list(range(1, 2001)), "ADDs")
         after = sum(metric(relay.port, 'rdzvd_memory_bytes{kind="%s"}' % k) for k in ("sessions", "loop"))
         check((after - before) / 2000 < 2048, "%d bytes a client" % ((after - before) / 2000))
         store.kill()
         store.start()
         for p in peers:
-            p.send(b"\x04" + text(b"n") + struct.pack("<q", 1))
+            p.send(modern.add(b"n", 1))
         same(sorted(p.number() for p in peers), list(range(2001, 4001)), "ADDs after a kill")
         for p in peers + [first]:
             p.close()
@@ -1032,8 +1028,8 @@ def a_relay_that_ends_has_passed_on_what_it_took():
     with Store() as store:
         with Relay(store) as relay:
             p = Peer(relay.port)
-            p.send(b"".join(b"\x09" + text(b"log") + text(b"%d " % i) for i in range(200)))
-            p.send(wait_request(b"never"))
+            p.send(b"".join(modern.append(b"log", b"%d " % i) for i in range(200)))
+            p.wait(b"never")
             until(lambda: metric(relay.port, "rdzvd_relay_unconfirmed_requests") == 1, "all is taken")
             relay.process.send_signal(signal.SIGTERM)
             p.expect_end()

@@ -15,7 +15,6 @@ import random
 import re
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -24,7 +23,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
 import replica_cases  # noqa: E402
-from agents import Peer, get_request, set_request, text as c10d_text  # noqa: E402
+from c10d import Peer, length, modern  # noqa: E402
 from cases import case, check  # noqa: E402
 from etcd3 import text  # noqa: E402
 from filled import ask, contents, fill, goes_on, put, same  # noqa: E402
@@ -75,8 +74,8 @@ def an_end_gives_the_lease_back_past_a_client_that_does_not_read(cluster, start)
     client = Peer(r.port)
     client.set(b"large", bytes(8 * MIB))
     same(client.add(b"k", 1), 1, "an ADD")
-    client.send(get_request(b"large") * 4)
-    same(client.take(8), struct.pack("<Q", 8 * MIB), "an answer that has begun")
+    client.send(modern.get(b"large") * 4)
+    same(client.take(8), length(8 * MIB), "an answer that has begun")
     began = time.monotonic()
     same(r.stop(), 0, "the exit code")
     ready(s)
@@ -179,20 +178,20 @@ def pause_beyond_the_lease(cluster, start, *asked, is_new=False):
 @case
 @with_cluster()
 def a_paused_leader_answers_no_read(cluster, start):
-    for replica in pause_beyond_the_lease(cluster, start, get_request(b"k")):
+    for replica in pause_beyond_the_lease(cluster, start, modern.get(b"k")):
         same(replica.stop(), 0, "the exit code")  # also of one that has begun anew
 
 
 @case
 @with_cluster()
 def a_paused_leader_that_has_nothing_answers_no_read(cluster, start):
-    pause_beyond_the_lease(cluster, start, get_request(b"k"), is_new=True)
+    pause_beyond_the_lease(cluster, start, modern.get(b"k"), is_new=True)
 
 
 @case
 @with_cluster()
 def a_paused_leader_commits_nothing(cluster, start):
-    r, s = pause_beyond_the_lease(cluster, start, set_request(b"k", b"late"), get_request(b"k"))
+    r, s = pause_beyond_the_lease(cluster, start, modern.set(b"k", b"late"), modern.get(b"k"))
     s.stop(signal.SIGKILL)
     ready(r)
     same(Peer(r.port).get(b"k"), b"new", "the key, of who was deposed and leads again")
@@ -205,7 +204,7 @@ def an_etcd_that_comes_back(cluster, start):
     member, peer = cluster.members[0], Peer(r.port)
     peer.add(b"k", 1)
     member.stop(signal.SIGKILL)
-    peer.send(b"\x04" + c10d_text(b"k") + struct.pack("<q", 1))
+    peer.send(modern.add(b"k", 1))
     r.wait_ready(503, "etcd does not", timeout=20)
     same(ask(r.port, "GET", "/livez")[0], 200, "/livez while nothing can be committed")
     r.wait_log("event=journal_failed")
@@ -233,7 +232,7 @@ def a_relay_moves_over(cluster, start):
             for _ in range(50):
                 count += 1
                 same(peer.add(b"count", 1), count, "an ADD through the relay")
-            peer.send(b"\x04" + c10d_text(b"count") + struct.pack("<q", 1))
+            peer.send(modern.add(b"count", 1))
             r.stop(signal.SIGKILL)
             count += 1
             same(peer.number(), count, "the ADD that the leader's death met")
@@ -250,7 +249,7 @@ def a_relay_stays_with_its_journal(cluster, start):
         peer = Peer(relay.port)
         same(peer.add(b"count", 1), 1, "an ADD through the relay")
         r.stop(signal.SIGKILL)
-        peer.send(b"\x04" + c10d_text(b"count") + struct.pack("<q", 1))
+        peer.send(modern.add(b"count", 1))
         relay.wait_log('event=upstream_failed .*reason="its journal is .*-mistyped, on the etcd cluster')
         ready(start(port=r.port))
         same(peer.number(), 2, "the ADD that the leader's death met")

@@ -19,7 +19,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
 import certs  # noqa: E402
 import replica_cases  # noqa: E402
-from agents import Peer  # noqa: E402
+from c10d import Peer  # noqa: E402
 from cases import case, check  # noqa: E402
 from etcd3 import release, text  # noqa: E402
 from filled import ask, put, same  # noqa: E402

@@ -13,7 +13,6 @@ import re
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -22,10 +21,11 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import cases  # noqa: E402
+from c10d import Peer, blob, length, modern  # noqa: E402
 from cases import case, check  # noqa: E402
 from servers import OPERATOR, Rdzvd, Server, free_port, rdzvd_binary, token_flag  # noqa: E402
 
-HS = bytes.fromhex("00cef7853c0d78563412")
+HS = modern.hello()
 
 
 def once(*args, env=None, argv0=None, stdin=None):
@@ -42,49 +42,6 @@ def http_get(port, path, method="GET", host="127.0.0.1", body=None, headers=None
     text = answer.read().decode()
     c.close()
     return answer.status, text
-
-
-class Peer:
-    """A c10d client of the modern version."""
-
-    def __init__(self, port, host="127.0.0.1"):
-        self.socket = socket.create_connection((host, port), timeout=20)
-        self.socket.sendall(HS)
-        check(self.take(4) == HS[6:], "no answer to PING")
-
-    def take(self, n):
-        got = b""
-        while len(got) < n:
-            more = self.socket.recv(n - len(got))
-            if not more:
-                raise EOFError("the server closed after %r" % got[:80])
-            got += more
-        return got
-
-    @staticmethod
-    def text(s):
-        return struct.pack("<Q", len(s)) + s
-
-    def add(self, key, delta):
-        self.socket.sendall(b"\x04" + self.text(key) + struct.pack("<q", delta))
-        return struct.unpack("<q", self.take(8))[0]
-
-    def get(self, key):
-        self.socket.sendall(b"\x03" + self.text(key))
-        return self.take(struct.unpack("<Q", self.take(8))[0])
-
-    def set(self, key, value):
-        self.socket.sendall(b"\x01" + self.text(key) + self.text(value))
-
-    def count(self):
-        self.socket.sendall(b"\x07")
-        return struct.unpack("<q", self.take(8))[0]
-
-    def wait(self, key):
-        self.socket.sendall(b"\x06" + struct.pack("<Q", 1) + self.text(key))
-
-    def close(self):
-        self.socket.close()
 
 
 def started(args, env=None, argv0="rdzvd", listeners=1, cwd=None):
@@ -121,8 +78,8 @@ def queued_answers_leave_before_the_end():
         value = random.Random(1).randbytes(8 << 20)
         a.set(b"/v", value)
         check(a.count() == 1, "the value is there")
-        b.socket.sendall(b"\x03" + b.text(b"/v"))
-        check(b.take(8) == struct.pack("<Q", len(value)), "the answer has begun")
+        b.send(modern.get(b"/v"))
+        check(b.take(8) == length(len(value)), "the answer has begun")
         server.process.send_signal(signal.SIGTERM)
         server.wait_log(r"event=stopping")
         check(b.take(len(value)) == value, "the whole answer")
@@ -159,8 +116,8 @@ def a_reader_that_never_reads_does_not_hold_up_the_end():
     with Rdzvd("--drain-timeout", "300ms") as server:
         a = Peer(server.port)
         a.set(b"/v", bytes(8 << 20))
-        a.socket.sendall((b"\x03" + a.text(b"/v")) * 4)
-        check(a.take(8) == struct.pack("<Q", 8 << 20), "the answer has begun")
+        a.send(modern.get(b"/v") * 4)
+        check(a.take(8) == length(8 << 20), "the answer has begun")
         check(server.stop() == 0, "exit code")
         server.wait_log(r"event=drain_timeout")
 
@@ -197,16 +154,16 @@ def one_port_speaks_both_and_spaces_are_apart():
 def addresses_of_every_kind():
     check(socket.has_ipv6, "this machine has IPv6 sockets")
     with started(["--listen", "[::1]:0"]) as server:
-        check(Peer(server.port, "::1").add(b"/n", 1) == 1, "IPv6")
+        check(Peer(server.port, host="::1").add(b"/n", 1) == 1, "IPv6")
     for spelt in ("*:0", ":0"):
         with started(["--listen", spelt]) as server:
-            check(Peer(server.port, "::1").add(b"/n", 1) == 1, "dual stack, IPv6")
-            check(Peer(server.port, "127.0.0.1").add(b"/n", 1) == 2, "dual stack, IPv4")
+            check(Peer(server.port, host="::1").add(b"/n", 1) == 1, "dual stack, IPv6")
+            check(Peer(server.port, host="127.0.0.1").add(b"/n", 1) == 2, "dual stack, IPv4")
     with started(["--listen", "0.0.0.0:0"]) as server:
         check(Peer(server.port).add(b"/n", 1) == 1, "IPv4 wildcard")
     port = free_port()
     with started(["--listen", "localhost:%d" % port]) as server:
-        check(Peer(port, "localhost").add(b"/n", 1) == 1, "a host name")
+        check(Peer(port, host="localhost").add(b"/n", 1) == 1, "a host name")
 
 
 @case
@@ -286,10 +243,10 @@ def a_space_is_reset_on_request():
 @case
 def the_log_names_the_setting_or_the_way_out():
     with Rdzvd("--request-timeout=1s") as server:
-        for data, reason in ((HS + b"\1" + struct.pack("<Q", 1 << 40), "longer than 8 KiB"),
-                             (HS + b"\5" + struct.pack("<Q", 1 << 40), "more than 131072 keys"),
-                             (HS + b"\1" + struct.pack("<Q1sQ", 1, b"k", 1 << 40), "--value-limit"),
-                             (HS + b"\1" + b"\0" * 3, "--request-timeout"),
+        for data, reason in ((HS + modern.opcode("SET") + length(1 << 40), "longer than 8 KiB"),
+                             (HS + modern.opcode("CHECK") + length(1 << 40), "more than 131072 keys"),
+                             (HS + modern.opcode("SET") + blob(b"k") + length(1 << 40), "--value-limit"),
+                             (HS + modern.opcode("SET") + b"\0" * 3, "--request-timeout"),
                              (b"\x16\3\1\0\x40", "use http:// there"),
                              (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "ETCDCTL_API=2")):
             with socket.create_connection(("127.0.0.1", server.port), timeout=20) as s:
@@ -330,8 +287,8 @@ def iterations_are_counted_by_their_length():
 @case
 def dropped_connections_are_counted_by_reason():
     with Rdzvd() as server:
-        for data in (HS + b"\x7f", HS + b"\1" + struct.pack("<Q", 1 << 40),
-                     HS + b"\6" + struct.pack("<Q", 1 << 40), b"GET / HTTP/9\r\n\r\n"):
+        for data in (HS + b"\x7f", HS + modern.opcode("SET") + length(1 << 40),
+                     HS + modern.opcode("WAIT") + length(1 << 40), b"GET / HTTP/9\r\n\r\n"):
             with socket.create_connection(("127.0.0.1", server.port), timeout=20) as c:
                 c.sendall(data)
                 c.recv(4096)
@@ -1116,10 +1073,6 @@ def the_limit_of_connections():
         b.close()
 
 
-def set_request(key, value):
-    return b"\x01" + struct.pack("<Q", len(key)) + key + struct.pack("<Q", len(value)) + value
-
-
 @case
 def a_pause_of_the_process_drops_no_one():
     """It is stopped for longer than --request-timeout. Meanwhile some go on, and one does not."""
@@ -1130,20 +1083,20 @@ def a_pause_of_the_process_drops_no_one():
         halves = [Peer(server.port) for _ in range(50)]
         waiter, reader, stalled = Peer(server.port), Peer(server.port), Peer(server.port)
         http = socket.create_connection(("127.0.0.1", server.port), timeout=20)
-        reader.socket.sendall(set_request(b"large", value))
-        waiter.socket.sendall(b"\x06" + struct.pack("<QQ", 1, 2) + b"/0")  # WAIT
-        reader.socket.sendall(b"\x03" + struct.pack("<Q", 5) + b"large")   # and it does not read
-        check(reader.take(8) == struct.pack("<Q", len(value)), "its answer has begun")
+        reader.set(b"large", value)
+        waiter.wait(b"/0")
+        reader.send(modern.get(b"large"))  # and it does not read
+        check(reader.take(8) == length(len(value)), "its answer has begun")
         for i, half in enumerate(halves):
-            half.socket.sendall(set_request(b"/%d" % i, b"v")[:-1])
-        stalled.socket.sendall(b"\x01")
+            half.send(modern.set(b"/%d" % i, b"v")[:-1])
+        stalled.send(modern.opcode("SET"))
         http.sendall(put[:-3])
         check(http_get(server.port, "/health")[0] == 200, "all of that has been read")
         server.process.send_signal(signal.SIGSTOP)
         stopped = time.monotonic()
         time.sleep(0.5)
         for half in halves:
-            half.socket.sendall(b"v\x07")  # the rest, and GETNUMKEYS
+            half.send(b"v" + modern.count())  # the rest, and one more request
         http.sendall(put[-3:])
         got = reader.take(100000)
         time.sleep(3)
@@ -1151,8 +1104,8 @@ def a_pause_of_the_process_drops_no_one():
         resumed = time.monotonic()
         check(got + reader.take(len(value) - len(got)) == value, "all of its answer")
         for half in halves:
-            check(1 < struct.unpack("<q", half.take(8))[0] <= len(halves) + 1, "carried out")
-        check(waiter.take(1) == b"\0", "woken")
+            check(1 < half.number() <= len(halves) + 1, "carried out")
+        waiter.expect_stop_waiting()
         check(b" 201 Created" in http.recv(4096), "the rest of its request is read")
         check(stalled.socket.recv(1) == b"", "the one that does not go on is dropped")
         check(time.monotonic() - resumed < 3, "within its time")

@@ -6,7 +6,6 @@ at run time; with curl, python-etcd and OpenSSL's own client.
 $RDZV_ETCD_PYTHON is a Python that has python-etcd (python3, else the virtual environment with torch).
 """
 
-import contextlib
 import ctypes
 import ctypes.util
 import glob
@@ -18,7 +17,6 @@ import shutil
 import signal
 import socket
 import ssl
-import struct
 import subprocess
 import sys
 import tempfile
@@ -31,7 +29,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
 import cases  # noqa: E402
 import certs  # noqa: E402
-from agents import PING, VALIDATE, Peer, get_request, set_request, text, wait_request  # noqa: E402
+from c10d import NONCE, Peer, modern, number  # noqa: E402
 from cases import case, check  # noqa: E402
 from servers import Rdzvd, Server, free_port, rdzvd_binary  # noqa: E402
 
@@ -73,8 +71,8 @@ class TlsPeer(Peer):
     def __init__(self, port, context=None):
         self.socket = connect(port, context)
         self.name = "%s:%d" % self.socket.getsockname()[:2]
-        self.send(VALIDATE + PING)
-        self.expect(PING[1:])
+        self.send(modern.hello())
+        self.expect(NONCE)
 
     def exchange(self, data, size):
         """Sends `data` and receives `size` bytes at the same time, in one thread: OpenSSL forbids two threads at one
@@ -169,24 +167,24 @@ def c10d_within_tls_is_the_same_store():
         secret.ping()
         same(secret.get(b"key"), b"value", "within TLS")
         same(plain.get(b"key"), b"value", "without")
-        secret.send(wait_request(b"later"))
+        secret.wait(b"later")
         plain.set(b"later", b"1")
-        secret.expect(b"\0")
+        secret.expect_stop_waiting()
         big = os.urandom(8 << 20)
         secret.set(b"big", big)
         secret.ping()
         same(plain.get(b"big") == big, True, "8 MiB written within TLS")
         same(secret.get(b"big") == big, True, "8 MiB read within TLS")
         count = 20000  # many answers to many requests
-        answers = secret.exchange((b"\4" + text(b"n") + struct.pack("<q", 1)) * count, 8 * count)
-        same(list(struct.unpack("<%dq" % count, answers)), list(range(1, count + 1)), "pipelined ADDs")
+        answers = secret.exchange(modern.add(b"n", 1) * count, 8 * count)
+        same(answers, b"".join(map(number, range(1, count + 1))), "pipelined ADDs")
 
 
 @case
 def records_of_one_byte():
     with daemon() as d:
         peer = TlsPeer(d.port)
-        for byte in set_request(b"slow", b"value") + get_request(b"slow"):
+        for byte in modern.set(b"slow", b"value") + modern.get(b"slow"):
             peer.send(bytes([byte]))
         same(peer.blob(), b"value", "a request of many records")
         with connect(d.port) as s:
@@ -323,7 +321,7 @@ def who_does_not_read_is_not_waited_for():
             peer = TlsPeer(d.port)
             peer.set(b"big", bytes(4 << 20))
             peer.ping()
-            s.sendall(VALIDATE + get_request(b"big") * 4)
+            s.sendall(modern.validate() + modern.get(b"big") * 4)
             d.wait_log("event=dropped .*does not read")
             same(peer.add(b"n", 1), 1, "another client")
 
@@ -332,7 +330,7 @@ def who_does_not_read_is_not_waited_for():
 def half_of_a_request_is_dropped():
     with daemon("--request-timeout=1s") as d:
         peer = TlsPeer(d.port)
-        peer.send(set_request(b"key", b"value")[:9])
+        peer.send(modern.set(b"key", b"value")[:9])
         d.wait_log("event=dropped .*half a request")
         peer.expect_end()
 
@@ -345,7 +343,7 @@ def plain_text_has_to_be_allowed():
                 if "." in a), None)
     with daemon("--plaintext=off") as d:
         with socket.create_connection(("127.0.0.1", d.port), timeout=30) as s:
-            s.sendall(VALIDATE + PING)
+            s.sendall(modern.hello())
             same(s.recv(100), b"", "c10d without TLS is ended")
         d.wait_log("event=refused .*reason=plaintext .*hint=.*TLS")
         code, out, _ = curl(d.port, "/version", scheme="http")
@@ -359,8 +357,8 @@ def plain_text_has_to_be_allowed():
                 if host is None:
                     continue
                 with socket.create_connection((host, d.port), timeout=30) as s:
-                    s.sendall(VALIDATE + PING)
-                    same(s.recv(4) == PING[1:], fine, "%s from %s" % (flag, host))
+                    s.sendall(modern.hello())
+                    same(s.recv(4) == NONCE, fine, "%s from %s" % (flag, host))
     with tempfile.TemporaryDirectory() as folder:
         path = folder + "/socket"
         server = Server([rdzvd_binary(), "--listen=unix:" + path, *tls_flags(), "--plaintext=off"])
@@ -392,11 +390,11 @@ def who_may_connect():
             same(Peer(d.port).add(b"n", 1), 1, "this machine")
             with socket.create_connection((own, d.port), timeout=30) as s:
                 try:
-                    s.sendall(VALIDATE + PING)
+                    s.sendall(modern.hello())
                     got = s.recv(4)
                 except ConnectionResetError:
                     got = b""
-            same(got == PING[1:], fine, "%s with --allow=%s" % (own, networks))
+            same(got == NONCE, fine, "%s with --allow=%s" % (own, networks))
             if not fine:
                 d.wait_log("event=refused peer=%s:.*reason=address" % own)
 
@@ -769,7 +767,7 @@ def a_relay_over_tls():
         peer.set(b"big", big)
         same(peer.get(b"big") == big, True, "8 MiB there and back")
         count = 5000
-        sender = threading.Thread(target=peer.send, args=((b"\4" + text(b"m") + struct.pack("<q", 1)) * count,))
+        sender = threading.Thread(target=peer.send, args=(modern.add(b"m", 1) * count,))
         sender.start()
         same([peer.number() for _ in range(count)], list(range(1, count + 1)), "pipelined ADDs")
         sender.join()
@@ -782,7 +780,7 @@ def a_relay_over_tls():
         watch = subprocess.Popen(["curl", "-sS", "http://localhost:%d/v2/keys/later?wait=true" % r.port],
                                  stdout=subprocess.PIPE, text=True)
         waiter = Peer(r.port)
-        waiter.send(wait_request(b"later"))
+        waiter.wait(b"later")
         store.stop(signal.SIGKILL)
         r.wait_log("event=upstream_lost")
         for source, target in zip(CA.issue("relay-2", "DNS:relay-2"), mine):
@@ -792,7 +790,7 @@ def a_relay_over_tls():
         r.wait_log("event=upstream_connected", count=2)
         same(peer.add(b"n", 1), 2, "ADD after the restart")
         peer.set(b"later", b"1")
-        waiter.expect(b"\0")
+        waiter.expect_stop_waiting()
         code, out, err = curl(r.port, "/v2/keys/later", "-XPUT", "-d", "value=1", scheme="http")
         check(code == 0, err)
         check('"value":"1"' in watch.communicate(timeout=60)[0], "the watch goes on")

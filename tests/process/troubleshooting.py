@@ -26,7 +26,8 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", folder) for folder in ("support", "elastic", "torch")]
 import torches  # noqa: E402
-from agents import Agent, Peer, meet, read_together, wait_request  # noqa: E402
+from agents import Agent, meet, read_together  # noqa: E402
+from c10d import Peer, modern  # noqa: E402
 from cases import check  # noqa: E402
 from certs import Ca  # noqa: E402
 from disk import NEEDS_ROOT, fill_disk, put_ballast, small_disk  # noqa: E402
@@ -389,7 +390,7 @@ def get(port, path, **headers):
 @row("is setting up NCCL communicator", instead="takes GPUs")
 def waits_for_nccl(r, scene):
     store = scene.rdzvd()
-    scene.peer(store.port).send(wait_request(b"/default_pg/0//cuda//0"))
+    scene.peer(store.port).send(modern.wait(b"/default_pg/0//cuda//0"))
     waits_for_key(store)
     r.show(store=store.port)
 

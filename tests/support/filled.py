@@ -4,14 +4,10 @@ and after a restart.
 
 import http.client
 import json
-import os
 import re
-import struct
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "elastic"))
-from agents import Peer, text  # noqa: E402
-from cases import check  # noqa: E402
+from c10d import Peer, modern
+from cases import check
 
 
 def same(got, wanted, what):
@@ -38,23 +34,6 @@ def put(port, path, form):
     return json.loads(body)["node"]["modifiedIndex"]
 
 
-def push(peer, queue, value):
-    peer.send(b"\x0e" + text(queue) + text(value))
-
-
-def pop(peer, queue):
-    peer.send(b"\x0f" + text(queue))
-    check(peer.number() > 0, "the queue is empty")
-    return peer.blob()
-
-
-def keys_of(peer):
-    """By LIST_KEYS, in any order."""
-    peer.send(b"\x11")
-    count = struct.unpack("<Q", peer.take(8))[0]
-    return sorted(peer.blob() for _ in range(count))
-
-
 VALUES = {b"empty": b"", b"": b"no name", b"large": bytes(range(256)) * 4096, b"number": b"41"}
 
 
@@ -64,17 +43,16 @@ def fill(port):
     for key, value in VALUES.items():
         p.set(key, value)
     p.set(b"gone", b"soon")
-    p.send(b"\x08" + text(b"gone"))
-    same(p.take(8), struct.pack("<Q", 1), "DELETE_KEY")
+    same(p.delete(b"gone"), 1, "DELETE_KEY")
     same(p.add(b"number", 1), 42, "ADD")
     same(p.cas(b"compared", b"", b"first"), b"first", "COMPARE_SET")
     same(p.cas(b"compared", b"first", b"second"), b"second", "COMPARE_SET")
     for part in b"ab", b"cd":
-        p.send(b"\x09" + text(b"appended") + text(part))
-    p.send(b"\x0b" + struct.pack("<Q", 2) + text(b"m1") + text(b"v1") + text(b"m2") + text(b"v2"))
+        p.append(b"appended", part)
+    p.send(modern.multi_set((b"m1", b"v1"), (b"m2", b"v2")))
     for value in b"one", b"two", b"three":
-        push(p, b"queue", value)
-    same(pop(p, b"queue"), b"one", "QUEUE_POP")
+        p.push(b"queue", value)
+    same(p.pop(b"queue"), b"one", "QUEUE_POP")
     p.ping()
     p.close()
     put(port, "/dir/a", "value=1")
@@ -96,11 +74,10 @@ def without_ttl(body):
 def contents(port):
     """All that clients can see, without changing anything."""
     p = Peer(port)
-    out = {"keys": keys_of(p)}
+    out = {"keys": sorted(p.list_keys())}
     for key in out["keys"]:
         out[key] = p.get(key)
-    p.send(b"\x10" + text(b"queue"))
-    out["queue"] = p.number()
+    out["queue"] = p.queue_len(b"queue")
     p.close()
     for path in ("/v2/keys/?recursive=true&sorted=true",
                  "/v2/keys/dir/a?wait=true&waitIndex=4", "/v2/keys/gone?wait=true&waitIndex=5",
@@ -115,7 +92,7 @@ def goes_on(port):
     p = Peer(port)
     same(p.add(b"number", 1), 43, "ADD")
     same(p.cas(b"compared", b"second", b"third"), b"third", "COMPARE_SET")
-    same([pop(p, b"queue") for _ in range(2)], [b"two", b"three"], "the queue")
+    same([p.pop(b"queue") for _ in range(2)], [b"two", b"three"], "the queue")
     p.close()
     before = int(ask(port, "GET", "/v2/keys/")[1]["X-Etcd-Index"])
     same(put(port, "/dir/a", "value=9"), before + 1, "the index")

@@ -15,17 +15,14 @@ import json
 import os
 import select
 import socket
-import struct
 import subprocess
 import sys
 import time
 
-PERIOD = 0.001
-HELLO = bytes.fromhex("00cef7853c")
-PING = bytes.fromhex("0d78563412")
-KEY = b"probe/count"
-ADD = b"\x04" + struct.pack("<Q", len(KEY)) + KEY + struct.pack("<q", 1)
+from c10d import NONCE, modern, read_number
 
+PERIOD = 0.001
+ADD = modern.add(b"probe/count", 1)
 
 GAP = 0.004
 FIRST = -15  # a priority, beside 0 of all others
@@ -81,8 +78,8 @@ class Asker:
         self.socket = socket.create_connection(("127.0.0.1", self.port), timeout=60)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.name = "%s:%d" % self.socket.getsockname()
-        self.socket.sendall(HELLO + PING)
-        if self.socket.recv(4, socket.MSG_WAITALL) != PING[1:]:
+        self.socket.sendall(modern.hello())
+        if self.socket.recv(4, socket.MSG_WAITALL) != NONCE:
             raise ConnectionError("no answer to the first PING")
         self.socket.setblocking(False)
         self.woke = time.monotonic()  # that wait was the daemon's
@@ -127,8 +124,8 @@ class Asker:
         self.left += got
         now, (ran, daemon), own = time.monotonic(), self.daemon.times(), self.own.stood()
         count = len(self.left) // 8
-        for (number,), (due, (ran_then, daemon_then), own_then) in zip(
-                struct.iter_unpack("<q", self.left[:8 * count]), self.sent):
+        for i, (due, (ran_then, daemon_then), own_then) in enumerate(self.sent[:count]):
+            number = read_number(self.left[8 * i:8 * i + 8])
             core = max(daemon - daemon_then, own - own_then, self.asleep(due, now))  # at the same time, perhaps
             self.waits.append((due, now - due, core, ran - ran_then))
             if number != self.last + 1 if self.known else number <= self.last:

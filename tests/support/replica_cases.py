@@ -12,7 +12,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "elastic"))
 import cases  # noqa: E402
-from agents import Peer  # noqa: E402
+from c10d import Peer  # noqa: E402
 from cases import case, check  # noqa: E402
 from etcd3 import Cluster, Replica, Secure  # noqa: E402
 from filled import ask, contents  # noqa: E402

@@ -40,7 +40,7 @@ from job import STOP, JobFailed, out
 from kills import AGENTS, RANKS, KilledJob
 
 sys.path[:0] = [os.path.join(torches.ROOT, "tests", folder) for folder in ("support", "elastic")]
-from agents import Peer  # noqa: E402
+from c10d import Peer  # noqa: E402
 from etcd3 import Cluster, Replica  # noqa: E402
 from proxy import Proxy  # noqa: E402
 from servers import Rdzvd, free_port, rdzvd_binary  # noqa: E402

@@ -18,7 +18,6 @@ import resource
 import shlex
 import signal
 import socket
-import struct
 import sys
 import time
 
@@ -29,6 +28,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "elastic"))
 import script as wire  # noqa: E402
 import servers         # noqa: E402
 import torch_state     # noqa: E402
+from c10d import NONCE, STOP_WAITING, blob, modern, read_number  # noqa: E402
 from iterations import Iterations  # noqa: E402
 from mutation import VALID, fields, mutate  # noqa: E402
 from stage import Connection, Unmet  # noqa: E402
@@ -54,8 +54,8 @@ class Scene:
         found = self.daemon.wait_log(r"event=listening address=\S+:(\d+)", timeout=60)
         self.port = int(found[0].group(1))
         self.peers = []
-        self.control = self.peer(wire.HANDSHAKE)
-        self.control.expect([wire.NONCE])
+        self.control = self.peer(modern.hello())
+        self.control.expect([NONCE])
 
     def peer(self, data=b"", receive_buffer=None):
         peer = Connection(("127.0.0.1", self.port), self.options.patience, receive_buffer)
@@ -68,14 +68,14 @@ class Scene:
         check(self.daemon.process.poll() is None,
               "the daemon ended with %s" % self.daemon.process.poll())
         for nonce in (b"one.", b"two."):
-            self.control.send(b"\x0d" + nonce)
+            self.control.send(modern.ping(nonce))
             self.control.expect([nonce])
 
     def serves(self):
         """Both protocols work, for newcomers too. Returns the slowest round trip in seconds."""
         slowest = 0
-        c10d = self.peer(wire.HANDSHAKE)
-        c10d.expect([wire.NONCE])
+        c10d = self.peer(modern.hello())
+        c10d.expect([NONCE])
         http = self.peer()
         for n in range(20):
             began = time.monotonic()
@@ -180,7 +180,7 @@ def half_requests_end_some_day(options):
     """Who owes the rest of a request is cut after --request-timeout; idle and waiting peers are
     not, whatever they have sent before."""
     with Scene(options, "--request-timeout=300ms") as scene:
-        idle = [scene.peer(), scene.peer(wire.HANDSHAKE), scene.peer(fields("C:GETNUMKEYS")),
+        idle = [scene.peer(), scene.peer(modern.hello()), scene.peer(fields("C:GETNUMKEYS")),
                 scene.peer(fields('HS M:WAIT list:"/never"')), scene.peer(fields("hex:00")),
                 scene.peer(fields('head:"GET /v2/keys/never?wait=true HTTP/1.1","Host: x"'))]
         undecided = idle.pop(4)
@@ -303,13 +303,13 @@ def slow_readers_are_cut(options):
     memory follows the limit, and a reader of the same values is served meanwhile."""
     with Scene(options, "--output-limit=256KiB") as scene:
         value = b"0123456789abcdef" * (MIB // 16)
-        scene.control.send(fields('M:SET str:"/big"') + struct.pack("<Q", MIB) + value)
+        scene.control.send(modern.set(b"/big", value))
         scene.sync()
         before = scene.rss()
-        slow = [scene.peer(wire.HANDSHAKE + fields('M:GET str:"/big"') * 500, receive_buffer=65536)
+        slow = [scene.peer(modern.hello() + fields('M:GET str:"/big"') * 500, receive_buffer=65536)
                 for _ in range(20)]
         scene.control.send(fields('M:GET str:"/big"'))
-        scene.control.expect([struct.pack("<Q", MIB) + value])
+        scene.control.expect([blob(value)])
         for peer in slow:
             lines = scene.logged(peer)
             check(any(re.search(r"protocol=c10d-modern\b.*reason=", line) for line in lines),
@@ -339,10 +339,9 @@ def an_answer_grows_in_large_steps(options):
     with Scene(options, "--memory-limit=64MiB") as scene:
         for i in range(500):  # each byte of their ids is 6 of JSON
             key = b"/torch.rendezvous." + b"%d" % i + b"\x01" * 6000
-            scene.control.send(fields("M:SET") + struct.pack("<Q", len(key)) + key +
-                               fields('str:"Y2FuaW1hZGFt"'))
-        for key, size in (("1", 8000000), ("2", 4500000)):
-            scene.control.send(fields('M:SET str:"%s"' % key) + struct.pack("<Q", size) + b"v" * size)
+            scene.control.send(modern.set(key, torch_state.SENTINEL))
+        for key, size in ((b"1", 8000000), (b"2", 4500000)):
+            scene.control.send(modern.set(key, b"v" * size))
         scene.sync()
         before = metric(scene, "rdzvd_memory_refused_total")
         reader = scene.peer(fields('head:"GET /rdzv/v1/spaces/bad/status HTTP/1.1","Host: x"'))
@@ -362,7 +361,7 @@ def memory_goes_back_when_its_holders_have_gone(options):
         for turn in range(6):
             for key in range(1000):
                 size = rng.choice((100, 5000, 40000, 100000, 130000))
-                scene.control.send(fields('M:SET str:"%d"' % key) + struct.pack("<Q", size) + b"v" * size)
+                scene.control.send(modern.set(b"%d" % key, b"v" * size))
             for key in range(1000):
                 if key % 20 or turn == 5:
                     scene.control.send(fields('M:DELETE_KEY str:"%d"' % key))
@@ -386,7 +385,7 @@ def a_small_daemon_is_small_again(options):
         scene.serves()
         before, count = scene.rss(), 12000
         for key in range(count):
-            scene.control.send(fields('M:SET str:"%d"' % key) + struct.pack("<Q", 300) + b"v" * 300)
+            scene.control.send(modern.set(b"%d" % key, b"v" * 300))
         scene.sync()
         most = scene.rss()
         for key in range(count):
@@ -441,13 +440,11 @@ def large_values_stay_as_they_are(options):
         check(ask(scene, put_request(b"large", b"prevExist=true&value=" + form))[0] == 200, "update")
         is_there(text)
         old, new = rng.randbytes(7 * MIB), rng.randbytes(6 * MIB + 1)
-        blob = [struct.pack("<Q", len(value)) + value for value in (old, new)]
-        scene.control.send(fields('M:SET str:"k"') + blob[0] + fields('M:GET str:"k"'))
-        scene.control.expect([blob[0]])
-        scene.control.send(fields('M:COMPARE_SET str:"k"') + blob[0] + blob[1])
-        scene.control.expect([blob[1]])
-        scene.control.send(fields('M:COMPARE_SET str:"k"') + blob[0] + blob[0])
-        scene.control.expect([blob[1]])
+        scene.control.send(modern.set(b"k", old) + modern.get(b"k"))
+        scene.control.expect([blob(old)])
+        for value in (new, old):  # the second finds another value than the expected one
+            scene.control.send(modern.compare_set(b"k", old, value))
+            scene.control.expect([blob(new)])
 
 
 def deep_paths_take_their_time(options):
@@ -487,8 +484,7 @@ def set_runs(scene):
         state.last_heartbeats[node] = torch_state.now()
     value = torch_state.dumps(state)
     for i in range(RUNS):
-        scene.control.send(fields('M:SET str:"/torch.rendezvous.%d"' % i) +
-                           struct.pack("<Q", len(value)) + value)
+        scene.control.send(modern.set(b"/torch.rendezvous.%d" % i, value))
         scene.sync()
 
 
@@ -641,11 +637,11 @@ def a_thundering_herd_is_served(options):
         scene.control.expect([fields('str:"%d"' % len(herd))])
         counts = set()
         for peer in herd:
-            peer.expect([wire.NONCE])
+            peer.expect([NONCE])
             peer.wait_for(9, "a count and a wake")
-            counts.add(struct.unpack("<q", bytes(peer.got[:8]))[0])
+            counts.add(read_number(bytes(peer.got[:8])))
             del peer.got[:8]
-            peer.expect([b"\0"])
+            peer.expect([STOP_WAITING])
             peer.send(fields('M:GET str:"/id"'))
         check(counts == set(range(1, len(herd) + 1)), "counts %s" % sorted(counts))
         for peer in herd:

@@ -16,9 +16,8 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from repertoire import (ADD, BARRIER, CANCEL, COMPARE_SET, GET, HELLO, KEYS, KIB, LIST_KEYS,  # noqa: E402
-                        MIB, MULTI_GET, MULTI_SET, PING, PREFIX, PUSH, RUNS, SET, WAIT, Repertoire,
-                        many, mutate, number, pairs, text)
+from repertoire import HELLO, KEYS, MIB, PREFIX, RUNS, Repertoire, mutate  # noqa: E402
+from c10d import modern                      # noqa: E402
 import relay_frames as relay                 # noqa: E402
 from swarm import GOT, PAUSE, SENT, Line, Swarm  # noqa: E402
 
@@ -52,7 +51,7 @@ class Client:
 
     # ---- what lives are made of
 
-    def open(self, rng, reading="all", modern=False, polite_too=False):
+    def open(self, rng, reading="all", says_hello=False, polite_too=False):
         """At a space of the hostile ones, or at one that polite clients use."""
         places = self.orders["hostile"]
         address = rng.choice(places)
@@ -60,7 +59,7 @@ class Client:
             address = self.orders["shared"]
         line = Line(self.swarm, tuple(address), reading,
                     rng.choice((None, None, None, 4096)) if reading != "all" else None)
-        if modern:
+        if says_hello:
             line.send(HELLO)
         return line
 
@@ -116,18 +115,18 @@ class Client:
         """Sends one expensive request thousands of times at once."""
         what = rng.choice(("list", "count", "get", "multi", "add", "check", "look", "metrics", "runs",
                            "agent", "watch", "http", "waits", "auth", "status"))
-        say, modern = self.say, True
+        say, says_hello = self.say, True
         if what in ("look", "metrics", "runs", "watch", "http", "auth", "status"):
-            modern = False
+            says_hello = False
         request = {
-            "list": lambda: LIST_KEYS,
-            "count": lambda: b"\x07",
-            "get": lambda: GET + text(rng.choice(KEYS)),
-            "multi": lambda: MULTI_GET + many([rng.choice(KEYS)] * rng.choice((10, 1000))),
-            "add": lambda: ADD + text(b"number") + number(1),
-            "check": lambda: b"\x05" + many(say.keys(rng)),
-            "waits": lambda: WAIT + many(say.keys(rng)) + CANCEL,
-            "agent": lambda: COMPARE_SET + text(PREFIX + b"r") + text(b"") + text(say.states[5]),
+            "list": lambda: modern.list_keys(),
+            "count": lambda: modern.count(),
+            "get": lambda: modern.get(rng.choice(KEYS)),
+            "multi": lambda: modern.multi_get(*[rng.choice(KEYS)] * rng.choice((10, 1000))),
+            "add": lambda: modern.add(b"number", 1),
+            "check": lambda: modern.check(*say.keys(rng)),
+            "waits": lambda: modern.wait(*say.keys(rng)) + modern.cancel_wait(),
+            "agent": lambda: modern.compare_set(PREFIX + b"r", b"", say.states[5]),
             "look": lambda: say.look(rng),
             "metrics": lambda: say.http("GET", "/metrics"),
             "runs": lambda: say.http("GET", "/rdzv/v1/spaces/one/status"),
@@ -137,7 +136,7 @@ class Client:
             "status": lambda: say.status(rng),
         }[what]()
         count = min(rng.choice((10, 300, 3000, 16000)), max(1, BURST // len(request)))
-        line = self.open(rng, self.reading(rng), modern, polite_too=what not in (
+        line = self.open(rng, self.reading(rng), says_hello, polite_too=what not in (
             "check", "http", "agent", "auth", "waits"))
         line.send(request * count)
         yield SENT, line, rng.choice((0.1, 1, 3))
@@ -147,10 +146,10 @@ class Client:
     def half(self, rng):
         """Part of a request; then nothing, or the rest much later."""
         data = rng.choice((self.say.c10d, self.say.any_http, self.say.legacy))(rng)
-        modern = rng.random() < 0.5
+        says_hello = rng.random() < 0.5
         for _ in range(rng.choice((1, 1, 5, 20))):
             rest_too = rng.random() < 0.2
-            line = self.open(rng, modern=modern, polite_too=not rest_too)
+            line = self.open(rng, says_hello=says_hello, polite_too=not rest_too)
             cut = rng.randrange(max(1, len(data)))
             line.send(data[:cut])
             yield PAUSE, rng.choice((0, 0, 0.01))
@@ -160,7 +159,7 @@ class Client:
 
     def agents(self, rng):
         """Agents of colliding runs: compare-and-sets with what came last, or with something else."""
-        line = self.open(rng, modern=True)
+        line = self.open(rng, says_hello=True)
         key = PREFIX + rng.choice(RUNS)
         line.kept = bytearray()
         yield GOT, line, 4, 3
@@ -170,13 +169,12 @@ class Client:
             what, pause = rng.randrange(8), rng.choice((0, 0, 0.001, 0.05))
             where = b"%s.%d/MASTER_" % (key, rng.randrange(2))
             if what == 0:
-                line.send(SET + text(where + b"ADDR") + text(b"localhost"),
-                          SET + text(where + b"PORT") + text(b"%d" % rng.choice((1, 99999, 4000))))
+                line.send(modern.set(where + b"ADDR", b"localhost"),
+                          modern.set(where + b"PORT", b"%d" % rng.choice((1, 99999, 4000))))
             elif what == 1:
-                line.send(CANCEL + WAIT + many([where + b"ADDR", where + b"PORT"]))
+                line.send(modern.cancel_wait() + modern.wait(where + b"ADDR", where + b"PORT"))
                 break  # what else came back is not told apart from answers to compare-and-sets
-            line.send(COMPARE_SET + text(key) + text(known if expected is None else expected) +
-                      text(state))
+            line.send(modern.compare_set(key, known if expected is None else expected, state))
             yield GOT, line, read + 8, rng.choice((0.5, 3))
             if len(line.kept) < read + 8:
                 break
@@ -189,21 +187,21 @@ class Client:
 
     def waiters(self, rng):
         """Opens many waits or watches; then the clients leave, or their keys are set."""
-        modern = rng.random() < 0.5
+        says_hello = rng.random() < 0.5
         lines = []
         for _ in range(rng.choice((1, 5, 20))):
-            line = self.open(rng, rng.choice(("all", "never")), modern)
-            if modern:
-                line.send(rng.choice((WAIT + many(self.say.keys(rng)),
-                                      BARRIER + text(rng.choice(KEYS)) + number(1 << 20))))
+            line = self.open(rng, rng.choice(("all", "never")), says_hello)
+            if says_hello:
+                line.send(rng.choice((modern.wait(*self.say.keys(rng)),
+                                      modern.barrier(rng.choice(KEYS), 1 << 20))))
             else:
                 line.send(self.say.watch(rng))
             lines.append(line)
         yield PAUSE, rng.choice((0, 0.01, 0.1))
         if rng.random() < 0.5:
-            other = self.open(rng, modern=modern)
+            other = self.open(rng, says_hello=says_hello)
             for _ in range(rng.choice((1, 20, 300))):
-                other.send(SET + text(self.say.key(rng)) + text(b"v" * 300) if modern
+                other.send(modern.set(self.say.key(rng), b"v" * 300) if says_hello
                            else self.say.http("PUT", self.say.etcd_path(rng), b"value=" + b"v" * 300))
             yield SENT, other, 1
             lines.append(other)
@@ -213,23 +211,23 @@ class Client:
     def fill(self, rng):
         """As much as fits: keys, values, queues, directories, times to live, runs, paths."""
         what = rng.choice(("keys", "values", "queue", "append", "tree", "ttl", "deep", "runs", "large"))
-        modern = what in ("keys", "values", "queue", "append", "runs")
-        line = self.open(rng, rng.choice(("all", "all", "never")), modern)
+        says_hello = what in ("keys", "values", "queue", "append", "runs")
+        line = self.open(rng, rng.choice(("all", "all", "never")), says_hello)
         for _ in range(rng.choice((1, 3, 8))):
             first = rng.randrange(200000)
             if what == "keys":
                 count = min(self.orders["limits"]["keys"], rng.choice((1000, 20000)))
-                data = MULTI_SET + pairs([(b"fill/%d" % n, b"v") for n in range(first, first + count)])
+                data = modern.multi_set(*[(b"fill/%d" % n, b"v") for n in range(first, first + count)])
             elif what == "values":
-                data = SET + text(b"large/%d" % (first % 50)) + text(self.say.bytes(
+                data = modern.set(b"large/%d" % (first % 50), self.say.bytes(
                     rng, self.orders["limits"]["value"]))
             elif what == "queue":
-                data = (PUSH + text(b"queue") + text(b"v" * 100)) * rng.choice((100, 5000))
+                data = modern.push(b"queue", b"v" * 100) * rng.choice((100, 5000))
             elif what == "append":
-                data = (b"\x09" + text(b"grow") + text(b"v" * 1000)) * rng.choice((10, 1000))
+                data = modern.append(b"grow", b"v" * 1000) * rng.choice((10, 1000))
             elif what == "runs":
-                data = b"".join(COMPARE_SET + text(PREFIX + b"fill-%d" % n) + text(b"") +
-                                text(self.say.states[2]) for n in range(first, first + 200))
+                data = b"".join(modern.compare_set(PREFIX + b"fill-%d" % n, b"", self.say.states[2])
+                                for n in range(first, first + 200))
             elif what == "tree":
                 data = b"".join(self.say.http("PUT", "/v2/keys/many/%d/%d" % (n % 50, n), b"value=v")
                                 for n in range(first, first + 500))
@@ -264,11 +262,11 @@ class Client:
 
     def never_read(self, rng):
         """Asks for much, and reads nothing of it."""
-        line = self.open(rng, "never", modern=rng.random() < 0.5)
+        line = self.open(rng, "never", says_hello=rng.random() < 0.5)
         data = rng.choice((
-            lambda: LIST_KEYS * 50,
-            lambda: (MULTI_GET + many([b"large/1", b"a", b"b"] * rng.choice((1, 1000)))) * 5,
-            lambda: (GET + text(b"large/1")) * 200,
+            lambda: modern.list_keys() * 50,
+            lambda: modern.multi_get(*[b"large/1", b"a", b"b"] * rng.choice((1, 1000))) * 5,
+            lambda: modern.get(b"large/1") * 200,
             lambda: self.say.http("GET", "/v2/keys/?recursive=true") * 20,
             lambda: self.say.http("GET", "/v2/keys/large/1") * 20,
             lambda: self.say.http("GET", "/v2/keys/?wait=true&recursive=true&stream=true"),
@@ -316,11 +314,11 @@ class Client:
             line = self.open(rng, self.reading(rng), polite_too=True)
             line.send(self.say.onlooking(rng) * rng.choice((1, 1, 3)))
             lines.append(line)
-        other = self.open(rng, modern=True)
+        other = self.open(rng, says_hello=True)
         for n in range(rng.choice((0, 3, 30))):
             if other.ended:
                 break
-            other.send(b"".join(SET + text(PREFIX + b"seen-%d" % (n % 7)) + text(self.say.state(rng))
+            other.send(b"".join(modern.set(PREFIX + b"seen-%d" % (n % 7), self.say.state(rng))
                                 for _ in range(rng.choice((1, 20)))))
             yield PAUSE, rng.choice((0, 0.01, 0.05))
         yield PAUSE, rng.choice((0, 0.3, 1))

@@ -2,9 +2,8 @@
 that a random number generator chooses.
 """
 
-import struct
-
 import script as wire
+from c10d import length
 
 
 def fields(text):
@@ -43,7 +42,7 @@ VALID = [fields(text) for text in (
     'head:"DELETE /rdzv/v1/spaces/bad HTTP/1.1","Host: x","Authorization: Bearer operator-of-tests" head:"GET /rdzv/v1/spaces HTTP/1.1",'
     '"Host: x" head:"GET /readyz?verbose HTTP/1.1","Host: x"',
 )]
-EXTREMES = [struct.pack("<Q", n) for n in (
+EXTREMES = [length(n) for n in (
     0, 1, 0xff, 8192, 8193, 131072, 131073, 8388608, 8388609, 1 << 31, (1 << 32) - 1, 1 << 32,
     (1 << 63) - 1, 1 << 63, (1 << 64) - 1, (1 << 64) - 8)]
 

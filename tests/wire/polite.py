@@ -15,7 +15,6 @@ import os
 import random
 import select
 import socket
-import struct
 import sys
 import threading
 import time
@@ -27,7 +26,8 @@ sys.path[:0] = [os.path.join(HERE, "..", folder) for folder in ("support", "elas
 
 import agents                       # noqa: E402
 import torch_state as ts            # noqa: E402
-from agents import Agent, Peer, complete_round, text  # noqa: E402
+from agents import Agent, complete_round  # noqa: E402
+from c10d import Peer, modern       # noqa: E402
 
 PATIENCE = 60  # seconds without an answer are a failure; what is too long is for the probe to say
 
@@ -211,15 +211,14 @@ class Worker:
         if len(value) > 4000:
             return
         self.hold(key, value)
-        self.peer.send(b"\x09" + text(key) + text(more))
+        self.peer.append(key, more)
         self.peer.ping()
         self.keys[key] = value
 
     def delete(self):
         key = self.key(b"key")
         self.hold(key, b"")
-        self.peer.send(b"\x08" + text(key))
-        same(self.peer.number(), int(key in self.keys), "DELETE_KEY of %r" % key)
+        same(self.peer.delete(key), int(key in self.keys), "DELETE_KEY of %r" % key)
         self.keys.pop(key, None)
 
     def many(self):
@@ -227,13 +226,12 @@ class Worker:
         the result."""
         key, value = self.key(b"key"), self.value()
         self.hold(key, value)
-        self.peer.send(b"\x0b" + struct.pack("<Q", 2) + text(key) + text(b"first") + text(key) +
-                       text(value))
+        self.peer.send(modern.multi_set((key, b"first"), (key, value)))
         self.peer.ping()
         self.keys[key] = value
         keys = [k for k in self.keys if self.keys[k]][:4]
         self.hope = None
-        self.peer.send(b"\x0a" + struct.pack("<Q", len(keys)) + b"".join(map(text, keys)))
+        self.peer.send(modern.multi_get(*keys))
         for k in keys:
             same(self.peer.blob(), self.keys[k], "MULTI_GET of %r" % k)
 
@@ -244,15 +242,14 @@ class Worker:
 
     def push(self):
         value = self.value()
-        self.peer.send(b"\x0e" + text(self.queue_key()) + text(value))
+        self.peer.push(self.queue_key(), value)
         self.peer.ping()
         self.queue.append(value)
 
     def pop(self):
-        self.peer.send(b"\x10" + text(self.queue_key()))
-        same(self.peer.number(), len(self.queue), "QUEUE_LEN")
+        same(self.peer.queue_len(self.queue_key()), len(self.queue), "QUEUE_LEN")
         if self.queue:
-            self.peer.send(b"\x0f" + text(self.queue_key()))
+            self.peer.send(modern.pop(self.queue_key()))
             same(self.peer.number(), len(self.queue), "QUEUE_POP, how many")
             same(self.peer.blob(), self.queue.pop(0), "QUEUE_POP, what")
 
@@ -260,32 +257,30 @@ class Worker:
         """One waits for what the other sets; both see it."""
         self.rounds += 1
         key = b"%s/wait/%d" % (self.name.encode(), self.rounds)
-        self.other.send(agents.wait_request(key))
+        self.other.wait(key)
         if self.rng.random() < 0.5:
-            self.other.send(b"\x0d" + b"here")  # read behind the WAIT
+            self.other.send(modern.ping(b"here"))  # read behind the WAIT
             self.other.expect(b"here")
         self.peer.set(key, b"go")
         self.peer.ping()  # it was not refused
-        self.other.expect(b"\0")
+        self.other.expect_stop_waiting()
         same(self.other.get(key), b"go", "what was waited for, %r" % key)
-        self.peer.send(b"\x08" + text(key))
-        same(self.peer.number(), 1, "DELETE_KEY of %r" % key)
+        same(self.peer.delete(key), 1, "DELETE_KEY of %r" % key)
 
     def barrier(self):
         self.rounds += 1
         key = b"%s/barrier/%d" % (self.name.encode(), self.rounds)
         for peer in (self.peer, self.other):
-            peer.send(b"\x12" + text(key) + struct.pack("<q", 2))
+            peer.send(modern.barrier(key, 2))
         waiting = {self.peer.socket: self.peer, self.other.socket: self.other}
         while waiting:  # the first to be refused says so
             ready = select.select(list(waiting), [], [], PATIENCE)[0]
             if not ready:
                 raise socket.timeout
             for one in ready:
-                waiting.pop(one).expect(b"\0")
+                waiting.pop(one).expect_stop_waiting()
         same(self.peer.add(key, 0), 2, "how many came to %r" % key)
-        self.peer.send(b"\x08" + text(key))
-        same(self.peer.number(), 1, "DELETE_KEY of %r" % key)
+        same(self.peer.delete(key), 1, "DELETE_KEY of %r" % key)
 
 
 STEPS = [Worker.set, Worker.set, Worker.get, Worker.get, Worker.add, Worker.add, Worker.compare_set,
@@ -409,10 +404,10 @@ class Job:
             for rank in range(3):
                 peers.append(patient(Peer(told[0][1])))
                 same(peers[-1].add(b"here", 1), rank + 1, "workers of round %d" % number)
-            peers[2].send(agents.wait_request(b"id"))
+            peers[2].wait(b"id")
             peers[0].set(b"id", b"%d" % number)
             peers[0].ping()
-            peers[2].expect(b"\0")
+            peers[2].expect_stop_waiting()
             same(peers[2].get(b"id"), b"%d" % number, "what worker 0 set")
             self.report.checked(5)
         except socket.timeout:

@@ -4,7 +4,6 @@ over the limits, and torch states of all kinds. A random number generator choose
 
 import base64
 import os
-import struct
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -13,38 +12,18 @@ sys.path[:0] = [os.path.join(HERE, "..", folder) for folder in ("support", "elas
 import admin as etcd_admin           # noqa: E402
 import generate as etcd_requests     # noqa: E402
 import torch_state as ts             # noqa: E402
-from agents import PREFIX, VALIDATE, complete_round  # noqa: E402
+from agents import PREFIX, complete_round   # noqa: E402
+from c10d import LEGACY, SNAPSHOT, legacy, modern  # noqa: E402
 from mutation import VALID, fields, mutate  # noqa: E402
 
 KIB, MIB = 1 << 10, 1 << 20
-SET, COMPARE_SET, GET, ADD, CHECK, WAIT, COUNT, DELETE, APPEND, MULTI_GET, MULTI_SET, CANCEL, PING, \
-    PUSH, POP, QUEUE_LEN, LIST_KEYS, BARRIER = (bytes([n]) for n in range(1, 19))
-HELLO = VALIDATE + PING + b"hey!"
-# Opcodes of the legacy version and of the two snapshots behind it.
-LEGACY = dict(SET=0, COMPARE_SET=1, GET=2, ADD=3, CHECK=4, WAIT=5, COUNT=6, WATCH=7, DELETE=8,
-              APPEND=9, MULTI_GET=10, MULTI_SET=11, CANCEL=12)
+HELLO = modern.hello()
 
 KEYS = [b"a", b"b", b"c", b"d", b"", b"/k", b"/k/l", b"n" * 100]
 RUNS = [b"r", b"s", b"r.0/x", b"", b"t" * 200]
 NUMBERS = [0, 1, -1, 2, 1 << 31, (1 << 63) - 1, -(1 << 63)]
 # The three kinds of bytes that values are made of: text, what JSON has to escape, anything.
 PATTERNS = [b"0123456789abcdef", b"\x01\x02\x1f\x00", bytes(range(256))]
-
-
-def text(b):
-    return struct.pack("<Q", len(b)) + b
-
-
-def number(n):
-    return struct.pack("<q", n)
-
-
-def many(items):
-    return struct.pack("<Q", len(items)) + b"".join(map(text, items))
-
-
-def pairs(items):
-    return struct.pack("<Q", len(items)) + b"".join(text(k) + text(v) for k, v in items)
 
 
 class Side:
@@ -171,49 +150,49 @@ class Repertoire:
         else:
             value = self.value(rng)
         if what == 0:
-            return SET + text(key) + text(value)
+            return modern.set(key, value)
         if what in (1, 2):
-            return COMPARE_SET + text(key) + text(rng.choice((b"", b"", value, b"old"))) + text(value)
+            return modern.compare_set(key, rng.choice((b"", b"", value, b"old")), value)
         if what in (3, 4):
-            return GET + text(key)
+            return modern.get(key)
         if what in (5, 6):
-            return ADD + text(key) + number(rng.choice(NUMBERS))
+            return modern.add(key, rng.choice(NUMBERS))
         if what == 7:
-            return rng.choice((CHECK, CHECK, MULTI_GET)) + many(self.keys(rng))
+            return rng.choice((modern.check, modern.check, modern.multi_get))(*self.keys(rng))
         if what == 8:
-            return WAIT + many(self.keys(rng)) + rng.choice((b"", CANCEL))
+            return modern.wait(*self.keys(rng)) + rng.choice((b"", modern.cancel_wait()))
         if what == 9:
-            return rng.choice((COUNT, CANCEL, LIST_KEYS, PING + b"abcd"))
+            return rng.choice((modern.count(), modern.cancel_wait(), modern.list_keys(), modern.ping(b"abcd")))
         if what in (10, 11):
-            return DELETE + text(key)
+            return modern.delete(key)
         if what == 12:
-            return APPEND + text(key) + text(value)
+            return modern.append(key, value)
         if what == 13:
-            return MULTI_SET + pairs([(key, value[:1000]) for key in self.keys(rng)])
+            return modern.multi_set(*[(key, value[:1000]) for key in self.keys(rng)])
         if what in (14, 15):
-            return PUSH + text(key) + text(value)
+            return modern.push(key, value)
         if what == 16:
-            return rng.choice((POP, QUEUE_LEN)) + text(key)
+            return rng.choice((modern.pop, modern.queue_len))(key)
         if what == 17:
-            return BARRIER + text(key) + number(rng.choice(NUMBERS))
-        return SET + text(self.key(rng)) + text(self.bytes(rng, 50))
+            return modern.barrier(key, rng.choice(NUMBERS))
+        return modern.set(self.key(rng), self.bytes(rng, 50))
 
     def legacy(self, rng):
-        op, key = rng.choice(sorted(LEGACY)), self.key(rng)
-        code = bytes([LEGACY[op]])
+        """One request of the legacy version, or of the snapshots of torch behind it."""
+        op, key = rng.choice(sorted(LEGACY + SNAPSHOT)), self.key(rng)
         if op in ("SET", "APPEND"):
-            return code + text(key) + text(self.value(rng))
+            return getattr(legacy, op.lower())(key, self.value(rng))
         if op == "COMPARE_SET":
-            return code + text(key) + text(b"") + text(self.value(rng))
+            return legacy.compare_set(key, b"", self.value(rng))
         if op == "ADD":
-            return code + text(key) + number(rng.choice(NUMBERS))
+            return legacy.add(key, rng.choice(NUMBERS))
         if op in ("CHECK", "WAIT", "MULTI_GET"):
-            return code + many(self.keys(rng))
+            return getattr(legacy, op.lower())(*self.keys(rng))
         if op == "MULTI_SET":
-            return code + pairs([(key, b"v" * 20) for key in self.keys(rng)])
-        if op in ("COUNT", "CANCEL"):
-            return code
-        return code + text(key)
+            return legacy.multi_set(*((key, b"v" * 20) for key in self.keys(rng)))
+        if op in ("GETNUMKEYS", "CANCEL_WAIT"):
+            return legacy.opcode(op)
+        return {"GET": legacy.get, "WATCH_KEY": legacy.watch, "DELETE_KEY": legacy.delete}[op](key)
 
     # ---- HTTP
 
@@ -340,8 +319,8 @@ class Repertoire:
         if what < 0.85:
             return b"".join(self.any_http(rng) for _ in range(2))[:100 * KIB]
         key, state = PREFIX + rng.choice(RUNS), rng.choice(self.states)
-        return HELLO + COMPARE_SET + text(key) + text(b"") + text(self.states[0]) + COMPARE_SET + \
-            text(key) + text(self.states[0]) + text(state) + GET + text(key)
+        return HELLO + modern.compare_set(key, b"", self.states[0]) + \
+            modern.compare_set(key, self.states[0], state) + modern.get(key)
 
 
 __all__ = ["Repertoire", "HELLO", "fields", "mutate"]

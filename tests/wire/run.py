@@ -22,6 +22,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "support"))
 
 import script as wire  # noqa: E402
 import servers         # noqa: E402
+from c10d import NONCE, modern       # noqa: E402
 from stage import Connection, Unmet  # noqa: E402
 
 # What a server can be besides ours: how long silence must last to count. Another server may have
@@ -88,8 +89,8 @@ class Play:
             return
         if self.control is None:
             self.control = self.connect()
-            self.control.send(wire.HANDSHAKE)
-            self.control.expect([wire.NONCE])
+            self.control.send(modern.hello())
+            self.control.expect([NONCE])
         for nonce in (b"one.", b"two."):
             self.control.send(PING + nonce)
             self.control.expect([nonce])
@@ -173,8 +174,8 @@ class Play:
         self.connections[who] = a
         self.open.append(who)
         if args == ["modern"]:
-            a.send(wire.HANDSHAKE)
-            a.expect([wire.NONCE])
+            a.send(modern.hello())
+            a.expect([NONCE])
 
     def expect_log(self, a, pattern):
         if self.options.foreign or self.options.connect:

@@ -56,19 +56,18 @@ may use it too, as <I> or <I+1>. <SPACE> is the name of the case's space, <TOKEN
 an operator sends as Authorization.
 """
 
+import os
 import re
 import struct
+import sys
 
-MODERN = ("VALIDATE SET COMPARE_SET GET ADD CHECK WAIT GETNUMKEYS DELETE_KEY APPEND MULTI_GET "
-          "MULTI_SET CANCEL_WAIT PING QUEUE_PUSH QUEUE_POP QUEUE_LEN LIST_KEYS BARRIER").split()
-CLASSIC = "SET COMPARE_SET GET ADD CHECK WAIT GETNUMKEYS WATCH_KEY DELETE_KEY".split()
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from c10d import LEGACY, MODERN, NONCE, blob, length, modern  # noqa: E402
+
 OPCODES = {
     "M": MODERN,
-    "C": CLASSIC,
+    "C": LEGACY,
 }
-VALIDATE_MAGIC = 0x3C85F7CE
-NONCE = bytes.fromhex("78563412")
-HANDSHAKE = b"\0" + struct.pack("<I", VALIDATE_MAGIC) + b"\x0d" + NONCE
 INTEGERS = {"u8": "<B", "u16": "<H", "u32": "<I", "u64": "<Q", "i64": "<q"}
 
 STAR = "\ue000"  # an escaped star, told apart from the wild one
@@ -208,8 +207,7 @@ def constant(value):
 
 def as_str(field):
     def encode(env, n):
-        value = field(env, n)
-        return struct.pack("<Q", len(value)) + value
+        return blob(field(env, n))
     return Field(encode, field.counts)
 
 
@@ -238,7 +236,7 @@ def parse_strings(tokens):
 def parse_word(word, tokens):
     name, colon, rest = word.partition(":")
     if word in ("HS", "HSR"):
-        return constant(HANDSHAKE if word == "HS" else NONCE)
+        return constant(modern.hello() if word == "HS" else NONCE)
     if not colon:
         raise ValueError("unknown field %r" % word)
     if name in INTEGERS:
@@ -256,7 +254,7 @@ def parse_word(word, tokens):
                       else text_field(tokens.glued_string()))
     if name == "list":
         strings = [as_str(text_field(s)) for s in parse_strings(tokens)]
-        return sequence([constant(struct.pack("<Q", len(strings)))] + strings)
+        return sequence([constant(length(len(strings)))] + strings)
     if name == "head":
         return sequence([text_field(s + "\r\n") for s in parse_strings(tokens) + [""]])
     raise ValueError("unknown field %r" % word)
