@@ -377,6 +377,11 @@ def the_settings_of_the_service_are_right():
         check(f.read() == settings, "another file is installed")
     done = run(at("bin", "rdzvd"), "--check-config", "--config=" + config)
     check(done.returncode == 0 and "warning" not in done.stdout, done.stdout + done.stderr)
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:  # the settings that its comments show
+        f.write(re.sub(r"^#   ", "", settings, flags=re.M))
+        f.flush()
+        every = run(at("bin", "rdzvd"), "--check-config", "--config=" + f.name)
+    check(every.returncode == 0 and "client-ca: \"/etc/rdzvd/ca.crt\"" in every.stdout, every.stdout + every.stderr)
     sockets = re.findall(r"^ListenStream=(.*)$", read("lib/systemd/system/rdzvd.socket"), re.M)
     check(sockets == ["127.0.0.1:29400", "[::1]:29400"] and '"localhost:29400"' in done.stdout,
           "the socket unit and the settings name other addresses")
