@@ -209,6 +209,15 @@ size_t torch_state_participants(const struct torch_state *s)
     return n;
 }
 
+size_t torch_state_waiting(const struct torch_state *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->count; i++)
+        n += s->nodes[i].waiting ? 1 : 0;
+    return n;
+}
+
 void torch_state_complete(struct torch_state *s)
 {
     int64_t rank = 0;

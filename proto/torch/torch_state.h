@@ -90,6 +90,8 @@ struct torch_node *torch_state_find(const struct torch_state *s, const struct to
 
 /* How many participants there are: the size of the world, once the round is complete. */
 size_t torch_state_participants(const struct torch_state *s);
+/* How many nodes are on the wait list. */
+size_t torch_state_waiting(const struct torch_state *s);
 
 /* Makes the round complete, and gives its participants their ranks, as torch's
  * _mark_rendezvous_complete() does it. */

@@ -235,15 +235,6 @@ static bool holds_look(struct etcd_run *run, const struct http_request *r)
     return true;
 }
 
-static bool has_waiting_node(const struct torch_state *state)
-{
-    for (size_t i = 0; i < state->count; i++) {
-        if (state->nodes[i].waiting)
-            return true;
-    }
-    return false;
-}
-
 /* It makes a node wait that others have to meet for. */
 static bool begins_to_wait(struct engine *engine, const struct etcd_run *run, struct slice value)
 {
@@ -256,7 +247,7 @@ static bool begins_to_wait(struct engine *engine, const struct etcd_run *run, st
     if (torch_state_read(value, &next) != TORCH_STATE_OK)
         return false;
     begins = next.complete && !next.closed && next.round == run->view.state.round &&
-             torch_state_participants(&next) > 0 && has_waiting_node(&next);
+             torch_state_participants(&next) > 0 && torch_state_waiting(&next) > 0;
     torch_state_free(&next);
     return begins;
 }

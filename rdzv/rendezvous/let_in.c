@@ -60,15 +60,6 @@ void let_in_note_room(struct run *run, struct agent *a, uint64_t nodes)
         run->room_for = nodes;
 }
 
-static size_t count_waiting(const struct torch_state *state)
-{
-    size_t waiting = 0;
-
-    for (size_t i = 0; i < state->count; i++)
-        waiting += state->nodes[i].waiting;
-    return waiting;
-}
-
 static bool may_be_let_in(const struct step *s, const struct agent *a,
                           const struct torch_node *node)
 {
@@ -126,7 +117,7 @@ bool let_in_waiting(struct step *s, uint64_t wanted)
 
     if (v->waiting == 0)
         return false;
-    waiting = count_waiting(&v->state);
+    waiting = torch_state_waiting(&v->state);
     nodes = v->participants + waiting;
     if (nodes < wanted || run->enough == 0 || nodes < run->enough || nodes > run->room_for ||
         !are_all_here(s, nodes) || presence_is_participant_lost(s) || (next = step_edit(s)) == NULL)

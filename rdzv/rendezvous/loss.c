@@ -53,15 +53,6 @@ void loss_clear_mark(struct step *s)
 
 /* --- The survivors. --- */
 
-static bool somebody_waits(const struct torch_state *state)
-{
-    for (size_t i = 0; i < state->count; i++) {
-        if (state->nodes[i].waiting)
-            return true;
-    }
-    return false;
-}
-
 /* True: the participants left in this complete round cannot go on without the lost nodes. After a
  * start their agents may come back later. */
 static bool have_to_meet(const struct run *run, const struct torch_state *state)
@@ -72,9 +63,9 @@ static bool have_to_meet(const struct run *run, const struct torch_state *state)
 }
 
 /* The participants must meet again, and no node on the wait list shows them that. */
-static bool should_tell(const struct run *run, const struct torch_state *state)
+static bool should_notify(const struct run *run, const struct torch_state *state)
 {
-    return have_to_meet(run, state) && !somebody_waits(state);
+    return have_to_meet(run, state) && torch_state_waiting(state) == 0;
 }
 
 /* True: this round was completed with more nodes. */
@@ -94,7 +85,7 @@ static void set_mark(struct torch_state *next)
         at->waiting = true; /* the mark may be in the state already, in no list */
 }
 
-static void tell_survivors(struct step *s, const char *why)
+static void notify_survivors(struct step *s, const char *why)
 {
     struct note *note = explain_note(s, NOTE_NODES_RESTARTED);
 
@@ -153,16 +144,16 @@ static void put_without(struct step *s, bool missed, const char *why)
 {
     struct torch_state *next = &s->edited;
     bool meet = missed && have_to_meet(s->run, next);
-    bool tell = meet && !somebody_waits(next);
+    bool notify = meet && torch_state_waiting(next) == 0;
 
-    if (tell)
+    if (notify)
         set_mark(next);
     if (!next->complete)
         clear_mark(next);
     if (!step_put_edited(s, 0))
         return;
-    if (tell)
-        tell_survivors(s, why);
+    if (notify)
+        notify_survivors(s, why);
     if (meet)
         placeholder_keys_put(s);
 }
@@ -197,7 +188,7 @@ void loss_on_disconnect(struct step *s, struct agent *gone)
 void loss_on_rejoin(struct step *s)
 {
     if (s->run->settings->restart_on_loss != RESTART_NEVER && step_is_open(s) &&
-        should_tell(s->run, &s->run->view.state) && step_edit(s) != NULL)
+        should_notify(s->run, &s->run->view.state) && step_edit(s) != NULL)
         put_without(s, true, "the agent of one of them has started its workers again alone");
 }
 
@@ -264,9 +255,9 @@ void loss_on_restore(struct step *s)
     missed = (was_meeting || torch_state_participants(next) < before) &&
              s->run->settings->restart_on_loss != RESTART_NEVER;
     note_lost(s, gone);
-    if (was_meeting && missed && have_to_meet(s->run, next) && somebody_waits(next))
+    if (was_meeting && missed && have_to_meet(s->run, next) && torch_state_waiting(next) != 0)
         set_mark(next); /* the nodes that wait may leave before each agent has looked */
-    if (gone > 0 || was_meeting || (missed && should_tell(s->run, next)))
+    if (gone > 0 || was_meeting || (missed && should_notify(s->run, next)))
         put_without(s, missed,
                     was_meeting
                         ? "they were about to meet when rdzvd ended"
