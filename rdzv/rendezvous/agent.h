@@ -16,9 +16,10 @@ struct run;
 enum agent_origin {
     ORIGIN_TOOL,     /* nothing yet: no request to make the key has come, with which torch's agents
                         begin */
-    ORIGIN_UNNAMED,  /* its relay has brought it over a start of the daemon, and its node is not
-                        known */
-    ORIGIN_RETURNED, /* the same, its memo names its node, and it has not written the state since */
+    ORIGIN_UNNAMED,  /* a relay has brought the connection over a start of the daemon; its node is
+                        not known */
+    ORIGIN_RETURNED, /* the same, its memo names the node, and the agent has not written the state
+                        since the start */
     ORIGIN_AGENT,    /* it has asked for the key, or has written since a start */
 };
 
@@ -33,20 +34,21 @@ enum agent_link {
 enum agent_standing {
     STANDING_MEMBER,
     STANDING_REJOINS,  /* the run was closed when it came: in run.rejoining */
-    STANDING_REJECTED, /* the same, it has waited for too long, and learns that the run is closed */
+    STANDING_REJECTED, /* the same; after --closed-run-wait the agent learns that the run is closed
+                        */
 };
 
 /* What is known of its node. Of two agents with one node, the later one counts. */
 enum agent_naming {
     NAMING_NONE,
-    NAMING_SHADOWED, /* its node is known, and another agent counts for it */
-    NAMING_LISTED,   /* it counts for its node: in run.by_node */
+    NAMING_SHADOWED, /* another agent counts for the same node */
+    NAMING_LISTED,   /* the agent counts for its node: in run.by_node */
 };
 
 /* How its node has come onto the wait list. See let_in.c. */
 enum agent_line {
-    LINE_NONE,  /* the node is on no wait list, or rdzvd must not let it in */
-    LINE_PUT,   /* rdzvd has put it there, and its agent may not know, and still train */
+    LINE_NONE,  /* the node is on no wait list, or rdzvd must not admit it */
+    LINE_PUT,   /* rdzvd has put the node there; the agent may not know, and may still train */
     LINE_ASKED, /* the agent waits by its own wish */
 };
 
@@ -74,9 +76,9 @@ struct agent_pace {
     uint64_t seen_ms;     /* then it saw that the round is complete */
     uint64_t shifted_ms;  /* since then its heartbeats come later */
     uint8_t shifts;       /* so many times */
-    uint64_t asked_ms;    /* its last GET came then, and no write has followed yet */
-    uint64_t looked_ms;   /* its last look came then: a GET that no write has followed */
-    uint64_t wrote_ms;    /* its last heartbeat came then, or it saw that the round is complete;
+    uint64_t asked_ms;    /* time of the last GET, if no write has followed yet */
+    uint64_t looked_ms;   /* time of the last look: a GET that no write has followed */
+    uint64_t wrote_ms;    /* time of the last heartbeat, or when the agent saw the round complete;
                              0: not known, since it is back after a start */
     uint64_t interval_ms; /* usual time between two looks, in all rounds */
     uint64_t beat_ms;     /* the same of two heartbeats, if below torch's interval */
@@ -138,18 +140,19 @@ struct agent {
     uint64_t shown_wait_ms;    /* LINE_PUT: it was shown that then; 0: not yet */
 
     /* When it asks. */
-    bool waits;          /* its last request waits for a key that may have no value yet */
-    uint64_t heard_ms;   /* when it asked for that, as policy_now.lived_ms */
+    bool waits;          /* the last request waits for a key that may have no value yet */
+    uint64_t heard_ms;   /* time of the last request, as policy_now.lived_ms */
     uint64_t silence_ms; /* the usual time between two requests, the longest of late */
     struct agent_pace pace;
     struct agent_clock clock;
 
     /* Its rounds. */
-    bool closes;            /* it has asked to close the run, see close_needs_all */
-    uint64_t nodes;         /* how many nodes are in the completed round it is in; 0: in none */
-    int64_t round;          /* that round */
-    uint64_t room_for;      /* its MAX or less: see let_in.c */
-    int64_t workers_round;  /* it has got their ranks in that round, see closing.c; or ROUND_NONE */
+    bool closes;           /* it has asked to close the run, see close_needs_all */
+    uint64_t nodes;        /* number of nodes of the agent's completed round; 0: in none */
+    int64_t round;         /* that round */
+    uint64_t room_for;     /* its MAX or less: see let_in.c */
+    int64_t workers_round; /* the round in which the workers have got their ranks, see closing.c; or
+                              ROUND_NONE */
     int64_t finished_round; /* its workers have ended well in that round; or ROUND_NONE */
 
     /* What it is shown of the state: agent_view.c. */
@@ -166,15 +169,16 @@ struct agent {
 
 TAILQ_HEAD(agent_list, agent);
 
-/* --- The states are written here only. A move that is not legal is a defect of the daemon, and
- * ends it in a build with assertions. --- */
+/* --- The states are written here only. An illegal move is a defect of the daemon, and ends a build
+ * with assertions. --- */
 
 void agent_set_origin(struct agent *a, enum agent_origin next);
 void agent_set_link(struct agent *a, enum agent_link next);
 void agent_set_standing(struct agent *a, enum agent_standing next);
 void agent_set_line(struct agent *a, enum agent_line next);
 
-/* The agent has written the state, or trains no more: so much is known of it again after a start.
+/* The agent has written the state, or trains no more: after a start, the same is known of an agent
+ * that was connected before.
  */
 void agent_note_wrote(struct agent *a);
 

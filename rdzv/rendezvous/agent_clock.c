@@ -1,10 +1,11 @@
 /* By how much the clock of an agent is ahead of ours.
  *
- * Torch's agents compare the times in a state with their own clocks: one that is 15 s ahead of the
- * others takes them all for dead, and the deadline of a last call means something else to each. So
- * the state has all times by our clock. What an agent writes is converted when it comes, and what
- * an agent is shown is converted back (agent_view.c). The clock of an agent is known by its first
- * heartbeat; after a start of the daemon, that of one behind a relay by its memo (resume_hint.c).
+ * Torch's agents compare the times in a state with their own clocks: an agent whose clock is 15 s
+ * ahead takes all other nodes for dead, and each agent reads the deadline of a last call
+ * differently. So the state has all times by our clock. What an agent writes is converted when it
+ * comes, and what an agent is shown is converted back (agent_view.c). The clock of an agent is
+ * known by its first heartbeat; after a start of the daemon, that of one behind a relay by its memo
+ * (resume_hint.c).
  */
 #include "rdzv/rendezvous/parts.h"
 
@@ -44,10 +45,10 @@ int64_t agent_clock_to_ours(const struct agent *a, int64_t agents_us)
     return __builtin_sub_overflow(agents_us, a->clock.ahead_us, &us) ? agents_us : us;
 }
 
-/* A heartbeat may have been under way for long, such as while rdzvd stood still or the network did,
- * so it makes the clock look as if it was behind. But the agent has sent it after its request
- * before, so by no more than the time since. These two limits leave a range for the difference of
- * the clocks; rdzvd takes the value in it that is nearest to the former one. */
+/* If rdzvd or the network stood still, a heartbeat arrives late, so the agent's clock seems to be
+ * behind. But the agent sent the heartbeat after its previous request, so the delay is at most the
+ * time since that request. These two limits leave a range for the difference of the clocks; rdzvd
+ * takes the value of this range nearest to the previous difference. */
 static int64_t ahead_by(const struct step *s, const struct agent *a, int64_t heartbeat_us,
                         uint64_t asked_before_ms)
 {

@@ -9,15 +9,15 @@
  * (api.py, _assign_worker_ranks()), unless TORCH_ELASTIC_WORKER_IDENTICAL is 1: then no agent of
  * the run does, and a participant counts.
  *
- * After a start, rdzvd does not know which agents go on until all are back. A close that it cannot
- * judge yet is kept, and judged then.
+ * After a start, rdzvd does not know which agents go on until all are back. Until then rdzvd keeps
+ * a close, and judges it afterwards.
  *
  * A run that is closed has ended well, or has failed. An agent whose workers have ended well says
- * so at torch's exit barrier, before it closes the run. A participant that closes the run and has
- * not said so has workers that have failed, and has no restart left. The workers of the others then
- * hang in a collective with the failed ones until that times out, after 10 to 30 minutes, and the
- * container of the failed agent, which starts again at once, finds the run closed until they are
- * gone. So the mark of loss.c makes the others look at the closed run: they end at once, all
+ * so at torch's exit barrier, before it closes the run. If a participant closes the run without
+ * that key, its workers have failed, and the agent has no restart left. The workers of the others
+ * then hang in a collective with the failed ones until that times out, after 10 to 30 minutes, and
+ * the container of the failed agent, which starts again at once, finds the run closed until they
+ * are gone. So the mark of loss.c makes the others look at the closed run: they end at once, all
  * containers start again, and the run begins anew as soon as the last agent has left it. Torch 2.3
  * and before goes to the exit barrier also after a failure, so there a run never fails to rdzvd.
  * Upstream: SimpleElasticAgent._invoke_run() and _exit_barrier() (agent/server/api.py). */
@@ -48,7 +48,7 @@ void closing_note_read(struct agent *a, int64_t round, struct slice name)
         a->workers_round = round;
 }
 
-/* Another agent is in its completed round, and does not want to close the run, too. */
+/* Another agent is in a completed round, and has not asked to close the run. */
 static bool others_are_in(const struct run *run, const struct agent *a)
 {
     const struct agent *b;
@@ -130,7 +130,7 @@ void closing_recall_finished(struct run *run, struct agent *a, int64_t round)
     run->finishing.count += is_new && round == run->finishing.round;
 }
 
-/* A key of a round that has not begun is no agent's of torch: if it counted, each agent that
+/* Torch's agents write no key of a round that has not begun: if it counted, each agent that
  * finishes later would seem to have finished an older round, and would wait for nobody. */
 void closing_note_finished(struct step *s, struct agent *a, int64_t round, struct slice name)
 {

@@ -181,8 +181,8 @@ static bool start_probe(struct live_run *run, const struct policy_output *o)
     return run->probe != NULL;
 }
 
-/* Outputs that may cause another step of this run come after all others: then no output is left
- * that speaks of an agent which is gone. */
+/* Outputs that may cause another step of this run come after all others: a step may free an agent,
+ * and no later output must name a freed agent. */
 static void go_on(struct live_run *run, const struct policy_output *o)
 {
     switch (o->kind) {
@@ -214,7 +214,7 @@ static enum c10d_verdict step(struct live_run *run, struct policy_event event)
     uint64_t changes;
 
     if (event.kind == RUN_CHANGED)
-        engine->work += now.value.len;   /* it is read, however little of it is new */
+        engine->work += now.value.len;   /* the policy reads the whole value */
     if (event.kind == AGENT_COMPARE_SET) /* both texts are read: of a large round, each is large */
         engine->work += event.expected.len + event.desired.len;
     changes = run->run.view.changes;

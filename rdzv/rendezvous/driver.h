@@ -20,12 +20,13 @@ struct rendezvous {
     struct net *net;
     struct policy_settings settings;
     struct rendezvous_space_list spaces;
-    struct expiry due;    /* all runs, by when a tick may find something to do; monotonic */
-    uint64_t ticked_ms;   /* the last tick is for runs that were due then */
+    struct expiry due;    /* all runs, by the time of their next tick; monotonic */
+    uint64_t ticked_ms;   /* time of the last tick: runs due by then are ticked */
     uint64_t restored_ms; /* when the store had come from a data directory, as engine_lived_ms() */
     struct event ticker;  /* that tick goes on in the next iteration */
-    uint64_t refused_ms;  /* for so long in all the store took no changes */
-    uint64_t refuses_since_ms; /* it takes none, as engine_lived_ms(); 0: it takes them */
+    uint64_t refused_ms;  /* total time in which the store refused changes */
+    uint64_t refuses_since_ms; /* begin of the present refusal, as engine_lived_ms(); 0: the store
+                                  takes changes */
     uint32_t sweeps;           /* so many have begun: keys of runs are deleted in pieces */
 };
 
@@ -86,7 +87,7 @@ struct blob *live_run_value(const struct live_run *run);
 /* For new sessions of its workers; NULL: none. */
 struct worker_store *live_run_worker_store(const struct live_run *run);
 
-/* What the rendezvous keeps of that space, made when it is asked for first. */
+/* The rendezvous part of that space, made at the first call. */
 struct rendezvous_space *driver_space_of(struct rendezvous *r, struct engine_space *space);
 
 /* Finds the run of that key, or makes it. NULL: no memory. */
@@ -95,7 +96,7 @@ struct live_run *driver_need_run(struct rendezvous_space *home, struct slice key
 /* It must not be in a step, nor pinned. */
 void driver_free_run(struct live_run *run);
 
-/* Frees the run if nothing is left of it, and no step and no walk needs it. */
+/* Frees the run if it has no key and no agent, and no step and no walk needs the run. */
 bool driver_free_if_unused(struct live_run *run);
 
 /* When the tick comes to the run next: then, by the monotonic clock; or by how the run stands. */
@@ -117,7 +118,7 @@ struct policy_now driver_now(const struct live_run *run);
 /* For rdzv->ticker; `arg` is the struct rendezvous. */
 void driver_on_ticker(evutil_socket_t fd, short what, void *arg);
 
-/* Deletes some of the keys of the rounds of a run that is about to be forgotten. True: no key that
+/* Deletes a piece of the round keys of a run before the run is forgotten. True: no key that
  * existed at the begin of the sweep is left. */
 bool effects_sweep_keys(struct live_run *run);
 

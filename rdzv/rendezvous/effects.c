@@ -96,7 +96,7 @@ static void begin_sweep(struct live_run *run)
     run->keys_forgotten = 0;
 }
 
-/* Of all keys that begin as its own do, some are of a run with a longer name. */
+/* Some keys with the run's prefix belong to a run with a longer name. */
 bool effects_sweep_keys(struct live_run *run)
 {
     struct rendezvous_space *home = run->home;
@@ -119,7 +119,7 @@ bool effects_sweep_keys(struct live_run *run)
     return walk.next == NULL;
 }
 
-/* Its own key, those of its rounds, most of which may have been swept, and its record. */
+/* Deletes the run's own key, the round keys that the sweeps have left, and the run's record. */
 static void forget_run(struct live_run *run)
 {
     struct rendezvous_space *home = run->home;
@@ -211,7 +211,7 @@ static void close_port(struct live_run *run)
 
 /* --- All outputs. --- */
 
-/* For the log, and for those who ask later. */
+/* Writes the note to the log and to the run's history, which status shows. */
 static void effects_note(struct live_run *run, const struct note *n)
 {
     int64_t now_us = engine_wall_ns(rdzv_of(run)->engine) / 1000;

@@ -1,4 +1,4 @@
-/* What the policy sees of a run, and what it gives out for that. */
+/* Events of a run, which the policy answers, and the outputs of the policy. */
 #pragma once
 
 #include "rdzv/engine/stats.h"
@@ -7,11 +7,11 @@
 /* --- Events. --- */
 
 enum policy_event_kind {
-    AGENT_CONNECTED,     /* it has named a key of the run, the first that it names */
-    AGENT_DISCONNECTED,  /* once; then the agent is the caller's again */
-    AGENT_AWAY,          /* its relay has lost its store, or is itself lost */
-    AGENT_GONE,          /* after AGENT_AWAY: it is taken for dead, if disconnected ones are */
-    AGENT_BACK,          /* it is there again, after AGENT_AWAY or AGENT_GONE */
+    AGENT_CONNECTED,    /* it has named a key of the run, the first that it names */
+    AGENT_DISCONNECTED, /* once; then the agent is the caller's again */
+    AGENT_AWAY,         /* its relay has lost its store, or is itself lost */
+    AGENT_GONE, /* after AGENT_AWAY: the agent is taken for dead, if a disconnected agent is */
+    AGENT_BACK, /* it is there again, after AGENT_AWAY or AGENT_GONE */
     AGENT_COMPARE_SET,   /* of the run's key, `expected` and `desired` */
     AGENT_LOOKED,        /* GET or WAIT of the run's key; a GET may be answered */
     AGENT_ASKED,         /* any other request, but the next three */
@@ -21,7 +21,7 @@ enum policy_event_kind {
     AGENT_ADD_ROUND_KEY, /* ADD to such a key */
     RUN_RESTORED,        /* the daemon has just started, `away_ms` after the one before it had
                             ended, and the run is in its keys */
-    RUN_RETURNED,        /* some time later: agents that were to come back have done so */
+    RUN_RETURNED,        /* some time later: the time for agents to come back is over */
     RUN_CHANGED,         /* something else has changed the run's key, or deleted it */
     RUN_LOOKED,          /* a client that is no agent is about to look at the run's key */
     RUN_PROBED,          /* the answer to POLICY_PROBE */
@@ -52,7 +52,7 @@ struct policy_event {
     bool exists;        /* AGENT_SET_ROUND_KEY, AGENT_ADD_ROUND_KEY: the key has a value */
     bool waits;         /* AGENT_LOOKED, AGENT_ASKED: it is a WAIT, whose reply may take long */
     bool daemon_drains; /* AGENT_DISCONNECTED: rdzvd itself ends, so the node is not missed */
-    bool agents_return; /* RUN_RESTORED: some are to come back, for they are behind a relay */
+    bool agents_return; /* RUN_RESTORED: agents behind relays will come back */
     struct slice memo;  /* AGENT_CONNECTED: of the last POLICY_KEEP_MEMO before a start */
     enum probe_result probed;
     uint16_t port;
@@ -91,15 +91,15 @@ enum policy_output_kind {
     POLICY_ANSWER_CURRENT, /* the value of the run's key, after the commands before */
     POLICY_ANSWER_VALUE,   /* value */
     POLICY_NO_ROOM,        /* the space is full */
-    POLICY_HOLD,           /* not now: the request is shown again after POLICY_RESUME. A write may
-                              be done by then, and only its answer be held. Also for AGENT_LOOKED,
-                              but for a WAIT */
+    POLICY_HOLD, /* not now: the request is shown again after POLICY_RESUME. The write itself may be
+                    done already, so that only the answer waits. Also for AGENT_LOOKED, but for a
+                    WAIT */
 
     /* Exactly one of these for AGENT_SET_ROUND_KEY; they name no agent. */
     POLICY_PASS,    /* it is carried out as it is */
     POLICY_SWALLOW, /* nothing is set */
 
-    POLICY_RESUME,    /* agent: its held request is shown again, as an event of its own */
+    POLICY_RESUME,    /* agent: the held request comes again as an event of its own */
     POLICY_CLOSE,     /* agent: its connection ends, for `reason`, about `value` */
     POLICY_KEEP_MEMO, /* agent, which is relayed: `value` is given back when it connects again after
                          a start of the daemon; up to SESSION_MEMO_MAX bytes */

@@ -1,7 +1,7 @@
 /* The last call: torch's agents wait for more nodes, by default for 30 s, once MIN have joined a
  * round, however many there are to come. Here it is known who is connected, and how many the last
- * round had. When all of these have joined, the deadline is set to the past, so that the agents
- * complete the round at their next look, and themselves see to MIN and MAX. When some nodes have
+ * round had. When all connected agents have joined, rdzvd sets the deadline to the past: an agent
+ * then completes the round at its next look, and keeps MIN and MAX by itself. When some nodes have
  * joined, and all other nodes wait for this round, let_in.c completes the round. */
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
@@ -133,8 +133,8 @@ static bool does_any_wait(const struct torch_state *state)
     return false;
 }
 
-/* The earliest: a round that is completed before those who wait have joined it is over as soon as
- * its nodes see them, and so is the next one. */
+/* The earliest: if a round completes before the waiting nodes have joined, its participants see
+ * them wait, end the round at once, and so on in the next round. */
 static int64_t earliest_us(const struct step *s)
 {
     return does_any_wait(&s->run->view.state) ? s->now->wall_ns / 1000 + JOINS_US : INT64_MIN;
@@ -146,7 +146,7 @@ void last_call_begun(struct step *s)
 
     if (!is_in_last_call(s) || !is_new(&s->run->view))
         return;
-    s->run->enough = s->run->view.participants; /* it is set by the node that makes them MIN */
+    s->run->enough = s->run->view.participants; /* the MIN-th node sets the deadline */
     most_us = latest_us(s);
     least_us = earliest_us(s);
     if (deadline_us > most_us)

@@ -1,22 +1,24 @@
 /* Lets the nodes that wait for a round into it.
  *
- * When the nodes of a round meet again, each but the last of them leaves it and waits, as new nodes
- * do; the last one begins the next round, and joins it. The others find out at their next look, up
- * to a second later, and join then; and an agent that has joined before the last one finds the
- * round complete at the look after that. But a node on the wait list has asked for a place in that
- * round. So when every agent that is connected for the run has joined or waits, and they are at
- * least as many as the last round had, rdzvd makes those that wait participants and completes the
- * round, as torch's _add_to_participants() and _mark_rendezvous_complete() do it: the agent whose
- * write was the last to come finds that in its answer, and the others at their next look.
+ * When the nodes of a round meet again, each node except the last leaves the round and waits, as a
+ * new node does; the last one begins the next round, and joins it. The others find out at their
+ * next look, up to a second later, and join then; and an agent that has joined before the last one
+ * finds the round complete at the look after that. But a node on the wait list has asked for a
+ * place in that round. So when every agent that is connected for the run has joined or waits, and
+ * they are at least as many as the last round had, rdzvd makes those that wait participants and
+ * completes the round, as torch's _add_to_participants() and _mark_rendezvous_complete() do it: the
+ * agent with the last write learns of the complete round by the answer, the other agents at their
+ * next look.
  *
- * rdzvd lets in no node whose agent does not know that it waits, such as one that rdzvd itself has
- * put on the wait list (repair.c), and that still trains; nor one whose agent has been silent for
- * two looks.
+ * rdzvd does not admit a node whose agent does not know that the node waits, such as a node that
+ * rdzvd has put on the wait list (repair.c) and that still trains; nor a node whose agent has been
+ * silent for two looks.
  *
- * And it lets nodes in only if the round then has MIN nodes at least and MAX at most, which are in
- * no message. But a last call begins with MIN nodes, and a round that an agent has completed has
- * MIN or more. And MAX is N at least to an agent whose round had N nodes, or that waits to be let
- * into one of N - 1. After a start of the daemon nothing of this is known at first. */
+ * rdzvd admits nodes only if the round then has at least MIN and at most MAX nodes. No message
+ * contains MIN and MAX. But a last call begins with MIN nodes, and a round that an agent has
+ * completed has MIN or more. MAX is at least N for an agent whose round had N nodes, and for an
+ * agent that waits for a round of N - 1 nodes. After a start of the daemon nothing of this is known
+ * at first. */
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
@@ -40,8 +42,8 @@ void let_in_note_wait(const struct step *s, struct agent *a)
         agent_set_line(a, LINE_ASKED);
 }
 
-/* The thread of the heartbeat may have asked, each 5 s, while the agent looks at its workers more
- * seldom and does not know yet. */
+/* The request may come from the heartbeat thread, each 5 s, while the thread of the workers looks
+ * less often and has not seen the wait yet. */
 void let_in_note_told(struct agent *a, uint64_t now_ms)
 {
     uint64_t ago_ms = clock_elapsed_ms(a->shown_wait_ms, now_ms);
@@ -68,7 +70,7 @@ static bool may_be_let_in(const struct step *s, const struct agent *a,
             a->held == HELD_NUMBER || clock_elapsed_ms(a->heard_ms, s->now->lived_ms) < LOOKS_MS);
 }
 
-/* Each node that has joined or waits has an agent, and each agent such a node; and the MAX of one
+/* Each joined or waiting node has an agent, and each agent has such a node; and the MAX of one
  * of the agents allows so many nodes. */
 static bool are_all_here(const struct step *s, size_t nodes)
 {

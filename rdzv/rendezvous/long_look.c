@@ -1,11 +1,11 @@
-/* Holds the look of an agent that waits for the next round, or has joined one that is not complete,
- * and the answer to the write by which it waits.
+/* Holds the look of an agent that waits for the next round or has joined an open round, and the
+ * answer to the write that puts the node on the wait list.
  *
  * Such an agent of torch looks once a second, so it finds out that its round is complete up to a
- * second later, and all others wait for it: no worker can begin before all do. Nothing that it
- * could see before that makes it act, but that the run is closed, or that it is to join a round
- * that has begun. So its look is held until then, as a slow network might hold it; but for no more
- * than LONG_MS and the time to the next tick, in which it cannot be told to end. It sends no
+ * second later, and all others wait for it: no worker can begin before all do. Until then the agent
+ * acts on two changes only: the run is closed, or a round has begun that the agent must join. So
+ * rdzvd holds the look until one of these changes, as a slow network would; but at most for LONG_MS
+ * and the time to the next tick, since the agent cannot react to SIGTERM meanwhile. It sends no
  * heartbeat meanwhile, and needs none: see presence.c.
  *
  * It is not held when the agent must act by itself, because a last call is about to be over. */
@@ -16,7 +16,7 @@
  * ever. */
 #define CALL_MS 3000
 
-/* As the agents whose looks are held have seen it. */
+/* Notes the round as the agents with held looks have seen it. */
 static void note_round(struct run *run)
 {
     run->looking.round = run->view.state.round;
@@ -62,7 +62,7 @@ static void release_all(struct step *s)
     agent_release_all(s, HELD_LONG_ANSWER, SIZE_MAX);
 }
 
-/* The last call is over: one of those who have joined completes the round. The others would learn
+/* The last call is over: one joined agent completes the round. The others would learn
  * nothing, and sleep for a second. */
 static void release_one(struct step *s)
 {

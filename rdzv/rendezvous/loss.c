@@ -5,8 +5,8 @@
  * torch's own pruning does it (dynamic_rendezvous.py, _sanitize).
  *
  * Torch tells no node that another one is lost: the workers that are left hang in their next
- * collective until that times out. What torch's agents do look at is whether a node waits to be let
- * in: then they end their workers and meet again. So a mark is set, a node of rdzvd's own in the
+ * collective until that times out. Torch's agents check only whether a node waits for the next
+ * round: then they end their workers and meet again. So a mark is set, a node of rdzvd's own in the
  * wait list, and taken away as soon as the round is over, before any agent counts it. No mark is
  * set when a node waits anyhow, as long as that one is there, nor once an agent's workers have
  * ended well: the others are about to. A run that has failed is closed and gets the mark as well,
@@ -94,8 +94,8 @@ static void notify_survivors(struct step *s, const char *why)
     s->out->counters.restarts_asked++;
 }
 
-/* Each agent that looks sees the mark, also one that was away. The mark is set even if nodes wait:
- * these may leave before each agent has looked. */
+/* Each agent sees the mark at its next look, also an agent that was away. The mark is set even if
+ * nodes wait: these may leave before each agent has looked. */
 void loss_end_run(struct step *s)
 {
     struct torch_state *next = s->run->settings->end_failed_runs ? step_edit(s) : NULL;
@@ -108,8 +108,9 @@ void loss_end_run(struct step *s)
 
 /* --- A node whose connection has ended. --- */
 
-/* Another connection of the same node: a clone of the agent's store, or its successor. A connection
- * that is away, or whose clock differs, was the predecessor's, and nothing has come of it since. */
+/* Another connection of the same node: a clone of the agent's store, or its successor. If the other
+ * connection is away, or its clock differs, it belongs to the predecessor of this agent, and no
+ * request has come by it since. */
 static bool is_there_otherwise(struct run *run, struct agent *gone)
 {
     struct agent *a;
@@ -182,9 +183,9 @@ void loss_on_disconnect(struct step *s, struct agent *gone)
         remove_lost(s, next, torch_state_find(next, &gone->node));
 }
 
-/* An agent that was frozen for 15 s takes itself for dead. If its workers have failed, it takes its
- * own place in the round again, and starts new ones, for which the workers of the others do not
- * look. */
+/* An agent that was frozen for 15 s takes itself for dead. If its workers have failed, the agent
+ * takes its place in the round again and starts new workers, which the workers of other nodes do
+ * not wait for. */
 void loss_on_rejoin(struct step *s)
 {
     if (s->run->settings->restart_on_loss != RESTART_NEVER && step_is_open(s) &&
@@ -209,8 +210,8 @@ static size_t take_out_absent(const struct run *run, struct torch_state *state)
     return gone;
 }
 
-/* Not all may have seen that something waits: for those who come back, the mark stays. If they are
- * in the same round still when all are back, and what waited is gone, the mark is set. */
+/* Not all may have seen that something waits: for those who come back, the mark stays. If the
+ * waiting node is gone when all agents are back in the same round, rdzvd sets the mark. */
 void loss_on_start(struct step *s, bool agents_return)
 {
     const struct run_view *v = &s->run->view;
@@ -235,7 +236,7 @@ static void note_lost(struct step *s, size_t gone)
 }
 
 /* With a port of the run's own, the workers' store has gone with the daemon: the round is over, and
- * an agent that is started again must not take itself for the one that was in it. */
+ * a newly started agent must not take itself for its predecessor in that round. */
 static bool drops_absent(const struct policy_settings *settings)
 {
     return settings->drop_disconnected || settings->worker_port_low != 0;
@@ -282,7 +283,7 @@ static bool is_any_outside(const struct run *run)
 /* For so long at least, a node must be silent to be taken out. UINT64_MAX: it stays. Without
  * --silent-node-timeout, a lost node has its place again if its agent comes back, and the others
  * are notified after a minute. A node that asks for a place does not wait so long: in an open
- * round, or if an agent is there that is in no round. */
+ * round, or if an agent outside the round is connected. */
 static uint64_t patience_ms(const struct run *run)
 {
     if (run->settings->silent_node_ms != 0 || !run->view.state.complete || run->view.waiting != 0 ||

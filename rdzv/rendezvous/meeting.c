@@ -2,13 +2,13 @@
  *
  * Problem: torch's agents look at the state once a second (1.13: each monitor interval). The agent
  * that sees a node on the wait list first ends its workers, which uses up no restart. The workers
- * of the other nodes are in a collective with these and fail at that moment. Their agents look at
- * their workers before they look at the state again, so each uses up one of --max-restarts; with
+ * of the other nodes, in a collective with the ended ones, fail at that moment. Their agents look
+ * at their workers before they look at the state again, so each uses up one of --max-restarts; with
  * torch's default of 0 it closes the run for all nodes.
  *
  * Remedy: a node that waits is hidden from the participants at first. rdzvd holds the next look of
- * each participant until every participant looks, and then answers all of them in one step. An
- * agent that waits for this answer does not look at its workers.
+ * each participant until every participant looks, and then answers all of them in one step. While
+ * an agent waits for this answer, it does not poll its workers.
  *
  * Invariant: no participant is shown a node that waits before the meeting is open. Without it, an
  * agent would learn of that node by the answer to its heartbeat, and act before the others.
@@ -36,7 +36,7 @@
 #define NONE_LOOKS_MS 90000
 
 /* Torch does not count a node that waits once its heartbeat is too old. If the node ends while the
- * meeting is open, the mark stands in for it: some agents have already been shown that it waits. */
+ * meeting is open, the mark stands in for it: some agents have already seen it wait. */
 const struct torch_node *meeting_waiting(const struct step *s)
 {
     const struct run_view *v = &s->run->view;
@@ -93,9 +93,9 @@ static uint64_t usual_ms(const struct run *run, const struct agent *a, uint64_t 
     return others_ms < TORCH_HEARTBEAT_MS ? TORCH_HEARTBEAT_MS : others_ms;
 }
 
-/* The agent waits for its look, and does not look at its workers. If the thread of the heartbeat
- * holds the agent's lock instead, the thread of the workers waits for the lock after its usual time
- * between two looks. */
+/* The agent waits for the answer to its look, and does not poll its workers. If the thread of the
+ * heartbeat holds the agent's lock instead, the thread of the workers waits for the lock after its
+ * usual time between two looks. */
 static bool is_gathered(const struct run *run, const struct agent *a, uint64_t now_ms)
 {
     uint64_t wait_ms = usual_ms(run, a, now_ms);
@@ -278,8 +278,8 @@ void meeting_on_tick(struct step *s)
 }
 
 /* rdzvd answers the look that completes the meeting without holding it: a request that is held and
- * resumed in the same step stays held. An agent that still starts its workers is not held: it sends
- * one request at a time, and others may wait for its keys. */
+ * resumed in the same step stays held. rdzvd does not hold an agent that still starts its workers:
+ * the agent sends one request at a time, and other agents may wait for its keys. */
 bool meeting_should_hold(struct step *s, struct agent *a)
 {
     struct meeting *m = &s->run->meeting;
@@ -302,7 +302,7 @@ bool meeting_should_hold(struct step *s, struct agent *a)
     return false;
 }
 
-/* `next` has passed this agent while it was away: begin anew. */
+/* `next` passed this agent during its absence: begin anew. */
 void meeting_note_back(struct run *run)
 {
     run->meeting.next = TAILQ_FIRST(&run->agents);

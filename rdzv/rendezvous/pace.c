@@ -1,11 +1,11 @@
 /* How often an agent looks at the state while it trains. See struct agent_pace.
  *
- * An agent of torch has two threads that read the state. One looks at the workers each monitor
- * interval, and then at the state, if that was read more than a second ago. The other one sends a
- * heartbeat each 5 s (keep_alive_interval, 2.7 and later), and reads the state before, if that was
- * read more than a second ago. A lock lets only one of them ask. So a GET that comes 5 s after the
- * last heartbeat may be that of either thread, and only while the first one waits for its answer,
- * or for the lock, no thread looks at the workers.
+ * An agent of torch has two threads that read the state. The first thread polls the workers each
+ * monitor interval, and then reads the state, if the last read is more than a second old. The other
+ * one sends a heartbeat each 5 s (keep_alive_interval, 2.7 and later), and reads the state before,
+ * if that was read more than a second ago. A lock lets only one of them ask. So a GET that comes 5
+ * s after the last heartbeat may be that of either thread, and only while the first one waits for
+ * its answer, or for the lock, no thread looks at the workers.
  *
  * With a monitor interval of 5 s, or of a multiple of that, both threads ask at the same moments
  * for ever, the heartbeat first, and the other one never sends a GET. Therefore rdzvd holds one GET
@@ -21,8 +21,8 @@
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/parts.h"
 
-/* A heartbeat may come so much before its interval is over, by our clock; and no two of one agent
- * come in less than the second. */
+/* A heartbeat may come so much before its interval is over, by our clock; and two heartbeats of one
+ * agent are at least BEAT_LEAST_MS apart. */
 #define BEAT_EARLY_MS 200
 #define BEAT_LEAST_MS 900
 /* How long a GET is held to put heartbeats off, and how often. */

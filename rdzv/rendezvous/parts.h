@@ -1,5 +1,5 @@
-/* What the parts of the policy ask of each other in one step. Each function is in the file that the
- * heading above it names. See policy.h. */
+/* The functions by which the files of the policy call each other within a step. Each function is in
+ * the file that the heading above it names. See policy.h. */
 #pragma once
 
 #include "rdzv/rendezvous/step.h"
@@ -42,7 +42,8 @@ void round_end_last_call(struct step *s, struct agent *by);
 void agent_view_answer(struct step *s, struct agent *a);
 /* The same for its look; without an output the agent reads the value itself. */
 void agent_view_look(struct step *s, struct agent *a);
-/* True: it would be shown that it waits, or has joined, and nothing that makes it act. */
+/* True: the view of the agent says that its node waits or has joined, and contains no reason to
+ * act. */
 bool agent_view_may_wait(struct step *s, const struct agent *a);
 /* True: it would be shown an open round that it can join. */
 bool agent_view_is_joining(struct step *s, const struct agent *a);
@@ -81,7 +82,7 @@ void numbers_on_tick(struct step *s);
  * has. The agent's request is not noted yet. */
 bool agent_clock_is_steady(const struct step *s, const struct agent *a, int64_t heartbeat_us,
                            int64_t *us);
-/* A heartbeat of the agent has come, by its clock, and tells what time it is there. */
+/* A heartbeat of the agent has come; its time tells the agent's clock. */
 void agent_clock_learn(struct step *s, struct agent *a, int64_t heartbeat_us);
 /* The same was so before a start of the daemon. */
 void agent_clock_recall(struct agent *a, int64_t ahead_us);
@@ -112,7 +113,7 @@ bool resume_hint_read(struct slice memo, struct resume_hint *out);
 void closing_note_set(struct step *s, struct agent *a, int64_t round, struct slice name,
                       bool exists);
 void closing_note_read(struct agent *a, int64_t round, struct slice name);
-/* The agent has set a key of that round, or has added to it: its workers may have ended well. */
+/* The agent has set, or added to, a key of that round: its workers may have ended well. */
 void closing_note_finished(struct step *s, struct agent *a, int64_t round, struct slice name);
 /* The same was so before a start of the daemon. */
 void closing_recall_finished(struct run *run, struct agent *a, int64_t round);
@@ -137,7 +138,7 @@ bool closing_settle(struct step *s);
 
 /* --- rejoin.c --- */
 
-/* A new agent is counted among those of its run, or as one that comes for a closed run. */
+/* Counts a new agent among the agents of its run, or among those that come for a closed run. */
 void rejoin_enter(struct step *s, struct agent *a);
 void rejoin_leave(struct step *s, struct agent *a);
 /* Moves an agent that is taken for dead to run.gone; and back to its former list when the agent is
@@ -147,9 +148,9 @@ void rejoin_take_back(struct step *s, struct agent *a);
 /* True: its compare-and-set, which expects nothing, waits until the run is forgotten, or for
  * closed_run_wait_ms. */
 bool rejoin_should_hold(struct step *s, struct agent *a);
-/* All who came for the closed run begin the next one. */
+/* All agents that came for the closed run begin the next run. */
 void rejoin_release_waiting(struct step *s);
-/* Those who have waited for too long learn that the run is closed. */
+/* Agents that have waited for closed_run_wait_ms learn that the run is closed. */
 void rejoin_reject_overdue(struct step *s);
 
 /* --- presence.c --- */
@@ -159,12 +160,12 @@ void presence_heard(struct step *s, struct agent *a, bool waits);
 /* How long nothing has come of the node's agent, which is connected, and waits for no reply; 0: it
  * is not, or waits. */
 uint64_t presence_silent_ms(const struct step *s, const struct torch_node *node);
-/* The node of the state is silent for too long, and for `least_ms` at least, or has no agent and an
- * old heartbeat; the second: a participant is. */
+/* The node is silent beyond its limit and for at least `least_ms`, or has no agent and an old
+ * heartbeat; the second: a participant is. */
 bool presence_is_lost(const struct step *s, const struct torch_node *node, uint64_t least_ms);
 bool presence_is_participant_lost(const struct step *s);
-/* True: the agent was there before a start, its node is not, and whether it has workers is not
- * known. */
+/* True: the agent was connected before a start of the daemon, its node is in no list, and it may
+ * have workers. */
 bool presence_is_stranger(const struct step *s, const struct agent *a);
 
 /* --- loss.c --- */
@@ -172,7 +173,7 @@ bool presence_is_stranger(const struct step *s, const struct agent *a);
 /* The agent's connection has ended, or is taken for ended: takes its node out of the run, and makes
  * the other nodes meet. */
 void loss_on_disconnect(struct step *s, struct agent *gone);
-/* An agent begins with new workers in the round in which it had some: the others meet with it. */
+/* An agent starts new workers in a round in which it had workers: the others meet with it. */
 void loss_on_rejoin(struct step *s);
 /* The daemon was started again: if no agent is to come back, the mark is taken away. */
 void loss_on_start(struct step *s, bool agents_return);
@@ -218,13 +219,13 @@ bool last_call_may_let_in(const struct run *run);
 
 /* The agent has written the state: it may wait now, or no more. */
 void let_in_note_wait(const struct step *s, struct agent *a);
-/* rdzvd has put the agent's node on the wait list, and the agent is shown that. Once the agent asks
+/* rdzvd has put the agent's node on the wait list, and the agent is shown that. If the agent asks
  * again a second or two later, it has ended its workers, and waits by its own wish from then on. */
 void let_in_note_told(struct agent *a, uint64_t now_ms);
 /* Its MAX is that at least. */
 void let_in_note_room(struct run *run, struct agent *a, uint64_t nodes);
-/* The round is open. If all agents that are connected have joined or wait, and are `wanted` at
- * least: lets those in that wait, and completes the round. False: nothing was done. */
+/* The round is open. If all connected agents have joined or wait, and are at least `wanted`: admits
+ * the waiting nodes, and completes the round. False: nothing was done. */
 bool let_in_waiting(struct step *s, uint64_t wanted);
 
 /* --- long_look.c --- */
@@ -249,11 +250,11 @@ const struct torch_node *meeting_waiting(const struct step *s);
 #define MEETING_HOLD_MS 45000
 /* An agent that was away is back. */
 void meeting_note_back(struct run *run);
-/* It looks no more. To be called while the agent is in run.agents. */
+/* It looks no more. The agent must be in run.agents. */
 void meeting_leave(struct run *run, struct agent *a);
 /* After each event: the meeting begins, opens, or ends. */
 void meeting_check(struct step *s);
-/* Once a second: answers the looks for which there was no memory. */
+/* Once a second: answers held looks that lacked memory before. */
 void meeting_on_tick(struct step *s);
 
 /* --- pace.c --- */
@@ -270,9 +271,11 @@ void pace_note_released(struct agent *a, uint64_t now_ms);
 bool pace_is_unknown(const struct agent *a);
 /* The usual time between two looks; 0: not known. */
 uint64_t pace_interval_ms(const struct agent *a, uint64_t now_ms);
-/* The agent looks. True: it is not known how often it does, and its look is held to find out. */
+/* The agent looks. True: its interval is unknown, and rdzvd holds this look to find the interval
+ * out. */
 bool pace_should_hold(struct step *s, struct agent *a);
-/* Both threads of each agent have waited while rdzvd stood still, and go on at the same moment. */
+/* While rdzvd stood still, both threads of each agent have waited, so both continue at the same
+ * moment. */
 void pace_forget_shifts(struct run *run);
 /* Once a second: those looks are answered. */
 void pace_on_tick(struct step *s);
@@ -285,8 +288,8 @@ bool repair_restore(struct step *s, struct agent *a);
 
 /* --- forget.c --- */
 
-/* The run's key is gone, is no run's any more, or will be gone when the outputs are carried out:
- * clears the view, drops its worker store, and lets everyone go on who waits. */
+/* The run's key is gone, is no run's key any more, or will go with the outputs of this step:
+ * clears the view, drops the worker store, and releases all waiting agents. */
 void forget_end_run(struct step *s);
 /* Forgets the run if all agents have left it for long enough. */
 bool forget_if_left(struct step *s);
@@ -305,7 +308,7 @@ void worker_store_on_port_opened(struct step *s, const struct policy_event *even
 void worker_store_on_restore(struct step *s);
 /* All agents are back that come back after a start. */
 void worker_store_on_returned(struct step *s);
-/* Agent 0 is lost, and the others may wait for what it was to say. */
+/* Agent 0 is lost, and the other agents may wait for its keys MASTER_ADDR and MASTER_PORT. */
 void worker_store_owe_place(struct step *s);
 /* The agent no longer exists. */
 void worker_store_leave(struct step *s, const struct agent *a);

@@ -1,7 +1,7 @@
-/* The keys that a lost node owes its round. Agents that have just completed a round tell each other
- * by keys where their workers meet and which ranks they have, and wait for those of a node that is
- * gone for read_timeout: a minute, or what the user says. They get any: what they start with these
- * ends a second later, since they are told to meet again (loss.c). Upstream:
+/* The keys that a lost node owes its round. After a round is complete, its agents exchange by keys
+ * the place where their workers meet and their ranks, and wait for the keys of a lost node for
+ * read_timeout: a minute, or what the user says. They get any: what they start with these ends a
+ * second later, since they are told to meet again (loss.c). Upstream:
  * SimpleElasticAgent._assign_worker_ranks() (2.4 and later), _share_and_gather() and
  * store.synchronize() (before). */
 #include <inttypes.h>

@@ -74,7 +74,8 @@ static void disconnected(struct step *s, const struct policy_event *event)
         round_end_last_call(s, NULL);
 }
 
-/* The agent was there until now. When it is back, its relay sends its pending request again. */
+/* The agent was there until now. When the agent is back, its relay sends the pending request again.
+ */
 static void away(struct step *s, const struct policy_event *event)
 {
     struct agent *a = event->agent;
@@ -113,7 +114,8 @@ static void list_again(struct step *s, struct agent *a)
         run_list(s->run, a);
 }
 
-/* If it was taken for dead, it is put where it belongs when it asks: see repair.c. */
+/* If the agent was taken for dead, its next request puts its node back into the state: see
+ * repair.c. */
 static void back(struct step *s, const struct policy_event *event)
 {
     struct agent *a = event->agent;
@@ -142,7 +144,7 @@ static void asked_to_compare(struct step *s, const struct policy_event *event)
         compare_set(s, event, was == HELD_RELEASED_ANSWER);
 }
 
-/* Whatever else an agent asks for, it looks again before it writes. */
+/* After any other request, an agent looks again before it writes. */
 static void asked(struct step *s, const struct policy_event *event)
 {
     presence_heard(s, event->agent, event->waits);

@@ -1,6 +1,6 @@
 /* What rdzvd does for a run of torch's rendezvous, beyond keeping its keys: a function of the run,
- * of what happens, and of the time, that answers with commands for the store and with effects. It
- * knows no socket, no clock, no loop and no log, so tests drive it with a clock in hand.
+ * of what happens, and of the time, that answers with commands for the store and with effects. The
+ * policy has no socket, clock, loop or log, so tests drive it with a clock in hand.
  *
  * An unmodified torchrun then survives what default torch does not:
  *  - workers of torch 2.5 and later find their store at rdzvd, with fresh keys in each round

@@ -1,6 +1,6 @@
 /* Which nodes live. An agent of torch sends no heartbeat while it waits for a reply, such as for
- * the ranks of a round, which may take a minute. Here it is known when each agent has last asked,
- * and whether it waits for a reply. A frozen process asks for nothing: it is lost after
+ * the ranks of a round, which may take a minute. rdzvd knows when each agent sent its last request,
+ * and whether the agent waits for a reply. A frozen process asks for nothing: it is lost after
  * --silent-node-timeout, or torch's 15 s. If no agent of a node is connected, its last heartbeat
  * counts, which is in the state by our clock. */
 #include "proto/torch/torch_timing.h"

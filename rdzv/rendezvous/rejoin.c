@@ -80,7 +80,7 @@ bool rejoin_should_hold(struct step *s, struct agent *a)
 
     if (a->standing != STANDING_REJOINS || wait_ms == 0 || !is_closed(run))
         return false;
-    if (run->held[HELD_REJOIN] == 0) { /* one note for all who wait at the same time */
+    if (run->held[HELD_REJOIN] == 0) { /* one note for all agents that wait at the same time */
         note = explain_note(s, NOTE_AGENTS_WAITING);
         note->agent = a;
         note->number = wait_ms;

@@ -1,5 +1,5 @@
-/* The rendezvous of all spaces: how it begins, is restored and ends, and what the engine reports to
- * it, such as keys of runs that clients have set. See rendezvous.h. */
+/* The rendezvous of all spaces: its begin, restore and end, and the engine's reports, such as keys
+ * of runs that clients have set. See rendezvous.h. */
 #include "rdzv/rendezvous/rendezvous.h"
 
 #include "store/session/session.h"
@@ -14,7 +14,7 @@ void rendezvous_add_spaces(struct rendezvous *r)
 
 /* --- Changes that are not the policy's: keys of runs that clients set or delete. --- */
 
-/* The state of a run, or what may become one, is there, has changed or is gone. */
+/* The value of a run's key, or of a key that may become one, is new, has changed or is gone. */
 static void run_changed(struct rendezvous_space *home, struct run_view *v, struct slice key)
 {
     struct live_run *run = v == NULL ? driver_need_run(home, key) : live_run_of(v);
@@ -42,7 +42,8 @@ static void entry_changed(struct rendezvous_space *home, const struct entry *e)
         run_changed(home, v, e->node.key);
 }
 
-/* Of several values for one key the last is there: it is read once, not once for each. */
+/* If a command sets one key several times, the key has the last value: it is read once, not once
+ * for each. */
 static void keys_set(struct rendezvous_space *home, struct slice pairs)
 {
     const struct keymap *keys = &home->space->store->keys;

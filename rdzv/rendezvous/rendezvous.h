@@ -49,9 +49,8 @@ uint64_t rendezvous_forget(const struct run *run);
 /* The connection of that node's agent, or NULL. */
 const struct conn *rendezvous_conn_of(const struct run *run, const struct torch_node *node);
 
-/* A run that is pinned stays where it is, and rendezvous_next() may be asked of it, whatever
- * happens meanwhile. If the run has ended meanwhile, rendezvous_unpin() frees it. NULL: nothing is
- * done. */
+/* A pinned run stays in memory, so that rendezvous_next() may be called with it, whatever happens
+ * meanwhile. If the run has ended meanwhile, rendezvous_unpin() frees it. NULL: nothing is done. */
 void rendezvous_pin(const struct run *run);
 void rendezvous_unpin(const struct run *run);
 

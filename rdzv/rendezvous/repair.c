@@ -1,4 +1,4 @@
-/* Puts nodes that live, and that were taken for dead, back to where they belong. */
+/* Puts a live node that was taken for dead back into its round, or onto the wait list. */
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
@@ -18,9 +18,9 @@ static void note_repaired(struct step *s, const struct agent *a, const char *act
 enum place { PLACE_NONE, PLACE_TAKEN, PLACE_FOUND };
 
 /* Where a node belongs that was presumed dead. Its round goes on without it: in there, with the
- * rank that it has. Another round has begun since: as one that waits it makes all nodes meet again,
- * itself before all, which may be the only one that is left.
- * When no place is left there, another node has taken it. */
+ * rank that it has. Another round has begun since: as a waiting node it makes all nodes meet again,
+ * first of all itself, perhaps the only node left. If the round is full, another node has taken the
+ * place. */
 static enum place find_place(const struct run *run, const struct agent *a, struct torch_node *back)
 {
     const struct run_view *v = &run->view;

@@ -1,10 +1,10 @@
 /* Keeps which node an agent is, and how far its clock is ahead, over a start of the daemon.
  *
- * An agent behind a relay goes on over a start. But it says which node it is only when it writes
- * the state: in a complete round that is a heartbeat each 5 s, and nothing at all once its workers
- * have ended, or while it waits for a key. So the store keeps a memo with the agent's session, and
- * the daemon reads it when the agent asks for something again. If a release before this one has
- * served the agent, there is no memo, and its node is unknown until it writes. */
+ * An agent behind a relay goes on over a start. But only a write of the state tells the agent's
+ * node: in a complete round that is a heartbeat each 5 s, and nothing at all once its workers have
+ * ended, or while it waits for a key. So the store keeps a memo with the agent's session, and the
+ * daemon reads it when the agent asks for something again. Without a memo, the node of the agent is
+ * unknown until its next write. */
 #include "rdzv/rendezvous/parts.h"
 
 #define MEMO_VERSION 2u

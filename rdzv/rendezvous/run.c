@@ -39,8 +39,8 @@ bool run_keeps_port(const struct run *run)
            (run->agent_count > 0 || run->start == START_AWAITED || !TAILQ_EMPTY(&run->gone));
 }
 
-/* Only a run that all agents have left, and that has no port to give back, waits for nothing but
- * time. */
+/* A run that all agents have left, and that has no port to give back, waits only for time to pass.
+ */
 uint64_t run_due_ms(const struct run *run)
 {
     const struct policy_settings *settings = run->settings;

@@ -1,5 +1,5 @@
-/* A run as the policy knows it: its view, the agents that are connected for it, and where its
- * workers find their store. */
+/* A run as the policy knows it: its view, its connected agents, and the endpoint of its workers'
+ * store. */
 #pragma once
 
 #include "rdzv/config/elastic_settings.h"
@@ -55,10 +55,10 @@ struct meeting {
         MEETING_OPEN,    /* the participants are shown that a node waits */
     } phase;
     uint64_t completion; /* the round, by view.completions */
-    uint64_t since_ms;   /* since then looks are held, or since it was due if none is */
+    uint64_t since_ms;   /* begin of the holds, or of the need to meet if no look is held */
     uint64_t until_ms;   /* they are held until then at the latest */
     uint64_t usual_ms;   /* the longest usual time between two looks that was known then; 0: none */
-    struct agent *next;  /* GATHERS: those in front of it in run.agents look; NULL: all do */
+    struct agent *next;  /* GATHERS: all agents before it in run.agents look; NULL: all do */
 };
 
 /* A close that is judged once all agents are back. */
@@ -85,13 +85,13 @@ enum run_fill {
 enum run_start {
     START_OVER,
     START_AWAITED, /* not all are back that may come back */
-    START_UNNAMED, /* all are back, and the node of at least one agent is not known */
+    START_UNNAMED, /* all agents are back; the node of at least one agent is not known */
 };
 
 /* A round in which the workers of an agent have ended well: see closing.c. */
 struct finishing {
     int64_t round; /* ROUND_NONE: there is none */
-    size_t count;  /* so many agents have finished, also those that are gone since */
+    size_t count;  /* number of finished agents, including agents gone since */
     bool released; /* the finished agents no longer wait for the others, which are lost */
 };
 
@@ -115,8 +115,8 @@ struct run {
     struct agent_list rejoining; /* STANDING_REJOINS: they are not counted */
     struct agent_list gone;      /* LINK_GONE: neither are these */
     size_t agent_count;          /* 0: no agent is connected, since `idle_since_ms` */
-    size_t held[HELD_KINDS];     /* so many requests of agents are held, by their kind */
-    uint64_t still_ms;           /* for so long in all no agent could write, at the last event */
+    size_t held[HELD_KINDS];     /* number of held requests of agents, by kind */
+    uint64_t still_ms;           /* total time in which no agent could write, at the last event */
     struct table by_node;        /* agents that have a node; of two with one node, the later */
     uint64_t idle_since_ms;
     enum run_start start;
@@ -161,8 +161,8 @@ void run_fini(struct run *run);
 /* Nothing is left of it: no key and no agent. */
 bool run_is_unused(const struct run *run);
 
-/* No other run gets the port of its workers: it goes on, and an agent of it is connected, or may be
- * back, after a start of the daemon or after it was taken for dead. */
+/* No other run gets the port of its workers: the run goes on, and one of its agents is connected,
+ * or may come back after a start of the daemon, or after rdzvd took it for dead. */
 bool run_keeps_port(const struct run *run);
 
 /* When RUN_TICK may next have something to do, by the monotonic clock, unless another event comes
@@ -179,10 +179,10 @@ const struct torch_node *run_node_of(const struct run *run, const struct agent *
  * memory it stays unknown. */
 void run_remember_node(struct run *run, struct agent *a, const struct torch_node *node);
 void run_forget_node(struct run *run, struct agent *a);
-/* The node of which that is agent.by_node.key; its address points in there. False: of none. */
+/* The node whose agent.by_node.key is `key`; its address points in there. False: of none. */
 bool run_node_of_key(struct slice key, struct torch_node *out);
 /* It counts for its node no more; again, unless another one does. */
 void run_unlist(struct run *run, struct agent *a);
 void run_list(struct run *run, struct agent *a);
-/* Of two agents of one node, `a` counts from now on, and `before` no longer. Returns true. */
+/* From now on `a` counts for the node that both agents have, in place of `before`. Returns true. */
 bool run_list_again(struct run *run, struct agent *before, struct agent *a);

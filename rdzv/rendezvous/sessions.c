@@ -1,4 +1,5 @@
-/* Sessions of c10d as events of the policy: who is an agent, who a worker, and what they ask. */
+/* Sessions of c10d as events of the policy: which session is an agent's or a worker's, and its
+ * requests. */
 #include "rdzv/rendezvous/rendezvous.h"
 
 static void bind_agent(struct rendezvous_space *home, struct conn *c, struct slice key,
@@ -36,9 +37,9 @@ static void bind_to(struct conn *c, struct worker_store *w)
     c10d_session(c)->bound.worker_store = w->id;
 }
 
-/* The worker store that a worker finds: that of the run whose port it came to, or of the run that
- * shares the agents' port, which other clients come to as well: not if no agent of the run is here,
- * nor may come back after a start, nor do its workers go on. */
+/* The worker store that a worker finds: the store of the run that owns the port, or of the run that
+ * shares the agents' port, which has other clients as well: not if no agent of the run is here, nor
+ * may come back after a start, nor do its workers go on. */
 static void bind_worker(const struct rendezvous_space *home, struct conn *c)
 {
     bool own_port = c->listener->temporary;
@@ -55,7 +56,8 @@ static struct worker_store *find_worker_store(struct conn *c, uint64_t id)
     return worker_stores_find(&conn_space(c)->store->worker_stores, id);
 }
 
-/* One that has not been used since the start, at least until its session ends. */
+/* Binds a session from before the start to its worker store, which stays at least until the session
+ * ends. */
 static void rebind_session(void *arg, struct conn *c, uint64_t worker_store)
 {
     struct worker_store *w = find_worker_store(c, worker_store);
@@ -80,8 +82,8 @@ static void on_returned(void *arg, struct engine_space *space)
     driver_step_space(driver_space_of(arg, space), (struct policy_event){.kind = RUN_RETURNED});
 }
 
-/* Torch's agents begin with a compare-and-set of their run's key. A client that begins with a look
- * at that key, such as rdzvctl watch, is no agent. But an agent that a relay has brought over a
+/* Torch's agents begin with a compare-and-set of their run's key. A client whose first request
+ * reads that key, such as rdzvctl watch, is no agent. But an agent that a relay has brought over a
  * start of the daemon goes on with any request. */
 static bool only_looks(const struct rendezvous_space *home, struct conn *c, struct slice key,
                        enum c10d_op op)
@@ -95,7 +97,7 @@ static bool only_looks(const struct rendezvous_space *home, struct conn *c, stru
            run_views_find_round(&home->runs, key, &round, &name) == NULL;
 }
 
-/* What it asks for next may tell that it is an agent. */
+/* Its next request may show that the session is an agent's. */
 static void note_looking(struct rendezvous_space *home, struct conn *c, struct slice key)
 {
     struct run_view *v = run_views_find(&home->runs, key);
@@ -182,7 +184,7 @@ static enum c10d_verdict on_compare_set(struct conn_agent *a, const struct c10d_
 }
 
 /* What the request is to the policy if its key is one of a round of the agent's own run. A GET of a
- * key without a value waits for it, as any other request. */
+ * key without a value waits, so it counts as any other request. */
 static enum policy_event_kind round_key_event(enum c10d_op op, bool exists)
 {
     return op == C10D_SET             ? AGENT_SET_ROUND_KEY

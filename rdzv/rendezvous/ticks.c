@@ -1,7 +1,7 @@
-/* Time as the event of runs: their ticks, and the clock that they go by. */
+/* Time as the event of runs: the ticks of runs, and the clock of their limits. */
 #include "rdzv/rendezvous/rendezvous.h"
 
-/* A tick looks at so many runs, for so long at most, before others have their turn. */
+/* The limits of one iteration: number of ticked runs, and time. */
 #define RUNS_PER_ITERATION 200
 #define RUNS_NS            1000000u
 
@@ -32,7 +32,7 @@ static struct live_run *next_due(const struct rendezvous *r)
 }
 
 /* A run may have a million keys of its rounds: each iteration deletes some keys, and then the run
- * is forgotten. False: that goes on, after the other runs that are due. */
+ * is forgotten. False: the deletion continues after the other due runs. */
 static bool step_tick(struct live_run *run)
 {
     const struct policy_now now = driver_now(run);

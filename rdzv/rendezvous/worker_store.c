@@ -10,14 +10,15 @@
  *
  * Workers use the agents' port, so no Service or NetworkPolicy needs a second one; the keys tell
  * agents and workers apart. A second run in the same space gets a port of its own while the first
- * lives, and with --worker-ports each run gets one. A run that all agents and workers have left
- * gives it back, and gets one again, the same if it is free, when its next round is complete.
+ * lives, and with --worker-ports each run gets one. When all agents and workers have left the run,
+ * its port is given back; when its next round is complete, the run gets a port again, the same if
+ * that is free.
  *
  * Two kinds of agents must be left alone. Those of torch 2.4 and before listen in worker 0, at a
- * new address each round: they do not send PING. Later ones with
+ * new address each round: they do not send PING. Later agents with
  * TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 do the same and look like the others, but for one thing:
- * when they say where their store is, no process listens there yet. So the host of agent 0 is
- * asked. */
+ * when agent 0 writes the address of its store, no process listens there yet. So the host of agent
+ * 0 is asked. */
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
@@ -240,11 +241,11 @@ static void decide_rdzvd(struct step *s)
 /* --- Agent 0 is lost before it has said anything. ---
  *
  * The others wait for the two keys, and end when torch's minute is over. They get rdzvd's own
- * address. Those of torch 2.6 and later keep it for life, which is what decide_rdzvd() wants; those
- * that host the store in worker 0 ask again in the next round. Which they are tells agent 0 of that
- * one: it says where before it does anything else, unless it knows that. */
+ * address. Agents of torch 2.6 and later keep that address for life, as decide_rdzvd() wants it;
+ * those that host the store in worker 0 ask again in the next round. Which they are tells agent 0
+ * of that one: its first keys are the address and the port, unless it knows them already. */
 
-/* An agent that hosts the store in worker 0 has said so by then. */
+/* An agent that hosts the store in worker 0 has written its address by then. */
 #define SAYS_MS 3000
 
 static bool is_undecided(const struct run *run)
@@ -273,7 +274,7 @@ void worker_store_on_returned(struct step *s)
         worker_store_owe_place(s);
 }
 
-/* A later round is complete, and its agent 0 has not said all of it. */
+/* A later round is complete, and its agent 0 has not written both keys. */
 static bool is_next_silent(const struct run *run)
 {
     const struct torch_state *state = &run->view.state;
@@ -438,8 +439,8 @@ void worker_store_on_tick(struct step *s)
 /* --- What agent 0 says. --- */
 
 /* Which of the two keys of a round an agent sets; PLACES: another key, or an agent or a run that is
- * left alone. Of older rounds once it is decided that the store is here: an agent that was away
- * would else keep a place that is half ours and half its own, for as long as it lives. */
+ * left alone. Of older rounds once it is decided that the store is here: otherwise an agent that
+ * was away would for life keep an address of rdzvd with a port of another store, or the reverse. */
 static int place_set_by(const struct run_view *v, const struct policy_event *event)
 {
     bool is_older =
