@@ -1,0 +1,214 @@
+"""Runs whose agents use the backend etcd-v2."""
+
+import http.client
+import json
+import os
+import selectors
+import tempfile
+import urllib.parse
+
+import torch_state as ts
+from agents import Agent, complete_round, rejoin
+from cases import case, check
+from scene import STATUS, await_space, daemon, get_json, http_request, same, status_of
+
+
+def etcd_put(port, path, value, **more):
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    c.request("PUT", "/v2/keys" + path, urllib.parse.urlencode(dict(more, value=value)),
+              {"Content-Type": "application/x-www-form-urlencoded"})
+    reply = c.getresponse()
+    reply.read()
+    check(reply.status in (200, 201), reply.status)
+    name = "%s:%d" % c.sock.getsockname()[:2]
+    c.close()
+    return name
+
+
+class EtcdAgent:
+    """An agent of the backend etcd-v2, with the last state that it has read, and the index of this state."""
+    PATH = "/v2/keys/torch/elastic/rendezvous/job"
+
+    def __init__(self, port, name):
+        self.link = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        self.node = ts.Node(name, 7, 0)
+
+    def begin_to_read(self):
+        self.link.request("GET", self.PATH)
+
+    def begin_to_write(self, change):
+        change(self.state)
+        self.state.last_heartbeats[self.node] = ts.now()
+        form = {"value": ts.dumps(self.state).decode(), "ttl": 7200,
+                **({"prevIndex": self.index} if self.index else {"prevExist": "false"})}
+        self.link.request("PUT", self.PATH, urllib.parse.urlencode(form),
+                          {"Content-Type": "application/x-www-form-urlencoded"})
+
+    def end(self):
+        """The status of the answer."""
+        reply = self.link.getresponse()
+        body = json.loads(reply.read())
+        self.state, self.index = ts.State(), 0
+        if reply.status in (200, 201):
+            self.state = ts.loads(body["node"]["value"].encode())
+            self.index = body["node"]["modifiedIndex"]
+        return reply.status
+
+    def read(self):
+        self.begin_to_read()
+        return self.end()
+
+    def write(self, change):
+        self.begin_to_write(change)
+        return self.end()
+
+    def join(self, complete):
+        def change(state):
+            state.participants[self.node] = 0
+            if complete:
+                complete_round(state)
+        self.read()
+        check(self.write(change) in (200, 201), "it has joined")
+
+    def wait_in_line(self, state):
+        state.wait_list.add(self.node)
+
+    def is_silent(self, port):
+        """Another request has been answered since, and nothing has come here."""
+        http_request(port, "GET", "/health")
+        return not selectors_ready(self.link.sock)
+
+
+def selectors_ready(sock):
+    with selectors.DefaultSelector() as s:
+        s.register(sock, selectors.EVENT_READ)
+        return bool(s.select(0))
+
+
+def etcd_round(port, names):
+    agents = [EtcdAgent(port, name) for name in names]
+    for a in agents:
+        a.join(complete=a is agents[-1])
+    return agents
+
+
+def etcd_newcomer(port):
+    """Agent c, whose write by which it begins to wait is held."""
+    new = EtcdAgent(port, "c")
+    new.read()
+    new.begin_to_write(new.wait_in_line)
+    check(new.is_silent(port), "its write is held")
+    return new
+
+
+@case
+def all_agents_over_etcd_are_called_at_once():
+    with daemon() as server:
+        a, b = etcd_round(server.port, "ab")
+        new = etcd_newcomer(server.port)
+        same(EtcdAgent(server.port, "x").read(), 200, "whoever else reads is answered")
+        a.begin_to_read()
+        check(a.is_silent(server.port), "a look is held")
+        b.begin_to_read()
+        same((new.end(), a.end(), b.end()), (200, 200, 200), "all are answered")
+        same([len(x.state.wait_list) for x in (new, a, b)], [1, 1, 1], "and see that it waits")
+
+
+@case
+def a_heartbeat_over_etcd_may_come_before_the_call():
+    with daemon() as server:
+        a, b = etcd_round(server.port, "ab")
+        new = etcd_newcomer(server.port)
+        b.begin_to_read()
+        check(b.is_silent(server.port), "a look is held")
+        a.index = b.index  # what it has read last
+        a.state = ts.copy(b.state)
+        same(a.write(lambda state: None), 200, "a heartbeat")
+        a.begin_to_read()
+        same(new.end(), 412, "what it has read is old")
+        new.read()
+        same(new.write(new.wait_in_line), 200, "now all look: it is not held")
+        same((a.end(), b.end()), (200, 200), "all are answered")
+        same([len(x.state.wait_list) for x in (new, a, b)], [1, 1, 1], "and see that it waits")
+
+
+@case
+def who_waits_over_etcd_and_leaves_holds_nobody():
+    with daemon() as server:
+        a, b = etcd_round(server.port, "ab")
+        new = etcd_newcomer(server.port)
+        a.begin_to_read()
+        check(a.is_silent(server.port), "a look is held")
+        new.link.close()
+        same(a.end(), 200, "it goes on")
+        same(a.state.wait_list, set(), "nobody waits")
+        same((b.read(), b.state.wait_list), (200, set()), "nor does b see anybody")
+
+
+@case
+def an_agent_over_etcd_that_does_not_look_is_not_waited_for():
+    with daemon() as server:
+        a, b = etcd_round(server.port, "ab")
+        new = EtcdAgent(server.port, "c")
+        new.read()
+        new.begin_to_write(new.wait_in_line)
+        a.begin_to_read()
+        same((new.end(), a.end()), (200, 200), "b has not looked")
+        same(len(a.state.wait_list), 1, "a sees that it waits")
+        same((b.read(), len(b.state.wait_list)), (200, 1), "so does b at its next look")
+
+
+@case
+def runs_over_etcd_are_shown():
+    with daemon() as server:
+        state = ts.State()
+        node = ts.Node("a", 7, 0)
+        state.participants[node] = 0
+        state.last_heartbeats[node] = ts.now()
+        name = etcd_put(server.port, "/torch/elastic/rendezvous/job", ts.dumps(state), ttl=7200)
+        run, space = status_of(server.port)
+        same((run["backend"], run["state"], run["round"]), ("etcd-v2", "joining", 0), "the run")
+        same([(n["addr"], n["pid"], n["peer"]) for n in run["nodes"]], [("a", 7, name)], "its node")
+        # A long value is read when it is asked for.
+        for i in range(400):
+            other = ts.Node("node-%d" % i, 7, 0)
+            state.participants[other] = 0
+            state.last_heartbeats[other] = ts.now()
+        complete_round(state)
+        etcd_put(server.port, "/torch/elastic/rendezvous/job", ts.dumps(state))
+        run = status_of(server.port)[0]
+        same((run["state"], run["participants"], len(run["nodes"])), ("complete", 401, 401), "all")
+        old = "/p/run_old/rdzv/active_version"
+        etcd_put(server.port, old, '{"status": "joinable", "version": "3", "participants": [0]}')
+        run = status_of(server.port, "old")[0]
+        same((run["backend"], run["state"], run["round"], run["participants"]),
+             ("etcd", "joining", 3, 1), "the older backend")
+        same([r["id"] for r in status_of(server.port)[1]["runs"]], ["job", "old"], "both")
+        c = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+        c.request("DELETE", "/v2/keys/torch/elastic/rendezvous/job")
+        same(c.getresponse().status, 200, "DELETE")
+        c.close()
+        await_space(server.port, lambda s: len(s["runs"]) == 1)
+        same(http_request(server.port, "DELETE", "/rdzv/v1/spaces/default")[0], 200, "DELETE of all")
+        same(get_json(server.port, STATUS)["spaces"][0]["runs"], [], "runs of a space that is empty")
+
+
+@case
+def runs_over_etcd_are_there_after_a_restart():
+    with tempfile.TemporaryDirectory() as folder:
+        data = "--data-dir=" + os.path.join(folder, "data")
+        with daemon(data) as server:
+            a = Agent(server.port, "agents", "a")
+            rejoin([a])
+            state = ts.State()
+            node = ts.Node("b", 7, 0)
+            state.participants[node] = 0
+            state.last_heartbeats[node] = ts.now()
+            complete_round(state)
+            etcd_put(server.port, "/torch/elastic/rendezvous/job", ts.dumps(state))
+        with daemon(data) as server:
+            runs = {r["id"]: r for r in get_json(server.port, STATUS)["spaces"][0]["runs"]}
+            same(sorted(runs), ["agents", "job"], "runs")
+            same([(n["addr"], n["rank"]) for n in runs["job"]["nodes"]], [("b", 0)], "its node")
+            check("since" not in runs["job"]["nodes"][0], "nobody has seen it join")
+            same(runs["agents"]["agents"], 0, "agents of c10d")
