@@ -211,6 +211,7 @@ fi
 step process $PYTHON tests/process/run.py
 step tls $PYTHON tests/process/tls.py
 [ "$ALL" = no ] || step tls-scan env RDZVD="$PLAIN" $PYTHON tests/process/tls_scan.py
+step access $PYTHON tests/process/access.py
 step observe $PYTHON tests/process/observe.py
 step monitoring env RDZVD="$PLAIN" $PYTHON tests/monitoring/run.py
 if [ "$ALL" = yes ]; then

@@ -370,6 +370,7 @@ def the_service_may_do_what_rdzvd_does():
 
 @case
 def the_settings_of_the_service_are_right():
+    installed()
     with open(os.path.join(HERE, "..", "..", "deploy", "systemd", "rdzvd.yaml"), encoding="utf-8") as f:
         settings = f.read()
     (config,) = [os.path.join(p, "rdzvd.yaml") for p, _, names in os.walk(FOLDER.name) if "rdzvd.yaml" in names]

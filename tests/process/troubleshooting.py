@@ -772,7 +772,7 @@ def too_many(r, scene):
     store = scene.rdzvd("--connection-limit=1")
     scene.peer(store.port)
     with socket.create_connection(("127.0.0.1", store.port), timeout=20) as s:
-        s.sendall(b"\0\xce\xf7\x85\x3c")
+        s.sendall(modern.validate())
         with contextlib.suppress(ConnectionResetError):
             check(s.recv(1) == b"", "it was served")
     r.show(logs=[store])
