@@ -225,6 +225,8 @@ static const struct verb_option check_option_table[] = {
      ", if that is there",
      "@files"},
     {"no-config", 'n', false, NULL, "no such file", NULL},
+    {"strict", 'T', false, NULL,
+     "exit with 1 also if something was not looked at: an unknown launcher, kind or option", NULL},
     {"show", 'S', false, NULL, "print what check sees in the files, as JSON, and apply no rule",
      NULL},
     {0},
@@ -259,6 +261,7 @@ static void read_command_line(struct reading *r, int argc, char **argv)
                 keys[i].take(r, optarg);
         }
         r->options->show = r->options->show || option == 'S';
+        r->options->strict = r->options->strict || option == 'T';
     }
     if (optind < argc)
         r->options->paths.count = 0; /* files of the command line, and not those of the config */
@@ -329,7 +332,7 @@ static int check_run(int argc, char **argv)
     if (d.errors == 0)
         check_files(&c, &o, &d);
     code = diag_end(&d);
-    code = code == 0 ? c.count > 0 : code;
+    code = code == 0 ? c.count > 0 || (o.strict && check_count_unread(&c) > 0) : code;
     check_fini(&c);
     check_options_fini(&o);
     return code;

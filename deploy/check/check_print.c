@@ -36,8 +36,6 @@ void check_print_text(FILE *out, struct check *c)
 
 /* --- What check did not look at. --- */
 
-#define KINDS_MAX 8
-
 /* Kinds without pods, of which no rule needs to know. */
 static const char *const podless_kinds[] = {
     "PersistentVolume",
@@ -78,36 +76,81 @@ static bool kind_is_unknown(const struct check *c, const struct kube_object *o)
            !text_is_one_of(o->kind, podless_kinds);
 }
 
-static void print_unknown(FILE *out, const struct check *c)
+#define NAMED_MAX  4
+#define LENGTH_MAX 60
+
+/* What was not looked at, for one line: how many, and the names of the first of them. */
+struct unread {
+    struct buf names;
+    const char *last;
+    size_t count;
+};
+
+static void unread_add(struct unread *u, const struct kube_object *o, const char *text)
 {
-    const char *kinds[KINDS_MAX];
-    size_t count = 0, unknown = 0, k;
+    size_t len = strcspn(text, "\n");
 
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-
-        if (!kind_is_unknown(c, o))
-            continue;
-        unknown++;
-        for (k = 0; k < count && strcmp(kinds[k], o->kind) != 0; k++)
-            ;
-        if (k == count && count < KINDS_MAX)
-            kinds[count++] = o->kind;
-    }
-    if (unknown == 0)
+    if (u->count++ == NAMED_MAX)
+        buf_print(&u->names, ", ...");
+    if (u->count > NAMED_MAX || (u->last != NULL && strcmp(u->last, text) == 0))
         return;
-    fprintf(out, "rdzv-manifest: looked at %zu object%s; %zu of unknown kinds: ", c->bundle.count,
-            c->bundle.count == 1 ? "" : "s", unknown);
-    for (k = 0; k < count; k++) {
-        fputs(k == 0 ? "" : ", ", out);
-        diag_put(out, *kinds[k] == '\0' ? "(no kind)" : kinds[k]);
+    buf_print(&u->names, "%s", u->count == 1 ? "" : ", ");
+    if (o != NULL)
+        buf_print(&u->names, "%s %s: ", o->kind, o->name);
+    buf_print(&u->names, "%.*s", (int)(len > LENGTH_MAX ? LENGTH_MAX : len), text);
+    u->last = text;
+}
+
+static size_t unread_print(FILE *out, const struct unread *u, const char *between, const char *what,
+                           const char *many)
+{
+    if (u->count == 0 || out == NULL)
+        return u->count;
+    fprintf(out, "%s%zu %s (", between, u->count, u->count == 1 ? what : many);
+    diag_put(out, u->names.text);
+    fputc(')', out);
+    return u->count;
+}
+
+/* Prints one line about what no rule has judged, if there is anything (out NULL: nothing), and
+ * counts it. */
+static size_t print_unread(FILE *out, const struct check *c)
+{
+    struct unread runs = {.names.arena = (struct arena *)&c->bundle.arena}, closed = runs,
+                  kinds = runs;
+    static const char begin[] = "rdzv-manifest: not looked at: ";
+    size_t count;
+
+    for (size_t i = 0; i < c->jobs.count; i++) {
+        if (job_unread(c->jobs.runs[i]) != NULL)
+            unread_add(&runs, job_run_object(c->jobs.runs[i]), job_unread(c->jobs.runs[i]));
     }
-    fputs(count == KINDS_MAX ? ", ...\n" : "\n", out);
+    for (size_t i = 0; i < c->jobs.closed_count; i++) {
+        const struct arg_word *program = c->jobs.closed[i].program;
+
+        unread_add(&closed, c->jobs.closed[i].container->pods->object,
+                   program == NULL ? "the image decides" : program->text);
+    }
+    for (size_t i = 0; i < c->bundle.count; i++) {
+        if (kind_is_unknown(c, c->bundle.objects[i]))
+            unread_add(&kinds, NULL, c->bundle.objects[i]->kind);
+    }
+    count = unread_print(out, &runs, begin, "launch", "launches");
+    count += unread_print(out, &closed, count == 0 ? begin : "; ", "container", "containers");
+    count += unread_print(out, &kinds, count == 0 ? begin : "; ", "object", "objects");
+    if (out != NULL && count > 0)
+        fputc('\n', out);
+    return count;
+}
+
+size_t check_count_unread(const struct check *c)
+{
+    return print_unread(NULL, c);
 }
 
 static void print_looked(FILE *out, const struct check *c)
 {
-    print_unknown(out, c);
+    print_unread(out, c);
     for (size_t i = 0; i < c->file_count; i++) {
         const struct yaml_node *n = kube_find_placeholder(&c->files[i]);
 

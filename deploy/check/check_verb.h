@@ -32,6 +32,7 @@ struct check_options {
     struct check_texts paths;    /* files and folders */
     struct check_skipped skipped;
     bool show;
+    bool strict;
 };
 
 /* --- Reading manifests from files and, recursively, from folders. --- */
@@ -53,6 +54,9 @@ void check_print_sarif(FILE *out, struct check *c);
 void check_print_github(FILE *out, struct check *c);
 /* One line: the number of findings. */
 void check_print_sum(FILE *out, const struct check *c);
+/* How many things no rule has judged: launches and containers whose text is not in the files, and
+ * objects of unknown kinds. */
+size_t check_count_unread(const struct check *c);
 /* Prints each rule: its fault, the consequence and the remedy. */
 void check_print_rules(FILE *out);
 /* One rule; false if there is none of that name. */

@@ -7,6 +7,9 @@
 struct job_assignment {
     const char *name;
     struct arg_word value;
+    const struct arg_word *words; /* that `$NAME` becomes without quotes */
+    size_t count;
+    bool array;
 };
 
 struct job_scope {
@@ -14,14 +17,28 @@ struct job_scope {
     const struct kube_container *container;
     struct job_assignment *assigned;
     size_t count, cap;
-    struct kube_index names; /* their indices by name */
+    struct kube_index names;       /* their indices by name */
+    struct kube_index written;     /* names of files that the script writes */
+    bool copies;                   /* it copies files, whose names stay */
+    size_t scripts;                /* how many texts were read */
+    const struct kube_object *map; /* the ConfigMap with the current one, or NULL */
+    const struct arg_word *unread; /* the first text that is not in these files, or NULL */
 };
 
-void job_scope_assign(struct job_scope *s, const char *name, struct arg_word value);
-/* Finds the value of a word that is nothing but `$NAME`, at the place where it is written. */
-bool job_scope_find(const struct job_scope *s, const struct arg_word *word, struct arg_word *out);
+void job_scope_assign(struct job_scope *s, const struct job_assignment *assignment);
+/* What the script has assigned last, or NULL. */
+const struct job_assignment *job_scope_assigned(const struct job_scope *s, const char *name,
+                                                size_t len);
+/* Finds the value of a word that is nothing but `$NAME`: an assignment or, with *assigned NULL, the
+ * text of a variable at the place where it is written. */
+bool job_scope_find(const struct job_scope *s, const struct arg_word *word,
+                    const struct job_assignment **assigned, struct arg_word *out);
 struct job_value job_scope_value(const struct job_scope *s, const struct arg_word *text);
 
+/* Adds the runs of a container. */
+void job_find_runs(struct job_view *v, const struct kube_container *c);
+/* Adds those in scripts of a ConfigMap; the containers come first. */
+void job_find_scripts(struct job_view *v, const struct kube_object *map);
 void job_find_stores(struct job_view *v);
 /* The store behind each relay. */
 void job_find_behind(struct job_view *v);

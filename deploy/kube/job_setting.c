@@ -207,7 +207,7 @@ static void find_nodes(struct job_run *r)
 {
     const char *text = job_text(r, TORCHRUN_NNODES), *end;
 
-    r->nodes_min = r->nodes_max = 1;
+    r->nodes_min = r->nodes_max = r->unread == NULL || r->args == NULL ? 1 : -1;
     if (!job_is_set(r, TORCHRUN_NNODES))
         return;
     r->nodes_min = read_count(text, &end);
@@ -330,9 +330,10 @@ static void conclude(struct job_view *v, struct job_run *r)
             r->settings[o].value.text = "";
     }
     r->standalone = is_yes(job_text(r, TORCHRUN_STANDALONE));
-    r->backend = backend->from == JOB_FROM_NOWHERE ? "static"
-                 : backend->value.known            ? backend->value.text
-                                                   : "";
+    if (backend->from == JOB_FROM_NOWHERE)
+        r->backend = r->unread == NULL || r->args == NULL ? "static" : "";
+    else
+        r->backend = backend->value.known ? backend->value.text : "";
     find_nodes(r);
     split_endpoint(&v->bundle->arena, r);
     if (strcmp(r->backend, "static") == 0 && !job_is_set(r, TORCHRUN_RDZV_ENDPOINT) &&

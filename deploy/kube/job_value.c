@@ -230,56 +230,93 @@ static const struct job_variable *variable_named(struct expansion *e, const char
     return job_variable(e->scope->view, e->scope->container, copy);
 }
 
-static const struct job_assignment *assigned(const struct job_scope *s, const char *name,
-                                             size_t len)
+const struct job_assignment *job_scope_assigned(const struct job_scope *s, const char *name,
+                                                size_t len)
 {
     struct kube_hits hits = kube_index_find(&s->names, "", name, len);
 
     return hits.count == 0 ? NULL : &s->assigned[hits.list[hits.count - 1]];
 }
 
-/* At a $: the length of the reference, and the name in it (len 0: it is not a plain variable). */
-static size_t measure(const char *text, size_t len, const char **name, size_t *name_len)
-{
-    char open = len > 1 ? text[1] : '\0';
-    const char *close;
+/* `$NAME`, `${NAME}`, `$(NAME)`, `${NAME:-OTHERWISE}`, `${NAME[@]}`. */
+struct reference {
+    const char *name; /* name_len 0: it is no plain variable */
+    size_t name_len;
+    const char *otherwise; /* NULL: it says nothing for a variable that is not set */
+    size_t otherwise_len;
+};
 
-    *name = text + 1;
-    *name_len = 0;
-    if (open == '{' || open == '(') {
-        close = memchr(text, open == '{' ? '}' : ')', len);
-        *name = text + 2;
-        if (close == NULL)
-            return len;
-        if (name_length(*name, (size_t)(close - *name)) == (size_t)(close - *name))
-            *name_len = (size_t)(close - *name);
-        return (size_t)(close - text) + 1;
+/* What stands behind the name in braces. */
+static void measure_braces(struct reference *out, const char *end)
+{
+    const char *rest = out->name + out->name_len;
+    size_t len = (size_t)(end - rest), colon = *rest == ':';
+
+    if (len == 0 || (len == 3 && (memcmp(rest, "[@]", 3) == 0 || memcmp(rest, "[*]", 3) == 0)))
+        return;
+    if (len > colon && (rest[colon] == '-' || rest[colon] == '=')) {
+        out->otherwise = rest + colon + 1;
+        out->otherwise_len = len - colon - 1;
+    } else {
+        out->name_len = 0;
     }
-    *name_len = name_length(*name, len - 1);
-    return 1 + (*name_len > 0 ? *name_len : (size_t)(len > 1));
+}
+
+/* At a $: the length of the reference. */
+static size_t measure(const char *text, size_t len, struct reference *out)
+{
+    char open = len > 1 ? text[1] : '\0', shut = open == '{' ? '}' : ')';
+    size_t end = 2;
+
+    *out = (struct reference){.name = text + 1};
+    if (open != '{' && open != '(') {
+        bool special = open == '@' || open == '*' || (open >= '1' && open <= '9');
+
+        out->name_len = special ? 1 : name_length(out->name, len - 1);
+        return 1 + (out->name_len > 0 ? out->name_len : (size_t)(len > 1));
+    }
+    for (int depth = 1; end < len; end++) {
+        depth += (text[end] == open) - (text[end] == shut);
+        if (depth == 0)
+            break;
+    }
+    if (end == len)
+        return len;
+    out->name = text + 2;
+    out->name_len = name_length(out->name, end - 2);
+    if (open == '{' && end == 3 && (*out->name == '@' || (*out->name >= '1' && *out->name <= '9')))
+        out->name_len = 1;
+    if (open == '(' && out->name_len != end - 2)
+        out->name_len = 0;
+    else if (open == '{' && out->name_len > 0)
+        measure_braces(out, text + end);
+    return end + 1;
 }
 
 /* One reference of a text. Kubernetes replaces $(NAME) if the container has NAME; a shell replaces
  * the rest. */
 static size_t expand_one(struct expansion *e, const char *text, size_t len, bool shell)
 {
-    const char *name;
-    size_t name_len, size = measure(text, len, &name, &name_len);
+    struct reference ref;
+    size_t size = measure(text, len, &ref);
     bool by_kubernetes = len > 1 && text[1] == '(';
     const struct job_variable *variable = NULL;
     const struct job_assignment *a = NULL;
 
-    if (name_len > 0 && (by_kubernetes || shell)) {
-        a = by_kubernetes ? NULL : assigned(e->scope, name, name_len);
-        variable = a == NULL ? variable_named(e, name, name_len) : NULL;
+    if (ref.name_len > 0 && (by_kubernetes || shell)) {
+        a = by_kubernetes ? NULL : job_scope_assigned(e->scope, ref.name, ref.name_len);
+        variable = a == NULL ? variable_named(e, ref.name, ref.name_len) : NULL;
     }
-    if (!by_kubernetes && !shell && (name_len > 0 || (len > 1 && text[1] == '{')) &&
+    if (!by_kubernetes && !shell && (ref.name_len > 0 || (len > 1 && text[1] == '{')) &&
         e->scope->container->pods->object->templated)
         expand_put_unknown(e, text, size); /* a placeholder: what comes in its place is not known */
     else if (a != NULL)
         expand(e, a->value.text, strlen(a->value.text), a->value.shell && a->value.expands);
     else if (variable != NULL)
         put_variable(e, variable, text, size);
+    else if (shell && ref.otherwise != NULL &&
+             kube_get(e->scope->container->node, "envFrom") == NULL)
+        expand(e, ref.otherwise, ref.otherwise_len, true);
     else if (shell)
         expand_put_unknown(e, text, size);
     else
@@ -380,32 +417,31 @@ struct job_value job_variable_value(struct job_view *v, const struct kube_contai
 
 /* --- Scripts. --- */
 
-void job_scope_assign(struct job_scope *s, const char *name, struct arg_word value)
+void job_scope_assign(struct job_scope *s, const struct job_assignment *assignment)
 {
     s->assigned =
         arena_room(&s->view->bundle->arena, s->assigned, s->count, &s->cap, sizeof *s->assigned);
-    kube_index_add(&s->view->bundle->arena, &s->names, "", name, s->count);
-    s->assigned[s->count++] = (struct job_assignment){name, value};
+    kube_index_add(&s->view->bundle->arena, &s->names, "", assignment->name, s->count);
+    s->assigned[s->count++] = *assignment;
 }
 
-bool job_scope_find(const struct job_scope *s, const struct arg_word *word, struct arg_word *out)
+bool job_scope_find(const struct job_scope *s, const struct arg_word *word,
+                    const struct job_assignment **found, struct arg_word *out)
 {
-    const char *name;
-    size_t name_len;
-    const struct job_assignment *a;
+    struct reference ref;
     const struct job_variable *variable;
 
+    *found = NULL;
+    out->text = NULL;
     if (!word->expands || word->text[0] != '$' ||
-        measure(word->text, word->len, &name, &name_len) != word->len || name_len == 0 ||
-        word->text[1] == '(')
+        measure(word->text, word->len, &ref) != word->len || ref.name_len == 0 ||
+        ref.otherwise != NULL || word->text[1] == '(')
         return false;
-    a = assigned(s, name, name_len);
-    if (a != NULL) {
-        *out = a->value;
+    *found = job_scope_assigned(s, ref.name, ref.name_len);
+    if (*found != NULL)
         return true;
-    }
-    variable =
-        job_variable(s->view, s->container, arena_copy(&s->view->bundle->arena, name, name_len));
+    variable = job_variable(s->view, s->container,
+                            arena_copy(&s->view->bundle->arena, ref.name, ref.name_len));
     if (variable == NULL || variable->value == NULL)
         return false;
     *out = arg_word_of(variable->value);

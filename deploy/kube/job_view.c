@@ -1,354 +1,10 @@
-/* Finds what starts torch in the commands and scripts of containers, and then which of the pods,
- * Services and stores of the bundle the endpoint of each run leads to, and who meets where. */
+/* Finds which of the pods, Services and stores of the bundle the endpoint of each run leads to, and
+ * who meets where. job_script.c finds the runs. */
 #include "deploy/kube/job_view.h"
 
 #include "deploy/kube/job_parts.h"
 
 #include <string.h>
-
-/* Limit of scripts within scripts; manifests do not nest them deeper. */
-#define SCRIPT_DEPTH_MAX 4
-
-/* --- A script, while it is read. --- */
-
-struct arg_list {
-    struct arg_word *words;
-    size_t count, cap;
-};
-
-static void push_word(struct arena *a, struct arg_list *list, struct arg_word word)
-{
-    list->words = arena_room(a, list->words, list->count, &list->cap, sizeof *list->words);
-    list->words[list->count++] = word;
-}
-
-/* The length of NAME in NAME=..., or 0. */
-static size_t assigned_name(const char *text)
-{
-    size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
-
-    return text[len] == '=' && (text[0] < '0' || text[0] > '9') ? len : 0;
-}
-
-static bool is_declaration(const char *text)
-{
-    static const char *const names[] = {"export", "declare", "readonly", "local", "typeset", NULL};
-
-    return text_is_one_of(text, names);
-}
-
-static bool is_assigned(const struct job_scope *scope, const char *name)
-{
-    return kube_index_find(&scope->names, "", name, strlen(name)).count > 0;
-}
-
-/* --- Branches. --- */
-
-/* Where the commands of a script stand in `if`, `else` and the like. */
-struct branches {
-    int depth;     /* how many `if` they are in */
-    size_t first;  /* the first assignment behind the outermost of these */
-    size_t branch; /* the first one of this branch */
-    bool tested;   /* the command is behind a test, and does not run in all pods */
-};
-
-static bool is_keyword(const struct arg_word *word, const char *text)
-{
-    return strcmp(word->text, text) == 0;
-}
-
-/* Reads the words in front of a command, such as `then`; returns their number. */
-static size_t read_keywords(struct branches *b, const struct job_scope *scope,
-                            const struct arg_word *words, size_t count)
-{
-    static const char *const others[] = {"then", "do", "{", "!", "while", "until", NULL};
-    size_t i = 0;
-
-    for (bool keyword = true; keyword && i < count; i += keyword) {
-        bool branch = is_keyword(&words[i], "else") || is_keyword(&words[i], "elif");
-
-        keyword = branch || is_keyword(&words[i], "if") || is_keyword(&words[i], "fi");
-        if (is_keyword(&words[i], "if") && b->depth++ == 0)
-            b->first = b->branch = scope->count;
-        if (branch)
-            b->branch = scope->count;
-        if (is_keyword(&words[i], "fi") && b->depth > 0)
-            b->depth--;
-        keyword = keyword || text_is_one_of(words[i].text, others);
-    }
-    return i;
-}
-
-/* Whether only one pod takes the value, as in `[ "$RANK" = 0 ] && HEAD=localhost`. This pod hosts
- * the store; the other pods reach it by another value of the variable. A PET_ variable is the
- * setting itself, and not only a part of it. */
-static bool is_of_one_pod(const char *name, const char *value)
-{
-    static const char *const own[] = {"localhost", "127.",      "0.0.0.0",    "$(hostname",
-                                      "`hostname", "$HOSTNAME", "${HOSTNAME}"};
-
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
-        if (strncmp(value, own[i], strlen(own[i])) == 0)
-            return strncmp(name, "PET_", 4) != 0;
-    }
-    return false;
-}
-
-/* A branch of the script gives the variable another value, and the files do not say which one runs.
- */
-static bool differs_elsewhere(const struct job_scope *scope, const struct branches *b,
-                              const char *name, const char *value)
-{
-    struct kube_hits hits = kube_index_find(&scope->names, "", name, strlen(name));
-
-    for (size_t i = 0; i < hits.count && b->depth > 0; i++) {
-        const char *other = scope->assigned[hits.list[i]].value.text;
-
-        if (hits.list[i] >= b->first && hits.list[i] < b->branch && strcmp(other, value) != 0 &&
-            !is_of_one_pod(name, other))
-            return true;
-    }
-    return false;
-}
-
-static void assign(struct job_scope *scope, const struct branches *b, const char *name,
-                   struct arg_word value)
-{
-    bool before =
-        is_assigned(scope, name) || job_variable(scope->view, scope->container, name) != NULL;
-
-    if ((b->tested || b->depth > 0) && before && is_of_one_pod(name, value.text))
-        return;
-    if (differs_elsewhere(scope, b, name, value.text)) {
-        /* What refers to itself is unknown. */
-        value.text = arena_text(&scope->view->bundle->arena, "$%s", name);
-        value.len = strlen(value.text);
-        value.shell = value.expands = true;
-    }
-    job_scope_assign(scope, name, value);
-}
-
-/* Puts the assignments of a command into the scope; returns the first word that is none. */
-static size_t read_assignments(struct job_scope *scope, const struct branches *b,
-                               const struct arg_word *words, size_t count)
-{
-    struct arena *a = &scope->view->bundle->arena;
-    size_t i = 0;
-
-    if (count > 0 && is_declaration(words[0].text))
-        i++;
-    for (; i < count; i++) {
-        size_t len = assigned_name(words[i].text);
-
-        if (len == 0 && words[i].text[0] != '-')
-            break;
-        if (len > 0)
-            assign(scope, b, arena_copy(a, words[i].text, len), arg_word_from(&words[i], len + 1));
-    }
-    return i;
-}
-
-static bool may_hold_torchrun(const char *text)
-{
-    return strstr(text, "torch") != NULL || strstr(text, "--rdzv") != NULL ||
-           strstr(text, "accelerate") != NULL || strstr(text, "hyperpodrun") != NULL;
-}
-
-/* Replaces `$FLAGS` by its words, if FLAGS is known and holds options or a command. */
-static void push_expanded(struct job_scope *scope, struct arg_list *list, struct arg_word word)
-{
-    struct arena *a = &scope->view->bundle->arena;
-    struct arg_word text;
-    struct shell_script inner;
-
-    if (!job_scope_find(scope, &word, &text) ||
-        (text.text[0] != '-' &&
-         (strchr(text.text, ' ') == NULL || !may_hold_torchrun(text.text)))) {
-        push_word(a, list, word);
-        return;
-    }
-    shell_read(a, &text, &inner);
-    for (size_t i = 0; i < inner.count; i++) {
-        for (size_t j = 0; j < inner.commands[i].count; j++)
-            push_word(a, list, inner.commands[i].words[j]);
-    }
-}
-
-/* --- Runs. --- */
-
-static struct job_run *new_run(struct job_view *v, const struct kube_container *c)
-{
-    struct job_run *r = arena_alloc(&v->bundle->arena, sizeof *r);
-
-    *r = (struct job_run){.container = c};
-    v->runs = arena_room(&v->bundle->arena, v->runs, v->all_count, &v->cap, sizeof *v->runs);
-    v->runs[v->all_count++] = r;
-    return r;
-}
-
-/* first: the index after the word torchrun, or of the first of its options */
-static void add_run(struct job_scope *scope, const struct arg_word *words, size_t count,
-                    size_t first, bool torchrun)
-{
-    struct job_view *v = scope->view;
-    struct job_run *r = new_run(v, scope->container);
-    struct torchrun_args *args = arena_alloc(&v->bundle->arena, sizeof *args);
-    bool accelerate = !torchrun && torchrun_is_accelerate(words, count);
-
-    torchrun_parse(&v->bundle->arena, words, count, first, args);
-    args->opaque = args->opaque || !torchrun;
-    args->is_other = !torchrun;
-    args->is_accelerate = accelerate;
-    for (size_t i = 0; i < args->count && !torchrun; i++) {
-        struct torchrun_flag *f = &args->flags[i];
-
-        f->option = accelerate ? f->of_accelerate : f->option;
-        if (f->option == TORCHRUN_UNKNOWN)
-            f->option = TORCHRUN_OTHER; /* an option of the launcher */
-    }
-    r->args = args;
-    job_read_settings(scope, r);
-}
-
-/* Whether the words start torchrun, or a program that passes options on to it. */
-static bool find_command(struct job_scope *scope, const struct arg_word *words, size_t count)
-{
-    size_t first = torchrun_find(words, count);
-
-    if (first > 0) {
-        add_run(scope, words, count, first, true);
-        return true;
-    }
-    for (size_t i = 0; first == 0 && i < count && torchrun_is_accelerate(words, count); i++) {
-        if (strcmp(words[i].text, "launch") == 0 ||
-            strcmp(words[i].text, "accelerate.commands.launch") == 0)
-            first = i + 1; /* options of its own may come before those of torchrun */
-    }
-    if (first == 0)
-        first = torchrun_find_option(words, count);
-    if (first < count)
-        add_run(scope, words, count, first, false);
-    return first < count;
-}
-
-static bool is_talk(const struct arg_word *words, size_t count)
-{
-    static const char *const talkers[] = {"echo", "printf", "which",   "type", "pip",
-                                          "pip3", "apt",    "apt-get", "grep", "cat",
-                                          "ls",   "[",      NULL};
-
-    if (count > 1 && (strcmp(words[0].text, "conda") == 0 || strcmp(words[0].text, "uv") == 0))
-        return strcmp(words[1].text, "run") != 0; /* it installs something */
-    return count > 0 && text_is_one_of(words[0].text, talkers);
-}
-
-static bool may_be_script(const struct arg_word *word)
-{
-    return strpbrk(word->text, " \n") != NULL && may_hold_torchrun(word->text);
-}
-
-static bool is_test(const struct shell_command *c)
-{
-    static const char *const tests[] = {"[", "[[", "test", NULL};
-
-    return text_is_one_of(c->words[0].text, tests);
-}
-
-/* `depth` counts `bash -c` within a script. */
-static bool find_in_script(struct job_scope *scope, const struct arg_word *whole, int depth)
-{
-    struct shell_script script;
-    struct branches b = {0};
-    bool found = false;
-
-    shell_read(&scope->view->bundle->arena, whole, &script);
-    for (size_t i = 0; i < script.count; i++) {
-        struct arg_list list = {0};
-        const struct shell_command *c = &script.commands[i];
-        bool command;
-        size_t skip;
-
-        for (size_t j = 0; j < c->count; j++)
-            push_expanded(scope, &list, c->words[j]);
-        skip = read_keywords(&b, scope, list.words, list.count);
-        b.tested = c->maybe && i > 0 && is_test(c - 1);
-        skip += read_assignments(scope, &b, list.words + skip, list.count - skip);
-        if (is_talk(list.words + skip, list.count - skip))
-            continue;
-        command = find_command(scope, list.words + skip, list.count - skip);
-        for (size_t j = skip; j < list.count && !command && depth < SCRIPT_DEPTH_MAX; j++)
-            command =
-                may_be_script(&list.words[j]) && find_in_script(scope, &list.words[j], depth + 1);
-        found = found || command;
-    }
-    return found;
-}
-
-/* Finds a run in a container without a visible torchrun: its PET_ variables configure a torchrun
- * that the container's program may start. */
-static void find_in_variables(struct job_scope *scope)
-{
-    static const char *const names[] = {"PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT"};
-    struct job_view *v = scope->view;
-    const struct kube_object *o = scope->container->pods->object;
-    bool wanted = o->type == KUBE_PYTORCHJOB && kube_get(o->spec, "elasticPolicy") != NULL &&
-                  strcmp(scope->container->name, "pytorch") == 0;
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        wanted = wanted || is_assigned(scope, names[i]) ||
-                 job_variable(v, scope->container, names[i]) != NULL;
-    if (!wanted && o->type != KUBE_ELASTIC_JOB)
-        return;
-    job_read_settings(scope, new_run(v, scope->container));
-}
-
-static void find_runs(struct job_view *v, const struct kube_container *c)
-{
-    struct job_scope scope = {.view = v, .container = c};
-    size_t count, script;
-    const struct arg_word *words = job_words(&v->bundle->arena, c, &count, &script);
-    size_t before = v->all_count;
-
-    if (script < count)
-        find_in_script(&scope, &words[script], 0);
-    else if (!find_command(&scope, words, count))
-        /* An unknown program may run texts that it gets as arguments. */
-        for (size_t i = 0; i < count; i++) {
-            if (may_be_script(&words[i]))
-                find_in_script(&scope, &words[i], 0);
-        }
-    if (v->all_count == before)
-        find_in_variables(&scope);
-}
-
-/* Scripts in a ConfigMap, which pods mount and run. Each is read as the script of a container that
- * has nothing else. */
-static void find_scripts(struct job_view *v, const struct kube_object *map)
-{
-    struct arena *a = &v->bundle->arena;
-    const struct yaml_node *data = kube_get(map->node, "data");
-
-    for (size_t i = 0; data != NULL && data->kind == YAML_MAPPING && i < data->count; i++) {
-        const struct yaml_node *text = data->pairs[i].value;
-        struct arg_word whole;
-        struct kube_container *c;
-        struct kube_pods *p;
-        struct job_scope scope = {.view = v};
-
-        if (text->kind != YAML_SCALAR || !may_hold_torchrun(text->text))
-            continue;
-        whole = arg_word_of(text);
-        c = arena_alloc(a, sizeof *c);
-        p = arena_alloc(a, sizeof *p);
-        *p = (struct kube_pods){.object = map, .role = "", .part = data, .spec = data};
-        p->replicas = -1;
-        p->restart = p->host_domain = "";
-        *c = (struct kube_container){
-            .pods = p, .node = data, .name = data->pairs[i].key->text, .image = ""};
-        scope.container = c;
-        find_in_script(&scope, &whole, 0);
-    }
-}
 
 /* --- Targets. --- */
 
@@ -380,18 +36,33 @@ static bool names_own_pod(const struct job_run *r)
            (dot[1 + len] == '\0' || dot[1 + len] == '.');
 }
 
+/* The endpoint is computed from the name of a pod of this job: by a plugin of Volcano, which also
+ * writes files, an operator, LeaderWorkerSet or JobSet. */
+static bool is_computed_of_job(const struct job_run *r)
+{
+    const struct job_value *endpoint = &r->settings[TORCHRUN_RDZV_ENDPOINT].value;
+    enum kube_type type = job_run_object(r)->type;
+    const char *vc = strstr(endpoint->text, "VC_");
+    bool found =
+        (vc != NULL && strstr(vc, "_HOSTS") != NULL) ||
+        (type == KUBE_VOLCANO_JOB && strstr(endpoint->text, "/etc/volcano/") != NULL) ||
+        (type == KUBE_LEADER_WORKER && strstr(endpoint->text, "LWS_LEADER_ADDRESS") != NULL) ||
+        strstr(endpoint->text, "MASTER_ADDR") != NULL;
+
+    for (size_t i = 0; i < endpoint->field_count; i++)
+        found = found || strstr(endpoint->fields[i], "jobset.sigs.k8s.io/coordinator") != NULL ||
+                strstr(endpoint->fields[i], "leaderworkerset.sigs.k8s.io/leader-name") != NULL;
+    return found;
+}
+
 static void find_target(struct job_view *v, struct job_run *r)
 {
     const struct job_setting *endpoint = &r->settings[TORCHRUN_RDZV_ENDPOINT];
-    const char *written = endpoint->value.text;
 
     if (r->standalone)
         return;
     if (endpoint->from != JOB_FROM_NOWHERE && job_endpoint_is_computed(r)) {
-        const char *vc = strstr(written, "VC_");
-
-        r->hosted =
-            (vc != NULL && strstr(vc, "_HOSTS") != NULL) || strstr(written, "MASTER_ADDR") != NULL;
+        r->hosted = is_computed_of_job(r);
         return;
     }
     if (r->local || *r->host == '\0')
@@ -494,6 +165,16 @@ static void find_masters(struct job_view *v)
     }
 }
 
+const char *job_unread(const struct job_run *r)
+{
+    if (r->unread != NULL)
+        return r->unread->text;
+    if (job_is_dynamic(r) && job_is_multi_node(r) && may_meet_anywhere(r) && !r->hosted &&
+        !r->maybe_hosted)
+        return job_text(r, TORCHRUN_RDZV_ENDPOINT);
+    return NULL;
+}
+
 /* --- The runs of pods, of objects and of stores. --- */
 
 /* The runs of each of the pods are adjacent. */
@@ -593,13 +274,13 @@ void job_find(struct job_view *v, struct kube_bundle *bundle)
             const struct kube_container *c = &bundle->pods[i]->containers[j];
 
             if (!c->init && job_store_kind(&bundle->arena, c) == JOB_STORE_NONE)
-                find_runs(v, c);
+                job_find_runs(v, c);
         }
     }
     v->count = v->all_count;
     for (size_t i = 0; i < bundle->count; i++) {
         if (bundle->objects[i]->type == KUBE_CONFIG_MAP)
-            find_scripts(v, bundle->objects[i]);
+            job_find_scripts(v, bundle->objects[i]);
     }
     job_link(v);
 }

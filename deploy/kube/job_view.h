@@ -54,6 +54,9 @@ struct job_variable {
 struct job_run {
     const struct kube_container *container;
     const struct torchrun_args *args; /* NULL: no torchrun is visible */
+    const struct arg_word *unread;    /* a text that may have more options, or start torch, and is
+                                         not in these files; NULL: all is read */
+    const struct kube_object *map;    /* the ConfigMap with the script, or NULL */
     struct job_setting settings[TORCHRUN_OPTIONS];
     const char *backend; /* "static" if nothing is set; "" if it is unknown */
     const char *host;    /* of the endpoint; "" if it is unknown */
@@ -87,11 +90,21 @@ struct job_store {
     const struct job_store *behind; /* of a relay: see job_store_behind() */
 };
 
+/* A container of a job in which no launcher of torch was found, and what it starts; NULL: its image
+ * decides. */
+struct job_closed {
+    const struct kube_container *container;
+    const struct arg_word *program;
+};
+
 struct job_view {
     struct kube_bundle *bundle; /* of the caller; all results lie in its arena */
     struct job_run **runs;      /* in the order of the bundle; those of an object are adjacent */
     size_t count;               /* in containers */
     size_t all_count, cap;      /* and after these, in scripts of ConfigMaps */
+    struct kube_index started;  /* scripts of ConfigMaps that containers start */
+    struct job_closed *closed;
+    size_t closed_count, closed_cap;
     struct job_store *stores;
     size_t store_count, store_cap;
     size_t *first_store;       /* by index of pods: their first store, counted from 1; 0: none */
@@ -147,6 +160,9 @@ bool job_endpoint_is_computed(const struct job_run *r);
 
 /* The host is the pod itself: localhost, 127.0.0.1. */
 bool job_is_local(const char *host);
+/* A text that decides where the agents meet, and that cannot be read: options in a variable, a
+ * script of the image, an endpoint that a command prints. NULL: all is known. */
+const char *job_unread(const struct job_run *r);
 /* A range of nodes. */
 bool job_is_elastic(const struct job_run *r);
 

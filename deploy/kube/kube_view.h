@@ -191,6 +191,16 @@ const struct yaml_node *kube_mount_of(const struct kube_container *container, co
 /* The `secret` of the volume there, or NULL. */
 const struct yaml_node *kube_secret_at(const struct kube_container *container, const char *path);
 
+/* A file that a container has from a ConfigMap of the bundle. */
+struct kube_file {
+    const struct yaml_node *text; /* NULL: there is none */
+    const struct kube_object *map;
+    const char *key;
+};
+/* The one at the path or, with `by_name`, the first one of the name at its end. */
+struct kube_file kube_file_at(const struct kube_bundle *b, const struct kube_container *container,
+                              const char *path, bool by_name);
+
 bool kube_is_headless(const struct kube_object *service);
 
 /* Whether a host name without a namespace leads to an object. */

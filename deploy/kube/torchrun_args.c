@@ -85,41 +85,49 @@ static bool may_precede(const char *text)
  * name such a program. */
 static bool wraps_anything(const char *text)
 {
-    static const char *const names[] = {"nsys",   "ncu",     "numactl", "strace", "gdb",
-                                        "uv",     "poetry",  "conda",   "mamba",  "micromamba",
-                                        "pixi",   "pipenv",  "hatch",   "pdm",    "rye",
-                                        "mpirun", "mpiexec", "srun",    NULL};
+    static const char *const names[] = {
+        "nsys", "ncu",        "strace", "gdb",    "uv",     "poetry",  "conda", "mamba", "hatch",
+        "pdm",  "micromamba", "pixi",   "pipenv", "mpirun", "mpiexec", "srun",  "rye",   NULL};
 
     return *text == '$' || text_is_one_of(kube_base_name(text), names);
 }
 
-static bool is_torchrun(const char *text)
+/* Takes the options of torchrun, and perhaps more. */
+static bool is_torchrun(struct arena *a, const char *text)
 {
-    const char *base = kube_base_name(text);
+    static const char *const names[] = {"torchrun",    "torchrun.py", "hyperpodrun",
+                                        "ft_launcher", "dlrover-run", NULL};
+    size_t len = strlen(text);
+    const char *blank = strrchr(text, ' ');
 
-    return strcmp(base, "torchrun") == 0 || strcmp(base, "torchrun.py") == 0 ||
-           strcmp(base, "hyperpodrun") == 0;
+    if (blank != NULL && (strncmp(text, "$(", 2) == 0 || text[0] == '`')) /* $(which torchrun) */
+        text = arena_copy(a, blank + 1, len - (size_t)(blank - text) - 2);
+    return text_is_one_of(kube_base_name(text), names);
 }
 
+/* In front of torchrun may stand any wrapper with words of its own, except where torchrun would be
+ * the value of an option of a program that is not known. */
 size_t torchrun_find(const struct arg_word *words, size_t count)
 {
     static const char *const modules[] = {"torch.distributed.run", "torch.distributed.launch",
                                           "torchelastic.distributed.launch", NULL};
-    bool anything = false;
+    struct arena scratch = {0};
+    bool known = true;
+    size_t found = 0;
 
-    for (size_t i = 0; i < count; i++) {
-        if (is_torchrun(words[i].text))
-            return i + 1;
-        if (strcmp(words[i].text, "-m") == 0 && i + 1 < count &&
-            text_is_one_of(words[i + 1].text, modules))
-            return i + 2;
-        if (strcmp(words[i].text, "-m") == 0 && !anything)
-            return 0;
-        anything = anything || wraps_anything(words[i].text);
-        if (!anything && !may_precede(words[i].text))
-            return 0;
+    for (size_t i = 0; i < count && found == 0; i++) {
+        const char *text = words[i].text, *next = i + 1 < count ? words[i + 1].text : "";
+
+        if (is_torchrun(&scratch, text) && (known || strncmp(words[i - 1].text, "--", 3) == 0 ||
+                                            strncmp(words[i - 1].text, "--", 2) != 0))
+            found = i + 1;
+        else if ((strcmp(text, "-m") == 0 && text_is_one_of(next, modules)) ||
+                 (strcmp(kube_base_name(text), "tune") == 0 && strcmp(next, "run") == 0))
+            found = i + 2;
+        known = known && (may_precede(text) || wraps_anything(text));
     }
-    return 0;
+    arena_free(&scratch);
+    return found;
 }
 
 bool torchrun_is_accelerate(const struct arg_word *words, size_t count)
@@ -178,7 +186,7 @@ static bool is_opaque(const struct arg_word *word)
     const char *text = word->text;
     size_t len = strcspn(text, "/.:=");
 
-    return word->expands && text[0] == '$' &&
+    return word->expands && !word->single && text[0] == '$' &&
            (text[1] == '{' || text[1] == '(' ? strchr("})", text[word->len - 1]) != NULL
                                              : text[len] == '\0');
 }
@@ -226,21 +234,43 @@ static void parse_short(const struct arg_word *words, size_t count, struct torch
     *used = takes_value && count > 1 ? 2 : 1;
 }
 
+/* The option that the word is; TORCHRUN_UNKNOWN: none. */
+static enum torchrun_option option_of(const struct arg_word *words, size_t count)
+{
+    struct arena scratch = {0};
+    struct torchrun_flag flag = {.option = TORCHRUN_UNKNOWN};
+    size_t used;
+
+    if (strncmp(words[0].text, "--", 2) == 0 && words[0].text[2] != '\0')
+        parse_long(&scratch, words, count, &flag, &used);
+    arena_free(&scratch);
+    return flag.option;
+}
+
+static bool is_of_rendezvous(const struct arg_word *words, size_t count)
+{
+    return strncmp(words[0].text, "--rdzv", 6) == 0 && option_of(words, count) < TORCHRUN_OTHER;
+}
+
 size_t torchrun_find_option(const struct arg_word *words, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        struct arena scratch = {0};
-        struct torchrun_flag flag;
-        size_t used;
+    struct arena scratch = {0};
+    struct torchrun_args args = {0};
+    size_t rdzv = 0, first = 0;
 
-        if (strncmp(words[i].text, "--rdzv", 6) != 0)
-            continue;
-        parse_long(&scratch, words + i, count - i, &flag, &used);
-        arena_free(&scratch);
-        if (flag.option < TORCHRUN_OTHER)
-            return i;
+    while (rdzv < count && !is_of_rendezvous(words + rdzv, count - rdzv))
+        rdzv++;
+    while (first < rdzv && option_of(words + first, count - first) >= TORCHRUN_OTHER)
+        first++;
+    if (first < rdzv && rdzv < count)
+        torchrun_parse(&scratch, words, count, first, &args);
+    for (size_t i = 0; i < args.count && first < rdzv; i++) {
+        if (args.flags[i].flag.start == words[rdzv].start &&
+            args.flags[i].flag.node == words[rdzv].node)
+            rdzv = first; /* nothing but options stands between them */
     }
-    return count;
+    arena_free(&scratch);
+    return rdzv;
 }
 
 void torchrun_parse(struct arena *a, const struct arg_word *words, size_t count, size_t first,
@@ -256,6 +286,7 @@ void torchrun_parse(struct arena *a, const struct arg_word *words, size_t count,
 
         if (is_opaque(&words[i])) {
             out->opaque = true; /* options, or the script: the rest may be either */
+            out->unread = out->unread == NULL ? &words[i] : out->unread;
         } else if (strncmp(text, "--", 2) == 0 && text[2] != '\0') {
             parse_long(a, words + i, count - i, &out->flags[out->count++], &used);
         } else if (text[0] == '-' && text[1] != '\0' && text[1] != '-') {

@@ -50,7 +50,8 @@ struct torchrun_args {
     const struct arg_word *program; /* the training script, or NULL */
     bool is_other;                  /* the words start another program, which starts torch itself */
     bool is_accelerate;             /* and that is `accelerate launch` */
-    bool opaque;                    /* there is a word like $FLAGS, which may hold more options */
+    bool opaque;                    /* there may be more options than these */
+    const struct arg_word *unread;  /* the word that may hold them, such as $FLAGS, or NULL */
 };
 
 /* Whether the words start `accelerate launch`. */
@@ -59,8 +60,8 @@ bool torchrun_is_accelerate(const struct arg_word *words, size_t count);
 /* The index after the word that is torchrun; 0 if the words do not start it. */
 size_t torchrun_find(const struct arg_word *words, size_t count);
 
-/* The index of the first word that is a rendezvous option of torchrun, or count. A program with
- * such an option passes it on to torchrun, whatever its name is. */
+/* Where the options of torchrun begin, if one of the rendezvous is among them; else count. A
+ * program with such an option passes it on to torchrun, whatever its name is. */
 size_t torchrun_find_option(const struct arg_word *words, size_t count);
 
 /* Reads the words from words[first] on. */

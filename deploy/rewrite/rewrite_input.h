@@ -53,6 +53,7 @@ struct rewrite {
     struct job_view jobs;
     struct rewrite_mark *marks; /* by index of objects */
     bool has_moved;             /* one of them */
+    bool has_unread;            /* a job stays because a text of it is not in these files */
 };
 
 /* Reads and parses the files, and looks into them. False: there is an error in diag. */

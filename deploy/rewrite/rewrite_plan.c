@@ -62,6 +62,59 @@ static void refuse_half_a_job(struct rewrite *w, const struct rewrite_job *j, co
     }
 }
 
+/* Another job that starts the same script of a ConfigMap, or NULL. */
+static const struct kube_object *other_user(struct rewrite *w, const struct job_run *r)
+{
+    for (size_t i = 0; r->map != NULL && i < w->jobs.all_count; i++) {
+        const struct job_run *other = w->jobs.runs[i];
+
+        if (other->map == r->map && job_run_object(other) != job_run_object(r) &&
+            other->args->command.node == r->args->command.node)
+            return job_run_object(other);
+    }
+    return NULL;
+}
+
+/* Refuses a job of which a part is out of sight: options in it would still be those of the old
+ * store. */
+static void refuse_unread(struct rewrite *w, const struct rewrite_job *j, const struct etcd *e)
+{
+    const char *keep = e == NULL ? "" : ", or use --keep-backend";
+
+    for (size_t i = 0; i < j->count; i++) {
+        const struct job_run *r = j->runs[i];
+        const struct kube_object *other = r->args == NULL ? NULL : other_user(w, r);
+
+        if (r->unread != NULL && job_is_multi_node(r))
+            rewrite_error(w, r->unread->node,
+                          "%s: `%s` may hold options of torchrun, and these files do not have its "
+                          "text: write the options into the manifest%s",
+                          rewrite_title(w, j->object), r->unread->text, keep);
+        else if (other != NULL && job_run_object(r) != r->map)
+            rewrite_error(w, r->args->command.node,
+                          "%s starts this script, and so does %s: give each job a script of its "
+                          "own%s",
+                          rewrite_title(w, j->object), rewrite_title(w, other), keep);
+    }
+}
+
+/* Says of a job that stays what keeps rewrite from judging it. */
+static void note_unread(struct rewrite *w, const struct rewrite_job *j)
+{
+    for (size_t i = 0; i < j->count; i++) {
+        const char *text = job_unread(j->runs[i]);
+
+        if (text == NULL || !job_is_multi_node(j->runs[i]))
+            continue;
+        rewrite_note(w, j->object->node,
+                     "%s: rewrite leaves it as it is: where it meets depends on `%s`, and these "
+                     "files do not say what that is",
+                     rewrite_title(w, j->object), text);
+        w->has_unread = true;
+        return;
+    }
+}
+
 static const char *part_of(const struct job_run *r)
 {
     return *r->container->pods->role != '\0' ? r->container->pods->role : r->container->name;
@@ -319,8 +372,10 @@ static void move_one(struct rewrite *w, const struct rewrite_job *j, struct etcd
         e->direct++;
         return;
     }
-    if (c10d)
+    if (c10d) {
+        refuse_unread(w, j, e);
         refuse_half_a_job(w, j, e);
+    }
     relayed = relays_to_etcd(w, j, e);
     e->direct += !relayed;
     e->moved += c10d;
@@ -517,6 +572,7 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
     if (*o->name == '\0')
         rewrite_error(w, o->node,
                       "this job has no name: give it one (the store cannot use generateName)");
+    refuse_unread(w, j, NULL);
     refuse_half_a_job(w, j, NULL);
     refuse_merged_runs(w, j);
     if (w->options->relay)
@@ -548,8 +604,11 @@ size_t move_self_hosted(struct rewrite *w, bool look)
     size_t found = 0, at = 0;
 
     while (rewrite_next_job(w, &at, &j)) {
-        if (!rewrite_is_self_hosted(&j))
+        if (!rewrite_is_self_hosted(&j)) {
+            if (!w->marks[j.object->index].moved)
+                note_unread(w, &j);
             continue;
+        }
         if (j.object->type == KUBE_POD) {
             rewrite_note(w, j.object->node,
                          "%s: one of the training pods is the store, and rewrite leaves it so: it "

@@ -1,5 +1,5 @@
-/* Splits a shell script into the words of its commands, in one pass; $( ), ${ } and ` ` are skipped
- * as a whole. See shell_words.h for the contract. */
+/* Splits a shell script into the words of its commands, in one pass; $( ), ${ }, ` ` and NAME=( )
+ * are one piece each. See shell_words.h for the contract. */
 #include "deploy/yaml/shell_words.h"
 
 #include <string.h>
@@ -48,9 +48,10 @@ struct shell_reader {
     bool in_word, expands;
     bool ran_out;        /* the text ended before a quote or substitution */
     bool drop_next;      /* the next word is the target of a redirection */
+    bool writes_next;    /* which is `>` or `>>` */
     const char *heredoc; /* the word that ends the text after the current line, or NULL */
-    size_t heredoc_len;
-    bool heredoc_tabs;
+    size_t heredoc_len, heredoc_of; /* and the index of the command that gets the text */
+    bool heredoc_tabs, heredoc_quoted;
 };
 
 static bool is_shell_blank(char c)
@@ -110,33 +111,41 @@ static size_t place_of(const struct shell_reader *r, size_t i)
     return r->script->at == NULL ? r->script->start + i : r->script->at[i];
 }
 
+/* The bytes that were put, as a word from `start` to `end` of the text. */
+static struct arg_word make_word(struct shell_reader *r, size_t start, size_t end)
+{
+    size_t *at = arena_alloc(r->arena, (r->word_len + 1) * sizeof *at);
+
+    for (size_t i = 0; i < r->word_len; i++)
+        at[i] = place_of(r, r->at[i]);
+    at[r->word_len] = place_of(r, end - 1) + 1;
+    return (struct arg_word){
+        .text = arena_copy(r->arena, r->word, r->word_len),
+        .len = r->word_len,
+        .node = r->script->node,
+        .at = at,
+        .start = place_of(r, start),
+        .end = at[r->word_len],
+        .shell = true,
+        .expands = r->expands,
+    };
+}
+
 static void end_word(struct shell_reader *r)
 {
     struct shell_command *c = &r->command;
-    size_t *at;
 
     if (!r->in_word)
         return;
     r->in_word = false;
     if (r->drop_next) {
         r->drop_next = false;
+        if (r->writes_next)
+            c->target = make_word(r, r->word_start, word_end(r));
         return;
     }
-    at = arena_alloc(r->arena, (r->word_len + 1) * sizeof *at);
-    for (size_t i = 0; i < r->word_len; i++)
-        at[i] = place_of(r, r->at[i]);
-    at[r->word_len] = place_of(r, word_end(r) - 1) + 1;
     c->words = arena_room(r->arena, c->words, c->count, &c->cap, sizeof *c->words);
-    c->words[c->count++] = (struct arg_word){
-        .text = arena_copy(r->arena, r->word, r->word_len),
-        .len = r->word_len,
-        .node = r->script->node,
-        .at = at,
-        .start = place_of(r, r->word_start),
-        .end = at[r->word_len],
-        .shell = true,
-        .expands = r->expands,
-    };
+    c->words[c->count++] = make_word(r, r->word_start, word_end(r));
 }
 
 /* At an operator, a newline, or the end of the text. */
@@ -146,6 +155,7 @@ static void end_command(struct shell_reader *r)
 
     end_word(r);
     r->drop_next = false;
+    r->command.pipes = peek_byte(r, 0) == '|' && peek_byte(r, 1) != '|';
     if (r->command.count == 0)
         return;
     s->commands = arena_room(r->arena, s->commands, s->count, &s->cap, sizeof *s->commands);
@@ -297,8 +307,10 @@ static void read_heredoc_mark(struct shell_reader *r)
     r->pos += r->heredoc_tabs;
     while (is_shell_blank(peek_byte(r, 0)))
         r->pos++;
-    if (peek_byte(r, 0) == '\'' || peek_byte(r, 0) == '"')
+    if (peek_byte(r, 0) == '\'' || peek_byte(r, 0) == '"' || peek_byte(r, 0) == '\\')
         quote = r->text[r->pos++];
+    r->heredoc_quoted = quote != '\0';
+    quote = quote == '\\' ? '\0' : quote;
     start = r->pos;
     while (r->pos < r->len && r->text[r->pos] != quote && r->text[r->pos] != '\n' &&
            (quote != '\0' ||
@@ -306,15 +318,30 @@ static void read_heredoc_mark(struct shell_reader *r)
         r->pos++;
     r->heredoc = r->text + start;
     r->heredoc_len = r->pos - start;
+    r->heredoc_of = r->out->count;
     r->pos += quote != '\0' && peek_byte(r, 0) == quote;
 }
 
-/* At the first line after that of `<<EOF`. */
-static void skip_heredoc(struct shell_reader *r)
+/* A line of the text behind `<<EOF`, as the command reads it: without quotes around EOF a backslash
+ * before $, ` and another one goes. */
+static void put_heredoc_line(struct shell_reader *r, const char *line, size_t len)
+{
+    for (size_t i = 0, from = (size_t)(line - r->text); i < len; i++) {
+        if (!r->heredoc_quoted && line[i] == '\\' && i + 1 < len &&
+            strchr("$`\\", line[i + 1]) != NULL)
+            i++;
+        put_byte(r, from + i);
+    }
+}
+
+/* At the first line after that of `<<EOF`: the command gets the lines up to EOF. */
+static void read_heredoc(struct shell_reader *r)
 {
     const char *mark = r->heredoc;
+    size_t start = r->pos;
 
     r->heredoc = NULL;
+    r->word_len = 0;
     while (r->pos < r->len) {
         const char *line = r->text + r->pos, *end = memchr(line, '\n', r->len - r->pos);
         size_t len = end == NULL ? r->len - r->pos : (size_t)(end - line);
@@ -325,8 +352,12 @@ static void skip_heredoc(struct shell_reader *r)
             len--;
         }
         if (len == r->heredoc_len && memcmp(line, mark, len) == 0)
-            return;
+            break;
+        put_heredoc_line(r, line, len + (end != NULL));
     }
+    r->expands = !r->heredoc_quoted;
+    if (r->word_len > 0 && r->heredoc_of < r->out->count)
+        r->out->commands[r->heredoc_of].heredoc = make_word(r, start, r->at[r->word_len - 1] + 1);
 }
 
 static bool is_descriptor(const char *text, size_t len)
@@ -355,8 +386,10 @@ static void read_redirection(struct shell_reader *r)
         read_heredoc_mark(r);
         return;
     }
+    r->writes_next = peek_byte(r, 0) == '>';
     while (peek_byte(r, 0) == '<' || peek_byte(r, 0) == '>')
         r->pos++;
+    r->writes_next = r->writes_next && peek_byte(r, 0) != '&';
     if (peek_byte(r, 0) == '&' || peek_byte(r, 0) == '|')
         r->pos++;
     r->drop_next = true;
@@ -367,7 +400,7 @@ static void read_newline(struct shell_reader *r)
     end_command(r);
     r->pos++;
     if (r->heredoc != NULL)
-        skip_heredoc(r);
+        read_heredoc(r);
 }
 
 static void read_comment(struct shell_reader *r)
@@ -424,8 +457,17 @@ static void read_one(struct shell_reader *r)
         else
             end_command_or_redirect(r);
         break;
-    case ';':
     case '(':
+        if (r->in_word && r->word_len > 1 && r->word[r->word_len - 1] == '=') {
+            size_t end = skip_group(r, r->pos + 1, ')', 1, false);
+
+            put_range(r, r->pos, end); /* NAME=(...): an array */
+            r->pos = end;
+            break;
+        }
+        end_command_or_redirect(r);
+        break;
+    case ';':
     case ')':
         end_command_or_redirect(r);
         break;

@@ -14,6 +14,7 @@ struct arg_word {
     size_t start, end; /* in the scalar's text, quotes included */
     bool shell;        /* a shell reads it and expands it */
     bool expands;      /* the shell replaces something in it: a $ or ` outside single quotes */
+    bool single;       /* it is known to become one word, and no option */
 };
 
 /* All of a scalar. */
@@ -27,6 +28,9 @@ struct shell_command {
     struct arg_word *words;
     size_t count, cap;
     bool maybe; /* behind && or ||: runs only if the previous command succeeds or fails */
+    bool pipes; /* its output goes to the next command */
+    struct arg_word target;  /* or into this file; text NULL: into none */
+    struct arg_word heredoc; /* the lines behind `<<EOF`; text NULL: none */
 };
 
 struct shell_script {

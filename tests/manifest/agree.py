@@ -279,6 +279,114 @@ def launchers_and_scripts_are_read():
     check([(j["kind"], j["store"]) for j in seen["jobs"]] == [("ConfigMap", "etcd")], str(seen))
 
 
+# Four nodes where two pods are: OPTIONS stands for the options that say so.
+OPTIONS = "--nnodes=4 --rdzv_backend=c10d --rdzv_id=a --rdzv_endpoint=train-0.nodes:29500"
+# Words or a text of a shell from which bash itself, without running a command, could say all options.
+READ = [
+    "A=(--nnodes=4\n--rdzv_backend=c10d) # both\nB=(--rdzv_id=a)\nB+=(--rdzv_endpoint=train-0.nodes:29500)\n"
+    "torchrun ${A[*]} \"${B[@]}\" t.py",
+    "A=--nnodes=4\nA+=' --rdzv_backend=c10d'\nA=\"$A --rdzv_id=a\"\ntorchrun $A --rdzv_endpoint=${H:-train-0.nodes}:29500 t.py",
+    "cat >/tmp/go <<'EOF'\ntorchrun OPTIONS t.py\nEOF\nchmod +x /tmp/go\n/tmp/go",
+    "cat <<-EOF | bash -s\n\ttorchrun OPTIONS \\\\\n\tt.py\n\tEOF\n",
+    "echo torchrun OPTIONS t.py | sh",
+    "printf '%s\\n' 'exec torchrun OPTIONS t.py' >/run.sh; sh /run.sh",
+    "L=torchrun; bash -c \"$L OPTIONS t.py\"",
+    "L='torchrun OPTIONS'; exec bash -c '$L t.py'",
+    "run() {\n  torchrun OPTIONS \"$@\"\n}\nrun t.py",
+    "set -- OPTIONS; torchrun \"$@\" t.py", "L=torchrun; eval \"$L OPTIONS t.py\"",
+    "M=OPTIONS_QUOTED; python -m torch.distributed.run $M t.py",
+    ["bash", "-c", "torchrun \"$@\" t.py", "me", "OPTIONS"],
+    ["ft_launcher", "--ft-timeout=5", "OPTIONS", "t.py"],
+    ["sudo", "-E", "-u", "x", "torchrun", "OPTIONS", "t.py"],
+    ["env", "-u", "X", "A=1", "torchrun", "OPTIONS", "t.py"],
+    ["runuser", "-u", "x", "--", "torchrun", "OPTIONS", "t.py"],
+    ["gosu", "x", "torchrun", "OPTIONS", "t.py"],
+    ["uvx", "--from", "torch", "torchrun", "OPTIONS", "t.py"],
+    ["hatch", "run", "gpu:torchrun", "OPTIONS", "t.py"],
+    ["ddtrace-run", "torchrun", "OPTIONS", "t.py"],
+    ["opentelemetry-instrument", "--service_name", "x", "torchrun", "OPTIONS", "t.py"],
+    ["py-spy", "record", "--", "torchrun", "OPTIONS", "t.py"],
+    ["python", "-W", "ignore", "-m", "torch.distributed.run", "OPTIONS", "t.py"],
+    ["sh", "-c", "python $(which torchrun) OPTIONS t.py"],
+    ["dlrover-run", "--network-check", "OPTIONS", "t.py"],
+    ["tune", "run", "OPTIONS", "lora", "--config", "x"],
+    ["/opt/launch", "-v", "OPTIONS", "t.py"],
+    "bash /scripts/go.sh", "cd /scripts && ./go.sh t.py", "cp /scripts/go.sh /w/ && exec bash -x /w/go.sh",
+    ". /scripts/go.sh", ["/bin/bash", "-euo", "pipefail", "/scripts/go.sh", "t.py"], ["/scripts/go.sh"],
+]
+# What a command, a Secret or the image says.
+UNREAD = [
+    "torchrun --rdzv_endpoint=train-0.nodes:29500 --rdzv_backend=c10d --nnodes=4 $(cat /o) t.py",
+    "torchrun --rdzv_endpoint=train-0.nodes:29500 --rdzv_backend=c10d --nnodes=4 $SECRET t.py",
+    "torchrun --rdzv_endpoint=train-0.nodes:29500 --rdzv_backend=c10d --nnodes=4 \"${A[@]}\" t.py",
+    "torchrun --rdzv_endpoint=`getent hosts x`:29500 --rdzv_backend=c10d --nnodes=4 t.py",
+    "bash /workspace/go.sh", "bash other.sh", "curl x | bash -s go", ["/workspace/other.sh", "train-0.nodes"], ["fit"], None,
+    "exec torchrun $*",
+]
+SCRIPTED = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: scripts}
+data:
+  go: |
+    #!/bin/bash -e
+    torchrun OPTIONS train.py "$@"
+---
+apiVersion: v1
+kind: Service
+metadata: {name: nodes}
+spec: {clusterIP: None, publishNotReadyAddresses: true, selector: {job-name: train}, ports: [{port: 29500}]}
+---
+"""
+
+
+def scripted(words):
+    mounts = [{"name": "s", "mountPath": "/scripts/"}]
+    if isinstance(words, str):
+        words = ["bash", "-c", words]
+    c = {"name": "main", "image": "trainer", "volumeMounts": mounts}
+    if words:
+        c["command"] = [w for word in words for w in (OPTIONS.split() if word == "OPTIONS" else [word])]
+        c["command"] = [w.replace("OPTIONS_QUOTED", "'%s'" % OPTIONS).replace("OPTIONS", OPTIONS) for w in c["command"]]
+    items = [{"key": "go", "path": "go.sh"}]
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}, "spec": {
+        "completionMode": "Indexed", "completions": 2, "parallelism": 2, "template": {"spec": {
+            "subdomain": "nodes", "restartPolicy": "Never", "containers": [c],
+            "volumes": [{"name": "s", "projected": {"sources": [{"configMap": {"name": "scripts", "items": items}}]}}]}}}}
+    return SCRIPTED.replace("OPTIONS", OPTIONS) + yaml.safe_dump(job, default_style=None)
+
+
+def every_way_to_write_a_launch():
+    """check sees all options of it, or says that it does not; rewrite moves all of it, or nothing."""
+    for words in READ:
+        text = scripted(words)
+        found = {f["rule"] for f in json.loads(run("check", "-o", "json", "-", data=text)[1])["findings"]}
+        check({"nnodes-too-many", "rdzv-hosted-by-worker"} <= found, "%s: %s" % (words, found), text)
+        code, out, err = run("rewrite", "-", data=text)
+        check(code == 2 or "train-0.nodes" not in out.split("kind: Job")[-1], "%s: %s" % (words, err), out)
+        if code == 0:
+            after = [j for j in json.loads(run("check", "--show", "-", data=out)[1])["jobs"] if j["kind"] == "Job"]
+            check([j["endpoint"] for j in after] == ["train-rdzv:29400"], "%s: %s" % (words, after), out)
+        else:
+            check(out == "" and "Job train" in err or "folded" in err, "%s: %s" % (words, err))
+
+
+def what_is_unread_is_said():
+    for words in UNREAD:
+        text = scripted(words)
+        code, out, err = run("check", "-", data=text)
+        check(" not looked at: " in err and "Job train: " in err, "%s: %s" % (words, err), out)
+        check(run("check", "--rule=storage-class-nil", "--strict", "-", data=text)[0] == 1, "%s: --strict" % words)
+        code, out, err = run("rewrite", "-", data=text)
+        check((code == 2 and out == "") or (code == 0 and out == text), "%s: %s" % (words, err), out)
+    known = scripted(READ[0])
+    check(" not looked at: " not in run("check", "-", data=known)[2], "all is known")
+    shared = scripted("bash /scripts/go.sh") + "---\n" + scripted("bash /scripts/go.sh").split("---\n")[-1].replace(
+        "name: train", "name: other")
+    code, out, err = run("rewrite", "-", data=shared)
+    check(code == 2 and out == "" and "starts this script, and so does Job other" in err, err)
+
+
 def no_name_ends_it():
     """Invalid names in JSON files cause an error or get quotes, but never an abort."""
     for name in ("{h}", "a: b", "x'y", '"q', "#c", "- d", "[", "&a", "*a", "!t", "%x", "|", "\n", ""):
@@ -301,7 +409,7 @@ def no_name_ends_it():
 
 TESTS = [both_see_the_same, rewrite_does_what_is_seen, relays_are_given, stores_are_those_of_emit,
          stores_grow_with_their_jobs, abbreviations_are_options, namespaces_that_are_not_said,
-         launchers_and_scripts_are_read, no_name_ends_it]
+         launchers_and_scripts_are_read, every_way_to_write_a_launch, what_is_unread_is_said, no_name_ends_it]
 
 
 def main():

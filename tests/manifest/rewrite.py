@@ -536,10 +536,7 @@ RESTARTS = [
      "torchrun --nnodes=2 t.py']",
      "command: [sh, -c, 'export PET_RDZV_ENDPOINT=meet:29400 PET_MAX_RESTARTS=100 PET_RDZV_BACKEND=c10d "
      "PET_RDZV_CONF=is_host=0 PET_RDZV_ID=a; torchrun --nnodes=2 t.py']", RESTARTS_ADDED),
-    # More options may be in the variable, or in the image.
-    ("command: [sh, -c, 'torchrun --nnodes=2 --rdzv-backend=etcd --rdzv-endpoint=meet:2379 --rdzv-id=1 $MORE t.py']",
-     "command: [sh, -c, 'torchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=meet:29400 --rdzv-conf=is_host=0 "
-     "--rdzv-id=1 $MORE t.py']", RESTARTS_HIDDEN),
+    # More options may be in the image.
     ("env:\n- {name: PET_NNODES, value: '2'}\n- {name: PET_RDZV_BACKEND, value: etcd}\n"
      "- {name: PET_RDZV_ENDPOINT, value: meet:2379}\n- {name: PET_RDZV_ID, value: a}",
      "env:\n- {name: PET_NNODES, value: '2'}\n- {name: PET_RDZV_BACKEND, value: c10d}\n"
@@ -794,6 +791,8 @@ REFUSED = [
      "'--rdzv-endpoint=meet:2379', --nnodes=2, t.py]\n      - name: more\n        image: trainer\n"
      "        command: [sh, -c, 'torchrun --rdzv-backend=etcd-v2 --rdzv-endpoint=$ETCD:2379 --nnodes=2 t.py']\n",
      r"^<stdin>:26:27: Job train: an etcd is the store of its other runs.*, or use --keep-backend$"),
+    ("options that no file has", STORE + JOB + "        command: [sh, -c, 'torchrun --nnodes=2 --rdzv-backend=etcd "
+     "--rdzv-endpoint=meet:2379 $MORE t.py']\n", r"^<stdin>:2\d:\d+: Job train: `\$MORE` may hold .*, or use --keep-backend$"),
     ("folded words", STORE + JOB + "        args:\n        - >\n          torchrun --rdzv-backend\n"
      "          etcd-v2 --rdzv-endpoint=meet:2379 \"--rdzv-conf=a=1,\n          is_host=$(x\n"
      "          y)\" t.py\n", r"folded lines: write the text as a block"),

@@ -62,6 +62,8 @@ static void words_are_split_as_a_shell_does(void **state)
         {"a <<< word b", "a|b|\n"},
         {"cat <<EOF >f\ntorchrun x\nEOF\nb", "cat|\nb|\n"},
         {"cat <<-'E'\n\ttorchrun x\n\tE\nb", "cat|\nb|\n"},
+        {"A=(a 'b c'\n$(d)) x=1 (e)", "A=(a 'b c'\n$(d))|x=1|\ne|\n"},
+        {"A+=(b) c", "A+=(b)|c|\n"},
         {"diff <(a b) c", "diff|<(a b)|c|\n"},
         {"a 'open", "a|open|\n"},
         {"a \"open", "a|open|\n"},
@@ -72,6 +74,38 @@ static void words_are_split_as_a_shell_does(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_words(cases[i].text, cases[i].words);
+}
+
+/* The text of the first here-document, and the file and the command that get it. */
+static void here_documents_belong_to_their_commands(void **state)
+{
+    static const struct {
+        const char *text, *heredoc, *target;
+        size_t command;
+        bool pipes;
+    } cases[] = {
+        {"a; cat >f <<E | sh\nb \\$c \\d\nE\n", "b $c \\d\n", "f", 1, true},
+        {"bash -s 2>>f x <<-'E'\n\t$a \\$b\n\tE\nc", "$a \\$b\n", "f", 0, false},
+        {"cat <<E >&2", NULL, NULL, 0, false},
+        {"cat <<E\nopen", "open", NULL, 0, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct shell_script script;
+        const struct shell_command *c;
+
+        shell_read(&arena, &(struct arg_word){.text = cases[i].text, .len = strlen(cases[i].text)},
+                   &script);
+        c = &script.commands[cases[i].command];
+        assert_int_equal(c->pipes, cases[i].pipes);
+        assert_string_equal(c->target.text == NULL ? "" : c->target.text,
+                            cases[i].target == NULL ? "" : cases[i].target);
+        assert_string_equal(c->heredoc.text == NULL ? "" : c->heredoc.text,
+                            cases[i].heredoc == NULL ? "" : cases[i].heredoc);
+        for (size_t k = 0; k < c->heredoc.len; k++)
+            assert_int_equal(cases[i].text[c->heredoc.at[k]], c->heredoc.text[k]);
+    }
 }
 
 static void bytes_know_where_they_stand(void **state)
@@ -148,6 +182,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(words_are_split_as_a_shell_does, end),
+        cmocka_unit_test_teardown(here_documents_belong_to_their_commands, end),
         cmocka_unit_test_teardown(bytes_know_where_they_stand, end),
         cmocka_unit_test_teardown(only_what_a_shell_replaces_expands, end),
         cmocka_unit_test_teardown(commands_behind_operators_may_not_run, end),

@@ -1,0 +1,650 @@
+/* Reads what containers run: the words of their commands, the scripts in these, in ConfigMaps that
+ * they mount and in texts that a script writes. Each command that starts torch is a run; the first
+ * text that may start it and is not in the files is what was not read. */
+#include "deploy/kube/job_parts.h"
+
+#include <string.h>
+
+/* Limits of scripts within scripts, and of all scripts of a container. */
+#define SCRIPT_DEPTH_MAX 4
+#define SCRIPTS_MAX      64
+
+/* --- The words of a container. --- */
+
+static bool is_shell(const char *text)
+{
+    static const char *const names[] = {"sh", "bash", "dash", "ash", "zsh", "ksh", NULL};
+
+    return text_is_one_of(kube_base_name(text), names);
+}
+
+/* The index of the script after `sh -c`, `bash -euo pipefail -c` and the like; `count` if there is
+ * none. */
+static size_t find_script(const struct arg_word *words, size_t count)
+{
+    size_t i = 0;
+
+    while (i < count && !is_shell(words[i].text)) {
+        if (words[i].text[0] != '-' && i > 2)
+            return count;
+        i++;
+    }
+    for (i++; i < count && words[i].text[0] == '-'; i++) {
+        const char *options = words[i].text + 1;
+
+        if (*options != '-' && strchr(options, 'c') != NULL)
+            return i + 1 < count ? i + 1 : count;
+        i += *options != '\0' && options[strlen(options) - 1] == 'o'; /* -o NAME */
+    }
+    return count;
+}
+
+const struct arg_word *job_words(struct arena *a, const struct kube_container *c, size_t *count,
+                                 size_t *script)
+{
+    static const char *const keys[] = {"command", "args"};
+    struct arg_word *words = NULL;
+    size_t cap = 0;
+
+    *count = 0;
+    for (int k = 0; k < 2; k++) {
+        const struct yaml_node *list = kube_field(c, keys[k]);
+
+        if (list == NULL || list->kind != YAML_SEQUENCE || list->count == 0)
+            continue;
+        words = arena_grow(a, words, *count * sizeof *words, (cap + list->count) * sizeof *words);
+        cap += list->count;
+        for (size_t i = 0; i < list->count; i++) {
+            if (list->items[i]->kind == YAML_SCALAR)
+                words[(*count)++] = arg_word_of(list->items[i]);
+        }
+    }
+    *script = find_script(words, *count);
+    return words;
+}
+
+/* --- A script, while it is read. --- */
+
+struct arg_list {
+    struct arg_word *words;
+    size_t count, cap;
+};
+
+static void push_word(struct arena *a, struct arg_list *list, struct arg_word word)
+{
+    list->words = arena_room(a, list->words, list->count, &list->cap, sizeof *list->words);
+    list->words[list->count++] = word;
+}
+
+/* The length of NAME in NAME=... and NAME+=..., or 0. */
+static size_t assigned_name(const char *text)
+{
+    size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
+
+    return text[len + (text[len] == '+')] == '=' && (text[0] < '0' || text[0] > '9') ? len : 0;
+}
+
+static bool is_declaration(const char *text)
+{
+    static const char *const names[] = {"export", "declare", "readonly", "local", "typeset", NULL};
+
+    return text_is_one_of(text, names);
+}
+
+static bool is_assigned(const struct job_scope *scope, const char *name)
+{
+    return kube_index_find(&scope->names, "", name, strlen(name)).count > 0;
+}
+
+/* --- Branches. --- */
+
+/* Where the commands of a script stand in `if`, `else` and the like. */
+struct branches {
+    int depth;     /* how many `if` they are in */
+    size_t first;  /* the first assignment behind the outermost of these */
+    size_t branch; /* the first one of this branch */
+    bool tested;   /* the command is behind a test, and does not run in all pods */
+};
+
+static bool is_keyword(const struct arg_word *word, const char *text)
+{
+    return strcmp(word->text, text) == 0;
+}
+
+/* Reads the words in front of a command, such as `then`; returns their number. */
+static size_t read_keywords(struct branches *b, const struct job_scope *scope,
+                            const struct arg_word *words, size_t count)
+{
+    static const char *const others[] = {"then", "do", "{", "!", "while", NULL};
+    size_t i = 0;
+
+    for (bool keyword = true; keyword && i < count; i += keyword) {
+        bool branch = is_keyword(&words[i], "else") || is_keyword(&words[i], "elif");
+
+        keyword = branch || is_keyword(&words[i], "if") || is_keyword(&words[i], "fi");
+        if (is_keyword(&words[i], "if") && b->depth++ == 0)
+            b->first = b->branch = scope->count;
+        if (branch)
+            b->branch = scope->count;
+        if (is_keyword(&words[i], "fi") && b->depth > 0)
+            b->depth--;
+        keyword = keyword || text_is_one_of(words[i].text, others);
+    }
+    return i;
+}
+
+/* Whether only one pod takes the value, as in `[ "$RANK" = 0 ] && HEAD=localhost`. This pod hosts
+ * the store; the other pods reach it by another value of the variable. A PET_ variable is the
+ * setting itself, and not only a part of it. */
+static bool is_of_one_pod(const char *name, const char *value)
+{
+    static const char *const own[] = {"localhost", "127.",      "0.0.0.0",    "$(hostname",
+                                      "`hostname", "$HOSTNAME", "${HOSTNAME}"};
+
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        if (strncmp(value, own[i], strlen(own[i])) == 0)
+            return strncmp(name, "PET_", 4) != 0;
+    }
+    return false;
+}
+
+/* A branch of the script gives the variable another value, and the files do not say which one runs.
+ */
+static bool differs_elsewhere(const struct job_scope *scope, const struct branches *b,
+                              const char *name, const char *value)
+{
+    struct kube_hits hits = kube_index_find(&scope->names, "", name, strlen(name));
+
+    for (size_t i = 0; i < hits.count && b->depth > 0; i++) {
+        const char *other = scope->assigned[hits.list[i]].value.text;
+
+        if (hits.list[i] >= b->first && hits.list[i] < b->branch && strcmp(other, value) != 0 &&
+            !is_of_one_pod(name, other))
+            return true;
+    }
+    return false;
+}
+
+static bool may_hold_torchrun(const char *text)
+{
+    return strstr(text, "torch") != NULL || strstr(text, "--rdzv") != NULL ||
+           strstr(text, "accelerate") != NULL || strstr(text, "hyperpodrun") != NULL ||
+           strstr(text, "ft_launcher") != NULL || strstr(text, "dlrover-run") != NULL ||
+           strstr(text, "tune run") != NULL;
+}
+
+static void read_value(struct job_scope *scope, const struct arg_word *value, struct arg_list *out);
+
+/* Replaces `$FLAGS` by its words, if they are known. One word that is no option stays as it is. */
+static void push_expanded(struct job_scope *scope, struct arg_list *list, struct arg_word word)
+{
+    struct arena *a = &scope->view->bundle->arena;
+    const struct job_assignment *found;
+    struct arg_list own = {0};
+    struct arg_word text;
+    struct job_value value;
+    const struct arg_word *words;
+    size_t count;
+
+    if (!word.expands || word.text[0] != '$') {
+        push_word(a, list, word);
+        return;
+    }
+    if (!job_scope_find(scope, &word, &found, &text)) {
+        value = job_scope_value(scope, &word);
+        word.single = value.known && *value.text != '-' && *value.text != '\0' &&
+                      strpbrk(value.text, " \t\n") == NULL;
+        push_word(a, list, word);
+        return;
+    }
+    if (found == NULL)
+        read_value(scope, &text, &own);
+    words = found == NULL ? own.words : found->words;
+    count = found == NULL ? own.count : found->count;
+    if (count == 1 && words[0].text[0] != '-' && (found == NULL || !found->array)) {
+        word.single = !words[0].expands || words[0].single;
+        words = &word;
+    }
+    for (size_t i = 0; i < count; i++)
+        push_word(a, list, words[i]);
+}
+
+/* The words that a value becomes where it stands without quotes. */
+static void read_value(struct job_scope *scope, const struct arg_word *value, struct arg_list *out)
+{
+    struct shell_script inner;
+
+    shell_read(&scope->view->bundle->arena, value, &inner);
+    for (size_t i = 0; i < inner.count; i++) {
+        for (size_t j = 0; j < inner.commands[i].count; j++)
+            push_expanded(scope, out, inner.commands[i].words[j]);
+    }
+}
+
+/* `NAME=(...)`: the part between the parentheses. */
+static bool is_array(struct arena *a, struct arg_word *value)
+{
+    if (value->len < 2 || value->text[0] != '(' || value->text[value->len - 1] != ')')
+        return false;
+    *value = arg_word_from(value, 1);
+    value->len--;
+    value->text = arena_copy(a, value->text, value->len);
+    return true;
+}
+
+/* What refers to itself is unknown. */
+static void make_unknown(struct arena *a, const char *name, struct arg_word *value)
+{
+    value->text = arena_text(a, "$%s", name);
+    value->len = strlen(value->text);
+    value->at = NULL;
+    value->shell = value->expands = true;
+}
+
+static void assign(struct job_scope *scope, const struct branches *b, const char *name,
+                   struct arg_word value, bool adds)
+{
+    struct arena *a = &scope->view->bundle->arena;
+    bool before =
+        is_assigned(scope, name) || job_variable(scope->view, scope->container, name) != NULL;
+    const struct job_assignment *old = job_scope_assigned(scope, name, strlen(name));
+    struct job_assignment new = {.name = name, .array = is_array(a, &value)};
+    struct arg_list words = {0};
+
+    if ((b->tested || b->depth > 0) && before && is_of_one_pod(name, value.text))
+        return;
+    if (adds) {
+        for (size_t i = 0; old != NULL && i < old->count; i++)
+            push_word(a, &words, old->words[i]);
+        new.array = new.array || (old != NULL && old->array);
+    }
+    if (differs_elsewhere(scope, b, name, value.text))
+        make_unknown(a, name, &value);
+    read_value(scope, &value, &words);
+    if (adds)
+        make_unknown(a, name, &value);
+    new.value = value;
+    new.words = words.words;
+    new.count = words.count;
+    job_scope_assign(scope, &new);
+}
+
+/* Puts the assignments of a command into the scope; returns the first word that is none. */
+static size_t read_assignments(struct job_scope *scope, const struct branches *b,
+                               const struct arg_word *words, size_t count)
+{
+    struct arena *a = &scope->view->bundle->arena;
+    size_t i = 0;
+
+    if (count > 0 && is_declaration(words[0].text))
+        i++;
+    for (; i < count; i++) {
+        size_t len = assigned_name(words[i].text);
+        bool adds = words[i].text[len] == '+';
+
+        if (len == 0 && words[i].text[0] != '-')
+            break;
+        if (len > 0)
+            assign(scope, b, arena_copy(a, words[i].text, len),
+                   arg_word_from(&words[i], len + 1 + adds), adds);
+    }
+    return i;
+}
+
+/* --- Runs. --- */
+
+static struct job_run *new_run(struct job_view *v, const struct kube_container *c)
+{
+    struct job_run *r = arena_alloc(&v->bundle->arena, sizeof *r);
+
+    *r = (struct job_run){.container = c};
+    v->runs = arena_room(&v->bundle->arena, v->runs, v->all_count, &v->cap, sizeof *v->runs);
+    v->runs[v->all_count++] = r;
+    return r;
+}
+
+/* first: the index after the word torchrun, or of the first of its options */
+static void add_run(struct job_scope *scope, const struct arg_word *words, size_t count,
+                    size_t first, bool torchrun)
+{
+    struct job_view *v = scope->view;
+    struct job_run *r = new_run(v, scope->container);
+    struct torchrun_args *args = arena_alloc(&v->bundle->arena, sizeof *args);
+    bool accelerate = !torchrun && torchrun_is_accelerate(words, count);
+
+    torchrun_parse(&v->bundle->arena, words, count, first, args);
+    args->opaque = args->opaque || !torchrun;
+    args->is_other = !torchrun;
+    args->is_accelerate = accelerate;
+    torchrun = torchrun && strcmp(words[first - 1].text, "run") != 0 &&
+               strcmp(kube_base_name(words[first - 1].text), "ft_launcher") != 0 &&
+               strcmp(kube_base_name(words[first - 1].text), "dlrover-run") != 0;
+    for (size_t i = 0; i < args->count && !torchrun; i++) {
+        struct torchrun_flag *f = &args->flags[i];
+
+        f->option = accelerate ? f->of_accelerate : f->option;
+        if (f->option == TORCHRUN_UNKNOWN)
+            f->option = TORCHRUN_OTHER; /* an option of the launcher */
+    }
+    r->args = args;
+    r->unread = args->unread;
+    r->map = scope->map;
+    job_read_settings(scope, r);
+}
+
+/* Whether the words start torchrun, or a program that passes options on to it. */
+static bool find_command(struct job_scope *scope, const struct arg_word *words, size_t count)
+{
+    size_t first = torchrun_find(words, count);
+
+    if (first > 0) {
+        add_run(scope, words, count, first, true);
+        return true;
+    }
+    for (size_t i = 0; first == 0 && i < count && torchrun_is_accelerate(words, count); i++) {
+        if (strcmp(words[i].text, "launch") == 0 ||
+            strcmp(words[i].text, "accelerate.commands.launch") == 0)
+            first = i + 1; /* options of its own may come before those of torchrun */
+    }
+    if (first == 0)
+        first = torchrun_find_option(words, count);
+    if (first < count)
+        add_run(scope, words, count, first, false);
+    return first < count;
+}
+
+/* Programs whose arguments are no command that starts. */
+static bool is_talk(const struct arg_word *words, size_t count)
+{
+    static const char *const talkers[] = {
+        "echo",     "printf",  "which",      "type",     "pip",   "pip3",  "apt",    "apt-get",
+        "grep",     "cat",     "ls",         "[",        "[[",    "test",  "pgrep",  "pkill",
+        "kill",     "killall", "cp",         "mv",       "ln",    "rm",    "chmod",  "tee",
+        "chown",    "command", "hash",       "alias",    "sed",   "awk",   "mkdir",  "cd",
+        "find",     "tar",     "wait",       "trap",     "sleep", "curl",  "wget",   "git",
+        "touch",    "diff",    "set",        "wc",       "head",  "tail",  "yum",    "apk",
+        "ssh",      "kubectl", "nvidia-smi", "hostname", "date",  "true",  "exit",   "ulimit",
+        "ldconfig", "mount",   "uname",      "docker",   "pdsh",  "unset", "return", "shift",
+        "read",     "iperf",   "ping",       "nslookup", NULL};
+
+    if (count > 1 && (strcmp(words[0].text, "conda") == 0 || strcmp(words[0].text, "uv") == 0))
+        return strcmp(words[1].text, "run") != 0; /* it installs something */
+    return count > 0 && text_is_one_of(kube_base_name(words[0].text), talkers);
+}
+
+static bool may_be_script(const struct arg_word *word)
+{
+    return strpbrk(word->text, " \n") != NULL && may_hold_torchrun(word->text);
+}
+
+static bool is_test(const struct shell_command *c)
+{
+    static const char *const tests[] = {"[", "[[", "test", NULL};
+
+    return text_is_one_of(c->words[0].text, tests);
+}
+
+static bool find_in_script(struct job_scope *scope, const struct arg_word *whole, int depth);
+
+/* The words behind a script are its $1, $2 and $@. */
+static void assign_arguments(struct job_scope *scope, const struct arg_word *words, size_t count)
+{
+    struct arena *a = &scope->view->bundle->arena;
+    struct job_assignment all = {.name = "@", .words = words, .count = count, .array = true};
+
+    for (size_t i = 0; i < count; i++)
+        job_scope_assign(scope, &(struct job_assignment){.name = arena_text(a, "%zu", i + 1),
+                                                         .value = words[i],
+                                                         .words = &words[i],
+                                                         .count = 1});
+    make_unknown(a, "@", &all.value);
+    job_scope_assign(scope, &all);
+}
+
+/* --- Scripts in files. --- */
+
+/* The program of a command, or the script that a shell reads: the first word that is no option, no
+ * shell and nothing else that may stand in front; *shell: there is a shell in front. */
+static size_t find_operand(const struct arg_word *words, size_t count, bool *shell)
+{
+    static const char *const fronts[] = {"exec",   "nohup", "time",    "nice",      "sudo", "env",
+                                         "stdbuf", "tini",  "timeout", "dumb-init", NULL};
+    size_t i = 0;
+
+    *shell = false;
+    for (; i < count; i++) {
+        const char *text = words[i].text, *base = kube_base_name(text);
+        bool starts = is_shell(text) || strcmp(text, "source") == 0 || strcmp(text, ".") == 0;
+
+        if (!starts && !text_is_one_of(base, fronts) && text[0] != '-' &&
+            assigned_name(text) == 0 && text[strspn(text, "0123456789smh")] != '\0')
+            break;
+        *shell = *shell || starts;
+    }
+    return i;
+}
+
+static bool is_shell_text(const struct yaml_node *text, const char *path)
+{
+    const char *line = text->text;
+
+    return !text_ends_with(path, ".py") &&
+           (strncmp(line, "#!", 2) != 0 || strstr(line, "sh") != NULL) &&
+           (text_ends_with(path, ".sh") || strncmp(line, "#!", 2) == 0 || may_hold_torchrun(line));
+}
+
+static bool is_started(const struct job_view *v, const struct kube_object *map, const char *key)
+{
+    struct kube_hits hits = kube_index_find(&v->started, map->name, key, strlen(key));
+
+    for (size_t i = 0; i < hits.count; i++) {
+        if (hits.list[i] == map->index)
+            return true;
+    }
+    return false;
+}
+
+/* Reads the script of a ConfigMap that the command starts. */
+static bool find_in_file(struct job_scope *scope, const struct arg_word *words, size_t count,
+                         int depth)
+{
+    const struct kube_object *map = scope->map;
+    bool shell, found;
+    size_t operand = find_operand(words, count, &shell);
+
+    for (size_t i = 0; i < count; i++) {
+        const char *path = words[i].text;
+        const struct kube_file file = kube_file_at(scope->view->bundle, scope->container, path,
+                                                   path[0] != '/' || scope->copies);
+        struct arg_word whole;
+
+        if (path[0] == '-' || file.text == NULL || !is_shell_text(file.text, path))
+            continue;
+        scope->map = file.map;
+        if (!is_started(scope->view, file.map, file.key))
+            kube_index_add(&scope->view->bundle->arena, &scope->view->started, file.map->name,
+                           file.key, file.map->index);
+        assign_arguments(scope, words + i + 1, count - i - 1);
+        whole = arg_word_of(file.text);
+        found = find_in_script(scope, &whole, depth + 1);
+        scope->map = map;
+        return found;
+    }
+    if (operand == count || scope->unread != NULL || is_talk(words + operand, count - operand))
+        return false;
+    if (shell || text_ends_with(words[operand].text, ".sh") || words[operand].text[0] == '$') {
+        const char *base = kube_base_name(words[operand].text);
+
+        if (kube_index_find(&scope->written, "", base, strlen(base)).count == 0)
+            scope->unread = &words[operand];
+    }
+    return false;
+}
+
+/* --- Commands. --- */
+
+/* What the words start: torch itself, a script, or a shell with a text. */
+static bool find_in_words(struct job_scope *scope, const struct arg_word *words, size_t count,
+                          int depth)
+{
+    size_t script = find_script(words, count);
+    bool found = find_command(scope, words, count);
+
+    if (found || depth >= SCRIPT_DEPTH_MAX || scope->scripts >= SCRIPTS_MAX)
+        return found;
+    if (script < count) {
+        if (script + 2 < count)
+            assign_arguments(scope, words + script + 2, count - script - 2);
+        return find_in_script(scope, &words[script], depth + 1);
+    }
+    if (count > 1 && strcmp(words[0].text, "eval") == 0)
+        return find_in_script(scope, &words[1], depth + 1);
+    found = find_in_file(scope, words, count, depth);
+    /* An unknown program may run texts that it gets as arguments. */
+    for (size_t i = 0; i < count; i++) {
+        if (may_be_script(&words[i]))
+            found = find_in_script(scope, &words[i], depth + 1) || found;
+    }
+    return found;
+}
+
+/* A text that goes to a shell, or into a file that a shell may read later. */
+static bool is_for_shell(struct job_scope *scope, const struct shell_command *c, bool last)
+{
+    const char *target = c->target.text == NULL ? "" : kube_base_name(c->target.text);
+    bool file = *target != '\0' && (strchr(target, '.') == NULL || text_ends_with(target, ".sh"));
+
+    if (file)
+        kube_index_add(&scope->view->bundle->arena, &scope->written, "", target, 0);
+    return file || (c->pipes && !last && is_shell(c[1].words[0].text));
+}
+
+/* A command that does not start what its words say. */
+static bool find_in_talk(struct job_scope *scope, const struct shell_command *c, bool last,
+                         int depth)
+{
+    static const char *const copiers[] = {"cp", "mv", "ln", NULL};
+    bool found = false;
+
+    scope->copies = scope->copies || text_is_one_of(kube_base_name(c->words[0].text), copiers);
+    if (strcmp(c->words[0].text, "set") == 0 && c->count > 1 && strcmp(c->words[1].text, "--") == 0)
+        assign_arguments(scope, c->words + 2, c->count - 2);
+    if (!is_for_shell(scope, c, last) || depth >= SCRIPT_DEPTH_MAX)
+        return false;
+    for (size_t i = 1; i < c->count && !found; i++)
+        found = may_be_script(&c->words[i]) && find_in_script(scope, &c->words[i], depth + 1);
+    return found || find_command(scope, c->words + 1, c->count - 1);
+}
+
+/* `depth` counts scripts within scripts. */
+static bool find_in_script(struct job_scope *scope, const struct arg_word *whole, int depth)
+{
+    struct shell_script script;
+    struct branches b = {0};
+    bool found = false;
+
+    scope->scripts++;
+    shell_read(&scope->view->bundle->arena, whole, &script);
+    for (size_t i = 0; i < script.count; i++) {
+        struct arg_list list = {0};
+        const struct shell_command *c = &script.commands[i];
+        bool talk, last = i + 1 == script.count;
+        size_t skip;
+
+        for (size_t j = 0; j < c->count; j++)
+            push_expanded(scope, &list, c->words[j]);
+        skip = read_keywords(&b, scope, list.words, list.count);
+        b.tested = c->maybe && i > 0 && is_test(c - 1);
+        skip += read_assignments(scope, &b, list.words + skip, list.count - skip);
+        talk = is_talk(list.words + skip, list.count - skip);
+        if (c->heredoc.text != NULL && depth < SCRIPT_DEPTH_MAX && scope->scripts < SCRIPTS_MAX &&
+            (!talk || is_for_shell(scope, c, last)))
+            found = find_in_script(scope, &c->heredoc, depth + 1) || found;
+        if (talk)
+            found = find_in_talk(scope, c, last, depth) || found;
+        else if (c->heredoc.text == NULL)
+            found = find_in_words(scope, list.words + skip, list.count - skip, depth) || found;
+    }
+    return found;
+}
+
+/* --- Containers, and ConfigMaps. --- */
+
+/* Finds a run in a container without a visible torchrun: its PET_ variables configure a torchrun
+ * that the container's program may start. */
+static void find_in_variables(struct job_scope *scope)
+{
+    static const char *const names[] = {"PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT"};
+    struct job_view *v = scope->view;
+    const struct kube_object *o = scope->container->pods->object;
+    struct job_run *r;
+    bool wanted = o->type == KUBE_PYTORCHJOB && kube_get(o->spec, "elasticPolicy") != NULL &&
+                  strcmp(scope->container->name, "pytorch") == 0;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        wanted = wanted || is_assigned(scope, names[i]) ||
+                 job_variable(v, scope->container, names[i]) != NULL;
+    if (!wanted && o->type != KUBE_ELASTIC_JOB)
+        return;
+    r = new_run(v, scope->container);
+    r->unread = scope->unread;
+    job_read_settings(scope, r);
+}
+
+/* Programs that start nothing but what their arguments name, which is no torch. */
+static bool is_plain(const struct arg_word *words, size_t count)
+{
+    return is_talk(words, count) || strncmp(kube_base_name(words[0].text), "python", 6) == 0;
+}
+
+void job_find_runs(struct job_view *v, const struct kube_container *c)
+{
+    struct job_scope scope = {.view = v, .container = c};
+    size_t count, script, before = v->all_count, operand;
+    const struct arg_word *words = job_words(&v->bundle->arena, c, &count, &script);
+    bool shell;
+
+    find_in_words(&scope, words, count, -1);
+    operand = find_operand(words, count, &shell);
+    if (scope.unread == NULL && script == count && operand < count &&
+        !is_plain(words + operand, count - operand))
+        scope.unread = &words[operand];
+    if (v->all_count == before)
+        find_in_variables(&scope);
+    if (v->all_count > before || !c->pods->ends || (scope.unread == NULL && count > 0))
+        return;
+    v->closed = arena_room(&v->bundle->arena, v->closed, v->closed_count, &v->closed_cap,
+                           sizeof *v->closed);
+    v->closed[v->closed_count++] = (struct job_closed){c, scope.unread};
+}
+
+/* The scripts of a ConfigMap that no pods of these files start. Each is read as the script of a
+ * container that has nothing else. */
+void job_find_scripts(struct job_view *v, const struct kube_object *map)
+{
+    struct arena *a = &v->bundle->arena;
+    const struct yaml_node *data = kube_get(map->node, "data");
+
+    for (size_t i = 0; data != NULL && data->kind == YAML_MAPPING && i < data->count; i++) {
+        const struct yaml_node *text = data->pairs[i].value;
+        struct arg_word whole;
+        struct kube_container *c;
+        struct kube_pods *p;
+        struct job_scope scope = {.view = v};
+
+        const char *key = data->pairs[i].key->text;
+
+        if (text->kind != YAML_SCALAR || !may_hold_torchrun(text->text) || is_started(v, map, key))
+            continue;
+        whole = arg_word_of(text);
+        c = arena_alloc(a, sizeof *c);
+        p = arena_alloc(a, sizeof *p);
+        *p = (struct kube_pods){.object = map, .role = "", .part = data, .spec = data};
+        p->replicas = -1;
+        p->restart = p->host_domain = "";
+        *c = (struct kube_container){.pods = p, .node = data, .name = key, .image = ""};
+        scope.container = c;
+        scope.map = map;
+        find_in_script(&scope, &whole, 0);
+    }
+}
