@@ -5,7 +5,7 @@
 
 #include "client/client.h"
 
-static struct rdzv_bytes text(const char *s)
+static struct rdzv_bytes bytes_from_text(const char *s)
 {
     return (struct rdzv_bytes){s, strlen(s)};
 }
@@ -108,7 +108,7 @@ static enum rdzv_status call_keys(struct rdzv_client *c, struct rdzv_op *op,
     if (list == NULL)
         return not_submitted(c, RDZV_NO_MEMORY);
     for (size_t i = 0; i < op->count; i++)
-        list[i] = text(keys[i]);
+        list[i] = bytes_from_text(keys[i]);
     op->keys = list;
     status = rdzv_call(c, op, result);
     free(list);
@@ -118,18 +118,20 @@ static enum rdzv_status call_keys(struct rdzv_client *c, struct rdzv_op *op,
 enum rdzv_status rdzv_set(struct rdzv_client *c, const char *key, const void *value, size_t len)
 {
     return rdzv_call(
-        c, &(struct rdzv_op){.kind = RDZV_SET, .key = text(key), .value = {value, len}}, NULL);
+        c, &(struct rdzv_op){.kind = RDZV_SET, .key = bytes_from_text(key), .value = {value, len}},
+        NULL);
 }
 
 enum rdzv_status rdzv_get(struct rdzv_client *c, const char *key, char **value, size_t *len)
 {
-    return call_value(c, &(struct rdzv_op){.kind = RDZV_GET, .key = text(key)}, value, len);
+    return call_value(c, &(struct rdzv_op){.kind = RDZV_GET, .key = bytes_from_text(key)}, value,
+                      len);
 }
 
 enum rdzv_status rdzv_add(struct rdzv_client *c, const char *key, int64_t delta, int64_t *sum)
 {
-    return call_number(c, &(struct rdzv_op){.kind = RDZV_ADD, .key = text(key), .number = delta},
-                       sum);
+    return call_number(
+        c, &(struct rdzv_op){.kind = RDZV_ADD, .key = bytes_from_text(key), .number = delta}, sum);
 }
 
 enum rdzv_status rdzv_compare_set(struct rdzv_client *c, const char *key, const void *expected,
@@ -137,7 +139,7 @@ enum rdzv_status rdzv_compare_set(struct rdzv_client *c, const char *key, const 
                                   char **value, size_t *len)
 {
     const struct rdzv_op op = {.kind = RDZV_COMPARE_SET,
-                               .key = text(key),
+                               .key = bytes_from_text(key),
                                .expected = {expected, expected_len},
                                .value = {desired, desired_len}};
 
@@ -147,12 +149,14 @@ enum rdzv_status rdzv_compare_set(struct rdzv_client *c, const char *key, const 
 enum rdzv_status rdzv_append(struct rdzv_client *c, const char *key, const void *value, size_t len)
 {
     return rdzv_call(
-        c, &(struct rdzv_op){.kind = RDZV_APPEND, .key = text(key), .value = {value, len}}, NULL);
+        c,
+        &(struct rdzv_op){.kind = RDZV_APPEND, .key = bytes_from_text(key), .value = {value, len}},
+        NULL);
 }
 
 enum rdzv_status rdzv_delete(struct rdzv_client *c, const char *key)
 {
-    return rdzv_call(c, &(struct rdzv_op){.kind = RDZV_DELETE, .key = text(key)}, NULL);
+    return rdzv_call(c, &(struct rdzv_op){.kind = RDZV_DELETE, .key = bytes_from_text(key)}, NULL);
 }
 
 enum rdzv_status rdzv_check(struct rdzv_client *c, const char *const *keys, size_t count)
@@ -204,26 +208,32 @@ enum rdzv_status rdzv_multi_set(struct rdzv_client *c, const char *const *keys,
 enum rdzv_status rdzv_queue_push(struct rdzv_client *c, const char *queue, const void *value,
                                  size_t len)
 {
-    return rdzv_call(
-        c, &(struct rdzv_op){.kind = RDZV_QUEUE_PUSH, .key = text(queue), .value = {value, len}},
-        NULL);
+    return rdzv_call(c,
+                     &(struct rdzv_op){.kind = RDZV_QUEUE_PUSH,
+                                       .key = bytes_from_text(queue),
+                                       .value = {value, len}},
+                     NULL);
 }
 
 enum rdzv_status rdzv_queue_pop(struct rdzv_client *c, const char *queue, char **value, size_t *len)
 {
-    return call_value(c, &(struct rdzv_op){.kind = RDZV_QUEUE_POP, .key = text(queue)}, value, len);
+    return call_value(c, &(struct rdzv_op){.kind = RDZV_QUEUE_POP, .key = bytes_from_text(queue)},
+                      value, len);
 }
 
 enum rdzv_status rdzv_queue_len(struct rdzv_client *c, const char *queue, int64_t *len)
 {
-    return call_number(c, &(struct rdzv_op){.kind = RDZV_QUEUE_LEN, .key = text(queue)}, len);
+    return call_number(c, &(struct rdzv_op){.kind = RDZV_QUEUE_LEN, .key = bytes_from_text(queue)},
+                       len);
 }
 
 enum rdzv_status rdzv_barrier(struct rdzv_client *c, const char *name, int64_t size,
                               int64_t timeout_ms)
 {
-    const struct rdzv_op op = {
-        .kind = RDZV_BARRIER, .key = text(name), .number = size, .timeout_ms = timeout_ms};
+    const struct rdzv_op op = {.kind = RDZV_BARRIER,
+                               .key = bytes_from_text(name),
+                               .number = size,
+                               .timeout_ms = timeout_ms};
 
     return rdzv_call(c, &op, NULL);
 }

@@ -365,7 +365,7 @@ static void client_expire(struct rdzv_client *c)
     client_send(&c->link);
 }
 
-static void client_go_on(struct rdzv_client *c)
+static void client_continue(struct rdzv_client *c)
 {
     if (c->link.state == LINK_DOWN && !TAILQ_EMPTY(&c->queue))
         link_start(&c->link);
@@ -392,7 +392,7 @@ enum rdzv_status rdzv_submit(struct rdzv_client *c, const struct rdzv_op *op,
         c->unsent = r;
     if (r->deadline_ms < c->timer_ms)
         client_set_timer(c, r->deadline_ms);
-    client_go_on(c);
+    client_continue(c);
     if (c->has_news)
         client_set_timer(c, 0);
     *out = r;
@@ -455,7 +455,7 @@ void rdzv_client_process(struct rdzv_client *c)
         client_drop_notice(c, r);
         r->done(r, &r->result, r->arg);
     }
-    client_go_on(c);
+    client_continue(c);
     if (c->has_news)
         client_set_timer(c, 0);
 }

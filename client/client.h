@@ -11,7 +11,7 @@ enum link_state {
     LINK_LOOKING_UP,
     LINK_CONNECTING,
     LINK_SECURING, /* the handshake of TLS is under way */
-    LINK_GREETING, /* VALIDATE and PING are under way */
+    LINK_HELLO,    /* VALIDATE and PING are under way */
     LINK_UP,
 };
 

@@ -187,7 +187,7 @@ void link_on_lookup(struct link *l)
 
 /* --- Greeting. --- */
 
-static uint32_t nonce(void)
+static uint32_t make_nonce(void)
 {
     return (uint32_t)getpid();
 }
@@ -198,16 +198,16 @@ static void send_hello(struct link *l)
     struct writer w = {.ptr = hello, .cap = sizeof hello};
     ssize_t n;
 
-    c10d_write_hello(&w, nonce());
+    c10d_write_hello(&w, make_nonce());
     n = tls_or_send(l->ssl, l->fd, hello + l->hello_sent, sizeof hello - l->hello_sent);
     if (n > 0)
         l->hello_sent += (size_t)n;
     link_want_out(l, l->hello_sent < sizeof hello); /* an error is found by the next recv() */
 }
 
-static void link_greet(struct link *l)
+static void link_hello(struct link *l)
 {
-    l->state = LINK_GREETING;
+    l->state = LINK_HELLO;
     l->hello_sent = 0;
     send_hello(l);
 }
@@ -227,7 +227,7 @@ static void link_fail_tls_memory(struct link *l)
     l->calls->lost(l, RDZV_NO_MEMORY, RDZV_NO_MEMORY, "there is no memory for TLS");
 }
 
-static void go_on_securing(struct link *l)
+static void continue_securing(struct link *l)
 {
     int error = tls_handshake(l->ssl);
 
@@ -239,7 +239,7 @@ static void go_on_securing(struct link *l)
         link_fail_tls(l);
     } else {
         secure_peer(l->ssl, l->tls_text);
-        link_greet(l);
+        link_hello(l);
     }
 }
 
@@ -260,7 +260,7 @@ static void begin_tls(struct link *l)
         return;
     }
     l->state = LINK_SECURING;
-    go_on_securing(l);
+    continue_securing(l);
 }
 
 static void link_connected(struct link *l)
@@ -277,7 +277,7 @@ static void link_connected(struct link *l)
     if (l->secure.is_on)
         begin_tls(l);
     else
-        link_greet(l);
+        link_hello(l);
 }
 
 static void link_take_hello(struct link *l)
@@ -289,7 +289,7 @@ static void link_take_hello(struct link *l)
     if (c10d_parse_reply((struct slice){l->in, l->in_len}, C10D_PING, 0, &l->limits, &progress,
                          &reply, &size) != PARSE_DONE)
         return;
-    if (reply.number != (int64_t)nonce() || l->in_len > size) {
+    if (reply.number != (int64_t)make_nonce() || l->in_len > size) {
         l->calls->lost(
             l, RDZV_PROTOCOL, RDZV_PROTOCOL,
             "what answers there does not speak c10d; is it the port of another service?");
@@ -339,7 +339,7 @@ static void connection_ended(struct link *l, const char *how)
 {
     char why[256];
 
-    if (l->state == LINK_GREETING) {
+    if (l->state == LINK_HELLO) {
         link_fail(l, how,
                   l->ssl != NULL
                       ? "it did not greet; is it rdzvd, and does it take this client? " IS_FOLLOWER
@@ -384,7 +384,7 @@ static void link_receive(struct link *l)
             give_back_room(l);
             return;
         }
-        if (n < 0 && errno == EPROTO && l->state == LINK_GREETING) {
+        if (n < 0 && errno == EPROTO && l->state == LINK_HELLO) {
             /* With TLS 1.3, a server judges the client's certificate behind the handshake. */
             link_fail_tls(l);
             return;
@@ -394,11 +394,11 @@ static void link_receive(struct link *l)
             return;
         }
         l->in_len += (size_t)n;
-        if (l->state == LINK_GREETING)
+        if (l->state == LINK_HELLO)
             link_take_hello(l);
         else if (l->in_len >= l->in_need)
             l->calls->arrived(l);
-        if (l->state != LINK_GREETING && l->state != LINK_UP)
+        if (l->state != LINK_HELLO && l->state != LINK_UP)
             return;
         if ((size_t)n < room && !link_has_more(l))
             break; /* that was all; epoll tells of more */
@@ -415,10 +415,10 @@ void link_on_socket(struct link *l, unsigned events)
         return;
     }
     if (l->state == LINK_SECURING) {
-        go_on_securing(l);
+        continue_securing(l);
         return;
     }
-    if ((events & EPOLLOUT) != 0 && l->state == LINK_GREETING)
+    if ((events & EPOLLOUT) != 0 && l->state == LINK_HELLO)
         send_hello(l);
     else if ((events & EPOLLOUT) != 0)
         l->calls->can_send(l);

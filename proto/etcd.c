@@ -52,7 +52,7 @@ static bool is_given(const struct params *p, enum param param)
     return p->value[param].ptr != NULL;
 }
 
-static bool refuse(struct params *p, enum etcd_code code, const char *cause)
+static bool refuse_params(struct params *p, enum etcd_code code, const char *cause)
 {
     p->why->code = code;
     snprintf(p->why->cause, sizeof p->why->cause, "%s", cause);
@@ -112,9 +112,9 @@ static bool find_params(struct params *p, struct slice form, struct slice query)
     struct url_error error;
 
     if (!url_check_form(form, &error) || !url_check_form(query, &error))
-        return refuse(p, ETCD_INVALID_FORM, error.text);
+        return refuse_params(p, ETCD_INVALID_FORM, error.text);
     return url_find_params(form, query, param_names, PARAM_COUNT, p->value) ||
-           refuse(p, ETCD_INVALID_FORM, "rdzvd: more than 10000 parameters");
+           refuse_params(p, ETCD_INVALID_FORM, "rdzvd: more than 10000 parameters");
 }
 
 /* Which operation it is; the first condition that holds. */
@@ -155,18 +155,18 @@ bool etcd_parse_request(enum http_method method, struct slice form, struct slice
         !take_bool(&p, PARAM_QUORUM, &quorum) || !take_bool(&p, PARAM_STREAM, &r.stream))
         return false;
     if (wait && method != HTTP_GET)
-        return refuse(&p, ETCD_INVALID_FIELD, "\"wait\" can only be used with GET requests");
+        return refuse_params(&p, ETCD_INVALID_FIELD, "\"wait\" can only be used with GET requests");
     r.prev_value = p.value[PARAM_PREV_VALUE];
     if (is_given(&p, PARAM_PREV_VALUE) && r.prev_value.len == 0)
-        return refuse(&p, ETCD_PREV_VALUE_REQUIRED, "\"prevValue\" cannot be empty");
+        return refuse_params(&p, ETCD_PREV_VALUE_REQUIRED, "\"prevValue\" cannot be empty");
     if (!take_bool(&p, PARAM_NO_VALUE_ON_SUCCESS, &r.no_value_on_success) || !take_ttl(&p, &r) ||
         !take_bool(&p, PARAM_PREV_EXIST, &prev_exist) || !take_bool(&p, PARAM_REFRESH, &r.refresh))
         return false;
     r.value = p.value[PARAM_VALUE];
     if (r.refresh && r.value.len != 0)
-        return refuse(&p, ETCD_REFRESH_VALUE, "A value was provided on a refresh");
+        return refuse_params(&p, ETCD_REFRESH_VALUE, "A value was provided on a refresh");
     if (r.refresh && !r.has_ttl)
-        return refuse(&p, ETCD_REFRESH_TTL_REQUIRED, "No TTL value set");
+        return refuse_params(&p, ETCD_REFRESH_TTL_REQUIRED, "No TTL value set");
 
     r.op = choose_op(method, &r, wait, quorum, prev_exist, is_given(&p, PARAM_PREV_EXIST));
     *out = r;

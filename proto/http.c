@@ -426,7 +426,7 @@ static bool check_gathered(const struct gathered *g, const struct request_line *
     return false;
 }
 
-static enum http_expect expectation(const struct gathered *g, const struct http_head *head)
+static enum http_expect http_expect_of(const struct gathered *g, const struct http_head *head)
 {
     if (words_have(g->first[KNOWN_EXPECT], "100-continue"))
         return head->minor > 0 && head->body != HTTP_BODY_NONE ? HTTP_EXPECT_CONTINUE
@@ -473,7 +473,7 @@ static bool decode_head(struct slice line, struct slice headers, struct http_hea
     head.method_text = r.method;
     head.target_text = r.target;
     head.keep_alive = keeps_alive(&g, &r);
-    head.expect = expectation(&g, &head);
+    head.expect = http_expect_of(&g, &head);
     head.host = head.target.host.len > 0 ? head.target.host : g.first[KNOWN_HOST];
     head.content_type = g.first[KNOWN_CONTENT_TYPE];
     head.authorization = g.first[KNOWN_AUTHORIZATION];

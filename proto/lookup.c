@@ -73,7 +73,7 @@ int lookup_digits(const struct address *address, struct addrinfo **list)
     return find_addresses(address, AI_NUMERICHOST, list);
 }
 
-static void lookup_let_go(struct lookup *l)
+static void lookup_release(struct lookup *l)
 {
     if (__atomic_sub_fetch(&l->held, 1, __ATOMIC_ACQ_REL) > 0)
         return;
@@ -90,7 +90,7 @@ static void *lookup_run(void *arg)
 
     l->error = find_addresses(&l->address, 0, &l->list);
     eventfd_write(l->fd, 1);
-    lookup_let_go(l);
+    lookup_release(l);
     return NULL;
 }
 
@@ -108,7 +108,7 @@ struct lookup *lookup_start(const struct address *address, int *fd)
     error = l->fd < 0 ? errno : thread_start(&thread, STACK_SIZE, lookup_run, l);
     if (error != 0) {
         l->held = 1;
-        lookup_let_go(l);
+        lookup_release(l);
         errno = error;
         return NULL;
     }
@@ -126,12 +126,12 @@ int lookup_finish(struct lookup *l, struct addrinfo **list)
     error = l->error;
     *list = l->list;
     l->list = NULL;
-    lookup_let_go(l);
+    lookup_release(l);
     return error;
 }
 
 void lookup_cancel(struct lookup *l)
 {
     if (l != NULL)
-        lookup_let_go(l);
+        lookup_release(l);
 }

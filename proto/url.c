@@ -338,7 +338,7 @@ void url_write_moved_page(struct writer *w, struct slice path, struct slice quer
 }
 
 /* A byte as Go's %q shows it; those above ASCII stay as they are. */
-static void quote(struct writer *w, uint8_t c)
+static void quote_byte(struct writer *w, uint8_t c)
 {
     static const char short_forms[] = "abtnvfr"; /* of 7 to 13 */
     char hex[8];
@@ -363,7 +363,7 @@ static void describe_escape(struct slice s, size_t at, struct url_error *why)
 
     writer_str(&w, "invalid URL escape \"");
     for (size_t i = at; i < s.len && i < at + 3; i++)
-        quote(&w, s.ptr[i]);
+        quote_byte(&w, s.ptr[i]);
     writer_str(&w, "\"");
     writer_u8(&w, 0);
 }

@@ -117,8 +117,9 @@ static void limit_memory(const struct config *config)
               log_str("reason", limit.reason));
 }
 
-/* A server closes the sockets that systemd passed to the daemon, but the next server (SERVER_ANEW)
- * needs these sockets as well, so duplicate them. False with errno if no descriptor is left. */
+/* A server closes the sockets that systemd passed to the daemon, but the next server
+ * (SERVER_RESTART) needs these sockets as well, so duplicate them. False with errno if no
+ * descriptor is left. */
 static bool keep_sockets(struct config *config)
 {
     for (size_t i = 0; i < config->listener_count; i++) {
@@ -172,7 +173,7 @@ static int run_servers(struct config *config, struct server *server)
         }
         code = run_server(config, server);
         take_kept_sockets(config);
-    } while (code == SERVER_ANEW);
+    } while (code == SERVER_RESTART);
     return code;
 }
 

@@ -42,7 +42,7 @@ static uint64_t read_cgroup_number(const char *root, const char *mount, const ch
 }
 
 /* The lowest from `path` up to the top; `path` is cut on the way. */
-static uint64_t lowest(const char *root, const char *mount, char *path, const char *file)
+static uint64_t lowest_limit(const char *root, const char *mount, char *path, const char *file)
 {
     uint64_t least = UINT64_MAX;
 
@@ -72,9 +72,9 @@ static uint64_t limit_of_line(const char *root, char *line)
     *path++ = '\0';
     path[strcspn(path, "\n")] = '\0';
     if (controllers[1] == '\0')
-        return lowest(root, "/sys/fs/cgroup", path, "memory.max");
+        return lowest_limit(root, "/sys/fs/cgroup", path, "memory.max");
     if (strcmp(controllers + 1, "memory") == 0)
-        return lowest(root, "/sys/fs/cgroup/memory", path, "memory.limit_in_bytes");
+        return lowest_limit(root, "/sys/fs/cgroup/memory", path, "memory.limit_in_bytes");
     return UINT64_MAX;
 }
 

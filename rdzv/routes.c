@@ -8,19 +8,19 @@
 #include "rdzv/relay/forward.h"
 
 /* A kubelet asks for them by the pod's address, and --check-health as localhost. */
-#define OWN_PROBE (ROUTE_IS_PROBE | ROUTE_CHEAP | ROUTE_TAKES_ADDRESSES)
+#define OWN_PROBE (ROUTE_IS_PROBE | ROUTE_FAST | ROUTE_TAKES_ADDRESSES)
 
 const struct http_route http_routes[] = {
-    {"/v2/keys", ROUTE_BELOW, etcd_keys_handle, ROUTE_USES_STORE | ROUTE_CHEAP, NULL},
+    {"/v2/keys", ROUTE_BELOW, etcd_keys_handle, ROUTE_USES_STORE | ROUTE_FAST, NULL},
     {"/v2/auth", ROUTE_BELOW, etcd_auth_handle, ROUTE_USES_STORE, NULL},
     {"/v2/members", ROUTE_BELOW, etcd_members_handle, ROUTE_USES_STORE, NULL},
-    {"/v2/machines", ROUTE_EXACT, etcd_machines_handle, ROUTE_USES_STORE | ROUTE_CHEAP, NULL},
+    {"/v2/machines", ROUTE_EXACT, etcd_machines_handle, ROUTE_USES_STORE | ROUTE_FAST, NULL},
     {"/v2/stats/self", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE, NULL},
     {"/v2/stats/leader", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE, NULL},
     {"/v2/stats/store", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE, NULL},
-    {"/version", ROUTE_EXACT, etcd_version_handle, ROUTE_CHEAP, etcd_version_handle},
+    {"/version", ROUTE_EXACT, etcd_version_handle, ROUTE_FAST, etcd_version_handle},
     {"/health", ROUTE_EXACT, etcd_health_handle,
-     ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE | ROUTE_CHEAP, NULL},
+     ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE | ROUTE_FAST, NULL},
     {"/debug/vars", ROUTE_EXACT, etcd_vars_handle, 0, NULL},
     {"/config/local/log", ROUTE_EXACT, etcd_log_level_handle, 0, NULL},
     {"/livez", ROUTE_EXACT, admin_livez_handle, OWN_PROBE, admin_livez_handle},
@@ -39,7 +39,7 @@ static void pass_route_on(struct http_route *route)
     route->handle = forwards_http_handle;
     route->flags &= ~(unsigned)ROUTE_IS_PROBE;    /* it takes a descriptor more */
     route->flags &= ~(unsigned)ROUTE_FOR_READERS; /* the leader sees to that */
-    route->flags |= ROUTE_CHEAP;
+    route->flags |= ROUTE_FAST;
 }
 
 static void refuse_route(struct http_route *route)
@@ -72,6 +72,6 @@ const struct http_route relay_routes[] = {
     {"/metrics", ROUTE_EXACT, relay_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
      NULL},
     {"/", ROUTE_EXACT, admin_page_handle, 0, NULL},
-    {"", ROUTE_ALL, forwards_http_handle, ROUTE_USES_STORE | ROUTE_CHEAP, NULL},
+    {"", ROUTE_ALL, forwards_http_handle, ROUTE_USES_STORE | ROUTE_FAST, NULL},
     {.path = NULL},
 };

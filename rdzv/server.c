@@ -129,7 +129,7 @@ static bool end_server_iteration(struct server *s)
     now_ns = clock_monotonic_ns(s->engine.options.clock);
     engine_note_iteration(&s->engine, clock_ms_of(now_ns));
     goes_on = s->role->end_iteration(s);
-    heap_look(&s->heap, now_ns);
+    heap_check(&s->heap, now_ns);
     goes_on = transport_has_work(&s->net) || heap_has_work(&s->heap) || goes_on;
     latency_end(&s->net.latency, now_ns, goes_on);
     if (s->net.draining && s->net.conn_count == 0 && s->role->may_stop(s))
@@ -154,8 +154,8 @@ int server_run(struct server *s)
             transport_run_deferred(&s->net);
         goes_on = end_server_iteration(s);
     }
-    if (s->anew && !s->net.draining) /* it may have been told to stop in the same iteration */
-        return SERVER_ANEW;
+    if (s->restart && !s->net.draining) /* it may have been told to stop in the same iteration */
+        return SERVER_RESTART;
     log_event(LOG_INFO, "stopped", log_u64("connections", stats->accepted),
               log_u64("c10d_requests", stats_c10d_requests(stats)),
               log_u64("http_requests", stats->http_requests));

@@ -102,7 +102,7 @@ struct server {
     struct event drain; /* the end of --drain-timeout */
     bool cut_off; /* at the end of --drain-timeout, clients with unread answers were cut off */
     bool stop;
-    bool anew;
+    bool restart;
 };
 
 /* Opens the listeners and says so in the log. 0, or -1 after it logged why not. Ended with
@@ -110,14 +110,14 @@ struct server {
 int server_init(struct server *s, const struct config *config);
 
 /* Runs until SIGTERM or SIGINT (drained) or until idle, and returns the exit code; or until the
- * role finds its state outdated, and returns SERVER_ANEW: the caller must start a new server. */
-#define SERVER_ANEW (-1)
+ * role finds its state outdated, and returns SERVER_RESTART: the caller must start a new server. */
+#define SERVER_RESTART (-1)
 int server_run(struct server *s);
 void server_fini(struct server *s);
 
 /* Called by a role whose state is outdated: stops this server, and main() starts a new one. */
-static inline void server_begin_anew(struct server *s)
+static inline void server_request_restart(struct server *s)
 {
-    s->anew = !s->net.draining;
+    s->restart = !s->net.draining;
     s->stop = true;
 }

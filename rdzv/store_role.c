@@ -15,7 +15,7 @@
  * expired node and a notified client cost, see iteration.h. */
 #define EXPIRED_AT_A_TIME 32
 #define EXPIRY_COST       1000u
-#define TOLD_COST         128u
+#define NOTIFY_COST       128u
 
 /* --- TTLs. --- */
 
@@ -27,7 +27,8 @@ static bool expire_some(struct server *s)
     uint64_t beside = store->ready.work;
     bool more = engine_expire(&s->engine, EXPIRED_AT_A_TIME);
 
-    net_spend(&s->net, EXPIRED_AT_A_TIME * EXPIRY_COST + (store->ready.work - beside) * TOLD_COST);
+    net_spend(&s->net,
+              EXPIRED_AT_A_TIME * EXPIRY_COST + (store->ready.work - beside) * NOTIFY_COST);
     return more;
 }
 
@@ -103,9 +104,9 @@ static void stand_by(struct server *s)
     s->http.routes = store->standby_routes;
 }
 
-static struct greeting_journal shared_journal(const struct server *s)
+static struct hello_journal shared_journal(const struct server *s)
 {
-    struct greeting_journal journal = {0};
+    struct hello_journal journal = {0};
 
     if (s->store.etcd == NULL)
         return journal;
@@ -118,7 +119,7 @@ static void serve_clients(struct server *s)
 {
     const struct engine_found *found = &s->engine.found;
     struct store_parts *store = &s->store;
-    const struct greeting_journal journal = shared_journal(s);
+    const struct hello_journal journal = shared_journal(s);
 
     s->net.protocols = s->protocols;
     s->http.routes = http_routes;
@@ -146,10 +147,10 @@ static void note_journal_refusal(struct server *s)
 }
 
 /* True: there are more of them. */
-static bool let_held_go_on(struct store_parts *store)
+static bool release_held(struct store_parts *store)
 {
     return store->rendezvous.refuses_since_ms == 0 && relay_links_hold_some(&store->links) &&
-           relay_links_go_on(&store->links);
+           relay_links_continue(&store->links);
 }
 
 static void on_leads(void *arg)
@@ -166,7 +167,7 @@ static void on_follows(void *arg, const char *leader)
 
 static void on_ended(void *arg)
 {
-    server_begin_anew(arg);
+    server_request_restart(arg);
 }
 
 static int open_etcd(struct server *s)
@@ -274,7 +275,7 @@ static void store_role_tick(struct server *s)
 /* What only a store with a journal has to do. True: there is more. */
 static bool work_journal(struct server *s)
 {
-    bool goes_on = let_held_go_on(&s->store);
+    bool goes_on = release_held(&s->store);
 
     if (s->net.draining) /* the next replica starts to lead only when this one has closed all
                             clients */

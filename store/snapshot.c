@@ -47,7 +47,7 @@ enum phase {
 struct snapshot {
     struct lazy lazy; /* once it has ended; the first member */
     struct store *store;
-    struct snapshot_ahead ahead;
+    struct cow_buffer cow;
     size_t size;                 /* with the two arrays */
     struct space_moment *spaces; /* behind it */
     size_t space_count;          /* that have begun */
@@ -80,7 +80,7 @@ static bool hold_events(struct event_refs *e, const struct watch_hub *h)
     return true;
 }
 
-static void let_go_of_event(struct event_refs *e)
+static void release_event(struct event_refs *e)
 {
     tree_event_unref(e->items[e->next++]);
 }
@@ -120,10 +120,10 @@ static void put_space_state(struct snapshot *s, const struct space *space)
 
     for (size_t i = 0; i < space->worker_stores.count; i++) {
         change.store_id = space->worker_stores.items[i]->id;
-        ahead_put(&s->ahead, space->name, &change, NULL, false);
+        cow_put(&s->cow, space->name, &change, NULL, false);
     }
     change = (struct change){.kind = CHANGE_SNAPSHOT_SPACE, .space_state = state_of(space)};
-    ahead_put(&s->ahead, space->name, &change, NULL, false);
+    cow_put(&s->cow, space->name, &change, NULL, false);
     TAILQ_FOREACH(run, &space->runs.list, order) {
         change = (struct change){.kind = CHANGE_RUN_PUT,
                                  .run_put = {.key = run->node.key,
@@ -132,7 +132,7 @@ static void put_space_state(struct snapshot *s, const struct space *space)
                                              .port = run->port,
                                              .worker_store = run->worker_store,
                                              .round = run->round}};
-        ahead_put(&s->ahead, space->name, &change, NULL, false);
+        cow_put(&s->cow, space->name, &change, NULL, false);
     }
 }
 
@@ -143,8 +143,8 @@ static void begin_keymap(struct snapshot *s, struct space *space, struct keymap 
         .kind = CHANGE_SNAPSHOT_KEYS, .worker_store = worker_store, .records = m->present};
 
     if (m->present > TABLE_SMALL)
-        ahead_put(&s->ahead, space->name, &change, NULL, false);
-    keymap_moment_begin(&s->keymaps[s->keymap_count++], m, &s->ahead, space->name, worker_store,
+        cow_put(&s->cow, space->name, &change, NULL, false);
+    keymap_moment_begin(&s->keymaps[s->keymap_count++], m, &s->cow, space->name, worker_store,
                         s->store->snapshots);
 }
 
@@ -160,13 +160,12 @@ static bool begin_space(struct snapshot *s, struct space *space)
     tree_snapshot_open(&m->tree, &space->tree);
     m->tree_is_open = true;
     m->root = m->dir = space->tree.root;
-    session_moment_begin(&m->sessions, &space->sessions, &s->ahead, space->name,
-                         s->store->snapshots);
+    session_moment_begin(&m->sessions, &space->sessions, &s->cow, space->name, s->store->snapshots);
     begin_keymap(s, space, &space->keys, 0);
     for (size_t i = 0; i < space->worker_stores.count; i++)
         begin_keymap(s, space, &space->worker_stores.items[i]->keys,
                      space->worker_stores.items[i]->id);
-    return !s->ahead.failed;
+    return !s->cow.failed;
 }
 
 /* Allocates the snapshot with the moments of all spaces and keymaps in one block; NULL: memory is
@@ -189,7 +188,7 @@ static struct snapshot *snapshot_new(struct store *store)
     s->size = size;
     s->spaces = (struct space_moment *)(s + 1);
     s->keymaps = (struct keymap_moment *)(s->spaces + spaces);
-    ahead_init(&s->ahead);
+    cow_init(&s->cow);
     return s;
 }
 
@@ -231,7 +230,7 @@ static bool snapshot_write_events(struct space_moment *m, struct batch *out, siz
 {
     struct event_refs *e = &m->events;
 
-    for (; out->len < bytes && e->next < e->count; let_go_of_event(e)) {
+    for (; out->len < bytes && e->next < e->count; release_event(e)) {
         if (!snapshot_write_event(e->items[e->next], m->space->name, out))
             return false;
     }
@@ -366,7 +365,7 @@ static bool write_end(struct snapshot *s, struct batch *out)
 /* What has come to it since: SNAPSHOT_GOES_ON is nothing. */
 static enum snapshot_state state_now(const struct snapshot *s)
 {
-    enum snapshot_state state = s->ahead.failed ? SNAPSHOT_FAILED : SNAPSHOT_GOES_ON;
+    enum snapshot_state state = s->cow.failed ? SNAPSHOT_FAILED : SNAPSHOT_GOES_ON;
 
     for (size_t i = 0; i < s->space_count && state == SNAPSHOT_GOES_ON; i++) {
         const struct space_moment *m = &s->spaces[i];
@@ -382,14 +381,14 @@ static bool snapshot_write_some(struct snapshot *s, struct batch *out, size_t by
 {
     size_t steps = 0;
 
-    if (!ahead_write(&s->ahead, out, bytes))
+    if (!cow_write(&s->cow, out, bytes))
         return false;
     for (; out->len < bytes && s->phase < PHASE_END && steps < STEPS_MAX; steps++) {
         if (is_in_phase(s) && !(s->phase == PHASE_KEYMAPS ? write_keymap(s, out, bytes)
                                                           : write_space_part(s, out, bytes)))
             return false;
     }
-    return s->phase < PHASE_END || !ahead_is_empty(&s->ahead) || write_end(s, out);
+    return s->phase < PHASE_END || !cow_is_empty(&s->cow) || write_end(s, out);
 }
 
 enum snapshot_state snapshot_write(struct snapshot *s, size_t bytes, struct batch *out)
@@ -400,7 +399,7 @@ enum snapshot_state snapshot_write(struct snapshot *s, size_t bytes, struct batc
     if (state == SNAPSHOT_GOES_ON && !snapshot_write_some(s, out, bytes))
         state = SNAPSHOT_FAILED;
     if (state != SNAPSHOT_GOES_ON) {
-        s->ahead.failed = true;
+        s->cow.failed = true;
         return state;
     }
     s->records += out->count;
@@ -432,16 +431,16 @@ static bool holds_events(const struct snapshot *s)
 
 void snapshot_yield(struct snapshot *s, size_t need)
 {
-    size_t kept = s->ahead.bytes;
+    size_t kept = s->cow.bytes;
 
     for (size_t i = 0; i < s->keymap_count; i++)
         kept += s->keymaps[i].bytes;
-    if (s->ahead.failed || (!holds_events(s) && (kept < need || kept < YIELDS_FROM)))
+    if (s->cow.failed || (!holds_events(s) && (kept < need || kept < YIELDS_FROM)))
         return;
-    s->ahead.failed = true;
+    s->cow.failed = true;
     for (size_t i = 0; i < s->space_count; i++) {
         while (s->spaces[i].events.next < s->spaces[i].events.count)
-            let_go_of_event(&s->spaces[i].events);
+            release_event(&s->spaces[i].events);
     }
     close_moments(s);
 }
@@ -449,18 +448,18 @@ void snapshot_yield(struct snapshot *s, size_t need)
 static size_t snapshot_free_some(struct lazy_free *f, struct lazy *l, size_t count)
 {
     struct snapshot *s = (struct snapshot *)l;
-    size_t before = s->ahead.bytes;
+    size_t before = s->cow.bytes;
 
     (void)count;
-    if (ahead_free_one(&s->ahead)) {
-        lazy_free_count(f, l, before - s->ahead.bytes);
+    if (cow_free_one(&s->cow)) {
+        lazy_free_count(f, l, before - s->cow.bytes);
         return 1;
     }
     for (; s->space_count > 0; s->space_count--) {
         struct event_refs *e = &s->spaces[s->space_count - 1].events;
 
         if (e->next < e->count) {
-            let_go_of_event(e);
+            release_event(e);
             return 1;
         }
         free_events(e);
@@ -478,7 +477,7 @@ void snapshot_end(struct snapshot *s)
     if (s->store->snapshot == s)
         s->store->snapshot = NULL;
     s->lazy.free_some = snapshot_free_some;
-    lazy_free_add(&s->store->lazy_free, &s->lazy, s->ahead.bytes);
+    lazy_free_add(&s->store->lazy_free, &s->lazy, s->cow.bytes);
 }
 
 /* --- The way back. --- */
@@ -501,7 +500,7 @@ static struct space *space_to_load(struct store *s, struct slice name)
 /* Nobody is taken at his word beyond that: tables grow by themselves, too. */
 #define EXPECTED_MAX (16u << 20)
 
-static size_t expected(uint64_t count)
+static size_t expected_size(uint64_t count)
 {
     return count < EXPECTED_MAX ? (size_t)count : EXPECTED_MAX;
 }
@@ -511,7 +510,7 @@ static bool load_space(struct space *space, const struct space_state *state)
     if (state->last_worker_store < space->worker_stores.last_id ||
         !tree_load_state(&space->tree, state))
         return false;
-    table_expect(&space->tree.nodes, expected(state->nodes));
+    table_expect(&space->tree.nodes, expected_size(state->nodes));
     space->worker_stores.last_id = state->last_worker_store;
     return true;
 }
@@ -521,7 +520,7 @@ static bool expect_keys(struct space *space, const struct change *change)
     struct keymap *m = space_keys(space, change->worker_store);
 
     if (m != NULL)
-        table_expect(&m->keys, expected(change->records));
+        table_expect(&m->keys, expected_size(change->records));
     return m != NULL;
 }
 

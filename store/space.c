@@ -145,8 +145,8 @@ static bool can_apply_session(struct space *space, const struct change *change)
         return session_can_be_done(&space->sessions, &change->done);
     case CHANGE_SESSION_BIND:
         return session_check_bind(&space->sessions, &change->bind) == STORE_OK;
-    case CHANGE_SESSION_MEMO:
-        return session_can_have_memo(&space->sessions, &change->memo);
+    case CHANGE_SESSION_HINT:
+        return session_can_have_hint(&space->sessions, &change->hint);
     case CHANGE_SESSION_END:
         return session_find(&space->sessions, change->session) != NULL;
     default:
@@ -161,8 +161,8 @@ static size_t memory_for_session(struct space *space, const struct change *chang
         return session_memory(&space->sessions, change->done.id);
     case CHANGE_SESSION_BIND:
         return session_memory(&space->sessions, change->bind.id);
-    case CHANGE_SESSION_MEMO:
-        return reserve_blob_cost(change->memo.bytes.len);
+    case CHANGE_SESSION_HINT:
+        return reserve_blob_cost(change->hint.bytes.len);
     default:
         return 0;
     }
@@ -178,8 +178,8 @@ static void apply_session(struct space *space, const struct change *change,
         session_do(s, &change->done);
     else if (change->kind == CHANGE_SESSION_BIND)
         session_bind(s, &change->bind);
-    else if (change->kind == CHANGE_SESSION_MEMO)
-        session_set_memo(s, &change->memo);
+    else if (change->kind == CHANGE_SESSION_HINT)
+        session_set_hint(s, &change->hint);
     else
         session_end(s, session_find(s, change->session));
 }

@@ -177,8 +177,8 @@ static void describe_failure(const struct ctl *ctl, CURL *curl, CURLcode code, c
              hint == NULL ? "" : hint);
 }
 
-static bool perform(const struct ctl *ctl, CURL *curl, struct http_answer *out,
-                    struct http_failure *failure)
+static bool http_perform(const struct ctl *ctl, CURL *curl, struct http_answer *out,
+                         struct http_failure *failure)
 {
     char words[CURL_ERROR_SIZE] = "";
     size_t size;
@@ -239,7 +239,7 @@ bool http_try(const struct ctl *ctl, const char *method, const char *path, int64
 
     *out = (struct http_answer){0};
     done = http_begin(ctl, method, path, timeout_ms, &call, failure) &&
-           perform(ctl, call.curl, out, failure);
+           http_perform(ctl, call.curl, out, failure);
     out->sent_us = done ? wall_us() - (int64_t)(out->seconds * 5e5) : 0;
     end_call(&call);
     return done;
@@ -338,7 +338,7 @@ bool http_wants_tls(const struct ctl *ctl, const struct http_answer *answer)
 }
 
 /* How rdzvctl does what the store's message asks for in words of HTTP. */
-static const char *remedy(enum ctl_exit code, const char *message)
+static const char *remedy_text(enum ctl_exit code, const char *message)
 {
     if (code == CTL_REFUSED)
         return "; with rdzvctl: -s unix:/PATH, or --token-file";
@@ -359,7 +359,7 @@ static enum ctl_exit say_status(const struct ctl *ctl, const struct http_answer 
     if (message == NULL)
         message = answer->status == 404 ? "it has no such path: is it an rdzvd of this version?"
                                         : answer->body;
-    ctl_say(code, "%s: %.500s%s", ctl->server, message, remedy(code, message));
+    ctl_say(code, "%s: %.500s%s", ctl->server, message, remedy_text(code, message));
     cJSON_Delete(json);
     return code;
 }
@@ -437,7 +437,7 @@ static bool is_stream(CURL *curl)
 }
 
 /* The value of a field in the lines of an event; it gets a NUL behind it. NULL: there is none. */
-static char *field(char *event, const char *name)
+static char *event_field(char *event, const char *name)
 {
     size_t len = strlen(name);
 
@@ -458,8 +458,8 @@ static void pass_on_events(struct stream *s)
         char nothing[1] = "", *name, *data;
 
         *end = '\0';
-        name = field(at, "event: ");
-        data = field(at, "data: ");
+        name = event_field(at, "event: ");
+        data = event_field(at, "data: ");
         if (name == NULL || data == NULL)
             name = data = nothing;
         name[strcspn(name, "\n")] = '\0';

@@ -102,7 +102,7 @@ void table_printf(struct table *t, const char *format, ...)
 }
 
 /* Of characters, since cells are UTF-8. */
-static size_t width(const char *text)
+static size_t text_width(const char *text)
 {
     size_t n = 0;
 
@@ -121,7 +121,7 @@ static void print_line(FILE *out, const char *indent, const char *const *cells, 
         fputs(escapes[style], out);
     for (size_t i = 0; i < columns; i++) {
         const char *cell = cells[i] == NULL ? "-" : cells[i];
-        int pad = i + 1 < columns ? (int)(widths[i] - width(cell)) + 2 : 0;
+        int pad = i + 1 < columns ? (int)(widths[i] - text_width(cell)) + 2 : 0;
 
         fprintf(out, "%s%*s", cell, pad, "");
     }
@@ -133,12 +133,12 @@ void table_print(struct table *t, FILE *out, const char *indent, bool colour)
     size_t widths[TABLE_COLUMNS] = {0}, columns = columns_of(t);
 
     for (size_t i = 0; i < columns; i++) {
-        widths[i] = width(t->heads[i]);
+        widths[i] = text_width(t->heads[i]);
         for (size_t row = 0; row < t->rows; row++) {
             const char *cell = t->cells[row * TABLE_COLUMNS + i];
 
-            if (cell != NULL && width(cell) > widths[i])
-                widths[i] = width(cell);
+            if (cell != NULL && text_width(cell) > widths[i])
+                widths[i] = text_width(cell);
         }
     }
     print_line(out, indent, t->heads, columns, widths, STYLE_HEAD, colour);

@@ -125,8 +125,8 @@ static enum rdzv_status keys_with_values(const struct ctl *ctl, struct rdzv_clie
 
 /* The keys that begin with the prefix, sorted, in memory of their own: the library's answer only
  * lives until its next call. */
-static struct rdzv_bytes *pick_keys(const struct rdzv_result *all, const char *prefix,
-                                    size_t *count)
+static struct rdzv_bytes *filter_keys(const struct rdzv_result *all, const char *prefix,
+                                      size_t *count)
 {
     size_t len = strlen(prefix), size = all->count * sizeof(struct rdzv_bytes) + 1;
     struct rdzv_bytes *keys;
@@ -160,7 +160,7 @@ enum ctl_exit run_keys(const struct ctl *ctl, struct rdzv_client *c)
 
     status = rdzv_call(c, &op, &result);
     if (status == RDZV_OK) {
-        keys = pick_keys(result, ctl->arg_count > 0 ? ctl->args[0] : "", &count);
+        keys = filter_keys(result, ctl->arg_count > 0 ? ctl->args[0] : "", &count);
         if (ctl->output == OUTPUT_TABLE || ctl->output == OUTPUT_NAME) {
             for (size_t i = 0; i < count; i++)
                 print_bytes(&keys[i]);

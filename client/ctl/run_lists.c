@@ -253,7 +253,7 @@ static bool is_in_trouble(const cJSON *run)
 
 /* 0: nodes are missing, and others wait for them; or the run has failed. 1: no node is missing. 2:
  * all nodes have left, so only keys of an ended job are left. */
-static int urgency(const cJSON *run)
+static int run_urgency(const cJSON *run)
 {
     long here = member_number(run, "participants") + member_number(run, "waiting") +
                 member_number(run, "agents") + member_number(run, "silent");
@@ -266,7 +266,7 @@ static int urgency(const cJSON *run)
 static int urgent_first(const void *left, const void *right)
 {
     const struct shown_run *a = left, *b = right;
-    int order = urgency(a->run) - urgency(b->run);
+    int order = run_urgency(a->run) - run_urgency(b->run);
 
     return order != 0 ? order : (a->at > b->at) - (a->at < b->at);
 }

@@ -164,7 +164,7 @@ static bool preflight_look_up(const struct ctl *ctl, struct preflight *p)
 
 /* A relay that has never reached its store answers nothing in c10d, and a replica that does not
  * lead ends the connection: each of them says why over HTTP. */
-static bool note_no_greeting(const struct ctl *ctl, struct preflight *p, const char *message)
+static bool note_no_hello(const struct ctl *ctl, struct preflight *p, const char *message)
 {
     char why[HTTP_READY_MAX];
 
@@ -176,7 +176,7 @@ static bool note_no_greeting(const struct ctl *ctl, struct preflight *p, const c
 }
 
 /* Connects, and greets in c10d. */
-static bool preflight_greet(const struct ctl *ctl, struct preflight *p, struct rdzv_client **c)
+static bool preflight_hello(const struct ctl *ctl, struct preflight *p, struct rdzv_client **c)
 {
     char why[CTL_TLS_WHY_MAX];
     enum rdzv_status status;
@@ -192,8 +192,7 @@ static bool preflight_greet(const struct ctl *ctl, struct preflight *p, struct r
         preflight_note(p, STEP_TLS, PASSED, "%s", rdzv_client_tls(*c));
     if (status == RDZV_OK)
         return preflight_note(p, STEP_CONNECT, PASSED, "%s answers", ctl->server);
-    return note_no_greeting(ctl, p,
-                            *c == NULL ? rdzv_status_name(status) : rdzv_client_message(*c));
+    return note_no_hello(ctl, p, *c == NULL ? rdzv_status_name(status) : rdzv_client_message(*c));
 }
 
 /* A store that takes no changes, and a relay whose store is away, answer a PING all the same. */
@@ -268,7 +267,7 @@ static bool try_once(const struct ctl *ctl, struct preflight *p)
     p->tries++;
     for (int i = 0; i < STEPS; i++)
         p->steps[i].state = NOT_TRIED;
-    passed = preflight_look_up(ctl, p) && preflight_greet(ctl, p, &c) && ask_ready(ctl, p) &&
+    passed = preflight_look_up(ctl, p) && preflight_hello(ctl, p, &c) && ask_ready(ctl, p) &&
              preflight_measure(c, p);
     if (passed)
         compare_clocks(ctl, p);

@@ -40,7 +40,7 @@ static double metric_value(const char *line)
 
 /* The sum of the lines that begin with `name`: a whole one, or one that ends behind some labels, as
  * in `requests_total{protocol="c10d"`. */
-static double metric(const char *text, const char *name)
+static double metric_sum(const char *text, const char *name)
 {
     size_t len = strlen(name);
     double sum = 0;
@@ -77,7 +77,7 @@ static double of_space(const char *text, const char *name, const char *space)
     char line[400];
 
     snprintf(line, sizeof line, "%s{space=\"%s\"", name, space);
-    return metric(text, line);
+    return metric_sum(text, line);
 }
 
 /* What the daemon is: "store", "relay" or "standby", a replica that does not lead; "": it does not
@@ -118,13 +118,13 @@ static const struct {
     {"runs", "rdzvd_space_runs"},
 };
 
-static double figure(size_t i, const struct sample *before, const struct sample *now)
+static double figure_value(size_t i, const struct sample *before, const struct sample *now)
 {
-    double value = metric(now->text, figures[i].metric);
+    double value = metric_sum(now->text, figures[i].metric);
 
     if (!figures[i].is_rate)
         return value;
-    return (value - metric(before->text, figures[i].metric)) / (now->at_s - before->at_s);
+    return (value - metric_sum(before->text, figures[i].metric)) / (now->at_s - before->at_s);
 }
 
 static cJSON *top_json(const struct sample *before, const struct sample *now)
@@ -136,7 +136,7 @@ static cJSON *top_json(const struct sample *before, const struct sample *now)
     read_role(now->text, name, sizeof name);
     cJSON_AddStringToObject(json, "role", name);
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-        cJSON_AddNumberToObject(json, figures[i].name, figure(i, before, now));
+        cJSON_AddNumberToObject(json, figures[i].name, figure_value(i, before, now));
     spaces = cJSON_AddArrayToObject(json, "spaces");
     while (next_space(&at, space_figures[0].metric, name, sizeof name)) {
         cJSON *space = ctl_memory(cJSON_CreateObject());

@@ -117,7 +117,7 @@ static struct split split_name(const char *name)
     return s;
 }
 
-static const char *tail(const struct split *s)
+static const char *split_tail(const struct split *s)
 {
     return s->name + s->head + s->digits;
 }
@@ -130,7 +130,7 @@ static int by_family(const void *left, const void *right)
     if (order == 0)
         order = (a->head > b->head) - (a->head < b->head);
     if (order == 0)
-        order = strcmp(tail(a), tail(b));
+        order = strcmp(split_tail(a), split_tail(b));
     if (order == 0)
         order = (a->digits > b->digits) - (a->digits < b->digits);
     return order != 0 ? order : (a->number > b->number) - (a->number < b->number);
@@ -140,7 +140,7 @@ static int by_family(const void *left, const void *right)
 static bool is_same_family(const struct split *a, const struct split *b)
 {
     return a->head == b->head && a->digits == b->digits && a->digits > 0 &&
-           memcmp(a->name, b->name, a->head) == 0 && strcmp(tail(a), tail(b)) == 0;
+           memcmp(a->name, b->name, a->head) == 0 && strcmp(split_tail(a), split_tail(b)) == 0;
 }
 
 /* "000-102,104-511" */
@@ -167,7 +167,7 @@ static void print_family(FILE *out, const struct split *s, size_t count)
     fputc('[', out);
     print_numbers(out, s, count);
     fputc(']', out);
-    text_safe(out, tail(s), strlen(tail(s)), 100);
+    text_safe(out, split_tail(s), strlen(split_tail(s)), 100);
 }
 
 void text_names(FILE *out, const char *const *names, size_t count, size_t most)

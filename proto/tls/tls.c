@@ -240,7 +240,7 @@ SSL *tls_server(SSL_CTX *context, int fd)
 }
 
 /* Certificates name addresses in a way of their own, and SNI has none. */
-static bool expect(SSL *ssl, const char *name)
+static bool expect_name(SSL *ssl, const char *name)
 {
     struct in6_addr address; /* large enough for both */
 
@@ -257,7 +257,7 @@ SSL *tls_client(SSL_CTX *context, int fd, const char *name)
     if (ssl == NULL)
         return NULL;
     SSL_set_connect_state(ssl);
-    if (expect(ssl, name))
+    if (expect_name(ssl, name))
         return ssl;
     SSL_free(ssl);
     ERR_clear_error();
@@ -342,7 +342,7 @@ const char *tls_why(SSL *ssl, char text[TLS_WHY_MAX])
 
 /* What was read before the end, or before a failure, is told first. The next call then finds the
  * end. */
-static ssize_t told_first(SSL *ssl, size_t got, int error)
+static ssize_t return_read_bytes(SSL *ssl, size_t got, int error)
 {
     if (error != -EAGAIN)
         end_reading(ssl);
@@ -360,7 +360,7 @@ ssize_t tls_recv(SSL *ssl, void *bytes, size_t len)
         if (SSL_read_ex(ssl, (char *)bytes + got, len - got, &n) != 1) {
             error = error_of(ssl, 0);
             if (got > 0)
-                return told_first(ssl, got, error);
+                return return_read_bytes(ssl, got, error);
             errno = -error;
             return error == 0 ? 0 : -1;
         }

@@ -156,7 +156,7 @@ SSL_CTX *tls_server_context(const struct tls_files *files, bool optional, char w
     return NULL;
 }
 
-static bool offer(SSL_CTX *context, const char *alpn)
+static bool offer_alpn(SSL_CTX *context, const char *alpn)
 {
     unsigned char wire[32];
     size_t len = strlen(alpn);
@@ -175,7 +175,7 @@ SSL_CTX *tls_client_context(const struct tls_files *files, const char *alpn, cha
         all.ca = TLS_CA_SYSTEM;
     if (context != NULL && load_own(context, &all, why) && load_ca(context, &all, why)) {
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER, tls_verified);
-        if (alpn == NULL || offer(context, alpn))
+        if (alpn == NULL || offer_alpn(context, alpn))
             return context;
     }
     if (context == NULL)

@@ -60,7 +60,7 @@ static bool pass_op(struct reading *r, enum pickle_op op)
     return pickle_pass(&r->pickle, op);
 }
 
-static bool memoize(struct reading *r, enum kind kind, size_t value)
+static bool memoize_part(struct reading *r, enum kind kind, size_t value)
 {
     return pickle_memoize(&r->pickle, kind, value);
 }
@@ -113,7 +113,7 @@ static bool read_class(struct reading *r, enum torch_class which)
     r->has_class[which] = true;
     return read_attribute(r, torch_classes[which].module) &&
            read_attribute(r, torch_classes[which].name) && pass_op(r, PICKLE_STACK_GLOBAL) &&
-           memoize(r, KIND_CLASS, which);
+           memoize_part(r, KIND_CLASS, which);
 }
 
 /* An object made without arguments, and the start of its attributes. */
@@ -121,8 +121,8 @@ static bool begin_read_object(struct reading *r, enum torch_class which, enum ki
                               size_t value)
 {
     return read_class(r, which) && pass_op(r, PICKLE_EMPTY_TUPLE) && pass_op(r, PICKLE_NEWOBJ) &&
-           memoize(r, kind, value) && pass_op(r, PICKLE_EMPTY_DICT) && memoize(r, KIND_PLAIN, 0) &&
-           pass_op(r, PICKLE_MARK);
+           memoize_part(r, kind, value) && pass_op(r, PICKLE_EMPTY_DICT) &&
+           memoize_part(r, KIND_PLAIN, 0) && pass_op(r, PICKLE_MARK);
 }
 
 static bool end_read_object(struct reading *r)
@@ -220,9 +220,10 @@ static bool read_utc(struct reading *r)
         if (!pickle_int(&r->pickle, &part) || part != 0)
             return false;
     }
-    return pass_op(r, PICKLE_TUPLE3) && memoize(r, KIND_PLAIN, 0) && pass_op(r, PICKLE_REDUCE) &&
-           memoize(r, KIND_PLAIN, 0) && pass_op(r, PICKLE_TUPLE1) && memoize(r, KIND_PLAIN, 0) &&
-           pass_op(r, PICKLE_REDUCE) && memoize(r, KIND_UTC, 0);
+    return pass_op(r, PICKLE_TUPLE3) && memoize_part(r, KIND_PLAIN, 0) &&
+           pass_op(r, PICKLE_REDUCE) && memoize_part(r, KIND_PLAIN, 0) &&
+           pass_op(r, PICKLE_TUPLE1) && memoize_part(r, KIND_PLAIN, 0) &&
+           pass_op(r, PICKLE_REDUCE) && memoize_part(r, KIND_UTC, 0);
 }
 
 /* Reads a time up to its bytes. */
@@ -253,7 +254,7 @@ static bool end_time(struct reading *r)
         return true;
     }
     from = r->pickle;
-    if (!memoize(r, KIND_PLAIN, 0))
+    if (!memoize_part(r, KIND_PLAIN, 0))
         return false;
     if (pass_op(r, PICKLE_TUPLE1)) {
         r->naive = true;
@@ -262,7 +263,8 @@ static bool end_time(struct reading *r)
             return false;
         r->aware = true;
     }
-    if (!memoize(r, KIND_PLAIN, 0) || !pass_op(r, PICKLE_REDUCE) || !memoize(r, KIND_PLAIN, 0))
+    if (!memoize_part(r, KIND_PLAIN, 0) || !pass_op(r, PICKLE_REDUCE) ||
+        !memoize_part(r, KIND_PLAIN, 0))
         return false;
     keep_part(r, PART_TIME_END, &from, 3);
     return true;
@@ -320,7 +322,7 @@ static bool read_dict(struct reading *r, enum torch_list list)
 {
     int next;
 
-    if (!pass_op(r, PICKLE_EMPTY_DICT) || !memoize(r, KIND_PLAIN, 0))
+    if (!pass_op(r, PICKLE_EMPTY_DICT) || !memoize_part(r, KIND_PLAIN, 0))
         return false;
     /* A single item has no mark. It starts with a reference, to a node, to the class, or to the
      * module's name, which are all known by now; what follows a dict does not. */
@@ -332,7 +334,7 @@ static bool read_dict(struct reading *r, enum torch_list list)
 
 static bool read_set(struct reading *r, enum torch_list list)
 {
-    return pass_op(r, PICKLE_EMPTY_SET) && memoize(r, KIND_PLAIN, 0) &&
+    return pass_op(r, PICKLE_EMPTY_SET) && memoize_part(r, KIND_PLAIN, 0) &&
            read_batches(r, list, PICKLE_ADDITEMS);
 }
 

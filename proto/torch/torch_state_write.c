@@ -44,12 +44,12 @@ struct writing {
     uint32_t utc;
 };
 
-static void op(struct writing *w, enum pickle_op code)
+static void write_opcode(struct writing *w, enum pickle_op code)
 {
     pickle_op(&w->pickle, code);
 }
 
-static void numbered(struct writing *w, enum pickle_op code)
+static void write_numbered(struct writing *w, enum pickle_op code)
 {
     pickle_op(&w->pickle, code);
     pickle_number(&w->pickle);
@@ -74,7 +74,7 @@ static void put_class(struct writing *w, enum torch_class which)
     pickle_next_object(&w->pickle);
     put_attribute(w, ours ? NAME_RENDEZVOUS : NAME_DATETIME, torch_classes[which].module);
     pickle_put_string(&w->pickle, slice_str(torch_classes[which].name));
-    op(w, PICKLE_STACK_GLOBAL);
+    write_opcode(w, PICKLE_STACK_GLOBAL);
     w->classes[which] = pickle_number(&w->pickle);
 }
 
@@ -86,18 +86,18 @@ static uint32_t begin_written_object(struct writing *w, enum torch_class which)
     pickle_next_object(&w->pickle);
     put_class(w, which);
     pickle_put_op(&w->pickle, PICKLE_EMPTY_TUPLE);
-    op(w, PICKLE_NEWOBJ);
+    write_opcode(w, PICKLE_NEWOBJ);
     number = pickle_number(&w->pickle);
     pickle_put_op(&w->pickle, PICKLE_EMPTY_DICT);
     pickle_number(&w->pickle);
-    op(w, PICKLE_MARK);
+    write_opcode(w, PICKLE_MARK);
     return number;
 }
 
 static void end_written_object(struct writing *w)
 {
-    op(w, PICKLE_SETITEMS);
-    op(w, PICKLE_BUILD);
+    write_opcode(w, PICKLE_SETITEMS);
+    write_opcode(w, PICKLE_BUILD);
 }
 
 /* timezone.utc. */
@@ -115,10 +115,10 @@ static void put_utc(struct writing *w)
     pickle_next_object(&w->pickle);
     for (int i = 0; i < 3; i++)
         pickle_put_int(&w->pickle, 0);
-    numbered(w, PICKLE_TUPLE3);
-    numbered(w, PICKLE_REDUCE);
-    numbered(w, PICKLE_TUPLE1);
-    op(w, PICKLE_REDUCE);
+    write_numbered(w, PICKLE_TUPLE3);
+    write_numbered(w, PICKLE_REDUCE);
+    write_numbered(w, PICKLE_TUPLE1);
+    write_opcode(w, PICKLE_REDUCE);
     w->utc = pickle_number(&w->pickle);
 }
 
@@ -135,8 +135,8 @@ static void put_datetime(struct writing *w, int64_t us)
     pickle_number(&w->pickle);
     if (w->state->aware)
         put_utc(w);
-    numbered(w, w->state->aware ? PICKLE_TUPLE2 : PICKLE_TUPLE1);
-    numbered(w, PICKLE_REDUCE);
+    write_numbered(w, w->state->aware ? PICKLE_TUPLE2 : PICKLE_TUPLE1);
+    write_numbered(w, PICKLE_REDUCE);
 }
 
 static void put_addr(struct writing *w, size_t i)
@@ -283,18 +283,18 @@ static void put_batches(struct writing *w, enum torch_list list, enum pickle_op 
 {
     size_t in_batch = 0;
 
-    op(w, PICKLE_MARK);
+    write_opcode(w, PICKLE_MARK);
     for (size_t i = 0; i < w->state->count; i++) {
         if (!is_in_list(&w->state->nodes[i], list))
             continue;
         put_item(w, list, i);
         if (++in_batch == BATCH) {
-            op(w, end);
-            op(w, PICKLE_MARK);
+            write_opcode(w, end);
+            write_opcode(w, PICKLE_MARK);
             in_batch = 0;
         }
     }
-    op(w, end);
+    write_opcode(w, end);
 }
 
 static void put_list(struct writing *w, enum torch_list list)
@@ -316,7 +316,7 @@ static void put_list(struct writing *w, enum torch_list list)
     pickle_number(&w->pickle);
     if (dict && count == 1) {
         put_item(w, list, last);
-        op(w, PICKLE_SETITEM);
+        write_opcode(w, PICKLE_SETITEM);
     } else if (count > 0) {
         put_batches(w, list, dict ? PICKLE_SETITEMS : PICKLE_ADDITEMS);
     }

@@ -477,14 +477,14 @@ static enum http_job_state metrics_job_run(struct http_job *job, const struct ht
 {
     struct metrics_job *j = (struct metrics_job *)(void *)job;
 
-    if (!metric_spaces_go_on(&j->spaces, HTTP_SLICE_NS))
-        return HTTP_JOB_GOES_ON;
+    if (!metric_spaces_continue(&j->spaces, HTTP_SLICE_NS))
+        return HTTP_JOB_CONTINUES;
     metric_reply(r, 0, write_store_metrics, j);
     return HTTP_JOB_DONE;
 }
 
 /* The slices after the first one, which is a part of admin_metrics_handle(). */
-static enum http_job_state metrics_job_go_on(struct http_job *job, const struct http_request *r)
+static enum http_job_state metrics_job_continue(struct http_job *job, const struct http_request *r)
 {
     enum http_job_state state;
 
@@ -514,11 +514,12 @@ void admin_metrics_handle(const struct http_request *r)
         reply_no_memory(r);
         return;
     }
-    j->job = (struct http_job){.run = metrics_job_go_on, .free = metrics_job_free, .no_use = true};
+    j->job =
+        (struct http_job){.run = metrics_job_continue, .free = metrics_job_free, .no_use = true};
     j->with_daemon = http_shows_daemon(r, all_spaces);
     metric_spaces_begin(&j->spaces, http_engine(r), all_spaces ? NULL : r->space);
-    if (metrics_job_run(&j->job, r) == HTTP_JOB_GOES_ON)
-        http_start_job(r, &j->job, HTTP_JOB_GOES_ON);
+    if (metrics_job_run(&j->job, r) == HTTP_JOB_CONTINUES)
+        http_start_job(r, &j->job, HTTP_JOB_CONTINUES);
     else
         metrics_job_free(&j->job);
 }

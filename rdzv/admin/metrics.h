@@ -120,7 +120,7 @@ void metric_spaces_begin(struct metric_spaces *m, const struct engine *engine,
                          const struct engine_space *only);
 
 /* Continues for about that long. True: everything is gathered. */
-bool metric_spaces_go_on(struct metric_spaces *m, uint64_t ns);
+bool metric_spaces_continue(struct metric_spaces *m, uint64_t ns);
 
 /* All is gathered. */
 void metric_spaces_write(FILE *out, const struct metric_spaces *m);

@@ -204,7 +204,7 @@ struct queues {
     bool any_other;
 };
 
-static void look_at_queues(const struct net *n, struct queues *out)
+static void read_queues(const struct net *n, struct queues *out)
 {
     const struct listener *l;
     struct listen_queue queue;
@@ -241,7 +241,7 @@ static void write_listen_queues(FILE *out, const struct net *n)
 {
     struct queues queues;
 
-    look_at_queues(n, &queues);
+    read_queues(n, &queues);
     write_queue(out, "rdzvd_listen_overflows_total",
                 "Clients that the kernel turned away since the queue of the listener was full.",
                 &queues, true);

@@ -222,9 +222,9 @@ static void metrics_add_place(void *arg)
         add_etcd_run(m);
 }
 
-bool metric_spaces_go_on(struct metric_spaces *m, uint64_t ns)
+bool metric_spaces_continue(struct metric_spaces *m, uint64_t ns)
 {
-    return run_walk_go_on(&m->walk, ns, metrics_add_place, m);
+    return run_walk_continue(&m->walk, ns, metrics_add_place, m);
 }
 
 void metric_spaces_end(struct metric_spaces *m)

@@ -47,7 +47,7 @@ static void run_walk_step(struct run_walk *w)
     w->at = w->etcd_run != NULL ? WALK_ETCD_RUN : WALK_SPACE_END;
 }
 
-bool run_walk_go_on(struct run_walk *w, uint64_t ns, void (*visit)(void *arg), void *arg)
+bool run_walk_continue(struct run_walk *w, uint64_t ns, void (*visit)(void *arg), void *arg)
 {
     const struct clock *clock = w->engine->options.clock;
     uint64_t until = clock_monotonic_ns(clock) + ns;

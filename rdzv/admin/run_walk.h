@@ -29,7 +29,7 @@ void run_walk_begin(struct run_walk *w, const struct engine *engine,
 
 /* Calls `visit` for each place of the walk for about that long, or until the end. True: that was
  * the end. */
-bool run_walk_go_on(struct run_walk *w, uint64_t ns, void (*visit)(void *arg), void *arg);
+bool run_walk_continue(struct run_walk *w, uint64_t ns, void (*visit)(void *arg), void *arg);
 
 static inline bool run_walk_is_in_last_space(const struct run_walk *w)
 {

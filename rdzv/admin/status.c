@@ -151,7 +151,7 @@ static void feed_write_text(struct status_feed *f)
         status_text_begin(&f->text, &f->scope);
     f->spent_ns = f->is_making ? f->spent_ns : 0;
     f->is_making = true;
-    is_whole = status_text_go_on(&f->text, HTTP_SLICE_NS);
+    is_whole = status_text_continue(&f->text, HTTP_SLICE_NS);
     if (is_whole)
         end_text(f);
     took_ns = clock_monotonic_ns(clock) - began_ns;
@@ -271,8 +271,8 @@ static enum http_job_state status_job_run(struct http_job *job, const struct htt
 {
     struct status_job *j = (struct status_job *)job;
 
-    if (!status_text_go_on(&j->text, HTTP_SLICE_NS))
-        return HTTP_JOB_GOES_ON;
+    if (!status_text_continue(&j->text, HTTP_SLICE_NS))
+        return HTTP_JOB_CONTINUES;
     writer_u8(&j->text.body.w, '\n');
     reply_body_send(r, &(struct reply){.status = 200, .content_type = HTTP_JSON, .no_store = true},
                     &j->text.body);
@@ -289,8 +289,8 @@ static void start_status_job(const struct http_request *r, const struct status_s
     }
     j->job = (struct http_job){.run = status_job_run, .free = status_job_free, .no_use = true};
     status_text_begin(&j->text, scope);
-    if (status_job_run(&j->job, r) == HTTP_JOB_GOES_ON)
-        http_start_job(r, &j->job, HTTP_JOB_GOES_ON);
+    if (status_job_run(&j->job, r) == HTTP_JOB_CONTINUES)
+        http_start_job(r, &j->job, HTTP_JOB_CONTINUES);
     else
         status_job_free(&j->job);
 }

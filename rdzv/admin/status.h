@@ -84,7 +84,7 @@ struct status_text {
 void status_text_begin(struct status_text *t, const struct status_scope *scope);
 
 /* Continues for about that long. True: t->body is complete. */
-bool status_text_go_on(struct status_text *t, uint64_t ns);
+bool status_text_continue(struct status_text *t, uint64_t ns);
 
 /* Ends it, whole or not; the body is the caller's to send or to drop. */
 void status_text_end(struct status_text *t);

@@ -12,7 +12,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "rdzv/net/carrier.h"
+#include "rdzv/net/backend.h"
 
 #define ABSENT_LISTED 64
 
@@ -175,7 +175,7 @@ static uint64_t find_ranks(const struct barrier_list *list, const struct barrier
 /* --- Workers of a run whose worker store is in rdzvd. Their number comes from the keys that the
  * agents have set; their nodes come from the addresses of their connections. --- */
 
-static int64_t whole(const cJSON *item)
+static int64_t whole_number(const cJSON *item)
 {
     return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble < 1e9
                ? (int64_t)item->valuedouble
@@ -206,7 +206,7 @@ static cJSON *read_round_key(const struct run *run, const struct keymap *keys, c
 static uint64_t count_workers(const struct run *run, const struct keymap *keys)
 {
     cJSON *ranks = read_round_key(run, keys, "assigned_ranks", 0);
-    int64_t count = whole(cJSON_GetArrayItem(ranks, 1));
+    int64_t count = whole_number(cJSON_GetArrayItem(ranks, 1));
 
     cJSON_Delete(ranks);
     return (uint64_t)count;
@@ -221,8 +221,8 @@ struct place {
 /* If clients come through relays, their relay tells the hosts apart. */
 static bool is_one_host(const struct conn *a, const struct conn *b)
 {
-    const char *via_a = a->carrier == NULL ? NULL : a->carrier->via;
-    const char *via_b = b->carrier == NULL ? NULL : b->carrier->via;
+    const char *via_a = a->backend == NULL ? NULL : a->backend->via;
+    const char *via_b = b->backend == NULL ? NULL : b->backend->via;
 
     if (via_a == NULL || via_b == NULL)
         return via_a == via_b && memcmp(a->peer.address, b->peer.address, 16) == 0;
@@ -259,7 +259,7 @@ static size_t find_node_places(const struct run *run, const struct keymap *keys,
         places[count] = (struct place){
             .node = node,
             .agent = c,
-            .workers = whole(cJSON_GetObjectItemCaseSensitive(role, "local_world_size"))};
+            .workers = whole_number(cJSON_GetObjectItemCaseSensitive(role, "local_world_size"))};
         cJSON_Delete(role);
         if (places[count++].workers == 0)
             return 0;

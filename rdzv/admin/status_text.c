@@ -161,9 +161,9 @@ static void write_place(void *arg)
     }
 }
 
-bool status_text_go_on(struct status_text *t, uint64_t ns)
+bool status_text_continue(struct status_text *t, uint64_t ns)
 {
-    return run_walk_go_on(&t->walk, ns, write_place, t);
+    return run_walk_continue(&t->walk, ns, write_place, t);
 }
 
 void status_text_end(struct status_text *t)

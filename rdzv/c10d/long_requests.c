@@ -10,8 +10,8 @@
 /* A request that is not cheap, with so many keys, finds so many in one costly turn, of so many
  * bytes. */
 #define MANY_KEYS              256u
-#define PICKED_AT_A_TIME       256u
-#define PICKED_BYTES_AT_A_TIME (256u << 10)
+#define LOOKUPS_AT_A_TIME      256u
+#define LOOKUP_BYTES_AT_A_TIME (256u << 10)
 
 /* So many values of a MULTI_GET are answered in one costly turn. */
 #define ANSWERED_AT_A_TIME 4096u
@@ -24,7 +24,7 @@
  * the value; then the last slice carries the request out at one moment. Only WAIT and CHECK read
  * each key when they find it. */
 struct c10d_job {
-    struct key_picks *picks;
+    struct batch_lookup *lookup;
     struct waiter *waiter;       /* of a WAIT, made at its first missing key */
     struct keymap_time began;    /* of a CHECK */
     uint64_t left;               /* keys of a WAIT */
@@ -44,7 +44,7 @@ void c10d_end_work(struct conn *c)
     if (s->busy == C10D_LISTS) {
         keymap_leave_list(c10d_keys(c), s->work.list_ticket);
     } else if (s->busy != C10D_IDLE) {
-        keymap_pick_end(s->work.job->picks);
+        batch_lookup_end(s->work.job->lookup);
         keymap_cancel(c10d_keys(c), s->work.job->waiter);
         blob_unref(s->work.job->copy);
         account_free(ACCOUNT_SESSIONS, s->work.job, sizeof *s->work.job);
@@ -80,12 +80,12 @@ void c10d_list_keys(struct conn *c, const struct c10d_request *req)
 
 /* --- Beginning. --- */
 
-enum c10d_busy c10d_turns_of(struct conn *c, const struct c10d_request *req, size_t size)
+enum c10d_busy c10d_slices_of(struct conn *c, const struct c10d_request *req, size_t size)
 {
     if (req->op == C10D_LIST_KEYS)
         return C10D_LISTS;
     if (req->count > MANY_KEYS || (req->op == C10D_MULTI_SET && size >= LARGE_VALUE))
-        return C10D_PICKS;
+        return C10D_BATCH;
     if (req->value.len >= LARGE_VALUE && c10d_session(c)->role != C10D_AGENT &&
         (req->op == C10D_SET || req->op == C10D_COMPARE_SET))
         return C10D_COPIES;
@@ -104,9 +104,9 @@ static bool prepare_job(struct conn *c, struct c10d_job *job, enum c10d_busy bus
     }
     if (req->op == C10D_WAIT || req->op == C10D_CHECK)
         return true;
-    job->picks = keymap_pick_begin(c10d_keys(c), (size_t)req->count,
-                                   req->op == C10D_MULTI_SET || req->op == C10D_MULTI_GET);
-    return job->picks != NULL;
+    job->lookup = batch_lookup_begin(c10d_keys(c), (size_t)req->count,
+                                     req->op == C10D_MULTI_SET || req->op == C10D_MULTI_GET);
+    return job->lookup != NULL;
 }
 
 bool c10d_begin_long(struct conn *c, const struct c10d_request *req, const uint8_t *start,
@@ -171,11 +171,11 @@ static enum store_status take_key(struct conn *c, struct c10d_job *job, struct s
         job->refuted = !keymap_exists_since(m, key, job->began);
         break;
     case C10D_MULTI_GET:
-        taken = keymap_pick(job->picks, key);
+        taken = batch_lookup_add(job->lookup, key);
         break;
     default: /* C10D_MULTI_SET */
-        taken = c10d_next_blob(rest, &value) && keymap_pick_value(job->picks, key, value);
-        if (job->picks->grouped_count > C10D_RUN_KEYS_AT_ONCE)
+        taken = c10d_next_blob(rest, &value) && batch_lookup_add_value(job->lookup, key, value);
+        if (job->lookup->grouped_count > C10D_RUN_KEYS_AT_ONCE)
             return STORE_TOO_MANY_RUN_KEYS;
     }
     return taken ? STORE_OK : STORE_NO_MEMORY;
@@ -185,10 +185,10 @@ static enum store_status take_key(struct conn *c, struct c10d_job *job, struct s
 static enum store_status take_keys(struct conn *c, struct c10d_job *job, struct slice items)
 {
     struct slice rest = slice_from(items, job->done), key;
-    const uint8_t *end = rest.ptr + PICKED_BYTES_AT_A_TIME;
+    const uint8_t *end = rest.ptr + LOOKUP_BYTES_AT_A_TIME;
     enum store_status status = STORE_OK;
 
-    for (size_t i = 0; i < PICKED_AT_A_TIME && rest.ptr < end && !job->refuted; i++) {
+    for (size_t i = 0; i < LOOKUPS_AT_A_TIME && rest.ptr < end && !job->refuted; i++) {
         if (status != STORE_OK || !c10d_next_blob(&rest, &key))
             break;
         status = take_key(c, job, key, &rest);
@@ -197,17 +197,17 @@ static enum store_status take_keys(struct conn *c, struct c10d_job *job, struct 
     return status;
 }
 
-/* The values of one moment, bit by bit: true when all are answered. A carrier is told of whole
+/* The values of one moment, bit by bit: true when all are answered. A backend is told of whole
  * answers. */
 static bool answer_some(struct conn *c, struct c10d_job *job)
 {
-    size_t most = c->carrier == NULL ? ANSWERED_AT_A_TIME : SIZE_MAX;
-    struct key_picks *p = job->picks;
+    size_t most = c->backend == NULL ? ANSWERED_AT_A_TIME : SIZE_MAX;
+    struct batch_lookup *p = job->lookup;
 
     if (job->answered == 0)
-        key_picks_take_values(p);
+        batch_lookup_take_values(p);
     for (; most > 0 && job->answered < p->count; most--)
-        c10d_reply_blob(c, key_picks_taken(p, job->answered++));
+        c10d_reply_blob(c, batch_lookup_taken(p, job->answered++));
     return job->answered == p->count;
 }
 
@@ -215,8 +215,8 @@ static bool answer_some(struct conn *c, struct c10d_job *job)
 static bool finish_job(struct conn *c, const struct c10d_request *req)
 {
     struct c10d_job *job = c10d_session(c)->work.job;
-    struct key_picks *p = job->picks;
-    struct command command = {.kind = COMMAND_KEY_MULTI_SET, .items = req->items, .picks = p};
+    struct batch_lookup *p = job->lookup;
+    struct command command = {.kind = COMMAND_KEY_MULTI_SET, .items = req->items, .lookup = p};
     struct store_result result;
 
     switch (req->op) {
@@ -231,14 +231,14 @@ static bool finish_job(struct conn *c, const struct c10d_request *req)
         c10d_reply_wait(c, STORE_OK);
         break;
     default: /* C10D_MULTI_SET */
-        if (!key_picks_are_kept(p))
+        if (!batch_lookup_is_copied(p))
             return false;
         c10d_apply(c, &command, &result);
     }
     return true;
 }
 
-static void run_picks(struct conn *c, const struct c10d_request *req)
+static void run_batch(struct conn *c, const struct c10d_request *req)
 {
     struct c10d_job *job = c10d_session(c)->work.job;
     enum store_status status = take_keys(c, job, req->items);
@@ -286,8 +286,8 @@ void c10d_run_long(struct conn *c, const struct c10d_request *req)
 {
     if (c10d_session(c)->busy == C10D_LISTS)
         c10d_list_keys(c, req);
-    else if (c10d_session(c)->busy == C10D_PICKS)
-        run_picks(c, req);
+    else if (c10d_session(c)->busy == C10D_BATCH)
+        run_batch(c, req);
     else
         run_copy(c, req);
 }

@@ -12,8 +12,8 @@
 
 /* A request of up to so many bytes is cheap, and a list of up to so many keys; they are not
  * measured. */
-#define CHEAP_SIZE (16u << 10)
-#define CHEAP_LIST 1024u
+#define FAST_SIZE (16u << 10)
+#define FAST_LIST 1024u
 
 static void end_c10d(struct conn *c)
 {
@@ -67,8 +67,8 @@ __attribute__((noinline)) static enum c10d_verdict ask_hooks(struct conn *c,
             s->role = C10D_PLAIN;
         if (hooks->bind != NULL && !stays)
             hooks->bind(hooks->arg, c, key, req->op);
-        if (conn_is_open(c) && c->carrier != NULL)
-            carried_keep_binding(c, key);
+        if (conn_is_open(c) && c->backend != NULL)
+            relayed_keep_binding(c, key);
         if (!conn_is_open(c))
             return C10D_ANSWERED;
     }
@@ -78,50 +78,50 @@ __attribute__((noinline)) static enum c10d_verdict ask_hooks(struct conn *c,
 /* --- Turns. --- */
 
 /* What follows from one turn of a request. */
-static enum protocol_result end_turn(struct conn *c)
+static enum protocol_result end_slice(struct conn *c)
 {
     if (!conn_is_open(c))
         return PROTOCOL_ENDED;
     if (!c10d_is_busy(c))
         return PROTOCOL_MORE;
-    conn_wait_for_costly(c);
+    conn_wait_for_slice(c);
     return PROTOCOL_DEFERRED;
 }
 
-/* What follows a request that carried_begin() has stopped. */
-static enum protocol_result end_carried(struct conn *c, enum carried carried)
+/* What follows a request that relayed_begin_request() has stopped. */
+static enum protocol_result end_relayed(struct conn *c, enum relayed verdict)
 {
-    return carried == CARRIED_HELD ? PROTOCOL_PARKED : end_turn(c);
+    return verdict == RELAYED_HELD ? PROTOCOL_PARKED : end_slice(c);
 }
 
 /* Runs the next slice of the request at the front. A stopping daemon may wait for its end. */
-static enum protocol_result run_next_turn(struct conn *c, const struct c10d_request *req)
+static enum protocol_result run_next_slice(struct conn *c, const struct c10d_request *req)
 {
     struct c10d *c10d = c10d_of(c); /* the session may end with this turn */
-    bool is_carried = c->carrier != NULL;
-    enum carried carried = CARRIED_PROCEED;
+    bool is_relayed = c->backend != NULL;
+    enum relayed verdict = RELAYED_PROCEED;
     uint64_t changes = 0;
 
-    if (is_carried && (carried = carried_begin(c, req, &changes)) != CARRIED_PROCEED)
-        return end_carried(c, carried);
+    if (is_relayed && (verdict = relayed_begin_request(c, req, &changes)) != RELAYED_PROCEED)
+        return end_relayed(c, verdict);
     c10d_run_long(c, req);
-    if (is_carried)
-        carried_end(c10d, c, req, changes);
+    if (is_relayed)
+        relayed_end_request(c10d, c, req, changes);
     else if (conn_is_open(c) && !c10d_is_busy(c) && conn_net(c)->draining)
         conn_finish(c);
-    return end_turn(c);
+    return end_slice(c);
 }
 
 /* True for the few requests that may take long, or be answered at length. */
 static inline bool is_large(const struct c10d_request *req, size_t size)
 {
-    return size > CHEAP_SIZE || req->op == C10D_LIST_KEYS;
+    return size > FAST_SIZE || req->op == C10D_LIST_KEYS;
 }
 
 __attribute__((noinline)) static void handle_large(struct conn *c, const struct c10d_request *req,
                                                    const uint8_t *start, size_t size)
 {
-    enum c10d_busy busy = c10d_turns_of(c, req, size);
+    enum c10d_busy busy = c10d_slices_of(c, req, size);
 
     if (busy == C10D_LISTS)
         c10d_list_keys(c, req);
@@ -134,14 +134,14 @@ __attribute__((noinline)) static void handle_large(struct conn *c, const struct 
 
 /* What the engine had done before a request. */
 struct work {
-    uint64_t done, told;
+    uint64_t done, notified;
 };
 
-static void charge(struct conn *c, const struct c10d_request *req, size_t size,
-                   const struct engine *engine, struct work before)
+static void charge_request(struct conn *c, const struct c10d_request *req, size_t size,
+                           const struct engine *engine, struct work before)
 {
     conn_charge(c, REQUEST_COST + req->count * ENTRY_COST + size + (engine->work - before.done) +
-                       (engine->store.ready.work - before.told) * C10D_TOLD_COST);
+                       (engine->store.ready.work - before.notified) * C10D_NOTIFY_COST);
 }
 
 /* Carries out one whole request of `size` bytes at `start`. A held request is charged each time
@@ -153,15 +153,15 @@ static enum protocol_result run_c10d_request(struct conn *c, const struct c10d_r
     struct engine *engine = c10d->engine;
     const struct work before = {engine->work, engine->store.ready.work};
     uint64_t changes = 0;
-    bool is_carried = c->carrier != NULL;
-    enum carried carried = CARRIED_PROCEED;
+    bool is_relayed = c->backend != NULL;
+    enum relayed relayed = RELAYED_PROCEED;
     enum c10d_verdict verdict;
 
-    if (is_carried && (carried = carried_begin(c, req, &changes)) != CARRIED_PROCEED)
-        return end_carried(c, carried);
+    if (is_relayed && (relayed = relayed_begin_request(c, req, &changes)) != RELAYED_PROCEED)
+        return end_relayed(c, relayed);
     verdict = is_no_agent(c10d_session(c)) ? C10D_PROCEED : ask_hooks(c, req);
     if (verdict == C10D_HELD) {
-        charge(c, req, size, engine, before);
+        charge_request(c, req, size, engine, before);
         return PROTOCOL_PARKED;
     }
     engine->stats.c10d_requests[req->op]++;
@@ -169,10 +169,10 @@ static enum protocol_result run_c10d_request(struct conn *c, const struct c10d_r
         handle_large(c, req, start, size);
     else if (verdict == C10D_PROCEED)
         c10d_handlers[req->op](c, req);
-    charge(c, req, size, engine, before);
-    if (is_carried)
-        carried_end(c10d, c, req, changes);
-    return end_turn(c);
+    charge_request(c, req, size, engine, before);
+    if (is_relayed)
+        relayed_end_request(c10d, c, req, changes);
+    return end_slice(c);
 }
 
 /* --- Reading. --- */
@@ -182,7 +182,7 @@ static enum protocol_result run_c10d_request(struct conn *c, const struct c10d_r
 static void give_up_wait(struct conn *c)
 {
     if (c10d_session(c)->waiter != NULL && c10d_session(c)->version == C10D_LEGACY &&
-        (c->carrier == NULL || !c->carrier->may_repeat))
+        (c->backend == NULL || !c->backend->may_repeat))
         c10d_drop_wait(c);
 }
 
@@ -192,24 +192,24 @@ static enum protocol_result resume_request(struct conn *c, const uint8_t *start,
     const struct c10d_request req = c10d_long_request(c, start, size);
     enum protocol_result result;
 
-    if (!conn_has_budget(c) || !conn_begin_costly(c)) {
-        conn_wait_for_costly(c);
+    if (!conn_has_budget(c) || !conn_begin_slice(c)) {
+        conn_wait_for_slice(c);
         return PROTOCOL_DEFERRED;
     }
-    result = run_next_turn(c, &req);
-    conn_end_costly(c);
+    result = run_next_slice(c, &req);
+    conn_end_slice(c);
     return result;
 }
 
 /* Before a request that is large. PROTOCOL_MORE: there is room and time for it, until
- * conn_end_costly(). */
+ * conn_end_slice(). */
 static enum protocol_result begin_large(struct conn *c, const struct c10d_request *req, size_t size)
 {
     if (req->op == C10D_LIST_KEYS && !conn_has_room(c, keymap_list_size(c10d_keys(c))))
         return PROTOCOL_PAUSED;
-    if (size <= CHEAP_SIZE && c10d_keys(c)->present <= CHEAP_LIST)
+    if (size <= FAST_SIZE && c10d_keys(c)->present <= FAST_LIST)
         return PROTOCOL_MORE;
-    return conn_begin_costly(c) ? PROTOCOL_MORE : PROTOCOL_DEFERRED;
+    return conn_begin_slice(c) ? PROTOCOL_MORE : PROTOCOL_DEFERRED;
 }
 
 /* A whole request. It stays where it is if it is held, or takes more turns. */
@@ -222,7 +222,7 @@ static inline enum protocol_result take_request(struct conn *c, const struct c10
     if (result == PROTOCOL_MORE)
         result = run_c10d_request(c, req, start, size);
     if (large)
-        conn_end_costly(c);
+        conn_end_slice(c);
     return result;
 }
 
@@ -282,11 +282,11 @@ static enum protocol_result read_c10d_requests(struct conn *c, uint8_t *in, size
 static void resume_woken(struct conn *c, struct wake *w)
 {
     if (w->kind != WAKE_WAITER) {
-        c10d_tell_watches(c);
+        c10d_notify_watches(c);
         return;
     }
     c10d_drop_wait(c);
-    if ((c->carrier == NULL || c->carrier->functions->woken(c)) && conn_can_push(c))
+    if ((c->backend == NULL || c->backend->functions->woken(c)) && conn_can_push(c))
         c10d_reply_u8(c, C10D_STOP_WAITING);
 }
 

@@ -202,8 +202,8 @@ static void handle_pop(struct conn *c, const struct c10d_request *req)
     c10d_reply_i64(c, (int64_t)result.count); /* the length before; 0: nothing follows */
     if (result.status == STORE_OK) {
         c10d_reply_blob(c, result.value);
-        if (c->carrier != NULL)
-            carried_note_popped(c, &result);
+        if (c->backend != NULL)
+            relayed_note_popped(c, &result);
         else
             blob_unref(result.value);
     }
@@ -288,8 +288,8 @@ static void handle_barrier(struct conn *c, const struct c10d_request *req)
     status = await_barrier(c, req);
     if (status == STORE_OK)
         return;
-    if (c->carrier != NULL)
-        carried_note_arrived(c, req);
+    if (c->backend != NULL)
+        relayed_note_arrived(c, req);
     c10d_reject(c, status, req->key);
 }
 
@@ -350,7 +350,7 @@ static void handle_watch(struct conn *c, const struct c10d_request *req)
     c10d_reply_u8(c, C10D_WATCHING);
 }
 
-void c10d_tell_watches(struct conn *c)
+void c10d_notify_watches(struct conn *c)
 {
     struct subscription *s = &c10d_session(c)->watches->subscription;
     struct blob *event;
@@ -360,7 +360,7 @@ void c10d_tell_watches(struct conn *c)
             break;
         conn_share(c, event);
         blob_unref(event);
-        conn_charge(c, C10D_TOLD_COST);
+        conn_charge(c, C10D_NOTIFY_COST);
     }
     if (c->protocol == NULL)
         return;

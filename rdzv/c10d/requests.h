@@ -1,6 +1,6 @@
 /* What the files of this folder share: protocol.c reads the requests; requests.c carries out what
  * takes one turn, long_requests.c what takes several, so that others are not kept waiting; and
- * carried.c sees to it that each request of a carried session counts once. */
+ * relayed.c sees to it that each request of a carried session counts once. */
 #pragma once
 
 #include "rdzv/c10d/session.h"
@@ -36,7 +36,7 @@ void c10d_await_barrier(struct conn *c, const struct c10d_request *req);
 
 /* What telling a client of a change is charged to a peer's budget, and what else ready_list.work
  * counts. */
-#define C10D_TOLD_COST 128u
+#define C10D_NOTIFY_COST 128u
 
 /* The most keys of elastic jobs that one MULTI_SET may have. The request looks up the run that owns
  * each key in one slice, so the number of keys needs a limit. torch's agents set one key at a time,
@@ -73,7 +73,7 @@ void c10d_reply_wait(struct conn *c, enum store_status status);
 /* --- Legacy WATCH_KEY. --- */
 
 /* Sends what the session's watches have seen. The session may have ended then. */
-void c10d_tell_watches(struct conn *c);
+void c10d_notify_watches(struct conn *c);
 
 /* It watches no key any more. */
 void c10d_drop_watches(struct conn *c);
@@ -82,7 +82,7 @@ void c10d_drop_watches(struct conn *c);
 
 /* Decides how a large request is carried out. C10D_IDLE: in one slice, like small requests.
  * C10D_LISTS: by c10d_list_keys(). An agent's next request may depend on the result of this one. */
-enum c10d_busy c10d_turns_of(struct conn *c, const struct c10d_request *req, size_t size);
+enum c10d_busy c10d_slices_of(struct conn *c, const struct c10d_request *req, size_t size);
 
 /* Begins one of `size` bytes, which starts there. False: memory is short, and the session has
  * ended. */
@@ -99,24 +99,25 @@ void c10d_run_long(struct conn *c, const struct c10d_request *req);
 /* Carries LIST_KEYS out in one slice, or begins its slices. */
 void c10d_list_keys(struct conn *c, const struct c10d_request *req);
 
-/* --- carried.c, of connections that have a carrier. --- */
+/* --- relayed.c, of connections that have a backend. --- */
 
 /* What is to be done with a request. */
-enum carried {
-    CARRIED_PROCEED,
-    CARRIED_ENDED, /* nothing any more */
-    CARRIED_HELD,  /* it is shown again after input_unpark() */
+enum relayed {
+    RELAYED_PROCEED,
+    RELAYED_ENDED, /* nothing any more */
+    RELAYED_HELD,  /* it is shown again after input_unpark() */
 };
 
-/* Before a turn of a request. *changes is for carried_end(). */
-enum carried carried_begin(struct conn *c, const struct c10d_request *req, uint64_t *changes);
+/* Before a turn of a request. *changes is for relayed_end_request(). */
+enum relayed relayed_begin_request(struct conn *c, const struct c10d_request *req,
+                                   uint64_t *changes);
 
 /* Behind a turn of a request, with which the session may have ended. */
-void carried_end(struct c10d *c10d, struct conn *c, const struct c10d_request *req,
-                 uint64_t changes);
+void relayed_end_request(struct c10d *c10d, struct conn *c, const struct c10d_request *req,
+                         uint64_t changes);
 
-/* The request has taken that element off a queue; the carrier is told when the request is done. */
-static inline void carried_note_popped(const struct conn *c, const struct store_result *result)
+/* The request has taken that element off a queue; the backend is told when the request is done. */
+static inline void relayed_note_popped(const struct conn *c, const struct store_result *result)
 {
     c10d_of(c)->popped = result->value;
     c10d_of(c)->popped_of = (uint64_t)result->count;
@@ -124,13 +125,13 @@ static inline void carried_note_popped(const struct conn *c, const struct store_
 
 /* A BARRIER has been counted, and its session is about to be dropped since it cannot wait for it.
  */
-static inline void carried_note_arrived(struct conn *c, const struct c10d_request *req)
+static inline void relayed_note_arrived(struct conn *c, const struct c10d_request *req)
 {
-    const struct carrier_result result = {.changed = true, .waits = true, .key = req->key};
+    const struct backend_result result = {.changed = true, .waits = true, .key = req->key};
 
-    c->carrier->functions->done(c, &result);
+    c->backend->functions->done(c, &result);
 }
 
-/* The session has just named its first key: the carrier has to know whose keys it uses when it
+/* The session has just named its first key: the backend has to know whose keys it uses when it
  * brings the session again. If it cannot keep that of a worker, the session ends. */
-void carried_keep_binding(struct conn *c, struct slice key);
+void relayed_keep_binding(struct conn *c, struct slice key);

@@ -19,7 +19,7 @@ enum c10d_role {
 enum c10d_busy {
     C10D_IDLE, /* there is none */
     C10D_LISTS,
-    C10D_PICKS,  /* finds its keys, one after the other */
+    C10D_BATCH,  /* finds its keys, one after the other */
     C10D_COPIES, /* copies its value */
 };
 
@@ -51,7 +51,7 @@ enum c10d_verdict {
 /* Whether the client of a carried session is there. */
 enum c10d_presence {
     C10D_HERE,
-    C10D_AWAY, /* its carrier has lost it for now */
+    C10D_AWAY, /* its backend has lost it for now */
     C10D_GONE, /* the same, and as it seems for ever: but it may be here again */
 };
 
@@ -115,12 +115,12 @@ static inline bool c10d_waits(struct conn *c)
 }
 void c10d_drop_wait(struct conn *c);
 
-/* --- Sessions without a socket, for those who carry them (net/carrier.h): each of their requests
+/* --- Sessions without a socket, for those who carry them (net/backend.h): each of their requests
  * counts once. --- */
 
 /* Begins the session of a carried connection; `p` is the protocol of this c10d. `pinged`: the
- * carrier has answered a PING. */
-void c10d_begin_carried(const struct protocol *p, struct conn *c, enum c10d_version version,
+ * backend has answered a PING. */
+void c10d_begin_relayed(const struct protocol *p, struct conn *c, enum c10d_version version,
                         bool pinged);
 
 /* It is known from before a start. `worker_store`: whose keys it uses; 0: those of the space.

@@ -80,7 +80,7 @@ void cidr_list_free(struct cidr_list *list)
     *list = (struct cidr_list){0};
 }
 
-static bool has(const struct cidr *c, const uint8_t address[16])
+static bool cidr_has_address(const struct cidr *c, const uint8_t address[16])
 {
     size_t whole = c->bits / 8, rest = c->bits % 8;
 
@@ -91,7 +91,7 @@ static bool has(const struct cidr *c, const uint8_t address[16])
 bool cidr_list_has(const struct cidr_list *list, const uint8_t address[16])
 {
     for (size_t i = 0; i < list->count; i++) {
-        if (has(&list->items[i], address))
+        if (cidr_has_address(&list->items[i], address))
             return true;
     }
     return false;

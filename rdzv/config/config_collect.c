@@ -169,7 +169,7 @@ static const struct setting *find_argument(const struct parse *p, const char *na
     return NULL;
 }
 
-static bool contradicts(const struct setting *s, const struct setting *before)
+static bool setting_contradicts(const struct setting *s, const struct setting *before)
 {
     const char *other = other_name(s->name);
 
@@ -184,7 +184,7 @@ bool config_check_pairs(struct parse *p)
 
     for (size_t i = 0; i < p->settings.count; i++) {
         for (size_t j = 0; j < i; j++) {
-            if (contradicts(&p->settings.items[i], &p->settings.items[j]))
+            if (setting_contradicts(&p->settings.items[i], &p->settings.items[j]))
                 return config_fail(&p->draft, &p->settings.items[i],
                                    "sets what %s sets, to another value; keep one of the two",
                                    config_label(&p->settings.items[j], label));

@@ -87,7 +87,7 @@ static bool next_event(struct walk *w)
     return true;
 }
 
-static struct config_place here(const struct walk *w)
+static struct config_place current_place(const struct walk *w)
 {
     return place_of_mark(w->event.start_mark);
 }
@@ -99,7 +99,8 @@ static bool check_plain(struct walk *w)
     bool anchor = false, tag = false;
 
     if (e->type == YAML_ALIAS_EVENT)
-        return fail(w, here(w), "aliases are not taken here; quote a value that starts with *");
+        return fail(w, current_place(w),
+                    "aliases are not taken here; quote a value that starts with *");
     if (e->type == YAML_SCALAR_EVENT) {
         anchor = e->data.scalar.anchor != NULL;
         tag = e->data.scalar.tag != NULL;
@@ -111,12 +112,12 @@ static bool check_plain(struct walk *w)
         tag = e->data.mapping_start.tag != NULL;
     }
     if (anchor)
-        return fail(w, here(w), "anchors are not taken here; remove the &name");
+        return fail(w, current_place(w), "anchors are not taken here; remove the &name");
     if (tag)
-        return fail(w, here(w), "tags are not taken here; remove the !tag");
+        return fail(w, current_place(w), "tags are not taken here; remove the !tag");
     if (e->type == YAML_SCALAR_EVENT &&
         memchr(e->data.scalar.value, '\0', e->data.scalar.length) != NULL)
-        return fail(w, here(w), "there is a NUL character in this text; remove it");
+        return fail(w, current_place(w), "there is a NUL character in this text; remove it");
     return true;
 }
 
@@ -135,7 +136,7 @@ static void add_value(struct walk *w, struct config_entry *entry)
     entry->values[entry->count++] = (struct config_value){
         .text = copy_scalar(w),
         .quoted = w->event.data.scalar.style != YAML_PLAIN_SCALAR_STYLE,
-        .at = here(w),
+        .at = current_place(w),
     };
 }
 
@@ -148,11 +149,11 @@ static bool read_entry_list(struct walk *w, struct config_entry *entry)
         if (w->event.type == YAML_SEQUENCE_END_EVENT)
             return true;
         if (w->event.type != YAML_SCALAR_EVENT)
-            return fail(w, here(w), "%s: a list of plain values is expected, not a %s inside it",
-                        entry->key,
+            return fail(w, current_place(w),
+                        "%s: a list of plain values is expected, not a %s inside it", entry->key,
                         w->event.type == YAML_SEQUENCE_START_EVENT ? "list" : "mapping");
         if (entry->count == VALUES_MAX)
-            return fail(w, here(w), "%s: more than %d values", entry->key, VALUES_MAX);
+            return fail(w, current_place(w), "%s: more than %d values", entry->key, VALUES_MAX);
         add_value(w, entry);
     }
 }
@@ -161,7 +162,7 @@ static bool check_new_key(struct walk *w, const char *key)
 {
     for (size_t i = 0; i < w->file.count; i++) {
         if (strcmp(w->file.entries[i].key, key) == 0)
-            return fail(w, here(w), "%s: is there twice, first in line %u; keep one", key,
+            return fail(w, current_place(w), "%s: is there twice, first in line %u; keep one", key,
                         w->file.entries[i].at.line);
     }
     return true;
@@ -175,7 +176,7 @@ static char *read_key(struct walk *w, const char *parent)
     char *key;
 
     if (w->event.type != YAML_SCALAR_EVENT) {
-        fail(w, here(w), "a setting's name is expected here, as in `listen: ...`");
+        fail(w, current_place(w), "a setting's name is expected here, as in `listen: ...`");
         return NULL;
     }
     len = w->event.data.scalar.length;
@@ -202,8 +203,8 @@ static bool read_mapping(struct walk *w, const char *parent)
         if (w->event.type == YAML_MAPPING_END_EVENT)
             return true;
         if (index == ENTRIES_MAX)
-            return fail(w, here(w), "more than %d settings in one file", ENTRIES_MAX);
-        entry.at = here(w);
+            return fail(w, current_place(w), "more than %d settings in one file", ENTRIES_MAX);
+        entry.at = current_place(w);
         entry.key = read_key(w, parent);
         if (entry.key == NULL)
             return false;
@@ -218,7 +219,7 @@ static bool read_mapping(struct walk *w, const char *parent)
             if (!read_entry_list(w, &w->file.entries[index]))
                 return false;
         } else if (parent[0] != '\0') {
-            return fail(w, here(w), "%s: a value is expected, not a mapping", entry.key);
+            return fail(w, current_place(w), "%s: a value is expected, not a mapping", entry.key);
         } else {
             /* The name alone is no setting, but stays: it must not come twice either. */
             if (!read_mapping(w, entry.key))
@@ -240,12 +241,12 @@ static bool read_documents(struct walk *w)
         if (!read_mapping(w, ""))
             return false;
     } else if (w->event.type != YAML_SCALAR_EVENT || w->event.data.scalar.length > 0) {
-        return fail(w, here(w), "settings are expected, as lines of `key: value`");
+        return fail(w, current_place(w), "settings are expected, as lines of `key: value`");
     }
     if (!next_event(w) || !next_event(w)) /* the document's end, then the stream's */
         return false;
     if (w->event.type != YAML_STREAM_END_EVENT)
-        return fail(w, here(w), "a second document starts here; a file holds one");
+        return fail(w, current_place(w), "a second document starts here; a file holds one");
     return true;
 }
 

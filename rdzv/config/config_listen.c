@@ -237,7 +237,7 @@ const char *config_format_address(const struct listen_spec *spec, char *text)
 }
 
 /* Whether both cannot be bound at once. Names are left to the server, which resolves them. */
-static bool overlap(const struct listen_spec *a, const struct listen_spec *b)
+static bool listeners_overlap(const struct listen_spec *a, const struct listen_spec *b)
 {
     if (a->path != NULL || b->path != NULL)
         return a->path != NULL && b->path != NULL && strcmp(a->path, b->path) == 0;
@@ -265,7 +265,7 @@ bool config_check_overlaps(struct draft *d)
             char a[CONFIG_ADDRESS_MAX], b[CONFIG_ADDRESS_MAX], text[2 * CONFIG_ADDRESS_MAX + 100];
             const struct listen_spec *one = &c->listeners[j], *two = &c->listeners[i];
 
-            if (!overlap(one, two))
+            if (!listeners_overlap(one, two))
                 continue;
             config_format_address(one, a);
             config_format_address(two, b);

@@ -28,7 +28,7 @@ const char *config_check_allow(struct config *c, const char *text)
     return cidr_list_parse(text, &c->allowed) ? NULL : "write networks, as in 10.0.0.0/8,fd00::/8";
 }
 
-static const struct setting *given(const struct parse *p, const char *own, const char *etcd)
+static const struct setting *find_given(const struct parse *p, const char *own, const char *etcd)
 {
     const struct setting *s = config_last_setting(p, own);
 
@@ -144,7 +144,7 @@ static bool check_names(struct parse *p)
     const struct {
         const struct string_list *list;
         const struct setting *from;
-    } all[] = {{&t->client_names, given(p, "client-names", "client-cert-allowed-hostname")},
+    } all[] = {{&t->client_names, find_given(p, "client-names", "client-cert-allowed-hostname")},
                {&t->admin_names, config_last_setting(p, "admin-names")},
                {&t->read_names, config_last_setting(p, "read-names")},
                {&t->relay_names, relay_names}};
@@ -183,11 +183,12 @@ bool config_finish_tls(struct parse *p)
 
     drop_empty_texts(p);
     if (t->cert != NULL && t->key == NULL)
-        return config_fail(d, given(p, "cert", "cert-file"), "needs its key: --key=FILE");
+        return config_fail(d, find_given(p, "cert", "cert-file"), "needs its key: --key=FILE");
     if (t->key != NULL && t->cert == NULL)
-        return config_fail(d, given(p, "key", "key-file"), "needs its certificate: --cert=FILE");
+        return config_fail(d, find_given(p, "key", "key-file"),
+                           "needs its certificate: --cert=FILE");
     if (t->client_ca != NULL && t->cert == NULL)
-        return config_fail(d, given(p, "client-ca", "trusted-ca-file"),
+        return config_fail(d, find_given(p, "client-ca", "trusted-ca-file"),
                            "needs a certificate of ours: --cert=FILE and --key=FILE");
     if (!check_names(p))
         return false;
@@ -195,7 +196,7 @@ bool config_finish_tls(struct parse *p)
         return config_fail(d, auth, "needs the CA of the clients: --trusted-ca-file=FILE");
     if (t->crl != NULL && t->client_ca == NULL && d->config.upstream_tls.ca == NULL &&
         d->config.journal.tls.ca == NULL)
-        return config_fail(d, given(p, "crl", "client-crl-file"),
+        return config_fail(d, find_given(p, "crl", "client-crl-file"),
                            "needs the CA whose list it is: --client-ca=FILE, --upstream-ca=FILE or "
                            "--journal-ca=FILE");
     if (!finish_upstream(p) || !finish_journal_tls(p))

@@ -80,7 +80,7 @@ static void format_amount(const struct config *c, const struct option *o, char *
         units_format_size(amount, text);
 }
 
-static const char *chosen(const struct config *c, const struct option *o)
+static const char *chosen_value(const struct config *c, const struct option *o)
 {
     const char *field = (const char *)c + o->offset;
     unsigned choice;
@@ -108,7 +108,7 @@ static bool write_option(FILE *out, const struct config *c, const struct option 
         return true;
     case OPTION_SWITCH:
     case OPTION_CHOICE:
-        fprintf(out, "%s: %s\n", o->name, chosen(c, o));
+        fprintf(out, "%s: %s\n", o->name, chosen_value(c, o));
         return true;
     case OPTION_TEXT:
         memcpy(&string, field, sizeof string);
@@ -252,7 +252,7 @@ static const char *default_of(const struct config *defaults, const struct option
         return text;
     case OPTION_SWITCH:
     case OPTION_CHOICE:
-        return chosen(defaults, o);
+        return chosen_value(defaults, o);
     case OPTION_TEXT:
         return strcmp(o->name, "name") == 0 ? defaults->name : o->without;
     case OPTION_URLS:

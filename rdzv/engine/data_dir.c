@@ -186,7 +186,7 @@ static struct journal *data_dir_read(struct data_dir *d)
     journal = journal_open(&options, &(struct journal_reader){READER, .arg = &recovery}, &report);
     if (journal == NULL) {
         journal_report_text(&report, d->path, text, sizeof text);
-        log_failed(d->path, text, recovery.trouble);
+        log_failed(d->path, text, recovery.fault);
         return NULL;
     }
     recovery_end(&recovery, report.last);
@@ -455,8 +455,8 @@ static bool data_dir_check_files(const char *path, struct fs *fs, FILE *out)
     fprintf(out, "%s\n", text);
     if (ok)
         write_contents(&engine, &report, &recovery, out);
-    else if (recovery.trouble != NULL)
-        fprintf(out, "%s\n", recovery.trouble);
+    else if (recovery.fault != NULL)
+        fprintf(out, "%s\n", recovery.fault);
     engine_fini(&engine);
     return ok;
 }

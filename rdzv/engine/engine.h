@@ -199,8 +199,8 @@ static inline bool engine_work_journal(struct engine *e)
  * carried out, fails if the store dies between the change and the note. The invariant: each batch
  * of the journal that has a change of a session's request also has the record of this request, its
  * number and its answer. So after any restart the store knows for each number whether it took
- * effect, and repeats the answer. The caller (relay/link_session.c, through struct carrier) keeps
- * the invariant by these steps, all in one slice, which no commit interrupts;
+ * effect, and repeats the answer. The caller (relay/link_session.c, through struct conn_backend)
+ * keeps the invariant by these steps, all in one slice, which no commit interrupts;
  * engine_session_prepare() sees to it that the last step cannot fail:
  *
  *     engine_session_prepare()    else the request is refused, and nothing has changed
@@ -240,11 +240,11 @@ void engine_session_done(struct engine *e, struct engine_space *space, uint64_t 
 enum store_status engine_session_bind(struct engine *e, struct engine_space *space, uint64_t id,
                                       bool is_worker, uint64_t worker_store);
 
-/* Keeps up to SESSION_MEMO_MAX bytes with a session, in place of those before, for the time after a
+/* Keeps up to SESSION_HINT_MAX bytes with a session, in place of those before, for the time after a
  * start; they mean nothing to the store. False: there is no such session, the space is full, memory
  * is short, or no change is taken at present; nothing has changed. */
-bool engine_session_set_memo(struct engine *e, struct engine_space *space, uint64_t id,
-                             struct slice memo);
+bool engine_session_set_hint(struct engine *e, struct engine_space *space, uint64_t id,
+                             struct slice hint);
 
 /* Forgets a session; does nothing if the session does not exist. False: the journal takes no change
  * at present, and the session stays. */

@@ -117,8 +117,8 @@ static uint64_t give_back(struct heap *h, size_t resident, size_t holes)
     now = heap_resident(h);
     given = now < resident ? resident - now : 0;
     h->left = given < holes ? holes - given : 0;
-    h->looking_ns = took > given / BYTES_A_NS ? took - given / BYTES_A_NS : 0;
-    return h->looking_ns;
+    h->check_ns = took > given / BYTES_A_NS ? took - given / BYTES_A_NS : 0;
+    return h->check_ns;
 }
 
 /* --- Hole by hole. --- */
@@ -180,9 +180,9 @@ static bool goes_hole_by_hole(struct heap *h, uint64_t now_ns, size_t fresh)
  * in which all fresh bytes are holes of one page. */
 static bool has_no_time(const struct heap *h, uint64_t now_ns, size_t resident, size_t fresh)
 {
-    if (h->looking_ns <= HEAP_LOOK_FREE_NS || h->quiet || resident > account.limit)
+    if (h->check_ns <= HEAP_CHECK_FREE_NS || h->quiet || resident > account.limit)
         return false;
-    return now_ns < h->after_ns || h->looking_ns + fresh / h->page * HOLE_NS > HEAP_LOOK_MOST_NS;
+    return now_ns < h->after_ns || h->check_ns + fresh / h->page * HOLE_NS > HEAP_CHECK_MOST_NS;
 }
 
 /* The least bytes of holes that make a look worth its time, given the bytes of holes that exist
@@ -191,9 +191,9 @@ static size_t least_holes(const struct heap *h, uint64_t now_ns, size_t holes, s
 {
     size_t part = 0;
 
-    if (now_ns < h->after_ns && h->looking_ns > holes / BYTES_A_NS)
+    if (now_ns < h->after_ns && h->check_ns > holes / BYTES_A_NS)
         part = account.total / 4; /* it would be looking more than giving back */
-    else if (h->looking_ns > LONG_LOOK_NS)
+    else if (h->check_ns > LONG_LOOK_NS)
         part = account.total / 8;
     return worth > part ? worth : part;
 }
@@ -232,7 +232,7 @@ static bool is_trim_due(const struct heap *h, uint64_t now_ns)
 
 /* One long row of holes is enough for an iteration: giving back waits for the next one, unless
  * there is no end of them. */
-void heap_look_now(struct heap *h, uint64_t now_ns)
+void heap_check_now(struct heap *h, uint64_t now_ns)
 {
     bool has_shrunk = heap_has_shrunk(h), goes_on = has_shrunk && !are_holes_sorted();
 

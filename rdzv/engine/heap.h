@@ -13,8 +13,8 @@
  * malloc_trim() cannot be cut into slices. A client that deletes every second one of a million
  * values leaves holes that take a quarter of a second to look at. Clients can bear a wait of some
  * milliseconds now and then, so such a look may use a thousandth of the time. If a look is expected
- * to take more than HEAP_LOOK_MOST_NS, it waits for a second without requests, or until the process
- * is larger than --memory-limit.
+ * to take more than HEAP_CHECK_MOST_NS, it waits for a second without requests, or until the
+ * process is larger than --memory-limit.
  *
  * Large holes are another matter: malloc() finds one for a request of its size, and its pages can
  * be given back as long as the request has it. So where holes have many bytes, rdzvd asks for them
@@ -36,18 +36,18 @@
 #define HEAP_HOLLOW_MAX 4096u
 
 struct heap {
-    int statm;           /* /proc/self/statm; -1: not readable, so no memory is given back */
-    size_t page;         /* bytes */
-    size_t own;          /* resident bytes that the account knows nothing of */
-    size_t total;        /* of the account, at the last look */
-    size_t sorted;       /* of the account, when the last holes of it were sorted */
-    size_t held;         /* of the account, when it was last tried to give all back */
-    size_t left;         /* holes that cannot be given back: the fewest since that was tried */
-    uint64_t next_ns;    /* no look before that time */
-    uint64_t after_ns;   /* no malloc_trim() before, except if the holes have grown far */
-    uint64_t looking_ns; /* how long looking at them took, the last time */
-    unsigned sortings;   /* small holes that had to be sorted first: in so many iterations */
-    unsigned postponed;  /* a look that is due, while holes are sorted: by so many iterations */
+    int statm;          /* /proc/self/statm; -1: not readable, so no memory is given back */
+    size_t page;        /* bytes */
+    size_t own;         /* resident bytes that the account knows nothing of */
+    size_t total;       /* of the account, at the last look */
+    size_t sorted;      /* of the account, when the last holes of it were sorted */
+    size_t held;        /* of the account, when it was last tried to give all back */
+    size_t left;        /* holes that cannot be given back: the fewest since that was tried */
+    uint64_t next_ns;   /* no look before that time */
+    uint64_t after_ns;  /* no malloc_trim() before, except if the holes have grown far */
+    uint64_t check_ns;  /* how long looking at them took, the last time */
+    unsigned sortings;  /* small holes that had to be sorted first: in so many iterations */
+    unsigned postponed; /* a look that is due, while holes are sorted: by so many iterations */
     void *hollow[HEAP_HOLLOW_MAX]; /* holes whose pages are given back, kept for a while */
     size_t hollow_count;
     size_t hollow_size; /* of those that are looked for next; 0: none are */
@@ -72,8 +72,8 @@ void heap_trim(struct heap *h, uint64_t now_ns, size_t worth);
 #define HEAP_WORTH_QUIET (256u << 10)
 
 /* The longest look while clients are active; and the longest look that may run at any time. */
-#define HEAP_LOOK_MOST_NS 12000000u
-#define HEAP_LOOK_FREE_NS 4000000u
+#define HEAP_CHECK_MOST_NS 12000000u
+#define HEAP_CHECK_FREE_NS 4000000u
 
 /* Each second: so many requests there have been. The look at the end of this iteration gives back
  * what is worth it when there is time. */
@@ -82,8 +82,8 @@ void heap_tick(struct heap *h, uint64_t requests);
 /* If fewer bytes were freed since the last sort, the freed blocks stay unsorted. */
 #define HEAP_SORTED_BYTES (64u << 10)
 
-/* For heap_look(). */
-void heap_look_now(struct heap *h, uint64_t now_ns);
+/* For heap_check(). */
+void heap_check_now(struct heap *h, uint64_t now_ns);
 
 /* True if more than HEAP_SORTED_BYTES were freed since the last sort. */
 static inline bool heap_has_shrunk(const struct heap *h)
@@ -98,8 +98,8 @@ static inline bool heap_has_work(const struct heap *h)
 }
 
 /* At the end of each iteration. */
-static inline void heap_look(struct heap *h, uint64_t now_ns)
+static inline void heap_check(struct heap *h, uint64_t now_ns)
 {
     if (now_ns >= h->next_ns || heap_has_shrunk(h))
-        heap_look_now(h, now_ns);
+        heap_check_now(h, now_ns);
 }

@@ -6,8 +6,8 @@
 #include "rdzv/engine/journal_writer.h"
 #include "rdzv/engine/pending.h"
 
-#define REASON_SIZE  200
-#define GATHERED_MAX 256
+#define REASON_SIZE   200
+#define COALESCED_MAX 256
 
 struct journal_writer {
     enum journal_writer_mode mode;
@@ -57,7 +57,7 @@ struct journal_writer {
     /* The thread's. */
     struct journal_snapshot snapshot;
     bool snapshot_open;
-    struct journal_batch gathered[GATHERED_MAX];
+    struct journal_batch gathered[COALESCED_MAX];
 };
 
 /* True: the thread appends. With the lock. */

@@ -43,7 +43,7 @@ static void journal_writer_note_reason(struct journal_writer *w)
 }
 
 /* With the lock. */
-static uint64_t promise(struct journal_writer *w)
+static uint64_t promise_batch(struct journal_writer *w)
 {
     uint64_t number = w->now.journal.durable;
 
@@ -72,7 +72,7 @@ uint64_t journal_writer_poll(struct journal_writer *w)
     }
     TAILQ_CONCAT(&done, &w->written_parts, entry);
     journal_writer_note_reason(w);
-    promised = promise(w);
+    promised = promise_batch(w);
     if (!journal_writer_thread_writes(w) && w->now.journal.durable == w->now.journal.last)
         journal_mark(w->journal);
     pthread_mutex_unlock(&w->lock);
@@ -139,7 +139,7 @@ uint64_t journal_writer_commit(struct journal_writer *w, struct batch *batch)
     else
         append_here(w, p);
     journal_writer_note_reason(w);
-    promised = promise(w);
+    promised = promise_batch(w);
     pthread_mutex_unlock(&w->lock);
     return promised;
 }

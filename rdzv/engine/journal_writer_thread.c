@@ -67,11 +67,11 @@ void journal_writer_fail(struct journal_writer *w, const char *what, int error)
 
 /* The next batches that are to be appended. Unless something has failed, those behind a snapshot
  * that waits to begin stay for the next segment. With the lock. */
-static size_t journal_writer_gather(struct journal_writer *w)
+static size_t journal_writer_coalesce(struct journal_writer *w)
 {
     size_t count = 0;
 
-    for (; w->unwritten != NULL && count < GATHERED_MAX; count++) {
+    for (; w->unwritten != NULL && count < COALESCED_MAX; count++) {
         if (w->snapshot_asked && !w->failed && w->unwritten->number > w->snapshot_number)
             break;
         w->gathered[count] = (struct journal_batch){w->unwritten->number, w->unwritten->bytes};
@@ -81,13 +81,13 @@ static size_t journal_writer_gather(struct journal_writer *w)
 }
 
 /* Writes all that has gathered; 0 or -errno. With the lock, which it gives up meanwhile. */
-static int write_gathered(struct journal_writer *w,
-                          int (*put)(struct journal *, const struct journal_batch *, size_t))
+static int write_coalesced(struct journal_writer *w,
+                           int (*put)(struct journal *, const struct journal_batch *, size_t))
 {
     struct pending *first = w->unwritten;
     size_t count;
 
-    while ((count = journal_writer_gather(w)) > 0) {
+    while ((count = journal_writer_coalesce(w)) > 0) {
         int error;
 
         pthread_mutex_unlock(&w->lock);
@@ -138,7 +138,7 @@ static int write_again(struct journal_writer *w)
         w->unwritten = TAILQ_NEXT(w->unwritten, entry);
     error = journal_writer_unlocked(w, journal_rewrite_begin);
     if (error == 0)
-        error = write_gathered(w, journal_rewrite_put);
+        error = write_coalesced(w, journal_rewrite_put);
     return error == 0 ? journal_writer_unlocked(w, journal_rewrite_end) : error;
 }
 
@@ -149,7 +149,7 @@ static int keep_all(struct journal_writer *w)
 
     w->now.journal = *journal_figures(w->journal);
     while (error == 0 && (w->unwritten != NULL || w->now.journal.durable < w->now.journal.last)) {
-        error = write_gathered(w, journal_append);
+        error = write_coalesced(w, journal_append);
         if (error == 0)
             error = sync_journal(w);
         w->now.journal = *journal_figures(w->journal);
@@ -210,7 +210,7 @@ static bool step_journal(struct journal_writer *w)
                                         : w->failed || w->unwritten == NULL)
         return false;
     if (w->mode == JOURNAL_WRITER_ALWAYS)
-        error = write_gathered(w, journal_append);
+        error = write_coalesced(w, journal_append);
     if (error != 0) {
         journal_writer_fail(w, "writing to the journal", error);
         return true;

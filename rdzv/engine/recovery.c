@@ -8,9 +8,9 @@ void recovery_begin(struct recovery *r, struct engine *engine)
     *r = (struct recovery){.engine = engine};
 }
 
-static bool recovery_trouble(struct recovery *r, const char *trouble)
+static bool recovery_stop(struct recovery *r, const char *fault)
 {
-    r->trouble = trouble;
+    r->fault = fault;
     return false;
 }
 
@@ -19,7 +19,7 @@ bool recovery_take_snapshot(void *recovery, struct slice bytes)
     struct recovery *r = recovery;
 
     if (!snapshot_load(&r->engine->store, bytes))
-        return recovery_trouble(r, "a part of the snapshot cannot be read, or memory is short");
+        return recovery_stop(r, "a part of the snapshot cannot be read, or memory is short");
     return true;
 }
 
@@ -27,8 +27,7 @@ bool recovery_end_snapshot(void *recovery)
 {
     struct recovery *r = recovery;
 
-    return snapshot_is_loaded(&r->engine->store) ||
-           recovery_trouble(r, "the snapshot is incomplete");
+    return snapshot_is_loaded(&r->engine->store) || recovery_stop(r, "the snapshot is incomplete");
 }
 
 /* The journal may contain spaces that no listener names; those are made here. */
@@ -52,9 +51,9 @@ static bool recovery_take_record(struct recovery *r, const struct record *record
     struct store_result result = {0};
 
     if (space == NULL)
-        return recovery_trouble(r, "a change names no space");
+        return recovery_stop(r, "a change names no space");
     if (!store_can_apply(&r->engine->store, space->store, &record->change))
-        return recovery_trouble(r, "a change contradicts earlier changes, or memory is short");
+        return recovery_stop(r, "a change contradicts earlier changes, or memory is short");
     store_apply(&r->engine->store, space->store, &record->change, &result);
     if (record->change.kind == CHANGE_QUEUE_POP)
         blob_unref(result.value);
@@ -73,7 +72,7 @@ bool recovery_take_batch(struct recovery *r, struct slice bytes)
             return false;
     }
     if (reader.failed)
-        return recovery_trouble(r, "a batch cannot be read by this version");
+        return recovery_stop(r, "a batch cannot be read by this version");
     lazy_free_run(&r->engine->store.lazy_free, SIZE_MAX); /* no client waits yet */
     if (reader.time_ns != 0)
         r->last_ns = reader.time_ns;

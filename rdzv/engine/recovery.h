@@ -10,21 +10,21 @@ struct recovery {
     struct engine_space *space; /* of the last change */
     uint64_t batches;
     uint64_t changes;
-    int64_t last_ns; /* when the process before this one has last written, since 1970: a batch or
-                        a part of the snapshot; 0: unknown */
-    const char *trouble; /* why a part was not taken; NULL: all were */
+    int64_t last_ns;   /* when the process before this one has last written, since 1970: a batch or
+                          a part of the snapshot; 0: unknown */
+    const char *fault; /* why a part was not taken; NULL: all were */
 };
 
 /* The engine is empty. */
 void recovery_begin(struct recovery *r, struct engine *engine);
 
 /* Loads a frame of a snapshot, or a batch. False if the bytes are malformed, do not follow the
- * frames before, or if memory is short; its `trouble` says which. As struct journal_reader wants
+ * frames before, or if memory is short; its `fault` says which. As struct journal_reader wants
  * them. */
 bool recovery_take_snapshot(void *recovery, struct slice bytes);
 bool recovery_take_batch(struct recovery *r, struct slice bytes);
 
-/* Called between the frames and the batches. False if the snapshot lacks its last frame; `trouble`
+/* Called between the frames and the batches. False if the snapshot lacks its last frame; `fault`
  * says so. */
 bool recovery_end_snapshot(void *recovery);
 

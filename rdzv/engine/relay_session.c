@@ -64,13 +64,13 @@ void engine_session_done(struct engine *e, struct engine_space *space, uint64_t 
                                       .answer = answer,
                                       .blob = popped}};
 
-    batch_let_go(&e->batch);
+    batch_release(&e->batch);
     if (change_session(e, space, &c) != STORE_OK)
         abort(); /* the caller did not prepare it, or passed an impossible result */
 }
 
 /* A session was bound to this worker store; 0: to none. It may have been the last. */
-static void tell_unbound(struct engine *e, struct engine_space *space, uint64_t id)
+static void notify_unbound(struct engine *e, struct engine_space *space, uint64_t id)
 {
     const struct worker_store *store = worker_stores_find(&space->store->worker_stores, id);
 
@@ -94,16 +94,16 @@ enum store_status engine_session_bind(struct engine *e, struct engine_space *spa
     if (status == STORE_OK)
         status = change_session(e, space, &c);
     if (status == STORE_OK)
-        tell_unbound(e, space, before);
+        notify_unbound(e, space, before);
     return status;
 }
 
-bool engine_session_set_memo(struct engine *e, struct engine_space *space, uint64_t id,
-                             struct slice memo)
+bool engine_session_set_hint(struct engine *e, struct engine_space *space, uint64_t id,
+                             struct slice hint)
 {
-    const struct change c = {.kind = CHANGE_SESSION_MEMO, .memo = {id, memo}};
+    const struct change c = {.kind = CHANGE_SESSION_HINT, .hint = {id, hint}};
 
-    return session_memo_fits(&space->store->sessions, &c.memo) &&
+    return session_hint_fits(&space->store->sessions, &c.hint) &&
            change_session(e, space, &c) == STORE_OK;
 }
 
@@ -118,6 +118,6 @@ bool engine_session_end(struct engine *e, struct engine_space *space, uint64_t i
     worker_store = session->worker_store;
     if (change_session(e, space, &c) != STORE_OK)
         return false;
-    tell_unbound(e, space, worker_store);
+    notify_unbound(e, space, worker_store);
     return true;
 }

@@ -12,7 +12,7 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/http/access.h"
 
-static void reply(const struct http_request *r, const char *content_type, const char *body)
+static void reply_text(const struct http_request *r, const char *content_type, const char *body)
 {
     reply_send(
         r, &(struct reply){.status = 200, .content_type = content_type, .body = slice_str(body)});
@@ -29,7 +29,7 @@ static bool is_method(const struct http_request *r, enum http_method method, con
 void etcd_version_handle(const struct http_request *r)
 {
     if (is_method(r, HTTP_GET, "GET"))
-        reply(r, HTTP_JSON, "{\"etcdserver\":\"3.4.23\",\"etcdcluster\":\"3.4.0\"}");
+        reply_text(r, HTTP_JSON, "{\"etcdserver\":\"3.4.23\",\"etcdcluster\":\"3.4.0\"}");
 }
 
 /* A disk that takes no changes is what etcd has its alarm NOSPACE for. */
@@ -45,7 +45,7 @@ void etcd_health_handle(const struct http_request *r)
     if (!is_method(r, HTTP_GET, "GET"))
         return;
     if (is_healthy(r))
-        reply(r, HTTP_TEXT, "{\"health\":\"true\"}");
+        reply_text(r, HTTP_TEXT, "{\"health\":\"true\"}");
     else
         reply_send(r, &(struct reply){.status = 503,
                                       .content_type = HTTP_TEXT,
@@ -66,7 +66,7 @@ void etcd_vars_handle(const struct http_request *r)
     getrlimit(RLIMIT_NOFILE, &limit);
     snprintf(text, sizeof text, "{\n\"file_descriptor_limit\": %" PRIu64 "\n}\n",
              (uint64_t)limit.rlim_cur);
-    reply(r, "application/json; charset=utf-8", text);
+    reply_text(r, "application/json; charset=utf-8", text);
 }
 
 /* --- The log's level. --- */

@@ -67,7 +67,7 @@ static void handle_item(const struct http_request *r, struct slice name, bool us
 
 /* True if `path` is `prefix` or lies below it; *name becomes the name below it. A slash at the end
  * of the path is ignored. */
-static bool below(struct slice path, const char *prefix, struct slice *name)
+static bool path_below(struct slice path, const char *prefix, struct slice *name)
 {
     size_t len = strlen(prefix);
 
@@ -87,9 +87,9 @@ static bool below(struct slice path, const char *prefix, struct slice *name)
 void etcd_auth_handle(const struct http_request *r)
 {
     struct slice path = slice_from(r->path, strlen("/v2/auth")), name;
-    bool users = below(path, "/users", &name);
+    bool users = path_below(path, "/users", &name);
 
-    if (users || below(path, "/roles", &name)) {
+    if (users || path_below(path, "/roles", &name)) {
         if (name.len == 0)
             handle_list(r, users);
         else

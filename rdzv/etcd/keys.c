@@ -155,7 +155,7 @@ static enum http_job_state get_job_run(struct http_job *job, const struct http_r
             done = get_job_send(j, r, piece, result == TREE_READ_DONE);
         blob_unref(piece);
     }
-    return done ? HTTP_JOB_DONE : HTTP_JOB_GOES_ON;
+    return done ? HTTP_JOB_DONE : HTTP_JOB_CONTINUES;
 }
 
 static void get_job_start(const struct http_request *r, const struct node *n,
@@ -172,8 +172,8 @@ static void get_job_start(const struct http_request *r, const struct node *n,
     j->reader = tree_reader_open(t, n, q->recursive, q->sorted, engine_wall_ns(http_engine(r)));
     if (j->reader == NULL) {
         reply_no_memory(r);
-    } else if (get_job_run(&j->job, r) == HTTP_JOB_GOES_ON) {
-        http_start_job(r, &j->job, HTTP_JOB_GOES_ON);
+    } else if (get_job_run(&j->job, r) == HTTP_JOB_CONTINUES) {
+        http_start_job(r, &j->job, HTTP_JOB_CONTINUES);
         return;
     }
     get_job_free(&j->job);
@@ -212,7 +212,7 @@ static void reply_get(const struct http_request *r, struct slice key, const stru
         keys_reply_error(r, code, where, t->index);
     } else if (tree_is_small(t, n)) {
         reply_small_node(r, n, q);
-    } else if (conn_begin_costly(r->conn)) {
+    } else if (conn_begin_slice(r->conn)) {
         get_job_start(r, n, q);
     } else {
         tree_take_back_get(t);
@@ -296,7 +296,7 @@ static void reply_compare_failed(const struct http_request *r, const struct comm
 }
 
 /* Seconds become a point in time as in etcd: all arithmetic wraps at 64 bits. */
-static int64_t deadline(const struct etcd_request *q, int64_t now_ns)
+static int64_t ttl_deadline_ns(const struct etcd_request *q, int64_t now_ns)
 {
     return q->has_ttl ? (int64_t)((uint64_t)now_ns + q->ttl_s * UINT64_C(1000000000)) : 0;
 }
@@ -378,7 +378,7 @@ static void make_change(const struct http_request *r, const struct etcd_request 
         .value = value,
         .expected = expected,
         .prev_index = q->prev_index,
-        .expires_ns = deadline(q, now_ns),
+        .expires_ns = ttl_deadline_ns(q, now_ns),
         .now_ns = now_ns,
         .dir = q->dir,
         .recursive = q->recursive,
@@ -420,7 +420,7 @@ static void keys_carry_out(const struct http_request *r, const struct etcd_reque
 {
     struct slice key = keys_path_of(r->path);
 
-    if (q->recursive && is_write(r->head->method) && !conn_begin_costly(r->conn))
+    if (q->recursive && is_write(r->head->method) && !conn_begin_slice(r->conn))
         reply_later(r);
     else if (q->op == ETCD_OP_GET && !is_held(r, q, (struct slice){0}))
         reply_get(r, key, q);

@@ -237,11 +237,12 @@ static void begin_to_lead(struct journal_etcd *j)
               log_u64("away_ms", j->engine->found.away_ms));
     journal_note_reason(j);
     j->options.leads(j->options.arg);
-    if (j->log.batch == 0) /* what shows batch 0 could be told without a lease: see vouch() */
+    if (j->log.batch ==
+        0) /* what shows batch 0 could be told without a lease: see vouch_for_lease() */
         engine_commit_time(j->engine);
 }
 
-static void committed(struct journal_etcd *j)
+static void note_committed(struct journal_etcd *j)
 {
     struct journal_commit *c = &j->commit;
     uint64_t took_ns = clock_monotonic_ns(j->engine->options.clock) - c->began_ns;
@@ -261,13 +262,13 @@ static void committed(struct journal_etcd *j)
         begin_to_lead(j);
 }
 
-static void disturbed(struct journal_etcd *j)
+static void report_conflict(struct journal_etcd *j)
 {
     log_event(
-        LOG_ERROR, "journal_disturbed", log_str("journal", j->options.config->url),
+        LOG_ERROR, "journal_conflict", log_str("journal", j->options.config->url),
         log_u64("index", j->log.at.index),
         log_str("reason", "a process that does not lead has written to the journal's keys in etcd"),
-        log_str("action", JOURNAL_ANEW));
+        log_str("action", JOURNAL_RESTART));
     journal_end(j);
 }
 
@@ -281,9 +282,9 @@ static void commit_refused(struct journal_etcd *j, const Etcd3__TxnResponse *t)
         return;
     if (head != NULL && head_decode(slice_of_pb(head->value), &now) && j->commit.tries > 1 &&
         now.index == j->log.at.index + 1 && now.epoch == (uint64_t)j->lease.epoch)
-        committed(j);
+        note_committed(j);
     else
-        disturbed(j);
+        report_conflict(j);
 }
 
 /* etcd takes less than this entry: true, it is made anew, smaller. Not if a copy may have been
@@ -320,7 +321,7 @@ static void on_commit(struct journal_etcd *j, const struct grpc_answer *a, const
     if (t == NULL)
         commit_failed(j, a);
     else if (t->succeeded)
-        committed(j);
+        note_committed(j);
     else
         commit_refused(j, t);
 }

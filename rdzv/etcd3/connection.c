@@ -57,11 +57,11 @@ static uint64_t commit_waits_ms(const struct journal_etcd *j)
     return j->commit.open ? clock_elapsed_ms(j->commit.began_ms, journal_now_ms(j)) : 0;
 }
 
-#define SHOWN_MAX (TROUBLE_MAX + TROUBLE_HINT_MAX + 100)
+#define SHOWN_MAX (ETCD_REASON_MAX + ETCD_HINT_MAX + 100)
 
-/* The last trouble, what to do about it, and how many members share it: of a cluster, the one that
+/* The last failure, what to do about it, and how many members share it: of a cluster, the one that
  * was asked last may be the one that is well. */
-static const char *show_trouble(const struct journal_etcd *j, char out[SHOWN_MAX])
+static const char *show_fault(const struct journal_etcd *j, char out[SHOWN_MAX])
 {
     unsigned unreached = j->connection.grpc == NULL ? 0 : grpc_status(j->connection.grpc).unreached;
     size_t count = j->connection.endpoints.count;
@@ -71,7 +71,7 @@ static const char *show_trouble(const struct journal_etcd *j, char out[SHOWN_MAX
         snprintf(others, sizeof others, "; %u of etcd's %zu endpoints cannot be reached%s",
                  unreached, count, unreached * 2 >= count ? ": etcd may have no majority" : "");
     snprintf(out, SHOWN_MAX, "%s%s%s%s",
-             j->fault.trouble[0] != '\0' ? j->fault.trouble : "it has not answered yet", others,
+             j->fault.failure[0] != '\0' ? j->fault.failure : "it has not answered yet", others,
              j->fault.hint[0] != '\0' ? "; " : "", j->fault.hint);
     return out;
 }
@@ -80,20 +80,20 @@ static const char *show_trouble(const struct journal_etcd *j, char out[SHOWN_MAX
  * answers wait. */
 static void find_reason(struct journal_etcd *j)
 {
-    char trouble[SHOWN_MAX];
+    char shown[SHOWN_MAX];
     char *out = j->fault.reason;
 
     out[0] = '\0';
-    if (j->state != JOURNAL_LEADS && j->fault.trouble[0] != '\0')
-        snprintf(out, REASON_MAX, "this replica does not lead: %s", show_trouble(j, trouble));
+    if (j->state != JOURNAL_LEADS && j->fault.failure[0] != '\0')
+        snprintf(out, REASON_MAX, "this replica does not lead: %s", show_fault(j, shown));
     else if (j->state != JOURNAL_LEADS && j->log.leader[0] != '\0')
         snprintf(out, REASON_MAX, "this replica stands by: %.200s leads", j->log.leader);
     else if (j->state != JOURNAL_LEADS)
         snprintf(out, REASON_MAX, "this replica does not lead");
     else if (j->commit.refused || commit_waits_ms(j) > PATIENCE_MS)
-        snprintf(out, REASON_MAX, "etcd does not take changes: %s", show_trouble(j, trouble));
+        snprintf(out, REASON_MAX, "etcd does not take changes: %s", show_fault(j, shown));
     else if (lease_now_ms() > j->lease.valid_ms + PATIENCE_MS)
-        snprintf(out, REASON_MAX, "etcd does not renew the lease: %s", show_trouble(j, trouble));
+        snprintf(out, REASON_MAX, "etcd does not renew the lease: %s", show_fault(j, shown));
     else if (j->stats.pending_bytes > PENDING_MAX)
         snprintf(out, REASON_MAX, "etcd is too slow: %zu bytes of changes wait to be committed",
                  j->stats.pending_bytes);
@@ -161,22 +161,22 @@ static void note_unclear(struct journal_etcd *j, const struct grpc_answer *a)
 }
 
 /* What was served once can be served again. */
-static void note_trouble(struct journal_etcd *j, const char *where, int code, const char *reason)
+static void note_fault(struct journal_etcd *j, const char *where, int code, const char *reason)
 {
-    const struct trouble trouble = {
+    const struct etcd_fault fault = {
         .reason = reason, .code = code, .has_answered = j->log.whole_ms != 0};
 
-    snprintf(j->fault.trouble, sizeof j->fault.trouble, "%.*s", (int)sizeof j->fault.trouble - 1,
+    snprintf(j->fault.failure, sizeof j->fault.failure, "%.*s", (int)sizeof j->fault.failure - 1,
              reason);
-    trouble_hint(j->options.config, &trouble, j->fault.hint);
-    if (!troubles_is_news(&j->fault.troubles, j->fault.trouble, journal_now_ms(j)))
+    etcd_hint_write(j->options.config, &fault, j->fault.hint);
+    if (!etcd_reason_is_news(&j->fault.reasons, j->fault.failure, journal_now_ms(j)))
         return;
     if (code == GRPC_UNCLEAR)
         log_limited(LOG_WARN, "etcd_failed", log_str("endpoint", where),
-                    log_str("reason", j->fault.trouble), log_str("hint", j->fault.hint));
+                    log_str("reason", j->fault.failure), log_str("hint", j->fault.hint));
     else
         log_limited(LOG_WARN, "etcd_failed", log_str("endpoint", where), log_i64("code", code),
-                    log_str("reason", j->fault.trouble), log_str("hint", j->fault.hint));
+                    log_str("reason", j->fault.failure), log_str("hint", j->fault.hint));
 }
 
 /* A try that is lost says nothing yet: the next one has another endpoint. */
@@ -194,7 +194,7 @@ bool journal_note_failure(struct journal_etcd *j, const struct grpc_answer *a)
     }
     if (a->code == 2 && clear)
         return true;
-    note_trouble(j, grpc_status(j->connection.grpc).where, a->code, a->text);
+    note_fault(j, grpc_status(j->connection.grpc).where, a->code, a->text);
     return clear;
 }
 
@@ -205,13 +205,13 @@ void journal_note_clear(struct journal_etcd *j)
 
 void journal_note_success(struct journal_etcd *j)
 {
-    j->fault.trouble[0] = j->fault.hint[0] = '\0';
+    j->fault.failure[0] = j->fault.hint[0] = '\0';
     journal_note_clear(j);
 }
 
 void journal_note_unusable(struct journal_etcd *j, const char *why)
 {
-    snprintf(j->fault.trouble, sizeof j->fault.trouble, "%s", why);
+    snprintf(j->fault.failure, sizeof j->fault.failure, "%s", why);
     j->fault.hint[0] = '\0';
 }
 
@@ -268,10 +268,10 @@ static void note_password(struct journal_etcd *j, int error)
 {
     const char *file = j->options.config->password_file;
 
-    snprintf(j->fault.trouble, sizeof j->fault.trouble, "--journal-password-file=%.200s: %s", file,
+    snprintf(j->fault.failure, sizeof j->fault.failure, "--journal-password-file=%.200s: %s", file,
              strerror(error));
     snprintf(j->fault.hint, sizeof j->fault.hint, "%s", password_hint);
-    if (troubles_is_news(&j->fault.troubles, j->fault.trouble, journal_now_ms(j)))
+    if (etcd_reason_is_news(&j->fault.reasons, j->fault.failure, journal_now_ms(j)))
         log_limited(LOG_WARN, "password_unreadable", log_str("setting", "--journal-password-file"),
                     log_str("file", file), log_errno("reason", error),
                     log_str("hint", password_hint));
@@ -359,9 +359,9 @@ static void note_no_connection(struct journal_etcd *j)
     const struct grpc_status status = grpc_status(j->connection.grpc);
     char why[GRPC_TEXT_MAX]; /* as those who called are told it */
 
-    snprintf(why, sizeof why, "%.*s", (int)sizeof why - 1, status.trouble);
+    snprintf(why, sizeof why, "%.*s", (int)sizeof why - 1, status.reason);
     if (why[0] != '\0')
-        note_trouble(j, status.trouble_of, GRPC_UNCLEAR, why);
+        note_fault(j, status.failed_endpoint, GRPC_UNCLEAR, why);
 }
 
 void connection_tick(struct journal_etcd *j)

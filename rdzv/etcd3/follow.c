@@ -71,7 +71,8 @@ static void ask_for_chunks(struct journal_etcd *j)
 
 void follow_pump(struct journal_etcd *j)
 {
-    if (grpc_is_under_way(&j->step.call) || j->log.anew_ms != 0 || journal_now_ms(j) < j->step_ms)
+    if (grpc_is_under_way(&j->step.call) || j->log.restart_ms != 0 ||
+        journal_now_ms(j) < j->step_ms)
         return;
     if (j->state == JOURNAL_LOADS)
         ask_for_chunks(j);
@@ -85,9 +86,9 @@ static bool refuse_log(struct journal_etcd *j, const char *why)
 {
     log_event(LOG_ERROR, "journal_unreadable", log_str("journal", j->options.config->url),
               log_u64("index", j->log.at.index + 1), log_str("reason", why),
-              log_str("detail", j->log.recovery.trouble));
+              log_str("detail", j->log.recovery.fault));
     journal_note_unusable(j, why);
-    j->log.anew_ms = journal_now_ms(j) + AGAIN_MS * 5;
+    j->log.restart_ms = journal_now_ms(j) + AGAIN_MS * 5;
     return false;
 }
 
@@ -196,7 +197,7 @@ static void end_overtaken(struct journal_etcd *j, const char *why)
 {
     log_event(LOG_WARN, "journal_overtaken", log_str("journal", j->options.config->url),
               log_u64("index", j->log.at.index), log_str("reason", why),
-              log_str("action", JOURNAL_ANEW));
+              log_str("action", JOURNAL_RESTART));
     journal_end(j);
 }
 
@@ -280,7 +281,7 @@ static void caught_up(struct journal_etcd *j, const Etcd3__KeyValue *leader)
     }
 }
 
-static void take_look(struct journal_etcd *j, const Etcd3__TxnResponse *t)
+static void take_newest(struct journal_etcd *j, const Etcd3__TxnResponse *t)
 {
     const Etcd3__KeyValue *leader = txn_key(t, 0), *head = txn_key(t, 1);
     const Etcd3__RangeResponse *entries = txn_range(t, 3);
@@ -301,7 +302,7 @@ static void take_look(struct journal_etcd *j, const Etcd3__TxnResponse *t)
             log_str(
                 "reason",
                 "the log in etcd is shorter than before: etcd was restored, or keys were removed"),
-            log_str("action", JOURNAL_ANEW));
+            log_str("action", JOURNAL_RESTART));
         journal_end(j);
         return;
     }
@@ -335,7 +336,7 @@ static void on_log(struct journal_etcd *j, const struct grpc_answer *a, const vo
         return;
     }
     journal_note_success(j);
-    take_look(j, answer);
+    take_newest(j, answer);
 }
 
 /* --- The snapshot. --- */

@@ -52,7 +52,7 @@ void grpc_end_call(struct grpc_call *call)
 
 /* Calls whose streams have ended are told when the session is done with its bytes: they may start
  * others. */
-static void tell_ended(struct grpc *g)
+static void notify_ended(struct grpc *g)
 {
     struct grpc_call *call;
 
@@ -100,8 +100,8 @@ static void grpc_disconnect(struct grpc *g, const char *why)
     bool was_up = g->state == GRPC_UP;
     struct grpc_call *call;
 
-    snprintf(g->trouble, sizeof g->trouble, "%s %s", g->where, why);
-    memcpy(g->trouble_of, g->where, sizeof g->trouble_of);
+    snprintf(g->reason, sizeof g->reason, "%s %s", g->where, why);
+    memcpy(g->failed_endpoint, g->where, sizeof g->failed_endpoint);
     if (g->resolve != NULL)
         resolve_cancel(g->resolve);
     g->resolve = NULL;
@@ -111,10 +111,10 @@ static void grpc_disconnect(struct grpc *g, const char *why)
     grpc_session_end(g);
     g->state = GRPC_DOWN;
     choose_next(g, was_up);
-    tell_ended(g);
+    notify_ended(g);
     while ((call = LIST_FIRST(&g->calls)) != NULL) {
         call->code = GRPC_UNCLEAR;
-        snprintf(call->text, sizeof call->text, "%.*s", (int)sizeof call->text - 1, g->trouble);
+        snprintf(call->text, sizeof call->text, "%.*s", (int)sizeof call->text - 1, g->reason);
         grpc_end_call(call);
     }
     if (was_up)
@@ -197,10 +197,10 @@ static const char *grpc_receive(struct grpc *g)
 }
 
 /* Sending ends calls, too, of which nothing more is wanted. */
-static void grpc_go_on(struct grpc *g, const char *why)
+static void grpc_continue(struct grpc *g, const char *why)
 {
     do {
-        tell_ended(g);
+        notify_ended(g);
         if (g->state == GRPC_UP && why == NULL)
             why = grpc_send_some(g);
     } while (why == NULL && !LIST_EMPTY(&g->ended));
@@ -224,9 +224,9 @@ static void begin_session(struct grpc *g)
     g->goes_away = false;
     if (g->target < 64)
         g->unreached &= ~(UINT64_C(1) << g->target);
-    g->trouble[0] = '\0';
+    g->reason[0] = '\0';
     g->options.link(g->options.arg, true);
-    grpc_go_on(g, NULL);
+    grpc_continue(g, NULL);
 }
 
 static void grpc_secure(struct grpc *g)
@@ -284,7 +284,7 @@ static void grpc_on_event(evutil_socket_t fd, short what, void *arg)
     }
     if (what & EV_READ)
         why = grpc_receive(g);
-    grpc_go_on(g, why);
+    grpc_continue(g, why);
 }
 
 /* The next address of the endpoint; when there is none, the next endpoint later. */
@@ -353,8 +353,8 @@ static void grpc_look_up(struct grpc *g)
     if (endpoints_refresh(g->options.endpoints))
         grpc_begin_round(g);
     if (g->options.endpoints->count == 0) {
-        snprintf(g->trouble, sizeof g->trouble, "%s", g->options.endpoints->wrong);
-        g->trouble_of[0] = '\0';
+        snprintf(g->reason, sizeof g->reason, "%s", g->options.endpoints->wrong);
+        g->failed_endpoint[0] = '\0';
         g->next_ms = grpc_now_ms(g) + RETRY_MS;
         return;
     }
@@ -429,15 +429,15 @@ void grpc_tick(struct grpc *g)
         if (g->broken != NULL || call != NULL)
             grpc_disconnect(g, g->broken != NULL ? g->broken : "does not answer");
         else if (!LIST_EMPTY(&g->ended))
-            grpc_go_on(g, NULL); /* of another call that was being made */
+            grpc_continue(g, NULL); /* of another call that was being made */
     }
 }
 
 struct grpc_status grpc_status(const struct grpc *g)
 {
     return (struct grpc_status){.where = g->where,
-                                .trouble = g->trouble,
-                                .trouble_of = g->trouble_of,
+                                .reason = g->reason,
+                                .failed_endpoint = g->failed_endpoint,
                                 .unreached = (unsigned)__builtin_popcountll(g->unreached)};
 }
 

@@ -95,10 +95,10 @@ void grpc_leave(struct grpc *g, const char *why);
 void grpc_tick(struct grpc *g);
 
 struct grpc_status {
-    const char *where;      /* which endpoint it is, or was */
-    const char *trouble;    /* why there is no connection; "": there is one */
-    const char *trouble_of; /* and to which endpoint */
-    unsigned unreached;     /* to how many of the first 64 endpoints the last try led to none */
+    const char *where;           /* which endpoint it is, or was */
+    const char *reason;          /* why there is no connection; "": there is one */
+    const char *failed_endpoint; /* and to which endpoint */
+    unsigned unreached; /* to how many of the first 64 endpoints the last try led to none */
 };
 
 struct grpc_status grpc_status(const struct grpc *g);

@@ -193,7 +193,7 @@ static ssize_t read_call_request(nghttp2_session *session, int32_t stream, uint8
     return (ssize_t)len;
 }
 
-static nghttp2_nv header(const char *name, const char *value)
+static nghttp2_nv make_header(const char *name, const char *value)
 {
     return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, strlen(name),
                         strlen(value), NGHTTP2_NV_FLAG_NONE};
@@ -201,13 +201,13 @@ static nghttp2_nv header(const char *name, const char *value)
 
 bool grpc_session_submit(struct grpc *g, struct grpc_call *call, const char *path)
 {
-    const nghttp2_nv headers[] = {header(":method", "POST"),
-                                  header(":scheme", g->ssl != NULL ? "https" : "http"),
-                                  header(":path", path),
-                                  header(":authority", g->where),
-                                  header("content-type", "application/grpc"),
-                                  header("te", "trailers"),
-                                  header("token", g->token)};
+    const nghttp2_nv headers[] = {make_header(":method", "POST"),
+                                  make_header(":scheme", g->ssl != NULL ? "https" : "http"),
+                                  make_header(":path", path),
+                                  make_header(":authority", g->where),
+                                  make_header("content-type", "application/grpc"),
+                                  make_header("te", "trailers"),
+                                  make_header("token", g->token)};
     const size_t count = sizeof headers / sizeof headers[0];
     const nghttp2_data_provider body = {.read_callback = read_call_request};
 

@@ -31,9 +31,9 @@ struct grpc {
     struct slice out;                /* is the session's, and is to be sent */
     struct grpc_calls calls, ended;  /* under way; and those that are to be told */
     char where[300];
-    char trouble[GRPC_TEXT_MAX + 300];
-    char trouble_of[300]; /* whose it was: the next try may be another endpoint's */
-    uint64_t unreached;   /* a bit for each of the first 64 endpoints that had no connection last */
+    char reason[GRPC_TEXT_MAX + 300];
+    char failed_endpoint[300]; /* whose it was: the next try may be another endpoint's */
+    uint64_t unreached; /* a bit for each of the first 64 endpoints that had no connection last */
     char token[GRPC_TOKEN_MAX]; /* empty: none */
 };
 

@@ -39,7 +39,7 @@ static void journal_on_timer(evutil_socket_t fd, short what, void *arg)
     connection_tick(j);
     pump_all(j);
     journal_note_reason(j);
-    if (j->log.anew_ms != 0 && journal_now_ms(j) >= j->log.anew_ms)
+    if (j->log.restart_ms != 0 && journal_now_ms(j) >= j->log.restart_ms)
         journal_end(j);
 }
 
@@ -72,7 +72,7 @@ static bool is_cut_off(void *arg)
 }
 
 /* While the lease may have ended, another replica may lead: nothing is answered. */
-static uint64_t vouch(void *arg)
+static uint64_t vouch_for_lease(void *arg)
 {
     const struct journal_etcd *j = arg;
 
@@ -167,7 +167,7 @@ int journal_etcd_open(struct journal_etcd **out, const struct journal_etcd_optio
     commit_begin(j);
     batch_init(&j->out.part);
     engine->options.journal = (struct engine_journal){.commit = commit_take,
-                                                      .vouch = vouch,
+                                                      .vouch = vouch_for_lease,
                                                       .refuses = journal_refuses,
                                                       .stands_by = stands_by,
                                                       .is_cut_off = is_cut_off,

@@ -15,10 +15,10 @@
 #include "rdzv/engine/pending.h"
 #include "rdzv/engine/recovery.h"
 #include "rdzv/etcd3/entry.h"
+#include "rdzv/etcd3/etcd_hints.h"
 #include "rdzv/etcd3/grpc.h"
 #include "rdzv/etcd3/journal_etcd.h"
 #include "rdzv/etcd3/message.h"
-#include "rdzv/etcd3/trouble.h"
 
 #define KEY_MAX    400u
 #define WHO_MAX    400u
@@ -78,12 +78,12 @@ struct journal_connection {
 
 /* connection.c: what is wrong. */
 struct journal_fault {
-    char trouble[TROUBLE_MAX];   /* of the last call that failed; empty: it did not */
-    char hint[TROUBLE_HINT_MAX]; /* what to do about it; empty: nothing is known */
-    struct troubles troubles;    /* that the log has had */
-    char reason[REASON_MAX];     /* see engine_refuses(); empty: changes are taken */
-    bool refused;                /* the log says that none are */
-    size_t entry_max;            /* what etcd takes */
+    char failure[ETCD_REASON_MAX]; /* of the last call that failed; empty: it did not */
+    char hint[ETCD_HINT_MAX];      /* what to do about it; empty: nothing is known */
+    struct etcd_reasons reasons;   /* that the log has had */
+    char reason[REASON_MAX];       /* see engine_refuses(); empty: changes are taken */
+    bool refused;                  /* the log says that none are */
+    size_t entry_max;              /* what etcd takes */
 };
 
 /* lead.c */
@@ -108,7 +108,7 @@ struct journal_log {
     uint32_t chunk, chunks_checksum; /* of the snapshot that is being loaded: the next one */
     uint64_t chunk_bytes;
     char leader[WHO_MAX];     /* who leads, as far as it is known; empty: nobody */
-    uint64_t anew_ms;         /* what is there cannot be read: all begins anew then; 0: it can */
+    uint64_t restart_ms;      /* what is there cannot be read: all begins anew then; 0: it can */
     bool is_outdated;         /* a newer rdzvd writes the log, and this one's log says so */
     uint32_t entries;         /* so many are read with the next look */
     uint64_t whole_ms;        /* lease_now_ms() when all was here that etcd had; 0: never yet */
@@ -257,7 +257,7 @@ void journal_note_reason(struct journal_etcd *j);
 /* The state of this replica is outdated: the daemon must start afresh. The caller logs the reason.
  */
 void journal_end(struct journal_etcd *j);
-#define JOURNAL_ANEW "rdzvd drops what it has, ends all connections, and begins anew"
+#define JOURNAL_RESTART "rdzvd drops what it has, ends all connections, and begins anew"
 
 /* --- lead.c --- */
 

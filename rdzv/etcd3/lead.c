@@ -18,7 +18,7 @@ static void ask_for_lease(struct journal_etcd *j)
         journal_send(j, &j->step, &etcd_grant, on_lease, TRY_MS);
 }
 
-static void stand(struct journal_etcd *j)
+static void stand_for_election(struct journal_etcd *j)
 {
     const struct slice leader = slice_str(j->leader_key);
     struct txn t;
@@ -45,20 +45,20 @@ static void lead_beat(struct journal_etcd *j)
 
 void lead_pump(struct journal_etcd *j)
 {
-    if (j->state >= JOURNAL_STANDS && !j->lease.gives_back && j->log.anew_ms == 0)
+    if (j->state >= JOURNAL_STANDS && !j->lease.gives_back && j->log.restart_ms == 0)
         lead_beat(j);
     if (grpc_is_under_way(&j->step.call) || journal_now_ms(j) < j->step_ms)
         return;
     if (j->state == JOURNAL_ASKS)
         ask_for_lease(j);
     else if (j->state == JOURNAL_STANDS)
-        stand(j);
+        stand_for_election(j);
 }
 
 /* --- Answers. --- */
 
 /* Counted from when it was sent: etcd has begun to count later. */
-static void renew(struct journal_etcd *j, int64_t ttl_s)
+static void renew_lease(struct journal_etcd *j, int64_t ttl_s)
 {
     uint64_t ttl_ms = (uint64_t)ttl_s * 1000;
     uint64_t margin = ttl_ms / 2 < JOURNAL_MARGIN_MS ? ttl_ms / 2 : JOURNAL_MARGIN_MS;
@@ -80,7 +80,7 @@ static void on_lease(struct journal_etcd *j, const struct grpc_answer *a, const 
 
     if (r != NULL && r->id != 0 && r->ttl > 0) {
         j->lease.id = r->id;
-        renew(j, r->ttl);
+        renew_lease(j, r->ttl);
         journal_enter(j, JOURNAL_STANDS);
     } else { /* one that was granted all the same ends by itself */
         if (r == NULL)
@@ -89,7 +89,7 @@ static void on_lease(struct journal_etcd *j, const struct grpc_answer *a, const 
     }
 }
 
-static void won(struct journal_etcd *j, int64_t revision)
+static void begin_lease(struct journal_etcd *j, int64_t revision)
 {
     j->lease.epoch = revision;
     journal_enter(j, JOURNAL_CATCHES_UP);
@@ -108,19 +108,19 @@ static void on_election(struct journal_etcd *j, const struct grpc_answer *a, con
         else
             j->step_ms = journal_now_ms(j) + journal_pause_ms(a, false);
     } else if (t->succeeded && t->header != NULL) {
-        won(j, t->header->revision);
+        begin_lease(j, t->header->revision);
     } else if (kv != NULL && kv->lease == j->lease.id && slice_is(slice_of_pb(kv->value), j->who)) {
-        won(j, kv->create_revision); /* by a try whose answer was lost */
+        begin_lease(j, kv->create_revision); /* by a try whose answer was lost */
     } else {
         follow_again(j, 0);
     }
 }
 
-static void depose(struct journal_etcd *j, const char *why)
+static void lose_lease(struct journal_etcd *j, const char *why)
 {
-    log_event(LOG_WARN, "deposed", log_str("journal", j->options.config->url),
+    log_event(LOG_WARN, "lease_lost", log_str("journal", j->options.config->url),
               log_u64("index", j->log.at.index), log_str("reason", why),
-              log_str("action", JOURNAL_ANEW));
+              log_str("action", JOURNAL_RESTART));
     journal_end(j);
 }
 
@@ -128,7 +128,7 @@ bool lead_is_ours(struct journal_etcd *j, const Etcd3__KeyValue *leader)
 {
     if (leader != NULL && leader->create_revision == j->lease.epoch)
         return true;
-    depose(j, leader == NULL ? "the lease has ended" : "another replica leads");
+    lose_lease(j, leader == NULL ? "the lease has ended" : "another replica leads");
     return false;
 }
 
@@ -140,9 +140,9 @@ static void on_beat(struct journal_etcd *j, const struct grpc_answer *a, const v
         j->lease.beat_ms = journal_now_ms(j) + journal_pause_ms(a, journal_note_failure(j, a));
     } else if (r->ttl > 0) {
         journal_note_clear(j);
-        renew(j, r->ttl);
+        renew_lease(j, r->ttl);
     } else if (j->lease.epoch != 0 && !j->lease.gives_back) {
-        depose(j, "the lease has ended");
+        lose_lease(j, "the lease has ended");
     }
 }
 

@@ -49,7 +49,7 @@ static enum http_job_state run_job(struct http_job *job, const struct http_reque
 {
     if (!held_of(job)->released)
         return HTTP_JOB_WAITS;
-    return http_handle_again(r, job) ? HTTP_JOB_DONE : HTTP_JOB_GOES_ON;
+    return http_handle_again(r, job) ? HTTP_JOB_DONE : HTTP_JOB_CONTINUES;
 }
 
 /* Nobody would read the answer, and a write of an agent that has ended must not be carried out. */

@@ -14,16 +14,16 @@
 #include "rdzv/net/refusal.h"
 
 #define REQUEST_COST 512u /* of a peer's budget, beside its bytes */
-#define TOLD_COST    128u /* the same, for each watch that it tells of a change */
+#define NOTIFY_COST  128u /* the same, for each watch that it tells of a change */
 
 /* A request is cheap up to this; it is not measured then. */
-#define CHEAP_SIZE (32u << 10)
+#define FAST_SIZE (32u << 10)
 
 /* A byte of the path counts as this many bytes of the body: a path of slashes names a directory for
  * each byte, which the tree must look up or make. */
 #define PATH_WEIGHT 100u
 
-#define CHEAP_WATCHES 64u /* in the space of a change */
+#define FAST_WATCHES 64u /* in the space of a change */
 
 #define EVENTS_AT_A_TIME 256
 
@@ -266,8 +266,8 @@ static void http_job_keep(struct conn *c, struct http_job *job, enum http_job_st
     h->job = job;
     h->later = true;
     h->job_waits = state == HTTP_JOB_WAITS;
-    if (state == HTTP_JOB_GOES_ON)
-        conn_wait_for_costly(c);
+    if (state == HTTP_JOB_CONTINUES)
+        conn_wait_for_slice(c);
 }
 
 void http_start_job(const struct http_request *r, struct http_job *job, enum http_job_state next)
@@ -286,7 +286,7 @@ static void http_job_run(const struct http_request *r)
     struct http_job *job = h->job;
     enum http_job_state state;
 
-    if (!h->job_waits && !conn_begin_costly(c)) {
+    if (!h->job_waits && !conn_begin_slice(c)) {
         h->later = true;
         return;
     }
@@ -307,17 +307,17 @@ void http_wake_job(struct conn *c)
 
 /* Most requests name one key, or a page of the daemon that is quickly made; of others their routes
  * say so. */
-static bool is_costly(const struct http_request *r, const struct http_route *route)
+static bool is_slow(const struct http_request *r, const struct http_route *route)
 {
-    return !(route->flags & ROUTE_CHEAP) ||
-           http_session_of(r->conn)->raw_at + PATH_WEIGHT * r->path.len > CHEAP_SIZE ||
-           (!http_is_reading(r) && r->space->store->tree.hub.registered > CHEAP_WATCHES);
+    return !(route->flags & ROUTE_FAST) ||
+           http_session_of(r->conn)->raw_at + PATH_WEIGHT * r->path.len > FAST_SIZE ||
+           (!http_is_reading(r) && r->space->store->tree.hub.registered > FAST_WATCHES);
 }
 
 /* False: it has to wait for a costly turn. */
-static bool has_its_turn(const struct http_request *r, const struct http_route *route)
+static bool has_slice(const struct http_request *r, const struct http_route *route)
 {
-    return !is_costly(r, route) || conn_begin_costly(r->conn);
+    return !is_slow(r, route) || conn_begin_slice(r->conn);
 }
 
 bool http_handle_again(const struct http_request *r, struct http_job *job)
@@ -325,7 +325,7 @@ bool http_handle_again(const struct http_request *r, struct http_job *job)
     const struct http_route *route = route_of(r);
     struct http_request again = *r;
 
-    if (!has_its_turn(r, route))
+    if (!has_slice(r, route))
         return false;
     again.job = job;
     route->handle(&again);
@@ -348,7 +348,7 @@ static void ask_endpoint(const struct http_request *r, bool moved)
     (*operation_counter(r, route))++;
     if ((route->flags & ROUTE_FOR_READERS) && !http_may_read(r))
         return;
-    if (!has_its_turn(r, route)) {
+    if (!has_slice(r, route)) {
         reply_later(r);
         return;
     }
@@ -600,13 +600,13 @@ static bool http_run_request(struct conn *c, const struct http_head *head, struc
 
     http_session_of(c)->in_body = false;
     http_handle(c, head, body);
-    conn_end_costly(c);
+    conn_end_slice(c);
     if (conn_is_open(c) && http_session_of(c)->later) {
         http_session_of(c)->in_body = true;
         http_session_of(c)->later = false;
         return false;
     }
-    conn_charge(c, REQUEST_COST + size + (e->store.ready.work - beside) * TOLD_COST);
+    conn_charge(c, REQUEST_COST + size + (e->store.ready.work - beside) * NOTIFY_COST);
     return true;
 }
 

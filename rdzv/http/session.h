@@ -21,7 +21,7 @@ enum http_route_flags {
     ROUTE_USES_STORE = 1 << 0,           /* counts as a use, see --exit-when-idle */
     ROUTE_ON_METRICS_LISTENERS = 1 << 1, /* is served on --listen-metrics-urls, too */
     ROUTE_IS_PROBE = 1 << 2,             /* is served even if all descriptors are in use */
-    ROUTE_CHEAP = 1 << 3,                /* takes microseconds */
+    ROUTE_FAST = 1 << 3,                 /* takes microseconds */
     ROUTE_FOR_READERS = 1 << 4,          /* is refused to others, see access.h */
     ROUTE_TAKES_ADDRESSES = 1 << 5,      /* a Host that is an address, or localhost, is welcome */
 };
@@ -44,7 +44,7 @@ const struct http_route *http_find_route(const struct http_route *table, struct 
 /* --- Instead of a reply. --- */
 
 /* Instead of a reply, before anything has changed: the request is handled again from its beginning
- * in the next iteration, since conn_begin_costly() has said no. */
+ * in the next iteration, since conn_begin_slice() has said no. */
 void reply_later(const struct http_request *r);
 
 /* Starts a long poll or a stream: the headers go out now, each event when it comes, and the session
@@ -56,9 +56,9 @@ void http_start_watch(const struct http_request *r, struct watch *watch, uint64_
  * it is done. Later requests of the connection wait. */
 
 enum http_job_state {
-    HTTP_JOB_DONE,    /* it has replied, as an endpoint does */
-    HTTP_JOB_GOES_ON, /* it is called again in the next costly turn of its connection */
-    HTTP_JOB_WAITS,   /* it is called again after http_wake_job() */
+    HTTP_JOB_DONE,      /* it has replied, as an endpoint does */
+    HTTP_JOB_CONTINUES, /* it is called again in the next costly turn of its connection */
+    HTTP_JOB_WAITS,     /* it is called again after http_wake_job() */
 };
 
 /* The first member of what a job keeps. */
@@ -88,5 +88,5 @@ void http_start_job(const struct http_request *r, struct http_job *job, enum htt
 void http_wake_job(struct conn *c);
 
 /* For a job that goes on by handling its request again, from the beginning and with what it has
- * found out (http_request's `job`). False: that waits for a costly turn, HTTP_JOB_GOES_ON. */
+ * found out (http_request's `job`). False: that waits for a costly turn, HTTP_JOB_CONTINUES. */
 bool http_handle_again(const struct http_request *r, struct http_job *job);

@@ -23,7 +23,7 @@ static struct file_state file_state_of(const char *path)
                                              (uint64_t)st.st_ctim.tv_nsec};
 }
 
-static void file_watch_look(const struct file_watch *w, struct file_state out[FILE_WATCH_MAX])
+static void file_watch_read(const struct file_watch *w, struct file_state out[FILE_WATCH_MAX])
 {
     for (size_t i = 0; i < FILE_WATCH_MAX; i++)
         out[i] = file_state_of(w->paths[i]);
@@ -32,7 +32,7 @@ static void file_watch_look(const struct file_watch *w, struct file_state out[FI
 void file_watch_begin(struct file_watch *w, const char *const paths[FILE_WATCH_MAX])
 {
     memcpy(w->paths, paths, sizeof w->paths);
-    file_watch_look(w, w->known);
+    file_watch_read(w, w->known);
     memcpy(w->seen, w->known, sizeof w->seen);
 }
 
@@ -41,7 +41,7 @@ bool file_watch_poll(struct file_watch *w)
     struct file_state now[FILE_WATCH_MAX];
     bool settled, changed;
 
-    file_watch_look(w, now);
+    file_watch_read(w, now);
     settled = memcmp(now, w->seen, sizeof now) == 0;
     changed = memcmp(now, w->known, sizeof now) != 0;
     memcpy(w->seen, now, sizeof now);

@@ -21,8 +21,8 @@ const char *conn_peer(const struct conn *c, char text[CONN_PEER_MAX])
 
     peer_text(&c->peer, text);
     len = strlen(text);
-    if (c->carrier != NULL && c->carrier->via != NULL)
-        snprintf(text + len, CONN_PEER_MAX - len, " via %s", c->carrier->via);
+    if (c->backend != NULL && c->backend->via != NULL)
+        snprintf(text + len, CONN_PEER_MAX - len, " via %s", c->backend->via);
     return text;
 }
 
@@ -33,12 +33,12 @@ const char *conn_protocol(const struct conn *c)
 
 /* --- States. --- */
 
-static void defer(struct conn *c)
+static void defer_input(struct conn *c)
 {
     struct net *n = conn_net(c);
 
-    if (c->costly)
-        TAILQ_INSERT_TAIL(&n->costly, c, deferred);
+    if (c->slow)
+        TAILQ_INSERT_TAIL(&n->slow, c, deferred);
     else
         TAILQ_INSERT_TAIL(&n->deferred, c, deferred);
     n->deferred_count++;
@@ -48,12 +48,12 @@ static void end_deferral(struct conn *c)
 {
     struct net *n = conn_net(c);
 
-    if (c->costly)
-        TAILQ_REMOVE(&n->costly, c, deferred);
+    if (c->slow)
+        TAILQ_REMOVE(&n->slow, c, deferred);
     else
         TAILQ_REMOVE(&n->deferred, c, deferred);
     n->deferred_count--;
-    c->costly = false;
+    c->slow = false;
 }
 
 void conn_set_input(struct conn *c, enum conn_input next)
@@ -63,7 +63,7 @@ void conn_set_input(struct conn *c, enum conn_input next)
     if (c->input == INPUT_DEFERRED)
         end_deferral(c);
     if (next == INPUT_DEFERRED)
-        defer(c);
+        defer_input(c);
     c->input = (uint8_t)next;
 }
 
@@ -95,7 +95,7 @@ void conn_update_events(struct conn *c)
         (short)((is_reading(c) ? EV_READ : 0) | (c->output == OUTPUT_BLOCKED ? EV_WRITE : 0));
     int fd = conn_fd(c);
 
-    if (c->end == CONN_CLOSED || mask == c->mask || conn_is_carried(c))
+    if (c->end == CONN_CLOSED || mask == c->mask || conn_is_relayed(c))
         return;
     if (c->mask != 0)
         event_del(&c->event);
@@ -125,7 +125,7 @@ void conn_update_stall(struct conn *c, bool moved)
 
     if (moved || !stalls)
         end_stall(c);
-    if (!stalls || c->stalled_ms != 0 || conn_is_carried(c)) /* its carrier is, then */
+    if (!stalls || c->stalled_ms != 0 || conn_is_relayed(c)) /* its backend is, then */
         return;
     c->stalled_ms = engine_lived_ms(conn_net(c)->engine);
     TAILQ_INSERT_TAIL(&conn_net(c)->stalled, c, stalled);
@@ -173,24 +173,24 @@ struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *
     return c;
 }
 
-struct conn *conn_new_carried(struct listener *listener, struct engine_space *space,
-                              const struct peer *peer, struct carrier *carrier)
+struct conn *conn_new_relayed(struct listener *listener, struct engine_space *space,
+                              const struct peer *peer, struct conn_backend *backend)
 {
     struct conn *c = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *c);
 
     if (c == NULL)
         return NULL;
     event_assign(&c->event, listener->net->base, -1, 0, NULL, c);
-    c->carrier = carrier;
+    c->backend = backend;
     conn_add(c, listener, space, peer);
     return c;
 }
 
 bool conn_local(const struct conn *c, struct peer *out)
 {
-    if (!conn_is_carried(c))
+    if (!conn_is_relayed(c))
         return peer_local(conn_fd(c), out);
-    *out = c->carrier->local;
+    *out = c->backend->local;
     return !peer_is_unix(out);
 }
 
@@ -230,23 +230,23 @@ static void close_now(struct conn *c)
     TAILQ_REMOVE(&n->conns, c, entry);
     TAILQ_INSERT_TAIL(&n->closed, c, entry);
     n->engine->stats.closed++;
-    if (conn_is_carried(c))
-        c->carrier->functions->closed(c);
-    c->carrier = NULL;
+    if (conn_is_relayed(c))
+        c->backend->functions->closed(c);
+    c->backend = NULL;
 }
 
 /* The first reason that is given is the one. */
 static void conn_note_reason(struct conn *c, const char *reason)
 {
-    if (c->carrier != NULL && c->carrier->reason == NULL)
-        c->carrier->reason = reason;
+    if (c->backend != NULL && c->backend->reason == NULL)
+        c->backend->reason = reason;
 }
 
 static void note_dropped(struct conn *c, enum drop_reason why, const char *reason)
 {
-    if (c->carrier != NULL && c->carrier->reason == NULL) {
-        c->carrier->is_dropped = true;
-        c->carrier->why = why;
+    if (c->backend != NULL && c->backend->reason == NULL) {
+        c->backend->is_dropped = true;
+        c->backend->why = why;
     }
     conn_note_reason(c, reason);
 }
@@ -379,7 +379,7 @@ void conn_free(struct conn *c)
     if (c->in != NULL)
         inbuf_free(c->in, &n->engine->store.lazy_free);
     tls_free(c->tls);
-    if (!conn_is_carried(c))
+    if (!conn_is_relayed(c))
         close(conn_fd(c));
     listen_conn_gone(c->listener);
     account_free(ACCOUNT_SESSIONS, c, sizeof *c);
@@ -496,19 +496,19 @@ bool conn_can_push(struct conn *c)
 
 /* --- Budget. --- */
 
-void conn_wait_for_costly(struct conn *c)
+void conn_wait_for_slice(struct conn *c)
 {
-    c->costly = true;
+    c->slow = true;
 }
 
-bool conn_begin_costly(struct conn *c)
+bool conn_begin_slice(struct conn *c)
 {
     struct net *n = conn_net(c);
 
     if (n->measured == c)
         return true;
-    if (budget_costly_is_over(&n->budget) || (n->costly_turn != c && !TAILQ_EMPTY(&n->costly))) {
-        conn_wait_for_costly(c);
+    if (budget_slow_is_over(&n->budget) || (n->slice_owner != c && !TAILQ_EMPTY(&n->slow))) {
+        conn_wait_for_slice(c);
         return false;
     }
     n->measured = c;
@@ -516,7 +516,7 @@ bool conn_begin_costly(struct conn *c)
     return true;
 }
 
-void conn_end_costly(struct conn *c)
+void conn_end_slice(struct conn *c)
 {
     struct net *n = conn_net(c);
 

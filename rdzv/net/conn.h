@@ -3,7 +3,7 @@
  * which this file does not know. input.h reads, transport.h sends. */
 #pragma once
 
-#include "rdzv/net/carrier.h"
+#include "rdzv/net/backend.h"
 #include "rdzv/net/inbuf.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/net.h"
@@ -18,7 +18,7 @@ enum conn_input {
     INPUT_HELD,     /* they are left in the socket: what came before has to wait for something */
     INPUT_PAUSED,   /* they are left in the socket: the peer has to read its answers first */
     INPUT_DEFERRED, /* they are left in the socket until a later iteration: in net->deferred, or
-                       with a costly request at their head in net->costly */
+                       with a costly request at their head in net->slow */
 };
 
 /* What happens to the bytes that are queued for the peer. */
@@ -26,8 +26,8 @@ enum conn_output {
     OUTPUT_IDLE,        /* there are none */
     OUTPUT_BLOCKED,     /* the socket takes no more: they wait until it does */
     OUTPUT_QUEUED,      /* they are sent at the end of the iteration: in net->queued */
-    OUTPUT_TOLD,        /* the same, behind the answers: they were woken, or did not read: in
-                           net->told */
+    OUTPUT_PUSH,        /* the same, behind the answers: they were woken, or did not read: in
+                           net->notified */
     OUTPUT_BULK,        /* the same, behind those who have less to send: in net->bulk */
     OUTPUT_UNCOMMITTED, /* they wait until what they show is committed: in net->uncommitted */
 };
@@ -64,7 +64,7 @@ struct conn {
     struct event event;
     struct listener *listener;
     struct engine_space *space;      /* the listener's, unless its protocol has another one */
-    struct carrier *carrier;         /* NULL: nobody looks in between it and its socket */
+    struct conn_backend *backend;    /* NULL: nobody looks in between it and its socket */
     SSL *tls;                        /* of the socket; NULL: it has plain text */
     const struct protocol *protocol; /* NULL: fewer bytes have come than it takes to tell, or the
                                         session has ended */
@@ -81,8 +81,8 @@ struct conn {
     uint8_t probation; /* enum conn_probation */
     uint8_t wire;      /* enum conn_wire */
     uint8_t short_of;  /* while on probation: enum refusal_reason */
-    bool costly;       /* its next request waits for its turn: conn_begin_costly() */
-    bool was_told;     /* while OUTPUT_UNCOMMITTED: it was OUTPUT_TOLD before */
+    bool slow;         /* its next request waits for its turn: conn_begin_slice() */
+    bool was_push;     /* while OUTPUT_UNCOMMITTED: it was OUTPUT_PUSH before */
     bool peer_left;    /* the peer's side has said that it ends: FIN or RST */
 
     TAILQ_ENTRY(conn) entry;    /* in net->conns or net->closed */
@@ -108,10 +108,10 @@ static inline struct engine_space *conn_space(const struct conn *c)
     return c->space;
 }
 
-/* True if the connection is a socket with plain text: no carrier, no TLS. */
+/* True if the connection is a socket with plain text: no backend, no TLS. */
 static inline bool conn_is_bare(const struct conn *c)
 {
-    return ((uintptr_t)c->carrier | (uintptr_t)c->tls) == 0;
+    return ((uintptr_t)c->backend | (uintptr_t)c->tls) == 0;
 }
 
 /* The socket; -1: it has none, and is carried. */
@@ -133,13 +133,13 @@ static inline bool conn_is_http_alone(const struct conn *c)
 struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *peer,
                       event_callback_fn on_event);
 
-/* Makes a connection without a socket and begins its session with the protocol that the carrier
- * names. The listener of the carrier counts the connection as its own. NULL when memory is short.
+/* Makes a connection without a socket and begins its session with the protocol that the backend
+ * names. The listener of the backend counts the connection as its own. NULL when memory is short.
  */
-struct conn *conn_new_carried(struct listener *listener, struct engine_space *space,
-                              const struct peer *peer, struct carrier *carrier);
+struct conn *conn_new_relayed(struct listener *listener, struct engine_space *space,
+                              const struct peer *peer, struct conn_backend *backend);
 
-static inline bool conn_is_carried(const struct conn *c)
+static inline bool conn_is_relayed(const struct conn *c)
 {
     return conn_fd(c) < 0;
 }
@@ -205,7 +205,7 @@ void conn_put_blob(struct conn *c, struct blob *b);
 void conn_share(struct conn *c, struct blob *b);         /* outq_share() */
 void conn_share_counted(struct conn *c, struct blob *b); /* outq_share_counted() */
 
-/* The carrier has something to send, which depends on what has changed so far. */
+/* The backend has something to send, which depends on what has changed so far. */
 void conn_note_output(struct conn *c);
 
 /* What is queued shows nothing of the store, and waits for no commit; there was nothing before. */
@@ -217,7 +217,7 @@ static inline void conn_note_independent(struct conn *c)
 /* The same, of what is committed. */
 void conn_flush_later(struct conn *c);
 
-/* Drops the queued output and the received bytes, because the client of the carrier has gone. The
+/* Drops the queued output and the received bytes, because the client of the backend has gone. The
  * protocol must hold no reference to either. */
 void conn_forget_bytes(struct conn *c);
 
@@ -278,20 +278,20 @@ static inline void conn_charge(struct conn *c, size_t cost)
  * locks around the whole store. And a request cannot simply stop in the middle and continue later:
  * other clients would see half of it, and keys could disappear between two slices.
  *
- * So two rules hold. All slices of one iteration together take BUDGET_COSTLY_NS;
- * conn_begin_costly() keeps this rule: it refuses a slice when the time is used up or other
+ * So two rules hold. All slices of one iteration together take BUDGET_SLOW_NS;
+ * conn_begin_slice() keeps this rule: it refuses a slice when the time is used up or other
  * connections came first, and they continue in turn. And each request takes effect at one moment,
  * however many slices it has; the protocol keeps this rule: its slices prepare (look keys up, copy
  * the value) or render (write the answer from references and a fixed version), and one slice in
  * between reads or changes the store (c10d/long_requests.c, jobs in http/session.h).
  *
- * conn_begin_costly() begins a slice, which is measured and charged until conn_end_costly(). False:
+ * conn_begin_slice() begins a slice, which is measured and charged until conn_end_slice(). False:
  * the protocol leaves the request in the input and returns PROTOCOL_DEFERRED. */
-bool conn_begin_costly(struct conn *c);
-void conn_end_costly(struct conn *c);
+bool conn_begin_slice(struct conn *c);
+void conn_end_slice(struct conn *c);
 
-/* As if conn_begin_costly() had returned false: the request continues in a later slice. */
-void conn_wait_for_costly(struct conn *c);
+/* As if conn_begin_slice() had returned false: the request continues in a later slice. */
+void conn_wait_for_slice(struct conn *c);
 
 /* --- For input.h and transport.h. --- */
 
@@ -304,7 +304,7 @@ void conn_set_end(struct conn *c, enum conn_end next);
 /* For conn_set_output(): of states behind OUTPUT_QUEUED. */
 static inline struct conn_list *conn_late_list(struct net *n, enum conn_output state)
 {
-    return state == OUTPUT_TOLD ? &n->told : state == OUTPUT_BULK ? &n->bulk : &n->uncommitted;
+    return state == OUTPUT_PUSH ? &n->notified : state == OUTPUT_BULK ? &n->bulk : &n->uncommitted;
 }
 
 static inline void conn_set_output(struct conn *c, enum conn_output next)

@@ -184,7 +184,7 @@ static void handshake_wait(struct conn *c)
     conn_update_events(c);
 }
 
-static bool handshake_go_on(struct conn *c)
+static bool handshake_continue(struct conn *c)
 {
     char why[TLS_WHY_MAX];
     int result;
@@ -193,7 +193,7 @@ static bool handshake_go_on(struct conn *c)
         conn_close(c, "the daemon stops");
         return false;
     }
-    if (!conn_begin_costly(c)) {
+    if (!conn_begin_slice(c)) {
         conn_set_input(c, INPUT_DEFERRED);
         conn_update_events(c);
         return false;
@@ -201,7 +201,7 @@ static bool handshake_go_on(struct conn *c)
     conn_set_input(c, INPUT_READY);
     conn_set_output(c, OUTPUT_IDLE);
     result = handshake_step(c->tls);
-    conn_end_costly(c);
+    conn_end_slice(c);
     if (result == 0)
         return handshake_settle(c);
     if (result == -EAGAIN)
@@ -237,7 +237,7 @@ static bool handshake_begin(struct conn *c)
     c->protocol = &handshake_protocol;
     c->session.aligned = h;
     c->wire = WIRE_HANDSHAKE;
-    return handshake_go_on(c);
+    return handshake_continue(c);
 }
 
 /* Looks at the first byte and leaves it in the socket, for TLS or for the protocol. */
@@ -260,7 +260,7 @@ static bool handshake_peek(struct conn *c)
 
 bool handshake_run(struct conn *c)
 {
-    return c->wire == WIRE_UNKNOWN ? handshake_peek(c) : handshake_go_on(c);
+    return c->wire == WIRE_UNKNOWN ? handshake_peek(c) : handshake_continue(c);
 }
 
 void handshakes_tick(struct net *n)

@@ -65,7 +65,7 @@ static bool input_keep_rest(struct conn *c, const uint8_t *rest, size_t len, siz
 /* Unread bytes may stay for as long as a watch is open, so they must not keep the buffer of the
  * large request before them. Bytes are moved only when the finished part is longer than the rest:
  * so each byte that arrives is moved about once. */
-static void compact(struct conn *c)
+static void compact_input(struct conn *c)
 {
     struct input *in = c->in;
 
@@ -76,7 +76,7 @@ static void compact(struct conn *c)
     inbuf_resize(&c->in, lazy_free_of(c), ACCOUNT_ORDINARY, in->len);
 }
 
-static size_t between(size_t least, size_t value, size_t most)
+static size_t clamp_size(size_t least, size_t value, size_t most)
 {
     return value < least ? least : value > most ? most : value;
 }
@@ -88,8 +88,8 @@ static bool input_make_room(struct conn *c, size_t more)
 {
     struct input *in = c->in;
     size_t want = in->need > in->len ? in->need - in->len : 1;
-    size_t step = between(INPUT_STEP, in->len, INPUT_STEP_MOST);
-    size_t least = between(more < 512 ? 512 : more, in->len / 2, INPUT_STEP_MOST);
+    size_t step = clamp_size(INPUT_STEP, in->len, INPUT_STEP_MOST);
+    size_t least = clamp_size(more < 512 ? 512 : more, in->len / 2, INPUT_STEP_MOST);
 
     if (in->start > 0)
         memmove(in->bytes, in->bytes + in->start, in->len);
@@ -116,7 +116,7 @@ static enum parse_result choose_protocol(struct conn *c, const uint8_t *in, size
     const char *why = NULL;
     enum parse_result result = PARSE_BAD;
 
-    if (in[0] == TLS_FIRST_BYTE && !conn_is_carried(c)) {
+    if (in[0] == TLS_FIRST_BYTE && !conn_is_relayed(c)) {
         handshake_refuse(c);
         return PARSE_BAD;
     }
@@ -193,7 +193,7 @@ void input_process(struct conn *c)
     if (c->in->len == 0)
         drop_input(c);
     else
-        compact(c);
+        compact_input(c);
     conn_update_stall(c, used > 0);
     conn_update_events(c);
 }
@@ -226,7 +226,7 @@ void input_unpause(struct conn *c)
     input_process(c);
 }
 
-/* --- From a carrier. --- */
+/* --- From a backend. --- */
 
 /* Behind what is here already. */
 static bool feed_more(struct conn *c, const uint8_t *bytes, size_t len)

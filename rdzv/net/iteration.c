@@ -5,7 +5,7 @@
 
 /* The first look of a part takes it that what was estimated before is what was spent, so that an
  * iteration with a few cheap requests reads no clock. */
-static void budget_look_at(struct budget *b, uint64_t now_ns)
+static void budget_note_time(struct budget *b, uint64_t now_ns)
 {
     if (b->began_ns == 0)
         b->began_ns = now_ns > b->spent ? now_ns - b->spent : 1;
@@ -13,15 +13,15 @@ static void budget_look_at(struct budget *b, uint64_t now_ns)
     b->over = b->over || (now_ns > b->began_ns && now_ns - b->began_ns >= b->limit_ns);
 }
 
-void budget_look(struct budget *b)
+void budget_read_clock(struct budget *b)
 {
-    budget_look_at(b, clock_monotonic_ns(b->clock));
+    budget_note_time(b, clock_monotonic_ns(b->clock));
 }
 
 void budget_measure(struct budget *b)
 {
     b->measure_ns = clock_monotonic_ns(b->clock);
-    budget_look_at(b, b->measure_ns);
+    budget_note_time(b, b->measure_ns);
 }
 
 uint64_t budget_measured(struct budget *b)
@@ -29,8 +29,8 @@ uint64_t budget_measured(struct budget *b)
     uint64_t now_ns = clock_monotonic_ns(b->clock);
     uint64_t took = now_ns > b->measure_ns ? now_ns - b->measure_ns : 0;
 
-    b->costly_ns += took;
-    budget_look_at(b, now_ns);
+    b->slow_ns += took;
+    budget_note_time(b, now_ns);
     return took;
 }
 
@@ -54,7 +54,9 @@ static void latency_set_limit(struct latency *l)
 {
     uint64_t longest = l->stats->longest_iteration_ns;
 
-    l->look_at_ns = l->samples > 0 ? 0 : longest < LATENCY_SHORT_NS ? longest : LATENCY_SHORT_NS;
+    l->count_above_ns = l->samples > 0               ? 0
+                        : longest < LATENCY_SHORT_NS ? longest
+                                                     : LATENCY_SHORT_NS;
 }
 
 /* How many requests there have been since the last look. */
@@ -84,7 +86,7 @@ void latency_sample(struct latency *l)
     latency_set_limit(l);
 }
 
-void latency_look(struct latency *l, uint64_t took_ns)
+void latency_count(struct latency *l, uint64_t took_ns)
 {
     struct stats *s = l->stats;
     int at = 0;

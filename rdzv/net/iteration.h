@@ -16,11 +16,11 @@
  *
  * What is cheap is estimated: budget_spend() adds up, and reads the clock only when the sum says
  * that it may be time. What may be long is measured with budget_measure() and budget_measured();
- * all that is measured in one iteration has one limit, BUDGET_COSTLY_NS. */
+ * all that is measured in one iteration has one limit, BUDGET_SLOW_NS. */
 
 #define BUDGET_READ_NS     1000000u /* requests that have just come */
 #define BUDGET_DEFERRED_NS 500000u  /* requests that earlier iterations deferred */
-#define BUDGET_COSTLY_NS   500000u  /* costly requests in the two parts above */
+#define BUDGET_SLOW_NS     500000u  /* costly requests in the two parts above */
 #define BUDGET_END_NS      1000000u /* waking and sending */
 #define BUDGET_LATE_NS     500000u  /* the same, for notices and bulk output */
 #define BUDGET_SMALL_NS    500000u  /* each of the rest: closing, freeing */
@@ -30,7 +30,7 @@ struct budget {
     uint64_t limit_ns;   /* of the present part */
     uint64_t began_ns;   /* its begin; 0: the clock has not been read since */
     uint64_t spent;      /* estimated nanoseconds since the clock was read */
-    uint64_t costly_ns;  /* measured in this iteration */
+    uint64_t slow_ns;    /* measured in this iteration */
     uint64_t measure_ns; /* when the present measurement began */
     bool over;           /* the part has had its time */
 };
@@ -48,29 +48,29 @@ static inline void budget_begin_part(struct budget *b, uint64_t limit_ns)
  * clients. */
 static inline void budget_begin_iteration(struct budget *b, bool behind)
 {
-    b->costly_ns = behind ? BUDGET_COSTLY_NS - 1 : 0;
+    b->slow_ns = behind ? BUDGET_SLOW_NS - 1 : 0;
     budget_begin_part(b, BUDGET_READ_NS);
 }
 
 /* For budget_spend(). */
-void budget_look(struct budget *b);
+void budget_read_clock(struct budget *b);
 
 /* Work of about that many nanoseconds is done. */
-#define BUDGET_LOOK_NS 50000u
+#define BUDGET_CLOCK_NS 50000u
 static inline void budget_spend(struct budget *b, uint64_t ns)
 {
     b->spent += ns;
-    if (b->spent >= BUDGET_LOOK_NS)
-        budget_look(b);
+    if (b->spent >= BUDGET_CLOCK_NS)
+        budget_read_clock(b);
 }
 
 /* Work that may be long begins, ends. Returns how long it took. */
 void budget_measure(struct budget *b);
 uint64_t budget_measured(struct budget *b);
 
-static inline bool budget_costly_is_over(const struct budget *b)
+static inline bool budget_slow_is_over(const struct budget *b)
 {
-    return b->over || b->costly_ns >= BUDGET_COSTLY_NS;
+    return b->over || b->slow_ns >= BUDGET_SLOW_NS;
 }
 
 /* --- How long iterations and requests take. ---
@@ -86,9 +86,9 @@ static inline bool budget_costly_is_over(const struct budget *b)
 struct latency {
     const struct clock *clock;
     struct stats *stats;
-    uint64_t began_ns;   /* 0: nothing has been called in this iteration */
-    uint64_t look_at_ns; /* latency_end() looks closer at an iteration that took longer */
-    unsigned samples;    /* so many more iterations are among those whose requests are counted */
+    uint64_t began_ns;       /* 0: nothing has been called in this iteration */
+    uint64_t count_above_ns; /* latency_end() looks closer at an iteration that took longer */
+    unsigned samples; /* so many more iterations are among those whose requests are counted */
     uint64_t c10d_requests, http_requests; /* that there had been before; while there are samples */
 };
 
@@ -111,7 +111,7 @@ extern const uint64_t latency_bounds_ns[ITERATION_BOUNDS];
 void latency_sample(struct latency *l);
 
 /* For latency_end(). */
-void latency_look(struct latency *l, uint64_t took_ns);
+void latency_count(struct latency *l, uint64_t took_ns);
 
 /* The iteration is over, at that time. `goes_on`: the next one begins now, since there is more to
  * do; else it begins with the next latency_note(). */
@@ -121,8 +121,8 @@ static inline void latency_end(struct latency *l, uint64_t now_ns, bool goes_on)
 
     l->began_ns = goes_on ? now_ns : 0;
     l->stats->iterations_ns += took_ns;
-    if (took_ns > l->look_at_ns)
-        latency_look(l, took_ns);
+    if (took_ns > l->count_above_ns)
+        latency_count(l, took_ns);
     else
         l->stats->iterations[0]++;
 }

@@ -67,7 +67,7 @@ static bool peer_is_allowed(const struct net *n, const struct peer *peer)
 }
 
 /* Returns what that counts of ACCEPTS_MAX. */
-static int admit(struct listener *l, int fd, const struct sockaddr *from)
+static int admit_client(struct listener *l, int fd, const struct sockaddr *from)
 {
     struct net *n = l->net;
     const struct admission_room room = {.descriptor = (uint64_t)fd,
@@ -108,7 +108,7 @@ static void on_accept(evutil_socket_t listening, short what, void *arg)
         int fd = accept4(listening, &peer.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0) {
-            taken += admit(l, fd, &peer.any);
+            taken += admit_client(l, fd, &peer.any);
             net_spend(n, ACCEPT_COST);
             if (n->budget.over)
                 return;
@@ -213,7 +213,7 @@ static int bind_one(const struct addrinfo *ai, bool v6only)
     return -1;
 }
 
-static int complain(const struct listen_spec *spec, const char *why, const char *hint)
+static int log_listen_failed(const struct listen_spec *spec, const char *why, const char *hint)
 {
     char text[CONFIG_ADDRESS_MAX];
 
@@ -271,8 +271,8 @@ static int open_spec(struct net *n, const struct listen_spec *spec, listen_accep
         int result = getaddrinfo(host, port, &hints, &found);
 
         if (result != 0)
-            return complain(spec, gai_strerror(result),
-                            "name an address of this machine, or *:PORT for all");
+            return log_listen_failed(spec, gai_strerror(result),
+                                     "name an address of this machine, or *:PORT for all");
         for (ai = found; ai != NULL; ai = ai->ai_next) {
             int fd = bind_one(ai, tries == 1 && spec->ipv6_only);
 
@@ -283,7 +283,7 @@ static int open_spec(struct net *n, const struct listen_spec *spec, listen_accep
         }
         freeaddrinfo(found);
     }
-    return opened > 0 ? 0 : complain(spec, strerror(error), hint_for(spec, error));
+    return opened > 0 ? 0 : log_listen_failed(spec, strerror(error), hint_for(spec, error));
 }
 
 static int open_unix(struct net *n, const struct listen_spec *spec, listen_accept_fn accept)
@@ -297,7 +297,7 @@ static int open_unix(struct net *n, const struct listen_spec *spec, listen_accep
 
         if (fd >= 0)
             unix_socket_remove(spec->path, &file);
-        return complain(spec, strerror(error), hint_for(spec, error));
+        return log_listen_failed(spec, strerror(error), hint_for(spec, error));
     }
     l->file = file;
     return 0;

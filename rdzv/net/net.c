@@ -24,11 +24,11 @@ void net_init(struct net *n, struct event_base *base, struct engine *engine,
     TAILQ_INIT(&n->closed);
     TAILQ_INIT(&n->stalled);
     TAILQ_INIT(&n->queued);
-    TAILQ_INIT(&n->told);
+    TAILQ_INIT(&n->notified);
     TAILQ_INIT(&n->bulk);
     TAILQ_INIT(&n->uncommitted);
     TAILQ_INIT(&n->deferred);
-    TAILQ_INIT(&n->costly);
+    TAILQ_INIT(&n->slow);
     n->budget.clock = engine->options.clock;
     n->latency = (struct latency){.clock = engine->options.clock, .stats = &engine->stats};
     budget_begin_iteration(&n->budget, false);

@@ -53,15 +53,15 @@ struct net {
     struct conn_list stalled;  /* owe the rest of a request, or do not read; the longest first */
     uint64_t stalled_until_ms; /* those stalled since then or earlier are dropped; 0: none */
     struct conn_list queued;   /* have answers to send */
-    struct conn_list told;     /* have notices to send, behind the answers of all */
+    struct conn_list notified; /* have notices to send, behind the answers of all */
     struct conn_list bulk;     /* have much to send, behind all others */
     uint64_t committed; /* what the engine had committed when `uncommitted` was last looked at */
     struct conn_list uncommitted; /* have output that shows an uncommitted change */
     /* They go on in a later iteration, first come first served: */
     struct conn_list deferred; /* have used up their budget, or found the iteration's used up */
-    struct conn_list costly;   /* a costly request is the next */
+    struct conn_list slow;     /* a costly request is the next */
     size_t deferred_count;     /* of both */
-    const struct conn *costly_turn; /* goes on just now, and was in `costly` */
+    const struct conn *slice_owner; /* goes on just now, and was in `costly` */
     const struct conn *measured;    /* carries out a costly request just now */
     const struct conn *served;      /* its HTTP request is carried out just now; NULL: none is */
     struct budget budget;

@@ -220,7 +220,7 @@ void outq_put(struct outq *q, struct out_pool *pool, const void *bytes, size_t l
 }
 
 /* The bytes to send of the blob at that place of the part. */
-static struct slice shown(const struct out_part *p, uint32_t at)
+static struct slice part_bytes(const struct out_part *p, uint32_t at)
 {
     const struct blob *b = *blob_at(p, at);
 
@@ -237,7 +237,7 @@ static void outq_add_shared(struct outq *q, struct out_pool *pool, enum part_kin
     if (p == NULL)
         return;
     *blob_at(p, p->end) = blob_ref(b);
-    q->bytes += shown(p, p->end).len;
+    q->bytes += part_bytes(p, p->end).len;
     p->end += (uint32_t)sizeof b;
 }
 
@@ -276,13 +276,13 @@ void outq_share_counted(struct outq *q, struct out_pool *pool, struct blob *b)
 /* --- Sending. --- */
 
 /* Takes n sent bytes off the front. */
-static void advance(struct outq *q, struct out_pool *pool, size_t n)
+static void outq_advance(struct outq *q, struct out_pool *pool, size_t n)
 {
     q->bytes -= n;
     while (n > 0) {
         struct out_part *p = TAILQ_FIRST(&q->parts);
         bool copied = p->kind == PART_COPIED;
-        size_t left = copied ? p->end - p->start : shown(p, p->start).len - p->sent;
+        size_t left = copied ? p->end - p->start : part_bytes(p, p->start).len - p->sent;
 
         if (n < left && copied)
             p->start += (uint32_t)n;
@@ -305,7 +305,7 @@ static struct slice first_bytes(const struct out_part *p, struct blob **of)
     *of = p->kind == PART_COPIED ? NULL : *blob_at(p, p->start);
     if (p->kind == PART_COPIED)
         return (struct slice){p->room + p->start, p->end - p->start};
-    return slice_from(shown(p, p->start), p->sent);
+    return slice_from(part_bytes(p, p->start), p->sent);
 }
 
 void outq_move(struct outq *to, struct outq *from, struct out_pool *pool, size_t len)
@@ -321,7 +321,7 @@ void outq_move(struct outq *to, struct outq *from, struct out_pool *pool, size_t
         else
             share_piece(to, pool, of, s);
         len -= s.len;
-        advance(from, pool, s.len);
+        outq_advance(from, pool, s.len);
     }
 }
 
@@ -359,7 +359,7 @@ static bool offer_part(struct offer *o, const struct out_part *p)
     if (p->kind == PART_COPIED)
         return offer_bytes(o, p->room + p->start, p->end - p->start);
     for (uint32_t at = p->start; at < p->end; at += entry_size(p)) {
-        struct slice s = slice_from(shown(p, at), skip);
+        struct slice s = slice_from(part_bytes(p, at), skip);
 
         if (!offer_bytes(o, s.ptr, s.len))
             return false;
@@ -401,7 +401,7 @@ struct slice outq_front(const struct outq *q, uint8_t *room, size_t len)
 
 void outq_sent(struct outq *q, struct out_pool *pool, size_t len)
 {
-    advance(q, pool, len);
+    outq_advance(q, pool, len);
 }
 
 static int send_parts(struct outq *q, struct out_pool *pool, int fd, size_t max)
@@ -419,7 +419,7 @@ static int send_parts(struct outq *q, struct out_pool *pool, int fd, size_t max)
             continue;
         if (n < 0)
             return -errno;
-        advance(q, pool, (size_t)n);
+        outq_advance(q, pool, (size_t)n);
         max -= (size_t)n;
         if ((size_t)n < o.bytes)
             return -EAGAIN; /* the socket is full; the next call would only say so */
@@ -443,7 +443,7 @@ int outq_send(struct outq *q, struct out_pool *pool, int fd, size_t max)
     if (n < 0)
         return -errno;
     if ((size_t)n < q->bytes) {
-        advance(q, pool, (size_t)n);
+        outq_advance(q, pool, (size_t)n);
         return -EAGAIN;
     }
     q->bytes = 0;

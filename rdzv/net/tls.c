@@ -53,7 +53,7 @@ struct search {
     bool found;
 };
 
-static bool look_for(const struct tls_name *name, void *arg)
+static bool find_name(const struct tls_name *name, void *arg)
 {
     struct search *s = arg;
 
@@ -73,7 +73,7 @@ bool tls_peer_is_one_of(SSL *ssl, const struct string_list *names)
     X509 *certificate = verified_certificate(ssl);
 
     if (certificate != NULL)
-        tls_each_name(certificate, look_for, &s);
+        tls_each_name(certificate, find_name, &s);
     return s.found;
 }
 

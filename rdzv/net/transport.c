@@ -50,7 +50,7 @@ static void conn_on_event(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     net_spend(n, RECEIVE_COST);
     if (what & EV_WRITE && c->output == OUTPUT_BLOCKED)
-        conn_set_output(c, OUTPUT_TOLD);
+        conn_set_output(c, OUTPUT_PUSH);
     if (what & EV_READ)
         input_receive(c);
 }
@@ -106,10 +106,10 @@ static void end_flush(struct conn *c, int err, bool moved)
     }
 }
 
-/* Sends through the carrier, if the connection has one, else through its socket. */
+/* Sends through the backend, if the connection has one, else through its socket. */
 static int send_through(struct conn *c, size_t max)
 {
-    return c->carrier != NULL ? c->carrier->functions->send(c, max) : conn_send(c, max);
+    return c->backend != NULL ? c->backend->functions->send(c, max) : conn_send(c, max);
 }
 
 /* Sends at most `max` bytes, or some more. */
@@ -135,10 +135,10 @@ static bool set_aside(struct conn *c)
         conn_drop_broken(c);
         return true;
     }
-    if (c->out.bytes == 0 && !conn_is_carried(c)) /* a carrier may have more to tell than bytes */
+    if (c->out.bytes == 0 && !conn_is_relayed(c)) /* a backend may have more to tell than bytes */
         return false;
     if (!engine_is_committed(conn_net(c)->engine, c->watermark)) {
-        c->was_told = c->output == OUTPUT_TOLD;
+        c->was_push = c->output == OUTPUT_PUSH;
         conn_set_output(c, OUTPUT_UNCOMMITTED);
     } else if (c->output != OUTPUT_BULK && c->out.bytes > BULK_FROM) {
         conn_set_output(c, OUTPUT_BULK);
@@ -160,11 +160,11 @@ static void flush_queued(struct net *n)
     }
 }
 
-static void flush_told(struct net *n)
+static void flush_notified(struct net *n)
 {
     struct conn *c;
 
-    while (!n->budget.over && (c = TAILQ_FIRST(&n->told)) != NULL) {
+    while (!n->budget.over && (c = TAILQ_FIRST(&n->notified)) != NULL) {
         if (set_aside(c))
             continue;
         budget_spend(&n->budget, TELL_COST);
@@ -201,7 +201,7 @@ static void queue_committed(struct net *n)
     for (c = TAILQ_FIRST(&n->uncommitted); c != NULL; c = next) {
         next = TAILQ_NEXT(c, queued);
         if (engine_is_committed(n->engine, c->watermark))
-            conn_set_output(c, c->was_told ? OUTPUT_TOLD : OUTPUT_QUEUED);
+            conn_set_output(c, c->was_push ? OUTPUT_PUSH : OUTPUT_QUEUED);
     }
 }
 
@@ -216,7 +216,7 @@ static const char *why_stalled(const struct conn *c)
 }
 
 /* True if bytes arrived or the socket has room, which libevent may not have reported yet. */
-static bool stalled_goes_on(struct conn *c)
+static bool note_progress(struct conn *c)
 {
     uint64_t since = c->stalled_ms;
 
@@ -237,7 +237,7 @@ static void drop_stalled(struct net *n)
         if (n->budget.over)
             return;
         budget_spend(&n->budget, RECEIVE_COST + CLOSE_COST);
-        if (!stalled_goes_on(c))
+        if (!note_progress(c))
             conn_drop(c, DROP_STALLED, why_stalled(c), (struct slice){0});
     }
     n->stalled_until_ms = 0;
@@ -249,7 +249,7 @@ static void drop_stalled(struct net *n)
 #define HELD_MIN 4096u
 
 /* What ends with the connection. */
-static size_t held(const struct conn *c)
+static size_t held_bytes(const struct conn *c)
 {
     return c->out.bytes + (c->in == NULL ? 0 : c->in->cap);
 }
@@ -260,7 +260,7 @@ static size_t most_held(const struct net *n)
     size_t most = 0;
 
     TAILQ_FOREACH(c, &n->stalled, stalled)
-        most = held(c) > most ? held(c) : most;
+        most = held_bytes(c) > most ? held_bytes(c) : most;
     return most;
 }
 
@@ -281,9 +281,9 @@ static void drop_holders(struct net *n)
     budget_begin_part(&n->budget, BUDGET_SMALL_NS);
     for (c = TAILQ_FIRST(&n->stalled); c != NULL && freed < wanted && !n->budget.over; c = next) {
         next = TAILQ_NEXT(c, stalled);
-        if (held(c) <= most / 2)
+        if (held_bytes(c) <= most / 2)
             continue;
-        freed += held(c);
+        freed += held_bytes(c);
         budget_spend(&n->budget, CLOSE_COST);
         conn_drop(c, DROP_NO_MEMORY,
                   c->output == OUTPUT_BLOCKED
@@ -346,7 +346,7 @@ static void wake_some(struct net *n)
         idle = c->output == OUTPUT_IDLE;
         c->protocol->resume(c, w);
         if (idle && c->output == OUTPUT_QUEUED)
-            conn_set_output(c, OUTPUT_TOLD);
+            conn_set_output(c, OUTPUT_PUSH);
         budget_spend(&n->budget, RESUME_COST);
     }
 }
@@ -355,7 +355,7 @@ static void wake_some(struct net *n)
  * step sends answers first, then notices, then long queues. A send to a client that does not read
  * may take the kernel 0.1 ms, and a client that waits for an answer must not wait for thousands of
  * notices. So notices and long queues have their own small budget. */
-static void serve(struct net *n)
+static void read_and_answer(struct net *n)
 {
     struct engine *e = n->engine;
 
@@ -366,11 +366,11 @@ static void serve(struct net *n)
         engine_commit(e);
         queue_committed(n);
         flush_queued(n);
-        flush_told(n);
+        flush_notified(n);
     } while (!n->budget.over && transport_has_answers(n));
-    if (!TAILQ_EMPTY(&n->told)) { /* the time is over */
+    if (!TAILQ_EMPTY(&n->notified)) { /* the time is over */
         budget_begin_part(&n->budget, BUDGET_LATE_NS);
-        flush_told(n);
+        flush_notified(n);
     }
     if (TAILQ_EMPTY(&n->bulk))
         return;
@@ -441,7 +441,7 @@ void transport_end_iteration(struct net *n)
 
     if (n->stalled_until_ms != 0)
         drop_stalled(n);
-    serve(n);
+    read_and_answer(n);
     if (account_is_short())
         drop_holders(n);
     total = account.total;
@@ -455,7 +455,7 @@ void transport_end_iteration(struct net *n)
 /* A connection that is deferred again goes to the end of the list. Only as many go on as were
  * deferred before; they are counted and not remembered, since a request may close any other
  * connection. */
-static void run_cheap(struct net *n, uint64_t limit_ns)
+static void run_fast(struct net *n, uint64_t limit_ns)
 {
     size_t count = n->deferred_count;
 
@@ -474,20 +474,20 @@ static void run_handshake(struct conn *c)
         conn_update_events(c);
 }
 
-static void run_costly(struct net *n, uint64_t limit_ns)
+static void run_slow(struct net *n, uint64_t limit_ns)
 {
     size_t count = n->deferred_count;
 
     budget_begin_part(&n->budget, limit_ns);
-    for (; count > 0 && !budget_costly_is_over(&n->budget) && !TAILQ_EMPTY(&n->costly); count--) {
-        struct conn *c = TAILQ_FIRST(&n->costly);
+    for (; count > 0 && !budget_slow_is_over(&n->budget) && !TAILQ_EMPTY(&n->slow); count--) {
+        struct conn *c = TAILQ_FIRST(&n->slow);
 
-        n->costly_turn = c;
+        n->slice_owner = c;
         if (c->wire == WIRE_KNOWN)
             input_run_deferred(c);
         else
             run_handshake(c);
-        n->costly_turn = NULL;
+        n->slice_owner = NULL;
     }
 }
 
@@ -496,9 +496,9 @@ void transport_run_deferred(struct net *n)
     unsigned part = n->cut_off > 0 ? 4 : 1; /* there is more to be read, of others */
 
     answer_first(n);
-    run_cheap(n, BUDGET_DEFERRED_NS / part);
+    run_fast(n, BUDGET_DEFERRED_NS / part);
     if (n->cut_off % part == 0) /* one slice may take as long as all reading */
-        run_costly(n, BUDGET_COSTLY_NS);
+        run_slow(n, BUDGET_SLOW_NS);
 }
 
 void transport_drop_stalled(struct net *n, uint64_t deadline_ms)
@@ -528,8 +528,8 @@ void transport_drain(struct net *n)
     listen_close_all(n);
     for (c = TAILQ_FIRST(&n->conns); c != NULL; c = next) {
         next = TAILQ_NEXT(c, entry);
-        if (conn_is_carried(c)) {
-            if (!c->carrier->functions->is_attached(c))
+        if (conn_is_relayed(c)) {
+            if (!c->backend->functions->is_attached(c))
                 conn_close(c, "the daemon stops");
             continue;
         }
@@ -537,7 +537,7 @@ void transport_drain(struct net *n)
             continue; /* it ends with the answer */
         if (c->end == CONN_DRAINING)
             conn_set_end(c, CONN_FINISHING);
-        if (c->end == CONN_FINISHING && c->out.bytes == 0 && c->carrier == NULL)
+        if (c->end == CONN_FINISHING && c->out.bytes == 0 && c->backend == NULL)
             conn_close(c, "the daemon stops");
         else
             drain_finish(c);

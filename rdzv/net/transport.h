@@ -47,8 +47,8 @@ static inline bool transport_has_work(const struct net *n)
     const struct store *s = &n->engine->store;
     /* Each iteration runs this, so an OR of all lists saves many branches. */
     uint64_t there =
-        (uint64_t)(uintptr_t)TAILQ_FIRST(&n->told) | (uint64_t)(uintptr_t)TAILQ_FIRST(&n->bulk) |
-        (uint64_t)(uintptr_t)TAILQ_FIRST(&n->closed) |
+        (uint64_t)(uintptr_t)TAILQ_FIRST(&n->notified) |
+        (uint64_t)(uintptr_t)TAILQ_FIRST(&n->bulk) | (uint64_t)(uintptr_t)TAILQ_FIRST(&n->closed) |
         (uint64_t)(uintptr_t)TAILQ_FIRST(&n->queued) | (uint64_t)(uintptr_t)TAILQ_FIRST(&s->ready) |
         n->engine->batch_changes | n->stalled_until_ms | s->lazy_free.bytes | n->deferred_count;
 

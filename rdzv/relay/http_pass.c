@@ -284,7 +284,7 @@ static bool watch_put_events(struct http_pass *p, struct slice data)
 }
 
 /* The client has its head from before. */
-static bool watch_goes_on(const struct http_pass *p, const struct http_answer *a)
+static bool watch_continue(const struct http_pass *p, const struct http_answer *a)
 {
     uint64_t seen = p->trace.last > p->trace.from ? p->trace.last : p->trace.from;
 
@@ -342,7 +342,7 @@ static bool take_head(struct http_pass *p, const struct http_answer *a)
     p->left = a->body == HTTP_BODY_LENGTH ? a->content_length : 0;
     if (!p->begun)
         return pass_put_head(p, a);
-    if (watch_goes_on(p, a))
+    if (watch_continue(p, a))
         return true;
     pass_cut(p, "the store's history does not reach back to where the watch was");
     return false;

@@ -8,7 +8,7 @@
 #include "proto/relay.h"
 #include "proto/tls/tls.h"
 #include "rdzv/engine/log.h"
-#include "rdzv/relay/greeting.h"
+#include "rdzv/relay/hello.h"
 
 #define IDLE_MAX 32u
 
@@ -21,7 +21,7 @@
 #define EVENT_COST 2000u /* nanoseconds, see iteration.h */
 #define BYTES_A_NS 4u
 
-enum store_state { DIALING, SECURING, GREETING, OPEN };
+enum store_state { DIALING, SECURING, HELLO, OPEN };
 
 struct store_conn {
     struct event event;
@@ -110,24 +110,24 @@ static void store_conn_watch_or_lose(struct store_conn *c)
         store_conn_lose(c, "the kernel cannot watch the connection");
 }
 
-/* --- The greeting. --- */
+/* --- HELLO and WELCOME. --- */
 
-static bool store_conn_greet(struct store_conn *c)
+static bool store_conn_hello(struct store_conn *c)
 {
     const struct relay_http_options *o = &c->relay->options;
     Rdzv__RelayHello hello = RDZV__RELAY_HELLO__INIT;
-    uint8_t bytes[GREETING_HELLO_MAX];
+    uint8_t bytes[HELLO_FRAME_MAX];
     size_t len;
 
-    hello.space = greeting_field(o->space);
-    hello.name = greeting_field(o->name);
+    hello.space = hello_field(o->space);
+    hello.name = hello_field(o->name);
     hello.http = true;
     hello.http_over_tls = c->over_tls;
-    len = greeting_write_hello(bytes, &hello);
+    len = hello_write(bytes, &hello);
     return tls_or_send(c->tls, store_conn_fd(c), bytes, len) == (ssize_t)len;
 }
 
-/* What the store says to the greeting. False: the connection is of no use. */
+/* What the store answers to HELLO. False: the connection is of no use. */
 static bool read_welcome(struct store_conn *c, struct slice in, size_t *used)
 {
     struct relay_frame frame;
@@ -192,7 +192,7 @@ static void store_conn_show(struct store_conn *c, struct slice in)
     struct store_user *user = c->user;
     size_t used = 0;
 
-    if (c->state == GREETING) {
+    if (c->state == HELLO) {
         if (!read_welcome(c, in, &used) || !store_conn_keep_rest(c, slice_from(in, used)))
             store_conn_lose(c, "the store does not welcome this relay");
         else if (c->state == OPEN)
@@ -251,11 +251,11 @@ static void store_conn_receive(struct store_conn *c)
 
 /* --- Dialing and sending. --- */
 
-static void begin_greeting(struct store_conn *c)
+static void begin_hello(struct store_conn *c)
 {
-    c->state = GREETING;
-    if (!store_conn_greet(c) || !store_conn_watch(c))
-        store_conn_lose(c, "the store does not take the greeting");
+    c->state = HELLO;
+    if (!store_conn_hello(c) || !store_conn_watch(c))
+        store_conn_lose(c, "the store does not take the HELLO frame");
 }
 
 static void store_conn_shake_hands(struct store_conn *c)
@@ -265,7 +265,7 @@ static void store_conn_shake_hands(struct store_conn *c)
 
     c->state = SECURING;
     if (error == 0)
-        begin_greeting(c);
+        begin_hello(c);
     else if (error == -EPROTO)
         store_conn_lose(c, tls_why(c->tls, why));
     else if (error != -EAGAIN || !store_conn_watch(c))
@@ -287,7 +287,7 @@ static void on_dialed(struct store_conn *c)
     if (!ok)
         store_conn_lose(c, "no memory for TLS, see --memory-limit");
     else if (c->tls == NULL)
-        begin_greeting(c);
+        begin_hello(c);
     else
         store_conn_shake_hands(c);
 }

@@ -13,7 +13,7 @@
 #include "rdzv/net/listen.h"
 #include "rdzv/net/refusal.h"
 #include "rdzv/net/tls.h"
-#include "rdzv/relay/greeting.h"
+#include "rdzv/relay/hello.h"
 #include "rdzv/relay/link_session.h"
 #include "rdzv/relay/upstream.h"
 #include "store/session/session.h"
@@ -51,13 +51,13 @@ static void link_refuse(struct relay_link *link, const char *why)
 }
 
 static const char *why_refused(struct relay_link *link, const Rdzv__RelayHello *hello,
-                               char why[GREETING_SPACE_WHY_MAX])
+                               char why[HELLO_SPACE_WHY_MAX])
 {
     if (conn_net(link->conn)->draining)
         return "the store stops";
     if (link->conn->listener->temporary)
         return "this port serves only the workers of one run";
-    link->space = greeting_space(link->conn, hello->space, why);
+    link->space = hello_space(link->conn, hello->space, why);
     return link->space == NULL ? why : NULL;
 }
 
@@ -65,11 +65,11 @@ static void put_welcome(struct relay_link *link, uint32_t version)
 {
     const struct config *config = link->all->config;
     Rdzv__RelayWelcome message = RDZV__RELAY_WELCOME__INIT;
-    uint8_t payload[CONN_VIA_MAX + GREETING_RELEASE_MAX + GREETING_JOURNAL_MAX + 128];
+    uint8_t payload[CONN_VIA_MAX + HELLO_RELEASE_MAX + HELLO_JOURNAL_MAX + 128];
     struct relay_frame frame = {.kind = RELAY_WELCOME};
 
     message.version = version;
-    message.release = greeting_field(RDZV_VERSION);
+    message.release = hello_field(RDZV_VERSION);
     message.journal = link->all->journal.name;
     message.journal_cluster = link->all->journal.cluster;
     message.store = link->all->store_name;
@@ -81,12 +81,12 @@ static void put_welcome(struct relay_link *link, uint32_t version)
 
 static void link_welcome(struct relay_link *link, const Rdzv__RelayHello *hello, uint32_t version)
 {
-    char peer[CONN_PEER_MAX], release[GREETING_RELEASE_MAX];
+    char peer[CONN_PEER_MAX], release[HELLO_RELEASE_MAX];
 
     put_welcome(link, version);
     log_event(LOG_INFO, "link_opened", log_str("peer", conn_peer(link->conn, peer)),
               log_str("relay", link->name), log_str("space", link->space->store->name),
-              log_str("release", greeting_release(hello->release, release)),
+              log_str("release", hello_release(hello->release, release)),
               log_u64("frames", version));
 }
 
@@ -110,14 +110,14 @@ static void become_http(struct relay_link *link, const Rdzv__RelayHello *hello, 
         return; /* memory was short, and the link is lost */
     put_welcome(link, version);
     c->space = link->space;
-    c->carrier = NULL;
+    c->backend = NULL;
     all->engine->stats.relay_links--;
     free_link(link);
 }
 
 static const char *relay_take_hello(struct relay_link *link, struct slice payload)
 {
-    char no_version[GREETING_WHY_MAX], no_space[GREETING_SPACE_WHY_MAX];
+    char no_version[HELLO_WHY_MAX], no_space[HELLO_SPACE_WHY_MAX];
     Rdzv__RelayHello *hello = NULL;
     const char *why = no_version;
     uint32_t version;
@@ -126,8 +126,8 @@ static const char *relay_take_hello(struct relay_link *link, struct slice payloa
         hello = rdzv__relay_hello__unpack(NULL, payload.len, payload.ptr);
     if (hello == NULL)
         return "the first frame is not HELLO";
-    greeting_text(hello->name, "a_relay", link->name, sizeof link->name);
-    version = greeting_version(hello, no_version);
+    hello_text(hello->name, "a_relay", link->name, sizeof link->name);
+    version = hello_version(hello, no_version);
     if (version != 0)
         why = why_refused(link, hello, no_space);
     if (why != NULL)
@@ -193,7 +193,7 @@ void relay_links_stand_by(struct relay_links *all)
     snprintf(all->stands_by_why, sizeof all->stands_by_why, "this replica does not lead");
 }
 
-void relay_links_lead(struct relay_links *all, const struct greeting_journal *journal)
+void relay_links_lead(struct relay_links *all, const struct hello_journal *journal)
 {
     struct relay_link *link;
 
@@ -400,15 +400,15 @@ static void detach_some(struct relay_links *all)
 
 static int send_link(struct conn *c, size_t max)
 {
-    struct relay_link *link = (struct relay_link *)(void *)c->carrier; /* the first member */
+    struct relay_link *link = (struct relay_link *)(void *)c->backend; /* the first member */
     int err = conn_send(c, max);
 
     if (!TAILQ_EMPTY(&link->blocked) && c->out.bytes <= RELAY_LINK_QUEUE_MAX / 2)
-        relay_link_go_on(link);
+        relay_link_continue(link);
     return err;
 }
 
-static const struct carrier_functions functions = {.send = send_link};
+static const struct backend_functions functions = {.send = send_link};
 
 static enum parse_result link_begin(const struct protocol *p, struct conn *c, struct slice in,
                                     struct protocol_progress *progress, const char **why)
@@ -426,7 +426,7 @@ static enum parse_result link_begin(const struct protocol *p, struct conn *c, st
                   (struct slice){0});
         return PARSE_BAD;
     }
-    link->carrier.functions = &functions;
+    link->backend.functions = &functions;
     link->conn = c;
     link->all = all;
     table_init(&link->channels, ACCOUNT_SESSIONS, all->engine->options.seed, NULL);
@@ -434,7 +434,7 @@ static enum parse_result link_begin(const struct protocol *p, struct conn *c, st
     TAILQ_INIT(&link->blocked);
     all->engine->stats.relay_links++;
     c->protocol = p;
-    c->carrier = &link->carrier;
+    c->backend = &link->backend;
     c->session.aligned = link;
     progress->used = RELAY_MAGIC_SIZE;
     return PARSE_DONE;
@@ -453,7 +453,7 @@ static void link_end(struct conn *c)
     link_stop_waiting(link);
     lose_link(link);
     all->engine->stats.relay_links--;
-    c->carrier = NULL;
+    c->backend = NULL;
 }
 
 static const char *link_version_name(const struct conn *c)
@@ -514,7 +514,7 @@ static bool sweep_space(struct relay_links *all, struct engine_space *space,
 }
 
 /* True: no space has further sessions. */
-static bool sweep(struct relay_links *all)
+static bool sweep_sessions(struct relay_links *all)
 {
     struct sweep_budget left = {.ends = ENDED_AT_A_TIME, .looks = SWEPT_AT_A_TIME};
     struct engine_space *space = all->sweep.space;
@@ -567,7 +567,7 @@ static void give_up_absent(struct relay_links *all, uint64_t now)
     }
 }
 
-bool relay_links_go_on(struct relay_links *all)
+bool relay_links_continue(struct relay_links *all)
 {
     for (size_t i = 0; i < RELEASED_AT_A_TIME && !TAILQ_EMPTY(&all->held); i++)
         relay_session_release(TAILQ_FIRST(&all->held));
@@ -599,7 +599,7 @@ void relay_links_tick(struct relay_links *all)
     }
     relay_dropped_tick(all, now);
     if (all->sweeps && away_from_link_ms(all, all->started_ms, now) >= timeout)
-        all->sweeps = !sweep(all);
+        all->sweeps = !sweep_sessions(all);
     note_returned(all, !all->sweeps);
 }
 
@@ -637,7 +637,7 @@ void relay_links_start(struct relay_links *all)
     struct engine_space *space;
 
     all->started_ms = engine_lived_ms(all->engine);
-    relay_links_sweep_anew(all);
+    relay_links_restart_sweep(all);
     TAILQ_FOREACH(space, &all->engine->spaces, entry) {
         const struct session *s;
 

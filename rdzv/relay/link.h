@@ -1,5 +1,5 @@
 /* The store's side of relays. A link is the connection of one relay: it brings the sessions of all
- * clients of that relay, each as a connection without a socket (net/carrier.h), on which c10d and
+ * clients of that relay, each as a connection without a socket (net/backend.h), on which c10d and
  * everything above it work as on any other. proto/relay.h has the frames.
  *
  * A session outlives its link. When the link is lost, the session is detached: it keeps waiting for
@@ -41,7 +41,7 @@ void relay_links_start(struct relay_links *all);
  * the leader). From relay_links_lead() on, WELCOME names the journal that the replicas share; an
  * empty name means that no replicas exist. */
 void relay_links_stand_by(struct relay_links *all);
-void relay_links_lead(struct relay_links *all, const struct greeting_journal *journal);
+void relay_links_lead(struct relay_links *all, const struct hello_journal *journal);
 void relay_links_send_on(struct relay_links *all, const char *leader);
 
 /* All connections are closed. */
@@ -52,7 +52,7 @@ struct protocol relay_link_protocol(struct relay_links *all);
 
 /* The journal takes changes again: resumes some of the requests that waited for it, the oldest
  * first. True if more of them wait. */
-bool relay_links_go_on(struct relay_links *all);
+bool relay_links_continue(struct relay_links *all);
 
 static inline bool relay_links_hold_some(const struct relay_links *all)
 {

@@ -11,7 +11,7 @@
 
 static struct relay_session *relay_session_of(const struct conn *c)
 {
-    return (struct relay_session *)(void *)c->carrier; /* the first member */
+    return (struct relay_session *)(void *)c->backend; /* the first member */
 }
 
 /* --- States. --- */
@@ -22,7 +22,7 @@ static struct relay_session *relay_session_of(const struct conn *c)
 #define FREED   (1u << RELAYED_NONE)
 
 /* 1: the move is into the set of states, -1: out of it. */
-static int crosses(unsigned set, unsigned from, unsigned to)
+static int count_crossing(unsigned set, unsigned from, unsigned to)
 {
     return ((set & 1u << to) != 0) - ((set & 1u << from) != 0);
 }
@@ -31,8 +31,9 @@ static void change_lists(struct relay_session *s, unsigned from, unsigned to)
 {
     struct relay_links *all = s->all;
     struct stats *stats = &all->engine->stats;
-    int in_link = crosses(IN_LINK, from, to), no_link = crosses(NO_LINK, from, to);
-    int awaited = crosses(1u << RELAYED_AWAITED, from, to), dropped = crosses(DROPPED, from, to);
+    int in_link = count_crossing(IN_LINK, from, to), no_link = count_crossing(NO_LINK, from, to);
+    int awaited = count_crossing(1u << RELAYED_AWAITED, from, to),
+        dropped = count_crossing(DROPPED, from, to);
 
     if (awaited < 0)
         TAILQ_REMOVE(&all->awaited, s, returns);
@@ -101,14 +102,14 @@ static void relayed_session_end(struct relay_session *s)
 
     relay_session_free(s);
     if (!engine_session_end(all->engine, space, id))
-        relay_links_sweep_anew(all);
+        relay_links_restart_sweep(all);
 }
 
 /* The store has dropped it, and its relay may not know. */
 static bool is_dropped_unheard(const struct relay_session *s)
 {
-    return s->record != RECORD_NONE && s->state != RELAYED_CLOSING && s->carrier.is_dropped &&
-           s->carrier.why != DROP_RUN;
+    return s->record != RECORD_NONE && s->state != RELAYED_CLOSING && s->backend.is_dropped &&
+           s->backend.why != DROP_RUN;
 }
 
 /* The connection of the session has been closed. */
@@ -167,7 +168,7 @@ static void session_put_frame(struct relay_session *s, enum relay_kind kind, uin
     relay_link_put(s->link, &frame);
 }
 
-static uint8_t known(const struct relay_session *s)
+static uint8_t known_flags(const struct relay_session *s)
 {
     return s->record != RECORD_NONE ? RELAY_KNOWN : 0;
 }
@@ -175,7 +176,7 @@ static uint8_t known(const struct relay_session *s)
 /* Of the last frame about that request. */
 static uint8_t known_of(const struct relay_session *s, uint64_t number)
 {
-    return known(s) | (number != 0 && number == s->changed ? RELAY_CHANGED : 0);
+    return known_flags(s) | (number != 0 && number == s->changed ? RELAY_CHANGED : 0);
 }
 
 /* --- Queued answers and their requests. --- */
@@ -186,11 +187,11 @@ static void note_answers(struct relay_session *s)
 {
     size_t more = s->conn->out.bytes - s->noted;
     struct link_answer *a =
-        &s->answers[s->answers[0].bytes != 0 && s->answers[0].number != s->carried];
+        &s->answers[s->answers[0].bytes != 0 && s->answers[0].number != s->executed];
 
     if (more == 0)
         return;
-    a->number = s->carried;
+    a->number = s->executed;
     a->bytes += more;
     s->noted += more;
 }
@@ -220,8 +221,8 @@ static void put_answer(struct relay_session *s)
     uint64_t number = s->answers[0].number;
     bool is_last = s->answers[0].bytes <= RELAY_PAYLOAD_MAX;
 
-    if (is_last && s->told < number)
-        s->told = number;
+    if (is_last && s->notified < number)
+        s->notified = number;
     session_put_bytes(s, (struct relay_frame){.kind = RELAY_ANSWER,
                                               .flags = is_last ? known_of(s, number) : 0,
                                               .number = number});
@@ -264,7 +265,7 @@ static void set_turn(struct relay_session *s, enum relay_session_turn next)
     s->turn = (uint8_t)next;
 }
 
-void relay_link_go_on(struct relay_link *link)
+void relay_link_continue(struct relay_link *link)
 {
     struct relay_session *s = TAILQ_FIRST(&link->blocked);
 
@@ -276,10 +277,10 @@ void relay_link_go_on(struct relay_link *link)
 }
 
 /* Those who came before go on first, if there is room. */
-static int block(struct relay_session *s)
+static int block_session(struct relay_session *s)
 {
     set_turn(s, TURN_WAITS);
-    relay_link_go_on(s->link);
+    relay_link_continue(s->link);
     return -EAGAIN;
 }
 
@@ -291,19 +292,19 @@ static void forget_answers(struct relay_session *s)
 
 static bool session_has_more(const struct relay_session *s)
 {
-    return s->state == RELAYED_OPENING || s->conn->out.bytes > 0 || s->done > s->told;
+    return s->state == RELAYED_OPENING || s->conn->out.bytes > 0 || s->done > s->notified;
 }
 
 static void put_done(struct relay_session *s, uint64_t number)
 {
     session_put_frame(s, RELAY_DONE, known_of(s, number), number, (struct slice){0});
-    s->told = number;
+    s->notified = number;
 }
 
 /* The last change comes before what that frame would be about: the relay is to learn its number. */
 static bool owes_change(const struct relay_session *s, uint64_t number)
 {
-    return s->told < s->changed && s->changed < number;
+    return s->notified < s->changed && s->changed < number;
 }
 
 static void put_next(struct relay_session *s)
@@ -340,13 +341,13 @@ static int send_session(struct conn *c, size_t max)
         size_t before = link->conn->out.bytes;
 
         if (is_full(link) || (s->turn != TURN_TAKEN && !TAILQ_EMPTY(&link->blocked)))
-            return block(s);
+            return block_session(s);
         put_next(s);
         sent += link->conn->out.bytes - before;
     }
     if (s->turn == TURN_TAKEN)
         set_turn(s, TURN_NONE);
-    relay_link_go_on(link);
+    relay_link_continue(link);
     return 0;
 }
 
@@ -389,64 +390,64 @@ static void reply_stop(struct relay_session *s)
     conn_put(s->conn, &stop, 1);
 }
 
-static enum carrier_verdict refuse_request(struct relay_session *s, const char *why)
+static enum backend_verdict refuse_request(struct relay_session *s, const char *why)
 {
     conn_drop(s->conn, DROP_MALFORMED, why, (struct slice){0});
-    return CARRIER_REFUSED;
+    return VERDICT_REFUSED;
 }
 
 /* The first request after the session was opened may be here for the second time: a WAIT or
  * BARRIER that was open when the link was lost, or that was answered and the answer lost; or a
  * BARRIER that has been counted before a start. */
-static enum carrier_verdict begin_again(struct relay_session *s, uint64_t number,
+static enum backend_verdict begin_again(struct relay_session *s, uint64_t number,
                                         struct slice barrier)
 {
     const struct session *record = engine_session_find(s->space, s->id);
     uint64_t last = record == NULL ? 0 : record->number;
 
     if (number >= last && s->waits == number && c10d_waits(s->conn))
-        return CARRIER_REPEATED;
+        return VERDICT_REPEATED;
     if (number >= last && s->stopped == number) {
         reply_stop(s);
-        return CARRIER_REPEATED;
+        return VERDICT_REPEATED;
     }
     c10d_drop_wait(s->conn);
     s->waits = s->stopped = 0;
     if (number > last)
-        return CARRIER_PROCEED;
+        return VERDICT_PROCEED;
     if (number < last || (record->flags & RELAY_ARRIVED) == 0 || barrier.ptr == NULL)
         return refuse_request(s, "the relay has repeated a confirmed request");
     if (!session_passed(record))
-        return CARRIER_WAITS_AGAIN;
+        return VERDICT_WAITS_AGAIN;
     reply_stop(s);
-    return CARRIER_REPEATED;
+    return VERDICT_REPEATED;
 }
 
 /* A change is written down under a number that is larger than that of any before it: so none comes
  * behind a WAIT that is open, which may be sent again. */
-static enum carrier_verdict session_begin_request(struct conn *c, bool changes,
+static enum backend_verdict session_begin_request(struct conn *c, bool changes,
                                                   struct slice barrier)
 {
     struct relay_session *s = relay_session_of(c);
-    enum carrier_verdict verdict = CARRIER_PROCEED;
-    bool is_first = s->carrier.may_repeat;
+    enum backend_verdict verdict = VERDICT_PROCEED;
+    bool is_first = s->backend.may_repeat;
     enum store_status status;
 
     note_answers(s);
-    if (s->carried >= s->received)
+    if (s->executed >= s->received)
         return refuse_request(s, "two requests in one frame");
-    s->carrier.may_repeat = false;
+    s->backend.may_repeat = false;
     if (is_first)
-        verdict = begin_again(s, s->carried + 1, barrier);
-    if (verdict != CARRIER_PROCEED || !changes)
+        verdict = begin_again(s, s->executed + 1, barrier);
+    if (verdict != VERDICT_PROCEED || !changes)
         return verdict;
     if (c10d_waits(c))
         return refuse_request(s, "a change while its WAIT is open");
     status = engine_session_prepare(s->all->engine, conn_space(c), s->id, barrier);
     if (status == STORE_OK)
-        return CARRIER_PROCEED;
+        return VERDICT_PROCEED;
     c10d_reject(c, status, barrier);
-    return CARRIER_REFUSED;
+    return VERDICT_REFUSED;
 }
 
 static void session_hold(struct conn *c)
@@ -472,7 +473,7 @@ void relay_session_release(struct relay_session *s)
 }
 
 /* What the request was answered, for the next who asks. */
-static void session_keep_answer(struct relay_session *s, const struct carrier_result *r)
+static void session_keep_answer(struct relay_session *s, const struct backend_result *r)
 {
     size_t len = s->conn->out.bytes - s->noted;
     struct slice answer = {0};
@@ -491,43 +492,43 @@ static void session_keep_answer(struct relay_session *s, const struct carrier_re
         flags = RELAY_ANSWERED;
         answer = outq_tail(&s->conn->out, len < SESSION_ANSWER_MAX ? len : SESSION_ANSWER_MAX);
     }
-    engine_session_done(s->all->engine, conn_space(s->conn), s->id, s->carried, flags, answer,
+    engine_session_done(s->all->engine, conn_space(s->conn), s->id, s->executed, flags, answer,
                         r->popped);
     note_kept(s);
-    s->changed = s->carried;
+    s->changed = s->executed;
 }
 
-static void done(struct conn *c, const struct carrier_result *r)
+static void session_note_done(struct conn *c, const struct backend_result *r)
 {
     struct relay_session *s = relay_session_of(c);
 
-    s->carried++;
+    s->executed++;
     if (r->changed)
         session_keep_answer(s, r);
-    if (s->stopped != s->carried)
+    if (s->stopped != s->executed)
         s->stopped = 0;
     if (!r->waits) {
         s->waits = 0;
-        s->done = s->carried;
+        s->done = s->executed;
     } else if (s->waits == 0) {
-        s->waits = s->carried;
+        s->waits = s->executed;
     }
     conn_note_output(c);
 }
 
-static bool woken(struct conn *c)
+static bool session_wake(struct conn *c)
 {
     struct relay_session *s = relay_session_of(c);
 
     s->stopped = s->waits;
     s->waits = 0;
-    if (!relay_session_has_link(s) || s->carrier.may_repeat)
+    if (!relay_session_has_link(s) || s->backend.may_repeat)
         return false; /* the answer goes out when the relay repeats the request */
     s->done = s->stopped;
     return true;
 }
 
-static enum store_status bound(struct conn *c, uint64_t worker_store)
+static enum store_status session_set_store(struct conn *c, uint64_t worker_store)
 {
     struct relay_session *s = relay_session_of(c);
     enum store_status status =
@@ -540,20 +541,20 @@ static enum store_status bound(struct conn *c, uint64_t worker_store)
 }
 
 /* Without it, the daemon learns after a start what the client itself tells. */
-static void session_keep_memo(struct conn *c, struct slice memo)
+static void session_keep_hint(struct conn *c, struct slice hint)
 {
     struct relay_session *s = relay_session_of(c);
 
-    engine_session_set_memo(s->all->engine, conn_space(c), s->id, memo);
+    engine_session_set_hint(s->all->engine, conn_space(c), s->id, hint);
 }
 
-static struct slice memo(const struct conn *c)
+static struct slice session_hint(const struct conn *c)
 {
     const struct relay_session *s = relay_session_of(c);
     const struct session *record =
         s->record >= RECORD_RESTORED ? engine_session_find(s->space, s->id) : NULL;
 
-    return record == NULL || record->memo == NULL ? (struct slice){0} : blob_slice(record->memo);
+    return record == NULL || record->hint == NULL ? (struct slice){0} : blob_slice(record->hint);
 }
 
 /* The number of the request that a frame brings a part of. */
@@ -563,8 +564,8 @@ static const char *take_request_number(struct relay_session *s, const struct rel
 
     if (frame->number == 0 || (s->is_partial && frame->number != next))
         return "a frame of another request within a request";
-    if (s->carrier.may_repeat && s->received == s->carried && !s->is_partial) {
-        s->received = s->carried = frame->number - 1;
+    if (s->backend.may_repeat && s->received == s->executed && !s->is_partial) {
+        s->received = s->executed = frame->number - 1;
         return NULL;
     }
     return frame->number == next ? NULL : "the number of a request is none that may come";
@@ -592,7 +593,7 @@ const char *relay_session_feed(struct relay_session *s, const struct relay_frame
     }
     if (c->end != CONN_OPEN || !relay_session_has_link(s) || s->is_partial)
         return NULL;
-    if (c->in == NULL ? s->carried != s->received : c->input == INPUT_READY)
+    if (c->in == NULL ? s->executed != s->received : c->input == INPUT_READY)
         return "a frame that ends within a request";
     return NULL;
 }
@@ -602,7 +603,7 @@ const char *relay_session_feed(struct relay_session *s, const struct relay_frame
 static void stop_sending(struct relay_session *s)
 {
     set_turn(s, TURN_NONE);
-    relay_link_go_on(s->link); /* it may have had the turn */
+    relay_link_continue(s->link); /* it may have had the turn */
 }
 
 static bool is_attached(const struct conn *c)
@@ -610,13 +611,13 @@ static bool is_attached(const struct conn *c)
     return relay_session_has_link(relay_session_of(c));
 }
 
-static void closed(struct conn *c)
+static void session_note_closed(struct conn *c)
 {
     struct relay_session *s = relay_session_of(c);
     struct relay_links *all = s->all;
 
     if (relay_session_has_link(s) && s->state != RELAYED_CLOSING && s->link->conn->end == CONN_OPEN)
-        session_put_frame(s, RELAY_ENDED, 0, 0, slice_str(s->carrier.reason));
+        session_put_frame(s, RELAY_ENDED, 0, 0, slice_str(s->backend.reason));
     if (s->link != NULL)
         stop_sending(s);
     stop_holding(s);
@@ -628,16 +629,16 @@ static void closed(struct conn *c)
         relayed_session_end_or_keep(s);
 }
 
-static const struct carrier_functions functions = {.send = send_session,
+static const struct backend_functions functions = {.send = send_session,
                                                    .begin = session_begin_request,
                                                    .hold = session_hold,
-                                                   .done = done,
-                                                   .woken = woken,
-                                                   .bound = bound,
-                                                   .keep_memo = session_keep_memo,
-                                                   .memo = memo,
+                                                   .done = session_note_done,
+                                                   .woken = session_wake,
+                                                   .bound = session_set_store,
+                                                   .keep_hint = session_keep_hint,
+                                                   .hint = session_hint,
                                                    .is_attached = is_attached,
-                                                   .closed = closed};
+                                                   .closed = session_note_closed};
 
 /* It has left that link. If the relay has closed the link, the relay has perhaps ended. */
 static void list_detached(struct relay_session *s, const struct relay_link *link)
@@ -694,7 +695,7 @@ static void prepare_opened(struct relay_session *s)
         set_record(s, RECORD_NONE);
     s->opened_number = record == NULL ? 0 : record->number;
     s->opened_flags = record == NULL ? 0 : record->flags | RELAY_KNOWN;
-    s->received = s->carried = s->done = s->told = s->changed = s->opened_number;
+    s->received = s->executed = s->done = s->notified = s->changed = s->opened_number;
     conn_note_output(s->conn);
     if (s->opened_flags & RELAY_ANSWERED) {
         conn_put(s->conn, record->answer, record->answer_len);
@@ -704,7 +705,7 @@ static void prepare_opened(struct relay_session *s)
     }
 }
 
-static void attach(struct relay_session *s, struct relay_link *link, uint32_t channel)
+static void session_attach(struct relay_session *s, struct relay_link *link, uint32_t channel)
 {
     session_enter(s, RELAYED_OPENING);
     s->link = link;
@@ -713,7 +714,7 @@ static void attach(struct relay_session *s, struct relay_link *link, uint32_t ch
     table_add(&link->channels, &s->by_channel);
     TAILQ_INSERT_TAIL(&link->sessions, s, entry);
     memcpy(s->via, link->name, sizeof s->via);
-    s->carrier.may_repeat = true;
+    s->backend.may_repeat = true;
     prepare_opened(s);
 }
 
@@ -768,9 +769,9 @@ static struct relay_session *session_make(struct relay_link *link, const struct 
 
     if (s == NULL)
         return NULL;
-    s->carrier.functions = &functions;
-    s->carrier.via = s->via;
-    s->conn = conn_new_carried(link->conn->listener, link->space, &peer, &s->carrier);
+    s->backend.functions = &functions;
+    s->backend.via = s->via;
+    s->conn = conn_new_relayed(link->conn->listener, link->space, &peer, &s->backend);
     if (s->conn == NULL) {
         account_free(ACCOUNT_SESSIONS, s, sizeof *s);
         return NULL;
@@ -778,17 +779,17 @@ static struct relay_session *session_make(struct relay_link *link, const struct 
     s->all = all;
     s->space = link->space;
     s->id = o->id;
-    s->carrier.local = o->local;
+    s->backend.local = o->local;
     make_key(s->id_key, link->space, o->id);
     s->by_id.key = (struct slice){s->id_key, sizeof s->id_key};
     table_add(&all->sessions, &s->by_id);
-    c10d_begin_carried(all->c10d, s->conn, o->version, o->pings);
+    c10d_begin_relayed(all->c10d, s->conn, o->version, o->pings);
     return s;
 }
 
 /* The engine may have a record from before the start, or from before the session was dropped. The
  * record does not say yet which agent it belongs to. */
-static bool restore(struct relay_session *s, bool was_dropped)
+static bool session_restore(struct relay_session *s, bool was_dropped)
 {
     const struct session *record = engine_session_find(s->space, s->id);
 
@@ -842,7 +843,7 @@ static struct relay_session *open_new(struct relay_link *link, const struct rela
         relay_session_free(dropped);
     s = session_make(link, o);
     if (s == NULL && dropped != NULL)
-        relay_links_sweep_anew(link->all);
+        relay_links_restart_sweep(link->all);
     return s;
 }
 
@@ -866,7 +867,7 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const struct 
         s = why == NULL ? open_new(link, o, s) : NULL; /* refused: the dropped session stays */
     } else {
         s->conn->peer = seen_from_here(link, o);
-        s->carrier.local = o->local;
+        s->backend.local = o->local;
     }
     if (s == NULL) {
         refusal.payload =
@@ -875,8 +876,8 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const struct 
         return;
     }
     s->link_number = o->link;
-    attach(s, link, channel);
-    if (is_new && !restore(s, was_dropped)) {
+    session_attach(s, link, channel);
+    if (is_new && !session_restore(s, was_dropped)) {
         conn_drop(s->conn, DROP_NO_MEMORY, "its worker store could not be read at the start",
                   (struct slice){0});
         return;

@@ -6,7 +6,7 @@
 #include "proto/relay.h"
 #include "rdzv/c10d/session.h"
 #include "rdzv/http/session.h"
-#include "rdzv/relay/greeting.h"
+#include "rdzv/relay/hello.h"
 #include "store/memory/table.h"
 
 /* A relay that lives tries to get another link at once, then after 50 ms, doubling to a second and
@@ -41,8 +41,8 @@ struct relay_links {
     struct http http[2]; /* of HTTP that comes through relays; [1]: of clients that speak TLS */
     struct protocol http_protocols[2]; /* over these */
     char store_name[CONN_VIA_MAX];
-    size_t clients_max;              /* sessions of one link: RELAY_CLIENTS_MAX */
-    struct greeting_journal journal; /* that replicas share; its name is empty: there are none */
+    size_t clients_max;           /* sessions of one link: RELAY_CLIENTS_MAX */
+    struct hello_journal journal; /* that replicas share; its name is empty: there are none */
 
     bool stands_by;                       /* this replica does not lead yet */
     char stands_by_why[RELAY_LEADER_MAX]; /* and who does, as far as it knows */
@@ -70,7 +70,7 @@ struct relay_links {
 };
 
 /* Looks for sessions that only the engine knows, from the first on. */
-static inline void relay_links_sweep_anew(struct relay_links *all)
+static inline void relay_links_restart_sweep(struct relay_links *all)
 {
     all->sweeps = true;
     all->sweep.space = NULL;
@@ -78,8 +78,8 @@ static inline void relay_links_sweep_anew(struct relay_links *all)
 }
 
 struct relay_link {
-    struct carrier carrier; /* of its own connection: looks in when that has sent something */
-    struct conn *conn;      /* NULL: it is lost, and in all->lost */
+    struct conn_backend backend; /* of its own connection: looks in when that has sent something */
+    struct conn *conn;           /* NULL: it is lost, and in all->lost */
     TAILQ_ENTRY(relay_link) entry;
     struct relay_links *all;
     struct engine_space *space; /* NULL: the relay has not said HELLO yet */
@@ -128,7 +128,7 @@ enum relay_session_record {
 };
 
 struct relay_session {
-    struct carrier carrier; /* the first member; may_repeat until a request comes after OPEN */
+    struct conn_backend backend; /* the first member; may_repeat until a request comes after OPEN */
     struct table_node by_id;
     struct table_node by_channel;       /* while it is in a link */
     uint8_t id_key[16];                 /* the id, and the space */
@@ -153,14 +153,14 @@ struct relay_session {
     /* Requests, by their numbers. Since it was opened, the relay has sent all of `received`, of
      * which `carried` is the last that has been carried out. */
     uint64_t received;
-    uint64_t carried;
-    uint64_t changed; /* the last one that changed anything; 0: none */
-    uint64_t done;    /* no request up to this one has an answer left to come */
-    uint64_t told;    /* the value of `done` that the relay has received */
-    uint64_t waits;   /* a WAIT or BARRIER that is open; 0: none */
-    uint64_t stopped; /* an answered WAIT or BARRIER that was the last request; 0: none */
-    bool is_partial;  /* the rest of a request comes in the next frame */
-    bool is_held;     /* in all->held */
+    uint64_t executed;
+    uint64_t changed;  /* the last one that changed anything; 0: none */
+    uint64_t done;     /* no request up to this one has an answer left to come */
+    uint64_t notified; /* the value of `done` that the relay has received */
+    uint64_t waits;    /* a WAIT or BARRIER that is open; 0: none */
+    uint64_t stopped;  /* an answered WAIT or BARRIER that was the last request; 0: none */
+    bool is_partial;   /* the rest of a request comes in the next frame */
+    bool is_held;      /* in all->held */
     struct link_answer answers[2]; /* what is queued */
     size_t noted;                  /* bytes of it, all together */
     uint64_t opened_number;        /* of RELAY_OPENED, while RELAYED_OPENING */
@@ -233,6 +233,6 @@ struct relay_session *relay_session_of_id(const struct relay_links *all,
 void relay_link_put(struct relay_link *link, const struct relay_frame *frame);
 
 /* If the link has room, the session that waits longest for it has its turn. */
-void relay_link_go_on(struct relay_link *link);
+void relay_link_continue(struct relay_link *link);
 
 #define RELAY_LINK_QUEUE_MAX (256u << 10)

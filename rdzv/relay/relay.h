@@ -237,7 +237,7 @@ void relay_queue(struct relay_client *s);
 void relay_drop_request(struct relay_client *s, struct relay_request *q);
 
 /* The client may try again what was held, if there is room for it now. */
-void relay_let_go_on(struct relay_client *s);
+void relay_allow_sending(struct relay_client *s);
 
 /* The client waits for an answer of a WAIT or BARRIER no more, and may go on with other requests.
  * If the store may know of it, it is told behind it that nobody waits; a barrier counts it all the

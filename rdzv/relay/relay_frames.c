@@ -3,7 +3,7 @@
 #include "rdzv/relay/relay.h"
 
 #include "rdzv/engine/log.h"
-#include "rdzv/relay/greeting.h"
+#include "rdzv/relay/hello.h"
 
 /* What one session sends before the next one has its turn. */
 #define TURN_BYTES (64u << 10)
@@ -39,9 +39,9 @@ static void send_open(struct relay_client *s, struct outq *q, struct out_pool *p
     table_add(&r->channels, &s->node);
     open.session = s->id;
     open.c10d_version = s->version;
-    open.peer_host = greeting_field(peer_host(&s->peer, peer));
+    open.peer_host = hello_field(peer_host(&s->peer, peer));
     open.peer_port = s->peer.port;
-    open.local_host = greeting_field(peer_host(&s->local, local));
+    open.local_host = hello_field(peer_host(&s->local, local));
     open.local_port = s->local.port;
     open.resumes = s->opened;
     open.pings = s->pings;
@@ -75,7 +75,7 @@ static void send_piece(struct relay_client *s, struct relay_request *req, struct
     req->was_sent = true;
     if (req->given_up) {
         relay_drop_request(s, req);
-        relay_let_go_on(s); /* a PING may wait for this */
+        relay_allow_sending(s); /* a PING may wait for this */
     } else if (req->has_answer) {
         s->open = req;
     }
@@ -134,7 +134,7 @@ void relay_link_up(struct relay *r, const Rdzv__RelayWelcome *w)
         r->limits = c10d_limits_of(w->value_max);
     TAILQ_FOREACH(s, &r->sessions, entry) {
         relay_queue(s);
-        relay_let_go_on(s); /* a PING may wait for this */
+        relay_allow_sending(s); /* a PING may wait for this */
     }
 }
 
@@ -182,7 +182,7 @@ void relay_link_down(struct relay *r)
             q->sent = 0;
         relay_take_back_given_up(s);
         answer_open_cancel(s);
-        relay_let_go_on(s);
+        relay_allow_sending(s);
     }
     r->last_channel = 0;
 }
@@ -254,7 +254,7 @@ static bool deliver_answer(struct relay_client *s, const struct relay_frame *fra
 /* The store has carried out all requests up to `number`. `answered`: the client has the answer of
  * this one. False: an earlier request still lacks its answer, which cannot come any more, or the
  * relay never sent a request of this number. */
-static bool confirm(struct relay_client *s, uint64_t number, bool answered)
+static bool confirm_request(struct relay_client *s, uint64_t number, bool answered)
 {
     struct relay *r = s->relay;
     struct relay_request *q;
@@ -277,7 +277,7 @@ static bool confirm(struct relay_client *s, uint64_t number, bool answered)
 static void after_confirm(struct relay_client *s)
 {
     relay_queue(s);
-    relay_let_go_on(s);
+    relay_allow_sending(s);
     relay_finish(s);
 }
 
@@ -302,7 +302,7 @@ static const char *receive_answer(struct relay_client *s, const struct relay_fra
         relay_abandon(s, DROP_NO_MEMORY, "no memory for its answer, see --memory-limit");
         return NULL;
     }
-    confirmed = confirm(s, frame->number, true);
+    confirmed = confirm_request(s, frame->number, true);
     if (s->state == SESSION_ASKING) /* the last answer that OPENED announced */
         session_begin_sending(s);
     if (!confirmed)
@@ -315,7 +315,7 @@ static const char *receive_answer(struct relay_client *s, const struct relay_fra
 static const char *receive_done(struct relay_client *s, const struct relay_frame *frame)
 {
     note_confirmed(s, frame);
-    if (!confirm(s, frame->number, false))
+    if (!confirm_request(s, frame->number, false))
         relay_abandon(s, DROP_UPSTREAM, "the store has left out an answer");
     else
         after_confirm(s);
@@ -407,12 +407,12 @@ static bool resume_from(struct relay_client *s, const struct relay_frame *frame,
     const struct relay_request *q = wanted_request(s, frame->number);
 
     if (flags & RELAY_ARRIVED && frame->number != 0) /* it is sent again, and counts once */
-        return confirm(s, frame->number - 1, false);
+        return confirm_request(s, frame->number - 1, false);
     if (q != NULL && flags & RELAY_TOOK && q->op == C10D_COMPARE_SET)
         deliver_desired(s, q);
     else if (q != NULL && flags & RELAY_ANSWERED && !deliver_answer(s, frame))
         return false;
-    return confirm(s, frame->number, (flags & (RELAY_ANSWERED | RELAY_TOOK)) != 0);
+    return confirm_request(s, frame->number, (flags & (RELAY_ANSWERED | RELAY_TOOK)) != 0);
 }
 
 /* The store has lost changes that were answered to the client, so the client must fail. */

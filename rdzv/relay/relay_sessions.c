@@ -116,7 +116,7 @@ static void set_hold(struct relay_client *s, enum relay_hold hold)
     s->held = (uint8_t)hold;
 }
 
-static void unqueue(struct relay_client *s)
+static void unqueue_client(struct relay_client *s)
 {
     if (s->queued)
         TAILQ_REMOVE(&s->relay->sending, s, sends);
@@ -130,7 +130,7 @@ void relay_forget(struct relay_client *s)
     while (TAILQ_FIRST(&s->requests) != NULL)
         relay_drop_request(s, TAILQ_FIRST(&s->requests));
     relay_drop_answer(&s->answer);
-    unqueue(s);
+    unqueue_client(s);
     set_hold(s, HELD_NOT);
     if (s->state != SESSION_AWAY)
         table_remove(&r->channels, &s->node);
@@ -454,7 +454,7 @@ void relay_tick(struct relay *r)
         resume_client(s);
 }
 
-void relay_let_go_on(struct relay_client *s)
+void relay_allow_sending(struct relay_client *s)
 {
     if (s->held == HELD_BY_ITSELF)
         resume_client(s);
@@ -471,7 +471,7 @@ void relay_stop_waiting(struct relay_client *s)
         relay_abandon(s, DROP_NO_MEMORY, "no memory to end its wait, see --memory-limit");
         return;
     }
-    relay_let_go_on(s);
+    relay_allow_sending(s);
 }
 
 void relay_finish(struct relay_client *s)

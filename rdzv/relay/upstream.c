@@ -18,7 +18,7 @@
 /* What is queued at a time: behind it, sessions wait with what they have. */
 #define QUEUED_MAX (1u << 20)
 
-#define GREET_MS 10000u /* from HELLO to WELCOME */
+#define HELLO_MS 10000u /* from HELLO to WELCOME */
 
 /* A link that lived for less is a failure. */
 #define LIVED_MS 1000u
@@ -60,12 +60,11 @@ static void upstream_enter(struct upstream *u, enum upstream_state next)
         [UPSTREAM_LOOKS_UP] =
             1u << UPSTREAM_LOOKS_UP | 1u << UPSTREAM_CONNECTS | 1u << UPSTREAM_WAITS,
         [UPSTREAM_CONNECTS] = 1u << UPSTREAM_CONNECTS | 1u << UPSTREAM_SECURES |
-                              1u << UPSTREAM_GREETS | 1u << UPSTREAM_LOOKS_UP |
-                              1u << UPSTREAM_WAITS,
-        [UPSTREAM_SECURES] = 1u << UPSTREAM_CONNECTS | 1u << UPSTREAM_GREETS |
+                              1u << UPSTREAM_HELLO | 1u << UPSTREAM_LOOKS_UP | 1u << UPSTREAM_WAITS,
+        [UPSTREAM_SECURES] = 1u << UPSTREAM_CONNECTS | 1u << UPSTREAM_HELLO |
                              1u << UPSTREAM_LOOKS_UP | 1u << UPSTREAM_WAITS,
-        [UPSTREAM_GREETS] = 1u << UPSTREAM_CONNECTS | 1u << UPSTREAM_CONNECTED |
-                            1u << UPSTREAM_LOOKS_UP | 1u << UPSTREAM_WAITS,
+        [UPSTREAM_HELLO] = 1u << UPSTREAM_CONNECTS | 1u << UPSTREAM_CONNECTED |
+                           1u << UPSTREAM_LOOKS_UP | 1u << UPSTREAM_WAITS,
         [UPSTREAM_CONNECTED] = 1u << UPSTREAM_WAITS,
     };
 
@@ -335,7 +334,7 @@ static void upstream_on_timer(evutil_socket_t fd, short what, void *arg)
         upstream_fail(u, "no answer from this address");
     else if (u->state == UPSTREAM_SECURES)
         upstream_fail(u, "no answer in TLS");
-    else if (u->state == UPSTREAM_GREETS)
+    else if (u->state == UPSTREAM_HELLO)
         upstream_fail(u, "no answer to HELLO: is this a store?");
 }
 
@@ -352,14 +351,14 @@ static void upstream_put_frame(struct upstream *u, const struct relay_frame *fra
 static void say_hello(struct upstream *u)
 {
     char name[256] = "";
-    uint8_t bytes[GREETING_HELLO_MAX];
+    uint8_t bytes[HELLO_FRAME_MAX];
     Rdzv__RelayHello hello = RDZV__RELAY_HELLO__INIT;
 
     gethostname(name, sizeof name - 1);
     hello.waits = u->waits;
-    hello.space = greeting_field(u->space);
+    hello.space = hello_field(u->space);
     hello.name = name;
-    outq_put(&u->out, &u->net->pool, bytes, greeting_write_hello(bytes, &hello));
+    outq_put(&u->out, &u->net->pool, bytes, hello_write(bytes, &hello));
 }
 
 static bool is_replica(const struct upstream *u)
@@ -378,12 +377,12 @@ static bool is_forgotten(const struct upstream *u)
 
 /* A store with another journal, as when one of several replicas has a wrong --journal, would know
  * none of the sessions, and what their clients did there would be seen by no other relay's. */
-static bool is_our_journal(struct upstream *u, const struct greeting_journal *theirs, char *why,
+static bool is_our_journal(struct upstream *u, const struct hello_journal *theirs, char *why,
                            size_t size)
 {
     if (!is_replica(u) && is_forgotten(u))
-        u->journal = (struct greeting_journal){0};
-    if (greeting_is_same_journal(&u->journal, theirs))
+        u->journal = (struct hello_journal){0};
+    if (hello_is_same_journal(&u->journal, theirs))
         return true;
     snprintf(why, size,
              "its journal is %s, on the etcd cluster %" PRIx64 ", and that of %s is %s, on %" PRIx64
@@ -397,11 +396,11 @@ static bool is_our_journal(struct upstream *u, const struct greeting_journal *th
 static const char *why_not_there(struct upstream *u, const Rdzv__RelayWelcome *w, char *why,
                                  size_t size)
 {
-    struct greeting_journal theirs;
+    struct hello_journal theirs;
 
-    if (w == NULL || !greeting_is_spoken(w))
+    if (w == NULL || !hello_is_spoken(w))
         return "the store speaks another version of relay frames";
-    theirs = greeting_journal_of(w);
+    theirs = hello_journal_of(w);
     if (!is_our_journal(u, &theirs, why, size))
         return why;
     if (!is_replica(u) && theirs.name[0] != '\0')
@@ -426,7 +425,7 @@ static void on_welcome(struct upstream *u, struct slice payload)
     upstream_enter(u, UPSTREAM_CONNECTED);
     u->said.text[0] = u->refusal.text[0] = '\0';
     u->version = w->version;
-    greeting_release(w->release, u->release);
+    hello_release(w->release, u->release);
     u->reconnects += u->relay->welcomed;
     log_event(LOG_INFO, "upstream_connected", log_str("address", u->where),
               log_str("store", w->store), log_str("release", u->release),
@@ -482,11 +481,11 @@ static void upstream_on_frame(struct upstream *u, const struct relay_frame *fram
 {
     const char *why = NULL;
 
-    if (u->state == UPSTREAM_GREETS && frame->kind == RELAY_WELCOME)
+    if (u->state == UPSTREAM_HELLO && frame->kind == RELAY_WELCOME)
         on_welcome(u, frame->payload);
     else if (frame->kind == RELAY_REFUSED)
         on_refused(u, frame);
-    else if (u->state == UPSTREAM_GREETS)
+    else if (u->state == UPSTREAM_HELLO)
         upstream_fail(u, "the answer to HELLO is not WELCOME");
     else if (frame->kind != RELAY_PONG)
         why = relay_receive(u->relay, frame);
@@ -509,8 +508,8 @@ static void take_frames(struct upstream *u)
         enum parse_result result = relay_parse(rest, &frame, &size);
 
         if (result == PARSE_BAD) {
-            upstream_fail(u, u->state == UPSTREAM_GREETS ? "the peer is not a store of rdzvd"
-                                                         : "malformed frames");
+            upstream_fail(u, u->state == UPSTREAM_HELLO ? "the peer is not a store of rdzvd"
+                                                        : "malformed frames");
             return;
         }
         if (result == PARSE_MORE)
@@ -547,7 +546,7 @@ static const char *upstream_tls_fault(const struct upstream *u, char why[UPSTREA
 }
 
 /* Why a call for the socket has failed. */
-static const char *failure(const struct upstream *u, int error, char why[UPSTREAM_REASON_MAX])
+static const char *failure_text(const struct upstream *u, int error, char why[UPSTREAM_REASON_MAX])
 {
     return u->tls == NULL || error != EPROTO ? strerror(error) : upstream_tls_fault(u, why);
 }
@@ -555,7 +554,7 @@ static const char *failure(const struct upstream *u, int error, char why[UPSTREA
 /* The store has closed the connection, and said nothing. */
 static const char *why_closed(const struct upstream *u)
 {
-    if (u->state != UPSTREAM_GREETS)
+    if (u->state != UPSTREAM_HELLO)
         return "the store has closed the connection";
     if (u->tls_options->context != NULL)
         return "it closes the connection: is this a store, and no relay?";
@@ -571,7 +570,7 @@ static void upstream_receive(struct upstream *u)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {
-        upstream_fail(u, n < 0 ? failure(u, errno, why) : why_closed(u));
+        upstream_fail(u, n < 0 ? failure_text(u, errno, why) : why_closed(u));
         return;
     }
     u->in_len += (size_t)n;
@@ -581,11 +580,11 @@ static void upstream_receive(struct upstream *u)
     take_frames(u);
 }
 
-static void upstream_greet(struct upstream *u)
+static void upstream_begin_hello(struct upstream *u)
 {
-    upstream_enter(u, UPSTREAM_GREETS);
+    upstream_enter(u, UPSTREAM_HELLO);
     u->heard_ms = lived_ms(u);
-    upstream_arm(u, GREET_MS);
+    upstream_arm(u, HELLO_MS);
     say_hello(u);
     if (!upstream_watch(u))
         upstream_fail(u, strerror(errno));
@@ -597,9 +596,9 @@ static void upstream_shake_hands(struct upstream *u)
     int error = tls_handshake(u->tls);
 
     if (error == 0)
-        upstream_greet(u);
+        upstream_begin_hello(u);
     else if (error != -EAGAIN)
-        upstream_fail(u, failure(u, -error, why));
+        upstream_fail(u, failure_text(u, -error, why));
     else if (!upstream_watch(u))
         upstream_fail(u, strerror(errno));
 }
@@ -613,7 +612,7 @@ static void on_connect(struct upstream *u)
     if (error != 0) {
         upstream_fail(u, strerror(error));
     } else if (u->tls_options->context == NULL) {
-        upstream_greet(u);
+        upstream_begin_hello(u);
     } else {
         u->tls = upstream_secure(u, u->fd);
         if (u->tls == NULL) {
@@ -621,7 +620,7 @@ static void on_connect(struct upstream *u)
             return;
         }
         upstream_enter(u, UPSTREAM_SECURES);
-        upstream_arm(u, GREET_MS);
+        upstream_arm(u, HELLO_MS);
         upstream_shake_hands(u);
     }
 }
@@ -661,7 +660,7 @@ static bool send_out(struct upstream *u)
     err = u->tls == NULL ? outq_send(&u->out, &u->net->pool, u->fd, QUEUED_MAX)
                          : tls_send_queue(u->tls, &u->out, &u->net->pool, QUEUED_MAX);
     if (err < 0 && err != -EAGAIN) {
-        upstream_fail(u, failure(u, -err, why));
+        upstream_fail(u, failure_text(u, -err, why));
         return false;
     }
     if (err == 0)

@@ -5,7 +5,7 @@
 #include "rdzv/net/certificate.h"
 #include "rdzv/net/net.h"
 #include "rdzv/net/resolve.h"
-#include "rdzv/relay/greeting.h"
+#include "rdzv/relay/hello.h"
 #include "rdzv/relay/relay.h"
 
 /* What a link waits for, in milliseconds. */
@@ -26,7 +26,7 @@ enum upstream_state {
     UPSTREAM_LOOKS_UP,  /* a name */
     UPSTREAM_CONNECTS,  /* to one of its addresses */
     UPSTREAM_SECURES,   /* the handshake of TLS is under way */
-    UPSTREAM_GREETS,    /* HELLO has been sent */
+    UPSTREAM_HELLO,     /* HELLO has been sent */
     UPSTREAM_CONNECTED, /* welcomed */
 };
 
@@ -68,12 +68,12 @@ struct upstream {
     uint64_t since_ms; /* when the state began, by the same clock */
     uint64_t pings;
     char where[UPSTREAM_TEXT_MAX];
-    struct greeting_journal journal; /* ours, if this is a replica; else that of the last store */
-    char release[GREETING_RELEASE_MAX]; /* of the store that has welcomed it last */
-    uint32_t version;                   /* of the frames; the same */
-    struct upstream_note said;          /* the last failure that was logged */
-    struct upstream_note refusal;       /* what the store said that refuses the relay */
-    uint64_t reconnects;                /* links but the first */
+    struct hello_journal journal;    /* ours, if this is a replica; else that of the last store */
+    char release[HELLO_RELEASE_MAX]; /* of the store that has welcomed it last */
+    uint32_t version;                /* of the frames; the same */
+    struct upstream_note said;       /* the last failure that was logged */
+    struct upstream_note refusal;    /* what the store said that refuses the relay */
+    uint64_t reconnects;             /* links but the first */
 };
 
 /* All of them outlive it. */

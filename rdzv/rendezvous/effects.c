@@ -179,7 +179,7 @@ uint16_t effects_open_port(struct live_run *run, const struct agent *by, uint16_
 {
     const struct policy_settings *settings = run->run.settings;
 
-    if (conn_is_carried(conn_of(by))) {
+    if (conn_is_relayed(conn_of(by))) {
         log_event(LOG_WARN, "worker_port_failed", log_str("space", run->home->space->store->name),
                   log_bytes("run", run->run.view.id),
                   log_str("reason", "its agents come through a relay, which passes one port on"),
@@ -274,7 +274,7 @@ static void effects_apply_one(struct live_run *run, const struct policy_output *
         input_unpark(conn_of(o->agent));
         break;
     case POLICY_KEEP_MEMO:
-        conn_of(o->agent)->carrier->functions->keep_memo(conn_of(o->agent), o->value);
+        conn_of(o->agent)->backend->functions->keep_hint(conn_of(o->agent), o->value);
         break;
     case POLICY_CANCEL_PROBE:
         probe_cancel(run->probe);

@@ -102,7 +102,7 @@ enum policy_output_kind {
     POLICY_RESUME,    /* agent: the held request comes again as an event of its own */
     POLICY_CLOSE,     /* agent: its connection ends, for `reason`, about `value` */
     POLICY_KEEP_MEMO, /* agent, which is relayed: `value` is given back when it connects again after
-                         a start of the daemon; up to SESSION_MEMO_MAX bytes */
+                         a start of the daemon; up to SESSION_HINT_MAX bytes */
     POLICY_PROBE,     /* does a process listen on `port` of the host of `agent`? */
     POLICY_CANCEL_PROBE,
     POLICY_SHARE_PORT, /* the workers of this run use the agents' port from now on */

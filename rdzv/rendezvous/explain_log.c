@@ -79,7 +79,7 @@ static const struct line lines[NOTE_KINDS] = {
                               "last_call_ended",
                               {ROUND, FIELD(COUNT, "participants", number), REASON}},
     [NOTE_NODES_LET_IN] = {LOG_INFO,
-                           "nodes_let_in",
+                           "nodes_admitted",
                            {ROUND, FIELD(COUNT, "nodes", let_in),
                             FIELD(COUNT, "participants", number), REASON}},
     [NOTE_MEETING] = {LOG_INFO,

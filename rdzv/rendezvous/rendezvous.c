@@ -56,13 +56,13 @@ static void keys_set(struct rendezvous_space *home, struct slice pairs)
 }
 
 /* The same of many keys, and long ones: they were found before. */
-static void picks_set(struct rendezvous_space *home, const struct key_picks *picks)
+static void lookup_changed(struct rendezvous_space *home, const struct batch_lookup *lookup)
 {
-    for (size_t i = 0; i < picks->grouped_count; i++) {
-        const struct key_pick *pick = &picks->grouped[i];
+    for (size_t i = 0; i < lookup->grouped_count; i++) {
+        const struct batch_item *item = &lookup->grouped[i];
 
-        if (torch_key_is_agents(pick->entry->node.key) && pick->entry->value == pick->value)
-            entry_changed(home, pick->entry);
+        if (torch_key_is_agents(item->entry->node.key) && item->entry->value == item->value)
+            entry_changed(home, item->entry);
     }
 }
 
@@ -71,10 +71,10 @@ static void keys_changed(struct rendezvous_space *home, const struct command *co
     if (command->kind != COMMAND_KEY_MULTI_SET) {
         if (torch_key_is_agents(command->key))
             key_changed(home, command->key);
-    } else if (command->picks == NULL) {
+    } else if (command->lookup == NULL) {
         keys_set(home, command->items);
     } else {
-        picks_set(home, command->picks);
+        lookup_changed(home, command->lookup);
     }
 }
 

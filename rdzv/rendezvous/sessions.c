@@ -16,7 +16,7 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
     a->run = run;
     a->conn = c;
     a->agent.pings = c10d_session(c)->pinged;
-    a->agent.relayed = conn_is_carried(c);
+    a->agent.relayed = conn_is_relayed(c);
     a->agent.origin = c10d_session(c)->role == C10D_RESUMED ? ORIGIN_UNNAMED : ORIGIN_TOOL;
     if (conn_local(c, &local)) {
         peer_host(&local, a->agent.local_host);
@@ -26,7 +26,7 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
     c10d_session(c)->bound.agent = a;
     driver_step(run, (struct policy_event){.kind = AGENT_CONNECTED,
                                            .agent = &a->agent,
-                                           .memo = a->agent.relayed ? c->carrier->functions->memo(c)
+                                           .memo = a->agent.relayed ? c->backend->functions->hint(c)
                                                                     : (struct slice){0}});
 }
 

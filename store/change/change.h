@@ -46,7 +46,7 @@ enum change_kind {
     CHANGE_SESSION_END = 83,
     CHANGE_SNAPSHOT_SESSION = 84, /* only in snapshots, and the next one, too */
     CHANGE_SNAPSHOT_HELD = 85,    /* `put`, behind its session: the key is the session's id */
-    CHANGE_SESSION_MEMO = 86,
+    CHANGE_SESSION_HINT = 86,
 };
 
 /* Which part a change is of: that of the command it came from. By range: a new kind goes
@@ -57,7 +57,7 @@ static inline enum space_part change_part(enum change_kind kind)
         return PART_KEYS;
     if (kind >= CHANGE_TREE_PUT && kind <= CHANGE_TREE_POSTPONE)
         return PART_TREE;
-    if (kind >= CHANGE_SESSION_DONE && kind <= CHANGE_SESSION_MEMO)
+    if (kind >= CHANGE_SESSION_DONE && kind <= CHANGE_SESSION_HINT)
         return PART_SESSION;
     return PART_SPACE;
 }
@@ -98,7 +98,7 @@ struct key_patch {
 /* KEY_PUT_ALL: a checked list of blobs: key, value, key, value. */
 struct key_put_all {
     struct slice pairs;
-    struct key_picks *picks; /* live: the same, found and prepared; NULL: not */
+    struct batch_lookup *lookup; /* live: the same, found and prepared; NULL: not */
 };
 
 struct queue_pop {
@@ -189,8 +189,8 @@ struct session_bind {
     uint64_t worker_store; /* 0: the space's own keys */
 };
 
-/* SESSION_MEMO. */
-struct session_memo {
+/* SESSION_HINT. */
+struct session_hint {
     uint64_t id;
     struct slice bytes; /* empty: the session has none any more */
 };
@@ -205,7 +205,7 @@ struct session_state {
     bool is_worker;
     uint64_t worker_store;
     struct slice answer;
-    struct slice memo; /* empty: none */
+    struct slice hint; /* empty: none */
 };
 
 #define CHANGE_NUMBER_MAX 24 /* bytes of any int64 in decimal, with room */
@@ -230,7 +230,7 @@ struct change {
         struct event_state event_state;
         struct session_done done;
         struct session_bind bind;
-        struct session_memo memo;
+        struct session_hint hint;
         struct session_state session_state;
         uint64_t session; /* SESSION_END: the id */
         uint64_t records; /* SNAPSHOT_END: how many came before it. SNAPSHOT_KEYS: how many keys

@@ -62,14 +62,14 @@ enum worker_store_placement {
 /* Slices are borrowed for the call that takes the command. What a kind does not use stays zero. */
 struct command {
     enum command_kind kind;
-    struct slice key;        /* key, queue, barrier, etcd path or run */
-    struct slice value;      /* value, desired value. RUN_PUT: the address */
-    struct blob *blob;       /* KEY_SET, KEY_COMPARE_SET: the same bytes as `value`, for
-                                the change to keep instead of a copy; the reference stays the
-                                caller's, who changes them no more. NULL: a copy is made */
-    struct slice expected;   /* KEY_COMPARE_SET; TREE_COMPARE_…: compared when not empty */
-    struct slice items;      /* KEY_MULTI_SET: a checked list of blobs: key, value, … */
-    struct key_picks *picks; /* KEY_MULTI_SET: the same, found and prepared; NULL: not */
+    struct slice key;            /* key, queue, barrier, etcd path or run */
+    struct slice value;          /* value, desired value. RUN_PUT: the address */
+    struct blob *blob;           /* KEY_SET, KEY_COMPARE_SET: the same bytes as `value`, for
+                                    the change to keep instead of a copy; the reference stays the
+                                    caller's, who changes them no more. NULL: a copy is made */
+    struct slice expected;       /* KEY_COMPARE_SET; TREE_COMPARE_…: compared when not empty */
+    struct slice items;          /* KEY_MULTI_SET: a checked list of blobs: key, value, … */
+    struct batch_lookup *lookup; /* KEY_MULTI_SET: the same, found and prepared; NULL: not */
     int64_t number;        /* KEY_ADD: the delta. KEY_APPEND: the length that the value may get; 0:
                               any. BARRIER: the world size. RUN_PUT: the round.
                               TREE_POSTPONE: ns, more than 0 */

@@ -15,7 +15,7 @@
 /* --- With any table. --- */
 
 /* Returns the parts that remain after `done` written bytes. Shortens the first of them. */
-static struct slice *skip(struct slice *parts, size_t *count, size_t done)
+static struct slice *skip_written(struct slice *parts, size_t *count, size_t done)
 {
     while (*count > 0 && done >= parts->len) {
         done -= parts->len;
@@ -37,14 +37,14 @@ int fs_write_all(struct fs *fs, int file, uint64_t at, const struct slice *parts
     struct slice left[FS_PARTS_MAX], *next = left;
 
     memcpy(left, parts, count * sizeof *parts);
-    next = skip(next, &count, 0);
+    next = skip_written(next, &count, 0);
     while (count > 0) {
         ssize_t n = fs->write(fs, file, at, next, count);
 
         if (n <= 0)
             return n < 0 ? (int)n : -EIO; /* a file that takes nothing and gives no reason */
         at += (uint64_t)n;
-        next = skip(next, &count, (size_t)n);
+        next = skip_written(next, &count, (size_t)n);
     }
     return 0;
 }

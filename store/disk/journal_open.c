@@ -148,8 +148,8 @@ static bool recovery_check_id(struct journal_recovery *r, const struct file_head
     return true;
 }
 
-static bool recovery_look_at(struct journal_recovery *r, enum file_kind kind,
-                             struct journal_file *file)
+static bool recovery_read_segment(struct journal_recovery *r, enum file_kind kind,
+                                  struct journal_file *file)
 {
     enum file_header_result result = FILE_HEADER_BAD;
     char name[JOURNAL_NAME_SIZE];
@@ -175,13 +175,13 @@ static bool recovery_look_at(struct journal_recovery *r, enum file_kind kind,
     return recovery_check_id(r, &header, name);
 }
 
-static bool recovery_look_at_all(struct journal_recovery *r, enum file_kind kind,
-                                 struct journal_files *files)
+static bool recovery_read_segments(struct journal_recovery *r, enum file_kind kind,
+                                   struct journal_files *files)
 {
     if (files->count > 0)
         qsort(files->items, files->count, sizeof *files->items, compare_files);
     for (size_t i = 0; i < files->count; i++) {
-        if (!recovery_look_at(r, kind, &files->items[i]))
+        if (!recovery_read_segment(r, kind, &files->items[i]))
             return false;
     }
     return true;
@@ -216,8 +216,8 @@ static bool recovery_list(struct journal_recovery *r)
 
     if (error != 0)
         return recovery_fail(r, error, ".", "cannot be listed");
-    if (!recovery_look_at_all(r, FILE_SNAPSHOT, &r->snapshots) ||
-        !recovery_look_at_all(r, FILE_JOURNAL, &r->segments))
+    if (!recovery_read_segments(r, FILE_SNAPSHOT, &r->snapshots) ||
+        !recovery_read_segments(r, FILE_JOURNAL, &r->segments))
         return false;
     recovery_drop_replaced(r);
     return true;
@@ -487,7 +487,7 @@ static bool refuse_lost(struct journal_recovery *r)
                            r->what != NULL ? r->what : "ends before the next batch");
 }
 
-static bool decide(struct journal_recovery *r)
+static bool recovery_decide(struct journal_recovery *r)
 {
     struct journal_report *report = r->report;
 
@@ -502,7 +502,7 @@ static bool decide(struct journal_recovery *r)
     return true;
 }
 
-static bool recover(struct journal_recovery *r)
+static bool recovery_run(struct journal_recovery *r)
 {
     if (!recovery_list(r) || !take_snapshot(r))
         return false;
@@ -513,7 +513,7 @@ static bool recover(struct journal_recovery *r)
         if (!is_needless(&s, r->last) && !read_segment(r, &s))
             return false;
     }
-    return decide(r);
+    return recovery_decide(r);
 }
 
 /* --- The new segment. --- */
@@ -627,7 +627,7 @@ static struct journal *open_locked(const struct journal_options *options,
     struct journal *j;
     int error;
 
-    if (!recover(r)) {
+    if (!recovery_run(r)) {
         r->fs->close(r->fs, lock);
         return NULL;
     }
@@ -680,7 +680,7 @@ bool journal_check(struct fs *fs, const struct journal_reader *reader,
     bool ok;
 
     recovery_init(&r, fs, reader, report);
-    ok = recover(&r);
+    ok = recovery_run(&r);
     recovery_fini(&r);
     return ok;
 }

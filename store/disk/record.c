@@ -171,10 +171,10 @@ static const struct message messages[] = {
                                             {4, BOOL, AT(session_state.is_worker)},
                                             {5, U64, AT(session_state.worker_store)},
                                             {6, BYTES, AT(session_state.answer)},
-                                            {7, BYTES, AT(session_state.memo)}}},
+                                            {7, BYTES, AT(session_state.hint)}}},
     [CHANGE_SNAPSHOT_HELD] = {.fields = {{1, BYTES, AT(put.key)}, {2, BYTES, AT(put.value)}},
                               has_session_key},
-    [CHANGE_SESSION_MEMO] = {.fields = {{1, FIXED, AT(memo.id)}, {2, BYTES, AT(memo.bytes)}}},
+    [CHANGE_SESSION_HINT] = {.fields = {{1, FIXED, AT(hint.id)}, {2, BYTES, AT(hint.bytes)}}},
 };
 
 #define MESSAGE_COUNT (sizeof messages / sizeof *messages)
@@ -360,7 +360,7 @@ bool batch_keep(struct batch *b, size_t size)
     size += 2 * (1 + VARINT_MAX) + TIME_SIZE;
     if (b->bytes != NULL && size <= b->kept)
         return true;
-    batch_let_go(b);
+    batch_release(b);
     if (!batch_make_room(b, size))
         return false;
     b->cap -= size;
@@ -368,7 +368,7 @@ bool batch_keep(struct batch *b, size_t size)
     return true;
 }
 
-void batch_let_go(struct batch *b)
+void batch_release(struct batch *b)
 {
     if (b->bytes != NULL) /* NULL: the caller took the bytes, with the kept room */
         b->cap += b->kept;

@@ -36,7 +36,7 @@ bool batch_add(struct batch *b, const char *space, const struct change *change);
 bool batch_keep(struct batch *b, size_t size);
 
 /* That room may be used from now on. */
-void batch_let_go(struct batch *b);
+void batch_release(struct batch *b);
 
 /* The bytes that a record takes beside those of its space's name and its own slices, at most. */
 #define RECORD_SIZE_BASE 128u

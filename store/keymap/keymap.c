@@ -1,7 +1,7 @@
 /* The c10d keys of a space: how they are kept, read and changed. See keymap.h for the contract;
  * keymap_check.c decides about changes, keymap_queue.c has the queues, keymap_wait.c those who
  * wait, keymap_group.c the groups, keymap_list.c what LIST_KEYS answers,
- * keymap_pick.c requests with many keys. */
+ * batch_lookup.c requests with many keys. */
 #include "store/keymap/keymap.h"
 
 #include <assert.h>
@@ -26,7 +26,7 @@ void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *re
     TAILQ_INIT(&m->open_waiters);
     TAILQ_INIT(&m->ended_waiters);
     TAILQ_INIT(&m->watches);
-    TAILQ_INIT(&m->picks);
+    TAILQ_INIT(&m->lookups);
 }
 
 /* --- Entries. --- */
@@ -117,11 +117,11 @@ static inline void entry_begin(struct keymap *m, struct entry *e, struct blob *v
     e->value = value;
 }
 
-static inline struct blob *exchange(struct keymap *m, struct entry *e, struct blob *value)
+static inline struct blob *exchange_value(struct keymap *m, struct entry *e, struct blob *value)
 {
     struct blob *old = e->value;
 
-    m->picked_changes += e->pins != 0;
+    m->lookup_changes += e->pins != 0;
     if (old == NULL) {
         keymap_wait_bytes(m, 0, entry_allocated(e));
         entry_begin(m, e, value);
@@ -134,11 +134,11 @@ static inline struct blob *exchange(struct keymap *m, struct entry *e, struct bl
 
 struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *value)
 {
-    return exchange(m, e, value);
+    return exchange_value(m, e, value);
 }
 
 /* A value that was there. */
-static inline void value_let_go(struct keymap *m, struct blob *old)
+static inline void value_release(struct keymap *m, struct blob *old)
 {
     if (old->refs > 1) {
         blob_leave(old, ACCOUNT_ANSWERS);
@@ -150,10 +150,10 @@ static inline void value_let_go(struct keymap *m, struct blob *old)
 
 static void entry_swap(struct keymap *m, struct entry *e, struct blob *value)
 {
-    struct blob *old = exchange(m, e, value);
+    struct blob *old = exchange_value(m, e, value);
 
     if (old != NULL)
-        value_let_go(m, old);
+        value_release(m, old);
 }
 
 /* --- Reads. --- */
@@ -221,7 +221,7 @@ static void entry_put_value(struct keymap *m, struct entry *e, const struct key_
 
     entry_note_change(m, e, fits);
     if (fits) {
-        m->picked_changes += e->pins != 0; /* they know how long it was */
+        m->lookup_changes += e->pins != 0; /* they know how long it was */
         keymap_keep_bytes(m, value.len, b->len);
         blob_leave_spare(b, b->len + b->spare - value.len);
         if (value.len != 0)
@@ -310,7 +310,7 @@ static inline void append_in_place(struct keymap *m, struct entry *e, struct sli
     size_t len = b->len;
 
     entry_note_change(m, e, true);
-    m->picked_changes += e->pins != 0;
+    m->lookup_changes += e->pins != 0;
     blob_leave_spare(b, b->spare - more.len);
     keymap_keep_bytes(m, more.len, 0);
     if (more.len != 0)
@@ -354,8 +354,8 @@ static void entry_delete(struct keymap *m, struct entry *e)
     keymap_notify(m, e, KEYMAP_DELETED, blob_slice(old), (struct slice){0});
     keymap_note_gone(m, e);
     if (e->pins != 0) {
-        m->picked_changes++;
-        keymap_wake_all(m, e); /* those whom its picks have not told yet */
+        m->lookup_changes++;
+        keymap_wake_all(m, e); /* waiters that its lookups have not woken yet */
     }
     if (m->moment != NULL)
         keymap_moment_loses(m->moment, e);
@@ -366,7 +366,7 @@ static void entry_delete(struct keymap *m, struct entry *e)
     m->present_bytes -= e->node.key.len;
     keymap_keep_bytes(m, 0, entry_allocated(e) + old->len);
     keymap_wait_bytes(m, entry_allocated(e), 0);
-    value_let_go(m, old);
+    value_release(m, old);
     keymap_release(m, e);
 }
 
@@ -428,8 +428,8 @@ void keymap_apply(struct keymap *m, const struct change *change, struct store_re
         entry_delete(m, entry_at(m, change->put.entry, change->put.key));
         break;
     case CHANGE_KEY_PUT_ALL:
-        if (change->put_all.picks != NULL)
-            keymap_put_picks(m, change->put_all.picks);
+        if (change->put_all.lookup != NULL)
+            keymap_put_lookup(m, change->put_all.lookup);
         else
             apply_put_all(m, change->put_all.pairs);
         break;
@@ -502,7 +502,7 @@ size_t keymap_memory(const struct keymap *m, const struct change *change)
     case CHANGE_KEY_APPEND:
         return append_memory(m, &change->put);
     case CHANGE_KEY_PUT_ALL:
-        return change->put_all.picks != NULL ? 0 : put_all_memory(m, change->put_all.pairs);
+        return change->put_all.lookup != NULL ? 0 : put_all_memory(m, change->put_all.pairs);
     case CHANGE_QUEUE_PUSH:
         return keymap_push_memory(&change->put);
     default:
@@ -598,7 +598,7 @@ static void keep_waited_entry(struct keymap *m, struct table *old, struct entry 
 static void keep_waited(struct keymap *m, struct table *old)
 {
     const struct key_watch *watch;
-    const struct key_picks *p;
+    const struct batch_lookup *p;
     const struct waiter *w;
 
     TAILQ_FOREACH(w, &m->open_waiters, entry) {
@@ -609,7 +609,7 @@ static void keep_waited(struct keymap *m, struct table *old)
     }
     TAILQ_FOREACH(watch, &m->watches, all)
         keep_waited_entry(m, old, watch->at);
-    TAILQ_FOREACH(p, &m->picks, entry) {
+    TAILQ_FOREACH(p, &m->lookups, entry) {
         for (size_t i = p->freed; i < p->count; i++)
             keep_waited_entry(m, old, p->entries[i]);
     }
@@ -643,13 +643,13 @@ void keymap_clear(struct keymap *m)
     table_fini(&old);
     table_fini(&m->queues);
     table_fini(&m->groups);
-    m->picked_changes++;
+    m->lookup_changes++;
     forget_all(m);
 }
 
 void keymap_fini(struct keymap *m)
 {
-    keymap_end_picks(m);
+    keymap_end_lookups(m);
     keymap_end_waiters(m);
     keymap_clear(m);
     blob_unref(keymap_take_popped(m));

@@ -60,8 +60,8 @@ struct entry {
     struct blob *value;        /* NULL: absent; it is here only since a client waits for it */
     unsigned snapshot : 29;    /* the number of the snapshot that has written its value */
     unsigned group_count : 3;
-    uint32_t pins; /* number of key_picks that hold the entry: it stays in the table, also without a
-                      value */
+    uint32_t pins; /* number of batch_lookup that hold the entry: it stays in the table, also
+                      without a value */
     TAILQ_HEAD(, key_watch)
     watching;                  /* the moment of a MULTI_SET looks at no more of a key that has
                                   a value: mostly one line of the cache */
@@ -106,29 +106,29 @@ struct key_list {
     struct blob *chunks[];
 };
 
-/* A picked key and its new value. A request may name a key twice: the pick counts if the key has
+/* A looked-up key and its new value. A request may name a key twice: the item counts if the key has
  * this value after the MULTI_SET. */
-struct key_pick {
+struct batch_item {
     struct entry *entry;
     const struct blob *value;
 };
 
-/* The keys of one request, found in many turns and held for one moment; see keymap_pick(). */
-struct key_picks {
-    struct lazy lazy;             /* once its request has ended; the first member */
-    TAILQ_ENTRY(key_picks) entry; /* of the keymap */
+/* The keys of one request, found in many turns and held for one moment; see batch_lookup_add(). */
+struct batch_lookup {
+    struct lazy lazy;                /* once its request has ended; the first member */
+    TAILQ_ENTRY(batch_lookup) entry; /* of the keymap */
     struct keymap *map;
     struct blob **values; /* MULTI_SET: what each key is to be; then, what it was. MULTI_GET: what
                              it is. NULL: another */
-    uint64_t changes;     /* keymap.picked_changes when it began */
+    uint64_t changes;     /* keymap.lookup_changes when it began */
     size_t room;
     size_t count;
-    size_t freed;             /* so many are let go of */
-    size_t cost;              /* bytes of keys and values, reckoned as if all keys were new */
-    size_t more;              /* bytes of the new values of keys that had a value */
-    size_t less;              /* bytes of the old values of these keys */
-    bool has_shared;          /* one of the keys was picked before, perhaps by the same request */
-    struct key_pick *grouped; /* MULTI_SET: the keys with the prefix of key_groups */
+    size_t freed;    /* so many are let go of */
+    size_t cost;     /* bytes of keys and values, reckoned as if all keys were new */
+    size_t more;     /* bytes of the new values of keys that had a value */
+    size_t less;     /* bytes of the old values of these keys */
+    bool has_shared; /* one of the keys was looked up before, perhaps by the same request */
+    struct batch_item *grouped; /* MULTI_SET: the keys with the prefix of key_groups */
     size_t grouped_count;
     size_t grouped_room;
     bool tells;        /* the keys are set: releasing an entry wakes its waiters */
@@ -137,7 +137,7 @@ struct key_picks {
     struct entry *entries[]; /* and the values */
 };
 
-TAILQ_HEAD(picks_list, key_picks);
+TAILQ_HEAD(lookup_list, batch_lookup);
 TAILQ_HEAD(waiter_list, waiter);
 TAILQ_HEAD(wake_list, wake);
 TAILQ_HEAD(entry_list, entry);
@@ -186,12 +186,12 @@ struct keymap {
     struct wake_list ended_waiters; /* waiters of lost clients, until they are freed in slices */
     struct lazy ended;              /* of these */
     struct key_watch_list watches;
-    struct picks_list picks;
+    struct lookup_list lookups;
     enum account_kind kind;       /* what its keys and queues are counted as */
     size_t present;               /* keys that have a value */
     size_t present_bytes;         /* of their names */
     uint64_t changes;             /* how often a key came or went; not 0 */
-    uint64_t picked_changes;      /* how often one that is in picks came, changed or went */
+    uint64_t lookup_changes;      /* how often a looked-up key came, changed or went */
     uint64_t pushes;              /* how many elements came */
     struct keymap_moment *moment; /* a snapshot is being written; NULL: none, or not of this */
     struct key_list *list;        /* in the making, asked for, or still true; NULL: none */
@@ -255,27 +255,28 @@ enum store_status keymap_make_list(struct keymap *m, uint64_t ticket, size_t max
 /* Lets go of a list that nobody reads any more. Now and then. */
 void keymap_trim(struct keymap *m);
 
-/* --- Many keys at one moment: the request picks them one by one, while other clients change them.
+/* --- Many keys at one moment: the request looks them up one by one, while other clients change
+ * them.
  * --- */
 
 /* NULL: memory is short. `with_values`: for a MULTI_SET or MULTI_GET. */
-struct key_picks *keymap_pick_begin(struct keymap *m, size_t count, bool with_values);
+struct batch_lookup *batch_lookup_begin(struct keymap *m, size_t count, bool with_values);
 
-/* Adds a key; false: memory is short. With `with_values`, the pick also holds the key's value. */
-bool keymap_pick(struct key_picks *p, struct slice key);
+/* Adds a key; false: memory is short. With `with_values`, the lookup also holds the key's value. */
+bool batch_lookup_add(struct batch_lookup *p, struct slice key);
 
 /* The same, for a MULTI_SET. */
-bool keymap_pick_value(struct key_picks *p, struct slice key, struct slice value);
+bool batch_lookup_add_value(struct batch_lookup *p, struct slice key, struct slice value);
 
 /* Before a MULTI_SET is carried out: an open snapshot copies the present values of some more of the
- * picked keys. True: the snapshot has copied every picked key, or no snapshot is open. */
-bool key_picks_are_kept(struct key_picks *p);
+ * looked-up keys. True: the snapshot has copied every looked-up key, or no snapshot is open. */
+bool batch_lookup_is_copied(struct batch_lookup *p);
 
 /* Lets go of them, in slices. Takes NULL. */
-void keymap_pick_end(struct key_picks *p);
+void batch_lookup_end(struct batch_lookup *p);
 
 /* The key. The next ones are fetched into the cache. */
-static inline const struct entry *key_picks_entry(const struct key_picks *p, size_t i)
+static inline const struct entry *batch_lookup_entry(const struct batch_lookup *p, size_t i)
 {
     if (i + 32 < p->count)
         __builtin_prefetch(&p->entries[i + 32]->value);
@@ -284,10 +285,10 @@ static inline const struct entry *key_picks_entry(const struct key_picks *p, siz
 
 /* The moment of a MULTI_GET: the values that are held are those that the keys have now. They are
  * answered later, whatever becomes of the keys. */
-void key_picks_take_values(struct key_picks *p);
+void batch_lookup_take_values(struct batch_lookup *p);
 
 /* The i-th of them; NULL: there was none. */
-static inline struct blob *key_picks_taken(const struct key_picks *p, size_t i)
+static inline struct blob *batch_lookup_taken(const struct batch_lookup *p, size_t i)
 {
     if (i + 16 < p->count)
         __builtin_prefetch(p->values[i + 16]);
@@ -370,7 +371,7 @@ void keymap_arrive(struct keymap *m, struct slice key, struct waiter *w, struct 
 
 /* The same, of a barrier whose key need not be there; takes so much of the reserve at most. */
 size_t keymap_arrive_memory(const struct keymap *m, struct slice key);
-void keymap_arrive_anew(struct keymap *m, struct slice key, struct waiter *w, struct arrival *a);
+void keymap_arrive_again(struct keymap *m, struct slice key, struct waiter *w, struct arrival *a);
 
 /* Until the barrier has opened. */
 static inline bool keymap_stands(const struct waiter *w)

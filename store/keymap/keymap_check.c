@@ -265,10 +265,10 @@ static size_t pairs_cost(const struct keymap *m, struct slice pairs)
 static enum store_status check_multi_set(const struct keymap *m, const struct command *c,
                                          struct change *change)
 {
-    if (!quota_has_room(m->quota, 0, c->picks != NULL ? c->picks->cost : pairs_cost(m, c->items)))
+    if (!quota_has_room(m->quota, 0, c->lookup != NULL ? c->lookup->cost : pairs_cost(m, c->items)))
         return STORE_FULL;
     change->kind = CHANGE_KEY_PUT_ALL;
-    change->put_all = (struct key_put_all){.pairs = c->items, .picks = c->picks};
+    change->put_all = (struct key_put_all){.pairs = c->items, .lookup = c->lookup};
     return STORE_OK;
 }
 

@@ -155,12 +155,12 @@ bool keymap_parse_number(struct slice text, int64_t *out);
  * caller's. */
 struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *value);
 
-/* MULTI_SET of what was picked. */
-void keymap_put_picks(struct keymap *m, struct key_picks *p);
+/* A MULTI_SET of keys that were looked up. */
+void keymap_put_lookup(struct keymap *m, struct batch_lookup *p);
 
-/* The keymap ends: frees ended waiters and picks that are still on the lazy free's list. */
+/* The keymap ends: frees ended waiters and lookups that are still on the lazy free's list. */
 void keymap_end_waiters(struct keymap *m);
-void keymap_end_picks(struct keymap *m);
+void keymap_end_lookups(struct keymap *m);
 
 /* --- A walk over the keys of one moment. --- */
 

@@ -5,12 +5,12 @@
 
 /* --- Where it stands. --- */
 
-void keymap_moment_begin(struct keymap_moment *k, struct keymap *m, struct snapshot_ahead *ahead,
+void keymap_moment_begin(struct keymap_moment *k, struct keymap *m, struct cow_buffer *cow,
                          const char *name, uint64_t worker_store, uint32_t snapshot)
 {
     *k = (struct keymap_moment){
         .map = m,
-        .ahead = ahead,
+        .cow = cow,
         .name = name,
         .worker_store = worker_store,
         .snapshot = snapshot,
@@ -26,7 +26,7 @@ void keymap_moment_begin(struct keymap_moment *k, struct keymap *m, struct snaps
 /* The key has a value. Once the snapshot has failed, where it stood may be gone. */
 static bool is_missing(const struct keymap_moment *k, const struct entry *e)
 {
-    return !k->ahead->failed && key_cursor_expects(&k->keys, e) && e->snapshot != k->snapshot;
+    return !k->cow->failed && key_cursor_expects(&k->keys, e) && e->snapshot != k->snapshot;
 }
 
 /* --- Writing. --- */
@@ -93,7 +93,7 @@ bool keymap_moment_write(struct keymap_moment *k, struct batch *out, size_t byte
 
 /* --- Changes. --- */
 
-static void mark(const struct keymap_moment *k, struct entry *e)
+static void mark_entry(const struct keymap_moment *k, struct entry *e)
 {
     e->snapshot = k->snapshot & SNAPSHOT_NUMBER_MAX;
 }
@@ -101,8 +101,8 @@ static void mark(const struct keymap_moment *k, struct entry *e)
 /* True while the snapshot may take memory. */
 static bool may_keep(const struct keymap_moment *k)
 {
-    k->ahead->failed = k->ahead->failed || !reserve_has_spare(k->map->reserve);
-    return !k->ahead->failed;
+    k->cow->failed = k->cow->failed || !reserve_has_spare(k->map->reserve);
+    return !k->cow->failed;
 }
 
 void keymap_moment_changes(struct keymap_moment *k, struct entry *e, bool overwritten)
@@ -112,14 +112,14 @@ void keymap_moment_changes(struct keymap_moment *k, struct entry *e, bool overwr
     if (e->value == NULL || !is_missing(k, e) || !may_keep(k))
         return;
     change = put_of(k, CHANGE_KEY_PUT, e->node.key, e->value);
-    ahead_put(k->ahead, k->name, &change, e->value, overwritten);
-    mark(k, e);
+    cow_put(k->cow, k->name, &change, e->value, overwritten);
+    mark_entry(k, e);
 }
 
 void keymap_moment_loses(struct keymap_moment *k, struct entry *e)
 {
     keymap_moment_changes(k, e, false);
-    if (!k->ahead->failed)
+    if (!k->cow->failed)
         key_cursor_loses(&k->keys, e);
 }
 
@@ -127,7 +127,7 @@ void keymap_moment_loses(struct keymap_moment *k, struct entry *e)
 static bool is_element_missing(const struct keymap_moment *k, const struct queue *q,
                                const struct element *element)
 {
-    if (k->ahead->failed || k->queue == NULL || element->number > k->pushes ||
+    if (k->cow->failed || k->queue == NULL || element->number > k->pushes ||
         q->number < k->queue->number)
         return false;
     return q != k->queue || k->first == NULL || element->number >= k->first->number;
@@ -140,10 +140,10 @@ void keymap_moment_pops(struct keymap_moment *k, struct queue *q)
     if (is_element_missing(k, q, element) && may_keep(k)) {
         const struct change change = put_of(k, CHANGE_QUEUE_PUSH, q->node.key, element->value);
 
-        ahead_put(k->ahead, k->name, &change, element->value, false);
+        cow_put(k->cow, k->name, &change, element->value, false);
         if (q == k->queue)
             pass_element(k, element);
-    } else if (q == k->queue && q->len == 1 && !k->ahead->failed) {
+    } else if (q == k->queue && q->len == 1 && !k->cow->failed) {
         pass_element(k, element); /* it came later, and took the place of those of the moment */
     }
 }
@@ -151,8 +151,8 @@ void keymap_moment_pops(struct keymap_moment *k, struct queue *q)
 bool keymap_moment_takes(struct keymap_moment *k, struct entry_list *entries,
                          struct queue_list *queues, size_t bytes)
 {
-    if (k->ahead->failed || (k->keys.next == NULL && k->queue == NULL) ||
-        !TAILQ_EMPTY(&k->entries) || !TAILQ_EMPTY(&k->queues))
+    if (k->cow->failed || (k->keys.next == NULL && k->queue == NULL) || !TAILQ_EMPTY(&k->entries) ||
+        !TAILQ_EMPTY(&k->queues))
         return false;
     TAILQ_CONCAT(&k->entries, entries, order);
     TAILQ_CONCAT(&k->queues, queues, order);

@@ -3,17 +3,17 @@
  *
  * Keys, queues and elements stand in the order of their creation, and each has a number. The number
  * shows whether a key existed at the moment, and whether the snapshot has it. Before a key changes
- * or is deleted, the snapshot copies its old value (snapshot_ahead.h), and a key that stays is
+ * or is deleted, the snapshot copies its old value (cow_buffer.h), and a key that stays is
  * marked as written. When a keymap forgets all its keys, the snapshot takes over their lists
  * without looking at a key. */
 #pragma once
 
-#include "store/disk/snapshot_ahead.h"
+#include "store/disk/cow_buffer.h"
 #include "store/keymap/keymap.h"
 
 struct keymap_moment {
     struct keymap *map; /* has a pointer to this; NULL: it has ended, or this has */
-    struct snapshot_ahead *ahead;
+    struct cow_buffer *cow;
     const char *name; /* of the space */
     uint64_t worker_store;
     uint32_t snapshot;         /* its number: entries that have it are written */
@@ -27,7 +27,7 @@ struct keymap_moment {
 };
 
 /* `name` lives longer. */
-void keymap_moment_begin(struct keymap_moment *k, struct keymap *m, struct snapshot_ahead *ahead,
+void keymap_moment_begin(struct keymap_moment *k, struct keymap *m, struct cow_buffer *cow,
                          const char *name, uint64_t worker_store, uint32_t snapshot);
 
 /* Adds unwritten keys and elements to the batch until it has about `bytes` bytes. False: memory is

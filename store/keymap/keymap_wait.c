@@ -341,7 +341,7 @@ void keymap_cancel(struct keymap *m, struct waiter *w)
 }
 
 /* The caller provides the waiter, and the number of waiting clients stays as it is. */
-static void arrive(struct keymap *m, struct entry *e, struct waiter *w, struct arrival *a)
+static void barrier_arrive(struct keymap *m, struct entry *e, struct waiter *w, struct arrival *a)
 {
     *w = (struct waiter){.wake = {.kind = WAKE_ARRIVAL, .owner = a}, .cap = 1};
     w->barrier = true;
@@ -354,7 +354,7 @@ void keymap_arrive(struct keymap *m, struct slice key, struct waiter *w, struct 
     struct entry *e = keymap_find(m, key);
 
     if (e != NULL)
-        arrive(m, e, w, a);
+        barrier_arrive(m, e, w, a);
 }
 
 size_t keymap_arrive_memory(const struct keymap *m, struct slice key)
@@ -362,9 +362,9 @@ size_t keymap_arrive_memory(const struct keymap *m, struct slice key)
     return reserve_cost(keymap_key_cost(m, key));
 }
 
-void keymap_arrive_anew(struct keymap *m, struct slice key, struct waiter *w, struct arrival *a)
+void keymap_arrive_again(struct keymap *m, struct slice key, struct waiter *w, struct arrival *a)
 {
-    arrive(m, keymap_get_or_make(m, key), w, a);
+    barrier_arrive(m, keymap_get_or_make(m, key), w, a);
 }
 
 void keymap_depart(struct keymap *m, struct waiter *w)

@@ -46,7 +46,7 @@ void table_fini(struct table *t)
 }
 
 /* Folds the 128-bit product: each bit of both factors reaches each bit of the result. */
-static uint64_t mix(uint64_t a, uint64_t b)
+static uint64_t hash_mix(uint64_t a, uint64_t b)
 {
     unsigned __int128 product = (unsigned __int128)a * b;
 
@@ -72,10 +72,10 @@ static inline uint64_t hash_rest(uint64_t h, struct slice key, const uint8_t *p,
                                  uint64_t seed)
 {
     for (; left >= 8; left -= 8, p += 8)
-        h = mix(h ^ bytes_get_u64(p), ODD1);
+        h = hash_mix(h ^ bytes_get_u64(p), ODD1);
     if (left > 0)
-        h = mix(h ^ last_bytes(key, left) ^ ((uint64_t)left << 56), ODD1);
-    return mix(h ^ seed, ODD2);
+        h = hash_mix(h ^ last_bytes(key, left) ^ ((uint64_t)left << 56), ODD1);
+    return hash_mix(h ^ seed, ODD2);
 }
 
 /* Of long keys, four words a step, in four sums: a product has to wait for the one before it, and
@@ -83,16 +83,16 @@ static inline uint64_t hash_rest(uint64_t h, struct slice key, const uint8_t *p,
 #define LONG_KEY 128
 __attribute__((noinline)) static uint64_t hash_long(uint64_t h, struct slice key, uint64_t seed)
 {
-    uint64_t sums[4] = {h, mix(h ^ ODD1, ODD2), mix(h ^ ODD2, ODD1), h ^ ODD2};
+    uint64_t sums[4] = {h, hash_mix(h ^ ODD1, ODD2), hash_mix(h ^ ODD2, ODD1), h ^ ODD2};
     const uint8_t *p = key.ptr;
     size_t left = key.len;
 
     for (; left >= 32; left -= 32, p += 32) {
         for (int i = 0; i < 4; i++)
-            sums[i] = mix(sums[i] ^ bytes_get_u64(p + 8 * i), ODD1);
+            sums[i] = hash_mix(sums[i] ^ bytes_get_u64(p + 8 * i), ODD1);
     }
     for (int i = 1; i < 4; i++)
-        h = mix(h ^ sums[i], ODD1) ^ sums[0];
+        h = hash_mix(h ^ sums[i], ODD1) ^ sums[0];
     return hash_rest(h, key, p, left, seed);
 }
 
@@ -100,7 +100,7 @@ __attribute__((noinline)) static uint64_t hash_long(uint64_t h, struct slice key
  * multiplications are for; the seed keeps peers from choosing keys that collide. */
 uint64_t table_hash(const struct table *t, struct slice key)
 {
-    uint64_t h = t->seed ^ mix(key.len ^ ODD1, ODD2);
+    uint64_t h = t->seed ^ hash_mix(key.len ^ ODD1, ODD2);
 
     return key.len >= LONG_KEY ? hash_long(h, key, t->seed)
                                : hash_rest(h, key, key.ptr, key.len, t->seed);
@@ -172,7 +172,7 @@ struct table_node *table_find_next(const struct table *t, const struct table_nod
     return found;
 }
 
-static void push(struct table_node **buckets, size_t mask, struct table_node *node)
+static void bucket_push(struct table_node **buckets, size_t mask, struct table_node *node)
 {
     struct table_node **bucket = &buckets[node->hash & mask];
 
@@ -227,7 +227,7 @@ static bool begin_moving(struct table *t, enum account_class class, size_t count
 }
 
 /* A small table moves at once. */
-static void grow(struct table *t)
+static void table_grow(struct table *t)
 {
     size_t count = t->mask + 1 < FIRST_BUCKETS ? FIRST_BUCKETS : (t->mask + 1) * 2;
 
@@ -272,9 +272,9 @@ void table_add_hashed(struct table *t, struct table_node *node, uint64_t hash)
     if (t->old != NULL)
         move_some(t, moved_at_a_time(t));
     else if (t->count > t->mask)
-        grow(t);
+        table_grow(t);
     node->hash = hash;
-    push(t->buckets, t->mask, node);
+    bucket_push(t->buckets, t->mask, node);
     t->count++;
 }
 

@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-#include "store/disk/snapshot_ahead.h"
+#include "store/disk/cow_buffer.h"
 #include "store/keymap/worker_store.h"
 
 void sessions_init(struct sessions *s, struct keymap *keys, struct worker_stores *worker_stores,
@@ -68,11 +68,11 @@ static struct keymap *keys_of(const struct session *session)
 
 /* --- One moment, in a snapshot. --- */
 
-void session_moment_begin(struct session_moment *m, struct sessions *s,
-                          struct snapshot_ahead *ahead, const char *name, uint32_t snapshot)
+void session_moment_begin(struct session_moment *m, struct sessions *s, struct cow_buffer *cow,
+                          const char *name, uint32_t snapshot)
 {
     *m = (struct session_moment){.sessions = s,
-                                 .ahead = ahead,
+                                 .cow = cow,
                                  .name = name,
                                  .snapshot = snapshot,
                                  .next = TAILQ_FIRST(&s->list)};
@@ -97,7 +97,7 @@ static struct change session_state_of(const struct session *session)
                           .is_worker = session->is_worker,
                           .worker_store = session->worker_store,
                           .answer = {session->answer, session->answer_len},
-                          .memo = session->memo != NULL ? blob_slice(session->memo)
+                          .hint = session->hint != NULL ? blob_slice(session->hint)
                                                         : (struct slice){0}},
     };
 }
@@ -125,9 +125,9 @@ static void session_moment_keep_held(struct session_moment *m, const struct sess
                                                  : blob_new(ACCOUNT_SNAPSHOT, held->put.value);
 
     if (value == NULL)
-        m->ahead->failed = true;
+        m->cow->failed = true;
     else
-        ahead_put(m->ahead, m->name, held, value, false);
+        cow_put(m->cow, m->name, held, value, false);
     blob_unref(value);
 }
 
@@ -137,10 +137,10 @@ static void session_moment_keep(struct session_moment *m, struct session *sessio
     const struct change state = session_state_of(session);
     struct change held;
 
-    if (session->snapshot == m->snapshot || m->ahead->failed)
+    if (session->snapshot == m->snapshot || m->cow->failed)
         return;
     session->snapshot = m->snapshot;
-    ahead_put(m->ahead, m->name, &state, NULL, false);
+    cow_put(m->cow, m->name, &state, NULL, false);
     if (session_holds(session, &held))
         session_moment_keep_held(m, session, &held);
 }
@@ -208,7 +208,7 @@ static void session_note_change(struct session *session)
 }
 
 /* The barrier in which it stands opens. */
-static void passes(struct arrival *a)
+static void note_passage(struct arrival *a)
 {
     session_note_change((struct session *)((char *)a - offsetof(struct session, arrival)));
 }
@@ -224,7 +224,7 @@ static struct session *session_new(struct sessions *s, uint64_t id)
     session->id = id;
     session->node.key = key_of(&session->id);
     session->home = s;
-    session->arrival.passes = passes;
+    session->arrival.passes = note_passage;
     session->snapshot = s->moment == NULL ? 0 : s->moment->snapshot;
     TAILQ_INSERT_TAIL(&s->list, session, order);
     table_add(&s->table, &session->node);
@@ -247,7 +247,7 @@ static size_t cost_of(const struct blob *b)
     return b == NULL ? 0 : sizeof *b + b->len;
 }
 
-/* `b` takes the place of one that the session keeps: of its element, or its memo. Takes the
+/* `b` takes the place of one that the session keeps: of its element, or its hint. Takes the
  * reference. */
 static void session_replace(struct session *session, struct blob **kept, struct blob *b)
 {
@@ -343,31 +343,31 @@ void session_bind(struct sessions *s, const struct session_bind *c)
     count_use(session, true);
 }
 
-bool session_can_have_memo(const struct sessions *s, const struct session_memo *c)
+bool session_can_have_hint(const struct sessions *s, const struct session_hint *c)
 {
-    return c->bytes.len <= SESSION_MEMO_MAX && session_find(s, c->id) != NULL;
+    return c->bytes.len <= SESSION_HINT_MAX && session_find(s, c->id) != NULL;
 }
 
-bool session_memo_fits(const struct sessions *s, const struct session_memo *c)
+bool session_hint_fits(const struct sessions *s, const struct session_hint *c)
 {
     const struct session *session = session_find(s, c->id);
 
     return session != NULL &&
-           quota_has_room(s->quota, cost_of(session->memo), sizeof(struct blob) + c->bytes.len);
+           quota_has_room(s->quota, cost_of(session->hint), sizeof(struct blob) + c->bytes.len);
 }
 
 /* NULL: it is empty. */
-static struct blob *memo_blob(const struct sessions *s, struct slice bytes)
+static struct blob *hint_blob(const struct sessions *s, struct slice bytes)
 {
     return bytes.len == 0 ? NULL : reserve_blob(s->reserve, ACCOUNT_SESSIONS, bytes);
 }
 
-void session_set_memo(struct sessions *s, const struct session_memo *c)
+void session_set_hint(struct sessions *s, const struct session_hint *c)
 {
     struct session *session = session_find(s, c->id);
 
     session_note_change(session);
-    session_replace(session, &session->memo, memo_blob(s, c->bytes));
+    session_replace(session, &session->hint, hint_blob(s, c->bytes));
 }
 
 void session_end(struct sessions *s, struct session *session)
@@ -376,7 +376,7 @@ void session_end(struct sessions *s, struct session *session)
         session_moment_lose(s->moment, session);
     keymap_depart(keys_of(session), waiter_of(session));
     session_replace(session, &session->popped, NULL);
-    session_replace(session, &session->memo, NULL);
+    session_replace(session, &session->hint, NULL);
     count_use(session, false);
     quota_keep(s->quota, &s->bytes, 0, SESSION_COST);
     TAILQ_REMOVE(&s->list, session, order);
@@ -394,16 +394,16 @@ bool session_load(struct sessions *s, const struct session_state *state)
 
     if (session_find(s, state->id) != NULL || session_check_bind(s, &bind) != STORE_OK ||
         (arrived ? state->answer.len != 0 : !are_flags(state->flags, state->answer.len)) ||
-        state->memo.len > SESSION_MEMO_MAX ||
+        state->hint.len > SESSION_HINT_MAX ||
         !reserve_hold(s->reserve,
-                      session_memory(s, state->id) + reserve_blob_cost(state->memo.len)))
+                      session_memory(s, state->id) + reserve_blob_cost(state->hint.len)))
         return false;
     session_bind(s, &bind);
     session = session_find(s, state->id);
     session->number = state->number;
     session->flags = state->flags;
     set_answer(session, state->answer);
-    session_replace(session, &session->memo, memo_blob(s, state->memo));
+    session_replace(session, &session->hint, hint_blob(s, state->hint));
     reserve_settle(s->reserve);
     return true;
 }
@@ -421,7 +421,7 @@ bool session_load_held(struct sessions *s, const struct key_put *held)
                                           : reserve_blob_cost(held->value.len)))
         return false;
     if (arrived)
-        keymap_arrive_anew(keys_of(session), held->value, waiter_of(session), &session->arrival);
+        keymap_arrive_again(keys_of(session), held->value, waiter_of(session), &session->arrival);
     else
         session_replace(session, &session->popped,
                         reserve_blob(s->reserve, ACCOUNT_SESSIONS, held->value));

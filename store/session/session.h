@@ -49,12 +49,12 @@
 #include <sys/queue.h>
 
 struct batch;
-struct snapshot_ahead;
+struct cow_buffer;
 struct worker_stores;
 
 /* An answer that is kept, but for an element. */
 #define SESSION_ANSWER_MAX 64u
-#define SESSION_MEMO_MAX   1280u
+#define SESSION_HINT_MAX   1280u
 
 struct session {
     struct table_node node; /* the id */
@@ -65,7 +65,7 @@ struct session {
     uint64_t number;        /* the last request that has changed anything; 0: none */
     uint64_t worker_store;  /* whose keys it uses; 0: the space's own */
     struct blob *popped;    /* the answer ends with it: its length in eight bytes, and the bytes */
-    struct blob *memo;      /* NULL: none */
+    struct blob *hint;      /* NULL: none */
     uint32_t snapshot;      /* the number of the snapshot that has this session */
     uint8_t flags;          /* RELAY_ANSWERED, RELAY_TOOK, RELAY_ARRIVED: what became of it */
     bool is_worker;
@@ -109,9 +109,9 @@ struct slice session_barrier(const struct session *session);
  * memory, and that the space has room for one session more. STORE_NO_MEMORY, STORE_FULL. */
 enum store_status session_prepare(struct sessions *s, uint64_t id);
 
-/* Before a SESSION_MEMO: false if the space has no room for the memo, or the session does not
+/* Before a SESSION_HINT: false if the space has no room for the hint, or the session does not
  * exist. */
-bool session_memo_fits(const struct sessions *s, const struct session_memo *c);
+bool session_hint_fits(const struct sessions *s, const struct session_hint *c);
 
 /* --- Changes; for space.c and snapshot.c only. --- */
 
@@ -129,9 +129,9 @@ void session_do(struct sessions *s, const struct session_done *c);
 enum store_status session_check_bind(const struct sessions *s, const struct session_bind *c);
 void session_bind(struct sessions *s, const struct session_bind *c);
 
-/* True when the session is there, and the memo is not too long. */
-bool session_can_have_memo(const struct sessions *s, const struct session_memo *c);
-void session_set_memo(struct sessions *s, const struct session_memo *c);
+/* True when the session is there, and the hint is not too long. */
+bool session_can_have_hint(const struct sessions *s, const struct session_hint *c);
+void session_set_hint(struct sessions *s, const struct session_hint *c);
 
 /* Ends a session of this space. */
 void session_end(struct sessions *s, struct session *session);
@@ -146,7 +146,7 @@ bool session_load_held(struct sessions *s, const struct key_put *held);
 
 struct session_moment {
     struct sessions *sessions; /* have a pointer to this; NULL: it has ended */
-    struct snapshot_ahead *ahead;
+    struct cow_buffer *cow;
     const char *name;  /* of the space */
     uint32_t snapshot; /* its number: sessions with this number are written, or are newer than the
                           snapshot */
@@ -154,8 +154,8 @@ struct session_moment {
 };
 
 /* `name` lives longer. */
-void session_moment_begin(struct session_moment *m, struct sessions *s,
-                          struct snapshot_ahead *ahead, const char *name, uint32_t snapshot);
+void session_moment_begin(struct session_moment *m, struct sessions *s, struct cow_buffer *cow,
+                          const char *name, uint32_t snapshot);
 
 /* Adds unwritten sessions to the batch until it has about `bytes` bytes. False: memory is
  * short. */

@@ -12,12 +12,12 @@ void expiry_fini(struct expiry *e)
     *e = (struct expiry){.reserve = e->reserve};
 }
 
-static bool before(const struct expiry_node *a, const struct expiry_node *b)
+static bool is_due_before(const struct expiry_node *a, const struct expiry_node *b)
 {
     return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
 }
 
-static void place(struct expiry *e, size_t slot, struct expiry_node *node)
+static void place_node(struct expiry *e, size_t slot, struct expiry_node *node)
 {
     e->heap[slot] = node;
     node->slot = slot + 1;
@@ -25,11 +25,11 @@ static void place(struct expiry *e, size_t slot, struct expiry_node *node)
 
 static void sift_up(struct expiry *e, size_t slot, struct expiry_node *node)
 {
-    while (slot > 0 && before(node, e->heap[(slot - 1) / 2])) {
-        place(e, slot, e->heap[(slot - 1) / 2]);
+    while (slot > 0 && is_due_before(node, e->heap[(slot - 1) / 2])) {
+        place_node(e, slot, e->heap[(slot - 1) / 2]);
         slot = (slot - 1) / 2;
     }
-    place(e, slot, node);
+    place_node(e, slot, node);
 }
 
 static void sift_down(struct expiry *e, size_t slot, struct expiry_node *node)
@@ -37,14 +37,14 @@ static void sift_down(struct expiry *e, size_t slot, struct expiry_node *node)
     for (;;) {
         size_t child = 2 * slot + 1;
 
-        if (child + 1 < e->count && before(e->heap[child + 1], e->heap[child]))
+        if (child + 1 < e->count && is_due_before(e->heap[child + 1], e->heap[child]))
             child++;
-        if (child >= e->count || !before(e->heap[child], node))
+        if (child >= e->count || !is_due_before(e->heap[child], node))
             break;
-        place(e, slot, e->heap[child]);
+        place_node(e, slot, e->heap[child]);
         slot = child;
     }
-    place(e, slot, node);
+    place_node(e, slot, node);
 }
 
 static size_t next_cap(const struct expiry *e)
@@ -103,7 +103,7 @@ void expiry_remove(struct expiry *e, struct expiry_node *node)
     last = e->heap[--e->count];
     if (last == node)
         return;
-    if (slot > 0 && before(last, e->heap[(slot - 1) / 2]))
+    if (slot > 0 && is_due_before(last, e->heap[(slot - 1) / 2]))
         sift_up(e, slot, last);
     else
         sift_down(e, slot, last);

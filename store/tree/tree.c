@@ -92,7 +92,7 @@ static void remove_all(struct tree *t, struct node *top, struct tree_event *e)
             continue;
         }
         if (e != NULL)
-            watch_tell_removed(&t->hub, e, n->by_path.key);
+            watch_notify_removed(&t->hub, e, n->by_path.key);
         node_free(t, n);
         if (n == top)
             return;
@@ -117,7 +117,7 @@ struct node *tree_find_living(const struct tree *t, struct node *n)
 }
 
 /* Tells those who watch a node at `top` or below it. */
-static void tell_all(struct tree *t, const struct node *top, struct tree_event *e)
+static void notify_all(struct tree *t, const struct node *top, struct tree_event *e)
 {
     struct slice prefix = top->by_path.key, path;
     struct watch_walk walk = {0};
@@ -128,7 +128,7 @@ static void tell_all(struct tree *t, const struct node *top, struct tree_event *
                      (path.len == prefix.len || path.ptr[prefix.len] == '/');
 
         if ((all ? !tree_is_root(path) : below) && tree_find(t, path) != NULL)
-            watch_tell_removed(&t->hub, e, path);
+            watch_notify_removed(&t->hub, e, path);
     }
 }
 
@@ -154,23 +154,23 @@ static struct node *next_below(const struct node *top, struct node *n, size_t *l
 
 /* Notifies the watchers node by node, if the directory has few nodes; else the watched paths are
  * fewer than the nodes. */
-static void tell_below(struct tree *t, struct node *top, struct tree_event *e)
+static void notify_below(struct tree *t, struct node *top, struct tree_event *e)
 {
     size_t left = t->cut_from;
 
     for (struct node *n = top; n != NULL; n = next_below(top, n, &left))
         continue;
     if (left == 0) {
-        tell_all(t, top, e);
+        notify_all(t, top, e);
         return;
     }
     left = SIZE_MAX;
     for (struct node *n = top; n != NULL; n = next_below(top, n, &left))
-        watch_tell_removed(&t->hub, e, n->by_path.key);
+        watch_notify_removed(&t->hub, e, n->by_path.key);
 }
 
 /* What is removed counts no more. */
-static void uncount(struct tree *t, const struct node *top)
+static void uncount_nodes(struct tree *t, const struct node *top)
 {
     count_below(t, top->parent, -(top->below + 1), -(tree_node_cost(top) + top->below_bytes));
 }
@@ -189,15 +189,15 @@ static void drop_directory(struct tree *t, struct node *top)
 /* Takes a directory off the tree. */
 static void cut_directory(struct tree *t, struct node *top)
 {
-    uncount(t, top);
+    uncount_nodes(t, top);
     TAILQ_REMOVE(&top->parent->children, top, sibling);
     drop_directory(t, top);
 }
 
 /* The same for a node that snapshots may see. */
-static void bury(struct tree *t, struct node *n)
+static void bury_node(struct tree *t, struct node *n)
 {
-    uncount(t, n);
+    uncount_nodes(t, n);
     tree_past_bury(t, n);
 }
 
@@ -367,7 +367,7 @@ enum tree_counter tree_counter_of(enum etcd_action action)
     return counters[action];
 }
 
-static void publish(struct tree *t, struct tree_event *e, struct tree_result *out)
+static void publish_event(struct tree *t, struct tree_event *e, struct tree_result *out)
 {
     t->index++;
     assert(e->node.modified == t->index);
@@ -433,7 +433,7 @@ static void view_outcome(struct tree_event *e, const struct node *n, const struc
 }
 
 /* A new node, in the place of one that there may be (internalCreate in etcd). */
-static struct tree_event *replace(struct tree *t, const struct tree_put *c)
+static struct tree_event *replace_node(struct tree *t, const struct tree_put *c)
 {
     struct node *old = c->parent != NULL ? c->node : tree_find(t, c->path), *n;
     struct node *parent = c->parent != NULL ? c->parent : get_or_create_parent(t, c->path);
@@ -443,7 +443,7 @@ static struct tree_event *replace(struct tree *t, const struct tree_put *c)
     if (old != NULL) {
         e = event_about(t, c->action, old, c->now_ns);
         if (t->keeps_past && tree_past_holds(t, old))
-            bury(t, old);
+            bury_node(t, old);
         else
             node_free(t, old);
     } else {
@@ -484,15 +484,15 @@ static void remove_node(struct tree *t, struct node *n, enum etcd_action action,
     struct tree_event *e = event_about(t, action, n, now_ns);
 
     if (t->keeps_past && tree_past_holds(t, n)) {
-        tell_below(t, n, e);
-        bury(t, n);
+        notify_below(t, n, e);
+        bury_node(t, n);
     } else if (n->below < t->cut_from) {
         remove_all(t, n, e);
     } else {
-        tell_all(t, n, e);
+        notify_all(t, n, e);
         cut_directory(t, n);
     }
-    publish(t, e, out);
+    publish_event(t, e, out);
 }
 
 /* Of so many nodes no past is kept: those who see one lose it. */
@@ -513,9 +513,9 @@ void tree_apply(struct tree *t, const struct change *change, struct tree_result 
         remove_node(t, gone->node != NULL ? gone->node : tree_find(t, gone->path), gone->action,
                     gone->now_ns, out);
     else if (put->action == ETCD_SET || put->action == ETCD_CREATE)
-        publish(t, replace(t, put), out);
+        publish_event(t, replace_node(t, put), out);
     else
-        publish(t, change_in_place(t, put), out);
+        publish_event(t, change_in_place(t, put), out);
 }
 
 /* As if the root were a directory that is removed, and another one made in its place. */
@@ -529,14 +529,14 @@ uint64_t tree_clear(struct tree *t, int64_t now_ns)
     if (count == 0)
         return 0;
     e = event_about(t, ETCD_DELETE, old, now_ns);
-    tell_all(t, old, e);
-    uncount(t, old);
+    notify_all(t, old, e);
+    uncount_nodes(t, old);
     t->root = add_root(t);
     if (t->keeps_past)
         tree_past_bury(t, old);
     else
         drop_directory(t, old);
-    publish(t, e, &result);
+    publish_event(t, e, &result);
     return count;
 }
 

@@ -217,7 +217,8 @@ static bool check_swap(struct tree *t, const struct command *c, struct change *c
 
 /* --- A node that goes. --- */
 
-static bool removal(enum etcd_action action, struct node *n, int64_t now_ns, struct change *change)
+static bool make_removal(enum etcd_action action, struct node *n, int64_t now_ns,
+                         struct change *change)
 {
     change->kind = CHANGE_TREE_REMOVE;
     change->tree_remove =
@@ -240,7 +241,7 @@ static bool check_tree_delete(struct tree *t, const struct command *c, struct ch
         else if (n->below != 0)
             code = ETCD_DIRECTORY_NOT_EMPTY;
     }
-    return code == ETCD_OK ? removal(ETCD_DELETE, n, c->now_ns, change)
+    return code == ETCD_OK ? make_removal(ETCD_DELETE, n, c->now_ns, change)
                            : tree_fail(t, ETCD_DELETE, code, where, out);
 }
 
@@ -250,14 +251,14 @@ static bool check_swap_delete(struct tree *t, const struct command *c, struct ch
     struct node *n;
 
     return compare_node(t, c, ETCD_COMPARE_AND_DELETE, &n, out) &&
-           removal(ETCD_COMPARE_AND_DELETE, n, c->now_ns, change);
+           make_removal(ETCD_COMPARE_AND_DELETE, n, c->now_ns, change);
 }
 
 static bool check_expire(struct tree *t, int64_t now_ns, struct change *change)
 {
     struct node *n = tree_first_to_expire(t);
 
-    return n != NULL && n->expiry.at_ns <= now_ns && removal(ETCD_EXPIRE, n, now_ns, change);
+    return n != NULL && n->expiry.at_ns <= now_ns && make_removal(ETCD_EXPIRE, n, now_ns, change);
 }
 
 bool tree_check(struct tree *t, const struct command *c, struct change *change,

@@ -142,7 +142,8 @@ static void write_short(struct tree_reader *r, const struct etcd_node *shown, co
 
 /* A node and what stands before it; of a directory its first half, of a long value the beginning.
  */
-static void visit(struct tree_reader *r, const struct node *n, bool descends, const char *before)
+static void visit_node(struct tree_reader *r, const struct node *n, bool descends,
+                       const char *before)
 {
     struct etcd_node shown;
     struct blob *value;
@@ -242,7 +243,7 @@ static void reader_step(struct tree_reader *r, int64_t *work)
         return;
     }
     l->at = n;
-    visit(r, n, r->recursive, first ? ",\"nodes\":[" : ",");
+    visit_node(r, n, r->recursive, first ? ",\"nodes\":[" : ",");
 }
 
 /* False: memory is short. */
@@ -287,7 +288,7 @@ struct tree_reader *tree_reader_open(struct tree *t, const struct node *n, bool 
         return NULL;
     *r = (struct tree_reader){.recursive = recursive, .sorted = sorted, .now_ns = now_ns};
     tree_snapshot_open(&r->snapshot, t);
-    visit(r, n, true, "{\"action\":\"get\",\"node\":");
+    visit_node(r, n, true, "{\"action\":\"get\",\"node\":");
     if (r->failed) {
         tree_reader_close(r);
         return NULL;

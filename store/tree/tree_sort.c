@@ -28,14 +28,14 @@ void tree_sort_fini(struct tree_sort *s)
     tree_sort_init(s);
 }
 
-static int order(const struct node *a, const struct node *b)
+static int compare_names(const struct node *a, const struct node *b)
 {
     return slice_compare(a->by_path.key, b->by_path.key);
 }
 
 static int sort_by_key(const void *a, const void *b)
 {
-    return order(*(const struct node *const *)a, *(const struct node *const *)b);
+    return compare_names(*(const struct node *const *)a, *(const struct node *const *)b);
 }
 
 /* --- Collecting. --- */
@@ -61,7 +61,7 @@ static void end_collecting(struct tree_sort *s)
     s->step = s->in_order ? TREE_SORT_READY : TREE_SORT_RUNS;
 }
 
-static bool collect(struct tree_sort *s, struct tree_snapshot *walk, int64_t *work)
+static bool collect_children(struct tree_sort *s, struct tree_snapshot *walk, int64_t *work)
 {
     const struct node *n = NULL;
 
@@ -71,7 +71,7 @@ static bool collect(struct tree_sort *s, struct tree_snapshot *walk, int64_t *wo
             continue;
         if (!sort_widen(s))
             return false;
-        if (s->count > 0 && order(s->list[s->count - 1], n) > 0)
+        if (s->count > 0 && compare_names(s->list[s->count - 1], n) > 0)
             s->in_order = false;
         s->list[s->count++] = n;
     }
@@ -82,7 +82,7 @@ static bool collect(struct tree_sort *s, struct tree_snapshot *walk, int64_t *wo
 
 /* --- Sorting. --- */
 
-static size_t smaller(size_t a, size_t b)
+static size_t smaller_size(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -91,7 +91,7 @@ static size_t smaller(size_t a, size_t b)
 static void begin_pair(struct tree_sort *s, size_t start)
 {
     s->start = s->left = s->write = start;
-    s->right = smaller(start + s->width, s->count);
+    s->right = smaller_size(start + s->width, s->count);
 }
 
 /* False: memory is short. */
@@ -110,7 +110,7 @@ static bool begin_merging(struct tree_sort *s)
 
 static bool sort_run(struct tree_sort *s, int64_t *work)
 {
-    size_t len = smaller(RUN, s->count - s->start);
+    size_t len = smaller_size(RUN, s->count - s->start);
 
     qsort((void *)(uintptr_t)(s->list + s->start), len, sizeof(struct node *), sort_by_key);
     s->start += len;
@@ -133,12 +133,12 @@ static void end_pass(struct tree_sort *s)
 
 static void merge_pair(struct tree_sort *s, int64_t *work)
 {
-    size_t middle = smaller(s->start + s->width, s->count);
-    size_t end = smaller(s->start + 2 * s->width, s->count);
+    size_t middle = smaller_size(s->start + s->width, s->count);
+    size_t end = smaller_size(s->start + 2 * s->width, s->count);
 
     while (s->write<end && * work> 0) {
         bool left = s->right == end ||
-                    (s->left < middle && order(s->list[s->left], s->list[s->right]) <= 0);
+                    (s->left < middle && compare_names(s->list[s->left], s->list[s->right]) <= 0);
 
         s->other[s->write++] = s->list[left ? s->left++ : s->right++];
         *work -= COMPARE_COST;
@@ -157,7 +157,7 @@ bool tree_sort_run(struct tree_sort *s, struct tree_snapshot *walk, int64_t *wor
 
     while (ok && *work > 0 && s->step != TREE_SORT_READY) {
         if (s->step == TREE_SORT_COLLECTS)
-            ok = collect(s, walk, work);
+            ok = collect_children(s, walk, work);
         else if (s->step == TREE_SORT_RUNS)
             ok = sort_run(s, work);
         else

@@ -104,7 +104,7 @@ struct slice watch_json(const struct blob *chunk)
 }
 
 /* Subscriptions that still have to send the texts hold them from now on. */
-static void tree_event_let_go(struct tree_event *e)
+static void tree_event_release(struct tree_event *e)
 {
     blob_leave(e->json, ACCOUNT_WATCHES);
     blob_leave(e->chunk, ACCOUNT_WATCHES);
@@ -135,7 +135,7 @@ static size_t watch_cost(struct slice key)
     return sizeof(struct watch) + sizeof(struct watch_point) + key.len;
 }
 
-static void unregister(struct watch_hub *h, struct watch *w)
+static void watch_unregister(struct watch_hub *h, struct watch *w)
 {
     struct watch_point *point = w->at;
 
@@ -175,7 +175,7 @@ static void watch_push(struct watch_hub *h, struct tree_event *e, struct subscri
     subscription_push(h->ready, h->reserve, s, chunk);
 }
 
-static void watch_tell(struct watch_hub *h, struct tree_event *e, struct slice path, bool removed)
+static void watch_notify(struct watch_hub *h, struct tree_event *e, struct slice path, bool removed)
 {
     struct watch_point *point = (struct watch_point *)table_find(&h->points, path);
     bool exact = slice_equal(path, e->node.key);
@@ -191,15 +191,15 @@ static void watch_tell(struct watch_hub *h, struct tree_event *e, struct slice p
         /* A watch that missed an event must end, as etcd's does. */
         if (!w->stream || w->subscription.lost) {
             w->subscription.ended = true;
-            unregister(h, w); /* may free the point; then this was the last */
+            watch_unregister(h, w); /* may free the point; then this was the last */
         }
     }
 }
 
-void watch_tell_removed(struct watch_hub *h, struct tree_event *e, struct slice path)
+void watch_notify_removed(struct watch_hub *h, struct tree_event *e, struct slice path)
 {
     if (h->registered != 0)
-        watch_tell(h, e, path, true);
+        watch_notify(h, e, path, true);
 }
 
 bool watch_next_path(struct watch_hub *h, struct watch_walk *walk, struct slice *path)
@@ -238,7 +238,7 @@ static void watch_forget(struct watch_hub *h, uint64_t index)
 bool watch_forget_oldest(struct watch_hub *h)
 {
     if (h->fresh != NULL && (h->fresh->json != NULL || h->fresh->chunk != NULL)) {
-        tree_event_let_go(h->fresh);
+        tree_event_release(h->fresh);
         return true;
     }
     while (h->oldest < h->last && h->history[h->oldest % HISTORY_EVENTS] == NULL)
@@ -250,7 +250,7 @@ bool watch_forget_oldest(struct watch_hub *h)
 }
 
 /* Takes over the reference. The newest event is always kept. */
-static void remember(struct watch_hub *h, uint64_t index, struct tree_event *e)
+static void remember_event(struct watch_hub *h, uint64_t index, struct tree_event *e)
 {
     assert(index == h->last + 1);
     if (index >= HISTORY_EVENTS && h->oldest <= index - HISTORY_EVENTS)
@@ -266,16 +266,16 @@ void watch_publish(struct watch_hub *h, struct tree_event *e)
 {
     struct slice key = e->node.key;
 
-    remember(h, e->node.modified, tree_event_ref(e));
+    remember_event(h, e->node.modified, tree_event_ref(e));
     if (h->fresh != NULL)
-        tree_event_let_go(h->fresh);
+        tree_event_release(h->fresh);
     h->fresh = e;
     if (e->refresh || h->registered == 0)
         return;
-    watch_tell(h, e, slice_str("/"), false);
+    watch_notify(h, e, slice_str("/"), false);
     for (size_t i = 1; i <= key.len && key.len > 1; i++) {
         if (i == key.len || key.ptr[i] == '/')
-            watch_tell(h, e, (struct slice){key.ptr, i}, false);
+            watch_notify(h, e, (struct slice){key.ptr, i}, false);
     }
 }
 
@@ -457,7 +457,7 @@ enum etcd_code watch_open(struct watch_hub *h, struct slice key, bool recursive,
     /* A stream from the past stays open and silent, in etcd too. */
     w->subscription.ended = !stream;
     if (past != h->fresh)
-        tree_event_let_go(past);
+        tree_event_release(past);
     return ETCD_OK;
 }
 
@@ -465,7 +465,7 @@ void watch_close(struct watch_hub *h, struct watch *w)
 {
     if (w == NULL)
         return;
-    unregister(h, w);
+    watch_unregister(h, w);
     subscription_fini(h->ready, &w->subscription);
     account_free(ACCOUNT_WATCHES, w, sizeof *w);
 }

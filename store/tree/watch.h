@@ -86,7 +86,7 @@ void watch_publish(struct watch_hub *h, struct tree_event *e);
 
 /* Tells those who watch exactly `path` that it went with the directory that `e` removes. Called for
  * each node that goes, before watch_publish(). */
-void watch_tell_removed(struct watch_hub *h, struct tree_event *e, struct slice path);
+void watch_notify_removed(struct watch_hub *h, struct tree_event *e, struct slice path);
 
 /* The paths that are watched, one after the other, in no order; `walk` begins as zeros. The watches
  * of the path that was given last may end meanwhile, and no others. */

@@ -98,7 +98,7 @@ def is_let_in_while_it_looks():
         same(b.state().round, 1, "the round")
         if not (b.state().complete and b.node in b.state().participants):
             return False
-        server.wait_log(r"event=nodes_let_in space=default run=job round=1 nodes=1 participants=2 ")
+        server.wait_log(r"event=nodes_admitted space=default run=job round=1 nodes=1 participants=2 ")
         return True
 
 

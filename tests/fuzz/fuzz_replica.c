@@ -362,8 +362,8 @@ struct grpc_status __wrap_grpc_status(const struct grpc *g);
 struct grpc_status __wrap_grpc_status(const struct grpc *g)
 {
     return (struct grpc_status){.where = "etcd:2379",
-                                .trouble = g->up ? "" : "etcd:2379 cannot be reached",
-                                .trouble_of = "etcd:2379",
+                                .reason = g->up ? "" : "etcd:2379 cannot be reached",
+                                .failed_endpoint = "etcd:2379",
                                 .unreached = g->up ? 0 : 1};
 }
 
@@ -686,7 +686,7 @@ static void check_log(void)
     text[len] = '\0';
     if (foul)
         return;
-    CHECK(strstr(text, "journal_disturbed") == NULL);
+    CHECK(strstr(text, "journal_conflict") == NULL);
     CHECK(strstr(text, "journal_went_back") == NULL);
     CHECK(strstr(text, "journal_unreadable") == NULL);
 }
@@ -725,7 +725,7 @@ static void step(void)
         break;
     }
     note_committed();
-    CHECK(foul || journal->log.anew_ms == 0);
+    CHECK(foul || journal->log.restart_ms == 0);
     if (!ended)
         return;
     check_log();

@@ -98,13 +98,13 @@ BUGS = [
         "        return session_load(&space->sessions, &c->session_state);",
         "        return true;", relayed=True),
     Bug("a relay takes one more request for done", "rdzv/relay/relay_frames.c",
-        "    if (!confirm(s, frame->number, false))",
-        "    if (!confirm(s, frame->number + 1, false))", relayed=True),
+        "    if (!confirm_request(s, frame->number, false))",
+        "    if (!confirm_request(s, frame->number + 1, false))", relayed=True),
     Bug("a relay sends nothing again", "rdzv/relay/relay_frames.c",
         "            q->sent = 0;\n", "            ;\n", relayed=True),
     Bug("a BARRIER that is sent again counts again", "rdzv/relay/link_session.c",
-        "    if (number > last)\n        return CARRIER_PROCEED;",
-        "    if (number > last || barrier.ptr != NULL)\n        return CARRIER_PROCEED;",
+        "    if (number > last)\n        return VERDICT_PROCEED;",
+        "    if (number > last || barrier.ptr != NULL)\n        return VERDICT_PROCEED;",
         relayed=True),
     # The journal on etcd.
     Bug("a leader without its lease commits", "rdzv/etcd3/commit.c",
@@ -120,7 +120,7 @@ BUGS = [
         "lease_now_ms() <= j->lease.valid_ms ? UINT64_MAX : 0", replicas="an_etcd_that_comes_back"),
     Bug("a commit whose outcome is unknown is made anew", "rdzv/etcd3/commit.c",
         "        now.index == j->log.at.index + 1 && now.epoch == (uint64_t)j->lease.epoch)\n"
-        "        committed(j);\n",
+        "        note_committed(j);\n",
         "        now.index == j->log.at.index + 1 && now.epoch == (uint64_t)j->lease.epoch) {\n"
         "        j->log.at = now;\n        j->log.chain = j->commit.chain;\n"
         "        j->commit.open = false;\n"

@@ -43,14 +43,14 @@ class Replicated(faults.Cluster):
         self.daemon.process.send_signal(signal.SIGSTOP)
         self.a_while(2 * LEASE_S, 2 * LEASE_S + 1)
         self.daemon.process.send_signal(signal.SIGCONT)
-        self.daemon.wait_log("event=deposed", count=self.deposed() + 1)
-        self.row.update(ended=now(), how="deposed")
+        self.daemon.wait_log("event=lease_lost", count=self.leases_lost() + 1)
+        self.row.update(ended=now(), how="lease_lost")
         self.row = self.h.add("daemon", began=now(), ended=None, how=None)
         etcd3.wait_ready(self.daemon)
         row["to"] = now()
 
-    def deposed(self):
-        return self.daemon.log().count("event=deposed")
+    def leases_lost(self):
+        return self.daemon.log().count("event=lease_lost")
 
     def kill_etcd(self):
         self.strike_etcd(lambda member: (member.stop(signal.SIGKILL), self.a_while(0, 0.3),

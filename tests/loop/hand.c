@@ -157,7 +157,7 @@ void hand_expect_nothing(int fd)
 }
 
 /* Waits until the store has carried out all frames so far, and ignores its answers. */
-void hand_expect_carried_out(int fd)
+void hand_expect_executed(int fd)
 {
     hand_send(fd, RELAY_PING, 0, 0, 97, NOTHING);
     while (hand_next(fd).kind != RELAY_PONG)

@@ -38,7 +38,7 @@ void hand_expect_at(const char *file, int line, int fd, enum relay_kind kind, in
 /* Wait until the store has carried out all frames so far. The first checks that the store sent no
  * answer; the second ignores answers. */
 void hand_expect_nothing(int fd);
-void hand_expect_carried_out(int fd);
+void hand_expect_executed(int fd);
 
 /* --- Links and sessions. --- */
 

@@ -72,7 +72,7 @@ static void expect_list(int fd, int count)
 
 /* Each request takes longer than the time for slow requests, so each iteration carries out one,
  * after the one that it continues. */
-static void costly_requests_have_one_budget(void **state)
+static void slow_requests_share_one_budget(void **state)
 {
     enum { CLIENTS = 6 };
     const struct stats *stats = &loop.server.engine.stats;
@@ -90,7 +90,7 @@ static void costly_requests_have_one_budget(void **state)
     for (int i = 0; i < CLIENTS; i++)
         loop_expect_answer(&loop, fds[i], NULL, 0);
     before = stats->http_requests;
-    step_ns = 2 * BUDGET_COSTLY_NS;
+    step_ns = 2 * BUDGET_SLOW_NS;
     for (int i = 0; i < CLIENTS; i++)
         tell(fds[i], TEXT(METRICS METRICS));
     for (int round = 0; stats->http_requests < before + 2 * CLIENTS; round++) {
@@ -112,7 +112,7 @@ static void costly_requests_have_one_budget(void **state)
 }
 
 /* Two requests of one client do not both come before the one of the next. */
-static void costly_requests_take_turns(void **state)
+static void slow_requests_get_slices_in_turn(void **state)
 {
     int first, second;
     bool together = false;
@@ -122,7 +122,7 @@ static void costly_requests_take_turns(void **state)
     set_keys(&loop.server.engine, 0, 2000);
     first = loop_connect_modern(&loop);
     second = loop_connect_modern(&loop);
-    step_ns = 2 * BUDGET_COSTLY_NS;
+    step_ns = 2 * BUDGET_SLOW_NS;
     tell(first, TEXT(LIST LIST LIST LIST LIST LIST LIST LIST PING));
     tell(second, TEXT(LIST PING));
     for (int i = 0; i < 100 && !together; i++) {
@@ -160,7 +160,7 @@ static void a_request_with_a_body_waits_whole(void **state)
     open_loop(NULL);
     busy = loop_connect(&loop, false);
     fd = loop_connect(&loop, false);
-    step_ns = 2 * BUDGET_COSTLY_NS;
+    step_ns = 2 * BUDGET_SLOW_NS;
     for (int i = 0; i < 20; i++)
         tell(busy, TEXT(METRICS));
     loop_iterate(&loop);
@@ -168,7 +168,7 @@ static void a_request_with_a_body_waits_whole(void **state)
     tell(fd, TEXT(plain));
     tell(fd, TEXT(unwanted));
     tell(fd, TEXT("GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"));
-    LOOP_UNTIL(&loop, loop_conn(&loop, fd)->costly);
+    LOOP_UNTIL(&loop, loop_conn(&loop, fd)->slow);
     assert_int_equal(loop_expect_answer(&loop, fd, body, sizeof body), 201);
     assert_non_null(strstr(body, "\"value\":\"abc\""));
     assert_int_equal(loop_expect_answer(&loop, fd, body, sizeof body), 201);
@@ -530,7 +530,7 @@ static void a_request_with_many_keys_takes_several_iterations(void **state)
     loop_expect(&loop, fd, "abcd", 4);
     assert_true(slice_is(blob_slice(keymap_get(keys_of_loop(), slice_str("/key/000000"))), "w"));
     LOOP_UNTIL(&loop, !transport_has_work(&loop.server.net));
-    assert_true(TAILQ_EMPTY(&keys_of_loop()->picks));
+    assert_true(TAILQ_EMPTY(&keys_of_loop()->lookups));
     loop_leave(&loop, fd);
     loop_leave(&loop, other);
     loop_close(&loop);
@@ -547,11 +547,11 @@ static void a_request_with_many_keys_may_be_left(void **state)
     for (int op = 0x0a; op <= 0x0b; op++) {
         leaver = loop_connect_modern(&loop);
         ask_many(leaver, other, (uint8_t)op, TEXT("\1" FIRST_KEY ONE_MORE_V));
-        assert_false(TAILQ_EMPTY(&keys_of_loop()->picks));
+        assert_false(TAILQ_EMPTY(&keys_of_loop()->lookups));
         conn_close(loop_conn(&loop, leaver), "test");
         loop_expect_end(&loop, leaver);
         close(leaver);
-        LOOP_UNTIL(&loop, TAILQ_EMPTY(&keys_of_loop()->picks));
+        LOOP_UNTIL(&loop, TAILQ_EMPTY(&keys_of_loop()->lookups));
         assert_int_equal(keys_of_loop()->present, 1);
         assert_int_equal(keys_of_loop()->keys.count, 1);
     }
@@ -648,7 +648,7 @@ static size_t told(const struct net *n)
     const struct conn *c;
     size_t count = 0;
 
-    TAILQ_FOREACH(c, &n->told, queued)
+    TAILQ_FOREACH(c, &n->notified, queued)
         count++;
     return count;
 }
@@ -713,13 +713,13 @@ static void check_output_states(struct net *n)
 /* In one iteration the first connection of each list has its turn. */
 static void iterate_with_progress(struct net *n)
 {
-    const struct conn *first_told = TAILQ_FIRST(&n->told), *first_bulk = TAILQ_FIRST(&n->bulk);
+    const struct conn *first_told = TAILQ_FIRST(&n->notified), *first_bulk = TAILQ_FIRST(&n->bulk);
     size_t told_bytes = first_told == NULL ? 0 : first_told->out.bytes;
     size_t bulk_bytes = first_bulk == NULL ? 0 : first_bulk->out.bytes;
 
     loop_iterate(&loop);
     check_output_states(n);
-    assert_true(first_told == NULL || TAILQ_FIRST(&n->told) != first_told ||
+    assert_true(first_told == NULL || TAILQ_FIRST(&n->notified) != first_told ||
                 first_told->out.bytes != told_bytes);
     assert_true(first_bulk == NULL || TAILQ_FIRST(&n->bulk) != first_bulk ||
                 first_bulk->out.bytes != bulk_bytes);
@@ -802,7 +802,7 @@ static void who_reads_late_is_told_everything(void **state)
                 read_some(w);
             over += w->over;
         }
-        beside += !TAILQ_EMPTY(&n->told) && !TAILQ_EMPTY(&n->bulk);
+        beside += !TAILQ_EMPTY(&n->notified) && !TAILQ_EMPTY(&n->bulk);
         iterate_with_progress(n);
         loop_iterate_again(&loop, round);
     }
@@ -1011,8 +1011,8 @@ static void a_tick_takes_several_iterations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(costly_requests_have_one_budget),
-        cmocka_unit_test(costly_requests_take_turns),
+        cmocka_unit_test(slow_requests_share_one_budget),
+        cmocka_unit_test(slow_requests_get_slices_in_turn),
         cmocka_unit_test(a_request_with_a_body_waits_whole),
         cmocka_unit_test(who_is_not_read_in_time_is_read_in_the_next_iteration),
         cmocka_unit_test(an_iteration_sends_so_much),

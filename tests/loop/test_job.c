@@ -58,7 +58,7 @@ static enum http_job_state run(struct http_job *j, const struct http_request *r)
     if (job.drops)
         conn_drop(r->conn, DROP_NO_MEMORY, "the test says so", (struct slice){0});
     else if (job.starts_another)
-        http_start_job(r, new_job(), HTTP_JOB_GOES_ON);
+        http_start_job(r, new_job(), HTTP_JOB_CONTINUES);
     else
         reply_send(r, &(struct reply){.status = 200, .body = slice_str("done")});
     job.starts_another = false;
@@ -78,8 +78,8 @@ static void quick(const struct http_request *r)
 }
 
 static const struct http_route routes[] = {
-    {"/job", ROUTE_EXACT, start, ROUTE_CHEAP | ROUTE_USES_STORE, NULL},
-    {"/quick", ROUTE_EXACT, quick, ROUTE_CHEAP, NULL},
+    {"/job", ROUTE_EXACT, start, ROUTE_FAST | ROUTE_USES_STORE, NULL},
+    {"/quick", ROUTE_EXACT, quick, ROUTE_FAST, NULL},
     {.path = NULL},
 };
 
@@ -118,7 +118,7 @@ static void a_job_runs_in_slices(void **state)
     for (size_t i = 0; i < 2; i++) {
         open_loop();
         for (int k = 0; k < 5; k++)
-            job.next[k] = HTTP_JOB_GOES_ON;
+            job.next[k] = HTTP_JOB_CONTINUES;
         fd = loop_connect(&loop, false);
         other = loop_connect(&loop, false);
         loop_send_text(&loop, fd, requests[i]);
@@ -171,7 +171,7 @@ static void a_half_closed_client_gets_the_reply(void **state)
     (void)state;
     open_loop();
     job.next[0] = HTTP_JOB_WAITS;
-    job.next[1] = HTTP_JOB_GOES_ON;
+    job.next[1] = HTTP_JOB_CONTINUES;
     fd = loop_connect(&loop, false);
     loop_send_text(&loop, fd, JOB);
     shutdown(fd, SHUT_WR);
@@ -209,7 +209,7 @@ static void a_job_may_drop_its_connection(void **state)
 
     (void)state;
     open_loop();
-    job.next[0] = HTTP_JOB_GOES_ON;
+    job.next[0] = HTTP_JOB_CONTINUES;
     job.drops = true;
     fd = loop_connect(&loop, false);
     loop_send_text(&loop, fd, JOB QUICK);
@@ -225,7 +225,7 @@ static void a_job_may_start_another(void **state)
 
     (void)state;
     open_loop();
-    job.next[0] = HTTP_JOB_GOES_ON;
+    job.next[0] = HTTP_JOB_CONTINUES;
     job.starts_another = true;
     fd = loop_connect(&loop, false);
     loop_send_text(&loop, fd, JOB);

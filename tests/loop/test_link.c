@@ -182,7 +182,7 @@ static void a_session_without_its_relay_ends_in_time(void **state)
     hand_open(fd, 1, 11);
     hand_request(fd, 1, 1, TEXT(SET_K));
     hand_request(fd, 1, 2, TEXT(WAIT_J));
-    hand_expect_carried_out(fd);
+    hand_expect_executed(fd);
     hand_lose_link(fd);
     hand_tick_after(44000);
     assert_int_equal(loop.server.store.links.sessions.count, 1);
@@ -207,7 +207,7 @@ static void a_session_that_no_relay_opens_after_a_start_ends_in_time(void **stat
     hand_open(fd, 2, 12);
     hand_request(fd, 1, 1, TEXT(SET_K));
     hand_request(fd, 2, 1, TEXT(SET_K));
-    hand_expect_carried_out(fd);
+    hand_expect_executed(fd);
     hand_store_restart(fd);
     fd = hand_connect();
     hand_resume(fd, 1, 12, RELAY_KNOWN, 1, NOTHING);
@@ -360,7 +360,7 @@ static void many_sessions_are_opened_and_closed(void **state)
     loop_close(&loop);
 }
 
-static void what_came_before_close_is_carried_out(void **state)
+static void requests_before_close_are_executed(void **state)
 {
     int fd;
 
@@ -424,7 +424,7 @@ static void a_space_is_in_use_while_sessions_are_to_come_back(void **state)
     hand_open(fd, 2, 12);
     hand_request(fd, 1, 1, TEXT(SET_K));
     hand_request(fd, 2, 1, TEXT(ADD_N));
-    hand_expect_carried_out(fd);
+    hand_expect_executed(fd);
     hand_store_restart(fd);
     loop.server.engine.options.space_idle_timeout_ms = 1;
     space = TAILQ_FIRST(&loop.server.engine.spaces);
@@ -462,7 +462,7 @@ int main(void)
         cmocka_unit_test(a_session_may_be_one_too_many),
         cmocka_unit_test(a_link_has_so_many_sessions_at_most),
         cmocka_unit_test(many_sessions_are_opened_and_closed),
-        cmocka_unit_test(what_came_before_close_is_carried_out),
+        cmocka_unit_test(requests_before_close_are_executed),
         cmocka_unit_test(a_stop_lets_sessions_live),
         cmocka_unit_test(a_space_is_in_use_while_sessions_are_to_come_back),
     };

@@ -52,7 +52,7 @@ static uint64_t carry_out_deed(int fd, const struct deed *row)
     if (row->before != NULL)
         hand_request(fd, 1, number++, row->before, row->before_len);
     hand_request(fd, 1, number, row->request, row->len);
-    hand_expect_carried_out(fd);
+    hand_expect_executed(fd);
     return number;
 }
 
@@ -131,7 +131,7 @@ static void reads_and_refused_changes_are_sent_again(void **state)
         hand_open(fd, 1, 11);
         hand_request(fd, 1, 1, TEXT(SET_K));
         hand_request(fd, 1, 2, rows[i].request, rows[i].len);
-        hand_expect_carried_out(fd);
+        hand_expect_executed(fd);
         hand_lose_link(fd);
         fd = hand_connect();
         hand_resume(fd, 1, 11, RELAY_KNOWN, 1, NOTHING);
@@ -143,7 +143,7 @@ static void reads_and_refused_changes_are_sent_again(void **state)
 }
 
 /* The store does not carry out the second copy of a request that it has carried out. */
-static void a_request_that_was_carried_out_is_not_carried_out_again(void **state)
+static void an_executed_request_is_not_executed_again(void **state)
 {
     int fd;
 
@@ -152,7 +152,7 @@ static void a_request_that_was_carried_out_is_not_carried_out_again(void **state
     fd = hand_connect();
     hand_open(fd, 1, 11);
     hand_request(fd, 1, 1, TEXT(ADD_N));
-    hand_expect_carried_out(fd);
+    hand_expect_executed(fd);
     hand_lose_link(fd);
     fd = hand_connect();
     hand_resume(fd, 1, 11, RELAY_KNOWN | RELAY_ANSWERED, 1, TEXT(ONE));
@@ -177,7 +177,7 @@ static void drop_session(int fd, uint32_t channel, uint64_t id)
     hand_request(fd, channel, 2, TEXT(PUSH_Q));
     hand_request(fd, channel, 3, TEXT(POP_Q));
     hand_request(fd, channel, 4, TEXT(ADD_K));
-    hand_expect_carried_out(fd);
+    hand_expect_executed(fd);
 }
 
 static bool is_recorded(uint64_t id)
@@ -335,7 +335,7 @@ static void send_again(int fd, const struct deed *row, uint64_t number)
     assert_int_equal(frame.kind, RELAY_OPENED);
     if (frame.number < number || frame.flags & RELAY_ARRIVED)
         hand_request(fd, 5, number, row->request, row->len);
-    hand_expect_carried_out(fd);
+    hand_expect_executed(fd);
     hand_open(fd, 6, 12);
     hand_request(fd, 6, 1, row->look, row->look_len);
     hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 6, 1, row->seen, row->seen_len);
@@ -355,7 +355,7 @@ static void each_request_counts_once_whatever_memory_there_is(void **state)
             hand_open(fd, 1, 11);
             if (changes[i].before != NULL) {
                 hand_request(fd, 1, 1, changes[i].before, changes[i].before_len);
-                hand_expect_carried_out(fd);
+                hand_expect_executed(fd);
             }
             send_into_little_memory(fd, &changes[i], number, room);
             fd = hand_connect();
@@ -384,7 +384,7 @@ static void a_wait_goes_on_without_its_link(void **state)
         hand_expect_nothing(fd);
         if (when == 0) { /* answered, and the answer lost */
             hand_request(other, 1, 1, TEXT(SET_K));
-            hand_expect_carried_out(other);
+            hand_expect_executed(other);
         }
         hand_lose_link(fd);
         if (when == 1)
@@ -560,7 +560,7 @@ static void a_barrier_waits_across_links_and_starts(void **state)
         hand_open(fd, 1, 11);
         hand_open(fd, 2, 12);
         hand_request(fd, 1, 1, TEXT(BARRIER_2));
-        hand_expect_carried_out(fd);
+        hand_expect_executed(fd);
         if (how & 1)
             hand_store_restart(fd);
         else
@@ -702,7 +702,7 @@ int main(void)
         cmocka_unit_test(a_lost_answer_is_told_when_the_session_is_opened_again),
         cmocka_unit_test(a_lost_answer_is_told_after_a_restart),
         cmocka_unit_test(reads_and_refused_changes_are_sent_again),
-        cmocka_unit_test(a_request_that_was_carried_out_is_not_carried_out_again),
+        cmocka_unit_test(an_executed_request_is_not_executed_again),
         cmocka_unit_test(a_dropped_session_is_told_what_it_was_answered),
         cmocka_unit_test(a_dropped_session_that_is_refused_keeps_its_record),
         cmocka_unit_test(the_same_after_a_start),

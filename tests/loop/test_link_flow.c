@@ -74,7 +74,7 @@ static void a_large_element_is_told_again(void **state)
         hand_open(fd, 1, 11);
         hand_request_in_parts(fd, 1, 1, push, 19 + lengths[i]);
         hand_request(fd, 1, 2, TEXT(POP_Q));
-        hand_expect_carried_out(fd);
+        hand_expect_executed(fd);
         hand_lose_link(fd);
         fd = hand_connect();
         hand_send_open(fd, 1, 11, true);

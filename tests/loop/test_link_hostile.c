@@ -285,7 +285,7 @@ static void a_session_that_is_too_far_ahead_is_dropped(void **state)
     hand_open(fd, 1, 11);
     hand_send(fd, RELAY_REQUEST, RELAY_MORE, 1, 1, set, 1000);
     c = TAILQ_FIRST(&loop.server.net.conns);
-    while (!conn_is_carried(c))
+    while (!conn_is_relayed(c))
         c = TAILQ_NEXT(c, entry);
     LOOP_UNTIL(&loop, c->in != NULL);
     conn_set_input(c, INPUT_PARKED);

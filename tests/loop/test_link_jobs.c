@@ -25,7 +25,7 @@ static const struct conn_agent *the_agent(void)
     struct conn *c;
 
     TAILQ_FOREACH(c, &loop.server.net.conns, entry) {
-        if (conn_is_carried(c))
+        if (conn_is_relayed(c))
             return c10d_session(c)->role == C10D_AGENT ? c10d_session(c)->bound.agent : NULL;
     }
     return NULL;

@@ -16,7 +16,7 @@ static struct relay_links *links(void)
     return &loop.server.store.links;
 }
 
-static const struct greeting_journal no_journal;
+static const struct hello_journal no_journal;
 
 static void open_standby(void)
 {

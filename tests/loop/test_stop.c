@@ -17,7 +17,7 @@ static void on_byte(evutil_socket_t fd, short what, void *arg)
 
     (void)what;
     assert_int_equal(read(fd, &byte, 1), 1);
-    server_begin_anew(arg);
+    server_request_restart(arg);
 }
 
 /* libevent reports both events in one pass, in the order of their arrival: a byte in `ends`, which
@@ -44,7 +44,7 @@ static int run_with_both(bool anew_first)
     return code;
 }
 
-static void a_signal_ends_a_server_that_was_to_begin_anew(void **state)
+static void a_signal_ends_a_server_that_was_about_to_restart(void **state)
 {
     (void)state;
     assert_int_equal(run_with_both(true), 0);
@@ -55,16 +55,16 @@ static void without_a_signal_another_one_begins(void **state)
 {
     (void)state;
     loop_open(&loop, NULL);
-    server_begin_anew(&loop.server);
-    assert_int_equal(server_run(&loop.server), SERVER_ANEW);
-    loop.server.anew = false;
+    server_request_restart(&loop.server);
+    assert_int_equal(server_run(&loop.server), SERVER_RESTART);
+    loop.server.restart = false;
     loop_close(&loop);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_signal_ends_a_server_that_was_to_begin_anew),
+        cmocka_unit_test(a_signal_ends_a_server_that_was_about_to_restart),
         cmocka_unit_test(without_a_signal_another_one_begins),
     };
 

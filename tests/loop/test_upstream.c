@@ -213,7 +213,7 @@ static void a_relay_waits_at_one_replica_when_none_leads(void **state)
         fd = take_hello(tries[i].at);
         assert_int_equal(waits, tries[i].waits);
         say_with(fd, RELAY_REFUSED, RELAY_STANDS_BY, 0, slice_str("this replica does not lead"));
-        LOOP_UNTIL(&loop, upstream()->fd < 0 || upstream()->state != UPSTREAM_GREETS);
+        LOOP_UNTIL(&loop, upstream()->fd < 0 || upstream()->state != UPSTREAM_HELLO);
         close(fd);
         assert_in_range(upstream()->failures, 0, 1);
     }
@@ -235,7 +235,7 @@ static void refuse_next(int at, uint8_t flags, const char *why)
     int fd = take_hello(at);
 
     say_with(fd, RELAY_REFUSED, flags, 0, slice_str(why));
-    LOOP_UNTIL(&loop, upstream()->fd < 0 || upstream()->state != UPSTREAM_GREETS);
+    LOOP_UNTIL(&loop, upstream()->fd < 0 || upstream()->state != UPSTREAM_HELLO);
     close(fd);
 }
 
@@ -308,7 +308,7 @@ static void a_try_without_its_timer_ends_all_the_same(void **state)
     begin();
     u = &loop.server.forwards.list[0].upstream;
     fd = take_hello(0);
-    LOOP_UNTIL(&loop, u->state == UPSTREAM_GREETS);
+    LOOP_UNTIL(&loop, u->state == UPSTREAM_HELLO);
     evtimer_del(&u->timer);
     upstream_tick(u);
     assert_true(evtimer_pending(&u->timer, NULL));

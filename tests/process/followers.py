@@ -295,7 +295,7 @@ def tls_between_replicas(cluster, start):
 
 @case
 @with_cluster()
-def a_deposed_leader_cuts_its_clients_alone(cluster, start):
+def a_leader_without_lease_cuts_only_its_clients(cluster, start):
     """A client of a follower waits for the next leader; the connections of the stopped leader's own clients end."""
     leader, follower = passing(start, 2)
     here, there = Peer(follower.port), Peer(leader.port)
@@ -303,10 +303,10 @@ def a_deposed_leader_cuts_its_clients_alone(cluster, start):
     leader.process.send_signal(signal.SIGSTOP)
     same(here.add(b"n", 1), 2, "an ADD while the leader is stopped")
     leader.process.send_signal(signal.SIGCONT)
-    leader.wait_log("event=deposed")
-    same(until_end(there, 20), b"", "a client of the deposed leader")
+    leader.wait_log("event=lease_lost")
+    same(until_end(there, 20), b"", "a client of the leader that lost its lease")
     leader.wait_ready(200, "stands by")
-    same(Peer(leader.port).add(b"n", 1), 3, "an ADD at who was deposed")
+    same(Peer(leader.port).add(b"n", 1), 3, "an ADD at the replica that lost its lease")
 
 
 if __name__ == "__main__":

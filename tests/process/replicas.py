@@ -166,10 +166,10 @@ def pause_beyond_the_lease(cluster, start, *asked, is_new=False):
     member = cluster.members[0]
     member.pause()
     r.process.send_signal(signal.SIGCONT)
-    same(until_end(client, 0.5), None, "what a leader has answered that may have been deposed")
+    same(until_end(client, 0.5), None, "what a leader has answered that may have lost its lease")
     member.process.send_signal(signal.SIGCONT)
-    same(until_end(client, 20), b"", "what the deposed leader has answered")
-    r.wait_log("event=deposed")
+    same(until_end(client, 20), b"", "an answer of the leader that lost its lease")
+    r.wait_log("event=lease_lost")
     r.wait_ready(503, "stands by")
     same(peer.get(b"k"), b"new", "the key")
     return r, s
@@ -194,7 +194,7 @@ def a_paused_leader_commits_nothing(cluster, start):
     r, s = pause_beyond_the_lease(cluster, start, modern.set(b"k", b"late"), modern.get(b"k"))
     s.stop(signal.SIGKILL)
     ready(r)
-    same(Peer(r.port).get(b"k"), b"new", "the key, of who was deposed and leads again")
+    same(Peer(r.port).get(b"k"), b"new", "the key, of a replica that lost its lease and leads again")
 
 
 @case
@@ -358,7 +358,7 @@ def a_stopped_leader_is_left(cluster, start):
         same(peer.add(b"count", 1), 2, "an ADD while the leader is stopped")
         relay.wait_log("event=upstream_lost .*nothing has come from the store for 5s")
         r.process.send_signal(signal.SIGCONT)
-        r.wait_log("event=deposed")
+        r.wait_log("event=lease_lost")
 
 
 @case
@@ -378,7 +378,7 @@ def a_leader_that_is_cut_off_from_etcd_is_left(cluster, start):
             same(peer.add(b"count", 1), 2, "an ADD while the leader is cut off")
             relay.wait_log("this replica is cut off from etcd")
             proxy.flows.set()
-            r.wait_log("event=deposed")
+            r.wait_log("event=lease_lost")
 
 
 @case
@@ -395,7 +395,7 @@ def sessions_outlive_an_etcd_that_is_away(cluster, start):
         time.sleep(3)  # beyond --session-timeout
         member.start_again()
         same(peer.add(b"k", 1), 2, "an ADD on the same connection")
-        check("event=deposed" not in r.log() and "event=session_timeout" not in r.log(), "it led all the time")
+        check("event=lease_lost" not in r.log() and "event=session_timeout" not in r.log(), "it led all the time")
 
 
 @case

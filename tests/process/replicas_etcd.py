@@ -112,7 +112,7 @@ def somebody_else_writes(cluster, start):
     except (OSError, EOFError):
         got = None
     same(got, None, "what a leader without its key has answered")
-    r.wait_log("event=deposed")
+    r.wait_log("event=lease_lost")
     ready(r)
     peer = Peer(r.port)
     same(peer.get(b"k"), b"1", "the key, of the same replica that leads anew")
@@ -123,7 +123,7 @@ def somebody_else_writes(cluster, start):
     except (OSError, EOFError):
         got = None
     same(got, None, "what was answered with a foreign head")
-    r.wait_log("event=journal_disturbed")
+    r.wait_log("event=journal_conflict")
     r.wait_ready(503, "missing")
 
 
@@ -281,7 +281,7 @@ def tokens_end(cluster, start):
         adder.wait()
         adder.finish(r.port)
         check(adder.slowest < LEASE_S, "no answer for %.1f s" % adder.slowest)
-        check("event=leading" not in s.log() and "event=deposed" not in r.log(), "another replica has begun to lead")
+        check("event=leading" not in s.log() and "event=lease_lost" not in r.log(), "another replica has begun to lead")
         s.wait_ready(503, "stands by")
 
 

@@ -177,8 +177,8 @@ static void dump_session(FILE *out, const struct session *s)
     dump_bytes(out, "answer", (struct slice){s->answer, s->answer_len});
     if (s->popped != NULL)
         dump_bytes(out, "popped", blob_slice(s->popped));
-    if (s->memo != NULL)
-        dump_bytes(out, "memo", blob_slice(s->memo));
+    if (s->hint != NULL)
+        dump_bytes(out, "hint", blob_slice(s->hint));
     if (!session_passed(s))
         dump_bytes(out, "barrier", session_barrier(s));
     putc('\n', out);

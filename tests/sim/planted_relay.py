@@ -41,7 +41,7 @@ BUGS = [Bug(b.name, b.file, b.old, b.new) for b in linear.BUGS if b.name in SHAR
     Bug("a legacy client hears of a WAIT that it has given up", "rdzv/relay/relay_sessions.c",
         "        give_up_silently(s, s->asked);\n    set_hold(", "        s->asked = s->open = NULL;\n    set_hold("),
     Bug("a store does not end a legacy client's WAIT", "rdzv/c10d/protocol.c",
-        "        (c->carrier == NULL || !c->carrier->may_repeat))", "        false)"),
+        "        (c->backend == NULL || !c->backend->may_repeat))", "        false)"),
     Bug("a relay sends an HTTP request again that changes something", "rdzv/relay/http_pass.c",
         "    return !p->begun && (p->repeatable || p->state != PASS_ANSWERING);", "    return !p->begun;"),
     Bug("a watch goes on with what its client has", "rdzv/relay/http_text.c",
@@ -52,7 +52,7 @@ BUGS = [Bug(b.name, b.file, b.old, b.new) for b in linear.BUGS if b.name in SHAR
         "    return opened->flags & RELAY_KNOWN && opened->number < s->changed;",
         "    return false && opened->number < s->changed;"),
     Bug("a change is confirmed behind the number of a read", "rdzv/relay/link_session.c",
-        "    return s->told < s->changed && s->changed < number;", "    return false && s->changed < number;"),
+        "    return s->notified < s->changed && s->changed < number;", "    return false && s->changed < number;"),
     # Those that it has found.
     Bug("a start from a snapshot alone begins anew", "rdzv/engine/recovery.c",
         "    batch_begin(&e->batch, last + 1);",
@@ -73,7 +73,7 @@ BUGS = [Bug(b.name, b.file, b.old, b.new) for b in linear.BUGS if b.name in SHAR
     Bug("a sync is late", "rdzv/engine/journal_writer_loop.c",
         "+ w->sync_interval_ms * 1000000;", "+ w->sync_interval_ms * 3000000;"),
     Bug("a BARRIER that cannot wait is counted, and not noted", "rdzv/c10d/requests.c",
-        "    if (c->carrier != NULL)\n        carried_note_arrived(c, req);\n", ""),
+        "    if (c->backend != NULL)\n        relayed_note_arrived(c, req);\n", ""),
 ]
 
 

@@ -30,7 +30,7 @@ static void begin(void)
     budget_begin_iteration(&budget, false);
 }
 
-static void a_few_cheap_requests_read_no_clock(void **state)
+static void a_few_fast_requests_read_no_clock(void **state)
 {
     (void)state;
     begin();
@@ -40,7 +40,7 @@ static void a_few_cheap_requests_read_no_clock(void **state)
     assert_false(budget.over);
 }
 
-static void many_cheap_requests_read_it_seldom(void **state)
+static void many_fast_requests_seldom_read_the_clock(void **state)
 {
     (void)state;
     begin();
@@ -54,19 +54,19 @@ static void a_part_is_over_after_its_time(void **state)
 {
     (void)state;
     begin();
-    budget_spend(&budget, BUDGET_LOOK_NS);
-    now_ns += BUDGET_READ_NS - BUDGET_LOOK_NS - 1;
-    budget_spend(&budget, BUDGET_LOOK_NS);
+    budget_spend(&budget, BUDGET_CLOCK_NS);
+    now_ns += BUDGET_READ_NS - BUDGET_CLOCK_NS - 1;
+    budget_spend(&budget, BUDGET_CLOCK_NS);
     assert_false(budget.over);
     now_ns += 1;
-    budget_spend(&budget, BUDGET_LOOK_NS);
+    budget_spend(&budget, BUDGET_CLOCK_NS);
     assert_true(budget.over);
     now_ns -= BUDGET_READ_NS; /* once over, it stays over */
-    budget_spend(&budget, BUDGET_LOOK_NS);
+    budget_spend(&budget, BUDGET_CLOCK_NS);
     assert_true(budget.over);
     budget_begin_part(&budget, BUDGET_END_NS);
     assert_false(budget.over);
-    budget_spend(&budget, BUDGET_LOOK_NS);
+    budget_spend(&budget, BUDGET_CLOCK_NS);
     assert_false(budget.over);
 }
 
@@ -85,17 +85,17 @@ static void what_is_measured_has_one_limit_in_an_iteration(void **state)
     (void)state;
     begin();
     budget_measure(&budget);
-    now_ns += BUDGET_COSTLY_NS / 2;
-    assert_int_equal(budget_measured(&budget), BUDGET_COSTLY_NS / 2);
-    budget_begin_part(&budget, BUDGET_COSTLY_NS);
-    assert_false(budget_costly_is_over(&budget));
+    now_ns += BUDGET_SLOW_NS / 2;
+    assert_int_equal(budget_measured(&budget), BUDGET_SLOW_NS / 2);
+    budget_begin_part(&budget, BUDGET_SLOW_NS);
+    assert_false(budget_slow_is_over(&budget));
     budget_measure(&budget);
-    now_ns += BUDGET_COSTLY_NS / 2;
+    now_ns += BUDGET_SLOW_NS / 2;
     budget_measured(&budget);
-    assert_true(budget_costly_is_over(&budget));
+    assert_true(budget_slow_is_over(&budget));
     assert_false(budget.over); /* what is cheap goes on */
     begin();
-    assert_false(budget_costly_is_over(&budget));
+    assert_false(budget_slow_is_over(&budget));
 }
 
 static void one_long_request_ends_the_part(void **state)
@@ -104,7 +104,7 @@ static void one_long_request_ends_the_part(void **state)
     begin();
     budget_measure(&budget);
     assert_false(budget.over);
-    now_ns += 50 * BUDGET_COSTLY_NS;
+    now_ns += 50 * BUDGET_SLOW_NS;
     budget_measured(&budget);
     assert_true(budget.over);
 }
@@ -117,33 +117,33 @@ static void a_clock_that_stands_still_or_goes_back_ends_nothing(void **state)
     now_ns -= 1000;
     assert_int_equal(budget_measured(&budget), 0);
     now_ns -= 1000;
-    budget_spend(&budget, BUDGET_LOOK_NS);
+    budget_spend(&budget, BUDGET_CLOCK_NS);
     assert_false(budget.over);
 }
 
 /* One request, whatever it takes. */
-static void who_is_behind_does_one_costly_request(void **state)
+static void an_iteration_that_is_behind_runs_one_slow_request(void **state)
 {
     (void)state;
     begin();
     budget_begin_iteration(&budget, true);
-    assert_false(budget_costly_is_over(&budget));
+    assert_false(budget_slow_is_over(&budget));
     budget_measure(&budget);
     now_ns += 1;
     budget_measured(&budget);
-    assert_true(budget_costly_is_over(&budget));
+    assert_true(budget_slow_is_over(&budget));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_few_cheap_requests_read_no_clock),
-        cmocka_unit_test(many_cheap_requests_read_it_seldom),
+        cmocka_unit_test(a_few_fast_requests_read_no_clock),
+        cmocka_unit_test(many_fast_requests_seldom_read_the_clock),
         cmocka_unit_test(a_part_is_over_after_its_time),
         cmocka_unit_test(what_was_spent_before_the_first_look_counts),
         cmocka_unit_test(what_is_measured_has_one_limit_in_an_iteration),
         cmocka_unit_test(one_long_request_ends_the_part),
-        cmocka_unit_test(who_is_behind_does_one_costly_request),
+        cmocka_unit_test(an_iteration_that_is_behind_runs_one_slow_request),
         cmocka_unit_test(a_clock_that_stands_still_or_goes_back_ends_nothing),
     };
 

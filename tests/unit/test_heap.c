@@ -82,7 +82,7 @@ static unsigned looks_until_given_back(void)
 static void tick(uint64_t requests)
 {
     heap_tick(&heap, requests);
-    heap_look(&heap, now_ns);
+    heap_check(&heap, now_ns);
 }
 
 static void large_holes_go_back(void **state)
@@ -178,10 +178,10 @@ static void holes_are_sorted_as_they_come(void **state)
         blocks[i] = NULL;
         account.total -= SIZE;
         if (i % EACH == 1)
-            heap_look(&heap, now_ns);
+            heap_check(&heap, now_ns);
     }
     for (unsigned i = 0; i < 20; i++) /* what others do to the caches makes a look long */
-        heap_look(&heap, now_ns);
+        heap_check(&heap, now_ns);
     assert_in_range(heap.sorted - account.total, 0, HEAP_SORTED_BYTES + EACH / 4 * SIZE);
     heap.own = 0;
     assert_in_range(looks_until_given_back(), 1, 4);
@@ -202,10 +202,10 @@ static void a_long_look_waits_for_more(void **state)
     memset(block, 1, SIZE);
     heap.own = 0;
     account.total = heap_resident(&heap) - HOLES;
-    heap.looking_ns = 10000000;
+    heap.check_ns = 10000000;
     heap_trim(&heap, now_ns, 1 << 20);
     assert_int_equal(heap.after_ns, 0);
-    heap.looking_ns = 0;
+    heap.check_ns = 0;
     looks_until_given_back();
     account.total = 0;
     free(block);
@@ -224,7 +224,7 @@ static void a_look_that_takes_too_long_waits_for_quiet(void **state)
     assert_non_null(block);
     memset(block, 1, SIZE);
     heap.own = 0;
-    heap.looking_ns = HEAP_LOOK_MOST_NS + 1;
+    heap.check_ns = HEAP_CHECK_MOST_NS + 1;
     tick(5);
     tick(6);
     assert_int_equal(heap.after_ns, 0);
@@ -233,7 +233,7 @@ static void a_look_that_takes_too_long_waits_for_quiet(void **state)
     account_set_limit(1 << 20);
     looks_until_given_back();
     account_set_limit(0);
-    heap.looking_ns = HEAP_LOOK_MOST_NS + 1;
+    heap.check_ns = HEAP_CHECK_MOST_NS + 1;
     heap.left = heap.after_ns = 0;
     heap_trim(&heap, now_ns, 1 << 20);
     assert_int_equal(heap.after_ns, 0);
@@ -256,7 +256,7 @@ static void a_look_of_some_milliseconds_is_made_now_and_then(void **state)
     memset(block, 1, SIZE);
     heap.own = 0;
     account.total = heap_resident(&heap) - HOLES;
-    heap.looking_ns = HEAP_LOOK_FREE_NS + 1;
+    heap.check_ns = HEAP_CHECK_FREE_NS + 1;
     heap.after_ns = now_ns + 1;
     heap_trim(&heap, now_ns, 1 << 20);
     assert_int_equal(heap.after_ns, now_ns + 1); /* it is not time yet */

@@ -601,7 +601,7 @@ static void a_server_is_left(void **state)
     grpc_leave(client, "cannot serve");
     assert_true(is_up);
     AWAIT(!is_up);
-    assert_non_null(strstr(grpc_status(client).trouble, "cannot serve"));
+    assert_non_null(strstr(grpc_status(client).reason, "cannot serve"));
     AWAIT(servers[1].connections == 1);
     ask(&call, 5000);
     AWAIT(outcome.told == 1);

@@ -68,9 +68,9 @@ static const struct change changes[] = {
     {.kind = CHANGE_SESSION_BIND, .bind = {UINT64_MAX, true, UINT64_MAX}},
     {.kind = CHANGE_SESSION_BIND, .bind = {7, true, 1}},
     {.kind = CHANGE_SESSION_BIND, .bind = {1, false, 0}},
-    {.kind = CHANGE_SESSION_MEMO, .memo = {7, BYTES("a memo")}},
-    {.kind = CHANGE_SESSION_MEMO, .memo = {UINT64_MAX, BYTES("\0")}},
-    {.kind = CHANGE_SESSION_MEMO, .memo = {7, {0}}},
+    {.kind = CHANGE_SESSION_HINT, .hint = {7, BYTES("a hint")}},
+    {.kind = CHANGE_SESSION_HINT, .hint = {UINT64_MAX, BYTES("\0")}},
+    {.kind = CHANGE_SESSION_HINT, .hint = {7, {0}}},
     {.kind = CHANGE_SESSION_END, .session = 7},
     {.kind = CHANGE_SESSION_END, .session = UINT64_MAX},
     {.kind = CHANGE_SNAPSHOT_SESSION,
@@ -80,7 +80,7 @@ static const struct change changes[] = {
                        .is_worker = true,
                        .worker_store = 4,
                        .answer = BYTES("an answer"),
-                       .memo = BYTES("another memo")}},
+                       .hint = BYTES("another hint")}},
     {.kind = CHANGE_SNAPSHOT_HELD,
      .put = {.key = BYTES("\1\2\3\4\5\6\7\xff"), .value = BYTES("an element")}},
     {.kind = CHANGE_SNAPSHOT_SPACE,
@@ -242,13 +242,13 @@ static const char *const texts[] = {
     "session_bind={ id=18446744073709551615 is_worker=1 worker_store=18446744073709551615 }",
     "session_bind={ id=7 is_worker=1 worker_store=1 }",
     "session_bind={ id=1 }",
-    "session_memo={ id=7 bytes='a memo' }",
-    "session_memo={ id=18446744073709551615 bytes='<00>' }",
-    "session_memo={ id=7 }",
+    "session_hint={ id=7 bytes='a hint' }",
+    "session_hint={ id=18446744073709551615 bytes='<00>' }",
+    "session_hint={ id=7 }",
     "session_end={ id=7 }",
     "session_end={ id=18446744073709551615 }",
     "snapshot_session={ id=9 number=18446744073709551615 flags=12 is_worker=1 worker_store=4 "
-    "answer='an answer' memo='another memo' }",
+    "answer='an answer' hint='another hint' }",
     "snapshot_held={ key='<01><02><03><04><05><06><07><ff>' value='an element' }",
     "snapshot_space={ last_worker_store=1 tree_index=2 oldest_event=3 next_deadline=4 nodes=5 "
     "expired=18446744073709551615 gets=11 failed_gets=21 sets=12 failed_sets=22 deletes=13 "
@@ -725,7 +725,7 @@ static void what_finds_nothing_to_change_is_refused(void **state)
          .done = {.number = 1, .flags = RELAY_ARRIVED | RELAY_TOOK, .answer = BYTES("/b")}},
         {.kind = CHANGE_SESSION_BIND, .bind = {1, true, 2}},
         {.kind = CHANGE_SESSION_END, .session = 1},
-        {.kind = CHANGE_SESSION_MEMO, .memo = {1, BYTES("of no session")}},
+        {.kind = CHANGE_SESSION_HINT, .hint = {1, BYTES("of no session")}},
     };
 
     (void)state;

@@ -104,7 +104,7 @@ static void a_snapshot_says_when_it_is_all_there(void **state)
     (void)state;
     begin(&r);
     assert_false(recovery_end_snapshot(&r));
-    assert_non_null(r.trouble);
+    assert_non_null(r.fault);
     engine_fini(&engine);
     begin(&r);
     take_snapshot(&r, times, COUNT(times));

@@ -153,7 +153,7 @@ static void restart_from_journal(void)
     recovery_begin(&r, &engine);
     for (size_t i = 0; i < journal.count; i++) {
         if (!recovery_take_batch(&r, (struct slice){journal.bytes[i], journal.lens[i]}))
-            fail_msg("batch %zu: %s", i, r.trouble);
+            fail_msg("batch %zu: %s", i, r.fault);
     }
     recovery_end(&r, journal.count);
     space = engine_find_space(&engine, slice_str(NAME));
@@ -642,34 +642,34 @@ static void who_stands_in_a_barrier_is_bound_to_its_keys(void **state)
 
 /* --- Memos. --- */
 
-static void a_memo_is_there_after_a_start(void **state)
+static void a_hint_is_there_after_a_start(void **state)
 {
     static const struct slice none = {0};
-    static uint8_t longest[SESSION_MEMO_MAX + 1];
+    static uint8_t longest[SESSION_HINT_MAX + 1];
     size_t bytes;
 
     (void)state;
     begin();
-    assert_false(engine_session_set_memo(&engine, space, ID, slice_str("of no session")));
+    assert_false(engine_session_set_hint(&engine, space, ID, slice_str("of no session")));
     assert_int_equal(engine_session_bind(&engine, space, ID, false, 0), STORE_OK);
     bytes = space->store->sessions.bytes;
-    assert_true(engine_session_set_memo(&engine, space, ID, slice_str("a first memo")));
-    assert_true(engine_session_set_memo(&engine, space, ID, slice_str("a memo")));
+    assert_true(engine_session_set_hint(&engine, space, ID, slice_str("a first hint")));
+    assert_true(engine_session_set_hint(&engine, space, ID, slice_str("a hint")));
     assert_int_equal(space->store->sessions.bytes, bytes + sizeof(struct blob) + 6);
     restart_from_journal();
-    assert_true(slice_is(blob_slice(state_of(ID)->memo), "a memo"));
+    assert_true(slice_is(blob_slice(state_of(ID)->hint), "a hint"));
     restart_from_snapshot();
-    assert_true(slice_is(blob_slice(state_of(ID)->memo), "a memo"));
+    assert_true(slice_is(blob_slice(state_of(ID)->hint), "a hint"));
     assert_int_equal(space->store->sessions.bytes, bytes + sizeof(struct blob) + 6);
     assert_false(
-        engine_session_set_memo(&engine, space, ID, (struct slice){longest, sizeof longest}));
+        engine_session_set_hint(&engine, space, ID, (struct slice){longest, sizeof longest}));
     assert_true(
-        engine_session_set_memo(&engine, space, ID, (struct slice){longest, SESSION_MEMO_MAX}));
+        engine_session_set_hint(&engine, space, ID, (struct slice){longest, SESSION_HINT_MAX}));
     restart_from_snapshot();
-    assert_int_equal(state_of(ID)->memo->len, SESSION_MEMO_MAX);
-    assert_true(engine_session_set_memo(&engine, space, ID, none));
+    assert_int_equal(state_of(ID)->hint->len, SESSION_HINT_MAX);
+    assert_true(engine_session_set_hint(&engine, space, ID, none));
     restart_from_journal();
-    assert_null(state_of(ID)->memo);
+    assert_null(state_of(ID)->hint);
     assert_int_equal(space->store->sessions.bytes, bytes);
     end();
 }
@@ -820,7 +820,7 @@ int main(void)
         cmocka_unit_test(clients_wait_beside_sessions),
         cmocka_unit_test(a_worker_store_stays_while_a_session_is_bound_to_it),
         cmocka_unit_test(who_stands_in_a_barrier_is_bound_to_its_keys),
-        cmocka_unit_test(a_memo_is_there_after_a_start),
+        cmocka_unit_test(a_hint_is_there_after_a_start),
         cmocka_unit_test(what_was_prepared_finds_room),
         cmocka_unit_test(without_memory_a_request_is_refused_before),
         cmocka_unit_test(a_journal_that_takes_no_changes_refuses),

@@ -301,12 +301,12 @@ static void answer_session(const struct order *o, const struct store_result *out
     }
 }
 
-static struct session_memo any_memo(struct chance *r, uint64_t id)
+static struct session_hint any_hint(struct chance *r, uint64_t id)
 {
     static uint8_t bytes[300];
 
     bytes_put_u64(bytes, below(r, 1000));
-    return (struct session_memo){id, {bytes, below(r, sizeof bytes)}};
+    return (struct session_hint){id, {bytes, below(r, sizeof bytes)}};
 }
 
 /* What happens to a session behind a command. False: nothing. */
@@ -323,8 +323,8 @@ static bool make_session_change(struct chance *r, struct store *s, const struct 
         c->kind = CHANGE_SESSION_BIND;
         c->bind = (struct session_bind){id, what == 0, below(r, space->worker_stores.last_id + 1)};
     } else if (what < 4 && session != NULL) {
-        c->kind = CHANGE_SESSION_MEMO;
-        c->memo = any_memo(r, id);
+        c->kind = CHANGE_SESSION_HINT;
+        c->hint = any_hint(r, id);
     } else if (what > 4) {
         if (out->status != STORE_OK || command_part(o->command.kind) != PART_KEYS ||
             worker_store != o->command.worker_store)
@@ -347,11 +347,11 @@ static void carry_out_session(struct chance *r, struct store *s, const struct or
 }
 
 /* What the client of a MULTI_SET does with many keys: they are picked before. */
-static struct key_picks *pick(struct space *space, struct order *o)
+static struct batch_lookup *pick(struct space *space, struct order *o)
 {
     struct keymap *m = space_keys(space, o->command.worker_store);
     struct slice rest = o->command.items, key = {0}, value = {0};
-    struct key_picks *p = keymap_pick_begin(m, COUNT(o->items), true);
+    struct batch_lookup *p = batch_lookup_begin(m, COUNT(o->items), true);
 
     assert_non_null(p);
     while (rest.len != 0) {
@@ -359,25 +359,25 @@ static struct key_picks *pick(struct space *space, struct order *o)
         rest = slice_from(rest, 8 + key.len);
         value = (struct slice){rest.ptr + 8, bytes_get_u64(rest.ptr)};
         rest = slice_from(rest, 8 + value.len);
-        assert_true(keymap_pick_value(p, key, value));
+        assert_true(batch_lookup_add_value(p, key, value));
     }
     return p;
 }
 
 static void step(struct chance *r, struct store *s, struct batch *batch, int64_t *now_ns)
 {
-    struct key_picks *p = NULL;
+    struct batch_lookup *p = NULL;
     struct store_result out;
     struct order o;
 
     *now_ns += (int64_t)below(r, (uint64_t)SECOND);
     make_order(r, &o, s, *now_ns);
     if (o.command.kind == COMMAND_KEY_MULTI_SET && one_in(r, 2))
-        p = o.command.picks = pick(space_of(s, &o), &o);
+        p = o.command.lookup = pick(space_of(s, &o), &o);
     out = carry_out(s, &o, batch);
     carry_out_session(r, s, &o, &out, batch);
     blob_unref(out.value != NULL && o.command.kind == COMMAND_QUEUE_POP ? out.value : NULL);
-    keymap_pick_end(p);
+    batch_lookup_end(p);
     if (one_in(r, 4))
         lazy_free_run(&s->lazy_free, below(r, 30));
 }
@@ -1049,14 +1049,14 @@ static void a_store_without_spaces_has_a_snapshot(void **state)
 
 enum { MANY = 20000 };
 
-static struct key_picks *pick_many(struct keymap *m, int from)
+static struct batch_lookup *look_many_up(struct keymap *m, int from)
 {
-    struct key_picks *p = keymap_pick_begin(m, MANY, true);
+    struct batch_lookup *p = batch_lookup_begin(m, MANY, true);
     char key[20];
 
     for (int i = from; i < from + MANY; i++) {
         snprintf(key, sizeof key, "%d", i);
-        assert_true(keymap_pick_value(p, slice_str(key), slice_str(key)));
+        assert_true(batch_lookup_add_value(p, slice_str(key), slice_str(key)));
     }
     return p;
 }
@@ -1065,9 +1065,9 @@ static void set_many(struct store *s, uint64_t worker_store, int from)
 {
     struct order o = {.command = {.kind = COMMAND_KEY_MULTI_SET, .worker_store = worker_store}};
 
-    o.command.picks = pick_many(space_keys(space_of(s, &o), worker_store), from);
+    o.command.lookup = look_many_up(space_keys(space_of(s, &o), worker_store), from);
     assert_int_equal(carry_out(s, &o, NULL).status, STORE_OK);
-    keymap_pick_end(o.command.picks);
+    batch_lookup_end(o.command.lookup);
 }
 
 /* Half of the keys are written again while the snapshot is open; then the worker store goes, or all

@@ -826,7 +826,7 @@ static const struct {
     {"strings", CLOSED, BYTES("\x8c\x00\x94"), BYTES(".")},
 };
 
-static void what_is_costly_is_refused_in_time(void **state)
+static void an_expensive_pickle_is_refused_in_time(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(bombs); i++) {
@@ -1353,7 +1353,7 @@ int main(void)
         cmocka_unit_test(frames_that_do_not_fit_are_refused),
         cmocka_unit_test(frames_may_end_between_opcodes_only),
         cmocka_unit_test(other_bytes_are_refused_or_read_well),
-        cmocka_unit_test(what_is_costly_is_refused_in_time),
+        cmocka_unit_test(an_expensive_pickle_is_refused_in_time),
         cmocka_unit_test(a_shared_address_does_not_multiply),
         cmocka_unit_test(equal_nodes_are_one),
         cmocka_unit_test(addresses_have_a_limit),

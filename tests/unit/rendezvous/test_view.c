@@ -66,18 +66,18 @@ static void check_entry(const struct run_views *views, struct slice key)
     struct ready_list ready;
     struct reserve reserve;
     struct quota quota = {0};
-    struct key_picks *p;
+    struct batch_lookup *p;
     struct keymap m;
 
     ready_list_init(&ready);
     reserve_init(&reserve);
     keymap_init(&m, ACCOUNT_KEYS, &ready, &reserve, views->table.seed, &quota);
     m.groups_of = &run_key_groups;
-    p = keymap_pick_begin(&m, 1, false);
-    assert_true(p != NULL && keymap_pick(p, key));
+    p = batch_lookup_begin(&m, 1, false);
+    assert_true(p != NULL && batch_lookup_add(p, key));
     assert_ptr_equal(run_views_find_entry(views, p->entries[0]), run_views_find(views, key));
     assert_ptr_equal(run_views_entry_owner(views, p->entries[0]), run_views_owner(views, key));
-    keymap_pick_end(p);
+    batch_lookup_end(p);
     keymap_fini(&m);
     reserve_fini(&reserve);
 }

@@ -1,5 +1,5 @@
-/* HELLO and WELCOME, and the space of a relay. See greeting.h for the contract. */
-#include "rdzv/relay/greeting.h"
+/* HELLO and WELCOME, and the space of a relay. See hello.h for the contract. */
+#include "rdzv/relay/hello.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "rdzv/net/tls.h"
 #include "store/space.h"
 
-size_t greeting_write_hello(uint8_t out[GREETING_HELLO_MAX], Rdzv__RelayHello *hello)
+size_t hello_write(uint8_t out[HELLO_FRAME_MAX], Rdzv__RelayHello *hello)
 {
     const size_t head = RELAY_MAGIC_SIZE + RELAY_HEAD_SIZE;
     struct relay_frame frame = {.kind = RELAY_HELLO};
@@ -18,38 +18,38 @@ size_t greeting_write_hello(uint8_t out[GREETING_HELLO_MAX], Rdzv__RelayHello *h
 
     hello->version_min = RELAY_VERSION_MIN;
     hello->version_max = RELAY_VERSION_MAX;
-    hello->release = greeting_field(RDZV_VERSION);
+    hello->release = hello_field(RDZV_VERSION);
     len = rdzv__relay_hello__get_packed_size(hello);
-    assert(len <= GREETING_HELLO_MAX - head); /* a space, a host, a release and some numbers */
+    assert(len <= HELLO_FRAME_MAX - head); /* a space, a host, a release and some numbers */
     memcpy(out, RELAY_MAGIC, RELAY_MAGIC_SIZE);
     frame.payload = (struct slice){out + head, rdzv__relay_hello__pack(hello, out + head)};
     relay_put_head(out + RELAY_MAGIC_SIZE, &frame);
     return head + len;
 }
 
-uint32_t greeting_version(const Rdzv__RelayHello *hello, char why[GREETING_WHY_MAX])
+uint32_t hello_version(const Rdzv__RelayHello *hello, char why[HELLO_WHY_MAX])
 {
     const uint32_t newest =
         hello->version_max < RELAY_VERSION_MAX ? hello->version_max : RELAY_VERSION_MAX;
-    char release[GREETING_RELEASE_MAX];
+    char release[HELLO_RELEASE_MAX];
 
     if (newest >= hello->version_min && newest >= RELAY_VERSION_MIN)
         return newest;
-    snprintf(why, GREETING_WHY_MAX,
+    snprintf(why, HELLO_WHY_MAX,
              "no version of the frames in common: the relay (rdzvd %s) speaks %u to %u, the store "
              "(rdzvd %s) %u to %u; upgrade the %s",
-             greeting_release(hello->release, release), hello->version_min, hello->version_max,
+             hello_release(hello->release, release), hello->version_min, hello->version_max,
              RDZV_VERSION, RELAY_VERSION_MIN, RELAY_VERSION_MAX,
              hello->version_max < RELAY_VERSION_MIN ? "relay" : "store");
     return 0;
 }
 
-bool greeting_is_spoken(const Rdzv__RelayWelcome *welcome)
+bool hello_is_spoken(const Rdzv__RelayWelcome *welcome)
 {
     return welcome->version >= RELAY_VERSION_MIN && welcome->version <= RELAY_VERSION_MAX;
 }
 
-const char *greeting_text(const char *text, const char *none, char *out, size_t size)
+const char *hello_text(const char *text, const char *none, char *out, size_t size)
 {
     snprintf(out, size, "%s", text[0] == '\0' ? none : text);
     for (char *c = out; *c != '\0'; c++)
@@ -57,15 +57,15 @@ const char *greeting_text(const char *text, const char *none, char *out, size_t 
     return out;
 }
 
-struct greeting_journal greeting_journal_of(const Rdzv__RelayWelcome *welcome)
+struct hello_journal hello_journal_of(const Rdzv__RelayWelcome *welcome)
 {
-    struct greeting_journal journal = {.cluster = welcome->journal_cluster};
+    struct hello_journal journal = {.cluster = welcome->journal_cluster};
 
-    greeting_text(welcome->journal, "", journal.name, sizeof journal.name);
+    hello_text(welcome->journal, "", journal.name, sizeof journal.name);
     return journal;
 }
 
-bool greeting_is_same_journal(const struct greeting_journal *a, const struct greeting_journal *b)
+bool hello_is_same_journal(const struct hello_journal *a, const struct hello_journal *b)
 {
     if (a->name[0] == '\0' || b->name[0] == '\0')
         return true;
@@ -87,7 +87,7 @@ static bool has_room_for_space(const struct net *n)
         count++;
     TAILQ_FOREACH(l, &n->listeners, entry)
         own++;
-    return count < own + GREETING_SPACES_MAX;
+    return count < own + HELLO_SPACES_MAX;
 }
 
 /* False: --relay-names lists names for this space, and the certificate has none of them. */
@@ -128,20 +128,19 @@ static const char *why_not_made(const struct net *n)
     return NULL;
 }
 
-struct engine_space *greeting_space(struct conn *c, const char *name,
-                                    char why[GREETING_SPACE_WHY_MAX])
+struct engine_space *hello_space(struct conn *c, const char *name, char why[HELLO_SPACE_WHY_MAX])
 {
     const struct listen_spec *spec = c->listener->spec;
     struct engine_space *space;
     const char *not_made;
 
     if (!config_space_name_ok(name)) {
-        snprintf(why, GREETING_SPACE_WHY_MAX, "the relay's --space is no valid name");
+        snprintf(why, HELLO_SPACE_WHY_MAX, "the relay's --space is no valid name");
         return NULL;
     }
     if (spec->space_named && strcmp(name, spec->space) != 0) {
         snprintf(
-            why, GREETING_SPACE_WHY_MAX,
+            why, HELLO_SPACE_WHY_MAX,
             "the relay has --space=%.64s, and this listener of the store takes relays of space "
             "%.64s alone: change the relay's --space, or let the store listen without a space "
             "(--listen=ADDR:PORT)",
@@ -150,7 +149,7 @@ struct engine_space *greeting_space(struct conn *c, const char *name,
     }
     if (!may_use(c, name)) {
         snprintf(
-            why, GREETING_SPACE_WHY_MAX,
+            why, HELLO_SPACE_WHY_MAX,
             "the relay's certificate has none of the names that --relay-names of the store has "
             "for space %.64s",
             name);
@@ -162,6 +161,6 @@ struct engine_space *greeting_space(struct conn *c, const char *name,
     not_made = why_not_made(conn_net(c));
     if (not_made == NULL)
         return make_space(c, name);
-    snprintf(why, GREETING_SPACE_WHY_MAX, "%s", not_made);
+    snprintf(why, HELLO_SPACE_WHY_MAX, "%s", not_made);
     return NULL;
 }

@@ -8,30 +8,30 @@
 
 #include "rdzv/config/config.h"
 
-#define TROUBLE_MAX      300u
-#define TROUBLE_HINT_MAX 400u
+#define ETCD_REASON_MAX 300u
+#define ETCD_HINT_MAX   400u
 
-struct trouble {
+struct etcd_fault {
     const char *reason;
     int code;          /* GRPC_UNCLEAR: there was none */
     bool has_answered; /* etcd has served this replica before */
 };
 
 /* What to do about it. Returns `out`, empty where no remedy is known, or the reason has one. */
-const char *trouble_hint(const struct config_journal *config, const struct trouble *trouble,
-                         char out[TROUBLE_HINT_MAX]);
+const char *etcd_hint_write(const struct config_journal *config, const struct etcd_fault *fault,
+                            char out[ETCD_HINT_MAX]);
 
 /* Each fault is in the log once in so many milliseconds, of however many members: those of a
  * cluster fail in turn. All zeros: none is. */
-#define TROUBLE_AGAIN_MS 60000u
-#define TROUBLES         8u
+#define ETCD_REASON_AGAIN_MS 60000u
+#define ETCD_REASONS         8u
 
-struct troubles {
+struct etcd_reasons {
     struct {
-        char reason[TROUBLE_MAX];
+        char reason[ETCD_REASON_MAX];
         uint64_t said_ms;
-    } list[TROUBLES];
+    } list[ETCD_REASONS];
 };
 
 /* True: the caller must log the fault, which counts as logged from now on. */
-bool troubles_is_news(struct troubles *t, const char *reason, uint64_t now_ms);
+bool etcd_reason_is_news(struct etcd_reasons *t, const char *reason, uint64_t now_ms);

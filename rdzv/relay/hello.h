@@ -6,60 +6,59 @@
 #include "proto/relay.pb-c.h"
 #include "rdzv/net/conn.h"
 
-#define GREETING_RELEASE_MAX 32  /* of rdzvd, for logs: "0.1.0" */
-#define GREETING_WHY_MAX     224 /* why there is no version */
-#define GREETING_JOURNAL_MAX 128 /* the name of a journal; what is longer is cut */
+#define HELLO_RELEASE_MAX 32  /* of rdzvd, for logs: "0.1.0" */
+#define HELLO_WHY_MAX     224 /* why there is no version */
+#define HELLO_JOURNAL_MAX 128 /* the name of a journal; what is longer is cut */
 
 /* The journal that replicas share. */
-struct greeting_journal {
-    char name[GREETING_JOURNAL_MAX]; /* empty: no journal, or an unknown one */
-    uint64_t cluster;                /* etcd's id of the journal's cluster; 0: not known */
+struct hello_journal {
+    char name[HELLO_JOURNAL_MAX]; /* empty: no journal, or an unknown one */
+    uint64_t cluster;             /* etcd's id of the journal's cluster; 0: not known */
 };
 
 /* A text as a field of a message that is sent, which borrows it. */
-static inline char *greeting_field(const char *text)
+static inline char *hello_field(const char *text)
 {
     return (char *)(uintptr_t)text;
 }
 
 /* Writes what a connection of a relay begins with: RELAY_MAGIC and that HELLO, of which the
  * versions and the release are filled in. Returns how long it is. */
-#define GREETING_HELLO_MAX 1024u
-size_t greeting_write_hello(uint8_t out[GREETING_HELLO_MAX], Rdzv__RelayHello *hello);
+#define HELLO_FRAME_MAX 1024u
+size_t hello_write(uint8_t out[HELLO_FRAME_MAX], Rdzv__RelayHello *hello);
 
 /* Chooses the version to speak with that relay. 0 if both speak no common version; then `why` names
  * the side that is too old. */
-uint32_t greeting_version(const Rdzv__RelayHello *hello, char why[GREETING_WHY_MAX]);
+uint32_t hello_version(const Rdzv__RelayHello *hello, char why[HELLO_WHY_MAX]);
 
 /* True: this build speaks the version that the store has taken. */
-bool greeting_is_spoken(const Rdzv__RelayWelcome *welcome);
+bool hello_is_spoken(const Rdzv__RelayWelcome *welcome);
 
 /* Where the store has said that it keeps its state, for logs, too; empty where it has said nothing.
  */
-struct greeting_journal greeting_journal_of(const Rdzv__RelayWelcome *welcome);
+struct hello_journal hello_journal_of(const Rdzv__RelayWelcome *welcome);
 
 /* False: these are two journals, so that a store of the one knows nothing of what a store of the
  * other has promised. True also where it is not known. */
-bool greeting_is_same_journal(const struct greeting_journal *a, const struct greeting_journal *b);
+bool hello_is_same_journal(const struct hello_journal *a, const struct hello_journal *b);
 
 /* A text that the other side has sent, for logs: of so many bytes at most, without what would end a
  * line or a word, and `none` where nothing was said. Returns `out`. */
-const char *greeting_text(const char *text, const char *none, char *out, size_t size);
+const char *hello_text(const char *text, const char *none, char *out, size_t size);
 
-static inline const char *greeting_release(const char *release, char out[GREETING_RELEASE_MAX])
+static inline const char *hello_release(const char *release, char out[HELLO_RELEASE_MAX])
 {
-    return greeting_text(release, "unknown", out, GREETING_RELEASE_MAX);
+    return hello_text(release, "unknown", out, HELLO_RELEASE_MAX);
 }
 
 /* --- Which space a relay gets. --- */
 
 /* Spaces that relays may have made of one store: whoever reaches it can be a relay. */
-#define GREETING_SPACES_MAX 1024u
+#define HELLO_SPACES_MAX 1024u
 
-#define GREETING_SPACE_WHY_MAX 400
+#define HELLO_SPACE_WHY_MAX 400
 
 /* A listener with a named space takes only relays of that space. Any other listener takes relays of
  * any space, and makes a space that does not exist (event space_made). NULL, and `why`, for the one
  * who runs the store as well as for him who runs the relay: it is refused. */
-struct engine_space *greeting_space(struct conn *c, const char *name,
-                                    char why[GREETING_SPACE_WHY_MAX]);
+struct engine_space *hello_space(struct conn *c, const char *name, char why[HELLO_SPACE_WHY_MAX]);

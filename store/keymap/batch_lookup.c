@@ -17,13 +17,13 @@
 
 #define GROUPED_FIRST 16
 
-static size_t picks_size(size_t room, bool with_values)
+static size_t lookup_size(size_t room, bool with_values)
 {
-    return sizeof(struct key_picks) +
+    return sizeof(struct batch_lookup) +
            room * (sizeof(struct entry *) + (with_values ? sizeof(struct blob *) : 0));
 }
 
-static void picks_let_go_of_next(struct keymap *m, struct key_picks *p)
+static void lookup_release_next(struct keymap *m, struct batch_lookup *p)
 {
     struct entry *e = p->entries[p->freed];
 
@@ -39,41 +39,43 @@ static void picks_let_go_of_next(struct keymap *m, struct key_picks *p)
 }
 
 /* Each waiter that is woken counts as one freed piece. */
-static size_t free_pick(struct lazy_free *f, struct lazy *lazy, size_t count)
+static size_t lookup_free_some(struct lazy_free *f, struct lazy *lazy, size_t count)
 {
-    struct key_picks *p = (struct key_picks *)lazy;
+    struct batch_lookup *p = (struct batch_lookup *)lazy;
     const struct ready_list *ready = p->map->ready;
     uint64_t told = ready->work;
 
     if (p->freed < p->count) {
-        picks_let_go_of_next(p->map, p);
+        lookup_release_next(p->map, p);
         told = ready->work - told;
         return told < count ? 1 + (size_t)told : count;
     }
     lazy_free_remove(f, lazy);
-    TAILQ_REMOVE(&p->map->picks, p, entry);
+    TAILQ_REMOVE(&p->map->lookups, p, entry);
     account_free(ACCOUNT_WAITERS, p->grouped, p->grouped_room * sizeof p->grouped[0]);
-    account_free(ACCOUNT_WAITERS, p, picks_size(p->room, p->values != NULL));
+    account_free(ACCOUNT_WAITERS, p, lookup_size(p->room, p->values != NULL));
     return 1;
 }
 
-struct key_picks *keymap_pick_begin(struct keymap *m, size_t count, bool with_values)
+struct batch_lookup *batch_lookup_begin(struct keymap *m, size_t count, bool with_values)
 {
-    size_t size = picks_size(count, with_values);
-    struct key_picks *p = account_request(ACCOUNT_WAITERS, account_class_of(size), size);
+    size_t size = lookup_size(count, with_values);
+    struct batch_lookup *p = account_request(ACCOUNT_WAITERS, account_class_of(size), size);
 
     if (p == NULL)
         return NULL;
-    *p = (struct key_picks){
-        .lazy = {.free_some = free_pick}, .map = m, .room = count, .changes = m->picked_changes};
+    *p = (struct batch_lookup){.lazy = {.free_some = lookup_free_some},
+                               .map = m,
+                               .room = count,
+                               .changes = m->lookup_changes};
     if (with_values)
         p->values = (struct blob **)(void *)&p->entries[count];
-    TAILQ_INSERT_TAIL(&m->picks, p, entry);
+    TAILQ_INSERT_TAIL(&m->lookups, p, entry);
     return p;
 }
 
 /* NULL: memory is short. */
-static struct entry *pick(struct key_picks *p, struct slice key)
+static struct entry *lookup_find_entry(struct batch_lookup *p, struct slice key)
 {
     struct entry *e = keymap_get_or_create(p->map, key);
 
@@ -87,9 +89,9 @@ static struct entry *pick(struct key_picks *p, struct slice key)
     return e;
 }
 
-bool keymap_pick(struct key_picks *p, struct slice key)
+bool batch_lookup_add(struct batch_lookup *p, struct slice key)
 {
-    struct entry *e = pick(p, key);
+    struct entry *e = lookup_find_entry(p, key);
 
     if (e != NULL && p->values != NULL)
         p->values[p->count - 1] = blob_ref(e->value);
@@ -97,10 +99,10 @@ bool keymap_pick(struct key_picks *p, struct slice key)
 }
 
 /* False: memory is short. */
-static bool make_room_for_grouped(struct key_picks *p)
+static bool make_room_for_grouped(struct batch_lookup *p)
 {
     size_t room = p->grouped_room == 0 ? GROUPED_FIRST : p->grouped_room * 2;
-    struct key_pick *more;
+    struct batch_item *more;
 
     if (p->grouped_count < p->grouped_room)
         return true;
@@ -113,19 +115,19 @@ static bool make_room_for_grouped(struct key_picks *p)
     return true;
 }
 
-static bool note_grouped(struct key_picks *p, struct entry *e, const struct blob *value)
+static bool note_grouped(struct batch_lookup *p, struct entry *e, const struct blob *value)
 {
     if (!make_room_for_grouped(p))
         return false;
-    p->grouped[p->grouped_count++] = (struct key_pick){e, value};
+    p->grouped[p->grouped_count++] = (struct batch_item){e, value};
     return true;
 }
 
-bool keymap_pick_value(struct key_picks *p, struct slice key, struct slice value)
+bool batch_lookup_add_value(struct batch_lookup *p, struct slice key, struct slice value)
 {
     const struct keymap *m = p->map;
     size_t room = entry_room(value.len);
-    struct entry *e = pick(p, key);
+    struct entry *e = lookup_find_entry(p, key);
     struct blob *b;
 
     if (e == NULL)
@@ -149,8 +151,8 @@ bool keymap_pick_value(struct key_picks *p, struct slice key, struct slice value
 /* So many keys are kept for a snapshot at a time. */
 #define KEPT_AT_A_TIME 1024u
 
-/* The snapshot may have begun after the keys were picked, or a later one may have. */
-bool key_picks_are_kept(struct key_picks *p)
+/* The snapshot may have begun after the keys were looked up, or a later one may have. */
+bool batch_lookup_is_copied(struct batch_lookup *p)
 {
     struct keymap_moment *k = p->map->moment;
 
@@ -166,18 +168,18 @@ bool key_picks_are_kept(struct key_picks *p)
 }
 
 /* Before all else that is freed: clients may wait for the keys. */
-void keymap_pick_end(struct key_picks *p)
+void batch_lookup_end(struct batch_lookup *p)
 {
     if (p != NULL)
         lazy_free_add_first(keymap_lazy_free(p->map), &p->lazy,
                             sizeof *p + p->room * sizeof(struct entry *));
 }
 
-void keymap_end_picks(struct keymap *m)
+void keymap_end_lookups(struct keymap *m)
 {
-    struct key_picks *p;
+    struct batch_lookup *p;
 
-    while ((p = TAILQ_FIRST(&m->picks)) != NULL) {
+    while ((p = TAILQ_FIRST(&m->lookups)) != NULL) {
         lazy_free_remove(keymap_lazy_free(m), &p->lazy);
         lazy_free_add(NULL, &p->lazy, 1);
     }
@@ -185,18 +187,18 @@ void keymap_end_picks(struct keymap *m)
 
 /* --- The moment. --- */
 
-/* None of the keys has changed since it was picked. */
-static bool picks_are_unchanged(const struct key_picks *p)
+/* None of the keys has changed since it was looked up. */
+static bool lookup_is_unchanged(const struct batch_lookup *p)
 {
-    return p->changes == p->map->picked_changes;
+    return p->changes == p->map->lookup_changes;
 }
 
-void key_picks_take_values(struct key_picks *p)
+void batch_lookup_take_values(struct batch_lookup *p)
 {
-    if (picks_are_unchanged(p))
+    if (lookup_is_unchanged(p))
         return;
     for (size_t i = 0; i < p->count; i++) {
-        struct blob *now = key_picks_entry(p, i)->value;
+        struct blob *now = batch_lookup_entry(p, i)->value;
 
         if (now == p->values[i])
             continue;
@@ -208,7 +210,7 @@ void key_picks_take_values(struct key_picks *p)
 /* Prefetches the memory that the last step of a MULTI_SET will touch for the next keys: entries,
  * which are longer than a line of the cache, and values. If the size of all old values is known,
  * the step does not read them. */
-static inline void prefetch_put(const struct key_picks *p, size_t i, bool is_known)
+static inline void prefetch_put(const struct batch_lookup *p, size_t i, bool is_known)
 {
     const struct entry *e;
 
@@ -228,8 +230,8 @@ static inline void prefetch_put(const struct key_picks *p, size_t i, bool is_kno
 }
 
 /* Puts the value of one key; gives what was there. */
-static inline struct blob *put_pick(struct keymap *m, struct entry *e, struct blob *value,
-                                    bool is_known)
+static inline struct blob *put_looked_up(struct keymap *m, struct entry *e, struct blob *value,
+                                         bool is_known)
 {
     struct blob *old = e->value;
 
@@ -247,14 +249,14 @@ static inline void notify_put(struct keymap *m, struct entry *e, const struct bl
                               entry_value(e), blob_slice(value));
 }
 
-/* Millions of clients may wait for these keys. So keymap_pick_end() wakes them in slices as it
+/* Millions of clients may wait for these keys. So batch_lookup_end() wakes them in slices as it
  * releases the entries. If a key is deleted before that, its waiters are woken at the deletion,
  * because the key has existed. */
-void keymap_put_picks(struct keymap *m, struct key_picks *p)
+void keymap_put_lookup(struct keymap *m, struct batch_lookup *p)
 {
-    bool is_known = picks_are_unchanged(p) && !p->has_shared;
+    bool is_known = lookup_is_unchanged(p) && !p->has_shared;
 
-    while (!key_picks_are_kept(p))
+    while (!batch_lookup_is_copied(p))
         continue;
     p->tells = true;
     if (is_known)
@@ -264,7 +266,7 @@ void keymap_put_picks(struct keymap *m, struct key_picks *p)
 
         prefetch_put(p, i, is_known);
         notify_put(m, e, p->values[i]);
-        p->values[i] = put_pick(m, e, p->values[i], is_known);
+        p->values[i] = put_looked_up(m, e, p->values[i], is_known);
     }
-    m->picked_changes++;
+    m->lookup_changes++;
 }

@@ -11,16 +11,16 @@
 
 struct conn;
 
-/* What the carrier says of a request that is about to be carried out. */
-enum carrier_verdict {
-    CARRIER_PROCEED,     /* carry the request out; then call carrier->done() */
-    CARRIER_REFUSED,     /* the connection has been dropped */
-    CARRIER_WAITS_AGAIN, /* a BARRIER that was counted before: it waits, and is not counted */
-    CARRIER_REPEATED,    /* a repeated request that was carried out the first time */
+/* What the backend says of a request that is about to be carried out. */
+enum backend_verdict {
+    VERDICT_PROCEED,     /* carry the request out; then call backend->done() */
+    VERDICT_REFUSED,     /* the connection has been dropped */
+    VERDICT_WAITS_AGAIN, /* a BARRIER that was counted before: it waits, and is not counted */
+    VERDICT_REPEATED,    /* a repeated request that was carried out the first time */
 };
 
 /* What became of a request. */
-struct carrier_result {
+struct backend_result {
     bool changed;        /* the store, so that it may not be carried out twice */
     bool took;           /* it was a COMPARE_SET that took effect, and was answered so */
     bool waits;          /* it is answered later */
@@ -29,8 +29,8 @@ struct carrier_result {
     uint64_t popped_of;  /* how many there were before */
 };
 
-struct carrier_functions {
-    /* Sends like outq_send(): c->out, and notices of the carrier's own. Called only when the commit
+struct backend_functions {
+    /* Sends like outq_send(): c->out, and notices of the backend's own. Called only when the commit
      * that c->watermark names is done. */
     int (*send)(struct conn *c, size_t max);
 
@@ -38,30 +38,30 @@ struct carrier_functions {
 
     /* Before each turn of a request. `changes`: it may change something. `barrier`: the key of a
      * BARRIER; else empty. */
-    enum carrier_verdict (*begin)(struct conn *c, bool changes, struct slice barrier);
+    enum backend_verdict (*begin)(struct conn *c, bool changes, struct slice barrier);
     /* The journal takes no changes at present, and the request may make one: its input is parked,
      * and input_unpark() is called when the journal takes changes again. */
     void (*hold)(struct conn *c);
     /* After its last turn, of a connection that is still open, or is dropped only then. */
-    void (*done)(struct conn *c, const struct carrier_result *result);
+    void (*done)(struct conn *c, const struct backend_result *result);
     /* What the session waited for has come. False: the client is not told now. */
     bool (*woken)(struct conn *c);
     /* The session uses the keys of that worker store from now on; see engine_session_bind(). */
     enum store_status (*bound)(struct conn *c, uint64_t worker_store);
     /* Keeps some bytes with the session, for the time after a start; see
-     * engine_session_set_memo(). */
-    void (*keep_memo)(struct conn *c, struct slice memo);
+     * engine_session_set_hint(). */
+    void (*keep_hint)(struct conn *c, struct slice hint);
     /* What was kept last before the start, borrowed until the session changes; empty: nothing. */
-    struct slice (*memo)(const struct conn *c);
+    struct slice (*hint)(const struct conn *c);
     /* True while somebody carries it, with whom it ends when the daemon stops. */
     bool (*is_attached)(const struct conn *c);
-    /* The connection is closed, and the carrier is let go of. */
+    /* The connection is closed, and the backend is let go of. */
     void (*closed)(struct conn *c);
 };
 
-/* The first member of what the carrier keeps of the connection; it outlives that. */
-struct carrier {
-    const struct carrier_functions *functions;
+/* The first member of what the backend keeps of the connection; it outlives that. */
+struct conn_backend {
+    const struct backend_functions *functions;
     const char *via;    /* who carries it, for logs; NULL: nobody */
     struct peer local;  /* the address by which the client has reached the relay */
     bool may_repeat;    /* the next request may be here for the second time, so what the session

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "rdzv/etcd3/trouble.h"
+#include "rdzv/etcd3/etcd_hints.h"
 
 static const struct config_journal plain = {.name = "demo"};
 static const struct config_journal of_user = {
@@ -41,48 +41,48 @@ static void each_fault_names_its_setting(void **state)
         {&of_user, "a:1 is not to be had with TLS: alert unknown ca", -1, "--journal-cert"},
         {&plain, "etcdserver: mvcc: database space exceeded", 8, "etcdctl compact"},
     };
-    char hint[TROUBLE_HINT_MAX];
+    char hint[ETCD_HINT_MAX];
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const struct trouble t = {.reason = cases[i].reason, .code = cases[i].code};
+        const struct etcd_fault t = {.reason = cases[i].reason, .code = cases[i].code};
 
-        if (strstr(trouble_hint(cases[i].config, &t, hint), cases[i].wanted) == NULL)
+        if (strstr(etcd_hint_write(cases[i].config, &t, hint), cases[i].wanted) == NULL)
             fail_msg("%s: %s", cases[i].reason, hint);
     }
 }
 
 static void an_etcd_that_has_served_or_speaks_tls_is_not_said_to_want_it(void **state)
 {
-    struct trouble t = {.reason = "a:1 closed the connection", .code = -1, .has_answered = true};
-    char hint[TROUBLE_HINT_MAX];
+    struct etcd_fault t = {.reason = "a:1 closed the connection", .code = -1, .has_answered = true};
+    char hint[ETCD_HINT_MAX];
 
     (void)state;
-    assert_string_equal(trouble_hint(&plain, &t, hint), "");
+    assert_string_equal(etcd_hint_write(&plain, &t, hint), "");
     t.has_answered = false;
-    assert_string_equal(trouble_hint(&of_user, &t, hint), "");
+    assert_string_equal(etcd_hint_write(&of_user, &t, hint), "");
 }
 
 static void each_fault_is_said_once_a_minute(void **state)
 {
-    static struct troubles t;
-    char reason[TROUBLE_MAX + 100] = "a:1 cannot be reached";
+    static struct etcd_reasons t;
+    char reason[ETCD_REASON_MAX + 100] = "a:1 cannot be reached";
 
     (void)state;
-    assert_true(troubles_is_news(&t, reason, 1000));
-    assert_true(troubles_is_news(&t, "b:1 cannot be reached", 1100));
-    assert_false(troubles_is_news(&t, reason, 1000 + TROUBLE_AGAIN_MS - 1));
-    assert_false(troubles_is_news(&t, "b:1 cannot be reached", 1000 + TROUBLE_AGAIN_MS));
-    assert_true(troubles_is_news(&t, reason, 1000 + TROUBLE_AGAIN_MS));
-    assert_false(troubles_is_news(&t, reason, 1000 + TROUBLE_AGAIN_MS));
-    for (unsigned i = 0; i < TROUBLES; i++) { /* the oldest is forgotten */
+    assert_true(etcd_reason_is_news(&t, reason, 1000));
+    assert_true(etcd_reason_is_news(&t, "b:1 cannot be reached", 1100));
+    assert_false(etcd_reason_is_news(&t, reason, 1000 + ETCD_REASON_AGAIN_MS - 1));
+    assert_false(etcd_reason_is_news(&t, "b:1 cannot be reached", 1000 + ETCD_REASON_AGAIN_MS));
+    assert_true(etcd_reason_is_news(&t, reason, 1000 + ETCD_REASON_AGAIN_MS));
+    assert_false(etcd_reason_is_news(&t, reason, 1000 + ETCD_REASON_AGAIN_MS));
+    for (unsigned i = 0; i < ETCD_REASONS; i++) { /* the oldest is forgotten */
         snprintf(reason, sizeof reason, "m%u:1 cannot be reached", i);
-        assert_true(troubles_is_news(&t, reason, 200000 + i));
+        assert_true(etcd_reason_is_news(&t, reason, 200000 + i));
     }
-    assert_true(troubles_is_news(&t, "a:1 cannot be reached", 200100));
+    assert_true(etcd_reason_is_news(&t, "a:1 cannot be reached", 200100));
     memset(reason, 'x', sizeof reason - 1);
-    assert_true(troubles_is_news(&t, reason, 200200));
-    assert_false(troubles_is_news(&t, reason, 200300));
+    assert_true(etcd_reason_is_news(&t, reason, 200200));
+    assert_false(etcd_reason_is_news(&t, reason, 200300));
 }
 
 int main(void)

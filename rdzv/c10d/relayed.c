@@ -16,10 +16,10 @@ static bool may_change(enum c10d_op op)
 
 /* The request has had its last turn; `before` it there had been so many changes. What follows from
  * a COMPARE_SET that was refused is not its own. */
-static void tell_carrier(struct conn *c, const struct c10d_request *req, uint64_t before)
+static void notify_backend(struct conn *c, const struct c10d_request *req, uint64_t before)
 {
     struct c10d *c10d = c10d_of(c);
-    struct carrier_result result = {.changed = may_change(req->op) &&
+    struct backend_result result = {.changed = may_change(req->op) &&
                                                engine_changes(c10d->engine) != before,
                                     .waits = c10d_waits(c),
                                     .key = req->key,
@@ -31,10 +31,10 @@ static void tell_carrier(struct conn *c, const struct c10d_request *req, uint64_
                       slice_equal(blob_slice(keymap_get(c10d_keys(c), req->key)), req->value);
         result.changed = result.took;
     }
-    c->carrier->functions->done(c, &result);
+    c->backend->functions->done(c, &result);
 }
 
-/* A client without a carrier is dropped instead, as the protocol has no error answer. The first key
+/* A client without a backend is dropped instead, as the protocol has no error answer. The first key
  * of an unbound session binds the session to a store, and this binding is a change, too. */
 static bool has_to_wait(struct conn *c, const struct c10d_request *req)
 {
@@ -42,43 +42,44 @@ static bool has_to_wait(struct conn *c, const struct c10d_request *req)
            (may_change(req->op) || c10d_session(c)->role == C10D_UNBOUND);
 }
 
-enum carried carried_begin(struct conn *c, const struct c10d_request *req, uint64_t *changes)
+enum relayed relayed_begin_request(struct conn *c, const struct c10d_request *req,
+                                   uint64_t *changes)
 {
     const struct slice barrier = req->op == C10D_BARRIER ? req->key : (struct slice){0};
 
     if (has_to_wait(c, req)) {
-        c->carrier->functions->hold(c);
-        return CARRIED_HELD;
+        c->backend->functions->hold(c);
+        return RELAYED_HELD;
     }
     *changes = engine_changes(c10d_of(c)->engine);
-    switch (c->carrier->functions->begin(c, may_change(req->op), barrier)) {
-    case CARRIER_PROCEED:
-        return CARRIED_PROCEED;
-    case CARRIER_REFUSED:
-        return CARRIED_ENDED;
-    case CARRIER_WAITS_AGAIN: /* it was counted before a start, or in a link that was lost */
+    switch (c->backend->functions->begin(c, may_change(req->op), barrier)) {
+    case VERDICT_PROCEED:
+        return RELAYED_PROCEED;
+    case VERDICT_REFUSED:
+        return RELAYED_ENDED;
+    case VERDICT_WAITS_AGAIN: /* it was counted before a start, or in a link that was lost */
         c10d_await_barrier(c, req);
         break;
-    case CARRIER_REPEATED:
+    case VERDICT_REPEATED:
         break;
     }
     if (conn_is_open(c))
-        tell_carrier(c, req, *changes);
-    return CARRIED_ENDED;
+        notify_backend(c, req, *changes);
+    return RELAYED_ENDED;
 }
 
-void carried_end(struct c10d *c10d, struct conn *c, const struct c10d_request *req,
-                 uint64_t changes)
+void relayed_end_request(struct c10d *c10d, struct conn *c, const struct c10d_request *req,
+                         uint64_t changes)
 {
     if (conn_is_open(c) && !c10d_is_busy(c))
-        tell_carrier(c, req, changes);
+        notify_backend(c, req, changes);
     blob_unref(c10d->popped);
     c10d->popped = NULL;
 }
 
-void carried_keep_binding(struct conn *c, struct slice key)
+void relayed_keep_binding(struct conn *c, struct slice key)
 {
-    enum store_status status = c->carrier->functions->bound(c, c10d_worker_store(c));
+    enum store_status status = c->backend->functions->bound(c, c10d_worker_store(c));
 
     if (status != STORE_OK && c10d_session(c)->role == C10D_WORKER)
         c10d_reject(c, status, key);
@@ -86,7 +87,7 @@ void carried_keep_binding(struct conn *c, struct slice key)
 
 /* --- The session. --- */
 
-void c10d_begin_carried(const struct protocol *p, struct conn *c, enum c10d_version version,
+void c10d_begin_relayed(const struct protocol *p, struct conn *c, enum c10d_version version,
                         bool pinged)
 {
     struct c10d *c10d = p->arg;

@@ -1,17 +1,17 @@
-/* What a snapshot keeps before it writes it. See snapshot_ahead.h for the contract. */
-#include "store/disk/snapshot_ahead.h"
+/* What a snapshot keeps before it writes it. See cow_buffer.h for the contract. */
+#include "store/disk/cow_buffer.h"
 
-/* A chunk has whole pages, its struct ahead_item included, so that each chunk returns to the system
+/* A chunk has whole pages, its struct cow_item included, so that each chunk returns to the system
  * by itself. */
 #define CHUNK_SIZE (32u << 10)
-#define CHUNK_ROOM (CHUNK_SIZE - sizeof(struct ahead_item))
+#define CHUNK_ROOM (CHUNK_SIZE - sizeof(struct cow_item))
 
 /* A value up to this is encoded at once. */
 #define SMALL_VALUE 4096u
 
 /* A chunk of encoded changes, or one change with its value. */
-struct ahead_item {
-    STAILQ_ENTRY(ahead_item) entry;
+struct cow_item {
+    STAILQ_ENTRY(cow_item) entry;
     struct batch batch; /* of a chunk */
     struct blob *value; /* NULL: it is a chunk */
     const char *name;
@@ -21,19 +21,19 @@ struct ahead_item {
     uint8_t bytes[];
 };
 
-void ahead_init(struct snapshot_ahead *a)
+void cow_init(struct cow_buffer *a)
 {
-    *a = (struct snapshot_ahead){0};
+    *a = (struct cow_buffer){0};
     STAILQ_INIT(&a->items);
 }
 
-static bool add_chunk(struct snapshot_ahead *a)
+static bool add_chunk(struct cow_buffer *a)
 {
-    struct ahead_item *item = account_request_pages(ACCOUNT_SNAPSHOT, CHUNK_SIZE);
+    struct cow_item *item = account_request_pages(ACCOUNT_SNAPSHOT, CHUNK_SIZE);
 
     if (item == NULL)
         return false;
-    *item = (struct ahead_item){0};
+    *item = (struct cow_item){0};
     batch_init_fixed(&item->batch, item->bytes, CHUNK_ROOM);
     STAILQ_INSERT_TAIL(&a->items, item, entry);
     a->last = item;
@@ -41,7 +41,7 @@ static bool add_chunk(struct snapshot_ahead *a)
     return true;
 }
 
-static bool ahead_put_small(struct snapshot_ahead *a, const char *name, const struct change *change)
+static bool cow_put_small(struct cow_buffer *a, const char *name, const struct change *change)
 {
     if (a->last != NULL && batch_add(&a->last->batch, name, change))
         return true;
@@ -54,23 +54,23 @@ static struct blob *copy_of(struct blob *value, bool overwritten)
     return overwritten ? blob_new(ACCOUNT_SNAPSHOT, blob_slice(value)) : blob_ref(value);
 }
 
-static bool ahead_put_large(struct snapshot_ahead *a, const char *name, const struct change *change,
-                            struct blob *value, bool overwritten)
+static bool cow_put_large(struct cow_buffer *a, const char *name, const struct change *change,
+                          struct blob *value, bool overwritten)
 {
     struct slice key = change->put.key;
-    size_t size = sizeof(struct ahead_item) + key.len;
-    struct ahead_item *item = account_request(ACCOUNT_SNAPSHOT, ACCOUNT_ORDINARY, size);
+    size_t size = sizeof(struct cow_item) + key.len;
+    struct cow_item *item = account_request(ACCOUNT_SNAPSHOT, ACCOUNT_ORDINARY, size);
     struct blob *kept = item == NULL ? NULL : copy_of(value, overwritten);
 
     if (kept == NULL) {
         account_free(ACCOUNT_SNAPSHOT, item, size);
         return false;
     }
-    *item = (struct ahead_item){.value = kept,
-                                .name = name,
-                                .kind = change->kind,
-                                .worker_store = change->worker_store,
-                                .key_len = key.len};
+    *item = (struct cow_item){.value = kept,
+                              .name = name,
+                              .kind = change->kind,
+                              .worker_store = change->worker_store,
+                              .key_len = key.len};
     if (key.len != 0)
         memcpy(item->bytes, key.ptr, key.len);
     STAILQ_INSERT_TAIL(&a->items, item, entry);
@@ -79,18 +79,18 @@ static bool ahead_put_large(struct snapshot_ahead *a, const char *name, const st
     return true;
 }
 
-void ahead_put(struct snapshot_ahead *a, const char *name, const struct change *change,
-               struct blob *value, bool overwritten)
+void cow_put(struct cow_buffer *a, const char *name, const struct change *change,
+             struct blob *value, bool overwritten)
 {
     bool large = value != NULL && value->len + change->put.key.len > SMALL_VALUE;
 
     if (a->failed)
         return;
-    a->failed = large ? !ahead_put_large(a, name, change, value, overwritten)
-                      : !ahead_put_small(a, name, change);
+    a->failed = large ? !cow_put_large(a, name, change, value, overwritten)
+                      : !cow_put_small(a, name, change);
 }
 
-static bool write_item(const struct ahead_item *item, struct batch *out)
+static bool write_item(const struct cow_item *item, struct batch *out)
 {
     struct change change = {.kind = item->kind, .worker_store = item->worker_store};
 
@@ -101,21 +101,21 @@ static bool write_item(const struct ahead_item *item, struct batch *out)
     return batch_add(out, item->name, &change);
 }
 
-bool ahead_write(struct snapshot_ahead *a, struct batch *out, size_t bytes)
+bool cow_write(struct cow_buffer *a, struct batch *out, size_t bytes)
 {
-    const struct ahead_item *item;
+    const struct cow_item *item;
 
     while (out->len < bytes && (item = STAILQ_FIRST(&a->items)) != NULL) {
         if (!write_item(item, out))
             return false;
-        ahead_free_one(a);
+        cow_free_one(a);
     }
     return true;
 }
 
-bool ahead_free_one(struct snapshot_ahead *a)
+bool cow_free_one(struct cow_buffer *a)
 {
-    struct ahead_item *item = STAILQ_FIRST(&a->items);
+    struct cow_item *item = STAILQ_FIRST(&a->items);
     size_t size;
 
     if (item == NULL)

@@ -1,5 +1,5 @@
-/* What is wrong with etcd, in words. See trouble.h for the contract. */
-#include "rdzv/etcd3/trouble.h"
+/* What is wrong with etcd, in words. See etcd_hints.h for the contract. */
+#include "rdzv/etcd3/etcd_hints.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -44,55 +44,55 @@ static bool is_about_endpoint(const char *reason)
     return false;
 }
 
-const char *trouble_hint(const struct config_journal *config, const struct trouble *trouble,
-                         char out[TROUBLE_HINT_MAX])
+const char *etcd_hint_write(const struct config_journal *config, const struct etcd_fault *fault,
+                            char out[ETCD_HINT_MAX])
 {
-    const char *reason = trouble->reason;
-    bool at_first_in_plain_text = !trouble->has_answered && config->tls.ca == NULL;
+    const char *reason = fault->reason;
+    bool at_first_in_plain_text = !fault->has_answered && config->tls.ca == NULL;
 
     out[0] = '\0';
     for (size_t i = 0; i < sizeof hints / sizeof hints[0]; i++) {
         if (strstr(reason, hints[i].words) == NULL ||
             (hints[i].at_first_in_plain_text && !at_first_in_plain_text))
             continue;
-        snprintf(out, TROUBLE_HINT_MAX, "%s", hints[i].hint);
+        snprintf(out, ETCD_HINT_MAX, "%s", hints[i].hint);
         return out;
     }
-    if (trouble->code == 7)
-        snprintf(out, TROUBLE_HINT_MAX,
+    if (fault->code == 7)
+        snprintf(out, ETCD_HINT_MAX,
                  "the user %.60s needs the permission to read and write all keys below "
                  "/rdzvd/%s/: etcdctl role grant-permission ROLE readwrite --prefix /rdzvd/%s/",
                  config->user != NULL ? config->user : "of this certificate", config->name,
                  config->name);
     else if (config->user != NULL && strstr(reason, "authentication failed") != NULL)
-        snprintf(out, TROUBLE_HINT_MAX,
+        snprintf(out, ETCD_HINT_MAX,
                  "see --journal-user=%.60s and --journal-password-file=%.250s, which rdzvd reads "
                  "again at each login",
                  config->user, config->password_file);
     else if (strstr(reason, "with TLS: ") != NULL)
-        snprintf(out, TROUBLE_HINT_MAX, "%s", settings_of_tls[tls_hint(reason)->matter]);
-    else if (trouble->code < 0 && is_about_endpoint(reason))
-        snprintf(out, TROUBLE_HINT_MAX, "does etcd run there, and is %s right?",
+        snprintf(out, ETCD_HINT_MAX, "%s", settings_of_tls[tls_hint(reason)->matter]);
+    else if (fault->code < 0 && is_about_endpoint(reason))
+        snprintf(out, ETCD_HINT_MAX, "does etcd run there, and is %s right?",
                  config->endpoints_file != NULL ? "--journal-endpoints-file" : "--journal");
     return out;
 }
 
-bool troubles_is_news(struct troubles *t, const char *reason, uint64_t now_ms)
+bool etcd_reason_is_news(struct etcd_reasons *t, const char *reason, uint64_t now_ms)
 {
     size_t at = 0;
 
-    for (size_t i = 0; i < TROUBLES; i++) {
-        if (strncmp(t->list[i].reason, reason, TROUBLE_MAX - 1) == 0) {
+    for (size_t i = 0; i < ETCD_REASONS; i++) {
+        if (strncmp(t->list[i].reason, reason, ETCD_REASON_MAX - 1) == 0) {
             at = i;
             break;
         }
         if (t->list[i].said_ms < t->list[at].said_ms)
             at = i;
     }
-    if (strncmp(t->list[at].reason, reason, TROUBLE_MAX - 1) == 0 &&
-        now_ms < t->list[at].said_ms + TROUBLE_AGAIN_MS)
+    if (strncmp(t->list[at].reason, reason, ETCD_REASON_MAX - 1) == 0 &&
+        now_ms < t->list[at].said_ms + ETCD_REASON_AGAIN_MS)
         return false;
-    snprintf(t->list[at].reason, TROUBLE_MAX, "%s", reason);
+    snprintf(t->list[at].reason, ETCD_REASON_MAX, "%s", reason);
     t->list[at].said_ms = now_ms;
     return true;
 }

@@ -1,4 +1,4 @@
-/* Many keys at one moment: the request picks keys one by one, and reads or sets the values that
+/* Many keys at one moment: the request looks keys up one by one, and reads or sets the values that
  * they have at the end, whatever other clients change meanwhile. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,23 +9,23 @@
 #include "store/keymap/keymap_entry.h"
 #include "tests/unit/keymap_fixture.h"
 
-static struct key_picks *begin(struct fixture *w, const char *const *keys, bool with_values)
+static struct batch_lookup *begin(struct fixture *w, const char *const *keys, bool with_values)
 {
     size_t count = 0;
-    struct key_picks *p;
+    struct batch_lookup *p;
 
     while (keys[count] != NULL)
         count++;
-    p = keymap_pick_begin(&w->m, count, with_values);
+    p = batch_lookup_begin(&w->m, count, with_values);
     assert_non_null(p);
     for (size_t i = 0; i < count && !with_values; i++)
-        assert_true(keymap_pick(p, s(keys[i])));
+        assert_true(batch_lookup_add(p, s(keys[i])));
     return p;
 }
 
-static void check_pick(const struct key_picks *p, size_t i, const char *value)
+static void check_lookup(const struct batch_lookup *p, size_t i, const char *value)
 {
-    const struct blob *b = key_picks_entry(p, i)->value;
+    const struct blob *b = batch_lookup_entry(p, i)->value;
 
     if (value == NULL)
         assert_null(b);
@@ -50,7 +50,7 @@ static void values_are_those_of_the_last_moment(void **state)
     const char *const keys[] = {"/stays",   "/changes", "/goes", "/comes",
                                 "/returns", "/comes",   NULL};
     struct fixture w;
-    struct key_picks *p;
+    struct batch_lookup *p;
 
     (void)state;
     fixture_init(&w, 0);
@@ -64,18 +64,18 @@ static void values_are_those_of_the_last_moment(void **state)
     set(&w, "/comes", "new");
     delete_key(&w, "/returns");
     set(&w, "/returns", "again");
-    check_pick(p, 0, "1");
-    check_pick(p, 1, "2");
-    check_pick(p, 2, NULL);
-    check_pick(p, 3, "new");
-    check_pick(p, 4, "again");
-    check_pick(p, 5, "new");
+    check_lookup(p, 0, "1");
+    check_lookup(p, 1, "2");
+    check_lookup(p, 2, NULL);
+    check_lookup(p, 3, "new");
+    check_lookup(p, 4, "again");
+    check_lookup(p, 5, "new");
     keymap_clear(&w.m);
     for (size_t i = 0; i < p->count; i++)
-        check_pick(p, i, NULL);
+        check_lookup(p, i, NULL);
     set(&w, "/goes", "after");
-    check_pick(p, 2, "after");
-    keymap_pick_end(p);
+    check_lookup(p, 2, "after");
+    batch_lookup_end(p);
     assert_int_equal(w.m.keys.count, 1);
     fixture_fini(&w);
 }
@@ -86,27 +86,27 @@ static void values_that_were_taken_stay(void **state)
 {
     const char *const keys[] = {"/stays", "/changes", "/goes", "/absent", "/stays", NULL};
     struct fixture w;
-    struct key_picks *p;
+    struct batch_lookup *p;
 
     (void)state;
     fixture_init(&w, 0);
     set(&w, "/stays", "1");
     set(&w, "/changes", "2");
     set(&w, "/goes", "3");
-    p = keymap_pick_begin(&w.m, 5, true);
+    p = batch_lookup_begin(&w.m, 5, true);
     assert_non_null(p);
     for (size_t i = 0; keys[i] != NULL; i++)
-        assert_true(keymap_pick(p, s(keys[i])));
-    key_picks_take_values(p);
+        assert_true(batch_lookup_add(p, s(keys[i])));
+    batch_lookup_take_values(p);
     set(&w, "/changes", "another");
     delete_key(&w, "/goes");
     set(&w, "/absent", "new");
-    assert_true(slice_is(blob_slice(key_picks_taken(p, 0)), "1"));
-    assert_true(slice_is(blob_slice(key_picks_taken(p, 1)), "2"));
-    assert_true(slice_is(blob_slice(key_picks_taken(p, 2)), "3"));
-    assert_null(key_picks_taken(p, 3));
-    assert_ptr_equal(key_picks_taken(p, 4), key_picks_taken(p, 0));
-    keymap_pick_end(p);
+    assert_true(slice_is(blob_slice(batch_lookup_taken(p, 0)), "1"));
+    assert_true(slice_is(blob_slice(batch_lookup_taken(p, 1)), "2"));
+    assert_true(slice_is(blob_slice(batch_lookup_taken(p, 2)), "3"));
+    assert_null(batch_lookup_taken(p, 3));
+    assert_ptr_equal(batch_lookup_taken(p, 4), batch_lookup_taken(p, 0));
+    batch_lookup_end(p);
     assert_int_equal(keymap_get(&w.m, s("/stays"))->refs, 1);
     assert_int_equal(keymap_get(&w.m, s("/stays"))->kind, w.m.kind);
     assert_int_equal(w.m.keys.count, 3);
@@ -120,7 +120,7 @@ static void values_change_before_they_are_taken(void **state)
     const char *const keys[] = {"/stays", "/changes", "/goes", "/comes", "/counts", NULL};
     const char *const values[] = {"1", "another", NULL, "new", "2"};
     struct fixture w;
-    struct key_picks *p;
+    struct batch_lookup *p;
 
     (void)state;
     fixture_init(&w, 0);
@@ -128,30 +128,30 @@ static void values_change_before_they_are_taken(void **state)
     set(&w, "/changes", "2");
     set(&w, "/goes", "3");
     set(&w, "/counts", "1");
-    p = keymap_pick_begin(&w.m, 5, true);
+    p = batch_lookup_begin(&w.m, 5, true);
     assert_non_null(p);
     for (size_t i = 0; keys[i] != NULL; i++)
-        assert_true(keymap_pick(p, s(keys[i])));
+        assert_true(batch_lookup_add(p, s(keys[i])));
     set(&w, "/changes", "another");
     delete_key(&w, "/goes");
     set(&w, "/comes", "new");
     assert_int_equal(keymap_add(&w.m, s("/counts"), 1, &(int64_t){0}), STORE_OK);
-    key_picks_take_values(p);
+    batch_lookup_take_values(p);
     for (size_t i = 0; i < 5; i++) {
-        const struct blob *b = key_picks_taken(p, i);
+        const struct blob *b = batch_lookup_taken(p, i);
 
         assert_true(values[i] == NULL ? b == NULL : slice_is(blob_slice(b), values[i]));
     }
-    keymap_pick_end(p);
+    batch_lookup_end(p);
     assert_int_equal(keymap_get(&w.m, s("/changes"))->refs, 1);
     keymap_clear(&w.m);
     fixture_fini(&w);
     assert_int_equal(account.bytes[ACCOUNT_KEYS] + account.bytes[ACCOUNT_WAITERS], 0);
 }
 
-static enum store_status set_picked(struct fixture *w, struct key_picks *p)
+static enum store_status set_looked_up(struct fixture *w, struct batch_lookup *p)
 {
-    const struct command c = {.kind = COMMAND_KEY_MULTI_SET, .picks = p};
+    const struct command c = {.kind = COMMAND_KEY_MULTI_SET, .lookup = p};
     struct store_result r;
 
     return execute(&w->m, &c, &r);
@@ -168,7 +168,7 @@ static void many_values_are_set_at_once(void **state)
     struct blob *held, *event;
     struct waiter *waiter;
     struct fixture w;
-    struct key_picks *p;
+    struct batch_lookup *p;
 
     (void)state;
     fixture_init(&w, 0);
@@ -176,7 +176,7 @@ static void many_values_are_set_at_once(void **state)
     held = blob_ref(keymap_get(&w.m, s("/old")));
     p = begin(&w, keys, true);
     for (size_t i = 0; i < 4; i++)
-        assert_true(keymap_pick_value(p, s(keys[i]), s(values[i])));
+        assert_true(batch_lookup_add_value(p, s(keys[i]), s(values[i])));
     assert_int_equal(w.m.present, 1);
     assert_false(keymap_exists(&w.m, s("/new")));
     subscription_init(&subscription, NULL);
@@ -186,8 +186,8 @@ static void many_values_are_set_at_once(void **state)
                      STORE_OK);
     set(&w, "/old", "changed meanwhile");
     blob_unref(subscription_next(&subscription));
-    assert_int_equal(set_picked(&w, p), STORE_OK);
-    keymap_pick_end(p);
+    assert_int_equal(set_looked_up(&w, p), STORE_OK);
+    batch_lookup_end(p);
     check_value(&w, "/old", "o");
     check_value(&w, "/new", "n");
     check_value(&w, "/twice", "second");
@@ -232,7 +232,7 @@ static void the_moment_does_not_look_at_values(void **state)
 {
     struct blob *before = paged("before"), *now = paged("now");
     struct store_result r;
-    struct key_picks *p;
+    struct batch_lookup *p;
     struct fixture w;
 
     (void)state;
@@ -245,17 +245,17 @@ static void the_moment_does_not_look_at_values(void **state)
                              &r),
                      STORE_OK);
     blob_unref(before);
-    p = keymap_pick_begin(&w.m, 1, true);
-    assert_true(keymap_pick_value(p, s("/a"), blob_slice(now)));
+    p = batch_lookup_begin(&w.m, 1, true);
+    assert_true(batch_lookup_add_value(p, s("/a"), blob_slice(now)));
     blob_unref(p->values[0]);
     p->values[0] = now;
     let_look(before, false);
     let_look(now, false);
-    assert_int_equal(set_picked(&w, p), STORE_OK);
+    assert_int_equal(set_looked_up(&w, p), STORE_OK);
     let_look(before, true);
     let_look(now, true);
     check_value(&w, "/a", "now");
-    keymap_pick_end(p);
+    batch_lookup_end(p);
     fixture_fini(&w);
     assert_int_equal(account.bytes[ACCOUNT_KEYS] + account.bytes[ACCOUNT_WAITERS], 0);
 }
@@ -271,7 +271,7 @@ static void who_waits_is_told_bit_by_bit(void **state)
     struct forgotten_keys forgotten;
     struct lazy_free g;
     struct fixture w;
-    struct key_picks *p;
+    struct batch_lookup *p;
 
     (void)state;
     lazy_free_init(&g);
@@ -281,9 +281,9 @@ static void who_waits_is_told_bit_by_bit(void **state)
     assert_int_equal(keymap_wait(&w.m, all, 3, &w, &waiter), STORE_OK);
     p = begin(&w, keys, true);
     for (size_t i = 0; i < 3; i++)
-        assert_true(keymap_pick_value(p, s(keys[i]), s("v")));
-    assert_int_equal(set_picked(&w, p), STORE_OK);
-    keymap_pick_end(p);
+        assert_true(batch_lookup_add_value(p, s(keys[i]), s("v")));
+    assert_int_equal(set_looked_up(&w, p), STORE_OK);
+    batch_lookup_end(p);
     check_value(&w, "/a", "v");
     assert_int_equal(waiter->missing, 3);
     delete_key(&w, "/b");
@@ -312,7 +312,7 @@ static void who_waits_is_told_of_keys_that_were_cleared(void **state)
     struct forgotten_keys forgotten;
     struct lazy_free g;
     struct fixture w;
-    struct key_picks *p;
+    struct batch_lookup *p;
 
     (void)state;
     lazy_free_init(&g);
@@ -323,9 +323,9 @@ static void who_waits_is_told_of_keys_that_were_cleared(void **state)
                                  &w, &waiter),
                      STORE_OK);
     p = begin(&w, keys, true);
-    assert_true(keymap_pick_value(p, s(keys[0]), s("v")));
-    assert_int_equal(set_picked(&w, p), STORE_OK);
-    keymap_pick_end(p);
+    assert_true(batch_lookup_add_value(p, s(keys[0]), s("v")));
+    assert_int_equal(set_looked_up(&w, p), STORE_OK);
+    batch_lookup_end(p);
     keymap_clear(&w.m);
     assert_int_equal(waiter->missing, 0);
     keymap_cancel(&w.m, waiter);
@@ -334,7 +334,8 @@ static void who_waits_is_told_of_keys_that_were_cleared(void **state)
     fixture_fini(&w);
 }
 
-/* The counts are right if keys change after they were picked, and if the request names a key twice.
+/* The counts are right if keys change after they were looked up, and if the request names a key
+ * twice.
  */
 static void what_is_set_counts_as_if_set_one_by_one(void **state)
 {
@@ -343,7 +344,7 @@ static void what_is_set_counts_as_if_set_one_by_one(void **state)
     static const char *const changes[] = {NULL, "something else, of another length", "in its place",
                                           ""};
     struct fixture w, plain;
-    struct key_picks *p;
+    struct batch_lookup *p;
 
     (void)state;
     for (size_t row = 0; row < 2 * sizeof changes / sizeof changes[0]; row++) {
@@ -354,13 +355,13 @@ static void what_is_set_counts_as_if_set_one_by_one(void **state)
         fixture_init(&plain, 0);
         set(&w, "/old", "before");
         set(&plain, "/old", "before");
-        p = keymap_pick_begin(&w.m, 3, true);
+        p = batch_lookup_begin(&w.m, 3, true);
         for (size_t i = 0; i < 3; i++)
-            assert_true(keymap_pick_value(p, s(keys[twice][i]), s(values[i])));
+            assert_true(batch_lookup_add_value(p, s(keys[twice][i]), s(values[i])));
         if (change != NULL)
             set(&w, "/old", change);
-        assert_int_equal(set_picked(&w, p), STORE_OK);
-        keymap_pick_end(p);
+        assert_int_equal(set_looked_up(&w, p), STORE_OK);
+        batch_lookup_end(p);
         for (size_t i = 0; i < 3; i++)
             set(&plain, keys[twice][i], values[i]);
         assert_int_equal(w.m.bytes, plain.m.bytes);
@@ -374,7 +375,7 @@ static void what_is_set_counts_as_if_set_one_by_one(void **state)
 /* A value that has some room behind it grows where it is. */
 static void what_is_appended_to_meanwhile_counts(void **state)
 {
-    struct key_picks *p;
+    struct batch_lookup *p;
     struct fixture w;
     size_t before;
 
@@ -384,17 +385,17 @@ static void what_is_appended_to_meanwhile_counts(void **state)
     before = w.m.bytes;
     assert_int_equal(keymap_append(&w.m, s("/k"), s("a text that no number is as long as")),
                      STORE_OK);
-    p = keymap_pick_begin(&w.m, 1, true);
-    assert_true(keymap_pick_value(p, s("/k"), s("v")));
+    p = batch_lookup_begin(&w.m, 1, true);
+    assert_true(batch_lookup_add_value(p, s("/k"), s("v")));
     assert_int_equal(keymap_append(&w.m, s("/k"), s("more")), STORE_OK);
-    assert_int_equal(set_picked(&w, p), STORE_OK);
-    keymap_pick_end(p);
+    assert_int_equal(set_looked_up(&w, p), STORE_OK);
+    batch_lookup_end(p);
     assert_int_equal(w.m.bytes, before);
     fixture_fini(&w);
 }
 
-/* The request lists its picked keys with groups without reading the other keys. If it names a key
- * twice, the last value counts. */
+/* The request lists its looked-up keys with groups without reading the other keys. If it names a
+ * key twice, the last value counts. */
 static void keys_in_groups_are_known(void **state)
 {
     enum { KEYS = 100, GROUPED = 40 };
@@ -402,27 +403,27 @@ static void keys_in_groups_are_known(void **state)
                                                 .name = no_groups};
     size_t before = account.total;
     struct fixture w;
-    struct key_picks *p;
+    struct batch_lookup *p;
     char key[32];
 
     (void)state;
     fixture_init(&w, 0);
     w.m.groups_of = &groups_of;
-    p = keymap_pick_begin(&w.m, KEYS + 1, true);
+    p = batch_lookup_begin(&w.m, KEYS + 1, true);
     for (int i = 0; i < KEYS; i++) {
         snprintf(key, sizeof key, i % 5 < 2 ? "/g/%d" : "/other/%d", i);
-        assert_true(keymap_pick_value(p, s(key), s("v")));
+        assert_true(batch_lookup_add_value(p, s(key), s("v")));
     }
-    assert_true(keymap_pick_value(p, s("/g/0"), s("last")));
-    assert_int_equal(set_picked(&w, p), STORE_OK);
+    assert_true(batch_lookup_add_value(p, s("/g/0"), s("last")));
+    assert_int_equal(set_looked_up(&w, p), STORE_OK);
     assert_int_equal(p->grouped_count, GROUPED + 1);
     for (size_t i = 0; i < p->grouped_count; i++) {
-        const struct key_pick *pick = &p->grouped[i];
+        const struct batch_item *item = &p->grouped[i];
 
-        assert_true(slice_starts_with(pick->entry->node.key, groups_of.prefix));
-        assert_int_equal(pick->entry->value == pick->value, i != 0);
+        assert_true(slice_starts_with(item->entry->node.key, groups_of.prefix));
+        assert_int_equal(item->entry->value == item->value, i != 0);
     }
-    keymap_pick_end(p);
+    batch_lookup_end(p);
     check_value(&w, "/g/0", "last");
     fixture_fini(&w);
     assert_int_equal(account.total, before);
@@ -432,43 +433,43 @@ static void what_does_not_fit_is_not_set(void **state)
 {
     const char *const keys[] = {"/a", "/b", NULL};
     struct fixture w;
-    struct key_picks *p;
+    struct batch_lookup *p;
 
     (void)state;
     fixture_init(&w, 2 * (sizeof(struct entry) + 2) + 1); /* and "v" */
     for (int more = 0; more <= 1; more++) {
         p = begin(&w, keys, true);
-        assert_true(keymap_pick_value(p, s("/a"), s("v")));
-        assert_true(keymap_pick_value(p, s("/b"), s(more ? "" : "v")));
-        assert_int_equal(set_picked(&w, p), more ? STORE_OK : STORE_FULL);
+        assert_true(batch_lookup_add_value(p, s("/a"), s("v")));
+        assert_true(batch_lookup_add_value(p, s("/b"), s(more ? "" : "v")));
+        assert_int_equal(set_looked_up(&w, p), more ? STORE_OK : STORE_FULL);
         assert_int_equal(w.m.present, more ? 2 : 0);
-        keymap_pick_end(p);
+        batch_lookup_end(p);
     }
     fixture_fini(&w);
 }
 
-static void without_memory_nothing_is_picked(void **state)
+static void without_memory_no_key_is_added(void **state)
 {
     const char *const keys[] = {"/a", "/b", NULL};
     struct fixture w;
-    struct key_picks *p;
+    struct batch_lookup *p;
 
     (void)state;
     fixture_init(&w, 0);
     set(&w, "/a", "1");
     p = begin(&w, keys, true);
     account_set_limit(1);
-    assert_null(keymap_pick_begin(&w.m, 1, false));
-    assert_false(keymap_pick_value(p, s("/a"), s("2")));
-    assert_false(keymap_pick(p, s("/b")));
+    assert_null(batch_lookup_begin(&w.m, 1, false));
+    assert_false(batch_lookup_add_value(p, s("/a"), s("2")));
+    assert_false(batch_lookup_add(p, s("/b")));
     account_set_limit(0);
-    keymap_pick_end(p);
+    batch_lookup_end(p);
     check_value(&w, "/a", "1");
     fixture_fini(&w);
 }
 
 /* A keymap that ends lets go of what its requests held, though that is listed to be freed. */
-static void picks_end_with_their_keymap(void **state)
+static void batches_end_with_their_keymap(void **state)
 {
     const char *const keys[] = {"/a", "/b", "/c", NULL};
     struct forgotten_keys forgotten;
@@ -482,11 +483,11 @@ static void picks_end_with_their_keymap(void **state)
         forgotten_keys_init(&forgotten, &g);
         w.m.forgotten = &forgotten;
         set(&w, "/a", "1");
-        keymap_pick_end(begin(&w, keys, false));
+        batch_lookup_end(begin(&w, keys, false));
         assert_false(lazy_free_is_empty(&g));
         lazy_free_run(&g, freed);
         assert_true(lazy_free_is_empty(&g) == (freed == 4));
-        keymap_end_picks(&w.m);
+        keymap_end_lookups(&w.m);
         assert_true(lazy_free_is_empty(&g));
         assert_int_equal(w.m.keys.count, 1);
         w.m.forgotten = NULL;
@@ -508,8 +509,8 @@ int main(void)
         cmocka_unit_test(what_is_appended_to_meanwhile_counts),
         cmocka_unit_test(keys_in_groups_are_known),
         cmocka_unit_test(what_does_not_fit_is_not_set),
-        cmocka_unit_test(without_memory_nothing_is_picked),
-        cmocka_unit_test(picks_end_with_their_keymap),
+        cmocka_unit_test(without_memory_no_key_is_added),
+        cmocka_unit_test(batches_end_with_their_keymap),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@
  * in which clients change the store. Stopping the clients would stop all jobs; fork() would copy
  * the page tables and could double the memory; a copy of all keys would double it for certain. So
  * the snapshot walks the keys in slices, and each change first passes a key that the walk has not
- * reached to ahead_put(). The invariant: at each time the file, `items` and the unreached keys
+ * reached to cow_put(). The invariant: at each time the file, `items` and the unreached keys
  * together are the store of that batch, and each key is in exactly one of the three.
  * keymap_moment.c and session.c keep it with a number: an entry that carries the snapshot's number
  * is already written or kept. */
@@ -20,31 +20,31 @@
 #include "store/disk/record.h"
 #include "store/memory/blob.h"
 
-struct ahead_item;
-STAILQ_HEAD(ahead_list, ahead_item);
+struct cow_item;
+STAILQ_HEAD(cow_list, cow_item);
 
-struct snapshot_ahead {
-    struct ahead_list items; /* in the order of writing */
-    struct ahead_item *last; /* a chunk that may have room; NULL: none */
-    size_t bytes;            /* size of the items */
-    bool failed;             /* memory was short: nothing more is kept */
+struct cow_buffer {
+    struct cow_list items; /* in the order of writing */
+    struct cow_item *last; /* a chunk that may have room; NULL: none */
+    size_t bytes;          /* size of the items */
+    bool failed;           /* memory was short: nothing more is kept */
 };
 
-void ahead_init(struct snapshot_ahead *a);
+void cow_init(struct cow_buffer *a);
 
 /* Keeps a change that is a KEY_PUT, a QUEUE_PUSH or a SNAPSHOT_HELD of this value, or any other
  * small one with `value` NULL. `overwritten`: the value's bytes are going to change. `name` is the
  * space's, and lives longer. */
-void ahead_put(struct snapshot_ahead *a, const char *name, const struct change *change,
-               struct blob *value, bool overwritten);
+void cow_put(struct cow_buffer *a, const char *name, const struct change *change,
+             struct blob *value, bool overwritten);
 
 /* Adds what is kept to the batch, until that has about so many bytes. False: memory is short. */
-bool ahead_write(struct snapshot_ahead *a, struct batch *out, size_t bytes);
+bool cow_write(struct cow_buffer *a, struct batch *out, size_t bytes);
 
-static inline bool ahead_is_empty(const struct snapshot_ahead *a)
+static inline bool cow_is_empty(const struct cow_buffer *a)
 {
     return STAILQ_EMPTY(&a->items);
 }
 
 /* Frees one item; false: there is none. */
-bool ahead_free_one(struct snapshot_ahead *a);
+bool cow_free_one(struct cow_buffer *a);
